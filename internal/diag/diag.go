@@ -1,0 +1,98 @@
+// Package diag is a problem in a user's file: where, what, and the way out. It does not know
+// which files there are.
+package diag
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Severity separates what stops a run from what is only said.
+type Severity int
+
+// The severities.
+const (
+	Error Severity = iota
+	Warning
+)
+
+// Diagnostic is one problem. Line and Column count from 1; 0 means the whole file.
+type Diagnostic struct {
+	File     string
+	Line     int
+	Column   int
+	Message  string
+	Hint     string // the way out, without parentheses; may be empty
+	Severity Severity
+}
+
+// String is file:line:col: message (hint); warnings say so.
+func (d Diagnostic) String() string {
+	var b strings.Builder
+	b.WriteString(d.File)
+	if d.Line > 0 {
+		fmt.Fprintf(&b, ":%d", d.Line)
+		if d.Column > 0 {
+			fmt.Fprintf(&b, ":%d", d.Column)
+		}
+	}
+	b.WriteString(": ")
+	if d.Severity == Warning {
+		b.WriteString("warning: ")
+	}
+	b.WriteString(d.Message)
+	if d.Hint != "" {
+		fmt.Fprintf(&b, " (%s)", d.Hint)
+	}
+	return b.String()
+}
+
+// List is the problems of one or more files. It is an error; use Err to drop an empty one.
+type List []Diagnostic
+
+// Error joins the problems, one per line.
+func (l List) Error() string {
+	lines := make([]string, len(l))
+	for i, d := range l {
+		lines[i] = d.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Errors are the problems that stop a run.
+func (l List) Errors() List { return l.only(Error) }
+
+// Warnings are the problems that do not.
+func (l List) Warnings() List { return l.only(Warning) }
+
+func (l List) only(s Severity) List {
+	var out List
+	for _, d := range l {
+		if d.Severity == s {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Err is the list as an error when it holds an Error, else nil.
+func (l List) Err() error {
+	if errs := l.Errors(); len(errs) > 0 {
+		return errs
+	}
+	return nil
+}
+
+// Sort orders by file, line, column and message.
+func (l List) Sort() {
+	slices.SortStableFunc(l, func(a, b Diagnostic) int {
+		return cmp.Or(
+			cmp.Compare(a.File, b.File),
+			cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Message, b.Message),
+		)
+	})
+}

@@ -1,0 +1,67 @@
+package environment
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// Kind says which part of the contract failed.
+type Kind string
+
+// The kinds of failure.
+const (
+	KindUnavailable Kind = "unavailable" // the provider itself cannot be reached or used
+	KindBuild       Kind = "build"
+	KindPull        Kind = "pull"
+	KindStart       Kind = "start"
+	KindResources   Kind = "resources" // the requested limits cannot be granted
+	KindCopy        Kind = "copy"
+	KindExec        Kind = "exec" // the command could not be started
+	KindLost        Kind = "lost" // the environment is gone, stopped or no longer answers
+	KindTeardown    Kind = "teardown"
+)
+
+// ErrTimeout is what Exec returns when Timeout ended the command.
+var ErrTimeout = errors.New("timed out")
+
+// Error is a failure of a provider.
+type Error struct {
+	Kind      Kind
+	Transient bool   // trying the same call again may succeed
+	Hint      string // the way out, for people; may be empty
+	Output    string // the last lines of what the failed operation printed; may be empty
+	Err       error
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Err.Error())
+	if e.Hint != "" {
+		b.WriteString(" (" + e.Hint + ")")
+	}
+	if e.Output != "" {
+		b.WriteString("\n" + e.Output)
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf is the Kind of the first *Error in err's chain, or "".
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return ""
+}
+
+// IsTransient reports whether trying again may help. The end of a context never is transient.
+func IsTransient(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var e *Error
+	return errors.As(err, &e) && e.Transient
+}

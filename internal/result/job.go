@@ -1,0 +1,242 @@
+package result
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Plan is what a job set out to do: <job>/plan.json. It is written before the first trial and
+// travels with the results, so that whatever is missing from them can be named.
+type Plan struct {
+	JobName   string    `json:"job_name"`
+	StartedAt time.Time `json:"started_at"`
+	Metrics   []string  `json:"metrics"` // sum, min, max, mean: what the job asked to see
+	Trials    []Key     `json:"trials"`  // in the order in which they are started
+}
+
+// Metric is one aggregate over the rewards of completed trials; null where there are none.
+type Metric struct {
+	Type  string   `json:"type"`
+	Value *float64 `json:"value"`
+}
+
+// Summary counts trials. Rates and means are over completed trials, the *All forms over every
+// planned trial, where a failed, cancelled or skipped one counts 0. Costs are US dollars.
+type Summary struct {
+	TotalTrials     int     `json:"total_trials"`
+	CompletedTrials int     `json:"completed_trials"`
+	FailedTrials    int     `json:"failed_trials"`
+	SkippedTrials   int     `json:"skipped_trials"`
+	PassRate        float64 `json:"pass_rate"`
+	MeanReward      float64 `json:"mean_reward"`
+	TotalCost       float64 `json:"total_cost"`
+
+	PassRateAll   float64  `json:"pass_rate_all"`
+	MeanRewardAll float64  `json:"mean_reward_all"`
+	Metrics       []Metric `json:"metrics,omitempty"`
+}
+
+// Outcome is one line of a job's results.
+type Outcome struct {
+	Key
+	Reward *float64 `json:"reward"`
+}
+
+// Job is the aggregate of a job's trials: <job>/result.json. Durations are in seconds.
+type Job struct {
+	JobName   string `json:"job_name"`
+	Cancelled bool   `json:"cancelled"`
+	Summary
+	TotalDurationSec float64            `json:"total_duration_sec"`
+	StartedAt        time.Time          `json:"started_at"`
+	EndedAt          time.Time          `json:"ended_at"`
+	Agents           map[string]Summary `json:"agents"`
+	Results          []Outcome          `json:"results"`
+
+	Costs   Costs             `json:"costs"`
+	Errors  map[ErrorType]int `json:"errors"`  // how many trials ended with each error type
+	Skipped []Key             `json:"skipped"` // planned trials without a result
+}
+
+// Group is the summary of one agent on one dataset.
+type Group struct {
+	Agent   string
+	Dataset string
+	Summary
+}
+
+// MetricTypes are the aggregates that a job may ask for. Source: specification, "metrics".
+var MetricTypes = []string{"sum", "min", "max", "mean"}
+
+// Summarize counts trials into a Job. trials may come in any order and are not changed; those that
+// the plan does not name are ignored, as is a second result for the same key. A planned trial
+// without a result is skipped, and a job with skipped or cancelled trials is cancelled.
+// It depends on nothing but its arguments: run, report and merge all get their numbers here.
+// Source: specification, "Job result.json".
+func Summarize(plan Plan, trials []Trial) Job {
+	byKey := index(trials)
+	job := Job{
+		JobName:   plan.JobName,
+		StartedAt: plan.StartedAt,
+		EndedAt:   plan.StartedAt,
+		Agents:    map[string]Summary{},
+		Results:   []Outcome{},
+		Errors:    map[ErrorType]int{},
+		Skipped:   []Key{},
+	}
+	var all tally
+	agents := map[string]*tally{}
+	for _, key := range plan.Trials {
+		perAgent := agents[key.Agent]
+		if perAgent == nil {
+			perAgent = &tally{}
+			agents[key.Agent] = perAgent
+		}
+		trial, ok := byKey[key]
+		if !ok {
+			job.Skipped = append(job.Skipped, key)
+			all.skip()
+			perAgent.skip()
+			continue
+		}
+		all.add(trial)
+		perAgent.add(trial)
+		job.Results = append(job.Results, Outcome{Key: key, Reward: trial.Reward})
+		job.Costs.Environment += trial.Costs.Environment
+		job.Costs.Model += trial.Costs.Model
+		job.Costs.Judges += trial.Costs.Judges
+		if trial.Error != nil {
+			job.Errors[trial.Error.Type]++
+			job.Cancelled = job.Cancelled || trial.Error.Type == Cancelled
+		}
+		if trial.Timestamps.EndedAt.After(job.EndedAt) {
+			job.EndedAt = trial.Timestamps.EndedAt
+		}
+	}
+	job.Cancelled = job.Cancelled || len(job.Skipped) > 0
+	job.Summary = all.summary(plan.Metrics)
+	job.TotalDurationSec = Seconds(job.EndedAt.Sub(job.StartedAt))
+	for name, t := range agents {
+		job.Agents[name] = t.summary(plan.Metrics)
+	}
+	slices.SortFunc(job.Results, func(a, b Outcome) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(job.Skipped, Key.Compare)
+	return job
+}
+
+// Groups summarises per agent and dataset, sorted by both.
+func Groups(plan Plan, trials []Trial) []Group {
+	byKey := index(trials)
+	type pair struct{ agent, dataset string }
+	tallies := map[pair]*tally{}
+	for _, key := range plan.Trials {
+		p := pair{key.Agent, key.Dataset}
+		if tallies[p] == nil {
+			tallies[p] = &tally{}
+		}
+		if trial, ok := byKey[key]; ok {
+			tallies[p].add(trial)
+		} else {
+			tallies[p].skip()
+		}
+	}
+	groups := make([]Group, 0, len(tallies))
+	for p, t := range tallies {
+		groups = append(groups, Group{Agent: p.agent, Dataset: p.dataset, Summary: t.summary(plan.Metrics)})
+	}
+	slices.SortFunc(groups, func(a, b Group) int {
+		return Key{Agent: a.Agent, Dataset: a.Dataset}.Compare(Key{Agent: b.Agent, Dataset: b.Dataset})
+	})
+	return groups
+}
+
+func index(trials []Trial) map[Key]Trial {
+	byKey := make(map[Key]Trial, len(trials))
+	for _, t := range trials {
+		if _, ok := byKey[t.Key]; !ok {
+			byKey[t.Key] = t
+		}
+	}
+	return byKey
+}
+
+// tally collects what a Summary needs.
+type tally struct {
+	total, completed, failed, skipped, passed int
+	sum, low, high, cost                      float64
+}
+
+func (t *tally) skip() {
+	t.total++
+	t.skipped++
+}
+
+func (t *tally) add(trial Trial) {
+	t.total++
+	t.cost += trial.Cost
+	if trial.Failed() {
+		t.failed++
+	}
+	if !trial.Completed() {
+		return
+	}
+	reward := *trial.Reward
+	if t.completed == 0 {
+		t.low, t.high = reward, reward
+	}
+	t.completed++
+	t.sum += reward
+	t.low, t.high = min(t.low, reward), max(t.high, reward)
+	if trial.Passed() {
+		t.passed++
+	}
+}
+
+func (t *tally) summary(metrics []string) Summary {
+	s := Summary{
+		TotalTrials:     t.total,
+		CompletedTrials: t.completed,
+		FailedTrials:    t.failed,
+		SkippedTrials:   t.skipped,
+		TotalCost:       t.cost,
+		PassRate:        ratio(float64(t.passed), t.completed),
+		MeanReward:      ratio(t.sum, t.completed),
+		PassRateAll:     ratio(float64(t.passed), t.total),
+		MeanRewardAll:   ratio(t.sum, t.total),
+	}
+	for _, m := range metrics {
+		s.Metrics = append(s.Metrics, Metric{Type: m, Value: t.metric(m)})
+	}
+	return s
+}
+
+func (t *tally) metric(name string) *float64 {
+	if t.completed == 0 {
+		return nil
+	}
+	switch name {
+	case "sum":
+		return &t.sum
+	case "min":
+		return &t.low
+	case "max":
+		return &t.high
+	case "mean":
+		mean := t.sum / float64(t.completed)
+		return &mean
+	}
+	panic(fmt.Sprintf("unknown metric %q: config checks them", name))
+}
+
+func ratio(part float64, whole int) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / float64(whole)
+}
+
+// Seconds is d in seconds, to the millisecond: what every duration in a result file is.
+func Seconds(d time.Duration) float64 {
+	return d.Round(time.Millisecond).Seconds()
+}

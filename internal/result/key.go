@@ -1,0 +1,77 @@
+package result
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Key is the identity of a trial: one attempt of one agent at one task of one dataset. It names
+// folders, sorts, shards, finds duplicates and matches a baseline. Attempt counts from 1.
+type Key struct {
+	Task    string `json:"task_name"`
+	Dataset string `json:"dataset_name"`
+	Agent   string `json:"agent_name"`
+	Attempt int    `json:"attempt"`
+}
+
+// Compare orders keys by agent, dataset, task and attempt.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(
+		cmp.Compare(k.Agent, o.Agent),
+		cmp.Compare(k.Dataset, o.Dataset),
+		cmp.Compare(k.Task, o.Task),
+		cmp.Compare(k.Attempt, o.Attempt),
+	)
+}
+
+// String is for people: agent/dataset/task__attempt, with the true names.
+func (k Key) String() string {
+	return fmt.Sprintf("%s/%s/%s__%d", k.Agent, k.Dataset, k.Task, k.Attempt)
+}
+
+// Dir is the trial's folder below the job's, with forward slashes and safe names (see Slug).
+func (k Key) Dir() string {
+	return path.Join(Slug(k.Agent), Slug(k.Dataset), fmt.Sprintf("%s__%d", Slug(k.Task), k.Attempt))
+}
+
+// maxSlug leaves room for "__<attempt>" below the 255 bytes that file systems allow.
+const maxSlug = 200
+
+// Slug turns a name into one path element that every file system and GitHub's artifact upload
+// accept: none of " : < > | * ? / \, no control or format characters, no leading dot, no trailing
+// dot or space, at most 200 bytes (longer names are cut and given a hash). Names that are already
+// safe are returned unchanged. Different names may share a slug: callers check.
+// Source: actions/toolkit, path-and-artifact-name-validation.ts.
+func Slug(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		switch {
+		case strings.ContainsRune("\":<>|*?/\\", r), unicode.IsControl(r), unicode.Is(unicode.Cf, r), r == utf8.RuneError:
+			b.WriteByte('-')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	slug := strings.TrimRight(b.String(), ". ")
+	if strings.HasPrefix(slug, ".") {
+		slug = "-" + slug[1:]
+	}
+	if slug == "" {
+		return "-"
+	}
+	if len(slug) <= maxSlug {
+		return slug
+	}
+	sum := sha256.Sum256([]byte(name))
+	cut := slug[:maxSlug-9]
+	for !utf8.ValidString(cut) {
+		cut = cut[:len(cut)-1]
+	}
+	return cut + "-" + hex.EncodeToString(sum[:4])
+}

@@ -1,0 +1,135 @@
+package result
+
+import "time"
+
+// ErrorType says what kept a trial from a reward, or what went wrong around one.
+// Source: specification, "Error Types"; the last two are this project's own (see ARCHITECTURE.md).
+type ErrorType string
+
+// The error types, in the order of the phases that produce them.
+const (
+	TaskInvalid                         ErrorType = "task_invalid"
+	TaskNotFound                        ErrorType = "task_not_found"
+	EnvironmentBuildFailed              ErrorType = "environment_build_failed"
+	EnvironmentBuildTimeout             ErrorType = "environment_build_timeout"
+	EnvironmentImagePullFailed          ErrorType = "environment_image_pull_failed"
+	EnvironmentStartFailed              ErrorType = "environment_start_failed"
+	EnvironmentResourceAllocationFailed ErrorType = "environment_resource_allocation_failed"
+	AgentInstallFailed                  ErrorType = "agent_install_failed"
+	AgentInstallTimeout                 ErrorType = "agent_install_timeout"
+	AgentExecutionFailed                ErrorType = "agent_execution_failed"
+	AgentExecutionTimeout               ErrorType = "agent_execution_timeout"
+	VerifierFailed                      ErrorType = "verifier_failed"
+	VerifierTimeout                     ErrorType = "verifier_timeout"
+	VerifierRewardMissing               ErrorType = "verifier_reward_missing"
+	VerifierRewardInvalid               ErrorType = "verifier_reward_invalid"
+	EnvironmentTeardownFailed           ErrorType = "environment_teardown_failed"
+	InternalError                       ErrorType = "internal_error"
+
+	// EnvironmentLost: the environment vanished or stopped answering while the trial used it
+	// (a restarted daemon, a container killed from outside).
+	EnvironmentLost ErrorType = "environment_lost"
+	// Cancelled: the job was cancelled while the trial ran.
+	Cancelled ErrorType = "cancelled"
+)
+
+// Error is one failure of a trial. Message is for people and says what to do about it.
+type Error struct {
+	Type    ErrorType `json:"type"`
+	Message string    `json:"message"`
+}
+
+// Costs splits a trial's cost, in US dollars.
+type Costs struct {
+	Environment float64 `json:"environment"`
+	Model       float64 `json:"model"`
+	Judges      float64 `json:"judges"`
+}
+
+// Total is the sum of the parts, in US dollars.
+func (c Costs) Total() float64 { return c.Environment + c.Model + c.Judges }
+
+// Durations are in seconds; null where the phase never began.
+type Durations struct {
+	TotalSec            float64  `json:"total_sec"`
+	EnvironmentSetupSec *float64 `json:"environment_setup_sec"`
+	AgentSetupSec       *float64 `json:"agent_setup_sec"`
+	AgentExecutionSec   *float64 `json:"agent_execution_sec"`
+	VerifierSec         *float64 `json:"verifier_sec"`
+}
+
+// Timestamps are UTC; null where the phase never began.
+type Timestamps struct {
+	StartedAt                 time.Time  `json:"started_at"`
+	EnvironmentSetupStartedAt *time.Time `json:"environment_setup_started_at"`
+	EnvironmentSetupEndedAt   *time.Time `json:"environment_setup_ended_at"`
+	AgentSetupStartedAt       *time.Time `json:"agent_setup_started_at"`
+	AgentSetupEndedAt         *time.Time `json:"agent_setup_ended_at"`
+	AgentExecutionStartedAt   *time.Time `json:"agent_execution_started_at"`
+	AgentExecutionEndedAt     *time.Time `json:"agent_execution_ended_at"`
+	VerifierStartedAt         *time.Time `json:"verifier_started_at"`
+	VerifierEndedAt           *time.Time `json:"verifier_ended_at"`
+	EndedAt                   time.Time  `json:"ended_at"`
+}
+
+// Retry is one infrastructure failure that was tried again.
+type Retry struct {
+	Operation string    `json:"operation"` // build, pull, create, copy, destroy, trial
+	Attempt   int       `json:"attempt"`   // the attempt that failed, from 1
+	Message   string    `json:"message"`
+	At        time.Time `json:"at"`
+}
+
+// Environment says where a trial ran.
+type Environment struct {
+	Provider string `json:"provider"`
+	ID       string `json:"id,omitempty"`
+	Image    string `json:"image,omitempty"`
+	// Preserved: the environment was stopped but kept for inspection (preserve_env).
+	Preserved bool `json:"preserved,omitempty"`
+	// Unenforced names limits that this provider could not apply: cpus, memory, storage, pids.
+	Unenforced []string `json:"unenforced_limits,omitempty"`
+}
+
+// Rename is a file whose name inside the environment could not be kept on disk.
+type Rename struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Omission is a file or a part of a stream that was not kept, and why.
+type Omission struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// Trial is the outcome of one attempt: <trial>/result.json. The fields down to Timestamps are the
+// specification's; the others are this project's additions.
+type Trial struct {
+	Key
+	TaskGitCommitID *string    `json:"task_git_commit_id"`
+	Reward          *float64   `json:"reward"` // no unit; null without one
+	Cost            float64    `json:"cost"`   // US dollars, Costs.Total()
+	Error           *Error     `json:"error"`
+	Durations       Durations  `json:"durations"`
+	Timestamps      Timestamps `json:"timestamps"`
+
+	Costs       Costs        `json:"costs"`
+	Environment *Environment `json:"environment,omitempty"`
+	Retries     []Retry      `json:"retries,omitempty"`
+	Omitted     []Omission   `json:"omitted,omitempty"`
+	Renamed     []Rename     `json:"renamed,omitempty"`
+	Warnings    []string     `json:"warnings,omitempty"`
+}
+
+// Completed reports whether the verifier ran and produced a reward.
+func (t Trial) Completed() bool { return t.Reward != nil }
+
+// Failed reports whether an error kept the trial from a reward. A trial without reward and without
+// error (verifier.disable) is neither completed nor failed. A teardown error alone is no failure.
+func (t Trial) Failed() bool {
+	return t.Reward == nil && t.Error != nil && t.Error.Type != EnvironmentTeardownFailed
+}
+
+// Passed reports a reward of exactly 1. Source: specification, "pass_rate".
+func (t Trial) Passed() bool { return t.Reward != nil && *t.Reward == 1 }
