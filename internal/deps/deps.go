@@ -29,4 +29,3 @@ import (
 	_ "k8s.io/apimachinery/pkg/api/resource"
 	_ "mvdan.cc/sh/v3/interp"
 )
-
