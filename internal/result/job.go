@@ -85,23 +85,23 @@ func Summarize(plan Plan, trials []Trial) Job {
 		Errors:    map[ErrorType]int{},
 		Skipped:   []Key{},
 	}
-	var all tally
-	agents := map[string]*tally{}
+	var all Tally
+	agents := map[string]*Tally{}
 	for _, key := range plan.Trials {
 		perAgent := agents[key.Agent]
 		if perAgent == nil {
-			perAgent = &tally{}
+			perAgent = &Tally{}
 			agents[key.Agent] = perAgent
 		}
 		trial, ok := byKey[key]
 		if !ok {
 			job.Skipped = append(job.Skipped, key)
-			all.skip()
-			perAgent.skip()
+			all.Skip()
+			perAgent.Skip()
 			continue
 		}
-		all.add(trial)
-		perAgent.add(trial)
+		all.Add(trial)
+		perAgent.Add(trial)
 		job.Results = append(job.Results, Outcome{Key: key, Reward: trial.Reward})
 		job.Costs.Environment += trial.Costs.Environment
 		job.Costs.Model += trial.Costs.Model
@@ -115,10 +115,10 @@ func Summarize(plan Plan, trials []Trial) Job {
 		}
 	}
 	job.Cancelled = job.Cancelled || len(job.Skipped) > 0
-	job.Summary = all.summary(plan.Metrics)
+	job.Summary = all.Summary(plan.Metrics)
 	job.TotalDurationSec = Seconds(job.EndedAt.Sub(job.StartedAt))
 	for name, t := range agents {
-		job.Agents[name] = t.summary(plan.Metrics)
+		job.Agents[name] = t.Summary(plan.Metrics)
 	}
 	slices.SortFunc(job.Results, func(a, b Outcome) int { return a.Key.Compare(b.Key) })
 	slices.SortFunc(job.Skipped, Key.Compare)
@@ -129,21 +129,21 @@ func Summarize(plan Plan, trials []Trial) Job {
 func Groups(plan Plan, trials []Trial) []Group {
 	byKey := index(trials)
 	type pair struct{ agent, dataset string }
-	tallies := map[pair]*tally{}
+	tallies := map[pair]*Tally{}
 	for _, key := range plan.Trials {
 		p := pair{key.Agent, key.Dataset}
 		if tallies[p] == nil {
-			tallies[p] = &tally{}
+			tallies[p] = &Tally{}
 		}
 		if trial, ok := byKey[key]; ok {
-			tallies[p].add(trial)
+			tallies[p].Add(trial)
 		} else {
-			tallies[p].skip()
+			tallies[p].Skip()
 		}
 	}
 	groups := make([]Group, 0, len(tallies))
 	for p, t := range tallies {
-		groups = append(groups, Group{Agent: p.agent, Dataset: p.dataset, Summary: t.summary(plan.Metrics)})
+		groups = append(groups, Group{Agent: p.agent, Dataset: p.dataset, Summary: t.Summary(plan.Metrics)})
 	}
 	slices.SortFunc(groups, func(a, b Group) int {
 		return Key{Agent: a.Agent, Dataset: a.Dataset}.Compare(Key{Agent: b.Agent, Dataset: b.Dataset})
@@ -161,18 +161,21 @@ func index(trials []Trial) map[Key]Trial {
 	return byKey
 }
 
-// tally collects what a Summary needs.
-type tally struct {
+// Tally collects what a Summary needs, one trial at a time, for whoever shows a job while it runs.
+// The zero Tally is empty and ready to use.
+type Tally struct {
 	total, completed, failed, skipped, passed int
 	sum, low, high, cost                      float64
 }
 
-func (t *tally) skip() {
+// Skip counts a planned trial without a result.
+func (t *Tally) Skip() {
 	t.total++
 	t.skipped++
 }
 
-func (t *tally) add(trial Trial) {
+// Add counts one trial's outcome.
+func (t *Tally) Add(trial Trial) {
 	t.total++
 	t.cost += trial.Cost
 	if trial.Failed() {
@@ -193,7 +196,8 @@ func (t *tally) add(trial Trial) {
 	}
 }
 
-func (t *tally) summary(metrics []string) Summary {
+// Summary is what has been counted so far, with the named metrics (see MetricTypes) in that order.
+func (t *Tally) Summary(metrics []string) Summary {
 	s := Summary{
 		TotalTrials:     t.total,
 		CompletedTrials: t.completed,
@@ -211,20 +215,19 @@ func (t *tally) summary(metrics []string) Summary {
 	return s
 }
 
-func (t *tally) metric(name string) *float64 {
+func (t *Tally) metric(name string) *float64 {
 	if t.completed == 0 {
 		return nil
 	}
 	switch name {
 	case "sum":
-		return &t.sum
+		return new(t.sum)
 	case "min":
-		return &t.low
+		return new(t.low)
 	case "max":
-		return &t.high
+		return new(t.high)
 	case "mean":
-		mean := t.sum / float64(t.completed)
-		return &mean
+		return new(t.sum / float64(t.completed))
 	}
 	panic(fmt.Sprintf("unknown metric %q: config checks them", name))
 }
