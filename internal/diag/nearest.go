@@ -1,35 +1,66 @@
 package diag
 
-import "slices"
+import (
+	"fmt"
+	"strings"
+)
 
-// Nearest is the candidate that name is most likely a slip of: at most a third of its letters differ
-// (one in short names). It is "" when none is that near; among equals the first wins.
-func Nearest(name string, candidates []string) string {
-	best, bestDistance := "", max(1, len(name)/3)+1
+// Nearest is the candidate that word is most likely a misspelling of, or "" when none is near: more
+// than a third of the letters would have to change. Case does not count, nor does - instead of _.
+// Of two equally near candidates the earlier one wins.
+func Nearest(word string, candidates []string) string {
+	if len(word) > 100 { // nobody mistypes that; keeps hostile files cheap
+		return ""
+	}
+	best, bestDistance := "", 0
+	w := foldSpelling(word)
 	for _, c := range candidates {
-		if d := distance(name, c); d < bestDistance {
+		d := distance(w, foldSpelling(c))
+		if d > max(1, len([]rune(c))/3) {
+			continue
+		}
+		if best == "" || d < bestDistance {
 			best, bestDistance = c, d
 		}
 	}
 	return best
 }
 
-// distance is Levenshtein's, in bytes: the least number of insertions, deletions and replacements.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// DidYouMean is Nearest as a hint: did you mean "x"? It is "" when nothing is near.
+func DidYouMean(word string, candidates []string) string {
+	if near := Nearest(word, candidates); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
-	for i := range len(a) {
-		previous := slices.Clone(row)
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := previous[j]
-			if a[i] != b[j] {
-				replace++
+	return ""
+}
+
+func foldSpelling(s string) []rune {
+	return []rune(strings.ReplaceAll(strings.ToLower(s), "-", "_"))
+}
+
+// distance counts the insertions, deletions, substitutions and swaps of neighbours that turn a into b
+// (optimal string alignment).
+func distance(a, b []rune) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
 			}
-			row[j+1] = min(replace, previous[j+1]+1, row[j]+1)
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }

@@ -3,43 +3,100 @@
 package quantity
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// maxMilliCPUs is far more than any machine has, and keeps sums from overflowing.
+const maxMilliCPUs = 1 << 40
+
 // Bytes reads "2G", "512Mi", "1e9" or "1073741824" by Kubernetes' rules ("2G" is 2×10⁹) as bytes.
+// Fractions of a byte are refused: "512m" is half a byte there, and never what was meant.
 func Bytes(s string) (int64, error) {
 	q, err := parse(s)
+	if errors.Is(err, errNegative) {
+		return 0, fmt.Errorf("%q is negative", s)
+	}
 	if err != nil {
-		return 0, fmt.Errorf("%q is not an amount of bytes such as 512Mi or 2G", s)
+		return 0, fmt.Errorf("%q is not an amount of bytes such as 512Mi or 2G%s", s, suggestion(s))
 	}
 	if q.CmpInt64(math.MaxInt64) >= 0 {
 		return 0, fmt.Errorf("%q is too large", s)
 	}
+	whole := resource.NewQuantity(q.Value(), q.Format)
+	if q.Cmp(*whole) != 0 {
+		return 0, fmt.Errorf("%q is not a whole number of bytes%s", s, suggestion(s))
+	}
 	return q.Value(), nil
 }
 
-// MilliCPUs reads "1", "0.5" or "500m" as thousandths of a CPU.
+// MiB reads the number of a key that ends in _mb ("2048") as bytes. Such a megabyte is 2²⁰ bytes, as
+// in the tools those keys come from, whose default of 2048 stands for 2 GiB.
+func MiB(s string) (int64, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil || f != math.Trunc(f):
+		return 0, fmt.Errorf("%q is not a whole number of megabytes such as 2048", s)
+	case f < 0:
+		return 0, fmt.Errorf("%q is negative", s)
+	case f > math.MaxInt64>>20:
+		return 0, fmt.Errorf("%q is too large", s)
+	}
+	return int64(f) << 20, nil
+}
+
+// MilliCPUs reads "1", "0.5" or "500m" as thousandths of a CPU; smaller fractions are rounded up.
 func MilliCPUs(s string) (int64, error) {
 	q, err := parse(s)
+	if errors.Is(err, errNegative) {
+		return 0, fmt.Errorf("%q is negative", s)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a number of CPUs such as 1, 0.5 or 500m", s)
 	}
-	if q.CmpInt64(1<<40) >= 0 {
+	if q.CmpInt64(maxMilliCPUs/1000) >= 0 {
 		return 0, fmt.Errorf("%q is too large", s)
 	}
 	return q.MilliValue(), nil
 }
 
+var errNegative = errors.New("negative")
+
+// maxLength bounds what is parsed: the parser's time grows faster than its input.
+const maxLength = 40
+
+// hugeExponent matches exponents that no amount needs, and that cost the parser seconds.
+var hugeExponent = regexp.MustCompile(`[eE][-+]?0*[1-9][0-9]{2}`)
+
 func parse(s string) (resource.Quantity, error) {
+	if len(s) > maxLength || hugeExponent.MatchString(s) {
+		return resource.Quantity{}, resource.ErrFormatWrong
+	}
 	q, err := resource.ParseQuantity(s)
 	if err != nil {
 		return q, err
 	}
 	if q.Sign() < 0 {
-		return q, fmt.Errorf("negative")
+		return q, errNegative
 	}
 	return q, nil
+}
+
+// otherUnit matches the spellings of Docker, systemd and people: 2g, 512MB, 2 GiB, 512m.
+var otherUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtT])[iI]?[bB]?$`)
+
+// suggestion is ": write 512M or 512Mi" when s looks like an amount in another notation.
+func suggestion(s string) string {
+	m := otherUnit.FindStringSubmatch(s)
+	if m == nil {
+		return ""
+	}
+	decimal := map[string]string{"k": "k", "K": "k", "m": "M", "M": "M", "g": "G", "G": "G", "t": "T", "T": "T"}[m[2]]
+	binary := map[string]string{"k": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}[decimal]
+	return fmt.Sprintf(": write %s%s or %s%s", m[1], decimal, m[1], binary)
 }
