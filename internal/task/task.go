@@ -10,7 +10,7 @@ import (
 type Task struct {
 	Name        string // the folder's name
 	Dir         string // absolute path, for messages
-	FS          fs.FS  // rooted at Dir
+	FS          fs.FS  // rooted at Dir; see Tree for how links are treated
 	Config      Config
 	GitCommitID *string // HEAD of the repository that holds Dir; nil outside git
 	// Missing: there is nothing at Dir (task_not_found).
@@ -47,4 +47,63 @@ type Environment struct {
 	MilliCPUs       int64   // default 1000
 	Memory          int64   // bytes, default 2 GB ("2G")
 	Storage         int64   // bytes, default 10 GB ("10G")
+}
+
+// The paths inside a task that have a meaning. Source: specification, "Task".
+const (
+	configFile      = "task.toml"
+	instructionFile = "instruction.md"
+	environmentDir  = "environment"
+	dockerfile      = "environment/Dockerfile"
+	solutionDir     = "solution"
+	solutionScript  = "solution/solve.sh"
+	testsDir        = "tests"
+	testsScript     = "tests/test.sh"
+)
+
+// Err is the problems that keep the task from being run, as a diag.List, or nil.
+func (t *Task) Err() error { return t.Problems.Err() }
+
+// Instruction opens instruction.md. The caller closes it.
+func (t *Task) Instruction() (fs.File, error) { return t.FS.Open(instructionFile) }
+
+// Environment is the folder that the image is built from. Its symbolic links are listed as links
+// (fs.ReadLinkFS), because they are part of what the image gets.
+func (t *Task) Environment() (fs.FS, error) { return sub(t.FS, environmentDir) }
+
+// Solution is what the oracle agent runs, with links replaced by what they point to.
+func (t *Task) Solution() (fs.FS, error) { return t.followed(solutionDir) }
+
+// Tests is what the verifier runs, with links replaced by what they point to.
+func (t *Task) Tests() (fs.FS, error) { return t.followed(testsDir) }
+
+// HasDockerfile reports whether environment/Dockerfile is there.
+func (t *Task) HasDockerfile() bool { return isFile(t.FS, dockerfile) }
+
+// HasSolution reports whether solution/solve.sh is there, which the oracle agent needs.
+func (t *Task) HasSolution() bool { return isFile(t.FS, solutionScript) }
+
+func (t *Task) followed(dir string) (fs.FS, error) {
+	f, err := sub(t.FS, dir)
+	if err != nil {
+		return nil, err
+	}
+	return follow{f}, nil
+}
+
+// sub is fs.Sub, failing when there is no such folder.
+func sub(fsys fs.FS, dir string) (fs.FS, error) {
+	info, err := fs.Stat(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, &fs.PathError{Op: "sub", Path: dir, Err: errNotFolder}
+	}
+	return fs.Sub(fsys, dir)
+}
+
+func isFile(fsys fs.FS, name string) bool {
+	info, err := fs.Stat(fsys, name)
+	return err == nil && info.Mode().IsRegular()
 }

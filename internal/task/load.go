@@ -1,0 +1,137 @@
+package task
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/org/rollout-action/internal/diag"
+)
+
+const (
+	maxConfigSize      = 1 << 20
+	maxInstructionSize = 16 << 20
+)
+
+// Load reads the task in folder dir, which may be relative. It never fails: what is wrong is in
+// Missing and Problems, whose files begin with dir as given. To load many tasks, use one Loader.
+func Load(dir string) *Task { return new(Loader).Load(dir) }
+
+// Loader loads tasks and remembers the commits of the repositories that they are in, so a commit
+// is as old as the Loader. It may be used by many goroutines at once. The zero value is ready.
+type Loader struct{ commits commits }
+
+// Load is as the function Load.
+func (l *Loader) Load(dir string) *Task {
+	t := &Task{Config: Defaults()}
+	p := &problems{dir: dir}
+	defer func() {
+		p.list.Sort()
+		t.Problems = p.list
+	}()
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		t.Name, t.Dir, t.FS = filepath.Base(dir), dir, Tree(dir)
+		p.add("", err.Error(), "")
+		return t
+	}
+	t.Name, t.Dir, t.FS = filepath.Base(abs), abs, Tree(abs)
+	info, err := os.Stat(abs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		t.Missing = true
+		p.add("", "there is no such task", "")
+		return t
+	case err != nil:
+		p.add("", "cannot be read: "+reason(err), "")
+		return t
+	case !info.IsDir():
+		p.add("", "is not a folder", "a task is a folder with "+configFile+" and "+instructionFile)
+		return t
+	}
+	t.Config = loadConfig(t.FS, p)
+	checkFiles(t, p)
+	t.GitCommitID = l.commits.of(abs)
+	return t
+}
+
+// IsTask reports whether the folder name of fsys looks like a task, be it a broken one: it holds a
+// task.toml or an instruction.md.
+func IsTask(fsys fs.FS, name string) bool {
+	for _, file := range []string{configFile, instructionFile} {
+		if _, err := fs.Stat(fsys, join(name, file)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// problems collects what is wrong with the task in folder dir.
+type problems struct {
+	dir  string
+	list diag.List
+}
+
+func (p *problems) add(file, message, hint string) {
+	p.list = append(p.list, diag.Diagnostic{File: p.path(file), Message: message, Hint: hint})
+}
+
+func (p *problems) warn(file, message, hint string) {
+	p.list = append(p.list, diag.Diagnostic{File: p.path(file), Message: message, Hint: hint, Severity: diag.Warning})
+}
+
+func (p *problems) path(file string) string { return filepath.Join(p.dir, filepath.FromSlash(file)) }
+
+// readFile is the content of a file of at most limit bytes; !ok means that the problem is recorded.
+// hint says what the file is for.
+func (p *problems) readFile(fsys fs.FS, name string, limit int64, hint string) (content []byte, ok bool) {
+	f, err := fsys.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.add(name, "is missing", hint)
+		return nil, false
+	}
+	if err != nil {
+		p.add(name, "cannot be read: "+reason(err), hint)
+		return nil, false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		p.add(name, "is a folder, not a file", hint)
+		return nil, false
+	}
+	content, err = io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		p.add(name, "cannot be read: "+reason(err), "")
+		return nil, false
+	}
+	if int64(len(content)) > limit {
+		p.add(name, fmt.Sprintf("is larger than %d MiB", limit>>20), "")
+		return nil, false
+	}
+	return content, true
+}
+
+// reason is err without the operation and path, which the problem names already.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return err.Error()
+}
+
+func checkFiles(t *Task, p *problems) {
+	if text, ok := p.readFile(t.FS, instructionFile, maxInstructionSize, "it is what the agent is told"); ok && len(bytes.TrimSpace(text)) == 0 {
+		p.warn(instructionFile, "is empty", "it is what the agent is told")
+	}
+	if !isFile(t.FS, testsScript) {
+		p.add(testsScript, "is missing", "it is the script that writes the reward")
+	}
+	if _, err := fs.Stat(t.FS, environmentDir); err != nil && t.Config.Environment.DockerImage == "" {
+		p.add(environmentDir, "is missing", "add environment/Dockerfile, or set docker_image in "+configFile)
+	}
+}

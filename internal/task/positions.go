@@ -1,0 +1,71 @@
+package task
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// positions knows where the keys of a TOML document stand.
+type positions struct {
+	offsets map[string]int // key path, joined by NUL -> byte offset of its first occurrence
+	lines   []int          // byte offset of each line's begin
+}
+
+// positionsOf indexes a document that has been decoded without error. go-toml's decoder tells the
+// positions of mistakes in syntax only, hence its parser.
+func positionsOf(content []byte) positions {
+	p := positions{offsets: map[string]int{}, lines: []int{0}}
+	for i, b := range content {
+		if b == '\n' {
+			p.lines = append(p.lines, i+1)
+		}
+	}
+	var parser unstable.Parser
+	parser.Reset(content)
+	var current []string // the table that key-values belong to
+	for parser.NextExpression() {
+		e := parser.Expression()
+		switch e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			current = p.addKey(nil, e)
+		case unstable.KeyValue:
+			p.addKeyValue(current, e)
+		}
+	}
+	return p
+}
+
+// addKey records every step of a node's dotted key below parent, and returns the full path.
+func (p *positions) addKey(parent []string, node *unstable.Node) []string {
+	path := parent[:len(parent):len(parent)]
+	for key := node.Key(); key.Next(); {
+		path = append(path, string(key.Node().Data))
+		id := strings.Join(path, "\x00")
+		if _, seen := p.offsets[id]; !seen {
+			p.offsets[id] = int(key.Node().Raw.Offset)
+		}
+	}
+	return path
+}
+
+func (p *positions) addKeyValue(parent []string, node *unstable.Node) {
+	path := p.addKey(parent, node)
+	if node.Value().Kind != unstable.InlineTable {
+		return
+	}
+	for entries := node.Value().Children(); entries.Next(); {
+		p.addKeyValue(path, entries.Node())
+	}
+}
+
+// of is the line and column (in bytes, both from 1) of a key, or zeros.
+func (p *positions) of(path []string) (line, column int) {
+	offset, ok := p.offsets[strings.Join(path, "\x00")]
+	if !ok {
+		return 0, 0
+	}
+	line = sort.SearchInts(p.lines, offset+1)
+	return line, offset - p.lines[line-1] + 1
+}

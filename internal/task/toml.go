@@ -1,0 +1,312 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/quantity"
+)
+
+// Defaults is the configuration of a task whose task.toml is empty. Source: specification, "task.toml".
+func Defaults() Config {
+	return Config{
+		Version:  "1.0",
+		Verifier: Verifier{TimeoutSec: 600},
+		Agent:    Agent{InstallTimeoutSec: 300, TimeoutSec: 600},
+		Environment: Environment{
+			BuildTimeoutSec: 600,
+			MilliCPUs:       1000,
+			Memory:          2e9,
+			Storage:         10e9,
+		},
+	}
+}
+
+// Timeouts outside these are slips; a longer one would also overflow a time.Duration once multiplied.
+const (
+	minTimeoutSec = 0.001
+	maxTimeoutSec = 365 * 24 * 60 * 60
+)
+
+// minSize is the least amount of memory or storage that is taken seriously.
+const minSize = 1 << 20
+
+// loadConfig reads task.toml. What is wrong keeps its default.
+func loadConfig(fsys fs.FS, p *problems) Config {
+	c := Defaults()
+	content, ok := p.readFile(fsys, configFile, maxConfigSize, "it may be as short as: version = \"1.0\"")
+	if !ok {
+		return c
+	}
+	if !utf8.Valid(content) {
+		p.add(configFile, "is not UTF-8", "")
+		return c
+	}
+	var root map[string]any
+	if err := toml.Unmarshal(content, &root); err != nil {
+		p.list = append(p.list, syntaxProblem(p.path(configFile), err))
+		return c
+	}
+	d := &document{file: p.path(configFile), positions: positionsOf(content)}
+	d.read(root, &c)
+	p.list = append(p.list, d.problems...)
+	return c
+}
+
+func syntaxProblem(file string, err error) diag.Diagnostic {
+	out := diag.Diagnostic{File: file, Message: strings.TrimPrefix(err.Error(), "toml: ")}
+	var de *toml.DecodeError
+	if errors.As(err, &de) {
+		out.Line, out.Column = de.Position()
+	}
+	return out
+}
+
+// document is a task.toml that is being read.
+type document struct {
+	file      string
+	positions positions
+	problems  diag.List
+}
+
+func (d *document) read(values map[string]any, c *Config) {
+	root := table{d, nil, values}
+	c.Version = d.version(root, c.Version)
+	root.text("source", &c.Source)
+	if metadata := root.table("metadata"); metadata.values != nil {
+		c.Metadata = metadata.values
+	}
+
+	verifier := root.table("verifier")
+	verifier.timeout("timeout_sec", &c.Verifier.TimeoutSec)
+
+	agent := root.table("agent")
+	agent.timeout("install_timeout_sec", &c.Agent.InstallTimeoutSec)
+	agent.timeout("timeout_sec", &c.Agent.TimeoutSec)
+
+	env := root.table("environment")
+	env.timeout("build_timeout_sec", &c.Environment.BuildTimeoutSec)
+	env.text("docker_image", &c.Environment.DockerImage)
+	if strings.ContainsFunc(c.Environment.DockerImage, func(r rune) bool { return r <= ' ' }) {
+		env.problem("docker_image", fmt.Sprintf("%q is not the name of an image", c.Environment.DockerImage), "")
+	}
+	env.cpus("cpus", &c.Environment.MilliCPUs)
+	env.size("memory", "memory_mb", &c.Environment.Memory)
+	env.size("storage", "storage_mb", &c.Environment.Storage)
+
+	for _, t := range []table{root, verifier, agent, env} {
+		t.checkKeys()
+	}
+}
+
+// version accepts Harbor's schema_version in place of version.
+func (d *document) version(root table, fallback string) string {
+	var version string
+	key := "version"
+	if !root.has(key) && root.has("schema_version") {
+		key = "schema_version"
+	}
+	if !root.has(key) {
+		d.problems = append(d.problems, diag.Diagnostic{
+			File: d.file, Severity: diag.Warning,
+			Message: fmt.Sprintf("%q is missing, taken as %q", "version", fallback),
+			Hint:    fmt.Sprintf("begin with: version = %q", fallback),
+		})
+		return fallback
+	}
+	root.text(key, &version)
+	if version == "" {
+		return fallback
+	}
+	if version != "1" && !strings.HasPrefix(version, "1.") {
+		root.warning(key, fmt.Sprintf("version %q of the format is not known; it is read as 1.0", version), "")
+	}
+	return version
+}
+
+// table is one table of the document; values is nil if it is absent.
+type table struct {
+	doc    *document
+	path   []string
+	values map[string]any
+}
+
+func (t table) has(key string) bool { _, ok := t.values[key]; return ok }
+
+// name is the key as people write it in full, e.g. environment.cpus.
+func (t table) name(key string) string { return strings.Join(append(slices.Clone(t.path), key), ".") }
+
+func (t table) add(severity diag.Severity, key, message, hint string) {
+	line, column := t.doc.positions.of(append(slices.Clone(t.path), key))
+	t.doc.problems = append(t.doc.problems, diag.Diagnostic{
+		File: t.doc.file, Line: line, Column: column, Message: message, Hint: hint, Severity: severity,
+	})
+}
+
+func (t table) problem(key, message, hint string) { t.add(diag.Error, key, message, hint) }
+
+func (t table) warning(key, message, hint string) { t.add(diag.Warning, key, message, hint) }
+
+// wrongType says what key should have been.
+func (t table) wrongType(key, want, hint string) {
+	t.problem(key, fmt.Sprintf("%q must be %s, not %s", t.name(key), want, kindOf(t.values[key])), hint)
+}
+
+func (t table) table(key string) table {
+	out := table{doc: t.doc, path: append(slices.Clone(t.path), key)}
+	v, ok := t.values[key]
+	if !ok {
+		return out
+	}
+	if out.values, ok = v.(map[string]any); !ok {
+		t.wrongType(key, "a table", fmt.Sprintf("write [%s]", key))
+	}
+	return out
+}
+
+func (t table) text(key string, to *string) {
+	v, ok := t.values[key]
+	if !ok {
+		return
+	}
+	s, ok := v.(string)
+	if !ok {
+		t.wrongType(key, "a string", fmt.Sprintf("write %s = \"...\"", key))
+		return
+	}
+	*to = s
+}
+
+// timeout reads a number of seconds.
+func (t table) timeout(key string, to *float64) {
+	v, ok := t.values[key]
+	if !ok {
+		return
+	}
+	sec, ok := number(v)
+	if !ok {
+		t.wrongType(key, "a number of seconds", fmt.Sprintf("write %s = %v", key, *to))
+		return
+	}
+	// NaN fails both comparisons.
+	if !(sec >= minTimeoutSec && sec <= maxTimeoutSec) {
+		t.problem(key, fmt.Sprintf("%q must be more than 0 seconds and at most a year, not %v", t.name(key), v), "")
+		return
+	}
+	*to = sec
+}
+
+// cpus reads a quantity string ("0.5", "500m") or a number.
+func (t table) cpus(key string, to *int64) {
+	v, ok := t.values[key]
+	if !ok {
+		return
+	}
+	text, isText := v.(string)
+	if sec, ok := number(v); ok {
+		text = strconv.FormatFloat(sec, 'f', -1, 64)
+	} else if !isText {
+		t.wrongType(key, "a number of CPUs", `write cpus = 2, or cpus = "500m"`)
+		return
+	}
+	milli, err := quantity.MilliCPUs(text)
+	if err == nil && milli <= 0 {
+		err = errors.New("it must be more than 0")
+	}
+	if err != nil {
+		t.problem(key, fmt.Sprintf("%q: %v", t.name(key), err), "")
+		return
+	}
+	*to = milli
+}
+
+// size reads an amount of bytes: key as a quantity string ("2G"), or keyMB as a whole number of MiB.
+// Source: the specification's architecture, whose default memory_mb = 2048 stands for 2 GiB.
+func (t table) size(key, keyMB string, to *int64) {
+	if t.has(key) && t.has(keyMB) {
+		t.problem(keyMB, fmt.Sprintf("%q and %q say the same thing", t.name(key), t.name(keyMB)), "keep one of them")
+		return
+	}
+	if t.has(keyMB) {
+		t.mebibytes(keyMB, to)
+		return
+	}
+	v, ok := t.values[key]
+	if !ok {
+		return
+	}
+	text, ok := v.(string)
+	if !ok {
+		t.wrongType(key, "an amount as a string", fmt.Sprintf("write %s = \"2G\", or %s = 2048", key, keyMB))
+		return
+	}
+	n, err := quantity.Bytes(text)
+	if err != nil {
+		t.problem(key, fmt.Sprintf("%q: %v", t.name(key), err), "")
+		return
+	}
+	if n < minSize {
+		t.problem(key, fmt.Sprintf("%q must be at least 1Mi, not %q", t.name(key), text), milliHint(text))
+		return
+	}
+	*to = n
+}
+
+// milliHint explains the quantity format's best-known trap: a small m is a thousandth.
+func milliHint(text string) string {
+	if digits, ok := strings.CutSuffix(text, "m"); ok {
+		return fmt.Sprintf("m means thousandths; did you mean \"%sM\"?", digits)
+	}
+	return ""
+}
+
+func (t table) mebibytes(key string, to *int64) {
+	n, ok := t.values[key].(int64)
+	if !ok {
+		t.wrongType(key, "a whole number of MiB", fmt.Sprintf("write %s = 2048", key))
+		return
+	}
+	if n < 1 || n > math.MaxInt64>>20 {
+		t.problem(key, fmt.Sprintf("%q must be at least 1 MiB, not %d", t.name(key), n), "")
+		return
+	}
+	*to = n << 20
+}
+
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+// kindOf names a decoded value's type as TOML's users know it.
+func kindOf(v any) string {
+	switch v.(type) {
+	case string:
+		return "a string"
+	case int64:
+		return "an integer"
+	case float64:
+		return "a float"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "an array"
+	case map[string]any:
+		return "a table"
+	}
+	return "a date or time"
+}

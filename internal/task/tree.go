@@ -1,0 +1,126 @@
+package task
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+var (
+	errNotFolder  = errors.New("not a folder")
+	errNotRegular = errors.New("neither a file nor a folder")
+)
+
+// Tree is a task's folder on disk as a file system. Links inside it may point anywhere inside it;
+// nothing outside it can be opened through it, whatever the links say, for a task may come from a
+// stranger. Named pipes, sockets and devices are refused instead of opened: a pipe would block.
+// It lists links as links (fs.ReadLinkFS). It holds nothing open between calls, so that thousands
+// of tasks need no file descriptors.
+type Tree string
+
+// Open follows links that stay inside the tree.
+func (t Tree) Open(name string) (fs.File, error) {
+	root, err := t.root("open", name)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	// Without O_NONBLOCK, opening a named pipe waits for a writer.
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = errNotRegular
+	}
+	if err != nil {
+		f.Close()
+		return nil, pathError("open", name, err)
+	}
+	return f, nil
+}
+
+// Stat follows links that stay inside the tree.
+func (t Tree) Stat(name string) (fs.FileInfo, error) { return t.info("stat", name, (*os.Root).Stat) }
+
+// Lstat does not follow a link at the end of name.
+func (t Tree) Lstat(name string) (fs.FileInfo, error) { return t.info("lstat", name, (*os.Root).Lstat) }
+
+// ReadLink is the text of a link, which may point outside the tree.
+func (t Tree) ReadLink(name string) (string, error) {
+	root, err := t.root("readlink", name)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	target, err := root.Readlink(name)
+	return target, pathError("readlink", name, err)
+}
+
+func (t Tree) info(op, name string, get func(*os.Root, string) (fs.FileInfo, error)) (fs.FileInfo, error) {
+	root, err := t.root(op, name)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	info, err := get(root, name)
+	return info, pathError(op, name, err)
+}
+
+func (t Tree) root(op, name string) (*os.Root, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	root, err := os.OpenRoot(string(t))
+	return root, pathError(op, name, err)
+}
+
+// pathError gives err the name that the caller used, instead of os.Root's; nil stays nil.
+func pathError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// follow lists links as what they point to. Load has made sure that every link leads somewhere, and
+// that none leads to a folder around it.
+type follow struct{ fs.FS }
+
+// ReadDir is sorted by name.
+func (f follow) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(f.FS, name)
+	for i, e := range entries {
+		if e.Type()&fs.ModeSymlink == 0 {
+			continue
+		}
+		info, statErr := fs.Stat(f.FS, join(name, e.Name()))
+		if statErr != nil {
+			return entries[:i], statErr
+		}
+		entries[i] = renamed{fs.FileInfoToDirEntry(info), e.Name()}
+	}
+	return entries, err
+}
+
+// renamed is a directory entry under the name of the link that led to it.
+type renamed struct {
+	fs.DirEntry
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+// join is path.Join for names that are valid in a file system.
+func join(dir, name string) string {
+	if dir == "." {
+		return name
+	}
+	return dir + "/" + name
+}
