@@ -1,0 +1,62 @@
+package environmenttest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// Options adapts the suite to a provider.
+type Options struct {
+	// New makes a fresh Provider. All that it makes use the same backend: each sees the environments
+	// and images of the others. The suite closes them.
+	New func(t testing.TB) environment.Provider
+
+	// Image is a reference for CreateEnvironment, and for FROM in a Dockerfile. Its user is root, and it
+	// has bash, coreutils, findutils, util-linux's setsid, a user "nobody", and no user "no-such-user".
+	Image string
+
+	// Vanish destroys an environment behind the provider's back: the backend has lost it. Nil skips
+	// the checks that need it.
+	Vanish func(t testing.TB, id string)
+
+	// Skip names checks that cannot hold on this backend, each with its reason.
+	Skip map[string]string
+}
+
+// check is one promise of the contract. Its name says what must hold.
+type check struct {
+	name string
+	run  func(s *scene)
+}
+
+// checks are all promises. Each runs on its own and leaves no environment behind: that is checked
+// after every one of them.
+func checks() []check {
+	return slices.Concat(
+		execChecks(),
+	)
+}
+
+// Run runs every check as a subtest.
+func Run(t *testing.T, opts Options) {
+	all := checks()
+	for name := range opts.Skip {
+		if !slices.ContainsFunc(all, func(c check) bool { return c.name == name }) {
+			t.Errorf("Options.Skip names no check: %q", name)
+		}
+	}
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) { runCheck(t, opts, c) })
+	}
+}
+
+// runCheck runs one check on t, which need not be a *testing.T: the suite's own test records what
+// fails.
+func runCheck(t testing.TB, opts Options, c check) {
+	if reason, skip := opts.Skip[c.name]; skip {
+		t.Skip(reason)
+	}
+	c.run(newScene(t, opts))
+}
