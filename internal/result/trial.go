@@ -133,3 +133,6 @@ func (t Trial) Failed() bool {
 
 // Passed reports a reward of exactly 1. Source: specification, "pass_rate".
 func (t Trial) Passed() bool { return t.Reward != nil && *t.Reward == 1 }
+
+// Stamp is how times are written in result files: UTC, to the millisecond.
+func Stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

@@ -1,0 +1,99 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/moby/sys/atomicwriter"
+)
+
+// The files of a job and of a trial.
+const (
+	ResultFile = "result.json"
+	ConfigFile = "config.json"
+	PlanFile   = "plan.json"
+	EventsFile = "events.jsonl"
+	ErrorFile  = "error.txt"
+)
+
+// ReservedNames are the names at the top of a job's folder that no agent's folder may have.
+var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile}
+
+// Marshal is how every result file is written: indented, a final newline, no HTML escapes.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// WriteFile replaces path as a whole or not at all: temporary file, fsync, rename.
+func WriteFile(path string, data []byte) error {
+	return atomicwriter.WriteFile(path, data, 0o644)
+}
+
+// WriteJSON writes v as Marshal does, as a whole or not at all.
+func WriteJSON(path string, v any) error {
+	data, err := Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", filepath.Base(path), err)
+	}
+	return WriteFile(path, data)
+}
+
+// Tree is what stands in a job's folder.
+type Tree struct {
+	Plan   Plan
+	Trials []Trial // in the plan's order; trials without a result are missing
+	// Unreadable says which planned trials have a result file that cannot be used, and why.
+	Unreadable []error
+}
+
+// ReadTree reads a job's folder: its plan and the result of every trial that has one. It fails
+// when there is no plan to read (the folder is no job's, or the job never started).
+func ReadTree(dir string) (Tree, error) {
+	var tree Tree
+	if err := readJSON(filepath.Join(dir, PlanFile), &tree.Plan); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return tree, fmt.Errorf("%s is not the folder of a job: it has no %s: %w", dir, PlanFile, fs.ErrNotExist)
+		}
+		return tree, err
+	}
+	for _, key := range tree.Plan.Trials {
+		var trial Trial
+		path := filepath.Join(dir, filepath.FromSlash(key.Dir()), ResultFile)
+		err := readJSON(path, &trial)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err == nil && trial.Key != key:
+			err = fmt.Errorf("%s: is the result of %s, not of %s", path, trial.Key, key)
+		}
+		if err != nil {
+			tree.Unreadable = append(tree.Unreadable, err)
+			continue
+		}
+		tree.Trials = append(tree.Trials, trial)
+	}
+	return tree, nil
+}
+
+func readJSON(path string, v any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%s: not a valid file of this kind (torn or edited?): %w", path, err)
+	}
+	return nil
+}
