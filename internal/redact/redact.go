@@ -1,0 +1,141 @@
+package redact
+
+import (
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Mask is what stands in the place of a secret.
+const Mask = "***"
+
+const (
+	// minSecret is the length in characters below which a value is not hidden: it would mask
+	// half the text, and is no secret worth the name.
+	minSecret = 6
+	// minLine is the length from which each line of a secret of several lines (a private key) is
+	// hidden for itself, because logs and YAML indent or prefix such lines.
+	minLine = 16
+)
+
+// Redactor replaces secrets by Mask. It finds them as they are; with any of their characters
+// escaped as in URLs (%2F or %2f, + for space) or JSON strings (\n, \u00e9); and in base64, of the
+// standard or the URL alphabet, padded or not, wrapped into lines or not, also when the secret is
+// somewhere inside a longer encoded text. Of the latter, the characters that encode bits of a
+// neighbour too remain: at most 4 bits of a secret at each end.
+//
+// A Redactor may be used by many goroutines at once. Nil redacts nothing.
+type Redactor struct {
+	text   *trie // secrets
+	base64 *trie // what secrets look like in base64
+}
+
+// New makes a Redactor of secrets. White space around them is not part of them. Those with fewer
+// than six characters are ignored.
+func New(secrets []string) *Redactor {
+	r := &Redactor{text: newTrie(), base64: newTrie()}
+	for _, secret := range secrets {
+		for _, s := range parts(secret) {
+			r.text.add(s)
+			r.text.add(strings.ReplaceAll(s, " ", "+"))
+			for _, form := range base64Forms(s) {
+				r.base64.add(form)
+			}
+		}
+	}
+	r.text.link()
+	r.base64.link()
+	return r
+}
+
+// parts are the texts to look for: the secret, and its longer lines if it has several.
+func parts(secret string) []string {
+	secret = strings.TrimSpace(secret)
+	if utf8.RuneCountInString(secret) < minSecret {
+		return nil
+	}
+	out := []string{secret}
+	if !strings.Contains(secret, "\n") {
+		return out
+	}
+	for line := range strings.Lines(secret) {
+		if line = strings.TrimSpace(line); utf8.RuneCountInString(line) >= minLine {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// Empty reports whether there is nothing to redact.
+func (r *Redactor) Empty() bool { return r == nil || r.text.empty() }
+
+// String is s without secrets.
+func (r *Redactor) String(s string) string {
+	if r.Empty() || s == "" {
+		return s
+	}
+	return string(r.Bytes([]byte(s)))
+}
+
+// Bytes is b without secrets. b is not changed; the result may be b itself.
+func (r *Redactor) Bytes(b []byte) []byte {
+	if r.Empty() {
+		return b
+	}
+	s := newStream(r)
+	s.scan(b, true)
+	if len(s.spans) == 0 {
+		return b
+	}
+	return s.take(nil, len(b))
+}
+
+// Writer redacts what is written to it and passes it on to w. It finds secrets that are cut by
+// writes too, and so holds back the end of the text as long as that could be the start of a secret.
+// Close passes the rest on and does not close w. After an error of w, every call returns it.
+// The writer must not be used by several goroutines at once.
+func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
+	if r.Empty() {
+		return unclosed{w}
+	}
+	return &writer{w: w, stream: newStream(r)}
+}
+
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
+
+type writer struct {
+	w      io.Writer
+	stream *stream
+	out    []byte // reused
+	err    error
+}
+
+// maxPiece bounds the memory of one large write.
+const maxPiece = 32 << 10
+
+func (w *writer) Write(p []byte) (int, error) {
+	for n := 0; n < len(p); {
+		piece := p[n:min(len(p), n+maxPiece)]
+		if err := w.pass(piece, false); err != nil {
+			return n, err
+		}
+		n += len(piece)
+	}
+	return len(p), w.err
+}
+
+func (w *writer) Close() error { return w.pass(nil, true) }
+
+func (w *writer) pass(p []byte, final bool) error {
+	if w.err != nil {
+		return w.err
+	}
+	safe := w.stream.scan(p, final)
+	w.out = w.stream.take(w.out[:0], safe)
+	if len(w.out) > 0 {
+		_, w.err = w.w.Write(w.out)
+	}
+	return w.err
+}

@@ -1,0 +1,238 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+const (
+	apiKey   = "sk-ant-api03-Zx9_QmV2+/pLk=tail"
+	database = "postgres://user:p@ss word&<é>@db.example/x?y=1"
+)
+
+func TestString(t *testing.T) {
+	long := strings.Repeat("a-long-key/", 12) // wraps twice in base64
+	pem := "-----BEGIN KEY-----\nMIIEowIBAAKCAQEA1234567890\nzz\n-----END KEY-----\n"
+	r := New([]string{apiKey, database, long, pem, "12345", "sixsix", "  \n"})
+	std, raw, web := base64.StdEncoding, base64.RawURLEncoding, base64.URLEncoding
+	inJSON := func(s string) string { b, _ := json.Marshal(s); return string(b) }
+
+	for _, tc := range []struct{ name, in, want string }{
+		{"text without secrets is unchanged", "hello, world", "hello, world"},
+		{"a secret is masked where it stands", "key=" + apiKey + ";", "key=***;"},
+		{"every occurrence is masked", apiKey + " and " + apiKey, "*** and ***"},
+		{"secrets that touch share a mask", apiKey + apiKey, "***"},
+		{"values under six characters are no secrets", "12345", "12345"},
+		{"six characters are a secret", "<sixsix>", "<***>"},
+		{"a part of a secret stays", apiKey[:len(apiKey)-1], apiKey[:len(apiKey)-1]},
+		{"base64, padded", std.EncodeToString([]byte(apiKey)), "***"},
+		{"base64 for URLs, not padded", raw.EncodeToString([]byte(apiKey)), "***"},
+		{"base64 in lines of 76 characters", wrap(std.EncodeToString([]byte(long)), 76, "\n") + "\n", "***\n"},
+		{"base64 in lines of 64 characters with CRLF", wrap(web.EncodeToString([]byte(long)), 64, "\r\n"), "***"},
+		{"wrapped base64 inside a JSON string", inJSON("out: " + wrap(std.EncodeToString([]byte(long)), 76, "\n")), `"out: ***"`},
+		{"base64 interrupted by an empty line is another text", "c2l4\n\nc2l4", "c2l4\n\nc2l4"},
+		{"a URL query", url.QueryEscape(database), "***"},
+		{"a URL path", url.PathEscape(database), "***"},
+		{"lower-case hex", strings.ToLower(url.QueryEscape("sixsix")) + "%2f" + "%73ixsi%78", "***%2f***"},
+		{"only some characters are escaped, as other languages do", "postgres%3A//user%3Ap%40ss+word%26%3C%c3%a9%3e@db.example/x?y=1", "***"},
+		{"a JSON string", inJSON(database), `"***"`},
+		{"a JSON string of ASCII", `"postgres:\/\/user:p@ss word&<\u00e9>@db.example\/x?y=1"`, `"***"`},
+		{"a secret of several lines", "key:\n" + pem + "end", "key:\n***\nend"},
+		{"a secret of several lines in JSON", inJSON(pem), `"***\n"`},
+		{"the long lines of such a secret, indented", "  MIIEowIBAAKCAQEA1234567890\n  zz\n", "  ***\n  zz\n"},
+		{"broken escapes are plain text", `%4 %zz \u12 \ud800\x sixsix \ud83d`, `%4 %zz \u12 \ud800\x *** \ud83d`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := r.String(tc.in); got != tc.want {
+				t.Errorf("String(%q)\n = %q, want\n   %q", tc.in, got, tc.want)
+			}
+		})
+	}
+}
+
+func wrap(s string, width int, lineBreak string) string {
+	var lines []string
+	for ; len(s) > width; s = s[width:] {
+		lines = append(lines, s[:width])
+	}
+	return strings.Join(append(lines, s), lineBreak)
+}
+
+// Whatever surrounds a secret before encoding, what is left of it is the characters that encode a
+// neighbour too: at most one at each end.
+func TestBase64OfALongerText(t *testing.T) {
+	r := New([]string{apiKey})
+	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		for before := range 7 {
+			for after := range 7 {
+				head, tail := "user12:"[:before], ";more.\n"[:after]
+				got := r.String(enc.EncodeToString([]byte(head + apiKey + tail)))
+				left, right, masked := strings.Cut(got, Mask)
+				if !masked || len(left) > (8*before+5)/6 || len(strings.TrimRight(right, "=")) > (8*after+5)/6+1 {
+					t.Errorf("%d bytes before, %d after: %q", before, after, got)
+				}
+			}
+		}
+	}
+}
+
+func TestNoSecretsPassThrough(t *testing.T) {
+	for name, r := range map[string]*Redactor{"nil": nil, "none": New(nil), "only short ones": New([]string{"abc", ""})} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			w := r.Writer(&out)
+			if _, err := io.WriteString(w, "abc %41"); err != nil || out.String() != "abc %41" {
+				t.Errorf("wrote %q, %v before Close", out.String(), err)
+			}
+			if err := w.Close(); err != nil || !r.Empty() || r.String("abc") != "abc" || string(r.Bytes([]byte("abc"))) != "abc" {
+				t.Errorf("not a pass-through: %v", err)
+			}
+		})
+	}
+}
+
+func TestBytesLeavesItsArgumentAlone(t *testing.T) {
+	in := []byte("a sixsix b")
+	if got := New([]string{"sixsix"}).Bytes(in); string(got) != "a *** b" || string(in) != "a sixsix b" {
+		t.Errorf("Bytes = %q, argument now %q", got, in)
+	}
+}
+
+func TestWriterFindsASecretCutAnywhere(t *testing.T) {
+	r := New([]string{apiKey})
+	for _, secret := range []string{apiKey, url.QueryEscape(apiKey), wrap(base64.StdEncoding.EncodeToString([]byte(apiKey)), 8, "\r\n")} {
+		text := "begin " + secret + " end"
+		for cut := range len(text) {
+			var out bytes.Buffer
+			w := r.Writer(&out)
+			for _, piece := range []string{text[:cut], text[cut:]} {
+				if n, err := io.WriteString(w, piece); n != len(piece) || err != nil {
+					t.Fatalf("Write = %d, %v", n, err)
+				}
+			}
+			if err := w.Close(); err != nil || out.String() != "begin *** end" {
+				t.Errorf("cut at %d: %q, %v", cut, out.String(), err)
+			}
+		}
+	}
+}
+
+func TestWriterHoldsBackOnlyWhatMayBeASecret(t *testing.T) {
+	var out bytes.Buffer
+	w := New([]string{"sixsix"}).Writer(&out)
+	for _, step := range []struct{ write, seen string }{
+		{"hello\n", "hello\n"},
+		{"si", "hello\n"},
+		{"ze\n", "hello\nsize\n"},
+		{"sixsi", "hello\nsize\n"},
+		{"x", "hello\nsize\n***"}, // its end may begin the next one, which the mask covers already
+		{".", "hello\nsize\n***."},
+		{"%7", "hello\nsize\n***."},
+	} {
+		if _, err := io.WriteString(w, step.write); err != nil || out.String() != step.seen {
+			t.Errorf("after %q: %q, %v; want %q", step.write, out.String(), err, step.seen)
+		}
+	}
+	if err := w.Close(); err != nil || !strings.HasSuffix(out.String(), "***.%7") {
+		t.Errorf("after Close: %q, %v", out.String(), err)
+	}
+}
+
+func TestWriterMemoryIsBounded(t *testing.T) {
+	r := New([]string{"AAAAAAAAAA", "sixsix"})
+	for name, piece := range map[string]string{
+		"line breaks after the begin of base64": strings.Repeat("\n", 4096),
+		"one endless secret":                    strings.Repeat("A", 4096),
+		"its base64":                            strings.Repeat("QUFB", 1024),
+		"backslashes":                           strings.Repeat(`\`, 4096),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := r.Writer(io.Discard).(*writer)
+			io.WriteString(w, "QUFB")
+			for range 200 {
+				io.WriteString(w, piece)
+			}
+			if held := len(w.stream.buf) + len(w.stream.spans); held > 8192 {
+				t.Errorf("%d bytes and spans are held back", held)
+			}
+		})
+	}
+}
+
+type failing struct{ after int }
+
+var errFull = errors.New("disk full")
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.after -= len(p); f.after < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+func TestWriterReportsTheErrorBelowForGood(t *testing.T) {
+	w := New([]string{"sixsix"}).Writer(&failing{after: 5})
+	if _, err := io.WriteString(w, "12345"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := io.WriteString(w, "6"); !errors.Is(err, errFull) {
+			t.Errorf("Write = %v, want %v", err, errFull)
+		}
+	}
+	if err := w.Close(); !errors.Is(err, errFull) {
+		t.Errorf("Close = %v, want %v", err, errFull)
+	}
+}
+
+// FuzzWriter checks that no way to cut a text changes the outcome, and that no secret survives.
+func FuzzWriter(f *testing.F) {
+	f.Add("sixsix", "abcdefgh", "x sixsix %73ixsix c2l4c2l4 \\u0073ixsix", []byte{3, 1, 4})
+	f.Add("aaaaaa", "aaaaaab", "aaaaaaaaaab\r\nYWFh\nYWFh", []byte{1})
+	f.Add(apiKey, database, url.QueryEscape(apiKey)+"\\n", []byte{2, 7})
+	f.Add("a b c d", "\\\\\\\\\\\\", "a+b+c%20d \\\\\\\\\\\\", []byte{5, 1})
+	f.Fuzz(func(t *testing.T, a, b, text string, cuts []byte) {
+		r := New([]string{a, b})
+		for _, text := range []string{text, text + a + b, a + text + url.QueryEscape(b) + base64.StdEncoding.EncodeToString([]byte(text+a))} {
+			want := r.String(text)
+			var out bytes.Buffer
+			w := r.Writer(&out)
+			rest := text
+			for i := 0; len(rest) > 0; i++ {
+				n := len(rest)
+				if len(cuts) > 0 {
+					n = min(n, 1+int(cuts[i%len(cuts)]))
+				}
+				io.WriteString(w, rest[:n])
+				rest = rest[n:]
+			}
+			w.Close()
+			if out.String() != want {
+				t.Fatalf("secrets %q %q, text %q, cuts %v:\nin pieces %q\nat once   %q", a, b, text, cuts, out.String(), want)
+			}
+			for _, secret := range []string{a, b} {
+				// A secret made of mask characters, or one that masking puts together, may remain.
+				if s := strings.TrimSpace(secret); len(parts(secret)) > 0 && !strings.Contains(s, "*") && strings.Contains(want, s) {
+					t.Fatalf("%q is still in %q", s, want)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkWriter(b *testing.B) {
+	line := "2026-11-21T04:20:09Z INFO step=12 tool=bash args={\"cmd\": \"go test ./...\"} ok github.com/org/rollout-action 0.005s 100%\n"
+	text := []byte(strings.Repeat(line, 1000))
+	r := New([]string{apiKey, database, "ghp_0123456789abcdefghijklmnopqrstuvwxyz"})
+	w := r.Writer(io.Discard)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		w.Write(text)
+	}
+}

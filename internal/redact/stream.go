@@ -1,0 +1,197 @@
+package redact
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
+
+// stream finds the secrets of a text that comes in pieces. Positions count from the text's begin.
+type stream struct {
+	scanners []*scanner
+	buf      []byte // what has come and was not taken yet
+	base     int    // position of buf[0]
+	spans    []span // of secrets; as scan leaves it: ascending, with text between them
+}
+
+// span is a part of the text that is replaced by one mask.
+type span struct {
+	start, end int
+	masked     bool // the mask has been taken already, and the text before start with it
+}
+
+func newStream(r *Redactor) *stream {
+	return &stream{scanners: []*scanner{
+		newScanner(r.text, readPlain, 0),
+		newScanner(r.text, readPercent, '%'),
+		newScanner(r.text, readJSON, '\\'),
+		newScanner(r.base64, readBase64, 0),
+	}}
+}
+
+// scan looks at the next piece of the text and returns the position up to which the text is decided:
+// no secret that begins before it can still be completed. final says that no piece follows.
+func (s *stream) scan(p []byte, final bool) (decided int) {
+	s.buf = append(s.buf, p...)
+	decided = s.base + len(s.buf)
+	for _, sc := range s.scanners {
+		if sc.trie.empty() {
+			continue
+		}
+		sc.scan(s, final)
+		if !final {
+			decided = min(decided, sc.pending())
+		}
+	}
+	s.join()
+	return decided
+}
+
+// add notes a secret; each scanner's come in the order of their ends.
+func (s *stream) add(start, end int) {
+	if n := len(s.spans); n > 0 && s.spans[n-1].start <= start && start <= s.spans[n-1].end {
+		s.spans[n-1].end = max(s.spans[n-1].end, end)
+		return
+	}
+	s.spans = append(s.spans, span{start: start, end: end})
+}
+
+// join makes one span of those that overlap or touch.
+func (s *stream) join() {
+	slices.SortFunc(s.spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
+	})
+	var out []span
+	for _, next := range s.spans {
+		if n := len(out); n > 0 && next.start <= out[n-1].end {
+			out[n-1].end = max(out[n-1].end, next.end)
+			out[n-1].masked = out[n-1].masked || next.masked
+			continue
+		}
+		out = append(out, next)
+	}
+	s.spans = out
+}
+
+// take appends the text up to the position decided to out, without secrets, and forgets it.
+func (s *stream) take(out []byte, decided int) []byte {
+	at := s.base
+	var rest []span
+	for _, sp := range s.spans {
+		if sp.start >= decided && !sp.masked {
+			rest = append(rest, sp)
+			continue
+		}
+		if !sp.masked {
+			out = append(out, s.buf[at-s.base:sp.start-s.base]...)
+			out = append(out, Mask...)
+		}
+		at = min(sp.end, decided)
+		// One that ends here is remembered too: what touches it from behind belongs to it.
+		if sp.end >= decided {
+			rest = append(rest, span{start: decided, end: sp.end, masked: true})
+		}
+	}
+	out = append(out, s.buf[at-s.base:decided-s.base]...)
+	s.spans = rest
+	s.buf = s.buf[:copy(s.buf, s.buf[decided-s.base:])]
+	s.base = decided
+	return out
+}
+
+// scanner follows one trie through one reading of a text.
+type scanner struct {
+	trie   *trie
+	read   reading
+	escape byte      // without this byte, the reading finds what readPlain finds; 0: no such byte
+	starts [256]bool // bytes that a pattern can begin with
+
+	at     int   // position of what is read next
+	node   int32 // where the trie is
+	breaks int   // line breaks since the last symbol
+	recent []int // ring: positions of the last symbols
+	count  int   // symbols so far
+}
+
+func newScanner(t *trie, read reading, escape byte) *scanner {
+	sc := &scanner{trie: t, read: read, escape: escape}
+	for b, child := range t.first {
+		sc.starts[b] = child != root
+	}
+	if escape != 0 {
+		sc.starts[escape] = true
+	}
+	size := 1
+	for size < t.depth {
+		size *= 2
+	}
+	sc.recent = make([]int, size)
+	return sc
+}
+
+// scan reads what is in s.buf.
+func (sc *scanner) scan(s *stream, final bool) {
+	i := sc.at - s.base
+	for i < len(s.buf) {
+		if sc.node == root {
+			if i = sc.skip(s.buf, i); i == len(s.buf) {
+				break
+			}
+		}
+		symbols, size := sc.read(s.buf[i:], final)
+		if size == 0 {
+			break
+		}
+		if len(symbols) == 0 {
+			sc.lineBreak()
+		}
+		for _, symbol := range symbols {
+			sc.recent[sc.count&(len(sc.recent)-1)] = s.base + i
+			sc.count++
+			sc.breaks = 0
+			sc.node = sc.trie.step(sc.node, symbol)
+			if n := sc.trie.nodes[sc.node].longest; n > 0 {
+				s.add(sc.start(n), s.base+i+size)
+			}
+			// Where no pattern goes on, only a suffix can: nothing else needs to be held back.
+			if at := sc.trie.nodes[sc.node]; at.child == root && sc.node != root {
+				sc.node = at.fail
+			}
+		}
+		i += size
+	}
+	sc.at = s.base + i
+}
+
+// lineBreak is crossed once; more would let a text of line breaks be held back without end.
+func (sc *scanner) lineBreak() {
+	if sc.breaks++; sc.breaks > 1 {
+		sc.node = root
+	}
+}
+
+// skip is the index of the next byte that may begin a secret.
+func (sc *scanner) skip(buf []byte, i int) int {
+	if sc.escape != 0 {
+		next := bytes.IndexByte(buf[i:], sc.escape)
+		if next < 0 {
+			next = len(buf) - i
+		}
+		i = max(i, i+next-sc.trie.depth)
+	}
+	for i < len(buf) && !sc.starts[buf[i]] {
+		i++
+	}
+	return i
+}
+
+// start is the position of the last n symbols.
+func (sc *scanner) start(n int32) int { return sc.recent[(sc.count-int(n))&(len(sc.recent)-1)] }
+
+// pending is the position from which the text may be the start of a secret.
+func (sc *scanner) pending() int {
+	if sc.node == root {
+		return sc.at
+	}
+	return sc.start(sc.trie.nodes[sc.node].depth)
+}
