@@ -1,8 +1,13 @@
 package environment
 
 import (
+	"archive/tar"
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"strings"
 )
 
 // ErrTooLarge is what Extract returns after it stopped at a limit; what came before it is on disk.
@@ -32,3 +37,43 @@ type Rename struct{ From, To string }
 
 // Omission is a file that was not written, and why.
 type Omission struct{ Path, Reason string }
+
+// Extract writes the tar stream r into the folder dst, which exists. The stream is hostile: nothing
+// is written outside of dst, no link is followed or made, and what exists in dst is left as it is.
+// strip is the leading path that is dropped from every entry (logs for a stream of logs/...); if
+// strip itself is a file, it lands in dst under the last element of strip.
+//
+// Files are 0644 and folders 0755 whatever the stream says. Names that are too long, that SafeName
+// changes, or that collide are Renamed; entries that cannot be written are Omitted.
+// At a limit Extract stops with ErrTooLarge. Then, and when the stream breaks, what came before
+// is on disk and in Extracted.
+func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, error) {
+	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultMaxBytes)
+	opts.MaxFiles = cmp.Or(opts.MaxFiles, defaultMaxFiles)
+	root, err := os.OpenRoot(dst)
+	if err != nil {
+		return Extracted{}, fmt.Errorf("open the folder to write to: %w", err)
+	}
+	defer root.Close()
+	x := extraction{
+		opts:  opts,
+		root:  root,
+		names: newNameTable(opts.SafeName),
+		dirs:  map[string]string{},
+	}
+	prefix := strings.FieldsFunc(strip, func(r rune) bool { return r == '/' })
+	archive := tar.NewReader(r)
+	for {
+		header, err := archive.Next()
+		if err == io.EOF {
+			return x.out, nil
+		}
+		// Unsafe paths have a treatment of their own.
+		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
+			return x.out, fmt.Errorf("read archive: %w", err)
+		}
+		if err := x.entry(header, archive, prefix); err != nil {
+			return x.out, err
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package environment
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+const (
+	defaultMaxBytes = 1 << 30
+	defaultMaxFiles = 50_000
+	maxListed       = 100 // entries of Extracted's lists
+	maxDepth        = 64  // folders within folders
+	maxPath         = 2048
+	maxListedPath   = 512
+)
+
+// The reasons for which Extract omits an entry.
+const (
+	reasonEscapes = "its path leads outside"
+	reasonForeign = "not below what was asked for"
+	reasonDeep    = "its path is too long or too deep"
+	reasonExists  = "already there"
+	reasonNoDir   = "a file is where its folder should be"
+	reasonLarge   = "larger than what is left of the limit"
+	reasonName    = "the file system refuses its name"
+)
+
+// extraction is one run of Extract.
+type extraction struct {
+	opts  ExtractOptions
+	root  *os.Root
+	names nameTable
+	dirs  map[string]string // folders in the archive that exist on disk, with their path there
+	seen  int               // entries of the archive, written or not
+	out   Extracted
+}
+
+func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string) error {
+	if header.Typeflag == tar.TypeXGlobalHeader {
+		return nil
+	}
+	if x.seen++; x.seen > x.opts.MaxFiles {
+		return x.tooMany()
+	}
+	elements, reason := split(header.Name, strip)
+	if reason != "" {
+		x.omit(header.Name, reason)
+		return nil
+	}
+	isFile := header.Typeflag == tar.TypeReg || header.Typeflag == tar.TypeGNUSparse
+	if len(elements) == 0 && isFile && len(strip) > 0 {
+		elements = strip[len(strip)-1:] // a single file was asked for
+	}
+	switch {
+	case len(elements) == 0:
+		if header.Typeflag != tar.TypeDir {
+			x.omit(header.Name, typeReason(header))
+		}
+		return nil
+	case header.Typeflag == tar.TypeDir:
+		_, err := x.folder(elements)
+		return err
+	case isFile:
+		return x.file(elements, header, content)
+	}
+	x.omit(path.Join(elements...), typeReason(header))
+	return nil
+}
+
+// split is an entry's path as elements below strip, or the reason why it cannot be used.
+func split(name string, strip []string) ([]string, string) {
+	if strings.HasPrefix(name, "/") || len(name) > 2*maxPath {
+		if len(name) > 2*maxPath {
+			return nil, reasonDeep
+		}
+		return nil, reasonEscapes
+	}
+	var elements []string
+	for element := range strings.SplitSeq(name, "/") {
+		switch element {
+		case "", ".":
+		case "..":
+			return nil, reasonEscapes
+		default:
+			elements = append(elements, element)
+		}
+	}
+	if len(elements) == 0 {
+		return nil, ""
+	}
+	if len(elements) < len(strip) || !slices.Equal(elements[:len(strip)], strip) {
+		return nil, reasonForeign
+	}
+	elements = elements[len(strip):]
+	if len(elements) > maxDepth || len(path.Join(elements...)) > maxPath {
+		return nil, reasonDeep
+	}
+	return elements, ""
+}
+
+// folder makes the folder with this path in the archive and returns its path on disk; "" if
+// that is impossible, which is noted.
+func (x *extraction) folder(elements []string) (string, error) {
+	if len(elements) == 0 {
+		return ".", nil
+	}
+	original := path.Join(elements...)
+	if on, ok := x.dirs[original]; ok {
+		return on, nil
+	}
+	parent, err := x.folder(elements[:len(elements)-1])
+	if err != nil || parent == "" {
+		return "", err
+	}
+	if x.out.Files >= x.opts.MaxFiles {
+		return "", x.tooMany()
+	}
+	on := x.name(parent, original, elements[len(elements)-1])
+	switch err := x.root.Mkdir(on, 0o755); {
+	case err == nil:
+	case errors.Is(err, fs.ErrExist):
+		if info, err := x.root.Lstat(on); err != nil || !info.IsDir() {
+			x.omit(original, reasonNoDir)
+			on = ""
+		}
+	case refusesName(err):
+		x.omit(original, reasonName)
+		on = ""
+	default:
+		return "", fmt.Errorf("make folder: %w", err)
+	}
+	x.dirs[original] = on
+	if on != "" {
+		x.out.Files++
+	}
+	return on, nil
+}
+
+func (x *extraction) file(elements []string, header *tar.Header, content io.Reader) error {
+	original := path.Join(elements...)
+	if header.Size > x.opts.MaxBytes-x.out.Bytes {
+		x.omit(original, reasonLarge)
+		return fmt.Errorf("%s has %d bytes: %w", brief(original), header.Size, ErrTooLarge)
+	}
+	parent, err := x.folder(elements[:len(elements)-1])
+	if err != nil {
+		return err
+	}
+	if parent == "" {
+		x.omit(original, reasonNoDir)
+		return nil
+	}
+	on := x.name(parent, original, elements[len(elements)-1])
+	f, err := x.root.OpenFile(on, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrExist):
+		x.omit(original, reasonExists)
+		return nil
+	case refusesName(err):
+		x.omit(original, reasonName)
+		return nil
+	default:
+		return fmt.Errorf("make file: %w", err)
+	}
+	x.out.Files++
+	n, err := x.write(f, content)
+	x.out.Bytes += n
+	if err != nil {
+		return fmt.Errorf("write %s: %w", brief(original), err)
+	}
+	return nil
+}
+
+func (x *extraction) tooMany() error {
+	return fmt.Errorf("more than %d files and folders: %w", x.opts.MaxFiles, ErrTooLarge)
+}
+
+// write copies content through the filter into f and closes f.
+func (x *extraction) write(f *os.File, content io.Reader) (n int64, err error) {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if x.opts.Filter == nil {
+		return io.Copy(f, content)
+	}
+	w := x.opts.Filter(f)
+	defer func() { err = errors.Join(err, w.Close()) }()
+	// The writer must see the file through its filter alone, whatever shortcuts io.Copy knows.
+	return io.Copy(struct{ io.Writer }{w}, content)
+}
+
+// name is the path on disk of an archive's entry, and notes it if it differs from the original.
+func (x *extraction) name(parent, original, element string) string {
+	name, renamed := x.names.name(parent, original, element)
+	if renamed && len(x.out.Renamed) < maxListed {
+		x.out.Renamed = append(x.out.Renamed, Rename{From: brief(original), To: name})
+	}
+	return name
+}
+
+func (x *extraction) omit(name, reason string) {
+	if len(x.out.Omitted) < maxListed {
+		x.out.Omitted = append(x.out.Omitted, Omission{Path: brief(name), Reason: reason})
+	}
+}
+
+// brief cuts a path that the environment chose to what can be shown.
+func brief(name string) string {
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	if len(name) <= maxListedPath {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxListedPath], "") + "…"
+}
+
+func typeReason(header *tar.Header) string {
+	switch header.Typeflag {
+	case tar.TypeSymlink:
+		return "a symbolic link to " + brief(header.Linkname)
+	case tar.TypeLink:
+		return "a hard link to " + brief(header.Linkname)
+	}
+	return "a " + typeName(header.FileInfo().Mode())
+}
+
+// refusesName reports whether err is about the name alone, so that other files may succeed.
+func refusesName(err error) bool {
+	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EILSEQ)
+}

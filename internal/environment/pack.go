@@ -1,0 +1,171 @@
+package environment
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+)
+
+// Pack writes files to w as one tar stream that is to be unpacked at the root of an environment:
+// names are the destinations without their leading slash, everything belongs to user and group 0
+// and keeps its permission bits.
+//
+// Folders are in the stream only where it matters: the destination itself if Mode or Clean asks for
+// it or nothing else would make it; those below it if they are empty or their mode is not 0755.
+// Whoever unpacks makes the missing ones (0755), and follows symbolic links to those that exist.
+//
+// Clean is expressed in the stream itself: an empty regular file with the destination's name, and
+// then the folder. An unpacker that replaces what is of another type, without following links (as
+// tar and container engines do), thereby removes whatever was there.
+//
+// Pack fails, with what came before written, if a source holds anything but files and folders
+// or changes while it is read.
+func Pack(w io.Writer, files ...Copy) error {
+	tw := tar.NewWriter(w)
+	for _, c := range files {
+		if err := pack(tw, c); err != nil {
+			return err
+		}
+	}
+	return tw.Close()
+}
+
+// errNotPlain is the reason why links, devices and the like are refused.
+var errNotPlain = errors.New("only files and folders can be copied into an environment")
+
+func pack(tw *tar.Writer, c Copy) error {
+	if !path.IsAbs(c.Dst) {
+		return fmt.Errorf("the destination %q is not an absolute path", c.Dst)
+	}
+	p := packer{tw: tw, src: c.Src, dst: strings.TrimPrefix(path.Clean(c.Dst), "/"), all: c.Clean}
+	if p.dst == "" && (c.Clean || c.Mode != 0) {
+		return errors.New("the root of an environment can be neither cleaned nor given a mode")
+	}
+	mode := c.Mode.Perm()
+	if mode == 0 {
+		mode = 0o755
+	}
+	if c.Clean {
+		if err := p.header(&tar.Header{Typeflag: tar.TypeReg, Name: p.dst, Mode: 0o600}, time.Time{}); err != nil {
+			return err
+		}
+	}
+	entries, err := fs.ReadDir(c.Src, ".")
+	if err != nil {
+		return fmt.Errorf("read what is to be copied to %s: %w", c.Dst, err)
+	}
+	if c.Clean || c.Mode != 0 || len(entries) == 0 && p.dst != "" {
+		if err := p.header(&tar.Header{Typeflag: tar.TypeDir, Name: p.dst + "/", Mode: int64(mode)}, time.Time{}); err != nil {
+			return err
+		}
+	}
+	return p.entries(".", entries)
+}
+
+// packer packs one Copy.
+type packer struct {
+	tw  *tar.Writer
+	src fs.FS
+	dst string
+	all bool // every folder has an entry
+}
+
+func (p *packer) entries(dir string, entries []fs.DirEntry) error {
+	for _, entry := range entries {
+		name := path.Join(dir, entry.Name())
+		var err error
+		switch {
+		case entry.IsDir():
+			err = p.folder(name, entry)
+		case entry.Type().IsRegular():
+			err = p.file(name)
+		default:
+			err = fmt.Errorf("%s: %w (this is a %s)", name, errNotPlain, typeName(entry.Type()))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *packer) folder(name string, entry fs.DirEntry) error {
+	info, err := entry.Info()
+	if err != nil {
+		return err
+	}
+	entries, err := fs.ReadDir(p.src, name)
+	if err != nil {
+		return err
+	}
+	// A folder's entry would replace a link of that name in the environment (/bin, say), so it is
+	// left to the unpacker to make the usual ones.
+	if p.all || len(entries) == 0 || info.Mode().Perm() != 0o755 {
+		header := &tar.Header{Typeflag: tar.TypeDir, Name: path.Join(p.dst, name) + "/", Mode: int64(info.Mode().Perm())}
+		if err := p.header(header, info.ModTime()); err != nil {
+			return err
+		}
+	}
+	return p.entries(name, entries)
+}
+
+func (p *packer) file(name string) error {
+	f, err := p.src.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: %w", name, errNotPlain)
+	}
+	header := &tar.Header{
+		Typeflag: tar.TypeReg,
+		Name:     path.Join(p.dst, name),
+		Size:     info.Size(),
+		Mode:     int64(info.Mode().Perm()),
+	}
+	if err := p.header(header, info.ModTime()); err != nil {
+		return err
+	}
+	n, err := io.Copy(p.tw, io.LimitReader(f, info.Size()))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if n < info.Size() {
+		return fmt.Errorf("%s: became shorter while it was read: %w", name, io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+// header writes h, dated modified or, if that is unknown, now.
+func (p *packer) header(h *tar.Header, modified time.Time) error {
+	if modified.Unix() <= 0 {
+		modified = time.Now()
+	}
+	h.ModTime = modified
+	return p.tw.WriteHeader(h)
+}
+
+// typeName is a kind of file in words.
+func typeName(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "socket"
+	case mode&fs.ModeDevice != 0:
+		return "device"
+	}
+	return "special file"
+}

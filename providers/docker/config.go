@@ -1,0 +1,191 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/mount"
+)
+
+// Problem is what is wrong with a value of environment.provider_config.
+type Problem struct {
+	Path    string // below provider_config: "mounts[1].source"
+	Message string
+	Hint    string // may be empty
+}
+
+// config is environment.provider_config.
+type config struct {
+	network   string
+	runtime   string
+	mounts    []mount.Mount
+	pidsLimit int64
+}
+
+// defaultPids bounds the processes and threads of an environment that sets no limit, so that a fork
+// bomb is that environment's problem alone.
+const defaultPids = 4096
+
+const knownKeys = "network, runtime, mounts and pids_limit"
+
+// Check returns all problems of an environment.provider_config, sorted by path. The keys are:
+//
+//	network     name of the network to join, or host, or none; default: the engine's bridge
+//	runtime     OCI runtime, e.g. nvidia; default: the engine's
+//	mounts      list of {source, target, read_only}, or of "source:target[:ro]": absolute paths,
+//	            the source on the engine's host
+//	pids_limit  processes and threads of one environment; default 4096
+func Check(cfg map[string]any) []Problem {
+	_, problems := readConfig(cfg)
+	return problems
+}
+
+// parseConfig is the checked configuration; all problems are one error.
+func parseConfig(cfg map[string]any) (config, error) {
+	c, problems := readConfig(cfg)
+	var errs []error
+	for _, problem := range problems {
+		text := "environment.provider_config." + problem.Path + ": " + problem.Message
+		if problem.Hint != "" {
+			text += " (" + problem.Hint + ")"
+		}
+		errs = append(errs, errors.New(text))
+	}
+	return c, errors.Join(errs...)
+}
+
+func readConfig(cfg map[string]any) (config, []Problem) {
+	c := config{pidsLimit: defaultPids}
+	var problems []Problem
+	complain := func(where, message, hint string) {
+		problems = append(problems, Problem{Path: where, Message: message, Hint: hint})
+	}
+	for _, key := range slices.Sorted(maps.Keys(cfg)) {
+		value := cfg[key]
+		switch key {
+		case "network", "runtime":
+			text, ok := value.(string)
+			if !ok || text == "" {
+				complain(key, "must be a name", "")
+				continue
+			}
+			if key == "network" {
+				c.network = text
+			} else {
+				c.runtime = text
+			}
+		case "pids_limit":
+			n, ok := integer(value)
+			if !ok || n < 1 {
+				complain(key, "must be a whole number above 0", "")
+				continue
+			}
+			c.pidsLimit = n
+		case "mounts":
+			var more []Problem
+			c.mounts, more = readMounts(value)
+			problems = append(problems, more...)
+		case "privileged":
+			complain(key, "privileged containers are refused",
+				"an agent in a privileged container controls the whole machine; grant what it needs with runtime, mounts or network")
+		default:
+			complain(key, "unknown key", "the docker provider knows "+knownKeys)
+		}
+	}
+	return c, problems
+}
+
+func readMounts(value any) ([]mount.Mount, []Problem) {
+	list, ok := value.([]any)
+	if !ok {
+		return nil, []Problem{{Path: "mounts", Message: "must be a list", Hint: `e.g. ["/srv/cache:/cache:ro"]`}}
+	}
+	var mounts []mount.Mount
+	var problems []Problem
+	for i, item := range list {
+		where := fmt.Sprintf("mounts[%d]", i)
+		var m mount.Mount
+		var more []Problem
+		switch item := item.(type) {
+		case string:
+			m, more = mountFromText(where, item)
+		case map[string]any:
+			m, more = mountFromMap(where, item)
+		default:
+			more = []Problem{{Path: where, Message: "must be {source, target, read_only} or \"source:target[:ro]\""}}
+		}
+		if len(more) == 0 {
+			more = checkMount(where, m)
+		}
+		mounts, problems = append(mounts, m), append(problems, more...)
+	}
+	return mounts, problems
+}
+
+func mountFromText(where, text string) (mount.Mount, []Problem) {
+	parts := strings.Split(text, ":")
+	readOnly := len(parts) == 3 && parts[2] == "ro"
+	if len(parts) != 2 && !readOnly {
+		return mount.Mount{}, []Problem{{Path: where, Message: fmt.Sprintf("%q is not source:target or source:target:ro", text)}}
+	}
+	return mount.Mount{Type: mount.TypeBind, Source: parts[0], Target: parts[1], ReadOnly: readOnly}, nil
+}
+
+func mountFromMap(where string, item map[string]any) (mount.Mount, []Problem) {
+	m := mount.Mount{Type: mount.TypeBind}
+	var problems []Problem
+	for _, key := range slices.Sorted(maps.Keys(item)) {
+		var ok bool
+		switch key {
+		case "source":
+			m.Source, ok = item[key].(string)
+		case "target":
+			m.Target, ok = item[key].(string)
+		case "read_only":
+			m.ReadOnly, ok = item[key].(bool)
+		default:
+			problems = append(problems, Problem{
+				Path: where + "." + key, Message: "unknown key", Hint: "a mount has source, target and read_only",
+			})
+			continue
+		}
+		if !ok {
+			problems = append(problems, Problem{Path: where + "." + key, Message: "has the wrong type"})
+		}
+	}
+	return m, problems
+}
+
+func checkMount(where string, m mount.Mount) []Problem {
+	var problems []Problem
+	for _, side := range []struct{ name, value string }{{"source", m.Source}, {"target", m.Target}} {
+		if !path.IsAbs(side.value) {
+			problems = append(problems, Problem{
+				Path:    where + "." + side.name,
+				Message: fmt.Sprintf("%q is not an absolute path", side.value),
+				Hint:    "mounts are made by the engine, on its host",
+			})
+		}
+	}
+	return problems
+}
+
+// integer accepts what YAML and JSON decoders make of a whole number.
+func integer(value any) (int64, bool) {
+	switch n := value.(type) {
+	case int:
+		return int64(n), true
+	case int64:
+		return n, true
+	case uint64:
+		return int64(n), n <= math.MaxInt64
+	case float64:
+		return int64(n), n == math.Trunc(n) && math.Abs(n) < 1<<53
+	}
+	return 0, false
+}

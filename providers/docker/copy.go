@@ -1,0 +1,68 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// CopyTo implements environment.Environment with one request. Folders and files are only exchanged
+// for each other where Clean asks for it.
+func (e *containerEnv) CopyTo(ctx context.Context, files ...environment.Copy) error {
+	if len(files) == 0 {
+		return nil
+	}
+	reader, writer := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		err := environment.Pack(writer, files...)
+		writer.CloseWithError(err)
+		packed <- err
+	}()
+	clean := slices.ContainsFunc(files, func(c environment.Copy) bool { return c.Clean })
+	err := e.p.api.CopyToContainer(ctx, e.id, "/", reader, container.CopyToContainerOptions{AllowOverwriteDirWithFile: clean})
+	reader.CloseWithError(errStopped)
+	if source := <-packed; source != nil && !errors.Is(source, errStopped) {
+		err = source
+	}
+	if err != nil {
+		return failedInside(environment.KindCopy, "copy into the container", err)
+	}
+	return nil
+}
+
+// CopyFrom implements environment.Environment.
+func (e *containerEnv) CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error) {
+	archive, _, err := e.p.api.CopyFromContainer(ctx, e.id, src)
+	if cerrdefs.IsNotFound(err) {
+		return environment.Extracted{}, e.missing(ctx, src, err)
+	}
+	if err != nil {
+		return environment.Extracted{}, failedInside(environment.KindCopy, "copy "+src+" out of the container", err)
+	}
+	defer archive.Close()
+	out, err := environment.Extract(archive, dst, path.Base(src), opts)
+	if err != nil {
+		return out, failedInside(environment.KindCopy, "copy "+src+" out of the container", err)
+	}
+	return out, nil
+}
+
+// missing tells a file that does not exist from a container that does not.
+func (e *containerEnv) missing(ctx context.Context, src string, err error) error {
+	if _, lost := e.p.api.ContainerInspect(ctx, e.id); lost != nil {
+		return failedInside(environment.KindCopy, "copy "+src+" out of the container", lost)
+	}
+	return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("%s: %w (%w)", src, fs.ErrNotExist, err)}
+}
+
+// errStopped ends the packing of files that the engine no longer reads.
+var errStopped = errors.New("the engine stopped reading")

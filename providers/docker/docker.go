@@ -1,0 +1,47 @@
+package docker
+
+import (
+	"context"
+
+	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/client"
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// Name is the value of environment.type that selects this provider.
+const Name = "docker"
+
+// Provider is a Docker engine. See environment.Provider for what its methods promise.
+type Provider struct {
+	api    *client.Client
+	info   system.Info
+	config config
+}
+
+var _ environment.Provider = (*Provider)(nil)
+
+// New connects to the engine that DOCKER_HOST, DOCKER_CONTEXT or the Docker configuration names, as
+// the docker command does. cfg is environment.provider_config, as accepted by Check.
+// An engine that cannot be used is a KindUnavailable whose hint says what to do.
+func New(ctx context.Context, cfg map[string]any) (*Provider, error) {
+	conf, err := parseConfig(cfg)
+	if err != nil {
+		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: err}
+	}
+	api, err := connect()
+	if err != nil {
+		return nil, err
+	}
+	info, err := api.Info(ctx)
+	if err != nil {
+		api.Close()
+		return nil, unreachable(ctx, api.DaemonHost(), err)
+	}
+	return &Provider{api: api, info: info, config: conf}, nil
+}
+
+// Name implements environment.Provider.
+func (p *Provider) Name() string { return Name }
+
+// Close implements environment.Provider.
+func (p *Provider) Close() error { return p.api.Close() }

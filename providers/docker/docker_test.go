@@ -1,0 +1,103 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+const testImage = "debian:bookworm"
+
+// newProvider connects to the engine, or skips.
+func newProvider(t testing.TB, cfg map[string]any) *Provider {
+	t.Helper()
+	p, err := New(t.Context(), cfg)
+	if err == nil {
+		_, err = p.api.ImageInspect(t.Context(), testImage)
+	}
+	if err != nil {
+		if strings.Contains(os.Getenv("ROLLOUT_TEST_REQUIRE"), "docker") {
+			t.Fatal(err)
+		}
+		t.Skipf("needs a Docker engine with the image %s: %v", testImage, err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func testLabels(t testing.TB) environment.Labels {
+	return environment.Labels{Job: "docker-test", Trial: t.Name(), Owner: environment.Self()}
+}
+
+// newEnvironment makes an environment that ends with the test.
+func newEnvironment(t testing.TB, p *Provider, opts environment.CreateOptions) environment.Environment {
+	t.Helper()
+	if opts.Image == "" {
+		opts.Image = testImage
+	}
+	opts.Labels = testLabels(t)
+	env, err := p.CreateEnvironment(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := env.Destroy(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return env
+}
+
+func run(t testing.TB, env environment.Environment, script string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code, err := env.Exec(t.Context(), script, environment.ExecOptions{Stdout: &out, Stderr: &errs})
+	if err != nil || code != 0 {
+		t.Fatalf("%s: code %d, %v\n%s%s", script, code, err, &out, &errs)
+	}
+	return out.String()
+}
+
+func TestLifecycle(t *testing.T) {
+	p := newProvider(t, nil)
+	env := newEnvironment(t, p, environment.CreateOptions{
+		Env: map[string]string{"A": "1"},
+		Files: []environment.Copy{
+			{Src: fstest.MapFS{"instruction.md": {Data: []byte("do it"), Mode: 0o644}}, Dst: "/tmp"},
+			{Src: fstest.MapFS{}, Dst: "/logs/agent", Mode: 0o777},
+		},
+	})
+	if got := run(t, env, "cat /tmp/instruction.md; stat -c %a /tmp /logs /logs/agent; echo $A $0 $# x${REPLY}x"); got != "do it1777\n755\n777\n1 bash 0 xx\n" {
+		t.Errorf("got %q", got)
+	}
+	run(t, env, "mkdir /tests; ln -s /etc /tests/x; echo hi >/logs/agent/log")
+	if err := env.CopyTo(t.Context(), environment.Copy{Src: fstest.MapFS{"test.sh": {Data: []byte("echo ok"), Mode: 0o755}}, Dst: "/tests", Clean: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, env, "ls /tests; /tests/test.sh; stat -c %a /tests"); got != "test.sh\nok\n755\n" {
+		t.Errorf("got %q", got)
+	}
+	dir := t.TempDir()
+	out, err := env.CopyFrom(t.Context(), "/logs", dir, environment.ExtractOptions{})
+	if err != nil || out.Files != 2 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	start := time.Now()
+	_, err = env.Exec(t.Context(), "sleep 1000 & setsid nohup sleep 1001 & (env -i setsid sleep 1002 &) ; sleep 1003", environment.ExecOptions{Timeout: time.Second})
+	if !errors.Is(err, environment.ErrTimeout) {
+		t.Error(err)
+	}
+	t.Log(time.Since(start))
+	if got := run(t, env, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(got, "sleep 100") {
+		t.Errorf("left: %s", got)
+	}
+}

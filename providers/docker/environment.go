@@ -1,0 +1,94 @@
+package docker
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// containerEnv is a container. It holds no connection between calls.
+type containerEnv struct {
+	p          *Provider
+	id         string
+	unenforced []string
+	ran        atomic.Bool // a command did run
+	ended      atomic.Bool // Stop or Destroy was called
+}
+
+var _ environment.Environment = (*containerEnv)(nil)
+
+// ID is the container's id.
+func (e *containerEnv) ID() string { return e.id }
+
+// Cost is 0: what the machine costs is not known here.
+func (e *containerEnv) Cost() float64 { return 0 }
+
+// Unenforced implements environment.Environment.
+func (e *containerEnv) Unenforced() []string { return e.unenforced }
+
+// Stop implements environment.Environment: the container is killed, and renamed to mark it as kept.
+func (e *containerEnv) Stop(ctx context.Context) error {
+	e.ended.Store(true)
+	err := e.p.api.ContainerKill(ctx, e.id, "KILL")
+	if err != nil && !cerrdefs.IsConflict(err) { // conflict: not running
+		return failed(environment.KindTeardown, "kill container", err)
+	}
+	if err := e.p.api.ContainerRename(ctx, e.id, keptPrefix+e.id[:12]); err != nil {
+		return failed(environment.KindTeardown, "rename container", err)
+	}
+	return nil
+}
+
+// Destroy implements environment.Environment.
+func (e *containerEnv) Destroy(ctx context.Context) error {
+	e.ended.Store(true)
+	return e.p.remove(ctx, e.id)
+}
+
+// List implements environment.Provider.
+func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
+	containers, err := p.api.ContainerList(ctx, container.ListOptions{
+		All:     true,
+		Filters: filters.NewArgs(filters.Arg("label", environment.LabelJob)),
+	})
+	if err != nil {
+		return nil, failed(environment.KindUnavailable, "list containers", err)
+	}
+	var listed []environment.Listed
+	for _, c := range containers {
+		kept := false
+		for _, name := range c.Names {
+			kept = kept || strings.HasPrefix(name, "/"+keptPrefix)
+		}
+		listed = append(listed, environment.Listed{ID: c.ID, Labels: environment.ParseLabels(c.Labels), Kept: kept})
+	}
+	return listed, nil
+}
+
+// Remove implements environment.Provider.
+func (p *Provider) Remove(ctx context.Context, id string) error { return p.remove(ctx, id) }
+
+// remove kills and removes a container with its volumes, in one request. It returns when the
+// container is gone, also when somebody else is removing it.
+func (p *Provider) remove(ctx context.Context, id string) error {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := p.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		switch {
+		case err == nil, cerrdefs.IsNotFound(err):
+			return nil
+		case !cerrdefs.IsConflict(err): // conflict: a removal is in progress
+			return failed(environment.KindTeardown, "remove container", err)
+		}
+		select {
+		case <-ctx.Done():
+			return failed(environment.KindTeardown, "remove container", ctx.Err())
+		case <-time.After(wait):
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/client"
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// failed is err as a failure of the engine to do something with kind. An engine that cannot be
+// reached is KindUnavailable, whatever was wanted of it.
+func failed(kind environment.Kind, doing string, err error) error {
+	if isConnection(err) {
+		kind = environment.KindUnavailable
+	}
+	return wrapped(kind, doing, err)
+}
+
+// failedInside is the same for a container: if the engine or the container cannot be reached, the
+// environment is lost.
+func failedInside(kind environment.Kind, doing string, err error) error {
+	if isConnection(err) || cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {
+		kind = environment.KindLost
+	}
+	return wrapped(kind, doing, err)
+}
+
+func wrapped(kind environment.Kind, doing string, err error) error {
+	var known *environment.Error
+	if errors.As(err, &known) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return &environment.Error{Kind: kind, Transient: isTransient(err), Err: fmt.Errorf("%s: %w", doing, err)}
+}
+
+// isConnection reports whether err means that the engine did not answer.
+func isConnection(err error) bool {
+	if isContext(err) {
+		return false
+	}
+	var network net.Error
+	return client.IsErrConnectionFailed(err) || errors.As(err, &network) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// isTransient reports whether the same request may succeed later: the engine was not reached, or
+// says that the fault is its own.
+func isTransient(err error) bool {
+	return isConnection(err) || cerrdefs.IsInternal(err) || cerrdefs.IsUnavailable(err) ||
+		cerrdefs.IsDeadlineExceeded(err) && !isContext(err)
+}
+
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// unreachable is the error of a first contact that failed.
+func unreachable(ctx context.Context, host string, err error) error {
+	e := &environment.Error{
+		Kind: environment.KindUnavailable,
+		Err:  fmt.Errorf("connect to the Docker engine at %s: %w", host, err),
+	}
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, fs.ErrPermission):
+		e.Hint = fmt.Sprintf("user %d may not use the socket: add the user to the docker group and log in again, or run as root", os.Getuid())
+	default:
+		e.Transient = isTransient(err)
+		e.Hint = "start Docker, or set DOCKER_HOST to where it listens, or choose another environment.type"
+	}
+	return e
+}

@@ -1,0 +1,22 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
+)
+
+// lastLogs is the end of what the container's first process printed; empty if that is unknown.
+func (e *containerEnv) lastLogs(ctx context.Context) string {
+	logs, err := e.p.api.ContainerLogs(ctx, e.id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "20"})
+	if err != nil {
+		return ""
+	}
+	defer logs.Close()
+	var text bytes.Buffer
+	_, _ = stdcopy.StdCopy(&text, &text, logs)
+	return strings.TrimSpace(strings.ToValidUTF8(text.String(), "\uFFFD"))
+}

@@ -1,0 +1,126 @@
+package docker
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+)
+
+const (
+	// sinkBuffer is how much output of one stream is held for a writer that is slow.
+	sinkBuffer = 1 << 20
+	// sinkPatience is how long a full buffer waits for a writer that takes nothing at all.
+	sinkPatience = 5 * time.Second
+)
+
+var errStuck = errors.New("the writer of the command's output blocked; what came after that was thrown away")
+
+// sink hands output on to a writer from a goroutine of its own, so that a writer that fails or
+// blocks never stops the command. After the first error, which includes having blocked for
+// sinkPatience, the rest of the output is thrown away.
+type sink struct {
+	w    io.Writer
+	wake chan struct{} // there is something to write, or close was called
+	room chan struct{} // the buffer was taken
+	done chan struct{} // the goroutine ended
+
+	mu     sync.Mutex
+	buffer []byte
+	closed bool
+	err    error
+}
+
+func newSink(w io.Writer) *sink {
+	s := &sink{w: w, wake: make(chan struct{}, 1), room: make(chan struct{}, 1), done: make(chan struct{})}
+	go s.run()
+	return s
+}
+
+// Write takes all of p and never fails, as its caller must go on reading. It may wait for the writer.
+func (s *sink) Write(p []byte) (int, error) {
+	var late <-chan time.Time
+	for {
+		s.mu.Lock()
+		if s.err != nil {
+			s.mu.Unlock()
+			return len(p), nil
+		}
+		if len(s.buffer) == 0 || len(s.buffer)+len(p) <= sinkBuffer {
+			s.buffer = append(s.buffer, p...)
+			s.mu.Unlock()
+			signal(s.wake)
+			return len(p), nil
+		}
+		s.mu.Unlock()
+		if late == nil {
+			late = time.After(sinkPatience)
+		}
+		select {
+		case <-s.room:
+		case <-late:
+			s.fail(errStuck)
+		}
+	}
+}
+
+func (s *sink) run() {
+	defer close(s.done)
+	var spare []byte
+	for {
+		s.mu.Lock()
+		chunk, closed, err := s.buffer, s.closed, s.err
+		s.buffer = spare[:0]
+		s.mu.Unlock()
+		spare = chunk
+		if err != nil || closed && len(chunk) == 0 {
+			return
+		}
+		if len(chunk) == 0 {
+			<-s.wake
+			continue
+		}
+		signal(s.room)
+		n, err := s.w.Write(chunk)
+		if err == nil && n < len(chunk) {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			s.fail(err)
+		}
+	}
+}
+
+// close waits until everything is written, but no longer than sinkPatience for a writer that
+// blocks, and returns the first error. The writer is not called any more afterwards.
+func (s *sink) close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	signal(s.wake)
+	select {
+	case <-s.done:
+	case <-time.After(sinkPatience):
+		s.fail(errStuck)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// fail keeps the first error.
+func (s *sink) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// signal wakes who waits for c, or who will.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
