@@ -1,0 +1,161 @@
+package environment
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// RetryPolicy says how often and when a transient failure is tried again. The wait before try n+1 is
+// Initial × Multiplierⁿ⁻¹, at most Max, of which a random part of up to one half is left out: workers
+// that failed together should not come back together.
+type RetryPolicy struct {
+	MaxAttempts int // counts the first try; below 1 means 1
+	Initial     time.Duration
+	Max         time.Duration
+	Multiplier  float64 // below 1 means 1
+}
+
+// Failure is one failure that is going to be tried again.
+type Failure struct {
+	Operation string // build, pull, create, copy, stop or destroy
+	Attempt   int    // the try that failed, from 1
+	Err       error
+	Delay     time.Duration // until the next try
+}
+
+type notifyKey struct{}
+
+// WithRetryNotify makes the providers and environments of Retry report to notify what fails and is
+// tried again under ctx, before they wait. Calls come from the goroutine of the operation.
+func WithRetryNotify(ctx context.Context, notify func(Failure)) context.Context {
+	return context.WithValue(ctx, notifyKey{}, notify)
+}
+
+// Retry is p with transient failures (IsTransient) of BuildImage, PullImage, CreateEnvironment, and
+// of its environments' CopyTo, CopyFrom, Stop and Destroy tried again. Everything else happens once,
+// above all Exec: a command may have done half its work. When ctx ends during a wait, the error is both the
+// context's and the last failure.
+//
+// CopyFrom is tried again only if what the failed try wrote can be told apart: nothing was written,
+// or dst was empty before. Then dst is emptied.
+func Retry(p Provider, policy RetryPolicy) Provider {
+	return retryProvider{p, policy}
+}
+
+type retryProvider struct {
+	Provider
+	policy RetryPolicy
+}
+
+func (r retryProvider) BuildImage(ctx context.Context, opts BuildOptions) (ref string, err error) {
+	err = r.policy.do(ctx, "build", func() error {
+		ref, err = r.Provider.BuildImage(ctx, opts)
+		return err
+	})
+	return ref, err
+}
+
+func (r retryProvider) PullImage(ctx context.Context, ref string, progress func(string)) error {
+	return r.policy.do(ctx, "pull", func() error { return r.Provider.PullImage(ctx, ref, progress) })
+}
+
+func (r retryProvider) CreateEnvironment(ctx context.Context, opts CreateOptions) (Environment, error) {
+	var env Environment
+	err := r.policy.do(ctx, "create", func() (err error) {
+		env, err = r.Provider.CreateEnvironment(ctx, opts)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return retryEnvironment{env, r.policy}, nil
+}
+
+type retryEnvironment struct {
+	Environment
+	policy RetryPolicy
+}
+
+func (r retryEnvironment) CopyTo(ctx context.Context, files ...Copy) error {
+	return r.policy.do(ctx, "copy", func() error { return r.Environment.CopyTo(ctx, files...) })
+}
+
+func (r retryEnvironment) CopyFrom(ctx context.Context, src, dst string, opts ExtractOptions) (Extracted, error) {
+	before, err := os.ReadDir(dst)
+	if err != nil {
+		return Extracted{}, fmt.Errorf("read the folder to copy to: %w", err)
+	}
+	var out Extracted
+	again := func(err error) bool {
+		return IsTransient(err) && (len(before) == 0 || out.Files == 0) && emptyFolder(dst, out.Files) == nil
+	}
+	err = r.policy.repeat(ctx, "copy", again, func() (err error) {
+		out, err = r.Environment.CopyFrom(ctx, src, dst, opts)
+		return err
+	})
+	return out, err
+}
+
+func (r retryEnvironment) Stop(ctx context.Context) error {
+	return r.policy.do(ctx, "stop", func() error { return r.Environment.Stop(ctx) })
+}
+
+func (r retryEnvironment) Destroy(ctx context.Context) error {
+	return r.policy.do(ctx, "destroy", func() error { return r.Environment.Destroy(ctx) })
+}
+
+// do calls operation until it succeeds, fails for good, or ctx ends.
+func (p RetryPolicy) do(ctx context.Context, name string, operation func() error) error {
+	return p.repeat(ctx, name, IsTransient, operation)
+}
+
+// repeat is do with a condition for another try.
+func (p RetryPolicy) repeat(ctx context.Context, name string, again func(error) bool, operation func() error) error {
+	notify, _ := ctx.Value(notifyKey{}).(func(Failure))
+	for attempt := 1; ; attempt++ {
+		err := operation()
+		if err == nil || attempt >= p.MaxAttempts || ctx.Err() != nil || !again(err) {
+			return err
+		}
+		delay := p.delay(attempt)
+		if notify != nil {
+			notify(Failure{Operation: name, Attempt: attempt, Err: err, Delay: delay})
+		}
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w while waiting to try again after: %w", ctx.Err(), err)
+		}
+	}
+}
+
+// delay is the wait after the given try.
+func (p RetryPolicy) delay(attempt int) time.Duration {
+	wait := float64(p.Initial) * math.Pow(max(1, p.Multiplier), float64(attempt-1))
+	wait = min(wait, float64(p.Max))
+	return time.Duration(wait * (0.5 + rand.Float64()/2))
+}
+
+// emptyFolder removes what is in dir, unless nothing was written there.
+func emptyFolder(dir string, written int) error {
+	if written == 0 {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
