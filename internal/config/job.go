@@ -3,45 +3,46 @@ package config
 import "github.com/org/rollout-action/internal/agent"
 
 // Job is a job.yaml with every default filled in. Its JSON form is config.json: placeholders in
-// agents[].env are kept. Source: specification, "Job". Sizes are bytes, CPUs thousandths of one.
+// agents[].env are kept, and it can be loaded again as a job file. Source: specification, "Job".
+// Sizes are bytes, CPUs thousandths of one. The tags are read by Load and Schema alike; see rules.
 type Job struct {
-	Name              string        `yaml:"name" json:"name"`
-	JobsDir           string        `yaml:"jobs_dir" json:"jobs_dir"`
-	NAttempts         int           `yaml:"n_attempts" json:"n_attempts"`
-	NConcurrentTrials int           `yaml:"n_concurrent_trials" json:"n_concurrent_trials"`
-	TimeoutMultiplier float64       `yaml:"timeout_multiplier" json:"timeout_multiplier"`
-	Retry             Retry         `yaml:"retry" json:"retry"`
-	LogLevel          string        `yaml:"log_level" json:"log_level"`
-	InstructionPath   string        `yaml:"instruction_path" json:"instruction_path"`
-	MaxStreamSize     Bytes         `yaml:"max_stream_size" json:"max_stream_size"`
-	Environment       Environment   `yaml:"environment" json:"environment"`
-	Verifier          Verifier      `yaml:"verifier" json:"verifier"`
-	Metrics           []Metric      `yaml:"metrics" json:"metrics"`
-	Redact            Redact        `yaml:"redact" json:"redact"`
-	Agents            []agent.Agent `yaml:"agents" json:"agents"`
-	Datasets          []Dataset     `yaml:"datasets" json:"datasets"`
-	Tasks             []string      `yaml:"tasks" json:"tasks,omitempty"`
-	IncludeTasks      []string      `yaml:"include_tasks" json:"include_tasks,omitempty"`
-	ExcludeTasks      []string      `yaml:"exclude_tasks" json:"exclude_tasks,omitempty"`
+	Name              string        `yaml:"name" json:"name" doc:"Name of the job and of its folder below jobs_dir. Default: the time, as YYYY-MM-DD__HH-mm-ss."`
+	JobsDir           string        `yaml:"jobs_dir" json:"jobs_dir" default:"jobs" doc:"Folder that receives the job's folder; relative to the current folder."`
+	NAttempts         int           `yaml:"n_attempts" json:"n_attempts" default:"1" min:"1" max:"100000" doc:"Attempts per agent and task."`
+	NConcurrentTrials int           `yaml:"n_concurrent_trials" json:"n_concurrent_trials" default:"4" min:"1" max:"10000" doc:"How many trials run at the same time."`
+	TimeoutMultiplier float64       `yaml:"timeout_multiplier" json:"timeout_multiplier" default:"1.0" above:"0" max:"10000" doc:"Every timeout, of tasks and of this file, is multiplied by it."`
+	Retry             Retry         `yaml:"retry" json:"retry" doc:"How transient failures of the infrastructure are tried again. Failures of agents and verifiers are not."`
+	LogLevel          string        `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" doc:"The least important message of Rollout itself that is shown."`
+	InstructionPath   string        `yaml:"instruction_path" json:"instruction_path" default:"/tmp/instruction.md" doc:"Absolute path in the environment of the task's instruction; $ROLLOUT_TASK_INSTRUCTION holds it."`
+	MaxStreamSize     Bytes         `yaml:"max_stream_size" json:"max_stream_size" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept; the rest is read and thrown away."`
+	Environment       Environment   `yaml:"environment" json:"environment" doc:"Where trials run."`
+	Verifier          Verifier      `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
+	Metrics           []Metric      `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over rewards, shown while the job runs and in its result."`
+	Redact            Redact        `yaml:"redact" json:"redact" doc:"What is hidden in everything that is written or printed."`
+	Agents            []agent.Agent `yaml:"agents" json:"agents" required:"true" doc:"Who is evaluated."`
+	Datasets          []Dataset     `yaml:"datasets" json:"datasets,omitempty" doc:"Folders of tasks. datasets, tasks or both must be given."`
+	Tasks             []string      `yaml:"tasks" json:"tasks,omitempty" doc:"Folders of single tasks, relative to the job file; they form the dataset \"tasks\"."`
+	IncludeTasks      []string      `yaml:"include_tasks" json:"include_tasks,omitempty" doc:"Only tasks whose name matches one of these globs (*, ?, [a-z]) are run."`
+	ExcludeTasks      []string      `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"Tasks whose name matches one of these globs are not run."`
 }
 
 // Retry is how transient infrastructure failures are tried again. MaxAttempts counts the first try.
 type Retry struct {
-	MaxAttempts    int     `yaml:"max_attempts" json:"max_attempts"`
-	InitialDelayMs int     `yaml:"initial_delay_ms" json:"initial_delay_ms"`
-	MaxDelayMs     int     `yaml:"max_delay_ms" json:"max_delay_ms"`
-	Multiplier     float64 `yaml:"multiplier" json:"multiplier"`
+	MaxAttempts    int     `yaml:"max_attempts" json:"max_attempts" default:"3" min:"1" max:"100" doc:"Attempts at one operation, the first included."`
+	InitialDelayMs int     `yaml:"initial_delay_ms" json:"initial_delay_ms" default:"1000" min:"0" max:"86400000" doc:"Milliseconds before the second attempt."`
+	MaxDelayMs     int     `yaml:"max_delay_ms" json:"max_delay_ms" default:"30000" min:"0" max:"86400000" doc:"The longest delay, in milliseconds."`
+	Multiplier     float64 `yaml:"multiplier" json:"multiplier" default:"2.0" min:"1" max:"1000" doc:"Each delay is this many times the one before."`
 }
 
 // Environment is where trials run. The override fields are null when the task decides.
 type Environment struct {
-	Type            string         `yaml:"type" json:"type"`
-	ForceBuild      bool           `yaml:"force_build" json:"force_build"`
-	PreserveEnv     Preserve       `yaml:"preserve_env" json:"preserve_env"`
-	ProviderConfig  map[string]any `yaml:"provider_config" json:"provider_config,omitempty"`
-	OverrideCPUs    *MilliCPUs     `yaml:"override_cpus" json:"override_cpus,omitempty"`
-	OverrideMemory  *Bytes         `yaml:"override_memory" json:"override_memory,omitempty"`
-	OverrideStorage *Bytes         `yaml:"override_storage" json:"override_storage,omitempty"`
+	Type            string         `yaml:"type" json:"type" default:"docker" doc:"The provider of environments."`
+	ForceBuild      bool           `yaml:"force_build" json:"force_build" default:"false" doc:"Build images again even if they exist, and even if the task names a ready-made one."`
+	PreserveEnv     Preserve       `yaml:"preserve_env" json:"preserve_env" default:"never" enum:"never,always,on_failure" doc:"Which environments are kept, stopped, after their trial. on_failure: with an error, or a reward below 1."`
+	ProviderConfig  map[string]any `yaml:"provider_config" json:"provider_config,omitempty" doc:"Settings of the provider; which there are depends on type."`
+	OverrideCPUs    *MilliCPUs     `yaml:"override_cpus" json:"override_cpus,omitempty" above:"0" doc:"CPUs of every environment, instead of the task's: 2, 0.5 or 500m."`
+	OverrideMemory  *Bytes         `yaml:"override_memory" json:"override_memory,omitempty" min:"1Mi" mb:"override_memory_mb" doc:"Memory of every environment, instead of the task's: 2G, 512Mi or a number of bytes."`
+	OverrideStorage *Bytes         `yaml:"override_storage" json:"override_storage,omitempty" min:"1Mi" mb:"override_storage_mb" doc:"Storage of every environment, instead of the task's: 10G, 512Mi or a number of bytes."`
 }
 
 // Preserve says which environments are kept (stopped) after their trial.
@@ -56,10 +57,10 @@ const (
 
 // Verifier is the job's say in verification. 0 seconds means: the task decides, and no ceiling.
 type Verifier struct {
-	OverrideTimeoutSec float64        `yaml:"override_timeout_sec" json:"override_timeout_sec"`
-	MaxTimeoutSec      float64        `yaml:"max_timeout_sec" json:"max_timeout_sec"`
-	Disable            bool           `yaml:"disable" json:"disable"`
-	OnAgentFailure     OnAgentFailure `yaml:"on_agent_failure" json:"on_agent_failure"`
+	OverrideTimeoutSec float64        `yaml:"override_timeout_sec" json:"override_timeout_sec" default:"0" min:"0" max:"1e8" doc:"Seconds a verifier may take, instead of the task's; 0: the task decides."`
+	MaxTimeoutSec      float64        `yaml:"max_timeout_sec" json:"max_timeout_sec" default:"0" min:"0" max:"1e8" doc:"Ceiling in seconds for every verifier's timeout; 0: none."`
+	Disable            bool           `yaml:"disable" json:"disable" default:"false" doc:"Do not verify: trials have no reward."`
+	OnAgentFailure     OnAgentFailure `yaml:"on_agent_failure" json:"on_agent_failure" default:"skip" enum:"skip,run" doc:"Whether a trial is verified although its agent failed or timed out."`
 }
 
 // OnAgentFailure says whether an agent's failure or timeout is verified all the same.
@@ -73,16 +74,16 @@ const (
 
 // Metric is an aggregate over rewards: sum, min, max or mean.
 type Metric struct {
-	Type string `yaml:"type" json:"type"`
+	Type string `yaml:"type" json:"type" required:"true" enum:"sum,min,max,mean" doc:"The aggregate."`
 }
 
 // Redact tunes what is hidden in everything written or printed.
 type Redact struct {
-	Except []string `yaml:"except" json:"except,omitempty"` // variables whose values may be seen
+	Except []string `yaml:"except" json:"except,omitempty" doc:"Variables of the host whose values may be seen."`
 }
 
-// Dataset is a local folder of tasks. Dir is Path resolved from the job file's folder.
+// Dataset is a local folder of tasks. Name is never empty after Load: it defaults to the folder's.
 type Dataset struct {
-	Path string `yaml:"path" json:"path"`
-	Name string `yaml:"name" json:"name,omitempty"`
+	Path string `yaml:"path" json:"path" required:"true" doc:"Folder of tasks, relative to the job file."`
+	Name string `yaml:"name" json:"name,omitempty" doc:"Name of the dataset in results. Default: the folder's name."`
 }

@@ -1,0 +1,159 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// jobFiles are in a job's folder beside those of its agents.
+var jobFiles = []string{"config.json", "result.json", "plan.json", "events.jsonl", "superseded"}
+
+// agents checks all agents of the file, then keeps those that were asked for.
+func (c *checker) agents() {
+	names := c.newNames("agents", "rename one of them")
+	for i, a := range c.out.Job.Agents {
+		p := keyPath{"agents"}.index(i)
+		if c.bad[p.String()] {
+			continue
+		}
+		c.agentName(a, p.child("name"), names)
+		c.scripts(a, p)
+	}
+	broken := c.badBelow(keyPath{"agents"})
+	c.selectAgents(broken)
+	if len(c.out.Job.Agents) == 0 && !broken && len(c.opts.OnlyAgents) == 0 {
+		c.add(c.root.locate(keyPath{"agents"}, true), "add agents:, each with a name and an execute script, or - name: oracle", "the job has no agents")
+	}
+}
+
+func (c *checker) agentName(a agent.Agent, p keyPath, names *names) {
+	if c.bad[p.String()] {
+		return
+	}
+	if slug := result.Slug(a.Name); slices.Contains(jobFiles, slug) {
+		c.problem(p, "choose another name", "agent %q would have the folder %q, where the job keeps something else", a.Name, slug)
+		return
+	}
+	names.take(a.Name, p)
+}
+
+func (c *checker) scripts(a agent.Agent, p keyPath) {
+	scripts := []struct{ key, text string }{{"install", a.Install}, {"execute", a.Execute}}
+	switch {
+	case a.Reserved():
+		for _, s := range scripts {
+			if s.text != "" {
+				c.problem(p.child(s.key), "remove the script, or rename the agent", "agent %q is built in and takes no %s script", a.Name, s.key)
+			}
+		}
+	case c.bad[p.child("execute").String()] || c.bad[p.child("name").String()]:
+	case strings.TrimSpace(a.Execute) == "":
+		c.problem(p, fmt.Sprintf("only %s and %s need none", agent.Oracle, agent.Nop), "agent %q has no execute script", shorten(a.Name))
+	}
+}
+
+// selectAgents obeys Options.OnlyAgents. When the list is broken, a name that it lacks is no surprise.
+func (c *checker) selectAgents(broken bool) {
+	only := c.opts.OnlyAgents
+	if len(only) == 0 {
+		return
+	}
+	all := c.out.Job.Agents
+	var known []string
+	for _, a := range all {
+		known = append(known, a.Name)
+	}
+	kept := slices.DeleteFunc(slices.Clone(all), func(a agent.Agent) bool { return !slices.Contains(only, a.Name) })
+	for _, name := range only {
+		builtIn := agent.Agent{Name: name}
+		switch {
+		case slices.Contains(known, name):
+		case builtIn.Reserved():
+			kept = append(kept, builtIn)
+			known = append(known, name)
+		case broken:
+		default:
+			known := append(known, agent.Oracle, agent.Nop)
+			hint := "there are: " + strings.Join(slices.Compact(slices.Sorted(slices.Values(known))), ", ")
+			if near := diag.DidYouMean(name, known); near != "" {
+				hint = near + " " + hint
+			}
+			c.add(origin{file: c.source.file}, hint, "there is no agent %q to run", name)
+		}
+	}
+	c.out.Job.Agents = kept
+}
+
+// variables checks and expands env of the agents that were kept.
+func (c *checker) variables() {
+	job := &c.out.Job
+	c.exceptions()
+	c.out.Env = map[string]map[string]string{}
+	secrets := map[string]bool{}
+	for _, a := range job.Agents {
+		p := c.agentPath(a.Name).child("env")
+		env := make(map[string]string, len(a.Env))
+		for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+			at := p.child(name)
+			c.variableName(name, at)
+			e := expand(a.Env[name], c.opts.Getenv)
+			env[name] = e.value
+			c.expansionProblems(a.Name, e, at)
+			for host, value := range e.host {
+				if value != "" && !slices.Contains(job.Redact.Except, host) {
+					secrets[value] = true
+				}
+			}
+		}
+		c.out.Env[a.Name] = env
+	}
+	c.out.Secrets = slices.Sorted(maps.Keys(secrets))
+}
+
+// agentPath finds an agent in the file, where it may have another index than in the job.
+func (c *checker) agentPath(name string) keyPath {
+	p := keyPath{"agents"}
+	if f := c.root.field("agents"); f != nil {
+		for i, item := range f.value.items {
+			if n := item.given("name"); n != nil && n.text == name {
+				return p.index(i)
+			}
+		}
+	}
+	return p
+}
+
+func (c *checker) variableName(name string, p keyPath) {
+	switch {
+	case name == "ROLLOUT_TASK_INSTRUCTION":
+		c.add(c.root.locate(p, true), "see instruction_path", "%s is set by Rollout", name)
+	case !variableName.MatchString(name):
+		c.add(c.root.locate(p, true), "use letters, digits and _", "%q is not a name for a variable", shorten(name))
+	}
+}
+
+func (c *checker) expansionProblems(agent string, e expansion, p keyPath) {
+	at := c.root.locate(p, false)
+	if e.malformed != "" {
+		c.add(at, "write ${VAR} or ${VAR:-default}; $$ is a $", "%s: %s", p, e.malformed)
+	}
+	for _, name := range e.unset {
+		c.add(at, fmt.Sprintf("export it, or give a default: ${%s:-…}", name),
+			"environment variable %s is not set; agent %q needs it", name, shorten(agent))
+	}
+}
+
+// exceptions checks redact.except.
+func (c *checker) exceptions() {
+	for i, name := range c.out.Job.Redact.Except {
+		if p := (keyPath{"redact", "except"}).index(i); !variableName.MatchString(name) {
+			c.problem(p, "give the name alone, without ${}", "%s: %q is not a name for a variable", p, shorten(name))
+		}
+	}
+}

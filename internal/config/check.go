@@ -1,0 +1,170 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// checker looks at what tags cannot say: names, paths, variables, and what belongs together.
+type checker struct {
+	*decoder
+	source source
+	opts   Options
+	root   *node
+	out    Loaded
+}
+
+func (c *checker) check() {
+	c.jobName()
+	c.instructionPath()
+	c.provider()
+	c.verifier()
+	c.metrics()
+	c.globs("include_tasks", c.out.Job.IncludeTasks)
+	c.globs("exclude_tasks", c.out.Job.ExcludeTasks)
+	c.agents()
+	c.variables()
+	c.datasets()
+}
+
+// problem reports what is wrong with the value at p, unless something was already.
+func (c *checker) problem(p keyPath, hint, format string, args ...any) {
+	if !c.bad[p.String()] {
+		c.bad[p.String()] = true
+		c.add(c.root.locate(p, false), hint, format, args...)
+	}
+}
+
+func (c *checker) jobName() {
+	job := &c.out.Job
+	if job.Name == "" {
+		job.Name = c.opts.Now().Format("2006-01-02__15-04-05")
+		return
+	}
+	if slug := result.Slug(job.Name); slug != job.Name {
+		c.problem(keyPath{"name"}, fmt.Sprintf("write %q", slug), "name %q cannot be the name of a folder", shorten(job.Name))
+	}
+}
+
+func (c *checker) instructionPath() {
+	p := c.out.Job.InstructionPath
+	if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
+		c.problem(keyPath{"instruction_path"}, "write it like /tmp/instruction.md", "instruction_path must be the absolute path of a file, not %q", shorten(p))
+	}
+}
+
+func (c *checker) provider() {
+	env := c.out.Job.Environment
+	if c.opts.Providers == nil {
+		return
+	}
+	check, ok := c.opts.Providers[env.Type]
+	if !ok {
+		names := slices.Sorted(maps.Keys(c.opts.Providers))
+		hint := "there are: " + strings.Join(names, ", ")
+		if near := diag.DidYouMean(env.Type, names); near != "" {
+			hint = near + " " + hint
+		}
+		c.problem(keyPath{"environment", "type"}, hint, "unknown provider %q", env.Type)
+		return
+	}
+	at := keyPath{"environment", "provider_config"}
+	if check == nil || c.badBelow(at) {
+		return
+	}
+	for _, problem := range check(env.ProviderConfig) {
+		p := at
+		if problem.Path != "" {
+			p = append(slices.Clip(at), strings.Split(problem.Path, ".")...)
+		}
+		c.add(c.root.locate(p, true), problem.Hint, "%s: %s", p, problem.Message)
+	}
+}
+
+// badBelow reports whether something in the value at p is known to be wrong.
+func (c *checker) badBelow(p keyPath) bool {
+	for at := range c.bad {
+		if strings.HasPrefix(at, p.String()) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) verifier() {
+	v := c.out.Job.Verifier
+	if v.MaxTimeoutSec > 0 && v.OverrideTimeoutSec > v.MaxTimeoutSec {
+		c.warn(c.root.locate(keyPath{"verifier", "override_timeout_sec"}, false), "",
+			"verifier.override_timeout_sec is above verifier.max_timeout_sec, which wins")
+	}
+}
+
+func (c *checker) metrics() {
+	seen := map[string]bool{}
+	for i, m := range c.out.Job.Metrics {
+		if seen[m.Type] && m.Type != "" {
+			c.problem(keyPath{"metrics"}.index(i), "remove one", "metric %q is listed twice", m.Type)
+		}
+		seen[m.Type] = true
+	}
+}
+
+func (c *checker) globs(key string, patterns []string) {
+	for i, pattern := range patterns {
+		if _, err := path.Match(pattern, ""); err != nil {
+			c.problem(keyPath{key}.index(i), "a [ begins a set of characters such as [a-z]; write \\[ for the character itself", "%s: %q is not a valid pattern", keyPath{key}.index(i), shorten(pattern))
+		}
+	}
+}
+
+// datasets resolves datasets and tasks to folders and gives every dataset its name.
+func (c *checker) datasets() {
+	job := &c.out.Job
+	if len(job.Datasets)+len(job.Tasks) == 0 && !c.badBelow(keyPath{"datasets"}) && !c.badBelow(keyPath{"tasks"}) {
+		c.add(c.root.locate(keyPath{"datasets"}, true), "add datasets: with a path, or tasks:", "the job has no tasks to run")
+	}
+	names := c.newNames("datasets", "set name on one of them")
+	if len(job.Tasks) > 0 {
+		names.take(TasksDataset, keyPath{"tasks"})
+	}
+	for i := range job.Datasets {
+		ds, at := &job.Datasets[i], keyPath{"datasets"}.index(i)
+		dir := resolve(c.source.dir, ds.Path)
+		c.out.DatasetDirs = append(c.out.DatasetDirs, dir)
+		if c.bad[at.String()] || c.bad[at.child("path").String()] {
+			continue
+		}
+		c.datasetDir(ds.Path, dir, at.child("path"))
+		if ds.Name == "" {
+			ds.Name = filepath.Base(dir)
+		}
+		names.take(ds.Name, at)
+	}
+	c.tasks()
+}
+
+// TasksDataset is the name of the dataset that the tasks list of a job file forms.
+const TasksDataset = "tasks"
+
+func (c *checker) tasks() {
+	names := c.newNames("tasks", "rename one of the folders, or make them two datasets")
+	for i, task := range c.out.Job.Tasks {
+		at := keyPath{"tasks"}.index(i)
+		dir := resolve(c.source.dir, task)
+		c.out.TaskDirs = append(c.out.TaskDirs, dir)
+		if c.bad[at.String()] {
+			continue
+		}
+		names.take(filepath.Base(dir), at)
+		if other := c.elsewhere(task); !isDir(dir) && other != "" {
+			c.warn(c.root.locate(at, false), other, "there is no folder %s", dir)
+		}
+	}
+}

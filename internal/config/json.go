@@ -1,0 +1,119 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// parseJSON reads one JSON document, with JSON's own rules for strings, numbers and blanks: YAML's
+// differ in surrogate pairs, tabs and more. It returns nil when nothing more can be said.
+func parseJSON(file string, data []byte, p *problems) *node {
+	c := &jsonConverter{problems: p, file: file, data: data, dec: json.NewDecoder(bytes.NewReader(data))}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil
+	}
+	for i, b := range data {
+		if b == '\n' {
+			c.lineEnds = append(c.lineEnds, i)
+		}
+	}
+	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
+		var syntax *json.SyntaxError
+		offset := len(data)
+		if errors.As(err, &syntax) {
+			offset = int(syntax.Offset) - 1
+		}
+		p.add(c.at(offset), "", "not valid JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return nil
+	}
+	c.dec.UseNumber()
+	root := c.value(0)
+	if c.stopped {
+		return nil
+	}
+	return root
+}
+
+// jsonConverter turns JSON that is known to be valid into nodes.
+type jsonConverter struct {
+	*problems
+	file     string
+	data     []byte
+	lineEnds []int
+	dec      *json.Decoder
+	stopped  bool
+}
+
+// at is the place of a byte; columns count characters, as in YAML.
+func (c *jsonConverter) at(offset int) origin {
+	offset = min(max(offset, 0), len(c.data))
+	line := sort.SearchInts(c.lineEnds, offset)
+	start := 0
+	if line > 0 {
+		start = c.lineEnds[line-1] + 1
+	}
+	return origin{c.file, line + 1, utf8.RuneCount(c.data[start:offset]) + 1}
+}
+
+// next reads a token and says where it starts.
+func (c *jsonConverter) next() (json.Token, origin) {
+	offset := int(c.dec.InputOffset())
+	offset += len(c.data[offset:]) - len(bytes.TrimLeft(c.data[offset:], " \t\r\n,:"))
+	token, err := c.dec.Token()
+	if err != nil { // cannot be: the document is valid
+		c.stopped = true
+	}
+	return token, c.at(offset)
+}
+
+func (c *jsonConverter) value(depth int) *node {
+	token, at := c.next()
+	n := &node{at: at}
+	switch v := token.(type) {
+	case bool:
+		n.kind, n.text = boolean, map[bool]string{true: "true", false: "false"}[v]
+	case json.Number:
+		n.kind, n.text = integer, v.String()
+		if strings.ContainsAny(n.text, ".eE") {
+			n.kind = float
+		}
+	case string:
+		n.kind, n.text = text, v
+	case json.Delim:
+		if depth > maxDepth && !c.stopped {
+			c.stopped = true
+			c.add(at, "", "nested too deeply")
+		}
+		c.collection(n, v, depth)
+	}
+	return n
+}
+
+func (c *jsonConverter) collection(n *node, open json.Delim, depth int) {
+	n.kind = list
+	if open == '{' {
+		n.kind = mapping
+	}
+	keys := map[string]*field{}
+	for !c.stopped && c.dec.More() {
+		if n.kind == list {
+			n.items = append(n.items, c.value(depth+1))
+			continue
+		}
+		key, at := c.next()
+		name, _ := key.(string)
+		n.addField(&field{name: name, at: at, value: c.value(depth + 1)}, keys, c.problems)
+	}
+	c.next() // the closing bracket
+}
+
+// looksLikeJSON: an object in braces that JSON accepts. YAML may begin so, too, and then means the same.
+func looksLikeJSON(data []byte) bool {
+	data = bytes.TrimSpace(data)
+	return slices.Equal(data[:min(1, len(data))], []byte("{")) && json.Valid(data)
+}

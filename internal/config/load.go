@@ -1,0 +1,199 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/org/rollout-action/internal/diag"
+)
+
+// Options are what a job file is read with. The zero value reads files as they stand.
+type Options struct {
+	Stdin     io.Reader                   // read when path is "-"
+	Dir       string                      // the current folder; "": os.Getwd
+	Getenv    func(string) (string, bool) // like os.LookupEnv, its default
+	Providers map[string]ProviderCheck    // the providers there are, by name; nil: not checked
+	Overrides []Override                  // flags, in order; they win over the file
+	Now       func() time.Time            // for the default job name; time.Now
+	// OnlyAgents, if not empty, are the agents to keep. oracle and nop are added when the file does
+	// not list them.
+	OnlyAgents []string
+}
+
+// ProviderCheck looks at environment.provider_config, whose values are map[string]any, []any, string,
+// bool, int (whole numbers), float64 (others) and nil. cfg may be nil. It may be called many times.
+type ProviderCheck func(cfg map[string]any) []ProviderProblem
+
+// ProviderProblem is what is wrong with one setting. Path is dotted, below provider_config, with
+// indexes for entries of lists: "mounts.0.source".
+type ProviderProblem struct{ Path, Message, Hint string }
+
+// Loaded is a checked job file.
+type Loaded struct {
+	Job  Job
+	File string // as given; "<stdin>" for "-"
+	// Env has each agent's variables with ${VAR} expanded. It is for memory only: never write it.
+	Env map[string]map[string]string
+	// Secrets are the values that came from the host by ${VAR}, of any length but 0, without those of
+	// redact.except; sorted, unique. The default of ${VAR:-default} is none.
+	Secrets     []string
+	DatasetDirs []string // absolute, parallel to Job.Datasets
+	TaskDirs    []string // absolute, parallel to Job.Tasks; they need not exist
+	Warnings    diag.List
+}
+
+// maxSize bounds a job file, in bytes; scripts included, real ones have a hundredth of it.
+const maxSize = 1 << 20
+
+// Load reads, checks and completes the job file at path; "-" is standard input. Files that end in
+// .json are JSON, others YAML. The error is a diag.List with everything that is wrong with the file
+// and the flags, sorted; only a file that exists and cannot be read gives another error.
+func Load(path string, opts Options) (*Loaded, error) {
+	if opts.Dir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, fmt.Errorf("find the current folder: %w", err)
+		}
+		opts.Dir = dir
+	}
+	if opts.Getenv == nil {
+		opts.Getenv = os.LookupEnv
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	src, err := read(path, opts)
+	if err != nil {
+		return nil, err
+	}
+	return src.load(opts)
+}
+
+// source is a job file's content.
+type source struct {
+	file string // for people
+	dir  string // absolute: where its relative paths begin
+	data []byte
+	json bool
+}
+
+func read(path string, opts Options) (source, error) {
+	if path == "-" {
+		data, err := readAll(opts.Stdin, "<stdin>")
+		return source{file: "<stdin>", dir: opts.Dir, data: data, json: looksLikeJSON(data)}, err
+	}
+	full := resolve(opts.Dir, path)
+	src := source{file: path, dir: filepath.Dir(full), json: strings.EqualFold(filepath.Ext(path), ".json")}
+	f, err := os.Open(full)
+	if errors.Is(err, fs.ErrNotExist) {
+		return src, missingFile(path, full)
+	}
+	if err != nil {
+		return src, fmt.Errorf("read the job file: %w", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return src, diag.List{{File: path, Message: "this is a folder, not a job file", Hint: "give the file, such as " + filepath.Join(path, "job.yaml")}}
+	}
+	src.data, err = readAll(f, path)
+	src.json = src.json || looksLikeJSON(src.data)
+	return src, err
+}
+
+func missingFile(path, full string) error {
+	hint := "rollout init makes an example"
+	for _, ext := range []string{".yaml", ".yml", ".json"} {
+		other := strings.TrimSuffix(path, filepath.Ext(path)) + ext
+		if isFile(filepath.Join(filepath.Dir(full), filepath.Base(other))) {
+			hint = fmt.Sprintf("did you mean %q?", other)
+			break
+		}
+	}
+	return diag.List{{File: path, Message: "there is no such file", Hint: hint}}
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func readAll(r io.Reader, name string) ([]byte, error) {
+	if r == nil {
+		return nil, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the job file: %w", err)
+	}
+	if len(data) > maxSize {
+		return nil, diag.List{{File: name, Message: "the file is larger than 1 MiB", Hint: "keep long scripts in the image or download them in install"}}
+	}
+	return data, nil
+}
+
+// resolve makes path absolute, seen from dir.
+func resolve(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}
+
+// load does everything but reading the file.
+func (s source) load(opts Options) (*Loaded, error) {
+	var p problems
+	root := s.parse(&p)
+	if root == nil {
+		return nil, sorted(p.list)
+	}
+	for _, o := range opts.Overrides {
+		root = apply(root, o, &p)
+	}
+	d := &decoder{problems: &p, bad: map[string]bool{}}
+	c := &checker{decoder: d, source: s, opts: opts, root: root}
+	c.out.File = s.file
+	d.decode(root, nil, reflect.ValueOf(&c.out.Job).Elem(), rules{})
+	if root.kind == mapping {
+		c.check()
+	}
+	p.list.Sort()
+	if err := p.list.Err(); err != nil {
+		return nil, err
+	}
+	c.out.Warnings = p.list.Warnings()
+	return &c.out, nil
+}
+
+func sorted(l diag.List) error {
+	l.Sort()
+	return l.Err()
+}
+
+// parse returns the file's tree; nil when there is nothing to check further, with the problem added.
+func (s source) parse(p *problems) *node {
+	data := []byte(strings.TrimPrefix(string(s.data), "\ufeff"))
+	for i, r := range string(data) {
+		if r == utf8.RuneError && !strings.HasPrefix(string(data[i:]), "\ufffd") {
+			p.add(origin{s.file, 1 + strings.Count(string(data[:i]), "\n"), 0}, "save the file as UTF-8", "the file is not UTF-8")
+			return nil
+		}
+	}
+	parse := parseYAML
+	if s.json {
+		parse = parseJSON
+	}
+	root := parse(s.file, data, p)
+	if root == nil && len(p.list) == 0 || root != nil && root.kind == null {
+		p.add(origin{file: s.file}, "rollout init makes an example", "the file is empty")
+		return nil
+	}
+	return root
+}

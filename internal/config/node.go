@@ -1,0 +1,181 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/org/rollout-action/internal/diag"
+)
+
+// node is one value of a job file, be it YAML, JSON or a flag. Aliases and merge keys are resolved.
+type node struct {
+	kind   kind
+	text   string   // of a scalar, as written but without quotes
+	items  []*node  // of a list
+	fields []*field // of a mapping, in the file's order, without duplicates
+	at     origin
+	typed  string // the text of a value that came from a flag
+}
+
+// field is one key of a mapping.
+type field struct {
+	name  string
+	at    origin // of the key
+	value *node
+}
+
+type kind int
+
+const (
+	null kind = iota
+	boolean
+	integer
+	float
+	text
+	list
+	mapping
+)
+
+// origin is where something was written: a place in a file, or a flag, which has no lines.
+type origin struct {
+	file         string
+	line, column int
+}
+
+func (o origin) isFlag() bool { return o.line == 0 }
+
+// field returns the field called name, or nil.
+func (n *node) field(name string) *field {
+	if n == nil {
+		return nil
+	}
+	i := slices.IndexFunc(n.fields, func(f *field) bool { return f.name == name })
+	if i < 0 {
+		return nil
+	}
+	return n.fields[i]
+}
+
+// given returns the value of a key, or nil when the key is absent or has no value.
+func (n *node) given(name string) *node {
+	if f := n.field(name); f != nil && f.value.kind != null {
+		return f.value
+	}
+	return nil
+}
+
+// String says what the node is, for "must be …, not …".
+func (n *node) String() string {
+	switch n.kind {
+	case null:
+		return "nothing"
+	case boolean:
+		return n.text
+	case integer, float:
+		return "the number " + shorten(n.text)
+	case text:
+		return "the text " + strconv.Quote(shorten(n.text))
+	case list:
+		return "a list"
+	default:
+		return "a mapping"
+	}
+}
+
+// shorten keeps messages readable when a value is long.
+func shorten(s string) string {
+	const most = 60
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return s
+}
+
+// keyPath names a place in a job file: keys, and indexes of lists as decimal numbers.
+type keyPath []string
+
+func (p keyPath) child(name string) keyPath { return append(slices.Clip(p), name) }
+
+func (p keyPath) index(i int) keyPath { return p.child(strconv.Itoa(i)) }
+
+// String is the path as people write it: agents[0].env.MODEL.
+func (p keyPath) String() string {
+	var b strings.Builder
+	for i, name := range p {
+		switch {
+		case isIndex(name):
+			b.WriteString("[" + name + "]")
+		case i > 0:
+			b.WriteString("." + name)
+		default:
+			b.WriteString(name)
+		}
+	}
+	return b.String()
+}
+
+// in is " in agents[0]", or "" for the top level.
+func (p keyPath) in() string {
+	if len(p) == 0 {
+		return ""
+	}
+	return " in " + p.String()
+}
+
+func isIndex(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 31)
+	return err == nil
+}
+
+// locate finds the origin of what p names below n, or of the nearest thing around it. A key's value
+// is located at the key when key is true, else at the value.
+func (n *node) locate(p keyPath, key bool) origin {
+	at := n.at
+	for _, name := range p {
+		var next *node
+		switch n.kind {
+		case mapping:
+			f := n.field(name)
+			if f == nil {
+				return at
+			}
+			next, at = f.value, f.at
+			if next.at.isFlag() {
+				at = next.at
+			}
+		case list:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(n.items) {
+				return at
+			}
+			next = n.items[i]
+			at = next.at
+		default:
+			return at
+		}
+		n = next
+	}
+	if key {
+		return at
+	}
+	return n.at
+}
+
+// problems gathers everything that is wrong with a job file.
+type problems struct {
+	list diag.List
+}
+
+func (p *problems) add(at origin, hint, format string, args ...any) {
+	p.list = append(p.list, at.diagnostic(diag.Error, hint, fmt.Sprintf(format, args...)))
+}
+
+func (p *problems) warn(at origin, hint, format string, args ...any) {
+	p.list = append(p.list, at.diagnostic(diag.Warning, hint, fmt.Sprintf(format, args...)))
+}
+
+func (o origin) diagnostic(s diag.Severity, hint, message string) diag.Diagnostic {
+	return diag.Diagnostic{File: o.file, Line: o.line, Column: o.column, Message: message, Hint: hint, Severity: s}
+}

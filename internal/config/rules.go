@@ -1,0 +1,89 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/org/rollout-action/internal/quantity"
+)
+
+// rules is what the tags of one struct field say about its key in a job file:
+//
+//	yaml:"key"          the key
+//	doc:"…"             for people
+//	default:"…"         YAML, when the key is absent or has no value; else the zero value
+//	required:"true"     there is no default
+//	min, max, above     inclusive and exclusive bounds of a number or a quantity
+//	enum:"a,b"          the values there are
+//	mb:"key_mb"         another key for the same amount, in megabytes
+//	raw:"true"          any text goes: blank, and with ${…} in it
+type rules struct {
+	key           string
+	doc           string
+	defaultYAML   string
+	required, raw bool
+	min, max      *float64
+	above         *float64
+	enum          []string
+	mb            string
+	typ           reflect.Type
+	index         int
+}
+
+// rulesOf reads the tags of a struct type. It panics on tags that make no sense: they are code.
+func rulesOf(t reflect.Type) []rules {
+	var out []rules
+	for i := range t.NumField() {
+		f := t.Field(i)
+		r := rules{
+			key:         f.Tag.Get("yaml"),
+			doc:         f.Tag.Get("doc"),
+			defaultYAML: f.Tag.Get("default"),
+			required:    f.Tag.Get("required") == "true",
+			raw:         f.Tag.Get("raw") == "true",
+			min:         bound(f, "min"),
+			max:         bound(f, "max"),
+			above:       bound(f, "above"),
+			mb:          f.Tag.Get("mb"),
+			typ:         f.Type,
+			index:       i,
+		}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			r.enum = strings.Split(enum, ",")
+		}
+		if r.key == "" {
+			panic(fmt.Sprintf("%s.%s has no yaml tag", t, f.Name))
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func bound(f reflect.StructField, tag string) *float64 {
+	text := f.Tag.Get(tag)
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		bytes, qerr := quantity.Bytes(text)
+		if qerr != nil {
+			panic(fmt.Sprintf("%s: %s:%q: %v", f.Name, tag, text, qerr))
+		}
+		n = float64(bytes)
+	}
+	return &n
+}
+
+func keysOf(all []rules) []string {
+	var out []string
+	for _, r := range all {
+		out = append(out, r.key)
+		if r.mb != "" {
+			out = append(out, r.mb)
+		}
+	}
+	return out
+}
