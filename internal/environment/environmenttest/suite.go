@@ -21,6 +21,9 @@ type Options struct {
 	// the checks that need it.
 	Vanish func(t testing.TB, id string)
 
+	// Forget removes an image that the suite has built. Nil leaves images where they are.
+	Forget func(t testing.TB, ref string)
+
 	// Skip names checks that cannot hold on this backend, each with its reason.
 	Skip map[string]string
 }
@@ -35,7 +38,9 @@ type check struct {
 // after every one of them.
 func checks() []check {
 	return slices.Concat(
-		execChecks(),
+		execChecks(), killChecks(), backgroundChecks(),
+		copyToChecks(), copyFromChecks(), hostileChecks(),
+		lifecycleChecks(), limitChecks(), buildChecks(),
 	)
 }
 

@@ -1,0 +1,92 @@
+package environmenttest
+
+import (
+	"sync/atomic"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// backgroundChecks are about what a command leaves running when it exits by itself.
+func backgroundChecks() []check {
+	list := []check{
+		{"a background process that holds the output open does not hold up its command", checkHeldOutput},
+		{"a background process may write to the output of a command that has ended", checkLateOutput},
+		{"what the background wrote before the end arrives", checkBackgroundOutput},
+	}
+	for _, server := range servers {
+		list = append(list, check{"a server outlives the command that started it: " + server.name, func(s *scene) {
+			checkServer(s, server.script, server.code)
+		}})
+	}
+	return list
+}
+
+// servers append to /k/server.
+var servers = []struct {
+	name, script string
+	code         int
+}{
+	{"in the background", "bash /k/tick.sh server >/dev/null 2>&1 &", 0},
+	{"holding the output", "bash /k/tick.sh server &", 0},
+	{"detached", "setsid nohup bash /k/tick.sh server >/dev/null 2>&1 </dev/null &", 0},
+	{"as an orphan", "(bash /k/tick.sh server >/dev/null 2>&1 &)", 0},
+	{"when the command fails", "bash /k/tick.sh server >/dev/null 2>&1 & exit 3", 3},
+}
+
+func checkServer(s *scene, script string, code int) {
+	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{tools} })
+	o := env.exec(s.ctx, script, environment.ExecOptions{})
+	if o.err != nil || o.code != code {
+		s.Fatalf("exit code %d, error %v; want %d", o.code, o.err, code)
+	}
+	s.equal("the server", env.run(". /k/lib.sh; grown server 20; alive $(cat /k/server.pid) || echo dead"), "")
+	s.equal("one command later", env.run(". /k/lib.sh; grown server 20"), "")
+}
+
+func checkHeldOutput(s *scene) {
+	env := s.create()
+	// Longer than patience: the check fails when Exec waits for it.
+	s.equal("output", env.run("sleep 300 & echo end"), "end\n")
+	s.equal("output", env.run("(sleep 300; echo late) 2>/dev/null & echo end"), "end\n")
+}
+
+// afterReturn counts writes that come when they must not.
+type afterReturn struct {
+	buffer
+	returned atomic.Bool
+	late     atomic.Int64
+}
+
+func (w *afterReturn) Write(p []byte) (int, error) {
+	if w.returned.Load() {
+		w.late.Add(1)
+	}
+	return w.buffer.Write(p)
+}
+
+// checkLateOutput writes more than a pipe holds after the command has ended: the writer must
+// neither die nor wait for a reader.
+func checkLateOutput(s *scene) {
+	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{tools} })
+	var stdout afterReturn
+	env.runWith(`line=$(head -c 1023 /dev/zero | tr '\0' x)
+		(until [ -e /k/go ]; do sleep 0.01; done
+		i=0; while [ $i -lt 400 ]; do i=$((i+1)); echo $line; done
+		echo x >> /k/end) &
+		echo started`, environment.ExecOptions{Stdout: &stdout})
+	stdout.returned.Store(true)
+	s.equal("output", stdout.String(), "started\n")
+	s.equal("the late writer", env.run(`touch /k/go; i=0
+		until [ -e /k/end ]; do
+			i=$((i+1)); if [ $i -gt 1500 ]; then echo "never came to its end"; break; fi
+			sleep 0.02
+		done`), "")
+	if n := stdout.late.Load(); n > 0 {
+		s.Errorf("%d writes to Stdout after Exec had returned", n)
+	}
+}
+
+func checkBackgroundOutput(s *scene) {
+	s.equal("output", s.create().run("(echo one) & wait; (echo two; touch /tmp/two) & until [ -e /tmp/two ]; do sleep 0.01; done"),
+		"one\ntwo\n")
+}

@@ -1,0 +1,277 @@
+package environmenttest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"regexp"
+	"strings"
+	"sync"
+	"testing/fstest"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// buildChecks are about images made from a Dockerfile.
+func buildChecks() []check {
+	return []check{
+		{"an image has what its Dockerfile says", checkBuildContent},
+		{"the same content gives the same image and is built once", checkBuildOnce},
+		{"changed content gives another image", checkBuildChanged},
+		{"what .dockerignore names is no part of the content", checkBuildIgnore},
+		{"without cache an image is built again", checkBuildNoCache},
+		{"build arguments are part of the content", checkBuildArgs},
+		{"two builds of the same content at once build once", checkBuildAtOnce},
+		{"any name makes a reference", checkBuildNames},
+		{"a build that fails tells what it printed last", checkBuildFails},
+		{"a context without a sound Dockerfile fails to build", checkBuildUnsound},
+		{"a build that is cancelled ends", checkBuildCancelled},
+	}
+}
+
+// lines collects progress.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, line)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.all, "\n")
+}
+
+// build builds an image that must succeed.
+func (s *scene) build(content map[string]string, change ...func(*environment.BuildOptions)) string {
+	s.Helper()
+	opts := environment.BuildOptions{Context: files(content), Name: "environmenttest"}
+	for _, c := range change {
+		c(&opts)
+	}
+	ref, err := s.buildWith(s.ctx, opts)
+	if err != nil {
+		s.Fatalf("BuildImage: %v", err)
+	}
+	return ref
+}
+
+func (s *scene) buildWith(ctx context.Context, opts environment.BuildOptions) (ref string, err error) {
+	s.Helper()
+	s.within("BuildImage", func() { ref, err = s.provider.BuildImage(ctx, opts) })
+	s.forgetLater(ref)
+	return ref, err
+}
+
+func (s *scene) forgetLater(ref string) {
+	if ref != "" && s.opts.Forget != nil {
+		s.Cleanup(func() { s.opts.Forget(s.TB, ref) })
+	}
+}
+
+// stamped is a context that nobody has built before. /stamp in the image is different for each
+// time that it is built, and the progress of building it shows "made-" with the same number.
+func (s *scene) stamped() map[string]string {
+	return map[string]string{"Dockerfile": "FROM " + s.opts.Image + `
+# ` + rand.Text() + `
+RUN date +%s%N > /stamp; echo "made-$(cat /stamp)"
+`}
+}
+
+var madeLine = regexp.MustCompile(`made-\d+`)
+
+// inImage is the output of a script in a new environment of this image.
+func (s *scene) inImage(ref, script string) string {
+	s.Helper()
+	env := s.create(func(o *environment.CreateOptions) { o.Image = ref })
+	defer func() { _ = env.Destroy(s.ctx) }()
+	return env.run(script)
+}
+
+func checkBuildContent(s *scene) {
+	ref := s.build(map[string]string{
+		"Dockerfile": "FROM " + s.opts.Image + `
+ENV ONE=1 TWO="two words"
+RUN mkdir /made && \
+    echo "made with $TWO" > /made/file
+WORKDIR /work/dir
+COPY data/ ./data/
+COPY one.txt /copied.txt
+RUN cp /copied.txt here && chmod 640 here
+`,
+		"one.txt": "one\n", "data/a": "a\n", "data/sub/b": "b\n", "left-out": "x",
+	})
+	s.equal("in the image", s.inImage(ref, `pwd; echo "$ONE $TWO"; cat /made/file data/a data/sub/b here; stat -c %a here; ls`),
+		"/work/dir\n1 two words\nmade with two words\na\nb\none\n640\ndata\nhere\n")
+}
+
+func checkBuildOnce(s *scene) {
+	content := s.stamped()
+	first := s.build(content)
+	var progress lines
+	second := s.build(content, func(o *environment.BuildOptions) { o.Progress = progress.add })
+	if first != second || first == "" {
+		s.Errorf("references %q and %q", first, second)
+	}
+	if strings.Contains(progress.String(), "/stamp") || madeLine.MatchString(progress.String()) {
+		s.Errorf("the second time was a build:\n%s", progress.String())
+	}
+	s.equal("the image", s.inImage(second, "cat /stamp"), s.inImage(first, "cat /stamp"))
+	if third, err := s.newProvider().BuildImage(s.ctx, environment.BuildOptions{Context: files(content), Name: "environmenttest"}); third != first {
+		s.Errorf("another provider built %q (%v), want %q", third, err, first)
+	}
+}
+
+func checkBuildChanged(s *scene) {
+	tree := func(name, data string, mode fs.FileMode) fs.FS {
+		return fstest.MapFS{
+			"Dockerfile": {Data: []byte("FROM " + s.opts.Image + "\nCOPY . /ctx/\n"), Mode: 0o644},
+			name:         {Data: []byte(data), Mode: mode},
+		}
+	}
+	seen := map[string]string{}
+	for what, context := range map[string]fs.FS{
+		"one":          tree("file", "one", 0o644),
+		"other data":   tree("file", "two", 0o644),
+		"other name":   tree("file2", "one", 0o644),
+		"other mode":   tree("file", "one", 0o755),
+		"other folder": tree("d/file", "one", 0o644),
+	} {
+		ref, err := s.buildWith(s.ctx, environment.BuildOptions{Context: context, Name: "environmenttest"})
+		if err != nil {
+			s.Fatalf("%s: %v", what, err)
+		}
+		if before, ok := seen[ref]; ok {
+			s.Errorf("%s and %s have the same reference %s", what, before, ref)
+		}
+		seen[ref] = what
+	}
+	again, err := s.buildWith(s.ctx, environment.BuildOptions{Context: tree("file", "one", 0o644), Name: "environmenttest"})
+	if err != nil || seen[again] != "one" {
+		s.Errorf("the first content again: %q (%q), %v", again, seen[again], err)
+	}
+}
+
+func checkBuildIgnore(s *scene) {
+	content := map[string]string{
+		"Dockerfile":    "FROM " + s.opts.Image + "\nCOPY . /ctx/\n",
+		".dockerignore": "*.log\nsecret/\n!keep.log\n",
+		"a":             "a", "x.log": "1", "keep.log": "1", "secret/s": "1",
+	}
+	first := s.build(content)
+	content["x.log"], content["secret/t"] = "2", "2"
+	if second := s.build(content); second != first {
+		s.Errorf("references %q and %q differ by what is ignored", first, second)
+	}
+	s.equal("in the image", s.inImage(first, "cd /ctx; find . -type f -not -name '.docker*' -not -name Dockerfile | sort"), "./a\n./keep.log\n")
+	content["keep.log"] = "2"
+	if third := s.build(content); third == first {
+		s.Error("a file that is not ignored was changed, and the reference is the same")
+	}
+}
+
+func checkBuildNoCache(s *scene) {
+	content := s.stamped()
+	first := s.inImage(s.build(content), "cat /stamp")
+	again := s.build(content, func(o *environment.BuildOptions) { o.NoCache = true })
+	if second := s.inImage(again, "cat /stamp"); second == first {
+		s.Errorf("the image was not built again: both have the stamp %q", first)
+	}
+}
+
+func checkBuildArgs(s *scene) {
+	content := map[string]string{"Dockerfile": "FROM " + s.opts.Image + "\nARG WHO=nobody\nRUN echo hello $WHO > /hello\n"}
+	with := func(who string) string {
+		return s.build(content, func(o *environment.BuildOptions) { o.Args = map[string]string{"WHO": who} })
+	}
+	none, ann, bob := s.build(content), with("ann"), with("bob bob")
+	if none == ann || ann == bob {
+		s.Errorf("references %q, %q, %q", none, ann, bob)
+	}
+	s.equal("in the images", s.inImage(none, "cat /hello")+s.inImage(ann, "cat /hello")+s.inImage(bob, "cat /hello"),
+		"hello nobody\nhello ann\nhello bob bob\n")
+}
+
+// checkBuildAtOnce builds with two providers, as two processes would.
+func checkBuildAtOnce(s *scene) {
+	content := s.stamped()
+	var progress lines
+	refs, errs := make([]string, 4), make([]error, 4)
+	var all sync.WaitGroup
+	providers := []environment.Provider{s.provider, s.newProvider()}
+	for i := range refs {
+		all.Go(func() {
+			refs[i], errs[i] = providers[i%2].BuildImage(s.ctx, environment.BuildOptions{
+				Context: files(content), Name: "environmenttest", Progress: progress.add})
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		s.Fatal(err)
+	}
+	s.forgetLater(refs[0])
+	builds := map[string]bool{}
+	for _, made := range madeLine.FindAllString(progress.String(), -1) {
+		builds[made] = true
+	}
+	if len(builds) > 1 {
+		s.Errorf("built %d times: %v", len(builds), builds)
+	}
+	for _, ref := range refs {
+		s.equal("reference", ref, refs[0])
+	}
+}
+
+func checkBuildNames(s *scene) {
+	content := map[string]string{"Dockerfile": "FROM " + s.opts.Image + "\n"}
+	for _, name := range []string{"", "task", "Org/My Task: näme \U0001F680", "-._a__b", strings.Repeat("long", 80), "../../up", "a//b"} {
+		ref := s.build(content, func(o *environment.BuildOptions) { o.Name = name })
+		s.equal("in "+ref, s.inImage(ref, "echo fine"), "fine\n")
+	}
+}
+
+func checkBuildFails(s *scene) {
+	_, err := s.buildWith(s.ctx, environment.BuildOptions{Name: "environmenttest", Context: files(map[string]string{
+		"Dockerfile": "FROM " + s.opts.Image + "\nRUN echo before\nRUN echo broken because $((6*7)); echo on stderr $((7*7)) >&2; exit 7\nRUN echo after\n",
+	})})
+	s.wantKind("BuildImage", err, environment.KindBuild)
+	if environment.IsTransient(err) {
+		s.Errorf("transient: %v", err)
+	}
+	var e *environment.Error
+	if !errors.As(err, &e) || !strings.Contains(e.Output, "broken because 42") || !strings.Contains(e.Output, "on stderr 49") {
+		s.Errorf("Output does not hold what was printed: %+v", e)
+	}
+}
+
+func checkBuildUnsound(s *scene) {
+	for what, content := range map[string]map[string]string{
+		"no Dockerfile":          {"readme": "x"},
+		"an empty Dockerfile":    {"Dockerfile": "\n# nothing\n"},
+		"an unknown instruction": {"Dockerfile": "FROM " + s.opts.Image + "\nRUNN true\n"},
+		"no base":                {"Dockerfile": "RUN true\n"},
+		"a missing file":         {"Dockerfile": "FROM " + s.opts.Image + "\nCOPY not-there /x\n"},
+	} {
+		_, err := s.buildWith(s.ctx, environment.BuildOptions{Name: "environmenttest", Context: files(content)})
+		s.wantKind(what, err, environment.KindBuild)
+	}
+}
+
+func checkBuildCancelled(s *scene) {
+	ctx, cancel := context.WithTimeout(s.ctx, 3*time.Second)
+	defer cancel()
+	nonce := rand.Text()
+	content := files(map[string]string{"Dockerfile": "FROM " + s.opts.Image + "\nRUN echo " + nonce + "; sleep 300\n"})
+	_, err := s.buildWith(ctx, environment.BuildOptions{Name: "environmenttest", Context: content})
+	if !errors.Is(err, context.DeadlineExceeded) || environment.IsTransient(err) {
+		s.Errorf("error %v (transient: %v), want %v", err, environment.IsTransient(err), context.DeadlineExceeded)
+	}
+	s.equal("the next build", s.inImage(s.build(map[string]string{"Dockerfile": "FROM " + s.opts.Image + "\n# " + nonce + "\n"}), "echo fine"), "fine\n")
+}

@@ -1,0 +1,195 @@
+package environmenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// killChecks are about the end of a command that did not end by itself.
+func killChecks() []check {
+	list := []check{
+		{"what an older process starts while a command is killed lives on", func(s *scene) {
+			checkOlderStarts(s, "bash /k/tick.sh new >/dev/null 2>&1 &")
+		}},
+		{"what an older process starts and abandons while a command is killed lives on", func(s *scene) {
+			checkOlderStarts(s, "(bash /k/tick.sh new >/dev/null 2>&1 &)")
+		}},
+		{"killing in one environment leaves the others alone", checkOtherEnvironment},
+		{"a writer that blocks does not keep a timeout from ending the command", checkBlockedWriter},
+		{"output from before a timeout is kept", checkOutputBeforeTimeout},
+		{"a command that ends in time knows nothing of its timeout", checkUnusedTimeout},
+	}
+	for _, victim := range victims {
+		list = append(list,
+			check{"a timeout kills " + victim.name, func(s *scene) { checkKilled(s, victim.script, timeoutEnds) }},
+			check{"a cancel kills " + victim.name, func(s *scene) { checkKilled(s, victim.script, cancelEnds) }},
+		)
+	}
+	return list
+}
+
+// victims start something that appends to /k/victim as long as it lives.
+var victims = []struct{ name, script string }{
+	{"the command itself", "bash /k/tick.sh victim"},
+	{"a background child", "bash /k/tick.sh victim & wait"},
+	{"a child that left the session", "setsid nohup bash /k/tick.sh victim >/dev/null 2>&1 & sleep 300"},
+	{"an orphan without session and environment",
+		"(env -i setsid bash -c 'bash /k/tick.sh victim &' >/dev/null 2>&1 &); sleep 300"},
+	{"a child that ignores every polite signal",
+		`bash -c 'trap "" TERM INT HUP QUIT; bash /k/tick.sh victim' & sleep 300`},
+	{"a process that keeps starting others", "bash /k/spread.sh & sleep 300"},
+	{"a chain of processes in which each starts the next and dies", "bash /k/chain.sh 20000; sleep 300"},
+}
+
+// tools are the scripts of the kill and background checks, for CreateOptions.Files.
+var tools = environment.Copy{Dst: "/k", Mode: 0o777, Src: files(map[string]string{
+	// Appends to a file as long as it lives.
+	"tick.sh": `echo $$ > /k/$1.pid; while :; do echo x >> /k/$1; sleep 0.02; done`,
+	// Starts many that leave at once and stay.
+	"spread.sh": `i=0; while [ $i -lt 300 ]; do i=$((i+1)); setsid bash -c 'echo x >> /k/victim; sleep 300' & sleep 0.02; done`,
+	// Each generation is an orphan of its own session before the next one begins.
+	"chain.sh": `echo $$ > /k/victim.pid; echo x >> /k/victim
+		if [ $1 -gt 0 ]; then env -i setsid bash /k/chain.sh $(($1-1)) >/dev/null 2>&1 & fi`,
+	// A server that does as /k/order says when it appears.
+	"older.sh": `while :; do
+			echo x >> /k/older
+			if [ -e /k/order ]; then . /k/order; rm /k/order; fi
+			sleep 0.02
+		done`,
+	"lib.sh": `
+		size() { if [ -e /k/$1 ]; then wc -c < /k/$1; else echo 0; fi; }
+		# A process that nobody has waited for yet is dead all the same.
+		alive() { kill -0 $1 2>/dev/null && ! grep -qs '^State:.Z' /proc/$1/status; }
+		# grown NAME BYTES: waits until the file has grown so much.
+		grown() {
+			local from=$(size $1) i=0
+			while [ $(size $1) -lt $((from + $2)) ]; do
+				i=$((i+1)); if [ $i -gt 1500 ]; then echo "$1 does not grow"; return 1; fi
+				sleep 0.02
+			done
+		}`,
+})}
+
+// withTools makes an environment with the scripts and a server that an earlier command started.
+func (s *scene) withTools() *box {
+	s.Helper()
+	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{tools} })
+	env.run(". /k/lib.sh; bash /k/older.sh >/dev/null 2>&1 & . /k/lib.sh; grown older 2")
+	return env
+}
+
+// ending runs a script that prints "ready" and never ends, and ends it then.
+type ending func(s *scene, b *box, script string)
+
+func cancelEnds(s *scene, b *box, script string) {
+	s.Helper()
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	stdout := newSignal("ready\n")
+	go func() {
+		select {
+		case <-stdout.seen:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	o := b.exec(ctx, script, environment.ExecOptions{Stdout: stdout})
+	if !errors.Is(o.err, context.Canceled) {
+		s.Fatalf("exit code %d, error %v; want %v (stderr %q)", o.code, o.err, context.Canceled, o.stderr)
+	}
+}
+
+// timeoutEnds takes a longer timeout when the script was not ready in time.
+func timeoutEnds(s *scene, b *box, script string) {
+	s.Helper()
+	for timeout := time.Second; timeout <= time.Minute; timeout *= 2 {
+		o := b.exec(s.ctx, script, environment.ExecOptions{Timeout: timeout})
+		if !errors.Is(o.err, environment.ErrTimeout) {
+			s.Fatalf("exit code %d, error %v; want %v (stderr %q)", o.code, o.err, environment.ErrTimeout, o.stderr)
+		}
+		if strings.Contains(o.stdout, "ready\n") {
+			return
+		}
+	}
+	s.Fatal("the command never began")
+}
+
+// checkKilled ends a command and looks whether anything of it still writes, for as long as an older
+// process takes to write twenty times more.
+func checkKilled(s *scene, victim string, end ending) {
+	env := s.withTools()
+	end(s, env, ". /k/lib.sh; (until [ -s /k/victim ]; do sleep 0.01; done; echo ready) & "+victim)
+	s.equal("afterwards", env.run(`. /k/lib.sh
+		before=$(size victim)
+		grown older 40 || exit 0
+		after=$(size victim)
+		if [ $before != $after ]; then echo "the victim still writes"; fi
+		if [ -e /k/victim.pid ] && alive $(cat /k/victim.pid); then echo "the victim is alive"; fi`), "")
+}
+
+func checkOlderStarts(s *scene, start string) {
+	env := s.withTools()
+	cancelEnds(s, env, fmt.Sprintf(`. /k/lib.sh
+		echo '%s' > /k/order.new; mv /k/order.new /k/order
+		until [ -s /k/new ]; do sleep 0.01; done
+		echo ready; sleep 300`, start))
+	s.equal("afterwards", env.run(". /k/lib.sh; grown older 20; grown new 20; alive $(cat /k/new.pid) || echo dead"), "")
+}
+
+func checkOtherEnvironment(s *scene) {
+	other, env := s.withTools(), s.withTools()
+	cancelEnds(s, env, "echo ready; sleep 300")
+	s.equal("the server in the other", other.run(". /k/lib.sh; grown older 20"), "")
+	if err := env.Destroy(s.ctx); err != nil {
+		s.Fatalf("Destroy: %v", err)
+	}
+	s.equal("the server in the other", other.run(". /k/lib.sh; grown older 20"), "")
+}
+
+// stuck is a writer that does not return before it is released.
+type stuck struct{ release chan struct{} }
+
+func (w stuck) Write(p []byte) (int, error) {
+	<-w.release
+	return len(p), nil
+}
+
+func checkBlockedWriter(s *scene) {
+	env := s.withTools()
+	w := stuck{make(chan struct{})}
+	defer close(w.release)
+	o := env.exec(s.ctx, "bash /k/tick.sh victim & head -c 10000000 /dev/zero; sleep 300",
+		environment.ExecOptions{Stdout: w, Timeout: 2 * time.Second})
+	if !errors.Is(o.err, environment.ErrTimeout) {
+		s.Errorf("error %v, want %v", o.err, environment.ErrTimeout)
+	}
+	s.equal("afterwards", env.run(`. /k/lib.sh; before=$(size victim); grown older 40
+		if [ $(size victim) != $before ]; then echo "the victim still writes"; fi`), "")
+}
+
+func checkOutputBeforeTimeout(s *scene) {
+	env := s.create()
+	for timeout := time.Second; timeout <= time.Minute; timeout *= 2 {
+		o := env.exec(s.ctx, "echo out; echo err >&2; sleep 300", environment.ExecOptions{Timeout: timeout})
+		if !errors.Is(o.err, environment.ErrTimeout) {
+			s.Fatalf("error %v, want %v", o.err, environment.ErrTimeout)
+		}
+		if o.stdout == "out\n" && o.stderr == "err\n" {
+			return
+		}
+	}
+	s.Error("what the command wrote first never arrived")
+}
+
+func checkUnusedTimeout(s *scene) {
+	env := s.create()
+	o := env.exec(s.ctx, "sleep 300 & echo out; exit 3", environment.ExecOptions{Timeout: patience})
+	if o.err != nil || o.code != 3 || o.stdout != "out\n" {
+		s.Errorf("exit code %d, error %v, stdout %q; want 3, no error and %q", o.code, o.err, o.stdout, "out\n")
+	}
+}
