@@ -10,14 +10,12 @@ import (
 	"strings"
 
 	"github.com/docker/docker/api/types/mount"
+
+	"github.com/org/rollout-action/internal/environment"
 )
 
 // Problem is what is wrong with a value of environment.provider_config.
-type Problem struct {
-	Path    string // below provider_config: "mounts[1].source"
-	Message string
-	Hint    string // may be empty
-}
+type Problem = environment.ConfigProblem
 
 // config is environment.provider_config.
 type config struct {
