@@ -1,0 +1,222 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// Runner runs one trial; see trial.Runner. Run is called by many goroutines, returns soon after ctx
+// ends, and reports everything, its own panics aside, in the outcome.
+type Runner interface {
+	Run(ctx context.Context, spec trial.Spec, dir string) trial.Outcome
+}
+
+// Options are what Run needs besides the trials.
+type Options struct {
+	Tree    *Tree
+	Runner  Runner
+	Workers int
+	Emit    event.Sink // safe for many goroutines
+	Now     func() time.Time
+	// Grace is how long running trials may take to end after a cancel. Whatever is not over then is
+	// recorded as cancelled without waiting for it. 0: DefaultGrace.
+	Grace time.Duration
+	// Hard, when it ends, ends the grace too. nil: never.
+	Hard context.Context
+}
+
+// DefaultGrace leaves half a second of the 5 s that a cancelled job may take for its last writes.
+const DefaultGrace = 4500 * time.Millisecond
+
+// Run runs the trials and writes each one's result as it ends, then the job's. When ctx ends, no
+// further trial starts, running ones are stopped, and the result says so.
+//
+// It fails only for what is no trial's fault: when results cannot be written (full disk, a folder
+// that vanished), it starts no more trials, ends those that run, tries the writing again at the end,
+// and names in the error whatever could not be kept.
+func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, error) {
+	if opts.Grace == 0 {
+		opts.Grace = DefaultGrace
+	}
+	if opts.Hard == nil {
+		opts.Hard = context.Background()
+	}
+	r := &run{Options: opts, running: map[result.Key]time.Time{}}
+	r.emit(event.Event{Kind: event.JobStarted, Total: len(specs), Message: opts.Tree.Dir})
+	r.work(ctx, specs)
+	for _, failed := range r.unwritten {
+		if err := r.Tree.WriteTrial(failed); err != nil {
+			r.lost = append(r.lost, fmt.Errorf("%s (%s): %w", failed.Trial.Key, describe(failed.Trial), err))
+		}
+	}
+	job := result.Summarize(r.Tree.Plan, r.trials)
+	if err := r.Tree.WriteJob(job); err != nil {
+		r.lost = append(r.lost, err)
+	}
+	r.emit(event.Event{Kind: event.JobEnded, Job: &job})
+	if len(r.lost) > 0 {
+		return job, fmt.Errorf("results could not be written below %s: %w", r.Tree.Dir, errors.Join(r.lost...))
+	}
+	return job, nil
+}
+
+// run is one run of a job. Only the goroutine in collect touches trials, unwritten and lost.
+type run struct {
+	Options
+	trials    []result.Trial
+	unwritten []trial.Outcome
+	lost      []error
+
+	mu      sync.Mutex
+	running map[result.Key]time.Time // since when
+}
+
+// work hands the specs to the workers and takes in their outcomes.
+func (r *run) work(ctx context.Context, specs []trial.Spec) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	workers := max(1, min(r.Workers, len(specs)))
+	queue := make(chan trial.Spec)
+	// After a cancel a worker sends at most one more outcome, so that none blocks when collect has given up.
+	outcomes := make(chan trial.Outcome, workers)
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for spec := range queue {
+				if ctx.Err() == nil {
+					outcomes <- r.one(ctx, spec)
+				}
+			}
+		})
+	}
+	go func() {
+		defer close(outcomes)
+		defer group.Wait()
+		defer close(queue)
+		for _, spec := range specs {
+			select {
+			case queue <- spec:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	r.collect(ctx, stop, outcomes)
+}
+
+// collect takes outcomes until there are no more, or until the grace after a cancel is over.
+func (r *run) collect(ctx context.Context, stop func(), outcomes <-chan trial.Outcome) {
+	cancelled := ctx.Done()
+	hard := r.Hard.Done()
+	var grace <-chan time.Time
+	for {
+		select {
+		case outcome, ok := <-outcomes:
+			if !ok {
+				return
+			}
+			if err := r.take(outcome); err != nil {
+				stop()
+			}
+		case <-cancelled:
+			cancelled = nil
+			grace = time.After(r.Grace)
+			r.emit(event.Event{Kind: event.Cancelling, Total: r.inFlight(), Message: "no more trials are started, running ones are stopped"})
+		case <-grace:
+			r.abandon("it did not stop in time")
+			return
+		case <-hard:
+			r.abandon("rollout was told to stop at once")
+			return
+		}
+	}
+}
+
+// take writes an outcome and tells the watchers.
+func (r *run) take(outcome trial.Outcome) error {
+	r.mu.Lock()
+	delete(r.running, outcome.Trial.Key)
+	r.mu.Unlock()
+	err := r.Tree.WriteTrial(outcome)
+	if err != nil {
+		r.unwritten = append(r.unwritten, outcome)
+		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the result of %s cannot be written, so no more trials are started: %v", outcome.Trial.Key, err)})
+	}
+	r.trials = append(r.trials, outcome.Trial)
+	r.emit(event.Event{Kind: event.TrialEnded, Key: &outcome.Trial.Key, Trial: &outcome.Trial, Message: r.Tree.TrialDir(outcome.Trial.Key)})
+	return err
+}
+
+// abandon records the trials that are still running as cancelled.
+func (r *run) abandon(why string) {
+	r.mu.Lock()
+	left := maps.Clone(r.running)
+	r.mu.Unlock()
+	for _, key := range slices.SortedFunc(maps.Keys(left), result.Key.Compare) {
+		_ = r.take(r.unfinished(key, left[key], result.Cancelled,
+			"the job was cancelled, and the trial given up because "+why+": rollout clean removes its environment"))
+	}
+}
+
+func (r *run) inFlight() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.running)
+}
+
+// one runs one trial; a panic becomes its result.
+func (r *run) one(ctx context.Context, spec trial.Spec) (outcome trial.Outcome) {
+	began := r.Now()
+	r.mu.Lock()
+	r.running[spec.Key] = began
+	r.mu.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			outcome = r.unfinished(spec.Key, began, result.InternalError,
+				fmt.Sprintf("rollout itself failed (%v): please report this, with the trial's error.txt", p))
+			outcome.Detail = string(debug.Stack())
+		}
+	}()
+	r.emit(event.Event{Kind: event.TrialStarted, Key: &spec.Key})
+	dir := r.Tree.TrialDir(spec.Key)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return r.unfinished(spec.Key, began, result.InternalError, "the trial's folder cannot be made: "+err.Error())
+	}
+	return r.Runner.Run(ctx, spec, dir)
+}
+
+// unfinished is the outcome of a trial whose runner gave none.
+func (r *run) unfinished(key result.Key, began time.Time, kind result.ErrorType, message string) trial.Outcome {
+	end := r.Now()
+	t := result.Trial{Key: key, Error: &result.Error{Type: kind, Message: message}}
+	t.Timestamps.StartedAt, t.Timestamps.EndedAt = result.Stamp(began), result.Stamp(end)
+	t.Durations.TotalSec = result.Seconds(end.Sub(began))
+	return trial.Outcome{Trial: t}
+}
+
+func (r *run) emit(e event.Event) {
+	e.Time = r.Now().UTC()
+	r.Emit(e)
+}
+
+// describe is a result in a few words, for when it cannot be written.
+func describe(t result.Trial) string {
+	switch {
+	case t.Reward != nil:
+		return fmt.Sprintf("reward %g", *t.Reward)
+	case t.Error != nil:
+		return string(t.Error.Type)
+	}
+	return "not verified"
+}

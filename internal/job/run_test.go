@@ -1,0 +1,281 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// runnerFunc is a Runner that does what a test says.
+type runnerFunc func(ctx context.Context, spec trial.Spec) trial.Outcome
+
+func (f runnerFunc) Run(ctx context.Context, spec trial.Spec, _ string) trial.Outcome {
+	return f(ctx, spec)
+}
+
+func passed(key result.Key) trial.Outcome {
+	one := 1.0
+	return trial.Outcome{Trial: result.Trial{Key: key, Reward: &one}}
+}
+
+func stopped(key result.Key) trial.Outcome {
+	return trial.Outcome{Trial: result.Trial{Key: key, Error: &result.Error{Type: result.Cancelled, Message: "stopped"}}}
+}
+
+func specs(n int) []trial.Spec {
+	list := make([]trial.Spec, n)
+	for i := range list {
+		list[i] = trial.Spec{
+			Key:   result.Key{Agent: "a", Dataset: "d", Task: fmt.Sprintf("t%02d", i), Attempt: 1},
+			Task:  &task.Task{},
+			Agent: agent.Agent{Name: "a"},
+		}
+	}
+	return list
+}
+
+// recorder keeps events.
+type recorder struct {
+	mu     sync.Mutex
+	events []event.Event
+}
+
+func (r *recorder) sink(e event.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+func (r *recorder) count(kind event.Kind) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, e := range r.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func newTree(t *testing.T, list []trial.Spec) *Tree {
+	t.Helper()
+	tree, err := Create(filepath.Join(t.TempDir(), "jobs", "j"), config.Job{Name: "j"}, result.Plan{JobName: "j", Trials: Keys(list)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tree.Close() })
+	return tree
+}
+
+func options(tree *Tree, runner Runner, r *recorder) Options {
+	return Options{Tree: tree, Runner: runner, Workers: 4, Emit: r.sink, Now: time.Now}
+}
+
+func TestRunWritesEveryResult(t *testing.T) {
+	list := specs(20)
+	tree, rec := newTree(t, list), &recorder{}
+	var atOnce, most atomic.Int32
+	runner := runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+		now := atOnce.Add(1)
+		for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+		}
+		defer atOnce.Add(-1)
+		return passed(spec.Key)
+	})
+
+	job, err := Run(t.Context(), list, options(tree, runner, rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job.CompletedTrials != 20 || job.PassRate != 1 || job.Cancelled {
+		t.Errorf("the job is %+v", job.Summary)
+	}
+	if most.Load() > 4 {
+		t.Errorf("%d trials ran at a time, 4 were allowed", most.Load())
+	}
+	onDisk, err := result.ReadTree(tree.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := result.Summarize(onDisk.Plan, onDisk.Trials); !reflect.DeepEqual(again, job) {
+		t.Errorf("the tree says %+v, the run said %+v", again, job)
+	}
+	if rec.count(event.TrialStarted) != 20 || rec.count(event.TrialEnded) != 20 || rec.count(event.JobEnded) != 1 {
+		t.Error("events are missing")
+	}
+}
+
+func TestAPanicIsOneTrialsFailure(t *testing.T) {
+	list := specs(5)
+	tree := newTree(t, list)
+	runner := runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+		if spec.Key.Task == "t02" {
+			panic("boom")
+		}
+		return passed(spec.Key)
+	})
+	job, err := Run(t.Context(), list, options(tree, runner, &recorder{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job.CompletedTrials != 4 || job.Errors[result.InternalError] != 1 {
+		t.Errorf("the job is %+v with errors %v", job.Summary, job.Errors)
+	}
+	text, err := os.ReadFile(filepath.Join(tree.TrialDir(list[2].Key), result.ErrorFile))
+	if err != nil || !slices.Contains([]byte(text), '\n') {
+		t.Errorf("error.txt is %q, %v", text, err)
+	}
+}
+
+func TestCancelStopsRunningTrialsAndSkipsTheRest(t *testing.T) {
+	list := specs(10)
+	tree, rec := newTree(t, list), &recorder{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var started atomic.Int32
+	runner := runnerFunc(func(ctx context.Context, spec trial.Spec) trial.Outcome {
+		if started.Add(1) == 4 {
+			cancel()
+		}
+		<-ctx.Done()
+		return stopped(spec.Key)
+	})
+	job, err := Run(ctx, list, options(tree, runner, rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !job.Cancelled || job.FailedTrials != 4 || job.SkippedTrials != 6 || len(job.Skipped) != 6 {
+		t.Errorf("the job is %+v, skipped %v", job.Summary, job.Skipped)
+	}
+	if rec.count(event.Cancelling) != 1 {
+		t.Error("nobody was told")
+	}
+}
+
+func TestATrialThatDoesNotStopIsGivenUp(t *testing.T) {
+	dir := newTree(t, nil).Dir // outside the bubble: it touches the disk only
+	synctest.Test(t, func(t *testing.T) {
+		list := specs(3)
+		tree := &Tree{Dir: dir, Plan: result.Plan{JobName: "j", Trials: Keys(list)}}
+		ctx, cancel := context.WithCancel(t.Context())
+		release := make(chan struct{})
+		var started atomic.Int32
+		runner := runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+			if started.Add(1) == 3 {
+				cancel()
+			}
+			<-release
+			return passed(spec.Key)
+		})
+		begin := time.Now()
+		job, err := Run(ctx, list, options(tree, runner, &recorder{}))
+		took := time.Since(begin)
+		close(release)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took != DefaultGrace {
+			t.Errorf("it took %s", took)
+		}
+		if !job.Cancelled || job.Errors[result.Cancelled] != 3 {
+			t.Errorf("the job is %+v with errors %v", job.Summary, job.Errors)
+		}
+	})
+}
+
+func TestTheSecondSignalEndsTheGrace(t *testing.T) {
+	list := specs(2)
+	tree := newTree(t, list)
+	ctx, cancel := context.WithCancel(t.Context())
+	hard, abort := context.WithCancel(t.Context())
+	release := make(chan struct{})
+	defer close(release)
+	runner := runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+		cancel()
+		abort()
+		<-release
+		return passed(spec.Key)
+	})
+	opts := options(tree, runner, &recorder{})
+	opts.Hard, opts.Workers = hard, 1
+	job, err := Run(ctx, list, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !job.Cancelled || job.Errors[result.Cancelled] != 1 || job.SkippedTrials != 1 {
+		t.Errorf("the job is %+v with errors %v", job.Summary, job.Errors)
+	}
+}
+
+func TestAResultThatCannotBeWrittenEndsTheJobButIsNotLost(t *testing.T) {
+	list := specs(10)
+	tree := newTree(t, list)
+	blocker := tree.TrialDir(list[0].Key)
+	block := func() { // a file stands where the trial's folder must be
+		if err := os.MkdirAll(filepath.Dir(blocker), 0o755); err != nil {
+			t.Error(err)
+		}
+		if err := os.WriteFile(blocker, nil, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	runner := runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome { return passed(spec.Key) })
+
+	t.Run("for as long as the job runs", func(t *testing.T) {
+		block()
+		opts := options(tree, runner, &recorder{})
+		opts.Workers = 1
+		job, err := Run(t.Context(), list, opts)
+		if err == nil {
+			t.Fatal("no error was returned")
+		}
+		if job.SkippedTrials == 0 {
+			t.Error("further trials were started")
+		}
+	})
+	t.Run("written after all when it can be at the end", func(t *testing.T) {
+		tree := newTree(t, list)
+		blocker = tree.TrialDir(list[0].Key)
+		block()
+		rec := &recorder{}
+		opts := options(tree, runner, rec)
+		opts.Workers = 1
+		opts.Emit = func(e event.Event) {
+			rec.sink(e)
+			if e.Kind == event.TrialEnded && e.Key.Task == "t00" {
+				if err := os.Remove(blocker); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if _, err := Run(t.Context(), list, opts); err != nil {
+			t.Fatal(err)
+		}
+		onDisk, err := result.ReadTree(tree.Dir)
+		if err != nil || len(onDisk.Trials) == 0 || onDisk.Trials[0].Key != list[0].Key {
+			t.Errorf("the tree holds %v, %v", onDisk.Trials, err)
+		}
+	})
+}
+
+func TestCreateNeverOverwrites(t *testing.T) {
+	tree := newTree(t, nil)
+	if _, err := Create(tree.Dir, config.Job{}, result.Plan{}); err == nil {
+		t.Error("a second job was made in the same folder")
+	}
+}

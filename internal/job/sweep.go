@@ -1,0 +1,35 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// Leftovers are the environments whose owner is dead for certain, as far as this machine can know.
+// Those of live runs, of other hosts and those kept on purpose are not among them.
+func Leftovers(listed []environment.Listed) []environment.Listed {
+	var left []environment.Listed
+	for _, l := range listed {
+		if !l.Kept && l.Labels.Owner.Alive() == environment.Dead {
+			left = append(left, l)
+		}
+	}
+	return left
+}
+
+// Remove destroys environments and returns those that are gone now.
+func Remove(ctx context.Context, provider environment.Provider, listed []environment.Listed) ([]environment.Listed, error) {
+	var gone []environment.Listed
+	var errs []error
+	for _, l := range listed {
+		if err := provider.Remove(ctx, l.ID); err != nil {
+			errs = append(errs, fmt.Errorf("remove %s (%s): %w", l.ID, l.Labels.Trial, err))
+			continue
+		}
+		gone = append(gone, l)
+	}
+	return gone, errors.Join(errs...)
+}

@@ -1,0 +1,89 @@
+package job
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// Tree is a job's folder while the job runs.
+type Tree struct {
+	Dir    string
+	Plan   result.Plan
+	events *os.File
+}
+
+// ErrExists means that the job's folder is there already; it is never written over.
+var ErrExists = errors.New("already exists")
+
+// Create makes the job's folder with its plan and configuration. The folder must not exist.
+func Create(dir string, cfg config.Job, plan result.Plan) (*Tree, error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("%s %w", dir, ErrExists)
+		}
+		return nil, err
+	}
+	if err := result.WriteJSON(filepath.Join(dir, result.ConfigFile), cfg); err != nil {
+		return nil, err
+	}
+	if err := result.WriteJSON(filepath.Join(dir, result.PlanFile), plan); err != nil {
+		return nil, err
+	}
+	events, err := os.OpenFile(filepath.Join(dir, result.EventsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &Tree{Dir: dir, Plan: plan, events: events}, nil
+}
+
+// Sink writes every event as a line of events.jsonl. What cannot be written is dropped: results never
+// depend on events.
+func (t *Tree) Sink(e event.Event) {
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, _ = t.events.Write(append(line, '\n'))
+	}
+}
+
+// Close ends events.jsonl.
+func (t *Tree) Close() error { return t.events.Close() }
+
+// TrialDir is the folder of a trial.
+func (t *Tree) TrialDir(key result.Key) string {
+	return filepath.Join(t.Dir, filepath.FromSlash(key.Dir()))
+}
+
+// WriteTrial writes a trial's error.txt, if it has an error, and then its result.json.
+func (t *Tree) WriteTrial(outcome trial.Outcome) error {
+	dir := t.TrialDir(outcome.Trial.Key)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if e := outcome.Trial.Error; e != nil {
+		text := fmt.Sprintf("%s: %s\n", e.Type, e.Message)
+		if outcome.Detail != "" {
+			text += "\n" + outcome.Detail + "\n"
+		}
+		if err := os.WriteFile(filepath.Join(dir, result.ErrorFile), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return result.WriteJSON(filepath.Join(dir, result.ResultFile), outcome.Trial)
+}
+
+// WriteJob writes the job's result.json.
+func (t *Tree) WriteJob(job result.Job) error {
+	return result.WriteJSON(filepath.Join(t.Dir, result.ResultFile), job)
+}

@@ -1,0 +1,177 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// attempt is one go at a trial, from image to teardown.
+type attempt struct {
+	*Runner
+	spec     Spec
+	dir      string
+	timeouts Timeouts
+	started  time.Time
+
+	env    environment.Environment // nil until it is made
+	calm   func()                  // stops what hurry began for env
+	trial  result.Trial
+	detail string // more about the error than fits its message
+
+	agentBegan bool
+	verified   bool  // the test script ended with 0: a reward is due
+	startOver  bool  // the environment was lost, and nothing of the agent's is lost with it
+	lost       error // why
+}
+
+// step is one phase on the way to a verdict.
+type step struct {
+	phase  event.Phase
+	wanted func(*attempt) bool
+	do     func(*attempt, context.Context) error
+	span   func(*attempt) span
+}
+
+// span is where a step's times are written.
+type span struct {
+	began, ended **time.Time
+	seconds      **float64
+}
+
+// steps, in order. A step after a failure runs only if it wants to.
+// Source: specification, "Container environment" and "Error handling behavior".
+var steps = []step{
+	{event.EnvironmentSetup, (*attempt).noError, (*attempt).setup, func(a *attempt) span {
+		t := &a.trial.Timestamps
+		return span{&t.EnvironmentSetupStartedAt, &t.EnvironmentSetupEndedAt, &a.trial.Durations.EnvironmentSetupSec}
+	}},
+	{event.AgentSetup, (*attempt).wantsInstall, (*attempt).install, func(a *attempt) span {
+		t := &a.trial.Timestamps
+		return span{&t.AgentSetupStartedAt, &t.AgentSetupEndedAt, &a.trial.Durations.AgentSetupSec}
+	}},
+	{event.AgentExecution, (*attempt).wantsExecute, (*attempt).execute, func(a *attempt) span {
+		t := &a.trial.Timestamps
+		return span{&t.AgentExecutionStartedAt, &t.AgentExecutionEndedAt, &a.trial.Durations.AgentExecutionSec}
+	}},
+	{event.Verifier, (*attempt).wantsVerify, (*attempt).verify, func(a *attempt) span {
+		t := &a.trial.Timestamps
+		return span{&t.VerifierStartedAt, &t.VerifierEndedAt, &a.trial.Durations.VerifierSec}
+	}},
+}
+
+// run takes the attempt through its steps. Collecting the logs and tearing down happen whatever
+// went wrong before, a panic included.
+func (a *attempt) run(ctx context.Context) {
+	defer a.finish()
+	defer a.recovered()
+	if err := taskError(a.spec); err != nil {
+		a.fail(err)
+		return
+	}
+	ctx = environment.WithRetryNotify(ctx, a.noteRetry)
+	defer a.teardown(ctx)
+	for _, s := range steps {
+		if s.wanted(a) {
+			a.step(ctx, s)
+		}
+	}
+	a.collect(ctx)
+}
+
+func (a *attempt) step(ctx context.Context, s step) {
+	if ctx.Err() != nil {
+		a.fail(cancelled(s.phase))
+		return
+	}
+	a.emit(event.Event{Kind: event.PhaseStarted, Phase: s.phase})
+	at, begin := s.span(a), a.opts.Now()
+	began := result.Stamp(begin)
+	*at.began = &began
+	defer func() { // also when the step panics
+		end := a.opts.Now()
+		ended, seconds := result.Stamp(end), result.Seconds(end.Sub(begin))
+		*at.ended, *at.seconds = &ended, &seconds
+	}()
+	err := s.do(a, ctx)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		a.fail(cancelled(s.phase))
+	default:
+		a.fail(classify(s.phase, err, a.timeouts))
+		a.startOver = environment.KindOf(err) == environment.KindLost && !a.agentBegan
+		a.lost = err
+	}
+}
+
+func (a *attempt) noError() bool { return a.trial.Error == nil }
+
+func (a *attempt) wantsInstall() bool { return a.noError() && a.spec.Agent.Install != "" }
+
+func (a *attempt) wantsExecute() bool { return a.noError() && a.spec.Agent.Name != agent.Nop }
+
+func (a *attempt) wantsVerify() bool {
+	if a.opts.Job.Verifier.Disable {
+		return false
+	}
+	if a.noError() {
+		return true
+	}
+	agentFailed := a.trial.Error.Type == result.AgentExecutionFailed || a.trial.Error.Type == result.AgentExecutionTimeout
+	return agentFailed && a.opts.Job.Verifier.OnAgentFailure == config.RunVerifier
+}
+
+// fail records a failure. The first one is the trial's error, later ones become warnings.
+func (a *attempt) fail(f *failure) {
+	f.Message = a.opts.Redactor.String(f.Message)
+	if a.trial.Error != nil {
+		a.trial.Warnings = append(a.trial.Warnings, fmt.Sprintf("%s: %s", f.Type, f.Message))
+		return
+	}
+	a.trial.Error = &result.Error{Type: f.Type, Message: f.Message}
+	a.detail = a.opts.Redactor.String(f.detail)
+}
+
+func (a *attempt) warn(format string, args ...any) {
+	a.trial.Warnings = append(a.trial.Warnings, a.opts.Redactor.String(fmt.Sprintf(format, args...)))
+}
+
+// recovered turns a panic into an error of this trial alone.
+func (a *attempt) recovered() {
+	if p := recover(); p != nil {
+		f := failf(result.InternalError, "rollout itself failed (%v): please report this, with the trial's error.txt", p)
+		f.detail = string(debug.Stack())
+		a.fail(f)
+	}
+}
+
+// finish fills in what is known only at the end.
+func (a *attempt) finish() {
+	end := a.opts.Now()
+	a.trial.Timestamps.EndedAt = result.Stamp(end)
+	a.trial.Durations.TotalSec = result.Seconds(end.Sub(a.started))
+	a.trial.Cost = a.trial.Costs.Total()
+}
+
+func (a *attempt) emit(e event.Event) {
+	e.Time, e.Key = a.opts.Now().UTC(), &a.spec.Key
+	e.Message = a.opts.Redactor.String(e.Message)
+	a.opts.Emit(e)
+}
+
+// noteRetry keeps an infrastructure failure that is tried again.
+func (a *attempt) noteRetry(f environment.Failure) {
+	message := a.opts.Redactor.String(f.Err.Error())
+	a.trial.Retries = append(a.trial.Retries, result.Retry{
+		Operation: f.Operation, Attempt: f.Attempt, Message: message, At: result.Stamp(a.opts.Now()),
+	})
+	a.emit(event.Event{Kind: event.Retrying, Message: f.Operation + ": " + message, Delay: f.Delay})
+}

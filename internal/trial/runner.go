@@ -1,0 +1,104 @@
+package trial
+
+import (
+	"context"
+	"time"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Options are what every trial of a job shares.
+type Options struct {
+	Provider environment.Provider
+	Job      config.Job
+	Redactor *redact.Redactor // nil: nothing is hidden
+	Emit     event.Sink       // safe for many goroutines; nil: nobody watches
+	Now      func() time.Time // nil: time.Now
+	// Hard, when it ends, cuts even clean-ups short (a second Ctrl-C). nil: never.
+	Hard context.Context
+}
+
+// Runner runs trials. Run may be called by many goroutines.
+type Runner struct {
+	opts   Options
+	images images
+	owner  environment.Owner
+}
+
+// New makes a Runner for one job.
+func New(opts Options) *Runner {
+	if opts.Emit == nil {
+		opts.Emit = func(event.Event) {}
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Hard == nil {
+		opts.Hard = context.Background()
+	}
+	return &Runner{
+		opts:   opts,
+		images: images{provider: opts.Provider, forceBuild: opts.Job.Environment.ForceBuild},
+		owner:  environment.Self(),
+	}
+}
+
+// Outcome is a trial's result, and more about its error than fits a message (for error.txt; "" when
+// there is no more). Both are redacted.
+type Outcome struct {
+	Trial  result.Trial
+	Detail string
+}
+
+// Run runs one trial in dir, which must exist, and leaves the trial's logs there. It returns no
+// error: whatever goes wrong, a panic included, is in the outcome. When ctx ends, the environment is
+// stopped and the outcome is cancelled.
+//
+// A trial whose environment is lost before the agent has begun starts over in a new one, as often as
+// the job's retry policy allows: until then nothing that happened was the agent's doing.
+func (r *Runner) Run(ctx context.Context, spec Spec, dir string) Outcome {
+	policy := r.opts.Job.Retry
+	delay := time.Duration(policy.InitialDelayMs) * time.Millisecond
+	started := r.opts.Now()
+	var retries []result.Retry
+	for n := 1; ; n++ {
+		a := r.attempt(spec, dir, started)
+		a.trial.Retries = retries
+		a.run(ctx)
+		if !a.startOver || n >= policy.MaxAttempts || ctx.Err() != nil {
+			return Outcome{Trial: a.trial, Detail: a.detail}
+		}
+		a.noteRetry(environment.Failure{Operation: "trial", Attempt: n, Err: a.lost, Delay: delay})
+		retries = a.trial.Retries
+		sleep(ctx, delay)
+		delay = min(time.Duration(float64(delay)*policy.Multiplier), time.Duration(policy.MaxDelayMs)*time.Millisecond)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (r *Runner) attempt(spec Spec, dir string, started time.Time) *attempt {
+	a := &attempt{
+		Runner:   r,
+		spec:     spec,
+		dir:      dir,
+		timeouts: TimeoutsOf(r.opts.Job, spec.Task.Config),
+		started:  started,
+	}
+	a.trial = result.Trial{
+		Key:             spec.Key,
+		TaskGitCommitID: spec.Task.GitCommitID,
+		Environment:     &result.Environment{Provider: r.opts.Provider.Name()},
+	}
+	a.trial.Timestamps.StartedAt = result.Stamp(started)
+	return a
+}

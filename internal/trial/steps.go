@@ -1,0 +1,225 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
+	"time"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Paths inside an environment. Source: specification, "special paths".
+const (
+	oracleDir   = "/oracle"
+	testsDir    = "/tests"
+	logsDir     = "/logs"
+	verifierDir = "/logs/verifier"
+	agentDir    = "/logs/agent"
+
+	// scriptsDir is where the agent's scripts are put.
+	scriptsDir    = "/rollout"
+	installScript = scriptsDir + "/install.sh"
+	executeScript = scriptsDir + "/execute.sh"
+
+	instructionVar = "ROLLOUT_TASK_INSTRUCTION"
+)
+
+// Bounds on calls to a provider that no configured timeout covers, so that none can hold up a job.
+const (
+	startTimeout = 5 * time.Minute
+	copyTimeout  = 5 * time.Minute
+)
+
+// setup makes the image and the environment, with the instruction, the agent's scripts and the log
+// folders in place before anything runs in it: one transfer instead of four.
+func (a *attempt) setup(ctx context.Context) error {
+	ref, err := a.images.get(ctx, a.spec.Task, a.timeouts.Build, func(line string) {
+		a.emit(event.Event{Kind: event.Progress, Message: line})
+	})
+	if err != nil {
+		return imageError(err)
+	}
+	a.trial.Environment.Image = ref
+	if a.spec.Task.Config.Environment.DockerImage == ref && a.opts.Job.Environment.ForceBuild {
+		a.warn("force_build has no effect: the task has no environment/Dockerfile, so its docker_image is used")
+	}
+	files, err := a.files()
+	if err != nil {
+		return err
+	}
+	starting, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlowStart)
+	defer cancel()
+	env, err := a.opts.Provider.CreateEnvironment(starting, environment.CreateOptions{
+		Image:  ref,
+		Limits: a.limits(),
+		Labels: environment.Labels{Job: a.opts.Job.Name, Trial: a.spec.Key.String(), Owner: a.owner},
+		Files:  files,
+	})
+	if err != nil {
+		if context.Cause(starting) == errSlowStart {
+			return failf(result.EnvironmentStartFailed, "%v: %v", errSlowStart, err)
+		}
+		return err
+	}
+	a.env, a.calm = env, a.hurry(ctx, env)
+	a.trial.Environment.ID = env.ID()
+	a.trial.Environment.Unenforced = env.Unenforced()
+	return nil
+}
+
+var errSlowStart = fmt.Errorf("the environment did not start within %s", startTimeout)
+
+// imageError tells the image's failures apart where the error's kind alone does not.
+func imageError(err error) error {
+	switch {
+	case errors.Is(err, errNoImage):
+		return failf(result.TaskInvalid, "%v", err)
+	case environment.KindOf(err) == environment.KindUnavailable:
+		return failf(result.EnvironmentBuildFailed, "%v", err)
+	}
+	return err
+}
+
+// limits are the task's resources with the job's overrides.
+func (a *attempt) limits() environment.Limits {
+	t, job := a.spec.Task.Config.Environment, a.opts.Job.Environment
+	limits := environment.Limits{MilliCPUs: t.MilliCPUs, Memory: t.Memory, Storage: t.Storage}
+	if job.OverrideCPUs != nil {
+		limits.MilliCPUs = int64(*job.OverrideCPUs)
+	}
+	if job.OverrideMemory != nil {
+		limits.Memory = int64(*job.OverrideMemory)
+	}
+	if job.OverrideStorage != nil {
+		limits.Storage = int64(*job.OverrideStorage)
+	}
+	return limits
+}
+
+func (a *attempt) files() ([]environment.Copy, error) {
+	instruction, err := fs.ReadFile(a.spec.Task.FS, "instruction.md")
+	if err != nil {
+		return nil, failf(result.TaskInvalid, "instruction.md cannot be read: %v", err)
+	}
+	dir, name := path.Split(a.opts.Job.InstructionPath)
+	files := []environment.Copy{
+		{Src: fstest.MapFS{}, Dst: agentDir, Mode: 0o777},
+		{Src: fstest.MapFS{}, Dst: verifierDir, Mode: 0o777},
+		{Src: fstest.MapFS{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)},
+	}
+	if a.spec.Agent.Name == agent.Oracle {
+		solution, err := a.spec.Task.Solution()
+		if err != nil {
+			return nil, err
+		}
+		return append(files, environment.Copy{Src: solution, Dst: oracleDir, Clean: true}), nil
+	}
+	scripts := fstest.MapFS{}
+	for name, text := range map[string]string{installScript: a.spec.Agent.Install, executeScript: a.spec.Agent.Execute} {
+		if text != "" {
+			scripts[path.Base(name)] = &fstest.MapFile{Data: []byte(text), Mode: 0o755}
+		}
+	}
+	if len(scripts) > 0 {
+		files = append(files, environment.Copy{Src: scripts, Dst: scriptsDir})
+	}
+	return files, nil
+}
+
+func (a *attempt) install(ctx context.Context) error {
+	code, err := a.exec(ctx, installScript, "setup", a.agentEnv(), a.timeouts.Install)
+	if err == nil && code != 0 {
+		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d: see setup/stdout.txt and setup/stderr.txt", code)
+	}
+	return err
+}
+
+func (a *attempt) execute(ctx context.Context) error {
+	a.agentBegan = true
+	script, what := executeScript, "the agent's execute script"
+	if a.spec.Agent.Name == agent.Oracle {
+		script, what = oracleDir+"/solve.sh", "the task's solution/solve.sh"
+	}
+	code, err := a.exec(ctx, script, "command", a.agentEnv(), a.timeouts.Execute)
+	if err == nil && code != 0 {
+		return failf(result.AgentExecutionFailed, "%s ended with exit code %d: see command/stdout.txt and command/stderr.txt", what, code)
+	}
+	return err
+}
+
+// agentEnv is what the agent's scripts see besides the image's own variables.
+func (a *attempt) agentEnv() map[string]string {
+	env := map[string]string{instructionVar: a.opts.Job.InstructionPath}
+	for k, v := range a.spec.Env {
+		env[k] = v
+	}
+	return env
+}
+
+// verify puts the tests in place and runs them. Whatever stood at /tests, or in the verifier's log
+// folder, the agent left there: it is removed first, a planted reward file with it.
+func (a *attempt) verify(ctx context.Context) error {
+	tests, err := a.spec.Task.Tests()
+	if err != nil {
+		return failf(result.TaskInvalid, "tests/ cannot be read: %v", err)
+	}
+	if err := a.copyTo(ctx,
+		environment.Copy{Src: tests, Dst: testsDir, Clean: true},
+		environment.Copy{Src: fstest.MapFS{}, Dst: verifierDir, Clean: true, Mode: 0o777},
+	); err != nil {
+		return err
+	}
+	code, err := a.exec(ctx, testsDir+"/test.sh", "logs/verifier", nil, a.timeouts.Verify)
+	if err == nil && code != 0 {
+		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d: see logs/verifier/stdout.txt and stderr.txt (a script that writes a reward must end with 0)", code)
+	}
+	a.verified = err == nil
+	return err
+}
+
+func (a *attempt) copyTo(ctx context.Context, files ...environment.Copy) error {
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	return a.env.CopyTo(ctx, files...)
+}
+
+// exec runs a script file with bash, its output going to stdout.txt and stderr.txt in logs, a folder
+// below the trial's.
+func (a *attempt) exec(ctx context.Context, script, logs string, env map[string]string, timeout time.Duration) (int, error) {
+	stdout, err := a.capture(logs + "/stdout.txt")
+	if err != nil {
+		return 0, err
+	}
+	defer a.release(stdout)
+	stderr, err := a.capture(logs + "/stderr.txt")
+	if err != nil {
+		return 0, err
+	}
+	defer a.release(stderr)
+	return a.env.Exec(ctx, "exec bash "+script, environment.ExecOptions{
+		Env: env, Stdout: stdout, Stderr: stderr, Timeout: timeout,
+	})
+}
+
+func (a *attempt) capture(name string) (*capture, error) {
+	return openCapture(a.dir, name, int64(a.opts.Job.MaxStreamSize), a.opts.Redactor)
+}
+
+func (a *attempt) release(c *capture) {
+	if omitted := c.close(); omitted != "" {
+		a.omit(c.path, omitted)
+	}
+}
+
+func (a *attempt) omit(path, reason string) {
+	a.trial.Omitted = append(a.trial.Omitted, result.Omission{
+		Path: a.opts.Redactor.String(path), Reason: a.opts.Redactor.String(reason),
+	})
+}
