@@ -73,19 +73,11 @@ func (t table) checkKeys() {
 		switch {
 		case slices.Contains(known, key):
 		case !unsupported:
-			t.unknown(key, known)
+			t.warning(key, fmt.Sprintf("unknown key %q has no effect", name), diag.DidYouMean(key, known))
 		case !isNeutral(name, t.values[key]):
 			t.warning(key, fmt.Sprintf("%q has no effect yet", name), instead)
 		}
 	}
-}
-
-func (t table) unknown(key string, known []string) {
-	hint := ""
-	if nearest := diag.Nearest(key, known); nearest != "" {
-		hint = fmt.Sprintf("did you mean %q?", nearest)
-	}
-	t.warning(key, fmt.Sprintf("unknown key %q has no effect", t.name(key)), hint)
 }
 
 func isNeutral(name string, v any) bool {

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,11 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/org/rollout-action/internal/diag"
-)
-
-const (
-	maxConfigSize      = 1 << 20
-	maxInstructionSize = 16 << 20
 )
 
 // Load reads the task in folder dir, which may be relative. It never fails: what is wrong is in
@@ -90,12 +84,8 @@ func (p *problems) path(file string) string { return filepath.Join(p.dir, filepa
 // hint says what the file is for.
 func (p *problems) readFile(fsys fs.FS, name string, limit int64, hint string) (content []byte, ok bool) {
 	f, err := fsys.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		p.add(name, "is missing", hint)
-		return nil, false
-	}
 	if err != nil {
-		p.add(name, "cannot be read: "+reason(err), hint)
+		p.unreadable(fsys, name, err, hint)
 		return nil, false
 	}
 	defer f.Close()
@@ -122,16 +112,4 @@ func reason(err error) string {
 		err = pe.Err
 	}
 	return err.Error()
-}
-
-func checkFiles(t *Task, p *problems) {
-	if text, ok := p.readFile(t.FS, instructionFile, maxInstructionSize, "it is what the agent is told"); ok && len(bytes.TrimSpace(text)) == 0 {
-		p.warn(instructionFile, "is empty", "it is what the agent is told")
-	}
-	if !isFile(t.FS, testsScript) {
-		p.add(testsScript, "is missing", "it is the script that writes the reward")
-	}
-	if _, err := fs.Stat(t.FS, environmentDir); err != nil && t.Config.Environment.DockerImage == "" {
-		p.add(environmentDir, "is missing", "add environment/Dockerfile, or set docker_image in "+configFile)
-	}
 }

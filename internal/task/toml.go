@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +29,8 @@ func Defaults() Config {
 		},
 	}
 }
+
+const maxConfigSize = 1 << 20
 
 // Timeouts outside these are slips; a longer one would also overflow a time.Duration once multiplied.
 const (
@@ -229,8 +230,7 @@ func (t table) cpus(key string, to *int64) {
 	*to = milli
 }
 
-// size reads an amount of bytes: key as a quantity string ("2G"), or keyMB as a whole number of MiB.
-// Source: the specification's architecture, whose default memory_mb = 2048 stands for 2 GiB.
+// size reads an amount of bytes: key as a quantity string ("2G"), or keyMB as a number of MiB.
 func (t table) size(key, keyMB string, to *int64) {
 	if t.has(key) && t.has(keyMB) {
 		t.problem(keyMB, fmt.Sprintf("%q and %q say the same thing", t.name(key), t.name(keyMB)), "keep one of them")
@@ -250,36 +250,29 @@ func (t table) size(key, keyMB string, to *int64) {
 		return
 	}
 	n, err := quantity.Bytes(text)
-	if err != nil {
-		t.problem(key, fmt.Sprintf("%q: %v", t.name(key), err), "")
-		return
-	}
-	if n < minSize {
-		t.problem(key, fmt.Sprintf("%q must be at least 1Mi, not %q", t.name(key), text), milliHint(text))
-		return
-	}
-	*to = n
+	t.setSize(key, n, err, to)
 }
 
-// milliHint explains the quantity format's best-known trap: a small m is a thousandth.
-func milliHint(text string) string {
-	if digits, ok := strings.CutSuffix(text, "m"); ok {
-		return fmt.Sprintf("m means thousandths; did you mean \"%sM\"?", digits)
-	}
-	return ""
-}
-
+// mebibytes reads a number; see quantity.MiB.
 func (t table) mebibytes(key string, to *int64) {
-	n, ok := t.values[key].(int64)
+	f, ok := number(t.values[key])
 	if !ok {
-		t.wrongType(key, "a whole number of MiB", fmt.Sprintf("write %s = 2048", key))
+		t.wrongType(key, "a whole number of megabytes", fmt.Sprintf("write %s = 2048", key))
 		return
 	}
-	if n < 1 || n > math.MaxInt64>>20 {
-		t.problem(key, fmt.Sprintf("%q must be at least 1 MiB, not %d", t.name(key), n), "")
-		return
+	n, err := quantity.MiB(strconv.FormatFloat(f, 'f', -1, 64))
+	t.setSize(key, n, err, to)
+}
+
+func (t table) setSize(key string, n int64, err error, to *int64) {
+	switch {
+	case err != nil:
+		t.problem(key, fmt.Sprintf("%q: %v", t.name(key), err), "")
+	case n < minSize:
+		t.problem(key, fmt.Sprintf("%q must be at least 1Mi", t.name(key)), "")
+	default:
+		*to = n
 	}
-	*to = n << 20
 }
 
 func number(v any) (float64, bool) {

@@ -1,0 +1,172 @@
+package task
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+)
+
+const (
+	maxInstructionSize = 16 << 20
+	maxEntries         = 100_000 // of tests/ and of solution/
+	scriptHead         = 64 << 10
+)
+
+// checkFiles finds what is wrong with a task's files, task.toml apart.
+//
+// tests/ and solution/ are copied into environments as they are, so they are looked at whole. What is
+// in environment/ is judged by the provider that builds the image, which may leave some of it out.
+func checkFiles(t *Task, p *problems) {
+	const purpose = "it is what the agent is told"
+	if text, ok := p.readFile(t.FS, instructionFile, maxInstructionSize, purpose); ok && len(bytes.TrimSpace(text)) == 0 {
+		p.warn(instructionFile, "is empty", purpose)
+	}
+	if t.Config.Environment.DockerImage == "" {
+		p.wantFolder(t.FS, environmentDir, "add environment/Dockerfile, or set docker_image in "+configFile)
+	}
+	for _, file := range []string{"docker-compose.yaml", "docker-compose.yml"} {
+		if isFile(t.FS, environmentDir+"/"+file) {
+			p.warn(environmentDir+"/"+file, "has no effect yet", "the environment is a single container")
+		}
+	}
+	if p.wantFolder(t.FS, testsDir, "it holds test.sh, the script that writes the reward") {
+		p.wantFile(t.FS, testsScript, "it is the script that writes the reward")
+		p.checkCopied(t.FS, testsDir)
+	}
+	if _, err := fs.Stat(t.FS, solutionDir); !errors.Is(err, fs.ErrNotExist) && p.wantFolder(t.FS, solutionDir, "") {
+		p.checkCopied(t.FS, solutionDir)
+	}
+}
+
+// wantFolder reports whether there is a folder of that name; if not, the problem is recorded.
+func (p *problems) wantFolder(fsys fs.FS, name, hint string) bool {
+	info, err := fs.Stat(fsys, name)
+	switch {
+	case err != nil:
+		p.unreadable(fsys, name, err, hint)
+	case !info.IsDir():
+		p.add(name, "is a file, not a folder", hint)
+	default:
+		return true
+	}
+	return false
+}
+
+// wantFile records a problem unless there is a file of that name that can be opened.
+func (p *problems) wantFile(fsys fs.FS, name, hint string) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		p.unreadable(fsys, name, err, hint)
+		return
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		p.add(name, "is a folder, not a file", hint)
+	}
+}
+
+// unreadable records why a file or folder cannot be opened.
+func (p *problems) unreadable(fsys fs.FS, name string, err error, hint string) {
+	target, linkErr := fs.ReadLink(fsys, name)
+	switch {
+	case linkErr == nil && errors.Is(err, fs.ErrNotExist):
+		p.add(name, fmt.Sprintf("is a link to %q, which does not exist", target), hint)
+	case linkErr == nil && errors.Is(err, syscall.ELOOP):
+		p.add(name, fmt.Sprintf("is a link to %q, which leads in a circle", target), hint)
+	case linkErr == nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errNotRegular):
+		p.add(name, fmt.Sprintf("is a link to %q, which is outside of the task", target), "copy what it points to into the task")
+	case errors.Is(err, fs.ErrNotExist):
+		p.add(name, "is missing", hint)
+	default:
+		p.add(name, "cannot be read: "+reason(err), hint)
+	}
+}
+
+// checkCopied finds what cannot be copied from a folder, following links as follow does.
+func (p *problems) checkCopied(fsys fs.FS, dir string) {
+	info, err := fs.Stat(fsys, dir)
+	if err != nil {
+		p.unreadable(fsys, dir, err, "")
+		return
+	}
+	c := copyCheck{p, fsys, 0}
+	c.folder(dir, []fs.FileInfo{info})
+	if c.entries > maxEntries {
+		p.add(dir, fmt.Sprintf("holds more than %d files", maxEntries), "")
+	}
+}
+
+type copyCheck struct {
+	*problems
+	fsys    fs.FS
+	entries int
+}
+
+// folder looks at the folder dir; around is it and the folders that it is in.
+func (c *copyCheck) folder(dir string, around []fs.FileInfo) {
+	entries, err := fs.ReadDir(c.fsys, dir)
+	if err != nil {
+		c.unreadable(c.fsys, dir, err, "")
+		return
+	}
+	for _, e := range entries {
+		if c.entries++; c.entries > maxEntries {
+			return
+		}
+		c.entry(join(dir, e.Name()), e, around)
+	}
+}
+
+func (c *copyCheck) entry(name string, e fs.DirEntry, around []fs.FileInfo) {
+	if !utf8.ValidString(name) {
+		c.add(strings.ToValidUTF8(name, "\uFFFD"), "has a name that is not UTF-8", "rename it")
+		return
+	}
+	if e.Type().IsRegular() {
+		c.script(name)
+		return
+	}
+	info, err := e.Info()
+	if e.Type()&fs.ModeSymlink != 0 {
+		info, err = fs.Stat(c.fsys, name)
+	}
+	switch {
+	case err != nil:
+		c.unreadable(c.fsys, name, err, "")
+	case info.IsDir():
+		for _, outer := range around {
+			if os.SameFile(outer, info) {
+				c.add(name, "is a link to a folder that it is in", "")
+				return
+			}
+		}
+		c.folder(name, append(around[:len(around):len(around)], info))
+	case info.Mode().IsRegular():
+		c.script(name)
+	default:
+		c.add(name, "is "+errNotRegular.Error(), "")
+	}
+}
+
+// script warns of Windows line ends, on which bash trips.
+func (c *copyCheck) script(name string) {
+	if !strings.HasSuffix(name, ".sh") {
+		return
+	}
+	f, err := c.fsys.Open(name)
+	if err != nil {
+		c.unreadable(c.fsys, name, err, "")
+		return
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, scriptHead))
+	if err == nil && bytes.Contains(head, []byte("\r\n")) {
+		c.warn(name, "has Windows line ends (CRLF), which bash does not understand", "convert it with: sed -i 's/\\r$//' "+c.path(name))
+	}
+}
