@@ -1,3 +1,25 @@
+// Command rollout evaluates agents on containerised tasks.
 package main
 
-func main() {}
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/org/rollout-action/internal/cli"
+)
+
+func main() {
+	soft, cancel := context.WithCancel(context.Background())
+	hard, abort := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel() // the first one stops the job in good order
+		<-signals
+		abort() // the second one skips the clean-up
+	}()
+	os.Exit(cli.Main(soft, hard, cli.System(), os.Args[1:]))
+}

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/environment"
 )
 
 // Options are what a job file is read with. The zero value reads files as they stand.
@@ -34,7 +35,7 @@ type ProviderCheck func(cfg map[string]any) []ProviderProblem
 
 // ProviderProblem is what is wrong with one setting. Path is dotted, below provider_config, with
 // indexes for entries of lists: "mounts.0.source".
-type ProviderProblem struct{ Path, Message, Hint string }
+type ProviderProblem = environment.ConfigProblem
 
 // Loaded is a checked job file.
 type Loaded struct {
@@ -180,11 +181,9 @@ func sorted(l diag.List) error {
 // parse returns the file's tree; nil when there is nothing to check further, with the problem added.
 func (s source) parse(p *problems) *node {
 	data := []byte(strings.TrimPrefix(string(s.data), "\ufeff"))
-	for i, r := range string(data) {
-		if r == utf8.RuneError && !strings.HasPrefix(string(data[i:]), "\ufffd") {
-			p.add(origin{s.file, 1 + strings.Count(string(data[:i]), "\n"), 0}, "save the file as UTF-8", "the file is not UTF-8")
-			return nil
-		}
+	if !utf8.Valid(data) {
+		p.add(newLineIndex(s.file, data).at(firstInvalid(data)), "save the file as UTF-8", "the file is not UTF-8")
+		return nil
 	}
 	parse := parseYAML
 	if s.json {
@@ -196,4 +195,16 @@ func (s source) parse(p *problems) *node {
 		return nil
 	}
 	return root
+}
+
+// firstInvalid is the offset of the first byte that is not UTF-8.
+func firstInvalid(data []byte) int {
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return len(data)
 }

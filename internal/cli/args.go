@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// oneArg wants exactly one argument, and says which.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return usage("%s needs %s (see %s --help)", cmd.CommandPath(), what, cmd.CommandPath())
+		case 1:
+			return nil
+		}
+		return usage("%s takes one argument, got %d: %s", cmd.CommandPath(), len(args), strings.Join(args, " "))
+	}
+}
+
+// quoted is s as a YAML string: JSON's form is one.
+func quoted(s string) string {
+	text, _ := json.Marshal(s) // a string always has a JSON form
+	return string(text)
+}
+
+func quotedList(list []string) string {
+	text, _ := json.Marshal(list)
+	return string(text)
+}
+
+// cutSet splits the argument of --set.
+func cutSet(set string) (path, value string, ok bool) {
+	path, value, ok = strings.Cut(set, "=")
+	return path, value, ok && path != ""
+}
+
+// path is a path on the command line or in the job file, from the current folder.
+func (a *app) path(p string) string {
+	if filepath.IsAbs(p) || a.Dir == "" {
+		return p
+	}
+	return filepath.Join(a.Dir, p)
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/providers"
+)
+
+type cleanFlags struct {
+	envType              string
+	kept, others, dryRun bool
+}
+
+func (a *app) cleanCommand() *cobra.Command {
+	var flags cleanFlags
+	cmd := &cobra.Command{
+		Use:   "clean",
+		Short: "Remove environments that killed runs left behind",
+		Long: `Remove the environments whose run is over for certain: its process on this machine is dead.
+Environments of running jobs are never touched. Those kept on purpose (preserve_env) stay unless
+--kept is given; those made on another machine, or in another container, stay unless --others is.
+` + exitCodes,
+		Example: `  rollout clean
+  rollout clean --kept --dry-run`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.clean(cmd.Context(), flags)
+		},
+	}
+	cmd.Flags().StringVar(&flags.envType, "env-type", providers.All[0].Name, "the provider to clean up")
+	cmd.Flags().BoolVar(&flags.kept, "kept", false, "also remove environments kept by preserve_env")
+	cmd.Flags().BoolVar(&flags.others, "others", false, "also remove environments whose run cannot be seen from here, dead or alive")
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only list what would be removed")
+	return cmd
+}
+
+func (a *app) clean(ctx context.Context, flags cleanFlags) error {
+	entry, ok := providers.Find(flags.envType)
+	if !ok {
+		return usage("--env-type %s: there is no such provider", flags.envType)
+	}
+	provider, err := entry.New(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer provider.Close()
+	listed, err := provider.List(ctx)
+	if err != nil {
+		return err
+	}
+	doomed := flags.choose(listed)
+	if !flags.dryRun {
+		doomed, err = job.Remove(ctx, provider, doomed)
+	}
+	a.printEnvironments(doomed)
+	verb := "removed"
+	if flags.dryRun {
+		verb = "would remove"
+	}
+	fmt.Fprintf(a.Stdout, "%s %s\n", verb, plural(len(doomed), "environment"))
+	return err
+}
+
+// choose picks what may go. Whatever the flags, the environments of a live owner stay.
+func (f cleanFlags) choose(listed []environment.Listed) []environment.Listed {
+	var doomed []environment.Listed
+	for _, l := range listed {
+		alive := l.Labels.Owner.Alive()
+		switch {
+		case l.Kept:
+			if f.kept && (alive != environment.Unknown || f.others) {
+				doomed = append(doomed, l)
+			}
+		case alive == environment.Dead, alive == environment.Unknown && f.others:
+			doomed = append(doomed, l)
+		}
+	}
+	return doomed
+}
+
+func (a *app) printEnvironments(list []environment.Listed) {
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	for _, l := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", clean(short(l.ID)), clean(l.Labels.Job), clean(l.Labels.Trial))
+	}
+	_ = w.Flush()
+}
+
+func short(id string) string {
+	if len(id) > 12 {
+		return id[:12]
+	}
+	return id
+}

@@ -1,0 +1,204 @@
+// Package cli is the command line: flags, wiring, exit codes. It knows every other package, and decides
+// nothing that one of them could decide.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/ui"
+)
+
+// The exit codes. Source: design, "Exit codes".
+const (
+	exitOK        = 0
+	exitGate      = 1
+	exitUsage     = 2
+	exitFailed    = 3
+	exitCancelled = 130
+)
+
+// Env is the outside world as the commands see it.
+type Env struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Getenv func(string) (string, bool)
+	Dir    string // the current folder; "" is the process's
+	Now    func() time.Time
+	// Terminal is stderr when it is one, else nil.
+	Terminal *os.File
+}
+
+// System is the real outside world.
+func System() Env {
+	e := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Now: time.Now}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		e.Terminal = os.Stderr
+	}
+	return e
+}
+
+// Main runs one command line and returns the process's exit code. When soft ends, the command stops in
+// good order; when hard ends, at once.
+func Main(soft, hard context.Context, env Env, args []string) int {
+	a := &app{Env: env, hard: hard}
+	root := a.root()
+	root.SetArgs(runByDefault(root, args))
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	err := root.ExecuteContext(soft)
+	a.explain(err)
+	return exitCode(err)
+}
+
+// app is one invocation.
+type app struct {
+	Env
+	hard context.Context
+}
+
+// failure is an error that knows its exit code.
+type failure struct {
+	code int
+	err  error // nil: all has been said already
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit code %d", f.code)
+	}
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// exitCode is the only place where exit codes are chosen.
+func exitCode(err error) int {
+	var f *failure
+	var problems diag.List
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &f):
+		return f.code
+	case errors.As(err, &problems):
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitCancelled
+	}
+	return exitFailed
+}
+
+// explain says on stderr what went wrong.
+func (a *app) explain(err error) {
+	var f *failure
+	var problems diag.List
+	switch {
+	case err == nil, errors.As(err, &f) && f.err == nil:
+	case errors.As(err, &problems):
+		a.printProblems(problems)
+	default:
+		fmt.Fprintf(a.Stderr, "rollout: %v\n", err)
+	}
+}
+
+// clean makes text that may be hostile (names of tasks, labels) fit for one line of a terminal.
+func clean(text string) string { return ui.Sanitize(text) }
+
+func (a *app) warnf(format string, args ...any) {
+	fmt.Fprintf(a.Stderr, "warning: %s\n", clean(fmt.Sprintf(format, args...)))
+}
+
+func (a *app) printWarnings(problems diag.List) {
+	for _, p := range problems.Warnings() {
+		fmt.Fprintln(a.Stderr, p)
+	}
+}
+
+func (a *app) printProblems(problems diag.List) {
+	for _, p := range problems {
+		fmt.Fprintln(a.Stderr, p)
+	}
+	if n := len(problems.Errors()); n > 0 {
+		fmt.Fprintf(a.Stderr, "%s, nothing was started\n", plural(n, "problem"))
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// usage is an error of the command line itself.
+func usage(format string, args ...any) error {
+	return &failure{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+const exitCodes = `
+Exit codes:
+  0    done, and the gate (if any) passed
+  1    done, the gate failed
+  2    wrong usage or an invalid job file; nothing was started
+  3    rollout or its infrastructure failed
+  130  cancelled; a partial result.json is written`
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rollout JOB_FILE",
+		Short: "Evaluate agents on containerised tasks",
+		Long: `Rollout runs agents on containerised tasks and says how well they did.
+
+"rollout job.yaml" is short for "rollout run job.yaml".
+` + exitCodes,
+		Example: `  rollout job.yaml
+  rollout job.yaml --agent oracle --task 'hello-*' --n-attempts 1`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_ = cmd.Help()
+			return &failure{code: exitUsage}
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%w (see %s --help)", err, cmd.CommandPath())
+	})
+	root.CompletionOptions.HiddenDefaultCmd = false
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.AddCommand(
+		a.runCommand(), a.validateCommand(), a.planCommand(), a.reportCommand(), a.initCommand(),
+		a.cleanCommand(), a.schemaCommand(), a.versionCommand(),
+	)
+	return root
+}
+
+// runByDefault puts "run" before a command line that names no command.
+func runByDefault(root *cobra.Command, args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	switch first := args[0]; {
+	case first == "-h" || first == "--help" || first == "help" || first == "completion" || first == "--version",
+		first == cobra.ShellCompRequestCmd, first == cobra.ShellCompNoDescRequestCmd:
+		return args
+	}
+	for _, c := range root.Commands() {
+		if c.Name() == args[0] || c.HasAlias(args[0]) {
+			return args
+		}
+	}
+	return append([]string{"run"}, args...)
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/result"
+)
+
+func (a *app) planCommand() *cobra.Command {
+	var flags jobFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "plan JOB_FILE",
+		Short: "Show which trials a job would run",
+		Long: `Show which trials a job would run, in the order in which they would be started. Nothing is
+started, no provider is contacted.
+` + exitCodes,
+		Example: `  rollout plan job.yaml
+  rollout plan job.yaml --json --agent oracle`,
+		Args: oneArg("a job file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.plan(cmd.Context(), args[0], flags, asJSON)
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: job_name, total_trials and trials")
+	return cmd
+}
+
+func (a *app) plan(ctx context.Context, path string, flags jobFlags, asJSON bool) error {
+	p, err := a.prepare(ctx, path, flags)
+	if err != nil {
+		return err
+	}
+	a.printWarnings(p.Warnings)
+	keys := job.Keys(p.specs)
+	if asJSON {
+		return a.printJSON(struct {
+			JobName string       `json:"job_name"`
+			Total   int          `json:"total_trials"`
+			Trials  []result.Key `json:"trials"`
+		}{p.Job.Name, len(keys), keys})
+	}
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "AGENT\tDATASET\tTASK\tATTEMPTS")
+	for _, k := range keys {
+		if k.Attempt == 1 {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", clean(k.Agent), clean(k.Dataset), clean(k.Task), p.Job.NAttempts)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Stdout, "\n%s, %d at a time, on %s\n", plural(len(keys), "trial"), p.Job.NConcurrentTrials, p.Job.Environment.Type)
+	return nil
+}
+
+func (a *app) printJSON(v any) error {
+	text, err := result.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = a.Stdout.Write(text)
+	return err
+}

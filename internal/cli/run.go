@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/dataset"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/providers"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var flags jobFlags
+	cmd := &cobra.Command{
+		Use:   "run JOB_FILE",
+		Short: "Run a job: every agent on every task, as often as asked",
+		Long: `Run the trials of a job file (job.yaml or job.json; "-" reads it from stdin), and leave
+their results below jobs_dir. Flags win over the file; what was run stands in config.json.
+` + exitCodes,
+		Example: `  rollout run job.yaml
+  rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G`,
+		Args: oneArg("a job file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.run(cmd.Context(), args[0], flags)
+		},
+	}
+	flags.add(cmd)
+	flags.addLogFormat(cmd)
+	return cmd
+}
+
+// jobFlags are the flags that change a job file's keys.
+type jobFlags struct {
+	agents, tasks, excluded, sets []string
+	attempts, concurrent          int
+	name, jobsDir, envType        string
+	logFormat                     string
+	changed                       func(string) bool
+}
+
+func (f *jobFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.agents, "agent", nil, "run only this agent of the job file, or oracle or nop (repeatable)")
+	flags.StringArrayVar(&f.tasks, "task", nil, "run only tasks whose name matches this glob (repeatable)")
+	flags.StringArrayVar(&f.excluded, "exclude-task", nil, "leave out tasks whose name matches this glob (repeatable)")
+	flags.IntVar(&f.attempts, "n-attempts", 0, "attempts per agent and task")
+	flags.IntVar(&f.concurrent, "n-concurrent", 0, "trials at a time")
+	flags.StringVar(&f.name, "name", "", "the job's name, which is its folder's")
+	flags.StringVar(&f.jobsDir, "jobs-dir", "", "where the job's folder is made")
+	flags.StringVar(&f.envType, "env-type", "", "the provider to run on")
+	flags.StringArrayVar(&f.sets, "set", nil, "set any key, as in environment.override_cpus=2 (repeatable)")
+	f.changed = flags.Changed
+}
+
+func (f *jobFlags) addLogFormat(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.logFormat, "log-format", "auto", "how progress is shown: auto, live, plain or json")
+}
+
+// overrides are the flags as keys of the job file, in a fixed order, --set last.
+func (f *jobFlags) overrides() ([]config.Override, error) {
+	var out []config.Override
+	add := func(flag, path, value string) {
+		if f.changed(flag) {
+			out = append(out, config.Override{Path: path, Value: value, Origin: "--" + flag})
+		}
+	}
+	add("n-attempts", "n_attempts", strconv.Itoa(f.attempts))
+	add("n-concurrent", "n_concurrent_trials", strconv.Itoa(f.concurrent))
+	add("name", "name", quoted(f.name))
+	add("jobs-dir", "jobs_dir", quoted(f.jobsDir))
+	add("env-type", "environment.type", quoted(f.envType))
+	add("task", "include_tasks", quotedList(f.tasks))
+	add("exclude-task", "exclude_tasks", quotedList(f.excluded))
+	for _, set := range f.sets {
+		path, value, ok := cutSet(set)
+		if !ok {
+			return nil, usage("--set %s: want path=value, as in --set environment.override_cpus=2", set)
+		}
+		out = append(out, config.Override{Path: path, Value: value, Origin: "--set " + set})
+	}
+	return out, nil
+}
+
+// prepared is a job that is ready to be planned.
+type prepared struct {
+	*config.Loaded
+	sets  []*dataset.Set
+	specs []trial.Spec
+}
+
+// prepare loads and checks everything that can be known before anything is started.
+func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepared, error) {
+	overrides, err := flags.overrides()
+	if err != nil {
+		return nil, err
+	}
+	checks := map[string]config.ProviderCheck{}
+	for _, p := range providers.All {
+		checks[p.Name] = p.Check
+	}
+	loaded, err := config.Load(path, config.Options{
+		Stdin: a.Stdin, Dir: a.Dir, Getenv: a.Getenv, Now: a.Now,
+		Providers: checks, Overrides: overrides, OnlyAgents: flags.agents,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{Loaded: loaded}
+	problems := loaded.Warnings
+	for i, ref := range loaded.Job.Datasets {
+		set, warnings, err := dataset.Load(ctx, ref.Name, loaded.DatasetDirs[i])
+		if err != nil {
+			problems = append(problems, diag.Diagnostic{File: loaded.File, Message: err.Error()})
+			continue
+		}
+		problems = append(problems, warnings...)
+		p.sets = append(p.sets, set)
+	}
+	if len(loaded.TaskDirs) > 0 {
+		p.sets = append(p.sets, dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs))
+	}
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	for i, set := range p.sets {
+		p.sets[i] = set.Filter(loaded.Job.IncludeTasks, loaded.Job.ExcludeTasks)
+	}
+	p.Warnings = problems
+	p.specs = job.Plan(loaded.Job, p.sets, loaded.Env)
+	if len(p.specs) == 0 {
+		return nil, usage("%s: no task is left to run: include_tasks and exclude_tasks (--task, --exclude-task) match none", loaded.File)
+	}
+	if err := job.CheckNames(job.Keys(p.specs)); err != nil {
+		return nil, usage("%s: %w", loaded.File, err)
+	}
+	return p, nil
+}
+
+func (a *app) run(ctx context.Context, path string, flags jobFlags) error {
+	p, err := a.prepare(ctx, path, flags)
+	if err != nil {
+		return err
+	}
+	a.printWarnings(p.Warnings)
+	look, err := a.look(flags.logFormat)
+	if err != nil {
+		return err
+	}
+	provider, err := a.connect(ctx, p.Job)
+	if err != nil {
+		return err
+	}
+	defer provider.Close()
+	tree, err := a.createTree(p)
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	if err := a.execute(ctx, p, provider, tree, look); err != nil {
+		_ = a.conclude(filepath.Join(p.Job.JobsDir, p.Job.Name)) // what there is
+		return err
+	}
+	return a.conclude(filepath.Join(p.Job.JobsDir, p.Job.Name))
+}
+
+// connect opens the job's provider, with retries, and removes what dead runs left there.
+func (a *app) connect(ctx context.Context, cfg config.Job) (environment.Provider, error) {
+	entry, _ := providers.Find(cfg.Environment.Type) // config.Load has checked the name
+	provider, err := entry.New(ctx, cfg.Environment.ProviderConfig)
+	if err != nil {
+		return nil, err
+	}
+	a.sweep(ctx, provider)
+	return environment.Retry(provider, environment.RetryPolicy{
+		MaxAttempts: cfg.Retry.MaxAttempts,
+		Initial:     time.Duration(cfg.Retry.InitialDelayMs) * time.Millisecond,
+		Max:         time.Duration(cfg.Retry.MaxDelayMs) * time.Millisecond,
+		Multiplier:  cfg.Retry.Multiplier,
+	}), nil
+}
+
+// sweep removes what runs that were killed left behind. A failure is said, and nothing more.
+func (a *app) sweep(ctx context.Context, provider environment.Provider) {
+	listed, err := provider.List(ctx)
+	if err == nil {
+		var gone []environment.Listed
+		gone, err = job.Remove(ctx, provider, job.Leftovers(listed))
+		if len(gone) > 0 {
+			fmt.Fprintf(a.Stderr, "removed %s left by a run that was killed\n", plural(len(gone), "environment"))
+		}
+	}
+	if err != nil {
+		a.warnf("leftovers of earlier runs could not be removed: %v", err)
+	}
+}
+
+func (a *app) createTree(p *prepared) (*job.Tree, error) {
+	metrics := make([]string, len(p.Job.Metrics))
+	for i, m := range p.Job.Metrics {
+		metrics[i] = m.Type
+	}
+	dir := a.path(filepath.Join(p.Job.JobsDir, p.Job.Name))
+	tree, err := job.Create(dir, p.Job, result.Plan{
+		JobName: p.Job.Name, StartedAt: result.Stamp(a.Now()), Metrics: metrics, Trials: job.Keys(p.specs),
+	})
+	if errors.Is(err, job.ErrExists) {
+		return nil, usage("%w: a job is never written over; choose another --name, or remove the folder", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the job's folder: %w", err)
+	}
+	return tree, nil
+}
+
+// execute runs the trials while the terminal shows them.
+func (a *app) execute(ctx context.Context, p *prepared, provider environment.Provider, tree *job.Tree, look ui.Options) error {
+	for _, m := range p.Job.Metrics {
+		look.Metrics = append(look.Metrics, m.Type)
+	}
+	look.Concurrency = p.Job.NConcurrentTrials
+	show, endView := ui.New(look)
+	defer endView()
+	var mu sync.Mutex
+	sinks := event.Tee(tree.Sink, show)
+	emit := func(e event.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		sinks(e)
+	}
+	_, err := job.Run(ctx, p.specs, job.Options{
+		Tree:    tree,
+		Workers: p.Job.NConcurrentTrials,
+		Emit:    emit,
+		Now:     a.Now,
+		Hard:    a.hard,
+		Runner: trial.New(trial.Options{
+			Provider: provider, Job: p.Job, Redactor: redact.New(p.Secrets), Emit: emit, Now: a.Now, Hard: a.hard,
+		}),
+	})
+	return err
+}
+
+// conclude prints the summary of what is on disk, and turns it into the command's outcome.
+func (a *app) conclude(dir string) error {
+	res, err := a.report(dir, false)
+	switch {
+	case err != nil:
+		return err
+	case res.Cancelled:
+		return &failure{code: exitCancelled}
+	case res.FailedTrials > 0:
+		return &failure{code: exitGate}
+	}
+	return nil
+}

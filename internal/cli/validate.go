@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/diag"
+)
+
+func (a *app) validateCommand() *cobra.Command {
+	var flags jobFlags
+	cmd := &cobra.Command{
+		Use:   "validate JOB_FILE",
+		Short: "Check a job file and all its tasks, without running anything",
+		Long: `Check a job file and every task that it would run, and print all problems at once, each with
+its place and the way out. Nothing is started, no provider is contacted.
+` + exitCodes,
+		Example: `  rollout validate job.yaml
+  rollout validate job.yaml --set environment.type=docker`,
+		Args: oneArg("a job file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.validate(cmd.Context(), args[0], flags)
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func (a *app) validate(ctx context.Context, path string, flags jobFlags) error {
+	p, err := a.prepare(ctx, path, flags)
+	if err != nil {
+		return err
+	}
+	problems := append(p.Warnings, p.taskProblems()...)
+	for _, d := range problems {
+		fmt.Fprintln(a.Stdout, d)
+	}
+	if n := len(problems.Errors()); n > 0 {
+		fmt.Fprintf(a.Stdout, "%s: %s\n", p.File, plural(n, "problem"))
+		return &failure{code: exitUsage}
+	}
+	fmt.Fprintf(a.Stdout, "%s is valid: %s × %s × %s = %s\n", p.File, plural(len(p.Job.Agents), "agent"),
+		plural(p.tasks(), "task"), plural(p.Job.NAttempts, "attempt"), plural(len(p.specs), "trial"))
+	return nil
+}
+
+// taskProblems are what is wrong with the tasks: each once, however many agents would run it.
+func (p *prepared) taskProblems() diag.List {
+	oracle := false
+	for _, ag := range p.Job.Agents {
+		oracle = oracle || ag.Name == agent.Oracle
+	}
+	var problems diag.List
+	for _, set := range p.sets {
+		for _, t := range set.Tasks {
+			problems = append(problems, t.Problems...)
+			if t.Missing {
+				problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is no such task", Hint: "correct the path, or remove it"})
+				continue
+			}
+			if t.Err() != nil {
+				continue
+			}
+			if oracle && !t.HasSolution() {
+				problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is no solution/solve.sh for the oracle agent", Hint: "add it, or do not run oracle"})
+			}
+			if t.Config.Environment.DockerImage == "" && !t.HasDockerfile() {
+				problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is neither environment/Dockerfile nor environment.docker_image", Hint: "add one of them"})
+			}
+		}
+	}
+	return problems
+}
+
+func (p *prepared) tasks() int {
+	n := 0
+	for _, set := range p.sets {
+		n += len(set.Tasks)
+	}
+	return n
+}

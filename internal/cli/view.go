@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"golang.org/x/term"
+
+	"github.com/org/rollout-action/internal/ui"
+)
+
+// look says how a running job is shown on stderr.
+func (a *app) look(format string) (ui.Options, error) {
+	mode, color, err := ui.DetectMode(a.Terminal, format, a.getenv)
+	if err != nil {
+		return ui.Options{}, usage("--log-format: %w", err)
+	}
+	opts := ui.Options{Out: a.Stderr, Mode: mode, Color: color, Now: a.Now}
+	if a.Terminal != nil {
+		opts.Width = func() (int, int) {
+			cols, rows, err := term.GetSize(int(a.Terminal.Fd()))
+			if err != nil {
+				return 80, 24
+			}
+			return cols, rows
+		}
+	}
+	return opts, nil
+}
+
+func (a *app) getenv(name string) string {
+	value, _ := a.Getenv(name)
+	return value
+}
