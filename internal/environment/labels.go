@@ -51,7 +51,8 @@ func ParseLabels(m map[string]string) Labels {
 
 // Self is this process.
 func Self() Owner {
-	return Owner{Host: thisHost(), PID: os.Getpid(), Start: startTime(os.Getpid())}
+	_, start := process(os.Getpid())
+	return Owner{Host: thisHost(), PID: os.Getpid(), Start: start}
 }
 
 // Liveness of an owner.
@@ -72,8 +73,9 @@ func (o Owner) Alive() Liveness {
 	if err := syscall.Kill(o.PID, 0); err == syscall.ESRCH {
 		return Dead
 	}
-	if o.Start != "" && startTime(o.PID) != o.Start {
-		return Dead
+	state, start := process(o.PID)
+	if state == "Z" || o.Start != "" && start != o.Start {
+		return Dead // killed and not yet reaped, or another process by now
 	}
 	return Alive
 }
@@ -95,17 +97,18 @@ func thisHost() string {
 	return strings.Join(parts, "/")
 }
 
-// startTime is field 22 of /proc/<pid>/stat (clock ticks since boot), or "" where there is no /proc
-// or no such process. The command name in field 2 may hold spaces and parentheses.
-func startTime(pid int) string {
+// process is the state and the start time (clock ticks since boot) of a process: fields 3 and 22 of
+// /proc/<pid>/stat; "" where there is no /proc or no such process. The command name in field 2 may hold
+// spaces and parentheses.
+func process(pid int) (state, start string) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	_, rest, ok := strings.Cut(string(stat[max(0, strings.LastIndexByte(string(stat), ')')):]), ") ")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) < 20 {
-		return ""
+		return "", ""
 	}
-	return fields[19]
+	return fields[0], fields[19]
 }

@@ -1,0 +1,53 @@
+package environment
+
+import (
+	"os/exec"
+	"testing"
+)
+
+func TestOwnerAlive(t *testing.T) {
+	self := Self()
+	if self.Alive() != Alive {
+		t.Error("this process is not seen as alive")
+	}
+	if ParseLabels(Labels{Job: "j", Trial: "t", Owner: self}.Map()) != (Labels{Job: "j", Trial: "t", Owner: self}) {
+		t.Error("labels do not survive Map and ParseLabels")
+	}
+
+	other := self
+	other.Host = "elsewhere"
+	if other.Alive() != Unknown {
+		t.Error("a process of another host must be unknown")
+	}
+	if (Owner{}).Alive() != Unknown {
+		t.Error("an owner without labels must be unknown")
+	}
+	reused := self
+	reused.Start = "1"
+	if self.Start != "" && reused.Alive() != Dead {
+		t.Error("a process id that was used again must be dead")
+	}
+
+	cmd := exec.Command("sleep", "300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, start := process(cmd.Process.Pid)
+	child := Owner{Host: self.Host, PID: cmd.Process.Pid, Start: start}
+	if child.Alive() != Alive {
+		t.Error("a running child is not seen as alive")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for child.Alive() == Alive { // the kernel takes a moment; the test's deadline bounds it
+		continue
+	}
+	if child.Alive() != Dead {
+		t.Error("a killed child that nobody has waited for must be dead")
+	}
+	_ = cmd.Wait()
+	if child.Alive() != Dead {
+		t.Error("a process that is gone must be dead")
+	}
+}
