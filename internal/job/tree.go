@@ -24,7 +24,8 @@ type Tree struct {
 // ErrExists means that the job's folder is there already; it is never written over.
 var ErrExists = errors.New("already exists")
 
-// Create makes the job's folder with its plan and configuration. The folder must not exist.
+// Create makes the job's folder with its plan and configuration. The folder must not exist; when Create
+// fails, it does not exist either.
 func Create(dir string, cfg config.Job, plan result.Plan) (*Tree, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, err
@@ -35,17 +36,22 @@ func Create(dir string, cfg config.Job, plan result.Plan) (*Tree, error) {
 		}
 		return nil, err
 	}
-	if err := result.WriteJSON(filepath.Join(dir, result.ConfigFile), cfg); err != nil {
-		return nil, err
+	t := &Tree{Dir: dir, Plan: plan}
+	if err := t.begin(cfg); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := result.WriteJSON(filepath.Join(dir, result.PlanFile), plan); err != nil {
-		return nil, err
+	return t, nil
+}
+
+func (t *Tree) begin(cfg config.Job) (err error) {
+	if err := result.WriteJSON(filepath.Join(t.Dir, result.ConfigFile), cfg); err != nil {
+		return err
 	}
-	events, err := os.OpenFile(filepath.Join(dir, result.EventsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, err
+	if err := result.WriteJSON(filepath.Join(t.Dir, result.PlanFile), t.Plan); err != nil {
+		return err
 	}
-	return &Tree{Dir: dir, Plan: plan, events: events}, nil
+	t.events, err = os.OpenFile(filepath.Join(t.Dir, result.EventsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	return err
 }
 
 // Sink writes every event as a line of events.jsonl. What cannot be written is dropped: results never
