@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// jobFiles are in a job's folder beside those of its agents.
-var jobFiles = []string{"config.json", "result.json", "plan.json", "events.jsonl", "superseded"}
+// jobFiles are in a job's folder, beside the folders of its agents.
+var jobFiles = []string{result.ConfigFile, result.ResultFile, result.PlanFile, result.EventsFile, "superseded"}
 
 // agents checks all agents of the file, then keeps those that were asked for.
 func (c *checker) agents() {
@@ -22,7 +22,7 @@ func (c *checker) agents() {
 		if c.bad[p.String()] {
 			continue
 		}
-		c.agentName(a, p.child("name"), names)
+		c.agentName(a, p, names)
 		c.scripts(a, p)
 	}
 	broken := c.badBelow(keyPath{"agents"})
@@ -32,7 +32,8 @@ func (c *checker) agents() {
 	}
 }
 
-func (c *checker) agentName(a agent.Agent, p keyPath, names *names) {
+func (c *checker) agentName(a agent.Agent, owner keyPath, names *names) {
+	p := owner.child("name")
 	if c.bad[p.String()] {
 		return
 	}
@@ -40,7 +41,7 @@ func (c *checker) agentName(a agent.Agent, p keyPath, names *names) {
 		c.problem(p, "choose another name", "agent %q would have the folder %q, where the job keeps something else", a.Name, slug)
 		return
 	}
-	names.take(a.Name, p)
+	names.take(a.Name, owner, p)
 }
 
 func (c *checker) scripts(a agent.Agent, p keyPath) {

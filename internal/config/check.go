@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,8 +20,10 @@ type checker struct {
 	out    Loaded
 }
 
+// check completes c.out. The tree is a mapping.
 func (c *checker) check() {
 	c.jobName()
+	c.jobsDir()
 	c.instructionPath()
 	c.provider()
 	c.verifier()
@@ -32,6 +33,7 @@ func (c *checker) check() {
 	c.agents()
 	c.variables()
 	c.datasets()
+	c.tasks()
 }
 
 // problem reports what is wrong with the value at p, unless something was already.
@@ -50,6 +52,12 @@ func (c *checker) jobName() {
 	}
 	if slug := result.Slug(job.Name); slug != job.Name {
 		c.problem(keyPath{"name"}, fmt.Sprintf("write %q", slug), "name %q cannot be the name of a folder", shorten(job.Name))
+	}
+}
+
+func (c *checker) jobsDir() {
+	if strings.HasPrefix(c.out.Job.JobsDir, "~") {
+		c.problem(keyPath{"jobs_dir"}, "write the path in full", "jobs_dir: ~ is not expanded: %q", shorten(c.out.Job.JobsDir))
 	}
 }
 
@@ -119,52 +127,7 @@ func (c *checker) metrics() {
 func (c *checker) globs(key string, patterns []string) {
 	for i, pattern := range patterns {
 		if _, err := path.Match(pattern, ""); err != nil {
-			c.problem(keyPath{key}.index(i), "a [ begins a set of characters such as [a-z]; write \\[ for the character itself", "%s: %q is not a valid pattern", keyPath{key}.index(i), shorten(pattern))
-		}
-	}
-}
-
-// datasets resolves datasets and tasks to folders and gives every dataset its name.
-func (c *checker) datasets() {
-	job := &c.out.Job
-	if len(job.Datasets)+len(job.Tasks) == 0 && !c.badBelow(keyPath{"datasets"}) && !c.badBelow(keyPath{"tasks"}) {
-		c.add(c.root.locate(keyPath{"datasets"}, true), "add datasets: with a path, or tasks:", "the job has no tasks to run")
-	}
-	names := c.newNames("datasets", "set name on one of them")
-	if len(job.Tasks) > 0 {
-		names.take(TasksDataset, keyPath{"tasks"})
-	}
-	for i := range job.Datasets {
-		ds, at := &job.Datasets[i], keyPath{"datasets"}.index(i)
-		dir := resolve(c.source.dir, ds.Path)
-		c.out.DatasetDirs = append(c.out.DatasetDirs, dir)
-		if c.bad[at.String()] || c.bad[at.child("path").String()] {
-			continue
-		}
-		c.datasetDir(ds.Path, dir, at.child("path"))
-		if ds.Name == "" {
-			ds.Name = filepath.Base(dir)
-		}
-		names.take(ds.Name, at)
-	}
-	c.tasks()
-}
-
-// TasksDataset is the name of the dataset that the tasks list of a job file forms.
-const TasksDataset = "tasks"
-
-func (c *checker) tasks() {
-	names := c.newNames("tasks", "rename one of the folders, or make them two datasets")
-	for i, task := range c.out.Job.Tasks {
-		at := keyPath{"tasks"}.index(i)
-		dir := resolve(c.source.dir, task)
-		c.out.TaskDirs = append(c.out.TaskDirs, dir)
-		if c.bad[at.String()] {
-			continue
-		}
-		names.take(filepath.Base(dir), at)
-		if other := c.elsewhere(task); !isDir(dir) && other != "" {
-			c.warn(c.root.locate(at, false), other, "there is no folder %s", dir)
+			c.problem(keyPath{key}.index(i), `a [ begins a set of characters such as [a-z]; write \[ for the character itself`, "%s: %q is not a valid pattern", keyPath{key}.index(i), shorten(pattern))
 		}
 	}
 }

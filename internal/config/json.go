@@ -4,31 +4,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"slices"
-	"sort"
 	"strings"
-	"unicode/utf8"
 )
 
 // parseJSON reads one JSON document, with JSON's own rules for strings, numbers and blanks: YAML's
 // differ in surrogate pairs, tabs and more. It returns nil when nothing more can be said.
 func parseJSON(file string, data []byte, p *problems) *node {
-	c := &jsonConverter{problems: p, file: file, data: data, dec: json.NewDecoder(bytes.NewReader(data))}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
-	for i, b := range data {
-		if b == '\n' {
-			c.lineEnds = append(c.lineEnds, i)
-		}
-	}
+	c := &jsonConverter{problems: p, data: data, places: newLineIndex(file, data), dec: json.NewDecoder(bytes.NewReader(data))}
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
 		var syntax *json.SyntaxError
 		offset := len(data)
 		if errors.As(err, &syntax) {
 			offset = int(syntax.Offset) - 1
 		}
-		p.add(c.at(offset), "", "not valid JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
+		p.add(c.places.at(offset), "", "not valid JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
 		return nil
 	}
 	c.dec.UseNumber()
@@ -42,22 +34,10 @@ func parseJSON(file string, data []byte, p *problems) *node {
 // jsonConverter turns JSON that is known to be valid into nodes.
 type jsonConverter struct {
 	*problems
-	file     string
-	data     []byte
-	lineEnds []int
-	dec      *json.Decoder
-	stopped  bool
-}
-
-// at is the place of a byte; columns count characters, as in YAML.
-func (c *jsonConverter) at(offset int) origin {
-	offset = min(max(offset, 0), len(c.data))
-	line := sort.SearchInts(c.lineEnds, offset)
-	start := 0
-	if line > 0 {
-		start = c.lineEnds[line-1] + 1
-	}
-	return origin{c.file, line + 1, utf8.RuneCount(c.data[start:offset]) + 1}
+	data    []byte
+	places  lineIndex
+	dec     *json.Decoder
+	stopped bool
 }
 
 // next reads a token and says where it starts.
@@ -68,7 +48,7 @@ func (c *jsonConverter) next() (json.Token, origin) {
 	if err != nil { // cannot be: the document is valid
 		c.stopped = true
 	}
-	return token, c.at(offset)
+	return token, c.places.at(offset)
 }
 
 func (c *jsonConverter) value(depth int) *node {
@@ -115,5 +95,5 @@ func (c *jsonConverter) collection(n *node, open json.Delim, depth int) {
 // looksLikeJSON: an object in braces that JSON accepts. YAML may begin so, too, and then means the same.
 func looksLikeJSON(data []byte) bool {
 	data = bytes.TrimSpace(data)
-	return slices.Equal(data[:min(1, len(data))], []byte("{")) && json.Valid(data)
+	return bytes.HasPrefix(data, []byte("{")) && json.Valid(data)
 }

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"reflect"
-	"slices"
-)
+import "reflect"
 
 // later are the keys that are planned but not there yet, with what to do until then. They are
 // refused, since ignoring a gate or a judge would make results look better than they are.
@@ -26,7 +22,7 @@ func belongsIn(key string) string {
 	var search func(t reflect.Type, place string)
 	search = func(t reflect.Type, place string) {
 		for _, r := range rulesOf(t) {
-			if r.key == key || r.mb == key && key != "" {
+			if r.key == key || r.mb != "" && r.mb == key {
 				places = append(places, place)
 			}
 			inner, suffix := r.typ, ""
@@ -34,13 +30,13 @@ func belongsIn(key string) string {
 				inner, suffix = inner.Elem(), "[]"
 			}
 			if inner.Kind() == reflect.Struct {
-				search(inner, r.key+suffix)
+				search(inner, "in "+r.key+suffix)
 			}
 		}
 	}
-	search(reflect.TypeFor[Job](), "the top level")
+	search(reflect.TypeFor[Job](), "at the top level")
 	if len(places) != 1 {
 		return ""
 	}
-	return fmt.Sprintf("it belongs in %s", slices.Max(places))
+	return "it belongs " + places[0]
 }

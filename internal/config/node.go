@@ -38,14 +38,6 @@ const (
 	mapping
 )
 
-// origin is where something was written: a place in a file, or a flag, which has no lines.
-type origin struct {
-	file         string
-	line, column int
-}
-
-func (o origin) isFlag() bool { return o.line == 0 }
-
 // field returns the field called name, or nil.
 func (n *node) field(name string) *field {
 	if n == nil {
@@ -174,8 +166,4 @@ func (p *problems) add(at origin, hint, format string, args ...any) {
 
 func (p *problems) warn(at origin, hint, format string, args ...any) {
 	p.list = append(p.list, at.diagnostic(diag.Warning, hint, fmt.Sprintf(format, args...)))
-}
-
-func (o origin) diagnostic(s diag.Severity, hint, message string) diag.Diagnostic {
-	return diag.Diagnostic{File: o.file, Line: o.line, Column: o.column, Message: message, Hint: hint, Severity: s}
 }

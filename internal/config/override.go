@@ -22,6 +22,9 @@ func apply(root *node, o Override, p *problems) *node {
 	if root == nil {
 		root = &node{kind: mapping, at: at}
 	}
+	if root.kind != mapping {
+		return root // decode says so
+	}
 	names := keyPath(strings.Split(o.Path, "."))
 	n := root
 	for i, name := range names {

@@ -60,12 +60,26 @@ func addSyntaxError(file string, data []byte, err error, p *problems) {
 	lines := strings.Split(string(data), "\n")
 	at.line = min(at.line, len(lines))
 	switch {
+	case strings.Contains(message, "control characters"):
+		at = newLineIndex(file, data).at(bytes.IndexFunc(data, unprintable))
+		hint = `write it as an escape in double quotes, such as "\x1b"`
 	case strings.Contains(message, "cannot start any token") && strings.HasPrefix(strings.TrimLeft(lines[at.line-1], " "), "\t"):
 		hint = "YAML is indented with spaces, not with tabs"
 	case strings.HasPrefix(message, "did not find expected"):
 		hint = "look for wrong indentation or a missing quote, here or further down"
 	}
 	p.add(at, hint, "not valid YAML: %s", message)
+}
+
+// unprintable are the characters that YAML does not allow as such.
+func unprintable(r rune) bool {
+	switch {
+	case r == '\t', r == '\n', r == '\r', r == 0x85:
+		return false
+	case r < 0x20, 0x7f <= r && r < 0xa0, r == 0xfffe, r == 0xffff:
+		return true
+	}
+	return false
 }
 
 // yamlConverter turns the parser's nodes into ours.
@@ -132,11 +146,7 @@ func (c *yamlConverter) scalar(n *yaml.Node) *node {
 		c.add(c.at(n), "remove the tag", "the YAML tag %s is not supported", n.Tag)
 		k = text
 	}
-	out := &node{kind: k, text: n.Value, at: c.at(n)}
-	if k == integer || k == float {
-		out.text = strings.ReplaceAll(n.Value, "_", "")
-	}
-	return out
+	return &node{kind: k, text: n.Value, at: c.at(n)}
 }
 
 func (c *yamlConverter) checkTag(n *yaml.Node, want string) {
@@ -151,7 +161,7 @@ func (c *yamlConverter) mapping(n *yaml.Node, depth int) *node {
 	out := &node{kind: mapping, at: c.at(n)}
 	keys := map[string]*field{}
 	var merges []*yaml.Node
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i+1 < len(n.Content) && !c.stopped; i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		if k.Kind == yaml.ScalarNode && k.ShortTag() == "!!merge" {
 			merges = append(merges, v)
@@ -194,7 +204,7 @@ func (c *yamlConverter) merge(into *node, keys map[string]*field, n *yaml.Node, 
 // addField appends f, unless seen has its name, which is a problem.
 func (n *node) addField(f *field, seen map[string]*field, p *problems) {
 	if first := seen[f.name]; first != nil {
-		p.add(f.at, "", "duplicate key %q: it was given in line %d", f.name, first.at.line)
+		p.add(f.at, "keep one of them", "duplicate key %q: line %d has it, too", shorten(f.name), first.at.line)
 		return
 	}
 	seen[f.name] = f

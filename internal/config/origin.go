@@ -1,0 +1,47 @@
+package config
+
+import (
+	"sort"
+	"unicode/utf8"
+
+	"github.com/org/rollout-action/internal/diag"
+)
+
+// origin is where something was written: a place in a file, or a flag, which has no lines.
+type origin struct {
+	file         string
+	line, column int
+}
+
+func (o origin) isFlag() bool { return o.line == 0 }
+
+func (o origin) diagnostic(s diag.Severity, hint, message string) diag.Diagnostic {
+	return diag.Diagnostic{File: o.file, Line: o.line, Column: o.column, Message: message, Hint: hint, Severity: s}
+}
+
+// lineIndex finds the lines of bytes.
+type lineIndex struct {
+	file string
+	data []byte
+	ends []int // offsets of the line breaks
+}
+
+func newLineIndex(file string, data []byte) lineIndex {
+	x := lineIndex{file: file, data: data}
+	for i, b := range data {
+		if b == '\n' {
+			x.ends = append(x.ends, i)
+		}
+	}
+	return x
+}
+
+// at is the place of a byte. Columns count characters, as in YAML.
+func (x lineIndex) at(offset int) origin {
+	offset = min(max(offset, 0), len(x.data))
+	line, start := sort.SearchInts(x.ends, offset), 0
+	if line > 0 {
+		start = x.ends[line-1] + 1
+	}
+	return origin{x.file, line + 1, utf8.RuneCount(x.data[start:offset]) + 1}
+}

@@ -1,0 +1,197 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/org/rollout-action/internal/diag"
+)
+
+// variable reads the value of an environment variable: any scalar, as it is written.
+func (d *decoder) variable(n *node, p keyPath) (string, bool) {
+	switch {
+	case n.at.isFlag() && n.kind != text:
+		return n.typed, true
+	case n.kind == null:
+		d.wrong(n, p, `write "" for the empty text`, "%s has no value", p)
+		return "", false
+	case n.kind == list || n.kind == mapping:
+		d.mustBe(n, p, "text", "")
+		return "", false
+	case strings.ContainsRune(n.text, 0):
+		d.wrong(n, p, "", "%s must not hold a NUL character", p)
+		return "", false
+	}
+	return n.text, true
+}
+
+func (d *decoder) text(n *node, p keyPath, v reflect.Value, r rules) {
+	s := n.text
+	switch {
+	case n.kind == text:
+	case n.at.isFlag(): // what was typed is what is meant
+		s = n.typed
+	case n.kind == list || n.kind == mapping:
+		d.mustBe(n, p, "text", "")
+		return
+	default:
+		d.mustBe(n, p, "text", fmt.Sprintf("write it in quotes: %q", n.text))
+		return
+	}
+	switch {
+	case strings.ContainsRune(s, 0):
+		d.wrong(n, p, "", "%s must not hold a NUL character", p)
+	case !r.raw && strings.TrimSpace(s) == "":
+		d.wrong(n, p, "", "%s must not be empty", p)
+	case !r.raw && strings.Contains(s, "${"):
+		d.wrong(n, p, "it is expanded in agents[].env only", "%s must not hold ${…}: %q", p, shorten(s))
+	case len(r.enum) > 0 && !slices.Contains(r.enum, s):
+		d.wrong(n, p, diag.DidYouMean(s, r.enum), "%s must be one of %s, not %q", p, strings.Join(r.enum, ", "), shorten(s))
+	default:
+		v.SetString(s)
+	}
+}
+
+func (d *decoder) boolean(n *node, p keyPath, v reflect.Value) {
+	switch value := strings.ToLower(n.text); {
+	case n.kind == boolean && (value == "true" || value == "false"):
+		v.SetBool(value == "true")
+	case slices.Contains([]string{"yes", "on", "y"}, value):
+		d.mustBe(n, p, "true or false", "write true")
+	case slices.Contains([]string{"no", "off", "n"}, value):
+		d.mustBe(n, p, "true or false", "write false")
+	default:
+		d.mustBe(n, p, "true or false", "")
+	}
+}
+
+func (d *decoder) integer(n *node, p keyPath, v reflect.Value, r rules) {
+	f, ok := n.number()
+	if !ok || f != math.Trunc(f) || math.IsInf(f, 0) {
+		d.mustBe(n, p, "a whole number", unquote(n))
+		return
+	}
+	if d.inBounds(n, p, f, r) {
+		v.SetInt(int64(f))
+	}
+}
+
+func (d *decoder) float(n *node, p keyPath, v reflect.Value, r rules) {
+	f, ok := n.number()
+	if !ok {
+		d.mustBe(n, p, "a number", unquote(n))
+		return
+	}
+	if d.inBounds(n, p, f, r) {
+		v.SetFloat(f)
+	}
+}
+
+// unquote is the hint for a number in quotes.
+func unquote(n *node) string {
+	if n.kind == text {
+		if _, err := strconv.ParseFloat(n.text, 64); err == nil {
+			return "write it without quotes"
+		}
+	}
+	return ""
+}
+
+// number is the value of an integer or float node; not-a-number and infinity included.
+func (n *node) number() (float64, bool) {
+	if n.kind != integer && n.kind != float {
+		return 0, false
+	}
+	// YAML allows 1_000, and writes a dot before nan and inf.
+	digits := strings.NewReplacer("_", "", ".nan", "nan", ".inf", "inf").Replace(strings.ToLower(n.text))
+	if i, err := strconv.ParseInt(digits, 0, 64); err == nil && n.kind == integer {
+		return float64(i), true
+	}
+	f, err := strconv.ParseFloat(digits, 64)
+	return f, err == nil || math.IsInf(f, 0)
+}
+
+// amount reads a number or a quantity. read says what is wrong with the text.
+func (d *decoder) amount(n *node, p keyPath, v reflect.Value, r rules, read func(string) (int64, error)) {
+	if n.kind != integer && n.kind != float && n.kind != text {
+		d.mustBe(n, p, "a number or a quantity", "")
+		return
+	}
+	amount, err := read(n.text)
+	if err != nil {
+		d.wrong(n, p, "", "%s: %v", p, err)
+		return
+	}
+	if d.inBounds(n, p, float64(amount), r) {
+		v.SetInt(amount)
+	}
+}
+
+func (d *decoder) inBounds(n *node, p keyPath, f float64, r rules) bool {
+	got := shorten(n.text)
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0):
+		d.wrong(n, p, "", "%s must be a finite number, not %s", p, got)
+	case r.min != nil && f < *r.min:
+		d.wrong(n, p, "", "%s must be at least %s, not %s", p, plain(*r.min, r.typ), got)
+	case r.max != nil && f > *r.max:
+		d.wrong(n, p, "", "%s must be at most %s, not %s", p, plain(*r.max, r.typ), got)
+	case r.above != nil && f <= *r.above:
+		d.wrong(n, p, "", "%s must be more than %s, not %s", p, plain(*r.above, r.typ), got)
+	default:
+		return true
+	}
+	return false
+}
+
+// plain writes a bound without an exponent; whole mebibytes as such.
+func plain(f float64, t reflect.Type) string {
+	bytes := t == reflect.TypeFor[Bytes]() || t == reflect.TypeFor[*Bytes]()
+	if bytes && f >= 1<<20 && math.Mod(f, 1<<20) == 0 {
+		return strconv.FormatFloat(f/(1<<20), 'f', -1, 64) + "Mi"
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64)
+}
+
+// anything reads a provider's setting: map[string]any, []any, string, bool, nil, int or float64.
+// Whole numbers are int however they are written, so that they survive JSON.
+func (d *decoder) anything(n *node, p keyPath) any {
+	switch n.kind {
+	case null:
+		return nil
+	case boolean:
+		return strings.EqualFold(n.text, "true")
+	case text:
+		var s string
+		d.text(n, p, reflect.ValueOf(&s).Elem(), rules{raw: !strings.Contains(n.text, "${")})
+		return s
+	case list:
+		out := make([]any, len(n.items))
+		for i, item := range n.items {
+			out[i] = d.anything(item, p.index(i))
+		}
+		return out
+	case mapping:
+		out := make(map[string]any, len(n.fields))
+		for _, f := range n.fields {
+			out[f.name] = d.anything(f.value, p.child(f.name))
+		}
+		return out
+	}
+	f, ok := n.number()
+	if !ok || !d.inBounds(n, p, f, rules{}) {
+		if !ok {
+			d.mustBe(n, p, "a number", "")
+		}
+		return nil
+	}
+	const exact = 1 << 53
+	if f == math.Trunc(f) && math.Abs(f) < exact {
+		return int(f)
+	}
+	return f
+}
