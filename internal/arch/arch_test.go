@@ -1,0 +1,95 @@
+package arch
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// listed is what of `go list -json` is used. Source: go help list.
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+// TestImports looks at what each package is built from. Test files are free: they may use the fake
+// provider and the conformance suite wherever those stand.
+func TestImports(t *testing.T) {
+	packages := list(t)
+	if len(packages) < 10 {
+		t.Fatalf("go list found only %d packages: the check looks at the wrong folder", len(packages))
+	}
+	for _, p := range packages {
+		for _, problem := range violations(p.ImportPath, p.Imports) {
+			t.Error(problem)
+		}
+	}
+}
+
+// list is every package of the module, on Linux, where it runs.
+func list(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"/...")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var packages []listed
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+func TestViolations(t *testing.T) {
+	for _, tc := range []struct {
+		name, pkg, imports string
+		want               string // in the one violation; "" is: none
+	}{
+		{"a row may import a row below", "internal/trial", "internal/config", ""},
+		{"a row may skip rows on its way down", "internal/job", "internal/result", ""},
+		{"the lowest row imports nothing beside it", "internal/redact", "internal/result", "beside it"},
+		{"trial does not look up to job", "internal/trial", "internal/job", "above it"},
+		{"trial and dataset are side by side", "internal/trial", "internal/dataset", "beside it"},
+		{"a provider knows the environment contract", "providers/docker", "internal/environment", ""},
+		{"a provider knows no other provider", "providers/fake", "providers/docker", "beside it"},
+		{"a provider knows nothing of the engine", "providers/docker", "internal/trial", "may know only"},
+		{"a provider does not read the job file", "providers/docker", "internal/config", "may know only"},
+		{"a provider does not know its table", "providers/docker", "providers", "above it"},
+		{"the table of providers knows them", "providers", "providers/docker", ""},
+		{"the engine gets its provider passed in", "internal/trial", "providers/docker", "above it"},
+		{"the view hears events", "internal/ui", "internal/event", ""},
+		{"the view does not know the engine", "internal/ui", "internal/job", "may know only"},
+		{"the command line knows everyone", "internal/cli", "providers", ""},
+		{"nothing knows the command line but main", "internal/job", "internal/cli", "above it"},
+		{"main knows the command line", "cmd/rollout", "internal/cli", ""},
+		{"other modules are nobody's business", "internal/result", "github.com/spf13/cobra", ""},
+		{"a package that is not on the map is told where to go", "internal/new", "", "add it to a row in internal/arch/rules_test.go"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			imported := module + "/" + tc.imports
+			if strings.HasPrefix(tc.imports, "github.com/") {
+				imported = tc.imports
+			}
+			got := violations(module+"/"+tc.pkg, []string{imported})
+			if tc.want == "" && len(got) > 0 {
+				t.Errorf("got %q, want nothing", got)
+			}
+			if tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)) {
+				t.Errorf("got %q, want one violation with %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package arch
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// module is this module's path.
+const module = "github.com/org/rollout-action"
+
+// row is one line of the map. Packages are named below the module; "x/*" stands for every package
+// directly in x.
+type row struct {
+	packages []string
+	// only, if set, are the packages below this row that it may import; by default it is all of them.
+	only []string
+}
+
+// vocabulary is what every package may use.
+var vocabulary = []string{
+	"internal/result", "internal/agent", "internal/diag", "internal/quantity", "internal/environment", "internal/redact",
+}
+
+// rows is the map, lowest first: a package imports rows below its own, never beside or above.
+// It is the table of .github/ARCHITECTURE.md, "The map", with the steps inside its rows 4 and 5
+// spelt out.
+var rows = []row{
+	{packages: vocabulary},
+	{packages: []string{"internal/config", "internal/task", "internal/event"}},
+	{packages: []string{"internal/trial", "internal/dataset"}},
+	{packages: []string{"internal/job"}},
+
+	// The edges are strangers to the engine, and to each other.
+	{packages: []string{"internal/environment/environmenttest"}, only: []string{"internal/environment"}},
+	{packages: []string{"providers/*"}, only: []string{"internal/environment", "internal/quantity", "internal/redact"}},
+	{packages: []string{"internal/ui"}, only: append([]string{"internal/event"}, vocabulary...)},
+	{packages: []string{"providers"}, only: []string{"internal/environment", "providers/*"}},
+
+	{packages: []string{"internal/cli"}},
+	{packages: []string{"cmd/*", "internal/bench", "internal/arch", "internal/deps", "examples"}},
+}
+
+// violations says, a sentence for each, which imports of pkg break the map. pkg and imports are
+// import paths; imports of other modules are not looked at.
+func violations(pkg string, imports []string) []string {
+	name := below(pkg)
+	at := find(name)
+	if at < 0 {
+		return []string{fmt.Sprintf("%s is not on the map: add it to a row in internal/arch/rules_test.go, "+
+			"and to the table in .github/ARCHITECTURE.md (row 0 if it imports nothing of ours)", name)}
+	}
+	var out []string
+	for _, imported := range imports {
+		if other := below(imported); other != "" && other != name {
+			if problem := judge(name, at, other); problem != "" {
+				out = append(out, problem)
+			}
+		}
+	}
+	return out
+}
+
+// judge is what is wrong with an import of other by name, which is in row at; "" is: nothing.
+func judge(name string, at int, other string) string {
+	to := find(other)
+	switch {
+	case to < 0:
+		return "" // is reported for the package itself
+	case to == at:
+		return fmt.Sprintf("%s imports %s beside it: move what both need into a row below, or pass it in", name, other)
+	case to > at:
+		return fmt.Sprintf("%s imports %s above it: move what it needs into a row below, or pass it in", name, other)
+	case rows[at].only != nil && !matches(rows[at].only, other):
+		return fmt.Sprintf("%s imports %s, but may know only %s: pass in what it needs",
+			name, other, strings.Join(rows[at].only, ", "))
+	}
+	return ""
+}
+
+// find is the row of the package, or -1.
+func find(name string) int {
+	for i, r := range rows {
+		if matches(r.packages, name) {
+			return i
+		}
+	}
+	return -1
+}
+
+func matches(patterns []string, name string) bool {
+	for _, p := range patterns {
+		if ok, _ := path.Match(p, name); ok { // the patterns are those above, and well-formed
+			return true
+		}
+	}
+	return false
+}
+
+// below is the package's name below the module, or "" if it is of another one.
+func below(pkg string) string {
+	name, ok := strings.CutPrefix(pkg, module+"/")
+	if !ok {
+		return ""
+	}
+	return name
+}
