@@ -20,6 +20,10 @@ type ExtractOptions struct {
 	// Filter, if not nil, wraps the writer of every file (redaction). Closing it must flush, and must
 	// not close the writer below.
 	Filter func(io.Writer) io.WriteCloser
+	// Tap, if not nil, is asked about every file, by its path below src. A writer that it returns
+	// is handed the file's first 64 KiB, unfiltered, before anything is written to disk: what must be
+	// known even if the disk is full.
+	Tap func(path string) io.Writer
 	// SafeName, if not nil, turns each path element into one that can be kept on disk.
 	SafeName func(string) string
 }

@@ -2,6 +2,7 @@ package environment
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ const (
 	maxDepth        = 64  // folders within folders
 	maxPath         = 2048
 	maxListedPath   = 512
+	maxTap          = 64 << 10
 )
 
 // The reasons for which Extract omits an entry.
@@ -146,6 +148,10 @@ func (x *extraction) folder(elements []string) (string, error) {
 
 func (x *extraction) file(elements []string, header *tar.Header, content io.Reader) error {
 	original := path.Join(elements...)
+	content, err := x.tap(original, content)
+	if err != nil {
+		return err
+	}
 	if header.Size > x.opts.MaxBytes-x.out.Bytes {
 		x.omit(original, reasonLarge)
 		return fmt.Errorf("%s has %d bytes: %w", brief(original), header.Size, ErrTooLarge)
@@ -178,6 +184,22 @@ func (x *extraction) file(elements []string, header *tar.Header, content io.Read
 		return fmt.Errorf("write %s: %w", brief(original), err)
 	}
 	return nil
+}
+
+// tap hands the beginning of a file to who asked for it, and returns the content as a whole again.
+func (x *extraction) tap(original string, content io.Reader) (io.Reader, error) {
+	if x.opts.Tap == nil {
+		return content, nil
+	}
+	w := x.opts.Tap(original)
+	if w == nil {
+		return content, nil
+	}
+	head, err := io.ReadAll(io.LimitReader(content, maxTap))
+	if _, writeErr := w.Write(head); err == nil {
+		err = writeErr
+	}
+	return io.MultiReader(bytes.NewReader(head), content), err
 }
 
 func (x *extraction) tooMany() error {

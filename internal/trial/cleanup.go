@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -68,56 +68,58 @@ func (a *attempt) collect(ctx context.Context) {
 	a.emit(event.Event{Kind: event.PhaseStarted, Phase: event.Collect})
 	c, cancel := a.cleanup(ctx, collectTimeout, collectGrace)
 	defer cancel()
-	logs := filepath.Join(a.dir, "logs")
-	if err := os.MkdirAll(logs, 0o755); err != nil {
-		a.fail(failf(result.InternalError, "the logs' folder cannot be made: %v", err))
-		return
-	}
-	err := a.copyLogs(c, logsDir, logs)
-	if !a.verified {
-		if err != nil {
-			a.warn("/logs could not be copied whole: %v", err)
-		}
-		return
-	}
-	reward, failed := readReward(logs)
-	if err != nil && failed != nil {
-		// Too much else in /logs, or a copy that broke off: the reward must not be lost to it.
-		if again := a.copyLogs(c, logsDir+"/"+rewardPath, filepath.Join(logs, "verifier")); again == nil {
-			reward, failed = readReward(logs)
-		} else if !errors.Is(again, fs.ErrNotExist) {
-			failed = classify(event.Collect, again, a.timeouts)
-		}
+	reward := &rewardFile{}
+	err := a.copyLogs(c, "", reward)
+	if err != nil && a.verified && !reward.found {
+		// Too much else in /logs, or a copy that broke off: what the verifier left must not be lost to it.
+		err = errors.Join(err, a.copyLogs(c, "verifier", reward))
 	}
 	if err != nil {
 		a.warn("/logs could not be copied whole: %v", err)
 	}
+	if !a.verified {
+		return
+	}
+	value, failed := reward.read()
 	switch {
 	case failed == nil:
-		a.trial.Reward = &reward
-	case ctx.Err() != nil && err != nil:
+		a.trial.Reward = &value
+	case reward.found || err == nil:
+		a.fail(failed)
+	case ctx.Err() != nil:
 		a.fail(cancelled(event.Collect))
 	default:
-		a.fail(failed)
+		a.fail(classify(event.Collect, err, a.timeouts))
 	}
 }
 
-// copyLogs copies a file or folder out of the environment and notes what was left behind.
-func (a *attempt) copyLogs(ctx context.Context, src, dst string) error {
+// copyLogs copies a folder below /logs out of the environment, notes what was left behind, and
+// catches the reward on its way.
+func (a *attempt) copyLogs(ctx context.Context, folder string, reward *rewardFile) error {
+	dst := filepath.Join(a.dir, "logs", folder)
 	if err := os.MkdirAll(dst, 0o755); err != nil {
 		return err
 	}
-	options := environment.ExtractOptions{SafeName: result.Slug}
+	options := environment.ExtractOptions{
+		SafeName: result.Slug,
+		Tap: func(name string) io.Writer {
+			if path.Join(folder, name) == rewardPath {
+				return reward
+			}
+			return nil
+		},
+	}
 	if !a.opts.Redactor.Empty() {
 		options.Filter = func(w io.Writer) io.WriteCloser { return a.opts.Redactor.Writer(w) }
 	}
-	got, err := a.env.CopyFrom(ctx, src, dst, options)
+	got, err := a.env.CopyFrom(ctx, path.Join(logsDir, folder), dst, options)
 	for _, o := range got.Omitted {
-		a.omit("logs/"+o.Path, o.Reason)
+		a.omit(path.Join("logs", folder, o.Path), o.Reason)
 	}
 	for _, r := range got.Renamed {
 		a.trial.Renamed = append(a.trial.Renamed, result.Rename{
-			From: a.opts.Redactor.String("logs/" + r.From), To: a.opts.Redactor.String("logs/" + r.To),
+			From: a.opts.Redactor.String(path.Join("logs", folder, r.From)),
+			To:   a.opts.Redactor.String(path.Join("logs", folder, r.To)),
 		})
 	}
 	return err

@@ -3,11 +3,7 @@ package trial
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,37 +14,33 @@ import (
 // rewardPath is where verifiers leave the reward, below /logs and below the trial's logs folder.
 const rewardPath = "verifier/reward.txt"
 
-// maxReward is far beyond any number a person or program writes.
-const maxReward = 4096
-
 // number is a decimal with optional exponent: not "inf", "nan", "0x1p-2" or "1_000".
 var number = regexp.MustCompile(`^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$`)
 
-// readReward reads the reward below the trial's logs folder. Fails with verifier_reward_missing or
-// verifier_reward_invalid. Source: specification, "reward.txt".
-func readReward(logs string) (float64, *failure) {
-	data, err := readHead(filepath.Join(logs, filepath.FromSlash(rewardPath)), maxReward)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+// rewardFile is the reward file, caught while the logs are copied: in memory, so that neither a full
+// disk nor a redacted value can change a verdict.
+type rewardFile struct {
+	found bool
+	text  string
+}
+
+func (r *rewardFile) Write(p []byte) (int, error) {
+	r.found, r.text = true, string(p)
+	return len(p), nil
+}
+
+// read is the reward. Fails with verifier_reward_missing or verifier_reward_invalid.
+// Source: specification, "reward.txt".
+func (r *rewardFile) read() (float64, *failure) {
+	if !r.found {
 		return 0, failf(result.VerifierRewardMissing,
-			"the test script ended with 0 but wrote no /logs/%s: end tests/test.sh by writing a number there (1 for success, 0 for failure)", rewardPath)
-	case err != nil:
-		return 0, failf(result.VerifierRewardInvalid, "/logs/%s cannot be read: %v", rewardPath, err)
+			"the test script ended with 0 but left no file /logs/%s: end tests/test.sh by writing a number there (1 for success, 0 for failure)", rewardPath)
 	}
-	reward, err := parseReward(string(data))
+	reward, err := parseReward(r.text)
 	if err != nil {
 		return 0, failf(result.VerifierRewardInvalid, "/logs/%s %v: write one finite number there", rewardPath, err)
 	}
 	return reward, nil
-}
-
-func readHead(path string, limit int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, limit+1))
 }
 
 // parseReward reads one finite number, with white space around it.
