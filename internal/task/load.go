@@ -38,7 +38,6 @@ func (l *Loader) Load(dir string) *Task {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		t.Missing = true
-		p.add("", "there is no such task", "")
 		return t
 	case err != nil:
 		p.add("", "cannot be read: "+reason(err), "")

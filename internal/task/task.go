@@ -61,7 +61,7 @@ const (
 	testsScript     = "tests/test.sh"
 )
 
-// Err is the problems that keep the task from being run, as a diag.List, or nil.
+// Err is the problems that keep the task from being run, as a diag.List, or nil. A Missing task has none.
 func (t *Task) Err() error { return t.Problems.Err() }
 
 // Instruction opens instruction.md. The caller closes it.

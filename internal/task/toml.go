@@ -1,12 +1,14 @@
 package task
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
@@ -52,6 +54,8 @@ func loadConfig(fsys fs.FS, p *problems) Config {
 		p.add(configFile, "is not UTF-8", "")
 		return c
 	}
+	// Windows editors begin files with a byte order mark; TOML allows it since 1.1, the library does not.
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	var root map[string]any
 	if err := toml.Unmarshal(content, &root); err != nil {
 		p.list = append(p.list, syntaxProblem(p.path(configFile), err))
@@ -96,10 +100,7 @@ func (d *document) read(values map[string]any, c *Config) {
 
 	env := root.table("environment")
 	env.timeout("build_timeout_sec", &c.Environment.BuildTimeoutSec)
-	env.text("docker_image", &c.Environment.DockerImage)
-	if strings.ContainsFunc(c.Environment.DockerImage, func(r rune) bool { return r <= ' ' }) {
-		env.problem("docker_image", fmt.Sprintf("%q is not the name of an image", c.Environment.DockerImage), "")
-	}
+	env.image("docker_image", &c.Environment.DockerImage)
 	env.cpus("cpus", &c.Environment.MilliCPUs)
 	env.size("memory", "memory_mb", &c.Environment.Memory)
 	env.size("storage", "storage_mb", &c.Environment.Storage)
@@ -187,6 +188,17 @@ func (t table) text(key string, to *string) {
 	*to = s
 }
 
+// image reads the name of an image; the provider will know whether it is one.
+func (t table) image(key string, to *string) {
+	var name string
+	t.text(key, &name)
+	if strings.ContainsFunc(name, unicode.IsSpace) {
+		t.problem(key, fmt.Sprintf("%q is not the name of an image", name), "")
+		return
+	}
+	*to = name
+}
+
 // timeout reads a number of seconds.
 func (t table) timeout(key string, to *float64) {
 	v, ok := t.values[key]
@@ -213,21 +225,20 @@ func (t table) cpus(key string, to *int64) {
 		return
 	}
 	text, isText := v.(string)
-	if sec, ok := number(v); ok {
-		text = strconv.FormatFloat(sec, 'f', -1, 64)
+	if n, ok := number(v); ok {
+		text = strconv.FormatFloat(n, 'f', -1, 64)
 	} else if !isText {
 		t.wrongType(key, "a number of CPUs", `write cpus = 2, or cpus = "500m"`)
 		return
 	}
-	milli, err := quantity.MilliCPUs(text)
-	if err == nil && milli <= 0 {
-		err = errors.New("it must be more than 0")
-	}
-	if err != nil {
+	switch milli, err := quantity.MilliCPUs(text); {
+	case err != nil:
 		t.problem(key, fmt.Sprintf("%q: %v", t.name(key), err), "")
-		return
+	case milli == 0:
+		t.problem(key, fmt.Sprintf("%q must be more than 0", t.name(key)), "")
+	default:
+		*to = milli
 	}
-	*to = milli
 }
 
 // size reads an amount of bytes: key as a quantity string ("2G"), or keyMB as a number of MiB.

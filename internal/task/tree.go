@@ -93,25 +93,56 @@ func pathError(op, name string, err error) error {
 // that none leads to a folder around it.
 type follow struct{ fs.FS }
 
+func (f follow) Open(name string) (fs.File, error) {
+	file, err := f.FS.Open(name)
+	if dir, ok := file.(fs.ReadDirFile); ok && err == nil {
+		return followDir{dir, f, name}, nil
+	}
+	return file, err
+}
+
 // ReadDir is sorted by name.
 func (f follow) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(f.FS, name)
+	if err != nil {
+		return entries, err
+	}
+	return f.replace(name, entries)
+}
+
+// replace puts what links in the folder dir point to in their place.
+func (f follow) replace(dir string, entries []fs.DirEntry) ([]fs.DirEntry, error) {
 	for i, e := range entries {
 		if e.Type()&fs.ModeSymlink == 0 {
 			continue
 		}
-		info, statErr := fs.Stat(f.FS, join(name, e.Name()))
-		if statErr != nil {
-			return entries[:i], statErr
+		info, err := fs.Stat(f.FS, join(dir, e.Name()))
+		if err != nil {
+			return entries[:i], err
 		}
-		entries[i] = renamed{fs.FileInfoToDirEntry(info), e.Name()}
+		entries[i] = fs.FileInfoToDirEntry(renamed{info, e.Name()})
 	}
-	return entries, err
+	return entries, nil
 }
 
-// renamed is a directory entry under the name of the link that led to it.
+// followDir is an open folder, or a file that could be one.
+type followDir struct {
+	fs.ReadDirFile
+	fsys follow
+	name string
+}
+
+func (d followDir) ReadDir(n int) ([]fs.DirEntry, error) {
+	entries, err := d.ReadDirFile.ReadDir(n)
+	if err != nil {
+		return entries, err
+	}
+	return d.fsys.replace(d.name, entries)
+}
+
+// renamed is a file under the name of the link that led to it.
 type renamed struct {
-	fs.DirEntry
+	fs.FileInfo
 	name string
 }
 

@@ -1,0 +1,300 @@
+package task
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func TestConfig(t *testing.T) {
+	with := func(change func(*Config)) Config {
+		c := Defaults()
+		change(&c)
+		return c
+	}
+	for _, tc := range []struct {
+		name, toml string
+		want       Config
+	}{
+		{"the specification's example", `
+version = "1.0"
+
+[metadata]
+author_name = "Steve Jobs"
+author_email = "steve@apple.com"
+difficulty = "easy"
+category = "programming"
+tags = ["trivial"]
+
+[verifier]
+timeout_sec = 120.0
+
+[agent]
+install_timeout_sec = 300.0
+timeout_sec = 120.0
+
+[environment]
+build_timeout_sec = 600.0
+docker_image = "some-org/some-name:some-tag"
+cpus = "1"
+memory = "2G"
+storage = "10G"
+`, with(func(c *Config) {
+			c.Metadata = map[string]any{
+				"author_name": "Steve Jobs", "author_email": "steve@apple.com",
+				"difficulty": "easy", "category": "programming", "tags": []any{"trivial"},
+			}
+			c.Verifier.TimeoutSec = 120
+			c.Agent.TimeoutSec = 120
+			c.Environment.DockerImage = "some-org/some-name:some-tag"
+		})},
+		{"a task written for Harbor", `
+schema_version = "1.1"
+artifacts = []
+[task]
+name = "org/x"
+[[task.authors]]
+name = "A"
+[verifier]
+timeout_sec = 900
+[verifier.env]
+[solution.env]
+[environment]
+cpus = 2
+memory_mb = 4096
+storage_mb = 10240
+gpus = 0
+allow_internet = true
+network_mode = "public"
+mcp_servers = []
+os = "linux"
+`, with(func(c *Config) {
+			c.Version = "1.1"
+			c.Verifier.TimeoutSec = 900
+			c.Environment.MilliCPUs = 2000
+			c.Environment.Memory = 4 << 30
+			c.Environment.Storage = 10 << 30
+		})},
+		{"dotted keys and inline tables", `
+version = "1.0"
+agent.timeout_sec = 5
+environment = { cpus = "500m", memory = "512Mi" }
+`, with(func(c *Config) {
+			c.Agent.TimeoutSec = 5
+			c.Environment.MilliCPUs = 500
+			c.Environment.Memory = 512 << 20
+		})},
+		{"a fraction of a CPU, and a source", "version = \"1\"\nsource = \"swe-bench\"\nenvironment.cpus = 0.25\n",
+			with(func(c *Config) { c.Version, c.Source, c.Environment.MilliCPUs = "1", "swe-bench", 250 })},
+		{"the shortest timeouts and whole megabytes as floats", "version = \"1.0\"\nverifier.timeout_sec = 0.001\nenvironment.memory_mb = 512.0",
+			with(func(c *Config) { c.Verifier.TimeoutSec, c.Environment.Memory = 0.001, 512<<20 })},
+		{"Windows line ends and a byte order mark", "\ufeffversion = \"1.0\"\r\n[agent]\r\ntimeout_sec = 7\r\n",
+			with(func(c *Config) { c.Agent.TimeoutSec = 7 })},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := Load(newTask(t, map[string]string{"task.toml": tc.toml}))
+			if len(got.Problems) > 0 {
+				t.Errorf("problems:\n%v", got.Problems)
+			}
+			if !reflect.DeepEqual(got.Config, tc.want) {
+				t.Errorf("got  %+v\nwant %+v", got.Config, tc.want)
+			}
+			if err := checkSchema(t, tc.toml); err != nil {
+				t.Errorf("the schema refuses it: %v", err)
+			}
+		})
+	}
+}
+
+func TestConfigProblems(t *testing.T) {
+	for _, tc := range []struct {
+		name, toml string
+		want       []string
+		beyond     bool // the schema cannot tell, or the document is no TOML
+	}{
+		{"no version", "source = \"x\"", []string{`task.toml: warning: "version" is missing, taken as "1.0" (begin with: version = "1.0")`}, true},
+		{"an empty file", "# nothing\n", []string{`task.toml: warning: "version" is missing, taken as "1.0" (begin with: version = "1.0")`}, true},
+		{"a version that is a number", "version = 1.0", []string{`task.toml:1:1: "version" must be a string, not a float (write version = "...")`}, false},
+		{"a later version", "version = \"2.0\"", []string{`task.toml:1:1: warning: version "2.0" of the format is not known; it is read as 1.0`}, true},
+		{"broken syntax", "version = \"1.0\"\n[agent\ntimeout_sec = 1", []string{`task.toml:2:7: expected ']' to close table name`}, true},
+		{"a key twice", "version = \"1.0\"\nversion = \"1.0\"", []string{`task.toml:2:1: key version is already defined`}, true},
+		{"several problems at once, in their order",
+			"version = \"1.0\"\n[verifier]\n  timeout_sec = -1\n[agent]\ntimeout_sec = \"600\"\ninstall_timeout_sec = nan\n[environment]\nbuild_timeout_sec = inf\ncpus = true\nmemory = 2048\n",
+			[]string{
+				`task.toml:3:3: "verifier.timeout_sec" must be more than 0 seconds and at most a year, not -1`,
+				`task.toml:5:1: "agent.timeout_sec" must be a number of seconds, not a string (write timeout_sec = 600)`,
+				`task.toml:6:1: "agent.install_timeout_sec" must be more than 0 seconds and at most a year, not NaN`,
+				`task.toml:8:1: "environment.build_timeout_sec" must be more than 0 seconds and at most a year, not +Inf`,
+				`task.toml:9:1: "environment.cpus" must be a number of CPUs, not a boolean (write cpus = 2, or cpus = "500m")`,
+				`task.toml:10:1: "environment.memory" must be an amount as a string, not an integer (write memory = "2G", or memory_mb = 2048)`,
+			}, false},
+		{"a timeout of zero", "version = \"1.0\"\nagent.timeout_sec = 0", []string{`task.toml:2:7: "agent.timeout_sec" must be more than 0 seconds and at most a year, not 0`}, false},
+		{"a timeout longer than a year", "version = \"1.0\"\nagent.timeout_sec = 1e12", []string{`task.toml:2:7: "agent.timeout_sec" must be more than 0 seconds and at most a year, not 1e+12`}, false},
+		{"both forms of a size", "version = \"1.0\"\n[environment]\nmemory = \"2G\"\nmemory_mb = 2048", []string{`task.toml:4:1: "environment.memory" and "environment.memory_mb" say the same thing (keep one of them)`}, false},
+		{"no CPU at all", "version = \"1.0\"\n[environment]\ncpus = 0", []string{`task.toml:3:1: "environment.cpus" must be more than 0`}, false},
+		{"negative CPUs", "version = \"1.0\"\n[environment]\ncpus = -1", []string{`task.toml:3:1: "environment.cpus": "-1" is negative`}, false},
+		{"an infinity of CPUs", "version = \"1.0\"\n[environment]\ncpus = inf", []string{`task.toml:3:1: "environment.cpus": "+Inf" is not a number of CPUs such as 1, 0.5 or 500m`}, true},
+		{"CPUs in words", "version = \"1.0\"\n[environment]\ncpus = \"two\"", []string{`task.toml:3:1: "environment.cpus": "two" is not a number of CPUs such as 1, 0.5 or 500m`}, true},
+		{"memory in another notation", "version = \"1.0\"\n[environment]\nmemory = \"512m\"", []string{`task.toml:3:1: "environment.memory": "512m" is not a whole number of bytes: write 512M or 512Mi`}, true},
+		{"next to no memory", "version = \"1.0\"\n[environment]\nmemory = \"2k\"", []string{`task.toml:3:1: "environment.memory" must be at least 1Mi`}, true},
+		{"negative megabytes", "version = \"1.0\"\n[environment]\nstorage_mb = -5", []string{`task.toml:3:1: "environment.storage_mb": "-5" is negative`}, false},
+		{"no megabytes", "version = \"1.0\"\n[environment]\nstorage_mb = 0", []string{`task.toml:3:1: "environment.storage_mb" must be at least 1Mi`}, false},
+		{"half a megabyte", "version = \"1.0\"\n[environment]\nmemory_mb = 0.5", []string{`task.toml:3:1: "environment.memory_mb": "0.5" is not a whole number of megabytes such as 2048`}, false},
+		{"megabytes as text", "version = \"1.0\"\n[environment]\nmemory_mb = \"2048\"", []string{`task.toml:3:1: "environment.memory_mb" must be a whole number of megabytes, not a string (write memory_mb = 2048)`}, false},
+		{"an image with a space", "version = \"1.0\"\n[environment]\ndocker_image = \"a b\"", []string{`task.toml:3:1: "a b" is not the name of an image`}, false},
+		{"a section that is no table", "version = \"1.0\"\nagent = 600\nmetadata = \"x\"\n", []string{
+			`task.toml:2:1: "agent" must be a table, not an integer (write [agent])`,
+			`task.toml:3:1: "metadata" must be a table, not a string (write [metadata])`,
+		}, false},
+		{"an array of sections", "version = \"1.0\"\n[[verifier]]\ntimeout_sec = 1", []string{`task.toml:2:3: "verifier" must be a table, not an array (write [verifier])`}, false},
+		{"a date instead of a string", "version = 2025-01-01", []string{`task.toml:1:1: "version" must be a string, not a date or time (write version = "...")`}, true},
+		{"unknown keys are warnings", "version = \"1.0\"\nauthor = \"me\"\n[environment]\nmemroy = \"2G\"\n[agent]\ntimeout = 5\n", []string{
+			`task.toml:2:1: warning: unknown key "author" has no effect`,
+			`task.toml:4:1: warning: unknown key "environment.memroy" has no effect (did you mean "memory"?)`,
+			`task.toml:6:1: warning: unknown key "agent.timeout" has no effect`,
+		}, true},
+		{"what Harbor knows and we do not do yet is said", `version = "1.0"
+artifacts = ["/app/out"]
+multi_step_reward_strategy = "mean"
+[[steps]]
+name = "one"
+[solution.env]
+KEY = "x"
+[verifier.env]
+OPENAI_API_KEY = "${OPENAI_API_KEY}"
+[agent]
+network_mode = "none"
+user = "agent"
+[environment]
+gpus = 1
+allow_internet = false
+network_mode = "allowlist"
+os = "windows"
+mcp_servers = [{ name = "x" }]
+healthcheck = { command = "true" }
+`, []string{
+			`task.toml:2:1: warning: "artifacts" has no effect yet (only /logs is copied out of the environment)`,
+			`task.toml:3:1: warning: "multi_step_reward_strategy" has no effect yet (there are no steps, so there is one reward)`,
+			`task.toml:4:3: warning: "steps" has no effect yet (only the instruction and tests of the task's folder are used)`,
+			`task.toml:6:2: warning: "solution" has no effect yet (the solution runs with the agent's environment variables only)`,
+			`task.toml:8:11: warning: "verifier.env" has no effect yet (the verifier does not get these variables)`,
+			`task.toml:11:1: warning: "agent.network_mode" has no effect yet (the agent has the environment's network)`,
+			`task.toml:12:1: warning: "agent.user" has no effect yet (the agent runs as the image's user)`,
+			`task.toml:14:1: warning: "environment.gpus" has no effect yet (the environment has no GPU)`,
+			`task.toml:15:1: warning: "environment.allow_internet" has no effect yet (the environment has the provider's network)`,
+			`task.toml:16:1: warning: "environment.network_mode" has no effect yet (the environment has the provider's network)`,
+			`task.toml:17:1: warning: "environment.os" has no effect yet (the environment runs Linux)`,
+			`task.toml:18:1: warning: "environment.mcp_servers" has no effect yet (the agent is not told of MCP servers)`,
+			`task.toml:19:1: warning: "environment.healthcheck" has no effect yet (the agent starts as soon as the environment does)`,
+		}, true},
+		{"text that is not UTF-8", "version = \"1.0\"\n# caf\xe9\n", []string{`task.toml: is not UTF-8`}, true},
+		{"a file that is too large", "version = \"1.0\"\n#" + strings.Repeat("x", maxConfigSize), []string{`task.toml: is larger than 1 MiB`}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := newTask(t, map[string]string{"task.toml": tc.toml})
+			got := Load(dir)
+			equalProblems(t, dir, got, tc.want)
+			if got.Err() != nil && !reflect.DeepEqual(got.Config, Defaults()) && !tc.beyond {
+				t.Errorf("a wrong value did not keep its default: %+v", got.Config)
+			}
+			if !tc.beyond && checkSchema(t, tc.toml) == nil {
+				t.Error("the schema accepts it")
+			}
+		})
+	}
+}
+
+// equalProblems compares problems, with paths relative to the task at dir.
+func equalProblems(t *testing.T, dir string, got *Task, want []string) {
+	t.Helper()
+	text := strings.ReplaceAll(got.Problems.Error(), dir+string(filepath.Separator), "")
+	if text != strings.Join(want, "\n") {
+		t.Errorf("problems:\n%s\nwant:\n%s", text, strings.Join(want, "\n"))
+	}
+}
+
+// checkSchema is what the published schema has to say about a document.
+func checkSchema(t *testing.T, document string) error {
+	t.Helper()
+	text, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("task.json", parsed); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("task.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := toml.Unmarshal([]byte(strings.TrimPrefix(document, "\ufeff")), &values); err != nil {
+		t.Fatal(err)
+	}
+	return schema.Validate(values)
+}
+
+// The keys of the schema and those that Load knows are the same.
+func TestSchemaListsTheKnownKeys(t *testing.T) {
+	text, _ := Schema()
+	parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	properties := func(v any) map[string]any { return v.(map[string]any)["properties"].(map[string]any) }
+	root := properties(parsed)
+	for section, keys := range knownKeys {
+		listed := root
+		if section != "" {
+			listed = properties(root[section])
+		}
+		want := map[string]bool{}
+		for _, key := range keys {
+			want[key] = key != "task" // tolerated, not meant to be written
+		}
+		for key, should := range want {
+			if _, is := listed[key]; is != should {
+				t.Errorf("%s.%s: in the schema %v, want %v", section, key, is, should)
+			}
+		}
+		for key := range listed {
+			if !want[key] {
+				t.Errorf("%s.%s is in the schema, but not known to Load", section, key)
+			}
+		}
+	}
+}
+
+// FuzzConfig checks that no task.toml, however odd, makes Load panic or hang.
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte("version = \"1.0\"\n[environment]\ncpus = 1\nmemory = \"2G\"\n"))
+	f.Add([]byte("a.b.c = {d = [1, 2.0, nan], e = 2025-01-01}\n[[x]]\n[x.y]\n"))
+	f.Add([]byte("environment = {cpus = \"1e99999\", memory_mb = 9223372036854775807}\nagent.timeout_sec = -inf"))
+	f.Add([]byte("\ufeff'' = 1\n\"\\u0000\" = 1\nversion = \"\"\n"))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if err := os.WriteFile(filepath.Join(dir, "task.toml"), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c := Load(dir).Config
+		e := c.Environment
+		if e.MilliCPUs <= 0 || e.Memory < minSize || e.Storage < minSize || c.Version == "" {
+			t.Errorf("nonsense got through: %+v", c)
+		}
+		for _, sec := range []float64{c.Verifier.TimeoutSec, c.Agent.TimeoutSec, c.Agent.InstallTimeoutSec, e.BuildTimeoutSec} {
+			if !(sec > 0 && sec <= maxTimeoutSec) {
+				t.Errorf("timeout %v got through", sec)
+			}
+		}
+	})
+}
