@@ -148,8 +148,8 @@ func usage(format string, args ...any) error {
 
 const exitCodes = `
 Exit codes:
-  0    done, and the gate (if any) passed
-  1    done, the gate failed
+  0    done; every trial was judged, whatever its reward
+  1    done, but some trials failed with an error
   2    wrong usage or an invalid job file; nothing was started
   3    rollout or its infrastructure failed
   130  cancelled; a partial result.json is written`
