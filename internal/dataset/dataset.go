@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -26,14 +27,19 @@ type Set struct {
 }
 
 // Load reads the folder of tasks at dir, sorted by name. Every sub-folder with a task.toml or an
-// instruction.md is a task, also a broken one (see task.Task.Problems); the diagnostics are about
-// the folder itself, and warn of other sub-folders unless they are hidden. A folder that cannot be
-// used as a dataset is a diag.List error: it is missing, empty, a task itself, or has two tasks
-// whose results would share a folder. Any other error is the end of ctx.
+// instruction.md is a task, also a broken one (see task.Task.Problems). An empty name stands for
+// the folder's.
+//
+// The diagnostics warn of what is left out: sub-folders that are no tasks, unless they are hidden. A folder
+// that is no dataset is a diag.List error: it cannot be read, holds no task, is a task itself,
+// or has two tasks whose results would share a folder. Any other error is the end of ctx.
 func Load(ctx context.Context, name, dir string) (*Set, diag.List, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("resolve dataset %s: %w", dir, err)
+	}
+	if name == "" {
+		name = filepath.Base(abs)
 	}
 	problem := func(message, hint string) (*Set, diag.List, error) {
 		return nil, nil, diag.List{{File: dir, Message: message, Hint: hint}}
@@ -42,26 +48,26 @@ func Load(ctx context.Context, name, dir string) (*Set, diag.List, error) {
 	if err != nil {
 		return problem("the dataset cannot be read: "+reason(err), "")
 	}
-	fsys := os.DirFS(abs)
-	if task.IsTask(fsys, ".") {
+	if isTask(dir) {
 		return problem("is a task, not a folder of tasks", "list it under tasks: instead of datasets:")
 	}
-	dirs, warnings := taskDirs(fsys, dir, entries)
+	dirs, warnings := taskDirs(dir, entries)
 	if len(dirs) == 0 {
-		return problem("has no tasks", "a task is a folder with task.toml and instruction.md")
+		return problem("holds no tasks", emptyHint(dir, entries))
 	}
 	s := &Set{Name: name, Dir: abs, Tasks: loadAll(ctx, dirs)}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
 	if clashes := slugClashes(dir, s.Tasks); len(clashes) > 0 {
-		return nil, warnings, clashes
+		return nil, nil, clashes
 	}
 	return s, warnings, nil
 }
 
 // FromPaths is the anonymous dataset of the tasks at dirs, in that order. A path with no task gives
-// a task with Missing set. When ctx ends, tasks are missing from the end of the set.
+// a task with Missing set. Equal names are not looked for here, as names may also clash with those of
+// other datasets. When ctx ends, tasks are missing from the set.
 func FromPaths(ctx context.Context, name string, dirs []string) *Set {
 	return &Set{Name: name, Tasks: loadAll(ctx, dirs)}
 }
@@ -86,26 +92,48 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// taskDirs are the folders among entries that look like tasks, below dir.
-func taskDirs(fsys fs.FS, dir string, entries []fs.DirEntry) (dirs []string, warnings diag.List) {
+// taskDirs are the folders among entries of dir that look like tasks.
+func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, warnings diag.List) {
 	for _, e := range entries {
-		// Links to folders are followed: a dataset may be put together of links.
-		if info, err := fs.Stat(fsys, e.Name()); err != nil || !info.IsDir() {
-			continue
-		}
 		sub := filepath.Join(dir, e.Name())
+		hidden := strings.HasPrefix(e.Name(), ".")
+		// Links to folders are followed: a dataset may be put together of links.
+		info, err := os.Stat(sub)
+		message, hint := "is not a task and is left out", whatIsATask
 		switch {
-		case task.IsTask(fsys, e.Name()):
+		case err == nil && !info.IsDir():
+			continue
+		case err == nil && isTask(sub):
 			dirs = append(dirs, sub)
-		case !strings.HasPrefix(e.Name(), "."):
-			warnings = append(warnings, diag.Diagnostic{
-				File: sub, Severity: diag.Warning,
-				Message: "is not a task and is left out", Hint: "a task has task.toml and instruction.md",
-			})
+			continue
+		case err != nil:
+			message, hint = "cannot be read and is left out: "+reason(err), ""
+		}
+		if !hidden {
+			warnings = append(warnings, diag.Diagnostic{File: sub, Severity: diag.Warning, Message: message, Hint: hint})
 		}
 	}
 	return dirs, warnings
 }
+
+const whatIsATask = "a task is a folder with task.toml and instruction.md"
+
+// emptyHint points to the first folder in dir that would do as a dataset.
+func emptyHint(dir string, entries []fs.DirEntry) string {
+	for _, e := range entries {
+		sub := filepath.Join(dir, e.Name())
+		inner, err := os.ReadDir(sub)
+		if err != nil {
+			continue
+		}
+		if dirs, _ := taskDirs(sub, inner); len(dirs) > 0 {
+			return fmt.Sprintf("did you mean %s?", sub)
+		}
+	}
+	return whatIsATask
+}
+
+func isTask(dir string) bool { return task.IsTask(os.DirFS(dir), ".") }
 
 // loadAll loads in parallel and keeps the order.
 func loadAll(ctx context.Context, dirs []string) []*task.Task {
@@ -145,9 +173,11 @@ func slugClashes(dir string, tasks []*task.Task) diag.List {
 	return out
 }
 
+// reason is err without the operation and path, which the diagnostic names already.
 func reason(err error) string {
-	if pe, ok := err.(*fs.PathError); ok {
-		return pe.Err.Error()
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
 	}
 	return err.Error()
 }

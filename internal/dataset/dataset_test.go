@@ -2,10 +2,15 @@ package dataset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
+
+	"github.com/org/rollout-action/internal/diag"
 )
 
 // writeTask makes a task like those of published datasets.
@@ -19,13 +24,156 @@ func writeTask(t testing.TB, dir string) {
 		"tests/test.sh":          "echo 1 > /logs/verifier/reward.txt\n",
 		"tests/test_outputs.py":  "def test(): pass\n",
 	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		writeFile(t, filepath.Join(dir, name), content)
+	}
+}
+
+func writeFile(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(s *Set) []string {
+	var out []string
+	for _, t := range s.Tasks {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+func TestLoad(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "set")
+	for _, name := range []string{"b", "a", "Z", "sub/inner"} {
+		writeTask(t, filepath.Join(dir, name))
+	}
+	writeFile(t, filepath.Join(dir, "broken/instruction.md"), "x")
+	writeFile(t, filepath.Join(dir, "docs/README.md"), "x")
+	writeFile(t, filepath.Join(dir, "README.md"), "x")
+	writeFile(t, filepath.Join(dir, ".git/HEAD"), "0123456789abcdef0123456789abcdef01234567")
+	for link, target := range map[string]string{"linked": "sub/inner", "gone": "nowhere", ".gone": "nowhere"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
+	}
+
+	t.Chdir(filepath.Dir(dir))
+	s, warnings, err := Load(t.Context(), "", "./set")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Name != "set" || s.Dir != dir {
+		t.Errorf("name %q, dir %q", s.Name, s.Dir)
+	}
+	if got, want := strings.Join(names(s), " "), "Z a b broken linked"; got != want {
+		t.Errorf("tasks %s, want %s", got, want)
+	}
+	for _, task := range s.Tasks {
+		if broken := task.Err() != nil; broken != (task.Name == "broken") {
+			t.Errorf("%s: %v", task.Name, task.Problems)
 		}
+		if task.GitCommitID == nil {
+			t.Errorf("%s has no commit", task.Name)
+		}
+	}
+	want := `set/docs: warning: is not a task and is left out (a task is a folder with task.toml and instruction.md)
+set/gone: warning: cannot be read and is left out: no such file or directory
+set/sub: warning: is not a task and is left out (a task is a folder with task.toml and instruction.md)`
+	if warnings.Error() != want {
+		t.Errorf("warnings:\n%v\nwant:\n%s", warnings, want)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	base := t.TempDir()
+	t.Chdir(base)
+	writeTask(t, "task")
+	writeTask(t, "repo/tasks/a")
+	writeTask(t, "clash/a?b")
+	writeTask(t, "clash/a*b")
+	writeFile(t, "file", "x")
+	if err := os.Mkdir("empty", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, dir, want string }{
+		{"a task", "task", "task: is a task, not a folder of tasks (list it under tasks: instead of datasets:)"},
+		{"a folder without tasks", "empty", "empty: holds no tasks (a task is a folder with task.toml and instruction.md)"},
+		{"a folder around the dataset", "repo", "repo: holds no tasks (did you mean repo/tasks?)"},
+		{"a missing folder", "none", "none: the dataset cannot be read: no such file or directory"},
+		{"a file", "file", "file: the dataset cannot be read: not a directory"},
+		{"tasks with one folder for results", "clash", `clash/a?b: tasks "a*b" and "a?b" would share the result folder "a-b" (rename one of them)`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, _, err := Load(t.Context(), "x", tc.dir)
+			var list diag.List
+			if s != nil || !errors.As(err, &list) || err.Error() != tc.want {
+				t.Errorf("got %v, %v\nwant %s", s, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestLoadObeysItsContext(t *testing.T) {
+	dir := t.TempDir()
+	writeTask(t, filepath.Join(dir, "a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s, _, err := Load(ctx, "x", dir); s != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v", s, err)
+	}
+	if s := FromPaths(ctx, "x", []string{dir}); len(s.Tasks) > 0 {
+		t.Errorf("got %v", s.Tasks)
+	}
+}
+
+func TestFromPathsKeepsTheOrder(t *testing.T) {
+	dir := t.TempDir()
+	writeTask(t, filepath.Join(dir, "one"))
+	writeTask(t, filepath.Join(dir, "deep/two"))
+	s := FromPaths(t.Context(), "tasks", []string{filepath.Join(dir, "none"), filepath.Join(dir, "deep/two"), filepath.Join(dir, "one")})
+	if got, want := names(s), []string{"none", "two", "one"}; !reflect.DeepEqual(got, want) || s.Name != "tasks" || s.Dir != "" {
+		t.Fatalf("%q in %q: %v, want %v", s.Name, s.Dir, got, want)
+	}
+	if !s.Tasks[0].Missing || s.Tasks[1].Missing || s.Tasks[1].Err() != nil {
+		t.Errorf("missing: %v, %v; problems %v", s.Tasks[0].Missing, s.Tasks[1].Missing, s.Tasks[1].Problems)
+	}
+}
+
+func TestFilter(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"build-a", "build-b", "fix-a", "odd[name"} {
+		writeTask(t, filepath.Join(dir, name))
+	}
+	s, _, err := Load(t.Context(), "x", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name             string
+		include, exclude []string
+		want             string
+	}{
+		{"no patterns keep all", nil, nil, "build-a build-b fix-a odd[name"},
+		{"include chooses", []string{"build-*"}, nil, "build-a build-b"},
+		{"several patterns add up", []string{"build-a", "fix-?"}, nil, "build-a fix-a"},
+		{"exclude wins", []string{"build-*"}, []string{"*-b"}, "build-a"},
+		{"exclude alone", nil, []string{"*-a"}, "build-b odd[name"},
+		{"nothing matches", []string{"none"}, nil, ""},
+		{"a name that is no pattern matches itself", []string{"odd[name"}, nil, "odd[name"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := s.Filter(tc.include, tc.exclude)
+			if strings.Join(names(got), " ") != tc.want || got.Name != "x" || got.Dir != dir {
+				t.Errorf("%q in %q: %v, want %s", got.Name, got.Dir, names(got), tc.want)
+			}
+			if len(s.Tasks) != 4 {
+				t.Error("the set itself was changed")
+			}
+		})
 	}
 }
 
@@ -35,17 +183,10 @@ func BenchmarkLoad2000(b *testing.B) {
 	for i := range 2000 {
 		writeTask(b, filepath.Join(dir, "tasks", fmt.Sprintf("task-%04d", i)))
 	}
-	for name, content := range map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/refs/heads/main": "0123456789abcdef0123456789abcdef01234567\n"} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			b.Fatal(err)
-		}
-	}
+	writeFile(b, filepath.Join(dir, ".git/HEAD"), "ref: refs/heads/main\n")
+	writeFile(b, filepath.Join(dir, ".git/refs/heads/main"), "0123456789abcdef0123456789abcdef01234567\n")
 	for b.Loop() {
-		s, warnings, err := Load(context.Background(), "tasks", filepath.Join(dir, "tasks"))
+		s, warnings, err := Load(b.Context(), "tasks", filepath.Join(dir, "tasks"))
 		if err != nil || len(warnings) > 0 || len(s.Tasks) != 2000 {
 			b.Fatal(err, warnings)
 		}

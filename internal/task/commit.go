@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -127,18 +128,19 @@ func askGit(gitDir string) *string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", "--git-dir="+gitDir, "rev-parse", "--verify", "--quiet", "HEAD")
-	cmd.Env = []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0"}
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "GIT_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
+	cmd.Env = append(envWithoutGit(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0")
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if err != nil {
 		return nil
 	}
 	return commitID(strings.TrimSpace(string(out)))
+}
+
+// envWithoutGit is our environment without what would point git to another repository, as it is in
+// hooks.
+func envWithoutGit() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }
 
 // commitID is s if it is a SHA-1 or SHA-256 in hexadecimal, else nil.

@@ -93,16 +93,7 @@ func TestCommitAgreesWithGit(t *testing.T) {
 	}
 	base := t.TempDir()
 	t.Setenv("HOME", base)
-	git := func(dir string, args ...string) string {
-		t.Helper()
-		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"}, args...)...)
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
+	git := func(dir string, args ...string) string { t.Helper(); return runGit(t, dir, args...) }
 	repo := filepath.Join(base, "repo")
 	must(t, os.Mkdir(repo, 0o755))
 	git(repo, "init", "-q", "-b", "main")
@@ -139,14 +130,22 @@ func TestCommitInARepositoryWithRefTables(t *testing.T) {
 	if out, err := exec.Command("git", "init", "-q", "--ref-format=reftable", dir).CombinedOutput(); err != nil {
 		t.Skipf("git cannot make such a repository: %v %s", err, out)
 	}
-	cmd := exec.Command("git", "-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	head, err := exec.Command("git", "-C", dir, "rev-parse", "HEAD").Output()
-	must(t, err)
+	runGit(t, dir, "commit", "-q", "--allow-empty", "-m", "x")
+	head := runGit(t, dir, "rev-parse", "HEAD")
 	t.Setenv("GIT_DIR", "/nowhere")
-	wantCommit(t, dir, strings.TrimSpace(string(head)))
+	wantCommit(t, dir, head)
+}
+
+func runGit(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	settings := []string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"}
+	cmd := exec.Command("git", append(settings, args...)...)
+	cmd.Env = append(envWithoutGit(), "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // A stand-in for git shows how it is asked where the repository's files do not tell.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 
 	"github.com/org/rollout-action/internal/diag"
 )
@@ -45,6 +46,9 @@ func (l *Loader) Load(dir string) *Task {
 	case !info.IsDir():
 		p.add("", "is not a folder", "a task is a folder with "+configFile+" and "+instructionFile)
 		return t
+	}
+	if !utf8.ValidString(t.Name) {
+		p.add("", "has a name that is not UTF-8", "rename it")
 	}
 	t.Config = loadConfig(t.FS, p)
 	checkFiles(t, p)
