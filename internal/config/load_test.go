@@ -51,7 +51,7 @@ func checkDocker(cfg map[string]any) []config.ProviderProblem {
 }
 
 // jobFiles are the job files of testdata, by folder.
-func jobFiles(t *testing.T, folders ...string) []string {
+func jobFiles(t testing.TB, folders ...string) []string {
 	t.Helper()
 	var out []string
 	for _, folder := range folders {
