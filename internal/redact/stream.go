@@ -106,15 +106,16 @@ type scanner struct {
 	escape byte      // without this byte, the reading finds what readPlain finds; 0: no such byte
 	starts [256]bool // bytes that a pattern can begin with
 
-	at     int   // position of what is read next
-	node   int32 // where the trie is
-	breaks int   // line breaks since the last symbol
-	recent []int // ring: positions of the last symbols
-	count  int   // symbols so far
+	at       int   // position of what is read next
+	escapeAt int   // no escape stands between at and here
+	node     int32 // where the trie is
+	breaks   int   // line breaks since the last symbol
+	recent   []int // ring: positions of the last symbols
+	count    int   // symbols so far
 }
 
 func newScanner(t *trie, read reading, escape byte) *scanner {
-	sc := &scanner{trie: t, read: read, escape: escape}
+	sc := &scanner{trie: t, read: read, escape: escape, escapeAt: -1}
 	for b, child := range t.first {
 		sc.starts[b] = child != root
 	}
@@ -134,7 +135,7 @@ func (sc *scanner) scan(s *stream, final bool) {
 	i := sc.at - s.base
 	for i < len(s.buf) {
 		if sc.node == root {
-			if i = sc.skip(s.buf, i); i == len(s.buf) {
+			if i = sc.skip(s, i); i == len(s.buf) {
 				break
 			}
 		}
@@ -170,16 +171,19 @@ func (sc *scanner) lineBreak() {
 	}
 }
 
-// skip is the index of the next byte that may begin a secret.
-func (sc *scanner) skip(buf []byte, i int) int {
+// skip is the index in s.buf, from i on, of the next byte that may begin a secret.
+func (sc *scanner) skip(s *stream, i int) int {
 	if sc.escape != 0 {
-		next := bytes.IndexByte(buf[i:], sc.escape)
-		if next < 0 {
-			next = len(buf) - i
+		if sc.escapeAt < s.base+i {
+			next := bytes.IndexByte(s.buf[i:], sc.escape)
+			if next < 0 {
+				next = len(s.buf) - i
+			}
+			sc.escapeAt = s.base + i + next
 		}
-		i = max(i, i+next-sc.trie.depth)
+		i = max(i, sc.escapeAt-sc.trie.depth-s.base)
 	}
-	for i < len(buf) && !sc.starts[buf[i]] {
+	for i < len(s.buf) && !sc.starts[s.buf[i]] {
 		i++
 	}
 	return i
