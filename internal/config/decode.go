@@ -177,6 +177,9 @@ func (d *decoder) list(n *node, p keyPath, v reflect.Value, r rules) {
 		d.mustBe(n, p, "a list", "begin each entry with \"- \"")
 		return
 	}
+	if len(n.items) == 0 && r.defaultYAML == "" {
+		return // the same as no list, in JSON, too
+	}
 	out := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
 	for i, item := range n.items {
 		if item.kind == null {
@@ -191,7 +194,7 @@ func (d *decoder) list(n *node, p keyPath, v reflect.Value, r rules) {
 // mapping decodes free keys: variables (text as written) or a provider's settings (anything).
 func (d *decoder) mapping(n *node, p keyPath, v reflect.Value) {
 	if n.kind != mapping {
-		d.mustBe(n, p, "a mapping", "")
+		d.mustBe(n, p, "a mapping", "write key: value")
 		return
 	}
 	if len(n.fields) == 0 {

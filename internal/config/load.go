@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +56,7 @@ type Loaded struct {
 const maxSize = 1 << 20
 
 // Load reads, checks and completes the job file at path; "-" is standard input. Files that end in
-// .json are JSON, others YAML. The error is a diag.List with everything that is wrong with the file
+// .json or hold a JSON object are JSON, others YAML. The error is a diag.List with everything that is wrong with the file
 // and the flags, sorted; only a file that exists and cannot be read gives another error.
 func Load(path string, opts Options) (*Loaded, error) {
 	if opts.Dir == "" {
@@ -83,13 +84,13 @@ type source struct {
 	file string // for people
 	dir  string // absolute: where its relative paths begin
 	data []byte
-	json bool
+	json bool // it must be JSON
 }
 
 func read(path string, opts Options) (source, error) {
 	if path == "-" {
 		data, err := readAll(opts.Stdin, "<stdin>")
-		return source{file: "<stdin>", dir: opts.Dir, data: data, json: looksLikeJSON(data)}, err
+		return source{file: "<stdin>", dir: opts.Dir, data: data}, err
 	}
 	full := resolve(opts.Dir, path)
 	src := source{file: path, dir: filepath.Dir(full), json: strings.EqualFold(filepath.Ext(path), ".json")}
@@ -105,7 +106,6 @@ func read(path string, opts Options) (source, error) {
 		return src, diag.List{{File: path, Message: "this is a folder, not a job file", Hint: "give the file, such as " + filepath.Join(path, "job.yaml")}}
 	}
 	src.data, err = readAll(f, path)
-	src.json = src.json || looksLikeJSON(src.data)
 	return src, err
 }
 
@@ -153,10 +153,11 @@ func (s source) load(opts Options) (*Loaded, error) {
 	var p problems
 	root := s.parse(&p)
 	if root == nil {
-		return nil, sorted(p.list)
+		p.list.Sort()
+		return nil, p.list
 	}
 	for _, o := range opts.Overrides {
-		root = apply(root, o, &p)
+		apply(root, o, &p)
 	}
 	d := &decoder{problems: &p, bad: map[string]bool{}}
 	c := &checker{decoder: d, source: s, opts: opts, root: root}
@@ -173,20 +174,15 @@ func (s source) load(opts Options) (*Loaded, error) {
 	return &c.out, nil
 }
 
-func sorted(l diag.List) error {
-	l.Sort()
-	return l.Err()
-}
-
 // parse returns the file's tree; nil when there is nothing to check further, with the problem added.
 func (s source) parse(p *problems) *node {
-	data := []byte(strings.TrimPrefix(string(s.data), "\ufeff"))
+	data := bytes.TrimPrefix(s.data, []byte("\ufeff")) // Windows' editors mark UTF-8 so
 	if !utf8.Valid(data) {
 		p.add(newLineIndex(s.file, data).at(firstInvalid(data)), "save the file as UTF-8", "the file is not UTF-8")
 		return nil
 	}
 	parse := parseYAML
-	if s.json {
+	if s.json || looksLikeJSON(data) {
 		parse = parseJSON
 	}
 	root := parse(s.file, data, p)

@@ -12,25 +12,19 @@ import (
 // ("--set environment.override_cpus=2"); it stands where other problems have file:line:col.
 type Override struct{ Path, Value, Origin string }
 
-// apply sets o.Path in the tree below root and returns the new root.
-func apply(root *node, o Override, p *problems) *node {
+// apply sets o.Path in the tree below root.
+func apply(root *node, o Override, p *problems) {
 	at := origin{file: o.Origin}
 	value, ok := parseOverride(o, p)
-	if !ok {
-		return root
-	}
-	if root == nil {
-		root = &node{kind: mapping, at: at}
-	}
-	if root.kind != mapping {
-		return root // decode says so
+	if !ok || root.kind != mapping { // decode says what the root must be
+		return
 	}
 	names := keyPath(strings.Split(o.Path, "."))
 	n := root
 	for i, name := range names {
 		slot := n.slot(name, names[:i], at, p)
 		if slot == nil {
-			return root
+			return
 		}
 		if i == len(names)-1 {
 			*slot = value
@@ -44,7 +38,6 @@ func apply(root *node, o Override, p *problems) *node {
 		}
 		n = *slot
 	}
-	return root
 }
 
 // slot is where the entry of n called name is kept; a missing one is made. It is nil after a problem.

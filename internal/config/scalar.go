@@ -58,7 +58,7 @@ func (d *decoder) text(n *node, p keyPath, v reflect.Value, r rules) {
 
 func (d *decoder) boolean(n *node, p keyPath, v reflect.Value) {
 	switch value := strings.ToLower(n.text); {
-	case n.kind == boolean && (value == "true" || value == "false"):
+	case n.kind == boolean:
 		v.SetBool(value == "true")
 	case slices.Contains([]string{"yes", "on", "y"}, value):
 		d.mustBe(n, p, "true or false", "write true")

@@ -14,7 +14,7 @@ import (
 const (
 	maxDepth = 100 // of nesting, also through aliases
 	// maxAliased bounds what aliases may expand to ("billion laughs").
-	maxAliased = 10_000
+	maxAliased = 100_000
 )
 
 // parseYAML reads one YAML document. It returns nil when the document is empty, or so broken that
@@ -140,9 +140,10 @@ var scalarKinds = map[string]kind{
 	"!!timestamp": text, // a date is text to us, as in JSON
 }
 
+// scalar takes what the parser makes of plain text; of explicit tags only !!str, which quotes.
 func (c *yamlConverter) scalar(n *yaml.Node) *node {
 	k, ok := scalarKinds[n.ShortTag()]
-	if !ok {
+	if !ok || n.Style&yaml.TaggedStyle != 0 && k != text {
 		c.add(c.at(n), "remove the tag", "the YAML tag %s is not supported", n.Tag)
 		k = text
 	}
