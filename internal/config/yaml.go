@@ -105,7 +105,11 @@ func (c *yamlConverter) stop(n *yaml.Node, hint, message string) *node {
 // convert resolves aliases by copying. Depth bounds aliases that hold themselves.
 func (c *yamlConverter) convert(n *yaml.Node, depth int) *node {
 	if depth > maxDepth {
-		return c.stop(n, "an alias must not hold itself", "nested too deeply")
+		hint := ""
+		if c.inAlias > 0 {
+			hint = "an alias must not hold itself"
+		}
+		return c.stop(n, hint, "nested too deeply")
 	}
 	if c.inAlias > 0 {
 		c.aliased++
