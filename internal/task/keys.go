@@ -60,6 +60,9 @@ var neutral = map[string]any{
 	"verifier.environment_mode":  "shared",
 }
 
+// maxUnknown keeps a table of odd keys from flooding the output.
+const maxUnknown = 10
+
 // checkKeys warns of keys that have no effect, because they are not supported or not known.
 func (t table) checkKeys() {
 	var section string
@@ -67,19 +70,28 @@ func (t table) checkKeys() {
 		section = t.path[0]
 	}
 	known := knownKeys[section]
+	var unknown []string
 	for _, key := range slices.Sorted(maps.Keys(t.values)) {
 		name := t.name(key)
 		instead, unsupported := noEffect[name]
 		switch {
 		case slices.Contains(known, key):
 		case !unsupported:
-			t.warning(key, fmt.Sprintf("unknown key %q has no effect", name), diag.DidYouMean(key, known))
+			unknown = append(unknown, key)
 		case !isNeutral(name, t.values[key]):
 			t.warning(key, fmt.Sprintf("%q has no effect yet", name), instead)
 		}
 	}
+	for i, key := range unknown {
+		if i == maxUnknown {
+			t.warning(key, fmt.Sprintf("%d more unknown keys have no effect", len(unknown)-i), "")
+			return
+		}
+		t.warning(key, fmt.Sprintf("unknown key %q has no effect", t.name(key)), diag.DidYouMean(key, known))
+	}
 }
 
+// isNeutral reports whether v asks for what happens anyway.
 func isNeutral(name string, v any) bool {
 	if want, ok := neutral[name]; ok {
 		return v == want
@@ -96,8 +108,8 @@ func isNeutral(name string, v any) bool {
 	case []any:
 		return len(v) == 0
 	case map[string]any:
-		for key, value := range v {
-			if !isNeutral(name+"."+key, value) {
+		for _, value := range v {
+			if !isNeutral("", value) {
 				return false
 			}
 		}

@@ -7,6 +7,10 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
+// maxKeyPath is the length of the key paths whose positions are asked for: section and key. Hostile
+// documents have far longer ones.
+const maxKeyPath = 2
+
 // positions knows where the keys of a TOML document stand.
 type positions struct {
 	offsets map[string]int // key path, joined by NUL -> byte offset of its first occurrence
@@ -37,10 +41,10 @@ func positionsOf(content []byte) positions {
 	return p
 }
 
-// addKey records every step of a node's dotted key below parent, and returns the full path.
+// addKey records every step of a node's dotted key below parent, and returns the path, cut to maxKeyPath.
 func (p *positions) addKey(parent []string, node *unstable.Node) []string {
 	path := parent[:len(parent):len(parent)]
-	for key := node.Key(); key.Next(); {
+	for key := node.Key(); len(path) < maxKeyPath && key.Next(); {
 		path = append(path, string(key.Node().Data))
 		id := strings.Join(path, "\x00")
 		if _, seen := p.offsets[id]; !seen {
@@ -52,7 +56,7 @@ func (p *positions) addKey(parent []string, node *unstable.Node) []string {
 
 func (p *positions) addKeyValue(parent []string, node *unstable.Node) {
 	path := p.addKey(parent, node)
-	if node.Value().Kind != unstable.InlineTable {
+	if node.Value().Kind != unstable.InlineTable || len(path) == maxKeyPath {
 		return
 	}
 	for entries := node.Value().Children(); entries.Next(); {

@@ -192,6 +192,23 @@ healthcheck = { command = "true" }
 			`task.toml:18:1: warning: "environment.mcp_servers" has no effect yet (the agent is not told of MCP servers)`,
 			`task.toml:19:1: warning: "environment.healthcheck" has no effect yet (the agent starts as soon as the environment does)`,
 		}, true},
+		{"a flood of unknown keys is cut", "version = \"1.0\"\n[agent]\na = 1\nb = 1\nc = 1\nd = 1\ne = 1\nf = 1\ng = 1\nh = 1\ni = 1\nj = 1\nk = 1\nl = 1\n", []string{
+			`task.toml:3:1: warning: unknown key "agent.a" has no effect`,
+			`task.toml:4:1: warning: unknown key "agent.b" has no effect`,
+			`task.toml:5:1: warning: unknown key "agent.c" has no effect`,
+			`task.toml:6:1: warning: unknown key "agent.d" has no effect`,
+			`task.toml:7:1: warning: unknown key "agent.e" has no effect`,
+			`task.toml:8:1: warning: unknown key "agent.f" has no effect`,
+			`task.toml:9:1: warning: unknown key "agent.g" has no effect`,
+			`task.toml:10:1: warning: unknown key "agent.h" has no effect`,
+			`task.toml:11:1: warning: unknown key "agent.i" has no effect`,
+			`task.toml:12:1: warning: unknown key "agent.j" has no effect`,
+			`task.toml:13:1: warning: 2 more unknown keys have no effect`,
+		}, true},
+		{"keys of absurd depth", "version = \"1.0\"\n[" + strings.Repeat("a.", 50_000) + "a]\nb = 1\n[solution]\n" + strings.Repeat("a.", 50_000) + "a = 1\n", []string{
+			`task.toml:2:2: warning: unknown key "a" has no effect`,
+			`task.toml:4:2: warning: "solution" has no effect yet (the solution runs with the agent's environment variables only)`,
+		}, true},
 		{"text that is not UTF-8", "version = \"1.0\"\n# caf\xe9\n", []string{`task.toml: is not UTF-8`}, true},
 		{"a file that is too large", "version = \"1.0\"\n#" + strings.Repeat("x", maxConfigSize), []string{`task.toml: is larger than 1 MiB`}, true},
 	} {
