@@ -1,0 +1,134 @@
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf16"
+
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// line is one event as a line of JSON, with the keys of a structured logger in front. The names and
+// types of the fields are stable: fields may be added, none is renamed or removed.
+//
+//	every event      time (UTC), level (debug: progress; warn: retrying, cancelling and trials with
+//	                 an error; info), msg (for people: its words may change), event
+//	job_started      total_trials, dir
+//	trial_started    task_name, dataset_name, agent_name, attempt, as in result.json
+//	phase_started    the same, phase
+//	progress         the same; msg is a line about the image
+//	retrying         the same, delay_sec; msg is what failed
+//	trial_ended      the same, dir, reward (null without one), duration_sec, cost (US dollars),
+//	                 error_type and error (the whole message), both only with an error
+//	notice           msg
+//	cancelling       running_trials
+//	job_ended        cancelled, duration_sec and the counts and rates of the job's result.json
+type line struct {
+	Time  time.Time  `json:"time"`
+	Level string     `json:"level"`
+	Msg   string     `json:"msg"`
+	Event event.Kind `json:"event"`
+
+	*result.Key
+	Phase    event.Phase `json:"phase,omitempty"`
+	Dir      string      `json:"dir,omitempty"`
+	DelaySec float64     `json:"delay_sec,omitempty"`
+	Running  *int        `json:"running_trials,omitempty"`
+	Total    *int        `json:"total_trials,omitempty"`
+	TookSec  *float64    `json:"duration_sec,omitempty"`
+	*trialLine
+	*jobLine
+}
+
+type trialLine struct {
+	Reward    *float64         `json:"reward"`
+	Cost      float64          `json:"cost"`
+	ErrorType result.ErrorType `json:"error_type,omitempty"`
+	Error     string           `json:"error,omitempty"`
+}
+
+type jobLine struct {
+	Cancelled bool `json:"cancelled"`
+	result.Summary
+}
+
+func newJSON(opts Options) (event.Sink, func()) {
+	out := newPrinter(opts.Out, 0, nil)
+	var mu sync.Mutex
+	sink := func(e event.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		e.Time = timeOf(e, opts.Now)
+		encoded, err := json.Marshal(newLine(e))
+		if err != nil {
+			// Only a number that JSON has no form for can do this, and rewards are checked to be finite.
+			encoded, _ = json.Marshal(line{Time: e.Time.UTC(), Level: "warn", Msg: "event lost: " + err.Error(), Event: e.Kind, Key: e.Key})
+		}
+		out.print(escapeLine(string(encoded)), e.Kind == event.Progress)
+	}
+	return sink, out.close
+}
+
+// levels and messages of the kinds that have fixed ones.
+var (
+	levels = map[event.Kind]string{
+		event.Progress: "debug", event.Retrying: "warn", event.Cancelling: "warn",
+	}
+	messages = map[event.Kind]string{
+		event.JobStarted: "job started", event.TrialStarted: "trial started", event.PhaseStarted: "phase started",
+		event.TrialEnded: "trial ended", event.JobEnded: "job ended",
+	}
+)
+
+func newLine(e event.Event) line {
+	l := line{Time: e.Time.UTC(), Level: "info", Msg: e.Message, Event: e.Kind, Key: e.Key, Phase: e.Phase, DelaySec: e.Delay.Seconds()}
+	if level, ok := levels[e.Kind]; ok {
+		l.Level = level
+	}
+	if msg, ok := messages[e.Kind]; ok {
+		l.Msg = msg
+	}
+	switch e.Kind {
+	case event.JobStarted:
+		l.Dir, l.Total = e.Message, new(e.Total)
+	case event.Cancelling:
+		l.Running = new(e.Total)
+	case event.TrialEnded:
+		l.Dir = e.Message
+		if e.Trial != nil {
+			l.TookSec = new(e.Trial.Durations.TotalSec)
+			l.trialLine = &trialLine{Reward: e.Trial.Reward, Cost: e.Trial.Cost}
+			if e.Trial.Error != nil {
+				l.Level, l.ErrorType, l.Error = "warn", e.Trial.Error.Type, e.Trial.Error.Message
+			}
+		}
+	case event.JobEnded:
+		if e.Job != nil {
+			// The fields of line hide those of the same name in an embedded one.
+			l.Total, l.TookSec = new(e.Job.TotalTrials), new(e.Job.TotalDurationSec)
+			l.jobLine = &jobLine{Cancelled: e.Job.Cancelled, Summary: e.Job.Summary}
+		}
+	}
+	return l
+}
+
+// escapeLine writes what is invisible, and the beginning of a workflow command, as JSON escapes: the
+// values stay what they are, and the line is safe on a terminal and in a GitHub log (see Sanitize).
+// Outside its strings JSON has none of these characters.
+func escapeLine(encoded string) string {
+	var b strings.Builder
+	for _, r := range encoded {
+		if !invisible(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return strings.ReplaceAll(b.String(), "##[", `##\u005b`)
+}

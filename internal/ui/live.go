@@ -1,0 +1,152 @@
+package ui
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// refresh is how often the view looks for something new: a change is seen at once, and thousands of
+// events a second cost ten frames.
+const refresh = 100 * time.Millisecond
+
+// live keeps a view of what runs at the bottom of the terminal, and prints what went wrong above it,
+// for good. Events only change the state and queue lines; a goroutine of its own draws.
+type live struct {
+	opts Options
+	look look
+
+	mu     sync.Mutex
+	state  state
+	above  []string // lines not yet printed
+	closed bool
+}
+
+func newLive(opts Options) (event.Sink, func()) {
+	l := &live{opts: opts, look: newLook(opts.Color)}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		l.run(stop)
+	}()
+	return l.sink, func() {
+		l.mu.Lock()
+		l.closed = true
+		l.mu.Unlock()
+		close(stop)
+		select {
+		case <-done:
+		case <-time.After(giveUp):
+		}
+	}
+}
+
+func (l *live) sink(e event.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	e.Time = timeOf(e, l.opts.Now)
+	l.state.apply(e)
+	l.above = append(l.above, l.lines(e)...)
+}
+
+func (l *live) run(stop <-chan struct{}) {
+	tick := time.NewTicker(refresh)
+	defer tick.Stop()
+	screen := screen{out: l.opts.Out}
+	for {
+		select {
+		case <-tick.C:
+			cols, rows := l.opts.Width()
+			above, frame := l.next(cols, rows)
+			screen.draw(above, frame, cols)
+		case <-stop:
+			cols, rows := l.opts.Width()
+			above, _ := l.next(cols, rows)
+			screen.close(above, cols)
+			return
+		}
+	}
+}
+
+// next takes the lines to print and draws the state.
+func (l *live) next(cols, rows int) (above, frame []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	above, l.above = l.above, nil
+	v := view{state: &l.state, look: l.look, opts: l.opts, now: l.opts.Now(), cols: cols, rows: rows}
+	return above, v.lines()
+}
+
+// lines is what an event leaves on the terminal for good: problems, and how a trial ended unless it
+// passed. Trials that the cancel ended are counted, not listed: the summary has them.
+func (l *live) lines(e event.Event) []string {
+	switch e.Kind {
+	case event.TrialEnded:
+		return l.trialLines(e)
+	case event.Retrying:
+		cols, _ := l.opts.Width()
+		return []string{l.look.dim.Render(cutEnd(retryLine(e), cols-1))}
+	case event.Notice:
+		return []string{l.look.warn.Render(noticeLine(e))}
+	case event.Cancelling:
+		stopping := max(e.Total, len(l.state.running))
+		return []string{l.look.warn.Render(cancelLine(stopping, "press Ctrl-C again to stop"))}
+	}
+	return nil
+}
+
+func (l *live) trialLines(e event.Event) []string {
+	t := e.Trial
+	switch {
+	case t == nil || t.Error == nil && (t.Passed() || !t.Completed()):
+		return nil
+	case t.Error != nil && t.Error.Type == result.Cancelled && l.state.cancelling:
+		return nil
+	}
+	cols, _ := l.opts.Width()
+	verdict := l.look.verdict(t)
+	if t.Error == nil {
+		return []string{l.headline(verdict, e, cols)}
+	}
+	if kind := Sanitize(string(t.Error.Type)); t.Completed() {
+		verdict += "  " + l.look.bad.Render(kind)
+	} else {
+		verdict = l.look.bad.Render("✗ " + kind)
+	}
+	lines := append([]string{l.headline(verdict, e, cols)}, paragraph(firstLine(t.Error.Message), cols)...)
+	return append(lines, "  "+l.look.dim.Render(shellPath(e.Message)))
+}
+
+// headline is a verdict with the trial it is about, on one line where possible.
+func (l *live) headline(verdict string, e event.Event, cols int) string {
+	end := "  " + took(e.Trial.Durations.TotalSec)
+	room := cols - 1 - ansi.StringWidth(verdict+"  "+end)
+	return verdict + "  " + cutMiddle(name(e.Key), max(room, minName)) + l.look.dim.Render(end)
+}
+
+// maxParagraph is how many lines of a message are shown while the job runs.
+const maxParagraph = 3
+
+// paragraph wraps text to lines that are indented by two cells.
+func paragraph(text string, cols int) []string {
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(ansi.Wrap(text, max(cols-4, 10), ""), "\n")
+	if len(lines) > maxParagraph {
+		lines = lines[:maxParagraph]
+		lines[maxParagraph-1] += "…"
+	}
+	for i, line := range lines {
+		lines[i] = "  " + line
+	}
+	return lines
+}

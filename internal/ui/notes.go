@@ -1,0 +1,106 @@
+package ui
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// notes is what did not change any result and still should be known.
+func (s *summary) notes() []string {
+	var lines []string
+	lines = append(lines, s.unenforced()...)
+	lines = append(lines, s.omitted()...)
+	return append(lines, s.warnings()...)
+}
+
+// unenforced says once per limit that a provider could not apply it.
+func (s *summary) unenforced() []string {
+	counts := map[string]int{}
+	for _, t := range s.Trials {
+		if t.Environment == nil {
+			continue
+		}
+		for _, limit := range t.Environment.Unenforced {
+			counts[Sanitize(limit)+" limit not enforced by "+Sanitize(t.Environment.Provider)]++
+		}
+	}
+	var lines []string
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		lines = append(lines, s.note(fmt.Sprintf("%s (%s)", what, plural(counts[what], "trial"))))
+	}
+	return lines
+}
+
+// omitted lists the trials whose logs were cut or left out.
+func (s *summary) omitted() []string {
+	trials := s.where(func(t result.Trial) bool { return len(t.Omitted) > 0 })
+	if len(trials) == 0 {
+		return nil
+	}
+	lines := []string{s.note(plural(len(trials), "trial") + " with logs cut or left out:")}
+	for _, t := range trials[:min(len(trials), maxExamples)] {
+		first := t.Omitted[0]
+		what := Sanitize(first.Path) + ": " + firstLine(first.Reason)
+		if rest := len(t.Omitted) - 1; rest > 0 {
+			what += fmt.Sprintf(", and %d more", rest)
+		}
+		lines = append(lines, "  "+s.dir(t.Key)+"  "+s.look.dim.Render(what))
+	}
+	return append(lines, more(len(trials)-maxExamples)...)
+}
+
+// warnings counts the trials' warnings and shows the first.
+func (s *summary) warnings() []string {
+	trials := s.where(func(t result.Trial) bool { return len(t.Warnings) > 0 })
+	if len(trials) == 0 {
+		return nil
+	}
+	count := 0
+	for _, t := range trials {
+		count += len(t.Warnings)
+	}
+	first := trials[0]
+	lines := []string{s.note(fmt.Sprintf("%s in %s, the first:", plural(count, "warning"), plural(len(trials), "trial")))}
+	lines = append(lines, s.quote(firstLine(first.Warnings[0]))...)
+	return append(lines, "  "+s.dir(first.Key))
+}
+
+// kept lists the preserved environments, how to look into them, and how to remove them.
+func (s *summary) kept() []string {
+	trials := s.where(func(t result.Trial) bool { return t.Environment != nil && t.Environment.Preserved })
+	if len(trials) == 0 {
+		return nil
+	}
+	lines := []string{plural(len(trials), "environment") + " kept"}
+	for _, t := range trials[:min(len(trials), maxExamples)] {
+		lines = append(lines, "  "+enter(*t.Environment)+"  "+s.look.dim.Render("# "+name(&t.Key)))
+	}
+	lines = append(lines, more(len(trials)-maxExamples)...)
+	return append(lines, "  remove them: rollout clean --kept")
+}
+
+// plainID is an identifier that can be put into a command line as it is.
+var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
+// enter is the command that opens a shell in a kept environment, where there is one.
+func enter(e result.Environment) string {
+	if e.Provider != "docker" || !plainID.MatchString(e.ID) {
+		return "in " + Sanitize(e.Provider) + ": " + Sanitize(e.ID)
+	}
+	id := e.ID
+	if len(id) == 64 && strings.Trim(id, "0123456789abcdef") == "" {
+		id = id[:12] // as docker ps shows it
+	}
+	return fmt.Sprintf("docker start %s && docker exec -it %s bash", id, id)
+}
+
+func (s *summary) note(text string) string { return s.look.dim.Render("note:") + " " + text }
+
+func (s *summary) where(is func(result.Trial) bool) []result.Trial {
+	return slices.DeleteFunc(slices.Clone(s.Trials), func(t result.Trial) bool { return !is(t) })
+}

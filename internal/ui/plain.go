@@ -1,0 +1,94 @@
+package ui
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/lipgloss"
+
+	"github.com/org/rollout-action/internal/event"
+)
+
+// plain writes a line when something ends or goes wrong, and when nothing has for a while. Lines
+// have no time stamps: CI systems add their own. Each begins with words of ours, never with text
+// from outside, so none can be a workflow command.
+type plain struct {
+	out         *printer
+	look        look
+	now         func() time.Time
+	concurrency int
+
+	mu    sync.Mutex
+	state state
+}
+
+func newPlain(opts Options) (event.Sink, func()) {
+	p := &plain{look: newLook(opts.Color), now: opts.Now, concurrency: opts.Concurrency}
+	p.out = newPrinter(opts.Out, opts.Heartbeat, p.silent)
+	return p.sink, p.out.close
+}
+
+func (p *plain) sink(e event.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.Time = timeOf(e, p.now)
+	p.state.apply(e)
+	if line := p.line(e); line != "" {
+		p.out.print(line, false)
+	}
+}
+
+// silent is the line for a long silence, or "" when nothing runs.
+func (p *plain) silent() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if line := p.state.heartbeat(p.now()); line != "" {
+		return p.count() + line
+	}
+	return ""
+}
+
+// count is how many trials have ended: "[ 3/20] ".
+func (p *plain) count() string {
+	total := strconv.Itoa(p.state.total)
+	return fmt.Sprintf("[%*d/%s] ", len(total), p.state.ended, total)
+}
+
+// line is what to say about an event; "" for nothing.
+func (p *plain) line(e event.Event) string {
+	switch e.Kind {
+	case event.JobStarted:
+		line := "Running " + plural(e.Total, "trial")
+		if p.concurrency > 1 && e.Total > 1 {
+			line += fmt.Sprintf(", %d at a time", min(p.concurrency, e.Total))
+		}
+		return line + "; results in " + shellPath(e.Message)
+	case event.TrialEnded:
+		return p.count() + p.trialLine(e)
+	case event.Retrying:
+		return p.count() + retryLine(e)
+	case event.Notice:
+		return noticeLine(e)
+	case event.Cancelling:
+		return p.look.warn.Render(cancelLine(max(e.Total, len(p.state.running)), "a second signal stops"))
+	}
+	return ""
+}
+
+// verdictWidth is room for "✗ error" and for rewards of up to five characters.
+const verdictWidth = 7
+
+func (p *plain) trialLine(e event.Event) string {
+	verdict := lipgloss.NewStyle().Width(verdictWidth).Render(p.look.verdict(e.Trial))
+	line := verdict + "  " + name(e.Key)
+	if e.Trial == nil {
+		return line
+	}
+	line += "  " + took(e.Trial.Durations.TotalSec)
+	if e.Trial.Error != nil {
+		line += "  " + problem(e.Trial.Error) + "  (" + shellPath(e.Message) + ")"
+	}
+	return line
+}

@@ -1,0 +1,174 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/org/rollout-action/internal/event"
+)
+
+// play shows the events, and returns what was written.
+func play(opts Options, events []event.Event) string {
+	var out syncBuffer
+	opts.Out = &out
+	sink, end := New(opts)
+	for _, e := range events {
+		sink(e)
+	}
+	end()
+	sink(events[0]) // dropped
+	return out.String()
+}
+
+func TestPlain(t *testing.T) {
+	out := play(Options{Mode: Plain, Concurrency: 4}, script())
+	golden(t, "plain", out)
+	noCommands(t, out)
+	noEscapes(t, out)
+}
+
+func TestPlainColoursOnlyVerdicts(t *testing.T) {
+	out := play(Options{Mode: Plain, Concurrency: 4, Color: true}, script())
+	golden(t, "plain-color", strings.ReplaceAll(out, "\x1b", "ESC"))
+}
+
+func TestJSON(t *testing.T) {
+	out := play(Options{Mode: JSON}, script())
+	golden(t, "json", out)
+	noCommands(t, out)
+	noEscapes(t, out)
+	for line := range strings.Lines(out) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		for _, name := range []string{"time", "level", "msg", "event"} {
+			if fields[name] == nil {
+				t.Errorf("no %s in %s", name, line)
+			}
+		}
+	}
+}
+
+func TestJSONKeepsHostileNames(t *testing.T) {
+	out := play(Options{Mode: JSON}, []event.Event{{Kind: event.TrialStarted, Key: key(hostile, 1), Time: start}})
+	var got struct {
+		Task string `json:"task_name"`
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.ToValidUTF8(hostile, "�"); got.Task != want {
+		t.Errorf("got %q, want %q", got.Task, want)
+	}
+}
+
+func TestHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out syncBuffer
+		sink, end := New(Options{Out: &out, Mode: Plain, Heartbeat: time.Minute})
+		sink(event.Event{Kind: event.JobStarted, Total: 2, Message: "jobs/x"})
+		time.Sleep(150 * time.Second) // nothing runs yet, so nothing is said
+		sink(event.Event{Kind: event.TrialStarted, Key: key("slow", 1)})
+		sink(event.Event{Kind: event.PhaseStarted, Key: key("slow", 1), Phase: event.AgentExecution})
+		time.Sleep(40 * time.Second)
+		sink(event.Event{Kind: event.Notice, Message: "something was said"})
+		time.Sleep(130 * time.Second)
+		sink(ended(reward(key("slow", 1), 1, 170)))
+		time.Sleep(5 * time.Minute)
+		end()
+		want := `Running 2 trials; results in jobs/x
+[0/2] … 1 running, the oldest: cpe/bench/slow__1 (agent, 30s)
+note: something was said
+[0/2] … 1 running, the oldest: cpe/bench/slow__1 (agent, 1m40s)
+[0/2] … 1 running, the oldest: cpe/bench/slow__1 (agent, 2m40s)
+[1/2] ✓ 1.0    cpe/bench/slow__1  2m50s
+`
+		if got := out.String(); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+func TestAReaderThatTakesNothingHoldsNobodyUp(t *testing.T) {
+	for _, mode := range []Mode{Plain, JSON, Live} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				out := make(stuck)
+				sink, end := New(Options{Out: out, Mode: mode})
+				began := time.Now()
+				sink(event.Event{Kind: event.JobStarted, Total: 1, Message: "jobs/x"})
+				for i := range 2 * maxQueued {
+					sink(event.Event{Kind: event.Progress, Key: key("one", 1), Message: fmt.Sprint(i)})
+				}
+				sink(ended(failure(key("one", 1), "x", "y", 1)))
+				if waited := time.Since(began); waited > 0 {
+					t.Errorf("the sink took %v", waited)
+				}
+				end()
+				if waited := time.Since(began); waited > giveUp {
+					t.Errorf("the end took %v", waited)
+				}
+				close(out)
+			})
+		})
+	}
+}
+
+func TestASlowReaderMissesNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read, write := io.Pipe()
+		sink, end := New(Options{Out: write, Mode: JSON})
+		for i := range 3 * maxQueued {
+			sink(event.Event{Kind: event.Progress, Key: key("one", 1), Message: fmt.Sprint(i)})
+		}
+		for i := range 50 {
+			sink(ended(failure(key("one", i+1), "x", "y", 1)))
+		}
+		var got bytes.Buffer
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = io.Copy(&got, read)
+		}()
+		end()
+		write.Close()
+		<-done
+		if n := strings.Count(got.String(), `"event":"trial_ended"`); n != 50 {
+			t.Errorf("%d of 50 failures were written", n)
+		}
+		if n := strings.Count(got.String(), `"event":"progress"`); n >= 3*maxQueued {
+			t.Error("nothing was spared")
+		}
+	})
+}
+
+func TestManyWriters(t *testing.T) {
+	for _, mode := range []Mode{Plain, JSON, Live} {
+		var out syncBuffer
+		sink, end := New(Options{Out: &out, Mode: mode})
+		done := make(chan struct{})
+		for worker := range 8 {
+			go func() {
+				for i := range 200 {
+					sink(ended(failure(key("task", worker*200+i), "broken", "no", 1)))
+				}
+				done <- struct{}{}
+			}()
+		}
+		for range 8 {
+			<-done
+		}
+		end()
+		word := "broken"
+		if n := strings.Count(out.String(), word); n != 1600 {
+			t.Errorf("%s: %d of 1600 failures are shown", mode, n)
+		}
+	}
+}

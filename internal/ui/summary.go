@@ -1,0 +1,205 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// SummaryInput is what the final summary is made from.
+type SummaryInput struct {
+	Job    result.Job
+	Groups []result.Group
+	Trials []result.Trial
+	Dir    string // the job's directory as the user would type it
+	// Missing: planned trials have no result, and nothing says that the job was cancelled.
+	Missing bool
+}
+
+// How much of a long list is shown; what is left out is counted.
+const (
+	maxExamples  = 5  // trials per error type, kept environments, cut logs
+	maxNotPassed = 10 // trials with a reward below 1
+)
+
+// summary collects the sections of a summary. Its input may come from other people's artifacts, so
+// all text is sanitized, and no line begins with it (see Sanitize).
+type summary struct {
+	SummaryInput
+	look     look
+	width    int
+	sections [][]string
+}
+
+// Summary prints how a job went, from what is on disk: what happened to it, a table per agent and
+// dataset, the failures by error type, the trials that did not pass, and what else is worth knowing.
+// Without color it writes pure text. Lines are at most width cells wide (0: 80), except those that
+// are to be copied (paths, commands) and notes.
+func Summary(w io.Writer, in SummaryInput, color bool, width int) {
+	if width <= 0 {
+		width = 80
+	}
+	in.Trials = slices.Clone(in.Trials)
+	slices.SortFunc(in.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
+	s := &summary{SummaryInput: in, look: newLook(color), width: max(width, 20)}
+	s.add(s.headline())
+	s.add(s.table())
+	s.add(s.planned())
+	s.failures()
+	s.add(s.notPassed())
+	s.add(s.notes())
+	s.add(s.kept())
+	s.add(s.results())
+	var b strings.Builder
+	for i, lines := range s.sections {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		for _, line := range lines {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+func (s *summary) add(lines []string) {
+	if len(lines) > 0 {
+		s.sections = append(s.sections, lines)
+	}
+}
+
+// headline says what happened to the job as a whole.
+func (s *summary) headline() []string {
+	j := s.Job
+	title := "Job " + s.look.bold.Render(Sanitize(j.JobName))
+	trials := plural(j.TotalTrials, "trial")
+	switch {
+	case s.Missing:
+		what := fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)
+		return s.wrap(title + s.look.warn.Render(what) + ". It was killed, or it is still running.")
+	case j.Cancelled:
+		what := fmt.Sprintf(" was cancelled: of %s %d never started, %d were stopped", trials, j.SkippedTrials, j.Errors[result.Cancelled])
+		return s.wrap(title + s.look.warn.Render(what) + ".")
+	}
+	title += ": " + trials + " in " + took(j.TotalDurationSec)
+	if j.TotalTrials > 0 && j.PassRateAll == 1 {
+		title += ", " + s.look.good.Render("all passed")
+	}
+	return s.wrap(title)
+}
+
+// planned explains the rates over all planned trials where they differ from those in the table.
+func (s *summary) planned() []string {
+	j := s.Job
+	if j.PassRate == j.PassRateAll && j.MeanReward == j.MeanRewardAll {
+		return nil
+	}
+	return s.wrap(fmt.Sprintf(
+		"The pass rate and the mean are over completed trials. Over all %d planned trials, where one without a reward counts as 0, the pass rate is %s and the mean %s.",
+		j.TotalTrials, s.look.bold.Render(percent(j.PassRateAll)), s.look.bold.Render(number(j.MeanRewardAll))))
+}
+
+// failures adds a section per error type, the most frequent first, cancelled trials last.
+func (s *summary) failures() {
+	byType := map[result.ErrorType][]result.Trial{}
+	var types []result.ErrorType
+	for _, t := range s.Trials {
+		if t.Error == nil {
+			continue
+		}
+		if byType[t.Error.Type] == nil {
+			types = append(types, t.Error.Type)
+		}
+		byType[t.Error.Type] = append(byType[t.Error.Type], t)
+	}
+	rank := func(t result.ErrorType) int {
+		if t == result.Cancelled {
+			return 0
+		}
+		return len(byType[t])
+	}
+	slices.SortFunc(types, func(a, b result.ErrorType) int {
+		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a, b))
+	})
+	for _, kind := range types {
+		trials := byType[kind]
+		lines := []string{s.look.bad.Render("✗ "+Sanitize(string(kind))) + " (" + plural(len(trials), "trial") + ")"}
+		if kind != result.Cancelled {
+			lines = append(lines, s.examples(trials)...)
+		}
+		s.add(lines)
+	}
+}
+
+// examples is messages with the folders of the trials that ended with them.
+func (s *summary) examples(trials []result.Trial) []string {
+	var lines []string
+	last := ""
+	for _, t := range trials[:min(len(trials), maxExamples)] {
+		if message := firstLine(t.Error.Message); message != last {
+			lines = append(lines, s.quote(message)...)
+			last = message
+		}
+		lines = append(lines, "  "+s.dir(t.Key))
+	}
+	return append(lines, more(len(trials)-maxExamples)...)
+}
+
+// notPassed lists completed trials with a reward below 1.
+func (s *summary) notPassed() []string {
+	var trials []result.Trial
+	for _, t := range s.Trials {
+		if t.Completed() && !t.Passed() {
+			trials = append(trials, t)
+		}
+	}
+	if len(trials) == 0 {
+		return nil
+	}
+	lines := []string{s.look.warn.Render(plural(len(trials), "trial") + " completed without passing")}
+	for _, t := range trials[:min(len(trials), maxNotPassed)] {
+		lines = append(lines, fmt.Sprintf("  %-5s  %s", number(*t.Reward), s.dir(t.Key)))
+	}
+	return append(lines, more(len(trials)-maxNotPassed)...)
+}
+
+func (s *summary) results() []string {
+	if s.Missing {
+		return []string{"Results so far: " + shellPath(s.Dir)}
+	}
+	return []string{"Results: " + shellPath(path.Join(s.Dir, "result.json"))}
+}
+
+// dir is the trial's folder, as the user would type it.
+func (s *summary) dir(k result.Key) string { return shellPath(path.Join(s.Dir, k.Dir())) }
+
+// wrap breaks our own text into lines.
+func (s *summary) wrap(text string) []string {
+	return strings.Split(ansi.Wrap(text, s.width, ""), "\n")
+}
+
+// quote breaks text from outside into lines that begin with a bar of ours.
+func (s *summary) quote(text string) []string {
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(ansi.Wrap(text, s.width-4, ""), "\n")
+	for i, line := range lines {
+		lines[i] = s.look.dim.Render("  │ ") + line
+	}
+	return lines
+}
+
+func more(n int) []string {
+	if n <= 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("  and %d more", n)}
+}

@@ -1,0 +1,142 @@
+package ui
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/lipgloss"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// job is a job with the given trials, and planned ones that have no result.
+func job(metrics []string, trials []result.Trial, skipped ...result.Key) SummaryInput {
+	plan := result.Plan{JobName: "nightly", StartedAt: start, Metrics: metrics}
+	for i := range trials {
+		plan.Trials = append(plan.Trials, trials[i].Key)
+		trials[i].Timestamps.EndedAt = start.Add(time.Duration(i+1) * 10 * time.Second)
+	}
+	plan.Trials = append(plan.Trials, skipped...)
+	return SummaryInput{
+		Job: result.Summarize(plan, trials), Groups: result.Groups(plan, trials), Trials: trials, Dir: "jobs/nightly",
+	}
+}
+
+func from(agent, dataset string, t *result.Trial) result.Trial {
+	t.Agent, t.Dataset = agent, dataset
+	return *t
+}
+
+// everything is a job in which all happened that a summary speaks of.
+func everything() SummaryInput {
+	var trials []result.Trial
+	for i := range 8 {
+		trials = append(trials, from("claude-code", "terminal-bench",
+			failure(key("compile-compcert", i+1), result.AgentExecutionTimeout, "the agent was stopped after 600 s: give it more time with timeout_multiplier\nmore", 600)))
+	}
+	for i := range 12 {
+		t := from("claude-code", "terminal-bench", reward(key("write-compressor", i+1), float64(i)/12, 33.3))
+		t.Cost = 0.25
+		trials = append(trials, t)
+	}
+	for i := range 6 {
+		t := from("oracle", "日本語のデータセット", reward(key("タスク", i+1), 1, 4.2))
+		t.Environment = &result.Environment{Provider: "docker", ID: strings.Repeat("0123456789abcdef", 4), Unenforced: []string{"storage"}, Preserved: i < 2}
+		trials = append(trials, t)
+	}
+	trials[20].Omitted = []result.Omission{{Path: "command/stdout.txt", Reason: "cut at 64 MiB"}, {Path: "logs/agent/core", Reason: "not a regular file"}}
+	trials[21].Warnings = []string{"force_build has no effect: the task has no environment/Dockerfile", "another"}
+	broken := from("oracle", "日本語のデータセット", reward(key("タスク", 9), 1, 5))
+	broken.Error = &result.Error{Type: result.EnvironmentTeardownFailed, Message: "the container could not be removed"}
+	return job([]string{"mean", "max"}, append(trials, broken))
+}
+
+func TestSummary(t *testing.T) {
+	passed := func() []result.Trial {
+		return []result.Trial{
+			from("cpe", "bench", reward(key("a", 1), 1, 10)), from("cpe", "bench", reward(key("b", 1), 1, 12)),
+		}
+	}
+	cancelled := job(nil, append(passed(),
+		from("cpe", "bench", failure(key("c", 1), result.Cancelled, "the job was cancelled", 3)),
+		from("oracle", "bench", failure(key("a", 1), result.Cancelled, "the job was cancelled", 3)),
+	), *key("d", 1), *key("e", 1))
+	missing := job(nil, passed(), *key("d", 1))
+	missing.Missing = true
+	unverified := job([]string{"sum"}, []result.Trial{{Key: *key("a", 1)}})
+	for _, c := range []struct {
+		name  string
+		in    SummaryInput
+		width int
+	}{
+		{"passed", job(nil, passed()), 80},
+		{"everything", everything(), 120},
+		{"everything-80", everything(), 80},
+		{"everything-40", everything(), 40},
+		{"cancelled", cancelled, 80},
+		{"missing", missing, 80},
+		{"unverified", unverified, 80},
+		{"empty", job(nil, nil), 80},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b strings.Builder
+			Summary(&b, c.in, false, c.width)
+			golden(t, "summary-"+c.name, b.String())
+			noEscapes(t, b.String())
+			noCommands(t, b.String())
+			for line := range strings.Lines(b.String()) {
+				line = strings.TrimSuffix(line, "\n")
+				if lipgloss.Width(line) > c.width && !regexp.MustCompile("jobs/|docker exec|^note:").MatchString(line) {
+					t.Errorf("wider than %d: %q", c.width, line)
+				}
+			}
+		})
+	}
+}
+
+func TestSummaryInColourSaysTheSame(t *testing.T) {
+	var plain, coloured strings.Builder
+	Summary(&plain, everything(), false, 100)
+	Summary(&coloured, everything(), true, 100)
+	if !strings.Contains(coloured.String(), "\x1b[31m") {
+		t.Errorf("no red in\n%q", coloured.String())
+	}
+	if got := colourCodes.ReplaceAllString(coloured.String(), ""); got != plain.String() {
+		t.Errorf("got\n%s\nwant\n%s", got, plain.String())
+	}
+}
+
+func TestSummaryStandsHostileResults(t *testing.T) {
+	for _, agent := range []string{hostile, "::error::agent", "  ::warning::x"} {
+		bad := from(agent, hostile, failure(key(hostile, 1), result.ErrorType(hostile), hostile+strings.Repeat(" ::error::x", 100), 1))
+		bad.Environment = &result.Environment{Provider: "docker", ID: "$(reboot)", Preserved: true, Unenforced: []string{hostile}}
+		bad.Omitted = []result.Omission{{Path: hostile, Reason: hostile}}
+		bad.Warnings = []string{hostile}
+		in := job(nil, []result.Trial{bad, from(agent, "b", reward(key(hostile, 2), 0.5, 1))})
+		in.Job.JobName, in.Dir = hostile, "jobs/"+hostile
+		for _, width := range []int{0, 30, 80, 200, 1000} {
+			var b strings.Builder
+			Summary(&b, in, false, width)
+			noEscapes(t, b.String())
+			noCommands(t, b.String())
+			if strings.Contains(b.String(), "docker start") {
+				t.Errorf("a hostile identifier became a command:\n%s", b.String())
+			}
+		}
+	}
+}
+
+func TestSummaryOfManyTrialsIsShort(t *testing.T) {
+	var trials []result.Trial
+	for i := range 5000 {
+		trials = append(trials, from("a", "b", failure(key("t", i+1), result.VerifierFailed, fmt.Sprint("reason ", i), 1)), from("a", "b", reward(key("u", i+1), 0, 1)))
+	}
+	var b strings.Builder
+	Summary(&b, job(nil, trials), false, 80)
+	if n := strings.Count(b.String(), "\n"); n > 50 {
+		t.Errorf("%d lines:\n%s", n, b.String())
+	}
+}

@@ -1,0 +1,71 @@
+package ui
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// The sentences that the plain and the live view share.
+
+// verdict is a trial's outcome in a few cells, and the style that goes with it.
+func (l look) verdict(t *result.Trial) string {
+	switch {
+	case t == nil || t.Reward == nil && t.Error == nil:
+		return l.dim.Render("· done")
+	case t.Reward == nil:
+		return l.bad.Render("✗ error")
+	case t.Passed():
+		return l.good.Render("✓ " + number(*t.Reward))
+	}
+	return l.warn.Render("✗ " + number(*t.Reward))
+}
+
+// problem is a trial's error on one line: its type, and the first line of its message.
+func problem(e *result.Error) string {
+	if message := firstLine(e.Message); message != "" {
+		return Sanitize(string(e.Type)) + ": " + message
+	}
+	return Sanitize(string(e.Type))
+}
+
+// retryLine says when before why: the end of the line may be cut.
+func retryLine(e event.Event) string {
+	when := "at once"
+	if e.Delay > 0 {
+		when = "in " + took(e.Delay.Seconds())
+	}
+	return fmt.Sprintf("↻ %s  again %s: %s", name(e.Key), when, firstLine(e.Message))
+}
+
+func noticeLine(e event.Event) string {
+	return "note: " + firstLine(e.Message)
+}
+
+// cancelLine says what happens to the running trials, and how not to wait for it.
+func cancelLine(stopping int, again string) string {
+	if stopping == 0 {
+		return "Cancelling: no more trials are started"
+	}
+	return fmt.Sprintf("Cancelling: stopping %s; %s without cleaning up", plural(stopping, "trial"), again)
+}
+
+// heartbeat says that something is still going on; "" when nothing is.
+func (s *state) heartbeat(now time.Time) string {
+	if len(s.running) == 0 {
+		return ""
+	}
+	oldest := s.running[0]
+	return fmt.Sprintf("… %d running, the oldest: %s (%s, %s)",
+		len(s.running), oldest.name, phaseName(oldest.phase), age(now.Sub(oldest.since)))
+}
+
+// timeOf is the time of an event, or now where it has none.
+func timeOf(e event.Event, now func() time.Time) time.Time {
+	if e.Time.IsZero() {
+		return now()
+	}
+	return e.Time
+}
