@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/org/rollout-action/internal/agent"
@@ -22,12 +23,17 @@ type attempt struct {
 	started  time.Time
 
 	env    environment.Environment // nil until it is made
-	calm   func()                  // stops what hurry began for env
+	calm   func() (ended bool)     // see hurry
+	ended  bool                    // env was stopped or destroyed because it did not answer a cancel
 	trial  result.Trial
 	detail string // more about the error than fits its message
 
+	// cancelTime is when the job was cancelled. To be called only after that.
+	cancelTime func() time.Time
+
 	agentBegan bool
-	verified   bool  // the test script ended with 0: a reward is due
+	tested     bool  // the test script ran to its end
+	verified   bool  // and ended with 0: a reward is due
 	startOver  bool  // the environment was lost, and nothing of the agent's is lost with it
 	lost       error // why
 }
@@ -71,22 +77,27 @@ var steps = []step{
 // went wrong before, a panic included.
 func (a *attempt) run(ctx context.Context) {
 	defer a.finish()
-	defer a.recovered()
 	if err := taskError(a.spec); err != nil {
 		a.fail(err)
 		return
 	}
+	a.cancelTime = sync.OnceValue(time.Now)
+	defer context.AfterFunc(ctx, func() { a.cancelTime() })()
 	ctx = environment.WithRetryNotify(ctx, a.noteRetry)
-	defer a.teardown(ctx)
 	for _, s := range steps {
 		if s.wanted(a) {
 			a.step(ctx, s)
 		}
 	}
+	if a.env != nil {
+		a.ended = a.calm()
+	}
 	a.collect(ctx)
+	a.teardown(ctx)
 }
 
 func (a *attempt) step(ctx context.Context, s step) {
+	defer a.recovered()
 	if ctx.Err() != nil {
 		a.fail(cancelled(s.phase))
 		return
@@ -106,8 +117,9 @@ func (a *attempt) step(ctx context.Context, s step) {
 	case ctx.Err() != nil:
 		a.fail(cancelled(s.phase))
 	default:
-		a.fail(classify(s.phase, err, a.timeouts))
-		a.startOver = environment.KindOf(err) == environment.KindLost && !a.agentBegan
+		f := classify(s.phase, err, a.timeouts)
+		a.fail(f)
+		a.startOver = f.Type == result.EnvironmentLost && !a.agentBegan
 		a.lost = err
 	}
 }
@@ -144,7 +156,8 @@ func (a *attempt) warn(format string, args ...any) {
 	a.trial.Warnings = append(a.trial.Warnings, a.opts.Redactor.String(fmt.Sprintf(format, args...)))
 }
 
-// recovered turns a panic into an error of this trial alone.
+// recovered turns a panic into an error of this trial alone. What comes after the panic goes on, so
+// that the logs of what did happen are kept and the environment is ended.
 func (a *attempt) recovered() {
 	if p := recover(); p != nil {
 		f := failf(result.InternalError, "rollout itself failed (%v): please report this, with the trial's error.txt", p)

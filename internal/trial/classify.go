@@ -3,6 +3,7 @@ package trial
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/org/rollout-action/internal/agent"
@@ -103,7 +104,12 @@ func typeOf(phase event.Phase, err error) result.ErrorType {
 		return result.EnvironmentTeardownFailed
 	case environment.KindLost:
 		return result.EnvironmentLost
-	case environment.KindUnavailable, environment.KindCopy, environment.KindExec:
+	case environment.KindUnavailable:
+		if phase == event.EnvironmentSetup {
+			return result.EnvironmentStartFailed
+		}
+		return result.EnvironmentLost // and not the agent's or the verifier's doing
+	case environment.KindCopy, environment.KindExec:
 		return phaseFailed[phase]
 	}
 	return result.InternalError
@@ -115,7 +121,7 @@ var phaseFailed = map[event.Phase]result.ErrorType{
 	event.AgentSetup:       result.AgentInstallFailed,
 	event.AgentExecution:   result.AgentExecutionFailed,
 	event.Verifier:         result.VerifierFailed,
-	event.Collect:          result.EnvironmentLost,
+	event.Collect:          result.InternalError,
 	event.Teardown:         result.EnvironmentTeardownFailed,
 }
 
@@ -145,12 +151,12 @@ func timedOut(phase event.Phase, err error, limits Timeouts) *failure {
 		name, key string
 		limit     time.Duration
 	}{
-		result.EnvironmentBuildTimeout:    {"the image's build", "environment.build_timeout_sec", limits.Build},
-		result.EnvironmentImagePullFailed: {"the image's pull", "environment.build_timeout_sec", limits.Build},
-		result.AgentInstallTimeout:        {"agent installation", "agent.install_timeout_sec", limits.Install},
-		result.AgentExecutionTimeout:      {"agent execution", "agent.timeout_sec", limits.Execute},
-		result.VerifierTimeout:            {"the test script", "verifier.timeout_sec", limits.Verify},
+		result.EnvironmentBuildTimeout:    {"the image's build", "environment.build_timeout_sec in task.toml", limits.Build},
+		result.EnvironmentImagePullFailed: {"the image's pull", "environment.build_timeout_sec in task.toml", limits.Build},
+		result.AgentInstallTimeout:        {"agent installation", "agent.install_timeout_sec in task.toml", limits.Install},
+		result.AgentExecutionTimeout:      {"agent execution", "agent.timeout_sec in task.toml", limits.Execute},
+		result.VerifierTimeout:            {"tests/test.sh", limits.VerifyKey, limits.Verify},
 	}[kind]
-	return failf(kind, "%s exceeded its timeout of %g seconds: raise %s in task.toml, or timeout_multiplier in the job",
-		what.name, what.limit.Seconds(), what.key)
+	seconds := strconv.FormatFloat(what.limit.Seconds(), 'f', -1, 64)
+	return failf(kind, "%s exceeded its timeout of %s seconds: raise %s, or timeout_multiplier in the job", what.name, seconds, what.key)
 }

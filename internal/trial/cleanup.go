@@ -3,7 +3,9 @@ package trial
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -30,38 +32,45 @@ const (
 func (a *attempt) cleanup(ctx context.Context, normal, grace time.Duration) (context.Context, context.CancelFunc) {
 	c, cancel := context.WithTimeout(a.opts.Hard, normal)
 	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-c.Done():
-		case <-time.After(grace):
-			cancel()
-		}
+		sleep(c, time.Until(a.cancelTime().Add(grace)))
+		cancel()
 	})
 	return environment.WithRetryNotify(c, a.noteRetry), func() { stop(); cancel() }
 }
 
 // hurry sees to it that an environment which does not answer a cancel is ended all the same, however
-// deep a step is stuck in it. The caller stops it once the environment is torn down.
-func (a *attempt) hurry(ctx context.Context, env environment.Environment) (stop func()) {
-	over, stop := context.WithCancel(a.opts.Hard)
-	context.AfterFunc(ctx, func() {
-		sleep(over, stuckGrace)
+// deep a step is stuck in it. calm stops that, and reports whether it has happened already.
+func (a *attempt) hurry(ctx context.Context, env environment.Environment) (calm func() (ended bool)) {
+	over, cancel := context.WithCancel(a.opts.Hard)
+	ended := make(chan bool, 1)
+	stop := context.AfterFunc(ctx, func() {
+		sleep(over, time.Until(a.cancelTime().Add(stuckGrace)))
 		if over.Err() != nil {
+			ended <- false
 			return
 		}
-		c, cancel := context.WithTimeout(a.opts.Hard, teardownGrace)
+		c, cancel := context.WithTimeout(a.opts.Hard, teardownGrace-stuckGrace)
 		defer cancel()
 		end := env.Destroy
 		if a.opts.Job.Environment.PreserveEnv == config.PreserveAlways {
 			end = env.Stop
 		}
-		_ = end(c) // teardown tries again, and reports
+		ended <- end(c) == nil // if not, teardown tries again, and reports
 	})
-	return stop
+	return func() bool {
+		defer cancel()
+		if stop() {
+			return false
+		}
+		cancel()
+		return <-ended
+	}
 }
 
 // collect copies /logs out of the environment, whatever happened in it, and reads the reward if one
 // is due.
 func (a *attempt) collect(ctx context.Context) {
+	defer a.recovered()
 	if a.env == nil || a.startOver {
 		return
 	}
@@ -70,27 +79,45 @@ func (a *attempt) collect(ctx context.Context) {
 	defer cancel()
 	reward := &rewardFile{}
 	err := a.copyLogs(c, "", reward)
-	if err != nil && a.verified && !reward.found {
+	unknown := err // why it cannot be told whether there is a reward
+	if err != nil && a.tested && !reward.found {
 		// Too much else in /logs, or a copy that broke off: what the verifier left must not be lost to it.
-		err = errors.Join(err, a.copyLogs(c, "verifier", reward))
+		unknown = a.copyLogs(c, "verifier", reward)
 	}
 	if err != nil {
 		a.warn("/logs could not be copied whole: %v", err)
 	}
-	if !a.verified {
-		return
-	}
-	value, failed := reward.read()
+	value, failed := reward.read(a.opts.Redactor)
 	switch {
+	case !a.verified:
+		a.disregard(value, failed)
 	case failed == nil:
 		a.trial.Reward = &value
-	case reward.found || err == nil:
-		a.fail(failed)
+	case reward.found || unknown == nil || errors.Is(unknown, fs.ErrNotExist):
+		a.fail(a.explained(failed))
 	case ctx.Err() != nil:
 		a.fail(cancelled(event.Collect))
 	default:
-		a.fail(classify(event.Collect, err, a.timeouts))
+		a.fail(classify(event.Collect, unknown, a.timeouts))
 	}
+}
+
+// disregard says that a test script which failed has written a reward all the same: that is how
+// datasets made for other harnesses end their scripts.
+func (a *attempt) disregard(value float64, invalid *failure) {
+	if e := a.trial.Error; a.tested && invalid == nil && e.Type == result.VerifierFailed {
+		e.Message += fmt.Sprintf("; the reward %g that it wrote does not count", value)
+	}
+}
+
+// explained tells a reward that is no plain file from one that is not there.
+func (a *attempt) explained(f *failure) *failure {
+	for _, o := range a.trial.Omitted {
+		if o.Path == "logs/"+rewardPath && f.Type == result.VerifierRewardMissing {
+			return failf(result.VerifierRewardInvalid, "/logs/%s could not be read (%s): write one finite number into a plain file there", rewardPath, o.Reason)
+		}
+	}
+	return f
 }
 
 // copyLogs copies a folder below /logs out of the environment, notes what was left behind, and
@@ -100,8 +127,9 @@ func (a *attempt) copyLogs(ctx context.Context, folder string, reward *rewardFil
 	if err := os.MkdirAll(dst, 0o755); err != nil {
 		return err
 	}
+	hide := a.opts.Redactor
 	options := environment.ExtractOptions{
-		SafeName: result.Slug,
+		SafeName: func(name string) string { return result.Slug(hide.String(name)) },
 		Tap: func(name string) io.Writer {
 			if path.Join(folder, name) == rewardPath {
 				return reward
@@ -109,8 +137,8 @@ func (a *attempt) copyLogs(ctx context.Context, folder string, reward *rewardFil
 			return nil
 		},
 	}
-	if !a.opts.Redactor.Empty() {
-		options.Filter = func(w io.Writer) io.WriteCloser { return a.opts.Redactor.Writer(w) }
+	if !hide.Empty() {
+		options.Filter = func(w io.Writer) io.WriteCloser { return hide.Writer(w) }
 	}
 	got, err := a.env.CopyFrom(ctx, path.Join(logsDir, folder), dst, options)
 	for _, o := range got.Omitted {
@@ -118,8 +146,8 @@ func (a *attempt) copyLogs(ctx context.Context, folder string, reward *rewardFil
 	}
 	for _, r := range got.Renamed {
 		a.trial.Renamed = append(a.trial.Renamed, result.Rename{
-			From: a.opts.Redactor.String(path.Join("logs", folder, r.From)),
-			To:   a.opts.Redactor.String(path.Join("logs", folder, r.To)),
+			From: hide.String(path.Join("logs", folder, r.From)),
+			To:   hide.String(path.Join("logs", folder, r.To)),
 		})
 	}
 	return err
@@ -127,21 +155,15 @@ func (a *attempt) copyLogs(ctx context.Context, folder string, reward *rewardFil
 
 // teardown destroys the environment, or stops and keeps it for inspection.
 func (a *attempt) teardown(ctx context.Context) {
+	defer a.recovered()
 	if a.env == nil {
 		return
 	}
-	defer a.calm()
 	a.emit(event.Event{Kind: event.PhaseStarted, Phase: event.Teardown})
 	c, cancel := a.cleanup(ctx, teardownTimeout, teardownGrace)
 	defer cancel()
-	var err error
-	if a.preserves() {
-		err = a.env.Stop(c)
-		a.trial.Environment.Preserved = err == nil
-	} else {
-		err = a.env.Destroy(c)
-	}
-	a.trial.Costs.Environment = a.env.Cost()
+	err := a.end(c)
+	a.trial.Costs.Environment += a.env.Cost()
 	if err != nil {
 		f := classify(event.Teardown, err, a.timeouts)
 		f.Type = result.EnvironmentTeardownFailed
@@ -150,15 +172,36 @@ func (a *attempt) teardown(ctx context.Context) {
 	}
 }
 
-// preserves applies preserve_env. A cancelled trial did not fail, and a lost environment is not
-// worth keeping.
+// end stops or destroys the environment, as preserve_env says.
+func (a *attempt) end(ctx context.Context) error {
+	keep := a.preserves()
+	if a.ended {
+		a.trial.Environment.Preserved = keep
+		return nil
+	}
+	if keep {
+		err := a.env.Stop(ctx)
+		a.trial.Environment.Preserved = err == nil
+		if err == nil || !a.lostEnvironment() {
+			return err
+		}
+	}
+	return a.env.Destroy(ctx)
+}
+
+func (a *attempt) lostEnvironment() bool {
+	return a.trial.Error != nil && a.trial.Error.Type == result.EnvironmentLost
+}
+
+// preserves applies preserve_env. A cancelled trial did not fail, and a lost environment is kept only
+// if everything is.
 func (a *attempt) preserves() bool {
 	switch a.opts.Job.Environment.PreserveEnv {
 	case config.PreserveAlways:
 		return !a.startOver
 	case config.PreserveOnFailure:
 		if e := a.trial.Error; e != nil {
-			return e.Type != result.Cancelled && e.Type != result.EnvironmentLost
+			return e.Type != result.Cancelled && !a.lostEnvironment()
 		}
 		return a.trial.Reward != nil && *a.trial.Reward < 1
 	}

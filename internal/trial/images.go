@@ -12,7 +12,8 @@ import (
 )
 
 // images makes each task's image once for all trials of a job. A failure is remembered too: a broken
-// Dockerfile fails all its trials after one build.
+// Dockerfile fails all its trials after one build. Only what another try may mend is tried again, by
+// the next trial that comes.
 type images struct {
 	provider   environment.Provider
 	forceBuild bool
@@ -26,6 +27,8 @@ type image struct {
 	done chan struct{}
 	ref  string
 	err  error
+	// givenUp: its maker was cancelled, which says nothing about the image.
+	givenUp bool
 }
 
 var errNoImage = errors.New("the task has neither environment/Dockerfile nor environment.docker_image in task.toml: add one of them")
@@ -33,27 +36,50 @@ var errNoImage = errors.New("the task has neither environment/Dockerfile nor env
 // get returns the reference of the task's image, made by this call, by an earlier one, or by one that
 // is under way. The limit counts for the maker; those who wait obey ctx.
 func (im *images) get(ctx context.Context, t *task.Task, limit time.Duration, progress func(string)) (string, error) {
-	im.mu.Lock()
-	if im.made == nil {
-		im.made = map[*task.Task]*image{}
-	}
-	if entry, ok := im.made[t]; ok {
-		im.mu.Unlock()
+	for {
+		entry, mine := im.entry(t)
+		if mine {
+			im.fill(ctx, entry, t, limit, progress)
+			return entry.ref, entry.err
+		}
 		select {
 		case <-entry.done:
-			return entry.ref, entry.err
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
+		if !entry.givenUp {
+			return entry.ref, entry.err
+		}
 	}
-	entry := &image{done: make(chan struct{})}
-	im.made[t] = entry
-	im.mu.Unlock()
+}
 
-	defer close(entry.done)
+// entry is the task's image; mine means that the caller has to fill it.
+func (im *images) entry(t *task.Task) (entry *image, mine bool) {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	if im.made == nil {
+		im.made = map[*task.Task]*image{}
+	}
+	entry, ok := im.made[t]
+	if !ok {
+		entry = &image{done: make(chan struct{})}
+		im.made[t] = entry
+	}
+	return entry, !ok
+}
+
+func (im *images) fill(ctx context.Context, entry *image, t *task.Task, limit time.Duration, progress func(string)) {
+	defer func() {
+		entry.givenUp = entry.err != nil && ctx.Err() != nil
+		if entry.givenUp || environment.IsTransient(entry.err) {
+			im.mu.Lock()
+			delete(im.made, t)
+			im.mu.Unlock()
+		}
+		close(entry.done)
+	}()
 	entry.err = errors.New("making the image was interrupted by a crash") // unless make returns
 	entry.ref, entry.err = im.make(ctx, t, limit, progress)
-	return entry.ref, entry.err
 }
 
 func (im *images) make(ctx context.Context, t *task.Task, limit time.Duration, progress func(string)) (string, error) {
@@ -66,13 +92,18 @@ func (im *images) make(ctx context.Context, t *task.Task, limit time.Duration, p
 	return ref, err
 }
 
+// pulls reports whether the task's image is a ready-made one.
+func (im *images) pulls(t *task.Task) bool {
+	return t.Config.Environment.DockerImage != "" && !(im.forceBuild && t.HasDockerfile())
+}
+
 func (im *images) request(ctx context.Context, t *task.Task, progress func(string)) (string, error) {
 	ref := t.Config.Environment.DockerImage
 	switch {
-	case ref == "" && !t.HasDockerfile():
-		return "", errNoImage
-	case ref != "" && !(im.forceBuild && t.HasDockerfile()):
+	case im.pulls(t):
 		return ref, im.provider.PullImage(ctx, ref, progress)
+	case !t.HasDockerfile():
+		return "", errNoImage
 	}
 	files, err := t.Environment()
 	if err != nil {

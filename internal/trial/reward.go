@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -29,14 +30,14 @@ func (r *rewardFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// read is the reward. Fails with verifier_reward_missing or verifier_reward_invalid.
-// Source: specification, "reward.txt".
-func (r *rewardFile) read() (float64, *failure) {
+// read is the reward. Fails with verifier_reward_missing or verifier_reward_invalid, whose message may
+// quote the file, without what hide hides. Source: specification, "reward.txt".
+func (r *rewardFile) read(hide *redact.Redactor) (float64, *failure) {
 	if !r.found {
 		return 0, failf(result.VerifierRewardMissing,
 			"the test script ended with 0 but left no file /logs/%s: end tests/test.sh by writing a number there (1 for success, 0 for failure)", rewardPath)
 	}
-	reward, err := parseReward(r.text)
+	reward, err := parseReward(r.text, hide)
 	if err != nil {
 		return 0, failf(result.VerifierRewardInvalid, "/logs/%s %v: write one finite number there", rewardPath, err)
 	}
@@ -44,22 +45,23 @@ func (r *rewardFile) read() (float64, *failure) {
 }
 
 // parseReward reads one finite number, with white space around it.
-func parseReward(text string) (float64, error) {
+func parseReward(text string, hide *redact.Redactor) (float64, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return 0, errors.New("is empty")
 	}
 	if !number.MatchString(text) {
-		return 0, fmt.Errorf("holds %s, which is not a number", excerpt(text))
+		return 0, fmt.Errorf("holds %s, which is not a number", excerpt(hide.String(text)))
 	}
 	reward, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(reward, 0) {
-		return 0, fmt.Errorf("holds %s, which is out of range", excerpt(text))
+		return 0, fmt.Errorf("holds %s, which is out of range", excerpt(hide.String(text)))
 	}
 	return reward, nil
 }
 
-// excerpt quotes the beginning of hostile text.
+// excerpt quotes the beginning of hostile text. It must have been redacted: secrets that are cut are
+// not recognised any more.
 func excerpt(text string) string {
 	if len(text) > 40 {
 		return strconv.QuoteToASCII(text[:40]) + "…"

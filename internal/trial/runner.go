@@ -64,18 +64,18 @@ func (r *Runner) Run(ctx context.Context, spec Spec, dir string) Outcome {
 	policy := r.opts.Job.Retry
 	delay := time.Duration(policy.InitialDelayMs) * time.Millisecond
 	started := r.opts.Now()
-	var retries []result.Retry
+	var before result.Trial // what the attempts so far have left
 	for n := 1; ; n++ {
-		a := r.attempt(spec, dir, started)
-		a.trial.Retries = retries
+		a := r.attempt(spec, dir, started, before)
 		a.run(ctx)
 		if !a.startOver || n >= policy.MaxAttempts || ctx.Err() != nil {
 			return Outcome{Trial: a.trial, Detail: a.detail}
 		}
+		delay = min(delay, time.Duration(policy.MaxDelayMs)*time.Millisecond)
 		a.noteRetry(environment.Failure{Operation: "trial", Attempt: n, Err: a.lost, Delay: delay})
-		retries = a.trial.Retries
+		before = a.trial
 		sleep(ctx, delay)
-		delay = min(time.Duration(float64(delay)*policy.Multiplier), time.Duration(policy.MaxDelayMs)*time.Millisecond)
+		delay = time.Duration(float64(delay) * policy.Multiplier)
 	}
 }
 
@@ -86,7 +86,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (r *Runner) attempt(spec Spec, dir string, started time.Time) *attempt {
+// attempt is one more go at a trial. The warnings, retries, costs and omissions of those before stay.
+func (r *Runner) attempt(spec Spec, dir string, started time.Time, before result.Trial) *attempt {
 	a := &attempt{
 		Runner:   r,
 		spec:     spec,
@@ -98,6 +99,10 @@ func (r *Runner) attempt(spec Spec, dir string, started time.Time) *attempt {
 		Key:             spec.Key,
 		TaskGitCommitID: spec.Task.GitCommitID,
 		Environment:     &result.Environment{Provider: r.opts.Provider.Name()},
+		Costs:           before.Costs,
+		Retries:         before.Retries,
+		Omitted:         before.Omitted,
+		Warnings:        before.Warnings,
 	}
 	a.trial.Timestamps.StartedAt = result.Stamp(started)
 	return a

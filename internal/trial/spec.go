@@ -23,27 +23,30 @@ type Timeouts struct {
 	Install time.Duration
 	Execute time.Duration
 	Verify  time.Duration
+	// VerifyKey is the key that Verify comes from, for people.
+	VerifyKey string
 }
 
 // TimeoutsOf works out a trial's timeouts. The job's verifier override replaces the task's value, the
 // ceiling then bounds it, and the multiplier stretches the outcome (so it applies to both of them
-// too). Source: specification, "timeout_multiplier".
+// too). None is 0, which would mean no limit. Source: specification, "timeout_multiplier".
 func TimeoutsOf(job config.Job, t task.Config) Timeouts {
-	verify := t.Verifier.TimeoutSec
+	verify, key := t.Verifier.TimeoutSec, "verifier.timeout_sec in task.toml"
 	if job.Verifier.OverrideTimeoutSec > 0 {
-		verify = job.Verifier.OverrideTimeoutSec
+		verify, key = job.Verifier.OverrideTimeoutSec, "verifier.override_timeout_sec in the job"
 	}
-	if job.Verifier.MaxTimeoutSec > 0 {
-		verify = min(verify, job.Verifier.MaxTimeoutSec)
+	if ceiling := job.Verifier.MaxTimeoutSec; ceiling > 0 && ceiling < verify {
+		verify, key = ceiling, "verifier.max_timeout_sec in the job"
 	}
 	scaled := func(sec float64) time.Duration {
-		const longest = float64(1<<63-1) / float64(time.Second)
-		return time.Duration(min(sec*job.TimeoutMultiplier, longest/2) * float64(time.Second))
+		const longest = 1 << 62 // for times far in the future to be added to
+		return time.Duration(max(1, min(sec*job.TimeoutMultiplier*float64(time.Second), longest)))
 	}
 	return Timeouts{
-		Build:   scaled(t.Environment.BuildTimeoutSec),
-		Install: scaled(t.Agent.InstallTimeoutSec),
-		Execute: scaled(t.Agent.TimeoutSec),
-		Verify:  scaled(verify),
+		Build:     scaled(t.Environment.BuildTimeoutSec),
+		Install:   scaled(t.Agent.InstallTimeoutSec),
+		Execute:   scaled(t.Agent.TimeoutSec),
+		Verify:    scaled(verify),
+		VerifyKey: key,
 	}
 }

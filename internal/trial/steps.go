@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
@@ -40,14 +41,15 @@ const (
 // setup makes the image and the environment, with the instruction, the agent's scripts and the log
 // folders in place before anything runs in it: one transfer instead of four.
 func (a *attempt) setup(ctx context.Context) error {
+	pulled := a.images.pulls(a.spec.Task)
 	ref, err := a.images.get(ctx, a.spec.Task, a.timeouts.Build, func(line string) {
 		a.emit(event.Event{Kind: event.Progress, Message: line})
 	})
 	if err != nil {
-		return imageError(err)
+		return imageError(err, pulled)
 	}
 	a.trial.Environment.Image = ref
-	if a.spec.Task.Config.Environment.DockerImage == ref && a.opts.Job.Environment.ForceBuild {
+	if pulled && a.opts.Job.Environment.ForceBuild {
 		a.warn("force_build has no effect: the task has no environment/Dockerfile, so its docker_image is used")
 	}
 	files, err := a.files()
@@ -76,15 +78,28 @@ func (a *attempt) setup(ctx context.Context) error {
 
 var errSlowStart = fmt.Errorf("the environment did not start within %s", startTimeout)
 
-// imageError tells the image's failures apart where the error's kind alone does not.
-func imageError(err error) error {
-	switch {
-	case errors.Is(err, errNoImage):
+// imageError tells the image's failures apart where the error's kind alone does not: a provider that
+// cannot be reached, or takes too long, fails what was wanted of it.
+func imageError(err error, pulled bool) error {
+	if errors.Is(err, errNoImage) {
 		return failf(result.TaskInvalid, "%v", err)
-	case environment.KindOf(err) == environment.KindUnavailable:
-		return failf(result.EnvironmentBuildFailed, "%v", err)
 	}
-	return err
+	timedOut := errors.Is(err, environment.ErrTimeout)
+	if !timedOut && environment.KindOf(err) != environment.KindUnavailable {
+		return err
+	}
+	e := environment.Error{Err: err}
+	if known := new(environment.Error); errors.As(err, &known) {
+		e = *known
+	}
+	e.Kind = environment.KindBuild
+	if pulled {
+		e.Kind = environment.KindPull
+	}
+	if timedOut {
+		e.Err = fmt.Errorf("%w: %w", environment.ErrTimeout, e.Err)
+	}
+	return &e
 }
 
 // limits are the task's resources with the job's overrides.
@@ -156,10 +171,11 @@ func (a *attempt) execute(ctx context.Context) error {
 
 // agentEnv is what the agent's scripts see besides the image's own variables.
 func (a *attempt) agentEnv() map[string]string {
-	env := map[string]string{instructionVar: a.opts.Job.InstructionPath}
-	for k, v := range a.spec.Env {
-		env[k] = v
+	env := maps.Clone(a.spec.Env)
+	if env == nil {
+		env = map[string]string{}
 	}
+	env[instructionVar] = a.opts.Job.InstructionPath
 	return env
 }
 
@@ -177,6 +193,7 @@ func (a *attempt) verify(ctx context.Context) error {
 		return err
 	}
 	code, err := a.exec(ctx, testsDir+"/test.sh", "logs/verifier", nil, a.timeouts.Verify)
+	a.tested = err == nil
 	if err == nil && code != 0 {
 		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d: see logs/verifier/stdout.txt and stderr.txt (a script that writes a reward must end with 0)", code)
 	}
