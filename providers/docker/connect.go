@@ -1,27 +1,94 @@
 package docker
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"net/http"
+	"os"
+	"time"
 
+	"github.com/docker/cli/cli/connhelper"
 	"github.com/docker/docker/client"
+	"github.com/docker/go-connections/tlsconfig"
+	"github.com/sirupsen/logrus"
+
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// maxIdle is how many connections to the engine are kept for later: as many as there may be
-// environments at work, for each reconnect costs time.
-const maxIdle = 64
+const (
+	// maxIdle is how many connections to the engine are kept for later: as many as there may be
+	// environments at work, for each reconnect costs time.
+	maxIdle = 64
+	// connectTimeout bounds the first contact.
+	connectTimeout = 30 * time.Second
+)
 
-// connect makes the client; nothing is sent yet.
-func connect() (*client.Client, error) {
-	transport := &http.Transport{MaxIdleConns: maxIdle, MaxIdleConnsPerHost: maxIdle}
-	api, err := client.NewClientWithOpts(
-		client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}),
-		client.WithHost(client.DefaultDockerHost),
-		client.FromEnv,
-		client.WithAPIVersionNegotiation(),
-	)
+// connect makes a client for the engine that the surroundings name; nothing is sent yet.
+func connect(getenv func(string) string) (*client.Client, error) {
+	// Libraries below this one log to stderr, which is not theirs.
+	logrus.SetOutput(io.Discard)
+	at, err := findEndpoint(getenv)
 	if err != nil {
-		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: err}
+		return nil, unavailable(err, "see docker context ls, or set DOCKER_HOST")
+	}
+	api, err := at.client(getenv)
+	if err != nil {
+		return nil, unavailable(fmt.Errorf("use the Docker engine at %s: %w", at.host, err), "check "+at.source)
 	}
 	return api, nil
+}
+
+func unavailable(err error, hint string) error {
+	return &environment.Error{Kind: environment.KindUnavailable, Hint: hint, Err: err}
+}
+
+// client makes the API client for an endpoint. DOCKER_API_VERSION fixes the version; otherwise it
+// is negotiated with the first request.
+func (at endpoint) client(getenv func(string) string) (*client.Client, error) {
+	transport := &http.Transport{MaxIdleConns: maxIdle, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute}
+	if at.tls != nil {
+		config, err := tlsconfig.Client(*at.tls)
+		if err != nil {
+			return nil, err
+		}
+		transport.TLSClientConfig = config
+	}
+	options := []client.Opt{
+		client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}),
+		client.WithVersion(getenv(client.EnvOverrideAPIVersion)),
+		client.WithAPIVersionNegotiation(),
+	}
+	helper, err := connhelper.GetConnectionHelper(at.host) // ssh://
+	switch {
+	case err != nil:
+		return nil, err
+	case helper != nil:
+		options = append(options, client.WithHost(helper.Host), client.WithDialContext(helper.Dialer))
+	default:
+		options = append(options, client.WithHost(at.host))
+	}
+	return client.NewClientWithOpts(options...)
+}
+
+// unreachable is the error of a first contact that failed. host says what was contacted.
+func unreachable(ctx context.Context, host string, err error) error {
+	e := &environment.Error{
+		Kind: environment.KindUnavailable,
+		Err:  fmt.Errorf("connect to the Docker engine at %s: %w", host, err),
+	}
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, fs.ErrPermission):
+		e.Hint = fmt.Sprintf("user %d may not use the socket: add the user to the docker group and log in again, or run as root", os.Getuid())
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Transient = true
+		e.Hint = fmt.Sprintf("it did not answer within %s: restart Docker", connectTimeout)
+	default:
+		e.Transient = isTransient(err)
+		e.Hint = "start Docker, or set DOCKER_HOST to where it listens, or choose another environment.type"
+	}
+	return e
 }

@@ -14,9 +14,17 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// CopyTo implements environment.Environment with one request. Folders and files are only exchanged
-// for each other where Clean asks for it.
+// CopyTo implements environment.Environment.
 func (e *containerEnv) CopyTo(ctx context.Context, files ...environment.Copy) error {
+	if err := e.put(ctx, files); err != nil {
+		return failedInside(environment.KindCopy, "copy into the container", err)
+	}
+	return nil
+}
+
+// put sends files in one request. Folders and other files are only exchanged for each other if one
+// of the copies is to be clean.
+func (e *containerEnv) put(ctx context.Context, files []environment.Copy) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -31,22 +39,19 @@ func (e *containerEnv) CopyTo(ctx context.Context, files ...environment.Copy) er
 	err := e.p.api.CopyToContainer(ctx, e.id, "/", reader, container.CopyToContainerOptions{AllowOverwriteDirWithFile: clean})
 	reader.CloseWithError(errStopped)
 	if source := <-packed; source != nil && !errors.Is(source, errStopped) {
-		err = source
+		return source // the engine's error follows from it
 	}
-	if err != nil {
-		return failedInside(environment.KindCopy, "copy into the container", err)
-	}
-	return nil
+	return err
 }
+
+// errStopped ends the packing of files that the engine no longer reads.
+var errStopped = errors.New("the engine stopped reading")
 
 // CopyFrom implements environment.Environment.
 func (e *containerEnv) CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error) {
 	archive, _, err := e.p.api.CopyFromContainer(ctx, e.id, src)
-	if cerrdefs.IsNotFound(err) {
-		return environment.Extracted{}, e.missing(ctx, src, err)
-	}
 	if err != nil {
-		return environment.Extracted{}, failedInside(environment.KindCopy, "copy "+src+" out of the container", err)
+		return environment.Extracted{}, e.missing(ctx, src, err)
 	}
 	defer archive.Close()
 	out, err := environment.Extract(archive, dst, path.Base(src), opts)
@@ -56,13 +61,27 @@ func (e *containerEnv) CopyFrom(ctx context.Context, src, dst string, opts envir
 	return out, nil
 }
 
-// missing tells a file that does not exist from a container that does not.
+// missing tells a file that does not exist from a container that does not, and from other failures.
 func (e *containerEnv) missing(ctx context.Context, src string, err error) error {
-	if _, lost := e.p.api.ContainerInspect(ctx, e.id); lost != nil {
-		return failedInside(environment.KindCopy, "copy "+src+" out of the container", lost)
+	doing := "copy " + src + " out of the container"
+	if isContext(err) || isConnection(err) {
+		return failedInside(environment.KindCopy, doing, err)
 	}
-	return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("%s: %w (%w)", src, fs.ErrNotExist, err)}
+	if _, lost := e.p.api.ContainerInspect(ctx, e.id); lost != nil {
+		return failedInside(environment.KindCopy, doing, lost)
+	}
+	if cerrdefs.IsNotFound(err) || e.belowFile(ctx, src) {
+		return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("%s: %w (%w)", src, fs.ErrNotExist, err)}
+	}
+	return wrapped(environment.KindCopy, doing, err)
 }
 
-// errStopped ends the packing of files that the engine no longer reads.
-var errStopped = errors.New("the engine stopped reading")
+// belowFile reports whether one of src's parents is a file; engines call that a fault of their own.
+func (e *containerEnv) belowFile(ctx context.Context, src string) bool {
+	for dir := path.Dir(path.Clean(src)); len(dir) > 1; dir = path.Dir(dir) {
+		if stat, err := e.p.api.ContainerStatPath(ctx, e.id, dir); err == nil {
+			return stat.Mode.IsRegular()
+		}
+	}
+	return false
+}

@@ -20,6 +20,9 @@ const (
 
 	// cleanupGrace is how long the removal of something half-made may take.
 	cleanupGrace = 30 * time.Second
+	// createGrace is how long a creation is waited for that is not wanted any more: an engine cannot
+	// be told to stop it, and what it makes in the end must be removed.
+	createGrace = 10 * time.Second
 )
 
 // idle is what a container does between scripts. bash reaps the orphans that scripts leave; its
@@ -49,7 +52,9 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 }
 
 func (p *Provider) create(ctx context.Context, name string, opts environment.CreateOptions, resources container.Resources) (*containerEnv, error) {
-	created, err := p.api.ContainerCreate(ctx,
+	patient, done := outlive(ctx, createGrace)
+	defer done()
+	created, err := p.api.ContainerCreate(patient,
 		&container.Config{
 			Image:  opts.Image,
 			Cmd:    []string{"bash", "-c", idle},
@@ -74,13 +79,29 @@ func (p *Provider) create(ctx context.Context, name string, opts environment.Cre
 	if err != nil {
 		return nil, failed(environment.KindStart, "create container", err)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, failed(environment.KindStart, "create container", err)
+	}
 	return &containerEnv{p: p, id: created.ID}, nil
+}
+
+// outlive is a context that ends grace after ctx does.
+func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-longer.Done():
+		case <-time.After(grace):
+			cancel()
+		}
+	})
+	return longer, func() { stop(); cancel() }
 }
 
 // begin puts the files in place and starts the container.
 func (e *containerEnv) begin(ctx context.Context, files []environment.Copy) error {
-	if err := e.CopyTo(ctx, files...); err != nil {
-		return err
+	if err := e.put(ctx, files); err != nil {
+		return failed(environment.KindStart, "copy into the new container", err)
 	}
 	if err := e.p.api.ContainerStart(ctx, e.id, container.StartOptions{}); err != nil {
 		return failed(environment.KindStart, "start container", err)

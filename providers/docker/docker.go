@@ -2,6 +2,8 @@ package docker
 
 import (
 	"context"
+	"os"
+	"sync"
 
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
@@ -16,6 +18,11 @@ type Provider struct {
 	api    *client.Client
 	info   system.Info
 	config config
+
+	flights flights // builds and pulls under way
+
+	mu       sync.Mutex
+	buildkit *bool // nil: not known yet
 }
 
 var _ environment.Provider = (*Provider)(nil)
@@ -28,11 +35,13 @@ func New(ctx context.Context, cfg map[string]any) (*Provider, error) {
 	if err != nil {
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: err}
 	}
-	api, err := connect()
+	api, err := connect(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	info, err := api.Info(ctx)
+	limited, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	info, err := api.Info(limited)
 	if err != nil {
 		api.Close()
 		return nil, unreachable(ctx, api.DaemonHost(), err)

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
-	"os"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/client"
@@ -47,8 +45,11 @@ func isConnection(err error) bool {
 	}
 	var network net.Error
 	return client.IsErrConnectionFailed(err) || errors.As(err, &network) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		errors.Is(err, errLost) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
+
+// errLost marks errors of BuildKit's connection as such.
+var errLost = errors.New("the connection to the engine was lost")
 
 // isTransient reports whether the same request may succeed later: the engine was not reached, or
 // says that the fault is its own.
@@ -59,21 +60,4 @@ func isTransient(err error) bool {
 
 func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// unreachable is the error of a first contact that failed.
-func unreachable(ctx context.Context, host string, err error) error {
-	e := &environment.Error{
-		Kind: environment.KindUnavailable,
-		Err:  fmt.Errorf("connect to the Docker engine at %s: %w", host, err),
-	}
-	switch {
-	case ctx.Err() != nil:
-	case errors.Is(err, fs.ErrPermission):
-		e.Hint = fmt.Sprintf("user %d may not use the socket: add the user to the docker group and log in again, or run as root", os.Getuid())
-	default:
-		e.Transient = isTransient(err)
-		e.Hint = "start Docker, or set DOCKER_HOST to where it listens, or choose another environment.type"
-	}
-	return e
 }

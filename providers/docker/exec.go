@@ -5,11 +5,19 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/org/rollout-action/internal/environment"
+)
+
+const (
+	killed = 128 + 9 // the exit code of what SIGKILL ended
+	// lostGrace is how long the end of a container may take to show.
+	lostGrace = 5 * time.Second
 )
 
 var errSilent = errors.New("the Docker engine does not answer")
@@ -82,17 +90,40 @@ func (e *containerEnv) notStarted(out *output) error {
 
 // survived returns an error if a command was killed because its container ended.
 func (e *containerEnv) survived(ctx context.Context, code int) error {
-	if code != 137 {
+	if code != killed {
 		return nil
 	}
-	state, err := e.p.api.ContainerInspect(context.WithoutCancel(ctx), e.id)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lostGrace)
+	defer cancel()
+	// For a moment the engine takes a dead container for a running one; but nothing starts in it.
+	if !e.ended.Load() && e.answers(ctx) {
+		return nil
+	}
+	for {
+		state, err := e.p.api.ContainerInspect(ctx, e.id)
+		if err != nil && ctx.Err() == nil {
+			return failedInside(environment.KindLost, "look after the container", err)
+		}
+		if err == nil && state.State != nil && !state.State.Running {
+			return e.gone(ctx, state)
+		}
+		select {
+		case <-ctx.Done():
+			return nil // it is there, if too full to answer
+		case <-time.After(pollMin):
+		}
+	}
+}
+
+// answers reports whether commands can be started.
+func (e *containerEnv) answers(ctx context.Context) bool {
+	p, err := e.start(ctx, container.ExecOptions{Cmd: []string{"bash", "-p", "-c", ":"}, User: "0:0"}, nil, io.Discard, io.Discard)
 	if err != nil {
-		return failedInside(environment.KindLost, "look after the container", err)
+		return false
 	}
-	if state.State == nil || state.State.Running {
-		return nil
-	}
-	return e.gone(ctx, state)
+	code, err := p.wait(ctx)
+	p.drain(0)
+	return err == nil && code == 0
 }
 
 // unusable is the error for a container that refused a request. If it does not run, the error says why.

@@ -1,0 +1,174 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/gofrs/flock"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+const (
+	// tagDigits is how much of a context's digest is in its image's tag.
+	tagDigits = 16
+	// maxImageName keeps references short; tags tell images apart.
+	maxImageName = 60
+	// lockPoll is how often a build looks whether another process has finished the same.
+	lockPoll = 200 * time.Millisecond
+)
+
+// BuildImage implements environment.Provider: with BuildKit if the engine has it, else with the
+// classic builder. The reference is rollout/<name>:<digest of all that is built>.
+func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions) (string, error) {
+	content, err := readContext(opts.Context)
+	if err != nil {
+		return "", unreadable(err)
+	}
+	digest, err := content.digest(ctx, opts.Args, p.info.OSType+"/"+p.info.Architecture)
+	if err != nil {
+		return "", unreadable(err)
+	}
+	tag := "rollout/" + imageName(opts.Name) + ":" + digest[:tagDigits]
+	if !opts.NoCache {
+		if present, err := p.hasImage(ctx, tag); err != nil || present {
+			return tag, err
+		}
+	}
+	req := buildRequest{tag: tag, digest: digest, content: content, args: opts.Args, noCache: opts.NoCache}
+	key := fmt.Sprintf("build %s %t", tag, opts.NoCache)
+	err = p.flights.do(ctx, key, opts.Progress, func(ctx context.Context, tell func(string)) error {
+		return p.build(ctx, req, tell)
+	})
+	if err != nil {
+		return "", err
+	}
+	return tag, nil
+}
+
+// unreadable is the error of a context that cannot be built, whoever tries.
+func unreadable(err error) error {
+	e := &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("read the build context: %w", err)}
+	if errors.Is(err, fs.ErrNotExist) {
+		e.Hint = "the environment folder needs a Dockerfile"
+	}
+	return e
+}
+
+// imageName makes a path component of an image reference of any text.
+func imageName(name string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			b.WriteRune(r)
+		} else if b.Len() > 0 && !strings.HasSuffix(b.String(), "-") {
+			b.WriteByte('-')
+		}
+		if b.Len() >= maxImageName {
+			break
+		}
+	}
+	if b.Len() == 0 {
+		return "task"
+	}
+	return strings.TrimSuffix(b.String(), "-")
+}
+
+// buildRequest is one image to build.
+type buildRequest struct {
+	tag     string
+	digest  string // of all that is built
+	content buildContext
+	args    map[string]string
+	noCache bool
+}
+
+// build builds an image unless another process just did.
+func (p *Provider) build(ctx context.Context, req buildRequest, tell func(string)) error {
+	unlock, err := lock(ctx, req.digest)
+	if err != nil {
+		return &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("wait for another build of %s: %w", req.tag, err)}
+	}
+	defer unlock()
+	before, err := p.api.ImageInspect(ctx, req.tag)
+	if err == nil && !req.noCache {
+		return nil
+	}
+	out := lines{progress: tell}
+	if err := p.buildWith(ctx, req, &out); err != nil {
+		return p.buildFailed(ctx, req, &out, err)
+	}
+	if before.ID != "" {
+		// The image that the new one replaced has no name any more; in use, it stays for now.
+		_, _ = p.api.ImageRemove(ctx, before.ID, image.RemoveOptions{PruneChildren: true})
+	}
+	return nil
+}
+
+func (p *Provider) buildWith(ctx context.Context, req buildRequest, out *lines) error {
+	buildkit, err := p.hasBuildKit(ctx)
+	if err != nil {
+		return err
+	}
+	if buildkit {
+		return p.buildKit(ctx, req, out)
+	}
+	return p.buildClassic(ctx, req, out)
+}
+
+// buildFailed is the error of a build. It is transient if the engine failed, or if a base image is
+// missing whose registry does not answer.
+func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *lines, err error) error {
+	doing := "build " + req.tag
+	if isContext(err) || ctx.Err() != nil || isConnection(err) {
+		return failed(environment.KindBuild, doing, err)
+	}
+	e := &environment.Error{Kind: environment.KindBuild, Output: out.tail(), Err: fmt.Errorf("%s: %w", doing, err)}
+	if isCommandFailure(err) {
+		return e
+	}
+	for _, ref := range baseImages(req.content.dockerfile, req.args) {
+		if present, err := p.hasImage(ctx, ref); err != nil || present {
+			continue
+		}
+		var explained *environment.Error
+		if errors.As(p.explain(ctx, environment.KindBuild, doing, ref, err), &explained) {
+			e.Transient = explained.Transient
+			e.Hint = "base image " + ref
+			if explained.Hint != "" {
+				e.Hint += ": " + explained.Hint
+			}
+			break
+		}
+	}
+	return e
+}
+
+// lock keeps other processes of this user from building the same image at the same time. Images
+// whose digests begin alike share a lock file, so that there are never more than 256.
+func lock(ctx context.Context, digest string) (unlock func(), err error) {
+	dir := filepath.Join(cacheDir(), "rollout", "builds")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	held := flock.New(filepath.Join(dir, digest[:2]+".lock"))
+	if _, err := held.TryLockContext(ctx, lockPoll); err != nil {
+		return nil, err
+	}
+	return func() { _ = held.Unlock() }, nil
+}
+
+// cacheDir is the user's, or a temporary one of the user's own.
+func cacheDir() string {
+	if dir, err := os.UserCacheDir(); err == nil {
+		return dir
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("rollout-%d", os.Getuid()))
+}

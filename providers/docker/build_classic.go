@@ -1,0 +1,71 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/registry"
+	"github.com/docker/docker/pkg/jsonmessage"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// buildClassic builds with the builder that every engine has.
+func (p *Provider) buildClassic(ctx context.Context, req buildRequest, out *lines) error {
+	reader, writer := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		err := req.content.tar(ctx, writer)
+		writer.CloseWithError(err)
+		sent <- err
+	}()
+	args := map[string]*string{}
+	for key, value := range req.args {
+		args[key] = &value
+	}
+	response, err := p.api.ImageBuild(ctx, reader, build.ImageBuildOptions{
+		Version:     build.BuilderV1,
+		Tags:        []string{req.tag},
+		BuildArgs:   args,
+		NoCache:     req.noCache,
+		Remove:      true,
+		ForceRemove: true,
+		AuthConfigs: baseCredentials(ctx, req),
+		Labels:      imageLabels(),
+	})
+	if err == nil {
+		err = readMessages(response.Body, out)
+		response.Body.Close()
+	}
+	reader.CloseWithError(errStopped)
+	if source := <-sent; source != nil && !errors.Is(source, errStopped) {
+		return source
+	}
+	return err
+}
+
+// imageLabels mark an image as made by Rollout.
+func imageLabels() map[string]string {
+	return map[string]string{environment.LabelJob: "build"}
+}
+
+// baseCredentials are those for the registries of the base images.
+func baseCredentials(ctx context.Context, req buildRequest) map[string]registry.AuthConfig {
+	all := map[string]registry.AuthConfig{}
+	for _, ref := range baseImages(req.content.dockerfile, req.args) {
+		config, err := credentials(ctx, ref)
+		if err == nil && encoded(config) != "" {
+			all[config.ServerAddress] = config
+		}
+	}
+	return all
+}
+
+// isCommandFailure reports whether a RUN ended with an exit code, which nothing but a change of the
+// Dockerfile mends.
+func isCommandFailure(err error) bool {
+	var classic *jsonmessage.JSONError
+	return errors.As(err, &classic) && classic.Code != 0 || isExit(err)
+}

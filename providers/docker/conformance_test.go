@@ -1,0 +1,34 @@
+package docker
+
+import (
+	"context"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/environment/environmenttest"
+)
+
+func TestConformance(t *testing.T) {
+	engine := newProvider(t, nil)
+	environmenttest.Run(t, environmenttest.Options{
+		New: func(t testing.TB) environment.Provider {
+			p, err := New(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		},
+		Image: testImage,
+		Vanish: func(t testing.TB, id string) {
+			if err := engine.api.ContainerRemove(t.Context(), id, container.RemoveOptions{Force: true}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Forget: func(t testing.TB, ref string) {
+			// In use by another container of the same check: then that check's end removes it.
+			_, _ = engine.api.ImageRemove(context.Background(), ref, image.RemoveOptions{Force: true, PruneChildren: true})
+		},
+	})
+}

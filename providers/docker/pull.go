@@ -1,0 +1,124 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/pkg/jsonmessage"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// registryPatience bounds how long a registry is asked why something failed.
+const registryPatience = 15 * time.Second
+
+// PullImage implements environment.Provider. Concurrent pulls of one reference are one pull.
+func (p *Provider) PullImage(ctx context.Context, ref string, progress func(string)) error {
+	present, err := p.hasImage(ctx, ref)
+	if err != nil || present {
+		return err
+	}
+	return p.flights.do(ctx, "pull "+ref, progress, func(ctx context.Context, tell func(string)) error {
+		return p.pull(ctx, ref, tell)
+	})
+}
+
+// hasImage reports whether the engine has an image.
+func (p *Provider) hasImage(ctx context.Context, ref string) (bool, error) {
+	_, err := p.api.ImageInspect(ctx, ref)
+	switch {
+	case err == nil:
+		return true, nil
+	case cerrdefs.IsNotFound(err):
+		return false, nil
+	case cerrdefs.IsInvalidArgument(err):
+		return false, nil // not a reference; what uses it says so
+	}
+	return false, failed(environment.KindUnavailable, "look for image "+ref, err)
+}
+
+func (p *Provider) pull(ctx context.Context, ref string, tell func(string)) error {
+	doing := "pull image " + ref
+	config, err := credentials(ctx, ref)
+	if err != nil {
+		return wrapped(environment.KindPull, doing, err)
+	}
+	body, err := p.api.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: encoded(config)})
+	if err == nil {
+		defer body.Close()
+		out := lines{progress: tell}
+		err = readMessages(body, &out)
+	}
+	if err == nil {
+		return nil
+	}
+	if isContext(err) || isConnection(err) {
+		return failed(environment.KindPull, doing, err)
+	}
+	return p.explain(ctx, environment.KindPull, doing, ref, err)
+}
+
+// explain is the error of a pull, or of a build that needed one. Engines report the reasons in words
+// only; so the registry is asked once more, in a way that has a status.
+func (p *Provider) explain(ctx context.Context, kind environment.Kind, doing, ref string, err error) error {
+	e := &environment.Error{Kind: kind, Err: fmt.Errorf("%s: %w", doing, err)}
+	ctx, cancel := context.WithTimeout(ctx, registryPatience)
+	defer cancel()
+	switch asked := p.askRegistry(ctx, ref); {
+	case asked == nil: // it answers now
+		e.Transient = true
+	case cerrdefs.IsNotFound(asked), cerrdefs.IsInvalidArgument(asked):
+		e.Hint = "there is no such image: check its name and tag"
+	case cerrdefs.IsUnauthorized(asked), cerrdefs.IsPermissionDenied(asked):
+		e.Hint = "there is no such image, or it is private: check its name, or run docker login"
+	default:
+		e.Transient = true
+		e.Hint = "the registry cannot be reached from the Docker engine"
+	}
+	return e
+}
+
+// askRegistry has the engine look an image up in its registry.
+func (p *Provider) askRegistry(ctx context.Context, ref string) error {
+	config, err := credentials(ctx, ref)
+	if err != nil {
+		return err
+	}
+	_, err = p.api.DistributionInspect(ctx, ref, encoded(config))
+	return err
+}
+
+// readMessages reads the engine's progress messages until they end, and returns the error that is
+// among them.
+func readMessages(r io.Reader, out *lines) error {
+	defer out.end()
+	decoder := json.NewDecoder(r)
+	for {
+		var m jsonmessage.JSONMessage
+		err := decoder.Decode(&m)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the engine's messages: %w", err)
+		}
+		if m.Error != nil {
+			return m.Error
+		}
+		out.text(m.Stream)
+		// The bars of single layers would drown everything else.
+		if m.Status != "" && (m.Progress == nil || m.Progress.Total == 0) {
+			line := m.Status
+			if m.ID != "" {
+				line = m.ID + ": " + line
+			}
+			out.line(line)
+		}
+	}
+}
