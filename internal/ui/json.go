@@ -12,21 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// line is one event as a line of JSON, with the keys of a structured logger in front. The names and
-// types of the fields are stable: fields may be added, none is renamed or removed.
-//
-//	every event      time (UTC), level (debug: progress; warn: retrying, cancelling and trials with
-//	                 an error; info), msg (for people: its words may change), event
-//	job_started      total_trials, dir
-//	trial_started    task_name, dataset_name, agent_name, attempt, as in result.json
-//	phase_started    the same, phase
-//	progress         the same; msg is a line about the image
-//	retrying         the same, delay_sec; msg is what failed
-//	trial_ended      the same, dir, reward (null without one), duration_sec, cost (US dollars),
-//	                 error_type and error (the whole message), both only with an error
-//	notice           msg
-//	cancelling       running_trials
-//	job_ended        cancelled, duration_sec and the counts and rates of the job's result.json
+// line is one event as a line of JSON; the package comment lists its fields.
 type line struct {
 	Time  time.Time  `json:"time"`
 	Level string     `json:"level"`

@@ -34,7 +34,7 @@ func newLive(opts Options) (event.Sink, func()) {
 		defer close(done)
 		l.run(stop)
 	}()
-	return l.sink, func() {
+	return l.sink, sync.OnceFunc(func() {
 		l.mu.Lock()
 		l.closed = true
 		l.mu.Unlock()
@@ -43,7 +43,7 @@ func newLive(opts Options) (event.Sink, func()) {
 		case <-done:
 		case <-time.After(giveUp):
 		}
-	}
+	})
 }
 
 func (l *live) sink(e event.Event) {
@@ -85,10 +85,12 @@ func (l *live) next(cols, rows int) (above, frame []string) {
 	return above, v.lines()
 }
 
-// lines is what an event leaves on the terminal for good: problems, and how a trial ended unless it
-// passed. Trials that the cancel ended are counted, not listed: the summary has them.
+// lines is what an event leaves on the terminal for good: where the results are, problems, and how a
+// trial ended unless it passed. Trials that the cancel ended are counted, not listed: the summary has them.
 func (l *live) lines(e event.Event) []string {
 	switch e.Kind {
+	case event.JobStarted:
+		return []string{l.look.dim.Render(startLine(e, l.opts.Concurrency))}
 	case event.TrialEnded:
 		return l.trialLines(e)
 	case event.Retrying:

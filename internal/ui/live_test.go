@@ -165,6 +165,24 @@ func TestLiveLeavesOnlyWhatStays(t *testing.T) {
 	}
 }
 
+func TestLiveOnATerminalOfUnknownSize(t *testing.T) {
+	v := watch(t, 80, 24, Options{Width: func() (int, int) { return 0, 0 }}, func(v *terminal, sink event.Sink, settle func()) {
+		busy(sink)
+		settle()
+		v.wants(t, "very-long", "pass rate 50.0%")
+	})
+	v.wants(t, "jobs/x/cpe/bench/write-compressor__2")
+}
+
+func TestLiveOnTinyTerminals(t *testing.T) {
+	for cols := 1; cols < 30; cols++ {
+		watch(t, cols, cols/3+1, Options{}, func(_ *terminal, sink event.Sink, settle func()) {
+			busy(sink)
+			settle()
+		})
+	}
+}
+
 func TestLiveWithoutAnyEventLeavesTheTerminalAlone(t *testing.T) {
 	v := watch(t, 80, 24, Options{}, func(_ *terminal, _ event.Sink, settle func()) { settle() })
 	if out := v.took(); out != "" {
@@ -220,8 +238,8 @@ func TestLiveFitsManyTrials(t *testing.T) {
 			sink(event.Event{Kind: event.TrialStarted, Key: key("task", i)})
 		}
 		settle()
-		if n := strings.Count(v.String(), "\n"); n > 16 {
-			t.Errorf("%d lines in two thirds of 24", n)
+		if n := strings.Count(v.String(), "\n"); n > 17 { // the line about the job, and the frame
+			t.Errorf("%d lines on a terminal of 24", n)
 		}
 		v.wants(t, "cpe/bench/task__0", "+489 more")
 		for i := range 495 {

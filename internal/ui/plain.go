@@ -60,11 +60,7 @@ func (p *plain) count() string {
 func (p *plain) line(e event.Event) string {
 	switch e.Kind {
 	case event.JobStarted:
-		line := "Running " + plural(e.Total, "trial")
-		if p.concurrency > 1 && e.Total > 1 {
-			line += fmt.Sprintf(", %d at a time", min(p.concurrency, e.Total))
-		}
-		return line + "; results in " + shellPath(e.Message)
+		return startLine(e, p.concurrency)
 	case event.TrialEnded:
 		return p.count() + p.trialLine(e)
 	case event.Retrying:

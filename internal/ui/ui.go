@@ -27,7 +27,8 @@ type Options struct {
 	Out   io.Writer
 	Mode  Mode
 	Color bool // false: not one colour or style code is written
-	// Width is the terminal's current size. It is asked often, so a resize is seen. nil: 80x24.
+	// Width is the terminal's current size. It is asked often and from several goroutines, so a
+	// resize is seen. nil, and what it gives as 0: 80x24.
 	Width       func() (cols, rows int)
 	Now         func() time.Time // nil: time.Now
 	Heartbeat   time.Duration    // plain: the longest silence while trials run; 0: one minute
@@ -46,9 +47,7 @@ func New(opts Options) (event.Sink, func()) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.Width == nil {
-		opts.Width = func() (int, int) { return 80, 24 }
-	}
+	opts.Width = knownSize(opts.Width)
 	if opts.Heartbeat <= 0 {
 		opts.Heartbeat = time.Minute
 	}
@@ -59,6 +58,22 @@ func New(opts Options) (event.Sink, func()) {
 		return newJSON(opts)
 	}
 	return newPlain(opts)
+}
+
+// knownSize fills in what the terminal does not know: pseudo-terminals of scripts are often 0x0.
+func knownSize(size func() (cols, rows int)) func() (cols, rows int) {
+	return func() (cols, rows int) {
+		if size != nil {
+			cols, rows = size()
+		}
+		if cols <= 0 {
+			cols = 80
+		}
+		if rows <= 0 {
+			rows = 24
+		}
+		return cols, rows
+	}
 }
 
 // DetectMode chooses how to show a job on out (nil: not a terminal), from --log-format (auto or

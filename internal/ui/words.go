@@ -31,6 +31,14 @@ func problem(e *result.Error) string {
 	return Sanitize(string(e.Type))
 }
 
+func startLine(e event.Event, concurrency int) string {
+	line := "Running " + plural(e.Total, "trial")
+	if concurrency > 1 && e.Total > 1 {
+		line += fmt.Sprintf(", %d at a time", min(concurrency, e.Total))
+	}
+	return line + "; results in " + shellPath(e.Message)
+}
+
 // retryLine says when before why: the end of the line may be cut.
 func retryLine(e event.Event) string {
 	when := "at once"
