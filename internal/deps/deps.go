@@ -2,10 +2,6 @@
 package deps
 
 import (
-	_ "github.com/charmbracelet/bubbletea"
-	_ "github.com/charmbracelet/lipgloss"
-	_ "github.com/charmbracelet/lipgloss/table"
-	_ "github.com/creack/pty"
 	_ "github.com/docker/docker/client"
 	_ "github.com/docker/docker/pkg/stdcopy"
 	_ "github.com/gofrs/flock"
@@ -16,7 +12,6 @@ import (
 	_ "github.com/moby/buildkit/session/filesync"
 	_ "github.com/moby/buildkit/util/progress/progressui"
 	_ "github.com/moby/patternmatcher/ignorefile"
-	_ "github.com/muesli/termenv"
 	_ "github.com/pelletier/go-toml/v2"
 	_ "github.com/rogpeppe/go-internal/testscript"
 	_ "github.com/santhosh-tekuri/jsonschema/v6"
@@ -25,7 +20,6 @@ import (
 	_ "golang.org/x/sync/errgroup"
 	_ "golang.org/x/sync/singleflight"
 	_ "golang.org/x/sys/unix"
-	_ "golang.org/x/term"
 	_ "k8s.io/apimachinery/pkg/api/resource"
 	_ "mvdan.cc/sh/v3/interp"
 )
