@@ -33,7 +33,7 @@ type attempt struct {
 
 	agentBegan bool
 	tested     bool  // the test script ran to its end
-	verified   bool  // and ended with 0: a reward is due
+	testCode   int   // and ended with this; if that is 0, a reward is due
 	startOver  bool  // the environment was lost, and nothing of the agent's is lost with it
 	lost       error // why
 }

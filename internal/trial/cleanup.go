@@ -89,7 +89,8 @@ func (a *attempt) collect(ctx context.Context) {
 	}
 	value, failed := reward.read(a.opts.Redactor)
 	switch {
-	case !a.verified:
+	case !a.tested:
+	case a.testCode != 0:
 		a.disregard(value, failed)
 	case failed == nil:
 		a.trial.Reward = &value
@@ -105,8 +106,9 @@ func (a *attempt) collect(ctx context.Context) {
 // disregard says that a test script which failed has written a reward all the same: that is how
 // datasets made for other harnesses end their scripts.
 func (a *attempt) disregard(value float64, invalid *failure) {
-	if e := a.trial.Error; a.tested && invalid == nil && e.Type == result.VerifierFailed {
-		e.Message += fmt.Sprintf("; the reward %g that it wrote does not count", value)
+	if e := a.trial.Error; invalid == nil && e.Type == result.VerifierFailed {
+		e.Message = fmt.Sprintf("tests/test.sh ended with exit code %d, so the reward %g that it wrote does not count: "+
+			"let it end with exit 0 (its output is in logs/verifier/stdout.txt and logs/verifier/stderr.txt)", a.testCode, value)
 	}
 }
 

@@ -190,14 +190,16 @@ func (a *attempt) verify(ctx context.Context) error {
 		environment.Copy{Src: tests, Dst: testsDir, Clean: true},
 		environment.Copy{Src: fstest.MapFS{}, Dst: verifierDir, Clean: true, Mode: 0o777},
 	); err != nil {
+		if environment.KindOf(err) == environment.KindCopy {
+			err = failf(result.VerifierFailed, "the tests could not be put into the environment: %v: see what the agent has made of /tests and /logs", err)
+		}
 		return err
 	}
-	code, err := a.exec(ctx, testsDir+"/test.sh", "logs/verifier", nil, a.timeouts.Verify)
+	a.testCode, err = a.exec(ctx, testsDir+"/test.sh", "logs/verifier", nil, a.timeouts.Verify)
 	a.tested = err == nil
-	if err == nil && code != 0 {
-		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d: see logs/verifier/stdout.txt and stderr.txt (a script that writes a reward must end with 0)", code)
+	if a.tested && a.testCode != 0 {
+		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d: see logs/verifier/stdout.txt and logs/verifier/stderr.txt", a.testCode)
 	}
-	a.verified = err == nil
 	return err
 }
 

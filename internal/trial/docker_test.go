@@ -1,0 +1,63 @@
+package trial_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/docker"
+)
+
+const dockerImage = "debian:bookworm"
+
+// dockerPlace is a Docker engine with a Debian image.
+var dockerPlace = place{
+	name:   docker.Name,
+	image:  dockerImage,
+	kernel: true,
+	slots:  make(chan struct{}, 4),
+	open:   openDocker,
+}
+
+// theEngine is one provider for all tests.
+var theEngine = sync.OnceValues(func() (environment.Provider, error) {
+	p, err := docker.New(context.Background(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.PullImage(context.Background(), dockerImage, nil)
+})
+
+func openDocker(t testing.TB) environment.Provider {
+	t.Helper()
+	p, err := theEngine()
+	if err != nil {
+		if strings.Contains(os.Getenv("ROLLOUT_TEST_REQUIRE"), docker.Name) {
+			t.Fatal(err)
+		}
+		t.Skipf("needs a Docker engine with the image %s: %v", dockerImage, err)
+	}
+	return p
+}
+
+// forget removes the image that a trial has built.
+func forget(t testing.TB, o outcome) {
+	t.Helper()
+	if o.Trial.Environment == nil || o.Trial.Environment.Image == "" {
+		return
+	}
+	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer api.Close()
+	// In use by a trial that is kept: then it stays.
+	_, _ = api.ImageRemove(context.Background(), o.Trial.Environment.Image, image.RemoveOptions{Force: true, PruneChildren: true})
+}

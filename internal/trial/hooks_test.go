@@ -1,0 +1,125 @@
+package trial_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// call is something that a trial asks of a provider or an environment.
+type call struct {
+	op     string                  // build, pull, create, copyTo, exec, copyFrom, stop, destroy
+	script string                  // of exec: the file's name
+	env    environment.Environment // nil before create
+}
+
+// hooks are called around calls. An error of before is what the call returns, instead of being made.
+type hooks struct {
+	before func(ctx context.Context, c call) error
+	create func(opts environment.CreateOptions) // sees the options
+}
+
+func (h hooks) around(ctx context.Context, c call, do func() error) error {
+	if h.before != nil {
+		if err := h.before(ctx, c); err != nil {
+			return err
+		}
+	}
+	return do()
+}
+
+// hooked is a provider with hooks.
+type hooked struct {
+	environment.Provider
+	hooks
+}
+
+func (h *hooked) BuildImage(ctx context.Context, opts environment.BuildOptions) (ref string, err error) {
+	err = h.around(ctx, call{op: "build"}, func() (err error) {
+		ref, err = h.Provider.BuildImage(ctx, opts)
+		return err
+	})
+	return ref, err
+}
+
+func (h *hooked) PullImage(ctx context.Context, ref string, progress func(string)) error {
+	return h.around(ctx, call{op: "pull"}, func() error { return h.Provider.PullImage(ctx, ref, progress) })
+}
+
+func (h *hooked) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
+	if h.create != nil {
+		h.create(opts)
+	}
+	var env environment.Environment
+	err := h.around(ctx, call{op: "create"}, func() (err error) {
+		env, err = h.Provider.CreateEnvironment(ctx, opts)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &hookedEnv{env, h.hooks}, nil
+}
+
+type hookedEnv struct {
+	environment.Environment
+	hooks
+}
+
+func (h *hookedEnv) call(op string) call { return call{op: op, env: h.Environment} }
+
+func (h *hookedEnv) CopyTo(ctx context.Context, files ...environment.Copy) error {
+	return h.around(ctx, h.call("copyTo"), func() error { return h.Environment.CopyTo(ctx, files...) })
+}
+
+func (h *hookedEnv) CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (out environment.Extracted, err error) {
+	err = h.around(ctx, h.call("copyFrom"), func() (err error) {
+		out, err = h.Environment.CopyFrom(ctx, src, dst, opts)
+		return err
+	})
+	return out, err
+}
+
+func (h *hookedEnv) Exec(ctx context.Context, script string, opts environment.ExecOptions) (code int, err error) {
+	c := h.call("exec")
+	c.script = script[strings.LastIndexByte(script, '/')+1:]
+	err = h.around(ctx, c, func() (err error) {
+		code, err = h.Environment.Exec(ctx, script, opts)
+		return err
+	})
+	return code, err
+}
+
+func (h *hookedEnv) Stop(ctx context.Context) error {
+	return h.around(ctx, h.call("stop"), func() error { return h.Environment.Stop(ctx) })
+}
+
+func (h *hookedEnv) Destroy(ctx context.Context) error {
+	return h.around(ctx, h.call("destroy"), func() error { return h.Environment.Destroy(ctx) })
+}
+
+// fails makes calls of one kind fail.
+func fails(op string, err error) hooks {
+	return hooks{before: func(_ context.Context, c call) error {
+		if c.op == op {
+			return err
+		}
+		return nil
+	}}
+}
+
+// panics makes calls of one kind panic.
+func panics(op string) hooks {
+	return hooks{before: func(_ context.Context, c call) error {
+		if c.op == op {
+			panic("a bug in " + op)
+		}
+		return nil
+	}}
+}
+
+func broken(kind environment.Kind, transient bool) error {
+	return &environment.Error{Kind: kind, Transient: transient, Err: errors.New("the engine coughed")}
+}
