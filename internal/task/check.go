@@ -23,12 +23,13 @@ const (
 // tests/ and solution/ are copied into environments as they are, so they are looked at whole. What is
 // in environment/ is judged by the provider that builds the image, which may leave some of it out.
 func checkFiles(t *Task, p *problems) {
+	// A task.toml that cannot be read may have named an image.
+	if t.Config.Environment.DockerImage == "" && p.list.Err() == nil {
+		p.wantFolder(t.FS, environmentDir, "add environment/Dockerfile, or set docker_image in "+configFile)
+	}
 	const purpose = "it is what the agent is told"
 	if text, ok := p.readFile(t.FS, instructionFile, maxInstructionSize, purpose); ok && len(bytes.TrimSpace(text)) == 0 {
 		p.warn(instructionFile, "is empty", purpose)
-	}
-	if t.Config.Environment.DockerImage == "" {
-		p.wantFolder(t.FS, environmentDir, "add environment/Dockerfile, or set docker_image in "+configFile)
 	}
 	for _, file := range []string{"docker-compose.yaml", "docker-compose.yml"} {
 		if isFile(t.FS, environmentDir+"/"+file) {

@@ -119,10 +119,9 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 		change func(t *testing.T, dir string)
 		want   []string
 	}{
-		{"an empty folder lacks everything but a solution", func(t *testing.T, dir string) {
+		{"an empty folder lacks what every task has", func(t *testing.T, dir string) {
 			replace(t, dir, folder)
 		}, []string{
-			`environment: is missing (add environment/Dockerfile, or set docker_image in task.toml)`,
 			`instruction.md: is missing (it is what the agent is told)`,
 			`task.toml: is missing (it may be as short as: version = "1.0")`,
 			`tests: is missing (it holds test.sh, the script that writes the reward)`,
