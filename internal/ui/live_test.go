@@ -176,9 +176,15 @@ func TestLiveOnATerminalOfUnknownSize(t *testing.T) {
 
 func TestLiveOnTinyTerminals(t *testing.T) {
 	for cols := 1; cols < 30; cols++ {
-		watch(t, cols, cols/3+1, Options{}, func(_ *terminal, sink event.Sink, settle func()) {
+		rows := cols/3 + 1
+		watch(t, cols, rows, Options{Metrics: []string{"min"}}, func(v *terminal, sink event.Sink, settle func()) {
 			busy(sink)
+			v.took()
 			settle()
+			_, frame, _ := strings.Cut(v.took(), ansi.ResetAutoWrapMode)
+			if n := strings.Count(frame, "\n"); n > rows-1 {
+				t.Errorf("%d lines on %d rows: %q", n, rows, frame)
+			}
 		})
 	}
 }
@@ -328,6 +334,9 @@ func TestLongLinesAboveShowNothingOfTheFrame(t *testing.T) {
 	s := screen{out: v}
 	s.draw(nil, []string{"frame frame frame", "frame frame frame"}, 20)
 	s.draw([]string{"a path that is wider than the terminal"}, []string{"frame"}, 20)
+	if strings.Contains(v.took(), "terminal"+ansi.EraseLineRight) {
+		t.Error("what is behind a line that may end in the last column is erased")
+	}
 	if got, want := v.String(), "a path that is wider\n than the terminal\nframe\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -48,10 +48,14 @@ func (s *screen) draw(above, frame []string, cols int) {
 		old = nil
 	}
 	for _, line := range above {
-		if ansi.StringWidth(line) >= cols {
-			b.WriteString(ansi.EraseScreenBelow) // what it wraps onto would show through behind its end
+		if ansi.StringWidth(line) < cols {
+			line += ansi.EraseLineRight
+		} else {
+			// What it wraps onto would show through behind its end, and erasing there is no way out:
+			// behind the last column that takes the last character.
+			b.WriteString(ansi.EraseScreenBelow)
 		}
-		b.WriteString(line + ansi.EraseLineRight + "\r\n")
+		b.WriteString(line + "\r\n")
 		old = nil
 	}
 	b.WriteString(ansi.ResetAutoWrapMode) // should the terminal have become narrower just now

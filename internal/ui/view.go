@@ -57,7 +57,9 @@ func (v view) lines() []string {
 		head = append([]string{""}, head...)
 		head = append(head, "")
 	}
-	return append(head, v.list(v.height()-len(head))...)
+	lines := append(head, v.list(v.height()-len(head))...)
+	// A frame that does not fit could not be drawn over: the cursor cannot go up beyond the screen.
+	return lines[:min(len(lines), max(v.rows-1, 0))]
 }
 
 // bar is how far the job is; its parts have the colours of the outcomes. The text behind it has a
