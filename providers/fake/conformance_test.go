@@ -1,0 +1,22 @@
+package fake_test
+
+import (
+	"testing"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/environment/environmenttest"
+	"github.com/org/rollout-action/providers/fake"
+)
+
+func TestConformance(t *testing.T) {
+	world := fake.NewWorld()
+	environmenttest.Run(t, environmenttest.Options{
+		New:    func(testing.TB) environment.Provider { return fake.New(fake.Options{World: world}) },
+		Image:  "debian:bookworm",
+		Vanish: func(_ testing.TB, id string) { world.Lose(id) },
+		Forget: func(_ testing.TB, ref string) { world.Forget(ref) },
+		Skip: map[string]string{
+			"values of variables are in no process's arguments": "there are no arguments to read: commands are functions of this process",
+		},
+	})
+}
