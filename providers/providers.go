@@ -7,6 +7,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/docker"
+	"github.com/org/rollout-action/providers/fake"
 )
 
 // Entry is one provider.
@@ -27,6 +28,14 @@ var All = []Entry{
 		Check:   docker.Check,
 		New: func(ctx context.Context, cfg map[string]any) (environment.Provider, error) {
 			return docker.New(ctx, cfg)
+		},
+	},
+	{
+		Name:    fake.Name,
+		Summary: "no isolation: scripts run in an embedded shell with files in memory, for trying out job files",
+		Check:   fake.Check,
+		New: func(context.Context, map[string]any) (environment.Provider, error) {
+			return fake.New(fake.Options{}), nil
 		},
 	},
 }

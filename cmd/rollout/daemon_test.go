@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/testenv"
+)
+
+// engine is a Docker engine of the test's own, which can be restarted without disturbing anybody.
+type engine struct {
+	t    *testing.T
+	dir  string
+	host string
+	cmd  *exec.Cmd
+	log  bytes.Buffer
+}
+
+func startEngine(t *testing.T) *engine {
+	t.Helper()
+	testenv.NeedDocker(t)
+	testenv.NeedRoot(t, "to start a Docker engine of its own")
+	if _, err := exec.LookPath("dockerd"); err != nil {
+		t.Skipf("needs dockerd: %v", err)
+	}
+	// Not t.TempDir: a socket's path has to be short, and mounts may outlive the test by a moment.
+	dir, err := os.MkdirTemp("", "engine-")
+	must(t, err)
+	e := &engine{t: t, dir: dir, host: "unix://" + filepath.Join(dir, "sock")}
+	t.Cleanup(func() {
+		e.stop()
+		_ = os.RemoveAll(dir)
+		if t.Failed() {
+			t.Logf("dockerd:\n%s", tail(e.log.String(), 4000))
+		}
+	})
+	e.start()
+	return e
+}
+
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }
+
+func (e *engine) start() {
+	e.t.Helper()
+	e.cmd = exec.Command("dockerd", "--host", e.host, "--data-root", filepath.Join(e.dir, "data"),
+		"--exec-root", filepath.Join(e.dir, "exec"), "--pidfile", filepath.Join(e.dir, "pid"),
+		"--bridge", "none", "--iptables=false")
+	e.cmd.Stdout, e.cmd.Stderr = &e.log, &e.log
+	must(e.t, e.cmd.Start())
+	deadline := time.Now().Add(2 * time.Minute)
+	for {
+		if _, err := e.client().Ping(e.t.Context()); err == nil {
+			return
+		} else if time.Now().After(deadline) {
+			e.t.Fatalf("the engine does not answer: %v", err)
+		}
+		time.Sleep(50 * time.Millisecond) // polls
+	}
+}
+
+func (e *engine) stop() {
+	_ = e.cmd.Process.Signal(syscall.SIGTERM)
+	_ = e.cmd.Wait()
+}
+
+func (e *engine) client() *client.Client {
+	c, err := client.NewClientWithOpts(client.WithHost(e.host), client.WithAPIVersionNegotiation())
+	must(e.t, err)
+	return c
+}
+
+// takeImage copies the tests' image over from the machine's engine.
+func (e *engine) takeImage() {
+	e.t.Helper()
+	from, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	must(e.t, err)
+	defer from.Close()
+	archive, err := from.ImageSave(context.Background(), []string{testenv.Image})
+	must(e.t, err)
+	defer archive.Close()
+	loaded, err := e.client().ImageLoad(context.Background(), archive)
+	must(e.t, err)
+	defer loaded.Body.Close()
+	_, err = io.Copy(io.Discard, loaded.Body)
+	must(e.t, err)
+}
+
+func TestAnEngineThatRestartsCostsOnlyWhatRanOnIt(t *testing.T) {
+	e := startEngine(t)
+	e.takeImage()
+	j := hangingJob(t, "docker", 1)
+	job := filepath.Join(j.dir, "job.yaml")
+	text, err := os.ReadFile(job)
+	must(t, err)
+	before, after, _ := strings.Cut(string(text), "agents:\n")
+	must(t, os.WriteFile(job, []byte(before+`retry:
+  max_attempts: 30
+  initial_delay_ms: 200
+  max_delay_ms: 1000
+agents:
+  - name: first
+    execute: echo hi
+`+strings.Replace(after, "datasets:", "  - name: last\n    execute: echo hi\ndatasets:", 1)), 0o644))
+
+	r := &run{cmd: exec.Command(binary, "job.yaml", "--n-concurrent", "1"), output: &bytes.Buffer{}}
+	r.cmd.Dir = j.dir
+	r.cmd.Env = append(os.Environ(), "DOCKER_HOST="+e.host)
+	r.cmd.Stdout, r.cmd.Stderr = r.output, r.output
+	must(t, r.cmd.Start())
+	j.waitRunning(t, 1)
+	e.stop()
+	e.start()
+	code := r.exit(t)
+	t.Logf("rollout:\n%s", r.output)
+
+	if code != 1 {
+		t.Errorf("exit code %d, want 1: one trial was lost", code)
+	}
+	tree, err := result.ReadTree(filepath.Join(j.dir, "jobs", j.name))
+	must(t, err)
+	got := map[string]string{}
+	for _, trial := range tree.Trials {
+		if trial.Error != nil {
+			got[trial.Key.Agent] = string(trial.Error.Type)
+		} else if trial.Passed() {
+			got[trial.Key.Agent] = "passed"
+		}
+	}
+	want := map[string]string{"first": "passed", "hanger": string(result.EnvironmentLost), "last": "passed"}
+	for agent, outcome := range want {
+		if got[agent] != outcome {
+			t.Errorf("%s: %q, want %q", agent, got[agent], outcome)
+		}
+	}
+	left, err := e.client().ContainerList(context.Background(), container.ListOptions{All: true})
+	must(t, err)
+	if len(left) != 0 {
+		t.Errorf("%d containers are left", len(left))
+	}
+}

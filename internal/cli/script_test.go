@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestScripts runs testdata/script/*.txtar. Besides testscript's own commands they have
+//
+//	rollout CODE ARG...        run a command line in this process, and expect this exit code
+//	feed FILE CODE ARG...      the same with FILE as standard input
+//
+// Time stands still at 2026-01-02 03:04:05 UTC.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"rollout": func(ts *testscript.TestScript, neg bool, args []string) {
+				inProcess(ts, neg, "", args)
+			},
+			"feed": func(ts *testscript.TestScript, neg bool, args []string) {
+				if len(args) == 0 {
+					ts.Fatalf("feed wants a file")
+				}
+				inProcess(ts, neg, ts.ReadFile(args[0]), args[1:])
+			},
+		},
+	})
+}
+
+func inProcess(ts *testscript.TestScript, neg bool, stdin string, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("want an exit code and arguments; ! has no meaning here")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	env := Env{
+		Stdin:  strings.NewReader(stdin),
+		Stdout: ts.Stdout(),
+		Stderr: ts.Stderr(),
+		Dir:    ts.MkAbs("."),
+		Now:    func() time.Time { return clock },
+		Getenv: func(name string) (string, bool) {
+			value := ts.Getenv(name)
+			return value, value != ""
+		},
+	}
+	if got := Main(context.Background(), context.Background(), env, args[1:]); got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// TestHelp holds every help text against its golden file, and to two examples.
+func TestHelp(t *testing.T) {
+	a := &app{Env: System()}
+	lines := [][]string{{}}
+	for _, c := range a.root().Commands() {
+		if c.Name() != "help" && c.Name() != "completion" {
+			lines = append(lines, []string{c.Name()})
+		}
+	}
+	for _, line := range lines {
+		name := strings.Join(append([]string{"rollout"}, line...), "-")
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			env := System()
+			env.Stdout, env.Stderr = &out, &out
+			if code := Main(t.Context(), t.Context(), env, append(line, "--help")); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			golden := filepath.Join("testdata", "help", name+".golden")
+			if *update {
+				if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.String() != string(want) {
+				t.Errorf("the help text differs from %s (-update rewrites it):\n%s", golden, out.String())
+			}
+			_, examples, _ := strings.Cut(out.String(), "Examples:\n")
+			examples, _, _ = strings.Cut(examples, "\n\n")
+			if n := strings.Count(examples, "  rollout "); n < 2 {
+				t.Errorf("%d examples, want two", n)
+			}
+			if !strings.Contains(out.String(), "Exit codes:") {
+				t.Error("the exit codes are missing")
+			}
+		})
+	}
+}
