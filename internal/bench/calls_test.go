@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/docker/docker/client"
+
+	"github.com/org/rollout-action/providers/docker"
+)
+
+// engineCalls are the calls of one hello trial, in order; .github/ARCHITECTURE.md says why none can go.
+var engineCalls = []string{
+	"POST /containers/create",
+	"PUT /containers/{id}/archive",
+	"POST /containers/{id}/start",
+	"POST /containers/{id}/exec", "POST /exec/{id}/start", "GET /exec/{id}/json",
+	"POST /containers/{id}/exec", "POST /exec/{id}/start", "GET /exec/{id}/json",
+	"PUT /containers/{id}/archive",
+	"POST /containers/{id}/exec", "POST /exec/{id}/start", "GET /exec/{id}/json",
+	"GET /containers/{id}/archive",
+	"DELETE /containers/{id}",
+}
+
+const benchImage = "debian:bookworm"
+
+func TestATrialMakesTheFewestEngineCalls(t *testing.T) {
+	proxy := newCallProxy(t)
+	provider, err := docker.New(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer provider.Close()
+	ours, err := newStage(t.Context(), t.TempDir(), benchImage, 1, provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	floor, err := newBare(benchImage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer floor.api.Close()
+	floor.api.NegotiateAPIVersion(t.Context())
+
+	proxy.take()
+	if _, err := ours.once(t.Context(), 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	// The image is looked for once for each task of a job.
+	want := slices.Concat([]string{"GET /images/" + benchImage + "/json"}, engineCalls)
+	if got := proxy.take(); !slices.Equal(got, want) {
+		t.Errorf("a trial makes the calls\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if err := floor.trial(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := proxy.take(); !slices.Equal(got, engineCalls) {
+		t.Errorf("the floor makes other calls than a trial:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// callProxy stands between the clients of a test and the Docker engine, and notes the calls.
+type callProxy struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+var (
+	apiVersion = regexp.MustCompile(`^/v[0-9.]+/`)
+	longID     = regexp.MustCompile(`[0-9a-f]{64}`)
+)
+
+// newCallProxy makes DOCKER_HOST point to a proxy, or skips.
+func newCallProxy(t *testing.T) *callProxy {
+	t.Helper()
+	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err == nil {
+		t.Cleanup(func() { engine.Close() })
+		_, err = engine.ImageInspect(t.Context(), benchImage)
+	}
+	if err != nil {
+		if strings.Contains(os.Getenv("ROLLOUT_TEST_REQUIRE"), "docker") {
+			t.Fatal(err)
+		}
+		t.Skipf("needs a Docker engine with the image %s: %v", benchImage, err)
+	}
+	dial := engine.Dialer()
+	p := &callProxy{}
+	forward := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dial(ctx)
+		}},
+		FlushInterval: -1,
+	}
+	socket := filepath.Join(t.TempDir(), "engine.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.note(r.Method + " " + longID.ReplaceAllString(apiVersion.ReplaceAllString(r.URL.Path, "/"), "{id}"))
+		forward.ServeHTTP(w, r)
+	})}
+	go server.Serve(listener) //nolint:errcheck // it ends with the test
+	t.Cleanup(func() { server.Close() })
+	t.Setenv("DOCKER_HOST", "unix://"+socket)
+	return p
+}
+
+// note adds a call. The state of a command that still runs may be asked for several times.
+func (p *callProxy) note(call string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.calls); n > 0 && p.calls[n-1] == call && strings.HasPrefix(call, "GET /exec/") {
+		return
+	}
+	p.calls = append(p.calls, call)
+}
+
+// take returns the calls since the last take.
+func (p *callProxy) take() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	calls := p.calls
+	p.calls = nil
+	return calls
+}

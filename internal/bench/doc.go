@@ -1,0 +1,28 @@
+// Command bench measures Rollout against the floor that the same work has without it, side by side in
+// one run:
+//
+//	go run ./internal/bench                          # everything; takes some minutes
+//	go run ./internal/bench --only docker --rounds 40
+//	go run ./internal/bench --json bench.json --check
+//
+// Floor and ours take turns, pair by pair, after warm-ups, and ratios are taken pair by pair: what else
+// the machine does changes from minute to minute, and hits both. Absolute times say little about
+// another machine.
+//
+// What is measured:
+//
+//	docker.sequential  a job of one hello trial: install, agent and verifier scripts, instruction and
+//	                   tests in, /logs out, destroyed, everything written; floor: the same engine
+//	                   calls made bare, nothing written
+//	docker.run         the same trial; floor: the process "docker run --rm IMAGE true"
+//	docker.parallel    jobs of 24 hello trials by 8 workers, in trials per second; floor: the bare calls by 8
+//	engine.trial       10,000 trials on a provider that does nothing, by 8 workers, in a process of its
+//	                   own; floor: the same files written the same way
+//	engine.memory      that process's largest resident set; floor: the process that writes the files
+//	engine.plan        100,000 trials planned, named, checked, encoded
+//	binary.size        the stripped binary; floor: a program that prints a line
+//	binary.version     "rollout version" as a process; floor: the same program
+//
+// --json writes a Report. The exit code is 0 whatever was measured, 3 if measuring failed, and with
+// --check 1 if a target was missed or could not be measured.
+package main

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestTurnsInterleavesAndForgetsWarmUps(t *testing.T) {
+	var order []string
+	counting := func(name string) measured {
+		n := 0.0
+		return func(context.Context) (float64, error) {
+			order = append(order, name)
+			n++
+			return n, nil
+		}
+	}
+	values, err := turns(t.Context(), 1, 2, counting("a"), counting("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(order, ""); got != "ababab" {
+		t.Errorf("the order was %s", got)
+	}
+	for _, v := range values {
+		if !slices.Equal(v, []float64{2, 3}) {
+			t.Errorf("the values are %v", v)
+		}
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	for _, args := range [][]string{{"--only", "everything"}, {"--rounds", "0"}, {"docker"}, {"--nonsense"}} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), args, &out, &errs); code != 2 || out.Len() > 0 || errs.Len() == 0 {
+			t.Errorf("%v: code %d\n%s%s", args, code, &out, &errs)
+		}
+	}
+}

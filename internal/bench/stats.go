@@ -1,0 +1,37 @@
+package main
+
+import "slices"
+
+// Stats is a series of measurements: its middle and its ends. The unit is that of the series.
+type Stats struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	N      int     `json:"n"`
+}
+
+// summarize is the Stats of values, in any order; they are not changed. All is 0 without values.
+func summarize(values []float64) Stats {
+	if len(values) == 0 {
+		return Stats{}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return Stats{
+		Median: sorted[(n-1)/2]/2 + sorted[n/2]/2,
+		Min:    sorted[0],
+		Max:    sorted[n-1],
+		N:      n,
+	}
+}
+
+// ratios is a/b pair by pair. Pairs whose second is 0, or that are not there, are left out.
+func ratios(a, b []float64) []float64 {
+	var out []float64
+	for i := range min(len(a), len(b)) {
+		if b[i] != 0 {
+			out = append(out, a[i]/b[i])
+		}
+	}
+	return out
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func TestSummarize(t *testing.T) {
+	for name, c := range map[string]struct {
+		values []float64
+		want   Stats
+	}{
+		"no values are all zero":                         {nil, Stats{}},
+		"one value is middle and ends":                   {[]float64{3}, Stats{3, 3, 3, 1}},
+		"an odd number has one in the middle":            {[]float64{9, 1, 2}, Stats{2, 1, 9, 3}},
+		"an even number has the mean of the two inside":  {[]float64{4, 1, 10, 2}, Stats{3, 1, 10, 4}},
+		"large values do not overflow in the mean":       {[]float64{math.MaxFloat64, math.MaxFloat64}, Stats{math.MaxFloat64, math.MaxFloat64, math.MaxFloat64, 2}},
+		"one wild value moves an end and not the middle": {[]float64{1, 1, 1, 1, 1000}, Stats{1, 1, 1000, 5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := slices.Clone(c.values)
+			if got := summarize(c.values); got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+			if !slices.Equal(before, c.values) {
+				t.Errorf("the values were changed to %v", c.values)
+			}
+		})
+	}
+}
+
+func TestRatios(t *testing.T) {
+	for name, c := range map[string]struct{ a, b, want []float64 }{
+		"values are divided pair by pair":           {[]float64{2, 9}, []float64{1, 3}, []float64{2, 3}},
+		"what has no partner is left out":           {[]float64{2, 9, 5}, []float64{1, 3}, []float64{2, 3}},
+		"a pair that cannot be divided is left out": {[]float64{2, 9}, []float64{0, 3}, []float64{3}},
+		"nothing has no ratios":                     {nil, []float64{1}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ratios(c.a, c.b); !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
