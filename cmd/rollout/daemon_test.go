@@ -57,6 +57,8 @@ func (e *engine) start() {
 	e.cmd = exec.Command("dockerd", "--host", e.host, "--data-root", filepath.Join(e.dir, "data"),
 		"--exec-root", filepath.Join(e.dir, "exec"), "--pidfile", filepath.Join(e.dir, "pid"),
 		"--bridge", "none", "--iptables=false")
+	// In a network of its own: with --bridge none, dockerd removes the machine's docker0.
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	e.cmd.Stdout, e.cmd.Stderr = &e.log, &e.log
 	must(e.t, e.cmd.Start())
 	deadline := time.Now().Add(2 * time.Minute)

@@ -13,6 +13,9 @@ import (
 func main() {
 	soft, cancel := context.WithCancel(context.Background())
 	hard, abort := context.WithCancel(context.Background())
+	// A reader that went away (| head, or | tee killed by the same Ctrl-C) must not end the process before
+	// its environments are removed.
+	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {

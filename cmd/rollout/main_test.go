@@ -202,6 +202,30 @@ func TestASignalStopsTheJobInGoodOrder(t *testing.T) {
 	}
 }
 
+func TestAReaderThatIsGoneDoesNotKeepTheCleanUpFromHappening(t *testing.T) {
+	providersHere(t, func(t *testing.T, provider string) {
+		j := hangingJob(t, provider, 4)
+		reader, writer, err := os.Pipe()
+		must(t, err)
+		cmd := exec.Command(binary, "job.yaml")
+		cmd.Dir, cmd.Stdout, cmd.Stderr = j.dir, writer, writer
+		must(t, cmd.Start())
+		must(t, writer.Close())
+		j.waitRunning(t, 4)
+		must(t, reader.Close())
+		must(t, cmd.Process.Signal(os.Interrupt))
+		if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+			t.Errorf("it ended with %s, want exit code 130", cmd.ProcessState)
+		}
+		if res := j.result(t); !res.Cancelled || res.Errors[result.Cancelled] != 4 {
+			t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
+		}
+		if provider == "docker" && j.containers(t) != 0 {
+			t.Errorf("%d containers are left", j.containers(t))
+		}
+	})
+}
+
 func TestASecondSignalSkipsTheCleanUp(t *testing.T) {
 	providersHere(t, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 8)

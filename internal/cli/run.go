@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -156,7 +157,9 @@ func (a *app) run(ctx context.Context, path string, flags jobFlags) error {
 	if err != nil {
 		return err
 	}
-	a.printWarnings(p.Warnings)
+	if logLevel(p.Job.LogLevel) <= slog.LevelWarn {
+		a.printWarnings(p.Warnings)
+	}
 	look, err := a.look(flags.logFormat)
 	if err != nil {
 		return err
@@ -233,6 +236,7 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		look.Metrics = append(look.Metrics, m.Type)
 	}
 	look.Concurrency = p.Job.NConcurrentTrials
+	look.Level = logLevel(p.Job.LogLevel)
 	show, endView := ui.New(look)
 	defer endView()
 	var mu sync.Mutex

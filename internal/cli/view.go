@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"log/slog"
+
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/ui"
@@ -23,6 +25,13 @@ func (a *app) look(format string) (ui.Options, error) {
 		}
 	}
 	return opts, nil
+}
+
+// logLevel is log_level, whose values config.Load has checked.
+func logLevel(name string) slog.Level {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(name))
+	return level
 }
 
 func (a *app) getenv(name string) string {

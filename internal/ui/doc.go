@@ -4,10 +4,12 @@
 // # JSON lines
 //
 // With JSON every event is a line, an object with the keys of a structured logger in front. The names
-// and types of the fields are stable: fields may be added, none is renamed or removed.
+// and types of the fields are stable: fields may be added, none is renamed or removed. log_level decides
+// which messages are written; how trials and the job end always is.
 //
-//	every event      time (UTC), level (debug: progress; warn: retrying, cancelling and trials with
-//	                 an error; info: the others), msg (for people: its words may change), event
+//	every event      time (UTC), level (debug: what started; info: progress, and what ended well;
+//	                 warn: retrying, notice, cancelling and trials with an error), msg (for people:
+//	                 its words may change), event
 //	job_started      total_trials, dir
 //	trial_started    task_name, dataset_name, agent_name, attempt, as in result.json
 //	phase_started    the same, phase

@@ -3,6 +3,7 @@ package ui
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -46,6 +47,9 @@ func newJSON(opts Options) (event.Sink, func()) {
 	out := newPrinter(opts.Out, 0, nil)
 	var mu sync.Mutex
 	sink := func(e event.Event) {
+		if !opts.shows(e.Kind) {
+			return
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		e.Time = timeOf(e, opts.Now)
@@ -59,11 +63,8 @@ func newJSON(opts Options) (event.Sink, func()) {
 	return sink, out.close
 }
 
-// levels and messages of the kinds that have fixed ones.
+// messages of the kinds that have fixed ones.
 var (
-	levels = map[event.Kind]string{
-		event.Progress: "debug", event.Retrying: "warn", event.Cancelling: "warn",
-	}
 	messages = map[event.Kind]string{
 		event.JobStarted: "job started", event.TrialStarted: "trial started", event.PhaseStarted: "phase started",
 		event.TrialEnded: "trial ended", event.JobEnded: "job ended",
@@ -71,10 +72,7 @@ var (
 )
 
 func newLine(e event.Event) line {
-	l := line{Time: e.Time.UTC(), Level: "info", Msg: e.Message, Event: e.Kind, Key: e.Key, Phase: e.Phase, DelaySec: e.Delay.Seconds()}
-	if level, ok := levels[e.Kind]; ok {
-		l.Level = level
-	}
+	l := line{Time: e.Time.UTC(), Level: levelOf(e), Msg: e.Message, Event: e.Kind, Key: e.Key, Phase: e.Phase, DelaySec: e.Delay.Seconds()}
 	if msg, ok := messages[e.Kind]; ok {
 		l.Msg = msg
 	}
@@ -89,7 +87,7 @@ func newLine(e event.Event) line {
 			l.TookSec = new(e.Trial.Durations.TotalSec)
 			l.trialLine = &trialLine{Reward: e.Trial.Reward, Cost: e.Trial.Cost}
 			if e.Trial.Error != nil {
-				l.Level, l.ErrorType, l.Error = "warn", e.Trial.Error.Type, e.Trial.Error.Message
+				l.ErrorType, l.Error = e.Trial.Error.Type, e.Trial.Error.Message
 			}
 		}
 	case event.JobEnded:
@@ -100,6 +98,15 @@ func newLine(e event.Event) line {
 		}
 	}
 	return l
+}
+
+// levelOf is the level of an event: its importance, or that of how something ended.
+func levelOf(e event.Event) string {
+	level, message := importance[e.Kind]
+	if !message && (e.Kind == event.Cancelling || e.Trial != nil && e.Trial.Error != nil) {
+		level = slog.LevelWarn
+	}
+	return strings.ToLower(level.String())
 }
 
 // escapeLine writes what is invisible, and the beginning of a workflow command, as JSON escapes: the

@@ -88,6 +88,9 @@ func (l *live) next(cols, rows int) (above, frame []string) {
 // lines is what an event leaves on the terminal for good: where the results are, problems, and how a
 // trial ended unless it passed. Trials that the cancel ended are counted, not listed: the summary has them.
 func (l *live) lines(e event.Event) []string {
+	if !l.opts.shows(e.Kind) {
+		return nil
+	}
 	switch e.Kind {
 	case event.JobStarted:
 		return []string{l.look.dim.Render(startLine(e, l.opts.Concurrency))}

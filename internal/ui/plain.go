@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/charmbracelet/lipgloss"
 
@@ -15,17 +14,16 @@ import (
 // have no time stamps: CI systems add their own. Each begins with words of ours, never with text
 // from outside, so none can be a workflow command.
 type plain struct {
-	out         *printer
-	look        look
-	now         func() time.Time
-	concurrency int
+	out  *printer
+	look look
+	opts Options
 
 	mu    sync.Mutex
 	state state
 }
 
 func newPlain(opts Options) (event.Sink, func()) {
-	p := &plain{look: newLook(opts.Color), now: opts.Now, concurrency: opts.Concurrency}
+	p := &plain{look: newLook(opts.Color), opts: opts}
 	p.out = newPrinter(opts.Out, opts.Heartbeat, p.silent)
 	return p.sink, p.out.close
 }
@@ -33,8 +31,11 @@ func newPlain(opts Options) (event.Sink, func()) {
 func (p *plain) sink(e event.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e.Time = timeOf(e, p.now)
+	e.Time = timeOf(e, p.opts.Now)
 	p.state.apply(e)
+	if !p.opts.shows(e.Kind) {
+		return
+	}
 	if line := p.line(e); line != "" {
 		p.out.print(line, false)
 	}
@@ -44,7 +45,7 @@ func (p *plain) sink(e event.Event) {
 func (p *plain) silent() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if line := p.state.heartbeat(p.now()); line != "" {
+	if line := p.state.heartbeat(p.opts.Now()); line != "" {
 		return p.count() + line
 	}
 	return ""
@@ -60,7 +61,13 @@ func (p *plain) count() string {
 func (p *plain) line(e event.Event) string {
 	switch e.Kind {
 	case event.JobStarted:
-		return startLine(e, p.concurrency)
+		return startLine(e, p.opts.Concurrency)
+	case event.TrialStarted:
+		return p.count() + "→ " + name(e.Key)
+	case event.PhaseStarted:
+		return p.count() + "→ " + name(e.Key) + "  " + phaseName(e.Phase)
+	case event.Progress:
+		return p.count() + "· " + name(e.Key) + "  " + firstLine(e.Message)
 	case event.TrialEnded:
 		return p.count() + p.trialLine(e)
 	case event.Retrying:

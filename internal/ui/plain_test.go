@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,19 +29,39 @@ func play(opts Options, events []event.Event) string {
 }
 
 func TestPlain(t *testing.T) {
-	out := play(Options{Mode: Plain, Concurrency: 4}, script())
+	out := play(Options{Mode: Plain, Level: slog.LevelWarn, Concurrency: 4}, script())
 	golden(t, "plain", out)
 	noCommands(t, out)
 	noEscapes(t, out)
 }
 
+func TestTheLevelDecidesWhichMessagesArePlainLines(t *testing.T) {
+	lines := map[slog.Level][]event.Kind{
+		slog.LevelDebug: {event.TrialStarted, event.PhaseStarted, event.Progress, event.Retrying, event.Notice},
+		slog.LevelInfo:  {event.Progress, event.Retrying, event.Notice},
+		slog.LevelWarn:  {event.Retrying, event.Notice},
+		slog.LevelError: {},
+	}
+	always := []event.Kind{event.JobStarted, event.TrialEnded, event.Cancelling}
+	all := slices.Concat(lines[slog.LevelDebug], always)
+	for level, shown := range lines {
+		shown = append(shown, always...)
+		for _, kind := range all {
+			e := event.Event{Kind: kind, Key: key("t", 1), Phase: event.Verifier, Message: "m", Total: 1, Time: start}
+			if out := play(Options{Mode: Plain, Level: level}, []event.Event{e}); (out != "") != slices.Contains(shown, kind) {
+				t.Errorf("with level %s, %s writes %q", level, kind, out)
+			}
+		}
+	}
+}
+
 func TestPlainColoursOnlyVerdicts(t *testing.T) {
-	out := play(Options{Mode: Plain, Concurrency: 4, Color: true}, script())
+	out := play(Options{Mode: Plain, Level: slog.LevelWarn, Concurrency: 4, Color: true}, script())
 	golden(t, "plain-color", strings.ReplaceAll(out, "\x1b", "ESC"))
 }
 
 func TestJSON(t *testing.T) {
-	out := play(Options{Mode: JSON}, script())
+	out := play(Options{Mode: JSON, Level: slog.LevelDebug}, script())
 	golden(t, "json", out)
 	noCommands(t, out)
 	noEscapes(t, out)
@@ -57,7 +79,7 @@ func TestJSON(t *testing.T) {
 }
 
 func TestJSONKeepsHostileNames(t *testing.T) {
-	out := play(Options{Mode: JSON}, []event.Event{{Kind: event.TrialStarted, Key: key(hostile, 1), Time: start}})
+	out := play(Options{Mode: JSON, Level: slog.LevelDebug}, []event.Event{{Kind: event.TrialStarted, Key: key(hostile, 1), Time: start}})
 	var got struct {
 		Task string `json:"task_name"`
 	}
@@ -124,7 +146,7 @@ func TestAReaderThatTakesNothingHoldsNobodyUp(t *testing.T) {
 func TestASlowReaderMissesNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read, write := io.Pipe()
-		sink, end := New(Options{Out: write, Mode: JSON})
+		sink, end := New(Options{Out: write, Mode: JSON, Level: slog.LevelDebug})
 		for i := range 3 * maxQueued {
 			sink(event.Event{Kind: event.Progress, Key: key("one", 1), Message: fmt.Sprint(i)})
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 
@@ -34,6 +35,23 @@ type Options struct {
 	Heartbeat   time.Duration    // plain: the longest silence while trials run; 0: one minute
 	Metrics     []string         // what the live view shows: see result.MetricTypes
 	Concurrency int              // how many trials run at a time, for the estimate of what is left
+	// Level is the least important message that is written (log_level). How trials and the job end,
+	// and that they are cancelled, is always written; what the live view draws does not depend on it.
+	Level slog.Level
+}
+
+// importance of the kinds of event that are messages: what Level is compared with.
+var importance = map[event.Kind]slog.Level{
+	event.TrialStarted: slog.LevelDebug,
+	event.PhaseStarted: slog.LevelDebug,
+	event.Progress:     slog.LevelInfo,
+	event.Retrying:     slog.LevelWarn,
+	event.Notice:       slog.LevelWarn,
+}
+
+func (o Options) shows(kind event.Kind) bool {
+	level, message := importance[kind]
+	return !message || level >= o.Level
 }
 
 // giveUp is how long the end of a view waits for a reader that takes nothing any more: a stopped
