@@ -32,7 +32,7 @@ var rows = []row{
 	{packages: []string{"internal/job"}},
 
 	// The edges are strangers to the engine, and to each other.
-	{packages: []string{"internal/environment/environmenttest"}, only: []string{"internal/environment"}},
+	{packages: []string{"internal/environment/environmenttest", "internal/testenv"}, only: []string{"internal/environment"}},
 	{packages: []string{"providers/*"}, only: []string{"internal/environment", "internal/quantity", "internal/redact"}},
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event"}, vocabulary...)},
 	{packages: []string{"providers"}, only: []string{"internal/environment", "providers/*"}},
