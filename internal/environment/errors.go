@@ -25,6 +25,10 @@ const (
 // ErrTimeout is what Exec returns when Timeout ended the command.
 var ErrTimeout = errors.New("timed out")
 
+// ErrNoImage is in the chain of what CreateEnvironment returns when the provider does not have the image
+// (any more): making it again may help.
+var ErrNoImage = errors.New("the image is not there")
+
 // Error is a failure of a provider.
 type Error struct {
 	Kind      Kind

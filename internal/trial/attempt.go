@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -34,7 +35,7 @@ type attempt struct {
 	agentBegan bool
 	tested     bool  // the test script ran to its end
 	testCode   int   // and ended with this; if that is 0, a reward is due
-	startOver  bool  // the environment was lost, and nothing of the agent's is lost with it
+	startOver  bool  // the environment or its image was lost, and nothing of the agent's with it
 	lost       error // why
 }
 
@@ -117,9 +118,9 @@ func (a *attempt) step(ctx context.Context, s step) {
 	case ctx.Err() != nil:
 		a.fail(cancelled(s.phase))
 	default:
-		f := classify(s.phase, err, a.timeouts)
+		f := classify(s.phase, err, a.timeouts, a.opts.Redactor)
 		a.fail(f)
-		a.startOver = f.Type == result.EnvironmentLost && !a.agentBegan
+		a.startOver = !a.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage))
 		a.lost = err
 	}
 }
@@ -182,7 +183,7 @@ func (a *attempt) emit(e event.Event) {
 
 // noteRetry keeps an infrastructure failure that is tried again.
 func (a *attempt) noteRetry(f environment.Failure) {
-	message := a.opts.Redactor.String(f.Err.Error())
+	message := brief(f.Err, a.opts.Redactor)
 	a.trial.Retries = append(a.trial.Retries, result.Retry{
 		Operation: f.Operation, Attempt: f.Attempt, Message: message, At: result.Stamp(a.opts.Now()),
 	})

@@ -92,6 +92,23 @@ func (im *images) make(ctx context.Context, t *task.Task, limit time.Duration, p
 	return ref, err
 }
 
+// forget makes the next trial of the task make its image anew.
+func (im *images) forget(t *task.Task, ref string) {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	entry, ok := im.made[t]
+	if !ok {
+		return
+	}
+	select {
+	case <-entry.done:
+		if entry.ref == ref {
+			delete(im.made, t)
+		}
+	default: // it is being made anew already
+	}
+}
+
 // pulls reports whether the task's image is a ready-made one.
 func (im *images) pulls(t *task.Task) bool {
 	return t.Config.Environment.DockerImage != "" && !(im.forceBuild && t.HasDockerfile())

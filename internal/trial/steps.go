@@ -68,6 +68,9 @@ func (a *attempt) setup(ctx context.Context) error {
 		if context.Cause(starting) == errSlowStart {
 			return failf(result.EnvironmentStartFailed, "%v: %v", errSlowStart, err)
 		}
+		if errors.Is(err, environment.ErrNoImage) {
+			a.images.forget(a.spec.Task, ref)
+		}
 		return err
 	}
 	a.env, a.calm = env, a.hurry(ctx, env)
@@ -228,7 +231,11 @@ func (a *attempt) exec(ctx context.Context, script, logs string, env map[string]
 }
 
 func (a *attempt) capture(name string) (*capture, error) {
-	return openCapture(a.dir, name, int64(a.opts.Job.MaxStreamSize), a.opts.Redactor)
+	c, err := openCapture(a.dir, name, int64(a.opts.Job.MaxStreamSize), a.opts.Redactor)
+	if err != nil {
+		return nil, fmt.Errorf("the output has nowhere to go: %w", err)
+	}
+	return c, nil
 }
 
 func (a *attempt) release(c *capture) {

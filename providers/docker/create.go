@@ -3,9 +3,11 @@ package docker
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,10 +21,10 @@ const (
 	keptPrefix = "rollout-kept-" // set by Stop, for labels cannot change
 
 	// cleanupGrace is how long the removal of something half-made may take.
-	cleanupGrace = 30 * time.Second
+	cleanupGrace = 10 * time.Second
 	// createGrace is how long a creation is waited for that is not wanted any more: an engine cannot
 	// be told to stop it, and what it makes in the end must be removed.
-	createGrace = 10 * time.Second
+	createGrace = 3 * time.Second
 )
 
 // idle is what a container does between scripts. bash reaps the orphans that scripts leave; its
@@ -32,7 +34,7 @@ const idle = "while :; do sleep 2147483647 & wait $!; [ $? != 127 ] || exit 127;
 // CreateEnvironment implements environment.Provider. The image's ENTRYPOINT is kept, for the services
 // that it starts are part of the environment; it must run its arguments in the end, as is the custom.
 func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
-	resources, unenforced, err := p.resources(opts.Limits)
+	limits, err := p.grant(opts.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -40,9 +42,8 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		return nil, failed(environment.KindStart, "create container", err)
 	}
 	name := namePrefix + strings.ToLower(rand.Text()[:16])
-	env, err := p.create(ctx, name, opts, resources)
+	env, err := p.create(ctx, name, opts, limits)
 	if err == nil {
-		env.unenforced = unenforced
 		err = env.begin(ctx, opts.Files)
 	}
 	if err != nil {
@@ -51,38 +52,58 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	return env, nil
 }
 
-func (p *Provider) create(ctx context.Context, name string, opts environment.CreateOptions, resources container.Resources) (*containerEnv, error) {
+func (p *Provider) create(ctx context.Context, name string, opts environment.CreateOptions, limits granted) (*containerEnv, error) {
 	patient, done := outlive(ctx, createGrace)
 	defer done()
-	created, err := p.api.ContainerCreate(patient,
-		&container.Config{
-			Image:  opts.Image,
-			Cmd:    []string{"bash", "-c", idle},
-			Env:    environ(opts.Env),
-			Labels: opts.Labels.Map(),
-			// Nobody reads the health, and a probe would run beside what is measured.
-			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
-		},
-		&container.HostConfig{
-			NetworkMode: container.NetworkMode(p.config.network),
-			Runtime:     p.config.runtime,
-			Mounts:      p.config.mounts,
-			Resources:   resources,
-		}, nil, nil, name)
-	if cerrdefs.IsNotFound(err) {
-		return nil, &environment.Error{
-			Kind: environment.KindStart,
-			Hint: "the image is not on this engine; it was neither built nor pulled",
-			Err:  fmt.Errorf("create container: %w", err),
+	id, err := p.createContainer(patient, name, opts, limits)
+	if err != nil && limits.storage > 0 && ctx.Err() == nil && !isConnection(err) && !cerrdefs.IsNotFound(err) {
+		// Perhaps for that limit; if so, it works without.
+		limits.storage, limits.unenforced = 0, append(limits.unenforced, "storage")
+		if id, err = p.createContainer(patient, name, opts, limits); err == nil {
+			p.noStorage.Store(true)
 		}
 	}
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
-		return nil, failed(environment.KindStart, "create container", err)
+		return nil, p.notCreated(ctx, opts.Image, err)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, failed(environment.KindStart, "create container", err)
+	return &containerEnv{p: p, id: id, unenforced: limits.unenforced}, nil
+}
+
+func (p *Provider) createContainer(ctx context.Context, name string, opts environment.CreateOptions, limits granted) (string, error) {
+	host := &container.HostConfig{
+		NetworkMode: container.NetworkMode(p.config.network),
+		Runtime:     p.config.runtime,
+		Mounts:      p.config.mounts,
+		Resources:   limits.resources,
 	}
-	return &containerEnv{p: p, id: created.ID}, nil
+	if limits.storage > 0 {
+		host.StorageOpt = map[string]string{"size": strconv.FormatInt(limits.storage, 10)}
+	}
+	created, err := p.api.ContainerCreate(ctx, &container.Config{
+		Image:  opts.Image,
+		Cmd:    []string{"bash", "-c", idle},
+		Env:    environ(opts.Env),
+		Labels: opts.Labels.Map(),
+		// Nobody reads the health, and a probe would run beside what is measured.
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+	}, host, nil, nil, name)
+	return created.ID, err
+}
+
+// notCreated is the error of a creation that failed.
+func (p *Provider) notCreated(ctx context.Context, ref string, err error) error {
+	err = failed(environment.KindStart, "create container", err)
+	var e *environment.Error
+	if cerrdefs.IsNotFound(err) && errors.As(err, &e) {
+		if present, asked := p.hasImage(ctx, ref); asked == nil && !present {
+			e.Err = fmt.Errorf("%w: %w", environment.ErrNoImage, e.Err)
+			e.Hint = "it was neither built nor pulled on this engine, or it was removed since"
+		}
+	}
+	return err
 }
 
 // outlive is a context that ends grace after ctx does.
@@ -103,10 +124,16 @@ func (e *containerEnv) begin(ctx context.Context, files []environment.Copy) erro
 	if err := e.put(ctx, files); err != nil {
 		return failed(environment.KindStart, "copy into the new container", err)
 	}
-	if err := e.p.api.ContainerStart(ctx, e.id, container.StartOptions{}); err != nil {
-		return failed(environment.KindStart, "start container", err)
+	err := e.p.api.ContainerStart(ctx, e.id, container.StartOptions{})
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = failed(environment.KindStart, "start container", err)
+	var refused *environment.Error
+	if cerrdefs.IsInvalidArgument(err) && errors.As(err, &refused) {
+		refused.Hint = "the image needs bash in its PATH, and an ENTRYPOINT that can be run if it has one"
+	}
+	return err
 }
 
 // discard removes what a failed creation may have left and returns its error.
