@@ -39,8 +39,9 @@ func (p *Provider) buildClassic(ctx context.Context, req buildRequest, out *line
 		err = readMessages(response.Body, out)
 		response.Body.Close()
 	}
-	reader.CloseWithError(errStopped)
-	if source := <-sent; source != nil && !errors.Is(source, errStopped) {
+	reader.Close()
+	// As with put: the engine's error may follow from the source's, or the other way round.
+	if source := <-sent; source != nil && !errors.Is(source, io.ErrClosedPipe) {
 		return source
 	}
 	return err

@@ -106,7 +106,7 @@ func readMounts(value any) ([]mount.Mount, []Problem) {
 	var mounts []mount.Mount
 	var problems []Problem
 	for i, item := range list {
-		where := fmt.Sprintf("mounts[%d]", i)
+		where := fmt.Sprintf("mounts.%d", i)
 		var m mount.Mount
 		var more []Problem
 		switch item := item.(type) {

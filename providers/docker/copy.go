@@ -37,15 +37,14 @@ func (e *containerEnv) put(ctx context.Context, files []environment.Copy) error 
 	}()
 	clean := slices.ContainsFunc(files, func(c environment.Copy) bool { return c.Clean })
 	err := e.p.api.CopyToContainer(ctx, e.id, "/", reader, container.CopyToContainerOptions{AllowOverwriteDirWithFile: clean})
-	reader.CloseWithError(errStopped)
-	if source := <-packed; source != nil && !errors.Is(source, errStopped) {
-		return source // the engine's error follows from it
+	reader.Close()
+	// If packing failed, the engine's error follows from that; unless it ended because the engine
+	// did not read on.
+	if source := <-packed; source != nil && !errors.Is(source, io.ErrClosedPipe) {
+		return source
 	}
 	return err
 }
-
-// errStopped ends the packing of files that the engine no longer reads.
-var errStopped = errors.New("the engine stopped reading")
 
 // CopyFrom implements environment.Environment.
 func (e *containerEnv) CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
@@ -20,6 +21,8 @@ type Provider struct {
 	config config
 
 	flights flights // builds and pulls under way
+
+	noStorage atomic.Bool // the engine refused a storage limit
 
 	mu       sync.Mutex
 	buildkit *bool // nil: not known yet

@@ -10,6 +10,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/docker/docker/api/types/image"
+
 	"github.com/org/rollout-action/internal/environment"
 )
 
@@ -55,6 +57,23 @@ func newEnvironment(t testing.TB, p *Provider, opts environment.CreateOptions) e
 		}
 	})
 	return env
+}
+
+// buildImage builds an image that is removed at the end of the test.
+func buildImage(t testing.TB, p *Provider, files map[string]string) string {
+	t.Helper()
+	tree := fstest.MapFS{}
+	for name, text := range files {
+		tree[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+	}
+	ref, err := p.BuildImage(t.Context(), environment.BuildOptions{Context: tree, Name: "docker-test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, _ = p.api.ImageRemove(context.Background(), ref, image.RemoveOptions{Force: true, PruneChildren: true})
+	})
+	return ref
 }
 
 func run(t testing.TB, env environment.Environment, script string) string {

@@ -64,7 +64,7 @@ func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 	for _, c := range containers {
 		kept := false
 		for _, name := range c.Names {
-			kept = kept || strings.HasPrefix(name, "/"+keptPrefix)
+			kept = kept || strings.HasPrefix(strings.TrimPrefix(name, "/"), keptPrefix)
 		}
 		listed = append(listed, environment.Listed{ID: c.ID, Labels: environment.ParseLabels(c.Labels), Kept: kept})
 	}

@@ -66,7 +66,13 @@ func (e *containerEnv) exec(ctx context.Context, cfg container.ExecOptions, opts
 		return -1, e.notStarted(out)
 	}
 	e.ran.Store(true)
-	return code, e.survived(ctx, code)
+	if err := e.survived(ctx, code); err != nil {
+		return code, err
+	}
+	if reading := p.input.failed.Load(); reading != nil {
+		return code, fmt.Errorf("read the command's input: %w", *reading)
+	}
+	return code, nil
 }
 
 // end kills what a command started after cause ended it, and returns cause when all of it is dead.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -25,10 +26,12 @@ const (
 	killGrace = 30 * time.Second
 )
 
+var errUnknownStart = errors.New("it is not known when it began")
+
 // killSince kills everything that the process p started, and p. If that cannot be done, it kills
 // the container and returns KindLost.
 func (e *containerEnv) killSince(ctx context.Context, p *process, out *output) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*killGrace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*killGrace)
 	defer cancel()
 	failure := e.tryKill(ctx, p, out)
 	if failure == nil {
@@ -48,8 +51,7 @@ func (e *containerEnv) tryKill(ctx context.Context, p *process, out *output) err
 	var root processStart
 	select {
 	case root = <-out.began:
-	case err := <-p.ended:
-		p.ended <- err
+	case <-p.ended:
 		select {
 		case root = <-out.began:
 		default:
@@ -58,7 +60,7 @@ func (e *containerEnv) tryKill(ctx context.Context, p *process, out *output) err
 	case <-time.After(beginGrace):
 	}
 	if root.ticks == 0 {
-		return fmt.Errorf("it is not known when it began")
+		return errUnknownStart
 	}
 	err := e.runKiller(ctx, root)
 	if err == nil {
@@ -80,7 +82,7 @@ func (e *containerEnv) neverBegan(ctx context.Context, p *process) error {
 		return err
 	}
 	if state.Running {
-		return fmt.Errorf("it is not known when it began")
+		return errUnknownStart
 	}
 	return nil
 }

@@ -5,38 +5,93 @@ import (
 	"fmt"
 
 	"github.com/docker/docker/api/types/container"
+
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// resources is what the engine is asked to enforce, and the names of the limits that it cannot.
-// What no container of this engine can ever have is KindResources.
-func (p *Provider) resources(limits environment.Limits) (container.Resources, []string, error) {
-	if most := int64(p.info.NCPU) * 1000; most > 0 && limits.MilliCPUs > most {
-		return container.Resources{}, nil, &environment.Error{
-			Kind: environment.KindResources,
-			Hint: "set environment.override_cpus, or use a larger machine",
-			Err:  fmt.Errorf("%g cpus are wanted, the Docker engine has %d", float64(limits.MilliCPUs)/1000, p.info.NCPU),
-		}
+// What a container needs at least. Source: moby, daemon_unix.go (linuxMinMemory, NanoCPUs).
+const (
+	minMemory    = 6 << 20
+	minMilliCPUs = 10
+)
+
+// granted is what the engine is asked to enforce, and the names of the limits that it cannot.
+type granted struct {
+	resources  container.Resources
+	storage    int64 // bytes; 0: not limited
+	unenforced []string
+}
+
+// grant translates limits. What no container of this engine can ever have is KindResources.
+func (p *Provider) grant(limits environment.Limits) (granted, error) {
+	if err := p.possible(limits); err != nil {
+		return granted{}, err
 	}
-	if most := p.info.MemTotal; most > 0 && limits.Memory > most {
-		return container.Resources{}, nil, &environment.Error{
-			Kind: environment.KindResources,
-			Hint: "set environment.override_memory, or use a larger machine",
-			Err:  fmt.Errorf("%d MiB of memory are wanted, the Docker engine has %d MiB", limits.Memory>>20, most>>20),
-		}
+	var g granted
+	if limits.MilliCPUs > 0 && g.needs("cpus", p.info.CPUCfsQuota) {
+		g.resources.NanoCPUs = limits.MilliCPUs * 1e6
 	}
-	pids := cmp.Or(limits.Pids, p.config.pidsLimit)
-	var unenforced []string
-	resources := container.Resources{PidsLimit: &pids}
-	if limits.MilliCPUs > 0 {
-		resources.NanoCPUs = limits.MilliCPUs * 1e6
-	}
-	if limits.Memory > 0 {
+	if limits.Memory > 0 && g.needs("memory", p.info.MemoryLimit) {
 		// Without MemorySwap a container gets the same amount of swap on top.
-		resources.Memory, resources.MemorySwap = limits.Memory, limits.Memory
+		g.resources.Memory, g.resources.MemorySwap = limits.Memory, limits.Memory
 	}
-	if limits.Storage > 0 {
-		unenforced = append(unenforced, "storage")
+	if pids := cmp.Or(limits.Pids, p.config.pidsLimit); p.info.PidsLimit {
+		g.resources.PidsLimit = &pids
+	} else if limits.Pids > 0 {
+		g.unenforced = append(g.unenforced, "pids")
 	}
-	return resources, unenforced, nil
+	if limits.Storage > 0 && g.needs("storage", p.limitsStorage()) {
+		g.storage = limits.Storage
+	}
+	return g, nil
+}
+
+// needs notes a limit that the engine does not support, and reports whether it does.
+func (g *granted) needs(limit string, supported bool) bool {
+	if !supported {
+		g.unenforced = append(g.unenforced, limit)
+	}
+	return supported
+}
+
+func (p *Provider) possible(limits environment.Limits) error {
+	cpus, memory := int64(p.info.NCPU)*1000, p.info.MemTotal
+	switch {
+	case cpus > 0 && limits.MilliCPUs > cpus:
+		return impossible("override_cpus", "%g cpus are wanted, the Docker engine has %d", float64(limits.MilliCPUs)/1000, p.info.NCPU)
+	case limits.MilliCPUs > 0 && limits.MilliCPUs < minMilliCPUs:
+		return impossible("override_cpus", "%g cpus are wanted, a container has at least 0.01", float64(limits.MilliCPUs)/1000)
+	case memory > 0 && limits.Memory > memory:
+		return impossible("override_memory", "%d MiB of memory are wanted, the Docker engine has %d MiB", limits.Memory>>20, memory>>20)
+	case limits.Memory > 0 && limits.Memory < minMemory:
+		return impossible("override_memory", "%d bytes of memory are wanted, a container has at least 6 MiB", limits.Memory)
+	}
+	return nil
+}
+
+func impossible(override, format string, args ...any) error {
+	return &environment.Error{
+		Kind: environment.KindResources,
+		Hint: "change the task's limits, set environment." + override + " in the job file, or use another machine",
+		Err:  fmt.Errorf(format, args...),
+	}
+}
+
+// limitsStorage reports whether the engine may be able to limit what a container writes. overlay2 can
+// on xfs alone, and there only with project quotas, which shows when a container is created.
+func (p *Provider) limitsStorage() bool {
+	if p.noStorage.Load() {
+		return false
+	}
+	switch p.info.Driver {
+	case "btrfs", "zfs":
+		return true
+	case "overlay2":
+		for _, status := range p.info.DriverStatus {
+			if status[0] == "Backing Filesystem" {
+				return status[1] == "xfs"
+			}
+		}
+	}
+	return false
 }

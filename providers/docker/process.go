@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker/docker/api/types"
@@ -25,11 +26,12 @@ type process struct {
 	e     *containerEnv
 	id    string // of the exec
 	conn  types.HijackedResponse
-	ended chan error // receives the stream's end: nil, or why it broke
-	fed   chan error // receives the end of the input
+	input input
+	heard atomic.Bool   // something came from it, so it did start
+	ended chan struct{} // closed at the end of its output
 }
 
-// start runs a command. stdout and stderr are called by one goroutine until ended receives.
+// start runs a command. stdout and stderr are called by one goroutine, until ended is closed.
 func (e *containerEnv) start(ctx context.Context, opts container.ExecOptions, stdin io.Reader, stdout, stderr io.Writer) (*process, error) {
 	opts.AttachStdin, opts.AttachStdout, opts.AttachStderr = stdin != nil, true, true
 	created, err := e.p.api.ContainerExecCreate(ctx, e.id, opts)
@@ -40,21 +42,47 @@ func (e *containerEnv) start(ctx context.Context, opts container.ExecOptions, st
 	if err != nil {
 		return nil, e.unusable(ctx, "start a command in the container", err)
 	}
-	p := &process{e: e, id: created.ID, conn: conn, ended: make(chan error, 1), fed: make(chan error, 1)}
+	p := &process{e: e, id: created.ID, conn: conn, ended: make(chan struct{})}
 	go func() {
-		_, err := stdcopy.StdCopy(stdout, stderr, conn.Reader)
-		p.ended <- err
+		defer close(p.ended)
+		// That the stream breaks shows when the engine is asked for the exit code.
+		_, _ = stdcopy.StdCopy(stdout, stderr, readerFunc(p.read))
 	}()
-	if stdin == nil {
-		p.fed <- nil
-		return p, nil
+	if stdin != nil {
+		p.input.Reader = stdin
+		go func() {
+			_, _ = io.Copy(conn.Conn, &p.input)
+			_ = conn.CloseWrite()
+		}()
 	}
-	go func() {
-		_, err := io.Copy(conn.Conn, stdin)
-		_ = conn.CloseWrite()
-		p.fed <- err
-	}()
 	return p, nil
+}
+
+// read reads the multiplexed output.
+func (p *process) read(b []byte) (int, error) {
+	n, err := p.conn.Reader.Read(b)
+	if n > 0 {
+		p.heard.Store(true)
+	}
+	return n, err
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// input remembers why reading failed: a command that finds its input cut off does not know.
+type input struct {
+	io.Reader
+	failed atomic.Pointer[error]
+}
+
+func (i *input) Read(p []byte) (int, error) {
+	n, err := i.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		i.failed.Store(&err)
+	}
+	return n, err
 }
 
 // attach starts an exec. Once the engine was asked to, there is no way back, so that the end of ctx
@@ -94,7 +122,6 @@ func (p *process) wait(ctx context.Context) (int, error) {
 		case <-ctx.Done():
 			return -1, context.Cause(ctx)
 		case <-p.ended:
-			p.ended <- nil
 			return p.exit(ctx)
 		case <-time.After(interval):
 		}
@@ -103,8 +130,8 @@ func (p *process) wait(ctx context.Context) (int, error) {
 		if err != nil {
 			return p.lost(ctx, err)
 		}
-		// An exec that did not start yet is not running either, but has no process id.
-		if !state.Running && state.Pid != 0 {
+		// An exec that did not start yet is not running either.
+		if !state.Running && (state.Pid != 0 || p.heard.Load()) {
 			p.drain(drainTime)
 			return state.ExitCode, nil
 		}
@@ -141,10 +168,8 @@ func (p *process) lost(ctx context.Context, err error) (int, error) {
 func (p *process) drain(limit time.Duration) {
 	select {
 	case <-p.ended:
-		p.conn.Close()
 	case <-time.After(limit):
-		p.conn.Close()
-		<-p.ended
 	}
-	p.ended <- nil
+	p.conn.Close()
+	<-p.ended
 }
