@@ -1,0 +1,219 @@
+package examples
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The result files as the specification has them. They are spelt out here, and not taken from
+// internal/result, so that a renamed field is noticed.
+type (
+	jobResult struct {
+		JobName          string             `json:"job_name"`
+		Cancelled        *bool              `json:"cancelled"`
+		TotalDurationSec float64            `json:"total_duration_sec"`
+		StartedAt        string             `json:"started_at"`
+		EndedAt          string             `json:"ended_at"`
+		Agents           map[string]summary `json:"agents"`
+		Results          []outcome          `json:"results"`
+		Skipped          []outcome          `json:"skipped"`
+		summary
+	}
+	summary struct {
+		TotalTrials     *int     `json:"total_trials"`
+		CompletedTrials *int     `json:"completed_trials"`
+		FailedTrials    *int     `json:"failed_trials"`
+		SkippedTrials   *int     `json:"skipped_trials"`
+		PassRate        *float64 `json:"pass_rate"`
+		MeanReward      *float64 `json:"mean_reward"`
+		PassRateAll     *float64 `json:"pass_rate_all"`
+		MeanRewardAll   *float64 `json:"mean_reward_all"`
+		TotalCost       *float64 `json:"total_cost"`
+	}
+	outcome struct {
+		Task    string   `json:"task_name"`
+		Dataset string   `json:"dataset_name"`
+		Agent   string   `json:"agent_name"`
+		Attempt int      `json:"attempt"`
+		Reward  *float64 `json:"reward"`
+	}
+	trialResult struct {
+		outcome
+		Error      json.RawMessage     `json:"error"`
+		Cost       *float64            `json:"cost"`
+		Durations  map[string]*float64 `json:"durations"`
+		Timestamps map[string]*string  `json:"timestamps"`
+	}
+)
+
+// outcomes are the trials that are expected, in the order of a job's results.
+func (e expected) outcomes() []outcome {
+	var all []outcome
+	for _, agent := range sortedKeys(e.Rewards) {
+		for _, task := range sortedKeys(e.Rewards[agent]) {
+			for attempt := range e.Attempts {
+				all = append(all, outcome{task, e.Dataset, agent, attempt + 1, new(e.Rewards[agent][task])})
+			}
+		}
+	}
+	return all
+}
+
+// summarise is what the job's numbers must be if the trials came out like this.
+func summarise(outcomes []outcome) summary {
+	var passed, total int
+	var sum float64
+	for _, o := range outcomes {
+		total++
+		sum += *o.Reward
+		if *o.Reward == 1 {
+			passed++
+		}
+	}
+	rate, mean := float64(passed)/float64(total), sum/float64(total)
+	return summary{
+		TotalTrials: &total, CompletedTrials: &total, FailedTrials: new(0), SkippedTrials: new(0),
+		PassRate: &rate, MeanReward: &mean, PassRateAll: &rate, MeanRewardAll: &mean, TotalCost: new(0.0),
+	}
+}
+
+// checkNumbers compares every number of the job's result.json.
+func checkNumbers(t *testing.T, dir string, want expected) {
+	t.Helper()
+	var got jobResult
+	readJSON(t, filepath.Join(dir, "result.json"), &got)
+	outcomes := want.outcomes()
+	same(t, "job_name", got.JobName, filepath.Base(dir))
+	same(t, "cancelled", got.Cancelled, new(false))
+	same(t, "the job's numbers", got.summary, summarise(outcomes))
+	same(t, "agents", sortedKeys(got.Agents), sortedKeys(want.Rewards))
+	for agent, numbers := range got.Agents {
+		own := slices.DeleteFunc(slices.Clone(outcomes), func(o outcome) bool { return o.Agent != agent })
+		same(t, "the numbers of "+agent, numbers, summarise(own))
+	}
+	same(t, "results", got.Results, outcomes)
+	same(t, "skipped", got.Skipped, []outcome{})
+	if got.TotalDurationSec <= 0 || got.StartedAt == "" || got.EndedAt <= got.StartedAt {
+		t.Errorf("it took %v seconds from %s to %s", got.TotalDurationSec, got.StartedAt, got.EndedAt)
+	}
+}
+
+// checkTree looks at every file of the job's folder.
+func checkTree(t *testing.T, dir string, want expected) {
+	t.Helper()
+	agents := sortedKeys(want.Rewards)
+	same(t, "the job's folder", names(t, dir), sorted(append([]string{"config.json", "events.jsonl", "plan.json", "result.json"}, agents...)))
+	for _, agent := range agents {
+		same(t, agent+"/", names(t, filepath.Join(dir, agent)), []string{want.Dataset})
+		var trials []string
+		for _, o := range want.outcomes() {
+			if o.Agent == agent {
+				trials = append(trials, fmt.Sprintf("%s__%d", o.Task, o.Attempt))
+			}
+		}
+		same(t, agent+"/"+want.Dataset+"/", names(t, filepath.Join(dir, agent, want.Dataset)), sorted(trials))
+	}
+	for _, o := range want.outcomes() {
+		t.Run(fmt.Sprintf("%s %s %d", o.Agent, o.Task, o.Attempt), func(t *testing.T) {
+			checkTrial(t, filepath.Join(dir, o.Agent, o.Dataset, fmt.Sprintf("%s__%d", o.Task, o.Attempt)), o)
+		})
+	}
+	checkEvents(t, filepath.Join(dir, "events.jsonl"))
+}
+
+// checkTrial looks at a trial's folder. Only agents with scripts install something, and log it.
+func checkTrial(t *testing.T, dir string, want outcome) {
+	t.Helper()
+	phases := []string{"environment_setup", "agent_execution", "verifier"}
+	folders := []string{"command", "logs", "result.json"}
+	scripted := want.Agent != "oracle"
+	if scripted {
+		phases = slices.Insert(phases, 1, "agent_setup")
+		folders = append(folders, "setup")
+		same(t, "setup/", names(t, filepath.Join(dir, "setup")), []string{"stderr.txt", "stdout.txt"})
+	}
+	same(t, "the trial's folder", names(t, dir), folders)
+	same(t, "command/", names(t, filepath.Join(dir, "command")), []string{"stderr.txt", "stdout.txt"})
+	same(t, "logs/", names(t, filepath.Join(dir, "logs")), []string{"agent", "verifier"})
+	same(t, "logs/verifier/", names(t, filepath.Join(dir, "logs", "verifier")), []string{"reward.txt", "stderr.txt", "stdout.txt"})
+	if logs := names(t, filepath.Join(dir, "logs", "agent")); scripted != (len(logs) > 0) {
+		t.Errorf("logs/agent/ holds %q", logs)
+	}
+	if text := read(t, filepath.Join(dir, "logs", "verifier", "stdout.txt")); !strings.Contains(text, " of ") {
+		t.Errorf("the verifier printed %q, and no count of checks", text)
+	}
+	reward, err := strconv.ParseFloat(strings.TrimSpace(read(t, filepath.Join(dir, "logs", "verifier", "reward.txt"))), 64)
+	if err != nil || reward != *want.Reward {
+		t.Errorf("reward.txt says %v (%v), want %v", reward, err, *want.Reward)
+	}
+
+	var got trialResult
+	readJSON(t, filepath.Join(dir, "result.json"), &got)
+	same(t, "result.json", got.outcome, want)
+	same(t, "error", string(got.Error), "null")
+	same(t, "cost", got.Cost, new(0.0))
+	for _, phase := range []string{"environment_setup", "agent_setup", "agent_execution", "verifier"} {
+		began, ended, seconds := got.Timestamps[phase+"_started_at"], got.Timestamps[phase+"_ended_at"], got.Durations[phase+"_sec"]
+		ran := began != nil && ended != nil && seconds != nil && *began <= *ended
+		if ran != slices.Contains(phases, phase) {
+			t.Errorf("%s took %v seconds, from %v to %v", phase, seconds, began, ended)
+		}
+	}
+}
+
+// checkEvents wants one JSON object in every line.
+func checkEvents(t *testing.T, path string) {
+	t.Helper()
+	lines := bytes.Split(bytes.TrimSpace([]byte(read(t, path))), []byte("\n"))
+	for _, line := range lines {
+		var event map[string]any
+		if err := json.Unmarshal(line, &event); err != nil {
+			t.Errorf("events.jsonl: %v: %s", err, line)
+		}
+	}
+}
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		g, _ := json.Marshal(got)
+		w, _ := json.Marshal(want)
+		t.Errorf("%s: got %s, want %s", what, g, w)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// names are the names in a folder, sorted.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Error(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,147 @@
+package examples
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
+)
+
+// expected is an example's expected.json: the reward of every agent on every task, in each attempt.
+type expected struct {
+	Needs    string                        `json:"needs"` // docker
+	Dataset  string                        `json:"dataset"`
+	Attempts int                           `json:"attempts"`
+	Rewards  map[string]map[string]float64 `json:"rewards"`
+}
+
+// TestExamples runs every folder with a job.yaml as a user would.
+func TestExamples(t *testing.T) {
+	jobs, err := filepath.Glob("*/job.yaml")
+	if err != nil || len(jobs) == 0 {
+		t.Fatalf("there are no examples: %v", err)
+	}
+	for _, job := range jobs {
+		t.Run(filepath.Dir(job), func(t *testing.T) {
+			var want expected
+			readJSON(t, filepath.Join(filepath.Dir(job), "expected.json"), &want)
+			if want.Needs == "docker" {
+				testenv.NeedDocker(t)
+			}
+			abs, err := filepath.Abs(job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := runner{binary: build(t), dir: t.TempDir(), job: abs, needs: want.Needs}
+			t.Run("comes out as expected", func(t *testing.T) { checkRun(t, r, want) })
+			t.Run("is not solved by doing nothing", func(t *testing.T) { checkNop(t, r, want) })
+		})
+	}
+}
+
+// runner runs the binary in a folder of the test's.
+type runner struct {
+	binary, dir, job string
+	needs            string
+}
+
+// run returns what the binary prints on stdout, which must end with exit code 0.
+func (r runner) run(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(r.binary, args...)
+	cmd.Dir = r.dir
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	t.Logf("rollout %s\n%s%s", strings.Join(args, " "), &stderr, &stdout)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		t.Fatalf("exit code %d, want 0", exit.ExitCode())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stdout.String()
+}
+
+// start runs the job under a name of its own and returns its folder.
+func (r runner) start(t *testing.T, name string, args ...string) (dir, stdout string) {
+	t.Helper()
+	name = fmt.Sprintf("example-%s-%d", name, os.Getpid())
+	stdout = r.run(t, append([]string{r.job, "--name", name}, args...)...)
+	if r.needs == "docker" {
+		same(t, "containers that are left", containersOf(t, name), []string{})
+	}
+	return filepath.Join("jobs", name), stdout
+}
+
+func checkRun(t *testing.T, r runner, want expected) {
+	r.run(t, "validate", r.job)
+	dir, stdout := r.start(t, "run")
+
+	checkTree(t, filepath.Join(r.dir, dir), want)
+	checkNumbers(t, filepath.Join(r.dir, dir), want)
+	if again := r.run(t, "report", dir); again != stdout {
+		t.Errorf("rollout report prints another summary:\n%s\nthan the run:\n%s", again, stdout)
+	}
+}
+
+// checkNop runs the job with the agent that does nothing: a task that gives it a reward is broken.
+func checkNop(t *testing.T, r runner, want expected) {
+	dir, _ := r.start(t, "nop", "--agent", "nop", "--n-attempts", "1")
+	nothing := map[string]float64{}
+	for task := range want.Rewards["oracle"] {
+		nothing[task] = 0
+	}
+	checkNumbers(t, filepath.Join(r.dir, dir), expected{
+		Dataset: want.Dataset, Attempts: 1, Rewards: map[string]map[string]float64{"nop": nothing},
+	})
+}
+
+// containersOf lists the containers of a job, running or not.
+func containersOf(t *testing.T, job string) []string {
+	t.Helper()
+	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	list, err := api.ContainerList(t.Context(), container.ListOptions{
+		All: true, Filters: filters.NewArgs(filters.Arg("label", environment.LabelJob+"="+job)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{}
+	for _, c := range list {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func readJSON(t *testing.T, path string, v any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
