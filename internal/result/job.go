@@ -241,5 +241,5 @@ func ratio(part float64, whole int) float64 {
 
 // Seconds is d in seconds, to the millisecond: what every duration in a result file is.
 func Seconds(d time.Duration) float64 {
-	return d.Round(time.Millisecond).Seconds()
+	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000 // d.Seconds() would give 9.899000000000001
 }

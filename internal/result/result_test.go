@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,14 @@ func TestSummarize(t *testing.T) {
 			t.Errorf("got %+v", empty)
 		}
 	})
+}
+
+func TestSecondsAreShortDecimals(t *testing.T) {
+	for ms, want := range map[time.Duration]string{9899: "9.899", 1969: "1.969", 0: "0", 3600500: "3600.5"} {
+		if got := strconv.FormatFloat(Seconds(ms*time.Millisecond+300*time.Microsecond), 'g', -1, 64); got != want {
+			t.Errorf("%d ms are %s s, want %s", ms, got, want)
+		}
+	}
 }
 
 func TestReadTree(t *testing.T) {
