@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -144,7 +145,7 @@ func (a *attempt) wantsVerify() bool {
 
 // fail records a failure. The first one is the trial's error, later ones become warnings.
 func (a *attempt) fail(f *failure) {
-	f.Message = a.opts.Redactor.String(f.Message)
+	f.Message = strings.Join(strings.Fields(a.opts.Redactor.String(f.Message)), " ") // one line
 	if a.trial.Error != nil {
 		a.trial.Warnings = append(a.trial.Warnings, fmt.Sprintf("%s: %s", f.Type, f.Message))
 		return

@@ -1,14 +1,17 @@
 package trial
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -59,33 +62,59 @@ func taskError(spec Spec) *failure {
 }
 
 // classify gives an error of a step its type and a message that says what to do. The error's own type
-// decides, never its text. Source: specification, "Error Types".
-func classify(phase event.Phase, err error, limits Timeouts) *failure {
+// decides, never its text. The message is without what hide hides. Source: specification, "Error Types".
+func classify(phase event.Phase, err error, limits Timeouts, hide *redact.Redactor) *failure {
 	var known *failure
 	if errors.As(err, &known) {
 		return known
 	}
-	f := &failure{Type: typeOf(phase, err), Message: err.Error()}
-	if errors.Is(err, environment.ErrTimeout) {
-		f = timedOut(phase, err, limits)
+	var e environment.Error
+	if wrapped := (*environment.Error)(nil); errors.As(err, &wrapped) {
+		e = *wrapped
+	} else {
+		e.Err = err
 	}
-	var e *environment.Error
-	if errors.As(err, &e) {
-		f.detail = e.Error()
-		if f.Type != timeoutType(phase, err) {
-			f.Message = e.Err.Error()
-			if e.Hint != "" {
-				f.Message += " (" + e.Hint + ")"
-			}
+	f := timedOut(phase, err, limits)
+	if f == nil {
+		f = &failure{Type: typeOf(phase, err)}
+		f.Message = brief(e.Err, hide)
+		if way := cmp.Or(e.Hint, wayOut[f.Type]); way != "" {
+			f.Message += " (" + way + ")"
 		}
-		if e.Output != "" {
-			f.Message += "; its last output is in error.txt"
+		if f.Type == result.EnvironmentLost || f.Type == result.InternalError {
+			f.Message = fmt.Sprintf("%s during %s: %s", whatFailed[f.Type], phaseName[phase], f.Message)
 		}
 	}
-	if f.Type == result.EnvironmentLost {
-		f.Message = fmt.Sprintf("the environment was lost during %s: %s", phaseName[phase], f.Message)
+	f.detail = e.Error()
+	if e.Output != "" {
+		f.Message += "; what was printed last is in error.txt"
 	}
 	return f
+}
+
+var whatFailed = map[result.ErrorType]string{
+	result.EnvironmentLost: "the environment was lost",
+	result.InternalError:   "rollout could not go on",
+}
+
+// wayOut is what to do about a failure for which the provider knows nothing better.
+var wayOut = map[result.ErrorType]string{
+	result.EnvironmentBuildFailed:              "correct what is in environment/",
+	result.EnvironmentImagePullFailed:          "correct environment.docker_image in task.toml",
+	result.EnvironmentResourceAllocationFailed: "lower cpus, memory or storage in task.toml, or override them in the job",
+	result.EnvironmentStartFailed:              "the image must have bash, and its ENTRYPOINT must run what it is given",
+	result.EnvironmentLost:                     "run the job again; if it happens again, the provider's own log knows why",
+}
+
+// brief is an error in one line, not too long for a list of failures. It is redacted before it is cut,
+// for a part of a secret is not recognised.
+func brief(err error, hide *redact.Redactor) string {
+	const most = 600
+	text := strings.Join(strings.Fields(hide.String(err.Error())), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
 }
 
 // typeOf maps the kind of an environment's failure. Lost environments have one type wherever it
@@ -125,38 +154,27 @@ var phaseFailed = map[event.Phase]result.ErrorType{
 	event.Teardown:         result.EnvironmentTeardownFailed,
 }
 
-func timeoutType(phase event.Phase, err error) result.ErrorType {
-	if !errors.Is(err, environment.ErrTimeout) {
-		return ""
-	}
-	switch phase {
-	case event.EnvironmentSetup:
-		if environment.KindOf(err) == environment.KindPull {
-			return result.EnvironmentImagePullFailed
-		}
-		return result.EnvironmentBuildTimeout
-	case event.AgentSetup:
-		return result.AgentInstallTimeout
-	case event.AgentExecution:
-		return result.AgentExecutionTimeout
-	case event.Verifier:
-		return result.VerifierTimeout
-	}
-	return typeOf(phase, err)
-}
-
+// timedOut is the failure of a step that took too long, or nil.
 func timedOut(phase event.Phase, err error, limits Timeouts) *failure {
-	kind := timeoutType(phase, err)
-	what := map[result.ErrorType]struct {
-		name, key string
-		limit     time.Duration
-	}{
-		result.EnvironmentBuildTimeout:    {"the image's build", "environment.build_timeout_sec in task.toml", limits.Build},
-		result.EnvironmentImagePullFailed: {"the image's pull", "environment.build_timeout_sec in task.toml", limits.Build},
-		result.AgentInstallTimeout:        {"agent installation", "agent.install_timeout_sec in task.toml", limits.Install},
-		result.AgentExecutionTimeout:      {"agent execution", "agent.timeout_sec in task.toml", limits.Execute},
-		result.VerifierTimeout:            {"tests/test.sh", limits.VerifyKey, limits.Verify},
-	}[kind]
-	seconds := strconv.FormatFloat(what.limit.Seconds(), 'f', -1, 64)
-	return failf(kind, "%s exceeded its timeout of %s seconds: raise %s, or timeout_multiplier in the job", what.name, seconds, what.key)
+	if !errors.Is(err, environment.ErrTimeout) {
+		return nil
+	}
+	late := func(kind result.ErrorType, what string, limit time.Duration, key string) *failure {
+		seconds := strconv.FormatFloat(limit.Seconds(), 'f', -1, 64)
+		return failf(kind, "%s exceeded its timeout of %s seconds: raise %s, or timeout_multiplier in the job", what, seconds, key)
+	}
+	const build = "environment.build_timeout_sec in task.toml"
+	switch {
+	case phase == event.EnvironmentSetup && environment.KindOf(err) == environment.KindPull:
+		return late(result.EnvironmentImagePullFailed, "pulling the image", limits.Build, build)
+	case phase == event.EnvironmentSetup:
+		return late(result.EnvironmentBuildTimeout, "building the image", limits.Build, build)
+	case phase == event.AgentSetup:
+		return late(result.AgentInstallTimeout, "installing the agent", limits.Install, "agent.install_timeout_sec in task.toml")
+	case phase == event.AgentExecution:
+		return late(result.AgentExecutionTimeout, "the agent", limits.Execute, "agent.timeout_sec in task.toml")
+	case phase == event.Verifier:
+		return late(result.VerifierTimeout, "tests/test.sh", limits.Verify, limits.VerifyKey)
+	}
+	return nil
 }

@@ -78,14 +78,17 @@ func (a *attempt) collect(ctx context.Context) {
 	c, cancel := a.cleanup(ctx, collectTimeout, collectGrace)
 	defer cancel()
 	reward := &rewardFile{}
-	err := a.copyLogs(c, "", reward)
-	unknown := err // why it cannot be told whether there is a reward
-	if err != nil && a.tested && !reward.found {
-		// Too much else in /logs, or a copy that broke off: what the verifier left must not be lost to it.
-		unknown = a.copyLogs(c, "verifier", reward)
-	}
-	if err != nil {
-		a.warn("/logs could not be copied whole: %v", err)
+	var unknown error // why it cannot be told whether there is a reward
+	// Less and less, if there is too much in /logs, or the copy breaks off: what the verifier left must
+	// not be lost to that.
+	for _, part := range []string{"", path.Dir(rewardPath), rewardPath} {
+		unknown = a.copyLogs(c, part, reward)
+		if unknown != nil && part == "" {
+			a.warn("/logs could not be copied whole: %s", brief(unknown, a.opts.Redactor))
+		}
+		if unknown == nil || reward.found || !a.tested {
+			break
+		}
 	}
 	value, failed := reward.read(a.opts.Redactor)
 	switch {
@@ -99,7 +102,7 @@ func (a *attempt) collect(ctx context.Context) {
 	case ctx.Err() != nil:
 		a.fail(cancelled(event.Collect))
 	default:
-		a.fail(classify(event.Collect, unknown, a.timeouts))
+		a.fail(classify(event.Collect, unknown, a.timeouts, a.opts.Redactor))
 	}
 }
 
@@ -122,9 +125,13 @@ func (a *attempt) explained(f *failure) *failure {
 	return f
 }
 
-// copyLogs copies a folder below /logs out of the environment, notes what was left behind, and
-// catches the reward on its way.
-func (a *attempt) copyLogs(ctx context.Context, folder string, reward *rewardFile) error {
+// copyLogs copies a folder below /logs, or the reward file, out of the environment, notes what was left
+// behind, and catches the reward on its way.
+func (a *attempt) copyLogs(ctx context.Context, part string, reward *rewardFile) error {
+	folder := part
+	if part == rewardPath {
+		folder = path.Dir(part)
+	}
 	dst := filepath.Join(a.dir, "logs", folder)
 	if err := os.MkdirAll(dst, 0o755); err != nil {
 		return err
@@ -142,7 +149,7 @@ func (a *attempt) copyLogs(ctx context.Context, folder string, reward *rewardFil
 	if !hide.Empty() {
 		options.Filter = func(w io.Writer) io.WriteCloser { return hide.Writer(w) }
 	}
-	got, err := a.env.CopyFrom(ctx, path.Join(logsDir, folder), dst, options)
+	got, err := a.env.CopyFrom(ctx, path.Join(logsDir, part), dst, options)
 	for _, o := range got.Omitted {
 		a.omit(path.Join("logs", folder, o.Path), o.Reason)
 	}
@@ -167,9 +174,9 @@ func (a *attempt) teardown(ctx context.Context) {
 	err := a.end(c)
 	a.trial.Costs.Environment += a.env.Cost()
 	if err != nil {
-		f := classify(event.Teardown, err, a.timeouts)
+		f := classify(event.Teardown, err, a.timeouts, a.opts.Redactor)
 		f.Type = result.EnvironmentTeardownFailed
-		f.Message += ": remove what is left with rollout clean"
+		f.Message = "the environment could not be removed: " + brief(err, a.opts.Redactor) + " (remove it with rollout clean)"
 		a.fail(f)
 	}
 }

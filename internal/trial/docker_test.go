@@ -23,6 +23,7 @@ var dockerPlace = place{
 	kernel: true,
 	slots:  make(chan struct{}, 4),
 	open:   openDocker,
+	lose:   func(p environment.Provider, id string) error { return p.Remove(context.Background(), id) },
 }
 
 // theEngine is one provider for all tests.

@@ -13,12 +13,14 @@ type call struct {
 	op     string                  // build, pull, create, copyTo, exec, copyFrom, stop, destroy
 	script string                  // of exec: the file's name
 	env    environment.Environment // nil before create
+	in     environment.Provider    // of env
+	build  environment.BuildOptions
+	create environment.CreateOptions
 }
 
 // hooks are called around calls. An error of before is what the call returns, instead of being made.
 type hooks struct {
 	before func(ctx context.Context, c call) error
-	create func(opts environment.CreateOptions) // sees the options
 }
 
 func (h hooks) around(ctx context.Context, c call, do func() error) error {
@@ -37,7 +39,7 @@ type hooked struct {
 }
 
 func (h *hooked) BuildImage(ctx context.Context, opts environment.BuildOptions) (ref string, err error) {
-	err = h.around(ctx, call{op: "build"}, func() (err error) {
+	err = h.around(ctx, call{op: "build", build: opts}, func() (err error) {
 		ref, err = h.Provider.BuildImage(ctx, opts)
 		return err
 	})
@@ -49,26 +51,26 @@ func (h *hooked) PullImage(ctx context.Context, ref string, progress func(string
 }
 
 func (h *hooked) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
-	if h.create != nil {
-		h.create(opts)
-	}
 	var env environment.Environment
-	err := h.around(ctx, call{op: "create"}, func() (err error) {
+	err := h.around(ctx, call{op: "create", create: opts}, func() (err error) {
 		env, err = h.Provider.CreateEnvironment(ctx, opts)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &hookedEnv{env, h.hooks}, nil
+	return &hookedEnv{env, h.Provider, h.hooks}, nil
 }
 
 type hookedEnv struct {
 	environment.Environment
+	provider environment.Provider
 	hooks
 }
 
-func (h *hookedEnv) call(op string) call { return call{op: op, env: h.Environment} }
+func (h *hookedEnv) call(op string) call {
+	return call{op: op, env: h.Environment, in: h.provider}
+}
 
 func (h *hookedEnv) CopyTo(ctx context.Context, files ...environment.Copy) error {
 	return h.around(ctx, h.call("copyTo"), func() error { return h.Environment.CopyTo(ctx, files...) })
@@ -110,16 +112,7 @@ func fails(op string, err error) hooks {
 	}}
 }
 
-// panics makes calls of one kind panic.
-func panics(op string) hooks {
-	return hooks{before: func(_ context.Context, c call) error {
-		if c.op == op {
-			panic("a bug in " + op)
-		}
-		return nil
-	}}
-}
-
+// broken is a failure of a provider.
 func broken(kind environment.Kind, transient bool) error {
 	return &environment.Error{Kind: kind, Transient: transient, Err: errors.New("the engine coughed")}
 }
