@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"mvdan.cc/sh/v3/interp"
@@ -220,16 +221,20 @@ func (c *command) each(names []string, do func(name string, r io.Reader) error) 
 // errStdout is the end of a command that nobody listens to any more.
 var errStdout = errors.New("nobody reads the output")
 
+// buffers are for reading; most commands live too short to have their own.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+
 // copy hands on what it reads.
 func (c *command) copy(r io.Reader) error {
-	buf := make([]byte, 64<<10)
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
 	for {
-		n, err := r.Read(buf)
+		n, err := r.Read(*buf)
 		if n > 0 {
 			if dead, _ := c.p.dead(); dead {
 				return errStdout
 			}
-			if _, err := c.stdout.Write(buf[:n]); err != nil {
+			if _, err := c.stdout.Write((*buf)[:n]); err != nil {
 				return errStdout
 			}
 		}

@@ -69,7 +69,7 @@ func head(c *command) int {
 
 // lines calls do with each line, its newline included, until do has enough.
 func (c *command) lines(r io.Reader, do func(line string) bool) error {
-	buf := bufio.NewReaderSize(r, 64<<10)
+	buf := bufio.NewReader(r)
 	for {
 		line, err := buf.ReadString('\n')
 		if line != "" && !do(line) {
@@ -131,11 +131,12 @@ func wc(c *command) int {
 	return c.each(c.args, func(name string, r io.Reader) error {
 		var lines, words, size int
 		inWord := false
-		buf := make([]byte, 64<<10)
+		buf := buffers.Get().(*[]byte)
+		defer buffers.Put(buf)
 		for {
-			n, err := r.Read(buf)
+			n, err := r.Read(*buf)
 			size += n
-			for _, b := range buf[:n] {
+			for _, b := range (*buf)[:n] {
 				if b == '\n' {
 					lines++
 				}
@@ -366,11 +367,12 @@ func tr(c *command) int {
 	}
 	var last int = -1
 	return c.each(nil, func(_ string, r io.Reader) error {
-		buf := make([]byte, 64<<10)
+		buf := buffers.Get().(*[]byte)
+		defer buffers.Put(buf)
 		for {
-			n, err := r.Read(buf)
-			out := buf[:0]
-			for _, b := range buf[:n] {
+			n, err := r.Read(*buf)
+			out := (*buf)[:0]
+			for _, b := range (*buf)[:n] {
 				if flags['d'] != "" && member[b] || flags['s'] != "" && member[b] && int(table[b]) == last {
 					continue
 				}
@@ -531,7 +533,8 @@ func tee(c *command) int {
 		}
 		outs = append(outs, f)
 	}
-	if _, err := io.Copy(io.MultiWriter(outs...), c.input()); err != nil {
+	c.stdout = io.MultiWriter(outs...)
+	if err := c.copy(c.input()); err != nil {
 		return 1
 	}
 	return code

@@ -2,6 +2,8 @@ package fake
 
 import (
 	"archive/tar"
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,10 +38,11 @@ func (m *machine) unpack(files []environment.Copy) error {
 	if len(files) == 0 {
 		return nil
 	}
-	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(environment.Pack(w, files...)) }()
-	err := m.untar(r)
-	_ = r.CloseWithError(errors.New("the copy has ended"))
+	var stream bytes.Buffer
+	err := environment.Pack(&stream, files...)
+	if err == nil {
+		err = m.untar(&stream)
+	}
 	if err != nil {
 		return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy into the environment: %w", err)}
 	}
@@ -114,9 +117,10 @@ func (e *Environment) CopyFrom(ctx context.Context, src, dst string, opts enviro
 	name := strings.Replace(base(src), "/", "root", 1)
 	r, w := io.Pipe()
 	go func() {
-		archive := tar.NewWriter(w)
+		buffered := bufio.NewWriter(w)
+		archive := tar.NewWriter(buffered)
 		err := writeTar(archive, name, tree, map[*node]string{})
-		_ = w.CloseWithError(errors.Join(err, archive.Close()))
+		_ = w.CloseWithError(errors.Join(err, archive.Close(), buffered.Flush()))
 	}()
 	stop := context.AfterFunc(ctx, func() { _ = r.CloseWithError(ctx.Err()) })
 	defer stop()
@@ -170,7 +174,10 @@ func writeTar(w *tar.Writer, name string, n *node, seen map[*node]string) error 
 		return err
 	}
 	if n.mode.IsRegular() {
-		_, err := io.Copy(w, io.NewSectionReader(nodeReader{n}, 0, n.size))
+		_, err := w.Write(n.data)
+		if hole := n.size - int64(len(n.data)); err == nil && hole > 0 {
+			_, err = io.CopyN(w, zeros{}, hole)
+		}
 		return err
 	}
 	names := make([]string, 0, len(n.children))
@@ -186,13 +193,10 @@ func writeTar(w *tar.Writer, name string, n *node, seen map[*node]string) error 
 	return nil
 }
 
-// nodeReader reads a node of a snapshot, which nobody changes.
-type nodeReader struct{ n *node }
+// zeros is what a hole in a file holds.
+type zeros struct{}
 
-func (r nodeReader) ReadAt(p []byte, offset int64) (int, error) {
-	n := r.n.readAt(p, offset)
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }

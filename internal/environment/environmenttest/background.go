@@ -34,7 +34,7 @@ var servers = []struct {
 }
 
 func checkServer(s *scene, script string, code int) {
-	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{tools} })
+	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{s.tools()} })
 	o := env.exec(s.ctx, script, environment.ExecOptions{})
 	if o.err != nil || o.code != code {
 		s.Fatalf("exit code %d, error %v; want %d", o.code, o.err, code)
@@ -45,7 +45,7 @@ func checkServer(s *scene, script string, code int) {
 
 func checkHeldOutput(s *scene) {
 	env := s.create()
-	// Longer than patience: the check fails when Exec waits for it.
+	// Longer than Options.patience: the check fails when Exec waits for it.
 	s.equal("output", env.run("sleep 300 & echo end"), "end\n")
 	s.equal("output", env.run("(sleep 300; echo late) 2>/dev/null & echo end"), "end\n")
 }
@@ -67,7 +67,7 @@ func (w *afterReturn) Write(p []byte) (int, error) {
 // checkLateOutput writes more than a pipe holds after the command has ended: the writer must
 // neither die nor wait for a reader.
 func checkLateOutput(s *scene) {
-	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{tools} })
+	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{s.tools()} })
 	var stdout afterReturn
 	env.runWith(`line=$(head -c 1023 /dev/zero | tr '\0' x)
 		(until [ -e /k/go ]; do sleep 0.01; done
@@ -76,11 +76,7 @@ func checkLateOutput(s *scene) {
 		echo started`, environment.ExecOptions{Stdout: &stdout})
 	stdout.returned.Store(true)
 	s.equal("output", stdout.String(), "started\n")
-	s.equal("the late writer", env.run(`touch /k/go; i=0
-		until [ -e /k/end ]; do
-			i=$((i+1)); if [ $i -gt 1500 ]; then echo "never came to its end"; break; fi
-			sleep 0.02
-		done`), "")
+	s.equal("the late writer", env.run(". /k/lib.sh; touch /k/go; grown end 2"), "")
 	if n := stdout.late.Load(); n > 0 {
 		s.Errorf("%d writes to Stdout after Exec had returned", n)
 	}

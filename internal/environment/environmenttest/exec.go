@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"testing"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -218,7 +217,7 @@ func checkLastOutput(s *scene) {
 
 func checkMuchOutput(s *scene) {
 	size := int64(1 << 30)
-	if testing.Short() {
+	if s.opts.brief() {
 		size = 1 << 26
 	}
 	env := s.create()

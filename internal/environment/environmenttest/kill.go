@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"testing/fstest"
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -47,7 +48,15 @@ var victims = []struct{ name, script string }{
 }
 
 // tools are the scripts of the kill and background checks, for CreateOptions.Files.
-var tools = environment.Copy{Dst: "/k", Mode: 0o777, Src: files(map[string]string{
+func (s *scene) tools() environment.Copy {
+	tree := fstest.MapFS{"lib.sh": {Mode: 0o644, Data: fmt.Appendf(nil, libScript, s.opts.patience()/(80*time.Millisecond))}}
+	for name, script := range toolScripts {
+		tree[name] = &fstest.MapFile{Data: []byte(script), Mode: 0o644}
+	}
+	return environment.Copy{Src: tree, Dst: "/k", Mode: 0o777}
+}
+
+var toolScripts = map[string]string{
 	// Appends to a file as long as it lives.
 	"tick.sh": `echo $$ > /k/$1.pid; while :; do echo x >> /k/$1; sleep 0.02; done`,
 	// Starts many that leave at once and stay.
@@ -61,7 +70,9 @@ var tools = environment.Copy{Dst: "/k", Mode: 0o777, Src: files(map[string]strin
 			if [ -e /k/order ]; then . /k/order; rm /k/order; fi
 			sleep 0.02
 		done`,
-	"lib.sh": `
+}
+
+const libScript = `
 		size() { if [ -e /k/$1 ]; then wc -c < /k/$1; else echo 0; fi; }
 		# A process that nobody has waited for yet is dead all the same.
 		alive() { kill -0 $1 2>/dev/null && ! grep -qs '^State:.Z' /proc/$1/status; }
@@ -69,17 +80,16 @@ var tools = environment.Copy{Dst: "/k", Mode: 0o777, Src: files(map[string]strin
 		grown() {
 			local from=$(size $1) i=0
 			while [ $(size $1) -lt $((from + $2)) ]; do
-				i=$((i+1)); if [ $i -gt 1500 ]; then echo "$1 does not grow"; return 1; fi
+				i=$((i+1)); if [ $i -gt %d ]; then echo "$1 does not grow"; return 1; fi
 				sleep 0.02
 			done
-		}`,
-})}
+		}`
 
 // withTools makes an environment with the scripts and a server that an earlier command started.
 func (s *scene) withTools() *box {
 	s.Helper()
-	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{tools} })
-	env.run(". /k/lib.sh; bash /k/older.sh >/dev/null 2>&1 & . /k/lib.sh; grown older 2")
+	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{s.tools()} })
+	env.run(". /k/lib.sh; bash /k/older.sh >/dev/null 2>&1 & grown older 2")
 	return env
 }
 
@@ -107,7 +117,7 @@ func cancelEnds(s *scene, b *box, script string) {
 // timeoutEnds takes a longer timeout when the script was not ready in time.
 func timeoutEnds(s *scene, b *box, script string) {
 	s.Helper()
-	for timeout := time.Second; timeout <= time.Minute; timeout *= 2 {
+	for timeout := time.Second; timeout <= s.opts.patience()/2; timeout *= 2 {
 		o := b.exec(s.ctx, script, environment.ExecOptions{Timeout: timeout})
 		if !errors.Is(o.err, environment.ErrTimeout) {
 			s.Fatalf("exit code %d, error %v; want %v (stderr %q)", o.code, o.err, environment.ErrTimeout, o.stderr)
@@ -174,7 +184,7 @@ func checkBlockedWriter(s *scene) {
 
 func checkOutputBeforeTimeout(s *scene) {
 	env := s.create()
-	for timeout := time.Second; timeout <= time.Minute; timeout *= 2 {
+	for timeout := time.Second; timeout <= s.opts.patience()/2; timeout *= 2 {
 		o := env.exec(s.ctx, "echo out; echo err >&2; sleep 300", environment.ExecOptions{Timeout: timeout})
 		if !errors.Is(o.err, environment.ErrTimeout) {
 			s.Fatalf("error %v, want %v", o.err, environment.ErrTimeout)
@@ -188,7 +198,7 @@ func checkOutputBeforeTimeout(s *scene) {
 
 func checkUnusedTimeout(s *scene) {
 	env := s.create()
-	o := env.exec(s.ctx, "sleep 300 & echo out; exit 3", environment.ExecOptions{Timeout: patience})
+	o := env.exec(s.ctx, "sleep 300 & echo out; exit 3", environment.ExecOptions{Timeout: s.opts.patience()})
 	if o.err != nil || o.code != 3 || o.stdout != "out\n" {
 		s.Errorf("exit code %d, error %v, stdout %q; want 3, no error and %q", o.code, o.err, o.stdout, "out\n")
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -98,7 +97,7 @@ func checkRemoveGone(s *scene) {
 func (s *scene) isLost(b *box) {
 	s.Helper()
 	s.wantKind("Exec", b.exec(s.ctx, "echo ran", environment.ExecOptions{}).err, environment.KindLost)
-	s.wantKind("Exec with a timeout", b.exec(s.ctx, "echo ran", environment.ExecOptions{Timeout: patience}).err, environment.KindLost)
+	s.wantKind("Exec with a timeout", b.exec(s.ctx, "echo ran", environment.ExecOptions{Timeout: s.opts.patience()}).err, environment.KindLost)
 	one := environment.Copy{Src: files(map[string]string{"f": "x"}), Dst: "/in"}
 	s.wantKind("CopyTo", b.CopyTo(s.ctx, one), environment.KindLost)
 	_, err := b.CopyFrom(s.ctx, "/etc", s.TempDir(), environment.ExtractOptions{})
@@ -137,7 +136,7 @@ func checkPresentPull(s *scene) {
 func checkCancelledCreate(s *scene) {
 	for _, after := range []time.Duration{0, 1, 5, 20, 50, 100, 200, 400} {
 		ctx, cancel := context.WithTimeout(s.ctx, after*time.Millisecond)
-		env, err := s.provider.CreateEnvironment(ctx, environment.CreateOptions{Image: s.opts.Image, Labels: s.labels, Files: []environment.Copy{tools}})
+		env, err := s.provider.CreateEnvironment(ctx, environment.CreateOptions{Image: s.opts.Image, Labels: s.labels, Files: []environment.Copy{s.tools()}})
 		cancel()
 		if err == nil {
 			if err := env.Destroy(s.ctx); err != nil {
@@ -311,7 +310,7 @@ func checkCost(s *scene) {
 
 func checkMany(s *scene) {
 	n := 50
-	if testing.Short() {
+	if s.opts.brief() {
 		n = 10
 	}
 	errs := make([]error, n)

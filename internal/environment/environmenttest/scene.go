@@ -15,9 +15,6 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// patience guards against hanging. No check passes or fails by being faster or slower than another.
-const patience = 2 * time.Minute
-
 // scene is what a check works with: the test, a provider, and labels of its own.
 type scene struct {
 	testing.TB
@@ -28,7 +25,7 @@ type scene struct {
 }
 
 func newScene(t testing.TB, opts Options) *scene {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*opts.patience())
 	t.Cleanup(cancel)
 	s := &scene{TB: t, opts: opts, ctx: ctx}
 	s.provider = s.newProvider()
@@ -149,7 +146,7 @@ func (b *box) copyTo(copies ...environment.Copy) {
 	}
 }
 
-// within fails the check when do has not returned after patience.
+// within fails the check when do has not returned in time.
 func (s *scene) within(what string, do func()) {
 	s.Helper()
 	done := make(chan struct{})
@@ -159,8 +156,8 @@ func (s *scene) within(what string, do func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(patience):
-		s.Fatalf("%s did not return within %v", what, patience)
+	case <-time.After(s.opts.patience()):
+		s.Fatalf("%s did not return within %v", what, s.opts.patience())
 	}
 }
 

@@ -3,6 +3,7 @@ package environmenttest
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -26,7 +27,20 @@ type Options struct {
 
 	// Skip names checks that cannot hold on this backend, each with its reason.
 	Skip map[string]string
+
+	hurried bool // the suite's own test: give up soon, and make less of what is slow
 }
+
+// patience guards against hanging. No check passes by being faster than another.
+func (o Options) patience() time.Duration {
+	if o.hurried {
+		return 3 * time.Second
+	}
+	return 2 * time.Minute
+}
+
+// brief tells whether a smaller amount will do.
+func (o Options) brief() bool { return o.hurried || testing.Short() }
 
 // check is one promise of the contract. Its name says what must hold.
 type check struct {

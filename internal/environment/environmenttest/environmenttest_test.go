@@ -1,0 +1,106 @@
+package environmenttest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/fake"
+)
+
+// broken is a mutant and the checks that must notice it.
+type broken struct {
+	what   string
+	checks []string // names, or beginnings of names that end in "*"
+	hooks  hooks
+}
+
+// TestEveryCheckCanFail breaks one promise at a time, and expects the checks that are about it to
+// fail. In the end every check must have failed for a mutant.
+func TestEveryCheckCanFail(t *testing.T) {
+	never := map[string]bool{}
+	for _, c := range checks() {
+		never[c.name] = true
+	}
+	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, buildMutants) {
+		for _, c := range matching(t, b.checks) {
+			delete(never, c.name)
+			t.Run(b.what+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				r := record(t, mutantOptions(b.hooks), c)
+				failed, why := r.failed()
+				t.Log(why)
+				if !failed {
+					t.Errorf("the check passes although a provider %s (skipped: %v)", b.what, r.skipped)
+				}
+			})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(never)) {
+		t.Errorf("no mutant makes this check fail: %q", name)
+	}
+}
+
+// matching are the checks of these names.
+func matching(t *testing.T, names []string) []check {
+	var found []check
+	for _, name := range names {
+		before := len(found)
+		for _, c := range checks() {
+			start, open := strings.CutSuffix(name, "*")
+			if c.name == name || open && strings.HasPrefix(c.name, start) {
+				found = append(found, c)
+			}
+		}
+		if len(found) == before {
+			t.Errorf("no check is named %q", name)
+		}
+	}
+	return found
+}
+
+func mutantOptions(h hooks) Options {
+	world := fake.NewWorld()
+	return Options{
+		New: func(testing.TB) environment.Provider {
+			return &mutant{Provider: fake.New(fake.Options{World: world}), hooks: h}
+		},
+		Image:   "debian:bookworm",
+		Vanish:  func(_ testing.TB, id string) { world.Lose(id) },
+		hurried: true,
+	}
+}
+
+// TestTheUnbrokenPasses makes sure that what makes mutants fail is their defect, not the recorder,
+// the wrapper or the hurry.
+func TestTheUnbrokenPasses(t *testing.T) {
+	for _, name := range []string{
+		"output is handed on while the command runs",
+		"a timeout kills the command itself",
+		"a cancel kills a chain of processes in which each starts the next and dies",
+		"a clean copy removes a planted link and spares its target",
+		"links on their way out are left behind and listed",
+		"destroying ends a running command",
+		"the same content gives the same image and is built once",
+	} {
+		for _, c := range matching(t, []string{name}) {
+			t.Run(c.name, func(t *testing.T) {
+				if failed, why := record(t, mutantOptions(hooks{}), c).failed(); failed {
+					t.Error(why)
+				}
+			})
+		}
+	}
+}
+
+// TestSkip: a reason skips a check, and a name that is no check is an error.
+func TestSkip(t *testing.T) {
+	opts := mutantOptions(hooks{name: func() string { return "" }})
+	opts.Skip = map[string]string{"a provider has a name": "for no good reason"}
+	c := matching(t, []string{"a provider has a name"})[0]
+	if r := record(t, opts, c); !r.skipped {
+		t.Error("the check was not skipped")
+	}
+}

@@ -1,0 +1,242 @@
+package environmenttest
+
+import (
+	"context"
+	"io/fs"
+	"sync"
+	"testing/fstest"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// mutant is a provider of which one promise is broken. Each hook that is set replaces a method; inner
+// is what it replaces.
+type mutant struct {
+	environment.Provider
+	hooks
+	mu   sync.Mutex
+	envs []*brokenEnv
+}
+
+type hooks struct {
+	name   func() string
+	build  func(m *mutant, ctx context.Context, o environment.BuildOptions) (string, error)
+	pull   func(m *mutant, ctx context.Context, ref string) error
+	create func(m *mutant, ctx context.Context, o environment.CreateOptions) (environment.Environment, error)
+	remove func(m *mutant, ctx context.Context, id string) error
+	close  func(m *mutant) error
+
+	id         func(e *brokenEnv) string
+	copyTo     func(e *brokenEnv, ctx context.Context, files []environment.Copy) error
+	copyFrom   func(e *brokenEnv, ctx context.Context, src, dst string, o environment.ExtractOptions) (environment.Extracted, error)
+	exec       func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error)
+	stop       func(e *brokenEnv, ctx context.Context) error
+	destroy    func(e *brokenEnv, ctx context.Context) error
+	cost       func(e *brokenEnv) float64
+	unenforced func() []string
+}
+
+func (m *mutant) Name() string {
+	if m.name != nil {
+		return m.name()
+	}
+	return m.Provider.Name()
+}
+
+func (m *mutant) BuildImage(ctx context.Context, o environment.BuildOptions) (string, error) {
+	if m.build != nil {
+		return m.build(m, ctx, o)
+	}
+	return m.Provider.BuildImage(ctx, o)
+}
+
+func (m *mutant) PullImage(ctx context.Context, ref string, progress func(string)) error {
+	if m.pull != nil {
+		return m.pull(m, ctx, ref)
+	}
+	return m.Provider.PullImage(ctx, ref, progress)
+}
+
+func (m *mutant) CreateEnvironment(ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
+	if m.create != nil {
+		return m.create(m, ctx, o)
+	}
+	return m.make(ctx, o)
+}
+
+// make is the true CreateEnvironment, of an environment whose own methods are broken.
+func (m *mutant) make(ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
+	env, err := m.Provider.CreateEnvironment(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	e := &brokenEnv{Environment: env, m: m}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.envs = append(m.envs, e)
+	return e, nil
+}
+
+// all are the environments made so far.
+func (m *mutant) all() []*brokenEnv {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]*brokenEnv(nil), m.envs...)
+}
+
+func (m *mutant) Remove(ctx context.Context, id string) error {
+	if m.remove != nil {
+		return m.remove(m, ctx, id)
+	}
+	return m.Provider.Remove(ctx, id)
+}
+
+func (m *mutant) Close() error {
+	if m.close != nil {
+		return m.close(m)
+	}
+	return m.Provider.Close()
+}
+
+type brokenEnv struct {
+	environment.Environment
+	m *mutant
+
+	mu    sync.Mutex
+	notes int // for hooks that count
+}
+
+// count is how often it has been called.
+func (e *brokenEnv) count() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.notes++
+	return e.notes
+}
+
+func (e *brokenEnv) ID() string {
+	if e.m.id != nil {
+		return e.m.id(e)
+	}
+	return e.Environment.ID()
+}
+
+func (e *brokenEnv) CopyTo(ctx context.Context, files ...environment.Copy) error {
+	if e.m.copyTo != nil {
+		return e.m.copyTo(e, ctx, files)
+	}
+	return e.Environment.CopyTo(ctx, files...)
+}
+
+func (e *brokenEnv) CopyFrom(ctx context.Context, src, dst string, o environment.ExtractOptions) (environment.Extracted, error) {
+	if e.m.copyFrom != nil {
+		return e.m.copyFrom(e, ctx, src, dst, o)
+	}
+	return e.Environment.CopyFrom(ctx, src, dst, o)
+}
+
+func (e *brokenEnv) Exec(ctx context.Context, script string, o environment.ExecOptions) (int, error) {
+	if e.m.exec != nil {
+		return e.m.exec(e, ctx, script, o)
+	}
+	return e.Environment.Exec(ctx, script, o)
+}
+
+func (e *brokenEnv) Stop(ctx context.Context) error {
+	if e.m.stop != nil {
+		return e.m.stop(e, ctx)
+	}
+	return e.Environment.Stop(ctx)
+}
+
+func (e *brokenEnv) Destroy(ctx context.Context) error {
+	if e.m.destroy != nil {
+		return e.m.destroy(e, ctx)
+	}
+	return e.Environment.Destroy(ctx)
+}
+
+func (e *brokenEnv) Cost() float64 {
+	if e.m.cost != nil {
+		return e.m.cost(e)
+	}
+	return e.Environment.Cost()
+}
+
+func (e *brokenEnv) Unenforced() []string {
+	if e.m.unenforced != nil {
+		return e.m.unenforced()
+	}
+	return e.Environment.Unenforced()
+}
+
+// remap copies a tree; change may alter a file, rename it, or drop it ("").
+func remap(src fs.FS, change func(name string, f *fstest.MapFile) string) fs.FS {
+	tree := fstest.MapFS{}
+	_ = fs.WalkDir(src, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || name == "." {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		f := &fstest.MapFile{Mode: info.Mode()}
+		if !d.IsDir() {
+			f.Data, _ = fs.ReadFile(src, name)
+		}
+		if to := change(name, f); to != "" {
+			tree[to] = f
+		}
+		return nil
+	})
+	return tree
+}
+
+// changeFiles is a copyTo hook that alters each file, and each Copy, on its way.
+func changeFiles(change func(name string, f *fstest.MapFile) string, copies ...func(c *environment.Copy)) hooks {
+	return hooks{copyTo: func(e *brokenEnv, ctx context.Context, files []environment.Copy) error {
+		for i := range files {
+			if change != nil {
+				files[i].Src = remap(files[i].Src, change)
+			}
+			for _, alter := range copies {
+				alter(&files[i])
+			}
+		}
+		return e.Environment.CopyTo(ctx, files...)
+	}}
+}
+
+// changeExec is an exec hook that alters what is asked for.
+func changeExec(change func(script *string, o *environment.ExecOptions)) hooks {
+	return hooks{exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
+		change(&script, &o)
+		return e.Environment.Exec(ctx, script, o)
+	}}
+}
+
+// changeCreate is a create hook that alters what is asked for.
+func changeCreate(change func(o *environment.CreateOptions)) hooks {
+	return hooks{create: func(m *mutant, ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
+		change(&o)
+		return m.make(ctx, o)
+	}}
+}
+
+// changeBuild is a build hook that alters what is asked for.
+func changeBuild(change func(o *environment.BuildOptions)) hooks {
+	return hooks{build: func(m *mutant, ctx context.Context, o environment.BuildOptions) (string, error) {
+		change(&o)
+		return m.Provider.BuildImage(ctx, o)
+	}}
+}
+
+// afterFetch is a copyFrom hook that alters the destination or the result.
+func afterFetch(change func(dst string, out *environment.Extracted, err *error)) hooks {
+	return hooks{copyFrom: func(e *brokenEnv, ctx context.Context, src, dst string, o environment.ExtractOptions) (environment.Extracted, error) {
+		out, err := e.Environment.CopyFrom(ctx, src, dst, o)
+		change(dst, &out, &err)
+		return out, err
+	}}
+}

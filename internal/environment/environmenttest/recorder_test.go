@@ -1,0 +1,76 @@
+package environmenttest
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// recorder is a test that may fail: it notes what is reported to it. Everything else is that of the
+// real test.
+type recorder struct {
+	testing.TB
+	mu       sync.Mutex
+	problems []string
+	skipped  bool
+	cleanups []func()
+}
+
+func (r *recorder) Helper()      {}
+func (r *recorder) Name() string { return r.TB.Name() }
+
+func (r *recorder) Cleanup(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cleanups = append(r.cleanups, do)
+}
+
+func (r *recorder) note(problem string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problems = append(r.problems, problem)
+}
+
+func (r *recorder) Error(args ...any)                 { r.note(fmt.Sprint(args...)) }
+func (r *recorder) Errorf(format string, args ...any) { r.note(fmt.Sprintf(format, args...)) }
+func (r *recorder) Fatal(args ...any)                 { r.Error(args...); runtime.Goexit() }
+func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...); runtime.Goexit() }
+func (r *recorder) Skip(...any)                       { r.skip() }
+func (r *recorder) Skipf(string, ...any)              { r.skip() }
+
+func (r *recorder) skip() {
+	r.mu.Lock()
+	r.skipped = true
+	r.mu.Unlock()
+	runtime.Goexit()
+}
+
+// record runs a check and returns what it found.
+func record(t *testing.T, opts Options, c check) *recorder {
+	r := &recorder{TB: t}
+	do := func(f func()) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f()
+		}()
+		<-done
+	}
+	do(func() { runCheck(r, opts, c) })
+	for len(r.cleanups) > 0 {
+		last := r.cleanups[len(r.cleanups)-1]
+		r.cleanups = r.cleanups[:len(r.cleanups)-1]
+		do(last)
+	}
+	return r
+}
+
+// failed tells whether the check found something, and what.
+func (r *recorder) failed() (bool, string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.problems) > 0, strings.Join(slices.Clone(r.problems), "; ")
+}
