@@ -63,7 +63,7 @@ func (e *containerEnv) exec(ctx context.Context, cfg container.ExecOptions, opts
 	}
 	p.drain(0)
 	if !out.open {
-		return -1, e.notStarted(out)
+		return -1, e.notStarted(ctx, out)
 	}
 	e.ran.Store(true)
 	if err := e.survived(ctx, code); err != nil {
@@ -85,7 +85,10 @@ func (e *containerEnv) end(ctx context.Context, p *process, out *output, cause e
 }
 
 // notStarted is the error of a command whose shell never ran.
-func (e *containerEnv) notStarted(out *output) error {
+func (e *containerEnv) notStarted(ctx context.Context, out *output) error {
+	if err := e.stillThere(ctx); err != nil {
+		return err
+	}
 	said := strings.TrimSpace(string(out.heldOut) + string(out.heldErr))
 	return &environment.Error{
 		Kind: environment.KindExec,
@@ -99,6 +102,11 @@ func (e *containerEnv) survived(ctx context.Context, code int) error {
 	if code != killed {
 		return nil
 	}
+	return e.stillThere(ctx)
+}
+
+// stillThere returns an error if the container has ended.
+func (e *containerEnv) stillThere(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lostGrace)
 	defer cancel()
 	// For a moment the engine takes a dead container for a running one; but nothing starts in it.
