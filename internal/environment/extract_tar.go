@@ -49,25 +49,27 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 	if header.Typeflag == tar.TypeXGlobalHeader {
 		return nil
 	}
+	elements, reason := split(header.Name, strip)
+	isFile := header.Typeflag == tar.TypeReg || header.Typeflag == tar.TypeGNUSparse
+	isDir := header.Typeflag == tar.TypeDir
+	if len(elements) == 0 && reason == "" && isDir {
+		return nil // dst itself
+	}
 	if x.seen++; x.seen > x.opts.MaxFiles {
 		return x.tooMany()
 	}
-	elements, reason := split(header.Name, strip)
 	if reason != "" {
 		x.omit(header.Name, reason)
 		return nil
 	}
-	isFile := header.Typeflag == tar.TypeReg || header.Typeflag == tar.TypeGNUSparse
 	if len(elements) == 0 && isFile && len(strip) > 0 {
 		elements = strip[len(strip)-1:] // a single file was asked for
 	}
 	switch {
 	case len(elements) == 0:
-		if header.Typeflag != tar.TypeDir {
-			x.omit(header.Name, typeReason(header))
-		}
+		x.omit(header.Name, typeReason(header))
 		return nil
-	case header.Typeflag == tar.TypeDir:
+	case isDir:
 		_, err := x.folder(elements)
 		return err
 	case isFile:
@@ -128,6 +130,7 @@ func (x *extraction) folder(elements []string) (string, error) {
 	on := x.name(parent, original, elements[len(elements)-1])
 	switch err := x.root.Mkdir(on, 0o755); {
 	case err == nil:
+		x.out.Files++
 	case errors.Is(err, fs.ErrExist):
 		if info, err := x.root.Lstat(on); err != nil || !info.IsDir() {
 			x.omit(original, reasonNoDir)
@@ -140,9 +143,6 @@ func (x *extraction) folder(elements []string) (string, error) {
 		return "", fmt.Errorf("make folder: %w", err)
 	}
 	x.dirs[original] = on
-	if on != "" {
-		x.out.Files++
-	}
 	return on, nil
 }
 
@@ -163,6 +163,9 @@ func (x *extraction) file(elements []string, header *tar.Header, content io.Read
 	if parent == "" {
 		x.omit(original, reasonNoDir)
 		return nil
+	}
+	if x.out.Files >= x.opts.MaxFiles {
+		return x.tooMany()
 	}
 	on := x.name(parent, original, elements[len(elements)-1])
 	f, err := x.root.OpenFile(on, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

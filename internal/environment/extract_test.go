@@ -1,0 +1,377 @@
+package environment
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// archive makes a tar stream. The type of an entry without one is that of a file, or of a folder if
+// its name ends with a slash.
+func archive(t testing.TB, entries ...tar.Header) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, h := range entries {
+		content := h.Linkname
+		if h.Typeflag == 0 {
+			h.Typeflag = tar.TypeReg
+			if strings.HasSuffix(h.Name, "/") {
+				h.Typeflag = tar.TypeDir
+			}
+		}
+		if h.Typeflag == tar.TypeReg {
+			h.Linkname, h.Size = "", int64(len(content))
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := io.WriteString(w, content); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// file is an entry for archive.
+func file(name, content string) tar.Header {
+	return tar.Header{Name: name, Linkname: content, Mode: 0o600}
+}
+
+// show is a folder's content, a line each: mode, path and what is in it.
+func show(t testing.TB, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		content := ""
+		if info.Mode().IsRegular() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			content = " " + string(data)
+		}
+		name, _ := filepath.Rel(dir, path)
+		fmt.Fprintf(&b, "%v %s%s\n", info.Mode(), name, content)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestExtract(t *testing.T) {
+	long := strings.Repeat("é", 200)
+	const shortened = "~df20b2aa"
+	for _, test := range []struct {
+		name    string
+		strip   string
+		opts    ExtractOptions
+		entries []tar.Header
+		want    string // see show
+		renamed string
+		omitted string
+		err     error
+	}{
+		{
+			name: "modes and owners are ours", strip: "logs",
+			entries: []tar.Header{{Name: "logs/"}, {Name: "logs/d/", Mode: 0}, {Name: "logs/d/f", Linkname: "x", Mode: 0o6000, Uid: 7}},
+			want:    "drwxr-xr-x d\n-rw-r--r-- d/f x\n",
+		},
+		{
+			name: "missing folders are made", strip: "logs",
+			entries: []tar.Header{file("logs/a/b/f", "x")},
+			want:    "drwxr-xr-x a\ndrwxr-xr-x a/b\n-rw-r--r-- a/b/f x\n",
+		},
+		{
+			name: "a file that was asked for lands under its name", strip: "reward.txt",
+			entries: []tar.Header{file("reward.txt", "1")},
+			want:    "-rw-r--r-- reward.txt 1\n",
+		},
+		{
+			name: "nothing is stripped if nothing is to be", strip: "",
+			entries: []tar.Header{file("./a", "1"), file("b//c", "2")},
+			want:    "-rw-r--r-- a 1\ndrwxr-xr-x b\n-rw-r--r-- b/c 2\n",
+		},
+		{
+			name: "paths that lead outside are left out", strip: "logs",
+			entries: []tar.Header{file("/etc/passwd", "x"), file("logs/../../up", "x"), file("../logs/up", "x"), file("other/f", "x"),
+				file("logs", "a file beside a folder"), file("logs/fine", "x")},
+			want:    "-rw-r--r-- fine x\n-rw-r--r-- logs a file beside a folder\n",
+			omitted: "[{/etc/passwd its path leads outside} {logs/../../up its path leads outside} {../logs/up its path leads outside} {other/f not below what was asked for}]",
+		},
+		{
+			name: "links and devices are left out, and what is written through them is not", strip: "logs",
+			entries: []tar.Header{
+				{Name: "logs/s", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, file("logs/s/passwd", "x"),
+				{Name: "logs/h", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}, file("logs/h", "x"),
+				{Name: "logs/c", Typeflag: tar.TypeChar}, {Name: "logs/b", Typeflag: tar.TypeBlock}, {Name: "logs/p", Typeflag: tar.TypeFifo},
+			},
+			want:    "-rw-r--r-- h x\ndrwxr-xr-x s\n-rw-r--r-- s/passwd x\n",
+			omitted: "[{s a symbolic link to /etc} {h a hard link to /etc/passwd} {c a device} {b a device} {p a named pipe}]",
+		},
+		{
+			name: "a source that is a link is left out", strip: "logs",
+			entries: []tar.Header{{Name: "logs", Typeflag: tar.TypeSymlink, Linkname: "/etc"}},
+			omitted: "[{logs a symbolic link to /etc}]",
+		},
+		{
+			name: "the first of two entries with one name counts", strip: "logs",
+			entries: []tar.Header{file("logs/f", "1"), file("logs/f", "2"), file("logs/f/g", "3"), {Name: "logs/f/"}, {Name: "logs/d/"}, {Name: "logs/d/"}, file("logs/d", "4")},
+			want:    "drwxr-xr-x d\n-rw-r--r-- f 1\n",
+			omitted: "[{f already there} {f a file is where its folder should be} {f/g a file is where its folder should be} {d already there}]",
+		},
+		{
+			name: "names that differ in case alone are told apart by a number", strip: "logs",
+			entries: []tar.Header{file("logs/A", "1"), file("logs/a", "2"), {Name: "logs/D/"}, file("logs/d/f", "3"), file("logs/D/f", "4"), file("logs/a~2", "5")},
+			want:    "-rw-r--r-- A 1\ndrwxr-xr-x D\n-rw-r--r-- D/f 4\n-rw-r--r-- a~2 2\n-rw-r--r-- a~2~2 5\ndrwxr-xr-x d~2\n-rw-r--r-- d~2/f 3\n",
+			renamed: "[{a a~2} {d d~2} {a~2 a~2~2}]",
+		},
+		{
+			name: "names are made safe, each element by itself, and kept apart", strip: "logs",
+			opts:    ExtractOptions{SafeName: func(s string) string { return strings.NewReplacer(":", "_", "?", "_").Replace(s) }},
+			entries: []tar.Header{file("logs/a:b/c?", "1"), file("logs/a?b/c?", "2"), file("logs/a:b/c:", "3"), file("logs/a:b/c?", "4")},
+			want:    "drwxr-xr-x a_b\n-rw-r--r-- a_b/c_ 1\n-rw-r--r-- a_b/c_~2 3\ndrwxr-xr-x a_b~2\n-rw-r--r-- a_b~2/c_ 2\n",
+			renamed: "[{a:b a_b} {a:b/c? a_b/c_} {a?b a_b~2} {a?b/c? a_b~2/c_} {a:b/c: a_b/c_~2}]",
+			omitted: "[{a:b/c? already there}]",
+		},
+		{
+			name: "a safe name cannot be a path", strip: "logs",
+			opts: ExtractOptions{SafeName: func(s string) string {
+				return map[string]string{"up": "..", "here": ".", "none": "", "deep": "../x/y"}[s]
+			}},
+			entries: []tar.Header{file("logs/up", "1"), file("logs/here", "2"), file("logs/none", "3"), file("logs/deep", "4")},
+			want:    "-rw-r--r-- .._x_y 4\n-rw-r--r-- _ 1\n-rw-r--r-- _~2 2\n-rw-r--r-- _~3 3\n",
+			renamed: "[{up _} {here _~2} {none _~3} {deep .._x_y}]",
+		},
+		{
+			name: "names that are too long are cut", strip: "logs",
+			entries: []tar.Header{file("logs/"+long, "x")},
+			want:    "-rw-r--r-- " + strings.Repeat("é", 123) + shortened + " x\n",
+			renamed: "[{" + long + " " + strings.Repeat("é", 123) + shortened + "}]",
+		},
+		{
+			name: "paths that are too deep are left out", strip: "",
+			entries: []tar.Header{file(strings.Repeat("d/", 64)+"f", "x"), file("f", "x")},
+			want:    "-rw-r--r-- f x\n",
+			omitted: "[{" + strings.Repeat("d/", 64) + "f its path is too long or too deep}]",
+		},
+		{
+			name: "too many files stop it", strip: "", opts: ExtractOptions{MaxFiles: 2},
+			entries: []tar.Header{file("a", "1"), file("b", "2"), file("c", "3")},
+			want:    "-rw-r--r-- a 1\n-rw-r--r-- b 2\n",
+			err:     ErrTooLarge,
+		},
+		{
+			name: "folders that are made on the way count as files", strip: "", opts: ExtractOptions{MaxFiles: 3},
+			entries: []tar.Header{file("a/b/c/d", "1"), file("e", "1")},
+			want:    "drwxr-xr-x a\ndrwxr-xr-x a/b\ndrwxr-xr-x a/b/c\n",
+			err:     ErrTooLarge,
+		},
+		{
+			name: "entries that are left out count, too", strip: "", opts: ExtractOptions{MaxFiles: 2},
+			entries: []tar.Header{{Name: "a", Typeflag: tar.TypeFifo}, {Name: "b", Typeflag: tar.TypeFifo}, file("c", "3")},
+			omitted: "[{a a named pipe} {b a named pipe}]",
+			err:     ErrTooLarge,
+		},
+		{
+			name: "a file that exceeds the limit stops it", strip: "", opts: ExtractOptions{MaxBytes: 5},
+			entries: []tar.Header{file("a", "123"), file("b", "456"), file("c", "7")},
+			want:    "-rw-r--r-- a 123\n",
+			omitted: "[{b larger than what is left of the limit}]",
+			err:     ErrTooLarge,
+		},
+		{
+			name: "as many files as the limit are fine", strip: "logs", opts: ExtractOptions{MaxFiles: 3, MaxBytes: 6},
+			entries: []tar.Header{{Name: "logs/"}, file("logs/d/a", "123"), file("logs/d/b", "456")},
+			want:    "drwxr-xr-x d\n-rw-r--r-- d/a 123\n-rw-r--r-- d/b 456\n",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dst := t.TempDir()
+			got, err := Extract(bytes.NewReader(archive(t, test.entries...)), dst, test.strip, test.opts)
+			if !errors.Is(err, test.err) {
+				t.Errorf("error %v, want %v", err, test.err)
+			}
+			if shown := show(t, dst); shown != test.want {
+				t.Errorf("on disk\n%swant\n%s", shown, test.want)
+			}
+			if want := "[]"; fmt.Sprint(got.Renamed) != max(test.renamed, want) {
+				t.Errorf("renamed %v, want %s", got.Renamed, test.renamed)
+			}
+			if want := "[]"; fmt.Sprint(got.Omitted) != max(test.omitted, want) {
+				t.Errorf("omitted %v, want %s", got.Omitted, test.omitted)
+			}
+			if n := strings.Count(test.want, "\n"); got.Files != n {
+				t.Errorf("Files = %d, want %d", got.Files, n)
+			}
+		})
+	}
+}
+
+func TestExtractSparesWhatExists(t *testing.T) {
+	dst, outside := t.TempDir(), t.TempDir()
+	err := errors.Join(
+		os.WriteFile(filepath.Join(dst, "f"), []byte("old"), 0o600),
+		os.Mkdir(filepath.Join(dst, "d"), 0o700),
+		os.Symlink(outside, filepath.Join(dst, "out")),
+		os.Symlink("d", filepath.Join(dst, "in")),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Extract(bytes.NewReader(archive(t,
+		file("f", "new"), file("d/f", "new"), file("out/f", "new"), file("in/f", "new"), file("out", "new"))), dst, "", ExtractOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "[{f already there} {out a file is where its folder should be} {out/f a file is where its folder should be} " +
+		"{in a file is where its folder should be} {in/f a file is where its folder should be} {out already there}]"
+	if fmt.Sprint(got.Omitted) != want || got.Files != 1 {
+		t.Errorf("%d files, omitted %v, want %s", got.Files, got.Omitted, want)
+	}
+	if data, err := os.ReadFile(filepath.Join(dst, "f")); err != nil || string(data) != "old" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
+		t.Errorf("outside: %v, %v", entries, err)
+	}
+}
+
+func TestExtractKeepsWhatCameBeforeABreak(t *testing.T) {
+	dst := t.TempDir()
+	data := archive(t, file("a", "first"), file("b", strings.Repeat("x", 2000)))
+	got, err := Extract(bytes.NewReader(data[:512+512+512+1000]), dst, "", ExtractOptions{})
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("error %v, want %v", err, io.ErrUnexpectedEOF)
+	}
+	if got.Files != 2 || got.Bytes != 1005 {
+		t.Errorf("%d files, %d bytes", got.Files, got.Bytes)
+	}
+	if text := show(t, dst); text != "-rw-r--r-- a first\n-rw-r--r-- b "+strings.Repeat("x", 1000)+"\n" {
+		t.Errorf("on disk: %s", text)
+	}
+	if _, err := Extract(strings.NewReader(strings.Repeat("no tar ", 200)), dst, "", ExtractOptions{}); !errors.Is(err, tar.ErrHeader) {
+		t.Errorf("error %v, want %v", err, tar.ErrHeader)
+	}
+}
+
+// reverser is a filter that shows what it was given when it is closed.
+type reverser struct {
+	w    io.Writer
+	text []byte
+}
+
+func (r *reverser) Write(p []byte) (int, error) {
+	r.text = append(p[:len(p):len(p)], r.text...)
+	return len(p), nil
+}
+func (r *reverser) Close() error {
+	_, err := fmt.Fprintf(r.w, "<%s>", r.text)
+	return err
+}
+
+func TestExtractFilters(t *testing.T) {
+	dst := t.TempDir()
+	got, err := Extract(bytes.NewReader(archive(t, file("a", "text"), file("empty", ""))), dst, "", ExtractOptions{
+		Filter: func(w io.Writer) io.WriteCloser { return &reverser{w: w} },
+	})
+	if err != nil || got.Bytes != 4 {
+		t.Errorf("%d bytes, %v", got.Bytes, err)
+	}
+	if text := show(t, dst); text != "-rw-r--r-- a <text>\n-rw-r--r-- empty <>\n" {
+		t.Errorf("on disk: %s", text)
+	}
+}
+
+// An engine sends a sparse file with all its zeros.
+func TestExtractStopsAtHugeFiles(t *testing.T) {
+	var stream bytes.Buffer
+	if err := tar.NewWriter(&stream).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "huge", Size: 10 << 30}); err != nil {
+		t.Fatal(err)
+	}
+	dst := t.TempDir()
+	got, err := Extract(io.MultiReader(&stream, zeros{}), dst, "", ExtractOptions{})
+	if !errors.Is(err, ErrTooLarge) || got.Bytes != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if text := show(t, dst); text != "" {
+		t.Errorf("on disk: %s", text)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestExtractListsAreShort(t *testing.T) {
+	var entries []tar.Header
+	for i := range 150 {
+		entries = append(entries, tar.Header{Name: fmt.Sprint(i, strings.Repeat("x", 1000)), Typeflag: tar.TypeFifo})
+	}
+	got, err := Extract(bytes.NewReader(archive(t, entries...)), t.TempDir(), "", ExtractOptions{})
+	if err != nil || len(got.Omitted) != 100 || len(got.Omitted[0].Path) > 520 {
+		t.Errorf("%d omitted, the first with %d bytes, %v", len(got.Omitted), len(got.Omitted[0].Path), err)
+	}
+}
+
+// FuzzExtract feeds streams that are no archives, or strange ones. Whatever they are, nothing but
+// plain files and folders may come of it, within the limits and within the destination.
+func FuzzExtract(f *testing.F) {
+	f.Add(archive(f, tar.Header{Name: "logs/"}, file("logs/a:b", "1"), file("/abs", "2"), file("../up", "3")), "logs")
+	f.Add(archive(f, tar.Header{Name: "s", Typeflag: tar.TypeSymlink, Linkname: ".."}, file("s/x", "1"), file("s", "2")), "")
+	f.Add(archive(f, file(strings.Repeat("n", 300), "1"), file(strings.Repeat("d/", 90), "2"), file("A", "1"), file("a", "2")), "")
+	f.Fuzz(func(t *testing.T, data []byte, strip string) {
+		around := t.TempDir()
+		dst := filepath.Join(around, "dst")
+		if err := os.Mkdir(dst, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		limits := ExtractOptions{MaxBytes: 1 << 16, MaxFiles: 50, SafeName: func(s string) string { return strings.ReplaceAll(s, ":", "") }}
+		got, _ := Extract(bytes.NewReader(data), dst, strip, limits)
+		beside, err := os.ReadDir(around)
+		if err != nil || len(beside) != 1 {
+			t.Fatalf("beside the destination: %v, %v", beside, err)
+		}
+		files, size := 0, int64(0)
+		err = filepath.WalkDir(dst, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || path == dst {
+				return err
+			}
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			files++
+			if info.Mode().IsRegular() {
+				size += info.Size()
+			} else if !info.IsDir() {
+				t.Errorf("%s is a %v", path, info.Mode())
+			}
+			return nil
+		})
+		if err != nil || files != got.Files || files > limits.MaxFiles || size != got.Bytes || size > limits.MaxBytes {
+			t.Errorf("%d files with %d bytes on disk, %d and %d reported, %v", files, size, got.Files, got.Bytes, err)
+		}
+	})
+}
