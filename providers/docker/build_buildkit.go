@@ -65,8 +65,11 @@ func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *lines) e
 			"context":    req.content.files,
 			"dockerfile": memoryFS{dockerfileName: p.frontend(ctx, req.content.dockerfile, out)},
 		},
-		Exports: []client.ExportEntry{{Type: "moby", Attrs: map[string]string{"name": req.tag}}},
-		Session: []session.Attachable{buildAuth{}},
+		// Without a key of its own, a build takes the files of any other for its own if only their
+		// names, sizes and times agree: those of another task.
+		SharedKey: req.digest,
+		Exports:   []client.ExportEntry{{Type: "moby", Attrs: map[string]string{"name": req.tag}}},
+		Session:   []session.Attachable{buildAuth{}},
 	}, status)
 	<-shown
 	if grpcerrors.Code(err) == codes.Unavailable {

@@ -20,6 +20,7 @@ func buildChecks() []check {
 		{"an image has what its Dockerfile says", checkBuildContent},
 		{"the same content gives the same image and is built once", checkBuildOnce},
 		{"changed content gives another image", checkBuildChanged},
+		{"contexts that differ in nothing but what is in their files are not confused", checkBuildAlike},
 		{"what .dockerignore names is no part of the content", checkBuildIgnore},
 		{"without cache an image is built again", checkBuildNoCache},
 		{"build arguments are part of the content", checkBuildArgs},
@@ -156,6 +157,22 @@ func checkBuildChanged(s *scene) {
 	again, err := s.buildWith(s.ctx, environment.BuildOptions{Context: tree("file", "one", 0o644), Name: "environmenttest"})
 	if err != nil || seen[again] != "one" {
 		s.Errorf("the first content again: %q (%q), %v", again, seen[again], err)
+	}
+}
+
+// checkBuildAlike builds contexts with the same names, sizes and times, as builders know files by.
+func checkBuildAlike(s *scene) {
+	stamp := rand.Text()
+	refs := map[string]string{}
+	for _, word := range []string{"one", "two"} {
+		refs[word] = s.build(map[string]string{
+			"Dockerfile": "FROM " + s.opts.Image + "\nCOPY word /copied\nRUN echo " + word + stamp + " >/said\n",
+			"word":       word + stamp + "\n",
+		})
+	}
+	for word, ref := range refs {
+		want := word + stamp + "\n"
+		s.equal("in the image "+word, s.inImage(ref, "cat /copied /said"), want+want)
 	}
 }
 
