@@ -131,13 +131,24 @@ func (e *containerEnv) stillThere(ctx context.Context) error {
 
 // answers reports whether commands can be started.
 func (e *containerEnv) answers(ctx context.Context) bool {
-	p, err := e.start(ctx, container.ExecOptions{Cmd: []string{"bash", "-p", "-c", ":"}, User: "0:0"}, nil, io.Discard, io.Discard)
+	p, err := e.start(ctx, ownCommand(":"), nil, io.Discard, io.Discard)
 	if err != nil {
 		return false
 	}
 	code, err := p.wait(ctx)
 	p.drain(0)
 	return err == nil && code == 0
+}
+
+// ownCommand runs a script of ours, whatever the image and the agent have made of the environment:
+// without BASH_ENV and functions that are variables (-p), as root, and where there always is a folder.
+func ownCommand(script string, args ...string) container.ExecOptions {
+	return container.ExecOptions{
+		Cmd:        append([]string{"bash", "-p", "-c", script, "bash"}, args...),
+		Env:        []string{"LC_ALL=C"},
+		User:       "0:0",
+		WorkingDir: "/",
+	}
 }
 
 // unusable is the error for a container that refused a request. If it does not run, the error says why.

@@ -93,12 +93,7 @@ func (e *containerEnv) runKiller(ctx context.Context, root processStart) error {
 	var said bytes.Buffer
 	input, hold := io.Pipe() // the killer naps by waiting for input
 	defer hold.Close()
-	p, err := e.start(ctx, container.ExecOptions{
-		// -p: neither BASH_ENV nor functions from the environment, which the agent may own
-		Cmd:  []string{"bash", "-p", "-c", killer, "bash", strconv.FormatInt(root.ticks, 10)},
-		Env:  []string{"LC_ALL=C"},
-		User: "0:0",
-	}, input, &said, &said)
+	p, err := e.start(ctx, ownCommand(killer, strconv.FormatInt(root.ticks, 10)), input, &said, &said)
 	if err != nil {
 		return err
 	}

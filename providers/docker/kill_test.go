@@ -32,8 +32,9 @@ func TestTimeoutWithoutFreeProcessIDs(t *testing.T) {
 	if got := run(t, env, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(got, "sleep 600") {
 		t.Errorf("still there: %s", got)
 	}
-	if code, err := env.Exec(t.Context(), "for i in {1..200}; do sleep 0.5 & done; wait", environment.ExecOptions{}); err != nil || code == 0 {
-		t.Errorf("the limit holds no more: code %d, %v", code, err)
+	state, err := p.api.ContainerInspect(t.Context(), env.ID())
+	if err != nil || *state.HostConfig.PidsLimit != 40 {
+		t.Errorf("the limit was not set back: %d, %v", *state.HostConfig.PidsLimit, err)
 	}
 }
 
@@ -63,6 +64,22 @@ func TestTimeoutAfterBashIsGone(t *testing.T) {
 	state, err := p.api.ContainerInspect(t.Context(), env.ID())
 	if err != nil || state.State.Running {
 		t.Errorf("the container still runs (%v)", err)
+	}
+}
+
+func TestTimeoutAfterWorkDirIsGone(t *testing.T) {
+	p := newProvider(t, nil)
+	ref := buildImage(t, p, map[string]string{"Dockerfile": "FROM " + testImage + "\nWORKDIR /app\n"})
+	env := newEnvironment(t, p, environment.CreateOptions{Image: ref})
+	if err := timesOut(t, env, "rmdir /app; setsid sleep 600 & sleep 600", time.Second); !errors.Is(err, environment.ErrTimeout) {
+		t.Errorf("error %v, want %v", err, environment.ErrTimeout)
+	}
+	if _, err := env.Exec(t.Context(), "true", environment.ExecOptions{}); environment.KindOf(err) != environment.KindExec {
+		t.Errorf("a command without its folder: %v", err)
+	}
+	var out bytes.Buffer
+	if _, err := env.Exec(t.Context(), "cat /proc/[0-9]*/cmdline | tr '\\0' ' '", environment.ExecOptions{WorkDir: "/", Stdout: &out}); err != nil || strings.Contains(out.String(), "sleep 600") {
+		t.Errorf("still there: %s (%v)", &out, err)
 	}
 }
 

@@ -178,6 +178,17 @@ func TestPullImageWithCredentials(t *testing.T) {
 	p := newProvider(t, nil)
 	r := newRegistry(t, p)
 	ref := r.push(t, p, "private/thing:1.0")
+	r.requirePassword()
+	r.configure(t, "wrong")
+	wantPullError(t, p.PullImage(t.Context(), ref, nil), false, "docker login")
+	r.configure(t, "secret")
+	if err := p.PullImage(t.Context(), ref, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// requirePassword turns away who is not ann with the password "secret".
+func (r *localRegistry) requirePassword() {
 	r.before.Store(ptr(func(w http.ResponseWriter, req *http.Request) bool {
 		if user, password, _ := req.BasicAuth(); user == "ann" && password == "secret" {
 			return false
@@ -186,20 +197,16 @@ func TestPullImageWithCredentials(t *testing.T) {
 		http.Error(w, "who are you?", http.StatusUnauthorized)
 		return true
 	}))
+}
+
+// configure makes a Docker configuration with ann's password for the registry.
+func (r *localRegistry) configure(t *testing.T, password string) {
+	t.Helper()
 	dir := t.TempDir()
 	t.Setenv("DOCKER_CONFIG", dir)
-	configure := func(password string) {
-		t.Helper()
-		auth := base64.StdEncoding.EncodeToString([]byte("ann:" + password))
-		text := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.host, auth)
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	configure("wrong")
-	wantPullError(t, p.PullImage(t.Context(), ref, nil), false, "docker login")
-	configure("secret")
-	if err := p.PullImage(t.Context(), ref, nil); err != nil {
-		t.Error(err)
+	auth := base64.StdEncoding.EncodeToString([]byte("ann:" + password))
+	text := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.host, auth)
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
