@@ -3,6 +3,7 @@ package trial_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -18,9 +19,10 @@ type call struct {
 	create environment.CreateOptions
 }
 
-// hooks are called around calls. An error of before is what the call returns, instead of being made.
+// hooks are called around calls.
 type hooks struct {
-	before func(ctx context.Context, c call) error
+	before func(ctx context.Context, c call) error // its error is what the call returns, instead of being made
+	said   func(c call, text string)               // hears what commands write to stdout
 }
 
 func (h hooks) around(ctx context.Context, c call, do func() error) error {
@@ -87,6 +89,9 @@ func (h *hookedEnv) CopyFrom(ctx context.Context, src, dst string, opts environm
 func (h *hookedEnv) Exec(ctx context.Context, script string, opts environment.ExecOptions) (code int, err error) {
 	c := h.call("exec")
 	c.script = script[strings.LastIndexByte(script, '/')+1:]
+	if h.said != nil {
+		opts.Stdout = io.MultiWriter(opts.Stdout, hearing(func(text string) { h.said(c, text) }))
+	}
 	err = h.around(ctx, c, func() (err error) {
 		code, err = h.Environment.Exec(ctx, script, opts)
 		return err
@@ -100,6 +105,14 @@ func (h *hookedEnv) Stop(ctx context.Context) error {
 
 func (h *hookedEnv) Destroy(ctx context.Context) error {
 	return h.around(ctx, h.call("destroy"), func() error { return h.Environment.Destroy(ctx) })
+}
+
+// hearing is a writer that tells what is written.
+type hearing func(text string)
+
+func (h hearing) Write(p []byte) (int, error) {
+	h(string(p))
+	return len(p), nil
 }
 
 // fails makes calls of one kind fail.

@@ -63,6 +63,7 @@ type story struct {
 	hooks   hooks
 	emit    event.Sink
 	ctx     context.Context
+	hard    context.Context
 	leaves  bool // an environment, which the test removes
 }
 
@@ -113,6 +114,7 @@ func (p place) newScene(t testing.TB, s story) *scene {
 		Provider: retrying,
 		Job:      sc.job,
 		Redactor: redact.New(s.secrets),
+		Hard:     s.hard,
 		Emit: func(e event.Event) {
 			sc.mu.Lock()
 			sc.events = append(sc.events, e)
