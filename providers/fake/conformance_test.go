@@ -11,10 +11,11 @@ import (
 func TestConformance(t *testing.T) {
 	world := fake.NewWorld()
 	environmenttest.Run(t, environmenttest.Options{
-		New:    func(testing.TB) environment.Provider { return fake.New(fake.Options{World: world}) },
-		Image:  "debian:bookworm",
-		Vanish: func(_ testing.TB, id string) { world.Lose(id) },
-		Forget: func(_ testing.TB, ref string) { world.Forget(ref) },
+		New:      func(testing.TB) environment.Provider { return fake.New(fake.Options{World: world}) },
+		Image:    "debian:bookworm",
+		Parallel: true,
+		Vanish:   func(_ testing.TB, id string) { world.Lose(id) },
+		Forget:   func(_ testing.TB, ref string) { world.Forget(ref) },
 		Skip: map[string]string{
 			"values of variables are in no process's arguments": "there are no arguments to read: commands are functions of this process",
 		},

@@ -71,6 +71,10 @@ func (s *scene) buildWith(ctx context.Context, opts environment.BuildOptions) (r
 	return ref, err
 }
 
+// from begins a Dockerfile of this check alone: others that run at this moment neither build nor
+// remove its images.
+func (s *scene) from() string { return "FROM " + s.opts.Image + "\n# " + s.labels.Job + "\n" }
+
 func (s *scene) forgetLater(ref string) {
 	if ref != "" && s.opts.Forget != nil {
 		s.Cleanup(func() { s.opts.Forget(s.TB, ref) })
@@ -80,8 +84,7 @@ func (s *scene) forgetLater(ref string) {
 // stamped is a context that nobody has built before. /stamp in the image is different for each
 // time that it is built, and the progress of building it shows "made-" with the same number.
 func (s *scene) stamped() map[string]string {
-	return map[string]string{"Dockerfile": "FROM " + s.opts.Image + `
-# ` + rand.Text() + `
+	return map[string]string{"Dockerfile": s.from() + `# ` + rand.Text() + `
 RUN date +%s%N > /stamp; echo "made-$(cat /stamp)"
 `}
 }
@@ -98,8 +101,7 @@ func (s *scene) inImage(ref, script string) string {
 
 func checkBuildContent(s *scene) {
 	ref := s.build(map[string]string{
-		"Dockerfile": "FROM " + s.opts.Image + `
-ENV ONE=1 TWO="two words"
+		"Dockerfile": s.from() + `ENV ONE=1 TWO="two words"
 RUN mkdir /made && \
     echo "made with $TWO" > /made/file
 WORKDIR /work/dir
@@ -133,7 +135,7 @@ func checkBuildOnce(s *scene) {
 func checkBuildChanged(s *scene) {
 	tree := func(name, data string, mode fs.FileMode) fs.FS {
 		return fstest.MapFS{
-			"Dockerfile": {Data: []byte("FROM " + s.opts.Image + "\nCOPY . /ctx/\n"), Mode: 0o644},
+			"Dockerfile": {Data: []byte(s.from() + "COPY . /ctx/\n"), Mode: 0o644},
 			name:         {Data: []byte(data), Mode: mode},
 		}
 	}
@@ -166,7 +168,7 @@ func checkBuildAlike(s *scene) {
 	refs := map[string]string{}
 	for _, word := range []string{"one", "two"} {
 		refs[word] = s.build(map[string]string{
-			"Dockerfile": "FROM " + s.opts.Image + "\nCOPY word /copied\nRUN echo " + word + stamp + " >/said\n",
+			"Dockerfile": s.from() + "COPY word /copied\nRUN echo " + word + stamp + " >/said\n",
 			"word":       word + stamp + "\n",
 		})
 	}
@@ -178,7 +180,7 @@ func checkBuildAlike(s *scene) {
 
 func checkBuildIgnore(s *scene) {
 	content := map[string]string{
-		"Dockerfile":    "FROM " + s.opts.Image + "\nCOPY . /ctx/\n",
+		"Dockerfile":    s.from() + "COPY . /ctx/\n",
 		".dockerignore": "*.log\nsecret/\n!keep.log\n",
 		"a":             "a", "x.log": "1", "keep.log": "1", "secret/s": "1",
 	}
@@ -204,7 +206,7 @@ func checkBuildNoCache(s *scene) {
 }
 
 func checkBuildArgs(s *scene) {
-	content := map[string]string{"Dockerfile": "FROM " + s.opts.Image + "\nARG WHO=nobody\nRUN echo hello $WHO > /hello\n"}
+	content := map[string]string{"Dockerfile": s.from() + "ARG WHO=nobody\nRUN echo hello $WHO > /hello\n"}
 	with := func(who string) string {
 		return s.build(content, func(o *environment.BuildOptions) { o.Args = map[string]string{"WHO": who} })
 	}
@@ -247,7 +249,7 @@ func checkBuildAtOnce(s *scene) {
 }
 
 func checkBuildNames(s *scene) {
-	content := map[string]string{"Dockerfile": "FROM " + s.opts.Image + "\n"}
+	content := map[string]string{"Dockerfile": s.from()}
 	for _, name := range []string{"", "task", "Org/My Task: näme \U0001F680", "-._a__b", strings.Repeat("long", 80), "../../up", "a//b"} {
 		ref := s.build(content, func(o *environment.BuildOptions) { o.Name = name })
 		s.equal("in "+ref, s.inImage(ref, "echo fine"), "fine\n")
@@ -256,7 +258,7 @@ func checkBuildNames(s *scene) {
 
 func checkBuildFails(s *scene) {
 	_, err := s.buildWith(s.ctx, environment.BuildOptions{Name: "environmenttest", Context: files(map[string]string{
-		"Dockerfile": "FROM " + s.opts.Image + "\nRUN echo before\nRUN echo broken because $((6*7)); echo on stderr $((7*7)) >&2; exit 7\nRUN echo after\n",
+		"Dockerfile": s.from() + "RUN echo before\nRUN echo broken because $((6*7)); echo on stderr $((7*7)) >&2; exit 7\nRUN echo after\n",
 	})})
 	s.wantKind("BuildImage", err, environment.KindBuild)
 	if environment.IsTransient(err) {
@@ -272,9 +274,9 @@ func checkBuildUnsound(s *scene) {
 	for what, content := range map[string]map[string]string{
 		"no Dockerfile":          {"readme": "x"},
 		"an empty Dockerfile":    {"Dockerfile": "\n# nothing\n"},
-		"an unknown instruction": {"Dockerfile": "FROM " + s.opts.Image + "\nRUNN true\n"},
+		"an unknown instruction": {"Dockerfile": s.from() + "RUNN true\n"},
 		"no base":                {"Dockerfile": "RUN true\n"},
-		"a missing file":         {"Dockerfile": "FROM " + s.opts.Image + "\nCOPY not-there /x\n"},
+		"a missing file":         {"Dockerfile": s.from() + "COPY not-there /x\n"},
 	} {
 		_, err := s.buildWith(s.ctx, environment.BuildOptions{Name: "environmenttest", Context: files(content)})
 		s.wantKind(what, err, environment.KindBuild)
@@ -285,10 +287,10 @@ func checkBuildCancelled(s *scene) {
 	ctx, cancel := context.WithTimeout(s.ctx, 3*time.Second)
 	defer cancel()
 	nonce := rand.Text()
-	content := files(map[string]string{"Dockerfile": "FROM " + s.opts.Image + "\nRUN echo " + nonce + "; sleep 300\n"})
+	content := files(map[string]string{"Dockerfile": s.from() + "RUN echo " + nonce + "; sleep 300\n"})
 	_, err := s.buildWith(ctx, environment.BuildOptions{Name: "environmenttest", Context: content})
 	if !errors.Is(err, context.DeadlineExceeded) || environment.IsTransient(err) {
 		s.Errorf("error %v (transient: %v), want %v", err, environment.IsTransient(err), context.DeadlineExceeded)
 	}
-	s.equal("the next build", s.inImage(s.build(map[string]string{"Dockerfile": "FROM " + s.opts.Image + "\n# " + nonce + "\n"}), "echo fine"), "fine\n")
+	s.equal("the next build", s.inImage(s.build(map[string]string{"Dockerfile": s.from() + "# " + nonce + "\n"}), "echo fine"), "fine\n")
 }

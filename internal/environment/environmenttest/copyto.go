@@ -262,7 +262,7 @@ func checkCreateBadFiles(s *scene) {
 
 func checkCopyNonRoot(s *scene) {
 	ref := s.build(map[string]string{
-		"Dockerfile": "FROM " + s.opts.Image + "\nRUN mkdir -p /work && chmod 777 /work\nWORKDIR /work\nUSER nobody\n",
+		"Dockerfile": s.from() + "RUN mkdir -p /work && chmod 777 /work\nWORKDIR /work\nUSER nobody\n",
 	})
 	env := s.create(func(o *environment.CreateOptions) {
 		o.Image = ref

@@ -28,7 +28,7 @@ func execChecks() []check {
 		{"no input is empty input", checkNoStdin},
 		{"input that nobody reads does not hold up the command", checkUnreadStdin},
 		{"what a command writes last arrives whole", checkLastOutput},
-		{"1 GiB of output needs no memory", checkMuchOutput},
+		{memoryCheck, checkMuchOutput},
 		{"a writer that fails does not stop the command, and its error is returned", checkFailingWriter},
 		{"a context that has ended starts nothing", checkEndedContext},
 	}

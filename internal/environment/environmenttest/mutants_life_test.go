@@ -117,6 +117,15 @@ var buildMutants = []broken{
 	{"does not look at modes", []string{"changed content gives another image"}, changeBuild(func(o *environment.BuildOptions) {
 		o.Context = remap(o.Context, func(name string, f *fstest.MapFile) string { f.Mode = f.Mode.Type() | 0o644; return name })
 	})},
+	{"knows files by their size", []string{"contexts that differ in nothing but what is in their files are not confused"},
+		changeBuild(func(o *environment.BuildOptions) {
+			o.Context = remap(o.Context, func(name string, f *fstest.MapFile) string {
+				if name != "Dockerfile" {
+					clear(f.Data)
+				}
+				return name
+			})
+		})},
 	{"knows no .dockerignore", []string{"what .dockerignore names is no part of the content"}, changeBuild(func(o *environment.BuildOptions) {
 		o.Context = remap(o.Context, func(name string, _ *fstest.MapFile) string {
 			if name == ".dockerignore" {

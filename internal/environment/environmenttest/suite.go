@@ -25,6 +25,9 @@ type Options struct {
 	// Forget removes an image that the suite has built. Nil leaves images where they are.
 	Forget func(t testing.TB, ref string)
 
+	// Parallel runs checks at once, as many as go test's -parallel says.
+	Parallel bool
+
 	// Skip names checks that cannot hold on this backend, each with its reason.
 	Skip map[string]string
 
@@ -58,6 +61,9 @@ func checks() []check {
 	)
 }
 
+// memoryCheck looks at the memory of the whole process, so it runs alone.
+const memoryCheck = "1 GiB of output needs no memory"
+
 // Run runs every check as a subtest.
 func Run(t *testing.T, opts Options) {
 	all := checks()
@@ -67,7 +73,12 @@ func Run(t *testing.T, opts Options) {
 		}
 	}
 	for _, c := range all {
-		t.Run(c.name, func(t *testing.T) { runCheck(t, opts, c) })
+		t.Run(c.name, func(t *testing.T) {
+			if opts.Parallel && c.name != memoryCheck {
+				t.Parallel()
+			}
+			runCheck(t, opts, c)
+		})
 	}
 }
 
