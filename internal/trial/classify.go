@@ -104,6 +104,7 @@ var wayOut = map[result.ErrorType]string{
 	result.EnvironmentResourceAllocationFailed: "lower cpus, memory or storage in task.toml, or override them in the job",
 	result.EnvironmentStartFailed:              "the image must have bash, and its ENTRYPOINT must run what it is given",
 	result.EnvironmentLost:                     "run the job again; if it happens again, the provider's own log knows why",
+	result.InternalError:                       "run the job again; if it happens again, please report this, with the trial's error.txt",
 }
 
 // brief is an error in one line, not too long for a list of failures. It is redacted before it is cut,

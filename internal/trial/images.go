@@ -86,7 +86,7 @@ func (im *images) make(ctx context.Context, t *task.Task, limit time.Duration, p
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, environment.ErrTimeout)
 	defer cancel()
 	ref, err := im.request(ctx, t, progress)
-	if err != nil && context.Cause(ctx) == environment.ErrTimeout {
+	if err != nil && errors.Is(context.Cause(ctx), environment.ErrTimeout) {
 		return "", fmt.Errorf("%w: %w", environment.ErrTimeout, err)
 	}
 	return ref, err

@@ -82,6 +82,7 @@ type scene struct {
 	provider environment.Provider
 	job      config.Job
 	runner   *trial.Runner
+	prepare  func(dir string) // what is in the trial's folder before; may be nil
 
 	mu     sync.Mutex
 	events []event.Event
@@ -161,9 +162,15 @@ func (sc *scene) run(s story, t *task.Task, attempt int) outcome {
 		Agent: s.agent,
 		Env:   s.env,
 	}
+	if spec.Agent.Name == "" {
+		spec.Agent.Name, spec.Key.Agent = "scripted", "scripted"
+	}
 	sc.place.slots <- struct{}{}
 	defer func() { <-sc.place.slots }()
 	o := outcome{dir: sc.t.TempDir()}
+	if sc.prepare != nil {
+		sc.prepare(o.dir)
+	}
 	done := make(chan trial.Outcome, 1)
 	go func() { done <- sc.runner.Run(ctx, spec, o.dir) }()
 	select {
@@ -181,9 +188,6 @@ func (sc *scene) run(s story, t *task.Task, attempt int) outcome {
 // run runs a story in a place.
 func (p place) run(t testing.TB, s story) outcome {
 	t.Helper()
-	if s.agent.Name == "" {
-		s.agent.Name = "scripted"
-	}
 	sc := p.newScene(t, s)
 	o := sc.run(s, s.task(t, p), 1)
 	o.left = sc.listed()

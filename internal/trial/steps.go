@@ -65,7 +65,7 @@ func (a *attempt) setup(ctx context.Context) error {
 		Files:  files,
 	})
 	if err != nil {
-		if context.Cause(starting) == errSlowStart {
+		if errors.Is(context.Cause(starting), errSlowStart) {
 			return failf(result.EnvironmentStartFailed, "%v: %v", errSlowStart, err)
 		}
 		if errors.Is(err, environment.ErrNoImage) {

@@ -1,0 +1,239 @@
+package trial_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// files are the paths of all files and folders in the trial's folder, with what is in the files.
+func (o outcome) files(t testing.TB) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(o.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(o.dir, path)
+		if err != nil {
+			return err
+		}
+		found[name] = ""
+		if entry.Type().IsRegular() {
+			data, err := os.ReadFile(path)
+			found[name] = string(data)
+			return err
+		}
+		if !entry.IsDir() {
+			t.Errorf("%s is neither a file nor a folder", name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func (o outcome) omitted(path string) string {
+	for _, om := range o.Trial.Omitted {
+		if om.Path == path {
+			return om.Reason
+		}
+	}
+	return ""
+}
+
+func TestOutputIsCapped(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		const flood = "for i in 1 2 3 4 5 6 7 8; do head -c 200000 /dev/zero | tr '\\0' x; done; "
+		o := p.run(t, story{
+			agent: agent.Agent{
+				Install: "printf %01000d 7", // the limit itself
+				Execute: flood + "echo end; " + flood + " echo short >&2; echo done >/logs/agent/done.txt",
+			},
+			job: func(job *config.Job) { job.MaxStreamSize = 1000 },
+		})
+		o.check(t, want{reward: "1"})
+		if got := o.file(t, "logs/agent/done.txt"); got != "done\n" {
+			t.Errorf("the agent was held up: %q", got)
+		}
+		const marker = "\n[rollout: output cut here: 3199004 bytes more were dropped (max_stream_size is 1000)]\n"
+		if got := o.file(t, "command/stdout.txt"); got != strings.Repeat("x", 1000)+marker {
+			t.Errorf("stdout.txt has %d bytes and ends with %q", len(got), got[max(0, len(got)-200):])
+		}
+		contains(t, "omitted", o.omitted("command/stdout.txt"), "1000 bytes", "3199004 bytes more")
+		if got := o.file(t, "command/stderr.txt"); got != "short\n" {
+			t.Errorf("stderr.txt: %q", got)
+		}
+		if got := o.file(t, "setup/stdout.txt"); len(got) != 1000 || len(o.Trial.Omitted) != 1 {
+			t.Errorf("what is just as long as the limit is whole: %d bytes, omitted %+v", len(got), o.Trial.Omitted)
+		}
+	})
+}
+
+func TestOutputIsKeptByteForByte(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		o := p.run(t, story{agent: script(`printf '\000\377\376\033[31mred\r\n\303'`)})
+		o.check(t, want{reward: "1"})
+		if got := o.file(t, "command/stdout.txt"); got != "\x00\xff\xfe\x1b[31mred\r\n\xc3" {
+			t.Errorf("stdout.txt: %q", got)
+		}
+	})
+}
+
+func TestNamesThatCannotBeKeptAreChangedAndListed(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		o := p.run(t, story{agent: script(`cd /logs/agent
+mkdir 'a:b' .git
+echo 1 >'a:b/x'; echo 2 >.git/config; echo 3 >$'new\nline'; echo 4 >'is it?*<>|"'; echo 5 >plain.txt; echo 6 >'Plain.txt'; echo 7 >'dot.'
+`)})
+		o.check(t, want{reward: "1"})
+		files := o.files(t)
+		for name, text := range map[string]string{
+			"logs/agent/a-b/x": "1\n", "logs/agent/-git/config": "2\n", "logs/agent/new-line": "3\n",
+			"logs/agent/is it------": "4\n", "logs/agent/dot": "7\n",
+		} {
+			if files[name] != text {
+				t.Errorf("%s: %q, want %q", name, files[name], text)
+			}
+		}
+		// The same but for case: one of them has another name.
+		if files["logs/agent/plain.txt"]+files["logs/agent/Plain.txt"]+files["logs/agent/plain.txt~2"]+files["logs/agent/Plain.txt~2"] == "" ||
+			!slices.ContainsFunc(o.Trial.Renamed, func(r result.Rename) bool { return strings.HasSuffix(r.To, "~2") }) {
+			t.Errorf("%v, renamed %+v", files, o.Trial.Renamed)
+		}
+		renamed := map[string]string{}
+		for _, r := range o.Trial.Renamed {
+			renamed[r.From] = r.To
+		}
+		for from, to := range map[string]string{
+			"logs/agent/a:b": "logs/agent/a-b", "logs/agent/.git": "logs/agent/-git", "logs/agent/new\nline": "logs/agent/new-line",
+			"logs/agent/is it?*<>|\"": "logs/agent/is it------", "logs/agent/dot.": "logs/agent/dot",
+		} {
+			if renamed[from] != to {
+				t.Errorf("%q became %q, want %q", from, renamed[from], to)
+			}
+		}
+		for name := range files {
+			if strings.ContainsAny(name, "\":<>|*?\r\n\\") || strings.Contains(name, "/.") {
+				t.Errorf("the artifact upload refuses %q", name)
+			}
+		}
+	})
+}
+
+func TestLogsThatAreNotFilesAreLeftBehind(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		pipes := ""
+		if p.kernel {
+			pipes = "mkfifo pipe; mknod device c 1 3; ln file hard;"
+		}
+		o := p.run(t, story{agent: script(`cd /logs/agent; echo kept >file
+for i in 1 2 3 4 5 6 7 8 9; do for j in 1 2 3 4 5 6 7 8 9; do for k in 1 2 3; do ln -s /etc/passwd link$i$j$k; done; done; done
+ln -s / root; ln -s .. up; ` + pipes)})
+		o.check(t, want{reward: "1"})
+		files := o.files(t) // complains about anything but files and folders
+		for name := range files {
+			if strings.HasPrefix(name, "logs/agent/") && name != "logs/agent/file" && name != "logs/agent/hard" {
+				t.Errorf("%s was copied", name)
+			}
+		}
+		if files["logs/agent/file"]+files["logs/agent/hard"] != "kept\n" {
+			t.Error("the file is lost")
+		}
+		if n := len(o.Trial.Omitted); n < 10 || n > 200 {
+			t.Errorf("%d omissions are listed", n)
+		}
+	})
+}
+
+func TestRewardsSurviveLogsThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		story story
+	}{
+		{"a file larger than the limit", story{agent: script("truncate -s 2G /logs/agent/big; echo small >/logs/agent/a")}},
+		{"a verifier's file that is larger than the limit", story{
+			agent: script("echo small >/logs/agent/a"), files: tests("truncate -s 2G /logs/verifier/big\n" + reward1),
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o := dockerPlace.run(t, tc.story) // the file is sparse, which needs a kernel
+			o.check(t, want{reward: "1"})
+			contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "/logs could not be copied whole", "larger than the limit")
+			if o.file(t, "logs/agent/a") != "small\n" {
+				t.Error("what came before is lost")
+			}
+		})
+	}
+}
+
+func TestRewardsThatCannotBeFetchedAreNotMissing(t *testing.T) {
+	t.Parallel()
+	o := fakePlace.run(t, story{agent: script("true"), hooks: fails("copyFrom", broken("copy", false))})
+	o.check(t, want{err: result.InternalError, says: []string{"during log collection", "coughed"}})
+	o = fakePlace.run(t, story{agent: script("true"), hooks: fails("copyFrom", broken("lost", false))})
+	o.check(t, want{err: result.EnvironmentLost, says: []string{"during log collection"}})
+}
+
+func TestFullDiskStopsNoAgent(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skipf("needs a disk that is always full: %v", err)
+	}
+	sc := fakePlace.newScene(t, story{})
+	s := story{agent: script("echo out; echo done >/logs/agent/done.txt")}
+	sc.prepare = func(dir string) {
+		if err := os.Mkdir(filepath.Join(dir, "command"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("/dev/full", filepath.Join(dir, "command", "stdout.txt")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := sc.run(s, s.task(t, fakePlace), 1)
+	o.check(t, want{reward: "1"})
+	contains(t, "omitted", o.omitted("command/stdout.txt"), "could not be written whole", "no space left")
+	if !o.has("logs/agent/done.txt") {
+		t.Error("the agent was stopped")
+	}
+}
+
+func TestFoldersThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	sc := fakePlace.newScene(t, story{})
+	s := story{agent: script("true")}
+	sc.prepare = func(dir string) {
+		if err := os.WriteFile(filepath.Join(dir, "command"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := sc.run(s, s.task(t, fakePlace), 1)
+	o.check(t, want{err: result.InternalError, says: []string{"agent execution", "output has nowhere to go", "not a directory"}})
+}
+
+func TestCapturedOutputIsNotReplaced(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		o := p.run(t, story{
+			agent: script("true"),
+			files: tests("echo captured; echo mine >/logs/verifier/stdout.txt\n" + reward1),
+		})
+		o.check(t, want{reward: "1"})
+		if got := o.file(t, "logs/verifier/stdout.txt"); got != "captured\n" {
+			t.Errorf("the captured output was replaced: %q", got)
+		}
+		if o.omitted("logs/verifier/stdout.txt") == "" {
+			t.Errorf("the file of the same name is not listed: %+v", o.Trial.Omitted)
+		}
+	})
+}
