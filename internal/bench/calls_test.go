@@ -111,7 +111,7 @@ func newCallProxy(t *testing.T) *callProxy {
 		p.note(r.Method + " " + longID.ReplaceAllString(apiVersion.ReplaceAllString(r.URL.Path, "/"), "{id}"))
 		forward.ServeHTTP(w, r)
 	})}
-	go server.Serve(listener) //nolint:errcheck // it ends with the test
+	go server.Serve(listener)
 	t.Cleanup(func() { server.Close() })
 	t.Setenv("DOCKER_HOST", "unix://"+socket)
 	return p

@@ -43,7 +43,8 @@ func inChild(ctx context.Context, work, dir string) (usage, error) {
 	if err != nil {
 		return used, fmt.Errorf("%s in a process of their own: %w\n%s", work, err, &said)
 	}
-	return used, json.Unmarshal(out, &used)
+	err = json.Unmarshal(out, &used)
+	return used, err
 }
 
 // child is the process that inChild starts.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +35,7 @@ func (a *app) validate(ctx context.Context, path string, flags jobFlags) error {
 	if err != nil {
 		return err
 	}
-	problems := append(p.Warnings, p.taskProblems()...)
+	problems := slices.Concat(p.Warnings, p.taskProblems())
 	for _, d := range problems {
 		fmt.Fprintln(a.Stdout, d)
 	}

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +58,7 @@ func (v view) lines() []string {
 		head = append([]string{""}, head...)
 		head = append(head, "")
 	}
-	lines := append(head, v.list(v.height()-len(head))...)
+	lines := slices.Concat(head, v.list(v.height()-len(head)))
 	// A frame that does not fit could not be drawn over: the cursor cannot go up beyond the screen.
 	return lines[:min(len(lines), max(v.rows-1, 0))]
 }

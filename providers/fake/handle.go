@@ -2,6 +2,7 @@ package fake
 
 import (
 	"crypto/rand"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -87,7 +88,7 @@ func (f *file) Read(p []byte) (n int, err error) {
 		case f.node.mode&fs.ModeDevice != 0:
 			var end error
 			n, end = devices[f.node.device](p)
-			if end == io.EOF {
+			if errors.Is(end, io.EOF) {
 				n = 0
 			}
 			return nil

@@ -190,7 +190,7 @@ func (x *execution) wait(ctx context.Context, drain time.Duration) {
 		}
 		if timeout == nil {
 			timer := time.NewTimer(drain)
-			defer timer.Stop()
+			defer timer.Stop() //nolint:gocritic // is reached once
 			timeout = timer.C
 		}
 		select {
