@@ -33,7 +33,9 @@ var commands map[string]func(*command) int
 
 func init() {
 	commands = map[string]func(*command) int{}
-	for _, part := range []map[string]func(*command) int{fileCommands, listCommands, textCommands, processCommands} {
+	for _, part := range []map[string]func(*command) int{
+		fileCommands, listCommands, textCommands, lineCommands, matchCommands, processCommands, infoCommands,
+	} {
 		maps.Copy(commands, part)
 	}
 }

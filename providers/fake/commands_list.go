@@ -152,8 +152,8 @@ func find(c *command) int {
 		roots = []string{"."}
 	}
 	matches := f.either()
-	if f.err != nil || len(f.args) > 0 {
-		return c.usage("cannot understand %q (%v)", f.args, f.err)
+	if f.err != nil {
+		return c.usage("%v", f.err)
 	}
 	code := 0
 	for _, root := range roots {
@@ -190,11 +190,11 @@ func (c *command) findIn(shown string, depth, maxDepth int, matches test) error 
 // either is tests joined by -o, each of which is a list of tests that must all hold.
 func (f *finder) either() test {
 	all := func(string, info) bool { return true }
-	for len(f.args) > 0 && f.args[0] != "-o" {
+	for f.err == nil && len(f.args) > 0 && f.args[0] != "-o" {
 		first, second := all, f.single()
 		all = func(name string, i info) bool { return first(name, i) && second(name, i) }
 	}
-	if len(f.args) == 0 {
+	if f.err != nil || len(f.args) == 0 {
 		return all
 	}
 	f.args = f.args[1:]

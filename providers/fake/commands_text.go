@@ -3,14 +3,12 @@ package fake
 import (
 	"bufio"
 	"bytes"
-	"crypto/md5"
+	"crypto/md5" //nolint:gosec // for the command md5sum
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"hash"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +17,7 @@ import (
 
 // textCommands read and write.
 var textCommands = map[string]func(*command) int{
-	"cat": cat, "head": head, "tail": tail, "wc": wc, "grep": grep, "sed": sed, "tr": tr, "sort": sortLines, "uniq": uniq,
-	"cut": cut, "tee": tee, "seq": seq, "yes": yes, "base64": base64Command,
+	"cat": cat, "head": head, "tail": tail, "wc": wc, "tr": tr, "tee": tee, "seq": seq, "yes": yes, "base64": base64Command,
 	"sha256sum": checksum(sha256.New), "md5sum": checksum(md5.New),
 }
 
@@ -169,181 +166,6 @@ func wc(c *command) int {
 	})
 }
 
-// basic turns a basic regular expression into an extended one, by swapping what is escaped.
-func basic(pattern string) string {
-	var b strings.Builder
-	for i := 0; i < len(pattern); i++ {
-		switch ch := pattern[i]; {
-		case ch == '\\' && i+1 < len(pattern) && strings.IndexByte("(){}|+?", pattern[i+1]) >= 0:
-			i++
-			b.WriteByte(pattern[i])
-		case ch == '\\' && i+1 < len(pattern):
-			b.WriteString(pattern[i : i+2])
-			i++
-		case strings.IndexByte("(){}|+?", ch) >= 0:
-			b.WriteString(`\` + string(ch))
-		default:
-			b.WriteByte(ch)
-		}
-	}
-	return b.String()
-}
-
-func grep(c *command) int {
-	flags, err := c.options("qsvicoEFnwxhe:", "quiet=q", "count=c", "invert-match=v", "ignore-case=i")
-	if err != nil {
-		return c.usage("%v", err)
-	}
-	pattern, ok := flags['e']
-	if !ok {
-		if len(c.args) == 0 {
-			return c.usage("missing pattern")
-		}
-		pattern, c.args = c.args[0], c.args[1:]
-	}
-	re, err := grepPattern(pattern, flags)
-	if err != nil {
-		return c.usage("%v", err)
-	}
-	if flags['s'] != "" {
-		c.stderr = io.Discard
-	}
-	found := false
-	code := c.each(c.args, func(name string, r io.Reader) error {
-		number, count := 0, 0
-		prefix := ""
-		if len(c.args) > 1 && flags['h'] == "" {
-			prefix = name + ":"
-		}
-		err := c.lines(r, func(line string) bool {
-			number++
-			text := strings.TrimSuffix(line, "\n")
-			if re.MatchString(text) == (flags['v'] != "") {
-				return true
-			}
-			found = true
-			count++
-			at := prefix
-			if flags['n'] != "" {
-				at += strconv.Itoa(number) + ":"
-			}
-			switch {
-			case flags['q'] != "":
-				return false
-			case flags['c'] != "":
-				return true
-			case flags['o'] != "":
-				return c.print("%s%s\n", at, strings.Join(re.FindAllString(text, -1), "\n"+at))
-			}
-			return c.print("%s%s\n", at, text)
-		})
-		if flags['c'] != "" && flags['q'] == "" {
-			c.print("%s%d\n", prefix, count)
-		}
-		return err
-	})
-	switch {
-	case found && (code == 0 || flags['q'] != ""):
-		return 0
-	case code != 0:
-		return 2
-	}
-	return 1
-}
-
-func grepPattern(pattern string, flags map[byte]string) (*regexp.Regexp, error) {
-	switch {
-	case flags['F'] != "":
-		pattern = regexp.QuoteMeta(pattern)
-	case flags['E'] == "":
-		pattern = basic(pattern)
-	}
-	if flags['w'] != "" {
-		pattern = `\b(?:` + pattern + `)\b`
-	}
-	if flags['x'] != "" {
-		pattern = "^(?:" + pattern + ")$"
-	}
-	if flags['i'] != "" {
-		pattern = "(?i)" + pattern
-	}
-	return regexp.Compile(pattern)
-}
-
-// sed knows the command s and nothing else, and the options -i, -E and -e.
-func sed(c *command) int {
-	flags, err := c.options("iEre:")
-	if err != nil {
-		return c.usage("%v", err)
-	}
-	script, ok := flags['e']
-	if !ok {
-		if len(c.args) == 0 {
-			return c.usage("missing script")
-		}
-		script, c.args = c.args[0], c.args[1:]
-	}
-	substitute, err := parseSubstitution(script, flags['E'] != "" || flags['r'] != "")
-	if err != nil {
-		return c.usage("%v", err)
-	}
-	return c.each(c.args, func(name string, r io.Reader) error {
-		var changed strings.Builder
-		err := c.lines(r, func(line string) bool {
-			text, ended := strings.CutSuffix(line, "\n")
-			text = substitute(text)
-			if ended {
-				text += "\n"
-			}
-			if flags['i'] != "" {
-				changed.WriteString(text)
-				return true
-			}
-			return c.print("%s", text)
-		})
-		if err == nil && flags['i'] != "" {
-			err = c.m().writeFile(c.p, c.path(name), []byte(changed.String()), 0o644)
-		}
-		return err
-	})
-}
-
-func parseSubstitution(script string, extended bool) (func(string) string, error) {
-	if len(script) < 4 || script[0] != 's' {
-		return nil, errors.New("only the command s is known")
-	}
-	parts := strings.Split(script[2:], script[1:2])
-	if len(parts) != 3 {
-		return nil, errors.New("want s/pattern/replacement/")
-	}
-	pattern := parts[0]
-	if !extended {
-		pattern = basic(pattern)
-	}
-	if strings.ContainsAny(parts[2], "iI") {
-		pattern = "(?i)" + pattern
-	}
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, err
-	}
-	// In Go's templates a dollar begins a group; in sed a backslash does, and & is all.
-	template := regexp.MustCompile(`\\(\d)`).ReplaceAllString(strings.ReplaceAll(parts[1], "$", "$$"), "${$1}")
-	template = regexp.MustCompile(`(^|[^\\])&`).ReplaceAllString(template, "${1}${0}")
-	template = strings.ReplaceAll(template, "\\&", "&")
-	all := strings.Contains(parts[2], "g")
-	return func(line string) string {
-		if all {
-			return re.ReplaceAllString(line, template)
-		}
-		at := re.FindStringSubmatchIndex(line)
-		if at == nil {
-			return line
-		}
-		return line[:at[0]] + string(re.ExpandString(nil, template, line, at)) + line[at[1]:]
-	}, nil
-}
-
 func tr(c *command) int {
 	flags, err := c.options("ds")
 	if err != nil || len(c.args) == 0 || len(c.args) == 1 && len(flags) == 0 {
@@ -365,7 +187,7 @@ func tr(c *command) int {
 			table[b] = to[min(i, len(to)-1)]
 		}
 	}
-	var last int = -1
+	last := -1
 	return c.each(nil, func(_ string, r io.Reader) error {
 		buf := buffers.Get().(*[]byte)
 		defer buffers.Put(buf)
@@ -408,110 +230,6 @@ func byteSet(s string) []byte {
 		set = append(set, s[i])
 	}
 	return set
-}
-
-func sortLines(c *command) int {
-	flags, err := c.options("nru", "numeric-sort=n", "reverse=r", "unique=u")
-	if err != nil {
-		return c.usage("%v", err)
-	}
-	var all []string
-	code := c.each(c.args, func(_ string, r io.Reader) error {
-		return c.lines(r, func(line string) bool { all = append(all, strings.TrimSuffix(line, "\n")); return true })
-	})
-	slices.SortStableFunc(all, func(a, b string) int {
-		order := strings.Compare(a, b)
-		if flags['n'] != "" {
-			if x, y := leadingNumber(a), leadingNumber(b); x < y {
-				order = -1
-			} else if x > y {
-				order = 1
-			}
-		}
-		if flags['r'] != "" {
-			return -order
-		}
-		return order
-	})
-	if flags['u'] != "" {
-		all = slices.Compact(all)
-	}
-	for _, line := range all {
-		c.print("%s\n", line)
-	}
-	return code
-}
-
-func leadingNumber(s string) float64 {
-	s = strings.TrimSpace(s)
-	end := strings.IndexFunc(s, func(r rune) bool { return !strings.ContainsRune("0123456789.-", r) })
-	if end >= 0 {
-		s = s[:end]
-	}
-	n, _ := strconv.ParseFloat(s, 64)
-	return n
-}
-
-func uniq(c *command) int {
-	flags, err := c.options("c")
-	if err != nil {
-		return c.usage("%v", err)
-	}
-	return c.each(c.args, func(_ string, r io.Reader) error {
-		last, count := "", 0
-		flush := func() {
-			switch {
-			case count > 0 && flags['c'] != "":
-				c.print("%7d %s\n", count, last)
-			case count > 0:
-				c.print("%s\n", last)
-			}
-		}
-		err := c.lines(r, func(line string) bool {
-			line = strings.TrimSuffix(line, "\n")
-			if line != last {
-				flush()
-				last, count = line, 0
-			}
-			count++
-			return true
-		})
-		flush()
-		return err
-	})
-}
-
-// cut knows single fields and characters: cut -d: -f1, cut -c1-5.
-func cut(c *command) int {
-	flags, err := c.options("d:f:c:")
-	if err != nil {
-		return c.usage("%v", err)
-	}
-	first, last, isRange := strings.Cut(flags['f']+flags['c'], "-")
-	from, err := strconv.Atoi(first)
-	to := from
-	if isRange {
-		to, err = strconv.Atoi(last)
-	}
-	if err != nil || from < 1 {
-		return c.usage("want -f N, -c N or a range")
-	}
-	delimiter := flags['d']
-	if delimiter == "" {
-		delimiter = "\t"
-	}
-	return c.each(c.args, func(_ string, r io.Reader) error {
-		return c.lines(r, func(line string) bool {
-			line = strings.TrimSuffix(line, "\n")
-			parts, joint := strings.Split(line, delimiter), delimiter
-			if flags['c'] != "" {
-				parts, joint = strings.Split(line, ""), ""
-			} else if len(parts) == 1 {
-				return c.print("%s\n", line)
-			}
-			return c.print("%s\n", strings.Join(parts[min(from-1, len(parts)):min(to, len(parts))], joint))
-		})
-	})
 }
 
 func tee(c *command) int {

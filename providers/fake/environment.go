@@ -61,10 +61,6 @@ func (e *Environment) isKept() bool {
 func (e *Environment) lost() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.lostLocked()
-}
-
-func (e *Environment) lostLocked() error {
 	return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("environment %s %v", e.id, e.state)}
 }
 
@@ -72,16 +68,18 @@ func (e *Environment) lostLocked() error {
 // be beyond last. The returned function ends it.
 func (e *Environment) begin(ctx context.Context, op string, last state) (end func(), err error) {
 	e.mu.Lock()
-	if e.busy != "" {
-		e.provider.complain("%s of %s while its %s is under way", op, e.id, e.busy)
+	state, busy := e.state, e.busy
+	if state <= last {
+		e.busy = op
 	}
-	if e.state > last {
-		defer e.mu.Unlock()
-		e.provider.complain("%s of %s, which %v", op, e.id, e.state)
-		return nil, e.lostLocked()
-	}
-	e.busy = op
 	e.mu.Unlock()
+	if busy != "" {
+		e.provider.complain("%s of %s while its %s is under way", op, e.id, busy)
+	}
+	if state > last {
+		e.provider.complain("%s of %s, which %v", op, e.id, state)
+		return nil, e.lost()
+	}
 	end = func() {
 		e.mu.Lock()
 		e.busy = ""
