@@ -243,7 +243,7 @@ func TestUnreachableProviders(t *testing.T) {
 			if tc.build {
 				s.files = dockerfile("FROM {{image}}\n")
 			}
-			fakePlace.run(t, s).check(t, want{err: tc.want, says: []string{"coughed"}})
+			fakePlace.run(t, s).check(t, want{err: tc.want, says: []string{"coughed", "see that the provider works"}})
 		})
 	}
 }

@@ -23,7 +23,7 @@ func TestWhatAgentsLeaveRunning(t *testing.T) {
 			name: "after a timeout nothing of the agent's writes while the verifier looks, however detached it was",
 			story: story{
 				agent: script(grow + " &\n setsid nohup " + grow + " >/dev/null 2>&1 &\n (env -i setsid " + grow + " >/dev/null 2>&1 &)\n sleep 1000\n"),
-				files: tests(still), job: verifyAnyway, toml: "agent.timeout_sec = 4\n",
+				files: tests(still), job: verifyAnyway, toml: "agent.timeout_sec = 5\n",
 			},
 			want: want{err: result.AgentExecutionTimeout, reward: "1"},
 		},

@@ -51,7 +51,7 @@ func taskError(spec Spec) *failure {
 	case t.Err() != nil:
 		f := failf(result.TaskInvalid, "the task is invalid: %v", t.Problems.Errors()[0])
 		if more := len(t.Problems.Errors()) - 1; more > 0 {
-			f.Message += fmt.Sprintf(" and %d more problems (see error.txt, or run rollout validate)", more)
+			f.Message += fmt.Sprintf(" and %d more (see error.txt, or run rollout validate)", more)
 		}
 		f.detail = t.Err().Error()
 		return f
@@ -78,11 +78,14 @@ func classify(phase event.Phase, err error, limits Timeouts, hide *redact.Redact
 	if f == nil {
 		f = &failure{Type: typeOf(phase, err)}
 		f.Message = brief(e.Err, hide)
-		if way := cmp.Or(e.Hint, wayOut[f.Type]); way != "" {
+		if way := cmp.Or(e.Hint, wayOut[e.Kind]); way != "" {
 			f.Message += " (" + way + ")"
 		}
-		if f.Type == result.EnvironmentLost || f.Type == result.InternalError {
-			f.Message = fmt.Sprintf("%s during %s: %s", whatFailed[f.Type], phaseName[phase], f.Message)
+		switch f.Type {
+		case result.EnvironmentLost:
+			f.Message = "the environment was lost during " + phaseName[phase] + ": " + f.Message
+		case result.InternalError:
+			f.Message = "rollout could not go on during " + phaseName[phase] + ": " + f.Message
 		}
 	}
 	f.detail = e.Error()
@@ -92,19 +95,15 @@ func classify(phase event.Phase, err error, limits Timeouts, hide *redact.Redact
 	return f
 }
 
-var whatFailed = map[result.ErrorType]string{
-	result.EnvironmentLost: "the environment was lost",
-	result.InternalError:   "rollout could not go on",
-}
-
 // wayOut is what to do about a failure for which the provider knows nothing better.
-var wayOut = map[result.ErrorType]string{
-	result.EnvironmentBuildFailed:              "correct what is in environment/",
-	result.EnvironmentImagePullFailed:          "correct environment.docker_image in task.toml",
-	result.EnvironmentResourceAllocationFailed: "lower cpus, memory or storage in task.toml, or override them in the job",
-	result.EnvironmentStartFailed:              "the image must have bash, and its ENTRYPOINT must run what it is given",
-	result.EnvironmentLost:                     "run the job again; if it happens again, the provider's own log knows why",
-	result.InternalError:                       "run the job again; if it happens again, please report this, with the trial's error.txt",
+var wayOut = map[environment.Kind]string{
+	environment.KindUnavailable: "see that the provider works, and run the job again",
+	environment.KindBuild:       "correct what is in environment/",
+	environment.KindPull:        "correct environment.docker_image in task.toml",
+	environment.KindResources:   "lower cpus, memory or storage in task.toml, or override them in the job",
+	environment.KindStart:       "the image must have bash, and its ENTRYPOINT must run what it is given",
+	environment.KindLost:        "run the job again; if it happens again, the provider's own log knows why",
+	"":                          "run the job again; if it happens again, please report this, with the trial's error.txt",
 }
 
 // brief is an error in one line, not too long for a list of failures. It is redacted before it is cut,

@@ -17,13 +17,14 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// How long collecting and tearing down may take, usually and once the job is cancelled. The graces
-// add up to less than the 5 s in which a cancelled job has to be over (GitHub gives 7.5 s).
+// How long collecting and tearing down may take, usually and once the job is cancelled. All graces
+// count from the cancel, and end before the 5 s in which a cancelled job has to be over (GitHub gives
+// 7.5 s).
 const (
 	collectTimeout  = 5 * time.Minute
 	teardownTimeout = 2 * time.Minute
 	stuckGrace      = 1500 * time.Millisecond // for the running command to be killed
-	collectGrace    = 2500 * time.Millisecond // all three count from the cancel
+	collectGrace    = 2500 * time.Millisecond
 	teardownGrace   = 4 * time.Second
 )
 
@@ -44,9 +45,13 @@ func (a *attempt) hurry(ctx context.Context, env environment.Environment) (calm 
 	over, cancel := context.WithCancel(a.opts.Hard)
 	ended := make(chan bool, 1)
 	stop := context.AfterFunc(ctx, func() {
+		done := false
+		defer func() {
+			_ = recover() // a provider's bug, which teardown meets again
+			ended <- done
+		}()
 		sleep(over, time.Until(a.cancelTime().Add(stuckGrace)))
 		if over.Err() != nil {
-			ended <- false
 			return
 		}
 		c, cancel := context.WithTimeout(a.opts.Hard, teardownGrace-stuckGrace)
@@ -55,7 +60,7 @@ func (a *attempt) hurry(ctx context.Context, env environment.Environment) (calm 
 		if a.opts.Job.Environment.PreserveEnv == config.PreserveAlways {
 			end = env.Stop
 		}
-		ended <- end(c) == nil // if not, teardown tries again, and reports
+		done = end(c) == nil // if not, teardown tries again, and reports
 	})
 	return func() bool {
 		defer cancel()
@@ -174,9 +179,8 @@ func (a *attempt) teardown(ctx context.Context) {
 	err := a.end(c)
 	a.trial.Costs.Environment += a.env.Cost()
 	if err != nil {
-		f := classify(event.Teardown, err, a.timeouts, a.opts.Redactor)
-		f.Type = result.EnvironmentTeardownFailed
-		f.Message = "the environment could not be removed: " + brief(err, a.opts.Redactor) + " (remove it with rollout clean)"
+		f := failf(result.EnvironmentTeardownFailed, "the environment could not be removed: %s (remove it with rollout clean)", brief(err, a.opts.Redactor))
+		f.detail = err.Error()
 		a.fail(f)
 	}
 }

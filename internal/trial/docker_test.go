@@ -2,7 +2,6 @@ package trial_test
 
 import (
 	"context"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -11,15 +10,14 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/providers/docker"
 )
-
-const dockerImage = "debian:bookworm"
 
 // dockerPlace is a Docker engine with a Debian image.
 var dockerPlace = place{
 	name:   docker.Name,
-	image:  dockerImage,
+	image:  testenv.Image,
 	kernel: true,
 	slots:  make(chan struct{}, 4),
 	open:   openDocker,
@@ -27,22 +25,14 @@ var dockerPlace = place{
 }
 
 // theEngine is one provider for all tests.
-var theEngine = sync.OnceValues(func() (environment.Provider, error) {
-	p, err := docker.New(context.Background(), nil)
-	if err != nil {
-		return nil, err
-	}
-	return p, p.PullImage(context.Background(), dockerImage, nil)
-})
+var theEngine = sync.OnceValues(func() (environment.Provider, error) { return docker.New(context.Background(), nil) })
 
 func openDocker(t testing.TB) environment.Provider {
 	t.Helper()
+	testenv.NeedDocker(t)
 	p, err := theEngine()
 	if err != nil {
-		if strings.Contains(os.Getenv("ROLLOUT_TEST_REQUIRE"), docker.Name) {
-			t.Fatal(err)
-		}
-		t.Skipf("needs a Docker engine with the image %s: %v", dockerImage, err)
+		t.Fatal(err)
 	}
 	return p
 }

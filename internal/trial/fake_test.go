@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/providers/fake"
 )
 
 // fakePlace is in memory, and complains when the contract is broken.
 var fakePlace = place{
 	name:  fake.Name,
-	image: "debian:bookworm",
+	image: testenv.Image,
 	slots: make(chan struct{}, 16),
 	open: func(t testing.TB) environment.Provider {
 		p := &fakeProvider{world: fake.NewWorld()}

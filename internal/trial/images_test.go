@@ -3,6 +3,8 @@ package trial_test
 import (
 	"context"
 	"crypto/rand"
+	"io"
+	"log"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -23,7 +25,7 @@ func dockerfile(text string) map[string]string {
 
 // emptyRegistry is the address of a registry that has no images, on this machine.
 func emptyRegistry(t *testing.T) string {
-	server := httptest.NewServer(registry.New())
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
 }

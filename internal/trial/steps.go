@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,6 +96,7 @@ func imageError(err error, pulled bool) error {
 	if known := new(environment.Error); errors.As(err, &known) {
 		e = *known
 	}
+	e.Hint = cmp.Or(e.Hint, wayOut[e.Kind])
 	e.Kind = environment.KindBuild
 	if pulled {
 		e.Kind = environment.KindPull
@@ -135,7 +137,7 @@ func (a *attempt) files() ([]environment.Copy, error) {
 	if a.spec.Agent.Name == agent.Oracle {
 		solution, err := a.spec.Task.Solution()
 		if err != nil {
-			return nil, err
+			return nil, failf(result.TaskInvalid, "solution/ cannot be read: %v", err)
 		}
 		return append(files, environment.Copy{Src: solution, Dst: oracleDir, Clean: true}), nil
 	}
@@ -194,7 +196,7 @@ func (a *attempt) verify(ctx context.Context) error {
 		environment.Copy{Src: fstest.MapFS{}, Dst: verifierDir, Clean: true, Mode: 0o777},
 	); err != nil {
 		if environment.KindOf(err) == environment.KindCopy {
-			err = failf(result.VerifierFailed, "the tests could not be put into the environment: %v: see what the agent has made of /tests and /logs", err)
+			err = failf(result.VerifierFailed, "the tests could not be put into the environment: %v: see tests/, and what the agent has made of /tests and /logs", err)
 		}
 		return err
 	}
