@@ -72,6 +72,10 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 }
 
 // run is one run of a job. Only the goroutine in collect touches trials, unwritten and lost.
+//
+// Every trial has one outcome, because one goroutine takes it out of running: its worker when it is
+// over, or collect when it is given up. Workers write their results themselves, side by side: one
+// after the other they would all wait for the disk.
 type run struct {
 	Options
 	trials    []result.Trial
@@ -79,7 +83,14 @@ type run struct {
 	lost      []error
 
 	mu      sync.Mutex
-	running map[result.Key]time.Time // since when
+	running map[result.Key]time.Time // since when; nil once what runs was given up
+	writing int                      // workers on their way from running to collect
+}
+
+// written is an outcome after the attempt to write it.
+type written struct {
+	trial.Outcome
+	err error
 }
 
 // work hands the specs to the workers and takes in their outcomes.
@@ -89,13 +100,17 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 	workers := max(1, min(r.Workers, len(specs)))
 	queue := make(chan trial.Spec)
 	// After a cancel a worker sends at most one more outcome, so that none blocks when collect has given up.
-	outcomes := make(chan trial.Outcome, workers)
+	outcomes := make(chan written, workers)
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
 			for spec := range queue {
-				if ctx.Err() == nil {
-					outcomes <- r.one(ctx, spec)
+				began := r.Now()
+				if ctx.Err() != nil || !r.begin(spec.Key, began) {
+					continue
+				}
+				if outcome := r.one(ctx, spec, began); r.end(spec.Key) {
+					outcomes <- r.write(outcome)
 				}
 			}
 		})
@@ -116,7 +131,7 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 }
 
 // collect takes outcomes until there are no more, or until the grace after a cancel is over.
-func (r *run) collect(ctx context.Context, stop func(), outcomes <-chan trial.Outcome) {
+func (r *run) collect(ctx context.Context, stop func(), outcomes <-chan written) {
 	cancelled := ctx.Done()
 	hard := r.Hard.Done()
 	var grace <-chan time.Time
@@ -126,7 +141,9 @@ func (r *run) collect(ctx context.Context, stop func(), outcomes <-chan trial.Ou
 			if !ok {
 				return
 			}
-			if err := r.take(outcome); err != nil {
+			r.received()
+			r.take(outcome)
+			if outcome.err != nil {
 				stop()
 			}
 		case <-cancelled:
@@ -134,39 +151,73 @@ func (r *run) collect(ctx context.Context, stop func(), outcomes <-chan trial.Ou
 			grace = time.After(r.Grace)
 			r.emit(event.Event{Kind: event.Cancelling, Total: r.inFlight(), Message: "no more trials are started, running ones are stopped"})
 		case <-grace:
-			r.abandon("it did not stop in time")
+			r.abandon("it did not stop in time", outcomes)
 			return
 		case <-hard:
-			r.abandon("rollout was told to stop at once")
+			r.abandon("rollout was told to stop at once", outcomes)
 			return
 		}
 	}
 }
 
-// take writes an outcome and tells the watchers.
-func (r *run) take(outcome trial.Outcome) error {
-	r.mu.Lock()
-	delete(r.running, outcome.Trial.Key)
-	r.mu.Unlock()
-	err := r.Tree.WriteTrial(outcome)
-	if err != nil {
-		r.unwritten = append(r.unwritten, outcome)
-		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the result of %s cannot be written, so no more trials are started: %v", outcome.Trial.Key, err)})
+// take notes an outcome and tells the watchers.
+func (r *run) take(w written) {
+	if w.err != nil {
+		r.unwritten = append(r.unwritten, w.Outcome)
+		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the result of %s cannot be written, so no more trials are started: %v", w.Trial.Key, w.err)})
 	}
-	r.trials = append(r.trials, outcome.Trial)
-	r.emit(event.Event{Kind: event.TrialEnded, Key: &outcome.Trial.Key, Trial: &outcome.Trial, Message: r.Tree.TrialDir(outcome.Trial.Key)})
-	return err
+	r.trials = append(r.trials, w.Trial)
+	r.emit(event.Event{Kind: event.TrialEnded, Key: &w.Trial.Key, Trial: &w.Trial, Message: r.Tree.TrialDir(w.Trial.Key)})
 }
 
-// abandon records the trials that are still running as cancelled.
-func (r *run) abandon(why string) {
+// abandon records the trials that are still running as cancelled, and takes the outcomes that are on
+// their way.
+func (r *run) abandon(why string, outcomes <-chan written) {
 	r.mu.Lock()
-	left := maps.Clone(r.running)
+	left, coming := r.running, r.writing
+	r.running = nil
 	r.mu.Unlock()
-	for _, key := range slices.SortedFunc(maps.Keys(left), result.Key.Compare) {
-		_ = r.take(r.unfinished(key, left[key], result.Cancelled,
-			"the job was cancelled, and the trial given up because "+why+": rollout clean removes its environment"))
+	for range coming {
+		r.take(<-outcomes)
 	}
+	for _, key := range slices.SortedFunc(maps.Keys(left), result.Key.Compare) {
+		r.take(r.write(r.unfinished(key, left[key], result.Cancelled,
+			"the job was cancelled, and the trial given up because "+why+": rollout clean removes its environment")))
+	}
+}
+
+// begin notes that a trial runs, and reports false if nothing may run any more.
+func (r *run) begin(key result.Key, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running == nil {
+		return false
+	}
+	r.running[key] = now
+	return true
+}
+
+// end notes that a trial's outcome is about to be written, and reports false if it was given up.
+func (r *run) end(key result.Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running == nil {
+		return false
+	}
+	delete(r.running, key)
+	r.writing++
+	return true
+}
+
+// received notes that an outcome has arrived.
+func (r *run) received() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writing--
+}
+
+func (r *run) write(outcome trial.Outcome) written {
+	return written{outcome, r.Tree.WriteTrial(outcome)}
 }
 
 func (r *run) inFlight() int {
@@ -176,11 +227,7 @@ func (r *run) inFlight() int {
 }
 
 // one runs one trial; a panic becomes its result.
-func (r *run) one(ctx context.Context, spec trial.Spec) (outcome trial.Outcome) {
-	began := r.Now()
-	r.mu.Lock()
-	r.running[spec.Key] = began
-	r.mu.Unlock()
+func (r *run) one(ctx context.Context, spec trial.Spec, began time.Time) (outcome trial.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			outcome = r.unfinished(spec.Key, began, result.InternalError,

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -219,6 +220,49 @@ func TestTheSecondSignalEndsTheGrace(t *testing.T) {
 	}
 	if !job.Cancelled || job.Errors[result.Cancelled] != 1 || job.SkippedTrials != 1 {
 		t.Errorf("the job is %+v with errors %v", job.Summary, job.Errors)
+	}
+}
+
+func TestAResultOnItsWaySurvivesGivingUp(t *testing.T) {
+	for range 8 { // what happens first is left to chance
+		list := specs(2)
+		tree := newTree(t, list)
+		ctx, cancel := context.WithCancel(t.Context())
+		hard, abort := context.WithCancel(t.Context())
+		started, release := make(chan struct{}), make(chan struct{})
+		defer close(release)
+		runner := runnerFunc(func(ctx context.Context, spec trial.Spec) trial.Outcome {
+			if spec.Key == list[0].Key {
+				close(started)
+				<-ctx.Done()
+				return passed(spec.Key)
+			}
+			<-started
+			cancel()
+			<-release
+			return stopped(spec.Key)
+		})
+		opts := options(tree, runner, &recorder{})
+		opts.Hard = hard
+		opts.Emit = func(e event.Event) {
+			if e.Kind != event.Cancelling {
+				return
+			}
+			for { // nothing is taken in meanwhile
+				if _, err := os.Stat(filepath.Join(tree.TrialDir(list[0].Key), result.ResultFile)); err == nil {
+					break
+				}
+				runtime.Gosched()
+			}
+			abort()
+		}
+		job, err := Run(ctx, list, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job.CompletedTrials != 1 || job.Errors[result.Cancelled] != 1 {
+			t.Fatalf("the job is %+v with errors %v", job.Summary, job.Errors)
+		}
 	}
 }
 
