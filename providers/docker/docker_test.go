@@ -120,3 +120,19 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("left: %s", got)
 	}
 }
+
+func TestStopTwice(t *testing.T) {
+	p := newProvider(t, nil)
+	env := newEnvironment(t, p, environment.CreateOptions{})
+	for i := range 2 {
+		if err := env.Stop(t.Context()); err != nil {
+			t.Errorf("time %d: %v", i+1, err)
+		}
+	}
+	if err := env.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := env.Stop(t.Context()); environment.KindOf(err) != environment.KindTeardown || environment.IsTransient(err) {
+		t.Errorf("of a container that is gone: %v", err)
+	}
+}

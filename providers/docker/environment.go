@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,10 +40,21 @@ func (e *containerEnv) Stop(ctx context.Context) error {
 	if err != nil && !cerrdefs.IsConflict(err) { // conflict: not running
 		return failed(environment.KindTeardown, "kill container", err)
 	}
-	if err := e.p.api.ContainerRename(ctx, e.id, keptPrefix+e.id[:12]); err != nil {
-		return failed(environment.KindTeardown, "rename container", err)
+	err = e.p.api.ContainerRename(ctx, e.id, keptPrefix+e.id[:12])
+	if err == nil || e.isKept(ctx) { // it may have been stopped before
+		return nil
 	}
-	return nil
+	return failed(environment.KindTeardown, "rename container", err)
+}
+
+func (e *containerEnv) isKept(ctx context.Context) bool {
+	state, err := e.p.api.ContainerInspect(ctx, e.id)
+	return err == nil && hasKeptName(state.Name)
+}
+
+// hasKeptName tells by its name that a container was stopped to be kept.
+func hasKeptName(name string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(name, "/"), keptPrefix)
 }
 
 // Destroy implements environment.Environment.
@@ -62,11 +74,11 @@ func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 	}
 	var listed []environment.Listed
 	for _, c := range containers {
-		kept := false
-		for _, name := range c.Names {
-			kept = kept || strings.HasPrefix(strings.TrimPrefix(name, "/"), keptPrefix)
-		}
-		listed = append(listed, environment.Listed{ID: c.ID, Labels: environment.ParseLabels(c.Labels), Kept: kept})
+		listed = append(listed, environment.Listed{
+			ID:     c.ID,
+			Labels: environment.ParseLabels(c.Labels),
+			Kept:   slices.ContainsFunc(c.Names, hasKeptName),
+		})
 	}
 	return listed, nil
 }

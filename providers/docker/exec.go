@@ -178,6 +178,9 @@ func (e *containerEnv) gone(ctx context.Context, state container.InspectResponse
 		Kind: environment.KindLost,
 		Err:  fmt.Errorf("the container is not running any more (exit code %d)", state.State.ExitCode),
 	}
+	if state.State.OOMKilled {
+		lost.Err = fmt.Errorf("%w: it needed more memory than its limit", lost.Err)
+	}
 	if e.ended.Load() || e.ran.Load() {
 		return lost
 	}

@@ -59,7 +59,7 @@ func (e *containerEnv) tryKill(ctx context.Context, p *process, out *output) err
 		}
 	case <-time.After(beginGrace):
 	}
-	if root.ticks == 0 {
+	if root.pid == 0 {
 		return errUnknownStart
 	}
 	err := e.runKiller(ctx, root)
@@ -81,7 +81,7 @@ func (e *containerEnv) neverBegan(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if state.Running {
+	if state.Running || p.cut != nil {
 		return errUnknownStart
 	}
 	return nil
@@ -93,7 +93,7 @@ func (e *containerEnv) runKiller(ctx context.Context, root processStart) error {
 	var said bytes.Buffer
 	input, hold := io.Pipe() // the killer naps by waiting for input
 	defer hold.Close()
-	p, err := e.start(ctx, ownCommand(killer, strconv.FormatInt(root.ticks, 10)), input, &said, &said)
+	p, err := e.start(ctx, ownCommand(killer, strconv.Itoa(root.pid), strconv.FormatInt(root.ticks, 10)), input, &said, &said)
 	if err != nil {
 		return err
 	}

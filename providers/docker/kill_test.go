@@ -83,6 +83,35 @@ func TestTimeoutAfterWorkDirIsGone(t *testing.T) {
 	}
 }
 
+// Somebody may be looking into the environment.
+func TestTimeoutSparesCommandsOfOthers(t *testing.T) {
+	p := newProvider(t, nil)
+	env := newEnvironment(t, p, environment.CreateOptions{})
+	var out bytes.Buffer
+	other := make(chan error, 1)
+	go func() {
+		for { // the debugger comes when the command runs
+			if code, _ := p.container(env).Exec(t.Context(), "test -e /tmp/began", environment.ExecOptions{}); code == 0 {
+				break
+			}
+		}
+		_, err := p.container(env).Exec(t.Context(), "touch /tmp/looking; (sleep 4; echo child) & sleep 4; wait; echo looked", environment.ExecOptions{Stdout: &out})
+		other <- err
+	}()
+	err := timesOut(t, env, "touch /tmp/began; until [ -e /tmp/looking ]; do sleep 0.05; done; echo both; sleep 600", 2*time.Second)
+	if !errors.Is(err, environment.ErrTimeout) {
+		t.Error(err)
+	}
+	if err := <-other; err != nil || out.String() != "child\nlooked\n" {
+		t.Errorf("the other command: %v, %q", err, &out)
+	}
+}
+
+// container is another handle for an environment.
+func (p *Provider) container(env environment.Environment) *containerEnv {
+	return &containerEnv{p: p, id: env.ID()}
+}
+
 // A process whose first thread has ended looks dead but is not.
 func TestTimeoutKillsThreadsOfZombies(t *testing.T) {
 	p := newProvider(t, nil)

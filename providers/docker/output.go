@@ -25,9 +25,10 @@ type output struct {
 	heldErr  []byte
 }
 
-// processStart identifies a process among those that were and will be.
+// processStart tells a process from all that were and will be. The zero value is unknown.
 type processStart struct {
-	ticks int64 // clock ticks since the machine started; 0 if unknown
+	pid   int
+	ticks int64 // clock ticks from the start of the machine to that of the process
 }
 
 func newOutput(mark string, stdout, stderr io.Writer) *output {
@@ -91,7 +92,7 @@ func (o *output) look() {
 	}
 	line := string(o.heldErr[from+len(o.mark) : from+length])
 	o.heldErr = append(o.heldErr[:from:from], o.heldErr[from+length+1:]...)
-	o.began <- processStart{ticks: startTicks(line)}
+	o.began <- parseStat(line)
 	o.release()
 }
 
@@ -113,13 +114,18 @@ func (o *output) close() error {
 	return first
 }
 
-// startTicks reads field 22 of a line of /proc/<pid>/stat; 0 if the line is none. The name in
-// field 2 may hold spaces and parentheses.
-func startTicks(line string) int64 {
+// parseStat reads fields 1 and 22 of a line of /proc/<pid>/stat. The name in field 2 may hold spaces
+// and parentheses.
+func parseStat(line string) processStart {
+	pid, _, _ := strings.Cut(line, " ")
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(fields) < 20 {
-		return 0
+		return processStart{}
 	}
-	ticks, _ := strconv.ParseInt(fields[19], 10, 64)
-	return ticks
+	n, err1 := strconv.Atoi(pid)
+	ticks, err2 := strconv.ParseInt(fields[19], 10, 64)
+	if err1 != nil || err2 != nil {
+		return processStart{}
+	}
+	return processStart{pid: n, ticks: ticks}
 }

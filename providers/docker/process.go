@@ -29,6 +29,7 @@ type process struct {
 	input input
 	heard atomic.Bool   // something came from it, so it did start
 	ended chan struct{} // closed at the end of its output
+	cut   error         // why its output ended before its time; for use after ended is closed
 }
 
 // start runs a command. stdout and stderr are called by one goroutine, until ended is closed.
@@ -45,8 +46,7 @@ func (e *containerEnv) start(ctx context.Context, opts container.ExecOptions, st
 	p := &process{e: e, id: created.ID, conn: conn, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
-		// That the stream breaks shows when the engine is asked for the exit code.
-		_, _ = stdcopy.StdCopy(stdout, stderr, readerFunc(p.read))
+		_, p.cut = stdcopy.StdCopy(stdout, stderr, readerFunc(p.read))
 	}()
 	if stdin != nil {
 		p.input.Reader = stdin
@@ -122,6 +122,9 @@ func (p *process) wait(ctx context.Context) (int, error) {
 		case <-ctx.Done():
 			return -1, context.Cause(ctx)
 		case <-p.ended:
+			if p.cut != nil {
+				return p.lost(ctx, p.cut)
+			}
 			return p.exit(ctx)
 		case <-time.After(interval):
 		}
@@ -160,7 +163,7 @@ func (p *process) lost(ctx context.Context, err error) (int, error) {
 	if ctx.Err() != nil {
 		return -1, context.Cause(ctx)
 	}
-	return -1, p.e.unusable(ctx, "wait for a command in the container", err)
+	return -1, p.e.unusable(ctx, "follow a command in the container", err)
 }
 
 // drain reads what comes within limit, and hangs up. The engine goes on emptying the pipes of what

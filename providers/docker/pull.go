@@ -79,7 +79,7 @@ func (p *Provider) explain(ctx context.Context, kind environment.Kind, doing, re
 		e.Hint = "there is no such image, or it is private: check its name, or run docker login"
 	default:
 		e.Transient = true
-		e.Hint = "the registry cannot be reached from the Docker engine"
+		e.Hint = "the registry cannot be reached from the Docker engine, or does not answer"
 	}
 	return e
 }

@@ -10,7 +10,7 @@ import (
 const (
 	// sinkBuffer is how much output of one stream is held for a writer that is slow.
 	sinkBuffer = 1 << 20
-	// sinkPatience is how long a full buffer waits for a writer that takes nothing at all.
+	// sinkPatience is how long a writer may take for a full buffer.
 	sinkPatience = 5 * time.Second
 )
 
