@@ -212,6 +212,23 @@ func TestEnvironmentsThatDoNotAnswerACancelAreEnded(t *testing.T) {
 	}
 }
 
+// unknown is a context that the standard library cannot look into, so that whatever waits for its end
+// needs a goroutine.
+type unknown struct{ context.Context }
+
+func (unknown) Value(any) any { return nil }
+
+// A job has many trials and one context: each must take its callbacks with it. What waits after the
+// end of the test is a deadlock to synctest.
+func TestTrialsLeaveNothingThatWaitsForACancel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		_ = cancel // never: that is the point
+		fakePlace.run(t, story{agent: script("true"), ctx: unknown{ctx}}).check(t, want{reward: "1"})
+	})
+}
+
 func TestCancelWhileStartingOver(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
