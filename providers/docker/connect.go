@@ -8,12 +8,14 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/docker/cli/cli/connhelper"
 	"github.com/docker/docker/client"
 	"github.com/docker/go-connections/tlsconfig"
 	"github.com/sirupsen/logrus"
+	"google.golang.org/grpc/grpclog"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -26,10 +28,15 @@ const (
 	connectTimeout = 30 * time.Second
 )
 
+// silence keeps the libraries below from logging to stderr, which is not theirs.
+var silence = sync.OnceFunc(func() {
+	logrus.SetOutput(io.Discard)
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+})
+
 // connect makes a client for the engine that the surroundings name; nothing is sent yet.
 func connect(getenv func(string) string) (*client.Client, error) {
-	// Libraries below this one log to stderr, which is not theirs.
-	logrus.SetOutput(io.Discard)
+	silence()
 	at, err := findEndpoint(getenv)
 	if err != nil {
 		return nil, unavailable(err, "see docker context ls, or set DOCKER_HOST")

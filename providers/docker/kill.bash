@@ -26,7 +26,7 @@ scan() {
         set -- ${line##*) } # state, parent, process group, session, ...
         state[pid]=$1 parent[pid]=$2 session[pid]=$4
         ((pid != 1 && (${20} < since || $2 == 0 && pid != root))) && elder[pid]=1
-        [[ ${elder[pid]} ]] || ((pid == 1)) && elders_session[$4]=1
+        (($4 > 0 && (pid == 1 || elder[pid]))) && elders_session[$4]=1
     done
     [[ ${state[1]} ]] || exit 2
     for pid in "${!state[@]}"; do
