@@ -26,35 +26,43 @@ func (s *shell) call(ctx context.Context, args []string) ([]string, error) {
 	if (args[0] == "echo" || args[0] == "printf") && brokenPipe(hc.Stdout) {
 		return []string{"exit", strconv.Itoa(128 + int(syscall.SIGPIPE))}, nil
 	}
+	return s.replace(p, hc.Dir, args), nil
+}
+
+// replace is what runs in the stead of a simple command.
+func (s *shell) replace(p *process, dir string, args []string) []string {
 	switch args[0] {
 	case "kill", "type", "umask", "ulimit":
-		return append([]string{builtinPrefix + args[0]}, args[1:]...), nil
-	case "command":
+		return append([]string{builtinPrefix + args[0]}, args[1:]...)
+	case "command", "builtin":
 		if len(args) > 2 && (args[1] == "-v" || args[1] == "-V") {
-			return append([]string{builtinPrefix + "which"}, args[2:]...), nil
+			return append([]string{builtinPrefix + "which"}, args[2:]...)
+		}
+		if len(args) > 1 && !strings.HasPrefix(args[1], "-") {
+			return append([]string{"command"}, s.replace(p, dir, args[1:])...)
 		}
 	case "pwd":
 		if slices.Contains(args[1:], "-P") {
-			return []string{"realpath", "."}, nil
+			return []string{"realpath", "."}
 		}
 	case "jobs", "bg", "disown", "suspend":
-		return []string{":"}, nil
+		return []string{":"}
 	case "trap":
-		return p.trap(args), nil
+		return p.trap(args)
 	case "wait":
-		return p.run.m.jobNames(args), nil
+		return p.run.m.jobNames(args)
 	case "eval":
-		return []string{"eval", rewriteText(strings.Join(args[1:], " "))}, nil
+		return []string{"eval", rewriteText(strings.Join(args[1:], " "))}
 	case "source", ".":
 		if len(args) > 1 {
-			return s.sourceArgs(p, hc.Dir, args), nil
+			return s.sourceArgs(p, dir, args)
 		}
 	case "test", "[":
 		if slices.Contains(args, "-O") || slices.Contains(args, "-G") {
-			return []string{"false"}, nil
+			return []string{"false"}
 		}
 	}
-	return args, nil
+	return args
 }
 
 // builtinPrefix marks commands that stand for builtins.

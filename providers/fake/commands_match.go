@@ -50,47 +50,53 @@ func grep(c *command) int {
 	if flags['s'] != "" {
 		c.stderr = io.Discard
 	}
-	found := false
+	found := 0
 	code := c.each(c.args, func(name string, r io.Reader) error {
-		number, count := 0, 0
 		prefix := ""
 		if len(c.args) > 1 && flags['h'] == "" {
 			prefix = name + ":"
 		}
-		err := c.lines(r, func(line string) bool {
-			number++
-			text := strings.TrimSuffix(line, "\n")
-			if re.MatchString(text) == (flags['v'] != "") {
-				return true
-			}
-			found = true
-			count++
-			at := prefix
-			if flags['n'] != "" {
-				at += strconv.Itoa(number) + ":"
-			}
-			switch {
-			case flags['q'] != "":
-				return false
-			case flags['c'] != "":
-				return true
-			case flags['o'] != "":
-				return c.print("%s%s\n", at, strings.Join(re.FindAllString(text, -1), "\n"+at))
-			}
-			return c.print("%s%s\n", at, text)
-		})
-		if flags['c'] != "" && flags['q'] == "" {
-			c.print("%s%d\n", prefix, count)
-		}
+		n, err := c.grepOne(r, re, prefix, flags)
+		found += n
 		return err
 	})
 	switch {
-	case found && (code == 0 || flags['q'] != ""):
+	case found > 0 && (code == 0 || flags['q'] != ""):
 		return 0
 	case code != 0:
 		return 2
 	}
 	return 1
+}
+
+// grepOne prints what flags ask for and returns the number of matching lines.
+func (c *command) grepOne(r io.Reader, re *regexp.Regexp, prefix string, flags map[byte]string) (count int, err error) {
+	number := 0
+	err = c.lines(r, func(line string) bool {
+		number++
+		text := strings.TrimSuffix(line, "\n")
+		if re.MatchString(text) == (flags['v'] != "") {
+			return true
+		}
+		count++
+		at := prefix
+		if flags['n'] != "" {
+			at += strconv.Itoa(number) + ":"
+		}
+		switch {
+		case flags['q'] != "":
+			return false
+		case flags['c'] != "":
+			return true
+		case flags['o'] != "":
+			return c.print("%s%s\n", at, strings.Join(re.FindAllString(text, -1), "\n"+at))
+		}
+		return c.print("%s%s\n", at, text)
+	})
+	if flags['c'] != "" && flags['q'] == "" {
+		c.print("%s%d\n", prefix, count)
+	}
+	return count, err
 }
 
 func grepPattern(pattern string, flags map[byte]string) (*regexp.Regexp, error) {
@@ -169,10 +175,7 @@ func parseSubstitution(script string, extended bool) (func(string) string, error
 	if err != nil {
 		return nil, err
 	}
-	// In Go's templates a dollar begins a group; in sed a backslash does, and & is all.
-	template := regexp.MustCompile(`\\(\d)`).ReplaceAllString(strings.ReplaceAll(parts[1], "$", "$$"), "$${$1}")
-	template = regexp.MustCompile(`(^|[^\\])&`).ReplaceAllString(template, "${1}$${0}")
-	template = strings.ReplaceAll(template, "\\&", "&")
+	template := goTemplate(parts[1])
 	all := strings.Contains(parts[2], "g")
 	return func(line string) string {
 		if all {
@@ -184,4 +187,31 @@ func parseSubstitution(script string, extended bool) (func(string) string, error
 		}
 		return line[:at[0]] + string(re.ExpandString(nil, template, line, at)) + line[at[1]:]
 	}, nil
+}
+
+// goTemplate is a replacement of sed as Go writes it: a dollar begins a group there; in sed a backslash
+// does, and & is all.
+func goTemplate(sed string) string {
+	var b strings.Builder
+	for i := 0; i < len(sed); i++ {
+		switch ch := sed[i]; {
+		case ch == '$':
+			b.WriteString("$$")
+		case ch == '&':
+			b.WriteString("${0}")
+		case ch == '\\' && i+1 < len(sed):
+			i++
+			switch next := sed[i]; {
+			case next >= '0' && next <= '9':
+				b.WriteString("${" + string(next) + "}")
+			case next == 'n':
+				b.WriteByte('\n')
+			default:
+				b.WriteByte(next)
+			}
+		default:
+			b.WriteByte(ch)
+		}
+	}
+	return b.String()
 }

@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -33,15 +34,22 @@ func (e *Environment) CopyTo(ctx context.Context, files ...environment.Copy) err
 	return ctx.Err()
 }
 
+// streams are for tar streams on their way in; most are small.
+var streams = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // unpack puts files into the machine by way of a tar stream, as for any other environment.
 func (m *machine) unpack(files []environment.Copy) error {
 	if len(files) == 0 {
 		return nil
 	}
-	var stream bytes.Buffer
-	err := environment.Pack(&stream, files...)
+	stream := streams.Get().(*bytes.Buffer)
+	err := environment.Pack(stream, files...)
 	if err == nil {
-		err = m.untar(&stream)
+		err = m.untar(stream)
+	}
+	if stream.Cap() < 1<<20 {
+		stream.Reset()
+		streams.Put(stream)
 	}
 	if err != nil {
 		return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy into the environment: %w", err)}

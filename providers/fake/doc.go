@@ -4,5 +4,6 @@
 //
 // It is a true, if small, environment: files have owners and modes, processes can be listed and
 // killed, and outlive the command that started them. What needs a kernel is missing: limits on
-// memory and processors, other programs, /proc, process substitution and named pipes.
+// memory and processors, other programs, /proc, process substitution and named pipes. A script that
+// means to exhaust this process's memory can.
 package fake

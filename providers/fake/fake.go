@@ -186,7 +186,8 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("create environment: there is no image %q", opts.Image)}
 	}
 	if opts.Limits.MilliCPUs > machineCPUs*1000 || opts.Limits.Memory > machineMemory {
-		return nil, &environment.Error{Kind: environment.KindResources, Err: fmt.Errorf("create environment: the machine has %d processors and %d bytes of memory", machineCPUs, int64(machineMemory))}
+		err := fmt.Errorf("create environment: the machine has %d processors and %d bytes of memory", machineCPUs, int64(machineMemory))
+		return nil, &environment.Error{Kind: environment.KindResources, Err: err}
 	}
 	m := newMachine(img.root.clone())
 	if opts.Limits.Storage > 0 {

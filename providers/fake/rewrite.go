@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -76,7 +77,7 @@ func isParam(n syntax.Node) bool {
 // background replaces "x &" by the template.
 func background(st *syntax.Stmt, done map[syntax.Node]bool) error {
 	text := fmt.Sprintf(forkTemplate, digit(!redirected(st)), digit(isCall(st.Cmd)))
-	f, err := syntax.NewParser().Parse(strings.NewReader(text), "")
+	f, err := read(text, "")
 	if err != nil {
 		return err
 	}
@@ -126,9 +127,19 @@ func digit(b bool) int {
 	return 0
 }
 
-// parse reads a script and rewrites it. name is what $0 is to be.
+// parsers are costly to make, compared with the scripts that they read.
+var parsers = sync.Pool{New: func() any { return syntax.NewParser() }}
+
+// read reads a script. name is what $0 is to be.
+func read(text, name string) (*syntax.File, error) {
+	p := parsers.Get().(*syntax.Parser)
+	defer parsers.Put(p)
+	return p.Parse(strings.NewReader(text), name)
+}
+
+// parse reads a script and rewrites it.
 func parse(text, name string) (*syntax.File, error) {
-	f, err := syntax.NewParser().Parse(strings.NewReader(text), name)
+	f, err := read(text, name)
 	if err == nil {
 		_, err = rewrite(f)
 	}
@@ -138,7 +149,7 @@ func parse(text, name string) (*syntax.File, error) {
 // rewriteText is rewrite for the builtins that read scripts themselves. Text that needs no change, or
 // is no script, is returned as it is.
 func rewriteText(text string) string {
-	f, err := syntax.NewParser(syntax.KeepComments(false)).Parse(strings.NewReader(text), "")
+	f, err := read(text, "")
 	if err != nil {
 		return text
 	}

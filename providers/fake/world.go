@@ -42,7 +42,8 @@ var baseImage = &image{root: baseTree().freeze(), env: map[string]string{"PATH":
 // baseTree is a root with little in it.
 func baseTree() *node {
 	root := newDir(0o755)
-	for _, path := range []string{"bin", "dev", "etc", "home", "mnt", "opt", "proc", "root", "run", "srv", "tmp", "usr/bin", "usr/local/bin", "var/log", "var/tmp"} {
+	const folders = "bin dev etc home mnt opt proc root run srv tmp usr/bin usr/local/bin var/log var/tmp"
+	for path := range strings.FieldsSeq(folders) {
 		at := root
 		for name := range strings.SplitSeq(path, "/") {
 			if at.children[name] == nil {

@@ -64,7 +64,8 @@ func (f fetched) omits(s *scene, paths ...string) {
 
 func checkHostileHardLinks(s *scene) {
 	env := s.create()
-	env.run(`mkdir -p /logs/d; cd /logs; echo content > d/first; ln d/first a; ln d/first z; ln /etc/passwd passwd 2>/dev/null || true; echo fine > fine`)
+	env.run(`mkdir -p /logs/d; cd /logs; echo content > d/first; ln d/first a; ln d/first z
+		ln /etc/passwd passwd 2>/dev/null || true; echo fine > fine`)
 	f := env.fetch("/logs", environment.ExtractOptions{}).ok(s)
 	s.equal("a plain file", f.text(s, "fine"), "fine\n")
 	found := 0
@@ -104,7 +105,9 @@ func checkHostileSource(s *scene) {
 		ln -s "$HOST" dir; ln -s "$HOST/secret" file; ln -s ../../../../../../../../../../"$HOST" up; ln -s loop loop`,
 		environment.ExecOptions{Env: map[string]string{"HOST": host}})
 	// Whether such a link is followed inside the environment is the provider's choice.
-	for _, src := range []string{"/l/dir", "/l/file", "/l/up", "/l/loop", "/l/dir/secret", "/l/up/secret", "/l/../../../../.." + host + "/secret"} {
+	for _, src := range []string{
+		"/l/dir", "/l/file", "/l/up", "/l/loop", "/l/dir/secret", "/l/up/secret", "/l/../../../../.." + host + "/secret",
+	} {
 		f := env.fetch(src, environment.ExtractOptions{})
 		if _, err := os.Lstat(filepath.Join(f.dst, "secret")); err == nil {
 			s.Errorf("%s brought a file of the host", src)
@@ -136,7 +139,8 @@ func checkHostileNames(s *scene) {
 
 func checkHostileDepth(s *scene) {
 	env := s.create()
-	env.run(`mkdir /logs2; cd /logs2; echo fine > a; i=0; while [ $i -lt 300 ]; do i=$((i+1)); mkdir deep-folder-$i; cd deep-folder-$i; done; echo bottom > bottom`)
+	env.run(`mkdir /logs2; cd /logs2; echo fine > a
+		i=0; while [ $i -lt 300 ]; do i=$((i+1)); mkdir deep-folder-$i; cd deep-folder-$i; done; echo bottom > bottom`)
 	f := env.fetch("/logs2", environment.ExtractOptions{})
 	s.equal("a plain file", f.text(s, "a"), "fine\n")
 	if f.err == nil && len(f.Omitted) == 0 && !strings.HasSuffix(f.tree(s), "/bottom") {

@@ -136,7 +136,8 @@ func checkPresentPull(s *scene) {
 func checkCancelledCreate(s *scene) {
 	for _, after := range []time.Duration{0, 1, 5, 20, 50, 100, 200, 400} {
 		ctx, cancel := context.WithTimeout(s.ctx, after*time.Millisecond)
-		env, err := s.provider.CreateEnvironment(ctx, environment.CreateOptions{Image: s.opts.Image, Labels: s.labels, Files: []environment.Copy{s.tools()}})
+		opts := environment.CreateOptions{Image: s.opts.Image, Labels: s.labels, Files: []environment.Copy{s.tools()}}
+		env, err := s.provider.CreateEnvironment(ctx, opts)
 		cancel()
 		if err == nil {
 			if err := env.Destroy(s.ctx); err != nil {
