@@ -191,50 +191,50 @@ func TestImagesAreMadeOnce(t *testing.T) {
 }
 
 func TestImageFailuresThatMayPassAreTriedAgain(t *testing.T) {
-	everywhere(t, func(t *testing.T, p place) {
-		var pulls atomic.Int64
-		s := story{agent: script("true"), hooks: hooks{before: func(_ context.Context, c call) error {
-			if c.op == "pull" && pulls.Add(1) <= 2 { // the first trial, and its one retry
-				return broken(environment.KindPull, true)
-			}
-			return nil
-		}}}
-		sc := p.newScene(t, s)
-		puzzle := s.task(t, p)
-		first := sc.run(s, puzzle, 1)
-		first.check(t, want{err: result.EnvironmentImagePullFailed, says: []string{"coughed"}})
-		checkRetries(t, first, "pull")
-		second := sc.run(s, puzzle, 2)
-		second.check(t, want{reward: "1"})
-		checkRetries(t, second)
-	})
+	t.Parallel()
+	p := fakePlace
+	var pulls atomic.Int64
+	s := story{agent: script("true"), hooks: hooks{before: func(_ context.Context, c call) error {
+		if c.op == "pull" && pulls.Add(1) <= 2 { // the first trial, and its one retry
+			return broken(environment.KindPull, true)
+		}
+		return nil
+	}}}
+	sc := p.newScene(t, s)
+	puzzle := s.task(t, p)
+	first := sc.run(s, puzzle, 1)
+	first.check(t, want{err: result.EnvironmentImagePullFailed, says: []string{"coughed"}})
+	checkRetries(t, first, "pull")
+	second := sc.run(s, puzzle, 2)
+	second.check(t, want{reward: "1"})
+	checkRetries(t, second)
 }
 
 func TestCancelledMakerOfAnImageLeavesItToTheOthers(t *testing.T) {
-	everywhere(t, func(t *testing.T, p place) {
-		ctx, cancel := context.WithCancel(t.Context())
-		waiting := make(chan struct{})
-		var pulls atomic.Int64
-		s := story{agent: script("true"), hooks: hooks{before: func(ctx context.Context, c call) error {
-			if c.op != "pull" || pulls.Add(1) > 1 {
-				return nil
-			}
-			close(waiting)
-			<-ctx.Done()
-			return ctx.Err()
-		}}}
-		sc := p.newScene(t, s)
-		puzzle := s.task(t, p)
-		var maker, other outcome
-		var group sync.WaitGroup
-		group.Go(func() { s := s; s.ctx = ctx; maker = sc.run(s, puzzle, 1) })
-		<-waiting
-		group.Go(func() { other = sc.run(s, puzzle, 2) })
-		cancel()
-		group.Wait()
-		maker.check(t, want{err: result.Cancelled, says: []string{"environment setup"}})
-		other.check(t, want{reward: "1"})
-	})
+	t.Parallel()
+	p := fakePlace
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := make(chan struct{})
+	var pulls atomic.Int64
+	s := story{agent: script("true"), hooks: hooks{before: func(ctx context.Context, c call) error {
+		if c.op != "pull" || pulls.Add(1) > 1 {
+			return nil
+		}
+		close(waiting)
+		<-ctx.Done()
+		return ctx.Err()
+	}}}
+	sc := p.newScene(t, s)
+	puzzle := s.task(t, p)
+	var maker, other outcome
+	var group sync.WaitGroup
+	group.Go(func() { s := s; s.ctx = ctx; maker = sc.run(s, puzzle, 1) })
+	<-waiting
+	group.Go(func() { other = sc.run(s, puzzle, 2) })
+	cancel()
+	group.Wait()
+	maker.check(t, want{err: result.Cancelled, says: []string{"environment setup"}})
+	other.check(t, want{reward: "1"})
 }
 
 // checkRetries checks which operations a trial says to have tried again.

@@ -223,17 +223,16 @@ func TestFoldersThatCannotBeWritten(t *testing.T) {
 }
 
 func TestCapturedOutputIsNotReplaced(t *testing.T) {
-	everywhere(t, func(t *testing.T, p place) {
-		o := p.run(t, story{
-			agent: script("true"),
-			files: tests("echo captured; echo mine >/logs/verifier/stdout.txt\n" + reward1),
-		})
-		o.check(t, want{reward: "1"})
-		if got := o.file(t, "logs/verifier/stdout.txt"); got != "captured\n" {
-			t.Errorf("the captured output was replaced: %q", got)
-		}
-		if o.omitted("logs/verifier/stdout.txt") == "" {
-			t.Errorf("the file of the same name is not listed: %+v", o.Trial.Omitted)
-		}
+	t.Parallel()
+	o := fakePlace.run(t, story{
+		agent: script("true"),
+		files: tests("echo captured; echo mine >/logs/verifier/stdout.txt\n" + reward1),
 	})
+	o.check(t, want{reward: "1"})
+	if got := o.file(t, "logs/verifier/stdout.txt"); got != "captured\n" {
+		t.Errorf("the captured output was replaced: %q", got)
+	}
+	if o.omitted("logs/verifier/stdout.txt") == "" {
+		t.Errorf("the file of the same name is not listed: %+v", o.Trial.Omitted)
+	}
 }

@@ -12,6 +12,7 @@ func TestAgentsCannotGradeThemselves(t *testing.T) {
 	tell(t, []tale{
 		{
 			name:  "a planted reward does not count when the test script writes another",
+			pure:  true,
 			story: story{agent: script(plant), files: tests("echo 0 >/logs/verifier/reward.txt\n")},
 			want:  want{reward: "0"},
 		},
@@ -27,6 +28,7 @@ func TestAgentsCannotGradeThemselves(t *testing.T) {
 		},
 		{
 			name:  "a planted reward does not count when nothing is verified",
+			pure:  true,
 			story: story{agent: script(plant + "exit 3")},
 			want:  want{err: result.AgentExecutionFailed},
 		},
