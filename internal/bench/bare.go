@@ -23,10 +23,14 @@ type bare struct {
 	api           *client.Client
 	image         string
 	before, tests []byte // archives
+	labels        map[string]string
 }
 
 func newBare(image string) (*bare, error) {
-	b := &bare{image: image}
+	b := &bare{
+		image:  image,
+		labels: environment.Labels{Job: "bench", Trial: "bare", Owner: environment.Self()}.Map(),
+	}
 	var err error
 	if b.before, err = packed(beforeStart); err != nil {
 		return nil, err
@@ -58,7 +62,7 @@ func (b *bare) trial(ctx context.Context) (err error) {
 		&container.Config{
 			Image:  b.image,
 			Cmd:    []string{"sleep", "infinity"},
-			Labels: environment.Labels{Job: "bench", Trial: "bare", Owner: environment.Self()}.Map(),
+			Labels: b.labels,
 		},
 		&container.HostConfig{Resources: container.Resources{
 			NanoCPUs: 1e9, Memory: 2 << 30, MemorySwap: 2 << 30, PidsLimit: &pids,

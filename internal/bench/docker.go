@@ -33,6 +33,9 @@ func (b *bench) docker(ctx context.Context) error {
 		return err
 	}
 	defer floor.api.Close()
+	if _, err := floor.api.ImageInspect(ctx, b.image); err != nil {
+		return fmt.Errorf("%w: %w: pull it first, or choose another --image", errUnmeasurable, err)
+	}
 	if err := b.sequential(ctx, ours, floor); err != nil {
 		return err
 	}
