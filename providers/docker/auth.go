@@ -2,7 +2,9 @@ package docker
 
 import (
 	"context"
+	"fmt"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/registry"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -15,7 +17,7 @@ import (
 func credentials(ctx context.Context, ref string) (registry.AuthConfig, error) {
 	image, err := name.ParseReference(ref, name.WeakValidation)
 	if err != nil {
-		return registry.AuthConfig{}, err
+		return registry.AuthConfig{}, fmt.Errorf("%w: %w", cerrdefs.ErrInvalidArgument, err)
 	}
 	return lookUp(ctx, image.Context())
 }

@@ -38,8 +38,12 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 	}
 	tag := "rollout/" + imageName(opts.Name) + ":" + digest[:tagDigits]
 	if !opts.NoCache {
-		if present, err := p.hasImage(ctx, tag); err != nil || present {
-			return tag, err
+		present, err := p.hasImage(ctx, tag)
+		if err != nil {
+			return "", err
+		}
+		if present {
+			return tag, nil
 		}
 	}
 	req := buildRequest{tag: tag, digest: digest, content: content, args: opts.Args, noCache: opts.NoCache}
@@ -92,11 +96,7 @@ type buildRequest struct {
 
 // build builds an image unless another process just did.
 func (p *Provider) build(ctx context.Context, req buildRequest, tell func(string)) error {
-	unlock, err := lock(ctx, req.digest)
-	if err != nil {
-		return &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("wait for another build of %s: %w", req.tag, err)}
-	}
-	defer unlock()
+	defer lock(ctx, req.digest)()
 	before, err := p.api.ImageInspect(ctx, req.tag)
 	if err == nil && !req.noCache {
 		return nil
@@ -105,11 +105,19 @@ func (p *Provider) build(ctx context.Context, req buildRequest, tell func(string
 	if err := p.buildWith(ctx, req, &out); err != nil {
 		return p.buildFailed(ctx, req, &out, err)
 	}
-	if before.ID != "" {
-		// The image that the new one replaced has no name any more; in use, it stays for now.
-		_, _ = p.api.ImageRemove(ctx, before.ID, image.RemoveOptions{PruneChildren: true})
-	}
+	p.removeNameless(ctx, before.ID)
 	return nil
+}
+
+// removeNameless removes an image that was replaced by a newer one, unless it has another name, or is
+// in use.
+func (p *Provider) removeNameless(ctx context.Context, id string) {
+	if id == "" {
+		return
+	}
+	if old, err := p.api.ImageInspect(ctx, id); err == nil && len(old.RepoTags) == 0 {
+		_, _ = p.api.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
+	}
 }
 
 func (p *Provider) buildWith(ctx context.Context, req buildRequest, out *lines) error {
@@ -138,37 +146,27 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *lines
 		if present, err := p.hasImage(ctx, ref); err != nil || present {
 			continue
 		}
-		var explained *environment.Error
-		if errors.As(p.explain(ctx, environment.KindBuild, doing, ref, err), &explained) {
-			e.Transient = explained.Transient
-			e.Hint = "base image " + ref
-			if explained.Hint != "" {
-				e.Hint += ": " + explained.Hint
-			}
-			break
-		}
+		var reason string
+		e.Transient, reason = p.askWhy(ctx, ref)
+		e.Hint = "base image " + ref + ": " + reason
+		break
 	}
 	return e
 }
 
-// lock keeps other processes of this user from building the same image at the same time. Images
-// whose digests begin alike share a lock file, so that there are never more than 256.
-func lock(ctx context.Context, digest string) (unlock func(), err error) {
-	dir := filepath.Join(cacheDir(), "rollout", "builds")
+// lock keeps other processes of this user from building the same image at the same time; where it
+// cannot, both build. Images whose digests begin alike share a lock file, so that there are never
+// more than 256.
+func lock(ctx context.Context, digest string) (unlock func()) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return func() {}
+	}
+	dir = filepath.Join(dir, "rollout", "builds")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+		return func() {}
 	}
 	held := flock.New(filepath.Join(dir, digest[:2]+".lock"))
-	if _, err := held.TryLockContext(ctx, lockPoll); err != nil {
-		return nil, err
-	}
-	return func() { _ = held.Unlock() }, nil
-}
-
-// cacheDir is the user's, or a temporary one of the user's own.
-func cacheDir() string {
-	if dir, err := os.UserCacheDir(); err == nil {
-		return dir
-	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("rollout-%d", os.Getuid()))
+	_, _ = held.TryLockContext(ctx, lockPoll)
+	return func() { _ = held.Unlock() }
 }

@@ -63,7 +63,7 @@ func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *lines) e
 		FrontendAttrs: attrs,
 		LocalMounts: map[string]fsutil.FS{
 			"context":    req.content.files,
-			"dockerfile": memoryFS{dockerfileName: p.frontend(ctx, req.content.dockerfile, out)},
+			"dockerfile": req.content.frontend(p.reachable(ctx, req.content.dockerfile, out)),
 		},
 		// Without a key of its own, a build takes the files of any other for its own if only their
 		// names, sizes and times agree: those of another task.
@@ -78,9 +78,9 @@ func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *lines) e
 	return err
 }
 
-// frontend is the Dockerfile without its "# syntax=" line if the image that the line names cannot be
+// reachable is the Dockerfile without its "# syntax=" line if the image that the line names cannot be
 // had: the build would fail for nothing but that.
-func (p *Provider) frontend(ctx context.Context, dockerfile []byte, out *lines) []byte {
+func (p *Provider) reachable(ctx context.Context, dockerfile []byte, out *lines) []byte {
 	stripped, ref := withoutSyntax(dockerfile)
 	if ref == "" {
 		return dockerfile

@@ -118,7 +118,8 @@ func TestFailingBuilds(t *testing.T) {
 			{"a base image that does not exist is named", "ARG TAG=nope\nFROM " + r.host + "/no/such:${TAG}\nRUN true",
 				false, []string{"base image " + r.host + "/no/such:nope: there is no such image"}},
 			{"a base image whose registry is down may be there later", "FROM 127.0.0.1:1/some/thing:1\nRUN true",
-				true, []string{"base image 127.0.0.1:1/some/thing:1: the registry cannot be reached"}},
+				true, []string{"base image 127.0.0.1:1/some/thing:1: its registry cannot be reached"}},
+			{"a base image that is no reference is named", "FROM No/Such/Thing:x", false, []string{"No/Such/Thing"}},
 			{"an unknown instruction is shown", "FROM " + testImage + "\nRUNN true", false, []string{"RUNN"}},
 		} {
 			t.Run(test.name, func(t *testing.T) {
@@ -165,6 +166,54 @@ func TestBuildWithUnreachableSyntax(t *testing.T) {
 		forget(t, p, ref)
 		if told := strings.Contains(progress.String(), "127.0.0.1:1/docker/dockerfile:1 cannot be reached"); told != *p.buildkit {
 			t.Errorf("progress:\n%s", &progress)
+		}
+	})
+}
+
+// What a build without cache replaces goes, unless somebody gave it another name.
+func TestBuildWithoutCacheRemovesWhatItReplaces(t *testing.T) {
+	eachBuilder(t, func(t *testing.T, p *Provider) {
+		opts := environment.BuildOptions{Name: "docker-test", Context: fstest.MapFS{"Dockerfile": {
+			Data: []byte("FROM " + testImage + "\n# " + time.Now().String() + "\nRUN date +%N >/date\n")}}}
+		var ids []string
+		for i := range 3 {
+			opts.NoCache = i > 0
+			ref, err := p.BuildImage(t.Context(), opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			forget(t, p, ref)
+			made, err := p.api.ImageInspect(t.Context(), ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, made.ID)
+			if i == 1 {
+				if err := p.api.ImageTag(t.Context(), ref, "docker-test-kept:1"); err != nil {
+					t.Fatal(err)
+				}
+				forget(t, p, "docker-test-kept:1")
+			}
+		}
+		for i, want := range []bool{false, true, true} {
+			if has, err := p.hasImage(t.Context(), ids[i]); err != nil || has != want {
+				t.Errorf("image %d is there: %t (%v), want %t", i, has, err, want)
+			}
+		}
+	})
+}
+
+func TestOwnIgnoreFileWins(t *testing.T) {
+	eachBuilder(t, func(t *testing.T, p *Provider) {
+		ref := buildImage(t, p, map[string]string{
+			"Dockerfile":              "FROM " + testImage + "\n# " + t.Name() + "\nCOPY . /ctx/\n",
+			"Dockerfile.dockerignore": "one\nDockerfile*\n.dockerignore\n",
+			".dockerignore":           "two\n",
+			"one":                     "1", "two": "2",
+		})
+		env := newEnvironment(t, p, environment.CreateOptions{Image: ref})
+		if got := run(t, env, "ls -A /ctx"); got != "two\n" {
+			t.Errorf("in the image: %q", got)
 		}
 	})
 }

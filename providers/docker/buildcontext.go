@@ -24,6 +24,7 @@ import (
 const (
 	dockerfileName = "Dockerfile"
 	ignoreName     = ".dockerignore"
+	ownIgnoreName  = dockerfileName + ignoreName // wins over the other
 )
 
 // buildContext is a task's environment folder as a builder sees it.
@@ -41,15 +42,18 @@ func readContext(src fs.FS) (buildContext, error) {
 		return buildContext{}, err
 	}
 	c := buildContext{dockerfile: dockerfile, src: src}
-	var excludes []string
-	switch ignore, err := fs.ReadFile(src, ignoreName); {
-	case err == nil:
-		c.ignore = ignore
-		if excludes, err = ignorefile.ReadAll(bytes.NewReader(ignore)); err != nil {
-			return buildContext{}, fmt.Errorf("read %s: %w", ignoreName, err)
+	for _, name := range []string{ownIgnoreName, ignoreName} {
+		c.ignore, err = fs.ReadFile(src, name)
+		if err == nil {
+			break
 		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return buildContext{}, err
+		if !errors.Is(err, fs.ErrNotExist) {
+			return buildContext{}, err
+		}
+	}
+	excludes, err := ignorefile.ReadAll(bytes.NewReader(c.ignore))
+	if err != nil {
+		return buildContext{}, fmt.Errorf("read %s: %w", ignoreName, err)
 	}
 	c.files, err = fsutil.NewFilterFS(contextFS{src}, &fsutil.FilterOpt{ExcludePatterns: excludes})
 	if err != nil {
@@ -108,6 +112,15 @@ func (c buildContext) add(sum hash.Hash, name string, size int64) error {
 func field(sum hash.Hash, text string) {
 	_ = binary.Write(sum, binary.BigEndian, int64(len(text)))
 	_, _ = io.WriteString(sum, text)
+}
+
+// frontend is what BuildKit's Dockerfile frontend reads besides the context.
+func (c buildContext) frontend(dockerfile []byte) fsutil.FS {
+	files := memoryFS{dockerfileName: dockerfile}
+	if c.ignore != nil {
+		files[ownIgnoreName] = c.ignore
+	}
+	return files
 }
 
 // tar writes the context for the classic builder, which wants the Dockerfile and the ignore file in

@@ -61,27 +61,25 @@ func (p *Provider) pull(ctx context.Context, ref string, tell func(string)) erro
 	if isContext(err) || isConnection(err) {
 		return failed(environment.KindPull, doing, err)
 	}
-	return p.explain(ctx, environment.KindPull, doing, ref, err)
+	e := &environment.Error{Kind: environment.KindPull, Err: fmt.Errorf("%s: %w", doing, err)}
+	e.Transient, e.Hint = p.askWhy(ctx, ref)
+	return e
 }
 
-// explain is the error of a pull, or of a build that needed one. Engines report the reasons in words
-// only; so the registry is asked once more, in a way that has a status.
-func (p *Provider) explain(ctx context.Context, kind environment.Kind, doing, ref string, err error) error {
-	e := &environment.Error{Kind: kind, Err: fmt.Errorf("%s: %w", doing, err)}
+// askWhy is why an image could not be had, and whether another try may help. Engines report the
+// reasons in words only; so the registry is asked once more, in a way that has a status.
+func (p *Provider) askWhy(ctx context.Context, ref string) (transient bool, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, registryPatience)
 	defer cancel()
-	switch asked := p.askRegistry(ctx, ref); {
-	case asked == nil: // it answers now
-		e.Transient = true
-	case cerrdefs.IsNotFound(asked), cerrdefs.IsInvalidArgument(asked):
-		e.Hint = "there is no such image: check its name and tag"
-	case cerrdefs.IsUnauthorized(asked), cerrdefs.IsPermissionDenied(asked):
-		e.Hint = "there is no such image, or it is private: check its name, or run docker login"
-	default:
-		e.Transient = true
-		e.Hint = "the registry cannot be reached from the Docker engine, or does not answer"
+	switch err := p.askRegistry(ctx, ref); {
+	case err == nil:
+		return true, "its registry has it now"
+	case cerrdefs.IsNotFound(err), cerrdefs.IsInvalidArgument(err):
+		return false, "there is no such image: check its name and tag"
+	case cerrdefs.IsUnauthorized(err), cerrdefs.IsPermissionDenied(err):
+		return false, "there is no such image, or it is private: check its name, or run docker login"
 	}
-	return e
+	return true, "its registry cannot be reached from the Docker engine, or does not answer"
 }
 
 // askRegistry has the engine look an image up in its registry.
