@@ -50,13 +50,14 @@ func Keys(specs []trial.Spec) []result.Key {
 func CheckNames(keys []result.Key) error {
 	byDir := make(map[string]result.Key, len(keys))
 	for _, key := range keys {
-		other, taken := byDir[key.Dir()]
+		dir := key.Dir()
+		other, taken := byDir[dir]
 		if taken {
 			pair := []result.Key{other, key}
 			slices.SortFunc(pair, func(a, b result.Key) int { return cmp.Compare(a.String(), b.String()) })
-			return fmt.Errorf("%s and %s would share the folder %s: rename one of them", pair[0], pair[1], key.Dir())
+			return fmt.Errorf("%s and %s would share the folder %s: rename one of them", pair[0], pair[1], dir)
 		}
-		byDir[key.Dir()] = key
+		byDir[dir] = key
 	}
 	return nil
 }
