@@ -207,9 +207,10 @@ func execError(err error) error {
 
 // execution prepares what belongs to one Exec.
 func (m *machine) execution(env map[string]string, opts environment.ExecOptions) *execution {
+	writing := new(sync.Mutex)
 	x := &execution{
 		m: m, env: maps.Clone(env), released: make(chan struct{}, 1),
-		stdout: &sink{w: opts.Stdout}, stderr: &sink{w: opts.Stderr},
+		stdout: &sink{mu: writing, w: opts.Stdout}, stderr: &sink{mu: writing, w: opts.Stderr},
 	}
 	maps.Copy(x.env, opts.Env)
 	// Its processes outlive the Exec; what ends them is kill.

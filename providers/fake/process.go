@@ -207,8 +207,8 @@ func (x *execution) wait(ctx context.Context, drain time.Duration) {
 // write never see an error.
 type sink struct {
 	closed atomic.Bool
-	mu     sync.Mutex
-	w      io.Writer // nil: nowhere
+	mu     *sync.Mutex // of both streams, for they may have one writer
+	w      io.Writer   // nil: nowhere
 	err    error
 }
 
