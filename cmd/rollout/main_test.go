@@ -168,7 +168,7 @@ func providersHere(t *testing.T, test func(t *testing.T, provider string)) {
 }
 
 func TestASignalStopsTheJobInGoodOrder(t *testing.T) {
-	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
 			providersHere(t, func(t *testing.T, provider string) {
 				j := hangingJob(t, provider, 10)
