@@ -6,6 +6,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
+
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/environment/environmenttest"
 )

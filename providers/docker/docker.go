@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
+
 	"github.com/org/rollout-action/internal/environment"
 )
 

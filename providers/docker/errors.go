@@ -9,6 +9,7 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/client"
+
 	"github.com/org/rollout-action/internal/environment"
 )
 

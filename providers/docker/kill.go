@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+
 	"github.com/org/rollout-action/internal/environment"
 )
 
