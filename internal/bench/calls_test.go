@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/docker/docker/client"
 
+	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/providers/docker"
 )
 
@@ -31,8 +31,6 @@ var engineCalls = []string{
 	"DELETE /containers/{id}",
 }
 
-const benchImage = "debian:bookworm"
-
 func TestATrialMakesTheFewestEngineCalls(t *testing.T) {
 	proxy := newCallProxy(t)
 	provider, err := docker.New(t.Context(), nil)
@@ -40,11 +38,11 @@ func TestATrialMakesTheFewestEngineCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer provider.Close()
-	ours, err := newStage(t.Context(), t.TempDir(), benchImage, 1, provider)
+	ours, err := newStage(t.Context(), t.TempDir(), testenv.Image, 1, provider)
 	if err != nil {
 		t.Fatal(err)
 	}
-	floor, err := newBare(benchImage)
+	floor, err := newBare(testenv.Image)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +54,7 @@ func TestATrialMakesTheFewestEngineCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The image is looked for once for each task of a job.
-	want := slices.Concat([]string{"GET /images/" + benchImage + "/json"}, engineCalls)
+	want := slices.Concat([]string{"GET /images/" + testenv.Image + "/json"}, engineCalls)
 	if got := proxy.take(); !slices.Equal(got, want) {
 		t.Errorf("a trial makes the calls\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -82,17 +80,12 @@ var (
 // newCallProxy makes DOCKER_HOST point to a proxy, or skips.
 func newCallProxy(t *testing.T) *callProxy {
 	t.Helper()
-	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
-	if err == nil {
-		t.Cleanup(func() { engine.Close() })
-		_, err = engine.ImageInspect(t.Context(), benchImage)
-	}
+	testenv.NeedDocker(t)
+	engine, err := client.NewClientWithOpts(client.FromEnv)
 	if err != nil {
-		if strings.Contains(os.Getenv("ROLLOUT_TEST_REQUIRE"), "docker") {
-			t.Fatal(err)
-		}
-		t.Skipf("needs a Docker engine with the image %s: %v", benchImage, err)
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { engine.Close() })
 	dial := engine.Dialer()
 	p := &callProxy{}
 	forward := &httputil.ReverseProxy{
