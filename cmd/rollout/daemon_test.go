@@ -33,7 +33,7 @@ func startEngine(t *testing.T) *engine {
 	testenv.NeedDocker(t)
 	testenv.NeedRoot(t, "to start a Docker engine of its own")
 	if _, err := exec.LookPath("dockerd"); err != nil {
-		t.Skipf("needs dockerd: %v", err)
+		testenv.Lacks(t, "docker", "dockerd: "+err.Error())
 	}
 	// Not t.TempDir: a socket's path has to be short, and mounts may outlive the test by a moment.
 	dir, err := os.MkdirTemp("", "engine-")

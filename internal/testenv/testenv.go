@@ -21,7 +21,7 @@ const Image = "debian:bookworm"
 func NeedDocker(t testing.TB) {
 	t.Helper()
 	if err := docker(); err != nil {
-		missing(t, "docker", "a Docker engine with the image "+Image+": "+err.Error())
+		Lacks(t, "docker", "a Docker engine with the image "+Image+": "+err.Error())
 	}
 }
 
@@ -30,11 +30,12 @@ func NeedDocker(t testing.TB) {
 func NeedRoot(t testing.TB, why string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		missing(t, "docker", "root, "+why)
+		Lacks(t, "docker", "root, "+why)
 	}
 }
 
-func missing(t testing.TB, name, what string) {
+// Lacks skips the test because of what this machine does not have, or fails it where name is required.
+func Lacks(t testing.TB, name, what string) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("ROLLOUT_TEST_REQUIRE"), ","), name) {
 		t.Fatalf("ROLLOUT_TEST_REQUIRE names %s, but this machine lacks %s", name, what)
