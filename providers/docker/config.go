@@ -170,7 +170,42 @@ func checkMount(where string, m mount.Mount) []Problem {
 			})
 		}
 	}
+	for _, ours := range reserved {
+		if path.IsAbs(m.Target) && (within(m.Target, ours) || within(ours, m.Target)) {
+			problems = append(problems, Problem{
+				Path:    where + ".target",
+				Message: fmt.Sprintf("%q would put the host's files at %s, which rollout fills, empties and copies", m.Target, ours),
+				Hint:    "choose another target",
+			})
+			break
+		}
+	}
 	return problems
+}
+
+// reserved are the folders that trials own. Source: specification, "special paths".
+var reserved = []string{"/tests", "/logs", "/oracle", "/rollout"}
+
+// within reports whether the absolute path p is dir or lies below it.
+func within(p, dir string) bool {
+	p, dir = path.Clean(p), path.Clean(dir)
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
+}
+
+// spares refuses copies that would write or remove files of the engine's host.
+func (c config) spares(files []environment.Copy) error {
+	for _, f := range files {
+		for _, m := range c.mounts {
+			if within(f.Dst, m.Target) || f.Clean && within(m.Target, f.Dst) {
+				return &environment.Error{
+					Kind: environment.KindCopy,
+					Hint: "mount it elsewhere, or move what is copied: instruction_path, say",
+					Err:  fmt.Errorf("nothing is copied to %s, for the host's files are mounted at %s", f.Dst, m.Target),
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // integer accepts what YAML and JSON decoders make of a whole number.

@@ -29,6 +29,9 @@ func (e *containerEnv) put(ctx context.Context, files []environment.Copy) error 
 	if len(files) == 0 {
 		return nil
 	}
+	if err := e.p.config.spares(files); err != nil {
+		return err
+	}
 	reader, writer := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {

@@ -42,6 +42,9 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err := ctx.Err(); err != nil {
 		return nil, failed(environment.KindStart, "create container", err)
 	}
+	if err := p.config.spares(opts.Files); err != nil {
+		return nil, err
+	}
 	name := namePrefix + strings.ToLower(rand.Text()[:16])
 	env, err := p.create(ctx, name, opts, limits)
 	if err == nil {
