@@ -40,6 +40,15 @@ var All = []Entry{
 	},
 }
 
+// Names are the providers' names, the default one's first.
+func Names() []string {
+	names := make([]string, len(All))
+	for i, e := range All {
+		names[i] = e.Name
+	}
+	return names
+}
+
 // Find is the provider of that name.
 func Find(name string) (Entry, bool) {
 	for _, e := range All {

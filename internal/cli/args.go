@@ -17,8 +17,16 @@ func oneArg(what string) cobra.PositionalArgs {
 		case 1:
 			return nil
 		}
-		return usage("%s takes one argument, got %d: %s", cmd.CommandPath(), len(args), strings.Join(args, " "))
+		return usage("%s takes one argument, got %d: %s (see %s --help)", cmd.CommandPath(), len(args), strings.Join(args, " "), cmd.CommandPath())
 	}
+}
+
+// noArgs wants none.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("%s takes no arguments, got: %s (see %s --help)", cmd.CommandPath(), strings.Join(args, " "), cmd.CommandPath())
+	}
+	return nil
 }
 
 // quoted is s as a YAML string: JSON's form is one.

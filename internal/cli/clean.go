@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ Environments of running jobs are never touched. Those kept on purpose (preserve_
 ` + exitCodes,
 		Example: `  rollout clean
   rollout clean --kept --dry-run`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.clean(cmd.Context(), flags)
 		},
@@ -43,7 +44,7 @@ Environments of running jobs are never touched. Those kept on purpose (preserve_
 func (a *app) clean(ctx context.Context, flags cleanFlags) error {
 	entry, ok := providers.Find(flags.envType)
 	if !ok {
-		return usage("--env-type %s: there is no such provider", flags.envType)
+		return usage("--env-type %s: there is no such provider (there are: %s)", flags.envType, strings.Join(providers.Names(), ", "))
 	}
 	provider, err := entry.New(ctx, nil)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -166,7 +167,7 @@ func (a *app) root() *cobra.Command {
   rollout job.yaml --agent oracle --task 'hello-*' --n-attempts 1`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          unknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
 			return &failure{code: exitUsage}
@@ -185,6 +186,38 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
+// unknownCommand is the argument check of the root command, which takes none.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	hint := diag.DidYouMean(args[0], names)
+	if hint != "" {
+		hint = " (" + hint + ")"
+	}
+	return usage("there is neither a command nor a job file %q%s", args[0], hint)
+}
+
+// misspelt reports whether a word is rather a command than a job file: it looks like one, and there is
+// no such file.
+func misspelt(root *cobra.Command, word string) bool {
+	if strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./\\") {
+		return false
+	}
+	if _, err := os.Stat(word); err == nil {
+		return false
+	}
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	return diag.Nearest(word, names) != ""
+}
+
 // runByDefault puts "run" before a command line that names no command.
 func runByDefault(root *cobra.Command, args []string) []string {
 	if len(args) == 0 {
@@ -199,6 +232,9 @@ func runByDefault(root *cobra.Command, args []string) []string {
 		if c.Name() == args[0] || c.HasAlias(args[0]) {
 			return args
 		}
+	}
+	if misspelt(root, args[0]) {
+		return args // cobra says which command may be meant
 	}
 	return append([]string{"run"}, args...)
 }

@@ -29,7 +29,12 @@ func (a *app) initCommand() *cobra.Command {
 ` + exitCodes,
 		Example: `  rollout init
   rollout init my-evals && cd my-evals && rollout job.yaml`,
-		Args: cobra.MaximumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return oneArg("at most a folder")(cmd, args)
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {

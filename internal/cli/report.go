@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -19,7 +20,8 @@ func (a *app) reportCommand() *cobra.Command {
 		Use:   "report JOB_DIR",
 		Short: "Print a job's summary again, from what is on disk",
 		Long: `Print the summary of a job from the results in its folder. Works for jobs that were cancelled,
-that still run or whose run was killed, too: what is missing is counted as skipped, and said.
+that still run or whose run was killed, too: what is missing is counted as skipped, and said. Such a
+job ends it with 1, as failed trials do.
 ` + exitCodes,
 		Example: `  rollout report jobs/2026-01-31__12-00-00
   rollout report jobs/nightly --json | jq .pass_rate`,
@@ -39,8 +41,8 @@ that still run or whose run was killed, too: what is missing is counted as skipp
 // report prints the summary of what is in a job's folder. Every run ends here too.
 func (a *app) report(dir string, asJSON bool) (result.Job, error) {
 	tree, err := result.ReadTree(a.path(dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return result.Job{}, usage("%w", err)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return result.Job{}, usage("%w (give the folder of a job, such as jobs/nightly)", err)
 	}
 	if err != nil {
 		return result.Job{}, err

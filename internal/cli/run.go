@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -125,6 +126,9 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	problems := loaded.Warnings
 	for i, ref := range loaded.Job.Datasets {
 		set, warnings, err := dataset.Load(ctx, ref.Name, loaded.DatasetDirs[i])
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if err != nil {
 			problems = append(problems, diag.Diagnostic{File: loaded.File, Message: err.Error()})
 			continue
@@ -138,18 +142,33 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}
+	names := taskNames(p.sets)
 	for i, set := range p.sets {
 		p.sets[i] = set.Filter(loaded.Job.IncludeTasks, loaded.Job.ExcludeTasks)
 	}
 	p.Warnings = problems
 	p.specs = job.Plan(loaded.Job, p.sets, loaded.Env)
 	if len(p.specs) == 0 {
-		return nil, usage("%s: no task is left to run: include_tasks and exclude_tasks (--task, --exclude-task) match none", loaded.File)
+		return nil, usage("%s: include_tasks and exclude_tasks (--task, --exclude-task) leave none of the tasks: %s", loaded.File, strings.Join(names, ", "))
 	}
 	if err := job.CheckNames(job.Keys(p.specs)); err != nil {
 		return nil, usage("%s: %w", loaded.File, err)
 	}
 	return p, nil
+}
+
+// taskNames are the names of the first few tasks, for a message.
+func taskNames(sets []*dataset.Set) []string {
+	var names []string
+	for _, set := range sets {
+		for _, t := range set.Tasks {
+			if len(names) == 20 {
+				return append(names, "…")
+			}
+			names = append(names, clean(t.Name))
+		}
+	}
+	return names
 }
 
 func (a *app) run(ctx context.Context, path string, flags jobFlags) error {
@@ -174,6 +193,11 @@ func (a *app) run(ctx context.Context, path string, flags jobFlags) error {
 		return err
 	}
 	defer tree.Close()
+	defer func() {
+		if a.hard.Err() != nil {
+			a.warnf("the clean-up was skipped, so environments may still run: the next run removes them, or rollout clean")
+		}
+	}()
 	if err := a.execute(ctx, p, provider, tree, look); err != nil {
 		_ = a.conclude(filepath.Join(p.Job.JobsDir, p.Job.Name)) // what there is
 		return err

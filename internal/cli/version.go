@@ -18,7 +18,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Long:  "Print the version, the Go version and the platform.\n" + exitCodes,
 		Example: `  rollout version
   rollout --version`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(a.Stdout, versionLine())
 			return err

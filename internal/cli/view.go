@@ -12,7 +12,7 @@ import (
 func (a *app) look(format string) (ui.Options, error) {
 	mode, color, err := ui.DetectMode(a.Terminal, format, a.getenv)
 	if err != nil {
-		return ui.Options{}, usage("--log-format: %w", err)
+		return ui.Options{}, usage("%w", err)
 	}
 	opts := ui.Options{Out: a.Stderr, Mode: mode, Color: color, Now: a.Now}
 	if a.Terminal != nil {

@@ -145,17 +145,17 @@ func (a *attempt) wantsVerify() bool {
 
 // fail records a failure. The first one is the trial's error, later ones become warnings.
 func (a *attempt) fail(f *failure) {
-	f.Message = strings.Join(strings.Fields(a.opts.Redactor.String(f.Message)), " ") // one line
+	f.Message = strings.Join(strings.Fields(hide(a.opts.Redactor, f.Message)), " ") // one line
 	if a.trial.Error != nil {
 		a.trial.Warnings = append(a.trial.Warnings, fmt.Sprintf("%s: %s", f.Type, f.Message))
 		return
 	}
 	a.trial.Error = &result.Error{Type: f.Type, Message: f.Message}
-	a.detail = a.opts.Redactor.String(f.detail)
+	a.detail = hide(a.opts.Redactor, f.detail)
 }
 
 func (a *attempt) warn(format string, args ...any) {
-	a.trial.Warnings = append(a.trial.Warnings, a.opts.Redactor.String(fmt.Sprintf(format, args...)))
+	a.trial.Warnings = append(a.trial.Warnings, hide(a.opts.Redactor, fmt.Sprintf(format, args...)))
 }
 
 // recovered turns a panic into an error of this trial alone. What comes after the panic goes on, so
@@ -178,7 +178,7 @@ func (a *attempt) finish() {
 
 func (a *attempt) emit(e event.Event) {
 	e.Time, e.Key = a.opts.Now().UTC(), &a.spec.Key
-	e.Message = a.opts.Redactor.String(e.Message)
+	e.Message = hide(a.opts.Redactor, e.Message)
 	a.opts.Emit(e)
 }
 

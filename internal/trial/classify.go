@@ -62,8 +62,8 @@ func taskError(spec Spec) *failure {
 }
 
 // classify gives an error of a step its type and a message that says what to do. The error's own type
-// decides, never its text. The message is without what hide hides. Source: specification, "Error Types".
-func classify(phase event.Phase, err error, limits Timeouts, hide *redact.Redactor) *failure {
+// decides, never its text. The message is without what secrets hides. Source: specification, "Error Types".
+func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Redactor) *failure {
 	var known *failure
 	if errors.As(err, &known) {
 		return known
@@ -77,7 +77,7 @@ func classify(phase event.Phase, err error, limits Timeouts, hide *redact.Redact
 	f := timedOut(phase, err, limits)
 	if f == nil {
 		f = &failure{Type: typeOf(phase, err)}
-		f.Message = brief(e.Err, hide)
+		f.Message = brief(e.Err, secrets)
 		if way := cmp.Or(e.Hint, wayOut[e.Kind]); way != "" {
 			f.Message += " (" + way + ")"
 		}
@@ -108,9 +108,9 @@ var wayOut = map[environment.Kind]string{
 
 // brief is an error in one line, not too long for a list of failures. It is redacted before it is cut,
 // for a part of a secret is not recognised.
-func brief(err error, hide *redact.Redactor) string {
+func brief(err error, secrets *redact.Redactor) string {
 	const most = 600
-	text := strings.Join(strings.Fields(hide.String(err.Error())), " ")
+	text := strings.Join(strings.Fields(hide(secrets, err.Error())), " ")
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}

@@ -141,9 +141,9 @@ func (a *attempt) copyLogs(ctx context.Context, part string, reward *rewardFile)
 	if err := os.MkdirAll(dst, 0o755); err != nil {
 		return err
 	}
-	hide := a.opts.Redactor
+	secrets := a.opts.Redactor
 	options := environment.ExtractOptions{
-		SafeName: func(name string) string { return result.Slug(hide.String(name)) },
+		SafeName: func(name string) string { return result.Slug(secrets.String(name)) },
 		Tap: func(name string) io.Writer {
 			if path.Join(folder, name) == rewardPath {
 				return reward
@@ -151,8 +151,8 @@ func (a *attempt) copyLogs(ctx context.Context, part string, reward *rewardFile)
 			return nil
 		},
 	}
-	if !hide.Empty() {
-		options.Filter = func(w io.Writer) io.WriteCloser { return hide.Writer(w) }
+	if !secrets.Empty() {
+		options.Filter = func(w io.Writer) io.WriteCloser { return secrets.Writer(w) }
 	}
 	got, err := a.env.CopyFrom(ctx, path.Join(logsDir, part), dst, options)
 	for _, o := range got.Omitted {
@@ -160,8 +160,8 @@ func (a *attempt) copyLogs(ctx context.Context, part string, reward *rewardFile)
 	}
 	for _, r := range got.Renamed {
 		a.trial.Renamed = append(a.trial.Renamed, result.Rename{
-			From: hide.String(path.Join("logs", folder, r.From)),
-			To:   hide.String(path.Join("logs", folder, r.To)),
+			From: secrets.String(path.Join("logs", folder, r.From)),
+			To:   secrets.String(path.Join("logs", folder, r.To)),
 		})
 	}
 	return err

@@ -31,13 +31,13 @@ func (r *rewardFile) Write(p []byte) (int, error) {
 }
 
 // read is the reward. Fails with verifier_reward_missing or verifier_reward_invalid, whose message may
-// quote the file, without what hide hides. Source: specification, "reward.txt".
-func (r *rewardFile) read(hide *redact.Redactor) (float64, *failure) {
+// quote the file, without what secrets hides. Source: specification, "reward.txt".
+func (r *rewardFile) read(secrets *redact.Redactor) (float64, *failure) {
 	if !r.found {
 		return 0, failf(result.VerifierRewardMissing,
 			"the test script ended with 0 but left no file /logs/%s: end tests/test.sh by writing a number there (1 for success, 0 for failure)", rewardPath)
 	}
-	reward, err := parseReward(r.text, hide)
+	reward, err := parseReward(r.text, secrets)
 	if err != nil {
 		return 0, failf(result.VerifierRewardInvalid, "/logs/%s %v: write one finite number there", rewardPath, err)
 	}
@@ -45,17 +45,17 @@ func (r *rewardFile) read(hide *redact.Redactor) (float64, *failure) {
 }
 
 // parseReward reads one finite number, with white space around it.
-func parseReward(text string, hide *redact.Redactor) (float64, error) {
+func parseReward(text string, secrets *redact.Redactor) (float64, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return 0, errors.New("is empty")
 	}
 	if !number.MatchString(text) {
-		return 0, fmt.Errorf("holds %s, which is not a number", excerpt(hide.String(text)))
+		return 0, fmt.Errorf("holds %s, which is not a number", excerpt(secrets.String(text)))
 	}
 	reward, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(reward, 0) {
-		return 0, fmt.Errorf("holds %s, which is out of range", excerpt(hide.String(text)))
+		return 0, fmt.Errorf("holds %s, which is out of range", excerpt(secrets.String(text)))
 	}
 	return reward, nil
 }

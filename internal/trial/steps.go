@@ -193,6 +193,7 @@ func (a *attempt) verify(ctx context.Context) error {
 	}
 	if err := a.copyTo(ctx,
 		environment.Copy{Src: tests, Dst: testsDir, Clean: true},
+		environment.Copy{Src: fstest.MapFS{}, Dst: logsDir, Mode: 0o755}, // a folder, whatever the agent made of it
 		environment.Copy{Src: fstest.MapFS{}, Dst: verifierDir, Clean: true, Mode: 0o777},
 	); err != nil {
 		if environment.KindOf(err) == environment.KindCopy {
@@ -248,6 +249,6 @@ func (a *attempt) release(c *capture) {
 
 func (a *attempt) omit(path, reason string) {
 	a.trial.Omitted = append(a.trial.Omitted, result.Omission{
-		Path: a.opts.Redactor.String(path), Reason: a.opts.Redactor.String(reason),
+		Path: hide(a.opts.Redactor, path), Reason: hide(a.opts.Redactor, reason),
 	})
 }

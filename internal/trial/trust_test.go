@@ -49,6 +49,22 @@ func TestAgentsCannotGradeThemselves(t *testing.T) {
 			want: want{reward: "1"},
 		},
 		{
+			name: "a file where the log folder was does not spare an agent its verdict",
+			story: story{
+				agent: script("rm -r /logs; echo x >/logs"),
+				files: tests("echo 0 >/logs/verifier/reward.txt\n"),
+			},
+			want: want{reward: "0"},
+		},
+		{
+			name: "nor does a link",
+			story: story{
+				agent: script("mkdir /tmp/else; touch /tmp/else/x; rm -r /logs; ln -s /tmp/else /logs"),
+				files: tests("[ \"$(ls /tmp/else)\" = x ] && echo 0 >/logs/verifier/reward.txt\n"),
+			},
+			want: want{reward: "0"},
+		},
+		{
 			name: "a link to the system's folder is replaced, and the system unharmed",
 			story: story{
 				agent: script("ln -s /etc /tests"),
@@ -88,11 +104,6 @@ func TestAgentsCannotGradeThemselves(t *testing.T) {
 				files: tests("[ -z \"$TOKEN$ROLLOUT_TASK_INSTRUCTION\" ] && " + reward1),
 			},
 			want: want{reward: "1"},
-		},
-		{
-			name:  "an agent that puts a file in the place of the logs fails its own trial, in words",
-			story: story{agent: script("rm -rf /logs; echo gotcha >/logs")},
-			want:  want{err: result.VerifierFailed, says: []string{"tests could not be put into the environment", "what the agent has made of"}},
 		},
 		{
 			name:  "an agent that removes the logs' folder is verified all the same",
