@@ -68,6 +68,10 @@ func (a *app) init(dir string) error {
 	}
 	job := filepath.Join(dir, "job.yaml")
 	fmt.Fprintf(a.Stderr, "next: rollout validate %s, then rollout %s\n", job, job)
+	if filepath.Clean(dir) != "." {
+		fmt.Fprintf(a.Stderr, "GitHub reads workflows at the top of a repository only: move %s there, and adapt its paths, if %s is not that\n",
+			filepath.Join(dir, workflowPath), dir)
+	}
 	return nil
 }
 
@@ -98,6 +102,9 @@ func scaffoldFiles() ([]scaffoldFile, error) {
 			return err
 		}
 		f := scaffoldFile{path: filepath.FromSlash(name[len("scaffold/"):]), data: data, mode: 0o644}
+		if path.Base(name) == "gitignore" {
+			f.path = ".gitignore"
+		}
 		if path.Base(name) == "workflow.yml" {
 			f.path = filepath.FromSlash(workflowPath)
 		}

@@ -192,6 +192,17 @@ func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
+// suspect names the configuration as what may be at fault, where nothing better is known about why a
+// container does not start.
+func (c config) suspect(err error) error {
+	var e *environment.Error
+	if (c.network != "" || c.runtime != "" || len(c.mounts) > 0) && errors.As(err, &e) &&
+		e.Kind == environment.KindStart && !e.Transient && e.Hint == "" {
+		e.Hint = "see that the network, runtime and mounts of environment.provider_config exist on the engine"
+	}
+	return err
+}
+
 // spares refuses copies that would write or remove files of the engine's host.
 func (c config) spares(files []environment.Copy) error {
 	for _, f := range files {

@@ -51,7 +51,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		err = env.begin(ctx, opts.Files)
 	}
 	if err != nil {
-		return nil, p.discard(ctx, name, err)
+		return nil, p.discard(ctx, name, p.config.suspect(err))
 	}
 	return env, nil
 }
