@@ -151,6 +151,8 @@ agents:
 	left, err := e.client().ContainerList(context.Background(), container.ListOptions{All: true})
 	must(t, err)
 	if len(left) != 0 {
-		t.Errorf("%d containers are left", len(left))
+		for _, c := range left {
+			t.Errorf("a container is left: %s, %s, %s, %v", c.Names, c.State, c.Status, c.Labels)
+		}
 	}
 }

@@ -198,7 +198,9 @@ func (a *app) run(ctx context.Context, path string, flags jobFlags) error {
 			a.warnf("the clean-up was skipped, so environments may still run: the next run removes them, or rollout clean")
 		}
 	}()
-	if err := a.execute(ctx, p, provider, tree, look); err != nil {
+	err = a.execute(ctx, p, provider, tree, look)
+	a.removeOwn(ctx, provider, p.Job.Name)
+	if err != nil {
 		_ = a.conclude(filepath.Join(p.Job.JobsDir, p.Job.Name)) // what there is
 		return err
 	}
@@ -233,6 +235,24 @@ func (a *app) sweep(ctx context.Context, provider environment.Provider) {
 	}
 	if err != nil {
 		a.warnf("leftovers of earlier runs could not be removed: %v", err)
+	}
+}
+
+// removeOwn removes what trials could not remove, because the engine was down just then. A job that is
+// cancelled has no time left for more than a look.
+func (a *app) removeOwn(ctx context.Context, provider environment.Provider, name string) {
+	limit := time.Minute
+	if ctx.Err() != nil {
+		limit = 400 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(a.hard, limit)
+	defer cancel()
+	listed, err := provider.List(ctx)
+	if err == nil {
+		_, err = job.Remove(ctx, provider, job.Own(listed, name))
+	}
+	if err != nil && a.hard.Err() == nil {
+		a.warnf("environments of this job may be left, the next run removes them: %v", err)
 	}
 }
 

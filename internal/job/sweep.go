@@ -20,6 +20,19 @@ func Leftovers(listed []environment.Listed) []environment.Listed {
 	return left
 }
 
+// Own are the environments that this process made for a job and did not keep. When the job is over there
+// should be none; an engine that went down while it made one may have finished it later.
+func Own(listed []environment.Listed, job string) []environment.Listed {
+	self := environment.Self()
+	var own []environment.Listed
+	for _, l := range listed {
+		if !l.Kept && l.Labels.Job == job && l.Labels.Owner == self {
+			own = append(own, l)
+		}
+	}
+	return own
+}
+
 // Remove destroys environments and returns those that are gone now.
 func Remove(ctx context.Context, provider environment.Provider, listed []environment.Listed) ([]environment.Listed, error) {
 	var gone []environment.Listed
