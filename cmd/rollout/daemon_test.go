@@ -152,6 +152,12 @@ agents:
 	must(t, err)
 	if len(left) != 0 {
 		for _, c := range left {
+			// This engine cannot remove a container into which it was copying when it went down: its own
+			// mount stays busy. Rollout has to say so, for nobody else will.
+			if c.State == "removing" && strings.Contains(r.output.String(), "environments of this job may be left") {
+				t.Logf("the engine could not remove %s, and rollout said so", c.Names)
+				continue
+			}
 			t.Errorf("a container is left: %s, %s, %s, %v", c.Names, c.State, c.Status, c.Labels)
 		}
 	}
