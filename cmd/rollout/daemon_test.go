@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -43,6 +44,7 @@ func startEngine(t *testing.T) *engine {
 	e := &engine{t: t, dir: dir, host: "unix://" + filepath.Join(dir, "sock")}
 	t.Cleanup(func() {
 		e.stop()
+		unmountBelow(t, dir)
 		_ = os.RemoveAll(dir)
 		if t.Failed() {
 			t.Logf("dockerd:\n%s", tail(e.log.String(), 4000))
@@ -50,6 +52,19 @@ func startEngine(t *testing.T) *engine {
 	})
 	e.start()
 	return e
+}
+
+// unmountBelow ends what an engine that went down has left mounted.
+func unmountBelow(t *testing.T, dir string) {
+	table, err := os.ReadFile("/proc/self/mounts")
+	must(t, err)
+	for line := range strings.Lines(string(table)) {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], dir+"/") {
+			if err := syscall.Unmount(fields[1], syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("unmount %s: %v", fields[1], err)
+			}
+		}
+	}
 }
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
