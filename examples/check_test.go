@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The result files as the specification has them. They are spelt out here, and not taken from
@@ -20,8 +21,8 @@ type (
 		JobName          string             `json:"job_name"`
 		Cancelled        *bool              `json:"cancelled"`
 		TotalDurationSec float64            `json:"total_duration_sec"`
-		StartedAt        string             `json:"started_at"`
-		EndedAt          string             `json:"ended_at"`
+		StartedAt        time.Time          `json:"started_at"`
+		EndedAt          time.Time          `json:"ended_at"`
 		Agents           map[string]summary `json:"agents"`
 		Results          []outcome          `json:"results"`
 		Skipped          []outcome          `json:"skipped"`
@@ -47,10 +48,10 @@ type (
 	}
 	trialResult struct {
 		outcome
-		Error      json.RawMessage     `json:"error"`
-		Cost       *float64            `json:"cost"`
-		Durations  map[string]*float64 `json:"durations"`
-		Timestamps map[string]*string  `json:"timestamps"`
+		Error      json.RawMessage       `json:"error"`
+		Cost       *float64              `json:"cost"`
+		Durations  map[string]*float64   `json:"durations"`
+		Timestamps map[string]*time.Time `json:"timestamps"`
 	}
 )
 
@@ -101,7 +102,7 @@ func checkNumbers(t *testing.T, dir string, want expected) {
 	}
 	same(t, "results", got.Results, outcomes)
 	same(t, "skipped", got.Skipped, []outcome{})
-	if got.TotalDurationSec <= 0 || got.StartedAt == "" || got.EndedAt <= got.StartedAt {
+	if got.TotalDurationSec <= 0 || got.StartedAt.IsZero() || !got.EndedAt.After(got.StartedAt) {
 		t.Errorf("it took %v seconds from %s to %s", got.TotalDurationSec, got.StartedAt, got.EndedAt)
 	}
 }
@@ -162,9 +163,9 @@ func checkTrial(t *testing.T, dir string, want outcome) {
 	same(t, "cost", got.Cost, new(0.0))
 	for _, phase := range []string{"environment_setup", "agent_setup", "agent_execution", "verifier"} {
 		began, ended, seconds := got.Timestamps[phase+"_started_at"], got.Timestamps[phase+"_ended_at"], got.Durations[phase+"_sec"]
-		ran := began != nil && ended != nil && seconds != nil && *began <= *ended
+		ran := began != nil && ended != nil && seconds != nil && !ended.Before(*began)
 		if ran != slices.Contains(phases, phase) {
-			t.Errorf("%s took %v seconds, from %v to %v", phase, seconds, began, ended)
+			t.Errorf("the phase %s: began %v, ended %v", phase, began, ended)
 		}
 	}
 }
