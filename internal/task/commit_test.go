@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 const (
@@ -89,7 +91,7 @@ func deref(s *string) string {
 // What git itself makes is read as git itself reads it.
 func TestCommitAgreesWithGit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
+		testenv.Lacks(t, "docker", "git, which those who require Docker have, too")
 	}
 	base := t.TempDir()
 	t.Setenv("HOME", base)

@@ -18,6 +18,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // eachBuilder runs a test with both builders.
@@ -25,8 +26,10 @@ func eachBuilder(t *testing.T, test func(t *testing.T, p *Provider)) {
 	for _, buildkit := range []bool{true, false} {
 		t.Run(map[bool]string{true: "buildkit", false: "classic"}[buildkit], func(t *testing.T) {
 			p := newProvider(t, nil)
-			if has, err := p.hasBuildKit(t.Context()); err != nil || buildkit && !has {
-				t.Skipf("the engine has no BuildKit (%v)", err)
+			if has, err := p.hasBuildKit(t.Context()); err != nil {
+				t.Fatal(err)
+			} else if buildkit && !has {
+				testenv.Lacks(t, "docker", "an engine with BuildKit")
 			}
 			p.buildkit = &buildkit
 			test(t, p)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -13,22 +12,18 @@ import (
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
-const testImage = "debian:bookworm"
+const testImage = testenv.Image
 
 // newProvider connects to the engine, or skips.
 func newProvider(t testing.TB, cfg map[string]any) *Provider {
 	t.Helper()
+	testenv.NeedDocker(t)
 	p, err := New(t.Context(), cfg)
-	if err == nil {
-		_, err = p.api.ImageInspect(t.Context(), testImage)
-	}
 	if err != nil {
-		if strings.Contains(os.Getenv("ROLLOUT_TEST_REQUIRE"), "docker") {
-			t.Fatal(err)
-		}
-		t.Skipf("needs a Docker engine with the image %s: %v", testImage, err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
 	return p

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // wire stands between the provider and the engine. It can be cut, as a daemon that dies does, and
@@ -33,7 +34,7 @@ func newWire(t *testing.T) *wire {
 	p := newProvider(t, nil)
 	socket, ok := strings.CutPrefix(p.api.DaemonHost(), "unix://")
 	if !ok {
-		t.Skip("needs an engine behind a Unix socket")
+		testenv.Lacks(t, "docker", "an engine behind a Unix socket")
 	}
 	path := filepath.Join(t.TempDir(), "wire.sock")
 	listener, err := net.Listen("unix", path)
