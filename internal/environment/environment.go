@@ -25,7 +25,8 @@ type Provider interface {
 	PullImage(ctx context.Context, ref string, progress func(string)) error
 
 	// CreateEnvironment makes and starts an environment from an image. When it fails, nothing is left.
-	// Fails with KindResources when the limits cannot be granted, else with KindStart.
+	// Fails with KindResources when the limits cannot be granted, with KindCopy when Files cannot be put
+	// there, else with KindStart; ErrNoImage is in the chain if it is the image that is missing.
 	CreateEnvironment(ctx context.Context, opts CreateOptions) (Environment, error)
 
 	// List returns the environments that carry this project's labels, whoever made them, running
@@ -69,7 +70,9 @@ type Environment interface {
 	// environment, double forks). What ran before it lives on, and so do the children of that.
 	// If that cannot be achieved, the error is KindLost: the environment must not be used further.
 	//
-	// Writers that fail or block do not stop the command; the first write error is returned.
+	// Writers that fail or block do not stop the command; the first write error is returned. A writer
+	// that blocks may lose what comes after, and Timeout ends the command all the same. Stdout and
+	// Stderr may be the same writer: it is never written to twice at a time.
 	Exec(ctx context.Context, script string, opts ExecOptions) (int, error)
 
 	// Stop ends all processes but keeps the files, for inspection. The environment is marked as kept,
