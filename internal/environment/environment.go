@@ -88,6 +88,24 @@ type Environment interface {
 
 	// Unenforced names the limits of CreateOptions that are not applied: cpus, memory, storage, pids.
 	Unenforced() []string
+
+	// Base says what the root file system stands on when that is not the image that was asked for, and
+	// why; nil when it is. It does not change, is the same for all environments of one image, and must
+	// not be written to.
+	Base() *Base
+}
+
+// Base is what an environment's root file system stands on instead of an image that could not be had.
+// All fields are filled, each with one line for people. They are facts for whoever judges a result: what ran
+// on another base may have found other programs there.
+type Base struct {
+	// Requested is the image that was asked for, as the task names it: "python:3.12-slim".
+	Requested string `json:"requested"`
+	// Actual is what stands in for it, in words that fit after "runs on":
+	// "a copy-on-write view of this machine's root (Debian GNU/Linux 12)".
+	Actual string `json:"actual"`
+	// Reason is why: "docker.io cannot be reached".
+	Reason string `json:"reason"`
 }
 
 // BuildOptions describe an image. Context is the task's environment/ folder.

@@ -64,12 +64,15 @@ func (s *script) Stop(context.Context) error                             { retur
 func (s *script) Destroy(context.Context) error                          { return s.next("destroy") }
 func (s *script) Remove(context.Context, string) error                   { return s.next("remove") }
 func (s *script) Close() error                                           { return nil }
+func (s *script) Base() *Base                                            { return theBase }
 func (s *script) List(context.Context) ([]Listed, error)                 { return nil, s.next("list") }
 
 var (
 	errFlaky = &Error{Kind: KindUnavailable, Transient: true, Err: errors.New("connection reset")}
 	errFinal = &Error{Kind: KindPull, Err: errors.New("no such image")}
 )
+
+var theBase = &Base{Requested: "python:3.12", Actual: "another", Reason: "no network"}
 
 var testPolicy = RetryPolicy{MaxAttempts: 3, Initial: time.Second, Max: 30 * time.Second, Multiplier: 2}
 
@@ -140,6 +143,16 @@ func TestRetry(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+func TestRetryHandsTheBaseThrough(t *testing.T) {
+	env, err := Retry(&script{}, testPolicy).CreateEnvironment(t.Context(), CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if env.Base() != theBase {
+		t.Errorf("Base() = %+v, want %+v", env.Base(), theBase)
 	}
 }
 

@@ -34,6 +34,9 @@ func (e *containerEnv) Cost() float64 { return 0 }
 // Unenforced implements environment.Environment.
 func (e *containerEnv) Unenforced() []string { return e.unenforced }
 
+// Base is nil: a container runs on its image.
+func (e *containerEnv) Base() *environment.Base { return nil }
+
 // Stop implements environment.Environment: the container is killed, and renamed to mark it as kept.
 func (e *containerEnv) Stop(ctx context.Context) error {
 	e.ended.Store(true)

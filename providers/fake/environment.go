@@ -52,6 +52,9 @@ func (e *Environment) Cost() float64 { return 0 }
 // Unenforced implements environment.Environment.
 func (e *Environment) Unenforced() []string { return []string{"cpus", "memory"} }
 
+// Base implements environment.Environment: all images are made up alike, so none stands in for another.
+func (e *Environment) Base() *environment.Base { return nil }
+
 func (e *Environment) isKept() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -95,6 +95,16 @@ func TestTheUnbrokenPasses(t *testing.T) {
 	}
 }
 
+// TestAStandInPasses: another base is no defect if it is said.
+func TestAStandInPasses(t *testing.T) {
+	for _, c := range matching(t, []string{"a base other than the image is said in full, *"}) {
+		opts := mutantOptions(hooks{base: func(*brokenEnv) *environment.Base { base := *standIn; return &base }})
+		if failed, why := record(t, opts, c).failed(); failed {
+			t.Error(why)
+		}
+	}
+}
+
 // TestSkip: a reason skips a check, and a name that is no check is an error.
 func TestSkip(t *testing.T) {
 	opts := mutantOptions(hooks{name: func() string { return "" }})

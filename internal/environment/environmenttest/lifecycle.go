@@ -35,6 +35,7 @@ func lifecycleChecks() []check {
 		{"an environment that the backend lost is lost, and destroying it is no error", checkVanished},
 		{"an environment that the backend loses ends its command", checkVanishDuringExec},
 		{"cost is an amount", checkCost},
+		{"a base other than the image is said in full, and alike for all of one image", checkBase},
 		{"50 environments at once leave nothing behind", checkMany},
 	}
 }
@@ -306,6 +307,24 @@ func checkCost(s *scene) {
 	after := env.Cost()
 	if before < 0 || after < before || math.IsNaN(after) || math.IsInf(after, 0) {
 		s.Errorf("cost %v, then %v", before, after)
+	}
+}
+
+func checkBase(s *scene) {
+	a, b := s.create(), s.create()
+	first, again, other := a.Base(), a.Base(), b.Base()
+	for _, base := range []*environment.Base{again, other} {
+		if (base == nil) != (first == nil) || base != nil && *base != *first {
+			s.Errorf("of one image, one environment stands on %+v, another on %+v", first, base)
+		}
+	}
+	if first == nil {
+		return
+	}
+	for name, text := range map[string]string{"Requested": first.Requested, "Actual": first.Actual, "Reason": first.Reason} {
+		if strings.TrimSpace(text) == "" || strings.ContainsAny(text, "\r\n") {
+			s.Errorf("%s is %q, want one line", name, text)
+		}
 	}
 }
 

@@ -75,6 +75,30 @@ var lifecycleMutants = []broken{
 	{"destroys instead of stopping", []string{"stopping keeps the files, marks the environment and ends its processes"}, hooks{
 		stop: func(e *brokenEnv, ctx context.Context) error { return e.Environment.Destroy(ctx) }}},
 	{"counts the cost backwards", []string{"cost is an amount"}, hooks{cost: func(*brokenEnv) float64 { return -1 }}},
+	{"does not say why another base is used", []string{"a base other than the image is said in full, *"}, hooks{
+		base: func(*brokenEnv) *environment.Base {
+			return &environment.Base{Requested: "debian:bookworm", Actual: "another"}
+		}}},
+	{"does not say instead of what another base is used", []string{"a base other than the image is said in full, *"}, hooks{
+		base: func(*brokenEnv) *environment.Base { return &environment.Base{Actual: "another", Reason: "no network"} }}},
+	{"does not say which other base is used", []string{"a base other than the image is said in full, *"}, hooks{
+		base: func(*brokenEnv) *environment.Base {
+			return &environment.Base{Requested: "debian:bookworm", Actual: "\n", Reason: "no network"}
+		}}},
+	{"says its base to the first who asks", []string{"a base other than the image is said in full, *"}, hooks{
+		base: func(e *brokenEnv) *environment.Base {
+			if e.count() > 1 {
+				return nil
+			}
+			return standIn
+		}}},
+	{"stands on another base every other time", []string{"a base other than the image is said in full, *"}, hooks{
+		base: func(e *brokenEnv) *environment.Base {
+			if e.m.all()[0] == e {
+				return nil
+			}
+			return standIn
+		}}},
 	{"forgets one in a while", []string{"50 environments at once leave nothing behind"}, hooks{
 		destroy: func(e *brokenEnv, ctx context.Context) error {
 			if all := e.m.all(); len(all) > 7 && all[7] == e {
@@ -85,6 +109,9 @@ var lifecycleMutants = []broken{
 	{"gives all the same id", []string{"two environments share nothing", "50 environments at once leave nothing behind"}, hooks{
 		id: func(*brokenEnv) string { return "fake-000001" }}},
 }
+
+// standIn is a sound base other than the image.
+var standIn = &environment.Base{Requested: "debian:bookworm", Actual: "another", Reason: "no network"}
 
 // says is a provider that claims to enforce all limits, and whose commands print what they are told.
 func says(out string) hooks {

@@ -34,6 +34,7 @@ type hooks struct {
 	destroy    func(e *brokenEnv, ctx context.Context) error
 	cost       func(e *brokenEnv) float64
 	unenforced func() []string
+	base       func(e *brokenEnv) *environment.Base
 }
 
 func (m *mutant) Name() string {
@@ -168,6 +169,13 @@ func (e *brokenEnv) Unenforced() []string {
 		return e.m.unenforced()
 	}
 	return e.Environment.Unenforced()
+}
+
+func (e *brokenEnv) Base() *environment.Base {
+	if e.m.base != nil {
+		return e.m.base(e)
+	}
+	return e.Environment.Base()
 }
 
 // remap copies a tree; change may alter a file, rename it, or drop it ("").
