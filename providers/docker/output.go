@@ -5,6 +5,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/org/rollout-action/internal/environment"
 )
 
 // maxHeld is how much output is held back while the prologue's line is looked for.
@@ -18,7 +20,7 @@ type output struct {
 	mark  []byte
 	began chan processStart // receives one value when the prologue's line arrives
 
-	sinks    []*sink
+	sinks    *environment.Sinks
 	out, err io.Writer
 	open     bool
 	heldOut  []byte
@@ -32,26 +34,8 @@ type processStart struct {
 }
 
 func newOutput(mark string, stdout, stderr io.Writer) *output {
-	o := &output{mark: []byte(mark), began: make(chan processStart, 1), out: io.Discard, err: io.Discard}
-	if stdout != nil {
-		s := newSink(stdout)
-		o.out, o.sinks = s, append(o.sinks, s)
-	}
-	switch {
-	case stderr == nil:
-	case same(stdout, stderr): // both are written by one goroutine, as os/exec does
-		o.err = o.out
-	default:
-		s := newSink(stderr)
-		o.err, o.sinks = s, append(o.sinks, s)
-	}
-	return o
-}
-
-// same compares writers that may be of an incomparable type.
-func same(a, b io.Writer) bool {
-	defer func() { _ = recover() }()
-	return a == b
+	sinks := environment.NewSinks(stdout, stderr)
+	return &output{mark: []byte(mark), began: make(chan processStart, 1), sinks: sinks, out: sinks.Stdout, err: sinks.Stderr}
 }
 
 type writerFunc func([]byte) (int, error)
@@ -104,15 +88,7 @@ func (o *output) release() {
 }
 
 // close waits for the writers and returns the first error of one.
-func (o *output) close() error {
-	var first error
-	for _, s := range o.sinks {
-		if err := s.close(); first == nil {
-			first = err
-		}
-	}
-	return first
-}
+func (o *output) close() error { return o.sinks.Close() }
 
 // parseStat reads fields 1 and 22 of a line of /proc/<pid>/stat. The name in field 2 may hold spaces
 // and parentheses.

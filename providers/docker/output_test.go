@@ -2,10 +2,8 @@ package docker
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
-	"time"
 )
 
 const mark = "mark "
@@ -82,45 +80,6 @@ func TestOutputToOneWriter(t *testing.T) {
 	incomparable := slices{func(p []byte) (int, error) { return len(p), nil }}
 	if err := newOutput(mark, incomparable, incomparable).close(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestSinkReturnsTheFirstError(t *testing.T) {
-	calls := 0
-	full := errors.New("full")
-	s := newSink(writerFunc(func(p []byte) (int, error) { calls++; return 0, full }))
-	for range 100 {
-		if n, err := s.Write(make([]byte, 100<<10)); n != 100<<10 || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	if err := s.close(); !errors.Is(err, full) || calls != 1 {
-		t.Errorf("%v after %d calls", err, calls)
-	}
-	short := newSink(writerFunc(func(p []byte) (int, error) { return 1, nil }))
-	_, _ = short.Write([]byte("abc"))
-	if err := short.close(); err == nil {
-		t.Error("a short write is no error")
-	}
-}
-
-func TestSinkGivesUpOnABlockedWriter(t *testing.T) {
-	release, calls := make(chan struct{}), 0
-	s := newSink(writerFunc(func(p []byte) (int, error) { calls++; <-release; return len(p), nil }))
-	began := time.Now()
-	for range 100 {
-		_, _ = s.Write(make([]byte, 100<<10))
-	}
-	if err := s.close(); !errors.Is(err, errStuck) {
-		t.Error(err)
-	}
-	if took := time.Since(began); took > 4*sinkPatience {
-		t.Errorf("took %v", took)
-	}
-	close(release)
-	<-s.done
-	if calls != 1 {
-		t.Errorf("%d calls, one of them after close", calls)
 	}
 }
 

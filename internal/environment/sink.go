@@ -1,4 +1,4 @@
-package docker
+package environment
 
 import (
 	"errors"
@@ -15,6 +15,56 @@ const (
 )
 
 var errStuck = errors.New("the writer of the command's output blocked; what came after that was thrown away")
+
+// Sinks hand a command's two output streams on to their writers, for providers: writers that fail or
+// block never stop the command (see Environment.Exec). Writes to Stdout and Stderr take all of what they
+// are given and never fail; each is for one goroutine at a time.
+type Sinks struct {
+	Stdout, Stderr io.Writer
+
+	sinks []*sink
+}
+
+// NewSinks begins to hand on. Nil writers are for output that is thrown away. If both are the same
+// writer, it is never written to twice at a time, as os/exec has it.
+func NewSinks(stdout, stderr io.Writer) *Sinks {
+	s := &Sinks{Stdout: io.Discard, Stderr: io.Discard}
+	if stdout != nil {
+		s.Stdout = s.add(stdout)
+	}
+	switch {
+	case stderr == nil:
+	case same(stdout, stderr):
+		s.Stderr = s.Stdout
+	default:
+		s.Stderr = s.add(stderr)
+	}
+	return s
+}
+
+func (s *Sinks) add(w io.Writer) *sink {
+	added := newSink(w)
+	s.sinks = append(s.sinks, added)
+	return added
+}
+
+// Close waits for the writers, but not for long if they block, and returns the first error of one.
+// The writers are not called any more afterwards.
+func (s *Sinks) Close() error {
+	var first error
+	for _, sink := range s.sinks {
+		if err := sink.close(); first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// same compares writers that may be of an incomparable type.
+func same(a, b io.Writer) bool {
+	defer func() { _ = recover() }()
+	return a == b
+}
 
 // sink hands output on to a writer from a goroutine of its own, so that a writer that fails or
 // blocks never stops the command. After the first error, which includes having blocked for
