@@ -89,6 +89,16 @@ type Environment struct {
 	Preserved bool `json:"preserved,omitempty"`
 	// Unenforced names limits that this provider could not apply: cpus, memory, storage, pids.
 	Unenforced []string `json:"unenforced_limits,omitempty"`
+	// Base is there if the environment did not run on the image that was asked for.
+	Base *Base `json:"base,omitempty"`
+}
+
+// Base says what an environment ran on instead of the image that was asked for. Each field is one line
+// for people, and none is empty.
+type Base struct {
+	Requested string `json:"requested"` // the image, as the task names it
+	Actual    string `json:"actual"`    // what stood in for it, in words that fit after "runs on"
+	Reason    string `json:"reason"`
 }
 
 // Rename is a file whose name inside the environment could not be kept on disk.

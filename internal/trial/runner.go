@@ -26,6 +26,7 @@ type Options struct {
 type Runner struct {
 	opts   Options
 	images images
+	bases  bases
 	owner  environment.Owner
 }
 

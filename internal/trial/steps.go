@@ -77,6 +77,7 @@ func (a *attempt) setup(ctx context.Context) error {
 	a.env, a.calm = env, a.hurry(ctx, env)
 	a.trial.Environment.ID = env.ID()
 	a.trial.Environment.Unenforced = env.Unenforced()
+	a.noteBase(env.Base())
 	return nil
 }
 
