@@ -1,0 +1,198 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// attempts bounds how often the top group is made anew when other processes keep removing it: each
+// attempt fails only if another process's last group went away in the same microseconds.
+const attempts = 50
+
+// removal is how long Remove waits for processes that were killed to be gone.
+const removal = 2 * time.Second
+
+// Group holds the processes of one sandbox: a group in each hierarchy that a limit needs, none if there
+// is no limit. Its methods are not for several goroutines at once.
+type Group struct {
+	tree   *Tree
+	dirs   []string
+	bases  []string // of dirs, in their order
+	memory string   // where out-of-memory kills are counted; "" is: not limited
+}
+
+// New makes a group with limits. id is letters, digits, _ and -, and must be one that no other group has;
+// a process that sweeps at this time must be told that it is alive already. unenforced is the names of the
+// limits that were asked for and cannot be set, sorted; see Missing for the reasons. After an error nothing
+// is left. It does not start or stop anything.
+func (t *Tree) New(id string, l Limits) (g *Group, unenforced []string, err error) {
+	if !validName(id) {
+		return nil, nil, fmt.Errorf("%q cannot name a cgroup: use letters, digits, _ and -", id)
+	}
+	g = &Group{tree: t}
+	for _, limit := range limits {
+		p, placed := t.places[limit.name]
+		settings := l.settings(limit.name, p.unified)
+		if len(settings) == 0 {
+			continue
+		}
+		if placed {
+			placed, err = g.limit(p, id, limit.name, settings)
+		}
+		if err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("make a cgroup for the limit of %s: %w", limit.name, err), g.Remove(context.Background()))
+		}
+		if !placed {
+			unenforced = append(unenforced, limit.name)
+		}
+	}
+	slices.Sort(unenforced)
+	return g, unenforced, nil
+}
+
+// limit reports whether the settings could be made in p.
+func (g *Group) limit(p place, id, name string, settings []setting) (bool, error) {
+	dir := filepath.Join(p.base, g.tree.top, id)
+	if !slices.Contains(g.dirs, dir) {
+		if err := g.tree.makeGroup(p, dir); err != nil {
+			return false, err
+		}
+		g.dirs, g.bases = append(g.dirs, dir), append(g.bases, p.base)
+	}
+	for _, s := range settings {
+		err := g.tree.set(p, filepath.Join(dir, s.file), s.value, s.optional)
+		switch {
+		case gone(err) && s.optional:
+		case gone(err), errors.Is(err, syscall.EINVAL): // version 1 refuses more processor time than a group above has
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+	}
+	if name == Memory {
+		g.memory = dir
+	}
+	return true, nil
+}
+
+// makeGroup makes dir in p's top group, and that as well if it is not there.
+func (t *Tree) makeGroup(p place, dir string) error {
+	var err error
+	for range attempts {
+		if err = t.files.mkdir(dir); errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%w: every group needs an id of its own, and Sweep removes what dead runs left", err)
+		}
+		if !gone(err) {
+			return err
+		}
+		if err := t.prepare(p); err != nil && !gone(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// prepare makes the top group. Another process may remove it at any time while it is empty; then the
+// error is one of those that gone knows.
+func (t *Tree) prepare(p place) error {
+	if p.unified {
+		// The system's manager may have disabled what nobody used. A refusal shows in what is missing below.
+		_ = t.enable(p.base, p.controllers)
+	}
+	top := filepath.Join(p.base, t.top)
+	if err := t.files.mkdir(top); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if p.unified {
+		return t.enable(top, p.controllers)
+	}
+	return nil
+}
+
+// set writes value. A file that must be there but is not may be one of a version 2 top group that another
+// process has made but not prepared yet.
+func (t *Tree) set(p place, file, value string, optional bool) error {
+	err := t.files.write(file, value)
+	if gone(err) && p.unified && !optional && t.prepare(p) == nil {
+		err = t.files.write(file, value)
+	}
+	return err
+}
+
+// Add puts a process into the group. What it starts from then on is in the group too; what it started
+// before is not. In version 1 the kernel can take some 15 ms for it, when no process was put into any group
+// for a while.
+func (g *Group) Add(pid int) error {
+	for _, dir := range g.dirs {
+		if err := g.tree.files.write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid)); err != nil {
+			return fmt.Errorf("put process %d into its cgroup: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+// OOMKills is how many processes the kernel killed because the group was out of memory; 0 if its memory
+// is not limited, or the kernel does not count (before 4.13).
+func (g *Group) OOMKills() (int, error) {
+	if g.memory == "" {
+		return 0, nil
+	}
+	file := "memory.oom_control"
+	if g.tree.places[Memory].unified {
+		file = "memory.events"
+	}
+	text, err := g.tree.files.read(filepath.Join(g.memory, file))
+	if err != nil {
+		return 0, fmt.Errorf("count out-of-memory kills: %w", err)
+	}
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "oom_kill" {
+			return strconv.Atoi(fields[1])
+		}
+	}
+	return 0, nil
+}
+
+// Remove removes the group, and the top group if it was the last. Its processes must have been killed:
+// Remove waits for 2 s at most until they are gone, or until ctx ends. A group that is gone already is fine,
+// so it may be called again.
+func (g *Group) Remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, removal)
+	defer cancel()
+	var errs []error
+	for i, dir := range g.dirs {
+		if err := g.tree.removeGroup(ctx, dir); err != nil {
+			errs = append(errs, fmt.Errorf("remove cgroup: %w", err))
+			continue
+		}
+		g.tree.files.rmdir(filepath.Join(g.bases[i], g.tree.top)) //nolint:errcheck // other groups may be in it
+	}
+	return errors.Join(errs...)
+}
+
+// removeGroup retries while processes are in dir, with pauses that grow from 1 ms to 50 ms. It tries once
+// even when ctx has ended.
+func (t *Tree) removeGroup(ctx context.Context, dir string) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		err := t.files.rmdir(dir)
+		switch {
+		case err == nil || gone(err):
+			return nil
+		case !busy(err):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w (processes in it: %s)", err, strings.Join(words(t.files, filepath.Join(dir, "cgroup.procs")), " "))
+		case <-time.After(pause):
+		}
+	}
+}

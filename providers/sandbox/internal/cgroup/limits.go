@@ -1,0 +1,86 @@
+package cgroup
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// The names of limits, as Missing and New report them.
+const (
+	CPUs   = "cpus"
+	Memory = "memory"
+	Pids   = "pids"
+)
+
+// Limits is what the processes of a group may use together. Zero and less is no limit.
+type Limits struct {
+	MilliCPUs int64 // thousandths of a processor's time
+	Memory    int64 // bytes; there is no swap on top where the kernel can tell
+	Pids      int64 // processes and threads
+}
+
+// limit is one of the three limits: its name and the kernel's controller for it.
+type limit struct{ name, controller string }
+
+// limits has memory before the others: where a version 2 group still holds processes the kernel refuses
+// that one, while the others would be granted and spoil the group for what is in it.
+var limits = []limit{{Memory, "memory"}, {CPUs, "cpu"}, {Pids, "pids"}}
+
+const (
+	periodMicros   = 100_000       // the kernel's default
+	minQuotaMicros = 1_000         // Source: kernel/sched/core.c, min_cfs_quota_period
+	maxMilliCPUs   = 1_000_000_000 // more than any machine has, and no overflow
+	maxPids        = 4_194_304     // Source: include/linux/threads.h, PID_MAX_LIMIT
+)
+
+// setting is a value for a file of a group. An optional file is missing on some kernels.
+type setting struct {
+	file, value string
+	optional    bool
+}
+
+// settings is what has to be written for the limit called name; none if l does not limit it.
+func (l Limits) settings(name string, unified bool) []setting {
+	switch {
+	case name == CPUs && l.MilliCPUs > 0:
+		return cpuSettings(l.MilliCPUs, unified)
+	case name == Memory && l.Memory > 0:
+		return memorySettings(strconv.FormatInt(l.Memory, 10), unified)
+	case name == Pids && l.Pids > 0:
+		value := "max" // a number above the kernel's largest would be refused
+		if l.Pids < maxPids {
+			value = strconv.FormatInt(l.Pids, 10)
+		}
+		return []setting{{file: "pids.max", value: value}}
+	}
+	return nil
+}
+
+func cpuSettings(milli int64, unified bool) []setting {
+	quota := max(min(milli, maxMilliCPUs)*(periodMicros/1000), minQuotaMicros)
+	if unified {
+		return []setting{{file: "cpu.max", value: fmt.Sprintf("%d %d", quota, periodMicros)}}
+	}
+	return []setting{
+		{file: "cpu.cfs_period_us", value: strconv.Itoa(periodMicros)},
+		{file: "cpu.cfs_quota_us", value: strconv.FormatInt(quota, 10)},
+	}
+}
+
+// memorySettings leaves memory.oom.group at the 0 of a new group: the kernel ends one process, not the
+// sandbox with all that it is to tell.
+func memorySettings(bytes string, unified bool) []setting {
+	if unified {
+		return []setting{{file: "memory.max", value: bytes}, {file: "memory.swap.max", value: "0", optional: true}}
+	}
+	// memsw counts memory and swap together, and may not be below the limit of memory at any time.
+	return []setting{
+		{file: "memory.limit_in_bytes", value: bytes},
+		{file: "memory.memsw.limit_in_bytes", value: bytes, optional: true},
+	}
+}
+
+// probe is a file that a version 1 group has when its controller can enforce the limit.
+func probe(name string) string {
+	return map[string]string{CPUs: "cpu.cfs_quota_us", Memory: "memory.limit_in_bytes", Pids: "pids.max"}[name]
+}

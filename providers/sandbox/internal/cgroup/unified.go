@@ -1,0 +1,156 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
+// openUnified looks for one place in the version 2 hierarchy for all limits whose controllers are not
+// with version 1: a process can be in one group of it only. The hierarchy may be mounted more than once.
+func (t *Tree) openUnified(mounts []mount, self process) {
+	wanted := unifiedLimits(mounts)
+	for _, m := range mounts {
+		if !m.unified || len(wanted) == 0 {
+			continue
+		}
+		for _, base := range candidates(m, self.own[""], t.leaf()) {
+			if t.openUnifiedAt(base, wanted, self) {
+				return
+			}
+		}
+	}
+}
+
+// openUnifiedAt reports whether any limit can be set in base.
+func (t *Tree) openUnifiedAt(base string, wanted []limit, self process) bool {
+	var granted []string
+	err := t.trial(base, func(top string) error {
+		var err error
+		granted, err = t.handDown(base, top, wanted, self)
+		return err
+	})
+	if err != nil {
+		granted = nil
+	}
+	for _, l := range wanted {
+		switch {
+		case err != nil:
+			t.fails(l.name, base, self, true, err)
+		case slices.Contains(granted, l.controller):
+			t.places[l.name] = place{base: base, unified: true, controllers: granted}
+		default:
+			t.missing[l.name] = fmt.Sprintf("the cgroup %s is not given the kernel's %s controller", base, l.controller)
+		}
+	}
+	return len(granted) > 0
+}
+
+// unifiedLimits is the limits whose controllers no version 1 hierarchy has. The kernel has each controller
+// in one hierarchy, so the others cannot be had in version 2, and the reason found in version 1 stands.
+func unifiedLimits(mounts []mount) []limit {
+	return slices.DeleteFunc(slices.Clone(limits), func(l limit) bool {
+		return slices.ContainsFunc(mounts, func(m mount) bool { return slices.Contains(m.controllers, l.controller) })
+	})
+}
+
+func (t *Tree) leaf() string { return t.top + "-self" }
+
+// handDown enables controllers for the children of base and of top, and returns those that top's
+// children have.
+func (t *Tree) handDown(base, top string, wanted []limit, self process) ([]string, error) {
+	var names []string
+	available := words(t.files, filepath.Join(base, "cgroup.controllers"))
+	for _, l := range wanted {
+		if slices.Contains(available, l.controller) {
+			names = append(names, l.controller)
+		}
+	}
+	if err := t.handDownFrom(base, names, self); err != nil {
+		return nil, err
+	}
+	if err := t.enable(top, names); err != nil {
+		return nil, err
+	}
+	return words(t.files, filepath.Join(top, "cgroup.subtree_control")), nil
+}
+
+// handDownFrom enables controllers in base, after moving this process out of it if that must be.
+func (t *Tree) handDownFrom(base string, names []string, self process) error {
+	if len(t.disabled(base, names)) == 0 {
+		return nil
+	}
+	comeBack, err := t.vacate(base, self)
+	if err != nil {
+		return err
+	}
+	if err := t.enable(base, names); err != nil {
+		comeBack()
+		return err
+	}
+	return nil
+}
+
+// vacate moves this process to a child of base, because a group other than the root must hold no
+// processes to hand controllers down. The kernel is not relied upon to refuse: without memory among the
+// controllers it agrees, but then makes no usable children. Other processes are not ours to move.
+func (t *Tree) vacate(base string, self process) (comeBack func(), err error) {
+	stay := func() {}
+	if _, err := t.files.read(filepath.Join(base, "cgroup.type")); errors.Is(err, fs.ErrNotExist) {
+		return stay, nil // only the real root has no type, and it may hold processes
+	}
+	procs, pid := filepath.Join(base, "cgroup.procs"), strconv.Itoa(self.pid)
+	inside := words(t.files, procs)
+	if len(inside) == 0 {
+		return stay, nil
+	}
+	if !slices.Equal(inside, []string{pid}) {
+		return nil, fmt.Errorf("other processes are in %s, and a cgroup that holds processes cannot limit its children "+
+			"(start rollout as the only process of a delegated cgroup)", base)
+	}
+	leaf := filepath.Join(base, t.leaf())
+	if err := t.files.mkdir(leaf); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if err := t.files.write(filepath.Join(leaf, "cgroup.procs"), pid); err != nil {
+		t.files.rmdir(leaf) //nolint:errcheck // the first error is the one to tell
+		return nil, err
+	}
+	return func() {
+		if t.files.write(procs, pid) == nil {
+			t.files.rmdir(leaf) //nolint:errcheck // an empty group does no harm
+		}
+	}, nil
+}
+
+// enable enables what is not enabled yet, one by one: where the kernel refuses one, the others are had.
+// A group that holds processes refuses all, and that is an error.
+func (t *Tree) enable(dir string, names []string) error {
+	file := filepath.Join(dir, "cgroup.subtree_control")
+	var first error
+	disabled := t.disabled(dir, names)
+	for _, name := range disabled {
+		err := t.files.write(file, "+"+name)
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, syscall.EBUSY), gone(err):
+			return err
+		case first == nil:
+			first = err
+		}
+	}
+	if len(t.disabled(dir, names)) == len(names) {
+		return first // nothing is had at all
+	}
+	return nil
+}
+
+func (t *Tree) disabled(dir string, names []string) []string {
+	enabled := words(t.files, filepath.Join(dir, "cgroup.subtree_control"))
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(enabled, name) })
+}
