@@ -1,0 +1,43 @@
+package confine
+
+import (
+	"fmt"
+)
+
+// Options choose what Thread does beyond what it always does.
+type Options struct {
+	// FakeOwners makes changes of a file's owner and of the supplementary groups succeed without
+	// doing anything. It is for user namespaces in which only one id is mapped, where they would
+	// fail, and with them package managers and archivers that run as root.
+	FakeOwners bool
+}
+
+// Thread restricts the calling thread for good; what is forked from the thread afterwards inherits
+// all of it, and other threads keep their rights. The caller has locked its goroutine to the thread
+// (runtime.LockOSThread), never unlocks it, and starts from it what is to be confined. It calls Thread
+// once: a second call would put what the thread starts then out of the reach of what it started before.
+//
+// The thread needs CAP_SETPCAP and CAP_SYS_ADMIN in its user namespace, because no_new_privs stays off
+// so that setuid programs work. The thread itself keeps the capabilities that it has, for what it does
+// between fork and exec. A program that is run as user 0 gets Docker's default set, less what the thread
+// never had. No new namespaces can be made, and clone3 does not exist: the thread cannot start a process
+// in a cgroup by a file descriptor (syscall.SysProcAttr.UseCgroupFD).
+//
+// notes are full sentences for people, one for each part that this kernel does not have and that can be
+// done without. After an error the thread may be restricted in part, and nothing should run on it.
+func Thread(opts Options) (notes []string, err error) {
+	if err := scopeSockets(); err != nil {
+		notes = append(notes, fmt.Sprintf("Commands can reach abstract sockets of the machine where they share its network: %v.", err))
+	}
+	if err := leaveKeyring(); err != nil {
+		notes = append(notes, fmt.Sprintf("Commands keep the session keyring of their caller, though no key in it can be asked for: %v.", err))
+	}
+	if err := dropCapabilities(); err != nil {
+		return notes, fmt.Errorf("drop capabilities: %w", err)
+	}
+	// The last, as it refuses calls that the others make.
+	if err := filterCalls(opts.FakeOwners); err != nil {
+		return notes, fmt.Errorf("filter system calls: %w", err)
+	}
+	return notes, nil
+}
