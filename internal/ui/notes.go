@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,10 +14,44 @@ import (
 // notes is what did not change any result and still should be known.
 func (s *summary) notes() []string {
 	var lines []string
+	lines = append(lines, s.bases()...)
 	lines = append(lines, s.unenforced()...)
 	lines = append(lines, s.omitted()...)
 	return append(lines, s.warnings()...)
 }
+
+// bases says which trials ran on something else than the image that was asked for: a note for each base
+// that stood in, and below it instead of what, and why.
+func (s *summary) bases() []string {
+	trials := map[string]int{}
+	instead := map[string]map[string]int{} // how many trials, by base and by what is said of it
+	for _, t := range s.Trials {
+		if t.Environment == nil || t.Environment.Base == nil {
+			continue
+		}
+		base := *t.Environment.Base
+		actual := firstLine(base.Actual)
+		if instead[actual] == nil {
+			instead[actual] = map[string]int{}
+		}
+		trials[actual]++
+		instead[actual][firstLine(base.Requested)+" ("+firstLine(base.Reason)+")"]++
+	}
+	var lines []string
+	actuals := slices.Sorted(maps.Keys(trials))
+	for _, actual := range actuals[:min(len(actuals), maxExamples)] {
+		lines = append(lines, s.note(fmt.Sprintf("%s did NOT run on the image asked for, but on %s:", plural(trials[actual], "trial"), actual)))
+		whats := slices.Sorted(maps.Keys(instead[actual]))
+		for _, what := range whats[:min(len(whats), maxExamples)] {
+			lines = append(lines, s.quote(plural(instead[actual][what], "trial")+" asked for "+what)...)
+		}
+		lines = append(lines, more(len(whats)-maxExamples)...)
+	}
+	return append(lines, more(len(actuals)-maxExamples)...)
+}
+
+// limitNames are the limits as people are told of them; memory and storage are called that.
+var limitNames = map[string]string{"cpus": "CPU", "pids": "process"}
 
 // unenforced says once per limit that a provider could not apply it.
 func (s *summary) unenforced() []string {
@@ -26,7 +61,7 @@ func (s *summary) unenforced() []string {
 			continue
 		}
 		for _, limit := range t.Environment.Unenforced {
-			counts[Sanitize(limit)+" limit not enforced by "+Sanitize(t.Environment.Provider)]++
+			counts[cmp.Or(limitNames[limit], Sanitize(limit))+" limit not enforced by "+Sanitize(t.Environment.Provider)]++
 		}
 	}
 	var lines []string

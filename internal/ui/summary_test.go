@@ -47,6 +47,11 @@ func everything() SummaryInput {
 		t.Environment = &result.Environment{Provider: "docker", ID: strings.Repeat("0123456789abcdef", 4), Unenforced: []string{"storage"}, Preserved: i < 2}
 		trials = append(trials, t)
 	}
+	for i := range 7 {
+		trials[i].Environment = &result.Environment{Provider: "sandbox", Base: &result.Base{
+			Requested: []string{"python:3.12-slim", "node:22"}[i%2], Actual: "a copy-on-write view of this machine's root (Debian GNU/Linux 12)", Reason: "docker.io cannot be reached",
+		}}
+	}
 	trials[20].Omitted = []result.Omission{{Path: "command/stdout.txt", Reason: "cut at 64 MiB"}, {Path: "logs/agent/core", Reason: "not a regular file"}}
 	trials[21].Warnings = []string{"force_build has no effect: the task has no environment/Dockerfile", "another"}
 	broken := from("oracle", "日本語のデータセット", reward(key("タスク", 9), 1, 5))
@@ -112,7 +117,8 @@ func TestSummaryInColourSaysTheSame(t *testing.T) {
 func TestSummaryStandsHostileResults(t *testing.T) {
 	for _, agent := range []string{hostile, "::error::agent", "  ::warning::x"} {
 		bad := from(agent, hostile, failure(key(hostile, 1), result.ErrorType(hostile), hostile+strings.Repeat(" ::error::x", 100), 1))
-		bad.Environment = &result.Environment{Provider: "docker", ID: "$(reboot)", Preserved: true, Unenforced: []string{hostile}}
+		bad.Environment = &result.Environment{Provider: "docker", ID: "$(reboot)", Preserved: true, Unenforced: []string{hostile},
+			Base: &result.Base{Requested: hostile, Actual: hostile, Reason: hostile}}
 		bad.Omitted = []result.Omission{{Path: hostile, Reason: hostile}}
 		bad.Warnings = []string{hostile}
 		in := job(nil, []result.Trial{bad, from(agent, "b", reward(key(hostile, 2), 0.5, 1))})
@@ -132,11 +138,68 @@ func TestSummaryStandsHostileResults(t *testing.T) {
 func TestSummaryOfManyTrialsIsShort(t *testing.T) {
 	var trials []result.Trial
 	for i := range 5000 {
-		trials = append(trials, from("a", "b", failure(key("t", i+1), result.VerifierFailed, fmt.Sprint("reason ", i), 1)), from("a", "b", reward(key("u", i+1), 0, 1)))
+		failed := failure(key("t", i+1), result.VerifierFailed, fmt.Sprint("reason ", i), 1)
+		failed.Environment = &result.Environment{Base: &result.Base{Requested: fmt.Sprint("image ", i), Actual: fmt.Sprint("base ", i%10), Reason: "so"}}
+		trials = append(trials, from("a", "b", failed), from("a", "b", reward(key("u", i+1), 0, 1)))
 	}
 	var b strings.Builder
 	Summary(&b, job(nil, trials), false, 80)
-	if n := strings.Count(b.String(), "\n"); n > 50 {
+	if n := strings.Count(b.String(), "\n"); n > 80 {
 		t.Errorf("%d lines:\n%s", n, b.String())
+	}
+}
+
+func TestNotesOfLimitsAndBases(t *testing.T) {
+	const view = "a copy-on-write view of this machine's root (Debian GNU/Linux 12)"
+	on := func(requested, actual, reason string) *result.Base {
+		return &result.Base{Requested: requested, Actual: actual, Reason: reason}
+	}
+	for _, tc := range []struct {
+		name string
+		envs []result.Environment // of a trial each
+		want string
+	}{
+		{"the image itself, with every limit, is nothing to tell", []result.Environment{{Provider: "docker"}}, ""},
+		{"limits are named in words", []result.Environment{
+			{Provider: "sandbox", Unenforced: []string{"cpus", "memory", "storage", "pids"}}, {Provider: "sandbox", Unenforced: []string{"memory"}},
+		}, `note: CPU limit not enforced by sandbox (1 trial)
+note: memory limit not enforced by sandbox (2 trials)
+note: process limit not enforced by sandbox (1 trial)
+note: storage limit not enforced by sandbox (1 trial)`},
+		{"one image on one base", []result.Environment{{Base: on("python:3.12", view, "docker.io cannot be reached")}, {Base: on("python:3.12", view, "docker.io cannot be reached")}},
+			`note: 2 trials did NOT run on the image asked for, but on a copy-on-write view of this machine's root (Debian GNU/Linux 12):
+  │ 2 trials asked for python:3.12 (docker.io cannot be reached)`},
+		{"images and reasons are counted apart", []result.Environment{
+			{Base: on("python:3.12", view, "docker.io cannot be reached")}, {Base: on("python:3.12", view, "base: host")},
+			{Base: on("node:22", view, "base: host")}, {Base: on("node:22", "something else", "base: host")}, {},
+		}, `note: 3 trials did NOT run on the image asked for, but on a copy-on-write view of this machine's root (Debian GNU/Linux 12):
+  │ 1 trial asked for node:22 (base: host)
+  │ 1 trial asked for python:3.12 (base: host)
+  │ 1 trial asked for python:3.12 (docker.io cannot be reached)
+note: 1 trial did NOT run on the image asked for, but on something else:
+  │ 1 trial asked for node:22 (base: host)`},
+		{"what is too much is counted", []result.Environment{
+			{Base: on("i1", "b", "r")}, {Base: on("i2", "b", "r")}, {Base: on("i3", "b", "r")},
+			{Base: on("i4", "b", "r")}, {Base: on("i5", "b", "r")}, {Base: on("i6", "b", "r")}, {Base: on("i7", "b", "r")},
+		}, `note: 7 trials did NOT run on the image asked for, but on b:
+  │ 1 trial asked for i1 (r)
+  │ 1 trial asked for i2 (r)
+  │ 1 trial asked for i3 (r)
+  │ 1 trial asked for i4 (r)
+  │ 1 trial asked for i5 (r)
+  and 2 more`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var trials []result.Trial
+			for i, env := range tc.envs {
+				passed := from("a", "b", reward(key("t", i+1), 1, 1))
+				passed.Environment = &env
+				trials = append(trials, passed)
+			}
+			s := &summary{SummaryInput: job(nil, trials), width: 100}
+			if got := strings.Join(s.notes(), "\n"); got != tc.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
+			}
+		})
 	}
 }
