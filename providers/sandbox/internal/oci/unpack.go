@@ -1,0 +1,232 @@
+//go:build linux
+
+package oci
+
+import (
+	"archive/tar"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// The namespaces that overlayfs keeps its extended attributes in: "user" with the mount option userxattr,
+// which is what mounts in a user namespace need; "trusted" otherwise, which takes CAP_SYS_ADMIN.
+// Source: the kernel's Documentation/filesystems/overlayfs.rst.
+const (
+	XattrTrusted = "trusted"
+	XattrUser    = "user"
+)
+
+// What a layer may hold if UnpackOptions does not say.
+const (
+	defaultMaxBytes = 64 << 30
+	defaultMaxFiles = 5_000_000
+)
+
+// ErrLimit is an archive with more in it than UnpackOptions allows.
+var ErrLimit = errors.New("the layer is larger than allowed")
+
+// UnpackOptions say how a layer is unpacked.
+type UnpackOptions struct {
+	// Xattr is XattrTrusted or XattrUser.
+	Xattr string
+	// Owners gives files the owners that the archive names. Otherwise they are the caller's.
+	Owners bool
+	// MaxBytes limits the sum of the files' sizes, holes included; 0 is 64 GiB.
+	MaxBytes int64
+	// MaxFiles limits the number of entries and of folders made for them; 0 is 5,000,000.
+	MaxFiles int
+}
+
+// Report is what unpacking a layer came to.
+type Report struct {
+	Files int   // entries, and folders that no entry spoke of
+	Bytes int64 // of regular files, holes included
+	// Opaque: the layer hides all that is below it. overlayfs has no mark for that at the top of a layer,
+	// so the layers below have to be left out.
+	Opaque bool
+	// Skipped are the first of the SkippedCount things that this file system or user could not be given,
+	// device nodes mostly: the quoted name and why.
+	Skipped      []string
+	SkippedCount int
+}
+
+// maxSkipped is how many names Report.Skipped holds.
+const maxSkipped = 100
+
+// Unpack unpacks r, the uncompressed tar archive of one layer, into dir in overlayfs's form: whiteouts
+// become character devices 0/0 (Linux 5.8 and later make those for everybody), opaque folders get the
+// attribute overlay.opaque. dir exists and is empty; it gets the mode 0755 if the archive does not name
+// another. r is read to its end, whatever follows the archive, so that a reader which verifies can. After
+// an error dir holds a part of the layer.
+//
+// Nothing outside of dir is touched, whatever the archive says: names that lead out of it are errors, and
+// links that earlier entries made are followed as if dir were the root. Set-user-id programs and devices
+// do become real, so dir belongs below a folder that only the caller can enter.
+//
+// Source: the OCI image specification, layer.md.
+func Unpack(ctx context.Context, r io.Reader, dir string, opts UnpackOptions) (Report, error) {
+	if opts.Xattr != XattrTrusted && opts.Xattr != XattrUser {
+		return Report{}, fmt.Errorf("unpack layer: Xattr is %q, neither %q nor %q", opts.Xattr, XattrTrusted, XattrUser)
+	}
+	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultMaxBytes)
+	opts.MaxFiles = cmp.Or(opts.MaxFiles, defaultMaxFiles)
+	u, err := newUnpacker(ctx, dir, opts)
+	if err != nil {
+		return Report{}, fmt.Errorf("unpack layer: %w", err)
+	}
+	defer u.close()
+	if err := u.unpack(r); err != nil {
+		return u.report, fmt.Errorf("unpack layer: %w", err)
+	}
+	return u.report, nil
+}
+
+// unpacker is one layer being unpacked. Until the end its folders have the mode 0700, or an ordinary
+// user could not fill those that are to be read-only.
+type unpacker struct {
+	ctx    context.Context
+	opts   UnpackOptions
+	dir    string
+	root   int // dir
+	report Report
+	buf    []byte
+
+	// recent is the folder that was asked for last: neighbours in an archive are neighbours in a folder.
+	recent     int // -1: none
+	recentName string
+
+	// folders are by inode, because a folder may be reached by several names.
+	folders map[uint64]folderMeta
+}
+
+func (u *unpacker) unpack(r io.Reader) error {
+	archive := tar.NewReader(r)
+	for {
+		if err := u.ctx.Err(); err != nil {
+			return context.Cause(u.ctx)
+		}
+		hdr, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		// Names that lead outside are what Next may complain of; they are looked at here anyhow.
+		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
+			return fmt.Errorf("read the archive: %w", err)
+		}
+		if err := u.entry(hdr, archive); err != nil {
+			return fmt.Errorf("entry %q: %w", hdr.Name, err)
+		}
+	}
+	if err := u.drain(r); err != nil {
+		return fmt.Errorf("read the archive: %w", err)
+	}
+	return u.finish()
+}
+
+// drain reads what follows the archive: tar pads it.
+func (u *unpacker) drain(r io.Reader) error {
+	for left := u.opts.MaxBytes; ; {
+		if u.ctx.Err() != nil {
+			return context.Cause(u.ctx)
+		}
+		n, err := r.Read(u.buf)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if left -= int64(n); left < 0 {
+			return fmt.Errorf("%w: more than %d bytes follow the archive's end", ErrLimit, u.opts.MaxBytes)
+		}
+	}
+}
+
+// entry unpacks one entry; its data is read from r.
+func (u *unpacker) entry(hdr *tar.Header, r io.Reader) error {
+	if hdr.Typeflag == tar.TypeXGlobalHeader {
+		return nil // about the archive, not a file
+	}
+	if err := u.count(hdr); err != nil {
+		return err
+	}
+	name, err := inside(hdr.Name)
+	if err != nil {
+		return err
+	}
+	kind, err := kindOf(name)
+	if err != nil || kind == aufsData {
+		return err
+	}
+	if name == "." {
+		return u.top(hdr)
+	}
+	parent, base := path.Dir(name), path.Base(name)
+	at, err := u.folder(parent)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case opaqueMark:
+		return u.hideBelow(at, parent)
+	case whiteout:
+		return u.whiteout(at, base[len(whiteoutPrefix):])
+	default:
+		return u.make(at, base, hdr, r)
+	}
+}
+
+// make makes what hdr speaks of as base in the folder at, in place of what is there.
+func (u *unpacker) make(at int, base string, hdr *tar.Header, r io.Reader) error {
+	switch hdr.Typeflag {
+	case tar.TypeDir:
+		return u.directory(at, base, hdr)
+	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
+		return u.file(at, base, hdr, r)
+	case tar.TypeSymlink:
+		return u.symlink(at, base, hdr)
+	case tar.TypeLink:
+		return u.hardLink(at, base, hdr)
+	case tar.TypeFifo:
+		return u.node(at, base, hdr, unix.S_IFIFO)
+	case tar.TypeChar:
+		return u.node(at, base, hdr, unix.S_IFCHR)
+	case tar.TypeBlock:
+		return u.node(at, base, hdr, unix.S_IFBLK)
+	default:
+		return fmt.Errorf("unknown type of entry %q", hdr.Typeflag)
+	}
+}
+
+// count adds an entry to the report, if the limits allow it.
+func (u *unpacker) count(hdr *tar.Header) error {
+	if hdr.Typeflag == tar.TypeReg || hdr.Typeflag == tar.TypeCont || hdr.Typeflag == tar.TypeGNUSparse {
+		if hdr.Size > u.opts.MaxBytes-u.report.Bytes {
+			return fmt.Errorf("%w: more than %d bytes", ErrLimit, u.opts.MaxBytes)
+		}
+		u.report.Bytes += hdr.Size
+	}
+	return u.countFile()
+}
+
+func (u *unpacker) countFile() error {
+	if u.report.Files >= u.opts.MaxFiles {
+		return fmt.Errorf("%w: more than %d files", ErrLimit, u.opts.MaxFiles)
+	}
+	u.report.Files++
+	return nil
+}
+
+// skip notes what could not be unpacked.
+func (u *unpacker) skip(name, why string) {
+	u.report.SkippedCount++
+	if len(u.report.Skipped) < maxSkipped {
+		u.report.Skipped = append(u.report.Skipped, fmt.Sprintf("%q: %s", name, why))
+	}
+}

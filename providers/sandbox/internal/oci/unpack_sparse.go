@@ -1,0 +1,45 @@
+//go:build linux
+
+package oci
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+)
+
+// pieceSize is how long a run of zeros has to be to become a hole.
+const pieceSize = 64 << 10
+
+var zeros [pieceSize]byte
+
+// copySparse copies size bytes of r to f, which is empty. Pieces of nothing but zeros become holes; tar
+// reads those that an archive has as such as zeros. buf is a piece.
+func copySparse(ctx context.Context, f *os.File, r io.Reader, size int64, buf []byte) error {
+	var at, end int64 // end: of what was written
+	for at < size {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		piece := buf[:min(int64(len(buf)), size-at)]
+		if _, err := io.ReadFull(r, piece); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+		if !bytes.Equal(piece, zeros[:len(piece)]) {
+			if _, err := f.WriteAt(piece, at); err != nil {
+				return err
+			}
+			end = at + int64(len(piece))
+		}
+		at += int64(len(piece))
+	}
+	if end < size {
+		return f.Truncate(size)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+//go:build linux
+
+package oci
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// isWhiteout reports overlayfs's mark for a file that is gone: the character device 0/0.
+func isWhiteout(st *unix.Stat_t) bool {
+	return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
+}
+
+// whiteout hides base of the layers below. What this layer itself has of that name stays, in whichever
+// order the two come: whiteouts are about lower layers only. Source: the OCI image specification, layer.md.
+func (u *unpacker) whiteout(at int, base string) error {
+	err := unix.Mknodat(at, base, unix.S_IFCHR, 0)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("overlayfs's mark for a removed file, which everybody may make since Linux 5.8: %w", err)
+	case !errors.Is(err, unix.EEXIST):
+		return err
+	}
+	fd, err := unix.Openat(at, base, openFolder|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil // anything but a folder hides what is below without a mark
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return u.setOpaque(fd)
+}
+
+// hideBelow makes the folder name, open as fd, hide all that layers below have in it.
+func (u *unpacker) hideBelow(fd int, name string) error {
+	if name == "." {
+		u.report.Opaque = true
+	}
+	return u.setOpaque(fd)
+}
+
+func (u *unpacker) setOpaque(fd int) error {
+	name := u.opts.Xattr + ".overlay.opaque"
+	if err := unix.Fsetxattr(fd, name, []byte("y"), 0); err != nil {
+		return fmt.Errorf("set %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+//go:build linux
+
+package oci
+
+import (
+	"archive/tar"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// paxXattr is the prefix of records that hold extended attributes. Source: star's manual; GNU tar, bsdtar
+// and Docker write them.
+const paxXattr = "SCHILY.xattr."
+
+// xattrs gives a file or folder the attributes that hdr names and this file system and user may have.
+func (u *unpacker) xattrs(fd int, hdr *tar.Header) error {
+	for _, record := range slices.Sorted(maps.Keys(hdr.PAXRecords)) {
+		name, is := strings.CutPrefix(record, paxXattr)
+		if !is || !wanted(name) {
+			continue
+		}
+		err := unix.Fsetxattr(fd, name, []byte(hdr.PAXRecords[record]), 0)
+		switch err {
+		case nil:
+		case unix.ENOTSUP, unix.EPERM, unix.EINVAL, unix.E2BIG, unix.ERANGE, unix.ENOSPC:
+			// ENOSPC: ext4 says so of a value too large for its one block. A full disk shows elsewhere.
+			u.skip(hdr.Name, "attribute "+name+": "+err.Error())
+		default:
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// wanted are attributes that mean something in any file system: those of programs, and capabilities.
+// overlayfs's own would let an archive redirect folders to others.
+func wanted(name string) bool {
+	return name == "security.capability" ||
+		strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.")
+}
