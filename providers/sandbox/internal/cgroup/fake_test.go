@@ -100,6 +100,15 @@ func (k *fakeKernel) rmdir(dir string) error {
 	return os.RemoveAll(dir)
 }
 
+func (k *fakeKernel) read(file string) (string, error) {
+	leave, err := k.enter("read", file)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	return k.kernelFiles.read(file)
+}
+
 func (k *fakeKernel) write(file, value string) error {
 	leave, err := k.enter("write", file)
 	if err != nil {
@@ -144,7 +153,7 @@ func (k *fakeKernel) control(dir, value string) error {
 func (k *fakeKernel) move(dir, pid string) error {
 	top := k.unified
 	for point := range k.split {
-		if strings.HasPrefix(dir, point+"/") {
+		if dir == point || strings.HasPrefix(dir, point+"/") {
 			top = point
 		}
 	}

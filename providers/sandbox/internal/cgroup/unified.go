@@ -61,7 +61,7 @@ func unifiedLimits(mounts []mount) []limit {
 func (t *Tree) leaf() string { return t.top + "-self" }
 
 // handDown enables controllers for the children of base and of top, and returns those that top's
-// children have.
+// children can have.
 func (t *Tree) handDown(base, top string, wanted []limit, self process) ([]string, error) {
 	var names []string
 	available := words(t.files, filepath.Join(base, "cgroup.controllers"))
@@ -73,10 +73,10 @@ func (t *Tree) handDown(base, top string, wanted []limit, self process) ([]strin
 	if err := t.handDownFrom(base, names, self); err != nil {
 		return nil, err
 	}
-	if err := t.enable(top, names); err != nil {
-		return nil, err
-	}
-	return words(t.files, filepath.Join(top, "cgroup.subtree_control")), nil
+	disabled := t.disabled(base, names)
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(disabled, name) })
+	// What top has in the end is not looked at: another process may just have made it anew. See Tree.set.
+	return names, t.enable(top, names)
 }
 
 // handDownFrom enables controllers in base, after moving this process out of it if that must be.
