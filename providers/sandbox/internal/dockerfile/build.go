@@ -1,8 +1,15 @@
 package dockerfile
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
+	"os"
+	"slices"
 )
 
 // Options say what is built.
@@ -32,4 +39,257 @@ type Result struct {
 	ID string
 	// Notes say what had no effect or was done in another way, one sentence each, with its line: "Dockerfile:7: …".
 	Notes []string
+}
+
+// Build executes a Dockerfile. Everything that can be found wrong without running something is found first, and nothing is made then.
+// Errors are Problems and StepErrors; one that is not the Dockerfile's doing has the line all the same. When ctx ends, its error is in the
+// chain. Notes are given with errors, too.
+func Build(ctx context.Context, m Machine, opts Options) (Result, error) {
+	b := &builder{
+		machine:  m,
+		context:  opts.Context,
+		fresh:    opts.Fresh,
+		progress: opts.Progress,
+		http:     opts.HTTP,
+		images:   map[string]Image{},
+		built:    map[int]Image{},
+	}
+	if b.progress == nil {
+		b.progress = func(string) {}
+	}
+	if b.http == nil {
+		b.http = http.DefaultClient
+	}
+	image, err := b.run(ctx, opts)
+	if b.scratch != "" {
+		err = errors.Join(err, os.RemoveAll(b.scratch))
+	}
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		err = errors.Join(err, ctx.Err())
+	}
+	if err != nil {
+		return Result{Notes: b.notes}, err
+	}
+	return Result{Image: image, ID: identity(image), Notes: b.notes}, nil
+}
+
+// identity sums up an image and its configuration.
+func identity(image Image) string {
+	k := key{sha256.New()}
+	k.text("image", image.ID, image.WorkDir, image.User)
+	k.list(environ(image.Env).sorted())
+	k.list(image.Shell)
+	return "sha256:" + hex.EncodeToString(k.sum.Sum(nil))
+}
+
+// operation is what a step does.
+type operation interface {
+	// prepare adds to the key whatever the layer depends on, and gives what makes the layer.
+	prepare(ctx context.Context, b *builder, k key) (apply, error)
+}
+
+// apply changes the files of a box.
+type apply func(context.Context, Box) error
+
+// builder is one build.
+type builder struct {
+	machine  Machine
+	context  fs.FS
+	fresh    bool
+	progress func(string)
+	http     *http.Client
+
+	stages  stages
+	images  map[string]Image // by reference
+	built   map[int]Image    // by stage
+	folder  *folder          // the context, once something is copied from it
+	scratch string           // a folder for downloads, or empty
+	notes   []string
+}
+
+// run plans, and then builds.
+func (b *builder) run(ctx context.Context, opts Options) (Image, error) {
+	platform, err := readPlatform(opts.Platform)
+	if err != nil {
+		return Image{}, err
+	}
+	src, err := read(opts.Context)
+	b.notes = src.notes
+	if err != nil {
+		return Image{}, err
+	}
+	p, err := newPlanner(src, opts.Args, platform, opts.Target)
+	if err != nil {
+		return Image{}, err
+	}
+	if b.stages, err = resolve(src, p.global, platform); err != nil {
+		return Image{}, err
+	}
+	p.stages = b.stages
+	target, err := b.stages.target(opts.Target)
+	if err != nil {
+		return Image{}, err
+	}
+	order, err := b.stages.needed(target)
+	if err != nil {
+		return Image{}, err
+	}
+	plans, err := b.plan(ctx, p, order)
+	b.notes = p.notes
+	if err != nil {
+		return Image{}, err
+	}
+	for _, plan := range plans {
+		if err := b.stage(ctx, plan); err != nil {
+			return Image{}, err
+		}
+	}
+	return b.built[target], nil
+}
+
+// stagePlan is a stage with everything expanded.
+type stagePlan struct {
+	*stage
+	steps []step
+	end   config
+}
+
+// plan plans the stages that are needed; for that, the images must be known.
+func (b *builder) plan(ctx context.Context, p *planner, order []int) ([]stagePlan, error) {
+	var (
+		plans    []stagePlan
+		problems []error
+		ends     = map[int]config{}
+	)
+	for _, i := range order {
+		st := b.stages[i]
+		start, ok := ends[st.base]
+		if st.base < 0 {
+			image, err := b.from(ctx, st.image)
+			if err != nil {
+				return nil, at(st.line, fmt.Errorf("FROM %s: %w", st.image, err))
+			}
+			start, ok = begin(image), true
+		}
+		if !ok {
+			return nil, fmt.Errorf("stage %d is not planned before stage %d", st.base, i)
+		}
+		steps, end, err := p.stage(st, start)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		ends[i] = end
+		plans = append(plans, stagePlan{stage: st, steps: steps, end: end})
+	}
+	p.unused()
+	return plans, errors.Join(problems...)
+}
+
+// stage builds one stage.
+func (b *builder) stage(ctx context.Context, plan stagePlan) error {
+	image := b.built[plan.base]
+	total, done := len(plan.steps), 0
+	if plan.base < 0 {
+		image = b.images[plan.image]
+		total++
+		done++
+		b.progress(fmt.Sprintf("[%s%d/%d] FROM %s", plan.label, done, total, plan.image))
+	}
+	for _, s := range plan.steps {
+		done++
+		label := fmt.Sprintf("[%s%d/%d] %s", plan.label, done, total, s.text)
+		next, err := b.step(ctx, s, image, label)
+		if err != nil {
+			return at(s.line, err)
+		}
+		image = next
+	}
+	image.Env, image.WorkDir = slices.Clone(plan.end.image), plan.end.workDir
+	image.User, image.Shell = plan.end.user, slices.Clone(plan.end.shell)
+	b.built[plan.index] = image
+	return nil
+}
+
+// step finds or makes one layer.
+func (b *builder) step(ctx context.Context, s step, under Image, label string) (Image, error) {
+	if err := ctx.Err(); err != nil {
+		return Image{}, err
+	}
+	k := newKey(fmt.Sprintf("%T", s.op))
+	k.text(under.ID)
+	do, err := s.op.prepare(ctx, b, k)
+	if err != nil {
+		return Image{}, err
+	}
+	id, made, err := b.machine.Layer(ctx, k.String(), under, b.fresh, func(ctx context.Context, box Box) error {
+		b.progress(label)
+		return do(ctx, box)
+	})
+	if err != nil {
+		return Image{}, err
+	}
+	if !made {
+		b.progress(label + " (cached)")
+	}
+	under.Layers = append(slices.Clone(under.Layers), id)
+	under.ID = k.String()
+	return under, nil
+}
+
+// from asks the machine for an image, once.
+func (b *builder) from(ctx context.Context, ref string) (Image, error) {
+	if image, ok := b.images[ref]; ok {
+		return image, nil
+	}
+	image, err := b.machine.From(ctx, ref)
+	if err == nil {
+		b.images[ref] = image
+	}
+	return image, err
+}
+
+// image is what an origin names.
+func (b *builder) image(ctx context.Context, o origin) (Image, error) {
+	if o.stage >= 0 {
+		return b.built[o.stage], nil
+	}
+	return b.from(ctx, o.image)
+}
+
+// nameOf is an origin for people.
+func (b *builder) nameOf(o origin) string {
+	if o.stage < 0 {
+		return o.image
+	}
+	if name := b.stages[o.stage].name; name != "" {
+		return name
+	}
+	return fmt.Sprint(o.stage)
+}
+
+// open gives the files of our own context, or of an origin.
+func (b *builder) open(ctx context.Context, own bool, o origin, do func(context.Context, tree) error) error {
+	if !own {
+		image, err := b.image(ctx, o)
+		if err != nil {
+			return err
+		}
+		return b.machine.Visit(ctx, image, func(ctx context.Context, box Box) error { return do(ctx, box) })
+	}
+	if b.folder == nil {
+		f, err := readFolder(ctx, b.context)
+		if err != nil {
+			return err
+		}
+		b.folder = f
+	}
+	return do(ctx, b.folder)
+}
+
+// notef makes a note of something that was found while building; the same thing once.
+func (b *builder) notef(op *copyFiles, format string, args ...any) {
+	note := place(op.line) + fmt.Sprintf(format, args...)
+	if !slices.Contains(b.notes, note) {
+		b.notes = append(b.notes, note)
+	}
 }

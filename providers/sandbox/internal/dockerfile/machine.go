@@ -15,6 +15,8 @@ type Image struct {
 	WorkDir string
 	// User is as USER has it: name|uid[:group|gid]. Empty is root.
 	User string
+	// Shell runs commands in shell form, as the image's configuration or SHELL has it; none is /bin/sh -c.
+	Shell []string
 	// ID identifies the content below, for the keys of what is built on it. Images with the same ID are taken to
 	// be the same, so an ID of From must change when the image (or what stands in for it) changes.
 	ID string
@@ -44,7 +46,8 @@ type Machine interface {
 
 // Box is one root file system in use. Its calls come one at a time. Paths are absolute and clean
 // ("/a/b", no "..", no trailing slash but for "/" itself), and links are followed inside of the box only: an
-// absolute link begins at the box's root, and ".." stops there.
+// absolute link begins at the box's root, and ".." stops there. A box has methods for files because not every image has programs
+// that could do it.
 type Box interface {
 	// Run runs a command and gives its exit code: 128+n if signal n ended it, 127 if there is no such program, 126 if
 	// it cannot be started, both with the reason written to Stderr. err is for what is not the command's doing, like a

@@ -1,0 +1,230 @@
+package dockerfile
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+)
+
+// add plans an ADD.
+func (p *planner) add(c config, cmd *instructions.AddCommand, line int) (operation, error) {
+	op := &copyFiles{name: "ADD", line: line, context: true, chown: cmd.Chown, chmod: cmd.Chmod, exclude: cmd.ExcludePatterns, unpack: unpackLocal}
+	if cmd.Unpack != nil {
+		op.unpack = unpackNever
+		if *cmd.Unpack {
+			op.unpack = unpackAlways
+		}
+	}
+	for _, src := range cmd.SourcePaths {
+		if isGit(src) {
+			return nil, fmt.Errorf("ADD %s: repositories are not fetched: RUN git clone, or put the files beside the Dockerfile and COPY them", src)
+		}
+	}
+	if err := op.complete(c, cmd.SourcesAndDest); err != nil {
+		return nil, err
+	}
+	err := op.checksum(cmd.Checksum)
+	return op, err
+}
+
+var sha256Sum = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// checksum takes in what a download must sum up to.
+func (op *copyFiles) checksum(sum string) error {
+	switch {
+	case sum == "":
+	case len(op.urls) != 1 || len(op.sources)+len(op.texts) > 0:
+		return errors.New("ADD --checksum needs one address to download as its only source")
+	case !sha256Sum.MatchString(sum):
+		return fmt.Errorf("ADD --checksum=%s: want sha256: and 64 hexadecimal digits", sum)
+	}
+	op.sum = sum
+	return nil
+}
+
+func isURL(src string) bool {
+	return (strings.HasPrefix(src, "http://") || strings.HasPrefix(src, "https://")) && !isGit(src)
+}
+
+var scpLike = regexp.MustCompile(`^[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:`)
+
+// isGit tells what BuildKit takes for a repository.
+func isGit(src string) bool {
+	if strings.HasPrefix(src, "git://") || strings.HasPrefix(src, "ssh://") || scpLike.MatchString(src) {
+		return true
+	}
+	u, err := url.Parse(src)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.HasSuffix(u.Path, ".git")
+}
+
+// download is a file that ADD fetches. It is fetched once for a build: when its content is needed for the key (there is no checksum), or else only
+// when the layer is made.
+type download struct {
+	url  string
+	sum  string
+	file string // where it is, once it is
+	time time.Time
+	hash string
+}
+
+// downloads prepares what an ADD fetches and adds it to the key.
+func (b *builder) downloads(ctx context.Context, op *copyFiles, k key) ([]item, error) {
+	k.number(int64(len(op.urls)))
+	var items []item
+	for _, address := range op.urls {
+		d := &download{url: address, sum: op.sum}
+		k.text(address)
+		if op.sum != "" && op.unpack != unpackAlways {
+			k.text(op.sum)
+		} else {
+			if err := b.fetch(ctx, d); err != nil {
+				return nil, err
+			}
+			k.text("sha256:" + d.hash)
+		}
+		it := item{base: d.name(), tree: fetched{b, d}, path: "/"}
+		if op.unpack == unpackAlways {
+			var err error
+			if it.archive, err = isArchive(ctx, it.tree, it.path); err != nil {
+				return nil, fmt.Errorf("ADD %s: %w", address, err)
+			}
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// name is what the file is called in a folder.
+func (d *download) name() string {
+	if u, err := url.Parse(d.url); err == nil {
+		if base := path.Base(u.Path); base != "." && base != "/" {
+			return base
+		}
+	}
+	return "__unnamed__" // as BuildKit has it
+}
+
+// fetch downloads a file, unless that was done.
+func (b *builder) fetch(ctx context.Context, d *download) error {
+	if d.file != "" {
+		return nil
+	}
+	err := b.get(ctx, d)
+	if err != nil {
+		return fmt.Errorf("ADD %s: %w: without a network, put the file beside the Dockerfile and COPY it", d.url, err)
+	}
+	if d.sum != "" && d.sum != "sha256:"+d.hash {
+		return fmt.Errorf("ADD %s: its checksum is sha256:%s, not %s", d.url, d.hash, d.sum)
+	}
+	return nil
+}
+
+func (b *builder) get(ctx context.Context, d *download) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := b.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the server says %s", response.Status)
+	}
+	d.time = madeAt
+	if changed, err := http.ParseTime(response.Header.Get("Last-Modified")); err == nil {
+		d.time = changed
+	}
+	return b.keep(response.Body, d)
+}
+
+// keep writes a download to a file that goes when the build ends.
+func (b *builder) keep(r io.Reader, d *download) (err error) {
+	if b.scratch == "" {
+		if b.scratch, err = os.MkdirTemp("", "dockerfile-add-"); err != nil {
+			return err
+		}
+	}
+	file, err := os.CreateTemp(b.scratch, "")
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(file, sum), r)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	d.file, d.hash = file.Name(), hex.EncodeToString(sum.Sum(nil))
+	return nil
+}
+
+// fetched is a download as a tree: a file at "/", for its owner only, as BuildKit has it.
+type fetched struct {
+	b *builder
+	d *download
+}
+
+// Look implements tree.
+func (f fetched) Look(context.Context, string) (Info, error) {
+	return Info{Path: "/", Exists: true}, nil
+}
+
+// Get implements tree.
+func (f fetched) Get(ctx context.Context, _ string, w io.Writer) error {
+	if err := f.b.fetch(ctx, f.d); err != nil {
+		return err
+	}
+	file, err := os.Open(f.d.file)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	archive := tar.NewWriter(w)
+	if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: ".", Mode: 0o600, Size: info.Size(), ModTime: f.d.time, Format: tar.FormatPAX}); err != nil {
+		return err
+	}
+	if _, err := io.Copy(archive, file); err != nil {
+		return err
+	}
+	return archive.Close()
+}
+
+func (f fetched) open(string) (io.ReadCloser, error) { return os.Open(f.d.file) }
+
+// textFile is a heredoc of COPY as a tree: a file at "/".
+type textFile string
+
+// Look implements tree.
+func (f textFile) Look(context.Context, string) (Info, error) {
+	return Info{Path: "/", Exists: true}, nil
+}
+
+// Get implements tree.
+func (f textFile) Get(_ context.Context, _ string, w io.Writer) error {
+	archive := tar.NewWriter(w)
+	if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: ".", Mode: 0o644, Size: int64(len(f)), ModTime: madeAt, Format: tar.FormatPAX}); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(archive, string(f)); err != nil {
+		return err
+	}
+	return archive.Close()
+}

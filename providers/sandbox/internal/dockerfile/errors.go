@@ -1,0 +1,78 @@
+package dockerfile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+)
+
+const (
+	fileName      = "Dockerfile"
+	ignoreName    = ".dockerignore"
+	ownIgnoreName = fileName + ignoreName // wins over the other
+)
+
+// Problem is something in the Dockerfile that is wrong or cannot be done. Build returns all that can be found
+// without running anything, joined; errors.As finds the first.
+type Problem struct {
+	Line int // from 1; 0 if it is the file as a whole
+	Err  error
+}
+
+// Error begins with the place: "Dockerfile:3: …".
+func (p *Problem) Error() string { return place(p.Line) + p.Err.Error() }
+
+// Unwrap gives what is wrong, without its place.
+func (p *Problem) Unwrap() error { return p.Err }
+
+func place(line int) string {
+	if line == 0 {
+		return fileName + ": "
+	}
+	return fmt.Sprintf("%s:%d: ", fileName, line)
+}
+
+func problemf(line int, format string, args ...any) error {
+	return &Problem{Line: line, Err: fmt.Errorf(format, args...)}
+}
+
+// at says where an error comes from, unless it does so itself.
+func at(line int, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*Problem](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*StepError](err); ok {
+		return err
+	}
+	return &Problem{Line: line, Err: err}
+}
+
+// located is an error of the parser with the line that it knows, else the given one.
+func located(line int, err error) error {
+	if where, ok := errors.AsType[*parser.LocationError](err); ok && len(where.Locations) > 0 && len(where.Locations[0]) > 0 {
+		line = max(where.Locations[0][0].Start.Line, 1)
+	}
+	return &Problem{Line: line, Err: err}
+}
+
+// StepError is a RUN that failed.
+type StepError struct {
+	Line        int    // where the instruction begins
+	Instruction string // as in the file, on one line and cut if long
+	ExitCode    int    // never 0
+	Output      string // the last 20 lines of stdout and stderr together, at most 4 KiB
+}
+
+// Error has the place, the instruction, the exit code and the output, on several lines.
+func (e *StepError) Error() string {
+	text := fmt.Sprintf("%s%s: exit code %d", place(e.Line), e.Instruction, e.ExitCode)
+	if e.Output == "" {
+		return text
+	}
+	return text + "\n" + strings.TrimRight(e.Output, "\n")
+}

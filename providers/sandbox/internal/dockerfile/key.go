@@ -1,0 +1,48 @@
+package dockerfile
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"io"
+)
+
+// keyVersion changes when the same instruction would make another layer than before.
+const keyVersion = "dockerfile layer 1"
+
+// key sums up what goes into a layer. Every field is preceded by its length, and every list by its count, so that no two
+// instructions look alike.
+type key struct{ sum hash.Hash }
+
+func newKey(kind string) key {
+	k := key{sha256.New()}
+	k.text(keyVersion, kind)
+	return k
+}
+
+func (k key) text(fields ...string) {
+	for _, field := range fields {
+		k.number(int64(len(field)))
+		_, _ = io.WriteString(k.sum, field)
+	}
+}
+
+func (k key) list(fields []string) {
+	k.number(int64(len(fields)))
+	k.text(fields...)
+}
+
+func (k key) number(n int64) {
+	_ = binary.Write(k.sum, binary.BigEndian, n)
+}
+
+func (k key) flag(b bool) {
+	if b {
+		k.number(1)
+	} else {
+		k.number(0)
+	}
+}
+
+func (k key) String() string { return hex.EncodeToString(k.sum.Sum(nil)) }

@@ -1,0 +1,196 @@
+package dockerfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+)
+
+// mount is RUN --mount. Nothing is mounted: a cache and a tmpfs are folders that are made, a bind is a copy, and what was not there
+// before is removed after the command, so that the layer is what a mount would have left. Two things differ: a folder that exists stays in
+// view, and what a command changes deep in it stays in the layer (what it adds right in it does not).
+type mount struct {
+	kind   instructions.MountType
+	target string
+	copy   *copyFiles // of a bind
+	source string     // of a bind, absolute
+	own    owner
+	mode   int64
+}
+
+// mounts plans the mounts of a RUN.
+func (p *planner) mounts(st *stage, c config, cmd *instructions.RunCommand, line int) ([]mount, error) {
+	var (
+		mounts   []mount
+		problems []error
+	)
+	for _, m := range instructions.GetMounts(cmd) {
+		planned, err := p.mount(st, c, m, line)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		mounts = append(mounts, planned)
+	}
+	return mounts, errors.Join(problems...)
+}
+
+func (p *planner) mount(st *stage, c config, m *instructions.Mount, line int) (mount, error) {
+	name := "RUN --mount=type=" + string(m.Type)
+	switch m.Type {
+	case instructions.MountTypeSecret, instructions.MountTypeSSH:
+		return mount{}, fmt.Errorf("%s is not supported: builds are given no secrets and no keys. Do what needs them before, and COPY the outcome; or give what is not secret as an ARG", name)
+	}
+	if m.Target == "" {
+		return mount{}, fmt.Errorf("%s needs a target", name)
+	}
+	planned := mount{kind: m.Type, target: c.absolute(m.Target), mode: 0o755}
+	if planned.target == "/" {
+		return mount{}, fmt.Errorf("%s: the target cannot be the root", name)
+	}
+	if m.Type == instructions.MountTypeBind {
+		p.noteOnce(line, name+" is a copy for the time of the command: read-only is not enforced")
+		return p.bind(st, planned, m, line)
+	}
+	if m.From != "" {
+		return mount{}, fmt.Errorf("%s,from=%s is not supported: the folder begins empty; use COPY --from to fill it", name, m.From)
+	}
+	p.noteOnce(line, name+" is a folder for the time of the command: nothing is kept in it from build to build")
+	planned.own, planned.mode = owner{number(m.UID, 0), number(m.GID, 0)}, int64(number(m.Mode, 0o755))
+	return planned, nil
+}
+
+func number(n *uint64, otherwise int) int {
+	if n == nil {
+		return otherwise
+	}
+	return int(*n)
+}
+
+func (p *planner) noteOnce(line int, text string) {
+	if !p.noted[text] {
+		p.noted[text] = true
+		p.note(line, "%s", text)
+	}
+}
+
+// bind plans a bind mount as a copy.
+func (p *planner) bind(st *stage, planned mount, m *instructions.Mount, line int) (mount, error) {
+	planned.source = path.Join("/", m.Source)
+	if wild(planned.source) {
+		return mount{}, fmt.Errorf("RUN --mount=type=bind,source=%s: a mount's source is one file or folder, without wildcards", m.Source)
+	}
+	planned.copy = &copyFiles{
+		name: "RUN --mount=type=bind", line: line, context: m.From == "", dest: planned.target,
+		sources: []sourcePath{{root: "/", path: planned.source}},
+	}
+	if m.From == "" {
+		return planned, nil
+	}
+	var err error
+	planned.copy.from, err = p.stages.origin(st, m.From)
+	return planned, err
+}
+
+// sum adds a mount to a key: where it is, and for a bind what is in it.
+func (m mount) sum(ctx context.Context, b *builder, k key) error {
+	k.text(string(m.kind), m.target)
+	k.number(m.mode)
+	k.number(int64(m.own.uid))
+	k.number(int64(m.own.gid))
+	if m.copy == nil {
+		return nil
+	}
+	return m.copy.sumSources(ctx, b, k)
+}
+
+// placedMount is what has to be undone after the command.
+type placedMount struct {
+	target  string
+	existed bool
+	names   []string // what was in the folder
+	parents []string // that were made, from above
+}
+
+// place makes a mount's target in a box.
+func (m mount) place(ctx context.Context, b *builder, box Box) (placedMount, error) {
+	before, err := box.Look(ctx, m.target)
+	if err != nil {
+		return placedMount{}, err
+	}
+	name := "RUN --mount=type=" + string(m.kind)
+	if before.Exists && (!before.Dir || m.copy != nil && len(before.Names) > 0) {
+		return placedMount{}, fmt.Errorf("%s: %s exists already, and nothing can be mounted over it here: choose another target, or use COPY", name, m.target)
+	}
+	parents, err := missingFolders(ctx, box, path.Dir(before.Path))
+	if err != nil {
+		return placedMount{}, fmt.Errorf("%s: %w", name, err)
+	}
+	placed := placedMount{target: before.Path, existed: before.Exists, names: before.Names, parents: parents}
+	if m.copy != nil {
+		return placed, m.fill(ctx, b, box)
+	}
+	if before.Exists {
+		return placed, nil
+	}
+	return placed, put(ctx, box, func(w *writer) error {
+		for _, dir := range parents {
+			if err := w.folder(dir); err != nil {
+				return err
+			}
+		}
+		w.own, w.change = &m.own, modeChange{absolute: true, bits: m.mode}
+		return w.folder(before.Path)
+	})
+}
+
+// fill copies what a bind shows.
+func (m mount) fill(ctx context.Context, b *builder, box Box) error {
+	return b.open(ctx, m.copy.context, m.copy.from, func(ctx context.Context, t tree) error {
+		items, err := m.copy.fromTree(ctx, b, t)
+		if err != nil {
+			return err
+		}
+		return m.copy.place(ctx, box, items)
+	})
+}
+
+// remove takes away what was not there before.
+func (p placedMount) remove(ctx context.Context, box Box) error {
+	if p.existed {
+		after, err := box.Look(ctx, p.target)
+		if err != nil {
+			return err
+		}
+		for _, name := range after.Names {
+			if slices.Contains(p.names, name) {
+				continue
+			}
+			if err := box.Remove(ctx, path.Join(p.target, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := box.Remove(ctx, p.target); err != nil {
+		return err
+	}
+	for _, dir := range slices.Backward(p.parents) {
+		at, err := box.Look(ctx, dir)
+		if err != nil {
+			return err
+		}
+		if len(at.Names) > 0 || !at.Dir || !strings.HasPrefix(p.target, dir) {
+			return nil
+		}
+		if err := box.Remove(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package dockerfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+)
+
+// recipe is a Dockerfile that was read: correct as far as that can be told without knowing any image.
+type recipe struct {
+	escape rune
+	global []*instructions.ArgCommand // before the first FROM
+	stages []*instructions.Stage
+	notes  []string
+}
+
+// read reads the Dockerfile of a context.
+func read(context fs.FS) (recipe, error) {
+	text, err := fs.ReadFile(context, fileName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return recipe{}, fmt.Errorf("there is no file named %s: %w", fileName, err)
+	}
+	if err != nil {
+		return recipe{}, err
+	}
+	return parse(text)
+}
+
+// parse finds every problem that an instruction has by itself.
+func parse(text []byte) (recipe, error) {
+	if line := zeroByte(text); line > 0 {
+		return recipe{}, problemf(line, "a zero byte: this is not a text file")
+	}
+	parsed, err := parser.Parse(bytes.NewReader(text))
+	if err != nil {
+		return recipe{}, located(1, err)
+	}
+	src := recipe{escape: parsed.EscapeToken}
+	if name, _, where, ok := parser.DetectSyntax(text); ok {
+		src.note(firstLine(where), "the syntax image %s is not used: instructions are understood as BuildKit's own frontend does", name)
+	}
+	var problems []error
+	for _, node := range parsed.AST.Children {
+		if err := src.add(node); err != nil {
+			problems = append(problems, located(node.StartLine, err))
+		}
+	}
+	if len(problems) == 0 && len(src.stages) == 0 {
+		problems = append(problems, problemf(0, "no FROM: name an image to begin with"))
+	}
+	return src, errors.Join(problems...)
+}
+
+// add takes one instruction in.
+func (src *recipe) add(node *parser.Node) error {
+	parsed, err := instructions.ParseInstruction(node)
+	if err != nil {
+		return err
+	}
+	if stage, ok := parsed.(*instructions.Stage); ok {
+		src.stages = append(src.stages, stage)
+		return nil
+	}
+	if len(src.stages) == 0 {
+		arg, ok := parsed.(*instructions.ArgCommand)
+		if !ok {
+			return fmt.Errorf("%s before the first FROM: only ARG may stand there", upper(node.Value))
+		}
+		src.global = append(src.global, arg)
+		return nil
+	}
+	command, ok := parsed.(instructions.Command)
+	if !ok {
+		return fmt.Errorf("%s is not an instruction of a stage", upper(node.Value))
+	}
+	src.stages[len(src.stages)-1].AddCommand(command)
+	return nil
+}
+
+func (src *recipe) note(line int, format string, args ...any) {
+	src.notes = append(src.notes, place(line)+fmt.Sprintf(format, args...))
+}
+
+// zeroByte gives the line of the first one, or 0.
+func zeroByte(text []byte) int {
+	at := bytes.IndexByte(text, 0)
+	if at < 0 {
+		return 0
+	}
+	return 1 + bytes.Count(text[:at], []byte("\n"))
+}
+
+func firstLine(where []parser.Range) int {
+	if len(where) == 0 {
+		return 0
+	}
+	return max(where[0].Start.Line, 1)
+}

@@ -1,0 +1,304 @@
+package dockerfile
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/patternmatcher"
+)
+
+// madeAt is the time of files and folders that come from nowhere: always the same, so that a layer is too. Zip archives know no
+// time before 1980.
+var madeAt = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// item is one file or folder to be copied.
+type item struct {
+	base    string // what it is called
+	tree    tree
+	path    string // in the tree
+	dir     bool   // its content is copied, not itself
+	archive bool   // what is in it is copied
+	prefix  string // for --parents: what leads to it, itself included
+	only    *patternmatcher.PatternMatcher
+	drop    *patternmatcher.PatternMatcher
+}
+
+// each gives the entries that are copied; a file by itself is ".".
+func (it item) each(ctx context.Context, visit func(*tar.Header, io.Reader) error) error {
+	if it.archive {
+		return unpack(ctx, it.tree, it.path, visit)
+	}
+	return each(ctx, it.tree, it.path, func(header *tar.Header, body io.Reader) error {
+		keep, err := it.keeps(header)
+		if err != nil || !keep {
+			return err
+		}
+		return visit(header, body)
+	})
+}
+
+// keeps applies --exclude and the pattern of --parents.
+func (it item) keeps(header *tar.Header) (bool, error) {
+	if header.Name == "." {
+		return !it.dir || it.prefix != "" && it.only == nil, nil
+	}
+	if it.only != nil {
+		if in, err := it.only.MatchesOrParentMatches(header.Name); err != nil || !in {
+			return false, err
+		}
+	}
+	if it.drop == nil {
+		return true, nil
+	}
+	name := path.Join(it.prefix, header.Name) //nolint:gosec // entries() made the name safe
+	if out, err := it.drop.MatchesOrParentMatches(name); err != nil || out {
+		return false, err
+	}
+	if header.Typeflag != tar.TypeLink {
+		return true, nil
+	}
+	if out, err := it.drop.MatchesOrParentMatches(path.Join(it.prefix, relative(header.Linkname))); err != nil || out {
+		return false, errors.Join(err, fmt.Errorf("--exclude leaves out %s, which is the same file as %s: leave out both or none", relative(header.Linkname), name))
+	}
+	return true, nil
+}
+
+// sum adds what is copied to a key; not its times, which change without anything being changed.
+func (it item) sum(ctx context.Context, k key) error {
+	k.text(it.prefix)
+	k.flag(it.dir)
+	k.flag(it.archive)
+	if it.archive {
+		return it.sumFile(ctx, k)
+	}
+	count := int64(0)
+	err := it.each(ctx, func(header *tar.Header, body io.Reader) error {
+		count++
+		content := sha256.New()
+		if _, err := io.Copy(content, body); err != nil {
+			return err
+		}
+		k.text(header.Name, string(header.Typeflag), header.Linkname, string(content.Sum(nil)))
+		k.number(header.Mode)
+		k.number(int64(header.Uid))
+		k.number(int64(header.Gid))
+		return nil
+	})
+	k.number(count)
+	return err
+}
+
+// sumFile adds an archive as the file that it is.
+func (it item) sumFile(ctx context.Context, k key) error {
+	return each(ctx, it.tree, it.path, func(_ *tar.Header, body io.Reader) error {
+		content := sha256.New()
+		_, err := io.Copy(content, body)
+		k.text(string(content.Sum(nil)))
+		return err
+	})
+}
+
+// place copies items into a box.
+func (op *copyFiles) place(ctx context.Context, box Box, items []item) error {
+	if len(items) == 0 {
+		return nil
+	}
+	dest, err := box.Look(ctx, op.dest)
+	if err != nil {
+		return err
+	}
+	targets, folder, err := op.targets(dest, items)
+	if err != nil {
+		return err
+	}
+	own, err := op.owner(ctx, box)
+	if err != nil {
+		return err
+	}
+	last := path.Dir(dest.Path)
+	if folder {
+		last = dest.Path
+	}
+	parents, err := missingFolders(ctx, box, last)
+	if err != nil {
+		return err
+	}
+	return put(ctx, box, func(w *writer) error {
+		w.own, w.change = own, op.change
+		for _, dir := range parents {
+			if err := w.folder(dir); err != nil {
+				return err
+			}
+		}
+		for i, it := range items {
+			if err := w.item(ctx, it, targets[i]); err != nil {
+				return fmt.Errorf("%s: %w", op.name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// targets decides where items come to lie. folder tells whether the destination itself becomes a folder if it is not there.
+func (op *copyFiles) targets(dest Info, items []item) (targets []string, folder bool, err error) {
+	files := slices.ContainsFunc(items, func(it item) bool { return !it.dir && !it.archive })
+	into := op.folder || dest.Dir
+	switch {
+	case dest.Exists && !dest.Dir && (op.folder || slices.ContainsFunc(items, func(it item) bool { return it.dir || it.archive })):
+		return nil, false, fmt.Errorf("%s: %s is a file, not a folder", op.name, op.dest)
+	case files && !into && len(items) > 1:
+		return nil, false, fmt.Errorf("%s of several files needs a folder as destination: write %s/", op.name, op.dest)
+	}
+	for _, it := range items {
+		switch {
+		case it.prefix != "":
+			targets = append(targets, path.Join(dest.Path, it.prefix))
+		case it.dir || it.archive:
+			targets, folder = append(targets, dest.Path), true
+		case into:
+			targets = append(targets, path.Join(dest.Path, it.base))
+		default:
+			targets = append(targets, dest.Path)
+		}
+	}
+	return targets, folder || into, nil
+}
+
+// owner is who --chown names; nil if it is not used.
+func (op *copyFiles) owner(ctx context.Context, box Box) (*owner, error) {
+	if op.chown == "" {
+		return nil, nil
+	}
+	own, err := lookup(ctx, box, op.chown)
+	if err != nil {
+		return nil, fmt.Errorf("%s --chown=%s: %w", op.name, op.chown, err)
+	}
+	return &own, nil
+}
+
+// owner is a user and group by number.
+type owner struct{ uid, gid int }
+
+// lookup resolves user[:group].
+func lookup(ctx context.Context, box Box, text string) (owner, error) {
+	user, group, _ := strings.Cut(text, ":")
+	if user == "" {
+		user = "0"
+	}
+	uid, gid, err := box.Lookup(ctx, user, group)
+	return owner{uid, gid}, err
+}
+
+// missingFolders lists what must be made for a folder to be there, from above.
+func missingFolders(ctx context.Context, box Box, dir string) ([]string, error) {
+	var missing []string
+	for {
+		at, err := box.Look(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		if at.Exists && !at.Dir {
+			return nil, fmt.Errorf("%s is a file, not a folder", dir)
+		}
+		if at.Exists || at.Path == "/" {
+			slices.Reverse(missing)
+			return missing, nil
+		}
+		missing = append(missing, at.Path)
+		dir = path.Dir(at.Path)
+	}
+}
+
+// writer writes the archive that a box unpacks.
+type writer struct {
+	archive *tar.Writer
+	own     *owner
+	change  modeChange
+}
+
+// put has a box unpack what write writes, without keeping it in memory.
+func put(ctx context.Context, box Box, write func(*writer) error) error {
+	r, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		out := &writer{archive: tar.NewWriter(w)}
+		err := write(out)
+		if err == nil {
+			err = out.archive.Close()
+		}
+		w.CloseWithError(err)
+		written <- err
+	}()
+	err := box.Put(ctx, r)
+	r.CloseWithError(errStopped)
+	if from := <-written; from != nil && !errors.Is(from, errStopped) {
+		return from // the cause; what Put says is that its stream broke off
+	}
+	return err
+}
+
+// folder makes a folder of ours.
+func (w *writer) folder(name string) error {
+	return w.entry(&tar.Header{Typeflag: tar.TypeDir, Mode: 0o755, ModTime: madeAt}, name)
+}
+
+// item writes an item's entries at a target.
+func (w *writer) item(ctx context.Context, it item, target string) error {
+	return it.each(ctx, func(header *tar.Header, body io.Reader) error {
+		out := *header
+		if header.Typeflag == tar.TypeLink {
+			out.Linkname = relative(path.Join(target, relative(header.Linkname)))
+		}
+		change := w.change
+		if it.archive {
+			change = modeChange{} // as BuildKit: what is unpacked keeps its modes
+		}
+		name := path.Join(target, header.Name) //nolint:gosec // entries() made the name safe
+		if err := w.with(change).entry(&out, name); err != nil {
+			return err
+		}
+		if out.Typeflag != tar.TypeReg {
+			return nil
+		}
+		_, err := io.Copy(w.archive, body)
+		return err
+	})
+}
+
+func (w *writer) with(change modeChange) *writer {
+	return &writer{archive: w.archive, own: w.own, change: change}
+}
+
+// entry writes a header for a place in the box.
+func (w *writer) entry(header *tar.Header, name string) error {
+	switch header.Typeflag {
+	case tar.TypeGNUSparse, tar.TypeCont:
+		header.Typeflag = tar.TypeReg
+	case tar.TypeSymlink, tar.TypeLink:
+	default:
+		header.Mode = w.change.to(header.Mode, header.Typeflag == tar.TypeDir)
+	}
+	if w.own != nil {
+		header.Uid, header.Gid = w.own.uid, w.own.gid
+	}
+	attributes := maps.Clone(header.PAXRecords)
+	maps.DeleteFunc(attributes, func(key, _ string) bool { return !strings.HasPrefix(key, "SCHILY.xattr.") })
+	*header = tar.Header{
+		Typeflag: header.Typeflag, Name: relative(name), Linkname: header.Linkname, Size: header.Size, Mode: header.Mode,
+		Uid: header.Uid, Gid: header.Gid, ModTime: header.ModTime, Devmajor: header.Devmajor, Devminor: header.Devminor,
+		PAXRecords: attributes, Format: tar.FormatPAX,
+	}
+	if err := w.archive.WriteHeader(header); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package dockerfile
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+)
+
+// scriptPath is where a heredoc with a "#!" line is while it runs. It is not in /tmp, which an image may lack and which
+// would then stay behind.
+const scriptPath = "/.dockerfile-run"
+
+// runCommand is RUN.
+type runCommand struct {
+	line    int
+	text    string
+	args    []string
+	script  string // a heredoc that is a program, or empty
+	env     environ
+	proxy   environ // seen by the command, but no part of the key
+	dir     string
+	user    string
+	offline bool
+	mounts  []mount
+}
+
+// run plans a RUN.
+func (p *planner) run(st *stage, c config, cmd *instructions.RunCommand, line int) (operation, error) {
+	if len(cmd.CmdLine) == 0 || cmd.CmdLine[0] == "" && len(cmd.CmdLine) == 1 {
+		return nil, errors.New("RUN needs a command")
+	}
+	if instructions.GetSecurity(cmd) == instructions.SecurityInsecure {
+		return nil, errors.New("RUN --security=insecure is not supported: a step has no rights that an environment has not. Leave it away, or use the provider docker")
+	}
+	args, script, err := commandLine(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if cmd.PrependShell && script == "" {
+		shell := c.shell
+		if len(shell) == 0 {
+			shell = []string{"/bin/sh", "-c"}
+		}
+		args = append(append([]string(nil), shell...), strings.Join(args, " "))
+	}
+	mounts, err := p.mounts(st, c, cmd, line)
+	if err != nil {
+		return nil, err
+	}
+	return &runCommand{
+		line:    line,
+		text:    describe(cmd),
+		args:    args,
+		script:  script,
+		env:     c.run,
+		proxy:   p.proxy,
+		dir:     c.workDir,
+		user:    c.user,
+		offline: instructions.GetNetwork(cmd) == instructions.NetworkNone,
+		mounts:  mounts,
+	}, nil
+}
+
+// commandLine works heredocs into the arguments, as BuildKit does: a heredoc by itself is the script; otherwise
+// the shell gets all of them to read.
+func commandLine(cmd *instructions.RunCommand) (args []string, script string, err error) {
+	args = cmd.CmdLine
+	if len(cmd.Files) == 0 {
+		return args, "", nil
+	}
+	if len(args) != 1 || !cmd.PrependShell {
+		return nil, "", errors.New("RUN: a heredoc needs the shell form")
+	}
+	heredoc, err := parser.ParseHeredoc(args[0])
+	if err != nil || heredoc == nil {
+		var text strings.Builder
+		text.WriteString(args[0])
+		for _, file := range cmd.Files {
+			text.WriteString("\n" + file.Data + file.Name)
+		}
+		return []string{text.String()}, "", nil
+	}
+	data := cmd.Files[0].Data
+	if cmd.Files[0].Chomp {
+		data = parser.ChompHeredocContent(data)
+	}
+	if strings.HasPrefix(data, "#!") {
+		return []string{scriptPath}, data, nil
+	}
+	return []string{data}, "", nil
+}
+
+// prepare implements operation.
+func (r *runCommand) prepare(ctx context.Context, b *builder, k key) (apply, error) {
+	k.list(r.args)
+	k.text(r.script)
+	k.list(r.env.sorted())
+	k.text(r.dir, r.user)
+	k.flag(r.offline)
+	k.number(int64(len(r.mounts)))
+	for _, m := range r.mounts {
+		if err := m.sum(ctx, b, k); err != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context, box Box) error { return r.apply(ctx, b, box) }, nil
+}
+
+// apply runs the command, and takes away what was there only for it.
+func (r *runCommand) apply(ctx context.Context, b *builder, box Box) error {
+	var placed []placedMount
+	for _, m := range r.mounts {
+		at, err := m.place(ctx, b, box)
+		if err != nil {
+			return err
+		}
+		placed = append(placed, at)
+	}
+	if r.script != "" {
+		if err := putScript(ctx, box, r.script); err != nil {
+			return err
+		}
+	}
+	if err := r.exec(ctx, b, box); err != nil {
+		return err
+	}
+	if r.script != "" {
+		if err := box.Remove(ctx, scriptPath); err != nil {
+			return err
+		}
+	}
+	for i := len(placed) - 1; i >= 0; i-- {
+		if err := placed[i].remove(ctx, box); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exec runs the command and shows what it prints.
+func (r *runCommand) exec(ctx context.Context, b *builder, box Box) error {
+	env := r.env
+	for _, name := range r.proxy.Keys() {
+		if _, set := env.Get(name); !set {
+			value, _ := r.proxy.Get(name)
+			env = env.with(name, value)
+		}
+	}
+	out := &output{show: b.progress}
+	exit, err := box.Run(ctx, Command{
+		Args:    r.args,
+		Env:     env.sorted(),
+		Dir:     r.dir,
+		User:    r.user,
+		Offline: r.offline,
+		Stdout:  out,
+		Stderr:  out,
+	})
+	out.end()
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.text, err)
+	}
+	if exit != 0 {
+		return &StepError{Line: r.line, Instruction: r.text, ExitCode: exit, Output: out.last()}
+	}
+	return nil
+}
+
+func putScript(ctx context.Context, box Box, script string) error {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: scriptPath[1:], Mode: 0o755, Size: int64(len(script)), ModTime: madeAt}); err != nil {
+		return err
+	}
+	if _, err := w.Write([]byte(script)); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return box.Put(ctx, &archive)
+}

@@ -1,0 +1,43 @@
+package dockerfile
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// maxText is how much of an instruction is shown.
+const maxText = 160
+
+func upper(name string) string { return strings.ToUpper(name) }
+
+// oneLine is an instruction for people.
+func oneLine(code string) string {
+	words := strings.Fields(code)
+	if len(words) == 0 {
+		return ""
+	}
+	words[0] = upper(words[0])
+	return cut(strings.Join(words, " "), maxText)
+}
+
+// cut shortens a text to so many bytes, between characters.
+func cut(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	const more = "…"
+	size -= len(more)
+	for size > 0 && !utf8.RuneStart(text[size]) {
+		size--
+	}
+	return text[:size] + more
+}
+
+// firstTextLine is the first line that says something.
+func firstTextLine(text string) string {
+	line, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if line = strings.TrimSpace(line); rest != "" {
+		line += "…"
+	}
+	return line
+}

@@ -1,0 +1,46 @@
+package dockerfile
+
+import (
+	"context"
+	"fmt"
+)
+
+// makeDir is WORKDIR: a folder that is made, with what leads to it, if it is not there. It belongs to the USER of that line, as
+// BuildKit has it.
+type makeDir struct {
+	path string
+	user string
+}
+
+// prepare implements operation.
+func (d makeDir) prepare(_ context.Context, _ *builder, k key) (apply, error) {
+	k.text(d.path, d.user)
+	return d.apply, nil
+}
+
+func (d makeDir) apply(ctx context.Context, box Box) error {
+	missing, err := missingFolders(ctx, box, d.path)
+	if err != nil {
+		return fmt.Errorf("WORKDIR: %w", err)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	var own *owner
+	if d.user != "" {
+		found, err := lookup(ctx, box, d.user)
+		if err != nil {
+			return fmt.Errorf("WORKDIR %s for the user %s: %w", d.path, d.user, err)
+		}
+		own = &found
+	}
+	return put(ctx, box, func(w *writer) error {
+		w.own = own
+		for _, dir := range missing {
+			if err := w.folder(dir); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
