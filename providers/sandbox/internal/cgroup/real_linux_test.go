@@ -60,6 +60,10 @@ func realTree(t testing.TB) *Tree {
 				t.Errorf("the top group in %s is still there: %v", base, err)
 			}
 		}
+		// A test that fails leaves nothing on the machine either.
+		if err := tree.Sweep(func(string) bool { return false }); err != nil {
+			t.Error(err)
+		}
 	})
 	return tree
 }
