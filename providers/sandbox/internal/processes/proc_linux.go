@@ -1,0 +1,95 @@
+package processes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// proc reads /proc. It is used for many looks at once, as what is to be killed may start others meanwhile:
+// its buffers are used again, and nothing is opened twice.
+type proc struct {
+	dir     int
+	entries [8 << 10]byte
+	line    [1 << 10]byte // longer than any stat, which has numbers and a name of 15 bytes
+	names   []string
+	list    []stat
+}
+
+func openProc() (*proc, error) {
+	dir, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open /proc: %w", err)
+	}
+	return &proc{dir: dir}, nil
+}
+
+func (p *proc) close() { _ = unix.Close(p.dir) }
+
+// scan lists the processes there are. The list is good until the next scan.
+func (p *proc) scan() ([]stat, error) {
+	if _, err := unix.Seek(p.dir, 0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("read /proc: %w", err)
+	}
+	p.list = p.list[:0]
+	for {
+		n, err := unix.Getdents(p.dir, p.entries[:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read /proc: %w", err)
+		}
+		if n == 0 {
+			return p.list, nil
+		}
+		_, _, p.names = unix.ParseDirent(p.entries[:n], -1, p.names[:0])
+		if err := p.add(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// add appends the processes among the names to the list.
+func (p *proc) add() error {
+	for _, name := range p.names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		s, err := p.stat(name)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read /proc/%s/stat: %w", name, err)
+		}
+		p.list = append(p.list, s)
+	}
+	return nil
+}
+
+// stat reads about the process with the id.
+func (p *proc) stat(pid string) (stat, error) {
+	fd, err := retry(func() (int, error) { return unix.Openat(p.dir, pid+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return stat{}, err
+	}
+	defer unix.Close(fd)
+	n, err := retry(func() (int, error) { return unix.Read(fd, p.line[:]) })
+	if err != nil {
+		return stat{}, err
+	}
+	return parseStat(p.line[:n])
+}
+
+// retry repeats a call that a signal interrupted.
+func retry(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
