@@ -1,0 +1,178 @@
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+)
+
+// Engine is what is asked of a Docker engine; *client.Client is one.
+type Engine interface {
+	// ImageInspect describes an image of the engine's store.
+	ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
+	// ImageSave is an archive of images.
+	ImageSave(ctx context.Context, refs []string, opts ...client.ImageSaveOption) (io.ReadCloser, error)
+}
+
+// engineStore is how people are told of it.
+const engineStore = "the Docker engine's store"
+
+// inEngine is the store of an engine.
+func inEngine(engine Engine, ref, tempDir string) place {
+	return place{name: engineStore, find: func(ctx context.Context) (*Image, error) {
+		found, err := engine.ImageInspect(ctx, ref)
+		if err != nil {
+			return nil, engineAnswer(err)
+		}
+		return savedImage(engine, found, tempDir)
+	}}
+}
+
+// engineAnswer says what an engine's error means.
+func engineAnswer(err error) error {
+	a := &answer{place: engineStore, text: err.Error(), err: err}
+	switch {
+	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err): // not a name for it: it has no such image either
+		a.kind, a.text = ErrNotFound, "not there"
+	case client.IsErrConnectionFailed(err), errdefs.IsInternal(err), errdefs.IsUnavailable(err):
+		a.kind = ErrUnreachable
+	}
+	return a
+}
+
+// savedImage is an image of an engine's, which is saved when the first layer is opened.
+func savedImage(engine Engine, found image.InspectResponse, tempDir string) (*Image, error) {
+	config := Config{OS: found.Os, Architecture: found.Architecture}
+	if found.Config != nil {
+		config.Env, config.WorkingDir, config.User = slices.Clone(found.Config.Env), found.Config.WorkingDir, found.Config.User
+	}
+	if err := config.fits(); err != nil {
+		return nil, answered(engineStore, err)
+	}
+	s := &saved{engine: engine, id: found.ID, tempDir: tempDir}
+	out := &Image{ID: found.ID, Source: engineStore, Config: config, close: s.remove}
+	for _, diffID := range found.RootFS.Layers {
+		out.Layers = append(out.Layers, Layer{DiffID: diffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
+			return s.layer(ctx, diffID)
+		}})
+	}
+	return out, nil
+}
+
+// saved is an archive of an image, made when it is needed.
+type saved struct {
+	engine  Engine
+	id      string
+	tempDir string
+
+	mu     sync.Mutex
+	file   string           // "": not yet
+	layers map[string]Layer // of file, by DiffID
+	closed bool
+}
+
+func (s *saved) layer(ctx context.Context, diffID string) (io.ReadCloser, error) {
+	layer, err := s.find(ctx, diffID)
+	if err != nil {
+		return nil, fmt.Errorf("save image %s from %s: %w", s.id, engineStore, err)
+	}
+	return layer.Open(ctx)
+}
+
+// find saves the image, unless that is done.
+func (s *saved) find(ctx context.Context, diffID string) (Layer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return Layer{}, errors.New("the image is closed")
+	}
+	if s.file == "" {
+		if err := s.save(ctx); err != nil {
+			return Layer{}, err
+		}
+	}
+	layer, ok := s.layers[diffID]
+	if !ok {
+		return Layer{}, fmt.Errorf("the archive lacks the layer %s", diffID)
+	}
+	return layer, nil
+}
+
+// save writes the archive. Call it with mu held.
+func (s *saved) save(ctx context.Context) error {
+	file, err := s.download(ctx)
+	if err != nil {
+		return err
+	}
+	layers, err := layersOf(file)
+	if err != nil {
+		return errors.Join(err, os.Remove(file))
+	}
+	s.file, s.layers = file, layers
+	return nil
+}
+
+func (s *saved) download(ctx context.Context) (file string, err error) {
+	from, err := s.engine.ImageSave(ctx, []string{s.id})
+	if err != nil {
+		return "", engineAnswer(err)
+	}
+	defer from.Close()
+	to, err := os.CreateTemp(s.tempDir, "image-*.tar")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(to, from)
+	if err = errors.Join(err, to.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(to.Name()))
+	}
+	return to.Name(), nil
+}
+
+// layersOf are the layers of all images in an archive that are for this machine.
+func layersOf(file string) (map[string]Layer, error) {
+	s, err := openStore(file)
+	if err != nil {
+		return nil, err
+	}
+	_, found, err := s.candidates()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]Layer{}
+	for _, c := range found {
+		loaded, err := c.load()
+		if errors.Is(err, ErrPlatform) || errors.Is(err, fs.ErrNotExist) {
+			continue // engines with containerd's store save what they have, which may be one platform of many
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range loaded.Layers {
+			out[l.DiffID] = l
+		}
+	}
+	return out, nil
+}
+
+// remove is the image's Close.
+func (s *saved) remove() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.file == "" {
+		return nil
+	}
+	file := s.file
+	s.file = ""
+	return os.Remove(file)
+}

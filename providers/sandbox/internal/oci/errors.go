@@ -1,0 +1,116 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// What errors of Find and Identify are. One error is one of them at most: where several places were asked,
+// it is the one that leaves most open, so ErrNotFound is certain.
+var (
+	// ErrInvalidRef is a text that cannot be the name of an image.
+	ErrInvalidRef = errors.New("not the name of an image")
+	// ErrNotFound is an image that none of the places has that were asked.
+	ErrNotFound = errors.New("no such image")
+	// ErrPlatform is an image that there is, but not for linux on this machine's architecture.
+	ErrPlatform = errors.New("the image is not for this machine's platform")
+	// ErrDenied is a registry that wants other credentials.
+	ErrDenied = errors.New("access to the image is denied")
+	// ErrUnreachable is a place that did not answer, or not sensibly; it may be better later.
+	ErrUnreachable = errors.New("the image cannot be reached")
+)
+
+// answer is what one place said when it did not have the image. It is an error of kind, if that is set.
+type answer struct {
+	place string
+	kind  error // one of the above; nil: none of them
+	text  string
+	err   error // the cause; may be nil
+}
+
+func (a *answer) Error() string { return a.place + ": " + oneLine(a.text) }
+
+func (a *answer) Unwrap() []error {
+	return slices.DeleteFunc([]error{a.kind, a.err}, func(err error) bool { return err == nil })
+}
+
+// answered is err as the answer of place.
+func answered(place string, err error) *answer {
+	var a *answer
+	if errors.As(err, &a) {
+		return a
+	}
+	a = &answer{place: place, text: err.Error(), err: err}
+	for _, kind := range []error{ErrNotFound, ErrPlatform, ErrDenied, ErrUnreachable} {
+		if errors.Is(err, kind) {
+			a.kind = kind
+		}
+	}
+	return a
+}
+
+// nowhere is the error of a search that found nothing. It is one line.
+type nowhere struct {
+	ref     string
+	kind    error // nil: none
+	answers []*answer
+}
+
+// summarize makes one error of the answers of all places.
+func summarize(ref string, answers []*answer) error {
+	out := &nowhere{ref: ref, answers: answers}
+	certain := []error{ErrNotFound, ErrPlatform, nil, ErrDenied, ErrUnreachable} // the least first
+	most := 0
+	for _, a := range answers {
+		most = max(most, slices.Index(certain, a.kind))
+	}
+	out.kind = certain[most]
+	return out
+}
+
+func (n *nowhere) Error() string {
+	var said []string
+	for _, a := range n.answers {
+		said = append(said, a.Error())
+	}
+	if len(said) == 0 {
+		said = []string{"there is no place where it may be looked for"}
+	}
+	what := "the image cannot be used"
+	if n.kind != nil {
+		what = n.kind.Error()
+	}
+	return fmt.Sprintf("image %s: %s (%s)", oneLine(n.ref), what, strings.Join(said, "; "))
+}
+
+// Unwrap is the kind and the causes, but not the kinds of single answers.
+func (n *nowhere) Unwrap() []error {
+	var out []error
+	if n.kind != nil {
+		out = append(out, n.kind)
+	}
+	for _, a := range n.answers {
+		if a.err != nil && !errors.Is(a.err, ErrNotFound) && !errors.Is(a.err, ErrPlatform) &&
+			!errors.Is(a.err, ErrDenied) && !errors.Is(a.err, ErrUnreachable) {
+			out = append(out, a.err)
+		}
+	}
+	return out
+}
+
+// maxText is how much of what a registry says is repeated.
+const maxText = 400
+
+// oneLine is text fit for a message: it may come from strangers.
+func oneLine(text string) string {
+	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + " …"
+	}
+	return text
+}

@@ -1,0 +1,95 @@
+package oci
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// FindOptions are the places where an image may be looked for; the zero value is none.
+type FindOptions struct {
+	// Local are OCI layouts (folders, or archives of them) and archives as `docker save` writes them.
+	Local []string
+	// Docker is an engine whose store is looked into; nil: none. It is never made to pull.
+	Docker Engine
+	// TempDir is where an image of the engine's is put until it is closed; "" is the system's folder for
+	// temporary files.
+	TempDir string
+	// Registry allows to ask the registry that the image's name names, with the credentials that
+	// `docker login` left.
+	Registry bool
+	// DialTimeout limits how long connecting to a registry may take, TLS included; 0 is 10 s.
+	DialTimeout time.Duration
+
+	// pause waits before a registry is asked again, for the nth time; nil: longer and longer.
+	pause func(ctx context.Context, nth int) error
+}
+
+// Find looks for the image ref in the places that opts allow: local files, the Docker engine, the registry,
+// in this order. ref is a name as Docker understands it, or a file: oci:PATH[:NAME] or
+// docker-archive:PATH[:NAME], which is looked for there alone, whatever opts say. Without NAME the file must
+// hold one image only.
+//
+// Nothing but the description of the image is fetched; its layers are when they are opened. Close the
+// image in the end. Errors are ErrInvalidRef, ErrNotFound, ErrPlatform, ErrDenied, ErrUnreachable, the
+// context's, or another if a place is broken; they name all places that were asked and what each said.
+func Find(ctx context.Context, ref string, opts FindOptions) (*Image, error) {
+	places, err := placesFor(ref, opts)
+	if err != nil {
+		return nil, err
+	}
+	var answers []*answer
+	for _, p := range places {
+		image, err := p.find(ctx)
+		if ctx.Err() != nil {
+			if image != nil {
+				_ = image.Close()
+			}
+			return nil, fmt.Errorf("look for image %s in %s: %w", ref, p.name, ctx.Err())
+		}
+		if err == nil {
+			image.Ref = ref
+			return image, nil
+		}
+		answers = append(answers, answered(p.name, err))
+	}
+	return nil, summarize(ref, answers)
+}
+
+// Identify is the ID and the source of the image that Find would find, for those who may have its layers
+// already. It costs as little as Find does.
+func Identify(ctx context.Context, ref string, opts FindOptions) (id, source string, err error) {
+	image, err := Find(ctx, ref, opts)
+	if err != nil {
+		return "", "", err
+	}
+	return image.ID, image.Source, image.Close()
+}
+
+// place is somewhere an image may be. find sets the image's Source.
+type place struct {
+	name string
+	find func(ctx context.Context) (*Image, error)
+}
+
+// placesFor are the places where ref is to be looked for, in order.
+func placesFor(ref string, opts FindOptions) ([]place, error) {
+	if file, want, ok := direct(ref); ok {
+		return []place{inFile(file, want)}, nil
+	}
+	parsed, err := parse(ref)
+	if err != nil {
+		return nil, err
+	}
+	var places []place
+	for _, file := range opts.Local {
+		places = append(places, inFile(file, wishFor(parsed, ref)))
+	}
+	if opts.Docker != nil {
+		places = append(places, inEngine(opts.Docker, ref, opts.TempDir))
+	}
+	if opts.Registry {
+		places = append(places, inRegistry(parsed, opts))
+	}
+	return places, nil
+}

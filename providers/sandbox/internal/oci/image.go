@@ -1,0 +1,134 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// Image is an image that was found. Its layers are fetched when they are opened, not before.
+type Image struct {
+	// ID tells images apart: the digest of the configuration, "sha256:" and 64 digits, which is what
+	// Docker shows. An engine that keeps images in containerd's store has another digest as the ID, and
+	// then it is that one.
+	ID string
+	// Ref is what was asked for, Source where it was found, for people: "docker archive PATH",
+	// "OCI layout PATH", "OCI archive PATH", "the Docker engine's store" or "registry HOST".
+	Ref, Source string
+	Layers      []Layer // the bottom first
+	Config      Config
+
+	close func() error
+}
+
+// Config is what an image says about the programs in it.
+type Config struct {
+	Env              []string // NAME=value
+	WorkingDir, User string   // "" is: the image does not say
+	OS, Architecture string   // as Go names them
+}
+
+// Layer is one layer of an image.
+type Layer struct {
+	// DiffID is the digest of the uncompressed archive: "sha256:" and 64 digits.
+	DiffID string
+	// Open reads the uncompressed archive until ctx ends. The last Read is an error if the archive does
+	// not match DiffID. It may be called many times and at the same time, until the image is closed.
+	Open func(ctx context.Context) (io.ReadCloser, error)
+}
+
+// Close removes what was fetched of the image. It may be called many times.
+func (i *Image) Close() error {
+	if i.close == nil {
+		return nil
+	}
+	return i.close()
+}
+
+// opener opens a layer as it is stored, compressed or not.
+type opener func(ctx context.Context) (io.ReadCloser, error)
+
+// assemble is the image with the configuration raw and the stored layers, the bottom first.
+func assemble(raw []byte, stored []opener) (*Image, error) {
+	file, err := v1.ParseConfigFile(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("the image's configuration: %w", err)
+	}
+	config := Config{
+		Env:          slices.Clone(file.Config.Env),
+		WorkingDir:   file.Config.WorkingDir,
+		User:         file.Config.User,
+		OS:           file.OS,
+		Architecture: file.Architecture,
+	}
+	if err := config.fits(); err != nil {
+		return nil, err
+	}
+	if len(file.RootFS.DiffIDs) != len(stored) {
+		return nil, fmt.Errorf("the image has %d layers, but its configuration names %d", len(stored), len(file.RootFS.DiffIDs))
+	}
+	image := &Image{ID: digestOf(raw), Config: config}
+	for i, id := range file.RootFS.DiffIDs {
+		image.Layers = append(image.Layers, newLayer(id.String(), stored[i]))
+	}
+	return image, nil
+}
+
+func newLayer(diffID string, stored opener) Layer {
+	return Layer{DiffID: diffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
+		from, err := stored(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return verified(ctx, from, diffID)
+	}}
+}
+
+// fits reports an image for another platform. What it does not say is taken to be right.
+func (c Config) fits() error {
+	if (c.OS != "" && c.OS != "linux") || (c.Architecture != "" && c.Architecture != runtime.GOARCH) {
+		return fmt.Errorf("%w, linux/%s: it is for %s/%s", ErrPlatform, runtime.GOARCH, c.OS, c.Architecture)
+	}
+	return nil
+}
+
+// choose is the image for this machine among those of an index.
+func choose(from []v1.Descriptor) (v1.Descriptor, error) {
+	var fitting []v1.Descriptor
+	var others []string
+	for _, d := range from {
+		switch p := d.Platform; {
+		case p == nil && len(from) == 1:
+			return d, nil // the configuration will tell
+		case p == nil || p.OS == "unknown": // attestations and the like are no images
+		case p.OS == "linux" && p.Architecture == runtime.GOARCH:
+			fitting = append(fitting, d)
+		default:
+			others = append(others, p.String())
+		}
+	}
+	if len(fitting) > 0 {
+		// A variant asks for a newer processor, except v8, which every arm64 is.
+		plain := slices.IndexFunc(fitting, func(d v1.Descriptor) bool {
+			return d.Platform.Variant == "" || d.Platform.Variant == "v8"
+		})
+		return fitting[max(plain, 0)], nil
+	}
+	if len(others) == 0 {
+		return v1.Descriptor{}, fmt.Errorf("%w, linux/%s: its index names no platform", ErrPlatform, runtime.GOARCH)
+	}
+	return v1.Descriptor{}, fmt.Errorf("%w, linux/%s: there is %s", ErrPlatform, runtime.GOARCH, strings.Join(others, ", "))
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

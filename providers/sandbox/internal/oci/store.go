@@ -1,0 +1,149 @@
+package oci
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// store is a folder or a tar archive with images in it.
+type store struct {
+	folder bool
+	open   func(name string) (io.ReadCloser, error) // fs.ErrNotExist: there is no file of that name
+}
+
+// maxDescription is how long the JSON of an index, a manifest or a configuration may be. Registries take
+// manifests up to 4 MiB.
+const maxDescription = 16 << 20
+
+// openStore looks whether file is a folder or an archive.
+func openStore(file string) (*store, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return &store{folder: true, open: func(name string) (io.ReadCloser, error) {
+			if !filepath.IsLocal(filepath.FromSlash(name)) {
+				return nil, fs.ErrNotExist
+			}
+			return os.Open(filepath.Join(file, filepath.FromSlash(name)))
+		}}, nil
+	}
+	return &store{open: func(name string) (io.ReadCloser, error) { return openInArchive(file, name) }}, nil
+}
+
+// maxLinks is how many links in an archive are followed. Docker once wrote a link for each layer that was
+// in the archive already.
+const maxLinks = 10
+
+// openInArchive opens the file name of a tar archive.
+func openInArchive(file, name string) (io.ReadCloser, error) {
+	for range maxLinks {
+		f, err := openArchive(file)
+		if err != nil {
+			return nil, err
+		}
+		data, link, err := seek(tar.NewReader(f), name)
+		if err == nil && link == "" {
+			return &stream{Reader: data, close: []func() error{f.Close}}, nil
+		}
+		_ = f.Close()
+		if err != nil {
+			return nil, err
+		}
+		name = link
+	}
+	return nil, fmt.Errorf("%s: too many links", name)
+}
+
+// seek finds the file name in an archive: its data, or the name of the file that it is a link to.
+func seek(archive *tar.Reader, name string) (data io.Reader, link string, err error) {
+	for {
+		hdr, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, "", fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+		}
+		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // nothing is unpacked here
+			return nil, "", err
+		}
+		if path.Clean(hdr.Name) != path.Clean(name) {
+			continue
+		}
+		switch hdr.Typeflag {
+		case tar.TypeReg:
+			return archive, "", nil
+		case tar.TypeSymlink:
+			return nil, path.Join(path.Dir(hdr.Name), hdr.Linkname), nil //nolint:gosec // G305: a name to look for in this archive, never one of a file
+		case tar.TypeLink:
+			return nil, hdr.Linkname, nil
+		}
+	}
+}
+
+// openArchive opens a tar archive. One that is not compressed is not read where it is skipped.
+func openArchive(file string) (io.ReadCloser, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	begin := make([]byte, longestMagic)
+	n, err := f.ReadAt(begin, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.Join(err, f.Close())
+	}
+	for _, magic := range [][]byte{gzipMagic, zstdMagic, bzip2Magic, xzMagic} {
+		if bytes.HasPrefix(begin[:n], magic) {
+			return uncompressed(f)
+		}
+	}
+	return f, nil
+}
+
+// read is the whole of a description.
+func (s *store) read(name string) ([]byte, error) {
+	f, err := s.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxDescription+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(data) > maxDescription {
+		return nil, fmt.Errorf("read %s: it is longer than %d bytes", name, maxDescription)
+	}
+	return data, nil
+}
+
+// blob is the whole of a description with that digest.
+func (s *store) blob(digest v1.Hash) ([]byte, error) {
+	data, err := s.read(blobName(digest))
+	if err != nil {
+		return nil, err
+	}
+	if got := digestOf(data); got != digest.String() {
+		return nil, fmt.Errorf("%s is damaged: its digest is %s", digest, got)
+	}
+	return data, nil
+}
+
+// blobName is where an OCI layout keeps a blob. Source: the OCI image specification, image-layout.md.
+func blobName(digest v1.Hash) string {
+	return path.Join("blobs", digest.Algorithm, digest.Hex)
+}
+
+// stored opens a file of the store as a layer.
+func (s *store) stored(name string) opener {
+	return func(context.Context) (io.ReadCloser, error) { return s.open(name) }
+}
