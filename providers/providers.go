@@ -16,8 +16,22 @@ type Entry struct {
 	Summary string // one line for people
 	// Check looks at environment.provider_config without touching anything.
 	Check func(cfg map[string]any) []environment.ConfigProblem
-	// New connects. It fails with environment.KindUnavailable when the provider cannot be used here.
-	New func(ctx context.Context, cfg map[string]any) (environment.Provider, error)
+	// New connects, which may take seconds. It fails with environment.KindUnavailable when the provider
+	// cannot be used here. It returns soon after ctx ends, leaving nothing half-made behind.
+	New func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error)
+}
+
+// Host is what a provider gets to know of the machine on which Rollout runs, and of those who wait there.
+// The zero Host hides nothing and listens to nobody.
+type Host struct {
+	// Hide are files and folders of this machine that no environment may show, for they hold solutions,
+	// tests and the results of other trials: the job file, datasets, tasks, the folder of all jobs, and the
+	// current folder, whatever that is. They are absolute, sorted and unique; one that is reached
+	// through links is listed in both forms, one may lie in another, and not all exist (yet). Providers
+	// whose environments show nothing of this machine need not look at them.
+	Hide []string
+	// Progress receives lines for people while New makes them wait, one at a time. nil: nobody listens.
+	Progress func(string)
 }
 
 // All are the providers, the default one first.
@@ -26,7 +40,7 @@ var All = []Entry{
 		Name:    docker.Name,
 		Summary: "containers of a Docker engine, images built with BuildKit",
 		Check:   docker.Check,
-		New: func(ctx context.Context, cfg map[string]any) (environment.Provider, error) {
+		New: func(ctx context.Context, cfg map[string]any, _ Host) (environment.Provider, error) {
 			return docker.New(ctx, cfg)
 		},
 	},
@@ -34,7 +48,7 @@ var All = []Entry{
 		Name:    fake.Name,
 		Summary: "no isolation: scripts run in an embedded shell with files in memory, for trying out job files",
 		Check:   fake.Check,
-		New: func(context.Context, map[string]any) (environment.Provider, error) {
+		New: func(context.Context, map[string]any, Host) (environment.Provider, error) {
 			return fake.New(fake.Options{}), nil
 		},
 	},

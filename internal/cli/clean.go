@@ -46,7 +46,9 @@ func (a *app) clean(ctx context.Context, flags cleanFlags) error {
 	if !ok {
 		return usage("--env-type %s: there is no such provider (there are: %s)", flags.envType, strings.Join(providers.Names(), ", "))
 	}
-	provider, err := entry.New(ctx, nil)
+	provider, err := a.open(ctx, entry, nil, providers.Host{
+		Progress: func(line string) { fmt.Fprintln(a.Stderr, clean(line)) },
+	})
 	if err != nil {
 		return err
 	}

@@ -101,8 +101,10 @@ func (f *jobFlags) overrides() ([]config.Override, error) {
 // prepared is a job that is ready to be planned.
 type prepared struct {
 	*config.Loaded
-	sets  []*dataset.Set
-	specs []trial.Spec
+	path    string // the job file as it was given; "-" is standard input
+	sets    []*dataset.Set
+	folders []string // of all tasks, also of those that are filtered out
+	specs   []trial.Spec
 }
 
 // prepare loads and checks everything that can be known before anything is started.
@@ -122,7 +124,7 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	if err != nil {
 		return nil, err
 	}
-	p := &prepared{Loaded: loaded}
+	p := &prepared{Loaded: loaded, path: path}
 	problems := loaded.Warnings
 	for i, ref := range loaded.Job.Datasets {
 		set, warnings, err := dataset.Load(ctx, ref.Name, loaded.DatasetDirs[i])
@@ -144,6 +146,9 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	}
 	names := taskNames(p.sets)
 	for i, set := range p.sets {
+		for _, t := range set.Tasks {
+			p.folders = append(p.folders, t.Dir)
+		}
 		p.sets[i] = set.Filter(loaded.Job.IncludeTasks, loaded.Job.ExcludeTasks)
 	}
 	p.Warnings = problems
@@ -183,7 +188,8 @@ func (a *app) run(ctx context.Context, path string, flags jobFlags) error {
 	if err != nil {
 		return err
 	}
-	provider, err := a.connect(ctx, p.Job)
+	look.Level = logLevel(p.Job.LogLevel)
+	provider, err := a.connect(ctx, p, look)
 	if err != nil {
 		return err
 	}
@@ -205,37 +211,6 @@ func (a *app) run(ctx context.Context, path string, flags jobFlags) error {
 		return err
 	}
 	return a.conclude(filepath.Join(p.Job.JobsDir, p.Job.Name))
-}
-
-// connect opens the job's provider, with retries, and removes what dead runs left there.
-func (a *app) connect(ctx context.Context, cfg config.Job) (environment.Provider, error) {
-	entry, _ := providers.Find(cfg.Environment.Type) // config.Load has checked the name
-	provider, err := entry.New(ctx, cfg.Environment.ProviderConfig)
-	if err != nil {
-		return nil, err
-	}
-	a.sweep(ctx, provider)
-	return environment.Retry(provider, environment.RetryPolicy{
-		MaxAttempts: cfg.Retry.MaxAttempts,
-		Initial:     time.Duration(cfg.Retry.InitialDelayMs) * time.Millisecond,
-		Max:         time.Duration(cfg.Retry.MaxDelayMs) * time.Millisecond,
-		Multiplier:  cfg.Retry.Multiplier,
-	}), nil
-}
-
-// sweep removes what runs that were killed left behind. A failure is said, and nothing more.
-func (a *app) sweep(ctx context.Context, provider environment.Provider) {
-	listed, err := provider.List(ctx)
-	if err == nil {
-		var gone []environment.Listed
-		gone, err = job.Remove(ctx, provider, job.Leftovers(listed))
-		if len(gone) > 0 {
-			fmt.Fprintf(a.Stderr, "removed %s left by a run that was killed\n", plural(len(gone), "environment"))
-		}
-	}
-	if err != nil {
-		a.warnf("leftovers of earlier runs could not be removed: %v", err)
-	}
 }
 
 // removeOwn removes what trials could not remove, because the engine was down just then. A job that is
@@ -280,7 +255,6 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		look.Metrics = append(look.Metrics, m.Type)
 	}
 	look.Concurrency = p.Job.NConcurrentTrials
-	look.Level = logLevel(p.Job.LogLevel)
 	show, endView := ui.New(look)
 	defer endView()
 	var mu sync.Mutex

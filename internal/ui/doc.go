@@ -17,7 +17,7 @@
 //	retrying         the same, delay_sec; msg is what failed
 //	trial_ended      the same, dir, reward (null without one), duration_sec, cost (US dollars),
 //	                 error_type and error (the whole message), both only with an error
-//	notice           msg
+//	notice           msg. May come before job_started, while the provider prepares itself
 //	cancelling       running_trials
 //	job_ended        cancelled, duration_sec, and the counts, rates and metrics of the job's result.json
 package ui

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// hidden are the files and folders of this machine that no environment of a job may show; see
+// providers.Host. Tasks are listed besides their datasets, which may be put together of links.
+func (a *app) hidden(p *prepared) []string {
+	paths := slices.Concat([]string{".", p.Job.JobsDir, filepath.Join(p.Job.JobsDir, p.Job.Name)}, p.DatasetDirs, p.TaskDirs, p.folders)
+	if p.path != "-" {
+		paths = append(paths, p.path)
+	}
+	var hidden []string
+	for _, path := range paths {
+		abs, err := filepath.Abs(a.path(path))
+		if err != nil {
+			continue // there is no current folder, so nothing is found from there
+		}
+		hidden = append(hidden, abs, resolved(abs))
+	}
+	slices.Sort(hidden)
+	return slices.Compact(hidden)
+}
+
+// resolved is an absolute path with the links in it followed, as far as it exists.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(resolved(parent), filepath.Base(path))
+}
