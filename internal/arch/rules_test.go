@@ -33,7 +33,17 @@ var rows = []row{
 
 	// The edges are strangers to the engine, and to each other.
 	{packages: []string{"internal/environment/environmenttest", "internal/testenv"}, only: []string{"internal/environment"}},
-	{packages: []string{"providers/*"}, only: []string{"internal/environment", "internal/quantity", "internal/redact"}},
+	// What the sandbox is made of, from the bottom up.
+	{packages: []string{
+		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine", "providers/sandbox/internal/processes",
+		"providers/sandbox/internal/cgroup", "providers/sandbox/internal/oci", "providers/sandbox/internal/dockerfile",
+	}, only: []string{}},
+	{packages: []string{"providers/sandbox/internal/inside"}, only: []string{
+		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine", "providers/sandbox/internal/processes",
+	}},
+	{packages: []string{"providers/*"}, only: []string{
+		"internal/environment", "internal/quantity", "internal/redact", "providers/sandbox/internal/*",
+	}},
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event"}, vocabulary...)},
 	{packages: []string{"providers"}, only: []string{"internal/environment", "providers/*"}},
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,8 +26,9 @@ const removal = 2 * time.Second
 type Group struct {
 	tree   *Tree
 	dirs   []string
-	bases  []string // of dirs, in their order
-	memory string   // where out-of-memory kills are counted; "" is: not limited
+	places []place // of dirs, in their order
+	pids   string  // the file with the limit of processes; "" is: not limited
+	memory string  // where out-of-memory kills are counted; "" is: not limited
 }
 
 // New makes a group with limits. id is letters, digits, _ and -, and must be one that no other group has;
@@ -65,7 +67,7 @@ func (g *Group) limit(p place, id, name string, settings []setting) (bool, error
 		if err := g.tree.makeGroup(p, dir); err != nil {
 			return false, err
 		}
-		g.dirs, g.bases = append(g.dirs, dir), append(g.bases, p.base)
+		g.dirs, g.places = append(g.dirs, dir), append(g.places, p)
 	}
 	for _, s := range settings {
 		err := g.tree.set(p, filepath.Join(dir, s.file), s.value, s.optional)
@@ -77,8 +79,11 @@ func (g *Group) limit(p place, id, name string, settings []setting) (bool, error
 			return false, err
 		}
 	}
-	if name == Memory {
+	switch name {
+	case Memory:
 		g.memory = dir
+	case Pids:
+		g.pids = filepath.Join(dir, settings[0].file)
 	}
 	return true, nil
 }
@@ -139,6 +144,46 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
+// Doors are files of the group in version 1: a thread that writes "0" to one is in that hierarchy's group, and so is
+// what it starts; the other threads of its process stay where they are. Moving a thread by itself is cheap, other
+// than Add. The caller closes the files. In version 2 processes cannot be divided: see AddUnified.
+func (g *Group) Doors() ([]*os.File, error) {
+	var doors []*os.File
+	for i, dir := range g.dirs {
+		if g.places[i].unified {
+			continue
+		}
+		door, err := os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
+		if err != nil {
+			for _, d := range doors {
+				d.Close()
+			}
+			return nil, fmt.Errorf("open a cgroup's list of threads: %w", err)
+		}
+		doors = append(doors, door)
+	}
+	return doors, nil
+}
+
+// AddUnified is Add for those of the groups that have no door. It reports whether there are any.
+func (g *Group) AddUnified(pid int) (bool, error) {
+	only := Group{tree: g.tree}
+	for i, dir := range g.dirs {
+		if g.places[i].unified {
+			only.dirs = append(only.dirs, dir)
+		}
+	}
+	return len(only.dirs) > 0, only.Add(pid)
+}
+
+// SetPids changes the limit of processes and threads, if there is one.
+func (g *Group) SetPids(n int64) error {
+	if g.pids == "" {
+		return nil
+	}
+	return g.tree.files.write(g.pids, strconv.FormatInt(n, 10))
+}
+
 // OOMKills is how many processes the kernel killed because the group was out of memory; 0 if its memory
 // is not limited, or the kernel does not count (before 4.13).
 func (g *Group) OOMKills() (int, error) {
@@ -173,7 +218,7 @@ func (g *Group) Remove(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("remove cgroup: %w", err))
 			continue
 		}
-		g.tree.files.rmdir(filepath.Join(g.bases[i], g.tree.top)) //nolint:errcheck // other groups may be in it
+		g.tree.files.rmdir(filepath.Join(g.places[i].base, g.tree.top)) //nolint:errcheck // other groups may be in it
 	}
 	return errors.Join(errs...)
 }

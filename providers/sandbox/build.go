@@ -1,0 +1,268 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/sandbox/internal/dockerfile"
+	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+)
+
+// BuildImage implements environment.Provider.
+func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions) (string, error) {
+	m := &machine{p: p}
+	var progress func(string)
+	if opts.Progress != nil {
+		progress = func(line string) {
+			if !strings.HasSuffix(line, " (cached)") { // what was made before is no news
+				opts.Progress(line)
+			}
+		}
+	}
+	built, err := dockerfile.Build(ctx, m, dockerfile.Options{
+		Context: opts.Context, Args: opts.Args, Fresh: opts.NoCache, Progress: progress,
+	})
+	if opts.Progress != nil {
+		for _, note := range built.Notes {
+			opts.Progress(note)
+		}
+	}
+	if err != nil {
+		return "", buildFailed(ctx, opts.Name, err)
+	}
+	_, id, _ := strings.Cut(built.ID, ":")
+	ref := builtPrefix + slug(opts.Name) + ":" + id[:16]
+	stands, _ := built.Image.Base.(standing)
+	img := &image{
+		ID: built.ID, Layers: built.Image.Layers, Env: built.Image.Env, WorkDir: built.Image.WorkDir, User: built.Image.User,
+		Host: stands.host, Base: stands.base,
+	}
+	if err := p.store.writeJSON(p.imageFile(ref), img); err != nil {
+		return "", &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("keep the image: %w", err)}
+	}
+	return ref, nil
+}
+
+// buildFailed is the error of a build.
+func buildFailed(ctx context.Context, name string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("build %s: %w", name, ctx.Err())
+	}
+	out := &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("build %s: %w", name, err)}
+	step, known := new(dockerfile.StepError), new(environment.Error)
+	switch {
+	case errors.As(err, &step):
+		out.Err = fmt.Errorf("build %s: Dockerfile:%d: %s: exit code %d", name, step.Line, step.Instruction, step.ExitCode)
+		out.Output = step.Output
+	case errors.As(err, &known):
+		out.Transient, out.Hint = known.Transient, known.Hint
+		out.Err = fmt.Errorf("build %s: %w", name, known.Err)
+	}
+	return out
+}
+
+var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
+
+// slug is a name as references have them.
+func slug(name string) string {
+	name = strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	if len(name) > 60 {
+		name = strings.TrimRight(name[:60], "-")
+	}
+	return first(name, "task")
+}
+
+// standing is what the stages of a build stand on.
+type standing struct {
+	host *hostBase
+	base *environment.Base
+}
+
+// machine executes Dockerfiles in sandboxes.
+type machine struct{ p *Provider }
+
+var _ dockerfile.Machine = (*machine)(nil)
+
+// From implements dockerfile.Machine.
+func (m *machine) From(ctx context.Context, ref string) (dockerfile.Image, error) {
+	img, err := m.p.image(ctx, ref)
+	if err != nil {
+		return dockerfile.Image{}, err
+	}
+	return dockerfile.Image{
+		Layers: img.Layers, Env: img.Env, WorkDir: img.WorkDir, User: img.User, ID: img.ID, Base: standing{img.Host, img.Base},
+	}, nil
+}
+
+// Layer implements dockerfile.Machine. Which layer has a key stands in a file, so that one that is made again
+// does not disturb those who use the old one.
+func (m *machine) Layer(ctx context.Context, key string, under dockerfile.Image, fresh bool, do func(context.Context, dockerfile.Box) error) (string, bool, error) {
+	s := m.p.store
+	name := "key-" + digest(key)
+	record := s.path("images", name+".json")
+	stored := func() (id string, ok bool) {
+		return id, readJSON(record, &id) == nil && exists(s.path("l", id))
+	}
+	if id, ok := stored(); ok && !fresh {
+		return id, false, nil
+	}
+	unlock, err := s.lock(ctx, name)
+	if err != nil {
+		return "", false, err
+	}
+	defer unlock()
+	if id, ok := stored(); ok && !fresh {
+		return id, false, nil
+	}
+	id := digest(key + newID())
+	if err := m.visit(ctx, under, do, func(d *draft) error { return s.keep(d, id) }); err != nil {
+		return "", false, err
+	}
+	return id, true, s.writeJSON(record, id)
+}
+
+// Visit implements dockerfile.Machine.
+func (m *machine) Visit(ctx context.Context, under dockerfile.Image, do func(context.Context, dockerfile.Box) error) error {
+	return m.visit(ctx, under, do, func(*draft) error { return nil })
+}
+
+// visit calls do with a box, and keep with what it has changed.
+func (m *machine) visit(ctx context.Context, under dockerfile.Image, do func(context.Context, dockerfile.Box) error, keep func(*draft) error) error {
+	if m.p.memoryOnly {
+		return fmt.Errorf("images cannot be built, for overlays cannot be made in %s: name a folder on an ordinary file system in environment.provider_config.dir", m.p.store.dir)
+	}
+	d, err := m.p.store.draft()
+	if err != nil {
+		return err
+	}
+	defer d.discard()
+	stands, _ := under.Base.(standing)
+	setup, err := m.p.setup(&image{Layers: under.Layers, Host: stands.host}, d.dir, surroundings{})
+	if err != nil {
+		return err
+	}
+	b, err := launch(ctx, m.p.store.mode, setup, nil)
+	if err != nil {
+		return startFailed(ctx, err)
+	}
+	defer b.end()
+	if err := do(ctx, &buildBox{box: b, mode: m.p.store.mode}); err != nil {
+		return err
+	}
+	b.end()
+	return keep(d)
+}
+
+// keep makes what a sandbox has changed a layer.
+func (s *store) keep(d *draft, id string) error {
+	up := filepath.Join(d.dir, "up")
+	parts, err := os.ReadDir(up)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		_ = os.Remove(filepath.Join(up, part.Name())) // if nothing was changed there
+	}
+	if err := syncLayer(up); err != nil {
+		return err
+	}
+	return s.publish(up, s.path("l", id))
+}
+
+// buildBox is a sandbox that a step of a Dockerfile works in.
+type buildBox struct {
+	*box
+	mode mode
+}
+
+var _ dockerfile.Box = (*buildBox)(nil)
+
+// Run implements dockerfile.Box.
+func (b *buildBox) Run(ctx context.Context, c dockerfile.Command) (int, error) {
+	if c.Offline {
+		return 0, errors.New("RUN --network=none is not supported by the sandbox provider: leave it out, or use environment.type: docker")
+	}
+	info, err := b.Look(ctx, c.Dir)
+	if err == nil && !info.Exists {
+		err = b.Put(ctx, folderStream(c.Dir))
+	}
+	if err != nil {
+		return 0, err
+	}
+	sinks := environment.NewSinks(c.Stdout, c.Stderr)
+	defer sinks.Close()
+	code, err := b.box.run(ctx, wire.Command{Args: c.Args, Env: c.Env, Dir: c.Dir, User: c.User, Alone: true}, nil, sinks.Stdout, sinks.Stderr)
+	refused := new(requestError)
+	if errors.As(err, &refused) {
+		if refused.code != 0 {
+			_, _ = io.WriteString(sinks.Stderr, refused.problem+"\n")
+			return refused.code, nil
+		}
+		if b.mode == modeOne {
+			return 0, fmt.Errorf("%w (%s)", err, oneIDHint)
+		}
+	}
+	return code, err
+}
+
+// folderStream is a tar stream with one folder.
+func folderStream(dir string) io.Reader {
+	var stream bytes.Buffer
+	w := tar.NewWriter(&stream)
+	header := &tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(dir, "/") + "/", Mode: 0o755, ModTime: time.Now()}
+	_ = w.WriteHeader(header) // memory takes everything
+	_ = w.Close()
+	return &stream
+}
+
+// Put implements dockerfile.Box.
+func (b *buildBox) Put(ctx context.Context, stream io.Reader) error {
+	source, err := b.put(ctx, false, func(w io.Writer) error {
+		_, err := io.Copy(w, stream)
+		return err
+	})
+	return errors.Join(source, err)
+}
+
+// Get implements dockerfile.Box.
+func (b *buildBox) Get(ctx context.Context, path string, w io.Writer) error {
+	reading, err := b.get(ctx, wire.Request{Op: wire.Pack, Path: path}, func(r io.Reader) error {
+		_, err := io.Copy(w, r)
+		return err
+	})
+	return errors.Join(reading, err)
+}
+
+// Look implements dockerfile.Box.
+func (b *buildBox) Look(ctx context.Context, path string) (dockerfile.Info, error) {
+	answer, err := b.call(ctx, wire.Request{Op: wire.Look, Path: path})
+	if err != nil || answer.Info == nil {
+		return dockerfile.Info{}, err
+	}
+	found := answer.Info
+	return dockerfile.Info{Path: found.Path, Exists: found.Exists, Dir: found.Dir, Names: found.Names}, nil
+}
+
+// Remove implements dockerfile.Box.
+func (b *buildBox) Remove(ctx context.Context, path string) error {
+	_, err := b.call(ctx, wire.Request{Op: wire.Remove, Path: path})
+	return err
+}
+
+// Lookup implements dockerfile.Box.
+func (b *buildBox) Lookup(ctx context.Context, user, group string) (uid, gid int, err error) {
+	answer, err := b.call(ctx, wire.Request{Op: wire.Identify, User: user, Group: group})
+	return answer.UID, answer.GID, err
+}

@@ -1,0 +1,133 @@
+package sandbox
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// Name selects this provider in environment.type.
+const Name = "sandbox"
+
+// Problem is what is wrong with a value of environment.provider_config.
+type Problem = environment.ConfigProblem
+
+// The values of base: what environments stand on.
+const (
+	baseAuto  = "auto"  // the image where it can be had, else this machine's root
+	baseHost  = "host"  // always this machine's root
+	baseImage = "image" // always the image
+)
+
+// config is environment.provider_config.
+type config struct {
+	base      string
+	images    []string
+	network   string
+	scratch   string
+	dir       string
+	pidsLimit int64
+}
+
+// defaultPids bounds the processes and threads of an environment that sets no limit, so that a fork
+// bomb is that environment's problem alone.
+const defaultPids = 4096
+
+// choices are the keys that have a few values, the default first.
+var choices = map[string][]string{
+	"base":    {baseAuto, baseHost, baseImage},
+	"network": {"host", "none"},
+	"scratch": {"disk", "memory"},
+}
+
+// Check returns all problems of an environment.provider_config, sorted by path. The keys are:
+//
+//	base        what environments stand on: auto (default: the image where it can be had, else this machine's
+//	            root), host (always this machine's root), image (the image, or the trial fails)
+//	images      list of OCI layouts, OCI archives and docker archives (docker save) to find images in, by name
+//	network     host (default: this machine's), none (a loopback device and nothing else)
+//	scratch     where changes are kept: disk (default), memory (then a storage limit is enforced)
+//	dir         folder for layers and changes; default: rollout/sandbox in the user's cache folder
+//	pids_limit  processes and threads of one environment; default 4096
+func Check(cfg map[string]any) []Problem {
+	_, problems := readConfig(cfg)
+	return problems
+}
+
+func readConfig(cfg map[string]any) (config, []Problem) {
+	c := config{base: baseAuto, network: "host", scratch: "disk", pidsLimit: defaultPids}
+	texts := map[string]*string{"base": &c.base, "network": &c.network, "scratch": &c.scratch, "dir": &c.dir}
+	var problems []Problem
+	complain := func(where, message, hint string) {
+		problems = append(problems, Problem{Path: where, Message: message, Hint: hint})
+	}
+	for _, key := range slices.Sorted(maps.Keys(cfg)) {
+		value := cfg[key]
+		text, isText := value.(string)
+		switch {
+		case choices[key] != nil:
+			if !isText || !slices.Contains(choices[key], text) {
+				complain(key, fmt.Sprintf("must be one of %s", strings.Join(choices[key], ", ")), "")
+				continue
+			}
+			*texts[key] = text
+		case key == "dir":
+			if !isText || text == "" {
+				complain(key, "must be a folder", "")
+				continue
+			}
+			c.dir = text
+		case key == "images":
+			var more []Problem
+			c.images, more = readImages(value)
+			problems = append(problems, more...)
+		case key == "pids_limit":
+			n, ok := integer(value)
+			if !ok || n < 1 {
+				complain(key, "must be a whole number above 0", "")
+				continue
+			}
+			c.pidsLimit = n
+		default:
+			complain(key, "unknown key", "the sandbox provider knows base, images, network, scratch, dir and pids_limit")
+		}
+	}
+	return c, problems
+}
+
+func readImages(value any) ([]string, []Problem) {
+	list, ok := value.([]any)
+	if !ok {
+		return nil, []Problem{{Path: "images", Message: "must be a list", Hint: `e.g. ["images/python.tar"]`}}
+	}
+	var images []string
+	var problems []Problem
+	for i, item := range list {
+		text, ok := item.(string)
+		if !ok || text == "" {
+			problems = append(problems, Problem{Path: fmt.Sprintf("images.%d", i), Message: "must be the path of an OCI layout, OCI archive or docker archive"})
+			continue
+		}
+		images = append(images, text)
+	}
+	return images, problems
+}
+
+// integer accepts what YAML and JSON decoders make of a whole number.
+func integer(value any) (int64, bool) {
+	switch n := value.(type) {
+	case int:
+		return int64(n), true
+	case int64:
+		return n, true
+	case uint64:
+		return int64(n), n <= math.MaxInt64
+	case float64:
+		return int64(n), n == math.Trunc(n) && math.Abs(n) < 1<<53
+	}
+	return 0, false
+}

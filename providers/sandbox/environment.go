@@ -1,0 +1,332 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
+	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+)
+
+// sandboxEnv is an environment.
+type sandboxEnv struct {
+	p          *Provider
+	id         string
+	box        *box
+	img        *image
+	env        map[string]string
+	pids       int64 // limit of processes
+	perUser    int64 // the same, if it is a limit of each user's; 0: the group has it
+	group      *cgroup.Group
+	unenforced []string
+
+	mu      sync.Mutex
+	removed bool
+}
+
+var _ environment.Environment = (*sandboxEnv)(nil)
+
+// CreateEnvironment implements environment.Provider.
+func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := checkLimits(opts.Limits); err != nil {
+		return nil, err
+	}
+	img, err := p.image(ctx, opts.Image)
+	if err != nil {
+		return nil, err
+	}
+	e := &sandboxEnv{p: p, id: newID(), img: img, env: opts.Env}
+	if err := e.create(ctx, opts); err != nil {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTime)
+		defer cancel()
+		if destroying := e.Destroy(cleanup); destroying != nil {
+			err = errors.Join(err, destroying)
+		}
+		return nil, err
+	}
+	return e, nil
+}
+
+// destroyTime bounds the removal of what could not be created.
+const destroyTime = 30 * time.Second
+
+func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions) error {
+	dir := e.dir()
+	if err := e.announce(opts.Labels); err != nil {
+		return startFailed(ctx, err)
+	}
+	setup, err := e.p.setup(e.img, dir, e.p.surroundings(opts.Limits))
+	if err != nil {
+		return startFailed(ctx, err)
+	}
+	if err := e.limit(opts.Limits); err != nil {
+		return &environment.Error{Kind: environment.KindResources, Err: fmt.Errorf("limit a sandbox: %w", err)}
+	}
+	if err := e.launch(ctx, setup); err != nil {
+		return startFailed(ctx, err)
+	}
+	if len(opts.Files) > 0 {
+		return e.CopyTo(ctx, opts.Files...)
+	}
+	return nil
+}
+
+func (e *sandboxEnv) launch(ctx context.Context, setup wire.Setup) error {
+	doors, err := e.group.Doors()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, door := range doors {
+			door.Close()
+		}
+	}()
+	whole := false // process 1 is in the group, too
+	e.box, err = launch(ctx, e.p.store.mode, setup, func(pid int) error {
+		var err error
+		whole, err = e.group.AddUnified(pid)
+		return errors.Join(writeProcess(filepath.Join(e.dir(), "init"), pid), err)
+	}, doors...)
+	if err != nil || !whole {
+		return err
+	}
+	return e.group.SetPids(e.pids + threads(e.box.cmd.Process.Pid))
+}
+
+// threads are how many threads a process has, and one or two that it may still need.
+func threads(pid int) int64 {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return initProcesses
+	}
+	return int64(len(tasks)) + 2
+}
+
+func (e *sandboxEnv) dir() string { return e.p.store.path("env", e.id) }
+
+// announce makes the environment's folder, with its labels in it from the first moment.
+func (e *sandboxEnv) announce(labels environment.Labels) error {
+	d, err := e.p.store.draft()
+	if err != nil {
+		return err
+	}
+	defer d.discard()
+	if err := e.p.store.writeJSON(filepath.Join(d.dir, "meta.json"), meta{Labels: labels.Map(), Base: e.img.Base}); err != nil {
+		return err
+	}
+	return os.Rename(d.dir, e.dir())
+}
+
+// initProcesses is how many threads process 1 may need besides what a limit lets the sandbox have, where it is
+// counted with it.
+const initProcesses = 24
+
+// limit makes the group, and notes what it cannot do.
+func (e *sandboxEnv) limit(l environment.Limits) error {
+	pids := l.Pids
+	if pids == 0 {
+		pids = e.p.config.pidsLimit
+	}
+	group, unenforced, err := e.p.groups.New(e.id, cgroup.Limits{MilliCPUs: l.MilliCPUs, Memory: l.Memory, Pids: pids})
+	if err != nil {
+		return err
+	}
+	e.group, e.pids = group, pids
+	for _, name := range unenforced {
+		if name == cgroup.Pids && e.p.store.mode.user() {
+			e.perUser = pids + initProcesses // the kernel counts them in the user namespace
+			continue
+		}
+		if name != cgroup.Pids || l.Pids > 0 {
+			e.unenforced = append(e.unenforced, name)
+		}
+	}
+	if l.Storage > 0 && !e.p.memory {
+		e.unenforced = append(e.unenforced, "storage")
+	}
+	slices.Sort(e.unenforced)
+	return nil
+}
+
+// ID implements environment.Environment.
+func (e *sandboxEnv) ID() string { return e.id }
+
+// Cost implements environment.Environment. This machine is paid for already.
+func (e *sandboxEnv) Cost() float64 { return 0 }
+
+// Unenforced implements environment.Environment.
+func (e *sandboxEnv) Unenforced() []string { return slices.Clone(e.unenforced) }
+
+// Base implements environment.Environment.
+func (e *sandboxEnv) Base() *environment.Base { return e.img.Base }
+
+// Stop implements environment.Environment.
+func (e *sandboxEnv) Stop(context.Context) error {
+	err := os.WriteFile(filepath.Join(e.dir(), "kept"), nil, 0o600)
+	e.box.end()
+	if err != nil {
+		return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("keep the sandbox: %w", err)}
+	}
+	return nil
+}
+
+// Destroy implements environment.Environment.
+func (e *sandboxEnv) Destroy(ctx context.Context) error {
+	if e.box != nil {
+		e.box.end()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.removed {
+		return nil
+	}
+	var errs []error
+	if e.group != nil {
+		errs = append(errs, e.group.Remove(ctx))
+	}
+	if err := errors.Join(append(errs, e.p.store.remove(ctx, e.id))...); err != nil {
+		return &environment.Error{Kind: environment.KindTeardown, Err: fmt.Errorf("remove sandbox %s: %w", e.id, err)}
+	}
+	e.removed = true
+	return nil
+}
+
+// CopyTo implements environment.Environment.
+func (e *sandboxEnv) CopyTo(ctx context.Context, files ...environment.Copy) error {
+	if len(files) == 0 {
+		return nil
+	}
+	replace := slices.ContainsFunc(files, func(c environment.Copy) bool { return c.Clean })
+	reading, err := e.box.put(ctx, replace, func(w io.Writer) error { return environment.Pack(w, files...) })
+	if reading != nil {
+		return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy into the sandbox: %w", reading)}
+	}
+	return e.failed(ctx, environment.KindCopy, "copy into the sandbox", err)
+}
+
+// put has a tar stream unpacked. source is what writing it failed with, unless that followed from err.
+func (b *box) put(ctx context.Context, replace bool, write func(io.Writer) error) (source, err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	wide(w)
+	written := make(chan error, 1)
+	go func() {
+		err := write(w)
+		if err != nil {
+			// The end of the stream must not look like one: what was unpacked is no whole.
+			_, _ = w.Write([]byte("broken off"))
+		}
+		w.Close()
+		written <- err
+	}()
+	_, err = b.call(ctx, wire.Request{Op: wire.Unpack, Replace: replace}, r)
+	w.Close() // ends the writer if nobody reads any more
+	source = <-written
+	if errors.Is(source, os.ErrClosed) || errors.Is(source, syscall.EPIPE) {
+		source = nil
+	}
+	return source, err
+}
+
+// CopyFrom implements environment.Environment.
+func (e *sandboxEnv) CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error) {
+	if _, err := os.Stat(dst); err != nil {
+		return environment.Extracted{}, &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy out of the sandbox: %w", err)}
+	}
+	name := path.Base(path.Clean("/" + src))
+	strip := name
+	if name == "/" {
+		name, strip = "", ""
+	}
+	var out environment.Extracted
+	extracting, err := e.box.get(ctx, wire.Request{Op: wire.Pack, Path: path.Clean("/" + src), Prefix: name, Plain: true}, func(r io.Reader) error {
+		var err error
+		out, err = environment.Extract(r, dst, strip, opts)
+		return err
+	})
+	if extracting != nil && err == nil || errors.Is(extracting, environment.ErrTooLarge) {
+		return out, &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy %s out of the sandbox: %w", src, extracting)}
+	}
+	return out, e.failed(ctx, environment.KindCopy, "copy "+src+" out of the sandbox", err)
+}
+
+// get has something packed and reads the stream. reading is what read returned.
+func (b *box) get(ctx context.Context, request wire.Request, read func(io.Reader) error) (reading, err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	wide(w)
+	done := make(chan error, 1)
+	go func() {
+		err := read(r)
+		r.Close() // ends the writer if there is more
+		done <- err
+	}()
+	_, err = b.call(ctx, request, w)
+	if err != nil && ctx.Err() != nil {
+		r.Close()
+	}
+	return <-done, err
+}
+
+// failed is the error of a request to the sandbox, nil if there is none.
+func (e *sandboxEnv) failed(ctx context.Context, kind environment.Kind, doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	case errors.Is(err, errGone) || !e.box.running():
+		return e.lost(doing)
+	}
+	return &environment.Error{Kind: kind, Err: fmt.Errorf("%s: %w", doing, err)}
+}
+
+// lost is the error of an environment that does not run any more.
+func (e *sandboxEnv) lost(doing string) error {
+	err := fmt.Errorf("%s: %w", doing, errGone)
+	if said := e.box.errors.String(); said != "" {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	if kills, _ := e.group.OOMKills(); kills > 0 {
+		err = fmt.Errorf("%w: it needed more memory than its limit", err)
+	}
+	return &environment.Error{Kind: environment.KindLost, Err: err}
+}
+
+// startFailed is the error of a sandbox that could not be made, nil if there is none.
+func startFailed(ctx context.Context, err error) error {
+	switch known := new(environment.Error); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("make a sandbox: %w", ctx.Err())
+	case errors.As(err, &known):
+		return err
+	}
+	return &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("make a sandbox: %w", err)}
+}
+
+// statFields are the fields of a line of /proc/PID/stat from the third on; the second may hold anything.
+func statFields(line string) []string {
+	return strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+}

@@ -1,0 +1,172 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+)
+
+// killTime bounds the ending of a command and all that it started.
+const killTime = time.Minute
+
+// Exec implements environment.Environment.
+func (e *sandboxEnv) Exec(ctx context.Context, script string, opts environment.ExecOptions) (int, error) {
+	parts, err := environment.SplitScript(script)
+	if err != nil {
+		return -1, &environment.Error{Kind: environment.KindExec, Err: err}
+	}
+	if err := ctx.Err(); err != nil {
+		return -1, err
+	}
+	command := wire.Command{
+		Args:         append([]string{"bash", "-c", environment.EvalArguments, "bash"}, parts...),
+		Env:          environ(e.img.Env, e.env, opts.Env),
+		Dir:          first(opts.WorkDir, e.img.WorkDir),
+		User:         first(opts.User, e.img.User),
+		MaxProcesses: e.perUser,
+	}
+	limited := ctx
+	if opts.Timeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeoutCause(ctx, opts.Timeout, environment.ErrTimeout)
+		defer cancel()
+	}
+	sinks := environment.NewSinks(opts.Stdout, opts.Stderr)
+	code, err := e.box.run(limited, command, opts.Stdin, sinks.Stdout, sinks.Stderr)
+	writing := sinks.Close()
+	switch refused := new(requestError); {
+	case err == nil && writing != nil:
+		return code, fmt.Errorf("hand on the command's output: %w", writing)
+	case err == nil:
+		return code, nil
+	case errors.Is(err, errInput):
+		return code, err
+	case errors.Is(err, errSurvived):
+		e.box.end()
+		return -1, &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("the sandbox was ended: %w", err)}
+	case limited.Err() != nil:
+		return -1, context.Cause(limited)
+	case errors.As(err, &refused):
+		return -1, &environment.Error{
+			Kind: environment.KindExec, Err: fmt.Errorf("the command could not be started: %w", err), Hint: e.execHint(command.User),
+		}
+	}
+	return -1, e.lost("run a command in the sandbox")
+}
+
+// execHint is the way out for a command that could not be started.
+func (e *sandboxEnv) execHint(user string) string {
+	if e.p.store.mode == modeOne && user != "" && user != "root" && user != "0" && user != "0:0" {
+		return oneIDHint
+	}
+	return "the image needs bash, and the working directory and user must exist in it"
+}
+
+const oneIDHint = "this machine grants you one user id, so root is the only user in a sandbox: for others install newuidmap (the package uidmap) " +
+	"and 65536 ids for you in /etc/subuid and /etc/subgid, run rollout with sudo, or use environment.type: docker"
+
+var (
+	errInput    = errors.New("read the command's input")
+	errSurvived = errors.New("what the command started could not be ended")
+)
+
+// run runs a command to its end, or ends it and all that it started when ctx ends.
+func (b *box) run(ctx context.Context, command wire.Command, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	in, err := newInput(stdin)
+	if err != nil {
+		return -1, err
+	}
+	defer in.close()
+	out, err := newOutput(stdout)
+	if err != nil {
+		in.theirs.Close()
+		return -1, err
+	}
+	defer out.leave()
+	errs, err := newOutput(stderr)
+	if err != nil {
+		in.theirs.Close()
+		out.theirs.Close()
+		return -1, err
+	}
+	defer errs.leave()
+	id, answers, err := b.send(wire.Request{Op: wire.Exec, Command: &command}, in.theirs, out.theirs, errs.theirs)
+	if err != nil {
+		return -1, err
+	}
+	code, err := b.follow(ctx, id, answers)
+	exited := time.Now()
+	out.drain(exited)
+	errs.drain(exited)
+	if failed := in.failed.Load(); err == nil && failed != nil {
+		err = fmt.Errorf("%w: %w", errInput, *failed)
+	}
+	return code, err
+}
+
+// follow waits for the end of a command.
+func (b *box) follow(ctx context.Context, id int64, answers <-chan wire.Answer) (int, error) {
+	for {
+		select {
+		case answer := <-answers:
+			if answer.Began {
+				continue
+			}
+			return answer.Code, problemOf(answer)
+		case <-b.ended:
+			return -1, errGone
+		case <-ctx.Done():
+			return -1, b.kill(ctx, id)
+		}
+	}
+}
+
+// kill ends a command and all that it started.
+func (b *box) kill(ctx context.Context, id int64) error {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)
+	defer cancel()
+	if _, err := b.call(limited, wire.Request{Op: wire.Kill, Target: id}); err != nil {
+		if errors.Is(err, errGone) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", errSurvived, err)
+	}
+	return ctx.Err()
+}
+
+// environ puts the environment together, the last one winning.
+func environ(image []string, more ...map[string]string) []string {
+	all := map[string]string{"PATH": defaultPath, "HOSTNAME": hostname}
+	for _, v := range image {
+		if key, value, ok := strings.Cut(v, "="); ok {
+			all[key] = value
+		}
+	}
+	for _, m := range more {
+		maps.Copy(all, m)
+	}
+	list := make([]string, 0, len(all))
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, key+"="+all[key])
+	}
+	return list
+}
+
+func first(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}

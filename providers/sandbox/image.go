@@ -1,0 +1,156 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+)
+
+// image is a root file system to start sandboxes from.
+type image struct {
+	ID      string   `json:"id"`     // of the content
+	Layers  []string `json:"layers"` // of the store, bottom first
+	Env     []string `json:"env"`    // KEY=value
+	WorkDir string   `json:"work_dir"`
+	User    string   `json:"user"`
+	// Host is what the layers stand on, if that is this machine's root.
+	Host *hostBase `json:"host,omitempty"`
+	// Base is set when that is not what was asked for.
+	Base *environment.Base `json:"base,omitempty"`
+}
+
+// hostEnv is the environment on this machine's root. pip must not refuse to install into it, as it would on the
+// machine itself.
+var hostEnv = []string{"PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=ignore"}
+
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// hostPath is where programs are looked for on this machine's root: the usual folders, and those of this
+// process's PATH that are shown.
+func hostPath(parts []hostPart, path string) string {
+	folders := strings.Split(defaultPath, ":")
+	for _, folder := range filepath.SplitList(path) {
+		folder = filepath.Clean(folder)
+		isShown := within(folder, "/opt") || slices.ContainsFunc(parts, func(p hostPart) bool { return within(folder, p.At) })
+		if isShown && !slices.Contains(folders, folder) {
+			folders = append(folders, folder)
+		}
+	}
+	return strings.Join(folders, ":")
+}
+
+// builtPrefix begins the references of images that were built here. No registry has such names.
+const builtPrefix = "rollout.sandbox/"
+
+// image finds what a reference stands for.
+func (p *Provider) image(ctx context.Context, ref string) (*image, error) {
+	if strings.HasPrefix(ref, builtPrefix) {
+		return p.builtImage(ref)
+	}
+	return p.named.get(ctx, ref, func(ctx context.Context) (*image, error) { return p.resolve(ctx, ref) })
+}
+
+// builtImage reads the record of an image, and sees that all of it is still there.
+func (p *Provider) builtImage(ref string) (*image, error) {
+	img := &image{}
+	err := readJSON(p.imageFile(ref), img)
+	if err == nil {
+		err = p.store.complete(img)
+	}
+	if err == nil {
+		return img, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("read the record of image %s: %w", ref, err)}
+	}
+	return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: %w", ref, environment.ErrNoImage)}
+}
+
+func (p *Provider) imageFile(ref string) string { return p.store.path("images", digest(ref)+".json") }
+
+// complete looks whether all that an image is made of is there.
+func (s *store) complete(img *image) error {
+	for _, id := range img.Layers {
+		if _, err := os.Stat(s.path("l", id)); err != nil {
+			return err
+		}
+	}
+	if img.Host != nil {
+		if _, err := os.Stat(s.path("bases", img.Host.Key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostImage is this machine's root as an image. requested is what it stands in for.
+func (p *Provider) hostImage(ctx context.Context, requested, reason string) (*image, error) {
+	base, err := p.store.hostBase(ctx, p.opts.Progress)
+	if err != nil {
+		return nil, startFailed(ctx, err)
+	}
+	return &image{
+		ID:   "host " + base.Key,
+		Env:  append(slices.Clone(hostEnv), "PATH="+hostPath(base.Parts, os.Getenv("PATH"))),
+		Host: base,
+		Base: &environment.Base{Requested: requested, Actual: "host root (" + base.OS + ")", Reason: reason},
+	}, nil
+}
+
+// mounts are the overlays of a new sandbox, whose changes go below changes (a path in the store).
+func (p *Provider) mounts(img *image, changes string) []wire.Mount {
+	root := wire.Mount{At: "/", Lower: p.store.layers(img.Layers, rootPart)}
+	root.Lower = append([]string{filepath.Join("l", p.scaffold, rootPart)}, root.Lower...)
+	mounts := []wire.Mount{root}
+	if img.Host != nil {
+		mounts[0].Lower = append(mounts[0].Lower, filepath.Join("bases", img.Host.Key, rootPart))
+		for _, part := range img.Host.Parts {
+			m := wire.Mount{At: part.At, Lower: p.store.layers(img.Layers, part.part())}
+			if own := filepath.Join("bases", img.Host.Key, part.part()); exists(p.store.path(own)) {
+				m.Lower = append(m.Lower, own)
+			}
+			m.Lower = append(m.Lower, part.Host)
+			mounts = append(mounts, m)
+		}
+	}
+	for i := range mounts {
+		name := partName(mounts[i].At)
+		mounts[i].Upper = filepath.Join(changes, "up", name)
+		mounts[i].Work = filepath.Join(changes, "work", name)
+	}
+	return mounts
+}
+
+// partName is the name of a mount's folder in layers.
+func partName(at string) string {
+	if at == "/" {
+		return rootPart
+	}
+	return hostPart{At: at}.part()
+}
+
+// layers are the folders of those layers that change a part, top first.
+func (s *store) layers(ids []string, part string) []string {
+	var dirs []string
+	for _, id := range slices.Backward(ids) {
+		if dir := filepath.Join("l", id, part); exists(s.path(dir)) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,222 @@
+//go:build linux
+
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/confine"
+	"github.com/org/rollout-action/providers/sandbox/internal/processes"
+	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+)
+
+// killTime bounds the ending of one command.
+const killTime = 30 * time.Second
+
+// The ways in which a command cannot be started, apart from its user and folder.
+var (
+	errNoProgram = errors.New("no such program")
+	errStart     = errors.New("start")
+)
+
+// errAlive: processes that a command started could not be ended.
+var errAlive = errors.New("processes of the command live on")
+
+// children are the commands of a sandbox. One thread, with less rights than the others, starts them all.
+// Process 1 has to wait for orphans, too, so nothing here uses os/exec, which waits by itself.
+type children struct {
+	oneID  bool
+	notes  []string
+	starts chan func()
+
+	mu      sync.Mutex // held while a command is started, so that none is waited for before it is known
+	running map[int]chan<- int
+	// execs are the commands that run, and those that ended since the last one was started: when one
+	// ends just as it is to be killed, what it started is killed all the same.
+	execs map[int64]*command
+}
+
+// command is one that was started.
+type command struct {
+	processes.Process
+	ended bool
+}
+
+// newChildren makes the starting thread. What it writes "0" to the doors for stands at wire.Setup.
+func newChildren(oneID bool, doors []*os.File) (*children, error) {
+	c := &children{oneID: oneID, starts: make(chan func()), running: map[int]chan<- int{}, execs: map[int64]*command{}}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, unix.SIGCHLD)
+	go func() {
+		for range ended {
+			c.reap()
+		}
+	}()
+	confined := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: its rights are gone
+		err := enter(doors)
+		if err == nil {
+			c.notes, err = confine.Thread(confine.Options{FakeOwners: oneID})
+		}
+		confined <- err
+		for start := range c.starts {
+			start()
+		}
+	}()
+	if err := <-confined; err != nil {
+		return nil, fmt.Errorf("restrict what commands may do: %w", err)
+	}
+	return c, nil
+}
+
+func enter(doors []*os.File) error {
+	for _, door := range doors {
+		if _, err := door.WriteString("0"); err != nil {
+			return fmt.Errorf("enter a control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// reap waits for all that have ended.
+func (c *children) reap() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		if ended, ours := c.running[pid]; ours {
+			delete(c.running, pid)
+			ended <- exitCode(status)
+		}
+	}
+}
+
+// exitCode is what a shell says of a process.
+func exitCode(status unix.WaitStatus) int {
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// start starts a command. The channel gets its exit code; the command is forgotten then.
+func (c *children) start(id int64, cmd *wire.Command, files []*os.File) (<-chan int, error) {
+	if len(files) != 3 {
+		return nil, fmt.Errorf("%d files for a command, want 3", len(files))
+	}
+	program, attr, err := c.prepare(cmd)
+	if err != nil {
+		return nil, err
+	}
+	attr.Files = []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}
+	code, ended := make(chan int, 1), make(chan int, 1)
+	failed := make(chan error)
+	c.starts <- func() { failed <- c.fork(id, program, cmd, attr, code) }
+	if err := <-failed; err != nil {
+		return nil, err
+	}
+	go func() {
+		exit := <-code
+		c.mu.Lock()
+		c.execs[id].ended = true
+		c.mu.Unlock()
+		ended <- exit
+	}()
+	return ended, nil
+}
+
+// fork runs in the starting thread.
+func (c *children) fork(id int64, program string, cmd *wire.Command, attr *syscall.ProcAttr, code chan<- int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.execs, func(_ int64, e *command) bool { return e.ended })
+	pid, err := syscall.ForkExec(program, cmd.Args, attr)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: %s, or the interpreter that it names", errNoProgram, program)
+	}
+	if err != nil {
+		return fmt.Errorf("%w %s: %w", errStart, program, err)
+	}
+	start, err := processes.Started(pid)
+	if err == nil && cmd.MaxProcesses > 0 {
+		// The program has only begun: it has started nothing yet.
+		limit := unix.Rlimit{Cur: uint64(cmd.MaxProcesses), Max: uint64(cmd.MaxProcesses)}
+		err = unix.Prlimit(pid, unix.RLIMIT_NPROC, &limit, nil)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("look after %s: %w", program, err), unix.Kill(pid, unix.SIGKILL))
+	}
+	c.running[pid] = code
+	c.execs[id] = &command{Process: processes.Process{PID: pid, Start: start}}
+	return nil
+}
+
+// prepare looks up the program, the user and the folder of a command.
+func (c *children) prepare(cmd *wire.Command) (string, *syscall.ProcAttr, error) {
+	if len(cmd.Args) == 0 {
+		return "", nil, errors.New("no command")
+	}
+	who, err := identify(cmd.User)
+	if err != nil {
+		return "", nil, err
+	}
+	dir := cmd.Dir
+	if dir == "" {
+		dir = "/"
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return "", nil, fmt.Errorf("the working directory: %w", err)
+	} else if !info.IsDir() {
+		return "", nil, fmt.Errorf("the working directory %s is not a folder", dir)
+	}
+	env := withHome(cmd.Env, who.home)
+	program, err := lookPath(cmd.Args[0], env, dir)
+	if err != nil {
+		return "", nil, err
+	}
+	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: &syscall.SysProcAttr{Setsid: true}}
+	if who.uid != 0 || who.gid != 0 || len(who.groups) > 0 {
+		if c.oneID && (who.uid != 0 || who.gid != 0) {
+			return "", nil, fmt.Errorf("user %q is not root, and this sandbox has no other", cmd.User)
+		}
+		if !c.oneID {
+			attr.Sys.Credential = &syscall.Credential{Uid: who.uid, Gid: who.gid, Groups: who.groups}
+		}
+	}
+	return program, attr, nil
+}
+
+// kill ends a command and all that it started.
+func (c *children) kill(id int64) error {
+	c.mu.Lock()
+	root, known := c.execs[id]
+	c.mu.Unlock()
+	if !known {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	defer cancel()
+	if err := processes.Kill(ctx, root.Process); err != nil {
+		return fmt.Errorf("%w: %w", errAlive, err)
+	}
+	return nil
+}

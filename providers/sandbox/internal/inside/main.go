@@ -1,0 +1,177 @@
+//go:build linux
+
+package inside
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+)
+
+// Socket is the file descriptor of the connection that an init is started with.
+const Socket = 3
+
+// Main serves a sandbox until the connection ends. It does not return: with process 1 all others of the
+// sandbox end.
+func Main() {
+	conn, err := wire.Inherited(Socket)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	s := &server{conn: conn}
+	if err := s.serve(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// server answers the requests of one sandbox.
+type server struct {
+	conn     *wire.Conn
+	children *children
+}
+
+func (s *server) serve() error {
+	var setup wire.Setup
+	doors, err := s.conn.Receive(&setup)
+	if err != nil {
+		return fmt.Errorf("receive the setup: %w", err)
+	}
+	ready, err := s.begin(setup, doors)
+	if err != nil {
+		kind := wire.Failed
+		if refused := new(refusal); errors.As(err, &refused) {
+			kind = wire.Refused
+		}
+		return s.conn.Send(wire.Answer{Kind: kind, Problem: err.Error()})
+	}
+	if err := s.conn.Send(ready); err != nil {
+		return err
+	}
+	for {
+		var request wire.Request
+		files, err := s.conn.Receive(&request)
+		if err != nil {
+			return nil //nolint:nilerr // the provider has gone, or has closed the connection: the end
+		}
+		go s.handle(request, files)
+	}
+}
+
+// begin makes the sandbox.
+func (s *server) begin(setup wire.Setup, doors []*os.File) (wire.Answer, error) {
+	defer closeFiles(doors)
+	unix.Umask(0)
+	if err := makeRoot(setup); err != nil {
+		return wire.Answer{}, err
+	}
+	if err := unix.Sethostname([]byte(setup.Hostname)); err != nil {
+		return wire.Answer{}, fmt.Errorf("set the host name: %w", err)
+	}
+	if setup.Loopback {
+		if err := loopbackUp(); err != nil {
+			return wire.Answer{}, err
+		}
+	}
+	if !setup.OneID {
+		if err := unix.Setgroups(nil); err != nil {
+			return wire.Answer{}, fmt.Errorf("drop supplementary groups: %w", err)
+		}
+	}
+	unix.Umask(0o022)
+	started, err := newChildren(setup.OneID, doors)
+	if err != nil {
+		return wire.Answer{}, err
+	}
+	s.children = started
+	return wire.Answer{Notes: started.notes}, nil
+}
+
+// handle answers one request. Files are closed by whoever uses them.
+func (s *server) handle(request wire.Request, files []*os.File) {
+	answer := wire.Answer{ID: request.ID}
+	var err error
+	switch request.Op {
+	case wire.Exec:
+		s.exec(request, files)
+		return
+	case wire.Kill:
+		err = s.children.kill(request.Target)
+	case wire.Unpack:
+		err = s.unpack(files, request.Replace)
+	case wire.Pack:
+		err = packTo(files, request)
+	case wire.Look:
+		answer.Info, err = look(request.Path)
+	case wire.Remove:
+		err = remove(request.Path)
+	case wire.Identify:
+		answer.UID, answer.GID, err = owner(request.User, request.Group)
+	default:
+		err = fmt.Errorf("unknown request %q", request.Op)
+	}
+	if err != nil {
+		answer.Kind, answer.Problem = kindOf(err), err.Error()
+	}
+	s.answer(answer)
+}
+
+// exec starts a command, says so, and says how it ended.
+func (s *server) exec(request wire.Request, files []*os.File) {
+	defer closeFiles(files)
+	ended, err := s.children.start(request.ID, request.Command, files)
+	if err != nil {
+		s.answer(wire.Answer{ID: request.ID, Kind: wire.NotStarted, Problem: err.Error(), Code: shellCode(err)})
+		return
+	}
+	closeFiles(files)
+	s.answer(wire.Answer{ID: request.ID, Began: true})
+	answer := wire.Answer{ID: request.ID, Code: <-ended}
+	if request.Command.Alone {
+		if err := s.children.kill(request.ID); err != nil {
+			answer.Kind, answer.Problem = wire.Alive, err.Error()
+		}
+	}
+	s.answer(answer)
+}
+
+// shellCode is what a shell says of a program that is not there, or cannot be run; 0 for other failures.
+func shellCode(err error) int {
+	switch {
+	case errors.Is(err, errNoProgram):
+		return 127
+	case errors.Is(err, errStart):
+		return 126
+	}
+	return 0
+}
+
+// answer ends everything if nobody listens any more.
+func (s *server) answer(a wire.Answer) {
+	if s.conn.Send(a) != nil {
+		os.Exit(1)
+	}
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// kindOf sorts failures for the provider.
+func kindOf(err error) wire.Problem {
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		return wire.NotFound
+	case errors.Is(err, errAlive):
+		return wire.Alive
+	}
+	return wire.Failed
+}

@@ -1,0 +1,246 @@
+//go:build linux
+
+package inside
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+)
+
+// packTo writes what is at a path as a tar stream to the one file. A reader that goes away ends it.
+func packTo(files []*os.File, request wire.Request) error {
+	defer closeFiles(files)
+	if len(files) != 1 {
+		return errors.New("packing needs one file")
+	}
+	// Links are followed in the path itself, never beneath it.
+	resolved, err := filepath.EvalSymlinks(request.Path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Lstat(resolved)
+	if err != nil {
+		return err
+	}
+	top := resolved
+	if !info.IsDir() {
+		top = path.Dir(resolved)
+	}
+	root, err := os.OpenRoot(top)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := realFiles(root); err != nil {
+		return err
+	}
+	p := packer{tw: tar.NewWriter(files[0]), plain: request.Plain, root: root, links: map[inode]string{}}
+	name := "."
+	if request.Prefix != "" {
+		name = request.Prefix
+	}
+	below := "."
+	if !info.IsDir() {
+		below = path.Base(resolved)
+	} else if p.device, err = deviceOf(info); err != nil {
+		return err
+	}
+	if err := p.add(below, name, info); err != nil {
+		return err
+	}
+	return p.tw.Close()
+}
+
+// inode tells files apart.
+type inode struct{ dev, ino uint64 }
+
+type packer struct {
+	tw     *tar.Writer
+	plain  bool
+	root   *os.Root
+	device uint64           // of the top: what is mounted beneath is left out
+	links  map[inode]string // the first names of files that have several
+}
+
+func deviceOf(info fs.FileInfo) (uint64, error) {
+	stat, ok := info.Sys().(*unixStat)
+	if !ok {
+		return 0, errors.New("the file system tells nothing of its files")
+	}
+	return stat.Dev, nil
+}
+
+// add writes the entry for below (a path in root) and, if it is a folder, for all in it.
+func (p *packer) add(below, name string, info fs.FileInfo) error {
+	header, err := p.header(below, name, info)
+	if err != nil || header == nil {
+		return err
+	}
+	if header.Typeflag == tar.TypeReg {
+		return p.file(below, header)
+	}
+	if err := p.tw.WriteHeader(header); err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return nil
+	}
+	folder, err := p.root.Open(below)
+	if gone(err) {
+		return nil // replaced or removed while we look
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := folder.ReadDir(-1)
+	folder.Close()
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, entry := range entries {
+		child := path.Join(below, entry.Name())
+		info, err := p.root.Lstat(child)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if device, err := deviceOf(info); err != nil {
+			return err
+		} else if info.IsDir() && device != p.device {
+			continue
+		}
+		if err := p.add(child, path.Join(name, entry.Name()), info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gone tells of files that vanish while their folder is read.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
+// header describes one entry; nil for what is left out.
+func (p *packer) header(below, name string, info fs.FileInfo) (*tar.Header, error) {
+	if info.Mode()&fs.ModeSocket != 0 && !p.plain {
+		return nil, nil
+	}
+	var target string
+	if info.Mode()&fs.ModeSymlink != 0 {
+		var err error
+		target, err = p.root.Readlink(below)
+		if gone(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	header, err := fileHeader(info, target)
+	if err != nil {
+		return nil, fmt.Errorf("/%s: %w", name, err)
+	}
+	header.Name, header.Format = name, tar.FormatPAX
+	header.Uname, header.Gname = "", ""
+	if info.IsDir() {
+		header.Name += "/"
+	}
+	if p.plain {
+		return header, nil
+	}
+	if stat, ok := info.Sys().(*unixStat); ok && info.Mode().IsRegular() && stat.Nlink > 1 {
+		id := inode{stat.Dev, stat.Ino}
+		if first, seen := p.links[id]; seen {
+			header.Typeflag, header.Linkname, header.Size = tar.TypeLink, first, 0
+			return header, nil
+		}
+		p.links[id] = name
+	}
+	return header, p.attributes(below, header)
+}
+
+// fileHeader is tar.FileInfoHeader, with sockets as pipes: tar knows none, and readers leave both out.
+func fileHeader(info fs.FileInfo, target string) (*tar.Header, error) {
+	if info.Mode()&fs.ModeSocket != 0 {
+		return &tar.Header{Typeflag: tar.TypeFifo, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()}, nil
+	}
+	return tar.FileInfoHeader(info, target)
+}
+
+// file writes a file's entry. Its size is what it was: one that grows is cut, one that shrinks is filled up with
+// zeros, for the header has gone already.
+func (p *packer) file(below string, header *tar.Header) error {
+	f, err := p.root.OpenFile(below, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if gone(err) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
+		return nil // it became something else
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	header.Size = info.Size()
+	if err := p.tw.WriteHeader(header); err != nil {
+		return err
+	}
+	n, err := io.Copy(p.tw, io.LimitReader(f, header.Size))
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(p.tw, zeros{}, header.Size-n)
+	return err
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// attributes adds extended attributes, as far as they are the sandbox's own business.
+func (p *packer) attributes(below string, header *tar.Header) error {
+	full := path.Join(p.root.Name(), below)
+	size, err := unix.Llistxattr(full, nil)
+	if err != nil || size <= 0 {
+		return nil //nolint:nilerr // the file system has none, or the file is gone
+	}
+	list := make([]byte, size)
+	if size, err = unix.Llistxattr(full, list); err != nil {
+		return nil //nolint:nilerr // they change while we look
+	}
+	for key := range strings.SplitSeq(string(list[:size]), "\x00") {
+		if key == "" || strings.HasPrefix(key, "trusted.") || strings.HasPrefix(key, "user.overlay.") || strings.HasPrefix(key, "security.selinux") {
+			continue
+		}
+		value := make([]byte, 64<<10)
+		n, err := unix.Lgetxattr(full, key, value)
+		if err != nil {
+			continue
+		}
+		if header.PAXRecords == nil {
+			header.PAXRecords = map[string]string{}
+		}
+		header.PAXRecords["SCHILY.xattr."+key] = string(value[:n])
+	}
+	return nil
+}

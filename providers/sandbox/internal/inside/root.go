@@ -1,0 +1,228 @@
+//go:build linux
+
+package inside
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+)
+
+// refusal is what the kernel does not let a sandbox do; the provider knows the ways out.
+type refusal struct {
+	doing string
+	err   error
+}
+
+func (r *refusal) Error() string { return r.doing + ": " + r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
+func refused(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &refusal{doing, err}
+}
+
+// makeRoot mounts everything and makes it the root; what was the root before is gone from here.
+func makeRoot(setup wire.Setup) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return refused("make mounts private", err)
+	}
+	if err := os.Chdir(setup.Store); err != nil {
+		return err
+	}
+	mounts := setup.Mounts
+	if setup.Memory != nil {
+		var err error
+		if mounts, err = inMemory(setup); err != nil {
+			return err
+		}
+	}
+	for _, m := range mounts {
+		if err := mountOverlay(setup, m); err != nil {
+			return err
+		}
+	}
+	if err := os.Chdir(setup.Root); err != nil {
+		return err
+	}
+	for _, step := range []func(wire.Setup) error{mountProc, mountSys, mountDev} {
+		if err := step(setup); err != nil {
+			return err
+		}
+	}
+	// The old root ends up on top of the new one, and goes. Source: pivot_root(2), "pivot_root(".", ".")".
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return refused("change the root", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return refused("leave the machine's root", err)
+	}
+	return os.Chdir("/")
+}
+
+// inMemory gives the mounts places to write to in a file system in memory.
+func inMemory(setup wire.Setup) ([]wire.Mount, error) {
+	options := "mode=700"
+	if size := *setup.Memory; size > 0 {
+		options += ",size=" + strconv.FormatInt(size, 10)
+	}
+	if err := unix.Mount("scratch", setup.Scratch, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return nil, refused("mount a file system in memory", err)
+	}
+	mounts := append([]wire.Mount(nil), setup.Mounts...)
+	for i := range mounts {
+		m := &mounts[i]
+		dir := filepath.Join(setup.Scratch, strconv.Itoa(i))
+		m.Upper, m.Work = filepath.Join(dir, "up"), filepath.Join(dir, "work")
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.Mkdir(m.Upper, 0o755), os.Mkdir(m.Work, 0o755)); err != nil {
+			return nil, err
+		}
+	}
+	return mounts, nil
+}
+
+// mountOverlay mounts one overlay below setup.Root.
+func mountOverlay(setup wire.Setup, m wire.Mount) error {
+	lower := make([]string, len(m.Lower))
+	for i, dir := range m.Lower {
+		lower[i] = escaped(dir)
+	}
+	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + escaped(m.Upper) + ",workdir=" + escaped(m.Work)
+	if setup.User {
+		options += ",userxattr"
+	}
+	target := filepath.Join(setup.Root, m.At)
+	// volatile: what is thrown away need not reach the disk first. Kernels before 5.10 do not know it.
+	err := unix.Mount("overlay", target, "overlay", unix.MS_NODEV, options+",volatile")
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.Mount("overlay", target, "overlay", unix.MS_NODEV, options)
+	}
+	return refused("mount an overlay at "+m.At, err)
+}
+
+// escaped hides from overlayfs what separates its options and paths. Source: the kernel's
+// Documentation/filesystems/overlayfs.rst.
+func escaped(path string) string {
+	return strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`).Replace(path)
+}
+
+// The functions below work in the new root, which is the current folder.
+
+// What of /proc is hidden or only to be read is what Docker hides.
+var (
+	hiddenFiles = []string{"proc/kcore", "proc/keys", "proc/latency_stats", "proc/timer_list", "proc/sched_debug"}
+	hiddenDirs  = []string{"proc/acpi", "proc/scsi"}
+	readOnly    = []string{"proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger"}
+)
+
+func mountProc(setup wire.Setup) error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("proc", "proc", "proc", flags, ""); err != nil {
+		return refused("mount /proc", err)
+	}
+	if setup.User {
+		return nil // its root may neither read nor write these: they belong to the machine's
+	}
+	for _, name := range hiddenFiles {
+		if err := unix.Mount("/dev/null", name, "", unix.MS_BIND, ""); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return refused("hide /"+name, err)
+		}
+	}
+	for _, name := range hiddenDirs {
+		if err := unix.Mount("hidden", name, "tmpfs", flags|unix.MS_RDONLY, "size=0"); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return refused("hide /"+name, err)
+		}
+	}
+	for _, name := range readOnly {
+		err := unix.Mount(name, name, "", unix.MS_BIND, "")
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = unix.Mount("", name, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|flags, "")
+		}
+		if err != nil {
+			return refused("protect /"+name, err)
+		}
+	}
+	return nil
+}
+
+// mountSys shows /sys, for reading. A user namespace that shares the network may not mount it anew, so
+// that the machine's, with what is mounted in it, is shown.
+func mountSys(setup wire.Setup) error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY
+	if unix.Mount("sysfs", "sys", "sysfs", flags, "") == nil {
+		return nil
+	}
+	if err := unix.Mount("/sys", "sys", "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return refused("show /sys", err)
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC}
+	return refused("protect /sys", unix.MountSetattr(unix.AT_FDCWD, "sys", unix.AT_RECURSIVE, &attr))
+}
+
+var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+var deviceLinks = map[string]string{
+	"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+}
+
+func mountDev(setup wire.Setup) error {
+	if err := unix.Mount("dev", "dev", "tmpfs", unix.MS_NOSUID|unix.MS_STRICTATIME, "mode=755,size=64k"); err != nil {
+		return refused("mount /dev", err)
+	}
+	for _, name := range devices {
+		target := filepath.Join("dev", name)
+		if err := os.WriteFile(target, nil, 0o666); err != nil {
+			return err
+		}
+		if err := unix.Mount("/dev/"+name, target, "", unix.MS_BIND, ""); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return refused("show /dev/"+name, err)
+		}
+	}
+	for name, to := range deviceLinks {
+		if err := os.Symlink(to, filepath.Join("dev", name)); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(os.Mkdir("dev/pts", 0o755), os.Mkdir("dev/shm", 0o777|os.ModeSticky), os.Mkdir("dev/mqueue", 0o777|os.ModeSticky)); err != nil {
+		return err
+	}
+	options := "newinstance,ptmxmode=0666,mode=0620"
+	if !setup.OneID {
+		options += ",gid=5" // tty, everywhere
+	}
+	if err := unix.Mount("devpts", "dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, options); err != nil {
+		return refused("mount /dev/pts", err)
+	}
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	return refused("mount /dev/shm", unix.Mount("shm", "dev/shm", "tmpfs", flags, "mode=1777,size=64m"))
+}
+
+// loopbackUp switches the loopback device of a network of our own on.
+func loopbackUp() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("switch the loopback device on: %w", err)
+	}
+	defer unix.Close(socket)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request); err != nil {
+		return fmt.Errorf("switch the loopback device on: %w", err)
+	}
+	return nil
+}

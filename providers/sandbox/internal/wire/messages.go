@@ -1,0 +1,109 @@
+package wire
+
+// Setup is the first message to a sandbox's init: what its root file system is made of. Its files are written "0" to
+// by the thread that starts commands, which puts that thread into control groups.
+type Setup struct {
+	// Store is the folder that relative paths in Mounts begin at; short paths, for the kernel takes one
+	// page of options for a mount.
+	Store string `json:"store"`
+	// Root is an empty folder of the machine to mount on, in the sandbox's own mount namespace.
+	Root   string  `json:"root"`
+	Mounts []Mount `json:"mounts"` // parents first; the first one is at "/"
+	// Memory, if set, keeps what the sandbox writes in memory instead of in the mounts' Upper, within
+	// so many bytes (0: half the machine's). Scratch is then an empty folder of the machine to mount on.
+	Memory   *int64 `json:"memory,omitempty"`
+	Scratch  string `json:"scratch,omitempty"`
+	Hostname string `json:"hostname"`
+	// User: in a user namespace. OneID: only user and group 0 exist in it.
+	User  bool `json:"user,omitempty"`
+	OneID bool `json:"one_id,omitempty"`
+	// Loopback: the network is the sandbox's own, with nothing but a loopback device.
+	Loopback bool `json:"loopback,omitempty"`
+}
+
+// Mount is one overlay.
+type Mount struct {
+	At    string   `json:"at"`    // absolute path in the sandbox
+	Lower []string `json:"lower"` // top first
+	Upper string   `json:"upper"`
+	Work  string   `json:"work"`
+}
+
+// Op is what a request asks for.
+type Op string
+
+// The requests. Each is answered once, with its ID; Exec twice: when it began, and at its end.
+const (
+	Exec   Op = "exec"   // Command; files: stdin, stdout, stderr
+	Kill   Op = "kill"   // Target is the ID of an Exec: end all that it started
+	Unpack Op = "unpack" // files: a tar stream, to be unpacked at "/"
+	Pack   Op = "pack"   // Path; files: where the tar stream goes
+	Look   Op = "look"   // Path
+	Remove Op = "remove" // Path
+	// Identify turns User and Group into numbers.
+	Identify Op = "identify"
+)
+
+// Request is a message to a sandbox's init.
+type Request struct {
+	ID      int64    `json:"id"`
+	Op      Op       `json:"op"`
+	Target  int64    `json:"target,omitempty"`
+	Command *Command `json:"command,omitempty"`
+	Path    string   `json:"path,omitempty"` // absolute
+	// Replace (Unpack): files and folders may take each other's place.
+	Replace bool `json:"replace,omitempty"`
+	// Prefix (Pack) is the name in the stream of what is at Path; empty is ".".
+	Prefix string `json:"prefix,omitempty"`
+	// Plain (Pack): every name of a file has its content, and nothing has extended attributes.
+	Plain bool   `json:"plain,omitempty"`
+	User  string `json:"user,omitempty"`
+	Group string `json:"group,omitempty"`
+}
+
+// Command is a process to start.
+type Command struct {
+	Args []string `json:"args,omitempty"` // the first is looked up in PATH of Env
+	Env  []string `json:"env,omitempty"`  // KEY=value
+	Dir  string   `json:"dir,omitempty"`
+	User string   `json:"user,omitempty"` // name or id[:group or id]; empty is 0
+	// Alone: what the command leaves running is ended with it.
+	Alone bool `json:"alone,omitempty"`
+	// MaxProcesses, if not 0, limits processes and threads of the command's user in this sandbox.
+	MaxProcesses int64 `json:"max_processes,omitempty"`
+}
+
+// Answer is a message from a sandbox's init. The first one, with ID 0, says that it is ready.
+type Answer struct {
+	ID    int64 `json:"id"`
+	Began bool  `json:"began,omitempty"` // of an Exec that has not ended yet
+	Code  int   `json:"code,omitempty"`  // exit code of an Exec; 128+n if signal n ended it; of one
+	// that was not started, 127 or 126 if that is what a shell would say
+	// Problem says why the request failed; Kind is which of the Problem kinds it is.
+	Problem string   `json:"problem,omitempty"`
+	Kind    Problem  `json:"kind,omitempty"`
+	Notes   []string `json:"notes,omitempty"` // of the first answer: protections that this kernel lacks
+	UID     int      `json:"uid,omitempty"`
+	GID     int      `json:"gid,omitempty"`
+	Info    *Info    `json:"info,omitempty"`
+}
+
+// Info is what Look finds.
+type Info struct {
+	Path   string   `json:"path"` // with links resolved, as far as it exists
+	Exists bool     `json:"exists,omitempty"`
+	Dir    bool     `json:"dir,omitempty"`
+	Names  []string `json:"names,omitempty"` // of what is in a folder, sorted
+}
+
+// Problem says what sort of failure an answer is about.
+type Problem string
+
+// The problems.
+const (
+	Failed     Problem = "failed"
+	NotFound   Problem = "not_found"   // a path that does not exist
+	NotStarted Problem = "not_started" // a command that could not begin
+	Alive      Problem = "alive"       // processes that could not be ended
+	Refused    Problem = "refused"     // the kernel refuses what the sandbox is made of
+)

@@ -1,0 +1,177 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// mode says whose rights sandboxes are made with. The text names its store: what one mode leaves there is of no
+// use to another.
+type mode string
+
+const (
+	modeRoot mode = "root" // as real root, without a user namespace
+	// modeIDs: in a user namespace with as many ids as a system has, which newuidmap grants from /etc/subuid.
+	modeIDs mode = "ids"
+	// modeOne: in a user namespace with one id. Root is the only user there.
+	modeOne mode = "one"
+)
+
+// manyIDs is how many ids modeIDs needs: nobody is 65534.
+const manyIDs = 65536
+
+// user tells whether there is a user namespace.
+func (m mode) user() bool { return m != modeRoot }
+
+// xattr is where overlayfs keeps its marks.
+func (m mode) xattr() string {
+	if m.user() {
+		return "user"
+	}
+	return "trusted"
+}
+
+// subordinate ranges of this user, as newuidmap takes them; see findMode.
+var subordinate struct{ uid, gid idRange }
+
+type idRange struct{ start, count int }
+
+// findMode chooses the mode with the most rights that this process has.
+func findMode() mode {
+	if os.Geteuid() == 0 && hasSysAdmin() {
+		return modeRoot
+	}
+	if findSubordinate() {
+		return modeIDs
+	}
+	return modeOne
+}
+
+// hasSysAdmin tells whether mounting is allowed: root in a container may not.
+func hasSysAdmin() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if unix.Capget(&header, &data[0]) != nil {
+		return false
+	}
+	return data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
+}
+
+func findSubordinate() bool {
+	for _, program := range []string{"newuidmap", "newgidmap"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return false
+		}
+	}
+	names := []string{strconv.Itoa(os.Getuid())}
+	if u, err := user.LookupId(names[0]); err == nil {
+		names = append(names, u.Username)
+	}
+	uid, ok1 := readSubordinate("/etc/subuid", names)
+	gid, ok2 := readSubordinate("/etc/subgid", names)
+	subordinate.uid, subordinate.gid = uid, gid
+	return ok1 && ok2
+}
+
+// readSubordinate is the first range in a file that is long enough. Source: subuid(5).
+func readSubordinate(path string, names []string) (idRange, bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return idRange{}, false
+	}
+	defer f.Close()
+	for scanner := bufio.NewScanner(f); scanner.Scan(); {
+		fields := strings.Split(scanner.Text(), ":")
+		if len(fields) != 3 || !slices.Contains(names, fields[0]) {
+			continue
+		}
+		start, err1 := strconv.Atoi(fields[1])
+		count, err2 := strconv.Atoi(fields[2])
+		if err1 == nil && err2 == nil && count >= manyIDs {
+			return idRange{start, manyIDs}, true
+		}
+	}
+	return idRange{}, false
+}
+
+// command is this program, to be started in a role with the ids of the mode and with open files, from 3.
+// release must be called when it runs, or could not be started: where the ids have to be given from outside, it
+// waits for that in another role.
+func (m mode) command(role, waiting string, files ...*os.File) (cmd *exec.Cmd, release func(pid int) error, err error) {
+	cmd = exec.Command(self) //nolint:noctx // its life is not that of a context: see box.end
+	cmd.Args, cmd.ExtraFiles = []string{role}, files
+	// What it needs of Go's runtime; nothing of this process's environment.
+	cmd.Env = []string{"GOMAXPROCS=2", "GOGC=50", "GOTRACEBACK=single"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	nothing := func(int) error { return nil }
+	switch m {
+	case modeRoot:
+		return cmd, nothing, nil
+	case modeOne:
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
+		return cmd, nothing, nil
+	}
+	wait, proceed, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd.Args = []string{waiting, strconv.Itoa(3 + len(files))}
+	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
+	cmd.ExtraFiles = append(slices.Clone(files), wait)
+	return cmd, func(pid int) error {
+		defer proceed.Close()
+		defer wait.Close()
+		if pid == 0 {
+			return nil
+		}
+		return mapIDs(pid)
+	}, nil
+}
+
+// mapIDs gives a process in a user namespace its ids.
+func mapIDs(pid int) error {
+	for _, m := range []struct {
+		program string
+		own     int
+		more    idRange
+	}{
+		{"newuidmap", os.Geteuid(), subordinate.uid},
+		{"newgidmap", os.Getegid(), subordinate.gid},
+	} {
+		args := []string{strconv.Itoa(pid), "0", strconv.Itoa(m.own), "1", "1", strconv.Itoa(m.more.start), strconv.Itoa(m.more.count)}
+		if out, err := exec.Command(m.program, args...).CombinedOutput(); err != nil { //nolint:noctx // takes milliseconds
+			return fmt.Errorf("%s: %w: %s", m.program, err, strings.TrimSpace(string(out)))
+		}
+	}
+	return nil
+}
+
+// waitForIDs is what a process does that was started before it had its ids: it waits for the end of the file
+// that its argument names, and starts anew in its role, for the rights of root come with that.
+func waitForIDs(role string) {
+	gate, err := strconv.Atoi(os.Args[1])
+	if err == nil {
+		file := os.NewFile(uintptr(gate), "gate")
+		_, err = io.Copy(io.Discard, file)
+		file.Close()
+	}
+	if err == nil {
+		err = syscall.Exec(self, []string{role}, os.Environ())
+	}
+	fmt.Fprintln(os.Stderr, "start anew with other ids:", err)
+	os.Exit(1)
+}

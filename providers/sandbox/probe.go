@@ -1,0 +1,227 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
+	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+)
+
+// open chooses the mode and the store, by trying whether a sandbox can be made of them.
+func (p *Provider) open(ctx context.Context) error {
+	m := findMode()
+	var failures []error
+	for _, dir := range storeDirs(p.config) {
+		s, err := openStore(dir, m)
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		p.store = s
+		err = p.try(ctx)
+		if err == nil {
+			p.groups, err = cgroup.Open("rollout")
+			return startFailed(ctx, err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		failures = append(failures, fmt.Errorf("%s: %w", s.dir, err))
+		if !errors.Is(err, errUpper) {
+			break // another folder changes nothing
+		}
+	}
+	return unusable(m, failures)
+}
+
+// errUpper: this file system cannot hold what sandboxes change.
+var errUpper = errors.New("overlays cannot be made in this folder")
+
+// try makes a sandbox with nothing in it. Where the folder's file system cannot hold changes (as in most
+// containers, whose root is an overlay itself), memory can.
+func (p *Provider) try(ctx context.Context) error {
+	scaffold, err := p.store.makeScaffold(ctx, p.config.network)
+	if err != nil {
+		return err
+	}
+	p.scaffold = scaffold
+	err = p.tryOnce(ctx)
+	if !isOverlay(err) || p.memory {
+		return err
+	}
+	disk := err
+	p.memory, p.memoryOnly = true, true
+	if err := p.tryOnce(ctx); err != nil {
+		p.memory, p.memoryOnly = false, false
+		return fmt.Errorf("%w: %w", errUpper, disk)
+	}
+	if p.opts.Progress != nil {
+		p.opts.Progress("what sandboxes change is kept in memory, for overlays cannot be made in " + p.store.dir)
+	}
+	return nil
+}
+
+// isOverlay tells whether it is the overlay that failed.
+func isOverlay(err error) bool {
+	setup := new(setupError)
+	return errors.As(err, &setup) && setup.refused && strings.Contains(setup.problem, "mount an overlay")
+}
+
+func (p *Provider) tryOnce(ctx context.Context) error {
+	d, err := p.store.draft()
+	if err != nil {
+		return err
+	}
+	defer d.discard()
+	setup, err := p.setup(&image{}, d.dir, p.surroundings(environment.Limits{}))
+	if err != nil {
+		return err
+	}
+	b, err := launch(ctx, p.store.mode, setup, nil)
+	if err != nil {
+		return err
+	}
+	b.end()
+	return nil
+}
+
+// unusable says why no sandbox can be made here, and what to do about it.
+func unusable(m mode, failures []error) error {
+	hint := remedy(m, errors.Join(failures...))
+	return &environment.Error{
+		Kind: environment.KindUnavailable,
+		Err:  fmt.Errorf("this machine does not let rollout make sandboxes: %w", errors.Join(failures...)),
+		Hint: hint,
+	}
+}
+
+const elsewhere = "or use another provider: environment.type: docker (--env-type docker)"
+
+// remedy is the way out for what failed.
+func remedy(m mode, err error) string {
+	setting := func(name string) string {
+		text, _ := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
+		return strings.TrimSpace(string(text))
+	}
+	started := new(startError)
+	namespaces := errors.As(err, &started)
+	switch {
+	case errors.Is(err, errUpper):
+		return "name a folder on an ordinary file system, such as ext4 or xfs, in environment.provider_config.dir, " + elsewhere
+	case inContainer():
+		return "this is a container: start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined, " + elsewhere
+	case m.user() && setting("kernel.apparmor_restrict_unprivileged_userns") == "1":
+		return "AppArmor restricts user namespaces here: run sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run rollout with sudo, " + elsewhere
+	case m.user() && setting("kernel.unprivileged_userns_clone") == "0":
+		return "user namespaces are switched off here: run sudo sysctl -w kernel.unprivileged_userns_clone=1, or run rollout with sudo, " + elsewhere
+	case setting("user.max_user_namespaces") == "0" && m.user():
+		return "user namespaces are switched off here: run sudo sysctl -w user.max_user_namespaces=15000, or run rollout with sudo, " + elsewhere
+	case m.user() && kernelBefore(5, 11):
+		return "Linux before 5.11 lets only root mount overlays: run rollout with sudo, " + elsewhere
+	case namespaces && errors.Is(err, syscall.ENOSPC):
+		return "there are as many namespaces as this machine allows: see /proc/sys/user/max_*_namespaces, " + elsewhere
+	case m.user():
+		return "run rollout with sudo, " + elsewhere
+	}
+	return "rollout needs namespaces and overlays, which the kernel or a security module refuses here; " + strings.TrimPrefix(elsewhere, "or ")
+}
+
+// inContainer tells whether this process runs in a container of the usual kinds.
+func inContainer() bool {
+	if os.Getenv("container") != "" || exists("/run/.containerenv") {
+		return true
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	return err == nil && exists("/.dockerenv") && strings.HasPrefix(string(mounts), "overlay / ")
+}
+
+// kernelBefore compares the running kernel's version.
+func kernelBefore(major, minor int) bool {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return false
+	}
+	var a, b int
+	if n, _ := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &a, &b); n < 2 {
+		return false
+	}
+	return a < major || a == major && b < minor
+}
+
+// surroundings are what sandboxes of one image may differ in. The zero value is for building images.
+type surroundings struct {
+	offline bool
+	memory  bool
+	storage int64 // limit, with memory; 0: half the machine's
+}
+
+func (p *Provider) surroundings(limits environment.Limits) surroundings {
+	return surroundings{offline: p.config.network == "none", memory: p.memory, storage: limits.Storage}
+}
+
+// setup is what an init needs to know to make a sandbox whose changes go below dir, a folder in the store.
+func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, error) {
+	setup := wire.Setup{
+		Store:    p.store.dir,
+		Root:     dir + "/root",
+		Mounts:   p.mounts(img, dir),
+		Hostname: hostname,
+		User:     p.store.mode.user(),
+		OneID:    p.store.mode == modeOne,
+		Loopback: in.offline,
+	}
+	if err := os.Mkdir(setup.Root, 0o755); err != nil {
+		return setup, err
+	}
+	if in.memory {
+		setup.Memory, setup.Scratch = &in.storage, dir+"/memory"
+		return setup, os.Mkdir(setup.Scratch, 0o755)
+	}
+	for _, m := range setup.Mounts {
+		for _, path := range []string{m.Upper, m.Work} {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				return setup, err
+			}
+		}
+	}
+	return setup, p.hide(img, dir)
+}
+
+// hide marks what must not be seen in the parts of this machine that the image shows.
+func (p *Provider) hide(img *image, dir string) error {
+	if img.Host == nil {
+		return nil
+	}
+	for _, part := range img.Host.Parts {
+		for _, path := range whiteouts(p.opts.Hide, part) {
+			if err := whiteout(dir+"/up/"+part.part(), path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// whiteout makes a mark in an upper folder that what lies below it under this path is not there.
+func whiteout(upper, path string) error {
+	if i := strings.LastIndexByte(path, '/'); i > 0 {
+		if err := os.MkdirAll(upper+"/"+path[:i], 0o755); err != nil {
+			return err
+		}
+	}
+	err := unix.Mknod(upper+"/"+path, unix.S_IFCHR, 0)
+	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTDIR) {
+		return nil // hidden already, itself or what it is in
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/sandbox/internal/oci"
+)
+
+// dialTimeout is short: where there is no network, this machine's root is to stand in soon.
+const dialTimeout = 5 * time.Second
+
+// scratchRef is Dockerfile for an image without anything. Source: Docker's reference for FROM.
+const scratchRef = "scratch"
+
+// resolve finds what a reference that was not built here stands for, as provider_config.base has it.
+func (p *Provider) resolve(ctx context.Context, ref string) (*image, error) {
+	if ref == scratchRef {
+		return &image{ID: scratchRef}, nil
+	}
+	if p.config.base == baseHost {
+		return p.hostImage(ctx, ref, "environment.provider_config.base is host")
+	}
+	img, err := p.realImage(ctx, ref)
+	switch {
+	case err == nil:
+		return img, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("look for image %s: %w", ref, ctx.Err())
+	case p.config.base == baseImage || !errors.Is(err, oci.ErrUnreachable):
+		return nil, pullFailed(err)
+	}
+	return p.hostImage(ctx, ref, err.Error())
+}
+
+// pullFailed is the error of an image that cannot be had.
+func pullFailed(err error) error {
+	e := &environment.Error{Kind: environment.KindPull, Err: err}
+	if errors.Is(err, oci.ErrUnreachable) {
+		e.Transient = true
+		e.Hint = "docker save it to a file and name that in environment.provider_config.images, or let this machine's root stand in with base: auto"
+	}
+	return e
+}
+
+// realImage finds an image and has its layers unpacked. One that was had from a registry before is not asked for
+// again, as Docker has it.
+func (p *Provider) realImage(ctx context.Context, ref string) (*image, error) {
+	known := &image{}
+	if readJSON(p.imageFile(ref), known) != nil || p.store.complete(known) != nil {
+		known = nil
+	}
+	where := oci.FindOptions{Local: p.config.images, TempDir: p.store.path("tmp"), Registry: known == nil, DialTimeout: dialTimeout}
+	if engine := dockerEngine(); engine != nil {
+		defer engine.Close()
+		where.Docker = engine
+	}
+	found, err := oci.Find(ctx, ref, where)
+	if err != nil && known != nil {
+		return known, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	if known != nil && known.ID == found.ID {
+		return known, nil
+	}
+	img := &image{ID: found.ID, Env: found.Config.Env, WorkDir: found.Config.WorkingDir, User: found.Config.User}
+	for i, layer := range found.Layers {
+		id := digest("oci " + layer.DiffID)
+		if p.opts.Progress != nil && !exists(p.store.path("l", id)) {
+			p.opts.Progress(fmt.Sprintf("unpacking layer %d of %d of %s from %s", i+1, len(found.Layers), ref, found.Source))
+		}
+		if _, err := p.store.layer(ctx, id, func(dir string) error { return p.unpack(ctx, layer, dir) }); err != nil {
+			return nil, fmt.Errorf("unpack image %s from %s: %w", ref, found.Source, err)
+		}
+		img.Layers = append(img.Layers, id)
+	}
+	return img, p.store.writeJSON(p.imageFile(ref), img)
+}
+
+func (p *Provider) unpack(ctx context.Context, layer oci.Layer, dir string) error {
+	root := dir + "/" + rootPart
+	if err := os.Mkdir(root, 0o755); err != nil {
+		return err
+	}
+	stream, err := layer.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	return p.store.mode.unpack(ctx, stream, root)
+}
+
+// dockerSocket is where an engine listens, if none is named.
+const dockerSocket = "/var/run/docker.sock"
+
+// dockerEngine is the Docker engine of this machine, nil if there seems to be none.
+func dockerEngine() *client.Client {
+	if os.Getenv("DOCKER_HOST") == "" && !exists(dockerSocket) {
+		return nil
+	}
+	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil
+	}
+	return engine
+}

@@ -1,0 +1,166 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+)
+
+// store is the folder of one mode's layers, images and environments. Everything in it is written whole or not at
+// all, so that many processes can share it.
+//
+//	l/ID/PART/      a layer: what it changes, in overlayfs's form, for each part of the root file system
+//	bases/KEY/      what stands in for an image: see hostBase
+//	images/ID.json  what references stand for
+//	env/ID/         an environment; see environments.go
+//	tmp/            half-made things, each with the lock of its maker
+//	locks/
+type store struct {
+	dir  string
+	mode mode
+}
+
+// lockPoll is how often a lock that another process holds is asked for.
+const lockPoll = 5 * time.Millisecond
+
+func openStore(dir string, m mode) (*store, error) {
+	s := &store{dir: filepath.Join(dir, string(m)), mode: m}
+	for _, sub := range []string{"l", "bases", "images", "env", "tmp", "locks"} {
+		if err := os.MkdirAll(filepath.Join(s.dir, sub), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *store) path(elements ...string) string {
+	return filepath.Join(append([]string{s.dir}, elements...)...)
+}
+
+// lock keeps other goroutines and processes from making the same thing at the same time.
+func (s *store) lock(ctx context.Context, name string) (unlock func(), err error) {
+	held := flock.New(s.path("locks", name))
+	if _, err := held.TryLockContext(ctx, lockPoll); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	return func() { _ = held.Unlock() }, nil
+}
+
+// draft is a folder for something half-made. Its lock says that its maker lives.
+type draft struct {
+	dir  string
+	lock *flock.Flock
+	s    *store
+}
+
+func (s *store) draft() (*draft, error) {
+	id := newID()
+	d := &draft{dir: s.path("tmp", id), lock: flock.New(s.path("tmp", id+".lock")), s: s}
+	if _, err := d.lock.TryLock(); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(d.dir, 0o700); err != nil {
+		d.discard()
+		return nil, err
+	}
+	return d, nil
+}
+
+// discard removes what is left of the draft.
+func (d *draft) discard() {
+	_ = d.s.mode.removeAll(d.dir)
+	_ = os.Remove(d.lock.Path())
+	_ = d.lock.Unlock()
+}
+
+// sweepDrafts removes what makers that were killed left behind.
+func (s *store) sweepDrafts() {
+	locks, _ := filepath.Glob(s.path("tmp", "*.lock"))
+	for _, path := range locks {
+		lock := flock.New(path)
+		if free, err := lock.TryLock(); err == nil && free {
+			(&draft{dir: strings.TrimSuffix(path, ".lock"), lock: lock, s: s}).discard()
+		}
+	}
+}
+
+// publish moves a finished folder to its place. What is there already is moved away first: whoever uses it has
+// it open, and it is removed by the sweep after them.
+func (s *store) publish(from, to string) error {
+	err := os.Rename(from, to)
+	if !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
+		return err
+	}
+	return fmt.Errorf("%s is there already: %w", to, err)
+}
+
+// newID names something that nothing else has the name of.
+func newID() string { return strings.ToLower(rand.Text()[:12]) }
+
+// digest names content: 24 hexadecimal digits of its hash. Short, for the paths of all layers of a root file
+// system have to fit on one page (see wire.Setup).
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:12])
+}
+
+// writeJSON writes a file whole or not at all.
+func (s *store) writeJSON(path string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	temp := path + "." + newID()
+	if err := os.WriteFile(temp, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+func readJSON(path string, value any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, value)
+}
+
+// syncLayer brings a finished layer to the disk, so that none is there by half after a power cut.
+func syncLayer(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
+}
+
+// storeDirs are the folders that may hold the store, the best first.
+func storeDirs(c config) []string {
+	if c.dir != "" {
+		dir, err := filepath.Abs(c.dir)
+		if err != nil {
+			return nil
+		}
+		return []string{dir}
+	}
+	var dirs []string
+	if cache, err := os.UserCacheDir(); err == nil {
+		dirs = append(dirs, filepath.Join(cache, "rollout", "sandbox"))
+	}
+	return append(dirs, filepath.Join("/var/tmp", fmt.Sprintf("rollout-%d", os.Geteuid()), "sandbox"))
+}

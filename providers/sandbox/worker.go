@@ -1,0 +1,126 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/oci"
+)
+
+// In modeIDs this process may neither make nor remove the files of the users in its sandboxes. A worker, this
+// program in a user namespace with the same ids, may. Its work stands in its environment.
+const (
+	workKey = "ROLLOUT_SANDBOX_WORK"
+	dirKey  = "ROLLOUT_SANDBOX_DIR"
+
+	workRemove = "remove"
+	workUnpack = "unpack" // a layer, from stdin
+)
+
+// removeAll removes a folder of the store, whatever a sandbox has made of it.
+func (m mode) removeAll(dir string) error {
+	err := removeTree(dir)
+	if err == nil || m != modeIDs {
+		return err
+	}
+	return m.work(context.Background(), workRemove, dir, nil)
+}
+
+// removeTree is os.RemoveAll that gets into folders which nobody may enter.
+func removeTree(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil || !errors.Is(err, os.ErrPermission) {
+		return err
+	}
+	_ = openUp(dir)
+	return os.RemoveAll(dir)
+}
+
+// openUp lets the owner of a tree's folders into them.
+func openUp(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() {
+		return err
+	}
+	if info.Mode().Perm()&0o700 != 0o700 {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.IsDir() {
+			err = errors.Join(err, openUp(dir+"/"+entry.Name()))
+		}
+	}
+	return err
+}
+
+// unpack unpacks a layer into dir, which exists and is empty.
+func (m mode) unpack(ctx context.Context, layer io.Reader, dir string) error {
+	if m == modeIDs {
+		return m.work(ctx, workUnpack, dir, layer)
+	}
+	_, err := oci.Unpack(ctx, layer, dir, oci.UnpackOptions{Xattr: m.xattr(), Owners: m == modeRoot})
+	return err
+}
+
+// work has a worker do something.
+func (m mode) work(ctx context.Context, what, dir string, input io.Reader) error {
+	cmd, release, err := m.command(roleWorker, roleWorkerMapped)
+	if err != nil {
+		return err
+	}
+	cmd.Env = append(cmd.Env, workKey+"="+what, dirKey+"="+dir)
+	var said tail
+	cmd.Stdin, cmd.Stderr = input, &said
+	failed := make(chan error)
+	starts() <- func() { failed <- cmd.Start() }
+	if err := <-failed; err != nil {
+		return errors.Join(&startError{err}, release(0))
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-ctx.Done():
+			_ = cmd.Process.Kill()
+		case <-ended:
+		}
+	}()
+	err = release(cmd.Process.Pid)
+	if err != nil {
+		_ = cmd.Process.Kill()
+	}
+	if err := errors.Join(err, cmd.Wait()); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%s %s: %w: %s", what, dir, err, strings.TrimSpace(said.String()))
+	}
+	return nil
+}
+
+// work is a worker's main. It does not return.
+func work() {
+	dir, err := os.Getenv(dirKey), errors.New("unknown work")
+	syscall.Umask(0o022)
+	switch os.Getenv(workKey) {
+	case workRemove:
+		err = removeTree(dir)
+	case workUnpack:
+		_, err = oci.Unpack(context.Background(), os.Stdin, dir, oci.UnpackOptions{Xattr: modeIDs.xattr(), Owners: true})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
