@@ -51,10 +51,11 @@ func (j *jury) victim(s stat) (mine, sure bool) {
 	return !found, sure
 }
 
-// elder is whether the process was there before the command, or has nothing to do with it.
+// elder is whether the process was there before the command, or has nothing to do with it. It is not asked
+// about process 1.
 func (j *jury) elder(s stat) bool {
 	switch {
-	case s.PID == 1 || s.Process == j.root:
+	case s.Process == j.root: // whoever names it among the others
 		return false
 	case slices.Contains(j.others, s.Process) || s.parent == 0:
 		return true

@@ -60,6 +60,43 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// What would spare the command does not, where its caller did not keep to the rules.
+func TestJudgeTheCommand(t *testing.T) {
+	first := stat{Process: Process{1, 1}, state: 'S', threads: 5} // in nobody's session
+	command := stat{Process: Process{100, 50}, state: 'S', parent: 1, session: 100, threads: 1}
+	child := stat{Process: Process{101, 51}, state: 'S', parent: 100, session: 101, threads: 1}
+	inSession := func(id int, s stat) stat {
+		s.session = id
+		return s
+	}
+	for _, tc := range []struct {
+		name string
+		list []stat
+	}{
+		{"it is among the others", []stat{first, command, child}},
+		{"it shares the session of process 1", []stat{inSession(1, first), inSession(1, command), child}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, unclear := judge(tc.list, command.Process, []Process{command.Process})
+			if want := []Process{command.Process, child.Process}; !slices.Equal(got, want) || unclear {
+				t.Errorf("victims %v, unclear %v; want %v", got, unclear, want)
+			}
+		})
+	}
+}
+
+func TestWhatEndsDuringAScanIsLeftOut(t *testing.T) {
+	list, err := openProc()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer list.close()
+	list.names = []string{"4194305", "self", "1"} // the first is above every id
+	if err := list.add(); err != nil || len(list.list) != 1 || list.list[0].PID != 1 {
+		t.Errorf("%v, %v", list.list, err)
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	const rest = " S 7 8 9 34816 1030 4194560 1 2 3 4 5 6 7 8 20 0 3 0 5555 6 7 18446744073709551615"
 	for _, tc := range []struct {

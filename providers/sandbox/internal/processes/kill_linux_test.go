@@ -52,6 +52,7 @@ func scenes() map[string]func(*scene) {
 		"a process that has got the id of another is not signalled":            signalStranger,
 		"a context that has ended ends the wait, not the attempt":              killCancelled,
 		"a command that has ended and left nothing is no problem":              killNothing,
+		"nobody is left to notice that another was killed":                     killUnnoticed,
 		foreignProc: killWithForeignProc,
 	}
 	for _, v := range victims {
@@ -173,6 +174,19 @@ func killCancelled(s *scene) {
 	s.untilAlive()
 	if err := Kill(ctx, root); err != nil {
 		s.fail("all are dead, yet: %v", err)
+	}
+}
+
+// killUnnoticed has a process that is told when the command dies. Between the two are so many others that it
+// had the time to answer, were they killed without having been stopped.
+func killUnnoticed(s *scene) {
+	root := s.start(`for i in {1..300}; do sleep 301 & done
+		setpriv --pdeathsig TERM bash -c 'trap "echo x >$d/noticed" TERM; echo x >$d/began; while :; do sleep 301 & wait; done' & wait`)
+	s.until("began")
+	s.kill(root)
+	s.wantAlive()
+	if _, err := os.Stat(s.dir + "/noticed"); err == nil {
+		s.fail("a process was still there to answer")
 	}
 }
 
