@@ -8,6 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/docker"
 	"github.com/org/rollout-action/providers/fake"
+	"github.com/org/rollout-action/providers/sandbox"
 )
 
 // Entry is one provider.
@@ -42,6 +43,14 @@ var All = []Entry{
 		Check:   docker.Check,
 		New: func(ctx context.Context, cfg map[string]any, _ Host) (environment.Provider, error) {
 			return docker.New(ctx, cfg)
+		},
+	},
+	{
+		Name:    sandbox.Name,
+		Summary: "namespaces of this Linux machine, no engine needed: the images, or a view of the machine's own root",
+		Check:   sandbox.Check,
+		New: func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error) {
+			return sandbox.New(ctx, cfg, sandbox.Options{Hide: host.Hide, Progress: host.Progress})
 		},
 	},
 	{

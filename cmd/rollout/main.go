@@ -8,9 +8,11 @@ import (
 	"syscall"
 
 	"github.com/org/rollout-action/internal/cli"
+	"github.com/org/rollout-action/providers/sandbox"
 )
 
 func main() {
+	sandbox.Init() // does not return in a process that is to be a sandbox
 	soft, cancel := context.WithCancel(context.Background())
 	hard, abort := context.WithCancel(context.Background())
 	// A reader that went away (| head, or | tee killed by the same Ctrl-C) must not end the process before

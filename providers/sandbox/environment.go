@@ -103,10 +103,17 @@ func (e *sandboxEnv) launch(ctx context.Context, setup wire.Setup) error {
 		whole, err = e.group.AddUnified(pid)
 		return errors.Join(writeProcess(filepath.Join(e.dir(), "init"), pid), err)
 	}, doors...)
-	if err != nil || !whole {
+	if err != nil {
 		return err
 	}
-	return e.group.SetPids(e.pids + threads(e.box.cmd.Process.Pid))
+	own := threads(e.box.cmd.Process.Pid)
+	if e.perUser > 0 {
+		e.perUser = e.pids + own
+	}
+	if !whole {
+		return nil
+	}
+	return e.group.SetPids(e.pids + own)
 }
 
 // threads are how many threads a process has, and one or two that it may still need.
@@ -150,7 +157,7 @@ func (e *sandboxEnv) limit(l environment.Limits) error {
 	e.group, e.pids = group, pids
 	for _, name := range unenforced {
 		if name == cgroup.Pids && e.p.store.mode.user() {
-			e.perUser = pids + initProcesses // the kernel counts them in the user namespace
+			e.perUser = pids // the kernel counts them in the user namespace
 			continue
 		}
 		if name != cgroup.Pids || l.Pids > 0 {

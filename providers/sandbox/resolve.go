@@ -59,7 +59,7 @@ func (p *Provider) realImage(ctx context.Context, ref string) (*image, error) {
 		known = nil
 	}
 	where := oci.FindOptions{Local: p.config.images, TempDir: p.store.path("tmp"), Registry: known == nil, DialTimeout: dialTimeout}
-	if engine := dockerEngine(); engine != nil {
+	if engine := dockerEngine(ctx); engine != nil {
 		defer engine.Close()
 		where.Docker = engine
 	}
@@ -104,13 +104,22 @@ func (p *Provider) unpack(ctx context.Context, layer oci.Layer, dir string) erro
 // dockerSocket is where an engine listens, if none is named.
 const dockerSocket = "/var/run/docker.sock"
 
-// dockerEngine is the Docker engine of this machine, nil if there seems to be none.
-func dockerEngine() *client.Client {
+// pingTime is how long an engine may take to say that it is there.
+const pingTime = 2 * time.Second
+
+// dockerEngine is the Docker engine of this machine, nil if none answers this user.
+func dockerEngine(ctx context.Context) *client.Client {
 	if os.Getenv("DOCKER_HOST") == "" && !exists(dockerSocket) {
 		return nil
 	}
 	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	if _, err := engine.Ping(ctx); err != nil {
+		engine.Close()
 		return nil
 	}
 	return engine

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -99,7 +100,10 @@ func (t *Tree) trial(base string, check func(top string) error) error {
 	var err error
 	for range attempts {
 		err = t.files.mkdir(top)
-		if err == nil || errors.Is(err, fs.ErrExist) {
+		if errors.Is(err, fs.ErrExist) {
+			err = t.open(top)
+		}
+		if err == nil {
 			err = check(top)
 			t.files.rmdir(top) //nolint:errcheck // another process's groups may be in it
 		}
@@ -108,6 +112,15 @@ func (t *Tree) trial(base string, check func(top string) error) error {
 		}
 	}
 	return err
+}
+
+// open reports whether groups may be made in a top group that is there already, which may be another user's.
+func (t *Tree) open(top string) error {
+	probe := filepath.Join(top, "probe-"+rand.Text())
+	if err := t.files.mkdir(probe); err != nil {
+		return err
+	}
+	return t.files.rmdir(probe)
 }
 
 // validName allows what no control file is called: those have a dot.

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -140,6 +141,18 @@ func TestMissing(t *testing.T) {
 			m.splitMount("cpu", "memory", "pids")
 			m.self.root, m.kernel.refuse = false, forbidden
 		}, map[string]string{CPUs: "delegated (run as root)", Memory: "(run as root)", Pids: "(run as root)"}},
+		"not root, and root's top group is there": {func(m *machine) {
+			point := m.splitMount("cpu", "memory", "pids")
+			m.must(m.kernel.make(filepath.Join(point, "rollout")))
+			m.self.root = false
+			m.kernel.refuse = func(_, path string) error {
+				if filepath.Base(path) == "rollout" {
+					return nil // it exists, and is not empty
+				}
+				return syscall.EACCES
+			}
+			m.must(os.WriteFile(filepath.Join(point, "rollout/busy"), nil, 0o600))
+		}, map[string]string{CPUs: "(run as root)", Memory: "(run as root)", Pids: "(run as root)"}},
 		"root, but the container forbids it": {func(m *machine) {
 			m.splitMount("cpu", "memory", "pids")
 			m.kernel.refuse = forbidden
