@@ -177,11 +177,15 @@ func killCancelled(s *scene) {
 	}
 }
 
-// killUnnoticed has a process that is told when the command dies. Between the two are so many others that it
-// had the time to answer, were they killed without having been stopped.
+// killUnnoticed has processes that are told when the command dies. Between it and them are so many others that
+// one had the time to answer, were they killed without having been stopped.
 func killUnnoticed(s *scene) {
 	root := s.start(`for i in {1..300}; do sleep 301 & done
-		setpriv --pdeathsig TERM bash -c 'trap "echo x >$d/noticed" TERM; echo x >$d/began; while :; do sleep 301 & wait; done' & wait`)
+		for i in {1..20}; do
+			setpriv --pdeathsig TERM bash -c 'trap "echo x >$d/noticed" TERM; echo x >>$d/ready; while :; do sleep 301 & wait; done' &
+		done
+		until [ "$(wc -l 2>/dev/null <$d/ready)" = 20 ]; do sleep 0.01; done
+		echo x >$d/began; wait`)
 	s.until("began")
 	s.kill(root)
 	s.wantAlive()
