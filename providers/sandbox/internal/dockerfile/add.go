@@ -91,7 +91,7 @@ func (b *builder) downloads(ctx context.Context, op *copyFiles, k key) ([]item, 
 			k.text(op.sum)
 		} else {
 			if err := b.fetch(ctx, d); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("ADD: %w", err)
 			}
 			k.text("sha256:" + d.hash)
 		}
@@ -99,7 +99,7 @@ func (b *builder) downloads(ctx context.Context, op *copyFiles, k key) ([]item, 
 		if op.unpack == unpackAlways {
 			var err error
 			if it.archive, err = isArchive(ctx, it.tree, it.path); err != nil {
-				return nil, fmt.Errorf("ADD %s: %w", address, err)
+				return nil, fmt.Errorf("ADD: %s: %w", address, err)
 			}
 		}
 		items = append(items, it)
@@ -124,10 +124,10 @@ func (b *builder) fetch(ctx context.Context, d *download) error {
 	}
 	err := b.get(ctx, d)
 	if err != nil {
-		return fmt.Errorf("ADD %s: %w: without a network, put the file beside the Dockerfile and COPY it", d.url, err)
+		return fmt.Errorf("%s: %w: without a network, put the file beside the Dockerfile and COPY it", d.url, err)
 	}
 	if d.sum != "" && d.sum != "sha256:"+d.hash {
-		return fmt.Errorf("ADD %s: its checksum is sha256:%s, not %s", d.url, d.hash, d.sum)
+		return fmt.Errorf("%s: its checksum is sha256:%s, not %s", d.url, d.hash, d.sum)
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func (b *builder) plan(ctx context.Context, p *planner, order []int) ([]stagePla
 		plans = append(plans, stagePlan{stage: st, steps: steps, end: end})
 	}
 	p.unused()
-	return plans, errors.Join(problems...)
+	return plans, inOrder(problems)
 }
 
 // stage builds one stage.
@@ -221,10 +221,15 @@ func (b *builder) step(ctx context.Context, s step, under Image, label string) (
 	if err != nil {
 		return Image{}, err
 	}
+	var failed error
 	id, made, err := b.machine.Layer(ctx, k.String(), under, b.fresh, func(ctx context.Context, box Box) error {
 		b.progress(label)
-		return do(ctx, box)
+		failed = do(ctx, box)
+		return failed
 	})
+	if failed != nil && errors.Is(err, failed) {
+		err = failed // what the machine was doing meanwhile is no news to whoever wrote the Dockerfile
+	}
 	if err != nil {
 		return Image{}, err
 	}

@@ -214,10 +214,20 @@ func (f *folder) open(full string) (io.ReadCloser, error) {
 	return f.src.Open(strings.TrimPrefix(full, "/"))
 }
 
-// hidden tells that a file is there, but not for COPY.
+// hidden tells that a file is there, but not for COPY. It follows no links: they could lead out of the context.
 func (f *folder) hidden(full string) bool {
-	_, err := fs.Lstat(f.src, strings.TrimPrefix(full, "/"))
-	return err == nil
+	name := "."
+	for part := range strings.SplitSeq(strings.TrimPrefix(full, "/"), "/") {
+		name = path.Join(name, part)
+		info, err := fs.Lstat(f.src, name)
+		if err != nil {
+			return false
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return f.entries["/"+name] == nil && "/"+name == full
+		}
+	}
+	return true
 }
 
 // permissions are a mode's as archives have them.

@@ -2,7 +2,6 @@ package dockerfile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -47,9 +46,6 @@ func (p *planner) copy(st *stage, c config, cmd *instructions.CopyCommand, line 
 	}
 	op := &copyFiles{name: "COPY", line: line, context: cmd.From == "", chown: cmd.Chown, chmod: cmd.Chmod, parents: cmd.Parents, exclude: cmd.ExcludePatterns}
 	if cmd.From != "" {
-		if strings.Contains(cmd.From, "$") {
-			return nil, errors.New("COPY --from takes no variables: give the image a stage of its own (FROM $IMAGE AS name) and copy from that")
-		}
 		var err error
 		if op.from, err = p.stages.origin(st, cmd.From); err != nil {
 			return nil, err

@@ -1,8 +1,10 @@
 package dockerfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
@@ -58,6 +60,27 @@ func located(line int, err error) error {
 		line = max(where.Locations[0][0].Start.Line, 1)
 	}
 	return &Problem{Line: line, Err: err}
+}
+
+// inOrder joins problems by line, wherever they were found.
+func inOrder(problems []error) error {
+	var flat []error
+	for _, err := range problems {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // a join itself, not one in a chain
+			flat = append(flat, joined.Unwrap()...)
+		} else {
+			flat = append(flat, err)
+		}
+	}
+	slices.SortStableFunc(flat, func(a, b error) int { return cmp.Compare(lineOf(a), lineOf(b)) })
+	return errors.Join(flat...)
+}
+
+func lineOf(err error) int {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p.Line
+	}
+	return 0
 }
 
 // StepError is a RUN that failed.

@@ -52,7 +52,7 @@ func parse(text []byte) (recipe, error) {
 	if len(problems) == 0 && len(src.stages) == 0 {
 		problems = append(problems, problemf(0, "no FROM: name an image to begin with"))
 	}
-	return src, errors.Join(problems...)
+	return src, inOrder(problems)
 }
 
 // add takes one instruction in.

@@ -246,9 +246,13 @@ func put(ctx context.Context, box Box, write func(*writer) error) error {
 	return err
 }
 
-// folder makes a folder of ours.
+// folder makes a folder that no source has. Only an octal --chmod is for it too, as BuildKit has it.
 func (w *writer) folder(name string) error {
-	return w.entry(&tar.Header{Typeflag: tar.TypeDir, Mode: 0o755, ModTime: madeAt}, name)
+	change := w.change
+	if !change.absolute {
+		change = modeChange{}
+	}
+	return w.with(change).entry(&tar.Header{Typeflag: tar.TypeDir, Mode: 0o755, ModTime: madeAt}, name)
 }
 
 // item writes an item's entries at a target.

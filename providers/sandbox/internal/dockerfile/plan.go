@@ -1,7 +1,6 @@
 package dockerfile
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -74,7 +73,7 @@ func newPlanner(src recipe, args map[string]string, platform platforms.Platform,
 			}
 		}
 	}
-	return p, errors.Join(problems...)
+	return p, inOrder(problems)
 }
 
 // value is what an ARG comes to: what the caller gave, or else its default.
@@ -134,7 +133,7 @@ func (p *planner) stage(st *stage, c config) ([]step, config, error) {
 			steps = append(steps, step{line: line, text: describe(command), op: op})
 		}
 	}
-	return steps, c, errors.Join(problems...)
+	return steps, c, inOrder(problems)
 }
 
 // describe is an instruction as progress shows it.
@@ -212,10 +211,8 @@ func (p *planner) arg(c *config, cmd *instructions.ArgCommand) error {
 		if !ok {
 			value, ok = p.global.Get(arg.Key)
 		}
-		if !ok {
-			continue
-		}
-		if _, kept := c.image.Get(arg.Key); !kept { // ENV wins
+		if ok {
+			// The later of ENV and ARG wins. The reference says that ENV always does, but BuildKit does this.
 			c.run = c.run.with(arg.Key, value)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
@@ -37,6 +38,9 @@ func (p *planner) run(st *stage, c config, cmd *instructions.RunCommand, line in
 	}
 	if instructions.GetSecurity(cmd) == instructions.SecurityInsecure {
 		return nil, errors.New("RUN --security=insecure is not supported: a step has no rights that an environment has not. Leave it away, or use the provider docker")
+	}
+	if slices.Contains(cmd.FlagsUsed, "device") {
+		return nil, errors.New("RUN --device is not supported: builds are given no devices. Leave it away, or use the provider docker")
 	}
 	args, script, err := commandLine(cmd)
 	if err != nil {

@@ -1,7 +1,6 @@
 package dockerfile
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -53,7 +52,7 @@ func resolve(src recipe, global environ, platform platforms.Platform) (stages, e
 		}
 		all = append(all, st)
 	}
-	return all, errors.Join(problems...)
+	return all, inOrder(problems)
 }
 
 // from reads a FROM.
@@ -179,6 +178,9 @@ func (all stages) needed(target int) ([]int, error) {
 		for _, command := range st.commands {
 			for _, name := range froms(command) {
 				o, err := all.origin(st, name)
+				if strings.Contains(name, "$") {
+					err = fmt.Errorf("--from=%s: variables have no effect there: give the image a stage of its own (FROM %s AS name) and copy from that", name, name)
+				}
 				if err != nil {
 					problems = append(problems, at(firstLine(command.Location()), err))
 				} else if o.stage >= 0 {
@@ -188,7 +190,7 @@ func (all stages) needed(target int) ([]int, error) {
 		}
 	}
 	slices.Reverse(order)
-	return order, errors.Join(problems...)
+	return order, inOrder(problems)
 }
 
 // froms are the stages and images that an instruction takes files from.
