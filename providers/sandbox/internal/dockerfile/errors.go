@@ -66,7 +66,7 @@ func located(line int, err error) error {
 func inOrder(problems []error) error {
 	var flat []error
 	for _, err := range problems {
-		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // a join itself, not one in a chain
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
 			flat = append(flat, joined.Unwrap()...)
 		} else {
 			flat = append(flat, err)
