@@ -8,7 +8,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	dir := t.TempDir()
+	dir := storeDir(t)
 	newProvider := func(t testing.TB) *Provider {
 		p, err := New(t.Context(), map[string]any{"dir": dir}, Options{Progress: func(line string) { t.Log(line) }})
 		if err != nil {

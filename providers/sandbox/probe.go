@@ -174,7 +174,7 @@ func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, e
 	setup := wire.Setup{
 		Store:    p.store.dir,
 		Root:     dir + "/root",
-		Mounts:   p.mounts(img, dir),
+		Mounts:   p.mounts(img, strings.TrimPrefix(dir, p.store.dir+"/")),
 		Hostname: hostname,
 		User:     p.store.mode.user(),
 		OneID:    p.store.mode == modeOne,
@@ -189,7 +189,7 @@ func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, e
 	}
 	for _, m := range setup.Mounts {
 		for _, path := range []string{m.Upper, m.Work} {
-			if err := os.MkdirAll(path, 0o755); err != nil {
+			if err := os.MkdirAll(p.store.path(path), 0o755); err != nil {
 				return setup, err
 			}
 		}

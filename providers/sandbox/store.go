@@ -68,16 +68,22 @@ type draft struct {
 }
 
 func (s *store) draft() (*draft, error) {
-	id := newID()
-	d := &draft{dir: s.path("tmp", id), lock: flock.New(s.path("tmp", id+".lock")), s: s}
-	if _, err := d.lock.TryLock(); err != nil {
-		return nil, err
+	for {
+		id := newID()
+		d := &draft{dir: s.path("tmp", id), lock: flock.New(s.path("tmp", id+".lock")), s: s}
+		locked, err := d.lock.TryLock()
+		if err != nil {
+			return nil, err
+		}
+		if !locked {
+			continue // a sweep came between making the file and locking it, and removes it
+		}
+		if err := os.Mkdir(d.dir, 0o700); err != nil {
+			d.discard()
+			return nil, err
+		}
+		return d, nil
 	}
-	if err := os.Mkdir(d.dir, 0o700); err != nil {
-		d.discard()
-		return nil, err
-	}
-	return d, nil
 }
 
 // discard removes what is left of the draft.

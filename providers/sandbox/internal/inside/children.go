@@ -56,10 +56,12 @@ type command struct {
 // newChildren makes the starting thread. What it writes "0" to the doors for stands at wire.Setup.
 func newChildren(oneID bool, doors []*os.File) (*children, error) {
 	c := &children{oneID: oneID, starts: make(chan func()), running: map[int]chan<- int{}, execs: map[int64]*command{}}
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, unix.SIGCHLD)
+	// Go's runtime has handlers for the others, which commands could end process 1 with.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGABRT, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGALRM, unix.SIGVTALRM, unix.SIGTRAP, unix.SIGSYS, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGIO, unix.SIGPWR, unix.SIGSTKFLT)
 	go func() {
-		for range ended {
+		for range signals {
 			c.reap()
 		}
 	}()

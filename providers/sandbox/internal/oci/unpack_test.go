@@ -110,7 +110,10 @@ func removeAll(t testing.TB, dir string) {
 func unpack(t testing.TB, entries ...entry) (string, Report) {
 	t.Helper()
 	dir := layerDir(t)
-	report, err := Unpack(context.Background(), bytes.NewReader(archive(t, entries...)), dir, options())
+	data := archive(t, entries...)
+	var report Report
+	var err error
+	fenced(t, filepath.Dir(dir), func() { report, err = Unpack(context.Background(), bytes.NewReader(data), dir, options()) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -461,12 +464,12 @@ func TestUnpackRefuses(t *testing.T) {
 		{"a name that leads out on its way", []entry{file("b/../../a", "x", 0o600)}, `"b/../../a": the name leads out`},
 		{"an absolute name that leads out", []entry{file("/../a", "x", 0o600)}, `"/../a": the name leads out`},
 		{"a hard link that leads out", []entry{hardLink("a", "../canary")}, `entry "a": hard link to "../canary": the name leads out`},
-		{"a hard link to a file of the machine", []entry{hardLink("a", "/etc/passwd")}, `hard link to "/etc/passwd", which this layer does not have`},
-		{"a hard link through a link to the machine", []entry{symlink("l", "/etc"), hardLink("a", "l/passwd")}, `hard link to "l/passwd", which`},
+		{"a hard link to a file of the machine", []entry{hardLink("a", "BASE/canary")}, `/canary", which this layer does not have`},
+		{"a hard link through a link to the machine", []entry{symlink("l", "BASE"), hardLink("a", "l/canary")}, `hard link to "l/canary", which`},
 		{"a hard link to a later file", []entry{hardLink("a", "b"), file("b", "x", 0o600)}, `entry "a": hard link to "b", which`},
 		{"a hard link to a folder", []entry{folder("d", 0o700), hardLink("a", "d")}, `hard link to "d", which is no file`},
 		{"a hard link to a whiteout", []entry{file(".wh.d", "", 0), hardLink("a", "d")}, `hard link to "d", which is no file`},
-		{"a parent that is a link to what is not there", []entry{symlink("l", "/etc"), file("l/passwd", "x", 0o600)}, `entry "l/passwd": "l" is no folder`},
+		{"a parent that is a link to what is not there", []entry{symlink("l", "BASE"), file("l/canary", "x", 0o600)}, `entry "l/canary": "l" is no folder`},
 		{"a parent that is a file", []entry{file("f", "x", 0o600), file("f/a", "x", 0o600)}, `entry "f/a": "f" is no folder`},
 		{"links in a circle", []entry{symlink("a", "b"), symlink("b", "a"), file("a/c", "x", 0o600)}, `entry "a/c": `},
 		{"a name that is too long", []entry{file(long, "x", 0o600)}, "file name too long"},
@@ -480,18 +483,23 @@ func TestUnpackRefuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := layerDir(t)
-			canary := filepath.Join(filepath.Dir(dir), "canary")
-			if err := os.WriteFile(canary, []byte("safe"), 0o600); err != nil {
+			base := filepath.Dir(dir)
+			if err := os.WriteFile(filepath.Join(base, "canary"), []byte("safe"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := Unpack(t.Context(), bytes.NewReader(archive(t, tc.entries...)), dir, options())
+			for i := range tc.entries {
+				tc.entries[i].Linkname = strings.ReplaceAll(tc.entries[i].Linkname, "BASE", base)
+			}
+			data := archive(t, tc.entries...)
+			var err error
+			fenced(t, base, func() { _, err = Unpack(t.Context(), bytes.NewReader(data), dir, options()) })
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
-			if got := describe(t, filepath.Dir(dir), "canary"); got != "file 0600 safe" {
+			if got := describe(t, base, "canary"); got != "file 0600 safe" {
 				t.Errorf("the file beside the layer: %s", got)
 			}
-			if names, _ := os.ReadDir(filepath.Dir(dir)); len(names) != 2 {
+			if names, _ := os.ReadDir(base); len(names) != 2 {
 				t.Errorf("beside the layer: %v", names)
 			}
 		})
