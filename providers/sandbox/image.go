@@ -103,7 +103,7 @@ func (p *Provider) hostImage(ctx context.Context, requested, reason string) (*im
 		ID:   "host " + base.Key,
 		Env:  append(slices.Clone(hostEnv), "PATH="+hostPath(base.Parts, os.Getenv("PATH"))),
 		Host: base,
-		Base: &environment.Base{Requested: requested, Actual: "host root (" + base.OS + ")", Reason: reason},
+		Base: &environment.Base{Requested: requested, Actual: "a copy-on-write view of this machine's root (" + base.OS + ")", Reason: reason},
 	}, nil
 }
 

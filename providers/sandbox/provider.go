@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
@@ -40,6 +41,7 @@ func New(ctx context.Context, cfg map[string]any, opts Options) (environment.Pro
 		}
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: errors.Join(errs...)}
 	}
+	opts.Hide = hidden(opts.Hide)
 	p := &Provider{config: c, opts: opts, memory: c.scratch == "memory"}
 	if err := p.open(ctx); err != nil {
 		return nil, err
@@ -82,11 +84,33 @@ func checkLimits(l environment.Limits) error {
 	return nil
 }
 
+// needed are folders that hold what every program needs. They and what they lie in are shown, whatever is to be hidden.
+var needed = []string{
+	"/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/share", "/usr/local/bin",
+	"/usr/local/sbin", "/usr/local/lib", "/opt", "/nix/store", "/gnu/store",
+}
+
+// hidden are those of the paths to hide that sandboxes could show at all: below the folders of this machine that are
+// shown, none within another. Not many are, so that looking through them costs nothing later.
+func hidden(hide []string) []string {
+	var list []string
+	for _, path := range slices.Sorted(slices.Values(hide)) { // what a path lies in comes before it
+		first := strings.Split(path+"//", "/")[1]
+		isShown := first == optional || slices.Contains(shown, first)
+		covered := slices.ContainsFunc(list, func(other string) bool { return within(path, other) })
+		isNeeded := slices.ContainsFunc(needed, func(dir string) bool { return within(dir, path) })
+		if isShown && !covered && !isNeeded {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
 // whiteouts are the paths to hide within a part, relative to it.
 func whiteouts(hide []string, part hostPart) []string {
 	var list []string
 	for _, path := range hide {
-		if rel, err := filepath.Rel(part.Host, path); err == nil && rel != "." && filepath.IsLocal(rel) && !slices.Contains(list, rel) {
+		if rel, err := filepath.Rel(part.Host, path); err == nil && rel != "." && filepath.IsLocal(rel) {
 			list = append(list, rel)
 		}
 	}
