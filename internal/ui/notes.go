@@ -116,7 +116,17 @@ func (s *summary) kept() []string {
 		lines = append(lines, "  "+enter(*t.Environment)+"  "+s.look.dim.Render("# "+name(&t.Key)))
 	}
 	lines = append(lines, more(len(trials)-maxExamples)...)
-	return append(lines, "  remove them: rollout clean --kept")
+	return append(lines, "  remove them: "+cleanKept(trials))
+}
+
+// cleanKept is the command that removes the kept environments; of another provider than the default it has to be
+// told which.
+func cleanKept(trials []result.Trial) string {
+	command := "rollout clean --kept"
+	if provider := trials[0].Environment.Provider; provider != "docker" && plainID.MatchString(provider) {
+		command += " --env-type " + provider
+	}
+	return command
 }
 
 // plainID is an identifier that can be put into a command line as it is.
@@ -124,6 +134,9 @@ var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 // enter is the command that opens a shell in a kept environment, where there is one.
 func enter(e result.Environment) string {
+	if e.Provider == "sandbox" && plainID.MatchString(e.ID) {
+		return "sandbox " + e.ID + ": what it changed is in env/" + e.ID + "/up of the provider's folder"
+	}
 	if e.Provider != "docker" || !plainID.MatchString(e.ID) {
 		return "in " + Sanitize(e.Provider) + ": " + Sanitize(e.ID)
 	}

@@ -1,30 +1,83 @@
 package sandbox
 
 import (
+	"os"
 	"testing"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/environment/environmenttest"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
-func TestConformance(t *testing.T) {
-	dir := storeDir(t)
-	newProvider := func(t testing.TB) *Provider {
-		p, err := New(t.Context(), map[string]any{"dir": dir}, Options{Progress: func(line string) { t.Log(line) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p.(*Provider)
+// image is what the conformance suite runs on. Where no place has it, this machine's root stands in.
+const testImage = testenv.Image
+
+// needOthers are the checks that need users other than root, which a sandbox with one id does not have.
+var needOthers = []string{
+	"a command runs where and as whom it is told",
+	"the mode of the destination is as asked for",
+	"a user who is not root can read what was copied",
+}
+
+// needImages are the checks about images that there are not: this machine's root stands in for them as well.
+var needImages = []string{"an image that does not exist makes no environment", "an image that does not exist cannot be pulled"}
+
+func TestConformanceOnThisMachinesRoot(t *testing.T) {
+	conform(t, map[string]any{"base": baseHost})
+}
+
+// TestConformanceOnAnImage needs an archive of the image, or an engine that has it.
+func TestConformanceOnAnImage(t *testing.T) {
+	conform(t, realImage(t))
+}
+
+// realImage is a configuration with which the image is had, and no other place asked.
+func realImage(t testing.TB) map[string]any {
+	t.Helper()
+	if archive := os.Getenv("ROLLOUT_TEST_IMAGE_ARCHIVE"); archive != "" {
+		return map[string]any{"base": "image", "images": []any{archive}}
 	}
-	backdoor := newProvider(t)
+	testenv.NeedDocker(t)
+	return map[string]any{"base": "image"}
+}
+
+// conform runs the conformance suite on providers with this configuration and a store of their own.
+func conform(t *testing.T, cfg map[string]any) {
+	cfg["dir"] = storeDir(t)
+	backdoor := newProvider(t, cfg)
+	skip := map[string]string{}
+	if cfg["base"] == baseHost {
+		for _, name := range needImages {
+			skip[name] = "with base: host no image is looked for"
+		}
+	}
+	if backdoor.store.mode == modeOne {
+		for _, name := range needOthers {
+			skip[name] = "this user has one id: root is the only user in a sandbox"
+		}
+	}
 	environmenttest.Run(t, environmenttest.Options{
-		New:   func(t testing.TB) environment.Provider { return newProvider(t) },
-		Image: "debian:bookworm",
+		New:   func(t testing.TB) environment.Provider { return newProvider(t, cfg) },
+		Image: testImage,
 		Vanish: func(t testing.TB, id string) {
 			if err := backdoor.store.remove(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
 		},
 		Parallel: true,
+		Skip:     skip,
 	})
+}
+
+// newProvider skips or fails the test where no sandbox can be made.
+func newProvider(t testing.TB, cfg map[string]any) *Provider {
+	t.Helper()
+	p, err := New(t.Context(), cfg, Options{Progress: func(line string) { t.Log(line) }})
+	if environment.KindOf(err) == environment.KindUnavailable {
+		testenv.Lacks(t, "sandbox", err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.(*Provider)
 }

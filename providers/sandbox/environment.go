@@ -184,10 +184,10 @@ func (e *sandboxEnv) Unenforced() []string { return slices.Clone(e.unenforced) }
 func (e *sandboxEnv) Base() *environment.Base { return e.img.Base }
 
 // Stop implements environment.Environment.
-func (e *sandboxEnv) Stop(context.Context) error {
+func (e *sandboxEnv) Stop(ctx context.Context) error {
 	err := os.WriteFile(filepath.Join(e.dir(), "kept"), nil, 0o600)
 	e.box.end()
-	if err != nil {
+	if err := errors.Join(err, e.group.Remove(ctx)); err != nil {
 		return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("keep the sandbox: %w", err)}
 	}
 	return nil
