@@ -49,7 +49,7 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 		ID: built.ID, Layers: built.Image.Layers, Env: built.Image.Env, WorkDir: built.Image.WorkDir, User: built.Image.User,
 		Host: stands.host, Base: stands.base,
 	}
-	if err := p.store.writeJSON(p.imageFile(ref), img); err != nil {
+	if err := p.store.record(p.imageFile(ref), img); err != nil {
 		return "", &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("keep the image: %w", err)}
 	}
 	return ref, nil
@@ -130,7 +130,7 @@ func (m *machine) Layer(ctx context.Context, key string, under dockerfile.Image,
 	if err := m.visit(ctx, under, do, func(d *draft) error { return s.keep(d, id) }); err != nil {
 		return "", false, err
 	}
-	return id, true, s.writeJSON(record, id)
+	return id, true, s.record(record, id)
 }
 
 // Visit implements dockerfile.Machine.

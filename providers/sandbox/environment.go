@@ -79,6 +79,10 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 		return &environment.Error{Kind: environment.KindResources, Err: fmt.Errorf("limit a sandbox: %w", err)}
 	}
 	if err := e.launch(ctx, setup); err != nil {
+		if missing := e.p.store.complete(e.img); missing != nil && ctx.Err() == nil {
+			e.p.named.forget(opts.Image)
+			err = fmt.Errorf("%s: %w: %w", opts.Image, environment.ErrNoImage, missing)
+		}
 		return startFailed(ctx, err)
 	}
 	if len(opts.Files) > 0 {
@@ -134,7 +138,7 @@ func (e *sandboxEnv) announce(labels environment.Labels) error {
 		return err
 	}
 	defer d.discard()
-	if err := e.p.store.writeJSON(filepath.Join(d.dir, "meta.json"), meta{Labels: labels.Map(), Base: e.img.Base}); err != nil {
+	if err := writeJSON(filepath.Join(d.dir, "meta.json"), meta{Labels: labels.Map(), Base: e.img.Base}); err != nil {
 		return err
 	}
 	return os.Rename(d.dir, e.dir())
@@ -150,7 +154,7 @@ func (e *sandboxEnv) limit(l environment.Limits) error {
 	if pids == 0 {
 		pids = e.p.config.pidsLimit
 	}
-	group, unenforced, err := e.p.groups.New(e.id, cgroup.Limits{MilliCPUs: l.MilliCPUs, Memory: l.Memory, Pids: pids})
+	group, unenforced, err := e.p.groups.New(e.p.store.group(e.id), cgroup.Limits{MilliCPUs: l.MilliCPUs, Memory: l.Memory, Pids: pids})
 	if err != nil {
 		return err
 	}
@@ -239,7 +243,7 @@ func (b *box) put(ctx context.Context, replace bool, write func(io.Writer) error
 		err := write(w)
 		if err != nil {
 			// The end of the stream must not look like one: what was unpacked is no whole.
-			_, _ = w.Write([]byte("broken off"))
+			_, _ = w.WriteString("broken off")
 		}
 		w.Close()
 		written <- err

@@ -64,6 +64,7 @@ func (p *Provider) Remove(ctx context.Context, id string) error {
 	if err := p.store.remove(ctx, id); err != nil {
 		return &environment.Error{Kind: environment.KindTeardown, Err: fmt.Errorf("remove sandbox %s: %w", id, err)}
 	}
+	p.store.sweepGroups(p.groups)
 	return nil
 }
 

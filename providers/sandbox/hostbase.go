@@ -31,6 +31,8 @@ type hostBase struct {
 	Key   string     `json:"key"`
 	OS    string     `json:"os"` // for people
 	Parts []hostPart `json:"parts"`
+
+	made bool
 }
 
 // hostPart is a folder of the machine that is shown.
@@ -46,7 +48,7 @@ const rootPart = "root"
 func (p hostPart) part() string { return strings.ReplaceAll(p.At, "/", "+") }
 
 // hostVersion changes when bases are made in another way.
-const hostVersion = "1"
+const hostVersion = "2"
 
 var (
 	// shown are the folders of the machine's root that are shown, if they are there.
@@ -73,6 +75,9 @@ var (
 	private = []string{"etc/machine-id", "etc/docker", "etc/containerd", "etc/kubernetes", "etc/hostname", "etc/hosts", "etc/resolv.conf", "etc/mtab"}
 )
 
+// essential are the files without which a base would be worse than none.
+var essential = []string{"etc/passwd", "etc/group"}
+
 // maxSkeleton bounds the folders that are made anew in a user namespace. The deepest are left out.
 const maxSkeleton = 60_000
 
@@ -82,6 +87,9 @@ func hostParts(root string, mounts []string, storeDir string) []hostPart {
 	var parts []hostPart
 	var add func(at string)
 	add = func(at string) {
+		if within(at, storeDir) {
+			return
+		}
 		inside := func(p string) bool { return p != at && within(p, at) }
 		if !slices.ContainsFunc(mounts, inside) && !within(storeDir, at) {
 			parts = append(parts, hostPart{At: at, Host: filepath.Join(root, at)})
@@ -144,16 +152,16 @@ func hostKey(root string, m mode, parts []hostPart) string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, hostVersion, m, parts)
 	look := func(path string) {
-		if info, err := os.Lstat(filepath.Join(root, path)); err == nil {
+		if info, err := os.Lstat(path); err == nil {
 			fmt.Fprintln(sum, path, info.Mode(), info.Size(), info.ModTime().UnixNano())
 		}
 	}
 	for _, path := range append([]string{"etc", "etc/passwd", "etc/group", "etc/alternatives", "opt", "var/lib/dpkg/status"}, copied...) {
-		look(path)
+		look(filepath.Join(root, path))
 	}
 	for _, p := range parts {
 		look(p.Host)
-		entries, _ := os.ReadDir(filepath.Join(root, p.Host))
+		entries, _ := os.ReadDir(p.Host)
 		for _, entry := range entries {
 			look(filepath.Join(p.Host, entry.Name()))
 		}
@@ -163,42 +171,68 @@ func hostKey(root string, m mode, parts []hostPart) string {
 
 // hostBase is the base for this machine as it is now, made by this call or found.
 func (s *store) hostBase(ctx context.Context, progress func(string)) (*hostBase, error) {
-	mounts, err := mountPoints()
-	if err != nil {
-		return nil, err
-	}
 	const root = "/"
-	parts := hostParts(root, mounts, s.dir)
-	key := hostKey(root, s.mode, parts)
-	base := &hostBase{}
-	if readJSON(s.path("bases", key, "base.json"), base) == nil {
-		return base, nil
+	base, err := s.findBase(root)
+	if err != nil || base.made {
+		return base, err
 	}
 	unlock, err := s.lock(ctx, "base")
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if readJSON(s.path("bases", key, "base.json"), base) == nil {
-		return base, nil
+	if base, err = s.findBase(root); err != nil || base.made {
+		return base, err
 	}
 	if progress != nil {
 		progress("making a picture of this machine's folders for sandboxes to stand on; this is done once, and again when its packages change")
 	}
-	d, err := s.draft()
+	for range baseAttempts {
+		d, err := s.draft()
+		if err != nil {
+			return nil, err
+		}
+		defer d.discard()
+		b := baseMaker{ctx: ctx, root: root, dir: d.dir, mode: s.mode}
+		if err := b.make(base.Parts); err != nil {
+			return nil, fmt.Errorf("picture this machine's folders: %w", err)
+		}
+		now, err := s.findBase(root)
+		if err != nil {
+			return nil, err
+		}
+		if now.Key != base.Key {
+			base = now // packages were being installed: what was copied is neither the old state nor the new one
+			continue
+		}
+		base.made = true
+		if err := writeJSON(filepath.Join(d.dir, "base.json"), base); err != nil {
+			return nil, err
+		}
+		return base, s.publish(d.dir, s.path("bases", base.Key))
+	}
+	return nil, errChanging
+}
+
+// baseAttempts is how often a base is made anew because the machine changed meanwhile.
+const baseAttempts = 5
+
+var errChanging = errors.New("this machine's packages or accounts keep changing: wait for what installs them, and start again")
+
+// findBase looks for the base for the machine as it is now. One that is not there yet is not made.
+func (s *store) findBase(root string) (*hostBase, error) {
+	mounts, err := mountPoints()
 	if err != nil {
 		return nil, err
 	}
-	defer d.discard()
-	base = &hostBase{Key: key, OS: osName(root), Parts: parts}
-	b := baseMaker{ctx: ctx, root: root, dir: d.dir, mode: s.mode}
-	if err := b.make(parts); err != nil {
-		return nil, fmt.Errorf("picture this machine's folders: %w", err)
+	parts := hostParts(root, mounts, s.dir)
+	key := hostKey(root, s.mode, parts)
+	base := &hostBase{}
+	if readJSON(s.path("bases", key, "base.json"), base) == nil {
+		base.made = true
+		return base, nil
 	}
-	if err := s.writeJSON(filepath.Join(d.dir, "base.json"), base); err != nil {
-		return nil, err
-	}
-	return base, s.publish(d.dir, s.path("bases", key))
+	return &hostBase{Key: key, OS: osName(root), Parts: parts}, nil
 }
 
 // baseMaker fills a base's folder.
@@ -268,6 +302,11 @@ func (b *baseMaker) etc(root string) error {
 	if err := b.copyTree("etc", root); err != nil {
 		return err
 	}
+	for _, name := range essential {
+		if exists(filepath.Join(b.root, name)) && !exists(filepath.Join(root, name)) {
+			return fmt.Errorf("/%s could not be copied: everybody must be able to read it", name)
+		}
+	}
 	if err := b.shadow(root); err != nil {
 		return err
 	}
@@ -275,7 +314,7 @@ func (b *baseMaker) etc(root string) error {
 		return nil
 	}
 	// apt gives up its rights for a user that does not exist here.
-	conf := filepath.Join(root, "etc/apt/apt.conf.d")
+	conf := root + "/etc/apt/apt.conf.d"
 	if _, err := os.Stat(conf); err != nil {
 		return nil //nolint:nilerr // no apt
 	}
@@ -369,7 +408,7 @@ func (b *baseMaker) copyTree(path, root string) error {
 			if err != nil {
 				return ignored(err)
 			}
-			return os.Symlink(target, to)
+			return os.Symlink(target, to) //nolint:gosec // nobody else writes to a draft
 		}
 		return b.copyFile(from, to, info)
 	})
@@ -422,12 +461,12 @@ func (b *baseMaker) own(path string, info fs.FileInfo) error {
 	return os.Lchown(path, int(stat.Uid), int(stat.Gid))
 }
 
-// cover fills the folder that lies over a part of the machine: for real root with marks (whiteouts) that hide what
-// is not public, for others with folders of their own.
+// cover fills the folder that lies over a part of the machine: with marks (whiteouts) that hide what is not public,
+// and in a user namespace with folders of its own.
 func (b *baseMaker) cover(host, own string) error {
 	type folder struct{ host, own string }
 	level, made := []folder{{host, own}}, 0
-	for len(level) > 0 && made < maxSkeleton {
+	for len(level) > 0 {
 		var next []folder
 		for _, f := range level {
 			if err := b.ctx.Err(); err != nil {
@@ -439,11 +478,11 @@ func (b *baseMaker) cover(host, own string) error {
 			}
 			for _, entry := range entries {
 				from, to := filepath.Join(f.host, entry.Name()), filepath.Join(f.own, entry.Name())
-				hide, err := b.coverOne(f.host, entry, to)
+				enter, err := b.coverOne(f.host, entry, to, made < maxSkeleton)
 				if err != nil {
 					return err
 				}
-				if entry.IsDir() && !hide {
+				if enter {
 					next = append(next, folder{from, to})
 					made++
 				}
@@ -454,29 +493,26 @@ func (b *baseMaker) cover(host, own string) error {
 	return nil
 }
 
-// coverOne covers one entry of the folder host. hide: there is nothing to see below.
-func (b *baseMaker) coverOne(host string, entry fs.DirEntry, to string) (hide bool, err error) {
-	if b.mode.user() && !entry.IsDir() {
-		return false, nil // the kernel lets nobody read what is not public
-	}
+// coverOne covers one entry of the folder host. enter: there is more to cover below. room: there may be more folders.
+func (b *baseMaker) coverOne(host string, entry fs.DirEntry, to string, room bool) (enter bool, err error) {
 	info, err := entry.Info()
 	if err != nil {
-		return true, ignored(err)
+		return false, ignored(err)
 	}
-	if b.mode.user() {
-		err := os.Mkdir(to, 0o755)
-		if err == nil && info.Mode().Perm() != 0o755 {
-			err = os.Chmod(to, info.Mode().Perm()|0o700)
+	if !public(info) {
+		if err := b.mirror(host, filepath.Dir(to)); err != nil {
+			return false, ignored(err)
 		}
-		return !public(info), err
+		return false, unix.Mknod(to, unix.S_IFCHR, 0) // a whiteout
 	}
-	if public(info) {
-		return false, nil
+	if !info.IsDir() || !b.mode.user() || !room {
+		return info.IsDir(), nil
 	}
-	if err := b.mirror(host, filepath.Dir(to)); err != nil {
-		return true, err
+	err = os.Mkdir(to, 0o755)
+	if err == nil && info.Mode().Perm() != 0o755 {
+		err = os.Chmod(to, info.Mode().Perm()|0o700)
 	}
-	return true, unix.Mknod(to, unix.S_IFCHR, 0) // a whiteout
+	return true, err
 }
 
 // mirror makes a folder, and its parents, with the modes and owners of the machine's, which it covers.
@@ -513,14 +549,13 @@ func mountPoints() ([]string, error) {
 // osName is the machine's operating system in words. Source: os-release(5).
 func osName(root string) string {
 	for _, path := range []string{"etc/os-release", "usr/lib/os-release"} {
-		f, err := os.Open(filepath.Join(root, path))
+		text, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {
 			continue
 		}
-		defer f.Close()
-		for scanner := bufio.NewScanner(f); scanner.Scan(); {
-			if name, ok := strings.CutPrefix(scanner.Text(), "PRETTY_NAME="); ok {
-				return strings.Trim(name, `"'`)
+		for line := range strings.Lines(string(text)) {
+			if name, ok := strings.CutPrefix(line, "PRETTY_NAME="); ok {
+				return strings.Trim(strings.TrimSpace(name), `"'`)
 			}
 		}
 	}

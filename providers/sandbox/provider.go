@@ -47,6 +47,7 @@ func New(ctx context.Context, cfg map[string]any, opts Options) (environment.Pro
 		return nil, err
 	}
 	p.store.sweepDrafts()
+	p.store.sweepGroups(p.groups)
 	return p, nil
 }
 

@@ -58,7 +58,12 @@ func (p *Provider) realImage(ctx context.Context, ref string) (*image, error) {
 	if readJSON(p.imageFile(ref), known) != nil || p.store.complete(known) != nil {
 		known = nil
 	}
-	where := oci.FindOptions{Local: p.config.images, TempDir: p.store.path("tmp"), Registry: known == nil, DialTimeout: dialTimeout}
+	temporary, err := p.store.draft()
+	if err != nil {
+		return nil, err
+	}
+	defer temporary.discard()
+	where := oci.FindOptions{Local: p.config.images, TempDir: temporary.dir, Registry: known == nil, DialTimeout: dialTimeout}
 	if engine := dockerEngine(ctx); engine != nil {
 		defer engine.Close()
 		where.Docker = engine
@@ -80,12 +85,12 @@ func (p *Provider) realImage(ctx context.Context, ref string) (*image, error) {
 		if p.opts.Progress != nil && !exists(p.store.path("l", id)) {
 			p.opts.Progress(fmt.Sprintf("unpacking layer %d of %d of %s from %s", i+1, len(found.Layers), ref, found.Source))
 		}
-		if _, err := p.store.layer(ctx, id, func(dir string) error { return p.unpack(ctx, layer, dir) }); err != nil {
+		if err := p.store.layer(ctx, id, func(dir string) error { return p.unpack(ctx, layer, dir) }); err != nil {
 			return nil, fmt.Errorf("unpack image %s from %s: %w", ref, found.Source, err)
 		}
 		img.Layers = append(img.Layers, id)
 	}
-	return img, p.store.writeJSON(p.imageFile(ref), img)
+	return img, p.store.record(p.imageFile(ref), img)
 }
 
 func (p *Provider) unpack(ctx context.Context, layer oci.Layer, dir string) error {

@@ -30,7 +30,7 @@ func (s *store) makeScaffold(ctx context.Context, network string) (string, error
 		files["etc/resolv.conf"] = ""
 	}
 	id := digest("scaffold 1" + files["etc/hosts"] + files["etc/resolv.conf"])
-	_, err := s.layer(ctx, id, func(dir string) error {
+	err := s.layer(ctx, id, func(dir string) error {
 		root := filepath.Join(dir, rootPart)
 		for _, name := range []string{"", "etc", "dev", "proc", "sys"} {
 			if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
@@ -47,29 +47,29 @@ func (s *store) makeScaffold(ctx context.Context, network string) (string, error
 	return id, err
 }
 
-// layer has the layer with this id made, unless it is there. made tells whether that was done now.
-func (s *store) layer(ctx context.Context, id string, fill func(dir string) error) (made bool, err error) {
+// layer has the layer with this id made, unless it is there.
+func (s *store) layer(ctx context.Context, id string, fill func(dir string) error) error {
 	if exists(s.path("l", id)) {
-		return false, nil
+		return nil
 	}
 	unlock, err := s.lock(ctx, "l-"+id[:2])
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer unlock()
 	if exists(s.path("l", id)) {
-		return false, nil
+		return nil
 	}
 	d, err := s.draft()
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer d.discard()
 	if err := fill(d.dir); err != nil {
-		return false, err
+		return err
 	}
 	if err := syncLayer(d.dir); err != nil {
-		return false, err
+		return err
 	}
-	return true, s.publish(d.dir, s.path("l", id))
+	return s.publish(d.dir, s.path("l", id))
 }

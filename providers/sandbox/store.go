@@ -18,6 +18,8 @@ import (
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
 )
 
 // store is the folder of one mode's layers, images and environments. Everything in it is written whole or not at
@@ -44,7 +46,10 @@ func openStore(dir string, m mode) (*store, error) {
 			return nil, err
 		}
 	}
-	return s, nil
+	// What is shown of this machine is told from the store by its path.
+	var err error
+	s.dir, err = filepath.EvalSymlinks(s.dir)
+	return s, err
 }
 
 func (s *store) path(elements ...string) string {
@@ -75,7 +80,8 @@ func (s *store) draft() (*draft, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !locked {
+		if !locked || !exists(d.lock.Path()) {
+			_ = d.lock.Unlock()
 			continue // a sweep came between making the file and locking it, and removes it
 		}
 		if err := os.Mkdir(d.dir, 0o700); err != nil {
@@ -93,13 +99,17 @@ func (d *draft) discard() {
 	_ = d.lock.Unlock()
 }
 
-// sweepDrafts removes what makers that were killed left behind.
+// sweepDrafts removes what makers that were killed left behind. A draft without a lock has no maker any more, for
+// the lock is the first of it that is made and the last that is removed.
 func (s *store) sweepDrafts() {
-	locks, _ := filepath.Glob(s.path("tmp", "*.lock"))
-	for _, path := range locks {
-		lock := flock.New(path)
-		if free, err := lock.TryLock(); err == nil && free {
-			(&draft{dir: strings.TrimSuffix(path, ".lock"), lock: lock, s: s}).discard()
+	entries, _ := os.ReadDir(s.path("tmp"))
+	for _, entry := range entries {
+		path := s.path("tmp", strings.TrimSuffix(entry.Name(), ".lock"))
+		// A lock is never made here: its maker tells by its name whether it still is the draft's.
+		lock := flock.New(path+".lock", flock.SetFlag(os.O_RDONLY))
+		free, err := lock.TryLock()
+		if free || errors.Is(err, fs.ErrNotExist) {
+			(&draft{dir: path, lock: lock, s: s}).discard()
 		}
 	}
 }
@@ -114,6 +124,19 @@ func (s *store) publish(from, to string) error {
 	return fmt.Errorf("%s is there already: %w", to, err)
 }
 
+// group is the name of an environment's control group. Stores share the groups of a machine, so that it has the
+// store in it.
+func (s *store) group(id string) string { return digest(s.dir)[:8] + "-" + id }
+
+// sweepGroups removes the control groups of this store's environments that are gone.
+func (s *store) sweepGroups(groups *cgroup.Tree) {
+	prefix := s.group("")
+	_ = groups.Sweep(func(group string) bool { // what still ends is left to the next sweep
+		id, ours := strings.CutPrefix(group, prefix)
+		return !ours || exists(s.path("env", id))
+	})
+}
+
 // newID names something that nothing else has the name of.
 func newID() string { return strings.ToLower(rand.Text()[:12]) }
 
@@ -124,17 +147,26 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// writeJSON writes a file whole or not at all.
-func (s *store) writeJSON(path string, value any) error {
+// record writes a file of the store, whole or not at all.
+func (s *store) record(path string, value any) error {
+	d, err := s.draft()
+	if err != nil {
+		return err
+	}
+	defer d.discard()
+	temp := filepath.Join(d.dir, "record")
+	if err := writeJSON(temp, value); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+func writeJSON(path string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	temp := path + "." + newID()
-	if err := os.WriteFile(temp, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
+	return os.WriteFile(path, data, 0o600)
 }
 
 func readJSON(path string, value any) error {
@@ -168,5 +200,5 @@ func storeDirs(c config) []string {
 	if cache, err := os.UserCacheDir(); err == nil {
 		dirs = append(dirs, filepath.Join(cache, "rollout", "sandbox"))
 	}
-	return append(dirs, filepath.Join("/var/tmp", fmt.Sprintf("rollout-%d", os.Geteuid()), "sandbox"))
+	return append(dirs, fmt.Sprintf("/var/tmp/rollout-%d/sandbox", os.Geteuid()))
 }

@@ -41,7 +41,7 @@ func newInput(from io.Reader) (*input, error) {
 		// A command that finds its input cut off does not know; one that reads no more is no failure.
 		_, _ = io.Copy(w, readerFunc(func(p []byte) (int, error) {
 			n, err := from.Read(p)
-			if err != nil && err != io.EOF { //nolint:errorlint // as io.Copy has it
+			if err != nil && err != io.EOF {
 				in.failed.Store(&err)
 			}
 			return n, err

@@ -172,7 +172,8 @@ func (p *packer) header(below, name string, info fs.FileInfo) (*tar.Header, erro
 		}
 		p.links[id] = name
 	}
-	return header, p.attributes(below, header)
+	p.attributes(below, header)
+	return header, nil
 }
 
 // fileHeader is tar.FileInfoHeader, with sockets as pipes: tar knows none, and readers leave both out.
@@ -218,15 +219,15 @@ func (zeros) Read(b []byte) (int, error) {
 }
 
 // attributes adds extended attributes, as far as they are the sandbox's own business.
-func (p *packer) attributes(below string, header *tar.Header) error {
+func (p *packer) attributes(below string, header *tar.Header) {
 	full := path.Join(p.root.Name(), below)
 	size, err := unix.Llistxattr(full, nil)
 	if err != nil || size <= 0 {
-		return nil //nolint:nilerr // the file system has none, or the file is gone
+		return // the file system has none, or the file is gone
 	}
 	list := make([]byte, size)
 	if size, err = unix.Llistxattr(full, list); err != nil {
-		return nil //nolint:nilerr // they change while we look
+		return // they change while we look
 	}
 	for key := range strings.SplitSeq(string(list[:size]), "\x00") {
 		if key == "" || strings.HasPrefix(key, "trusted.") || strings.HasPrefix(key, "user.overlay.") || strings.HasPrefix(key, "security.selinux") {
@@ -242,5 +243,4 @@ func (p *packer) attributes(below string, header *tar.Header) error {
 		}
 		header.PAXRecords["SCHILY.xattr."+key] = string(value[:n])
 	}
-	return nil
 }

@@ -198,7 +198,7 @@ func (u *unpacker) file(name string, header *tar.Header, content io.Reader) erro
 		return err
 	}
 	defer f.Close()
-	if _, err := io.Copy(f, content); err != nil { //nolint:gosec // the provider made the stream
+	if _, err := io.Copy(f, content); err != nil {
 		return err
 	}
 	if err := u.own(name, header); err != nil {
