@@ -89,6 +89,32 @@ func TestAnotherBaseStandsInEveryResultAndIsSaidOncePerJob(t *testing.T) {
 	}
 }
 
+func TestSandboxesOnThisMachinesRootSaySo(t *testing.T) {
+	t.Parallel()
+	built := dockerfile("FROM {{image}}\nCOPY nonce /nonce\n")
+	for name, s := range map[string]story{
+		"instead of an image":             {agent: script("true")},
+		"instead of a Dockerfile's image": {agent: script("[ -e /nonce ]"), files: built},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := sandboxPlace.run(t, s)
+			o.check(t, want{reward: "1"})
+			base := o.Trial.Environment.Base
+			if base == nil || base.Requested != sandboxPlace.image {
+				t.Fatalf("the result has the base %+v, want one for %s", base, sandboxPlace.image)
+			}
+			contains(t, "what stands in", base.Actual, "this machine's root")
+			contains(t, "why", base.Reason, "base is host")
+			said := o.notices(t)
+			if len(said) != 1 {
+				t.Fatalf("the job was told %q, want one notice", said)
+			}
+			contains(t, "notice", said[0], sandboxPlace.image+" is NOT used", base.Actual, base.Reason)
+		})
+	}
+}
+
 func TestEachImageThatIsNotUsedIsSaid(t *testing.T) {
 	t.Parallel()
 	bases := []*environment.Base{
@@ -117,6 +143,10 @@ func TestEachImageThatIsNotUsedIsSaid(t *testing.T) {
 
 func TestTheImageItselfIsNothingToTell(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
+		if p.stands {
+			needImage(t)
+			p = strictPlace
+		}
 		o := p.run(t, story{agent: script("true")})
 		o.check(t, want{reward: "1"})
 		if said := o.notices(t); len(said) > 0 {

@@ -19,6 +19,8 @@ var dockerPlace = place{
 	name:   docker.Name,
 	image:  testenv.Image,
 	kernel: true,
+	limits: true,
+	users:  func(testing.TB) bool { return true },
 	slots:  make(chan struct{}, 4),
 	open:   openDocker,
 	lose:   func(p environment.Provider, id string) error { return p.Remove(context.Background(), id) },

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/providers/docker"
+	"github.com/org/rollout-action/providers/sandbox"
 )
 
 // dockerfile is a task whose image is built from this text, and by no earlier test.
@@ -33,43 +36,50 @@ func emptyRegistry(t *testing.T) string {
 func TestImages(t *testing.T) {
 	t.Parallel()
 	nowhere := emptyRegistry(t)
-	for _, tc := range []tale{
-		{
+	for _, tc := range []struct {
+		tale
+		strict  bool // where something could stand in for an image, it must not
+		docker  bool // of no meaning elsewhere
+		sandbox want // if a sandbox comes to something else
+		users   bool // it needs other users than root
+	}{
+		{tale: tale{
 			name:  "a failed command in the Dockerfile, with the last lines of its output",
 			story: story{files: dockerfile("FROM {{image}}\nCOPY nonce /\nRUN echo the answer is $((6*7)) && false\n")},
 			want:  want{err: result.EnvironmentBuildFailed, says: []string{"correct what is in environment/", "error.txt"}, detail: []string{"the answer is 42"}},
-		},
-		{
+		}},
+		{tale: tale{
 			name:  "a Dockerfile with a syntax error",
 			story: story{files: dockerfile("FROM {{image}}\nRUNN true\n")},
 			want:  want{err: result.EnvironmentBuildFailed, says: []string{"RUNN"}},
-		},
-		{
+		}},
+		{tale: tale{
 			name:  "a base image that does not exist",
 			story: story{files: dockerfile("FROM " + nowhere + "/none/such:1\n")},
 			want:  want{err: result.EnvironmentBuildFailed, says: []string{"none/such:1"}},
-		},
-		{
+		}, strict: true},
+		{tale: tale{
 			name:  "a build that outlasts its timeout",
 			story: story{files: dockerfile("FROM {{image}}\nCOPY nonce /\nRUN sleep 1000\n"), toml: "environment.build_timeout_sec = 2\n"},
 			want:  want{err: result.EnvironmentBuildTimeout, says: []string{"timeout of 2 seconds", "environment.build_timeout_sec"}},
-		},
-		{
+		}},
+		{tale: tale{
 			name:  "a docker_image that does not exist",
 			story: story{toml: "environment.docker_image = \"" + nowhere + "/none/such:1\"\n"},
 			want:  want{err: result.EnvironmentImagePullFailed, says: []string{"none/such:1"}},
-		},
-		{
+		}, strict: true},
+		{tale: tale{
 			name:  "an image without bash",
 			story: story{files: dockerfile("FROM scratch\nCOPY nonce /\n")},
 			want:  want{err: result.EnvironmentStartFailed, says: []string{"bash"}},
-		},
-		{
+			// No process of the image runs before the agent's first, so that nothing is amiss until then.
+		}, sandbox: want{err: result.AgentExecutionFailed, says: []string{"the image needs bash"}}},
+		{tale: tale{
 			name:  "an image whose ENTRYPOINT exits",
 			story: story{files: dockerfile("FROM {{image}}\nCOPY nonce /\nENTRYPOINT [\"echo\", \"bye\"]\n")},
 			want:  want{err: result.EnvironmentStartFailed, says: []string{"ENTRYPOINT"}, detail: []string{"bye"}},
-		},
-		{
+		}, docker: true},
+		{tale: tale{
 			name: "user, folder and variables of the image are those of agent and verifier",
 			story: story{
 				agent: script(`echo "$(id -un) $PWD $COLOR"; cat "$ROLLOUT_TASK_INSTRUCTION" >/logs/agent/seen`),
@@ -82,8 +92,8 @@ func TestImages(t *testing.T) {
 					t.Errorf("the agent saw %q", got)
 				}
 			},
-		},
-		{
+		}, users: true},
+		{tale: tale{
 			name: "force_build builds although the task names an image",
 			story: story{
 				agent: script("[ -e /nonce ]"),
@@ -91,24 +101,36 @@ func TestImages(t *testing.T) {
 				job: func(job *config.Job) { job.Environment.ForceBuild = true },
 			},
 			want: want{reward: "1"},
-		},
-		{
+		}},
+		{tale: tale{
 			name:  "force_build without a Dockerfile uses the image, and says so",
 			story: story{agent: script("true"), job: func(job *config.Job) { job.Environment.ForceBuild = true }},
 			want:  want{reward: "1"},
 			verify: func(t *testing.T, o outcome) {
 				contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "force_build has no effect", "environment/Dockerfile")
 			},
-		},
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			o := dockerPlace.run(t, tc.story)
-			t.Cleanup(func() { forget(t, o) })
-			o.check(t, tc.want)
-			if tc.verify != nil {
-				tc.verify(t, o)
-			}
+			inPlaces(t, real, func(t *testing.T, p place) {
+				switch {
+				case tc.docker && p.name != docker.Name:
+					t.Skipf("%s has nothing of the kind", p.name)
+				case tc.strict && p.stands:
+					p = strictPlace
+				case tc.users && !p.users(t):
+					t.Skip("root is the only user in sandboxes of somebody with one user id")
+				}
+				o := p.run(t, tc.story)
+				t.Cleanup(func() { forgetIn(t, p, o) })
+				if p.name == sandbox.Name && tc.sandbox.err != "" {
+					tc.want = tc.sandbox
+				}
+				o.check(t, tc.want)
+				if tc.verify != nil {
+					tc.verify(t, o)
+				}
+			})
 		})
 	}
 }
@@ -271,7 +293,7 @@ func TestLimits(t *testing.T) {
 				t.Parallel()
 				creates := &counter{op: "create"}
 				s := story{agent: script("true"), toml: sizes, job: tc.job, hooks: hooks{before: creates.before}}
-				if p.kernel {
+				if p.limits {
 					s.agent = script(`cd /sys/fs/cgroup; echo "$(cat memory.max 2>/dev/null || cat memory/memory.limit_in_bytes) $(cut -d' ' -f1 cpu.max 2>/dev/null || cat cpu/cpu.cfs_quota_us)"`)
 				}
 				o := p.run(t, s)
@@ -279,11 +301,28 @@ func TestLimits(t *testing.T) {
 				if got := creates.last.Load().create.Limits; got != tc.want {
 					t.Errorf("limits %+v, want %+v", got, tc.want)
 				}
-				if p.kernel && o.file(t, "command/stdout.txt") != tc.inner {
+				if p.limits && o.file(t, "command/stdout.txt") != tc.inner {
 					t.Errorf("inside: %q, want %q", o.file(t, "command/stdout.txt"), tc.inner)
 				}
 			})
 		}
+		t.Run("an agent that needs more memory than there may be is ended, or the result says that nothing ends it", func(t *testing.T) {
+			t.Parallel()
+			if !p.kernel {
+				t.Skipf("%s has no memory", p.name)
+			}
+			o := p.run(t, story{
+				agent: script("head -c 300M /dev/zero | tail -c 300M | wc -c; [ ${PIPESTATUS[1]} = 0 ]"), // tail holds it all
+				toml:  "environment.memory = \"96Mi\"\n",
+			})
+			if slices.Contains(o.Trial.Environment.Unenforced, "memory") {
+				o.check(t, want{reward: "1"})
+				return
+			}
+			if kind := o.Trial.Error; kind == nil || kind.Type != result.AgentExecutionFailed && kind.Type != result.EnvironmentLost {
+				t.Errorf("300 MB were held within 96 MiB: %+v", kind)
+			}
+		})
 		t.Run("what no machine has is refused", func(t *testing.T) {
 			t.Parallel()
 			o := p.run(t, story{agent: script("true"), toml: "environment.cpus = \"100000\"\n"})

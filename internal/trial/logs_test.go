@@ -146,8 +146,9 @@ ln -s / root; ln -s .. up; ` + pipes)})
 				t.Errorf("%s was copied", name)
 			}
 		}
-		if files["logs/agent/file"]+files["logs/agent/hard"] != "kept\n" {
-			t.Error("the file is lost")
+		// One file with two names: an archive may have it under the second name as a mere link.
+		if text := files["logs/agent/file"] + files["logs/agent/hard"]; text != "kept\n" && text != "kept\nkept\n" {
+			t.Errorf("the file is lost: %q", text)
 		}
 		if n := len(o.Trial.Omitted); n < 10 || n > 200 {
 			t.Errorf("%d omissions are listed", n)
@@ -167,13 +168,14 @@ func TestRewardsSurviveLogsThatAreTooLarge(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			o := dockerPlace.run(t, tc.story) // the file is sparse, which needs a kernel
-			o.check(t, want{reward: "1"})
-			contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "/logs could not be copied whole", "larger than the limit")
-			if o.file(t, "logs/agent/a") != "small\n" {
-				t.Error("what came before is lost")
-			}
+			inPlaces(t, real, func(t *testing.T, p place) { // the file is sparse, which needs a kernel
+				o := p.run(t, tc.story)
+				o.check(t, want{reward: "1"})
+				contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "/logs could not be copied whole", "larger than the limit")
+				if o.file(t, "logs/agent/a") != "small\n" {
+					t.Error("what came before is lost")
+				}
+			})
 		})
 	}
 }

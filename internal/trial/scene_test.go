@@ -29,8 +29,12 @@ const patience = time.Minute
 // place is somewhere trials can run.
 type place struct {
 	name   string
-	image  string                                  // is there already
-	kernel bool                                    // real processes: /proc, named pipes, limits, other programs than the usual ones
+	image  string // is there already
+	kernel bool   // real processes: /proc, named pipes, other programs than the usual ones
+	limits bool   // all of them are enforced, and the kernel tells them
+	// stands: environments stand on something else than their image, and say so.
+	stands bool
+	users  func(t testing.TB) bool                 // other users than root; nil: they are a matter of the image
 	open   func(t testing.TB) environment.Provider // skips when it is not available
 	slots  chan struct{}                           // one for every trial that may run at a time
 	// lose takes an environment away, as an accident would.
@@ -38,10 +42,19 @@ type place struct {
 }
 
 // places are all of them.
-var places = []place{fakePlace, dockerPlace}
+var places = []place{fakePlace, dockerPlace, sandboxPlace}
+
+// real are those with a kernel.
+var real = []place{dockerPlace, sandboxPlace}
 
 // everywhere runs a test in every place.
 func everywhere(t *testing.T, test func(t *testing.T, p place)) {
+	t.Helper()
+	inPlaces(t, places, test)
+}
+
+func inPlaces(t *testing.T, places []place, test func(t *testing.T, p place)) {
+	t.Helper()
 	t.Parallel()
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {

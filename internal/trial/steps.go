@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
 	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
 
@@ -76,7 +77,7 @@ func (a *attempt) setup(ctx context.Context) error {
 	}
 	a.env, a.calm = env, a.hurry(ctx, env)
 	a.trial.Environment.ID = env.ID()
-	a.trial.Environment.Unenforced = env.Unenforced()
+	a.trial.Environment.Unenforced = a.missed(env.Unenforced())
 	a.noteBase(env.Base())
 	return nil
 }
@@ -122,6 +123,18 @@ func (a *attempt) limits() environment.Limits {
 		limits.Storage = int64(*job.OverrideStorage)
 	}
 	return limits
+}
+
+// missed is those of the limits that were not applied which somebody asked for, in task.toml or in the job.
+// Where the limits are defaults alone, nobody expects them.
+func (a *attempt) missed(unenforced []string) []string {
+	asked, job := a.spec.Task.Config.Environment.Asked, a.opts.Job.Environment
+	merelyDefault := map[string]bool{
+		"cpus":    !asked.CPUs && job.OverrideCPUs == nil,
+		"memory":  !asked.Memory && job.OverrideMemory == nil,
+		"storage": !asked.Storage && job.OverrideStorage == nil,
+	}
+	return slices.DeleteFunc(slices.Clone(unenforced), func(limit string) bool { return merelyDefault[limit] })
 }
 
 func (a *attempt) files() ([]environment.Copy, error) {
