@@ -162,7 +162,7 @@ func (u *unpacker) makeFolder(at int, base string, replace bool) (fd int, err er
 
 // remove removes base in at, with all below it if it is a folder.
 func (u *unpacker) remove(at int, base string) error {
-	// The folder that is kept open, or one on the way to it, may be what goes.
+	// A link that goes may be one by which the folder that is kept open was reached.
 	u.recentName = ""
 	err := unix.Unlinkat(at, base, 0)
 	if !errors.Is(err, unix.EISDIR) {
@@ -183,11 +183,7 @@ func (u *unpacker) remove(at int, base string) error {
 			return err
 		}
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	delete(u.folders, st.Ino) // the number will be used again
+	// What is remembered of it stays until its inode's number belongs to another folder.
 	return unix.Unlinkat(at, base, unix.AT_REMOVEDIR)
 }
 

@@ -471,6 +471,7 @@ func TestUnpackRefuses(t *testing.T) {
 		{"a hard link to a whiteout", []entry{file(".wh.d", "", 0), hardLink("a", "d")}, `hard link to "d", which is no file`},
 		{"a parent that is a link to what is not there", []entry{symlink("l", "BASE"), file("l/canary", "x", 0o600)}, `entry "l/canary": "l" is no folder`},
 		{"a parent that is a file", []entry{file("f", "x", 0o600), file("f/a", "x", 0o600)}, `entry "f/a": "f" is no folder`},
+		{"a parent that was a link until now", []entry{folder("d", 0o700), symlink("d/l", "."), file("d/l/l", "x", 0o600), file("d/l/x", "x", 0o600)}, `entry "d/l/x": "d/l" is no folder`},
 		{"links in a circle", []entry{symlink("a", "b"), symlink("b", "a"), file("a/c", "x", 0o600)}, `entry "a/c": `},
 		{"a name that is too long", []entry{file(long, "x", 0o600)}, "file name too long"},
 		{"a folder with a name that is too long", []entry{file(long+"/a", "x", 0o600)}, "file name too long"},
