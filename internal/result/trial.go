@@ -87,7 +87,7 @@ type Environment struct {
 	Image    string `json:"image,omitempty"`
 	// Preserved: the environment was stopped but kept for inspection (preserve_env).
 	Preserved bool `json:"preserved,omitempty"`
-	// Unenforced names limits that this provider could not apply: cpus, memory, storage, pids.
+	// Unenforced names limits that were asked for and that this provider could not apply: cpus, memory, storage, pids.
 	Unenforced []string `json:"unenforced_limits,omitempty"`
 	// Base is there if the environment did not run on the image that was asked for.
 	Base *Base `json:"base,omitempty"`

@@ -47,7 +47,11 @@ type Environment struct {
 	MilliCPUs       int64   // default 1000
 	Memory          int64   // bytes, default 2 GB ("2G")
 	Storage         int64   // bytes, default 10 GB ("10G")
+	Asked           Asked
 }
+
+// Asked tells which of an environment's limits task.toml sets itself. The others are defaults.
+type Asked struct{ CPUs, Memory, Storage bool }
 
 // The paths inside a task that have a meaning. Source: specification, "Task".
 const (

@@ -101,9 +101,11 @@ func (d *document) read(values map[string]any, c *Config) {
 	env := root.table("environment")
 	env.timeout("build_timeout_sec", &c.Environment.BuildTimeoutSec)
 	env.image("docker_image", &c.Environment.DockerImage)
-	env.cpus("cpus", &c.Environment.MilliCPUs)
-	env.size("memory", "memory_mb", &c.Environment.Memory)
-	env.size("storage", "storage_mb", &c.Environment.Storage)
+	c.Environment.Asked = Asked{
+		CPUs:    env.cpus("cpus", &c.Environment.MilliCPUs),
+		Memory:  env.size("memory", "memory_mb", &c.Environment.Memory),
+		Storage: env.size("storage", "storage_mb", &c.Environment.Storage),
+	}
 
 	for _, t := range []table{root, verifier, agent, env} {
 		t.checkKeys()
@@ -218,71 +220,77 @@ func (t table) timeout(key string, to *float64) {
 	*to = sec
 }
 
-// cpus reads a quantity string ("0.5", "500m") or a number.
-func (t table) cpus(key string, to *int64) {
+// cpus reads a quantity string ("0.5", "500m") or a number, and reports whether there was one.
+func (t table) cpus(key string, to *int64) bool {
 	v, ok := t.values[key]
 	if !ok {
-		return
+		return false
 	}
 	text, isText := v.(string)
 	if n, ok := number(v); ok {
 		text = strconv.FormatFloat(n, 'f', -1, 64)
 	} else if !isText {
 		t.wrongType(key, "a number of CPUs", `write cpus = 2, or cpus = "500m"`)
-		return
+		return false
 	}
 	switch milli, err := quantity.MilliCPUs(text); {
 	case err != nil:
 		t.problem(key, fmt.Sprintf("%q: %v", t.name(key), err), "")
+		return false
 	case milli == 0:
 		t.problem(key, fmt.Sprintf("%q must be more than 0", t.name(key)), "")
+		return false
 	default:
 		*to = milli
+		return true
 	}
 }
 
-// size reads an amount of bytes: key as a quantity string ("2G"), or keyMB as a number of MiB.
-func (t table) size(key, keyMB string, to *int64) {
+// size reads an amount of bytes: key as a quantity string ("2G"), or keyMB as a number of MiB. It reports whether
+// there was one.
+func (t table) size(key, keyMB string, to *int64) bool {
 	if t.has(key) && t.has(keyMB) {
 		t.problem(keyMB, fmt.Sprintf("%q and %q say the same thing", t.name(key), t.name(keyMB)), "keep one of them")
-		return
+		return false
 	}
 	if t.has(keyMB) {
-		t.mebibytes(keyMB, to)
-		return
+		return t.mebibytes(keyMB, to)
 	}
 	v, ok := t.values[key]
 	if !ok {
-		return
+		return false
 	}
 	text, ok := v.(string)
 	if !ok {
 		t.wrongType(key, "an amount as a string", fmt.Sprintf("write %s = \"2G\", or %s = 2048", key, keyMB))
-		return
+		return false
 	}
 	n, err := quantity.Bytes(text)
-	t.setSize(key, n, err, to)
+	return t.setSize(key, n, err, to)
 }
 
 // mebibytes reads a number; see quantity.MiB.
-func (t table) mebibytes(key string, to *int64) {
+func (t table) mebibytes(key string, to *int64) bool {
 	f, ok := number(t.values[key])
 	if !ok {
 		t.wrongType(key, "a whole number of megabytes", fmt.Sprintf("write %s = 2048", key))
-		return
+		return false
 	}
 	n, err := quantity.MiB(strconv.FormatFloat(f, 'f', -1, 64))
-	t.setSize(key, n, err, to)
+	return t.setSize(key, n, err, to)
 }
 
-func (t table) setSize(key string, n int64, err error, to *int64) {
+func (t table) setSize(key string, n int64, err error, to *int64) bool {
 	switch {
 	case err != nil:
 		t.problem(key, fmt.Sprintf("%q: %v", t.name(key), err), "")
+		return false
 	case n < minSize:
 		t.problem(key, fmt.Sprintf("%q must be at least 1Mi", t.name(key)), "")
+		return false
 	default:
 		*to = n
+		return true
 	}
 }
 
