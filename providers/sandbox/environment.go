@@ -160,7 +160,8 @@ func (e *sandboxEnv) limit(l environment.Limits) error {
 	}
 	e.group, e.pids = group, pids
 	for _, name := range unenforced {
-		if name == cgroup.Pids && e.p.store.mode.user() {
+		// Before Linux 5.14 it would count all processes of this user.
+		if name == cgroup.Pids && e.p.store.mode.user() && !kernelBefore(5, 14) {
 			e.perUser = pids // the kernel counts them in the user namespace
 			continue
 		}
@@ -273,7 +274,9 @@ func (e *sandboxEnv) CopyFrom(ctx context.Context, src, dst string, opts environ
 		out, err = environment.Extract(r, dst, strip, opts)
 		return err
 	})
-	if extracting != nil && err == nil || errors.Is(extracting, environment.ErrTooLarge) {
+	// What the reader stopped at comes first: that the sandbox could not write on follows from it. A stream that breaks
+	// off follows from what happened in the sandbox.
+	if extracting != nil && (err == nil || !errors.Is(extracting, io.ErrUnexpectedEOF)) {
 		return out, &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy %s out of the sandbox: %w", src, extracting)}
 	}
 	return out, e.failed(ctx, environment.KindCopy, "copy "+src+" out of the sandbox", err)

@@ -114,7 +114,8 @@ func (m mode) command(role, waiting string, files ...*os.File) (cmd *exec.Cmd, r
 	cmd.Args, cmd.ExtraFiles = []string{role}, files
 	// What it needs of Go's runtime; nothing of this process's environment.
 	cmd.Env = []string{"GOMAXPROCS=2", "GOGC=50", "GOTRACEBACK=single"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// A session of its own: Ctrl-C is for this process, which decides what to do about it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	nothing := func(int) error { return nil }
 	switch m {
 	case modeRoot:

@@ -178,7 +178,9 @@ var deviceLinks = map[string]string{
 }
 
 func mountDev(setup wire.Setup) error {
-	if err := unix.Mount("dev", "dev", "tmpfs", unix.MS_NOSUID|unix.MS_STRICTATIME, "mode=755,size=64k"); err != nil {
+	// Devices that are made here are of no use (MS_NODEV): real root may make the machine's disks. Those that
+	// are shown are mounts of their own.
+	if err := unix.Mount("dev", "dev", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_STRICTATIME, "mode=755,size=64k"); err != nil {
 		return refused("mount /dev", err)
 	}
 	for _, name := range devices {
