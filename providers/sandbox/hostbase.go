@@ -159,11 +159,15 @@ func hostKey(root string, m mode, parts []hostPart) string {
 	for _, path := range append([]string{"etc", "etc/passwd", "etc/group", "etc/alternatives", "opt", "var/lib/dpkg/status"}, copied...) {
 		look(filepath.Join(root, path))
 	}
+	folders := []string{filepath.Join(root, "usr/local")} // where things are installed by hand
 	for _, p := range parts {
-		look(p.Host)
-		entries, _ := os.ReadDir(p.Host)
+		folders = append(folders, p.Host)
+	}
+	for _, folder := range folders {
+		look(folder)
+		entries, _ := os.ReadDir(folder)
 		for _, entry := range entries {
-			look(filepath.Join(p.Host, entry.Name()))
+			look(filepath.Join(folder, entry.Name()))
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:12])
