@@ -53,8 +53,11 @@ func child(ctx context.Context, work, dir string, stdout, stderr io.Writer) int 
 		childTrials: fakeTrials, childFiles: bareFiles,
 	}[work]
 	err := fmt.Errorf("unknown work %q", work)
-	if known {
+	switch {
+	case known:
 		err = report(ctx, dir, do, stdout)
+	case work == childSandboxes:
+		err = childTrialsInSandboxes(ctx, dir, stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, err)

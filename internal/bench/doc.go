@@ -16,6 +16,16 @@
 //	                   calls made bare, nothing written
 //	docker.run         the same trial; floor: the process "docker run --rm IMAGE true"
 //	docker.parallel    jobs of 24 hello trials by 8 workers, in trials per second; floor: the bare calls by 8
+//	sandbox.trial      the same job of one hello trial in a sandbox, as root; floor: the same scripts run
+//	                   and the same files written without one
+//	sandbox.user       the same as an ordinary user: root starts a process as one
+//	sandbox.docker     that job, as whoever measures; floor: the same job on a Docker engine
+//	sandbox.parallel   jobs of 48 hello trials by 8 workers, in trials per second; floor: as many
+//	                   without a sandbox by 8
+//	sandbox.exec       a script that does nothing, in a live sandbox; floor: the process "bash -c true"
+//	sandbox.create     100 sandboxes created by 8 workers; floor: 100 processes that do nothing, in
+//	                   namespaces of their own
+//	sandbox.memory     the memory of each of the 100, as its share of all (PSS); floor: of those processes
 //	engine.trial       10,000 trials on a provider that does nothing, by 8 workers, in a process of its
 //	                   own; floor: the same files written the same way
 //	engine.memory      that process's largest resident set; floor: the process that writes the files

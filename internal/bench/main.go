@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/org/rollout-action/providers/sandbox"
 )
 
 // bench is one run of the benchmark.
@@ -31,6 +33,7 @@ type part struct {
 
 var parts = []part{
 	{"docker", (*bench).docker},
+	{"sandbox", (*bench).sandbox},
 	{"engine", (*bench).engine},
 	{"binary", (*bench).binary},
 }
@@ -39,6 +42,7 @@ var parts = []part{
 var errUnmeasurable = errors.New("cannot be measured here")
 
 func main() {
+	sandbox.Init() // does not return in a process that is to be a sandbox
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

@@ -3,10 +3,18 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/org/rollout-action/providers/sandbox"
 )
+
+func TestMain(m *testing.M) {
+	sandbox.Init()
+	os.Exit(m.Run())
+}
 
 func TestTurnsInterleavesAndForgetsWarmUps(t *testing.T) {
 	var order []string

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// unboxed runs the scripts of a hello trial on this machine as it is, and writes what a trial leaves.
+type unboxed struct {
+	dir  string
+	left sample
+}
+
+// newUnboxed writes below dir. job is the folder of a job of one trial, which is read.
+func newUnboxed(dir, job string) (*unboxed, error) {
+	left, err := readSample(job, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &unboxed{dir, left}, os.MkdirAll(dir, 0o755)
+}
+
+// trial is one hello trial: folders and files are made, three scripts run by bash, results written, and
+// everything is removed.
+func (u *unboxed) trial(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp(u.dir, "trial-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	root := filepath.Join(dir, "root")
+	// The scripts name places in an environment.
+	there := strings.NewReplacer("/tmp/", root+"/tmp/", "/logs/", root+"/logs/")
+	for _, folder := range []string{"tmp", "rollout", "logs/agent", "logs/verifier"} {
+		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
+			return err
+		}
+	}
+	files := []struct{ name, text string }{
+		{"tmp/instruction.md", helloInstruction},
+		{"rollout/install.sh", helloInstall},
+		{"rollout/execute.sh", there.Replace(helloExecute)},
+		{"rollout/test.sh", there.Replace(helloTest)},
+	}
+	for _, file := range files {
+		if err := os.WriteFile(filepath.Join(root, file.name), []byte(file.text), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"install.sh", "execute.sh", "test.sh"} {
+		cmd := exec.CommandContext(ctx, "bash", filepath.Join(root, "rollout", name))
+		cmd.Env = append(os.Environ(), "ROLLOUT_TASK_INSTRUCTION="+root+"/tmp/instruction.md")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s without a sandbox: %w\n%s", name, err, out)
+		}
+	}
+	reward, err := os.ReadFile(root + "/logs/verifier/reward.txt")
+	if err != nil || !bytes.Equal(reward, []byte("1\n")) {
+		return errors.Join(err, fmt.Errorf("the reward without a sandbox is %q", reward))
+	}
+	return u.left.write(filepath.Join(dir, "left"))
+}
+
+// each calls do n times, sandboxWorkers at a time, with 0 to n-1.
+func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(sandboxWorkers)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	return group.Wait()
+}
