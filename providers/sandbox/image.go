@@ -139,12 +139,15 @@ func partName(at string) string {
 	return hostPart{At: at}.part()
 }
 
-// layers are the folders of those layers that change a part, top first.
+// layers are the folders of those layers that change a part, top first. What is below an opaque one is hidden.
 func (s *store) layers(ids []string, part string) []string {
 	var dirs []string
 	for _, id := range slices.Backward(ids) {
 		if dir := filepath.Join("l", id, part); exists(s.path(dir)) {
 			dirs = append(dirs, dir)
+		}
+		if exists(s.path("l", id, opaqueMark)) {
+			break
 		}
 	}
 	return dirs

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -68,8 +69,18 @@ func (m mode) unpack(ctx context.Context, layer io.Reader, dir string) error {
 	if m == modeIDs {
 		return m.work(ctx, workUnpack, dir, layer)
 	}
-	_, err := oci.Unpack(ctx, layer, dir, oci.UnpackOptions{Xattr: m.xattr(), Owners: m == modeRoot})
-	return err
+	return unpackLayer(ctx, layer, dir, oci.UnpackOptions{Xattr: m.xattr(), Owners: m == modeRoot})
+}
+
+// opaqueMark lies in the folder of a layer that hides all layers below: overlayfs has no mark for that at the top.
+const opaqueMark = "opaque"
+
+func unpackLayer(ctx context.Context, layer io.Reader, dir string, opts oci.UnpackOptions) error {
+	report, err := oci.Unpack(ctx, layer, dir, opts)
+	if err != nil || !report.Opaque {
+		return err
+	}
+	return os.WriteFile(filepath.Join(filepath.Dir(dir), opaqueMark), nil, 0o600)
 }
 
 // work has a worker do something.
@@ -116,7 +127,7 @@ func work() {
 	case workRemove:
 		err = removeTree(dir)
 	case workUnpack:
-		_, err = oci.Unpack(context.Background(), os.Stdin, dir, oci.UnpackOptions{Xattr: modeIDs.xattr(), Owners: true})
+		err = unpackLayer(context.Background(), os.Stdin, dir, oci.UnpackOptions{Xattr: modeIDs.xattr(), Owners: true})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
