@@ -211,13 +211,19 @@ func (c *children) prepare(cmd *wire.Command) (string, *syscall.ProcAttr, error)
 func (c *children) kill(id int64) error {
 	c.mu.Lock()
 	root, known := c.execs[id]
+	var others []processes.Process
+	for other, cmd := range c.execs {
+		if other != id {
+			others = append(others, cmd.Process)
+		}
+	}
 	c.mu.Unlock()
 	if !known {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), killTime)
 	defer cancel()
-	if err := processes.Kill(ctx, root.Process); err != nil {
+	if err := processes.Kill(ctx, root.Process, others...); err != nil {
 		return fmt.Errorf("%w: %w", errAlive, err)
 	}
 	return nil
