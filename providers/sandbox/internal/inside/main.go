@@ -5,7 +5,9 @@ package inside
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +21,9 @@ const Socket = 3
 // sandbox end.
 func Main() {
 	conn, err := wire.Inherited(Socket)
+	if err == nil {
+		err = keepFiles()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -29,6 +34,22 @@ func Main() {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// keepFiles keeps from commands what this process has inherited besides its socket: files that the provider's process
+// was started with, and knows nothing of.
+func keepFiles() error {
+	err := unix.CloseRange(Socket+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil {
+		return nil
+	}
+	open, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	for _, entry := range open {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > Socket {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return err
 }
 
 // server answers the requests of one sandbox.
