@@ -12,18 +12,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/client"
-
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
 )
 
 // expected is an example's expected.json: the reward of every agent on every task, in each attempt.
 type expected struct {
-	Needs    string                        `json:"needs"` // docker
+	Needs    string                        `json:"needs"` // a provider
 	Dataset  string                        `json:"dataset"`
 	Attempts int                           `json:"attempts"`
 	Rewards  map[string]map[string]float64 `json:"rewards"`
@@ -39,14 +32,17 @@ func TestExamples(t *testing.T) {
 		t.Run(filepath.Dir(job), func(t *testing.T) {
 			var want expected
 			readJSON(t, filepath.Join(filepath.Dir(job), "expected.json"), &want)
-			if want.Needs == "docker" {
-				testenv.NeedDocker(t)
+			provider, ok := providers[want.Needs]
+			if !ok {
+				t.Fatalf("expected.json needs %q, not one of %q", want.Needs, sortedKeys(providers))
 			}
 			abs, err := filepath.Abs(job)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := runner{binary: build(t), dir: t.TempDir(), job: abs, needs: want.Needs}
+			r := runner{dir: t.TempDir(), job: abs, provider: provider}
+			r.env = provider.prepare(t, r.dir)
+			r.binary = build(t)
 			t.Run("comes out as expected", func(t *testing.T) { checkRun(t, r, want) })
 			t.Run("is not solved by doing nothing", func(t *testing.T) { checkNop(t, r, want) })
 		})
@@ -56,14 +52,15 @@ func TestExamples(t *testing.T) {
 // runner runs the binary in a folder of the test's.
 type runner struct {
 	binary, dir, job string
-	needs            string
+	provider         needs
+	env              []string // beside the test's own
 }
 
 // run returns what the binary prints on stdout, which must end with exit code 0.
 func (r runner) run(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(r.binary, args...)
-	cmd.Dir = r.dir
+	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), r.env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -83,9 +80,7 @@ func (r runner) start(t *testing.T, name string, args ...string) (dir, stdout st
 	t.Helper()
 	name = fmt.Sprintf("example-%s-%d", name, os.Getpid())
 	stdout = r.run(t, append([]string{r.job, "--name", name}, args...)...)
-	if r.needs == "docker" {
-		same(t, "containers that are left", containersOf(t, name), []string{})
-	}
+	same(t, "environments that are left", r.provider.left(t, r.dir, name), []string{})
 	return filepath.Join("jobs", name), stdout
 }
 
@@ -110,27 +105,6 @@ func checkNop(t *testing.T, r runner, want expected) {
 	checkNumbers(t, filepath.Join(r.dir, dir), expected{
 		Dataset: want.Dataset, Attempts: 1, Rewards: map[string]map[string]float64{"nop": nothing},
 	})
-}
-
-// containersOf lists the containers of a job, running or not.
-func containersOf(t *testing.T, job string) []string {
-	t.Helper()
-	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer api.Close()
-	list, err := api.ContainerList(t.Context(), container.ListOptions{
-		All: true, Filters: filters.NewArgs(filters.Arg("label", environment.LabelJob+"="+job)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := []string{}
-	for _, c := range list {
-		ids = append(ids, c.ID)
-	}
-	return ids
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,81 @@
+package examples
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/providers/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	sandbox.Init() // whether sandboxes can be made is found out by making one, by executing this program
+	os.Exit(m.Run())
+}
+
+// needs is a provider that an example runs on.
+type needs struct {
+	// prepare skips the test where the provider cannot be used. It returns what the binary gets in its environment;
+	// what it keeps goes below dir.
+	prepare func(t *testing.T, dir string) (env []string)
+	// left are the environments of a job that are still there.
+	left func(t *testing.T, dir, job string) []string
+}
+
+// providers are what an expected.json may name in needs.
+var providers = map[string]needs{
+	"docker":  {prepare: func(t *testing.T, _ string) []string { testenv.NeedDocker(t); return nil }, left: containersOf},
+	"sandbox": {prepare: ownCache, left: sandboxesIn},
+}
+
+// ownCache gives sandboxes a cache of the test's own, as they find it on a machine that never had any.
+func ownCache(t *testing.T, dir string) []string {
+	t.Helper()
+	cache := filepath.Join(dir, "cache")
+	t.Cleanup(func() {
+		if err := testenv.RemoveStore(cache); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err := sandbox.New(t.Context(), map[string]any{"dir": filepath.Join(cache, "rollout", "sandbox")}, sandbox.Options{})
+	testenv.Check(t, sandbox.Name, err)
+	return []string{"XDG_CACHE_HOME=" + cache}
+}
+
+// sandboxesIn lists the sandboxes that are left in the test's cache, whatever their job.
+func sandboxesIn(t *testing.T, dir, _ string) []string {
+	t.Helper()
+	stores, err := filepath.Glob(filepath.Join(dir, "cache/rollout/sandbox/*/env"))
+	if err != nil || len(stores) != 1 {
+		t.Fatalf("sandboxes are kept in %q (%v), not in one folder", stores, err)
+	}
+	return append([]string{}, names(t, stores[0])...)
+}
+
+// containersOf lists the containers of a job, running or not.
+func containersOf(t *testing.T, _, job string) []string {
+	t.Helper()
+	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	list, err := api.ContainerList(t.Context(), container.ListOptions{
+		All: true, Filters: filters.NewArgs(filters.Arg("label", fmt.Sprintf("%s=%s", environment.LabelJob, job))),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{}
+	for _, c := range list {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}

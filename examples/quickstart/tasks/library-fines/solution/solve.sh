@@ -1,0 +1,3 @@
+#!/bin/bash
+set -euo pipefail
+install -m 755 /oracle/fines /app/fines
