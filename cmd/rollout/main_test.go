@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,19 +14,27 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/providers/docker"
+	"github.com/org/rollout-action/providers/sandbox"
 )
 
 // binary is the real thing, built once for all tests.
 var binary string
 
 func TestMain(m *testing.M) {
+	sandbox.Init() // sandboxes are started by executing this program
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "rollout-binary-")
 	if err != nil {
 		panic(err)
@@ -36,21 +45,37 @@ func TestMain(m *testing.M) {
 	if err := build.Run(); err != nil {
 		panic(err)
 	}
+	// The store of sandboxes, for this process and for those that it starts. Not before the build, whose cache it is, too.
+	if err := os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache")); err != nil {
+		panic(err)
+	}
 	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	if err := testenv.RemoveStore(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "sandboxes have left what cannot be removed:", err)
+		return 1
+	}
+	return code
 }
 
 // job is a folder with a job file whose single agent reports that it runs, detaches a child and never
-// ends. What it starts can be told by its trial's label.
+// ends. What it starts can be told by its trial's label, its processes by their argument.
 type job struct {
-	dir  string
-	name string
+	dir      string
+	name     string
+	provider string
+	mark     string // what its agents' processes sleep, in seconds
 }
+
+// configs are the provider_config of providers that need one.
+var configs = map[string]string{sandbox.Name: "{base: host}"}
 
 func hangingJob(t *testing.T, provider string, attempts int) job {
 	t.Helper()
-	j := job{dir: t.TempDir(), name: fmt.Sprintf("hang-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	now := time.Now().UnixNano()
+	j := job{
+		dir: t.TempDir(), name: fmt.Sprintf("hang-%d-%d", os.Getpid(), now),
+		provider: provider, mark: fmt.Sprintf("3600.%d", now),
+	}
 	for name, text := range map[string]string{
 		"job.yaml": fmt.Sprintf(`
 name: %s
@@ -58,15 +83,16 @@ n_attempts: %d
 n_concurrent_trials: 8
 environment:
   type: %s
+  provider_config: %s
 agents:
   - name: hanger
     execute: |
+      setsid nohup sleep %s &
       echo working
-      setsid nohup sleep 3600 &
-      sleep 3600
+      sleep %[5]s
 datasets:
   - path: evals
-`, j.name, attempts, provider),
+`, j.name, attempts, provider, cmp.Or(configs[provider], "{}"), j.mark),
 		"evals/hang/task.toml":      "version = \"1.0\"\n[agent]\ntimeout_sec = 3600\n[environment]\ndocker_image = \"" + testenv.Image + "\"\n",
 		"evals/hang/instruction.md": "Wait.\n",
 		"evals/hang/tests/test.sh":  "echo 1 > /logs/verifier/reward.txt\n",
@@ -143,10 +169,13 @@ func (j job) result(t *testing.T) result.Job {
 	return res
 }
 
-// containers are the engine's containers of this job, alive or not.
-func (j job) containers(t *testing.T) int {
+// left are the environments of this job, alive or not, of providers that keep account of them.
+func (j job) left(t *testing.T) int {
 	t.Helper()
-	p, err := docker.New(context.Background(), nil)
+	if j.provider == "fake" {
+		return 0
+	}
+	p, err := open(j.provider)
 	must(t, err)
 	defer p.Close()
 	listed, err := p.List(context.Background())
@@ -160,13 +189,54 @@ func (j job) containers(t *testing.T) int {
 	return n
 }
 
+// wantLeft checks how many environments of this job there are.
+func (j job) wantLeft(t *testing.T, want int, when string) {
+	t.Helper()
+	if n := j.left(t); n != want {
+		t.Errorf("%d environments are left %s, want %d", n, when, want)
+	}
+}
+
+// open connects to a provider, as rollout does.
+func open(provider string) (environment.Provider, error) {
+	if provider == sandbox.Name {
+		return sandbox.New(context.Background(), map[string]any{"base": "host"}, sandbox.Options{})
+	}
+	return docker.New(context.Background(), nil)
+}
+
+// sandboxes is whether they can be made here, asked once.
+var sandboxes = sync.OnceValue(func() error {
+	p, err := open(sandbox.Name)
+	if err != nil {
+		return err
+	}
+	return p.Close()
+})
+
+func needSandbox(t *testing.T) {
+	t.Helper()
+	testenv.Check(t, sandbox.Name, sandboxes())
+}
+
 // providersHere are the providers that the tests of this file run on.
 func providersHere(t *testing.T, test func(t *testing.T, provider string)) {
+	t.Helper()
+	realProviders(t, test)
+	t.Run("fake", func(t *testing.T) { test(t, "fake") })
+}
+
+// realProviders are those whose environments are more than this process's memory.
+func realProviders(t *testing.T, test func(t *testing.T, provider string)) {
+	t.Helper()
 	t.Run("docker", func(t *testing.T) {
 		testenv.NeedDocker(t)
 		test(t, "docker")
 	})
-	t.Run("fake", func(t *testing.T) { test(t, "fake") })
+	t.Run("sandbox", func(t *testing.T) {
+		needSandbox(t)
+		test(t, "sandbox")
+	})
 }
 
 func TestASignalStopsTheJobInGoodOrder(t *testing.T) {
@@ -176,6 +246,7 @@ func TestASignalStopsTheJobInGoodOrder(t *testing.T) {
 				j := hangingJob(t, provider, 10)
 				r := start(t, j.dir, "job.yaml")
 				j.waitRunning(t, 8)
+				inside := j.insideOf(t, r.cmd.Process.Pid, 8)
 				begin := time.Now()
 				must(t, r.cmd.Process.Signal(signal))
 				code := r.exit(t)
@@ -196,9 +267,8 @@ func TestASignalStopsTheJobInGoodOrder(t *testing.T) {
 				if len(tree.Trials) != 8 || len(tree.Unreadable) != 0 {
 					t.Errorf("%d trials on disk, unreadable: %v", len(tree.Trials), tree.Unreadable)
 				}
-				if provider == "docker" && j.containers(t) != 0 {
-					t.Errorf("%d containers are left", j.containers(t))
-				}
+				j.wantLeft(t, 0, "after the job")
+				inside.wantGone(t)
 			})
 		})
 	}
@@ -214,6 +284,7 @@ func TestAReaderThatIsGoneDoesNotKeepTheCleanUpFromHappening(t *testing.T) {
 		must(t, cmd.Start())
 		must(t, writer.Close())
 		j.waitRunning(t, 4)
+		inside := j.insideOf(t, cmd.Process.Pid, 4)
 		must(t, reader.Close())
 		must(t, cmd.Process.Signal(os.Interrupt))
 		if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
@@ -222,9 +293,8 @@ func TestAReaderThatIsGoneDoesNotKeepTheCleanUpFromHappening(t *testing.T) {
 		if res := j.result(t); !res.Cancelled || res.Errors[result.Cancelled] != 4 {
 			t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
 		}
-		if provider == "docker" && j.containers(t) != 0 {
-			t.Errorf("%d containers are left", j.containers(t))
-		}
+		j.wantLeft(t, 0, "after the job")
+		inside.wantGone(t)
 	})
 }
 
@@ -233,6 +303,7 @@ func TestASecondSignalSkipsTheCleanUp(t *testing.T) {
 		j := hangingJob(t, provider, 8)
 		r := start(t, j.dir, "job.yaml")
 		j.waitRunning(t, 8)
+		inside := j.insideOf(t, r.cmd.Process.Pid, 8)
 		must(t, r.cmd.Process.Signal(os.Interrupt))
 		must(t, r.cmd.Process.Signal(syscall.SIGTERM))
 		if code := r.exit(t); code != 130 {
@@ -241,74 +312,89 @@ func TestASecondSignalSkipsTheCleanUp(t *testing.T) {
 		if res := j.result(t); !res.Cancelled || res.Errors[result.Cancelled]+res.SkippedTrials != 8 {
 			t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
 		}
-		if provider == "docker" {
-			clean(t)
-			if n := j.containers(t); n != 0 {
-				t.Errorf("%d containers are left after rollout clean", n)
-			}
+		if provider != "fake" {
+			clean(t, provider)
+			j.wantLeft(t, 0, "after rollout clean")
+		}
+		inside.wantGone(t)
+	})
+}
+
+// clean removes what dead runs left, and returns what rollout says of it.
+func clean(t *testing.T, provider string) string {
+	t.Helper()
+	out, err := exec.Command(binary, "clean", "--env-type", provider).CombinedOutput()
+	if err != nil {
+		t.Errorf("rollout clean: %v\n%s", err, out)
+	}
+	return string(out)
+}
+
+func TestWhatAKilledRunLeavesIsRemovedAndALiveRunIsNot(t *testing.T) {
+	realProviders(t, func(t *testing.T, provider string) {
+		killed, alive := hangingJob(t, provider, 3), hangingJob(t, provider, 2)
+		r, a := start(t, killed.dir, "job.yaml"), start(t, alive.dir, "job.yaml")
+		killed.waitRunning(t, 3)
+		alive.waitRunning(t, 2)
+		ended, running := killed.insideOf(t, r.cmd.Process.Pid, 3), alive.insideOf(t, a.cmd.Process.Pid, 2)
+		must(t, r.cmd.Process.Kill())
+		r.exit(t)
+		ended.wantGone(t)
+		killed.wantLeft(t, 3, "by the killed run")
+
+		report := start(t, killed.dir, "report", filepath.Join("jobs", killed.name))
+		if code := report.exit(t); code != 1 || !strings.Contains(report.output.String(), "incomplete") {
+			t.Errorf("report ends with %d and says:\n%s", code, report.output)
+		}
+		// An engine may have leftovers of others, too.
+		if said := clean(t, provider); strings.Count(said, killed.name) != 3 || !strings.Contains(said, "removed ") {
+			t.Errorf("rollout clean does not name three environments of %s:\n%s", killed.name, said)
+		}
+		killed.wantLeft(t, 0, "of the killed run")
+		alive.wantLeft(t, 2, "of the live run")
+		running.wantAlive(t)
+		must(t, a.cmd.Process.Signal(os.Interrupt))
+		if code := a.exit(t); code != 130 {
+			t.Errorf("the live run ends with %d, want 130", code)
 		}
 	})
 }
 
-func clean(t *testing.T) {
-	t.Helper()
-	if out, err := exec.Command(binary, "clean").CombinedOutput(); err != nil {
-		t.Errorf("rollout clean: %v\n%s", err, out)
-	}
-}
-
-func TestWhatAKilledRunLeavesIsRemovedAndALiveRunIsNot(t *testing.T) {
-	testenv.NeedDocker(t)
-	killed, alive := hangingJob(t, "docker", 3), hangingJob(t, "docker", 2)
-	r, a := start(t, killed.dir, "job.yaml"), start(t, alive.dir, "job.yaml")
-	killed.waitRunning(t, 3)
-	alive.waitRunning(t, 2)
-	must(t, r.cmd.Process.Kill())
-	r.exit(t)
-	if n := killed.containers(t); n != 3 {
-		t.Fatalf("%d containers are left by the killed run, want 3", n)
-	}
-
-	report := start(t, killed.dir, "report", filepath.Join("jobs", killed.name))
-	if code := report.exit(t); code != 1 || !strings.Contains(report.output.String(), "incomplete") {
-		t.Errorf("report ends with %d and says:\n%s", code, report.output)
-	}
-	clean(t)
-	if n := killed.containers(t); n != 0 {
-		t.Errorf("%d containers of the killed run are left", n)
-	}
-	if n := alive.containers(t); n != 2 {
-		t.Errorf("%d containers of the live run are left, want 2", n)
-	}
-	must(t, a.cmd.Process.Signal(os.Interrupt))
-	if code := a.exit(t); code != 130 {
-		t.Errorf("the live run ends with %d, want 130", code)
-	}
-}
-
 func TestTheNextRunRemovesWhatAKilledOneLeft(t *testing.T) {
-	testenv.NeedDocker(t)
-	killed, next := hangingJob(t, "docker", 2), hangingJob(t, "docker", 1)
-	r := start(t, killed.dir, "job.yaml")
-	killed.waitRunning(t, 2)
-	must(t, r.cmd.Process.Kill())
-	r.exit(t)
-	if code := start(t, next.dir, "job.yaml", "--set", "agents=[{name: nop}]").exit(t); code != 0 {
-		t.Errorf("the next run ends with %d", code)
-	}
-	if n := killed.containers(t); n != 0 {
-		t.Errorf("%d containers of the killed run are left", n)
-	}
+	realProviders(t, func(t *testing.T, provider string) {
+		killed, next := hangingJob(t, provider, 2), hangingJob(t, provider, 1)
+		r := start(t, killed.dir, "job.yaml")
+		killed.waitRunning(t, 2)
+		must(t, r.cmd.Process.Kill())
+		r.exit(t)
+		n := start(t, next.dir, "job.yaml", "--set", "agents=[{name: nop}]")
+		if code := n.exit(t); code != 0 {
+			t.Errorf("the next run ends with %d", code)
+		}
+		if said := n.output.String(); !strings.Contains(said, "left by a run that was killed") {
+			t.Errorf("the next run does not say what it removed:\n%s", said)
+		}
+		killed.wantLeft(t, 0, "of the killed run")
+	})
 }
 
 func TestOnAFullDiskNoRewardIsLost(t *testing.T) {
+	// An engine takes minutes for so many, and does nothing with this disk.
+	t.Run("fake", func(t *testing.T) { fullDisk(t, "fake") })
+	t.Run("sandbox", func(t *testing.T) {
+		needSandbox(t)
+		fullDisk(t, "sandbox")
+	})
+}
+
+func fullDisk(t *testing.T, provider string) {
 	testenv.NeedRoot(t, "to mount a small file system")
 	small := t.TempDir()
 	if err := syscall.Mount("none", small, "tmpfs", 0, "size=400k"); err != nil {
 		testenv.Lacks(t, "docker", "the right to mount a small file system: "+err.Error())
 	}
 	defer func() { must(t, syscall.Unmount(small, syscall.MNT_DETACH)) }()
-	j := hangingJob(t, "fake", 200)
+	j := hangingJob(t, provider, 200)
 	r := start(t, j.dir, "job.yaml", "--jobs-dir", small, "--set", "agents=[{name: a, execute: echo hi}]")
 	if code := r.exit(t); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
@@ -329,6 +415,7 @@ func TestOnAFullDiskNoRewardIsLost(t *testing.T) {
 			t.Errorf("%s on disk has no reward: %v", trial.Key, trial.Error)
 		}
 	}
+	j.wantLeft(t, 0, "after the job")
 }
 
 func TestAJobsFolderThatCannotBeMadeIsSaid(t *testing.T) {

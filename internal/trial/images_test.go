@@ -123,10 +123,11 @@ func TestImages(t *testing.T) {
 				}
 				o := p.run(t, tc.story)
 				t.Cleanup(func() { forgetIn(t, p, o) })
+				expected := tc.want
 				if p.name == sandbox.Name && tc.sandbox.err != "" {
-					tc.want = tc.sandbox
+					expected = tc.sandbox
 				}
-				o.check(t, tc.want)
+				o.check(t, expected)
 				if tc.verify != nil {
 					tc.verify(t, o)
 				}
