@@ -110,7 +110,8 @@ func hostParts(root string, mounts []string, storeDir string) []hostPart {
 			add("/" + name)
 		}
 	}
-	if len(optionals(root)) > 0 && !slices.ContainsFunc(mounts, func(p string) bool { return within(p, "/opt") }) && !within(storeDir, "/opt") {
+	below := func(p string) bool { return p != "/opt" && within(p, "/opt") }
+	if len(optionals(root)) > 0 && !slices.ContainsFunc(mounts, below) && !within(storeDir, "/opt") {
 		parts = append(parts, hostPart{At: hostOpt, Host: filepath.Join(root, optional)})
 	}
 	return parts
@@ -159,7 +160,7 @@ func hostKey(root string, m mode, parts []hostPart) string {
 	for _, path := range append([]string{"etc", "etc/passwd", "etc/group", "etc/alternatives", "opt", "var/lib/dpkg/status"}, copied...) {
 		look(filepath.Join(root, path))
 	}
-	folders := []string{filepath.Join(root, "usr/local")} // where things are installed by hand
+	folders := []string{filepath.Join(root, "usr", "local")} // where things are installed by hand
 	for _, p := range parts {
 		folders = append(folders, p.Host)
 	}
@@ -192,30 +193,37 @@ func (s *store) hostBase(ctx context.Context, progress func(string)) (*hostBase,
 		progress("making a picture of this machine's folders for sandboxes to stand on; this is done once, and again when its packages change")
 	}
 	for range baseAttempts {
-		d, err := s.draft()
+		now, err := s.makeBase(ctx, root, base)
 		if err != nil {
 			return nil, err
 		}
-		defer d.discard()
-		b := baseMaker{ctx: ctx, root: root, dir: d.dir, mode: s.mode}
-		if err := b.make(base.Parts); err != nil {
-			return nil, fmt.Errorf("picture this machine's folders: %w", err)
+		if now.Key == base.Key {
+			return base, nil
 		}
-		now, err := s.findBase(root)
-		if err != nil {
-			return nil, err
-		}
-		if now.Key != base.Key {
-			base = now // packages were being installed: what was copied is neither the old state nor the new one
-			continue
-		}
-		base.made = true
-		if err := writeJSON(filepath.Join(d.dir, "base.json"), base); err != nil {
-			return nil, err
-		}
-		return base, s.publish(d.dir, s.path("bases", base.Key))
+		base = now // packages were being installed: what was copied is neither the old state nor the new one
 	}
 	return nil, errChanging
+}
+
+// makeBase makes a base, unless the machine changes meanwhile. now is what the machine is then.
+func (s *store) makeBase(ctx context.Context, root string, base *hostBase) (now *hostBase, err error) {
+	d, err := s.draft()
+	if err != nil {
+		return nil, err
+	}
+	defer d.discard()
+	b := baseMaker{ctx: ctx, root: root, dir: d.dir, mode: s.mode}
+	if err := b.make(base.Parts); err != nil {
+		return nil, fmt.Errorf("picture this machine's folders: %w", err)
+	}
+	now, err = s.findBase(root)
+	if err != nil || now.Key != base.Key {
+		return now, err
+	}
+	if err := writeJSON(filepath.Join(d.dir, "base.json"), base); err != nil {
+		return nil, err
+	}
+	return now, s.publish(d.dir, s.path("bases", base.Key))
 }
 
 // baseAttempts is how often a base is made anew because the machine changed meanwhile.
@@ -263,7 +271,7 @@ func (b *baseMaker) make(parts []hostPart) error {
 		}
 	}
 	for _, p := range parts {
-		if err := os.MkdirAll(filepath.Join(root, p.At), 0o755); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Join(root, p.At), 0o755), b.beside(p.At, root)); err != nil {
 			return err
 		}
 		if p.At == "/nix" || p.At == "/gnu" {
@@ -275,6 +283,24 @@ func (b *baseMaker) make(parts []hostPart) error {
 		}
 		if err := b.cover(p.Host, own); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// beside copies the links and files that stand beside a part and those above it: folders that are shown by their own
+// folders only.
+func (b *baseMaker) beside(at, root string) error {
+	for dir := filepath.Dir(at); dir != "/"; dir = filepath.Dir(dir) {
+		entries, _ := os.ReadDir(filepath.Join(b.root, dir))
+		for _, entry := range entries {
+			path := filepath.Join(dir, entry.Name())
+			if entry.IsDir() || exists(filepath.Join(root, path)) {
+				continue
+			}
+			if err := b.copyTree(path, root); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

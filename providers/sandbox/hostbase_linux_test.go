@@ -66,6 +66,7 @@ func TestHostParts(t *testing.T) {
 		{"nothing of the store is a part", append([]string{"usr/share/x/l/", "usr/share/y/"}, merged...), nil, "/usr/share/x", []string{"/usr/bin", "/usr/lib", "/usr/local", "/usr/share/y", "/.host/opt"}},
 		{"a store in /opt is not shown", merged, nil, "/opt/store", []string{"/usr"}},
 		{"a mount in /opt is not shown", merged, []string{"/opt/tool"}, "/s", []string{"/usr"}},
+		{"/opt may be a mount", merged, []string{"/opt"}, "/s", []string{"/usr", "/.host/opt"}},
 		{"a machine without /opt", []string{"usr/"}, nil, "/s", []string{"/usr"}},
 		{"an empty /opt is nothing to show", []string{"usr/", "opt/"}, nil, "/s", []string{"/usr"}},
 		{"what is private in /opt is nothing to show", []string{"usr/", "opt/x/ 600"}, nil, "/s", []string{"/usr"}},
@@ -112,7 +113,7 @@ func TestHostKeyTellsMachinesApart(t *testing.T) {
 }
 
 // makeBase makes the base of a made-up machine in a new folder.
-func makeBase(t *testing.T, ctx context.Context, root string) (string, error) { //nolint:revive // t comes first in tests
+func makeBase(t *testing.T, ctx context.Context, root string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	b := baseMaker{ctx: ctx, root: root, dir: dir, mode: modeOne}
@@ -151,6 +152,18 @@ func TestABaseHoldsWhatItShould(t *testing.T) {
 	}
 	if modeOf(t, filepath.Join(dir, "root/tmp")) != 0o777|fs.ModeSticky {
 		t.Errorf("tmp has mode %v", modeOf(t, filepath.Join(dir, "root/tmp")))
+	}
+}
+
+func TestWhatIsBesideMountsIsInTheBase(t *testing.T) {
+	root := machineRoot(t, "usr/bin/tool", "usr/local/bin/tool", "usr/local/share/man/", "usr/local/man -> share/man", "usr/note", "usr/secret 600", "etc/passwd", "etc/group")
+	dir := t.TempDir()
+	b := baseMaker{ctx: t.Context(), root: root, dir: dir, mode: modeOne}
+	must(t, b.make(hostParts(root, []string{"/usr/local/share/man"}, "/store")))
+	target, err := os.Readlink(filepath.Join(dir, "root/usr/local/man"))
+	if err != nil || target != "share/man" || !exists(filepath.Join(dir, "root/usr/note")) || exists(filepath.Join(dir, "root/usr/secret")) {
+		t.Errorf("usr/local/man leads to %q (%v), usr/note: %v, usr/secret: %v", target, err,
+			exists(filepath.Join(dir, "root/usr/note")), exists(filepath.Join(dir, "root/usr/secret")))
 	}
 }
 

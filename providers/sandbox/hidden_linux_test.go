@@ -1,0 +1,181 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
+)
+
+// secret is in the environment of this process, and nowhere in sandboxes.
+const secret = "ROLLOUT_TEST_SECRET_7d1f"
+
+func TestWhatIsTheMachinesIsNotSeen(t *testing.T) {
+	t.Setenv(secret, secret+"_value")
+	private := t.TempDir() // as tasks, datasets and jobs are, outside of what is shown
+	must(t, os.WriteFile(filepath.Join(private, secret), []byte("a solution"), 0o644))
+	must(t, os.Chmod(private, 0o755))
+	inherited, err := os.Open(filepath.Join(private, secret))
+	must(t, err)
+	defer inherited.Close()
+	shown := shownFolders(t)
+	dir := storeDir(t)
+	p, err := New(t.Context(), map[string]any{"dir": dir, "base": baseHost}, Options{Hide: []string{private, shown[0], shown[1]}})
+	testenv.Check(t, Name, err)
+	e := create(t, p, environment.CreateOptions{Image: testImage, Labels: environment.Labels{Job: "hidden"}})
+
+	for _, path := range []string{
+		private, dir, "/tests", "/oracle", "/var/lib/docker", "/var/lib/containerd", "/run/docker.sock", "/var/run/docker.sock", "/run/containerd",
+		"/run/dbus", "/root/.ssh", "/root/.docker", "/etc/docker", "/home/*", "/root/.[a-z]*", "/srv/*", "/mnt/*", "/media/*", "/tmp/*", "/var/tmp/*",
+		"/var/lib/docker/*", "/work", "/dev/mem", "/dev/kmsg", "/dev/kvm", "/dev/vda", "/dev/sda", "/boot/*", shown[0], shown[1],
+	} {
+		if got := run(t, e, "ls -d "+path+" 2> /dev/null || true"); got != "" {
+			t.Errorf("%s is seen: %s", path, got)
+		}
+	}
+	if got := run(t, e, "ls "+shown[2]+" && mkdir "+shown[0]+" && touch "+shown[0]+"/new && ls "+shown[0]); !strings.HasSuffix(got, "new\n") {
+		t.Errorf("in %s and a new %s there is\n%s", shown[2], shown[0], got)
+	}
+	for what, script := range map[string]string{
+		"files of tasks and jobs":      "find / -name '" + secret + "*' -not -path '/proc/*' 2> /dev/null || true",
+		"this process's environment":   "env; cat /proc/*/environ 2> /dev/null | tr '\\0' '\\n'",
+		"open files":                   "ls -l /proc/self/fd /proc/*/fd 2> /dev/null || true",
+		"where the store is":           "cat /proc/*/mountinfo /proc/*/maps /proc/*/cmdline 2> /dev/null | tr '\\0' '\\n'",
+		"sockets of the machine":       "find / -type s -not -path '/proc/*' 2> /dev/null || true",
+		"passwords":                    "cut -d: -f2 /etc/shadow /etc/gshadow | sort -u",
+		"keys of this process's owner": "cat /proc/keys 2> /dev/null | grep -v _ses || true",
+	} {
+		got := run(t, e, script)
+		for _, mark := range []string{secret, filepath.Base(dir), filepath.Base(filepath.Dir(private)), ".sock", "$y$", "$6$", "keyring"} {
+			if strings.Contains(got, mark) {
+				t.Errorf("%s: %q is seen in\n%.3000s", what, mark, got)
+			}
+		}
+	}
+	if got := run(t, e, "ls /proc/self/fd | wc -l"); got != "4\n" { // one is ls's own
+		t.Errorf("%s files are open: %s", strings.TrimSpace(got), run(t, e, "ls -l /proc/self/fd"))
+	}
+	if got := run(t, e, "ls -d /proc/[0-9]* | wc -l"); len(got) > 2 {
+		t.Errorf("%s processes are seen:\n%s", strings.TrimSpace(got), run(t, e, "ps ax || true"))
+	}
+	if got := run(t, e, "kill -0 "+strconv.Itoa(os.Getpid())+" 2>&1 || true"); !strings.Contains(got, "No such process") {
+		t.Errorf("this process can be reached: %s", got)
+	}
+}
+
+// shownFolders are three folders of the machine that sandboxes show, if they are not hidden.
+func shownFolders(t *testing.T) []string {
+	t.Helper()
+	folders, err := filepath.Glob("/usr/share/*")
+	must(t, err)
+	folders = slices.DeleteFunc(folders, func(path string) bool {
+		info, err := os.Lstat(path)
+		return err != nil || !info.IsDir() || !public(info)
+	})
+	if len(folders) < 3 {
+		t.Skipf("needs three folders in /usr/share, and there are only %q", folders)
+	}
+	return folders[:3]
+}
+
+func TestTestsAndSolutionsAreSeenOnlyWhenTheyAreDue(t *testing.T) {
+	p := newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost})
+	e := create(t, p, environment.CreateOptions{Image: testImage})
+	if got := run(t, e, "cat /tests/test.sh /oracle/solve.sh 2> /dev/null || echo nothing"); got != "nothing\n" {
+		t.Errorf("before they are copied there is %q", got)
+	}
+	must(t, e.CopyTo(t.Context(), environment.Copy{Src: fstest.MapFS{"test.sh": {Data: []byte("due")}}, Dst: "/tests", Clean: true}))
+	if got := run(t, e, "cat /tests/test.sh"); got != "due" {
+		t.Errorf("after they are copied there is %q", got)
+	}
+	other := create(t, p, environment.CreateOptions{Image: testImage})
+	if got := run(t, other, "ls / | grep -c tests || true"); got != "0\n" {
+		t.Error("another environment has them, too")
+	}
+}
+
+// TestFilesOfRootAreHidden runs anew in a mount namespace, where the machine has files that only root may read.
+func TestFilesOfRootAreHidden(t *testing.T) {
+	testenv.NeedRoot(t, "whose files these are")
+	if os.Getenv(secret) == "" {
+		again := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v")
+		again.Env = append(os.Environ(), secret+"=here")
+		again.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		out, err := again.CombinedOutput()
+		if err != nil || bytes.Contains(out, []byte("--- SKIP")) {
+			t.Errorf("%v:\n%s", err, out)
+		}
+		return
+	}
+	for _, folder := range []string{"/opt", "/usr/src", "/mnt"} {
+		must(t, os.MkdirAll(folder, 0o755))
+		must(t, syscall.Mount("test", folder, "tmpfs", 0, "mode=755"))
+		plant := func(name string, mode fs.FileMode) {
+			must(t, os.MkdirAll(filepath.Join(folder, "tool", "deep"), 0o755))
+			must(t, os.WriteFile(filepath.Join(folder, "tool", name), []byte(secret), mode))
+		}
+		plant("public", 0o755)
+		plant("private", 0o600)
+		plant("groups", 0o640)
+		plant("deep/private", 0o700)
+		must(t, os.MkdirAll(filepath.Join(folder, "closed", "deep"), 0o700))
+		must(t, os.WriteFile(filepath.Join(folder, "closed", "deep", "public"), []byte(secret), 0o644))
+		listener, err := net.Listen("unix", filepath.Join(folder, "tool", "socket")) //nolint:noctx // takes no time
+		must(t, err)
+		defer listener.Close()
+	}
+	p := newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost})
+	e := create(t, p, environment.CreateOptions{Image: testImage})
+	got := run(t, e, "grep -rl "+secret+" /opt/tool/ /usr/src /opt /.host /mnt /etc /root /home 2> /dev/null | sort -u")
+	if want := "/.host/opt/tool/public\n/opt/tool/public\n/usr/src/tool/public\n"; got != want {
+		t.Errorf("seen are\n%swant\n%s", got, want)
+	}
+	if got := run(t, e, "find /opt/ /.host /usr/src -name socket -o -name private -o -name closed"); got != "" {
+		t.Errorf("seen are\n%s", got)
+	}
+	// Links and files beside a folder that had to be split for what is mounted in it.
+	links, err := filepath.Glob("/usr/*")
+	must(t, err)
+	for _, path := range links {
+		run(t, e, "[ -e "+path+" ] || [ -L "+path+" ] || { echo "+path+" is missing; false; }")
+	}
+	if visible := machineSecrets(t, e); len(visible) > 0 {
+		t.Errorf("files of the machine that only root or a group may read are seen: %s", strings.Join(visible, "\n"))
+	}
+}
+
+// machineSecrets are the private files of this machine's programs and configuration that an environment can read.
+func machineSecrets(t *testing.T, e environment.Environment) []string {
+	t.Helper()
+	var paths bytes.Buffer
+	for _, top := range []string{"/usr", "/etc"} {
+		must(t, filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return nil //nolint:nilerr // gone meanwhile
+			}
+			info, err := entry.Info()
+			if err == nil && !public(info) && !slices.Contains([]string{"/etc/shadow", "/etc/gshadow"}, path) && info.Size() > 0 && !info.IsDir() {
+				fmt.Fprintf(&paths, "%s\n", path)
+			}
+			return nil
+		}))
+	}
+	var out bytes.Buffer
+	code, err := e.Exec(t.Context(), `while read -r path; do [ ! -s "$path" ] || echo "$path"; done`, environment.ExecOptions{Stdin: &paths, Stdout: &out})
+	if err != nil || code != 0 {
+		t.Fatalf("exit code %d, error %v", code, err)
+	}
+	return strings.Fields(out.String())
+}
