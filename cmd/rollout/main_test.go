@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -48,6 +49,9 @@ func runTests(m *testing.M) int {
 	// The store of sandboxes, for this process and for those that it starts. Not before the build, whose cache it is, too.
 	if err := os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache")); err != nil {
 		panic(err)
+	}
+	if signal.Ignored(syscall.SIGHUP) { // under nohup: what is started would inherit that, and never end
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	code := m.Run()
 	if err := testenv.RemoveStore(dir); err != nil {
