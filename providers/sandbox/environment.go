@@ -112,21 +112,22 @@ func (e *sandboxEnv) launch(ctx context.Context, setup wire.Setup) error {
 	}
 	own := threads(e.box.cmd.Process.Pid)
 	if e.perUser > 0 {
-		e.perUser = e.pids + own
+		e.perUser = e.pids + own // it is counted with the commands, but only they are limited
 	}
 	if !whole {
 		return nil
 	}
-	return e.group.SetPids(e.pids + own)
+	const more = 2 // which process 1 may still need, and would not survive to be refused
+	return e.group.SetPids(e.pids + own + more)
 }
 
-// threads are how many threads a process has, and one or two that it may still need.
+// threads are how many threads a process has.
 func threads(pid int) int64 {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
 		return initProcesses
 	}
-	return int64(len(tasks)) + 2
+	return int64(len(tasks))
 }
 
 func (e *sandboxEnv) dir() string { return e.p.store.path("env", e.id) }
