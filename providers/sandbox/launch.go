@@ -19,13 +19,11 @@ import (
 )
 
 // self is this program, also when its file was replaced or removed meanwhile.
-const self = "/proc/self/exe"
+const self = inside.Self
 
-// The roles in which this program starts itself, as the name that it is started with.
+// The roles in which this program starts itself, as the name that it is started with; see inside.Role, too. These
+// are workers, see worker.go.
 const (
-	roleInit       = "rollout-sandbox"
-	roleInitMapped = "rollout-sandbox-mapped" // an init that waits for its ids first
-	// Workers, see worker.go.
 	roleWorker       = "rollout-sandbox-worker"
 	roleWorkerMapped = "rollout-sandbox-worker-mapped"
 )
@@ -34,14 +32,10 @@ const (
 // started by executing this very program, which then never gets to the rest of main.
 func Init() {
 	switch os.Args[0] {
-	case roleInit:
-		inside.Main()
-	case roleInitMapped:
-		waitForIDs(roleInit)
 	case roleWorker:
 		work()
 	case roleWorkerMapped:
-		waitForIDs(roleWorker)
+		inside.WaitForIDs(roleWorker)
 	}
 }
 
@@ -84,7 +78,7 @@ func launch(ctx context.Context, mode mode, setup wire.Setup, before func(pid in
 	}
 	defer theirs.Close()
 	b := &box{conn: conn, ended: make(chan struct{}), waiting: map[int64]chan wire.Answer{}}
-	cmd, release, err := mode.command(roleInit, roleInitMapped, theirs)
+	cmd, release, err := mode.command(inside.Role, inside.RoleMapped, theirs)
 	if err != nil {
 		conn.Close()
 		return nil, err

@@ -5,7 +5,6 @@ package sandbox
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -159,20 +158,4 @@ func mapIDs(pid int) error {
 		}
 	}
 	return nil
-}
-
-// waitForIDs is what a process does that was started before it had its ids: it waits for the end of the file
-// that its argument names, and starts anew in its role, for the rights of root come with that.
-func waitForIDs(role string) {
-	gate, err := strconv.Atoi(os.Args[1])
-	if err == nil {
-		file := os.NewFile(uintptr(gate), "gate")
-		_, err = io.Copy(io.Discard, file)
-		file.Close()
-	}
-	if err == nil {
-		err = syscall.Exec(self, []string{role}, os.Environ())
-	}
-	fmt.Fprintln(os.Stderr, "start anew with other ids:", err)
-	os.Exit(1)
 }

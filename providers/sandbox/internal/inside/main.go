@@ -17,9 +17,9 @@ import (
 // Socket is the file descriptor of the connection that an init is started with.
 const Socket = 3
 
-// Main serves a sandbox until the connection ends. It does not return: with process 1 all others of the
+// serveForever serves a sandbox until the connection ends. It does not return: with process 1 all others of the
 // sandbox end.
-func Main() {
+func serveForever() {
 	conn, err := wire.Inherited(Socket)
 	if err == nil {
 		err = keepFiles()
