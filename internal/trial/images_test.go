@@ -112,7 +112,7 @@ func TestImages(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inPlaces(t, real, func(t *testing.T, p place) {
+			inPlaces(t, realPlaces, func(t *testing.T, p place) {
 				switch {
 				case tc.docker && p.name != docker.Name:
 					t.Skipf("%s has nothing of the kind", p.name)

@@ -168,7 +168,7 @@ func TestRewardsSurviveLogsThatAreTooLarge(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inPlaces(t, real, func(t *testing.T, p place) { // the file is sparse, which needs a kernel
+			inPlaces(t, realPlaces, func(t *testing.T, p place) { // the file is sparse, which needs a kernel
 				o := p.run(t, tc.story)
 				o.check(t, want{reward: "1"})
 				contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "/logs could not be copied whole", "larger than the limit")

@@ -44,8 +44,8 @@ type place struct {
 // places are all of them.
 var places = []place{fakePlace, dockerPlace, sandboxPlace}
 
-// real are those with a kernel.
-var real = []place{dockerPlace, sandboxPlace}
+// realPlaces are those with a kernel.
+var realPlaces = []place{dockerPlace, sandboxPlace}
 
 // everywhere runs a test in every place.
 func everywhere(t *testing.T, test func(t *testing.T, p place)) {
