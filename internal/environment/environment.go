@@ -102,7 +102,7 @@ type Base struct {
 	// Requested is the image that was asked for, as the task names it: "python:3.12-slim".
 	Requested string `json:"requested"`
 	// Actual is what stands in for it, in words that fit after "runs on":
-	// "a copy-on-write view of this machine's root (Debian GNU/Linux 12)".
+	// "this machine's root, copy-on-write: Debian GNU/Linux 12".
 	Actual string `json:"actual"`
 	// Reason is why: "docker.io cannot be reached".
 	Reason string `json:"reason"`

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -96,6 +97,9 @@ func unreachable(ctx context.Context, host string, err error) error {
 	default:
 		e.Transient = isTransient(err)
 		e.Hint = "start Docker, or set DOCKER_HOST to where it listens, or choose another environment.type"
+		if runtime.GOOS == "linux" {
+			e.Hint += ": sandbox needs no engine (--env-type sandbox)"
+		}
 	}
 	return e
 }

@@ -22,7 +22,7 @@ import (
 
 // BuildImage implements environment.Provider.
 func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions) (string, error) {
-	m := &machine{p: p}
+	m := &machine{p: p, progress: opts.Progress}
 	var progress func(string)
 	if opts.Progress != nil {
 		progress = func(line string) {
@@ -91,13 +91,16 @@ type standing struct {
 }
 
 // machine executes Dockerfiles in sandboxes.
-type machine struct{ p *Provider }
+type machine struct {
+	p        *Provider
+	progress func(string) // may be nil
+}
 
 var _ dockerfile.Machine = (*machine)(nil)
 
 // From implements dockerfile.Machine.
 func (m *machine) From(ctx context.Context, ref string) (dockerfile.Image, error) {
-	img, err := m.p.image(ctx, ref)
+	img, err := m.p.image(ctx, ref, m.progress)
 	if err != nil {
 		return dockerfile.Image{}, err
 	}
@@ -141,7 +144,10 @@ func (m *machine) Visit(ctx context.Context, under dockerfile.Image, do func(con
 // visit calls do with a box, and keep with what it has changed.
 func (m *machine) visit(ctx context.Context, under dockerfile.Image, do func(context.Context, dockerfile.Box) error, keep func(*draft) error) error {
 	if m.p.memoryOnly {
-		return fmt.Errorf("images cannot be built, for overlays cannot be made in %s: name a folder on an ordinary file system in environment.provider_config.dir", m.p.store.dir)
+		return &environment.Error{
+			Kind: environment.KindBuild, Hint: onDisk,
+			Err: fmt.Errorf("images cannot be built here, for overlays cannot be made in %s", m.p.store.dir),
+		}
 	}
 	d, err := m.p.store.draft()
 	if err != nil {

@@ -31,6 +31,7 @@ type config struct {
 	scratch   string
 	dir       string
 	pidsLimit int64
+	askedPids bool // pidsLimit is the user's
 }
 
 // defaultPids bounds the processes and threads of an environment that sets no limit, so that a fork
@@ -91,7 +92,7 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 				complain(key, "must be a whole number above 0", "")
 				continue
 			}
-			c.pidsLimit = n
+			c.pidsLimit, c.askedPids = n, true
 		default:
 			complain(key, "unknown key", "the sandbox provider knows base, images, network, scratch, dir and pids_limit")
 		}

@@ -47,7 +47,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err := checkLimits(opts.Limits); err != nil {
 		return nil, err
 	}
-	img, err := p.image(ctx, opts.Image)
+	img, err := p.image(ctx, opts.Image, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (e *sandboxEnv) limit(l environment.Limits) error {
 			e.perUser = pids // the kernel counts them in the user namespace
 			continue
 		}
-		if name != cgroup.Pids || l.Pids > 0 {
+		if name != cgroup.Pids || l.Pids > 0 || e.p.config.askedPids {
 			e.unenforced = append(e.unenforced, name)
 		}
 	}

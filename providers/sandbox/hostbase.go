@@ -48,7 +48,7 @@ const rootPart = "root"
 func (p hostPart) part() string { return strings.ReplaceAll(p.At, "/", "+") }
 
 // hostVersion changes when bases are made in another way.
-const hostVersion = "2"
+const hostVersion = "3"
 
 var (
 	// shown are the folders of the machine's root that are shown, if they are there.
@@ -257,7 +257,7 @@ type baseMaker struct {
 
 func (b *baseMaker) make(parts []hostPart) error {
 	root := filepath.Join(b.dir, rootPart)
-	if err := os.Mkdir(root, 0o755); err != nil {
+	if err := makeFolder(root, 0o755); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(empty)) {
@@ -271,14 +271,14 @@ func (b *baseMaker) make(parts []hostPart) error {
 		}
 	}
 	for _, p := range parts {
-		if err := errors.Join(os.MkdirAll(filepath.Join(root, p.At), 0o755), b.beside(p.At, root)); err != nil {
+		if err := errors.Join(makeFolder(filepath.Join(root, p.At), 0o755), b.beside(p.At, root)); err != nil {
 			return err
 		}
 		if p.At == "/nix" || p.At == "/gnu" {
 			continue // nothing is ever installed into these by hand
 		}
 		own := filepath.Join(b.dir, p.part())
-		if err := os.Mkdir(own, 0o755); err != nil {
+		if err := makeFolder(own, 0o755); err != nil {
 			return err
 		}
 		if err := b.cover(p.Host, own); err != nil {
@@ -340,16 +340,32 @@ func (b *baseMaker) etc(root string) error {
 	if err := b.shadow(root); err != nil {
 		return err
 	}
-	if b.mode != modeOne {
+	if !b.mode.user() || !exists(filepath.Join(root, aptConfiguration)) {
 		return nil
 	}
-	// apt gives up its rights for a user that does not exist here.
-	conf := root + "/etc/apt/apt.conf.d"
-	if _, err := os.Stat(conf); err != nil {
-		return nil //nolint:nilerr // no apt
-	}
-	return os.WriteFile(filepath.Join(conf, "99rollout"), []byte("APT::Sandbox::User \"root\";\n"), 0o644)
+	return errors.Join(
+		os.WriteFile(filepath.Join(root, aptConfiguration, "99rollout-own"), []byte("DPkg::Pre-Install-Pkgs { \"/"+ownScript+"\"; };\n"), 0o644),
+		os.WriteFile(filepath.Join(root, ownScript), []byte(ownFiles), 0o755),
+		os.Chmod(filepath.Join(root, ownScript), 0o755),
+	)
 }
+
+// ownFiles is run by apt with the paths of the archives that it is about to install. In a user namespace the machine's
+// files belong to nobody, and a link to one cannot be made; but with links to the old files dpkg begins to replace
+// them. So each of them is copied first, which makes it the sandbox's own.
+const (
+	ownScript = "etc/apt/rollout-own"
+	ownFiles  = `#!/bin/sh
+while read -r archive; do
+  dpkg-deb --fsys-tarfile "$archive" | tar -t | while read -r name; do
+    file=/${name#./}
+    if [ -f "$file" ] && [ ! -L "$file" ] && [ ! -O "$file" ]; then
+      cp --preserve=mode,timestamps -- "$file" "$file.rollout-own" && mv -f -- "$file.rollout-own" "$file"
+    fi
+  done
+done
+`
+)
 
 // shadow makes up the files of passwords, without any.
 func (b *baseMaker) shadow(root string) error {
@@ -538,11 +554,7 @@ func (b *baseMaker) coverOne(host string, entry fs.DirEntry, to string, room boo
 	if !info.IsDir() || !b.mode.user() || !room {
 		return info.IsDir(), nil
 	}
-	err = os.Mkdir(to, 0o755)
-	if err == nil && info.Mode().Perm() != 0o755 {
-		err = os.Chmod(to, info.Mode().Perm()|0o700)
-	}
-	return true, err
+	return true, errors.Join(os.Mkdir(to, 0o755), os.Chmod(to, info.Mode().Perm()|0o700))
 }
 
 // mirror makes a folder, and its parents, with the modes and owners of the machine's, which it covers.

@@ -127,7 +127,7 @@ func TestABaseHoldsWhatItShould(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(root, "etc/passwd"), []byte("root:x:0:0::/root:/bin/sh\nu:x:1:1::/home/u:/bin/sh\n"), 0o644))
 	dir, err := makeBase(t, t.Context(), root)
 	must(t, err)
-	for _, there := range []string{"root/etc/passwd", "root/etc/group", "root/etc/ssl/certs/ca", "root/etc/apt/apt.conf.d/99rollout", "root/var/lib/dpkg/status",
+	for _, there := range []string{"root/etc/passwd", "root/etc/group", "root/etc/ssl/certs/ca", "root/etc/apt/apt.conf.d/99rollout-own", "root/etc/apt/rollout-own", "root/var/lib/dpkg/status",
 		"root/home", "root/tmp", "root/srv", "root/opt/tool", "root/bin", "+usr/bin", "+usr/bin/secret", "+usr/share/private"} {
 		if !exists(filepath.Join(dir, there)) {
 			t.Errorf("%s is missing", there)

@@ -52,12 +52,15 @@ func hostPath(parts []hostPart, path string) string {
 // builtPrefix begins the references of images that were built here. No registry has such names.
 const builtPrefix = "rollout.sandbox/"
 
-// image finds what a reference stands for.
-func (p *Provider) image(ctx context.Context, ref string) (*image, error) {
+// image finds what a reference stands for. progress, if not nil, gets lines for people.
+func (p *Provider) image(ctx context.Context, ref string, progress func(string)) (*image, error) {
 	if strings.HasPrefix(ref, builtPrefix) {
 		return p.builtImage(ref)
 	}
-	return p.named.get(ctx, ref, func(ctx context.Context) (*image, error) { return p.resolve(ctx, ref) })
+	if progress == nil {
+		progress = func(string) {}
+	}
+	return p.named.get(ctx, ref, func(ctx context.Context) (*image, error) { return p.resolve(ctx, ref, progress) })
 }
 
 // builtImage reads the record of an image, and sees that all of it is still there.
@@ -94,8 +97,8 @@ func (s *store) complete(img *image) error {
 }
 
 // hostImage is this machine's root as an image. requested is what it stands in for.
-func (p *Provider) hostImage(ctx context.Context, requested, reason string) (*image, error) {
-	base, err := p.store.hostBase(ctx, p.opts.Progress)
+func (p *Provider) hostImage(ctx context.Context, requested, reason string, progress func(string)) (*image, error) {
+	base, err := p.store.hostBase(ctx, progress)
 	if err != nil {
 		return nil, startFailed(ctx, err)
 	}
@@ -103,17 +106,23 @@ func (p *Provider) hostImage(ctx context.Context, requested, reason string) (*im
 		ID:   "host " + base.Key,
 		Env:  append(slices.Clone(hostEnv), "PATH="+hostPath(base.Parts, os.Getenv("PATH"))),
 		Host: base,
-		Base: &environment.Base{Requested: requested, Actual: "a copy-on-write view of this machine's root (" + base.OS + ")", Reason: reason},
+		Base: &environment.Base{Requested: requested, Actual: "this machine's root, copy-on-write: " + base.OS, Reason: reason},
 	}, nil
 }
 
 // mounts are the overlays of a new sandbox, whose changes go below changes (a path in the store).
 func (p *Provider) mounts(img *image, changes string) []wire.Mount {
 	root := wire.Mount{At: "/", Lower: p.store.layers(img.Layers, rootPart)}
-	root.Lower = append([]string{filepath.Join("l", p.scaffold, rootPart)}, root.Lower...)
+	if img.Host != nil {
+		root.Lower = append(root.Lower, filepath.Join("bases", img.Host.Key, rootPart))
+	}
+	over := []string{filepath.Join("l", p.scaffold, rootPart)}
+	if p.aptLayer != "" && slices.ContainsFunc(root.Lower, func(dir string) bool { return exists(p.store.path(dir, aptConfiguration)) }) {
+		over = append(over, filepath.Join("l", p.aptLayer, rootPart))
+	}
+	root.Lower = append(over, root.Lower...)
 	mounts := []wire.Mount{root}
 	if img.Host != nil {
-		mounts[0].Lower = append(mounts[0].Lower, filepath.Join("bases", img.Host.Key, rootPart))
 		for _, part := range img.Host.Parts {
 			m := wire.Mount{At: part.At, Lower: p.store.layers(img.Layers, part.part())}
 			if own := filepath.Join("bases", img.Host.Key, part.part()); exists(p.store.path(own)) {

@@ -17,58 +17,66 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// open chooses the mode and the store, by trying whether a sandbox can be made of them.
+// open chooses the mode and the store, by trying whether a sandbox can be made of them. Where no folder's file system
+// can hold changes (as in most containers, whose root is an overlay itself), memory can.
 func (p *Provider) open(ctx context.Context) error {
 	m := findMode()
 	var failures []error
+	var inMemory []string
 	for _, dir := range storeDirs(p.config) {
-		s, err := openStore(dir, m)
-		if err != nil {
-			failures = append(failures, err)
-			continue
+		err := p.openAt(ctx, dir, m)
+		if err == nil || ctx.Err() != nil {
+			return err
 		}
-		p.store = s
-		err = p.try(ctx)
-		if err == nil {
-			p.groups, err = cgroup.Open("rollout")
-			return startFailed(ctx, err)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		failures = append(failures, fmt.Errorf("%s: %w", s.dir, err))
-		if !errors.Is(err, errUpper) {
+		failures = append(failures, fmt.Errorf("%s: %w", dir, err))
+		if isOverlay(err) && !p.memory {
+			inMemory = append(inMemory, dir)
+		} else if isRefused(err) {
 			break // another folder changes nothing
 		}
 	}
-	return unusable(m, failures)
+	if len(inMemory) == 0 {
+		return unusable(m, failures)
+	}
+	p.memory, p.memoryOnly = true, true
+	if err := p.openAt(ctx, inMemory[0], m); err != nil {
+		return unusable(m, append(failures, fmt.Errorf("in memory: %w", err)))
+	}
+	if p.opts.Progress != nil {
+		p.opts.Progress("what sandboxes change is kept in memory, and no images can be built, for overlays cannot be made in " + p.store.dir + " (" + onDisk + ")")
+	}
+	return nil
 }
 
-// errUpper: this file system cannot hold what sandboxes change.
-var errUpper = errors.New("overlays cannot be made in this folder")
+// onDisk is the way out where the store's file system cannot hold what sandboxes change.
+const onDisk = "name a folder on an ordinary file system, such as ext4 or xfs, in environment.provider_config.dir; in a container, mount a volume there: -v rollout:/root/.cache/rollout"
 
-// try makes a sandbox with nothing in it. Where the folder's file system cannot hold changes (as in most
-// containers, whose root is an overlay itself), memory can.
-func (p *Provider) try(ctx context.Context) error {
-	scaffold, err := p.store.makeScaffold(ctx, p.config.network)
+// openAt makes a sandbox with nothing in it, with the store in dir.
+func (p *Provider) openAt(ctx context.Context, dir string, m mode) error {
+	s, err := openStore(dir, m)
 	if err != nil {
 		return err
 	}
-	p.scaffold = scaffold
-	err = p.tryOnce(ctx)
-	if !isOverlay(err) || p.memory {
+	p.store = s
+	if p.scaffold, err = s.makeScaffold(ctx, p.config.network); err != nil {
 		return err
 	}
-	disk := err
-	p.memory, p.memoryOnly = true, true
+	if m == modeOne {
+		if p.aptLayer, err = s.makeAptLayer(ctx); err != nil {
+			return err
+		}
+	}
 	if err := p.tryOnce(ctx); err != nil {
-		p.memory, p.memoryOnly = false, false
-		return fmt.Errorf("%w: %w", errUpper, disk)
+		return err
 	}
-	if p.opts.Progress != nil {
-		p.opts.Progress("what sandboxes change is kept in memory, for overlays cannot be made in " + p.store.dir)
-	}
-	return nil
+	p.groups, err = cgroup.Open("rollout")
+	return startFailed(ctx, err)
+}
+
+// isRefused tells whether it was the kernel that did not let a sandbox be made.
+func isRefused(err error) bool {
+	started, setup := new(startError), new(setupError)
+	return errors.As(err, &started) || errors.As(err, &setup) && setup.refused
 }
 
 // isOverlay tells whether it is the overlay that failed.
@@ -116,10 +124,9 @@ func remedy(m mode, err error) string {
 	started := new(startError)
 	namespaces := errors.As(err, &started)
 	switch {
-	case errors.Is(err, errUpper):
-		return "name a folder on an ordinary file system, such as ext4 or xfs, in environment.provider_config.dir, " + elsewhere
 	case inContainer():
-		return "this is a container: start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined, " + elsewhere
+		return "this is a container: start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined " +
+			"and a volume for what sandboxes change, -v rollout:/root/.cache/rollout, " + elsewhere
 	case m.user() && setting("kernel.apparmor_restrict_unprivileged_userns") == "1":
 		return "AppArmor restricts user namespaces here: run sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run rollout with sudo, " + elsewhere
 	case m.user() && setting("kernel.unprivileged_userns_clone") == "0":
@@ -132,6 +139,8 @@ func remedy(m mode, err error) string {
 		return "there are as many namespaces as this machine allows: see /proc/sys/user/max_*_namespaces, " + elsewhere
 	case m.user():
 		return "run rollout with sudo, " + elsewhere
+	case isOverlay(err):
+		return onDisk + "; " + elsewhere
 	}
 	return "rollout needs namespaces and overlays, which the kernel or a security module refuses here; " + strings.TrimPrefix(elsewhere, "or ")
 }
@@ -189,7 +198,7 @@ func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, e
 	}
 	for _, m := range setup.Mounts {
 		for _, path := range []string{m.Upper, m.Work} {
-			if err := os.MkdirAll(p.store.path(path), 0o755); err != nil {
+			if err := makeFolder(p.store.path(path), 0o755); err != nil { // the sandbox's / gets this mode
 				return setup, err
 			}
 		}

@@ -24,6 +24,7 @@ type Provider struct {
 	// … because the store's file system cannot hold them
 	memoryOnly bool
 	scaffold   string // the layer on every image
+	aptLayer   string // the layer on images with apt, if that needs one
 	groups     *cgroup.Tree
 	named      memo[*image]
 }
@@ -63,7 +64,7 @@ func (p *Provider) PullImage(ctx context.Context, ref string, progress func(stri
 		progress = func(string) {}
 	}
 	progress("looking for " + ref)
-	img, err := p.image(ctx, ref)
+	img, err := p.image(ctx, ref, progress)
 	if err != nil {
 		return err
 	}

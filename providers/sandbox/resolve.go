@@ -22,14 +22,14 @@ const dialTimeout = 5 * time.Second
 const scratchRef = "scratch"
 
 // resolve finds what a reference that was not built here stands for, as provider_config.base has it.
-func (p *Provider) resolve(ctx context.Context, ref string) (*image, error) {
+func (p *Provider) resolve(ctx context.Context, ref string, progress func(string)) (*image, error) {
 	if ref == scratchRef {
 		return &image{ID: scratchRef}, nil
 	}
 	if p.config.base == baseHost {
-		return p.hostImage(ctx, ref, "environment.provider_config.base is host")
+		return p.hostImage(ctx, ref, "the job file says base: host", progress)
 	}
-	img, err := p.realImage(ctx, ref)
+	img, err := p.realImage(ctx, ref, progress)
 	switch {
 	case err == nil:
 		return img, nil
@@ -38,7 +38,7 @@ func (p *Provider) resolve(ctx context.Context, ref string) (*image, error) {
 	case p.config.base == baseImage || !errors.Is(err, oci.ErrUnreachable):
 		return nil, pullFailed(err)
 	}
-	return p.hostImage(ctx, ref, err.Error())
+	return p.hostImage(ctx, ref, err.Error(), progress)
 }
 
 // pullFailed is the error of an image that cannot be had.
@@ -53,7 +53,7 @@ func pullFailed(err error) error {
 
 // realImage finds an image and has its layers unpacked. One that was had from a registry before is not asked for
 // again, as Docker has it.
-func (p *Provider) realImage(ctx context.Context, ref string) (*image, error) {
+func (p *Provider) realImage(ctx context.Context, ref string, progress func(string)) (*image, error) {
 	known := &image{}
 	if readJSON(p.imageFile(ref), known) != nil || p.store.complete(known) != nil {
 		known = nil
@@ -82,8 +82,8 @@ func (p *Provider) realImage(ctx context.Context, ref string) (*image, error) {
 	img := &image{ID: found.ID, Env: found.Config.Env, WorkDir: found.Config.WorkingDir, User: found.Config.User}
 	for i, layer := range found.Layers {
 		id := digest("oci " + layer.DiffID)
-		if p.opts.Progress != nil && !exists(p.store.path("l", id)) {
-			p.opts.Progress(fmt.Sprintf("unpacking layer %d of %d of %s from %s", i+1, len(found.Layers), ref, found.Source))
+		if !exists(p.store.path("l", id)) {
+			progress(fmt.Sprintf("unpacking layer %d of %d of %s from %s", i+1, len(found.Layers), ref, found.Source))
 		}
 		if err := p.store.layer(ctx, id, func(dir string) error { return p.unpack(ctx, layer, dir) }); err != nil {
 			return nil, fmt.Errorf("unpack image %s from %s: %w", ref, found.Source, err)

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // hostname is every sandbox's.
@@ -29,16 +31,38 @@ func (s *store) makeScaffold(ctx context.Context, network string) (string, error
 	} else {
 		files["etc/resolv.conf"] = ""
 	}
-	id := digest("scaffold 1" + files["etc/hosts"] + files["etc/resolv.conf"])
+	return s.fixedLayer(ctx, "scaffold 2", []string{"etc", "dev", "proc", "sys"}, files)
+}
+
+// aptConfiguration is where Debian's package manager has a folder of configuration.
+const aptConfiguration = "etc/apt/apt.conf.d"
+
+// makeAptLayer makes the layer that lies on images with Debian's package manager, where there is one id: it gives up
+// its rights for a user that does not exist then.
+func (s *store) makeAptLayer(ctx context.Context) (string, error) {
+	return s.fixedLayer(ctx, "apt 1", []string{"etc", "etc/apt", aptConfiguration}, map[string]string{
+		aptConfiguration + "/99rollout": "APT::Sandbox::User \"root\";\n",
+	})
+}
+
+// fixedLayer makes a layer of these folders and files, unless it is there, and returns its id. The kind tells it from
+// other layers with the same files.
+func (s *store) fixedLayer(ctx context.Context, kind string, folders []string, files map[string]string) (string, error) {
+	content := kind
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		content += "\n" + name + "\n" + files[name]
+	}
+	id := digest(content)
 	err := s.layer(ctx, id, func(dir string) error {
 		root := filepath.Join(dir, rootPart)
-		for _, name := range []string{"", "etc", "dev", "proc", "sys"} {
-			if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
+		for _, name := range append([]string{""}, folders...) {
+			if err := makeFolder(filepath.Join(root, name), 0o755); err != nil {
 				return err
 			}
 		}
 		for name, text := range files {
-			if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			path := filepath.Join(root, name)
+			if err := errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chmod(path, 0o644)); err != nil {
 				return err
 			}
 		}
