@@ -361,6 +361,7 @@ func TestWhatAKilledRunLeavesIsRemovedAndALiveRunIsNot(t *testing.T) {
 		if code := a.exit(t); code != 130 {
 			t.Errorf("the live run ends with %d, want 130", code)
 		}
+		wantNoScratch(t)
 	})
 }
 
@@ -379,6 +380,7 @@ func TestTheNextRunRemovesWhatAKilledOneLeft(t *testing.T) {
 			t.Errorf("the next run does not say what it removed:\n%s", said)
 		}
 		killed.wantLeft(t, 0, "of the killed run")
+		wantNoScratch(t)
 	})
 }
 

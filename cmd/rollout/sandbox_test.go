@@ -30,6 +30,18 @@ func (j job) errorOf(t *testing.T) result.Error {
 	return *tree.Trials[0].Error
 }
 
+// wantNoScratch checks that the store of these tests has nothing of sandboxes, only what the next ones stand on.
+func wantNoScratch(t *testing.T) {
+	t.Helper()
+	for _, folder := range []string{"env", "tmp"} {
+		left, err := filepath.Glob(filepath.Join(filepath.Dir(binary), "cache/rollout/sandbox/*", folder, "*"))
+		must(t, err)
+		if len(left) > 0 {
+			t.Errorf("files of sandboxes are left: %q", left)
+		}
+	}
+}
+
 func TestAnEnvironmentThatIsKilledUnderItsAgentIsLost(t *testing.T) {
 	realProviders(t, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 1)
