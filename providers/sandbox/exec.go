@@ -116,18 +116,13 @@ func (b *box) run(ctx context.Context, command wire.Command, stdin io.Reader, st
 
 // follow waits for the end of a command.
 func (b *box) follow(ctx context.Context, id int64, answers <-chan wire.Answer) (int, error) {
-	for {
-		select {
-		case answer := <-answers:
-			if answer.Began {
-				continue
-			}
-			return answer.Code, problemOf(answer)
-		case <-b.ended:
-			return -1, errGone
-		case <-ctx.Done():
-			return -1, b.kill(ctx, id)
-		}
+	select {
+	case answer := <-answers:
+		return answer.Code, problemOf(answer)
+	case <-b.ended:
+		return -1, errGone
+	case <-ctx.Done():
+		return -1, b.kill(ctx, id)
 	}
 }
 

@@ -164,9 +164,7 @@ func (b *box) receive() {
 		}
 		b.mu.Lock()
 		waiting := b.waiting[answer.ID]
-		if !answer.Began {
-			delete(b.waiting, answer.ID)
-		}
+		delete(b.waiting, answer.ID)
 		b.mu.Unlock()
 		if waiting != nil {
 			waiting <- answer
@@ -174,11 +172,11 @@ func (b *box) receive() {
 	}
 }
 
-// expect makes the channel for the answers to a request, which are two at most.
+// expect makes the channel for the answer to a request.
 func (b *box) expect(id int64) chan wire.Answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := make(chan wire.Answer, 2)
+	c := make(chan wire.Answer, 1)
 	b.waiting[id] = c
 	return c
 }

@@ -40,8 +40,8 @@ type children struct {
 	notes  []string
 	starts chan func()
 
-	mu      sync.Mutex // held while a command is started, so that none is waited for before it is known
-	running map[int]chan<- int
+	mu      sync.Mutex       // held while a command is started, so that none is waited for before it is known
+	running map[int]*command // by process id
 	// execs are the commands that run, and those that ended since the last one was started: when one
 	// ends just as it is to be killed, what it started is killed all the same.
 	execs map[int64]*command
@@ -51,11 +51,12 @@ type children struct {
 type command struct {
 	processes.Process
 	ended bool
+	code  chan<- int // has room for the exit code
 }
 
 // newChildren makes the starting thread. What it writes "0" to the doors for stands at wire.Setup.
 func newChildren(oneID bool, doors []*os.File) (*children, error) {
-	c := &children{oneID: oneID, starts: make(chan func()), running: map[int]chan<- int{}, execs: map[int64]*command{}}
+	c := &children{oneID: oneID, starts: make(chan func()), running: map[int]*command{}, execs: map[int64]*command{}}
 	// Go's runtime has handlers for the others, which commands could end process 1 with.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGABRT, unix.SIGUSR1, unix.SIGUSR2,
@@ -107,7 +108,8 @@ func (c *children) reap() {
 		}
 		if ended, ours := c.running[pid]; ours {
 			delete(c.running, pid)
-			ended <- exitCode(status)
+			ended.ended = true
+			ended.code <- exitCode(status)
 		}
 	}
 }
@@ -120,7 +122,7 @@ func exitCode(status unix.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// start starts a command. The channel gets its exit code; the command is forgotten then.
+// start starts a command. The channel gets its exit code.
 func (c *children) start(id int64, cmd *wire.Command, files []*os.File) (<-chan int, error) {
 	if len(files) != 3 {
 		return nil, fmt.Errorf("%d files for a command, want 3", len(files))
@@ -130,20 +132,13 @@ func (c *children) start(id int64, cmd *wire.Command, files []*os.File) (<-chan 
 		return nil, err
 	}
 	attr.Files = []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}
-	code, ended := make(chan int, 1), make(chan int, 1)
+	code := make(chan int, 1)
 	failed := make(chan error)
 	c.starts <- func() { failed <- c.fork(id, program, cmd, attr, code) }
 	if err := <-failed; err != nil {
 		return nil, err
 	}
-	go func() {
-		exit := <-code
-		c.mu.Lock()
-		c.execs[id].ended = true
-		c.mu.Unlock()
-		ended <- exit
-	}()
-	return ended, nil
+	return code, nil
 }
 
 // fork runs in the starting thread.
@@ -167,8 +162,8 @@ func (c *children) fork(id int64, program string, cmd *wire.Command, attr *sysca
 	if err != nil {
 		return errors.Join(fmt.Errorf("look after %s: %w", program, err), unix.Kill(pid, unix.SIGKILL))
 	}
-	c.running[pid] = code
-	c.execs[id] = &command{Process: processes.Process{PID: pid, Start: start}}
+	started := &command{Process: processes.Process{PID: pid, Start: start}, code: code}
+	c.running[pid], c.execs[id] = started, started
 	return nil
 }
 

@@ -143,7 +143,7 @@ func (s *server) handle(request wire.Request, files []*os.File) {
 	s.answer(answer)
 }
 
-// exec starts a command, says so, and says how it ended.
+// exec starts a command and says how it ended.
 func (s *server) exec(request wire.Request, files []*os.File) {
 	defer closeFiles(files)
 	ended, err := s.children.start(request.ID, request.Command, files)
@@ -152,7 +152,6 @@ func (s *server) exec(request wire.Request, files []*os.File) {
 		return
 	}
 	closeFiles(files)
-	s.answer(wire.Answer{ID: request.ID, Began: true})
 	answer := wire.Answer{ID: request.ID, Code: <-ended}
 	if request.Command.Alone {
 		if err := s.children.kill(request.ID); err != nil {

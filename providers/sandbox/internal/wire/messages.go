@@ -32,7 +32,7 @@ type Mount struct {
 // Op is what a request asks for.
 type Op string
 
-// The requests. Each is answered once, with its ID; Exec twice: when it began, and at its end.
+// The requests. Each is answered once, with its ID; Exec when the command has ended.
 const (
 	Exec   Op = "exec"   // Command; files: stdin, stdout, stderr
 	Kill   Op = "kill"   // Target is the ID of an Exec: end all that it started
@@ -75,9 +75,8 @@ type Command struct {
 
 // Answer is a message from a sandbox's init. The first one, with ID 0, says that it is ready.
 type Answer struct {
-	ID    int64 `json:"id"`
-	Began bool  `json:"began,omitempty"` // of an Exec that has not ended yet
-	Code  int   `json:"code,omitempty"`  // exit code of an Exec; 128+n if signal n ended it; of one
+	ID   int64 `json:"id"`
+	Code int   `json:"code,omitempty"` // exit code of an Exec; 128+n if signal n ended it; of one
 	// that was not started, 127 or 126 if that is what a shell would say
 	// Problem says why the request failed; Kind is which of the Problem kinds it is.
 	Problem string   `json:"problem,omitempty"`
