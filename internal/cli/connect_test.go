@@ -278,7 +278,8 @@ func TestAnotherBaseIsSaidOnceInTheSummaryAndInEveryResult(t *testing.T) {
 	if n := strings.Count(o.stderr, notice); n != 1 {
 		t.Errorf("%d times %q in\n%s", n, notice, o.stderr)
 	}
-	const summary = `note: 3 trials did NOT run on the image asked for, but on this machine's root (Debian GNU/Linux 12):
+	const summary = `note: 3 trials did NOT run on the image asked for, but on
+  │ this machine's root (Debian GNU/Linux 12)
   │ 3 trials asked for debian:bookworm (docker.io cannot be reached)
 `
 	report := rollout(t, t.Context(), nil, dir, "report", "jobs/nightly")

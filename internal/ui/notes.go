@@ -40,7 +40,8 @@ func (s *summary) bases() []string {
 	var lines []string
 	actuals := slices.Sorted(maps.Keys(trials))
 	for _, actual := range actuals[:min(len(actuals), maxExamples)] {
-		lines = append(lines, s.note(fmt.Sprintf("%s did NOT run on the image asked for, but on %s:", plural(trials[actual], "trial"), actual)))
+		lines = append(lines, s.note(plural(trials[actual], "trial")+" did NOT run on the image asked for, but on"))
+		lines = append(lines, s.quote(actual)...)
 		whats := slices.Sorted(maps.Keys(instead[actual]))
 		for _, what := range whats[:min(len(whats), maxExamples)] {
 			lines = append(lines, s.quote(plural(instead[actual][what], "trial")+" asked for "+what)...)

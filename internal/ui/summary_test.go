@@ -167,21 +167,25 @@ note: memory limit not enforced by sandbox (2 trials)
 note: process limit not enforced by sandbox (1 trial)
 note: storage limit not enforced by sandbox (1 trial)`},
 		{"one image on one base", []result.Environment{{Base: on("python:3.12", view, "docker.io cannot be reached")}, {Base: on("python:3.12", view, "docker.io cannot be reached")}},
-			`note: 2 trials did NOT run on the image asked for, but on a copy-on-write view of this machine's root (Debian GNU/Linux 12):
+			`note: 2 trials did NOT run on the image asked for, but on
+  │ a copy-on-write view of this machine's root (Debian GNU/Linux 12)
   │ 2 trials asked for python:3.12 (docker.io cannot be reached)`},
 		{"images and reasons are counted apart", []result.Environment{
 			{Base: on("python:3.12", view, "docker.io cannot be reached")}, {Base: on("python:3.12", view, "base: host")},
 			{Base: on("node:22", view, "base: host")}, {Base: on("node:22", "something else", "base: host")}, {},
-		}, `note: 3 trials did NOT run on the image asked for, but on a copy-on-write view of this machine's root (Debian GNU/Linux 12):
+		}, `note: 3 trials did NOT run on the image asked for, but on
+  │ a copy-on-write view of this machine's root (Debian GNU/Linux 12)
   │ 1 trial asked for node:22 (base: host)
   │ 1 trial asked for python:3.12 (base: host)
   │ 1 trial asked for python:3.12 (docker.io cannot be reached)
-note: 1 trial did NOT run on the image asked for, but on something else:
+note: 1 trial did NOT run on the image asked for, but on
+  │ something else
   │ 1 trial asked for node:22 (base: host)`},
 		{"what is too much is counted", []result.Environment{
 			{Base: on("i1", "b", "r")}, {Base: on("i2", "b", "r")}, {Base: on("i3", "b", "r")},
 			{Base: on("i4", "b", "r")}, {Base: on("i5", "b", "r")}, {Base: on("i6", "b", "r")}, {Base: on("i7", "b", "r")},
-		}, `note: 7 trials did NOT run on the image asked for, but on b:
+		}, `note: 7 trials did NOT run on the image asked for, but on
+  │ b
   │ 1 trial asked for i1 (r)
   │ 1 trial asked for i2 (r)
   │ 1 trial asked for i3 (r)
