@@ -81,6 +81,10 @@ func (s *server) serve() error {
 		if err != nil {
 			return nil //nolint:nilerr // the provider has gone, or has closed the connection: the end
 		}
+		if request.Op == wire.Exec {
+			s.exec(request, files) // in its turn: a Kill that comes next must find it
+			continue
+		}
 		go s.handle(request, files)
 	}
 }
@@ -114,14 +118,11 @@ func (s *server) begin(setup wire.Setup, doors []*os.File) (wire.Answer, error) 
 	return wire.Answer{Notes: started.notes}, nil
 }
 
-// handle answers one request. Files are closed by whoever uses them.
+// handle answers one request other than Exec. Files are closed by whoever uses them.
 func (s *server) handle(request wire.Request, files []*os.File) {
 	answer := wire.Answer{ID: request.ID}
 	var err error
 	switch request.Op {
-	case wire.Exec:
-		s.exec(request, files)
-		return
 	case wire.Kill:
 		err = s.children.kill(request.Target)
 	case wire.Unpack:
@@ -143,22 +144,23 @@ func (s *server) handle(request wire.Request, files []*os.File) {
 	s.answer(answer)
 }
 
-// exec starts a command and says how it ended.
+// exec starts a command and sees to it that its end is answered.
 func (s *server) exec(request wire.Request, files []*os.File) {
-	defer closeFiles(files)
 	ended, err := s.children.start(request.ID, request.Command, files)
+	closeFiles(files)
 	if err != nil {
 		s.answer(wire.Answer{ID: request.ID, Kind: wire.NotStarted, Problem: err.Error(), Code: shellCode(err)})
 		return
 	}
-	closeFiles(files)
-	answer := wire.Answer{ID: request.ID, Code: <-ended}
-	if request.Command.Alone {
-		if err := s.children.kill(request.ID); err != nil {
-			answer.Kind, answer.Problem = wire.Alive, err.Error()
+	go func() {
+		answer := wire.Answer{ID: request.ID, Code: <-ended}
+		if request.Command.Alone {
+			if err := s.children.kill(request.ID); err != nil {
+				answer.Kind, answer.Problem = wire.Alive, err.Error()
+			}
 		}
-	}
-	s.answer(answer)
+		s.answer(answer)
+	}()
 }
 
 // shellCode is what a shell says of a program that is not there, or cannot be run; 0 for other failures.
