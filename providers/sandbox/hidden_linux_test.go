@@ -32,8 +32,17 @@ func TestWhatIsTheMachinesIsNotSeen(t *testing.T) {
 	defer inherited.Close()
 	shown := shownFolders(t)
 	dir := storeDir(t)
-	p, err := New(t.Context(), map[string]any{"dir": dir, "base": baseHost}, Options{Hide: []string{private, shown[0], shown[1]}})
-	testenv.Check(t, Name, err)
+	for _, scratch := range choices["scratch"] {
+		t.Run("scratch "+scratch, func(t *testing.T) {
+			p, err := New(t.Context(), map[string]any{"dir": dir, "base": baseHost, "scratch": scratch}, Options{Hide: []string{private, shown[0], shown[1]}})
+			testenv.Check(t, Name, err)
+			isHidden(t, p, dir, private, shown)
+		})
+	}
+}
+
+func isHidden(t *testing.T, p environment.Provider, dir, private string, shown []string) {
+	t.Helper()
 	e := create(t, p, environment.CreateOptions{Image: testImage, Labels: environment.Labels{Job: "hidden"}})
 
 	for _, path := range []string{

@@ -549,7 +549,10 @@ func (b *baseMaker) coverOne(host string, entry fs.DirEntry, to string, room boo
 		if err := b.mirror(host, filepath.Dir(to)); err != nil {
 			return false, ignored(err)
 		}
-		return false, unix.Mknod(to, unix.S_IFCHR, 0) // a whiteout
+		if err := unix.Mknod(to, unix.S_IFCHR, 0); err != nil { // a whiteout
+			return false, fmt.Errorf("hide %s: the store's file system allows no marks for that (%s): %w", filepath.Join(host, entry.Name()), onDisk, err)
+		}
+		return false, nil
 	}
 	if !info.IsDir() || !b.mode.user() || !room {
 		return info.IsDir(), nil

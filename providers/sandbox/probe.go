@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -193,8 +194,12 @@ func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, e
 		return setup, err
 	}
 	if in.memory {
-		setup.Memory, setup.Scratch = &in.storage, dir+"/memory"
-		return setup, os.Mkdir(setup.Scratch, 0o755)
+		// Relative to the store, for commands can read the names of what is mounted.
+		setup.Memory, setup.Scratch = &in.storage, strings.TrimPrefix(dir+"/memory", p.store.dir+"/")
+		if err := os.Mkdir(p.store.path(setup.Scratch), 0o755); err != nil {
+			return setup, err
+		}
+		return setup, p.hideBelow(img, dir, setup.Mounts)
 	}
 	for _, m := range setup.Mounts {
 		for _, path := range []string{m.Upper, m.Work} {
@@ -206,14 +211,15 @@ func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, e
 	return setup, p.hide(img, dir)
 }
 
-// hide marks what must not be seen in the parts of this machine that the image shows.
+// hide marks what must not be seen in the parts of this machine that the image shows: in what the sandbox changes, as
+// if it had removed that.
 func (p *Provider) hide(img *image, dir string) error {
 	if img.Host == nil {
 		return nil
 	}
 	for _, part := range img.Host.Parts {
 		for _, path := range whiteouts(p.opts.Hide, part) {
-			if err := whiteout(dir+"/up/"+part.part(), path); err != nil {
+			if err := p.whiteout(part, dir+"/up/"+part.part(), path); err != nil {
 				return err
 			}
 		}
@@ -221,16 +227,47 @@ func (p *Provider) hide(img *image, dir string) error {
 	return nil
 }
 
-// whiteout makes a mark in an upper folder that what lies below it under this path is not there.
-func whiteout(upper, path string) error {
-	if i := strings.LastIndexByte(path, '/'); i > 0 {
-		if err := os.MkdirAll(upper+"/"+path[:i], 0o755); err != nil {
+// hideBelow is hide where what the sandbox changes is in memory, out of reach from here: the marks are in layers of
+// its own.
+func (p *Provider) hideBelow(img *image, dir string, mounts []wire.Mount) error {
+	if img.Host == nil {
+		return nil
+	}
+	for _, part := range img.Host.Parts {
+		paths := whiteouts(p.opts.Hide, part)
+		if len(paths) == 0 {
+			continue
+		}
+		layer := dir + "/hide/" + part.part()
+		if err := makeFolder(layer, 0o755); err != nil {
 			return err
 		}
+		for _, path := range paths {
+			if err := p.whiteout(part, layer, path); err != nil {
+				return err
+			}
+		}
+		for i := range mounts {
+			if mounts[i].At == part.At {
+				mounts[i].Lower = append([]string{strings.TrimPrefix(layer, p.store.dir+"/")}, mounts[i].Lower...)
+			}
+		}
 	}
-	err := unix.Mknod(upper+"/"+path, unix.S_IFCHR, 0)
+	return nil
+}
+
+// whiteout makes a mark in a layer of a part that what lies below it under this path is not there.
+func (p *Provider) whiteout(part hostPart, layer, path string) error {
+	b := baseMaker{mode: p.store.mode}
+	if err := b.mirror(filepath.Dir(part.Host+"/"+path), filepath.Dir(layer+"/"+path)); err != nil {
+		return ignored(err) // it is not there
+	}
+	err := unix.Mknod(layer+"/"+path, unix.S_IFCHR, 0)
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTDIR) {
 		return nil // hidden already, itself or what it is in
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("hide %s/%s: %w", part.Host, path, err)
+	}
+	return nil
 }

@@ -81,8 +81,8 @@ func own(dir string) error {
 	return err
 }
 
-// marked are the living processes that name one of the markers in their arguments or among their mounts, as far as
-// this user may know. This program's own is none of them.
+// marked are the living processes that name one of the markers in their arguments, their environment or among their
+// mounts, as far as this user may know. This program's own is none of them.
 func marked(t *testing.T, markers ...string) []string {
 	t.Helper()
 	folders, err := filepath.Glob("/proc/[0-9]*")
@@ -93,8 +93,10 @@ func marked(t *testing.T, markers ...string) []string {
 			continue
 		}
 		arguments, _ := os.ReadFile(folder + "/cmdline")
+		variables, _ := os.ReadFile(folder + "/environ")
 		mounts, _ := os.ReadFile(folder + "/mountinfo")
-		if slices.ContainsFunc(markers, func(m string) bool { return strings.Contains(string(arguments)+string(mounts), m) }) {
+		all := string(arguments) + string(variables) + string(mounts)
+		if slices.ContainsFunc(markers, func(m string) bool { return strings.Contains(all, m) }) {
 			found = append(found, folder+" "+string(bytes.ReplaceAll(arguments, []byte{0}, []byte{' '})))
 		}
 	}
