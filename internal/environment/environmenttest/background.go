@@ -76,7 +76,7 @@ func checkLateOutput(s *scene) {
 		echo started`, environment.ExecOptions{Stdout: &stdout})
 	stdout.returned.Store(true)
 	s.equal("output", stdout.String(), "started\n")
-	s.equal("the late writer", env.run(". /k/lib.sh; touch /k/go; grown end 2"), "")
+	s.equal("the late writer", env.run(". /k/lib.sh; touch /k/go; reached end 2"), "")
 	if n := stdout.late.Load(); n > 0 {
 		s.Errorf("%d writes to Stdout after Exec had returned", n)
 	}

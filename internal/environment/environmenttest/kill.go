@@ -76,14 +76,16 @@ const libScript = `
 		size() { if [ -e /k/$1 ]; then wc -c < /k/$1; else echo 0; fi; }
 		# A process that nobody has waited for yet is dead all the same.
 		alive() { kill -0 $1 2>/dev/null && ! grep -qs '^State:.Z' /proc/$1/status; }
-		# grown NAME BYTES: waits until the file has grown so much.
-		grown() {
-			local from=$(size $1) i=0
-			while [ $(size $1) -lt $((from + $2)) ]; do
+		# reached NAME BYTES: waits until the file has so much.
+		reached() {
+			local i=0
+			while [ $(size $1) -lt $2 ]; do
 				i=$((i+1)); if [ $i -gt %d ]; then echo "$1 does not grow"; return 1; fi
 				sleep 0.02
 			done
-		}`
+		}
+		# grown NAME BYTES: waits until the file has grown so much.
+		grown() { reached $1 $(($(size $1) + $2)); }`
 
 // withTools makes an environment with the scripts and a server that an earlier command started.
 func (s *scene) withTools() *box {
