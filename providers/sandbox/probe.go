@@ -106,7 +106,7 @@ func (p *Provider) tryOnce(ctx context.Context) error {
 
 // unusable says why no sandbox can be made here, and what to do about it.
 func unusable(m mode, failures []error) error {
-	hint := remedy(m, errors.Join(failures...))
+	hint := thisMachine().remedy(m, errors.Join(failures...))
 	return &environment.Error{
 		Kind: environment.KindUnavailable,
 		Err:  fmt.Errorf("this machine does not let rollout make sandboxes: %w", errors.Join(failures...)),
@@ -116,25 +116,35 @@ func unusable(m mode, failures []error) error {
 
 const elsewhere = "or use another provider: environment.type: docker (--env-type docker)"
 
-// remedy is the way out for what failed.
-func remedy(m mode, err error) string {
-	setting := func(name string) string {
+// circumstances are what a remedy depends on.
+type circumstances struct {
+	container bool
+	setting   func(name string) string // of the kernel, as sysctl names it; "" if there is none
+	olderThan func(major, minor int) bool
+}
+
+func thisMachine() circumstances {
+	return circumstances{container: inContainer(), olderThan: kernelBefore, setting: func(name string) string {
 		text, _ := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
 		return strings.TrimSpace(string(text))
-	}
+	}}
+}
+
+// remedy is the way out for what failed.
+func (c circumstances) remedy(m mode, err error) string {
 	started := new(startError)
 	namespaces := errors.As(err, &started)
 	switch {
-	case inContainer():
+	case c.container:
 		return "this is a container: start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined " +
 			"and a volume for what sandboxes change, -v rollout:/root/.cache/rollout, " + elsewhere
-	case m.user() && setting("kernel.apparmor_restrict_unprivileged_userns") == "1":
+	case m.user() && c.setting("kernel.apparmor_restrict_unprivileged_userns") == "1":
 		return "AppArmor restricts user namespaces here: run sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run rollout with sudo, " + elsewhere
-	case m.user() && setting("kernel.unprivileged_userns_clone") == "0":
+	case m.user() && c.setting("kernel.unprivileged_userns_clone") == "0":
 		return "user namespaces are switched off here: run sudo sysctl -w kernel.unprivileged_userns_clone=1, or run rollout with sudo, " + elsewhere
-	case setting("user.max_user_namespaces") == "0" && m.user():
+	case c.setting("user.max_user_namespaces") == "0" && m.user():
 		return "user namespaces are switched off here: run sudo sysctl -w user.max_user_namespaces=15000, or run rollout with sudo, " + elsewhere
-	case m.user() && kernelBefore(5, 11):
+	case m.user() && c.olderThan(5, 11):
 		return "Linux before 5.11 lets only root mount overlays: run rollout with sudo, " + elsewhere
 	case namespaces && errors.Is(err, syscall.ENOSPC):
 		return "there are as many namespaces as this machine allows: see /proc/sys/user/max_*_namespaces, " + elsewhere
