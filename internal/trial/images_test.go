@@ -18,7 +18,6 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/providers/docker"
-	"github.com/org/rollout-action/providers/sandbox"
 )
 
 // dockerfile is a task whose image is built from this text, and by no earlier test.
@@ -38,10 +37,9 @@ func TestImages(t *testing.T) {
 	nowhere := emptyRegistry(t)
 	for _, tc := range []struct {
 		tale
-		strict  bool // where something could stand in for an image, it must not
-		docker  bool // of no meaning elsewhere
-		sandbox want // if a sandbox comes to something else
-		users   bool // it needs other users than root
+		strict bool // where something could stand in for an image, it must not
+		docker bool // of no meaning elsewhere
+		users  bool // it needs other users than root
 	}{
 		{tale: tale{
 			name:  "a failed command in the Dockerfile, with the last lines of its output",
@@ -72,8 +70,7 @@ func TestImages(t *testing.T) {
 			name:  "an image without bash",
 			story: story{files: dockerfile("FROM scratch\nCOPY nonce /\n")},
 			want:  want{err: result.EnvironmentStartFailed, says: []string{"bash"}},
-			// No process of the image runs before the agent's first, so that nothing is amiss until then.
-		}, sandbox: want{err: result.AgentExecutionFailed, says: []string{"the image needs bash"}}},
+		}},
 		{tale: tale{
 			name:  "an image whose ENTRYPOINT exits",
 			story: story{files: dockerfile("FROM {{image}}\nCOPY nonce /\nENTRYPOINT [\"echo\", \"bye\"]\n")},
@@ -123,11 +120,7 @@ func TestImages(t *testing.T) {
 				}
 				o := p.run(t, tc.story)
 				t.Cleanup(func() { forgetIn(t, p, o) })
-				expected := tc.want
-				if p.name == sandbox.Name && tc.sandbox.err != "" {
-					expected = tc.sandbox
-				}
-				o.check(t, expected)
+				o.check(t, tc.want)
 				if tc.verify != nil {
 					tc.verify(t, o)
 				}

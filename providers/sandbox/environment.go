@@ -75,6 +75,7 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 	if err != nil {
 		return startFailed(ctx, err)
 	}
+	setup.Needs, setup.Env = "bash", environ(e.img.Env, opts.Env)
 	if err := e.limit(opts.Limits); err != nil {
 		return &environment.Error{Kind: environment.KindResources, Err: fmt.Errorf("limit a sandbox: %w", err)}
 	}
@@ -338,7 +339,14 @@ func startFailed(ctx context.Context, err error) error {
 	case errors.As(err, &known):
 		return err
 	}
-	return &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("make a sandbox: %w", err)}
+	e := &environment.Error{
+		Kind: environment.KindStart, Err: fmt.Errorf("make a sandbox: %w", err),
+		Hint: "see that the folder for sandboxes can be written to and has room: environment.provider_config.dir, or the user's cache folder",
+	}
+	if setup := new(setupError); errors.As(err, &setup) && setup.lacking {
+		e.Hint = "the image needs bash"
+	}
+	return e
 }
 
 // statFields are the fields of a line of /proc/PID/stat from the third on; the second may hold anything.

@@ -129,10 +129,11 @@ type startError struct{ err error }
 func (e *startError) Error() string { return "start a sandbox: " + e.err.Error() }
 func (e *startError) Unwrap() error { return e.err }
 
-// setupError: the sandbox could not be made. Refused: the kernel does not allow what it takes.
+// setupError: the sandbox could not be made. Refused: the kernel does not allow what it takes. Lacking: a program
+// that it needs is not in the image.
 type setupError struct {
-	refused bool
-	problem string
+	refused, lacking bool
+	problem          string
 }
 
 func (e *setupError) Error() string { return e.problem }
@@ -150,7 +151,9 @@ func (b *box) begin(ctx context.Context, setup wire.Setup, doors []*os.File) err
 		return ctx.Err()
 	}
 	if b.ready.Problem != "" {
-		return &setupError{refused: b.ready.Kind == wire.Refused, problem: b.ready.Problem}
+		return &setupError{
+			refused: b.ready.Kind == wire.Refused, lacking: b.ready.Kind == wire.NotStarted, problem: b.ready.Problem,
+		}
 	}
 	return nil
 }

@@ -67,8 +67,11 @@ func (s *server) serve() error {
 	ready, err := s.begin(setup, doors)
 	if err != nil {
 		kind := wire.Failed
-		if refused := new(refusal); errors.As(err, &refused) {
+		switch refused := new(refusal); {
+		case errors.As(err, &refused):
 			kind = wire.Refused
+		case errors.Is(err, errNoProgram):
+			kind = wire.NotStarted
 		}
 		return s.conn.Send(wire.Answer{Kind: kind, Problem: err.Error()})
 	}
@@ -107,6 +110,11 @@ func (s *server) begin(setup wire.Setup, doors []*os.File) (wire.Answer, error) 
 	if !setup.OneID {
 		if err := unix.Setgroups(nil); err != nil {
 			return wire.Answer{}, fmt.Errorf("drop supplementary groups: %w", err)
+		}
+	}
+	if setup.Needs != "" {
+		if _, err := lookPath(setup.Needs, setup.Env, "/"); err != nil {
+			return wire.Answer{}, err
 		}
 	}
 	unix.Umask(0o022)

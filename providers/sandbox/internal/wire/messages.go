@@ -14,6 +14,9 @@ type Setup struct {
 	Memory   *int64 `json:"memory,omitempty"`
 	Scratch  string `json:"scratch,omitempty"`
 	Hostname string `json:"hostname"`
+	// Needs, if set, is a program that must be there; Env has the PATH to look in.
+	Needs string   `json:"needs,omitempty"`
+	Env   []string `json:"env,omitempty"`
 	// User: in a user namespace. OneID: only user and group 0 exist in it.
 	User  bool `json:"user,omitempty"`
 	OneID bool `json:"one_id,omitempty"`
@@ -34,7 +37,7 @@ type Op string
 
 // The requests. Each is answered once, with its ID; Exec when the command has ended.
 const (
-	Exec   Op = "exec"   // Command; files: stdin, stdout, stderr
+	Exec   Op = "exec"   // Command; files: stdin, if there is one, stdout, stderr
 	Kill   Op = "kill"   // Target is the ID of an Exec: end all that it started
 	Unpack Op = "unpack" // files: a tar stream, to be unpacked at "/"
 	Pack   Op = "pack"   // Path; files: where the tar stream goes
