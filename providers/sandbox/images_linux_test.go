@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -76,7 +75,7 @@ func TestProcessesThatMakeTheSameAtOnce(t *testing.T) {
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)
-			cfg["dir"] = storeDir(t)
+			cfg["dir"] = ownStoreDir(t)
 			newProvider(t, cfg) // or the test is skipped
 			outputs := make([]bytes.Buffer, 4)
 			var started []*exec.Cmd
@@ -121,7 +120,7 @@ func TestWhatAKilledMakerLeftIsNotUsed(t *testing.T) {
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)
-			cfg["dir"] = storeDir(t)
+			cfg["dir"] = ownStoreDir(t)
 			newProvider(t, cfg)
 			cmd := creator(t, cfg)
 			out, err := cmd.StdoutPipe()
@@ -373,20 +372,21 @@ RUN id -u > /home/agent/id && id -g >> /home/agent/id
 
 func TestFromScratch(t *testing.T) {
 	p := newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost})
-	ref, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "nothing", Context: fstest.MapFS{
-		"Dockerfile": {Data: []byte("FROM scratch\nCOPY x /deep/er/x\n")}, "x": {Data: []byte("x"), Mode: 0o644},
-	}})
-	must(t, err)
-	e := create(t, p, environment.CreateOptions{Image: ref})
-	if e.Base() != nil {
-		t.Errorf("%+v stands in for nothing", e.Base())
+	build := func(text string) string {
+		t.Helper()
+		ref, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "nothing", Context: fstest.MapFS{
+			"Dockerfile": {Data: []byte(text)}, "x": {Data: []byte("x"), Mode: 0o644},
+		}})
+		must(t, err)
+		return ref
 	}
-	out := t.TempDir()
-	if _, err := e.CopyFrom(t.Context(), "/deep", out, environment.ExtractOptions{}); err != nil || !exists(filepath.Join(out, "er", "x")) {
-		t.Errorf("error %v", err)
+	const nothing = "FROM scratch AS nothing\nCOPY x /deep/er/x\n"
+	e := create(t, p, environment.CreateOptions{Image: build(nothing + "FROM any\nCOPY --from=nothing /deep /all/deep\n")})
+	if got := run(t, e, "cd /all; find . -type f; ls"); got != "./deep/er/x\ndeep\n" {
+		t.Errorf("an image from scratch holds\n%s", got)
 	}
-	code, err := e.Exec(t.Context(), "true", environment.ExecOptions{})
-	if environment.KindOf(err) != environment.KindExec || !strings.Contains(fmt.Sprint(err), "bash") {
-		t.Errorf("exit code %d, error %v, want one that says that bash is needed", code, err)
+	_, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: build(nothing)})
+	if environment.KindOf(err) != environment.KindStart || !strings.Contains(fmt.Sprint(err), "bash") {
+		t.Errorf("error %v, want one that says that bash is needed", err)
 	}
 }

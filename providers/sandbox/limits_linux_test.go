@@ -81,7 +81,7 @@ func TestEachEnvironmentHasItsOwnProcesses(t *testing.T) {
 func TestAStrictUmaskIsNotInherited(t *testing.T) {
 	before := syscall.Umask(0o077)
 	defer syscall.Umask(before)
-	p, err := New(t.Context(), map[string]any{"dir": storeDir(t), "base": baseHost}, Options{Hide: []string{shownFolders(t)[0]}})
+	p, err := New(t.Context(), map[string]any{"dir": ownStoreDir(t), "base": baseHost}, Options{Hide: []string{shownFolders(t)[0]}})
 	if environment.KindOf(err) == environment.KindUnavailable {
 		t.Skip(err)
 	}

@@ -89,7 +89,7 @@ func TestInContainers(t *testing.T) {
 			id, err := exec.CommandContext(t.Context(), "docker", append(create, testImage, "/program")...).Output()
 			must(t, err)
 			name := strings.TrimSpace(string(id))
-			defer func() { _ = exec.Command("docker", "rm", "--force", "--volumes", name).Run() }() //nolint:noctx // also when the test is cancelled
+			defer func() { _ = exec.Command("docker", "rm", "--force", "--volumes", name).Run() }()
 			if out, err := exec.CommandContext(t.Context(), "docker", "cp", program, name+":/program").CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
