@@ -41,6 +41,15 @@ type hostPart struct {
 	Host string `json:"host"` // on the machine
 }
 
+// part is the one that is mounted at a path.
+func (b *hostBase) part(at string) (hostPart, bool) {
+	i := slices.IndexFunc(b.Parts, func(p hostPart) bool { return p.At == at })
+	if i < 0 {
+		return hostPart{}, false
+	}
+	return b.Parts[i], true
+}
+
 // rootPart is the part of layers for everything that no other part has.
 const rootPart = "root"
 
@@ -100,7 +109,7 @@ func hostParts(root string, mounts []string, storeDir string) []hostPart {
 			return
 		}
 		for _, entry := range entries {
-			if entry.IsDir() {
+			if info, err := entry.Info(); err == nil && info.IsDir() && public(info) {
 				add(at + "/" + entry.Name())
 			}
 		}
@@ -223,7 +232,16 @@ func (s *store) makeBase(ctx context.Context, root string, base *hostBase) (now 
 	if err := writeJSON(filepath.Join(d.dir, "base.json"), base); err != nil {
 		return nil, err
 	}
-	return now, s.publish(d.dir, s.path("bases", base.Key))
+	to := s.path("bases", base.Key)
+	if exists(to) { // but it could not be read, for it would have been used
+		if err := os.Rename(to, filepath.Join(d.dir, "broken")); err != nil {
+			return nil, err
+		}
+	}
+	if err := syncLayer(d.dir); err != nil {
+		return nil, err
+	}
+	return now, s.publish(d.dir, to)
 }
 
 // baseAttempts is how often a base is made anew because the machine changed meanwhile.

@@ -124,6 +124,9 @@ func (p *Provider) mounts(img *image, changes string) []wire.Mount {
 	mounts := []wire.Mount{root}
 	if img.Host != nil {
 		for _, part := range img.Host.Parts {
+			if slices.ContainsFunc(p.opts.Hide, func(path string) bool { return within(part.Host, path) }) {
+				continue // as a whole
+			}
 			m := wire.Mount{At: part.At, Lower: p.store.layers(img.Layers, part.part())}
 			if own := filepath.Join("bases", img.Host.Key, part.part()); exists(p.store.path(own)) {
 				m.Lower = append(m.Lower, own)

@@ -163,6 +163,7 @@ func (b *box) receive() {
 	for {
 		var answer wire.Answer
 		if _, err := b.conn.Receive(&answer); err != nil {
+			_ = b.cmd.Process.Kill() // nobody would hear of it any more
 			return
 		}
 		b.mu.Lock()
@@ -197,7 +198,10 @@ func (b *box) send(request wire.Request, files ...*os.File) (int64, <-chan wire.
 	b.mu.Unlock()
 	answers := b.expect(request.ID)
 	if err := b.conn.Send(request, files...); err != nil {
-		return 0, nil, errGone
+		if !b.running() || errors.Is(err, syscall.EPIPE) {
+			err = errGone
+		}
+		return 0, nil, err
 	}
 	return request.ID, answers, nil
 }

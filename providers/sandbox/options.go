@@ -4,6 +4,6 @@ package sandbox
 type Options struct {
 	// Hide are absolute paths that no environment may show: tasks, datasets, job folders.
 	Hide []string
-	// Progress, if not nil, gets lines for people while New and the first use of something take their time.
+	// Progress, if not nil, gets lines for people while New takes its time.
 	Progress func(string)
 }

@@ -209,7 +209,7 @@ func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, e
 		if err := os.Mkdir(p.store.path(setup.Scratch), 0o755); err != nil {
 			return setup, err
 		}
-		return setup, p.hideBelow(img, dir, setup.Mounts)
+		return setup, p.hide(img, dir, setup.Mounts)
 	}
 	for _, m := range setup.Mounts {
 		for _, path := range []string{m.Upper, m.Work} {
@@ -218,34 +218,19 @@ func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, e
 			}
 		}
 	}
-	return setup, p.hide(img, dir)
+	return setup, p.hide(img, dir, setup.Mounts)
 }
 
-// hide marks what must not be seen in the parts of this machine that the image shows: in what the sandbox changes, as
-// if it had removed that.
-func (p *Provider) hide(img *image, dir string) error {
+// hide marks what must not be seen in the parts of this machine that the image shows: in layers of the sandbox's own,
+// below what it changes, so that a layer that is built has no such marks in it.
+func (p *Provider) hide(img *image, dir string, mounts []wire.Mount) error {
 	if img.Host == nil {
 		return nil
 	}
-	for _, part := range img.Host.Parts {
-		for _, path := range whiteouts(p.opts.Hide, part) {
-			if err := p.whiteout(part, dir+"/up/"+part.part(), path); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// hideBelow is hide where what the sandbox changes is in memory, out of reach from here: the marks are in layers of
-// its own.
-func (p *Provider) hideBelow(img *image, dir string, mounts []wire.Mount) error {
-	if img.Host == nil {
-		return nil
-	}
-	for _, part := range img.Host.Parts {
+	for i := range mounts {
+		part, ok := img.Host.part(mounts[i].At)
 		paths := whiteouts(p.opts.Hide, part)
-		if len(paths) == 0 {
+		if !ok || len(paths) == 0 {
 			continue
 		}
 		layer := dir + "/hide/" + part.part()
@@ -257,11 +242,7 @@ func (p *Provider) hideBelow(img *image, dir string, mounts []wire.Mount) error 
 				return err
 			}
 		}
-		for i := range mounts {
-			if mounts[i].At == part.At {
-				mounts[i].Lower = append([]string{strings.TrimPrefix(layer, p.store.dir+"/")}, mounts[i].Lower...)
-			}
-		}
+		mounts[i].Lower = append([]string{strings.TrimPrefix(layer, p.store.dir+"/")}, mounts[i].Lower...)
 	}
 	return nil
 }

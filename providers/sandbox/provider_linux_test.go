@@ -68,3 +68,65 @@ func TestUnpackingALayerNotesThatItIsOpaque(t *testing.T) {
 		t.Error("nothing says that the layer hides those below")
 	}
 }
+
+func TestAStoreThatOthersCanChangeIsRefused(t *testing.T) {
+	for name, mode := range map[string]os.FileMode{"by all": 0o777, "by all, with sticky": 0o777 | os.ModeSticky, "by its owner": 0o755} {
+		t.Run(name, func(t *testing.T) {
+			parent := filepath.Join(t.TempDir(), "parent")
+			if err := errors.Join(os.Mkdir(parent, 0o755), os.Chmod(parent, mode)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := openStore(filepath.Join(parent, "store"), modeOne)
+			if refused := err != nil; refused != (name == "by all") {
+				t.Error(err)
+			}
+		})
+	}
+	if os.Geteuid() == 0 {
+		dir := t.TempDir()
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openStore(dir, modeRoot); err == nil {
+			t.Error("a folder of another user is taken for a store")
+		}
+	}
+}
+
+func TestPartsThatAreToBeHiddenAreNotMounted(t *testing.T) {
+	s, err := openStore(ownStoreDir(t), findMode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := []hostPart{{At: "/usr/lib", Host: "/usr/lib"}, {At: "/usr/src/app", Host: "/usr/src/app"}, {At: "/usr/src/app2", Host: "/usr/src/app2"}}
+	for _, hide := range []string{"/usr/src/app", "/usr/src"} {
+		p := &Provider{store: s, opts: Options{Hide: []string{hide}}}
+		var got []string
+		for _, m := range p.mounts(&image{Host: &hostBase{Key: "k", Parts: parts}}, "env/x") {
+			got = append(got, m.At)
+		}
+		want := []string{"/", "/usr/lib", "/usr/src/app2"}
+		if hide == "/usr/src" {
+			want = want[:2]
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("without %s: %q", hide, got)
+		}
+	}
+}
+
+func TestPrivateFoldersBesideMountsAreNotShown(t *testing.T) {
+	root := t.TempDir()
+	for path, mode := range map[string]os.FileMode{"usr/src/m": 0o755, "usr/src/secret": 0o700, "usr/src/open": 0o755} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(root, path), 0o755), os.Chmod(filepath.Join(root, path), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, part := range hostParts(root, []string{"/usr/src/m"}, "/nowhere") {
+		got = append(got, part.At)
+	}
+	if !slices.Equal(got, []string{"/usr/src/m", "/usr/src/open"}) {
+		t.Errorf("got %q", got)
+	}
+}

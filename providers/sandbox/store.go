@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -48,8 +49,31 @@ func openStore(dir string, m mode) (*store, error) {
 	}
 	// What is shown of this machine is told from the store by its path.
 	var err error
-	s.dir, err = filepath.EvalSymlinks(s.dir)
-	return s, err
+	if s.dir, err = filepath.EvalSymlinks(s.dir); err != nil {
+		return nil, err
+	}
+	return s, ours(s.dir)
+}
+
+// ours sees that nobody else can have put anything into the store, or can take its place: in /tmp and the like a
+// folder of its name may be there before.
+func ours(dir string) error {
+	for ; ; dir = filepath.Dir(dir) {
+		info, err := os.Lstat(dir)
+		if err != nil {
+			return err
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		byOwner := ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid())
+		byGroup := ok && info.Mode()&0o020 != 0 && stat.Gid != 0 && int(stat.Gid) != os.Getegid()
+		byAll := info.Mode()&0o002 != 0
+		if !byOwner || (byGroup || byAll) && info.Mode()&fs.ModeSticky == 0 {
+			return fmt.Errorf("%s can be changed by other users, and with it what sandboxes run: choose another folder in environment.provider_config.dir", dir)
+		}
+		if dir == "/" {
+			return nil
+		}
+	}
 }
 
 func (s *store) path(elements ...string) string {
@@ -114,8 +138,7 @@ func (s *store) sweepDrafts() {
 	}
 }
 
-// publish moves a finished folder to its place. What is there already is moved away first: whoever uses it has
-// it open, and it is removed by the sweep after them.
+// publish moves a finished folder to its place, where nothing may be.
 func (s *store) publish(from, to string) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {

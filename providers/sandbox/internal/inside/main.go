@@ -20,6 +20,8 @@ const Socket = 3
 // serveForever serves a sandbox until the connection ends. It does not return: with process 1 all others of the
 // sandbox end.
 func serveForever() {
+	// With the thread that started it; the kernel forgets that when a start brings rights with it (modes with ids).
+	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	conn, err := wire.Inherited(Socket)
 	if err == nil {
 		err = keepFiles()

@@ -126,10 +126,10 @@ func (c *Conn) Receive(message any) ([]*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	var n, nc int
+	var n, nc, flags int
 	var receiving error
 	err = raw.Read(func(fd uintptr) bool {
-		n, nc, _, _, receiving = unix.Recvmsg(int(fd), packet, control, unix.MSG_CMSG_CLOEXEC)
+		n, nc, flags, _, receiving = unix.Recvmsg(int(fd), packet, control, unix.MSG_CMSG_CLOEXEC)
 		return !errors.Is(receiving, unix.EAGAIN)
 	})
 	if err := errors.Join(err, receiving); err != nil {
@@ -142,6 +142,10 @@ func (c *Conn) Receive(message any) ([]*os.File, error) {
 	if n == 0 {
 		closeAll(files)
 		return nil, io.EOF
+	}
+	if flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 {
+		closeAll(files)
+		return nil, errors.New("a message arrived without all of its files: there are too many open files")
 	}
 	var env envelope
 	err = json.Unmarshal(packet[:n], &env)
