@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // identity is whom a command runs as.
@@ -102,9 +105,13 @@ func groupID(groups [][]string, name string) (uint32, error) {
 	return 0, fmt.Errorf("there is no group %q in /etc/group", name)
 }
 
-// readLines is a file like /etc/passwd; one that is not there has no lines.
+// maxAccounts is how much is read of a file like /etc/passwd.
+const maxAccounts = 4 << 20
+
+// readLines is a file like /etc/passwd; one that is not there has no lines. Commands may have made anything of it:
+// process 1 neither waits for a pipe nor takes the memory for a file without end.
 func readLines(path string) ([][]string, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -112,8 +119,13 @@ func readLines(path string) ([][]string, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
 	var lines [][]string
-	for scanner := bufio.NewScanner(f); scanner.Scan(); {
+	for scanner := bufio.NewScanner(io.LimitReader(f, maxAccounts)); scanner.Scan(); {
 		lines = append(lines, strings.Split(scanner.Text(), ":"))
 	}
 	return lines, nil

@@ -1,0 +1,37 @@
+package inside
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestAccountsThatAreNoFile(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, os.DevNull, t.TempDir()} { // a pipe that is waited for hangs this test
+		if lines, err := readLines(path); err == nil {
+			t.Errorf("%s has lines: %q", path, lines)
+		}
+	}
+}
+
+func TestAccountsAreReadToALimit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "passwd")
+	line := []byte("x:x:1:1\n")
+	many := make([]byte, 0, 2*maxAccounts)
+	for len(many) < 2*maxAccounts {
+		many = append(many, line...)
+	}
+	if err := os.WriteFile(path, many, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := readLines(path)
+	if want := maxAccounts / len(line); err != nil || len(lines) != want {
+		t.Errorf("%d lines, error %v; want %d", len(lines), err, want)
+	}
+}
