@@ -34,34 +34,50 @@ func (m mode) removeAll(dir string) error {
 	return m.work(context.Background(), workRemove, dir, nil)
 }
 
-// removeTree is os.RemoveAll that gets into folders which nobody may enter.
+// removeTree is os.RemoveAll that gets into folders which nobody may enter, and into those that are deeper than this
+// process may open files.
 func removeTree(dir string) error {
 	err := os.RemoveAll(dir)
-	if err == nil || !errors.Is(err, os.ErrPermission) {
-		return err
+	if err == nil {
+		return nil
 	}
-	_ = openUp(dir)
-	return os.RemoveAll(dir)
+	flatten(dir)
+	if again := os.RemoveAll(dir); again != nil {
+		return errors.Join(err, again)
+	}
+	return nil
 }
 
-// openUp lets the owner of a tree's folders into them.
-func openUp(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil || !info.IsDir() {
-		return err
-	}
-	if info.Mode().Perm()&0o700 != 0o700 {
-		if err := os.Chmod(dir, 0o700); err != nil {
-			return err
+// flatten moves all folders below dir into dir itself, each when it is its turn, so that no path is longer than two
+// elements. What fails here shows when dir is removed.
+func flatten(dir string) {
+	_ = os.Chmod(dir, 0o700)
+	for todo := folders(dir); len(todo) > 0; {
+		var found []string
+		for _, folder := range todo {
+			for _, below := range folders(folder) {
+				moved := filepath.Join(dir, newID())
+				if os.Chmod(below, 0o700) == nil && os.Rename(below, moved) == nil { // its ".." changes, which takes rights
+					found = append(found, moved)
+				}
+			}
+			_ = os.RemoveAll(folder)
 		}
+		todo = found
 	}
-	entries, err := os.ReadDir(dir)
+}
+
+// folders are the folders in a folder, which is opened up for its owner.
+func folders(dir string) []string {
+	_ = os.Chmod(dir, 0o700)
+	entries, _ := os.ReadDir(dir)
+	var list []string
 	for _, entry := range entries {
 		if entry.IsDir() {
-			err = errors.Join(err, openUp(dir+"/"+entry.Name()))
+			list = append(list, filepath.Join(dir, entry.Name()))
 		}
 	}
-	return err
+	return list
 }
 
 // unpack unpacks a layer into dir, which exists and is empty.
