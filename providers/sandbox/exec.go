@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -100,7 +101,11 @@ func (b *box) run(ctx context.Context, command wire.Command, stdin io.Reader, st
 		return -1, err
 	}
 	defer errs.leave()
-	id, answers, err := b.send(wire.Request{Op: wire.Exec, Command: &command}, in.theirs, out.theirs, errs.theirs)
+	files := []*os.File{out.theirs, errs.theirs}
+	if in.theirs != nil {
+		files = slices.Insert(files, 0, in.theirs)
+	}
+	id, answers, err := b.send(wire.Request{Op: wire.Exec, Command: &command}, files...)
 	if err != nil {
 		return -1, err
 	}

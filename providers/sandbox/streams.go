@@ -23,14 +23,13 @@ const (
 
 // input is what a command reads.
 type input struct {
-	theirs, ours *os.File // ours is nil if there is no input
+	theirs, ours *os.File // nil if there is no input
 	failed       atomic.Pointer[error]
 }
 
 func newInput(from io.Reader) (*input, error) {
 	if from == nil {
-		empty, err := os.Open(os.DevNull)
-		return &input{theirs: empty}, err
+		return &input{}, nil
 	}
 	r, w, err := os.Pipe()
 	if err != nil {

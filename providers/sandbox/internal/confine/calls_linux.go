@@ -96,6 +96,12 @@ var withNamespaces = []call{
 	{"clone", unix.EPERM, numbers{56, 120, 220, 120}},
 }
 
+// withLimits fail only if they are to change the limits of a process by its id. Who has the same user may, whatever
+// else it has less: process 1 could be left without files, or with a second to live.
+var withLimits = []call{
+	{"prlimit64", unix.EPERM, numbers{302, 340, 261, 369}},
+}
+
 // faked succeed and do nothing, where only one id is mapped. Package managers and archivers set owners
 // that there are none of, and programs that change their user empty their groups first.
 //

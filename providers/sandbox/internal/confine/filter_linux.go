@@ -28,7 +28,8 @@ const (
 	// Where a filter finds what it judges. Source: struct seccomp_data, <linux/seccomp.h>.
 	numberAt   = 0
 	abiAt      = 4
-	firstArgAt = 16 // the lower half
+	firstArgAt = 16 // the lower half; the others follow, 8 bytes each
+	thirdArgAt = 32
 
 	// x32 is set in the numbers of a third ABI of amd64, which has the same name as amd64's own.
 	x32 = 0x40000000
@@ -72,6 +73,17 @@ func rulesFor(a abi, fakeOwners bool) []bpf.Instruction {
 		out = append(out, on(c, a,
 			bpf.LoadAbsolute{Off: firstArgAt, Size: 4},
 			bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: newNamespaces, SkipFalse: 1},
+			fail(c.errno),
+			allow)...)
+	}
+	for _, c := range withLimits {
+		out = append(out, on(c, a,
+			bpf.LoadAbsolute{Off: firstArgAt, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 5}, // its own
+			bpf.LoadAbsolute{Off: thirdArgAt, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 2},
+			bpf.LoadAbsolute{Off: thirdArgAt + 4, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, // only asks
 			fail(c.errno),
 			allow)...)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/testenv"
 )
 
-// judge runs the filter as the kernel would, and says the action.
-func judge(t *testing.T, m machine, fakeOwners bool, arch, number, firstArg uint32) uint32 {
+// judge runs the filter as the kernel would, and says the action. others are the arguments after the first.
+func judge(t *testing.T, m machine, fakeOwners bool, arch, number, firstArg uint32, others ...uint64) uint32 {
 	t.Helper()
 	vm, err := bpf.NewVM(program(m, fakeOwners))
 	if err != nil {
@@ -28,7 +28,10 @@ func judge(t *testing.T, m machine, fakeOwners bool, arch, number, firstArg uint
 	data := binary.BigEndian.AppendUint32(nil, number)
 	data = binary.BigEndian.AppendUint32(data, arch)
 	data = append(data, make([]byte, 8)...)
-	data = binary.BigEndian.AppendUint32(data, firstArg)
+	for _, arg := range append([]uint64{uint64(firstArg)}, others...) {
+		data = binary.BigEndian.AppendUint32(data, uint32(arg))
+		data = binary.BigEndian.AppendUint32(data, uint32(arg>>32))
+	}
 	data = append(data, make([]byte, 64-len(data))...)
 	action, err := vm.Run(data)
 	if err != nil {
@@ -108,6 +111,28 @@ func TestCloneFailsOnlyForNamespaces(t *testing.T) {
 		for _, flag := range namespaces {
 			if got := judge(t, m, false, audit[a], numbers["clone"], uint32(flag)|uint32(unix.SIGCHLD)); got != failing(unix.EPERM) {
 				t.Errorf("flag %#x: %#x", flag, got)
+			}
+		}
+	})
+}
+
+func TestLimitsAreSetOnlyForOneself(t *testing.T) {
+	eachABI(t, func(t *testing.T, m machine, a abi, numbers map[string]uint32) {
+		for _, tc := range []struct {
+			name   string
+			pid    uint32
+			limits uint64
+			want   uint32
+		}{
+			{"one's own", 0, 0x7fff12345678, allowed},
+			{"one's own, asked for", 0, 0, allowed},
+			{"another's, asked for", 1, 0, allowed},
+			{"another's", 1, 0x7fff12345678, failing(unix.EPERM)},
+			{"another's, at an address that ends in zeros", 1, 0x7f00000000, failing(unix.EPERM)},
+			{"another's, at a low address", 1, 0x1000, failing(unix.EPERM)},
+		} {
+			if got := judge(t, m, false, audit[a], numbers["prlimit64"], tc.pid, uint64(unix.RLIMIT_NOFILE), tc.limits); got != tc.want {
+				t.Errorf("%s: %#x, want %#x", tc.name, got, tc.want)
 			}
 		}
 	})

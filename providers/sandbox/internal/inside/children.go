@@ -57,10 +57,11 @@ type command struct {
 // newChildren makes the starting thread. What it writes "0" to the doors for stands at wire.Setup.
 func newChildren(oneID bool, doors []*os.File) (*children, error) {
 	c := &children{oneID: oneID, starts: make(chan func()), running: map[int]*command{}, execs: map[int64]*command{}}
-	// Go's runtime has handlers for the others, which commands could end process 1 with.
+	if err := ignoreSignals(); err != nil {
+		return nil, err
+	}
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGABRT, unix.SIGUSR1, unix.SIGUSR2,
-		unix.SIGALRM, unix.SIGVTALRM, unix.SIGTRAP, unix.SIGSYS, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGIO, unix.SIGPWR, unix.SIGSTKFLT)
+	signal.Notify(signals, unix.SIGCHLD)
 	go func() {
 		for range signals {
 			c.reap()
@@ -124,8 +125,17 @@ func exitCode(status unix.WaitStatus) int {
 
 // start starts a command. The channel gets its exit code.
 func (c *children) start(id int64, cmd *wire.Command, files []*os.File) (<-chan int, error) {
+	if len(files) == 2 {
+		// Not opened by the provider: real root could change the mode of the machine's device by its open file.
+		empty, err := os.Open(os.DevNull)
+		if err != nil {
+			return nil, err
+		}
+		defer empty.Close()
+		files = []*os.File{empty, files[0], files[1]}
+	}
 	if len(files) != 3 {
-		return nil, fmt.Errorf("%d files for a command, want 3", len(files))
+		return nil, fmt.Errorf("%d files for a command, want 2 or 3", len(files))
 	}
 	program, attr, err := c.prepare(cmd)
 	if err != nil {
@@ -156,8 +166,7 @@ func (c *children) fork(id int64, program string, cmd *wire.Command, attr *sysca
 	start, err := processes.Started(pid)
 	if err == nil && cmd.MaxProcesses > 0 {
 		// The program has only begun: it has started nothing yet.
-		limit := unix.Rlimit{Cur: uint64(cmd.MaxProcesses), Max: uint64(cmd.MaxProcesses)}
-		err = unix.Prlimit(pid, unix.RLIMIT_NPROC, &limit, nil)
+		err = limitProcesses(pid, cmd.MaxProcesses)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("look after %s: %w", program, err), unix.Kill(pid, unix.SIGKILL))
@@ -165,6 +174,14 @@ func (c *children) fork(id int64, program string, cmd *wire.Command, attr *sysca
 	started := &command{Process: processes.Process{PID: pid, Start: start}, code: code}
 	c.running[pid], c.execs[id] = started, started
 	return nil
+}
+
+// limitProcesses limits the processes of the user that a process runs as.
+func limitProcesses(pid int, most int64) error {
+	limit := unix.Rlimit{Cur: uint64(most), Max: uint64(most)}
+	done := make(chan error)
+	go func() { done <- unix.Prlimit(pid, unix.RLIMIT_NPROC, &limit, nil) }() // the starting thread may not limit others
+	return <-done
 }
 
 // prepare looks up the program, the user and the folder of a command.

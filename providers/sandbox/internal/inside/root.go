@@ -133,7 +133,7 @@ func mountProc(setup wire.Setup) error {
 		return nil // its root may neither read nor write these: they belong to the machine's
 	}
 	for _, name := range hiddenFiles {
-		if err := unix.Mount("/dev/null", name, "", unix.MS_BIND, ""); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := showDevice("/dev/null", name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return refused("hide /"+name, err)
 		}
 	}
@@ -188,7 +188,7 @@ func mountDev(setup wire.Setup) error {
 		if err := os.WriteFile(target, nil, 0o666); err != nil {
 			return err
 		}
-		if err := unix.Mount("/dev/"+name, target, "", unix.MS_BIND, ""); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := showDevice("/dev/"+name, target); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return refused("show /dev/"+name, err)
 		}
 	}
@@ -209,6 +209,15 @@ func mountDev(setup wire.Setup) error {
 	}
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	return refused("mount /dev/shm", unix.Mount("shm", "dev/shm", "tmpfs", flags, "mode=1777,size=64m"))
+}
+
+// showDevice shows a device of the machine. Real root could change its mode and owner for all of the machine; where it
+// is shown for reading only, it cannot, and devices can be written to all the same.
+func showDevice(device, at string) error {
+	if err := unix.Mount(device, at, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	return unix.Mount("", at, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NOEXEC, "")
 }
 
 // loopbackUp switches the loopback device of a network of our own on.
