@@ -216,7 +216,7 @@ func (b *buildBox) Run(ctx context.Context, c dockerfile.Command) (int, error) {
 			_, _ = io.WriteString(sinks.Stderr, refused.problem+"\n")
 			return refused.code, nil
 		}
-		if b.mode == modeOne {
+		if b.mode.lacksUser(c.User) {
 			return 0, fmt.Errorf("%w (%s)", err, oneIDHint)
 		}
 	}

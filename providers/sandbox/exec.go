@@ -67,7 +67,7 @@ func (e *sandboxEnv) Exec(ctx context.Context, script string, opts environment.E
 
 // execHint is the way out for a command that could not be started.
 func (e *sandboxEnv) execHint(user string) string {
-	if e.p.store.mode == modeOne && user != "" && user != "root" && user != "0" && user != "0:0" {
+	if e.p.store.mode.lacksUser(user) {
 		return oneIDHint
 	}
 	return "the image needs bash, and the working directory and user must exist in it"

@@ -34,6 +34,11 @@ const manyIDs = 65536
 // user tells whether there is a user namespace.
 func (m mode) user() bool { return m != modeRoot }
 
+// lacksUser tells whether a user is not there because there is only one id.
+func (m mode) lacksUser(user string) bool {
+	return m == modeOne && !slices.Contains([]string{"", "root", "0", "0:0", "root:root"}, user)
+}
+
 // xattr is where overlayfs keeps its marks.
 func (m mode) xattr() string {
 	if m.user() {

@@ -130,3 +130,14 @@ func TestPrivateFoldersBesideMountsAreNotShown(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestUsersThatASandboxLacks(t *testing.T) {
+	for user, want := range map[string]bool{"": false, "root": false, "0": false, "0:0": false, "nobody": true, "1000": true, "0:5": true} {
+		if got := modeOne.lacksUser(user); got != want {
+			t.Errorf("%q: %v", user, got)
+		}
+		if modeRoot.lacksUser(user) || modeIDs.lacksUser(user) {
+			t.Errorf("%q is missing where there are many", user)
+		}
+	}
+}

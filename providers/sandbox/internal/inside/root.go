@@ -100,6 +100,9 @@ func mountOverlay(setup wire.Setup, m wire.Mount) error {
 	if setup.User {
 		options += ",userxattr"
 	}
+	if page := os.Getpagesize(); len(options)+len(",volatile") >= page {
+		return fmt.Errorf("the image has too many layers: what there is to mount at %s does not fit into the %d bytes that the kernel takes (join steps of the Dockerfile)", m.At, page)
+	}
 	target := filepath.Join(setup.Root, m.At)
 	// volatile: what is thrown away need not reach the disk first. Kernels before 5.10 do not know it.
 	err := unix.Mount("overlay", target, "overlay", unix.MS_NODEV, options+",volatile")
