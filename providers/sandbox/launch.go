@@ -18,9 +18,6 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// self is this program, also when its file was replaced or removed meanwhile.
-const self = inside.Self
-
 // The roles in which this program starts itself, as the name that it is started with; see inside.Role, too. These
 // are workers, see worker.go.
 const (

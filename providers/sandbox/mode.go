@@ -114,7 +114,7 @@ func readSubordinate(path string, names []string) (idRange, bool) {
 // release must be called when it runs, or could not be started: where the ids have to be given from outside, it
 // waits for that in another role.
 func (m mode) command(role, waiting string, files ...*os.File) (cmd *exec.Cmd, release func(pid int) error, err error) {
-	cmd = exec.Command(self) //nolint:noctx // its life is not that of a context: see box.end
+	cmd = exec.Command(sealed()) //nolint:noctx // its life is not that of a context: see box.end
 	cmd.Args, cmd.ExtraFiles = []string{role}, files
 	// What it needs of Go's runtime; nothing of this process's environment.
 	cmd.Env = []string{"GOMAXPROCS=2", "GOGC=50", "GOTRACEBACK=single"}

@@ -63,6 +63,10 @@ func packTo(files []*os.File, request wire.Request) error {
 	return p.tw.Close()
 }
 
+// maxPlainDepth is somewhat more than readers of plain streams take: they are to see that there is more. See
+// environment.Extract.
+const maxPlainDepth = 80
+
 // inode tells files apart.
 type inode struct{ dev, ino uint64 }
 
@@ -94,7 +98,7 @@ func (p *packer) add(below, name string, info fs.FileInfo) error {
 	if err := p.tw.WriteHeader(header); err != nil {
 		return err
 	}
-	if !info.IsDir() {
+	if !info.IsDir() || p.plain && strings.Count(below, "/") > maxPlainDepth {
 		return nil
 	}
 	folder, err := p.root.Open(below)

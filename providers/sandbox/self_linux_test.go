@@ -1,0 +1,67 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+func TestTheProgramThatSandboxesRunCannotBeWritten(t *testing.T) {
+	path := sealed()
+	if path == self {
+		t.Fatal("no copy of the program was made")
+	}
+	if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+		if _, err := f.WriteString("x"); err == nil {
+			t.Error("it can be written")
+		}
+		f.Close()
+	}
+	want, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != string(want) {
+		t.Errorf("it is another program: %d bytes, want %d (%v)", len(got), len(want), err)
+	}
+}
+
+// TestProcess1RunsTheCopy: whatever a command finds at /proc/1/exe is not the machine's file.
+func TestProcess1RunsTheCopy(t *testing.T) {
+	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
+	env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testImage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = env.Destroy(t.Context()) }()
+	target, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", env.(*sandboxEnv).box.cmd.Process.Pid))
+	if os.IsPermission(err) {
+		t.Skip("this user may not see what process 1 runs")
+	}
+	if err != nil || !strings.HasPrefix(target, "/memfd:") {
+		t.Errorf("process 1 runs %s, not a copy in memory (%v)", target, err)
+	}
+}
+
+// TestADeepTreeComesOutAsFarAsItMay: and the copying ends.
+func TestADeepTreeComesOutAsFarAsItMay(t *testing.T) {
+	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
+	env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testImage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = env.Destroy(t.Context()) }()
+	var said strings.Builder
+	code, err := env.Exec(t.Context(), `mkdir /deep && cd /deep && echo top > top && for i in {1..300}; do mkdir d && cd d || exit; done`,
+		environment.ExecOptions{Stderr: &said})
+	if err != nil || code != 0 {
+		t.Fatal(code, err, said.String())
+	}
+	out, err := env.CopyFrom(t.Context(), "/deep", t.TempDir(), environment.ExtractOptions{})
+	if err != nil || out.Files < 60 || out.Files > 100 || len(out.Omitted) == 0 {
+		t.Errorf("%d files came out, %d are said to be missing: %v", out.Files, len(out.Omitted), err)
+	}
+}
