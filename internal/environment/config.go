@@ -1,8 +1,35 @@
 package environment
 
+import (
+	"math"
+	"path"
+	"strings"
+)
+
 // ConfigProblem is something wrong with environment.provider_config.
 type ConfigProblem struct {
 	Path    string // dotted, below provider_config: "mounts.0.source"; "" is the whole
 	Message string
 	Hint    string // may be empty
+}
+
+// WholeNumber accepts what YAML and JSON decoders make of a whole number in provider_config.
+func WholeNumber(value any) (int64, bool) {
+	switch n := value.(type) {
+	case int:
+		return int64(n), true
+	case int64:
+		return n, true
+	case uint64:
+		return int64(n), n <= math.MaxInt64
+	case float64:
+		return int64(n), n == math.Trunc(n) && math.Abs(n) < 1<<53
+	}
+	return 0, false
+}
+
+// Within reports whether the absolute path p is dir or lies below it.
+func Within(p, dir string) bool {
+	p, dir = path.Clean(p), path.Clean(dir)
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }

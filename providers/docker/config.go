@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"path"
 	"slices"
 	"strings"
@@ -78,7 +77,7 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 				c.runtime = text
 			}
 		case "pids_limit":
-			n, ok := integer(value)
+			n, ok := environment.WholeNumber(value)
 			if !ok || n < 1 {
 				complain(key, "must be a whole number above 0", "")
 				continue
@@ -171,7 +170,7 @@ func checkMount(where string, m mount.Mount) []Problem {
 		}
 	}
 	for _, ours := range reserved {
-		if path.IsAbs(m.Target) && (within(m.Target, ours) || within(ours, m.Target)) {
+		if path.IsAbs(m.Target) && (environment.Within(m.Target, ours) || environment.Within(ours, m.Target)) {
 			problems = append(problems, Problem{
 				Path:    where + ".target",
 				Message: fmt.Sprintf("%q would put the host's files at %s, which rollout fills, empties and copies", m.Target, ours),
@@ -185,12 +184,6 @@ func checkMount(where string, m mount.Mount) []Problem {
 
 // reserved are the folders that trials own. Source: specification, "special paths".
 var reserved = []string{"/tests", "/logs", "/oracle", "/rollout"}
-
-// within reports whether the absolute path p is dir or lies below it.
-func within(p, dir string) bool {
-	p, dir = path.Clean(p), path.Clean(dir)
-	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
-}
 
 // suspect names the configuration as what may be at fault, where nothing better is known about why a
 // container does not start.
@@ -207,7 +200,7 @@ func (c config) suspect(err error) error {
 func (c config) spares(files []environment.Copy) error {
 	for _, f := range files {
 		for _, m := range c.mounts {
-			if within(f.Dst, m.Target) || f.Clean && within(m.Target, f.Dst) {
+			if environment.Within(f.Dst, m.Target) || f.Clean && environment.Within(m.Target, f.Dst) {
 				return &environment.Error{
 					Kind: environment.KindCopy,
 					Hint: "mount it elsewhere, or move what is copied: instruction_path, say",
@@ -217,19 +210,4 @@ func (c config) spares(files []environment.Copy) error {
 		}
 	}
 	return nil
-}
-
-// integer accepts what YAML and JSON decoders make of a whole number.
-func integer(value any) (int64, bool) {
-	switch n := value.(type) {
-	case int:
-		return int64(n), true
-	case int64:
-		return n, true
-	case uint64:
-		return int64(n), n <= math.MaxInt64
-	case float64:
-		return int64(n), n == math.Trunc(n) && math.Abs(n) < 1<<53
-	}
-	return 0, false
 }

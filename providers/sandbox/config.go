@@ -3,7 +3,6 @@ package sandbox
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -87,7 +86,7 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 			c.images, more = readImages(value)
 			problems = append(problems, more...)
 		case key == "pids_limit":
-			n, ok := integer(value)
+			n, ok := environment.WholeNumber(value)
 			if !ok || n < 1 {
 				complain(key, "must be a whole number above 0", "")
 				continue
@@ -116,19 +115,4 @@ func readImages(value any) ([]string, []Problem) {
 		images = append(images, text)
 	}
 	return images, problems
-}
-
-// integer accepts what YAML and JSON decoders make of a whole number.
-func integer(value any) (int64, bool) {
-	switch n := value.(type) {
-	case int:
-		return int64(n), true
-	case int64:
-		return n, true
-	case uint64:
-		return int64(n), n <= math.MaxInt64
-	case float64:
-		return int64(n), n == math.Trunc(n) && math.Abs(n) < 1<<53
-	}
-	return 0, false
 }

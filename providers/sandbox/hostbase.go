@@ -9,16 +9,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/org/rollout-action/internal/environment"
 )
 
 // hostBase is this machine's root as the lowest layer of sandboxes. Programs (/usr and the like) are shown as they
@@ -96,11 +93,11 @@ func hostParts(root string, mounts []string, storeDir string) []hostPart {
 	var parts []hostPart
 	var add func(at string)
 	add = func(at string) {
-		if within(at, storeDir) {
+		if environment.Within(at, storeDir) {
 			return
 		}
-		inside := func(p string) bool { return p != at && within(p, at) }
-		if !slices.ContainsFunc(mounts, inside) && !within(storeDir, at) {
+		inside := func(p string) bool { return p != at && environment.Within(p, at) }
+		if !slices.ContainsFunc(mounts, inside) && !environment.Within(storeDir, at) {
 			parts = append(parts, hostPart{At: at, Host: filepath.Join(root, at)})
 			return
 		}
@@ -119,8 +116,8 @@ func hostParts(root string, mounts []string, storeDir string) []hostPart {
 			add("/" + name)
 		}
 	}
-	below := func(p string) bool { return p != "/opt" && within(p, "/opt") }
-	if len(optionals(root)) > 0 && !slices.ContainsFunc(mounts, below) && !within(storeDir, "/opt") {
+	below := func(p string) bool { return p != "/opt" && environment.Within(p, "/opt") }
+	if len(optionals(root)) > 0 && !slices.ContainsFunc(mounts, below) && !environment.Within(storeDir, "/opt") {
 		parts = append(parts, hostPart{At: hostOpt, Host: filepath.Join(root, optional)})
 	}
 	return parts
@@ -139,11 +136,6 @@ func optionals(root string) []string {
 		}
 	}
 	return names
-}
-
-// within reports whether the absolute path p is dir or lies below it.
-func within(p, dir string) bool {
-	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
 // public tells what an ordinary user of the machine may read: nothing else of the machine's is shown to agents.
@@ -263,334 +255,6 @@ func (s *store) findBase(root string) (*hostBase, error) {
 		return base, nil
 	}
 	return &hostBase{Key: key, OS: osName(root), Parts: parts}, nil
-}
-
-// baseMaker fills a base's folder.
-type baseMaker struct {
-	ctx  context.Context
-	root string
-	dir  string
-	mode mode
-}
-
-func (b *baseMaker) make(parts []hostPart) error {
-	root := filepath.Join(b.dir, rootPart)
-	if err := makeFolder(root, 0o755); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(empty)) {
-		if err := makeFolder(filepath.Join(root, name), empty[name]); err != nil {
-			return err
-		}
-	}
-	for _, step := range []func(root string) error{b.links, b.etc, b.state, b.options} {
-		if err := step(root); err != nil {
-			return err
-		}
-	}
-	for _, p := range parts {
-		if err := errors.Join(makeFolder(filepath.Join(root, p.At), 0o755), b.beside(p.At, root)); err != nil {
-			return err
-		}
-		if p.At == "/nix" || p.At == "/gnu" {
-			continue // nothing is ever installed into these by hand
-		}
-		own := filepath.Join(b.dir, p.part())
-		if err := makeFolder(own, 0o755); err != nil {
-			return err
-		}
-		if err := b.cover(p.Host, own); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// beside copies the links and files that stand beside a part and those above it: folders that are shown by their own
-// folders only.
-func (b *baseMaker) beside(at, root string) error {
-	for dir := filepath.Dir(at); dir != "/"; dir = filepath.Dir(dir) {
-		entries, _ := os.ReadDir(filepath.Join(b.root, dir))
-		for _, entry := range entries {
-			path := filepath.Join(dir, entry.Name())
-			if entry.IsDir() || exists(filepath.Join(root, path)) {
-				continue
-			}
-			if err := b.copyTree(path, root); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// makeFolder makes a folder with exactly this mode.
-func makeFolder(path string, mode fs.FileMode) error {
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return err
-	}
-	return os.Chmod(path, mode)
-}
-
-// links copies the links of the root: /bin -> usr/bin and the like.
-func (b *baseMaker) links(root string) error {
-	for _, name := range shown {
-		target, err := os.Readlink(filepath.Join(b.root, name))
-		if err != nil {
-			continue
-		}
-		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *baseMaker) etc(root string) error {
-	if err := b.copyTree("etc", root); err != nil {
-		return err
-	}
-	for _, name := range essential {
-		if exists(filepath.Join(b.root, name)) && !exists(filepath.Join(root, name)) {
-			return fmt.Errorf("/%s could not be copied: everybody must be able to read it", name)
-		}
-	}
-	if err := b.shadow(root); err != nil {
-		return err
-	}
-	if !b.mode.user() || !exists(filepath.Join(root, aptConfiguration)) {
-		return nil
-	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(root, aptConfiguration, "99rollout-own"), []byte("DPkg::Pre-Install-Pkgs { \"/"+ownScript+"\"; };\n"), 0o644),
-		os.WriteFile(filepath.Join(root, ownScript), []byte(ownFiles), 0o755),
-		os.Chmod(filepath.Join(root, ownScript), 0o755),
-	)
-}
-
-// ownFiles is run by apt with the paths of the archives that it is about to install. In a user namespace the machine's
-// files belong to nobody, and a link to one cannot be made; but with links to the old files dpkg begins to replace
-// them. So each of them is copied first, which makes it the sandbox's own.
-const (
-	ownScript = "etc/apt/rollout-own"
-	ownFiles  = `#!/bin/sh
-while read -r archive; do
-  dpkg-deb --fsys-tarfile "$archive" | tar -t | while read -r name; do
-    file=/${name#./}
-    if [ -f "$file" ] && [ ! -L "$file" ] && [ ! -O "$file" ]; then
-      cp --preserve=mode,timestamps -- "$file" "$file.rollout-own" && mv -f -- "$file.rollout-own" "$file"
-    fi
-  done
-done
-`
-)
-
-// shadow makes up the files of passwords, without any.
-func (b *baseMaker) shadow(root string) error {
-	for _, f := range []struct{ names, file, rest string }{
-		{"etc/passwd", "etc/shadow", ":*:19000:0:99999:7:::"}, {"etc/group", "etc/gshadow", ":*::"},
-	} {
-		names, err := os.Open(filepath.Join(root, f.names))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		var text strings.Builder
-		for scanner := bufio.NewScanner(names); scanner.Scan(); {
-			if name, _, ok := strings.Cut(scanner.Text(), ":"); ok && name != "" {
-				text.WriteString(name + f.rest + "\n")
-			}
-		}
-		names.Close()
-		if err := os.WriteFile(filepath.Join(root, f.file), []byte(text.String()), 0o640); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *baseMaker) state(root string) error {
-	for _, path := range copied {
-		if err := b.copyTree(path, root); err != nil {
-			return err
-		}
-	}
-	for link, target := range map[string]string{"var/run": "/run", "var/lock": "/run/lock"} {
-		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *baseMaker) options(root string) error {
-	for _, name := range optionals(b.root) {
-		if err := os.Symlink(filepath.Join(hostOpt, name), filepath.Join(root, optional, name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// copyTree copies a file or folder of the machine, below the same path in root. What is not public is left out;
-// such folders are made, but empty.
-func (b *baseMaker) copyTree(path, root string) error {
-	return filepath.WalkDir(filepath.Join(b.root, path), func(from string, entry fs.DirEntry, err error) error {
-		below, relErr := filepath.Rel(b.root, from)
-		if relErr != nil || b.ctx.Err() != nil {
-			return errors.Join(relErr, b.ctx.Err())
-		}
-		if err != nil {
-			return ignored(err) // not there, not ours to read, or gone by now
-		}
-		if slices.Contains(private, below) {
-			return skipped(entry)
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return ignored(err)
-		}
-		to := filepath.Join(root, below)
-		switch {
-		case info.IsDir():
-			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-				return err
-			}
-			if err := errors.Join(makeFolder(to, info.Mode().Perm()|info.Mode()&fs.ModeSetgid|0o700), b.own(to, info)); err != nil {
-				return err
-			}
-			if !public(info) {
-				return fs.SkipDir
-			}
-			return nil
-		case !public(info):
-			return nil
-		case info.Mode()&fs.ModeSymlink != 0:
-			target, err := os.Readlink(from)
-			if err != nil {
-				return ignored(err)
-			}
-			return os.Symlink(target, to) //nolint:gosec // nobody else writes to a draft
-		}
-		return b.copyFile(from, to, info)
-	})
-}
-
-// ignored is nil for files that cannot be had: the picture goes without them.
-func ignored(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil
-	}
-	return err
-}
-
-func skipped(entry fs.DirEntry) error {
-	if entry.IsDir() {
-		return fs.SkipDir
-	}
-	return nil
-}
-
-func (b *baseMaker) copyFile(from, to string, info fs.FileInfo) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return ignored(err)
-	}
-	defer in.Close()
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if err := errors.Join(err, out.Close(), b.own(to, info)); err != nil {
-		return err
-	}
-	if err := os.Chmod(to, info.Mode().Perm()); err != nil {
-		return err
-	}
-	return os.Chtimes(to, info.ModTime(), info.ModTime())
-}
-
-// own gives a copy the owner of the original, where there are owners.
-func (b *baseMaker) own(path string, info fs.FileInfo) error {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || b.mode != modeRoot {
-		return nil
-	}
-	return os.Lchown(path, int(stat.Uid), int(stat.Gid))
-}
-
-// cover fills the folder that lies over a part of the machine: with marks (whiteouts) that hide what is not public,
-// and in a user namespace with folders of its own.
-func (b *baseMaker) cover(host, own string) error {
-	type folder struct{ host, own string }
-	level, made := []folder{{host, own}}, 0
-	for len(level) > 0 {
-		var next []folder
-		for _, f := range level {
-			if err := b.ctx.Err(); err != nil {
-				return err
-			}
-			entries, err := os.ReadDir(f.host)
-			if err != nil {
-				continue // shown, but not to be read: nothing can be done below
-			}
-			for _, entry := range entries {
-				from, to := filepath.Join(f.host, entry.Name()), filepath.Join(f.own, entry.Name())
-				enter, err := b.coverOne(f.host, entry, to, made < maxSkeleton)
-				if err != nil {
-					return err
-				}
-				if enter {
-					next = append(next, folder{from, to})
-					made++
-				}
-			}
-		}
-		level = next
-	}
-	return nil
-}
-
-// coverOne covers one entry of the folder host. enter: there is more to cover below. room: there may be more folders.
-func (b *baseMaker) coverOne(host string, entry fs.DirEntry, to string, room bool) (enter bool, err error) {
-	info, err := entry.Info()
-	if err != nil {
-		return false, ignored(err)
-	}
-	if !public(info) {
-		if err := b.mirror(host, filepath.Dir(to)); err != nil {
-			return false, ignored(err)
-		}
-		if err := unix.Mknod(to, unix.S_IFCHR, 0); err != nil { // a whiteout
-			return false, fmt.Errorf("hide %s: the store's file system allows no marks for that (%s): %w", filepath.Join(host, entry.Name()), onDisk, err)
-		}
-		return false, nil
-	}
-	if !info.IsDir() || !b.mode.user() || !room {
-		return info.IsDir(), nil
-	}
-	return true, errors.Join(os.Mkdir(to, 0o755), os.Chmod(to, info.Mode().Perm()|0o700))
-}
-
-// mirror makes a folder, and its parents, with the modes and owners of the machine's, which it covers.
-func (b *baseMaker) mirror(host, own string) error {
-	if _, err := os.Lstat(own); err == nil {
-		return nil
-	}
-	if err := b.mirror(filepath.Dir(host), filepath.Dir(own)); err != nil {
-		return err
-	}
-	info, err := os.Lstat(host)
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.Mkdir(own, 0o755), b.own(own, info), os.Chmod(own, info.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky)))
 }
 
 // mountPoints are the absolute paths that something is mounted on. Source: proc(5), /proc/[pid]/mountinfo.

@@ -41,7 +41,7 @@ func hostPath(parts []hostPart, path string) string {
 	folders := strings.Split(defaultPath, ":")
 	for _, folder := range filepath.SplitList(path) {
 		folder = filepath.Clean(folder)
-		isShown := within(folder, "/opt") || slices.ContainsFunc(parts, func(p hostPart) bool { return within(folder, p.At) })
+		isShown := environment.Within(folder, "/opt") || slices.ContainsFunc(parts, func(p hostPart) bool { return environment.Within(folder, p.At) })
 		if isShown && !slices.Contains(folders, folder) {
 			folders = append(folders, folder)
 		}
@@ -124,7 +124,7 @@ func (p *Provider) mounts(img *image, changes string) []wire.Mount {
 	mounts := []wire.Mount{root}
 	if img.Host != nil {
 		for _, part := range img.Host.Parts {
-			if slices.ContainsFunc(p.opts.Hide, func(path string) bool { return within(part.Host, path) }) {
+			if slices.ContainsFunc(p.opts.Hide, func(path string) bool { return environment.Within(part.Host, path) }) {
 				continue // as a whole
 			}
 			m := wire.Mount{At: part.At, Lower: p.store.layers(img.Layers, part.part())}

@@ -99,8 +99,8 @@ func hidden(hide []string) []string {
 	for _, path := range slices.Sorted(slices.Values(hide)) { // what a path lies in comes before it
 		first := strings.Split(path+"//", "/")[1]
 		isShown := first == optional || slices.Contains(shown, first)
-		covered := slices.ContainsFunc(list, func(other string) bool { return within(path, other) })
-		isNeeded := slices.ContainsFunc(needed, func(dir string) bool { return within(dir, path) })
+		covered := slices.ContainsFunc(list, func(other string) bool { return environment.Within(path, other) })
+		isNeeded := slices.ContainsFunc(needed, func(dir string) bool { return environment.Within(dir, path) })
 		if isShown && !covered && !isNeeded {
 			list = append(list, path)
 		}
