@@ -135,6 +135,8 @@ func (c circumstances) remedy(m mode, err error) string {
 	started := new(startError)
 	namespaces := errors.As(err, &started)
 	switch {
+	case errors.Is(err, errForeign):
+		return "choose a folder of your own in environment.provider_config.dir, " + elsewhere
 	case c.container:
 		return "this is a container: start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined " +
 			"and a volume for what sandboxes change, -v rollout:/root/.cache/rollout, " + elsewhere

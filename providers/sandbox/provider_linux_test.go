@@ -70,26 +70,31 @@ func TestUnpackingALayerNotesThatItIsOpaque(t *testing.T) {
 }
 
 func TestAStoreThatOthersCanChangeIsRefused(t *testing.T) {
-	for name, mode := range map[string]os.FileMode{"by all": 0o777, "by all, with sticky": 0o777 | os.ModeSticky, "by its owner": 0o755} {
-		t.Run(name, func(t *testing.T) {
-			parent := filepath.Join(t.TempDir(), "parent")
-			if err := errors.Join(os.Mkdir(parent, 0o755), os.Chmod(parent, mode)); err != nil {
-				t.Fatal(err)
-			}
-			_, err := openStore(filepath.Join(parent, "store"), modeOne)
-			if refused := err != nil; refused != (name == "by all") {
-				t.Error(err)
-			}
-		})
-	}
-	if os.Geteuid() == 0 {
-		dir := t.TempDir()
-		if err := os.Chown(dir, 65534, 65534); err != nil {
+	open := func(t *testing.T, dir string, change func(dir string) error, want error) {
+		t.Helper()
+		store := filepath.Join(dir, "a", "store")
+		if err := errors.Join(os.MkdirAll(filepath.Join(store, string(modeOne)), 0o700), change(dir)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openStore(dir, modeRoot); err == nil {
-			t.Error("a folder of another user is taken for a store")
+		if _, err := openStore(store, modeOne); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
 		}
+	}
+	public, err := os.MkdirTemp(forAll, "rollout-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(public) })
+	wide := func(path string) func(string) error {
+		return func(dir string) error { return os.Chmod(filepath.Join(dir, path), 0o777) }
+	}
+	open(t, t.TempDir(), func(string) error { return nil }, nil)
+	open(t, t.TempDir(), wide("a/store/one"), errForeign)
+	open(t, t.TempDir(), wide("a"), nil) // the user's own choice
+	open(t, public, func(string) error { return nil }, nil)
+	open(t, public, wide("a"), errForeign)
+	if os.Geteuid() == 0 {
+		open(t, t.TempDir(), func(dir string) error { return os.Chown(filepath.Join(dir, "a/store/one"), 65534, 65534) }, errForeign)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
 )
 
@@ -55,26 +56,29 @@ func openStore(dir string, m mode) (*store, error) {
 	return s, ours(s.dir)
 }
 
-// ours sees that nobody else can have put anything into the store, or can take its place: in /tmp and the like a
-// folder of its name may be there before.
+// errForeign: others can change the store.
+var errForeign = errors.New("it can be changed by other users, and with it what sandboxes run")
+
+// ours sees that nobody else has put anything into the store's folder. Where everybody may make folders, one of its name may
+// be there before, or one on the way to it.
 func ours(dir string) error {
-	for ; ; dir = filepath.Dir(dir) {
-		info, err := os.Lstat(dir)
+	for at := dir; ; at = filepath.Dir(at) {
+		info, err := os.Lstat(at)
 		if err != nil {
 			return err
 		}
 		stat, ok := info.Sys().(*syscall.Stat_t)
-		byOwner := ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid())
-		byGroup := ok && info.Mode()&0o020 != 0 && stat.Gid != 0 && int(stat.Gid) != os.Getegid()
-		byAll := info.Mode()&0o002 != 0
-		if !byOwner || (byGroup || byAll) && info.Mode()&fs.ModeSticky == 0 {
-			return fmt.Errorf("%s can be changed by other users, and with it what sandboxes run: choose another folder in environment.provider_config.dir", dir)
+		if !ok || int(stat.Uid) != os.Geteuid() || info.Mode()&0o002 != 0 || !info.IsDir() {
+			return fmt.Errorf("%s: %w", at, errForeign)
 		}
-		if dir == "/" {
+		if !environment.Within(dir, forAll) || filepath.Dir(at) == forAll {
 			return nil
 		}
 	}
 }
+
+// forAll is where a store is when the user's cache folder cannot have it.
+const forAll = "/var/tmp"
 
 func (s *store) path(elements ...string) string {
 	return filepath.Join(append([]string{s.dir}, elements...)...)
@@ -223,5 +227,5 @@ func storeDirs(c config) []string {
 	if cache, err := os.UserCacheDir(); err == nil {
 		dirs = append(dirs, filepath.Join(cache, "rollout", "sandbox"))
 	}
-	return append(dirs, fmt.Sprintf("/var/tmp/rollout-%d/sandbox", os.Geteuid()))
+	return append(dirs, fmt.Sprintf("%s/rollout-%d/sandbox", forAll, os.Geteuid()))
 }
