@@ -120,7 +120,7 @@ func escaped(path string) string {
 
 // The functions below work in the new root, which is the current folder.
 
-// What of /proc is hidden or only to be read is what Docker hides.
+// What of /proc is hidden, or only to be read. Source: the list of paths that Docker masks.
 var (
 	hiddenFiles = []string{"proc/kcore", "proc/keys", "proc/latency_stats", "proc/timer_list", "proc/sched_debug"}
 	hiddenDirs  = []string{"proc/acpi", "proc/scsi"}

@@ -155,7 +155,7 @@ func withHome(env []string, home string) []string {
 // defaultPath is where programs are looked for without PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// lookPath finds a program as a shell in dir would.
+// lookPath finds a program as a shell in dir would or, if PATH does not have it, in the usual folders.
 func lookPath(name string, env []string, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
