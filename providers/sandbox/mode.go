@@ -110,17 +110,26 @@ func readSubordinate(path string, names []string) (idRange, bool) {
 	return idRange{}, false
 }
 
-// command is this program, to be started in a role with the ids of the mode and with open files, from 3.
+// firstFile is the number of the first of a command's ExtraFiles in the new process.
+const firstFile = 3
+
+// command is this program, to be started in a role with the ids of the mode and with open files, from firstFile on.
 // release must be called when it runs, or could not be started: where the ids have to be given from outside, it
 // waits for that in another role.
 func (m mode) command(role, waiting string, files ...*os.File) (cmd *exec.Cmd, release func(pid int) error, err error) {
-	cmd = exec.Command(sealed()) //nolint:noctx // its life is not that of a context: see box.end
-	cmd.Args, cmd.ExtraFiles = []string{role}, files
+	cmd = exec.Command(self) //nolint:noctx // its life is not that of a context: see box.end
+	cmd.Args, cmd.ExtraFiles = []string{role}, slices.Clone(files)
 	// What it needs of Go's runtime; nothing of this process's environment.
 	cmd.Env = []string{"GOMAXPROCS=2", "GOGC=50", "GOTRACEBACK=single"}
 	// A session of its own: Ctrl-C is for this process, which decides what to do about it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	nothing := func(int) error { return nil }
+	defer func() {
+		if program := sealed(); program != nil && err == nil {
+			cmd.Path = fmt.Sprintf("/proc/self/fd/%d", firstFile+len(cmd.ExtraFiles)) // of the new process
+			cmd.ExtraFiles = append(cmd.ExtraFiles, program)
+		}
+	}()
 	switch m {
 	case modeRoot:
 		return cmd, nothing, nil
@@ -134,9 +143,9 @@ func (m mode) command(role, waiting string, files ...*os.File) (cmd *exec.Cmd, r
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd.Args = []string{waiting, strconv.Itoa(3 + len(files))}
+	cmd.Args = []string{waiting, strconv.Itoa(firstFile + len(files))}
 	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
-	cmd.ExtraFiles = append(slices.Clone(files), wait)
+	cmd.ExtraFiles = append(cmd.ExtraFiles, wait)
 	return cmd, func(pid int) error {
 		defer proceed.Close()
 		defer wait.Close()

@@ -4,7 +4,6 @@ package sandbox
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -14,27 +13,27 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/inside"
 )
 
-// firstFree is above the files that a process is started with, which take the lowest numbers.
-const firstFree = 100
-
 // self is this program's file, also when it was replaced or removed meanwhile.
 const self = inside.Self
 
-// sealed is the path to start this program by in sandboxes: a copy of it in memory that nobody can write to. Commands can get hold of
+// sealed is the program to start in sandboxes: a copy of this one in memory that nobody can write to. Commands can get hold of
 // the program that process 1 runs (bash replaced by a link to /proc/self/exe is enough), and real root could
-// write to the machine's file as soon as nothing runs it. See CVE-2019-5736. Where no copy can be made it is the file.
-var sealed = sync.OnceValue(func() string {
-	fd, err := copySelf()
+// write to the machine's file as soon as nothing runs it. See CVE-2019-5736. Where no copy can be made it is nil.
+//
+// It is handed to each process that is to run it, among its files. A number kept open for all of them would not do: what
+// starts a process moves files about in it, and may put another one at that number.
+var sealed = sync.OnceValue(func() *os.File {
+	file, err := copySelf()
 	if err != nil {
-		return self
+		return nil
 	}
-	return fmt.Sprintf("/proc/self/fd/%d", fd) // of the child, which has inherited it
+	return file
 })
 
-func copySelf() (int, error) {
+func copySelf() (*os.File, error) {
 	file, err := os.Open(self)
 	if err != nil {
-		return -1, err
+		return nil, err
 	}
 	defer file.Close()
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
@@ -43,15 +42,16 @@ func copySelf() (int, error) {
 		fd, err = unix.MemfdCreate("rollout", flags)
 	}
 	if err != nil {
-		return -1, err
+		return nil, err
 	}
 	memory := os.NewFile(uintptr(fd), "rollout")
-	defer memory.Close()
-	if _, err := io.Copy(memory, file); err != nil {
-		return -1, err
+	_, err = io.Copy(memory, file)
+	if err == nil {
+		_, err = unix.FcntlInt(memory.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 	}
-	if _, err := unix.FcntlInt(memory.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
-		return -1, err
+	if err != nil {
+		memory.Close()
+		return nil, err
 	}
-	return unix.FcntlInt(memory.Fd(), unix.F_DUPFD_CLOEXEC, firstFree)
+	return memory, nil
 }

@@ -1,19 +1,24 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/sandbox/internal/inside"
 )
 
 func TestTheProgramThatSandboxesRunCannotBeWritten(t *testing.T) {
-	path := sealed()
-	if path == self {
+	program := sealed()
+	if program == nil {
 		t.Fatal("no copy of the program was made")
 	}
+	path := fmt.Sprintf("/proc/self/fd/%d", program.Fd())
 	if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
 		if _, err := f.WriteString("x"); err == nil {
 			t.Error("it can be written")
@@ -26,6 +31,39 @@ func TestTheProgramThatSandboxesRunCannotBeWritten(t *testing.T) {
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != string(want) {
 		t.Errorf("it is another program: %d bytes, want %d (%v)", len(got), len(want), err)
+	}
+}
+
+// TestStartingDependsOnNoNumber: starting a process moves files about in it, above the highest number of those that it gets.
+// With many files open that was once the very number at which the program was.
+func TestStartingDependsOnNoNumber(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)}) // so that it is said where sandboxes cannot be had
+	mode := findMode()
+	for number := firstFile; number < 130; number++ {
+		fd, err := unix.FcntlInt(null.Fd(), unix.F_DUPFD_CLOEXEC, number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		high := os.NewFile(uintptr(fd), "high")
+		cmd, release, err := mode.command(inside.Role, inside.RoleMapped, high)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatalf("with file %d: %v", fd, errors.Join(err, release(0)))
+		}
+		if err := release(cmd.Process.Pid); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Error("process 1 is content with a connection that is none")
+		}
+		high.Close()
 	}
 }
 
