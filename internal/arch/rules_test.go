@@ -20,6 +20,7 @@ type row struct {
 // vocabulary is what every package may use.
 var vocabulary = []string{
 	"internal/result", "internal/agent", "internal/diag", "internal/quantity", "internal/environment", "internal/redact",
+	"internal/untrusted", "internal/github",
 }
 
 // rows is the map, lowest first: a package imports rows below its own, never beside or above.
@@ -27,6 +28,8 @@ var vocabulary = []string{
 // spelt out.
 var rows = []row{
 	{packages: vocabulary},
+	{packages: []string{"internal/gate"}, only: []string{"internal/result"}},
+	{packages: []string{"internal/report"}, only: []string{"internal/result", "internal/gate", "internal/untrusted"}},
 	{packages: []string{"internal/config", "internal/task", "internal/event"}},
 	{packages: []string{"internal/trial", "internal/dataset"}},
 	{packages: []string{"internal/job"}},
@@ -45,6 +48,8 @@ var rows = []row{
 		"internal/environment", "internal/quantity", "internal/redact", "providers/sandbox/internal/*",
 	}},
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event"}, vocabulary...)},
+	{packages: []string{"reporters/*"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted"}},
+	{packages: []string{"reporters"}, only: []string{"internal/report", "reporters/*"}},
 	{packages: []string{"providers"}, only: []string{"internal/environment", "providers/*"}},
 
 	{packages: []string{"internal/cli"}},

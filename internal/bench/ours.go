@@ -84,9 +84,11 @@ func (s *stage) run(ctx context.Context, trials, workers int) (time.Duration, st
 // job also returns the error of a trial that failed, if one did.
 func (s *stage) job(ctx context.Context, cfg config.Job, dir string) (result.Job, *result.Error, error) {
 	specs := job.Plan(cfg, []*dataset.Set{s.set}, s.loaded.Env)
-	tree, err := job.Create(dir, cfg, result.Plan{
-		JobName: cfg.Name, StartedAt: result.Stamp(time.Now()), Metrics: []string{"mean"}, Trials: job.Keys(specs),
-	})
+	plan, err := job.Record(cfg, specs, job.RecordOptions{StartedAt: time.Now(), Dir: s.dir})
+	if err != nil {
+		return result.Job{}, nil, err
+	}
+	tree, err := job.Create(dir, cfg, plan)
 	if err != nil {
 		return result.Job{}, nil, err
 	}

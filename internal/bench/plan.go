@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"testing/fstest"
 	"time"
 
 	"github.com/org/rollout-action/internal/config"
@@ -31,7 +32,9 @@ func (b *bench) plan(ctx context.Context) error {
 	}
 	set := &dataset.Set{Name: "large"}
 	for n := range planTasks {
-		set.Tasks = append(set.Tasks, &task.Task{Name: fmt.Sprintf("a-task-with-a-name-%04d", n)})
+		set.Tasks = append(set.Tasks, &task.Task{Name: fmt.Sprintf("a-task-with-a-name-%04d", n), FS: fstest.MapFS{
+			"instruction.md": {Data: []byte(fmt.Sprint("Do number ", n))}, "tests/test.sh": {Data: []byte("true")},
+		}})
 	}
 	values, err := turns(ctx, 1, b.fewer(4, 3), timed(func(context.Context) error { return planLarge(path, set) }))
 	if err != nil {
@@ -47,11 +50,16 @@ func planLarge(path string, set *dataset.Set) error {
 	if err != nil {
 		return err
 	}
-	keys := job.Keys(job.Plan(loaded.Job, []*dataset.Set{set}, loaded.Env))
+	specs := job.Plan(loaded.Job, []*dataset.Set{set}, loaded.Env)
+	keys := job.Keys(specs)
 	if err := job.CheckNames(keys); err != nil {
 		return err
 	}
-	text, err := result.Marshal(result.Plan{JobName: loaded.Job.Name, StartedAt: time.Now(), Trials: keys})
+	plan, err := job.Record(loaded.Job, specs, job.RecordOptions{StartedAt: time.Now(), Dir: filepath.Dir(path)})
+	if err != nil {
+		return err
+	}
+	text, err := result.Marshal(plan)
 	if err == nil && (len(keys) != planAgents*planTasks*planAttempts || len(text) == 0) {
 		err = fmt.Errorf("%d trials were planned", len(keys))
 	}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // The exit codes. Source: design, "Exit codes".
@@ -114,7 +114,7 @@ func (a *app) explain(err error) {
 }
 
 // clean makes text that may be hostile (names of tasks, labels) fit for one line of a terminal.
-func clean(text string) string { return ui.Sanitize(text) }
+func clean(text string) string { return untrusted.Line(text) }
 
 func (a *app) warnf(format string, args ...any) {
 	fmt.Fprintf(a.Stderr, "warning: %s\n", clean(fmt.Sprintf(format, args...)))

@@ -21,6 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/ui"
 	"github.com/org/rollout-action/providers"
@@ -232,14 +233,12 @@ func (a *app) removeOwn(ctx context.Context, provider environment.Provider, name
 }
 
 func (a *app) createTree(p *prepared) (*job.Tree, error) {
-	metrics := make([]string, len(p.Job.Metrics))
-	for i, m := range p.Job.Metrics {
-		metrics[i] = m.Type
+	plan, err := a.record(p)
+	if err != nil {
+		return nil, err
 	}
 	dir := a.path(filepath.Join(p.Job.JobsDir, p.Job.Name))
-	tree, err := job.Create(dir, p.Job, result.Plan{
-		JobName: p.Job.Name, StartedAt: result.Stamp(a.Now()), Metrics: metrics, Trials: job.Keys(p.specs),
-	})
+	tree, err := job.Create(dir, p.Job, plan)
 	if errors.Is(err, job.ErrExists) {
 		return nil, usage("%w: a job is never written over; choose another --name, or remove the folder", err)
 	}
@@ -247,6 +246,19 @@ func (a *app) createTree(p *prepared) (*job.Tree, error) {
 		return nil, fmt.Errorf("make the job's folder: %w", err)
 	}
 	return tree, nil
+}
+
+// record is the job's plan, as it is written to disk.
+func (a *app) record(p *prepared) (result.Plan, error) {
+	here, err := filepath.Abs(a.path("."))
+	if err != nil {
+		return result.Plan{}, fmt.Errorf("find the current folder: %w", err)
+	}
+	from := here
+	if p.path != "-" {
+		from = filepath.Dir(a.path(p.path))
+	}
+	return job.Record(p.Job, p.specs, job.RecordOptions{StartedAt: a.Now(), Commit: task.Commit(from), Dir: here})
 }
 
 // execute runs the trials while the terminal shows them.

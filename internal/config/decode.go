@@ -116,7 +116,7 @@ func (d *decoder) structure(n *node, p keyPath, v reflect.Value) {
 			d.add(n.at, "", "%s needs %q", p, r.key)
 			continue
 		}
-		field := v.Field(r.index)
+		field := v.FieldByIndex(r.index)
 		if r.mb != "" && d.megabytes(n, p, field, r) {
 			continue
 		}

@@ -1,6 +1,9 @@
 package config
 
-import "github.com/org/rollout-action/internal/agent"
+import (
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/gate"
+)
 
 // Job is a job.yaml with every default filled in. Its JSON form is config.json: placeholders in
 // agents[].env are kept, and it can be loaded again as a job file. Source: specification, "Job".
@@ -18,6 +21,7 @@ type Job struct {
 	Environment       Environment   `yaml:"environment" json:"environment" doc:"Where trials run."`
 	Verifier          Verifier      `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
 	Metrics           []Metric      `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over rewards, shown while the job runs and in its result."`
+	Gate              gate.Policy   `yaml:"gate" json:"gate" doc:"What must hold for the job to pass."`
 	Redact            Redact        `yaml:"redact" json:"redact" doc:"What is hidden in everything that is written or printed."`
 	Agents            []agent.Agent `yaml:"agents" json:"agents" required:"true" doc:"Who is evaluated."`
 	Datasets          []Dataset     `yaml:"datasets" json:"datasets,omitempty" doc:"Folders of tasks. datasets, tasks or both must be given."`

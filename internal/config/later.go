@@ -3,9 +3,8 @@ package config
 import "reflect"
 
 // later are the keys that are planned but not there yet, with what to do until then. They are
-// refused, since ignoring a gate or a judge would make results look better than they are.
+// refused, since ignoring a judge would make results look better than they are.
 var later = map[string]string{
-	"gate":          "remove it; rewards and pass rates are in result.json",
 	"models":        "list one agent per model, with the model in its env",
 	"judges":        "remove it; a task's tests/test.sh may call a judge",
 	"registry":      "fetch the tasks, then give the folder as path",

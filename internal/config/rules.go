@@ -29,14 +29,16 @@ type rules struct {
 	enum          []string
 	mb            string
 	typ           reflect.Type
-	index         int
+	index         []int // as reflect's FieldByIndex takes it
 }
 
-// rulesOf reads the tags of a struct type. It panics on tags that make no sense: they are code.
+// rulesOf reads the tags of a struct type, with those of structs embedded in it. It panics on tags that make no sense: they are code.
 func rulesOf(t reflect.Type) []rules {
 	var out []rules
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous { // its fields come next
+			continue
+		}
 		r := rules{
 			key:         f.Tag.Get("yaml"),
 			doc:         f.Tag.Get("doc"),
@@ -48,7 +50,7 @@ func rulesOf(t reflect.Type) []rules {
 			above:       bound(f, "above"),
 			mb:          f.Tag.Get("mb"),
 			typ:         f.Type,
-			index:       i,
+			index:       f.Index,
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			r.enum = strings.Split(enum, ",")

@@ -121,8 +121,10 @@ func TestEveryKeyIsExplained(t *testing.T) {
 		if typ.Kind() != reflect.Struct {
 			return
 		}
-		for i := range typ.NumField() {
-			f := typ.Field(i)
+		for _, f := range reflect.VisibleFields(typ) {
+			if f.Anonymous {
+				continue
+			}
 			if f.Tag.Get("doc") == "" {
 				t.Errorf("%s.%s has no doc tag", typ, f.Name)
 			}

@@ -53,7 +53,7 @@ func WriteJSON(path string, v any) error {
 // Tree is what stands in a job's folder.
 type Tree struct {
 	Plan   Plan
-	Trials []Trial // in the plan's order; trials without a result are missing
+	Trials []Trial // the folder's own (see Plan.Own) in the plan's order; trials without a result are missing
 	// Unreadable says which planned trials have a result file that cannot be used, and why.
 	Unreadable []error
 }
@@ -68,7 +68,7 @@ func ReadTree(dir string) (Tree, error) {
 		}
 		return tree, err
 	}
-	for _, key := range tree.Plan.Trials {
+	for _, key := range tree.Plan.Own() {
 		var trial Trial
 		path := filepath.Join(dir, filepath.FromSlash(key.Dir()), ResultFile)
 		err := readJSON(path, &trial)
@@ -96,4 +96,38 @@ func readJSON(path string, v any) error {
 		return fmt.Errorf("%s: not a valid file of this kind (torn or edited?): %w", path, err)
 	}
 	return nil
+}
+
+// ReadJob reads a job's aggregate from its folder or from a result.json. From a folder with a plan it is made anew
+// from the trials' results; unreadable has those that could not be read. The error is fs.ErrNotExist where there is nothing.
+func ReadJob(path string) (job Job, unreadable []error, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return job, nil, err
+	}
+	if !info.IsDir() {
+		job, err = readJob(path)
+		return job, nil, err
+	}
+	tree, err := ReadTree(path)
+	if err == nil {
+		return Summarize(tree.Plan, tree.Trials), tree.Unreadable, nil
+	}
+	file := filepath.Join(path, ResultFile)
+	if _, statErr := os.Stat(file); !errors.Is(err, fs.ErrNotExist) || statErr != nil {
+		return job, nil, err
+	}
+	job, err = readJob(file)
+	return job, nil, err
+}
+
+// readJob reads a job's result.json, and tells it from a trial's.
+func readJob(path string) (job Job, err error) {
+	if err := readJSON(path, &job); err != nil {
+		return job, err
+	}
+	if job.JobName == "" || job.Agents == nil {
+		return job, fmt.Errorf("%s is not the result.json of a job: it has no job_name or no agents", path)
+	}
+	return job, nil
 }

@@ -11,8 +11,57 @@ import (
 type Plan struct {
 	JobName   string    `json:"job_name"`
 	StartedAt time.Time `json:"started_at"`
-	Metrics   []string  `json:"metrics"` // sum, min, max, mean: what the job asked to see
-	Trials    []Key     `json:"trials"`  // in the order in which they are started
+	// Digest ("sha256:…") is equal for plans that mean the same work: configuration, contents of tasks, trials and
+	// their split. Names of the job and of folders, and how many trials run at once, are not part of it.
+	Digest string `json:"digest"`
+	// Commit is the git commit that the job file was at; nil outside git.
+	Commit *string `json:"commit"`
+	// Shard is the part of the plan that this folder holds; nil: all of it.
+	Shard   *Shard        `json:"shard,omitempty"`
+	Metrics []string      `json:"metrics"` // sum, min, max, mean: what the job asked to see
+	Tasks   []PlannedTask `json:"tasks"`   // sorted by dataset and name
+	Trials  []Key         `json:"trials"`  // of the whole job, in the order in which they are started
+	// ShardOf has for each of Trials the shard that it belongs to, from 1. Empty without Shard.
+	ShardOf []int `json:"shard_of,omitempty"`
+}
+
+// Shard is one part of a job that is run in parts, on one machine each. Index counts from 1 to Total.
+type Shard struct {
+	Index int `json:"index"`
+	Total int `json:"total"`
+}
+
+// String is "3/4".
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Total) }
+
+// PlannedTask is one task of a job, as it was when the job was planned.
+type PlannedTask struct {
+	Dataset string `json:"dataset_name"`
+	Task    string `json:"task_name"`
+	// Digest ("sha256:…") is equal for tasks with equal files; "" if they could not be read.
+	Digest string `json:"digest"`
+	// Path is the task's folder from the top of its repository (or, outside git, from the current folder), with
+	// forward slashes; "" if it is not below.
+	Path string `json:"path"`
+}
+
+// Own is the keys that this folder is to hold: those of its shard, or all.
+func (p Plan) Own() []Key {
+	if p.Shard == nil {
+		return p.Trials
+	}
+	return p.Part(p.Shard.Index)
+}
+
+// Part is the keys of one shard, from 1, in the plan's order.
+func (p Plan) Part(index int) []Key {
+	var keys []Key
+	for i, key := range p.Trials {
+		if i < len(p.ShardOf) && p.ShardOf[i] == index {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // Metric is one aggregate over the rewards of completed trials; null where there are none.
@@ -37,16 +86,43 @@ type Summary struct {
 	Metrics       []Metric `json:"metrics,omitempty"`
 }
 
-// Outcome is one line of a job's results.
+// Outcome is one line of a job's results: what a comparison with another job needs of a trial.
 type Outcome struct {
 	Key
-	Reward *float64 `json:"reward"`
+	Reward      *float64  `json:"reward"`
+	Error       ErrorType `json:"error,omitempty"`
+	Cost        float64   `json:"cost"`         // US dollars
+	DurationSec float64   `json:"duration_sec"` // of the whole trial
+	TaskDigest  string    `json:"task_digest,omitempty"`
 }
+
+// OutcomeOf is the line of a trial.
+func OutcomeOf(t Trial) Outcome {
+	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest}
+	if t.Error != nil {
+		o.Error = t.Error.Type
+	}
+	return o
+}
+
+// Completed reports whether the trial has a reward.
+func (o Outcome) Completed() bool { return o.Reward != nil }
+
+// Failed reports whether an error kept the trial from a reward; see Trial.Failed.
+func (o Outcome) Failed() bool {
+	return o.Reward == nil && o.Error != "" && o.Error != EnvironmentTeardownFailed
+}
+
+// Passed reports a reward of exactly 1; see Trial.Passed.
+func (o Outcome) Passed() bool { return o.Reward != nil && *o.Reward == 1 }
 
 // Job is the aggregate of a job's trials: <job>/result.json. Durations are in seconds.
 type Job struct {
-	JobName   string `json:"job_name"`
-	Cancelled bool   `json:"cancelled"`
+	JobName    string  `json:"job_name"`
+	PlanDigest string  `json:"plan_digest"`     // Plan.Digest
+	Commit     *string `json:"commit"`          // Plan.Commit
+	Shard      *Shard  `json:"shard,omitempty"` // the part of the job that this is about; nil: all of it
+	Cancelled  bool    `json:"cancelled"`
 	Summary
 	TotalDurationSec float64            `json:"total_duration_sec"`
 	StartedAt        time.Time          `json:"started_at"`
@@ -71,23 +147,27 @@ var MetricTypes = []string{"sum", "min", "max", "mean"}
 
 // Summarize counts trials into a Job. trials may come in any order and are not changed; those that
 // the plan does not name are ignored, as is a second result for the same key. A planned trial
-// without a result is skipped, and a job with skipped or cancelled trials is cancelled.
+// without a result is skipped, and a job with skipped or cancelled trials is cancelled. Of a shard's plan, the
+// shard's own trials count.
 // It depends on nothing but its arguments: run, report and merge all get their numbers here.
 // Source: specification, "Job result.json".
 func Summarize(plan Plan, trials []Trial) Job {
 	byKey := index(trials)
 	job := Job{
-		JobName:   plan.JobName,
-		StartedAt: plan.StartedAt,
-		EndedAt:   plan.StartedAt,
-		Agents:    map[string]Summary{},
-		Results:   []Outcome{},
-		Errors:    map[ErrorType]int{},
-		Skipped:   []Key{},
+		JobName:    plan.JobName,
+		PlanDigest: plan.Digest,
+		Commit:     plan.Commit,
+		Shard:      plan.Shard,
+		StartedAt:  plan.StartedAt,
+		EndedAt:    plan.StartedAt,
+		Agents:     map[string]Summary{},
+		Results:    []Outcome{},
+		Errors:     map[ErrorType]int{},
+		Skipped:    []Key{},
 	}
 	var all Tally
 	agents := map[string]*Tally{}
-	for _, key := range plan.Trials {
+	for _, key := range plan.Own() {
 		perAgent := agents[key.Agent]
 		if perAgent == nil {
 			perAgent = &Tally{}
@@ -102,7 +182,7 @@ func Summarize(plan Plan, trials []Trial) Job {
 		}
 		all.Add(trial)
 		perAgent.Add(trial)
-		job.Results = append(job.Results, Outcome{Key: key, Reward: trial.Reward})
+		job.Results = append(job.Results, OutcomeOf(trial))
 		job.Costs.Environment += trial.Costs.Environment
 		job.Costs.Model += trial.Costs.Model
 		job.Costs.Judges += trial.Costs.Judges
@@ -130,7 +210,7 @@ func Groups(plan Plan, trials []Trial) []Group {
 	byKey := index(trials)
 	type pair struct{ agent, dataset string }
 	tallies := map[pair]*Tally{}
-	for _, key := range plan.Trials {
+	for _, key := range plan.Own() {
 		p := pair{key.Agent, key.Dataset}
 		if tallies[p] == nil {
 			tallies[p] = &Tally{}

@@ -124,6 +124,7 @@ type Trial struct {
 	Durations       Durations  `json:"durations"`
 	Timestamps      Timestamps `json:"timestamps"`
 
+	TaskDigest  string       `json:"task_digest,omitempty"` // PlannedTask.Digest
 	Costs       Costs        `json:"costs"`
 	Environment *Environment `json:"environment,omitempty"`
 	Retries     []Retry      `json:"retries,omitempty"`

@@ -23,33 +23,47 @@ import (
 // its like or by who owns the files. Only for refs that are not kept in files is git asked.
 type commits struct {
 	mu    sync.Mutex
-	byDir map[string]func() *string
+	byDir map[string]func() repository
 }
 
-// of is the commit that HEAD stands for in the repository around dir, nil if there is none.
-func (c *commits) of(dir string) *string {
+// repository is a working tree. The zero value is none.
+type repository struct {
+	top    string  // its root, without symbolic links
+	commit *string // what HEAD stands for
+}
+
+// of is the repository around dir, and dir's path below its top; both are empty if there is none.
+func (c *commits) of(dir string) (repo repository, below string) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return nil
+		return repository{}, ""
 	}
-	return c.around(real)
+	repo = c.around(real)
+	if repo.top == "" {
+		return repo, ""
+	}
+	below, err = filepath.Rel(repo.top, real)
+	if err != nil {
+		return repo, ""
+	}
+	return repo, filepath.ToSlash(below)
 }
 
-func (c *commits) around(dir string) *string {
+func (c *commits) around(dir string) repository {
 	c.mu.Lock()
 	find, known := c.byDir[dir]
 	if !known {
-		find = sync.OnceValue(func() *string {
+		find = sync.OnceValue(func() repository {
 			if gitDir, ok := gitDirIn(dir); ok {
-				return head(gitDir)
+				return repository{top: dir, commit: head(gitDir)}
 			}
 			if parent := filepath.Dir(dir); parent != dir {
 				return c.around(parent)
 			}
-			return nil
+			return repository{}
 		})
 		if c.byDir == nil {
-			c.byDir = map[string]func() *string{}
+			c.byDir = map[string]func() repository{}
 		}
 		c.byDir[dir] = find
 	}

@@ -52,8 +52,15 @@ func (l *Loader) Load(dir string) *Task {
 	}
 	t.Config = loadConfig(t.FS, p)
 	checkFiles(t, p)
-	t.GitCommitID = l.commits.of(abs)
+	repo, below := l.commits.of(abs)
+	t.GitCommitID, t.RepoPath = repo.commit, below
 	return t
+}
+
+// Commit is the commit that HEAD stands for in the repository around the folder dir; nil outside git.
+func Commit(dir string) *string {
+	repo, _ := new(commits).of(dir)
+	return repo.commit
 }
 
 // IsTask reports whether the folder name of fsys looks like a task, be it a broken one: it holds a

@@ -13,6 +13,8 @@ type Task struct {
 	FS          fs.FS  // rooted at Dir; see Tree for how links are treated
 	Config      Config
 	GitCommitID *string // HEAD of the repository that holds Dir; nil outside git
+	RepoPath    string  // Dir from the top of that repository, with forward slashes; "" outside git
+	digest      digestOnce
 	// Missing: there is nothing at Dir (task_not_found).
 	Missing bool
 	// Problems are what Load found. With errors among them, the task cannot be run (task_invalid).

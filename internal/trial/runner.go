@@ -99,6 +99,7 @@ func (r *Runner) attempt(spec Spec, dir string, started time.Time, before result
 	a.trial = result.Trial{
 		Key:             spec.Key,
 		TaskGitCommitID: spec.Task.GitCommitID,
+		TaskDigest:      spec.Task.Digest(),
 		Environment:     &result.Environment{Provider: r.opts.Provider.Name()},
 		Costs:           before.Costs,
 		Retries:         before.Retries,

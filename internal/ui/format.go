@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // phaseNames are the phases as people are told of them, at most phaseWidth cells wide.
@@ -112,5 +113,5 @@ func name(k *result.Key) string {
 	if k == nil {
 		return ""
 	}
-	return Sanitize(k.String())
+	return untrusted.Line(k.String())
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -134,7 +135,7 @@ func noCommands(t *testing.T, out string) {
 func noEscapes(t *testing.T, out string) {
 	t.Helper()
 	for line := range strings.Lines(out) {
-		if line = strings.TrimSuffix(line, "\n"); strings.ContainsFunc(line, invisible) {
+		if line = strings.TrimSuffix(line, "\n"); strings.ContainsFunc(line, untrusted.Invisible) {
 			t.Errorf("invisible characters in %q", line)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // line is one event as a line of JSON; the package comment lists its fields.
@@ -110,12 +111,12 @@ func levelOf(e event.Event) string {
 }
 
 // escapeLine writes what is invisible, and the beginning of a workflow command, as JSON escapes: the
-// values stay what they are, and the line is safe on a terminal and in a GitHub log (see Sanitize).
+// values stay what they are, and the line is safe on a terminal and in a GitHub log (see untrusted.Line).
 // Outside its strings JSON has none of these characters.
 func escapeLine(encoded string) string {
 	var b strings.Builder
 	for _, r := range encoded {
-		if !invisible(r) {
+		if !untrusted.Invisible(r) {
 			b.WriteRune(r)
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // refresh is how often the view looks for something new: a change is seen at once, and thousands of
@@ -121,7 +122,7 @@ func (l *live) trialLines(e event.Event) []string {
 	if t.Error == nil {
 		return []string{l.headline(verdict, e, cols)}
 	}
-	if kind := Sanitize(string(t.Error.Type)); t.Completed() {
+	if kind := untrusted.Line(string(t.Error.Type)); t.Completed() {
 		verdict += "  " + l.look.bad.Render(kind)
 	} else {
 		verdict = l.look.bad.Render("✗ " + kind)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // notes is what did not change any result and still should be known.
@@ -62,7 +63,7 @@ func (s *summary) unenforced() []string {
 			continue
 		}
 		for _, limit := range t.Environment.Unenforced {
-			counts[cmp.Or(limitNames[limit], Sanitize(limit))+" limit not enforced by "+Sanitize(t.Environment.Provider)]++
+			counts[cmp.Or(limitNames[limit], untrusted.Line(limit))+" limit not enforced by "+untrusted.Line(t.Environment.Provider)]++
 		}
 	}
 	var lines []string
@@ -81,7 +82,7 @@ func (s *summary) omitted() []string {
 	lines := []string{s.note(plural(len(trials), "trial") + " with logs cut or left out:")}
 	for _, t := range trials[:min(len(trials), maxExamples)] {
 		first := t.Omitted[0]
-		what := Sanitize(first.Path) + ": " + firstLine(first.Reason)
+		what := untrusted.Line(first.Path) + ": " + firstLine(first.Reason)
 		if rest := len(t.Omitted) - 1; rest > 0 {
 			what += fmt.Sprintf(", and %d more", rest)
 		}
@@ -139,7 +140,7 @@ func enter(e result.Environment) string {
 		return "sandbox " + e.ID + ": what it changed is in env/" + e.ID + "/up of the provider's folder"
 	}
 	if e.Provider != "docker" || !plainID.MatchString(e.ID) {
-		return "in " + Sanitize(e.Provider) + ": " + Sanitize(e.ID)
+		return "in " + untrusted.Line(e.Provider) + ": " + untrusted.Line(e.ID)
 	}
 	id := e.ID
 	if len(id) == 64 && strings.Trim(id, "0123456789abcdef") == "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // SummaryInput is what the final summary is made from.
@@ -30,7 +31,7 @@ const (
 )
 
 // summary collects the sections of a summary. Its input may come from other people's artifacts, so
-// all text is sanitized, and no line begins with it (see Sanitize).
+// all text is sanitized, and no line begins with it (see untrusted.Line).
 type summary struct {
 	SummaryInput
 	look     look
@@ -78,7 +79,7 @@ func (s *summary) add(lines []string) {
 // headline says what happened to the job as a whole.
 func (s *summary) headline() []string {
 	j := s.Job
-	title := "Job " + s.look.bold.Render(Sanitize(j.JobName))
+	title := "Job " + s.look.bold.Render(untrusted.Line(j.JobName))
 	trials := plural(j.TotalTrials, "trial")
 	switch {
 	case s.Missing:
@@ -130,7 +131,7 @@ func (s *summary) failures() {
 	})
 	for _, kind := range types {
 		trials := byType[kind]
-		lines := []string{s.look.bad.Render("✗ "+Sanitize(string(kind))) + " (" + plural(len(trials), "trial") + ")"}
+		lines := []string{s.look.bad.Render("✗ "+untrusted.Line(string(kind))) + " (" + plural(len(trials), "trial") + ")"}
 		if kind != result.Cancelled {
 			lines = append(lines, s.examples(trials)...)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/lipgloss/table"
 
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 const (
@@ -38,8 +39,8 @@ func (s *summary) columns(short bool) []column {
 		}
 	}
 	columns := []column{
-		{"agent", "agent", func(g result.Group) string { return lineStart(Sanitize(g.Agent)) }},
-		{"dataset", "dataset", func(g result.Group) string { return Sanitize(g.Dataset) }},
+		{"agent", "agent", func(g result.Group) string { return lineStart(untrusted.Line(g.Agent)) }},
+		{"dataset", "dataset", func(g result.Group) string { return untrusted.Line(g.Dataset) }},
 		{"trials", "trials", count(func(g result.Group) int { return g.TotalTrials })},
 		{"completed", "done", count(func(g result.Group) int { return g.CompletedTrials })},
 		{"failed", "failed", count(func(g result.Group) int { return g.FailedTrials })},
@@ -53,7 +54,7 @@ func (s *summary) columns(short bool) []column {
 	)
 	for i, m := range s.Job.Metrics {
 		if m.Type != "mean" { // it has a column already
-			kind := Sanitize(m.Type)
+			kind := untrusted.Line(m.Type)
 			columns = append(columns, column{kind, kind, func(g result.Group) string { return metricValue(g.Metrics, i) }})
 		}
 	}

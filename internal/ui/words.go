@@ -6,6 +6,7 @@ import (
 
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // The sentences that the plain and the live view share.
@@ -26,9 +27,9 @@ func (l look) verdict(t *result.Trial) string {
 // problem is a trial's error on one line: its type, and the first line of its message.
 func problem(e *result.Error) string {
 	if message := firstLine(e.Message); message != "" {
-		return Sanitize(string(e.Type)) + ": " + message
+		return untrusted.Line(string(e.Type)) + ": " + message
 	}
-	return Sanitize(string(e.Type))
+	return untrusted.Line(string(e.Type))
 }
 
 func startLine(e event.Event, concurrency int) string {

@@ -1,0 +1,59 @@
+package gate
+
+// Policy is the gate of a job: what must hold for it to pass. The tags are those of a job file's keys; see package config.
+type Policy struct {
+	Thresholds
+	Confidence     float64      `yaml:"confidence" json:"confidence" default:"0.95" min:"0.5" max:"0.9999" doc:"How sure a drop must be before it counts: 0.95 fails a suite that did not change at most once in twenty times."`
+	Noise          Noise        `yaml:"noise" json:"noise" default:"test" enum:"test,ignore" doc:"test: a drop counts only when it is larger than luck. ignore: every drop counts."`
+	OnInconclusive Outcome      `yaml:"on_inconclusive" json:"on_inconclusive" default:"pass" enum:"pass,fail" doc:"What becomes of a drop that this suite cannot tell from luck."`
+	Groups         []Group      `yaml:"groups" json:"groups,omitempty" doc:"Thresholds for single agents or datasets, besides those for the whole job."`
+	Quarantine     []Quarantine `yaml:"quarantine" json:"quarantine,omitempty" doc:"Tasks that are known to be flaky: they are reported, not gated."`
+}
+
+// Thresholds are limits on what a job may come to. nil: not asked for. Rates are 0 to 1, rewards have no unit, costs are
+// US dollars. Those on drops compare with a baseline and say nothing without one.
+type Thresholds struct {
+	MinPassRate       *float64 `yaml:"min_pass_rate" json:"min_pass_rate,omitempty" min:"0" max:"1" doc:"The smallest share of trials, of those with a reward, whose reward is 1."`
+	MinMeanReward     *float64 `yaml:"min_mean_reward" json:"min_mean_reward,omitempty" doc:"The smallest mean reward, over the trials that have one."`
+	MaxFailedTrials   *int     `yaml:"max_failed_trials" json:"max_failed_trials,omitempty" min:"-1" doc:"How many trials may end with an error instead of a reward; -1: any number. Default for the whole job: 0."`
+	MaxPassRateDrop   *float64 `yaml:"max_pass_rate_drop" json:"max_pass_rate_drop,omitempty" min:"0" max:"1" doc:"How far the pass rate may fall below the baseline's: 0.05 is five percentage points."`
+	MaxMeanRewardDrop *float64 `yaml:"max_mean_reward_drop" json:"max_mean_reward_drop,omitempty" min:"0" doc:"How far the mean reward may fall below the baseline's."`
+	MaxBrokenTasks    *int     `yaml:"max_broken_tasks" json:"max_broken_tasks,omitempty" min:"0" doc:"How many tasks may be broken: passed in every attempt of the baseline, and in none now."`
+	MaxCostUSD        *float64 `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" min:"0" doc:"The most that the trials may cost together, in US dollars."`
+	MaxDurationSec    *float64 `yaml:"max_duration_sec" json:"max_duration_sec,omitempty" min:"0" doc:"The longest that the job may take, from its start to the end of its last trial, in seconds. For a group: the sum of its trials' durations."`
+}
+
+// Group is thresholds for the trials of agents and datasets whose names match the globs; an empty one matches all.
+type Group struct {
+	Agent   string `yaml:"agent" json:"agent,omitempty" doc:"Glob of the agents meant (*, ?, [a-z]). Default: all together."`
+	Dataset string `yaml:"dataset" json:"dataset,omitempty" doc:"Glob of the datasets meant. Default: all together."`
+	Thresholds
+}
+
+// Quarantine takes tasks out of the gate for a while. They are still run and reported.
+type Quarantine struct {
+	Task    string `yaml:"task" json:"task" required:"true" doc:"Glob of the tasks meant."`
+	Dataset string `yaml:"dataset" json:"dataset,omitempty" doc:"Glob of the datasets meant. Default: all."`
+	Reason  string `yaml:"reason" json:"reason" required:"true" doc:"Why, for people: a link to an issue, say."`
+	Until   string `yaml:"until" json:"until" required:"true" doc:"The last day of the quarantine, as YYYY-MM-DD (UTC). Then the tasks are gated again."`
+}
+
+// Noise says whether drops are tested against luck.
+type Noise string
+
+// The values of gate.noise.
+const (
+	NoiseTest   Noise = "test"
+	NoiseIgnore Noise = "ignore"
+)
+
+// Outcome is what becomes of a check, and of a job.
+type Outcome string
+
+// The outcomes. Inconclusive: a drop was seen that this suite cannot tell from luck; it passes unless the policy
+// says otherwise.
+const (
+	Pass         Outcome = "pass"
+	Fail         Outcome = "fail"
+	Inconclusive Outcome = "inconclusive"
+)

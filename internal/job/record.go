@@ -1,0 +1,119 @@
+package job
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// RecordOptions are what a plan says besides its trials.
+type RecordOptions struct {
+	StartedAt time.Time
+	Commit    *string // of the job file's repository; nil outside git
+	Dir       string  // the current folder, absolute: where paths of tasks outside git begin
+	// Shard and ShardOf are as in result.Plan: nil and empty for a job that is run whole.
+	Shard   *result.Shard
+	ShardOf []int
+}
+
+// Record is the plan of a job as it is written to disk. It reads every file of every task, for their digests.
+func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan, error) {
+	plan := result.Plan{
+		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Shard: opts.Shard,
+		Metrics: []string{}, Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf,
+	}
+	for _, m := range cfg.Metrics {
+		plan.Metrics = append(plan.Metrics, m.Type)
+	}
+	digest, err := planDigest(cfg, plan)
+	if err != nil {
+		return plan, fmt.Errorf("make the plan's digest: %w", err)
+	}
+	plan.Digest = digest
+	return plan, nil
+}
+
+// plannedTasks are the tasks of the specs, each once.
+func plannedTasks(specs []trial.Spec, dir string) []result.PlannedTask {
+	type name struct{ dataset, task string }
+	tasks := map[name]*task.Task{}
+	for _, s := range specs {
+		tasks[name{s.Key.Dataset, s.Key.Task}] = s.Task
+	}
+	planned := make([]result.PlannedTask, 0, len(tasks))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for n, t := range tasks {
+		planned = append(planned, result.PlannedTask{Dataset: n.dataset, Task: n.task, Path: repoPath(t, dir)})
+		group.Go(func() error {
+			t.Digest() // is kept by the task
+			return nil
+		})
+	}
+	_ = group.Wait() // of functions that return nil
+	for i, p := range planned {
+		planned[i].Digest = tasks[name{p.Dataset, p.Task}].Digest()
+	}
+	slices.SortFunc(planned, func(a, b result.PlannedTask) int {
+		return cmp.Or(cmp.Compare(a.Dataset, b.Dataset), cmp.Compare(a.Task, b.Task))
+	})
+	return planned
+}
+
+// repoPath is where a task is as seen by people who look at its repository.
+func repoPath(t *task.Task, dir string) string {
+	if t.RepoPath != "" {
+		return t.RepoPath
+	}
+	below, err := filepath.Rel(dir, t.Dir)
+	if err != nil || below == ".." || strings.HasPrefix(below, ".."+string(filepath.Separator)) {
+		return ""
+	}
+	return filepath.ToSlash(below)
+}
+
+// planDigest is result.Plan.Digest.
+func planDigest(cfg config.Job, plan result.Plan) (string, error) {
+	// What may differ between machines that do parts of the same work, or matters only afterwards.
+	cfg.Name, cfg.JobsDir, cfg.NConcurrentTrials, cfg.LogLevel = "", "", 0, ""
+	cfg.Gate = gate.Policy{}
+	cfg.Tasks = nil // their names and contents are in the plan
+	cfg.Datasets = slices.Clone(cfg.Datasets)
+	for i := range cfg.Datasets {
+		cfg.Datasets[i].Path = ""
+	}
+	type planned struct{ Dataset, Task, Digest string }
+	work := struct {
+		Config  config.Job
+		Tasks   []planned
+		Trials  []result.Key
+		Shards  int
+		ShardOf []int
+	}{Config: cfg, Trials: plan.Trials, ShardOf: plan.ShardOf}
+	for _, t := range plan.Tasks {
+		work.Tasks = append(work.Tasks, planned{t.Dataset, t.Task, t.Digest})
+	}
+	if plan.Shard != nil {
+		work.Shards = plan.Shard.Total
+	}
+	sum := sha256.New()
+	if err := json.NewEncoder(sum).Encode(work); err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+}
