@@ -1,0 +1,63 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/gate"
+)
+
+// GateKey is a key of gate that has one value, for who makes a flag of each.
+type GateKey struct {
+	Key string // as in the job file: min_pass_rate
+	Doc string
+}
+
+// Flag is the key as a flag's name: min-pass-rate.
+func (k GateKey) Flag() string { return strings.ReplaceAll(k.Key, "_", "-") }
+
+// GateKeys are the keys of gate that have one value, in the order of the documentation.
+func GateKeys() []GateKey {
+	var keys []GateKey
+	for _, r := range rulesOf(reflect.TypeFor[gate.Policy]()) {
+		if r.typ.Kind() != reflect.Slice {
+			keys = append(keys, GateKey{Key: r.key, Doc: r.doc})
+		}
+	}
+	return keys
+}
+
+// Policy is the gate of a job that has run: the key gate of its config.json, changed by overrides (of paths that begin
+// with "gate."). Nothing else in the file is looked at, so the job's datasets need not be there. file is its
+// name for messages; an empty data stands for a job without a gate. The error is a diag.List.
+func Policy(file string, data []byte, overrides []Override) (gate.Policy, error) {
+	var raw struct {
+		Gate json.RawMessage `json:"gate"`
+	}
+	if len(data) > 0 {
+		if err := json.Unmarshal(data, &raw); err != nil {
+			return gate.Policy{}, diag.List{{File: file, Message: "is not a valid config.json: " + err.Error()}}
+		}
+	}
+	var p problems
+	only := []byte("{}")
+	if len(raw.Gate) > 0 {
+		only = append(append([]byte(`{"gate":`), raw.Gate...), '}')
+	}
+	root := parseJSON(file, only, &p)
+	if root == nil {
+		return gate.Policy{}, p.list
+	}
+	for _, o := range overrides {
+		apply(root, o, &p)
+	}
+	var out struct {
+		Gate gate.Policy `yaml:"gate" json:"gate"`
+	}
+	d := &decoder{problems: &p, bad: map[string]bool{}}
+	d.decode(root, nil, reflect.ValueOf(&out).Elem(), rules{})
+	p.list.Sort()
+	return out.Gate, p.list.Err()
+}

@@ -1,0 +1,59 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/gate"
+)
+
+func TestPolicyOfAJobThatHasRun(t *testing.T) {
+	flag := func(key, value string) config.Override {
+		return config.Override{Path: "gate." + key, Value: value, Origin: "--" + key}
+	}
+	t.Run("without a gate it is the default", func(t *testing.T) {
+		got, err := config.Policy("config.json", nil, nil)
+		if err != nil || got.Confidence != 0.95 || got.Noise != gate.NoiseTest || got.OnInconclusive != gate.Pass || got.MinPassRate != nil {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+	t.Run("a flag wins over the file, and nothing else in it matters", func(t *testing.T) {
+		data := `{"datasets": [{"path": "gone"}], "gate": {"min_pass_rate": 0.5, "confidence": 0.9, "quarantine": [{"task": "a", "reason": "r", "until": "2026-01-01"}]}}`
+		got, err := config.Policy("config.json", []byte(data), []config.Override{flag("min_pass_rate", "0.75")})
+		if err != nil || got.MinPassRate == nil || *got.MinPassRate != 0.75 || got.Confidence != 0.9 || len(got.Quarantine) != 1 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+	for _, tc := range []struct{ name, data, want string }{
+		{"a rate above 1", `{"gate": {"min_pass_rate": 7}}`, "gate.min_pass_rate"},
+		{"an unknown key", `{"gate": {"min_passrate": 0.7}}`, "min_pass_rate"},
+		{"a file that is none", `{`, "not a valid config.json"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := config.Policy("config.json", []byte(tc.data), nil); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q in it", err, tc.want)
+			}
+		})
+	}
+	t.Run("a flag that makes no sense is named", func(t *testing.T) {
+		_, err := config.Policy("config.json", nil, []config.Override{flag("confidence", "high")})
+		if err == nil || !strings.Contains(err.Error(), "--confidence") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestGateKeysAreFlags(t *testing.T) {
+	var flags []string
+	for _, k := range config.GateKeys() {
+		if k.Doc == "" {
+			t.Errorf("%s has no words", k.Key)
+		}
+		flags = append(flags, k.Flag())
+	}
+	want := "min-pass-rate min-mean-reward max-failed-trials max-pass-rate-drop max-mean-reward-drop max-broken-tasks max-cost-usd max-duration-sec confidence noise on-inconclusive"
+	if got := strings.Join(flags, " "); got != want {
+		t.Errorf("got %s", got)
+	}
+}
