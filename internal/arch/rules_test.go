@@ -47,7 +47,7 @@ var rows = []row{
 	{packages: []string{"providers/*"}, only: []string{
 		"internal/environment", "internal/quantity", "internal/redact", "providers/sandbox/internal/*",
 	}},
-	{packages: []string{"internal/ui"}, only: append([]string{"internal/event"}, vocabulary...)},
+	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate"}, vocabulary...)},
 	{packages: []string{"reporters/*"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted"}},
 	{packages: []string{"reporters"}, only: []string{"internal/report", "reporters/*"}},
 	{packages: []string{"providers"}, only: []string{"internal/environment", "providers/*"}},

@@ -1,0 +1,145 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// VerdictInput is what the gate's part of a summary is made from. Texts may come from outside.
+type VerdictInput struct {
+	Verdict    gate.Verdict
+	Diff       *result.Diff // nil: no baseline
+	Baseline   string       // what was compared with, or why nothing was; "" if nobody asked
+	Incomplete []string
+	Notes      []string
+}
+
+// maxChanged is how many changed tasks are listed; those left out are counted.
+const maxChanged = 20
+
+// Verdict prints what the gate says, what changed since the baseline, and what is missing, for a terminal. It follows
+// Summary, whose rules for text, color and width are its own.
+func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
+	if width <= 0 {
+		width = 80
+	}
+	s := &summary{look: newLook(color), width: max(width, 20)}
+	for _, sentence := range in.Incomplete {
+		s.add(s.wrap(s.look.bad.Render("✗ incomplete") + ": " + untrusted.Line(sentence)))
+	}
+	if in.Baseline != "" {
+		s.add(s.wrap("Baseline: " + untrusted.Line(in.Baseline)))
+	}
+	if in.Diff != nil {
+		s.add(s.changes(*in.Diff))
+	}
+	s.add(s.gate(in.Verdict))
+	for _, note := range in.Notes {
+		s.add(s.wrap("Note: " + untrusted.Line(note)))
+	}
+	var b strings.Builder
+	for _, lines := range s.sections {
+		b.WriteByte('\n')
+		for _, line := range lines {
+			b.WriteString(noCommand(strings.TrimRight(line, " ")) + "\n")
+		}
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+// noCommand keeps a line from being taken for a workflow command: wrapping may have put any word of a foreign text first.
+func noCommand(line string) string {
+	if strings.HasPrefix(strings.TrimSpace(ansi.Strip(line)), "::") {
+		return "│ " + line
+	}
+	return line
+}
+
+// changes are the tasks that are not what they were, the most telling first.
+func (s *summary) changes(d result.Diff) []string {
+	var counts, lines []string
+	left := 0
+	for _, kind := range result.Changes {
+		if n := d.Counts[kind]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, kind))
+		}
+		for _, t := range d.Tasks {
+			switch {
+			case t.Change != kind || kind == result.Same:
+			case len(lines) == maxChanged:
+				left++
+			default:
+				lines = append(lines, s.changed(t))
+			}
+		}
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	if left > 0 {
+		lines = append(lines, fmt.Sprintf("  … and %d more", left))
+	}
+	return append(s.wrap("Tasks against the baseline: "+strings.Join(counts, ", ")), lines...)
+}
+
+func (s *summary) changed(t result.TaskDiff) string {
+	style := s.look.dim
+	switch t.Change {
+	case result.Broken, result.Errored, result.Worse:
+		style = s.look.bad
+	case result.Fixed, result.Better:
+		style = s.look.good
+	}
+	line := fmt.Sprintf("  %s  %s", style.Render(fmt.Sprintf("%-8s", t.Change)), untrusted.Line(t.Agent+"/"+t.Dataset+"/"+t.Task))
+	if t.Base != nil && t.Head != nil {
+		line += fmt.Sprintf("  %s → %s", level(*t.Base), level(*t.Head))
+	}
+	return line
+}
+
+// level is what attempts came to, in a few characters.
+func level(a result.Attempts) string {
+	if len(a.Rewards) == 0 {
+		return "no reward"
+	}
+	return number(a.Mean())
+}
+
+// gate is the verdict and its checks.
+func (s *summary) gate(v gate.Verdict) []string {
+	marks := map[gate.Outcome]string{
+		gate.Pass: s.look.good.Render("✓"), gate.Fail: s.look.bad.Render("✗"), gate.Inconclusive: s.look.warn.Render("?"),
+	}
+	styles := map[gate.Outcome]func(...string) string{
+		gate.Pass: s.look.good.Render, gate.Fail: s.look.bad.Render, gate.Inconclusive: s.look.warn.Render,
+	}
+	render, ok := styles[v.Outcome]
+	if !ok {
+		return nil
+	}
+	lines := s.wrap("Gate: " + render(string(v.Outcome)) + ". " + untrusted.Line(v.Reason))
+	for _, c := range v.Checks {
+		scope := ""
+		if c.Agent+c.Dataset != "" {
+			scope = " (" + untrusted.Line(strings.Trim(c.Agent+"/"+c.Dataset, "/")) + ")"
+		}
+		lines = append(lines, s.wrap("  "+marks[c.Outcome]+" "+untrusted.Line(c.Name)+scope+": "+untrusted.Line(c.Message))...)
+		if c.Hint != "" {
+			lines = append(lines, s.wrap("    "+untrusted.Line(c.Hint))...)
+		}
+	}
+	for _, q := range v.Quarantined {
+		lines = append(lines, s.wrap(fmt.Sprintf("  - not gated until %s: %s (%s)", untrusted.Line(q.Until), untrusted.Line(q.Dataset+"/"+q.Task), untrusted.Line(q.Reason)))...)
+	}
+	for _, note := range v.Notes {
+		lines = append(lines, s.wrap("  "+untrusted.Line(note))...)
+	}
+	return lines
+}
