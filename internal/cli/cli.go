@@ -149,8 +149,8 @@ func usage(format string, args ...any) error {
 
 const exitCodes = `
 Exit codes:
-  0    done; every trial was judged, whatever its reward
-  1    done, but some trials failed with an error
+  0    done, and the gate passed; without a gate: no trial failed with an error
+  1    done, but the gate failed, or results are missing
   2    wrong usage or an invalid job file; nothing was started
   3    rollout or its infrastructure failed
   130  cancelled; a partial result.json is written`

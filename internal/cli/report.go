@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,60 +12,174 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/ui"
 )
 
 func (a *app) reportCommand() *cobra.Command {
 	var asJSON bool
+	var flags reportFlags
 	cmd := &cobra.Command{
 		Use:   "report JOB_DIR",
-		Short: "Print a job's summary again, from what is on disk",
-		Long: `Print the summary of a job from the results in its folder. Works for jobs that were cancelled,
+		Short: "Report on a job again, from what is on disk",
+		Long: `Print the summary of a job from the results in its folder, hold it against its baseline and its
+gate, and write the reports that are asked for. No trial is run. Works for jobs that were cancelled,
 that still run or whose run was killed, too: what is missing is counted as skipped, and said. Such a
-job ends it with 1, as failed trials do.
+job never passes.
+
+The gate is the one in the job's config.json; flags win over it.
 ` + exitCodes,
-		Example: `  rollout report jobs/2026-01-31__12-00-00
+		Example: `  rollout report jobs/nightly --junit junit.xml --markdown report.md
+  rollout report jobs/pr --baseline jobs/main --max-broken-tasks 0
   rollout report jobs/nightly --json | jq .pass_rate`,
 		Args: oneArg("a job's folder"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			job, err := a.report(args[0], asJSON)
-			if err == nil && (job.FailedTrials > 0 || job.Cancelled) {
-				return &failure{code: exitGate}
+			if asJSON {
+				return a.reportJSON(args[0])
 			}
-			return err
+			return a.finish(cmd.Context(), args[0], flags, ending{})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the job's result.json, made anew from the trials'")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the job's result.json, made anew from the trials', and nothing else")
+	flags.add(cmd)
 	return cmd
 }
 
-// report prints the summary of what is in a job's folder. Every run ends here too.
-func (a *app) report(dir string, asJSON bool) (result.Job, error) {
+// ending is what the command that finishes a job knows besides what is in the job's folder.
+type ending struct {
+	incomplete []string // a sentence for each thing that is missing; with one the job does not pass
+	notes      []string // further sentences for people
+	// cancelled: the job's own run ends here, and a cancel is its outcome.
+	cancelled bool
+}
+
+// reportJSON prints the job's result as the run would have written it.
+func (a *app) reportJSON(dir string) error {
+	tree, err := a.readTree(dir)
+	if err != nil {
+		return err
+	}
+	job := result.Summarize(tree.Plan, tree.Trials)
+	if err := a.printJSON(job); err != nil {
+		return err
+	}
+	if job.FailedTrials > 0 || job.Cancelled {
+		return &failure{code: exitGate}
+	}
+	return nil
+}
+
+// readTree reads a job's folder, and warns of what cannot be read in it.
+func (a *app) readTree(dir string) (result.Tree, error) {
 	tree, err := result.ReadTree(a.path(dir))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return result.Job{}, usage("%w (give the folder of a job, such as jobs/nightly)", err)
-	}
-	if err != nil {
-		return result.Job{}, err
+		return tree, usage("%w (give the folder of a job, such as jobs/nightly)", err)
 	}
 	for _, unreadable := range tree.Unreadable {
 		a.warnf("%v", unreadable)
 	}
-	job := result.Summarize(tree.Plan, tree.Trials)
-	if asJSON {
-		return job, a.printJSON(job)
+	return tree, err
+}
+
+// finish is how run, merge and report end: it reads the job's folder, compares, judges, prints, writes and delivers. The
+// error is the command's outcome.
+func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end ending) error {
+	if err := flags.check(); err != nil {
+		return err
 	}
-	_, err = os.Stat(filepath.Join(a.path(dir), result.ResultFile))
+	in, err := a.gather(dir, flags, end)
+	if err != nil {
+		return err
+	}
+	if in.Plan.Shard == nil { // a shard is judged when it is merged with the others
+		base, sentence, err := a.findBaseline(ctx, in, flags)
+		if err != nil {
+			return err
+		}
+		in.Baseline = sentence
+		if base != nil {
+			diff := result.Compare(*base, in.Job)
+			in.Diff = &diff
+		}
+		in.Verdict = in.Policy.Check(in.Job, in.Diff, a.Now())
+	}
+	notes, err := a.deliver(ctx, in, flags)
+	in.Notes = append(in.Notes, notes...)
+	a.printSummary(in, flags, end)
+	switch {
+	case err != nil:
+		return err
+	case end.cancelled && in.Job.Cancelled:
+		return &failure{code: exitCancelled}
+	case in.Plan.Shard != nil && len(in.Incomplete) == 0, in.Plan.Shard == nil && in.Passed():
+		return nil
+	}
+	return &failure{code: exitGate}
+}
+
+// gather is everything about a job that its folder tells.
+func (a *app) gather(dir string, flags reportFlags, end ending) (report.Input, error) {
+	tree, err := a.readTree(dir)
+	if err != nil {
+		return report.Input{}, err
+	}
+	job := result.Summarize(tree.Plan, tree.Trials)
+	in := report.Input{
+		Job: job, Plan: tree.Plan, Trials: tree.Trials, Groups: result.Groups(tree.Plan, tree.Trials),
+		Files: os.DirFS(a.path(dir)), Dir: dir, Notes: end.notes, Now: a.Now(),
+		Incomplete: append(missing(job, tree), end.incomplete...),
+	}
+	path := filepath.Join(dir, result.ConfigFile)
+	data, err := os.ReadFile(a.path(path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return in, fmt.Errorf("read the job's gate: %w", err)
+	}
+	in.Policy, err = config.Policy(path, data, flags.gate.overrides())
+	return in, err
+}
+
+// missing says what of a job's results is not there.
+func missing(job result.Job, tree result.Tree) []string {
+	var out []string
+	if n := len(tree.Unreadable); n > 0 {
+		out = append(out, fmt.Sprintf("%s cannot be read; the first: %v", plural(n, "result"), tree.Unreadable[0]))
+	}
+	if n := job.Errors[result.Cancelled]; n > 0 {
+		out = append(out, fmt.Sprintf("the job was cancelled while %s ran", plural(n, "trial")))
+	}
+	if n := job.SkippedTrials - len(tree.Unreadable); n > 0 {
+		out = append(out, fmt.Sprintf("%d of %s never ran or left no result", n, plural(job.TotalTrials, "trial")))
+	}
+	return out
+}
+
+// printSummary shows people on stdout what the reports say.
+func (a *app) printSummary(in report.Input, flags reportFlags, end ending) {
+	_, err := os.Stat(filepath.Join(a.path(in.Dir), result.ResultFile))
 	color, width := a.stdoutLook()
 	ui.Summary(a.Stdout, ui.SummaryInput{
-		Job:     job,
-		Groups:  result.Groups(tree.Plan, tree.Trials),
-		Trials:  tree.Trials,
-		Dir:     dir,
-		Missing: err != nil && job.SkippedTrials > 0,
+		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir,
+		Missing: err != nil && in.Job.SkippedTrials > 0,
 	}, color, width)
-	return job, nil
+	verdict := ui.VerdictInput{Diff: in.Diff, Incomplete: end.incomplete, Notes: in.Notes}
+	if flags.baseline != "none" && flags.baseline != "" {
+		verdict.Baseline = in.Baseline
+	}
+	// Without a gate or a baseline the summary says all there is.
+	if in.Plan.Shard == nil && (in.Diff != nil || asksMore(in)) {
+		verdict.Verdict = in.Verdict
+	}
+	ui.Verdict(a.Stdout, verdict, color, width)
+}
+
+// asksMore tells whether the gate asks for more than that no trial fails.
+func asksMore(in report.Input) bool {
+	limits := in.Policy.Thresholds
+	limits.MaxFailedTrials = nil
+	return limits != (gate.Thresholds{}) || len(in.Policy.Groups)+len(in.Policy.Quarantine) > 0
 }
 
 // stdoutLook says how to print on stdout: with colours only on a terminal that wants them.

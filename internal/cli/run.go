@@ -29,6 +29,7 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var flags jobFlags
+	var report reportFlags
 	cmd := &cobra.Command{
 		Use:   "run JOB_FILE",
 		Short: "Run a job: every agent on every task, as often as asked",
@@ -39,11 +40,12 @@ their results below jobs_dir. Flags win over the file; what was run stands in co
   rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G`,
 		Args: oneArg("a job file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.run(cmd.Context(), args[0], flags)
+			return a.run(cmd.Context(), args[0], flags, report)
 		},
 	}
 	flags.add(cmd)
 	flags.addLogFormat(cmd)
+	report.add(cmd)
 	return cmd
 }
 
@@ -53,6 +55,7 @@ type jobFlags struct {
 	attempts, concurrent          int
 	name, jobsDir, envType        string
 	logFormat                     string
+	gate                          []config.Override
 	changed                       func(string) bool
 }
 
@@ -89,6 +92,7 @@ func (f *jobFlags) overrides() ([]config.Override, error) {
 	add("env-type", "environment.type", quoted(f.envType))
 	add("task", "include_tasks", quotedList(f.tasks))
 	add("exclude-task", "exclude_tasks", quotedList(f.excluded))
+	out = append(out, f.gate...)
 	for _, set := range f.sets {
 		path, value, ok := cutSet(set)
 		if !ok {
@@ -177,7 +181,11 @@ func taskNames(sets []*dataset.Set) []string {
 	return names
 }
 
-func (a *app) run(ctx context.Context, path string, flags jobFlags) error {
+func (a *app) run(ctx context.Context, path string, flags jobFlags, report reportFlags) error {
+	if err := report.check(); err != nil {
+		return err
+	}
+	flags.gate = report.gate.overrides()
 	p, err := a.prepare(ctx, path, flags)
 	if err != nil {
 		return err
@@ -205,13 +213,14 @@ func (a *app) run(ctx context.Context, path string, flags jobFlags) error {
 			a.warnf("the clean-up was skipped, so environments may still run: the next run removes them, or rollout clean")
 		}
 	}()
+	dir := filepath.Join(p.Job.JobsDir, p.Job.Name)
 	err = a.execute(ctx, p, provider, tree, look)
 	a.removeOwn(ctx, provider, p.Job.Name)
 	if err != nil {
-		_ = a.conclude(filepath.Join(p.Job.JobsDir, p.Job.Name)) // what there is
+		_ = a.finish(ctx, dir, report, ending{}) // what there is
 		return err
 	}
-	return a.conclude(filepath.Join(p.Job.JobsDir, p.Job.Name))
+	return a.finish(ctx, dir, report, ending{cancelled: true})
 }
 
 // removeOwn removes what trials could not remove, because the engine was down just then. A job that is
@@ -287,18 +296,4 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		}),
 	})
 	return err
-}
-
-// conclude prints the summary of what is on disk, and turns it into the command's outcome.
-func (a *app) conclude(dir string) error {
-	res, err := a.report(dir, false)
-	switch {
-	case err != nil:
-		return err
-	case res.Cancelled:
-		return &failure{code: exitCancelled}
-	case res.FailedTrials > 0:
-		return &failure{code: exitGate}
-	}
-	return nil
 }

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/reporters"
+)
+
+// deliver writes the reports that were asked for to where they go. What cannot be delivered to GitHub is a note for people,
+// for it says nothing about the agents; a file that cannot be written is an error.
+func (a *app) deliver(_ context.Context, in report.Input, flags reportFlags) (notes []string, err error) {
+	for _, file := range []struct{ path, reporter string }{
+		{flags.junit, "junit"}, {flags.markdown, "markdown"}, {flags.asJSON, "json"},
+	} {
+		if file.path != "" {
+			if err := a.writeReport(file.path, file.reporter, in); err != nil {
+				return notes, err
+			}
+		}
+	}
+	return notes, nil
+}
+
+// writeReport writes one report to a file, making its folder.
+func (a *app) writeReport(path, reporter string, in report.Input) error {
+	text, err := render(reporter, in)
+	if err != nil {
+		return err
+	}
+	full := a.path(path)
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		return fmt.Errorf("write the %s report: %w", reporter, err)
+	}
+	if err := result.WriteFile(full, text); err != nil {
+		return fmt.Errorf("write the %s report: %w", reporter, err)
+	}
+	return nil
+}
+
+func render(name string, in report.Input) ([]byte, error) {
+	r, ok := reporters.All[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no reporter %q", name)
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b, in); err != nil {
+		return nil, fmt.Errorf("make the %s report: %w", name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// findBaseline is the job to compare with, and a sentence about it or about why there is none.
+func (a *app) findBaseline(_ context.Context, _ report.Input, flags reportFlags) (base *result.Job, sentence string, err error) {
+	switch source := flags.baseline; {
+	case source == "none" || source == "":
+		return nil, "no baseline was asked for, so nothing was compared", nil
+	default:
+		return a.baselineFile(source)
+	}
+}
+
+// baselineFile is a baseline from disk, which has to be there: somebody named it.
+func (a *app) baselineFile(path string) (*result.Job, string, error) {
+	job, unreadable, err := result.ReadJob(a.path(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", usage("--baseline %s: there is no such folder or file (none compares with nothing)", path)
+	}
+	if err != nil {
+		return nil, "", usage("--baseline: %w", err)
+	}
+	for _, u := range unreadable {
+		a.warnf("baseline: %v", u)
+	}
+	sentence := fmt.Sprintf("%s (job %s", path, job.JobName)
+	if job.Commit != nil {
+		sentence += " at commit " + shortCommit(*job.Commit)
+	}
+	return &job, sentence + ")", nil
+}
+
+// shortCommit is a commit as people read it.
+func shortCommit(commit string) string {
+	if len(commit) > 12 {
+		return commit[:7]
+	}
+	return commit
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// reportFlags are the flags of every command that ends with a report: run, merge and report.
+type reportFlags struct {
+	baseline, baselineArtifact string
+	junit, markdown, asJSON    string
+	github, comment            string
+	gate                       gateFlags
+}
+
+func (f *reportFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.baseline, "baseline", "none", "compare with it: a job's folder or result.json, github: or github:BRANCH (the last results on that branch), or none")
+	flags.StringVar(&f.baselineArtifact, "baseline-artifact", defaultBaselineArtifact, "with --baseline github: the artifact with the branch's result.json")
+	flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
+	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
+	flags.StringVar(&f.asJSON, "report-json", "", "write the machine-readable report to this file: verdict, comparison, numbers")
+	flags.StringVar(&f.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
+	flags.StringVar(&f.comment, "comment", "off", "comment on the pull request: off, always, changes or failures; needs GITHUB_TOKEN")
+	f.gate.add(cmd)
+}
+
+// defaultBaselineArtifact is the artifact that holds the merged job's result.json and nothing else.
+const defaultBaselineArtifact = "rollout-result"
+
+// check refuses values that mean nothing, before any work is done.
+func (f *reportFlags) check() error {
+	switch f.github {
+	case "auto", "on", "off":
+	default:
+		return usage("--github %s: want auto, on or off", f.github)
+	}
+	switch f.comment {
+	case "off", "always", "changes", "failures":
+	default:
+		return usage("--comment %s: want off, always, changes or failures", f.comment)
+	}
+	return nil
+}
