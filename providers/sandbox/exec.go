@@ -125,6 +125,9 @@ func (b *box) follow(ctx context.Context, id int64, answers <-chan wire.Answer) 
 	case answer := <-answers:
 		return answer.Code, problemOf(answer)
 	case <-b.ended:
+		if answer, said := last(answers); said {
+			return answer.Code, problemOf(answer)
+		}
 		return -1, errGone
 	case <-ctx.Done():
 		return -1, b.kill(ctx, id)

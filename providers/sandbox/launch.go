@@ -57,7 +57,8 @@ type box struct {
 	cmd    *exec.Cmd
 	conn   *wire.Conn
 	errors tail
-	ended  chan struct{} // closed when process 1, and everything with it, has ended
+	heard  chan struct{} // closed when nothing more can come over the connection
+	ended  chan struct{} // closed when process 1, and everything with it, has ended, and its last words were heard
 	ready  wire.Answer
 
 	mu      sync.Mutex
@@ -74,7 +75,7 @@ func launch(ctx context.Context, mode mode, setup wire.Setup, before func(pid in
 		return nil, err
 	}
 	defer theirs.Close()
-	b := &box{conn: conn, ended: make(chan struct{}), waiting: map[int64]chan wire.Answer{}}
+	b := &box{conn: conn, heard: make(chan struct{}), ended: make(chan struct{}), waiting: map[int64]chan wire.Answer{}}
 	cmd, release, err := mode.command(inside.Role, inside.RoleMapped, theirs)
 	if err != nil {
 		conn.Close()
@@ -89,6 +90,7 @@ func launch(ctx context.Context, mode mode, setup wire.Setup, before func(pid in
 	if err := b.start(release, before); err != nil {
 		return nil, err
 	}
+	theirs.Close() // or the connection would have no end
 	if err := b.begin(ctx, setup, doors); err != nil {
 		b.end()
 		return nil, err
@@ -104,8 +106,10 @@ func (b *box) start(release func(pid int) error, before func(pid int) error) err
 		b.conn.Close()
 		return errors.Join(&startError{err}, release(0))
 	}
+	go b.receive()
 	go func() {
 		_ = b.cmd.Wait() // how it ended says nothing
+		<-b.heard
 		close(b.ended)
 	}()
 	err := release(b.cmd.Process.Pid)
@@ -116,7 +120,6 @@ func (b *box) start(release func(pid int) error, before func(pid int) error) err
 		b.end()
 		return err
 	}
-	go b.receive()
 	return nil
 }
 
@@ -143,7 +146,10 @@ func (b *box) begin(ctx context.Context, setup wire.Setup, doors []*os.File) err
 	select {
 	case b.ready = <-ready:
 	case <-b.ended:
-		return fmt.Errorf("a sandbox ended before it began: %s", b.errors.String())
+		var said bool
+		if b.ready, said = last(ready); !said {
+			return fmt.Errorf("a sandbox ended before it began: %s", b.errors.String())
+		}
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -155,8 +161,19 @@ func (b *box) begin(ctx context.Context, setup wire.Setup, doors []*os.File) err
 	return nil
 }
 
+// last is an answer that came before the sandbox ended, if one did: both may be seen at once.
+func last(answers <-chan wire.Answer) (answer wire.Answer, said bool) {
+	select {
+	case answer = <-answers:
+		return answer, true
+	default:
+		return answer, false
+	}
+}
+
 // receive hands answers to who waits for them.
 func (b *box) receive() {
+	defer close(b.heard)
 	for {
 		var answer wire.Answer
 		if _, err := b.conn.Receive(&answer); err != nil {
@@ -213,6 +230,9 @@ func (b *box) call(ctx context.Context, request wire.Request, files ...*os.File)
 	case answer := <-answers:
 		return answer, problemOf(answer)
 	case <-b.ended:
+		if answer, said := last(answers); said {
+			return answer, problemOf(answer)
+		}
 		return wire.Answer{}, errGone
 	case <-ctx.Done():
 		return wire.Answer{}, ctx.Err()
