@@ -21,6 +21,16 @@ type Owner struct {
 	Host  string // where PID means something: host name, boot and pid namespace
 	PID   int
 	Start string // the process's start time, opaque; tells reused PIDs apart
+	// Workflow is the job of a GitHub workflow that the process belongs to; zero elsewhere.
+	Workflow Workflow
+}
+
+// Workflow is a job of a workflow's run, so that a later attempt of the same run, on the same engine, knows what
+// this one left: its process ran in a container that is gone.
+type Workflow struct {
+	Run     string // the run's page: one for all its attempts
+	Attempt int    // from 1
+	Job     string // its id in the workflow; the jobs of a matrix share it
 }
 
 const labelPrefix = "rollout."
@@ -30,29 +40,58 @@ const LabelJob = labelPrefix + "job"
 
 // Map is the labels as key and value strings.
 func (l Labels) Map() map[string]string {
-	return map[string]string{
+	m := map[string]string{
 		LabelJob:                    l.Job,
 		labelPrefix + "trial":       l.Trial,
 		labelPrefix + "owner.host":  l.Owner.Host,
 		labelPrefix + "owner.pid":   strconv.Itoa(l.Owner.PID),
 		labelPrefix + "owner.start": l.Owner.Start,
 	}
+	if w := l.Owner.Workflow; w != (Workflow{}) {
+		m[labelPrefix+"workflow.run"] = w.Run
+		m[labelPrefix+"workflow.attempt"] = strconv.Itoa(w.Attempt)
+		m[labelPrefix+"workflow.job"] = w.Job
+	}
+	return m
 }
 
 // ParseLabels reads what Map wrote; what is missing or malformed is zero.
 func ParseLabels(m map[string]string) Labels {
 	pid, _ := strconv.Atoi(m[labelPrefix+"owner.pid"])
+	attempt, _ := strconv.Atoi(m[labelPrefix+"workflow.attempt"])
 	return Labels{
 		Job:   m[LabelJob],
 		Trial: m[labelPrefix+"trial"],
-		Owner: Owner{Host: m[labelPrefix+"owner.host"], PID: pid, Start: m[labelPrefix+"owner.start"]},
+		Owner: Owner{
+			Host: m[labelPrefix+"owner.host"], PID: pid, Start: m[labelPrefix+"owner.start"],
+			Workflow: Workflow{Run: m[labelPrefix+"workflow.run"], Attempt: attempt, Job: m[labelPrefix+"workflow.job"]},
+		},
 	}
 }
 
 // Self is this process.
 func Self() Owner {
 	_, start := process(os.Getpid())
-	return Owner{Host: thisHost(), PID: os.Getpid(), Start: start}
+	return Owner{Host: thisHost(), PID: os.Getpid(), Start: start, Workflow: thisWorkflow(os.Getenv)}
+}
+
+// thisWorkflow is the workflow that a process with this environment belongs to. Source: GitHub's documentation of
+// default environment variables.
+func thisWorkflow(getenv func(string) string) Workflow {
+	if getenv("GITHUB_ACTIONS") != "true" || getenv("GITHUB_RUN_ID") == "" {
+		return Workflow{}
+	}
+	attempt, _ := strconv.Atoi(getenv("GITHUB_RUN_ATTEMPT"))
+	return Workflow{
+		Run:     fmt.Sprintf("%s/%s/actions/runs/%s", getenv("GITHUB_SERVER_URL"), getenv("GITHUB_REPOSITORY"), getenv("GITHUB_RUN_ID")),
+		Attempt: attempt, Job: getenv("GITHUB_JOB"),
+	}
+}
+
+// RunsAfter reports whether w is a later attempt of the run that earlier belongs to. All of an attempt's jobs are over
+// before the next one begins.
+func (w Workflow) RunsAfter(earlier Workflow) bool {
+	return w.Run != "" && w.Run == earlier.Run && w.Attempt > earlier.Attempt && earlier.Attempt > 0
 }
 
 // Liveness of an owner.

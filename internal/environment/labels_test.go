@@ -5,6 +5,26 @@ import (
 	"testing"
 )
 
+func TestTheWorkflowIsInTheLabels(t *testing.T) {
+	env := map[string]string{
+		"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "acme/widgets",
+		"GITHUB_RUN_ID": "123", "GITHUB_RUN_ATTEMPT": "2", "GITHUB_JOB": "eval",
+	}
+	got := thisWorkflow(func(name string) string { return env[name] })
+	want := Workflow{Run: "https://github.com/acme/widgets/actions/runs/123", Attempt: 2, Job: "eval"}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	labels := Labels{Job: "j", Trial: "t", Owner: Owner{Host: "h", PID: 1, Workflow: want}}
+	if back := ParseLabels(labels.Map()); back != labels {
+		t.Errorf("labels are read back as %+v", back)
+	}
+	delete(env, "GITHUB_ACTIONS")
+	if got := thisWorkflow(func(name string) string { return env[name] }); got != (Workflow{}) {
+		t.Errorf("outside of workflows it is %+v", got)
+	}
+}
+
 func TestOwnerAlive(t *testing.T) {
 	self := Self()
 	if self.Alive() != Alive {

@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// Leftovers are the environments whose owner is dead for certain, as far as this machine can know.
-// Those of live runs, of other hosts and those kept on purpose are not among them.
+// Leftovers are the environments whose owner is dead for certain: as far as this machine can know, or because it
+// belonged to an earlier attempt of this workflow's run. Those of live runs, of other hosts and those kept on purpose
+// are not among them.
 func Leftovers(listed []environment.Listed) []environment.Listed {
+	self := environment.Self().Workflow
 	var left []environment.Listed
 	for _, l := range listed {
-		if !l.Kept && l.Labels.Owner.Alive() == environment.Dead {
+		owner := l.Labels.Owner
+		if !l.Kept && (owner.Alive() == environment.Dead || self.RunsAfter(owner.Workflow)) {
 			left = append(left, l)
 		}
 	}
@@ -23,10 +27,14 @@ func Leftovers(listed []environment.Listed) []environment.Listed {
 // Own are the environments that this process made for a job and did not keep. When the job is over there
 // should be none; an engine that went down while it made one may have finished it later.
 func Own(listed []environment.Listed, job string) []environment.Listed {
-	self := environment.Self()
+	return slices.DeleteFunc(OwnedBy(listed, environment.Self()), func(l environment.Listed) bool { return l.Labels.Job != job })
+}
+
+// OwnedBy are the environments that owner made and did not keep.
+func OwnedBy(listed []environment.Listed, owner environment.Owner) []environment.Listed {
 	var own []environment.Listed
 	for _, l := range listed {
-		if !l.Kept && l.Labels.Job == job && l.Labels.Owner == self {
+		if !l.Kept && l.Labels.Owner == owner {
 			own = append(own, l)
 		}
 	}

@@ -8,12 +8,26 @@ import (
 )
 
 func TestWhatASweepTouches(t *testing.T) {
+	for name, value := range map[string]string{
+		"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "acme/widgets",
+		"GITHUB_RUN_ID": "123", "GITHUB_RUN_ATTEMPT": "2", "GITHUB_JOB": "eval",
+	} {
+		t.Setenv(name, value)
+	}
 	self := environment.Self()
 	dead := self
 	dead.PID = 1 << 30 // beyond every kernel's largest process id
 	elsewhere := self
 	elsewhere.Host = "elsewhere"
+	first, other, next := elsewhere, elsewhere, elsewhere
+	first.Workflow.Attempt = 1
+	other.Workflow.Attempt, other.Workflow.Run = 1, "https://github.com/acme/widgets/actions/runs/122"
+	next.Workflow.Attempt = 3
 	listed := []environment.Listed{
+		{ID: "of the first attempt", Labels: environment.Labels{Job: "j", Owner: first}},
+		{ID: "of the first attempt, kept", Labels: environment.Labels{Job: "j", Owner: first}, Kept: true},
+		{ID: "of another run's first attempt", Labels: environment.Labels{Job: "j", Owner: other}},
+		{ID: "of the next attempt", Labels: environment.Labels{Job: "j", Owner: next}},
 		{ID: "own", Labels: environment.Labels{Job: "j", Owner: self}},
 		{ID: "own, kept", Labels: environment.Labels{Job: "j", Owner: self}, Kept: true},
 		{ID: "own, of another job", Labels: environment.Labels{Job: "k", Owner: self}},
@@ -28,10 +42,13 @@ func TestWhatASweepTouches(t *testing.T) {
 		}
 		return out
 	}
-	if got, want := ids(Leftovers(listed)), []string{"of a dead run"}; !slices.Equal(got, want) {
+	if got, want := ids(Leftovers(listed)), []string{"of the first attempt", "of a dead run"}; !slices.Equal(got, want) {
 		t.Errorf("leftovers are %q, want %q", got, want)
 	}
 	if got, want := ids(Own(listed, "j")), []string{"own"}; !slices.Equal(got, want) {
 		t.Errorf("own are %q, want %q", got, want)
+	}
+	if got, want := ids(OwnedBy(listed, first)), []string{"of the first attempt"}; !slices.Equal(got, want) {
+		t.Errorf("the first attempt's are %q, want %q", got, want)
 	}
 }
