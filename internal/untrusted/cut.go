@@ -1,0 +1,41 @@
+package untrusted
+
+import "unicode/utf8"
+
+// ellipsis stands where text was cut.
+const ellipsis = "…"
+
+// Cut shortens s to at most size bytes, at the border of a character; what was cut is marked by "…".
+func Cut(s string, size int) string {
+	if len(s) <= size {
+		return s
+	}
+	mark := ellipsis
+	if size < len(mark) {
+		mark = ""
+	}
+	keep := max(size-len(mark), 0)
+	for keep > 0 && !utf8.RuneStart(s[keep]) {
+		keep--
+	}
+	return s[:keep] + mark
+}
+
+// Tail is the last of the lines: at most count, and at most size bytes together with their line breaks. A line that alone
+// is longer than width bytes is cut. lines is not changed.
+func Tail(lines []string, count, size, width int) []string {
+	from := len(lines)
+	var kept []string
+	for from > 0 && len(lines)-from < count {
+		line := Cut(lines[from-1], min(width, size))
+		if size -= len(line) + 1; size < 0 {
+			break
+		}
+		kept = append(kept, line)
+		from--
+	}
+	for i, j := 0, len(kept)-1; i < j; i, j = i+1, j-1 {
+		kept[i], kept[j] = kept[j], kept[i]
+	}
+	return kept
+}
