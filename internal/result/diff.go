@@ -2,45 +2,54 @@ package result
 
 import (
 	"cmp"
-	"maps"
+	"math"
 	"slices"
 )
 
 // Change is what became of one agent's task between two jobs.
 type Change string
 
-// The changes, from the most to the least telling.
+// The changes, from the most to the least telling. Attempts without a reward, or stopped by a cancel, neither pass nor
+// count against passing, except where it says so; an attempt passes with a reward of exactly 1.
 const (
-	Broken  Change = "broken"  // every attempt passed, now none does
-	Errored Change = "errored" // no attempt has a reward any more, because of errors
+	Broken  Change = "broken"  // every attempt with a reward passed, now none does
+	Errored Change = "errored" // there were rewards, and now there are only errors
 	Worse   Change = "worse"   // the mean reward fell
-	Fixed   Change = "fixed"   // no attempt passed, now every one does
-	Better  Change = "better"  // the mean reward rose
+	Fixed   Change = "fixed"   // no attempt passed (or there were only errors), now every one with a reward does
+	Better  Change = "better"  // the mean reward rose, or there is a reward where there were only errors
 	Changed Change = "changed" // the task's own files changed, so that the two are not comparable
 	New     Change = "new"     // the baseline has no such task
 	Removed Change = "removed" // the baseline has it, this job has not
-	Same    Change = "same"
+	Unknown Change = "unknown" // a side says nothing: its attempts were skipped, cancelled or not verified
+	Same    Change = "same"    // the mean reward is equal, or there are only errors as before
 )
 
 // Changes are all of them, in that order.
-var Changes = []Change{Broken, Errored, Worse, Fixed, Better, Changed, New, Removed, Same}
+var Changes = []Change{Broken, Errored, Worse, Fixed, Better, Changed, New, Removed, Unknown, Same}
 
-// Diff is a job held against its baseline, task by task. Its zero value compares nothing.
+// Diff is a job held against its baseline, task by task. Its zero value compares nothing. Its JSON form is for
+// programs; see MarshalJSON.
 type Diff struct {
 	Base, Head Job
 	Tasks      []TaskDiff     // sorted by agent, dataset and task
 	Counts     map[Change]int // of Tasks; every change has an entry
 	Flaky      int            // how many of Tasks are flaky
 	Overall    GroupDiff
+	Agents     []GroupDiff // for each agent, over its datasets, sorted
 	Groups     []GroupDiff // for each agent and dataset, sorted
 }
 
 // TaskDiff is one agent's task. Base or Head is nil where there is none.
 type TaskDiff struct {
-	Agent, Dataset, Task string
-	Change               Change
-	Flaky                bool // some attempts of this job pass and some do not
-	Base, Head           *Attempts
+	Agent   string `json:"agent_name"`
+	Dataset string `json:"dataset_name"`
+	Task    string `json:"task_name"`
+	Change  Change `json:"change"`
+	// Flaky: the attempts of this job disagree. Some pass, others do not or end with an error. Cancelled and skipped
+	// ones have no say.
+	Flaky bool      `json:"flaky"`
+	Base  *Attempts `json:"base"`
+	Head  *Attempts `json:"head"`
 }
 
 // Comparable reports whether rewards on both sides are about the same task, so that their difference means something.
@@ -50,60 +59,71 @@ func (d TaskDiff) Comparable() bool {
 
 // Attempts is what the attempts of one agent at one task came to.
 type Attempts struct {
-	Total       int         // planned ones
-	Rewards     []float64   // of completed attempts, by attempt
-	Passed      int         // with reward 1
-	Failed      int         // ended with an error and without a reward
-	Errors      []ErrorType // of all attempts that have one, by attempt
-	Cost        float64     // US dollars, together
-	DurationSec float64     // together
-	Digest      string      // of the task; "" if not known
+	Total       int         `json:"total"`                 // planned ones
+	Rewards     []float64   `json:"rewards"`               // of completed attempts, by attempt
+	Passed      int         `json:"passed"`                // with reward 1
+	Failed      int         `json:"failed"`                // ended with an error and without a reward
+	Cancelled   int         `json:"cancelled"`             // those of Failed that a cancel stopped
+	Errors      []ErrorType `json:"errors,omitempty"`      // of all attempts that have one, by attempt
+	Cost        float64     `json:"cost"`                  // US dollars, together
+	DurationSec float64     `json:"duration_sec"`          // together
+	Digest      string      `json:"task_digest,omitempty"` // of the task; "" if not known
 }
 
 // Mean is the mean reward of completed attempts, and 0 without any.
-func (a Attempts) Mean() float64 {
-	sum := 0.0
-	for _, r := range a.Rewards {
-		sum += r
-	}
-	return ratio(sum, len(a.Rewards))
+func (a Attempts) Mean() float64 { return mean(a.Rewards) }
+
+// PassRate is the share of completed attempts that passed, and 0 without any.
+func (a Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Rewards)) }
+
+// crashed reports that attempts ended with errors of their own, and none with a reward.
+func (a Attempts) crashed() bool { return len(a.Rewards) == 0 && a.Failed > a.Cancelled }
+
+// flaky is TaskDiff.Flaky.
+func (a Attempts) flaky() bool {
+	return a.Passed > 0 && (a.Passed < len(a.Rewards) || a.Failed > a.Cancelled)
 }
 
 // GroupDiff compares what is comparable: the tasks that both jobs have, unchanged, with rewards on both sides.
 // Rates and rewards are means over those tasks, each task counting once however many attempts it has.
 type GroupDiff struct {
-	Agent, Dataset string // "" for the whole job
-	Tasks          int    // comparable ones
+	Agent, Dataset string // "" for all
+	Tasks          int    // comparable ones: an agent's tasks, so that one that two agents tried counts twice
 	Base, Head     Level
+}
+
+// Delta is Head minus Base.
+func (g GroupDiff) Delta() Level {
+	return Level{
+		PassRate:    g.Head.PassRate - g.Base.PassRate,
+		MeanReward:  finite(g.Head.MeanReward - g.Base.MeanReward),
+		Cost:        g.Head.Cost - g.Base.Cost,
+		DurationSec: g.Head.DurationSec - g.Base.DurationSec,
+	}
 }
 
 // Level is where a job stands on a group of tasks.
 type Level struct {
-	PassRate    float64
-	MeanReward  float64
-	Cost        float64 // US dollars, of all attempts at these tasks
-	DurationSec float64 // of all attempts at these tasks, together
+	PassRate    float64 `json:"pass_rate"`
+	MeanReward  float64 `json:"mean_reward"`
+	Cost        float64 `json:"cost"`         // US dollars, of all attempts at these tasks
+	DurationSec float64 `json:"duration_sec"` // of all attempts at these tasks, together
 }
 
 // Compare holds head against base. Trials are matched by key, tasks by their digest: where both are known and
-// differ the task is Changed, whatever its rewards. The jobs are not changed.
+// differ the task is Changed, whatever its rewards; where one is not known the task counts as the same. The numbers
+// of attempts may differ. Of results with one key the first counts, as in Summarize. The jobs are not changed.
 func Compare(base, head Job) Diff {
 	before, after := attempts(base), attempts(head)
-	d := Diff{Base: base, Head: head, Counts: map[Change]int{}}
+	d := Diff{Base: base, Head: head, Counts: map[Change]int{}, Tasks: make([]TaskDiff, 0, max(len(before), len(after)))}
 	for _, c := range Changes {
 		d.Counts[c] = 0
 	}
-	keys := slices.Collect(maps.Keys(after))
-	for k := range before {
-		if after[k] == nil {
-			keys = append(keys, k)
-		}
-	}
-	slices.SortFunc(keys, Key.Compare)
-	for _, k := range keys {
-		t := TaskDiff{Agent: k.Agent, Dataset: k.Dataset, Task: k.Task, Base: before[k], Head: after[k]}
+	for len(before) > 0 || len(after) > 0 {
+		var t TaskDiff
+		t, before, after = pair(before, after)
 		t.Change = change(t.Base, t.Head)
-		t.Flaky = t.Head != nil && t.Head.Passed > 0 && t.Head.Passed < len(t.Head.Rewards)
+		t.Flaky = t.Head != nil && t.Head.flaky()
 		d.Counts[t.Change]++
 		if t.Flaky {
 			d.Flaky++
@@ -111,50 +131,91 @@ func Compare(base, head Job) Diff {
 		d.Tasks = append(d.Tasks, t)
 	}
 	d.Overall = group("", "", d.Tasks)
-	for i := 0; i < len(d.Tasks); {
-		j := i
-		for j < len(d.Tasks) && d.Tasks[j].Agent == d.Tasks[i].Agent && d.Tasks[j].Dataset == d.Tasks[i].Dataset {
-			j++
-		}
-		d.Groups = append(d.Groups, group(d.Tasks[i].Agent, d.Tasks[i].Dataset, d.Tasks[i:j]))
-		i = j
-	}
+	d.Agents = groups(d.Tasks, func(t TaskDiff) GroupDiff { return GroupDiff{Agent: t.Agent} })
+	d.Groups = groups(d.Tasks, func(t TaskDiff) GroupDiff { return GroupDiff{Agent: t.Agent, Dataset: t.Dataset} })
 	return d
 }
 
-// attempts gathers a job's outcomes by agent, dataset and task; the keys' Attempt is 0.
-func attempts(job Job) map[Key]*Attempts {
-	all := map[Key]*Attempts{}
-	of := func(k Key) *Attempts {
-		k.Attempt = 0
-		if all[k] == nil {
-			all[k] = &Attempts{}
-		}
-		all[k].Total++
-		return all[k]
+// taskAttempts is a task with its attempts; the key's Attempt is 0.
+type taskAttempts struct {
+	key Key
+	Attempts
+}
+
+// pair takes the first task off two sorted lists: from both of them if both begin with it.
+func pair(base, head []taskAttempts) (t TaskDiff, baseRest, headRest []taskAttempts) {
+	order := 0
+	switch {
+	case len(base) == 0:
+		order = 1
+	case len(head) == 0:
+		order = -1
+	default:
+		order = base[0].key.Compare(head[0].key)
 	}
-	for _, o := range slices.SortedFunc(slices.Values(job.Results), func(a, b Outcome) int { return a.Key.Compare(b.Key) }) {
-		a := of(o.Key)
-		a.Cost += o.Cost
-		a.DurationSec += o.DurationSec
-		a.Digest = cmp.Or(a.Digest, o.TaskDigest)
-		if o.Reward != nil {
-			a.Rewards = append(a.Rewards, *o.Reward)
+	var key Key
+	if order <= 0 {
+		key, t.Base, base = base[0].key, &base[0].Attempts, base[1:]
+	}
+	if order >= 0 {
+		key, t.Head, head = head[0].key, &head[0].Attempts, head[1:]
+	}
+	t.Agent, t.Dataset, t.Task = key.Agent, key.Dataset, key.Task
+	return t, base, head
+}
+
+// attempts gathers a job's outcomes by agent, dataset and task, sorted.
+func attempts(job Job) []taskAttempts {
+	all := job.Results
+	order := func(a, b Outcome) int { return a.Key.Compare(b.Key) }
+	if len(job.Skipped) > 0 || !slices.IsSortedFunc(all, order) {
+		all = slices.Clone(all)
+		for _, k := range job.Skipped {
+			all = append(all, Outcome{Key: k}) // after the results, so that of one key a result comes first
 		}
-		if o.Passed() {
-			a.Passed++
-		}
-		if o.Failed() {
-			a.Failed++
-		}
-		if o.Error != "" {
-			a.Errors = append(a.Errors, o.Error)
+		slices.SortStableFunc(all, order)
+	}
+	n := 0
+	for i, o := range all {
+		if i == 0 || o.Task != all[i-1].Task || o.Dataset != all[i-1].Dataset || o.Agent != all[i-1].Agent {
+			n++
 		}
 	}
-	for _, k := range job.Skipped {
-		of(k)
+	tasks := make([]taskAttempts, 0, n)
+	for i, o := range all {
+		if i > 0 && o.Key == all[i-1].Key {
+			continue
+		}
+		key := o.Key
+		key.Attempt = 0
+		if n := len(tasks); n == 0 || tasks[n-1].key != key {
+			tasks = append(tasks, taskAttempts{key: key, Attempts: Attempts{Rewards: []float64{}}})
+		}
+		tasks[len(tasks)-1].add(o)
 	}
-	return all
+	return tasks
+}
+
+func (a *Attempts) add(o Outcome) {
+	a.Total++
+	a.Cost += o.Cost
+	a.DurationSec += o.DurationSec
+	a.Digest = cmp.Or(a.Digest, o.TaskDigest)
+	if o.Completed() {
+		a.Rewards = append(a.Rewards, *o.Reward)
+	}
+	if o.Passed() {
+		a.Passed++
+	}
+	if o.Failed() {
+		a.Failed++
+		if o.Error == Cancelled {
+			a.Cancelled++
+		}
+	}
+	if o.Error != "" {
+		a.Errors = append(a.Errors, o.Error)
+	}
 }
 
 func change(base, head *Attempts) Change {
@@ -165,43 +226,104 @@ func change(base, head *Attempts) Change {
 		return Removed
 	case base.Digest != "" && head.Digest != "" && base.Digest != head.Digest:
 		return Changed
-	case len(head.Rewards) == 0 && head.Failed > 0 && len(base.Rewards) > 0:
+	case len(base.Rewards) > 0 && len(head.Rewards) > 0:
+		return rewardChange(*base, *head)
+	case len(base.Rewards) > 0 && head.crashed():
 		return Errored
-	case len(base.Rewards) == 0 || len(head.Rewards) == 0:
+	case base.crashed() && head.crashed():
 		return Same
+	case base.crashed() && len(head.Rewards) > 0 && head.Passed == len(head.Rewards):
+		return Fixed
+	case base.crashed() && len(head.Rewards) > 0:
+		return Better
+	}
+	return Unknown
+}
+
+// rewardChange is the change where both sides have rewards.
+func rewardChange(base, head Attempts) Change {
+	before, after := base.Mean(), head.Mean()
+	switch {
 	case base.Passed == len(base.Rewards) && head.Passed == 0:
 		return Broken
 	case base.Passed == 0 && head.Passed == len(head.Rewards):
 		return Fixed
-	}
-	switch cmp.Compare(head.Mean(), base.Mean()) {
-	case -1:
+	case math.Abs(after/2-before/2) <= rounding*max(largest(base.Rewards), largest(head.Rewards)):
+		return Same // the mean of three times 0.1 is not 0.1
+	case after < before:
 		return Worse
-	case 1:
-		return Better
 	}
-	return Same
+	return Better
+}
+
+// rounding is how far two means of the same rewards may be apart, as a share of the largest.
+const rounding = 1e-12
+
+func largest(values []float64) float64 {
+	m := 0.0
+	for _, v := range values {
+		m = max(m, math.Abs(v))
+	}
+	return m
+}
+
+// groups sums up runs of tasks for which of gives the same names.
+func groups(tasks []TaskDiff, of func(TaskDiff) GroupDiff) []GroupDiff {
+	var out []GroupDiff
+	for i := 0; i < len(tasks); {
+		g, j := of(tasks[i]), i
+		for j < len(tasks) && of(tasks[j]) == g {
+			j++
+		}
+		out = append(out, group(g.Agent, g.Dataset, tasks[i:j]))
+		i = j
+	}
+	return out
 }
 
 // group sums up the comparable ones of tasks.
 func group(agent, dataset string, tasks []TaskDiff) GroupDiff {
 	g := GroupDiff{Agent: agent, Dataset: dataset}
+	var base, head []*Attempts
 	for _, t := range tasks {
 		if t.Comparable() {
-			g.Tasks++
-			g.Base.add(*t.Base)
-			g.Head.add(*t.Head)
+			base, head = append(base, t.Base), append(head, t.Head)
 		}
 	}
-	for _, l := range []*Level{&g.Base, &g.Head} {
-		l.PassRate, l.MeanReward = ratio(l.PassRate, g.Tasks), ratio(l.MeanReward, g.Tasks)
-	}
+	g.Tasks, g.Base, g.Head = len(base), LevelOf(base), LevelOf(head)
 	return g
 }
 
-func (l *Level) add(a Attempts) {
-	l.PassRate += ratio(float64(a.Passed), len(a.Rewards))
-	l.MeanReward += a.Mean()
-	l.Cost += a.Cost
-	l.DurationSec += a.DurationSec
+// LevelOf is the level of tasks with rewards, each of which counts once.
+func LevelOf(tasks []*Attempts) Level {
+	var l Level
+	passes, rewards := make([]float64, len(tasks)), make([]float64, len(tasks))
+	for i, t := range tasks {
+		passes[i], rewards[i] = t.PassRate(), t.Mean()
+		l.Cost += t.Cost
+		l.DurationSec += t.DurationSec
+	}
+	l.PassRate, l.MeanReward = mean(passes), mean(rewards)
+	return l
+}
+
+// mean is the mean of finite values, finite even if their sum is not; 0 without any.
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	if math.IsInf(sum, 0) || math.IsNaN(sum) {
+		sum = 0
+		for _, v := range values {
+			sum += v / float64(len(values))
+		}
+		return finite(sum)
+	}
+	return ratio(sum, len(values))
+}
+
+// finite is the float that JSON can hold that is nearest to f.
+func finite(f float64) float64 {
+	return max(-math.MaxFloat64, min(math.MaxFloat64, f))
 }

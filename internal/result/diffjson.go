@@ -1,0 +1,65 @@
+package result
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// side is what a diff's JSON tells of one of its jobs: enough to know it again.
+type side struct {
+	JobName    string    `json:"job_name"`
+	Commit     *string   `json:"commit"`
+	PlanDigest string    `json:"plan_digest"`
+	StartedAt  time.Time `json:"started_at"`
+	Cancelled  bool      `json:"cancelled"`
+	Summary
+}
+
+func sideOf(j Job) side {
+	return side{
+		JobName: j.JobName, Commit: j.Commit, PlanDigest: j.PlanDigest, StartedAt: j.StartedAt,
+		Cancelled: j.Cancelled, Summary: j.Summary,
+	}
+}
+
+// MarshalJSON writes a diff with snake_case names that stay: base and head (the jobs' names, commits and summaries, without
+// their results), changes (how many tasks have each), flaky, overall, agents, groups and tasks.
+func (d Diff) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Base    side           `json:"base"`
+		Head    side           `json:"head"`
+		Changes map[Change]int `json:"changes"`
+		Flaky   int            `json:"flaky"`
+		Overall GroupDiff      `json:"overall"`
+		Agents  []GroupDiff    `json:"agents"`
+		Groups  []GroupDiff    `json:"groups"`
+		Tasks   []TaskDiff     `json:"tasks"`
+	}{sideOf(d.Base), sideOf(d.Head), d.Counts, d.Flaky, d.Overall, filled(d.Agents), filled(d.Groups), filled(d.Tasks)})
+}
+
+// MarshalJSON writes a group with its delta. The agent's or dataset's name is null where the group is all of them.
+func (g GroupDiff) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Agent   *string `json:"agent_name"`
+		Dataset *string `json:"dataset_name"`
+		Tasks   int     `json:"comparable_tasks"`
+		Base    Level   `json:"base"`
+		Head    Level   `json:"head"`
+		Delta   Level   `json:"delta"`
+	}{orNull(g.Agent), orNull(g.Dataset), g.Tasks, g.Base, g.Head, g.Delta()})
+}
+
+func orNull(name string) *string {
+	if name == "" {
+		return nil
+	}
+	return &name
+}
+
+// filled is a list that JSON writes as [] when it is empty.
+func filled[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
