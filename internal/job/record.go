@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -97,23 +98,36 @@ func planDigest(cfg config.Job, plan result.Plan) (string, error) {
 	for i := range cfg.Datasets {
 		cfg.Datasets[i].Path = ""
 	}
-	type planned struct{ Dataset, Task, Digest string }
-	work := struct {
-		Config  config.Job
-		Tasks   []planned
-		Trials  []result.Key
-		Shards  int
-		ShardOf []int
-	}{Config: cfg, Trials: plan.Trials, ShardOf: plan.ShardOf}
-	for _, t := range plan.Tasks {
-		work.Tasks = append(work.Tasks, planned{t.Dataset, t.Task, t.Digest})
-	}
-	if plan.Shard != nil {
-		work.Shards = plan.Shard.Total
-	}
 	sum := sha256.New()
-	if err := json.NewEncoder(sum).Encode(work); err != nil {
+	if err := json.NewEncoder(sum).Encode(cfg); err != nil {
 		return "", err
+	}
+	shards := 0
+	if plan.Shard != nil {
+		shards = plan.Shard.Total
+	}
+	// Quoted, so that no name can look like two. Encoding this as JSON would take most of the time that planning takes.
+	var line []byte
+	write := func(word string, texts []string, numbers ...int) {
+		line = append(line[:0], word...)
+		for _, s := range texts {
+			line = strconv.AppendQuote(append(line, ' '), s)
+		}
+		for _, n := range numbers {
+			line = strconv.AppendInt(append(line, ' '), int64(n), 10)
+		}
+		sum.Write(append(line, '\n'))
+	}
+	write("shards", nil, shards)
+	for _, t := range plan.Tasks {
+		write("task", []string{t.Dataset, t.Task, t.Digest})
+	}
+	for i, k := range plan.Trials {
+		shard := 0
+		if i < len(plan.ShardOf) {
+			shard = plan.ShardOf[i]
+		}
+		write("trial", []string{k.Agent, k.Dataset, k.Task}, k.Attempt, shard)
 	}
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }

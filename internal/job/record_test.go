@@ -1,0 +1,101 @@
+package job
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// recorded is the plan of a small job at a folder, after a change to it.
+func recorded(t *testing.T, dir string, change func(cfg *config.Job, specs []trial.Spec, opts *RecordOptions)) result.Plan {
+	t.Helper()
+	cfg := config.Job{Name: "j", JobsDir: "jobs", NAttempts: 2, Metrics: []config.Metric{{Type: "mean"}}, Datasets: []config.Dataset{{Path: dir, Name: "d"}}}
+	var specs []trial.Spec
+	for _, name := range []string{"a", "b"} {
+		made := &task.Task{Name: name, Dir: dir + "/" + name, FS: fstest.MapFS{"instruction.md": {Data: []byte("do " + name)}}}
+		for n := 1; n <= 2; n++ {
+			specs = append(specs, trial.Spec{Key: result.Key{Agent: "x", Dataset: "d", Task: name, Attempt: n}, Task: made})
+		}
+	}
+	opts := RecordOptions{StartedAt: time.Unix(1e9, 0), Dir: "/work"}
+	if change != nil {
+		change(&cfg, specs, &opts)
+	}
+	plan, err := Record(cfg, specs, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+func TestRecordSaysWhatAJobIsAbout(t *testing.T) {
+	plan := recorded(t, "/work/evals", nil)
+	if len(plan.Trials) != 4 || !reflect.DeepEqual(plan.Metrics, []string{"mean"}) || plan.JobName != "j" {
+		t.Errorf("got %+v", plan)
+	}
+	for i, name := range []string{"a", "b"} {
+		if got := plan.Tasks[i]; got.Task != name || got.Path != "evals/"+name || !strings.HasPrefix(got.Digest, "sha256:") {
+			t.Errorf("task %d is %+v", i, got)
+		}
+	}
+	if plan.Tasks[0].Digest == plan.Tasks[1].Digest {
+		t.Error("two tasks have one digest")
+	}
+	if got := recorded(t, "/elsewhere", nil).Tasks[0].Path; got != "" {
+		t.Errorf("a task that is not below the folder has the path %q", got)
+	}
+}
+
+func TestPlansOfTheSameWorkHaveOneDigest(t *testing.T) {
+	original := recorded(t, "/work/evals", nil).Digest
+	type change = func(cfg *config.Job, specs []trial.Spec, opts *RecordOptions)
+	same := map[string]change{
+		"another name":        func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Name = "k" },
+		"another folder":      func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.JobsDir = "/other" },
+		"more at a time":      func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.NConcurrentTrials = 64 },
+		"another gate":        func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Gate = gate.Policy{Confidence: 0.5} },
+		"another time":        func(_ *config.Job, _ []trial.Spec, opts *RecordOptions) { opts.StartedAt = time.Unix(2e9, 0) },
+		"another machine":     func(cfg *config.Job, _ []trial.Spec, opts *RecordOptions) { opts.Dir = "/home"; cfg.Datasets[0].Path = "/home/evals" },
+		"a commit for others": func(_ *config.Job, _ []trial.Spec, opts *RecordOptions) { opts.Commit = new("abc") },
+	}
+	for name, do := range same {
+		if got := recorded(t, "/work/evals", do).Digest; got != original {
+			t.Errorf("%s gives another digest", name)
+		}
+	}
+	split := func(index int, of ...int) change {
+		return func(_ *config.Job, _ []trial.Spec, opts *RecordOptions) {
+			opts.Shard, opts.ShardOf = &result.Shard{Index: index, Total: 2}, of
+		}
+	}
+	seen := map[string]string{original: "the original"}
+	for name, do := range map[string]change{
+		"another timeout":     func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.TimeoutMultiplier = 2 },
+		"another provider":    func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Environment.Type = "fake" },
+		"another instruction": func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) { specs[0].Task.FS = fstest.MapFS{"instruction.md": {}} },
+		"another attempt":     func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) { specs[3].Key.Attempt = 3 },
+		"another name of one": func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) { specs[3].Key.Agent = "y" },
+		"a split":             split(1, 1, 1, 2, 2),
+		"another split":       split(1, 1, 2, 1, 2),
+	} {
+		got := recorded(t, "/work/evals", do).Digest
+		if other, taken := seen[got]; taken {
+			t.Errorf("%s has the digest of %s", name, other)
+		}
+		seen[got] = name
+	}
+	if one, two := recorded(t, "/work/evals", split(1, 1, 1, 2, 2)), recorded(t, "/work/evals", split(2, 1, 1, 2, 2)); one.Digest != two.Digest {
+		t.Error("two shards of one plan have two digests")
+	} else if fmt.Sprint(len(one.Own()), len(two.Own())) != "2 2" {
+		t.Errorf("they own %d and %d trials", len(one.Own()), len(two.Own()))
+	}
+}
