@@ -29,5 +29,5 @@ func main() {
 		<-signals
 		abort() // the second one skips the clean-up
 	}()
-	os.Exit(cli.Main(soft, hard, cli.System(), os.Args[1:]))
+	os.Exit(cli.Main(soft, hard, cli.System(), cli.Args(os.Args)))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -33,15 +34,17 @@ type Env struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Getenv func(string) (string, bool)
-	Dir    string // the current folder; "" is the process's
-	Now    func() time.Time
+	// Environ is every variable, as NAME=value. nil: they are not known.
+	Environ func() []string
+	Dir     string // the current folder; "" is the process's
+	Now     func() time.Time
 	// Terminal is stderr when it is one, else nil.
 	Terminal *os.File
 }
 
 // System is the real outside world.
 func System() Env {
-	e := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Now: time.Now}
+	e := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Environ: os.Environ, Now: time.Now}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		e.Terminal = os.Stderr
 	}
@@ -66,6 +69,8 @@ func Main(soft, hard context.Context, env Env, args []string) int {
 type app struct {
 	Env
 	hard context.Context
+	// onLoad is called with the job file as soon as it is read, before anything is said of it. It may be nil.
+	onLoad func(*config.Loaded)
 }
 
 // failure is an error that knows its exit code.
@@ -181,7 +186,7 @@ func (a *app) root() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		a.runCommand(), a.validateCommand(), a.planCommand(), a.reportCommand(), a.initCommand(),
-		a.cleanCommand(), a.schemaCommand(), a.versionCommand(),
+		a.cleanCommand(), a.schemaCommand(), a.versionCommand(), a.actionCommand(),
 	)
 	return root
 }

@@ -129,6 +129,9 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	if err != nil {
 		return nil, err
 	}
+	if a.onLoad != nil {
+		a.onLoad(loaded)
+	}
 	p := &prepared{Loaded: loaded, path: path}
 	problems := loaded.Warnings
 	for i, ref := range loaded.Job.Datasets {

@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sethvargo/go-githubactions"
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// Args are the arguments of a process that was started with these words: the image of the Action has the program
+// under names that stand for its hidden verb, because GitHub's runner starts one path, without arguments.
+func Args(words []string) []string {
+	if len(words) == 0 {
+		return nil
+	}
+	switch name := words[0][strings.LastIndexByte(words[0], '/')+1:]; name {
+	case "rollout-action":
+		return append([]string{"action"}, words[1:]...)
+	case "rollout-post":
+		return append([]string{"action", "post"}, words[1:]...)
+	}
+	return words[1:]
+}
+
+func (a *app) actionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "action [post]",
+		Hidden: true,
+		Short:  "Run as a step of a GitHub workflow",
+		Long: `What the container of the Action runs: the inputs in the environment (INPUT_*) become a command line.
+"post" runs after the job, and removes what the step has left.
+` + exitCodes,
+		Example: `  rollout action
+  rollout action post`,
+		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"post"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				a.actionPost(cmd.Context())
+				return nil
+			}
+			return a.annotated(a.action(cmd.Context()))
+		},
+	}
+}
+
+// action is the step: it reads the inputs, and does what they say.
+func (a *app) action(ctx context.Context) error {
+	in, err := a.readInputs()
+	if err != nil {
+		return err
+	}
+	a.mask([]string{in.value("github-token")})
+	if in.command == "run" && in.value("allow-fork-checkout") != "true" {
+		if err := a.refuseForks(in.value("job")); err != nil {
+			return err
+		}
+	}
+	args, err := in.commandLine()
+	if err != nil {
+		return err
+	}
+	written := in.written()
+	a.saveState(stateWritten, written)
+	defer func() { a.handOver(written) }()
+
+	step := *a
+	step.Getenv = func(name string) (string, bool) {
+		if token := in.value("github-token"); name == "GITHUB_TOKEN" && token != "" {
+			return token, true
+		}
+		return a.Getenv(name)
+	}
+	step.onLoad = func(loaded *config.Loaded) {
+		a.mask(loaded.Secrets)
+		if in.command == "run" {
+			written = append(written, loaded.Job.JobsDir)
+			a.saveState(stateWritten, written)
+			a.saveState(stateProvider, loaded.Job.Environment.Type)
+			a.saveState(stateOwner, environment.Self())
+		}
+	}
+	root := step.root()
+	root.SetArgs(args)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	return root.ExecuteContext(ctx)
+}
+
+// commands writes commands of workflows. They go to stderr: stdout is for what was asked for, and the runner reads
+// both. The library panics if it cannot write.
+func (a *app) commands() *githubactions.Action {
+	return githubactions.New(githubactions.WithWriter(patient{a}), githubactions.WithGetenv(a.getenv))
+}
+
+// patient writes to stderr, and does not mind if nobody reads it any more.
+type patient struct{ a *app }
+
+func (p patient) Write(b []byte) (int, error) {
+	_, _ = p.a.Stderr.Write(b)
+	return len(b), nil
+}
+
+// shortestMask is the length in characters from which a value is hidden; shorter ones would hide half the log. It is
+// that of package redact.
+const shortestMask = 6
+
+// mask has the runner hide values in the log and in summaries. It hides each line for itself, however short, so
+// that short lines of a secret (the braces of a key in JSON) are not given to it.
+func (a *app) mask(secrets []string) {
+	for _, secret := range secrets {
+		for line := range strings.Lines(secret) {
+			if line = strings.TrimSpace(line); utf8.RuneCountInString(line) >= shortestMask {
+				a.commands().AddMask(line)
+			}
+		}
+	}
+}
+
+// maxAnnotated is how many annotations of a kind the runner keeps of a step. Source: actions/runner,
+// ExecutionContext.cs, _maxCountPerIssueType.
+const maxAnnotated = 10
+
+// annotated says on the workflow's page what went wrong, where a file is to blame in that file.
+func (a *app) annotated(err error) error {
+	var f *failure
+	var problems diag.List
+	switch {
+	case err == nil, errors.As(err, &f) && f.err == nil:
+		return err // has been said
+	case errors.As(err, &problems):
+		for i, p := range problems.Errors() {
+			if i < maxAnnotated {
+				a.annotate(p)
+			}
+		}
+		a.printProblems(problems)
+	default:
+		a.annotate(diag.Diagnostic{Message: err.Error()})
+	}
+	return &failure{code: exitCode(err)}
+}
+
+func (a *app) annotate(p diag.Diagnostic) {
+	fields := map[string]string{"title": "Rollout"}
+	for key, at := range map[string]int{"line": p.Line, "col": p.Column} {
+		if at > 0 {
+			fields[key] = strconv.Itoa(at)
+		}
+	}
+	if p.File != "" {
+		fields["file"] = clean(p.File)
+	}
+	if p.Hint != "" {
+		p.Message += " (" + p.Hint + ")"
+	}
+	var lines []string
+	for line := range strings.Lines(p.Message) {
+		lines = append(lines, clean(line))
+	}
+	a.commands().WithFieldsMap(fields).Errorf("%s", strings.Join(lines, "\n"))
+}
+
+// What the step tells its post step, as JSON. Source for their way: GitHub's documentation, "Sending values to the pre
+// and post actions".
+const (
+	stateWritten  = "rollout_written"  // []string: where it writes in the workspace
+	stateProvider = "rollout_provider" // string
+	stateOwner    = "rollout_owner"    // environment.Owner
+)
+
+// saveState leaves a value for the post step. Without it, the post step finds less to do.
+func (a *app) saveState(name string, value any) {
+	file := a.getenv("GITHUB_STATE")
+	if file == "" {
+		return
+	}
+	text, err := json.Marshal(value) // is one line, so it needs no delimiter
+	if err == nil {
+		err = appendTo(file, fmt.Sprintf("%s=%s\n", name, text))
+	}
+	if err != nil {
+		a.warnf("the step after the job will not know what to clean up: %v", err)
+	}
+}
+
+func appendTo(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// state reads what saveState left, and reports whether it is there.
+func (a *app) state(name string, value any) bool {
+	text := a.getenv("STATE_" + name)
+	return text != "" && json.Unmarshal([]byte(text), value) == nil
+}

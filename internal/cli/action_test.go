@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
+)
+
+func TestInputsAsACommandLine(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		inputs map[string]string
+		want   string // the command line, or with an exclamation mark before it what the error says
+	}{
+		{"run is what is done by default", map[string]string{"job": "job.yaml"}, "run -- job.yaml"},
+		{"defaults of action.yml are no wishes", map[string]string{"command": "plan", "job": "j", "comment": "changes", "baseline": "github:", "allow-fork-checkout": "false"}, "plan -- j"},
+		{"lists have a line for each", map[string]string{"job": "j", "task": "\n a*\n\n  b c \n", "set": "x=1\ny=2"}, "run --task=a* --task=b c --set=x=1 --set=y=2 -- j"},
+		{"values that look like flags stay values", map[string]string{"job": "-j", "name": "--name"}, "run --name=--name -- -j"},
+		{"thresholds of the gate are flags", map[string]string{"command": "report", "paths": "jobs/a", "max-failed-trials": "-1", "on-inconclusive": "fail"}, "report --max-failed-trials=-1 --on-inconclusive=fail -- jobs/a"},
+		{"merge takes folders", map[string]string{"command": "merge", "paths": "a\nb", "output": "o", "comment": "always"}, "merge --output=o --comment=always -- a b"},
+		{"a shard is neither compared nor commented on", map[string]string{"job": "j", "shard": "1/4", "comment": "changes", "baseline": "github:", "junit": "j.xml"}, "run --shard=1/4 --junit=j.xml -- j"},
+		{"a plan has shards", map[string]string{"command": "plan", "job": "j", "shards": "auto", "target": "20m", "timings": "t"}, "plan --shards=auto --target=20m --timings=t -- j"},
+		{"the job is required", nil, "!the input job is missing: run needs a job file"},
+		{"so are paths", map[string]string{"command": "merge"}, "!the input paths is missing: merge needs folders"},
+		{"an input that means nothing is named", map[string]string{"command": "merge", "paths": "a", "job": "j"}, "!command: merge has no use for the input job (it is for run, plan; it has paths instead"},
+		{"with what to do instead", map[string]string{"command": "plan", "job": "j", "shard": "1/4"}, "!command: plan has no use for the input shard (it is for run; each job of the matrix"},
+		{"a comment that was asked for is not ignored", map[string]string{"command": "plan", "job": "j", "comment": "always"}, "!command: plan has no use for the input comment"},
+		{"one value is one line", map[string]string{"job": "j", "name": "a\nb"}, "!the input name has several lines"},
+		{"commands are checked", map[string]string{"command": "ruin", "job": "j"}, "!the input command is \"ruin\": want run, plan, merge, report"},
+		{"the permission is yes or no", map[string]string{"job": "j", "allow-fork-checkout": "yes"}, "!the input allow-fork-checkout is \"yes\": want true or false"},
+		{"misspelt inputs are found", map[string]string{"job": "j", "n-attempt": "3", "tasks": "x"}, "!the Action has no such input: n-attempt (did you mean \"n-attempts\"?), tasks (did you mean \"task\"?)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := step(t, c.inputs).app().readInputs()
+			var got []string
+			if err == nil {
+				got, err = s.commandLine()
+			}
+			want, fails := strings.CutPrefix(c.want, "!")
+			switch {
+			case fails && (err == nil || !strings.Contains(err.Error(), want)):
+				t.Errorf("got %q, %v, want an error with %q", got, err, want)
+			case !fails && (err != nil || strings.Join(got, " ") != want):
+				t.Errorf("got %q, %v, want %q", got, err, want)
+			}
+		})
+	}
+}
+
+// aStep is a step of a workflow, in a workspace of its own.
+type aStep struct {
+	env            map[string]string
+	dir            string
+	stdout, stderr bytes.Buffer
+}
+
+func step(t *testing.T, inputs map[string]string) *aStep {
+	t.Helper()
+	s := &aStep{dir: t.TempDir(), env: map[string]string{
+		"GITHUB_EVENT_NAME": "push", "GITHUB_REPOSITORY": "acme/widgets", "GITHUB_RUN_ID": "7", "GITHUB_STATE": filepath.Join(t.TempDir(), "state"),
+	}}
+	s.env["GITHUB_WORKSPACE"] = s.dir
+	for name, value := range inputs {
+		s.env["INPUT_"+strings.ToUpper(name)] = value
+	}
+	return s
+}
+
+func (s *aStep) world() Env {
+	return Env{
+		Stdin: strings.NewReader(""), Stdout: &s.stdout, Stderr: &s.stderr, Dir: s.dir, Now: time.Now,
+		Getenv: func(name string) (string, bool) { value, ok := s.env[name]; return value, ok },
+		Environ: func() (all []string) {
+			for _, name := range slices.Sorted(maps.Keys(s.env)) {
+				all = append(all, name+"="+s.env[name])
+			}
+			return all
+		},
+	}
+}
+
+func (s *aStep) app() *app { return &app{Env: s.world()} }
+
+func (s *aStep) main(t *testing.T, args ...string) int {
+	t.Helper()
+	code := Main(t.Context(), t.Context(), s.world(), args)
+	t.Logf("rollout %s: exit code %d\n%s%s", strings.Join(args, " "), code, &s.stdout, &s.stderr)
+	return code
+}
+
+// write writes files into the workspace; a task that passes if its agent does nothing, unless told otherwise.
+func (s *aStep) write(t *testing.T, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(s.dir, name)
+		stepMust(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		stepMust(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+}
+
+func (s *aStep) job(t *testing.T) *aStep {
+	t.Helper()
+	s.write(t, map[string]string{
+		"job.yaml":                 "name: j\nagents: [{name: a, execute: 'echo \"key $KEY\"', env: {KEY: '${API_KEY}'}}]\ndatasets: [{path: evals}]\nenvironment: {type: fake}\n",
+		"evals/one/task.toml":      "version = \"1.0\"\n[environment]\ndocker_image = \"x\"\n",
+		"evals/one/instruction.md": "Do.\n",
+		"evals/one/tests/test.sh":  "echo 1 > /logs/verifier/reward.txt\n",
+	})
+	return s
+}
+
+func TestAStepRunsAJobAndHidesItsSecretsFirst(t *testing.T) {
+	s := step(t, map[string]string{"job": "job.yaml", "baseline": "none", "comment": "off", "github-token": "ghs_token", "jobs-dir": "out/jobs"}).job(t)
+	s.env["API_KEY"] = "line-one\n{\nline-three"
+	if code := s.main(t, "action"); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	for _, secret := range []string{"ghs_token", "line-one", "line-three"} {
+		if first := strings.Index(s.stderr.String(), secret); first < 0 || !strings.HasPrefix(s.stderr.String()[:first][strings.LastIndexByte(s.stderr.String()[:first], '\n')+1:], "::add-mask::") {
+			t.Errorf("%q is not given to add-mask first", secret)
+		}
+	}
+	if strings.Contains(s.stderr.String(), "::add-mask::{") {
+		t.Error("a brace is masked, and with it half of the log")
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "out/jobs/j/result.json")); err != nil {
+		t.Error(err)
+	}
+	// The step after the job gets to know where to look.
+	state, err := os.ReadFile(s.env["GITHUB_STATE"])
+	stepMust(t, err)
+	for line := range strings.Lines(string(state)) {
+		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		if !ok {
+			t.Fatalf("state %q", line)
+		}
+		s.env["STATE_"+name] = value
+	}
+	var owner environment.Owner
+	if !s.app().state(stateOwner, &owner) || owner != environment.Self() {
+		t.Errorf("the owner in the state is %+v", owner)
+	}
+	if code := s.main(t, "action", "post"); code != 0 || strings.Contains(s.stderr.String(), "warning") {
+		t.Errorf("the step after the job ends with %d", code)
+	}
+}
+
+func TestJobFilesGetTheTokenOnlyByItsName(t *testing.T) {
+	s := step(t, map[string]string{"job": "job.yaml", "baseline": "none", "comment": "off", "github-token": "ghs_token"}).job(t)
+	s.env["API_KEY"] = "none-needed"
+	s.write(t, map[string]string{"job.yaml": "name: j\nagents: [{name: a, execute: 'test \"$T\" = ghs_token && env > /logs/agent/env', env: {T: '${GITHUB_TOKEN}'}}]\ndatasets: [{path: evals}]\nenvironment: {type: fake}\n"})
+	if code := s.main(t, "action"); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	env, err := os.ReadFile(filepath.Join(s.dir, "jobs/j/a/evals/one__1/logs/agent/env"))
+	stepMust(t, err)
+	if strings.Contains(string(env), "ghs_token") || strings.Contains(string(env), "GITHUB_TOKEN") {
+		t.Errorf("the token is in what the agent left, or under its own name with it:\n%s", env)
+	}
+}
+
+func TestProblemsAreAnnotations(t *testing.T) {
+	s := step(t, map[string]string{"job": "job.yaml"})
+	s.write(t, map[string]string{"job.yaml": "n_attempt: 2\nagents: [{name: oracle}]\n"})
+	if code := s.main(t, "action"); code != 2 {
+		t.Errorf("exit code %d, want 2", code)
+	}
+	if want := "::error col=1,file=job.yaml,line=1,title=Rollout::unknown key \"n_attempt\""; !strings.Contains(s.stderr.String(), want) {
+		t.Errorf("%s is missing", want)
+	}
+
+	s = step(t, map[string]string{"jobs": "job.yaml"})
+	if code := s.main(t, "action"); code != 2 || !strings.Contains(s.stderr.String(), "::error title=Rollout::the Action has no such input: jobs (did you mean") {
+		t.Errorf("exit code %d, and what is wrong is not said", code)
+	}
+}
+
+func TestStrangersCheckouts(t *testing.T) {
+	const ours, theirs = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
+	const base = "3333333333333333333333333333333333333333"
+	fork := `{"pull_request": {"head": {"repo": {"full_name": "mallory/widgets"}}, "base": {"sha": "` + base + `"}}}`
+	same := `{"pull_request": {"head": {"repo": {"full_name": "Acme/Widgets"}}}}`
+	gone := `{"pull_request": {"head": {"repo": null}}}`
+	comment := `{"issue": {"pull_request": {"url": "x"}}}`
+	for _, c := range []struct {
+		name, event, payload string
+		checkouts            map[string]string // folder -> commit
+		inputs               map[string]string
+		refused              string // what the refusal says; "": it runs
+	}{
+		{name: "a fork's pull request without secrets runs", event: "pull_request", payload: fork, checkouts: map[string]string{".": theirs}},
+		{name: "a fork's head with secrets does not", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": theirs}, refused: "it is about the fork mallory/widgets, and commit 2222222, which is checked out in"},
+		{name: "not beside our own checkout either", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": ours, "pr/head": theirs}, refused: "pr/head"},
+		{name: "our own commit does", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": ours}},
+		{name: "the base of the pull request does", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": base}},
+		{name: "a branch of our own does", event: "pull_request_target", payload: same, checkouts: map[string]string{".": theirs}},
+		{name: "a fork that is gone is one", event: "pull_request_target", payload: gone, checkouts: map[string]string{".": theirs}, refused: "a fork that is gone"},
+		{name: "files of no repository may be anybody's", event: "pull_request_target", payload: fork, refused: "in no repository"},
+		{name: "after a fork's run, too", event: "workflow_run", payload: `{"workflow_run": {"head_repository": {"full_name": "mallory/widgets"}}}`, checkouts: map[string]string{".": theirs}, refused: "the event workflow_run gives this workflow the repository's secrets"},
+		{name: "after our own run all is well", event: "workflow_run", payload: `{"workflow_run": {"head_repository": {"full_name": "acme/widgets"}}}`, checkouts: map[string]string{".": theirs}},
+		{name: "a comment does not tell whose head it is", event: "issue_comment", payload: comment, checkouts: map[string]string{".": theirs}, refused: "perhaps of a fork"},
+		{name: "a comment that runs our own commit does", event: "issue_comment", payload: comment, checkouts: map[string]string{".": ours}},
+		{name: "an issue has no code", event: "issue_comment", payload: `{"issue": {}}`, checkouts: map[string]string{".": theirs}},
+		{name: "an event that says nothing is not trusted", event: "workflow_run", payload: `{}`, checkouts: map[string]string{".": theirs}, refused: "does not say"},
+		{name: "nor is one that cannot be read", event: "workflow_run", payload: `{`, checkouts: map[string]string{".": ours}, refused: "cannot tell whose"},
+		{name: "it can be allowed in so many words", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": theirs}, inputs: map[string]string{"allow-fork-checkout": "true"}},
+		{name: "a plan executes nothing", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": theirs}, inputs: map[string]string{"command": "plan"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := step(t, map[string]string{"job": "job.yaml"}).job(t)
+			if c.inputs["command"] == "" {
+				s.env["INPUT_BASELINE"], s.env["INPUT_COMMENT"] = "none", "off"
+			}
+			for name, value := range c.inputs {
+				s.env["INPUT_"+strings.ToUpper(name)] = value
+			}
+			s.env["API_KEY"] = "a-secret"
+			s.env["GITHUB_EVENT_NAME"], s.env["GITHUB_SHA"] = c.event, ours
+			s.env["GITHUB_EVENT_PATH"] = filepath.Join(t.TempDir(), "event.json")
+			stepMust(t, os.WriteFile(s.env["GITHUB_EVENT_PATH"], []byte(c.payload), 0o644))
+			for folder, commit := range c.checkouts {
+				s.write(t, map[string]string{filepath.Join(folder, ".git/HEAD"): commit + "\n", filepath.Join(folder, ".git/config"): "", filepath.Join(folder, ".git/refs/x"): ""})
+			}
+			code := s.main(t, "action")
+			if c.refused == "" && code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			if c.refused != "" && (code != 2 || !strings.Contains(s.stderr.String(), c.refused) || !strings.Contains(s.stderr.String(), "allow-fork-checkout: true")) {
+				t.Errorf("exit code %d, want 2 and a refusal with %q", code, c.refused)
+			}
+			if _, err := os.Stat(filepath.Join(s.dir, "jobs")); c.refused != "" && err == nil {
+				t.Error("something was run")
+			}
+		})
+	}
+}
+
+// The files that a step makes as root belong to whom the workspace belongs to; nothing else changes hands.
+func TestFilesAreHandedOver(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	const uid, gid = 54321, 54322
+	outside := t.TempDir()
+	stepMust(t, os.WriteFile(filepath.Join(outside, "theirs"), nil, 0o644))
+	s := step(t, nil)
+	s.write(t, map[string]string{
+		"jobs/j/a/log": "", "reports/deep/junit.xml": "", "other/file": "", "jobs/j/hard": "", "jobs/j/kept": "",
+	})
+	stepMust(t, os.Link(filepath.Join(s.dir, "jobs/j/hard"), filepath.Join(s.dir, "other/hard")))
+	stepMust(t, os.Symlink(outside, filepath.Join(s.dir, "jobs/j/link")))
+	stepMust(t, os.Symlink(outside, filepath.Join(s.dir, "away")))
+	stepMust(t, os.Lchown(filepath.Join(s.dir, "jobs/j/kept"), 7, 7))
+	stepMust(t, os.Chown(s.dir, uid, gid))
+	s.app().handOver([]string{"jobs", "reports/deep/junit.xml", "away/theirs", "../x", outside, "missing", "."})
+	for path, want := range map[string]uint32{
+		"jobs": uid, "jobs/j": uid, "jobs/j/a/log": uid, "jobs/j/link": uid, "reports": uid, "reports/deep": uid, "reports/deep/junit.xml": uid,
+		"other": 0, "other/file": 0, "other/hard": 0, "jobs/j/kept": 7, outside: 0, filepath.Join(outside, "theirs"): 0,
+	} {
+		full := path
+		if !filepath.IsAbs(path) {
+			full = filepath.Join(s.dir, path)
+		}
+		info, err := os.Lstat(full)
+		stepMust(t, err)
+		if got := info.Sys().(*syscall.Stat_t).Uid; got != want {
+			t.Errorf("%s belongs to %d, want %d", path, got, want)
+		}
+	}
+}
+
+func TestNamesOfTheProgram(t *testing.T) {
+	for _, c := range []struct{ words, want string }{
+		{"/rollout-action", "action"}, {"/rollout-post", "action post"}, {"/usr/local/bin/rollout run job.yaml", "run job.yaml"}, {"rollout", ""},
+	} {
+		if got := strings.Join(Args(strings.Fields(c.words)), " "); got != c.want {
+			t.Errorf("%q means %q, want %q", c.words, got, c.want)
+		}
+	}
+}
+
+// action.yml stands at the top of the repository; its inputs are ours.
+func TestActionInputsHaveNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, in := range actionInputs() {
+		if seen[in.name] || len(in.commands) == 0 {
+			t.Errorf("%q is there twice, or for no command", in.name)
+		}
+		seen[in.name] = true
+	}
+	for _, k := range config.GateKeys() {
+		if !seen[k.Flag()] {
+			t.Errorf("gate.%s is no input", k.Key)
+		}
+	}
+}
+
+func stepMust(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sethvargo/go-githubactions"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/diag"
+)
+
+// input is one input of the Action. action.yml lists the same ones.
+type input struct {
+	name     string
+	commands []string // those that have a use for it
+	as       inputUse
+	// standard is its value when the workflow sets none. A command that has no use for it does not mind this one.
+	standard string
+	// without explains what to do instead, when a command has no use for it; may be "".
+	without string
+}
+
+// inputUse is what becomes of an input.
+type inputUse int
+
+const (
+	asFlag     inputUse = iota // --name=value
+	asFlags                    // --name=line, for each line
+	asArgument                 // an argument
+	asPaths                    // each line is an argument
+	asOwn                      // is for the Action itself
+)
+
+var (
+	actionCommands = []string{"run", "plan", "merge", "report"}
+	onlyRun        = []string{"run"}
+	onlyPlan       = []string{"plan"}
+	beforehand     = []string{"run", "plan"}
+	afterwards     = []string{"merge", "report"}
+	withReport     = []string{"run", "merge", "report"}
+)
+
+// actionInputs are all inputs, in the order in which they become a command line.
+func actionInputs() []input {
+	inputs := []input{
+		{name: "command", commands: actionCommands, as: asOwn, standard: "run"},
+		{name: "job", commands: beforehand, as: asArgument, without: "it has paths instead: folders with results"},
+		{name: "paths", commands: afterwards, as: asPaths, without: "it has job instead: a job file"},
+		{name: "shard", commands: onlyRun, without: "each job of the matrix runs one shard, and merge puts them together"},
+		{name: "shards", commands: onlyPlan, without: "plan divides a job, and run has shard: 1/4"},
+		{name: "target", commands: onlyPlan, without: "plan divides a job, and run has shard: 1/4"},
+		{name: "timings", commands: beforehand},
+		{name: "agent", commands: beforehand, as: asFlags},
+		{name: "task", commands: beforehand, as: asFlags},
+		{name: "exclude-task", commands: beforehand, as: asFlags},
+		{name: "n-attempts", commands: beforehand},
+		{name: "n-concurrent", commands: beforehand},
+		{name: "name", commands: beforehand},
+		{name: "jobs-dir", commands: beforehand},
+		{name: "env-type", commands: beforehand},
+		{name: "set", commands: beforehand, as: asFlags},
+		{name: "output", commands: []string{"merge"}, without: "run has jobs-dir and name"},
+		{name: "baseline", commands: withReport, standard: "github:"},
+		{name: "baseline-artifact", commands: withReport, standard: defaultBaselineArtifact},
+		{name: "junit", commands: withReport},
+		{name: "markdown", commands: withReport},
+		{name: "report-json", commands: withReport},
+		{name: "comment", commands: withReport, standard: "changes"},
+	}
+	for _, k := range config.GateKeys() {
+		inputs = append(inputs, input{name: k.Flag(), commands: withReport})
+	}
+	return append(inputs,
+		input{name: "github-token", commands: actionCommands, as: asOwn},
+		input{name: "allow-fork-checkout", commands: actionCommands, as: asOwn, standard: "false"},
+	)
+}
+
+// set are the inputs of a step.
+type set struct {
+	command string
+	values  map[string]string // those that are not empty
+}
+
+func (s set) value(name string) string { return s.values[name] }
+
+// readInputs reads and checks what the workflow set. The runner checks nothing: neither names nor that required ones
+// are there.
+func (a *app) readInputs() (set, error) {
+	if err := a.knownInputs(); err != nil {
+		return set{}, err
+	}
+	reader := githubactions.New(githubactions.WithGetenv(a.getenv))
+	s := set{values: map[string]string{}}
+	for _, in := range actionInputs() {
+		if value := reader.GetInput(in.name); value != "" {
+			s.values[in.name] = value
+		}
+	}
+	s.command = s.values["command"]
+	if s.command == "" {
+		s.command = "run"
+	}
+	if !slices.Contains(actionCommands, s.command) {
+		return s, usage("the input command is %q: want %s", s.command, strings.Join(actionCommands, ", "))
+	}
+	if allow := s.value("allow-fork-checkout"); allow != "" && allow != "true" && allow != "false" {
+		return s, usage("the input allow-fork-checkout is %q: want true or false", allow)
+	}
+	return s, nil
+}
+
+// knownInputs refuses misspelt ones, of which the runner only warns.
+func (a *app) knownInputs() error {
+	if a.Environ == nil {
+		return nil
+	}
+	var names []string
+	for _, in := range actionInputs() {
+		names = append(names, in.name)
+	}
+	var unknown []string
+	for _, variable := range a.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		name, isInput := strings.CutPrefix(name, "INPUT_")
+		if name = strings.ToLower(name); !isInput || slices.Contains(names, name) {
+			continue
+		}
+		if hint := diag.DidYouMean(name, names); hint != "" {
+			name += " (" + hint + ")"
+		}
+		unknown = append(unknown, name)
+	}
+	slices.Sort(unknown)
+	if len(unknown) > 0 {
+		return usage("the Action has no such input: %s", strings.Join(unknown, ", "))
+	}
+	return nil
+}
+
+// commandLine is what the inputs come to.
+func (s set) commandLine() ([]string, error) {
+	flags := []string{s.command}
+	var arguments []string
+	for _, in := range actionInputs() {
+		value := s.value(in.name)
+		if value == "" || in.as == asOwn {
+			continue
+		}
+		if !slices.Contains(in.commands, s.command) {
+			if value == in.standard {
+				continue
+			}
+			return nil, s.useless(in)
+		}
+		if s.value("shard") != "" && (in.name == "comment" || in.name == "baseline") {
+			continue // the whole job is compared and commented on, when its shards are merged
+		}
+		switch in.as {
+		case asArgument:
+			arguments = append(arguments, value)
+		case asPaths:
+			arguments = append(arguments, inputLines(value)...)
+		case asFlags:
+			for _, line := range inputLines(value) {
+				flags = append(flags, "--"+in.name+"="+line)
+			}
+		default:
+			if strings.Contains(value, "\n") {
+				return nil, usage("the input %s has several lines, and wants one", in.name)
+			}
+			flags = append(flags, "--"+in.name+"="+value)
+		}
+	}
+	if len(arguments) == 0 {
+		return nil, s.missing()
+	}
+	return slices.Concat(flags, []string{"--"}, arguments), nil
+}
+
+func (s set) missing() error {
+	if slices.Contains(beforehand, s.command) {
+		return usage("the input job is missing: %s needs a job file, as in job: evals/job.yaml", s.command)
+	}
+	return usage("the input paths is missing: %s needs folders with results, as in paths: shards", s.command)
+}
+
+func (s set) useless(in input) error {
+	why := fmt.Sprintf("it is for %s", strings.Join(in.commands, ", "))
+	if in.without != "" {
+		why += "; " + in.without
+	}
+	return usage("command: %s has no use for the input %s (%s)", s.command, in.name, why)
+}
+
+// written are the files and folders that the command may write to, as far as the inputs tell.
+func (s set) written() []string {
+	var paths []string
+	switch s.command {
+	case "merge":
+		paths = append(paths, "jobs")
+	case "report":
+		paths = append(paths, inputLines(s.value("paths"))...)
+	}
+	for _, name := range []string{"output", "junit", "markdown", "report-json"} {
+		if path := s.value(name); path != "" {
+			paths = append(paths, filepath.Clean(path))
+		}
+	}
+	return paths
+}
+
+// inputLines are the lines of an input, without those that are empty.
+func inputLines(value string) []string {
+	var out []string
+	for line := range strings.Lines(value) {
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}

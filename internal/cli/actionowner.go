@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// handOver gives what root wrote below the workspace to the workspace's owner. In a container action everything is
+// written by root, and the next checkout on the same machine could not remove it (actions/runner#434). paths are files
+// and folders, from the current folder; what is not there, or not in the workspace, is left alone.
+func (a *app) handOver(paths []string) {
+	workspace := a.getenv("GITHUB_WORKSPACE")
+	info, err := os.Stat(workspace)
+	if workspace == "" || err != nil || os.Geteuid() != 0 {
+		return
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || owner.Uid == 0 && owner.Gid == 0 {
+		return
+	}
+	// Links in the workspace come from strangers: through this root none leads out of it.
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		a.warnf("results stay root's: %v", err)
+		return
+	}
+	defer root.Close()
+	h := handover{root: root, uid: int(owner.Uid), gid: int(owner.Gid)}
+	for _, path := range paths {
+		abs, err := filepath.Abs(a.path(path))
+		if err != nil {
+			continue
+		}
+		if below, err := filepath.Rel(workspace, abs); err == nil && filepath.IsLocal(below) {
+			h.give(filepath.ToSlash(below))
+		}
+	}
+	if len(h.errs) > 0 {
+		a.warnf("results stay root's: %v", errors.Join(h.errs...))
+	}
+}
+
+type handover struct {
+	root     *os.Root
+	uid, gid int
+	errs     []error // the first few
+}
+
+// give hands over a path, what is below it, and the folders above it that were made for it.
+func (h *handover) give(path string) {
+	if path == "." {
+		return // results are never the workspace itself
+	}
+	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
+		info, err := h.root.Lstat(dir)
+		h.one(dir, info, err)
+	}
+	_ = fs.WalkDir(h.root.FS(), path, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			h.one(path, nil, err)
+			return nil
+		}
+		info, err := entry.Info()
+		h.one(path, info, err)
+		return nil
+	})
+}
+
+// one hands over what is root's, and not also known by another name: we make no hard links.
+func (h *handover) one(path string, info fs.FileInfo, err error) {
+	if err == nil {
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || stat.Uid != 0 || stat.Nlink > 1 && !info.IsDir() {
+			return
+		}
+		err = h.root.Lchown(path, h.uid, h.gid)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && len(h.errs) < 3 {
+		h.errs = append(h.errs, err)
+	}
+}
