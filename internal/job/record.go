@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -46,6 +47,9 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 		return plan, fmt.Errorf("make the plan's digest: %w", err)
 	}
 	plan.Digest = digest
+	if opts.Shard != nil {
+		plan.Split = splitDigest(opts.Shard.Total, opts.ShardOf)
+	}
 	return plan, nil
 }
 
@@ -102,32 +106,30 @@ func planDigest(cfg config.Job, plan result.Plan) (string, error) {
 	if err := json.NewEncoder(sum).Encode(cfg); err != nil {
 		return "", err
 	}
-	shards := 0
-	if plan.Shard != nil {
-		shards = plan.Shard.Total
-	}
 	// Quoted, so that no name can look like two. Encoding this as JSON would take most of the time that planning takes.
 	var line []byte
-	write := func(word string, texts []string, numbers ...int) {
-		line = append(line[:0], word...)
+	write := func(word string, number int, texts ...string) {
+		line = strconv.AppendInt(append(append(line[:0], word...), ' '), int64(number), 10)
 		for _, s := range texts {
 			line = strconv.AppendQuote(append(line, ' '), s)
 		}
-		for _, n := range numbers {
-			line = strconv.AppendInt(append(line, ' '), int64(n), 10)
-		}
 		sum.Write(append(line, '\n'))
 	}
-	write("shards", nil, shards)
-	for _, t := range plan.Tasks {
-		write("task", []string{t.Dataset, t.Task, t.Digest})
+	for i, t := range plan.Tasks {
+		write("task", i, t.Dataset, t.Task, t.Digest)
 	}
-	for i, k := range plan.Trials {
-		shard := 0
-		if i < len(plan.ShardOf) {
-			shard = plan.ShardOf[i]
-		}
-		write("trial", []string{k.Agent, k.Dataset, k.Task}, k.Attempt, shard)
+	for _, k := range plan.Trials {
+		write("trial", k.Attempt, k.Agent, k.Dataset, k.Task)
 	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+	return digestOf(sum), nil
 }
+
+// splitDigest is result.Plan.Split. It is apart from the plan's digest, so that a merge of shards has the digest of the
+// job that is run whole.
+func splitDigest(total int, shardOf []int) string {
+	sum := sha256.New()
+	fmt.Fprintln(sum, total, shardOf)
+	return digestOf(sum)
+}
+
+func digestOf(sum hash.Hash) string { return "sha256:" + hex.EncodeToString(sum.Sum(nil)) }

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -59,12 +58,15 @@ func TestPlansOfTheSameWorkHaveOneDigest(t *testing.T) {
 	original := recorded(t, "/work/evals", nil).Digest
 	type change = func(cfg *config.Job, specs []trial.Spec, opts *RecordOptions)
 	same := map[string]change{
-		"another name":        func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Name = "k" },
-		"another folder":      func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.JobsDir = "/other" },
-		"more at a time":      func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.NConcurrentTrials = 64 },
-		"another gate":        func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Gate = gate.Policy{Confidence: 0.5} },
-		"another time":        func(_ *config.Job, _ []trial.Spec, opts *RecordOptions) { opts.StartedAt = time.Unix(2e9, 0) },
-		"another machine":     func(cfg *config.Job, _ []trial.Spec, opts *RecordOptions) { opts.Dir = "/home"; cfg.Datasets[0].Path = "/home/evals" },
+		"another name":   func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Name = "k" },
+		"another folder": func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.JobsDir = "/other" },
+		"more at a time": func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.NConcurrentTrials = 64 },
+		"another gate":   func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Gate = gate.Policy{Confidence: 0.5} },
+		"another time":   func(_ *config.Job, _ []trial.Spec, opts *RecordOptions) { opts.StartedAt = time.Unix(2e9, 0) },
+		"another machine": func(cfg *config.Job, _ []trial.Spec, opts *RecordOptions) {
+			opts.Dir = "/home"
+			cfg.Datasets[0].Path = "/home/evals"
+		},
 		"a commit for others": func(_ *config.Job, _ []trial.Spec, opts *RecordOptions) { opts.Commit = new("abc") },
 	}
 	for name, do := range same {
@@ -72,20 +74,15 @@ func TestPlansOfTheSameWorkHaveOneDigest(t *testing.T) {
 			t.Errorf("%s gives another digest", name)
 		}
 	}
-	split := func(index int, of ...int) change {
-		return func(_ *config.Job, _ []trial.Spec, opts *RecordOptions) {
-			opts.Shard, opts.ShardOf = &result.Shard{Index: index, Total: 2}, of
-		}
-	}
 	seen := map[string]string{original: "the original"}
 	for name, do := range map[string]change{
-		"another timeout":     func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.TimeoutMultiplier = 2 },
-		"another provider":    func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Environment.Type = "fake" },
-		"another instruction": func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) { specs[0].Task.FS = fstest.MapFS{"instruction.md": {}} },
+		"another timeout":  func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.TimeoutMultiplier = 2 },
+		"another provider": func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Environment.Type = "fake" },
+		"another instruction": func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) {
+			specs[0].Task.FS = fstest.MapFS{"instruction.md": {}}
+		},
 		"another attempt":     func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) { specs[3].Key.Attempt = 3 },
 		"another name of one": func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) { specs[3].Key.Agent = "y" },
-		"a split":             split(1, 1, 1, 2, 2),
-		"another split":       split(1, 1, 2, 1, 2),
 	} {
 		got := recorded(t, "/work/evals", do).Digest
 		if other, taken := seen[got]; taken {
@@ -93,9 +90,24 @@ func TestPlansOfTheSameWorkHaveOneDigest(t *testing.T) {
 		}
 		seen[got] = name
 	}
-	if one, two := recorded(t, "/work/evals", split(1, 1, 1, 2, 2)), recorded(t, "/work/evals", split(2, 1, 1, 2, 2)); one.Digest != two.Digest {
-		t.Error("two shards of one plan have two digests")
-	} else if fmt.Sprint(len(one.Own()), len(two.Own())) != "2 2" {
-		t.Errorf("they own %d and %d trials", len(one.Own()), len(two.Own()))
+}
+
+func TestAShardHasTheDigestOfTheWholeAndOfItsSplit(t *testing.T) {
+	split := func(index int, of ...int) result.Plan {
+		return recorded(t, "/work/evals", func(_ *config.Job, _ []trial.Spec, opts *RecordOptions) {
+			opts.Shard, opts.ShardOf = &result.Shard{Index: index, Total: 2}, of
+		})
+	}
+	whole, one, two, other := recorded(t, "/work/evals", nil), split(1, 1, 1, 2, 2), split(2, 1, 1, 2, 2), split(1, 1, 2, 1, 2)
+	for _, shard := range []result.Plan{one, two, other} {
+		if shard.Digest != whole.Digest {
+			t.Errorf("shard %s has another digest than the job that is run whole", shard.Shard)
+		}
+	}
+	if whole.Split != "" || one.Split == "" || one.Split != two.Split || one.Split == other.Split {
+		t.Errorf("the digests of splits: none %q, one %q and %q, another %q", whole.Split, one.Split, two.Split, other.Split)
+	}
+	if len(one.Own()) != 2 || len(two.Own()) != 2 {
+		t.Errorf("the shards own %d and %d trials", len(one.Own()), len(two.Own()))
 	}
 }

@@ -11,13 +11,15 @@ import (
 type Plan struct {
 	JobName   string    `json:"job_name"`
 	StartedAt time.Time `json:"started_at"`
-	// Digest ("sha256:…") is equal for plans that mean the same work: configuration, contents of tasks, trials and
-	// their split. Names of the job and of folders, and how many trials run at once, are not part of it.
+	// Digest ("sha256:…") is equal for plans that mean the same work: configuration, contents of tasks and trials, however
+	// they are split. Names of the job and of folders, and how many trials run at once, are not part of it.
 	Digest string `json:"digest"`
 	// Commit is the git commit that the job file was at; nil outside git.
 	Commit *string `json:"commit"`
 	// Shard is the part of the plan that this folder holds; nil: all of it.
-	Shard   *Shard        `json:"shard,omitempty"`
+	Shard *Shard `json:"shard,omitempty"`
+	// Split ("sha256:…") is equal for plans that are split alike. Empty without Shard.
+	Split   string        `json:"split,omitempty"`
 	Metrics []string      `json:"metrics"` // sum, min, max, mean: what the job asked to see
 	Tasks   []PlannedTask `json:"tasks"`   // sorted by dataset and name
 	Trials  []Key         `json:"trials"`  // of the whole job, in the order in which they are started
