@@ -8,6 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/moby/sys/atomicwriter"
 )
@@ -19,10 +22,12 @@ const (
 	PlanFile   = "plan.json"
 	EventsFile = "events.jsonl"
 	ErrorFile  = "error.txt"
+	// MergeFile is in jobs that were put together from shards only: which ones.
+	MergeFile = "merge.json"
 )
 
 // ReservedNames are the names at the top of a job's folder that no agent's folder may have.
-var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile}
+var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, MergeFile}
 
 // Marshal is how every result file is written: indented, a final newline, no HTML escapes.
 func Marshal(v any) ([]byte, error) {
@@ -68,23 +73,79 @@ func ReadTree(dir string) (Tree, error) {
 		}
 		return tree, err
 	}
-	for _, key := range tree.Plan.Own() {
-		var trial Trial
-		path := filepath.Join(dir, filepath.FromSlash(key.Dir()), ResultFile)
-		err := readJSON(path, &trial)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err == nil && trial.Key != key:
-			err = fmt.Errorf("%s: is the result of %s, not of %s", path, trial.Key, key)
-		}
-		if err != nil {
-			tree.Unreadable = append(tree.Unreadable, err)
-			continue
-		}
-		tree.Trials = append(tree.Trials, trial)
+	if err := tree.Plan.Check(); err != nil {
+		return tree, fmt.Errorf("%s: %w", filepath.Join(dir, PlanFile), err)
 	}
+	tree.Trials, tree.Unreadable = readTrials(dir, tree.Plan.Own())
 	return tree, nil
+}
+
+// readTrials reads the results of many trials, in the order of their keys.
+func readTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
+	type read struct {
+		trial *Trial
+		err   error
+	}
+	reads := make([]read, len(keys))
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(len(keys), 2*runtime.GOMAXPROCS(0)) { // some wait for the disk
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(keys); i = int(next.Add(1)) - 1 {
+				path := filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), ResultFile)
+				data, err := readBounded(path)
+				if err == nil {
+					reads[i].trial, err = ParseTrial(data, keys[i])
+					if err != nil {
+						err = fmt.Errorf("%s: %w", path, err)
+					}
+				}
+				reads[i].err = err
+			}
+		})
+	}
+	group.Wait()
+	trials = make([]Trial, 0, len(keys))
+	for _, r := range reads {
+		switch {
+		case errors.Is(r.err, fs.ErrNotExist):
+		case r.err != nil:
+			unreadable = append(unreadable, r.err)
+		default:
+			trials = append(trials, *r.trial)
+		}
+	}
+	return trials, unreadable
+}
+
+// MaxTrialFile is how large a trial's result.json may be, in bytes: far more than any that is written.
+const MaxTrialFile = 16 << 20
+
+// readBounded reads a trial's result. What is no file, a pipe say, is not waited for.
+func readBounded(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: is not a file", path)
+	case info.Size() > MaxTrialFile:
+		return nil, fmt.Errorf("%s: has %d bytes, which no result has", path, info.Size())
+	}
+	return os.ReadFile(path)
+}
+
+// ParseTrial reads the result.json of the trial that key names.
+func ParseTrial(data []byte, key Key) (*Trial, error) {
+	trial := new(Trial)
+	if err := json.Unmarshal(data, trial); err != nil {
+		return nil, fmt.Errorf("not a valid file of this kind (torn or edited?): %w", err)
+	}
+	if trial.Key != key {
+		return nil, fmt.Errorf("is the result of %s, not of %s", trial.Key, key)
+	}
+	trial.Key = key // many trials share the names, so that one copy of them is enough
+	return trial, nil
 }
 
 func readJSON(path string, v any) error {

@@ -66,6 +66,34 @@ func (p Plan) Part(index int) []Key {
 	return keys
 }
 
+// MaxShards bounds how many shards a job may have. It is more than a workflow can start (256), and a file that says more
+// is no plan of ours.
+const MaxShards = 1000
+
+// Check refuses plans that Record would not have made; a file may say anything.
+func (p Plan) Check() error {
+	for _, m := range p.Metrics {
+		if !slices.Contains(MetricTypes, m) {
+			return fmt.Errorf("is no plan of a job: there is no metric %q", m)
+		}
+	}
+	if p.Shard == nil {
+		return nil
+	}
+	if p.Shard.Total > MaxShards || p.Shard.Index < 1 || p.Shard.Index > p.Shard.Total {
+		return fmt.Errorf("is no plan of a job: there is no shard %s (at most %d)", p.Shard, MaxShards)
+	}
+	if len(p.ShardOf) != len(p.Trials) {
+		return fmt.Errorf("is no plan of a job: it says for %d of %d trials in which shard they are", len(p.ShardOf), len(p.Trials))
+	}
+	for _, s := range p.ShardOf {
+		if s < 1 || s > p.Shard.Total {
+			return fmt.Errorf("is no plan of a job: it has a trial in shard %d of %d", s, p.Shard.Total)
+		}
+	}
+	return nil
+}
+
 // Metric is one aggregate over the rewards of completed trials; null where there are none.
 type Metric struct {
 	Type  string   `json:"type"`
@@ -175,16 +203,16 @@ func Summarize(plan Plan, trials []Trial) Job {
 			perAgent = &Tally{}
 			agents[key.Agent] = perAgent
 		}
-		trial, ok := byKey[key]
-		if !ok {
+		trial := byKey[key]
+		if trial == nil {
 			job.Skipped = append(job.Skipped, key)
 			all.Skip()
 			perAgent.Skip()
 			continue
 		}
-		all.Add(trial)
-		perAgent.Add(trial)
-		job.Results = append(job.Results, OutcomeOf(trial))
+		all.Add(*trial)
+		perAgent.Add(*trial)
+		job.Results = append(job.Results, OutcomeOf(*trial))
 		job.Costs.Environment += trial.Costs.Environment
 		job.Costs.Model += trial.Costs.Model
 		job.Costs.Judges += trial.Costs.Judges
@@ -217,8 +245,8 @@ func Groups(plan Plan, trials []Trial) []Group {
 		if tallies[p] == nil {
 			tallies[p] = &Tally{}
 		}
-		if trial, ok := byKey[key]; ok {
-			tallies[p].Add(trial)
+		if trial := byKey[key]; trial != nil {
+			tallies[p].Add(*trial)
 		} else {
 			tallies[p].Skip()
 		}
@@ -233,10 +261,11 @@ func Groups(plan Plan, trials []Trial) []Group {
 	return groups
 }
 
-func index(trials []Trial) map[Key]Trial {
-	byKey := make(map[Key]Trial, len(trials))
-	for _, t := range trials {
-		if _, ok := byKey[t.Key]; !ok {
+// index finds trials by their keys. It points into trials: there may be a hundred thousand of them.
+func index(trials []Trial) map[Key]*Trial {
+	byKey := make(map[Key]*Trial, len(trials))
+	for i := range trials {
+		if t := &trials[i]; byKey[t.Key] == nil {
 			byKey[t.Key] = t
 		}
 	}

@@ -1,0 +1,127 @@
+package result
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// writeTree writes a plan of n trials and the results of those that keep says, and returns the folder and the keys.
+func writeTree(t *testing.T, n int, keep func(i int) bool) (string, []Key) {
+	t.Helper()
+	dir := t.TempDir()
+	plan := Plan{JobName: "j", Metrics: []string{"mean"}}
+	for i := range n {
+		plan.Trials = append(plan.Trials, Key{Agent: "a", Dataset: "d", Task: fmt.Sprintf("t%03d", i), Attempt: 1})
+	}
+	for i, key := range plan.Trials {
+		if !keep(i) {
+			continue
+		}
+		folder := filepath.Join(dir, filepath.FromSlash(key.Dir()))
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteJSON(filepath.Join(folder, ResultFile), Trial{Key: key, Reward: new(1.0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := WriteJSON(filepath.Join(dir, PlanFile), plan); err != nil {
+		t.Fatal(err)
+	}
+	return dir, plan.Trials
+}
+
+func TestReadTreeKeepsThePlansOrder(t *testing.T) {
+	dir, keys := writeTree(t, 300, func(i int) bool { return i%7 != 0 })
+	tree, err := ReadTree(dir)
+	if err != nil || len(tree.Unreadable) > 0 {
+		t.Fatal(err, tree.Unreadable)
+	}
+	at := 0
+	for i, key := range keys {
+		if i%7 == 0 {
+			continue
+		}
+		if tree.Trials[at].Key != key {
+			t.Fatalf("trial %d is %s, want %s", at, tree.Trials[at].Key, key)
+		}
+		at++
+	}
+	if at != len(tree.Trials) {
+		t.Errorf("%d trials, want %d", len(tree.Trials), at)
+	}
+}
+
+func TestResultsThatCannotBeUsedAreNamed(t *testing.T) {
+	dir, keys := writeTree(t, 6, func(int) bool { return true })
+	path := func(i int) string { return filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), ResultFile) }
+	other, err := os.ReadFile(path(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, spoil := range []func(path string) error{
+		func(path string) error { return os.WriteFile(path, other[:len(other)/2], 0o644) },
+		func(path string) error { return os.WriteFile(path, other, 0o644) },
+		func(path string) error { return os.Mkdir(path, 0o755) },
+		func(path string) error { return os.Symlink("../t000__1/"+ResultFile, path) },
+		func(path string) error { return os.Truncate(touch(path), MaxTrialFile+1) },
+	} {
+		if err := os.Remove(path(i + 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := spoil(path(i + 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree, err := ReadTree(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tree.Trials) != 1 || len(tree.Unreadable) != 5 {
+		t.Fatalf("%d trials, %v", len(tree.Trials), tree.Unreadable)
+	}
+	for i, want := range []string{"torn or edited", "is the result of a/d/t000__1, not of a/d/t002__1", "is not a file", "is not a file", "which no result has"} {
+		if got := tree.Unreadable[i].Error(); !strings.Contains(got, want) || !strings.HasPrefix(got, path(i+1)) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// touch makes an empty file.
+func touch(path string) string {
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		panic(err)
+	}
+	return path
+}
+
+func TestPlansThatNobodyMadeAreRefused(t *testing.T) {
+	keys := []Key{{Task: "a"}, {Task: "b"}}
+	for name, plan := range map[string]Plan{
+		"an unknown metric":          {Trials: keys, Metrics: []string{"median"}},
+		"a shard beyond the last":    {Trials: keys, Shard: &Shard{3, 2}, ShardOf: []int{1, 2}},
+		"no shard":                   {Trials: keys, Shard: &Shard{0, 2}, ShardOf: []int{1, 2}},
+		"too many shards":            {Trials: keys, Shard: &Shard{1, MaxShards + 1}, ShardOf: []int{1, 2}},
+		"trials without a shard":     {Trials: keys, Shard: &Shard{1, 2}, ShardOf: []int{1}},
+		"a trial in an unknown one":  {Trials: keys, Shard: &Shard{1, 2}, ShardOf: []int{1, 3}},
+		"a trial in a negative one":  {Trials: keys, Shard: &Shard{1, 2}, ShardOf: []int{1, -1}},
+		"more shards than there are": {Trials: keys, Shard: &Shard{1, 2}, ShardOf: []int{1, 2, 2}},
+	} {
+		if err := plan.Check(); err == nil {
+			t.Errorf("%s: was accepted", name)
+		}
+		dir := t.TempDir()
+		if err := WriteJSON(filepath.Join(dir, PlanFile), plan); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadTree(dir); err == nil {
+			t.Errorf("%s: was read", name)
+		}
+	}
+	if err := (Plan{Trials: keys, Metrics: MetricTypes, Shard: &Shard{2, 2}, ShardOf: []int{1, 2}}).Check(); err != nil {
+		t.Errorf("a good plan was refused: %v", err)
+	}
+}
