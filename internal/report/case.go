@@ -1,0 +1,228 @@
+package report
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// State is what one agent's attempts at one task came to.
+type State string
+
+// The states. A cancelled attempt is an error; an attempt that was skipped has no say beside others.
+const (
+	Passed     State = "passed"     // every attempt has reward 1
+	Flaky      State = "flaky"      // some attempts have reward 1, others less, or an error
+	Failed     State = "failed"     // there are rewards, and none is 1
+	Errored    State = "errored"    // errors kept every attempt from a reward
+	Skipped    State = "skipped"    // no attempt has a result
+	Unverified State = "unverified" // the attempts ended well, and nothing judged them (verifier.disable)
+)
+
+// States are all of them, from the most to the least telling.
+var States = []State{Errored, Failed, Flaky, Skipped, Unverified, Passed}
+
+// Case is one task, tried by one agent.
+type Case struct {
+	Agent, Dataset, Task string
+	// Path is the task's folder in its repository, with forward slashes and not leading out of it; "" if not known.
+	Path     string
+	Attempts []Attempt // planned ones, by number
+	State    State
+	// Diff is the task held against the baseline; nil without one.
+	Diff *result.TaskDiff
+	// Quarantine says why the task is not gated; nil if it is.
+	Quarantine *gate.Quarantined
+}
+
+// Attempt is one planned trial. Trial is nil if it has no result.
+type Attempt struct {
+	Key   result.Key
+	Trial *result.Trial
+}
+
+// Change is what became of the task since the baseline; "" without one.
+func (c Case) Change() result.Change {
+	if c.Diff == nil {
+		return ""
+	}
+	return c.Diff.Change
+}
+
+// Reward is the mean reward of the attempts that have one; ok is false without any.
+func (c Case) Reward() (mean float64, ok bool) {
+	sum, n := 0.0, 0
+	for _, a := range c.Attempts {
+		if a.Trial != nil && a.Trial.Reward != nil {
+			sum, n = sum+*a.Trial.Reward, n+1
+		}
+	}
+	return sum / float64(max(n, 1)), n > 0
+}
+
+// Cost is what all attempts cost together, in US dollars, and Seconds how long they took together.
+func (c Case) Cost() (usd float64) {
+	for _, a := range c.Attempts {
+		if a.Trial != nil {
+			usd += a.Trial.Cost
+		}
+	}
+	return usd
+}
+
+// Seconds is how long all attempts took together.
+func (c Case) Seconds() (sec float64) {
+	for _, a := range c.Attempts {
+		if a.Trial != nil {
+			sec += a.Trial.Durations.TotalSec
+		}
+	}
+	return sec
+}
+
+// Telling is the attempt that tells why the task did not pass: the first with a reward below 1, else the first with an
+// error; nil if there is none.
+func (c Case) Telling() *result.Trial {
+	var failed *result.Trial
+	for _, a := range c.Attempts {
+		switch t := a.Trial; {
+		case t == nil:
+		case t.Completed() && !t.Passed():
+			return t
+		case t.Failed() && failed == nil:
+			failed = t
+		}
+	}
+	return failed
+}
+
+// Cases are a job's tasks, for each agent, sorted by agent, dataset and task. Trials that the plan does not name are
+// ignored, as is a second result for the same key.
+func Cases(in Input) []Case {
+	type name struct{ agent, dataset, task string }
+	trials := make(map[result.Key]*result.Trial, len(in.Trials))
+	for i := len(in.Trials) - 1; i >= 0; i-- {
+		trials[in.Trials[i].Key] = &in.Trials[i]
+	}
+	paths, quarantined, diffs := map[name]string{}, map[name]*gate.Quarantined{}, map[name]*result.TaskDiff{}
+	for _, t := range in.Plan.Tasks {
+		paths[name{dataset: t.Dataset, task: t.Task}] = cleanPath(t.Path)
+	}
+	for i, q := range in.Verdict.Quarantined {
+		quarantined[name{dataset: q.Dataset, task: q.Task}] = &in.Verdict.Quarantined[i]
+	}
+	if in.Diff != nil {
+		for i, d := range in.Diff.Tasks {
+			diffs[name{d.Agent, d.Dataset, d.Task}] = &in.Diff.Tasks[i]
+		}
+	}
+	var cases []Case
+	at := map[name]int{}
+	for _, key := range in.Plan.Own() {
+		n := name{key.Agent, key.Dataset, key.Task}
+		i, ok := at[n]
+		if !ok {
+			i = len(cases)
+			at[n] = i
+			task := name{dataset: key.Dataset, task: key.Task}
+			cases = append(cases, Case{
+				Agent: key.Agent, Dataset: key.Dataset, Task: key.Task,
+				Path: paths[task], Diff: diffs[n], Quarantine: quarantined[task],
+			})
+		}
+		cases[i].Attempts = append(cases[i].Attempts, Attempt{Key: key, Trial: trials[key]})
+	}
+	for i := range cases {
+		slices.SortFunc(cases[i].Attempts, func(a, b Attempt) int { return a.Key.Compare(b.Key) })
+		cases[i].State = state(cases[i].Attempts)
+	}
+	slices.SortFunc(cases, compareCases)
+	return cases
+}
+
+func compareCases(a, b Case) int {
+	return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Dataset, b.Dataset), cmp.Compare(a.Task, b.Task))
+}
+
+func state(attempts []Attempt) State {
+	var passed, below, failed, unverified int
+	for _, a := range attempts {
+		switch t := a.Trial; {
+		case t == nil:
+		case t.Passed():
+			passed++
+		case t.Completed():
+			below++
+		case t.Failed():
+			failed++
+		default:
+			unverified++
+		}
+	}
+	switch {
+	case passed > 0 && below+failed > 0:
+		return Flaky
+	case below > 0:
+		return Failed
+	case failed > 0:
+		return Errored
+	case passed > 0:
+		return Passed
+	case unverified > 0:
+		return Unverified
+	}
+	return Skipped
+}
+
+// cleanPath is a path of a plan, or "" if it leads out of its repository: a plan may come from an artifact.
+func cleanPath(p string) string {
+	if p == "" || p != path.Clean(p) || path.IsAbs(p) || p == "." || p == ".." || strings.HasPrefix(p, "../") {
+		return ""
+	}
+	return p
+}
+
+// Troubled are the cases that a reader should see first: those that got worse, and those that did not pass. The most
+// telling come first; those in quarantine last. cases is not changed.
+func Troubled(cases []Case) []Case {
+	var troubled []Case
+	for _, c := range cases {
+		if c.trouble() < fine {
+			troubled = append(troubled, c)
+		}
+	}
+	slices.SortStableFunc(troubled, func(a, b Case) int { return cmp.Or(cmp.Compare(a.trouble(), b.trouble()), compareCases(a, b)) })
+	return troubled
+}
+
+// The orders of trouble. Quarantined ones come after all others.
+const (
+	fine        = 20
+	quarantined = 10
+)
+
+func (c Case) trouble() int {
+	order := fine
+	switch {
+	case c.Change() == result.Broken:
+		order = 0
+	case c.Change() == result.Errored:
+		order = 1
+	case c.State == Errored:
+		order = 2
+	case c.Change() == result.Worse:
+		order = 3
+	case c.State == Failed:
+		order = 4
+	case c.State == Flaky:
+		order = 5
+	}
+	if order < fine && c.Quarantine != nil {
+		order += quarantined
+	}
+	return order
+}

@@ -1,0 +1,111 @@
+package report
+
+import (
+	"bytes"
+	"path"
+	"strings"
+
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// The logs of a trial, below its folder. Source: package trial.
+const (
+	setupStdout    = "setup/stdout.txt"
+	setupStderr    = "setup/stderr.txt"
+	commandStdout  = "command/stdout.txt"
+	commandStderr  = "command/stderr.txt"
+	verifierDir    = "logs/verifier"
+	verifierStdout = verifierDir + "/stdout.txt"
+	verifierStderr = verifierDir + "/stderr.txt"
+)
+
+// How much of a log Explain gives at most.
+const (
+	explainLines = 50
+	explainBytes = 16 << 10
+	explainWidth = 500
+)
+
+// Explain gives the end of the log that explains why a trial did not pass: the first of those that tell of its type of
+// error, or of its reward below 1, that has anything in it. file is below the job's folder; lines are safe to show (see
+// untrusted.Lines), at most 50 of at most 500 bytes, 16 KiB together. Both are empty if there is nothing to show.
+func Explain(in Input, t result.Trial) (file string, lines []string) {
+	for _, log := range telling(t) {
+		file := path.Join(t.Dir(), log)
+		data, cut, err := readTail(in.Files, file)
+		if err != nil {
+			continue // a log that is not there, or is no plain file, explains nothing
+		}
+		if _, rest, ok := bytes.Cut(data, []byte("\n")); cut && ok {
+			data = rest // the first line is only the end of one
+		}
+		if lines := untrusted.Tail(untrusted.Lines(string(data)), explainLines, explainBytes, explainWidth); len(lines) > 0 {
+			return file, lines
+		}
+	}
+	return "", nil
+}
+
+// telling are the logs that may explain a trial, the likeliest first.
+func telling(t result.Trial) []string {
+	verifier := []string{verifierStdout, verifierStderr}
+	if t.Error == nil {
+		if t.Completed() && !t.Passed() {
+			return verifier
+		}
+		return nil
+	}
+	switch kind := string(t.Error.Type); {
+	case strings.HasPrefix(kind, "agent_install_"):
+		return []string{setupStderr, setupStdout, result.ErrorFile}
+	case strings.HasPrefix(kind, "agent_execution_"):
+		return []string{commandStderr, commandStdout, result.ErrorFile}
+	case strings.HasPrefix(kind, "verifier_"):
+		return append(verifier, result.ErrorFile)
+	}
+	return []string{result.ErrorFile}
+}
+
+// Logs are the files of a trial that people may want to open, of those that are there and have anything in them, below
+// the job's folder.
+func Logs(in Input, t result.Trial) []string {
+	var found []string
+	for _, log := range []string{
+		result.ErrorFile, verifierStdout, verifierStderr, commandStdout, commandStderr, setupStdout, setupStderr, result.ResultFile,
+	} {
+		name := path.Join(t.Dir(), log)
+		file, info, err := open(in.Files, name)
+		if err != nil {
+			continue
+		}
+		if info.Size() > 0 {
+			found = append(found, name)
+		}
+		_ = file.Close()
+	}
+	return found
+}
+
+// TaskFile is the file of a task that people would change after such a trial, in the task's repository: "" if it is not
+// known where the task is.
+func TaskFile(taskPath string, t result.Trial) string {
+	if taskPath == "" {
+		return ""
+	}
+	file := "task.toml"
+	switch {
+	case t.Error == nil:
+		file = "instruction.md"
+	default:
+		switch kind := t.Error.Type; {
+		case strings.HasPrefix(string(kind), "agent_"):
+			file = "instruction.md"
+		case strings.HasPrefix(string(kind), "verifier_"):
+			file = "tests/test.sh"
+		case kind == result.EnvironmentBuildFailed, kind == result.EnvironmentBuildTimeout:
+			file = "environment/Dockerfile"
+		}
+	}
+	return path.Join(taskPath, file)
+}

@@ -1,0 +1,90 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Number is a reward or a metric for people: at most three decimals.
+func Number(f float64) string {
+	if math.Abs(f) >= 1e6 || f != 0 && math.Abs(f) < 0.0005 || math.IsNaN(f) {
+		return strconv.FormatFloat(f, 'g', 3, 64)
+	}
+	s := strconv.FormatFloat(f, 'f', 3, 64)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// Percent shows a rate; only what is really none or all reads 0% or 100%.
+func Percent(rate float64) string {
+	p := math.Round(rate*1000) / 10
+	switch {
+	case rate < 1 && p >= 100:
+		p = 99.9
+	case rate > 0 && p <= 0:
+		p = 0.1
+	}
+	return strconv.FormatFloat(p, 'f', -1, 64) + "%"
+}
+
+// Dollars is a cost in US dollars: to the cent, and more exactly below a dollar.
+func Dollars(usd float64) string {
+	sign := ""
+	if usd < 0 {
+		sign, usd = "-", -usd
+	}
+	if usd != 0 && usd < 0.9995 {
+		return sign + "$" + strconv.FormatFloat(usd, 'f', 3, 64)
+	}
+	return sign + "$" + strconv.FormatFloat(usd, 'f', 2, 64)
+}
+
+// Took is a duration in seconds: 0.4s, 12.3s, 1m02s, 3h04m.
+func Took(sec float64) string {
+	if sec < 0 {
+		return "-" + Took(-sec)
+	}
+	if sec < 59.95 {
+		return fmt.Sprintf("%.1fs", sec)
+	}
+	s := int64(math.Round(min(sec, 1e15)))
+	if s < 3600 {
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	}
+	return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+}
+
+// Signed is a difference as format shows it, with its sign; "±0" if nothing of it would be seen.
+func Signed(delta float64, format func(float64) string) string {
+	switch shown, none := format(math.Abs(delta)), format(0); {
+	case shown == none:
+		return "±0"
+	case delta > 0:
+		return "+" + shown
+	default:
+		return "−" + shown
+	}
+}
+
+// Points is a difference of rates in percentage points, without a sign.
+func Points(delta float64) string {
+	return strconv.FormatFloat(math.Round(math.Abs(delta)*1000)/10, 'f', -1, 64) + " pp"
+}
+
+// Plural counts things: 1 trial, 2 trials.
+func Plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return Count(n) + " " + noun
+}
+
+// Count is a number of things with its thousands apart: 12,345.
+func Count(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,81 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Mark is the one word, and the one sign, for how a job ended.
+type Mark string
+
+// The marks. A job passes with MarkPassed and MarkInconclusive.
+const (
+	MarkPassed       Mark = "passed"
+	MarkFailed       Mark = "failed"
+	MarkInconclusive Mark = "inconclusive"
+	MarkIncomplete   Mark = "incomplete" // something is missing, so that nothing is sure
+	MarkPart         Mark = "part"       // a shard: its merge is judged
+)
+
+// Sign is a mark as a picture.
+func (m Mark) Sign() string {
+	return map[Mark]string{MarkPassed: "✅", MarkFailed: "❌", MarkInconclusive: "⚠️", MarkIncomplete: "⛔", MarkPart: "🧩"}[m]
+}
+
+// Mark is how the job ended.
+func (in Input) Mark() Mark {
+	switch {
+	case len(in.Incomplete) > 0:
+		return MarkIncomplete
+	case in.Plan.Shard != nil && in.Verdict.Outcome == "":
+		return MarkPart
+	case !in.Passed():
+		return MarkFailed
+	case in.Verdict.Outcome == gate.Inconclusive:
+		return MarkInconclusive
+	}
+	return MarkPassed
+}
+
+// Headline is how the job ended in a few words, all of them our own: "2 broken, 1 fixed", or without a baseline
+// "10 of 12 tasks passed".
+func (in Input) Headline(cases []Case) string {
+	if in.Diff == nil {
+		passed := 0
+		for _, c := range cases {
+			if c.State == Passed {
+				passed++
+			}
+		}
+		return Count(passed) + " of " + Plural(len(cases), "task") + " passed"
+	}
+	var parts []string
+	for _, change := range []result.Change{result.Broken, result.Errored, result.Worse, result.Fixed, result.Better} {
+		if n := in.Diff.Counts[change]; n > 0 {
+			parts = append(parts, Count(n)+" "+string(change))
+		}
+	}
+	if len(parts) == 0 {
+		return "no task got better or worse"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Different reports whether there is news for somebody who knows the baseline: a task that got better or worse, or a
+// job that does not pass. Without a baseline everything that did not pass is news.
+func (in Input) Different() bool {
+	if !in.Passed() {
+		return true
+	}
+	if in.Diff == nil {
+		return len(Troubled(Cases(in))) > 0
+	}
+	for _, change := range []result.Change{result.Broken, result.Errored, result.Worse, result.Fixed, result.Better} {
+		if in.Diff.Counts[change] > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,267 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Test is one test case of a task's own verifier. All text in it is untrusted, and at most maxTestText bytes long.
+type Test struct {
+	Suite, Name string
+	Status      TestStatus
+	Seconds     float64
+	Message     string // why it failed, or ""
+}
+
+// TestStatus is how a verifier's test case ended.
+type TestStatus string
+
+// The statuses; pending tests and those of no known status are skipped.
+const (
+	TestFailed  TestStatus = "failed"
+	TestSkipped TestStatus = "skipped"
+	TestPassed  TestStatus = "passed"
+)
+
+// Tests are the test cases that a verifier left behind: failed ones first, otherwise in its order.
+type Tests struct {
+	File                    string // below the job's folder
+	Passed, Failed, Skipped int
+	List                    []Test // at most maxTests; the counts are of all
+}
+
+// Bounds of what a verifier may have written.
+const (
+	maxTests     = 1000
+	maxSeen      = 200_000 // test cases that are counted
+	maxDepth     = 64      // of elements in a JUnit file
+	maxTestText  = 2000
+	maxTestFiles = 1000 // names looked at in the verifier's folder
+)
+
+// VerifierTests are the test cases of a trial's verifier, if it left /logs/verifier/ctrf.json or a JUnit file (*.xml,
+// the first by name that is one). ok is false if there is none that can be read. Sources: CTRF's schema
+// (results.tests), and JUnit's common dialect.
+func VerifierTests(in Input, t result.Trial) (tests Tests, ok bool) {
+	dir := path.Join(t.Dir(), verifierDir)
+	if data, err := readSmall(in.Files, path.Join(dir, "ctrf.json")); err == nil {
+		if tests, err := parseCTRF(data); err == nil {
+			tests.File = path.Join(dir, "ctrf.json")
+			return tests.sorted(), true
+		}
+	}
+	for _, name := range xmlFiles(in.Files, dir) {
+		data, err := readSmall(in.Files, path.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		if tests, err := parseJUnit(data); err == nil {
+			tests.File = path.Join(dir, name)
+			return tests.sorted(), true
+		}
+	}
+	return Tests{}, false
+}
+
+// xmlFiles are the names in a folder that end in .xml, sorted: at most ten, of the first thousand names.
+func xmlFiles(files fs.FS, dir string) []string {
+	if files == nil {
+		return nil
+	}
+	for i := range len(dir) + 1 { // as in open: no link on the way
+		if i == len(dir) || dir[i] == '/' {
+			if info, err := fs.Lstat(files, dir[:i]); err != nil || !info.IsDir() {
+				return nil
+			}
+		}
+	}
+	folder, err := files.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer folder.Close()
+	lister, ok := folder.(fs.ReadDirFile)
+	if !ok {
+		return nil
+	}
+	entries, err := lister.ReadDir(maxTestFiles)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".xml") {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), 10)]
+}
+
+func (t Tests) sorted() Tests {
+	order := map[TestStatus]int{TestFailed: 0, TestSkipped: 1, TestPassed: 2}
+	slices.SortStableFunc(t.List, func(a, b Test) int { return order[a.Status] - order[b.Status] })
+	t.List = t.List[:min(len(t.List), maxTests)]
+	return t
+}
+
+// add counts a test case, and keeps it if there is room: failures before others.
+func (t *Tests) add(test Test) {
+	switch test.Status {
+	case TestFailed:
+		t.Failed++
+	case TestPassed:
+		t.Passed++
+	default:
+		test.Status = TestSkipped
+		t.Skipped++
+	}
+	if test.Seconds < 0 || test.Seconds > 1e9 || math.IsNaN(test.Seconds) {
+		test.Seconds = 0
+	}
+	test.Suite, test.Name, test.Message = short(test.Suite), short(test.Name), short(test.Message)
+	if len(t.List) < maxTests || test.Status == TestFailed && t.Failed <= maxTests {
+		t.List = append(t.List, test)
+	}
+}
+
+func (t *Tests) seen() int { return t.Passed + t.Failed + t.Skipped }
+
+func short(s string) string {
+	if len(s) > maxTestText {
+		return strings.ToValidUTF8(s[:maxTestText], "") + "…"
+	}
+	return s
+}
+
+var errNoTests = errors.New("no test cases in it")
+
+func parseCTRF(data []byte) (tests Tests, err error) {
+	var file struct {
+		Results *struct {
+			Tests []struct {
+				Name     string          `json:"name"`
+				Status   string          `json:"status"`
+				Duration float64         `json:"duration"` // milliseconds
+				Suite    json.RawMessage `json:"suite"`    // a string, or since version 1 a list
+				Message  string          `json:"message"`
+				Trace    string          `json:"trace"`
+			} `json:"tests"`
+		} `json:"results"`
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return tests, err
+	}
+	if file.Results == nil || len(file.Results.Tests) == 0 {
+		return tests, errNoTests
+	}
+	for _, t := range file.Results.Tests {
+		if tests.seen() >= maxSeen {
+			break
+		}
+		message := t.Message
+		if t.Trace != "" && t.Trace != message {
+			message = strings.TrimSpace(message + "\n" + t.Trace)
+		}
+		tests.add(Test{Suite: ctrfSuite(t.Suite), Name: t.Name, Status: TestStatus(t.Status), Seconds: t.Duration / 1000, Message: message})
+	}
+	return tests, nil
+}
+
+func ctrfSuite(raw json.RawMessage) string {
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		return one
+	}
+	var many []string
+	_ = json.Unmarshal(raw, &many) // neither: no suite
+	return strings.Join(many, " / ")
+}
+
+// parseJUnit reads a JUnit file element by element. Entities beyond XML's own are refused by the decoder, so that
+// nothing expands or is fetched.
+func parseJUnit(data []byte) (tests Tests, err error) {
+	dec := xml.NewDecoder(bytes.NewReader(data))
+	var test *Test
+	var text *strings.Builder // of the failure that is being read
+	depth := 0
+	for {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return tests, err
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			depth++
+			if depth == 1 && token.Name.Local != "testsuites" && token.Name.Local != "testsuite" || depth > maxDepth {
+				return tests, fmt.Errorf("<%s> at depth %d", token.Name.Local, depth)
+			}
+			switch token.Name.Local {
+			case "testcase":
+				test = &Test{Suite: attr(token, "classname"), Name: attr(token, "name"), Status: TestPassed}
+				_, _ = fmt.Sscanf(attr(token, "time"), "%g", &test.Seconds) // no number is no time
+			case "failure", "error":
+				if test != nil {
+					test.Status, test.Message, text = TestFailed, attr(token, "message"), &strings.Builder{}
+				}
+			case "skipped":
+				if test != nil && test.Status != TestFailed {
+					test.Status = TestSkipped
+				}
+			}
+		case xml.CharData:
+			if text != nil && text.Len() < maxTestText {
+				text.Write(token)
+			}
+		case xml.EndElement:
+			depth--
+			switch token.Name.Local {
+			case "failure", "error":
+				if test != nil && text != nil {
+					test.Message = joinMessage(test.Message, strings.TrimSpace(text.String()))
+				}
+				text = nil
+			case "testcase":
+				if test != nil && tests.seen() < maxSeen {
+					tests.add(*test)
+				}
+				test = nil
+			}
+		}
+	}
+	if tests.seen() == 0 {
+		return tests, errNoTests
+	}
+	return tests, nil
+}
+
+// joinMessage is a failure's message and its text, which often begins with the message again.
+func joinMessage(message, text string) string {
+	if message == "" || strings.HasPrefix(text, message) {
+		return text
+	}
+	return strings.TrimSpace(message + "\n" + text)
+}
+
+func attr(e xml.StartElement, name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}

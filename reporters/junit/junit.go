@@ -1,0 +1,313 @@
+package junit
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/xml"
+	"io"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/jstemmer/go-junit-report/v2/junit"
+
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// DefaultLimit is below the 30 MB that GitLab takes.
+const DefaultLimit = 29_000_000
+
+// Reporter writes JUnit XML.
+type Reporter struct {
+	// Limit is the most bytes that are written; 0 is DefaultLimit. To keep it, excerpts of logs go first, then cases
+	// that passed, then all cases; the counts of a suite stay those of all, and a property says how many were left out.
+	Limit int
+	// CaseFiles adds the attribute file to test cases: the path of the task. See the package's documentation.
+	CaseFiles bool
+}
+
+// document, suite and testcase add to the library's types what those lack. Their fields hide the embedded ones of the
+// same element.
+type document struct {
+	XMLName xml.Name `xml:"testsuites"`
+	junit.Testsuites
+	Suites []suite `xml:"testsuite"`
+}
+
+type suite struct {
+	junit.Testsuite
+	Testcases []testcase `xml:"testcase"`
+}
+
+type testcase struct {
+	junit.Testcase
+	File  string  `xml:"file,attr,omitempty"`
+	Flaky []rerun `xml:"flakyFailure"`
+	Rerun []rerun `xml:"rerunFailure"`
+}
+
+type rerun struct {
+	Message    string        `xml:"message,attr"`
+	Type       string        `xml:"type,attr"`
+	StackTrace *junit.Output `xml:"stackTrace"`
+}
+
+// detail is how much is said; the steps are taken in this order until the limit is kept.
+type detail struct {
+	excerpts       bool
+	passing, cases bool
+}
+
+var details = []detail{{true, true, true}, {false, true, true}, {false, false, true}, {false, false, false}}
+
+// Write implements report.Reporter.
+func (r Reporter) Write(w io.Writer, in report.Input) error {
+	limit := cmp.Or(r.Limit, DefaultLimit)
+	cases := report.Cases(in)
+	var text []byte
+	for _, d := range details {
+		b := builder{in: in, cases: cases, detail: d, files: r.CaseFiles, excerpt: excerptSize(cases, limit)}
+		var err error
+		if text, err = encode(b.document()); err != nil {
+			return err
+		}
+		if len(text) <= limit {
+			break
+		}
+	}
+	_, err := w.Write(text)
+	return err
+}
+
+// excerptSize is how many bytes of logs each attempt that did not pass may show, so that all of them take half the room.
+func excerptSize(cases []report.Case, limit int) int {
+	attempts := 0
+	for _, c := range cases {
+		if c.State != report.Passed {
+			attempts += len(c.Attempts)
+		}
+	}
+	return min(limit/2/max(attempts, 1), 16<<10)
+}
+
+func encode(doc document) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(xml.Header)
+	enc := xml.NewEncoder(&b)
+	enc.Indent("", "  ")
+	if err := enc.Encode(doc); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// builder makes one document.
+type builder struct {
+	in      report.Input
+	cases   []report.Case
+	detail  detail
+	files   bool
+	excerpt int // bytes of logs for each attempt
+}
+
+func (b *builder) document() document {
+	var doc document
+	doc.Name, doc.Time = cmp.Or(untrusted.XMLLine(b.in.Job.JobName), "rollout"), seconds(b.in.Job.TotalDurationSec)
+	if s := b.incomplete(); s != nil {
+		doc.add(*s)
+	}
+	for from := 0; from < len(b.cases); {
+		to := from
+		for to < len(b.cases) && b.cases[to].Agent == b.cases[from].Agent && b.cases[to].Dataset == b.cases[from].Dataset {
+			to++
+		}
+		doc.add(b.suite(b.cases[from:to]))
+		from = to
+	}
+	return doc
+}
+
+func (d *document) add(s suite) {
+	s.ID = len(d.Suites)
+	d.Testsuites.AddSuite(s.Testsuite)
+	d.Testsuites.Suites, d.Skipped = nil, 0 // the root has no such attribute in junit-10.xsd
+	d.Suites = append(d.Suites, s)
+}
+
+// incomplete is a suite that fails because something is missing; nil if nothing is.
+func (b *builder) incomplete() *suite {
+	if len(b.in.Incomplete) == 0 {
+		return nil
+	}
+	var s suite
+	s.Name, s.Time = "rollout", seconds(0)
+	s.SetTimestamp(b.in.Job.StartedAt.UTC())
+	c := testcase{Testcase: junit.Testcase{Classname: "rollout", Name: "the job is complete", Time: seconds(0)}}
+	c.Error = &junit.Result{
+		Message: untrusted.Cut(untrusted.XMLLine(b.in.Incomplete[0]), maxMessage), Type: "incomplete",
+		Data: untrusted.Cut(text(strings.Join(b.in.Incomplete, "\n")), maxText),
+	}
+	s.add(c)
+	return &s
+}
+
+func (s *suite) add(c testcase) {
+	s.AddTestcase(c.Testcase)
+	s.Testsuite.Testcases = nil
+	s.Testcases = append(s.Testcases, c)
+}
+
+// suite is one agent on one dataset.
+func (b *builder) suite(cases []report.Case) suite {
+	var s suite
+	agent, dataset := untrusted.XMLLine(cases[0].Agent), untrusted.XMLLine(cases[0].Dataset)
+	s.Name = cut(agent + "/" + dataset)
+	s.File = cut(untrusted.XMLLine(folder(cases)))
+	s.SetTimestamp(b.in.Job.StartedAt.UTC())
+	b.properties(&s, cases[0])
+	classname := cut(agent + "." + dataset)
+	names, total, left := map[string]int{}, 0.0, 0
+	for _, c := range cases {
+		total += c.Seconds()
+		tc := b.testcase(c)
+		tc.Classname, tc.Name = classname, unique(names, cut(cmp.Or(untrusted.XMLLine(c.Task), "task")))
+		s.add(tc)
+		if !b.detail.cases || !b.detail.passing && c.State == report.Passed {
+			s.Testcases = s.Testcases[:len(s.Testcases)-1]
+			left++
+		}
+	}
+	if left > 0 {
+		s.AddProperty("rollout.omitted_testcases", strconv.Itoa(left))
+	}
+	s.Time = seconds(total)
+	return s
+}
+
+// unique is the name, with a number if it was given before: different names may look the same once they are safe.
+func unique(names map[string]int, name string) string {
+	for try := name; ; try = name + " (" + strconv.Itoa(names[name]) + ")" {
+		names[name]++
+		if try == name && names[name] == 1 {
+			return try
+		}
+		if try != name && names[try] == 0 {
+			names[try]++
+			return try
+		}
+	}
+}
+
+// properties of a suite are its numbers, and what it was made from.
+func (b *builder) properties(s *suite, c report.Case) {
+	add := func(name, value string) {
+		if value != "" {
+			s.AddProperty("rollout."+name, cut(untrusted.XMLLine(value)))
+		}
+	}
+	add("agent", c.Agent)
+	add("dataset", c.Dataset)
+	if b.in.Job.Commit != nil {
+		add("commit", *b.in.Job.Commit)
+	}
+	add("plan_digest", b.in.Job.PlanDigest)
+	for _, g := range b.in.Groups {
+		if g.Agent == c.Agent && g.Dataset == c.Dataset {
+			add("trials", strconv.Itoa(g.TotalTrials))
+			add("pass_rate", number(g.PassRate))
+			add("mean_reward", number(g.MeanReward))
+			add("cost_usd", number(g.TotalCost))
+		}
+	}
+	add("verdict", string(b.in.Verdict.Outcome))
+	add("baseline", b.in.Baseline)
+	add("run", b.in.Links.Run)
+}
+
+// folder is the deepest folder that holds all tasks of a suite; "" if it is the top, or not known.
+func folder(cases []report.Case) string {
+	var common []string
+	for i, c := range cases {
+		if c.Path == "" {
+			return ""
+		}
+		parts := strings.Split(path.Dir(c.Path), "/")
+		if i == 0 {
+			common = parts
+		}
+		n := 0
+		for n < min(len(parts), len(common)) && parts[n] == common[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	if dir := strings.Join(common, "/"); dir != "." {
+		return dir
+	}
+	return ""
+}
+
+// testcase is one task, without its names.
+func (b *builder) testcase(c report.Case) testcase {
+	var tc testcase
+	tc.Time = seconds(c.Seconds())
+	if b.files {
+		tc.File = cut(untrusted.XMLLine(c.Path))
+	}
+	var out []string
+	switch c.State {
+	case report.Passed:
+		out = b.passing(c)
+	case report.Skipped:
+		tc.Skipped = &junit.Result{Message: "this task was not run"}
+	case report.Unverified:
+		tc.Skipped = &junit.Result{Message: "no verifier judged this task"}
+	default:
+		b.outcomes(&tc, c)
+	}
+	out = append(out, b.attachments(c)...)
+	if len(out) > 0 {
+		tc.SystemOut = &junit.Output{Data: strings.Join(out, "\n")}
+	}
+	return tc
+}
+
+// outcomes puts the attempts that did not pass into a case.
+func (b *builder) outcomes(tc *testcase, c report.Case) {
+	telling := c.Telling()
+	for _, a := range c.Attempts {
+		switch t := a.Trial; {
+		case t == nil, t.Passed(), !t.Completed() && !t.Failed():
+		case c.State == report.Flaky:
+			tc.Flaky = append(tc.Flaky, rerunOf(b.failure(c, *t)))
+		case t == telling && t.Completed():
+			tc.Failure = b.failure(c, *t)
+		case t == telling:
+			tc.Error = b.failure(c, *t)
+		default:
+			tc.Rerun = append(tc.Rerun, rerunOf(b.failure(c, *t)))
+		}
+	}
+}
+
+func rerunOf(r *junit.Result) rerun {
+	return rerun{Message: r.Message, Type: r.Type, StackTrace: &junit.Output{Data: r.Data}}
+}
+
+func number(f float64) string {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return "0"
+	}
+	return strconv.FormatFloat(math.Round(f*1e6)/1e6, 'f', -1, 64)
+}
+
+// seconds is a time as all readers take it: plain digits, three decimals.
+func seconds(sec float64) string {
+	if !(sec > 0 && sec < 1e12) {
+		sec = 0
+	}
+	return strconv.FormatFloat(sec, 'f', 3, 64)
+}
