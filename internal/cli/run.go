@@ -29,21 +29,27 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var flags jobFlags
+	var shard shardFlags
 	var report reportFlags
 	cmd := &cobra.Command{
 		Use:   "run JOB_FILE",
 		Short: "Run a job: every agent on every task, as often as asked",
 		Long: `Run the trials of a job file (job.yaml or job.json; "-" reads it from stdin), and leave
 their results below jobs_dir. Flags win over the file; what was run stands in config.json.
+
+With --shard 2/4 it runs the second of four parts, in a folder of its own; "rollout merge" puts the parts
+together. The same job file and tasks are divided in the same way on every machine.
 ` + exitCodes,
 		Example: `  rollout run job.yaml
-  rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G`,
+  rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G
+  rollout run job.yaml --shard 2/4 --timings results/main/result.json`,
 		Args: oneArg("a job file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.run(cmd.Context(), args[0], flags, report)
+			return a.run(cmd.Context(), args[0], flags, shard, report)
 		},
 	}
 	flags.add(cmd)
+	shard.add(cmd)
 	flags.addLogFormat(cmd)
 	report.add(cmd)
 	return cmd
@@ -110,6 +116,9 @@ type prepared struct {
 	sets    []*dataset.Set
 	folders []string // of all tasks, also of those that are filtered out
 	specs   []trial.Spec
+	// shard is the part that is run, and shardOf says which part each of specs is in; nil: all is run.
+	shard   *result.Shard
+	shardOf []int
 }
 
 // prepare loads and checks everything that can be known before anything is started.
@@ -184,13 +193,16 @@ func taskNames(sets []*dataset.Set) []string {
 	return names
 }
 
-func (a *app) run(ctx context.Context, path string, flags jobFlags, report reportFlags) error {
+func (a *app) run(ctx context.Context, path string, flags jobFlags, shard shardFlags, report reportFlags) error {
 	if err := report.check(); err != nil {
 		return err
 	}
 	flags.gate = report.gate.overrides()
 	p, err := a.prepare(ctx, path, flags)
 	if err != nil {
+		return err
+	}
+	if err := a.split(p, shard); err != nil {
 		return err
 	}
 	if logLevel(p.Job.LogLevel) <= slog.LevelWarn {
@@ -216,14 +228,13 @@ func (a *app) run(ctx context.Context, path string, flags jobFlags, report repor
 			a.warnf("the clean-up was skipped, so environments may still run: the next run removes them, or rollout clean")
 		}
 	}()
-	dir := filepath.Join(p.Job.JobsDir, p.Job.Name)
 	err = a.execute(ctx, p, provider, tree, look)
 	a.removeOwn(ctx, provider, p.Job.Name)
 	if err != nil {
-		_ = a.finish(ctx, dir, report, ending{}) // what there is
+		_ = a.finish(ctx, p.dir(), report, ending{}) // what there is
 		return err
 	}
-	return a.finish(ctx, dir, report, ending{cancelled: true})
+	return a.finish(ctx, p.dir(), report, ending{cancelled: true})
 }
 
 // removeOwn removes what trials could not remove, because the engine was down just then. A job that is
@@ -249,8 +260,7 @@ func (a *app) createTree(p *prepared) (*job.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := a.path(filepath.Join(p.Job.JobsDir, p.Job.Name))
-	tree, err := job.Create(dir, p.Job, plan)
+	tree, err := job.Create(a.path(p.dir()), p.Job, plan)
 	if errors.Is(err, job.ErrExists) {
 		return nil, usage("%w: a job is never written over; choose another --name, or remove the folder", err)
 	}
@@ -270,7 +280,9 @@ func (a *app) record(p *prepared) (result.Plan, error) {
 	if p.path != "-" {
 		from = filepath.Dir(a.path(p.path))
 	}
-	return job.Record(p.Job, p.specs, job.RecordOptions{StartedAt: a.Now(), Commit: task.Commit(from), Dir: here})
+	return job.Record(p.Job, p.specs, job.RecordOptions{
+		StartedAt: a.Now(), Commit: task.Commit(from), Dir: here, Shard: p.shard, ShardOf: p.shardOf,
+	})
 }
 
 // execute runs the trials while the terminal shows them.
@@ -288,7 +300,7 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		defer mu.Unlock()
 		sinks(e)
 	}
-	_, err := job.Run(ctx, p.specs, job.Options{
+	_, err := job.Run(ctx, p.own(), job.Options{
 		Tree:    tree,
 		Workers: p.Job.NConcurrentTrials,
 		Emit:    emit,
