@@ -1,0 +1,216 @@
+package github
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v66/github"
+)
+
+// resultFile is what is taken from an artifact: the job's own result, never a trial's.
+const resultFile = "result.json"
+
+// errBadArtifact marks artifacts that are there but cannot be used.
+var errBadArtifact = errors.New("the artifact cannot be used")
+
+// limits bound what an artifact may cost us, in bytes.
+type limits struct {
+	zip    int64
+	result int64
+}
+
+// usualLimits leave room for a job of some hundred thousand trials, of which each takes some 250 bytes.
+var usualLimits = limits{zip: 64 << 20, result: 256 << 20}
+
+// downloadTimeout bounds the transfer of one artifact.
+const downloadTimeout = 5 * time.Minute
+
+// fetchResult downloads an artifact and writes the job's result.json in it to dir.
+func (c *Client) fetchResult(ctx context.Context, owner, repo string, a *gh.Artifact, dir string) (string, error) {
+	if size := a.GetSizeInBytes(); size > c.limits.zip {
+		return "", fmt.Errorf("%w: it has %d MiB, more than %d", errBadArtifact, size>>20, c.limits.zip>>20)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	file, err := os.CreateTemp(dir, ".artifact-*.zip")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	if err := c.download(ctx, owner, repo, a.GetID(), file); err != nil {
+		return "", err
+	}
+	return extractResult(file, dir, c.limits.result)
+}
+
+// download writes the artifact's zip to the file. The API answers with an address at a storage service that is good for a
+// minute, so another try asks for a new one.
+func (c *Client) download(ctx context.Context, owner, repo string, id int64, file *os.File) error {
+	for try := 1; ; try++ {
+		address, err := c.artifactAddress(ctx, owner, repo, id)
+		if err != nil {
+			return err // was tried often enough
+		}
+		err = c.transfer(ctx, address, file)
+		if err == nil || !uncertain(err) || try == maxTries {
+			return err
+		}
+		if err := c.sleep(ctx, firstBackoff<<(try-1)); err != nil {
+			return err
+		}
+	}
+}
+
+// artifactAddress asks where the artifact can be fetched. The address is a secret for as long as it is good.
+func (c *Client) artifactAddress(ctx context.Context, owner, repo string, id int64) (*url.URL, error) {
+	address, resp, err := c.api.Actions.DownloadArtifact(ctx, owner, repo, id, 3)
+	switch {
+	case err != nil && resp != nil && resp.Response != nil && resp.StatusCode != http.StatusFound:
+		return nil, &APIError{Status: resp.StatusCode, Message: "when asked for the artifact"}
+	case err != nil:
+		return nil, c.explain(&url.Error{Op: http.MethodGet, Err: err})
+	case address.Host == "" || address.Scheme != "https" && address.Scheme != c.api.BaseURL.Scheme:
+		return nil, fmt.Errorf("%w: its address is not an https one", errBadArtifact)
+	}
+	return address, nil
+}
+
+// transfer fetches the artifact without the token: the address alone is the permission.
+func (c *Client) transfer(ctx context.Context, address *url.URL, file *os.File) error {
+	if err := errors.Join(file.Truncate(0), rewind(file)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), http.NoBody)
+	if err != nil {
+		return fmt.Errorf("%w: its address cannot be used", errBadArtifact)
+	}
+	req.Header.Set("User-Agent", userAgent)
+	resp, err := c.storage.Do(req)
+	if err != nil {
+		return c.explain(err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode >= http.StatusInternalServerError:
+		return &APIError{Status: resp.StatusCode, Message: "when the artifact was fetched"}
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("%w: its storage answered %d", errBadArtifact, resp.StatusCode)
+	}
+	n, err := io.Copy(file, io.LimitReader(resp.Body, c.limits.zip+1))
+	if err != nil {
+		return c.explain(&url.Error{Op: http.MethodGet, Err: err})
+	}
+	if n > c.limits.zip {
+		return fmt.Errorf("%w: it is larger than %d MiB", errBadArtifact, c.limits.zip>>20)
+	}
+	return nil
+}
+
+func rewind(file *os.File) error {
+	_, err := file.Seek(0, io.SeekStart)
+	return err
+}
+
+// extractResult writes the job's result.json in the zip to dir. No name in the zip becomes a path: the file is always
+// dir/result.json.
+func extractResult(file *os.File, dir string, limit int64) (string, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	archive, err := zip.NewReader(file, info.Size())
+	if err != nil {
+		return "", fmt.Errorf("%w: it is not a zip file (%v)", errBadArtifact, err) //nolint:errorlint // the cause is of no use to callers
+	}
+	entry, err := chooseResult(archive.File)
+	if err != nil {
+		return "", err
+	}
+	in, err := entry.Open()
+	if err != nil {
+		return "", fmt.Errorf("%w: %v", errBadArtifact, err) //nolint:errorlint // as above
+	}
+	defer in.Close()
+	out, err := os.CreateTemp(dir, ".result-*.json")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(out.Name())
+	defer out.Close()
+	if err := copyBounded(out, in, limit); err != nil {
+		return "", err
+	}
+	if err := out.Close(); err != nil {
+		return "", err
+	}
+	target := filepath.Join(dir, resultFile)
+	return target, os.Rename(out.Name(), target)
+}
+
+// copyBounded copies at most limit bytes, whatever the zip says of its sizes.
+func copyBounded(out io.Writer, in io.Reader, limit int64) error {
+	var broken error
+	n, err := io.Copy(out, io.LimitReader(readerFunc(func(p []byte) (int, error) {
+		n, err := in.Read(p)
+		if err != nil && !errors.Is(err, io.EOF) {
+			broken = err
+		}
+		return n, err
+	}), limit+1))
+	switch {
+	case broken != nil:
+		return fmt.Errorf("%w: %v", errBadArtifact, broken) //nolint:errorlint // the cause is of no use to callers
+	case err != nil:
+		return err
+	case n > limit:
+		return fmt.Errorf("%w: its %s is larger than %d MiB", errBadArtifact, resultFile, limit>>20)
+	}
+	return nil
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// chooseResult finds the job's result.json: the one that lies nearest to the top, where it must be alone. Below it may lie
+// those of trials.
+func chooseResult(files []*zip.File) (*zip.File, error) {
+	var chosen *zip.File
+	best, count := 0, 0
+	for _, f := range files {
+		name := f.Name
+		if path.Base(name) != resultFile || !fs.ValidPath(name) || strings.Contains(name, `\`) || !f.Mode().IsRegular() {
+			continue
+		}
+		switch depth := strings.Count(name, "/"); {
+		case chosen == nil || depth < best:
+			chosen, best, count = f, depth, 1
+		case depth == best:
+			count++
+		}
+	}
+	switch {
+	case chosen == nil:
+		return nil, fmt.Errorf("%w: there is no %s in it", errBadArtifact, resultFile)
+	case count > 1:
+		return nil, fmt.Errorf("%w: there are %d files %s in it, and none is the job's for sure", errBadArtifact, count, resultFile)
+	case best > 1:
+		return nil, fmt.Errorf("%w: its only %s lie too deep to be a job's", errBadArtifact, resultFile)
+	}
+	return chosen, nil
+}

@@ -1,0 +1,249 @@
+package githubtest
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// repo is one repository. The server's mu guards it.
+type repo struct {
+	name      string
+	private   bool
+	commits   map[string]commit
+	branches  map[string]string // name to sha
+	pulls     []Pull
+	issues    map[int]bool
+	locked    map[int]bool
+	comments  []*Comment
+	workflows map[string]bool // file names
+	runs      []Run
+	artifacts []*artifact
+}
+
+type commit struct {
+	sha     string
+	parents []string
+	order   int // commits are listed the newest first
+	date    time.Time
+}
+
+// Pull is a pull request.
+type Pull struct {
+	Number     int
+	HeadRepo   string // owner/name; "" is the repository itself
+	HeadBranch string
+	HeadSHA    string
+	Base       string // a branch
+	State      string // "" is open
+}
+
+// AddRepo makes a private repository ("owner/name") with the branch main, which has no commits.
+func (s *Server) AddRepo(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.repos[strings.ToLower(name)] = &repo{
+		name: name, private: true, commits: map[string]commit{}, branches: map[string]string{}, issues: map[int]bool{},
+		locked: map[int]bool{}, workflows: map[string]bool{},
+	}
+}
+
+// Publish makes a repository public: everyone can read it.
+func (s *Server) Publish(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustRepo(name).private = false
+}
+
+// mustRepo is the repository; a test that names another one is wrong.
+func (s *Server) mustRepo(name string) *repo {
+	r := s.repos[strings.ToLower(name)]
+	if r == nil {
+		panic("githubtest: there is no repository " + name)
+	}
+	return r
+}
+
+// AddCommit adds a commit whose parents are there already.
+func (s *Server) AddCommit(name, sha string, parents ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(name)
+	r.commits[sha] = commit{sha: sha, parents: parents, order: len(r.commits), date: s.now()}
+}
+
+// SetBranch moves a branch to a commit.
+func (s *Server) SetBranch(name, branch, sha string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustRepo(name).branches[branch] = sha
+}
+
+// AddPull opens a pull request, or replaces the one with the number.
+func (s *Server) AddPull(name string, p Pull) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(name)
+	p.HeadRepo, p.State = cmp.Or(p.HeadRepo, r.name), cmp.Or(p.State, "open")
+	r.pulls = slices.DeleteFunc(r.pulls, func(other Pull) bool { return other.Number == p.Number })
+	r.pulls = append(r.pulls, p)
+}
+
+// AddIssue opens an issue.
+func (s *Server) AddIssue(name string, number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustRepo(name).issues[number] = true
+}
+
+func (q *request) getRepo([]string) reply {
+	return ok(map[string]any{"full_name": q.repo.name, "private": q.repo.private})
+}
+
+// resolve is the commit that a branch or hash names.
+func (r *repo) resolve(name string) (string, bool) {
+	if sha, ok := r.branches[name]; ok {
+		return sha, true
+	}
+	_, ok := r.commits[name]
+	return name, ok
+}
+
+// ancestors are the commit and all before it, with their distance.
+func (r *repo) ancestors(sha string) map[string]int {
+	depth := map[string]int{sha: 0}
+	queue := []string{sha}
+	for i := 0; i < len(queue); i++ {
+		for _, parent := range r.commits[queue[i]].parents {
+			if _, seen := depth[parent]; !seen {
+				depth[parent] = depth[queue[i]] + 1
+				queue = append(queue, parent)
+			}
+		}
+	}
+	return depth
+}
+
+// history is the commit and all before it, the newest first.
+func (r *repo) history(sha string) []commit {
+	var out []commit
+	for ancestor := range r.ancestors(sha) {
+		out = append(out, r.commits[ancestor])
+	}
+	slices.SortFunc(out, func(a, b commit) int { return cmp.Compare(b.order, a.order) })
+	return out
+}
+
+func (q *request) showCommit(c commit) map[string]any {
+	parents := make([]map[string]any, 0, len(c.parents))
+	for _, parent := range c.parents {
+		parents = append(parents, map[string]any{"sha": parent})
+	}
+	return map[string]any{
+		"sha": c.sha, "parents": parents,
+		"commit":   map[string]any{"message": "commit " + c.sha, "committer": map[string]any{"date": c.date}},
+		"html_url": fmt.Sprintf("https://github.com/%s/commit/%s", q.repo.name, c.sha),
+	}
+}
+
+func (q *request) listCommits([]string) reply {
+	if !q.may(q.access.Contents) {
+		return q.denied()
+	}
+	sha, found := q.repo.resolve(cmp.Or(q.URL.Query().Get("sha"), "main"))
+	if !found {
+		return notFound()
+	}
+	return list(q, q.repo.history(sha), q.showCommit)
+}
+
+// compare answers base...head. The merge base is the newest commit that both have.
+func (q *request) compare(args []string) reply {
+	if !q.may(q.access.Contents) {
+		return q.denied()
+	}
+	base, head, dots := strings.Cut(args[0], "...")
+	from, okBase := q.repo.resolve(base)
+	to, okHead := q.repo.resolve(head)
+	if !dots || !okBase || !okHead {
+		return notFound()
+	}
+	inBase := q.repo.ancestors(from)
+	inHead := q.repo.ancestors(to)
+	var ahead []commit
+	var mergeBase *commit
+	for _, c := range q.repo.history(to) {
+		if _, both := inBase[c.sha]; !both {
+			ahead = append(ahead, c)
+		} else if mergeBase == nil {
+			mergeBase = &c
+		}
+	}
+	if mergeBase == nil {
+		return problem(http.StatusNotFound, fmt.Sprintf("No common ancestor between %s and %s.", base, head))
+	}
+	behind := 0
+	for sha := range inBase {
+		if _, both := inHead[sha]; !both {
+			behind++
+		}
+	}
+	slices.Reverse(ahead) // the oldest first
+	commits, header := page(q, ahead)
+	return reply{status: http.StatusOK, header: header, value: map[string]any{
+		"merge_base_commit": q.showCommit(*mergeBase), "base_commit": q.showCommit(q.repo.commits[from]),
+		"ahead_by": len(ahead), "behind_by": behind, "total_commits": len(ahead), "commits": shown(commits, q.showCommit),
+		"files": []any{},
+	}}
+}
+
+func (q *request) showPull(p Pull) map[string]any {
+	head := map[string]any{"ref": p.HeadBranch, "sha": p.HeadSHA, "label": owner(p.HeadRepo) + ":" + p.HeadBranch, "repo": nil}
+	if p.HeadRepo != "" {
+		head["repo"] = map[string]any{"full_name": p.HeadRepo, "fork": p.HeadRepo != q.repo.name}
+	}
+	return map[string]any{
+		"number": p.Number, "state": p.State, "head": head,
+		"base":     map[string]any{"ref": p.Base, "repo": map[string]any{"full_name": q.repo.name}},
+		"html_url": fmt.Sprintf("https://github.com/%s/pull/%d", q.repo.name, p.Number),
+	}
+}
+
+func owner(repo string) string {
+	before, _, _ := strings.Cut(repo, "/")
+	return before
+}
+
+func (q *request) listPulls([]string) reply {
+	if !q.may(q.access.Pulls) {
+		return q.denied()
+	}
+	query := q.URL.Query()
+	state, head, base := cmp.Or(query.Get("state"), "open"), query.Get("head"), query.Get("base")
+	var out []Pull
+	for _, p := range q.repo.pulls {
+		// A head without an owner is ignored, as GitHub does.
+		headFits := !strings.Contains(head, ":") || head == owner(p.HeadRepo)+":"+p.HeadBranch
+		if (state == "all" || p.State == state) && headFits && (base == "" || base == p.Base) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b Pull) int { return cmp.Compare(b.Number, a.Number) })
+	return list(q, out, q.showPull)
+}
+
+func (q *request) getPull(args []string) reply {
+	if !q.may(q.access.Pulls) {
+		return q.denied()
+	}
+	for _, p := range q.repo.pulls {
+		if strconv.Itoa(p.Number) == args[0] {
+			return ok(q.showPull(p))
+		}
+	}
+	return notFound()
+}

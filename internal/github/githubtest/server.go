@@ -1,0 +1,368 @@
+package githubtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Server is a GitHub with nothing in it but two tokens. Its methods, and the API, are safe for concurrent use.
+type Server struct {
+	// URL is the API's address, what GITHUB_API_URL would be; StorageURL is where artifacts are downloaded from: another
+	// host, as far as HTTP is concerned. Both are set by New and Serve.
+	URL        string
+	StorageURL string
+	// Now is the server's clock; nil is the real one. Set it before the first request.
+	Now func() time.Time
+
+	mu          sync.Mutex
+	tokens      map[string]Access
+	repos       map[string]*repo // by the name in lower case
+	lastID      int64
+	requests    []Request
+	before      func(w http.ResponseWriter, r *http.Request) bool
+	rate        *rate
+	secondary   []secondary
+	noGraphQL   bool
+	refuseBlobs int
+	close       []func()
+}
+
+// Request is one that the server got. Path and Query are as the client sent them.
+type Request struct {
+	Method, Path, Query string
+	Header              http.Header
+	Body                string
+	Status              int
+	Storage             bool // to StorageURL, not the API
+}
+
+// NewHandler is a server that does not listen: it is an http.Handler for the API, and Storage one for StorageURL.
+func NewHandler() *Server {
+	return &Server{
+		URL: "http://api.invalid", StorageURL: "http://storage.invalid",
+		tokens: map[string]Access{WriteToken: Workflow(), ReadToken: Workflow().ReadOnly()},
+		repos:  map[string]*repo{},
+		lastID: 1000,
+	}
+}
+
+// New is a server for the time of the test.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := NewHandler()
+	api := httptest.NewServer(s)
+	t.Cleanup(api.Close)
+	storage := httptest.NewServer(s.Storage())
+	t.Cleanup(storage.Close)
+	s.URL, s.StorageURL = api.URL, storage.URL
+	return s
+}
+
+// Serve is a server that listens on the address ("172.17.0.1:0"; the storage on another port of the same host), until
+// it is closed: for tests whose clients are other processes, perhaps in containers.
+func Serve(addr string) (*Server, error) {
+	s := NewHandler()
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	if s.URL, err = s.listen(addr, s); err != nil {
+		return nil, err
+	}
+	if s.StorageURL, err = s.listen(net.JoinHostPort(host, "0"), s.Storage()); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) listen(addr string, handler http.Handler) (string, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // ends with ErrServerClosed
+	}()
+	s.close = append(s.close, func() {
+		_ = server.Close() // nothing is left to be done about it
+		<-done
+	})
+	return "http://" + listener.Addr().String(), nil
+}
+
+// Close ends what Serve began.
+func (s *Server) Close() {
+	for _, end := range s.close {
+		end()
+	}
+}
+
+// Before has f look at each request of the API first: if it returns true, it has answered. It may call the server's methods.
+// Nil: no more.
+func (s *Server) Before(f func(w http.ResponseWriter, r *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = f
+}
+
+// Requests are those so far, in the order in which they were answered.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Seen are the requests so far as "GET /path", those to the storage as "GET storage /path".
+func (s *Server) Seen() []string {
+	var out []string
+	for _, r := range s.Requests() {
+		line := r.Method + " " + r.Path
+		if r.Storage {
+			line = r.Method + " storage " + r.Path
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// Forget empties Requests.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = nil
+}
+
+// now is the server's time; GitHub's times have whole seconds.
+func (s *Server) now() time.Time {
+	if s.Now != nil {
+		return s.Now().UTC().Truncate(time.Second)
+	}
+	return time.Now().UTC().Truncate(time.Second)
+}
+
+// nextID is a new id. The caller holds mu.
+func (s *Server) nextID() int64 {
+	s.lastID++
+	return s.lastID
+}
+
+// maxBody bounds what a request may carry.
+const maxBody = 8 << 20
+
+// ServeHTTP is the API.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.requests = append(s.requests, Request{
+			Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: r.Header.Clone(), Body: string(body), Status: rec.status,
+		})
+	}()
+	s.mu.Lock()
+	before := s.before
+	s.mu.Unlock()
+	if before != nil && before(rec, r) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer(rec, r, body)
+}
+
+// recorder notes the status.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// request is one on its way through the server.
+type request struct {
+	*http.Request
+	server *Server
+	access Access
+	known  bool // the token is
+	base   string
+	body   []byte
+	repo   *repo
+}
+
+// reply is an answer: a value for JSON, or a redirect.
+type reply struct {
+	status int
+	value  any
+	header http.Header
+}
+
+// answer checks what comes before everything else, and finds the route. The caller holds mu.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
+	q := &request{Request: r, server: s, body: body, base: "http://" + r.Host}
+	path := r.URL.EscapedPath()
+	if below, ok := strings.CutPrefix(path, "/api/v3/"); ok { // an enterprise server's
+		q.base += "/api/v3"
+		path = "/" + below
+	} else if below, ok := strings.CutPrefix(path, "/api/graphql"); ok {
+		path = "/graphql" + below
+	}
+	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	q.access, q.known = s.tokens[token]
+	w.Header().Set("X-GitHub-Request-Id", fmt.Sprintf("FAKE:%d", len(s.requests)+1))
+	switch {
+	case r.UserAgent() == "" || strings.HasPrefix(r.UserAgent(), "Go-http-client"):
+		// GitHub refuses requests without one; Go's own says as little.
+		send(w, problem(http.StatusForbidden, "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"))
+		return
+	case bearer && !q.known:
+		send(w, problem(http.StatusUnauthorized, "Bad credentials"))
+		return
+	}
+	if refusal, ok := s.limit(w, q); ok {
+		send(w, refusal)
+		return
+	}
+	send(w, q.route(path))
+}
+
+// route finds what answers.
+func (q *request) route(path string) reply {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	for i, part := range parts {
+		decoded, err := url.PathUnescape(part)
+		if err != nil {
+			return notFound()
+		}
+		parts[i] = decoded
+	}
+	switch {
+	case path == "/graphql":
+		return q.graphql()
+	case path == "/user":
+		return q.user()
+	case len(parts) >= 3 && parts[0] == "repos":
+		return q.inRepo(parts[1]+"/"+parts[2], parts[3:])
+	}
+	return notFound()
+}
+
+// route is one path below a repository; "*" in it stands for any one part.
+type route struct {
+	method, path string
+	answer       func(q *request, args []string) reply
+}
+
+var routes = []route{
+	{http.MethodGet, "", (*request).getRepo},
+	{http.MethodGet, "issues/*/comments", (*request).listComments},
+	{http.MethodPost, "issues/*/comments", (*request).createComment},
+	{http.MethodGet, "issues/comments/*", (*request).getComment},
+	{http.MethodPatch, "issues/comments/*", (*request).editComment},
+	{http.MethodDelete, "issues/comments/*", (*request).deleteComment},
+	{http.MethodGet, "pulls", (*request).listPulls},
+	{http.MethodGet, "pulls/*", (*request).getPull},
+	{http.MethodGet, "compare/*", (*request).compare},
+	{http.MethodGet, "commits", (*request).listCommits},
+	{http.MethodGet, "actions/workflows/*/runs", (*request).listWorkflowRuns},
+	{http.MethodGet, "actions/runs", (*request).listRuns},
+	{http.MethodGet, "actions/runs/*", (*request).getRun},
+	{http.MethodGet, "actions/runs/*/artifacts", (*request).listRunArtifacts},
+	{http.MethodGet, "actions/artifacts", (*request).listArtifacts},
+	{http.MethodGet, "actions/artifacts/*", (*request).getArtifact},
+	{http.MethodGet, "actions/artifacts/*/zip", (*request).downloadArtifact},
+}
+
+// inRepo answers what is below /repos/owner/name.
+func (q *request) inRepo(name string, parts []string) reply {
+	q.repo = q.server.repos[strings.ToLower(name)]
+	if q.repo == nil || q.repo.private && !q.known {
+		return notFound()
+	}
+	for _, r := range routes {
+		if args, ok := match(r.path, parts); ok && r.method == q.Method {
+			return r.answer(q, args)
+		}
+	}
+	return notFound()
+}
+
+// match compares parts with a pattern; args are what its stars stand for.
+func match(pattern string, parts []string) (args []string, ok bool) {
+	var want []string
+	if pattern != "" {
+		want = strings.Split(pattern, "/")
+	}
+	if len(want) != len(parts) {
+		return nil, false
+	}
+	for i := range want {
+		if want[i] == "*" {
+			args = append(args, parts[i])
+		} else if want[i] != parts[i] {
+			return nil, false
+		}
+	}
+	return args, true
+}
+
+// send writes the reply.
+func send(w http.ResponseWriter, r reply) {
+	for name, values := range r.header {
+		w.Header()[name] = values
+	}
+	if r.value == nil {
+		w.WriteHeader(r.status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(r.status)
+	_ = json.NewEncoder(w).Encode(r.value) // the client is gone; there is nobody to tell
+}
+
+func ok(value any) reply { return reply{status: http.StatusOK, value: value} }
+
+// problem is an error as GitHub writes it.
+func problem(status int, message string) reply {
+	return reply{status: status, value: map[string]any{
+		"message": message, "documentation_url": "https://docs.github.com/rest", "status": fmt.Sprint(status),
+	}}
+}
+
+func notFound() reply { return problem(http.StatusNotFound, "Not Found") }
+
+// invalid is the answer to a value that is not accepted.
+func invalid(resource, field, message string) reply {
+	return reply{status: http.StatusUnprocessableEntity, value: map[string]any{
+		"message": "Validation Failed",
+		"errors": []map[string]string{{
+			"resource": resource, "code": "unprocessable", "field": field, "message": message,
+		}},
+		"documentation_url": "https://docs.github.com/rest", "status": "422",
+	}}
+}
