@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -60,7 +62,7 @@ func (a *app) action(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.mask([]string{in.value("github-token")})
+	a.mask(append(slices.Sorted(maps.Values(in.env)), in.value("github-token")))
 	if in.command == "run" && in.value("allow-fork-checkout") != "true" {
 		if err := a.refuseForks(in.value("job")); err != nil {
 			return err
@@ -76,6 +78,9 @@ func (a *app) action(ctx context.Context) error {
 
 	step := *a
 	step.Getenv = func(name string) (string, bool) {
+		if value, ok := in.env[name]; ok {
+			return value, true
+		}
 		if token := in.value("github-token"); name == "GITHUB_TOKEN" && token != "" {
 			return token, true
 		}

@@ -37,6 +37,7 @@ func TestInputsAsACommandLine(t *testing.T) {
 		{"one value is one line", map[string]string{"job": "j", "name": "a\nb"}, "!the input name has several lines"},
 		{"commands are checked", map[string]string{"command": "ruin", "job": "j"}, "!the input command is \"ruin\": want run, plan, merge, report"},
 		{"the permission is yes or no", map[string]string{"job": "j", "allow-fork-checkout": "yes"}, "!the input allow-fork-checkout is \"yes\": want true or false"},
+		{"variables have names, and errors do not tell their values", map[string]string{"job": "j", "env": "A_KEY=secret\nsecret"}, "!line 2 of the input env is not of the form NAME=value"},
 		{"misspelt inputs are found", map[string]string{"job": "j", "n-attempt": "3", "tasks": "x"}, "!the Action has no such input: n-attempt (did you mean \"n-attempts\"?), tasks (did you mean \"task\"?)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -165,6 +166,23 @@ func TestJobFilesGetTheTokenOnlyByItsName(t *testing.T) {
 	stepMust(t, err)
 	if strings.Contains(string(env), "ghs_token") || strings.Contains(string(env), "GITHUB_TOKEN") {
 		t.Errorf("the token is in what the agent left, or under its own name with it:\n%s", env)
+	}
+}
+
+func TestJobFilesGetVariablesOfTheInput(t *testing.T) {
+	s := step(t, map[string]string{"job": "job.yaml", "baseline": "none", "comment": "off", "env": "\n  API_KEY=a=secret value\nOTHER=not used by it\n"}).job(t)
+	if code := s.main(t, "action"); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, mask := range []string{"::add-mask::a=secret value\n", "::add-mask::not used by it\n"} {
+		if !strings.Contains(s.stderr.String(), mask) {
+			t.Errorf("%q is missing", mask)
+		}
+	}
+	said, err := os.ReadFile(filepath.Join(s.dir, "jobs/j/a/evals/one__1/command/stdout.txt"))
+	stepMust(t, err)
+	if string(said) != "key ***\n" {
+		t.Errorf("the agent was given %q", said)
 	}
 }
 

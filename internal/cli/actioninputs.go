@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -62,6 +63,7 @@ func actionInputs() []input {
 		{name: "jobs-dir", commands: beforehand},
 		{name: "env-type", commands: beforehand},
 		{name: "set", commands: beforehand, as: asFlags},
+		{name: "env", commands: beforehand, as: asOwn},
 		{name: "output", commands: []string{"merge"}, without: "run has jobs-dir and name"},
 		{name: "baseline", commands: withReport, standard: "github:"},
 		{name: "baseline-artifact", commands: withReport, standard: defaultBaselineArtifact},
@@ -83,6 +85,7 @@ func actionInputs() []input {
 type set struct {
 	command string
 	values  map[string]string // those that are not empty
+	env     map[string]string // variables for the job file
 }
 
 func (s set) value(name string) string { return s.values[name] }
@@ -110,7 +113,30 @@ func (a *app) readInputs() (set, error) {
 	if allow := s.value("allow-fork-checkout"); allow != "" && allow != "true" && allow != "false" {
 		return s, usage("the input allow-fork-checkout is %q: want true or false", allow)
 	}
-	return s, nil
+	var err error
+	s.env, err = variables(s.value("env"))
+	return s, err
+}
+
+// variable is the name of one.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// variables reads lines of the form NAME=value. They are secrets, so an error shows none of them.
+func variables(text string) (map[string]string, error) {
+	vars := map[string]string{}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSpace(line)
+		name, value, ok := strings.Cut(line, "=")
+		if line != "" && (!ok || !variable.MatchString(name)) {
+			return nil, usage("line %d of the input env is not of the form NAME=value", number)
+		}
+		if line != "" {
+			vars[name] = value
+		}
+	}
+	return vars, nil
 }
 
 // knownInputs refuses misspelt ones, of which the runner only warns.
@@ -147,7 +173,7 @@ func (s set) commandLine() ([]string, error) {
 	var arguments []string
 	for _, in := range actionInputs() {
 		value := s.value(in.name)
-		if value == "" || in.as == asOwn {
+		if value == "" {
 			continue
 		}
 		if !slices.Contains(in.commands, s.command) {
@@ -160,6 +186,7 @@ func (s set) commandLine() ([]string, error) {
 			continue // the whole job is compared and commented on, when its shards are merged
 		}
 		switch in.as {
+		case asOwn:
 		case asArgument:
 			arguments = append(arguments, value)
 		case asPaths:
