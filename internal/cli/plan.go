@@ -13,22 +13,32 @@ import (
 
 func (a *app) planCommand() *cobra.Command {
 	var flags jobFlags
+	var matrix matrixFlags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "plan JOB_FILE",
-		Short: "Show which trials a job would run",
+		Short: "Show which trials a job would run, or divide it into shards",
 		Long: `Show which trials a job would run, in the order in which they would be started. Nothing is
 started, no provider is contacted.
+
+With --shards it divides the job among machines instead, and --json prints the matrix of a GitHub
+workflow. In a workflow it sets the outputs matrix (that JSON) and shards (their number). Each machine then runs
+"rollout run --shard" with the same job file and timings.
 ` + exitCodes,
 		Example: `  rollout plan job.yaml
-  rollout plan job.yaml --json --agent oracle`,
+  rollout plan job.yaml --json --agent oracle
+  rollout plan job.yaml --shards auto --target 10m --timings results/main/result.json`,
 		Args: oneArg("a job file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.plan(cmd.Context(), args[0], flags, asJSON)
+			if !matrix.given(cmd) {
+				return a.plan(cmd.Context(), args[0], flags, asJSON)
+			}
+			return a.planShards(cmd.Context(), args[0], flags, matrix, asJSON)
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: job_name, total_trials and trials")
+	matrix.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: job_name, total_trials and trials, or with --shards the matrix")
 	return cmd
 }
 

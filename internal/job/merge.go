@@ -1,0 +1,269 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// MergeOptions say what is merged, and where to.
+type MergeOptions struct {
+	// Paths are shards' folders, folders that hold some (up to three levels down), or archives of such folders.
+	Paths []string
+	// Output is the merged job's folder; "" is the job's name below Parent.
+	Output string
+	Parent string
+	// Base is where relative paths begin; "" is the process's folder.
+	Base string
+}
+
+// path is a path that was given, from Base.
+func (o MergeOptions) path(p string) string {
+	if filepath.IsAbs(p) || o.Base == "" {
+		return p
+	}
+	return filepath.Join(o.Base, p)
+}
+
+// Merged is what came of a merge.
+type Merged struct {
+	Dir    string // the merged job's folder, as Output or Parent name it
+	Tree   result.Tree
+	Job    result.Job
+	Shards int // that the job was divided into
+	Merged int // that were there
+	// Incomplete says, a sentence each, what is missing: the job does not pass then. Notes are worth saying besides.
+	Incomplete []string
+	Notes      []string
+}
+
+// Refusal says why something cannot be merged: what was given is at fault, not the machine. Nothing was written.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+func refuse(format string, args ...any) error {
+	return Refusal(untrusted.Line(fmt.Sprintf(format, args...)))
+}
+
+// Merge puts the shards of a job together: it writes the one folder that a run of the whole job would have left. The
+// shards are left as they are; files are linked where the file system can, and copied where it cannot.
+//
+// It refuses (with a Refusal) what are not shards of one plan split in one way. Missing shards and results do not keep it from
+// merging the others: they are skipped trials in the result, and Incomplete names them. Of two folders of one
+// shard, the newest complete one counts, as a whole.
+//
+// What is given is hostile: nothing is written outside of Output, no link is followed, and names that no run would
+// have written are left out. A folder that is there already is replaced, as a whole and at the end, if merging the
+// same plan made it.
+func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
+	if opts.Output != "" {
+		opts.Parent = filepath.Dir(opts.Output)
+	}
+	m := &merge{opts: opts, parent: opts.path(opts.Parent)}
+	defer func() { err = errors.Join(err, m.removeScratch()) }()
+	trees, err := m.find(ctx)
+	if err != nil {
+		return Merged{}, err
+	}
+	if err := m.choose(trees); err != nil {
+		return Merged{}, err
+	}
+	if m.out.Dir = opts.Output; m.out.Dir == "" {
+		m.out.Dir = filepath.Join(opts.Parent, result.Slug(m.plan.JobName))
+	}
+	m.output = opts.path(m.out.Dir)
+	if err := m.mayWrite(); err != nil {
+		return Merged{}, err
+	}
+	if err := m.write(ctx); err != nil {
+		return Merged{}, err
+	}
+	return m.out, nil
+}
+
+// merge is one run of Merge.
+type merge struct {
+	opts    MergeOptions
+	parent  string // where drafts are made
+	output  string // the merged job's folder
+	scratch string // for drafts and what was unpacked, beside the output; "" until it is needed
+	unpacks int
+	limits  unpackLimits
+	visited int
+	skipped omissions
+
+	plan  result.Plan // of the whole job, as it will be written
+	of    []int       // the shard of each of the plan's trials
+	total int
+	parts []*part // one for each shard that is there, by index
+	base  *part   // the one that began first: names and configuration are its
+
+	out Merged
+}
+
+// note adds a sentence for people.
+func (m *merge) note(format string, args ...any) {
+	m.out.Notes = append(m.out.Notes, untrusted.Line(fmt.Sprintf(format, args...)))
+}
+
+// draftDir is a folder for drafts on the output's file system, so that they can be renamed. Its name begins with a dot:
+// nobody looks for shards in it, and artifacts leave it out.
+func (m *merge) draftDir() (string, error) {
+	if m.scratch != "" {
+		return m.scratch, nil
+	}
+	if err := os.MkdirAll(m.parent, 0o755); err != nil {
+		return "", fmt.Errorf("make the folder to merge into: %w", err)
+	}
+	dir, err := os.MkdirTemp(m.parent, ".rollout-merge-")
+	if err != nil {
+		return "", fmt.Errorf("make a folder for the merge: %w", err)
+	}
+	m.scratch = dir
+	return dir, nil
+}
+
+func (m *merge) removeScratch() error {
+	if m.scratch == "" {
+		return nil
+	}
+	return os.RemoveAll(m.scratch)
+}
+
+// mayWrite refuses an output that is there already, unless it is an earlier merge of the same plan, or empty.
+func (m *merge) mayWrite() error {
+	entries, err := os.ReadDir(m.output)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(entries) == 0:
+		return nil
+	case err != nil:
+		return refuse("%s: cannot be the merged job's folder: %v", m.out.Dir, err)
+	}
+	var made mergeRecord
+	data, err := os.ReadFile(filepath.Join(m.output, result.MergeFile))
+	if err == nil && json.Unmarshal(data, &made) == nil && made.PlanDigest == m.plan.Digest {
+		return nil
+	}
+	return refuse("%s is there already, and no merge of this plan made it: choose another --output, or remove the folder", m.out.Dir)
+}
+
+// mergeRecord is merge.json: what a job was put together from.
+type mergeRecord struct {
+	PlanDigest string        `json:"plan_digest"`
+	Total      int           `json:"total"`
+	Shards     []mergedShard `json:"shards"`
+	Incomplete []string      `json:"incomplete"`
+}
+
+type mergedShard struct {
+	Index     int       `json:"index"`
+	Folder    string    `json:"folder"`
+	StartedAt time.Time `json:"started_at"`
+	Trials    int       `json:"trials"`  // that it owed
+	Results   int       `json:"results"` // that could be read
+}
+
+// write makes the merged folder: a draft first, which then takes its place.
+func (m *merge) write(ctx context.Context) error {
+	scratch, err := m.draftDir()
+	if err != nil {
+		return err
+	}
+	draft := filepath.Join(scratch, "job")
+	if err := os.Mkdir(draft, 0o755); err != nil {
+		return err
+	}
+	reads, err := m.placeTrials(ctx, draft)
+	if err != nil {
+		return err
+	}
+	tree := result.Tree{Plan: m.plan, Trials: make([]result.Trial, 0, len(reads))}
+	for _, r := range reads {
+		switch {
+		case r.err != nil:
+			tree.Unreadable = append(tree.Unreadable, r.err)
+		case r.trial != nil:
+			tree.Trials = append(tree.Trials, *r.trial)
+		}
+	}
+	m.out.Tree, m.out.Shards, m.out.Merged = tree, m.total, len(m.parts)
+	m.out.Job = result.Summarize(m.plan, tree.Trials)
+	m.tell(reads)
+	if err := m.writeFiles(ctx, draft, reads); err != nil {
+		return err
+	}
+	return m.replace(draft)
+}
+
+// writeFiles writes what is at the top of the merged folder. None of it is synced: a merge can be made again.
+func (m *merge) writeFiles(ctx context.Context, draft string, reads []read) error {
+	config, err := readSmall(m.base.dir, result.ConfigFile)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(draft, result.ConfigFile), config, 0o644)
+	}
+	if err != nil {
+		m.out.Incomplete = append(m.out.Incomplete, untrusted.Line(fmt.Sprintf("shard %s has no %s, so the job's configuration and gate are not known: %v",
+			m.base.name(), result.ConfigFile, err)))
+	}
+	record := mergeRecord{PlanDigest: m.plan.Digest, Total: m.total, Shards: []mergedShard{}, Incomplete: append([]string{}, m.out.Incomplete...)}
+	for _, p := range m.parts {
+		owed, have := m.counts(p.index, reads)
+		record.Shards = append(record.Shards, mergedShard{Index: p.index, Folder: p.label, StartedAt: p.plan.StartedAt, Trials: owed, Results: have})
+	}
+	for name, value := range map[string]any{result.PlanFile: m.plan, result.ResultFile: m.out.Job, result.MergeFile: record} {
+		text, err := result.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(draft, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return m.mergeEvents(ctx, filepath.Join(draft, result.EventsFile))
+}
+
+// replace puts the draft where the output is to be.
+func (m *merge) replace(draft string) error {
+	old := filepath.Join(m.scratch, "old")
+	if err := os.Rename(m.output, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("replace the merged job's folder: %w", err)
+	}
+	if err := os.Rename(draft, m.output); err != nil {
+		return errors.Join(fmt.Errorf("put the merged job in its place: %w", err), ignoreMissing(os.Rename(old, m.output)))
+	}
+	return nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// maxSmall bounds a shard's config.json and what is read of the beginning of its other files.
+const maxSmall = 16 << 20
+
+// readSmall reads a file at the top of a shard's folder. Links are not followed.
+func readSmall(dir, name string) ([]byte, error) {
+	f, err := openRegular(filepath.Join(dir, name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
+	if err == nil && len(data) > maxSmall {
+		err = fmt.Errorf("it is larger than %d bytes", maxSmall)
+	}
+	return data, err
+}

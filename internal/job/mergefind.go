@@ -1,0 +1,253 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+const (
+	maxLevels   = 3       // below a folder that was given; artifacts are downloaded into one folder each
+	maxVisited  = 200_000 // entries of folders that are looked through for shards
+	maxArchives = 2       // within each other: an artifact, which is a zip, may hold a tar
+)
+
+// part is one folder of a shard. plan is only the beginning of its plan.json: no tasks, trials and split.
+type part struct {
+	dir   string
+	label string // for people: as it was given, and where it is in an archive
+	plan  result.Plan
+	index int // from 1
+	total int // 1 for a job that was run whole
+	state state
+}
+
+// name is the shard, for people.
+func (p *part) name() string { return result.Shard{Index: p.index, Total: p.total}.String() }
+
+// state is how a shard's run ended, by its own result.json.
+type state int
+
+const (
+	unfinished state = iota // it has none that can be read: it was killed, or still runs
+	cancelled
+	complete
+)
+
+// find looks for shards in everything that was given.
+func (m *merge) find(ctx context.Context) ([]*part, error) {
+	f := finder{merge: m, seen: map[string]bool{}}
+	for _, path := range m.opts.Paths {
+		if err := f.path(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.found) == 0 {
+		return nil, refuse("no shard was found in %s (a shard's folder has a %s; folders are searched %d levels down)",
+			strings.Join(m.opts.Paths, ", "), result.PlanFile, maxLevels)
+	}
+	return f.found, nil
+}
+
+type finder struct {
+	*merge
+	seen  map[string]bool // folders and archives that were looked at, in case one is given twice
+	found []*part
+}
+
+// path looks at something that was named, which may be a link.
+func (f *finder) path(ctx context.Context, path string) error {
+	real, err := filepath.EvalSymlinks(f.opts.path(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return refuse("%s: there is no such folder or archive", path)
+	}
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(real)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return f.folder(ctx, real, path, 0, 0)
+	case archiveKind(real) == "":
+		return refuse("%s: is neither a folder nor an archive (.tar, .tar.gz, .tgz, .zip)", path)
+	}
+	return f.archive(ctx, real, path, 0)
+}
+
+// folder looks at a folder, and then below it unless it is a shard's.
+func (f *finder) folder(ctx context.Context, dir, label string, level, archives int) error {
+	if f.seen[dir] {
+		return nil
+	}
+	f.seen[dir] = true
+	if info, err := os.Lstat(filepath.Join(dir, result.PlanFile)); err == nil && info.Mode().IsRegular() {
+		return f.tree(dir, label)
+	}
+	if level == maxLevels {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("look for shards: %w", err)
+	}
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if f.visited++; f.visited > maxVisited {
+			return refuse("%s: more than %d files and folders were looked through for shards: name the folders that hold them", label, maxVisited)
+		}
+		path, shown := filepath.Join(dir, e.Name()), filepath.Join(label, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), "."): // drafts of other merges, for example
+		case e.IsDir():
+			err = f.folder(ctx, path, shown, level+1, archives)
+		case e.Type().IsRegular() && archiveKind(path) != "" && archives < maxArchives:
+			err = f.archive(ctx, path, shown, archives)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// archive unpacks an archive and looks at what was in it. One that cannot be unpacked is said: the shard in it will be
+// missing.
+func (f *finder) archive(ctx context.Context, path, label string, archives int) error {
+	if f.seen[path] {
+		return nil
+	}
+	f.seen[path] = true
+	scratch, err := f.draftDir()
+	if err != nil {
+		return err
+	}
+	f.unpacks++
+	dir := filepath.Join(scratch, fmt.Sprint("archive-", f.unpacks))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	err = f.unpack(ctx, path, dir)
+	var local *fs.PathError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &local):
+		return fmt.Errorf("unpack %s: %w", label, err) // a full disk, say
+	case err != nil:
+		f.note("%s cannot be unpacked, so nothing in it counts: %v", label, err)
+		return os.RemoveAll(dir)
+	}
+	return f.folder(ctx, dir, label, 0, archives+1)
+}
+
+// tree notes a shard's folder.
+func (f *finder) tree(dir, label string) error {
+	head, err := readHead[result.Plan](filepath.Join(dir, result.PlanFile), "tasks", "trials", "shard_of")
+	if err != nil {
+		f.note("%s is not merged: its %s cannot be read: %v", label, result.PlanFile, err)
+		return nil
+	}
+	p := &part{dir: dir, label: label, plan: head, index: 1, total: 1}
+	if s := head.Shard; s != nil {
+		p.index, p.total = s.Index, s.Total
+	}
+	if p.total < 1 || p.total > result.MaxShards || p.index < 1 || p.index > p.total {
+		return refuse("%s: there is no shard %s (at most %d)", label, p.name(), result.MaxShards)
+	}
+	if head.Digest == "" {
+		return refuse("%s: its %s has no digest: it was not made by this version of rollout", label, result.PlanFile)
+	}
+	if p.state, err = stateOf(dir); err != nil {
+		return err
+	}
+	f.found = append(f.found, p)
+	return nil
+}
+
+// stateOf reads how a shard ended.
+func stateOf(dir string) (state, error) {
+	job, err := readHead[result.Job](filepath.Join(dir, result.ResultFile), "agents", "results")
+	switch {
+	case err != nil || job.PlanDigest == "": // missing, torn, or something else
+		return unfinished, nil
+	case job.Cancelled || job.SkippedTrials > 0:
+		return cancelled, nil
+	}
+	return complete, nil
+}
+
+// readHead reads a large JSON object up to the first of the named keys. The file has to end like one: a torn one is
+// an error.
+func readHead[T any](path string, until ...string) (head T, err error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return head, err
+	}
+	defer f.Close()
+	if err := endsWhole(f); err != nil {
+		return head, err
+	}
+	dec := json.NewDecoder(io.LimitReader(f, 1<<20))
+	fields := map[string]json.RawMessage{}
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return head, errors.New("it is no JSON object")
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return head, err
+		}
+		name, _ := key.(string)
+		if contains(until, name) {
+			break
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return head, err
+		}
+		fields[name] = value
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return head, err
+	}
+	return head, json.Unmarshal(text, &head)
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// endsWhole reports a file that does not end with a brace.
+func endsWhole(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	tail := make([]byte, min(16, info.Size()))
+	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
+		return err
+	}
+	if !bytes.HasSuffix(bytes.TrimSpace(tail), []byte("}")) {
+		return errors.New("it is torn")
+	}
+	return nil
+}

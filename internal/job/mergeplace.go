@@ -1,0 +1,454 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+const (
+	maxBelow  = 2048 // bytes of a path below a trial's folder
+	maxFolder = 64   // folders within folders, below a trial's
+	batchSize = 64
+)
+
+// read is what became of one planned trial: its result, an error, or neither if there is no result.
+type read struct {
+	trial *result.Trial
+	err   error
+}
+
+// group is the folder of an agent's trials on a dataset.
+type group struct {
+	agent, dataset string         // as folders
+	trials         map[string]int // index in the plan by the folder's name
+}
+
+// batch is some trials of one group in one shard.
+type batch struct {
+	part  *part
+	group *group
+	names []string
+}
+
+// placeTrials links all trials' folders into the draft and reads their results, by index in the plan.
+func (m *merge) placeTrials(ctx context.Context, draft string) ([]read, error) {
+	groups, err := groupsOf(m.plan.Trials)
+	if err != nil {
+		return nil, err
+	}
+	batches, err := m.batches(ctx, groups)
+	if err != nil {
+		return nil, err
+	}
+	made := map[*group]bool{}
+	for _, b := range batches {
+		if !made[b.group] {
+			made[b.group] = true
+			if err := os.MkdirAll(filepath.Join(draft, b.group.agent, b.group.dataset), 0o755); err != nil {
+				return nil, err
+			}
+		}
+	}
+	reads := make([]read, len(m.plan.Trials))
+	var next atomic.Int64
+	var mu sync.Mutex // of m.skipped
+	workers, ctx := errgroup.WithContext(ctx)
+	for range min(len(batches), 2*runtime.GOMAXPROCS(0)) { // some wait for the disk
+		workers.Go(func() error {
+			var p placer
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				m.skipped.n += p.skipped.n
+				m.skipped.first = append(m.skipped.first, p.skipped.first...)
+				slices.Sort(m.skipped.first)
+				m.skipped.first = m.skipped.first[:min(3, len(m.skipped.first))]
+			}()
+			for i := int(next.Add(1)) - 1; i < len(batches); i = int(next.Add(1)) - 1 {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if err := p.batch(batches[i], draft, m.plan.Trials, reads); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return reads, workers.Wait()
+}
+
+// groupsOf are the plan's trials by folder. Two in one folder are refused.
+func groupsOf(keys []result.Key) (map[string]*group, error) {
+	slugs := map[string]string{} // making one takes longer than everything else here
+	slug := func(name string) string {
+		s, ok := slugs[name]
+		if !ok {
+			s = result.Slug(name)
+			slugs[name] = s
+		}
+		return s
+	}
+	groups := map[string]*group{}
+	for i, key := range keys {
+		agent, dataset := slug(key.Agent), slug(key.Dataset)
+		g := groups[path.Join(agent, dataset)]
+		if g == nil {
+			g = &group{agent: agent, dataset: dataset, trials: map[string]int{}}
+			groups[path.Join(agent, dataset)] = g
+		}
+		name := slug(key.Task) + "__" + strconv.Itoa(key.Attempt)
+		if other, taken := g.trials[name]; taken {
+			return nil, refuse("the plan is no job's: %s and %s would share a folder", keys[other], key)
+		}
+		g.trials[name] = i
+	}
+	return groups, nil
+}
+
+// batches are all folders of trials that the shards have. Groups take turns, as the file system makes only one folder
+// at a time in another.
+func (m *merge) batches(ctx context.Context, groups map[string]*group) ([]batch, error) {
+	var rounds [][]batch
+	for _, p := range m.parts {
+		found, err := m.ownFolders(ctx, p, groups)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range found {
+			for round := 0; len(b.names) > 0; round++ {
+				if round == len(rounds) {
+					rounds = append(rounds, nil)
+				}
+				n := min(batchSize, len(b.names))
+				rounds[round] = append(rounds[round], batch{part: b.part, group: b.group, names: b.names[:n]})
+				b.names = b.names[n:]
+			}
+		}
+	}
+	return slices.Concat(rounds...), nil
+}
+
+// ownFolders are the folders of a shard's own trials, a batch for each group. Results of other trials in it are refused:
+// such a folder was not written by one run.
+func (m *merge) ownFolders(ctx context.Context, p *part, groups map[string]*group) ([]batch, error) {
+	root, err := openDir(unix.AT_FDCWD, p.dir)
+	if err != nil {
+		return nil, fmt.Errorf("read shard %s: %w", p.label, err)
+	}
+	defer root.Close()
+	var out []batch
+	err = eachFolder(root, func(agentName string, agent *os.File) error {
+		return eachFolder(agent, func(datasetName string, dataset *os.File) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			b := batch{part: p, group: groups[path.Join(agentName, datasetName)]}
+			entries, err := dataset.ReadDir(-1)
+			if err != nil {
+				return err
+			}
+			for _, e := range entries {
+				if !e.IsDir() {
+					continue
+				}
+				if b.group != nil {
+					if i, ok := b.group.trials[e.Name()]; ok && m.of[i] == p.index {
+						b.names = append(b.names, e.Name())
+						continue
+					}
+				}
+				if err := m.refuseForeign(p, dataset, path.Join(agentName, datasetName), e.Name(), b.group); err != nil {
+					return err
+				}
+			}
+			if len(b.names) > 0 {
+				slices.Sort(b.names)
+				out = append(out, b)
+			}
+			return nil
+		})
+	})
+	var refusal Refusal
+	if err != nil && !errors.As(err, &refusal) {
+		err = fmt.Errorf("read shard %s: %w", p.label, err)
+	}
+	return out, err
+}
+
+// refuseForeign refuses the result of a trial that is not the shard's. A folder without one is left out.
+func (m *merge) refuseForeign(p *part, dataset *os.File, below, name string, g *group) error {
+	where := path.Join(below, name)
+	var stat unix.Stat_t
+	if unix.Fstatat(int(dataset.Fd()), name+"/"+result.ResultFile, &stat, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		m.skipped.add(where)
+		return nil
+	}
+	if g != nil {
+		if i, ok := g.trials[name]; ok {
+			owner := result.Shard{Index: m.of[i], Total: m.total}
+			return refuse("%s (shard %s) has a result of %s, which is shard %s's: it was not written by one run of that shard",
+				p.label, p.name(), m.plan.Trials[i], owner)
+		}
+	}
+	return refuse("%s (shard %s) has a result in %s, which is no trial of the plan: it was not written by one run of that shard", p.label, p.name(), where)
+}
+
+// eachFolder opens the folders in a folder, one after the other. Links and hidden ones are passed over.
+func eachFolder(dir *os.File, do func(name string, folder *os.File) error) error {
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		folder, err := openDir(int(dir.Fd()), e.Name(), dir.Name())
+		if err != nil {
+			return err
+		}
+		err = errors.Join(do(e.Name(), folder), folder.Close())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openDir opens a folder in the folder at, which must not be a link. in is the path of at.
+func openDir(at int, name string, in ...string) (*os.File, error) {
+	full := filepath.Join(append(in, name)...)
+	fd, err := retried(func() (int, error) {
+		return unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: full, Err: err}
+	}
+	return os.NewFile(uintptr(fd), full), nil
+}
+
+// retried tries again what a signal interrupted.
+func retried(open func() (int, error)) (int, error) {
+	for {
+		fd, err := open()
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+// openRegular opens a file, which must not be a link or anything that could block.
+func openRegular(file string) (*os.File, error) {
+	return openRegularAt(unix.AT_FDCWD, file, file)
+}
+
+func openRegularAt(at int, name, full string) (*os.File, error) {
+	fd, err := retried(func() (int, error) {
+		return unix.Openat(at, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: full, Err: err}
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		_ = unix.Close(fd)
+		return nil, &os.PathError{Op: "open", Path: full, Err: errors.New("is not a file")}
+	}
+	return os.NewFile(uintptr(fd), full), nil
+}
+
+// placer links trials' folders. It is one worker's.
+type placer struct {
+	copies  bool   // the shard's file system has no links to the output's
+	buffer  []byte // of results
+	skipped omissions
+}
+
+// batch places some trials.
+func (p *placer) batch(b batch, draft string, keys []result.Key, reads []read) error {
+	p.copies = false
+	from := filepath.Join(b.part.dir, b.group.agent, b.group.dataset)
+	source, err := openBelow(b.part.dir, b.group.agent, b.group.dataset)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := openDir(unix.AT_FDCWD, filepath.Join(draft, b.group.agent, b.group.dataset))
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	for _, name := range b.names {
+		folder, err := openDir(int(source.Fd()), name, from)
+		if err != nil {
+			return err
+		}
+		err = p.folder(folder, target, name, 0)
+		if err == nil {
+			i := b.group.trials[name]
+			reads[i].trial, reads[i].err = p.read(folder, keys[i])
+		}
+		if err := errors.Join(err, folder.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openBelow opens a folder two levels below another, without following links.
+func openBelow(dir, agent, dataset string) (*os.File, error) {
+	root, err := openDir(unix.AT_FDCWD, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	middle, err := openDir(int(root.Fd()), agent, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer middle.Close()
+	return openDir(int(middle.Fd()), dataset, middle.Name())
+}
+
+// folder makes the folder on, a path below target, with what is in source.
+func (p *placer) folder(source, target *os.File, on string, depth int) error {
+	if err := unix.Mkdirat(int(target.Fd()), on, 0o755); err != nil {
+		return &os.PathError{Op: "mkdir", Path: filepath.Join(target.Name(), on), Err: err}
+	}
+	entries, err := source.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		below := on + "/" + name
+		switch {
+		case !ordinary(name), len(below) > maxBelow, depth == maxFolder:
+			p.skipped.add(below)
+		case e.Type().IsRegular():
+			err = p.file(source, target, name, below)
+		case e.IsDir():
+			err = p.subfolder(source, target, name, below, depth)
+		default:
+			p.skipped.add(below)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *placer) subfolder(source, target *os.File, name, below string, depth int) error {
+	folder, err := openDir(int(source.Fd()), name, source.Name())
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.folder(folder, target, below, depth+1), folder.Close())
+}
+
+// file links a file, or copies it where that cannot be.
+func (p *placer) file(source, target *os.File, name, below string) error {
+	if !p.copies {
+		err := unix.Linkat(int(source.Fd()), name, int(target.Fd()), below, 0)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EXDEV):
+			p.copies = true
+		case errors.Is(err, unix.EPERM), errors.Is(err, unix.EMLINK), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOTSUP):
+			// Linux lets nobody link files of others that they may not write (fs.protected_hardlinks).
+		default:
+			return &os.LinkError{Op: "link", Old: filepath.Join(source.Name(), name), New: filepath.Join(target.Name(), below), Err: err}
+		}
+	}
+	return copyFile(source, target, name, below)
+}
+
+func copyFile(source, target *os.File, name, below string) (err error) {
+	from, err := openRegularAt(int(source.Fd()), name, filepath.Join(source.Name(), name))
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	full := filepath.Join(target.Name(), below)
+	fd, err := retried(func() (int, error) {
+		return unix.Openat(int(target.Fd()), below, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	})
+	if err != nil {
+		return &os.PathError{Op: "create", Path: full, Err: err}
+	}
+	to := os.NewFile(uintptr(fd), full)
+	_, err = to.ReadFrom(from)
+	return errors.Join(err, to.Close())
+}
+
+// read reads a trial's result; without one it returns nothing.
+func (p *placer) read(folder *os.File, key result.Key) (*result.Trial, error) {
+	full := filepath.Join(folder.Name(), result.ResultFile)
+	data, err := p.content(folder, full)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	trial, err := result.ParseTrial(data, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", full, err)
+	}
+	return trial, nil
+}
+
+// content is the text of a result.json. It is valid until the next call.
+func (p *placer) content(folder *os.File, full string) ([]byte, error) {
+	fd, err := retried(func() (int, error) {
+		return unix.Openat(int(folder.Fd()), result.ResultFile, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: full, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var stat unix.Stat_t
+	switch err := unix.Fstat(fd, &stat); {
+	case err != nil:
+		return nil, &os.PathError{Op: "stat", Path: full, Err: err}
+	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, fmt.Errorf("%s: is not a file", full)
+	case stat.Size > result.MaxTrialFile:
+		return nil, fmt.Errorf("%s: has %d bytes, which no result has", full, stat.Size)
+	}
+	if int64(cap(p.buffer)) < stat.Size {
+		p.buffer = make([]byte, 2*stat.Size)
+	}
+	data, n := p.buffer[:stat.Size], 0
+	for n < len(data) {
+		got, err := unix.Read(fd, data[n:])
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return nil, &os.PathError{Op: "read", Path: full, Err: err}
+		case got == 0:
+			return data[:n], nil
+		}
+		n += got
+	}
+	return data, nil
+}

@@ -1,0 +1,115 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// maxSentences is how many shards are complained of one by one.
+const maxSentences = 20
+
+// tell says of every shard what is missing from it.
+func (m *merge) tell(reads []read) {
+	parts := map[int]*part{}
+	for _, p := range m.parts {
+		parts[p.index] = p
+	}
+	var sentences []string
+	for index := 1; index <= m.total; index++ {
+		if sentence := m.missing(index, parts[index], reads); sentence != "" {
+			sentences = append(sentences, untrusted.Line(sentence))
+		}
+	}
+	if more := len(sentences) - maxSentences; more > 0 {
+		sentences = append(sentences[:maxSentences], fmt.Sprintf("%d more shards are missing or incomplete", more))
+	}
+	m.out.Incomplete = slices.Concat(sentences, m.out.Incomplete)
+	m.out.Notes = append(m.out.Notes, m.skipped.sentences()...)
+}
+
+// missing is what is missing from one shard; "" is: nothing. p is nil if it is not there at all.
+func (m *merge) missing(index int, p *part, reads []read) string {
+	var without []string
+	owed, cut := 0, 0
+	for i, of := range m.of {
+		if of != index {
+			continue
+		}
+		owed++
+		if reads[i].trial == nil {
+			without = append(without, m.plan.Trials[i].String())
+		} else if e := reads[i].trial.Error; e != nil && e.Type == result.Cancelled {
+			cut++
+		}
+	}
+	shard := "shard " + result.Shard{Index: index, Total: m.total}.String()
+	switch {
+	case p == nil && owed == 0:
+		m.note("%s is missing, but has no trials", shard)
+		return ""
+	case p == nil:
+		return fmt.Sprintf("%s is missing, and with it %s: %s", shard, count(owed, "trial"), some(without))
+	case p.state == cancelled:
+		shard += " was cancelled"
+	case p.state == unfinished:
+		shard += " did not finish (it has no whole " + result.ResultFile + ")"
+	case len(without) > 0:
+		shard += " finished, but results of it are gone or cannot be read"
+	default:
+		return ""
+	}
+	shard += fmt.Sprintf(": of its %s, %d have no result", count(owed, "trial"), len(without))
+	if cut > 0 {
+		shard += fmt.Sprintf(" and %d were cut short", cut)
+	}
+	if len(without) > 0 {
+		shard += ": " + some(without)
+	}
+	return shard
+}
+
+// counts are how many trials a shard owed, and how many results of it there are.
+func (m *merge) counts(index int, reads []read) (owed, have int) {
+	for i, of := range m.of {
+		if of == index {
+			owed++
+			if reads[i].trial != nil {
+				have++
+			}
+		}
+	}
+	return owed, have
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// omissions are files that were left out. The zero value is none.
+type omissions struct {
+	n     int
+	first []string
+}
+
+func (o *omissions) add(name string) {
+	if o.n++; len(o.first) < 3 {
+		o.first = append(o.first, untrusted.Line(name[:min(len(name), 200)]))
+	}
+}
+
+func (o *omissions) sentences() []string {
+	if o.n == 0 {
+		return nil
+	}
+	names := some(o.first)
+	if more := o.n - len(o.first); more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{fmt.Sprintf("%s left out (links, special files, names that no run gives): %s", count(o.n, "file"), names)}
+}
