@@ -29,16 +29,33 @@ type Check struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	Test    *Test  `json:"test,omitempty"` // of drops that were tested against luck
+	// Skipped: there was nothing to judge, for a good reason that Message says (no baseline, all in quarantine). It passes.
+	Skipped bool `json:"skipped,omitempty"`
+	// Interval is where a rate is likely to be, for rates of a job by itself.
+	Interval *Interval `json:"interval,omitempty"`
+}
+
+// Interval holds the true value in a share Confidence of cases.
+type Interval struct {
+	Low        float64 `json:"low"`
+	High       float64 `json:"high"`
+	Confidence float64 `json:"confidence"`
 }
 
 // Test is how a drop was told from luck. Drops are positive, gains negative.
 type Test struct {
-	Method     string   `json:"method"`               // "paired permutation test", "McNemar's exact test", …
-	Tasks      int      `json:"tasks"`                // pairs that were compared
+	Method     string   `json:"method"`               // "exact paired permutation test", "McNemar's exact test", …; see luck
+	Tasks      int      `json:"tasks"`                // tasks that were compared, however many agents tried each
 	P          float64  `json:"p"`                    // the chance to see such a drop by luck alone
 	Low        float64  `json:"low"`                  // the drop's confidence interval
 	High       float64  `json:"high"`                 //
 	Detectable *float64 `json:"detectable,omitempty"` // the smallest drop that this suite could have shown; nil: none
+	// Adjusted is P after correcting for how many drops were looked at (Looks, from 1): it is what is held against
+	// 1 - confidence. IntervalConfidence is that of Low and High together: each of them alone holds with the confidence that
+	// the drop was held against, so that Low is above 0 only if the drop counts as real.
+	Adjusted           float64 `json:"p_adjusted"`
+	Looks              int     `json:"looks"`
+	IntervalConfidence float64 `json:"interval_confidence"`
 	// NeededAttempts per task would show the drop asked about; 0: no number of attempts would, or they suffice.
 	NeededAttempts int `json:"needed_attempts,omitempty"`
 }
@@ -57,7 +74,7 @@ func (v Verdict) Passed(p Policy) bool {
 }
 
 // Check holds a job against a policy. diff compares it with its baseline; nil: there is none, and thresholds on drops
-// are not checked, which a note says. now decides which quarantines still hold.
+// are not checked, which a note says. head is the whole job: a shard by itself may lack what a group means. now decides which quarantines still hold.
 func (p Policy) Check(head result.Job, diff *result.Diff, now time.Time) Verdict {
 	return check(p, head, diff, now)
 }

@@ -191,12 +191,12 @@ func attempts(job Job) []taskAttempts {
 		if n := len(tasks); n == 0 || tasks[n-1].key != key {
 			tasks = append(tasks, taskAttempts{key: key, Attempts: Attempts{Rewards: []float64{}}})
 		}
-		tasks[len(tasks)-1].add(o)
+		add(&tasks[len(tasks)-1].Attempts, o)
 	}
 	return tasks
 }
 
-func (a *Attempts) add(o Outcome) {
+func add(a *Attempts, o Outcome) {
 	a.Total++
 	a.Cost += o.Cost
 	a.DurationSec += o.DurationSec

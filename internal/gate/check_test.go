@@ -1,0 +1,343 @@
+package gate
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+var today = time.Date(2026, 3, 14, 23, 0, 0, 0, time.UTC)
+
+// fall is n tasks that passed, of which the first fell do not any more.
+func fall(n, fell int) (base, head result.Job) {
+	var pairs [][2][]float64
+	for i := range n {
+		v := 1.0
+		if i < fell {
+			v = 0
+		}
+		pairs = append(pairs, one(1, v))
+	}
+	return jobs(pairs...)
+}
+
+// verdict compares and checks.
+func verdict(p Policy, base, head result.Job) Verdict {
+	diff := result.Compare(base, head)
+	return p.Check(head, &diff, today)
+}
+
+func find(t *testing.T, v Verdict, name string) Check {
+	t.Helper()
+	for _, c := range v.Checks {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("no check %s in %+v", name, v.Checks)
+	return Check{}
+}
+
+func TestDrops(t *testing.T) {
+	drop := func(limit float64) Policy { return Policy{Thresholds: Thresholds{MaxPassRateDrop: &limit}} }
+	ignore := drop(0)
+	ignore.Noise = NoiseIgnore
+	for _, c := range []struct {
+		name        string
+		policy      Policy
+		tasks, fell int
+		want        Outcome
+		message     string
+		hint        string
+	}{
+		{"nothing fell", drop(0), 100, 0, Pass, "pass rate stayed at 100.0% (0 points, 90% interval -", ""},
+		{"a clear drop", drop(0), 100, 10, Fail, "pass rate fell from 100.0% to 90.0% (-10.0 points, 90% interval -15.", "four of five runs is"},
+		{"a clear drop that is allowed", drop(0.2), 100, 10, Pass, "within the limit of 20.0 points", ""},
+		{"exactly what is allowed", drop(0.1), 100, 10, Pass, "within the limit of 10.0 points", ""},
+		{"a clear drop above the limit", drop(0.05), 100, 10, Fail, "on 100 tasks; luck alone does that in less than 0.1% of runs, and the limit is 5.0 points", ""},
+		{"a drop that may be luck", drop(0.01), 100, 3, Inconclusive, "luck alone does that in 12.5% of runs, so this suite cannot tell it from luck", "n_attempts: "},
+		{"five tasks are enough for a total loss", drop(0), 5, 5, Fail, "luck alone does that in 3.1% of runs", ""},
+		{"four are not", drop(0), 4, 4, Inconclusive, "luck alone does that in 6.3% of runs", "4 tasks can show no drop, however large"},
+		{"noise is ignored", ignore, 4, 1, Fail, "pass rate fell from 100.0% to 75.0% (-25.0 points) on 4 tasks", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			base, head := fall(c.tasks, c.fell)
+			v := verdict(c.policy, base, head)
+			got := find(t, v, "max_pass_rate_drop")
+			if got.Outcome != c.want || v.Outcome != c.want {
+				t.Errorf("%s, verdict %s, want %s", got.Outcome, v.Outcome, c.want)
+			}
+			if !strings.Contains(got.Message, c.message) || !strings.Contains(got.Hint, c.hint) {
+				t.Errorf("%s\n(%s)\nwant %s (%s)", got.Message, got.Hint, c.message, c.hint)
+			}
+			if c.want != Pass && v.Reason != got.Message {
+				t.Errorf("reason %s", v.Reason)
+			}
+			if want := float64(c.fell) / float64(c.tasks); math.Abs(got.Value-want) > 1e-12 {
+				t.Errorf("value %v, want %v", got.Value, want)
+			}
+			if c.policy.Noise == NoiseIgnore {
+				return
+			}
+			if got.Test == nil || got.Test.Tasks != c.tasks || got.Test.Method != methodMcNemar || got.Test.Looks != 1 {
+				t.Errorf("test %+v", got.Test)
+			}
+			if above0 := got.Test.Low > 0; above0 && got.Test.P > 0.05 || !above0 && got.Test.P <= 0.05 {
+				t.Errorf("p is %v, and the interval begins at %v", got.Test.P, got.Test.Low)
+			}
+		})
+	}
+}
+
+func TestOnInconclusive(t *testing.T) {
+	base, head := fall(100, 2)
+	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0)}}
+	if v := verdict(p, base, head); v.Outcome != Inconclusive || !v.Passed(p) {
+		t.Errorf("%s, passed %v", v.Outcome, v.Passed(p))
+	}
+	p.OnInconclusive = Fail
+	if v := verdict(p, base, head); v.Outcome != Inconclusive || v.Passed(p) {
+		t.Errorf("%s, passed %v", v.Outcome, v.Passed(p))
+	}
+}
+
+// TestManyDrops: each of several drops has to be clearer, but not those that are the same numbers.
+func TestManyDrops(t *testing.T) {
+	base, head := fall(20, 5) // p 1/32
+	same := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0), MaxMeanRewardDrop: new(0.0)}}
+	if v := verdict(same, base, head); v.Outcome != Fail || v.Checks[1].Test.Looks != 1 || v.Checks[2].Outcome != Fail {
+		t.Errorf("pass rate and mean reward of passes are one look: %+v", v)
+	}
+	addTask(&base, "b", "d", "other", 0.5)
+	addTask(&head, "b", "d", "other", 0.25)
+	groups := Policy{Groups: []Group{
+		{Agent: "a", Thresholds: Thresholds{MaxPassRateDrop: new(0.0)}},
+		{Agent: "b", Thresholds: Thresholds{MaxMeanRewardDrop: new(0.0)}},
+	}}
+	v := verdict(groups, base, head)
+	c := find(t, v, "max_pass_rate_drop")
+	if c.Outcome != Inconclusive || c.Test.Looks != 2 || math.Abs(c.Test.Adjusted-2./32) > 1e-12 || c.Agent != "a" || c.Test.Low > 0 {
+		t.Errorf("%+v %+v", c, c.Test)
+	}
+	if !strings.Contains(c.Message, "3.1% of runs (6.3% when 2 drops are looked at)") || !strings.HasPrefix(v.Reason, "agent a: pass rate fell") || !strings.HasSuffix(v.Reason, "; and 1 check besides") {
+		t.Errorf("%s\n%s", c.Message, v.Reason)
+	}
+	if share(c.Test.IntervalConfidence) != "95%" {
+		t.Errorf("interval of %v", c.Test.IntervalConfidence)
+	}
+}
+
+func TestPlainThresholds(t *testing.T) {
+	base, head := fall(10, 3)
+	addErrors(&head, "a", "d", "t0000", 2)
+	head.TotalDurationSec = 100
+	for _, c := range []struct {
+		name    string
+		policy  Thresholds
+		check   string
+		want    Outcome
+		value   float64
+		message string
+	}{
+		{"the pass rate is met", Thresholds{MinPassRate: new(0.7)}, "min_pass_rate", Pass, 0.7, "pass rate 70.0% (7 of 10 trials; 95% interval 39.7% to 89.2%), at least 70.0% is asked for"},
+		{"the pass rate is missed", Thresholds{MinPassRate: new(0.71)}, "min_pass_rate", Fail, 0.7, ""},
+		{"the mean reward is met", Thresholds{MinMeanReward: new(0.7)}, "min_mean_reward", Pass, 0.7, "mean reward 0.7 over 10 trials, at least 0.7 is asked for"},
+		{"the mean reward is missed", Thresholds{MinMeanReward: new(0.8)}, "min_mean_reward", Fail, 0.7, ""},
+		{"no trial may fail unless it says so", Thresholds{}, "max_failed_trials", Fail, 2, "2 of 12 trials failed, none may"},
+		{"some may fail", Thresholds{MaxFailedTrials: new(2)}, "max_failed_trials", Pass, 2, "2 of 12 trials failed, 2 may"},
+		{"fewer may fail", Thresholds{MaxFailedTrials: new(1)}, "max_failed_trials", Fail, 2, "2 of 12 trials failed, 1 may"},
+		{"any number may fail", Thresholds{MaxFailedTrials: new(-1)}, "max_failed_trials", Pass, 2, "any number may"},
+		{"as many broke as may", Thresholds{MaxBrokenTasks: new(3)}, "max_broken_tasks", Pass, 3, "3 tasks broke"},
+		{"more broke", Thresholds{MaxBrokenTasks: new(0)}, "max_broken_tasks", Fail, 3, "at most 0 may"},
+		{"it costs as much as it may", Thresholds{MaxCostUSD: new(5.0)}, "max_cost_usd", Pass, 5, "the trials cost $5.00, at most $5.00 is allowed"},
+		{"it costs more", Thresholds{MaxCostUSD: new(4.99)}, "max_cost_usd", Fail, 5, ""},
+		{"it takes as long as it may", Thresholds{MaxDurationSec: new(100.0)}, "max_duration_sec", Pass, 100, "the job took 100 s, at most 100 s is allowed"},
+		{"it takes longer", Thresholds{MaxDurationSec: new(99.5)}, "max_duration_sec", Fail, 100, "at most 99.5 s is allowed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := verdict(Policy{Thresholds: c.policy}, base, head)
+			got := find(t, v, c.check)
+			if got.Outcome != c.want || math.Abs(got.Value-c.value) > 1e-9 || !strings.Contains(got.Message, c.message) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestRoundingBreaksNoLimit(t *testing.T) {
+	var head result.Job
+	addTask(&head, "a", "d", "t", 0.1, 0.1, 0.1)
+	head.Results[0].Cost, head.Results[1].Cost, head.Results[2].Cost = 0.1, 0.1, 0.1
+	p := Policy{Thresholds: Thresholds{MaxCostUSD: new(0.3), MinMeanReward: new(0.1)}}
+	if v := p.Check(head, nil, today); v.Outcome != Pass {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestGroups(t *testing.T) {
+	var head result.Job
+	addTask(&head, "good", "d", "t", 1, 1)
+	addTask(&head, "bad", "d", "t", 0, 0)
+	addTask(&head, "bad", "e", "t", 1)
+	head.TotalDurationSec = 3
+	p := Policy{Groups: []Group{
+		{Agent: "g*", Thresholds: Thresholds{MinPassRate: new(1.0), MaxDurationSec: new(4.0), MaxFailedTrials: new(0)}},
+		{Dataset: "d", Thresholds: Thresholds{MinPassRate: new(0.6), MaxCostUSD: new(1.0)}},
+		{Agent: "bad", Dataset: "[e]", Thresholds: Thresholds{MinMeanReward: new(1.0)}},
+	}}
+	v := p.Check(head, nil, today)
+	var got []string
+	for _, c := range v.Checks {
+		got = append(got, c.Agent+"|"+c.Dataset+"|"+c.Name+"|"+string(c.Outcome))
+	}
+	want := "||max_failed_trials|pass g*||min_pass_rate|pass g*||max_failed_trials|pass g*||max_duration_sec|pass " +
+		"|d|min_pass_rate|fail |d|max_cost_usd|fail bad|[e]|min_mean_reward|pass"
+	if strings.Join(got, " ") != want {
+		t.Errorf("checks %s\nwant   %s", strings.Join(got, " "), want)
+	}
+	if !strings.HasPrefix(v.Reason, "dataset d: pass rate 50.0%") || !strings.HasSuffix(v.Reason, "; and 1 check besides") {
+		t.Errorf("reason %s", v.Reason)
+	}
+}
+
+// TestNothingToJudge: a threshold that can never fail is no protection, and somebody has to know.
+func TestNothingToJudge(t *testing.T) {
+	base, head := fall(5, 0)
+	all := Thresholds{
+		MinPassRate: new(0.0), MinMeanReward: new(0.0), MaxFailedTrials: new(9), MaxPassRateDrop: new(1.0),
+		MaxMeanRewardDrop: new(1.0), MaxBrokenTasks: new(9), MaxCostUSD: new(9.0), MaxDurationSec: new(9.0),
+	}
+	v := verdict(Policy{Groups: []Group{{Agent: "no-such-*", Thresholds: all}}}, base, head)
+	if v.Outcome != Fail || len(v.Checks) != 9 {
+		t.Fatalf("%+v", v)
+	}
+	for _, c := range v.Checks[1:] {
+		if c.Outcome != Fail || !strings.Contains(c.Message, "match no trial") || c.Hint == "" {
+			t.Errorf("%+v", c)
+		}
+	}
+	if v := (Policy{Thresholds: all}).Check(result.Job{}, nil, today); v.Outcome != Fail || len(v.Checks) != 8 {
+		t.Errorf("a job without trials: %+v", v)
+	}
+	if v := (Policy{}).Check(result.Job{}, nil, today); v.Outcome != Pass {
+		t.Errorf("without thresholds a job without trials passes: %+v", v)
+	}
+	var failed result.Job
+	addErrors(&failed, "a", "d", "t", 3)
+	p := Policy{Thresholds: Thresholds{MinPassRate: new(0.0), MaxFailedTrials: new(-1)}}
+	if v := p.Check(failed, nil, today); v.Outcome != Fail || !strings.Contains(v.Reason, "no trial has a reward") {
+		t.Errorf("without any reward: %+v", v)
+	}
+}
+
+func TestNoBaseline(t *testing.T) {
+	_, head := fall(5, 5)
+	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0), MaxMeanRewardDrop: new(0.0), MaxBrokenTasks: new(0)}}
+	v := p.Check(head, nil, today)
+	if v.Outcome != Pass || len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "no baseline") || v.Reason != "1 check passed, 3 had nothing to compare or to judge" {
+		t.Errorf("%+v", v)
+	}
+	for _, c := range v.Checks[1:] {
+		if !c.Skipped || c.Message != "not checked: there is no baseline to compare with" {
+			t.Errorf("%+v", c)
+		}
+	}
+	base, head := fall(3, 3)
+	for i := range head.Results {
+		head.Results[i].TaskDigest = "sha256:2"
+	}
+	v = verdict(p, base, head)
+	if c := find(t, v, "max_pass_rate_drop"); !c.Skipped || v.Outcome != Pass || !strings.Contains(strings.Join(v.Notes, "\n"), "3 tasks whose files changed: not part of any drop") {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestQuarantine(t *testing.T) {
+	base, head := fall(10, 2)
+	addErrors(&head, "a", "d", "t0001", 1)
+	strict := Thresholds{
+		MinPassRate: new(1.0), MinMeanReward: new(1.0), MaxPassRateDrop: new(0.0), MaxBrokenTasks: new(0),
+		MaxMeanRewardDrop: new(0.0), MaxCostUSD: new(5.0),
+	}
+	hold := func(q ...Quarantine) Verdict { return verdict(Policy{Thresholds: strict, Quarantine: q}, base, head) }
+
+	v := hold(Quarantine{Task: "t000[01]", Reason: "issue 7", Until: "2026-03-14"})
+	if v.Outcome != Pass {
+		t.Errorf("%+v", v)
+	}
+	if len(v.Quarantined) != 2 || v.Quarantined[1] != (Quarantined{Dataset: "d", Task: "t0001", Reason: "issue 7", Until: "2026-03-14"}) {
+		t.Errorf("quarantined %+v", v.Quarantined)
+	}
+	if c := find(t, v, "max_cost_usd"); c.Value != 5 {
+		t.Errorf("what is in quarantine costs all the same: %v", c.Value)
+	}
+	if c := find(t, v, "max_pass_rate_drop"); c.Test.Tasks != 8 {
+		t.Errorf("%d tasks compared, want 8", c.Test.Tasks)
+	}
+	if c := find(t, v, "max_failed_trials"); c.Message != "0 of 8 trials failed" {
+		t.Error(c.Message)
+	}
+
+	v = hold(Quarantine{Task: "t000?", Reason: "issue 7", Until: "2026-03-13"})
+	if v.Outcome != Fail || len(v.Quarantined) != 0 || !strings.Contains(strings.Join(v.Notes, "\n"), `"t000?" (issue 7) ended on 2026-03-13: its tasks are gated again`) {
+		t.Errorf("one that ran out: %+v", v)
+	}
+	v = hold(Quarantine{Task: "t000[01]", Dataset: "e*", Reason: "r", Until: "2027-01-01"})
+	if v.Outcome != Fail || !strings.Contains(strings.Join(v.Notes, "\n"), "means no task of this job") {
+		t.Errorf("one for another dataset: %+v", v)
+	}
+	v = hold(Quarantine{Task: "*", Reason: "r", Until: "2027-01-01"})
+	if v.Outcome != Pass || len(v.Quarantined) != 10 {
+		t.Errorf("all: %+v", v)
+	}
+	for _, c := range v.Checks {
+		if c.Name != "max_failed_trials" && c.Name != "max_cost_usd" && !c.Skipped {
+			t.Errorf("%+v", c)
+		}
+	}
+	if v := hold(Quarantine{Task: "*", Reason: "r", Until: "soon"}); v.Outcome != Fail {
+		t.Errorf("a day that cannot be read: %+v", v)
+	}
+}
+
+// TestSmallSuitesAreTold also if nothing was seen: nobody would know otherwise that nothing could be.
+func TestSmallSuitesAreTold(t *testing.T) {
+	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.05)}}
+	base, head := fall(3, 0)
+	v := verdict(p, base, head)
+	if notes := strings.Join(v.Notes, "\n"); v.Outcome != Pass || !strings.Contains(notes, "3 tasks can show no drop") || !strings.Contains(notes, "max_broken_tasks: 0") || !strings.Contains(notes, "n_attempts") {
+		t.Errorf("%+v", v)
+	}
+	base, head = fall(100, 0)
+	if v := verdict(p, base, head); len(v.Notes) != 0 {
+		t.Errorf("a hundred tasks are enough: %q", v.Notes)
+	}
+}
+
+// TestOddRewardsDoNotBreakTheVerdict: whatever a verifier says, the verdict can be written down.
+func TestOddRewardsDoNotBreakTheVerdict(t *testing.T) {
+	p := Policy{Thresholds: Thresholds{
+		MinPassRate: new(0.1), MinMeanReward: new(-1.0), MaxPassRateDrop: new(0.0), MaxMeanRewardDrop: new(0.0), MaxBrokenTasks: new(0),
+	}, Groups: []Group{{Agent: "[", Thresholds: Thresholds{MaxMeanRewardDrop: new(0.0)}}}}
+	big := math.MaxFloat64
+	for name, pairs := range map[string][][2][]float64{
+		"huge":     {one(big, -big), one(big, big), {{big, big, big}, {-big, -big}}},
+		"negative": {one(-1, -2), one(0, -3)},
+		"tiny":     {one(5e-324, 0), one(0, 5e-324)},
+		"one task": {one(0.5, 0.4)},
+		"equal":    {{{0.1, 0.1, 0.1}, {0.1}}},
+		"many":     many(200),
+	} {
+		t.Run(name, func(t *testing.T) {
+			base, head := jobs(pairs...)
+			v := verdict(p, base, head)
+			if text, err := json.Marshal(v); err != nil || strings.Contains(string(text), "NaN") {
+				t.Errorf("%v: %s", err, text)
+			}
+		})
+	}
+}

@@ -1,0 +1,239 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// single-agent tasks, base and head by turns.
+func sampleFrom(pairs ...[2][]float64) sample {
+	s := sample{scale: 1}
+	for _, p := range pairs {
+		s.tasks = append(s.tasks, task{{base: p[0], head: p[1]}})
+		s.units++
+	}
+	return s.surveyed()
+}
+
+func one(base, head float64) [2][]float64 { return [2][]float64{{base}, {head}} }
+
+// bruteSigns is the definition of the test: the share of sign changes with a sum as large.
+func bruteSigns(s sample) float64 {
+	observed := 0.0
+	for _, t := range s.tasks {
+		observed += t.drop()
+	}
+	count := 0
+	for mask := range 1 << len(s.tasks) {
+		sum := 0.0
+		for i, t := range s.tasks {
+			if mask>>i&1 == 1 {
+				sum -= t.drop()
+			} else {
+				sum += t.drop()
+			}
+		}
+		if sum >= observed-1e-9 {
+			count++
+		}
+	}
+	return float64(count) / float64(int(1)<<len(s.tasks))
+}
+
+func TestLuckAgainstBruteForce(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	kinds := map[string]func() float64{
+		"passed or not": func() float64 { return float64(rng.IntN(2)) },
+		"tenths":        func() float64 { return float64(rng.IntN(11)) / 10 },
+		"hundredths":    func() float64 { return float64(rng.IntN(101)) / 100 },
+		"any":           func() float64 { return rng.NormFloat64() },
+		"ties":          func() float64 { return float64(rng.IntN(3)) / 3 },
+	}
+	for name, value := range kinds {
+		for attempts := 1; attempts <= 5; attempts++ {
+			t.Run(fmt.Sprintf("%s, %d attempts", name, attempts), func(t *testing.T) {
+				for range 20 {
+					var pairs [][2][]float64
+					for range 1 + rng.IntN(10) {
+						var p [2][]float64
+						for range attempts {
+							p[0], p[1] = append(p[0], value()), append(p[1], value())
+						}
+						pairs = append(pairs, p)
+					}
+					s := sampleFrom(pairs...)
+					got, method := luck(s)
+					if want := bruteSigns(s); math.Abs(got-want) > 1e-9 {
+						t.Fatalf("%v: p %v by %s, want %v", pairs, got, method, want)
+					}
+					if method != methodExact && method != methodMcNemar {
+						t.Errorf("method %s", method)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestTheWaysAgree holds the lattice, the enumeration, the draws and the normal approximation against each other.
+func TestTheWaysAgree(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var pairs [][2][]float64
+	for range 16 {
+		pairs = append(pairs, [2][]float64{{float64(rng.IntN(2)), float64(rng.IntN(2))}, {float64(rng.IntN(2)), 0}})
+	}
+	s := sampleFrom(pairs...)
+	a, ok1 := lattice(s)
+	b, ok2 := enumerate(s)
+	if !ok1 || !ok2 || math.Abs(a-b) > 1e-12 {
+		t.Errorf("lattice %v, enumeration %v", a, b)
+	}
+	if c := draw(s); math.Abs(c-a) > 0.01 {
+		t.Errorf("drawn %v, exact %v", c, a)
+	}
+	pairs = nil
+	for range 9000 {
+		pairs = append(pairs, [2][]float64{{float64(rng.IntN(2)), float64(rng.IntN(2))}, {float64(rng.IntN(2)), float64(rng.IntN(2))}})
+	}
+	s = sampleFrom(pairs...)
+	a, ok1 = lattice(s)
+	b, ok2 = normal(s)
+	if !ok1 || !ok2 || math.Abs(a-b) > 0.005 {
+		t.Errorf("lattice %v %v, normal %v %v", a, ok1, b, ok2)
+	}
+}
+
+// TestMcNemar: with one attempt that passes or not, the test is a count of coins. 10 against 2 is the textbook's.
+func TestMcNemar(t *testing.T) {
+	for _, c := range []struct {
+		down, up, same int
+		want           float64
+	}{
+		{10, 2, 88, 79.0 / 4096}, {5, 0, 0, 1.0 / 32}, {1, 0, 99, 0.5}, {0, 0, 50, 1}, {0, 4, 0, 1}, {3, 3, 10, 42.0 / 64},
+	} {
+		var pairs [][2][]float64
+		for range c.down {
+			pairs = append(pairs, one(1, 0))
+		}
+		for range c.up {
+			pairs = append(pairs, one(0, 1))
+		}
+		for i := range c.same {
+			pairs = append(pairs, one(float64(i%2), float64(i%2)))
+		}
+		s := sampleFrom(pairs...)
+		got, method := luck(s)
+		if math.Abs(got-c.want) > 1e-12 || method != methodMcNemar {
+			t.Errorf("%d against %d: %v by %s, want %v", c.down, c.up, got, method, c.want)
+		}
+		if byTask, ok := lattice(s); !ok || math.Abs(byTask-c.want) > 1e-12 {
+			t.Errorf("%d against %d: the permutation test says %v %v, want %v", c.down, c.up, byTask, ok, c.want)
+		}
+	}
+}
+
+// TestUnequalAttempts: 1 pass of 1 before and 1 of 3 after. Of the four attempts two passed; of the four ways to pick the
+// baseline's one, two have a pass, as seen.
+func TestUnequalAttempts(t *testing.T) {
+	for _, pair := range [][2][]float64{{{1}, {1, 0, 0}}, {{0.8}, {0.8, 0.3, 0.3}}} {
+		got, method := luck(sampleFrom(pair))
+		if math.Abs(got-0.5) > 1e-12 || method != methodExact {
+			t.Errorf("%v: %v by %s, want 0.5", pair, got, method)
+		}
+	}
+	// Against all deals of two tasks, by hand of a computer.
+	a, b := []float64{1, 0.5, 0}, []float64{0, 0.25}
+	c, d := []float64{0.75}, []float64{0, 0.5}
+	s := sampleFrom([2][]float64{a, b}, [2][]float64{c, d})
+	got, _ := luck(s)
+	observed, count, all := mean(a)-mean(b)+mean(c)-mean(d), 0, 0
+	first, second := dealsByHand(append(append([]float64{}, a...), b...), 3), dealsByHand(append(append([]float64{}, c...), d...), 1)
+	for _, x := range first {
+		for _, y := range second {
+			all++
+			if x+y >= observed-1e-9 {
+				count++
+			}
+		}
+	}
+	if want := float64(count) / float64(all); math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if drawn := draw(s); math.Abs(drawn-got) > 0.01 {
+		t.Errorf("drawn %v, exact %v", drawn, got)
+	}
+}
+
+// dealsByHand are the drops of all ways to take n of the values as the baseline's.
+func dealsByHand(values []float64, n int) []float64 {
+	var out []float64
+	for mask := range 1 << len(values) {
+		var u unit
+		for i, v := range values {
+			if mask>>i&1 == 1 {
+				u.base = append(u.base, v)
+			} else {
+				u.head = append(u.head, v)
+			}
+		}
+		if len(u.base) == n {
+			out = append(out, u.drop())
+		}
+	}
+	return out
+}
+
+// TestAgentsOfOneTaskCountOnce: three agents that fail together at each of two tasks are two tasks, not six.
+func TestAgentsOfOneTaskCountOnce(t *testing.T) {
+	s := sample{scale: 1, units: 6}
+	for range 2 {
+		s.tasks = append(s.tasks, task{{[]float64{1}, []float64{0}}, {[]float64{1}, []float64{0}}, {[]float64{1}, []float64{0}}})
+	}
+	if p, _ := luck(s.surveyed()); p != 0.25 {
+		t.Errorf("p %v, want a quarter", p)
+	}
+}
+
+func TestOddRewardsDoNotBreakTheTest(t *testing.T) {
+	big := math.MaxFloat64
+	for name, s := range map[string]sample{
+		"no difference":      sampleFrom(one(0.1, 0.1), one(3, 3)),
+		"negative":           sampleFrom(one(-1, -2), one(-3, -2), one(0, -5)),
+		"huge":               scaled(one(big, -big), one(big, 0), one(-big, big)),
+		"tiny":               scaled(one(1e-300, 0), one(0, 1e-300), one(1e-300, 0)),
+		"huge among small":   scaled(one(big, 0), one(1, 0), one(0.5, 1)),
+		"more on one side":   scaled([2][]float64{{big, -big}, {big}}, [2][]float64{{1, 2, 3}, {1}}),
+		"rounding is a tie":  sampleFrom([2][]float64{{0.1, 0.2, 0.3}, {0.3, 0.2, 0.1}}, one(1, 0)),
+		"many with decimals": sampleFrom(many(300)...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, method := luck(s)
+			low, high := interval(s, 0.05, p <= 0.05)
+			_, v := spread(s)
+			if !(p > 0 && p <= 1) || math.IsNaN(low) || math.IsNaN(high) || low > high || !(v >= 0) {
+				t.Errorf("p %v by %s, interval %v to %v, variance %v", p, method, low, high, v)
+			}
+			if d, ok := detectable(s, 0.05); ok && !(d > 0) {
+				t.Errorf("detectable %v", d)
+			}
+			needed(s, 0.1, 0.05)
+		})
+	}
+	if p, _ := luck(sampleFrom([2][]float64{{0.1, 0.2, 0.3}, {0.3, 0.2, 0.1}}, one(1, 0))); p != 0.5 {
+		t.Errorf("a difference by rounding counts: p %v, want 0.5", p)
+	}
+}
+
+// scaled goes the way of real results, which rescales.
+func scaled(pairs ...[2][]float64) sample { return sampleOf(diffTasks(pairs...), rewards) }
+
+func many(n int) [][2][]float64 {
+	rng := rand.New(rand.NewPCG(7, 8))
+	var pairs [][2][]float64
+	for range n {
+		pairs = append(pairs, one(rng.Float64(), rng.Float64()))
+	}
+	return pairs
+}

@@ -1,0 +1,73 @@
+package gate
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// atLeast is the chance of k or more successes in n trials of chance p. Source: Abramowitz and Stegun, 26.5.24.
+func atLeast(n, k int, p float64) float64 {
+	switch {
+	case k <= 0:
+		return 1
+	case k > n:
+		return 0
+	}
+	return mathext.RegIncBeta(float64(k), float64(n-k+1), p)
+}
+
+// normalQuantile is where the standard normal distribution has p below.
+func normalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
+
+// studentQuantile is where Student's distribution has p, at least a half, below. Source: Abramowitz and Stegun, 26.7.1.
+func studentQuantile(p, freedom float64) float64 {
+	if p <= 0.5 {
+		return 0
+	}
+	x := mathext.InvRegIncBeta(freedom/2, 0.5, 2*(1-p))
+	return math.Sqrt(freedom * (1 - x) / x)
+}
+
+// logChoose is the logarithm of the number of ways to choose k of n.
+func logChoose(n, k int) float64 {
+	lgamma := func(n int) float64 { v, _ := math.Lgamma(float64(n + 1)); return v }
+	return lgamma(n) - lgamma(k) - lgamma(n-k)
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return max(a, -a)
+}
+
+// wholes are values times decimals, which are whole but for rounding.
+func wholes(values []float64, decimals int64) []int64 {
+	out := make([]int64, len(values))
+	for i, v := range values {
+		out[i] = int64(math.Round(v * float64(decimals)))
+	}
+	return out
+}
+
+func total(values []int64) int64 {
+	sum := int64(0)
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// finite is the number that JSON can hold that is nearest to f.
+func finite(f float64) float64 {
+	if math.IsNaN(f) {
+		return 0
+	}
+	return max(-math.MaxFloat64, min(math.MaxFloat64, f))
+}

@@ -1,0 +1,206 @@
+package gate
+
+import (
+	"math"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// unit is one agent's task that is on both sides: the values (rewards, or 1 for passed and 0 for not) of its attempts.
+type unit struct{ base, head []float64 }
+
+// drop is how far the mean fell; a rise is negative.
+func (u unit) drop() float64 {
+	base, head := mean(u.base), mean(u.head)
+	if math.Abs(base-head) <= 1e-12*max(math.Abs(base), math.Abs(head)) {
+		return 0 // the same rewards, added up in another order
+	}
+	return base - head
+}
+
+// balanced: as many attempts on both sides.
+func (u unit) balanced() bool { return len(u.base) == len(u.head) }
+
+// task is all agents' units of one task. Tasks, not attempts and not agents, are what counts as independent: attempts at
+// one task succeed and fail together, and so may agents.
+type task []unit
+
+// drop is the sum of the units' drops.
+func (t task) drop() float64 {
+	sum := 0.0
+	for _, u := range t {
+		sum += u.drop()
+	}
+	return sum
+}
+
+func (t task) balanced() bool {
+	for _, u := range t {
+		if !u.balanced() {
+			return false
+		}
+	}
+	return true
+}
+
+// sample is what a drop is tested on. Every unit counts once, however many attempts it has.
+type sample struct {
+	tasks []task
+	units int
+	// The values are the true ones divided by scale, so that no sum overflows and none is lost below 1e-12.
+	scale     float64
+	low, high float64 // the smallest and the largest value
+	binary    bool    // every value is 0 or 1
+}
+
+// The two things that may drop.
+func passes(a *result.Attempts) []float64 {
+	values := make([]float64, len(a.Rewards))
+	for i, r := range a.Rewards {
+		if r == 1 {
+			values[i] = 1
+		}
+	}
+	return values
+}
+
+func rewards(a *result.Attempts) []float64 { return a.Rewards }
+
+// sampleOf takes the values of comparable tasks. They are sorted by agent, dataset and task.
+func sampleOf(tasks []result.TaskDiff, values func(*result.Attempts) []float64) sample {
+	s := sample{scale: 1}
+	largest := 0.0
+	type name struct{ dataset, task string }
+	at := map[name]int{}
+	for _, t := range tasks {
+		u := unit{base: values(t.Base), head: values(t.Head)}
+		for _, side := range [][]float64{u.base, u.head} {
+			for _, v := range side {
+				largest = max(largest, math.Abs(v))
+			}
+		}
+		n := name{t.Dataset, t.Task}
+		if i, ok := at[n]; ok {
+			s.tasks[i] = append(s.tasks[i], u)
+		} else {
+			at[n] = len(s.tasks)
+			s.tasks = append(s.tasks, task{u})
+		}
+		s.units++
+	}
+	if largest > 1e9 || largest > 0 && largest < 1e-6 {
+		s = s.rescaled(largest)
+	}
+	return s.surveyed()
+}
+
+// rescaled divides all values, which belong to the jobs and are not to be changed.
+func (s sample) rescaled(scale float64) sample {
+	divided := func(values []float64) []float64 {
+		out := make([]float64, len(values))
+		for i, v := range values {
+			out[i] = v / scale
+		}
+		return out
+	}
+	for _, t := range s.tasks {
+		for i, u := range t {
+			t[i] = unit{base: divided(u.base), head: divided(u.head)}
+		}
+	}
+	s.scale = scale
+	return s
+}
+
+// surveyed knows low, high and binary.
+func (s sample) surveyed() sample {
+	s.low, s.high, s.binary = math.Inf(1), math.Inf(-1), true
+	s.each(func(v float64) {
+		s.low, s.high = min(s.low, v), max(s.high, v)
+		s.binary = s.binary && (v == 0 || v == 1)
+	})
+	if s.units == 0 {
+		s.low, s.high = 0, 0
+	}
+	return s
+}
+
+func (s sample) each(f func(float64)) {
+	for _, t := range s.tasks {
+		for _, u := range t {
+			for _, v := range u.base {
+				f(v)
+			}
+			for _, v := range u.head {
+				f(v)
+			}
+		}
+	}
+}
+
+// drops are the tasks' own, so scaled that their mean is the sample's drop: a task that three of four agents tried
+// weighs three quarters of one that all four tried.
+func (s sample) drops() []float64 {
+	out := make([]float64, len(s.tasks))
+	for i, t := range s.tasks {
+		out[i] = t.drop() * float64(len(s.tasks)) / float64(s.units)
+	}
+	return out
+}
+
+// span is how far a value can fall: 1 for passes, the range of what was seen for rewards.
+func (s sample) span() float64 {
+	if s.binary {
+		return 1
+	}
+	return s.high - s.low
+}
+
+// attempts is how many attempts a unit has on each side, on average (the harmonic mean, as noise goes with 1/n).
+func (s sample) attempts() float64 {
+	inverse := 0.0
+	for _, t := range s.tasks {
+		for _, u := range t {
+			inverse += 0.5/float64(len(u.base)) + 0.5/float64(len(u.head))
+		}
+	}
+	return float64(s.units) / inverse
+}
+
+// single: one agent, one attempt on each side, passed or not. It is what McNemar's test is for.
+func (s sample) single() bool {
+	for _, t := range s.tasks {
+		if len(t) != 1 || len(t[0].base) != 1 || len(t[0].head) != 1 {
+			return false
+		}
+	}
+	return s.binary
+}
+
+// variance is that of a population of which values are a sample; 0 for fewer than two.
+func variance(values []float64) float64 {
+	if len(values) < 2 {
+		return 0
+	}
+	m, sum := mean(values), 0.0
+	for _, v := range values {
+		sum += (v - m) * (v - m)
+	}
+	return sum / float64(len(values)-1)
+}
+
+// mean is the mean of finite values, finite even if their sum is not.
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	if math.IsInf(sum, 0) || math.IsNaN(sum) {
+		sum = 0
+		for _, v := range values {
+			sum += v / float64(len(values))
+		}
+		return finite(sum)
+	}
+	return sum / float64(len(values))
+}

@@ -1,0 +1,96 @@
+package gate
+
+import (
+	"path"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// matches reports whether a glob as in Group means a name. A malformed one matches only itself; config checks them.
+func matches(glob, name string) bool {
+	ok, _ := path.Match(glob, name)
+	return glob == "" || ok || glob == name
+}
+
+// scope is the part of a job that thresholds are about: the whole job, or a group.
+type scope struct {
+	Group
+	whole   bool
+	matched int // planned trials, quarantined ones too
+	// all are the results in it, gated those that are not quarantined; tasks are the gated ones of the diff, nil without one.
+	all, gated []result.Outcome
+	tasks      []result.TaskDiff
+	seconds    float64
+}
+
+// in is the part of a job that a group is about.
+func (g Group) in(head result.Job, diff *result.Diff, q quarantines) scope {
+	s := scope{Group: g, whole: g.Agent == "" && g.Dataset == ""}
+	for _, o := range head.Results {
+		if !g.means(o.Agent, o.Dataset) {
+			continue
+		}
+		s.matched++
+		s.all = append(s.all, o)
+		s.seconds += o.DurationSec
+		if !q.holds(o.Dataset, o.Task) {
+			s.gated = append(s.gated, o)
+		}
+	}
+	for _, k := range head.Skipped {
+		if g.means(k.Agent, k.Dataset) {
+			s.matched++
+		}
+	}
+	if s.whole {
+		s.seconds = head.TotalDurationSec
+	}
+	if diff == nil {
+		return s
+	}
+	for _, t := range diff.Tasks {
+		if g.means(t.Agent, t.Dataset) && !q.holds(t.Dataset, t.Task) {
+			s.tasks = append(s.tasks, t)
+		}
+	}
+	return s
+}
+
+func (g Group) means(agent, dataset string) bool {
+	return matches(g.Agent, agent) && matches(g.Dataset, dataset)
+}
+
+// comparable are the tasks that a drop is measured on.
+func (s scope) comparable() []result.TaskDiff {
+	var out []result.TaskDiff
+	for _, t := range s.tasks {
+		if t.Comparable() {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// rewarded are the gated results with a reward.
+func (s scope) rewarded() []result.Outcome {
+	var out []result.Outcome
+	for _, o := range s.gated {
+		if o.Completed() {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// name is how a sentence about the scope begins: "" for the whole job.
+func (s scope) name() string {
+	switch {
+	case s.whole:
+		return ""
+	case s.Dataset == "":
+		return "agent " + s.Agent + ": "
+	case s.Agent == "":
+		return "dataset " + s.Dataset + ": "
+	}
+	return "agent " + s.Agent + ", dataset " + s.Dataset + ": "
+}
