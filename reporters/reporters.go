@@ -3,10 +3,18 @@ package reporters
 
 import (
 	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/reporters/annotations"
+	"github.com/org/rollout-action/reporters/comment"
+	"github.com/org/rollout-action/reporters/json"
 	"github.com/org/rollout-action/reporters/junit"
+	"github.com/org/rollout-action/reporters/markdown"
 )
 
 // All are the reporters, by name.
 var All = map[string]report.Reporter{
-	"junit": junit.Reporter{},
+	"annotations": annotations.Reporter{},
+	"comment":     comment.Reporter{},
+	"json":        json.Reporter{},
+	"junit":       junit.Reporter{},
+	"markdown":    markdown.Reporter{},
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // State is what one agent's attempts at one task came to.
@@ -178,9 +179,10 @@ func state(attempts []Attempt) State {
 	return Skipped
 }
 
-// cleanPath is a path of a plan, or "" if it leads out of its repository: a plan may come from an artifact.
+// cleanPath is a path of a plan, or "" if it leads out of its repository or holds what no name should: a plan may come from
+// an artifact.
 func cleanPath(p string) string {
-	if p == "" || p != path.Clean(p) || path.IsAbs(p) || p == "." || p == ".." || strings.HasPrefix(p, "../") {
+	if p == "" || p != untrusted.Line(p) || p != path.Clean(p) || path.IsAbs(p) || p == "." || p == ".." || strings.HasPrefix(p, "../") {
 		return ""
 	}
 	return p

@@ -28,13 +28,13 @@ func Percent(rate float64) string {
 	return strconv.FormatFloat(p, 'f', -1, 64) + "%"
 }
 
-// Dollars is a cost in US dollars: to the cent, and more exactly below a dollar.
+// Dollars is a cost in US dollars: to the cent, and more exactly below ten of them.
 func Dollars(usd float64) string {
 	sign := ""
 	if usd < 0 {
 		sign, usd = "-", -usd
 	}
-	if usd != 0 && usd < 0.9995 {
+	if usd != 0 && usd < 0.0995 {
 		return sign + "$" + strconv.FormatFloat(usd, 'f', 3, 64)
 	}
 	return sign + "$" + strconv.FormatFloat(usd, 'f', 2, 64)

@@ -21,7 +21,7 @@ const (
 
 // Sign is a mark as a picture.
 func (m Mark) Sign() string {
-	return map[Mark]string{MarkPassed: "✅", MarkFailed: "❌", MarkInconclusive: "⚠️", MarkIncomplete: "⛔", MarkPart: "🧩"}[m]
+	return map[Mark]string{MarkPassed: "✅", MarkFailed: "❌", MarkInconclusive: "🟡", MarkIncomplete: "⛔", MarkPart: "🧩"}[m]
 }
 
 // Mark is how the job ended.

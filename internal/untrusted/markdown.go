@@ -13,7 +13,8 @@ const gap = "&#8203;"
 const commitDigits = 6
 
 // Markdown is text from outside as one line of Markdown that renders as nothing but that text, in paragraphs, lists and
-// table cells alike: no emphasis, code, link, image, HTML, math or reference comes out of it, and nobody is mentioned.
+// table cells alike: no emphasis, link, image, HTML, math or reference comes out of it, and nobody is mentioned. What looks
+// like a commit is code, for GitHub would link it.
 // Unlike Code it can hold the words of a sentence. Sources: CommonMark 0.31, GFM 0.29 (tables, autolinks), and what
 // GitHub's pipeline links in rendered text.
 func Markdown(s string) string {
@@ -48,11 +49,7 @@ func alphanumeric(c byte) bool {
 func writeWord(b *strings.Builder, w, rest string) {
 	switch {
 	case len(w) > commitDigits && strings.Trim(w, "0123456789abcdefABCDEF") == "":
-		for len(w) > commitDigits {
-			b.WriteString(w[:commitDigits] + gap)
-			w = w[commitDigits:]
-		}
-		b.WriteString(w)
+		b.WriteString("`" + w + "`") // a gap would be copied with it
 	case strings.EqualFold(w, "www") && strings.HasPrefix(rest, "."):
 		b.WriteString(w + gap)
 	default:

@@ -19,7 +19,7 @@ func TestMarkdown(t *testing.T) {
 		{"HTML, cells and math are references", "<a> & b | $c$", "&lt;a&gt; &amp; b &#124; &#36;c&#36;"},
 		{"nobody is mentioned", "@octocat @ octocat", "@&#8203;octocat @ octocat"},
 		{"no issue is linked", "#1 org/repo#12 GH-3", `\#&#8203;1 org/repo\#&#8203;12 GH-&#8203;3`},
-		{"no commit is linked", "deadbeef 123456 0123456789abc", "deadbe&#8203;ef 123456 012345&#8203;6789ab&#8203;c"},
+		{"no commit is linked", "deadbeef 123456 0123456789abc", "`deadbeef` 123456 `0123456789abc`"},
 		{"no address is linked", "https://x www.x", "https:&#8203;//x www&#8203;.x"},
 		{"no emoji is drawn", "a :tada: b: c", "a :&#8203;tada: b: c"},
 		{"a list does not begin", "- a", `\- a`},
@@ -84,7 +84,7 @@ func text(t *testing.T, source string, code bool) string {
 				b.WriteString(untrustedtest.Rendered(pick(entering, n.Value([]byte(source)))))
 			}
 		case *ast.CodeSpan:
-			if !code {
+			if digits := string(n.FirstChild().(*ast.Text).Value([]byte(source))); !code && (len(digits) < 7 || strings.Trim(digits, "0123456789abcdefABCDEF") != "") {
 				t.Errorf("code in %.200q", source)
 			}
 		default:

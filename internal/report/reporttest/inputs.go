@@ -85,7 +85,6 @@ func Mixed() report.Input {
 				Name: "max_mean_reward_drop", Agent: "apprentice", Outcome: gate.Inconclusive, Value: 0.21, Limit: 0.05,
 				Message: "The mean reward fell by 0.21 (95% confidence: -0.09 to 0.48); 0.05 is allowed. p = 0.13 over 6 tasks.",
 				Hint:    "5 attempts for each task would show a drop like this: set n_attempts: 5.",
-				Test:    &gate.Test{Method: "paired permutation test", Tasks: 6, P: 0.13, Low: -0.09, High: 0.48, Detectable: new(0.35), NeededAttempts: 5},
 			},
 			{Name: "min_pass_rate", Outcome: gate.Pass, Value: 0.56, Limit: 0.5, Message: "9 of 16 trials passed (56%); 50% is asked for."},
 		},

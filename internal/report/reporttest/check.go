@@ -1,0 +1,72 @@
+package reporttest
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
+)
+
+// LinkPrefixes are what the addresses of a report's own links begin with.
+var LinkPrefixes = []string{"https://github.com/acme/widgets/"}
+
+// Write is what a reporter writes. It is asked twice, and has to write the same.
+func Write(t *testing.T, r report.Reporter, in report.Input) []byte {
+	t.Helper()
+	var first, second bytes.Buffer
+	for _, b := range []*bytes.Buffer{&first, &second} {
+		if err := r.Write(b, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("two calls with one input wrote different bytes")
+	}
+	return first.Bytes()
+}
+
+// Markdown runs a reporter that writes Markdown over the corpus of attacks, and over large jobs with limits down to
+// nothing. limited makes the reporter with a limit; 0 is its own, which is most.
+func Markdown(t *testing.T, limited func(limit int) report.Reporter, most int) {
+	t.Run("attacks", func(t *testing.T) {
+		for _, a := range untrustedtest.Corpus {
+			in := Hostile(a)
+			for _, limit := range []int{0, 20_000, 2_000} {
+				checkMarkdown(t, a.Name, Write(t, limited(limit), in), limit, most)
+			}
+		}
+	})
+	t.Run("ordinary jobs", func(t *testing.T) {
+		for name, in := range Inputs() {
+			for step := range 60 {
+				limit := 1 + step*251
+				checkMarkdown(t, name, Write(t, limited(limit), in), limit, most)
+			}
+		}
+	})
+	t.Run("a large job", func(t *testing.T) {
+		in := Large(10_000)
+		for _, limit := range []int{0, 300_000, 60_000, 20_000, 5_000, 1_000, 300, 100, 10, 1} {
+			checkMarkdown(t, "10,000 trials", Write(t, limited(limit), in), limit, most)
+		}
+	})
+}
+
+func checkMarkdown(t *testing.T, what string, text []byte, limit, most int) {
+	t.Helper()
+	if limit == 0 {
+		limit = most
+	}
+	if len(text) > limit {
+		t.Errorf("%s: %d bytes where %d are allowed", what, len(text), limit)
+	}
+	if len(text) > 0 && !bytes.HasPrefix(text, []byte("## ")) {
+		t.Errorf("%s, limit %d: it does not begin with the verdict: %.100q", what, limit, text)
+	}
+	for i, problem := range untrustedtest.Markdown(text, LinkPrefixes...) {
+		if i < 3 {
+			t.Errorf("%s, limit %d: %s", what, limit, problem)
+		}
+	}
+}

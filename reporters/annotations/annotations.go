@@ -1,0 +1,203 @@
+package annotations
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// DefaultPerType is how many annotations of each type the runner keeps of a step.
+// Source: actions/runner, ExecutionContext.cs, _maxCountPerIssueType.
+const DefaultPerType = 10
+
+// Reporter writes a line for each annotation. Errors are what makes the job fail or what the change broke: something
+// missing, a check that failed, a task that is broken or ended with an error. Warnings are tasks that got worse, are
+// flaky or, without a baseline, did not pass, and broken ones in quarantine. Notices are what got better, and what does
+// not pass as before. The most telling come first.
+type Reporter struct {
+	// PerType is the most annotations of each type; 0 is DefaultPerType. If there are more, the last says how many.
+	PerType int
+}
+
+// level is a type of annotation, as the command is called.
+type level string
+
+const (
+	failure level = "error"
+	warning level = "warning"
+	notice  level = "notice"
+)
+
+// annotation is one of them. All texts may come from outside.
+type annotation struct {
+	level                level
+	file, title, message string
+}
+
+// maxTitle and excerptLines keep an annotation readable.
+const (
+	maxTitle     = 200
+	excerptLines = 10
+)
+
+// Write implements report.Reporter.
+func (r Reporter) Write(w io.Writer, in report.Input) error {
+	most := cmp.Or(r.PerType, DefaultPerType)
+	all := jobs(in)
+	byLevel := map[level][]report.Case{}
+	for _, c := range report.Cases(in) {
+		if l := levelOf(in, c); l != "" {
+			byLevel[l] = append(byLevel[l], c)
+		}
+	}
+	var b strings.Builder
+	for _, l := range []level{failure, warning, notice} {
+		writeLevel(&b, in, l, all[l], ordered(byLevel[l]), most)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// ordered is cases in trouble first, in their order, then the others in theirs.
+func ordered(cases []report.Case) []report.Case {
+	type name struct{ agent, dataset, task string }
+	out := report.Troubled(cases)
+	seen := make(map[name]bool, len(out))
+	for _, c := range out {
+		seen[name{c.Agent, c.Dataset, c.Task}] = true
+	}
+	for _, c := range cases {
+		if !seen[name{c.Agent, c.Dataset, c.Task}] {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// writeLevel writes the annotations of one type: those of the job, then those of tasks.
+func writeLevel(b *strings.Builder, in report.Input, l level, jobs []annotation, cases []report.Case, most int) {
+	total := len(jobs) + len(cases)
+	room := most
+	if total > most {
+		room-- // for the one that counts the others
+	}
+	for i := range min(total, room) {
+		if i < len(jobs) {
+			jobs[i].write(b)
+		} else {
+			of(in, l, cases[i-len(jobs)]).write(b)
+		}
+	}
+	if total > most && most > 0 {
+		annotation{level: l, title: "Rollout", message: fmt.Sprintf("and %s more of this kind: see the job summary, or the results in %s", report.Count(total-room), in.Dir)}.write(b)
+	}
+}
+
+// jobs are the annotations that are about no single task.
+func jobs(in report.Input) map[level][]annotation {
+	all := map[level][]annotation{}
+	add := func(l level, title, message string) {
+		all[l] = append(all[l], annotation{level: l, title: title, message: message})
+	}
+	for _, s := range in.Incomplete {
+		add(failure, "Rollout: something is missing", s)
+	}
+	for _, c := range in.Verdict.Checks {
+		title, message := "Rollout: "+c.Name, c.Message
+		if c.Hint != "" {
+			message += "\n" + c.Hint
+		}
+		switch {
+		case c.Outcome == gate.Fail, c.Outcome == gate.Inconclusive && in.Policy.OnInconclusive == gate.Fail:
+			add(failure, title, message)
+		case c.Outcome == gate.Inconclusive:
+			add(warning, title+" (inconclusive)", message)
+		}
+	}
+	return all
+}
+
+// levelOf is the type of a task's annotation; "" if it gets none.
+func levelOf(in report.Input, c report.Case) level {
+	l := level("")
+	switch change := c.Change(); {
+	case change == result.Broken, change == result.Errored:
+		l = failure
+	case c.State == report.Errored:
+		l = failure
+	case change == result.Worse, c.State == report.Flaky:
+		l = warning
+	case change == result.Fixed, change == result.Better:
+		l = notice
+	case c.State == report.Failed && in.Diff == nil:
+		l = warning
+	case c.State == report.Failed:
+		l = notice
+	}
+	if l == failure && c.Quarantine != nil {
+		return warning
+	}
+	return l
+}
+
+// of is the annotation of one task.
+func of(in report.Input, l level, c report.Case) annotation {
+	a := annotation{level: l, title: what(c) + ": " + untrusted.Line(c.Task) + " (" + untrusted.Line(c.Agent) + ", " + untrusted.Line(c.Dataset) + ")"}
+	var lines []string
+	if d := c.Diff; d != nil && d.Comparable() {
+		lines = append(lines, "mean reward "+report.Number(d.Base.Mean())+" → "+report.Number(d.Head.Mean()))
+	} else if mean, ok := c.Reward(); ok {
+		lines = append(lines, "mean reward "+report.Number(mean))
+	}
+	if c.Quarantine != nil {
+		lines = append(lines, "not gated until "+c.Quarantine.Until+": "+c.Quarantine.Reason)
+	}
+	if t := c.Telling(); t != nil {
+		a.file = report.TaskFile(c.Path, *t)
+		if t.Error != nil {
+			lines = append(lines, string(t.Error.Type)+": "+t.Error.Message)
+		}
+		if file, log := report.Explain(in, *t); len(log) > 0 {
+			lines = append(lines, "", "The end of "+file+":")
+			lines = append(lines, log[max(0, len(log)-excerptLines):]...)
+		}
+	} else if c.Path != "" {
+		a.file = c.Path + "/task.toml"
+	}
+	a.message = strings.Join(lines, "\n")
+	return a
+}
+
+// what is how a task did, in a few words.
+func what(c report.Case) string {
+	switch change := c.Change(); change {
+	case result.Broken, result.Errored, result.Worse, result.Fixed, result.Better:
+		return "Task " + string(change)
+	}
+	switch c.State {
+	case report.Errored:
+		return "Task ended with an error"
+	case report.Flaky:
+		return "Task is flaky"
+	}
+	return "Task did not pass"
+}
+
+// write writes the command. The runner wants a message.
+func (a annotation) write(b *strings.Builder) {
+	b.WriteString("::" + string(a.level))
+	sep := " "
+	for _, p := range []struct{ name, value string }{{"file", a.file}, {"title", untrusted.Cut(untrusted.Line(a.title), maxTitle)}} {
+		if value := untrusted.CommandProperty(p.value); value != "" {
+			b.WriteString(sep + p.name + "=" + value)
+			sep = ","
+		}
+	}
+	b.WriteString("::" + cmp.Or(untrusted.CommandData(a.message), "see the job summary") + "\n")
+}

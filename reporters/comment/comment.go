@@ -1,0 +1,52 @@
+package comment
+
+import (
+	"cmp"
+	"io"
+
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/reporters/internal/sections"
+)
+
+// DefaultLimit is what GitHub takes as a comment, whatever it counts, less a kilobyte for delivery's marker.
+const DefaultLimit = 65_536 - 1024
+
+// Reporter writes the body.
+type Reporter struct {
+	// Limit is the most bytes that are written; 0 is DefaultLimit. Detail is dropped to keep it in the order of the job
+	// summary: of what changed and failed more and more, then everything but counts.
+	Limit int
+}
+
+// details are the steps from much to counts. Tasks that passed and did not change are only counted in any of them.
+var details = []sections.Detail{
+	{Rows: 200, Excerpts: 10, Lines: 15},
+	{Rows: 100, Excerpts: 5, Lines: 10, Omitted: "some of the tasks that changed or failed"},
+	{Rows: 20, Excerpts: 0, Omitted: "most of the tasks that changed or failed"},
+	{Omitted: "all single tasks"},
+	{Brief: true, Omitted: "everything else"},
+}
+
+// Write implements report.Reporter.
+func (r Reporter) Write(w io.Writer, in report.Input) error {
+	_, err := io.WriteString(w, sections.Fit(in, cmp.Or(r.Limit, DefaultLimit), details, body))
+	return err
+}
+
+func body(p *sections.Page) string {
+	if p.Detail().Brief {
+		return sections.Join(p.Title(), p.Reason(), p.Footer())
+	}
+	return sections.Join(
+		p.Title(), p.Reason(), p.Numbers(), p.Changes(), p.Failed(),
+		folded("What the gate checked", p.Checks()), folded("Results for each agent and dataset", p.Groups()), folded("Why tasks failed", p.Failures("####")),
+		p.Footer(),
+	)
+}
+
+func folded(summary, body string) string {
+	if body == "" {
+		return ""
+	}
+	return sections.Details(summary, body)
+}

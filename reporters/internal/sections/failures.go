@@ -1,0 +1,129 @@
+package sections
+
+import (
+	"regexp"
+
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// failures are cases of one type of error.
+type failures struct {
+	kind  string // in words of our own
+	cases []report.Case
+}
+
+// Failures explains what did not pass, by type of error: the message, and the end of the log that explains it. heading
+// is the marks of the heading for each type.
+func (p *Page) Failures(heading string) string {
+	if p.detail.Excerpts == 0 {
+		return ""
+	}
+	var parts []string
+	left := p.detail.Excerpts
+	for _, group := range p.byKind() {
+		parts = append(parts, heading+" "+group.kind+": "+report.Plural(len(group.cases), "task"))
+		shown := group.cases[:min(len(group.cases), left)]
+		left -= len(shown)
+		for _, c := range shown {
+			parts = append(parts, p.explained(c))
+		}
+		if more := len(group.cases) - len(shown); more > 0 {
+			parts = append(parts, "… and "+report.Count(more)+" more.")
+		}
+	}
+	return Join(parts...)
+}
+
+// byKind groups what is in trouble by type of error, in the order of the most telling of each.
+func (p *Page) byKind() []failures {
+	var groups []failures
+	at := map[string]int{}
+	for _, c := range report.Troubled(p.cases) {
+		t := c.Telling()
+		if t == nil {
+			continue
+		}
+		kind := kindOf(*t)
+		i, ok := at[kind]
+		if !ok {
+			i = len(groups)
+			at[kind] = i
+			groups = append(groups, failures{kind: kind})
+		}
+		groups[i].cases = append(groups[i].cases, c)
+	}
+	return groups
+}
+
+// errorName is what types of errors look like. One that does not (of an artifact that was made up) is not shown.
+var errorName = regexp.MustCompile(`^[a-z][a-z_]{0,60}$`)
+
+func kindOf(t result.Trial) string {
+	switch {
+	case t.Error == nil:
+		return "Reward below 1"
+	case !errorName.MatchString(string(t.Error.Type)):
+		return "Another error"
+	}
+	return "`" + string(t.Error.Type) + "`"
+}
+
+// explained is one case, folded away.
+func (p *Page) explained(c report.Case) string {
+	t := *c.Telling()
+	title := untrusted.HTMLCode(untrusted.Cut(untrusted.Line(c.Agent+"/"+c.Dataset+"/"+c.Task), 2*maxName))
+	if len(c.Attempts) > 1 {
+		title += " attempt " + report.Count(t.Attempt) + " of " + report.Count(len(c.Attempts))
+	}
+	if t.Reward != nil {
+		title += ", reward " + report.Number(*t.Reward)
+	}
+	if sign := changeSign[c.Change()]; worthARow(c.Change()) {
+		title += ", " + sign
+	}
+	var parts []string
+	if t.Error != nil {
+		parts = append(parts, "Error: "+words(t.Error.Message))
+	}
+	if tests, ok := report.VerifierTests(p.in, t); ok {
+		parts = append(parts, p.tests(tests))
+	}
+	if file, lines := report.Explain(p.in, t); len(lines) > 0 {
+		parts = append(parts, "The end of "+name(file)+":", untrusted.Fence(untrusted.Tail(lines, p.detail.Lines, 8<<10, 300)))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "No log tells why.")
+	}
+	return Details(title, Join(parts...))
+}
+
+// tests are a verifier's own test cases: how many, and those that failed.
+func (p *Page) tests(tests report.Tests) string {
+	all := tests.Passed + tests.Failed + tests.Skipped
+	text := "Tests: " + report.Count(tests.Passed) + " of " + report.Count(all) + " passed"
+	if tests.Skipped > 0 {
+		text += ", " + report.Count(tests.Skipped) + " skipped"
+	}
+	text += ".\n"
+	if tests.Failed == 0 {
+		return text
+	}
+	var lines []string
+	for _, t := range tests.List {
+		if t.Status != report.TestFailed {
+			break
+		}
+		if len(lines) == p.detail.Lines {
+			lines = append(lines, "… and more")
+			break
+		}
+		line := "✗ " + untrusted.Line(t.Name)
+		if message := untrusted.Line(t.Message); message != "" {
+			line += ": " + message
+		}
+		lines = append(lines, untrusted.Cut(line, 300))
+	}
+	return text + "\n" + untrusted.Fence(lines)
+}

@@ -1,0 +1,70 @@
+package sections
+
+import (
+	"strings"
+
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// maxGroups is how many agents and datasets are listed at most.
+const maxGroups = 100
+
+// Groups is where each agent stands on each dataset, and how that differs from the baseline on the tasks that can be
+// compared.
+func (p *Page) Groups() string {
+	type key struct{ agent, dataset string }
+	diffs, times := map[key]result.GroupDiff{}, map[key]float64{}
+	if p.in.Diff != nil {
+		for _, g := range p.in.Diff.Groups {
+			diffs[key{g.Agent, g.Dataset}] = g
+		}
+	}
+	for _, c := range p.cases {
+		times[key{c.Agent, c.Dataset}] += c.Seconds()
+	}
+	var rows [][]string
+	for _, g := range p.in.Groups {
+		k := key{g.Agent, g.Dataset}
+		rate, mean, cost := report.Percent(g.PassRate), report.Number(g.MeanReward), report.Dollars(g.TotalCost)
+		if g.CompletedTrials == 0 {
+			rate, mean = "–", "–"
+		}
+		if d := diffs[k]; d.Tasks > 0 {
+			rate += " (" + report.Signed(d.Head.PassRate-d.Base.PassRate, report.Points) + ")"
+			mean += " (" + report.Signed(d.Head.MeanReward-d.Base.MeanReward, report.Number) + ")"
+			cost += " (" + report.Signed(d.Head.Cost-d.Base.Cost, report.Dollars) + ")"
+		}
+		rows = append(rows, []string{
+			name(g.Agent), name(g.Dataset), bar(g.PassRate), rate, mean, report.Count(g.TotalTrials), report.Count(g.FailedTrials), report.Count(g.SkippedTrials), cost, report.Took(times[k]),
+		})
+	}
+	if len(rows) == 0 {
+		return ""
+	}
+	shown := rows[:min(len(rows), maxGroups)]
+	more := ""
+	if len(shown) < len(rows) {
+		more = "… and " + report.Count(len(rows)-len(shown)) + " more.\n"
+	}
+	head := []string{"Agent", "Dataset", "", ">Pass rate", ">Mean reward", ">Trials", ">Errors", ">Not run", ">Cost", ">Time"}
+	return Join("### Results", table(head, shown), more, p.costs())
+}
+
+// costs says what the money went to, if to more than one thing.
+func (p *Page) costs() string {
+	c := p.in.Job.Costs
+	var parts []string
+	for _, part := range []struct {
+		what string
+		usd  float64
+	}{{"model", c.Model}, {"environment", c.Environment}, {"judges", c.Judges}} {
+		if part.usd > 0 {
+			parts = append(parts, part.what+" "+report.Dollars(part.usd))
+		}
+	}
+	if len(parts) < 2 {
+		return ""
+	}
+	return "Cost: " + strings.Join(parts, ", ") + ".\n"
+}

@@ -1,0 +1,214 @@
+package sections
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// Title is the heading: how the job ended, in words of our own alone.
+func (p *Page) Title() string {
+	mark, words := p.in.Mark(), ""
+	switch mark {
+	case report.MarkPassed:
+		words = "Rollout passed"
+	case report.MarkFailed:
+		words = "Rollout failed"
+	case report.MarkInconclusive:
+		words = "Rollout passed, inconclusive"
+	case report.MarkIncomplete:
+		words = "Rollout is incomplete"
+	case report.MarkPart:
+		words = "Rollout, shard " + strings.Replace(p.in.Plan.Shard.String(), "/", " of ", 1)
+	}
+	return "## " + mark.Sign() + " " + words + ": " + p.in.Headline(p.cases) + "\n"
+}
+
+// Reason is why, what is missing, and what was compared with.
+func (p *Page) Reason() string {
+	var b strings.Builder
+	if len(p.in.Incomplete) > 0 {
+		b.WriteString("**Something is missing, so this job does not pass:**\n\n" + list(p.in.Incomplete) + "\n")
+	}
+	if p.in.Verdict.Reason != "" {
+		b.WriteString("Gate: " + words(p.in.Verdict.Reason) + "\n\n")
+	}
+	if p.in.Mark() == report.MarkPart {
+		b.WriteString("A shard is not judged: the merge of all of them is.\n\n")
+	}
+	if p.in.Baseline != "" {
+		if p.in.Diff != nil {
+			b.WriteString("Compared with " + words(p.in.Baseline) + ".\n")
+		} else {
+			b.WriteString("No baseline: " + words(p.in.Baseline) + ".\n")
+		}
+	}
+	return b.String()
+}
+
+// Numbers is where the job stands as a whole, and where the baseline stood on the same tasks.
+func (p *Page) Numbers() string {
+	j := p.in.Job
+	if p.in.Diff == nil || p.in.Diff.Overall.Tasks == 0 {
+		return strings.Join([]string{
+			"Pass rate **" + report.Percent(j.PassRate) + "** " + bar(j.PassRate), "mean reward **" + report.Number(j.MeanReward) + "**",
+			report.Plural(j.TotalTrials, "trial") + p.unfinished(), report.Dollars(j.TotalCost), report.Took(j.TotalDurationSec),
+		}, " · ") + "\n"
+	}
+	o := p.in.Diff.Overall
+	now, then := o.Head, o.Base
+	text := table([]string{"", ">now", ">baseline", ">change"}, [][]string{
+		{"Pass rate", "**" + report.Percent(now.PassRate) + "**", report.Percent(then.PassRate), arrow(now.PassRate-then.PassRate, report.Points, 1)},
+		{"Mean reward", "**" + report.Number(now.MeanReward) + "**", report.Number(then.MeanReward), arrow(now.MeanReward-then.MeanReward, report.Number, 1)},
+		{"Cost", report.Dollars(now.Cost), report.Dollars(then.Cost), share(now.Cost, then.Cost, report.Dollars)},
+		{"Time of trials", report.Took(now.DurationSec), report.Took(then.DurationSec), share(now.DurationSec, then.DurationSec, report.Took)},
+	})
+	over := "Over the " + report.Plural(o.Tasks, "task") + " that both have, unchanged and with a reward."
+	return text + "\n" + over + " In all: " + report.Plural(j.TotalTrials, "trial") + p.unfinished() + ", pass rate " + report.Percent(j.PassRate) + " " + bar(j.PassRate) + ", " +
+		report.Dollars(j.TotalCost) + ", " + report.Took(j.TotalDurationSec) + ".\n"
+}
+
+// unfinished says how many trials have no reward, and what the rate is if they count as 0.
+func (p *Page) unfinished() string {
+	j := p.in.Job
+	var parts []string
+	if j.FailedTrials > 0 {
+		parts = append(parts, report.Count(j.FailedTrials)+" with an error")
+	}
+	if j.SkippedTrials > 0 {
+		parts = append(parts, report.Count(j.SkippedTrials)+" not run")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	if j.PassRateAll != j.PassRate {
+		parts = append(parts, "pass rate over all "+report.Percent(j.PassRateAll))
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// bar is a rate as a picture of ten blocks.
+func bar(rate float64) string {
+	full := int(min(max(rate, 0), 1)*10 + 1e-9)
+	return "`" + strings.Repeat("█", full) + strings.Repeat("░", 10-full) + "`"
+}
+
+// arrow is a difference that is good if it has the sign of good.
+func arrow(delta float64, format func(float64) string, good float64) string {
+	s := report.Signed(delta, format)
+	switch {
+	case s == "±0":
+		return s
+	case delta*good > 0:
+		return "🟢 " + s
+	}
+	return "🔴 " + s
+}
+
+// share is a difference with what it is of the amount before.
+func share(now, then float64, format func(float64) string) string {
+	s := report.Signed(now-then, format)
+	if s == "±0" || then <= 0 {
+		return s
+	}
+	percent := (now - then) / then * 100
+	if percent > 999 || percent < -999 {
+		return s
+	}
+	return fmt.Sprintf("%s (%s%%)", s, strings.Replace(fmt.Sprintf("%+.0f", percent), "-", "−", 1))
+}
+
+// Checks is what the gate looked at, those that failed first; and what it has to say besides.
+func (p *Page) Checks() string {
+	v := p.in.Verdict
+	order := map[gate.Outcome]int{gate.Fail: 0, gate.Inconclusive: 1, gate.Pass: 2}
+	checks := slices.Clone(v.Checks)
+	slices.SortStableFunc(checks, func(a, b gate.Check) int { return order[a.Outcome] - order[b.Outcome] })
+	var rows [][]string
+	for _, c := range checks {
+		what := name(c.Name)
+		if c.Agent != "" {
+			what += " agent " + name(c.Agent)
+		}
+		if c.Dataset != "" {
+			what += " dataset " + name(c.Dataset)
+		}
+		says := words(c.Message)
+		if c.Hint != "" {
+			says += " → " + words(c.Hint)
+		}
+		rows = append(rows, []string{sign(c.Outcome), what, says})
+	}
+	kept := rows[:min(len(rows), maxList)]
+	text := table([]string{"", "Check", "What was seen"}, kept)
+	if len(kept) < len(rows) {
+		text += "\n… and " + report.Count(len(rows)-len(kept)) + " more.\n"
+	}
+	for i, q := range v.Quarantined {
+		if i == maxList {
+			text += "\n… and " + report.Count(len(v.Quarantined)-i) + " more are not gated.\n"
+			break
+		}
+		text += "\n🔒 " + name(q.Dataset+"/"+q.Task) + " is not gated until " + words(q.Until) + ": " + words(q.Reason) + "\n"
+	}
+	if notes := list(slices.Concat(v.Notes, p.in.Notes)); notes != "" {
+		text += "\n" + notes
+	}
+	return text
+}
+
+func sign(o gate.Outcome) string {
+	switch o {
+	case gate.Pass:
+		return "✅"
+	case gate.Inconclusive:
+		return "🟡"
+	}
+	return "❌"
+}
+
+// Footer is where to find more, and what was left out here.
+func (p *Page) Footer() string {
+	l := p.in.Links
+	var parts []string
+	link := func(text, address string) {
+		if untrusted.URL(address) != "" {
+			parts = append(parts, untrusted.Link(text, address))
+		}
+	}
+	link("Workflow run", l.Run)
+	link("All results", l.Artifact)
+	if l.Sha != "" {
+		parts = append(parts, "commit "+untrusted.Link(name(shortSha(l.Sha)), l.Commit))
+	}
+	if p.in.Job.JobName != "" {
+		parts = append(parts, "job "+name(p.in.Job.JobName))
+	}
+	text := strings.Join(parts, " · ")
+	if text != "" {
+		text += "\n"
+	}
+	if p.detail.Omitted != "" {
+		where := "result.json in the job's folder"
+		if p.in.Dir != "" {
+			where = name(p.in.Dir)
+		}
+		if untrusted.URL(l.Artifact) != "" {
+			where = untrusted.Link("the artifact", l.Artifact)
+		}
+		text = "Left out to fit: " + p.detail.Omitted + ". The whole is in " + where + ".\n\n" + text
+	}
+	return text
+}
+
+// shortSha is a commit as people read it.
+func shortSha(sha string) string {
+	if len(sha) == 40 && strings.Trim(sha, "0123456789abcdef") == "" {
+		return sha[:7]
+	}
+	return sha
+}

@@ -1,0 +1,128 @@
+package sections
+
+import (
+	"strings"
+
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// Detail is how much a page tells.
+type Detail struct {
+	All      bool // a table of every task, also of those that passed and did not change
+	Rows     int  // of each table; 0: counts only
+	Excerpts int  // failures that are explained by a log
+	Lines    int  // of each log
+	// Brief leaves the title, the reason and what is missing.
+	Brief bool
+	// Omitted is what this detail leaves out, for people; "" if nothing.
+	Omitted string
+}
+
+// Page is a job on its way to Markdown.
+type Page struct {
+	in     report.Input
+	cases  []report.Case
+	detail Detail
+	many   struct{ agents, datasets bool } // more than one: tables have a column for them
+}
+
+// Fit renders with the first of the details whose text is at most limit bytes long. If there is none, it is the title
+// line, and if that is too long, nothing.
+func Fit(in report.Input, limit int, details []Detail, render func(*Page) string) string {
+	p := &Page{in: in, cases: report.Cases(in)}
+	for _, c := range p.cases {
+		p.many.agents = p.many.agents || c.Agent != p.cases[0].Agent
+		p.many.datasets = p.many.datasets || c.Dataset != p.cases[0].Dataset
+	}
+	for _, p.detail = range details {
+		if text := render(p); len(text) <= limit {
+			return text
+		}
+	}
+	if title := p.Title(); len(title) <= limit {
+		return title
+	}
+	return ""
+}
+
+// Detail is how much the page is to tell.
+func (p *Page) Detail() Detail { return p.detail }
+
+// Join puts sections below each other, leaving out empty ones.
+func Join(sections ...string) string {
+	var b strings.Builder
+	for _, s := range sections {
+		if s = strings.Trim(s, "\n"); s == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(s + "\n")
+	}
+	return b.String()
+}
+
+// How long foreign texts may be, in bytes before they are made safe.
+const (
+	maxName     = 150
+	maxSentence = 600
+	maxList     = 30 // sentences of a kind
+)
+
+// words is a foreign sentence, in Markdown.
+func words(s string) string {
+	return untrusted.Markdown(untrusted.Cut(untrusted.Line(s), maxSentence))
+}
+
+// name is a foreign name, in Markdown.
+func name(s string) string { return untrusted.Code(untrusted.Cut(untrusted.Line(s), maxName)) }
+
+// list is an item for each foreign sentence.
+func list(sentences []string) string {
+	var b strings.Builder
+	for i, s := range sentences {
+		if i == maxList {
+			b.WriteString("- … and " + report.Count(len(sentences)-i) + " more\n")
+			break
+		}
+		b.WriteString("- " + words(s) + "\n")
+	}
+	return b.String()
+}
+
+// Details folds a body away below a summary, which is HTML.
+func Details(summary, body string) string {
+	return "<details>\n<summary>" + summary + "</summary>\n\n" + strings.Trim(body, "\n") + "\n\n</details>\n"
+}
+
+// table is a Markdown table. Columns whose heading begins with ">" are aligned to the right. Cells hold no line breaks.
+func table(head []string, rows [][]string) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+	names, rule := make([]string, len(head)), make([]string, len(head))
+	for i, h := range head {
+		names[i], rule[i] = h, "---"
+		if right, ok := strings.CutPrefix(h, ">"); ok {
+			names[i], rule[i] = right, "--:"
+		}
+	}
+	line(names)
+	line(rule)
+	for _, r := range rows {
+		line(r)
+	}
+	return b.String()
+}
+
+// first is as many rows as there is room for, and a sentence about the others.
+func (p *Page) first(rows [][]string) (kept [][]string, more string) {
+	if len(rows) <= p.detail.Rows {
+		return rows, ""
+	}
+	return rows[:p.detail.Rows], "\n… and " + report.Count(len(rows)-p.detail.Rows) + " more.\n"
+}

@@ -1,0 +1,206 @@
+package sections
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// changeSign is a change in a picture and a word.
+var changeSign = map[result.Change]string{
+	result.Broken: "❌ broken", result.Errored: "💥 errored", result.Worse: "🔻 worse", result.Fixed: "✅ fixed", result.Better: "🔼 better",
+	result.Changed: "📝 task changed", result.New: "🆕 new", result.Removed: "🚮 removed", result.Same: "same",
+}
+
+// stateSign is a state in a picture and a word.
+var stateSign = map[report.State]string{
+	report.Passed: "✅ passed", report.Flaky: "🎲 flaky", report.Failed: "❌ failed", report.Errored: "💥 errored",
+	report.Skipped: "⚪ not run", report.Unverified: "⚪ not judged",
+}
+
+// Changes is what became of the tasks since the baseline, the most telling first; those that did not change are left out.
+func (p *Page) Changes() string {
+	if p.in.Diff == nil {
+		return ""
+	}
+	type key struct{ agent, dataset, task string }
+	cases := map[key]report.Case{}
+	for _, c := range p.cases {
+		cases[key{c.Agent, c.Dataset, c.Task}] = c
+	}
+	var moved, other [][]string
+	for _, change := range result.Changes {
+		for _, d := range p.in.Diff.Tasks {
+			if d.Change != change || !worthARow(change) {
+				continue
+			}
+			row := p.changeRow(d, cases[key{d.Agent, d.Dataset, d.Task}])
+			if newOrOld(change) {
+				other = append(other, row)
+			} else {
+				moved = append(moved, row)
+			}
+		}
+	}
+	counts := p.changeCounts()
+	if counts == "" {
+		return ""
+	}
+	head := p.head("", "Task", ">Reward", ">Change", ">Cost", ">Time")
+	kept, more := p.first(moved)
+	text := Join("### Tasks against the baseline", "Tasks: "+counts+".", table(head, kept), more)
+	if kept, more := p.first(other); len(kept) > 0 {
+		text = Join(text, Details(report.Plural(len(other), "task")+" with nothing to compare", Join(table(head, kept), more)))
+	}
+	return text
+}
+
+// changeCounts is how many tasks there are of each change.
+func (p *Page) changeCounts() string {
+	var parts []string
+	for _, change := range result.Changes {
+		if n := p.in.Diff.Counts[change]; n > 0 {
+			parts = append(parts, report.Count(n)+" "+string(change))
+		}
+	}
+	if p.in.Diff.Flaky > 0 {
+		parts = append(parts, "of them "+report.Count(p.in.Diff.Flaky)+" flaky")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// newOrOld tells the changes of the suite from those of the agent.
+func newOrOld(c result.Change) bool {
+	return c == result.Changed || c == result.New || c == result.Removed
+}
+
+// worthARow tells the changes that are listed task by task from those that are only counted.
+func worthARow(c result.Change) bool {
+	_, known := changeSign[c]
+	return known && c != result.Same
+}
+
+// head is the heading of a table of tasks, with columns for agent and dataset where there are several.
+func (p *Page) head(first, second string, others ...string) []string {
+	head := []string{first, second}
+	if p.many.agents {
+		head = append(head, "Agent")
+	}
+	if p.many.datasets {
+		head = append(head, "Dataset")
+	}
+	return append(head, others...)
+}
+
+// cells are what goes below head.
+func (p *Page) cells(sign, task, agent, dataset string, others ...string) []string {
+	cells := []string{sign, task}
+	if p.many.agents {
+		cells = append(cells, name(agent))
+	}
+	if p.many.datasets {
+		cells = append(cells, name(dataset))
+	}
+	return append(cells, others...)
+}
+
+func (p *Page) changeRow(d result.TaskDiff, c report.Case) []string {
+	sign := changeSign[d.Change]
+	if d.Flaky {
+		sign += " 🎲"
+	}
+	if c.Quarantine != nil {
+		sign += " 🔒"
+	}
+	delta, cost, seconds := "", "", ""
+	if d.Comparable() {
+		delta = report.Signed(d.Head.Mean()-d.Base.Mean(), report.Number)
+	}
+	if d.Base != nil && d.Head != nil {
+		cost = report.Signed(d.Head.Cost-d.Base.Cost, report.Dollars)
+		seconds = report.Signed(d.Head.DurationSec-d.Base.DurationSec, report.Took)
+	}
+	return p.cells(sign, p.task(d.Task, c.Path), d.Agent, d.Dataset, level(d.Base)+" → "+level(d.Head), delta, cost, seconds)
+}
+
+// level is what attempts came to, in a few characters of our own.
+func level(a *result.Attempts) string {
+	switch {
+	case a == nil:
+		return "–"
+	case len(a.Rewards) == 0 && a.Failed > 0:
+		return "error"
+	case len(a.Rewards) == 0:
+		return "none"
+	case a.Total > 1:
+		return fmt.Sprintf("%s (%d/%d passed)", report.Number(a.Mean()), a.Passed, a.Total)
+	}
+	return report.Number(a.Mean())
+}
+
+// task is a task's name, linked to its files where they are known.
+func (p *Page) task(task, path string) string {
+	return untrusted.Link(name(task), untrusted.Below(p.in.Links.Files, path))
+}
+
+// Failed is the tasks that did not pass: all of them without a baseline; with one those that are listed nowhere else.
+func (p *Page) Failed() string {
+	var rows [][]string
+	for _, c := range report.Troubled(p.cases) {
+		if c.Diff == nil || !worthARow(c.Change()) {
+			rows = append(rows, p.caseRow(c))
+		}
+	}
+	if len(rows) == 0 {
+		return ""
+	}
+	kept, more := p.first(rows)
+	text := Join(table(p.caseHead(), kept), more)
+	title := report.Plural(len(rows), "task") + " did not pass"
+	if p.in.Diff == nil {
+		return Join("### "+title, text)
+	}
+	title += ", as before"
+	if text == "" || len(kept) == 0 {
+		return title + ".\n"
+	}
+	return Details(title, text)
+}
+
+// Everything is a table of all tasks, folded away.
+func (p *Page) Everything() string {
+	if !p.detail.All || len(p.cases) == 0 {
+		return ""
+	}
+	rows := make([][]string, 0, len(p.cases))
+	for _, c := range p.cases {
+		rows = append(rows, p.caseRow(c))
+	}
+	return Details("All "+report.Plural(len(rows), "task"), table(p.caseHead(), rows))
+}
+
+func (p *Page) caseHead() []string {
+	return p.head("", "Task", ">Reward", ">Attempts", ">Cost", ">Time")
+}
+
+func (p *Page) caseRow(c report.Case) []string {
+	sign := stateSign[c.State]
+	if c.Quarantine != nil {
+		sign += " 🔒"
+	}
+	reward := "–"
+	if mean, ok := c.Reward(); ok {
+		reward = report.Number(mean)
+	}
+	passed := 0
+	for _, a := range c.Attempts {
+		if a.Trial != nil && a.Trial.Passed() {
+			passed++
+		}
+	}
+	attempts := fmt.Sprintf("%d/%d passed", passed, len(c.Attempts))
+	return p.cells(sign, p.task(c.Task, c.Path), c.Agent, c.Dataset, reward, attempts, report.Dollars(c.Cost()), report.Took(c.Seconds()))
+}

@@ -1,0 +1,335 @@
+package json
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf16"
+
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// SchemaVersion grows when a field changes its meaning or goes. New fields do not change it.
+const SchemaVersion = 1
+
+// Reporter writes the object, indented, with a line break at its end. Texts that came from outside are as they came:
+// whoever shows them has to make them safe. The file itself is safe to print: what is invisible, and what GitHub's
+// runner would take for a command, is written as \u escapes.
+type Reporter struct{}
+
+// Report is the object. Rates are 0 to 1, rewards have no unit, costs are US dollars, durations seconds, times UTC.
+// Lists are never null, and sorted as said.
+type Report struct {
+	SchemaVersion int    `json:"schema_version"`
+	JobName       string `json:"job_name"`
+	// Passed is whether the command ends with 0: the gate passed, and nothing is missing.
+	Passed bool `json:"passed"`
+	// Outcome is passed, failed, inconclusive (passes), incomplete (does not pass) or part (a shard, which is not judged).
+	Outcome report.Mark `json:"outcome"`
+	// Headline is the outcome in a few words: "2 broken, 1 fixed".
+	Headline string `json:"headline"`
+	// Verdict is the gate's: outcome (pass, fail, inconclusive; "" for a shard), reason, checks, notes, quarantined.
+	Verdict    gate.Verdict `json:"verdict"`
+	Incomplete []string     `json:"incomplete"` // what is missing from the job, a sentence each
+	Notes      []string     `json:"notes"`
+
+	Commit      *string       `json:"commit"` // that the job file was at; null outside git
+	Sha         string        `json:"sha"`    // that was evaluated, for people; "" if not known
+	PlanDigest  string        `json:"plan_digest"`
+	Shard       *result.Shard `json:"shard"` // null: the whole job
+	Cancelled   bool          `json:"cancelled"`
+	StartedAt   time.Time     `json:"started_at"`
+	EndedAt     time.Time     `json:"ended_at"`
+	DurationSec float64       `json:"duration_sec"` // from the start to the end of the last trial
+
+	Summary result.Summary           `json:"summary"` // of all trials
+	Costs   result.Costs             `json:"costs"`
+	Errors  map[result.ErrorType]int `json:"errors"` // trials that ended with each type of error
+	States  map[report.State]int     `json:"states"` // tasks, for each agent, in each state; every state has an entry
+	Groups  []Group                  `json:"groups"` // sorted by agent and dataset
+	Tasks   []Task                   `json:"tasks"`  // for each agent, sorted by agent, dataset and task
+
+	Baseline Baseline `json:"baseline"`
+	Diff     *Diff    `json:"diff"` // null without a baseline
+	Links    Links    `json:"links"`
+}
+
+// Group is one agent on one dataset.
+type Group struct {
+	Agent   string `json:"agent_name"`
+	Dataset string `json:"dataset_name"`
+	result.Summary
+	DurationSec float64 `json:"duration_sec"` // of its trials, together
+}
+
+// Task is one agent's attempts at one task.
+type Task struct {
+	Agent   string `json:"agent_name"`
+	Dataset string `json:"dataset_name"`
+	Task    string `json:"task_name"`
+	Path    string `json:"path"` // in its repository; "" if not known
+	// State is passed, flaky, failed, errored, skipped or unverified.
+	State       report.State  `json:"state"`
+	Change      result.Change `json:"change,omitempty"` // since the baseline, see Diff; left out without one
+	Quarantined bool          `json:"quarantined"`
+	Reward      *float64      `json:"reward"` // mean of the attempts that have one; null without any
+	Cost        float64       `json:"cost"`
+	DurationSec float64       `json:"duration_sec"`
+	Attempts    []Attempt     `json:"attempts"` // planned ones, by number
+}
+
+// Attempt is one trial.
+type Attempt struct {
+	Attempt     int           `json:"attempt"`
+	Run         bool          `json:"run"` // false: there is no result
+	Reward      *float64      `json:"reward"`
+	Error       *result.Error `json:"error"`
+	Cost        float64       `json:"cost"`
+	DurationSec float64       `json:"duration_sec"`
+	Dir         string        `json:"dir"` // below the job's folder
+}
+
+// Baseline is what was compared with. Description says so in a sentence, or why there was nothing to compare with.
+type Baseline struct {
+	Description string  `json:"description"`
+	JobName     string  `json:"job_name,omitempty"`
+	Commit      *string `json:"commit,omitempty"`
+}
+
+// Diff is the comparison with the baseline. Changes are counted by name: broken, errored, worse, fixed, better, changed (the
+// task's own files), new, removed, same and what else package result knows.
+type Diff struct {
+	Counts  map[result.Change]int `json:"counts"`
+	Flaky   int                   `json:"flaky"`
+	Overall Compared              `json:"overall"`
+	Groups  []Compared            `json:"groups"` // for each agent and dataset, sorted
+	// Tasks are those that are not the same, removed ones too, sorted by agent, dataset and task.
+	Tasks []TaskDiff `json:"tasks"`
+}
+
+// Compared is two jobs on the tasks that both have, unchanged and with rewards.
+type Compared struct {
+	Agent   string `json:"agent_name,omitempty"`
+	Dataset string `json:"dataset_name,omitempty"`
+	Tasks   int    `json:"tasks"`
+	Base    Level  `json:"base"`
+	Head    Level  `json:"head"`
+}
+
+// Level is where a job stands: means over tasks, and sums.
+type Level struct {
+	PassRate    float64 `json:"pass_rate"`
+	MeanReward  float64 `json:"mean_reward"`
+	Cost        float64 `json:"cost"`
+	DurationSec float64 `json:"duration_sec"`
+}
+
+// TaskDiff is one task that changed. Base or Head is null where the task is not there.
+type TaskDiff struct {
+	Agent   string        `json:"agent_name"`
+	Dataset string        `json:"dataset_name"`
+	Task    string        `json:"task_name"`
+	Change  result.Change `json:"change"`
+	Flaky   bool          `json:"flaky"`
+	Base    *Side         `json:"base"`
+	Head    *Side         `json:"head"`
+}
+
+// Side is a task's attempts in one of the two jobs.
+type Side struct {
+	Attempts   int      `json:"attempts"` // planned
+	Completed  int      `json:"completed"`
+	Passed     int      `json:"passed"`
+	Failed     int      `json:"failed"`
+	MeanReward *float64 `json:"mean_reward"` // null without rewards
+}
+
+// Links are where to find more; each is an absolute URL or "".
+type Links struct {
+	Run      string `json:"run"`
+	Artifact string `json:"artifact"`
+	Commit   string `json:"commit"`
+	Files    string `json:"files"`
+}
+
+// Write implements report.Reporter.
+func (Reporter) Write(w io.Writer, in report.Input) error {
+	data, err := result.Marshal(Of(in))
+	if err != nil {
+		return fmt.Errorf("encode the report: %w", err)
+	}
+	_, err = io.WriteString(w, printable(string(data)))
+	return err
+}
+
+// Of is the object for a job.
+func Of(in report.Input) Report {
+	cases := report.Cases(in)
+	r := Report{
+		SchemaVersion: SchemaVersion, JobName: in.Job.JobName, Passed: in.Passed() && in.Mark() != report.MarkPart, Outcome: in.Mark(),
+		Headline: in.Headline(cases), Verdict: verdict(in.Verdict), Incomplete: texts(in.Incomplete), Notes: texts(in.Notes),
+		Commit: in.Job.Commit, Sha: in.Links.Sha, PlanDigest: in.Job.PlanDigest, Shard: in.Job.Shard, Cancelled: in.Job.Cancelled,
+		StartedAt: in.Job.StartedAt, EndedAt: in.Job.EndedAt, DurationSec: finite(in.Job.TotalDurationSec),
+		Summary: summary(in.Job.Summary), Errors: map[result.ErrorType]int{}, States: map[report.State]int{},
+		Costs:    result.Costs{Environment: finite(in.Job.Costs.Environment), Model: finite(in.Job.Costs.Model), Judges: finite(in.Job.Costs.Judges)},
+		Groups:   groups(in, cases),
+		Tasks:    []Task{},
+		Baseline: Baseline{Description: in.Baseline}, Diff: diff(in.Diff),
+		Links: Links{Run: in.Links.Run, Artifact: in.Links.Artifact, Commit: in.Links.Commit, Files: in.Links.Files},
+	}
+	for kind, n := range in.Job.Errors {
+		r.Errors[kind] = n
+	}
+	for _, s := range report.States {
+		r.States[s] = 0
+	}
+	for _, c := range cases {
+		r.States[c.State]++
+		r.Tasks = append(r.Tasks, task(c))
+	}
+	if in.Diff != nil {
+		r.Baseline.JobName, r.Baseline.Commit = in.Diff.Base.JobName, in.Diff.Base.Commit
+	}
+	return r
+}
+
+func groups(in report.Input, cases []report.Case) []Group {
+	type key struct{ agent, dataset string }
+	times := map[key]float64{}
+	for _, c := range cases {
+		times[key{c.Agent, c.Dataset}] += c.Seconds()
+	}
+	out := []Group{}
+	for _, g := range in.Groups {
+		out = append(out, Group{Agent: g.Agent, Dataset: g.Dataset, Summary: summary(g.Summary), DurationSec: finite(times[key{g.Agent, g.Dataset}])})
+	}
+	return out
+}
+
+func task(c report.Case) Task {
+	t := Task{
+		Agent: c.Agent, Dataset: c.Dataset, Task: c.Task, Path: c.Path, State: c.State, Change: c.Change(), Quarantined: c.Quarantine != nil,
+		Cost: finite(c.Cost()), DurationSec: finite(c.Seconds()), Attempts: []Attempt{},
+	}
+	if mean, ok := c.Reward(); ok {
+		t.Reward = new(finite(mean))
+	}
+	for _, a := range c.Attempts {
+		attempt := Attempt{Attempt: a.Key.Attempt, Dir: a.Key.Dir()}
+		if a.Trial != nil {
+			attempt.Run, attempt.Reward, attempt.Error = true, pointer(a.Trial.Reward), a.Trial.Error
+			attempt.Cost, attempt.DurationSec = finite(a.Trial.Cost), finite(a.Trial.Durations.TotalSec)
+		}
+		t.Attempts = append(t.Attempts, attempt)
+	}
+	return t
+}
+
+func diff(d *result.Diff) *Diff {
+	if d == nil {
+		return nil
+	}
+	out := Diff{Counts: d.Counts, Flaky: d.Flaky, Overall: compared(d.Overall), Groups: []Compared{}, Tasks: []TaskDiff{}}
+	for _, g := range d.Groups {
+		out.Groups = append(out.Groups, compared(g))
+	}
+	for _, t := range d.Tasks {
+		if t.Change != result.Same {
+			out.Tasks = append(out.Tasks, TaskDiff{
+				Agent: t.Agent, Dataset: t.Dataset, Task: t.Task, Change: t.Change, Flaky: t.Flaky, Base: side(t.Base), Head: side(t.Head),
+			})
+		}
+	}
+	return &out
+}
+
+func compared(g result.GroupDiff) Compared {
+	level := func(l result.Level) Level {
+		return Level{PassRate: finite(l.PassRate), MeanReward: finite(l.MeanReward), Cost: finite(l.Cost), DurationSec: finite(l.DurationSec)}
+	}
+	return Compared{Agent: g.Agent, Dataset: g.Dataset, Tasks: g.Tasks, Base: level(g.Base), Head: level(g.Head)}
+}
+
+func side(a *result.Attempts) *Side {
+	if a == nil {
+		return nil
+	}
+	s := Side{Attempts: a.Total, Completed: len(a.Rewards), Passed: a.Passed, Failed: a.Failed}
+	if len(a.Rewards) > 0 {
+		s.MeanReward = new(finite(a.Mean()))
+	}
+	return &s
+}
+
+func summary(s result.Summary) result.Summary {
+	for _, f := range []*float64{&s.PassRate, &s.MeanReward, &s.TotalCost, &s.PassRateAll, &s.MeanRewardAll} {
+		*f = finite(*f)
+	}
+	metrics := make([]result.Metric, len(s.Metrics))
+	for i, m := range s.Metrics {
+		metrics[i] = result.Metric{Type: m.Type, Value: pointer(m.Value)}
+	}
+	s.Metrics = metrics
+	return s
+}
+
+func verdict(v gate.Verdict) gate.Verdict {
+	checks := make([]gate.Check, len(v.Checks))
+	for i, c := range v.Checks {
+		c.Value, c.Limit = finite(c.Value), finite(c.Limit)
+		if c.Test != nil {
+			t := *c.Test
+			t.P, t.Low, t.High, t.Detectable = finite(t.P), finite(t.Low), finite(t.High), pointer(t.Detectable)
+			c.Test = &t
+		}
+		checks[i] = c
+	}
+	v.Checks = checks
+	return v
+}
+
+// finite is f, or the number next to it that JSON can hold: sums of what an artifact claims may be infinite.
+func finite(f float64) float64 {
+	if math.IsNaN(f) {
+		return 0
+	}
+	return min(max(f, -math.MaxFloat64), math.MaxFloat64)
+}
+
+func pointer(f *float64) *float64 {
+	if f == nil {
+		return nil
+	}
+	return new(finite(*f))
+}
+
+func texts(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+// printable writes what is invisible, and what GitHub's runner takes for a command, as escapes. Outside of strings, JSON
+// has neither.
+func printable(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	for _, r := range s {
+		switch {
+		case r == '\n' || !untrusted.Invisible(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return strings.ReplaceAll(b.String(), "##[", `#\u0023[`)
+}
