@@ -30,6 +30,7 @@ func (c *checker) check() {
 	c.metrics()
 	c.globs("include_tasks", c.out.Job.IncludeTasks)
 	c.globs("exclude_tasks", c.out.Job.ExcludeTasks)
+	c.gate()
 	c.agents()
 	c.variables()
 	c.datasets()
@@ -124,10 +125,11 @@ func (c *checker) metrics() {
 	}
 }
 
+// globHint is for a pattern that cannot be one.
+const globHint = `a [ begins a set of characters such as [a-z]; write \[ for the character itself`
+
 func (c *checker) globs(key string, patterns []string) {
 	for i, pattern := range patterns {
-		if _, err := path.Match(pattern, ""); err != nil {
-			c.problem(keyPath{key}.index(i), `a [ begins a set of characters such as [a-z]; write \[ for the character itself`, "%s: %q is not a valid pattern", keyPath{key}.index(i), shorten(pattern))
-		}
+		c.glob(keyPath{key}.index(i), pattern)
 	}
 }

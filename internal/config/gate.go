@@ -1,0 +1,44 @@
+package config
+
+import (
+	"path"
+	"slices"
+	"time"
+
+	"github.com/org/rollout-action/internal/gate"
+)
+
+// gate looks at the globs, days and groups of the key gate.
+func (c *checker) gate() {
+	policy := c.out.Job.Gate
+	groups := keyPath{"gate", "groups"}
+	for i, g := range policy.Groups {
+		at := groups.index(i)
+		c.glob(at.child("agent"), g.Agent)
+		c.glob(at.child("dataset"), g.Dataset)
+		same := slices.IndexFunc(policy.Groups, func(o gate.Group) bool { return o.Agent == g.Agent && o.Dataset == g.Dataset })
+		switch {
+		case g.Agent == "" && g.Dataset == "":
+			c.problem(at, "name one, or write its thresholds directly below gate", "%s has neither agent nor dataset", at)
+		case g.Thresholds == gate.Thresholds{}:
+			c.problem(at, "add one, such as min_pass_rate, or remove the group", "%s has no threshold", at)
+		case same < i:
+			c.problem(at, "join them", "%s is about the same trials as %s", at, groups.index(same))
+		}
+	}
+	for i, q := range policy.Quarantine {
+		at := keyPath{"gate", "quarantine"}.index(i)
+		c.glob(at.child("task"), q.Task)
+		c.glob(at.child("dataset"), q.Dataset)
+		if _, err := time.Parse(time.DateOnly, q.Until); err != nil {
+			c.problem(at.child("until"), "write the last day like 2026-12-31", "%s: %q is not a day", at.child("until"), shorten(q.Until))
+		}
+	}
+}
+
+// glob checks one pattern. An empty one stands for all.
+func (c *checker) glob(at keyPath, pattern string) {
+	if _, err := path.Match(pattern, ""); err != nil {
+		c.problem(at, globHint, "%s: %q is not a valid pattern", at, shorten(pattern))
+	}
+}
