@@ -48,7 +48,8 @@ type Request struct {
 	Storage             bool // to StorageURL, not the API
 }
 
-// NewHandler is a server that does not listen: it is an http.Handler for the API, and Storage one for StorageURL.
+// NewHandler is a server that does not listen: it is an http.Handler for the API, and Storage one for StorageURL; and it is
+// an http.RoundTripper that reaches both without a network, as bubbles of testing/synctest want it.
 func NewHandler() *Server {
 	return &Server{
 		URL: "http://api.invalid", StorageURL: "http://storage.invalid",
@@ -163,6 +164,24 @@ func (s *Server) nextID() int64 {
 	return s.lastID
 }
 
+// RoundTrip implements http.RoundTripper.
+func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	in := r.Clone(r.Context())
+	if in.Body == nil {
+		in.Body = http.NoBody // as a server gets it
+	}
+	rec := httptest.NewRecorder()
+	switch "http://" + r.URL.Host {
+	case s.URL:
+		s.ServeHTTP(rec, in)
+	case s.StorageURL:
+		s.Storage().ServeHTTP(rec, in)
+	default:
+		return nil, fmt.Errorf("dial %s: no such host", r.URL.Host)
+	}
+	return rec.Result(), nil
+}
+
 // maxBody bounds what a request may carry.
 const maxBody = 8 << 20
 
@@ -224,6 +243,9 @@ type reply struct {
 
 // answer checks what comes before everything else, and finds the route. The caller holds mu.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
+	if r.Host == "" {
+		r.Host = r.URL.Host
+	}
 	q := &request{Request: r, server: s, body: body, base: "http://" + r.Host}
 	path := r.URL.EscapedPath()
 	if below, ok := strings.CutPrefix(path, "/api/v3/"); ok { // an enterprise server's
