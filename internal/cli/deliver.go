@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
@@ -15,8 +16,12 @@ import (
 )
 
 // deliver writes the reports that were asked for to where they go. What cannot be delivered to GitHub is a note for people,
-// for it says nothing about the agents; a file that cannot be written is an error.
-func (a *app) deliver(_ context.Context, in report.Input, flags reportFlags) (notes []string, err error) {
+// for it says nothing about the agents; a file that cannot be written is an error. w may be nil.
+func (a *app) deliver(ctx context.Context, w *workflow, in report.Input, flags reportFlags) (notes []string, err error) {
+	if w != nil {
+		notes = a.leave(ctx, w, in, flags)
+		in.Notes = append(in.Notes, notes...)
+	}
 	for _, file := range []struct{ path, reporter string }{
 		{flags.junit, "junit"}, {flags.markdown, "markdown"}, {flags.asJSON, "json"},
 	} {
@@ -58,13 +63,16 @@ func render(name string, in report.Input) ([]byte, error) {
 }
 
 // findBaseline is the job to compare with, and a sentence about it or about why there is none.
-func (a *app) findBaseline(_ context.Context, _ report.Input, flags reportFlags) (base *result.Job, sentence string, err error) {
-	switch source := flags.baseline; {
-	case source == "none" || source == "":
+func (a *app) findBaseline(ctx context.Context, flags reportFlags) (base *result.Job, sentence string, err error) {
+	source := flags.baseline
+	if source == "none" || source == "" {
 		return nil, "no baseline was asked for, so nothing was compared", nil
-	default:
-		return a.baselineFile(source)
 	}
+	if branch, ok := strings.CutPrefix(source, githubPrefix); ok {
+		base, sentence = a.githubBaseline(ctx, branch, flags.baselineArtifact)
+		return base, sentence, nil
+	}
+	return a.baselineFile(source)
 }
 
 // baselineFile is a baseline from disk, which has to be there: somebody named it.

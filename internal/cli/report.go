@@ -94,8 +94,13 @@ func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end end
 	if err != nil {
 		return err
 	}
+	w, notes := a.workflow(flags)
+	in.Notes = append(in.Notes, notes...)
+	if w != nil {
+		in.Links = w.links()
+	}
 	if in.Plan.Shard == nil { // a shard is judged when it is merged with the others
-		base, sentence, err := a.findBaseline(ctx, in, flags)
+		base, sentence, err := a.findBaseline(ctx, flags)
 		if err != nil {
 			return err
 		}
@@ -106,7 +111,7 @@ func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end end
 		}
 		in.Verdict = in.Policy.Check(in.Job, in.Diff, a.Now())
 	}
-	notes, err := a.deliver(ctx, in, flags)
+	notes, err = a.deliver(ctx, w, in, flags)
 	in.Notes = append(in.Notes, notes...)
 	a.printSummary(in, flags, end)
 	switch {

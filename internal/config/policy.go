@@ -58,6 +58,9 @@ func Policy(file string, data []byte, overrides []Override) (gate.Policy, error)
 	}
 	d := &decoder{problems: &p, bad: map[string]bool{}}
 	d.decode(root, nil, reflect.ValueOf(&out).Elem(), rules{})
+	c := &checker{decoder: d, root: root}
+	c.out.Job.Gate = out.Gate
+	c.gate()
 	p.list.Sort()
 	return out.Gate, p.list.Err()
 }

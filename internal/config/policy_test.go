@@ -28,6 +28,7 @@ func TestPolicyOfAJobThatHasRun(t *testing.T) {
 	for _, tc := range []struct{ name, data, want string }{
 		{"a rate above 1", `{"gate": {"min_pass_rate": 7}}`, "gate.min_pass_rate"},
 		{"an unknown key", `{"gate": {"min_passrate": 0.7}}`, "min_pass_rate"},
+		{"a day that is none", `{"gate": {"quarantine": [{"task": "a", "reason": "r", "until": "soon"}]}}`, "until"},
 		{"a file that is none", `{`, "not a valid config.json"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
