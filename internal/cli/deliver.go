@@ -66,7 +66,7 @@ func render(name string, in report.Input) ([]byte, error) {
 func (a *app) findBaseline(ctx context.Context, flags reportFlags) (base *result.Job, sentence string, err error) {
 	source := flags.baseline
 	if source == "none" || source == "" {
-		return nil, "no baseline was asked for, so nothing was compared", nil
+		return nil, "none was asked for, so nothing was compared", nil
 	}
 	if branch, ok := strings.CutPrefix(source, githubPrefix); ok {
 		base, sentence = a.githubBaseline(ctx, branch, flags.baselineArtifact)

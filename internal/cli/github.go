@@ -175,16 +175,16 @@ func setOutputs(w *workflow, in report.Input, flags reportFlags) error {
 func (a *app) githubBaseline(ctx context.Context, branch, artifact string) (*result.Job, string) {
 	facts, _, err := github.FromEnv(a.Getenv)
 	if err != nil || facts.Repository == "" {
-		return nil, "no baseline: results are looked for on GitHub only in a workflow, whose environment says which repository it is"
+		return nil, "results are looked for on GitHub only in a workflow, whose environment says which repository it is"
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
 	job, found, err := a.fetchBaseline(ctx, facts, branch, artifact)
 	switch {
 	case errors.Is(err, github.ErrNoBaseline):
-		return nil, "no baseline: " + err.Error()
+		return nil, err.Error()
 	case err != nil:
-		return nil, "no baseline, because it could not be looked for: " + err.Error()
+		return nil, "it could not be looked for: " + err.Error()
 	}
 	return job, found.String()
 }

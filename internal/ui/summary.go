@@ -80,6 +80,9 @@ func (s *summary) add(lines []string) {
 func (s *summary) headline() []string {
 	j := s.Job
 	title := "Job " + s.look.bold.Render(untrusted.Line(j.JobName))
+	if j.Shard != nil {
+		title += ", shard " + j.Shard.String()
+	}
 	trials := plural(j.TotalTrials, "trial")
 	switch {
 	case s.Missing:

@@ -35,7 +35,11 @@ func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 		s.add(s.wrap(s.look.bad.Render("✗ incomplete") + ": " + untrusted.Line(sentence)))
 	}
 	if in.Baseline != "" {
-		s.add(s.wrap("Baseline: " + untrusted.Line(in.Baseline)))
+		word := "Baseline: "
+		if in.Diff == nil {
+			word = "No baseline: "
+		}
+		s.add(s.wrap(word + untrusted.Line(in.Baseline)))
 	}
 	if in.Diff != nil {
 		s.add(s.changes(*in.Diff))
