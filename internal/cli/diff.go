@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+func (a *app) diffCommand() *cobra.Command {
+	var asJSON bool
+	artifact := defaultBaselineArtifact
+	cmd := &cobra.Command{
+		Use:   "diff BASE HEAD",
+		Short: "Compare two jobs, task by task",
+		Long: `Compare two jobs, task by task, and print what changed. Each is a job's folder, its result.json, or
+github:BRANCH for the last results on a branch. Tasks whose files changed are not compared, only told of.
+Nothing is judged: the exit code is 0 whatever changed. See "rollout report --baseline" for a gate.
+` + exitCodes,
+		Example: `  rollout diff jobs/main jobs/pr
+  rollout diff main/result.json jobs/pr --json | jq .changes
+  rollout diff github:main jobs/pr`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usage("%s needs two jobs, got %d (see %s --help)", cmd.CommandPath(), len(args), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.diff(cmd.Context(), args[0], args[1], artifact, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: base, head, changes, flaky, overall, agents, groups and tasks")
+	cmd.Flags().StringVar(&artifact, "baseline-artifact", defaultBaselineArtifact, "with github: the artifact with the branch's result.json")
+	return cmd
+}
+
+func (a *app) diff(ctx context.Context, basePath, headPath, artifact string, asJSON bool) error {
+	base, baseName, err := a.diffSide(ctx, basePath, artifact)
+	if err != nil {
+		return err
+	}
+	head, headName, err := a.diffSide(ctx, headPath, artifact)
+	if err != nil {
+		return err
+	}
+	d := result.Compare(base, head)
+	said := fmt.Sprintf("Base: %s\nHead: %s\n", baseName, headName)
+	if asJSON {
+		fmt.Fprint(a.Stderr, said)
+		return a.printJSON(d)
+	}
+	var b strings.Builder
+	b.WriteString(said)
+	writeDiff(&b, d)
+	_, err = io.WriteString(a.Stdout, b.String())
+	return err
+}
+
+// diffSide is a job to compare, and what it is called: its name, commit, and where it came from.
+func (a *app) diffSide(ctx context.Context, path, artifact string) (result.Job, string, error) {
+	if branch, ok := strings.CutPrefix(path, githubPrefix); ok {
+		job, sentence := a.githubBaseline(ctx, branch, artifact)
+		if job == nil {
+			return result.Job{}, "", fmt.Errorf("%s: %s", path, clean(sentence))
+		}
+		return *job, describe(*job, sentence), nil
+	}
+	job, unreadable, err := result.ReadJob(a.path(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return job, "", usage("%s: there are no results of a job (give a job's folder, its result.json or github:BRANCH)", clean(path))
+	}
+	if err != nil {
+		return job, "", usage("%w", err)
+	}
+	for _, u := range unreadable {
+		a.warnf("%v", u)
+	}
+	return job, describe(job, path), nil
+}
+
+func describe(job result.Job, source string) string {
+	text := "job " + clean(job.JobName)
+	if job.Commit != nil {
+		text += " at commit " + clean(shortCommit(*job.Commit))
+	}
+	text += " (" + clean(source) + ")"
+	if job.Shard != nil {
+		text += ", only shard " + job.Shard.String()
+	}
+	if n := job.SkippedTrials; n > 0 {
+		text += fmt.Sprintf(", incomplete: %d of %s have no result", n, plural(job.TotalTrials, "trial"))
+	}
+	return text
+}
+
+// writeDiff prints a diff for people: what changed, the most telling first, then the numbers, then the counts.
+func writeDiff(w io.Writer, d result.Diff) {
+	changed := slices.DeleteFunc(slices.Clone(d.Tasks), func(t result.TaskDiff) bool { return t.Change == result.Same && !t.Flaky })
+	slices.SortStableFunc(changed, func(a, b result.TaskDiff) int {
+		return cmp.Compare(slices.Index(result.Changes, a.Change), slices.Index(result.Changes, b.Change))
+	})
+	if len(changed) > 0 {
+		t := newTable(w)
+		t.row("\nCHANGE", "AGENT", "DATASET", "TASK", "BASE", "HEAD")
+		for _, c := range changed {
+			what := string(c.Change)
+			if c.Flaky {
+				what += ", flaky"
+			}
+			t.row(what, clean(c.Agent), clean(c.Dataset), clean(c.Task), attemptsText(c.Base), attemptsText(c.Head))
+		}
+		t.flush()
+	}
+	if d.Overall.Tasks > 0 {
+		writeGroups(w, d)
+	}
+	fmt.Fprintf(w, "\n%s\n", countsText(d))
+}
+
+// writeGroups prints the levels of all, of agents with several datasets, and of agents on datasets.
+func writeGroups(w io.Writer, d result.Diff) {
+	fmt.Fprintf(w, "\nOn the %s that can be compared, each counting once:\n", plural(d.Overall.Tasks, "task"))
+	t := newTable(w)
+	t.row("TASKS", "PASS RATE", "MEAN REWARD", "COST", "DURATION", "OF")
+	datasets := map[string]int{}
+	for _, g := range d.Groups {
+		if g.Tasks > 0 {
+			datasets[g.Agent]++
+		}
+	}
+	groups := []result.GroupDiff{d.Overall}
+	for _, g := range d.Agents {
+		if datasets[g.Agent] > 1 {
+			groups = append(groups, g)
+		}
+	}
+	if len(d.Groups) > 1 {
+		groups = append(groups, d.Groups...)
+	}
+	for _, g := range groups {
+		if g.Tasks == 0 {
+			continue
+		}
+		change := g.Delta()
+		t.row(strconv.Itoa(g.Tasks),
+			fromTo(fmt.Sprintf("%.1f%%", g.Base.PassRate*100), fmt.Sprintf("%.1f%%", g.Head.PassRate*100), fmt.Sprintf("%+.1f", change.PassRate*100)),
+			fromTo(rewardText(g.Base.MeanReward), rewardText(g.Head.MeanReward), fmt.Sprintf("%+.3g", change.MeanReward)),
+			fromTo(fmt.Sprintf("$%.2f", g.Base.Cost), fmt.Sprintf("$%.2f", g.Head.Cost), fmt.Sprintf("%+.2f", change.Cost)),
+			fromTo(fmt.Sprintf("%.1fs", g.Base.DurationSec), fmt.Sprintf("%.1fs", g.Head.DurationSec), fmt.Sprintf("%+.1f", change.DurationSec)),
+			groupName(g))
+	}
+	t.flush()
+}
+
+func groupName(g result.GroupDiff) string {
+	switch {
+	case g.Agent == "" && g.Dataset == "":
+		return "all"
+	case g.Dataset == "":
+		return clean(g.Agent)
+	}
+	return clean(g.Agent) + " on " + clean(g.Dataset)
+}
+
+// fromTo leaves out a change that nobody would see.
+func fromTo(from, to, change string) string {
+	if from == to {
+		return to
+	}
+	return fmt.Sprintf("%s → %s (%s)", from, to, change)
+}
+
+// attemptsText is the mean reward and how many of the attempts passed, or why there is none.
+func attemptsText(a *result.Attempts) string {
+	switch {
+	case a == nil:
+		return "–"
+	case len(a.Rewards) > 0:
+		return fmt.Sprintf("%s (%d of %d passed)", rewardText(a.Mean()), a.Passed, a.Total)
+	case len(a.Errors) > 0:
+		return clean(string(a.Errors[0]))
+	}
+	return "no result"
+}
+
+// rewardText is a number to three digits, without an exponent where that is readable.
+func rewardText(v float64) string {
+	if m := math.Abs(v); m != 0 && (m < 0.001 || m >= 1e6) {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
+}
+
+// countsText is "1 broken, 2 fixed, 97 same; 3 of them flaky".
+func countsText(d result.Diff) string {
+	var counts []string
+	for _, c := range result.Changes {
+		if n := d.Counts[c]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, c))
+		}
+	}
+	if len(counts) == 0 {
+		return "Neither job has a task."
+	}
+	text := plural(len(d.Tasks), "task") + ": " + strings.Join(counts, ", ")
+	if d.Flaky > 0 {
+		text += fmt.Sprintf("; %d flaky", d.Flaky)
+	}
+	return text + "."
+}
+
+// table is columns aligned by spaces. A line never begins with text from outside: GitHub's runner would take "::" there
+// for a command.
+type table struct{ w *tabwriter.Writer }
+
+func newTable(w io.Writer) table { return table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
+
+func (t table) row(cells ...string) { fmt.Fprintln(t.w, strings.Join(cells, "\t")) }
+
+func (t table) flush() { _ = t.w.Flush() } // to a buffer
