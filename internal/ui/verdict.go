@@ -134,16 +134,26 @@ func (s *summary) gate(v gate.Verdict) []string {
 		if c.Agent+c.Dataset != "" {
 			scope = " (" + untrusted.Line(strings.Trim(c.Agent+"/"+c.Dataset, "/")) + ")"
 		}
-		lines = append(lines, s.wrap("  "+marks[c.Outcome]+" "+untrusted.Line(c.Name)+scope+": "+untrusted.Line(c.Message))...)
+		lines = append(lines, s.item(marks[c.Outcome], untrusted.Line(c.Name)+scope+": "+untrusted.Line(c.Message))...)
 		if c.Hint != "" {
-			lines = append(lines, s.wrap("    "+untrusted.Line(c.Hint))...)
+			lines = append(lines, s.item(" ", untrusted.Line(c.Hint))...)
 		}
 	}
 	for _, q := range v.Quarantined {
-		lines = append(lines, s.wrap(fmt.Sprintf("  - not gated until %s: %s (%s)", untrusted.Line(q.Until), untrusted.Line(q.Dataset+"/"+q.Task), untrusted.Line(q.Reason)))...)
+		lines = append(lines, s.item("-", fmt.Sprintf("not gated until %s: %s (%s)", untrusted.Line(q.Until), untrusted.Line(q.Dataset+"/"+q.Task), untrusted.Line(q.Reason)))...)
 	}
 	for _, note := range v.Notes {
-		lines = append(lines, s.wrap("  "+untrusted.Line(note))...)
+		lines = append(lines, s.item("·", untrusted.Line(note))...)
 	}
+	return lines
+}
+
+// item breaks text into lines that stand to the right of a mark.
+func (s *summary) item(mark, text string) []string {
+	lines := strings.Split(ansi.Wrap(text, max(s.width-4, 20), ""), "\n")
+	for i, line := range lines {
+		lines[i] = "    " + line
+	}
+	lines[0] = "  " + mark + lines[0][3:]
 	return lines
 }

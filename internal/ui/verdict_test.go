@@ -42,7 +42,7 @@ Gate: fail. a task broke
     look at breaks
   ✓ min_pass_rate (a): 67 %
   - not gated until 2026-12-31: d/flaky (known)
-  three tasks show little
+  · three tasks show little
 
 Note: no comment
 `
