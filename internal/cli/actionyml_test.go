@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/org/rollout-action/internal/config"
+)
+
+// Every input that becomes a flag does so for commands that have the flag.
+func TestInputsAreFlags(t *testing.T) {
+	commands := map[string]func(string) bool{}
+	for _, c := range (&app{Env: System()}).root().Commands() {
+		commands[c.Name()] = func(flag string) bool { return c.Flags().Lookup(flag) != nil }
+	}
+	for _, in := range actionInputs() {
+		for _, command := range in.commands {
+			switch has, ok := commands[command]; {
+			case !ok:
+				t.Errorf("%s: there is no command %s", in.name, command)
+			case (in.as == asFlag || in.as == asFlags) && !has(in.name):
+				t.Errorf("%s has no flag --%s", command, in.name)
+			}
+		}
+	}
+}
+
+// ofNoInput are the flags that a workflow has no use for.
+var ofNoInput = []string{"help", "json", "github", "log-format"}
+
+func TestFlagsAreInputs(t *testing.T) {
+	inputs := map[string]bool{}
+	for _, in := range actionInputs() {
+		for _, command := range in.commands {
+			inputs[command+" "+in.name] = true
+		}
+	}
+	for _, c := range (&app{Env: System()}).root().Commands() {
+		if !slices.Contains(actionCommands, c.Name()) {
+			continue
+		}
+		for _, line := range strings.Split(c.Flags().FlagUsages(), "\n") {
+			if flag := regexp.MustCompile(`--([a-z-]+)`).FindStringSubmatch(line); flag != nil && !inputs[c.Name()+" "+flag[1]] && !slices.Contains(ofNoInput, flag[1]) {
+				t.Errorf("%s --%s can be set by no input", c.Name(), flag[1])
+			}
+		}
+	}
+}
+
+// action.yml stands at the top of the repository, where users' workflows find it.
+func TestActionFile(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "action.yml"))
+	stepMust(t, err)
+	var file struct {
+		Inputs map[string]struct {
+			Description, Default string
+		}
+		Outputs map[string]struct{ Description string }
+		Runs    map[string]string
+	}
+	stepMust(t, yaml.Unmarshal(text, &file))
+	for _, in := range actionInputs() {
+		stated, ok := file.Inputs[in.name]
+		if !ok {
+			t.Errorf("action.yml lacks the input %s", in.name)
+		}
+		if in.name == "github-token" {
+			in.standard = "${{ github.token }}"
+		}
+		if stated.Default != in.standard {
+			t.Errorf("action.yml: %s is %q by default, want %q", in.name, stated.Default, in.standard)
+		}
+		if len(stated.Description) < 20 {
+			t.Errorf("action.yml: %s is described as %q", in.name, stated.Description)
+		}
+		if who, _, _ := strings.Cut(stated.Description, ":"); len(in.commands) < len(actionCommands) &&
+			who != strings.Join(in.commands, ", ") && who != "plan with shards auto" && !slices.ContainsFunc(config.GateKeys(), func(k config.GateKey) bool { return k.Flag() == in.name }) {
+			if in.name != "paths" { // says something of each
+				t.Errorf("action.yml: %s is for %q, want %q", in.name, who, strings.Join(in.commands, ", "))
+			}
+		}
+		delete(file.Inputs, in.name)
+	}
+	for name := range file.Inputs {
+		t.Errorf("action.yml has the input %s, which nobody reads", name)
+	}
+	want := []string{"broken", "fixed", "junit-path", "mean-reward", "matrix", "pass-rate", "result-path", "shards", "total-cost", "verdict"}
+	for _, name := range want {
+		if file.Outputs[name].Description == "" {
+			t.Errorf("action.yml lacks the output %s", name)
+		}
+		delete(file.Outputs, name)
+	}
+	for name := range file.Outputs {
+		t.Errorf("action.yml promises the output %s", name)
+	}
+	if file.Runs["using"] != "docker" || file.Runs["post-entrypoint"] != "/rollout-post" {
+		t.Errorf("action.yml runs %v", file.Runs)
+	}
+}
