@@ -68,7 +68,7 @@ func (r Reporter) Write(w io.Writer, in report.Input) error {
 	cases := report.Cases(in)
 	var text []byte
 	for _, d := range details {
-		b := builder{in: in, cases: cases, detail: d, files: r.CaseFiles, excerpt: excerptSize(cases, limit)}
+		b := builder{in: in, cases: cases, detail: d, files: r.CaseFiles, excerpt: excerptSize(cases, limit), names: map[string]int{}}
 		var err error
 		if text, err = encode(b.document()); err != nil {
 			return err
@@ -111,6 +111,7 @@ type builder struct {
 	detail  detail
 	files   bool
 	excerpt int // bytes of logs for each attempt
+	names   map[string]int
 }
 
 func (b *builder) document() document {
@@ -169,11 +170,11 @@ func (b *builder) suite(cases []report.Case) suite {
 	s.SetTimestamp(b.in.Job.StartedAt.UTC())
 	b.properties(&s, cases[0])
 	classname := cut(agent + "." + dataset)
-	names, total, left := map[string]int{}, 0.0, 0
+	total, left := 0.0, 0
 	for _, c := range cases {
 		total += c.Seconds()
 		tc := b.testcase(c)
-		tc.Classname, tc.Name = classname, unique(names, cut(cmp.Or(untrusted.XMLLine(c.Task), "task")))
+		tc.Classname, tc.Name = classname, b.unique(classname, cut(cmp.Or(untrusted.XMLLine(c.Task), "task")))
 		s.add(tc)
 		if !b.detail.cases || !b.detail.passing && c.State == report.Passed {
 			s.Testcases = s.Testcases[:len(s.Testcases)-1]
@@ -187,15 +188,19 @@ func (b *builder) suite(cases []report.Case) suite {
 	return s
 }
 
-// unique is the name, with a number if it was given before: different names may look the same once they are safe.
-func unique(names map[string]int, name string) string {
-	for try := name; ; try = name + " (" + strconv.Itoa(names[name]) + ")" {
-		names[name]++
-		if try == name && names[name] == 1 {
-			return try
-		}
-		if try != name && names[try] == 0 {
-			names[try]++
+// unique is the name, with a number if it was given before for the class: different names may look the same once they
+// are safe, and "a.b" on "c" has the class of "a" on "b.c".
+func (b *builder) unique(classname, name string) string {
+	given := func(name string) string { return classname + "\x00" + name }
+	n := b.names[given(name)]
+	b.names[given(name)]++
+	if n == 0 {
+		return name
+	}
+	for {
+		n++
+		if try := name + " (" + strconv.Itoa(n) + ")"; b.names[given(try)] == 0 {
+			b.names[given(try)], b.names[given(name)] = 1, n
 			return try
 		}
 	}

@@ -59,7 +59,7 @@ func Make(name string, specs []Spec) report.Input {
 			files[path.Join(s.key().Dir(), log)] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
 		}
 	}
-	in.Files = files
+	in.Files = index(files)
 	in.Job = result.Summarize(in.Plan, in.Trials)
 	in.Groups = result.Groups(in.Plan, in.Trials)
 	in.Verdict = gate.Verdict{Outcome: gate.Pass, Reason: "All checks passed."}

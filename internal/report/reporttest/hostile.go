@@ -35,7 +35,7 @@ func Hostile(a untrustedtest.Attack) report.Input {
 		}}})
 		files[t.Dir()+"/logs/verifier/ctrf.json"] = &fstest.MapFile{Data: test, Mode: 0o644}
 	}
-	in.Files, in.Dir = files, s
+	in.Files, in.Dir = index(files), s
 	base := make([]Spec, len(specs))
 	copy(base, specs)
 	for i := range base {

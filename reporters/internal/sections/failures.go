@@ -87,11 +87,12 @@ func (p *Page) explained(c report.Case) string {
 	if t.Error != nil {
 		parts = append(parts, "Error: "+words(t.Error.Message))
 	}
-	if tests, ok := report.VerifierTests(p.in, t); ok {
-		parts = append(parts, p.tests(tests))
+	e := p.explain(t)
+	if e.tested {
+		parts = append(parts, p.tests(e.tests))
 	}
-	if file, lines := report.Explain(p.in, t); len(lines) > 0 {
-		parts = append(parts, "The end of "+name(file)+":", untrusted.Fence(untrusted.Tail(lines, p.detail.Lines, 8<<10, 300)))
+	if len(e.lines) > 0 {
+		parts = append(parts, "The end of "+name(e.file)+":", untrusted.Fence(untrusted.Tail(e.lines, p.detail.Lines, 8<<10, 300)))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "No log tells why.")

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -25,12 +26,31 @@ type Page struct {
 	cases  []report.Case
 	detail Detail
 	many   struct{ agents, datasets bool } // more than one: tables have a column for them
+	told   map[result.Key]explanation      // what was read of logs for one detail serves the others
+}
+
+// explanation is what a trial's files tell of it.
+type explanation struct {
+	file   string
+	lines  []string
+	tests  report.Tests
+	tested bool
+}
+
+func (p *Page) explain(t result.Trial) explanation {
+	e, ok := p.told[t.Key]
+	if !ok {
+		e.file, e.lines = report.Explain(p.in, t)
+		e.tests, e.tested = report.VerifierTests(p.in, t)
+		p.told[t.Key] = e
+	}
+	return e
 }
 
 // Fit renders with the first of the details whose text is at most limit bytes long. If there is none, it is the title
 // line, and if that is too long, nothing.
 func Fit(in report.Input, limit int, details []Detail, render func(*Page) string) string {
-	p := &Page{in: in, cases: report.Cases(in)}
+	p := &Page{in: in, cases: report.Cases(in), told: map[result.Key]explanation{}}
 	for _, c := range p.cases {
 		p.many.agents = p.many.agents || c.Agent != p.cases[0].Agent
 		p.many.datasets = p.many.datasets || c.Dataset != p.cases[0].Dataset
