@@ -34,10 +34,6 @@ var image struct {
 	err   error
 }
 
-// maxOurs is what may be added to the base image, in bytes as they are pulled. Alpine with git has 15 million more, and the
-// release workflow holds the whole of it to 60 million.
-const maxOurs = 40_000_000
-
 // needImage is the name of the Action's image.
 func needImage(t *testing.T) string {
 	t.Helper()

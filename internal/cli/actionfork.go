@@ -144,7 +144,7 @@ func (a *app) checkouts(jobFile string) (found []string, all bool) {
 			return filepath.SkipAll
 		}
 		if err != nil {
-			return nil // what cannot be read cannot be run either
+			return nil //nolint:nilerr // what cannot be read cannot be run either
 		}
 		if entry.Name() == ".git" {
 			found = append(found, filepath.Dir(path))
