@@ -34,7 +34,7 @@ func Dollars(usd float64) string {
 	if usd < 0 {
 		sign, usd = "-", -usd
 	}
-	if usd != 0 && usd < 0.0995 {
+	if usd >= 0.0005 && usd < 0.0995 {
 		return sign + "$" + strconv.FormatFloat(usd, 'f', 3, 64)
 	}
 	return sign + "$" + strconv.FormatFloat(usd, 'f', 2, 64)

@@ -109,11 +109,11 @@ func xmlFiles(files fs.FS, dir string) []string {
 	return names[:min(len(names), 10)]
 }
 
-func (t Tests) sorted() Tests {
+func (t *Tests) sorted() Tests {
 	order := map[TestStatus]int{TestFailed: 0, TestSkipped: 1, TestPassed: 2}
 	slices.SortStableFunc(t.List, func(a, b Test) int { return order[a.Status] - order[b.Status] })
 	t.List = t.List[:min(len(t.List), maxTests)]
-	return t
+	return *t
 }
 
 // add counts a test case, and keeps it if there is room: failures before others.
@@ -191,62 +191,76 @@ func ctrfSuite(raw json.RawMessage) string {
 
 // parseJUnit reads a JUnit file element by element. Entities beyond XML's own are refused by the decoder, so that
 // nothing expands or is fetched.
-func parseJUnit(data []byte) (tests Tests, err error) {
+func parseJUnit(data []byte) (Tests, error) {
 	dec := xml.NewDecoder(bytes.NewReader(data))
-	var test *Test
-	var text *strings.Builder // of the failure that is being read
-	depth := 0
+	var r junitReader
 	for {
 		token, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return tests, err
+		switch {
+		case errors.Is(err, io.EOF) && r.tests.seen() == 0:
+			return r.tests, errNoTests
+		case errors.Is(err, io.EOF):
+			return r.tests, nil
+		case err != nil:
+			return r.tests, err
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
-			depth++
-			if depth == 1 && token.Name.Local != "testsuites" && token.Name.Local != "testsuite" || depth > maxDepth {
-				return tests, fmt.Errorf("<%s> at depth %d", token.Name.Local, depth)
-			}
-			switch token.Name.Local {
-			case "testcase":
-				test = &Test{Suite: attr(token, "classname"), Name: attr(token, "name"), Status: TestPassed}
-				_, _ = fmt.Sscanf(attr(token, "time"), "%g", &test.Seconds) // no number is no time
-			case "failure", "error":
-				if test != nil {
-					test.Status, test.Message, text = TestFailed, attr(token, "message"), &strings.Builder{}
-				}
-			case "skipped":
-				if test != nil && test.Status != TestFailed {
-					test.Status = TestSkipped
-				}
+			if err := r.start(token); err != nil {
+				return r.tests, err
 			}
 		case xml.CharData:
-			if text != nil && text.Len() < maxTestText {
-				text.Write(token)
+			if r.text != nil && r.text.Len() < maxTestText {
+				r.text.Write(token)
 			}
 		case xml.EndElement:
-			depth--
-			switch token.Name.Local {
-			case "failure", "error":
-				if test != nil && text != nil {
-					test.Message = joinMessage(test.Message, strings.TrimSpace(text.String()))
-				}
-				text = nil
-			case "testcase":
-				if test != nil && tests.seen() < maxSeen {
-					tests.add(*test)
-				}
-				test = nil
-			}
+			r.end(token.Name.Local)
 		}
 	}
-	if tests.seen() == 0 {
-		return tests, errNoTests
+}
+
+// junitReader is in the middle of a JUnit file.
+type junitReader struct {
+	tests Tests
+	test  *Test            // that is being read
+	text  *strings.Builder // of its failure
+	depth int
+}
+
+func (r *junitReader) start(e xml.StartElement) error {
+	name := e.Name.Local
+	r.depth++
+	if r.depth == 1 && name != "testsuites" && name != "testsuite" || r.depth > maxDepth {
+		return fmt.Errorf("<%s> at depth %d", name, r.depth)
 	}
-	return tests, nil
+	switch {
+	case name == "testcase":
+		r.test = &Test{Suite: attr(e, "classname"), Name: attr(e, "name"), Status: TestPassed}
+		_, _ = fmt.Sscanf(attr(e, "time"), "%g", &r.test.Seconds) // no number is no time
+	case r.test == nil:
+	case name == "failure", name == "error":
+		r.test.Status, r.test.Message, r.text = TestFailed, attr(e, "message"), &strings.Builder{}
+	case name == "skipped" && r.test.Status != TestFailed:
+		r.test.Status = TestSkipped
+	}
+	return nil
+}
+
+func (r *junitReader) end(name string) {
+	r.depth--
+	switch {
+	case r.test == nil:
+	case name == "testcase":
+		if r.tests.seen() < maxSeen {
+			r.tests.add(*r.test)
+		}
+		r.test, r.text = nil, nil
+	case name == "failure", name == "error":
+		if r.text != nil {
+			r.test.Message = joinMessage(r.test.Message, strings.TrimSpace(r.text.String()))
+		}
+		r.text = nil
+	}
 }
 
 // joinMessage is a failure's message and its text, which often begins with the message again.

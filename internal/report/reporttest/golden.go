@@ -1,6 +1,7 @@
 package reporttest
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ func Golden(t *testing.T, name string, got []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got) != string(want) {
+	if !bytes.Equal(got, want) {
 		t.Errorf("%s is not as written (look at the difference after -update); got:\n%s", file, got)
 	}
 }
