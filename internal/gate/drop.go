@@ -130,7 +130,7 @@ func (j *judge) decide(d drop, adjusted, alpha float64, looks int) {
 	real := adjusted <= (1-j.policy.Confidence)*(1+1e-9)
 	test := Test{
 		Method: d.method, Tasks: len(d.sample.tasks), P: d.p, Adjusted: adjusted, Looks: looks,
-		IntervalConfidence: 1 - 2*alpha,
+		IntervalConfidence: math.Round((1-2*alpha)*1e9) / 1e9, // 0.9, not 0.8999999999999999
 	}
 	low, high := interval(d.sample, alpha, real)
 	test.Low, test.High = finite(low*d.scale), finite(high*d.scale)

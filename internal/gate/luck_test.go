@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/org/rollout-action/internal/result"
 )
 
 // single-agent tasks, base and head by turns.
@@ -185,14 +187,29 @@ func dealsByHand(values []float64, n int) []float64 {
 	return out
 }
 
-// TestAgentsOfOneTaskCountOnce: three agents that fail together at each of two tasks are two tasks, not six.
+// TestAgentsOfOneTaskCountOnce: three agents that fail together at each of two tasks are two tasks, not six; the same name in
+// another dataset is another task.
 func TestAgentsOfOneTaskCountOnce(t *testing.T) {
-	s := sample{scale: 1, units: 6}
-	for range 2 {
-		s.tasks = append(s.tasks, task{{[]float64{1}, []float64{0}}, {[]float64{1}, []float64{0}}, {[]float64{1}, []float64{0}}})
-	}
-	if p, _ := luck(s.surveyed()); p != 0.25 {
-		t.Errorf("p %v, want a quarter", p)
+	for _, c := range []struct {
+		datasets []string
+		want     float64
+	}{{[]string{"d"}, 1. / 4}, {[]string{"d", "e"}, 1. / 16}} {
+		var base, head result.Job
+		for _, agent := range []string{"a", "b", "c"} {
+			for _, dataset := range c.datasets {
+				for _, task := range []string{"x", "y"} {
+					addTask(&base, agent, dataset, task, 1)
+					addTask(&head, agent, dataset, task, 0)
+				}
+			}
+		}
+		s := sampleOf(result.Compare(base, head).Tasks, passes)
+		if p, _ := luck(s); math.Abs(p-c.want) > 1e-12 || s.units != 6*len(c.datasets) {
+			t.Errorf("%v: p %v, want %v", c.datasets, p, c.want)
+		}
+		if d := s.drops(); mean(d) != 1 {
+			t.Errorf("drops %v, want a mean of 1", d)
+		}
 	}
 }
 

@@ -326,7 +326,7 @@ func normal(s sample) (float64, bool) {
 		variance += v
 		largest = max(largest, v)
 	}
-	if variance == 0 || largest > variance/2000 {
+	if variance == 0 || largest > variance/1000 {
 		return 0, false
 	}
 	return 0.5 * math.Erfc(sum/math.Sqrt(2*variance)), true

@@ -86,7 +86,7 @@ func gamma(rng *rand.Rand, a float64) float64 {
 // TestUnchangedSuitesPass: two runs of one thing are failed in at most a share 1 - confidence of cases, with any threshold, as
 // the verdict of a policy with several drops as a whole.
 func TestUnchangedSuitesPass(t *testing.T) {
-	runs := 600
+	runs := 400
 	if testing.Short() {
 		runs = 150
 	}
@@ -170,7 +170,7 @@ func fixed(tasks, attempts int, chance, drop float64) suite {
 // TestRealDropsAreCaught about as often as theory says: McNemar's power summed up exactly for one attempt, the normal
 // approximation with the true variance for more.
 func TestRealDropsAreCaught(t *testing.T) {
-	const runs = 600
+	const runs = 400
 	for i, c := range []suite{
 		fixed(30, 1, 0.8, 0.25), fixed(60, 1, 0.9, 0.1), fixed(100, 1, 0.6, 0.2), fixed(100, 1, 0.5, 0.05),
 		fixed(40, 3, 0.7, 0.15), fixed(40, 5, 0.7, 0.15), fixed(100, 3, 0.5, 0.1), fixed(200, 2, 0.6, 0.05),
@@ -200,7 +200,7 @@ func TestRealDropsAreCaught(t *testing.T) {
 // TestTheDetectableDropIsDetected: a drop of the size that unchanged runs are told is caught in about 80% of runs, and as many
 // attempts as runs of one attempt are told are needed for half of it are about enough.
 func TestTheDetectableDropIsDetected(t *testing.T) {
-	const runs = 300
+	const runs = 200
 	for i, c := range []suite{
 		fixed(40, 1, 0.8, 0), fixed(80, 1, 0.5, 0), fixed(150, 1, 0.7, 0), fixed(30, 3, 0.8, 0),
 		{tasks: 60, attempts: 3, a: 2, b: 1}, {tasks: 60, attempts: 4, a: 1, b: 1, copied: 0.5},
@@ -235,11 +235,11 @@ func TestTheDetectableDropIsDetected(t *testing.T) {
 			half.drop = 0
 			p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(c.drop / 2)}}
 			rng := rand.New(rand.NewPCG(3, uint64(i)))
-			for range 50 {
+			for range 25 {
 				base, head := half.jobs(rng)
 				all += verdict(p, base, head).Checks[1].Test.NeededAttempts
 			}
-			needed = all / 50
+			needed = all / 25
 			half.attempts, half.drop = needed, c.drop/2
 			got = half.caught(runs, uint64(i), 0.95, func(Test) {})
 			t.Logf("%d attempts catch half of it in %.3f of runs", needed, got)
@@ -252,7 +252,7 @@ func TestTheDetectableDropIsDetected(t *testing.T) {
 
 // TestIntervalsHoldTheDrop as often as they say.
 func TestIntervalsHoldTheDrop(t *testing.T) {
-	const runs = 400
+	const runs = 300
 	for i, c := range []suite{
 		fixed(20, 1, 0.9, 0.1), fixed(100, 1, 0.99, 0), fixed(50, 1, 0.5, 0.2), fixed(20, 4, 0.8, 0.1), fixed(60, 3, 0.6, 0),
 	} {
