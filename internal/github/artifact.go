@@ -194,7 +194,7 @@ func chooseResult(files []*zip.File) (*zip.File, error) {
 	best, count := 0, 0
 	for _, f := range files {
 		name := f.Name
-		if path.Base(name) != resultFile || !fs.ValidPath(name) || strings.Contains(name, `\`) || !f.Mode().IsRegular() {
+		if path.Base(name) != resultFile || !fs.ValidPath(name) || !f.Mode().IsRegular() {
 			continue
 		}
 		switch depth := strings.Count(name, "/"); {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -216,6 +217,23 @@ func TestManyRunsOfOthersDoNotHideTheBaseline(t *testing.T) {
 	found(t, c, query(), 2)
 }
 
+func TestNotEveryRunIsAskedForItsArtifact(t *testing.T) {
+	s, c := history(t)
+	for range maxCandidates + 10 {
+		s.AddRun(repo, githubtest.Run{WorkflowFile: workflowCI, Branch: "main", SHA: sha(4)})
+	}
+	none(t, c, query(), "has an artifact")
+	asked := 0
+	for _, r := range s.Requests() {
+		if strings.HasSuffix(r.Path, "/artifacts") {
+			asked++
+		}
+	}
+	if asked != maxCandidates {
+		t.Errorf("%d runs were asked, want %d", asked, maxCandidates)
+	}
+}
+
 func TestTheBaselineMayLieOnALaterPage(t *testing.T) {
 	s, c := history(t)
 	id := ran(t, s, 1)
@@ -303,6 +321,32 @@ func TestAHostileBranchNameIsMadeSafe(t *testing.T) {
 	_, err := c.FindBaseline(t.Context(), q, t.TempDir())
 	if err == nil || strings.ContainsAny(err.Error(), "\n\u202e") || strings.Contains(err.Error(), "##[") {
 		t.Errorf("the reason is %q", err)
+	}
+}
+
+func TestAHostileBranchIsSaidSafely(t *testing.T) {
+	f := Found{Branch: "x\u202e\n##[error]y", Commit: sha(1), RunID: 1, Exact: true}
+	if got := f.String(); got != "x⏎## [error]y at 1000000 (the merge base; run 1)" {
+		t.Errorf("it is said as %q", got)
+	}
+}
+
+// zeros is a file without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestNoMoreIsWrittenThanIsAllowed(t *testing.T) {
+	var b bytes.Buffer
+	if err := copyBounded(&b, io.LimitReader(zeros{}, 1<<20), 1000); !errors.Is(err, errBadArtifact) || b.Len() > 1001 {
+		t.Errorf("%d bytes were written, %v", b.Len(), err)
+	}
+	b.Reset()
+	if err := copyBounded(&b, io.LimitReader(zeros{}, 1000), 1000); err != nil || b.Len() != 1000 {
+		t.Errorf("%d bytes were written, %v", b.Len(), err)
+	}
+	if err := copyBounded(brokenWriter{}, zeros{}, 1000); !errors.Is(err, io.ErrClosedPipe) || errors.Is(err, errBadArtifact) {
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package github
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -224,6 +225,51 @@ func TestACreationThatKeepsFailingIsAnError(t *testing.T) {
 	if !isStatus(err, http.StatusBadGateway) {
 		t.Errorf("the error is %v", err)
 	}
+	// Between any two of them it was looked whether the first was carried out.
+	if got := count(s, http.MethodPost); got != maxRounds || count(s, http.MethodGet) != maxRounds {
+		t.Errorf("%d were sent, and it was looked %d times, want %d", got, count(s, http.MethodGet), maxRounds)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	want := comment(5, "mine")
+	ours := want.marker().stamp
+	older, newer := comment(4, "").marker().stamp, comment(6, "").marker().stamp
+	for _, tc := range []struct {
+		name    string
+		there   []posted
+		written bool
+		expect  string // what is done
+	}{
+		{"nothing there", nil, false, "create"},
+		{"nothing there any more", nil, true, "create"},
+		{"the same", []posted{{id: 1, stamp: ours, body: "mine\n"}}, false, ""},
+		{"the same with other line breaks", []posted{{id: 1, stamp: older, body: " mine\r\n"}}, false, ""},
+		{"ours with another text", []posted{{id: 1, stamp: ours, body: "not mine"}}, false, "edit 1"},
+		{"ours, which GitHub returns with another text", []posted{{id: 1, stamp: ours, body: "not mine"}}, true, ""},
+		{"ours was overwritten by an older one", []posted{{id: 1, stamp: older, body: "old"}}, true, "edit 1"},
+		{"ours was overwritten by a newer one", []posted{{id: 1, stamp: newer, body: "new"}}, true, ""},
+		{"another before ours", []posted{{id: 1, stamp: older, body: "old"}, {id: 2, stamp: ours, body: "mine"}}, true, "edit 1 remove 2"},
+		{"another after ours", []posted{{id: 1, stamp: ours, body: "mine"}, {id: 2, stamp: older, body: "old"}}, true, "remove 2"},
+		{"a newer one after ours", []posted{{id: 1, stamp: ours, body: "mine"}, {id: 2, stamp: newer, body: "new", text: "new"}}, true, "edit 1 remove 2"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := decide(tc.there, want, tc.written)
+			var got []string
+			if m.create {
+				got = append(got, "create")
+			}
+			if m.edit != "" {
+				got = append(got, fmt.Sprintf("edit %d", m.keep.id))
+			}
+			for _, p := range m.remove {
+				got = append(got, fmt.Sprintf("remove %d", p.id))
+			}
+			if strings.Join(got, " ") != tc.expect || m.nothing() != (tc.expect == "") {
+				t.Errorf("decided %q, want %q", got, tc.expect)
+			}
+		})
+	}
 }
 
 func TestACommentThatVanishesIsMadeAgain(t *testing.T) {
@@ -380,6 +426,18 @@ func TestACancelledContextEndsTheComment(t *testing.T) {
 	})
 	if _, err := c.Upsert(ctx, comment(1, "text")); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestWhoWeAreIsAskedOnce(t *testing.T) {
+	s, c, _ := fixture(t)
+	for range 3 {
+		if _, err := c.HasComment(t.Context(), repo, 7, "nightly"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := strings.Join(s.Seen(), " "), "POST /graphql"; strings.Count(got, want) != 1 {
+		t.Errorf("the requests are %s", got)
 	}
 }
 

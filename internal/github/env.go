@@ -129,8 +129,21 @@ func (a Actions) NeedsPull() bool {
 	return a.Number == 0 && a.Origin != nil && isPull(a.Origin.Event)
 }
 
-// BaselineBranch is the branch to compare with: a pull request's base, otherwise the default branch.
+// SourceRun is the run that the job belongs to: with an Origin that one, whose results this run only reports. It is never
+// its own baseline.
+func (a Actions) SourceRun() int64 {
+	if a.Origin != nil {
+		return a.Origin.RunID
+	}
+	return a.RunID
+}
+
+// BaselineBranch is the branch to compare with: a pull request's base, otherwise the default branch. With NeedsPull it is
+// "", for only the pull request tells.
 func (a Actions) BaselineBranch() string {
+	if a.NeedsPull() {
+		return ""
+	}
 	branch, _ := strings.CutPrefix(a.Ref, "refs/heads/")
 	if branch == a.Ref {
 		branch = ""
@@ -304,9 +317,10 @@ func (e event) teach(a *Actions) {
 		headFrom(a, pr.Head.Repo.name(), pr.Head.Ref)
 	case e.WorkflowRun != nil && a.Event == "workflow_run":
 		run := e.WorkflowRun
+		file, _, _ := strings.Cut(run.Path, "@") // some servers add the branch
 		a.Origin = &Origin{
 			RunID: run.ID, RunAttempt: max(1, run.RunAttempt), Event: run.Event,
-			WorkflowFile: workflowFile(a.Repository+"/"+run.Path+"@", a.Repository),
+			WorkflowFile: workflowFile(a.Repository+"/"+file+"@", a.Repository),
 		}
 		a.HeadSHA = cmp.Or(hash(run.HeadSHA), a.HeadSHA)
 		headFrom(a, run.HeadRepository.name(), run.HeadBranch)

@@ -99,12 +99,18 @@ func TestFactsOfARun(t *testing.T) {
 			want: func(a *Actions) {
 				a.Event, a.DefaultBranch, a.HeadSHA, a.HeadBranch, a.HeadRepository, a.Fork = "workflow_run", "main", sha(7), "feature", "mallory/widgets", true
 				a.Origin = &Origin{RunID: 99, RunAttempt: 2, Event: "pull_request", WorkflowFile: "trials.yml"}
-			}, alien: true, asks: true, branch: "main"},
+			}, alien: true, asks: true},
 		{name: "the end of another run of our own", event: runEvent(`{"full_name":"Acme/Widgets"}`), env: map[string]string{"GITHUB_EVENT_NAME": "workflow_run"},
 			want: func(a *Actions) {
 				a.Event, a.DefaultBranch, a.HeadSHA, a.HeadBranch, a.HeadRepository = "workflow_run", "main", sha(7), "feature", "Acme/Widgets"
 				a.Origin = &Origin{RunID: 99, RunAttempt: 2, Event: "pull_request", WorkflowFile: "trials.yml"}
-			}, asks: true, branch: "main"},
+			}, asks: true},
+		{name: "the end of another run, of a push", env: map[string]string{"GITHUB_EVENT_NAME": "workflow_run"},
+			event: strings.NewReplacer(`"pull_request",`, `"push",`, "trials.yml", "trials.yml@main").Replace(runEvent(`{"full_name":"acme/widgets"}`)),
+			want: func(a *Actions) {
+				a.Event, a.DefaultBranch, a.HeadSHA, a.HeadBranch, a.HeadRepository = "workflow_run", "main", sha(7), "feature", "acme/widgets"
+				a.Origin = &Origin{RunID: 99, RunAttempt: 2, Event: "push", WorkflowFile: "trials.yml"}
+			}, branch: "main"},
 		{name: "a merge queue", event: `{"merge_group":{"head_sha":"` + sha(9) + `","base_ref":"refs/heads/main"}}`, env: map[string]string{"GITHUB_EVENT_NAME": "merge_group"},
 			want: func(a *Actions) { a.Event, a.HeadSHA, a.BaseRef = "merge_group", sha(9), "main" }, branch: "main"},
 		{name: "a comment on a pull request", event: `{"issue":{"number":8,"pull_request":{"url":"x"}}}`, env: map[string]string{"GITHUB_EVENT_NAME": "issue_comment"},
@@ -128,6 +134,9 @@ func TestFactsOfARun(t *testing.T) {
 			tc.want(&want)
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+			if source := got.SourceRun(); source != got.RunID && source != 99 || (source == 99) != (got.Event == "workflow_run") {
+				t.Errorf("the job's run is %d", source)
 			}
 			if got.ReadOnly() != tc.only || got.ForeignHead() != tc.alien || got.NeedsPull() != tc.asks || got.BaselineBranch() != tc.branch {
 				t.Errorf("read only %v, foreign head %v, needs pull %v, baseline %q", got.ReadOnly(), got.ForeignHead(), got.NeedsPull(), got.BaselineBranch())
@@ -153,6 +162,9 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 	}
 	if err := errors.Join(f.Truncate(maxEvent+1), f.Close()); err != nil { // takes no room
 		t.Fatal(err)
+	}
+	if _, _, err := FromEnv(stepEnv(t, "", map[string]string{"GITHUB_EVENT_PATH": large})); err == nil || !strings.Contains(err.Error(), "larger than 32 MiB") {
+		t.Errorf("the error is %v", err)
 	}
 	for name, change := range map[string]map[string]string{
 		"there is none":     {"GITHUB_EVENT_PATH": filepath.Join(dir, "none")},
@@ -273,6 +285,14 @@ func TestFindPull(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a token without the permission is told which", func(t *testing.T) {
+		s, _, clock := fixture(t)
+		s.AddToken("none", githubtest.Access{Login: actionsBot, Integration: true})
+		_, err := client(t, s, clock, "none").FindPull(t.Context(), facts())
+		if !errors.Is(err, ErrReadOnly) || errors.Is(err, ErrNoPull) {
+			t.Errorf("the error is %v", err)
+		}
+	})
 	t.Run("a server that fails is no reason", func(t *testing.T) {
 		_, _, clock := fixture(t)
 		s := githubtest.New(t) // without the repository

@@ -11,8 +11,8 @@ import (
 
 const repo = "acme/widgets"
 
-// start is where fake clocks begin.
-var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+// start is where fake clocks begin: long after the real one, by which nothing may be decided.
+var start = time.Date(2126, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // clock is a time that passes only while somebody sleeps.
 type clock struct {

@@ -40,7 +40,7 @@ func TestParseMarker(t *testing.T) {
 		{"quoted", "> " + line, "", false, stamp{}},
 		{"another action's", "<!-- sticky a -->\ntext", "", false, stamp{}},
 		{"something behind it", line + " text", "", false, stamp{}},
-		{"a time that is none", strings.Replace(line, "2026", "20260", 1) + "\ntext", "text", true, stamp{}},
+		{"a time that is none", strings.Replace(line, "2126", "21260", 1) + "\ntext", "text", true, stamp{}},
 		{"a name that cannot be read", strings.Replace(line, `"a"`, `"%zz"`, 1), "", false, stamp{}},
 		{"a run that is too large for a number", strings.Replace(line, `"12"`, `"9999999999999999999"`, 1) + "\n", "", true,
 			stamp{start, 1<<63 - 1, 3}},

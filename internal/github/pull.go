@@ -41,7 +41,7 @@ func (c *Client) FindPull(ctx context.Context, a Actions) (Pull, error) {
 	for range maxRunPages {
 		page, resp, err := c.api.PullRequests.List(ctx, owner, repo, options)
 		if err := c.explain(err); err != nil {
-			return Pull{}, fmt.Errorf("find the pull request: %w", err)
+			return Pull{}, fmt.Errorf("find the pull request: %w", readOnly(err))
 		}
 		for _, pr := range page {
 			if belongs(pr, a) {
