@@ -204,6 +204,20 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// TestBrokenByLuck: a task that broke is told from a flaky one by its attempts, and who has one attempt is told so.
+func TestBrokenByLuck(t *testing.T) {
+	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}}
+	for _, c := range []struct {
+		pair [2][]float64
+		hint bool
+	}{{one(1, 0), true}, {[2][]float64{{1, 1}, {0}}, true}, {[2][]float64{{1, 1}, {0, 0}}, false}} {
+		base, head := jobs(c.pair)
+		if got := find(t, verdict(p, base, head), "max_broken_tasks"); got.Outcome != Fail || (got.Hint != "") != c.hint {
+			t.Errorf("%v: %s, hint %q", c.pair, got.Outcome, got.Hint)
+		}
+	}
+}
+
 // TestNothingToJudge: a threshold that can never fail is no protection, and somebody has to know.
 func TestNothingToJudge(t *testing.T) {
 	base, head := fall(5, 0)

@@ -197,7 +197,7 @@ func (d drop) absolute(v float64) string {
 
 func (d drop) byLuck(t Test) string {
 	text := "luck alone does that in " + chance(t.P) + " of runs"
-	if t.Looks > 1 {
+	if t.Adjusted > t.P {
 		text += fmt.Sprintf(" (%s when %d drops are looked at)", chance(t.Adjusted), t.Looks)
 	}
 	return text
