@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -205,10 +206,10 @@ func (a *app) fetchBaseline(ctx context.Context, facts github.Actions, branch, a
 	}
 	if branch == "" && facts.NeedsPull() {
 		pull, err := client.FindPull(ctx, facts)
-		if err != nil {
+		if err != nil && !errors.Is(err, github.ErrNoPull) {
 			return nil, none, err
 		}
-		branch = pull.BaseRef
+		branch = cmp.Or(pull.BaseRef, facts.DefaultBranch)
 	}
 	dir, err := os.MkdirTemp("", "rollout-baseline-")
 	if err != nil {
@@ -216,7 +217,7 @@ func (a *app) fetchBaseline(ctx context.Context, facts github.Actions, branch, a
 	}
 	defer os.RemoveAll(dir)
 	found, err := client.FindBaseline(ctx, github.Query{
-		Repo: facts.Repository, WorkflowFile: file, Branch: branch, HeadSHA: facts.HeadSHA, Artifact: artifact, Exclude: facts.RunID,
+		Repo: facts.Repository, WorkflowFile: file, Branch: branch, HeadSHA: facts.HeadSHA, Artifact: artifact, Exclude: facts.SourceRun(),
 	}, dir)
 	if err != nil {
 		return nil, none, err
