@@ -41,11 +41,11 @@ func (p *Page) Reason() string {
 		b.WriteString("A shard is not judged: the merge of all of them is.\n\n")
 	}
 	if p.in.Baseline != "" {
+		lead := "No baseline: "
 		if p.in.Diff != nil {
-			b.WriteString("Compared with " + words(p.in.Baseline) + ".\n")
-		} else {
-			b.WriteString("No baseline: " + words(p.in.Baseline) + ".\n")
+			lead = "Compared with "
 		}
+		b.WriteString(lead + words(strings.TrimSuffix(p.in.Baseline, ".")) + ".\n")
 	}
 	return b.String()
 }
@@ -155,7 +155,7 @@ func (p *Page) Checks() string {
 		}
 		text += "\n🔒 " + name(q.Dataset+"/"+q.Task) + " is not gated until " + words(q.Until) + ": " + words(q.Reason) + "\n"
 	}
-	if notes := list(slices.Concat(v.Notes, p.in.Notes)); notes != "" {
+	if notes := list(slices.Concat(v.Notes, p.in.Notes, p.environments())); notes != "" {
 		text += "\n" + notes
 	}
 	return text

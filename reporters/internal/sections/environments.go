@@ -1,0 +1,45 @@
+package sections
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/report"
+)
+
+// environments says which trials ran on something else than was asked for: numbers from there are not comparable with
+// others without a word.
+func (p *Page) environments() []string {
+	type other struct{ actual, reason string }
+	bases, limits := map[other]int{}, map[string]int{}
+	var order []other
+	var kinds []string
+	for _, t := range p.in.Trials {
+		if t.Environment == nil {
+			continue
+		}
+		if base := t.Environment.Base; base != nil {
+			o := other{base.Actual, base.Reason}
+			if bases[o] == 0 {
+				order = append(order, o)
+			}
+			bases[o]++
+		}
+		if missing := t.Environment.Unenforced; len(missing) > 0 {
+			kind := strings.Join(missing, ", ")
+			if limits[kind] == 0 {
+				kinds = append(kinds, kind)
+			}
+			limits[kind]++
+		}
+	}
+	var notes []string
+	for _, o := range order {
+		notes = append(notes, report.Plural(bases[o], "trial")+" did not run on the image asked for, but on "+o.actual+" ("+o.reason+").")
+	}
+	slices.Sort(kinds)
+	for _, kind := range kinds {
+		notes = append(notes, report.Plural(limits[kind], "trial")+" ran without limits that were asked for: "+kind+".")
+	}
+	return notes
+}
