@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/github/githubtest"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+const (
+	mainCommit = "1111111111111111111111111111111111111111"
+	headCommit = "2222222222222222222222222222222222222222"
+)
+
+// aPull is a step of a workflow on pull request 7 of acme/widgets, with a finished job in its workspace.
+type aPull struct {
+	t      *testing.T
+	dir    string
+	github *githubtest.Server
+	env    map[string]string
+	stdout bytes.Buffer
+	stderr bytes.Buffer
+}
+
+// newPull has a head whose task "falls" fell, and a result of main in which it had passed.
+func newPull(t *testing.T) *aPull {
+	t.Helper()
+	p := &aPull{t: t, dir: t.TempDir(), github: githubtest.New(t)}
+	g := p.github
+	g.AddRepo("acme/widgets")
+	g.AddCommit("acme/widgets", mainCommit)
+	g.AddCommit("acme/widgets", headCommit, mainCommit)
+	g.SetBranch("acme/widgets", "main", mainCommit)
+	g.AddPull("acme/widgets", githubtest.Pull{Number: 7, HeadBranch: "change", HeadSHA: headCommit, Base: "main"})
+
+	p.writeJob("base", map[string]float64{"falls": 1, "stays": 1})
+	result, err := os.ReadFile(filepath.Join(p.dir, "base", "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := g.AddRun("acme/widgets", githubtest.Run{ID: 41, WorkflowFile: "agent.yml", Branch: "main", SHA: mainCommit})
+	if _, err := g.AddArtifact("acme/widgets", run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": string(result)}}); err != nil {
+		t.Fatal(err)
+	}
+	p.writeJob("pr", map[string]float64{"falls": 0, "stays": 1})
+
+	p.event("acme/widgets")
+	p.env = map[string]string{
+		"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "acme/widgets", "GITHUB_EVENT_NAME": "pull_request",
+		"GITHUB_EVENT_PATH": filepath.Join(p.dir, "event.json"), "GITHUB_API_URL": g.URL, "GITHUB_SERVER_URL": "https://github.com",
+		"GITHUB_SHA": "3333333333333333333333333333333333333333", "GITHUB_REF": "refs/pull/7/merge", "GITHUB_BASE_REF": "main", "GITHUB_HEAD_REF": "change",
+		"GITHUB_RUN_ID": "42", "GITHUB_RUN_NUMBER": "9", "GITHUB_RUN_ATTEMPT": "1", "GITHUB_WORKFLOW_REF": "acme/widgets/.github/workflows/agent.yml@refs/pull/7/merge",
+		"GITHUB_OUTPUT": filepath.Join(p.dir, "output"), "GITHUB_STEP_SUMMARY": filepath.Join(p.dir, "summary"), "GITHUB_TOKEN": githubtest.WriteToken,
+	}
+	return p
+}
+
+// event writes the event of the pull request, whose head is in a repository.
+func (p *aPull) event(head string) {
+	text := fmt.Sprintf(`{"pull_request": {"number": 7,
+		"head": {"sha": %q, "ref": "change", "repo": {"full_name": %q, "fork": %t}}, "base": {"ref": "main"}},
+		"repository": {"full_name": "acme/widgets", "default_branch": "main"}}`, headCommit, head, head != "acme/widgets")
+	p.write("event.json", []byte(text))
+}
+
+func (p *aPull) write(name string, data []byte) {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, name), data, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// writeJob makes the folder of a job in which an agent tried tasks once.
+func (p *aPull) writeJob(name string, rewards map[string]float64) {
+	p.t.Helper()
+	plan := result.Plan{JobName: "agent", Digest: "sha256:1", StartedAt: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), Metrics: []string{"mean"}}
+	for _, task := range []string{"falls", "stays"} {
+		plan.Tasks = append(plan.Tasks, result.PlannedTask{Dataset: "d", Task: task, Digest: "sha256:t", Path: "evals/" + task})
+		plan.Trials = append(plan.Trials, result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: 1})
+	}
+	tree, err := job.Create(filepath.Join(p.dir, name), config.Job{Name: "agent"}, plan)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer tree.Close()
+	var trials []result.Trial
+	for _, key := range plan.Trials {
+		done := result.Trial{Key: key, Reward: new(rewards[key.Task]), TaskDigest: "sha256:t"}
+		trials = append(trials, done)
+		if err := tree.WriteTrial(trial.Outcome{Trial: done}); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	if err := tree.WriteJob(result.Summarize(plan, trials)); err != nil {
+		p.t.Fatal(err)
+	}
+	// As written by hand, config.json lacks the defaults of a gate.
+	text, err := json.Marshal(map[string]any{"gate": map[string]any{"max_broken_tasks": 0}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.write(filepath.Join(name, "config.json"), text)
+}
+
+// rollout runs a command line and wants an exit code.
+func (p *aPull) rollout(code int, args ...string) {
+	p.t.Helper()
+	p.stdout.Reset()
+	p.stderr.Reset()
+	got := Main(p.t.Context(), p.t.Context(), Env{
+		Stdin: strings.NewReader(""), Stdout: &p.stdout, Stderr: &p.stderr, Dir: p.dir,
+		Now:    func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+		Getenv: func(name string) (string, bool) { value, ok := p.env[name]; return value, ok },
+	}, args)
+	if got != code {
+		p.t.Errorf("exit code %d, want %d\n%s%s", got, code, p.stdout.String(), p.stderr.String())
+	}
+}
+
+func (p *aPull) read(name string) string {
+	data, _ := os.ReadFile(filepath.Join(p.dir, name)) // "" if it is not there
+	return string(data)
+}
+
+// want fails for each of parts that text lacks.
+func (p *aPull) want(what, text string, parts ...string) {
+	p.t.Helper()
+	flat := strings.Join(strings.Fields(text), " ") // however it was broken into lines
+	for _, part := range parts {
+		if !strings.Contains(flat, strings.Join(strings.Fields(part), " ")) {
+			p.t.Errorf("%s lacks %q:\n%s", what, part, text)
+		}
+	}
+}
+
+func TestReportOnAPullRequest(t *testing.T) {
+	p := newPull(t)
+	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "changes", "--junit", "out/junit.xml")
+
+	p.want("stdout", p.stdout.String(), "Baseline: main at 1111111 (the merge base; run 41)", "broken    a/d/falls", "Gate: fail")
+	p.want("the summary", p.read("summary"), "1 broken", "falls", "the merge base")
+	p.want("the outputs", p.read("output"), "pass-rate", "0.5", "verdict", "fail", "broken", "result-path", "out/junit.xml")
+	p.want("the log", p.stderr.String(), "::error file=evals/falls/")
+	p.want("JUnit", p.read("out/junit.xml"), "<testsuites", "falls")
+	comments := p.github.Comments("acme/widgets", 7)
+	if len(comments) != 1 {
+		t.Fatalf("there are %d comments", len(comments))
+	}
+	p.want("the comment", comments[0].Body, "1 broken", "falls", "actions/runs/42", headCommit[:7])
+
+	t.Run("the next run updates its comment", func(t *testing.T) {
+		p.t = t
+		if err := os.RemoveAll(filepath.Join(p.dir, "pr")); err != nil {
+			t.Fatal(err)
+		}
+		p.writeJob("pr", map[string]float64{"falls": 1, "stays": 1})
+		p.env["GITHUB_RUN_ID"] = "43"
+		p.rollout(exitOK, "report", "pr", "--baseline", "github:", "--comment", "changes")
+		comments := p.github.Comments("acme/widgets", 7)
+		if len(comments) != 1 || strings.Contains(comments[0].Body, "1 broken") {
+			t.Errorf("the comments are %+v", comments)
+		}
+	})
+}
+
+func TestWithoutTheRightToComment(t *testing.T) {
+	for _, tc := range []struct {
+		name, note string
+		change     func(*aPull)
+	}{
+		{"from a fork", "of a fork", func(p *aPull) { p.event("stranger/widgets"); p.env["GITHUB_TOKEN"] = githubtest.ReadToken }},
+		{"with a token that only reads", "the token may not write", func(p *aPull) { p.env["GITHUB_TOKEN"] = githubtest.ReadToken }},
+		{"without a token", "there is no token", func(p *aPull) { delete(p.env, "GITHUB_TOKEN") }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newPull(t)
+			tc.change(p)
+			p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "always")
+			p.want("the summary", p.read("summary"), "1 broken", tc.note)
+			p.want("stdout", p.stdout.String(), tc.note)
+			p.want("the outputs", p.read("output"), "verdict")
+			if got := p.github.Comments("acme/widgets", 7); len(got) != 0 {
+				t.Errorf("the comments are %+v", got)
+			}
+		})
+	}
+}
+
+func TestWithoutABaselineNothingFails(t *testing.T) {
+	p := newPull(t)
+	p.rollout(exitOK, "report", "pr", "--baseline", "github:release", "--comment", "off")
+	p.want("stdout", p.stdout.String(), "No baseline: ")
+	p.want("the summary", p.read("summary"), "No baseline: ")
+	if strings.Contains(p.read("summary"), "No baseline: no baseline") {
+		t.Error("it stutters")
+	}
+	p.rollout(exitUsage, "report", "pr", "--baseline", "nowhere.json")
+	p.want("stderr", p.stderr.String(), "--baseline nowhere.json: there is no such folder or file")
+}
+
+func TestGitHubOffLeavesNothingThere(t *testing.T) {
+	p := newPull(t)
+	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "always", "--github", "off")
+	if p.read("summary")+p.read("output") != "" || len(p.github.Requests()) != 0 || strings.Contains(p.stderr.String(), "::error") {
+		t.Errorf("summary %q, output %q, %v", p.read("summary"), p.read("output"), p.github.Seen())
+	}
+}
+
+// TestAWorkflowWithoutFiles: the runner may give no files, and then there is nothing to leave, but a verdict all the same.
+func TestAWorkflowWithoutFiles(t *testing.T) {
+	p := newPull(t)
+	delete(p.env, "GITHUB_OUTPUT")
+	p.env["GITHUB_STEP_SUMMARY"] = filepath.Join(p.dir, "no", "such", "folder")
+	p.env["GITHUB_EVENT_PATH"] = filepath.Join(p.dir, "none.json")
+	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "off")
+	p.want("stdout", p.stdout.String(), "Gate: fail", "the event of this workflow cannot be read", "the job summary is missing")
+}
