@@ -51,6 +51,7 @@ func inChild(ctx context.Context, work, dir string) (usage, error) {
 func child(ctx context.Context, work, dir string, stdout, stderr io.Writer) int {
 	do, known := map[string]func(context.Context, string) (time.Duration, error){
 		childTrials: fakeTrials, childFiles: bareFiles,
+		childMerge: mergeOurs, childMergeFloor: mergeFloor, childMove: moveOurs, childMoveFloor: moveFloor,
 	}[work]
 	err := fmt.Errorf("unknown work %q", work)
 	switch {

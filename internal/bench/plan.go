@@ -66,6 +66,8 @@ func planLarge(path string, set *dataset.Set) error {
 	return err
 }
 
+func agentName(n int) string { return fmt.Sprintf("an-agent-%d", n) }
+
 // writeLarge writes a job file with many agents; its dataset is an empty folder.
 func writeLarge(dir string) (string, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "large"), 0o755); err != nil {
@@ -73,7 +75,7 @@ func writeLarge(dir string) (string, error) {
 	}
 	var agents []any
 	for n := range planAgents {
-		agents = append(agents, map[string]any{"name": fmt.Sprintf("an-agent-%d", n), "execute": helloExecute})
+		agents = append(agents, map[string]any{"name": agentName(n), "execute": helloExecute})
 	}
 	text, err := json.Marshal(map[string]any{
 		"n_attempts": planAttempts, "agents": agents, "datasets": []any{map[string]any{"path": "large"}},

@@ -12,6 +12,7 @@ import (
 
 func (a *app) mergeCommand() *cobra.Command {
 	var output string
+	var move bool
 	var flags reportFlags
 	cmd := &cobra.Command{
 		Use:   "merge DIR...",
@@ -19,7 +20,7 @@ func (a *app) mergeCommand() *cobra.Command {
 		Long: `Put the shards of a job together: the folders that "rollout run --shard" left on several machines become
 the one folder that a run of the whole job would have left, and that is reported on as by "rollout report".
 Each argument is a shard's folder, a folder with shards up to three levels down (as artifacts are
-downloaded), or an archive (.tar, .tar.gz, .tgz, .zip). The shards themselves are left as they are.
+downloaded), or an archive (.tar, .tar.gz, .tgz, .zip). The shards themselves are left as they are, unless --move says otherwise.
 
 Shards of different plans are refused. A missing, cancelled or crashed shard is named, with the trials that it
 owed, and the job does not pass. Of a shard that was run again, the newest complete folder counts. A merge may be
@@ -35,19 +36,19 @@ repeated: it replaces what an earlier one of the same plan wrote, and nothing el
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.merge(cmd.Context(), args, output, flags)
+			return a.merge(cmd.Context(), job.MergeOptions{Paths: args, Output: output, Parent: "jobs", Base: a.Dir, Move: move}, flags)
 		},
 	}
 	cmd.Flags().StringVar(&output, "output", "", "the merged job's folder (default: the job's name below jobs)")
+	cmd.Flags().BoolVar(&move, "move", false, "move the trials out of the shards' folders instead of linking them: faster for very large jobs, but the shards are used up")
 	flags.add(cmd)
 	return cmd
 }
 
-func (a *app) merge(ctx context.Context, paths []string, output string, flags reportFlags) error {
+func (a *app) merge(ctx context.Context, opts job.MergeOptions, flags reportFlags) error {
 	if err := flags.check(); err != nil {
 		return err
 	}
-	opts := job.MergeOptions{Output: output, Parent: "jobs", Base: a.Dir, Paths: paths}
 	merged, err := job.Merge(ctx, opts)
 	var refusal job.Refusal
 	if errors.As(err, &refusal) {

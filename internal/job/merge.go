@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -22,6 +24,9 @@ type MergeOptions struct {
 	// Output is the merged job's folder; "" is the job's name below Parent.
 	Output string
 	Parent string
+	// Move moves the folders of trials out of the shards, which is faster and uses the shards up. A merge that fails
+	// moves them back.
+	Move bool
 	// Base is where relative paths begin; "" is the process's folder.
 	Base string
 }
@@ -56,7 +61,7 @@ func refuse(format string, args ...any) error {
 }
 
 // Merge puts the shards of a job together: it writes the one folder that a run of the whole job would have left. The
-// shards are left as they are; files are linked where the file system can, and copied where it cannot.
+// shards are left as they are (but see Move); files are linked where the file system can, and copied where it cannot.
 //
 // It refuses (with a Refusal) what are not shards of one plan split in one way. Missing shards and results do not keep it from
 // merging the others: they are skipped trials in the result, and Incomplete names them. Of two folders of one
@@ -107,6 +112,8 @@ type merge struct {
 	total int
 	parts []*part // one for each shard that is there, by index
 	base  *part   // the one that began first: names and configuration are its
+
+	placed []batch // folders of trials that are in the draft, or were to be
 
 	out Merged
 }
@@ -174,7 +181,7 @@ type mergedShard struct {
 }
 
 // write makes the merged folder: a draft first, which then takes its place.
-func (m *merge) write(ctx context.Context) error {
+func (m *merge) write(ctx context.Context) (err error) {
 	scratch, err := m.draftDir()
 	if err != nil {
 		return err
@@ -183,53 +190,90 @@ func (m *merge) write(ctx context.Context) error {
 	if err := os.Mkdir(draft, 0o755); err != nil {
 		return err
 	}
-	reads, err := m.placeTrials(ctx, draft)
-	if err != nil {
+	defer func() {
+		if err != nil && m.opts.Move {
+			takeBack(m.placed, draft)
+		}
+	}()
+	var out *outcomes
+	work, workCtx := errgroup.WithContext(ctx)
+	work.Go(func() (err error) {
+		out, err = m.placeTrials(workCtx, draft)
+		return err
+	})
+	work.Go(func() error { // the most that can be done meanwhile
+		if err := writeLarge(filepath.Join(draft, result.PlanFile), m.plan); err != nil {
+			return err
+		}
+		return m.mergeEvents(workCtx, filepath.Join(draft, result.EventsFile))
+	})
+	if err := work.Wait(); err != nil {
 		return err
 	}
-	tree := result.Tree{Plan: m.plan, Trials: make([]result.Trial, 0, len(reads))}
-	for _, r := range reads {
-		switch {
-		case r.err != nil:
-			tree.Unreadable = append(tree.Unreadable, r.err)
-		case r.trial != nil:
-			tree.Trials = append(tree.Trials, *r.trial)
-		}
+	m.tell(out)
+	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
+	m.out.Job = result.Summarize(m.plan, m.out.Tree.Trials)
+	if err := writeLarge(filepath.Join(draft, result.ResultFile), m.out.Job); err != nil {
+		return err
 	}
-	m.out.Tree, m.out.Shards, m.out.Merged = tree, m.total, len(m.parts)
-	m.out.Job = result.Summarize(m.plan, tree.Trials)
-	m.tell(reads)
-	if err := m.writeFiles(ctx, draft, reads); err != nil {
+	if err := m.writeConfig(draft); err != nil {
+		return err
+	}
+	if err := writeLarge(filepath.Join(draft, result.MergeFile), m.record(out)); err != nil {
 		return err
 	}
 	return m.replace(draft)
 }
 
-// writeFiles writes what is at the top of the merged folder. None of it is synced: a merge can be made again.
-func (m *merge) writeFiles(ctx context.Context, draft string, reads []read) error {
+// tree is the outcomes as a tree on disk would give them. It takes their memory.
+func (o *outcomes) tree(plan result.Plan) result.Tree {
+	tree := result.Tree{Plan: plan}
+	n := 0
+	for i, there := range o.there {
+		if there {
+			o.trials[n] = o.trials[i]
+			n++
+		} else if o.errs[i] != nil {
+			tree.Unreadable = append(tree.Unreadable, o.errs[i])
+		}
+	}
+	clear(o.trials[n:])
+	tree.Trials = o.trials[:n]
+	return tree
+}
+
+// writeConfig copies the configuration.
+func (m *merge) writeConfig(draft string) error {
 	config, err := readSmall(m.base.dir, result.ConfigFile)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(draft, result.ConfigFile), config, 0o644)
-	}
 	if err != nil {
-		m.out.Incomplete = append(m.out.Incomplete, untrusted.Line(fmt.Sprintf("shard %s has no %s, so the job's configuration and gate are not known: %v",
+		m.out.Incomplete = append(m.out.Incomplete, untrusted.Line(fmt.Sprintf("the job's configuration and gate are not known, for shard %s has no %s: %v",
 			m.base.name(), result.ConfigFile, err)))
+		return nil
 	}
-	record := mergeRecord{PlanDigest: m.plan.Digest, Total: m.total, Shards: []mergedShard{}, Incomplete: append([]string{}, m.out.Incomplete...)}
+	return os.WriteFile(filepath.Join(draft, result.ConfigFile), config, 0o644)
+}
+
+// record is what merge.json says.
+func (m *merge) record(out *outcomes) mergeRecord {
+	r := mergeRecord{PlanDigest: m.plan.Digest, Total: m.total, Shards: []mergedShard{}, Incomplete: append([]string{}, m.out.Incomplete...)}
 	for _, p := range m.parts {
-		owed, have := m.counts(p.index, reads)
-		record.Shards = append(record.Shards, mergedShard{Index: p.index, Folder: p.label, StartedAt: p.plan.StartedAt, Trials: owed, Results: have})
+		owed, have := m.counts(p.index, out)
+		r.Shards = append(r.Shards, mergedShard{Index: p.index, Folder: p.label, StartedAt: p.plan.StartedAt, Trials: owed, Results: have})
 	}
-	for name, value := range map[string]any{result.PlanFile: m.plan, result.ResultFile: m.out.Job, result.MergeFile: record} {
-		text, err := result.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("encode %s: %w", name, err)
-		}
-		if err := os.WriteFile(filepath.Join(draft, name), text, 0o644); err != nil {
-			return err
-		}
+	return r
+}
+
+// writeLarge writes a file of the draft, without holding all of its text. It is not synced: a merge can be made again.
+func writeLarge(path string, v any) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
 	}
-	return m.mergeEvents(ctx, filepath.Join(draft, result.EventsFile))
+	err = result.Encode(f, v)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return nil
 }
 
 // replace puts the draft where the output is to be.

@@ -124,12 +124,17 @@ func eventTime(line []byte) int64 {
 // eventStreams is a heap: the stream with the earliest event first.
 type eventStreams []*eventStream
 
-func (h eventStreams) Len() int { return len(h) }
-func (h eventStreams) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].index < h[j].index
+func (h *eventStreams) Len() int { return len(*h) }
+
+func (h *eventStreams) Less(i, j int) bool {
+	a, b := (*h)[i], (*h)[j]
+	return a.at < b.at || a.at == b.at && a.index < b.index
 }
-func (h eventStreams) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *eventStreams) Push(x any)   { *h = append(*h, x.(*eventStream)) }
+
+func (h *eventStreams) Swap(i, j int) { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
+
+func (h *eventStreams) Push(x any) { *h = append(*h, x.(*eventStream)) }
+
 func (h *eventStreams) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]

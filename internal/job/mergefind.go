@@ -170,23 +170,21 @@ func (f *finder) tree(dir, label string) error {
 	if head.Digest == "" {
 		return refuse("%s: its %s has no digest: it was not made by this version of rollout", label, result.PlanFile)
 	}
-	if p.state, err = stateOf(dir); err != nil {
-		return err
-	}
+	p.state = stateOf(dir)
 	f.found = append(f.found, p)
 	return nil
 }
 
 // stateOf reads how a shard ended.
-func stateOf(dir string) (state, error) {
+func stateOf(dir string) state {
 	job, err := readHead[result.Job](filepath.Join(dir, result.ResultFile), "agents", "results")
 	switch {
 	case err != nil || job.PlanDigest == "": // missing, torn, or something else
-		return unfinished, nil
+		return unfinished
 	case job.Cancelled || job.SkippedTrials > 0:
-		return cancelled, nil
+		return cancelled
 	}
-	return complete, nil
+	return complete
 }
 
 // readHead reads a large JSON object up to the first of the named keys. The file has to end like one: a torn one is
@@ -224,7 +222,8 @@ func readHead[T any](path string, until ...string) (head T, err error) {
 	if err != nil {
 		return head, err
 	}
-	return head, json.Unmarshal(text, &head)
+	err = json.Unmarshal(text, &head)
+	return head, err
 }
 
 func contains(names []string, name string) bool {

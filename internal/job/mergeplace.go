@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -26,10 +27,12 @@ const (
 	batchSize = 64
 )
 
-// read is what became of one planned trial: its result, an error, or neither if there is no result.
-type read struct {
-	trial *result.Trial
-	err   error
+// outcomes are what became of the planned trials, by index in the plan: a result if there is one, or an error if there is
+// one that cannot be used.
+type outcomes struct {
+	trials []result.Trial
+	there  []bool
+	errs   []error
 }
 
 // group is the folder of an agent's trials on a dataset.
@@ -46,7 +49,7 @@ type batch struct {
 }
 
 // placeTrials links all trials' folders into the draft and reads their results, by index in the plan.
-func (m *merge) placeTrials(ctx context.Context, draft string) ([]read, error) {
+func (m *merge) placeTrials(ctx context.Context, draft string) (*outcomes, error) {
 	groups, err := groupsOf(m.plan.Trials)
 	if err != nil {
 		return nil, err
@@ -64,13 +67,15 @@ func (m *merge) placeTrials(ctx context.Context, draft string) ([]read, error) {
 			}
 		}
 	}
-	reads := make([]read, len(m.plan.Trials))
+	m.placed = batches
+	n := len(m.plan.Trials)
+	out := &outcomes{trials: make([]result.Trial, n), there: make([]bool, n), errs: make([]error, n)}
 	var next atomic.Int64
 	var mu sync.Mutex // of m.skipped
 	workers, ctx := errgroup.WithContext(ctx)
 	for range min(len(batches), 2*runtime.GOMAXPROCS(0)) { // some wait for the disk
 		workers.Go(func() error {
-			var p placer
+			p := placer{move: m.opts.Move}
 			defer func() {
 				mu.Lock()
 				defer mu.Unlock()
@@ -83,14 +88,14 @@ func (m *merge) placeTrials(ctx context.Context, draft string) ([]read, error) {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if err := p.batch(batches[i], draft, m.plan.Trials, reads); err != nil {
+				if err := p.batch(batches[i], draft, m.plan.Trials, out); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	}
-	return reads, workers.Wait()
+	return out, workers.Wait()
 }
 
 // groupsOf are the plan's trials by folder. Two in one folder are refused.
@@ -194,8 +199,7 @@ func (m *merge) ownFolders(ctx context.Context, p *part, groups map[string]*grou
 // refuseForeign refuses the result of a trial that is not the shard's. A folder without one is left out.
 func (m *merge) refuseForeign(p *part, dataset *os.File, below, name string, g *group) error {
 	where := path.Join(below, name)
-	var stat unix.Stat_t
-	if unix.Fstatat(int(dataset.Fd()), name+"/"+result.ResultFile, &stat, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if !exists(dataset, name+"/"+result.ResultFile) {
 		m.skipped.add(where)
 		return nil
 	}
@@ -207,6 +211,11 @@ func (m *merge) refuseForeign(p *part, dataset *os.File, below, name string, g *
 		}
 	}
 	return refuse("%s (shard %s) has a result in %s, which is no trial of the plan: it was not written by one run of that shard", p.label, p.name(), where)
+}
+
+func exists(dir *os.File, name string) bool {
+	var stat unix.Stat_t
+	return unix.Fstatat(int(dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
 // eachFolder opens the folders in a folder, one after the other. Links and hidden ones are passed over.
@@ -275,13 +284,14 @@ func openRegularAt(at int, name, full string) (*os.File, error) {
 
 // placer links trials' folders. It is one worker's.
 type placer struct {
+	move    bool   // folders instead of linking their files
 	copies  bool   // the shard's file system has no links to the output's
 	buffer  []byte // of results
 	skipped omissions
 }
 
 // batch places some trials.
-func (p *placer) batch(b batch, draft string, keys []result.Key, reads []read) error {
+func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) error {
 	p.copies = false
 	from := filepath.Join(b.part.dir, b.group.agent, b.group.dataset)
 	source, err := openBelow(b.part.dir, b.group.agent, b.group.dataset)
@@ -299,16 +309,76 @@ func (p *placer) batch(b batch, draft string, keys []result.Key, reads []read) e
 		if err != nil {
 			return err
 		}
-		err = p.folder(folder, target, name, 0)
+		err = p.place(folder, source, target, name)
 		if err == nil {
 			i := b.group.trials[name]
-			reads[i].trial, reads[i].err = p.read(folder, keys[i])
+			out.there[i], out.errs[i] = p.read(folder, keys[i], &out.trials[i])
 		}
 		if err := errors.Join(err, folder.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// place puts a trial's folder into target.
+func (p *placer) place(folder, source, target *os.File, name string) error {
+	if !p.move {
+		return p.folder(folder, target, name, 0)
+	}
+	if tidy(folder, 0) {
+		err := unix.Renameat(int(source.Fd()), name, int(target.Fd()), name)
+		if !errors.Is(err, unix.EXDEV) {
+			return pathError("rename", filepath.Join(target.Name(), name), err)
+		}
+	}
+	if _, err := folder.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return p.folder(folder, target, name, 0)
+}
+
+// tidy reports whether all that is in a folder may be kept, so that it can be moved as a whole.
+func tidy(folder *os.File, depth int) bool {
+	entries, err := folder.ReadDir(-1)
+	if err != nil || depth == maxFolder {
+		return false
+	}
+	for _, e := range entries {
+		if !ordinary(e.Name()) || !e.IsDir() && !e.Type().IsRegular() {
+			return false
+		}
+		if !e.IsDir() {
+			continue
+		}
+		below, err := openDir(int(folder.Fd()), e.Name(), folder.Name())
+		if err != nil {
+			return false
+		}
+		ok := tidy(below, depth+1)
+		if err := below.Close(); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// takeBack moves what was moved to where it came from, as far as that is possible.
+func takeBack(batches []batch, draft string) {
+	for _, b := range batches {
+		below := filepath.Join(b.group.agent, b.group.dataset)
+		for _, name := range b.names {
+			// It fails where the shard still has the folder: then this one was linked.
+			_ = os.Rename(filepath.Join(draft, below, name), filepath.Join(b.part.dir, below, name))
+		}
+	}
+}
+
+func pathError(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &os.PathError{Op: op, Path: path, Err: err}
 }
 
 // openBelow opens a folder two levels below another, without following links.
@@ -329,7 +399,7 @@ func openBelow(dir, agent, dataset string) (*os.File, error) {
 // folder makes the folder on, a path below target, with what is in source.
 func (p *placer) folder(source, target *os.File, on string, depth int) error {
 	if err := unix.Mkdirat(int(target.Fd()), on, 0o755); err != nil {
-		return &os.PathError{Op: "mkdir", Path: filepath.Join(target.Name(), on), Err: err}
+		return pathError("mkdir", filepath.Join(target.Name(), on), err)
 	}
 	entries, err := source.ReadDir(-1)
 	if err != nil {
@@ -399,21 +469,21 @@ func copyFile(source, target *os.File, name, below string) (err error) {
 	return errors.Join(err, to.Close())
 }
 
-// read reads a trial's result; without one it returns nothing.
-func (p *placer) read(folder *os.File, key result.Key) (*result.Trial, error) {
+// read reads a trial's result, if there is one.
+func (p *placer) read(folder *os.File, key result.Key, into *result.Trial) (bool, error) {
 	full := filepath.Join(folder.Name(), result.ResultFile)
 	data, err := p.content(folder, full)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, nil
+		return false, nil
 	case err != nil:
-		return nil, err
+		return false, err
 	}
-	trial, err := result.ParseTrial(data, key)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", full, err)
+	if err := result.ParseTrial(data, key, into); err != nil {
+		*into = result.Trial{}
+		return false, fmt.Errorf("%s: %w", full, err)
 	}
-	return trial, nil
+	return true, nil
 }
 
 // content is the text of a result.json. It is valid until the next call.

@@ -12,14 +12,14 @@ import (
 const maxSentences = 20
 
 // tell says of every shard what is missing from it.
-func (m *merge) tell(reads []read) {
+func (m *merge) tell(out *outcomes) {
 	parts := map[int]*part{}
 	for _, p := range m.parts {
 		parts[p.index] = p
 	}
 	var sentences []string
 	for index := 1; index <= m.total; index++ {
-		if sentence := m.missing(index, parts[index], reads); sentence != "" {
+		if sentence := m.missing(index, parts[index], out); sentence != "" {
 			sentences = append(sentences, untrusted.Line(sentence))
 		}
 	}
@@ -31,7 +31,7 @@ func (m *merge) tell(reads []read) {
 }
 
 // missing is what is missing from one shard; "" is: nothing. p is nil if it is not there at all.
-func (m *merge) missing(index int, p *part, reads []read) string {
+func (m *merge) missing(index int, p *part, out *outcomes) string {
 	var without []string
 	owed, cut := 0, 0
 	for i, of := range m.of {
@@ -39,9 +39,9 @@ func (m *merge) missing(index int, p *part, reads []read) string {
 			continue
 		}
 		owed++
-		if reads[i].trial == nil {
+		if !out.there[i] {
 			without = append(without, m.plan.Trials[i].String())
-		} else if e := reads[i].trial.Error; e != nil && e.Type == result.Cancelled {
+		} else if e := out.trials[i].Error; e != nil && e.Type == result.Cancelled {
 			cut++
 		}
 	}
@@ -72,11 +72,11 @@ func (m *merge) missing(index int, p *part, reads []read) string {
 }
 
 // counts are how many trials a shard owed, and how many results of it there are.
-func (m *merge) counts(index int, reads []read) (owed, have int) {
+func (m *merge) counts(index int, out *outcomes) (owed, have int) {
 	for i, of := range m.of {
 		if of == index {
 			owed++
-			if reads[i].trial != nil {
+			if out.there[i] {
 				have++
 			}
 		}

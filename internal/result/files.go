@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,13 +33,18 @@ var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, Merge
 // Marshal is how every result file is written: indented, a final newline, no HTML escapes.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+	if err := Encode(&b, v); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// Encode writes what Marshal makes.
+func Encode(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
 }
 
 // WriteFile replaces path as a whole or not at all: temporary file, fsync, rename.
@@ -82,11 +88,8 @@ func ReadTree(dir string) (Tree, error) {
 
 // readTrials reads the results of many trials, in the order of their keys.
 func readTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
-	type read struct {
-		trial *Trial
-		err   error
-	}
-	reads := make([]read, len(keys))
+	trials = make([]Trial, len(keys))
+	errs := make([]error, len(keys))
 	var next atomic.Int64
 	var group sync.WaitGroup
 	for range min(len(keys), 2*runtime.GOMAXPROCS(0)) { // some wait for the disk
@@ -95,27 +98,27 @@ func readTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
 				path := filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), ResultFile)
 				data, err := readBounded(path)
 				if err == nil {
-					reads[i].trial, err = ParseTrial(data, keys[i])
-					if err != nil {
+					if err = ParseTrial(data, keys[i], &trials[i]); err != nil {
 						err = fmt.Errorf("%s: %w", path, err)
 					}
 				}
-				reads[i].err = err
+				errs[i] = err
 			}
 		})
 	}
 	group.Wait()
-	trials = make([]Trial, 0, len(keys))
-	for _, r := range reads {
+	n := 0
+	for i, err := range errs {
 		switch {
-		case errors.Is(r.err, fs.ErrNotExist):
-		case r.err != nil:
-			unreadable = append(unreadable, r.err)
-		default:
-			trials = append(trials, *r.trial)
+		case err == nil:
+			trials[n] = trials[i]
+			n++
+		case !errors.Is(err, fs.ErrNotExist):
+			unreadable = append(unreadable, err)
 		}
 	}
-	return trials, unreadable
+	clear(trials[n:])
+	return trials[:n], unreadable
 }
 
 // MaxTrialFile is how large a trial's result.json may be, in bytes: far more than any that is written.
@@ -135,17 +138,16 @@ func readBounded(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// ParseTrial reads the result.json of the trial that key names.
-func ParseTrial(data []byte, key Key) (*Trial, error) {
-	trial := new(Trial)
-	if err := json.Unmarshal(data, trial); err != nil {
-		return nil, fmt.Errorf("not a valid file of this kind (torn or edited?): %w", err)
+// ParseTrial reads the result.json of the trial that key names into a zero Trial.
+func ParseTrial(data []byte, key Key, into *Trial) error {
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("not a valid file of this kind (torn or edited?): %w", err)
 	}
-	if trial.Key != key {
-		return nil, fmt.Errorf("is the result of %s, not of %s", trial.Key, key)
+	if into.Key != key {
+		return fmt.Errorf("is the result of %s, not of %s", into.Key, key)
 	}
-	trial.Key = key // many trials share the names, so that one copy of them is enough
-	return trial, nil
+	into.Key = key // many trials share the names, so that one copy of them is enough
+	return nil
 }
 
 func readJSON(path string, v any) error {
