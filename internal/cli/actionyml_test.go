@@ -32,7 +32,7 @@ func TestInputsAreFlags(t *testing.T) {
 }
 
 // ofNoInput are the flags that a workflow has no use for.
-var ofNoInput = []string{"help", "json", "github", "log-format", "move"}
+var ofNoInput = []string{"help", "json", "github", "log-format", "move", "format", "junit-case-files"}
 
 func TestFlagsAreInputs(t *testing.T) {
 	inputs := map[string]bool{}

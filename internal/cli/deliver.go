@@ -12,7 +12,9 @@ import (
 
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/reporters"
+	"github.com/org/rollout-action/reporters/json"
+	"github.com/org/rollout-action/reporters/junit"
+	"github.com/org/rollout-action/reporters/markdown"
 )
 
 // deliver writes the reports that were asked for to where they go. What cannot be delivered to GitHub is a note for people,
@@ -22,12 +24,17 @@ func (a *app) deliver(ctx context.Context, w *workflow, in report.Input, flags r
 		notes = a.leave(ctx, w, in, flags)
 		in.Notes = append(in.Notes, notes...)
 	}
-	for _, file := range []struct{ path, reporter string }{
-		{flags.junit, "junit"}, {flags.markdown, "markdown"}, {flags.asJSON, "json"},
+	for _, file := range []struct {
+		path     string
+		reporter report.Reporter
+	}{
+		{flags.junit, junit.Reporter{CaseFiles: flags.caseFiles || w != nil}},
+		{flags.markdown, markdown.Reporter{}},
+		{flags.asJSON, json.Reporter{}},
 	} {
 		if file.path != "" {
 			if err := a.writeReport(file.path, file.reporter, in); err != nil {
-				return notes, err
+				return notes, fmt.Errorf("write the report %s: %w", file.path, err)
 			}
 		}
 	}
@@ -35,31 +42,16 @@ func (a *app) deliver(ctx context.Context, w *workflow, in report.Input, flags r
 }
 
 // writeReport writes one report to a file, making its folder.
-func (a *app) writeReport(path, reporter string, in report.Input) error {
-	text, err := render(reporter, in)
-	if err != nil {
+func (a *app) writeReport(path string, r report.Reporter, in report.Input) error {
+	var text bytes.Buffer
+	if err := r.Write(&text, in); err != nil {
 		return err
 	}
 	full := a.path(path)
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		return fmt.Errorf("write the %s report: %w", reporter, err)
+		return err
 	}
-	if err := result.WriteFile(full, text); err != nil {
-		return fmt.Errorf("write the %s report: %w", reporter, err)
-	}
-	return nil
-}
-
-func render(name string, in report.Input) ([]byte, error) {
-	r, ok := reporters.All[name]
-	if !ok {
-		return nil, fmt.Errorf("there is no reporter %q", name)
-	}
-	var b bytes.Buffer
-	if err := r.Write(&b, in); err != nil {
-		return nil, fmt.Errorf("make the %s report: %w", name, err)
-	}
-	return b.Bytes(), nil
+	return result.WriteFile(full, text.Bytes())
 }
 
 // findBaseline is the job to compare with, and a sentence about it or about why there is none.

@@ -13,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/reporters/annotations"
 	"github.com/org/rollout-action/reporters/comment"
 	"github.com/org/rollout-action/reporters/markdown"
 )
@@ -67,9 +68,7 @@ func (a *app) leave(ctx context.Context, w *workflow, in report.Input, flags rep
 		if err := a.summarize(w, in); err != nil {
 			notes = append(notes, "the job summary is missing: "+err.Error())
 		}
-		if text, err := render("annotations", in); err == nil {
-			_, _ = a.Stderr.Write(text)
-		}
+		_ = annotations.Reporter{}.Write(a.Stderr, in) // nobody may be reading it any more
 	}
 	if err := setOutputs(w, in, flags); err != nil {
 		notes = append(notes, "the step's outputs are incomplete: "+err.Error())

@@ -225,3 +225,15 @@ func TestAWorkflowWithoutFiles(t *testing.T) {
 	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "off")
 	p.want("stdout", p.stdout.String(), "Gate: fail", "the event of this workflow cannot be read", "the job summary is missing")
 }
+
+func TestReportPrintsAnyForm(t *testing.T) {
+	p := newPull(t)
+	for form, part := range map[string]string{
+		"markdown": "### Tasks against the baseline", "comment": "## ❌ Rollout failed", "junit": "<testsuites", "json": `"headline"`, "annotations": "::error file=",
+	} {
+		p.rollout(exitGate, "report", "pr", "--baseline", "base", "--github", "off", "--format", form)
+		p.want(form, p.stdout.String(), part)
+	}
+	p.rollout(exitUsage, "report", "pr", "--format", "html")
+	p.want("stderr", p.stderr.String(), "want text, annotations, comment, json, junit, markdown")
+}

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -17,6 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/reporters"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -33,7 +37,7 @@ job never passes.
 The gate is the one in the job's config.json; flags win over it.
 ` + exitCodes,
 		Example: `  rollout report jobs/nightly --junit junit.xml --markdown report.md
-  rollout report jobs/pr --baseline jobs/main --max-broken-tasks 0
+  rollout report jobs/pr --baseline jobs/main --max-broken-tasks 0 --format comment
   rollout report jobs/nightly --json | jq .pass_rate`,
 		Args: oneArg("a job's folder"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,6 +47,7 @@ The gate is the one in the job's config.json; flags win over it.
 			return a.finish(cmd.Context(), args[0], flags, ending{})
 		},
 	}
+	cmd.Flags().StringVar(&flags.format, "format", formatText, "what to print: text, or a report: "+strings.Join(slices.Sorted(maps.Keys(reporters.All)), ", "))
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the job's result.json, made anew from the trials', and nothing else")
 	flags.add(cmd)
 	return cmd
@@ -113,7 +118,11 @@ func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end end
 	}
 	notes, err = a.deliver(ctx, w, in, flags)
 	in.Notes = append(in.Notes, notes...)
-	a.printSummary(in, flags, end)
+	if r, ok := reporters.All[flags.format]; ok {
+		err = errors.Join(err, r.Write(a.Stdout, in))
+	} else {
+		a.printSummary(in, flags, end)
+	}
 	switch {
 	case err != nil:
 		return err

@@ -1,14 +1,22 @@
 package cli
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/reporters"
 )
 
 // reportFlags are the flags of every command that ends with a report: run, merge and report.
 type reportFlags struct {
 	baseline, baselineArtifact string
 	junit, markdown, asJSON    string
+	caseFiles                  bool
 	github, comment            string
+	format                     string // of what is printed; only report has a flag for it
 	gate                       gateFlags
 }
 
@@ -17,6 +25,7 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.baseline, "baseline", "none", "compare with it: a job's folder or result.json, github: or github:BRANCH (the last results on that branch), or none")
 	flags.StringVar(&f.baselineArtifact, "baseline-artifact", defaultBaselineArtifact, "with --baseline github: the artifact with the branch's result.json")
 	flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
+	flags.BoolVar(&f.caseFiles, "junit-case-files", false, "name the task's folder in each JUnit test case, as annotations need and the strictest schema forbids; always so in a GitHub workflow")
 	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
 	flags.StringVar(&f.asJSON, "report-json", "", "write the machine-readable report to this file: verdict, comparison, numbers")
 	flags.StringVar(&f.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
@@ -27,12 +36,18 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 // defaultBaselineArtifact is the artifact that holds the merged job's result.json and nothing else.
 const defaultBaselineArtifact = "rollout-result"
 
+// formatText is the summary for terminals, and what is printed by default.
+const formatText = "text"
+
 // check refuses values that mean nothing, before any work is done.
 func (f *reportFlags) check() error {
 	switch f.github {
 	case "auto", "on", "off":
 	default:
 		return usage("--github %s: want auto, on or off", f.github)
+	}
+	if _, ok := reporters.All[f.format]; !ok && f.format != formatText && f.format != "" {
+		return usage("--format %s: want text, %s", f.format, strings.Join(slices.Sorted(maps.Keys(reporters.All)), ", "))
 	}
 	switch f.comment {
 	case "off", "always", "changes", "failures":
