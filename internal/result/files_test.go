@@ -1,11 +1,14 @@
 package result
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // writeTree writes a plan of n trials and the results of those that keep says, and returns the folder and the keys.
@@ -87,6 +90,53 @@ func TestResultsThatCannotBeUsedAreNamed(t *testing.T) {
 		if got := tree.Unreadable[i].Error(); !strings.Contains(got, want) || !strings.HasPrefix(got, path(i+1)) {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+func TestParseTrialReadsWhatIsWritten(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+	whole := Trial{
+		Key: Key{Task: "t<>&\u2028", Dataset: "d", Agent: "a", Attempt: 3}, TaskGitCommitID: new("abc"), Reward: new(0.25), Cost: 1.5,
+		Error:      &Error{Type: AgentExecutionFailed, Message: "bad \xff byte"},
+		Durations:  Durations{TotalSec: 9.899, VerifierSec: new(0.001)},
+		Timestamps: Timestamps{StartedAt: at, VerifierStartedAt: &at, EndedAt: at},
+		TaskDigest: "sha256:0", Costs: Costs{Environment: 0.1, Model: 1.4},
+		Environment: &Environment{Provider: "docker", Preserved: true, Unenforced: []string{"cpus"}, Base: &Base{Requested: "x", Actual: "y", Reason: "z"}},
+		Retries:     []Retry{{Operation: "pull", Attempt: 1, Message: "no", At: at}},
+		Omitted:     []Omission{{Path: "p", Reason: "r"}}, Renamed: []Rename{{From: "f", To: "t"}}, Warnings: []string{"w"},
+	}
+	for name, trial := range map[string]Trial{"all fields": whole, "none": {Key: whole.Key}} {
+		text, err := Marshal(trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want, got Trial
+		if err := json.Unmarshal(text, &want); err != nil {
+			t.Fatal(err)
+		}
+		if err := ParseTrial(text, trial.Key, &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v, %v", name, got, want, err)
+		}
+	}
+}
+
+func TestParseTrialRefusesWhatNobodyWrites(t *testing.T) {
+	const key = `"task_name": "t", "dataset_name": "d", "agent_name": "a", "attempt": 1`
+	for name, text := range map[string]string{
+		"nothing":          ``,
+		"a list":           `[]`,
+		"two values":       `{` + key + `}{}`,
+		"a name twice":     `{` + key + `, "reward": 0, "reward": 1}`,
+		"a number too far": `{` + key + `, "reward": 1e999}`,
+		"no UTF-8":         "{" + key + `, "task_digest": "` + "\xff" + `"}`,
+		"a deep hole":      `{` + key + `, "other": ` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + `}`,
+	} {
+		if err := ParseTrial([]byte(text), Key{"t", "d", "a", 1}, new(Trial)); err == nil {
+			t.Errorf("%s: was accepted", name)
+		}
+	}
+	if err := ParseTrial([]byte(`{`+key+`, "of_a_later_version": {}}`), Key{"t", "d", "a", 1}, new(Trial)); err != nil {
+		t.Errorf("an unknown field: %v", err)
 	}
 }
 
