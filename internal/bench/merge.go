@@ -78,7 +78,8 @@ func (b *bench) merge(ctx context.Context) error {
 	ours := fmt.Sprintf("%d trials from %d shards merged, with plan, result and events", trials, mergeShards)
 	const floor = "the results read, folders made and files linked"
 	b.add(
-		newResult("merge.time", "ms", series{ours, values[0]}, series{floor, values[1]}, atMost("ours", 4000)),
+		// How long a folder takes to make is the file system's: on ext4 the floor alone may take four seconds.
+		newResult("merge.time", "ms", series{ours, values[0]}, series{floor, values[1]}, atMost("ratio", 1.6)),
 		newResult("merge.move", "ms", series{ours + ", folders moved", moved[0]},
 			series{"the results read, folders moved", moved[1]}, atMost("ours", 4000)),
 		newResult("merge.memory", "MB", series{ours, memory}, series{floor, floorMemory}, atMost("ours", 500)),
