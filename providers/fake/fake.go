@@ -17,7 +17,7 @@ const Name = "fake"
 
 // Options make a provider do what tests need. The zero value is a provider that never fails.
 type Options struct {
-	// World is shared with other providers; nil means the one that all share who do not say.
+	// World is shared with other providers; nil means one of its own.
 	World *World
 
 	// Images are the references that exist besides those that were built. Nil: all that do not begin
@@ -54,7 +54,7 @@ var _ environment.Provider = (*Provider)(nil)
 func New(opts Options) *Provider {
 	world := opts.World
 	if world == nil {
-		world = shared
+		world = NewWorld()
 	}
 	return &Provider{opts: opts, world: world, calls: map[string]int{}, mine: map[string]string{}}
 }

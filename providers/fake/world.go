@@ -25,9 +25,6 @@ func NewWorld() *World {
 	return &World{environments: map[string]*Environment{}, images: map[string]*image{}, builds: map[string]chan struct{}{}}
 }
 
-// shared is the world of providers that are not told otherwise.
-var shared = NewWorld()
-
 // image is a tree of files and how commands run in it.
 type image struct {
 	root    *node // frozen: cloned, never changed
