@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 		// By its own name only: its layers may be somebody else's, too.
 		_ = exec.Command("docker", "image", "rm", image.name).Run()
 	}
+	_ = os.RemoveAll(artifactActions.dir)
 	os.Exit(code)
 }
 

@@ -1,0 +1,215 @@
+package actiontest
+
+import (
+	"archive/zip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/github/githubtest"
+	"github.com/org/rollout-action/internal/result"
+)
+
+func unzip(t *testing.T, path, dir string) {
+	t.Helper()
+	archive, err := zip.OpenReader(path)
+	must(t, err)
+	defer archive.Close()
+	for _, f := range archive.File {
+		if f.FileInfo().IsDir() {
+			continue
+		}
+		if !filepath.IsLocal(f.Name) {
+			t.Fatalf("%s is not below the folder", f.Name)
+		}
+		r, err := f.Open()
+		must(t, err)
+		content, err := io.ReadAll(r)
+		must(t, err)
+		write(t, dir, map[string]string{f.Name: string(content)})
+	}
+}
+
+// pull is the payload of a pull request's event.
+func pull(head, base, headRepo string) map[string]any {
+	repo := func(name string) map[string]any {
+		return map[string]any{"full_name": name, "fork": name != slug}
+	}
+	return map[string]any{
+		"action": "synchronize", "number": 7, "repository": repo(slug),
+		"pull_request": map[string]any{
+			"number": 7, "state": "open",
+			"head": map[string]any{"sha": head, "ref": "change", "repo": repo(headRepo)},
+			"base": map[string]any{"sha": base, "ref": "main", "repo": repo(slug)},
+		},
+	}
+}
+
+// The ten lines of the README: a push makes a baseline, and a pull request that breaks the agent is told so.
+func TestTheGateOnAPullRequest(t *testing.T) {
+	r := newRepository(t, "apple", "banana", "cherry", "damson")
+	base := r.commit("an agent")
+	r.api.SetBranch(slug, "main", base)
+	push := r.act("pr-gate.yml", "push", map[string]any{"ref": "refs/heads/main", "repository": map[string]any{"full_name": slug}})
+	if push.code != 0 {
+		t.Errorf("act ends with %d", push.code)
+	}
+	push.wantResults(map[string]string{"plan": "success", "shard 1/4": "success", "shard 2/4": "success", "shard 3/4": "success", "shard 4/4": "success", "report": "success"})
+	for name, want := range map[string]string{"verdict": "pass", "pass-rate": "0.8", "broken": ""} {
+		if got := push.output("report", "merge", name); got != want {
+			t.Errorf("on main the output %s is %q, want %q", name, got, want)
+		}
+	}
+	baseline := push.artifact("rollout-result")
+	job, _, err := result.ReadJob(filepath.Join(baseline, "result.json"))
+	must(t, err)
+	if job.CompletedTrials != 5 || job.SkippedTrials != 0 {
+		t.Errorf("the baseline is %+v", job)
+	}
+	run := r.api.AddRun(slug, githubtest.Run{WorkflowFile: "pr-gate.yml", Branch: "main", SHA: base})
+	_, err = r.api.AddArtifact(slug, run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": read(t, baseline, "result.json")}})
+	must(t, err)
+
+	suite(t, r.dir, "apple", "elder") // has learnt one, and forgotten three
+	head := r.commit("a worse agent", base)
+	r.api.AddPull(slug, githubtest.Pull{Number: 7, HeadBranch: "change", HeadSHA: head, Base: "main"})
+	worse := r.act("pr-gate.yml", "pull_request", pull(head, base, slug))
+	if worse.code != 1 {
+		t.Errorf("act ends with %d, want 1", worse.code)
+	}
+	worse.wantResults(map[string]string{"plan": "success", "shard 1/4": "success", "shard 4/4": "success", "report": "failure"})
+	for name, want := range map[string]string{"verdict": "fail", "pass-rate": "0.4", "broken": "3", "fixed": "1", "result-path": "rollout-jobs/rollout/result.json", "junit-path": "rollout-jobs/rollout/junit.xml"} {
+		if got := worse.output("report", "merge", name); got != want {
+			t.Errorf("the output %s is %q, want %q", name, got, want)
+		}
+	}
+	comments := r.api.Comments(slug, 7)
+	if len(comments) != 1 {
+		t.Fatalf("there are %d comments, want one", len(comments))
+	}
+	for _, text := range []string{worse.summary("report"), comments[0].Body} {
+		for _, want := range []string{"banana", "cherry", "damson", "elder", base[:7]} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s is not in:\n%s", want, text)
+			}
+		}
+	}
+	if !strings.Contains(read(t, worse.artifact("rollout-job"), "rollout/junit.xml"), `name="damson"`) {
+		t.Error("the JUnit report does not name a task that broke")
+	}
+	if strings.Contains(push.said("shard 1/4")+worse.said("shard 1/4"), "model-secret") {
+		t.Error("the secret is in the log")
+	}
+}
+
+// A shard that never ran is no success of the others.
+func TestAMissingShardIsNamed(t *testing.T) {
+	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
+	r.api.SetBranch(slug, "main", r.commit("an agent"))
+	a := r.act("pr-matrix.yml", "push", map[string]any{"ref": "refs/heads/main", "repository": map[string]any{"full_name": slug}},
+		"--matrix", "shard:1/4", "--matrix", "shard:2/4", "--matrix", "shard:4/4")
+	if a.code != 1 {
+		t.Errorf("act ends with %d, want 1", a.code)
+	}
+	a.wantResults(map[string]string{"plan": "success", "run 1/4": "success", "run 2/4": "success", "run 4/4": "success", "report": "failure"})
+	if got := a.output("report", "merge", "verdict"); got != "incomplete" {
+		t.Errorf("the verdict is %q", got)
+	}
+	if text := a.summary("report"); !strings.Contains(text, "3 of 4") && !strings.Contains(text, "3/4") {
+		t.Errorf("the summary does not name the missing shard:\n%s", text)
+	}
+	if matrix := a.output("plan", "plan", "matrix"); !strings.HasPrefix(matrix, `{"include":[{"shard":"1/4","index":1,"total":4,"name":"1-of-4"`) {
+		t.Errorf("the matrix is %s", matrix)
+	}
+	// Files that a trial gave odd names are in the artifact under names that it accepts.
+	odd, err := filepath.Glob(filepath.Join(a.artifact("rollout-job"), "agent/solver/tasks/*/logs/agent/*/*.log"))
+	must(t, err)
+	if len(odd) < 3 {
+		t.Errorf("%d odd names are in the artifact", len(odd))
+	}
+	for _, path := range odd {
+		if strings.ContainsAny(filepath.Base(path)+filepath.Base(filepath.Dir(path)), `":<>|*?`) {
+			t.Errorf("%q is in the artifact", path)
+		}
+	}
+}
+
+// A fork's change runs without secrets; what came of it is reported by a workflow that executes nothing of it.
+func TestAForkIsReportedOn(t *testing.T) {
+	r := newRepository(t)
+	base := r.commit("an agent")
+	r.api.SetBranch(slug, "main", base)
+	write(t, r.dir, map[string]string{"evals/tasks/apple/instruction.md": "Bring me a red apple .\n"})
+	head := r.commit("a fork's change", base)
+	r.api.AddPull(slug, githubtest.Pull{Number: 7, HeadRepo: "mallory/widgets", HeadBranch: "change", HeadSHA: head, Base: "main"})
+	first := r.act("fork-run.yml", "pull_request", pull(head, base, "mallory/widgets"), "--secret", "GITHUB_TOKEN="+githubtest.ReadToken)
+	if first.code != 0 {
+		t.Errorf("act ends with %d", first.code)
+	}
+	if n := len(r.api.Comments(slug, 7)); n != 0 {
+		t.Errorf("%d comments were made with a token that may only read", n)
+	}
+	left, err := filepath.Glob(filepath.Join(first.artifacts, "*", "rollout-job", "rollout-job.zip"))
+	must(t, err)
+	if len(left) != 1 {
+		t.Fatal("the run has left no artifact")
+	}
+	content, err := os.ReadFile(left[0])
+	must(t, err)
+	run := r.api.AddRun(slug, githubtest.Run{WorkflowFile: "fork-run.yml", Branch: "change", SHA: head, Event: "pull_request", HeadRepo: "mallory/widgets"})
+	_, err = r.api.AddArtifact(slug, run, githubtest.Artifact{Name: "rollout-job", Zip: content})
+	must(t, err)
+
+	second := r.act("fork-report.yml", "workflow_run", map[string]any{
+		"action": "completed", "repository": map[string]any{"full_name": slug},
+		"workflow_run": map[string]any{
+			"id": run, "event": "pull_request", "conclusion": "success", "head_sha": head, "head_branch": "change", "pull_requests": []any{},
+			"head_repository": map[string]any{"full_name": "mallory/widgets", "fork": true, "owner": map[string]any{"login": "mallory"}},
+		},
+	})
+	if second.code != 0 {
+		t.Errorf("act ends with %d", second.code)
+	}
+	if n := len(r.api.Comments(slug, 7)); n != 1 {
+		t.Errorf("there are %d comments, want one", n)
+	}
+	if !strings.Contains(second.summary("report"), "oracle") {
+		t.Errorf("the summary does not name the agent:\n%s", second.summary("report"))
+	}
+}
+
+// Each of the other examples runs as it is.
+func TestTheOtherExamples(t *testing.T) {
+	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
+	r.api.SetBranch(slug, "main", r.commit("an agent"))
+	for _, c := range []struct {
+		workflow, event string
+		results         map[string]string
+		artifacts       []string
+	}{
+		{"pr-single.yml", "push", map[string]string{"evaluate": "success"}, []string{"rollout-result"}},
+		{"nightly-baseline.yml", "workflow_dispatch", map[string]string{"evaluate": "success"}, []string{"rollout-nightly", "rollout-nightly-job"}},
+		{"model-matrix.yml", "push", map[string]string{"evaluate small": "success", "evaluate large": "success"}, []string{"rollout-result-small", "rollout-result-large"}},
+	} {
+		t.Run(c.workflow, func(t *testing.T) {
+			sub := *r
+			sub.t = t
+			a := sub.act(c.workflow, c.event, map[string]any{"ref": "refs/heads/main", "repository": map[string]any{"full_name": slug}})
+			r.runs = sub.runs
+			if a.code != 0 {
+				t.Errorf("act ends with %d", a.code)
+			}
+			a.wantResults(c.results)
+			for _, name := range c.artifacts {
+				a.artifact(name)
+			}
+			for job := range c.results {
+				if !strings.Contains(a.summary(job), "solver") {
+					t.Errorf("the summary of %s does not name the agent:\n%s", job, a.summary(job))
+				}
+			}
+		})
+	}
+}
