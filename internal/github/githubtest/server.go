@@ -255,6 +255,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 		path = "/graphql" + below
 	}
 	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !bearer { // what octokit sends
+		token, bearer = strings.CutPrefix(token, "token ")
+	}
 	q.access, q.known = s.tokens[token]
 	w.Header().Set("X-GitHub-Request-Id", fmt.Sprintf("FAKE:%d", len(s.requests)+1))
 	switch {
