@@ -495,6 +495,24 @@ func TestLinksAndOddNamesAreLeftOut(t *testing.T) {
 	s.says(merged.Incomplete, "shard 2/2", "of its 8 trials, 4 have no result")
 }
 
+func TestLinksAreNotOpened(t *testing.T) {
+	s := newScene(t)
+	s.write(s.in("folder", "file"), "x")
+	s.check(os.Symlink("folder", s.in("folder-link")))
+	s.check(os.Symlink("folder/file", s.in("file-link")))
+	s.check(unix.Mkfifo(s.in("pipe"), 0o644))
+	for _, name := range []string{"folder-link", "file-link", "pipe", "folder/file"} {
+		if f, err := openDir(unix.AT_FDCWD, s.in(name)); err == nil {
+			t.Errorf("%s was opened as a folder: %v", name, f.Close())
+		}
+	}
+	for _, name := range []string{"folder-link", "file-link", "pipe", "folder"} {
+		if f, err := openRegular(s.in(name)); err == nil {
+			t.Errorf("%s was opened as a file: %v", name, f.Close())
+		}
+	}
+}
+
 func TestFilesAreCopiedWhereTheyCannotBeLinked(t *testing.T) {
 	s := newScene(t)
 	s.write(s.in("from", "trial", "logs", "a.txt"), "text")

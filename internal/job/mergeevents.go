@@ -83,9 +83,9 @@ func (s *eventStream) next() bool {
 			continue
 		}
 		s.line = line
-		// Shards write what several goroutines tell them, so times in one file may go back a little: the order of the
-		// file is the order of the events.
-		s.at = max(s.at, eventTime(line))
+		// Where times in one file go back (several goroutines tell what happens), or there is none, the event follows
+		// the one before it at once.
+		s.at = eventTime(line)
 		return true
 	}
 }
