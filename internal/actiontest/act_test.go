@@ -211,7 +211,7 @@ func (r *repository) act(workflow, event string, payload map[string]any, flags .
 	a.read(out)
 	r.t.Cleanup(func() {
 		if r.t.Failed() {
-			r.t.Logf("act %s %s ends with %d\n%s", event, workflow, a.code, a.log)
+			r.t.Logf("act %s %s ends with %d\n%s\nGitHub was asked: %q", event, workflow, a.code, a.log, r.api.Seen())
 		}
 	})
 	return a
