@@ -61,5 +61,5 @@ func (a *app) merge(ctx context.Context, opts job.MergeOptions, flags reportFlag
 	for _, note := range merged.Notes {
 		fmt.Fprintf(a.Stderr, "note: %s\n", clean(note))
 	}
-	return a.finish(ctx, merged.Dir, flags, ending{incomplete: merged.Incomplete, notes: merged.Notes})
+	return a.finish(ctx, merged.Dir, flags, ending{tree: &merged.Tree, incomplete: merged.Incomplete, notes: merged.Notes})
 }

@@ -55,8 +55,9 @@ The gate is the one in the job's config.json; flags win over it.
 
 // ending is what the command that finishes a job knows besides what is in the job's folder.
 type ending struct {
-	incomplete []string // a sentence for each thing that is missing; with one the job does not pass
-	notes      []string // further sentences for people
+	tree       *result.Tree // what is in the folder, if that is known already
+	incomplete []string     // a sentence for each thing that is missing; with one the job does not pass
+	notes      []string     // further sentences for people
 	// cancelled: the job's own run ends here, and a cancel is its outcome.
 	cancelled bool
 }
@@ -136,9 +137,14 @@ func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end end
 
 // gather is everything about a job that its folder tells.
 func (a *app) gather(dir string, flags reportFlags, end ending) (report.Input, error) {
-	tree, err := a.readTree(dir)
-	if err != nil {
-		return report.Input{}, err
+	tree := result.Tree{}
+	if end.tree != nil {
+		tree = *end.tree
+	} else {
+		var err error
+		if tree, err = a.readTree(dir); err != nil {
+			return report.Input{}, err
+		}
 	}
 	job := result.Summarize(tree.Plan, tree.Trials)
 	in := report.Input{
@@ -176,7 +182,7 @@ func (a *app) printSummary(in report.Input, flags reportFlags, end ending) {
 	color, width := a.stdoutLook()
 	ui.Summary(a.Stdout, ui.SummaryInput{
 		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir,
-		Missing: err != nil && in.Job.SkippedTrials > 0,
+		Missing: err != nil && in.Job.SkippedTrials > 0, Partial: len(end.incomplete) > 0 && in.Job.SkippedTrials > 0,
 	}, color, width)
 	verdict := ui.VerdictInput{Diff: in.Diff, Incomplete: end.incomplete, Notes: in.Notes}
 	if flags.baseline != "none" && flags.baseline != "" {

@@ -12,7 +12,7 @@ import (
 )
 
 // jobFiles are in a job's folder, beside the folders of its agents.
-var jobFiles = []string{result.ConfigFile, result.ResultFile, result.PlanFile, result.EventsFile, "superseded"}
+var jobFiles = append(slices.Clone(result.ReservedNames), "superseded")
 
 // agents checks all agents of the file, then keeps those that were asked for.
 func (c *checker) agents() {

@@ -22,6 +22,8 @@ type SummaryInput struct {
 	Dir    string // the job's directory as the user would type it
 	// Missing: planned trials have no result, and nothing says that the job was cancelled.
 	Missing bool
+	// Partial: planned trials have no result, and what follows the summary says why.
+	Partial bool
 }
 
 // How much of a long list is shown; what is left out is counted.
@@ -85,6 +87,8 @@ func (s *summary) headline() []string {
 	}
 	trials := plural(j.TotalTrials, "trial")
 	switch {
+	case s.Partial:
+		return s.wrap(title + s.look.warn.Render(fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)) + ".")
 	case s.Missing:
 		what := fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)
 		return s.wrap(title + s.look.warn.Render(what) + ". It was killed, or it is still running.")
