@@ -37,6 +37,9 @@ func check(p Policy, head result.Job, diff *result.Diff, now time.Time) Verdict 
 	j.noteComparison()
 	v := Verdict{Checks: j.checks, Notes: j.notes, Quarantined: held.tasks(head)}
 	v.Outcome, v.Reason = conclude(j.checks)
+	if v.Outcome == Inconclusive && !v.Passed(p) {
+		v.Reason += "; it fails all the same, because on_inconclusive is fail"
+	}
 	return v
 }
 
@@ -73,7 +76,7 @@ func (j *judge) skip(s scope, name string, limit float64, why string) {
 func (j *judge) nothing(s scope, name string, limit float64) bool {
 	switch {
 	case s.matched == 0 && s.whole:
-		j.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "the job has no trials, so there is nothing to check", Hint: "correct datasets, tasks and include_tasks"})
+		j.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "the job has no trials, so there is nothing to check", Hint: "correct datasets, tasks, include_tasks and exclude_tasks"})
 	case s.matched == 0:
 		j.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "the group's globs match no trial of this job, so there is nothing to check", Hint: "correct the globs in gate.groups, or remove the group"})
 	case len(s.all) > 0 && len(s.gated) == 0:

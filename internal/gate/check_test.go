@@ -59,7 +59,7 @@ func TestDrops(t *testing.T) {
 		{"a clear drop that is allowed", drop(0.2), 100, 10, Pass, "within the limit of 20.0 points", ""},
 		{"exactly what is allowed", drop(0.1), 100, 10, Pass, "within the limit of 10.0 points", ""},
 		{"a clear drop above the limit", drop(0.05), 100, 10, Fail, "on 100 tasks; luck alone does that in less than 0.1% of runs, and the limit is 5.0 points", ""},
-		{"a drop that may be luck", drop(0.01), 100, 3, Inconclusive, "luck alone does that in 12.5% of runs, so this suite cannot tell it from luck", "n_attempts: "},
+		{"a drop that may be luck", drop(0.01), 100, 3, Inconclusive, "luck alone does that in 12.5% of runs, so this suite cannot tell it from luck", " in both jobs would show one of 1.0 points that many tasks share"},
 		{"five tasks are enough for a total loss", drop(0), 5, 5, Fail, "luck alone does that in 3.1% of runs", ""},
 		{"four are not", drop(0), 4, 4, Inconclusive, "luck alone does that in 6.3% of runs", "4 tasks can show no drop, however large"},
 		{"noise is ignored", ignore, 4, 1, Fail, "pass rate fell from 100.0% to 75.0% (-25.0 points) on 4 tasks", ""},
@@ -96,12 +96,13 @@ func TestDrops(t *testing.T) {
 func TestOnInconclusive(t *testing.T) {
 	base, head := fall(100, 2)
 	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0)}}
-	if v := verdict(p, base, head); v.Outcome != Inconclusive || !v.Passed(p) {
-		t.Errorf("%s, passed %v", v.Outcome, v.Passed(p))
+	const why = "it fails all the same, because on_inconclusive is fail"
+	if v := verdict(p, base, head); v.Outcome != Inconclusive || !v.Passed(p) || strings.Contains(v.Reason, why) {
+		t.Errorf("%s, passed %v: %s", v.Outcome, v.Passed(p), v.Reason)
 	}
 	p.OnInconclusive = Fail
-	if v := verdict(p, base, head); v.Outcome != Inconclusive || v.Passed(p) {
-		t.Errorf("%s, passed %v", v.Outcome, v.Passed(p))
+	if v := verdict(p, base, head); v.Outcome != Inconclusive || v.Passed(p) || !strings.Contains(v.Reason, why) {
+		t.Errorf("%s, passed %v: %s", v.Outcome, v.Passed(p), v.Reason)
 	}
 }
 
@@ -237,14 +238,24 @@ func TestNothingToJudge(t *testing.T) {
 	if v := (Policy{Thresholds: all}).Check(result.Job{}, nil, today); v.Outcome != Fail || len(v.Checks) != 8 {
 		t.Errorf("a job without trials: %+v", v)
 	}
-	if v := (Policy{}).Check(result.Job{}, nil, today); v.Outcome != Pass {
-		t.Errorf("without thresholds a job without trials passes: %+v", v)
+	if v := (Policy{}).Check(result.Job{}, nil, today); v.Outcome != Fail || !strings.Contains(v.Reason, "the job has no trials") {
+		t.Errorf("a job without trials, and without thresholds: %+v", v)
 	}
 	var failed result.Job
 	addErrors(&failed, "a", "d", "t", 3)
 	p := Policy{Thresholds: Thresholds{MinPassRate: new(0.0), MaxFailedTrials: new(-1)}}
 	if v := p.Check(failed, nil, today); v.Outcome != Fail || !strings.Contains(v.Reason, "no trial has a reward") {
 		t.Errorf("without any reward: %+v", v)
+	}
+}
+
+// TestRemovedTasksAreTold: a pull request that takes the tasks away that it fails must not look like one that fails none.
+func TestRemovedTasksAreTold(t *testing.T) {
+	base, head := fall(5, 2)
+	head.Results = head.Results[2:]
+	v := verdict(Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}}, base, head)
+	if !strings.Contains(strings.Join(v.Notes, "\n"), "2 tasks of the baseline that this job does not have: not part of any drop") {
+		t.Errorf("%+v", v)
 	}
 }
 

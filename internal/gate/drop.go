@@ -65,7 +65,7 @@ func (j *judge) drop(s scope, name string, limit *float64, what quantity) {
 	}
 	tasks := s.comparable()
 	if len(tasks) == 0 {
-		j.skip(s, name, *limit, "no task can be compared with the baseline: each is new, changed or without a reward on one side")
+		j.skip(s, name, *limit, "no task can be compared with the baseline: each is new, removed, changed or without a reward on one side")
 		return
 	}
 	d := drop{scope: s, what: what, limit: *limit, sample: sampleOf(tasks, what.values)}
@@ -222,7 +222,8 @@ func (d drop) helps(t Test, asked, alpha float64) string {
 	}
 	switch {
 	case t.NeededAttempts > 0:
-		text += fmt.Sprintf("; n_attempts: %d in both jobs would show one of %s", t.NeededAttempts, d.absolute(asked))
+		// More attempts do not help where few tasks make up all of it: they fall every time, and luck can do the same to few.
+		text += fmt.Sprintf("; n_attempts: %d in both jobs would show one of %s that many tasks share", t.NeededAttempts, d.absolute(asked))
 	case t.Detectable == nil || *t.Detectable > asked*(1+rounding):
 		text += fmt.Sprintf("; to show one of %s it needs more tasks", d.absolute(asked))
 	}
@@ -267,6 +268,7 @@ func (j *judge) noteComparison() {
 		}{
 			{result.Changed, "whose files changed"},
 			{result.New, "that the baseline does not have"},
+			{result.Removed, "of the baseline that this job does not have"},
 			{result.Errored, "that now have only errors"},
 			{result.Unknown, "without a result on one side"},
 		} {

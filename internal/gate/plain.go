@@ -91,7 +91,8 @@ func (j *judge) maxFailedTrials(s scope) {
 	}
 	limit := *s.MaxFailedTrials
 	asked := !s.whole || j.policy.MaxFailedTrials != nil
-	if asked && j.nothing(s, name, float64(limit)) {
+	// That nothing failed where nothing was tried is no reason to pass, whoever asked.
+	if (asked || s.matched == 0) && j.nothing(s, name, float64(limit)) {
 		return
 	}
 	failed := 0
