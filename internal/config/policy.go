@@ -1,11 +1,10 @@
 package config
 
 import (
-	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/gate"
 )
 
@@ -33,20 +32,8 @@ func GateKeys() []GateKey {
 // with "gate."). Nothing else in the file is looked at, so the job's datasets need not be there. file is its
 // name for messages; an empty data stands for a job without a gate. The error is a diag.List.
 func Policy(file string, data []byte, overrides []Override) (gate.Policy, error) {
-	var raw struct {
-		Gate json.RawMessage `json:"gate"`
-	}
-	if len(data) > 0 {
-		if err := json.Unmarshal(data, &raw); err != nil {
-			return gate.Policy{}, diag.List{{File: file, Message: "is not a valid config.json: " + err.Error()}}
-		}
-	}
 	var p problems
-	only := []byte("{}")
-	if len(raw.Gate) > 0 {
-		only = append(append([]byte(`{"gate":`), raw.Gate...), '}')
-	}
-	root := parseJSON(file, only, &p)
+	root := gateOnly(file, data, &p)
 	if root == nil {
 		return gate.Policy{}, p.list
 	}
@@ -63,4 +50,21 @@ func Policy(file string, data []byte, overrides []Override) (gate.Policy, error)
 	c.gate()
 	p.list.Sort()
 	return out.Gate, p.list.Err()
+}
+
+// gateOnly is a config.json with no key but gate, whose places in the file it keeps; nil after a problem.
+func gateOnly(file string, data []byte, p *problems) *node {
+	if len(data) == 0 {
+		data = []byte("{}")
+	}
+	root := parseJSON(file, data, p)
+	switch {
+	case root == nil && len(p.list) > 0:
+		return nil
+	case root == nil || root.kind != mapping:
+		p.add(origin{file: file}, "it is written when a job begins; is this another file?", "is not the config.json of a job")
+		return nil
+	}
+	root.fields = slices.DeleteFunc(root.fields, func(f *field) bool { return f.name != "gate" })
+	return root
 }

@@ -29,7 +29,10 @@ func TestPolicyOfAJobThatHasRun(t *testing.T) {
 		{"a rate above 1", `{"gate": {"min_pass_rate": 7}}`, "gate.min_pass_rate"},
 		{"an unknown key", `{"gate": {"min_passrate": 0.7}}`, "min_pass_rate"},
 		{"a day that is none", `{"gate": {"quarantine": [{"task": "a", "reason": "r", "until": "soon"}]}}`, "until"},
-		{"a file that is none", `{`, "not a valid config.json"},
+		{"a place in the file", "{\n  \"name\": \"pr\",\n  \"gate\": {\n    \"min_pass_rate\": 7\n  }\n}", "config.json:4:22: "},
+		{"a file that is torn", `{`, "config.json:1:1: not valid JSON"},
+		{"a file of blanks", "\n", "config.json: is not the config.json of a job"},
+		{"a list", `[]`, "config.json: is not the config.json of a job"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := config.Policy("config.json", []byte(tc.data), nil); err == nil || !strings.Contains(err.Error(), tc.want) {
