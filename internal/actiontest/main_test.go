@@ -20,8 +20,9 @@ const top = "../.."
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if image.built {
-		// By its own name only: its layers may be somebody else's, too.
-		_ = exec.Command("docker", "image", "rm", image.name).Run()
+		_ = exec.Command("docker", "image", "rm", image.name, image.name+"-stage").Run()
+		// The stages of builds have no names.
+		_ = exec.Command("docker", "image", "prune", "--force", "--filter", "label="+ownLabel()).Run()
 	}
 	_ = os.RemoveAll(artifactActions.dir)
 	os.Exit(code)
@@ -72,13 +73,21 @@ func buildImage(t *testing.T, name string) error {
 			return err
 		}
 	}
-	out, err := exec.Command("docker", "build", "--build-arg", "GO_IMAGE="+testenv.Image,
+	stage := exec.Command("docker", "build", "--tag", name+"-stage", "-")
+	stage.Stdin = strings.NewReader("FROM " + testenv.Image + "\nLABEL " + ownLabel() + "\n")
+	if out, err := stage.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the first stage's image: %w\n%s", err, out)
+	}
+	out, err := exec.Command("docker", "build", "--build-arg", "GO_IMAGE="+name+"-stage",
 		"--build-arg", "BASE_IMAGE="+testenv.Image, "--tag", name, context).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build the image (its base %s needs git and CA certificates): %w\n%s", testenv.Image, err, out)
 	}
 	return nil
 }
+
+// ownLabel tells what these tests left from what others did.
+func ownLabel() string { return fmt.Sprintf("rollout-action-test=%d", os.Getpid()) }
 
 // docker runs the command and returns what it prints.
 func docker(t *testing.T, args ...string) string {
