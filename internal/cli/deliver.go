@@ -55,35 +55,76 @@ func (a *app) writeReport(path string, r report.Reporter, in report.Input) error
 }
 
 // findBaseline is the job to compare with, and a sentence about it or about why there is none.
-func (a *app) findBaseline(ctx context.Context, flags reportFlags) (base *result.Job, sentence string, err error) {
+// dir is the folder of the job that is compared.
+func (a *app) findBaseline(ctx context.Context, dir string, flags reportFlags) (base *result.Job, sentence string, err error) {
 	source := flags.baseline
-	if source == "none" || source == "" {
+	if !flags.compares() {
 		return nil, "none was asked for, so nothing was compared", nil
 	}
 	if branch, ok := strings.CutPrefix(source, githubPrefix); ok {
 		base, sentence = a.githubBaseline(ctx, branch, flags.baselineArtifact)
+		if base != nil {
+			sentence += lacks(*base)
+		}
 		return base, sentence, nil
 	}
-	return a.baselineFile(source)
-}
-
-// baselineFile is a baseline from disk, which has to be there: somebody named it.
-func (a *app) baselineFile(path string) (*result.Job, string, error) {
-	job, unreadable, err := result.ReadJob(a.path(path))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", usage("--baseline %s: there is no such folder or file (none compares with nothing)", path)
+	if a.same(source, dir) {
+		return nil, "", usage("--baseline %s: is the job itself, which is never worse than itself", clean(source))
 	}
+	job, unreadable, err := a.readBaseline(source)
 	if err != nil {
-		return nil, "", usage("--baseline: %w", err)
+		return nil, "", err
 	}
 	for _, u := range unreadable {
 		a.warnf("baseline: %v", u)
 	}
-	sentence := fmt.Sprintf("%s (job %s", path, job.JobName)
+	commit := ", commit not known"
 	if job.Commit != nil {
-		sentence += " at commit " + shortCommit(*job.Commit)
+		commit = " at commit " + shortCommit(*job.Commit)
 	}
-	return &job, sentence + ")", nil
+	return job, fmt.Sprintf("%s (job %s%s)%s", source, job.JobName, commit, lacks(*job)), nil
+}
+
+// readBaseline is a baseline from disk, which has to be there: somebody named it.
+func (a *app) readBaseline(path string) (job *result.Job, unreadable []error, err error) {
+	read, unreadable, err := result.ReadJob(a.path(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		what := "there is no such folder or file"
+		if _, err := os.Stat(a.path(path)); err == nil {
+			what = "there are no results of a job in this folder"
+		}
+		return nil, nil, usage("--baseline %s: %s (none compares with nothing)", clean(path), what)
+	}
+	if err != nil {
+		return nil, nil, usage("--baseline: %w", err)
+	}
+	return &read, unreadable, nil
+}
+
+// same reports whether a path is a job's folder or the result.json in it.
+func (a *app) same(path, dir string) bool {
+	job, err := os.Stat(a.path(dir))
+	if err != nil {
+		return false
+	}
+	folder := a.path(path)
+	if filepath.Base(folder) == result.ResultFile {
+		folder = filepath.Dir(folder)
+	}
+	info, err := os.Stat(folder)
+	return err == nil && os.SameFile(info, job)
+}
+
+// lacks says, for the end of a sentence about a job, that it is not a whole one.
+func lacks(job result.Job) string {
+	text := ""
+	if job.Shard != nil {
+		text += ", only shard " + job.Shard.String()
+	}
+	if n := job.SkippedTrials; n > 0 {
+		text += fmt.Sprintf(", incomplete: %d of %s have no result", n, plural(job.TotalTrials, "trial"))
+	}
+	return text
 }
 
 // shortCommit is a commit as people read it.

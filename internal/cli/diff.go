@@ -72,6 +72,9 @@ func (a *app) diff(ctx context.Context, basePath, headPath, artifact string, asJ
 func (a *app) diffSide(ctx context.Context, path, artifact string) (result.Job, string, error) {
 	if branch, ok := strings.CutPrefix(path, githubPrefix); ok {
 		job, sentence := a.githubBaseline(ctx, branch, artifact)
+		if ctx.Err() != nil {
+			return result.Job{}, "", fmt.Errorf("%s: %w", path, ctx.Err())
+		}
 		if job == nil {
 			return result.Job{}, "", fmt.Errorf("%s: %s", path, clean(sentence))
 		}
@@ -95,14 +98,7 @@ func describe(job result.Job, source string) string {
 	if job.Commit != nil {
 		text += " at commit " + clean(shortCommit(*job.Commit))
 	}
-	text += " (" + clean(source) + ")"
-	if job.Shard != nil {
-		text += ", only shard " + job.Shard.String()
-	}
-	if n := job.SkippedTrials; n > 0 {
-		text += fmt.Sprintf(", incomplete: %d of %s have no result", n, plural(job.TotalTrials, "trial"))
-	}
-	return text
+	return text + " (" + clean(source) + ")" + lacks(job)
 }
 
 // writeDiff prints a diff for people: what changed, the most telling first, then the numbers, then the counts.

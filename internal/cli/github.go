@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
@@ -95,9 +97,20 @@ func (a *app) comment(ctx context.Context, w *workflow, in report.Input, flags r
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
 	if err := w.upsert(ctx, mode, in); err != nil {
-		return "the pull request has no comment about this: " + err.Error()
+		return "the pull request has no comment about this: " + inTime(ctx, err).Error()
 	}
 	return ""
+}
+
+// inTime puts the end of ctx into words of people.
+func inTime(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("GitHub did not answer within %s", apiPatience)
+	case ctx.Err() != nil:
+		return errors.New("the command was cancelled")
+	}
+	return err
 }
 
 func (w *workflow) upsert(ctx context.Context, mode github.Mode, in report.Input) error {
@@ -121,7 +134,7 @@ func (w *workflow) upsert(ctx context.Context, mode github.Mode, in report.Input
 	}
 	exists := false
 	if mode != github.Always {
-		if exists, err = client.HasComment(ctx, w.Repository, number, in.Job.JobName); err != nil {
+		if exists, err = client.HasComment(ctx, w.Repository, number, w.commentName(in.Job.JobName)); err != nil {
 			return err
 		}
 	}
@@ -129,7 +142,7 @@ func (w *workflow) upsert(ctx context.Context, mode github.Mode, in report.Input
 		return nil
 	}
 	c := github.Comment{
-		Repo: w.Repository, Number: number, Marker: in.Job.JobName,
+		Repo: w.Repository, Number: number, Marker: w.commentName(in.Job.JobName),
 		ValidAt: in.Job.StartedAt, RunID: w.RunID, Attempt: w.RunAttempt,
 	}
 	var body strings.Builder
@@ -139,6 +152,18 @@ func (w *workflow) upsert(ctx context.Context, mode github.Mode, in report.Input
 	c.Body = body.String()
 	_, err = client.Upsert(ctx, c)
 	return err
+}
+
+// newName is a name that a job gets that has none of its own (package config): another one in each run.
+var newName = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}__\d{2}-\d{2}-\d{2}$`)
+
+// commentName tells this job's comment from those of others: its name. A job without one is known by its place in the
+// workflow, or each run would leave a comment more.
+func (w *workflow) commentName(job string) string {
+	if !newName.MatchString(job) {
+		return job
+	}
+	return cmp.Or(strings.Trim(w.WorkflowFile+"/"+w.Job, "/"), job)
 }
 
 // changed reports whether a task is not what it was in the baseline.
@@ -156,8 +181,11 @@ func setOutputs(w *workflow, in report.Input, flags reportFlags) error {
 		return strconv.Itoa(in.Diff.Counts[kind])
 	}
 	verdict := string(in.Verdict.Outcome)
-	if len(in.Incomplete) > 0 {
+	switch {
+	case len(in.Incomplete) > 0:
 		verdict = "incomplete"
+	case verdict != "" && !in.Passed():
+		verdict = string(gate.Fail) // as the exit code says; an inconclusive one can fail, too
 	}
 	var problems []error
 	for _, o := range [][2]string{
@@ -184,7 +212,7 @@ func (a *app) githubBaseline(ctx context.Context, branch, artifact string) (*res
 	case errors.Is(err, github.ErrNoBaseline):
 		return nil, err.Error()
 	case err != nil:
-		return nil, "it could not be looked for: " + err.Error()
+		return nil, "it could not be looked for: " + inTime(ctx, err).Error()
 	}
 	return job, found.String()
 }

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,7 @@ type aPull struct {
 	dir    string
 	github *githubtest.Server
 	env    map[string]string
+	soft   context.Context // nil: the test's
 	stdout bytes.Buffer
 	stderr bytes.Buffer
 }
@@ -117,7 +120,11 @@ func (p *aPull) rollout(code int, args ...string) {
 	p.t.Helper()
 	p.stdout.Reset()
 	p.stderr.Reset()
-	got := Main(p.t.Context(), p.t.Context(), Env{
+	soft := p.t.Context()
+	if p.soft != nil {
+		soft = p.soft
+	}
+	got := Main(soft, p.t.Context(), Env{
 		Stdin: strings.NewReader(""), Stdout: &p.stdout, Stderr: &p.stderr, Dir: p.dir,
 		Now:    func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 		Getenv: func(name string) (string, bool) { value, ok := p.env[name]; return value, ok },
@@ -213,6 +220,49 @@ func TestGitHubOffLeavesNothingThere(t *testing.T) {
 	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "always", "--github", "off")
 	if p.read("summary")+p.read("output") != "" || len(p.github.Requests()) != 0 || strings.Contains(p.stderr.String(), "::error") {
 		t.Errorf("summary %q, output %q, %v", p.read("summary"), p.read("output"), p.github.Seen())
+	}
+}
+
+// TestCancelledBeforeTheBaselineIsFound: a verdict without the comparison that was asked for says nothing, and must not be green.
+func TestCancelledBeforeTheBaselineIsFound(t *testing.T) {
+	p := newPull(t)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.soft = cancelled
+	p.rollout(exitCancelled, "report", "pr", "--baseline", "github:", "--comment", "always")
+	p.want("stdout", p.stdout.String(), "incomplete: the command was cancelled before it had found the baseline", "no comment about this: the command was cancelled")
+	p.want("the outputs", p.read("output"), "incomplete")
+	p.rollout(exitCancelled, "diff", "github:main", "pr")
+	p.rollout(exitGate, "report", "pr", "--baseline", "base") // asks nobody, and so is sure
+}
+
+// TestOneCommentWithoutAName: a job without a name is named after the time, and still has one comment.
+func TestOneCommentWithoutAName(t *testing.T) {
+	p := newPull(t)
+	p.env["GITHUB_JOB"] = "evaluate"
+	plan := p.read("pr/plan.json")
+	for i, name := range []string{"2026-01-02__03-04-05", "2026-01-02__04-05-06", "other"} {
+		p.write("pr/plan.json", []byte(strings.ReplaceAll(plan, `"job_name": "agent"`, `"job_name": "`+name+`"`)))
+		p.env["GITHUB_RUN_ID"] = strconv.Itoa(50 + i)
+		p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "changes")
+		want := []int{1, 1, 2}[i]
+		if got := p.github.Comments("acme/widgets", 7); len(got) != want {
+			t.Errorf("after run %d there are %d comments, want %d", i+1, len(got), want)
+		}
+	}
+}
+
+// TestTheVerdictIsWhatTheExitCodeSays: who reads outputs must not see less than who sees the check.
+func TestTheVerdictIsWhatTheExitCodeSays(t *testing.T) {
+	p := newPull(t)
+	p.rollout(exitOK, "report", "pr", "--baseline", "base", "--max-pass-rate-drop", "0", "--max-broken-tasks", "null")
+	p.want("the outputs", p.read("output"), "inconclusive")
+	p.write("output", nil)
+	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--max-pass-rate-drop", "0", "--max-broken-tasks", "null", "--on-inconclusive", "fail")
+	p.want("the outputs", p.read("output"), "fail")
+	p.want("stdout", p.stdout.String(), "because on_inconclusive is fail")
+	if strings.Contains(p.read("output"), "inconclusive") {
+		t.Error(p.read("output"))
 	}
 }
 

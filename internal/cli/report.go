@@ -41,14 +41,17 @@ The gate is the one in the job's config.json; flags win over it.
   rollout report jobs/nightly --json | jq .pass_rate`,
 		Args: oneArg("a job's folder"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if asJSON {
-				return a.reportJSON(args[0])
+			if asJSON && flags.format != formatText {
+				return usage("--json and --format %s are two things to print: give one of them", clean(flags.format))
 			}
-			return a.finish(cmd.Context(), args[0], flags, ending{})
+			if asJSON && !cmd.Flags().Changed("github") {
+				flags.github = "off" // a program asks for numbers, maybe after a step that told GitHub of them
+			}
+			return a.finish(cmd.Context(), args[0], flags, ending{asJSON: asJSON})
 		},
 	}
 	cmd.Flags().StringVar(&flags.format, "format", formatText, "what to print: text, or a report: "+strings.Join(slices.Sorted(maps.Keys(reporters.All)), ", "))
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the job's result.json, made anew from the trials', and nothing else")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the job's result.json, made anew from the trials', instead of a summary; nothing is left in a workflow unless --github on says so")
 	flags.add(cmd)
 	return cmd
 }
@@ -60,22 +63,10 @@ type ending struct {
 	notes      []string     // further sentences for people
 	// cancelled: the job's own run ends here, and a cancel is its outcome.
 	cancelled bool
-}
-
-// reportJSON prints the job's result as the run would have written it.
-func (a *app) reportJSON(dir string) error {
-	tree, err := a.readTree(dir)
-	if err != nil {
-		return err
-	}
-	job := result.Summarize(tree.Plan, tree.Trials)
-	if err := a.printJSON(job); err != nil {
-		return err
-	}
-	if job.FailedTrials > 0 || job.Cancelled {
-		return &failure{code: exitGate}
-	}
-	return nil
+	// asJSON: the job's result is printed instead of a summary.
+	asJSON bool
+	// stopped: the command was cancelled before it knew what to compare with, so that its verdict says nothing.
+	stopped bool
 }
 
 // readTree reads a job's folder, and warns of what cannot be read in it.
@@ -105,34 +96,59 @@ func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end end
 	if w != nil {
 		in.Links = w.links()
 	}
-	if in.Plan.Shard == nil { // a shard is judged when it is merged with the others
-		base, sentence, err := a.findBaseline(ctx, flags)
-		if err != nil {
-			return err
-		}
-		in.Baseline = sentence
-		if base != nil {
-			diff := result.Compare(*base, in.Job)
-			in.Diff = &diff
-		}
-		in.Verdict = in.Policy.Check(in.Job, in.Diff, a.Now())
+	if err := a.judge(ctx, &in, flags, &end); err != nil {
+		return err
 	}
 	notes, err = a.deliver(ctx, w, in, flags)
 	in.Notes = append(in.Notes, notes...)
-	if r, ok := reporters.All[flags.format]; ok {
-		err = errors.Join(err, r.Write(a.Stdout, in))
-	} else {
-		a.printSummary(in, flags, end)
-	}
-	switch {
+	switch err = errors.Join(err, a.print(in, flags, end)); {
 	case err != nil:
 		return err
-	case end.cancelled && in.Job.Cancelled:
+	case end.stopped, end.cancelled && in.Job.Cancelled:
 		return &failure{code: exitCancelled}
 	case in.Plan.Shard != nil && len(in.Incomplete) == 0, in.Plan.Shard == nil && in.Passed():
 		return nil
 	}
 	return &failure{code: exitGate}
+}
+
+// judge compares a job with its baseline, and checks its gate.
+func (a *app) judge(ctx context.Context, in *report.Input, flags reportFlags, end *ending) error {
+	if in.Plan.Shard != nil {
+		if flags.compares() || asksMore(*in) {
+			in.Notes = append(in.Notes, fmt.Sprintf("this is shard %s: the gate and the baseline are for the whole job, when rollout merge has put it together", in.Plan.Shard))
+		}
+		return nil
+	}
+	base, sentence, err := a.findBaseline(ctx, in.Dir, flags)
+	if err != nil {
+		return err
+	}
+	in.Baseline = sentence
+	if base != nil {
+		diff := result.Compare(*base, in.Job)
+		in.Diff = &diff
+	}
+	if base == nil && flags.compares() && ctx.Err() != nil {
+		const stopped = "the command was cancelled before it had found the baseline"
+		end.stopped = true
+		end.incomplete = append(end.incomplete, stopped)
+		in.Incomplete = append(in.Incomplete, stopped)
+	}
+	in.Verdict = in.Policy.Check(in.Job, in.Diff, a.Now())
+	return nil
+}
+
+// print puts on stdout what was asked for.
+func (a *app) print(in report.Input, flags reportFlags, end ending) error {
+	if end.asJSON {
+		return a.printJSON(in.Job)
+	}
+	if r, ok := reporters.All[flags.format]; ok {
+		return r.Write(a.Stdout, in)
+	}
+	a.printSummary(in, flags, end)
+	return nil
 }
 
 // gather is everything about a job that its folder tells.
@@ -185,7 +201,7 @@ func (a *app) printSummary(in report.Input, flags reportFlags, end ending) {
 		Missing: err != nil && in.Job.SkippedTrials > 0, Partial: len(end.incomplete) > 0 && in.Job.SkippedTrials > 0,
 	}, color, width)
 	verdict := ui.VerdictInput{Diff: in.Diff, Incomplete: end.incomplete, Notes: in.Notes}
-	if flags.baseline != "none" && flags.baseline != "" {
+	if flags.compares() {
 		verdict.Baseline = in.Baseline
 	}
 	// Without a gate or a baseline the summary says all there is.

@@ -18,10 +18,12 @@ type reportFlags struct {
 	github, comment            string
 	format                     string // of what is printed; only report has a flag for it
 	gate                       gateFlags
+	changed                    func(string) bool
 }
 
 func (f *reportFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	f.changed = flags.Changed
 	flags.StringVar(&f.baseline, "baseline", "none", "compare with it: a job's folder or result.json, github: or github:BRANCH (the last results on that branch), or none")
 	flags.StringVar(&f.baselineArtifact, "baseline-artifact", defaultBaselineArtifact, "with --baseline github: the artifact with the branch's result.json")
 	flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
@@ -41,6 +43,12 @@ const formatText = "text"
 
 // check refuses values that mean nothing, before any work is done.
 func (f *reportFlags) check() error {
+	if err := f.gate.check(); err != nil {
+		return err
+	}
+	if f.baseline == "" && f.changed("baseline") {
+		return usage("--baseline has no value: none compares with nothing")
+	}
 	switch f.github {
 	case "auto", "on", "off":
 	default:
@@ -55,4 +63,19 @@ func (f *reportFlags) check() error {
 		return usage("--comment %s: want off, always, changes or failures", f.comment)
 	}
 	return nil
+}
+
+// compares reports whether a baseline was asked for.
+func (f *reportFlags) compares() bool { return f.baseline != "none" && f.baseline != "" }
+
+// ready is check for a command that takes long before it reports: a baseline that is not there is found out now.
+func (a *app) ready(flags reportFlags) error {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	if !flags.compares() || strings.HasPrefix(flags.baseline, githubPrefix) {
+		return nil
+	}
+	_, _, err := a.readBaseline(flags.baseline)
+	return err
 }

@@ -194,7 +194,7 @@ func taskNames(sets []*dataset.Set) []string {
 }
 
 func (a *app) run(ctx context.Context, path string, flags jobFlags, shard shardFlags, report reportFlags) error {
-	if err := report.check(); err != nil {
+	if err := a.ready(report); err != nil {
 		return err
 	}
 	flags.gate = report.gate.overrides()
