@@ -200,7 +200,7 @@ func (a *app) printSummary(in report.Input, flags reportFlags, end ending) {
 		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir,
 		Missing: err != nil && in.Job.SkippedTrials > 0, Partial: len(end.incomplete) > 0 && in.Job.SkippedTrials > 0,
 	}, color, width)
-	verdict := ui.VerdictInput{Diff: in.Diff, Incomplete: end.incomplete, Notes: in.Notes}
+	verdict := ui.VerdictInput{Diff: in.Diff, Incomplete: end.incomplete, Notes: in.Notes, Missing: len(in.Incomplete) > 0}
 	if flags.compares() {
 		verdict.Baseline = in.Baseline
 	}

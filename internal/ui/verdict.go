@@ -19,6 +19,8 @@ type VerdictInput struct {
 	Baseline   string       // what was compared with, or why nothing was; "" if nobody asked
 	Incomplete []string
 	Notes      []string
+	// Missing: results are missing, so that the job does not pass whatever the gate says of those that are there.
+	Missing bool
 }
 
 // maxChanged is how many changed tasks are listed; those left out are counted.
@@ -44,7 +46,7 @@ func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	if in.Diff != nil {
 		s.add(s.changes(*in.Diff))
 	}
-	s.add(s.gate(in.Verdict))
+	s.add(s.gate(in.Verdict, in.Missing))
 	for _, note := range in.Notes {
 		s.add(s.wrap("Note: " + untrusted.Line(note)))
 	}
@@ -117,7 +119,7 @@ func level(a result.Attempts) string {
 }
 
 // gate is the verdict and its checks.
-func (s *summary) gate(v gate.Verdict) []string {
+func (s *summary) gate(v gate.Verdict, missing bool) []string {
 	marks := map[gate.Outcome]string{
 		gate.Pass: s.look.good.Render("✓"), gate.Fail: s.look.bad.Render("✗"), gate.Inconclusive: s.look.warn.Render("?"),
 	}
@@ -128,7 +130,11 @@ func (s *summary) gate(v gate.Verdict) []string {
 	if !ok {
 		return nil
 	}
-	lines := s.wrap("Gate: " + render(string(v.Outcome)) + ". " + untrusted.Line(v.Reason))
+	text := "Gate: " + render(string(v.Outcome)) + ". " + untrusted.Line(v.Reason)
+	if missing && v.Outcome != gate.Fail {
+		text += ". But results are missing, so the job " + s.look.bad.Render("does not pass")
+	}
+	lines := s.wrap(text)
 	for _, c := range v.Checks {
 		scope := ""
 		if c.Agent+c.Dataset != "" {

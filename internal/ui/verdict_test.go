@@ -65,3 +65,19 @@ func TestVerdictStartsNoLineWithACommand(t *testing.T) {
 	noCommands(t, b.String())
 	noEscapes(t, b.String())
 }
+
+// TestAnIncompleteJobPassesNoGate: the last lines must not say "pass" of a job whose command ends with 1.
+func TestAnIncompleteJobPassesNoGate(t *testing.T) {
+	const but = "But results are missing, so the job does not pass"
+	for _, tc := range []struct {
+		outcome gate.Outcome
+		missing bool
+		want    bool
+	}{{gate.Pass, true, true}, {gate.Inconclusive, true, true}, {gate.Fail, true, false}, {gate.Pass, false, false}} {
+		var b strings.Builder
+		Verdict(&b, VerdictInput{Verdict: gate.Verdict{Outcome: tc.outcome, Reason: "so it is"}, Missing: tc.missing}, false, 100)
+		if strings.Contains(b.String(), but) != tc.want {
+			t.Errorf("%s, missing %v: %s", tc.outcome, tc.missing, b.String())
+		}
+	}
+}
