@@ -82,12 +82,13 @@ func (a *attempt) collect(ctx context.Context) {
 	a.emit(event.Event{Kind: event.PhaseStarted, Phase: event.Collect})
 	c, cancel := a.cleanup(ctx, collectTimeout, collectGrace)
 	defer cancel()
-	reward := &rewardFile{}
+	reward, cost := &rewardFile{}, &rewardFile{}
+	defer func() { a.noteCost(*cost) }()
 	var unknown error // why it cannot be told whether there is a reward
 	// Less and less, if there is too much in /logs, or the copy breaks off: what the verifier left must
 	// not be lost to that.
 	for _, part := range []string{"", path.Dir(rewardPath), rewardPath} {
-		unknown = a.copyLogs(c, part, reward)
+		unknown = a.copyLogs(c, part, reward, cost)
 		if unknown != nil && part == "" {
 			a.warn("/logs could not be copied whole: %s", brief(unknown, a.opts.Redactor))
 		}
@@ -131,8 +132,8 @@ func (a *attempt) explained(f *failure) *failure {
 }
 
 // copyLogs copies a folder below /logs, or the reward file, out of the environment, notes what was left
-// behind, and catches the reward on its way.
-func (a *attempt) copyLogs(ctx context.Context, part string, reward *rewardFile) error {
+// behind, and catches the reward and the cost on their way.
+func (a *attempt) copyLogs(ctx context.Context, part string, reward, cost *rewardFile) error {
 	folder := part
 	if part == rewardPath {
 		folder = path.Dir(part)
@@ -145,8 +146,11 @@ func (a *attempt) copyLogs(ctx context.Context, part string, reward *rewardFile)
 	options := environment.ExtractOptions{
 		SafeName: func(name string) string { return result.Slug(secrets.String(name)) },
 		Tap: func(name string) io.Writer {
-			if path.Join(folder, name) == rewardPath {
+			switch path.Join(folder, name) {
+			case rewardPath:
 				return reward
+			case costPath:
+				return cost
 			}
 			return nil
 		},

@@ -238,3 +238,19 @@ func TestCapturedOutputIsNotReplaced(t *testing.T) {
 		t.Errorf("the file of the same name is not listed: %+v", o.Trial.Omitted)
 	}
 }
+
+func TestAgentsSayWhatTheyCost(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		cost := func(text string) agent.Agent {
+			return agent.Agent{Execute: "echo done > /app/done; printf '" + text + "' > /logs/agent/cost_usd.txt"}
+		}
+		if o := p.run(t, story{agent: cost("0.25")}); o.Trial.Cost != 0.25 || o.Trial.Costs.Model != 0.25 {
+			t.Errorf("the costs are %+v", o.Trial.Costs)
+		}
+		o := p.run(t, story{agent: cost("cheap")})
+		if o.Trial.Cost != 0 || o.Trial.Reward == nil {
+			t.Errorf("the costs are %+v, the reward is %v", o.Trial.Costs, o.Trial.Reward)
+		}
+		contains(t, "the warnings", strings.Join(o.Trial.Warnings, "\n"), "cost_usd.txt", `"cheap"`)
+	})
+}

@@ -1,0 +1,33 @@
+package trial
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/org/rollout-action/internal/redact"
+)
+
+// costPath is where agents may leave what their model cost, below /logs: a number of US dollars. Only the agent knows.
+const costPath = "agent/cost_usd.txt"
+
+// parseCost reads a number of US dollars. The file is the agent's word: what is no amount is no cost.
+func parseCost(text string, secrets *redact.Redactor) (float64, error) {
+	cost, err := parseReward(strings.TrimPrefix(strings.TrimSpace(text), "$"), secrets)
+	if err == nil && cost < 0 {
+		err = errors.New("holds a negative amount")
+	}
+	return cost, err
+}
+
+// noteCost counts what the agent says that its model cost.
+func (a *attempt) noteCost(file rewardFile) {
+	if !file.found {
+		return
+	}
+	cost, err := parseCost(file.text, a.opts.Redactor)
+	if err != nil {
+		a.warn("/logs/%s %v, so the model's cost is not known: write one number there, in US dollars", costPath, err)
+		return
+	}
+	a.trial.Costs.Model += cost
+}
