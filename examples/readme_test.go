@@ -75,10 +75,10 @@ func checkJobPart(t *testing.T, line int, text []byte) {
 		}
 	}
 	if keys["agents"] == nil {
-		text = append(text, "\nagents: [{name: oracle}]\n"...)
+		text = append(text, "\nagents: [{name: my-agent, execute: work}]\n"...)
 	}
 	if keys["datasets"] == nil && keys["tasks"] == nil {
-		text = append(text, "\ndatasets: [{path: evals}]\n"...)
+		text = append(text, "\ndatasets: [{path: evals, name: core-evals}]\n"...)
 	}
 	file := filepath.Join(dir, "job", "job.yaml")
 	if err := os.WriteFile(file, text, 0o644); err != nil {

@@ -31,10 +31,12 @@ func (c *checker) check() {
 	c.globs("include_tasks", c.out.Job.IncludeTasks)
 	c.globs("exclude_tasks", c.out.Job.ExcludeTasks)
 	c.gate()
+	c.gateAgents() // before some of them are left out
 	c.agents()
 	c.variables()
 	c.datasets()
 	c.tasks()
+	c.gateDatasets()
 }
 
 // problem reports what is wrong with the value at p, unless something was already.

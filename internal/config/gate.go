@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/gate"
 )
 
@@ -34,6 +36,48 @@ func (c *checker) gate() {
 			c.problem(at.child("until"), "write the last day like 2026-12-31", "%s: %q is not a day", at.child("until"), shorten(q.Until))
 		}
 	}
+}
+
+// gateAgents finds groups that are about no agent of the file: what they ask for would never be checked.
+func (c *checker) gateAgents() {
+	names := []string{agent.Oracle, agent.Nop} // which --agent adds
+	for _, a := range c.out.Job.Agents {
+		names = append(names, a.Name)
+	}
+	for i, g := range c.out.Job.Gate.Groups {
+		c.aboutSomething(keyPath{"gate", "groups"}.index(i).child("agent"), g.Agent, "agent", names)
+	}
+}
+
+// gateDatasets is as gateAgents, for datasets, also those of quarantines. To be called when these have their names.
+func (c *checker) gateDatasets() {
+	var names []string
+	for _, d := range c.out.Job.Datasets {
+		names = append(names, d.Name)
+	}
+	if len(c.out.Job.Tasks) > 0 {
+		names = append(names, TasksDataset)
+	}
+	if len(names) == 0 {
+		return // is said elsewhere
+	}
+	for i, g := range c.out.Job.Gate.Groups {
+		c.aboutSomething(keyPath{"gate", "groups"}.index(i).child("dataset"), g.Dataset, "dataset", names)
+	}
+	for i, q := range c.out.Job.Gate.Quarantine {
+		c.aboutSomething(keyPath{"gate", "quarantine"}.index(i).child("dataset"), q.Dataset, "dataset", names)
+	}
+}
+
+func (c *checker) aboutSomething(at keyPath, pattern, what string, names []string) {
+	matches := func(name string) bool {
+		ok, err := path.Match(pattern, name)
+		return ok || err != nil // a malformed one is reported elsewhere
+	}
+	if pattern == "" || slices.ContainsFunc(names, matches) {
+		return
+	}
+	c.problem(at, diag.DidYouMean(pattern, names), "%s: no %s is called %q", at, what, shorten(pattern))
 }
 
 // glob checks one pattern. An empty one stands for all.

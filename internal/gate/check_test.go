@@ -219,7 +219,7 @@ func TestBrokenByLuck(t *testing.T) {
 	}
 }
 
-// TestNothingToJudge: a threshold that can never fail is no protection, and somebody has to know.
+// TestNothingToJudge: a threshold that was not checked says so, and a job without trials never passes.
 func TestNothingToJudge(t *testing.T) {
 	base, head := fall(5, 0)
 	all := Thresholds{
@@ -227,11 +227,11 @@ func TestNothingToJudge(t *testing.T) {
 		MaxMeanRewardDrop: new(1.0), MaxBrokenTasks: new(9), MaxCostUSD: new(9.0), MaxDurationSec: new(9.0),
 	}
 	v := verdict(Policy{Groups: []Group{{Agent: "no-such-*", Thresholds: all}}}, base, head)
-	if v.Outcome != Fail || len(v.Checks) != 9 {
+	if v.Outcome != Pass || len(v.Checks) != 9 {
 		t.Fatalf("%+v", v)
 	}
 	for _, c := range v.Checks[1:] {
-		if c.Outcome != Fail || !strings.Contains(c.Message, "match no trial") || c.Hint == "" {
+		if !c.Skipped || !strings.Contains(c.Message, "no trials of the group") {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -364,5 +364,18 @@ func TestOddRewardsDoNotBreakTheVerdict(t *testing.T) {
 				t.Errorf("%v: %s", err, text)
 			}
 		})
+	}
+}
+
+// TestACrashIsABreak: a task that passed in every attempt and now ends with errors alone has no attempt that passes.
+func TestACrashIsABreak(t *testing.T) {
+	base, head := fall(5, 0)
+	for i := range head.Results {
+		head.Results[i].Reward, head.Results[i].Error = nil, result.AgentExecutionFailed
+	}
+	head.FailedTrials = len(head.Results)
+	c := find(t, verdict(Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0), MaxFailedTrials: new(-1)}}, base, head), "max_broken_tasks")
+	if c.Outcome != Fail || c.Value != 5 || !strings.Contains(c.Message, "5 of them for errors alone") {
+		t.Errorf("%+v", c)
 	}
 }

@@ -126,8 +126,12 @@ func (j *judge) maxBrokenTasks(s scope) {
 		j.skip(s, name, float64(*s.MaxBrokenTasks), noBaseline)
 		return
 	}
-	broken, once := 0, false
+	broken, crashed, once := 0, 0, false
 	for _, t := range s.tasks {
+		if t.Change == result.Errored && t.Base.Passed == len(t.Base.Rewards) {
+			broken++
+			crashed++
+		}
 		if t.Change == result.Broken {
 			broken++
 			once = once || len(t.Base.Rewards) == 1 || len(t.Head.Rewards) == 1
@@ -135,6 +139,9 @@ func (j *judge) maxBrokenTasks(s scope) {
 	}
 	c := Check{Name: name, Value: float64(broken), Limit: float64(*s.MaxBrokenTasks), Outcome: failIf(broken > *s.MaxBrokenTasks)}
 	c.Message = fmt.Sprintf("%s broke (passed in every attempt of the baseline, and in none now), at most %d may", counted(broken, "task"), *s.MaxBrokenTasks)
+	if crashed > 0 {
+		c.Message += fmt.Sprintf("; %d of them for errors alone", crashed)
+	}
 	if c.Outcome == Fail && once {
 		c.Hint = "with one attempt a flaky task breaks by luck; n_attempts: 3 in both jobs makes that rare, and gate.quarantine holds known ones"
 	}

@@ -300,7 +300,7 @@ func (t *Tally) Add(trial Trial) {
 		t.low, t.high = reward, reward
 	}
 	t.completed++
-	t.sum += reward
+	t.sum = finite(t.sum + reward) // or two huge rewards would make a result that JSON cannot hold
 	t.low, t.high = min(t.low, reward), max(t.high, reward)
 	if trial.Passed() {
 		t.passed++

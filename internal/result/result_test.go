@@ -144,6 +144,19 @@ func TestSummarize(t *testing.T) {
 	})
 }
 
+func TestHugeRewardsStayNumbers(t *testing.T) {
+	plan := Plan{JobName: "j", Metrics: []string{"sum", "mean"}, Trials: []Key{key("a", "t", 1), key("a", "t", 2), key("a", "t", 3), key("a", "t", 4)}}
+	for _, rewards := range [][4]float64{{1e308, 1e308, 1e308, 1}, {1e308, 1e308, -1e308, -1e308}, {-1e308, -1e308, -1e308, 0}} {
+		var trials []Trial
+		for i, reward := range rewards {
+			trials = append(trials, rewarded(plan.Trials[i], reward))
+		}
+		if _, err := Marshal(Summarize(plan, trials)); err != nil {
+			t.Errorf("%g: %v", rewards, err)
+		}
+	}
+}
+
 func TestSecondsAreShortDecimals(t *testing.T) {
 	for ms, want := range map[time.Duration]string{9899: "9.899", 1969: "1.969", 0: "0", 3600500: "3600.5"} {
 		if got := strconv.FormatFloat(Seconds(ms*time.Millisecond+300*time.Microsecond), 'g', -1, 64); got != want {

@@ -1,7 +1,7 @@
 package trial
 
 import (
-	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/org/rollout-action/internal/redact"
@@ -10,11 +10,14 @@ import (
 // costPath is where agents may leave what their model cost, below /logs: a number of US dollars. Only the agent knows.
 const costPath = "agent/cost_usd.txt"
 
+// maxCost is more than any trial costs, in US dollars.
+const maxCost = 1e6
+
 // parseCost reads a number of US dollars. The file is the agent's word: what is no amount is no cost.
 func parseCost(text string, secrets *redact.Redactor) (float64, error) {
 	cost, err := parseReward(strings.TrimPrefix(strings.TrimSpace(text), "$"), secrets)
-	if err == nil && cost < 0 {
-		err = errors.New("holds a negative amount")
+	if err == nil && (cost < 0 || cost > maxCost) {
+		err = fmt.Errorf("holds %g, which is no plausible amount", cost)
 	}
 	return cost, err
 }
