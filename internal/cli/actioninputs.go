@@ -67,6 +67,7 @@ func actionInputs() []input {
 		{name: "output", commands: []string{"merge"}, without: "run has jobs-dir and name"},
 		{name: "baseline", commands: withReport, standard: "github:"},
 		{name: "baseline-artifact", commands: withReport, standard: defaultBaselineArtifact},
+		{name: "baseline-workflow", commands: withReport},
 		{name: "junit", commands: withReport},
 		{name: "markdown", commands: withReport},
 		{name: "report-json", commands: withReport},

@@ -62,7 +62,7 @@ func (a *app) findBaseline(ctx context.Context, dir string, flags reportFlags) (
 		return nil, "none was asked for, so nothing was compared", nil
 	}
 	if branch, ok := strings.CutPrefix(source, githubPrefix); ok {
-		base, sentence = a.githubBaseline(ctx, branch, flags.baselineArtifact)
+		base, sentence = a.githubBaseline(ctx, branch, flags.stored)
 		if base != nil {
 			sentence += lacks(*base)
 		}

@@ -20,7 +20,7 @@ import (
 
 func (a *app) diffCommand() *cobra.Command {
 	var asJSON bool
-	artifact := defaultBaselineArtifact
+	var at storedAt
 	cmd := &cobra.Command{
 		Use:   "diff BASE HEAD",
 		Short: "Compare two jobs, task by task",
@@ -38,20 +38,20 @@ Nothing is judged: the exit code is 0 whatever changed. See "rollout report --ba
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.diff(cmd.Context(), args[0], args[1], artifact, asJSON)
+			return a.diff(cmd.Context(), args[0], args[1], at, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: base, head, changes, flaky, overall, agents, groups and tasks")
-	cmd.Flags().StringVar(&artifact, "baseline-artifact", defaultBaselineArtifact, "with github: the artifact with the branch's result.json")
+	at.add(cmd)
 	return cmd
 }
 
-func (a *app) diff(ctx context.Context, basePath, headPath, artifact string, asJSON bool) error {
-	base, baseName, err := a.diffSide(ctx, basePath, artifact)
+func (a *app) diff(ctx context.Context, basePath, headPath string, at storedAt, asJSON bool) error {
+	base, baseName, err := a.diffSide(ctx, basePath, at)
 	if err != nil {
 		return err
 	}
-	head, headName, err := a.diffSide(ctx, headPath, artifact)
+	head, headName, err := a.diffSide(ctx, headPath, at)
 	if err != nil {
 		return err
 	}
@@ -69,9 +69,9 @@ func (a *app) diff(ctx context.Context, basePath, headPath, artifact string, asJ
 }
 
 // diffSide is a job to compare, and what it is called: its name, commit, and where it came from.
-func (a *app) diffSide(ctx context.Context, path, artifact string) (result.Job, string, error) {
+func (a *app) diffSide(ctx context.Context, path string, at storedAt) (result.Job, string, error) {
 	if branch, ok := strings.CutPrefix(path, githubPrefix); ok {
-		job, sentence := a.githubBaseline(ctx, branch, artifact)
+		job, sentence := a.githubBaseline(ctx, branch, at)
 		if ctx.Err() != nil {
 			return result.Job{}, "", fmt.Errorf("%s: %w", path, ctx.Err())
 		}

@@ -200,14 +200,14 @@ func setOutputs(w *workflow, in report.Input, flags reportFlags) error {
 
 // githubBaseline is the result of the last run on a branch ("": the pull request's base, or the default branch), and a sentence
 // about it or about why there is none. That is never an error: the first run of all has no baseline.
-func (a *app) githubBaseline(ctx context.Context, branch, artifact string) (*result.Job, string) {
+func (a *app) githubBaseline(ctx context.Context, branch string, at storedAt) (*result.Job, string) {
 	facts, _, err := github.FromEnv(a.Getenv)
 	if err != nil || facts.Repository == "" {
 		return nil, "results are looked for on GitHub only in a workflow, whose environment says which repository it is"
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
-	job, found, err := a.fetchBaseline(ctx, facts, branch, artifact)
+	job, found, err := a.fetchBaseline(ctx, facts, branch, at)
 	switch {
 	case errors.Is(err, github.ErrNoBaseline):
 		return nil, err.Error()
@@ -217,7 +217,7 @@ func (a *app) githubBaseline(ctx context.Context, branch, artifact string) (*res
 	return job, found.String()
 }
 
-func (a *app) fetchBaseline(ctx context.Context, facts github.Actions, branch, artifact string) (*result.Job, github.Found, error) {
+func (a *app) fetchBaseline(ctx context.Context, facts github.Actions, branch string, at storedAt) (*result.Job, github.Found, error) {
 	var none github.Found
 	token, _ := a.Getenv("GITHUB_TOKEN")
 	client, err := github.New(token, facts.APIURL)
@@ -228,6 +228,7 @@ func (a *app) fetchBaseline(ctx context.Context, facts github.Actions, branch, a
 	if facts.Origin != nil { // the workflow that ran the job, not the one that reports on it
 		file = facts.Origin.WorkflowFile
 	}
+	file = cmp.Or(at.workflow, file)
 	if branch == "" {
 		branch = facts.BaselineBranch()
 	}
@@ -244,7 +245,7 @@ func (a *app) fetchBaseline(ctx context.Context, facts github.Actions, branch, a
 	}
 	defer os.RemoveAll(dir)
 	found, err := client.FindBaseline(ctx, github.Query{
-		Repo: facts.Repository, WorkflowFile: file, Branch: branch, HeadSHA: facts.HeadSHA, Artifact: artifact, Exclude: facts.SourceRun(),
+		Repo: facts.Repository, WorkflowFile: file, Branch: branch, HeadSHA: facts.HeadSHA, Artifact: at.artifact, Exclude: facts.SourceRun(),
 	}, dir)
 	if err != nil {
 		return nil, none, err

@@ -12,20 +12,21 @@ import (
 
 // reportFlags are the flags of every command that ends with a report: run, merge and report.
 type reportFlags struct {
-	baseline, baselineArtifact string
-	junit, markdown, asJSON    string
-	caseFiles                  bool
-	github, comment            string
-	format                     string // of what is printed; only report has a flag for it
-	gate                       gateFlags
-	changed                    func(string) bool
+	baseline                string
+	stored                  storedAt
+	junit, markdown, asJSON string
+	caseFiles               bool
+	github, comment         string
+	format                  string // of what is printed; only report has a flag for it
+	gate                    gateFlags
+	changed                 func(string) bool
 }
 
 func (f *reportFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.changed = flags.Changed
 	flags.StringVar(&f.baseline, "baseline", "none", "compare with it: a job's folder or result.json, github: or github:BRANCH (the last results on that branch), or none")
-	flags.StringVar(&f.baselineArtifact, "baseline-artifact", defaultBaselineArtifact, "with --baseline github: the artifact with the branch's result.json")
+	f.stored.add(cmd)
 	flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
 	flags.BoolVar(&f.caseFiles, "junit-case-files", false, "name the task's folder in each JUnit test case, as annotations need and the strictest schema forbids; always so in a GitHub workflow")
 	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
@@ -33,6 +34,14 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
 	flags.StringVar(&f.comment, "comment", "off", "comment on the pull request: off, always, changes or failures; needs GITHUB_TOKEN")
 	f.gate.add(cmd)
+}
+
+// storedAt is where on GitHub the results of a branch are.
+type storedAt struct{ workflow, artifact string }
+
+func (s *storedAt) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.artifact, "baseline-artifact", defaultBaselineArtifact, "with github: the artifact with the branch's result.json")
+	cmd.Flags().StringVar(&s.workflow, "baseline-workflow", "", "with github: the file of the workflow whose runs left it, such as nightly.yml (default: this run's)")
 }
 
 // defaultBaselineArtifact is the artifact that holds the merged job's result.json and nothing else.

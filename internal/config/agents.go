@@ -106,7 +106,12 @@ func (c *checker) variables() {
 			e := expand(a.Env[name], c.opts.Getenv)
 			env[name] = e.value
 			c.expansionProblems(a.Name, e, at)
-			for host, value := range e.host {
+			for _, host := range slices.Sorted(maps.Keys(e.host)) {
+				value := e.host[host]
+				if value == "" { // what a workflow makes of a secret that does not exist
+					c.warn(c.root.locate(at, false), "is there no such secret? Pull requests from forks have none",
+						"environment variable %s is set but empty; agent %q needs it", host, shorten(a.Name))
+				}
 				if value != "" && !slices.Contains(job.Redact.Except, host) {
 					secrets[value] = true
 				}
