@@ -20,6 +20,9 @@ import (
 // deliver writes the reports that were asked for to where they go. What cannot be delivered to GitHub is a note for people,
 // for it says nothing about the agents; a file that cannot be written is an error. w may be nil.
 func (a *app) deliver(ctx context.Context, w *workflow, in report.Input, flags reportFlags) (notes []string, err error) {
+	if w == nil && flags.comment != "off" && flags.github != "off" {
+		notes = append(notes, "there is no comment, because this is not a run of a GitHub workflow")
+	}
 	if w != nil {
 		notes = a.leave(ctx, w, in, flags)
 		in.Notes = append(in.Notes, notes...)

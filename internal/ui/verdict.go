@@ -140,7 +140,11 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 		if c.Agent+c.Dataset != "" {
 			scope = " (" + untrusted.Line(strings.Trim(c.Agent+"/"+c.Dataset, "/")) + ")"
 		}
-		lines = append(lines, s.item(marks[c.Outcome], untrusted.Line(c.Name)+scope+": "+untrusted.Line(c.Message))...)
+		mark := marks[c.Outcome]
+		if c.Skipped {
+			mark = s.look.dim.Render("–")
+		}
+		lines = append(lines, s.item(mark, untrusted.Line(c.Name)+scope+": "+untrusted.Line(c.Message))...)
 		if c.Hint != "" {
 			lines = append(lines, s.item(" ", untrusted.Line(c.Hint))...)
 		}

@@ -23,6 +23,7 @@ func TestVerdictSaysWhatChangedAndWhy(t *testing.T) {
 			Checks: []gate.Check{
 				{Name: "max_broken_tasks", Outcome: gate.Fail, Message: "1 task broke, 0 may", Hint: "look at breaks"},
 				{Name: "min_pass_rate", Agent: "a", Outcome: gate.Pass, Message: "67 %"},
+				{Name: "max_pass_rate_drop", Outcome: gate.Pass, Skipped: true, Message: "not checked"},
 			},
 			Quarantined: []gate.Quarantined{{Dataset: "d", Task: "flaky", Reason: "known", Until: "2026-12-31"}},
 		},
@@ -41,6 +42,7 @@ Gate: fail. a task broke
   ✗ max_broken_tasks: 1 task broke, 0 may
     look at breaks
   ✓ min_pass_rate (a): 67 %
+  – max_pass_rate_drop: not checked
   - not gated until 2026-12-31: d/flaky (known)
   · three tasks show little
 
