@@ -141,7 +141,7 @@ func (p *Page) Checks() string {
 		if c.Hint != "" {
 			says += " → " + words(c.Hint)
 		}
-		rows = append(rows, []string{sign(c.Outcome), what, says})
+		rows = append(rows, []string{sign(c), what, says})
 	}
 	kept := rows[:min(len(rows), maxList)]
 	text := table([]string{"", "Check", "What was seen"}, kept)
@@ -161,11 +161,13 @@ func (p *Page) Checks() string {
 	return text
 }
 
-func sign(o gate.Outcome) string {
-	switch o {
-	case gate.Pass:
+func sign(c gate.Check) string {
+	switch {
+	case c.Skipped:
+		return "➖"
+	case c.Outcome == gate.Pass:
 		return "✅"
-	case gate.Inconclusive:
+	case c.Outcome == gate.Inconclusive:
 		return "🟡"
 	}
 	return "❌"
