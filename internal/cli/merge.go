@@ -40,7 +40,7 @@ repeated: it replaces what an earlier one of the same plan wrote, and nothing el
 		},
 	}
 	cmd.Flags().StringVar(&output, "output", "", "the merged job's folder (default: the job's name below jobs)")
-	cmd.Flags().BoolVar(&move, "move", false, "move the trials out of the shards' folders instead of linking them: faster for very large jobs, but the shards are used up")
+	cmd.Flags().BoolVar(&move, "move", false, "move the trials out of the shards' folders instead of linking them: faster for very large jobs, but the shards are used up; only if all are there and complete")
 	flags.add(cmd)
 	return cmd
 }

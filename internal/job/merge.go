@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,7 +26,8 @@ type MergeOptions struct {
 	Output string
 	Parent string
 	// Move moves the folders of trials out of the shards, which is faster and uses the shards up. A merge that fails
-	// moves them back.
+	// moves them back. Where a shard is missing or did not finish they are linked all the same: whoever merges again
+	// when it is there needs the others.
 	Move bool
 	// Base is where relative paths begin; "" is the process's folder.
 	Base string
@@ -72,6 +74,7 @@ func refuse(format string, args ...any) error {
 // same plan made it.
 func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
 	if opts.Output != "" {
+		opts.Output = filepath.Clean(opts.Output) // of "out/" the parent would be the folder itself
 		opts.Parent = filepath.Dir(opts.Output)
 	}
 	m := &merge{opts: opts, parent: opts.path(opts.Parent)}
@@ -90,6 +93,10 @@ func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
 	if err := m.mayWrite(); err != nil {
 		return Merged{}, err
 	}
+	if err := m.apart(); err != nil {
+		return Merged{}, err
+	}
+	m.mayMove()
 	if err := m.write(ctx); err != nil {
 		return Merged{}, err
 	}
@@ -106,20 +113,29 @@ type merge struct {
 	limits  unpackLimits
 	visited int
 	skipped omissions
+	notes   int // also those above maxNotes
 
 	plan  result.Plan // of the whole job, as it will be written
 	of    []int       // the shard of each of the plan's trials
 	total int
+	found []*part // all that are no merges
 	parts []*part // one for each shard that is there, by index
 	base  *part   // the one that began first: names and configuration are its
 
 	placed []batch // folders of trials that are in the draft, or were to be
+	only   bool    // the folder that is replaced has the only copy of its trials
 
 	out Merged
 }
 
+// maxNotes is how many sentences for people there are: what is given may have any number of folders to tell of.
+const maxNotes = 100
+
 // note adds a sentence for people.
 func (m *merge) note(format string, args ...any) {
+	if m.notes++; m.notes > maxNotes {
+		return
+	}
 	m.out.Notes = append(m.out.Notes, untrusted.Line(fmt.Sprintf(format, args...)))
 }
 
@@ -159,14 +175,91 @@ func (m *merge) mayWrite() error {
 	var made mergeRecord
 	data, err := os.ReadFile(filepath.Join(m.output, result.MergeFile))
 	if err == nil && json.Unmarshal(data, &made) == nil && made.PlanDigest == m.plan.Digest {
+		m.only = made.Moved
 		return nil
 	}
 	return refuse("%s is there already, and no merge of this plan made it: choose another --output, or remove the folder", m.out.Dir)
 }
 
+// apart refuses an output that holds one of the shards, which would be removed with what it replaces, and one that is
+// in a shard's folder, which would not be left as it is.
+func (m *merge) apart() error {
+	if base := filepath.Base(m.out.Dir); base == "." || base == ".." {
+		return refuse("%s: cannot be the merged job's folder: give the name of one that can be made, or replaced", m.out.Dir)
+	}
+	output, err := realPath(m.output)
+	if err != nil {
+		return refuse("%s: cannot be the merged job's folder: %v", m.out.Dir, err)
+	}
+	for _, p := range m.found {
+		if within(output, p.from) {
+			return refuse("%s holds %s, which would be lost when it is replaced: choose another --output", m.out.Dir, p.label)
+		}
+		if within(p.from, output) {
+			return refuse("%s is in the folder of a shard, %s: choose another --output", m.out.Dir, p.label)
+		}
+	}
+	return nil
+}
+
+// realPath is an absolute path without links, of something that need not be there.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if dir := filepath.Dir(path); errors.Is(err, fs.ErrNotExist) && dir != path {
+		real, err = realPath(dir)
+		return filepath.Join(real, filepath.Base(path)), err
+	}
+	return real, err
+}
+
+// within reports whether path is dir or below it. Both are real.
+func within(dir, path string) bool {
+	below, err := filepath.Rel(dir, path)
+	return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
+}
+
+// mayMove turns moving off where the shards will be needed again.
+func (m *merge) mayMove() {
+	if !m.opts.Move {
+		return
+	}
+	whole := 0
+	for _, p := range m.parts {
+		if p.state == complete {
+			whole++
+		}
+	}
+	if whole < m.total {
+		m.opts.Move = false
+		m.note("the shards are left as they are, in spite of --move: not all of them are there and complete, and the next merge needs these")
+	}
+}
+
+// mayReplace refuses to replace a folder that has the only results of some trials.
+func (m *merge) mayReplace(out *outcomes) error {
+	if !m.only {
+		return nil
+	}
+	for i, key := range m.plan.Trials {
+		if out.there[i] {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(m.output, filepath.FromSlash(key.Dir()), result.ResultFile)); err == nil {
+			return refuse("%s has the result of %s, which was moved out of its shard and is not in what is merged now: choose another --output, or remove the folder",
+				m.out.Dir, key)
+		}
+	}
+	return nil
+}
+
 // mergeRecord is merge.json: what a job was put together from.
 type mergeRecord struct {
 	PlanDigest string        `json:"plan_digest"`
+	Moved      bool          `json:"moved,omitempty"` // the trials are in no shard any more
 	Total      int           `json:"total"`
 	Shards     []mergedShard `json:"shards"`
 	Incomplete []string      `json:"incomplete"`
@@ -208,6 +301,9 @@ func (m *merge) write(ctx context.Context) (err error) {
 		return m.mergeEvents(workCtx, filepath.Join(draft, result.EventsFile))
 	})
 	if err := work.Wait(); err != nil {
+		return err
+	}
+	if err := m.mayReplace(out); err != nil {
 		return err
 	}
 	m.tell(out)
@@ -255,7 +351,7 @@ func (m *merge) writeConfig(draft string) error {
 
 // record is what merge.json says.
 func (m *merge) record(out *outcomes) mergeRecord {
-	r := mergeRecord{PlanDigest: m.plan.Digest, Total: m.total, Shards: []mergedShard{}, Incomplete: append([]string{}, m.out.Incomplete...)}
+	r := mergeRecord{PlanDigest: m.plan.Digest, Moved: m.opts.Move, Total: m.total, Shards: []mergedShard{}, Incomplete: append([]string{}, m.out.Incomplete...)}
 	for _, p := range m.parts {
 		owed, have := m.counts(p.index, out)
 		r.Shards = append(r.Shards, mergedShard{Index: p.index, Folder: p.label, StartedAt: p.plan.StartedAt, Trials: owed, Results: have})

@@ -30,7 +30,7 @@ func (m *merge) choose(found []*part) error {
 			return refuseDifferent(first, p)
 		}
 	}
-	m.total = first.total
+	m.found, m.total = found, first.total
 	m.parts = m.oneOfEach(found)
 	m.base = slices.MinFunc(m.parts, func(a, b *part) int {
 		return cmp.Or(a.plan.StartedAt.Compare(b.plan.StartedAt), cmp.Compare(a.index, b.index))

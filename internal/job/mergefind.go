@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ const (
 type part struct {
 	dir   string
 	label string // for people: as it was given, and where it is in an archive
+	from  string // its folder, or the archive that it was in
 	plan  result.Plan
 	index int // from 1
 	total int // 1 for a job that was run whole
@@ -62,6 +64,7 @@ type finder struct {
 	*merge
 	seen  map[string]bool // folders and archives that were looked at, in case one is given twice
 	found []*part
+	in    string // the outermost archive that is looked at; "" if none is
 }
 
 // path looks at something that was named, which may be a link.
@@ -130,6 +133,10 @@ func (f *finder) archive(ctx context.Context, path, label string, archives int) 
 		return nil
 	}
 	f.seen[path] = true
+	if archives == 0 {
+		f.in = path
+		defer func() { f.in = "" }()
+	}
 	scratch, err := f.draftDir()
 	if err != nil {
 		return err
@@ -160,7 +167,7 @@ func (f *finder) tree(dir, label string) error {
 		f.note("%s is not merged: its %s cannot be read: %v", label, result.PlanFile, err)
 		return nil
 	}
-	p := &part{dir: dir, label: label, plan: head, index: 1, total: 1}
+	p := &part{dir: dir, label: label, from: cmp.Or(f.in, dir), plan: head, index: 1, total: 1}
 	if s := head.Shard; s != nil {
 		p.index, p.total = s.Index, s.Total
 	}

@@ -114,6 +114,9 @@ func groupsOf(keys []result.Key) (map[string]*group, error) {
 		agent, dataset := slug(key.Agent), slug(key.Dataset)
 		g := groups[path.Join(agent, dataset)]
 		if g == nil {
+			if slices.Contains(result.ReservedNames, agent) {
+				return nil, refuse("the plan is no job's: an agent's folder would be the file %s", agent)
+			}
 			g = &group{agent: agent, dataset: dataset, trials: map[string]int{}}
 			groups[path.Join(agent, dataset)] = g
 		}
@@ -312,7 +315,7 @@ func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) 
 		err = p.place(folder, source, target, name)
 		if err == nil {
 			i := b.group.trials[name]
-			out.there[i], out.errs[i] = p.read(folder, keys[i], &out.trials[i])
+			out.there[i], out.errs[i] = p.read(folder, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), keys[i], &out.trials[i])
 		}
 		if err := errors.Join(err, folder.Close()); err != nil {
 			return err
@@ -469,9 +472,10 @@ func copyFile(source, target *os.File, name, below string) (err error) {
 	return errors.Join(err, to.Close())
 }
 
-// read reads a trial's result, if there is one.
-func (p *placer) read(folder *os.File, key result.Key, into *result.Trial) (bool, error) {
-	full := filepath.Join(folder.Name(), result.ResultFile)
+// read reads a trial's result, if there is one. label is the folder for people: where an archive was unpacked is gone
+// when they read of it.
+func (p *placer) read(folder *os.File, label string, key result.Key, into *result.Trial) (bool, error) {
+	full := filepath.Join(label, result.ResultFile)
 	data, err := p.content(folder, full)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

@@ -27,6 +27,9 @@ func (m *merge) tell(out *outcomes) {
 		sentences = append(sentences[:maxSentences], fmt.Sprintf("%d more shards are missing or incomplete", more))
 	}
 	m.out.Incomplete = slices.Concat(sentences, m.out.Incomplete)
+	if more := m.notes - maxNotes; more > 0 {
+		m.out.Notes = append(m.out.Notes, "and "+count(more, "more note"))
+	}
 	m.out.Notes = append(m.out.Notes, m.skipped.sentences()...)
 }
 
@@ -63,7 +66,7 @@ func (m *merge) missing(index int, p *part, out *outcomes) string {
 	}
 	shard += fmt.Sprintf(": of its %s, %d have no result", count(owed, "trial"), len(without))
 	if cut > 0 {
-		shard += fmt.Sprintf(" and %d were cut short", cut)
+		shard += fmt.Sprintf(" and %d %s cut short", cut, map[bool]string{true: "was", false: "were"}[cut == 1])
 	}
 	if len(without) > 0 {
 		shard += ": " + some(without)
