@@ -213,9 +213,9 @@ func Summarize(plan Plan, trials []Trial) Job {
 		all.Add(*trial)
 		perAgent.Add(*trial)
 		job.Results = append(job.Results, OutcomeOf(*trial))
-		job.Costs.Environment += trial.Costs.Environment
-		job.Costs.Model += trial.Costs.Model
-		job.Costs.Judges += trial.Costs.Judges
+		job.Costs.Environment = finite(job.Costs.Environment + trial.Costs.Environment)
+		job.Costs.Model = finite(job.Costs.Model + trial.Costs.Model)
+		job.Costs.Judges = finite(job.Costs.Judges + trial.Costs.Judges)
 		if trial.Error != nil {
 			job.Errors[trial.Error.Type]++
 			job.Cancelled = job.Cancelled || trial.Error.Type == Cancelled
@@ -288,7 +288,7 @@ func (t *Tally) Skip() {
 // Add counts one trial's outcome.
 func (t *Tally) Add(trial Trial) {
 	t.total++
-	t.cost += trial.Cost
+	t.cost = finite(t.cost + trial.Cost)
 	if trial.Failed() {
 		t.failed++
 	}

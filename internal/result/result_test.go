@@ -157,6 +157,20 @@ func TestHugeRewardsStayNumbers(t *testing.T) {
 	}
 }
 
+func TestHugeCostsStayNumbers(t *testing.T) {
+	plan := Plan{JobName: "j", Trials: []Key{key("a", "t", 1), key("a", "t", 2)}}
+	var trials []Trial
+	for _, k := range plan.Trials {
+		trial := rewarded(k, 1)
+		trial.Costs = Costs{Environment: 1e308, Model: 1e308, Judges: 1e308}
+		trial.Cost = 1e308
+		trials = append(trials, trial)
+	}
+	if _, err := Marshal(Summarize(plan, trials)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSecondsAreShortDecimals(t *testing.T) {
 	for ms, want := range map[time.Duration]string{9899: "9.899", 1969: "1.969", 0: "0", 3600500: "3600.5"} {
 		if got := strconv.FormatFloat(Seconds(ms*time.Millisecond+300*time.Microsecond), 'g', -1, 64); got != want {
