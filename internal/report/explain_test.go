@@ -3,6 +3,7 @@ package report_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -206,6 +207,21 @@ func TestVerifierTests(t *testing.T) {
 				t.Errorf("got %v %+v, want %+v", ok, got, c.want)
 			}
 		})
+	}
+}
+
+// A test case of two bytes takes a hundred in memory: of a file full of them only those that count are held.
+func TestVerifierTestsTakeLittleMemory(t *testing.T) {
+	in, trial := verifier("ctrf.json", `{"results":{"tests":[`+strings.Repeat("{},", 2_700_000)+`{}]}}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	tests, ok := report.VerifierTests(in, trial)
+	runtime.ReadMemStats(&after)
+	if !ok || tests.Skipped != 200_000 {
+		t.Errorf("got %v and %d tests", ok, tests.Skipped)
+	}
+	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 300 {
+		t.Errorf("%d MB were allocated", mb)
 	}
 }
 

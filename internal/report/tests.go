@@ -147,36 +147,58 @@ func short(s string) string {
 
 var errNoTests = errors.New("no test cases in it")
 
-func parseCTRF(data []byte) (tests Tests, err error) {
+func parseCTRF(data []byte) (Tests, error) {
 	var file struct {
-		Results *struct {
-			Tests []struct {
-				Name     string          `json:"name"`
-				Status   string          `json:"status"`
-				Duration float64         `json:"duration"` // milliseconds
-				Suite    json.RawMessage `json:"suite"`    // a string, or since version 1 a list
-				Message  string          `json:"message"`
-				Trace    string          `json:"trace"`
-			} `json:"tests"`
+		Results struct {
+			Tests ctrfTests `json:"tests"`
 		} `json:"results"`
 	}
 	if err := json.Unmarshal(data, &file); err != nil {
-		return tests, err
+		return Tests{}, err
 	}
-	if file.Results == nil || len(file.Results.Tests) == 0 {
+	tests := Tests(file.Results.Tests)
+	if tests.seen() == 0 {
 		return tests, errNoTests
 	}
-	for _, t := range file.Results.Tests {
-		if tests.seen() >= maxSeen {
-			break
-		}
-		message := t.Message
-		if t.Trace != "" && t.Trace != message {
-			message = strings.TrimSpace(message + "\n" + t.Trace)
-		}
-		tests.add(Test{Suite: ctrfSuite(t.Suite), Name: t.Name, Status: TestStatus(t.Status), Seconds: t.Duration / 1000, Message: message})
-	}
 	return tests, nil
+}
+
+// ctrfTests are read one by one: all of a file that holds nothing but "{}" a million times would take a gigabyte.
+type ctrfTests Tests
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *ctrfTests) UnmarshalJSON(data []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if token, err := dec.Token(); err != nil || token == nil { // null
+		return err
+	} else if token != json.Delim('[') {
+		return errNoTests
+	}
+	for tests := (*Tests)(t); dec.More() && tests.seen() < maxSeen; {
+		var one ctrfTest
+		if err := dec.Decode(&one); err != nil {
+			return err
+		}
+		tests.add(one.test())
+	}
+	return nil
+}
+
+type ctrfTest struct {
+	Name     string          `json:"name"`
+	Status   string          `json:"status"`
+	Duration float64         `json:"duration"` // milliseconds
+	Suite    json.RawMessage `json:"suite"`    // a string, or since version 1 a list
+	Message  string          `json:"message"`
+	Trace    string          `json:"trace"`
+}
+
+func (t ctrfTest) test() Test {
+	message := t.Message
+	if t.Trace != "" && t.Trace != message {
+		message = strings.TrimSpace(message + "\n" + t.Trace)
+	}
+	return Test{Suite: ctrfSuite(t.Suite), Name: t.Name, Status: TestStatus(t.Status), Seconds: t.Duration / 1000, Message: message}
 }
 
 func ctrfSuite(raw json.RawMessage) string {
