@@ -130,7 +130,11 @@ func (a *app) enoughShards(p *prepared, target time.Duration, timings job.Timing
 		wall = max(wall, l.Wall(concurrent))
 	}
 	if wall > target {
-		fmt.Fprintf(a.Stderr, "%s take %s, longer than the target of %s: more shards would not help\n", plural(n, "shard"), brief(wall), brief(target))
+		why := "more shards would not help"
+		if n == maxMatrix {
+			why = "a workflow can start no more"
+		}
+		fmt.Fprintf(a.Stderr, "%s take %s, longer than the target of %s: %s\n", plural(n, "shard"), brief(wall), brief(target), why)
 	}
 	return n
 }
@@ -180,9 +184,11 @@ func (a *app) printMatrix(m matrix, concurrent int) error {
 	return err
 }
 
-// brief is a duration as people write it: 1h5m, 20m, 1m30s, 4.5s.
+// brief is a duration as people write it: 1h5m, 20m, 1m30s, 4.5s, 20ms.
 func brief(d time.Duration) string {
 	switch {
+	case d < 50*time.Millisecond:
+		return d.Round(time.Millisecond).String()
 	case d >= time.Hour:
 		d = d.Round(time.Minute)
 	case d >= 10*time.Second:
