@@ -34,8 +34,11 @@ func Dollars(usd float64) string {
 	if usd < 0 {
 		sign, usd = "-", -usd
 	}
-	if usd >= 0.0005 && usd < 0.0995 {
+	switch {
+	case usd >= 0.0005 && usd < 0.0995:
 		return sign + "$" + strconv.FormatFloat(usd, 'f', 3, 64)
+	case !(usd < 1e12): // what no job costs, and a file may say, has up to 309 digits
+		return sign + "$" + strings.TrimPrefix(strconv.FormatFloat(usd, 'g', 3, 64), "+")
 	}
 	return sign + "$" + strconv.FormatFloat(usd, 'f', 2, 64)
 }

@@ -1,6 +1,7 @@
 package markdown_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -68,5 +69,15 @@ func TestSaysWhereTrialsReallyRan(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("not said: %s", want)
 		}
+	}
+}
+
+// An artifact may say that a baseline cost anything.
+func TestAbsurdCostsAreShort(t *testing.T) {
+	in := reporttest.Mixed()
+	in.Diff.Overall.Base.Cost, in.Diff.Overall.Head.Cost = math.Inf(1), 1e308
+	text := string(reporttest.Write(t, markdown.Reporter{}, in))
+	if !strings.Contains(text, "| Cost | $1e+308 | $Inf | −$Inf |") {
+		t.Error(text[:min(len(text), 2000)])
 	}
 }

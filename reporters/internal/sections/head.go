@@ -116,7 +116,7 @@ func share(now, then float64, format func(float64) string) string {
 		return s
 	}
 	percent := (now - then) / then * 100
-	if percent > 999 || percent < -999 {
+	if !(percent > -999 && percent < 999) { // nor where it is none, as of two infinite amounts
 		return s
 	}
 	return fmt.Sprintf("%s (%s%%)", s, strings.Replace(fmt.Sprintf("%+.0f", percent), "-", "−", 1))
