@@ -36,12 +36,12 @@ func (a *app) deliver(ctx context.Context, w *workflow, in report.Input, flags r
 		{flags.asJSON, json.Reporter{}},
 	} {
 		if file.path != "" {
-			if err := a.writeReport(file.path, file.reporter, in); err != nil {
-				return notes, fmt.Errorf("write the report %s: %w", file.path, err)
+			if failed := a.writeReport(file.path, file.reporter, in); failed != nil {
+				err = errors.Join(err, fmt.Errorf("write the report %s: %w", file.path, failed))
 			}
 		}
 	}
-	return notes, nil
+	return notes, err
 }
 
 // writeReport writes one report to a file, making its folder.

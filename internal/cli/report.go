@@ -17,6 +17,7 @@ import (
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/gate"
+	jobs "github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/ui"
@@ -86,6 +87,9 @@ func (a *app) readTree(dir string) (result.Tree, error) {
 func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end ending) error {
 	if err := flags.check(); err != nil {
 		return err
+	}
+	if end.tree == nil {
+		end.incomplete = append(end.incomplete, jobs.MergeLacks(a.path(dir))...)
 	}
 	in, err := a.gather(dir, flags, end)
 	if err != nil {
@@ -170,7 +174,10 @@ func (a *app) gather(dir string, flags reportFlags, end ending) (report.Input, e
 	}
 	path := filepath.Join(dir, result.ConfigFile)
 	data, err := os.ReadFile(a.path(path))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		in.Incomplete = append(in.Incomplete, "there is no "+result.ConfigFile+", so it is not known what the job's gate asks for")
+	case err != nil:
 		return in, fmt.Errorf("read the job's gate: %w", err)
 	}
 	in.Policy, err = config.Policy(path, data, flags.gate.overrides())

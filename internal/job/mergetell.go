@@ -1,7 +1,12 @@
 package job
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/org/rollout-action/internal/result"
@@ -115,4 +120,35 @@ func (o *omissions) sentences() []string {
 		names += fmt.Sprintf(" and %d more", more)
 	}
 	return []string{fmt.Sprintf("%s left out (links, special files, names that no run gives): %s", count(o.n, "file"), names)}
+}
+
+// maxMergeFile bounds merge.json, in bytes; a thousand shards need a tenth of it.
+const maxMergeFile = 4 << 20
+
+// MergeLacks is what the merge that made a job's folder found to be missing, a sentence each, made safe to print: as nothing in
+// the trials' results may show it, a report asks here. It is empty for folders that no merge made.
+func MergeLacks(dir string) []string {
+	path := filepath.Join(dir, result.MergeFile)
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var record mergeRecord
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxMergeFile) {
+		err = errors.New("it is not a file that a merge wrote")
+	}
+	if err == nil {
+		var data []byte
+		if data, err = os.ReadFile(path); err == nil {
+			err = json.Unmarshal(data, &record)
+		}
+	}
+	if err != nil {
+		return []string{untrusted.Line(fmt.Sprintf("%s cannot be read, so it is not known whether the merge was complete: %v", result.MergeFile, err))}
+	}
+	var out []string
+	for _, sentence := range record.Incomplete[:min(len(record.Incomplete), maxSentences)] {
+		out = append(out, untrusted.Line(sentence))
+	}
+	return out
 }
