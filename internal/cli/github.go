@@ -145,6 +145,9 @@ func (w *workflow) upsert(ctx context.Context, mode github.Mode, in report.Input
 		Repo: w.Repository, Number: number, Marker: w.commentName(in.Job.JobName),
 		ValidAt: in.Job.StartedAt, RunID: w.RunID, Attempt: w.RunAttempt,
 	}
+	if c.ValidAt.After(in.Now) { // as somebody's artifact claims, so that no later run could replace its comment
+		c.ValidAt = in.Now
+	}
 	var body strings.Builder
 	if err := (comment.Reporter{Limit: github.MaxComment - github.CommentOverhead(c)}).Write(&body, in); err != nil {
 		return err

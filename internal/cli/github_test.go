@@ -276,6 +276,21 @@ func TestAWorkflowWithoutFiles(t *testing.T) {
 	p.want("stdout", p.stdout.String(), "Gate: fail", "the event of this workflow cannot be read", "the job summary is missing")
 }
 
+// TestAResultFromTheFuture: an artifact of a stranger's may claim any time, and must not keep later runs from commenting.
+func TestAResultFromTheFuture(t *testing.T) {
+	p := newPull(t)
+	honest := p.read("pr/plan.json")
+	p.write("pr/plan.json", []byte(strings.Replace(honest, "2026-01-02T03:00:00Z", "2099-01-01T00:00:00Z", 1)))
+	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "always")
+	p.write("pr/plan.json", []byte(strings.Replace(honest, "2026-01-02T03:00:00Z", "2026-01-02T03:04:05Z", 1)))
+	p.env["GITHUB_RUN_ID"] = "43"
+	p.rollout(exitOK, "report", "pr", "--comment", "always")
+	comments := p.github.Comments("acme/widgets", 7)
+	if len(comments) != 1 || !strings.Contains(comments[0].Body, "actions/runs/43") {
+		t.Errorf("the comments are %+v", comments)
+	}
+}
+
 func TestReportPrintsAnyForm(t *testing.T) {
 	p := newPull(t)
 	for form, part := range map[string]string{
