@@ -71,10 +71,10 @@ func (j *judge) drop(s scope, name string, limit *float64, what quantity) {
 	d := drop{scope: s, what: what, limit: *limit, sample: sampleOf(tasks, what.values)}
 	var base, head []float64
 	for _, t := range tasks {
-		base = append(base, mean(what.values(t.Base)))
-		head = append(head, mean(what.values(t.Head)))
+		base = append(base, result.Mean(what.values(t.Base)))
+		head = append(head, result.Mean(what.values(t.Head)))
 	}
-	d.base, d.head = mean(base), mean(head)
+	d.base, d.head = result.Mean(base), result.Mean(head)
 	d.tasks = d.drops()
 	if j.policy.Noise != NoiseIgnore {
 		d.p, d.method = luck(d.sample)

@@ -150,7 +150,7 @@ func TestUnequalAttempts(t *testing.T) {
 	c, d := []float64{0.75}, []float64{0, 0.5}
 	s := sampleFrom([2][]float64{a, b}, [2][]float64{c, d})
 	got, _ := luck(s)
-	observed, count, all := mean(a)-mean(b)+mean(c)-mean(d), 0, 0
+	observed, count, all := result.Mean(a)-result.Mean(b)+result.Mean(c)-result.Mean(d), 0, 0
 	first, second := dealsByHand(append(append([]float64{}, a...), b...), 3), dealsByHand(append(append([]float64{}, c...), d...), 1)
 	for _, x := range first {
 		for _, y := range second {
@@ -207,7 +207,7 @@ func TestAgentsOfOneTaskCountOnce(t *testing.T) {
 		if p, _ := luck(s); math.Abs(p-c.want) > 1e-12 || s.units != 6*len(c.datasets) {
 			t.Errorf("%v: p %v, want %v", c.datasets, p, c.want)
 		}
-		if d := s.drops(); mean(d) != 1 {
+		if d := s.drops(); result.Mean(d) != 1 {
 			t.Errorf("drops %v, want a mean of 1", d)
 		}
 	}

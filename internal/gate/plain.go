@@ -68,7 +68,7 @@ func (j *judge) minMeanReward(s scope) {
 	for i, o := range results {
 		values[i] = *o.Reward
 	}
-	m := mean(values)
+	m := result.Mean(values)
 	j.add(s, Check{
 		Name: name, Value: m, Limit: *s.MinMeanReward, Outcome: failIf(below(m, *s.MinMeanReward)),
 		Message: fmt.Sprintf("mean reward %s over %s, at least %s is asked for", number(m), counted(len(results), "trial"), number(*s.MinMeanReward)),

@@ -11,7 +11,7 @@ type unit struct{ base, head []float64 }
 
 // drop is how far the mean fell; a rise is negative.
 func (u unit) drop() float64 {
-	base, head := mean(u.base), mean(u.head)
+	base, head := result.Mean(u.base), result.Mean(u.head)
 	if math.Abs(base-head) <= 1e-12*max(math.Abs(base), math.Abs(head)) {
 		return 0 // the same rewards, added up in another order
 	}
@@ -182,25 +182,9 @@ func variance(values []float64) float64 {
 	if len(values) < 2 {
 		return 0
 	}
-	m, sum := mean(values), 0.0
+	m, sum := result.Mean(values), 0.0
 	for _, v := range values {
 		sum += (v - m) * (v - m)
 	}
 	return sum / float64(len(values)-1)
-}
-
-// mean is the mean of finite values, finite even if their sum is not.
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	if math.IsInf(sum, 0) || math.IsNaN(sum) {
-		sum = 0
-		for _, v := range values {
-			sum += v / float64(len(values))
-		}
-		return finite(sum)
-	}
-	return sum / float64(len(values))
 }

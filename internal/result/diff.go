@@ -71,7 +71,7 @@ type Attempts struct {
 }
 
 // Mean is the mean reward of completed attempts, and 0 without any.
-func (a Attempts) Mean() float64 { return mean(a.Rewards) }
+func (a Attempts) Mean() float64 { return Mean(a.Rewards) }
 
 // PassRate is the share of completed attempts that passed, and 0 without any.
 func (a Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Rewards)) }
@@ -303,12 +303,12 @@ func LevelOf(tasks []*Attempts) Level {
 		l.Cost += t.Cost
 		l.DurationSec += t.DurationSec
 	}
-	l.PassRate, l.MeanReward = mean(passes), mean(rewards)
+	l.PassRate, l.MeanReward = Mean(passes), Mean(rewards)
 	return l
 }
 
-// mean is the mean of finite values, finite even if their sum is not; 0 without any.
-func mean(values []float64) float64 {
+// Mean is the mean of finite values, finite even if their sum is not; 0 without any.
+func Mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
 		sum += v
