@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/github"
 )
 
 // Args are the arguments of a process that was started with these words: the image of the Action has the program
@@ -187,26 +186,13 @@ const (
 
 // saveState leaves a value for the post step. Without it, the post step finds less to do.
 func (a *app) saveState(name string, value any) {
-	file := a.getenv("GITHUB_STATE")
-	if file == "" {
-		return
-	}
-	text, err := json.Marshal(value) // is one line, so it needs no delimiter
+	text, err := json.Marshal(value)
 	if err == nil {
-		err = appendTo(file, fmt.Sprintf("%s=%s\n", name, text))
+		err = github.SaveState(a.Getenv, name, string(text))
 	}
 	if err != nil {
 		a.warnf("the step after the job will not know what to clean up: %v", err)
 	}
-}
-
-func appendTo(file, text string) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
 }
 
 // state reads what saveState left, and reports whether it is there.

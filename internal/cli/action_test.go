@@ -139,12 +139,13 @@ func TestAStepRunsAJobAndHidesItsSecretsFirst(t *testing.T) {
 	// The step after the job gets to know where to look.
 	state, err := os.ReadFile(s.env["GITHUB_STATE"])
 	stepMust(t, err)
-	for line := range strings.Lines(string(state)) {
-		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-		if !ok {
-			t.Fatalf("state %q", line)
+	lines := strings.Split(string(state), "\n")
+	for ; len(lines) > 3; lines = lines[3:] { // a name and a delimiter, the value, the delimiter
+		name, delimiter, ok := strings.Cut(lines[0], "<<")
+		if !ok || lines[2] != delimiter {
+			t.Fatalf("state %q", lines[:3])
 		}
-		s.env["STATE_"+name] = value
+		s.env["STATE_"+name] = lines[1]
 	}
 	var owner environment.Owner
 	if !s.app().state(stateOwner, &owner) || owner != environment.Self() {

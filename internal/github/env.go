@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -337,11 +336,4 @@ func headFrom(a *Actions, repo, branch string) {
 	a.HeadRepository = repo
 	a.HeadBranch = branch
 	a.Fork = !strings.EqualFold(repo, a.Repository)
-}
-
-// ForeignHead reports whether the head commit may be somebody's who cannot write to this repository, while the run has the
-// repository's own rights: what then must not be executed.
-func (a Actions) ForeignHead() bool {
-	own := []string{"pull_request_target", "workflow_run", "issue_comment"}
-	return slices.Contains(own, a.Event) && (a.Fork || a.Event == "issue_comment")
 }

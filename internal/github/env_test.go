@@ -69,7 +69,6 @@ func TestFactsOfARun(t *testing.T) {
 		env    map[string]string
 		want   func(*Actions)
 		only   bool // to read
-		alien  bool // the head may be anybody's, and the rights are ours
 		asks   bool // for the pull request's number
 		branch string
 	}{
@@ -94,12 +93,12 @@ func TestFactsOfARun(t *testing.T) {
 			want: func(a *Actions) {
 				asPull(a)
 				a.DefaultBranch, a.Fork, a.HeadRepository, a.Event, a.Ref = "trunk", true, "mallory/widgets", "pull_request_target", "refs/heads/main"
-			}, alien: true, branch: "main"},
+			}, branch: "main"},
 		{name: "the end of another run", event: runEvent(`{"full_name":"mallory/widgets"}`), env: map[string]string{"GITHUB_EVENT_NAME": "workflow_run"},
 			want: func(a *Actions) {
 				a.Event, a.DefaultBranch, a.HeadSHA, a.HeadBranch, a.HeadRepository, a.Fork = "workflow_run", "main", sha(7), "feature", "mallory/widgets", true
 				a.Origin = &Origin{RunID: 99, RunAttempt: 2, Event: "pull_request", WorkflowFile: "trials.yml"}
-			}, alien: true, asks: true},
+			}, asks: true},
 		{name: "the end of another run of our own", event: runEvent(`{"full_name":"Acme/Widgets"}`), env: map[string]string{"GITHUB_EVENT_NAME": "workflow_run"},
 			want: func(a *Actions) {
 				a.Event, a.DefaultBranch, a.HeadSHA, a.HeadBranch, a.HeadRepository = "workflow_run", "main", sha(7), "feature", "Acme/Widgets"
@@ -114,9 +113,9 @@ func TestFactsOfARun(t *testing.T) {
 		{name: "a merge queue", event: `{"merge_group":{"head_sha":"` + sha(9) + `","base_ref":"refs/heads/main"}}`, env: map[string]string{"GITHUB_EVENT_NAME": "merge_group"},
 			want: func(a *Actions) { a.Event, a.HeadSHA, a.BaseRef = "merge_group", sha(9), "main" }, branch: "main"},
 		{name: "a comment on a pull request", event: `{"issue":{"number":8,"pull_request":{"url":"x"}}}`, env: map[string]string{"GITHUB_EVENT_NAME": "issue_comment"},
-			want: func(a *Actions) { a.Event, a.Number = "issue_comment", 8 }, alien: true, branch: "main"},
+			want: func(a *Actions) { a.Event, a.Number = "issue_comment", 8 }, branch: "main"},
 		{name: "a comment on an issue", event: `{"issue":{"number":8}}`, env: map[string]string{"GITHUB_EVENT_NAME": "issue_comment"},
-			want: func(a *Actions) { a.Event = "issue_comment" }, alien: true, branch: "main"},
+			want: func(a *Actions) { a.Event = "issue_comment" }, branch: "main"},
 		{name: "hashes that are none", event: strings.ReplaceAll(pullEvent(`{"full_name":"acme/widgets"}`), sha(7), `x)](http://evil`),
 			env: with(pull, "GITHUB_SHA", "HEAD"), want: func(a *Actions) { asPull(a); a.DefaultBranch, a.SHA, a.HeadSHA = "trunk", "", "" }, branch: "main"},
 		{name: "an enterprise server", event: `{}`, env: map[string]string{"GITHUB_SERVER_URL": "https://ghe.example/", "GITHUB_API_URL": "https://ghe.example/api/v3"},
@@ -138,8 +137,8 @@ func TestFactsOfARun(t *testing.T) {
 			if source := got.SourceRun(); source != got.RunID && source != 99 || (source == 99) != (got.Event == "workflow_run") {
 				t.Errorf("the job's run is %d", source)
 			}
-			if got.ReadOnly() != tc.only || got.ForeignHead() != tc.alien || got.NeedsPull() != tc.asks || got.BaselineBranch() != tc.branch {
-				t.Errorf("read only %v, foreign head %v, needs pull %v, baseline %q", got.ReadOnly(), got.ForeignHead(), got.NeedsPull(), got.BaselineBranch())
+			if got.ReadOnly() != tc.only || got.NeedsPull() != tc.asks || got.BaselineBranch() != tc.branch {
+				t.Errorf("read only %v, needs pull %v, baseline %q", got.ReadOnly(), got.NeedsPull(), got.BaselineBranch())
 			}
 		})
 	}

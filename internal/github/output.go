@@ -5,19 +5,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/sethvargo/go-githubactions"
 )
 
 // The files are written here and not by go-githubactions: it separates values by a line that is always the same, so a
-// value with that line in it could set other outputs; and it panics where a file is not set or cannot be written. What
-// is used of it is how commands are spelt, which neither writes nor panics.
+// value with that line in it could set other outputs; and it panics where a file is not set or cannot be written.
 
 const (
 	// maxOutput is what GitHub keeps of all outputs of a job, in bytes of UTF-16. Source: docs.github.com, "Outputs for jobs".
@@ -27,8 +23,6 @@ const (
 	maxSummary = 1 << 20
 	// aimSummary leaves room for what the runner adds when it masks secrets.
 	aimSummary = 1_000_000
-	// minMask is the shortest line of a value of several that is masked: "{" and "}" would be, all over the log.
-	minMask = 6
 )
 
 // ErrSummaryFull says that the step's summary would become larger than GitHub accepts.
@@ -162,20 +156,4 @@ func endsOpen(file *os.File, size int64) (bool, error) {
 		return false, err
 	}
 	return last[0] != '\n', nil
-}
-
-// Mask hides a secret in the log of the whole job from now on. The runner masks line by line, so each line of the
-// value is hidden, except for short ones of several.
-func Mask(w io.Writer, value string) error {
-	lines := strings.FieldsFunc(value, func(r rune) bool { return r == '\n' || r == '\r' })
-	for _, line := range lines {
-		if strings.TrimSpace(line) == "" || len(lines) > 1 && len(strings.TrimSpace(line)) < minMask {
-			continue
-		}
-		command := githubactions.Command{Name: "add-mask", Message: line}
-		if _, err := fmt.Fprintln(w, command.String()); err != nil {
-			return fmt.Errorf("mask a secret: %w", err)
-		}
-	}
-	return nil
 }

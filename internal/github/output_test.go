@@ -210,28 +210,6 @@ func TestAppendSummaryLeavesItsArgumentAlone(t *testing.T) {
 	}
 }
 
-func TestMask(t *testing.T) {
-	for _, tc := range []struct{ name, value, want string }{
-		{"one line", "s3cret", "::add-mask::s3cret\n"},
-		{"a short one", "pin", "::add-mask::pin\n"},
-		{"percent is escaped first", "a%0Ab%", "::add-mask::a%250Ab%25\n"},
-		{"lines apart, short ones not", "{\n\"key\": \"value\"\r\n}\n", "::add-mask::\"key\": \"value\"\n"},
-		{"a value that looks like a command", "::error::x", "::add-mask::::error::x\n"},
-		{"nothing", "", ""},
-		{"only space", " \n\t", ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var b strings.Builder
-			if err := Mask(&b, tc.value); err != nil || b.String() != tc.want {
-				t.Errorf("got %q, %v, want %q", b.String(), err, tc.want)
-			}
-		})
-	}
-	if err := Mask(brokenWriter{}, "s3cret"); err == nil || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("the error is %v", err)
-	}
-}
-
 type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
