@@ -300,14 +300,16 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		defer mu.Unlock()
 		sinks(e)
 	}
+	redactor := redact.New(p.Secrets)
 	_, err := job.Run(ctx, p.own(), job.Options{
-		Tree:    tree,
-		Workers: p.Job.NConcurrentTrials,
-		Emit:    emit,
-		Now:     a.Now,
-		Hard:    a.hard,
+		Tree:     tree,
+		Workers:  p.Job.NConcurrentTrials,
+		Emit:     emit,
+		Now:      a.Now,
+		Hard:     a.hard,
+		Redactor: redactor,
 		Runner: trial.New(trial.Options{
-			Provider: provider, Job: p.Job, Redactor: redact.New(p.Secrets), Emit: emit, Now: a.Now, Hard: a.hard,
+			Provider: provider, Job: p.Job, Redactor: redactor, Emit: emit, Now: a.Now, Hard: a.hard,
 		}),
 	})
 	return err

@@ -309,6 +309,12 @@ func (m *merge) write(ctx context.Context) (err error) {
 	m.tell(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
 	m.out.Job = result.Summarize(m.plan, m.out.Tree.Trials)
+	if err := m.writeOutputs(draft); err != nil {
+		return err
+	}
+	if err := writeLarge(filepath.Join(draft, result.MetadataFile), result.MetadataOf(m.plan, m.out.Job)); err != nil {
+		return err
+	}
 	if err := writeLarge(filepath.Join(draft, result.ResultFile), m.out.Job); err != nil {
 		return err
 	}
@@ -336,6 +342,24 @@ func (o *outcomes) tree(plan result.Plan) result.Tree {
 	clear(o.trials[n:])
 	tree.Trials = o.trials[:n]
 	return tree
+}
+
+// writeOutputs makes outputs.jsonl anew from the results. The shards' own are asked for the instructions alone.
+func (m *merge) writeOutputs(draft string) error {
+	prompts := Prompts{}
+	for _, p := range m.parts {
+		if err := prompts.Read(filepath.Join(p.dir, result.OutputsFile)); err != nil {
+			m.note("shard %s has no %s that can be read, so its tasks' instructions may be missing from the merged one: %v", p.name(), result.OutputsFile, err)
+		}
+	}
+	f, err := os.Create(filepath.Join(draft, result.OutputsFile))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(writeOutputs(f, m.plan, m.out.Tree.Trials, prompts), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", result.OutputsFile, err)
+	}
+	return nil
 }
 
 // writeConfig copies the configuration.

@@ -85,6 +85,7 @@ func (s *scene) run(dir string, index, total int, skip func(result.Key) bool) {
 	s.check(err)
 	tree, err := Create(dir, s.cfg, plan)
 	s.check(err)
+	tree.outputs.from(instructions(s.specs, nil))
 	var trials []result.Trial
 	for i, spec := range s.specs {
 		o := s.outcome(i)
@@ -218,6 +219,9 @@ func TestAMergeIsWhatARunOfTheWholeJobLeaves(t *testing.T) {
 		}
 		if len(want) != len(got) {
 			t.Errorf("%d shards: %d files, the whole run has %d", total, len(got), len(want))
+		}
+		if lines := strings.Count(got[result.OutputsFile], `"content":"do 3"`); lines != 4 {
+			t.Errorf("%d shards: %d lines have the instruction of task-3, want one for each attempt:\n%s", total, lines, got[result.OutputsFile])
 		}
 		read, err := result.ReadTree(s.in("jobs", "nightly"))
 		s.check(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
 )
@@ -34,6 +35,8 @@ type Options struct {
 	Grace time.Duration
 	// Hard, when it ends, ends the grace too. nil: never.
 	Hard context.Context
+	// Redactor hides secrets in the tasks' instructions, which outputs.jsonl has. nil: nothing is hidden.
+	Redactor *redact.Redactor
 }
 
 // DefaultGrace leaves half a second of the 5 s that a cancelled job may take for its last writes.
@@ -53,6 +56,8 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 		opts.Hard = context.Background()
 	}
 	r := &run{Options: opts, running: map[result.Key]time.Time{}}
+	r.Tree.outputs.from(instructions(specs, opts.Redactor))
+	r.standing()
 	r.emit(event.Event{Kind: event.JobStarted, Total: len(specs), Message: opts.Tree.Dir})
 	r.work(ctx, specs)
 	for _, failed := range r.unwritten {
@@ -71,7 +76,7 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 	return job, nil
 }
 
-// run is one run of a job. Only the goroutine in collect touches trials, unwritten and lost.
+// run is one run of a job. Only the goroutine in collect touches trials, unwritten, lost and nextStanding.
 //
 // Every trial has one outcome, because one goroutine takes it out of running: its worker when it is
 // over, or collect when it is given up. Workers write their results themselves, side by side: one
@@ -81,6 +86,8 @@ type run struct {
 	trials    []result.Trial
 	unwritten []trial.Outcome
 	lost      []error
+	// nextStanding is when metadata.json is to be written again.
+	nextStanding time.Time
 
 	mu      sync.Mutex
 	running map[result.Key]time.Time // since when; nil once what runs was given up
@@ -167,6 +174,7 @@ func (r *run) take(w written) {
 		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the result of %s cannot be written, so no more trials are started: %v", w.Trial.Key, w.err)})
 	}
 	r.trials = append(r.trials, w.Trial)
+	r.standing()
 	r.emit(event.Event{Kind: event.TrialEnded, Key: &w.Trial.Key, Trial: &w.Trial, Message: r.Tree.TrialDir(w.Trial.Key)})
 }
 

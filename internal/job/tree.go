@@ -16,9 +16,10 @@ import (
 
 // Tree is a job's folder while the job runs.
 type Tree struct {
-	Dir    string
-	Plan   result.Plan
-	events *os.File
+	Dir     string
+	Plan    result.Plan
+	events  *os.File
+	outputs *outputs
 }
 
 // ErrExists means that the job's folder is there already; it is never written over.
@@ -50,6 +51,12 @@ func (t *Tree) begin(cfg config.Job) (err error) {
 	if err := result.WriteJSON(filepath.Join(t.Dir, result.PlanFile), t.Plan); err != nil {
 		return err
 	}
+	if err := t.WriteMetadata(result.Summarize(t.Plan, nil)); err != nil {
+		return err
+	}
+	if t.outputs, err = openOutputs(t.Dir, t.Plan); err != nil {
+		return err
+	}
 	t.events, err = os.OpenFile(filepath.Join(t.Dir, result.EventsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	return err
 }
@@ -63,15 +70,15 @@ func (t *Tree) Sink(e event.Event) {
 	}
 }
 
-// Close ends events.jsonl.
-func (t *Tree) Close() error { return t.events.Close() }
+// Close ends events.jsonl and outputs.jsonl.
+func (t *Tree) Close() error { return errors.Join(t.events.Close(), t.outputs.file.Close()) }
 
 // TrialDir is the folder of a trial.
 func (t *Tree) TrialDir(key result.Key) string {
 	return filepath.Join(t.Dir, filepath.FromSlash(key.Dir()))
 }
 
-// WriteTrial writes a trial's error.txt, if it has an error, and then its result.json.
+// WriteTrial writes a trial's error.txt, if it has an error, then its result.json, and then its line of outputs.jsonl.
 func (t *Tree) WriteTrial(outcome trial.Outcome) error {
 	dir := t.TrialDir(outcome.Trial.Key)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -86,10 +93,16 @@ func (t *Tree) WriteTrial(outcome trial.Outcome) error {
 			return err
 		}
 	}
-	return result.WriteJSON(filepath.Join(dir, result.ResultFile), outcome.Trial)
+	if err := result.WriteJSON(filepath.Join(dir, result.ResultFile), outcome.Trial); err != nil {
+		return err
+	}
+	return t.outputs.add(outcome.Trial)
 }
 
-// WriteJob writes the job's result.json.
+// WriteJob writes the job's metadata.json and its result.json.
 func (t *Tree) WriteJob(job result.Job) error {
+	if err := t.WriteMetadata(job); err != nil {
+		return err
+	}
 	return result.WriteJSON(filepath.Join(t.Dir, result.ResultFile), job)
 }

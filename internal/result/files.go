@@ -26,10 +26,13 @@ const (
 	ErrorFile  = "error.txt"
 	// MergeFile is in jobs that were put together from shards only: which ones.
 	MergeFile = "merge.json"
+	// OutputsFile has a line for each finished trial (Output), MetadataFile where the job stands (Metadata).
+	OutputsFile  = "outputs.jsonl"
+	MetadataFile = "metadata.json"
 )
 
 // ReservedNames are the names at the top of a job's folder that no agent's folder may have.
-var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, MergeFile}
+var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, MergeFile, OutputsFile, MetadataFile}
 
 // Marshal is how every result file is written: indented, a final newline, no HTML escapes.
 func Marshal(v any) ([]byte, error) {

@@ -114,6 +114,8 @@ type Summary struct {
 	PassRateAll   float64  `json:"pass_rate_all"`
 	MeanRewardAll float64  `json:"mean_reward_all"`
 	Metrics       []Metric `json:"metrics,omitempty"`
+	// PassK is there if a task has more than one attempt, by k.
+	PassK []PassK `json:"pass_k,omitempty"`
 }
 
 // Outcome is one line of a job's results: what a comparison with another job needs of a trial.
@@ -227,8 +229,12 @@ func Summarize(plan Plan, trials []Trial) Job {
 	job.Cancelled = job.Cancelled || len(job.Skipped) > 0
 	job.Summary = all.Summary(plan.Metrics)
 	job.TotalDurationSec = Seconds(job.EndedAt.Sub(job.StartedAt))
+	tried := goesOf(plan.Own(), byKey)
+	job.PassK = passK(tried)
 	for name, t := range agents {
-		job.Agents[name] = t.Summary(plan.Metrics)
+		s := t.Summary(plan.Metrics)
+		s.PassK = passK(within(tried, name, nil))
+		job.Agents[name] = s
 	}
 	slices.SortFunc(job.Results, func(a, b Outcome) int { return a.Key.Compare(b.Key) })
 	slices.SortFunc(job.Skipped, Key.Compare)
@@ -251,9 +257,12 @@ func Groups(plan Plan, trials []Trial) []Group {
 			tallies[p].Skip()
 		}
 	}
+	tried := goesOf(plan.Own(), byKey)
 	groups := make([]Group, 0, len(tallies))
 	for p, t := range tallies {
-		groups = append(groups, Group{Agent: p.agent, Dataset: p.dataset, Summary: t.Summary(plan.Metrics)})
+		s := t.Summary(plan.Metrics)
+		s.PassK = passK(within(tried, p.agent, &p.dataset))
+		groups = append(groups, Group{Agent: p.agent, Dataset: p.dataset, Summary: s})
 	}
 	slices.SortFunc(groups, func(a, b Group) int {
 		return Key{Agent: a.Agent, Dataset: a.Dataset}.Compare(Key{Agent: b.Agent, Dataset: b.Dataset})

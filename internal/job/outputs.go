@@ -1,0 +1,208 @@
+package job
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	fastjson "github.com/go-json-experiment/json"
+	"github.com/moby/sys/atomicwriter"
+
+	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// outputs is outputs.jsonl while a job runs: a line for each trial, in the order in which they end. Nothing that counts is
+// read from it. Of a tree that Create did not make it is nil, and keeps nothing.
+type outputs struct {
+	plan result.Plan
+	// prompt is the instruction of a task; nil for one that is not known.
+	prompt func(dataset, task string) []result.Message
+
+	mu   sync.Mutex
+	file *os.File
+	size int64 // of whole lines
+}
+
+// openOutputs makes the file for a job that begins.
+func openOutputs(dir string, plan result.Plan) (*outputs, error) {
+	f, err := os.OpenFile(filepath.Join(dir, result.OutputsFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &outputs{plan: plan, file: f}, nil
+}
+
+// mendOutputs opens the file of a job that goes on, brought in line with the results that are kept: a line for each of
+// them, and no others. So it does not matter what the file has lost, or whether its last line is torn. Instructions are taken
+// from what was there.
+func mendOutputs(dir string, plan result.Plan, kept []result.Trial) (*outputs, error) {
+	path := filepath.Join(dir, result.OutputsFile)
+	prompts := Prompts{}
+	if err := prompts.Read(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read %s: %w", result.OutputsFile, err)
+	}
+	w, err := atomicwriter.New(path, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(writeOutputs(w, plan, kept, prompts), w.Close()); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &outputs{plan: plan, file: f, size: info.Size()}, nil
+}
+
+// add writes a trial's line, whole or not at all.
+func (o *outputs) add(t result.Trial) error {
+	if o == nil {
+		return nil
+	}
+	var prompt []result.Message
+	if o.prompt != nil {
+		prompt = o.prompt(t.Dataset, t.Task)
+	}
+	line, err := result.OutputOf(o.plan, t, prompt).Line()
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, err := o.file.Write(line); err != nil {
+		return errors.Join(err, o.file.Truncate(o.size)) // a part of a line would swallow the next one
+	}
+	o.size += int64(len(line))
+	return nil
+}
+
+// from says where instructions come from.
+func (o *outputs) from(prompt func(dataset, task string) []result.Message) {
+	if o != nil {
+		o.prompt = prompt
+	}
+}
+
+// instructions are the prompts of the tasks that are run, without secrets. They are read anew for each trial: a job may have
+// more of them than fit into memory.
+func instructions(specs []trial.Spec, redactor *redact.Redactor) func(dataset, name string) []result.Message {
+	type id struct{ dataset, task string }
+	tasks := map[id]*task.Task{}
+	for _, s := range specs {
+		tasks[id{s.Key.Dataset, s.Key.Task}] = s.Task
+	}
+	return func(dataset, name string) []result.Message {
+		return Instruction(tasks[id{dataset, name}], redactor)
+	}
+}
+
+// Instruction is a task's instruction as a prompt, without secrets; nil if it cannot be read.
+func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
+	if t == nil || t.FS == nil {
+		return nil
+	}
+	f, err := t.Instruction()
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	// More than is kept, so that no secret is hidden from the redactor by the cut.
+	text, err := io.ReadAll(io.LimitReader(f, 2*result.MaxPrompt))
+	if err != nil {
+		return nil
+	}
+	return result.PromptOf(string(redactor.Bytes(text)))
+}
+
+// writeOutputs writes the lines of trials, in the order in which they ended.
+func writeOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompts Prompts) error {
+	order := make([]*result.Trial, len(trials))
+	for i := range trials {
+		order[i] = &trials[i]
+	}
+	slices.SortFunc(order, func(a, b *result.Trial) int { return result.ByEnd(*a, *b) })
+	buffered := bufio.NewWriterSize(w, 1<<18)
+	for _, t := range order {
+		line, err := result.OutputOf(plan, *t, prompts.Of(t.Dataset, t.Task)).Line()
+		if err != nil {
+			return err
+		}
+		if _, err := buffered.Write(line); err != nil {
+			return err
+		}
+	}
+	return buffered.Flush()
+}
+
+// Prompts are the instructions of tasks, by result.ExampleID.
+type Prompts map[int64][]result.Message
+
+// maxPrompts bounds what is kept of a file's prompts, in bytes: that of 12,000 tasks of the usual length is a fifth of it.
+const maxPrompts = 256 << 20
+
+// Of is a task's prompt; nil if it is not known.
+func (p Prompts) Of(dataset, task string) []result.Message { return p[result.ExampleID(dataset, task)] }
+
+// Read adds what an outputs.jsonl says. The file is hostile: what is no line of ours is passed over, and no more than
+// maxPrompts bytes are kept.
+func (p Prompts) Read(path string) error {
+	f, err := openRegular(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := eventStream{in: bufio.NewReaderSize(f, 1<<16)}
+	for kept := 0; kept < maxPrompts; {
+		line, err := lines.read()
+		if errors.Is(err, io.EOF) {
+			return nil // a last line without an end is torn
+		}
+		if err != nil {
+			return err
+		}
+		if id, ok := exampleID(line); ok && len(line) <= maxEvent && p[id] == nil {
+			if prompt := promptIn(line, id); prompt != nil {
+				p[id] = prompt
+				kept += len(prompt[0].Content)
+			}
+		}
+	}
+	return nil
+}
+
+// exampleID is what a line begins with. It saves reading the rest of most lines.
+func exampleID(line []byte) (int64, bool) {
+	rest, ok := bytes.CutPrefix(line, []byte(`{"example_id":`))
+	number, _, comma := bytes.Cut(rest[:min(len(rest), 20)], []byte(","))
+	id, err := strconv.ParseInt(string(number), 10, 64)
+	return id, ok && comma && err == nil
+}
+
+// promptIn is the prompt in a line; nil if it has none, or is not what this program writes.
+func promptIn(line []byte, id int64) []result.Message {
+	var said struct {
+		Dataset string           `json:"dataset"`
+		Task    string           `json:"task"`
+		Prompt  []result.Message `json:"prompt"`
+	}
+	if fastjson.Unmarshal(line, &said) != nil || len(said.Prompt) != 1 || result.ExampleID(said.Dataset, said.Task) != id {
+		return nil
+	}
+	return result.PromptOf(said.Prompt[0].Content)
+}

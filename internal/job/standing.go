@@ -1,0 +1,33 @@
+package job
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// How often metadata.json is written while a job runs: at most every standingEvery, and so rarely that it takes no more than
+// one part of standingShare of the time.
+const (
+	standingEvery = 5 * time.Second
+	standingShare = 50
+)
+
+// WriteMetadata writes metadata.json.
+func (t *Tree) WriteMetadata(job result.Job) error {
+	return result.WriteJSON(filepath.Join(t.Dir, result.MetadataFile), result.MetadataOf(t.Plan, job))
+}
+
+// standing writes metadata.json if it is time to. What cannot be written now is at the end, or said then.
+func (r *run) standing() {
+	began := r.Now()
+	if began.Before(r.nextStanding) {
+		return
+	}
+	if !r.nextStanding.IsZero() { // the first time the file is as new as the job
+		_ = r.Tree.WriteMetadata(result.Summarize(r.Tree.Plan, r.trials))
+	}
+	ended := r.Now()
+	r.nextStanding = ended.Add(max(standingEvery, standingShare*ended.Sub(began)))
+}
