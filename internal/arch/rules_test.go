@@ -36,7 +36,7 @@ var rows = []row{
 		"internal/result", "internal/gate", "internal/untrusted/untrustedtest", "internal/report",
 	}},
 	{packages: []string{"internal/config", "internal/task", "internal/event"}},
-	{packages: []string{"internal/trial", "internal/dataset"}},
+	{packages: []string{"internal/trial", "internal/dataset", "internal/prove"}},
 	{packages: []string{"internal/job"}},
 
 	// The edges are strangers to the engine, and to each other.
@@ -52,7 +52,7 @@ var rows = []row{
 	{packages: []string{"providers/*"}, only: []string{
 		"internal/environment", "internal/quantity", "internal/redact", "providers/sandbox/internal/*",
 	}},
-	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate"}, vocabulary...)},
+	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate", "internal/prove"}, vocabulary...)},
 	{packages: []string{"reporters/internal/sections"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted"}},
 	{packages: []string{"reporters/*"}, only: []string{
 		"internal/report", "internal/result", "internal/gate", "internal/untrusted", "reporters/internal/*",

@@ -113,6 +113,7 @@ func (f *jobFlags) overrides() ([]config.Override, error) {
 type prepared struct {
 	*config.Loaded
 	path    string // the job file as it was given; "-" is standard input
+	folder  bool   // there is no job file: the job was made for a folder of tasks
 	sets    []*dataset.Set
 	folders []string // of all tasks, also of those that are filtered out
 	specs   []trial.Spec

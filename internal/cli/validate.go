@@ -13,25 +13,35 @@ import (
 
 func (a *app) validateCommand() *cobra.Command {
 	var flags jobFlags
+	var how proveFlags
 	cmd := &cobra.Command{
-		Use:   "validate JOB_FILE",
-		Short: "Check a job file and all its tasks, without running anything",
-		Long: `Check a job file and every task that it would run, and print all problems at once, each with
-its place and the way out. Nothing is started, no provider is contacted.
+		Use:   "validate JOB_FILE | DATASET | TASK",
+		Short: "Check a job file or tasks; with --run, prove the tasks",
+		Long: `Check a job file and every task that it would run, or a folder of tasks, or one task, and print
+all problems at once, each with its place and the way out. Nothing is started, no provider is contacted.
+
+With --run every task is proven as well: its solution must score 1 in each of --runs runs, and doing nothing in
+none of --nop-runs. The runs and their logs are kept in a job's folder.
 ` + exitCodes,
 		Example: `  rollout validate job.yaml
-  rollout validate job.yaml --set environment.type=docker`,
-		Args: oneArg("a job file"),
+  rollout validate job.yaml --set environment.type=docker
+  rollout validate --run evals/ --env-type sandbox`,
+		Args: oneArg("a job file or a folder of tasks"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if how.run {
+				return a.prove(cmd.Context(), args[0], flags, &how)
+			}
 			return a.validate(cmd.Context(), args[0], flags)
 		},
 	}
 	flags.add(cmd)
+	flags.addLogFormat(cmd)
+	how.add(cmd)
 	return cmd
 }
 
 func (a *app) validate(ctx context.Context, path string, flags jobFlags) error {
-	p, err := a.prepare(ctx, path, flags)
+	p, err := a.prepareTarget(ctx, path, flags)
 	if err != nil {
 		return err
 	}
@@ -42,6 +52,10 @@ func (a *app) validate(ctx context.Context, path string, flags jobFlags) error {
 	if n := len(problems.Errors()); n > 0 {
 		fmt.Fprintf(a.Stdout, "%s: %s\n", p.File, plural(n, "problem"))
 		return &failure{code: exitUsage}
+	}
+	if p.folder {
+		fmt.Fprintf(a.Stdout, "%s is valid: %s (--run proves them)\n", clean(p.File), plural(p.tasks(), "task"))
+		return nil
 	}
 	fmt.Fprintf(a.Stdout, "%s is valid: %s × %s × %s = %s\n", p.File, plural(len(p.Job.Agents), "agent"),
 		plural(p.tasks(), "task"), plural(p.Job.NAttempts, "attempt"), plural(len(p.specs), "trial"))

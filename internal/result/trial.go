@@ -131,6 +131,9 @@ type Trial struct {
 	Omitted     []Omission   `json:"omitted,omitempty"`
 	Renamed     []Rename     `json:"renamed,omitempty"`
 	Warnings    []string     `json:"warnings,omitempty"`
+
+	// VerifierExitCode is what tests/test.sh ended with; null if it did not run to its end.
+	VerifierExitCode *int `json:"verifier_exit_code,omitempty"`
 }
 
 // Completed reports whether the verifier ran and produced a reward.

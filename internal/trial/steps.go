@@ -216,7 +216,10 @@ func (a *attempt) verify(ctx context.Context) error {
 		return err
 	}
 	a.testCode, err = a.exec(ctx, testsDir+"/test.sh", "logs/verifier", nil, a.timeouts.Verify)
-	a.tested = err == nil
+	if a.tested = err == nil; a.tested {
+		code := a.testCode
+		a.trial.VerifierExitCode = &code
+	}
 	if a.tested && a.testCode != 0 {
 		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d: see logs/verifier/stdout.txt and logs/verifier/stderr.txt", a.testCode)
 	}

@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/dataset"
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/ui"
+)
+
+// prove runs oracle and nop on every task of a dataset, and says which tasks are proven.
+func (a *app) prove(ctx context.Context, target string, flags jobFlags, how *proveFlags) error {
+	if err := how.check(flags); err != nil {
+		return err
+	}
+	p, err := a.prepareProof(ctx, target, flags, how)
+	if err != nil {
+		return err
+	}
+	a.printWarnings(p.Warnings)
+	look, err := a.look(flags.logFormat)
+	if err != nil {
+		return err
+	}
+	look.Level = logLevel(p.Job.LogLevel)
+	var failed error
+	dir := ""
+	if len(p.specs) > 0 {
+		if dir, failed = a.runProof(ctx, p, look); dir == "" && failed != nil {
+			return failed
+		}
+	}
+	return a.finishProof(p, dir, how, failed)
+}
+
+// prepareProof is the job that proves the target's tasks: oracle and nop on each that can be run.
+func (a *app) prepareProof(ctx context.Context, target string, flags jobFlags, how *proveFlags) (*prepared, error) {
+	flags.agents = []string{agent.Oracle, agent.Nop}
+	flags.attempts = max(how.runs, how.nopRuns)
+	given := flags.changed
+	flags.changed = func(flag string) bool { return given(flag) || flag == "n-attempts" || flag == "name" }
+	if !given("name") {
+		flags.name = "validate-" + a.Now().Format("2006-01-02__15-04-05")
+	}
+	p, err := a.prepareTarget(ctx, target, flags)
+	if err != nil {
+		return nil, err
+	}
+	p.Job.Verifier.Disable, p.Job.Gate = false, gate.Policy{} // whatever the job file is for
+	p.specs = slices.DeleteFunc(p.specs, func(s trial.Spec) bool { return !how.wants(s) })
+	return p, nil
+}
+
+// wants tells whether a trial is part of the proof.
+func (f *proveFlags) wants(s trial.Spec) bool {
+	switch {
+	case s.Task.Missing || s.Task.Err() != nil:
+		return false
+	case s.Key.Agent == agent.Oracle:
+		return s.Key.Attempt <= f.runs && s.Task.HasSolution()
+	}
+	return s.Key.Attempt <= f.nopRuns
+}
+
+// prepareTarget prepares a job file, or a job for a folder of tasks or a task.
+func (a *app) prepareTarget(ctx context.Context, target string, flags jobFlags) (*prepared, error) {
+	info, err := os.Stat(a.path(target))
+	if target == "-" || err != nil || !info.IsDir() {
+		return a.prepare(ctx, target, flags)
+	}
+	abs, err := filepath.Abs(a.path(target))
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", target, err)
+	}
+	list := "datasets: [{path: " + quoted(abs) + "}]"
+	if task.IsTask(os.DirFS(abs), ".") {
+		list = "tasks: [" + quoted(abs) + "]"
+	}
+	from := *a
+	from.Stdin = strings.NewReader("agents: [{name: oracle}, {name: nop}]\n" + list + "\n")
+	p, err := from.prepare(ctx, "-", flags)
+	if err != nil {
+		return nil, err
+	}
+	p.folder, p.File, p.path = true, target, filepath.Join(abs, "task.toml") // whose folder says which repository it is
+	return p, nil
+}
+
+// runProof runs the trials in a job's folder, which it returns once it is made.
+func (a *app) runProof(ctx context.Context, p *prepared, look ui.Options) (dir string, err error) {
+	provider, err := a.connect(ctx, p, look)
+	if err != nil {
+		return "", err
+	}
+	defer provider.Close()
+	tree, err := a.createTree(p)
+	if err != nil {
+		return "", err
+	}
+	defer tree.Close()
+	err = a.execute(ctx, p, provider, tree, look)
+	a.removeOwn(ctx, provider, p.Job.Name)
+	return p.dir(), err
+}
+
+// finishProof says what the runs have shown; dir is "" if there were none. failed is what kept them from being whole.
+func (a *app) finishProof(p *prepared, dir string, how *proveFlags, failed error) error {
+	var tree result.Tree
+	if dir != "" {
+		var err error
+		if tree, err = a.readTree(dir); err != nil {
+			return errors.Join(failed, err)
+		}
+	}
+	proofs := a.proofs(p, tree, how)
+	color, width := a.stdoutLook()
+	ui.Proof(a.Stdout, ui.ProofInput{Proofs: proofs, Dir: dir}, color, width)
+	if failed != nil {
+		return failed
+	}
+	return proofOutcome(proofs, result.Summarize(tree.Plan, tree.Trials).Cancelled)
+}
+
+// proofs checks every task, in the job's order.
+func (a *app) proofs(p *prepared, tree result.Tree, how *proveFlags) []prove.Proof {
+	type name struct{ dataset, task string }
+	byTask := map[name][]result.Trial{}
+	slices.SortFunc(tree.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
+	for _, t := range tree.Trials {
+		n := name{t.Dataset, t.Task}
+		byTask[n] = append(byTask[n], t)
+	}
+	var out []prove.Proof
+	var group errgroup.Group
+	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // reading files is mostly system calls
+	for _, set := range p.sets {
+		out = slices.Grow(out, len(set.Tasks))
+		for _, t := range set.Tasks {
+			out = append(out, prove.Proof{Dataset: set.Name, Task: t.Name, Dir: a.shownDir(t.Dir), Path: t.RepoPath, Runs: how.runsOf(byTask[name{set.Name, t.Name}])})
+		}
+	}
+	tasks := allTasks(p.sets)
+	for i := range out {
+		group.Go(func() error {
+			out[i].Verdict, out[i].Findings = prove.Check(tasks[i], out[i].Runs)
+			return nil
+		})
+	}
+	_ = group.Wait() // of functions that return nil
+	return out
+}
+
+func allTasks(sets []*dataset.Set) []*task.Task {
+	var tasks []*task.Task
+	for _, set := range sets {
+		tasks = append(tasks, set.Tasks...)
+	}
+	return tasks
+}
+
+// runsOf sorts a task's trials by agent.
+func (f *proveFlags) runsOf(trials []result.Trial) prove.Runs {
+	runs := prove.Runs{OracleWanted: f.runs, NopWanted: f.nopRuns}
+	for _, t := range trials {
+		switch t.Agent {
+		case agent.Oracle:
+			runs.Oracle = append(runs.Oracle, t)
+		case agent.Nop:
+			runs.Nop = append(runs.Nop, t)
+		}
+	}
+	return runs
+}
+
+// shownDir is a folder as people would type it: below the current folder, if it is there.
+func (a *app) shownDir(dir string) string {
+	here, err := filepath.Abs(a.path("."))
+	if err != nil {
+		return dir
+	}
+	rel, err := filepath.Rel(here, dir)
+	if err != nil || !filepath.IsLocal(rel) {
+		return dir
+	}
+	return filepath.ToSlash(rel)
+}
+
+// proofOutcome is the command's outcome. What is certain comes first: a task that is not proven by its own fault.
+func proofOutcome(proofs []prove.Proof, cancelled bool) error {
+	unknown := false
+	for _, p := range proofs {
+		switch {
+		case p.Verdict == prove.Unknown:
+			unknown = true
+		case !p.Passed() && !cancelled:
+			return &failure{code: exitGate}
+		}
+	}
+	switch {
+	case cancelled:
+		return &failure{code: exitCancelled}
+	case unknown:
+		return &failure{code: exitFailed}
+	}
+	return nil
+}

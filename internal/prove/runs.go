@@ -1,0 +1,144 @@
+package prove
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+)
+
+// The files that findings about runs point to.
+const (
+	configFile      = "task.toml"
+	instructionFile = "instruction.md"
+	solutionScript  = "solution/solve.sh"
+	testsScript     = "tests/test.sh"
+	dockerfile      = "environment/Dockerfile"
+)
+
+// fromRuns is what the runs of a task have shown.
+func fromRuns(t *task.Task, runs Runs) []Finding {
+	var out []Finding
+	out = append(out, fromOracle(runs)...)
+	out = append(out, fromNop(runs)...)
+	out = append(out, exitCodes(runs)...)
+	out = append(out, missingRuns(t, runs)...)
+	if !t.HasSolution() {
+		out = append(out, Finding{Rule: "no-solution", Severity: Error, File: configFile,
+			Message: "there is no solution/solve.sh, so nothing shows that the task can be solved",
+			Hint:    "add one that scores 1"})
+	}
+	return out
+}
+
+func fromOracle(runs Runs) []Finding {
+	counted := tallyOf(runs.Oracle)
+	switch {
+	case counted[fails] == 0:
+		return nil
+	case counted[passes] > 0:
+		return []Finding{{Rule: "flaky", Severity: Error, File: testsScript,
+			Message: fmt.Sprintf("the oracle's %d runs came to %s: the same solution scores 1 now and then", len(runs.Oracle), scores(runs.Oracle)),
+			Hint:    "compare the logs of those runs; time, order, random numbers and services that are not up yet are the usual causes"}}
+	}
+	bad := runs.Oracle[slices.IndexFunc(runs.Oracle, func(t result.Trial) bool { return outcomeOf(t) == fails })]
+	f := Finding{Rule: "oracle-fails", Severity: Error, File: testsScript,
+		Message: fmt.Sprintf("the solution never scores 1: its runs came to %s", scores(runs.Oracle)),
+		Hint:    "mend the solution or the tests; the output of both is in the run's folder"}
+	if bad.Error != nil {
+		f.File, f.Message = blamed(bad.Error.Type), fmt.Sprintf("the solution never scores 1 (%s): %s", bad.Error.Type, bad.Error.Message)
+	}
+	return []Finding{f}
+}
+
+// blamed is the file to look at first for a type of error.
+func blamed(kind result.ErrorType) string {
+	switch kind {
+	case result.EnvironmentBuildFailed, result.EnvironmentBuildTimeout:
+		return dockerfile
+	case result.AgentInstallFailed, result.AgentInstallTimeout, result.AgentExecutionFailed, result.AgentExecutionTimeout:
+		return solutionScript
+	case result.TaskInvalid, result.TaskNotFound:
+		return configFile
+	}
+	return testsScript
+}
+
+func fromNop(runs Runs) []Finding {
+	n := tallyOf(runs.Nop)[passes]
+	if n == 0 {
+		return nil
+	}
+	return []Finding{{Rule: "nop-passes", Severity: Error, File: testsScript,
+		Message: fmt.Sprintf("doing nothing scores 1 (%s)", times(n)),
+		Hint:    "test something that only the solution brings about"}}
+}
+
+// exitCodes finds verifiers whose exit code and reward contradict each other. A code other than 0 is an error of the
+// trial where the dataset's format says so, and then an honest 0 is lost.
+func exitCodes(runs Runs) []Finding {
+	var out []Finding
+	for _, group := range []struct {
+		who    string
+		trials []result.Trial
+	}{{"after the solution", runs.Oracle}, {"after doing nothing", runs.Nop}} {
+		for _, t := range group.trials {
+			if f, ok := exitCode(t, group.who); ok && !slices.Contains(out, f) {
+				out = append(out, f)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func exitCode(t result.Trial, when string) (Finding, bool) {
+	f := Finding{File: testsScript}
+	code := t.VerifierExitCode
+	switch {
+	case code == nil:
+		return f, false
+	case *code != 0 && t.Passed():
+		f.Rule, f.Severity = "exit-code", Warning
+		f.Message = fmt.Sprintf("%s tests/test.sh writes the reward 1 and ends with exit code %d", when, *code)
+		f.Hint = "let it end with exit 0: most readers take another code for a failure of the test itself"
+	case *code != 0 && t.Error != nil && t.Error.Type == result.VerifierFailed:
+		f.Rule, f.Severity = "exit-code", Error
+		f.Message = fmt.Sprintf("%s: %s", when, t.Error.Message)
+		f.Hint = "write the reward and end with exit 0 whatever it is; else an agent's failure is an error of the trial and no 0"
+	case t.Error != nil && t.Error.Type == result.VerifierRewardMissing:
+		f.Rule, f.Severity = "reward-missing", Error
+		f.Message = when + " tests/test.sh leaves no reward"
+		f.Hint = "write 0 to /logs/verifier/reward.txt where it gives up"
+	default:
+		return f, false
+	}
+	return f, true
+}
+
+// missingRuns says which runs say nothing, and why.
+func missingRuns(t *task.Task, runs Runs) []Finding {
+	var out []Finding
+	for _, group := range []struct {
+		who    string
+		trials []result.Trial
+		wanted int
+	}{{"oracle", runs.Oracle, runs.OracleWanted}, {"nop", runs.Nop, runs.NopWanted}} {
+		at := slices.IndexFunc(group.trials, func(t result.Trial) bool { return outcomeOf(t) == nothing })
+		switch {
+		case at >= 0 && group.trials[at].Error != nil:
+			e := group.trials[at].Error
+			out = append(out, notRun(fmt.Sprintf("a run of %s failed for reasons outside of the task (%s): %s", group.who, e.Type, e.Message)))
+		case at >= 0:
+			out = append(out, notRun(fmt.Sprintf("a run of %s was not verified", group.who)))
+		case len(group.trials) < group.wanted && (group.who != "oracle" || t.HasSolution()):
+			out = append(out, notRun(fmt.Sprintf("%d of %d runs of %s are missing", group.wanted-len(group.trials), group.wanted, group.who)))
+		}
+	}
+	return out
+}
+
+func notRun(message string) Finding {
+	return Finding{Rule: "not-run", Severity: Error, Message: message, Hint: "run it again: nothing is known about the task"}
+}
