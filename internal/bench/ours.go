@@ -15,6 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
 )
 
@@ -45,7 +46,7 @@ func newStage(ctx context.Context, dir, image string, tasks int, provider enviro
 	retry := loaded.Job.Retry
 	return &stage{
 		loaded: loaded,
-		set:    dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs),
+		set:    dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs, task.Options{}),
 		provider: environment.Retry(provider, environment.RetryPolicy{
 			MaxAttempts: retry.MaxAttempts,
 			Initial:     time.Duration(retry.InitialDelayMs) * time.Millisecond,

@@ -145,7 +145,7 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	p := &prepared{Loaded: loaded, path: path}
 	problems := loaded.Warnings
 	for i, ref := range loaded.Job.Datasets {
-		set, warnings, err := dataset.Load(ctx, ref.Name, loaded.DatasetDirs[i])
+		set, warnings, err := dataset.Load(ctx, ref.Name, loaded.DatasetDirs[i], a.taskOptions(loaded.Job, ref.Format))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -157,7 +157,7 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 		p.sets = append(p.sets, set)
 	}
 	if len(loaded.TaskDirs) > 0 {
-		p.sets = append(p.sets, dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs))
+		p.sets = append(p.sets, dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs, a.taskOptions(loaded.Job, loaded.Job.TasksFormat)))
 	}
 	if err := problems.Err(); err != nil {
 		return nil, err
@@ -178,6 +178,11 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 		return nil, usage("%s: %w", loaded.File, err)
 	}
 	return p, nil
+}
+
+// taskOptions are what tasks of a format are loaded with in a job.
+func (a *app) taskOptions(cfg config.Job, format config.Format) task.Options {
+	return task.Options{Format: task.Format(format), PassEnv: cfg.Environment.PassEnv, Getenv: a.Getenv}
 }
 
 // taskNames are the names of the first few tasks, for a message.

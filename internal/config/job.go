@@ -26,6 +26,7 @@ type Job struct {
 	Agents            []agent.Agent `yaml:"agents" json:"agents" required:"true" doc:"Who is evaluated."`
 	Datasets          []Dataset     `yaml:"datasets" json:"datasets,omitempty" doc:"Folders of tasks. datasets, tasks or both must be given."`
 	Tasks             []string      `yaml:"tasks" json:"tasks,omitempty" doc:"Folders of single tasks, relative to the job file; they form the dataset \"tasks\"."`
+	TasksFormat       Format        `yaml:"tasks_format" json:"tasks_format,omitempty" default:"rollout" enum:"rollout,harbor" doc:"What datasets[].format is, for the tasks list."`
 	IncludeTasks      []string      `yaml:"include_tasks" json:"include_tasks,omitempty" doc:"Only tasks whose name matches one of these globs (*, ?, [a-z]) are run."`
 	ExcludeTasks      []string      `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"Tasks whose name matches one of these globs are not run."`
 }
@@ -43,6 +44,7 @@ type Environment struct {
 	Type            string         `yaml:"type" json:"type" default:"docker" doc:"The provider of environments."`
 	ForceBuild      bool           `yaml:"force_build" json:"force_build" default:"false" doc:"Build images again even if they exist, and even if the task names a ready-made one."`
 	PreserveEnv     Preserve       `yaml:"preserve_env" json:"preserve_env" default:"never" enum:"never,always,on_failure" doc:"Which environments are kept, stopped, after their trial. on_failure: with an error, or a reward below 1."`
+	PassEnv         []string       `yaml:"pass_env" json:"pass_env,omitempty" doc:"Variables of the host that tasks may use in the env tables of their task.toml."`
 	ProviderConfig  map[string]any `yaml:"provider_config" json:"provider_config,omitempty" doc:"Settings of the provider; which there are depends on type."`
 	OverrideCPUs    *MilliCPUs     `yaml:"override_cpus" json:"override_cpus,omitempty" above:"0" doc:"CPUs of every environment, instead of the task's: 2, 0.5 or 500m."`
 	OverrideMemory  *Bytes         `yaml:"override_memory" json:"override_memory,omitempty" min:"1Mi" mb:"override_memory_mb" doc:"Memory of every environment, instead of the task's: 2G, 512Mi or a number of bytes."`
@@ -86,8 +88,18 @@ type Redact struct {
 	Except []string `yaml:"except" json:"except,omitempty" doc:"Variables of the host whose values may be seen."`
 }
 
+// Format says whose rules tasks were written for; package task knows what they are.
+type Format string
+
+// The values of datasets[].format and tasks_format.
+const (
+	FormatRollout Format = "rollout"
+	FormatHarbor  Format = "harbor"
+)
+
 // Dataset is a local folder of tasks. Name is never empty after Load: it defaults to the folder's.
 type Dataset struct {
-	Path string `yaml:"path" json:"path" required:"true" doc:"Folder of tasks, relative to the job file."`
-	Name string `yaml:"name" json:"name,omitempty" doc:"Name of the dataset in results. Default: the folder's name."`
+	Path   string `yaml:"path" json:"path" required:"true" doc:"Folder of tasks, relative to the job file."`
+	Name   string `yaml:"name" json:"name,omitempty" doc:"Name of the dataset in results. Default: the folder's name."`
+	Format Format `yaml:"format" json:"format,omitempty" default:"rollout" enum:"rollout,harbor" doc:"Whose rules the tasks were written for. harbor: the verifier's exit code does not count, it also runs after an agent's failure, and more; see the README."`
 }

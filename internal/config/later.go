@@ -12,7 +12,6 @@ var later = map[string]string{
 	"network":       "remove it; see provider_config for the provider's own networks",
 	"preset":        "give install and execute scripts",
 	"cache_install": "remove it; install runs in every trial",
-	"format":        "remove it",
 }
 
 // belongsIn is the hint for a key that exists, but elsewhere: the usual slip is indentation.

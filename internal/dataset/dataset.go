@@ -33,7 +33,7 @@ type Set struct {
 // The diagnostics warn of what is left out: sub-folders that are no tasks, unless they are hidden. A folder
 // that is no dataset is a diag.List error: it cannot be read, holds no task, is a task itself,
 // or has two tasks whose results would share a folder. Any other error is the end of ctx.
-func Load(ctx context.Context, name, dir string) (*Set, diag.List, error) {
+func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.List, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("resolve dataset %s: %w", dir, err)
@@ -55,7 +55,7 @@ func Load(ctx context.Context, name, dir string) (*Set, diag.List, error) {
 	if len(dirs) == 0 {
 		return problem("holds no tasks", emptyHint(dir, entries))
 	}
-	s := &Set{Name: name, Dir: abs, Tasks: loadAll(ctx, dirs)}
+	s := &Set{Name: name, Dir: abs, Tasks: loadAll(ctx, dirs, opts)}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -68,8 +68,8 @@ func Load(ctx context.Context, name, dir string) (*Set, diag.List, error) {
 // FromPaths is the anonymous dataset of the tasks at dirs, in that order. A path with no task gives
 // a task with Missing set. Equal names are not looked for here, as names may also clash with those of
 // other datasets. When ctx ends, tasks are missing from the set.
-func FromPaths(ctx context.Context, name string, dirs []string) *Set {
-	return &Set{Name: name, Tasks: loadAll(ctx, dirs)}
+func FromPaths(ctx context.Context, name string, dirs []string, opts task.Options) *Set {
+	return &Set{Name: name, Tasks: loadAll(ctx, dirs, opts)}
 }
 
 // Filter is the set with the tasks whose names match one of include (all if that is empty) and none
@@ -136,9 +136,9 @@ func emptyHint(dir string, entries []fs.DirEntry) string {
 func isTask(dir string) bool { return task.IsTask(os.DirFS(dir), ".") }
 
 // loadAll loads in parallel and keeps the order.
-func loadAll(ctx context.Context, dirs []string) []*task.Task {
+func loadAll(ctx context.Context, dirs []string, opts task.Options) []*task.Task {
 	tasks := make([]*task.Task, len(dirs))
-	var loader task.Loader
+	loader := task.Loader{Options: opts}
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // loading is mostly system calls
 	for i, dir := range dirs {

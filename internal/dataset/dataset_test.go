@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/task"
 )
 
 // writeTask makes a task like those of published datasets.
@@ -62,7 +63,7 @@ func TestLoad(t *testing.T) {
 	}
 
 	t.Chdir(filepath.Dir(dir))
-	s, warnings, err := Load(t.Context(), "", "./set")
+	s, warnings, err := Load(t.Context(), "", "./set", task.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"tasks with one folder for results", "clash", `clash/a?b: tasks "a*b" and "a?b" would share the result folder "a-b" (rename one of them)`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s, _, err := Load(t.Context(), "x", tc.dir)
+			s, _, err := Load(t.Context(), "x", tc.dir, task.Options{})
 			var list diag.List
 			if s != nil || !errors.As(err, &list) || err.Error() != tc.want {
 				t.Errorf("got %v, %v\nwant %s", s, err, tc.want)
@@ -122,10 +123,10 @@ func TestLoadObeysItsContext(t *testing.T) {
 	writeTask(t, filepath.Join(dir, "a"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if s, _, err := Load(ctx, "x", dir); s != nil || !errors.Is(err, context.Canceled) {
+	if s, _, err := Load(ctx, "x", dir, task.Options{}); s != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v", s, err)
 	}
-	if s := FromPaths(ctx, "x", []string{dir}); len(s.Tasks) > 0 {
+	if s := FromPaths(ctx, "x", []string{dir}, task.Options{}); len(s.Tasks) > 0 {
 		t.Errorf("got %v", s.Tasks)
 	}
 }
@@ -134,7 +135,7 @@ func TestFromPathsKeepsTheOrder(t *testing.T) {
 	dir := t.TempDir()
 	writeTask(t, filepath.Join(dir, "one"))
 	writeTask(t, filepath.Join(dir, "deep/two"))
-	s := FromPaths(t.Context(), "tasks", []string{filepath.Join(dir, "none"), filepath.Join(dir, "deep/two"), filepath.Join(dir, "one")})
+	s := FromPaths(t.Context(), "tasks", []string{filepath.Join(dir, "none"), filepath.Join(dir, "deep/two"), filepath.Join(dir, "one")}, task.Options{})
 	if got, want := names(s), []string{"none", "two", "one"}; !reflect.DeepEqual(got, want) || s.Name != "tasks" || s.Dir != "" {
 		t.Fatalf("%q in %q: %v, want %v", s.Name, s.Dir, got, want)
 	}
@@ -148,7 +149,7 @@ func TestFilter(t *testing.T) {
 	for _, name := range []string{"build-a", "build-b", "fix-a", "odd[name"} {
 		writeTask(t, filepath.Join(dir, name))
 	}
-	s, _, err := Load(t.Context(), "x", dir)
+	s, _, err := Load(t.Context(), "x", dir, task.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func BenchmarkLoad2000(b *testing.B) {
 	writeFile(b, filepath.Join(dir, ".git/HEAD"), "ref: refs/heads/main\n")
 	writeFile(b, filepath.Join(dir, ".git/refs/heads/main"), "0123456789abcdef0123456789abcdef01234567\n")
 	for b.Loop() {
-		s, warnings, err := Load(b.Context(), "tasks", filepath.Join(dir, "tasks"))
+		s, warnings, err := Load(b.Context(), "tasks", filepath.Join(dir, "tasks"), task.Options{})
 		if err != nil || len(warnings) > 0 || len(s.Tasks) != 2000 {
 			b.Fatal(err, warnings)
 		}

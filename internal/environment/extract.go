@@ -13,6 +13,9 @@ import (
 // ErrTooLarge is what Extract returns after it stopped at a limit; what came before it is on disk.
 var ErrTooLarge = errors.New("larger than the limit")
 
+// MaxTap is how much of a file ExtractOptions.Tap is handed, in bytes.
+const MaxTap = 64 << 10
+
 // ExtractOptions bound what may come out of an environment. 0 means the default.
 type ExtractOptions struct {
 	MaxBytes int64 // of file content in all; default 1 GiB
@@ -21,7 +24,7 @@ type ExtractOptions struct {
 	// not close the writer below.
 	Filter func(io.Writer) io.WriteCloser
 	// Tap, if not nil, is asked about every file, by its path below src. A writer that it returns
-	// is handed the file's first 64 KiB, unfiltered, before anything is written to disk: what must be
+	// is handed the file's first MaxTap bytes, unfiltered, before anything is written to disk: what must be
 	// known even if the disk is full.
 	Tap func(path string) io.Writer
 	// SafeName, if not nil, turns each path element into one that can be kept on disk.

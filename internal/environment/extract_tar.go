@@ -21,7 +21,6 @@ const (
 	maxDepth        = 64  // folders within folders
 	maxPath         = 2048
 	maxListedPath   = 512
-	maxTap          = 64 << 10
 )
 
 // The reasons for which Extract omits an entry.
@@ -198,7 +197,7 @@ func (x *extraction) tap(original string, content io.Reader) (io.Reader, error) 
 	if w == nil {
 		return content, nil
 	}
-	head, err := io.ReadAll(io.LimitReader(content, maxTap))
+	head, err := io.ReadAll(io.LimitReader(content, MaxTap))
 	if _, writeErr := w.Write(head); err == nil {
 		err = writeErr
 	}

@@ -117,17 +117,12 @@ func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
 	if t == nil || t.FS == nil {
 		return nil
 	}
-	f, err := t.Instruction()
+	text, err := t.Instruction()
 	if err != nil {
 		return nil
 	}
-	defer f.Close()
 	// More than is kept, so that no secret is hidden from the redactor by the cut.
-	text, err := io.ReadAll(io.LimitReader(f, 2*result.MaxPrompt))
-	if err != nil {
-		return nil
-	}
-	return result.PromptOf(string(redactor.Bytes(text)))
+	return result.PromptOf(string(redactor.Bytes(text[:min(len(text), 2*result.MaxPrompt)])))
 }
 
 // writeOutputs writes the lines of trials, in the order in which they ended.

@@ -64,7 +64,7 @@ func plannedTasks(specs []trial.Spec, dir string) []result.PlannedTask {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for n, t := range tasks {
-		planned = append(planned, result.PlannedTask{Dataset: n.dataset, Task: n.task, Path: repoPath(t, dir)})
+		planned = append(planned, result.PlannedTask{Dataset: n.dataset, Task: n.task, Format: trial.FormatOf(t), Path: repoPath(t, dir)})
 		group.Go(func() error {
 			t.Digest() // is kept by the task
 			return nil
@@ -97,10 +97,11 @@ func planDigest(cfg config.Job, plan result.Plan) (string, error) {
 	// What may differ between machines that do parts of the same work, or matters only afterwards.
 	cfg.Name, cfg.JobsDir, cfg.NConcurrentTrials, cfg.LogLevel = "", "", 0, ""
 	cfg.Gate = gate.Policy{}
-	cfg.Tasks = nil // their names and contents are in the plan
+	cfg.Tasks, cfg.TasksFormat = nil, "" // their names and contents are in the plan
 	cfg.Datasets = slices.Clone(cfg.Datasets)
 	for i := range cfg.Datasets {
 		cfg.Datasets[i].Path = ""
+		cfg.Datasets[i].Format = "" // the tasks' digests know it
 	}
 	sum := sha256.New()
 	if err := json.NewEncoder(sum).Encode(cfg); err != nil {

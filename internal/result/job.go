@@ -40,8 +40,10 @@ func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Total) }
 type PlannedTask struct {
 	Dataset string `json:"dataset_name"`
 	Task    string `json:"task_name"`
-	// Digest ("sha256:…") is equal for tasks with equal files; "" if they could not be read.
+	// Digest ("sha256:…") is equal for tasks with equal files and formats; "" if they could not be read.
 	Digest string `json:"digest"`
+	// Format says whose rules the task is read by ("harbor"); "" is Rollout's own.
+	Format string `json:"format,omitempty"`
 	// Path is the task's folder from the top of its repository (or, outside git, from the current folder), with
 	// forward slashes; "" if it is not below.
 	Path string `json:"path"`

@@ -134,6 +134,11 @@ type Trial struct {
 
 	// VerifierExitCode is what tests/test.sh ended with; null if it did not run to its end.
 	VerifierExitCode *int `json:"verifier_exit_code,omitempty"`
+
+	TaskFormat string `json:"task_format,omitempty"` // PlannedTask.Format
+	// Rewards are what the verifier wrote to reward.json, by name; at most 100, all finite. Reward is the one named
+	// "reward", or else the only one, or else their mean, unless a reward.txt says otherwise. Names are the verifier's: hostile.
+	Rewards map[string]float64 `json:"rewards,omitempty"`
 }
 
 // Completed reports whether the verifier ran and produced a reward.

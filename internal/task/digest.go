@@ -17,19 +17,22 @@ type digestOnce struct {
 
 // Digest is "sha256:…" of what the task consists of: the names of its files and folders, their contents, what links
 // point to, and whether files are executable. Tasks with equal digests are the same task, wherever they are and
-// whoever checked them out. It is "" if something cannot be read. It reads every file, once, when it is first
+// whoever checked them out; but read in another format, they are another task. It is "" if something cannot be read. It reads every file, once, when it is first
 // called; many goroutines may call it.
 func (t *Task) Digest() string {
 	t.digest.once.Do(func() {
-		if value, err := digest(t.FS); err == nil && !t.Missing {
+		if value, err := digest(t.FS, t.Format); err == nil && !t.Missing {
 			t.digest.value = value
 		}
 	})
 	return t.digest.value
 }
 
-func digest(fsys fs.FS) (string, error) {
+func digest(fsys fs.FS, format Format) (string, error) {
 	sum := sha256.New()
+	if format != FormatRollout && format != "" {
+		fmt.Fprintf(sum, "format %q\n", format)
+	}
 	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err

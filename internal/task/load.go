@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,17 +13,21 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// Load reads the task in folder dir, which may be relative. It never fails: what is wrong is in
+// Load reads the task in folder dir, which may be relative, with the zero Options. It never fails: what is wrong is in
 // Missing and Problems, whose files begin with dir as given. To load many tasks, use one Loader.
 func Load(dir string) *Task { return new(Loader).Load(dir) }
 
 // Loader loads tasks and remembers the commits of the repositories that they are in, so a commit
 // is as old as the Loader. It may be used by many goroutines at once. The zero value is ready.
-type Loader struct{ commits commits }
+type Loader struct {
+	Options // set them before the first use
+	commits commits
+}
 
 // Load is as the function Load.
 func (l *Loader) Load(dir string) *Task {
-	t := &Task{Config: Defaults()}
+	t := &Task{Format: cmp.Or(l.Format, FormatRollout)}
+	t.Config = Defaults(t.Format)
 	p := &problems{dir: dir}
 	defer func() {
 		p.list.Sort()
@@ -50,7 +55,7 @@ func (l *Loader) Load(dir string) *Task {
 	if !utf8.ValidString(t.Name) {
 		p.add("", "has a name that is not UTF-8", "rename it")
 	}
-	t.Config = loadConfig(t.FS, p)
+	t.Config = loadConfig(t.FS, p, t.Format)
 	checkFiles(t, p)
 	repo, below := l.commits.of(abs)
 	t.GitCommitID, t.RepoPath = repo.commit, below

@@ -2,7 +2,6 @@ package task
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -67,10 +66,7 @@ func TestLoadAValidTask(t *testing.T) {
 	if got.Config.Environment != want {
 		t.Errorf("environment = %+v, want %+v", got.Config.Environment, want)
 	}
-	f, err := got.Instruction()
-	must(t, err)
-	defer f.Close()
-	if text, err := io.ReadAll(f); string(text) != "Say hello.\n" || err != nil {
+	if text, err := got.Instruction(); string(text) != "Say hello.\n" || err != nil {
 		t.Errorf("instruction %q, %v", text, err)
 	}
 }

@@ -11,6 +11,7 @@ type Task struct {
 	Name        string // the folder's name
 	Dir         string // absolute path, for messages
 	FS          fs.FS  // rooted at Dir; see Tree for how links are treated
+	Format      Format // whose rules it was written for; see Rules
 	Config      Config
 	GitCommitID *string // HEAD of the repository that holds Dir; nil outside git
 	RepoPath    string  // Dir from the top of that repository, with forward slashes; "" outside git
@@ -69,9 +70,6 @@ const (
 
 // Err is the problems that keep the task from being run, as a diag.List, or nil. A Missing task has none.
 func (t *Task) Err() error { return t.Problems.Err() }
-
-// Instruction opens instruction.md. The caller closes it.
-func (t *Task) Instruction() (fs.File, error) { return t.FS.Open(instructionFile) }
 
 // Environment is the folder that the image is built from. Its symbolic links are listed as links
 // (fs.ReadLinkFS), because they are part of what the image gets.

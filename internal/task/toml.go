@@ -17,9 +17,14 @@ import (
 	"github.com/org/rollout-action/internal/quantity"
 )
 
-// Defaults is the configuration of a task whose task.toml is empty. Source: specification, "task.toml".
-func Defaults() Config {
-	return Config{
+// harborAgentSec is how long agents may take whose task does not say: for ever, in Harbor. A day is longer than
+// jobs in CI may take, and still ends.
+const harborAgentSec = 24 * 60 * 60
+
+// Defaults is the configuration of a task whose task.toml is empty. Source: specification, "task.toml". Tasks written for
+// Harbor have no limits but those that they set themselves; source: Harbor 0.22, src/harbor/models/task/config.py.
+func Defaults(format Format) Config {
+	c := Config{
 		Version:  "1.0",
 		Verifier: Verifier{TimeoutSec: 600},
 		Agent:    Agent{InstallTimeoutSec: 300, TimeoutSec: 600},
@@ -30,6 +35,11 @@ func Defaults() Config {
 			Storage:         10e9,
 		},
 	}
+	if format == FormatHarbor {
+		c.Agent.TimeoutSec = harborAgentSec
+		c.Environment.MilliCPUs, c.Environment.Memory, c.Environment.Storage = 0, 0, 0
+	}
+	return c
 }
 
 const maxConfigSize = 1 << 20
@@ -44,8 +54,8 @@ const (
 const minSize = 1 << 20
 
 // loadConfig reads task.toml. What is wrong keeps its default.
-func loadConfig(fsys fs.FS, p *problems) Config {
-	c := Defaults()
+func loadConfig(fsys fs.FS, p *problems, format Format) Config {
+	c := Defaults(format)
 	content, ok := p.readFile(fsys, configFile, maxConfigSize, "it may be as short as: version = \"1.0\"")
 	if !ok {
 		return c
@@ -61,7 +71,7 @@ func loadConfig(fsys fs.FS, p *problems) Config {
 		p.list = append(p.list, syntaxProblem(p.path(configFile), err))
 		return c
 	}
-	d := &document{file: p.path(configFile), positions: positionsOf(content)}
+	d := &document{file: p.path(configFile), format: format, positions: positionsOf(content)}
 	d.read(root, &c)
 	p.list = append(p.list, d.problems...)
 	return c
@@ -79,6 +89,7 @@ func syntaxProblem(file string, err error) diag.Diagnostic {
 // document is a task.toml that is being read.
 type document struct {
 	file      string
+	format    Format
 	positions positions
 	problems  diag.List
 }

@@ -13,7 +13,7 @@ import (
 
 func TestConfig(t *testing.T) {
 	with := func(change func(*Config)) Config {
-		c := Defaults()
+		c := Defaults(FormatRollout)
 		change(&c)
 		return c
 	}
@@ -225,7 +225,7 @@ healthcheck = { command = "true" }
 			dir := newTask(t, map[string]string{"task.toml": tc.toml})
 			got := Load(dir)
 			equalProblems(t, dir, got, tc.want)
-			if got.Err() != nil && !reflect.DeepEqual(got.Config, Defaults()) && !tc.beyond {
+			if got.Err() != nil && !reflect.DeepEqual(got.Config, Defaults(FormatRollout)) && !tc.beyond {
 				t.Errorf("a wrong value did not keep its default: %+v", got.Config)
 			}
 			if !tc.beyond && checkSchema(t, tc.toml) == nil {

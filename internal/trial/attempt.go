@@ -14,12 +14,14 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
 )
 
 // attempt is one go at a trial, from image to teardown.
 type attempt struct {
 	*Runner
 	spec     Spec
+	rules    task.Rules // of the task's format
 	dir      string
 	timeouts Timeouts
 	started  time.Time
@@ -35,7 +37,7 @@ type attempt struct {
 
 	agentBegan bool
 	tested     bool  // the test script ran to its end
-	testCode   int   // and ended with this; if that is 0, a reward is due
+	testCode   int   // and ended with this
 	startOver  bool  // the environment or its image was lost, and nothing of the agent's with it
 	lost       error // why
 }
@@ -140,7 +142,7 @@ func (a *attempt) wantsVerify() bool {
 		return true
 	}
 	agentFailed := a.trial.Error.Type == result.AgentExecutionFailed || a.trial.Error.Type == result.AgentExecutionTimeout
-	return agentFailed && a.opts.Job.Verifier.OnAgentFailure == config.RunVerifier
+	return agentFailed && (a.rules.VerifyAfterFailure || a.opts.Job.Verifier.OnAgentFailure == config.RunVerifier)
 }
 
 // fail records a failure. The first one is the trial's error, later ones become warnings.

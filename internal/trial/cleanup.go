@@ -82,28 +82,20 @@ func (a *attempt) collect(ctx context.Context) {
 	a.emit(event.Event{Kind: event.PhaseStarted, Phase: event.Collect})
 	c, cancel := a.cleanup(ctx, collectTimeout, collectGrace)
 	defer cancel()
-	reward, cost := &rewardFile{}, &rewardFile{}
+	found, cost := &rewards{}, &rewardFile{}
 	defer func() { a.noteCost(*cost) }()
-	var unknown error // why it cannot be told whether there is a reward
-	// Less and less, if there is too much in /logs, or the copy breaks off: what the verifier left must
-	// not be lost to that.
-	for _, part := range []string{"", path.Dir(rewardPath), rewardPath} {
-		unknown = a.copyLogs(c, part, reward, cost)
-		if unknown != nil && part == "" {
-			a.warn("/logs could not be copied whole: %s", brief(unknown, a.opts.Redactor))
-		}
-		if unknown == nil || reward.found || !a.tested {
-			break
-		}
-	}
-	value, failed := reward.read(a.opts.Redactor)
+	unknown := a.copyAllLogs(c, found, cost)
+	got, failed := found.read(a.rules, a.testCode, a.opts.Redactor)
 	switch {
 	case !a.tested:
-	case a.testCode != 0:
-		a.disregard(value, failed)
+	case a.testCode != 0 && a.rules.ExitCodeCounts:
+		a.disregard(got.reward, failed)
 	case failed == nil:
-		a.trial.Reward = &value
-	case reward.found || unknown == nil || errors.Is(unknown, fs.ErrNotExist):
+		a.trial.Reward, a.trial.Rewards = &got.reward, got.all
+		if got.note != "" {
+			a.warn("%s", got.note)
+		}
+	case found.text.found || found.json.found || unknown == nil:
 		a.fail(a.explained(failed))
 	case ctx.Err() != nil:
 		a.fail(cancelled(event.Collect))
@@ -112,30 +104,58 @@ func (a *attempt) collect(ctx context.Context) {
 	}
 }
 
+// copyAllLogs copies /logs. The error says why it cannot be told whether there is a reward.
+func (a *attempt) copyAllLogs(ctx context.Context, found *rewards, cost *rewardFile) (unknown error) {
+	// Less and less, if there is too much in /logs, or the copy breaks off: what the verifier left must
+	// not be lost to that.
+	for _, part := range []string{"", path.Dir(rewardPath)} {
+		err := a.copyLogs(ctx, part, found, cost)
+		if err != nil && part == "" {
+			a.warn("/logs could not be copied whole: %s", brief(err, a.opts.Redactor))
+		}
+		if err == nil || found.settled(a.rules) || !a.tested {
+			return nil
+		}
+	}
+	for _, file := range []string{rewardPath, rewardJSONPath} {
+		if err := a.copyLogs(ctx, file, found, cost); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			unknown = err
+		}
+	}
+	return unknown
+}
+
 // disregard says that a test script which failed has written a reward all the same: that is how
 // datasets made for other harnesses end their scripts.
 func (a *attempt) disregard(value float64, invalid *failure) {
 	if e := a.trial.Error; invalid == nil && e.Type == result.VerifierFailed {
-		e.Message = fmt.Sprintf("tests/test.sh ended with exit code %d, so the reward %g that it wrote does not count: "+
-			"let it end with exit 0 (its output is in logs/verifier/stdout.txt and logs/verifier/stderr.txt)", a.testCode, value)
+		key := "format: harbor for its dataset"
+		if a.spec.Key.Dataset == config.TasksDataset {
+			key = "tasks_format: harbor"
+		}
+		e.Message = fmt.Sprintf("tests/test.sh ended with exit code %d, so the reward %g that it wrote does not count: let it end with exit 0, "+
+			"or, if the task was made for Harbor, set %s in the job (its output is in logs/verifier/stdout.txt and logs/verifier/stderr.txt)",
+			a.testCode, value, key)
 	}
 }
 
 // explained tells a reward that is no plain file from one that is not there.
 func (a *attempt) explained(f *failure) *failure {
 	for _, o := range a.trial.Omitted {
-		if o.Path == "logs/"+rewardPath && f.Type == result.VerifierRewardMissing {
-			return failf(result.VerifierRewardInvalid, "/logs/%s could not be read (%s): write one finite number into a plain file there", rewardPath, o.Reason)
+		for _, file := range []string{rewardPath, rewardJSONPath} {
+			if o.Path == "logs/"+file && f.Type == result.VerifierRewardMissing {
+				return failf(result.VerifierRewardInvalid, "/logs/%s could not be read (%s): write one finite number into a plain file there", file, o.Reason)
+			}
 		}
 	}
 	return f
 }
 
-// copyLogs copies a folder below /logs, or the reward file, out of the environment, notes what was left
-// behind, and catches the reward and the cost on their way.
-func (a *attempt) copyLogs(ctx context.Context, part string, reward, cost *rewardFile) error {
+// copyLogs copies a folder below /logs, or a reward file, out of the environment, notes what was left
+// behind, and catches the rewards and the cost on their way.
+func (a *attempt) copyLogs(ctx context.Context, part string, found *rewards, cost *rewardFile) error {
 	folder := part
-	if part == rewardPath {
+	if part == rewardPath || part == rewardJSONPath {
 		folder = path.Dir(part)
 	}
 	dst := filepath.Join(a.dir, "logs", folder)
@@ -148,7 +168,9 @@ func (a *attempt) copyLogs(ctx context.Context, part string, reward, cost *rewar
 		Tap: func(name string) io.Writer {
 			switch path.Join(folder, name) {
 			case rewardPath:
-				return reward
+				return &found.text
+			case rewardJSONPath:
+				return &found.json
 			case costPath:
 				return cost
 			}

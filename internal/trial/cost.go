@@ -15,7 +15,7 @@ const maxCost = 1e6
 
 // parseCost reads a number of US dollars. The file is the agent's word: what is no amount is no cost.
 func parseCost(text string, secrets *redact.Redactor) (float64, error) {
-	cost, err := parseReward(strings.TrimPrefix(strings.TrimSpace(text), "$"), secrets)
+	cost, err := parseReward(strings.TrimPrefix(strings.TrimSpace(text), "$"), false, secrets)
 	if err == nil && (cost < 0 || cost > maxCost) {
 		err = fmt.Errorf("holds %g, which is no plausible amount", cost)
 	}

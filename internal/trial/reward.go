@@ -4,21 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
 )
 
-// rewardPath is where verifiers leave the reward, below /logs and below the trial's logs folder.
-const rewardPath = "verifier/reward.txt"
+// Where verifiers leave rewards, below /logs and below the trial's logs folder.
+const (
+	rewardPath     = "verifier/reward.txt"
+	rewardJSONPath = "verifier/reward.json"
+)
 
 // number is a decimal with optional exponent: not "inf", "nan", "0x1p-2" or "1_000".
 var number = regexp.MustCompile(`^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$`)
 
-// rewardFile is the reward file, caught while the logs are copied: in memory, so that neither a full
+// between are the underscores that Python allows in numbers: single ones, between digits.
+var between = regexp.MustCompile(`(\d)_(\d)`)
+
+// rewardFile is a file of the environment, caught while the logs are copied: in memory, so that neither a full
 // disk nor a redacted value can change a verdict.
 type rewardFile struct {
 	found bool
@@ -30,30 +38,74 @@ func (r *rewardFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// read is the reward. Fails with verifier_reward_missing or verifier_reward_invalid, whose message may
-// quote the file, without what secrets hides. Source: specification, "reward.txt".
-func (r *rewardFile) read(secrets *redact.Redactor) (float64, *failure) {
-	if !r.found {
-		return 0, failf(result.VerifierRewardMissing,
-			"the test script ended with 0 but left no file /logs/%s: end tests/test.sh by writing a number there (1 for success, 0 for failure)", rewardPath)
-	}
-	reward, err := parseReward(r.text, secrets)
-	if err != nil {
-		return 0, failf(result.VerifierRewardInvalid, "/logs/%s %v: write one finite number there", rewardPath, err)
-	}
-	return reward, nil
+// rewards are the files that a verdict is read from.
+type rewards struct{ text, json rewardFile }
+
+// verdict is what they say.
+type verdict struct {
+	reward float64
+	all    map[string]float64 // of reward.json; nil without one
+	note   string             // what is wrong with the file that does not count; "" if nothing is
 }
 
-// parseReward reads one finite number, with white space around it.
-func parseReward(text string, secrets *redact.Redactor) (float64, error) {
+// settled reports whether no other file could change the verdict.
+func (r *rewards) settled(rules task.Rules) bool {
+	if rules.JSONFirst {
+		return r.json.found
+	}
+	return r.text.found
+}
+
+// read is the verdict of a test script that ended with code. Fails with verifier_reward_missing or
+// verifier_reward_invalid, whose message may quote the file, without what secrets hides.
+// Source: specification, "reward.txt"; of reward.json, Harbor 0.22, src/harbor/verifier/verifier.py.
+func (r *rewards) read(rules task.Rules, code int, secrets *redact.Redactor) (verdict, *failure) {
+	switch {
+	case r.json.found && (rules.JSONFirst || !r.text.found):
+		v, err := parseRewards(r.json.text, rules.LenientRewards, secrets)
+		if err != nil {
+			return verdict{}, failf(result.VerifierRewardInvalid, "/logs/%s %v: write an object with finite numbers there, such as {\"reward\": 1}", rewardJSONPath, err)
+		}
+		return v, nil
+	case r.text.found:
+		reward, err := parseReward(r.text.text, rules.LenientRewards, secrets)
+		if err != nil {
+			return verdict{}, failf(result.VerifierRewardInvalid, "/logs/%s %v: write one finite number there", rewardPath, err)
+		}
+		return r.withParts(verdict{reward: reward}, rules, secrets), nil
+	}
+	return verdict{}, failf(result.VerifierRewardMissing,
+		"the test script ended with %d but left no file /logs/%s (nor %s): end tests/test.sh by writing a number there (1 for success, 0 for failure)",
+		code, rewardPath, path.Base(rewardJSONPath))
+}
+
+// withParts adds what reward.json says to a verdict of reward.txt.
+func (r *rewards) withParts(v verdict, rules task.Rules, secrets *redact.Redactor) verdict {
+	if !r.json.found {
+		return v
+	}
+	parts, err := parseRewards(r.json.text, rules.LenientRewards, secrets)
+	if err != nil {
+		v.note = fmt.Sprintf("/logs/%s %v, so its rewards are not kept: the reward is that of reward.txt", rewardJSONPath, err)
+	}
+	v.all = parts.all
+	return v
+}
+
+// parseReward reads one finite number, with white space around it; a lenient one as Python would write it.
+func parseReward(text string, lenient bool, secrets *redact.Redactor) (float64, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return 0, errors.New("is empty")
 	}
-	if !number.MatchString(text) {
+	plain := text
+	if lenient {
+		plain = between.ReplaceAllString(between.ReplaceAllString(text, "$1$2"), "$1$2") // twice, for 1_2_3
+	}
+	if !number.MatchString(plain) {
 		return 0, fmt.Errorf("holds %s, which is not a number", excerpt(secrets.String(text)))
 	}
-	reward, err := strconv.ParseFloat(text, 64)
+	reward, err := strconv.ParseFloat(plain, 64)
 	if err != nil || math.IsInf(reward, 0) {
 		return 0, fmt.Errorf("holds %s, which is out of range", excerpt(secrets.String(text)))
 	}

@@ -6,6 +6,12 @@ import (
 
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+)
+
+var (
+	strict  = (&task.Task{Format: task.FormatRollout}).Rules()
+	lenient = (&task.Task{Format: task.FormatHarbor}).Rules()
 )
 
 func TestRewards(t *testing.T) {
@@ -50,16 +56,16 @@ func TestRewards(t *testing.T) {
 		{"a secret in the place where the text is cut", strings.Repeat("x", 30) + secret, 0, `"` + strings.Repeat("x", 30) + `***"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var file rewardFile
-			_, _ = file.Write([]byte(tc.text))
-			got, failed := file.read(redact.New([]string{secret}))
+			var files rewards
+			_, _ = files.text.Write([]byte(tc.text))
+			got, failed := files.read(strict, 0, redact.New([]string{secret}))
 			switch {
 			case tc.wrong == "" && failed != nil:
 				t.Errorf("refused: %s", failed.Message)
-			case tc.wrong == "" && got != tc.want:
-				t.Errorf("%g, want %g", got, tc.want)
+			case tc.wrong == "" && got.reward != tc.want:
+				t.Errorf("%g, want %g", got.reward, tc.want)
 			case tc.wrong != "" && failed == nil:
-				t.Errorf("%g was accepted", got)
+				t.Errorf("%g was accepted", got.reward)
 			case tc.wrong != "" && (failed.Type != result.VerifierRewardInvalid || !strings.Contains(failed.Message, tc.wrong)):
 				t.Errorf("%s: %s, want %s", failed.Type, failed.Message, tc.wrong)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
 )
 
 // Options are what every trial of a job shares.
@@ -80,6 +81,14 @@ func (r *Runner) Run(ctx context.Context, spec Spec, dir string) Outcome {
 	}
 }
 
+// FormatOf is how results name a task's format: not at all, if it is the usual one.
+func FormatOf(t *task.Task) string {
+	if t.Format == task.FormatRollout {
+		return ""
+	}
+	return string(t.Format)
+}
+
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -92,6 +101,7 @@ func (r *Runner) attempt(spec Spec, dir string, started time.Time, before result
 	a := &attempt{
 		Runner:   r,
 		spec:     spec,
+		rules:    spec.Task.Rules(),
 		dir:      dir,
 		timeouts: TimeoutsOf(r.opts.Job, spec.Task.Config),
 		started:  started,
@@ -100,6 +110,7 @@ func (r *Runner) attempt(spec Spec, dir string, started time.Time, before result
 		Key:             spec.Key,
 		TaskGitCommitID: spec.Task.GitCommitID,
 		TaskDigest:      spec.Task.Digest(),
+		TaskFormat:      FormatOf(spec.Task),
 		Environment:     &result.Environment{Provider: r.opts.Provider.Name()},
 		Costs:           before.Costs,
 		Retries:         before.Retries,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -20,16 +19,17 @@ import (
 
 // Paths inside an environment. Source: specification, "special paths".
 const (
-	oracleDir   = "/oracle"
 	testsDir    = "/tests"
 	logsDir     = "/logs"
 	verifierDir = "/logs/verifier"
-	agentDir    = "/logs/agent"
 
 	// scriptsDir is where the agent's scripts are put.
 	scriptsDir    = "/rollout"
 	installScript = scriptsDir + "/install.sh"
 	executeScript = scriptsDir + "/execute.sh"
+
+	solveScript = "solve.sh"
+	testScript  = "test.sh"
 
 	instructionVar = "ROLLOUT_TASK_INSTRUCTION"
 )
@@ -138,22 +138,25 @@ func (a *attempt) missed(unenforced []string) []string {
 }
 
 func (a *attempt) files() ([]environment.Copy, error) {
-	instruction, err := fs.ReadFile(a.spec.Task.FS, "instruction.md")
+	instruction, err := a.spec.Task.Instruction()
 	if err != nil {
 		return nil, failf(result.TaskInvalid, "instruction.md cannot be read: %v", err)
 	}
 	dir, name := path.Split(a.opts.Job.InstructionPath)
-	files := []environment.Copy{
-		{Src: fstest.MapFS{}, Dst: agentDir, Mode: 0o777},
-		{Src: fstest.MapFS{}, Dst: verifierDir, Mode: 0o777},
-		{Src: fstest.MapFS{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)},
+	var files []environment.Copy
+	for _, dir := range a.rules.LogDirs {
+		files = append(files, environment.Copy{Src: fstest.MapFS{}, Dst: dir, Mode: 0o777})
 	}
+	files = append(files, environment.Copy{Src: fstest.MapFS{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)})
 	if a.spec.Agent.Name == agent.Oracle {
 		solution, err := a.spec.Task.Solution()
 		if err != nil {
 			return nil, failf(result.TaskInvalid, "solution/ cannot be read: %v", err)
 		}
-		return append(files, environment.Copy{Src: solution, Dst: oracleDir, Clean: true}), nil
+		for _, dir := range a.rules.SolutionDirs {
+			files = append(files, environment.Copy{Src: forEveryone{solution, solveScript}, Dst: dir, Clean: true})
+		}
+		return files, nil
 	}
 	scripts := fstest.MapFS{}
 	for name, text := range map[string]string{installScript: a.spec.Agent.Install, executeScript: a.spec.Agent.Execute} {
@@ -168,7 +171,7 @@ func (a *attempt) files() ([]environment.Copy, error) {
 }
 
 func (a *attempt) install(ctx context.Context) error {
-	code, err := a.exec(ctx, installScript, "setup", a.agentEnv(), a.timeouts.Install)
+	code, err := a.exec(ctx, "exec bash "+installScript, "setup", a.agentEnv(), a.timeouts.Install)
 	if err == nil && code != 0 {
 		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d: see setup/stdout.txt and setup/stderr.txt", code)
 	}
@@ -177,9 +180,13 @@ func (a *attempt) install(ctx context.Context) error {
 
 func (a *attempt) execute(ctx context.Context) error {
 	a.agentBegan = true
-	script, what := executeScript, "the agent's execute script"
+	script, what := "exec bash "+executeScript, "the agent's execute script"
 	if a.spec.Agent.Name == agent.Oracle {
-		script, what = oracleDir+"/solve.sh", "the task's solution/solve.sh"
+		solution, err := a.spec.Task.Solution()
+		if err != nil {
+			return failf(result.TaskInvalid, "solution/ cannot be read: %v", err)
+		}
+		script, what = command(a.rules.SolutionDirs[0], solution, solveScript, a.rules.RunAsPrograms), "the task's solution/solve.sh"
 	}
 	code, err := a.exec(ctx, script, "command", a.agentEnv(), a.timeouts.Execute)
 	if err == nil && code != 0 {
@@ -206,7 +213,7 @@ func (a *attempt) verify(ctx context.Context) error {
 		return failf(result.TaskInvalid, "tests/ cannot be read: %v", err)
 	}
 	if err := a.copyTo(ctx,
-		environment.Copy{Src: tests, Dst: testsDir, Clean: true},
+		environment.Copy{Src: forEveryone{tests, testScript}, Dst: testsDir, Clean: true},
 		environment.Copy{Src: fstest.MapFS{}, Dst: logsDir, Mode: 0o755}, // a folder, whatever the agent made of it
 		environment.Copy{Src: fstest.MapFS{}, Dst: verifierDir, Clean: true, Mode: 0o777},
 	); err != nil {
@@ -215,12 +222,12 @@ func (a *attempt) verify(ctx context.Context) error {
 		}
 		return err
 	}
-	a.testCode, err = a.exec(ctx, testsDir+"/test.sh", "logs/verifier", nil, a.timeouts.Verify)
+	a.testCode, err = a.exec(ctx, command(testsDir, tests, testScript, a.rules.RunAsPrograms), "logs/verifier", nil, a.timeouts.Verify)
 	if a.tested = err == nil; a.tested {
 		code := a.testCode
 		a.trial.VerifierExitCode = &code
 	}
-	if a.tested && a.testCode != 0 {
+	if a.tested && a.testCode != 0 && a.rules.ExitCodeCounts {
 		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d: see logs/verifier/stdout.txt and logs/verifier/stderr.txt", a.testCode)
 	}
 	return err
@@ -232,7 +239,7 @@ func (a *attempt) copyTo(ctx context.Context, files ...environment.Copy) error {
 	return a.env.CopyTo(ctx, files...)
 }
 
-// exec runs a script file with bash, its output going to stdout.txt and stderr.txt in logs, a folder
+// exec runs a command, its output going to stdout.txt and stderr.txt in logs, a folder
 // below the trial's.
 func (a *attempt) exec(ctx context.Context, script, logs string, env map[string]string, timeout time.Duration) (int, error) {
 	stdout, err := a.capture(logs + "/stdout.txt")
@@ -245,7 +252,7 @@ func (a *attempt) exec(ctx context.Context, script, logs string, env map[string]
 		return 0, err
 	}
 	defer a.release(stderr)
-	return a.env.Exec(ctx, "exec bash "+script, environment.ExecOptions{
+	return a.env.Exec(ctx, script, environment.ExecOptions{
 		Env: env, Stdout: stdout, Stderr: stderr, Timeout: timeout,
 	})
 }

@@ -1,0 +1,33 @@
+package task
+
+import (
+	"io/fs"
+	"regexp"
+	"strings"
+)
+
+// canary is a line that marks a benchmark's text so that it can be found in training data; it is no part of
+// what an agent is told. Source: Harbor 0.22, src/harbor/models/task/task.py.
+var canary = regexp.MustCompile(`(?i)^(<!--.*canary.*-->|#.*canary.*)$`)
+
+// Instruction is what the agent is told: instruction.md. Of tasks written for Harbor, canary lines at its beginning and
+// the blank lines after them are left out.
+func (t *Task) Instruction() ([]byte, error) {
+	text, err := fs.ReadFile(t.FS, instructionFile)
+	if err != nil || t.Format != FormatHarbor {
+		return text, err
+	}
+	return []byte(withoutCanary(string(text))), nil
+}
+
+func withoutCanary(text string) string {
+	lines := strings.Split(text, "\n")
+	n := 0
+	for n < len(lines) && canary.MatchString(strings.TrimSpace(lines[n])) {
+		n++
+	}
+	for n < len(lines) && strings.TrimSpace(lines[n]) == "" {
+		n++
+	}
+	return strings.Join(lines[n:], "\n")
+}

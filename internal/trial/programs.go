@@ -1,0 +1,85 @@
+package trial
+
+import (
+	"io"
+	"io/fs"
+)
+
+// forEveryone is a folder of the task's as it is put into environments: whoever runs there can read it, however
+// strict the umask was of whoever checked it out, and what its owner may execute, everybody may. program is a file in it
+// that can be executed, too, unless it is "".
+type forEveryone struct {
+	fs.FS
+	program string
+}
+
+// Open implements fs.FS.
+func (e forEveryone) Open(name string) (fs.File, error) {
+	f, err := e.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return openFile{f, name == e.program}, nil
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (e forEveryone) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(e.FS, name)
+	for i, entry := range entries {
+		if entry.IsDir() {
+			info, err := entry.Info()
+			if err != nil {
+				return entries[:i], err
+			}
+			entries[i] = fs.FileInfoToDirEntry(openInfo{info, false})
+		}
+	}
+	return entries, err
+}
+
+type openFile struct {
+	fs.File
+	program bool
+}
+
+func (f openFile) Stat() (fs.FileInfo, error) {
+	info, err := f.File.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return openInfo{info, f.program}, nil
+}
+
+type openInfo struct {
+	fs.FileInfo
+	program bool
+}
+
+func (i openInfo) Mode() fs.FileMode {
+	mode := i.FileInfo.Mode() | 0o444
+	if i.program || mode&0o100 != 0 {
+		mode |= 0o111
+	}
+	return mode
+}
+
+// command is what bash runs to execute the script name of a folder that is put at dir. Harbor executes such scripts
+// themselves, so that their first line decides what reads them; one without such a line is bash's.
+func command(dir string, files fs.FS, name string, asProgram bool) string {
+	if asProgram && hasInterpreter(files, name) {
+		return "exec " + dir + "/" + name
+	}
+	return "exec bash " + dir + "/" + name
+}
+
+// hasInterpreter reports whether a file begins with #!.
+func hasInterpreter(files fs.FS, name string) bool {
+	f, err := files.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [2]byte
+	_, err = io.ReadFull(f, head[:])
+	return err == nil && string(head[:]) == "#!"
+}

@@ -1,0 +1,81 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	json "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/redact"
+)
+
+// Bounds of reward.json, for whatever wrote it may be an agent.
+const (
+	maxRewards    = 100
+	maxRewardName = 200 // bytes
+)
+
+// theReward is the name in reward.json of the reward that counts.
+const theReward = "reward"
+
+// parseRewards reads an object of names and finite numbers. The reward that counts is the one named reward, or
+// else the only one, or else the mean of all. lenient takes true, false and numbers in quotes, too, as pydantic does.
+func parseRewards(text string, lenient bool, secrets *redact.Redactor) (verdict, error) {
+	var values map[string]jsontext.Value
+	if err := json.Unmarshal([]byte(text), &values); err != nil || values == nil {
+		if len(text) >= environment.MaxTap {
+			return verdict{}, fmt.Errorf("is larger than %d KiB", environment.MaxTap>>10)
+		}
+		return verdict{}, fmt.Errorf("holds %s, which is no JSON object of numbers with names of their own", excerpt(secrets.String(text)))
+	}
+	if len(values) == 0 || len(values) > maxRewards {
+		return verdict{}, fmt.Errorf("holds %d rewards, and not between 1 and %d", len(values), maxRewards)
+	}
+	v := verdict{all: make(map[string]float64, len(values))}
+	mean, n := 0.0, 0
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		shown := hide(secrets, name)
+		if shown == "" || len(name) > maxRewardName {
+			return verdict{}, fmt.Errorf("has a reward whose name is empty or longer than %d bytes", maxRewardName)
+		}
+		reward, err := rewardValue(values[name], lenient, secrets)
+		if err != nil {
+			return verdict{}, fmt.Errorf("has for %s %w", excerpt(shown), err)
+		}
+		v.all[shown] = reward
+		n++
+		mean += (reward - mean) / float64(n) // not a sum, which could overflow
+	}
+	v.reward = mean
+	if main, ok := v.all[theReward]; ok {
+		v.reward = main
+	}
+	return v, nil
+}
+
+// rewardValue reads one value.
+func rewardValue(value jsontext.Value, lenient bool, secrets *redact.Redactor) (float64, error) {
+	text := string(value)
+	switch kind := value.Kind(); {
+	case kind == '0':
+	case lenient && kind == 't':
+		return 1, nil
+	case lenient && kind == 'f':
+		return 0, nil
+	case lenient && kind == '"':
+		if err := json.Unmarshal(value, &text); err != nil {
+			return 0, errors.New("a text that cannot be read")
+		}
+	default:
+		return 0, fmt.Errorf("%s, which is not a number", excerpt(secrets.String(text)))
+	}
+	reward, err := parseReward(text, lenient, secrets)
+	if err != nil {
+		return 0, fmt.Errorf("a value that %w", err)
+	}
+	return reward, nil
+}
