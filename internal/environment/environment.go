@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"archive/tar"
 	"context"
 	"io"
 	"io/fs"
@@ -35,6 +36,32 @@ type Provider interface {
 
 	// Remove destroys a listed environment. One that is gone already is no error.
 	Remove(ctx context.Context, id string) error
+
+	// ImageID identifies the content of an image that was built, pulled or kept by Snapshot: where it is the same,
+	// environments begin with the same files and settings. Another build of a reference has another. It is opaque.
+	// ErrNoImage is in the chain if the provider does not have ref.
+	ImageID(ctx context.Context, ref string) (string, error)
+
+	// FindSnapshot is the reference of the image that Snapshot keeps under key, whoever made it; "" if there is none.
+	FindSnapshot(ctx context.Context, key string) (string, error)
+
+	// LockSnapshot waits until nobody else holds the lock for key: neither in this process nor, as far as the provider
+	// can see to that, in another one of this user. Who holds it looks with FindSnapshot, and makes what is missing.
+	// The lock of a process that ends is free.
+	LockSnapshot(ctx context.Context, key string) (unlock func(), err error)
+
+	// Images lists what the provider keeps for later, whoever made it: images that were built, snapshots, and what
+	// they are made of where that is kept by itself. Images that were pulled are among them only if nobody but
+	// this provider uses them.
+	Images(ctx context.Context) ([]Image, error)
+
+	// RemoveImage removes one of Images. One that is gone already is no error; one that an environment uses
+	// is not removed, which is one.
+	RemoveImage(ctx context.Context, id string) error
+
+	// Disk is the folder of this machine on whose file system images and the changes of environments are kept;
+	// "" if that is elsewhere, or cannot be told.
+	Disk() string
 
 	// Close releases what the provider holds (connections). Environments are not touched.
 	Close() error
@@ -74,6 +101,17 @@ type Environment interface {
 	// that blocks may lose what comes after, and Timeout ends the command all the same. Stdout and
 	// Stderr may be the same writer: it is never written to twice at a time.
 	Exec(ctx context.Context, script string, opts ExecOptions) (int, error)
+
+	// Snapshot ends all processes and keeps the files of the environment as an image, under opts.Key, with the settings
+	// of the environment's image (user, working directory, variables). It returns the reference for
+	// CreateEnvironment. If there was an image under that key, it is replaced; environments of the old one live on.
+	// What was mounted into the environment is not kept. After Snapshot, whether it fails or not, only Destroy may be
+	// called. When it fails, nothing is kept.
+	//
+	// Fails with KindSnapshot when this environment cannot be kept: because it has variables of its own
+	// (CreateOptions.Env), which images must not have; because a part of its files is not kept with the others, such
+	// as volumes and memory; or because opts.Inspect refused, whose error is in the chain.
+	Snapshot(ctx context.Context, opts SnapshotOptions) (ref string, err error)
 
 	// Stop ends all processes but keeps the files, for inspection. The environment is marked as kept,
 	// so that Listed.Kept is true and clean-ups leave it alone.
@@ -156,6 +194,32 @@ type ExecOptions struct {
 	Stdout  io.Writer         // nil: thrown away
 	Stderr  io.Writer
 	Timeout time.Duration // 0: none
+}
+
+// SnapshotOptions say how an environment becomes an image.
+type SnapshotOptions struct {
+	// Key is what the image is found by: 16 hexadecimal digits or more, of which all count.
+	Key string
+	// Description is one line for people: what the image is.
+	Description string
+	// Inspect, if not nil, sees each file, folder and link that the image has and the environment's image has not,
+	// or has otherwise. Name is the absolute path; Linkname, Size and, as far as they are kept, extended attributes
+	// (PAXRecords) are as archive/tar has them. content need not be read to its end. Whatever is kept has passed it:
+	// nothing changes any more when it is first called. An error ends the Snapshot.
+	Inspect func(file *tar.Header, content io.Reader) error
+}
+
+// Image is something that a provider keeps for later.
+type Image struct {
+	ID   string // for RemoveImage
+	Name string // for people: a reference, or what it is
+	// Size is how many bytes it takes that nothing else of the list takes, at least; -1 if that is not known.
+	Size int64
+	// Used is when it was made or last used, as far as the provider knows: some know of the making alone, or of
+	// what this user did on this machine.
+	Used  time.Time
+	InUse bool     // by an environment, running or kept
+	Needs []string // IDs of those in the list that it is made of or stands on
 }
 
 // Listed is an environment as found by List.

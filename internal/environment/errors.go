@@ -20,6 +20,7 @@ const (
 	KindExec        Kind = "exec" // the command could not be started
 	KindLost        Kind = "lost" // the environment is gone, stopped or no longer answers
 	KindTeardown    Kind = "teardown"
+	KindSnapshot    Kind = "snapshot" // the environment cannot be kept as an image
 )
 
 // ErrTimeout is what Exec returns when Timeout ended the command.

@@ -55,6 +55,18 @@ func (l Labels) Map() map[string]string {
 	return m
 }
 
+// ImageMap is Map for an image that an environment becomes: all keys are there, so that nothing is taken over from the
+// environment's own, which environments of the image would have again.
+func (l Labels) ImageMap() map[string]string {
+	m := l.Map()
+	for _, key := range []string{"workflow.run", "workflow.attempt", "workflow.job"} {
+		if _, ok := m[labelPrefix+key]; !ok {
+			m[labelPrefix+key] = ""
+		}
+	}
+	return m
+}
+
 // ParseLabels reads what Map wrote; what is missing or malformed is zero.
 func ParseLabels(m map[string]string) Labels {
 	pid, _ := strconv.Atoi(m[labelPrefix+"owner.pid"])

@@ -22,7 +22,7 @@ type RetryPolicy struct {
 
 // Failure is one failure that is going to be tried again.
 type Failure struct {
-	Operation string // build, pull, create, copy, stop or destroy
+	Operation string // build, pull, create, copy, look, stop or destroy
 	Attempt   int    // the try that failed, from 1
 	Err       error
 	Delay     time.Duration // until the next try
@@ -36,9 +36,9 @@ func WithRetryNotify(ctx context.Context, notify func(Failure)) context.Context 
 	return context.WithValue(ctx, notifyKey{}, notify)
 }
 
-// Retry is p with transient failures (IsTransient) of BuildImage, PullImage, CreateEnvironment, and
-// of its environments' CopyTo, CopyFrom, Stop and Destroy tried again. Everything else happens once,
-// above all Exec: a command may have done half its work. When ctx ends during a wait, the error is both the
+// Retry is p with transient failures (IsTransient) of BuildImage, PullImage, CreateEnvironment, ImageID, FindSnapshot,
+// and of its environments' CopyTo, CopyFrom, Stop and Destroy tried again. Everything else happens once,
+// above all Exec: a command may have done half its work. So does Snapshot: its environment may have ended. When ctx ends during a wait, the error is both the
 // context's and the last failure.
 //
 // CopyFrom is tried again only if what the failed try wrote can be told apart: nothing was written,
@@ -74,6 +74,22 @@ func (r retryProvider) CreateEnvironment(ctx context.Context, opts CreateOptions
 		return nil, err
 	}
 	return retryEnvironment{env, r.policy}, nil
+}
+
+func (r retryProvider) ImageID(ctx context.Context, ref string) (id string, err error) {
+	err = r.policy.do(ctx, "look", func() error {
+		id, err = r.Provider.ImageID(ctx, ref)
+		return err
+	})
+	return id, err
+}
+
+func (r retryProvider) FindSnapshot(ctx context.Context, key string) (ref string, err error) {
+	err = r.policy.do(ctx, "look", func() error {
+		ref, err = r.Provider.FindSnapshot(ctx, key)
+		return err
+	})
+	return ref, err
 }
 
 type retryEnvironment struct {

@@ -43,6 +43,7 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 			return "", err
 		}
 		if present {
+			noteUse(tag)
 			return tag, nil
 		}
 	}
@@ -96,7 +97,7 @@ type buildRequest struct {
 
 // build builds an image unless another process just did.
 func (p *Provider) build(ctx context.Context, req buildRequest, tell func(string)) error {
-	defer lock(ctx, req.digest)()
+	defer lock(ctx, req.digest[:2])()
 	before, err := p.api.ImageInspect(ctx, req.tag)
 	if err == nil && !req.noCache {
 		return nil
@@ -154,10 +155,10 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *lines
 	return e
 }
 
-// lock keeps other processes of this user from building the same image at the same time; where it
-// cannot, both build. Images whose digests begin alike share a lock file, so that there are never
-// more than 256.
-func lock(ctx context.Context, digest string) (unlock func()) {
+// lock keeps other processes of this user from making the same image at the same time; where it
+// cannot, both do. Images whose digests begin alike share a lock file, named by two digits, so that there are
+// never more than 256 of a kind.
+func lock(ctx context.Context, name string) (unlock func()) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return func() {}
@@ -166,7 +167,7 @@ func lock(ctx context.Context, digest string) (unlock func()) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return func() {}
 	}
-	held := flock.New(filepath.Join(dir, digest[:2]+".lock"))
+	held := flock.New(filepath.Join(dir, name+".lock"))
 	_, _ = held.TryLockContext(ctx, lockPoll)
 	return func() { _ = held.Unlock() }
 }

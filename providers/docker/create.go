@@ -45,6 +45,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err := p.config.spares(opts.Files); err != nil {
 		return nil, err
 	}
+	noteUse(opts.Image)
 	name := namePrefix + strings.ToLower(rand.Text()[:16])
 	env, err := p.create(ctx, name, opts, limits)
 	if err == nil {
@@ -73,7 +74,7 @@ func (p *Provider) create(ctx context.Context, name string, opts environment.Cre
 	if err != nil {
 		return nil, p.notCreated(ctx, opts.Image, err)
 	}
-	return &containerEnv{p: p, id: id, unenforced: limits.unenforced}, nil
+	return &containerEnv{p: p, id: id, image: opts.Image, variables: len(opts.Env) > 0, unenforced: limits.unenforced}, nil
 }
 
 func (p *Provider) createContainer(ctx context.Context, name string, opts environment.CreateOptions, limits granted) (string, error) {

@@ -18,6 +18,8 @@ import (
 type containerEnv struct {
 	p          *Provider
 	id         string
+	image      string // the reference that it was made from
+	variables  bool   // it has some that its image has not
 	unenforced []string
 	ran        atomic.Bool // a command did run
 	ended      atomic.Bool // Stop or Destroy was called

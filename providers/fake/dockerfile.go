@@ -150,7 +150,7 @@ func (b *builder) from(words []string) error {
 		return fmt.Errorf("there is no image %s", words[0])
 	}
 	b.m = newMachine(base.root.clone())
-	b.image = image{env: maps.Clone(base.env), workDir: base.workDir, user: base.user}
+	b.image = image{env: maps.Clone(base.env), workDir: base.workDir, user: base.user, from: base}
 	return nil
 }
 

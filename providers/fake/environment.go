@@ -21,10 +21,13 @@ type state int
 const (
 	running state = iota
 	stopped
+	spent // it has become an image
 	gone
 )
 
-func (s state) String() string { return [...]string{"is running", "has been stopped", "is gone"}[s] }
+func (s state) String() string {
+	return [...]string{"is running", "has been stopped", "has been made an image", "is gone"}[s]
+}
 
 // Environment is an environment.Environment.
 type Environment struct {

@@ -25,7 +25,7 @@ type Options struct {
 	Images []string
 
 	// Fail is asked before each operation, and what it returns is what the operation fails with. op is
-	// "build", "pull", "create", "exec", "copy_to", "copy_from", "stop" or "destroy", and n counts the
+	// "build", "pull", "create", "exec", "copy_to", "copy_from", "snapshot", "stop" or "destroy", and n counts the
 	// operation's calls on this provider, from 1. It may be called by many goroutines at once.
 	Fail func(op string, n int) error
 
@@ -183,7 +183,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	}
 	img := p.image(opts.Image)
 	if img == nil {
-		return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("create environment: there is no image %q", opts.Image)}
+		return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("create environment: there is no image %q: %w", opts.Image, environment.ErrNoImage)}
 	}
 	if opts.Limits.MilliCPUs > machineCPUs*1000 || opts.Limits.Memory > machineMemory {
 		err := fmt.Errorf("create environment: the machine has %d processors and %d bytes of memory", machineCPUs, int64(machineMemory))

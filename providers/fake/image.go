@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
@@ -42,6 +43,7 @@ func (w *World) buildOnce(ctx context.Context, ref string, again bool, build fun
 		w.mu.Lock()
 		under := w.builds[ref]
 		if under == nil && w.images[ref] != nil && !again {
+			w.images[ref].used = time.Now()
 			w.mu.Unlock()
 			return nil
 		}
@@ -66,6 +68,8 @@ func (w *World) buildOnce(ctx context.Context, ref string, again bool, build fun
 	delete(w.builds, ref)
 	close(ended)
 	if err == nil {
+		w.kept++
+		img.id, img.used = fmt.Sprintf("build %d", w.kept), time.Now()
 		w.images[ref] = img
 	}
 	return err

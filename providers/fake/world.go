@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -14,15 +15,20 @@ import (
 // and environments. It lives as long as the process.
 type World struct {
 	mu           sync.Mutex
-	made         int
+	made         int // environments so far
+	kept         int // images so far
 	environments map[string]*Environment
 	images       map[string]*image
 	builds       map[string]chan struct{} // closed when the build of that reference has ended
+	locks        map[string]chan struct{} // of snapshots' keys; closed when they are free
 }
 
 // NewWorld is a world with nothing in it.
 func NewWorld() *World {
-	return &World{environments: map[string]*Environment{}, images: map[string]*image{}, builds: map[string]chan struct{}{}}
+	return &World{
+		environments: map[string]*Environment{}, images: map[string]*image{},
+		builds: map[string]chan struct{}{}, locks: map[string]chan struct{}{},
+	}
 }
 
 // image is a tree of files and how commands run in it.
@@ -31,6 +37,11 @@ type image struct {
 	env     map[string]string
 	workDir string
 	user    string
+
+	id    string    // of this build or snapshot
+	from  *image    // what it was made from; nil for baseImage
+	about string    // for people
+	used  time.Time // last
 }
 
 // baseImage is the image that every reference means that was not built here.

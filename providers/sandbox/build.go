@@ -46,7 +46,7 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 	ref := builtPrefix + slug(opts.Name) + ":" + id[:16]
 	stands, _ := built.Image.Base.(standing)
 	img := &image{
-		ID: built.ID, Layers: built.Image.Layers, Env: built.Image.Env, WorkDir: built.Image.WorkDir, User: built.Image.User,
+		ID: built.ID, Name: ref, Layers: built.Image.Layers, Env: built.Image.Env, WorkDir: built.Image.WorkDir, User: built.Image.User,
 		Host: stands.host, Base: stands.base,
 	}
 	if err := p.store.record(p.imageFile(ref), img); err != nil {
@@ -119,6 +119,7 @@ func (m *machine) Layer(ctx context.Context, key string, under dockerfile.Image,
 		return id, readJSON(record, &id) == nil && exists(s.path("l", id))
 	}
 	if id, ok := stored(); ok && !fresh {
+		s.touch("l", id)
 		return id, false, nil
 	}
 	unlock, err := s.lock(ctx, name)
@@ -127,10 +128,11 @@ func (m *machine) Layer(ctx context.Context, key string, under dockerfile.Image,
 	}
 	defer unlock()
 	if id, ok := stored(); ok && !fresh {
+		s.touch("l", id)
 		return id, false, nil
 	}
 	id := digest(key + newID())
-	if err := m.visit(ctx, under, do, func(d *draft) error { return s.keep(d, id) }); err != nil {
+	if err := m.visit(ctx, under, do, func(d *draft) error { return s.keep(d.dir, id) }); err != nil {
 		return "", false, err
 	}
 	return id, true, s.record(record, id)
@@ -171,9 +173,9 @@ func (m *machine) visit(ctx context.Context, under dockerfile.Image, do func(con
 	return keep(d)
 }
 
-// keep makes what a sandbox has changed a layer.
-func (s *store) keep(d *draft, id string) error {
-	up := filepath.Join(d.dir, "up")
+// keep makes what a sandbox has changed, in its folder, a layer.
+func (s *store) keep(dir, id string) error {
+	up := filepath.Join(dir, "up")
 	parts, err := os.ReadDir(up)
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ const destroyTime = 30 * time.Second
 
 func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions) error {
 	dir := e.dir()
-	if err := e.announce(opts.Labels); err != nil {
+	if err := e.announce(opts); err != nil {
 		return startFailed(ctx, err)
 	}
 	setup, err := e.p.setup(e.img, dir, e.p.surroundings(opts.Limits))
@@ -134,13 +134,17 @@ func threads(pid int) int64 {
 func (e *sandboxEnv) dir() string { return e.p.store.path("env", e.id) }
 
 // announce makes the environment's folder, with its labels in it from the first moment.
-func (e *sandboxEnv) announce(labels environment.Labels) error {
+func (e *sandboxEnv) announce(opts environment.CreateOptions) error {
 	d, err := e.p.store.draft()
 	if err != nil {
 		return err
 	}
 	defer d.discard()
-	if err := writeJSON(filepath.Join(d.dir, "meta.json"), meta{Labels: labels.Map(), Base: e.img.Base}); err != nil {
+	m := meta{Labels: opts.Labels.Map(), Base: e.img.Base, Layers: e.p.layersOf(e.img), Image: recordName(opts.Image)}
+	if e.img.Host != nil {
+		m.Host = e.img.Host.Key
+	}
+	if err := writeJSON(filepath.Join(d.dir, "meta.json"), m); err != nil {
 		return err
 	}
 	return os.Rename(d.dir, e.dir())

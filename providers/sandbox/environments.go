@@ -30,6 +30,10 @@ import (
 type meta struct {
 	Labels map[string]string `json:"labels"`
 	Base   *environment.Base `json:"base,omitempty"`
+	// Layers, Host and Image are what it stands on: they are in use.
+	Layers []string `json:"layers,omitempty"`
+	Host   string   `json:"host,omitempty"`  // key of a base
+	Image  string   `json:"image,omitempty"` // name of a record
 }
 
 // List implements environment.Provider.

@@ -18,9 +18,10 @@ import (
 
 // image is a root file system to start sandboxes from.
 type image struct {
-	ID      string   `json:"id"`     // of the content
-	Layers  []string `json:"layers"` // of the store, bottom first
-	Env     []string `json:"env"`    // KEY=value
+	ID      string   `json:"id"`             // of the content
+	Name    string   `json:"name,omitempty"` // for people: a reference, or what it is
+	Layers  []string `json:"layers"`         // of the store, bottom first
+	Env     []string `json:"env"`            // KEY=value
 	WorkDir string   `json:"work_dir"`
 	User    string   `json:"user"`
 	// Host is what the layers stand on, if that is this machine's root.
@@ -55,12 +56,20 @@ const builtPrefix = "rollout.sandbox/"
 // image finds what a reference stands for. progress, if not nil, gets lines for people.
 func (p *Provider) image(ctx context.Context, ref string, progress func(string)) (*image, error) {
 	if strings.HasPrefix(ref, builtPrefix) {
-		return p.builtImage(ref)
+		img, err := p.builtImage(ref)
+		if err == nil {
+			p.touch(img, ref)
+		}
+		return img, err
 	}
 	if progress == nil {
 		progress = func(string) {}
 	}
-	return p.named.get(ctx, ref, func(ctx context.Context) (*image, error) { return p.resolve(ctx, ref, progress) })
+	img, err := p.named.get(ctx, ref, func(ctx context.Context) (*image, error) { return p.resolve(ctx, ref, progress) })
+	if err == nil {
+		p.touch(img, ref)
+	}
+	return img, err
 }
 
 // builtImage reads the record of an image, and sees that all of it is still there.
@@ -79,7 +88,10 @@ func (p *Provider) builtImage(ref string) (*image, error) {
 	return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: %w", ref, environment.ErrNoImage)}
 }
 
-func (p *Provider) imageFile(ref string) string { return p.store.path("images", digest(ref)+".json") }
+func (p *Provider) imageFile(ref string) string { return p.store.path("images", recordName(ref)) }
+
+// recordName is the name of a reference's file in images/.
+func recordName(ref string) string { return digest(ref) + ".json" }
 
 // complete looks whether all that an image is made of is there.
 func (s *store) complete(img *image) error {

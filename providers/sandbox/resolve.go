@@ -79,7 +79,7 @@ func (p *Provider) realImage(ctx context.Context, ref string, progress func(stri
 	if known != nil && known.ID == found.ID {
 		return known, nil
 	}
-	img := &image{ID: found.ID, Env: found.Config.Env, WorkDir: found.Config.WorkingDir, User: found.Config.User}
+	img := &image{ID: found.ID, Name: ref, Env: found.Config.Env, WorkDir: found.Config.WorkingDir, User: found.Config.User}
 	for i, layer := range found.Layers {
 		id := digest("oci " + layer.DiffID)
 		if !exists(p.store.path("l", id)) {

@@ -23,6 +23,7 @@ const (
 
 	workRemove = "remove"
 	workUnpack = "unpack" // a layer, from stdin
+	workPack   = "pack"   // a layer, to stdout
 )
 
 // removeAll removes a folder of the store, whatever a sandbox has made of it.
@@ -31,7 +32,7 @@ func (m mode) removeAll(dir string) error {
 	if err == nil || m != modeIDs {
 		return err
 	}
-	return m.work(context.Background(), workRemove, dir, nil)
+	return m.work(context.Background(), workRemove, dir, nil, nil)
 }
 
 // removeTree is os.RemoveAll that gets into folders which nobody may enter, and into those that are deeper than this
@@ -83,7 +84,7 @@ func folders(dir string) []string {
 // unpack unpacks a layer into dir, which exists and is empty.
 func (m mode) unpack(ctx context.Context, layer io.Reader, dir string) error {
 	if m == modeIDs {
-		return m.work(ctx, workUnpack, dir, layer)
+		return m.work(ctx, workUnpack, dir, layer, nil)
 	}
 	return unpackLayer(ctx, layer, dir, oci.UnpackOptions{Xattr: m.xattr(), Owners: m == modeRoot})
 }
@@ -100,14 +101,14 @@ func unpackLayer(ctx context.Context, layer io.Reader, dir string, opts oci.Unpa
 }
 
 // work has a worker do something.
-func (m mode) work(ctx context.Context, what, dir string, input io.Reader) error {
+func (m mode) work(ctx context.Context, what, dir string, input io.Reader, output io.Writer) error {
 	cmd, release, err := m.command(roleWorker, roleWorkerMapped)
 	if err != nil {
 		return err
 	}
 	cmd.Env = append(cmd.Env, workKey+"="+what, dirKey+"="+dir)
 	var said tail
-	cmd.Stdin, cmd.Stderr = input, &said
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, &said
 	failed := make(chan error)
 	starts() <- func() { failed <- cmd.Start() }
 	if err := <-failed; err != nil {
@@ -144,6 +145,8 @@ func work() {
 		err = removeTree(dir)
 	case workUnpack:
 		err = unpackLayer(context.Background(), os.Stdin, dir, oci.UnpackOptions{Xattr: modeIDs.xattr(), Owners: true})
+	case workPack:
+		err = packLayer(dir, os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -24,7 +24,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 	for _, c := range checks() {
 		never[c.name] = true
 	}
-	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, buildMutants) {
+	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, buildMutants, snapshotMutants) {
 		for _, c := range matching(t, b.checks) {
 			delete(never, c.name)
 			t.Run(b.what+"/"+c.name, func(t *testing.T) {

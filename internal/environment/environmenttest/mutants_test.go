@@ -35,6 +35,8 @@ type hooks struct {
 	cost       func(e *brokenEnv) float64
 	unenforced func() []string
 	base       func(e *brokenEnv) *environment.Base
+
+	snapshotHooks
 }
 
 func (m *mutant) Name() string {

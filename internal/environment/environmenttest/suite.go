@@ -57,7 +57,7 @@ func checks() []check {
 	return slices.Concat(
 		execChecks(), killChecks(), backgroundChecks(),
 		copyToChecks(), copyFromChecks(), hostileChecks(),
-		lifecycleChecks(), limitChecks(), buildChecks(),
+		lifecycleChecks(), limitChecks(), buildChecks(), snapshotChecks(),
 	)
 }
 

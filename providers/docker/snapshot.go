@@ -1,0 +1,152 @@
+package docker
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+const (
+	// snapshotRepository is where images are found that Snapshot has kept: their tags are the keys.
+	snapshotRepository = "rollout/layer"
+
+	labelBase        = "rollout.base" // id of the image that a snapshot stands on
+	labelDescription = "rollout.description"
+)
+
+// Snapshot implements environment.Environment: the container is killed, looked through and committed.
+func (e *containerEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
+	e.ended.Store(true)
+	doing := "keep container " + e.id[:12] + " as an image"
+	err := e.p.api.ContainerKill(ctx, e.id, "KILL")
+	if err != nil && !cerrdefs.IsConflict(err) { // conflict: not running
+		return "", failedInside(environment.KindSnapshot, doing, err)
+	}
+	base, err := e.keepable(ctx)
+	if err == nil && opts.Inspect != nil {
+		err = e.inspect(ctx, opts.Inspect)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return "", failedInside(environment.KindSnapshot, doing, err)
+	}
+	ref := snapshotRef(opts.Key)
+	replaced, _ := e.p.api.ImageInspect(ctx, ref) // none, as a rule
+	labels := environment.Labels{Job: "layer"}.ImageMap()
+	labels[labelBase], labels[labelDescription] = base, opts.Description
+	_, err = e.p.api.ContainerCommit(ctx, e.id, container.CommitOptions{
+		Reference: ref,
+		Comment:   opts.Description,
+		Config:    &container.Config{Labels: labels}, // over the container's; all else is the container's
+	})
+	if err != nil {
+		return "", failedInside(environment.KindSnapshot, doing, err)
+	}
+	e.p.removeNameless(ctx, replaced.ID)
+	return ref, nil
+}
+
+// snapshotRef is the reference of the image with a key.
+func snapshotRef(key string) string { return snapshotRepository + ":" + key }
+
+// keepable is the id of the container's image, or why it cannot be kept.
+func (e *containerEnv) keepable(ctx context.Context) (base string, err error) {
+	if e.variables {
+		return "", errors.New("it has variables of its own, and images must not have them")
+	}
+	state, err := e.p.api.ContainerInspect(ctx, e.id)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range state.Mounts {
+		if m.Type == mount.TypeVolume {
+			return "", fmt.Errorf("its image has a VOLUME at %s, whose files are not a part of images", m.Destination)
+		}
+	}
+	return state.Image, nil
+}
+
+// inspect shows what the container has changed: the engine lists the paths, and writes all files in one stream, which takes
+// one request however many there are.
+func (e *containerEnv) inspect(ctx context.Context, see func(*tar.Header, io.Reader) error) error {
+	changes, err := e.p.api.ContainerDiff(ctx, e.id)
+	if err != nil || len(changes) == 0 {
+		return err
+	}
+	changed := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		if c.Kind != container.ChangeDelete {
+			changed[c.Path] = true
+		}
+	}
+	stream, err := e.p.api.ContainerExport(ctx, e.id)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for archive := tar.NewReader(stream); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name := "/" + strings.Trim(strings.TrimPrefix(header.Name, "./"), "/")
+		if !changed[asJSON(name)] {
+			continue
+		}
+		header.Name = name
+		if err := see(header, archive); err != nil {
+			return err
+		}
+	}
+}
+
+// asJSON is a text as it comes back from the engine's JSON: each byte that is no UTF-8 has become U+FFFD.
+func asJSON(text string) string { return string([]rune(text)) }
+
+// FindSnapshot implements environment.Provider.
+func (p *Provider) FindSnapshot(ctx context.Context, key string) (string, error) {
+	ref := snapshotRef(key)
+	present, err := p.hasImage(ctx, ref)
+	if err != nil || !present {
+		return "", err
+	}
+	noteUse(ref)
+	return ref, nil
+}
+
+// LockSnapshot implements environment.Provider: processes of this user on this machine keep each other out. Others may
+// make the same image, and the last one is kept.
+func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error) {
+	unlock := lock(ctx, "layer-"+key[:2])
+	if err := ctx.Err(); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// ImageID implements environment.Provider.
+func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
+	found, err := p.api.ImageInspect(ctx, ref)
+	switch {
+	case err == nil:
+		return found.ID, nil
+	case cerrdefs.IsNotFound(err):
+		return "", &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: %w", ref, environment.ErrNoImage)}
+	}
+	return "", failed(environment.KindUnavailable, "look for image "+ref, err)
+}

@@ -1,0 +1,225 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// Snapshot implements environment.Environment: what the sandbox has changed becomes a layer of the store, without a copy.
+func (e *sandboxEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
+	e.box.end()
+	if err := e.keepable(); err != nil {
+		return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("keep sandbox %s as an image: %w", e.id, err)}
+	}
+	s := e.p.store
+	if opts.Inspect != nil {
+		if err := s.inspect(ctx, e.dir(), opts.Inspect); err != nil {
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("keep sandbox %s as an image: %w", e.id, err)}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	id, ref := digest("snapshot "+newID()), snapshotRef(opts.Key)
+	err := s.keep(e.dir(), id)
+	if err == nil {
+		img := *e.img
+		img.ID, img.Name, img.Layers = "snapshot "+id, opts.Description, append(slices.Clone(e.img.Layers), id)
+		err = s.record(e.p.imageFile(ref), img)
+	}
+	if err != nil {
+		return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("keep sandbox %s as an image: %w", e.id, err)}
+	}
+	return ref, nil
+}
+
+// snapshotRef is the reference of the image with a key.
+func snapshotRef(key string) string { return builtPrefix + "layer:" + key }
+
+func (e *sandboxEnv) keepable() error {
+	switch {
+	case len(e.env) > 0:
+		return errors.New("it has variables of its own, and images must not have them")
+	case e.p.memory:
+		return errors.New("what it has changed is in memory (provider_config.scratch, or a file system that cannot hold overlays)")
+	}
+	return nil
+}
+
+// FindSnapshot implements environment.Provider.
+func (p *Provider) FindSnapshot(_ context.Context, key string) (string, error) {
+	ref := snapshotRef(key)
+	if _, err := p.builtImage(ref); errors.Is(err, environment.ErrNoImage) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	return ref, nil
+}
+
+// LockSnapshot implements environment.Provider.
+func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error) {
+	return p.store.lock(ctx, "snapshot-"+digest(key)[:2])
+}
+
+// ImageID implements environment.Provider.
+func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
+	img, err := p.image(ctx, ref, nil)
+	if err != nil {
+		return "", err
+	}
+	return img.ID, nil
+}
+
+// Disk implements environment.Provider.
+func (p *Provider) Disk() string { return p.store.dir }
+
+// inspect shows what is in an environment's folder of changes.
+func (s *store) inspect(ctx context.Context, dir string, see func(*tar.Header, io.Reader) error) error {
+	up := filepath.Join(dir, "up")
+	r, w := io.Pipe()
+	go func() {
+		if s.mode.user() {
+			w.CloseWithError(s.mode.work(ctx, workPack, up, nil, w)) // which may read all that is its users'
+			return
+		}
+		w.CloseWithError(packLayer(up, w))
+	}()
+	defer r.Close()
+	stop := context.AfterFunc(ctx, func() { r.CloseWithError(ctx.Err()) })
+	defer stop()
+	for archive := tar.NewReader(r); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if header.Name = inRoot(header.Name); header.Name == "" {
+			continue
+		}
+		if err := see(header, archive); err != nil {
+			return err
+		}
+	}
+}
+
+// inRoot is the path in a sandbox of a path in a layer's folder: PART/path. "" for the root and for parts themselves.
+func inRoot(name string) string {
+	part, below, _ := strings.Cut(strings.TrimSuffix(name, "/"), "/")
+	if below == "" {
+		return ""
+	}
+	if part == rootPart {
+		return "/" + below
+	}
+	return path.Join(strings.ReplaceAll(part, "+", "/"), below)
+}
+
+// packLayer writes a folder as a tar stream, for those who look at it: marks of overlayfs come as they are, and a file with
+// several names comes several times.
+func packLayer(dir string, w io.Writer) error {
+	archive := tar.NewWriter(w)
+	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
+		if err != nil || at == dir {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		return packOne(archive, dir, at, info)
+	})
+	return errors.Join(err, archive.Close())
+}
+
+func packOne(archive *tar.Writer, dir, at string, info fs.FileInfo) error {
+	name, err := filepath.Rel(dir, at)
+	if err != nil {
+		return err
+	}
+	if info.Mode()&fs.ModeSocket != 0 {
+		info = emptyFile{info} // tar knows no sockets, and nothing is in them
+	}
+	header, err := tar.FileInfoHeader(info, "")
+	if err != nil {
+		return err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		if header.Linkname, err = os.Readlink(at); err != nil {
+			return err
+		}
+	}
+	header.Name, header.Format = name, tar.FormatPAX
+	if header.PAXRecords, err = attributes(at); err != nil {
+		return err
+	}
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return nil
+	}
+	file, err := os.Open(at)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = io.CopyN(archive, file, header.Size)
+	return err
+}
+
+type emptyFile struct{ fs.FileInfo }
+
+func (emptyFile) Mode() fs.FileMode { return 0 }
+func (emptyFile) Size() int64       { return 0 }
+
+// maxAttribute is the most that a file system keeps in one attribute, or in all names. Source: linux/limits.h.
+const maxAttribute = 64 << 10
+
+// attributes are a file's extended attributes, as tar streams have them.
+func attributes(at string) (map[string]string, error) {
+	buffer := make([]byte, maxAttribute)
+	n, err := unix.Llistxattr(at, buffer)
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil, nil //nolint:nilnil // none
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the attributes of a file: %w", err)
+	}
+	records := map[string]string{}
+	for name := range strings.SplitSeq(string(buffer[:n]), "\x00") {
+		if name == "" {
+			continue
+		}
+		n, err := unix.Lgetxattr(at, name, buffer)
+		if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EPERM) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the attributes of a file: %w", err)
+		}
+		// A name must not have "=", nor a value NUL: what is looked for has neither.
+		records["SCHILY.xattr."+strings.ReplaceAll(name, "=", "-")] = strings.ReplaceAll(string(buffer[:n]), "\x00", "\n")
+	}
+	return records, nil
+}
