@@ -29,12 +29,16 @@ var vocabulary = []string{
 var rows = []row{
 	{packages: vocabulary},
 	{packages: []string{"internal/github", "internal/github/githubtest"}, only: []string{"internal/untrusted"}},
+	{packages: []string{"internal/cache"}, only: []string{}},
+	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag"}},
+	{packages: []string{"internal/git/gittest"}, only: []string{}}, // used by tests alone
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone
 	{packages: []string{"internal/gate"}, only: []string{"internal/result"}},
 	{packages: []string{"internal/report"}, only: []string{"internal/result", "internal/gate", "internal/untrusted"}},
 	{packages: []string{"internal/report/reporttest"}, only: []string{ // used by tests alone
 		"internal/result", "internal/gate", "internal/untrusted/untrustedtest", "internal/report",
 	}},
+	{packages: []string{"internal/registry"}, only: append([]string{"internal/cache"}, vocabulary...)},
 	{packages: []string{"internal/config", "internal/task", "internal/event"}},
 	{packages: []string{"internal/trial", "internal/dataset", "internal/prove"}},
 	{packages: []string{"internal/job"}},

@@ -1,0 +1,186 @@
+package cache
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Entry is something in the cache.
+type Entry struct {
+	Kind     string
+	About    string // hostile: it comes from registries
+	Path     string
+	Size     int64 // bytes on disk, about
+	LastUsed time.Time
+	InUse    bool // by a process that runs
+	folder   bool
+}
+
+// List is everything in the cache, the least recently used first. A cache that does not exist is empty.
+func (c *Cache) List() ([]Entry, error) {
+	var all []Entry
+	for _, group := range []string{"folders", "files"} {
+		paths, err := filepath.Glob(c.path(group, "*", "*"))
+		if err != nil {
+			return nil, fmt.Errorf("list the cache: %w", err)
+		}
+		for _, path := range paths {
+			e := Entry{Kind: filepath.Base(filepath.Dir(path)), Path: path, folder: group == "folders"}
+			if c.describe(&e) {
+				all = append(all, e)
+			}
+		}
+	}
+	if _, err := os.ReadDir(c.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the cache: %w", err)
+	}
+	slices.SortFunc(all, func(a, b Entry) int {
+		return cmp.Or(a.LastUsed.Compare(b.LastUsed), cmp.Compare(a.Path, b.Path))
+	})
+	return all, nil
+}
+
+// describe completes e; !ok: it is gone.
+func (c *Cache) describe(e *Entry) (ok bool) {
+	info, err := os.Lstat(e.Path)
+	if err != nil {
+		return false
+	}
+	e.LastUsed = info.ModTime()
+	if !e.folder {
+		e.About, e.Size = aboutOf(e.Path), (info.Size()+block-1)/block*block
+		return true
+	}
+	described := readAbout(e.Path)
+	e.About, e.Size = described.About, described.Size
+	if used, err := os.Lstat(c.useLock(*e)); err == nil {
+		e.LastUsed = used.ModTime()
+		held := tryLock(c.useLock(*e))
+		e.InUse = held == nil
+		if held != nil {
+			_ = held.Unlock()
+		}
+	}
+	return true
+}
+
+// aboutOf reads the first line of a file of the cache.
+func aboutOf(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line, _ := bufio.NewReaderSize(f, 64<<10).ReadSlice('\n')
+	head, _ := headOf(line)
+	return head.About
+}
+
+func (c *Cache) useLock(e Entry) string {
+	return c.path("locks", e.Kind+"-"+filepath.Base(e.Path))
+}
+
+// Policy says what may stay. The zero value lets everything stay.
+type Policy struct {
+	All       bool          // nothing stays
+	OlderThan time.Duration // what was last used before this time ago goes; 0: it does not
+	MaxSize   *int64        // bytes; the least recently used go until the rest is no larger. nil: any size
+	DryRun    bool          // only tell
+}
+
+// Pruned is what a Prune did, or would do.
+type Pruned struct {
+	Removed []Entry
+	InUse   []Entry // would have been removed, but a process uses it
+	Kept    int64   // bytes that are left
+}
+
+// Prune removes what the policy lets go, but nothing that a running process uses, and what makers that were killed left
+// behind.
+func (c *Cache) Prune(ctx context.Context, p Policy) (Pruned, error) {
+	var out Pruned
+	all, err := c.List()
+	if err != nil {
+		return out, err
+	}
+	for _, e := range all {
+		out.Kept += e.Size
+	}
+	now := c.now()
+	for _, e := range all {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		tooOld := p.OlderThan > 0 && now.Sub(e.LastUsed) > p.OlderThan
+		tooMuch := p.MaxSize != nil && out.Kept > *p.MaxSize
+		if !p.All && !tooOld && !tooMuch {
+			continue
+		}
+		removed := !e.InUse
+		if removed && !p.DryRun {
+			if removed, err = c.remove(e); err != nil {
+				return out, c.cannotWrite(err)
+			}
+		}
+		if !removed {
+			out.InUse = append(out.InUse, e)
+			continue
+		}
+		out.Removed = append(out.Removed, e)
+		out.Kept -= e.Size
+	}
+	if !p.DryRun {
+		c.sweep()
+	}
+	return out, nil
+}
+
+// remove removes an entry; !removed: it is in use.
+func (c *Cache) remove(e Entry) (removed bool, err error) {
+	if !e.folder {
+		if err := os.Remove(e.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+		return true, nil
+	}
+	if err := c.makeDirs(); err != nil {
+		return false, err
+	}
+	path := c.useLock(e)
+	if !exists(path) {
+		if f, err := os.OpenFile(path, os.O_CREATE, 0o600); err == nil {
+			_ = f.Close()
+		}
+	}
+	held := tryLock(path)
+	if held == nil {
+		return false, nil
+	}
+	defer drop(held)
+	d, err := c.draft()
+	if err != nil {
+		return false, err
+	}
+	defer d.discard()
+	// In one step, so that nobody finds a part of it.
+	if err := os.Rename(e.Path, filepath.Join(d.dir, "removed")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	_ = os.Remove(path + ".fill")
+	return true, nil
+}
+
+// shrink keeps the cache's bound. What cannot be removed now is tried again by the next.
+func (c *Cache) shrink() {
+	if c.maxSize >= 0 {
+		_, _ = c.Prune(context.Background(), Policy{MaxSize: &c.maxSize})
+	}
+}

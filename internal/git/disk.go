@@ -1,0 +1,31 @@
+package git
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// noRoom reports failures that are the disk's, not a name's.
+func noRoom(err error) bool {
+	for _, number := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, number) {
+			return true
+		}
+	}
+	return false
+}
+
+// reason is err without the operation and path, which the problem names already.
+func reason(err error) string {
+	var pe *fs.PathError
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
+		err = pe.Err
+	case errors.As(err, &le):
+		err = le.Err
+	}
+	return err.Error()
+}

@@ -1,0 +1,121 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Folder is what became of one path of an Export.
+type Folder struct {
+	// Missing: the commit has nothing there. Nearest is a folder of the commit that may be meant, or "".
+	Missing bool   `json:"missing,omitempty"`
+	Nearest string `json:"nearest,omitempty"`
+	// Problems say why nothing was written, Warnings what was left out. They are safe to show.
+	Problems []string `json:"problems,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+	// Passing: another machine, or a later attempt, may not have the problems.
+	Passing bool `json:"-"`
+}
+
+// errNotWritten: the disk is full, or the like. Fetching differently does not help.
+var errNotWritten = errors.New("cannot be written")
+
+// Export writes the folders of a commit that paths name, the i-th to the folder into/names[i], and says what became of
+// each; what is wrong with one says nothing about the others. id is a whole id, and paths have passed CleanPath. Modes are 0755
+// and 0644, links are written as links; they may point anywhere, as may all of the contents. There is one fetch of the commit
+// and one of all the files, or as few more as the server needs. scratch is for what is needed on the way; the caller removes it.
+func (g *Client) Export(ctx context.Context, r Remote, id string, paths []string, into string, names []string, scratch string) ([]Folder, error) {
+	var done []Folder
+	err := g.withCommit(ctx, r, id, scratch, func(s source) error {
+		e := &export{source: s, into: into, names: names, folders: make([]folder, len(paths))}
+		for i, p := range paths {
+			e.folders[i].path = p
+		}
+		if err := e.write(ctx); err != nil {
+			for _, name := range names {
+				_ = os.RemoveAll(filepath.Join(into, name))
+			}
+			return err
+		}
+		done = e.results()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// export is an Export under way.
+type export struct {
+	source
+	into    string
+	names   []string
+	folders []folder
+}
+
+// folder is one path of an export.
+type folder struct {
+	Folder
+	path    string // in the commit; "" is all of it
+	entries []entry
+	bytes   int64
+}
+
+// entry is a file, link or submodule of a folder.
+type entry struct {
+	mode string // as git writes it: 100644, 100755, 120000, 160000
+	blob string // its id
+	name string // below the folder
+}
+
+func (f *folder) problem(format string, args ...any) {
+	const most = 20 // one hostile commit could have a million
+	if len(f.Problems) < most {
+		f.Problems = append(f.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// fine reports whether the folder is to be written.
+func (f *folder) fine() bool { return !f.Missing && len(f.Problems) == 0 }
+
+func (e *export) write(ctx context.Context) error {
+	if err := e.list(ctx); err != nil {
+		return err
+	}
+	for i := range e.folders {
+		e.folders[i].check(e.MaxFiles)
+	}
+	if err := e.bring(ctx); err != nil {
+		return err
+	}
+	if err := e.measure(ctx); err != nil {
+		return err
+	}
+	if err := e.folderTrees(); err != nil {
+		return err
+	}
+	pointers, err := e.files(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.large(ctx, pointers); err != nil {
+		return err
+	}
+	return e.nearest(ctx)
+}
+
+// results are the outcomes; folders with problems are gone.
+func (e *export) results() []Folder {
+	out := make([]Folder, len(e.folders))
+	for i := range e.folders {
+		out[i] = e.folders[i].Folder
+		if !e.folders[i].fine() {
+			_ = os.RemoveAll(filepath.Join(e.into, e.names[i]))
+		}
+	}
+	return out
+}

@@ -1,0 +1,199 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	heads = "+refs/heads/*:refs/heads/*"
+	tags  = "+refs/tags/*:refs/tags/*"
+)
+
+// tries is how often a repository is asked that cannot be reached.
+const tries = 3
+
+// patiently tries again what may pass: which failures those are, git does not tell.
+func (g *Client) patiently(ctx context.Context, do func() error) error {
+	delay := g.RetryDelay
+	for try := 1; ; try++ {
+		err := do()
+		if err == nil || try == tries || ctx.Err() != nil || errors.Is(err, ErrNoGit) || errors.Is(err, errTooMuch) || errors.Is(err, errTimeout) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(delay):
+		}
+		delay *= 2
+	}
+}
+
+// reachable reports whether the repository answers at all.
+func (g *Client) reachable(ctx context.Context, r Remote, scratch string) bool {
+	_, err := g.run(ctx, call{dir: scratch, remote: r, network: true, args: []string{"ls-remote", "--quiet", "origin", "HEAD"}})
+	return err == nil
+}
+
+// create makes an empty repository without working tree.
+func (g *Client) create(ctx context.Context, r Remote, repo string, sha256 bool) error {
+	if err := os.RemoveAll(repo); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(repo, 0o700); err != nil {
+		return err
+	}
+	format := "--object-format=sha1"
+	if sha256 {
+		format = "--object-format=sha256"
+	}
+	_, err := g.run(ctx, call{dir: repo, remote: r, args: []string{"init", "--quiet", "--bare", "--template=", format}})
+	return err
+}
+
+// fetch fetches what is asked for, which has been checked, and nothing that nobody asked for.
+func (g *Client) fetch(ctx context.Context, r Remote, repo string, args ...string) error {
+	args = append([]string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"}, args...)
+	at := len(args)
+	for at > 0 && !strings.HasPrefix(args[at-1], "-") {
+		at--
+	}
+	args = append(args[:at:at], append([]string{"origin"}, args[at:]...)...)
+	_, err := g.run(ctx, call{dir: repo, remote: r, network: true, args: args, grows: repo})
+	return err
+}
+
+// source is a commit that has been fetched into a repository of its own.
+type source struct {
+	*Client
+	remote  Remote
+	repo    string
+	id      string
+	partial bool // the contents of files may still be missing
+}
+
+// ways are how a commit is fetched, the cheapest first. Not every server has each.
+var ways = []struct {
+	name    string
+	partial bool
+	args    func(id string) []string
+}{
+	{"partial", true, func(id string) []string { return []string{"--depth=1", "--filter=blob:none", id} }},
+	{"shallow", false, func(id string) []string { return []string{"--depth=1", id} }},
+	{"full", false, func(string) []string { return []string{heads, tags} }},
+}
+
+// withCommit fetches the commit in the cheapest way in which use succeeds. A folder of scratch is left for the caller to
+// remove.
+func (g *Client) withCommit(ctx context.Context, r Remote, id, scratch string, use func(source) error) error {
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		return err
+	}
+	var first error
+	for i, way := range ways {
+		s := source{Client: g, remote: r, repo: filepath.Join(scratch, way.name), id: id, partial: way.partial}
+		err := g.patientlyReached(ctx, r, scratch, func() error {
+			if err := g.create(ctx, r, s.repo, len(id) == 64); err != nil {
+				return err
+			}
+			if err := g.fetch(ctx, r, s.repo, way.args(id)...); err != nil {
+				return err
+			}
+			if err := s.hasCommit(ctx); err != nil {
+				return err
+			}
+			return use(s)
+		})
+		if first == nil {
+			first = err
+		}
+		var unreachable *unreachableError
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &unreachable):
+			return unreachable.err
+		case errors.Is(err, ErrNoGit), errors.Is(err, errTooMuch), errors.Is(err, errTimeout), errors.Is(err, errNotWritten):
+			return err
+		case i == len(ways)-1:
+			return err
+		}
+		_ = os.RemoveAll(s.repo)
+	}
+	return first
+}
+
+// unreachableError is the failure of a repository that does not answer.
+type unreachableError struct{ err error }
+
+func (e *unreachableError) Error() string { return e.err.Error() }
+
+// patientlyReached tries again while the repository does not answer. Where it does, the failure is one of this way of
+// fetching.
+func (g *Client) patientlyReached(ctx context.Context, r Remote, scratch string, do func() error) error {
+	delay := g.RetryDelay
+	for try := 1; ; try++ {
+		err := do()
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrNoGit) || errors.Is(err, ErrNoCommit) ||
+			errors.Is(err, errTooMuch) || errors.Is(err, errTimeout) || errors.Is(err, errNotWritten) || g.reachable(ctx, r, scratch) {
+			return err
+		}
+		if try == tries {
+			return &unreachableError{err}
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(delay):
+		}
+		delay *= 2
+	}
+}
+
+// hasCommit sees that what was fetched is there and is a commit.
+func (s source) hasCommit(ctx context.Context) error {
+	out, err := s.git(ctx, nil, "cat-file", "-t", s.id)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &NoCommitError{s.remote.shown, fmt.Sprintf("commit %s is not in the repository, or on none of its branches and tags", s.id)}
+	}
+	if kind := strings.TrimSpace(string(out)); kind != "commit" && kind != "tag" {
+		return &NoCommitError{s.remote.shown, fmt.Sprintf("%s is a %s, not a commit", s.id, safe(kind))}
+	}
+	return nil
+}
+
+// git runs a git that talks to nobody.
+func (s source) git(ctx context.Context, stdin *strings.Reader, args ...string) ([]byte, error) {
+	c := call{dir: s.repo, remote: s.remote, args: args}
+	if stdin != nil {
+		c.stdin = stdin
+	}
+	return s.run(ctx, c)
+}
+
+// sizeOf is the size of all files below dir, as far as they can be seen.
+func sizeOf(dir string) int64 {
+	var size int64
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // files come and go while git works
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
+}

@@ -1,0 +1,88 @@
+package gittest
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Server serves every repository below a folder, at URL/NAME. What it does may be changed while it runs.
+type Server struct {
+	URL  string
+	http *httptest.Server
+
+	mu       sync.Mutex
+	requests []string
+	// Before may answer instead of git: it returns whether it did.
+	before func(http.ResponseWriter, *http.Request) bool
+	old    bool
+}
+
+// Serve starts a server, which ends with the test.
+func Serve(tb testing.TB, root string) *Server {
+	tb.Helper()
+	out, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	backend := filepath.Join(strings.TrimSpace(string(out)), "git-http-backend")
+	s := &Server{}
+	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		s.mu.Lock()
+		s.requests = append(s.requests, req.Method+" "+req.URL.RequestURI())
+		before, old := s.before, s.old
+		s.mu.Unlock()
+		if before != nil && before(w, req) {
+			return
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		// CGI knows no chunks.
+		req.Body, req.ContentLength, req.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+		env := append(clean(), "GIT_PROJECT_ROOT="+root, "GIT_HTTP_EXPORT_ALL=1")
+		if protocol := req.Header.Get("Git-Protocol"); protocol != "" && !old {
+			env = append(env, "GIT_PROTOCOL="+protocol)
+		}
+		handler := &cgi.Handler{Path: backend, Root: "/", Dir: root, Env: env, Stderr: io.Discard}
+		handler.ServeHTTP(w, req)
+	}))
+	s.URL = s.http.URL
+	tb.Cleanup(s.http.Close)
+	return s
+}
+
+// Close ends the server: it cannot be reached any more.
+func (s *Server) Close() { s.http.Close() }
+
+// OldProtocol has the server speak the first version of git's protocol, in which repositories decide what may be
+// fetched (uploadpack.allow*).
+func (s *Server) OldProtocol() { s.mu.Lock(); s.old = true; s.mu.Unlock() }
+
+// Before has f see each request first; it reports whether it has answered. nil: nobody does.
+func (s *Server) Before(f func(http.ResponseWriter, *http.Request) bool) {
+	s.mu.Lock()
+	s.before = f
+	s.mu.Unlock()
+}
+
+// Count is how many requests there were so far whose method and address contain text.
+func (s *Server) Count(text string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, r := range s.requests {
+		if strings.Contains(r, text) {
+			n++
+		}
+	}
+	return n
+}

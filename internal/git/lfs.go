@@ -1,0 +1,180 @@
+package git
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// pointer is a file that stands for one that git-lfs keeps.
+type pointer struct {
+	place
+	oid  string // SHA-256 of the content
+	size int64
+	text string
+}
+
+// maxPointer is what a pointer has at most, in bytes. Source: git-lfs, docs/spec.md.
+const maxPointer = 1024
+
+var (
+	pointerOID  = regexp.MustCompile(`(?m)^oid sha256:([0-9a-f]{64})$`)
+	pointerSize = regexp.MustCompile(`(?m)^size ([0-9]{1,18})$`)
+)
+
+func parsePointer(text []byte) (oid string, size int64, ok bool) {
+	if len(text) >= maxPointer || !strings.HasPrefix(string(text), "version https://git-lfs.github.com/spec/v1\n") {
+		return "", 0, false
+	}
+	id, length := pointerOID.FindSubmatch(text), pointerSize.FindSubmatch(text)
+	if id == nil || length == nil {
+		return "", 0, false
+	}
+	size, err := strconv.ParseInt(string(length[1]), 10, 64)
+	return string(id[1]), size, err == nil
+}
+
+// large replaces pointers by what git-lfs keeps, where .gitattributes asks for it. Without git-lfs the folder has a problem: a
+// task with pointers in it would be another task.
+func (e *export) large(ctx context.Context, pointers []pointer) error {
+	pointers, err := e.asked(ctx, pointers)
+	if err != nil || len(pointers) == 0 {
+		return err
+	}
+	slices.SortFunc(pointers, func(a, b pointer) int { return strings.Compare(a.path()+"\x00"+a.dir, b.path()+"\x00"+b.dir) })
+	if _, err := e.run(ctx, call{dir: e.repo, remote: e.remote, args: []string{"lfs", "version"}}); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		missingLFS(pointers)
+		return nil
+	}
+	for _, p := range pointers {
+		if p.folder.bytes += p.size; p.folder.bytes > e.MaxBytes {
+			p.folder.problem("is larger than the %d MiB that are allowed, with %s from git-lfs", e.MaxBytes>>20, safe(p.entry.name))
+		}
+		if !p.folder.fine() {
+			continue
+		}
+		if err := e.smudge(ctx, p); err != nil {
+			if ctx.Err() != nil || errors.Is(err, errNotWritten) {
+				return err
+			}
+			p.folder.Passing = true
+			p.folder.problem("git-lfs does not give %s: %v", safe(p.entry.name), err)
+		}
+	}
+	return nil
+}
+
+// path is the pointer's in the commit.
+func (p pointer) path() string { return path.Join(p.folder.path, p.entry.name) }
+
+// missingLFS names the pointers of each folder.
+func missingLFS(pointers []pointer) {
+	names := map[*folder][]string{}
+	var order []*folder
+	for _, p := range pointers {
+		if names[p.folder] == nil {
+			order = append(order, p.folder)
+		}
+		names[p.folder] = append(names[p.folder], safe(p.entry.name))
+	}
+	for _, f := range order {
+		files := names[f]
+		const most = 5
+		shown := strings.Join(files[:min(most, len(files))], ", ")
+		if more := len(files) - most; more > 0 {
+			shown += fmt.Sprintf(" and %d more", more)
+		}
+		f.Passing = true
+		f.problem("git-lfs is not installed, and these files are only its pointers: %s", shown)
+	}
+}
+
+// asked are those pointers for which .gitattributes names the filter lfs. Others are files that look so.
+func (e *export) asked(ctx context.Context, pointers []pointer) ([]pointer, error) {
+	if len(pointers) == 0 {
+		return nil, nil
+	}
+	index := []string{"GIT_INDEX_FILE=" + filepath.Join(e.repo, "rollout-index")}
+	if _, err := e.run(ctx, call{dir: e.repo, remote: e.remote, env: index, args: []string{"read-tree", e.id}}); err != nil {
+		return nil, err
+	}
+	var input strings.Builder
+	for _, p := range pointers {
+		input.WriteString(p.path() + "\x00")
+	}
+	// Files called .gitattributes outside of the folders may still be missing here: git fetches them.
+	out, err := e.run(ctx, call{
+		dir: e.repo, remote: e.remote, network: e.partial, env: index, stdin: strings.NewReader(input.String()),
+		args: []string{"check-attr", "--cached", "--stdin", "-z", "filter"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	lfs := map[string]bool{}
+	words := strings.Split(string(out), "\x00")
+	for i := 0; i+2 < len(words); i += 3 {
+		lfs[words[i]] = words[i+2] == "lfs"
+	}
+	return slices.DeleteFunc(pointers, func(p pointer) bool { return !lfs[p.path()] }), nil
+}
+
+// smudge puts the content in the pointer's place.
+func (e *export) smudge(ctx context.Context, p pointer) error {
+	return inside(p.dir, func(root *os.Root) error {
+		f, err := root.OpenFile(p.entry.name, os.O_WRONLY|os.O_TRUNC, 0)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNotWritten, err)
+		}
+		defer f.Close()
+		sum := sha256.New()
+		content := &counted{left: p.size, to: func(b []byte) error {
+			sum.Write(b)
+			if _, err := f.Write(b); err != nil {
+				return fmt.Errorf("%w: %w", errNotWritten, err)
+			}
+			return nil
+		}}
+		_, err = e.run(ctx, call{
+			dir: e.repo, remote: e.remote, network: true, stdin: strings.NewReader(p.text), stdout: content,
+			env: []string{"GIT_LFS_SKIP_SMUDGE=0"}, args: []string{"lfs", "smudge", "--", p.path()},
+		})
+		switch {
+		case content.failed != nil:
+			return content.failed
+		case err != nil:
+			return err
+		case content.left != 0 || hex.EncodeToString(sum.Sum(nil)) != p.oid:
+			return errors.New("what it gives is not what the pointer says")
+		}
+		return f.Close()
+	})
+}
+
+// counted takes so many bytes and no more.
+type counted struct {
+	left   int64
+	to     func([]byte) error
+	failed error
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	if c.left -= int64(len(b)); c.left < 0 {
+		return 0, errTooMuch
+	}
+	if c.failed = c.to(b); c.failed != nil {
+		return 0, c.failed
+	}
+	return len(b), nil
+}
