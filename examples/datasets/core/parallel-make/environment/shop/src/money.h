@@ -1,0 +1,3 @@
+#define CURRENCY "EUR"
+
+const char *money(long cents);
