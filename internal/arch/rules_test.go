@@ -42,6 +42,7 @@ var rows = []row{
 	{packages: []string{"internal/config", "internal/task", "internal/event"}},
 	{packages: []string{"internal/trial", "internal/dataset", "internal/prove"}},
 	{packages: []string{"internal/job"}},
+	{packages: []string{"internal/export"}, only: append([]string{"internal/job", "internal/task"}, vocabulary...)},
 
 	// The edges are strangers to the engine, and to each other.
 	{packages: []string{"internal/environment/environmenttest", "internal/testenv"}, only: []string{"internal/environment"}},

@@ -3,6 +3,7 @@ package job
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	fastjson "github.com/go-json-experiment/json"
@@ -20,6 +22,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // outputs is outputs.jsonl while a job runs: a line for each trial, in the order in which they end. Nothing that counts is
@@ -79,7 +82,7 @@ func (o *outputs) add(t result.Trial) error {
 	if o.prompt != nil {
 		prompt = o.prompt(t.Dataset, t.Task)
 	}
-	line, err := result.OutputOf(o.plan, t, prompt).Line()
+	line, err := OutputLine(result.OutputOf(o.plan, t, prompt))
 	if err != nil {
 		return err
 	}
@@ -90,6 +93,17 @@ func (o *outputs) add(t result.Trial) error {
 	}
 	o.size += int64(len(line))
 	return nil
+}
+
+// OutputLine is an output as a line, with its line break. It is safe to print.
+func OutputLine(o result.Output) ([]byte, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(o); err != nil {
+		return nil, err
+	}
+	return []byte(untrusted.JSON(b.String())), nil
 }
 
 // from says where instructions come from.
@@ -134,7 +148,7 @@ func writeOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompts 
 	slices.SortFunc(order, func(a, b *result.Trial) int { return result.ByEnd(*a, *b) })
 	buffered := bufio.NewWriterSize(w, 1<<18)
 	for _, t := range order {
-		line, err := result.OutputOf(plan, *t, prompts.Of(t.Dataset, t.Task)).Line()
+		line, err := OutputLine(result.OutputOf(plan, *t, prompts.Of(t.Dataset, t.Task)))
 		if err != nil {
 			return err
 		}

@@ -148,7 +148,7 @@ func jsons(t *testing.T, outputs []result.Output) []string {
 	t.Helper()
 	var all []string
 	for _, o := range outputs {
-		line, err := o.Line()
+		line, err := OutputLine(o)
 		if err != nil {
 			t.Fatal(err)
 		}

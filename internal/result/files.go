@@ -75,23 +75,31 @@ type Tree struct {
 
 // ReadTree reads a job's folder: its plan and the result of every trial that has one. It fails
 // when there is no plan to read (the folder is no job's, or the job never started).
-func ReadTree(dir string) (Tree, error) {
-	var tree Tree
-	if err := readJSON(filepath.Join(dir, PlanFile), &tree.Plan); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return tree, fmt.Errorf("%s is not the folder of a job: it has no %s: %w", dir, PlanFile, fs.ErrNotExist)
-		}
+func ReadTree(dir string) (tree Tree, err error) {
+	if tree.Plan, err = ReadPlan(dir); err != nil {
 		return tree, err
 	}
-	if err := tree.Plan.Check(); err != nil {
-		return tree, fmt.Errorf("%s: %w", filepath.Join(dir, PlanFile), err)
-	}
-	tree.Trials, tree.Unreadable = readTrials(dir, tree.Plan.Own())
+	tree.Trials, tree.Unreadable = ReadTrials(dir, tree.Plan.Own())
 	return tree, nil
 }
 
-// readTrials reads the results of many trials, in the order of their keys.
-func readTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
+// ReadPlan reads the plan in a job's folder. The error is fs.ErrNotExist where there is none: the folder is no job's.
+func ReadPlan(dir string) (plan Plan, err error) {
+	if err := readJSON(filepath.Join(dir, PlanFile), &plan); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return plan, fmt.Errorf("%s is not the folder of a job: it has no %s: %w", dir, PlanFile, fs.ErrNotExist)
+		}
+		return plan, err
+	}
+	if err := plan.Check(); err != nil {
+		return plan, fmt.Errorf("%s: %w", filepath.Join(dir, PlanFile), err)
+	}
+	return plan, nil
+}
+
+// ReadTrials reads the results of many trials, in the order of their keys. Those without a result are left out; unreadable
+// says which results cannot be used, and why.
+func ReadTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
 	trials = make([]Trial, len(keys))
 	errs := make([]error, len(keys))
 	var next atomic.Int64

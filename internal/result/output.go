@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"strings"
 	"unicode/utf8"
 )
@@ -144,17 +143,6 @@ func timingOf(t Trial) OutputTiming {
 		ScoringMS:    ms(d.VerifierSec),
 		TotalMS:      ms(&d.TotalSec),
 	}
-}
-
-// Line is the output as a line, with its line break.
-func (o Output) Line() ([]byte, error) {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(o); err != nil {
-		return nil, err
-	}
-	return []byte(b.String()), nil
 }
 
 // ByEnd orders trials as they ended, which is the order of the lines of outputs.jsonl; those that ended together by key.

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 	"time"
-	"unicode/utf16"
 
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/report"
@@ -163,7 +161,7 @@ func (Reporter) Write(w io.Writer, in report.Input) error {
 	if err != nil {
 		return fmt.Errorf("encode the report: %w", err)
 	}
-	_, err = io.WriteString(w, printable(string(data)))
+	_, err = io.WriteString(w, untrusted.JSON(string(data)))
 	return err
 }
 
@@ -313,23 +311,4 @@ func texts(s []string) []string {
 		return []string{}
 	}
 	return s
-}
-
-// printable writes what is invisible, and what GitHub's runner takes for a command, as escapes. Outside of strings, JSON
-// has neither.
-func printable(s string) string {
-	var b strings.Builder
-	b.Grow(len(s))
-	for _, r := range s {
-		switch {
-		case r == '\n' || !untrusted.Invisible(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return strings.ReplaceAll(b.String(), "##[", `#\u0023[`)
 }

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/export"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+)
+
+func (a *app) exportCommand() *cobra.Command {
+	var format, output string
+	cmd := &cobra.Command{
+		Use:   "export JOB_DIR",
+		Short: "Write a job's trials as one file for other programs",
+		Long: `Write every trial of a job that has a result, sorted by agent, dataset, task and attempt, from what is on
+disk. Works for jobs that were cancelled or killed, for shards and for merged jobs, too: how many trials have no result is
+said. The formats are
+
+  outputs  a JSON object on each line, as in outputs.jsonl: prompt, reward, metrics, timing, error, stop
+           condition, and how the reward compares with the group's (all attempts of an agent at a task)
+  jsonl    a flat JSON object on each line, with every number of the trial's result.json
+  csv      the same as a table. Text that a spreadsheet would take for a formula begins with an apostrophe
+
+"advantage" is the reward minus the group's mean, "advantage_normalized" that divided by the group's standard deviation;
+both are empty while an attempt of the group has no reward.
+
+Exit codes:
+  0  written
+  1  written, but some results cannot be read
+  2  wrong usage
+  3  rollout or its infrastructure failed`,
+		Example: `  rollout export jobs/nightly --format csv --output nightly.csv
+  rollout export jobs/nightly --format outputs | jq 'select(.reward == 1)'`,
+		Args: oneArg("a job's folder"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.export(cmd.Context(), args[0], format, output)
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "outputs", "what to write: "+strings.Join(export.Formats, ", "))
+	cmd.Flags().StringVar(&output, "output", "", "write to this file instead of stdout")
+	return cmd
+}
+
+func (a *app) export(ctx context.Context, dir, format, output string) error {
+	if !slices.Contains(export.Formats, format) {
+		return usage("--format %s: there are %s", clean(format), strings.Join(export.Formats, ", "))
+	}
+	opts := export.Options{Dir: a.path(dir), Format: format, Instruction: a.instruction}
+	var report export.Report
+	write := func(w io.Writer) (err error) {
+		report, err = export.Write(ctx, w, opts)
+		return err
+	}
+	var err error
+	if output == "" {
+		err = write(a.Stdout)
+	} else {
+		err = whole(a.path(output), write)
+	}
+	if errors.Is(err, fs.ErrNotExist) && report.Trials == 0 || errors.Is(err, syscall.ENOTDIR) {
+		return usage("%w (give the folder of a job, such as jobs/nightly)", err)
+	}
+	if err != nil {
+		return fmt.Errorf("export %s: %w", dir, err)
+	}
+	return a.exported(report)
+}
+
+// exported says what was not written.
+func (a *app) exported(report export.Report) error {
+	if report.Missing > 0 {
+		a.warnf("%d of %s have no result, and are left out", report.Missing, plural(report.Missing+report.Trials+len(report.Unreadable), "trial"))
+	}
+	if report.NoPrompt > 0 {
+		a.warnf("the prompt of %s is null: no outputs.jsonl tells it, and the task's folder is not here or has changed", plural(report.NoPrompt, "task"))
+	}
+	for _, unreadable := range report.Unreadable[:min(len(report.Unreadable), 10)] {
+		a.warnf("%v", unreadable)
+	}
+	if n := len(report.Unreadable); n > 0 {
+		a.warnf("%s cannot be read, and are left out", plural(n, "result"))
+		return &failure{code: exitGate}
+	}
+	return nil
+}
+
+// instruction is the prompt of a task that is still where it was when the job was planned, and as it was.
+func (a *app) instruction(planned result.PlannedTask) []result.Message {
+	path := filepath.FromSlash(planned.Path)
+	if planned.Digest == "" || !filepath.IsLocal(path) {
+		return nil
+	}
+	for _, top := range []string{a.path("."), repository(a.path("."))} {
+		if top == "" {
+			continue
+		}
+		if t := task.Load(filepath.Join(top, path)); t.Digest() == planned.Digest {
+			return job.Instruction(t, nil)
+		}
+	}
+	return nil
+}
+
+// repository is the top of the git repository around a folder; "" outside git.
+func repository(dir string) string {
+	dir, err := filepath.Abs(dir)
+	for err == nil {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			break
+		}
+		dir = above
+	}
+	return ""
+}
+
+// whole writes a file as a whole or not at all, making its folder.
+func whole(path string, write func(io.Writer) error) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	draft, err := os.CreateTemp(filepath.Dir(path), ".export-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(draft.Name()))
+		}
+	}()
+	if err := errors.Join(write(draft), draft.Chmod(0o644), draft.Close()); err != nil {
+		return err
+	}
+	return os.Rename(draft.Name(), path)
+}
