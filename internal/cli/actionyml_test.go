@@ -31,8 +31,9 @@ func TestInputsAreFlags(t *testing.T) {
 	}
 }
 
-// ofNoInput are the flags that a workflow has no use for.
-var ofNoInput = []string{"help", "json", "github", "log-format", "move", "format", "junit-case-files"}
+// ofNoInput are the flags that a workflow has no use for: its machine is a fresh one also when a run is repeated, so that
+// there is no job to resume.
+var ofNoInput = []string{"help", "json", "github", "log-format", "move", "format", "junit-case-files", "resume", "retry-errors", "only-failed"}
 
 func TestFlagsAreInputs(t *testing.T) {
 	inputs := map[string]bool{}

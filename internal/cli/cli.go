@@ -185,7 +185,7 @@ func (a *app) root() *cobra.Command {
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
-		a.runCommand(), a.validateCommand(), a.planCommand(), a.mergeCommand(), a.reportCommand(), a.diffCommand(), a.exportCommand(), a.initCommand(),
+		a.runCommand(), a.resumeCommand(), a.validateCommand(), a.planCommand(), a.mergeCommand(), a.reportCommand(), a.diffCommand(), a.exportCommand(), a.initCommand(),
 		a.cleanCommand(), a.schemaCommand(), a.versionCommand(), a.actionCommand(),
 	)
 	return root

@@ -34,6 +34,9 @@ func (a *app) connect(ctx context.Context, p *prepared, look ui.Options) (enviro
 		if err == nil {
 			_ = provider.Close()
 		}
+		if p.into != "" {
+			return nil, &failure{code: exitCancelled, err: errors.New("cancelled before the job went on: it is as it was, nothing was run")}
+		}
 		return nil, &failure{code: exitCancelled, err: errors.New("cancelled before the job began: it has no folder, nothing was run")}
 	}
 	if err != nil {

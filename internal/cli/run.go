@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,6 +30,8 @@ func (a *app) runCommand() *cobra.Command {
 	var flags jobFlags
 	var shard shardFlags
 	var report reportFlags
+	var again againFlags
+	var resume bool
 	cmd := &cobra.Command{
 		Use:   "run JOB_FILE",
 		Short: "Run a job: every agent on every task, as often as asked",
@@ -39,17 +40,24 @@ their results below jobs_dir. Flags win over the file; what was run stands in co
 
 With --shard 2/4 it runs the second of four parts, in a folder of its own; "rollout merge" puts the parts
 together. The same job file and tasks are divided in the same way on every machine.
+
+With --resume it goes on with the job of that name if its folder is there, as "rollout resume" does, and begins it if not.
 ` + exitCodes,
 		Example: `  rollout run job.yaml
   rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G
   rollout run job.yaml --shard 2/4 --timings results/main/result.json`,
 		Args: oneArg("a job file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.run(cmd.Context(), args[0], flags, shard, report)
+			if !resume && (again.onlyFailed || len(again.retryErrors) > 0) {
+				return usage("--retry-errors and --only-failed say what is run again of a job that is there: they need --resume")
+			}
+			return a.run(cmd.Context(), args[0], flags, shard, resume, again, report)
 		},
 	}
 	flags.add(cmd)
 	shard.add(cmd)
+	cmd.Flags().BoolVar(&resume, "resume", false, "go on with the job of this name if its folder is there")
+	again.add(cmd, "with --resume: ")
 	flags.addLogFormat(cmd)
 	report.add(cmd)
 	return cmd
@@ -62,6 +70,7 @@ type jobFlags struct {
 	name, jobsDir, envType        string
 	logFormat                     string
 	gate                          []config.Override
+	pathsFrom                     string // where the file's relative paths begin; "": its folder
 	changed                       func(string) bool
 }
 
@@ -70,11 +79,17 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.agents, "agent", nil, "run only this agent of the job file, or oracle or nop (repeatable)")
 	flags.StringArrayVar(&f.tasks, "task", nil, "run only tasks whose name matches this glob (repeatable)")
 	flags.StringArrayVar(&f.excluded, "exclude-task", nil, "leave out tasks whose name matches this glob (repeatable)")
-	flags.IntVar(&f.attempts, "n-attempts", 0, "attempts per agent and task")
-	flags.IntVar(&f.concurrent, "n-concurrent", 0, "trials at a time")
+	f.addScheduling(cmd)
 	flags.StringVar(&f.name, "name", "", "the job's name, which is its folder's")
 	flags.StringVar(&f.jobsDir, "jobs-dir", "", "where the job's folder is made")
 	flags.StringVar(&f.envType, "env-type", "", "the provider to run on")
+}
+
+// addScheduling adds the flags that also a job that is there already can be given.
+func (f *jobFlags) addScheduling(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVar(&f.attempts, "n-attempts", 0, "attempts per agent and task")
+	flags.IntVar(&f.concurrent, "n-concurrent", 0, "trials at a time")
 	flags.StringArrayVar(&f.sets, "set", nil, "set any key, as in environment.override_cpus=2 (repeatable)")
 	f.changed = flags.Changed
 }
@@ -120,6 +135,11 @@ type prepared struct {
 	// shard is the part that is run, and shardOf says which part each of specs is in; nil: all is run.
 	shard   *result.Shard
 	shardOf []int
+
+	into    string         // the folder of a job that is gone on with; "": the one that its name and jobs_dir say
+	lock    *job.Lock      // of a folder that is there, and in which the job has not begun; nil: there is none
+	todo    []trial.Spec   // what is left to run; nil: all of own
+	earlier []result.Trial // results that are there
 }
 
 // prepare loads and checks everything that can be known before anything is started.
@@ -134,7 +154,7 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	}
 	loaded, err := config.Load(path, config.Options{
 		Stdin: a.Stdin, Dir: a.Dir, Getenv: a.Getenv, Now: a.Now,
-		Providers: checks, Overrides: overrides, OnlyAgents: flags.agents,
+		Providers: checks, Overrides: overrides, OnlyAgents: flags.agents, PathsFrom: flags.pathsFrom,
 	})
 	if err != nil {
 		return nil, err
@@ -199,7 +219,11 @@ func taskNames(sets []*dataset.Set) []string {
 	return names
 }
 
-func (a *app) run(ctx context.Context, path string, flags jobFlags, shard shardFlags, report reportFlags) error {
+func (a *app) run(ctx context.Context, path string, flags jobFlags, shard shardFlags, resume bool, againFlags againFlags, report reportFlags) error {
+	again, err := againFlags.again()
+	if err != nil {
+		return err
+	}
 	if err := a.ready(report); err != nil {
 		return err
 	}
@@ -211,14 +235,16 @@ func (a *app) run(ctx context.Context, path string, flags jobFlags, shard shardF
 	if err := a.split(p, shard); err != nil {
 		return err
 	}
-	if logLevel(p.Job.LogLevel) <= slog.LevelWarn {
-		a.printWarnings(p.Warnings)
+	if resume {
+		if done, err := a.runAgain(ctx, p, again, flags.logFormat, report); done {
+			return err
+		}
+		defer p.lock.Release() //nolint:errcheck // only a file that means nothing is left
 	}
-	look, err := a.look(flags.logFormat)
+	look, err := a.begin(p, flags.logFormat)
 	if err != nil {
 		return err
 	}
-	look.Level = logLevel(p.Job.LogLevel)
 	provider, err := a.connect(ctx, p, look)
 	if err != nil {
 		return err
@@ -228,19 +254,30 @@ func (a *app) run(ctx context.Context, path string, flags jobFlags, shard shardF
 	if err != nil {
 		return err
 	}
-	defer tree.Close()
+	return a.conduct(ctx, p, provider, tree, look, report)
+}
+
+// conduct runs the trials of a job that is ready, and reports on it.
+func (a *app) conduct(ctx context.Context, p *prepared, provider environment.Provider, tree *job.Tree, look ui.Options, report reportFlags) error {
+	if tree.Lock.Unguarded != nil {
+		a.warnf("nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", p.dir(), tree.Lock.Unguarded)
+	}
 	defer func() {
 		if a.hard.Err() != nil {
 			a.warnf("the clean-up was skipped, so environments may still run: the next run removes them, or rollout clean")
 		}
 	}()
-	err = a.execute(ctx, p, provider, tree, look)
+	err := a.execute(ctx, p, provider, tree, look)
+	if closeErr := tree.Close(); closeErr != nil { // before the reports, which may take long
+		a.warnf("end the job's files: %v", closeErr)
+	}
 	a.removeOwn(ctx, provider, p.Job.Name)
 	if err != nil {
 		_ = a.finish(ctx, p.dir(), report, ending{}) // what there is
 		return err
 	}
-	return a.finish(ctx, p.dir(), report, ending{cancelled: true})
+	// What is left out on purpose does not make it a cancelled run.
+	return a.finish(ctx, p.dir(), report, ending{cancelled: p.into == "" || ctx.Err() != nil})
 }
 
 // removeOwn removes what trials could not remove, because the engine was down just then. A job that is
@@ -266,9 +303,14 @@ func (a *app) createTree(p *prepared) (*job.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, err := job.Create(a.path(p.dir()), p.Job, plan)
+	var tree *job.Tree
+	if p.lock != nil {
+		tree, err = job.Begin(a.path(p.dir()), p.lock, p.Job, plan)
+	} else {
+		tree, err = job.Create(a.path(p.dir()), p.Job, plan)
+	}
 	if errors.Is(err, job.ErrExists) {
-		return nil, usage("%w: a job is never written over; choose another --name, or remove the folder", err)
+		return nil, usage("%w: a job is never written over; choose another --name, go on with it (--resume), or remove the folder", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make the job's folder: %w", err)
@@ -286,8 +328,12 @@ func (a *app) record(p *prepared) (result.Plan, error) {
 	if p.path != "-" {
 		from = filepath.Dir(a.path(p.path))
 	}
+	pathsFrom, err := job.PathsFrom(a.path(p.dir()), p.PathsFrom)
+	if err != nil {
+		return result.Plan{}, fmt.Errorf("make the job's plan: %w", err)
+	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
-		StartedAt: a.Now(), Commit: task.Commit(from), Dir: here, Shard: p.shard, ShardOf: p.shardOf,
+		StartedAt: a.Now(), Commit: task.Commit(from), Dir: here, Shard: p.shard, ShardOf: p.shardOf, PathsFrom: pathsFrom,
 	})
 }
 
@@ -307,7 +353,12 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		sinks(e)
 	}
 	redactor := redact.New(p.Secrets)
-	_, err := job.Run(ctx, p.own(), job.Options{
+	todo := p.todo
+	if todo == nil {
+		todo = p.own()
+	}
+	_, err := job.Run(ctx, todo, job.Options{
+		Earlier:  p.earlier,
 		Tree:     tree,
 		Workers:  p.Job.NConcurrentTrials,
 		Emit:     emit,

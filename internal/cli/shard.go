@@ -97,6 +97,9 @@ func (p *prepared) own() []trial.Spec {
 
 // dir is the job's folder. All of a job's shards can be on one machine.
 func (p *prepared) dir() string {
+	if p.into != "" {
+		return p.into
+	}
 	name := p.Job.Name
 	if p.shard != nil {
 		name = fmt.Sprintf("%s.shard-%s", name, shardName(*p.shard))

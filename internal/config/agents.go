@@ -11,9 +11,6 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// jobFiles are in a job's folder, beside the folders of its agents.
-var jobFiles = append(slices.Clone(result.ReservedNames), "superseded")
-
 // agents checks all agents of the file, then keeps those that were asked for.
 func (c *checker) agents() {
 	names := c.newNames("agents", "rename one of them")
@@ -37,7 +34,7 @@ func (c *checker) agentName(a agent.Agent, owner keyPath, names *names) {
 	if c.bad[p.String()] {
 		return
 	}
-	if slug := result.Slug(a.Name); slices.Contains(jobFiles, slug) {
+	if slug := result.Slug(a.Name); slices.Contains(result.ReservedNames, slug) {
 		c.problem(p, "choose another name", "agent %q would have the folder %q, where the job keeps something else", a.Name, slug)
 		return
 	}

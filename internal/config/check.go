@@ -50,6 +50,7 @@ func (c *checker) problem(p keyPath, hint, format string, args ...any) {
 func (c *checker) jobName() {
 	job := &c.out.Job
 	if job.Name == "" {
+		c.out.Unnamed = true
 		job.Name = c.opts.Now().Format("2006-01-02__15-04-05")
 		return
 	}

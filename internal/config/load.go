@@ -25,6 +25,8 @@ type Options struct {
 	Providers map[string]ProviderCheck    // the providers there are, by name; nil: not checked
 	Overrides []Override                  // flags, in order; they win over the file
 	Now       func() time.Time            // for the default job name; time.Now
+	// PathsFrom is where relative paths in the file begin; "": the file's folder.
+	PathsFrom string
 	// OnlyAgents, if not empty, are the agents to keep. oracle and nop are added when the file does
 	// not list them.
 	OnlyAgents []string
@@ -42,6 +44,10 @@ type ProviderProblem = environment.ConfigProblem
 type Loaded struct {
 	Job  Job
 	File string // as given; "<stdin>" for "-"
+	// PathsFrom is the folder where relative paths in the file began, absolute.
+	PathsFrom string
+	// Unnamed: neither the file nor a flag gave the job a name, so that it is called by the time.
+	Unnamed bool
 	// Env has each agent's variables with ${VAR} expanded. It is for memory only: never write it.
 	Env map[string]map[string]string
 	// Secrets are the values that came from the host by ${VAR}, of any length but 0, without those of
@@ -75,6 +81,9 @@ func Load(path string, opts Options) (*Loaded, error) {
 	src, err := read(path, opts)
 	if err != nil {
 		return nil, err
+	}
+	if opts.PathsFrom != "" {
+		src.dir = resolve(opts.Dir, opts.PathsFrom)
 	}
 	return src.load(opts)
 }
@@ -161,7 +170,7 @@ func (s source) load(opts Options) (*Loaded, error) {
 	}
 	d := &decoder{problems: &p, bad: map[string]bool{}}
 	c := &checker{decoder: d, source: s, opts: opts, root: root}
-	c.out.File = s.file
+	c.out.File, c.out.PathsFrom = s.file, s.dir
 	d.decode(root, nil, reflect.ValueOf(&c.out.Job).Elem(), rules{})
 	if root.kind == mapping {
 		c.check()

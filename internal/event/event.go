@@ -13,7 +13,7 @@ type Kind string
 
 // The kinds of event, and the fields each sets besides Time and Kind.
 const (
-	JobStarted   Kind = "job_started"   // Total, Message (the job's directory)
+	JobStarted   Kind = "job_started"   // Total, Message (the job's directory), Kept
 	TrialStarted Kind = "trial_started" // Key
 	PhaseStarted Kind = "phase_started" // Key, Phase
 	Progress     Kind = "progress"      // Key, Message: a line about an image being built or pulled
@@ -39,15 +39,17 @@ const (
 
 // Event is one thing that happened. It is a line of events.jsonl. Messages are redacted already.
 type Event struct {
-	Time    time.Time     `json:"time"`
-	Kind    Kind          `json:"kind"`
-	Key     *result.Key   `json:"trial,omitempty"`
-	Phase   Phase         `json:"phase,omitempty"`
-	Message string        `json:"message,omitempty"`
-	Total   int           `json:"total,omitempty"`
-	Delay   time.Duration `json:"delay_ns,omitempty"`
-	Trial   *result.Trial `json:"result,omitempty"`
-	Job     *result.Job   `json:"-"`
+	Time    time.Time   `json:"time"`
+	Kind    Kind        `json:"kind"`
+	Key     *result.Key `json:"trial,omitempty"`
+	Phase   Phase       `json:"phase,omitempty"`
+	Message string      `json:"message,omitempty"`
+	Total   int         `json:"total,omitempty"`
+	// Kept are the results of a resumed job's trials that are not run again; Total counts them, too.
+	Kept  []result.Trial `json:"-"`
+	Delay time.Duration  `json:"delay_ns,omitempty"`
+	Trial *result.Trial  `json:"result,omitempty"`
+	Job   *result.Job    `json:"-"`
 }
 
 // Sink receives events, one at a time, in order. Sinks cannot fail, must not block for long and must

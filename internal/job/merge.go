@@ -90,6 +90,7 @@ func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
 		m.out.Dir = filepath.Join(opts.Parent, result.Slug(m.plan.JobName))
 	}
 	m.output = opts.path(m.out.Dir)
+	m.plan.PathsFrom = m.pathsFrom()
 	if err := m.mayWrite(); err != nil {
 		return Merged{}, err
 	}
@@ -220,6 +221,22 @@ func realPath(path string) (string, error) {
 func within(dir, path string) bool {
 	below, err := filepath.Rel(dir, path)
 	return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
+}
+
+// pathsFrom is result.Plan.PathsFrom of the merged folder, or "" if the job file's folder is not on this machine.
+func (m *merge) pathsFrom() string {
+	if m.base.from != m.base.dir || m.plan.PathsFrom == "" { // an archive's surroundings are not the job's
+		return ""
+	}
+	from := filepath.Join(m.base.dir, filepath.FromSlash(m.plan.PathsFrom))
+	if info, err := os.Stat(from); err != nil || !info.IsDir() {
+		return ""
+	}
+	below, err := PathsFrom(m.output, from)
+	if err != nil {
+		return ""
+	}
+	return below
 }
 
 // mayMove turns moving off where the shards will be needed again.
@@ -356,7 +373,7 @@ func (m *merge) writeOutputs(draft string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(writeOutputs(f, m.plan, m.out.Tree.Trials, prompts), f.Close()); err != nil {
+	if err := errors.Join(writeOutputs(f, m.plan, m.out.Tree.Trials, prompts.Of), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", result.OutputsFile, err)
 	}
 	return nil

@@ -85,7 +85,7 @@ func (s *scene) run(dir string, index, total int, skip func(result.Key) bool) {
 	s.check(err)
 	tree, err := Create(dir, s.cfg, plan)
 	s.check(err)
-	tree.outputs.from(instructions(s.specs, nil))
+	tree.outputs.from(Instructions(s.specs, nil))
 	var trials []result.Trial
 	for i, spec := range s.specs {
 		o := s.outcome(i)

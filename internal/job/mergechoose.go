@@ -126,6 +126,9 @@ func (m *merge) readPlan() error {
 		m.of = slices.Repeat([]int{1}, len(plan.Trials))
 	}
 	plan.Shard, plan.ShardOf, plan.Split = nil, nil, ""
+	if m.total > 1 {
+		plan.Resumed = nil // when one shard was idle, others were not
+	}
 	m.plan = plan
 	return nil
 }

@@ -162,6 +162,9 @@ func (m *merge) ownFolders(ctx context.Context, p *part, groups map[string]*grou
 	defer root.Close()
 	var out []batch
 	err = eachFolder(root, func(agentName string, agent *os.File) error {
+		if agentName == result.SupersededDir {
+			return nil // of trials that count no more
+		}
 		return eachFolder(agent, func(datasetName string, dataset *os.File) error {
 			if ctx.Err() != nil {
 				return ctx.Err()

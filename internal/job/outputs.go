@@ -5,9 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,19 +45,14 @@ func openOutputs(dir string, plan result.Plan) (*outputs, error) {
 }
 
 // mendOutputs opens the file of a job that goes on, brought in line with the results that are kept: a line for each of
-// them, and no others. So it does not matter what the file has lost, or whether its last line is torn. Instructions are taken
-// from what was there.
-func mendOutputs(dir string, plan result.Plan, kept []result.Trial) (*outputs, error) {
+// them, and no others. So it does not matter what the file has lost, or whether its last line is torn.
+func mendOutputs(dir string, plan result.Plan, kept []result.Trial, prompt func(dataset, task string) []result.Message) (*outputs, error) {
 	path := filepath.Join(dir, result.OutputsFile)
-	prompts := Prompts{}
-	if err := prompts.Read(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read %s: %w", result.OutputsFile, err)
-	}
 	w, err := atomicwriter.New(path, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(writeOutputs(w, plan, kept, prompts), w.Close()); err != nil {
+	if err := errors.Join(writeOutputs(w, plan, kept, prompt), w.Close()); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
@@ -113,9 +106,9 @@ func (o *outputs) from(prompt func(dataset, task string) []result.Message) {
 	}
 }
 
-// instructions are the prompts of the tasks that are run, without secrets. They are read anew for each trial: a job may have
+// Instructions are the prompts of the tasks that are run, without secrets. They are read anew for each trial: a job may have
 // more of them than fit into memory.
-func instructions(specs []trial.Spec, redactor *redact.Redactor) func(dataset, name string) []result.Message {
+func Instructions(specs []trial.Spec, redactor *redact.Redactor) func(dataset, name string) []result.Message {
 	type id struct{ dataset, task string }
 	tasks := map[id]*task.Task{}
 	for _, s := range specs {
@@ -140,7 +133,7 @@ func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
 }
 
 // writeOutputs writes the lines of trials, in the order in which they ended.
-func writeOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompts Prompts) error {
+func writeOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	order := make([]*result.Trial, len(trials))
 	for i := range trials {
 		order[i] = &trials[i]
@@ -148,7 +141,7 @@ func writeOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompts 
 	slices.SortFunc(order, func(a, b *result.Trial) int { return result.ByEnd(*a, *b) })
 	buffered := bufio.NewWriterSize(w, 1<<18)
 	for _, t := range order {
-		line, err := OutputLine(result.OutputOf(plan, *t, prompts.Of(t.Dataset, t.Task)))
+		line, err := OutputLine(result.OutputOf(plan, *t, prompt(t.Dataset, t.Task)))
 		if err != nil {
 			return err
 		}

@@ -31,13 +31,15 @@ type RecordOptions struct {
 	// Shard and ShardOf are as in result.Plan: nil and empty for a job that is run whole.
 	Shard   *result.Shard
 	ShardOf []int
+	// PathsFrom is as in result.Plan.
+	PathsFrom string
 }
 
 // Record is the plan of a job as it is written to disk. It reads every file of every task, for their digests.
 func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan, error) {
 	plan := result.Plan{
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Shard: opts.Shard,
-		Metrics: []string{}, Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf,
+		Metrics: []string{}, Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom,
 	}
 	for _, m := range cfg.Metrics {
 		plan.Metrics = append(plan.Metrics, m.Type)
@@ -92,17 +94,24 @@ func repoPath(t *task.Task, dir string) string {
 	return filepath.ToSlash(below)
 }
 
-// planDigest is result.Plan.Digest.
-func planDigest(cfg config.Job, plan result.Plan) (string, error) {
-	// What may differ between machines that do parts of the same work, or matters only afterwards.
+// meaning is the configuration without what changes no trial: what may differ between machines that do parts of the same
+// work and between a run and its resuming, and what matters only afterwards.
+func meaning(cfg config.Job) config.Job {
 	cfg.Name, cfg.JobsDir, cfg.NConcurrentTrials, cfg.LogLevel = "", "", 0, ""
-	cfg.Gate = gate.Policy{}
+	cfg.Gate, cfg.Metrics, cfg.Retry, cfg.Redact, cfg.MaxStreamSize = gate.Policy{}, nil, config.Retry{}, config.Redact{}, 0
+	cfg.Environment.PreserveEnv = ""
 	cfg.Tasks, cfg.TasksFormat = nil, "" // their names and contents are in the plan
 	cfg.Datasets = slices.Clone(cfg.Datasets)
 	for i := range cfg.Datasets {
 		cfg.Datasets[i].Path = ""
 		cfg.Datasets[i].Format = "" // the tasks' digests know it
 	}
+	return cfg
+}
+
+// planDigest is result.Plan.Digest.
+func planDigest(cfg config.Job, plan result.Plan) (string, error) {
+	cfg = meaning(cfg)
 	sum := sha256.New()
 	if err := json.NewEncoder(sum).Encode(cfg); err != nil {
 		return "", err

@@ -37,6 +37,9 @@ type Options struct {
 	Hard context.Context
 	// Redactor hides secrets in the tasks' instructions, which outputs.jsonl has. nil: nothing is hidden.
 	Redactor *redact.Redactor
+	// Earlier are the results that were in the folder before. Those of trials that are run again count until they
+	// begin, the others to the end.
+	Earlier []result.Trial
 }
 
 // DefaultGrace leaves half a second of the 5 s that a cancelled job may take for its last writes.
@@ -55,17 +58,27 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 	if opts.Hard == nil {
 		opts.Hard = context.Background()
 	}
-	r := &run{Options: opts, running: map[result.Key]time.Time{}}
-	r.Tree.outputs.from(instructions(specs, opts.Redactor))
+	r := &run{Options: opts, running: map[result.Key]time.Time{}, begun: map[result.Key]bool{}}
+	r.Tree.outputs.from(Instructions(specs, opts.Redactor))
 	r.standing()
-	r.emit(event.Event{Kind: event.JobStarted, Total: len(specs), Message: opts.Tree.Dir})
+	owed := keySet(specs)
+	kept := without(opts.Earlier, owed)
+	r.emit(event.Event{Kind: event.JobStarted, Total: len(kept) + len(specs), Kept: kept, Message: opts.Tree.Dir})
 	r.work(ctx, specs)
 	for _, failed := range r.unwritten {
 		if err := r.Tree.WriteTrial(failed); err != nil {
 			r.lost = append(r.lost, fmt.Errorf("%s (%s): %w", failed.Trial.Key, describe(failed.Trial), err))
 		}
 	}
-	job := result.Summarize(r.Tree.Plan, r.trials)
+	for _, t := range without(opts.Earlier, r.begun) {
+		if !owed[t.Key] {
+			continue // its line is there
+		}
+		if err := r.Tree.outputs.add(t); err != nil {
+			r.lost = append(r.lost, fmt.Errorf("the line of %s in %s: %w", t.Key, result.OutputsFile, err))
+		}
+	}
+	job := result.Summarize(r.Tree.Plan, r.counted())
 	if err := r.Tree.WriteJob(job); err != nil {
 		r.lost = append(r.lost, err)
 	}
@@ -91,13 +104,28 @@ type run struct {
 
 	mu      sync.Mutex
 	running map[result.Key]time.Time // since when; nil once what runs was given up
+	begun   map[result.Key]bool      // whose earlier result does not count any more
 	writing int                      // workers on their way from running to collect
 }
 
 // written is an outcome after the attempt to write it.
 type written struct {
 	trial.Outcome
-	err error
+	err    error
+	notRun bool // err kept the trial from beginning: there is no outcome
+}
+
+// without are the trials that are not among keys.
+func without(trials []result.Trial, keys map[result.Key]bool) []result.Trial {
+	return slices.DeleteFunc(slices.Clone(trials), func(t result.Trial) bool { return keys[t.Key] })
+}
+
+func keySet(specs []trial.Spec) map[result.Key]bool {
+	keys := make(map[result.Key]bool, len(specs))
+	for _, s := range specs {
+		keys[s.Key] = true
+	}
+	return keys
 }
 
 // work hands the specs to the workers and takes in their outcomes.
@@ -112,11 +140,18 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 	for range workers {
 		group.Go(func() {
 			for spec := range queue {
-				began := r.Now()
-				if ctx.Err() != nil || !r.begin(spec.Key, began) {
+				now := r.Now()
+				if ctx.Err() != nil {
 					continue
 				}
-				if outcome := r.one(ctx, spec, began); r.end(spec.Key) {
+				began, err := r.begin(spec.Key, now)
+				if err != nil {
+					outcomes <- written{Outcome: trial.Outcome{Trial: result.Trial{Key: spec.Key}}, err: err, notRun: true}
+				}
+				if !began {
+					continue
+				}
+				if outcome := r.one(ctx, spec, now); r.end(spec.Key) {
 					outcomes <- r.write(outcome)
 				}
 			}
@@ -167,8 +202,23 @@ func (r *run) collect(ctx context.Context, stop func(), outcomes <-chan written)
 	}
 }
 
+// counted are the results that count by now.
+func (r *run) counted() []result.Trial {
+	if len(r.Earlier) == 0 {
+		return r.trials
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append(slices.Clone(r.trials), without(r.Earlier, r.begun)...)
+}
+
 // take notes an outcome and tells the watchers.
 func (r *run) take(w written) {
+	if w.notRun {
+		r.lost = append(r.lost, fmt.Errorf("%s was not run again, and its earlier result stays: %w", w.Trial.Key, w.err))
+		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the folder of %s cannot be moved away, so no more trials are started: %v", w.Trial.Key, w.err)})
+		return
+	}
 	if w.err != nil {
 		r.unwritten = append(r.unwritten, w.Outcome)
 		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the result of %s cannot be written, so no more trials are started: %v", w.Trial.Key, w.err)})
@@ -194,15 +244,22 @@ func (r *run) abandon(why string, outcomes <-chan written) {
 	}
 }
 
-// begin notes that a trial runs, and reports false if nothing may run any more.
-func (r *run) begin(key result.Key, now time.Time) bool {
+// begin notes that a trial runs, once what an earlier run left of it is out of the way, and reports false if it may not run:
+// because nothing may any more, or because of an error, which is on its way to collect then.
+func (r *run) begin(key result.Key, now time.Time) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running == nil {
-		return false
+		return false, nil
 	}
+	// Under the mutex, so that nothing is moved any more when what runs was given up and the job is counted.
+	if err := r.Tree.supersede(key); err != nil {
+		r.writing++
+		return false, err
+	}
+	r.begun[key] = true
 	r.running[key] = now
-	return true
+	return true, nil
 }
 
 // end notes that a trial's outcome is about to be written, and reports false if it was given up.
@@ -225,7 +282,7 @@ func (r *run) received() {
 }
 
 func (r *run) write(outcome trial.Outcome) written {
-	return written{outcome, r.Tree.WriteTrial(outcome)}
+	return written{Outcome: outcome, err: r.Tree.WriteTrial(outcome)}
 }
 
 func (r *run) inFlight() int {

@@ -26,7 +26,7 @@ func (r *run) standing() {
 		return
 	}
 	if !r.nextStanding.IsZero() { // the first time the file is as new as the job
-		_ = r.Tree.WriteMetadata(result.Summarize(r.Tree.Plan, r.trials))
+		_ = r.Tree.WriteMetadata(result.Summarize(r.Tree.Plan, r.counted()))
 	}
 	ended := r.Now()
 	r.nextStanding = ended.Add(max(standingEvery, standingShare*ended.Sub(began)))

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/event"
@@ -14,12 +16,15 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// Tree is a job's folder while the job runs.
+// Tree is a job's folder while the job runs. It has the folder's lock.
 type Tree struct {
 	Dir     string
 	Plan    result.Plan
+	Lock    *Lock
 	events  *os.File
 	outputs *outputs
+	// resumed: trials' folders of an earlier run may be there, which are moved out of the way; see supersede.
+	resumed bool
 }
 
 // ErrExists means that the job's folder is there already; it is never written over.
@@ -37,27 +42,42 @@ func Create(dir string, cfg config.Job, plan result.Plan) (*Tree, error) {
 		}
 		return nil, err
 	}
-	t := &Tree{Dir: dir, Plan: plan}
-	if err := t.begin(cfg); err != nil {
+	lock, err := TakeLock(dir, time.Now())
+	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return t, nil
+	tree, err := Begin(dir, lock, cfg, plan)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir), lock.Release())
+	}
+	return tree, nil
 }
 
-func (t *Tree) begin(cfg config.Job) (err error) {
-	if err := result.WriteJSON(filepath.Join(t.Dir, result.ConfigFile), cfg); err != nil {
-		return err
+// Begin writes the plan and the configuration into a folder whose lock is held, and which no job began in yet. The tree has
+// the lock from then on. The plan is last: a folder without it is no job's, whatever else is there.
+func Begin(dir string, lock *Lock, cfg config.Job, plan result.Plan) (*Tree, error) {
+	t := &Tree{Dir: dir, Plan: plan, Lock: lock}
+	if err := result.WriteJSON(filepath.Join(dir, result.ConfigFile), cfg); err != nil {
+		return nil, err
 	}
-	if err := result.WriteJSON(filepath.Join(t.Dir, result.PlanFile), t.Plan); err != nil {
-		return err
+	if err := result.WriteJSON(filepath.Join(dir, result.PlanFile), plan); err != nil {
+		return nil, err
 	}
 	if err := t.WriteMetadata(result.Summarize(t.Plan, nil)); err != nil {
-		return err
+		return nil, err
 	}
+	var err error
 	if t.outputs, err = openOutputs(t.Dir, t.Plan); err != nil {
-		return err
+		return nil, err
 	}
-	t.events, err = os.OpenFile(filepath.Join(t.Dir, result.EventsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err := syncDir(dir); err != nil {
+		return nil, err
+	}
+	return t, t.openEvents()
+}
+
+func (t *Tree) openEvents() (err error) {
+	t.events, err = os.OpenFile(filepath.Join(t.Dir, result.EventsFile), os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o644)
 	return err
 }
 
@@ -70,8 +90,10 @@ func (t *Tree) Sink(e event.Event) {
 	}
 }
 
-// Close ends events.jsonl and outputs.jsonl.
-func (t *Tree) Close() error { return errors.Join(t.events.Close(), t.outputs.file.Close()) }
+// Close ends events.jsonl and outputs.jsonl, and gives the lock back.
+func (t *Tree) Close() error {
+	return errors.Join(t.events.Close(), t.outputs.file.Close(), t.Lock.Release())
+}
 
 // TrialDir is the folder of a trial.
 func (t *Tree) TrialDir(key result.Key) string {
@@ -105,4 +127,13 @@ func (t *Tree) WriteJob(job result.Job) error {
 		return err
 	}
 	return result.WriteJSON(filepath.Join(t.Dir, result.ResultFile), job)
+}
+
+// syncDir makes sure that what a folder's entries are now outlives a machine that goes down.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

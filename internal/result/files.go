@@ -29,10 +29,13 @@ const (
 	// OutputsFile has a line for each finished trial (Output), MetadataFile where the job stands (Metadata).
 	OutputsFile  = "outputs.jsonl"
 	MetadataFile = "metadata.json"
+	// SupersededDir is the folder at the top of a job's that holds the folders of trials that a resume ran again. Nothing
+	// in it counts.
+	SupersededDir = "superseded"
 )
 
 // ReservedNames are the names at the top of a job's folder that no agent's folder may have.
-var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, MergeFile, OutputsFile, MetadataFile}
+var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, MergeFile, OutputsFile, MetadataFile, SupersededDir}
 
 // Marshal is how every result file is written: indented, a final newline, no HTML escapes.
 func Marshal(v any) ([]byte, error) {
@@ -100,8 +103,26 @@ func ReadPlan(dir string) (plan Plan, err error) {
 // ReadTrials reads the results of many trials, in the order of their keys. Those without a result are left out; unreadable
 // says which results cannot be used, and why.
 func ReadTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
+	trials, errs := ReadEachTrial(dir, keys)
+	n := 0
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			trials[n] = trials[i]
+			n++
+		case !errors.Is(err, fs.ErrNotExist):
+			unreadable = append(unreadable, err)
+		}
+	}
+	clear(trials[n:])
+	return trials[:n], unreadable
+}
+
+// ReadEachTrial reads the results of trials in a job's folder. Each key has a trial, or else an error: fs.ErrNotExist if
+// there is no result, ErrTorn if what is there cannot be read as one.
+func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 	trials = make([]Trial, len(keys))
-	errs := make([]error, len(keys))
+	errs = make([]error, len(keys))
 	var next atomic.Int64
 	var group sync.WaitGroup
 	for range min(len(keys), 2*runtime.GOMAXPROCS(0)) { // some wait for the disk
@@ -119,19 +140,11 @@ func ReadTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
 		})
 	}
 	group.Wait()
-	n := 0
-	for i, err := range errs {
-		switch {
-		case err == nil:
-			trials[n] = trials[i]
-			n++
-		case !errors.Is(err, fs.ErrNotExist):
-			unreadable = append(unreadable, err)
-		}
-	}
-	clear(trials[n:])
-	return trials[:n], unreadable
+	return trials, errs
 }
+
+// ErrTorn means that a result is no whole one: its writing was cut short, or it was edited.
+var ErrTorn = errors.New("not a valid file of this kind (torn or edited?)")
 
 // MaxTrialFile is how large a trial's result.json may be, in bytes: far more than any that is written.
 const MaxTrialFile = 16 << 20
@@ -155,7 +168,7 @@ func readBounded(path string) ([]byte, error) {
 func ParseTrial(data []byte, key Key, into *Trial) error {
 	// A job has up to a hundred thousand results: encoding/json takes twice as long for each.
 	if err := fastjson.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("not a valid file of this kind (torn or edited?): %w", err)
+		return fmt.Errorf("%w: %w", ErrTorn, err)
 	}
 	if into.Key != key {
 		return fmt.Errorf("is the result of %s, not of %s", into.Key, key)
@@ -170,7 +183,7 @@ func readJSON(path string, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("%s: not a valid file of this kind (torn or edited?): %w", path, err)
+		return fmt.Errorf("%s: %w: %w", path, ErrTorn, err)
 	}
 	return nil
 }

@@ -25,6 +25,28 @@ type Plan struct {
 	Trials  []Key         `json:"trials"`  // of the whole job, in the order in which they are started
 	// ShardOf has for each of Trials the shard that it belongs to, from 1. Empty without Shard.
 	ShardOf []int `json:"shard_of,omitempty"`
+	// Resumed has an entry for each time that the job was resumed, in their order.
+	Resumed []Resumption `json:"resumed,omitempty"`
+	// PathsFrom is where the relative paths in config.json begin, seen from the job's folder, with forward slashes; "" if
+	// that is not known (after a merge).
+	PathsFrom string `json:"paths_from,omitempty"`
+}
+
+// Resumption is one time that a job was resumed.
+type Resumption struct {
+	At time.Time `json:"at"`
+	// IdleSec is for how many seconds nothing is known to have run before: since the last trial ended. A job's duration
+	// does not count them.
+	IdleSec float64 `json:"idle_sec"`
+}
+
+// Idle is how long the job lay between being stopped and being resumed, all in all.
+func (p Plan) Idle() time.Duration {
+	var sum float64
+	for _, r := range p.Resumed {
+		sum += r.IdleSec
+	}
+	return time.Duration(min(sum, maxIdle) * float64(time.Second))
 }
 
 // Shard is one part of a job that is run in parts, on one machine each. Index counts from 1 to Total.
@@ -72,11 +94,19 @@ func (p Plan) Part(index int) []Key {
 // is no plan of ours.
 const MaxShards = 1000
 
+// maxIdle bounds how long a job was idle, in seconds, so that sums of it do not overflow: a century.
+const maxIdle = 100 * 366 * 24 * 3600
+
 // Check refuses plans that Record would not have made; a file may say anything.
 func (p Plan) Check() error {
 	for _, m := range p.Metrics {
 		if !slices.Contains(MetricTypes, m) {
 			return fmt.Errorf("is no plan of a job: there is no metric %q", m)
+		}
+	}
+	for _, r := range p.Resumed {
+		if !(r.IdleSec >= 0 && r.IdleSec < maxIdle) {
+			return fmt.Errorf("is no plan of a job: it was idle for %g seconds", r.IdleSec)
 		}
 	}
 	if p.Shard == nil {
@@ -230,7 +260,7 @@ func Summarize(plan Plan, trials []Trial) Job {
 	}
 	job.Cancelled = job.Cancelled || len(job.Skipped) > 0
 	job.Summary = all.Summary(plan.Metrics)
-	job.TotalDurationSec = Seconds(job.EndedAt.Sub(job.StartedAt))
+	job.TotalDurationSec = Seconds(max(0, job.EndedAt.Sub(job.StartedAt)-plan.Idle()))
 	tried := goesOf(plan.Own(), byKey)
 	job.PassK = passK(tried)
 	for name, t := range agents {

@@ -1,6 +1,9 @@
 package result
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // ErrorType says what kept a trial from a reward, or what went wrong around one.
 // Source: specification, "Error Types"; the last two are this project's own (see ARCHITECTURE.md).
@@ -32,6 +35,21 @@ const (
 	// Cancelled: the job was cancelled while the trial ran.
 	Cancelled ErrorType = "cancelled"
 )
+
+// ErrorTypes are all error types, in the order of the phases that produce them.
+var ErrorTypes = []ErrorType{
+	TaskInvalid, TaskNotFound,
+	EnvironmentBuildFailed, EnvironmentBuildTimeout, EnvironmentImagePullFailed, EnvironmentStartFailed, EnvironmentResourceAllocationFailed,
+	AgentInstallFailed, AgentInstallTimeout, AgentExecutionFailed, AgentExecutionTimeout,
+	VerifierFailed, VerifierTimeout, VerifierRewardMissing, VerifierRewardInvalid,
+	EnvironmentTeardownFailed, InternalError, EnvironmentLost, Cancelled,
+}
+
+// Infrastructure reports an error that says nothing about the agent or the task: where the trial ran failed, or Rollout
+// did, or the job was cancelled.
+func (t ErrorType) Infrastructure() bool {
+	return strings.HasPrefix(string(t), "environment_") || t == InternalError || t == Cancelled
+}
 
 // Error is one failure of a trial. Message is for people and says what to do about it.
 type Error struct {

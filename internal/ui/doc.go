@@ -10,7 +10,7 @@
 //	every event      time (UTC), level (debug: what started; info: progress, and what ended well;
 //	                 warn: retrying, notice, cancelling and trials with an error), msg (for people:
 //	                 its words may change), event
-//	job_started      total_trials, dir
+//	job_started      total_trials, dir; kept_trials of a job that is resumed: those that are not run again
 //	trial_started    task_name, dataset_name, agent_name, attempt, as in result.json
 //	phase_started    the same, phase
 //	progress         the same; msg is a line about the image. Left out while the reader is slow

@@ -27,6 +27,7 @@ type line struct {
 	DelaySec float64     `json:"delay_sec,omitempty"`
 	Running  *int        `json:"running_trials,omitempty"`
 	Total    *int        `json:"total_trials,omitempty"`
+	Kept     *int        `json:"kept_trials,omitempty"`
 	TookSec  *float64    `json:"duration_sec,omitempty"`
 	*trialLine
 	*jobLine
@@ -80,6 +81,9 @@ func newLine(e event.Event) line {
 	switch e.Kind {
 	case event.JobStarted:
 		l.Dir, l.Total = e.Message, new(e.Total)
+		if len(e.Kept) > 0 {
+			l.Kept = new(len(e.Kept))
+		}
 	case event.Cancelling:
 		l.Running = new(e.Total)
 	case event.TrialEnded:

@@ -11,7 +11,8 @@ import (
 
 // state is what events have said so far about a job.
 type state struct {
-	total, ended int
+	total, ended int // of the whole job, also of what an earlier run of it did
+	kept         int // of those that have ended, how many did before this run
 	started      time.Time
 	passed       int
 	tally        result.Tally
@@ -34,6 +35,7 @@ func (s *state) apply(e event.Event) {
 	switch e.Kind {
 	case event.JobStarted:
 		s.total, s.started = e.Total, e.Time
+		s.keep(e.Kept)
 	case event.Cancelling:
 		s.cancelling = true
 	}
@@ -62,6 +64,14 @@ func (s *state) apply(e event.Event) {
 	}
 }
 
+// keep counts what an earlier run of the job did. How long that took says nothing about how long the rest will.
+func (s *state) keep(trials []result.Trial) {
+	for i := range trials {
+		s.end(&trials[i])
+	}
+	s.kept, s.busy = len(trials), 0
+}
+
 func (s *state) end(t *result.Trial) {
 	s.ended++
 	if t == nil {
@@ -84,11 +94,11 @@ func (s *state) making() int {
 // took on average, for those not yet started and for the rest of those that run. It is not ok before
 // enough trials have ended to say anything, nor when nothing is left or the job is being cancelled.
 func (s *state) left(concurrency int, now time.Time) (left time.Duration, ok bool) {
-	remaining := s.total - s.ended
-	if s.cancelling || remaining <= 0 || s.busy <= 0 || s.ended < max(2, min(concurrency, s.total/4)) {
+	remaining, ended := s.total-s.ended, s.ended-s.kept
+	if s.cancelling || remaining <= 0 || s.busy <= 0 || ended < max(2, min(concurrency, (s.total-s.kept)/4)) {
 		return 0, false
 	}
-	mean := s.busy / time.Duration(s.ended)
+	mean := s.busy / time.Duration(ended)
 	work := mean * time.Duration(remaining)
 	longest := time.Duration(0)
 	for _, r := range s.running {

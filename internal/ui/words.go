@@ -33,9 +33,13 @@ func problem(e *result.Error) string {
 }
 
 func startLine(e event.Event, concurrency int) string {
-	line := "Running " + plural(e.Total, "trial")
-	if concurrency > 1 && e.Total > 1 {
-		line += fmt.Sprintf(", %d at a time", min(concurrency, e.Total))
+	toRun := e.Total - len(e.Kept)
+	line := "Running " + plural(toRun, "trial")
+	if len(e.Kept) > 0 {
+		line = fmt.Sprintf("Resuming: %d of %s are done, %d to run", len(e.Kept), plural(e.Total, "trial"), toRun)
+	}
+	if concurrency > 1 && toRun > 1 {
+		line += fmt.Sprintf(", %d at a time", min(concurrency, toRun))
 	}
 	return line + "; results in " + shellPath(e.Message)
 }

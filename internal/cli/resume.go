@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/ui"
+)
+
+// againFlags say what of a job that is there already is run again.
+type againFlags struct {
+	retryErrors []string
+	onlyFailed  bool
+}
+
+func (f *againFlags) add(cmd *cobra.Command, when string) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.retryErrors, "retry-errors", nil, when+"also run trials again that ended with these error types, such as agent_execution_timeout, or with any (all)")
+	flags.BoolVar(&f.onlyFailed, "only-failed", false, when+"run only failed trials again, none that never ran or was cut short")
+}
+
+// again is the flags, checked.
+func (f againFlags) again() (job.Again, error) {
+	types, err := job.ParseErrorTypes(f.retryErrors)
+	if err != nil {
+		return job.Again{}, usage("--retry-errors: %w", err)
+	}
+	return job.Again{Types: types, OnlyFailed: f.onlyFailed}, nil
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	var flags jobFlags
+	var again againFlags
+	var report reportFlags
+	var jobFile string
+	cmd := &cobra.Command{
+		Use:   "resume JOB_DIR",
+		Short: "Go on with a job that was stopped, cancelled or killed",
+		Long: `Run what is left of a job, in its folder: trials that have no result, that were cut short, or that failed because
+of the infrastructure (environment_*, internal_error). Results stay, and so do failures of agents, verifiers and
+tasks: they are outcomes. Folders of trials that are run again are moved to superseded/.
+
+The job is the one in its config.json. It has to mean the same work as when it began: the same configuration, and
+tasks with the same files. Flags may change how it is run (n_concurrent_trials, retry, log_level, gate, metrics, redact,
+max_stream_size, environment.preserve_env), and n_attempts may grow. With nothing left to run it reports, as "rollout report" does.
+` + exitCodes,
+		Example: `  rollout resume jobs/nightly
+  rollout resume jobs/nightly --retry-errors agent_execution_timeout,agent_install_failed
+  rollout resume jobs/nightly --n-attempts 5 --junit junit.xml`,
+		Args: oneArg("a job's folder"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.resume(cmd.Context(), args[0], jobFile, flags, again, report)
+		},
+	}
+	again.add(cmd, "")
+	cmd.Flags().StringVar(&jobFile, "job-file", "", "read the job from this file instead of its config.json, for its paths say, if the folder was moved")
+	flags.addScheduling(cmd)
+	flags.addLogFormat(cmd)
+	report.add(cmd)
+	return cmd
+}
+
+// resume goes on with the job in a folder.
+func (a *app) resume(ctx context.Context, dir, jobFile string, flags jobFlags, againFlags againFlags, report reportFlags) error {
+	again, err := againFlags.again()
+	if err != nil {
+		return err
+	}
+	if err := a.ready(report); err != nil {
+		return err
+	}
+	flags.gate = report.gate.overrides()
+	lock, err := a.lock(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Release() //nolint:errcheck // only a file that means nothing is left
+	stored, err := a.openStored(dir)
+	if errors.Is(err, job.ErrNotBegun) {
+		return usage("%w (give the folder of a job, such as jobs/nightly; a job that was killed before it began is begun by rollout run JOB_FILE --resume)", err)
+	}
+	if err != nil {
+		return err
+	}
+	p, err := a.prepareStored(ctx, stored, jobFile, flags)
+	if err != nil {
+		return err
+	}
+	p.into = dir
+	return a.goOn(ctx, p, stored, lock, again, flags.logFormat, report)
+}
+
+// lock takes the lock of a job's folder.
+func (a *app) lock(dir string) (*job.Lock, error) {
+	if info, err := os.Stat(a.path(dir)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil, usage("%s: there is no such folder (give the folder of a job, such as jobs/nightly)", clean(dir))
+	}
+	lock, err := job.TakeLock(a.path(dir), a.Now())
+	var busy *job.Busy
+	if errors.As(err, &busy) {
+		busy.Dir = clean(dir)
+		return nil, usage("%w", busy)
+	}
+	if err == nil && lock.Unguarded != nil {
+		a.warnf("nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", dir, lock.Unguarded)
+	}
+	return lock, err
+}
+
+// openStored reads what is there of a job.
+func (a *app) openStored(dir string) (job.Stored, error) {
+	stored, err := job.Open(a.path(dir))
+	var refusal job.Refusal
+	if errors.As(err, &refusal) {
+		return stored, usage("%s cannot be resumed: %w", clean(dir), err)
+	}
+	return stored, err
+}
+
+// prepareStored is prepare for the job that a folder has, or for a job file in its place.
+func (a *app) prepareStored(ctx context.Context, stored job.Stored, jobFile string, flags jobFlags) (*prepared, error) {
+	if jobFile != "" {
+		for _, agent := range stored.Config.Agents {
+			flags.agents = append(flags.agents, agent.Name)
+		}
+		return a.prepare(ctx, jobFile, flags)
+	}
+	from, err := stored.PathsFrom()
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(stored.Dir, result.ConfigFile)
+	if info, err := os.Stat(from); from == "" || err != nil || !info.IsDir() {
+		return nil, usage("%s: its paths cannot be followed, as it is not known where its job file was, or that folder is gone: give the job file with --job-file", clean(path))
+	}
+	flags.pathsFrom = from
+	return a.prepare(ctx, path, flags)
+}
+
+// goOn runs what is owed of the job that p is today and stored was before.
+func (a *app) goOn(ctx context.Context, p *prepared, stored job.Stored, lock *job.Lock, again job.Again, logFormat string, report reportFlags) error {
+	p.divideLike(stored.Plan)
+	now, err := a.record(p)
+	if err != nil {
+		return err
+	}
+	if err := a.checkDrift(p, stored, now); err != nil {
+		return err
+	}
+	owed, err := stored.Owed(now, again)
+	var refusal job.Refusal
+	if errors.As(err, &refusal) {
+		return usage("%s cannot be resumed: %w", clean(p.dir()), err)
+	}
+	if err != nil {
+		return err
+	}
+	look, err := a.begin(p, logFormat)
+	if err != nil {
+		return err
+	}
+	if owed.Missing > 0 {
+		fmt.Fprintf(a.Stderr, "note: %s without a whole result left as they are (--only-failed)\n", plural(owed.Missing, "trial"))
+	}
+	prompt := job.Instructions(p.own(), redact.New(p.Secrets))
+	if len(owed.Keys) == 0 {
+		fmt.Fprintf(a.Stderr, "Nothing to run: %d of %s in %s are done\n", owed.Kept, plural(len(now.Own()), "trial"), clean(p.dir()))
+		if err := stored.Settle(p.Job, now, owed.Earlier, prompt); err != nil {
+			return fmt.Errorf("write the job's files: %w", err)
+		}
+		return a.finish(ctx, p.dir(), report, ending{})
+	}
+	provider, err := a.connect(ctx, p, look)
+	if err != nil {
+		return err
+	}
+	defer provider.Close()
+	tree, err := stored.Reopen(lock, p.Job, now, owed, prompt, a.Now())
+	if err != nil {
+		return fmt.Errorf("write the job's files: %w", err)
+	}
+	p.todo = slices.DeleteFunc(slices.Clone(p.own()), func(s trial.Spec) bool { return !owed.Keys[s.Key] })
+	p.earlier = owed.Earlier
+	return a.conduct(ctx, p, provider, tree, look, report)
+}
+
+// begin shows the warnings about a job, and says how it is to be shown.
+func (a *app) begin(p *prepared, logFormat string) (ui.Options, error) {
+	if logLevel(p.Job.LogLevel) <= slog.LevelWarn {
+		a.printWarnings(p.Warnings)
+	}
+	look, err := a.look(logFormat)
+	look.Level = logLevel(p.Job.LogLevel)
+	return look, err
+}
+
+// divideLike makes p the part of the job that a plan is, whatever would be balanced today.
+func (p *prepared) divideLike(plan result.Plan) {
+	p.shard, p.shardOf = plan.Shard, nil
+	if plan.Shard == nil {
+		return
+	}
+	of := make(map[result.Key]int, len(plan.Trials))
+	for i, key := range plan.Trials {
+		of[key] = plan.ShardOf[i]
+	}
+	p.shardOf = make([]int, len(p.specs))
+	for i, s := range p.specs {
+		p.shardOf[i] = max(1, of[s.Key]) // a trial that is new is told as drift
+	}
+}
+
+// checkDrift refuses a job that means other work than when it began, naming all that differs.
+func (a *app) checkDrift(p *prepared, stored job.Stored, now result.Plan) error {
+	changes, err := stored.Drift(p.Job, now)
+	if err != nil || len(changes) == 0 {
+		return err
+	}
+	secrets := redact.New(p.Secrets)
+	for _, c := range changes {
+		line := c.Message
+		if c.Key != "" {
+			line = c.Key + ": " + line
+		}
+		fmt.Fprintf(a.Stderr, "%s: %s\n", clean(p.File), clean(secrets.String(line)))
+	}
+	return usage("%s cannot be resumed, as it would go on with other work than it began with (%s): undo that, or begin a new job with another --name",
+		clean(p.dir()), plural(len(changes), "difference"))
+}
+
+// runAgain is run with --resume: it goes on with the job if its folder is there.
+func (a *app) runAgain(ctx context.Context, p *prepared, again job.Again, logFormat string, report reportFlags) (done bool, err error) {
+	if p.Unnamed {
+		return true, usage("%s: --resume needs a job with a name, by which its folder is found: add name: to the file, or --name", clean(p.File))
+	}
+	if _, err := os.Lstat(a.path(p.dir())); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	lock, err := a.lock(p.dir())
+	if err != nil {
+		return true, err
+	}
+	stored, err := a.openStored(p.dir())
+	if errors.Is(err, job.ErrNotBegun) {
+		empty, emptyErr := job.NotBegun(a.path(p.dir()))
+		if emptyErr == nil && empty {
+			p.lock = lock
+			return false, nil
+		}
+		_ = lock.Release()
+		return true, usage("%w: choose another --name, or remove the folder", err)
+	}
+	defer lock.Release() //nolint:errcheck // only a file that means nothing is left
+	if err != nil {
+		return true, err
+	}
+	p.into = p.dir()
+	return true, a.goOn(ctx, p, stored, lock, again, logFormat, report)
+}

@@ -1,0 +1,137 @@
+package job
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// lockFile is in the folder of a job that is being run. Artifacts leave out names that begin with a dot. It is removed at the
+// end; one that a killed process left means nothing, as only the system's lock on it counts, which ends with the process.
+const lockFile = ".rollout.lock"
+
+// Lock is the right to write into a job's folder. No two processes that see the folder on one machine have it at once. On a
+// network file system that depends on its server; where it has no locks at all, Unguarded says so.
+type Lock struct {
+	path     string
+	flock    *flock.Flock
+	released bool
+	// Unguarded is why nothing keeps other processes out; nil: they are kept out.
+	Unguarded error
+}
+
+// Busy means that another process has the lock.
+type Busy struct {
+	Dir    string
+	Holder string // who, for people: what it wrote about itself, made safe to print
+}
+
+func (b *Busy) Error() string {
+	return fmt.Sprintf("%s is being run by %s: wait until it has ended, or stop it", b.Dir, b.Holder)
+}
+
+// holder is what the lock's file says, for people.
+type holder struct {
+	PID   int       `json:"pid"`
+	Host  string    `json:"host"`
+	Since time.Time `json:"since"`
+}
+
+// TakeLock takes the lock of a job's folder without waiting. The error is a *Busy if another process has it.
+func TakeLock(dir string, now time.Time) (*Lock, error) {
+	l := &Lock{path: filepath.Join(dir, lockFile)}
+	for {
+		l.flock = flock.New(l.path, flock.SetFlag(os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW), flock.SetPermissions(0o644))
+		got, err := l.flock.TryLock()
+		switch {
+		case lockless(err):
+			l.Unguarded = err
+			_ = os.Remove(l.path)
+			return l, nil
+		case err != nil:
+			return nil, fmt.Errorf("lock the job's folder: %w", err)
+		case !got:
+			_ = l.flock.Close()
+			return nil, &Busy{Dir: dir, Holder: readHolder(l.path)}
+		}
+		if l.current() {
+			return l, l.sign(now)
+		}
+		_ = l.flock.Close() // of a file that its holder removed meanwhile
+	}
+}
+
+// lockless reports whether the file system has no locks.
+func lockless(err error) bool {
+	for _, cause := range []error{syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.ENOLCK} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
+}
+
+// current reports whether the file that is locked is the one that others would lock.
+func (l *Lock) current() bool {
+	locked, err := l.flock.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(l.path)
+	return err == nil && os.SameFile(locked, there)
+}
+
+// sign says in the file who has the lock. Nothing depends on it, so that a full disk is no reason to give up.
+func (l *Lock) sign(now time.Time) error {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	text, err := json.Marshal(holder{PID: os.Getpid(), Host: host, Since: now.UTC().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	_ = os.WriteFile(l.path, append(text, '\n'), 0o644)
+	return nil
+}
+
+// Release gives the lock back, once: what was given back, and no lock at all, is left alone. Nothing may be written into the folder
+// after it.
+func (l *Lock) Release() error {
+	if l == nil || l.Unguarded != nil || l.released {
+		return nil
+	}
+	l.released = true
+	// The file first: who locks the removed one sees that it is another than the one that is there.
+	err := os.Remove(l.path)
+	if errors.Is(err, os.ErrNotExist) { // with the folder
+		err = nil
+	}
+	return errors.Join(err, l.flock.Close())
+}
+
+// readHolder is who has the lock, for people.
+func readHolder(path string) string {
+	const other = "another rollout"
+	f, err := openRegular(path)
+	if err != nil {
+		return other
+	}
+	defer f.Close()
+	var h holder
+	text, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil || json.Unmarshal(text, &h) != nil || h.PID <= 0 {
+		return other
+	}
+	return untrusted.Line(fmt.Sprintf("%s (process %d on %s, since %s)", other, h.PID, strings.TrimSpace(h.Host), h.Since.UTC().Format("2006-01-02 15:04:05 UTC")))
+}

@@ -1,0 +1,131 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Again says which of the trials that have a result are run again.
+type Again struct {
+	// Types are error types that are run again besides those of the infrastructure, whatever else the result says.
+	Types []result.ErrorType
+	// OnlyFailed leaves out what has no result yet, and what was cut short or torn: only failed trials are run again.
+	OnlyFailed bool
+}
+
+// allErrors stands for every error type.
+const allErrors = "all"
+
+// ParseErrorTypes reads a list of error types, or "all". The error names all that there are not.
+func ParseErrorTypes(names []string) ([]result.ErrorType, error) {
+	var types []result.ErrorType
+	var unknown []string
+	for _, name := range names {
+		switch t := result.ErrorType(strings.TrimSpace(name)); {
+		case t == allErrors:
+			types = slices.Clone(result.ErrorTypes)
+		case slices.Contains(result.ErrorTypes, t):
+			types = append(types, t)
+		default:
+			unknown = append(unknown, unknownType(string(t)))
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, errors.New(strings.Join(unknown, "; "))
+	}
+	return types, nil
+}
+
+func unknownType(name string) string {
+	all := []string{allErrors}
+	for _, t := range result.ErrorTypes {
+		all = append(all, string(t))
+	}
+	hint := diag.DidYouMean(name, all)
+	if hint == "" {
+		hint = "there are: " + strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("there is no error type %q (%s)", name, hint)
+}
+
+// owes reports whether a trial with this result is to be run again. A trial with a reward is complete, and failures of agents,
+// verifiers and tasks are outcomes.
+func (a Again) owes(t result.Trial) bool {
+	if t.Error == nil {
+		return false
+	}
+	kind := t.Error.Type
+	if slices.Contains(a.Types, kind) {
+		return true
+	}
+	return t.Failed() && kind.Infrastructure() && !(a.OnlyFailed && kind == result.Cancelled)
+}
+
+// Owed is what is to be run of a job, and what is there.
+type Owed struct {
+	Keys    map[result.Key]bool // to be run
+	Earlier []result.Trial      // every result that is there, also of what is run again
+	Kept    int                 // results that stay
+	Missing int                 // trials that have none, or a torn one, and are not to be run
+}
+
+// owed decides for each of a job's trials whether it is to be run. It refuses a folder that holds what no run has left.
+func owed(dir string, keys []result.Key, digests map[taskName]string, again Again) (Owed, error) {
+	out := Owed{Keys: map[result.Key]bool{}}
+	if err := onlyFolders(dir, keys); err != nil {
+		return out, err
+	}
+	trials, errs := result.ReadEachTrial(dir, keys)
+	for i, key := range keys {
+		t, err := trials[i], errs[i]
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, result.ErrTorn):
+			if again.OnlyFailed {
+				out.Missing++
+			} else {
+				out.Keys[key] = true
+			}
+			continue
+		case err != nil:
+			return out, refuse("%v: remove or mend it", err)
+		case t.TaskDigest != "" && t.TaskDigest != digests[taskName{key.Dataset, key.Task}]:
+			return out, refuse("%s: is the result of other files of the task than plan.json names: it was not written by this job",
+				filepath.Join(dir, filepath.FromSlash(key.Dir()), result.ResultFile))
+		}
+		out.Earlier = append(out.Earlier, t)
+		if again.owes(t) {
+			out.Keys[key] = true
+		} else {
+			out.Kept++
+		}
+	}
+	return out, nil
+}
+
+// onlyFolders refuses trials' folders that are links or files, or are reached through one.
+func onlyFolders(dir string, keys []result.Key) error {
+	seen := map[string]bool{}
+	for _, key := range keys {
+		path := filepath.FromSlash(key.Dir())
+		parent := filepath.Dir(path)
+		if !seen[parent] {
+			seen[parent] = true
+			if err := realFolders(dir, parent); err != nil {
+				return refuse("%v", err)
+			}
+		}
+		if err := realFolder(filepath.Join(dir, path)); err != nil {
+			return refuse("%v", err)
+		}
+	}
+	return nil
+}
+
+type taskName struct{ dataset, task string }
