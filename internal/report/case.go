@@ -65,6 +65,21 @@ func (c Case) Reward() (mean float64, ok bool) {
 	return sum / float64(max(n, 1)), n > 0
 }
 
+// Advantages are those of the attempts, in their order; nil for fewer than two, and where one of them has no reward.
+func (c Case) Advantages() []result.Advantage {
+	var rewards []float64
+	for _, a := range c.Attempts {
+		if a.Trial == nil || a.Trial.Reward == nil {
+			return nil
+		}
+		rewards = append(rewards, *a.Trial.Reward)
+	}
+	if len(rewards) < 2 {
+		return nil
+	}
+	return result.Advantages(rewards)
+}
+
 // Cost is what all attempts cost together, in US dollars, and Seconds how long they took together.
 func (c Case) Cost() (usd float64) {
 	for _, a := range c.Attempts {

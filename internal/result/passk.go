@@ -28,7 +28,17 @@ type PassK struct {
 
 // EveryK is up to where pass@k is worked out for every k. Beyond it only powers of two and the largest k are, because a job
 // may have 100,000 attempts.
-const EveryK = 64
+const EveryK = 100
+
+// TellingK are the few of them that people are shown: k of 1, 5, 10 and 100, and the largest that there is something to say of.
+func TellingK(all []PassK) []PassK {
+	all = slices.DeleteFunc(slices.Clone(all), func(p PassK) bool { return p.Tasks == 0 })
+	if len(all) == 0 {
+		return nil
+	}
+	most := all[len(all)-1].K
+	return slices.DeleteFunc(all, func(p PassK) bool { return !slices.Contains([]int{1, 5, 10, 100, most}, p.K) })
+}
 
 // PassAt is the unbiased estimate of pass@k from n attempts of which c passed: the share of all choices of k attempts with one
 // that passed. 0 < k ≤ n and 0 ≤ c ≤ n.
@@ -147,7 +157,7 @@ func passK(all []goes) []PassK {
 func ksUpTo(most int) []int {
 	var ks []int
 	for k := 1; k < most; k++ {
-		if k >= EveryK {
+		if k > EveryK {
 			k = 1 << bits.Len(uint(k-1)) // the next power of two, or k if it is one
 		}
 		if k < most {

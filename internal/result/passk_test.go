@@ -145,10 +145,10 @@ func TestKsAreBounded(t *testing.T) {
 		}
 	}
 	got := ksUpTo(1000)
-	if tail := got[EveryK-2:]; !slices.Equal(tail, []int{63, 64, 128, 256, 512, 1000}) {
+	if tail := got[EveryK-2:]; !slices.Equal(tail, []int{99, 100, 128, 256, 512, 1000}) {
 		t.Errorf("up to 1000 it ends with %v", tail)
 	}
-	if n := len(ksUpTo(100_000)); n > 100 {
+	if n := len(ksUpTo(100_000)); n > 120 {
 		t.Errorf("%d values of k for 100,000 attempts", n)
 	}
 }
@@ -180,4 +180,20 @@ func TestAdvantages(t *testing.T) {
 
 func near(a, b float64) bool {
 	return a == b || math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), math.Abs(b))
+}
+
+func TestFewKsAreShown(t *testing.T) {
+	for most, want := range map[int][]int{2: {1, 2}, 5: {1, 5}, 8: {1, 5, 8}, 300: {1, 5, 10, 100, 300}} {
+		var all []PassK
+		for _, k := range append(ksUpTo(most), most+1) {
+			all = append(all, PassK{K: k, Tasks: max(0, most+1-k)})
+		}
+		var got []int
+		for _, p := range TellingK(all) {
+			got = append(got, p.K)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("of %d: %v, want %v", most, got, want)
+		}
+	}
 }

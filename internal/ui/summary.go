@@ -54,6 +54,7 @@ func Summary(w io.Writer, in SummaryInput, color bool, width int) {
 	s := &summary{SummaryInput: in, look: newLook(color), width: max(width, 20)}
 	s.add(s.headline())
 	s.add(s.table())
+	s.add(s.attempts())
 	s.add(s.planned())
 	s.failures()
 	s.add(s.notPassed())

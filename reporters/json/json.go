@@ -90,6 +90,10 @@ type Attempt struct {
 	Cost        float64       `json:"cost"`
 	DurationSec float64       `json:"duration_sec"`
 	Dir         string        `json:"dir"` // below the job's folder
+	// Advantage is the reward minus the mean of the task's attempts, AdvantageNormalized that divided by their standard
+	// deviation. They are left out of tasks with one attempt or with an attempt without a reward, and of shards.
+	Advantage           *float64 `json:"advantage,omitempty"`
+	AdvantageNormalized *float64 `json:"advantage_normalized,omitempty"`
 }
 
 // Baseline is what was compared with. Description says so in a sentence, or why there was nothing to compare with.
@@ -188,7 +192,7 @@ func Of(in report.Input) Report {
 	}
 	for _, c := range cases {
 		r.States[c.State]++
-		r.Tasks = append(r.Tasks, task(c))
+		r.Tasks = append(r.Tasks, task(c, in.Plan.Shard == nil))
 	}
 	if in.Diff != nil {
 		r.Baseline.JobName, r.Baseline.Commit = in.Diff.Base.JobName, in.Diff.Base.Commit
@@ -209,7 +213,7 @@ func groups(in report.Input, cases []report.Case) []Group {
 	return out
 }
 
-func task(c report.Case) Task {
+func task(c report.Case, whole bool) Task {
 	t := Task{
 		Agent: c.Agent, Dataset: c.Dataset, Task: c.Task, Path: c.Path, State: c.State, Change: c.Change(), Quarantined: c.Quarantine != nil,
 		Cost: finite(c.Cost()), DurationSec: finite(c.Seconds()), Attempts: []Attempt{},
@@ -217,11 +221,15 @@ func task(c report.Case) Task {
 	if mean, ok := c.Reward(); ok {
 		t.Reward = new(finite(mean))
 	}
-	for _, a := range c.Attempts {
+	advantages := c.Advantages()
+	for i, a := range c.Attempts {
 		attempt := Attempt{Attempt: a.Key.Attempt, Dir: a.Key.Dir()}
 		if a.Trial != nil {
 			attempt.Run, attempt.Reward, attempt.Error = true, pointer(a.Trial.Reward), a.Trial.Error
 			attempt.Cost, attempt.DurationSec = finite(a.Trial.Cost), finite(a.Trial.Durations.TotalSec)
+		}
+		if whole && advantages != nil {
+			attempt.Advantage, attempt.AdvantageNormalized = &advantages[i].Plain, &advantages[i].Normalized
 		}
 		t.Attempts = append(t.Attempts, attempt)
 	}

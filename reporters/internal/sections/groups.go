@@ -1,6 +1,8 @@
 package sections
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/report"
@@ -48,7 +50,32 @@ func (p *Page) Groups() string {
 		more = "… and " + report.Count(len(rows)-len(shown)) + " more.\n"
 	}
 	head := []string{"Agent", "Dataset", "", ">Pass rate", ">Mean reward", ">Trials", ">Errors", ">Not run", ">Cost", ">Time"}
-	return Join("### Results", table(head, shown), more, p.costs())
+	return Join("### Results", table(head, shown), more, p.attempts(), p.costs())
+}
+
+// attempts is what several attempts at a task come to, for each agent; nothing where there was one.
+func (p *Page) attempts() string {
+	agents := slices.Sorted(maps.Keys(p.in.Job.Agents))
+	var rows [][]string
+	for _, agent := range agents {
+		for i, k := range result.TellingK(p.in.Job.Agents[agent].PassK) {
+			first := ""
+			if i == 0 {
+				first = name(agent)
+			}
+			rows = append(rows, []string{first, report.Count(k.K), report.Percent(k.PassAt), report.Percent(k.PassHat), report.Count(k.Tasks)})
+		}
+	}
+	if len(rows) == 0 {
+		return ""
+	}
+	more := ""
+	if len(rows) > maxGroups {
+		more = "… and more agents.\n"
+		rows = rows[:maxGroups]
+	}
+	return Join(table([]string{"Agent", ">k", ">`pass@k`", ">`pass^k`", ">Tasks"}, rows), more,
+		"`pass@k`: one of k attempts at a task passes; `pass^k`: all of them do. Tasks with fewer than k completed attempts are left out.\n")
 }
 
 // costs says what the money went to, if to more than one thing.

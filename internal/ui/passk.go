@@ -1,0 +1,58 @@
+package ui
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/lipgloss"
+
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// attempts is what several attempts at a task come to, for each agent; nothing where there was one.
+func (s *summary) attempts() []string {
+	var lines []string
+	part := false
+	for _, agent := range slices.Sorted(maps.Keys(s.Job.Agents)) {
+		shown := result.TellingK(s.Job.Agents[agent].PassK)
+		if len(shown) == 0 {
+			continue
+		}
+		words := []string{lineStart(cutMiddle(untrusted.Line(agent), s.width/2))}
+		for _, p := range shown {
+			words = append(words, fmt.Sprintf("pass@%d %s", p.K, s.look.bold.Render(percent(p.PassAt))))
+			part = part || p.Tasks < shown[0].Tasks
+		}
+		for _, p := range shown {
+			if p.K > 1 {
+				words = append(words, fmt.Sprintf("pass^%d %s", p.K, s.look.bold.Render(percent(p.PassHat))))
+			}
+		}
+		lines = append(lines, s.packed(words)...)
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	note := "pass@k: one of k attempts at a task passes; pass^k: all of them do."
+	if part {
+		note += " Tasks with fewer than k completed attempts are left out."
+	}
+	return append(lines, s.wrap(note)...)
+}
+
+// packed is words on as few lines as they fit on; all but the first are indented.
+func (s *summary) packed(words []string) []string {
+	lines := []string{words[0]}
+	for _, w := range words[1:] {
+		last := &lines[len(lines)-1]
+		if lipgloss.Width(*last)+columnGap+lipgloss.Width(w) > s.width {
+			lines = append(lines, "")
+			last = &lines[len(lines)-1]
+		}
+		*last += strings.Repeat(" ", columnGap) + w
+	}
+	return lines
+}
