@@ -31,7 +31,7 @@ var rows = []row{
 	{packages: []string{"internal/github", "internal/github/githubtest"}, only: []string{"internal/untrusted"}},
 	{packages: []string{"internal/cache"}, only: []string{}},
 	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag"}},
-	{packages: []string{"internal/git/gittest"}, only: []string{}}, // used by tests alone
+	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone
 	{packages: []string{"internal/gate"}, only: []string{"internal/result"}},
 	{packages: []string{"internal/report"}, only: []string{"internal/result", "internal/gate", "internal/untrusted"}},
