@@ -3,12 +3,17 @@ package cli
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"slices"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/task"
 )
 
 func (a *app) validateCommand() *cobra.Command {
@@ -45,7 +50,7 @@ func (a *app) validate(ctx context.Context, path string, flags jobFlags) error {
 	if err != nil {
 		return err
 	}
-	problems := slices.Concat(p.Warnings, p.taskProblems())
+	problems := slices.Concat(p.Warnings, a.taskProblems(p))
 	for _, d := range problems {
 		fmt.Fprintln(a.Stdout, d)
 	}
@@ -63,29 +68,50 @@ func (a *app) validate(ctx context.Context, path string, flags jobFlags) error {
 }
 
 // taskProblems are what is wrong with the tasks: each once, however many agents would run it.
-func (p *prepared) taskProblems() diag.List {
-	oracle := false
-	for _, ag := range p.Job.Agents {
-		oracle = oracle || ag.Name == agent.Oracle
+func (a *app) taskProblems(p *prepared) diag.List {
+	oracle := slices.ContainsFunc(p.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
+	tasks := allTasks(p.sets)
+	found := make([]diag.List, len(tasks))
+	var group errgroup.Group
+	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // reading files is mostly system calls
+	for i, t := range tasks {
+		group.Go(func() error {
+			found[i] = append(a.linted(t), unrunnable(t, oracle)...)
+			return nil
+		})
 	}
+	_ = group.Wait() // of functions that return nil
+	return slices.Concat(found...)
+}
+
+// linted is what a task's files tell, of which only what keeps it from being run is a problem here.
+func (a *app) linted(t *task.Task) diag.List {
 	var problems diag.List
-	for _, set := range p.sets {
-		for _, t := range set.Tasks {
-			problems = append(problems, t.Problems...)
-			if t.Missing {
-				problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is no such task", Hint: "correct the path, or remove it"})
-				continue
-			}
-			if t.Err() != nil {
-				continue
-			}
-			if oracle && !t.HasSolution() {
-				problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is no solution/solve.sh for the oracle agent", Hint: "add it, or do not run oracle"})
-			}
-			if t.Config.Environment.DockerImage == "" && !t.HasDockerfile() {
-				problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is neither environment/Dockerfile nor environment.docker_image", Hint: "add one of them"})
-			}
+	for _, f := range prove.Lint(t) {
+		if f.Ignored != "" {
+			continue
 		}
+		d := diag.Diagnostic{File: filepath.Join(a.shownDir(t.Dir), filepath.FromSlash(f.File)), Line: f.Line, Column: f.Column, Message: clean(f.Message), Hint: clean(f.Hint)}
+		if f.Rule != prove.TaskFormat {
+			d.Message += " [" + f.Rule + "]"
+		}
+		if f.Rule != prove.TaskFormat || f.Severity == prove.Warning {
+			d.Severity = diag.Warning
+		}
+		problems = append(problems, d)
+	}
+	return problems
+}
+
+// unrunnable is what keeps a task that is written correctly from being run.
+func unrunnable(t *task.Task, oracle bool) diag.List {
+	var problems diag.List
+	written := !t.Missing && t.Err() == nil
+	if written && oracle && !t.HasSolution() {
+		problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is no solution/solve.sh for the oracle agent", Hint: "add it, or do not run oracle"})
+	}
+	if written && t.Config.Environment.DockerImage == "" && !t.HasDockerfile() {
+		problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is neither environment/Dockerfile nor environment.docker_image", Hint: "add one of them"})
 	}
 	return problems
 }

@@ -3,6 +3,7 @@ package prove
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/task"
@@ -26,9 +27,9 @@ func (p Proof) Passed() bool { return p.Verdict == Proven }
 // a bounded part of each.
 func Check(t *task.Task, runs Runs) (Verdict, []Finding) {
 	if t.Missing || t.Err() != nil {
-		return Broken, withProblems(t, nil)
+		return Broken, Lint(t)
 	}
-	findings := withProblems(t, fromRuns(t, runs))
+	findings := complete(t, append(lint(t), fromRuns(t, runs)...))
 	verdict := judge(t, runs)
 	if verdict == Proven && slices.ContainsFunc(findings, Finding.Counts) {
 		verdict = Flawed
@@ -36,20 +37,33 @@ func Check(t *task.Task, runs Runs) (Verdict, []Finding) {
 	return verdict, findings
 }
 
-// withProblems is findings and what loading the task has found, sorted.
-func withProblems(t *task.Task, findings []Finding) []Finding {
+// Lint is what is to be said about a task that was not run, sorted: what its files tell, and what loading it has found.
+func Lint(t *task.Task) []Finding {
 	if t.Missing {
-		findings = append(findings, Finding{Rule: "task-format", Severity: Error, Message: "there is no such task", Hint: "correct the path, or remove it"})
+		return []Finding{{Rule: TaskFormat, Severity: Error, Message: "there is no such task", Hint: "correct the path, or remove it"}}
 	}
+	return complete(t, lint(t))
+}
+
+// complete adds to findings what loading the task has found, marks those that the task excuses, and sorts.
+func complete(t *task.Task, findings []Finding) []Finding {
+	own := len(findings)
 	for _, p := range t.Problems {
-		findings = append(findings, ofProblem(t, p))
+		f := ofProblem(t, p)
+		// Loading warns of Windows line ends itself, and of nothing else in scripts.
+		twice := f.Severity == Warning && strings.HasSuffix(f.File, ".sh") &&
+			slices.ContainsFunc(findings[:own], func(o Finding) bool { return o.Rule == "crlf" && o.File == f.File })
+		if !twice {
+			findings = append(findings, f)
+		}
 	}
+	findings = append(findings, ignore(t, findings)...)
 	sortFindings(findings)
 	return findings
 }
 
 func ofProblem(t *task.Task, p diag.Diagnostic) Finding {
-	f := Finding{Rule: "task-format", Severity: Error, File: below(t, p.File), Line: p.Line, Message: p.Message, Hint: p.Hint}
+	f := Finding{Rule: TaskFormat, Severity: Error, File: below(t, p.File), Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint}
 	if p.Severity == diag.Warning {
 		f.Severity = Warning
 	}

@@ -20,20 +20,25 @@ const (
 type Finding struct {
 	Rule     string   `json:"rule"` // one of Rules
 	Severity Severity `json:"severity"`
-	// File is below the task's folder, with forward slashes; "" is the task itself. Line counts from 1; 0 is the whole file.
+	// File is below the task's folder, with forward slashes; "" is the task itself. Line and Column (in bytes) count from 1;
+	// 0 is the whole file, or the whole line.
 	File    string `json:"file"`
 	Line    int    `json:"line"`
+	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"` // a sentence without a full stop
 	Hint    string `json:"hint"`    // the way out; may be ""
 	// Ignored is the reason that task.toml gives for ignoring it; "" if it counts.
 	Ignored string `json:"ignored,omitempty"`
 }
 
-// Place is where the finding is, as path:line, when the task's folder is at dir.
+// Place is where the finding is, as path:line:column, when the task's folder is at dir.
 func (f Finding) Place(dir string) string {
 	place := cmp.Or(path.Join(dir, f.File), ".")
 	if f.Line > 0 {
 		place += ":" + strconv.Itoa(f.Line)
+	}
+	if f.Line > 0 && f.Column > 0 {
+		place += ":" + strconv.Itoa(f.Column)
 	}
 	return place
 }
@@ -48,6 +53,7 @@ func sortFindings(findings []Finding) {
 			cmp.Compare(a.Severity, b.Severity), // "error" is before "warning"
 			cmp.Compare(a.File, b.File),
 			cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column),
 			cmp.Compare(a.Rule, b.Rule),
 			cmp.Compare(a.Message, b.Message),
 		)

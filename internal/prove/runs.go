@@ -24,6 +24,7 @@ func fromRuns(t *task.Task, runs Runs) []Finding {
 	out = append(out, fromNop(runs)...)
 	out = append(out, exitCodes(runs)...)
 	out = append(out, missingRuns(t, runs)...)
+	out = append(out, tightTimeouts(t, runs)...)
 	if !t.HasSolution() {
 		out = append(out, Finding{Rule: "no-solution", Severity: Error, File: configFile,
 			Message: "there is no solution/solve.sh, so nothing shows that the task can be solved",

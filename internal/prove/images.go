@@ -1,0 +1,188 @@
+package prove
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/linter"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+	"github.com/moby/buildkit/frontend/dockerfile/shell"
+
+	"github.com/org/rollout-action/internal/task"
+)
+
+// moving are tags that stand for another image every now and then, alone or before a dash.
+var moving = []string{
+	"latest", "stable", "edge", "nightly", "main", "master", "dev", "devel", "rolling", "lts", "current", "next", "canary",
+	"testing", "unstable", "sid",
+}
+
+// unpinned is what is wrong with the name of an image; "" is: nothing.
+func unpinned(image string) string {
+	if strings.Contains(image, "@") { // a digest
+		return ""
+	}
+	_, tag, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
+	word, _, _ := strings.Cut(tag, "-")
+	switch {
+	case tag == "":
+		return fmt.Sprintf("the image %s has no tag, so it is whatever is newest", image)
+	case slices.Contains(moving, word):
+		return fmt.Sprintf("the tag of the image %s moves: it is another image tomorrow", image)
+	}
+	return ""
+}
+
+func unpinnedImage(image, file string, line int) []Finding {
+	message := unpinned(image)
+	if message == "" {
+		return nil
+	}
+	return []Finding{{Rule: "unpinned-image", Severity: Warning, File: file, Line: line, Message: message,
+		Hint: "name a version, such as debian:bookworm; a digest (@sha256:…) never changes"}}
+}
+
+var imageKey = regexp.MustCompile(`(?m)^[ \t]*(?:environment\.)?docker_image[ \t]*=`)
+
+// imageOfConfig looks at the image that task.toml names.
+func imageOfConfig(t *task.Task, f file) []Finding {
+	image := t.Config.Environment.DockerImage
+	if image == "" {
+		return nil
+	}
+	line := 0
+	if at := imageKey.FindIndex(f.head); at != nil {
+		line = lineAt(f.head, at[1]-1)
+	}
+	return unpinnedImage(image, f.name, line)
+}
+
+// stage is one FROM of a Dockerfile and what follows it.
+type stage struct {
+	*instructions.Stage
+	base string // with arguments filled in; "" if that is not possible
+}
+
+// dockerfileRules looks at the file that the image is built from.
+func dockerfileRules(f file) []Finding {
+	if !f.whole() {
+		return nil
+	}
+	stages, err := stagesOf(f.head)
+	if err != nil {
+		line := 0
+		if at, ok := errors.AsType[*parser.LocationError](err); ok && len(at.Locations) > 0 && len(at.Locations[0]) > 0 {
+			line = at.Locations[0][0].Start.Line
+		}
+		return []Finding{{Rule: "dockerfile", Severity: Warning, File: f.name, Line: line, Message: err.Error(), Hint: "BuildKit will say the same"}}
+	}
+	var out []Finding
+	for i, s := range stages {
+		if s.base != "" && s.base != "scratch" && named(stages[:i], s.base) < 0 {
+			out = append(out, unpinnedImage(s.base, f.name, firstLine(s.Location))...)
+		}
+		for _, command := range s.Commands {
+			if from, ok := command.(*instructions.CopyCommand); ok && isImage(stages[:i], from.From) {
+				out = append(out, unpinnedImage(from.From, f.name, firstLine(from.Location()))...)
+			}
+		}
+	}
+	if len(stages) > 0 && !hasWorkdir(stages, len(stages)-1) {
+		last := stages[len(stages)-1]
+		out = append(out, Finding{Rule: "workdir", Severity: Warning, File: f.name, Line: firstLine(last.Location),
+			Message: "there is no WORKDIR, so the agent begins in /, among everything that is no part of the task",
+			Hint:    "add WORKDIR, such as WORKDIR /app"})
+	}
+	return out
+}
+
+// isImage tells images from stages in COPY --from.
+func isImage(before []stage, from string) bool {
+	_, err := strconv.Atoi(from)
+	return from != "" && err != nil && !strings.Contains(from, "$") && named(before, from) < 0
+}
+
+// named is the stage with that name, or -1.
+func named(stages []stage, name string) int {
+	return slices.IndexFunc(stages, func(s stage) bool { return s.Name != "" && strings.EqualFold(s.Name, name) })
+}
+
+// rootWorkdir are official images that are known to set no WORKDIR. Of others nothing is said.
+// Source: the Dockerfiles of docker-library.
+var rootWorkdir = []string{
+	"scratch", "almalinux", "alpine", "amazonlinux", "archlinux", "buildpack-deps", "busybox", "debian", "eclipse-temurin", "fedora",
+	"gcc", "node", "python", "rockylinux", "ruby", "rust", "ubuntu",
+}
+
+// hasWorkdir tells whether a stage, or what it stands on, sets one. What is not known counts as if it did.
+func hasWorkdir(stages []stage, at int) bool {
+	s := stages[at]
+	for _, command := range s.Commands {
+		if _, ok := command.(*instructions.WorkdirCommand); ok {
+			return true
+		}
+	}
+	if base := named(stages[:at], s.base); base >= 0 {
+		return hasWorkdir(stages, base)
+	}
+	image, _, _ := strings.Cut(s.base, "@")
+	image = strings.TrimPrefix(strings.TrimPrefix(image, "docker.io/"), "library/")
+	image, _, _ = strings.Cut(image, ":")
+	return !slices.Contains(rootWorkdir, image)
+}
+
+// stagesOf reads a Dockerfile as BuildKit does.
+func stagesOf(text []byte) ([]stage, error) {
+	if at := bytes.IndexByte(text, 0); at >= 0 {
+		return nil, fmt.Errorf("line %d has a zero byte: this is not a text file", lineAt(text, at))
+	}
+	parsed, err := parser.Parse(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	// A linter that finds nothing: without any, a comment like "# check=x" in the middle of a file makes the parser panic.
+	from, global, err := instructions.Parse(parsed.AST, linter.New(&linter.Config{SkipAll: true}))
+	if err != nil {
+		return nil, err
+	}
+	lex := shell.NewLex(parsed.EscapeToken)
+	args := arguments(lex, global)
+	var out []stage
+	for i := range from {
+		base, unset, err := lex.ProcessWord(from[i].BaseName, args)
+		if err != nil || len(unset) > 0 {
+			base = ""
+		}
+		out = append(out, stage{&from[i], base})
+	}
+	return out, nil
+}
+
+// arguments are the defaults of the ARGs before the first FROM.
+func arguments(lex *shell.Lex, global []instructions.ArgCommand) shell.EnvGetter {
+	var pairs []string
+	for _, command := range global {
+		for _, arg := range command.Args {
+			if arg.Value == nil {
+				continue
+			}
+			if value, _, err := lex.ProcessWord(*arg.Value, shell.EnvsFromSlice(pairs)); err == nil {
+				pairs = append(pairs, arg.Key+"="+value)
+			}
+		}
+	}
+	return shell.EnvsFromSlice(pairs)
+}
+
+func firstLine(where []parser.Range) int {
+	if len(where) == 0 {
+		return 0
+	}
+	return max(where[0].Start.Line, 1)
+}

@@ -1,0 +1,218 @@
+package prove_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/prove"
+)
+
+func TestAGoodTask(t *testing.T) {
+	if found := prove.Lint(load(t, nil)); len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
+}
+
+// random is long enough for any token, and drawn by nobody.
+const random = "q7Zt3RkW9vYb2LxN8mHc4JsP6dGf1TaVe5UoKi0QzXwMnBrCyDhElFgOjIuSpAq7Zt3RkW9vYb2LxN8mHc4JsP6dGf1TaVe5UoKi0QzXw"
+
+// of what is found there is one finding, at a place; "" is: nothing of that rule. The values are put together here, so
+// that no reader of this file takes them for real ones.
+func TestRules(t *testing.T) {
+	const dockerfile, toml, test, solve = "environment/Dockerfile", "task.toml", "tests/test.sh", "solution/solve.sh"
+	file := func(name, text string) map[string]string { return map[string]string{name: text} }
+	script := func(text string) map[string]string { return file(test, "#!/bin/bash\n"+text) }
+	for _, c := range []struct {
+		name, rule string
+		files      map[string]string
+		want       string // file:line; "" if there is none
+	}{
+		{"a base without a tag", "unpinned-image", file(dockerfile, "# x\nFROM debian\nWORKDIR /app\n"), dockerfile + ":2"},
+		{"latest", "unpinned-image", file(dockerfile, "FROM registry.example:5000/a/b:latest\nWORKDIR /app\n"), dockerfile + ":1"},
+		{"a port is no tag", "unpinned-image", file(dockerfile, "FROM registry.example:5000/a/b\nWORKDIR /app\n"), dockerfile + ":1"},
+		{"a tag that moves, with a variant", "unpinned-image", file(dockerfile, "FROM node:lts-slim\nWORKDIR /app\n"), dockerfile + ":1"},
+		{"an argument that comes to latest", "unpinned-image", file(dockerfile, "ARG V=latest\nFROM debian:${V}\nWORKDIR /app\n"), dockerfile + ":2"},
+		{"an argument that comes to a version", "unpinned-image", file(dockerfile, "ARG V=12\nFROM debian:$V\nWORKDIR /app\n"), ""},
+		{"an argument that is given", "unpinned-image", file(dockerfile, "ARG V\nFROM debian:$V\nWORKDIR /app\n"), ""},
+		{"a digest", "unpinned-image", file(dockerfile, "FROM debian@sha256:"+strings.Repeat("a", 64)+"\nWORKDIR /app\n"), ""},
+		{"scratch and stages are no images", "unpinned-image", file(dockerfile, "FROM debian:12 AS base\nWORKDIR /app\nFROM scratch\nCOPY --from=0 / /\nCOPY --from=BASE / /\nFROM base\n"), ""},
+		{"files from an image", "unpinned-image", file(dockerfile, "FROM debian:12\nWORKDIR /app\nCOPY --from=example.org/tool /tool /tool\n"), dockerfile + ":3"},
+		{"latest in task.toml", "unpinned-image", file(toml, "version = \"1.0\"\n[environment]\ndocker_image = \"debian:latest\"\n"), toml + ":3"},
+		{"a release in task.toml", "unpinned-image", file(toml, "version = \"1.0\"\n[environment]\ndocker_image = \"debian:bookworm\"\n"), ""},
+
+		{"no WORKDIR", "workdir", file(dockerfile, "FROM debian:12\nRUN true\n"), dockerfile + ":1"},
+		{"no WORKDIR in the last stage", "workdir", file(dockerfile, "FROM debian:12\nWORKDIR /a\nFROM docker.io/library/alpine:3\n"), dockerfile + ":3"},
+		{"a WORKDIR in the stage below", "workdir", file(dockerfile, "FROM debian:12 AS a\nWORKDIR /a\nFROM a\n"), ""},
+		{"an image that may have one", "workdir", file(dockerfile, "FROM example.org/base:1\n"), ""},
+
+		{"not a Dockerfile", "dockerfile", file(dockerfile, "FROM debian:12\nWORKDIR /app\nRUNS true\n"), dockerfile + ":3"},
+		{"a heredoc", "dockerfile", file(dockerfile, "FROM debian:12\nWORKDIR /app\nRUN <<E\nRUNS true\nE\n"), ""},
+
+		{"pip in the test", "verifier-network", script("cd /app\npip install pytest==8.4.1\n"), test + ":3"},
+		{"pip in a function, wrapped", "verifier-network", script("f() { timeout 60 python3 -m pip install -q pytest; }\nf\n"), test + ":2"},
+		{"pip from files", "verifier-network", script("pip install --no-index /wheels/a.whl\npip install -e .\npip list\n"), ""},
+		{"curl elsewhere", "verifier-network", script("curl -LsSf https://astral.sh/uv/install.sh | sh\n"), test + ":2"},
+		{"curl to the task's own service", "verifier-network", script("curl -s http://localhost:8080/health\ncurl -s 'http://127.0.0.1/a'\ncurl http://[::1]/\ncurl \"$url\"\ncurl http://$host.example.org/\ncurl http://web/\n"), ""},
+		{"uvx", "verifier-network", script("uvx -p 3.13 pytest /tests/test_outputs.py\n"), test + ":2"},
+		{"apt-get", "verifier-network", script("apt-get -y install curl\n"), test + ":2"},
+		{"npm", "verifier-network", file("tests/run.sh", "npm ci\n"), "tests/run.sh:1"},
+		{"npm that runs what is there", "verifier-network", script("npm test\nnpm run build\nnpx jest\nnpm ci --offline\n"), ""},
+		{"a clone of a folder", "verifier-network", script("git clone /app/repo x\ngit -C x pull\ngit fetch origin\n"), ""},
+		{"a clone from elsewhere", "verifier-network", script("git clone https://example.org/a.git\n"), test + ":2"},
+		{"the words in a text", "verifier-network", script("echo 'run pip install x' # pip install\ncat <<E\npip install y\nE\n"), ""},
+		{"the solution may fetch", "verifier-network", file(solve, "#!/bin/bash\npip install x\n"), ""},
+		{"a test that is no script of bash", "verifier-network", script("if ( ; fi\npip install x\n"), ""},
+
+		{"set -e before the test", "reward-missing", script("set -euo pipefail\ncd /app\npytest /tests/x.py\necho 1 > /logs/verifier/reward.txt\n"), test + ":4"},
+		{"set -e in a condition", "reward-missing", script("set -e\nif pytest /tests/x.py; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"), ""},
+		{"set -e and a list", "reward-missing", script("set -e\npytest /tests/x.py && r=1 || r=0\necho $r > /logs/verifier/reward.txt\n"), ""},
+		{"set -e that ends before", "reward-missing", script("set -e\ncd /app\nset +e\npytest /tests/x.py\necho $? > /logs/verifier/reward.txt\n"), ""},
+		{"set -e with a trap", "reward-missing", script("set -e\ntrap 'echo 0 > /logs/verifier/reward.txt' EXIT\npytest\necho 1 > /logs/verifier/reward.txt\n"), ""},
+		{"set -e and a reward in advance", "reward-missing", script("set -e\necho 0 > /logs/verifier/reward.txt\n[[ -e /app/x ]]\necho 1 > /logs/verifier/reward.txt\n"), ""},
+		{"set -u", "reward-missing", script("set -u\npytest\necho $? > /logs/verifier/reward.txt\n"), ""},
+		{"a program that writes the reward", "reward-missing", script("set -e\npython3 /tests/grade.py\n"), ""},
+
+		{"Windows line ends", "crlf", script("true\necho 1 > /logs/verifier/reward.txt\r\n"), test + ":3"},
+		{"in a program with a shebang", "crlf", file("environment/run", "#!/usr/bin/python3\r\nprint()\r\n"), "environment/run:1"},
+		{"in data", "crlf", file("environment/data.csv", "a,b\r\n"), ""},
+
+		{"a test without #!", "shebang", file(test, "echo 1 > /logs/verifier/reward.txt\n"), test + ":1"},
+		{"a mark before #!", "shebang", file(solve, "\ufeff#!/bin/bash\ntrue\n"), solve + ":1"},
+		{"an executable without", "shebang", file("+environment/tool.py", "print()\n"), "environment/tool.py:1"},
+		{"a library", "shebang", file("tests/lib.sh", "f() { true; }\n"), ""},
+		{"executable data", "shebang", file("+environment/README", "words\n"), ""},
+
+		{"the tests in the instruction", "instruction-leak", file("instruction.md", "Do it.\nIt is tested by /tests/test.sh.\n"), "instruction.md:2"},
+		{"the solution in the instruction", "instruction-leak", file("instruction.md", "See `solve.sh`\n"), "instruction.md:1"},
+		{"the project's own tests", "instruction-leak", file("instruction.md", "Run tests/ and /app/tests/test.sh, and look at /testsuite.\n"), ""},
+
+		{"the solution in the image", "solution-in-image", file("environment/x/answer", good[solve]), "environment/x/answer:0"},
+		{"another script", "solution-in-image", file("environment/x/answer", good[solve]+"true\n"), ""},
+		{"the test in the image", "tests-in-image", file("environment/check", good[test]), "environment/check:0"},
+		{"data in both", "tests-in-image", map[string]string{"tests/data.csv": strings.Repeat("1,2\n", 20), "environment/data.csv": strings.Repeat("1,2\n", 20)}, ""},
+
+		{"a name with a colon", "file-name", file("environment/a:b/x", "x"), "environment/a:b/x:0"},
+		{"a name with a space and a dot", "file-name", file("environment/.a b", "x"), ""},
+
+		{"milliseconds for seconds", "long-timeout", file(toml, "version = \"1.0\"\n[agent]\ntimeout_sec = 600000\n"), toml + ":0"},
+		{"an hour", "long-timeout", file(toml, "version = \"1.0\"\n[agent]\ntimeout_sec = 3600\n"), ""},
+
+		{"an AWS key", "secret", file("environment/x", "a\nid = AKIA"+"QZ3RKW7VYB2LXNMH"+"\n"), "environment/x:2"},
+		{"AWS's own example", "secret", file("environment/x", "AKIA"+"IOSFODNN7EXAMPLE"), ""},
+		{"a GitHub token", "secret", file(solve, "#!/bin/bash\nT=ghp_"+random[:36]+"\n"), solve + ":2"},
+		{"a GitHub token that is none", "secret", file(solve, "#!/bin/bash\nT=ghp_"+strings.Repeat("x", 36)+"\n"), ""},
+		{"a fine-grained GitHub token", "secret", file("instruction.md", "github_pat_"+random[:82]), "instruction.md:1"},
+		{"a Slack token", "secret", file("environment/x", "xox"+"b-123456789012-1234567890123-"+random[:24]), "environment/x:1"},
+		{"an OpenAI key", "secret", file("environment/x", "sk-proj-"+random[:40]+"T3BlbkFJ"+random[:40]), "environment/x:1"},
+		{"an Anthropic key", "secret", file("environment/x", "sk-ant-api03-"+random[:93]+"AA"), "environment/x:1"},
+		{"a word with the prefix", "secret", file("environment/x", "sk-ant-hill and hf_hub_download and npm_config_cache"), ""},
+		{"a private key", "secret", file("environment/x", "-----BEGIN OPENSSH "+"PRIVATE KEY-----\n"+random+"\n-----END"), "environment/x:1"},
+		{"the name of a private key's format", "secret", file("environment/x", "begins with -----BEGIN "+"PRIVATE KEY-----, and so on\n"), ""},
+		{"a variable", "secret", file("environment/.env", "SERVICE_API_KEY="+random[:32]), "environment/.env:1"},
+		{"a hash for a variable", "secret", file("environment/.env", "session_token: '0f4c8d1b7a2e9f3650c4d8e1b7a29f36'"), "environment/.env:1"},
+		{"placeholders", "secret", file("environment/.env", "API_KEY=your-api-key-goes-here-1\nTOKEN=${TOKEN_FROM_OUTSIDE_1}\nSECRET_KEY=change-me-In-Production-42\nprivate_key=/root/.ssh/id_ed25519_Key\nsort_key: customer.name.last_name.1\ncache_token = next_page_token_value_1"), ""},
+	} {
+		t.Run(c.rule+", "+c.name, func(t *testing.T) {
+			found := of(prove.Lint(load(t, c.files)), c.rule)
+			var got []string
+			for _, f := range found {
+				got = append(got, fmt.Sprintf("%s:%d", f.File, f.Line))
+				if strings.Contains(f.Message, random[:30]) || strings.Contains(f.Message, random[8:36]) {
+					t.Errorf("the secret is in %q", f.Message)
+				}
+				if f.Hint == "" || f.Message == "" || strings.HasSuffix(f.Message, ".") {
+					t.Errorf("%q (%q) does not say what to do", f.Message, f.Hint)
+				}
+			}
+			if s := strings.Join(got, " "); s != c.want {
+				t.Errorf("found %q, want %q: %v", s, c.want, found)
+			}
+		})
+	}
+}
+
+func TestLargeFile(t *testing.T) {
+	task := load(t, map[string]string{"environment/a": "x", "environment/b": "x"})
+	must(t, os.Truncate(filepath.Join(task.Dir, "environment/a"), 50<<20+1))
+	must(t, os.Truncate(filepath.Join(task.Dir, "environment/b"), 50<<20))
+	found := of(prove.Lint(task), "large-file")
+	if len(found) != 1 || found[0].File != "environment/a" {
+		t.Errorf("found %v", found)
+	}
+}
+
+// A link out of the task shows nothing of what is there.
+func TestLinksAreNotFollowed(t *testing.T) {
+	task := load(t, nil)
+	outside := filepath.Join(t.TempDir(), "key")
+	must(t, os.WriteFile(outside, []byte("ghp_"+random[:36]), 0o600))
+	must(t, os.Symlink(outside, filepath.Join(task.Dir, "environment", "key")))
+	must(t, os.Symlink(filepath.Dir(outside), filepath.Join(task.Dir, "environment", "folder")))
+	if found := prove.Lint(task); len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
+}
+
+func TestWindowsLineEndsAreSaidOnce(t *testing.T) {
+	task := load(t, map[string]string{"tests/test.sh": "#!/bin/bash\r\necho 1 > /logs/verifier/reward.txt\r\n"})
+	if found := prove.Lint(task); len(found) != 1 || found[0].Rule != "crlf" {
+		t.Errorf("found %v", found)
+	}
+}
+
+func TestWhatLoadingFinds(t *testing.T) {
+	found := prove.Lint(load(t, map[string]string{"instruction.md": "", "task.toml": "version = \"1.0\"\nodd = 1\n"}))
+	if len(found) != 2 || found[0].Place("x") != "x/instruction.md" || found[0].Severity != prove.Error ||
+		found[1].Place("x") != "x/task.toml:2:1" || found[1].Severity != prove.Warning {
+		t.Errorf("found %v", found)
+	}
+}
+
+func TestIgnore(t *testing.T) {
+	files := map[string]string{
+		"environment/Dockerfile": "FROM debian\n",
+		"task.toml": "version = \"1.0\"\n[metadata.lint.ignore]\nworkdir = \"the root is the task\"\nunpinned-image = \" \"\n" +
+			"flaky = \"it just is\"\nsecrets = \"a typo\"\n",
+	}
+	found := prove.Lint(load(t, files))
+	if got := of(found, "workdir"); len(got) != 1 || got[0].Ignored != "the root is the task" {
+		t.Errorf("workdir: %v", got)
+	}
+	if got := of(found, "unpinned-image"); len(got) != 1 || got[0].Ignored != "" {
+		t.Errorf("unpinned-image: %v", got)
+	}
+	var said []string
+	for _, f := range of(found, "lint-ignore") {
+		said = append(said, f.Message+": "+f.Hint)
+	}
+	want := `metadata.lint.ignore gives no reason for unpinned-image, so it is not ignored: unpinned-image = "the reason"
+metadata.lint.ignore names the rule "secrets", which does not exist: did you mean "secret"?
+metadata.lint.ignore names the rule flaky, which cannot be ignored: the verdict rests on it`
+	if got := strings.Join(said, "\n"); got != want {
+		t.Errorf("got\n%s", got)
+	}
+	for _, odd := range []string{"lint = 1", "[metadata.lint]\nother = 1"} { // somebody's own
+		files["task.toml"] = "version = \"1.0\"\n[metadata]\n" + odd + "\n"
+		if got := of(prove.Lint(load(t, files)), "lint-ignore"); len(got) > 0 {
+			t.Errorf("%s: %v", odd, got)
+		}
+	}
+	files["task.toml"] = "version = \"1.0\"\n[metadata.lint]\nignore = [\"workdir\"]\n"
+	if got := of(prove.Lint(load(t, files)), "lint-ignore"); len(got) != 1 {
+		t.Errorf("a list: %v", got)
+	}
+}
+
+// Every rule has a test, and is one of the list.
+func TestEveryFindingIsOfARule(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range prove.Rules {
+		if seen[r.ID] || r.Doc == "" || strings.HasSuffix(r.Doc, ".") {
+			t.Errorf("rule %+v", r)
+		}
+		seen[r.ID] = true
+	}
+}

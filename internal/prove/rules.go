@@ -1,0 +1,51 @@
+package prove
+
+import "slices"
+
+// Rule is one thing that is looked for.
+type Rule struct {
+	ID  string
+	Doc string // what it finds, for a table: no full stop
+	// Always: a task cannot switch it off, because it is what the verdict rests on.
+	Always bool
+}
+
+// TaskFormat is the rule of what loading a task finds.
+const TaskFormat = "task-format"
+
+// Rules are all of them, in the order in which help lists them.
+var Rules = []Rule{
+	{ID: "oracle-fails", Doc: "the solution never scores 1", Always: true},
+	{ID: "flaky", Doc: "the solution scores 1 in some runs only", Always: true},
+	{ID: "nop-passes", Doc: "doing nothing scores 1", Always: true},
+	{ID: "no-solution", Doc: "there is no solution to prove the task with", Always: true},
+	{ID: "not-run", Doc: "runs failed for reasons outside of the task, or are missing", Always: true},
+	{ID: TaskFormat, Doc: "what every command finds in a task's files: missing ones, wrong or unknown keys", Always: true},
+	{ID: "exit-code", Doc: "tests/test.sh ends with an exit code that disagrees with its reward"},
+	{ID: "reward-missing", Doc: "tests/test.sh ends without a reward, or does when set -e ends it early"},
+	{ID: "verifier-network", Doc: "tests/ fetches something from the network"},
+	{ID: "tight-timeout", Doc: "the solution or the tests took more than four fifths of their timeout"},
+	{ID: "long-timeout", Doc: "a timeout is longer than a day"},
+	{ID: "workdir", Doc: "the image has no WORKDIR, so that agents begin in /"},
+	{ID: "unpinned-image", Doc: "an image without a tag or digest, or with a tag that moves, such as latest"},
+	{ID: "dockerfile", Doc: "environment/Dockerfile cannot be read by BuildKit's parser"},
+	{ID: "secret", Doc: "a file holds what looks like a key or token"},
+	{ID: "crlf", Doc: "a script has Windows line ends"},
+	{ID: "shebang", Doc: "test.sh, solve.sh or an executable script does not begin with #!"},
+	{ID: "instruction-leak", Doc: "the instruction names the solution or the tests, which agents do not have"},
+	{ID: "solution-in-image", Doc: "environment/ has a copy of a file of solution/"},
+	{ID: "tests-in-image", Doc: "environment/ has a copy of a test"},
+	{ID: "file-name", Doc: "a file's name cannot be checked out on Windows or uploaded as an artifact"},
+	{ID: "large-file", Doc: "a file is larger than 50 MiB"},
+	{ID: "unread", Doc: "there was too much to look at everything"},
+	{ID: "lint-ignore", Doc: "an entry of metadata.lint.ignore means nothing"},
+}
+
+// ruleOf finds a rule by its name.
+func ruleOf(id string) (Rule, bool) {
+	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.ID == id })
+	if i < 0 {
+		return Rule{}, false
+	}
+	return Rules[i], true
+}

@@ -1,0 +1,48 @@
+package prove
+
+import (
+	"bytes"
+	"path"
+	"slices"
+)
+
+// shellNames end names of scripts for a shell, scriptNames those of scripts that are run by their shebang.
+var (
+	shellNames  = []string{".sh", ".bash"}
+	scriptNames = []string{".sh", ".bash", ".py", ".pl", ".rb"}
+)
+
+func isShell(f file) bool { return f.text && slices.Contains(shellNames, path.Ext(f.name)) }
+
+var mark = []byte("#!")
+
+// crlf finds Windows line ends in scripts: the kernel takes them for a part of the interpreter's name, and bash for a part
+// of every command.
+func crlf(f file) []Finding {
+	if !isShell(f) && !bytes.HasPrefix(f.head, mark) {
+		return nil
+	}
+	at := bytes.Index(f.head, []byte("\r\n"))
+	if at < 0 {
+		return nil
+	}
+	return []Finding{{Rule: "crlf", Severity: Warning, File: f.name, Line: lineAt(f.head, at),
+		Message: "the script has Windows line ends (CRLF), which Linux takes for a part of each command",
+		Hint:    "sed -i 's/\\r$//' on it, and a .gitattributes with: *.sh text eol=lf"}}
+}
+
+// shebang finds scripts that do not say what they are for: only bash, and only sometimes, runs them all the same.
+func shebang(f file) []Finding {
+	entry := f.name == testsScript || f.name == solutionScript
+	script := f.executable && slices.Contains(scriptNames, path.Ext(f.name))
+	if !entry && !script || bytes.HasPrefix(f.head, mark) || len(bytes.TrimSpace(f.head)) == 0 {
+		return nil
+	}
+	if after, ok := bytes.CutPrefix(f.head, []byte("\ufeff")); ok && bytes.HasPrefix(after, mark) {
+		return []Finding{{Rule: "shebang", Severity: Warning, File: f.name, Line: 1,
+			Message: "a byte order mark stands before #!, so that the kernel does not see it", Hint: "save the file as UTF-8 without a mark"}}
+	}
+	return []Finding{{Rule: "shebang", Severity: Warning, File: f.name, Line: 1,
+		Message: "the script does not begin with #!, so what runs it depends on who starts it",
+		Hint:    "begin with #!/bin/bash, or whatever it is written for"}}
+}

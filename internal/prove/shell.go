@@ -1,0 +1,83 @@
+package prove
+
+import (
+	"bytes"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// maxScript bounds the scripts that are parsed, in bytes: nesting costs the parser stack.
+const maxScript = 64 << 10
+
+// parseShell is a script as bash reads it; nil if it is too long or cannot be read. Then the run shows what is wrong.
+func parseShell(f file) *syntax.File {
+	if !f.whole() || f.size > maxScript {
+		return nil
+	}
+	parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(f.head), f.name)
+	if err != nil {
+		return nil
+	}
+	return parsed
+}
+
+// testScript looks at a shell script of tests/.
+func testScript(f file) []Finding {
+	parsed := parseShell(f)
+	if parsed == nil {
+		return nil
+	}
+	out := networkUse(f, parsed)
+	if f.name == testsScript {
+		out = append(out, rewardLost(f, parsed)...)
+	}
+	return out
+}
+
+// text is a word without its quotes. What is known only when the script runs is a "$".
+func text(w *syntax.Word) string {
+	var b strings.Builder
+	writeParts(&b, w.Parts)
+	return b.String()
+}
+
+func writeParts(b *strings.Builder, parts []syntax.WordPart) {
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(strings.ReplaceAll(p.Value, "\\", ""))
+		case *syntax.SglQuoted:
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			writeParts(b, p.Parts)
+		default:
+			b.WriteByte('$')
+		}
+	}
+}
+
+// wrappers run the command that follows them.
+var wrappers = map[string]bool{
+	"command": true, "env": true, "exec": true, "nice": true, "nohup": true, "sudo": true, "time": true, "timeout": true, "stdbuf": true, "setsid": true,
+}
+
+// command is what a simple command runs, with its arguments: "timeout 20 env A=b curl x" is "curl x".
+func command(call *syntax.CallExpr) []string {
+	var words []string
+	for _, w := range call.Args {
+		words = append(words, text(w))
+	}
+	for len(words) > 1 && wrappers[words[0]] {
+		limited := words[0] == "timeout"
+		words = words[1:]
+		for len(words) > 1 && (strings.HasPrefix(words[0], "-") || strings.Contains(words[0], "=") || limited && isDuration(words[0])) {
+			words = words[1:]
+		}
+	}
+	return words
+}
+
+func isDuration(word string) bool {
+	return word != "" && strings.Trim(word, "0123456789.$smhd") == ""
+}
