@@ -1,0 +1,386 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/providers/sandbox"
+)
+
+// lockName is the file by which two processes are kept apart.
+const lockName = ".rollout.lock"
+
+// steadyJob is a folder with a job whose trials always end in the same way: some pass, some fail, some end in half a reward.
+// What its agents' processes sleep is given, as it is a part of what the job means.
+func steadyJob(t *testing.T, provider string, attempts int, mark string) job {
+	t.Helper()
+	j := job{dir: t.TempDir(), name: "steady", provider: provider, mark: mark}
+	files := map[string]string{"job.yaml": fmt.Sprintf(`
+name: %s
+n_attempts: %d
+n_concurrent_trials: 3
+environment:
+  type: %s
+  provider_config: %s
+agents:
+  - name: oracle
+  - name: fails
+    execute: |
+      echo "I cannot do this" >&2
+      exit 7
+  - name: works
+    install: echo ready
+    execute: |
+      echo working
+      sleep %s
+      echo 0.5 > /tmp/answer
+datasets:
+  - path: evals
+`, j.name, attempts, provider, cmp.Or(configs[provider], "{}"), j.mark)}
+	for _, task := range []string{"one", "two"} {
+		files["evals/"+task+"/task.toml"] = "version = \"1.0\"\n[environment]\ndocker_image = \"" + testenv.Image + "\"\n"
+		files["evals/"+task+"/instruction.md"] = "Do " + task + ".\n"
+		files["evals/"+task+"/solution/solve.sh"] = "#!/bin/bash\necho 1 > /tmp/answer\n"
+		files["evals/"+task+"/tests/test.sh"] = "#!/bin/bash\ncat /tmp/answer > /logs/verifier/reward.txt\n"
+	}
+	for name, text := range files {
+		path := filepath.Join(j.dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	return j
+}
+
+func (j job) folder() string { return filepath.Join(j.dir, "jobs", j.name) }
+
+// results are the trials' result.json files by their path below the job's folder.
+func (j job) results(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(j.folder(), "*/evals/*", result.ResultFile))
+	must(t, err)
+	found := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		below, err := filepath.Rel(j.folder(), file)
+		must(t, err)
+		found[below] = string(text)
+	}
+	return found
+}
+
+// steady is a result file without times and what they cost.
+func steady(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	var v any
+	must(t, json.Unmarshal(text, &v))
+	var strip func(v any)
+	strip = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, value := range v {
+				if strings.HasSuffix(key, "_at") || strings.HasSuffix(key, "duration_sec") {
+					delete(v, key)
+				}
+				strip(value)
+			}
+		case []any:
+			for _, item := range v {
+				strip(item)
+			}
+		}
+	}
+	strip(v)
+	text, err = json.MarshalIndent(v, "", " ")
+	must(t, err)
+	return string(text)
+}
+
+// seed is that of a test's random choices: ROLLOUT_TEST_SEED, or the time.
+func seed(t *testing.T) *rand.Rand {
+	t.Helper()
+	n, err := strconv.ParseUint(os.Getenv("ROLLOUT_TEST_SEED"), 10, 64)
+	if err != nil {
+		n = uint64(time.Now().UnixNano())
+	}
+	t.Logf("ROLLOUT_TEST_SEED=%d repeats the choices of this test", n)
+	return rand.New(rand.NewPCG(n, 0))
+}
+
+func TestAJobThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
+	t.Run("fake", func(t *testing.T) { killAgainAndAgain(t, "fake", 100, 6) })
+	t.Run("sandbox", func(t *testing.T) {
+		needSandbox(t)
+		killAgainAndAgain(t, sandbox.Name, 50, 4)
+	})
+}
+
+// killAgainAndAgain kills runs and resumes of jobs until so many kills have hit, and compares what came of each job with
+// what comes of one that nobody disturbs.
+func killAgainAndAgain(t *testing.T, provider string, kills, attempts int) {
+	random := seed(t)
+	mark := fmt.Sprintf("0.02%d", time.Now().UnixNano())
+	calm := steadyJob(t, provider, attempts, mark)
+	r := start(t, calm.dir, "job.yaml")
+	want := r.exit(t)
+	if n := len(calm.results(t)); n != 6*attempts {
+		t.Fatalf("the undisturbed run has %d results, want %d", n, 6*attempts)
+	}
+	hit, rounds, moved := 0, 0, 0
+	for ; hit < kills; rounds++ {
+		j := steadyJob(t, provider, attempts, mark)
+		before := map[string]string{}
+		for {
+			var code int
+			var killed bool
+			r, code, killed = j.killOnce(t, random, len(before))
+			before = j.wantKept(t, before)
+			if killed {
+				hit++
+				continue
+			}
+			if code != want {
+				t.Fatalf("it ends with %d, want %d:\n%s", code, want, r.output)
+			}
+			break
+		}
+		moved += j.wantLike(t, calm)
+		j.wantLeft(t, 0, "after a job that was killed and resumed")
+		wantNoSleepers(t, j)
+	}
+	if provider == sandbox.Name {
+		wantNoMounts(t)
+		wantNoScratch(t)
+	}
+	if moved == 0 {
+		t.Error("this test has lost its point: no kill has hit a running trial")
+	}
+	t.Logf("%d kills of %d jobs, which moved %d folders away", hit, rounds, moved)
+}
+
+// killOnce starts or resumes the job and kills it when it has made some progress, or some time after its start: the first
+// is independent of the machine's speed, the second hits what happens before there is any progress.
+func (j job) killOnce(t *testing.T, random *rand.Rand, results int) (r *run, code int, killed bool) {
+	t.Helper()
+	args := []string{"run", "job.yaml", "--resume"}
+	if _, err := os.Stat(filepath.Join(j.folder(), result.PlanFile)); err == nil && random.IntN(2) == 0 {
+		args = []string{"resume", filepath.Join("jobs", j.name)}
+	}
+	enough := results + 1 + random.IntN(3)
+	early := random.IntN(3) == 0
+	delay := time.Duration(random.IntN(5000)) * time.Microsecond
+	if early {
+		delay = time.Duration(random.IntN(60_000)) * time.Microsecond
+	}
+	r = start(t, j.dir, args...)
+	ended := make(chan struct{})
+	go func() {
+		_ = r.cmd.Wait()
+		close(ended)
+	}()
+	for !early && j.count(t) < enough {
+		select {
+		case <-ended:
+			return r, r.cmd.ProcessState.ExitCode(), false
+		case <-time.After(time.Millisecond): // polls
+		}
+	}
+	select {
+	case <-ended:
+		return r, r.cmd.ProcessState.ExitCode(), false
+	case <-time.After(delay): // any moment is as good as another
+	}
+	_ = r.cmd.Process.Kill()
+	<-ended
+	status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return r, r.cmd.ProcessState.ExitCode(), ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// count is how many trials have a result.
+func (j job) count(t *testing.T) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(j.folder(), "*/evals/*", result.ResultFile))
+	must(t, err)
+	return len(files)
+}
+
+// wantKept checks that results that were there before are there now, as they were, and returns those that are.
+func (j job) wantKept(t *testing.T, before map[string]string) map[string]string {
+	t.Helper()
+	now := j.results(t)
+	for path, text := range before {
+		if now[path] != text {
+			t.Errorf("the result %s was\n%s\nand is\n%s", path, text, now[path])
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return now
+}
+
+// wantLike checks that a job left what another one did: no trial is lost, none is there twice, none that had ended was run
+// again. It returns how many folders were superseded.
+func (j job) wantLike(t *testing.T, calm job) int {
+	t.Helper()
+	for _, file := range []string{result.ResultFile, result.MetadataFile} {
+		if got, want := steady(t, filepath.Join(j.folder(), file)), steady(t, filepath.Join(calm.folder(), file)); got != want {
+			t.Errorf("%s is\n%s\nand of the undisturbed run\n%s", file, got, want)
+		}
+	}
+	if got, want := len(j.results(t)), len(calm.results(t)); got != want {
+		t.Errorf("there are %d results, want %d", got, want)
+	}
+	if got, want := j.outputs(t), calm.outputs(t); !reflect.DeepEqual(got, want) {
+		t.Errorf("outputs.jsonl has the lines %v, want %v", got, want)
+	}
+	if got, want := j.files(t), calm.files(t); !reflect.DeepEqual(got, want) {
+		t.Errorf("the files are\n%q\nand of the undisturbed run\n%q", got, want)
+	}
+	moved, err := filepath.Glob(filepath.Join(j.folder(), result.SupersededDir, "*/*/*"))
+	must(t, err)
+	for _, dir := range moved {
+		if _, err := os.Stat(filepath.Join(dir, result.ResultFile)); err == nil {
+			t.Errorf("a trial that had ended was run again: %s", dir)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return len(moved)
+}
+
+// outputs is how often each trial is in outputs.jsonl, with whether its line has a prompt.
+func (j job) outputs(t *testing.T) map[string]int {
+	t.Helper()
+	f, err := os.Open(filepath.Join(j.folder(), result.OutputsFile))
+	must(t, err)
+	defer f.Close()
+	lines := map[string]int{}
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		var o result.Output
+		must(t, json.Unmarshal(in.Bytes(), &o))
+		lines[fmt.Sprint(o.Dir, " ", o.StopCondition, " ", o.Prompt)]++
+	}
+	must(t, in.Err())
+	return lines
+}
+
+// files are the names of all files, but for the superseded ones.
+func (j job) files(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	must(t, filepath.WalkDir(j.folder(), func(path string, e fs.DirEntry, err error) error {
+		if e.IsDir() && e.Name() == result.SupersededDir {
+			return filepath.SkipDir
+		}
+		below, relErr := filepath.Rel(j.folder(), path)
+		names = append(names, below)
+		return cmp.Or(err, relErr)
+	}))
+	return names
+}
+
+// wantNoSleepers waits until nothing that agents of the job have started is left: the kernel ends it after the process that
+// was killed, which takes no time to speak of.
+func wantNoSleepers(t *testing.T, j job) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		left := j.sleepers(allProcesses(t))
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("processes are left: %v", left)
+		}
+		time.Sleep(10 * time.Millisecond) // polls
+	}
+}
+
+func TestOneOfTwoProcessesHasTheJob(t *testing.T) {
+	j := hangingJob(t, "fake", 2)
+	dir := filepath.Join("jobs", j.name)
+	first := start(t, j.dir, "job.yaml")
+	j.waitRunning(t, 2)
+	for _, args := range [][]string{{"resume", dir}, {"run", "job.yaml", "--resume"}} {
+		second := start(t, j.dir, args...)
+		if code := second.exit(t); code != 2 {
+			t.Errorf("%v ends with %d, want 2", args, code)
+		}
+		want := fmt.Sprintf("is being run by another rollout (process %d on ", first.cmd.Process.Pid)
+		if !strings.Contains(second.output.String(), want) {
+			t.Errorf("%v does not say %q:\n%s", args, want, second.output)
+		}
+	}
+	must(t, first.cmd.Process.Kill())
+	first.exit(t)
+	if _, err := os.Stat(filepath.Join(j.folder(), lockName)); err != nil {
+		t.Errorf("this test has lost its point: a killed process leaves its lock's file: %v", err)
+	}
+
+	// Of two that go on with it at once, one does.
+	a, b := start(t, j.dir, "resume", dir), start(t, j.dir, "resume", dir)
+	ended := make(chan *run, 2)
+	for _, r := range []*run{a, b} {
+		go func() {
+			_ = r.cmd.Wait()
+			ended <- r
+		}()
+	}
+	loser := <-ended
+	winner := a
+	if loser == a {
+		winner = b
+	}
+	if code := loser.cmd.ProcessState.ExitCode(); code != 2 {
+		t.Errorf("the first to end ends with %d, want 2:\n%s", code, loser.output)
+	}
+	j.waitMoved(t, 2)
+	j.waitRunning(t, 2)
+	must(t, winner.cmd.Process.Signal(os.Interrupt))
+	<-ended
+	if code := winner.cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("the other one ends with %d, want 130:\n%s", code, winner.output)
+	}
+	if _, err := os.Stat(filepath.Join(j.folder(), lockName)); err == nil {
+		t.Error("the lock's file is there after the job")
+	}
+}
+
+// waitMoved returns when n trials of an earlier run have been moved away.
+func (j job) waitMoved(t *testing.T, n int) {
+	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for {
+		moved, err := filepath.Glob(filepath.Join(j.folder(), result.SupersededDir, "*/*/*"))
+		must(t, err)
+		if len(moved) == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("superseded are %q, want %d", moved, n)
+		}
+		time.Sleep(20 * time.Millisecond) // polls
+	}
+}
