@@ -236,7 +236,7 @@ func (a *app) checkDrift(p *prepared, stored job.Stored, now result.Plan) error 
 		}
 		fmt.Fprintf(a.Stderr, "%s: %s\n", clean(p.File), clean(secrets.String(line)))
 	}
-	return usage("%s cannot be resumed, as it would go on with other work than it began with (%s): undo that, or begin a new job with another --name",
+	return usage("%s cannot be resumed, as it would go on with other work than it began with (%s): undo that, give the flags that it began with, or begin a new job with another --name",
 		clean(p.dir()), plural(len(changes), "difference"))
 }
 

@@ -45,7 +45,7 @@ type Event struct {
 	Phase   Phase       `json:"phase,omitempty"`
 	Message string      `json:"message,omitempty"`
 	Total   int         `json:"total,omitempty"`
-	// Kept are the results of a resumed job's trials that are not run again; Total counts them, too.
+	// Kept are the results of a resumed job's trials that are not run again; Total counts them, too. nil: it is not resumed.
 	Kept  []result.Trial `json:"-"`
 	Delay time.Duration  `json:"delay_ns,omitempty"`
 	Trial *result.Trial  `json:"result,omitempty"`

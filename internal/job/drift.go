@@ -82,15 +82,16 @@ func (c *comparison) add(key []string, format string, args ...any) {
 
 // compare notes in what two values of one key differ. null, "" and an absent one are the same.
 func (c *comparison) compare(key []string, was, is any) {
-	if reflect.DeepEqual(was, is) || empty(was) && empty(is) {
+	entry := len(key) == 2 && (key[0] == "agents" || key[0] == "datasets") // of which oracle, say, has nothing but a name
+	if reflect.DeepEqual(was, is) || empty(was) && empty(is) && !entry {
 		return
 	}
 	a, isMap := was.(map[string]any)
 	b, isMapToo := is.(map[string]any)
 	switch {
-	case entryOf(key, "agents", "datasets") && was == nil:
+	case entry && was == nil:
 		c.add(key, "is new")
-	case entryOf(key, "agents", "datasets") && is == nil:
+	case entry && is == nil:
 		c.add(key, "is gone")
 	case (isMap || was == nil) && (isMapToo || is == nil):
 		keys := map[string]bool{}
@@ -108,11 +109,6 @@ func (c *comparison) compare(key []string, was, is any) {
 	default:
 		c.value(key, was, is)
 	}
-}
-
-// entryOf reports whether key is an entry of one of the lists.
-func entryOf(key []string, lists ...string) bool {
-	return len(key) == 2 && slices.Contains(lists, key[0])
 }
 
 func empty(v any) bool {

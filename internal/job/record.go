@@ -100,6 +100,10 @@ func meaning(cfg config.Job) config.Job {
 	cfg.Name, cfg.JobsDir, cfg.NConcurrentTrials, cfg.LogLevel = "", "", 0, ""
 	cfg.Gate, cfg.Metrics, cfg.Retry, cfg.Redact, cfg.MaxStreamSize = gate.Policy{}, nil, config.Retry{}, config.Redact{}, 0
 	cfg.Environment.PreserveEnv = ""
+	cfg.Agents = slices.Clone(cfg.Agents)
+	for i := range cfg.Agents {
+		cfg.Agents[i].Description = ""
+	}
 	cfg.Tasks, cfg.TasksFormat = nil, "" // their names and contents are in the plan
 	cfg.Datasets = slices.Clone(cfg.Datasets)
 	for i := range cfg.Datasets {

@@ -431,6 +431,7 @@ func TestDriftIsToldByKey(t *testing.T) {
 			cfg.Retry.MaxAttempts, cfg.Environment.PreserveEnv, cfg.MaxStreamSize = 7, config.PreserveAlways, 5
 			cfg.Metrics, cfg.Datasets[0].Path = []config.Metric{{Type: "sum"}}, "moved/evals"
 			cfg.Redact.Except = []string{"X"}
+			cfg.Agents[0].Description = "better words"
 		}, nil},
 		"another order": {func(cfg *config.Job) { slices.Reverse(cfg.Agents) }, nil},
 		"values":        {func(cfg *config.Job) { cfg.TimeoutMultiplier, cfg.Environment.Type = 2, "fake" }, []string{`environment.type: was not set, is "fake"`, "timeout_multiplier: was 1, is 2"}},
@@ -440,8 +441,9 @@ func TestDriftIsToldByKey(t *testing.T) {
 			[]string{"agents.a.env.KEY: was ${KEY}, is ${OTHER}"}},
 		"a variable's value": {func(cfg *config.Job) { cfg.Agents[0].Env["PLAIN"] = "hunter3hunter3" },
 			[]string{"agents.a.env.PLAIN: was a value that is not shown, is a value that is not shown"}},
-		"agents":   {func(cfg *config.Job) { cfg.Agents[1].Name = "c" }, []string{"agents.b: is gone", "agents.c: is new"}},
-		"a filter": {func(cfg *config.Job) { cfg.IncludeTasks = []string{"x*"} }, []string{`include_tasks: was not set, is ["x*"]`}},
+		"agents":           {func(cfg *config.Job) { cfg.Agents[1].Name = "c" }, []string{"agents.b: is gone", "agents.c: is new"}},
+		"a built-in agent": {func(cfg *config.Job) { cfg.Agents = append(cfg.Agents, agent.Agent{Name: agent.Oracle}) }, []string{"agents.oracle: is new"}},
+		"a filter":         {func(cfg *config.Job) { cfg.IncludeTasks = []string{"x*"} }, []string{`include_tasks: was not set, is ["x*"]`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := base()

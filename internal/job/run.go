@@ -63,6 +63,9 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 	r.standing()
 	owed := keySet(specs)
 	kept := without(opts.Earlier, owed)
+	if kept == nil && opts.Tree.resumed {
+		kept = []result.Trial{}
+	}
 	r.emit(event.Event{Kind: event.JobStarted, Total: len(kept) + len(specs), Kept: kept, Message: opts.Tree.Dir})
 	r.work(ctx, specs)
 	for _, failed := range r.unwritten {

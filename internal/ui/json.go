@@ -81,7 +81,7 @@ func newLine(e event.Event) line {
 	switch e.Kind {
 	case event.JobStarted:
 		l.Dir, l.Total = e.Message, new(e.Total)
-		if len(e.Kept) > 0 {
+		if e.Kept != nil {
 			l.Kept = new(len(e.Kept))
 		}
 	case event.Cancelling:

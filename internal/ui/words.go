@@ -35,7 +35,7 @@ func problem(e *result.Error) string {
 func startLine(e event.Event, concurrency int) string {
 	toRun := e.Total - len(e.Kept)
 	line := "Running " + plural(toRun, "trial")
-	if len(e.Kept) > 0 {
+	if e.Kept != nil {
 		line = fmt.Sprintf("Resuming: %d of %s are done, %d to run", len(e.Kept), plural(e.Total, "trial"), toRun)
 	}
 	if concurrency > 1 && toRun > 1 {
