@@ -15,11 +15,13 @@ import (
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/dataset"
 	"github.com/org/rollout-action/internal/gate"
+	jobs "github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/prove"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/reporters/proof"
 )
 
 // prove runs oracle and nop on every task of a dataset, and says which tasks are proven.
@@ -37,14 +39,13 @@ func (a *app) prove(ctx context.Context, target string, flags jobFlags, how *pro
 		return err
 	}
 	look.Level = logLevel(p.Job.LogLevel)
-	var failed error
 	dir := ""
 	if len(p.specs) > 0 {
-		if dir, failed = a.runProof(ctx, p, look); dir == "" && failed != nil {
-			return failed
+		if dir, err = a.runProof(ctx, p, look); dir == "" {
+			return err
 		}
 	}
-	return a.finishProof(p, dir, how, failed)
+	return errors.Join(err, a.finishProof(p, dir, how, err == nil))
 }
 
 // prepareProof is the job that proves the target's tasks: oracle and nop on each that can be run.
@@ -60,8 +61,11 @@ func (a *app) prepareProof(ctx context.Context, target string, flags jobFlags, h
 	if err != nil {
 		return nil, err
 	}
+	if err := a.selectTasks(ctx, p, how); err != nil {
+		return nil, err
+	}
 	p.Job.Verifier.Disable, p.Job.Gate = false, gate.Policy{} // whatever the job file is for
-	p.specs = slices.DeleteFunc(p.specs, func(s trial.Spec) bool { return !how.wants(s) })
+	p.specs = slices.DeleteFunc(jobs.Plan(p.Job, p.sets, p.Env), func(s trial.Spec) bool { return !how.wants(s) })
 	return p, nil
 }
 
@@ -117,22 +121,30 @@ func (a *app) runProof(ctx context.Context, p *prepared, look ui.Options) (dir s
 	return p.dir(), err
 }
 
-// finishProof says what the runs have shown; dir is "" if there were none. failed is what kept them from being whole.
-func (a *app) finishProof(p *prepared, dir string, how *proveFlags, failed error) error {
+// finishProof says what the runs have shown, and judges if they are whole; dir is "" if there were none.
+func (a *app) finishProof(p *prepared, dir string, how *proveFlags, whole bool) error {
 	var tree result.Tree
 	if dir != "" {
 		var err error
 		if tree, err = a.readTree(dir); err != nil {
-			return errors.Join(failed, err)
+			return err
 		}
 	}
-	proofs := a.proofs(p, tree, how)
-	color, width := a.stdoutLook()
-	ui.Proof(a.Stdout, ui.ProofInput{Proofs: proofs, Dir: dir}, color, width)
-	if failed != nil {
-		return failed
+	report := prove.Report{
+		Proofs: a.proofs(p, tree, how), Dir: dir, Notes: how.notes, StartedAt: tree.Plan.StartedAt,
+		Cancelled: result.Summarize(tree.Plan, tree.Trials).Cancelled,
 	}
-	return proofOutcome(proofs, result.Summarize(tree.Plan, tree.Trials).Cancelled)
+	err := a.deliverProof(&report, how)
+	if how.format == formatText {
+		color, width := a.stdoutLook()
+		ui.Proof(a.Stdout, report, color, width)
+	} else {
+		err = errors.Join(err, proof.Formats[how.format](a.Stdout, report))
+	}
+	if err != nil || !whole {
+		return err
+	}
+	return proofOutcome(report.Outcome())
 }
 
 // proofs checks every task, in the job's order.
@@ -199,22 +211,15 @@ func (a *app) shownDir(dir string) string {
 	return filepath.ToSlash(rel)
 }
 
-// proofOutcome is the command's outcome. What is certain comes first: a task that is not proven by its own fault.
-func proofOutcome(proofs []prove.Proof, cancelled bool) error {
-	unknown := false
-	for _, p := range proofs {
-		switch {
-		case p.Verdict == prove.Unknown:
-			unknown = true
-		case !p.Passed() && !cancelled:
-			return &failure{code: exitGate}
-		}
-	}
-	switch {
-	case cancelled:
+// proofOutcome is the command's outcome.
+func proofOutcome(outcome prove.Outcome) error {
+	switch outcome {
+	case prove.Passed:
+		return nil
+	case prove.Stopped:
 		return &failure{code: exitCancelled}
-	case unknown:
+	case prove.Incomplete:
 		return &failure{code: exitFailed}
 	}
-	return nil
+	return &failure{code: exitGate}
 }

@@ -36,6 +36,9 @@ none of --nop-runs. The runs and their logs are kept in a job's folder.
 			if how.run {
 				return a.prove(cmd.Context(), args[0], flags, &how)
 			}
+			if err := how.needRun(); err != nil {
+				return err
+			}
 			return a.validate(cmd.Context(), args[0], flags)
 		},
 	}

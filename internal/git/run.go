@@ -41,6 +41,7 @@ type call struct {
 	remote  Remote
 	network bool // whether it may talk to the remote
 	env     []string
+	config  [][2]string // besides the Client's, whose entries it wins over
 	args    []string
 	stdin   io.Reader
 	stdout  io.Writer // nil: what is written is returned
@@ -106,7 +107,7 @@ func (g *Client) environment(c call) []string {
 	if g.getenv("GIT_SSH_COMMAND") == "" && g.getenv("GIT_SSH") == "" {
 		env = append(env, "GIT_SSH_COMMAND=ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15")
 	}
-	config := g.config()
+	config := append(g.config(), c.config...)
 	if c.remote.url != "" {
 		config = append(config, [2]string{"remote.origin.url", c.remote.url})
 	}

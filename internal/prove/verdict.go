@@ -36,15 +36,26 @@ type Runs struct {
 // String is how many runs of each scored 1, for people: "oracle 3/3, nop 0/1".
 func (r Runs) String() string {
 	var parts []string
-	for _, group := range []struct {
-		who    string
-		trials []result.Trial
-	}{{"oracle", r.Oracle}, {"nop", r.Nop}} {
-		if len(group.trials) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d/%d", group.who, tallyOf(group.trials)[passes], len(group.trials)))
-		}
+	if len(r.Oracle) > 0 {
+		parts = append(parts, "oracle "+r.OracleString())
+	}
+	if len(r.Nop) > 0 {
+		parts = append(parts, "nop "+r.NopString())
 	}
 	return strings.Join(parts, ", ")
+}
+
+// OracleString and NopString are "3/3": how many of a kind's runs scored 1; "–" without any.
+func (r Runs) OracleString() string { return share(r.Oracle) }
+
+// NopString is as OracleString.
+func (r Runs) NopString() string { return share(r.Nop) }
+
+func share(trials []result.Trial) string {
+	if len(trials) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d/%d", tallyOf(trials)[passes], len(trials))
 }
 
 // outcome is what one run says about its task.

@@ -9,16 +9,9 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// ProofInput is what the summary of a dataset's proof is made from. Texts may come from outside.
-type ProofInput struct {
-	Proofs []prove.Proof
-	Dir    string // of the job whose trials are the evidence; "" if nothing was run
-	Notes  []string
-}
-
 // Proof prints a line for each task, below it what was found in it, and at the end how many tasks came to what. Rules for
 // text and color are those of Summary.
-func Proof(w io.Writer, in ProofInput, color bool, width int) {
+func Proof(w io.Writer, in prove.Report, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
@@ -32,7 +25,7 @@ func Proof(w io.Writer, in ProofInput, color bool, width int) {
 	name, verdict := 0, 0
 	for _, p := range in.Proofs {
 		name = max(name, min(len([]rune(untrusted.Line(p.Task))), 40))
-		verdict = max(verdict, len(words(p.Verdict)))
+		verdict = max(verdict, len(p.Verdict.Words()))
 	}
 	for _, p := range in.Proofs {
 		write(s.proven(p, name, verdict))
@@ -43,56 +36,12 @@ func Proof(w io.Writer, in ProofInput, color bool, width int) {
 	for _, note := range in.Notes {
 		write(s.wrap("Note: " + untrusted.Line(note))...)
 	}
-	write(s.wrap(ProofHeadline(in.Proofs))...)
+	write(s.wrap(in.Headline())...)
 	if in.Dir != "" {
 		write("Evidence: " + untrusted.Line(in.Dir))
 	}
 	_, _ = io.WriteString(w, b.String())
 }
-
-// ProofHeadline is what a dataset came to in one sentence, without foreign text.
-func ProofHeadline(proofs []prove.Proof) string {
-	counts := map[prove.Verdict]int{}
-	errors, warnings, ignored := 0, 0, 0
-	for _, p := range proofs {
-		counts[p.Verdict]++
-		for _, f := range p.Findings {
-			switch {
-			case f.Ignored != "":
-				ignored++
-			case f.Severity == prove.Error:
-				errors++
-			default:
-				warnings++
-			}
-		}
-	}
-	parts := []string{fmt.Sprintf("%d of %d proven", counts[prove.Proven], len(proofs))}
-	for _, v := range prove.Verdicts {
-		if n := counts[v]; n > 0 && v != prove.Proven {
-			parts = append(parts, fmt.Sprintf("%d %s", n, words(v)))
-		}
-	}
-	text := strings.Join(parts, ", ")
-	for _, c := range []struct {
-		n    int
-		what string
-	}{{errors, "error"}, {warnings, "warning"}} {
-		if c.n > 0 {
-			text += fmt.Sprintf("; %d %s", c.n, c.what)
-			if c.n > 1 {
-				text += "s"
-			}
-		}
-	}
-	if ignored > 0 {
-		text += fmt.Sprintf("; %d ignored", ignored)
-	}
-	return text
-}
-
-// words is a verdict for people.
-func words(v prove.Verdict) string { return strings.ReplaceAll(string(v), "_", " ") }
 
 // proven is a task's own line.
 func (s *summary) proven(p prove.Proof, name, verdict int) string {
@@ -103,7 +52,7 @@ func (s *summary) proven(p prove.Proof, name, verdict int) string {
 	case p.Verdict == prove.Unknown:
 		mark, render = "?", s.look.warn.Render
 	}
-	line := render(fmt.Sprintf("%s %-*s", mark, verdict, words(p.Verdict))) + "  " + fmt.Sprintf("%-*s", name, untrusted.Line(p.Task))
+	line := render(fmt.Sprintf("%s %-*s", mark, verdict, p.Verdict.Words())) + "  " + fmt.Sprintf("%-*s", name, untrusted.Line(p.Task))
 	if runs := p.Runs.String(); runs != "" {
 		line += "  " + s.look.dim.Render(runs)
 	}

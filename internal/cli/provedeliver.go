@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/org/rollout-action/internal/github"
+	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/reporters/proof"
+)
+
+// deliverProof writes a report to where it is wanted. What GitHub refuses is a note in it; a file that cannot be written
+// is an error.
+func (a *app) deliverProof(report *prove.Report, how *proveFlags) error {
+	w, notes := a.workflow(reportFlags{github: how.github})
+	report.Notes = append(report.Notes, notes...)
+	if w != nil {
+		report.Notes = append(report.Notes, a.leaveProof(w, *report, how)...)
+	}
+	var failed error
+	for _, file := range []struct {
+		path   string
+		format proof.Format
+	}{{how.junit, proof.JUnit}, {how.markdown, proof.Markdown}, {how.asJSON, proof.JSON}} {
+		if file.path != "" {
+			if err := a.writeProof(file.path, file.format, *report); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("write the report %s: %w", file.path, err))
+			}
+		}
+	}
+	return failed
+}
+
+func (a *app) writeProof(path string, format proof.Format, report prove.Report) error {
+	var text bytes.Buffer
+	if err := format(&text, report); err != nil {
+		return err
+	}
+	full := a.path(path)
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		return err
+	}
+	return result.WriteFile(full, text.Bytes())
+}
+
+// leaveProof gives the workflow its summary, annotations and outputs.
+func (a *app) leaveProof(w *workflow, report prove.Report, how *proveFlags) (notes []string) {
+	var text bytes.Buffer
+	limit := min(proof.DefaultLimit, github.SummaryRoom(w.getenv))
+	err := proof.MarkdownLimit(limit)(&text, report)
+	if err = errors.Join(err, github.AppendSummary(w.getenv, text.Bytes())); err != nil {
+		notes = append(notes, "the job summary is missing: "+err.Error())
+	}
+	if how.format != "annotations" { // which would be the second of each
+		_ = proof.Annotations(a.Stderr, report) // nobody may be reading it any more
+	}
+	for _, o := range [][2]string{{"verdict", string(report.Outcome())}, {"result-path", resultIn(report.Dir)}, {"junit-path", how.junit}} {
+		if err := github.SetOutput(w.getenv, o[0], o[1]); err != nil {
+			notes = append(notes, "the step's outputs are incomplete: "+err.Error())
+		}
+	}
+	return notes
+}
+
+// resultIn is the result of the job in a folder, if there is one.
+func resultIn(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return dir + "/" + result.ResultFile
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/dataset"
+	"github.com/org/rollout-action/internal/git"
+	"github.com/org/rollout-action/internal/task"
+)
+
+// selectTasks leaves the tasks of the prepared job that --changed and --shard ask for.
+func (a *app) selectTasks(ctx context.Context, p *prepared, how *proveFlags) error {
+	if how.since != "" {
+		changed, err := a.changedTasks(ctx, allTasks(p.sets), how.since)
+		if err != nil {
+			return err
+		}
+		total := p.tasks()
+		p.keep(func(_ int, t *task.Task) bool { return changed[t] })
+		how.notes = append(how.notes, fmt.Sprintf("%d of %s changed since %s", p.tasks(), plural(total, "task"), how.since))
+	}
+	if how.shard != "" {
+		shard, err := parseShard(how.shard)
+		if err != nil {
+			return err
+		}
+		total := p.tasks()
+		p.keep(func(i int, _ *task.Task) bool { return i%shard.Total == shard.Index-1 })
+		p.Job.Name += ".tasks-" + shardName(*shard)
+		how.notes = append(how.notes, fmt.Sprintf("this is part %s: %d of %s", shard, p.tasks(), plural(total, "task")))
+	}
+	return nil
+}
+
+// keep leaves the tasks that are wanted, by their place among all.
+func (p *prepared) keep(wanted func(i int, t *task.Task) bool) {
+	i := 0
+	var sets []*dataset.Set
+	for _, set := range p.sets {
+		kept := *set
+		kept.Tasks = nil
+		for _, t := range set.Tasks {
+			if wanted(i, t) {
+				kept.Tasks = append(kept.Tasks, t)
+			}
+			i++
+		}
+		sets = append(sets, &kept)
+	}
+	p.sets = sets
+}
+
+// changedTasks are the tasks with a file that is not what it was where this branch began. Tasks that are in no repository
+// cannot be judged, and so are not left out.
+func (a *app) changedTasks(ctx context.Context, tasks []*task.Task, since string) (map[*task.Task]bool, error) {
+	client := git.New(git.Options{})
+	files := map[string][]string{} // by repository, sorted
+	changed := map[*task.Task]bool{}
+	inGit := false
+	for _, t := range tasks {
+		top := topOf(t)
+		if top == "" {
+			changed[t] = true
+			continue
+		}
+		inGit = true
+		if _, known := files[top]; !known {
+			names, err := client.Changed(ctx, top, since)
+			if errors.Is(err, git.ErrNoCommit) {
+				return nil, usage("--changed %s: %w", clean(since), err)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("find what changed since %s: %w", clean(since), err)
+			}
+			files[top] = names
+		}
+		changed[t] = holds(files[top], t.RepoPath)
+	}
+	if !inGit && len(tasks) > 0 {
+		return nil, usage("--changed %s: the tasks are in no git repository", clean(since))
+	}
+	return changed, nil
+}
+
+// topOf is the root of the repository that a task is in; "" outside git.
+func topOf(t *task.Task) string {
+	real, err := filepath.EvalSymlinks(t.Dir)
+	if err != nil || t.RepoPath == "" {
+		return ""
+	}
+	if t.RepoPath == "." {
+		return real
+	}
+	return strings.TrimSuffix(real, string(filepath.Separator)+filepath.FromSlash(t.RepoPath))
+}
+
+// holds tells whether one of the files is in the folder.
+func holds(files []string, folder string) bool {
+	return folder == "." && len(files) > 0 ||
+		slices.ContainsFunc(files, func(name string) bool { return strings.HasPrefix(name, folder+"/") })
+}

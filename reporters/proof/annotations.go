@@ -1,0 +1,57 @@
+package proof
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// perType is how many annotations of each type the runner keeps of a step.
+// Source: actions/runner, ExecutionContext.cs, _maxCountPerIssueType.
+const perType = 10
+
+// Annotations writes a workflow command for each finding that counts, at its place in the repository: errors for what a
+// task fails by, warnings for the others. Of each type as many as the runner keeps; the last says how many there are more.
+func Annotations(w io.Writer, in prove.Report) error {
+	var b strings.Builder
+	for _, severity := range []prove.Severity{prove.Error, prove.Warning} {
+		var lines []string
+		for _, p := range in.Proofs {
+			for _, f := range p.Findings {
+				if f.Severity == severity && f.Ignored == "" {
+					lines = append(lines, annotation(p, f))
+				}
+			}
+		}
+		if n := len(lines); n > perType {
+			lines = append(lines[:perType-1], fmt.Sprintf("::%s title=Rollout::and %d more of this kind: see the job summary\n", severity, n-perType+1))
+		}
+		b.WriteString(strings.Join(lines, ""))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func annotation(p prove.Proof, f prove.Finding) string {
+	_, file := place(p, f)
+	if f.File == "" { // a folder cannot be annotated
+		file += "/task.toml"
+	}
+	props := "file=" + untrusted.CommandProperty(file)
+	if f.Line > 0 {
+		props += ",line=" + strconv.Itoa(f.Line)
+	}
+	if f.Line > 0 && f.Column > 0 {
+		props += ",col=" + strconv.Itoa(f.Column)
+	}
+	title := untrusted.Cut(fmt.Sprintf("%s: %s (%s)", untrusted.Line(p.Task), f.Rule, p.Verdict.Words()), 200)
+	text := f.Message
+	if f.Hint != "" {
+		text += "\n" + f.Hint
+	}
+	return fmt.Sprintf("::%s %s,title=%s::%s\n", f.Severity, props, untrusted.CommandProperty(title), untrusted.CommandData(text))
+}

@@ -1,0 +1,85 @@
+package proof
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// SchemaVersion grows when a field changes its meaning or goes. New fields do not change it.
+const SchemaVersion = 1
+
+// Document is the JSON object. Rewards have no unit, durations are seconds. Lists are never null. Texts that came from
+// outside are as they came; the file is safe to print.
+type Document struct {
+	SchemaVersion int           `json:"schema_version"`
+	Outcome       prove.Outcome `json:"outcome"`  // passed, failed, incomplete or cancelled
+	Passed        bool          `json:"passed"`   // whether the command ends with 0
+	Headline      string        `json:"headline"` // "11 of 12 proven, 1 flaky"
+	// JobDir is the folder with the runs; "" if nothing was run.
+	JobDir   string                `json:"job_dir"`
+	Verdicts map[prove.Verdict]int `json:"verdicts"` // how many tasks came to each; every verdict has an entry
+	Tasks    []Task                `json:"tasks"`    // in the order of the datasets, by name
+	Notes    []string              `json:"notes"`
+}
+
+// Task is one task.
+type Task struct {
+	Dataset string        `json:"dataset_name"`
+	Task    string        `json:"task_name"`
+	Path    string        `json:"path"` // of its folder in its repository; "" outside git
+	Verdict prove.Verdict `json:"verdict"`
+	Passed  bool          `json:"passed"`
+	// OracleWanted and NopWanted are how many runs there should be.
+	OracleWanted int             `json:"oracle_wanted"`
+	NopWanted    int             `json:"nop_wanted"`
+	Oracle       []Run           `json:"oracle"` // runs of the solution, by number
+	Nop          []Run           `json:"nop"`
+	DurationSec  float64         `json:"duration_sec"` // of all runs together
+	Findings     []prove.Finding `json:"findings"`     // errors first, then by place
+}
+
+// Run is one run.
+type Run struct {
+	Attempt          int           `json:"attempt"`
+	Reward           *float64      `json:"reward"`
+	Error            *result.Error `json:"error"`
+	VerifierExitCode *int          `json:"verifier_exit_code"`
+	DurationSec      float64       `json:"duration_sec"`
+	Dir              string        `json:"dir"` // below the job's folder
+}
+
+// JSON writes a Document.
+func JSON(w io.Writer, in prove.Report) error {
+	doc := Document{
+		SchemaVersion: SchemaVersion, Outcome: in.Outcome(), Passed: in.Outcome() == prove.Passed, Headline: in.Headline(), JobDir: in.Dir,
+		Verdicts: in.Counts(), Tasks: []Task{}, Notes: append([]string{}, in.Notes...),
+	}
+	for _, p := range in.Proofs {
+		doc.Tasks = append(doc.Tasks, Task{
+			Dataset: p.Dataset, Task: p.Task, Path: p.Path, Verdict: p.Verdict, Passed: p.Passed(),
+			OracleWanted: p.Runs.OracleWanted, NopWanted: p.Runs.NopWanted, Oracle: runsOf(p.Runs.Oracle), Nop: runsOf(p.Runs.Nop),
+			DurationSec: p.Seconds(), Findings: append([]prove.Finding{}, p.Findings...),
+		})
+	}
+	data, err := result.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("encode the report: %w", err)
+	}
+	_, err = io.WriteString(w, untrusted.JSON(string(data)))
+	return err
+}
+
+func runsOf(trials []result.Trial) []Run {
+	out := []Run{}
+	for _, t := range trials {
+		out = append(out, Run{
+			Attempt: t.Attempt, Reward: t.Reward, Error: t.Error, VerifierExitCode: t.VerifierExitCode,
+			DurationSec: t.Durations.TotalSec, Dir: t.Dir(),
+		})
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package proof
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/xml"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/jstemmer/go-junit-report/v2/junit"
+
+	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// JUnit writes a suite for each dataset with a case for each task. A task that is not proven is a failure, of the type of
+// its verdict; one that nothing is known about is an error. Warnings are in system-out. No attribute is used that
+// Jenkins' junit-10.xsd lacks.
+func JUnit(w io.Writer, in prove.Report) error {
+	doc := junit.Testsuites{Name: "rollout validate"}
+	names := map[string]int{}
+	total := 0.0
+	for from := 0; from < len(in.Proofs); {
+		to := from
+		for to < len(in.Proofs) && in.Proofs[to].Dataset == in.Proofs[from].Dataset {
+			to++
+		}
+		s := suite(in, in.Proofs[from:to], names)
+		s.ID = len(doc.Suites)
+		doc.AddSuite(s)
+		for _, p := range in.Proofs[from:to] {
+			total += p.Seconds()
+		}
+		from = to
+	}
+	doc.Time = seconds(total)
+	doc.Skipped = 0 // the root has no such attribute in that schema
+	var b bytes.Buffer
+	b.WriteString(xml.Header)
+	enc := xml.NewEncoder(&b)
+	enc.Indent("", "  ")
+	if err := enc.Encode(doc); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func suite(in prove.Report, proofs []prove.Proof, names map[string]int) junit.Testsuite {
+	dataset := cmp.Or(untrusted.Cut(untrusted.XMLLine(proofs[0].Dataset), maxName), "dataset")
+	s := junit.Testsuite{Name: dataset}
+	s.SetTimestamp(in.StartedAt.UTC())
+	if in.Dir != "" {
+		s.AddProperty("rollout.job_dir", untrusted.Cut(untrusted.XMLLine(in.Dir), maxLine))
+	}
+	total := 0.0
+	for _, p := range proofs {
+		total += p.Seconds()
+		c := junit.Testcase{Classname: "validate." + dataset, Time: seconds(p.Seconds())}
+		c.Name = unique(names, c.Classname, cmp.Or(untrusted.Cut(untrusted.XMLLine(p.Task), maxName), "task"))
+		outcome := &junit.Result{Message: message(p), Type: string(p.Verdict), Data: text(p, prove.Finding.Counts)}
+		switch {
+		case p.Passed():
+		case p.Verdict == prove.Unknown:
+			c.Error = outcome
+		default:
+			c.Failure = outcome
+		}
+		if rest := text(p, func(f prove.Finding) bool { return !f.Counts() }); rest != "" {
+			c.SystemOut = &junit.Output{Data: rest}
+		}
+		s.AddTestcase(c)
+	}
+	s.Time = seconds(total)
+	return s
+}
+
+// How long texts may be, in bytes.
+const (
+	maxName = 250
+	maxLine = 1000
+	maxText = 64 << 10
+)
+
+// unique is the name, with a number if it was given before for the class: different names may look the same once they are
+// safe, and readers keep the first of a name.
+func unique(names map[string]int, class, name string) string {
+	for n := 1; ; n++ {
+		try := name
+		if n > 1 {
+			try += " (" + strconv.Itoa(n) + ")"
+		}
+		if key := class + "\x00" + try; names[key] == 0 {
+			names[key] = 1
+			return try
+		}
+	}
+}
+
+// message is a task's verdict in a line.
+func message(p prove.Proof) string {
+	out := p.Verdict.Words()
+	if runs := p.Runs.String(); runs != "" {
+		out += " (" + runs + ")"
+	}
+	for _, f := range p.Findings {
+		if f.Counts() {
+			out += ": " + f.Message
+			break
+		}
+	}
+	return untrusted.Cut(untrusted.XMLLine(out), maxLine)
+}
+
+// text is a task's findings of some kind, two lines each.
+func text(p prove.Proof, kind func(prove.Finding) bool) string {
+	var lines []string
+	for _, f := range p.Findings {
+		if !kind(f) {
+			continue
+		}
+		dir, _ := place(p, f)
+		line := untrusted.Line(f.Place(dir)) + ": " + string(f.Severity) + ": " + untrusted.Line(f.Message) + " [" + f.Rule + "]"
+		switch {
+		case f.Ignored != "":
+			line += "\n    ignored: " + untrusted.Line(f.Ignored)
+		case f.Hint != "":
+			line += "\n    " + untrusted.Line(f.Hint)
+		}
+		lines = append(lines, line)
+	}
+	return untrusted.Cut(untrusted.XML(strings.Join(lines, "\n")), maxText)
+}
+
+// seconds is a time as all readers take it: plain digits, three decimals.
+func seconds(sec float64) string {
+	if !(sec > 0 && sec < 1e12) || math.IsNaN(sec) {
+		sec = 0
+	}
+	return strconv.FormatFloat(sec, 'f', 3, 64)
+}

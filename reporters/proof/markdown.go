@@ -1,0 +1,98 @@
+package proof
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// DefaultLimit is the most bytes of Markdown that are written: what a step's summary takes, with room to spare.
+const DefaultLimit = 900_000
+
+// Markdown writes a table of all tasks, and what was found in each. What does not fit is counted.
+func Markdown(w io.Writer, in prove.Report) error { return MarkdownLimit(DefaultLimit)(w, in) }
+
+// MarkdownLimit is Markdown with another limit.
+func MarkdownLimit(limit int) Format {
+	return func(w io.Writer, in prove.Report) error {
+		_, err := io.WriteString(w, markdown(in, limit))
+		return err
+	}
+}
+
+var outcomeMarks = map[prove.Outcome]string{prove.Passed: "✅", prove.Failed: "❌", prove.Incomplete: "⚠️", prove.Stopped: "⚠️"}
+
+func markdown(in prove.Report, limit int) string {
+	var b strings.Builder
+	left := 0
+	// Room is kept for the sentence that counts what is left out.
+	add := func(text string) {
+		if b.Len()+len(text) > limit-200 {
+			left++
+			return
+		}
+		b.WriteString(text)
+	}
+	b.WriteString("## " + outcomeMarks[in.Outcome()] + " Tasks: " + in.Headline() + "\n\n")
+	if in.Outcome() == prove.Stopped {
+		b.WriteString("The command was cancelled, so runs are missing.\n\n")
+	}
+	if len(in.Proofs) > 0 {
+		b.WriteString("| task | verdict | oracle | nop | findings |\n|---|---|---|---|---|\n")
+	}
+	for _, p := range in.Proofs {
+		add(row(p))
+	}
+	for _, p := range in.Proofs {
+		var list strings.Builder
+		for _, f := range p.Findings {
+			list.WriteString(item(p, f))
+		}
+		if list.Len() > 0 {
+			add("\nTask " + short(p.Task) + ":\n\n" + list.String())
+		}
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "\n%d parts of this report did not fit.\n", left)
+	}
+	for _, note := range in.Notes {
+		add("\n" + short(note) + "\n")
+	}
+	return b.String()
+}
+
+func row(p prove.Proof) string {
+	mark := "❌"
+	switch {
+	case p.Passed():
+		mark = "✅"
+	case p.Verdict == prove.Unknown:
+		mark = "⚠️"
+	}
+	counts := 0
+	for _, f := range p.Findings {
+		if f.Ignored == "" {
+			counts++
+		}
+	}
+	return fmt.Sprintf("| %s | %s %s | %s | %s | %d |\n", short(p.Task), mark, p.Verdict.Words(),
+		p.Runs.OracleString(), p.Runs.NopString(), counts)
+}
+
+func item(p prove.Proof, f prove.Finding) string {
+	dir, _ := place(p, f)
+	text := "- " + string(f.Severity) + " `" + f.Rule + "` " + untrusted.Code(untrusted.Cut(f.Place(dir), maxLine)) + ": " + short(f.Message)
+	switch {
+	case f.Ignored != "":
+		text += " (ignored: " + short(f.Ignored) + ")"
+	case f.Hint != "":
+		text += " (" + short(f.Hint) + ")"
+	}
+	return text + "\n"
+}
+
+// short is text from outside that does not fill the page.
+func short(text string) string { return untrusted.Markdown(untrusted.Cut(text, maxLine)) }
