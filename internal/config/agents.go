@@ -21,6 +21,7 @@ func (c *checker) agents() {
 		}
 		c.agentName(a, p, names)
 		c.scripts(a, p)
+		c.cacheInstall(a, p)
 	}
 	broken := c.badBelow(keyPath{"agents"})
 	c.selectAgents(broken)
@@ -53,6 +54,13 @@ func (c *checker) scripts(a agent.Agent, p keyPath) {
 	case c.bad[p.child("execute").String()] || c.bad[p.child("name").String()]:
 	case strings.TrimSpace(a.Execute) == "":
 		c.problem(p, fmt.Sprintf("only %s and %s need none", agent.Oracle, agent.Nop), "agent %q has no execute script", shorten(a.Name))
+	}
+}
+
+// cacheInstall checks that there is something to keep.
+func (c *checker) cacheInstall(a agent.Agent, p keyPath) {
+	if at := p.child("cache_install"); a.CacheInstall && strings.TrimSpace(a.Install) == "" && !c.bad[p.child("install").String()] {
+		c.problem(at, "give an install script, or remove cache_install", "agent %q has no install script whose outcome could be kept", shorten(a.Name))
 	}
 }
 

@@ -17,6 +17,16 @@ type expansion struct {
 	malformed string            // the first placeholder that cannot be read, with why
 }
 
+// References are the variables of the host that a value of agents[].env takes its text from, if they are set.
+func References(value string) []string {
+	var names []string
+	expand(value, func(name string) (string, bool) {
+		names = append(names, name)
+		return "", true
+	})
+	return names
+}
+
 // expand replaces ${VAR} and ${VAR:-default} (for an unset or empty VAR) in s by what getenv says, and
 // $$ by $. Any other $ stays as it is. Placeholders do not nest.
 func expand(s string, getenv func(string) (string, bool)) expansion {

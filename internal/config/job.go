@@ -49,6 +49,8 @@ type Environment struct {
 	OverrideCPUs    *MilliCPUs     `yaml:"override_cpus" json:"override_cpus,omitempty" above:"0" doc:"CPUs of every environment, instead of the task's: 2, 0.5 or 500m."`
 	OverrideMemory  *Bytes         `yaml:"override_memory" json:"override_memory,omitempty" min:"1Mi" mb:"override_memory_mb" doc:"Memory of every environment, instead of the task's: 2G, 512Mi or a number of bytes."`
 	OverrideStorage *Bytes         `yaml:"override_storage" json:"override_storage,omitempty" min:"1Mi" mb:"override_storage_mb" doc:"Storage of every environment, instead of the task's: 10G, 512Mi or a number of bytes."`
+	// MinFreeDisk is looked at where results go, and where the provider keeps images and changes, if that can be told.
+	MinFreeDisk Bytes `yaml:"min_free_disk" json:"min_free_disk" default:"512Mi" min:"0" doc:"No trial starts while a disk has less free space than this; the job then ends with an error. 0: never mind."`
 }
 
 // Preserve says which environments are kept (stopped) after their trial.

@@ -42,8 +42,9 @@ type Provider interface {
 	// ErrNoImage is in the chain if the provider does not have ref.
 	ImageID(ctx context.Context, ref string) (string, error)
 
-	// FindSnapshot is the reference of the image that Snapshot keeps under key, whoever made it; "" if there is none.
-	FindSnapshot(ctx context.Context, key string) (string, error)
+	// FindSnapshot is the reference of the image that Snapshot keeps under key, whoever made it, and its Description;
+	// "" if there is none.
+	FindSnapshot(ctx context.Context, key string) (ref, description string, err error)
 
 	// LockSnapshot waits until nobody else holds the lock for key: neither in this process nor, as far as the provider
 	// can see to that, in another one of this user. Who holds it looks with FindSnapshot, and makes what is missing.
@@ -212,8 +213,9 @@ type SnapshotOptions struct {
 // Image is something that a provider keeps for later.
 type Image struct {
 	ID   string // for RemoveImage
-	Name string // for people: a reference, or what it is
-	// Size is how many bytes it takes that nothing else of the list takes, at least; -1 if that is not known.
+	Name string // for people: a reference, or what it is; a snapshot's Description is in it
+	// Size is how many bytes it takes, at most: where that can be told, what it shares with other images does not count.
+	// -1 if it is not known.
 	Size int64
 	// Used is when it was made or last used, as far as the provider knows: some know of the making alone, or of
 	// what this user did on this machine.

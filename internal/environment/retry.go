@@ -84,12 +84,12 @@ func (r retryProvider) ImageID(ctx context.Context, ref string) (id string, err 
 	return id, err
 }
 
-func (r retryProvider) FindSnapshot(ctx context.Context, key string) (ref string, err error) {
+func (r retryProvider) FindSnapshot(ctx context.Context, key string) (ref, description string, err error) {
 	err = r.policy.do(ctx, "look", func() error {
-		ref, err = r.Provider.FindSnapshot(ctx, key)
+		ref, description, err = r.Provider.FindSnapshot(ctx, key)
 		return err
 	})
-	return ref, err
+	return ref, description, err
 }
 
 type retryEnvironment struct {

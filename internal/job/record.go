@@ -99,7 +99,7 @@ func repoPath(t *task.Task, dir string) string {
 func meaning(cfg config.Job) config.Job {
 	cfg.Name, cfg.JobsDir, cfg.NConcurrentTrials, cfg.LogLevel = "", "", 0, ""
 	cfg.Gate, cfg.Metrics, cfg.Retry, cfg.Redact, cfg.MaxStreamSize = gate.Policy{}, nil, config.Retry{}, config.Redact{}, 0
-	cfg.Environment.PreserveEnv = ""
+	cfg.Environment.PreserveEnv, cfg.Environment.MinFreeDisk = "", 0
 	cfg.Agents = slices.Clone(cfg.Agents)
 	for i := range cfg.Agents {
 		cfg.Agents[i].Description = ""

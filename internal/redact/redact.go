@@ -90,6 +90,30 @@ func (r *Redactor) Bytes(b []byte) []byte {
 	return s.take(nil, len(b))
 }
 
+// In reports whether there is a secret in what comes from content. It reads no further than needed to know.
+func (r *Redactor) In(content io.Reader) (bool, error) {
+	if r.Empty() {
+		return false, nil
+	}
+	s := newStream(r)
+	piece := make([]byte, maxPiece)
+	var out []byte
+	for {
+		n, err := content.Read(piece)
+		if err != nil && err != io.EOF {
+			return false, err
+		}
+		decided := s.scan(piece[:n], err == io.EOF)
+		if len(s.spans) > 0 {
+			return true, nil
+		}
+		if err != nil {
+			return false, nil //nolint:nilerr // the end
+		}
+		out = s.take(out[:0], decided)
+	}
+}
+
 // Writer redacts what is written to it and passes it on to w. It finds secrets that are cut by
 // writes too, and so holds back the end of the text as long as that could be the start of a secret.
 // Close passes the rest on and does not close w. After an error of w, every call returns it.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 const (
@@ -234,5 +235,33 @@ func BenchmarkWriter(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		w.Write(text)
+	}
+}
+
+func TestIn(t *testing.T) {
+	r := New([]string{"hunter2-c0rrect"})
+	for text, want := range map[string]bool{
+		"":                             false,
+		"hunter2-c0rrec":               false,
+		"hunter2-c0rrect":              true,
+		"hunter2%2Dc0rrect":            true,
+		"aHVudGVyMi1jMHJyZWN0":         true,
+		"x" + "aHVudGVyMi1jMHJy\nZWN0": true,
+		strings.Repeat("hunter2-c0", 20_000) + "hunter2-c0rrect": true,
+		strings.Repeat("hunter2-c0", 20_000):                     false,
+	} {
+		for name, reader := range map[string]io.Reader{
+			"whole": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text)), "with the end": iotest.DataErrReader(strings.NewReader(text)),
+		} {
+			if got, err := r.In(reader); got != want || err != nil {
+				t.Errorf("%s, %.40q: %v, %v, want %v", name, text, got, err, want)
+			}
+		}
+	}
+	if found, err := (*Redactor)(nil).In(iotest.ErrReader(errors.New("not read"))); found || err != nil {
+		t.Errorf("without secrets: %v, %v", found, err)
+	}
+	if _, err := r.In(iotest.ErrReader(io.ErrUnexpectedEOF)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("an error of the reader became %v", err)
 	}
 }

@@ -109,6 +109,17 @@ type Environment struct {
 	Unenforced []string `json:"unenforced_limits,omitempty"`
 	// Base is there if the environment did not run on the image that was asked for.
 	Base *Base `json:"base,omitempty"`
+	// AgentLayer is there if the environment began with an installed agent (agents[].cache_install).
+	AgentLayer *AgentLayer `json:"agent_layer,omitempty"`
+}
+
+// AgentLayer is an image that an agent's install script has left, for all trials of that agent on one image.
+type AgentLayer struct {
+	Image string `json:"image"` // which the environment was made from; Environment.Image is what the script began with
+	// Cached: another trial had run the script, so this one has no agent setup. False for the trial that ran it.
+	Cached bool `json:"cached"`
+	// From says which trial ran the script, for people; empty if it was this one.
+	From string `json:"from,omitempty"`
 }
 
 // Base says what an environment ran on instead of the image that was asked for. Each field is one line

@@ -35,6 +35,9 @@ type attempt struct {
 	// cancelTime is when the job was cancelled. To be called only after that.
 	cancelTime func() time.Time
 
+	making *layer // that others may wait for: to be settled, whatever happens
+	layer  *layer // that the environment stands on, with the agent installed
+
 	agentBegan bool
 	tested     bool  // the test script ran to its end
 	testCode   int   // and ended with this
@@ -81,6 +84,7 @@ var steps = []step{
 // went wrong before, a panic included.
 func (a *attempt) run(ctx context.Context) {
 	defer a.finish()
+	defer a.abandonLayer()
 	if err := taskError(a.spec); err != nil {
 		a.fail(err)
 		return
@@ -130,7 +134,9 @@ func (a *attempt) step(ctx context.Context, s step) {
 
 func (a *attempt) noError() bool { return a.trial.Error == nil }
 
-func (a *attempt) wantsInstall() bool { return a.noError() && a.spec.Agent.Install != "" }
+func (a *attempt) wantsInstall() bool {
+	return a.noError() && a.spec.Agent.Install != "" && a.layer == nil
+}
 
 func (a *attempt) wantsExecute() bool { return a.noError() && a.spec.Agent.Name != agent.Nop }
 

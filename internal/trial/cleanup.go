@@ -158,36 +158,41 @@ func (a *attempt) copyLogs(ctx context.Context, part string, found *rewards, cos
 	if part == rewardPath || part == rewardJSONPath {
 		folder = path.Dir(part)
 	}
-	dst := filepath.Join(a.dir, "logs", folder)
+	return a.copyOut(ctx, path.Join(logsDir, part), path.Join("logs", folder), func(name string) io.Writer {
+		switch path.Join(folder, name) {
+		case rewardPath:
+			return &found.text
+		case rewardJSONPath:
+			return &found.json
+		case costPath:
+			return cost
+		}
+		return nil
+	})
+}
+
+// copyOut copies what is at src in the environment into a folder below the trial's.
+func (a *attempt) copyOut(ctx context.Context, src, folder string, tap func(name string) io.Writer) error {
+	dst := filepath.Join(a.dir, filepath.FromSlash(folder))
 	if err := os.MkdirAll(dst, 0o755); err != nil {
 		return err
 	}
 	secrets := a.opts.Redactor
 	options := environment.ExtractOptions{
 		SafeName: func(name string) string { return result.Slug(secrets.String(name)) },
-		Tap: func(name string) io.Writer {
-			switch path.Join(folder, name) {
-			case rewardPath:
-				return &found.text
-			case rewardJSONPath:
-				return &found.json
-			case costPath:
-				return cost
-			}
-			return nil
-		},
+		Tap:      tap,
 	}
 	if !secrets.Empty() {
 		options.Filter = func(w io.Writer) io.WriteCloser { return secrets.Writer(w) }
 	}
-	got, err := a.env.CopyFrom(ctx, path.Join(logsDir, part), dst, options)
+	got, err := a.env.CopyFrom(ctx, src, dst, options)
 	for _, o := range got.Omitted {
-		a.omit(path.Join("logs", folder, o.Path), o.Reason)
+		a.omit(path.Join(folder, o.Path), o.Reason)
 	}
 	for _, r := range got.Renamed {
 		a.trial.Renamed = append(a.trial.Renamed, result.Rename{
-			From: secrets.String(path.Join("logs", folder, r.From)),
-			To:   secrets.String(path.Join("logs", folder, r.To)),
+			From: secrets.String(path.Join(folder, r.From)),
+			To:   secrets.String(path.Join(folder, r.To)),
 		})
 	}
 	return err

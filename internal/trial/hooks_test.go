@@ -11,7 +11,7 @@ import (
 
 // call is something that a trial asks of a provider or an environment.
 type call struct {
-	op     string                  // build, pull, create, copyTo, exec, copyFrom, stop, destroy
+	op     string                  // build, pull, create, copyTo, exec, copyFrom, snapshot, stop, destroy
 	script string                  // of exec: the file's name
 	env    environment.Environment // nil before create
 	in     environment.Provider    // of env
@@ -105,6 +105,14 @@ func (h *hookedEnv) Stop(ctx context.Context) error {
 
 func (h *hookedEnv) Destroy(ctx context.Context) error {
 	return h.around(ctx, h.call("destroy"), func() error { return h.Environment.Destroy(ctx) })
+}
+
+func (h *hookedEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (ref string, err error) {
+	err = h.around(ctx, h.call("snapshot"), func() (err error) {
+		ref, err = h.Environment.Snapshot(ctx, opts)
+		return err
+	})
+	return ref, err
 }
 
 // hearing is a writer that tells what is written.

@@ -27,6 +27,7 @@ type Options struct {
 type Runner struct {
 	opts   Options
 	images images
+	layers layers
 	bases  bases
 	owner  environment.Owner
 }
@@ -45,6 +46,7 @@ func New(opts Options) *Runner {
 	return &Runner{
 		opts:   opts,
 		images: images{provider: opts.Provider, forceBuild: opts.Job.Environment.ForceBuild},
+		layers: layers{provider: opts.Provider},
 		owner:  environment.Self(),
 	}
 }

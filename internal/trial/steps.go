@@ -54,6 +54,16 @@ func (a *attempt) setup(ctx context.Context) error {
 	if pulled && a.opts.Job.Environment.ForceBuild {
 		a.warn("force_build has no effect: the task has no environment/Dockerfile, so its docker_image is used")
 	}
+	if a.caches() {
+		if ref, err = a.findLayer(ctx, ref); err != nil {
+			return err
+		}
+	}
+	return a.start(ctx, ref)
+}
+
+// start makes the environment, of the task's image or a layer on it.
+func (a *attempt) start(ctx context.Context, ref string) error {
 	files, err := a.files()
 	if err != nil {
 		return err
@@ -70,7 +80,11 @@ func (a *attempt) setup(ctx context.Context) error {
 		if errors.Is(context.Cause(starting), errSlowStart) {
 			return failf(result.EnvironmentStartFailed, "%v: %v", errSlowStart, err)
 		}
-		if errors.Is(err, environment.ErrNoImage) {
+		switch {
+		case !errors.Is(err, environment.ErrNoImage):
+		case a.layer != nil:
+			a.layers.drop(a.layer)
+		default:
 			a.images.forget(a.spec.Task, ref)
 		}
 		return err
@@ -138,6 +152,9 @@ func (a *attempt) missed(unenforced []string) []string {
 }
 
 func (a *attempt) files() ([]environment.Copy, error) {
+	if a.making != nil {
+		return a.installFiles(), nil
+	}
 	instruction, err := a.spec.Task.Instruction()
 	if err != nil {
 		return nil, failf(result.TaskInvalid, "instruction.md cannot be read: %v", err)
@@ -171,6 +188,17 @@ func (a *attempt) files() ([]environment.Copy, error) {
 }
 
 func (a *attempt) install(ctx context.Context) error {
+	err := a.runInstall(ctx)
+	switch {
+	case err != nil:
+		a.layerFailed(ctx, err)
+	case a.making != nil:
+		err = a.keepLayer(ctx)
+	}
+	return err
+}
+
+func (a *attempt) runInstall(ctx context.Context) error {
 	code, err := a.exec(ctx, "exec bash "+installScript, "setup", a.agentEnv(), a.timeouts.Install)
 	if err == nil && code != 0 {
 		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d: see setup/stdout.txt and setup/stderr.txt", code)

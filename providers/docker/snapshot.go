@@ -118,14 +118,20 @@ func (e *containerEnv) inspect(ctx context.Context, see func(*tar.Header, io.Rea
 func asJSON(text string) string { return string([]rune(text)) }
 
 // FindSnapshot implements environment.Provider.
-func (p *Provider) FindSnapshot(ctx context.Context, key string) (string, error) {
-	ref := snapshotRef(key)
-	present, err := p.hasImage(ctx, ref)
-	if err != nil || !present {
-		return "", err
+func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, description string, err error) {
+	ref = snapshotRef(key)
+	found, err := p.api.ImageInspect(ctx, ref)
+	switch {
+	case cerrdefs.IsNotFound(err):
+		return "", "", nil
+	case err != nil:
+		return "", "", failed(environment.KindUnavailable, "look for image "+ref, err)
 	}
 	noteUse(ref)
-	return ref, nil
+	if found.Config != nil {
+		description = found.Config.Labels[labelDescription]
+	}
+	return ref, description, nil
 }
 
 // LockSnapshot implements environment.Provider: processes of this user on this machine keep each other out. Others may

@@ -113,14 +113,14 @@ func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
 }
 
 // FindSnapshot implements environment.Provider.
-func (p *Provider) FindSnapshot(ctx context.Context, key string) (string, error) {
+func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, description string, err error) {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
 	if img := p.world.images[snapshotRef+key]; img != nil {
 		img.used = time.Now()
-		return snapshotRef + key, ctx.Err()
+		return snapshotRef + key, img.about, ctx.Err()
 	}
-	return "", ctx.Err()
+	return "", "", ctx.Err()
 }
 
 // LockSnapshot implements environment.Provider.

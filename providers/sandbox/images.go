@@ -204,7 +204,7 @@ func measure(ctx context.Context, dir string, budget *int) int64 {
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok && (stat.Nlink == 1 || entry.IsDir()) {
 			sum += stat.Blocks * 512
 		} else if ok {
-			sum += stat.Blocks * 512 / int64(stat.Nlink) //nolint:gosec // a number of names
+			sum += stat.Blocks * 512 / int64(stat.Nlink)
 		}
 		return nil
 	})

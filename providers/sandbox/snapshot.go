@@ -65,14 +65,16 @@ func (e *sandboxEnv) keepable() error {
 }
 
 // FindSnapshot implements environment.Provider.
-func (p *Provider) FindSnapshot(_ context.Context, key string) (string, error) {
-	ref := snapshotRef(key)
-	if _, err := p.builtImage(ref); errors.Is(err, environment.ErrNoImage) {
-		return "", nil
-	} else if err != nil {
-		return "", err
+func (p *Provider) FindSnapshot(_ context.Context, key string) (ref, description string, err error) {
+	img, err := p.builtImage(snapshotRef(key))
+	if errors.Is(err, environment.ErrNoImage) {
+		return "", "", nil
 	}
-	return ref, nil
+	if err != nil {
+		return "", "", err
+	}
+	p.touch(img, snapshotRef(key))
+	return snapshotRef(key), img.Name, nil
 }
 
 // LockSnapshot implements environment.Provider.

@@ -9,14 +9,14 @@ import (
 // snapshotHooks replace what a provider does about images that it keeps.
 type snapshotHooks struct {
 	snapshot    func(e *brokenEnv, ctx context.Context, o environment.SnapshotOptions) (string, error)
-	find        func(m *mutant, ctx context.Context, key string) (string, error)
+	find        func(m *mutant, ctx context.Context, key string) (ref, description string, err error)
 	lock        func(m *mutant, ctx context.Context, key string) (func(), error)
 	imageID     func(m *mutant, ctx context.Context, ref string) (string, error)
 	images      func(m *mutant, ctx context.Context) ([]environment.Image, error)
 	removeImage func(m *mutant, ctx context.Context, id string) error
 }
 
-func (m *mutant) FindSnapshot(ctx context.Context, key string) (string, error) {
+func (m *mutant) FindSnapshot(ctx context.Context, key string) (ref, description string, err error) {
 	if m.find != nil {
 		return m.find(m, ctx, key)
 	}
@@ -83,7 +83,7 @@ var snapshotMutants = []broken{
 			return code, err
 		}}},
 	{"forgets what it has kept", []string{"a snapshot is found by its key"}, hooks{snapshotHooks: snapshotHooks{
-		find: func(*mutant, context.Context, string) (string, error) { return "", nil },
+		find: func(*mutant, context.Context, string) (string, string, error) { return "", "", nil },
 	}}},
 	{"keeps without looking", []string{"all that a snapshot keeps is inspected, *", "a snapshot that is refused *"},
 		snapshots(func(e *brokenEnv, ctx context.Context, o environment.SnapshotOptions) (string, error) {

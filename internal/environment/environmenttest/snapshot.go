@@ -86,20 +86,21 @@ func checkSnapshotEnds(s *scene) {
 
 func checkSnapshotFound(s *scene) {
 	other := s.newProvider()
-	find := func(when, key, want string) {
+	find := func(when, key, want, about string) {
 		s.Helper()
 		for _, p := range []environment.Provider{s.provider, other} {
-			if ref, err := p.FindSnapshot(s.ctx, key); err != nil || ref != want {
-				s.Errorf("FindSnapshot %s: %q, %v, want %q", when, ref, err, want)
+			if ref, said, err := p.FindSnapshot(s.ctx, key); err != nil || ref != want || said != about {
+				s.Errorf("FindSnapshot %s: %q, %q, %v, want %q, %q", when, ref, said, err, want, about)
 			}
 		}
 	}
-	find("before", s.key(""), "")
+	const about = "made \"by\" the check=1"
+	find("before", s.key(""), "", "")
 	b := s.create()
 	b.run("echo found >/file")
-	ref := s.snapshot(b, environment.SnapshotOptions{Key: s.key("")})
-	find("afterwards", s.key(""), ref)
-	find("with another key", s.key("another"), "")
+	ref := s.snapshot(b, environment.SnapshotOptions{Key: s.key(""), Description: about})
+	find("afterwards", s.key(""), ref, about)
+	find("with another key", s.key("another"), "", "")
 	env, err := other.CreateEnvironment(s.ctx, environment.CreateOptions{Image: ref, Labels: s.labels})
 	if err != nil {
 		s.Fatalf("another provider's CreateEnvironment: %v", err)
@@ -155,7 +156,7 @@ func checkSnapshotRefused(s *scene) {
 	if !errors.Is(err, refusal) {
 		s.Errorf("Snapshot: %v, want %v in the chain", err, refusal)
 	}
-	if ref, err := s.provider.FindSnapshot(s.ctx, s.key("")); err != nil || ref != "" {
+	if ref, _, err := s.provider.FindSnapshot(s.ctx, s.key("")); err != nil || ref != "" {
 		s.Errorf("FindSnapshot: %q, %v, want none", ref, err)
 	}
 	if err := b.Destroy(s.ctx); err != nil {
@@ -167,7 +168,7 @@ func checkSnapshotVariables(s *scene) {
 	b := s.create(func(o *environment.CreateOptions) { o.Env = map[string]string{"OWN_VARIABLE": "its value"} })
 	_, err := b.Snapshot(s.ctx, environment.SnapshotOptions{Key: s.key("")})
 	s.wantKind("Snapshot", err, environment.KindSnapshot)
-	if ref, err := s.provider.FindSnapshot(s.ctx, s.key("")); err != nil || ref != "" {
+	if ref, _, err := s.provider.FindSnapshot(s.ctx, s.key("")); err != nil || ref != "" {
 		s.Errorf("FindSnapshot: %q, %v, want none", ref, err)
 	}
 }
@@ -295,7 +296,7 @@ func checkImages(s *scene) {
 	if left := listed(); left != nil {
 		s.Errorf("still listed: %+v", left)
 	}
-	if left, err := s.provider.FindSnapshot(s.ctx, s.key("")); err != nil || left != "" {
+	if left, _, err := s.provider.FindSnapshot(s.ctx, s.key("")); err != nil || left != "" {
 		s.Errorf("FindSnapshot of what was removed: %q, %v", left, err)
 	}
 	if _, err := s.provider.CreateEnvironment(s.ctx, environment.CreateOptions{Image: ref, Labels: s.labels}); err == nil {
