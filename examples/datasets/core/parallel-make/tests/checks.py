@@ -6,7 +6,7 @@ passed, total, lost = 0, 0, False
 
 
 def check(name, must=False):
-    """Runs the function below it. One that must hold and does not takes all credit away."""
+    """Runs the function below it. One that must hold and does not takes all credit away, and ends the checks."""
     def run(function):
         global passed, total, lost
         total += 1
@@ -19,6 +19,8 @@ def check(name, must=False):
             print("FAIL", name, flush=True)
             for line in f"{type(problem).__name__}: {problem}"[:2000].splitlines()[:20]:
                 print("     |", line.encode("ascii", "backslashreplace").decode(), flush=True)
+            if lost:
+                end()
     return run
 
 
