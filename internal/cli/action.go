@@ -62,7 +62,7 @@ func (a *app) action(ctx context.Context) error {
 		return err
 	}
 	a.mask(append(slices.Sorted(maps.Values(in.env)), in.value("github-token")))
-	if in.command == "run" && in.value("allow-fork-checkout") != "true" {
+	if slices.Contains(executing, in.command) && in.value("allow-fork-checkout") != "true" {
 		if err := a.refuseForks(in.value("job")); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (a *app) action(ctx context.Context) error {
 	}
 	step.onLoad = func(loaded *config.Loaded) {
 		a.mask(loaded.Secrets)
-		if in.command == "run" {
+		if slices.Contains(executing, in.command) {
 			written = append(written, loaded.Job.JobsDir)
 			a.saveState(stateWritten, written)
 			a.saveState(stateProvider, loaded.Job.Environment.Type)

@@ -29,10 +29,13 @@ func TestInputsAsACommandLine(t *testing.T) {
 		{"merge takes folders", map[string]string{"command": "merge", "paths": "a\nb", "output": "o", "comment": "always"}, "merge --output=o --comment=always -- a b"},
 		{"a shard is neither compared nor commented on", map[string]string{"job": "j", "shard": "1/4", "comment": "changes", "baseline": "github:", "junit": "j.xml"}, "run --shard=1/4 --junit=j.xml -- j"},
 		{"a plan has shards", map[string]string{"command": "plan", "job": "j", "shards": "auto", "target": "20m", "timings": "t"}, "plan --shards=auto --target=20m --timings=t -- j"},
+		{"tasks are proven", map[string]string{"command": "validate", "job": "evals", "changed": "main", "runs": "5", "junit": "j.xml", "shard": "1/2", "baseline": "github:", "comment": "changes"}, "validate --run --shard=1/2 --runs=5 --changed=main --junit=j.xml -- evals"},
+		{"the tasks are required", map[string]string{"command": "validate"}, "!the input job is missing: validate needs a folder of tasks"},
+		{"tasks are proven with built-in agents", map[string]string{"command": "validate", "job": "evals", "agent": "mine"}, "!command: validate has no use for the input agent"},
 		{"the job is required", nil, "!the input job is missing: run needs a job file"},
 		{"so are paths", map[string]string{"command": "merge"}, "!the input paths is missing: merge needs folders"},
-		{"an input that means nothing is named", map[string]string{"command": "merge", "paths": "a", "job": "j"}, "!command: merge has no use for the input job (it is for run, plan; it has paths instead"},
-		{"with what to do instead", map[string]string{"command": "plan", "job": "j", "shard": "1/4"}, "!command: plan has no use for the input shard (it is for run; each job of the matrix"},
+		{"an input that means nothing is named", map[string]string{"command": "merge", "paths": "a", "job": "j"}, "!command: merge has no use for the input job (it is for run, plan, validate; it has paths instead"},
+		{"with what to do instead", map[string]string{"command": "plan", "job": "j", "shard": "1/4"}, "!command: plan has no use for the input shard (it is for run, validate; each job of the matrix"},
 		{"a comment that was asked for is not ignored", map[string]string{"command": "plan", "job": "j", "comment": "always"}, "!command: plan has no use for the input comment"},
 		{"one value is one line", map[string]string{"job": "j", "name": "a\nb"}, "!the input name has several lines"},
 		{"commands are checked", map[string]string{"command": "ruin", "job": "j"}, "!the input command is \"ruin\": want run, plan, merge, report"},
@@ -233,6 +236,7 @@ func TestStrangersCheckouts(t *testing.T) {
 		{name: "nor is one that cannot be read", event: "workflow_run", payload: `{`, checkouts: map[string]string{".": ours}, refused: "cannot tell whose"},
 		{name: "it can be allowed in so many words", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": theirs}, inputs: map[string]string{"allow-fork-checkout": "true"}},
 		{name: "a plan executes nothing", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": theirs}, inputs: map[string]string{"command": "plan"}},
+		{name: "tests of tasks are not run either", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": theirs}, inputs: map[string]string{"command": "validate"}, refused: "mallory/widgets"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := step(t, map[string]string{"job": "job.yaml"}).job(t)

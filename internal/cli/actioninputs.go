@@ -36,12 +36,15 @@ const (
 )
 
 var (
-	actionCommands = []string{"run", "plan", "merge", "report"}
-	onlyRun        = []string{"run"}
+	actionCommands = []string{"run", "plan", "merge", "report", "validate"}
 	onlyPlan       = []string{"plan"}
-	beforehand     = []string{"run", "plan"}
+	onlyValidate   = []string{"validate"}
+	executing      = []string{"run", "validate"} // what the checkout says
+	ofAgents       = []string{"run", "plan"}
+	beforehand     = []string{"run", "plan", "validate"}
 	afterwards     = []string{"merge", "report"}
 	withReport     = []string{"run", "merge", "report"}
+	withFiles      = []string{"run", "merge", "report", "validate"}
 )
 
 // actionInputs are all inputs, in the order in which they become a command line.
@@ -50,27 +53,30 @@ func actionInputs() []input {
 		{name: "command", commands: actionCommands, as: asOwn, standard: "run"},
 		{name: "job", commands: beforehand, as: asArgument, without: "it has paths instead: folders with results"},
 		{name: "paths", commands: afterwards, as: asPaths, without: "it has job instead: a job file"},
-		{name: "shard", commands: onlyRun, without: "each job of the matrix runs one shard, and merge puts them together"},
+		{name: "shard", commands: executing, without: "each job of the matrix runs one shard, and merge puts them together"},
 		{name: "shards", commands: onlyPlan, without: "plan divides a job, and run has shard: 1/4"},
 		{name: "target", commands: onlyPlan, without: "plan divides a job, and run has shard: 1/4"},
-		{name: "timings", commands: beforehand},
-		{name: "agent", commands: beforehand, as: asFlags},
+		{name: "timings", commands: ofAgents},
+		{name: "agent", commands: ofAgents, as: asFlags},
 		{name: "task", commands: beforehand, as: asFlags},
 		{name: "exclude-task", commands: beforehand, as: asFlags},
-		{name: "n-attempts", commands: beforehand},
+		{name: "n-attempts", commands: ofAgents},
 		{name: "n-concurrent", commands: beforehand},
 		{name: "name", commands: beforehand},
 		{name: "jobs-dir", commands: beforehand},
 		{name: "env-type", commands: beforehand},
 		{name: "set", commands: beforehand, as: asFlags},
 		{name: "env", commands: beforehand, as: asOwn},
+		{name: "runs", commands: onlyValidate, without: "run has n-attempts"},
+		{name: "nop-runs", commands: onlyValidate},
+		{name: "changed", commands: onlyValidate},
 		{name: "output", commands: []string{"merge"}, without: "run has jobs-dir and name"},
 		{name: "baseline", commands: withReport, standard: "github:"},
 		{name: "baseline-artifact", commands: withReport, standard: defaultBaselineArtifact},
 		{name: "baseline-workflow", commands: withReport},
-		{name: "junit", commands: withReport},
-		{name: "markdown", commands: withReport},
-		{name: "report-json", commands: withReport},
+		{name: "junit", commands: withFiles},
+		{name: "markdown", commands: withFiles},
+		{name: "report-json", commands: withFiles},
 		{name: "comment", commands: withReport, standard: "changes"},
 	}
 	for _, k := range config.GateKeys() {
@@ -171,6 +177,9 @@ func (a *app) knownInputs() error {
 // commandLine is what the inputs come to.
 func (s set) commandLine() ([]string, error) {
 	flags := []string{s.command}
+	if s.command == "validate" {
+		flags = append(flags, "--run")
+	}
 	var arguments []string
 	for _, in := range actionInputs() {
 		value := s.value(in.name)
@@ -210,6 +219,9 @@ func (s set) commandLine() ([]string, error) {
 }
 
 func (s set) missing() error {
+	if s.command == "validate" {
+		return usage("the input job is missing: validate needs a folder of tasks, or a job file, as in job: evals")
+	}
 	if slices.Contains(beforehand, s.command) {
 		return usage("the input job is missing: %s needs a job file, as in job: evals/job.yaml", s.command)
 	}

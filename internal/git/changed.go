@@ -18,7 +18,7 @@ func (g *Client) Changed(ctx context.Context, top, since string) ([]string, erro
 	if err := CheckRevision(since); err != nil || since == "" {
 		return nil, &NoCommitError{Remote: top, Message: fmt.Sprintf("%q is neither a commit nor the name of a branch or tag", safe(since))}
 	}
-	w := worktree{Client: g, top: top}
+	w := &worktree{Client: g, top: top}
 	if err := w.disarm(ctx); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (w *worktree) disarm(ctx context.Context) error {
 
 // git runs git there. Naming the repository spares git the search for it, and with it the refusal of one that belongs to
 // another user, as in containers.
-func (w worktree) git(ctx context.Context, args ...string) (string, error) {
+func (w *worktree) git(ctx context.Context, args ...string) (string, error) {
 	out, err := w.run(ctx, call{
 		dir: w.top, remote: Remote{shown: "in " + safe(w.top)}, args: args, config: w.config,
 		env: []string{"GIT_DIR=" + filepath.Join(w.top, ".git"), "GIT_WORK_TREE=" + w.top},
@@ -76,7 +76,7 @@ func (w worktree) git(ctx context.Context, args ...string) (string, error) {
 }
 
 // base is the commit from which HEAD and since went apart.
-func (w worktree) base(ctx context.Context, since string) (string, error) {
+func (w *worktree) base(ctx context.Context, since string) (string, error) {
 	for _, name := range []string{since, "refs/remotes/origin/" + since} {
 		id, err := w.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 		if _, failed := errors.AsType[*Error](err); failed && ctx.Err() == nil {
