@@ -15,6 +15,7 @@ require (
 	github.com/gofrs/flock v0.13.1
 	github.com/google/go-containerregistry v0.22.1
 	github.com/google/go-github/v66 v66.0.0
+	github.com/hashicorp/yamux v0.1.2
 	github.com/jstemmer/go-junit-report/v2 v2.1.0
 	github.com/klauspost/compress v1.19.2
 	github.com/moby/buildkit v0.29.0

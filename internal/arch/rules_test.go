@@ -20,7 +20,7 @@ type row struct {
 // vocabulary is what every package may use.
 var vocabulary = []string{
 	"internal/result", "internal/agent", "internal/diag", "internal/quantity", "internal/environment", "internal/redact",
-	"internal/untrusted",
+	"internal/untrusted", "internal/egress",
 }
 
 // rows is the map, lowest first: a package imports rows below its own, never beside or above.
@@ -54,8 +54,10 @@ var rows = []row{
 	{packages: []string{"providers/sandbox/internal/inside"}, only: []string{
 		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine", "providers/sandbox/internal/processes",
 	}},
+	{packages: []string{"providers/docker/internal/relay"}, only: []string{}},
 	{packages: []string{"providers/*"}, only: []string{
-		"internal/environment", "internal/quantity", "internal/redact", "providers/sandbox/internal/*",
+		"internal/environment", "internal/quantity", "internal/redact", "internal/egress", "providers/sandbox/internal/*",
+		"providers/docker/internal/*",
 	}},
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate", "internal/prove"}, vocabulary...)},
 	{packages: []string{"reporters/internal/sections"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted"}},

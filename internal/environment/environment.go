@@ -114,6 +114,13 @@ type Environment interface {
 	// as volumes and memory; or because opts.Inspect refused, whose error is in the chain.
 	Snapshot(ctx context.Context, opts SnapshotOptions) (ref string, err error)
 
+	// SetNetwork changes what the environment may reach. When it returns, no process of the environment can use what n does
+	// not allow, those that were there before included, and no connection lives that n does not allow. To that end processes
+	// of before may be ended where n allows less than they had, and connections that n allows as well. What commands reach
+	// through loopback devices within the environment lives on with the processes. It may be called between
+	// commands only. After a failure that is not transient the environment must not be used further.
+	SetNetwork(ctx context.Context, n Network) error
+
 	// Stop ends all processes but keeps the files, for inspection. The environment is marked as kept,
 	// so that Listed.Kept is true and clean-ups leave it alone.
 	Stop(ctx context.Context) error
@@ -170,6 +177,9 @@ type CreateOptions struct {
 	Limits Limits
 	Env    map[string]string // of every process
 	Labels Labels
+	// Network is what the environment may reach, from its first process on. A Network that the provider cannot keep is
+	// refused (KindStart), never ignored.
+	Network Network
 	// Files are in place before the first process starts; as CopyTo.
 	Files []Copy
 }

@@ -22,7 +22,7 @@ type RetryPolicy struct {
 
 // Failure is one failure that is going to be tried again.
 type Failure struct {
-	Operation string // build, pull, create, copy, look, stop or destroy
+	Operation string // build, pull, create, copy, look, network, stop or destroy
 	Attempt   int    // the try that failed, from 1
 	Err       error
 	Delay     time.Duration // until the next try
@@ -37,7 +37,7 @@ func WithRetryNotify(ctx context.Context, notify func(Failure)) context.Context 
 }
 
 // Retry is p with transient failures (IsTransient) of BuildImage, PullImage, CreateEnvironment, ImageID, FindSnapshot,
-// and of its environments' CopyTo, CopyFrom, Stop and Destroy tried again. Everything else happens once,
+// and of its environments' CopyTo, CopyFrom, SetNetwork, Stop and Destroy tried again. Everything else happens once,
 // above all Exec: a command may have done half its work. So does Snapshot: its environment may have ended. When ctx ends during a wait, the error is both the
 // context's and the last failure.
 //
@@ -115,6 +115,10 @@ func (r retryEnvironment) CopyFrom(ctx context.Context, src, dst string, opts Ex
 		return err
 	})
 	return out, err
+}
+
+func (r retryEnvironment) SetNetwork(ctx context.Context, n Network) error {
+	return r.policy.do(ctx, "network", func() error { return r.Environment.SetNetwork(ctx, n) })
 }
 
 func (r retryEnvironment) Stop(ctx context.Context) error {

@@ -21,7 +21,9 @@ func TestConformance(t *testing.T) {
 			}
 			return p
 		},
-		Image: testImage,
+		Image:         testImage,
+		Serve:         func(t testing.TB) string { return environmenttest.Outside(t, engine.gateway(t)) },
+		NetworkClient: environmenttest.BashClient,
 		Vanish: func(t testing.TB, id string) {
 			if err := engine.api.ContainerRemove(t.Context(), id, container.RemoveOptions{Force: true}); err != nil {
 				t.Fatal(err)

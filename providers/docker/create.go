@@ -45,11 +45,14 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err := p.config.spares(opts.Files); err != nil {
 		return nil, err
 	}
+	if _, err := p.config.policy(opts.Network); err != nil {
+		return nil, err
+	}
 	noteUse(opts.Image)
 	name := namePrefix + strings.ToLower(rand.Text()[:16])
 	env, err := p.create(ctx, name, opts, limits)
 	if err == nil {
-		err = env.begin(ctx, opts.Files)
+		err = env.begin(ctx, opts)
 	}
 	if err != nil {
 		return nil, p.discard(ctx, name, p.config.suspect(err))
@@ -74,12 +77,15 @@ func (p *Provider) create(ctx context.Context, name string, opts environment.Cre
 	if err != nil {
 		return nil, p.notCreated(ctx, opts.Image, err)
 	}
-	return &containerEnv{p: p, id: id, image: opts.Image, variables: len(opts.Env) > 0, unenforced: limits.unenforced}, nil
+	connected := opts.Network.Public() && p.config.network != networkNone
+	return &containerEnv{
+		p: p, id: id, image: opts.Image, variables: len(opts.Env) > 0, unenforced: limits.unenforced, connected: connected,
+	}, nil
 }
 
 func (p *Provider) createContainer(ctx context.Context, name string, opts environment.CreateOptions, limits granted) (string, error) {
 	host := &container.HostConfig{
-		NetworkMode: container.NetworkMode(p.config.network),
+		NetworkMode: p.config.networkMode(opts.Network),
 		Runtime:     p.config.runtime,
 		Mounts:      p.config.mounts,
 		Resources:   limits.resources,
@@ -124,14 +130,22 @@ func outlive(ctx context.Context, grace time.Duration) (context.Context, context
 	return longer, func() { stop(); cancel() }
 }
 
-// begin puts the files in place and starts the container.
-func (e *containerEnv) begin(ctx context.Context, files []environment.Copy) error {
+// begin puts the files in place, starts the container, and opens its door if it is to have one.
+func (e *containerEnv) begin(ctx context.Context, opts environment.CreateOptions) error {
+	files := opts.Files
+	if opts.Network.Mode == environment.NetworkAllowlist {
+		relay, err := e.p.doorFiles()
+		if err != nil {
+			return err
+		}
+		files, e.door.copied = append(slices.Clip(files), relay), true
+	}
 	if err := e.put(ctx, files); err != nil {
 		return failed(environment.KindStart, "copy into the new container", err)
 	}
 	err := e.p.api.ContainerStart(ctx, e.id, container.StartOptions{})
 	if err == nil {
-		return nil
+		return e.SetNetwork(ctx, opts.Network)
 	}
 	err = failed(environment.KindStart, "start container", err)
 	var refused *environment.Error
@@ -151,8 +165,12 @@ func (p *Provider) discard(ctx context.Context, name string, failure error) erro
 	return failure
 }
 
-// environ is env as KEY=value strings, sorted.
-func environ(env map[string]string) []string {
+// environ is variables as KEY=value strings, sorted; of those with one name the last one counts.
+func environ(some ...map[string]string) []string {
+	env := map[string]string{}
+	for _, m := range some {
+		maps.Copy(env, m)
+	}
 	list := make([]string, 0, len(env))
 	for _, key := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, key+"="+env[key])

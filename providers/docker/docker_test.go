@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/testenv"
@@ -69,6 +70,16 @@ func buildImage(t testing.TB, p *Provider, files map[string]string) string {
 		_, _ = p.api.ImageRemove(context.Background(), ref, image.RemoveOptions{Force: true, PruneChildren: true})
 	})
 	return ref
+}
+
+// gateway is the machine's address in the engine's own network.
+func (p *Provider) gateway(t testing.TB) string {
+	t.Helper()
+	state, err := p.api.NetworkInspect(t.Context(), networkBridge, network.InspectOptions{})
+	if err != nil || len(state.IPAM.Config) == 0 {
+		t.Fatalf("the engine's bridge: %+v, %v", state.IPAM, err)
+	}
+	return state.IPAM.Config[0].Gateway
 }
 
 func run(t testing.TB, env environment.Environment, script string) string {

@@ -21,6 +21,8 @@ type containerEnv struct {
 	image      string // the reference that it was made from
 	variables  bool   // it has some that its image has not
 	unenforced []string
+	connected  bool // to a network other than "none"
+	door       door
 	ran        atomic.Bool // a command did run
 	ended      atomic.Bool // Stop or Destroy was called
 }
@@ -42,6 +44,7 @@ func (e *containerEnv) Base() *environment.Base { return nil }
 // Stop implements environment.Environment: the container is killed, and renamed to mark it as kept.
 func (e *containerEnv) Stop(ctx context.Context) error {
 	e.ended.Store(true)
+	e.door.close()
 	err := e.p.api.ContainerKill(ctx, e.id, "KILL")
 	if err != nil && !cerrdefs.IsConflict(err) { // conflict: not running
 		return failed(environment.KindTeardown, "kill container", err)
@@ -66,6 +69,7 @@ func hasKeptName(name string) bool {
 // Destroy implements environment.Environment.
 func (e *containerEnv) Destroy(ctx context.Context) error {
 	e.ended.Store(true)
+	e.door.close()
 	return e.p.remove(ctx, e.id)
 }
 

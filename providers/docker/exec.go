@@ -33,7 +33,7 @@ func (e *containerEnv) Exec(ctx context.Context, script string, opts environment
 	out := newOutput(mark, opts.Stdout, opts.Stderr)
 	code, err := e.exec(ctx, container.ExecOptions{
 		Cmd:        args,
-		Env:        environ(opts.Env),
+		Env:        environ(opts.Env, e.door.variables()),
 		WorkingDir: opts.WorkDir,
 		User:       opts.User,
 	}, opts, out)

@@ -34,7 +34,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() }) // after those of environments and images
-	go relay(listener, socket)
+	go forward(listener, socket)
 
 	t.Setenv("DOCKER_HOST", "tcp://"+listener.Addr().String())
 	if _, err := New(t.Context(), nil); environment.KindOf(err) != environment.KindUnavailable {
@@ -75,8 +75,8 @@ func writeCertificate(t *testing.T, certificate tls.Certificate) string {
 	return dir
 }
 
-// relay passes connections on to a socket.
-func relay(listener net.Listener, socket string) {
+// forward passes connections on to a socket.
+func forward(listener net.Listener, socket string) {
 	for {
 		client, err := listener.Accept()
 		if err != nil {

@@ -34,7 +34,7 @@ var commands map[string]func(*command) int
 func init() {
 	commands = map[string]func(*command) int{}
 	for _, part := range []map[string]func(*command) int{
-		fileCommands, listCommands, textCommands, lineCommands, matchCommands, processCommands, infoCommands,
+		fileCommands, listCommands, textCommands, lineCommands, matchCommands, processCommands, infoCommands, netCommands,
 	} {
 		maps.Copy(commands, part)
 	}

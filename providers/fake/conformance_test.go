@@ -1,6 +1,8 @@
 package fake_test
 
 import (
+	"crypto/rand"
+	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -14,8 +16,14 @@ func TestConformance(t *testing.T) {
 		New:      func(testing.TB) environment.Provider { return fake.New(fake.Options{World: world}) },
 		Image:    "debian:bookworm",
 		Parallel: true,
-		Vanish:   func(_ testing.TB, id string) { world.Lose(id) },
-		Forget:   func(_ testing.TB, ref string) { world.Forget(ref) },
+		Serve: func(testing.TB) string {
+			host := strings.ToLower(rand.Text()) + ".example"
+			world.Serve(host, 8080, "hello")
+			return host + ":8080"
+		},
+		NetworkClient: fake.NetworkClient,
+		Vanish:        func(_ testing.TB, id string) { world.Lose(id) },
+		Forget:        func(_ testing.TB, ref string) { world.Forget(ref) },
 		Skip: map[string]string{
 			"values of variables are in no process's arguments": "there are no arguments to read: commands are functions of this process",
 		},

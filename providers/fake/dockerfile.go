@@ -149,7 +149,7 @@ func (b *builder) from(words []string) error {
 	if base == nil {
 		return fmt.Errorf("there is no image %s", words[0])
 	}
-	b.m = newMachine(base.root.clone())
+	b.m = newMachine(base.root.clone(), b.provider.world)
 	b.image = image{env: maps.Clone(base.env), workDir: base.workDir, user: base.user, from: base}
 	return nil
 }

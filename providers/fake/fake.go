@@ -25,7 +25,7 @@ type Options struct {
 	Images []string
 
 	// Fail is asked before each operation, and what it returns is what the operation fails with. op is
-	// "build", "pull", "create", "exec", "copy_to", "copy_from", "snapshot", "stop" or "destroy", and n counts the
+	// "build", "pull", "create", "exec", "copy_to", "copy_from", "network", "snapshot", "stop" or "destroy", and n counts the
 	// operation's calls on this provider, from 1. It may be called by many goroutines at once.
 	Fail func(op string, n int) error
 
@@ -189,7 +189,10 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		err := fmt.Errorf("create environment: the machine has %d processors and %d bytes of memory", machineCPUs, int64(machineMemory))
 		return nil, &environment.Error{Kind: environment.KindResources, Err: err}
 	}
-	m := newMachine(img.root.clone())
+	m := newMachine(img.root.clone(), p.world)
+	if err := m.network.change(opts.Network); err != nil {
+		return nil, err
+	}
 	if opts.Limits.Storage > 0 {
 		m.storage = opts.Limits.Storage
 	}

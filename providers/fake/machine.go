@@ -21,10 +21,11 @@ type machine struct {
 	live     int
 	maxProcs int
 	off      bool // no process may start any more
+	network  *network
 }
 
-func newMachine(root *node) *machine {
-	return &machine{root: root, procs: map[int]*process{}, storage: defaultStorage, maxProcs: defaultPids}
+func newMachine(root *node, w *World) *machine {
+	return &machine{root: root, network: newNetwork(w), procs: map[int]*process{}, storage: defaultStorage, maxProcs: defaultPids}
 }
 
 // call runs do on behalf of p under the lock, unless p is dead. Errors become *fs.PathError, as

@@ -21,13 +21,14 @@ type World struct {
 	images       map[string]*image
 	builds       map[string]chan struct{} // closed when the build of that reference has ended
 	locks        map[string]chan struct{} // of snapshots' keys; closed when they are free
+	hosts        map[string]string        // of its network: what they say, by host:port
 }
 
 // NewWorld is a world with nothing in it.
 func NewWorld() *World {
 	return &World{
 		environments: map[string]*Environment{}, images: map[string]*image{},
-		builds: map[string]chan struct{}{}, locks: map[string]chan struct{}{},
+		builds: map[string]chan struct{}{}, locks: map[string]chan struct{}{}, hosts: map[string]string{},
 	}
 }
 

@@ -64,8 +64,10 @@ func conform(t *testing.T, cfg map[string]any) {
 				t.Fatal(err)
 			}
 		},
-		Parallel: true,
-		Skip:     skip,
+		Serve:         func(t testing.TB) string { return environmenttest.Outside(t, "127.0.0.1") },
+		NetworkClient: environmenttest.BashClient,
+		Parallel:      true,
+		Skip:          skip,
 	})
 }
 

@@ -32,6 +32,7 @@ type sandboxEnv struct {
 	perUser    int64 // the same, if it is a limit of each user's; 0: the group has it
 	group      *cgroup.Group
 	unenforced []string
+	network    networking
 
 	mu      sync.Mutex
 	removed bool
@@ -68,10 +69,15 @@ const destroyTime = 30 * time.Second
 
 func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions) error {
 	dir := e.dir()
-	if err := e.announce(opts); err != nil {
+	err := e.announce(opts)
+	if err != nil {
 		return startFailed(ctx, err)
 	}
-	setup, err := e.p.setup(e.img, dir, e.p.surroundings(opts.Limits))
+	in := e.p.surroundings(opts.Limits)
+	if in.offline, err = e.p.offline(opts.Network); err != nil {
+		return err
+	}
+	setup, err := e.p.setup(e.img, dir, in)
 	if err != nil {
 		return startFailed(ctx, err)
 	}
@@ -85,6 +91,10 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 			err = fmt.Errorf("%s: %w: %w", opts.Image, environment.ErrNoImage, missing)
 		}
 		return startFailed(ctx, err)
+	}
+	e.network.private = in.offline
+	if err := e.SetNetwork(ctx, opts.Network); err != nil {
+		return err
 	}
 	if len(opts.Files) > 0 {
 		return e.CopyTo(ctx, opts.Files...)
@@ -198,6 +208,7 @@ func (e *sandboxEnv) Base() *environment.Base { return e.img.Base }
 func (e *sandboxEnv) Stop(ctx context.Context) error {
 	err := os.WriteFile(filepath.Join(e.dir(), "kept"), nil, 0o600)
 	e.box.end()
+	e.network.close()
 	if err := errors.Join(err, e.group.Remove(ctx)); err != nil {
 		return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("keep the sandbox: %w", err)}
 	}
@@ -209,6 +220,7 @@ func (e *sandboxEnv) Destroy(ctx context.Context) error {
 	if e.box != nil {
 		e.box.end()
 	}
+	e.network.close()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.removed {

@@ -31,7 +31,7 @@ func (e *sandboxEnv) Exec(ctx context.Context, script string, opts environment.E
 	}
 	command := wire.Command{
 		Args:         append([]string{"bash", "-c", environment.EvalArguments, "bash"}, parts...),
-		Env:          environ(e.img.Env, e.env, opts.Env),
+		Env:          environ(e.img.Env, e.env, opts.Env, e.network.variables()),
 		Dir:          first(opts.WorkDir, e.img.WorkDir),
 		User:         first(opts.User, e.img.User),
 		MaxProcesses: e.perUser,

@@ -176,16 +176,22 @@ func (b *box) receive() {
 	defer close(b.heard)
 	for {
 		var answer wire.Answer
-		if _, err := b.conn.Receive(&answer); err != nil {
+		files, err := b.conn.Receive(&answer)
+		if err != nil {
 			_ = b.cmd.Process.Kill() // nobody would hear of it any more
 			return
 		}
+		answer.Files = files
 		b.mu.Lock()
 		waiting := b.waiting[answer.ID]
 		delete(b.waiting, answer.ID)
 		b.mu.Unlock()
 		if waiting != nil {
 			waiting <- answer
+			continue
+		}
+		for _, f := range files {
+			f.Close()
 		}
 	}
 }

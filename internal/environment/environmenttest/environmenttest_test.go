@@ -1,6 +1,7 @@
 package environmenttest
 
 import (
+	"crypto/rand"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 	for _, c := range checks() {
 		never[c.name] = true
 	}
-	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, buildMutants, snapshotMutants) {
+	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, networkMutants, buildMutants, snapshotMutants) {
 		for _, c := range matching(t, b.checks) {
 			delete(never, c.name)
 			t.Run(b.what+"/"+c.name, func(t *testing.T) {
@@ -67,10 +68,19 @@ func mutantOptions(h hooks) Options {
 		New: func(testing.TB) environment.Provider {
 			return &mutant{Provider: fake.New(fake.Options{World: world}), hooks: h}
 		},
-		Image:   "debian:bookworm",
-		Vanish:  func(_ testing.TB, id string) { world.Lose(id) },
-		hurried: true,
+		Image:         "debian:bookworm",
+		Serve:         func(t testing.TB) string { return fakeServer(world) },
+		NetworkClient: fake.NetworkClient,
+		Vanish:        func(_ testing.TB, id string) { world.Lose(id) },
+		hurried:       true,
 	}
+}
+
+// fakeServer makes a host that nobody else has.
+func fakeServer(world *fake.World) string {
+	host := strings.ToLower(rand.Text()) + ".example"
+	world.Serve(host, 8080, "hello")
+	return host + ":8080"
 }
 
 // TestTheUnbrokenPasses makes sure that what makes mutants fail is their defect, not the recorder,

@@ -30,6 +30,7 @@ type hooks struct {
 	copyTo     func(e *brokenEnv, ctx context.Context, files []environment.Copy) error
 	copyFrom   func(e *brokenEnv, ctx context.Context, src, dst string, o environment.ExtractOptions) (environment.Extracted, error)
 	exec       func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error)
+	setNetwork func(e *brokenEnv, ctx context.Context, n environment.Network) error
 	stop       func(e *brokenEnv, ctx context.Context) error
 	destroy    func(e *brokenEnv, ctx context.Context) error
 	cost       func(e *brokenEnv) float64
@@ -143,6 +144,13 @@ func (e *brokenEnv) Exec(ctx context.Context, script string, o environment.ExecO
 		return e.m.exec(e, ctx, script, o)
 	}
 	return e.Environment.Exec(ctx, script, o)
+}
+
+func (e *brokenEnv) SetNetwork(ctx context.Context, n environment.Network) error {
+	if e.m.setNetwork != nil {
+		return e.m.setNetwork(e, ctx, n)
+	}
+	return e.Environment.SetNetwork(ctx, n)
 }
 
 func (e *brokenEnv) Stop(ctx context.Context) error {

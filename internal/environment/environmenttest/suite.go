@@ -25,6 +25,15 @@ type Options struct {
 	// Forget removes an image that the suite has built. Nil leaves images where they are.
 	Forget func(t testing.TB, ref string)
 
+	// Serve makes a server outside of all environments, as Outside does, and returns the host:port at which public
+	// environments reach it. An allowlist may name it so. Nil skips the checks of the network.
+	Serve func(t testing.TB) string
+
+	// NetworkClient is bash that defines three functions of a server's host:port. fetch prints what the server says
+	// to those who use the door if there is one, direct what it says to those who do not, and stream prints lines from it
+	// until the connection ends. Each fails when nothing is reached. BashClient does.
+	NetworkClient string
+
 	// Parallel runs checks at once, as many as go test's -parallel says.
 	Parallel bool
 
@@ -57,7 +66,7 @@ func checks() []check {
 	return slices.Concat(
 		execChecks(), killChecks(), backgroundChecks(),
 		copyToChecks(), copyFromChecks(), hostileChecks(),
-		lifecycleChecks(), limitChecks(), buildChecks(), snapshotChecks(),
+		lifecycleChecks(), limitChecks(), networkChecks(), buildChecks(), snapshotChecks(),
 	)
 }
 

@@ -37,6 +37,7 @@ var errAlive = errors.New("processes of the command live on")
 // Process 1 has to wait for orphans, too, so nothing here uses os/exec, which waits by itself.
 type children struct {
 	oneID  bool
+	doors  []*os.File // of the control groups that commands are in
 	notes  []string
 	starts chan func()
 
@@ -56,7 +57,7 @@ type command struct {
 
 // newChildren makes the starting thread. What it writes "0" to the doors for stands at wire.Setup.
 func newChildren(oneID bool, doors []*os.File) (*children, error) {
-	c := &children{oneID: oneID, starts: make(chan func()), running: map[int]*command{}, execs: map[int64]*command{}}
+	c := &children{oneID: oneID, doors: doors, running: map[int]*command{}, execs: map[int64]*command{}}
 	if err := ignoreSignals(); err != nil {
 		return nil, err
 	}
@@ -67,22 +68,39 @@ func newChildren(oneID bool, doors []*os.File) (*children, error) {
 			c.reap()
 		}
 	}()
-	confined := make(chan error)
+	if err := c.newThread(nil); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// newThread makes a thread that starts commands from now on, instead of the one before. prepare, if there is one, is the
+// first that it does.
+func (c *children) newThread(prepare func() error) error {
+	starts, confined := make(chan func()), make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good: its rights are gone
-		err := enter(doors)
+		err := enter(c.doors)
+		if err == nil && prepare != nil {
+			err = prepare()
+		}
 		if err == nil {
-			c.notes, err = confine.Thread(confine.Options{FakeOwners: oneID})
+			c.notes, err = confine.Thread(confine.Options{FakeOwners: c.oneID})
 		}
 		confined <- err
-		for start := range c.starts {
+		for start := range starts {
 			start()
 		}
 	}()
 	if err := <-confined; err != nil {
-		return nil, fmt.Errorf("restrict what commands may do: %w", err)
+		close(starts)
+		return fmt.Errorf("restrict what commands may do: %w", err)
 	}
-	return c, nil
+	if c.starts != nil {
+		close(c.starts)
+	}
+	c.starts = starts
+	return nil
 }
 
 func enter(doors []*os.File) error {

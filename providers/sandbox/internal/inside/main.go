@@ -86,17 +86,19 @@ func (s *server) serve() error {
 		if err != nil {
 			return nil //nolint:nilerr // the provider has gone, or has closed the connection: the end
 		}
-		if request.Op == wire.Exec {
+		switch request.Op {
+		case wire.Exec:
 			s.exec(request, files) // in its turn: a Kill that comes next must find it
-			continue
+		case wire.Isolate, wire.Listen:
+			s.network(request) // on this very thread: see isolate
+		default:
+			go s.handle(request, files)
 		}
-		go s.handle(request, files)
 	}
 }
 
 // begin makes the sandbox.
 func (s *server) begin(setup wire.Setup, doors []*os.File) (wire.Answer, error) {
-	defer closeFiles(doors)
 	unix.Umask(0)
 	if err := makeRoot(setup); err != nil {
 		return wire.Answer{}, err

@@ -1,5 +1,7 @@
 package wire
 
+import "os"
+
 // Setup is the first message to a sandbox's init: what its root file system is made of. Its files are written "0" to
 // by the thread that starts commands, which puts that thread into control groups.
 type Setup struct {
@@ -45,6 +47,11 @@ const (
 	Remove Op = "remove" // Path
 	// Identify turns User and Group into numbers.
 	Identify Op = "identify"
+	// Isolate ends all processes but the first, and gives those that come a network of the sandbox's own, with nothing
+	// but a loopback device.
+	Isolate Op = "isolate"
+	// Listen opens a socket on the loopback device of the sandbox's own network. The answer has it as its file.
+	Listen Op = "listen"
 )
 
 // Request is a message to a sandbox's init.
@@ -88,6 +95,8 @@ type Answer struct {
 	UID     int      `json:"uid,omitempty"`
 	GID     int      `json:"gid,omitempty"`
 	Info    *Info    `json:"info,omitempty"`
+	// Files come with the answer; who waits for it closes them.
+	Files []*os.File `json:"-"`
 }
 
 // Info is what Look finds.

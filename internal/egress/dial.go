@@ -1,0 +1,131 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	lookupTime = 10 * time.Second
+	// dialTime is for one address.
+	dialTime = 10 * time.Second
+	// maxAddrs is how many addresses of a name are tried.
+	maxAddrs = 8
+)
+
+// Refusal is a request that was not let through.
+type Refusal struct {
+	Host   string // name or address; from the client, of at most 253 bytes
+	Port   uint16
+	Listed bool   // it was not for the list
+	Reason string // one sentence's end, after "because"
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%s is refused, because %s", net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port))), r.Reason)
+}
+
+const notListed = "allowed_hosts does not list it"
+
+// target is where a client wants to go.
+type target struct {
+	host string     // as the client has it, in canonical form
+	addr netip.Addr // valid if host is an address
+	port uint16
+}
+
+func (t target) refused(listed bool, format string, args ...any) *Refusal {
+	return &Refusal{Host: t.host, Port: t.port, Listed: listed, Reason: fmt.Sprintf(format, args...)}
+}
+
+var errTarget = errors.New("is no host and port")
+
+// parseTarget reads "host:port"; port is for a host without one, 0 if there must be one.
+func parseTarget(text string, port uint16) (target, error) {
+	host, portText, err := net.SplitHostPort(text)
+	if err != nil && port != 0 {
+		host, portText, err = strings.Trim(text, "[]"), strconv.Itoa(int(port)), nil
+	}
+	if err != nil {
+		return target{}, errTarget
+	}
+	n, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil || n == 0 {
+		return target{}, errTarget
+	}
+	t := target{host: canonical(host), port: uint16(n)}
+	if addr, err := netip.ParseAddr(t.host); err == nil && addr.Zone() == "" {
+		t.addr = addr.Unmap()
+		t.host = t.addr.String()
+		return t, nil
+	}
+	if checkName(t.host) != "" {
+		return target{}, errTarget
+	}
+	return t, nil
+}
+
+// lookupFunc finds the addresses of a name.
+type lookupFunc func(ctx context.Context, name string) ([]netip.Addr, error)
+
+// lookup asks this machine's resolver.
+func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+}
+
+// admitted are the addresses to try for a target, each checked. It is these that must be connected to: a name that is
+// looked up again may have others by then.
+func (p Policy) admitted(ctx context.Context, t target, find lookupFunc) ([]netip.Addr, error) {
+	if t.addr.IsValid() {
+		if !p.listsAddr(t.addr, t.port) {
+			return nil, t.refused(false, notListed)
+		}
+		return []netip.Addr{t.addr}, nil
+	}
+	if !p.listsName(t.host, t.port) {
+		return nil, t.refused(false, notListed)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	found, err := find(ctx, t.host)
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", t.host, err)
+	}
+	var good []netip.Addr
+	for _, addr := range found {
+		addr = addr.Unmap()
+		if (isPublic(addr) || p.listsAddr(addr, t.port)) && len(good) < maxAddrs {
+			good = append(good, addr)
+		}
+	}
+	if len(good) == 0 && len(found) > 0 {
+		return nil, t.refused(true, "its address %s is not one of the Internet: to allow it, list the address as well", found[0].Unmap())
+	}
+	if len(good) == 0 {
+		return nil, fmt.Errorf("look up %s: it has no address", t.host)
+	}
+	return good, nil
+}
+
+// dial connects to the first address that answers.
+func dial(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
+	var errs []error
+	for _, addr := range addrs {
+		d := net.Dialer{Timeout: dialTime}
+		conn, err := d.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, port).String())
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(errs...)
+}

@@ -1,0 +1,171 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The ports that a rule without one stands for.
+const (
+	portHTTP  = 80
+	portHTTPS = 443
+)
+
+// maxName is the longest name that DNS has. Source: RFC 1035, section 2.3.4.
+const maxName = 253
+
+// Rule is one entry of a list: a name, a name with all below it, or an address.
+type Rule struct {
+	name  string     // lower case, without the last dot; "" if it is an address
+	below bool       // stands for what is below name, and not for name
+	addr  netip.Addr // not valid if it is a name
+	port  uint16     // 0: 80 and 443
+}
+
+// ParseRule reads an entry: "pypi.org", "*.pypi.org" (everything below it, not itself), "192.0.2.1" or "2001:db8::1",
+// each also with a port ("pypi.org:8443", "[2001:db8::1]:8443"). Without one it stands for the ports 80 and 443. The
+// error is one sentence with the way out.
+func ParseRule(text string) (Rule, error) {
+	switch {
+	case text == "":
+		return Rule{}, errors.New("is empty: write a host, such as pypi.org")
+	case text == "*":
+		return Rule{}, errors.New(`"*" would allow everything: write network: public instead`)
+	case strings.Contains(text, "://"), strings.Contains(text, "/"):
+		return Rule{}, fmt.Errorf("%q is more than a host: write it without https:// and without a path", text)
+	}
+	if addr, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
+		return addressRule(addr, 0)
+	}
+	host, rest, hasPort := strings.Cut(text, ":")
+	if end := strings.IndexByte(text, ']'); strings.HasPrefix(text, "[") && end > 0 {
+		host, rest, hasPort = text[1:end], strings.TrimPrefix(text[end+1:], ":"), true
+	}
+	var port uint16
+	if hasPort {
+		n, err := strconv.ParseUint(rest, 10, 16)
+		if err != nil || n == 0 {
+			return Rule{}, fmt.Errorf("%q has no port from 1 to 65535 after the colon", text)
+		}
+		port = uint16(n)
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addressRule(addr, port)
+	}
+	name, below := strings.CutPrefix(host, "*.")
+	name = canonical(name)
+	if problem := checkName(name); problem != "" {
+		return Rule{}, fmt.Errorf("%q %s", text, problem)
+	}
+	return Rule{name: name, below: below, port: port}, nil
+}
+
+func addressRule(addr netip.Addr, port uint16) (Rule, error) {
+	if addr.Zone() != "" {
+		return Rule{}, fmt.Errorf("%q has a zone, which names a device of one machine: leave it out", addr)
+	}
+	return Rule{addr: addr.Unmap(), port: port}, nil
+}
+
+// canonical is a name as rules have it.
+func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+// checkName says what is wrong with a name, after the name itself; "" if nothing is.
+func checkName(name string) string {
+	labels := strings.Split(name, ".")
+	if name == "" || len(name) > maxName {
+		return "is no host: write a name, such as pypi.org, or an address"
+	}
+	for _, label := range labels {
+		switch bad := strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_"); {
+		case label == "" || len(label) > 63:
+			return "is no host: the parts of a name have 1 to 63 characters"
+		case strings.Contains(label, "*"):
+			return "has a * that is not the whole first part: write *.pypi.org for everything below pypi.org"
+		case bad != "":
+			return "is no host: a name has letters, digits, dots and hyphens (write others in Punycode: xn--…)"
+		}
+	}
+	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" {
+		return "looks like an address, and is none"
+	}
+	return ""
+}
+
+// String is the rule as it can be parsed.
+func (r Rule) String() string {
+	host := r.name
+	switch {
+	case r.below:
+		host = "*." + r.name
+	case r.name == "":
+		host = r.addr.String()
+	}
+	if r.port == 0 {
+		return host
+	}
+	if r.addr.Is6() {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(int(r.port))
+}
+
+func (r Rule) hasPort(port uint16) bool {
+	return r.port == port || r.port == 0 && (port == portHTTP || port == portHTTPS)
+}
+
+func (r Rule) hasName(name string) bool {
+	if r.name == "" {
+		return false
+	}
+	return !r.below && name == r.name || r.below && strings.HasSuffix(name, "."+r.name)
+}
+
+// Policy is what a door lets through. The zero value is nothing.
+type Policy struct {
+	rules      []Rule
+	everything bool
+}
+
+// Everything lets everything through that the machine can reach, as a network of its own would.
+func Everything() Policy { return Policy{everything: true} }
+
+// Parse reads a list. The error is about its first entry that cannot be read.
+func Parse(hosts []string) (Policy, error) {
+	var p Policy
+	for _, text := range hosts {
+		r, err := ParseRule(text)
+		if err != nil {
+			return Policy{}, err
+		}
+		p.rules = append(p.rules, r)
+	}
+	return p, nil
+}
+
+// Allows tells whether the list has a host, a name or an address, as far as can be told without looking it up.
+func (p Policy) Allows(host string, port uint16) bool {
+	t, err := parseTarget(net.JoinHostPort(host, strconv.Itoa(int(port))), 0)
+	if err != nil {
+		return false
+	}
+	if t.addr.IsValid() {
+		return p.listsAddr(t.addr, port)
+	}
+	return p.listsName(t.host, port)
+}
+
+// listsName tells whether a name, in canonical form, may be looked up and connected to.
+func (p Policy) listsName(name string, port uint16) bool {
+	return p.everything || slices.ContainsFunc(p.rules, func(r Rule) bool { return r.hasPort(port) && r.hasName(name) })
+}
+
+// listsAddr tells whether the list has the address itself.
+func (p Policy) listsAddr(addr netip.Addr, port uint16) bool {
+	return p.everything || slices.ContainsFunc(p.rules, func(r Rule) bool { return r.hasPort(port) && r.addr == addr })
+}

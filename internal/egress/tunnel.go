@@ -1,0 +1,140 @@
+package egress
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tunnel serves a CONNECT.
+func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request) {
+	t, err := parseTarget(r.Host, 0)
+	if err != nil {
+		answer(w, err)
+		return
+	}
+	there, err := p.connect(r.Context(), t)
+	if err != nil {
+		answer(w, err)
+		return
+	}
+	defer there.Close()
+	here, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer here.Close()
+	_ = here.SetDeadline(time.Time{}) // of the header
+	if _, err := io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	p.join(here, buffered.Reader, there, t)
+}
+
+// join carries bytes both ways until both have ended, or one has failed.
+func (p *Proxy) join(here net.Conn, fromHere *bufio.Reader, there net.Conn, t target) {
+	var both sync.WaitGroup
+	both.Go(func() {
+		if _, err := io.Copy(here, there); err != nil || closeWrite(here) != nil {
+			_ = here.Close()
+		}
+	})
+	if err := p.send(there, fromHere, t); err != nil || closeWrite(there) != nil {
+		_ = there.Close()
+	}
+	both.Wait()
+}
+
+// send carries what comes from a client to the target. TLS must ask for a name that is listed: servers stand for many,
+// and one that is listed would lead to others that are not.
+func (p *Proxy) send(there io.Writer, from *bufio.Reader, t target) error {
+	first, err := from.Peek(1)
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	}
+	policy, refused, _ := p.now()
+	if !t.addr.IsValid() && first[0] == recordHandshake {
+		name, seen, err := readHello(from)
+		if err != nil {
+			return err
+		}
+		if name = canonical(name); name != "" && !policy.listsName(name, t.port) {
+			no := target{host: printable(name), port: t.port}.refused(false, notListed)
+			if refused != nil {
+				refused(*no)
+			}
+			return no
+		}
+		if _, err := there.Write(seen); err != nil {
+			return err
+		}
+	}
+	_, err = io.Copy(there, from)
+	return err
+}
+
+// printable is a name that TLS asks for, if it is one.
+func printable(name string) string {
+	if checkName(name) != "" {
+		return "a name that is none"
+	}
+	return name
+}
+
+// closeWrite says that nothing more comes, if the connection can say so; else it is an error.
+func closeWrite(c net.Conn) error {
+	half, ok := c.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
+}
+
+// upstream is a connection to a target. It ends when it has carried nothing for long, in either direction.
+type upstream struct {
+	net.Conn
+	proxy *Proxy
+	last  atomic.Int64 // Unix nanoseconds
+}
+
+func (u *upstream) touch() { u.last.Store(time.Now().UnixNano()) }
+
+func (u *upstream) Read(b []byte) (int, error) {
+	for {
+		_ = u.SetReadDeadline(time.Unix(0, u.last.Load()).Add(quietTime))
+		n, err := u.Conn.Read(b)
+		if n > 0 {
+			u.touch()
+		}
+		// What was written meanwhile counts, too.
+		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && time.Since(time.Unix(0, u.last.Load())) < quietTime {
+			continue
+		}
+		return n, err
+	}
+}
+
+func (u *upstream) Write(b []byte) (int, error) {
+	_ = u.SetWriteDeadline(time.Now().Add(quietTime))
+	n, err := u.Conn.Write(b)
+	if n > 0 {
+		u.touch()
+	}
+	return n, err
+}
+
+func (u *upstream) CloseWrite() error { return closeWrite(u.Conn) }
+
+func (u *upstream) Close() error {
+	u.proxy.forget(u)
+	return u.Conn.Close()
+}

@@ -1,0 +1,44 @@
+package environmenttest
+
+import (
+	"context"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// changeNetwork is hooks that alter every network that is asked for.
+func changeNetwork(change func(n *environment.Network)) hooks {
+	return hooks{
+		create: func(m *mutant, ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
+			change(&o.Network)
+			return m.make(ctx, o)
+		},
+		setNetwork: func(e *brokenEnv, ctx context.Context, n environment.Network) error {
+			change(&n)
+			return e.Environment.SetNetwork(ctx, n)
+		},
+	}
+}
+
+var networkMutants = []broken{
+	{"has no network", []string{"a public environment reaches the network", "a network that is given later is there, and so is what ran before"},
+		changeNetwork(func(n *environment.Network) { *n = none })},
+	{"has the public network always", []string{
+		"an environment without a network reaches nothing", "an allowlist lets through what is listed and tells what is not",
+		"an allowlist without hosts lets nothing through", "an allowlist that cannot be read makes no environment",
+		"a list takes the place of another", "doors of two environments are apart",
+	}, changeNetwork(func(n *environment.Network) { *n = environment.Network{} })},
+	{"tells nobody of what it refuses", []string{"an allowlist lets through what is listed and tells what is not"},
+		changeNetwork(func(n *environment.Network) { n.Refused = nil })},
+	{"keeps the network that it began with", []string{
+		"a network that is taken away is gone for what ran before", "a connection does not outlive the network that it was made in",
+		"a network that is given later is there, and so is what ran before", "a list takes the place of another",
+	}, hooks{setNetwork: func(*brokenEnv, context.Context, environment.Network) error { return nil }}},
+	{"ends everything when it changes the network", []string{"a network that is given later is there, and so is what ran before"},
+		hooks{setNetwork: func(e *brokenEnv, ctx context.Context, n environment.Network) error {
+			_ = e.Environment.Stop(ctx)
+			return e.Environment.SetNetwork(ctx, n)
+		}}},
+	{"sets the network of what is gone", []string{"the network of a destroyed environment cannot be set"},
+		hooks{setNetwork: func(*brokenEnv, context.Context, environment.Network) error { return nil }}},
+}

@@ -1,0 +1,40 @@
+package environmenttest
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// Outside makes the server that Options.Serve is about, on the machine's address at; it returns its host:port.
+func Outside(t testing.TB, at string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(at, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(outside), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // ends with the test
+	t.Cleanup(func() { server.Close() })
+	return listener.Addr().String()
+}
+
+func outside(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/stream" {
+		_, _ = io.WriteString(w, "hello\n")
+		return
+	}
+	for {
+		if _, err := io.WriteString(w, "hello\n"); err != nil {
+			return
+		}
+		w.(http.Flusher).Flush()
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

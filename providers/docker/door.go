@@ -1,0 +1,235 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/org/rollout-action/internal/egress"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/docker/internal/relay"
+)
+
+// doorDir is where the relay is in a container. It is of no use to who finds it, and whoever ends it has no network.
+const doorDir = "/.rollout"
+
+// doorTime is how long a relay may take to begin.
+const doorTime = 30 * time.Second
+
+// maxDoorErrors bounds what is kept of what a relay says.
+const maxDoorErrors = 4 << 10
+
+// door is the way out of a container without a network: a relay in it, which is this very program, and a proxy
+// here. Between them is the connection of an exec, so that it does not matter where the engine is.
+type door struct {
+	mu       sync.Mutex
+	copied   bool
+	proxy    *egress.Proxy
+	listener net.Listener // what comes from the relay
+	process  *process
+	at       netip.AddrPort
+	isOpen   bool // commands are told of it
+	closed   bool
+}
+
+// program is this program, to be run in containers.
+var program = sync.OnceValues(func() ([]byte, error) { return os.ReadFile("/proc/self/exe") })
+
+// doorFiles are what a container needs for a door.
+func (p *Provider) doorFiles() (environment.Copy, error) {
+	const hint = "run rollout on Linux with the engine's architecture, or use environment.type: sandbox"
+	goarch := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[p.info.Architecture]
+	if runtime.GOOS != "linux" || p.info.OSType != "linux" || goarch != runtime.GOARCH {
+		return environment.Copy{}, &environment.Error{
+			Kind: environment.KindUnavailable, Hint: hint,
+			Err: fmt.Errorf("network: allowlist runs a part of rollout in the container, which is %s/%s, and this rollout is for %s/%s",
+				p.info.OSType, p.info.Architecture, runtime.GOOS, runtime.GOARCH),
+		}
+	}
+	content, err := program()
+	if err != nil {
+		return environment.Copy{}, &environment.Error{Kind: environment.KindUnavailable, Err: fmt.Errorf("read this program: %w", err), Hint: hint}
+	}
+	return environment.Copy{Src: fstest.MapFS{relay.Role: {Data: content, Mode: 0o755}}, Dst: doorDir}, nil
+}
+
+// open starts a relay and a proxy, unless they are there.
+func (d *door) open(ctx context.Context, e *containerEnv) error {
+	if d.alive() {
+		return nil
+	}
+	if !d.copied {
+		files, err := e.p.doorFiles()
+		if err != nil {
+			return err
+		}
+		if err := e.CopyTo(ctx, files); err != nil {
+			return err
+		}
+		d.copied = true
+	}
+	p, listener, port, err := e.startRelay(ctx)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		p.conn.Close()
+		return &environment.Error{Kind: environment.KindLost, Err: errors.New("the container was ended")}
+	}
+	if d.proxy == nil {
+		d.proxy = egress.New()
+	}
+	d.listener, d.process = listener, p
+	d.at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+	go func() {
+		_ = d.proxy.Serve(listener) // ends with the relay, the container, or the door
+		p.conn.Close()
+	}()
+	return nil
+}
+
+// alive tells whether the relay still runs.
+func (d *door) alive() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.process == nil {
+		return false
+	}
+	select {
+	case <-d.process.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// set changes what the door lets through, if there is one.
+func (d *door) set(policy egress.Policy, open bool, refused func(environment.Refusal)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.isOpen = open
+	if d.proxy == nil {
+		return
+	}
+	d.proxy.Set(policy, func(r egress.Refusal) {
+		if refused != nil {
+			refused(environment.Refusal(r))
+		}
+	})
+}
+
+// variables tell commands of the door.
+func (d *door) variables() map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.isOpen {
+		return nil
+	}
+	return environment.ProxyVariables(d.at)
+}
+
+// close ends the door and everything that went through it.
+func (d *door) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	if d.proxy != nil {
+		_ = d.proxy.Close()
+	}
+	if d.process != nil {
+		d.process.conn.Close()
+	}
+}
+
+// startRelay starts the relay in the container.
+func (e *containerEnv) startRelay(ctx context.Context) (*process, net.Listener, uint16, error) {
+	input, toRelay := io.Pipe()
+	fromRelay, output := io.Pipe()
+	said := &bounded{left: maxDoorErrors}
+	p, err := e.start(ctx, container.ExecOptions{
+		Cmd:        []string{doorDir + "/" + relay.Role},
+		Env:        []string{"GOMAXPROCS=2", "GOGC=50", "GOTRACEBACK=single"},
+		User:       "0:0",
+		WorkingDir: "/",
+	}, input, output, said)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	go func() {
+		<-p.ended
+		output.CloseWithError(io.EOF)
+		input.Close()
+	}()
+	stop := context.AfterFunc(ctx, p.conn.Close)
+	late := time.AfterFunc(doorTime, p.conn.Close)
+	listener, port, err := relay.Accept(&pipes{fromRelay, toRelay, p})
+	late.Stop()
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		return p, listener, port, nil
+	}
+	p.conn.Close()
+	<-p.ended
+	if ctx.Err() != nil {
+		return nil, nil, 0, failedInside(environment.KindStart, "open a door in the container", ctx.Err())
+	}
+	if lost := e.stillThere(ctx); lost != nil {
+		return nil, nil, 0, lost
+	}
+	return nil, nil, 0, &environment.Error{
+		Kind: environment.KindStart, Hint: "network: allowlist runs a part of rollout in the container: it must be a rollout that is linked statically",
+		Err: fmt.Errorf("open a door in the container: %w %s", err, strings.TrimSpace(said.String())),
+	}
+}
+
+// pipes are the connection to a relay.
+type pipes struct {
+	io.Reader
+	to      *io.PipeWriter
+	process *process
+}
+
+func (p *pipes) Write(b []byte) (int, error) { return p.to.Write(b) }
+
+func (p *pipes) Close() error {
+	p.process.conn.Close()
+	return p.to.Close()
+}
+
+// bounded keeps the beginning of what is written.
+type bounded struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	left int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(p), b.left)
+	b.text.Write(p[:n])
+	b.left -= n
+	return len(p), nil
+}
+
+func (b *bounded) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

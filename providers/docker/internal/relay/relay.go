@@ -1,0 +1,125 @@
+// Package relay carries connections out of a container that has no network: it listens on the container's loopback
+// device, and passes what connects on over its input and output. It knows nothing of who may connect to what: that is
+// decided at the other end.
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// Role is the name that this program is started by to be a relay: that of its file, for an engine lets nobody choose
+// another.
+const Role = "rollout-door"
+
+// writeTime is how long one end waits for the other to read. A container may have little of the processor.
+const writeTime = 5 * time.Minute
+
+// It begins here and not in main, so that most of the program is never made ready: it is counted against the container's
+// limits.
+func init() {
+	if filepath.Base(os.Args[0]) == Role {
+		if err := serve(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+// configuration is the same at both ends. Nobody asks whether the other is alive: the pipes end with it.
+func configuration() *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.EnableKeepAlive = false
+	c.ConnectionWriteTimeout = writeTime
+	c.LogOutput = io.Discard
+	return c
+}
+
+// serve is a relay's main.
+func serve() error {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // it takes no time
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Println(port); err != nil {
+		return err
+	}
+	session, err := yamux.Client(stdio{}, configuration())
+	if err != nil {
+		return err
+	}
+	go func() {
+		<-session.CloseChan()
+		os.Exit(0)
+	}()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		go carry(session, conn.(*net.TCPConn))
+	}
+}
+
+// carry passes one connection on.
+func carry(session *yamux.Session, conn *net.TCPConn) {
+	defer conn.Close()
+	stream, err := session.OpenStream()
+	if err != nil {
+		return
+	}
+	defer stream.Close()
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, _ = io.Copy(conn, stream)
+		_ = conn.CloseWrite()
+	})
+	_, _ = io.Copy(stream, conn)
+	_ = stream.Close() // for writing only
+	both.Wait()
+}
+
+// stdio is the connection to the other end.
+type stdio struct{}
+
+func (stdio) Read(b []byte) (int, error)  { return os.Stdin.Read(b) }
+func (stdio) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
+func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
+
+// Accept waits for a relay to say the port at which it listens, and is the listener that gets what connects there. conn is
+// its output and input, and closed with the listener. What comes from a relay is hostile: a container's root can be one.
+func Accept(conn io.ReadWriteCloser) (net.Listener, uint16, error) {
+	var line strings.Builder
+	for one := make([]byte, 1); line.Len() < len("65535\n"); line.Write(one) {
+		if _, err := io.ReadFull(conn, one); err != nil {
+			return nil, 0, fmt.Errorf("wait for the relay: %w", err)
+		}
+		if one[0] == '\n' {
+			break
+		}
+	}
+	port, err := strconv.ParseUint(line.String(), 10, 16)
+	if err != nil || port == 0 {
+		return nil, 0, fmt.Errorf("the relay says %q instead of its port", line.String())
+	}
+	session, err := yamux.Server(conn, configuration())
+	if err != nil {
+		return nil, 0, err
+	}
+	return session, uint16(port), nil
+}

@@ -1,0 +1,127 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/org/rollout-action/internal/egress"
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// The engine's own networks.
+const (
+	networkNone   = "none"
+	networkBridge = "bridge"
+)
+
+// networkMode is what a container is created with.
+func (c config) networkMode(n environment.Network) container.NetworkMode {
+	if !n.Public() {
+		return networkNone
+	}
+	return container.NetworkMode(c.network)
+}
+
+// policy is what a Network lets through its door. One that cannot be kept together with the configuration is refused.
+func (c config) policy(n environment.Network) (egress.Policy, error) {
+	refused := func(hint, format string, args ...any) (egress.Policy, error) {
+		return egress.Policy{}, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf(format, args...), Hint: hint}
+	}
+	shared := c.network == "host" || strings.HasPrefix(c.network, "container:")
+	switch {
+	case n.Public():
+		return egress.Policy{}, nil
+	case shared:
+		return refused("remove network from provider_config, or allow public in so many words: environment.network: public",
+			"the network is to be %s, but environment.provider_config.network is %s, which takes no notice of that", n.Mode, c.network)
+	case c.network == networkNone && n.Mode == environment.NetworkAllowlist:
+		return refused("remove network from provider_config", "environment.provider_config.network is none, so no host can be allowed")
+	case n.Mode == environment.NetworkNone:
+		return egress.Policy{}, nil
+	}
+	policy, err := egress.Parse(n.Hosts)
+	if err != nil {
+		return refused("", "allowed_hosts: %w", err)
+	}
+	return policy, nil
+}
+
+// SetNetwork implements environment.Environment. A device that is taken from a container takes all connections with it,
+// whoever holds them.
+func (e *containerEnv) SetNetwork(ctx context.Context, n environment.Network) error {
+	policy, err := e.p.config.policy(n)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return failedInside(environment.KindStart, "set the container's network", err)
+	}
+	door := n.Mode == environment.NetworkAllowlist
+	err = e.connect(ctx, n.Public())
+	if err == nil && door {
+		err = e.door.open(ctx, e)
+	}
+	if err != nil {
+		return err
+	}
+	e.door.set(policy, door, n.Refused)
+	return nil
+}
+
+// connect puts the container into the configured network, or into none.
+func (e *containerEnv) connect(ctx context.Context, public bool) error {
+	if public == e.connected || public && e.p.config.network == networkNone {
+		return nil
+	}
+	if err := e.disconnect(ctx, public); err != nil {
+		return err
+	}
+	if public {
+		name := e.p.config.network
+		if name == "" || name == "default" {
+			name = networkBridge
+		}
+		if err := e.p.api.NetworkConnect(ctx, name, e.id, nil); err != nil {
+			return failedInside(environment.KindStart, "connect the container to the network "+name, err)
+		}
+	}
+	e.connected = public
+	return nil
+}
+
+// disconnect takes the container out of all networks. A container in "none" can be in no other, so that it has to leave
+// that one before it joins another.
+func (e *containerEnv) disconnect(ctx context.Context, leaveNone bool) error {
+	if own := e.p.config.network; !leaveNone && own != "" && own != "default" && own != networkBridge {
+		// The engine's own name server stays behind in the container, and goes on asking others.
+		return &environment.Error{
+			Kind: environment.KindStart,
+			Err:  fmt.Errorf("the container cannot be taken out of the network %s: the engine would go on looking up names for it", own),
+			Hint: "remove network from provider_config, or network_during_install",
+		}
+	}
+	state, err := e.p.api.ContainerInspect(ctx, e.id)
+	if err != nil {
+		return failedInside(environment.KindStart, "see which networks the container is in", err)
+	}
+	if state.NetworkSettings == nil {
+		return &environment.Error{Kind: environment.KindStart, Err: errors.New("the engine does not say which networks the container is in")}
+	}
+	for _, name := range slices.Sorted(maps.Keys(state.NetworkSettings.Networks)) {
+		if name == networkNone && !leaveNone {
+			continue
+		}
+		err := e.p.api.NetworkDisconnect(ctx, name, e.id, false)
+		if err != nil && !cerrdefs.IsNotFound(err) {
+			return failedInside(environment.KindStart, "disconnect the container from the network "+name, err)
+		}
+	}
+	return nil
+}
