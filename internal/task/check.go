@@ -33,8 +33,11 @@ func checkFiles(t *Task, p *problems) {
 	}
 	for _, file := range []string{"docker-compose.yaml", "docker-compose.yml"} {
 		if isFile(t.FS, environmentDir+"/"+file) {
-			p.warn(environmentDir+"/"+file, "has no effect yet", "the environment is a single container")
+			p.add(environmentDir+"/"+file, "is not supported: the environment is a single container", leaveOut)
 		}
+	}
+	if steps, _ := fs.Glob(t.FS, "steps/*/"+instructionFile); len(steps) > 0 {
+		p.add(steps[0], "is not supported: "+unsupported["steps"], leaveOut)
 	}
 	if p.wantFolder(t.FS, testsDir, "it holds test.sh, the script that writes the reward") {
 		p.wantFile(t.FS, testsScript, "it is the script that writes the reward")

@@ -4,46 +4,51 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// knownKeys are the keys of each table that Load reads; "" is the root. In the root, task, which
-// only describes (Harbor's names, authors and keywords), is accepted too.
+// knownKeys are the keys of each table that Load reads; "" is the root, and "artifacts" an entry of that list.
 var knownKeys = map[string][]string{
-	"":            {"version", "schema_version", "source", "metadata", "task", "verifier", "agent", "environment"},
-	"verifier":    {"timeout_sec"},
-	"agent":       {"install_timeout_sec", "timeout_sec"},
-	"environment": {"build_timeout_sec", "docker_image", "cpus", "memory", "memory_mb", "storage", "storage_mb"},
+	"":         {"version", "schema_version", "source", "metadata", "task", "verifier", "agent", "environment", "solution", "artifacts"},
+	"task":     {"name", "version", "description", "authors", "keywords"},
+	"verifier": {"timeout_sec", "user", "env"},
+	"agent":    {"install_timeout_sec", "timeout_sec", "user"},
+	"environment": {
+		"build_timeout_sec", "docker_image", "cpus", "memory", "memory_mb", "storage", "storage_mb", "workdir", "env", "healthcheck",
+	},
+	"environment.healthcheck": {"command", "interval_sec", "timeout_sec", "start_period_sec", "start_interval_sec", "retries"},
+	"solution":                {"env"},
+	"artifacts":               {"source", "destination", "exclude", "service"},
 }
 
-// noEffect are keys of Harbor's task.toml that change what a trial means and that Rollout does not
-// act on: a task that sets one is told so. The text is what happens instead.
-// Source: Harbor 0.22, src/harbor/models/task/config.py.
+// leaveOut is what can be done about a task that cannot be run.
+const leaveOut = "leave the task out: exclude_tasks in the job"
+
+// unsupported are keys of Harbor's task.toml that change what a trial means and that Rollout cannot act on: a task
+// that sets one is invalid. The text is why. Source: Harbor 0.22, src/harbor/models/task/config.py.
+var unsupported = map[string]string{
+	"steps":                     "a task is one instruction and one verifier",
+	"verifier.environment_mode": "the verifier shares the agent's environment",
+	"verifier.environment":      "the verifier shares the agent's environment",
+	"verifier.collect":          "nothing is run between the agent and the verifier",
+	"environment.os":            "environments run Linux",
+	"environment.gpus":          "environments have no GPU",
+	"environment.gpu_types":     "environments have no GPU",
+	"environment.tpu":           "environments have no TPU",
+	"environment.mcp_servers":   "agents are scripts, which cannot be told of MCP servers",
+	"environment.skills_dir":    "agents are scripts, which cannot be told of skills",
+}
+
+// noEffect are keys of Harbor's task.toml that Rollout does not act on, though a trial means the same without them, or
+// does where it runs: a task that sets one is told so. The text is what happens instead.
 var noEffect = map[string]string{
-	"steps":                      "only the instruction and tests of the task's folder are used",
 	"multi_step_reward_strategy": "there are no steps, so there is one reward",
-	"artifacts":                  "only /logs is copied out of the environment",
-	"solution":                   "the solution runs with the agent's environment variables only",
-	"verifier.env":               "the verifier does not get these variables",
-	"verifier.user":              "the verifier runs as the image's user",
-	"verifier.environment_mode":  "the verifier shares the agent's environment",
-	"verifier.environment":       "the verifier shares the agent's environment",
-	"verifier.collect":           "nothing is collected before the verifier runs",
 	"verifier.network_mode":      "the verifier has the environment's network",
 	"verifier.allowed_hosts":     "the verifier has the environment's network",
-	"agent.user":                 "the agent runs as the image's user",
 	"agent.network_mode":         "the agent has the environment's network",
 	"agent.allowed_hosts":        "the agent has the environment's network",
-	"environment.os":             "the environment runs Linux",
-	"environment.gpus":           "the environment has no GPU",
-	"environment.gpu_types":      "the environment has no GPU",
-	"environment.tpu":            "the environment has no TPU",
-	"environment.mcp_servers":    "the agent is not told of MCP servers",
-	"environment.env":            "set the variables in the image",
-	"environment.skills_dir":     "the agent is not told of skills",
-	"environment.healthcheck":    "the agent starts as soon as the environment does",
-	"environment.workdir":        "scripts run in the image's working directory",
 	"environment.network_mode":   "the environment has the provider's network",
 	"environment.allowed_hosts":  "the environment has the provider's network",
 	"environment.allow_internet": "the environment has the provider's network",
@@ -53,7 +58,6 @@ var noEffect = map[string]string{
 // (0, false, "", [] or an empty table).
 var neutral = map[string]any{
 	"environment.allow_internet": true,
-	"environment.os":             "linux",
 	"environment.network_mode":   "public",
 	"agent.network_mode":         "public",
 	"verifier.network_mode":      "public",
@@ -63,23 +67,25 @@ var neutral = map[string]any{
 // maxUnknown keeps a table of odd keys from flooding the output.
 const maxUnknown = 10
 
-// checkKeys warns of keys that have no effect, because they are not supported or not known.
-func (t table) checkKeys() {
-	var section string
-	if len(t.path) > 0 {
-		section = t.path[0]
-	}
+// checkKeys finds keys that cannot be obeyed, and warns of those that have no effect or are not known.
+func (t table) checkKeys() { t.checkKeysOf(strings.Join(t.path, ".")) }
+
+// checkKeysOf is checkKeys for a table of the section's kind.
+func (t table) checkKeysOf(section string) {
 	known := knownKeys[section]
 	var unknown []string
 	for _, key := range slices.Sorted(maps.Keys(t.values)) {
 		name := t.name(key)
-		instead, unsupported := noEffect[name]
+		instead, ineffective := noEffect[name]
+		why, refused := unsupported[name]
 		switch {
 		case slices.Contains(known, key):
-		case !unsupported:
-			unknown = append(unknown, key)
-		case !isNeutral(name, t.values[key]):
+		case refused && !t.asksForNothing(key):
+			t.problem(key, fmt.Sprintf("%q is not supported: %s", name, why), leaveOut)
+		case ineffective && !t.asksForNothing(key):
 			t.warning(key, fmt.Sprintf("%q has no effect yet", name), instead)
+		case !refused && !ineffective:
+			unknown = append(unknown, key)
 		}
 	}
 	for i, key := range unknown {
@@ -88,6 +94,21 @@ func (t table) checkKeys() {
 			return
 		}
 		t.warning(key, fmt.Sprintf("unknown key %q has no effect", t.name(key)), diag.DidYouMean(key, known))
+	}
+}
+
+// asksForNothing reports whether the key's value asks for what happens anyway.
+func (t table) asksForNothing(key string) bool {
+	switch name := t.name(key); name {
+	case "verifier.environment":
+		return false // an empty one asks for another environment, too
+	case "environment.gpu_types":
+		return t.values["gpus"] == int64(0) || isNeutral(name, t.values[key])
+	case "environment.os":
+		text, _ := t.values[key].(string)
+		return strings.EqualFold(text, "linux")
+	default:
+		return isNeutral(name, t.values[key])
 	}
 }
 

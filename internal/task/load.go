@@ -55,7 +55,7 @@ func (l *Loader) Load(dir string) *Task {
 	if !utf8.ValidString(t.Name) {
 		p.add("", "has a name that is not UTF-8", "rename it")
 	}
-	t.Config = loadConfig(t.FS, p, t.Format)
+	t.Config, t.variables = loadConfig(t.FS, p, l.Options)
 	checkFiles(t, p)
 	repo, below := l.commits.of(abs)
 	t.GitCommitID, t.RepoPath = repo.commit, below

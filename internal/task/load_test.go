@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,7 +64,7 @@ func TestLoadAValidTask(t *testing.T) {
 		t.Errorf("name %q, dir %q, Dockerfile %v, solution %v", got.Name, got.Dir, got.HasDockerfile(), got.HasSolution())
 	}
 	want := Environment{BuildTimeoutSec: 600, MilliCPUs: 1000, Memory: 2_000_000_000, Storage: 10_000_000_000}
-	if got.Config.Environment != want {
+	if !reflect.DeepEqual(got.Config.Environment, want) {
 		t.Errorf("environment = %+v, want %+v", got.Config.Environment, want)
 	}
 	if text, err := got.Instruction(); string(text) != "Say hello.\n" || err != nil {
@@ -214,7 +215,7 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 		}, []string{"tests/caf\uFFFD: has a name that is not UTF-8 (rename it)"}},
 		{"a composition of containers", func(t *testing.T, dir string) {
 			writeFile(t, in(dir, "environment/docker-compose.yaml"), "x")
-		}, []string{`environment/docker-compose.yaml: warning: has no effect yet (the environment is a single container)`}},
+		}, []string{`environment/docker-compose.yaml: is not supported: the environment is a single container (leave the task out: exclude_tasks in the job)`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := newTask(t, nil)

@@ -7,9 +7,9 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// maxKeyPath is the length of the key paths whose positions are asked for: section and key. Hostile
+// maxKeyPath is the length of the key paths whose positions are asked for, as verifier.env.KEY. Hostile
 // documents have far longer ones.
-const maxKeyPath = 2
+const maxKeyPath = 3
 
 // positions knows where the keys of a TOML document stand.
 type positions struct {

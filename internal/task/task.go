@@ -13,6 +13,7 @@ type Task struct {
 	FS          fs.FS  // rooted at Dir; see Tree for how links are treated
 	Format      Format // whose rules it was written for; see Rules
 	Config      Config
+	variables   variables
 	GitCommitID *string // HEAD of the repository that holds Dir; nil outside git
 	RepoPath    string  // Dir from the top of that repository, with forward slashes; "" outside git
 	digest      digestOnce
@@ -27,30 +28,44 @@ type Config struct {
 	Version     string
 	Source      string
 	Metadata    map[string]any
+	Info        Info
 	Verifier    Verifier
 	Agent       Agent
 	Environment Environment
+	Solution    Solution
+	Artifacts   []Artifact
 }
 
 // Verifier is [verifier]; seconds.
 type Verifier struct {
-	TimeoutSec float64 // default 600
+	TimeoutSec float64           // default 600
+	User       string            // name or number, perhaps with a group after a colon; "" is the image's
+	Env        map[string]string // as written, with placeholders; see Task.VerifierEnv
 }
 
 // Agent is [agent]; seconds.
 type Agent struct {
 	InstallTimeoutSec float64 // default 300
-	TimeoutSec        float64 // default 600
+	TimeoutSec        float64 // default 600; of tasks made for Harbor, which has none, a day
+	User              string  // as Verifier.User; of execute and of the solution, not of install
+}
+
+// Solution is [solution].
+type Solution struct {
+	Env map[string]string // as written, with placeholders; see Task.SolutionEnv
 }
 
 // Environment is [environment].
 type Environment struct {
 	BuildTimeoutSec float64 // seconds, default 600
 	DockerImage     string  // "" when the image is built from environment/
-	MilliCPUs       int64   // default 1000
+	MilliCPUs       int64   // default 1000; of tasks made for Harbor 0, which is no limit, as for the next two
 	Memory          int64   // bytes, default 2 GB ("2G")
 	Storage         int64   // bytes, default 10 GB ("10G")
 	Asked           Asked
+	WorkDir         string            // absolute, where scripts run; "" is the image's
+	Env             map[string]string // as written, with placeholders; see Task.EnvironmentEnv
+	Healthcheck     *Healthcheck      // nil: none
 }
 
 // Asked tells which of an environment's limits task.toml sets itself. The others are defaults.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,27 +56,27 @@ const (
 const minSize = 1 << 20
 
 // loadConfig reads task.toml. What is wrong keeps its default.
-func loadConfig(fsys fs.FS, p *problems, format Format) Config {
-	c := Defaults(format)
+func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
+	c := Defaults(opts.Format)
 	content, ok := p.readFile(fsys, configFile, maxConfigSize, "it may be as short as: version = \"1.0\"")
 	if !ok {
-		return c
+		return c, variables{}
 	}
 	if !utf8.Valid(content) {
 		p.add(configFile, "is not UTF-8", "")
-		return c
+		return c, variables{}
 	}
 	// Windows editors begin files with a byte order mark; TOML allows it since 1.1, the library does not.
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	var root map[string]any
 	if err := toml.Unmarshal(content, &root); err != nil {
 		p.list = append(p.list, syntaxProblem(p.path(configFile), err))
-		return c
+		return c, variables{}
 	}
-	d := &document{file: p.path(configFile), format: format, positions: positionsOf(content)}
-	d.read(root, &c)
+	d := &document{file: p.path(configFile), opts: opts, positions: positionsOf(content)}
+	vars := d.read(root, &c)
 	p.list = append(p.list, d.problems...)
-	return c
+	return c, vars
 }
 
 func syntaxProblem(file string, err error) diag.Diagnostic {
@@ -89,12 +91,12 @@ func syntaxProblem(file string, err error) diag.Diagnostic {
 // document is a task.toml that is being read.
 type document struct {
 	file      string
-	format    Format
+	opts      Options
 	positions positions
 	problems  diag.List
 }
 
-func (d *document) read(values map[string]any, c *Config) {
+func (d *document) read(values map[string]any, c *Config) (vars variables) {
 	root := table{d, nil, values}
 	c.Version = d.version(root, c.Version)
 	root.text("source", &c.Source)
@@ -102,12 +104,18 @@ func (d *document) read(values map[string]any, c *Config) {
 		c.Metadata = metadata.values
 	}
 
+	info := root.table("task")
+	c.Info = info.info()
+
 	verifier := root.table("verifier")
 	verifier.timeout("timeout_sec", &c.Verifier.TimeoutSec)
+	verifier.user("user", &c.Verifier.User)
+	c.Verifier.Env, vars.verifier = verifier.table("env").env(d.opts, nil)
 
 	agent := root.table("agent")
 	agent.timeout("install_timeout_sec", &c.Agent.InstallTimeoutSec)
 	agent.timeout("timeout_sec", &c.Agent.TimeoutSec)
+	agent.user("user", &c.Agent.User)
 
 	env := root.table("environment")
 	env.timeout("build_timeout_sec", &c.Environment.BuildTimeoutSec)
@@ -118,9 +126,19 @@ func (d *document) read(values map[string]any, c *Config) {
 		Storage: env.size("storage", "storage_mb", &c.Environment.Storage),
 	}
 
-	for _, t := range []table{root, verifier, agent, env} {
+	env.workDir("workdir", &c.Environment.WorkDir)
+	c.Environment.Env, vars.environment = env.table("env").env(d.opts, nil)
+	health := env.table("healthcheck")
+	c.Environment.Healthcheck = health.healthcheck()
+
+	solution := root.table("solution")
+	c.Solution.Env, vars.solution = solution.table("env").env(d.opts, &vars.solutionProblems)
+	c.Artifacts = root.artifacts("artifacts")
+
+	for _, t := range []table{root, info, verifier, agent, env, health, solution} {
 		t.checkKeys()
 	}
+	return vars
 }
 
 // version accepts Harbor's schema_version in place of version.
@@ -142,11 +160,16 @@ func (d *document) version(root table, fallback string) string {
 	if version == "" {
 		return fallback
 	}
-	if version != "1" && !strings.HasPrefix(version, "1.") {
+	if minor, isOne := strings.CutPrefix(version, "1."); version != "1" && !isOne {
 		root.warning(key, fmt.Sprintf("version %q of the format is not known; it is read as 1.0", version), "")
+	} else if n, err := strconv.Atoi(minor); err == nil && n > lastMinor {
+		root.warning(key, fmt.Sprintf("version %q of the format is not known; it is read as 1.%d", version, lastMinor), "")
 	}
 	return version
 }
+
+// lastMinor is the newest version of Harbor's task.toml whose keys are known: 1.4, of Harbor 0.22.
+const lastMinor = 4
 
 // table is one table of the document; values is nil if it is absent.
 type table struct {
@@ -212,6 +235,40 @@ func (t table) image(key string, to *string) {
 	*to = name
 }
 
+// userName is a name or number, perhaps with a group. What exists, only the environment knows.
+var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$`)
+
+// user reads a user's name or number.
+func (t table) user(key string, to *string) {
+	if id, ok := t.values[key].(int64); ok && id >= 0 && id <= maxUserID {
+		*to = strconv.FormatInt(id, 10)
+		return
+	}
+	name, isText := t.values[key].(string)
+	switch {
+	case !t.has(key), isText && name == "":
+	case !isText || !userName.MatchString(name):
+		t.problem(key, fmt.Sprintf("%q must be the name or number of a user", t.name(key)), `write user = "agent", or user = 1000`)
+	default:
+		*to = name
+	}
+}
+
+const maxUserID = 1<<32 - 2
+
+// workDir reads the path of a folder in the environment.
+func (t table) workDir(key string, to *string) {
+	var dir string
+	t.text(key, &dir)
+	if dir != "" && (!path.IsAbs(dir) || dir != "/" && badPath(dir)) {
+		t.problem(key, fmt.Sprintf("%q: %q is not an absolute path", t.name(key), shorten(dir)), `write it like "/app"`)
+		return
+	}
+	if dir != "" {
+		*to = path.Clean(dir)
+	}
+}
+
 // timeout reads a number of seconds.
 func (t table) timeout(key string, to *float64) {
 	v, ok := t.values[key]
@@ -260,7 +317,7 @@ func (t table) cpus(key string, to *int64) bool {
 // size reads an amount of bytes: key as a quantity string ("2G"), or keyMB as a number of MiB. It reports whether
 // there was one.
 func (t table) size(key, keyMB string, to *int64) bool {
-	if t.has(key) && t.has(keyMB) {
+	if t.has(key) && t.has(keyMB) && !t.sameSize(key, keyMB) {
 		t.problem(keyMB, fmt.Sprintf("%q and %q say the same thing", t.name(key), t.name(keyMB)), "keep one of them")
 		return false
 	}
@@ -276,8 +333,27 @@ func (t table) size(key, keyMB string, to *int64) bool {
 		t.wrongType(key, "an amount as a string", fmt.Sprintf("write %s = \"2G\", or %s = 2048", key, keyMB))
 		return false
 	}
-	n, err := quantity.Bytes(text)
+	n, err := quantity.Bytes(t.binary(text))
 	return t.setSize(key, n, err, to)
+}
+
+// harborSize is a size as Harbor writes it, whose units are powers of 1024.
+var harborSize = regexp.MustCompile(`^\s*(\d+(?:\.\d+)?)\s*([GMKgmk])\s*$`)
+
+// binary is a size as Kubernetes writes it.
+func (t table) binary(size string) string {
+	if m := harborSize.FindStringSubmatch(size); m != nil && t.doc.opts.Format == FormatHarbor {
+		return m[1] + strings.ToUpper(m[2]) + "i"
+	}
+	return size
+}
+
+// sameSize reports whether both forms of a size say the same, which tasks made for Harbor may do.
+func (t table) sameSize(key, keyMB string) bool {
+	text, isText := t.values[key].(string)
+	mb, isNumber := number(t.values[keyMB])
+	n, err := quantity.Bytes(t.binary(text))
+	return t.doc.opts.Format == FormatHarbor && isText && isNumber && err == nil && float64(n) == mb*(1<<20)
 }
 
 // mebibytes reads a number; see quantity.MiB.

@@ -76,6 +76,7 @@ mcp_servers = []
 os = "linux"
 `, with(func(c *Config) {
 			c.Version = "1.1"
+			c.Info = Info{Name: "org/x", Authors: []Author{{Name: "A"}}}
 			c.Verifier.TimeoutSec = 900
 			c.Environment.MilliCPUs = 2000
 			c.Environment.Memory = 4 << 30
@@ -167,39 +168,101 @@ func TestConfigProblems(t *testing.T) {
 			`task.toml:4:1: warning: unknown key "environment.memroy" has no effect (did you mean "memory"?)`,
 			`task.toml:6:1: warning: unknown key "agent.timeout" has no effect`,
 		}, true},
-		{"what Harbor knows and we do not do yet is said", `version = "1.0"
-artifacts = ["/app/out"]
+		{"what changes a trial and cannot be done is refused", `version = "1.0"
+artifacts = [{ source = "/app/out", service = "database" }]
 multi_step_reward_strategy = "mean"
 [[steps]]
 name = "one"
 [solution.env]
 KEY = "x"
-[verifier.env]
-OPENAI_API_KEY = "${OPENAI_API_KEY}"
+[verifier]
+environment_mode = "separate"
+environment = {}
+collect = [{ command = "true" }]
 [agent]
 network_mode = "none"
-user = "agent"
 [environment]
 gpus = 1
+gpu_types = ["H100"]
+tpu = { type = "v6e", topology = "2x2" }
 allow_internet = false
 network_mode = "allowlist"
 os = "windows"
 mcp_servers = [{ name = "x" }]
-healthcheck = { command = "true" }
+skills_dir = "/skills"
 `, []string{
-			`task.toml:2:1: warning: "artifacts" has no effect yet (only /logs is copied out of the environment)`,
+			`task.toml:2:1: "artifacts[0].service" is not supported: the environment is a single container (leave the task out: exclude_tasks in the job)`,
 			`task.toml:3:1: warning: "multi_step_reward_strategy" has no effect yet (there are no steps, so there is one reward)`,
-			`task.toml:4:3: warning: "steps" has no effect yet (only the instruction and tests of the task's folder are used)`,
-			`task.toml:6:2: warning: "solution" has no effect yet (the solution runs with the agent's environment variables only)`,
-			`task.toml:8:11: warning: "verifier.env" has no effect yet (the verifier does not get these variables)`,
-			`task.toml:11:1: warning: "agent.network_mode" has no effect yet (the agent has the environment's network)`,
-			`task.toml:12:1: warning: "agent.user" has no effect yet (the agent runs as the image's user)`,
-			`task.toml:14:1: warning: "environment.gpus" has no effect yet (the environment has no GPU)`,
-			`task.toml:15:1: warning: "environment.allow_internet" has no effect yet (the environment has the provider's network)`,
-			`task.toml:16:1: warning: "environment.network_mode" has no effect yet (the environment has the provider's network)`,
-			`task.toml:17:1: warning: "environment.os" has no effect yet (the environment runs Linux)`,
-			`task.toml:18:1: warning: "environment.mcp_servers" has no effect yet (the agent is not told of MCP servers)`,
-			`task.toml:19:1: warning: "environment.healthcheck" has no effect yet (the agent starts as soon as the environment does)`,
+			`task.toml:4:3: "steps" is not supported: a task is one instruction and one verifier (leave the task out: exclude_tasks in the job)`,
+			`task.toml:9:1: "verifier.environment_mode" is not supported: the verifier shares the agent's environment (leave the task out: exclude_tasks in the job)`,
+			`task.toml:10:1: "verifier.environment" is not supported: the verifier shares the agent's environment (leave the task out: exclude_tasks in the job)`,
+			`task.toml:11:1: "verifier.collect" is not supported: nothing is run between the agent and the verifier (leave the task out: exclude_tasks in the job)`,
+			`task.toml:13:1: warning: "agent.network_mode" has no effect yet (the agent has the environment's network)`,
+			`task.toml:15:1: "environment.gpus" is not supported: environments have no GPU (leave the task out: exclude_tasks in the job)`,
+			`task.toml:16:1: "environment.gpu_types" is not supported: environments have no GPU (leave the task out: exclude_tasks in the job)`,
+			`task.toml:17:1: "environment.tpu" is not supported: environments have no TPU (leave the task out: exclude_tasks in the job)`,
+			`task.toml:18:1: warning: "environment.allow_internet" has no effect yet (the environment has the provider's network)`,
+			`task.toml:19:1: warning: "environment.network_mode" has no effect yet (the environment has the provider's network)`,
+			`task.toml:20:1: "environment.os" is not supported: environments run Linux (leave the task out: exclude_tasks in the job)`,
+			`task.toml:21:1: "environment.mcp_servers" is not supported: agents are scripts, which cannot be told of MCP servers (leave the task out: exclude_tasks in the job)`,
+			`task.toml:22:1: "environment.skills_dir" is not supported: agents are scripts, which cannot be told of skills (leave the task out: exclude_tasks in the job)`,
+		}, true},
+		{"users, folders and checks that cannot be", `version = "1.0"
+[agent]
+user = "a b"
+[verifier]
+user = -1
+[environment]
+workdir = "app"
+healthcheck = { interval_sec = -1, timeout_sec = 0, retries = 0, start_period_sec = nan, comand = "x" }
+`, []string{
+			`task.toml:3:1: "agent.user" must be the name or number of a user (write user = "agent", or user = 1000)`,
+			`task.toml:5:1: "verifier.user" must be the name or number of a user (write user = "agent", or user = 1000)`,
+			`task.toml:7:1: "environment.workdir": "app" is not an absolute path (write it like "/app")`,
+			`task.toml:8:1: "environment.healthcheck" has no command (write command = "..."; exit code 0 is healthy)`,
+			`task.toml:8:17: "environment.healthcheck.interval_sec" must be at least 0 seconds and at most a day, not -1`,
+			`task.toml:8:36: "environment.healthcheck.timeout_sec" must be more than 0 seconds and at most a year, not 0`,
+			`task.toml:8:53: "environment.healthcheck.retries" must be between 1 and 10000, not 0`,
+			`task.toml:8:66: "environment.healthcheck.start_period_sec" must be at least 0 seconds and at most a day, not NaN`,
+			`task.toml:8:90: warning: unknown key "environment.healthcheck.comand" has no effect (did you mean "command"?)`,
+		}, true},
+		{"variables that cannot be", `version = "1.0"
+[environment.env]
+"A B" = "x"
+ROLLOUT_TASK_INSTRUCTION = "x"
+NUMBER = 1
+OPEN = "${X"
+ODD = "a ${1} b"
+NESTED = "${A:-${B}}"
+`, []string{
+			`task.toml:3:1: "environment.env.A B" is not a name for a variable (use letters, digits and _)`,
+			`task.toml:4:1: "environment.env.ROLLOUT_TASK_INSTRUCTION" is set by Rollout (choose another name)`,
+			`task.toml:5:1: "environment.env.NUMBER" must be a string, not an integer (write NUMBER = "...")`,
+			`task.toml:6:1: "environment.env.OPEN" has a ${ that begins no ${NAME} or ${NAME:-default} (write $${ for the characters themselves)`,
+			`task.toml:7:1: "environment.env.ODD" has a placeholder that names no variable (write ${NAME} or ${NAME:-default}; $${ is ${)`,
+			`task.toml:8:1: "environment.env.NESTED" has a ${ that begins no ${NAME} or ${NAME:-default} (write $${ for the characters themselves)`,
+		}, true},
+		{"artifacts that cannot be", `version = "1.0"
+artifacts = ["out", "/", "/a/../b", 1, {}, {source = "/x", destination = "../y"}, {source = "/x", exclude = "*"}, "/a", {source = "/c", destination = "a/b"}, {source = "/d", sauce = 1}]
+`, []string{
+			`task.toml:2:1: "artifacts": "/a" and "/c" would be written over each other (give one another destination)`,
+			`task.toml:2:1: "artifacts[0]": "out" is not the absolute path of a file or folder (write it like "/app/output")`,
+			`task.toml:2:1: "artifacts[1]": "/" is not the absolute path of a file or folder (write it like "/app/output")`,
+			`task.toml:2:1: "artifacts[2]": "/a/../b" is not the absolute path of a file or folder (write it like "/app/output")`,
+			`task.toml:2:1: "artifacts[3]" must be a path or a table, not an integer (write "/app/output", or {source = "/app/output"})`,
+			`task.toml:2:1: "artifacts[4]": "" is not the absolute path of a file or folder (write it like "/app/output")`,
+			`task.toml:2:1: "artifacts[5]": "../y" is not a path below the trial's artifacts folder (write it like "output")`,
+			`task.toml:2:1: "artifacts[6].exclude" must be an array of strings, not a string (write exclude = ["..."])`,
+			`task.toml:2:1: warning: unknown key "artifacts[9].sauce" has no effect (did you mean "source"?)`,
+		}, true},
+		{"descriptions that are odd", "version = \"1.5\"\n[task]\nname = 1\nauthors = \"me\"\nkeywords = [1]\ndifficulty = \"easy\"\n[solution]\ntimeout_sec = 1\n[verifier]\nparser_name = \"x\"\n", []string{
+			`task.toml:1:1: warning: version "1.5" of the format is not known; it is read as 1.4`,
+			`task.toml:3:1: warning: "task.name" should be a string and is not read`,
+			`task.toml:4:1: warning: "task.authors" should be an array of {name, email} and is not read`,
+			`task.toml:5:1: warning: "task.keywords" should be an array of strings and is not read`,
+			`task.toml:6:1: warning: unknown key "task.difficulty" has no effect`,
+			`task.toml:8:1: warning: unknown key "solution.timeout_sec" has no effect`,
+			`task.toml:10:1: warning: unknown key "verifier.parser_name" has no effect`,
 		}, true},
 		{"a flood of unknown keys is cut", "version = \"1.0\"\n[agent]\na = 1\nb = 1\nc = 1\nd = 1\ne = 1\nf = 1\ng = 1\nh = 1\ni = 1\nj = 1\nk = 1\nl = 1\n", []string{
 			`task.toml:3:1: warning: unknown key "agent.a" has no effect`,
@@ -216,7 +279,7 @@ healthcheck = { command = "true" }
 		}, true},
 		{"keys of absurd depth", "version = \"1.0\"\n[" + strings.Repeat("a.", 50_000) + "a]\nb = 1\n[solution]\n" + strings.Repeat("a.", 50_000) + "a = 1\n", []string{
 			`task.toml:2:2: warning: unknown key "a" has no effect`,
-			`task.toml:4:2: warning: "solution" has no effect yet (the solution runs with the agent's environment variables only)`,
+			`task.toml:5:1: warning: unknown key "solution.a" has no effect`,
 		}, true},
 		{"text that is not UTF-8", "version = \"1.0\"\n# caf\xe9\n", []string{`task.toml: is not UTF-8`}, true},
 		{"a file that is too large", "version = \"1.0\"\n#" + strings.Repeat("x", maxConfigSize), []string{`task.toml: is larger than 1 MiB`}, true},
@@ -278,19 +341,23 @@ func TestSchemaListsTheKnownKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	properties := func(v any) map[string]any { return v.(map[string]any)["properties"].(map[string]any) }
-	root := properties(parsed)
 	for section, keys := range knownKeys {
-		listed := root
-		if section != "" {
-			listed = properties(root[section])
+		listed := properties(parsed)
+		switch section {
+		case "":
+		case "artifacts":
+			entry := listed[section].(map[string]any)["items"].(map[string]any)["anyOf"].([]any)[1]
+			listed = properties(entry)
+		default:
+			for name := range strings.SplitSeq(section, ".") {
+				listed = properties(listed[name])
+			}
 		}
 		want := map[string]bool{}
 		for _, key := range keys {
-			want[key] = key != "task" // tolerated, not meant to be written
-		}
-		for key, should := range want {
-			if _, is := listed[key]; is != should {
-				t.Errorf("%s.%s: in the schema %v, want %v", section, key, is, should)
+			want[key] = true
+			if _, is := listed[key]; !is {
+				t.Errorf("%s.%s is known to Load, but not in the schema", section, key)
 			}
 		}
 		for key := range listed {
