@@ -113,6 +113,9 @@ func unrunnable(t *task.Task, oracle bool) diag.List {
 	if written && oracle && !t.HasSolution() {
 		problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is no solution/solve.sh for the oracle agent", Hint: "add it, or do not run oracle"})
 	}
+	if written && oracle {
+		problems = append(problems, t.SolutionProblems()...)
+	}
 	if written && t.Config.Environment.DockerImage == "" && !t.HasDockerfile() {
 		problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is neither environment/Dockerfile nor environment.docker_image", Hint: "add one of them"})
 	}

@@ -102,6 +102,7 @@ func (c *checker) variables() {
 	c.exceptions()
 	c.out.Env = map[string]map[string]string{}
 	secrets := map[string]bool{}
+	c.passed(secrets)
 	for _, a := range job.Agents {
 		p := c.agentPath(a.Name).child("env")
 		env := make(map[string]string, len(a.Env))

@@ -50,8 +50,8 @@ type Loaded struct {
 	Unnamed bool
 	// Env has each agent's variables with ${VAR} expanded. It is for memory only: never write it.
 	Env map[string]map[string]string
-	// Secrets are the values that came from the host by ${VAR}, of any length but 0, without those of
-	// redact.except; sorted, unique. The default of ${VAR:-default} is none.
+	// Secrets are the values that came from the host by ${VAR}, or may by environment.pass_env, of any length but 0, without
+	// those of redact.except; sorted, unique. The default of ${VAR:-default} is none.
 	Secrets     []string
 	DatasetDirs []string // absolute, parallel to Job.Datasets
 	TaskDirs    []string // absolute, parallel to Job.Tasks; they need not exist

@@ -27,6 +27,9 @@ type ExtractOptions struct {
 	// is handed the file's first MaxTap bytes, unfiltered, before anything is written to disk: what must be
 	// known even if the disk is full.
 	Tap func(path string) io.Writer
+	// Skip, if not nil, is asked about every file and folder, by its path below src. What it refuses is not written, and
+	// counts nowhere; a folder's content is asked about one by one.
+	Skip func(path string) bool
 	// SafeName, if not nil, turns each path element into one that can be kept on disk.
 	SafeName func(string) string
 }
@@ -35,6 +38,7 @@ type ExtractOptions struct {
 type Extracted struct {
 	Files   int
 	Bytes   int64
+	Single  bool // src is a file, and no folder
 	Renamed []Rename
 	Omitted []Omission
 }

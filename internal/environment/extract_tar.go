@@ -54,6 +54,9 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 	if len(elements) == 0 && reason == "" && isDir {
 		return nil // dst itself
 	}
+	if len(elements) > 0 && x.opts.Skip != nil && x.opts.Skip(path.Join(elements...)) {
+		return nil
+	}
 	if x.seen++; x.seen > x.opts.MaxFiles {
 		return x.tooMany()
 	}
@@ -62,7 +65,7 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 		return nil
 	}
 	if len(elements) == 0 && isFile && len(strip) > 0 {
-		elements = strip[len(strip)-1:] // a single file was asked for
+		elements, x.out.Single = strip[len(strip)-1:], true // a single file was asked for
 	}
 	switch {
 	case len(elements) == 0:

@@ -142,6 +142,14 @@ type Omission struct {
 	Reason string `json:"reason"`
 }
 
+// Artifact is a file or folder that was kept because the task asks for it.
+type Artifact struct {
+	Source string `json:"source"` // in the environment
+	Path   string `json:"path"`   // below the trial's folder
+	Files  int    `json:"files"`  // and folders
+	Bytes  int64  `json:"bytes"`
+}
+
 // Trial is the outcome of one attempt: <trial>/result.json. The fields down to Timestamps are the
 // specification's; the others are this project's additions.
 type Trial struct {
@@ -167,7 +175,8 @@ type Trial struct {
 	TaskFormat string `json:"task_format,omitempty"` // PlannedTask.Format
 	// Rewards are what the verifier wrote to reward.json, by name; at most 100, all finite. Reward is the one named
 	// "reward", or else the only one, or else their mean, unless a reward.txt says otherwise. Names are the verifier's: hostile.
-	Rewards map[string]float64 `json:"rewards,omitempty"`
+	Rewards   map[string]float64 `json:"rewards,omitempty"`
+	Artifacts []Artifact         `json:"artifacts,omitempty"` // in the task's order
 }
 
 // Completed reports whether the verifier ran and produced a reward.

@@ -26,8 +26,8 @@ func (t *Task) VerifierEnv() map[string]string { return t.variables.verifier }
 // SolutionEnv are the further variables of the solution, expanded: never write them.
 func (t *Task) SolutionEnv() map[string]string { return t.variables.solution }
 
-// SolutionErr is what keeps the oracle, and nobody else, from running the task, as a diag.List, or nil.
-func (t *Task) SolutionErr() error { return t.variables.solutionProblems.Err() }
+// SolutionProblems keep the oracle, and nobody else, from running the task.
+func (t *Task) SolutionProblems() diag.List { return t.variables.solutionProblems }
 
 // Names of variables as shells take them, and values with placeholders. ${NAME} and ${NAME:-default} (for a variable
 // that is unset or empty) may stand anywhere in a value; $${ is ${. Harbor knows them only as whole values, whose

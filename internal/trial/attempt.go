@@ -93,6 +93,9 @@ func (a *attempt) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { a.cancelTime() })()
 	ctx = environment.WithRetryNotify(ctx, a.noteRetry)
 	for _, s := range steps {
+		if s.phase == event.Verifier {
+			a.keepArtifacts(ctx)
+		}
 		if s.wanted(a) {
 			a.step(ctx, s)
 		}
@@ -140,6 +143,12 @@ func (a *attempt) wantsInstall() bool {
 
 func (a *attempt) wantsExecute() bool { return a.noError() && a.spec.Agent.Name != agent.Nop }
 
+// agentFailed reports whether the agent ran, and did not end well.
+func (a *attempt) agentFailed() bool {
+	e := a.trial.Error
+	return e != nil && (e.Type == result.AgentExecutionFailed || e.Type == result.AgentExecutionTimeout)
+}
+
 func (a *attempt) wantsVerify() bool {
 	if a.opts.Job.Verifier.Disable {
 		return false
@@ -147,8 +156,7 @@ func (a *attempt) wantsVerify() bool {
 	if a.noError() {
 		return true
 	}
-	agentFailed := a.trial.Error.Type == result.AgentExecutionFailed || a.trial.Error.Type == result.AgentExecutionTimeout
-	return agentFailed && (a.rules.VerifyAfterFailure || a.opts.Job.Verifier.OnAgentFailure == config.RunVerifier)
+	return a.agentFailed() && (a.rules.VerifyAfterFailure || a.opts.Job.Verifier.OnAgentFailure == config.RunVerifier)
 }
 
 // fail records a failure. The first one is the trial's error, later ones become warnings.

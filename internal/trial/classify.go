@@ -57,6 +57,8 @@ func taskError(spec Spec) *failure {
 		return f
 	case spec.Agent.Name == agent.Oracle && !t.HasSolution():
 		return failf(result.TaskInvalid, "the oracle agent needs %s/solution/solve.sh: add it, or leave this task out for oracle", t.Dir)
+	case spec.Agent.Name == agent.Oracle && len(t.SolutionProblems()) > 0:
+		return failf(result.TaskInvalid, "the oracle cannot run the task: %v", t.SolutionProblems()[0])
 	}
 	return nil
 }

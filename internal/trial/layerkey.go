@@ -16,9 +16,12 @@ func (a *attempt) layerKey(imageID string) (string, error) {
 		Version, Provider, Image, Install, Instruction string
 		Config                                         map[string]any
 		Env                                            map[string]string
+		TaskEnv                                        map[string]string `json:",omitempty"` // as written
+		WorkDir                                        string            `json:",omitempty"`
 	}{
 		"rollout agent layer 1", a.opts.Provider.Name(), imageID, a.spec.Agent.Install, a.opts.Job.InstructionPath,
 		a.opts.Job.Environment.ProviderConfig, a.knownEnv(),
+		a.spec.Task.Config.Environment.Env, a.spec.Task.Config.Environment.WorkDir,
 	})
 	if err != nil {
 		return "", err

@@ -69,6 +69,7 @@ func inPlaces(t *testing.T, places []place, test func(t *testing.T, p place)) {
 type story struct {
 	files   map[string]string // of the task, beside or instead of the usual ones; {{image}} is the place's; "-": removed
 	toml    string            // sections of task.toml
+	options task.Options      // what the task is loaded with
 	agent   agent.Agent
 	env     map[string]string // the agent's
 	job     func(*config.Job)
@@ -96,6 +97,7 @@ type scene struct {
 	job      config.Job
 	runner   *trial.Runner
 	prepare  func(dir string) // what is in the trial's folder before; may be nil
+	dataset  string           // the tasks'; "" is "tests"
 
 	mu     sync.Mutex
 	events []event.Event
@@ -170,7 +172,7 @@ func (sc *scene) run(s story, t *task.Task, attempt int) outcome {
 	sc.t.Helper()
 	ctx := cmp.Or[context.Context](s.ctx, context.Background())
 	spec := trial.Spec{
-		Key:   result.Key{Agent: s.agent.Name, Dataset: "tests", Task: t.Name, Attempt: attempt},
+		Key:   result.Key{Agent: s.agent.Name, Dataset: cmp.Or(sc.dataset, "tests"), Task: t.Name, Attempt: attempt},
 		Task:  t,
 		Agent: s.agent,
 		Env:   s.env,
@@ -240,7 +242,7 @@ func (s story) task(t testing.TB, p place) *task.Task {
 			t.Fatal(err)
 		}
 	}
-	return task.Load(dir)
+	return (&task.Loader{Options: s.options}).Load(dir)
 }
 
 // checkInvariants checks what holds for every trial, however it went.

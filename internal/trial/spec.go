@@ -23,6 +23,8 @@ type Timeouts struct {
 	Install time.Duration
 	Execute time.Duration
 	Verify  time.Duration
+	// Of the task's healthcheck, if it has one: of each check, and in which checks may fail.
+	Healthcheck, StartPeriod time.Duration
 	// VerifyKey is the key that Verify comes from, for people.
 	VerifyKey string
 }
@@ -42,11 +44,15 @@ func TimeoutsOf(job config.Job, t task.Config) Timeouts {
 		const longest = 1 << 62 // for times far in the future to be added to
 		return time.Duration(max(1, min(sec*job.TimeoutMultiplier*float64(time.Second), longest)))
 	}
-	return Timeouts{
+	out := Timeouts{
 		Build:     scaled(t.Environment.BuildTimeoutSec),
 		Install:   scaled(t.Agent.InstallTimeoutSec),
 		Execute:   scaled(t.Agent.TimeoutSec),
 		Verify:    scaled(verify),
 		VerifyKey: key,
 	}
+	if h := t.Environment.Healthcheck; h != nil {
+		out.Healthcheck, out.StartPeriod = scaled(h.TimeoutSec), scaled(h.StartPeriodSec)
+	}
+	return out
 }

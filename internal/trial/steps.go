@@ -73,6 +73,7 @@ func (a *attempt) start(ctx context.Context, ref string) error {
 	env, err := a.opts.Provider.CreateEnvironment(starting, environment.CreateOptions{
 		Image:  ref,
 		Limits: a.limits(),
+		Env:    a.spec.Task.EnvironmentEnv(),
 		Labels: environment.Labels{Job: a.opts.Job.Name, Trial: a.spec.Key.String(), Owner: a.owner},
 		Files:  files,
 	})
@@ -93,7 +94,7 @@ func (a *attempt) start(ctx context.Context, ref string) error {
 	a.trial.Environment.ID = env.ID()
 	a.trial.Environment.Unenforced = a.missed(env.Unenforced())
 	a.noteBase(env.Base())
-	return nil
+	return a.ready(ctx)
 }
 
 var errSlowStart = fmt.Errorf("the environment did not start within %s", startTimeout)
@@ -199,7 +200,8 @@ func (a *attempt) install(ctx context.Context) error {
 }
 
 func (a *attempt) runInstall(ctx context.Context) error {
-	code, err := a.exec(ctx, "exec bash "+installScript, "setup", a.agentEnv(), a.timeouts.Install)
+	// Not as agent.user, who could not add packages.
+	code, err := a.exec(ctx, run{script: "exec bash " + installScript, logs: "setup", env: a.agentEnv(), timeout: a.timeouts.Install})
 	if err == nil && code != 0 {
 		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d: see setup/stdout.txt and setup/stderr.txt", code)
 	}
@@ -216,7 +218,9 @@ func (a *attempt) execute(ctx context.Context) error {
 		}
 		script, what = command(a.rules.SolutionDirs[0], solution, solveScript, a.rules.RunAsPrograms), "the task's solution/solve.sh"
 	}
-	code, err := a.exec(ctx, script, "command", a.agentEnv(), a.timeouts.Execute)
+	code, err := a.exec(ctx, run{
+		script: script, logs: "command", env: a.agentEnv(), timeout: a.timeouts.Execute, user: a.spec.Task.Config.Agent.User,
+	})
 	if err == nil && code != 0 {
 		return failf(result.AgentExecutionFailed, "%s ended with exit code %d: see command/stdout.txt and command/stderr.txt", what, code)
 	}
@@ -225,10 +229,11 @@ func (a *attempt) execute(ctx context.Context) error {
 
 // agentEnv is what the agent's scripts see besides the image's own variables.
 func (a *attempt) agentEnv() map[string]string {
-	env := maps.Clone(a.spec.Env)
-	if env == nil {
-		env = map[string]string{}
+	env := map[string]string{}
+	if a.spec.Agent.Name == agent.Oracle {
+		maps.Copy(env, a.spec.Task.SolutionEnv())
 	}
+	maps.Copy(env, a.spec.Env)
 	env[instructionVar] = a.opts.Job.InstructionPath
 	return env
 }
@@ -250,7 +255,10 @@ func (a *attempt) verify(ctx context.Context) error {
 		}
 		return err
 	}
-	a.testCode, err = a.exec(ctx, command(testsDir, tests, testScript, a.rules.RunAsPrograms), "logs/verifier", nil, a.timeouts.Verify)
+	a.testCode, err = a.exec(ctx, run{
+		script: command(testsDir, tests, testScript, a.rules.RunAsPrograms), logs: "logs/verifier",
+		env: a.spec.Task.VerifierEnv(), timeout: a.timeouts.Verify, user: a.spec.Task.Config.Verifier.User,
+	})
 	if a.tested = err == nil; a.tested {
 		code := a.testCode
 		a.trial.VerifierExitCode = &code
@@ -267,21 +275,29 @@ func (a *attempt) copyTo(ctx context.Context, files ...environment.Copy) error {
 	return a.env.CopyTo(ctx, files...)
 }
 
-// exec runs a command, its output going to stdout.txt and stderr.txt in logs, a folder
-// below the trial's.
-func (a *attempt) exec(ctx context.Context, script, logs string, env map[string]string, timeout time.Duration) (int, error) {
-	stdout, err := a.capture(logs + "/stdout.txt")
+// run is a script of a trial.
+type run struct {
+	script  string // for bash
+	logs    string // the folder below the trial's for stdout.txt and stderr.txt
+	env     map[string]string
+	user    string // "" is the image's
+	timeout time.Duration
+}
+
+// exec runs a script where the task wants it.
+func (a *attempt) exec(ctx context.Context, r run) (int, error) {
+	stdout, err := a.capture(r.logs + "/stdout.txt")
 	if err != nil {
 		return 0, err
 	}
 	defer a.release(stdout)
-	stderr, err := a.capture(logs + "/stderr.txt")
+	stderr, err := a.capture(r.logs + "/stderr.txt")
 	if err != nil {
 		return 0, err
 	}
 	defer a.release(stderr)
-	return a.env.Exec(ctx, script, environment.ExecOptions{
-		Env: env, Stdout: stdout, Stderr: stderr, Timeout: timeout,
+	return a.env.Exec(ctx, r.script, environment.ExecOptions{
+		Env: r.env, WorkDir: a.spec.Task.Config.Environment.WorkDir, User: r.user, Stdout: stdout, Stderr: stderr, Timeout: r.timeout,
 	})
 }
 

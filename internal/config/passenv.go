@@ -1,0 +1,19 @@
+package config
+
+import "slices"
+
+// passed checks environment.pass_env, and adds the values of these variables to the secrets. That one is not set is a matter
+// of the tasks that want it.
+func (c *checker) passed(secrets map[string]bool) {
+	at := keyPath{"environment", "pass_env"}
+	for i, name := range c.out.Job.Environment.PassEnv {
+		if p := at.index(i); !variableName.MatchString(name) {
+			c.problem(p, "give the name alone, without ${}", "%s: %q is not a name for a variable", p, shorten(name))
+			continue
+		}
+		value, _ := c.opts.Getenv(name)
+		if value != "" && !slices.Contains(c.out.Job.Redact.Except, name) {
+			secrets[value] = true
+		}
+	}
+}

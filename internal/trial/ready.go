@@ -1,0 +1,161 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+)
+
+// ready sees to it that what the task asks of a new environment is there, before anybody is to blame for it but the task.
+func (a *attempt) ready(ctx context.Context) error {
+	if err := a.usable(ctx); err != nil {
+		return err
+	}
+	return a.healthy(ctx)
+}
+
+// usable checks the users and the working directory that task.toml names. For those that name neither, which is most,
+// nothing is run.
+func (a *attempt) usable(ctx context.Context) error {
+	cfg := a.spec.Task.Config
+	dir := cfg.Environment.WorkDir
+	asked := []struct{ key, user string }{{"agent.user", cfg.Agent.User}, {"verifier.user", cfg.Verifier.User}}
+	if dir != "" {
+		asked = append(asked, struct{ key, user string }{"environment.workdir", ""})
+	}
+	var checked []string
+	for _, who := range asked {
+		if who.user == "" && dir == "" || slices.Contains(checked, who.user) {
+			continue
+		}
+		checked = append(checked, who.user)
+		err := a.tryOut(ctx, who.user, dir)
+		if environment.KindOf(err) != environment.KindExec {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if who.user != "" {
+			if nobody := a.tryOut(ctx, who.user, "/"); nobody != nil {
+				return failf(result.EnvironmentStartFailed, "nothing can be run as %s in task.toml, %s: %s (name a user who is in the image)",
+					who.key, who.user, brief(nobody, a.opts.Redactor))
+			}
+		}
+		return failf(result.EnvironmentStartFailed, "nothing can be run in environment.workdir in task.toml, %s: %s (name a folder that is in the image, and that %s may enter)",
+			dir, brief(err, a.opts.Redactor), nameOf(who.user))
+	}
+	return nil
+}
+
+func nameOf(user string) string {
+	if user == "" {
+		return "its user"
+	}
+	return user
+}
+
+// tryOut runs nothing, as a user in a folder.
+func (a *attempt) tryOut(ctx context.Context, user, dir string) error {
+	_, err := a.env.Exec(ctx, ":", environment.ExecOptions{User: user, WorkDir: dir, Timeout: startTimeout})
+	if errors.Is(err, environment.ErrTimeout) {
+		return failf(result.EnvironmentStartFailed, "%v", errSlowStart)
+	}
+	return err
+}
+
+// healthy waits until the task's healthcheck succeeds, if it has one.
+func (a *attempt) healthy(ctx context.Context) error {
+	h := a.spec.Task.Config.Environment.Healthcheck
+	if h == nil {
+		return nil
+	}
+	var last string // what became of the last check
+	var output *tail
+	n, healthy, err := untilHealthy(ctx, *h, a.timeouts, func() (bool, error) {
+		output = &tail{limit: maxCheckOutput}
+		hidden := a.opts.Redactor.Writer(output)
+		code, err := a.env.Exec(ctx, h.Command, environment.ExecOptions{
+			WorkDir: a.spec.Task.Config.Environment.WorkDir, Stdout: hidden, Stderr: hidden, Timeout: a.timeouts.Healthcheck,
+		})
+		_ = hidden.Close() // to a tail, which takes everything
+		last = fmt.Sprintf("exit code %d", code)
+		if errors.Is(err, environment.ErrTimeout) && ctx.Err() == nil {
+			last, err = fmt.Sprintf("no end within %s", a.timeouts.Healthcheck), nil
+			return false, nil
+		}
+		return err == nil && code == 0, err
+	})
+	if healthy || err != nil {
+		return err
+	}
+	f := failf(result.EnvironmentStartFailed, "the environment is not healthy: environment.healthcheck in task.toml was run %d times, the last one came to %s; what it printed last is in error.txt",
+		n, last)
+	f.detail = f.Message + "\n" + h.Command + "\n" + output.String()
+	return f
+}
+
+// minCheckInterval keeps a check whose interval is 0 from being all that happens.
+const minCheckInterval = 100 * time.Millisecond
+
+// untilHealthy repeats a check until it succeeds, fails, or fails to be made, and says how often it was made. Failures of
+// checks that begin in the start period do not count; of the others it takes h.Retries in a row.
+// Source: Docker's HEALTHCHECK; Harbor 0.22, src/harbor/environments/base.py.
+func untilHealthy(ctx context.Context, h task.Healthcheck, limits Timeouts, check func() (bool, error)) (checks int, healthy bool, err error) {
+	begun := time.Now()
+	for failures := 0; ; {
+		starting := time.Since(begun) < limits.StartPeriod
+		healthy, err = check()
+		checks++
+		if healthy || err != nil {
+			return checks, healthy, err
+		}
+		interval := h.StartIntervalSec
+		if !starting {
+			interval = h.IntervalSec
+			if failures++; failures >= h.Retries {
+				return checks, false, nil
+			}
+		}
+		sleep(ctx, max(minCheckInterval, time.Duration(interval*float64(time.Second))))
+		if ctx.Err() != nil {
+			return checks, false, ctx.Err()
+		}
+	}
+}
+
+// maxCheckOutput is how much of a check's output is kept, in bytes.
+const maxCheckOutput = 8 << 10
+
+// tail keeps the end of what is written.
+type tail struct {
+	limit int
+	cut   bool
+	text  []byte
+}
+
+var _ io.Writer = (*tail)(nil)
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p[max(0, len(p)-t.limit):]...)
+	if over := len(t.text) - t.limit; over > 0 || len(p) > t.limit {
+		t.text, t.cut = slices.Delete(t.text, 0, max(0, over)), true
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	text := strings.ToValidUTF8(string(t.text), "")
+	if t.cut {
+		return "…" + text
+	}
+	return text
+}
