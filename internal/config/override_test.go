@@ -168,6 +168,16 @@ func TestAJobWithoutAgentsRunsTheBuiltInOnes(t *testing.T) {
 	}
 }
 
+func TestWhatTasksMayHaveIsSecret(t *testing.T) {
+	loaded, _, err := load(t, "environment: {pass_env: [API_KEY, MODEL, NOT_SET, EMPTY]}\nredact: {except: [MODEL]}\n"+minimal, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"sk-123456"}; !reflect.DeepEqual(loaded.Secrets, want) {
+		t.Errorf("got %q, want %q", loaded.Secrets, want)
+	}
+}
+
 func TestSecretsAreWhatCameFromTheHost(t *testing.T) {
 	loaded, _, err := load(t, `
 agents:

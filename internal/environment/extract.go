@@ -38,7 +38,7 @@ type ExtractOptions struct {
 type Extracted struct {
 	Files   int
 	Bytes   int64
-	Single  bool // src is a file, and no folder
+	Single  bool // src is no folder
 	Renamed []Rename
 	Omitted []Omission
 }

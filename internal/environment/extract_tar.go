@@ -69,6 +69,7 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 	}
 	switch {
 	case len(elements) == 0:
+		x.out.Single = true
 		x.omit(header.Name, typeReason(header))
 		return nil
 	case isDir:

@@ -375,3 +375,39 @@ func FuzzExtract(f *testing.F) {
 		}
 	})
 }
+
+func TestExtractSkips(t *testing.T) {
+	dst := t.TempDir()
+	var asked []string
+	got, err := Extract(bytes.NewReader(archive(t, file("src/a", "1"), file("src/skip/b", "2"), file("src/c", "3"))), dst, "src", ExtractOptions{
+		MaxFiles: 2, // what is skipped does not count
+		Skip: func(path string) bool {
+			asked = append(asked, path)
+			return strings.HasPrefix(path, "skip")
+		},
+	})
+	if err != nil || got.Files != 2 || got.Single || len(got.Omitted) > 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if fmt.Sprint(asked) != "[a skip/b c]" {
+		t.Errorf("asked about %q", asked)
+	}
+}
+
+func TestExtractTellsFilesFromFolders(t *testing.T) {
+	for name, tc := range map[string]struct {
+		entries []tar.Header
+		want    bool
+	}{
+		"a file":                        {[]tar.Header{file("out", "1")}, true},
+		"a pipe":                        {[]tar.Header{{Name: "out", Typeflag: tar.TypeFifo}}, true},
+		"a folder with one of its name": {[]tar.Header{{Name: "out/"}, file("out/out", "1")}, false},
+		"an empty folder":               {[]tar.Header{{Name: "out/"}}, false},
+		"a folder without an entry":     {[]tar.Header{file("out/x", "1")}, false},
+	} {
+		got, err := Extract(bytes.NewReader(archive(t, tc.entries...)), t.TempDir(), "out", ExtractOptions{})
+		if err != nil || got.Single != tc.want {
+			t.Errorf("%s: single %v, %v", name, got.Single, err)
+		}
+	}
+}

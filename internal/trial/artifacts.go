@@ -79,6 +79,9 @@ func (a *attempt) keepArtifact(ctx context.Context, w task.Artifact, left enviro
 	}
 	at := safePath(w.Destination)
 	for _, o := range got.Omitted {
+		if got.Single {
+			o.Path = ""
+		}
 		a.omit(path.Join(at, o.Path), o.Reason)
 	}
 	if !got.Single {

@@ -52,7 +52,10 @@ func TimeoutsOf(job config.Job, t task.Config) Timeouts {
 		VerifyKey: key,
 	}
 	if h := t.Environment.Healthcheck; h != nil {
-		out.Healthcheck, out.StartPeriod = scaled(h.TimeoutSec), scaled(h.StartPeriodSec)
+		out.Healthcheck = scaled(h.TimeoutSec)
+		if h.StartPeriodSec > 0 {
+			out.StartPeriod = scaled(h.StartPeriodSec)
+		}
 	}
 	return out
 }
