@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -16,27 +17,40 @@ import (
 type cleanFlags struct {
 	envType              string
 	kept, others, dryRun bool
+	images               bool
+	olderThan            string
 }
 
 func (a *app) cleanCommand() *cobra.Command {
 	var flags cleanFlags
 	cmd := &cobra.Command{
 		Use:   "clean",
-		Short: "Remove environments that killed runs left behind",
+		Short: "Remove what killed runs left behind, and images",
 		Long: `Remove the environments whose run is over for certain: its process on this machine is dead.
 Environments of running jobs are never touched. Those kept on purpose (preserve_env) stay unless
 --kept is given; those made on another machine, or in another container, stay unless --others is.
+
+With --images, also remove images that were built for tasks, installed agents (cache_install), and what the sandbox
+provider is made of, if they were last used before --older-than, and no environment and no younger image uses them. Images
+that were pulled to a Docker engine stay, and so does what was used within the last hour: a run may need it. Docker
+does not know when an image was used, so that is when it was made, or when you used it on this machine.
 ` + exitCodes,
 		Example: `  rollout clean
-  rollout clean --kept --dry-run`,
+  rollout clean --kept --dry-run
+  rollout clean --images --older-than 7d --env-type sandbox`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("older-than") && !flags.images {
+				return usage("--older-than is about images: give --images, too")
+			}
 			return a.clean(cmd.Context(), flags)
 		},
 	}
 	cmd.Flags().StringVar(&flags.envType, "env-type", providers.All[0].Name, "the provider to clean up")
 	cmd.Flags().BoolVar(&flags.kept, "kept", false, "also remove environments kept by preserve_env")
 	cmd.Flags().BoolVar(&flags.others, "others", false, "also remove environments whose run cannot be seen from here, dead or alive")
+	cmd.Flags().BoolVar(&flags.images, "images", false, "also remove images that rollout has made")
+	cmd.Flags().StringVar(&flags.olderThan, "older-than", "7d", "with --images: only those that were not used for so long, such as 36h, 7d or 2w")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only list what would be removed")
 	return cmd
 }
@@ -45,6 +59,10 @@ func (a *app) clean(ctx context.Context, flags cleanFlags) error {
 	entry, ok := providers.Find(flags.envType)
 	if !ok {
 		return usage("--env-type %s: there is no such provider (there are: %s)", flags.envType, strings.Join(providers.Names(), ", "))
+	}
+	age, err := parseAge(flags.olderThan)
+	if err != nil {
+		return usage("--older-than %s: %w", flags.olderThan, err)
 	}
 	provider, err := a.open(ctx, entry, nil, providers.Host{
 		Progress: func(line string) { fmt.Fprintln(a.Stderr, clean(line)) },
@@ -67,6 +85,9 @@ func (a *app) clean(ctx context.Context, flags cleanFlags) error {
 		verb = "would remove"
 	}
 	fmt.Fprintf(a.Stdout, "%s %s\n", verb, plural(len(doomed), "environment"))
+	if flags.images && ctx.Err() == nil {
+		err = errors.Join(err, a.cleanImages(ctx, provider, age, flags.dryRun))
+	}
 	return err
 }
 

@@ -40,6 +40,8 @@ type Env struct {
 	Now     func() time.Time
 	// Terminal is stderr when it is one, else nil.
 	Terminal *os.File
+	// FreeDisk is how many bytes may still be written below a folder. nil: what the system says.
+	FreeDisk func(dir string) (int64, error)
 }
 
 // System is the real outside world.

@@ -365,6 +365,7 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		Now:      a.Now,
 		Hard:     a.hard,
 		Redactor: redactor,
+		Room:     func() error { return a.room(p, provider, true) },
 		Runner: trial.New(trial.Options{
 			Provider: provider, Job: p.Job, Redactor: redactor, Emit: emit, Now: a.Now, Hard: a.hard,
 		}),

@@ -37,6 +37,9 @@ type Options struct {
 	Hard context.Context
 	// Redactor hides secrets in the tasks' instructions, which outputs.jsonl has. nil: nothing is hidden.
 	Redactor *redact.Redactor
+	// Room is asked before each trial whether the machine has room for it. After an error no more trials start, those that
+	// run go on to their end, and Run returns the error. nil: there always is.
+	Room func() error
 	// Earlier are the results that were in the folder before. Those of trials that are run again count until they
 	// begin, the others to the end.
 	Earlier []result.Trial
@@ -50,7 +53,7 @@ const DefaultGrace = 4500 * time.Millisecond
 //
 // It fails only for what is no trial's fault: when results cannot be written (full disk, a folder
 // that vanished), it starts no more trials, ends those that run, tries the writing again at the end,
-// and names in the error whatever could not be kept.
+// and names in the error whatever could not be kept. Nor is Options.Room any trial's fault.
 func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, error) {
 	if opts.Grace == 0 {
 		opts.Grace = DefaultGrace
@@ -87,9 +90,9 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 	}
 	r.emit(event.Event{Kind: event.JobEnded, Job: &job})
 	if len(r.lost) > 0 {
-		return job, fmt.Errorf("results could not be written below %s: %w", r.Tree.Dir, errors.Join(r.lost...))
+		return job, errors.Join(fmt.Errorf("results could not be written below %s: %w", r.Tree.Dir, errors.Join(r.lost...)), r.full)
 	}
-	return job, nil
+	return job, r.full
 }
 
 // run is one run of a job. Only the goroutine in collect touches trials, unwritten, lost and nextStanding.
@@ -109,6 +112,25 @@ type run struct {
 	running map[result.Key]time.Time // since when; nil once what runs was given up
 	begun   map[result.Key]bool      // whose earlier result does not count any more
 	writing int                      // workers on their way from running to collect
+	full    error                    // of Room
+}
+
+// hasRoom reports whether another trial may start. Once there was no room, none may.
+func (r *run) hasRoom() bool {
+	if r.Room == nil {
+		return true
+	}
+	r.mu.Lock()
+	before := r.full
+	if before == nil {
+		r.full = r.Room()
+	}
+	now := r.full
+	r.mu.Unlock()
+	if before == nil && now != nil {
+		r.emit(event.Event{Kind: event.Notice, Message: now.Error()})
+	}
+	return now == nil
 }
 
 // written is an outcome after the attempt to write it.
@@ -144,7 +166,7 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 		group.Go(func() {
 			for spec := range queue {
 				now := r.Now()
-				if ctx.Err() != nil {
+				if ctx.Err() != nil || !r.hasRoom() {
 					continue
 				}
 				began, err := r.begin(spec.Key, now)

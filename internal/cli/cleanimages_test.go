@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers"
+	"github.com/org/rollout-action/providers/fake"
+)
+
+// cleaning is a world with images, and the command that cleans it, some time later.
+type cleaning struct {
+	t        *testing.T
+	provider *fake.Provider
+}
+
+func newCleaning(t *testing.T) cleaning {
+	world := fake.NewWorld()
+	withProvider(t, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
+		return fake.New(fake.Options{World: world}), nil
+	})
+	return cleaning{t, fake.New(fake.Options{World: world})}
+}
+
+func (c cleaning) build(name string) string {
+	c.t.Helper()
+	ref, err := c.provider.BuildImage(c.t.Context(), environment.BuildOptions{
+		Name: name, Context: fstest.MapFS{"Dockerfile": {Data: []byte("FROM debian:bookworm\nRUN head -c 2000 /dev/zero >/" + name + "\n")}},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return ref
+}
+
+func (c cleaning) create(image string) environment.Environment {
+	c.t.Helper()
+	env, err := c.provider.CreateEnvironment(c.t.Context(), environment.CreateOptions{Image: image, Labels: environment.Labels{Job: "j", Owner: environment.Self()}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = env.Destroy(context.Background()) })
+	return env
+}
+
+func (c cleaning) run(later time.Duration, args ...string) said {
+	var stdout, stderr bytes.Buffer
+	env := Env{
+		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: c.t.TempDir(), Getenv: func(string) (string, bool) { return "", false },
+		Now: func() time.Time { return time.Now().Add(later) },
+	}
+	return said{Main(c.t.Context(), context.Background(), env, append([]string{"clean", "--env-type", "tried"}, args...)), stdout.String(), stderr.String()}
+}
+
+func (c cleaning) left() string {
+	c.t.Helper()
+	images, err := c.provider.Images(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var names []string
+	for _, img := range images {
+		name, _, _ := strings.Cut(strings.TrimPrefix(img.Name, "fake.local/"), ":")
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestCleanImages(t *testing.T) {
+	const day = 24 * time.Hour
+	c := newCleaning(t)
+	c.build("alone")
+	base := c.build("base")
+	maker := c.create(base)
+	kept, err := maker.Snapshot(t.Context(), environment.SnapshotOptions{Key: strings.Repeat("0", 16), Description: "agent \x1b[31mx"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := maker.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	inUse := c.create(kept)
+	expect := func(what string, got said, code int, left string, says ...string) {
+		t.Helper()
+		if got.code != code || c.left() != left {
+			t.Errorf("%s: exit code %d, left %q, want %d, %q\n%s%s", what, got.code, c.left(), code, left, got.stdout, got.stderr)
+		}
+		for _, text := range says {
+			if !strings.Contains(got.stdout+got.stderr, text) {
+				t.Errorf("%s: %q is not said:\n%s%s", what, text, got.stdout, got.stderr)
+			}
+		}
+	}
+	const all = "alone base layer"
+	expect("without --images", c.run(30*day), exitOK, all, "removed 0 environments\n")
+	expect("--older-than alone", c.run(30*day, "--older-than", "1d"), exitUsage, all, "give --images, too")
+	expect("no length of time", c.run(30*day, "--images", "--older-than", "-3h"), exitUsage, all, "such as 36h, 7d or 2w")
+	expect("young ones", c.run(7*day-time.Hour, "--images"), exitOK, all, "removed 0 images\n")
+	expect("just used", c.run(59*time.Minute, "--images", "--older-than", "0s"), exitOK, all, "1 image more stayed: used within the last hour")
+	expect("a dry run", c.run(8*day, "--images", "--dry-run"), exitOK, all, "fake.local/alone:", "would remove 1 image, up to 2.")
+	expect("old ones", c.run(8*day, "--images"), exitOK, "base layer", "removed 1 image, up to 2.")
+	if err := inUse.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := c.run(15*day, "--images", "--older-than", "2w")
+	expect("those that were in use", got, exitOK, "", "removed 2 images")
+	if layer, under := strings.Index(got.stdout, "fake.local/layer:"), strings.Index(got.stdout, "fake.local/base:"); layer > under || strings.Contains(got.stdout, "\x1b") {
+		t.Errorf("printed as %q", got.stdout)
+	}
+}
+
+func TestParseAge(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"0s": 0, "36h": 36 * time.Hour, "1h30m": 90 * time.Minute, "0d": 0, "7d": 168 * time.Hour, "2w": 336 * time.Hour,
+	} {
+		if got, err := parseAge(text); got != want || err != nil {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "7", "d", "-1d", "1.5d", "7 d", "-1h", "99999999w", "1y"} {
+		if got, err := parseAge(text); err == nil {
+			t.Errorf("%q is taken for %v", text, got)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/job"
+)
+
+// room is the error of a machine whose disks are too full for another trial of a job, with the way out. begun: its folder is there.
+func (a *app) room(p *prepared, provider environment.Provider, begun bool) error {
+	disks := []job.Disk{{What: "results", Dir: a.path(p.dir())}}
+	if dir := provider.Disk(); dir != "" {
+		disks = append(disks, job.Disk{What: "images and environments", Dir: dir})
+	}
+	err := job.Watermark{Min: int64(p.Job.Environment.MinFreeDisk), Disks: disks, Free: a.FreeDisk}.Check()
+	if low := new(job.LowDisk); errors.As(err, &low) {
+		again := ""
+		if begun {
+			again = ", then go on with rollout resume " + clean(p.dir())
+		}
+		return fmt.Errorf("%w (make room, for example with rollout clean --images --env-type %s%s; environment.min_free_disk: 0 goes on regardless)",
+			err, clean(p.Job.Environment.Type), again)
+	}
+	return err
+}

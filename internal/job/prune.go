@@ -1,0 +1,90 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// StillUsed is how long after its last use an image counts as being used: a run notes that when it begins with an image, and when
+// it makes an environment of it, and a build in between may take this long.
+const StillUsed = time.Hour
+
+// Prunable are the images that may go, each before those that it needs: used last before the time given, and neither in use nor
+// needed by one that stays. images is not changed.
+func Prunable(images []environment.Image, before time.Time) []environment.Image {
+	byID := map[string]environment.Image{}
+	for _, img := range images {
+		byID[img.ID] = img
+	}
+	stays := map[string]bool{}
+	var stay func(img environment.Image)
+	stay = func(img environment.Image) {
+		if stays[img.ID] {
+			return
+		}
+		stays[img.ID] = true
+		for _, id := range img.Needs {
+			if under, ok := byID[id]; ok {
+				stay(under)
+			}
+		}
+	}
+	for _, img := range images {
+		if img.InUse || !img.Used.Before(before) {
+			stay(img)
+		}
+	}
+	return needyFirst(slices.DeleteFunc(slices.Clone(images), func(img environment.Image) bool { return stays[img.ID] }))
+}
+
+// needyFirst sorts images so that each comes before those that it needs, and the oldest come first otherwise.
+func needyFirst(images []environment.Image) []environment.Image {
+	slices.SortFunc(images, func(a, b environment.Image) int {
+		return cmp.Or(a.Used.Compare(b.Used), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+	needing := map[string][]environment.Image{}
+	for _, img := range images {
+		for _, id := range img.Needs {
+			needing[id] = append(needing[id], img)
+		}
+	}
+	var sorted []environment.Image
+	done := map[string]bool{}
+	var place func(img environment.Image)
+	place = func(img environment.Image) {
+		if done[img.ID] {
+			return
+		}
+		done[img.ID] = true
+		for _, above := range needing[img.ID] {
+			place(above)
+		}
+		sorted = append(sorted, img)
+	}
+	for _, img := range images {
+		place(img)
+	}
+	return sorted
+}
+
+// RemoveImages removes images and returns those that are gone now.
+func RemoveImages(ctx context.Context, provider environment.Provider, images []environment.Image) ([]environment.Image, error) {
+	var gone []environment.Image
+	var errs []error
+	for _, img := range images {
+		if err := ctx.Err(); err != nil {
+			return gone, errors.Join(append(errs, err)...)
+		}
+		if err := provider.RemoveImage(ctx, img.ID); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		gone = append(gone, img)
+	}
+	return gone, errors.Join(errs...)
+}
