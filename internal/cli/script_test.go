@@ -21,12 +21,19 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 //	rollout CODE ARG...        run a command line in this process, and expect this exit code
 //	feed FILE CODE ARG...      the same with FILE as standard input
 //
+// and the variable HARBOR for a folder of tasks made for Harbor.
 // Time stands still at 2026-01-02 03:04:05 UTC.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			// Tasks made for Harbor.
+			harbor, err := filepath.Abs(filepath.Join("..", "trial", "testdata", "harbor"))
+			env.Setenv("HARBOR", harbor)
+			return err
+		},
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"rollout": func(ts *testscript.TestScript, neg bool, args []string) {

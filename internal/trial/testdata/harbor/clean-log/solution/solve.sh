@@ -1,0 +1,2 @@
+#!/bin/bash
+grep ERROR server.log > errors.log
