@@ -53,8 +53,9 @@ func TestATrialMakesTheFewestEngineCalls(t *testing.T) {
 	if _, err := ours.once(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
-	// The image is looked for once for each task of a job.
-	want := slices.Concat([]string{"GET /images/" + testenv.Image + "/json"}, engineCalls)
+	// The image is looked for once for each task of a job, and then asked for its content.
+	image := "GET /images/" + testenv.Image + "/json"
+	want := slices.Concat([]string{image, image}, engineCalls)
 	if got := proxy.take(); !slices.Equal(got, want) {
 		t.Errorf("a trial makes the calls\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

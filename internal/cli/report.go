@@ -172,6 +172,9 @@ func (a *app) gather(dir string, flags reportFlags, end ending) (report.Input, e
 		Files: os.DirFS(a.path(dir)), Dir: dir, Notes: end.notes, Now: a.Now(),
 		Incomplete: append(missing(job, tree), end.incomplete...),
 	}
+	if sentence := reused(job, tree.Trials); sentence != "" {
+		in.Notes = append(slices.Clone(in.Notes), sentence)
+	}
 	path := filepath.Join(dir, result.ConfigFile)
 	data, err := os.ReadFile(a.path(path))
 	switch {

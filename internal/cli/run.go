@@ -32,6 +32,7 @@ func (a *app) runCommand() *cobra.Command {
 	var report reportFlags
 	var again againFlags
 	var resume bool
+	var reuse []string
 	cmd := &cobra.Command{
 		Use:   "run JOB_FILE",
 		Short: "Run a job: every agent on every task, as often as asked",
@@ -42,22 +43,28 @@ With --shard 2/4 it runs the second of four parts, in a folder of its own; "roll
 together. The same job file and tasks are divided in the same way on every machine.
 
 With --resume it goes on with the job of that name if its folder is there, as "rollout resume" does, and begins it if not.
+
+With --reuse it takes trials over from other jobs' folders instead of running them: those that passed or did not pass (never
+errors) where the files of the task, the agent, the configuration and the image are the same. They are marked "reused"
+everywhere, and their cost is not counted. Values of ${VAR} are compared only if redact.except names the variable.
 ` + exitCodes,
 		Example: `  rollout run job.yaml
   rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G
-  rollout run job.yaml --shard 2/4 --timings results/main/result.json`,
+  rollout run job.yaml --shard 2/4 --timings results/main/result.json
+  rollout run job.yaml --reuse jobs/main --reuse jobs/yesterday`,
 		Args: oneArg("a job file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !resume && (again.onlyFailed || len(again.retryErrors) > 0) {
 				return usage("--retry-errors and --only-failed say what is run again of a job that is there: they need --resume")
 			}
-			return a.run(cmd.Context(), args[0], flags, shard, resume, again, report)
+			return a.run(cmd.Context(), args[0], flags, shard, resume, again, reuse, report)
 		},
 	}
 	flags.add(cmd)
 	shard.add(cmd)
 	cmd.Flags().BoolVar(&resume, "resume", false, "go on with the job of this name if its folder is there")
 	again.add(cmd, "with --resume: ")
+	cmd.Flags().StringArrayVar(&reuse, "reuse", nil, "take over trials that are the same from this job's folder instead of running them (repeatable)")
 	flags.addLogFormat(cmd)
 	report.add(cmd)
 	return cmd
@@ -140,6 +147,7 @@ type prepared struct {
 	lock    *job.Lock      // of a folder that is there, and in which the job has not begun; nil: there is none
 	todo    []trial.Spec   // what is left to run; nil: all of own
 	earlier []result.Trial // results that are there
+	reuse   []job.Source   // where trials are taken over from
 }
 
 // prepare loads and checks everything that can be known before anything is started.
@@ -219,7 +227,7 @@ func taskNames(sets []*dataset.Set) []string {
 	return names
 }
 
-func (a *app) run(ctx context.Context, path string, flags jobFlags, shard shardFlags, resume bool, againFlags againFlags, report reportFlags) error {
+func (a *app) run(ctx context.Context, path string, flags jobFlags, shard shardFlags, resume bool, againFlags againFlags, reuse []string, report reportFlags) error {
 	again, err := againFlags.again()
 	if err != nil {
 		return err
@@ -233,6 +241,9 @@ func (a *app) run(ctx context.Context, path string, flags jobFlags, shard shardF
 		return err
 	}
 	if err := a.split(p, shard); err != nil {
+		return err
+	}
+	if p.reuse, err = a.sources(reuse, p.dir()); err != nil {
 		return err
 	}
 	if resume {
@@ -267,7 +278,10 @@ func (a *app) conduct(ctx context.Context, p *prepared, provider environment.Pro
 			a.warnf("the clean-up was skipped, so environments may still run: the next run removes them, or rollout clean")
 		}
 	}()
-	err := a.execute(ctx, p, provider, tree, look)
+	err := a.takeOver(ctx, p, provider, tree)
+	if err == nil {
+		err = a.execute(ctx, p, provider, tree, look)
+	}
 	if closeErr := tree.Close(); closeErr != nil { // before the reports, which may take long
 		a.warnf("end the job's files: %v", closeErr)
 	}
@@ -367,7 +381,7 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		Redactor: redactor,
 		Room:     func() error { return a.room(p, provider, true) },
 		Runner: trial.New(trial.Options{
-			Provider: provider, Job: p.Job, Redactor: redactor, Emit: emit, Now: a.Now, Hard: a.hard,
+			Provider: provider, Job: p.Job, Digests: trial.DigestsOf(p.Job, p.Visible), Redactor: redactor, Emit: emit, Now: a.Now, Hard: a.hard,
 		}),
 	})
 	return err

@@ -100,17 +100,17 @@ func (c *checker) selectAgents(broken bool) {
 func (c *checker) variables() {
 	job := &c.out.Job
 	c.exceptions()
-	c.out.Env = map[string]map[string]string{}
+	c.out.Env, c.out.Visible, c.out.Hidden = map[string]map[string]string{}, map[string]map[string]string{}, map[string][]string{}
 	secrets := map[string]bool{}
 	c.passed(secrets)
 	for _, a := range job.Agents {
 		p := c.agentPath(a.Name).child("env")
-		env := make(map[string]string, len(a.Env))
+		env, visible, hidden := make(map[string]string, len(a.Env)), map[string]string{}, map[string]bool{}
 		for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 			at := p.child(name)
 			c.variableName(name, at)
 			e := expand(a.Env[name], c.opts.Getenv)
-			env[name] = e.value
+			env[name], visible[name] = e.value, e.value
 			c.expansionProblems(a.Name, e, at)
 			for _, host := range slices.Sorted(maps.Keys(e.host)) {
 				value := e.host[host]
@@ -118,12 +118,17 @@ func (c *checker) variables() {
 					c.warn(c.root.locate(at, false), "is there no such secret? Pull requests from forks have none",
 						"environment variable %s is set but empty; agent %q needs it", host, shorten(a.Name))
 				}
-				if value != "" && !slices.Contains(job.Redact.Except, host) {
+				if slices.Contains(job.Redact.Except, host) {
+					continue
+				}
+				hidden[host] = true
+				delete(visible, name)
+				if value != "" {
 					secrets[value] = true
 				}
 			}
 		}
-		c.out.Env[a.Name] = env
+		c.out.Env[a.Name], c.out.Visible[a.Name], c.out.Hidden[a.Name] = env, visible, slices.Sorted(maps.Keys(hidden))
 	}
 	c.out.Secrets = slices.Sorted(maps.Keys(secrets))
 }

@@ -52,7 +52,11 @@ type Loaded struct {
 	Env map[string]map[string]string
 	// Secrets are the values that came from the host by ${VAR}, or may by environment.pass_env, of any length but 0, without
 	// those of redact.except; sorted, unique. The default of ${VAR:-default} is none.
-	Secrets     []string
+	Secrets []string
+	// Visible are those of Env that hold no secret: literals, defaults, and variables of the host that redact.except names.
+	Visible map[string]map[string]string
+	// Hidden are for each agent the other variables of the host that it takes values from, sorted.
+	Hidden      map[string][]string
 	DatasetDirs []string // absolute, parallel to Job.Datasets
 	TaskDirs    []string // absolute, parallel to Job.Tasks; they need not exist
 	Warnings    diag.List

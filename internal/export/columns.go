@@ -69,6 +69,11 @@ var Columns = []Column{
 	{"plan_digest", func(r row) any { return r.plan.Digest }},
 	{"commit", func(r row) any { return text(r.plan.Commit) }},
 	{"dir", func(r row) any { return r.trial.Dir() }},
+	{"agent_digest", func(r row) any { return r.trial.AgentDigest }},
+	{"config_digest", func(r row) any { return r.trial.ConfigDigest }},
+	{"reused", func(r row) any { return r.trial.Reused != nil }},
+	{"reused_job", func(r row) any { return ofReused(r, func(u *result.Reused) any { return u.Job }) }},
+	{"reused_from", func(r row) any { return ofReused(r, func(u *result.Reused) any { return u.From }) }},
 }
 
 func orNil(f *float64) any {
@@ -119,4 +124,11 @@ func ofBase(r row, value func(*result.Base) any) any {
 		return nil
 	}
 	return value(r.trial.Environment.Base)
+}
+
+func ofReused(r row, value func(*result.Reused) any) any {
+	if r.trial.Reused == nil {
+		return nil
+	}
+	return value(r.trial.Reused)
 }

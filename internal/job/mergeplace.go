@@ -294,6 +294,7 @@ type placer struct {
 	copies  bool   // the shard's file system has no links to the output's
 	buffer  []byte // of results
 	skipped omissions
+	without string // the name of a file at the top of trials' folders that is left out; "": none
 }
 
 // batch places some trials.
@@ -415,6 +416,7 @@ func (p *placer) folder(source, target *os.File, on string, depth int) error {
 		name := e.Name()
 		below := on + "/" + name
 		switch {
+		case depth == 0 && p.without != "" && name == p.without:
 		case !ordinary(name), len(below) > maxBelow, depth == maxFolder:
 			p.skipped.add(below)
 		case e.Type().IsRegular():

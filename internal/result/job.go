@@ -135,13 +135,15 @@ type Metric struct {
 // Summary counts trials. Rates and means are over completed trials, the *All forms over every
 // planned trial, where a failed, cancelled or skipped one counts 0. Costs are US dollars.
 type Summary struct {
-	TotalTrials     int     `json:"total_trials"`
-	CompletedTrials int     `json:"completed_trials"`
-	FailedTrials    int     `json:"failed_trials"`
-	SkippedTrials   int     `json:"skipped_trials"`
-	PassRate        float64 `json:"pass_rate"`
-	MeanReward      float64 `json:"mean_reward"`
-	TotalCost       float64 `json:"total_cost"`
+	TotalTrials     int `json:"total_trials"`
+	CompletedTrials int `json:"completed_trials"`
+	FailedTrials    int `json:"failed_trials"`
+	SkippedTrials   int `json:"skipped_trials"`
+	// ReusedTrials are those of CompletedTrials that were not run but taken over; their cost is not in TotalCost.
+	ReusedTrials int     `json:"reused_trials,omitempty"`
+	PassRate     float64 `json:"pass_rate"`
+	MeanReward   float64 `json:"mean_reward"`
+	TotalCost    float64 `json:"total_cost"`
 
 	PassRateAll   float64  `json:"pass_rate_all"`
 	MeanRewardAll float64  `json:"mean_reward_all"`
@@ -158,11 +160,12 @@ type Outcome struct {
 	Cost        float64   `json:"cost"`         // US dollars
 	DurationSec float64   `json:"duration_sec"` // of the whole trial
 	TaskDigest  string    `json:"task_digest,omitempty"`
+	Reused      bool      `json:"reused,omitempty"` // Cost and DurationSec are of the run that it was taken from
 }
 
 // OutcomeOf is the line of a trial.
 func OutcomeOf(t Trial) Outcome {
-	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest}
+	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil}
 	if t.Error != nil {
 		o.Error = t.Error.Type
 	}
@@ -247,9 +250,10 @@ func Summarize(plan Plan, trials []Trial) Job {
 		all.Add(*trial)
 		perAgent.Add(*trial)
 		job.Results = append(job.Results, OutcomeOf(*trial))
-		job.Costs.Environment = finite(job.Costs.Environment + trial.Costs.Environment)
-		job.Costs.Model = finite(job.Costs.Model + trial.Costs.Model)
-		job.Costs.Judges = finite(job.Costs.Judges + trial.Costs.Judges)
+		spent := trial.Spent()
+		job.Costs.Environment = finite(job.Costs.Environment + spent.Environment)
+		job.Costs.Model = finite(job.Costs.Model + spent.Model)
+		job.Costs.Judges = finite(job.Costs.Judges + spent.Judges)
 		if trial.Error != nil {
 			job.Errors[trial.Error.Type]++
 			job.Cancelled = job.Cancelled || trial.Error.Type == Cancelled
@@ -316,8 +320,8 @@ func index(trials []Trial) map[Key]*Trial {
 // Tally collects what a Summary needs, one trial at a time, for whoever shows a job while it runs.
 // The zero Tally is empty and ready to use.
 type Tally struct {
-	total, completed, failed, skipped, passed int
-	sum, low, high, cost                      float64
+	total, completed, failed, skipped, passed, reused int
+	sum, low, high, cost                              float64
 }
 
 // Skip counts a planned trial without a result.
@@ -329,7 +333,11 @@ func (t *Tally) Skip() {
 // Add counts one trial's outcome.
 func (t *Tally) Add(trial Trial) {
 	t.total++
-	t.cost = finite(t.cost + trial.Cost)
+	if trial.Reused != nil {
+		t.reused++
+	} else {
+		t.cost = finite(t.cost + trial.Cost)
+	}
 	if trial.Failed() {
 		t.failed++
 	}
@@ -355,6 +363,7 @@ func (t *Tally) Summary(metrics []string) Summary {
 		CompletedTrials: t.completed,
 		FailedTrials:    t.failed,
 		SkippedTrials:   t.skipped,
+		ReusedTrials:    t.reused,
 		TotalCost:       t.cost,
 		PassRate:        ratio(float64(t.passed), t.completed),
 		MeanReward:      ratio(t.sum, t.completed),

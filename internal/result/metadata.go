@@ -33,6 +33,7 @@ type Standing struct {
 	CompletedTrials int     `json:"completed_trials"`
 	FailedTrials    int     `json:"failed_trials"`
 	PendingTrials   int     `json:"pending_trials"` // without a result
+	ReusedTrials    int     `json:"reused_trials,omitempty"`
 	AvgReward       float64 `json:"avg_reward"`
 	PassRate        float64 `json:"pass_rate"`
 	// PassAtK and PassHatK have "1", "2" and so on as keys; they are left out where there is one attempt only. See PassK.
@@ -64,7 +65,7 @@ func MetadataOf(plan Plan, job Job) Metadata {
 
 func standingOf(s Summary) Standing {
 	out := Standing{
-		TotalTrials: s.TotalTrials, CompletedTrials: s.CompletedTrials, FailedTrials: s.FailedTrials, PendingTrials: s.SkippedTrials,
+		TotalTrials: s.TotalTrials, CompletedTrials: s.CompletedTrials, FailedTrials: s.FailedTrials, PendingTrials: s.SkippedTrials, ReusedTrials: s.ReusedTrials,
 		AvgReward: s.MeanReward, PassRate: s.PassRate, Cost: s.TotalCost,
 	}
 	for _, p := range s.PassK {

@@ -39,7 +39,8 @@ type Output struct {
 	Advantage           *float64 `json:"advantage,omitempty"`
 	AdvantageNormalized *float64 `json:"advantage_normalized,omitempty"`
 
-	Cost    float64       `json:"cost"` // US dollars
+	Cost    float64       `json:"cost"` // US dollars; of the run that it was taken from, if it is Reused
+	Reused  *Reused       `json:"reused,omitempty"`
 	Digests OutputDigests `json:"digests"`
 	Commit  *string       `json:"commit"` // that the job file was at; null outside git
 	Dir     string        `json:"dir"`    // of the trial, below the job's folder
@@ -62,8 +63,10 @@ type OutputTiming struct {
 
 // OutputDigests say what was run ("sha256:…"); "" for what is not known.
 type OutputDigests struct {
-	Task string `json:"task"`
-	Plan string `json:"plan"`
+	Task   string `json:"task"`
+	Agent  string `json:"agent"`
+	Config string `json:"config"`
+	Plan   string `json:"plan"`
 }
 
 // MaxPrompt is how much of an instruction stands in an Output, in bytes. What is cut is marked.
@@ -96,7 +99,7 @@ func OutputOf(plan Plan, t Trial, prompt []Message) Output {
 		ExampleID: ExampleID(t.Dataset, t.Task), Task: t.Task, Dataset: t.Dataset, Agent: t.Agent, Attempt: t.Attempt,
 		Prompt: prompt, Reward: t.Reward, Timing: timingOf(t), IsCompleted: t.Completed(),
 		Metrics: map[string]float64{}, StopCondition: StopCondition(t), Cost: t.Cost, Commit: plan.Commit, Dir: t.Dir(),
-		Digests: OutputDigests{Task: t.TaskDigest, Plan: plan.Digest},
+		Digests: OutputDigests{Task: t.TaskDigest, Agent: t.AgentDigest, Config: t.ConfigDigest, Plan: plan.Digest}, Reused: t.Reused,
 	}
 	if t.Reward != nil {
 		o.Metrics["reward"] = *t.Reward

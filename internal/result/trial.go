@@ -103,6 +103,8 @@ type Environment struct {
 	Provider string `json:"provider"`
 	ID       string `json:"id,omitempty"`
 	Image    string `json:"image,omitempty"`
+	// ImageID is what the provider knows the image's content by, where it does: the same reference may be another image later.
+	ImageID string `json:"image_id,omitempty"`
 	// Preserved: the environment was stopped but kept for inspection (preserve_env).
 	Preserved bool `json:"preserved,omitempty"`
 	// Unenforced names limits that were asked for and that this provider could not apply: cpus, memory, storage, pids.
@@ -161,7 +163,13 @@ type Trial struct {
 	Durations       Durations  `json:"durations"`
 	Timestamps      Timestamps `json:"timestamps"`
 
-	TaskDigest  string       `json:"task_digest,omitempty"` // PlannedTask.Digest
+	TaskDigest string `json:"task_digest,omitempty"` // PlannedTask.Digest
+	// AgentDigest and ConfigDigest ("sha256:…") say by whom and under which configuration the task was tried; see trial.Digests.
+	AgentDigest  string `json:"agent_digest,omitempty"`
+	ConfigDigest string `json:"config_digest,omitempty"`
+	// Reused is there if the trial was not run by this job: its result and its files are another's.
+	Reused *Reused `json:"reused,omitempty"`
+
 	Costs       Costs        `json:"costs"`
 	Environment *Environment `json:"environment,omitempty"`
 	Retries     []Retry      `json:"retries,omitempty"`
@@ -177,6 +185,21 @@ type Trial struct {
 	// "reward", or else the only one, or else their mean, unless a reward.txt says otherwise. Names are the verifier's: hostile.
 	Rewards   map[string]float64 `json:"rewards,omitempty"`
 	Artifacts []Artifact         `json:"artifacts,omitempty"` // in the task's order
+}
+
+// Reused says which job ran a trial whose result was taken over. The trial's cost, times and durations are of that run.
+type Reused struct {
+	Job       string    `json:"job_name"`   // that ran it
+	From      string    `json:"from"`       // the folder that it was taken from, as it was given
+	StartedAt time.Time `json:"started_at"` // of the trial
+}
+
+// Spent is what the job that has this result paid for it, in US dollars: nothing for what was taken over.
+func (t Trial) Spent() Costs {
+	if t.Reused != nil {
+		return Costs{}
+	}
+	return t.Costs
 }
 
 // Completed reports whether the verifier ran and produced a reward.

@@ -26,6 +26,7 @@ type images struct {
 type image struct {
 	done chan struct{}
 	ref  string
+	id   string // environment.Provider.ImageID; "" if it is not known
 	err  error
 	// givenUp: its maker was cancelled, which says nothing about the image.
 	givenUp bool
@@ -80,6 +81,28 @@ func (im *images) fill(ctx context.Context, entry *image, t *task.Task, limit ti
 	}()
 	entry.err = errors.New("making the image was interrupted by a crash") // unless make returns
 	entry.ref, entry.err = im.make(ctx, t, limit, progress)
+	if entry.err == nil {
+		entry.id, _ = im.provider.ImageID(ctx, entry.ref) // says more of a trial, if it can be said
+	}
+}
+
+// id is the content of the image that ref is the reference of and the task's trials are made of; "" if it is not known.
+func (im *images) id(t *task.Task, ref string) string {
+	im.mu.Lock()
+	entry, ok := im.made[t]
+	im.mu.Unlock()
+	if !ok {
+		return ""
+	}
+	select {
+	case <-entry.done:
+	default:
+		return "" // it is being made anew
+	}
+	if entry.ref != ref {
+		return ""
+	}
+	return entry.id
 }
 
 func (im *images) make(ctx context.Context, t *task.Task, limit time.Duration, progress func(string)) (string, error) {

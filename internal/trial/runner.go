@@ -16,6 +16,7 @@ import (
 type Options struct {
 	Provider environment.Provider
 	Job      config.Job
+	Digests  Digests          // of Job
 	Redactor *redact.Redactor // nil: nothing is hidden
 	Emit     event.Sink       // safe for many goroutines; nil: nobody watches
 	Now      func() time.Time // nil: time.Now
@@ -113,6 +114,8 @@ func (r *Runner) attempt(spec Spec, dir string, started time.Time, before result
 		TaskGitCommitID: spec.Task.GitCommitID,
 		TaskDigest:      spec.Task.Digest(),
 		TaskFormat:      FormatOf(spec.Task),
+		AgentDigest:     r.opts.Digests.Agents[spec.Agent.Name],
+		ConfigDigest:    r.opts.Digests.Config,
 		Environment:     &result.Environment{Provider: r.opts.Provider.Name()},
 		Costs:           before.Costs,
 		Retries:         before.Retries,

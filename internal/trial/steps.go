@@ -50,7 +50,7 @@ func (a *attempt) setup(ctx context.Context) error {
 	if err != nil {
 		return imageError(err, pulled)
 	}
-	a.trial.Environment.Image = ref
+	a.trial.Environment.Image, a.trial.Environment.ImageID = ref, a.images.id(a.spec.Task, ref)
 	if pulled && a.opts.Job.Environment.ForceBuild {
 		a.warn("force_build has no effect: the task has no environment/Dockerfile, so its docker_image is used")
 	}

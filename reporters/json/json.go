@@ -90,6 +90,8 @@ type Attempt struct {
 	Cost        float64       `json:"cost"`
 	DurationSec float64       `json:"duration_sec"`
 	Dir         string        `json:"dir"` // below the job's folder
+	// Reused says which job ran it, if it was not this one; cost and duration are that run's.
+	Reused *result.Reused `json:"reused,omitempty"`
 	// Advantage is the reward minus the mean of the task's attempts, AdvantageNormalized that divided by their standard
 	// deviation. They are left out of tasks with one attempt or with an attempt without a reward, and of shards.
 	Advantage           *float64 `json:"advantage,omitempty"`
@@ -226,6 +228,7 @@ func task(c report.Case, whole bool) Task {
 		attempt := Attempt{Attempt: a.Key.Attempt, Dir: a.Key.Dir()}
 		if a.Trial != nil {
 			attempt.Run, attempt.Reward, attempt.Error = true, pointer(a.Trial.Reward), a.Trial.Error
+			attempt.Reused = a.Trial.Reused
 			attempt.Cost, attempt.DurationSec = finite(a.Trial.Cost), finite(a.Trial.Durations.TotalSec)
 		}
 		if whole && advantages != nil {

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// sources are the folders that --reuse names. dir is the folder of the job that is run.
+func (a *app) sources(paths []string, dir string) ([]job.Source, error) {
+	var out []job.Source
+	for _, path := range paths {
+		if strings.HasPrefix(path, githubPrefix) {
+			return nil, usage("--reuse %s: results are taken over with their logs, which are in no baseline: download the artifact with the job's folder, and give that", clean(path))
+		}
+		if a.same(path, dir) {
+			return nil, usage("--reuse %s: is the job itself: --resume goes on with it", clean(path))
+		}
+		folder := path
+		if info, err := os.Stat(a.path(path)); err == nil && !info.IsDir() {
+			if filepath.Base(path) != result.ResultFile {
+				return nil, usage("--reuse %s: is not the folder of a job", clean(path))
+			}
+			folder = filepath.Dir(path)
+		}
+		source, err := job.OpenSource(path, a.path(folder))
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+			return nil, usage("--reuse %s: is not the folder of a job: it has no %s. A result.json alone does not say what was run, and has no logs: give the whole folder",
+				clean(path), result.PlanFile)
+		case err != nil:
+			return nil, usage("--reuse %s: its %s cannot be read: %v", clean(path), result.PlanFile, clean(err.Error()))
+		}
+		out = append(out, source)
+	}
+	return out, nil
+}
+
+// takeOver takes over what is to be run and need not be, and says what it did.
+func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Provider, tree *job.Tree) error {
+	if len(p.reuse) == 0 {
+		return nil
+	}
+	if p.todo == nil {
+		p.todo = slices.Clone(p.own())
+	}
+	total := len(p.todo)
+	found, err := job.FindReuse(ctx, p.reuse, p.todo, job.Experiment{Digests: trial.DigestsOf(p.Job, p.Visible), ImageID: imageIDs(ctx, provider)})
+	if ctx.Err() != nil {
+		return nil // the run is cancelled in good order
+	}
+	if err != nil {
+		return err
+	}
+	taken, err := tree.TakeOver(ctx, found.Found)
+	keys := map[result.Key]bool{}
+	for _, t := range taken {
+		keys[t.Key] = true
+	}
+	p.todo = slices.DeleteFunc(p.todo, func(s trial.Spec) bool { return keys[s.Key] })
+	p.earlier = append(slices.DeleteFunc(p.earlier, func(t result.Trial) bool { return keys[t.Key] }), taken...)
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	line := fmt.Sprintf("Reused %d of %s", len(taken), plural(total, "trial"))
+	if why := found.Reasons(); why != "" {
+		line += " (the others: " + why + ")"
+	}
+	fmt.Fprintln(a.Stderr, line)
+	a.notCompared(p)
+	return nil
+}
+
+// notCompared names the variables of the host whose values were not compared.
+func (a *app) notCompared(p *prepared) {
+	for _, agent := range slices.Sorted(maps.Keys(p.Hidden)) {
+		if names := p.Hidden[agent]; len(names) > 0 {
+			fmt.Fprintf(a.Stderr, "note: the values of %s were not compared (agent %s): they may be secrets. If one of them says what is run, a model say, name it in redact.except\n",
+				clean(strings.Join(names, ", ")), clean(agent))
+		}
+	}
+}
+
+// imageIDs asks a provider for the contents of images, once for each.
+func imageIDs(ctx context.Context, provider environment.Provider) func(ref string) string {
+	var mu sync.Mutex
+	known := map[string]string{}
+	return func(ref string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		id, ok := known[ref]
+		if !ok {
+			id, _ = provider.ImageID(ctx, ref) // where it is not known, the reference has to do
+			known[ref] = id
+		}
+		return id
+	}
+}
+
+// reused is a sentence for every report about trials that were taken over; "" if there are none.
+func reused(job result.Job, trials []result.Trial) string {
+	if job.ReusedTrials == 0 {
+		return ""
+	}
+	from := map[string]bool{}
+	cost := 0.0
+	for _, t := range trials {
+		if t.Reused != nil {
+			from[t.Reused.From] = true
+			cost += t.Cost
+		}
+	}
+	folders := slices.Sorted(maps.Keys(from))
+	text := fmt.Sprintf("%d of %s were not run but taken over from %s", job.ReusedTrials, plural(job.TotalTrials, "trial"), clean(strings.Join(folders[:min(3, len(folders))], ", ")))
+	if more := len(folders) - 3; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if cost > 0 {
+		text += fmt.Sprintf("; the %s that they cost there are not counted", report.Dollars(cost))
+	}
+	return text
+}
