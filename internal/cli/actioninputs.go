@@ -57,6 +57,7 @@ func actionInputs() []input {
 		{name: "shards", commands: onlyPlan, without: "plan divides a job, and run has shard: 1/4"},
 		{name: "target", commands: onlyPlan, without: "plan divides a job, and run has shard: 1/4"},
 		{name: "timings", commands: ofAgents},
+		{name: "reuse", commands: []string{"run"}, as: asFlags, without: "only run takes trials over"},
 		{name: "agent", commands: ofAgents, as: asFlags},
 		{name: "task", commands: beforehand, as: asFlags},
 		{name: "exclude-task", commands: beforehand, as: asFlags},
