@@ -25,6 +25,9 @@ type Cache struct {
 	now     func() time.Time
 }
 
+// Folders is the name of the folder, in the cache's, that has the folders which are kept.
+const Folders = "folders"
+
 // DefaultMaxSize is how large a cache becomes, in bytes, unless somebody says otherwise. The largest public datasets have
 // hundreds of megabytes.
 const DefaultMaxSize = 20 << 30

@@ -35,7 +35,7 @@ type about struct {
 // Folder opens a folder, which may have no parts yet. It is to be closed. It waits for nothing but the moment in which
 // somebody removes it.
 func (c *Cache) Folder(ctx context.Context, key Key) (*Folder, error) {
-	f := &Folder{cache: c, key: key, dir: c.path("folders", key.Kind, key.id())}
+	f := &Folder{cache: c, key: key, dir: c.path(Folders, key.Kind, key.id())}
 	err := c.makeDirs()
 	if err == nil {
 		f.lock, err = lock(ctx, f.lockPath(), true)
@@ -77,7 +77,7 @@ func (f *Folder) Fill(ctx context.Context, parts []string, make func(ctx context
 		return nil
 	}
 	c := f.cache
-	if err := c.makeDirs(filepath.Dir(filepath.Join("folders", f.key.Kind, f.key.id()))); err != nil {
+	if err := c.makeDirs(filepath.Dir(filepath.Join(Folders, f.key.Kind, f.key.id()))); err != nil {
 		return err
 	}
 	held, err := lock(ctx, f.lockPath()+".fill", false)

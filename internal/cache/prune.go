@@ -15,25 +15,25 @@ import (
 
 // Entry is something in the cache.
 type Entry struct {
-	Kind     string
-	About    string // hostile: it comes from registries
-	Path     string
-	Size     int64 // bytes on disk, about
-	LastUsed time.Time
-	InUse    bool // by a process that runs
+	Kind     string    `json:"kind"`
+	About    string    `json:"about"` // hostile: it comes from registries
+	Path     string    `json:"path"`
+	Size     int64     `json:"size_bytes"` // on disk, about
+	LastUsed time.Time `json:"last_used"`
+	InUse    bool      `json:"in_use"` // by a process that runs
 	folder   bool
 }
 
 // List is everything in the cache, the least recently used first. A cache that does not exist is empty.
 func (c *Cache) List() ([]Entry, error) {
 	var all []Entry
-	for _, group := range []string{"folders", "files"} {
+	for _, group := range []string{Folders, "files"} {
 		paths, err := filepath.Glob(c.path(group, "*", "*"))
 		if err != nil {
 			return nil, fmt.Errorf("list the cache: %w", err)
 		}
 		for _, path := range paths {
-			e := Entry{Kind: filepath.Base(filepath.Dir(path)), Path: path, folder: group == "folders"}
+			e := Entry{Kind: filepath.Base(filepath.Dir(path)), Path: path, folder: group == Folders}
 			if c.describe(&e) {
 				all = append(all, e)
 			}

@@ -56,7 +56,8 @@ func System() Env {
 // Main runs one command line and returns the process's exit code. When soft ends, the command stops in
 // good order; when hard ends, at once.
 func Main(soft, hard context.Context, env Env, args []string) int {
-	a := &app{Env: env, hard: hard}
+	a := &app{Env: env, hard: hard, opened: new([]io.Closer)}
+	defer a.close()
 	root := a.root()
 	root.SetArgs(runByDefault(root, args))
 	root.SetIn(env.Stdin)
@@ -73,6 +74,14 @@ type app struct {
 	hard context.Context
 	// onLoad is called with the job file as soon as it is read, before anything is said of it. It may be nil.
 	onLoad func(*config.Loaded)
+	// opened are closed when the command ends, whatever became of it.
+	opened *[]io.Closer
+}
+
+func (a *app) close() {
+	for _, c := range *a.opened {
+		_ = c.Close() // locks, which end with the process at the latest
+	}
 }
 
 // failure is an error that knows its exit code.
@@ -188,7 +197,7 @@ func (a *app) root() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		a.runCommand(), a.resumeCommand(), a.validateCommand(), a.planCommand(), a.mergeCommand(), a.reportCommand(), a.diffCommand(), a.exportCommand(), a.initCommand(),
-		a.cleanCommand(), a.schemaCommand(), a.versionCommand(), a.actionCommand(),
+		a.datasetsCommand(), a.cacheCommand(), a.cleanCommand(), a.schemaCommand(), a.versionCommand(), a.actionCommand(),
 	)
 	return root
 }

@@ -3,12 +3,17 @@ package cli
 import (
 	"path/filepath"
 	"slices"
+
+	"github.com/org/rollout-action/internal/cache"
 )
 
 // hidden are the files and folders of this machine that no environment of a job may show; see
 // providers.Host. Tasks are listed besides their datasets, which may be put together of links.
 func (a *app) hidden(p *prepared) []string {
 	paths := slices.Concat([]string{".", p.Job.JobsDir, filepath.Join(p.Job.JobsDir, p.Job.Name)}, p.DatasetDirs, p.TaskDirs, p.folders)
+	if root, err := cache.Root(a.Getenv); err == nil {
+		paths = append(paths, filepath.Join(root, cache.Folders)) // tasks that other jobs use; not the whole cache, in which a provider may live
+	}
 	if p.path != "-" {
 		paths = append(paths, p.path)
 	}

@@ -77,6 +77,8 @@ type jobFlags struct {
 	name, jobsDir, envType        string
 	logFormat                     string
 	gate                          []config.Override
+	datasets, metadata            []string
+	nTasks, sampleSeed            int
 	pathsFrom                     string // where the file's relative paths begin; "": its folder
 	changed                       func(string) bool
 }
@@ -95,10 +97,26 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 // addScheduling adds the flags that also a job that is there already can be given.
 func (f *jobFlags) addScheduling(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	flags.StringArrayVar(&f.datasets, "dataset", nil, "run only datasets whose name matches this glob (repeatable)")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "run only tasks of datasets with KEY=VALUE in [metadata] of task.toml (repeatable)")
+	flags.IntVar(&f.nTasks, "n-tasks", 0, "run only a sample of so many tasks of each dataset")
+	flags.IntVar(&f.sampleSeed, "sample-seed", 0, "which sample --n-tasks takes")
 	flags.IntVar(&f.attempts, "n-attempts", 0, "attempts per agent and task")
 	flags.IntVar(&f.concurrent, "n-concurrent", 0, "trials at a time")
 	flags.StringArrayVar(&f.sets, "set", nil, "set any key, as in environment.override_cpus=2 (repeatable)")
 	f.changed = flags.Changed
+}
+
+// selection is what the flags say about datasets.
+func (f *jobFlags) selection() config.Selection {
+	s := config.Selection{Datasets: f.datasets, Metadata: f.metadata}
+	if f.changed("n-tasks") {
+		s.NTasks = &f.nTasks
+	}
+	if f.changed("sample-seed") {
+		s.Seed = &f.sampleSeed
+	}
+	return s
 }
 
 func (f *jobFlags) addLogFormat(cmd *cobra.Command) {
@@ -162,7 +180,7 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	}
 	loaded, err := config.Load(path, config.Options{
 		Stdin: a.Stdin, Dir: a.Dir, Getenv: a.Getenv, Now: a.Now,
-		Providers: checks, Overrides: overrides, OnlyAgents: flags.agents, PathsFrom: flags.pathsFrom,
+		Providers: checks, Overrides: overrides, OnlyAgents: flags.agents, Selection: flags.selection(), PathsFrom: flags.pathsFrom,
 	})
 	if err != nil {
 		return nil, err
@@ -172,18 +190,15 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	}
 	p := &prepared{Loaded: loaded, path: path}
 	problems := loaded.Warnings
-	for i, ref := range loaded.Job.Datasets {
-		set, warnings, err := dataset.Load(ctx, ref.Name, loaded.DatasetDirs[i], a.taskOptions(loaded.Job, ref.Format))
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+	sets, warnings, err := a.loadDatasets(ctx, loaded)
+	if err != nil {
+		var list diag.List
+		if errors.As(err, &list) {
+			return nil, append(problems, list...)
 		}
-		if err != nil {
-			problems = append(problems, diag.Diagnostic{File: loaded.File, Message: err.Error()})
-			continue
-		}
-		problems = append(problems, warnings...)
-		p.sets = append(p.sets, set)
+		return nil, err
 	}
+	p.sets, problems = sets, append(problems, warnings...)
 	if len(loaded.TaskDirs) > 0 {
 		p.sets = append(p.sets, dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs, a.taskOptions(loaded.Job, loaded.Job.TasksFormat)))
 	}
@@ -192,6 +207,7 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	}
 	names := taskNames(p.sets)
 	for i, set := range p.sets {
+		p.folders = append(p.folders, set.Folders...)
 		for _, t := range set.Tasks {
 			p.folders = append(p.folders, t.Dir)
 		}
@@ -217,11 +233,11 @@ func (a *app) taskOptions(cfg config.Job, format config.Format) task.Options {
 func taskNames(sets []*dataset.Set) []string {
 	var names []string
 	for _, set := range sets {
-		for _, t := range set.Tasks {
+		for _, name := range set.Names() {
 			if len(names) == 20 {
 				return append(names, "…")
 			}
-			names = append(names, clean(t.Name))
+			names = append(names, clean(name))
 		}
 	}
 	return names

@@ -11,28 +11,52 @@ import (
 // TasksDataset is the name of the dataset that the tasks list of a job file forms.
 const TasksDataset = "tasks"
 
-// datasets resolves datasets to folders and gives every one its name.
+// datasets resolves datasets to folders and registries, and gives every one its name.
 func (c *checker) datasets() {
 	job := &c.out.Job
 	if len(job.Datasets)+len(job.Tasks) == 0 && !c.badBelow(keyPath{"datasets"}) && !c.badBelow(keyPath{"tasks"}) {
-		c.add(c.root.locate(keyPath{"datasets"}, true), "add datasets: with a path, or tasks:", "the job has no tasks to run")
+		c.add(c.root.locate(keyPath{"datasets"}, true), "add datasets: with a path or a registry, or tasks:", "the job has no tasks to run")
 	}
 	names := c.newNames("datasets", "set name on one of them")
 	if len(job.Tasks) > 0 {
 		names.take(TasksDataset, keyPath{"tasks"}, keyPath{"tasks"})
 	}
+	c.flagsOfSelection()
 	for i := range job.Datasets {
 		ds, at := &job.Datasets[i], keyPath{"datasets"}.index(i)
-		dir := resolve(c.source.dir, ds.Path)
+		dir, registry := "", ""
+		ok := !c.badBelow(at)
+		switch {
+		case ds.Registry != nil:
+			registry = c.registry(ds, at)
+		case ds.Path != "":
+			dir = resolve(c.source.dir, ds.Path)
+			if ok {
+				c.datasetFolder(ds, dir, at)
+			}
+		case ok:
+			c.problem(at, "add path: with a folder of tasks, or registry:", "%s has neither path nor registry", at)
+		}
 		c.out.DatasetDirs = append(c.out.DatasetDirs, dir)
-		if c.bad[at.String()] || c.bad[at.child("path").String()] {
-			continue
+		c.out.Registries = append(c.out.Registries, registry)
+		place := c.root.locate(at, false)
+		c.out.DatasetAt = append(c.out.DatasetAt, Place{File: place.file, Line: place.line, Column: place.column})
+		c.selection(*ds, at)
+		if ds.Name != "" && !c.bad[at.String()] {
+			names.take(ds.Name, at, at)
 		}
-		c.datasetDir(ds.Path, dir, at.child("path"))
-		if ds.Name == "" {
-			ds.Name = filepath.Base(dir)
-		}
-		names.take(ds.Name, at, at)
+	}
+	c.onlyDatasets()
+}
+
+// datasetFolder checks a dataset that is a folder.
+func (c *checker) datasetFolder(ds *Dataset, dir string, at keyPath) {
+	if ds.Version != "" {
+		c.problem(at.child("version"), "remove it, or name a registry", "%s.version means nothing to a folder", at)
+	}
+	c.datasetDir(ds.Path, dir, at.child("path"))
+	if ds.Name == "" {
+		ds.Name = filepath.Base(dir)
 	}
 }
 
@@ -65,8 +89,15 @@ func (c *checker) elsewhere(path string) string {
 	if strings.HasPrefix(path, "~") {
 		return "~ is not expanded; write the path in full"
 	}
+	return c.fromHere(path, isDir)
+}
+
+// elsewhereFile is as elsewhere, for files.
+func (c *checker) elsewhereFile(path string) string { return c.fromHere(path, isFile) }
+
+func (c *checker) fromHere(path string, there func(string) bool) string {
 	here := resolve(c.opts.Dir, path)
-	if c.source.dir == c.opts.Dir || !isDir(here) {
+	if c.source.dir == c.opts.Dir || !there(here) {
 		return ""
 	}
 	if rel, err := filepath.Rel(c.source.dir, here); err == nil {

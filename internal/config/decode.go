@@ -127,9 +127,13 @@ func (d *decoder) structure(n *node, p keyPath, v reflect.Value) {
 	}
 }
 
-// asEntry is the hint for a scalar that stands where a mapping with a required key should: the key.
+// asEntry is the hint for a scalar that stands where a mapping with a required key should: the key. A path may be one of several
+// ways.
 func asEntry(n *node, all []rules) string {
 	i := slices.IndexFunc(all, func(r rules) bool { return r.required })
+	if i < 0 {
+		i = slices.IndexFunc(all, func(r rules) bool { return r.key == "path" })
+	}
 	if i < 0 || n.kind != text || len(n.text) > 60 {
 		return ""
 	}

@@ -24,7 +24,7 @@ type Job struct {
 	Gate              gate.Policy   `yaml:"gate" json:"gate" doc:"What must hold for the job to pass."`
 	Redact            Redact        `yaml:"redact" json:"redact" doc:"What is hidden in everything that is written or printed."`
 	Agents            []agent.Agent `yaml:"agents" json:"agents" required:"true" doc:"Who is evaluated."`
-	Datasets          []Dataset     `yaml:"datasets" json:"datasets,omitempty" doc:"Folders of tasks. datasets, tasks or both must be given."`
+	Datasets          []Dataset     `yaml:"datasets" json:"datasets,omitempty" doc:"Folders of tasks, and datasets of registries. datasets, tasks or both must be given."`
 	Tasks             []string      `yaml:"tasks" json:"tasks,omitempty" doc:"Folders of single tasks, relative to the job file; they form the dataset \"tasks\"."`
 	TasksFormat       Format        `yaml:"tasks_format" json:"tasks_format,omitempty" default:"rollout" enum:"rollout,harbor" doc:"What datasets[].format is, for the tasks list."`
 	IncludeTasks      []string      `yaml:"include_tasks" json:"include_tasks,omitempty" doc:"Only tasks whose name matches one of these globs (*, ?, [a-z]) are run."`
@@ -99,9 +99,23 @@ const (
 	FormatHarbor  Format = "harbor"
 )
 
-// Dataset is a local folder of tasks. Name is never empty after Load: it defaults to the folder's.
+// Dataset is a folder of tasks, or a dataset of a registry: one of Path and Registry is given. Name is never empty after Load:
+// it defaults to the folder's. What is selected is the same on every machine; see package dataset.
 type Dataset struct {
-	Path   string `yaml:"path" json:"path" required:"true" doc:"Folder of tasks, relative to the job file."`
-	Name   string `yaml:"name" json:"name,omitempty" doc:"Name of the dataset in results. Default: the folder's name."`
-	Format Format `yaml:"format" json:"format,omitempty" default:"rollout" enum:"rollout,harbor" doc:"Whose rules the tasks were written for. harbor: the verifier's exit code does not count, it also runs after an agent's failure, and more; see the README."`
+	Path         string         `yaml:"path" json:"path,omitempty" doc:"Folder of tasks, relative to the job file."`
+	Registry     *Registry      `yaml:"registry" json:"registry,omitempty" doc:"The list of datasets that name and version are looked up in, instead of path."`
+	Name         string         `yaml:"name" json:"name,omitempty" doc:"Name of the dataset in results, and in its registry. Default: the folder's name."`
+	Version      string         `yaml:"version" json:"version,omitempty" doc:"Version of the dataset in its registry. Default: head, else the highest."`
+	Format       Format         `yaml:"format" json:"format,omitempty" default:"rollout" enum:"rollout,harbor" doc:"Whose rules the tasks were written for. harbor: the verifier's exit code does not count, it also runs after an agent's failure, and more; see the README."`
+	Tasks        []string       `yaml:"tasks" json:"tasks,omitempty" doc:"Only the dataset's tasks whose name matches one of these globs (*, ?, [a-z])."`
+	ExcludeTasks []string       `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"None of the dataset's tasks whose name matches one of these globs."`
+	Metadata     map[string]any `yaml:"metadata" json:"metadata,omitempty" doc:"Only tasks with these values in [metadata] of their task.toml. Of two lists, one common element is enough."`
+	NTasks       int            `yaml:"n_tasks" json:"n_tasks,omitempty" min:"1" max:"1000000" doc:"A sample of so many of the tasks that are left. A larger one contains the smaller."`
+	Seed         int            `yaml:"seed" json:"seed,omitempty" doc:"Which sample n_tasks takes. Default: 0."`
+}
+
+// Registry is where a list of datasets is: one of Path and URL is given.
+type Registry struct {
+	Path string `yaml:"path" json:"path,omitempty" doc:"A registry.json, relative to the job file."`
+	URL  string `yaml:"url" json:"url,omitempty" doc:"A registry.json on the web: https://… or http://…."`
 }

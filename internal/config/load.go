@@ -30,6 +30,13 @@ type Options struct {
 	// OnlyAgents, if not empty, are the agents to keep. oracle and nop are added when the file does
 	// not list them.
 	OnlyAgents []string
+	Selection  Selection // flags about all datasets; they win over the file
+}
+
+// Place is a place in a job file, or a flag.
+type Place struct {
+	File         string
+	Line, Column int // from 1; 0: the file or flag as a whole
 }
 
 // ProviderCheck looks at environment.provider_config, whose values are map[string]any, []any, string,
@@ -57,7 +64,9 @@ type Loaded struct {
 	Visible map[string]map[string]string
 	// Hidden are for each agent the other variables of the host that it takes values from, sorted.
 	Hidden      map[string][]string
-	DatasetDirs []string // absolute, parallel to Job.Datasets
+	DatasetDirs []string // absolute, parallel to Job.Datasets; "" for those of registries
+	Registries  []string // absolute paths or URLs, parallel to Job.Datasets; "" for folders
+	DatasetAt   []Place  // where each of Job.Datasets is named
 	TaskDirs    []string // absolute, parallel to Job.Tasks; they need not exist
 	Warnings    diag.List
 }

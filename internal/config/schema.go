@@ -52,8 +52,13 @@ func structSchema(t reflect.Type) schema {
 	if len(both) > 0 {
 		s["allOf"] = both
 	}
-	if t == reflect.TypeFor[agent.Agent]() {
+	switch t {
+	case reflect.TypeFor[agent.Agent]():
 		scriptRules(s)
+	case reflect.TypeFor[Dataset]():
+		s["anyOf"] = []schema{{"required": []string{"path"}}, {"required": []string{"registry", "name"}}}
+	case reflect.TypeFor[Registry]():
+		s["anyOf"] = []schema{{"required": []string{"path"}}, {"required": []string{"url"}}}
 	}
 	return s
 }

@@ -21,9 +21,12 @@ import (
 
 // Set is a named collection of tasks.
 type Set struct {
-	Name  string
-	Dir   string // absolute path of the folder; "" for a list of paths
-	Tasks []*task.Task
+	Name    string
+	Version string // in its registry; "" if it has none
+	Dir     string // absolute path of the folder; "" for a list of paths, or a dataset of a registry
+	Tasks   []*task.Task
+	All     []string // the names of all its tasks, also of those that were not selected; nil: those of Tasks
+	Folders []string // of all tasks that were looked at, also of those that were not selected; nil: those of Tasks
 }
 
 // Load reads the folder of tasks at dir, sorted by name. Every sub-folder with a task.toml or an
@@ -70,6 +73,18 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 // other datasets. When ctx ends, tasks are missing from the set.
 func FromPaths(ctx context.Context, name string, dirs []string, opts task.Options) *Set {
 	return &Set{Name: name, Tasks: loadAll(ctx, dirs, opts)}
+}
+
+// Names are the names of all tasks of the dataset, also of those that were not selected.
+func (s *Set) Names() []string {
+	if s.All != nil {
+		return s.All
+	}
+	names := make([]string, len(s.Tasks))
+	for i, t := range s.Tasks {
+		names[i] = t.Name
+	}
+	return names
 }
 
 // Filter is the set with the tasks whose names match one of include (all if that is empty) and none

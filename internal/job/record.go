@@ -66,7 +66,11 @@ func plannedTasks(specs []trial.Spec, dir string) []result.PlannedTask {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for n, t := range tasks {
-		planned = append(planned, result.PlannedTask{Dataset: n.dataset, Task: n.task, Format: trial.FormatOf(t), Path: repoPath(t, dir)})
+		p := result.PlannedTask{Dataset: n.dataset, Task: n.task, Format: trial.FormatOf(t), Path: repoPath(t, dir)}
+		if t.Origin != nil {
+			p.GitURL, p.GitCommitID, p.GitPath = t.Origin.URL, t.Origin.Commit, t.Origin.Path
+		}
+		planned = append(planned, p)
 		group.Go(func() error {
 			t.Digest() // is kept by the task
 			return nil
@@ -84,6 +88,9 @@ func plannedTasks(specs []trial.Spec, dir string) []result.PlannedTask {
 
 // repoPath is where a task is as seen by people who look at its repository.
 func repoPath(t *task.Task, dir string) string {
+	if t.Origin != nil {
+		return "" // it is in another repository
+	}
 	if t.RepoPath != "" {
 		return t.RepoPath
 	}
@@ -107,7 +114,7 @@ func meaning(cfg config.Job) config.Job {
 	cfg.Tasks, cfg.TasksFormat = nil, "" // their names and contents are in the plan
 	cfg.Datasets = slices.Clone(cfg.Datasets)
 	for i := range cfg.Datasets {
-		cfg.Datasets[i].Path = ""
+		cfg.Datasets[i].Path, cfg.Datasets[i].Registry = "", nil
 		cfg.Datasets[i].Format = "" // the tasks' digests know it
 	}
 	return cfg

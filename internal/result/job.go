@@ -69,6 +69,10 @@ type PlannedTask struct {
 	// Path is the task's folder from the top of its repository (or, outside git, from the current folder), with
 	// forward slashes; "" if it is not below.
 	Path string `json:"path"`
+	// GitURL, GitCommitID (whole) and GitPath say what a registry's task was taken out of; "" for others.
+	GitURL      string `json:"git_url,omitempty"`
+	GitCommitID string `json:"git_commit_id,omitempty"`
+	GitPath     string `json:"git_path,omitempty"`
 }
 
 // Own is the keys that this folder is to hold: those of its shard, or all.

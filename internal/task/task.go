@@ -1,14 +1,17 @@
 package task
 
 import (
+	"cmp"
+	"fmt"
 	"io/fs"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // Task is one task directory.
 type Task struct {
-	Name        string // the folder's name
+	Name        string // the folder's name, or its name in a registry
 	Dir         string // absolute path, for messages
 	FS          fs.FS  // rooted at Dir; see Tree for how links are treated
 	Format      Format // whose rules it was written for; see Rules
@@ -16,11 +19,34 @@ type Task struct {
 	variables   variables
 	GitCommitID *string // HEAD of the repository that holds Dir; nil outside git
 	RepoPath    string  // Dir from the top of that repository, with forward slashes; "" outside git
+	Origin      *Origin // what it was taken out of; nil for a folder that somebody keeps on this machine
 	digest      digestOnce
 	// Missing: there is nothing at Dir (task_not_found).
 	Missing bool
+	// Nearest is, for a Missing task, the path that may be meant; "" if none is near.
+	Nearest string
 	// Problems are what Load found. With errors among them, the task cannot be run (task_invalid).
 	Problems diag.List
+}
+
+// Origin is the commit that a task was taken out of. It is safe to show.
+type Origin struct {
+	URL    string // of the repository, without credentials
+	Commit string // its whole id
+	Path   string // of the task, from the top of the repository; "" is the top
+}
+
+// String is for people.
+func (o Origin) String() string {
+	return untrusted.Line(fmt.Sprintf("%s of %s at %s", cmp.Or(o.Path, "the top"), o.URL, o.Commit[:min(12, len(o.Commit))]))
+}
+
+// Place is where the task is, or should be, for people.
+func (t *Task) Place() string {
+	if t.Origin != nil {
+		return t.Origin.String()
+	}
+	return t.Dir
 }
 
 // Config is task.toml with defaults filled in. Source: specification, "task.toml".

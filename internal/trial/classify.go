@@ -47,7 +47,11 @@ func taskError(spec Spec) *failure {
 	t := spec.Task
 	switch {
 	case t.Missing:
-		return failf(result.TaskNotFound, "there is no task at %s: correct the path, or remove it from the job", t.Dir)
+		hint := ""
+		if t.Nearest != "" {
+			hint = fmt.Sprintf("did you mean %s? ", t.Nearest)
+		}
+		return failf(result.TaskNotFound, "there is no task at %s: %scorrect the path, or remove it from the job", t.Place(), hint)
 	case t.Err() != nil:
 		f := failf(result.TaskInvalid, "the task is invalid: %v", t.Problems.Errors()[0])
 		if more := len(t.Problems.Errors()) - 1; more > 0 {

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/cache"
+	"github.com/org/rollout-action/internal/quantity"
+)
+
+func (a *app) cacheCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cache",
+		Short: "Look at what is kept of datasets, and remove it",
+		Long: `Look at what is kept of datasets and registries, so that nothing is fetched twice, and remove it. It is
+below $XDG_CACHE_HOME/rollout, or ~/.cache/rollout, and never larger than $ROLLOUT_CACHE_SIZE (20Gi): what was used
+least recently goes first. Images and layers of the sandbox are not part of it; see "rollout clean".
+` + exitCodes,
+		Example: `  rollout cache ls
+  rollout cache prune --older-than 7d --dry-run`,
+		Args: unknownSubcommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_ = cmd.Help()
+			return &failure{code: exitUsage}
+		},
+	}
+	cmd.AddCommand(a.cacheLs(), a.cachePrune())
+	return cmd
+}
+
+func (a *app) cacheLs() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List what the cache holds",
+		Long:  "List what the cache holds, what was used least recently first.\n" + exitCodes,
+		Example: `  rollout cache ls
+  rollout cache ls --json`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			c, err := a.cache()
+			if err != nil {
+				return err
+			}
+			all, err := c.List()
+			if err != nil {
+				return err
+			}
+			return a.printEntries(c, all, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: kind, about, path, size_bytes, last_used and in_use")
+	return cmd
+}
+
+func (a *app) printEntries(c *cache.Cache, all []cache.Entry, asJSON bool) error {
+	if asJSON {
+		if all == nil {
+			all = []cache.Entry{}
+		}
+		return a.printJSON(all)
+	}
+	total := int64(0)
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	if len(all) > 0 {
+		fmt.Fprintln(w, "LAST USED\tSIZE\tKIND\tWHAT")
+	}
+	for _, e := range all {
+		total += e.Size
+		what := cell(e.About)
+		if e.InUse {
+			what += " (in use)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.LastUsed.Local().Format("2006-01-02 15:04"), size(e.Size), cell(e.Kind), what)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Stdout, "%s, %s in %s\n", entries(len(all)), size(total), clean(c.Dir()))
+	return nil
+}
+
+func entries(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+// size is an amount of bytes for people.
+func size(bytes int64) string {
+	value, unit := float64(bytes), "B"
+	for _, next := range []string{"Ki", "Mi", "Gi", "Ti"} {
+		if value < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	if unit == "B" || value >= 10 {
+		return fmt.Sprintf("%.0f %s", value, unit)
+	}
+	return fmt.Sprintf("%.1f %s", value, unit)
+}
+
+type pruneFlags struct {
+	maxSize, olderThan string
+	all, dryRun        bool
+}
+
+func (a *app) cachePrune() *cobra.Command {
+	var flags pruneFlags
+	cmd := &cobra.Command{
+		Use:   "prune",
+		Short: "Remove what the cache holds",
+		Long: `Remove what the cache holds, as far as the flags say, and what killed runs left half-made. What a running
+process uses stays.
+` + exitCodes,
+		Example: `  rollout cache prune --older-than 7d --max-size 10G
+  rollout cache prune --all --dry-run`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd.Context(), flags) },
+	}
+	cmd.Flags().StringVar(&flags.maxSize, "max-size", "", "remove the least recently used until the rest is no larger, as in 10G")
+	cmd.Flags().StringVar(&flags.olderThan, "older-than", "", "remove what was not used for this long, as in 7d or 12h")
+	cmd.Flags().BoolVar(&flags.all, "all", false, "remove everything")
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only list what would be removed")
+	return cmd
+}
+
+// policy is what the flags ask for.
+func (f pruneFlags) policy() (cache.Policy, error) {
+	p := cache.Policy{All: f.all, DryRun: f.dryRun}
+	if !f.all && f.maxSize == "" && f.olderThan == "" {
+		return p, usage("say what to remove: --max-size 10G, --older-than 7d or --all")
+	}
+	if f.maxSize != "" {
+		bytes, err := quantity.Bytes(f.maxSize)
+		if err != nil {
+			return p, usage("--max-size: %w", err)
+		}
+		p.MaxSize = &bytes
+	}
+	if f.olderThan != "" {
+		age, err := days(f.olderThan)
+		if err != nil || age <= 0 {
+			return p, usage("--older-than %s: want a time, as in 7d or 12h", f.olderThan)
+		}
+		p.OlderThan = age
+	}
+	return p, nil
+}
+
+// days reads a duration that may be in days.
+func days(text string) (time.Duration, error) {
+	if n, ok := strings.CutSuffix(text, "d"); ok {
+		count, err := strconv.ParseFloat(n, 64)
+		if err != nil || !(count > 0 && count < 100_000) {
+			return 0, errors.New("not a number of days")
+		}
+		return time.Duration(count * 24 * float64(time.Hour)), nil
+	}
+	return time.ParseDuration(text)
+}
+
+func (a *app) prune(ctx context.Context, flags pruneFlags) error {
+	policy, err := flags.policy()
+	if err != nil {
+		return err
+	}
+	c, err := a.cache()
+	if err != nil {
+		return err
+	}
+	pruned, err := c.Prune(ctx, policy)
+	freed := int64(0)
+	for _, e := range pruned.Removed {
+		freed += e.Size
+		fmt.Fprintf(a.Stdout, "%s  %s\n", size(e.Size), cell(e.About))
+	}
+	verb := "removed"
+	if flags.dryRun {
+		verb = "would remove"
+	}
+	fmt.Fprintf(a.Stdout, "%s %s, %s; %s left\n", verb, entries(len(pruned.Removed)), size(freed), size(pruned.Kept))
+	if n := len(pruned.InUse); n > 0 {
+		fmt.Fprintf(a.Stderr, "%s in use, and stay\n", entries(n))
+	}
+	return err
+}

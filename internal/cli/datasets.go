@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/dataset"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/registry"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+func (a *app) datasetsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "datasets",
+		Short: "Look at a registry's datasets, and download them",
+		Long: `Look at the datasets of a registry (a registry.json on disk or on the web), and download their tasks.
+Jobs fetch by themselves what they need; see datasets[].registry in job files. Without --registry it is
+the public registry of Harbor's datasets.
+` + exitCodes,
+		Example: `  rollout datasets ls
+  rollout datasets show terminal-bench@2.0 --registry registry.json
+  rollout datasets download terminal-bench --output bench`,
+		Args: unknownSubcommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_ = cmd.Help()
+			return &failure{code: exitUsage}
+		},
+	}
+	cmd.AddCommand(a.datasetsLs(), a.datasetsShow(), a.datasetsDownload())
+	return cmd
+}
+
+// unknownSubcommand is the argument check of a command that has only subcommands.
+func unknownSubcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	hint := "there are: " + strings.Join(names, ", ")
+	if near := diag.DidYouMean(args[0], names); near != "" {
+		hint = near
+	}
+	return usage("%s has no command %q (%s)", cmd.CommandPath(), args[0], hint)
+}
+
+// registryFlag is the flag of all that look at a registry.
+func registryFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "registry", registry.DefaultURL, "the registry: a `path` or URL")
+}
+
+// openRegistry loads the registry of the flag.
+func (a *app) openRegistry(ctx context.Context, where string) (*dataset.Source, *registry.Registry, error) {
+	s := a.source()
+	if !registry.IsURL(where) {
+		where = a.path(where)
+	}
+	reg, err := s.LoadRegistry(ctx, where)
+	return s, reg, err
+}
+
+func (a *app) datasetsLs() *cobra.Command {
+	var where string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the datasets of a registry",
+		Long:  "List the datasets of a registry, one line for each version.\n" + exitCodes,
+		Example: `  rollout datasets ls
+  rollout datasets ls --registry https://example.org/registry.json --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, reg, err := a.openRegistry(cmd.Context(), where)
+			if err != nil {
+				return err
+			}
+			return a.listDatasets(reg, asJSON)
+		},
+	}
+	registryFlag(cmd, &where)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: name, version, description, tasks (their number) and default")
+	return cmd
+}
+
+// listed is a dataset as ls prints it.
+type listed struct {
+	Name        string `json:"name"`
+	Version     string `json:"version"`
+	Description string `json:"description"`
+	Tasks       int    `json:"tasks"`
+	Default     bool   `json:"default"` // the version that is meant when none is given
+}
+
+func (a *app) listDatasets(reg *registry.Registry, asJSON bool) error {
+	list := []listed{}
+	for i := range reg.Datasets {
+		d := &reg.Datasets[i]
+		list = append(list, listed{d.Name, d.Version, d.Description, len(d.Tasks), registry.Preferred(reg.Versions(d.Name)) == d.Version})
+	}
+	slices.SortStableFunc(list, func(x, y listed) int { return strings.Compare(x.Name, y.Name) })
+	if asJSON {
+		return a.printJSON(list)
+	}
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tVERSION\tTASKS\tDESCRIPTION")
+	for _, d := range list {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", cell(d.Name), cell(d.Version), d.Tasks, cell(d.Description))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Stdout, "\n%s in %s\n", plural(len(list), "dataset"), reg.Source)
+	return nil
+}
+
+// cell is a text from outside for a table.
+func cell(text string) string { return untrusted.Cut(clean(text), 80) }
+
+func (a *app) datasetsShow() *cobra.Command {
+	var where string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show NAME[@VERSION]",
+		Short: "Show a dataset of a registry and its tasks",
+		Long: `Show a dataset of a registry: where its tasks are, and all of them. Without a version it is the one that
+jobs take: head, else the highest.
+` + exitCodes,
+		Example: `  rollout datasets show terminal-bench
+  rollout datasets show terminal-bench@2.0 --json`,
+		Args: oneArg("the name of a dataset"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, reg, err := a.openRegistry(cmd.Context(), where)
+			if err != nil {
+				return err
+			}
+			d, err := find(reg, args[0])
+			if err != nil {
+				return err
+			}
+			return a.showDataset(reg, d, asJSON)
+		},
+	}
+	registryFlag(cmd, &where)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the dataset as the registry has it, and versions")
+	return cmd
+}
+
+func find(reg *registry.Registry, label string) (*registry.Dataset, error) {
+	name, version := registry.SplitLabel(label)
+	d, err := reg.Find(name, version)
+	var missing *registry.NotFoundError
+	if errors.As(err, &missing) {
+		return nil, usage("%w", err)
+	}
+	return d, err
+}
+
+func (a *app) showDataset(reg *registry.Registry, d *registry.Dataset, asJSON bool) error {
+	versions := reg.Versions(d.Name)
+	if asJSON {
+		shown := *d
+		shown.Tasks = slices.Clone(d.Tasks)
+		for i := range shown.Tasks {
+			if t := &shown.Tasks[i]; t.GitURL != "" {
+				t.GitURL = dataset.Shown(reg, t)
+			}
+		}
+		return a.printJSON(struct {
+			registry.Dataset
+			Versions []string `json:"versions"`
+		}{shown, versions})
+	}
+	fmt.Fprintf(a.Stdout, "%s\n", d.Label())
+	if d.Description != "" {
+		fmt.Fprintf(a.Stdout, "%s\n", untrusted.Cut(clean(d.Description), 1000))
+	}
+	fmt.Fprintf(a.Stdout, "\nversions: %s\n", cell(strings.Join(versions, ", ")))
+	if n := len(d.Metrics); n > 0 {
+		fmt.Fprintf(a.Stdout, "metrics of its own: %s, which a job does not use: it has metrics itself\n", plural(n, "metric"))
+	}
+	fmt.Fprintln(a.Stdout)
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TASK\tPATH\tCOMMIT\tREPOSITORY")
+	for i := range d.Tasks {
+		t := &d.Tasks[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cell(t.Name), cell(t.Path), cell(short(t.GitCommitID)), cell(dataset.Shown(reg, t)))
+	}
+	return w.Flush()
+}
+
+func (a *app) datasetsDownload() *cobra.Command {
+	var where, output string
+	cmd := &cobra.Command{
+		Use:   "download NAME[@VERSION]",
+		Short: "Download the tasks of a dataset into a folder",
+		Long: `Download the tasks of a dataset into a folder, which a job file can then name as datasets[].path. Tasks are
+called as the registry calls them.
+` + exitCodes,
+		Example: `  rollout datasets download terminal-bench@2.0
+  rollout datasets download hello-world --output hello --registry registry.json`,
+		Args: oneArg("the name of a dataset"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.download(cmd.Context(), where, args[0], output)
+		},
+	}
+	registryFlag(cmd, &where)
+	cmd.Flags().StringVar(&output, "output", "", "the `folder`, which must not exist or be empty (default: the dataset's name)")
+	return cmd
+}
+
+func (a *app) download(ctx context.Context, where, label, output string) error {
+	s, reg, err := a.openRegistry(ctx, where)
+	if err != nil {
+		return err
+	}
+	d, err := find(reg, label)
+	if err != nil {
+		return err
+	}
+	if output == "" {
+		output = result.Slug(d.Name)
+	}
+	dir := a.path(output)
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return usage("%s is not empty: choose another --output", output)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return usage("--output: %w", err)
+	}
+	if !registry.IsURL(where) {
+		where = a.path(where)
+	}
+	sets, _, err := s.Load(ctx, []dataset.Ref{{Name: d.Name, Version: d.Version, Registry: where}})
+	if err != nil {
+		return err
+	}
+	var failed diag.List
+	written := 0
+	for _, t := range sets[0].Tasks {
+		if t.Missing || isEmpty(t.FS) {
+			problem := "there is no such task"
+			if len(t.Problems) > 0 {
+				problem = t.Problems[0].Message
+			}
+			failed = append(failed, diag.Diagnostic{File: clean(t.Place()), Message: problem, Hint: nearHint(t.Nearest)})
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := os.CopyFS(filepath.Join(dir, result.Slug(t.Name)), t.FS); err != nil {
+			return fmt.Errorf("write the task %s: %w", clean(t.Name), err)
+		}
+		written++
+	}
+	fmt.Fprintf(a.Stdout, "%s of %s in %s\n", plural(written, "task"), d.Label(), output)
+	if len(failed) > 0 {
+		for _, f := range failed {
+			fmt.Fprintln(a.Stderr, f)
+		}
+		return &failure{code: exitFailed, err: fmt.Errorf("%s could not be had", plural(len(failed), "task"))}
+	}
+	return nil
+}
+
+func isEmpty(fsys fs.FS) bool {
+	entries, err := fs.ReadDir(fsys, ".")
+	return err != nil || len(entries) == 0
+}
+
+func nearHint(near string) string {
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %s?", clean(near))
+}

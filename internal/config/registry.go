@@ -1,0 +1,48 @@
+package config
+
+import (
+	"net/url"
+	"os"
+	"strings"
+)
+
+// registry checks a dataset of a registry, and returns the registry's absolute path or its URL.
+func (c *checker) registry(ds *Dataset, at keyPath) string {
+	reg, key := ds.Registry, at.child("registry")
+	switch {
+	case c.badBelow(key):
+	case ds.Path != "":
+		c.problem(key, "keep one of them", "%s has a path as well as a registry", at)
+	case reg.Path == "" && reg.URL == "":
+		c.problem(key, "add url: or path:", "%s has neither path nor url", key)
+	case reg.Path != "" && reg.URL != "":
+		c.problem(key, "keep one of them", "%s has a path as well as a url", key)
+	case ds.Name == "":
+		c.problem(at, "rollout datasets ls shows which there are", "%s needs the name of a dataset in the registry", at)
+	case reg.URL != "":
+		c.registryURL(reg.URL, key.child("url"))
+		return reg.URL
+	default:
+		path := resolve(c.source.dir, reg.Path)
+		if info, err := os.Stat(path); err != nil || info.IsDir() {
+			hint := c.elsewhereFile(reg.Path)
+			if strings.Contains(reg.Path, "://") {
+				hint = "write it as url:"
+			}
+			c.problem(key.child("path"), hint, "there is no registry %s", path)
+		}
+		return path
+	}
+	return ""
+}
+
+func (c *checker) registryURL(text string, p keyPath) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		c.problem(p, "write it like https://example.org/registry.json", "%s is not a web address", p)
+		return
+	}
+	if u.User != nil {
+		c.problem(p, "use a file, and path:", "%s has a password in it, which would stand in config.json", p)
+	}
+}

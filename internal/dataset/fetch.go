@@ -1,0 +1,402 @@
+package dataset
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/org/rollout-action/internal/cache"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/git"
+	"github.com/org/rollout-action/internal/registry"
+	"github.com/org/rollout-action/internal/task"
+)
+
+// repositoriesAtOnce bounds how many repositories are fetched at the same time.
+const repositoriesAtOnce = 4
+
+// fetched knows where the tasks of registries are.
+type fetched struct {
+	source *Source
+	at     map[*registry.Task]location
+}
+
+// location is where a task is: a folder beside the registry, or one that was taken out of a commit.
+type location struct {
+	dir    string // absolute
+	origin *task.Origin
+	folder git.Folder
+}
+
+// wish is a task that is to be taken out of a repository.
+type wish struct {
+	task   *registry.Task
+	remote git.Remote
+	path   string
+}
+
+// snapshot is all that is wanted of one commit.
+type snapshot struct {
+	remote git.Remote
+	commit string
+	wishes []wish
+}
+
+// fetchAll takes the tasks of all picks out of their repositories. picks may hold nil.
+func (s *Source) fetchAll(ctx context.Context, picks []*pick) (*fetched, error) {
+	f := &fetched{source: s, at: map[*registry.Task]location{}}
+	byRevision := map[revision][]wish{}
+	var order []revision
+	var problems diag.List
+	for _, p := range picks {
+		if p == nil {
+			continue
+		}
+		for _, t := range p.tasks {
+			w, problem := p.wish(t)
+			switch {
+			case problem != nil && len(problems) < maxProblems:
+				problems = append(problems, *problem)
+			case problem != nil:
+			case w == nil:
+				f.at[t] = location{dir: beside(p.registry, t.Path)}
+			default:
+				rev := revision{w.remote, t.GitCommitID}
+				if byRevision[rev] == nil {
+					order = append(order, rev)
+				}
+				byRevision[rev] = append(byRevision[rev], *w)
+			}
+		}
+	}
+	problems.Sort()
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	if len(order) == 0 {
+		return f, nil
+	}
+	if s.Cache == nil {
+		return nil, fmt.Errorf("fetch datasets: %w", s.CacheErr)
+	}
+	commits, err := s.resolveAll(ctx, order)
+	if err != nil {
+		return nil, err
+	}
+	return f, f.snapshots(ctx, snapshotsOf(order, commits, byRevision))
+}
+
+// maxProblems is how many problems of registries are told.
+const maxProblems = 20
+
+// wish checks where a task is said to be; nil: beside the registry.
+func (p *pick) wish(t *registry.Task) (*wish, *diag.Diagnostic) {
+	problem := func(format string, args ...any) (*wish, *diag.Diagnostic) {
+		d := p.registry.TaskProblem(t, "task %q of %s: %s", t.Name, p.dataset.Label(), fmt.Sprintf(format, args...))
+		return nil, &d
+	}
+	if t.GitURL == "" {
+		if p.registry.Remote() {
+			return problem("it has no git_url, and a registry behind a URL cannot name folders of this machine")
+		}
+		if t.Path == "" {
+			return problem("it has neither git_url nor path")
+		}
+		return nil, nil
+	}
+	remote, err := git.ParseRemote(t.GitURL, p.registry.Dir, git.Trust(!p.registry.Remote()))
+	if err != nil {
+		return problem("git_url %v", err)
+	}
+	if err := git.CheckRevision(t.GitCommitID); err != nil {
+		return problem("git_commit_id: %v", err)
+	}
+	path, err := git.CleanPath(t.Path)
+	if err != nil {
+		return problem("path %v", err)
+	}
+	return &wish{task: t, remote: remote, path: path}, nil
+}
+
+// snapshotsOf groups wishes by what revisions were resolved to: two may be the same commit.
+func snapshotsOf(order []revision, commits map[revision]string, wishes map[revision][]wish) []*snapshot {
+	type name struct{ remote, commit string }
+	byName := map[name]*snapshot{}
+	var out []*snapshot
+	for _, rev := range order {
+		n := name{rev.remote.ID(), commits[rev]}
+		if byName[n] == nil {
+			byName[n] = &snapshot{remote: rev.remote, commit: n.commit}
+			out = append(out, byName[n])
+		}
+		byName[n].wishes = append(byName[n].wishes, wishes[rev]...)
+	}
+	return out
+}
+
+// snapshots takes everything out of its commits.
+func (f *fetched) snapshots(ctx context.Context, all []*snapshot) error {
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(repositoriesAtOnce)
+	for _, snap := range all {
+		group.Go(func() error {
+			found, err := f.source.take(ctx, snap)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for t, at := range found {
+				f.at[t] = at
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// The files of a part of the cache: what became of the path, and the task's folder, if there is one.
+const (
+	notesFile  = "notes.json"
+	taskFolder = "task"
+)
+
+// take has the folders of a snapshot put into the cache.
+func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]location, error) {
+	folder, err := s.Cache.Folder(ctx, cache.Key{
+		Kind: "git", Text: snap.remote.ID() + "\x00" + snap.commit, About: snap.remote.String() + " at " + snap.commit[:12],
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.folders = append(s.folders, folder)
+	s.mu.Unlock()
+	pathOf, parts := map[string]string{}, []string(nil)
+	for _, w := range snap.wishes {
+		if part := partOf(w.path); pathOf[part] == "" {
+			pathOf[part] = w.path
+			parts = append(parts, part)
+		}
+	}
+	slices.Sort(parts)
+	parts = slices.Compact(parts)
+	passing := map[string]git.Folder{} // what is not kept
+	err = folder.Fill(ctx, parts, func(ctx context.Context, draft string, missing []string) error {
+		return s.export(ctx, snap, draft, missing, pathOf, passing)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s: %w", plural(len(parts), "task"), err)
+	}
+	out := make(map[*registry.Task]location, len(snap.wishes))
+	for _, w := range snap.wishes {
+		at := location{
+			dir:    filepath.Join(folder.Path(partOf(w.path)), taskFolder),
+			origin: &task.Origin{URL: snap.remote.String(), Commit: snap.commit, Path: w.path},
+		}
+		part, notKept := passing[partOf(w.path)]
+		if !notKept {
+			if part, err = notes(folder.Path(partOf(w.path))); err != nil {
+				return nil, err
+			}
+		}
+		at.folder = part
+		out[w.task] = at
+	}
+	return out, nil
+}
+
+// export makes the missing parts of the cache. What may be better another time goes to passing instead.
+func (s *Source) export(ctx context.Context, snap *snapshot, draft string, missing []string, pathOf map[string]string, passing map[string]git.Folder) error {
+	s.notify("fetching %s of %s at %s", plural(len(missing), "task"), snap.remote, snap.commit[:12])
+	paths, names := make([]string, len(missing)), make([]string, len(missing))
+	for i, part := range missing {
+		paths[i], names[i] = pathOf[part], filepath.Join(part, taskFolder)
+	}
+	scratch := filepath.Join(draft, "scratch")
+	folders, err := s.Git.Export(ctx, snap.remote, snap.commit, paths, draft, names, scratch)
+	if err != nil {
+		return err
+	}
+	for i, part := range missing {
+		if folders[i].Passing {
+			passing[part] = folders[i]
+			if err := os.RemoveAll(filepath.Join(draft, part)); err != nil {
+				return err
+			}
+			continue
+		}
+		text, err := json.Marshal(folders[i])
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Join(draft, part), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(draft, part, notesFile), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func notes(dir string) (git.Folder, error) {
+	var out git.Folder
+	text, err := os.ReadFile(filepath.Join(dir, notesFile))
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		return out, fmt.Errorf("the cache is damaged (remove %s): %w", filepath.Dir(dir), err)
+	}
+	return out, nil
+}
+
+// partOf names the part of a path. A path may be long, and in another one.
+func partOf(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return hex.EncodeToString(sum[:12])
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// revision is what a registry says about a commit.
+type revision struct {
+	remote git.Remote
+	name   string // "" is HEAD
+}
+
+// resolveAll is the commit of each revision.
+func (s *Source) resolveAll(ctx context.Context, all []revision) (map[revision]string, error) {
+	commits := make(map[revision]string, len(all))
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(repositoriesAtOnce)
+	for _, rev := range all {
+		group.Go(func() error {
+			commit, err := s.resolve(ctx, rev)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			commits[rev] = commit
+			mu.Unlock()
+			return nil
+		})
+	}
+	return commits, group.Wait()
+}
+
+// resolve asks the repository what a revision is today, and falls back to what it was when it was asked last. The
+// beginning of an id stays what it is.
+func (s *Source) resolve(ctx context.Context, rev revision) (string, error) {
+	name := cmp.Or(rev.name, "HEAD")
+	if git.IsID(name) {
+		return name, nil
+	}
+	key := cache.Key{Kind: "revision", Text: rev.remote.ID() + "\x00" + name, About: rev.remote.String() + " " + name}
+	kept, keptErr := s.Cache.ReadFile(key)
+	known := strings.TrimSpace(string(kept.Data))
+	if keptErr != nil || !git.IsID(known) {
+		known = ""
+	}
+	if known != "" && git.IsAbbreviated(name) && strings.HasPrefix(known, name) {
+		return known, nil
+	}
+	scratch, err := os.MkdirTemp("", "rollout-git-")
+	if err != nil {
+		return "", fmt.Errorf("make a folder for %s: %w", rev.remote, err)
+	}
+	defer os.RemoveAll(scratch)
+	commit, err := s.Git.Resolve(ctx, rev.remote, rev.name, scratch)
+	switch {
+	case err == nil:
+		if commit == known {
+			return commit, nil
+		}
+		return commit, s.Cache.WriteFile(key, []byte(commit+"\n"))
+	case known == "" || ctx.Err() != nil || errors.Is(err, git.ErrNoCommit):
+		return "", err
+	}
+	s.notify("%v; %s is taken to be %s, as on %s", err, name, known[:12], kept.At.UTC().Format("2006-01-02 15:04 UTC"))
+	return known, nil
+}
+
+// load loads the tasks of a pick from where they are now.
+func (f *fetched) load(ctx context.Context, p *pick) []*task.Task {
+	tasks := make([]*task.Task, len(p.tasks))
+	loader := task.Loader{Options: p.ref.Options}
+	var group errgroup.Group
+	group.SetLimit(2 * runtime.GOMAXPROCS(0))
+	for i, t := range p.tasks {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			tasks[i] = f.one(&loader, p, t)
+			return nil
+		})
+	}
+	_ = group.Wait() // loading never fails
+	return tasks
+}
+
+func (f *fetched) one(loader *task.Loader, p *pick, t *registry.Task) *task.Task {
+	at := f.at[t]
+	out := loader.Load(at.dir)
+	out.Name = t.Name
+	if at.origin == nil {
+		if out.Missing {
+			out.Nearest = nearestBeside(p.registry, t.Path)
+		}
+		return out
+	}
+	out.Origin, out.GitCommitID, out.RepoPath = at.origin, &at.origin.Commit, ""
+	for _, text := range at.folder.Problems {
+		out.Missing = false
+		out.Problems = append(out.Problems, diag.Diagnostic{File: at.origin.String(), Message: text})
+	}
+	for _, text := range at.folder.Warnings {
+		out.Problems = append(out.Problems, diag.Diagnostic{File: at.origin.String(), Message: text, Severity: diag.Warning})
+	}
+	out.Nearest = at.folder.Nearest
+	return out
+}
+
+// nearestBeside is a folder beside the registry that may be meant, or "".
+func nearestBeside(reg *registry.Registry, path string) string {
+	dir, base := filepath.Split(filepath.Clean(beside(reg, path)))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 {
+			names = append(names, e.Name())
+		}
+	}
+	if near := diag.Nearest(base, names); near != "" {
+		return filepath.Join(dir, near)
+	}
+	return ""
+}

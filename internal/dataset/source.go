@@ -1,0 +1,211 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/org/rollout-action/internal/cache"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/git"
+	"github.com/org/rollout-action/internal/registry"
+	"github.com/org/rollout-action/internal/task"
+)
+
+// Ref is a dataset as a job names it: a folder, or a dataset of a registry.
+type Ref struct {
+	Name     string // "": the folder's
+	Dir      string // the folder, absolute; "" for a dataset of a registry
+	Registry string // path or URL
+	Version  string // "": see registry.Preferred
+	Options  task.Options
+	Select   Selection
+	Place    diag.Diagnostic // where the job names it: file, line and column
+}
+
+// Source is where a job's datasets are had from. Tasks of registries are fetched into a cache, where they stay until Close.
+// It may be used by many goroutines.
+type Source struct {
+	Cache    *cache.Cache // nil: there is none, as CacheErr says
+	CacheErr error
+	Git      *git.Client
+	Registry registry.Options
+	Notify   func(text string) // is told what takes time, and what people should know; nil: nobody is
+	// Include and Exclude are globs that the names of all tasks must and must not match.
+	Include, Exclude []string
+
+	mu      sync.Mutex
+	folders []*cache.Folder
+}
+
+// Close lets what was fetched be removed from the cache. The sets must not be used any more.
+func (s *Source) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, f := range s.folders {
+		errs = append(errs, f.Close())
+	}
+	s.folders = nil
+	return errors.Join(errs...)
+}
+
+func (s *Source) notify(format string, args ...any) {
+	if s.Notify != nil {
+		s.Notify(fmt.Sprintf(format, args...))
+	}
+}
+
+// Load loads datasets, in this order. Only those tasks are fetched that may be selected, and each repository and commit once
+// for all of them. The diagnostics are warnings. The error is a diag.List if something is wrong with what the job, a folder or
+// a registry says, all of it at once; and another one if something cannot be had: a job without a repository's tasks says
+// less than why they are not there, so nothing is to be started then. A task that its commit does not have, or that
+// cannot be taken out of it, is a matter of its own trials.
+func (s *Source) Load(ctx context.Context, refs []Ref) ([]*Set, diag.List, error) {
+	var problems diag.List
+	var broken error
+	sets := make([]*Set, len(refs))
+	picks := make([]*pick, len(refs))
+	registries := map[string]*registry.Registry{}
+	for i, ref := range refs {
+		var warnings diag.List
+		var err error
+		if ref.Dir != "" {
+			sets[i], warnings, err = Load(ctx, ref.Name, ref.Dir, ref.Options)
+		} else {
+			picks[i], err = s.pick(ctx, ref, registries)
+		}
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		problems = append(problems, warnings...)
+		var list diag.List
+		switch {
+		case errors.As(err, &list):
+			problems = append(problems, list...)
+		case err != nil && broken == nil:
+			broken = err
+		}
+	}
+	if err := problems.Err(); err != nil {
+		return nil, nil, err
+	}
+	if broken != nil {
+		return nil, nil, broken
+	}
+	if err := s.loadPicks(ctx, picks, sets); err != nil {
+		return nil, nil, err
+	}
+	out := make([]*Set, 0, len(sets))
+	for i, set := range sets {
+		chosen, err := s.choose(set, refs[i])
+		if err != nil {
+			problems = append(problems, *err)
+			continue
+		}
+		out = append(out, chosen)
+	}
+	if err := problems.Err(); err != nil {
+		return nil, nil, err
+	}
+	return out, problems, nil
+}
+
+// pick is a dataset of a registry, with those of its tasks that may be selected by their names.
+type pick struct {
+	ref      Ref
+	registry *registry.Registry
+	dataset  *registry.Dataset
+	tasks    []*registry.Task // sorted by name
+}
+
+func (s *Source) pick(ctx context.Context, ref Ref, known map[string]*registry.Registry) (*pick, error) {
+	reg := known[ref.Registry]
+	if reg == nil {
+		var err error
+		if reg, err = s.LoadRegistry(ctx, ref.Registry); err != nil {
+			return nil, err
+		}
+		known[ref.Registry] = reg
+	}
+	d, err := reg.Find(ref.Name, ref.Version)
+	var missing *registry.NotFoundError
+	if errors.As(err, &missing) {
+		place := ref.Place
+		place.Message, place.Hint = missing.Message, missing.Hint
+		return nil, diag.List{place}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &pick{ref: ref, registry: reg, dataset: d}
+	for i := range d.Tasks {
+		p.tasks = append(p.tasks, &d.Tasks[i])
+	}
+	sortTasks(p.tasks)
+	p.tasks = s.byName(p.tasks, ref.Select)
+	if len(ref.Select.Metadata) == 0 { // else it takes the tasks' files to know
+		p.tasks = sample(p.tasks, registryName, ref.Select.N, ref.Select.Seed)
+	}
+	return p, nil
+}
+
+// LoadRegistry reads a registry, and tells if it is not what it should be today.
+func (s *Source) LoadRegistry(ctx context.Context, source string) (*registry.Registry, error) {
+	opts := s.Registry
+	opts.Cache = s.Cache
+	reg, err := registry.Load(ctx, source, opts)
+	if err != nil {
+		return nil, err
+	}
+	if reg.Notice != "" {
+		s.notify("%s", reg.Notice)
+	}
+	return reg, nil
+}
+
+// loadPicks fetches and loads the tasks of registries, into the places of their sets.
+func (s *Source) loadPicks(ctx context.Context, picks []*pick, sets []*Set) error {
+	f, err := s.fetchAll(ctx, picks)
+	if err != nil {
+		return err
+	}
+	for i, p := range picks {
+		if p == nil {
+			continue
+		}
+		set := &Set{Name: p.dataset.Name, Version: p.dataset.Version, All: make([]string, len(p.dataset.Tasks))}
+		for j := range p.dataset.Tasks {
+			set.All[j] = p.dataset.Tasks[j].Name
+		}
+		set.Tasks = f.load(ctx, p)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		sets[i] = set
+	}
+	return nil
+}
+
+// beside is the folder of a task that has no repository: it is beside its registry.
+func beside(reg *registry.Registry, path string) string {
+	path = filepath.FromSlash(path)
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(reg.Dir, path)
+}
+
+// Shown is where a registry's task comes from, for people: without credentials.
+func Shown(reg *registry.Registry, t *registry.Task) string {
+	if t.GitURL == "" {
+		return "beside the registry"
+	}
+	remote, err := git.ParseRemote(t.GitURL, reg.Dir, git.LocalAsWell)
+	if err != nil {
+		return "not an address"
+	}
+	return remote.String()
+}

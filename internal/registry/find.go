@@ -1,0 +1,99 @@
+package registry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// Find is a dataset by its name and version; without a version, that of Preferred. The error is a *NotFoundError, or a
+// diag.List if the registry has the dataset twice, or with impossible names.
+func (r *Registry) Find(name, version string) (*Dataset, error) {
+	versions := r.Versions(name)
+	if len(versions) == 0 {
+		names := r.names()
+		return nil, &NotFoundError{fmt.Sprintf("there is no dataset %q in %s", untrusted.Line(name), r.Source), hint(name, names)}
+	}
+	if version == "" {
+		version = Preferred(versions)
+	} else if !slices.Contains(versions, version) {
+		return nil, &NotFoundError{fmt.Sprintf("dataset %q has no version %q in %s", untrusted.Line(name), untrusted.Line(version), r.Source), hint(version, versions)}
+	}
+	var found *Dataset
+	for i := range r.Datasets {
+		d := &r.Datasets[i]
+		if d.Name != name || d.Version != version {
+			continue
+		}
+		if found != nil {
+			return nil, diag.List{r.Problem(d.offset, "dataset %s is listed twice", d.Label())}
+		}
+		found = d
+	}
+	if problems := r.Check(found); len(problems) > 0 {
+		return nil, problems
+	}
+	return found, nil
+}
+
+// Versions are the versions of a dataset, the lowest first.
+func (r *Registry) Versions(name string) []string {
+	var versions []string
+	for i := range r.Datasets {
+		if r.Datasets[i].Name == name {
+			versions = append(versions, r.Datasets[i].Version)
+		}
+	}
+	slices.SortFunc(versions, compareVersions)
+	return slices.Compact(versions)
+}
+
+func (r *Registry) names() []string {
+	var names []string
+	for i := range r.Datasets {
+		names = append(names, r.Datasets[i].Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// NotFoundError: the registry lacks what was asked for.
+type NotFoundError struct{ Message, Hint string }
+
+func (e *NotFoundError) Error() string {
+	if e.Hint == "" {
+		return e.Message
+	}
+	return e.Message + " (" + e.Hint + ")"
+}
+
+// hint names what is near, and what there is.
+func hint(word string, there []string) string {
+	const most = 10
+	shown := make([]string, 0, most)
+	for _, t := range there[:min(most, len(there))] {
+		shown = append(shown, untrusted.Cut(untrusted.Line(t), maxName))
+	}
+	list := "there are: " + strings.Join(shown, ", ")
+	if more := len(there) - most; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	if len(there) == 0 {
+		list = "it has none"
+	}
+	if near := diag.Nearest(word, there); near != "" {
+		return fmt.Sprintf("did you mean %q? %s", untrusted.Line(near), list)
+	}
+	return list
+}
+
+// SplitLabel reads name@version. A name may begin with @, as those of packages do.
+func SplitLabel(label string) (name, version string) {
+	if at := strings.LastIndexByte(label, '@'); at > 0 {
+		return label[:at], label[at+1:]
+	}
+	return label, ""
+}

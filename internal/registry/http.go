@@ -1,0 +1,279 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/org/rollout-action/internal/cache"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+const (
+	tries        = 4
+	maxRedirects = 5
+	maxWait      = time.Minute // how long a server's Retry-After is obeyed
+)
+
+// get reads a registry behind a URL: from there, or from the cache if it has not changed, or cannot be reached.
+func (o Options) get(ctx context.Context, source string) (*Registry, error) {
+	u, err := url.Parse(source)
+	if err != nil || u.Host == "" {
+		return nil, diag.List{{File: "registry", Message: fmt.Sprintf("%q is not a URL", untrusted.Line(withoutUser(source)))}}
+	}
+	shown := withoutUser(source)
+	kept := o.kept(source, shown)
+	text, tag, err := o.request(ctx, source, shown, kept)
+	notice := ""
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, errNotModified):
+		text = kept.body
+	case err != nil && kept.body != nil && isPassing(err):
+		text = kept.body
+		notice = fmt.Sprintf("%v; the copy of %s is used", err, kept.at.UTC().Format("2006-01-02 15:04 UTC"))
+	case err != nil:
+		return nil, err
+	}
+	r, err := Parse(shown, text)
+	if err != nil {
+		return nil, err // is not kept either
+	}
+	r.Notice = notice
+	if tag != nil && o.Cache != nil {
+		if err := o.keep(source, shown, *tag, text); err != nil && r.Notice == "" {
+			r.Notice = err.Error()
+		}
+	}
+	return r, nil
+}
+
+func withoutUser(source string) string {
+	u, err := url.Parse(source)
+	if err != nil {
+		return "the registry's URL"
+	}
+	u.User = nil
+	u.RawQuery, u.Fragment = "", "" // queries may hold tokens
+	return untrusted.Line(u.String())
+}
+
+// validators are how a server knows a version of a file again.
+type validators struct {
+	ETag         string `json:"etag,omitempty"`
+	LastModified string `json:"last_modified,omitempty"`
+}
+
+// keptCopy is what the cache has; the zero value is nothing.
+type keptCopy struct {
+	validators
+	body []byte
+	at   time.Time
+}
+
+func (o Options) key(source, shown string) cache.Key {
+	return cache.Key{Kind: "registry", Text: source, About: shown}
+}
+
+func (o Options) kept(source, shown string) keptCopy {
+	if o.Cache == nil {
+		return keptCopy{}
+	}
+	file, err := o.Cache.ReadFile(o.key(source, shown))
+	if err != nil {
+		return keptCopy{}
+	}
+	head, body, found := bytes.Cut(file.Data, []byte("\n"))
+	k := keptCopy{body: body, at: file.At}
+	if !found || json.Unmarshal(head, &k.validators) != nil {
+		return keptCopy{}
+	}
+	return k
+}
+
+func (o Options) keep(source, shown string, tag validators, text []byte) error {
+	head, err := json.Marshal(tag)
+	if err != nil {
+		return err
+	}
+	return o.Cache.WriteFile(o.key(source, shown), append(append(head, '\n'), text...))
+}
+
+var (
+	errNotModified = errors.New("not modified")
+	errTooLarge    = fmt.Errorf("it is larger than %d MiB", maxSize>>20)
+	errRedirect    = errors.New("it leads away from https, or somewhere that is no web address")
+	errRedirects   = errors.New("it leads on and on")
+)
+
+// passingError is a failure that may be over later.
+type passingError struct {
+	error
+	after time.Duration // how long the server wants to be left alone; 0: it did not say
+}
+
+func (e *passingError) Unwrap() error { return e.error }
+
+func isPassing(err error) bool {
+	var p *passingError
+	return errors.As(err, &p)
+}
+
+// request asks for the registry, again and again if that may help. With what is kept, it may fail with errNotModified.
+func (o Options) request(ctx context.Context, source, shown string, kept keptCopy) ([]byte, *validators, error) {
+	client := &http.Client{Transport: o.Transport, CheckRedirect: checkRedirect}
+	if client.Transport == nil {
+		client.Transport = transport()
+	}
+	delay := o.Delay
+	if delay == 0 {
+		delay = time.Second
+	}
+	most := tries
+	if kept.body != nil {
+		most = 2 // there is something to go on with
+	}
+	for try := 1; ; try++ {
+		text, tag, err := o.once(ctx, client, source, kept)
+		if err == nil || errors.Is(err, errNotModified) {
+			return text, tag, err
+		}
+		var passing *passingError
+		again := errors.As(err, &passing) && try < most && ctx.Err() == nil && passing.after <= maxWait
+		if !again {
+			return nil, nil, o.failure(shown, err)
+		}
+		wait := max(delay+rand.N(delay/4+1), passing.after)
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(wait):
+		}
+		delay *= 2
+	}
+}
+
+// failure says what could not be had.
+func (o Options) failure(shown string, err error) error {
+	if isPassing(err) || errors.Is(err, errTooLarge) {
+		return fmt.Errorf("the registry %s cannot be had: %w", shown, err)
+	}
+	return diag.List{{File: shown, Message: "the registry cannot be had: " + untrusted.Line(err.Error())}}
+}
+
+func (o Options) once(ctx context.Context, client *http.Client, source string, kept keptCopy) ([]byte, *validators, error) {
+	timeout := o.Timeout
+	if timeout == 0 {
+		timeout = 2 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, source, http.NoBody)
+	if err != nil {
+		return nil, nil, errors.New("it is not a URL") // the error would show credentials
+	}
+	req.Header.Set("Accept", "application/json, text/plain;q=0.9, */*;q=0.1")
+	req.Header.Set("User-Agent", "rollout")
+	if kept.ETag != "" {
+		req.Header.Set("If-None-Match", kept.ETag)
+	}
+	if kept.LastModified != "" {
+		req.Header.Set("If-Modified-Since", kept.LastModified)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, nil, connection(err)
+	}
+	defer resp.Body.Close()
+	if err := status(resp, kept); err != nil {
+		return nil, nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxSize+1))
+	if err != nil {
+		return nil, nil, &passingError{error: fmt.Errorf("the answer broke off: %w", plainError(err))}
+	}
+	if len(text) > maxSize {
+		return nil, nil, errTooLarge
+	}
+	return text, &validators{ETag: resp.Header.Get("ETag"), LastModified: resp.Header.Get("Last-Modified")}, nil
+}
+
+// connection is a failure before there was an answer.
+func connection(err error) error {
+	if errors.Is(err, errRedirect) || errors.Is(err, errRedirects) {
+		return plainError(err)
+	}
+	return &passingError{error: plainError(err)}
+}
+
+// plainError is err without the URL, which may hold credentials.
+func plainError(err error) error {
+	var ue *url.Error
+	var ne net.Error
+	switch {
+	case errors.As(err, &ne) && ne.Timeout():
+		return errors.New("it took too long")
+	case errors.As(err, &ue):
+		return ue.Err
+	}
+	return err
+}
+
+func status(resp *http.Response, kept keptCopy) error {
+	err := fmt.Errorf("the server answers %s", untrusted.Line(resp.Status))
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK:
+		return nil
+	case code == http.StatusNotModified && kept.body != nil:
+		return errNotModified
+	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code >= 500:
+		return &passingError{error: err, after: retryAfter(resp.Header.Get("Retry-After"))}
+	}
+	return err
+}
+
+// retryAfter is what the header asks for; 0: nothing that is understood.
+func retryAfter(value string) time.Duration {
+	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
+		return max(0, time.Duration(seconds)*time.Second)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// checkRedirect lets nobody be led to something weaker.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	from := via[len(via)-1].URL.Scheme
+	switch to := req.URL.Scheme; {
+	case len(via) > maxRedirects:
+		return errRedirects
+	case to != "https" && (to != "http" || from != "http"):
+		return errRedirect
+	}
+	return nil
+}
+
+func transport() http.RoundTripper {
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
+	}
+	t = t.Clone()
+	t.DialContext = (&net.Dialer{Timeout: 15 * time.Second}).DialContext
+	t.TLSHandshakeTimeout = 15 * time.Second
+	t.ResponseHeaderTimeout = 30 * time.Second
+	return t
+}

@@ -1,0 +1,120 @@
+package registry
+
+import (
+	"bytes"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// Registry is a registry.json. Everything in it is hostile. Source: specification, "Dataset"; Harbor's
+// src/harbor/models/registry.py.
+type Registry struct {
+	Source string // the path or URL, without credentials
+	Dir    string // the folder that paths of tasks without git_url begin at; "" for a registry behind a URL
+	// Notice is what people should know about where this came from, such as that it is an old copy; may be empty.
+	Notice   string
+	Datasets []Dataset
+
+	text []byte // for positions
+}
+
+// Remote reports whether the registry is behind a URL: a stranger's, who may name nothing of this machine.
+func (r *Registry) Remote() bool { return r.Dir == "" }
+
+// Dataset is one version of a dataset.
+type Dataset struct {
+	Name        string   `json:"name"`
+	Version     string   `json:"version"`
+	Description string   `json:"description"`
+	Tasks       []Task   `json:"tasks"`
+	Metrics     []Metric `json:"metrics"` // what the dataset would have its rewards aggregated by; a job's own metrics count
+	offset      int64
+}
+
+// Metric is an aggregate that a dataset names.
+type Metric struct {
+	Type string `json:"type"`
+}
+
+// Task is where a task is.
+type Task struct {
+	Name        string `json:"name"`
+	GitURL      string `json:"git_url"`       // "": Path is a folder beside the registry
+	GitCommitID string `json:"git_commit_id"` // a commit, whole or abbreviated, a branch, a tag, HEAD, or ""
+	Path        string `json:"path"`          // from the top of the repository
+	offset      int64
+}
+
+// Label is how a version of a dataset is written: name@version.
+func (d *Dataset) Label() string {
+	if d.Version == "" {
+		return untrusted.Line(d.Name)
+	}
+	return untrusted.Line(d.Name + "@" + d.Version)
+}
+
+// maxName bounds the names of datasets, versions and tasks, in characters. The longest in public registries has 120.
+const maxName = 200
+
+// Check finds what is wrong with the names of a dataset and its tasks.
+func (r *Registry) Check(d *Dataset) diag.List {
+	var out diag.List
+	if reason := badName(d.Name); reason != "" {
+		out = append(out, r.Problem(d.offset, "the dataset's name %s", reason))
+	}
+	if len(d.Tasks) == 0 {
+		out = append(out, r.Problem(d.offset, "dataset %s has no tasks", d.Label()))
+	}
+	first := make(map[string]*Task, len(d.Tasks))
+	for i := range d.Tasks {
+		t := &d.Tasks[i]
+		if reason := badName(t.Name); reason != "" {
+			out = append(out, r.Problem(t.offset, "the name of a task of %s %s", d.Label(), reason))
+			continue
+		}
+		slug := result.Slug(t.Name)
+		switch other := first[slug]; {
+		case other == nil:
+			first[slug] = t
+		case other.Name == t.Name:
+			out = append(out, r.Problem(t.offset, "dataset %s has two tasks called %q", d.Label(), t.Name))
+		default:
+			out = append(out, r.Problem(t.offset, "the tasks %q and %q of %s would share the result folder %q", other.Name, t.Name, d.Label(), slug))
+		}
+		if len(out) == maxProblems {
+			break
+		}
+	}
+	return out
+}
+
+// maxProblems is how many problems of one registry are told.
+const maxProblems = 20
+
+// TaskProblem is a problem with a task, with its place.
+func (r *Registry) TaskProblem(t *Task, format string, args ...any) diag.Diagnostic {
+	return r.Problem(t.offset, format, args...)
+}
+
+// Problem is a problem with what is at offset.
+func (r *Registry) Problem(offset int64, format string, args ...any) diag.Diagnostic {
+	line, column := position(r.text, offset)
+	return diag.Diagnostic{File: r.Source, Line: line, Column: column, Message: untrusted.Line(fmt.Sprintf(format, args...))}
+}
+
+func badName(name string) string {
+	switch {
+	case name == "":
+		return "is missing"
+	case utf8.RuneCountInString(name) > maxName:
+		return fmt.Sprintf("is longer than %d characters", maxName)
+	case bytes.ContainsFunc([]byte(name), unicode.IsControl):
+		return fmt.Sprintf("has control characters in it: %q", name)
+	}
+	return ""
+}
