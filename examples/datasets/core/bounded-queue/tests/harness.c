@@ -211,7 +211,7 @@ int main(int argc, char **argv)
 {
     const char *scene = argv[argc - 1];
 
-    alarm(20);
+    alarm(40);
     a = queue_new(3);
     b = queue_new(3);
     if (!strcmp(scene, "plain")) plain();

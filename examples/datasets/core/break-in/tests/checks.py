@@ -29,7 +29,7 @@ def same(got, want, what="it"):
         raise AssertionError(f"{what} is\n{got!r}\nand not\n{want!r}")
 
 
-def run(*command, code=0, timeout=60, **how):
+def run(*command, code=0, timeout=120, **how):
     """Runs a command, with stdin closed unless it is given; wants that exit code (None: any)."""
     if "input" not in how:
         how.setdefault("stdin", subprocess.DEVNULL)

@@ -11,7 +11,7 @@ def pile(script):
     """A folder with what the script leaves in it."""
     folder = Path(tempfile.mkdtemp()) / "pile"
     folder.mkdir()
-    run("bash", "-c", ". /tests/pile.sh\n" + script, cwd=folder, timeout=100)
+    run("bash", "-c", ". /tests/pile.sh\n" + script, cwd=folder)
     return folder
 
 
@@ -31,7 +31,7 @@ def bundles(script, host, chain, root):
     folder = pile(script.replace("keep ", "mkdir ../kept; cp *.key ../kept; keep "))
     kept, out = folder.parent / "kept", folder.parent / "out"
     out.mkdir()
-    run("/app/bundle", str(folder), host, str(out), timeout=90)
+    run("/app/bundle", str(folder), host, str(out))
     same(sorted(p.name for p in out.iterdir()), ["fullchain.pem", "key.pem", "root.pem"], "the list of files")
     same(oct((out / "key.pem").stat().st_mode & 0o77), "0o0", "what others may do with key.pem")
     names = {public(p): p.stem for p in kept.glob("*.key")}

@@ -40,7 +40,7 @@ def salvages(archive, code, wanted, contents):
     path, out = work / f"{count}.tgz", work / f"{count}" / "out"
     out.parent.mkdir()
     path.write_bytes(archive)
-    done = run("/app/salvage", str(path), str(out), code=code, timeout=60)
+    done = run("/app/salvage", str(path), str(out), code=code, timeout=120)
     same(done.stdout.decode("latin-1").splitlines(), wanted, "what was printed")
     same({str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.is_file()} if out.exists() else {}, contents, "what is in OUT")
     same([p.name for p in out.parent.iterdir()], ["out"] if out.exists() else [], "what is beside OUT")

@@ -6,7 +6,7 @@ TESTS = Path("/tests/ndjson.test.js").read_text().replace("/app/ndjson.js", "../
 
 
 def passes(file, code=0):
-    done = run("node", "--expose-gc", "--max-old-space-size=256", file, timeout=70, code=None)
+    done = run("node", "--expose-gc", "--max-old-space-size=256", file, timeout=250, code=None)
     problems = [line.strip() for line in done.stdout.decode().splitlines() if line.startswith("not ok") or "error:" in line]
     same((problems[:12], done.returncode), ([], 0), "what is wrong, and the exit code")
 
