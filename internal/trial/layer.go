@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,6 +82,24 @@ func (a *attempt) installFiles() []environment.Copy {
 	}
 	script := fstest.MapFS{"install.sh": {Data: []byte(a.spec.Agent.Install), Mode: 0o755}}
 	return append(files, environment.Copy{Src: script, Dst: scriptsDir})
+}
+
+// environmentEnv are the variables of a new environment: those that the task gives it, but where it is to become a layer, for images
+// must not have them.
+func (a *attempt) environmentEnv() map[string]string {
+	if a.making != nil {
+		return nil
+	}
+	return a.spec.Task.EnvironmentEnv()
+}
+
+// makersEnv is what each command gets instead, then.
+func (a *attempt) makersEnv() map[string]string {
+	env := map[string]string{}
+	if a.making != nil {
+		maps.Copy(env, a.spec.Task.EnvironmentEnv())
+	}
+	return env
 }
 
 // keepLayer makes a layer of the environment, in which the agent has just been installed, and goes on in a new one that stands on

@@ -496,3 +496,37 @@ func TestWhatALayerDependsOn(t *testing.T) {
 		}
 	}
 }
+
+// TestALayerKeepsNoVariables: neither the task's nor the agent's are the image's, though the script sees them.
+func TestALayerKeepsNoVariables(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := story{
+			agent: cached("test \"$OF_TASK $OF_AGENT $OF_BOTH\" = \"task agent agent\"\n"),
+			env:   map[string]string{"OF_AGENT": "agent", "OF_BOTH": "agent"},
+			toml:  "[environment.env]\nOF_TASK = \"task\"\nOF_BOTH = \"task\"\n",
+		}
+		s.agent.Env = s.env
+		s.agent.Execute += "test \"$OF_TASK $OF_AGENT $OF_BOTH\" = \"task agent agent\"\n"
+		sc := p.layerScene(t, s)
+		tk := s.task(t, p)
+		var layer *result.AgentLayer
+		for n := range 2 {
+			o := sc.run(s, tk, n+1)
+			o.check(t, wantReward)
+			if layer = o.Trial.Environment.AgentLayer; layer == nil || layer.Cached != (n > 0) {
+				t.Fatalf("trial %d: layer %+v, warnings %q", n+1, layer, o.Trial.Warnings)
+			}
+		}
+		env, err := sc.provider.CreateEnvironment(t.Context(), environment.CreateOptions{Image: layer.Image, Labels: environment.Labels{Job: sc.job.Name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		if _, err := env.Exec(t.Context(), `echo "$OF_TASK$OF_AGENT$OF_BOTH$ROLLOUT_TASK_INSTRUCTION."`, environment.ExecOptions{Stdout: &said}); err != nil || said.String() != ".\n" {
+			t.Errorf("the image has variables: %q, %v", said.String(), err)
+		}
+		if err := env.Destroy(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

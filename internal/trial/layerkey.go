@@ -12,16 +12,16 @@ import (
 // layerKey is what an agent layer is known by: a digest of all that its script can depend on, but for the values of secrets, of
 // which the names count. So whoever changes a token does not install again, and no key can tell a secret.
 func (a *attempt) layerKey(imageID string) (string, error) {
+	task, job := a.spec.Task, a.opts.Job
 	text, err := json.Marshal(struct { // maps are sorted
-		Version, Provider, Image, Install, Instruction string
-		Config                                         map[string]any
-		Env                                            map[string]string
-		TaskEnv                                        map[string]string `json:",omitempty"` // as written
-		WorkDir                                        string            `json:",omitempty"`
+		Version, Provider, Image, Install, Instruction, WorkDir string
+		LogDirs                                                 []string
+		Config                                                  map[string]any
+		Env, TaskEnv                                            map[string]string
 	}{
-		"rollout agent layer 1", a.opts.Provider.Name(), imageID, a.spec.Agent.Install, a.opts.Job.InstructionPath,
-		a.opts.Job.Environment.ProviderConfig, a.knownEnv(),
-		a.spec.Task.Config.Environment.Env, a.spec.Task.Config.Environment.WorkDir,
+		Version: "rollout agent layer 1", Provider: a.opts.Provider.Name(), Image: imageID, Install: a.spec.Agent.Install,
+		Instruction: job.InstructionPath, WorkDir: task.Config.Environment.WorkDir, LogDirs: a.rules.LogDirs, Config: job.Environment.ProviderConfig,
+		Env: a.known(a.spec.Agent.Env, a.spec.Env), TaskEnv: a.known(task.Config.Environment.Env, task.EnvironmentEnv()),
 	})
 	if err != nil {
 		return "", err
@@ -30,13 +30,14 @@ func (a *attempt) layerKey(imageID string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// knownEnv are the agent's variables: with their values where these are no secrets, else as the job file has them.
-func (a *attempt) knownEnv() map[string]string {
+// known are variables with their values where these are no secrets, else as they are written, with placeholders.
+func (a *attempt) known(written, expanded map[string]string) map[string]string {
 	env := map[string]string{}
-	for name, value := range a.spec.Env {
-		env[name] = a.spec.Agent.Env[name]
-		secret := func(host string) bool { return !slices.Contains(a.opts.Job.Redact.Except, host) }
-		if written, ok := a.spec.Agent.Env[name]; ok && !slices.ContainsFunc(config.References(written), secret) {
+	secret := func(host string) bool { return !slices.Contains(a.opts.Job.Redact.Except, host) }
+	for name, value := range expanded {
+		text, ok := written[name]
+		env[name] = text
+		if ok && !slices.ContainsFunc(config.References(text), secret) {
 			env[name] = "=" + value
 		}
 	}

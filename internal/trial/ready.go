@@ -84,7 +84,7 @@ func (a *attempt) healthy(ctx context.Context) error {
 		output = &tail{limit: maxCheckOutput}
 		hidden := a.opts.Redactor.Writer(output)
 		code, err := a.env.Exec(ctx, h.Command, environment.ExecOptions{
-			WorkDir: a.spec.Task.Config.Environment.WorkDir, Stdout: hidden, Stderr: hidden, Timeout: a.timeouts.Healthcheck,
+			Env: a.makersEnv(), WorkDir: a.spec.Task.Config.Environment.WorkDir, Stdout: hidden, Stderr: hidden, Timeout: a.timeouts.Healthcheck,
 		})
 		_ = hidden.Close() // to a tail, which takes everything
 		last = fmt.Sprintf("exit code %d", code)

@@ -73,7 +73,7 @@ func (a *attempt) start(ctx context.Context, ref string) error {
 	env, err := a.opts.Provider.CreateEnvironment(starting, environment.CreateOptions{
 		Image:  ref,
 		Limits: a.limits(),
-		Env:    a.spec.Task.EnvironmentEnv(),
+		Env:    a.environmentEnv(),
 		Labels: environment.Labels{Job: a.opts.Job.Name, Trial: a.spec.Key.String(), Owner: a.owner},
 		Files:  files,
 	})
@@ -296,8 +296,10 @@ func (a *attempt) exec(ctx context.Context, r run) (int, error) {
 		return 0, err
 	}
 	defer a.release(stderr)
+	env := a.makersEnv()
+	maps.Copy(env, r.env)
 	return a.env.Exec(ctx, r.script, environment.ExecOptions{
-		Env: r.env, WorkDir: a.spec.Task.Config.Environment.WorkDir, User: r.user, Stdout: stdout, Stderr: stderr, Timeout: r.timeout,
+		Env: env, WorkDir: a.spec.Task.Config.Environment.WorkDir, User: r.user, Stdout: stdout, Stderr: stderr, Timeout: r.timeout,
 	})
 }
 
