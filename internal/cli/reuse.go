@@ -59,7 +59,7 @@ func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Pr
 		p.todo = slices.Clone(p.own())
 	}
 	total := len(p.todo)
-	found, err := job.FindReuse(ctx, p.reuse, p.todo, job.Experiment{Digests: trial.DigestsOf(p.Job, p.Visible), ImageID: imageIDs(ctx, provider)})
+	found, err := job.FindReuse(ctx, p.reuse, p.todo, job.Experiment{Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), ImageID: imageIDs(ctx, provider)})
 	if ctx.Err() != nil {
 		return nil // the run is cancelled in good order
 	}
@@ -87,11 +87,14 @@ func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Pr
 
 // notCompared names the variables of the host whose values were not compared.
 func (a *app) notCompared(p *prepared) {
-	for _, agent := range slices.Sorted(maps.Keys(p.Hidden)) {
-		if names := p.Hidden[agent]; len(names) > 0 {
-			fmt.Fprintf(a.Stderr, "note: the values of %s were not compared (agent %s): they may be secrets. If one of them says what is run, a model say, name it in redact.except\n",
-				clean(strings.Join(names, ", ")), clean(agent))
-		}
+	names := slices.Clone(p.HiddenPassed)
+	for _, hidden := range p.Hidden {
+		names = append(names, hidden...)
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) > 0 {
+		fmt.Fprintf(a.Stderr, "note: the values of %s were not compared: they may be secrets. If one of them says what is run, a model say, name it in redact.except\n",
+			clean(strings.Join(names, ", ")))
 	}
 }
 

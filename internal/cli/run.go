@@ -397,7 +397,7 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		Redactor: redactor,
 		Room:     func() error { return a.room(p, provider, true) },
 		Runner: trial.New(trial.Options{
-			Provider: provider, Job: p.Job, Digests: trial.DigestsOf(p.Job, p.Visible), Redactor: redactor, Emit: emit, Now: a.Now, Hard: a.hard,
+			Provider: provider, Job: p.Job, Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), Redactor: redactor, Emit: emit, Now: a.Now, Hard: a.hard,
 		}),
 	})
 	return err

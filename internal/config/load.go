@@ -63,12 +63,15 @@ type Loaded struct {
 	// Visible are those of Env that hold no secret: literals, defaults, and variables of the host that redact.except names.
 	Visible map[string]map[string]string
 	// Hidden are for each agent the other variables of the host that it takes values from, sorted.
-	Hidden      map[string][]string
-	DatasetDirs []string // absolute, parallel to Job.Datasets; "" for those of registries
-	Registries  []string // absolute paths or URLs, parallel to Job.Datasets; "" for folders
-	DatasetAt   []Place  // where each of Job.Datasets is named
-	TaskDirs    []string // absolute, parallel to Job.Tasks; they need not exist
-	Warnings    diag.List
+	Hidden map[string][]string
+	// VisiblePassed are those of environment.pass_env that redact.except names, and HiddenPassed the names of the others.
+	VisiblePassed map[string]string
+	HiddenPassed  []string
+	DatasetDirs   []string // absolute, parallel to Job.Datasets; "" for those of registries
+	Registries    []string // absolute paths or URLs, parallel to Job.Datasets; "" for folders
+	DatasetAt     []Place  // where each of Job.Datasets is named
+	TaskDirs      []string // absolute, parallel to Job.Tasks; they need not exist
+	Warnings      diag.List
 }
 
 // maxSize bounds a job file, in bytes; scripts included, real ones have a hundredth of it.

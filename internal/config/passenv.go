@@ -6,13 +6,19 @@ import "slices"
 // of the tasks that want it.
 func (c *checker) passed(secrets map[string]bool) {
 	at := keyPath{"environment", "pass_env"}
+	c.out.VisiblePassed = map[string]string{}
 	for i, name := range c.out.Job.Environment.PassEnv {
 		if p := at.index(i); !variableName.MatchString(name) {
 			c.problem(p, "give the name alone, without ${}", "%s: %q is not a name for a variable", p, shorten(name))
 			continue
 		}
 		value, _ := c.opts.Getenv(name)
-		if value != "" && !slices.Contains(c.out.Job.Redact.Except, name) {
+		if slices.Contains(c.out.Job.Redact.Except, name) {
+			c.out.VisiblePassed[name] = value
+			continue
+		}
+		c.out.HiddenPassed = append(c.out.HiddenPassed, name)
+		if value != "" {
 			secrets[value] = true
 		}
 	}

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -71,9 +72,33 @@ var Columns = []Column{
 	{"dir", func(r row) any { return r.trial.Dir() }},
 	{"agent_digest", func(r row) any { return r.trial.AgentDigest }},
 	{"config_digest", func(r row) any { return r.trial.ConfigDigest }},
+	{"task_format", func(r row) any { return r.trial.TaskFormat }},
+	{"environment_image_id", func(r row) any { return ofEnvironment(r, func(e *result.Environment) any { return e.ImageID }) }},
+	{"verifier_exit_code", func(r row) any { return whole(r.trial.VerifierExitCode) }},
+	{"artifacts", func(r row) any { return len(r.trial.Artifacts) }},
+	{"rewards", rewards},
 	{"reused", func(r row) any { return r.trial.Reused != nil }},
 	{"reused_job", func(r row) any { return ofReused(r, func(u *result.Reused) any { return u.Job }) }},
 	{"reused_from", func(r row) any { return ofReused(r, func(u *result.Reused) any { return u.From }) }},
+}
+
+// rewards are several rewards as the text of a JSON object; no trial has a column of its own.
+func rewards(r row) any {
+	if len(r.trial.Rewards) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(r.trial.Rewards)
+	if err != nil {
+		return nil // only numbers that no result file can hold
+	}
+	return string(text)
+}
+
+func whole(n *int) any {
+	if n == nil {
+		return nil
+	}
+	return *n
 }
 
 func orNil(f *float64) any {

@@ -45,6 +45,9 @@ func folder(t *testing.T, change func(*result.Plan, []result.Trial)) string {
 				if n == 5 {
 					tr.Reward, tr.Error = nil, &result.Error{Type: result.AgentExecutionTimeout, Message: "-1+\x1b[31m\"two\",\u202e three ##[x]"}
 				}
+				if n == 7 {
+					tr.Rewards, tr.VerifierExitCode = map[string]float64{"style": 0.5, "=reward": 1}, new(1)
+				}
 				tr.Environment = &result.Environment{Provider: "fake", Image: "debian:bookworm"}
 				trials = append(trials, tr)
 				plan.Trials = append(plan.Trials, tr.Key)

@@ -28,7 +28,7 @@ type Output struct {
 	IsCompleted bool `json:"is_completed"`
 	// IsTruncated: the agent was stopped because its time was over.
 	IsTruncated bool `json:"is_truncated"`
-	// Metrics are the verifier's numbers by name; a single reward has the name "reward".
+	// Metrics are the verifier's numbers by name; a single reward has the name "reward". Names may be hostile.
 	Metrics map[string]float64 `json:"metrics"`
 	Error   *string            `json:"error"` // its type and message; null without one
 	// StopCondition is why the trial ended: "completed" (it ran to its end and has a reward), "not_verified" (it ran to its
@@ -103,6 +103,9 @@ func OutputOf(plan Plan, t Trial, prompt []Message) Output {
 	}
 	if t.Reward != nil {
 		o.Metrics["reward"] = *t.Reward
+	}
+	if len(t.Rewards) > 0 {
+		o.Metrics = t.Rewards
 	}
 	if t.Error != nil {
 		o.Error = new(string(t.Error.Type) + ": " + t.Error.Message)

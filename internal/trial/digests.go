@@ -18,10 +18,13 @@ type Digests struct {
 	Config string
 }
 
-// DigestsOf are those of a job. visible are for each agent the variables that hold no secret: their values count, of the
-// others only the placeholders do.
-func DigestsOf(job config.Job, visible map[string]map[string]string) Digests {
-	d := Digests{Agents: map[string]string{}, Config: digestOf(experiment(job))}
+// DigestsOf are those of a job. visible are for each agent the variables that hold no secret, and passed those of
+// environment.pass_env: their values count, of the others only the placeholders and names do.
+func DigestsOf(job config.Job, visible map[string]map[string]string, passed map[string]string) Digests {
+	d := Digests{Agents: map[string]string{}, Config: digestOf(struct {
+		Job    config.Job
+		Passed map[string]string
+	}{experiment(job), passed})}
 	for _, a := range job.Agents {
 		d.Agents[a.Name] = agentDigest(a, visible[a.Name])
 	}
@@ -42,6 +45,7 @@ func agentDigest(a agent.Agent, visible map[string]string) string {
 func experiment(job config.Job) config.Job {
 	job.Name, job.JobsDir, job.LogLevel = "", "", ""
 	job.NAttempts, job.NConcurrentTrials = 0, 0
+	job.Environment.MinFreeDisk = 0
 	job.Retry, job.Metrics, job.Gate = config.Retry{}, nil, gate.Policy{}
 	job.Agents, job.Datasets, job.Tasks, job.TasksFormat, job.IncludeTasks, job.ExcludeTasks = nil, nil, nil, "", nil, nil
 	return job

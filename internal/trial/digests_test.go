@@ -18,7 +18,7 @@ func TestDigestsTellExperimentsApart(t *testing.T) {
 		}
 	}
 	visible := map[string]map[string]string{"cpe": {"MODEL": "large"}}
-	before := DigestsOf(base(), visible)
+	before := DigestsOf(base(), visible, nil)
 	for name, c := range map[string]struct {
 		change        func(*config.Job)
 		agent, config bool // differ
@@ -45,13 +45,16 @@ func TestDigestsTellExperimentsApart(t *testing.T) {
 		job := base()
 		job.Agents[0].Env = maps.Clone(job.Agents[0].Env)
 		c.change(&job)
-		after := DigestsOf(job, visible)
+		after := DigestsOf(job, visible, nil)
 		if (after.Agents["cpe"] != before.Agents["cpe"]) != c.agent || (after.Config != before.Config) != c.config {
 			t.Errorf("%s: the agent's digest differs: %v, the configuration's: %v", name, after.Agents["cpe"] != before.Agents["cpe"], after.Config != before.Config)
 		}
 	}
-	if after := DigestsOf(base(), map[string]map[string]string{"cpe": {"MODEL": "small"}}); after.Agents["cpe"] == before.Agents["cpe"] {
+	if after := DigestsOf(base(), map[string]map[string]string{"cpe": {"MODEL": "small"}}, nil); after.Agents["cpe"] == before.Agents["cpe"] {
 		t.Error("a visible value makes no difference")
+	}
+	if after := DigestsOf(base(), visible, map[string]string{"DATA": "x"}); after.Config == before.Config || after.Agents["cpe"] != before.Agents["cpe"] {
+		t.Error("a visible value that tasks are passed makes no difference, or one for the agent")
 	}
 	if reflect.DeepEqual(before.Agents, map[string]string{}) || before.Config == "" {
 		t.Errorf("there are no digests: %+v", before)
