@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HARBOR", harbor)
 			return err
 		},
-		RequireUniqueNames:  true,
+		RequireUniqueNames: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"rollout": func(ts *testscript.TestScript, neg bool, args []string) {
 				inProcess(ts, neg, "", args)

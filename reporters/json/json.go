@@ -92,6 +92,8 @@ type Attempt struct {
 	Dir         string        `json:"dir"` // below the job's folder
 	// Reused says which job ran it, if it was not this one; cost and duration are that run's.
 	Reused *result.Reused `json:"reused,omitempty"`
+	// Rewards are the verifier's by name, where it wrote a reward.json; names are the verifier's, and hostile.
+	Rewards map[string]float64 `json:"rewards,omitempty"`
 	// Advantage is the reward minus the mean of the task's attempts, AdvantageNormalized that divided by their standard
 	// deviation. They are left out of tasks with one attempt or with an attempt without a reward, and of shards.
 	Advantage           *float64 `json:"advantage,omitempty"`
@@ -229,6 +231,7 @@ func task(c report.Case, whole bool) Task {
 		if a.Trial != nil {
 			attempt.Run, attempt.Reward, attempt.Error = true, pointer(a.Trial.Reward), a.Trial.Error
 			attempt.Reused = a.Trial.Reused
+			attempt.Rewards = rewards(a.Trial.Rewards)
 			attempt.Cost, attempt.DurationSec = finite(a.Trial.Cost), finite(a.Trial.Durations.TotalSec)
 		}
 		if whole && advantages != nil {
@@ -308,6 +311,18 @@ func finite(f float64) float64 {
 		return 0
 	}
 	return min(max(f, -math.MaxFloat64), math.MaxFloat64)
+}
+
+// rewards are those that can be written.
+func rewards(all map[string]float64) map[string]float64 {
+	if len(all) == 0 {
+		return nil
+	}
+	out := make(map[string]float64, len(all))
+	for name, r := range all {
+		out[name] = finite(r)
+	}
+	return out
 }
 
 func pointer(f *float64) *float64 {

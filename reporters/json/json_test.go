@@ -43,6 +43,24 @@ func TestAttacksStayText(t *testing.T) {
 	}
 }
 
+func TestRewardsWithNames(t *testing.T) {
+	in := reporttest.Make("parts", []reporttest.Spec{
+		{Agent: "a", Dataset: "d", Task: "t", Reward: new(0.5)}, {Agent: "a", Dataset: "d", Task: "t", Attempt: 2, Reward: new(1.0)},
+	})
+	in.Trials[0].Rewards = map[string]float64{"style": 0.25, "huge": math.Inf(1)}
+	text := reporttest.Write(t, json.Reporter{}, in)
+	var r json.Report
+	if err := stdjson.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Tasks[0].Attempts[0].Rewards; len(got) != 2 || got["style"] != 0.25 || got["huge"] != math.MaxFloat64 {
+		t.Errorf("the rewards are %v", got)
+	}
+	if n := bytes.Count(text, []byte(`"rewards"`)); n != 1 {
+		t.Errorf("there are rewards %d times, want once", n)
+	}
+}
+
 func TestNumbersThatJSONCannotHold(t *testing.T) {
 	in := reporttest.Make("huge", []reporttest.Spec{
 		{Agent: "a", Dataset: "d", Task: "t", Reward: new(math.MaxFloat64), Cost: math.MaxFloat64},

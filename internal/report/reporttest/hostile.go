@@ -25,6 +25,9 @@ func Hostile(a untrustedtest.Attack) report.Input {
 	for i := range in.Plan.Tasks {
 		in.Plan.Tasks[i].Path = s
 	}
+	for i := range in.Trials {
+		in.Trials[i].Rewards = map[string]float64{s: 1}
+	}
 	files := fstest.MapFS{}
 	for _, t := range in.Trials {
 		for _, log := range []string{"logs/verifier/stdout.txt", "command/stderr.txt", "error.txt", "logs/verifier/ctrf.json", "logs/verifier/junit.xml"} {
