@@ -108,7 +108,7 @@ func checkTaskToml(t *testing.T, line int, text []byte) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string][]byte{
-		"task.toml": text, "instruction.md": []byte("do it"), "tests/test.sh": []byte("true\n"),
+		"task.toml": text, "instruction.md": []byte("do it"), "tests/test.sh": []byte("true\n"), "environment/Dockerfile": []byte("FROM debian:bookworm\n"),
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -118,7 +118,8 @@ func checkTaskToml(t *testing.T, line int, text []byte) {
 			t.Fatal(err)
 		}
 	}
-	for _, p := range task.Load(dir).Problems {
+	loader := task.Loader{Options: task.Options{PassEnv: []string{"JUDGE_KEY"}, Getenv: func(name string) (string, bool) { return "x", name == "JUDGE_KEY" }}}
+	for _, p := range loader.Load(dir).Problems {
 		t.Errorf("README.md:%d: %s", line, p)
 	}
 }

@@ -108,7 +108,7 @@ func (t table) host(key, inside string, opts Options) string {
 	case passed && set && (value != "" || !hasFallback):
 		return value
 	case hasFallback:
-		if !passed && value != "" {
+		if !passed && set && value != "" {
 			t.warning(key, fmt.Sprintf("%q has its default: the job does not pass on the host's variable %s", t.name(key), name), pass)
 		}
 		return fallback
