@@ -26,12 +26,15 @@ func (a *attempt) caches() bool { return a.spec.Agent.CacheInstall && a.spec.Age
 // findLayer is the image to begin with, given the task's: the agent's layer on it if there is one by now. If this trial is to make
 // it, or has to do without, that is the task's image, on which the trial installs.
 func (a *attempt) findLayer(ctx context.Context, ref string) (string, error) {
-	id, err := a.opts.Provider.ImageID(ctx, ref)
-	if err != nil {
-		if errors.Is(err, environment.ErrNoImage) {
-			a.images.forget(a.spec.Task, ref)
+	id := a.trial.Environment.ImageID
+	if id == "" {
+		var err error
+		if id, err = a.opts.Provider.ImageID(ctx, ref); err != nil {
+			if errors.Is(err, environment.ErrNoImage) {
+				a.images.forget(a.spec.Task, ref)
+			}
+			return "", err
 		}
-		return "", err
 	}
 	key, err := a.layerKey(id)
 	if err != nil {

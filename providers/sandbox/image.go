@@ -65,7 +65,12 @@ func (p *Provider) image(ctx context.Context, ref string, progress func(string))
 	if progress == nil {
 		progress = func(string) {}
 	}
-	img, err := p.named.get(ctx, ref, func(ctx context.Context) (*image, error) { return p.resolve(ctx, ref, progress) })
+	find := func(ctx context.Context) (*image, error) { return p.resolve(ctx, ref, progress) }
+	img, err := p.named.get(ctx, ref, find)
+	if err == nil && p.store.complete(img) != nil { // removed since
+		p.named.forget(ref)
+		img, err = p.named.get(ctx, ref, find)
+	}
 	if err == nil {
 		p.touch(img, ref)
 	}

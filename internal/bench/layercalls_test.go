@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/providers/docker"
+)
+
+// TestATrialOnALayerMakesFewerEngineCalls: none for the install script, and none more.
+func TestATrialOnALayerMakesFewerEngineCalls(t *testing.T) {
+	proxy := newCallProxy(t)
+	provider, err := docker.New(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer provider.Close()
+	ours, err := newStage(t.Context(), t.TempDir(), testenv.Image, 1, provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours.loaded.Job.Agents[0].CacheInstall = true
+	ours.loaded.Job.Agents[0].Install += "# " + t.TempDir() + "\n" // no earlier test has made this layer
+	if _, err := ours.once(t.Context(), 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		images, err := provider.Images(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		for _, img := range images {
+			if strings.Contains(img.Name, "of job bench-1)") && !img.InUse {
+				if err := provider.RemoveImage(context.Background(), img.ID); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	made := proxy.take()
+	for call, times := range map[string]int{
+		"POST /containers/create": 2, "GET /containers/{id}/changes": 1, "GET /containers/{id}/export": 1, "POST /commit": 1, "POST /containers/{id}/exec": 3,
+		"DELETE /containers/{id}": 2,
+	} {
+		n := 0
+		for _, c := range made {
+			if c == call {
+				n++
+			}
+		}
+		if n != times {
+			t.Errorf("the trial that makes the layer asks %d times for %s, want %d:\n%s", n, call, times, strings.Join(made, "\n"))
+		}
+	}
+
+	if _, err := ours.once(t.Context(), 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	image := "GET /images/" + testenv.Image + "/json"
+	var without []string
+	without = append(without, engineCalls[:3]...)
+	without = append(without, engineCalls[6:]...) // but for install's
+	got := proxy.take()
+	if len(got) < 3 || got[0] != image || got[1] != image || !strings.HasPrefix(got[2], "GET /images/rollout/layer:") || !slices.Equal(got[3:], without) {
+		t.Errorf("a trial on a layer makes the calls\n%s\nwant the image twice, the layer, and\n%s", strings.Join(got, "\n"), strings.Join(without, "\n"))
+	}
+}
