@@ -45,7 +45,8 @@ type Event struct {
 	Phase   Phase       `json:"phase,omitempty"`
 	Message string      `json:"message,omitempty"`
 	Total   int         `json:"total,omitempty"`
-	// Kept are the results of a resumed job's trials that are not run again; Total counts them, too. nil: it is not resumed.
+	// Kept are the results of trials that are not run, of a job that is resumed or that took some over; Total counts them, too.
+	// nil: there is nothing of the kind.
 	Kept  []result.Trial `json:"-"`
 	Delay time.Duration  `json:"delay_ns,omitempty"`
 	Trial *result.Trial  `json:"result,omitempty"`

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/org/rollout-action/internal/event"
@@ -35,7 +36,11 @@ func problem(e *result.Error) string {
 func startLine(e event.Event, concurrency int) string {
 	toRun := e.Total - len(e.Kept)
 	line := "Running " + plural(toRun, "trial")
-	if e.Kept != nil {
+	switch {
+	case e.Kept == nil:
+	case len(e.Kept) > 0 && !slices.ContainsFunc(e.Kept, func(t result.Trial) bool { return t.Reused == nil }):
+		line += fmt.Sprintf(", %d were taken over", len(e.Kept))
+	default:
 		line = fmt.Sprintf("Resuming: %d of %s are done, %d to run", len(e.Kept), plural(e.Total, "trial"), toRun)
 	}
 	if concurrency > 1 && toRun > 1 {
