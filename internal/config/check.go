@@ -26,6 +26,7 @@ func (c *checker) check() {
 	c.jobsDir()
 	c.instructionPath()
 	c.provider()
+	c.network()
 	c.verifier()
 	c.metrics()
 	c.globs("include_tasks", c.out.Job.IncludeTasks)

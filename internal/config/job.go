@@ -49,6 +49,11 @@ type Environment struct {
 	OverrideCPUs    *MilliCPUs     `yaml:"override_cpus" json:"override_cpus,omitempty" above:"0" doc:"CPUs of every environment, instead of the task's: 2, 0.5 or 500m."`
 	OverrideMemory  *Bytes         `yaml:"override_memory" json:"override_memory,omitempty" min:"1Mi" mb:"override_memory_mb" doc:"Memory of every environment, instead of the task's: 2G, 512Mi or a number of bytes."`
 	OverrideStorage *Bytes         `yaml:"override_storage" json:"override_storage,omitempty" min:"1Mi" mb:"override_storage_mb" doc:"Storage of every environment, instead of the task's: 10G, 512Mi or a number of bytes."`
+	// Network is empty when the task decides; see trial.NetworksOf.
+	Network              string   `yaml:"network" json:"network,omitempty" enum:"public,none,allowlist" doc:"What every environment may reach, instead of the task's: public (everything), none (nothing), allowlist (allowed_hosts, by way of a proxy)."`
+	AllowedHosts         []string `yaml:"allowed_hosts" json:"allowed_hosts,omitempty" doc:"What network: allowlist lets through: names (pypi.org), all below a name (*.pypi.org), addresses; with a port, or 80 and 443."`
+	NetworkDuringInstall *bool    `yaml:"network_during_install" json:"network_during_install,omitempty" doc:"Whether the network is public while agents are installed; else it is as for the agent. Default: the task decides."`
+	NetworkDuringVerify  *bool    `yaml:"network_during_verify" json:"network_during_verify,omitempty" doc:"Whether the network is public while trials are verified; else it is as for the agent. Default: the task decides."`
 	// MinFreeDisk is looked at where results go, and where the provider keeps images and changes, if that can be told.
 	MinFreeDisk Bytes `yaml:"min_free_disk" json:"min_free_disk" default:"512Mi" min:"0" doc:"No trial starts while a disk has less free space than this; the job then ends with an error. 0: never mind."`
 }

@@ -5,10 +5,9 @@ import "reflect"
 // later are the keys that are planned but not there yet, with what to do until then. They are
 // refused, since ignoring a judge would make results look better than they are.
 var later = map[string]string{
-	"models":  "list one agent per model, with the model in its env",
-	"judges":  "remove it; a task's tests/test.sh may call a judge",
-	"network": "remove it; see provider_config for the provider's own networks",
-	"preset":  "give install and execute scripts",
+	"models": "list one agent per model, with the model in its env",
+	"judges": "remove it; a task's tests/test.sh may call a judge",
+	"preset": "give install and execute scripts",
 }
 
 // belongsIn is the hint for a key that exists, but elsewhere: the usual slip is indentation.

@@ -113,6 +113,17 @@ type Environment struct {
 	Base *Base `json:"base,omitempty"`
 	// AgentLayer is there if the environment began with an installed agent (agents[].cache_install).
 	AgentLayer *AgentLayer `json:"agent_layer,omitempty"`
+	// Network is there unless all phases had the provider's ordinary network.
+	Network *Network `json:"network,omitempty"`
+}
+
+// Network is what the phases of a trial could reach: each is public, none or allowlist.
+type Network struct {
+	Install  string `json:"install"` // the agent's install script
+	Agent    string `json:"agent"`
+	Verifier string `json:"verifier"`
+	// AllowedHosts are what the phases with an allowlist could reach, by phase: install, agent, verifier.
+	AllowedHosts map[string][]string `json:"allowed_hosts,omitempty"`
 }
 
 // AgentLayer is an image that an agent's install script has left, for all trials of that agent on one image.

@@ -13,10 +13,11 @@ import (
 var knownKeys = map[string][]string{
 	"":         {"version", "schema_version", "source", "metadata", "task", "verifier", "agent", "environment", "solution", "artifacts"},
 	"task":     {"name", "version", "description", "authors", "keywords"},
-	"verifier": {"timeout_sec", "user", "env"},
-	"agent":    {"install_timeout_sec", "timeout_sec", "user"},
+	"verifier": {"timeout_sec", "user", "env", "network_mode", "allowed_hosts"},
+	"agent":    {"install_timeout_sec", "timeout_sec", "user", "network_mode", "allowed_hosts"},
 	"environment": {
 		"build_timeout_sec", "docker_image", "cpus", "memory", "memory_mb", "storage", "storage_mb", "workdir", "env", "healthcheck",
+		"network", "network_mode", "allow_internet", "allowed_hosts", "network_during_install", "network_during_verify",
 	},
 	"environment.healthcheck": {"command", "interval_sec", "timeout_sec", "start_period_sec", "start_interval_sec", "retries"},
 	"solution":                {"env"},
@@ -45,23 +46,12 @@ var unsupported = map[string]string{
 // does where it runs: a task that sets one is told so. The text is what happens instead.
 var noEffect = map[string]string{
 	"multi_step_reward_strategy": "there are no steps, so there is one reward",
-	"verifier.network_mode":      "the verifier has the environment's network",
-	"verifier.allowed_hosts":     "the verifier has the environment's network",
-	"agent.network_mode":         "the agent has the environment's network",
-	"agent.allowed_hosts":        "the agent has the environment's network",
-	"environment.network_mode":   "the environment has the provider's network",
-	"environment.allowed_hosts":  "the environment has the provider's network",
-	"environment.allow_internet": "the environment has the provider's network",
 }
 
 // neutral are values of the keys above that ask for what happens anyway, besides nothing at all
 // (0, false, "", [] or an empty table).
 var neutral = map[string]any{
-	"environment.allow_internet": true,
-	"environment.network_mode":   "public",
-	"agent.network_mode":         "public",
-	"verifier.network_mode":      "public",
-	"verifier.environment_mode":  "shared",
+	"verifier.environment_mode": "shared",
 }
 
 // maxUnknown keeps a table of odd keys from flooding the output.

@@ -89,6 +89,7 @@ type Environment struct {
 	Memory          int64   // bytes, default 2 GB ("2G")
 	Storage         int64   // bytes, default 10 GB ("10G")
 	Asked           Asked
+	Networks        Networks          // of the phases; [agent] and [verifier] may say other than this table
 	WorkDir         string            // absolute, where scripts run; "" is the image's
 	Env             map[string]string // as written, with placeholders; see Task.EnvironmentEnv
 	Healthcheck     *Healthcheck      // nil: none

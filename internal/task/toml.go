@@ -119,6 +119,7 @@ func (d *document) read(values map[string]any, c *Config) (vars variables) {
 
 	env := root.table("environment")
 	env.timeout("build_timeout_sec", &c.Environment.BuildTimeoutSec)
+	c.Environment.Networks = readNetworks(env, agent, verifier)
 	env.image("docker_image", &c.Environment.DockerImage)
 	c.Environment.Asked = Asked{
 		CPUs:    env.cpus("cpus", &c.Environment.MilliCPUs),

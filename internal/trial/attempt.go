@@ -24,6 +24,9 @@ type attempt struct {
 	rules    task.Rules // of the task's format
 	dir      string
 	timeouts Timeouts
+	networks task.Networks
+	network  environment.Network // what env may reach now
+	refused  refused
 	started  time.Time
 
 	env    environment.Environment // nil until it is made
@@ -105,6 +108,7 @@ func (a *attempt) run(ctx context.Context) {
 	}
 	a.collect(ctx)
 	a.teardown(ctx)
+	a.noteRefused()
 }
 
 func (a *attempt) step(ctx context.Context, s step) {

@@ -18,10 +18,12 @@ func (a *attempt) layerKey(imageID string) (string, error) {
 		LogDirs                                                 []string
 		Config                                                  map[string]any
 		Env, TaskEnv                                            map[string]string
+		Network                                                 string `json:",omitempty"` // if it is not public
 	}{
 		Version: "rollout agent layer 1", Provider: a.opts.Provider.Name(), Image: imageID, Install: a.spec.Agent.Install,
 		Instruction: job.InstructionPath, WorkDir: task.Config.Environment.WorkDir, LogDirs: a.rules.LogDirs, Config: job.Environment.ProviderConfig,
 		Env: a.known(a.spec.Agent.Env, a.spec.Env), TaskEnv: a.known(task.Config.Environment.Env, task.EnvironmentEnv()),
+		Network: restricted(a.networks.Install),
 	})
 	if err != nil {
 		return "", err

@@ -51,6 +51,7 @@ func (a *attempt) setup(ctx context.Context) error {
 		return imageError(err, pulled)
 	}
 	a.trial.Environment.Image, a.trial.Environment.ImageID = ref, a.images.id(a.spec.Task, ref)
+	a.noteNetworks()
 	if pulled && a.opts.Job.Environment.ForceBuild {
 		a.warn("force_build has no effect: the task has no environment/Dockerfile, so its docker_image is used")
 	}
@@ -70,12 +71,15 @@ func (a *attempt) start(ctx context.Context, ref string) error {
 	}
 	starting, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlowStart)
 	defer cancel()
+	a.network = a.firstNetwork()
 	env, err := a.opts.Provider.CreateEnvironment(starting, environment.CreateOptions{
 		Image:  ref,
 		Limits: a.limits(),
 		Env:    a.environmentEnv(),
 		Labels: environment.Labels{Job: a.opts.Job.Name, Trial: a.spec.Key.String(), Owner: a.owner},
 		Files:  files,
+		// It is told of what it refuses in all phases.
+		Network: a.refused.heard(a.network),
 	})
 	if err != nil {
 		if errors.Is(context.Cause(starting), errSlowStart) {
@@ -200,6 +204,7 @@ func (a *attempt) install(ctx context.Context) error {
 }
 
 func (a *attempt) runInstall(ctx context.Context) error {
+	a.refused.by("the install script")
 	// Not as agent.user, who could not add packages.
 	code, err := a.exec(ctx, run{script: "exec bash " + installScript, logs: "setup", env: a.agentEnv(), timeout: a.timeouts.Install})
 	if err == nil && code != 0 {
@@ -209,6 +214,9 @@ func (a *attempt) runInstall(ctx context.Context) error {
 }
 
 func (a *attempt) execute(ctx context.Context) error {
+	if err := a.enter(ctx, "the agent", a.networks.Agent); err != nil {
+		return err
+	}
 	a.agentBegan = true
 	script, what := "exec bash "+executeScript, "the agent's execute script"
 	if a.spec.Agent.Name == agent.Oracle {
@@ -244,6 +252,9 @@ func (a *attempt) verify(ctx context.Context) error {
 	tests, err := a.spec.Task.Tests()
 	if err != nil {
 		return failf(result.TaskInvalid, "tests/ cannot be read: %v", err)
+	}
+	if err := a.enter(ctx, "the verifier", a.networks.Verify); err != nil {
+		return err
 	}
 	if err := a.copyTo(ctx,
 		environment.Copy{Src: forEveryone{tests, testScript}, Dst: testsDir, Clean: true},

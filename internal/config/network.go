@@ -1,0 +1,49 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/org/rollout-action/internal/egress"
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// network checks the keys of environment that are about the network, and that none contradicts another.
+func (c *checker) network() {
+	env := c.out.Job.Environment
+	mode := environment.NetworkMode(env.Network)
+	at := func(key string) keyPath { return keyPath{"environment", key} }
+	if c.bad[at("network").String()] || c.bad[at("allowed_hosts").String()] {
+		return
+	}
+	switch {
+	case len(env.AllowedHosts) > 0 && mode != environment.NetworkAllowlist:
+		c.problem(at("allowed_hosts"), "write network: allowlist above it, or remove the hosts",
+			"environment.allowed_hosts is given, but environment.network is not allowlist")
+	case len(env.AllowedHosts) == 0 && mode == environment.NetworkAllowlist:
+		c.warn(c.root.locate(at("network"), false), "write none, or list hosts: allowed_hosts: [pypi.org]",
+			"environment.network: an allowlist without allowed_hosts lets nothing through")
+	}
+	for i, host := range env.AllowedHosts {
+		if _, err := egress.ParseRule(host); err != nil {
+			c.problem(at("allowed_hosts").index(i), "", "%s: %v", at("allowed_hosts").index(i), err)
+		}
+	}
+	for key, during := range map[string]*bool{"network_during_install": env.NetworkDuringInstall, "network_during_verify": env.NetworkDuringVerify} {
+		if during != nil && mode == environment.NetworkPublic {
+			c.warn(c.root.locate(at(key), false), "", "environment.%s has no effect: the network is public in all phases", key)
+		}
+	}
+	c.ownNetwork(mode)
+}
+
+// ownNetwork compares the mode with a network that the provider's configuration names, whose meaning is that of public.
+func (c *checker) ownNetwork(mode environment.NetworkMode) {
+	own, _ := c.out.Job.Environment.ProviderConfig["network"].(string)
+	shared := own == "host" || strings.HasPrefix(own, "container:")
+	restricted := mode == environment.NetworkNone || mode == environment.NetworkAllowlist
+	if shared && restricted || own == "none" && mode != "" && mode != environment.NetworkNone {
+		at := keyPath{"environment", "provider_config", "network"}
+		c.problem(at, "remove one of them", "%s", fmt.Sprintf("%s is %s, but environment.network is %s", at, shorten(own), mode))
+	}
+}

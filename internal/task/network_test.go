@@ -1,0 +1,56 @@
+package task
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestNetworksAreRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                  "public public public",
+		"[environment]\nnetwork = \"none\"": "none none none",
+		"[environment]\nnetwork = \"none\"\nnetwork_during_install = true":                                                                              "public none none",
+		"[environment]\nnetwork = \"none\"\nnetwork_during_verify = true":                                                                               "none none public",
+		"[environment]\nnetwork = \"allowlist\"\nallowed_hosts = [\"pypi.org\", \"*.pypi.org:8443\"]":                                                   "allowlist [pypi.org *.pypi.org:8443] allowlist [pypi.org *.pypi.org:8443] allowlist [pypi.org *.pypi.org:8443]",
+		"[environment]\nallow_internet = false":                                                                                                         "none none none",
+		"[environment]\nallow_internet = true":                                                                                                          "public public public",
+		"[environment]\nallow_internet = false\nnetwork_mode = \"no-network\"":                                                                          "none none none",
+		"[environment]\nnetwork_mode = \"public\"\n[agent]\nnetwork_mode = \"allowlist\"\nallowed_hosts = [\"a.example\"]":                              "public allowlist [a.example] public",
+		"[environment]\nnetwork_mode = \"public\"\n[verifier]\nnetwork_mode = \"no-network\"":                                                           "public public none",
+		"[environment]\nnetwork_mode = \"no-network\"\n[verifier]\nnetwork_mode = \"public\"":                                                           "none none public",
+		"[environment]\nnetwork_mode = \"allowlist\"\nallowed_hosts = [\"a.example\"]\n[agent]\nallowed_hosts = [\"b.example\"]":                        "allowlist [a.example] allowlist [b.example] allowlist [a.example]",
+		"[environment]\nnetwork_mode = \"no-network\"\nnetwork_during_install = true\nnetwork_during_verify = true\n[agent]\nnetwork_mode = \"public\"": "public public public",
+	} {
+		document := "version = \"1.0\"\n" + text
+		dir := newTask(t, map[string]string{"task.toml": document})
+		got := Load(dir)
+		equalProblems(t, dir, got, nil)
+		n := got.Config.Environment.Networks
+		if said := fmt.Sprint(n.Install, " ", n.Agent, " ", n.Verify); said != want {
+			t.Errorf("%s\nis read as %s, want %s", text, said, want)
+		}
+		if err := checkSchema(t, document); err != nil {
+			t.Errorf("%s\nthe schema: %v", text, err)
+		}
+	}
+}
+
+func TestNetworksThatContradictThemselves(t *testing.T) {
+	for text, want := range map[string]string{
+		"network = \"off\"":                            `task.toml:3:1: "environment.network" must be public, none or allowlist, not "off"`,
+		"network = \"none\"\nnetwork_mode = \"none\"":  `task.toml:4:1: "environment.network" and "environment.network_mode" say the same thing (keep one of them)`,
+		"network = \"public\"\nallow_internet = false": `task.toml:4:1: "environment.allow_internet" says something else than the network, which is public (keep one of them)`,
+		"network = \"none\"\nallow_internet = true":    `task.toml:4:1: "environment.allow_internet" says something else than the network, which is none (keep one of them)`,
+		"allow_internet = \"no\"":                      `task.toml:3:1: "environment.allow_internet" must be true or false, not a string (write allow_internet = true)`,
+		"allowed_hosts = [\"pypi.org\"]":               `task.toml:3:1: "environment.allowed_hosts" is given, but the network is no allowlist (write network = "allowlist", or remove the hosts)`,
+		"network = \"allowlist\"":                      `task.toml:3:1: warning: an allowlist without allowed_hosts lets nothing through (write none, or list hosts: allowed_hosts = ["pypi.org"])`,
+		"network = \"allowlist\"\nallowed_hosts = [\"https://x/\", 1, \"b.example\"]": `task.toml:4:1: entry 1 of "environment.allowed_hosts": "https://x/" is more than a host: write it without https:// and without a path
+task.toml:4:1: entry 2 of "environment.allowed_hosts" must be a string`,
+		"network = \"allowlist\"\nallowed_hosts = \"pypi.org\"": `task.toml:3:1: warning: an allowlist without allowed_hosts lets nothing through (write none, or list hosts: allowed_hosts = ["pypi.org"])
+task.toml:4:1: "environment.allowed_hosts" must be a list of hosts, not a string (write allowed_hosts = ["pypi.org"])`,
+	} {
+		dir := newTask(t, map[string]string{"task.toml": "version = \"1.0\"\n[environment]\n" + text + "\n"})
+		equalProblems(t, dir, Load(dir), strings.Split(want, "\n"))
+	}
+}

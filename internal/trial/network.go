@@ -1,0 +1,176 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+)
+
+// NetworksOf works out what a trial's phases may reach. What the job says replaces what the task says, key by key: the job
+// may allow less, and with network: public or allowlist in so many words also more, of which the trial warns.
+func NetworksOf(job config.Job, t task.Config) task.Networks {
+	env, n := job.Environment, t.Environment.Networks
+	if own, _ := env.ProviderConfig["network"].(string); own == string(environment.NetworkNone) {
+		none := environment.Network{Mode: environment.NetworkNone}
+		return task.Networks{Install: none, Agent: none, Verify: none}
+	}
+	during := func(job *bool, phase environment.Network) environment.Network {
+		switch {
+		case job != nil && *job:
+			return environment.Network{}
+		case job != nil:
+			return n.Agent
+		}
+		return phase
+	}
+	if env.Network != "" {
+		all := environment.Network{Mode: environment.NetworkMode(env.Network), Hosts: env.AllowedHosts}
+		n.Install, n.Agent, n.Verify = all, all, all
+		if n.DuringInstall {
+			n.Install = environment.Network{}
+		}
+		if n.DuringVerify {
+			n.Verify = environment.Network{}
+		}
+	}
+	n.Install = during(env.NetworkDuringInstall, n.Install)
+	n.Verify = during(env.NetworkDuringVerify, n.Verify)
+	return n
+}
+
+// firstNetwork is what an environment may reach when it is made: what comes first in it decides.
+func (a *attempt) firstNetwork() environment.Network {
+	if a.spec.Agent.Install != "" && a.layer == nil {
+		return a.networks.Install
+	}
+	return a.networks.Agent
+}
+
+// enter gives the environment the network of a phase, unless it has that.
+func (a *attempt) enter(ctx context.Context, who string, n environment.Network) error {
+	a.refused.by(who)
+	if n.Is(a.network) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := a.env.SetNetwork(ctx, a.refused.heard(n)); err != nil {
+		return fmt.Errorf("set the network to %s before %s begins: %w", n, who, err)
+	}
+	a.network = n
+	return nil
+}
+
+// restricted is a network in words, "" if it is public.
+func restricted(n environment.Network) string {
+	if n.Public() {
+		return ""
+	}
+	return n.String()
+}
+
+// noteNetworks keeps what the phases can reach, and warns when the job lets the agent reach more than its task does.
+func (a *attempt) noteNetworks() {
+	n := a.networks
+	if wanted := a.spec.Task.Config.Environment.Networks.Agent; looseness[n.Agent.Mode] > looseness[wanted.Mode] {
+		a.warn("the task's network is %s, but the job gives the agent %s", wanted, n.Agent)
+	}
+	if n.Install.Public() && n.Agent.Public() && n.Verify.Public() {
+		return
+	}
+	noted := &result.Network{AllowedHosts: map[string][]string{}}
+	for _, phase := range []struct {
+		name string
+		to   *string
+		n    environment.Network
+	}{{"install", &noted.Install, n.Install}, {"agent", &noted.Agent, n.Agent}, {"verifier", &noted.Verifier, n.Verify}} {
+		*phase.to = string(cmp.Or(phase.n.Mode, environment.NetworkPublic))
+		if phase.n.Mode == environment.NetworkAllowlist {
+			noted.AllowedHosts[phase.name] = phase.n.Hosts
+		}
+	}
+	a.trial.Environment.Network = noted
+}
+
+// looseness orders modes by what they let through.
+var looseness = map[environment.NetworkMode]int{environment.NetworkNone: 1, environment.NetworkAllowlist: 2, environment.NetworkPublic: 3, "": 3}
+
+// maxRefused bounds how many hosts are kept that a door refused, and named in a trial's warnings.
+const (
+	maxRefused = 1000
+	maxNamed   = 10
+)
+
+// refused are the requests that a door did not let through, counted. Its methods may be called by many goroutines.
+type refused struct {
+	mu    sync.Mutex
+	who   string
+	count map[refusal]int
+	more  int
+}
+
+type refusal struct{ who, where, reason string }
+
+// by says who is at work from now on.
+func (r *refused) by(who string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.who = who
+}
+
+// heard is a network that tells of what it refuses.
+func (r *refused) heard(n environment.Network) environment.Network {
+	n.Refused = func(no environment.Refusal) {
+		where := no.Host
+		if no.Port != 80 && no.Port != 443 {
+			where = net.JoinHostPort(no.Host, strconv.Itoa(int(no.Port)))
+		}
+		reason := "which allowed_hosts does not list"
+		if no.Listed {
+			reason = "which was refused, because " + no.Reason
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		one := refusal{cmp.Or(r.who, "something in the environment"), where, reason}
+		if _, known := r.count[one]; !known && len(r.count) == maxRefused {
+			r.more++
+			return
+		}
+		if r.count == nil {
+			r.count = map[refusal]int{}
+		}
+		r.count[one]++
+	}
+	return n
+}
+
+// noteRefused warns of what was refused, most often first.
+func (a *attempt) noteRefused() {
+	r := &a.refused
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := slices.SortedFunc(maps.Keys(r.count), func(x, y refusal) int {
+		return cmp.Or(cmp.Compare(r.count[y], r.count[x]), cmp.Compare(x.who, y.who), cmp.Compare(x.where, y.where), cmp.Compare(x.reason, y.reason))
+	})
+	for i, one := range all {
+		if i == maxNamed {
+			a.warn("%d more hosts were refused", len(all)-i+r.more)
+			break
+		}
+		times := ""
+		if n := r.count[one]; n > 1 {
+			times = fmt.Sprintf(" (%d times)", n)
+		}
+		a.warn("%s tried to reach %s%s, %s", one.who, one.where, times, one.reason)
+	}
+}
