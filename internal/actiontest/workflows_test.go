@@ -213,3 +213,42 @@ func TestTheOtherExamples(t *testing.T) {
 		})
 	}
 }
+
+// A repository of tasks: all are proven at night, and a pull request is told of the one that it breaks.
+func TestTasksAreProven(t *testing.T) {
+	r := newRepository(t)
+	base := r.commit("tasks")
+	r.api.SetBranch(slug, "main", base)
+	all := r.act("dataset.yml", "workflow_dispatch", map[string]any{"ref": "refs/heads/main", "repository": map[string]any{"full_name": slug}})
+	if all.code != 0 {
+		t.Errorf("act ends with %d", all.code)
+	}
+	all.wantResults(map[string]string{"all, 1/2": "success", "all, 2/2": "success"})
+	for job, want := range map[string]string{"all, 1/2": "3 of 3 proven", "all, 2/2": "2 of 2 proven"} {
+		if text := all.summary(job); !strings.Contains(text, want) {
+			t.Errorf("the summary of %s does not say %s:\n%s", job, want, text)
+		}
+	}
+
+	r.git("checkout", "--quiet", "-b", "change")
+	write(t, r.dir, map[string]string{"evals/tasks/cherry/tests/test.sh": "#!/bin/bash\necho 1 > /logs/verifier/reward.txt\n"})
+	head := r.commit("a test that tests nothing", base)
+	r.api.AddPull(slug, githubtest.Pull{Number: 7, HeadBranch: "change", HeadSHA: head, Base: "main"})
+	changed := r.act("dataset.yml", "pull_request", pull(head, base, slug))
+	if changed.code != 1 {
+		t.Errorf("act ends with %d, want 1", changed.code)
+	}
+	changed.wantResults(map[string]string{"what changed": "failure"})
+	text := changed.summary("what changed")
+	for _, want := range []string{"0 of 1 proven, 1 trivial", "cherry", "nop-passes", "1 of 5 tasks changed since main"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the summary does not say %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "apple") {
+		t.Errorf("a task that did not change was run:\n%s", text)
+	}
+	if !strings.Contains(read(t, changed.artifact("tasks"), "junit.xml"), `<testcase name="cherry" classname="validate.tasks"`) {
+		t.Error("the JUnit report does not name the task")
+	}
+}

@@ -41,7 +41,7 @@ func fromOracle(runs Runs) []Finding {
 	case counted[passes] > 0:
 		return []Finding{{Rule: "flaky", Severity: Error, File: testsScript,
 			Message: fmt.Sprintf("the oracle's %d runs came to %s: the same solution scores 1 now and then", len(runs.Oracle), scores(runs.Oracle)),
-			Hint:    "compare the logs of those runs; time, order, random numbers and services that are not up yet are the usual causes"}}
+			Hint:    "compare the logs of those runs; the usual causes are time, order, chance, services that are not up yet, and ports of a network that runs share (--n-concurrent 1 tells)"}}
 	}
 	bad := runs.Oracle[slices.IndexFunc(runs.Oracle, func(t result.Trial) bool { return outcomeOf(t) == fails })]
 	f := Finding{Rule: "oracle-fails", Severity: Error, File: testsScript,
