@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -26,8 +27,11 @@ func (a *app) validateCommand() *cobra.Command {
 all problems at once, each with its place and the way out. Nothing is started, no provider is contacted.
 
 With --run every task is proven as well: its solution must score 1 in each of --runs runs, and doing nothing in
-none of --nop-runs. The runs and their logs are kept in a job's folder.
-` + exitCodes,
+none of --nop-runs. The runs and their logs are kept in a job's folder. Exit code 1 says that a task is not proven,
+3 that nothing can be said because the infrastructure failed.
+
+What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] RULE = "the reason"
+` + ruleTable() + exitCodes,
 		Example: `  rollout validate job.yaml
   rollout validate job.yaml --set environment.type=docker
   rollout validate --run evals/ --env-type sandbox`,
@@ -46,6 +50,15 @@ none of --nop-runs. The runs and their logs are kept in a job's folder.
 	flags.addLogFormat(cmd)
 	how.add(cmd)
 	return cmd
+}
+
+// ruleTable lists the rules for help.
+func ruleTable() string {
+	var b strings.Builder
+	for _, r := range prove.Rules {
+		fmt.Fprintf(&b, "  %-18s %s\n", r.ID, r.Doc)
+	}
+	return b.String()
 }
 
 func (a *app) validate(ctx context.Context, path string, flags jobFlags) error {

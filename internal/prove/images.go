@@ -70,7 +70,7 @@ type stage struct {
 }
 
 // dockerfileRules looks at the file that the image is built from.
-func dockerfileRules(f file) []Finding {
+func dockerfileRules(t *task.Task, f file) []Finding {
 	if !f.whole() {
 		return nil
 	}
@@ -93,7 +93,7 @@ func dockerfileRules(f file) []Finding {
 			}
 		}
 	}
-	if len(stages) > 0 && !hasWorkdir(stages, len(stages)-1) {
+	if len(stages) > 0 && t.Config.Environment.WorkDir == "" && !hasWorkdir(stages, len(stages)-1) {
 		last := stages[len(stages)-1]
 		out = append(out, Finding{Rule: "workdir", Severity: Warning, File: f.name, Line: firstLine(last.Location),
 			Message: "there is no WORKDIR, so the agent begins in /, among everything that is no part of the task",

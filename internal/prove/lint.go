@@ -45,7 +45,7 @@ func lint(t *task.Task) []Finding {
 		case f.name == instructionFile:
 			findings = append(findings, instructionLeak(f)...)
 		case f.name == dockerfile:
-			findings = append(findings, dockerfileRules(f)...)
+			findings = append(findings, dockerfileRules(t, f)...)
 		case f.name == configFile:
 			findings = append(findings, imageOfConfig(t, f)...)
 		case strings.HasPrefix(f.name, "tests/") && isShell(f):

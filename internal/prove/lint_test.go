@@ -46,6 +46,7 @@ func TestRules(t *testing.T) {
 		{"no WORKDIR", "workdir", file(dockerfile, "FROM debian:12\nRUN true\n"), dockerfile + ":1"},
 		{"no WORKDIR in the last stage", "workdir", file(dockerfile, "FROM debian:12\nWORKDIR /a\nFROM docker.io/library/alpine:3\n"), dockerfile + ":3"},
 		{"a WORKDIR in the stage below", "workdir", file(dockerfile, "FROM debian:12 AS a\nWORKDIR /a\nFROM a\n"), ""},
+		{"a folder in task.toml", "workdir", map[string]string{dockerfile: "FROM debian:12\n", toml: "version = \"1.0\"\n[environment]\nworkdir = \"/app\"\n"}, ""},
 		{"an image that may have one", "workdir", file(dockerfile, "FROM example.org/base:1\n"), ""},
 
 		{"not a Dockerfile", "dockerfile", file(dockerfile, "FROM debian:12\nWORKDIR /app\nRUNS true\n"), dockerfile + ":3"},
