@@ -38,7 +38,9 @@ func (c *Cache) Folder(ctx context.Context, key Key) (*Folder, error) {
 	f := &Folder{cache: c, key: key, dir: c.path(Folders, key.Kind, key.id())}
 	err := c.makeDirs()
 	if err == nil {
-		f.lock, err = lock(ctx, f.lockPath(), true)
+		if f.lock, err = lock(ctx, f.lockPath(), true); err != nil {
+			err = c.cannotWrite(err)
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -46,7 +48,7 @@ func (c *Cache) Folder(ctx context.Context, key Key) (*Folder, error) {
 	case err != nil && exists(f.dir):
 		return f, nil // what cannot be written cannot be removed either
 	case err != nil:
-		return nil, c.cannotWrite(err)
+		return nil, err
 	}
 	f.touch()
 	return f, nil

@@ -85,7 +85,7 @@ func TestHostileCommits(t *testing.T) {
 // TestALargeRepository is ended while it is fetched.
 func TestALargeRepository(t *testing.T) {
 	s := newScene(t)
-	files := map[string]string{"task/big": incompressible(24 << 20)}
+	files := map[string]string{"task/big": incompressible(4 << 20)}
 	id := s.repo.Commit("main", files)
 	s.repo.Config("uploadpack.allowFilter", "false")
 	s.client = git.New(git.Options{RetryDelay: time.Millisecond, MaxBytes: 1 << 20})
