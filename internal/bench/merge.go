@@ -230,7 +230,7 @@ func writeShard(ctx context.Context, dir string, cfg config.Job, plan result.Pla
 	}
 	tree := &job.Tree{Dir: dir, Plan: plan}
 	var trials []result.Trial
-	var events bytes.Buffer
+	var events, outputs bytes.Buffer
 	digests := map[string]string{}
 	for _, t := range plan.Tasks {
 		digests[t.Task] = t.Digest
@@ -244,6 +244,11 @@ func writeShard(ctx context.Context, dir string, cfg config.Job, plan result.Pla
 		if err := writeTrialFiles(tree.TrialDir(key), t); err != nil {
 			return err
 		}
+		output, err := job.OutputLine(result.OutputOf(plan, t, result.PromptOf("Write \"Hello, world!\" into /app/hello.txt.\n")))
+		if err != nil {
+			return err
+		}
+		outputs.Write(output)
 		for _, e := range []event.Event{
 			{Kind: event.TrialStarted, Time: t.Timestamps.StartedAt, Key: &key},
 			{Kind: event.TrialEnded, Time: t.Timestamps.EndedAt, Key: &key, Trial: &t},
@@ -256,6 +261,9 @@ func writeShard(ctx context.Context, dir string, cfg config.Job, plan result.Pla
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, result.EventsFile), events.Bytes(), 0o644); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, result.OutputsFile), outputs.Bytes(), 0o644); err != nil {
 		return err
 	}
 	return errors.Join(result.WriteJSON(filepath.Join(dir, result.ConfigFile), cfg), tree.WriteJob(result.Summarize(plan, trials)))

@@ -59,10 +59,10 @@ func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Pr
 		p.todo = slices.Clone(p.own())
 	}
 	total := len(p.todo)
-	found, err := job.FindReuse(ctx, p.reuse, p.todo, job.Experiment{Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), ImageID: imageIDs(ctx, provider)})
 	if ctx.Err() != nil {
-		return nil // the run is cancelled in good order
+		return nil // the run is cancelled, and says so in good order
 	}
+	found, err := job.FindReuse(ctx, p.reuse, p.todo, job.Experiment{Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), ImageID: imageIDs(ctx, provider)})
 	if err != nil {
 		return err
 	}

@@ -326,13 +326,15 @@ func (m *merge) write(ctx context.Context) (err error) {
 	m.tell(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
 	m.out.Job = result.Summarize(m.plan, m.out.Tree.Trials)
-	if err := m.writeOutputs(draft); err != nil {
-		return err
-	}
-	if err := writeLarge(filepath.Join(draft, result.MetadataFile), result.MetadataOf(m.plan, m.out.Job)); err != nil {
-		return err
-	}
-	if err := writeLarge(filepath.Join(draft, result.ResultFile), m.out.Job); err != nil {
+	work, _ = errgroup.WithContext(ctx)
+	work.Go(func() error { return m.writeOutputs(draft) })
+	work.Go(func() error {
+		return errors.Join(
+			writeLarge(filepath.Join(draft, result.MetadataFile), result.MetadataOf(m.plan, m.out.Job)),
+			writeLarge(filepath.Join(draft, result.ResultFile), m.out.Job),
+		)
+	})
+	if err := work.Wait(); err != nil {
 		return err
 	}
 	if err := m.writeConfig(draft); err != nil {

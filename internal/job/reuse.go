@@ -93,7 +93,7 @@ func (r Reuse) Reasons() string {
 
 // FindReuse looks in each source for a result of each spec's own key that stands for the same experiment: with a reward and
 // without an error, of a task with the same files, the same agent, configuration and image. The first that fits is taken. No link
-// is followed, and nothing is changed.
+// is followed, and nothing is changed. When ctx ends it stops looking.
 func FindReuse(ctx context.Context, sources []Source, specs []trial.Spec, same Experiment) (Reuse, error) {
 	found := make([]*Found, len(specs))
 	whys := make([]Why, len(specs))
@@ -119,14 +119,11 @@ func FindReuse(ctx context.Context, sources []Source, specs []trial.Spec, same E
 	if err := group.Wait(); err != nil {
 		return Reuse{}, err
 	}
-	if ctx.Err() != nil {
-		return Reuse{}, ctx.Err()
-	}
 	r := Reuse{Not: map[Why]int{}}
 	for i, f := range found {
 		if f != nil {
 			r.Found = append(r.Found, *f)
-		} else {
+		} else if ctx.Err() == nil {
 			r.Not[whys[i]]++
 		}
 	}
