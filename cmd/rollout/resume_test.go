@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -69,7 +70,7 @@ datasets:
 
 func (j job) folder() string { return filepath.Join(j.dir, "jobs", j.name) }
 
-// results are the trials' result.json files by their path below the job's folder.
+// results are the trials' result.json files by their path below the job's folder, without those of trials that were cut short.
 func (j job) results(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(j.folder(), "*/evals/*", result.ResultFile))
@@ -77,12 +78,22 @@ func (j job) results(t *testing.T) map[string]string {
 	found := map[string]string{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a resume has just moved it away
+		}
 		must(t, err)
 		below, err := filepath.Rel(j.folder(), file)
 		must(t, err)
-		found[below] = string(text)
+		if !cutShort(text) {
+			found[below] = string(text)
+		}
 	}
 	return found
+}
+
+// cutShort tells the result of a trial that was cancelled.
+func cutShort(text []byte) bool {
+	return strings.Contains(string(text), fmt.Sprintf("%q: %q", "type", result.Cancelled))
 }
 
 // steady is a result file without times and what they cost.
@@ -150,11 +161,13 @@ func killAgainAndAgain(t *testing.T, provider string, kills, attempts int) {
 		before := map[string]string{}
 		for {
 			var code int
-			var killed bool
-			r, code, killed = j.killOnce(t, random, len(before))
+			r, code = j.killOnce(t, random, len(before))
 			before = j.wantKept(t, before)
-			if killed {
+			if code == signalled {
 				hit++
+				continue
+			}
+			if code == 130 {
 				continue
 			}
 			if code != want {
@@ -176,9 +189,12 @@ func killAgainAndAgain(t *testing.T, provider string, kills, attempts int) {
 	t.Logf("%d kills of %d jobs, which moved %d folders away", hit, rounds, moved)
 }
 
-// killOnce starts or resumes the job and kills it when it has made some progress, or some time after its start: the first
+// signalled is the exit code of a process that a signal ended.
+const signalled = -1
+
+// killOnce starts or resumes the job and kills it (now and then it interrupts it, which is in good order) when it has made some progress, or some time after its start: the first
 // is independent of the machine's speed, the second hits what happens before there is any progress.
-func (j job) killOnce(t *testing.T, random *rand.Rand, results int) (r *run, code int, killed bool) {
+func (j job) killOnce(t *testing.T, random *rand.Rand, results int) (r *run, code int) {
 	t.Helper()
 	args := []string{"run", "job.yaml", "--resume"}
 	if _, err := os.Stat(filepath.Join(j.folder(), result.PlanFile)); err == nil && random.IntN(2) == 0 {
@@ -196,30 +212,25 @@ func (j job) killOnce(t *testing.T, random *rand.Rand, results int) (r *run, cod
 		_ = r.cmd.Wait()
 		close(ended)
 	}()
-	for !early && j.count(t) < enough {
+	for !early && len(j.results(t)) < enough {
 		select {
 		case <-ended:
-			return r, r.cmd.ProcessState.ExitCode(), false
+			return r, r.cmd.ProcessState.ExitCode()
 		case <-time.After(time.Millisecond): // polls
 		}
 	}
 	select {
 	case <-ended:
-		return r, r.cmd.ProcessState.ExitCode(), false
+		return r, r.cmd.ProcessState.ExitCode()
 	case <-time.After(delay): // any moment is as good as another
 	}
-	_ = r.cmd.Process.Kill()
+	signal := syscall.SIGKILL
+	if !early && random.IntN(8) == 0 {
+		signal = syscall.SIGINT
+	}
+	_ = r.cmd.Process.Signal(signal)
 	<-ended
-	status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return r, r.cmd.ProcessState.ExitCode(), ok && status.Signaled() && status.Signal() == syscall.SIGKILL
-}
-
-// count is how many trials have a result.
-func (j job) count(t *testing.T) int {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(j.folder(), "*/evals/*", result.ResultFile))
-	must(t, err)
-	return len(files)
+	return r, r.cmd.ProcessState.ExitCode()
 }
 
 // wantKept checks that results that were there before are there now, as they were, and returns those that are.
@@ -258,7 +269,7 @@ func (j job) wantLike(t *testing.T, calm job) int {
 	moved, err := filepath.Glob(filepath.Join(j.folder(), result.SupersededDir, "*/*/*"))
 	must(t, err)
 	for _, dir := range moved {
-		if _, err := os.Stat(filepath.Join(dir, result.ResultFile)); err == nil {
+		if text, err := os.ReadFile(filepath.Join(dir, result.ResultFile)); err == nil && !cutShort(text) {
 			t.Errorf("a trial that had ended was run again: %s", dir)
 		}
 	}
@@ -382,5 +393,43 @@ func (j job) waitMoved(t *testing.T, n int) {
 			t.Fatalf("superseded are %q, want %d", moved, n)
 		}
 		time.Sleep(20 * time.Millisecond) // polls
+	}
+}
+
+func TestAJobOnAFullDiskIsResumedWhenThereIsRoom(t *testing.T) {
+	testenv.NeedRoot(t, "to mount a small file system")
+	j := steadyJob(t, "fake", 30, "0.001")
+	small := filepath.Join(j.dir, "jobs")
+	must(t, os.Mkdir(small, 0o755))
+	if err := syscall.Mount("none", small, "tmpfs", 0, "size=400k"); err != nil {
+		testenv.Lacks(t, "docker", "the right to mount a small file system: "+err.Error())
+	}
+	defer func() { must(t, syscall.Unmount(small, syscall.MNT_DETACH)) }()
+	r := start(t, j.dir, "job.yaml")
+	if code := r.exit(t); code != 3 {
+		t.Fatalf("exit code %d, want 3", code)
+	}
+	before := j.results(t)
+	if len(before) == 0 || len(before) == 180 {
+		t.Fatalf("%d trials on disk: the disk was too small or too large for this test", len(before))
+	}
+	dir := filepath.Join("jobs", j.name)
+	r = start(t, j.dir, "resume", dir)
+	if code := r.exit(t); code != 3 || !strings.Contains(r.output.String(), "no space left on device") {
+		t.Errorf("on the full disk it ends with %d and says\n%s", code, r.output)
+	}
+	before = j.wantKept(t, before)
+	must(t, syscall.Mount("none", small, "tmpfs", syscall.MS_REMOUNT, "size=100m"))
+	r = start(t, j.dir, "resume", dir)
+	if code := r.exit(t); code != 1 { // one of the agents fails
+		t.Errorf("when there is room it ends with %d, want 1", code)
+	}
+	if after := j.wantKept(t, before); len(after) != 180 {
+		t.Errorf("there are %d results, want 180", len(after))
+	}
+	for line, n := range j.outputs(t) {
+		if n != 1 {
+			t.Errorf("%d lines of %s are of %s", n, result.OutputsFile, line)
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -40,17 +40,30 @@ func (b *Busy) Error() string {
 	return fmt.Sprintf("%s is being run by %s: wait until it has ended, or stop it", b.Dir, b.Holder)
 }
 
-// holder is what the lock's file says, for people.
+// holder is what the lock's file says about who has it.
 type holder struct {
 	PID   int       `json:"pid"`
-	Host  string    `json:"host"`
+	Host  string    `json:"host"` // for people
 	Since time.Time `json:"since"`
+	Scope string    `json:"scope"` // environment.Owner.Host and .Start
+	Start string    `json:"start"`
 }
 
-// TakeLock takes the lock of a job's folder without waiting. The error is a *Busy if another process has it.
+// dead reports a holder that is no more, for certain.
+func (h holder) dead() bool {
+	return environment.Owner{Host: h.Scope, PID: h.PID, Start: h.Start}.Alive() == environment.Dead
+}
+
+// What a killed process was just starting (a child between its fork and its exec) has its lock a moment longer than itself.
+const (
+	lockLingers = 10 * time.Second
+	lockPoll    = 5 * time.Millisecond
+)
+
+// TakeLock takes the lock of a job's folder. It waits for nobody who lives: the error is a *Busy if another process has it.
 func TakeLock(dir string, now time.Time) (*Lock, error) {
 	l := &Lock{path: filepath.Join(dir, lockFile)}
-	for {
+	for began := time.Now(); ; {
 		l.flock = flock.New(l.path, flock.SetFlag(os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW), flock.SetPermissions(0o644))
 		got, err := l.flock.TryLock()
 		switch {
@@ -62,7 +75,12 @@ func TakeLock(dir string, now time.Time) (*Lock, error) {
 			return nil, fmt.Errorf("lock the job's folder: %w", err)
 		case !got:
 			_ = l.flock.Close()
-			return nil, &Busy{Dir: dir, Holder: readHolder(l.path)}
+			h, known := readHolder(l.path)
+			if known && h.dead() && time.Since(began) < lockLingers {
+				time.Sleep(lockPoll)
+				continue
+			}
+			return nil, &Busy{Dir: dir, Holder: h.describe(known)}
 		}
 		if l.current() {
 			return l, l.sign(now)
@@ -97,7 +115,8 @@ func (l *Lock) sign(now time.Time) error {
 	if err != nil {
 		host = "unknown"
 	}
-	text, err := json.Marshal(holder{PID: os.Getpid(), Host: host, Since: now.UTC().Truncate(time.Second)})
+	self := environment.Self()
+	text, err := json.Marshal(holder{PID: self.PID, Host: host, Since: now.UTC().Truncate(time.Second), Scope: self.Host, Start: self.Start})
 	if err != nil {
 		return err
 	}
@@ -120,17 +139,16 @@ func (l *Lock) Release() error {
 	return errors.Join(err, l.flock.Close())
 }
 
-// readHolder is who has the lock, for people.
-func readHolder(path string) string {
+// readHolder is who says to have the lock, if anybody does.
+func readHolder(path string) (h holder, known bool) {
+	text, err := readLimited(path, 4096)
+	return h, err == nil && json.Unmarshal(text, &h) == nil && h.PID > 0
+}
+
+// describe is the holder for people.
+func (h holder) describe(known bool) string {
 	const other = "another rollout"
-	f, err := openRegular(path)
-	if err != nil {
-		return other
-	}
-	defer f.Close()
-	var h holder
-	text, err := io.ReadAll(io.LimitReader(f, 4096))
-	if err != nil || json.Unmarshal(text, &h) != nil || h.PID <= 0 {
+	if !known {
 		return other
 	}
 	return untrusted.Line(fmt.Sprintf("%s (process %d on %s, since %s)", other, h.PID, strings.TrimSpace(h.Host), h.Since.UTC().Format("2006-01-02 15:04:05 UTC")))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 
 	fastjson "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -47,14 +48,19 @@ func openOutputs(dir string, plan result.Plan) (*outputs, error) {
 // them, and no others. So it does not matter what the file has lost, or whether its last line is torn.
 func mendOutputs(dir string, plan result.Plan, kept []result.Trial, prompt func(dataset, task string) []result.Message) (*outputs, error) {
 	path := filepath.Join(dir, result.OutputsFile)
-	w, err := atomicwriter.New(path, 0o644)
-	if err != nil {
-		return nil, err
+	flags := os.O_WRONLY | os.O_APPEND | os.O_CREATE
+	if len(kept) == 0 {
+		flags |= os.O_TRUNC // an atomic writer that nothing is written to leaves what is there
+	} else {
+		w, err := atomicwriter.New(path, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(writeOutputs(w, plan, kept, prompt), w.Close()); err != nil {
+			return nil, err
+		}
 	}
-	if err := errors.Join(writeOutputs(w, plan, kept, prompt), w.Close()); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW, 0o644)
 	if err != nil {
 		return nil, err
 	}

@@ -179,3 +179,27 @@ func TestPromptsOfAHostileFileAreBounded(t *testing.T) {
 		t.Error("a link was followed")
 	}
 }
+
+func TestAnOutputsFileOfNoResultsIsEmpty(t *testing.T) {
+	for name, before := range map[string]string{"no file": "", "a line of a trial that is gone": "{\"example_id\":1}\n"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, result.OutputsFile)
+			if before != "" {
+				if err := os.WriteFile(path, []byte(before), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o, err := mendOutputs(dir, result.Plan{}, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := o.file.Close(); err != nil {
+				t.Error(err)
+			}
+			if text, err := os.ReadFile(path); err != nil || len(text) > 0 {
+				t.Errorf("it has %q, %v", text, err)
+			}
+		})
+	}
+}
