@@ -1,0 +1,155 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/environment/environmenttest"
+)
+
+var offline = environment.Network{Mode: environment.NetworkNone}
+
+func listed(hosts ...string) environment.Network {
+	return environment.Network{Mode: environment.NetworkAllowlist, Hosts: hosts}
+}
+
+// What is no HTTP request goes nowhere: datagrams, questions to name servers, addresses.
+func TestNothingGoesPastTheDoor(t *testing.T) {
+	p := newProvider(t, nil)
+	at := p.gateway(t)
+	plain, names := environmenttest.Listen(t, at, 0), environmenttest.Listen(t, at, 53)
+	script := fmt.Sprintf(`
+		echo "nameserver %s" > /etc/resolv.conf
+		(echo hello > /dev/udp/%s/%d) 2>/dev/null
+		getent ahostsv4 reach.test | head -n 1 | cut -d' ' -f1
+		tail -n +3 /proc/net/dev | sed 's/:.*//' | tr -d ' ' | sort | tr '\n' ' '`, at, at, plain.Port())
+	public := run(t, newEnvironment(t, p, environment.CreateOptions{}), script)
+	want := net.IP(environmenttest.Answer[:]).String() + "\neth0 lo "
+	if heard := plain.Heard(t); len(heard) != 1 || len(names.Heard(t)) == 0 || public != want {
+		t.Fatalf("a public environment does not reach what others must not: %q heard, %q printed", heard, public)
+	}
+	for name, path := range map[string][]environment.Network{
+		"none from the beginning":   {offline},
+		"none after public":         {{}, offline},
+		"none after public again":   {offline, {}, offline},
+		"an allowlist":              {listed("192.0.2.1")},
+		"an allowlist after public": {{}, listed("192.0.2.1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnvironment(t, p, environment.CreateOptions{Network: path[0]})
+			for _, n := range path[1:] {
+				if err := e.SetNetwork(t.Context(), n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := run(t, e, script); got != "lo " {
+				t.Errorf("printed %q, want its own loopback device only", got)
+			}
+			if a, b := plain.Heard(t), names.Heard(t); len(a)+len(b) > 0 {
+				t.Errorf("the machine heard %q and %q", a, b)
+			}
+		})
+	}
+}
+
+// The relay belongs to whoever is root in the container; who ends it has no network, until the next phase.
+func TestARelayThatIsKilledIsMissedByItsContainerAlone(t *testing.T) {
+	p := newProvider(t, nil)
+	address := environmenttest.Outside(t, p.gateway(t))
+	e := newEnvironment(t, p, environment.CreateOptions{Network: listed(address)})
+	fetch := environmenttest.BashClient + "fetch " + address + " 2>/dev/null || echo none"
+	var out bytes.Buffer
+	if _, err := e.Exec(t.Context(), fetch, environment.ExecOptions{User: "nobody", Stdout: &out}); err != nil || out.String() != "hello\n" {
+		t.Fatalf("a user who is not root: %q, %v", out.String(), err)
+	}
+	run(t, e, `for p in /proc/[0-9]*; do [ "$(readlink $p/exe)" != /.rollout/rollout-door ] || kill -9 ${p#/proc/}; done`)
+	if got := run(t, e, fetch); got != "none\n" {
+		t.Errorf("without the relay: %q", got)
+	}
+	if err := e.SetNetwork(t.Context(), listed(address, "192.0.2.1")); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, e, fetch); got != "hello\n" {
+		t.Errorf("with a new relay: %q", got)
+	}
+}
+
+// A timeout ends what a command started, and not the relay that was there before.
+func TestATimeoutSparesTheRelay(t *testing.T) {
+	p := newProvider(t, nil)
+	address := environmenttest.Outside(t, p.gateway(t))
+	e := newEnvironment(t, p, environment.CreateOptions{Network: listed(address)})
+	_, err := e.Exec(t.Context(), "sleep 600", environment.ExecOptions{Timeout: 200 * time.Millisecond})
+	if err == nil {
+		t.Fatal("no timeout")
+	}
+	if got := run(t, e, environmenttest.BashClient+"fetch "+address); got != "hello\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestDoorsAreClosed(t *testing.T) {
+	p := newProvider(t, nil)
+	address := environmenttest.Outside(t, p.gateway(t))
+	e := newEnvironment(t, p, environment.CreateOptions{Network: listed(address)})
+	run(t, e, environmenttest.BashClient+"stream "+address+" >/tmp/stream & sleep 0.2")
+	if !goroutines("yamux.") || !goroutines("internal/egress.") {
+		t.Fatal("there is no door")
+	}
+	if err := e.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); goroutines("yamux.") || goroutines("internal/egress."); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("goroutines of the door live on")
+		}
+	}
+}
+
+// goroutines tells whether one runs code with this in its name.
+func goroutines(name string) bool {
+	var all bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
+	return strings.Contains(all.String(), name)
+}
+
+// The engine's name server for its users' networks would stay behind.
+func TestAUsersNetworkIsNotLeft(t *testing.T) {
+	direct := newProvider(t, nil)
+	const name = "rollout-network-test"
+	if _, err := direct.api.NetworkCreate(t.Context(), name, network.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = direct.api.NetworkRemove(context.Background(), name) })
+	p := newProvider(t, map[string]any{"network": name})
+	e := newEnvironment(t, p, environment.CreateOptions{})
+	if err := e.SetNetwork(t.Context(), offline); environment.KindOf(err) != environment.KindStart || !strings.Contains(err.Error(), "network_during_install") {
+		t.Errorf("got %v", err)
+	}
+	e = newEnvironment(t, p, environment.CreateOptions{Network: offline})
+	if err := e.SetNetwork(t.Context(), environment.Network{}); err != nil {
+		t.Error(err)
+	}
+	if got := run(t, e, "tail -n +3 /proc/net/dev | grep -c eth"); got != "1\n" {
+		t.Errorf("devices: %q", got)
+	}
+}
+
+func TestWhatSharesANetworkCannotBeRestricted(t *testing.T) {
+	for _, own := range []string{"host", "container:x", "none"} {
+		p := newProvider(t, map[string]any{"network": own})
+		_, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testImage, Labels: testLabels(t), Network: listed("pypi.org")})
+		if environment.KindOf(err) != environment.KindStart || !strings.Contains(err.Error(), "provider_config") {
+			t.Errorf("%s: %v", own, err)
+		}
+	}
+}
