@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// ErrNoRoot: there is no place for a cache.
+// ErrNoRoot means that there is no place for a cache.
 var ErrNoRoot = errors.New("there is no folder for the cache: neither XDG_CACHE_HOME nor HOME is set to an absolute path")
 
 // Root is the folder of Rollout's cache, which need not exist: rollout/ in $XDG_CACHE_HOME, or in ~/.cache when that is

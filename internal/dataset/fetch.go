@@ -96,7 +96,8 @@ func (s *Source) fetchAll(ctx context.Context, picks []*pick) (*fetched, error) 
 	if err != nil {
 		return nil, err
 	}
-	return f, f.snapshots(ctx, snapshotsOf(order, commits, byRevision))
+	err = f.snapshots(ctx, snapshotsOf(order, commits, byRevision))
+	return f, err
 }
 
 // maxProblems is how many problems of registries are told.

@@ -99,8 +99,8 @@ func (s *Source) Load(ctx context.Context, refs []Ref) ([]*Set, diag.List, error
 		return nil, nil, err
 	}
 	out := make([]*Set, 0, len(sets))
-	for i, set := range sets {
-		chosen, err := s.choose(set, refs[i])
+	for i, ref := range refs {
+		chosen, err := s.choose(sets[i], ref)
 		if err != nil {
 			problems = append(problems, *err)
 			continue

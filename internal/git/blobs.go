@@ -232,43 +232,52 @@ func (w *writer) content(id string, size int64, r io.Reader) error {
 			*w.links = append(*w.links, p)
 			continue
 		}
-		var from = r
+		var written bool
+		var err error
 		switch {
 		case small != nil:
-			from = strings.NewReader(string(small))
 			if oid, length, ok := parsePointer(small); ok {
 				w.pointers = append(w.pointers, pointer{place: p, oid: oid, size: length, text: string(small)})
 			}
+			written, err = p.write(strings.NewReader(string(small)), size)
 		case first != "":
-			again, err := os.Open(first)
-			if err != nil {
-				return fmt.Errorf("%w: %w", errNotWritten, err)
-			}
-			defer again.Close()
-			from = again
+			written, err = p.writeCopy(first, size)
+		default:
+			written, err = p.write(r, size)
 		}
-		if err := p.write(from, size); err != nil {
+		if err != nil {
 			return err
 		}
-		first = filepath.Join(p.dir, filepath.FromSlash(p.entry.name))
+		if written {
+			first = filepath.Join(p.dir, filepath.FromSlash(p.entry.name))
+		}
 	}
 	return nil
 }
 
+// writeCopy makes the file from one that is written.
+func (p place) writeCopy(from string, size int64) (written bool, err error) {
+	f, err := os.Open(from)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", errNotWritten, err)
+	}
+	defer f.Close()
+	return p.write(f, size)
+}
+
 // write makes the file. A name that this system cannot have, or takes for another's, is the folder's problem.
-func (p place) write(r io.Reader, size int64) error {
+func (p place) write(r io.Reader, size int64) (written bool, err error) {
 	mode := os.FileMode(0o644)
 	if p.entry.mode == "100755" {
 		mode = 0o755
 	}
-	var nameless error
-	err := inside(p.dir, func(root *os.Root) error {
-		if nameless = mkdirAll(root, filepath.Dir(p.entry.name)); nameless != nil {
-			return nil
+	var f *os.File
+	var nameless error // the failure to make a file of that name
+	err = inside(p.dir, func(root *os.Root) error {
+		if nameless = mkdirAll(root, filepath.Dir(p.entry.name)); nameless == nil {
+			f, nameless = root.OpenFile(p.entry.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		}
-		f, err := root.OpenFile(p.entry.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-		if err != nil {
-			nameless = err
+		if f == nil {
 			return nil
 		}
 		n, err := io.Copy(f, r)
@@ -280,12 +289,12 @@ func (p place) write(r io.Reader, size int64) error {
 	})
 	if nameless != nil && !noRoom(nameless) {
 		p.folder.problem("%s cannot be written: %s", safe(p.entry.name), safe(reason(nameless)))
-		return nil
+		return false, nil
 	}
 	if err = errors.Join(err, nameless); err != nil {
-		return fmt.Errorf("%w: %w", errNotWritten, err)
+		return false, fmt.Errorf("%w: %w", errNotWritten, err)
 	}
-	return nil
+	return true, nil
 }
 
 func (w *writer) link(p place) error {

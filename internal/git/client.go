@@ -55,7 +55,7 @@ func set[T comparable](value *T, fallback T) {
 	}
 }
 
-// ErrNoGit: git is missing, or too old to be run safely.
+// ErrNoGit means that git is missing, or too old to be run safely.
 var ErrNoGit = errors.New("git is needed, in version 2.32 or newer")
 
 // findGit looks for git, and for what older versions lack: they do not read GIT_CONFIG_GLOBAL and GIT_CONFIG_COUNT, by

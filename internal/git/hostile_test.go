@@ -17,7 +17,9 @@ func TestHostileCommits(t *testing.T) {
 	s.client = git.New(git.Options{RetryDelay: time.Millisecond, MaxBytes: 2 << 20, MaxFiles: 1000})
 	file := func(name string) string { return "100644 blob " + s.repo.Blob("x") + "\t" + name }
 	link := func(name, to string) string { return "120000 blob " + s.repo.Blob(to) + "\t" + name }
-	dir := func(name string, entries ...string) string { return "040000 tree " + s.repo.Tree(entries...) + "\t" + name }
+	dir := func(name string, entries ...string) string {
+		return "040000 tree " + s.repo.Tree(entries...) + "\t" + name
+	}
 	many := make([]string, 1001)
 	for i := range many {
 		many[i] = file(fmt.Sprint(i))

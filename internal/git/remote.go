@@ -20,9 +20,10 @@ type Remote struct {
 	secret    string // what must not be shown; "" if there is nothing
 }
 
-// Whence a repository may come that a registry names.
+// Trust says whence a repository may come that a registry names.
 type Trust bool
 
+// How far registries are trusted.
 const (
 	RemoteOnly  Trust = false // servers only: the registry is somebody else's
 	LocalAsWell Trust = true  // also folders of this machine

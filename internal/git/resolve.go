@@ -36,7 +36,7 @@ func CheckRevision(rev string) error {
 	return nil
 }
 
-// ErrNoCommit: the repository was reached and has no such commit, branch or tag, or several.
+// ErrNoCommit means that the repository was reached and has no such commit, branch or tag, or several.
 var ErrNoCommit = errors.New("no such commit")
 
 // NoCommitError is an ErrNoCommit.

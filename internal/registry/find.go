@@ -60,7 +60,7 @@ func (r *Registry) names() []string {
 	return slices.Compact(names)
 }
 
-// NotFoundError: the registry lacks what was asked for.
+// NotFoundError says that the registry lacks what was asked for.
 type NotFoundError struct{ Message, Hint string }
 
 func (e *NotFoundError) Error() string {

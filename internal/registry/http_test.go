@@ -78,7 +78,9 @@ func TestAServerIsAskedAgain(t *testing.T) {
 		}, "the registry URL cannot be had: it is larger than 64 MiB", 1},
 		{"it says something else", func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
 			"URL:1:1: not valid JSON: invalid character '<' at start of value", 1},
-		{"it leads to a file", func(_ int, w http.ResponseWriter, req *http.Request) { http.Redirect(w, req, "file:///etc/passwd", http.StatusFound) },
+		{"it leads to a file", func(_ int, w http.ResponseWriter, req *http.Request) {
+			http.Redirect(w, req, "file:///etc/passwd", http.StatusFound)
+		},
 			"URL: the registry cannot be had: it leads away from https, or somewhere that is no web address", 1},
 		{"it leads on and on", func(n int, w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, fmt.Sprintf("/registry.json?%d", n), http.StatusFound)

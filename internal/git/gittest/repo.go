@@ -39,7 +39,7 @@ func (r *Repo) Config(key, value string) { r.tb.Helper(); r.Git("", "config", ke
 // Git runs git in the repository and returns what it writes, without white space around it.
 func (r *Repo) Git(stdin string, args ...string) string {
 	r.tb.Helper()
-	cmd := exec.Command("git", args...)
+	cmd := exec.CommandContext(r.tb.Context(), "git", args...)
 	cmd.Dir = r.Dir
 	cmd.Env = append(clean(), "GIT_DIR="+r.Dir)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -92,7 +92,7 @@ func (r *Repo) Commit(branch string, files map[string]string) string {
 }
 
 func (r *Repo) try(args ...string) (string, error) {
-	cmd := exec.Command("git", args...)
+	cmd := exec.CommandContext(r.tb.Context(), "git", args...)
 	cmd.Dir = r.Dir
 	cmd.Env = append(clean(), "GIT_DIR="+r.Dir)
 	out, err := cmd.Output()

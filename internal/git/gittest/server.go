@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"net/http/cgi"
+	"net/http/cgi" //nolint:gosec // that was mended in Go 1.6.3
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +28,7 @@ type Server struct {
 // Serve starts a server, which ends with the test.
 func Serve(tb testing.TB, root string) *Server {
 	tb.Helper()
-	out, err := exec.Command("git", "--exec-path").Output()
+	out, err := exec.CommandContext(tb.Context(), "git", "--exec-path").Output()
 	if err != nil {
 		tb.Fatal(err)
 	}
