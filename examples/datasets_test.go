@@ -1,0 +1,185 @@
+package examples
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/org/rollout-action/internal/testenv"
+)
+
+// What a proof runs of each task.
+const oracleRuns, nopRuns = 3, 1
+
+// proof is what rollout validate --run --report-json leaves.
+type proof struct {
+	Outcome  string         `json:"outcome"`
+	Verdicts map[string]int `json:"verdicts"`
+	Tasks    []struct {
+		Name     string     `json:"task_name"`
+		Verdict  string     `json:"verdict"`
+		Oracle   []proofRun `json:"oracle"`
+		Nop      []proofRun `json:"nop"`
+		Findings []any      `json:"findings"`
+	} `json:"tasks"`
+}
+
+type proofRun struct {
+	Reward *float64 `json:"reward"`
+}
+
+// hasty is what the scripted agent of datasets/job.yaml earns; 0 on every other task.
+var hasty = map[string]float64{"break-in": 0.1667, "proxy-mended": 0.1429}
+
+// TestDatasets proves the tasks of datasets/core with the real binary, on each provider that they are meant for: on the
+// sandbox it also has the cheats tried, and the job run that takes the dataset from a registry. Images are built with
+// Debian's packages, once on each.
+func TestDatasets(t *testing.T) {
+	if !slices.Contains(strings.Split(os.Getenv("ROLLOUT_TEST_REQUIRE"), ","), "datasets") {
+		t.Skip("takes minutes, and builds images with packages of Debian's mirror; ROLLOUT_TEST_REQUIRE=datasets has it run, as CI does")
+	}
+	tasks := names(t, "datasets/core")
+	if len(tasks) < 12 {
+		t.Fatalf("there are only %d tasks: %q", len(tasks), tasks)
+	}
+	binary := build(t)
+	for _, name := range sortedKeys(providers) {
+		t.Run(name, func(t *testing.T) {
+			r := runner{dir: t.TempDir(), binary: binary, provider: providers[name]}
+			r.env = r.provider.prepare(t, r.dir)
+			args := append([]string{"--env-type", name}, images(name)...)
+			t.Run("every task is proven", func(t *testing.T) { prove(t, r, tasks, args) })
+			if name == "sandbox" {
+				t.Run("the job comes out as expected", func(t *testing.T) { runDataset(t, r, tasks, args) })
+				t.Run("cheats", func(t *testing.T) { tryCheats(t, r, args) })
+			}
+		})
+	}
+}
+
+// images are the flags by which a provider finds the tasks' base: nothing else may stand in for it.
+func images(provider string) []string {
+	if provider != "sandbox" {
+		return nil
+	}
+	// One at a time: they share this machine's network, and with it ports.
+	args := []string{"--n-concurrent", "1", "--set", "environment.provider_config.base=image"}
+	if archive := testenv.ImageArchive(); archive != "" {
+		args = append(args, "--set", fmt.Sprintf("environment.provider_config.images=[%q]", archive))
+	}
+	return args
+}
+
+// at is a path below this folder, for a binary that runs elsewhere.
+func at(t *testing.T, path string) string {
+	t.Helper()
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return abs
+}
+
+func prove(t *testing.T, r runner, tasks, args []string) {
+	name := fmt.Sprintf("example-proof-%d", os.Getpid())
+	r.run(t, append([]string{"validate", "--run", at(t, "datasets/core"), "--name", name, "--report-json", "proof.json",
+		"--runs", strconv.Itoa(oracleRuns), "--nop-runs", strconv.Itoa(nopRuns), "--log-format", "plain"}, args...)...)
+	same(t, "environments that are left", r.provider.left(t, r.dir, name), []string{})
+
+	var got proof
+	readJSON(t, filepath.Join(r.dir, "proof.json"), &got)
+	same(t, "the outcome", got.Outcome, "passed")
+	same(t, "the number of proven tasks", got.Verdicts["proven"], len(tasks))
+	var proven []string
+	for _, task := range got.Tasks {
+		proven = append(proven, task.Name)
+		same(t, task.Name+": the verdict", task.Verdict, "proven")
+		same(t, task.Name+": oracle", rewards(task.Oracle), slices.Repeat([]float64{1}, oracleRuns))
+		same(t, task.Name+": nop", rewards(task.Nop), slices.Repeat([]float64{0}, nopRuns))
+		if len(task.Findings) > 0 {
+			t.Errorf("%s: was found to have %v", task.Name, task.Findings)
+		}
+	}
+	same(t, "the tasks of the proof", proven, tasks)
+}
+
+// rewards has -1 for a run without one.
+func rewards(runs []proofRun) []float64 {
+	all := []float64{}
+	for _, run := range runs {
+		if run.Reward == nil {
+			all = append(all, -1)
+			continue
+		}
+		all = append(all, *run.Reward)
+	}
+	return all
+}
+
+func runDataset(t *testing.T, r runner, tasks, args []string) {
+	r.job = at(t, "datasets/job.yaml")
+	dir, _ := r.start(t, "dataset", args...)
+	want := expected{Dataset: "core", Attempts: 1, Rewards: map[string]map[string]float64{"oracle": {}, "nop": {}, "hasty": {}}}
+	for _, task := range tasks {
+		want.Rewards["oracle"][task], want.Rewards["nop"][task], want.Rewards["hasty"][task] = 1, 0, hasty[task]
+	}
+	checkNumbers(t, filepath.Join(r.dir, dir), want)
+}
+
+var atMost = regexp.MustCompile(`(?m)^# at most: ([0-9.]+)$`)
+
+// tryCheats runs each datasets/cheats/TASK/NAME.sh as an agent. Its first line says how much it may earn.
+func tryCheats(t *testing.T, r runner, args []string) {
+	cheats, err := filepath.Glob("datasets/cheats/*/*.sh")
+	if err != nil || len(cheats) < 12 {
+		t.Fatalf("there are %d cheats (%v)", len(cheats), err)
+	}
+	for _, cheat := range cheats {
+		task := filepath.Base(filepath.Dir(cheat))
+		name := strings.TrimSuffix(filepath.Base(cheat), ".sh")
+		t.Run(task+" "+name, func(t *testing.T) {
+			script := read(t, cheat)
+			bound := atMost.FindStringSubmatch(script)
+			if bound == nil {
+				t.Fatalf("%s does not say how much it may earn", cheat)
+			}
+			limit, err := strconv.ParseFloat(bound[1], 64)
+			if err != nil || limit >= 1 {
+				t.Fatalf("%s may earn %s (%v)", cheat, bound[1], err)
+			}
+			if got := earns(t, r, task, name, script, args); got > limit {
+				t.Errorf("it earned %v, more than %v: %s", got, limit, task)
+			}
+		})
+	}
+}
+
+// earns is the reward of an agent that executes the script on a task. It must get one: a script that fails proves nothing.
+func earns(t *testing.T, r runner, task, name, script string, args []string) float64 {
+	t.Helper()
+	job, err := yaml.Marshal(map[string]any{
+		"agents": []any{map[string]any{"name": "cheat", "execute": script}},
+		"tasks":  []any{at(t, filepath.Join("datasets/core", task))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.job = filepath.Join(r.dir, task+"-"+name+".yaml")
+	if err := os.WriteFile(r.job, job, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir, _ := r.start(t, task+"-"+name, args...)
+	var got jobResult
+	readJSON(t, filepath.Join(r.dir, dir, "result.json"), &got)
+	if len(got.Results) != 1 || got.Results[0].Reward == nil {
+		t.Fatalf("there is no reward: %+v", got.Results)
+	}
+	return *got.Results[0].Reward
+}
