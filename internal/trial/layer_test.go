@@ -530,3 +530,37 @@ func TestALayerKeepsNoVariables(t *testing.T) {
 		}
 	})
 }
+
+// TestACancelWhileALayerIsMade leaves neither an environment nor a layer, and the next trial makes it.
+func TestACancelWhileALayerIsMade(t *testing.T) {
+	for _, at := range []string{"exec", "snapshot"} {
+		t.Run(at, func(t *testing.T) {
+			everywhere(t, func(t *testing.T, p place) {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				s := story{agent: cached("sleep 1\n"), hooks: hooks{before: func(_ context.Context, c call) error {
+					if c.op == at && (c.script == "install.sh" || at == "snapshot") {
+						cancel()
+					}
+					return nil
+				}}}
+				sc := p.layerScene(t, s)
+				tk := s.task(t, p)
+				s.ctx = ctx
+				sc.run(s, tk, 1).check(t, want{err: result.Cancelled})
+				if left := sc.layersLeft(); len(left) > 0 {
+					t.Errorf("kept: %+v", left)
+				}
+				if left := sc.listed(); len(left) > 0 {
+					t.Errorf("left behind: %+v", left)
+				}
+				s.ctx = nil
+				o := sc.run(s, tk, 2)
+				o.check(t, wantReward)
+				if layer := o.Trial.Environment.AgentLayer; layer == nil || layer.Cached {
+					t.Errorf("layer %+v", layer)
+				}
+			})
+		})
+	}
+}
