@@ -67,8 +67,8 @@ func (a *attempt) sayCached(l *layer) error {
 		return err
 	}
 	defer a.release(said)
-	_, err = fmt.Fprintf(said, "[rollout: the install script did not run here, for cache_install is on: the environment began with %s, "+
-		"which was %s. What the script printed is in that trial's setup/ folder.]\n", l.ref, l.from)
+	_, err = fmt.Fprintf(said, "[rollout: the install script did not run here, for cache_install is on: the environment began with %s (%s). "+
+		"What the script printed is in that trial's setup/ folder.]\n", l.ref, l.from)
 	return err
 }
 
