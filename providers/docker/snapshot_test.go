@@ -84,7 +84,7 @@ func TestAVolumeIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.api.ImageRemove(context.Background(), from, image.RemoveOptions{Force: true}) //nolint:errcheck // the test's end
+	defer p.api.ImageRemove(context.Background(), from, image.RemoveOptions{Force: true})
 	_, err = snapshotOf(t, p, from, "echo >/opt/agent/file", environment.Labels{Job: "j"})
 	if environment.KindOf(err) != environment.KindSnapshot || !strings.Contains(err.Error(), "VOLUME at /opt/agent") {
 		t.Errorf("got %v", err)
@@ -98,7 +98,7 @@ func TestNamesThatAreNoTextAreInspected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer env.Destroy(context.Background()) //nolint:errcheck // the test's end
+	defer env.Destroy(context.Background())
 	if code, err := env.Exec(t.Context(), `printf secret >$'/opt/\xff\xc3x'`, environment.ExecOptions{}); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v", code, err)
 	}
@@ -134,7 +134,7 @@ func TestForeignImagesAreNotRemoved(t *testing.T) {
 	}
 	_, _ = io.Copy(io.Discard, imported)
 	imported.Close()
-	defer p.api.ImageRemove(context.Background(), name, image.RemoveOptions{}) //nolint:errcheck // the test's end
+	defer p.api.ImageRemove(context.Background(), name, image.RemoveOptions{})
 	foreign, err := p.api.ImageInspect(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
