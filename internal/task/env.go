@@ -76,7 +76,7 @@ func (t table) env(opts Options, wanting *diag.List) (written, expanded map[stri
 
 // expand puts what the host has in the place of key's placeholders.
 func (t table) expand(key, text string, opts Options) string {
-	if m := wholeValue.FindStringSubmatchIndex(text); m != nil && (m[4] < 0 || !strings.Contains(text[m[4]:m[5]], "${")) {
+	if wholeValue.MatchString(text) && strings.Count(text, "${") == 1 {
 		return t.host(key, text[2:len(text)-1], opts)
 	}
 	if len(placeholder.FindAllString(text, -1)) != strings.Count(text, "${") {

@@ -89,7 +89,7 @@ func (a *attempt) healthy(ctx context.Context) error {
 		_ = hidden.Close() // to a tail, which takes everything
 		last = fmt.Sprintf("exit code %d", code)
 		if errors.Is(err, environment.ErrTimeout) && ctx.Err() == nil {
-			last, err = fmt.Sprintf("no end within %s", a.timeouts.Healthcheck), nil
+			last = fmt.Sprintf("no end within %s", a.timeouts.Healthcheck)
 			return false, nil
 		}
 		return err == nil && code == 0, err
@@ -97,7 +97,7 @@ func (a *attempt) healthy(ctx context.Context) error {
 	if healthy || err != nil {
 		return err
 	}
-	f := failf(result.EnvironmentStartFailed, "the environment is not healthy: environment.healthcheck in task.toml was run %d times, the last one came to %s; what it printed last is in error.txt",
+	f := failf(result.EnvironmentStartFailed, "the environment is not healthy: check %d of environment.healthcheck in task.toml came to %s, and no retry is left; what it printed last is in error.txt",
 		n, last)
 	f.detail = f.Message + "\n" + h.Command + "\n" + output.String()
 	return f

@@ -100,7 +100,7 @@ func TestHealthchecks(t *testing.T) {
 			},
 			want: want{
 				err:    result.EnvironmentStartFailed,
-				says:   []string{"environment.healthcheck in task.toml was run 2 times, the last one came to exit code 4", "error.txt"},
+				says:   []string{"check 2 of environment.healthcheck in task.toml came to exit code 4", "error.txt"},
 				detail: []string{"no luck with ***\n", "bad\n"},
 			},
 			verify: func(t *testing.T, o outcome) {
@@ -112,7 +112,7 @@ func TestHealthchecks(t *testing.T) {
 		{
 			name:  "one that hangs is ended",
 			story: story{toml: "environment.healthcheck = {command = \"sleep 600\", timeout_sec = 0.5, retries = 1}\n", agent: script("true")},
-			want:  want{err: result.EnvironmentStartFailed, says: []string{"was run 1 times, the last one came to no end within 500ms"}},
+			want:  want{err: result.EnvironmentStartFailed, says: []string{"check 1 of environment.healthcheck in task.toml came to no end within 500ms"}},
 		},
 		{
 			name: "the job's multiplier stretches it",
