@@ -1,7 +1,8 @@
 /* Stands between queue.c and pthread (gcc -Wl,--wrap=...), and runs one scene, named by the argument. Nothing is left to
-   chance but the scene "stress". A scene that hangs is ended by an alarm. */
+   chance but the scene "stress". A scene in which nothing happens any more is ended by SIGALRM. */
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ int __real_pthread_mutex_lock(pthread_mutex_t *);
 int __real_pthread_cond_wait(pthread_cond_t *, pthread_mutex_t *);
 
 static atomic_int waiting, spurious, meet;
+static atomic_long events;
 static atomic_int holds_or_wants[2]; /* of the two who meet: a lock, or finished */
 static _Thread_local int me = -1;
 
@@ -23,6 +25,7 @@ int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
     int result = 0;
 
+    events++;
     if (spurious) { /* returns for no reason, always */
         pthread_mutex_unlock(m);
         sched_yield();
@@ -37,6 +40,7 @@ int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 /* Of two who meet, each goes on with its first lock when the other one has its own, or waits for this one. */
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
 {
+    events++;
     if (!meet || me < 0 || holds_or_wants[me])
         return __real_pthread_mutex_lock(m);
     if (pthread_mutex_trylock(m) != 0) {
@@ -207,11 +211,27 @@ static void stress(int room)
         WANT(taken[i] == 1);
 }
 
+/* Once a second: eight times nothing is a deadlock, on the slowest machine, and a minute is too much anyway. */
+static void tick(int number)
+{
+    static long before;
+    static int idle, all;
+
+    idle = events == before ? idle + 1 : 0;
+    before = events;
+    alarm(1);
+    if (idle >= 8 || ++all >= 60) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *scene = argv[argc - 1];
 
-    alarm(40);
+    signal(SIGALRM, tick);
+    alarm(1);
     a = queue_new(3);
     b = queue_new(3);
     if (!strcmp(scene, "plain")) plain();
