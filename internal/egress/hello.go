@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -20,13 +21,13 @@ var errSeen = errors.New("that was all")
 func readHello(from io.Reader) (name string, seen []byte, err error) {
 	var copied bytes.Buffer
 	told := false
-	conn := tls.Server(readOnly{io.TeeReader(from, &copied)}, &tls.Config{ //nolint:gosec // it never comes to a connection
+	conn := tls.Server(readOnly{io.TeeReader(from, &copied)}, &tls.Config{
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			name, told = hello.ServerName, true
 			return nil, errSeen
 		},
 	})
-	if err := conn.Handshake(); !told {
+	if err := conn.HandshakeContext(context.Background()); !told {
 		return "", nil, fmt.Errorf("read what TLS asks for: %w", err)
 	}
 	return name, copied.Bytes(), nil

@@ -72,7 +72,7 @@ func (d *door) wantRefused(t testing.TB, want ...string) {
 func (d *door) client(roots *x509.CertPool) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		Proxy:             http.ProxyURL(&url.URL{Scheme: "http", Host: d.at}),
-		TLSClientConfig:   &tls.Config{RootCAs: roots}, //nolint:gosec // a test
+		TLSClientConfig:   &tls.Config{RootCAs: roots},
 		DisableKeepAlives: true,
 	}}
 }
@@ -202,7 +202,7 @@ func TestTLSMustAskForWhatIsListed(t *testing.T) {
 	}
 	d.allow(t, "front.example:"+port, hostOf(server))
 	conn := d.connect(t, "front.example:"+port)
-	inside := tls.Client(conn, &tls.Config{ServerName: "example.com", RootCAs: roots}) //nolint:gosec // a test
+	inside := tls.Client(conn, &tls.Config{ServerName: "example.com", RootCAs: roots})
 	if err := inside.HandshakeContext(t.Context()); err == nil {
 		t.Error("TLS reached a name that is not listed")
 	}
@@ -222,7 +222,7 @@ func (d *door) connect(t testing.TB, host string) net.Conn {
 // ask sends a request as it is and returns the first line of the answer; the connection has what follows the header.
 func (d *door) ask(t testing.TB, request string) (net.Conn, string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", d.at) //nolint:noctx // a test
+	conn, err := net.Dial("tcp", d.at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +408,7 @@ func BenchmarkTunnel(b *testing.B) {
 	d.allow(b, hostOf(server))
 	for name, dial := range map[string]func() net.Conn{
 		"bare": func() net.Conn {
-			conn, err := net.Dial("tcp", hostOf(server)) //nolint:noctx // a benchmark
+			conn, err := net.Dial("tcp", hostOf(server))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -29,11 +29,8 @@ const writeTime = 5 * time.Minute
 // limits.
 func init() {
 	if filepath.Base(os.Args[0]) == Role {
-		if err := serve(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+		fmt.Fprintln(os.Stderr, serve())
+		os.Exit(1)
 	}
 }
 
@@ -46,7 +43,7 @@ func configuration() *yamux.Config {
 	return c
 }
 
-// serve is a relay's main.
+// serve is a relay's main. It returns only what keeps it from being one.
 func serve() error {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // it takes no time
 	if err != nil {

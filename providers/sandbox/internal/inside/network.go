@@ -31,8 +31,9 @@ func (s *server) network(request wire.Request) {
 	if err != nil {
 		answer.Kind, answer.Problem = kindOf(err), err.Error()
 	}
-	defer closeFiles(files)
-	if s.conn.Send(answer, files...) != nil {
+	err = s.conn.Send(answer, files...)
+	closeFiles(files)
+	if err != nil {
 		os.Exit(1)
 	}
 }
