@@ -107,7 +107,8 @@ func (a *app) instruction(planned result.PlannedTask) []result.Message {
 		if top == "" {
 			continue
 		}
-		if t := task.Load(filepath.Join(top, path)); t.Digest() == planned.Digest {
+		loader := task.Loader{Options: task.Options{Format: task.Format(planned.Format)}}
+		if t := loader.Load(filepath.Join(top, path)); t.Digest() == planned.Digest {
 			return job.Instruction(t, nil)
 		}
 	}
