@@ -11,7 +11,7 @@ import (
 
 // Changed are the files of the working tree at top that are not what they were in the commit from which HEAD and since (a
 // commit, branch or tag; a branch of origin's will do) went apart: those that were changed, added or removed, committed or
-// not, sorted, with forward slashes. Files that git ignores are not among them. A file that was merely touched may be.
+// not, sorted, with forward slashes. Files that git ignores are not among them.
 //
 // It runs nothing that the repository's configuration names, whoever it belongs to. A since that is not there is an ErrNoCommit.
 func (g *Client) Changed(ctx context.Context, top, since string) ([]string, error) {
@@ -26,7 +26,7 @@ func (g *Client) Changed(ctx context.Context, top, since string) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	changed, err := w.git(ctx, "diff-index", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all", base, "--")
+	changed, err := w.git(ctx, "diff", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", base, "--")
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/org/rollout-action/internal/git"
 )
@@ -57,6 +58,12 @@ func TestChanged(t *testing.T) {
 	in(top, "config", "diff.external", "echo external >> "+ran+" #")
 	put(".gitattributes", "* filter=evil\n")
 	put("tasks/c/task.toml", "x")
+
+	// A copy of the working tree has other times and inodes than the index knows.
+	touched := filepath.Join(top, "tasks/a/task.toml")
+	if err := os.Chtimes(touched, time.Unix(1e9, 0), time.Unix(1e9, 0)); err != nil {
+		t.Fatal(err)
+	}
 
 	client := git.New(git.Options{})
 	want := ".gitattributes tasks/b/task.toml tasks/c/task.toml tasks/gone/task.toml tasks/moved/task.toml tasks/moved/x.toml tasks/ü new/task.toml"
