@@ -33,7 +33,7 @@ func TestInputsAreFlags(t *testing.T) {
 
 // ofNoInput are the flags that a workflow has no use for: its machine is a fresh one also when a run is repeated, so that
 // there is no job to resume. Some are of no use with one command alone.
-var ofNoInput = []string{"validate run", "validate agent", "validate n-attempts", "help", "json", "github", "log-format", "move", "format", "junit-case-files", "resume", "retry-errors", "only-failed"}
+var ofNoInput = []string{"validate run", "validate offline", "validate agent", "validate n-attempts", "help", "json", "github", "log-format", "move", "format", "junit-case-files", "resume", "retry-errors", "only-failed"}
 
 func TestFlagsAreInputs(t *testing.T) {
 	inputs := map[string]bool{}

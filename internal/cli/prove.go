@@ -66,7 +66,25 @@ func (a *app) prepareProof(ctx context.Context, target string, flags jobFlags, h
 	}
 	p.Job.Verifier.Disable, p.Job.Gate = false, gate.Policy{} // whatever the job file is for
 	p.specs = slices.DeleteFunc(jobs.Plan(p.Job, p.sets, p.Env), func(s trial.Spec) bool { return !how.wants(s) })
+	if how.offline {
+		p.specs = append(p.specs, offline(p.specs)...)
+	}
 	return p, nil
+}
+
+// offlineAgent is what runs of oracle without a network are filed under.
+const offlineAgent = "oracle-offline"
+
+// offline is the first run of each solution once more, without a network.
+func offline(specs []trial.Spec) []trial.Spec {
+	var out []trial.Spec
+	for _, s := range specs {
+		if s.Key.Agent == agent.Oracle && s.Key.Attempt == 1 {
+			s.Key.Agent, s.Offline = offlineAgent, true
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // wants tells whether a trial is part of the proof.
@@ -191,6 +209,8 @@ func (f *proveFlags) runsOf(trials []result.Trial) prove.Runs {
 		switch t.Agent {
 		case agent.Oracle:
 			runs.Oracle = append(runs.Oracle, t)
+		case offlineAgent:
+			runs.Offline = append(runs.Offline, t)
 		case agent.Nop:
 			runs.Nop = append(runs.Nop, t)
 		}

@@ -14,6 +14,7 @@ import (
 type proveFlags struct {
 	run                     bool
 	runs, nopRuns           int
+	offline                 bool
 	since, shard            string
 	format                  string
 	junit, markdown, asJSON string
@@ -23,7 +24,7 @@ type proveFlags struct {
 }
 
 // onlyWithRun are the flags that mean nothing where nothing is run.
-var onlyWithRun = []string{"runs", "nop-runs", "changed", "shard", "format", "junit", "markdown", "report-json", "github", "log-format"}
+var onlyWithRun = []string{"runs", "nop-runs", "offline", "changed", "shard", "format", "junit", "markdown", "report-json", "github", "log-format"}
 
 func (f *proveFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -31,6 +32,7 @@ func (f *proveFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.run, "run", false, "prove the tasks: run their solutions, and nothing at all, and see what that scores")
 	flags.IntVar(&f.runs, "runs", 3, "how often the solution of each task is run")
 	flags.IntVar(&f.nopRuns, "nop-runs", 1, "how often each task is run without doing anything")
+	flags.BoolVar(&f.offline, "offline", false, "run each solution once more without any network, and say which tasks need one")
 	flags.StringVar(&f.since, "changed", "", "only tasks with files that changed since this commit, branch or tag, committed or not")
 	flags.StringVar(&f.shard, "shard", "", "only this part of the tasks, as in 2/4")
 	flags.StringVar(&f.format, "format", formatText, "what is printed: text, "+strings.Join(slices.Sorted(maps.Keys(proof.Formats)), ", "))

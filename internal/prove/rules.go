@@ -24,6 +24,7 @@ var Rules = []Rule{
 	{ID: "exit-code", Doc: "tests/test.sh ends with an exit code that disagrees with its reward"},
 	{ID: "reward-missing", Doc: "tests/test.sh ends without a reward, or does when set -e ends it early"},
 	{ID: "verifier-network", Doc: "tests/ fetches something from the network"},
+	{ID: "network", Doc: "with --offline: the solution does not score 1 without a network"},
 	{ID: "tight-timeout", Doc: "the solution or the tests took more than four fifths of their timeout"},
 	{ID: "long-timeout", Doc: "a timeout is longer than a day"},
 	{ID: "workdir", Doc: "the image has no WORKDIR, so that agents begin in /"},

@@ -25,6 +25,7 @@ func fromRuns(t *task.Task, runs Runs) []Finding {
 	out = append(out, exitCodes(runs)...)
 	out = append(out, missingRuns(t, runs)...)
 	out = append(out, tightTimeouts(t, runs)...)
+	out = append(out, withoutNetwork(runs)...)
 	if !t.HasSolution() {
 		out = append(out, Finding{Rule: "no-solution", Severity: Error, File: configFile,
 			Message: "there is no solution/solve.sh, so nothing shows that the task can be solved",
@@ -142,4 +143,28 @@ func missingRuns(t *task.Task, runs Runs) []Finding {
 
 func notRun(message string) Finding {
 	return Finding{Rule: "not-run", Severity: Error, Message: message, Hint: "run it again: nothing is known about the task"}
+}
+
+// withoutNetwork tells whether a solution that works needs the network, or its verification does. Which of the two it is cannot
+// be told where the solution says nothing of its failure.
+func withoutNetwork(runs Runs) []Finding {
+	oracle, without := tallyOf(runs.Oracle), tallyOf(runs.Offline)
+	if oracle[passes] == 0 || oracle[fails] > 0 || without[fails] == 0 {
+		return nil
+	}
+	who, file := "its verifier needs the network, or its solution does", testsScript
+	for _, t := range runs.Offline {
+		if t.Error != nil && blamed(t.Error.Type) == solutionScript {
+			who, file = "its solution needs the network", solutionScript
+		}
+	}
+	return []Finding{{Rule: "network", Severity: Warning, File: file,
+		Message: fmt.Sprintf("without a network the run of the solution came to %s: %s", scores(runs.Offline), who),
+		Hint:    "install what is needed while the image is built"}}
+}
+
+// worksOffline tells whether a run has shown that neither the solution nor its verification needs the network.
+func worksOffline(runs Runs) bool {
+	without := tallyOf(runs.Offline)
+	return without[passes] > 0 && without[fails] == 0
 }

@@ -31,6 +31,8 @@ var Verdicts = []Verdict{Broken, Flaky, Trivial, NoSolution, Flawed, Unknown, Pr
 type Runs struct {
 	Oracle, Nop             []result.Trial
 	OracleWanted, NopWanted int
+	// Offline are runs of the solution without any network, if somebody wanted to know.
+	Offline []result.Trial
 }
 
 // String is how many runs of each scored 1, for people: "oracle 3/3, nop 0/1".

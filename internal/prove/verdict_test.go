@@ -96,3 +96,36 @@ func TestTightTimeouts(t *testing.T) {
 		}
 	}
 }
+
+func TestOffline(t *testing.T) {
+	fetching := map[string]string{"tests/test.sh": "#!/bin/bash\nuvx pytest\necho 1 > /logs/verifier/reward.txt\n"}
+	solve, lost := failed(result.AgentExecutionFailed, -1), failed(result.EnvironmentLost, -1)
+	for _, c := range []struct {
+		name            string
+		oracle, offline []result.Trial
+		files           map[string]string
+		want            string // rule and file of what is found about networks
+	}{
+		{"works without", reward(1), reward(1), nil, ""},
+		{"works without, whatever the script looks like", reward(1), reward(1), fetching, ""},
+		{"does not", reward(1), reward(0), fetching, "network tests/test.sh, verifier-network tests/test.sh"},
+		{"the solution does not", reward(1), []result.Trial{solve}, nil, "network solution/solve.sh"},
+		{"a lost run says nothing", reward(1), []result.Trial{lost}, fetching, "verifier-network tests/test.sh"},
+		{"nor does one of a solution that never works", reward(0), reward(0), nil, ""},
+		{"nor one of a flaky verifier", reward(1, 0), reward(0), nil, ""},
+		{"nobody asked", reward(1), nil, nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, findings := prove.Check(load(t, c.files), prove.Runs{Oracle: c.oracle, Offline: c.offline, OracleWanted: len(c.oracle)})
+			var got []string
+			for _, f := range findings {
+				if f.Rule == "network" || f.Rule == "verifier-network" {
+					got = append(got, f.Rule+" "+f.File)
+				}
+			}
+			if s := strings.Join(got, ", "); s != c.want {
+				t.Errorf("found %q, want %q", s, c.want)
+			}
+		})
+	}
+}

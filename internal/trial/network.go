@@ -48,6 +48,15 @@ func NetworksOf(job config.Job, t task.Config) task.Networks {
 	return n
 }
 
+// networks are what a trial's phases may reach.
+func (s Spec) networks(job config.Job) task.Networks {
+	if s.Offline {
+		none := environment.Network{Mode: environment.NetworkNone}
+		return task.Networks{Install: none, Agent: none, Verify: none}
+	}
+	return NetworksOf(job, s.Task.Config)
+}
+
 // firstNetwork is what an environment may reach when it is made: what comes first in it decides.
 func (a *attempt) firstNetwork() environment.Network {
 	if a.spec.Agent.Install != "" && a.layer == nil {

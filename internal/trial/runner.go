@@ -107,7 +107,7 @@ func (r *Runner) attempt(spec Spec, dir string, started time.Time, before result
 		rules:    spec.Task.Rules(),
 		dir:      dir,
 		timeouts: TimeoutsOf(r.opts.Job, spec.Task.Config),
-		networks: NetworksOf(r.opts.Job, spec.Task.Config),
+		networks: spec.networks(r.opts.Job),
 		started:  started,
 	}
 	a.trial = result.Trial{

@@ -15,6 +15,8 @@ type Spec struct {
 	Task  *task.Task
 	Agent agent.Agent
 	Env   map[string]string // the agent's variables, expanded; never written anywhere
+	// Offline: no phase has a network, whatever the task and the job say.
+	Offline bool
 }
 
 // Timeouts are a trial's limits in time, multiplier, overrides and ceilings applied.
