@@ -35,6 +35,7 @@ var parts = []part{
 	{"docker", (*bench).docker},
 	{"sandbox", (*bench).sandbox},
 	{"engine", (*bench).engine},
+	{"registry", (*bench).registry},
 	{"merge", (*bench).merge},
 	{"binary", (*bench).binary},
 }

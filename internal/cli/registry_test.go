@@ -2,7 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -124,5 +127,98 @@ datasets:
 	second := run("offline")
 	if second.PlanDigest != first.PlanDigest {
 		t.Errorf("the plan's digest changed from %s to %s", first.PlanDigest, second.PlanDigest)
+	}
+}
+
+// contents is the digest of everything below a folder, times and modes included.
+func contents(t *testing.T, dir string) string {
+	t.Helper()
+	sum := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(sum, path, info.Mode(), info.ModTime(), info.Size())
+		if e.Type().IsRegular() {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			sum.Write(text)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+// TestShardsOfARegistrysDataset fit together, leave the cache as it is, and are merged by a machine that has nothing.
+func TestShardsOfARegistrysDataset(t *testing.T) {
+	s := newRegistryScene(t)
+	s.repo.Commit("main", gittest.Tasks("tasks/one", "tasks/two"))
+	s.registry = func() string { return registryOf(s.git.URL+"/tasks.git", "HEAD", "one", "two") }
+	s.write("job.yaml", `
+name: sharded
+agents: [{name: oracle}]
+environment: {type: fake}
+datasets: [{registry: {url: "`+s.web.URL+`/registry.json"}, name: bench, version: "2.0"}]
+`)
+	must := func(want int, args ...string) string {
+		t.Helper()
+		code, stdout, stderr := s.rollout(args...)
+		if code != want {
+			t.Fatalf("rollout %s: exit code %d\n%s\n%s", strings.Join(args, " "), code, stdout, stderr)
+		}
+		return stdout + stderr
+	}
+	if out := must(0, "validate", "job.yaml"); !strings.Contains(out, "1 agent × 2 tasks × 1 attempt = 2 trials") {
+		t.Errorf("%s", out)
+	}
+	kept := filepath.Join(s.env["XDG_CACHE_HOME"], "rollout", "folders")
+	before := contents(t, kept)
+	must(0, "run", "job.yaml", "--shard", "1/2")
+	must(0, "run", "job.yaml", "--shard", "2/2")
+	if after := contents(t, kept); after != before {
+		t.Error("a run changed the cache")
+	}
+	if out := must(0, "cache", "ls"); !strings.Contains(out, s.git.URL+"/tasks.git at ") || strings.Contains(out, "in use") {
+		t.Errorf("cache ls:\n%s", out)
+	}
+	must(0, "cache", "prune", "--all")
+	if out := must(0, "cache", "ls"); !strings.HasPrefix(out, "0 entries, 0 B in ") {
+		t.Errorf("cache ls:\n%s", out)
+	}
+	s.git.Close()
+	s.web.Close()
+	if out := must(0, "merge", "jobs"); !strings.Contains(out, "sharded") {
+		t.Errorf("%s", out)
+	}
+	job, _, err := result.ReadJob(filepath.Join(s.dir, "jobs", "sharded"))
+	if err != nil || job.CompletedTrials != 2 || job.PassRate != 1 {
+		t.Errorf("%+v, %v", job, err)
+	}
+	if code, _, stderr := s.rollout("plan", "job.yaml"); code != 3 || !strings.Contains(stderr, "the registry "+s.web.URL+"/registry.json cannot be had: ") {
+		t.Errorf("offline with an empty cache: %d %s", code, stderr)
+	}
+}
+
+// TestDownload copies a dataset, which then is a folder like any other.
+func TestDownload(t *testing.T) {
+	s := newRegistryScene(t)
+	s.repo.Commit("main", gittest.Tasks("tasks/one", "tasks/two"))
+	s.write("registry.json", registryOf(s.git.URL+"/tasks.git", "main", "one", "two"))
+	code, stdout, stderr := s.rollout("datasets", "download", "bench", "--registry", "registry.json", "--output", "here/bench")
+	if code != 0 || stdout != "2 tasks of bench@2.0 in here/bench\n" || !strings.Contains(stderr, "datasets: fetching 2 tasks of "+s.git.URL+"/tasks.git at ") {
+		t.Fatalf("%d %s %s", code, stdout, stderr)
+	}
+	s.write("job.yaml", "agents: [{name: oracle}]\nenvironment: {type: fake}\ndatasets: [{path: here/bench}]\n")
+	if code, stdout, stderr := s.rollout("run", "job.yaml"); code != 0 {
+		t.Errorf("%d\n%s\n%s", code, stdout, stderr)
 	}
 }

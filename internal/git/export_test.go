@@ -211,3 +211,19 @@ func TestCommitsThatAreNotThere(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeContentsInSeveralPlaces are streamed into the first and copied to the others.
+func TestLargeContentsInSeveralPlaces(t *testing.T) {
+	s := newScene(t)
+	large := strings.Repeat("0123456789", 200_000)
+	id := s.repo.Commit("main", map[string]string{"a/1": large, "a/2": large, "b/3": large})
+	into, _, err := s.export(id, "a", "b", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"0/1", "0/2", "1/3", "2/1", "2/2"} {
+		if got, err := os.ReadFile(filepath.Join(into, name)); err != nil || string(got) != large {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+	}
+}
