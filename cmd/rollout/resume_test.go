@@ -405,7 +405,7 @@ func TestAJobOnAFullDiskIsResumedWhenThereIsRoom(t *testing.T) {
 		testenv.Lacks(t, "docker", "the right to mount a small file system: "+err.Error())
 	}
 	defer func() { must(t, syscall.Unmount(small, syscall.MNT_DETACH)) }()
-	r := start(t, j.dir, "job.yaml")
+	r := start(t, j.dir, "job.yaml", "--set", "environment.min_free_disk=0")
 	if code := r.exit(t); code != 3 {
 		t.Fatalf("exit code %d, want 3", code)
 	}

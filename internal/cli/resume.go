@@ -54,7 +54,8 @@ tasks: they are outcomes. Folders of trials that are run again are moved to supe
 
 The job is the one in its config.json. It has to mean the same work as when it began: the same configuration, and
 tasks with the same files. Flags may change how it is run (n_concurrent_trials, retry, log_level, gate, metrics, redact,
-max_stream_size, environment.preserve_env), and n_attempts may grow. With nothing left to run it reports, as "rollout report" does.
+max_stream_size, environment.preserve_env, environment.min_free_disk), and n_attempts may grow. With nothing left to run it
+reports, as "rollout report" does.
 ` + exitCodes,
 		Example: `  rollout resume jobs/nightly
   rollout resume jobs/nightly --retry-errors agent_execution_timeout,agent_install_failed
