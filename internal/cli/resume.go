@@ -32,7 +32,7 @@ func (f *againFlags) add(cmd *cobra.Command, when string) {
 }
 
 // again is the flags, checked.
-func (f againFlags) again() (job.Again, error) {
+func (f *againFlags) again() (job.Again, error) {
 	types, err := job.ParseErrorTypes(f.retryErrors)
 	if err != nil {
 		return job.Again{}, usage("--retry-errors: %w", err)

@@ -83,7 +83,8 @@ func TakeLock(dir string, now time.Time) (*Lock, error) {
 			return nil, &Busy{Dir: dir, Holder: h.describe(known)}
 		}
 		if l.current() {
-			return l, l.sign(now)
+			l.sign(now)
+			return l, nil
 		}
 		_ = l.flock.Close() // of a file that its holder removed meanwhile
 	}
@@ -110,18 +111,16 @@ func (l *Lock) current() bool {
 }
 
 // sign says in the file who has the lock. Nothing depends on it, so that a full disk is no reason to give up.
-func (l *Lock) sign(now time.Time) error {
+func (l *Lock) sign(now time.Time) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
 	self := environment.Self()
 	text, err := json.Marshal(holder{PID: self.PID, Host: host, Since: now.UTC().Truncate(time.Second), Scope: self.Host, Start: self.Start})
-	if err != nil {
-		return err
+	if err == nil {
+		_ = os.WriteFile(l.path, append(text, '\n'), 0o644)
 	}
-	_ = os.WriteFile(l.path, append(text, '\n'), 0o644)
-	return nil
 }
 
 // Release gives the lock back, once: what was given back, and no lock at all, is left alone. Nothing may be written into the folder

@@ -158,7 +158,10 @@ func (s Stored) Reopen(lock *Lock, cfg config.Job, now result.Plan, owed Owed, p
 	if err := t.openEvents(); err != nil {
 		return nil, err
 	}
-	return t, t.endTornEvent()
+	if err := t.endTornEvent(); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // replace writes the configuration and the plan, where they differ from what is there.

@@ -73,7 +73,10 @@ func Begin(dir string, lock *Lock, cfg config.Job, plan result.Plan) (*Tree, err
 	if err := syncDir(dir); err != nil {
 		return nil, err
 	}
-	return t, t.openEvents()
+	if err := t.openEvents(); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 func (t *Tree) openEvents() (err error) {
