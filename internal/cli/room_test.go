@@ -18,7 +18,9 @@ func TestALowDisk(t *testing.T) {
 	dir := jobFolder(t)
 	var free atomic.Int64
 	var asked, enough atomic.Int32
-	withProvider(t, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) { return newTried(), nil })
+	withProvider(t, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
+		return newTried(), nil
+	})
 	run := func(args ...string) said {
 		var stdout, stderr bytes.Buffer
 		env := Env{
