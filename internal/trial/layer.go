@@ -205,10 +205,10 @@ func (a *attempt) layerFailed(ctx context.Context, err error) {
 	if a.making == nil || ctx.Err() != nil {
 		return // abandonLayer sees to it
 	}
-	f := classify(event.AgentSetup, err, a.timeouts, a.opts.Redactor)
+	f := *classify(event.AgentSetup, err, a.timeouts, a.opts.Redactor) // a copy: the trial's own goes on changing
 	if f.Type == result.AgentInstallFailed || f.Type == result.AgentInstallTimeout {
 		f.Message = hide(a.opts.Redactor, f.Message)
-		a.layers.settle(a.making, func() { a.making.failed, a.making.limit = f, a.timeouts.Install })
+		a.layers.settle(a.making, func() { a.making.failed, a.making.limit = &f, a.timeouts.Install })
 	}
 }
 
