@@ -52,16 +52,13 @@ func (a *app) sources(paths []string, dir string) ([]job.Source, error) {
 
 // takeOver takes over what is to be run and need not be, and says what it did.
 func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Provider, tree *job.Tree) error {
-	if len(p.reuse) == 0 {
+	if len(p.reuse) == 0 || ctx.Err() != nil { // of a cancel the run says something, in good order
 		return nil
 	}
 	if p.todo == nil {
 		p.todo = slices.Clone(p.own())
 	}
 	total := len(p.todo)
-	if ctx.Err() != nil {
-		return nil // the run is cancelled, and says so in good order
-	}
 	found, err := job.FindReuse(ctx, p.reuse, p.todo, job.Experiment{Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), ImageID: imageIDs(ctx, provider)})
 	if err != nil {
 		return err

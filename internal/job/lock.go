@@ -126,7 +126,7 @@ func (l *Lock) sign(now time.Time) {
 // Release gives the lock back, once: what was given back, and no lock at all, is left alone. Nothing may be written into the folder
 // after it.
 func (l *Lock) Release() error {
-	if l == nil || l.Unguarded != nil || l.released {
+	if !l.held() {
 		return nil
 	}
 	l.released = true
@@ -137,6 +137,8 @@ func (l *Lock) Release() error {
 	}
 	return errors.Join(err, l.flock.Close())
 }
+
+func (l *Lock) held() bool { return l != nil && l.Unguarded == nil && !l.released }
 
 // readHolder is who says to have the lock, if anybody does.
 func readHolder(path string) (h holder, known bool) {
