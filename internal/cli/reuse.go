@@ -52,7 +52,7 @@ func (a *app) sources(paths []string, dir string) ([]job.Source, error) {
 
 // takeOver takes over what is to be run and need not be, and says what it did.
 func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Provider, tree *job.Tree) error {
-	if len(p.reuse) == 0 || ctx.Err() != nil { // of a cancel the run says something, in good order
+	if len(p.reuse) == 0 || over(ctx) { // of a cancel the run says something, in good order
 		return nil
 	}
 	if p.todo == nil {
@@ -134,3 +134,5 @@ func reused(job result.Job, trials []result.Trial) string {
 	}
 	return text
 }
+
+func over(ctx context.Context) bool { return ctx.Err() != nil }
