@@ -7,6 +7,7 @@ from pathlib import Path
 
 from checks import check, end, same
 
+# All or nothing, and failures are waited for: so the first one ends the checks (must).
 work = Path(tempfile.mkdtemp())
 count = 0
 
@@ -89,7 +90,7 @@ def _():
         same((s.read("one.status"), s.read("two-2_x.status"), s.read("one.pid")), ("done\n", "done\n", None), "the status of both, and a process id")
 
 
-@check("what fails is started five times, and does not disturb others")
+@check("what fails is started five times, and does not disturb others", must=True)
 def _():
     with Supervisor("bad: echo again; exit 3", "killed: echo k; kill -9 $$", "good: until [ -e go ]; do sleep 0.05; done", "late: echo x >> tries; [ $(grep -c x tries) -ge 3 ]") as s:
         until(lambda: s.read("bad.status") == s.read("killed.status") == "failed\n" and s.read("late.status") == "done\n", "services to fail")
@@ -101,7 +102,7 @@ def _():
         same(s.read("good.status"), "done\n", "the status of good")
 
 
-@check("one that is killed comes again, with another process id")
+@check("one that is killed comes again, with another process id", must=True)
 def _():
     with Supervisor("a: exec sleep 1000", "b: exec sleep 1000") as s:
         first, other = s.pid("a"), s.pid("b")
@@ -125,7 +126,7 @@ exit 1
 """
 
 
-@check("the rest of a group is killed, before the next start and in the end")
+@check("the rest of a group is killed, before the next start and in the end", must=True)
 def _():
     with Supervisor() as s:
         same(s.process.wait(timeout=60), 0, "the exit code without any service")
@@ -136,7 +137,7 @@ def _():
         same(s.read("a.log").split(), ["gone"] * 5, "what became of a's children")
 
 
-@check("SIGTERM and SIGINT stop everything, at once, with three seconds of grace")
+@check("SIGTERM and SIGINT stop everything, at once, with three seconds of grace", must=True)
 def _():
     for number in (signal.SIGTERM, signal.SIGINT):
         polite = "trap 'echo bye >> bye; exit 0' TERM; while :; do sleep 0.1; done"
@@ -154,7 +155,7 @@ def _():
             same((s.top / "bye").read_text(), "bye\n" * 2, "what the polite ones did")
 
 
-@check("SIGHUP changes what changed, and nothing else")
+@check("SIGHUP changes what changed, and nothing else", must=True)
 def _():
     with Supervisor("stay: exec sleep 1000", "go: exec sleep 1000", "change: echo old; exec sleep 1000", "bad: exit 1", "fine: true") as s:
         until(lambda: s.read("bad.status") == "failed\n" and s.read("fine.status") == "done\n", "bad to fail")
@@ -180,7 +181,7 @@ def _():
         s.ends(0)
 
 
-@check("files are never half written")
+@check("files are never half written", must=True)
 def _():
     with Supervisor("a: kill -9 $$", "b: exec sleep 1000") as s:
         for _ in range(4000):
@@ -193,7 +194,7 @@ def _():
         s.ends(0)
 
 
-@check("configurations that are wrong start nothing")
+@check("configurations that are wrong start nothing", must=True)
 def _():
     for lines in (["a: true", "b"], ["a: touch started", "a: true"], ["a b: true", "c: touch started"], ["a:"], [": true"], ["a:   "], ["ä: true"]):
         with Supervisor("x: touch started", *lines) as s:
