@@ -111,7 +111,9 @@ func checkNumbers(t *testing.T, dir string, want expected) {
 func checkTree(t *testing.T, dir string, want expected) {
 	t.Helper()
 	agents := sortedKeys(want.Rewards)
-	same(t, "the job's folder", names(t, dir), sorted(append([]string{"config.json", "events.jsonl", "plan.json", "result.json"}, agents...)))
+	same(t, "the job's folder", names(t, dir), sorted(append([]string{
+		"config.json", "events.jsonl", "metadata.json", "outputs.jsonl", "plan.json", "result.json",
+	}, agents...)))
 	for _, agent := range agents {
 		same(t, agent+"/", names(t, filepath.Join(dir, agent)), []string{want.Dataset})
 		var trials []string

@@ -401,7 +401,8 @@ func fullDisk(t *testing.T, provider string) {
 	}
 	defer func() { must(t, syscall.Unmount(small, syscall.MNT_DETACH)) }()
 	j := hangingJob(t, provider, 200)
-	r := start(t, j.dir, "job.yaml", "--jobs-dir", small, "--set", "agents=[{name: a, execute: echo hi}]")
+	r := start(t, j.dir, "job.yaml", "--jobs-dir", small, "--set", "agents=[{name: a, execute: echo hi}]",
+		"--set", "environment.min_free_disk=0") // or nothing would begin
 	if code := r.exit(t); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}

@@ -97,7 +97,7 @@ func TestAFullDiskUnderSandboxesIsTheirAgentsTrouble(t *testing.T) {
 	defer func() { must(t, syscall.Unmount(small, syscall.MNT_DETACH)) }()
 	j := hangingJob(t, sandbox.Name, 1)
 	r := start(t, j.dir, "job.yaml", "--set", "environment.provider_config.dir="+filepath.Join(small, "store"),
-		"--set", "agents=[{name: greedy, execute: head -c 1G /dev/zero >/big}]")
+		"--set", "agents=[{name: greedy, execute: head -c 1G /dev/zero >/big}]", "--set", "environment.min_free_disk=0")
 	if code := r.exit(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}

@@ -74,6 +74,7 @@ func actionInputs() []input {
 		{name: "env", commands: beforehand, as: asOwn},
 		{name: "runs", commands: onlyValidate, without: "run has n-attempts"},
 		{name: "nop-runs", commands: onlyValidate},
+		{name: "task-format", commands: onlyValidate},
 		{name: "changed", commands: onlyValidate},
 		{name: "output", commands: []string{"merge"}, without: "run has jobs-dir and name"},
 		{name: "baseline", commands: withReport, standard: "github:"},

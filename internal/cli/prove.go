@@ -102,15 +102,21 @@ func (f *proveFlags) wants(s trial.Spec) bool {
 func (a *app) prepareTarget(ctx context.Context, target string, flags jobFlags) (*prepared, error) {
 	info, err := os.Stat(a.path(target))
 	if target == "-" || err != nil || !info.IsDir() {
+		if flags.taskFormat != "" {
+			return nil, usage("--task-format is for a folder of tasks; a job file says it itself, with datasets[].format and tasks_format")
+		}
 		return a.prepare(ctx, target, flags)
 	}
 	abs, err := filepath.Abs(a.path(target))
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", target, err)
 	}
-	list := "datasets: [{path: " + quoted(abs) + "}]"
+	list, format := "datasets: [{path: "+quoted(abs)+"}]", "datasets.0.format"
 	if task.IsTask(os.DirFS(abs), ".") {
-		list = "tasks: [" + quoted(abs) + "]"
+		list, format = "tasks: ["+quoted(abs)+"]", "tasks_format"
+	}
+	if flags.taskFormat != "" {
+		flags.sets = append([]string{format + "=" + flags.taskFormat}, flags.sets...)
 	}
 	from := *a
 	from.Stdin = strings.NewReader("agents: [{name: oracle}, {name: nop}]\n" + list + "\n")

@@ -75,6 +75,7 @@ type jobFlags struct {
 	agents, tasks, excluded, sets []string
 	attempts, concurrent          int
 	name, jobsDir, envType        string
+	taskFormat                    string // of validate's folders; empty: not said
 	logFormat                     string
 	gate                          []config.Override
 	datasets, metadata            []string
@@ -360,7 +361,7 @@ func (a *app) record(p *prepared) (result.Plan, error) {
 	}
 	pathsFrom, err := job.PathsFrom(a.path(p.dir()), p.PathsFrom)
 	if err != nil {
-		return result.Plan{}, fmt.Errorf("make the job's plan: %w", err)
+		return result.Plan{}, fmt.Errorf("make the job's folder %s: %w", a.path(p.dir()), err)
 	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
 		StartedAt: a.Now(), Commit: task.Commit(from), Dir: here, Shard: p.shard, ShardOf: p.shardOf, PathsFrom: pathsFrom,

@@ -48,6 +48,7 @@ What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] R
 	}
 	flags.add(cmd)
 	flags.addLogFormat(cmd)
+	cmd.Flags().StringVar(&flags.taskFormat, "task-format", "", "whose rules the tasks of a folder follow: rollout (the default) or harbor")
 	how.add(cmd)
 	return cmd
 }

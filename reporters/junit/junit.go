@@ -225,6 +225,9 @@ func (b *builder) properties(s *suite, c report.Case) {
 			add("pass_rate", number(g.PassRate))
 			add("mean_reward", number(g.MeanReward))
 			add("cost_usd", number(g.TotalCost))
+			if g.ReusedTrials > 0 { // taken over from another job, and not run
+				add("reused_trials", strconv.Itoa(g.ReusedTrials))
+			}
 		}
 	}
 	add("verdict", string(b.in.Verdict.Outcome))
