@@ -254,8 +254,9 @@ func retryAfter(value string) time.Duration {
 	return 0
 }
 
-// checkRedirect lets nobody be led to something weaker.
+// checkRedirect lets nobody be led to something weaker, nor tells who is led to where from: addresses may hold tokens.
 func checkRedirect(req *http.Request, via []*http.Request) error {
+	req.Header.Del("Referer")
 	from := via[len(via)-1].URL.Scheme
 	switch to := req.URL.Scheme; {
 	case len(via) > maxRedirects:

@@ -150,3 +150,20 @@ func TestARegistryIsKept(t *testing.T) {
 		t.Errorf("nothing is kept, and yet: %v", err)
 	}
 }
+
+func TestARedirectDoesNotTellWhereItCameFrom(t *testing.T) {
+	var referer atomic.Value
+	there := newWeb(t, func(_ int, w http.ResponseWriter, req *http.Request) {
+		referer.Store(req.Header.Get("Referer"))
+		_, _ = w.Write([]byte(small))
+	})
+	here := newWeb(t, func(_ int, w http.ResponseWriter, req *http.Request) {
+		http.Redirect(w, req, there.server.URL, http.StatusFound)
+	})
+	if _, err := registry.Load(t.Context(), here.server.URL+"/registry.json?token=secret", here.opts); err != nil {
+		t.Fatal(err)
+	}
+	if got := referer.Load(); got != "" {
+		t.Errorf("the other server was told %q", got)
+	}
+}
