@@ -17,6 +17,7 @@ type Remote struct {
 	transport string // https, http, ssh, git or file
 	host      string // with the port; of https and http
 	shown     string
+	id        string
 	secret    string // what must not be shown; "" if there is nothing
 }
 
@@ -58,7 +59,7 @@ func ParseRemote(text, dir string, trust Trust) (Remote, error) {
 		return parseURL(text)
 	}
 	if m := scpLike.FindStringSubmatch(text); m != nil {
-		return Remote{url: text, transport: "ssh", shown: safe(text)}, nil
+		return Remote{url: text, transport: "ssh", shown: safe(text), id: text}, nil
 	}
 	return local(text, text, dir, trust)
 }
@@ -92,7 +93,8 @@ func parseURL(text string) (Remote, error) {
 		r.secret = password
 		u.User = url.User(name)
 	}
-	r.shown = safe(u.String())
+	r.id = u.String()
+	r.shown = safe(r.id)
 	return r, nil
 }
 
@@ -107,19 +109,15 @@ func local(path, text, dir string, trust Trust) (Remote, error) {
 		}
 		path = filepath.Join(dir, path)
 	}
-	return Remote{url: path, transport: "file", shown: safe(text)}, nil
+	return Remote{url: path, transport: "file", shown: safe(text), id: "file:" + path}, nil
 }
 
 // String is the remote as people may see it: on one line and without credentials.
 func (r Remote) String() string { return r.shown }
 
-// ID tells repositories apart. It has no credentials, so that who fetches with other ones finds the same.
-func (r Remote) ID() string {
-	if r.transport == "file" {
-		return "file:" + r.url
-	}
-	return r.shown
-}
+// ID tells repositories apart, unlike what is shown, which is cut. It has no credentials, so that who fetches with other ones
+// finds the same.
+func (r Remote) ID() string { return r.id }
 
 // allowed are the transports that git may use, also after a redirect: never a weaker one.
 func (r Remote) allowed() string {

@@ -67,3 +67,24 @@ func TestCleanPath(t *testing.T) {
 		}
 	}
 }
+
+// TestIDsAreWhole: what is shown of two repositories may be the same, but not what they are cached by.
+func TestIDsAreWhole(t *testing.T) {
+	long := strings.Repeat("x", 600)
+	for _, pair := range [][2]string{
+		{"https://example.org/" + long + "/a", "https://example.org/" + long + "/b"},
+		{"git@example.org:org/tasks", "git@example.org:org/\u200btasks"},
+	} {
+		var ids [2]string
+		for i, url := range pair {
+			r, err := git.ParseRemote(url, "", git.RemoteOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids[i] = r.ID()
+		}
+		if ids[0] == ids[1] {
+			t.Errorf("both are %q", ids[0])
+		}
+	}
+}
