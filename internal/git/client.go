@@ -31,7 +31,7 @@ type Client struct {
 	Options
 	find   func() (string, error)
 	mu     sync.Mutex
-	logins map[string]func() string // headers by host
+	logins map[string]func() login // by host
 }
 
 // New is a Client. git is looked for when it is first needed.
@@ -44,7 +44,7 @@ func New(opts Options) *Client {
 	set(&opts.RetryDelay, time.Second)
 	set(&opts.MaxBytes, 16<<30)
 	set(&opts.MaxFiles, 100_000)
-	g := &Client{Options: opts, logins: map[string]func() string{}}
+	g := &Client{Options: opts, logins: map[string]func() login{}}
 	g.find = sync.OnceValues(g.findGit)
 	return g
 }
@@ -135,6 +135,7 @@ func (g *Client) config() [][2]string {
 		{"core.fsmonitor", "false"},
 		{"core.askPass", ""},
 		{"credential.helper", ""},
+		{"http.emptyAuth", "false"}, // no tickets of the user's
 		{"gc.auto", "0"},
 		{"maintenance.auto", "false"},
 		{"submodule.recurse", "false"},

@@ -2,7 +2,6 @@ package git
 
 import (
 	"context"
-	"encoding/base64"
 	"net/url"
 	"os/exec"
 	"slices"
@@ -11,35 +10,64 @@ import (
 	"time"
 )
 
-// login is the header with the user's credentials for a remote, or "". There is one only for hosts that the user named, and
-// over https: what a registry names must not decide where credentials go.
-func (g *Client) login(r Remote) string {
-	if r.transport != "https" || r.secret != "" || !slices.Contains(g.CredentialHosts, r.host) {
-		return ""
+// login is what the user has for one host.
+type login struct{ user, password string }
+
+// The variables by which git hears of a login.
+const (
+	userVariable     = "ROLLOUT_GIT_USERNAME"
+	passwordVariable = "ROLLOUT_GIT_PASSWORD"
+)
+
+// answer is the helper that tells git a login.
+const answer = `!f() { test "$1" != get || printf 'username=%s\npassword=%s\n' "$` + userVariable + `" "$` + passwordVariable + `"; }; f`
+
+// login is what the user has for a remote, or nothing. There is one only for hosts that the user named, and over https:
+// what a registry names must not decide where credentials go.
+func (g *Client) login(r Remote) login {
+	if !g.named(r) || r.secret != "" {
+		return login{}
 	}
 	g.mu.Lock()
 	ask, known := g.logins[r.host]
 	if !known {
-		ask = sync.OnceValue(func() string { return g.credentials(r.host) })
+		ask = sync.OnceValue(func() login { return g.credentials(r.host) })
 		g.logins[r.host] = ask
 	}
 	g.mu.Unlock()
 	return ask()
 }
 
-func (g *Client) credentials(host string) string {
-	user, password := "x-access-token", ""
+// named reports whether the user named the remote's host.
+func (g *Client) named(r Remote) bool {
+	return r.transport == "https" && slices.Contains(g.CredentialHosts, r.host)
+}
+
+// loginFor is what git is told of the user's login for a remote. It is a helper for that one host, and not a header: git goes on
+// sending a header after a redirect, to whatever host that led to.
+func (g *Client) loginFor(r Remote) (config [][2]string, env []string) {
+	l := g.login(r)
+	switch {
+	case l.password != "":
+	case r.host == "", g.named(r):
+		return nil, nil
+	default:
+		return nil, []string{"HOME=/dev/null"} // ~/.netrc may have a login for any host that asks
+	}
+	return [][2]string{{"credential.https://" + r.host + ".helper", answer}},
+		[]string{userVariable + "=" + l.user, passwordVariable + "=" + l.password, "HOME=/dev/null"}
+}
+
+func (g *Client) credentials(host string) login {
+	l := login{user: "x-access-token"}
 	server, err := url.Parse(g.getenv("GITHUB_SERVER_URL"))
 	if host == "github.com" || err == nil && server.Host == host {
-		password = g.getenv("GITHUB_TOKEN")
+		l.password = strings.TrimSpace(g.getenv("GITHUB_TOKEN"))
 	}
-	if password == "" {
-		user, password = g.fromHelpers(host)
+	if l.password == "" {
+		l.user, l.password = g.fromHelpers(host)
 	}
-	if password == "" {
-		return ""
-	}
-	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+	return l
 }
 
 // fromHelpers asks the user's git, with the user's configuration, and without asking the user.

@@ -89,7 +89,10 @@ func (g *Client) run(ctx context.Context, c call) ([]byte, error) {
 	cmd.Stderr = &said
 	err = cmd.Run()
 	if err == nil {
-		return out.Bytes(), nil
+		return out.text.Bytes(), nil
+	}
+	if out.left < 0 {
+		err, said.text = errTooMuch, nil // git only knows that nobody listens any more
 	}
 	if cause := context.Cause(inner); cause != nil {
 		err = cause
@@ -105,7 +108,8 @@ func (g *Client) run(ctx context.Context, c call) ([]byte, error) {
 func (g *Client) environment(c call) []string {
 	env := slices.Concat(g.inherited(), hardened)
 	if g.getenv("GIT_SSH_COMMAND") == "" && g.getenv("GIT_SSH") == "" {
-		env = append(env, "GIT_SSH_COMMAND=ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15")
+		env = append(env, "GIT_SSH_COMMAND=ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15 "+
+			"-o ForwardAgent=no -o ForwardX11=no -o ClearAllForwardings=yes")
 	}
 	config := append(g.config(), c.config...)
 	if c.remote.url != "" {
@@ -114,9 +118,8 @@ func (g *Client) environment(c call) []string {
 	allowed := "none" // not even what a partial clone would fetch by itself
 	if c.network {
 		allowed = c.remote.allowed()
-		if header := g.login(c.remote); header != "" {
-			config = append(config, [2]string{"http.https://" + c.remote.host + "/.extraHeader", header})
-		}
+		helper, variables := g.loginFor(c.remote)
+		config, env = append(config, helper...), append(env, variables...)
 	} else {
 		env = append(env, "GIT_NO_LAZY_FETCH=1")
 	}
@@ -164,9 +167,9 @@ func (r Remote) message(said []byte) string {
 // safe is text from outside, fit to be shown.
 func safe(text string) string { return untrusted.Cut(untrusted.Line(text), 500) }
 
-// limited keeps what is written, up to a bound.
+// limited keeps what is written, up to a bound. The buffer is not embedded: io.Copy would find its ReadFrom, which has none.
 type limited struct {
-	bytes.Buffer
+	text bytes.Buffer
 	left int64
 }
 
@@ -174,7 +177,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	if l.left -= int64(len(p)); l.left < 0 {
 		return 0, errTooMuch
 	}
-	return l.Buffer.Write(p)
+	return l.text.Write(p)
 }
 
 // tail keeps the end of what is written.

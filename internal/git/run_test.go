@@ -1,0 +1,19 @@
+package git
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestWhoWritesTooMuchIsTold: git itself only dies of it, which looks like any other failure.
+func TestWhoWritesTooMuchIsTold(t *testing.T) {
+	line := []byte(strings.Repeat("x", 1023) + "\n")
+	_, err := New(Options{}).run(t.Context(), call{
+		dir: t.TempDir(), stdin: bytes.NewReader(bytes.Repeat(line, maxOutput/len(line)+(1<<10))), args: []string{"stripspace"},
+	})
+	if !errors.Is(err, errTooMuch) {
+		t.Errorf("%v, want %v", err, errTooMuch)
+	}
+}
