@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -27,6 +28,7 @@ type restart struct {
 	dir   string
 	cfg   config.Job
 	specs []trial.Spec
+	mu    sync.Mutex
 	clock time.Time
 	ran   []string // in this test's runs, in their order
 }
@@ -68,16 +70,24 @@ func (r *restart) record() result.Plan {
 	return plan
 }
 
-func (r *restart) now() time.Time { return r.clock }
+func (r *restart) now() time.Time { return r.pass(0) }
+
+// pass lets time pass, and says what time it is then. The run asks while trials take their time.
+func (r *restart) pass(d time.Duration) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clock = r.clock.Add(d)
+	return r.clock
+}
 
 // Run is a trial that takes a minute and passes.
 func (r *restart) Run(_ context.Context, spec trial.Spec, dir string) trial.Outcome {
 	r.ran = append(r.ran, filepath.Base(dir))
-	began := r.clock
-	r.clock = r.clock.Add(time.Minute)
+	began := r.now()
+	ended := r.pass(time.Minute)
 	out := passed(spec.Key)
 	out.Trial.TaskDigest = spec.Task.Digest()
-	out.Trial.Timestamps.StartedAt, out.Trial.Timestamps.EndedAt = began, r.clock
+	out.Trial.Timestamps.StartedAt, out.Trial.Timestamps.EndedAt = began, ended
 	out.Trial.Durations.TotalSec = 60
 	return out
 }
