@@ -2,6 +2,11 @@ package trial
 
 import (
 	"archive/tar"
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -23,19 +28,22 @@ func (e *secretFound) Error() string {
 }
 
 // layerScan looks for secrets in what an install script has left: in contents, names, targets of links and extended
-// attributes. What is compressed or encrypted it cannot read.
+// attributes, and in what gzip has compressed, of which caches of package managers are made. What is compressed otherwise, or
+// encrypted, it cannot read.
 type layerScan struct {
 	secrets *redact.Redactor
 	files   int
 	bytes   int64
 }
 
+var errTooMuch = fmt.Errorf("it has left more than can be looked through for secrets (%d files, or %d GiB)", maxLayerFiles, maxLayerBytes>>30)
+
 // look is environment.SnapshotOptions.Inspect.
 func (s *layerScan) look(file *tar.Header, content io.Reader) error {
 	s.files++
 	s.bytes += max(0, file.Size)
 	if s.files > maxLayerFiles || s.bytes > maxLayerBytes {
-		return fmt.Errorf("it has left more than can be looked through for secrets (%d files, or %d GiB)", maxLayerFiles, maxLayerBytes>>30)
+		return errTooMuch
 	}
 	around := []string{file.Name, file.Linkname}
 	for name, value := range file.PAXRecords {
@@ -43,13 +51,66 @@ func (s *layerScan) look(file *tar.Header, content io.Reader) error {
 	}
 	found, err := s.secrets.In(strings.NewReader(strings.Join(around, "\n\n"))) // no secret goes over two line breaks
 	if err == nil && !found {
-		found, err = s.secrets.In(content)
+		found, err = s.in(content)
 	}
 	switch {
+	case errors.Is(err, errTooMuch):
+		return err
 	case err != nil:
 		return fmt.Errorf("look through %s for secrets: %w", s.secrets.String(file.Name), err)
 	case found:
 		return &secretFound{file.Name}
 	}
 	return nil
+}
+
+// in reports whether there is a secret in a file, as it stands or compressed with gzip.
+func (s *layerScan) in(content io.Reader) (bool, error) {
+	file := bufio.NewReader(content)
+	if magic, _ := file.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return s.secrets.In(file)
+	}
+	r, w := io.Pipe()
+	var hidden bool
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		hidden, err = s.unpacked(r)
+		_, _ = io.Copy(io.Discard, r) // what does not interest must not hold up the other
+	}()
+	plain, plainErr := s.secrets.In(io.TeeReader(file, w))
+	w.Close()
+	<-done
+	return plain || hidden, cmp.Or(plainErr, err)
+}
+
+// unpacked reports whether there is a secret in what gzip made packed of. Where it is no such thing, it looks no further.
+func (s *layerScan) unpacked(packed io.Reader) (bool, error) {
+	zipped, err := gzip.NewReader(packed)
+	if err != nil {
+		return false, nil //nolint:nilerr // it only began like one
+	}
+	text := &unpackedText{from: zipped, left: maxLayerBytes - s.bytes}
+	found, err := s.secrets.In(text)
+	s.bytes += text.size
+	return found, err
+}
+
+// unpackedText is what comes out of gzip, up to where it is damaged, which is its end.
+type unpackedText struct {
+	from       io.Reader
+	size, left int64
+}
+
+func (t *unpackedText) Read(p []byte) (int, error) {
+	n, err := t.from.Read(p)
+	t.size += int64(n)
+	switch {
+	case t.size > t.left:
+		return n, errTooMuch
+	case err != nil:
+		return n, io.EOF
+	}
+	return n, nil
 }
