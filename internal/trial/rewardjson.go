@@ -48,7 +48,7 @@ func parseRewards(text string, lenient bool, secrets *redact.Redactor) (verdict,
 		}
 		v.all[shown] = reward
 		n++
-		mean += (reward - mean) / float64(n) // not a sum, which could overflow
+		mean += reward/float64(n) - mean/float64(n) // a sum, or the difference of the two, could overflow
 	}
 	v.reward = mean
 	if main, ok := v.all[theReward]; ok {

@@ -28,6 +28,7 @@ func TestRewardFiles(t *testing.T) {
 		{"one reward alone counts, whatever its name", strict, "", `{"correct": 0.25}`, "0.25 map[correct:0.25]", ""},
 		{"of several the mean counts", strict, "", `{"a": 1, "b": 0, "c": 0.5}`, "0.5 map[a:1 b:0 c:0.5]", ""},
 		{"the mean of huge rewards is finite", strict, "", `{"a": 1.7e308, "b": 1.7e308}`, "1.7e+308 map[a:1.7e+308 b:1.7e+308]", ""},
+		{"also where they lie far apart", strict, "", `{"a": 1.7e308, "b": -1.7e308}`, "0 map[a:1.7e+308 b:-1.7e+308]", ""},
 		{"reward.txt comes first", strict, "0.5", `{"reward": 1}`, "0.5 map[reward:1]", ""},
 		{"reward.json comes first for Harbor", lenient, "0.5", `{"reward": 1}`, "1 map[reward:1]", ""},
 		{"a reward.json that does not count may be broken", strict, "1", "{", "1 map[]", `reward.json holds "{"`},
