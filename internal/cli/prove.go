@@ -64,7 +64,9 @@ func (a *app) prepareProof(ctx context.Context, target string, flags jobFlags, h
 	if err := a.selectTasks(ctx, p, how); err != nil {
 		return nil, err
 	}
-	p.Job.Verifier.Disable, p.Job.Gate = false, gate.Policy{} // whatever the job file is for
+	p.Job.Verifier.Disable = false // whatever the job file is for
+	p.Job.Gate = gate.Policy{Confidence: gate.DefaultConfidence, Noise: gate.NoiseTest, OnInconclusive: gate.Pass}
+	p.proof = true
 	p.specs = slices.DeleteFunc(jobs.Plan(p.Job, p.sets, p.Env), func(s trial.Spec) bool { return !how.wants(s) })
 	if how.offline {
 		p.specs = append(p.specs, offline(p.specs)...)

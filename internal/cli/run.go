@@ -155,6 +155,7 @@ type prepared struct {
 	*config.Loaded
 	path    string // the job file as it was given; "-" is standard input
 	folder  bool   // there is no job file: the job was made for a folder of tasks
+	proof   bool   // the trials prove tasks
 	sets    []*dataset.Set
 	folders []string // of all tasks, also of those that are filtered out
 	specs   []trial.Spec
@@ -364,7 +365,7 @@ func (a *app) record(p *prepared) (result.Plan, error) {
 		return result.Plan{}, fmt.Errorf("make the job's folder %s: %w", a.path(p.dir()), err)
 	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
-		StartedAt: a.Now(), Commit: task.Commit(from), Dir: here, Shard: p.shard, ShardOf: p.shardOf, PathsFrom: pathsFrom,
+		StartedAt: a.Now(), Commit: task.Commit(from), Dir: here, Shard: p.shard, ShardOf: p.shardOf, PathsFrom: pathsFrom, Proof: p.proof,
 	})
 }
 

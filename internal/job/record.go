@@ -33,6 +33,7 @@ type RecordOptions struct {
 	ShardOf []int
 	// PathsFrom is as in result.Plan.
 	PathsFrom string
+	Proof     bool // as in result.Plan
 }
 
 // Record is the plan of a job as it is written to disk. It reads every file of every task, for their digests.
@@ -40,6 +41,7 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 	plan := result.Plan{
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Shard: opts.Shard,
 		Metrics: []string{}, Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom,
+		Proof: opts.Proof,
 	}
 	for _, m := range cfg.Metrics {
 		plan.Metrics = append(plan.Metrics, m.Type)

@@ -30,6 +30,8 @@ type Plan struct {
 	// PathsFrom is where the relative paths in config.json begin, seen from the job's folder, with forward slashes; "" if
 	// that is not known (after a merge).
 	PathsFrom string `json:"paths_from,omitempty"`
+	// Proof: the trials prove tasks. They are not those that config.json alone would mean.
+	Proof bool `json:"proof,omitempty"`
 }
 
 // Resumption is one time that a job was resumed.
