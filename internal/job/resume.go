@@ -47,6 +47,9 @@ func Open(dir string) (Stored, error) {
 	if err := s.checkPlan(); err != nil {
 		return s, refuse("%s: %v", filepath.Join(dir, result.PlanFile), err)
 	}
+	if s.Plan.Proof {
+		return s, refuse("it is what rollout validate --run has left, which proves tasks in one go: run that again")
+	}
 	path := filepath.Join(dir, result.ConfigFile)
 	if s.text, err = readLimited(path, maxConfig); err != nil {
 		return s, refuse("it is not known what the job was asked to do: %v", err)
@@ -201,8 +204,11 @@ func (s Stored) Settle(cfg config.Job, now result.Plan, earlier []result.Trial, 
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.Dir, result.ResultFile)
-	if was, err := readLimited(path, maxPlan); err != nil || !bytes.Equal(was, text) {
+	metadata, err := result.Marshal(result.MetadataOf(plan, job))
+	if err != nil {
+		return err
+	}
+	if !s.says(result.ResultFile, text) || !s.says(result.MetadataFile, metadata) || !s.hasOutputs(len(earlier)) {
 		t := Tree{Dir: s.Dir, Plan: plan}
 		if t.outputs, err = mendOutputs(s.Dir, plan, earlier, prompt); err != nil {
 			return err
@@ -215,6 +221,31 @@ func (s Stored) Settle(cfg config.Job, now result.Plan, earlier []result.Trial, 
 		return os.Remove(filepath.Join(s.Dir, result.MergeFile))
 	}
 	return nil
+}
+
+// says reports whether a file of the folder holds this text.
+func (s Stored) says(name string, text []byte) bool {
+	was, err := readLimited(filepath.Join(s.Dir, name), maxPlan)
+	return err == nil && bytes.Equal(was, text)
+}
+
+// hasOutputs reports whether outputs.jsonl has as many lines as there are results. A disk that was full has left out some.
+func (s Stored) hasOutputs(want int) bool {
+	f, err := openRegular(filepath.Join(s.Dir, result.OutputsFile))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	lines, buffer := 0, make([]byte, 1<<16)
+	for last := byte('\n'); ; {
+		n, err := f.Read(buffer)
+		if n > 0 {
+			lines, last = lines+bytes.Count(buffer[:n], []byte("\n")), buffer[n-1]
+		}
+		if err != nil {
+			return errors.Is(err, io.EOF) && lines == want && last == '\n'
+		}
+	}
 }
 
 // resumption is the entry of a job that goes on now.

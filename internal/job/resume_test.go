@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -358,6 +359,40 @@ func TestNothingIsOwedOfAJobThatWasKilledAtItsVeryEnd(t *testing.T) {
 	}
 	if _, err := os.Stat(r.in(".tmp-result.json123")); err == nil {
 		t.Error("the draft that was being written is still there")
+	}
+}
+
+func TestWhatAFullDiskLeftOutIsWrittenWhenNothingIsOwed(t *testing.T) {
+	for name, damage := range map[string]func(r *restart, outputs []byte){
+		"nothing is missing": func(*restart, []byte) {},
+		"no outputs":         func(r *restart, _ []byte) { r.must(os.Remove(r.in(result.OutputsFile))) },
+		"an output less": func(r *restart, text []byte) {
+			r.write(result.OutputsFile, string(text[bytes.IndexByte(text, '\n')+1:]))
+		},
+		"an output that is torn": func(r *restart, text []byte) { r.write(result.OutputsFile, string(text)+"{") },
+		"no metadata":            func(r *restart, _ []byte) { r.must(os.Remove(r.in(result.MetadataFile))) },
+		"old metadata":           func(r *restart, _ []byte) { r.write(result.MetadataFile, "{}") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRestart(t)
+			r.first()
+			before := map[string][]byte{}
+			for _, name := range []string{result.OutputsFile, result.MetadataFile} {
+				text, err := os.ReadFile(r.in(name))
+				r.must(err)
+				before[name] = text
+			}
+			damage(r, before[result.OutputsFile])
+			stored := r.open()
+			owed, err := stored.Owed(r.record(), Again{})
+			r.must(err)
+			r.must(stored.Settle(r.cfg, r.record(), owed.Earlier, Instructions(r.specs, nil)))
+			for name, want := range before {
+				if got, err := os.ReadFile(r.in(name)); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%s is\n%s\n%v, want\n%s", name, got, err, want)
+				}
+			}
+		})
 	}
 }
 
