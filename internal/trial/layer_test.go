@@ -472,6 +472,8 @@ func TestWhatALayerDependsOn(t *testing.T) {
 	}
 	other := base
 	other.toml = "environment.docker_image = \"another:1\"\n"
+	checked := base
+	checked.toml = "environment.healthcheck.command = \"touch /of-the-task\"\n"
 	for i, tc := range []struct {
 		name string
 		s    story
@@ -487,6 +489,7 @@ func TestWhatALayerDependsOn(t *testing.T) {
 		{"another literal value", change(func(a *agent.Agent) { a.Env["MODEL"] = "large" }, map[string]string{"MODEL": "large"}), plain, 1},
 		{"another value that is no secret", change(nil, map[string]string{"LEVEL": "two"}), plain, 1},
 		{"another variable", change(func(a *agent.Agent) { a.Env["MORE"] = "1" }, map[string]string{"MORE": "1"}), plain, 1},
+		{"another healthcheck, which runs before the script", checked, checked.task(t, fakePlace), 1},
 		{"another image", other, other.task(t, fakePlace), 1},
 	} {
 		before := installs.Load()

@@ -7,23 +7,25 @@ import (
 	"slices"
 
 	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/task"
 )
 
 // layerKey is what an agent layer is known by: a digest of all that its script can depend on, but for the values of secrets, of
 // which the names count. So whoever changes a token does not install again, and no key can tell a secret.
 func (a *attempt) layerKey(imageID string) (string, error) {
-	task, job := a.spec.Task, a.opts.Job
+	env, job := a.spec.Task.Config.Environment, a.opts.Job
 	text, err := json.Marshal(struct { // maps are sorted
 		Version, Provider, Image, Install, Instruction, WorkDir string
 		LogDirs                                                 []string
 		Config                                                  map[string]any
 		Env, TaskEnv                                            map[string]string
-		Network                                                 string `json:",omitempty"` // if it is not public
+		Network                                                 string            `json:",omitempty"` // if it is not public
+		Healthcheck                                             *task.Healthcheck `json:",omitempty"` // which runs before, and may leave files
 	}{
 		Version: "rollout agent layer 1", Provider: a.opts.Provider.Name(), Image: imageID, Install: a.spec.Agent.Install,
-		Instruction: job.InstructionPath, WorkDir: task.Config.Environment.WorkDir, LogDirs: a.rules.LogDirs, Config: job.Environment.ProviderConfig,
-		Env: a.known(a.spec.Agent.Env, a.spec.Env), TaskEnv: a.known(task.Config.Environment.Env, task.EnvironmentEnv()),
-		Network: restricted(a.networks.Install),
+		Instruction: job.InstructionPath, WorkDir: env.WorkDir, LogDirs: a.rules.LogDirs, Config: job.Environment.ProviderConfig,
+		Env: a.known(a.spec.Agent.Env, a.spec.Env), TaskEnv: a.known(env.Env, a.spec.Task.EnvironmentEnv()),
+		Network: restricted(a.networks.Install), Healthcheck: env.Healthcheck,
 	})
 	if err != nil {
 		return "", err
