@@ -48,8 +48,19 @@ func drift(was config.Job, before result.Plan, is config.Job, now result.Plan) (
 // asTree is the part of a configuration that has to stay, as JSON has it, with the names of agents and datasets as keys: their
 // order only says what is started first. The number of attempts is left out; see attempts.
 func asTree(cfg config.Job) (map[string]any, error) {
+	formats, tasksFormat := make([]config.Format, len(cfg.Datasets)), cfg.TasksFormat
+	for i, d := range cfg.Datasets {
+		formats[i] = d.Format
+	}
+	if len(cfg.Tasks) == 0 {
+		tasksFormat = ""
+	}
 	cfg = meaning(cfg)
 	cfg.NAttempts = 0
+	cfg.TasksFormat = tasksFormat // tasks differ where formats do, but this is why
+	for i := range cfg.Datasets {
+		cfg.Datasets[i].Format = formats[i]
+	}
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("compare the configurations: %w", err)

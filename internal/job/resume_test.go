@@ -486,9 +486,12 @@ func TestDriftIsToldByKey(t *testing.T) {
 			[]string{"agents.a.env.KEY: was ${KEY}, is ${OTHER}"}},
 		"a variable's value": {func(cfg *config.Job) { cfg.Agents[0].Env["PLAIN"] = "hunter3hunter3" },
 			[]string{"agents.a.env.PLAIN: was a value that is not shown, is a value that is not shown"}},
-		"agents":           {func(cfg *config.Job) { cfg.Agents[1].Name = "c" }, []string{"agents.b: is gone", "agents.c: is new"}},
-		"a built-in agent": {func(cfg *config.Job) { cfg.Agents = append(cfg.Agents, agent.Agent{Name: agent.Oracle}) }, []string{"agents.oracle: is new"}},
-		"a filter":         {func(cfg *config.Job) { cfg.IncludeTasks = []string{"x*"} }, []string{`include_tasks: was not set, is ["x*"]`}},
+		"agents":             {func(cfg *config.Job) { cfg.Agents[1].Name = "c" }, []string{"agents.b: is gone", "agents.c: is new"}},
+		"a built-in agent":   {func(cfg *config.Job) { cfg.Agents = append(cfg.Agents, agent.Agent{Name: agent.Oracle}) }, []string{"agents.oracle: is new"}},
+		"a dataset's format": {func(cfg *config.Job) { cfg.Datasets[0].Format = config.FormatHarbor }, []string{`datasets.d.format: was not set, is "harbor"`}},
+		"the tasks' format":  {func(cfg *config.Job) { cfg.Tasks, cfg.TasksFormat = []string{"t"}, config.FormatHarbor }, []string{`tasks_format: was not set, is "harbor"`}},
+		"no task's format":   {func(cfg *config.Job) { cfg.TasksFormat = config.FormatHarbor }, nil},
+		"a filter":           {func(cfg *config.Job) { cfg.IncludeTasks = []string{"x*"} }, []string{`include_tasks: was not set, is ["x*"]`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := base()
