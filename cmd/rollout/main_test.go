@@ -266,6 +266,9 @@ func TestASignalStopsTheJobInGoodOrder(t *testing.T) {
 				if !res.Cancelled || res.TotalTrials != 10 || res.Errors[result.Cancelled] != 8 || res.SkippedTrials != 2 || len(res.Skipped) != 2 {
 					t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
 				}
+				if hint := "Go on with it: rollout resume jobs/" + j.name; !strings.Contains(r.output.String(), hint) {
+					t.Errorf("no word of how to go on: want %q", hint)
+				}
 				tree, err := result.ReadTree(filepath.Join(j.dir, "jobs", j.name))
 				must(t, err)
 				if len(tree.Trials) != 8 || len(tree.Unreadable) != 0 {

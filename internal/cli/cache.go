@@ -2,12 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +18,7 @@ func (a *app) cacheCommand() *cobra.Command {
 		Long: `Look at what is kept of datasets and registries, so that nothing is fetched twice, and remove it. It is
 below $XDG_CACHE_HOME/rollout, or ~/.cache/rollout, and never larger than $ROLLOUT_CACHE_SIZE (20Gi): what was used
 least recently goes first. Images and layers of the sandbox are not part of it; see "rollout clean".
-` + exitCodes,
+` + doneCodes,
 		Example: `  rollout cache ls
   rollout cache prune --older-than 7d --dry-run`,
 		Args: unknownSubcommand,
@@ -40,7 +36,7 @@ func (a *app) cacheLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List what the cache holds",
-		Long:  "List what the cache holds, what was used least recently first.\n" + exitCodes,
+		Long:  "List what the cache holds, what was used least recently first.\n" + doneCodes,
 		Example: `  rollout cache ls
   rollout cache ls --json`,
 		Args: noArgs,
@@ -121,14 +117,14 @@ func (a *app) cachePrune() *cobra.Command {
 		Short: "Remove what the cache holds",
 		Long: `Remove what the cache holds, as far as the flags say, and what killed runs left half-made. What a running
 process uses stays.
-` + exitCodes,
+` + doneCodes,
 		Example: `  rollout cache prune --older-than 7d --max-size 10G
   rollout cache prune --all --dry-run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd.Context(), flags) },
 	}
 	cmd.Flags().StringVar(&flags.maxSize, "max-size", "", "remove the least recently used until the rest is no larger, as in 10G")
-	cmd.Flags().StringVar(&flags.olderThan, "older-than", "", "remove what was not used for this long, as in 7d or 12h")
+	cmd.Flags().StringVar(&flags.olderThan, "older-than", "", "remove what was not used for so long, such as 36h, 7d or 2w")
 	cmd.Flags().BoolVar(&flags.all, "all", false, "remove everything")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only list what would be removed")
 	return cmd
@@ -148,25 +144,13 @@ func (f pruneFlags) policy() (cache.Policy, error) {
 		p.MaxSize = &bytes
 	}
 	if f.olderThan != "" {
-		age, err := days(f.olderThan)
+		age, err := parseAge(f.olderThan)
 		if err != nil || age <= 0 {
-			return p, usage("--older-than %s: want a time, as in 7d or 12h", f.olderThan)
+			return p, usage("--older-than %s: give a length of time, such as 36h, 7d or 2w", f.olderThan)
 		}
 		p.OlderThan = age
 	}
 	return p, nil
-}
-
-// days reads a duration that may be in days.
-func days(text string) (time.Duration, error) {
-	if n, ok := strings.CutSuffix(text, "d"); ok {
-		count, err := strconv.ParseFloat(n, 64)
-		if err != nil || !(count > 0 && count < 100_000) {
-			return 0, errors.New("not a number of days")
-		}
-		return time.Duration(count * 24 * float64(time.Hour)), nil
-	}
-	return time.ParseDuration(text)
 }
 
 func (a *app) prune(ctx context.Context, flags pruneFlags) error {

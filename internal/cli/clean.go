@@ -34,7 +34,7 @@ With --images, also remove images that were built for tasks, installed agents (c
 provider is made of, if they were last used before --older-than, and no environment and no younger image uses them. Images
 that were pulled to a Docker engine stay, and so does what was used within the last hour: a run may need it. Docker
 does not know when an image was used, so that is when it was made, or when you used it on this machine.
-` + exitCodes,
+` + doneCodes,
 		Example: `  rollout clean
   rollout clean --kept --dry-run
   rollout clean --images --older-than 7d --env-type sandbox`,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -136,14 +137,24 @@ func (a *app) warnf(format string, args ...any) {
 	fmt.Fprintf(a.Stderr, "warning: %s\n", clean(fmt.Sprintf(format, args...)))
 }
 
+// shown is the path of a user's file as it is shown: from the current folder, if it is below that.
+func (a *app) shown(file string) string {
+	if filepath.IsAbs(file) {
+		return a.shownDir(file)
+	}
+	return file
+}
+
 func (a *app) printWarnings(problems diag.List) {
 	for _, p := range problems.Warnings() {
+		p.File = a.shown(p.File)
 		fmt.Fprintln(a.Stderr, p)
 	}
 }
 
 func (a *app) printProblems(problems diag.List) {
 	for _, p := range problems {
+		p.File = a.shown(p.File)
 		fmt.Fprintln(a.Stderr, p)
 	}
 	if n := len(problems.Errors()); n > 0 {
@@ -170,6 +181,23 @@ Exit codes:
   2    wrong usage or an invalid job file; nothing was started
   3    rollout or its infrastructure failed
   130  cancelled; a partial result.json is written`
+
+// doneCodes are the exit codes of commands that judge nothing and run no trial.
+const doneCodes = `
+Exit codes:
+  0    done
+  2    wrong usage, or an invalid file
+  3    rollout failed, or something that it needs
+  130  cancelled`
+
+// proofCodes are the exit codes of validate.
+const proofCodes = `
+Exit codes:
+  0    no problem found; with --run: every task is proven
+  1    with --run: a task is not proven
+  2    wrong usage, or without --run: there are problems
+  3    rollout or its infrastructure failed
+  130  cancelled`
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{

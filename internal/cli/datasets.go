@@ -27,7 +27,7 @@ func (a *app) datasetsCommand() *cobra.Command {
 		Long: `Look at the datasets of a registry (a registry.json on disk or on the web), and download their tasks.
 Jobs fetch by themselves what they need; see datasets[].registry in job files. Without --registry it is
 the public registry of Harbor's datasets.
-` + exitCodes,
+` + doneCodes,
 		Example: `  rollout datasets ls
   rollout datasets show terminal-bench@2.0 --registry registry.json
   rollout datasets download terminal-bench --output bench`,
@@ -78,7 +78,7 @@ func (a *app) datasetsLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the datasets of a registry",
-		Long:  "List the datasets of a registry, one line for each version.\n" + exitCodes,
+		Long:  "List the datasets of a registry, one line for each version.\n" + doneCodes,
 		Example: `  rollout datasets ls
   rollout datasets ls --registry https://example.org/registry.json --json`,
 		Args: noArgs,
@@ -137,7 +137,7 @@ func (a *app) datasetsShow() *cobra.Command {
 		Short: "Show a dataset of a registry and its tasks",
 		Long: `Show a dataset of a registry: where its tasks are, and all of them. Without a version it is the one that
 jobs take: head, else the highest.
-` + exitCodes,
+` + doneCodes,
 		Example: `  rollout datasets show terminal-bench
   rollout datasets show terminal-bench@2.0 --json`,
 		Args: oneArg("the name of a dataset"),
@@ -208,7 +208,7 @@ func (a *app) datasetsDownload() *cobra.Command {
 		Short: "Download the tasks of a dataset into a folder",
 		Long: `Download the tasks of a dataset into a folder, which a job file can then name as datasets[].path. Tasks are
 called as the registry calls them.
-` + exitCodes,
+` + doneCodes,
 		Example: `  rollout datasets download terminal-bench@2.0
   rollout datasets download hello-world --output hello --registry registry.json`,
 		Args: oneArg("the name of a dataset"),

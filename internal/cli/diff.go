@@ -27,7 +27,7 @@ func (a *app) diffCommand() *cobra.Command {
 		Long: `Compare two jobs, task by task, and print what changed. Each is a job's folder, its result.json, or
 github:BRANCH for the last results on a branch. Tasks whose files changed are not compared, only told of.
 Nothing is judged: the exit code is 0 whatever changed. See "rollout report --baseline" for a gate.
-` + exitCodes,
+` + doneCodes,
 		Example: `  rollout diff jobs/main jobs/pr
   rollout diff main/result.json jobs/pr --json | jq .changes
   rollout diff github:main jobs/pr`,

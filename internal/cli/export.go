@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -58,6 +57,9 @@ func (a *app) export(ctx context.Context, dir, format, output string) error {
 	if !slices.Contains(export.Formats, format) {
 		return usage("--format %s: there are %s", clean(format), strings.Join(export.Formats, ", "))
 	}
+	if err := a.isFolder(dir); err != nil {
+		return err
+	}
 	opts := export.Options{Dir: a.path(dir), Format: format, Instruction: a.instruction}
 	var report export.Report
 	write := func(w io.Writer) (err error) {
@@ -70,7 +72,7 @@ func (a *app) export(ctx context.Context, dir, format, output string) error {
 	} else {
 		err = whole(a.path(output), write)
 	}
-	if errors.Is(err, fs.ErrNotExist) && report.Trials == 0 || errors.Is(err, syscall.ENOTDIR) {
+	if errors.Is(err, fs.ErrNotExist) && report.Trials == 0 {
 		return usage("%w (give the folder of a job, such as jobs/nightly)", err)
 	}
 	if err != nil {

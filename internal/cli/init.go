@@ -26,7 +26,7 @@ func (a *app) initCommand() *cobra.Command {
 		Short: "Write a first job: a job.yaml, a dataset with one task, a workflow",
 		Long: `Write job.yaml, a dataset of one task (evals/hello) and a GitHub workflow into a folder
 (default: the current one). Files that exist are never written over: if one does, nothing is written.
-` + exitCodes,
+` + doneCodes,
 		Example: `  rollout init
   rollout init my-evals && cd my-evals && rollout job.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -24,7 +24,7 @@ started, no provider is contacted.
 With --shards it divides the job among machines instead, and --json prints the matrix of a GitHub
 workflow. In a workflow it sets the outputs matrix (that JSON) and shards (their number). Each machine then runs
 "rollout run --shard" with the same job file and timings.
-` + exitCodes,
+` + doneCodes,
 		Example: `  rollout plan job.yaml
   rollout plan job.yaml --json --agent oracle
   rollout plan job.yaml --shards auto --target 10m --timings results/main/result.json`,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/dataset"
+	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/gate"
 	jobs "github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/prove"
@@ -103,6 +104,9 @@ func (f *proveFlags) wants(s trial.Spec) bool {
 // prepareTarget prepares a job file, or a job for a folder of tasks or a task.
 func (a *app) prepareTarget(ctx context.Context, target string, flags jobFlags) (*prepared, error) {
 	info, err := os.Stat(a.path(target))
+	if filepath.Base(target) == "task.toml" && err == nil && !info.IsDir() {
+		return nil, diag.List{{File: target, Message: "is a file of a task, not a job file", Hint: "give the task's folder: " + filepath.Dir(target)}}
+	}
 	if target == "-" || err != nil || !info.IsDir() {
 		if flags.taskFormat != "" {
 			return nil, usage("--task-format is for a folder of tasks; a job file says it itself, with datasets[].format and tasks_format")

@@ -103,10 +103,21 @@ func (a *app) resume(ctx context.Context, dir, jobFile string, flags jobFlags, a
 	return a.goOn(ctx, p, stored, lock, again, flags.logFormat, report)
 }
 
+// isFolder is an error if what should be a job's folder is none.
+func (a *app) isFolder(dir string) error {
+	switch info, err := os.Stat(a.path(dir)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return usage("%s: there is no such folder (give the folder of a job, such as jobs/nightly)", clean(dir))
+	case err == nil && !info.IsDir():
+		return usage("%s is a file (give the folder of a job, such as jobs/nightly)", clean(dir))
+	}
+	return nil
+}
+
 // lock takes the lock of a job's folder.
 func (a *app) lock(dir string) (*job.Lock, error) {
-	if info, err := os.Stat(a.path(dir)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
-		return nil, usage("%s: there is no such folder (give the folder of a job, such as jobs/nightly)", clean(dir))
+	if err := a.isFolder(dir); err != nil {
+		return nil, err
 	}
 	lock, err := job.TakeLock(a.path(dir), a.Now())
 	var busy *job.Busy

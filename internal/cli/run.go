@@ -309,7 +309,11 @@ func (a *app) conduct(ctx context.Context, p *prepared, provider environment.Pro
 		return err
 	}
 	// What is left out on purpose does not make it a cancelled run.
-	return a.finish(ctx, p.dir(), report, ending{cancelled: p.into == "" || ctx.Err() != nil})
+	err = a.finish(ctx, p.dir(), report, ending{cancelled: p.into == "" || ctx.Err() != nil})
+	if ctx.Err() != nil {
+		fmt.Fprintf(a.Stderr, "Go on with it: rollout resume %s\n", clean(p.dir()))
+	}
+	return err
 }
 
 // removeOwn removes what trials could not remove, because the engine was down just then. A job that is

@@ -14,7 +14,7 @@ func (a *app) schemaCommand() *cobra.Command {
 		Short: "Print the JSON Schema of job files or of task.toml, for editors",
 		Long: `Print the JSON Schema of job files or of task.toml. Editors use it to complete and check them;
 for YAML, begin the file with "# yaml-language-server: $schema=PATH".
-` + exitCodes,
+` + doneCodes,
 		Example: `  rollout schema job > job.schema.json
   rollout schema task > task.schema.json`,
 		Args:      oneArg("job or task"),

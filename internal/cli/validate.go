@@ -31,7 +31,7 @@ none of --nop-runs. The runs and their logs are kept in a job's folder. Exit cod
 3 that nothing can be said because the infrastructure failed.
 
 What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] RULE = "the reason"
-` + ruleTable() + exitCodes,
+` + ruleTable() + proofCodes,
 		Example: `  rollout validate job.yaml
   rollout validate job.yaml --set environment.type=docker
   rollout validate --run evals/ --env-type sandbox`,

@@ -15,7 +15,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Long:  "Print the version, the Go version and the platform.\n" + exitCodes,
+		Long:  "Print the version, the Go version and the platform.\n" + doneCodes,
 		Example: `  rollout version
   rollout --version`,
 		Args: noArgs,

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -98,6 +99,9 @@ func (c *checker) elsewhereFile(path string) string { return c.fromHere(path, is
 func (c *checker) fromHere(path string, there func(string) bool) string {
 	here := resolve(c.opts.Dir, path)
 	if c.source.dir == c.opts.Dir || !there(here) {
+		if near := nearby(resolve(c.source.dir, path)); near != "" {
+			return fmt.Sprintf("did you mean %q?", filepath.ToSlash(filepath.Join(filepath.Dir(path), near)))
+		}
 		return ""
 	}
 	if rel, err := filepath.Rel(c.source.dir, here); err == nil {

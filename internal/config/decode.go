@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/quantity"
@@ -137,7 +138,11 @@ func asEntry(n *node, all []rules) string {
 	if i < 0 || n.kind != text || len(n.text) > 60 {
 		return ""
 	}
-	return fmt.Sprintf("write %s: %s", all[i].key, n.text)
+	key := all[i].key
+	if key == "path" && strings.Contains(n.text, "://") && slices.ContainsFunc(all, func(r rules) bool { return r.key == "url" }) {
+		key = "url"
+	}
+	return fmt.Sprintf("write {%s: %s}", key, n.text)
 }
 
 func (d *decoder) unknownKey(f *field, p keyPath, known []string) {

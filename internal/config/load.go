@@ -140,10 +140,26 @@ func missingFile(path, full string) error {
 		other := strings.TrimSuffix(path, filepath.Ext(path)) + ext
 		if isFile(filepath.Join(filepath.Dir(full), filepath.Base(other))) {
 			hint = fmt.Sprintf("did you mean %q?", other)
-			break
+			return diag.List{{File: path, Message: "there is no such file", Hint: hint}}
 		}
 	}
+	if near := nearby(full); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", filepath.Join(filepath.Dir(path), near))
+	}
 	return diag.List{{File: path, Message: "there is no such file", Hint: hint}}
+}
+
+// nearby is the name of a file or folder beside path that may be meant; "" if there is none.
+func nearby(path string) string {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return ""
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return diag.Nearest(filepath.Base(path), names)
 }
 
 func isFile(path string) bool {

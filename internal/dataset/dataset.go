@@ -142,7 +142,7 @@ func emptyHint(dir string, entries []fs.DirEntry) string {
 			continue
 		}
 		if dirs, _ := taskDirs(sub, inner); len(dirs) > 0 {
-			return fmt.Sprintf("did you mean %s?", sub)
+			return fmt.Sprintf("did you mean the folder %s in it?", e.Name())
 		}
 	}
 	return whatIsATask

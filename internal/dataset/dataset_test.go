@@ -103,7 +103,7 @@ func TestLoadRefuses(t *testing.T) {
 	for _, tc := range []struct{ name, dir, want string }{
 		{"a task", "task", "task: is a task, not a folder of tasks (list it under tasks: instead of datasets:)"},
 		{"a folder without tasks", "empty", "empty: holds no tasks (a task is a folder with task.toml and instruction.md)"},
-		{"a folder around the dataset", "repo", "repo: holds no tasks (did you mean repo/tasks?)"},
+		{"a folder around the dataset", "repo", "repo: holds no tasks (did you mean the folder tasks in it?)"},
 		{"a missing folder", "none", "none: the dataset cannot be read: no such file or directory"},
 		{"a file", "file", "file: the dataset cannot be read: not a directory"},
 		{"tasks with one folder for results", "clash", `clash/a?b: tasks "a*b" and "a?b" would share the result folder "a-b" (rename one of them)`},

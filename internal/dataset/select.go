@@ -84,7 +84,7 @@ func (s *Source) choose(set *Set, ref Ref) (*Set, *diag.Diagnostic) {
 		return nil, &d
 	}
 	if !slices.ContainsFunc(out.All, func(name string) bool { return chosen(name, sel.Include, sel.Exclude) }) {
-		return nothing("tasks and exclude_tasks leave none of the %d tasks of dataset %q: %s", len(out.All), out.Name, some(out.All))
+		return nothing("tasks and exclude_tasks leave nothing of dataset %q, which has %s: %s", out.Name, counted(len(out.All)), some(out.All))
 	}
 	out.Tasks = nil
 	for _, t := range set.Tasks {
@@ -96,11 +96,19 @@ func (s *Source) choose(set *Set, ref Ref) (*Set, *diag.Diagnostic) {
 	if before := out.Tasks; len(sel.Metadata) > 0 && len(before) > 0 {
 		out.Tasks = slices.DeleteFunc(slices.Clone(before), func(t *task.Task) bool { return !hasMetadata(t, sel.Metadata) })
 		if len(out.Tasks) == 0 {
-			return nothing("metadata leaves none of %d tasks of dataset %q: %s", len(before), out.Name, there(before, sel.Metadata))
+			return nothing("metadata leaves nothing of dataset %q (%s): %s", out.Name, counted(len(before)), there(before, sel.Metadata))
 		}
 	}
 	out.Tasks = sample(out.Tasks, taskName, sel.N, sel.Seed)
 	return &out, nil
+}
+
+// counted is a number of tasks in words.
+func counted(n int) string {
+	if n == 1 {
+		return "1 task"
+	}
+	return fmt.Sprintf("%d tasks", n)
 }
 
 // some is a list of names, cut off.

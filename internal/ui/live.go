@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"strings"
 	"sync"
 	"time"
 
@@ -146,7 +145,7 @@ func paragraph(text string, cols int) []string {
 	if text == "" {
 		return nil
 	}
-	lines := strings.Split(ansi.Wrap(text, max(cols-4, 10), ""), "\n")
+	lines := wrapped(text, max(cols-4, 10))
 	if len(lines) > maxParagraph {
 		lines = lines[:maxParagraph]
 		lines[maxParagraph-1] += "…"

@@ -14,7 +14,7 @@ import (
 
 // attempts is what several attempts at a task come to, for each agent; nothing where there was one.
 func (s *summary) attempts() []string {
-	var lines []string
+	var rows [][]string
 	part := false
 	for _, agent := range slices.Sorted(maps.Keys(s.Job.Agents)) {
 		shown := result.TellingK(s.Job.Agents[agent].PassK)
@@ -31,16 +31,39 @@ func (s *summary) attempts() []string {
 				words = append(words, fmt.Sprintf("pass^%d %s", p.K, s.look.bold.Render(percent(p.PassHat))))
 			}
 		}
-		lines = append(lines, s.packed(words)...)
+		rows = append(rows, words)
 	}
-	if len(lines) == 0 {
+	if len(rows) == 0 {
 		return nil
+	}
+	align(rows)
+	var lines []string
+	for _, row := range rows {
+		lines = append(lines, s.packed(row)...)
 	}
 	note := "pass@k: one of k attempts at a task passes; pass^k: all of them do."
 	if part {
 		note += " Tasks with fewer than k completed attempts are left out."
 	}
 	return append(lines, s.wrap(note)...)
+}
+
+// align makes the words of a column equally wide, but for the last of a row.
+func align(rows [][]string) {
+	var widths []int
+	for _, row := range rows {
+		for i, word := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], lipgloss.Width(word))
+		}
+	}
+	for _, row := range rows {
+		for i, word := range row[:len(row)-1] {
+			row[i] += strings.Repeat(" ", widths[i]-lipgloss.Width(word))
+		}
+	}
 }
 
 // packed is words on as few lines as they fit on; all but the first are indented.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -191,7 +189,7 @@ func (s *summary) dir(k result.Key) string { return shellPath(path.Join(s.Dir, k
 
 // wrap breaks our own text into lines.
 func (s *summary) wrap(text string) []string {
-	return strings.Split(ansi.Wrap(text, s.width, ""), "\n")
+	return wrapped(text, s.width)
 }
 
 // quote breaks text from outside into lines that begin with a bar of ours.
@@ -199,7 +197,7 @@ func (s *summary) quote(text string) []string {
 	if text == "" {
 		return nil
 	}
-	lines := strings.Split(ansi.Wrap(text, s.width-4, ""), "\n")
+	lines := wrapped(text, s.width-4)
 	for i, line := range lines {
 		lines[i] = s.look.dim.Render("  │ ") + line
 	}

@@ -52,6 +52,20 @@ func cutMiddle(s string, width int) string {
 	return ansi.Truncate(s, width-1-tail, "") + "…" + end
 }
 
+// wrapped breaks text into lines of at most width cells, at spaces: a hyphen is part of its word, be it a name, a flag or a minus.
+// A line that begins with what was in the middle is made safe as lineStart does.
+func wrapped(text string, width int) []string {
+	const hyphen = "\ue000" // of no meaning, and so no place to break at
+	text = ansi.Wrap(strings.ReplaceAll(text, "-", hyphen), width, "")
+	lines := strings.Split(strings.ReplaceAll(text, hyphen, "-"), "\n")
+	for i := 1; i < len(lines); i++ {
+		if strings.HasPrefix(ansi.Strip(lines[i]), ":") {
+			lines[i] = lineStart(ansi.Strip(lines[i]))
+		}
+	}
+	return lines
+}
+
 // shellPath is a path that can be pasted into a shell: quoted where it has to be.
 func shellPath(path string) string {
 	path = untrusted.Line(path)

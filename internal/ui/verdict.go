@@ -160,7 +160,7 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 
 // item breaks text into lines that stand to the right of a mark.
 func (s *summary) item(mark, text string) []string {
-	lines := strings.Split(ansi.Wrap(text, max(s.width-4, 20), ""), "\n")
+	lines := wrapped(text, max(s.width-4, 20))
 	for i, line := range lines {
 		lines[i] = "    " + line
 	}

@@ -70,8 +70,9 @@ func (p *Provider) usedImages(ctx context.Context) (map[string]bool, error) {
 // nameOf is what people know an image by.
 func nameOf(i image.Summary) string {
 	name := "a replaced build"
-	if len(i.RepoTags) > 0 {
-		name = slices.Min(i.RepoTags)
+	tags := slices.DeleteFunc(slices.Clone(i.RepoTags), func(tag string) bool { return tag == "<none>:<none>" }) // as old engines say
+	if len(tags) > 0 {
+		name = slices.Min(tags)
 	}
 	if about := i.Labels[labelDescription]; about != "" {
 		name += " (" + about + ")"
