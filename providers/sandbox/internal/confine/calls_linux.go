@@ -102,6 +102,23 @@ var withLimits = []call{
 	{"prlimit64", unix.EPERM, numbers{302, 340, 261, 369}},
 }
 
+// families are the kinds of sockets that cannot be made. Source: <linux/socket.h>. Docker refuses the same.
+var families = []uint32{
+	unix.AF_VSOCK, // reaches the machine's hypervisor and its neighbours from any network namespace
+	unix.AF_ALG,   // a large part of the kernel in which flaws were found: CVE-2026-31431 changed files through it
+}
+
+// withFamilies fail only for families.
+var withFamilies = []call{
+	{"socket", unix.EAFNOSUPPORT, numbers{41, 359, 198, 281}},
+}
+
+// withSockets fail only if they are to make a socket: its family is in memory, where no filter sees it. C libraries have
+// used socket since Linux 4.3.
+var withSockets = []call{
+	{"socketcall", unix.ENOSYS, numbers{none, 102, none, none}},
+}
+
 // faked succeed and do nothing, where only one id is mapped. Package managers and archivers set owners
 // that there are none of, and programs that change their user empty their groups first.
 //

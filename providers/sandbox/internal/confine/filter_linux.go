@@ -36,6 +36,9 @@ const (
 	// skipped is the number of a call that a debugger took back; it is no x32 call.
 	skipped = 0xffffffff
 
+	// sysSocket is what socketcall makes a socket by. Source: <linux/net.h>.
+	sysSocket = 1
+
 	// newNamespaces are the flags of clone that make namespaces. A time namespace cannot be asked for
 	// by clone: its bit is part of a signal's number there.
 	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
@@ -84,6 +87,20 @@ func rulesFor(a abi, fakeOwners bool) []bpf.Instruction {
 			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 2},
 			bpf.LoadAbsolute{Off: thirdArgAt + 4, Size: 4},
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, // only asks
+			fail(c.errno),
+			allow)...)
+	}
+	for _, c := range withFamilies {
+		then := []bpf.Instruction{bpf.LoadAbsolute{Off: firstArgAt, Size: 4}}
+		for _, family := range families {
+			then = append(then, bpf.JumpIf{Cond: bpf.JumpEqual, Val: family, SkipFalse: 1}, fail(c.errno))
+		}
+		out = append(out, on(c, a, append(then, allow)...)...)
+	}
+	for _, c := range withSockets {
+		out = append(out, on(c, a,
+			bpf.LoadAbsolute{Off: firstArgAt, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: sysSocket, SkipFalse: 1},
 			fail(c.errno),
 			allow)...)
 	}

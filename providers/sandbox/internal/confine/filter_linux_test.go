@@ -138,6 +138,27 @@ func TestLimitsAreSetOnlyForOneself(t *testing.T) {
 	})
 }
 
+func TestSocketsOfSomeFamiliesCannotBeMade(t *testing.T) {
+	eachABI(t, func(t *testing.T, m machine, a abi, numbers map[string]uint32) {
+		for family, want := range map[uint32]uint32{
+			unix.AF_UNIX: allowed, unix.AF_INET: allowed, unix.AF_INET6: allowed, unix.AF_NETLINK: allowed, unix.AF_PACKET: allowed, 39: allowed,
+			unix.AF_VSOCK: failing(unix.EAFNOSUPPORT), unix.AF_ALG: failing(unix.EAFNOSUPPORT),
+		} {
+			if got := judge(t, m, false, audit[a], numbers["socket"], family, uint64(unix.SOCK_STREAM)); got != want {
+				t.Errorf("family %d: %#x, want %#x", family, got, want)
+			}
+		}
+		if a != i386 {
+			return
+		}
+		for does, want := range map[uint32]uint32{1: failing(unix.ENOSYS), 2: allowed, 3: allowed, 8: allowed} {
+			if got := judge(t, m, false, audit[a], numbers["socketcall"], does); got != want {
+				t.Errorf("socketcall %d: %#x, want %#x", does, got, want)
+			}
+		}
+	})
+}
+
 func TestOtherABIsDoNotExist(t *testing.T) {
 	amd := machines["amd64"]
 	for _, tc := range []struct {
