@@ -15,6 +15,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
@@ -63,7 +64,7 @@ func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Pr
 	if err != nil {
 		return err
 	}
-	taken, err := tree.TakeOver(ctx, found.Found)
+	taken, err := tree.TakeOver(ctx, found.Found, job.Instructions(p.own(), redact.New(p.Secrets)))
 	keys := map[result.Key]bool{}
 	for _, t := range taken {
 		keys[t.Key] = true

@@ -198,8 +198,9 @@ func differs(t result.Trial, spec trial.Spec, same Experiment) (why Why, ok bool
 
 // TakeOver puts trials that were found into the tree, with all of their files: linked where that is possible, copied where it
 // is not. A result is written last, so that a folder that is not whole is no result. It stops early when ctx ends. What it returns is
-// in the tree, also if it fails.
-func (t *Tree) TakeOver(ctx context.Context, found []Found) ([]result.Trial, error) {
+// in the tree, also if it fails. prompt gives the tasks' instructions for outputs.jsonl.
+func (t *Tree) TakeOver(ctx context.Context, found []Found, prompt func(dataset, task string) []result.Message) ([]result.Trial, error) {
+	t.outputs.from(prompt)
 	var mu sync.Mutex
 	var taken []result.Trial
 	group, ctx := errgroup.WithContext(ctx)

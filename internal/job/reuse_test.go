@@ -86,7 +86,7 @@ func TestATrialIsTakenOverWithItsFiles(t *testing.T) {
 	s.check(err)
 	tree, err := Create(s.in("new"), s.cfg, plan)
 	s.check(err)
-	taken, err := tree.TakeOver(t.Context(), s.find(spec, same).Found)
+	taken, err := tree.TakeOver(t.Context(), s.find(spec, same).Found, nil)
 	s.check(err)
 	s.check(tree.Close())
 	want := result.Reused{Job: "main", From: "old", StartedAt: s.began}
@@ -143,7 +143,7 @@ func TestATrialThatIsNotWholeIsNoResult(t *testing.T) {
 	tree, err := Create(s.in("new"), s.cfg, plan)
 	s.check(err)
 	s.write(filepath.Join(tree.TrialDir(spec.Key), "in-the-way.txt"), "x") // so that the folder cannot be made
-	taken, err := tree.TakeOver(t.Context(), found)
+	taken, err := tree.TakeOver(t.Context(), found, nil)
 	if err == nil || len(taken) != 0 {
 		t.Errorf("%d taken over, %v", len(taken), err)
 	}
