@@ -166,6 +166,8 @@ func (a *app) gather(dir string, flags reportFlags, end ending) (report.Input, e
 			return report.Input{}, err
 		}
 	}
+	path := filepath.Join(dir, result.ConfigFile)
+	data, err := jobs.ReadConfig(a.path(dir))
 	job := result.Summarize(tree.Plan, tree.Trials)
 	in := report.Input{
 		Job: job, Plan: tree.Plan, Trials: tree.Trials, Groups: result.Groups(tree.Plan, tree.Trials),
@@ -175,8 +177,6 @@ func (a *app) gather(dir string, flags reportFlags, end ending) (report.Input, e
 	if sentence := reused(job, tree.Trials); sentence != "" {
 		in.Notes = append(slices.Clone(in.Notes), sentence)
 	}
-	path := filepath.Join(dir, result.ConfigFile)
-	data, err := os.ReadFile(a.path(path))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		in.Incomplete = append(in.Incomplete, "there is no "+result.ConfigFile+", so it is not known what the job's gate asks for")

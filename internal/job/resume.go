@@ -27,6 +27,11 @@ type Stored struct {
 // maxConfig bounds a config.json, in bytes. Job files are smaller.
 const maxConfig = 8 << 20
 
+// ReadConfig reads the config.json in a job's folder. The error is fs.ErrNotExist where there is none.
+func ReadConfig(dir string) ([]byte, error) {
+	return readLimited(filepath.Join(dir, result.ConfigFile), maxConfig)
+}
+
 // ErrNotBegun means that a folder has no plan: no trial of a job ever began in it.
 var ErrNotBegun = errors.New("is not the folder of a job: it has no " + result.PlanFile)
 
@@ -51,7 +56,7 @@ func Open(dir string) (Stored, error) {
 		return s, refuse("it is what rollout validate --run has left, which proves tasks in one go: run that again")
 	}
 	path := filepath.Join(dir, result.ConfigFile)
-	if s.text, err = readLimited(path, maxConfig); err != nil {
+	if s.text, err = ReadConfig(dir); err != nil {
 		return s, refuse("it is not known what the job was asked to do: %v", err)
 	}
 	s.Config, err = config.Stored(path, s.text)

@@ -88,7 +88,11 @@ func ReadTree(dir string) (tree Tree, err error) {
 
 // ReadPlan reads the plan in a job's folder. The error is fs.ErrNotExist where there is none: the folder is no job's.
 func ReadPlan(dir string) (plan Plan, err error) {
-	if err := readJSON(filepath.Join(dir, PlanFile), &plan); err != nil {
+	data, err := readBounded(filepath.Join(dir, PlanFile), MaxJobFile)
+	if err == nil {
+		err = parseJSON(filepath.Join(dir, PlanFile), data, &plan)
+	}
+	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return plan, fmt.Errorf("%s is not the folder of a job: it has no %s: %w", dir, PlanFile, fs.ErrNotExist)
 		}
@@ -129,7 +133,7 @@ func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 		group.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(keys); i = int(next.Add(1)) - 1 {
 				path := filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), ResultFile)
-				data, err := readBounded(path)
+				data, err := readBounded(path, MaxTrialFile)
 				if err == nil {
 					if err = ParseTrial(data, keys[i], &trials[i]); err != nil {
 						err = fmt.Errorf("%s: %w", path, err)
@@ -149,18 +153,35 @@ var ErrTorn = errors.New("not a valid file of this kind (torn or edited?)")
 // MaxTrialFile is how large a trial's result.json may be, in bytes: far more than any that is written.
 const MaxTrialFile = 16 << 20
 
-// readBounded reads a trial's result. What is no file, a pipe say, is not waited for.
-func readBounded(path string) ([]byte, error) {
+// MaxJobFile is how large a job's plan.json and result.json may be, in bytes: a job of a million trials has a tenth of it.
+const MaxJobFile = 512 << 20
+
+// readBounded reads a file of a job's folder. What is no file, a pipe say, is not waited for.
+func readBounded(path string, limit int64) ([]byte, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s: is not a file", path)
-	case info.Size() > MaxTrialFile:
+	case info.Size() > limit:
 		return nil, fmt.Errorf("%s: has %d bytes, which no result has", path, info.Size())
 	}
 	return os.ReadFile(path)
+}
+
+// readAtMost reads a file, which may be a link or a pipe that somebody named.
+func readAtMost(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s: has more than %d bytes, which no result has", path, limit)
+	}
+	return data, err
 }
 
 // ParseTrial reads the result.json of the trial that key names into a zero Trial. Names of fields count as they are
@@ -177,11 +198,7 @@ func ParseTrial(data []byte, key Key, into *Trial) error {
 	return nil
 }
 
-func readJSON(path string, v any) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
+func parseJSON(path string, data []byte, v any) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("%s: %w: %w", path, ErrTorn, err)
 	}
@@ -213,7 +230,11 @@ func ReadJob(path string) (job Job, unreadable []error, err error) {
 
 // readJob reads a job's result.json, and tells it from a trial's.
 func readJob(path string) (job Job, err error) {
-	if err := readJSON(path, &job); err != nil {
+	data, err := readAtMost(path, MaxJobFile)
+	if err == nil {
+		err = parseJSON(path, data, &job)
+	}
+	if err != nil {
 		return job, err
 	}
 	if job.JobName == "" || job.Agents == nil {

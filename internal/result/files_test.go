@@ -2,6 +2,7 @@ package result
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -173,5 +174,34 @@ func TestPlansThatNobodyMadeAreRefused(t *testing.T) {
 	}
 	if err := (Plan{Trials: keys, Metrics: MetricTypes, Shard: &Shard{2, 2}, ShardOf: []int{1, 2}}).Check(); err != nil {
 		t.Errorf("a good plan was refused: %v", err)
+	}
+}
+
+// TestHugeFilesAreNotRead: folders come from other machines, and a file of many gigabytes takes no room where it is sparse.
+func TestHugeFilesAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{PlanFile, ResultFile} {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Truncate(1<<34), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := ReadPlan(dir); err == nil || !strings.Contains(err.Error(), "which no result has") {
+		t.Errorf("the plan is told as %v", err)
+	}
+	if _, err := readAtMost(filepath.Join(dir, ResultFile), 1<<20); err == nil || !strings.Contains(err.Error(), "which no result has") {
+		t.Errorf("the result is told as %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, PlanFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/zero", filepath.Join(dir, PlanFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadPlan(dir); err == nil || !strings.Contains(err.Error(), "is not a file") {
+		t.Errorf("a plan that never ends is told as %v", err)
 	}
 }
