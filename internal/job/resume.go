@@ -241,14 +241,15 @@ func (s Stored) hasOutputs(want int) bool {
 		return false
 	}
 	defer f.Close()
-	lines, buffer := 0, make([]byte, 1<<16)
-	for last := byte('\n'); ; {
+	lines, whole, buffer := 0, true, make([]byte, 1<<16)
+	for {
 		n, err := f.Read(buffer)
+		lines += bytes.Count(buffer[:n], []byte("\n"))
 		if n > 0 {
-			lines, last = lines+bytes.Count(buffer[:n], []byte("\n")), buffer[n-1]
+			whole = bytes.HasSuffix(buffer[:n], []byte("\n"))
 		}
 		if err != nil {
-			return errors.Is(err, io.EOF) && lines == want && last == '\n'
+			return errors.Is(err, io.EOF) && lines == want && whole
 		}
 	}
 }
