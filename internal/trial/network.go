@@ -28,7 +28,7 @@ func NetworksOf(job config.Job, t task.Config) task.Networks {
 		switch {
 		case job != nil && *job:
 			return environment.Network{}
-		case job != nil:
+		case job != nil && looseness[phase.Mode] > looseness[n.Agent.Mode]:
 			return n.Agent
 		}
 		return phase
@@ -88,12 +88,13 @@ func restricted(n environment.Network) string {
 	return n.String()
 }
 
-// noteNetworks keeps what the phases can reach, and warns when the job lets the agent reach more than its task does.
+// noteNetworks keeps what the phases can reach, and warns where one of job and task lets more be reached than the other.
 func (a *attempt) noteNetworks() {
 	n := a.networks
 	if wanted := a.spec.Task.Config.Environment.Networks.Agent; looseness[n.Agent.Mode] > looseness[wanted.Mode] {
 		a.warn("the task's network is %s, but the job gives the agent %s", wanted, n.Agent)
 	}
+	a.noteOpened()
 	if n.Install.Public() && n.Agent.Public() && n.Verify.Public() {
 		return
 	}
@@ -109,6 +110,23 @@ func (a *attempt) noteNetworks() {
 		}
 	}
 	a.trial.Environment.Network = noted
+}
+
+// noteOpened warns of phases that a task has public though the job, which may not know the task, restricts the network.
+func (a *attempt) noteOpened() {
+	env := a.opts.Job.Environment
+	if mode := environment.NetworkMode(env.Network); looseness[mode] == looseness[environment.NetworkPublic] {
+		return
+	}
+	for _, phase := range []struct {
+		key string
+		job *bool
+		n   environment.Network
+	}{{"network_during_install", env.NetworkDuringInstall, a.networks.Install}, {"network_during_verify", env.NetworkDuringVerify, a.networks.Verify}} {
+		if phase.job == nil && phase.n.Public() {
+			a.warn("the job's network is %s, but the task's %[2]s makes it public then: the job can say %[2]s: false", env.Network, phase.key)
+		}
+	}
 }
 
 // looseness orders modes by what they let through.

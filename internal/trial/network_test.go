@@ -53,6 +53,8 @@ func TestNetworksOf(t *testing.T) {
 			task.Networks{Install: public, Agent: none, Verify: public}},
 		"the job closes phases": {task.Networks{Install: public, Agent: none, Verify: public},
 			config.Environment{NetworkDuringInstall: &no, NetworkDuringVerify: &no}, offline},
+		"closing a phase does not open it": {task.Networks{Install: none, Agent: public, Verify: none},
+			config.Environment{NetworkDuringInstall: &no, NetworkDuringVerify: &no}, task.Networks{Install: none, Agent: public, Verify: none}},
 		"the provider's own": {task.Networks{}, config.Environment{ProviderConfig: map[string]any{"network": "none"}, NetworkDuringInstall: &yes}, offline},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,6 +120,10 @@ func TestPhasesReachWhatTheyMay(t *testing.T) {
 			{name: "none but for the verifier", job: config.Environment{Network: "none", NetworkDuringVerify: &yes},
 				want:  "install no no, agent no no, verifier yes",
 				noted: &result.Network{Install: "none", Agent: "none", Verifier: "public", AllowedHosts: map[string][]string{}}},
+			{name: "the task opens what the job closes", toml: "environment.network_during_verify = true", job: config.Environment{Network: "none"},
+				want:  "install no no, agent no no, verifier yes",
+				noted: &result.Network{Install: "none", Agent: "none", Verifier: "public", AllowedHosts: map[string][]string{}},
+				warns: "the job's network is none, but the task's network_during_verify makes it public then: the job can say network_during_verify: false"},
 			{name: "the job allows more than the task", toml: "environment.network = \"none\"", job: config.Environment{Network: "public"},
 				want: "install yes yes, agent yes yes, verifier yes yes", warns: "the task's network is none, but the job gives the agent public"},
 			{name: "what is listed", toml: "environment.network = \"allowlist\"\nenvironment.allowed_hosts = [\"" + address + "\"]",
