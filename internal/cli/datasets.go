@@ -106,9 +106,18 @@ type listed struct {
 
 func (a *app) listDatasets(reg *registry.Registry, asJSON bool) error {
 	list := []listed{}
+	versions := map[string][]string{}
 	for i := range reg.Datasets {
 		d := &reg.Datasets[i]
-		list = append(list, listed{d.Name, d.Version, d.Description, len(d.Tasks), registry.Preferred(reg.Versions(d.Name)) == d.Version})
+		versions[d.Name] = append(versions[d.Name], d.Version)
+	}
+	preferred := make(map[string]string, len(versions))
+	for name, all := range versions {
+		preferred[name] = registry.Preferred(all)
+	}
+	for i := range reg.Datasets {
+		d := &reg.Datasets[i]
+		list = append(list, listed{d.Name, d.Version, d.Description, len(d.Tasks), preferred[d.Name] == d.Version})
 	}
 	slices.SortStableFunc(list, func(x, y listed) int { return strings.Compare(x.Name, y.Name) })
 	if asJSON {
