@@ -256,7 +256,8 @@ func TestMain(m *testing.M) {
 			err = f.Fill(context.Background(), []string{"p"}, func(_ context.Context, draft string, _ []string) error {
 				_ = os.WriteFile(filepath.Join(draft, "half"), nil, 0o644)
 				fmt.Println("hanging")
-				select {}
+				time.Sleep(time.Hour) // select {} would be a deadlock, which ends the process
+				return nil
 			})
 		}
 		fmt.Println(err)
