@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -218,6 +219,9 @@ func (a *app) root() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if number := new(strconv.NumError); errors.As(err, &number) { // which is told as strconv.ParseInt: parsing "x": invalid syntax
+			return usage("%s (see %s --help)", strings.Replace(err.Error(), number.Error(), "want a whole number", 1), cmd.CommandPath())
+		}
 		return usage("%w (see %s --help)", err, cmd.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = false

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
@@ -158,7 +159,11 @@ func (a *app) prepareStored(ctx context.Context, stored job.Stored, jobFile stri
 		return nil, usage("%s: its paths cannot be followed, as it is not known where its job file was, or that folder is gone: give the job file with --job-file", clean(path))
 	}
 	flags.pathsFrom = from
-	return a.prepare(ctx, path, flags)
+	p, err := a.prepare(ctx, path, flags)
+	if problems := (diag.List{}); errors.As(err, &problems) {
+		fmt.Fprintf(a.Stderr, "note: paths of this job begin at %s, where its job file was; if something was moved since, give the job file with --job-file\n", clean(from))
+	}
+	return p, err
 }
 
 // goOn runs what is owed of the job that p is today and stored was before.

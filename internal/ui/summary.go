@@ -90,7 +90,7 @@ func (s *summary) headline() []string {
 		return s.wrap(title + s.look.warn.Render(fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)) + ".")
 	case s.Missing:
 		what := fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)
-		return s.wrap(title + s.look.warn.Render(what) + ". It was killed, or it is still running.")
+		return s.wrap(title + s.look.warn.Render(what) + ". It is still running, or it was killed: rollout resume " + shellPath(s.Dir) + " goes on with it.")
 	case j.Cancelled:
 		what := fmt.Sprintf(" was cancelled: of %s %d never started, %d were stopped", trials, j.SkippedTrials, j.Errors[result.Cancelled])
 		return s.wrap(title + s.look.warn.Render(what) + ".")
