@@ -335,6 +335,19 @@ func (a *app) removeOwn(ctx context.Context, provider environment.Provider, name
 }
 
 func (a *app) createTree(p *prepared) (*job.Tree, error) {
+	tree, err := a.beginTree(p)
+	name := p.Job.Name
+	for n := 2; errors.Is(err, job.ErrExists) && p.Unnamed && p.shard == nil && n < 100; n++ { // begun in the same second
+		p.Job.Name = fmt.Sprintf("%s-%d", name, n)
+		tree, err = a.beginTree(p)
+	}
+	if errors.Is(err, job.ErrExists) {
+		return nil, usage("%w: a job is never written over; choose another --name, go on with it (--resume), or remove the folder", err)
+	}
+	return tree, err
+}
+
+func (a *app) beginTree(p *prepared) (*job.Tree, error) {
 	plan, err := a.record(p)
 	if err != nil {
 		return nil, err
@@ -345,13 +358,10 @@ func (a *app) createTree(p *prepared) (*job.Tree, error) {
 	} else {
 		tree, err = job.Create(a.path(p.dir()), p.Job, plan)
 	}
-	if errors.Is(err, job.ErrExists) {
-		return nil, usage("%w: a job is never written over; choose another --name, go on with it (--resume), or remove the folder", err)
+	if err != nil && !errors.Is(err, job.ErrExists) {
+		err = fmt.Errorf("make the job's folder: %w", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("make the job's folder: %w", err)
-	}
-	return tree, nil
+	return tree, err
 }
 
 // record is the job's plan, as it is written to disk.

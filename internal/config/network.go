@@ -18,7 +18,7 @@ func (c *checker) network() {
 	}
 	switch {
 	case len(env.AllowedHosts) > 0 && mode != environment.NetworkAllowlist:
-		c.problem(at("allowed_hosts"), "write network: allowlist above it, or remove the hosts",
+		c.problem(at("allowed_hosts"), "write network: allowlist above it, or remove the hosts (--set environment.allowed_hosts=[])",
 			"environment.allowed_hosts is given, but environment.network is not allowlist")
 	case len(env.AllowedHosts) == 0 && mode == environment.NetworkAllowlist:
 		c.warn(c.root.locate(at("network"), false), "write none, or list hosts: allowed_hosts: [pypi.org]",

@@ -3,6 +3,7 @@ package docker
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -179,6 +180,7 @@ func TestBuildWithoutCacheRemovesWhatItReplaces(t *testing.T) {
 		opts := environment.BuildOptions{Name: "docker-test", Context: fstest.MapFS{"Dockerfile": {
 			Data: []byte("FROM " + testImage + "\n# " + time.Now().String() + "\nRUN date +%N >/date\n")}}}
 		var ids []string
+		kept := "docker-test-kept:" + strings.ToLower(rand.Text()) // others may test with the same engine
 		for i := range 3 {
 			opts.NoCache = i > 0
 			ref, err := p.BuildImage(t.Context(), opts)
@@ -192,10 +194,10 @@ func TestBuildWithoutCacheRemovesWhatItReplaces(t *testing.T) {
 			}
 			ids = append(ids, made.ID)
 			if i == 1 {
-				if err := p.api.ImageTag(t.Context(), ref, "docker-test-kept:1"); err != nil {
+				if err := p.api.ImageTag(t.Context(), ref, kept); err != nil {
 					t.Fatal(err)
 				}
-				forget(t, p, "docker-test-kept:1")
+				forget(t, p, kept)
 			}
 		}
 		for i, want := range []bool{false, true, true} {
