@@ -27,12 +27,7 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
-	var flags jobFlags
-	var shard shardFlags
-	var report reportFlags
-	var again againFlags
-	var resume bool
-	var reuse []string
+	var flags runFlags
 	cmd := &cobra.Command{
 		Use:   "run JOB_FILE",
 		Short: "Run a job: every agent on every task, as often as asked",
@@ -54,20 +49,27 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
   rollout run job.yaml --reuse jobs/main --reuse jobs/yesterday`,
 		Args: oneArg("a job file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !resume && (again.onlyFailed || len(again.retryErrors) > 0) {
-				return usage("--retry-errors and --only-failed say what is run again of a job that is there: they need --resume")
-			}
-			return a.run(cmd.Context(), args[0], flags, shard, resume, again, reuse, report)
+			return a.run(cmd.Context(), args[0], flags)
 		},
 	}
-	flags.add(cmd)
-	shard.add(cmd)
-	cmd.Flags().BoolVar(&resume, "resume", false, "go on with the job of this name if its folder is there")
-	again.add(cmd, "with --resume: ")
-	cmd.Flags().StringArrayVar(&reuse, "reuse", nil, "take over trials that are the same from this job's folder instead of running them (repeatable)")
-	flags.addLogFormat(cmd)
-	report.add(cmd)
+	flags.job.add(cmd)
+	flags.shard.add(cmd)
+	cmd.Flags().BoolVar(&flags.resume, "resume", false, "go on with the job of this name if its folder is there")
+	flags.again.add(cmd, "with --resume: ")
+	cmd.Flags().StringArrayVar(&flags.reuse, "reuse", nil, "take over trials that are the same from this job's folder instead of running them (repeatable)")
+	flags.job.addLogFormat(cmd)
+	flags.report.add(cmd)
 	return cmd
+}
+
+// runFlags are the flags of run.
+type runFlags struct {
+	job    jobFlags
+	shard  shardFlags
+	resume bool
+	again  againFlags
+	reuse  []string
+	report reportFlags
 }
 
 // jobFlags are the flags that change a job file's keys.
@@ -245,32 +247,35 @@ func taskNames(sets []*dataset.Set) []string {
 	return names
 }
 
-func (a *app) run(ctx context.Context, path string, flags jobFlags, shard shardFlags, resume bool, againFlags againFlags, reuse []string, report reportFlags) error {
-	again, err := againFlags.again()
+func (a *app) run(ctx context.Context, path string, flags runFlags) error {
+	if !flags.resume && (flags.again.onlyFailed || len(flags.again.retryErrors) > 0) {
+		return usage("--retry-errors and --only-failed say what is run again of a job that is there: they need --resume")
+	}
+	again, err := flags.again.again()
 	if err != nil {
 		return err
 	}
-	if err := a.ready(report); err != nil {
+	if err := a.ready(flags.report); err != nil {
 		return err
 	}
-	flags.gate = report.gate.overrides()
-	p, err := a.prepare(ctx, path, flags)
+	flags.job.gate = flags.report.gate.overrides()
+	p, err := a.prepare(ctx, path, flags.job)
 	if err != nil {
 		return err
 	}
-	if err := a.split(p, shard); err != nil {
+	if err := a.split(p, flags.shard); err != nil {
 		return err
 	}
-	if p.reuse, err = a.sources(reuse, p.dir()); err != nil {
+	if p.reuse, err = a.sources(flags.reuse, p.dir()); err != nil {
 		return err
 	}
-	if resume {
-		if done, err := a.runAgain(ctx, p, again, flags.logFormat, report); done {
+	if flags.resume {
+		if done, err := a.runAgain(ctx, p, again, flags.job.logFormat, flags.report); done {
 			return err
 		}
 		defer p.lock.Release() //nolint:errcheck // only a file that means nothing is left
 	}
-	look, err := a.begin(p, flags.logFormat)
+	look, err := a.begin(p, flags.job.logFormat)
 	if err != nil {
 		return err
 	}
@@ -283,7 +288,7 @@ func (a *app) run(ctx context.Context, path string, flags jobFlags, shard shardF
 	if err != nil {
 		return err
 	}
-	return a.conduct(ctx, p, provider, tree, look, report)
+	return a.conduct(ctx, p, provider, tree, look, flags.report)
 }
 
 // conduct runs the trials of a job that is ready, and reports on it.
