@@ -1,14 +1,18 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/hex"
+	"html"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// A reading decodes the begin of text, which is not empty: size bytes of it stand for symbols. No
-// symbols is a line break to be ignored; size 0 means that more text is needed to tell, which is
+// A reading decodes the beginning of text, which is not empty: size bytes of it stand for symbols. No
+// symbols is a separator to be ignored; size 0 means that more text is needed to tell, which is
 // not an answer when the text is final.
 type reading func(text []byte, final bool) (symbols []byte, size int)
 
@@ -19,7 +23,7 @@ func readPercent(text []byte, final bool) ([]byte, int) {
 	if text[0] != '%' {
 		return text[:1], 1
 	}
-	code, ok, more := hex(text[1:], 2)
+	code, ok, more := hexNumber(text[1:], 2)
 	switch {
 	case more && !final:
 		return nil, 0
@@ -29,12 +33,11 @@ func readPercent(text []byte, final bool) ([]byte, int) {
 	return []byte{byte(code)}, 3
 }
 
-var jsonEscapes = map[byte][]byte{
-	'"': {'"'}, '\\': {'\\'}, '/': {'/'}, 'b': {'\b'}, 'f': {'\f'}, 'n': {'\n'}, 'r': {'\r'}, 't': {'\t'},
-}
+var letterEscapes = map[byte][]byte{'b': {'\b'}, 'f': {'\f'}, 'n': {'\n'}, 'r': {'\r'}, 't': {'\t'}}
 
-// readJSON undoes the escapes of JSON strings.
-func readJSON(text []byte, final bool) ([]byte, int) {
+// readBackslash undoes the escapes of JSON strings (\n, \", \u00e9), and those that programming languages and shells
+// have beside them: \x2f, and a backslash before any other ASCII character that is neither a letter nor a digit.
+func readBackslash(text []byte, final bool) ([]byte, int) {
 	if text[0] != '\\' {
 		return text[:1], 1
 	}
@@ -44,8 +47,20 @@ func readJSON(text []byte, final bool) ([]byte, int) {
 		}
 		return nil, 0
 	}
-	if symbols, ok := jsonEscapes[text[1]]; ok {
+	if symbols, ok := letterEscapes[text[1]]; ok {
 		return symbols, 2
+	}
+	if c := text[1]; c >= ' ' && c < utf8.RuneSelf && !isAlphanumeric(c) {
+		return text[1:2], 2
+	}
+	if text[1] == 'x' {
+		code, ok, more := hexNumber(text[2:], 2)
+		switch {
+		case more && !final:
+			return nil, 0
+		case ok:
+			return []byte{byte(code)}, 4
+		}
 	}
 	unit, ok, more := jsonUnit(text)
 	switch {
@@ -75,12 +90,12 @@ func jsonUnit(text []byte) (unit rune, ok, more bool) {
 	if string(text[:len(prefix)]) != prefix {
 		return 0, false, false
 	}
-	code, ok, more := hex(text[len(prefix):], 4)
+	code, ok, more := hexNumber(text[len(prefix):], 4)
 	return rune(code), ok, more
 }
 
-// hex reads exactly digits hexadecimal digits; more says that text ends within them.
-func hex(text []byte, digits int) (code uint64, ok, more bool) {
+// hexNumber reads exactly digits hexadecimal digits; more says that text ends within them.
+func hexNumber(text []byte, digits int) (code uint64, ok, more bool) {
 	more = len(text) < digits
 	text = text[:min(digits, len(text))]
 	for _, c := range text {
@@ -95,6 +110,124 @@ func hex(text []byte, digits int) (code uint64, ok, more bool) {
 	return code, err == nil, false
 }
 
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+// maxReference is the length from which what follows an ampersand is no character reference. The longest that HTML
+// knows has 33 bytes.
+const maxReference = 40
+
+// readHTML undoes the character references of HTML and XML: &amp; &quot; &#39; &#x27; and all others that HTML names. Those that
+// lack their semicolon are text.
+func readHTML(text []byte, final bool) ([]byte, int) {
+	if text[0] != '&' {
+		return text[:1], 1
+	}
+	for i, c := range text[1:min(len(text), maxReference)] {
+		switch {
+		case c == ';':
+			reference := string(text[:i+2])
+			if symbols := html.UnescapeString(reference); symbols != reference {
+				return []byte(symbols), len(reference)
+			}
+			return text[:1], 1
+		case !isAlphanumeric(c) && c != '#':
+			return text[:1], 1
+		}
+	}
+	if !final && len(text) < maxReference {
+		return nil, 0
+	}
+	return text[:1], 1
+}
+
+// readShell undoes the two ways in which shells put a single quote between single quotes: '\” and '"'"'.
+func readShell(text []byte, final bool) ([]byte, int) {
+	if text[0] != '\'' {
+		return text[:1], 1
+	}
+	for _, quote := range []string{`'\''`, `'"'"'`} {
+		if size, more := startsWith(text, quote); size > 0 {
+			return text[:1], size
+		} else if more && !final {
+			return nil, 0
+		}
+	}
+	return text[:1], 1
+}
+
+// startsWith returns the size of prefix if text starts with it, else 0; more reports that text ends within what could be it.
+func startsWith(text []byte, prefix string) (size int, more bool) {
+	if len(text) < len(prefix) {
+		return 0, string(text) == prefix[:len(text)]
+	}
+	if string(text[:len(prefix)]) == prefix {
+		return len(prefix), false
+	}
+	return 0, false
+}
+
+// within returns the reading of text that was escaped twice: first in the way that inner undoes, then in the way that
+// outer undoes. escapes are the bytes that begin an escape of either.
+func within(outer, inner reading, escapes string) reading {
+	return func(text []byte, final bool) ([]byte, int) {
+		if strings.IndexByte(escapes, text[0]) < 0 {
+			return text[:1], 1
+		}
+		var decoded []byte // by outer
+		var ends []int     // for each byte of decoded, where its escape ends in text
+		for at := 0; ; {
+			if len(decoded) > 0 {
+				symbols, size := inner(decoded, final && at == len(text))
+				if size > 0 {
+					return bytes.Clone(symbols), ends[size-1]
+				}
+			}
+			if at == len(text) {
+				return nil, 0
+			}
+			symbols, size := outer(text[at:], final)
+			if size == 0 {
+				return nil, 0
+			}
+			if at == 0 && len(symbols) > 1 { // a character beyond ASCII, which begins no escape
+				return symbols, size
+			}
+			at += size
+			for _, symbol := range symbols {
+				decoded, ends = append(decoded, symbol), append(ends, at)
+			}
+		}
+	}
+}
+
+// hexSeparators are what tools write between the bytes of a hexadecimal dump, longer ones first.
+var hexSeparators = []string{", 0x", ",0x", ", ", "\r\n", `\r\n`, `\n`, `\x`, "\n", " ", ":", "-"}
+
+// readHex ignores separators and the case of digits.
+func readHex(text []byte, final bool) ([]byte, int) {
+	c := text[0]
+	if isAlphanumeric(c) {
+		return []byte{c | 0x20}, 1 // digits have this bit already
+	}
+	waiting := false
+	for _, separator := range hexSeparators {
+		size, more := startsWith(text, separator)
+		if size > 0 && !waiting {
+			return nil, size
+		}
+		waiting = waiting || more && !final
+	}
+	if waiting {
+		return nil, 0
+	}
+	return text[:1], 1
+}
+
+// hexForm returns the text by which s is recognised in hexadecimal.
+func hexForm(s string) string { return hex.EncodeToString([]byte(s)) }
+
 // readBase64 ignores line breaks, also as they stand in JSON strings: tools wrap after 64 or 76
 // characters, and logs of agents are JSON.
 func readBase64(text []byte, final bool) ([]byte, int) {
@@ -102,10 +235,9 @@ func readBase64(text []byte, final bool) ([]byte, int) {
 		return text[:1], 1
 	}
 	for _, br := range []string{"\r\n", `\r\n`, "\n", `\n`} {
-		if len(text) >= len(br) && string(text[:len(br)]) == br {
-			return nil, len(br)
-		}
-		if !final && len(text) < len(br) && string(text) == br[:len(text)] {
+		if size, more := startsWith(text, br); size > 0 {
+			return nil, size
+		} else if more && !final {
 			return nil, 0
 		}
 	}

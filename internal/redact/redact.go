@@ -18,26 +18,32 @@ const (
 	minLine = 16
 )
 
-// Redactor replaces secrets by Mask. It finds them as they are; with any of their characters
-// escaped as in URLs (%2F or %2f, + for space) or JSON strings (\n, \u00e9); and in base64, of the
-// standard or the URL alphabet, padded or not, wrapped into lines or not, also when the secret is
-// somewhere inside a longer encoded text. Of the latter, the characters that encode bits of a
-// neighbour too remain: at most 4 bits of a secret at each end.
+// Redactor replaces secrets by Mask. It finds them
+//   - as they are;
+//   - with any of their characters escaped as in URLs (%2F or %2f, + for space), in strings of JSON, of programming
+//     languages and shells (\n, \u00e9, \x2f, '\\”), or in HTML and XML (&amp;, &#39;, &#x27;);
+//   - escaped twice: JSON in JSON (three times, too), HTML in HTML, JSON in HTML, HTML in JSON, JSON in a URL;
+//   - in hexadecimal, of either case, with or without a separator between the bytes;
+//   - in base64, of the standard or the URL alphabet, padded or not, wrapped into lines or not, also when the secret is
+//     somewhere inside a longer encoded text. Of the latter, the characters that encode bits of a
+//     neighbour too remain: at most 4 bits of a secret at each end.
 //
 // A Redactor may be used by many goroutines at once. Nil redacts nothing.
 type Redactor struct {
 	text   *trie // secrets
 	base64 *trie // what secrets look like in base64
+	hex    *trie // and in hexadecimal
 }
 
 // New makes a Redactor of secrets. White space around them is not part of them. Those with fewer
 // than six characters are ignored.
 func New(secrets []string) *Redactor {
-	r := &Redactor{text: newTrie(), base64: newTrie()}
+	r := &Redactor{text: newTrie(), base64: newTrie(), hex: newTrie()}
 	for _, secret := range secrets {
 		for _, s := range parts(secret) {
 			r.text.add(s)
 			r.text.add(strings.ReplaceAll(s, " ", "+"))
+			r.hex.add(hexForm(s))
 			for _, form := range base64Forms(s) {
 				r.base64.add(form)
 			}
@@ -45,6 +51,7 @@ func New(secrets []string) *Redactor {
 	}
 	r.text.link()
 	r.base64.link()
+	r.hex.link()
 	return r
 }
 

@@ -3,8 +3,12 @@ package redact
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
+	"fmt"
+	"html"
 	"io"
 	"net/url"
 	"strings"
@@ -14,15 +18,21 @@ import (
 
 const (
 	apiKey   = "sk-ant-api03-Zx9_QmV2+/pLk=tail"
+	quoted   = `a "b" 'c' <d> & \e`
 	database = "postgres://user:p@ss word&<é>@db.example/x?y=1"
 )
 
 func TestString(t *testing.T) {
 	long := strings.Repeat("a-long-key/", 12) // wraps twice in base64
 	pem := "-----BEGIN KEY-----\nMIIEowIBAAKCAQEA1234567890\nzz\n-----END KEY-----\n"
-	r := New([]string{apiKey, database, long, pem, "12345", "sixsix", "  \n"})
+	r := New([]string{apiKey, database, long, pem, "12345", "sixsix", "  \n", quoted})
 	std, raw, web := base64.StdEncoding, base64.RawURLEncoding, base64.URLEncoding
 	inJSON := func(s string) string { b, _ := json.Marshal(s); return string(b) }
+	inXML := func(s string) string {
+		var out strings.Builder
+		xml.EscapeText(&out, []byte(s))
+		return out.String()
+	}
 
 	for _, tc := range []struct{ name, in, want string }{
 		{"text without secrets is unchanged", "hello, world", "hello, world"},
@@ -48,6 +58,30 @@ func TestString(t *testing.T) {
 		{"a secret of several lines in JSON", inJSON(pem), `"***\n"`},
 		{"the long lines of such a secret, indented", "  MIIEowIBAAKCAQEA1234567890\n  zz\n", "  ***\n  zz\n"},
 		{"broken escapes are plain text", `%4 %zz \u12 \ud800\x sixsix \ud83d`, `%4 %zz \u12 \ud800\x *** \ud83d`},
+		{"HTML", html.EscapeString(database), "***"},
+		{"HTML with named references", "postgres:&sol;&sol;user&colon;p&commat;ss word&amp;&lt;&eacute;&gt;@db.example/x?y&equals;1", "***"},
+		{"HTML with numbered references", "p&#115;x postgres://user:p@ss word&#38;&#x3c;&#xE9;&#X3e;@db.example/x?y=1", "p&#115;x ***"},
+		{"HTML, twice", html.EscapeString(html.EscapeString(database)), "***"},
+		{"XML", inXML(database), "***"},
+		{"XML in XML", inXML(inXML(database)), "***"},
+		{"references that are none", "&; &amp &#; &#xzz; &nosuchname; &" + strings.Repeat("a", 100) + "; sixsix", "&; &amp &#; &#xzz; &nosuchname; &" + strings.Repeat("a", 100) + "; ***"},
+		{"JSON, twice", inJSON(inJSON(pem)), `"\"***\\n\""`},
+		{"JSON, three times", inJSON(inJSON(inJSON(quoted))), `"\"\\\"***\\\"\""`},
+		{"JSON in HTML", html.EscapeString(inJSON(quoted)), "&#34;***&#34;"},
+		{"HTML in JSON", inJSON(html.EscapeString(quoted)), `"***"`},
+		{"XML in JSON", inJSON(inXML(quoted)), `"***"`},
+		{"JSON in a URL", url.QueryEscape(inJSON(quoted)), "%22***%22"},
+		{"a shell's quotes", `TOKEN='` + strings.ReplaceAll(quoted, "'", `'\''`) + "'", "TOKEN='***'"},
+		{"a shell's other quotes", `TOKEN='` + strings.ReplaceAll(quoted, "'", `'"'"'`) + "'", "TOKEN='***'"},
+		{"a shell's backslashes", `a\ \"b\"\ \'c\'\ \<d\>\ \&\ \\e`, "***"},
+		{"a program's string", `'a \x22b\x22 \'c\' \x3cd> & \\e'`, "'***'"},
+		{"hexadecimal", "x=" + hex.EncodeToString([]byte(apiKey)) + "0a", "x=***0a"},
+		{"hexadecimal in capitals", strings.ToUpper(hex.EncodeToString([]byte(apiKey))), "***"},
+		{"hexadecimal in the middle of a byte", "f" + hex.EncodeToString([]byte("sixsix")), "f***"},
+		{"hexadecimal, spaced", fmt.Sprintf("% x.", apiKey), "***."},
+		{"hexadecimal of an array", "{0x73, 0x69, 0x78, 0x73, 0x69, 0x78}", "{0x***}"},
+		{"hexadecimal escapes", `\x73\x69\x78\x73\x69\x78`, "***"},
+		{"hexadecimal of a dump", "7369 7873 6978", "***"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := r.String(tc.in); got != tc.want {
@@ -107,7 +141,8 @@ func TestBytesLeavesItsArgumentAlone(t *testing.T) {
 
 func TestWriterFindsASecretCutAnywhere(t *testing.T) {
 	r := New([]string{apiKey})
-	for _, secret := range []string{apiKey, url.QueryEscape(apiKey), wrap(base64.StdEncoding.EncodeToString([]byte(apiKey)), 8, "\r\n")} {
+	for _, secret := range []string{apiKey, url.QueryEscape(apiKey), wrap(base64.StdEncoding.EncodeToString([]byte(apiKey)), 8, "\r\n"), fmt.Sprintf("% X", apiKey),
+		strings.ReplaceAll(html.EscapeString(html.EscapeString(apiKey)), "+", "&#43;"), `sk-\\x61nt-api03-Zx9_QmV2+\\/pLk\\u003dtail`} {
 		text := "begin " + secret + " end"
 		for cut := range len(text) {
 			var out bytes.Buffer
@@ -197,6 +232,7 @@ func FuzzWriter(f *testing.F) {
 	f.Add("sixsix", "abcdefgh", "x sixsix %73ixsix c2l4c2l4 \\u0073ixsix", []byte{3, 1, 4})
 	f.Add("aaaaaa", "aaaaaab", "aaaaaaaaaab\r\nYWFh\nYWFh", []byte{1})
 	f.Add(apiKey, database, url.QueryEscape(apiKey)+"\\n", []byte{2, 7})
+	f.Add("a<b>&'c\"", "\\\"\\\"\\n", "a&lt;b&amp;gt;&amp;&#39;c\\\"&quot; \\u0026lt; %5C%22 61 3C 62", []byte{1, 2})
 	f.Add("a b c d", "\\\\\\\\\\\\", "a+b+c%20d \\\\\\\\\\\\", []byte{5, 1})
 	f.Fuzz(func(t *testing.T, a, b, text string, cuts []byte) {
 		r := New([]string{a, b})

@@ -20,13 +20,30 @@ type span struct {
 	masked     bool // the mask has been taken already, and the text before start with it
 }
 
+// escapings are the ways in which a secret's characters may be escaped, and the bytes that begin an escape.
+var escapings = []struct {
+	read    reading
+	escapes string
+}{
+	{readPlain, ""},
+	{readPercent, "%"},
+	{readBackslash, `\`},
+	{readHTML, "&"},
+	{readShell, "'"},
+	{within(readBackslash, readBackslash, `\`), `\`},
+	{within(readBackslash, within(readBackslash, readBackslash, `\`), `\`), `\`},
+	{within(readHTML, readHTML, "&"), "&"},
+	{within(readHTML, readBackslash, `&\`), `&\`},
+	{within(readBackslash, readHTML, `\&`), `\&`},
+	{within(readPercent, readBackslash, `%\`), `%\`},
+}
+
 func newStream(r *Redactor) *stream {
-	return &stream{scanners: []*scanner{
-		newScanner(r.text, readPlain, 0),
-		newScanner(r.text, readPercent, '%'),
-		newScanner(r.text, readJSON, '\\'),
-		newScanner(r.base64, readBase64, 0),
-	}}
+	s := &stream{scanners: []*scanner{newScanner(r.base64, readBase64, ""), newScanner(r.hex, readHex, "")}}
+	for _, way := range escapings {
+		s.scanners = append(s.scanners, newScanner(r.text, way.read, way.escapes))
+	}
+	return s
 }
 
 // scan looks at the next piece of the text and returns the position up to which the text is decided:
@@ -101,10 +118,10 @@ func (s *stream) take(out []byte, decided int) []byte {
 
 // scanner follows one trie through one reading of a text.
 type scanner struct {
-	trie   *trie
-	read   reading
-	escape byte      // without this byte, the reading finds what readPlain finds; 0: no such byte
-	starts [256]bool // bytes that a pattern can begin with
+	trie    *trie
+	read    reading
+	escapes string    // without one of these bytes, the reading finds what readPlain finds; "": always read
+	starts  [256]bool // bytes that a pattern can begin with
 
 	at       int   // position of what is read next
 	escapeAt int   // no escape stands between at and here
@@ -114,12 +131,13 @@ type scanner struct {
 	count    int   // symbols so far
 }
 
-func newScanner(t *trie, read reading, escape byte) *scanner {
-	sc := &scanner{trie: t, read: read, escape: escape, escapeAt: -1}
-	for b, child := range t.first {
-		sc.starts[b] = child != root
+func newScanner(t *trie, read reading, escapes string) *scanner {
+	sc := &scanner{trie: t, read: read, escapes: escapes, escapeAt: -1}
+	for b := range sc.starts {
+		symbols, _ := read([]byte{byte(b)}, true)
+		sc.starts[b] = len(symbols) > 0 && t.first[symbols[0]] != root
 	}
-	if escape != 0 {
+	for _, escape := range []byte(escapes) {
 		sc.starts[escape] = true
 	}
 	size := 1
@@ -173,9 +191,9 @@ func (sc *scanner) lineBreak() {
 
 // skip is the index in s.buf, from i on, of the next byte that may begin a secret.
 func (sc *scanner) skip(s *stream, i int) int {
-	if sc.escape != 0 {
+	if sc.escapes != "" {
 		if sc.escapeAt < s.base+i {
-			next := bytes.IndexByte(s.buf[i:], sc.escape)
+			next := bytes.IndexAny(s.buf[i:], sc.escapes)
 			if next < 0 {
 				next = len(s.buf) - i
 			}
