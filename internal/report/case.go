@@ -54,6 +54,28 @@ func (c Case) Change() result.Change {
 	return c.Diff.Change
 }
 
+// File returns the file of the task that people would look at first, in the task's repository: the one that an attempt
+// which did not pass points to, else task.toml; "" if it is not known where the task is.
+func (c Case) File() string {
+	if c.Path == "" {
+		return ""
+	}
+	file := "task.toml"
+	if t := c.Telling(); t != nil {
+		switch {
+		case t.Error == nil:
+			file = "instruction.md"
+		case strings.HasPrefix(string(t.Error.Type), "agent_"):
+			file = "instruction.md"
+		case strings.HasPrefix(string(t.Error.Type), "verifier_"):
+			file = "tests/test.sh"
+		case t.Error.Type == result.EnvironmentBuildFailed, t.Error.Type == result.EnvironmentBuildTimeout:
+			file = "environment/Dockerfile"
+		}
+	}
+	return path.Join(c.Path, file)
+}
+
 // Reward is the mean reward of the attempts that have one; ok is false without any.
 func (c Case) Reward() (mean float64, ok bool) {
 	sum, n := 0.0, 0

@@ -86,26 +86,3 @@ func Logs(in Input, t result.Trial) []string {
 	}
 	return found
 }
-
-// TaskFile is the file of a task that people would change after such a trial, in the task's repository: "" if it is not
-// known where the task is.
-func TaskFile(taskPath string, t result.Trial) string {
-	if taskPath == "" {
-		return ""
-	}
-	file := "task.toml"
-	switch {
-	case t.Error == nil:
-		file = "instruction.md"
-	default:
-		switch kind := t.Error.Type; {
-		case strings.HasPrefix(string(kind), "agent_"):
-			file = "instruction.md"
-		case strings.HasPrefix(string(kind), "verifier_"):
-			file = "tests/test.sh"
-		case kind == result.EnvironmentBuildFailed, kind == result.EnvironmentBuildTimeout:
-			file = "environment/Dockerfile"
-		}
-	}
-	return path.Join(taskPath, file)
-}

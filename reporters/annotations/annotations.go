@@ -149,6 +149,7 @@ func levelOf(in report.Input, c report.Case) level {
 // of is the annotation of one task.
 func of(in report.Input, l level, c report.Case) annotation {
 	a := annotation{level: l, title: what(c) + ": " + untrusted.Line(c.Task) + " (" + untrusted.Line(c.Agent) + ", " + untrusted.Line(c.Dataset) + ")"}
+	a.file = c.File()
 	var lines []string
 	if d := c.Diff; d != nil && d.Comparable() {
 		lines = append(lines, "mean reward "+report.Number(d.Base.Mean())+" → "+report.Number(d.Head.Mean()))
@@ -159,7 +160,6 @@ func of(in report.Input, l level, c report.Case) annotation {
 		lines = append(lines, "not gated until "+c.Quarantine.Until+": "+c.Quarantine.Reason)
 	}
 	if t := c.Telling(); t != nil {
-		a.file = report.TaskFile(c.Path, *t)
 		if t.Error != nil {
 			lines = append(lines, string(t.Error.Type)+": "+t.Error.Message)
 		}
@@ -167,8 +167,6 @@ func of(in report.Input, l level, c report.Case) annotation {
 			lines = append(lines, "", "The end of "+file+":")
 			lines = append(lines, log[max(0, len(log)-excerptLines):]...)
 		}
-	} else if c.Path != "" {
-		a.file = c.Path + "/task.toml"
 	}
 	a.message = strings.Join(lines, "\n")
 	return a

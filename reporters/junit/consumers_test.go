@@ -162,10 +162,44 @@ func mikepenz(t *testing.T, f file) {
 			if s.Name == "rollout" { // what is missing is in no file
 				continue
 			}
-			if !strings.HasPrefix(c.File, "tasks/") || !strings.HasPrefix(c.File, s.File+"/") {
+			if !strings.HasPrefix(c.File, "tasks/") || !strings.HasPrefix(c.File, s.File+"/") || strings.HasSuffix(c.File, "/"+c.Name) {
 				t.Errorf("%s is annotated at %q, its suite at %q", c.Name, c.File, s.File)
 			}
 		}
+	}
+}
+
+// Some readers lose a text that stands in two pieces of CDATA.
+func TestTheEndOfCDATAInALogKeepsTheTextInOnePiece(t *testing.T) {
+	const log = "a]]>b\n<c>&]]>"
+	in := reporttest.Make("x", []reporttest.Spec{
+		{Agent: "a", Dataset: "d", Task: "failed", Reward: new(0.0), Logs: map[string]string{"logs/verifier/stdout.txt": log}},
+		{Agent: "a", Dataset: "d", Task: "flaky", Reward: new(1.0)},
+		{Agent: "a", Dataset: "d", Task: "flaky", Attempt: 2, Reward: new(0.0), Logs: map[string]string{"logs/verifier/stdout.txt": log}},
+		{Agent: "a", Dataset: "d", Task: "error", Error: result.EnvironmentLost, Message: log},
+		{Agent: "a", Dataset: "d", Task: "passed", Reward: new(1.0), Logs: map[string]string{
+			"logs/verifier/ctrf.json": `{"results":{"tests":[{"name":"a]]>b","status":"passed"}]}}`,
+		}},
+	})
+	text := render(t, junit.Reporter{}, in)
+	if bytes.Contains(text, []byte("]]]]><![CDATA[>")) {
+		t.Errorf("two pieces of CDATA:\n%s", text)
+	}
+	found := 0
+	for _, c := range read(t, text).Suites[0].Cases {
+		texts := append([]string{}, c.Out...)
+		for _, o := range append(c.Failures, c.Errors...) {
+			texts = append(texts, o.Text)
+		}
+		for _, r := range c.Flaky {
+			texts = append(texts, r.Stack)
+		}
+		if strings.Contains(strings.Join(texts, "\n"), "a]]>b") {
+			found++
+		}
+	}
+	if found != 4 {
+		t.Errorf("%d of 4 texts arrived:\n%s", found, text)
 	}
 }
 

@@ -24,7 +24,8 @@ type Reporter struct {
 	// Limit is the most bytes that are written; 0 is DefaultLimit. To keep it, excerpts of logs go first, then cases
 	// that passed, then all cases; the counts of a suite stay those of all, and a property says how many were left out.
 	Limit int
-	// CaseFiles adds the attribute file to test cases: the path of the task. See the package's documentation.
+	// CaseFiles adds the attribute file to test cases: the file of the task that people would look at first. See the
+	// package's documentation.
 	CaseFiles bool
 }
 
@@ -43,15 +44,39 @@ type suite struct {
 
 type testcase struct {
 	junit.Testcase
-	File  string  `xml:"file,attr,omitempty"`
-	Flaky []rerun `xml:"flakyFailure"`
-	Rerun []rerun `xml:"rerunFailure"`
+	File      string   `xml:"file,attr,omitempty"`
+	Skipped   *outcome `xml:"skipped"`
+	Error     *outcome `xml:"error"`
+	Failure   *outcome `xml:"failure"`
+	SystemOut *block   `xml:"system-out"`
+	Flaky     []rerun  `xml:"flakyFailure"`
+	Rerun     []rerun  `xml:"rerunFailure"`
+}
+
+type outcome struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr,omitempty"`
+	block
 }
 
 type rerun struct {
-	Message    string        `xml:"message,attr"`
-	Type       string        `xml:"type,attr"`
-	StackTrace *junit.Output `xml:"stackTrace"`
+	Message    string `xml:"message,attr"`
+	Type       string `xml:"type,attr"`
+	StackTrace block  `xml:"stackTrace"`
+}
+
+// block is text of several lines: CDATA, which people can read in the file. Text with the end of CDATA in it is escaped
+// instead: some readers lose a text that is in two pieces of CDATA, or put something between them.
+type block struct {
+	CData   string `xml:",cdata"`
+	Escaped string `xml:",chardata"`
+}
+
+func blockOf(text string) block {
+	if strings.Contains(text, "]]>") {
+		return block{Escaped: text}
+	}
+	return block{CData: text}
 }
 
 // detail is how much is said; the steps are taken in this order until the limit is kept.
@@ -147,16 +172,26 @@ func (b *builder) incomplete() *suite {
 	s.Name, s.Time = "rollout", seconds(0)
 	s.SetTimestamp(b.in.Job.StartedAt.UTC())
 	c := testcase{Testcase: junit.Testcase{Classname: "rollout", Name: "the job is complete", Time: seconds(0)}}
-	c.Error = &junit.Result{
+	c.Error = &outcome{
 		Message: untrusted.Cut(untrusted.XMLLine(b.in.Incomplete[0]), maxMessage), Type: "incomplete",
-		Data: untrusted.Cut(text(strings.Join(b.in.Incomplete, "\n")), maxText),
+		block: blockOf(untrusted.Cut(text(strings.Join(b.in.Incomplete, "\n")), maxText)),
 	}
 	s.add(c)
 	return &s
 }
 
 func (s *suite) add(c testcase) {
-	s.AddTestcase(c.Testcase)
+	counted := junit.Testcase{}
+	if c.Error != nil {
+		counted.Error = &junit.Result{}
+	}
+	if c.Failure != nil {
+		counted.Failure = &junit.Result{}
+	}
+	if c.Skipped != nil {
+		counted.Skipped = &junit.Result{}
+	}
+	s.AddTestcase(counted)
 	s.Testsuite.Testcases = nil
 	s.Testcases = append(s.Testcases, c)
 }
@@ -263,22 +298,23 @@ func (b *builder) testcase(c report.Case) testcase {
 	var tc testcase
 	tc.Time = seconds(c.Seconds())
 	if b.files {
-		tc.File = cut(untrusted.XMLLine(c.Path))
+		tc.File = cut(untrusted.XMLLine(c.File()))
 	}
 	var out []string
 	switch c.State {
 	case report.Passed:
 		out = b.passing(c)
 	case report.Skipped:
-		tc.Skipped = &junit.Result{Message: "this task was not run"}
+		tc.Skipped = &outcome{Message: "this task was not run"}
 	case report.Unverified:
-		tc.Skipped = &junit.Result{Message: "no verifier judged this task"}
+		tc.Skipped = &outcome{Message: "no verifier judged this task"}
 	default:
 		b.outcomes(&tc, c)
 	}
 	out = append(out, b.attachments(c)...)
 	if len(out) > 0 {
-		tc.SystemOut = &junit.Output{Data: strings.Join(out, "\n")}
+		out := blockOf(strings.Join(out, "\n"))
+		tc.SystemOut = &out
 	}
 	return tc
 }
@@ -301,8 +337,8 @@ func (b *builder) outcomes(tc *testcase, c report.Case) {
 	}
 }
 
-func rerunOf(r *junit.Result) rerun {
-	return rerun{Message: r.Message, Type: r.Type, StackTrace: &junit.Output{Data: r.Data}}
+func rerunOf(o *outcome) rerun {
+	return rerun{Message: o.Message, Type: o.Type, StackTrace: o.block}
 }
 
 func number(f float64) string {

@@ -131,7 +131,7 @@ func TestOnlyTheFileOfCasesIsNotInJenkinsSchema(t *testing.T) {
 	if err := check(text); err == nil {
 		t.Fatal("valid with file: the check does not look at attributes")
 	}
-	text = regexp.MustCompile(`(<testcase [^>]*) file="tasks/cookbook/[a-z-]+"`).ReplaceAll(text, []byte("$1"))
+	text = regexp.MustCompile(`(<testcase [^>]*) file="tasks/cookbook/[a-z-]+/[a-z/.]+"`).ReplaceAll(text, []byte("$1"))
 	if err := check(text); err != nil {
 		t.Error(err)
 	}

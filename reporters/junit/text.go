@@ -5,8 +5,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/jstemmer/go-junit-report/v2/junit"
-
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -29,8 +27,8 @@ func text(s string) string { return noAttachment(untrusted.XML(s)) }
 func noAttachment(s string) string { return strings.ReplaceAll(s, "[[", "[ [") }
 
 // failure is an attempt that did not pass: in a line what happened, and below all that explains it.
-func (b *builder) failure(c report.Case, t result.Trial) *junit.Result {
-	r := &junit.Result{Type: "reward", Message: "no reward"}
+func (b *builder) failure(c report.Case, t result.Trial) *outcome {
+	r := &outcome{Type: "reward", Message: "no reward"}
 	if t.Reward != nil {
 		r.Message = "reward " + report.Number(*t.Reward)
 	}
@@ -51,7 +49,7 @@ func (b *builder) failure(c report.Case, t result.Trial) *junit.Result {
 		lines[0] = fmt.Sprintf("attempt %d of %d: %s", t.Attempt, len(c.Attempts), lines[0])
 	}
 	if !b.detail.excerpts {
-		r.Data = noAttachment(strings.Join(lines, "\n"))
+		r.block = blockOf(noAttachment(strings.Join(lines, "\n")))
 		return r
 	}
 	if tested {
@@ -61,7 +59,7 @@ func (b *builder) failure(c report.Case, t result.Trial) *junit.Result {
 		lines = append(lines, "", "The end of "+file+":")
 		lines = append(lines, untrusted.Tail(log, len(log), b.excerpt, maxWidth)...)
 	}
-	r.Data = text(strings.Join(lines, "\n"))
+	r.block = blockOf(text(strings.Join(lines, "\n")))
 	return r
 }
 
