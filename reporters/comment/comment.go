@@ -22,7 +22,9 @@ type Reporter struct {
 var details = []sections.Detail{
 	{Rows: 200, Excerpts: 10, Lines: 15},
 	{Rows: 100, Excerpts: 5, Lines: 10, Omitted: "some of the tasks that changed or failed"},
-	{Rows: 20, Excerpts: 0, Omitted: "most of the tasks that changed or failed"},
+	{Rows: 50, Excerpts: 3, Lines: 5, Omitted: "some of the tasks that changed or failed"},
+	{Rows: 20, Excerpts: 1, Lines: 5, Omitted: "most of the tasks that changed or failed"},
+	{Rows: 5, Omitted: "most of the tasks that changed or failed"},
 	{Omitted: "all single tasks"},
 	{Brief: true, Omitted: "everything else"},
 }

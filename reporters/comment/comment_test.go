@@ -1,6 +1,7 @@
 package comment_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/report"
@@ -18,4 +19,17 @@ func TestGolden(t *testing.T) {
 
 func TestIsSafeAndFits(t *testing.T) {
 	reporttest.Markdown(t, func(limit int) report.Reporter { return comment.Reporter{Limit: limit} }, comment.DefaultLimit)
+}
+
+// A large job must use the room that a comment has.
+func TestALargeJobFillsTheComment(t *testing.T) {
+	for _, tasks := range []int{300, 2_000, 10_000} {
+		for _, limit := range []int{comment.DefaultLimit, 30_000, 15_000} {
+			text := reporttest.Write(t, comment.Reporter{Limit: limit}, reporttest.Large(tasks))
+			rows := strings.Count(string(text), "task-0")
+			if len(text) < limit*8/10 && rows < 200 {
+				t.Errorf("%d tasks: %d of %d bytes are used, for %d names of tasks", tasks, len(text), limit, rows)
+			}
+		}
+	}
 }

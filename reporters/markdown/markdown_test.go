@@ -32,7 +32,7 @@ func TestDropsDetailInOrder(t *testing.T) {
 	}{
 		{1_000_000, true, true, true, true, true, true, false},
 		{250_000, false, true, true, true, true, true, true},
-		{40_000, false, true, false, false, true, true, true},
+		{20_000, false, true, false, false, true, true, true},
 		{9_000, false, false, false, false, false, true, true},
 		{800, false, false, false, false, false, false, true},
 	} {

@@ -47,23 +47,43 @@ func (p *Page) explain(t result.Trial) explanation {
 	return e
 }
 
-// Fit renders with the first of the details whose text is at most limit bytes long. If there is none, it is the title
-// line, and if that is too long, nothing.
+// Fit returns the page with the most detail whose text is at most limit bytes long. details go from much to little. Between
+// one that does not fit and the next, which does, Fit looks for the largest number of rows that still fits. If none fits, it
+// returns the title line, and if that is too long, nothing.
 func Fit(in report.Input, limit int, details []Detail, render func(*Page) string) string {
 	p := &Page{in: in, cases: report.Cases(in), told: map[result.Key]explanation{}}
 	for _, c := range p.cases {
 		p.many.agents = p.many.agents || c.Agent != p.cases[0].Agent
 		p.many.datasets = p.many.datasets || c.Dataset != p.cases[0].Dataset
 	}
-	for _, p.detail = range details {
-		if text := render(p); len(text) <= limit {
-			return text
+	for i, d := range details {
+		p.detail = d
+		text := render(p)
+		if len(text) > limit {
+			continue
 		}
+		if i > 0 && d.Rows > 0 {
+			return p.fill(text, min(details[i-1].Rows, len(p.cases)), limit, render)
+		}
+		return text
 	}
 	if title := p.Title(); len(title) <= limit {
 		return title
 	}
 	return ""
+}
+
+// fill returns the page with as many rows as fit, fewer than tooMany and not fewer than text has, which fits.
+func (p *Page) fill(text string, tooMany, limit int, render func(*Page) string) string {
+	for fits := p.detail.Rows; tooMany-fits > 1; {
+		p.detail.Rows = fits + (tooMany-fits)/2
+		if more := render(p); len(more) <= limit {
+			text, fits = more, p.detail.Rows
+		} else {
+			tooMany = p.detail.Rows
+		}
+	}
+	return text
 }
 
 // Detail is how much the page is to tell.
