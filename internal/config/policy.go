@@ -21,7 +21,7 @@ func (k GateKey) Flag() string { return strings.ReplaceAll(k.Key, "_", "-") }
 func GateKeys() []GateKey {
 	var keys []GateKey
 	for _, r := range rulesOf(reflect.TypeFor[gate.Policy]()) {
-		if r.typ.Kind() != reflect.Slice {
+		if r.typ.Kind() != reflect.Slice && r.typ.Kind() != reflect.Struct {
 			keys = append(keys, GateKey{Key: r.key, Doc: r.doc})
 		}
 	}

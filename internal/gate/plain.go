@@ -126,21 +126,28 @@ func (j *judge) maxBrokenTasks(s scope) {
 		j.skip(s, name, float64(*s.MaxBrokenTasks), noBaseline)
 		return
 	}
-	broken, crashed, once := 0, 0, false
+	broken, crashed, flaky, once := 0, 0, 0, false
 	for _, t := range s.tasks {
-		if t.Change == result.Errored && t.Base.Passed == len(t.Base.Rewards) {
+		tried := t
+		tried.Confirmation = nil
+		switch {
+		case broke(t):
 			broken++
-			crashed++
-		}
-		if t.Change == result.Broken {
-			broken++
-			once = once || len(t.Base.Rewards) == 1 || len(t.Head.Rewards) == 1
+			if len(t.Head.Rewards) == 0 {
+				crashed++
+			}
+			once = once || t.Confirmation == nil && (t.Base.Total == 1 || t.Head.Total == 1)
+		case broke(tried):
+			flaky++
 		}
 	}
 	c := Check{Name: name, Value: float64(broken), Limit: float64(*s.MaxBrokenTasks), Outcome: failIf(broken > *s.MaxBrokenTasks)}
 	c.Message = fmt.Sprintf("%s broke (passed in every attempt of the baseline, and in none now), at most %d may", counted(broken, "task"), *s.MaxBrokenTasks)
 	if crashed > 0 {
 		c.Message += fmt.Sprintf("; %d of them for errors alone", crashed)
+	}
+	if flaky > 0 {
+		c.Message += fmt.Sprintf("; %s passed when tried again (flaky)", counted(flaky, "more task"))
 	}
 	if c.Outcome == Fail && once {
 		c.Hint = "with one attempt a flaky task breaks by luck; n_attempts: 3 in both jobs makes that rare, and gate.quarantine holds known ones"

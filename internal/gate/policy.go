@@ -6,8 +6,14 @@ type Policy struct {
 	Confidence     float64      `yaml:"confidence" json:"confidence" default:"0.95" min:"0.5" max:"0.9999" doc:"How sure a drop must be before it counts: 0.95 fails a suite that did not change at most once in twenty times."`
 	Noise          Noise        `yaml:"noise" json:"noise" default:"test" enum:"test,ignore" doc:"test: a drop counts only when it is larger than luck. ignore: every drop counts."`
 	OnInconclusive Outcome      `yaml:"on_inconclusive" json:"on_inconclusive" default:"pass" enum:"pass,fail" doc:"What becomes of a drop that this suite cannot tell from luck."`
+	Confirm        Confirm      `yaml:"confirm" json:"confirm,omitzero" doc:"Whether tasks that look broken are tried again before they count."`
 	Groups         []Group      `yaml:"groups" json:"groups,omitempty" doc:"Thresholds for single agents or datasets, besides those for the whole job."`
 	Quarantine     []Quarantine `yaml:"quarantine" json:"quarantine,omitempty" doc:"Tasks that are known to be flaky: they are reported, not gated."`
+}
+
+// Confirm says whether tasks that look broken are tried again, with attempts that enter no rate; see Policy.Confirmable.
+type Confirm struct {
+	Attempts int `yaml:"attempts" json:"attempts" default:"0" min:"0" max:"20" doc:"How many more attempts, at most, a task gets that passed in every attempt of the baseline and in none now. One that passes in any of them is flaky, not broken. 0: none."`
 }
 
 // Thresholds are limits on what a job may come to. nil: not asked for. Rates are 0 to 1, rewards have no unit, costs are

@@ -12,9 +12,9 @@ type Change string
 // The changes, from the most to the least telling. Attempts without a reward, or stopped by a cancel, neither pass nor
 // count against passing, except where it says so; an attempt passes with a reward of exactly 1.
 const (
-	Broken  Change = "broken"  // every attempt with a reward passed, now none does
+	Broken  Change = "broken"  // every attempt with a reward passed, now none does, confirmation attempts included
 	Errored Change = "errored" // there were rewards, and now there are only errors
-	Worse   Change = "worse"   // the mean reward fell
+	Worse   Change = "worse"   // the mean reward fell, or a task that looked broken passed when it was tried again
 	Fixed   Change = "fixed"   // no attempt passed (or there were only errors), now every one with a reward does
 	Better  Change = "better"  // the mean reward rose, or there is a reward where there were only errors
 	Changed Change = "changed" // the task's own files changed, so that the two are not comparable
@@ -45,11 +45,14 @@ type TaskDiff struct {
 	Dataset string `json:"dataset_name"`
 	Task    string `json:"task_name"`
 	Change  Change `json:"change"`
-	// Flaky: the attempts of this job disagree. Some pass, others do not or end with an error. Cancelled and skipped
-	// ones have no say.
+	// Flaky: the attempts of this job disagree, confirmation attempts included. Some pass, others do not or end with an error.
+	// Cancelled and skipped ones have no say.
 	Flaky bool      `json:"flaky"`
 	Base  *Attempts `json:"base"`
 	Head  *Attempts `json:"head"`
+	// Confirmation is what the attempts of this job came to that confirmed that the task is broken, or did not; nil without any.
+	// They decide only between "broken" or "errored" and "worse".
+	Confirmation *Attempts `json:"confirmation,omitempty"`
 }
 
 // Comparable reports whether rewards on both sides are about the same task, so that their difference means something.
@@ -64,6 +67,7 @@ type Attempts struct {
 	Passed      int         `json:"passed"`                // with reward 1
 	Failed      int         `json:"failed"`                // ended with an error and without a reward
 	Cancelled   int         `json:"cancelled"`             // those of Failed that a cancel stopped
+	Lost        int         `json:"lost"`                  // those of Failed that the agent or the verifier ended; see Fault.Loses
 	Errors      []ErrorType `json:"errors,omitempty"`      // of all attempts that have one, by attempt
 	Cost        float64     `json:"cost"`                  // US dollars, together
 	DurationSec float64     `json:"duration_sec"`          // together
@@ -82,6 +86,17 @@ func (a Attempts) crashed() bool { return len(a.Rewards) == 0 && a.Failed > a.Ca
 // flaky is TaskDiff.Flaky.
 func (a Attempts) flaky() bool {
 	return a.Passed > 0 && (a.Passed < len(a.Rewards) || a.Failed > a.Cancelled)
+}
+
+// with is a with further attempts.
+func (a Attempts) with(more *Attempts) Attempts {
+	if more != nil {
+		a.Rewards = slices.Concat(a.Rewards, more.Rewards)
+		a.Passed += more.Passed
+		a.Failed += more.Failed
+		a.Cancelled += more.Cancelled
+	}
+	return a
 }
 
 // GroupDiff compares what is comparable: the tasks that both jobs have, unchanged, with rewards on both sides.
@@ -114,7 +129,11 @@ type Level struct {
 // differ the task is Changed, whatever its rewards; where one is not known the task counts as the same. The numbers
 // of attempts may differ. Of results with one key the first counts, as in Summarize. The jobs are not changed.
 func Compare(base, head Job) Diff {
-	before, after := attempts(base), attempts(head)
+	before, after := attempts(base.Results, base.Skipped), attempts(head.Results, head.Skipped)
+	confirmations := map[Key]*Attempts{}
+	for _, t := range attempts(head.Confirmations, nil) {
+		confirmations[t.key] = &t.Attempts
+	}
 	d := Diff{Base: base, Head: head, Counts: map[Change]int{}, Tasks: make([]TaskDiff, 0, max(len(before), len(after)))}
 	for _, c := range Changes {
 		d.Counts[c] = 0
@@ -122,8 +141,14 @@ func Compare(base, head Job) Diff {
 	for len(before) > 0 || len(after) > 0 {
 		var t TaskDiff
 		t, before, after = pair(before, after)
+		if t.Head != nil {
+			t.Confirmation = confirmations[Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}]
+			t.Flaky = t.Head.with(t.Confirmation).flaky()
+		}
 		t.Change = change(t.Base, t.Head)
-		t.Flaky = t.Head != nil && t.Head.flaky()
+		if t.Confirmation != nil && t.Confirmation.Passed > 0 && (t.Change == Broken || t.Change == Errored) {
+			t.Change = Worse
+		}
 		d.Counts[t.Change]++
 		if t.Flaky {
 			d.Flaky++
@@ -164,13 +189,12 @@ func pair(base, head []taskAttempts) (t TaskDiff, baseRest, headRest []taskAttem
 	return t, base, head
 }
 
-// attempts gathers a job's outcomes by agent, dataset and task, sorted.
-func attempts(job Job) []taskAttempts {
-	all := job.Results
+// attempts gathers outcomes, and planned trials that have none, by agent, dataset and task, sorted.
+func attempts(all []Outcome, skipped []Key) []taskAttempts {
 	order := func(a, b Outcome) int { return a.Key.Compare(b.Key) }
-	if len(job.Skipped) > 0 || !slices.IsSortedFunc(all, order) {
+	if len(skipped) > 0 || !slices.IsSortedFunc(all, order) {
 		all = slices.Clone(all)
-		for _, k := range job.Skipped {
+		for _, k := range skipped {
 			all = append(all, Outcome{Key: k}) // after the results, so that of one key a result comes first
 		}
 		slices.SortStableFunc(all, order)
@@ -211,6 +235,9 @@ func add(a *Attempts, o Outcome) {
 		a.Failed++
 		if o.Error == Cancelled {
 			a.Cancelled++
+		}
+		if o.Error.Fault().Loses() {
+			a.Lost++
 		}
 	}
 	if o.Error != "" {

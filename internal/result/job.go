@@ -146,10 +146,15 @@ type Summary struct {
 	FailedTrials    int `json:"failed_trials"`
 	SkippedTrials   int `json:"skipped_trials"`
 	// ReusedTrials are those of CompletedTrials that were not run but taken over; their cost is not in TotalCost.
-	ReusedTrials int     `json:"reused_trials,omitempty"`
-	PassRate     float64 `json:"pass_rate"`
-	MeanReward   float64 `json:"mean_reward"`
-	TotalCost    float64 `json:"total_cost"`
+	ReusedTrials int `json:"reused_trials,omitempty"`
+	// ConfirmationTrials is how many attempts confirmed tasks that looked broken. They are in no other number of the summary
+	// except TotalCost, of which ConfirmationCost is their part.
+	ConfirmationTrials int     `json:"confirmation_trials,omitempty"`
+	ConfirmationCost   float64 `json:"confirmation_cost,omitempty"`
+
+	PassRate   float64 `json:"pass_rate"`
+	MeanReward float64 `json:"mean_reward"`
+	TotalCost  float64 `json:"total_cost"`
 
 	PassRateAll   float64  `json:"pass_rate_all"`
 	MeanRewardAll float64  `json:"mean_reward_all"`
@@ -202,6 +207,8 @@ type Job struct {
 	EndedAt          time.Time          `json:"ended_at"`
 	Agents           map[string]Summary `json:"agents"`
 	Results          []Outcome          `json:"results"`
+	// Confirmations are the attempts that confirmed tasks which looked broken (Trial.Confirmation). Results has none of them.
+	Confirmations []Outcome `json:"confirmations,omitempty"`
 
 	Costs   Costs             `json:"costs"`
 	Errors  map[ErrorType]int `json:"errors"`  // how many trials ended with each error type
@@ -221,7 +228,8 @@ var MetricTypes = []string{"sum", "min", "max", "mean"}
 // Summarize counts trials into a Job. trials may come in any order and are not changed; those that
 // the plan does not name are ignored, as is a second result for the same key. A planned trial
 // without a result is skipped, and a job with skipped or cancelled trials is cancelled. Of a shard's plan, the
-// shard's own trials count.
+// shard's own trials count. Confirmation attempts at planned tasks are not in the plan: they become Confirmations, and
+// count for nothing but the costs, the time and whether the job is cancelled.
 // It depends on nothing but its arguments: run, report and merge all get their numbers here.
 // Source: specification, "Job result.json".
 func Summarize(plan Plan, trials []Trial) Job {
@@ -256,17 +264,16 @@ func Summarize(plan Plan, trials []Trial) Job {
 		all.Add(*trial)
 		perAgent.Add(*trial)
 		job.Results = append(job.Results, OutcomeOf(*trial))
-		spent := trial.Spent()
-		job.Costs.Environment = finite(job.Costs.Environment + spent.Environment)
-		job.Costs.Model = finite(job.Costs.Model + spent.Model)
-		job.Costs.Judges = finite(job.Costs.Judges + spent.Judges)
+		job.note(*trial)
 		if trial.Error != nil {
 			job.Errors[trial.Error.Type]++
-			job.Cancelled = job.Cancelled || trial.Error.Type == Cancelled
 		}
-		if trial.Timestamps.EndedAt.After(job.EndedAt) {
-			job.EndedAt = trial.Timestamps.EndedAt
-		}
+	}
+	for _, trial := range confirmations(plan.Own(), trials) {
+		all.Add(*trial)
+		agents[trial.Agent].Add(*trial)
+		job.Confirmations = append(job.Confirmations, OutcomeOf(*trial))
+		job.note(*trial)
 	}
 	job.Cancelled = job.Cancelled || len(job.Skipped) > 0
 	job.Summary = all.Summary(plan.Metrics)
@@ -281,6 +288,43 @@ func Summarize(plan Plan, trials []Trial) Job {
 	slices.SortFunc(job.Results, func(a, b Outcome) int { return a.Key.Compare(b.Key) })
 	slices.SortFunc(job.Skipped, Key.Compare)
 	return job
+}
+
+// note takes up what a trial cost, when it ended, and that it was cancelled.
+func (j *Job) note(t Trial) {
+	spent := t.Spent()
+	j.Costs.Environment = finite(j.Costs.Environment + spent.Environment)
+	j.Costs.Model = finite(j.Costs.Model + spent.Model)
+	j.Costs.Judges = finite(j.Costs.Judges + spent.Judges)
+	j.Cancelled = j.Cancelled || t.Error != nil && t.Error.Type == Cancelled
+	if t.Timestamps.EndedAt.After(j.EndedAt) {
+		j.EndedAt = t.Timestamps.EndedAt
+	}
+}
+
+// confirmations are the confirmation attempts at planned tasks, sorted by key, the first of each key.
+func confirmations(planned []Key, trials []Trial) []*Trial {
+	var found []*Trial
+	for i := range trials {
+		if trials[i].Confirmation {
+			found = append(found, &trials[i])
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	tasks := map[Key]bool{}
+	for _, k := range planned {
+		k.Attempt = 0
+		tasks[k] = true
+	}
+	slices.SortStableFunc(found, func(a, b *Trial) int { return a.Key.Compare(b.Key) })
+	found = slices.CompactFunc(found, func(a, b *Trial) bool { return a.Key == b.Key })
+	return slices.DeleteFunc(found, func(t *Trial) bool {
+		k := t.Key
+		k.Attempt = 0
+		return !tasks[k]
+	})
 }
 
 // Groups summarises per agent and dataset, sorted by both.
@@ -299,6 +343,9 @@ func Groups(plan Plan, trials []Trial) []Group {
 			tallies[p].Skip()
 		}
 	}
+	for _, trial := range confirmations(plan.Own(), trials) {
+		tallies[pair{trial.Agent, trial.Dataset}].Add(*trial)
+	}
 	tried := goesOf(plan.Own(), byKey)
 	groups := make([]Group, 0, len(tallies))
 	for p, t := range tallies {
@@ -312,11 +359,11 @@ func Groups(plan Plan, trials []Trial) []Group {
 	return groups
 }
 
-// index finds trials by their keys. It points into trials: there may be a hundred thousand of them.
+// index finds trials by their keys, except confirmation attempts. It points into trials: there may be a hundred thousand of them.
 func index(trials []Trial) map[Key]*Trial {
 	byKey := make(map[Key]*Trial, len(trials))
 	for i := range trials {
-		if t := &trials[i]; byKey[t.Key] == nil {
+		if t := &trials[i]; byKey[t.Key] == nil && !t.Confirmation {
 			byKey[t.Key] = t
 		}
 	}
@@ -326,8 +373,8 @@ func index(trials []Trial) map[Key]*Trial {
 // Tally collects what a Summary needs, one trial at a time, for whoever shows a job while it runs.
 // The zero Tally is empty and ready to use.
 type Tally struct {
-	total, completed, failed, skipped, passed, reused int
-	sum, low, high, cost                              float64
+	total, completed, failed, skipped, passed, reused, confirmations int
+	sum, low, high, cost, confirmationCost                           float64
 }
 
 // Skip counts a planned trial without a result.
@@ -336,8 +383,15 @@ func (t *Tally) Skip() {
 	t.skipped++
 }
 
-// Add counts one trial's outcome.
+// Add counts one trial's outcome. Of a confirmation attempt it counts the cost.
 func (t *Tally) Add(trial Trial) {
+	if trial.Confirmation {
+		t.confirmations++
+		if trial.Reused == nil {
+			t.cost, t.confirmationCost = finite(t.cost+trial.Cost), finite(t.confirmationCost+trial.Cost)
+		}
+		return
+	}
 	t.total++
 	if trial.Reused != nil {
 		t.reused++
@@ -371,10 +425,14 @@ func (t *Tally) Summary(metrics []string) Summary {
 		SkippedTrials:   t.skipped,
 		ReusedTrials:    t.reused,
 		TotalCost:       t.cost,
-		PassRate:        ratio(float64(t.passed), t.completed),
-		MeanReward:      ratio(t.sum, t.completed),
-		PassRateAll:     ratio(float64(t.passed), t.total),
-		MeanRewardAll:   ratio(t.sum, t.total),
+
+		ConfirmationTrials: t.confirmations,
+		ConfirmationCost:   t.confirmationCost,
+
+		PassRate:      ratio(float64(t.passed), t.completed),
+		MeanReward:    ratio(t.sum, t.completed),
+		PassRateAll:   ratio(float64(t.passed), t.total),
+		MeanRewardAll: ratio(t.sum, t.total),
 	}
 	for _, m := range metrics {
 		s.Metrics = append(s.Metrics, Metric{Type: m, Value: t.metric(m)})

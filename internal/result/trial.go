@@ -45,11 +45,40 @@ var ErrorTypes = []ErrorType{
 	EnvironmentTeardownFailed, InternalError, EnvironmentLost, Cancelled,
 }
 
+// Fault says whose failure an error is.
+type Fault string
+
+// The faults. An agent that is not there to try (FaultInstall) is told apart from one that tried and failed (FaultAgent).
+const (
+	FaultAgent          Fault = "agent"          // the agent ran, and failed or took too long: it has lost the task
+	FaultInstall        Fault = "install"        // the agent could not be installed
+	FaultVerifier       Fault = "verifier"       // the verifier gave no verdict
+	FaultTask           Fault = "task"           // the task's files are wrong or missing
+	FaultInfrastructure Fault = "infrastructure" // where the trial ran failed, or Rollout did, or the job was cancelled
+)
+
+// Fault is whose failure the error is. Types that this version does not know are infrastructure's: they say nothing of an agent.
+func (t ErrorType) Fault() Fault {
+	for _, f := range []struct {
+		prefix string
+		fault  Fault
+	}{
+		{"agent_execution_", FaultAgent}, {"agent_install_", FaultInstall}, {"verifier_", FaultVerifier}, {"task_", FaultTask},
+	} {
+		if strings.HasPrefix(string(t), f.prefix) {
+			return f.fault
+		}
+	}
+	return FaultInfrastructure
+}
+
 // Infrastructure reports an error that says nothing about the agent or the task: where the trial ran failed, or Rollout
 // did, or the job was cancelled.
-func (t ErrorType) Infrastructure() bool {
-	return strings.HasPrefix(string(t), "environment_") || t == InternalError || t == Cancelled
-}
+func (t ErrorType) Infrastructure() bool { return t.Fault() == FaultInfrastructure }
+
+// Loses reports whether a trial with this error and without a reward counts as 0 where jobs are compared: the agent or the
+// verifier ended it, so that a change which makes them crash makes the result worse. The others say nothing about the agent.
+func (f Fault) Loses() bool { return f == FaultAgent || f == FaultInstall || f == FaultVerifier }
 
 // Error is one failure of a trial. Message is for people and says what to do about it.
 type Error struct {
@@ -180,6 +209,9 @@ type Trial struct {
 	ConfigDigest string `json:"config_digest,omitempty"`
 	// Reused is there if the trial was not run by this job: its result and its files are another's.
 	Reused *Reused `json:"reused,omitempty"`
+	// Confirmation: an attempt beyond those of the plan, made because the task looked broken (gate.confirm). Its Attempt follows the
+	// planned ones. It enters no count, rate or metric, but its cost is part of the total cost. See Summarize and Compare.
+	Confirmation bool `json:"confirmation,omitempty"`
 
 	Costs       Costs        `json:"costs"`
 	Environment *Environment `json:"environment,omitempty"`
