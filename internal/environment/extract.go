@@ -23,15 +23,18 @@ type ExtractOptions struct {
 	// Filter, if not nil, wraps the writer of every file (redaction). Closing it must flush, and must
 	// not close the writer below.
 	Filter func(io.Writer) io.WriteCloser
-	// Tap, if not nil, is asked about every file, by its path below src. A writer that it returns
+	// Tap, if not nil, is asked about every file, by its path below src and its size in bytes. A writer that it returns
 	// is handed the file's first MaxTap bytes, unfiltered, before anything is written to disk: what must be
-	// known even if the disk is full.
-	Tap func(path string) io.Writer
+	// known even if the disk is full. It is handed nothing if the archive ends within them.
+	Tap func(path string, size int64) io.Writer
 	// Skip, if not nil, is asked about every file and folder, by its path below src. What it refuses is not written, and
 	// counts nowhere; a folder's content is asked about one by one.
 	Skip func(path string) bool
 	// SafeName, if not nil, turns each path element into one that can be kept on disk.
 	SafeName func(string) string
+	// Reserved are paths below src that keep their names, and their parents', whatever else is in the stream: what collides
+	// with them is Renamed, also if it comes first.
+	Reserved []string
 }
 
 // Extracted says what was written, and what was not. Lists are cut at 100 entries.
@@ -55,7 +58,8 @@ type Omission struct{ Path, Reason string }
 // strip itself is a file, it lands in dst under the last element of strip.
 //
 // Files are 0644 and folders 0755 whatever the stream says. Names that are too long, that SafeName
-// changes, or that collide are Renamed; entries that cannot be written are Omitted.
+// changes, or that collide, with each other or with what exists in dst, are Renamed; entries that cannot be written are
+// Omitted. Names collide also if they differ in case alone, or in Unicode's normal form.
 // At a limit Extract stops with ErrTooLarge. Then, and when the stream breaks, what came before
 // is on disk and in Extracted.
 func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, error) {
@@ -67,11 +71,11 @@ func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, er
 	}
 	defer root.Close()
 	x := extraction{
-		opts:  opts,
-		root:  root,
-		names: newNameTable(opts.SafeName),
-		dirs:  map[string]string{},
+		opts: opts,
+		root: root,
+		dirs: map[string]string{},
 	}
+	x.names = newNameTable(opts.SafeName, opts.Reserved, x.existing)
 	prefix := strings.FieldsFunc(strip, func(r rune) bool { return r == '/' })
 	archive := tar.NewReader(r)
 	for {

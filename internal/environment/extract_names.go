@@ -6,22 +6,37 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
 )
 
 // maxName is the longest name that common file systems accept, in bytes.
 const maxName = 255
 
-// nameTable chooses names on disk, each for one path of the archive. Paths that differ only in case
-// get different names, for the folder may be carried to a file system that ignores case.
+// nameTable chooses names on disk, each for one path of the archive. Paths that some file system takes for one, because they
+// differ only in case or in the form of their Unicode, get different names, for the directory may be carried there.
 type nameTable struct {
-	safe   func(string) string // may be nil
-	chosen map[string]string   // path in the archive -> path on disk
-	taken  map[string]bool     // lower-cased paths on disk
-	next   map[string]int      // lower-cased path that was wanted -> the suffix to try next
+	safe   func(string) string       // may be nil
+	onDisk func(dir string) []string // the names in a directory before anything was written to it
+	listed map[string]bool           // directories whose names on disk are in taken
+	chosen map[string]string         // path in the archive -> path on disk
+	taken  map[string]string         // folded paths on disk -> the path in the archive that may have it; "" is nobody's
+	next   map[string]int            // folded path that was wanted -> the suffix to try next
 }
 
-func newNameTable(safe func(string) string) nameTable {
-	return nameTable{safe: safe, chosen: map[string]string{}, taken: map[string]bool{}, next: map[string]int{}}
+// newNameTable makes a table in which each path of reserved keeps its name: paths that come before it in the archive, and
+// collide with it, make way.
+func newNameTable(safe func(string) string, reserved []string, onDisk func(dir string) []string) nameTable {
+	t := nameTable{
+		safe: safe, onDisk: onDisk, listed: map[string]bool{}, chosen: map[string]string{}, taken: map[string]string{}, next: map[string]int{},
+	}
+	for _, name := range reserved {
+		for ; name != "." && name != "/" && name != ""; name = path.Dir(name) {
+			t.taken[fold(name)] = name
+		}
+	}
+	return t
 }
 
 // name is the path on disk, below parent, for the entry element, whose path in the archive is
@@ -31,21 +46,54 @@ func (t *nameTable) name(parent, original, element string) (string, bool) {
 	if on, ok := t.chosen[original]; ok {
 		return on, false // told before, if need be
 	}
+	t.list(parent)
 	wanted := element
 	if t.safe != nil {
 		wanted = plain(t.safe(element))
 	}
 	wanted = shorten(wanted)
-	key := strings.ToLower(path.Join(parent, wanted))
+	key := fold(path.Join(parent, wanted))
 	name, on := wanted, path.Join(parent, wanted)
-	for n := max(2, t.next[key]); t.taken[strings.ToLower(on)]; n++ {
+	for n := max(2, t.next[key]); !t.free(original, on); n++ {
 		name = shorten(wanted + "~" + strconv.Itoa(n))
 		on = path.Join(parent, name)
 		t.next[key] = n + 1
 	}
-	t.taken[strings.ToLower(on)] = true
+	t.taken[fold(on)] = original
 	t.chosen[original] = on
 	return on, name != element
+}
+
+// free reports whether the path on disk is nobody's, or was kept for the one in the archive.
+func (t *nameTable) free(original, on string) bool {
+	owner, taken := t.taken[fold(on)]
+	return !taken || owner == original && on == original
+}
+
+// list notes what was in a directory before. Whoever has the very same path is no stranger there.
+func (t *nameTable) list(dir string) {
+	if t.listed[dir] {
+		return
+	}
+	t.listed[dir] = true
+	for _, name := range t.onDisk(dir) {
+		on := path.Join(dir, name)
+		if _, taken := t.taken[fold(on)]; !taken {
+			t.taken[fold(on)] = on
+		}
+	}
+}
+
+// fold maps paths that any file system takes for one to one: what case and Unicode's compatible forms tell apart is the same.
+func fold(name string) string {
+	ascii := true
+	for i := 0; i < len(name) && ascii; i++ {
+		ascii = name[i] < 0x80
+	}
+	if ascii {
+		return strings.ToLower(name)
+	}
+	return norm.NFKC.String(cases.Fold().String(norm.NFKD.String(name)))
 }
 
 // plain makes sure that a name is one path element, whatever SafeName returned.

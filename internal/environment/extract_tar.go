@@ -134,6 +134,7 @@ func (x *extraction) folder(elements []string) (string, error) {
 	switch err := x.root.Mkdir(on, 0o755); {
 	case err == nil:
 		x.out.Files++
+		x.names.listed[on] = true // it is empty
 	case errors.Is(err, fs.ErrExist):
 		if info, err := x.root.Lstat(on); err != nil || !info.IsDir() {
 			x.omit(original, reasonNoDir)
@@ -151,7 +152,7 @@ func (x *extraction) folder(elements []string) (string, error) {
 
 func (x *extraction) file(elements []string, header *tar.Header, content io.Reader) error {
 	original := path.Join(elements...)
-	content, err := x.tap(original, content)
+	content, err := x.tap(original, header.Size, content)
 	if err != nil {
 		return err
 	}
@@ -193,19 +194,35 @@ func (x *extraction) file(elements []string, header *tar.Header, content io.Read
 }
 
 // tap hands the beginning of a file to who asked for it, and returns the content as a whole again.
-func (x *extraction) tap(original string, content io.Reader) (io.Reader, error) {
+func (x *extraction) tap(original string, size int64, content io.Reader) (io.Reader, error) {
 	if x.opts.Tap == nil {
 		return content, nil
 	}
-	w := x.opts.Tap(original)
+	w := x.opts.Tap(original, size)
 	if w == nil {
 		return content, nil
 	}
 	head, err := io.ReadAll(io.LimitReader(content, MaxTap))
-	if _, writeErr := w.Write(head); err == nil {
-		err = writeErr
+	if err == nil {
+		_, err = w.Write(head)
 	}
-	return io.MultiReader(bytes.NewReader(head), content), err
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", brief(original), err)
+	}
+	return io.MultiReader(bytes.NewReader(head), content), nil
+}
+
+// existing are the names in a directory below dst.
+func (x *extraction) existing(dir string) []string {
+	entries, err := fs.ReadDir(x.root.FS(), dir)
+	if err != nil { // it is not there, or no directory: nothing can be written to it
+		return nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
 }
 
 func (x *extraction) tooMany() error {

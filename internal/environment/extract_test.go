@@ -148,6 +148,30 @@ func TestExtract(t *testing.T) {
 			renamed: "[{a a~2} {d d~2} {a~2 a~2~2}]",
 		},
 		{
+			name: "names that differ in Unicode's form alone are told apart", strip: "",
+			entries: []tar.Header{file("\u00e9", "1"), file("e\u0301", "2"), file("E\u0301", "3"), file("veri\ufb01er", "4"), file("verifier", "5"), file("\u212a", "6"), file("k", "7")},
+			want:    "-rw-r--r-- E\u0301~3 3\n-rw-r--r-- e\u0301~2 2\n-rw-r--r-- k~2 7\n-rw-r--r-- verifier~2 5\n-rw-r--r-- veri\ufb01er 4\n-rw-r--r-- \u00e9 1\n-rw-r--r-- \u212a 6\n",
+			renamed: "[{e\u0301 e\u0301~2} {E\u0301 E\u0301~3} {verifier verifier~2} {k k~2}]",
+		},
+		{
+			name: "what collides with a reserved path makes way, also if it comes first", strip: "logs",
+			opts: ExtractOptions{
+				Reserved: []string{"verifier/reward.txt", "agent"},
+				SafeName: func(s string) string { return strings.TrimRight(s, ". ") },
+			},
+			entries: []tar.Header{
+				file("logs/VERIFIER/reward.txt", "planted"), file("logs/Agent", "a file"), file("logs/veri\ufb01er/x", "planted"), file("logs/verifier. ", "a file"),
+				{Name: "logs/Verifier", Typeflag: tar.TypeSymlink, Linkname: "verifier"}, file("logs/verifier/REWARD.TXT", "not it"),
+				file("logs/verifier/reward.txt", "1"), file("logs/agent/log", "2"), file("logs/verifier~2/x", "3"),
+			},
+			want: "-rw-r--r-- Agent~2 a file\ndrwxr-xr-x VERIFIER~2\n-rw-r--r-- VERIFIER~2/reward.txt planted\ndrwxr-xr-x agent\n-rw-r--r-- agent/log 2\n" +
+				"drwxr-xr-x verifier\n-rw-r--r-- verifier/REWARD.TXT~2 not it\n-rw-r--r-- verifier/reward.txt 1\n" +
+				"drwxr-xr-x verifier~2~2\n-rw-r--r-- verifier~2~2/x 3\n-rw-r--r-- verifier~4 a file\n" +
+				"drwxr-xr-x veri\ufb01er~3\n-rw-r--r-- veri\ufb01er~3/x planted\n",
+			renamed: "[{VERIFIER VERIFIER~2} {Agent Agent~2} {veri\ufb01er veri\ufb01er~3} {verifier.  verifier~4} {verifier/REWARD.TXT verifier/REWARD.TXT~2} {verifier~2 verifier~2~2}]",
+			omitted: "[{Verifier a symbolic link to verifier}]",
+		},
+		{
 			name: "names are made safe, each element by itself, and kept apart", strip: "logs",
 			opts:    ExtractOptions{SafeName: func(s string) string { return strings.NewReplacer(":", "_", "?", "_").Replace(s) }},
 			entries: []tar.Header{file("logs/a:b/c?", "1"), file("logs/a?b/c?", "2"), file("logs/a:b/c:", "3"), file("logs/a:b/c?", "4")},
@@ -257,6 +281,48 @@ func TestExtractSparesWhatExists(t *testing.T) {
 		t.Errorf("outside: %v, %v", entries, err)
 	}
 }
+
+func TestExtractMakesWayForWhatExists(t *testing.T) {
+	dst := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dst, "verifier"), 0o755), os.WriteFile(filepath.Join(dst, "verifier", "stdout.txt"), []byte("1"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Extract(bytes.NewReader(archive(t,
+		file("VERIFIER/stdout.txt", "planted"), file("verifier/STDOUT.txt", "planted"), file("verifier/stdout.txt", "planted"), file("verifier/ctrf.json", "2"))),
+		dst, "", ExtractOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(got.Omitted, got.Renamed) != "[{verifier/stdout.txt already there}] [{VERIFIER VERIFIER~2} {verifier/STDOUT.txt verifier/STDOUT.txt~2}]" {
+		t.Errorf("omitted %v, renamed %v", got.Omitted, got.Renamed)
+	}
+	for name, want := range map[string]string{
+		"verifier/stdout.txt": "1", "verifier/ctrf.json": "2", "VERIFIER~2/stdout.txt": "planted", "verifier/STDOUT.txt~2": "planted",
+	} {
+		if data, err := os.ReadFile(filepath.Join(dst, name)); err != nil || string(data) != want {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+	}
+}
+
+func TestExtractTellsNothingOfAFileThatBreaksOff(t *testing.T) {
+	data := archive(t, file("reward.txt", "1.25e-7"))
+	told := false
+	tap := func(name string, size int64) io.Writer {
+		if name != "reward.txt" || size != 7 {
+			t.Errorf("asked about %s of %d bytes", name, size)
+		}
+		return writerFunc(func(p []byte) (int, error) { told = true; return len(p), nil })
+	}
+	_, err := Extract(bytes.NewReader(data[:512+1]), t.TempDir(), "", ExtractOptions{Tap: tap})
+	if !errors.Is(err, io.ErrUnexpectedEOF) || told {
+		t.Errorf("error %v, told %v", err, told)
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestExtractKeepsWhatCameBeforeABreak(t *testing.T) {
 	dst := t.TempDir()

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/org/rollout-action/internal/config"
@@ -158,21 +161,26 @@ func (a *attempt) copyLogs(ctx context.Context, part string, found *rewards, cos
 	if part == rewardPath || part == rewardJSONPath {
 		folder = path.Dir(part)
 	}
-	return a.copyOut(ctx, path.Join(logsDir, part), path.Join("logs", folder), func(name string) io.Writer {
-		switch path.Join(folder, name) {
-		case rewardPath:
-			return &found.text
-		case rewardJSONPath:
-			return &found.json
-		case costPath:
-			return cost
+	taps := map[string]*rewardFile{rewardPath: &found.text, rewardJSONPath: &found.json, costPath: cost}
+	var own []string // below part: what the trial's reader looks for
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(taps)), a.rules.LogDirs) {
+		name = strings.TrimPrefix(name, logsDir+"/")
+		if folder == "" || strings.HasPrefix(name, folder+"/") {
+			own = append(own, strings.TrimPrefix(name, folder+"/"))
 		}
-		return nil
+	}
+	return a.copyOut(ctx, path.Join(logsDir, part), path.Join("logs", folder), own, func(name string, size int64) io.Writer {
+		file := taps[path.Join(folder, name)]
+		if file == nil {
+			return nil
+		}
+		file.size = size
+		return file
 	})
 }
 
-// copyOut copies what is at src in the environment into a folder below the trial's.
-func (a *attempt) copyOut(ctx context.Context, src, folder string, tap func(name string) io.Writer) error {
+// copyOut copies what is at src in the environment into a folder below the trial's. Paths in own keep their names.
+func (a *attempt) copyOut(ctx context.Context, src, folder string, own []string, tap func(name string, size int64) io.Writer) error {
 	dst := filepath.Join(a.dir, filepath.FromSlash(folder))
 	if err := os.MkdirAll(dst, 0o755); err != nil {
 		return err
@@ -181,6 +189,7 @@ func (a *attempt) copyOut(ctx context.Context, src, folder string, tap func(name
 	options := environment.ExtractOptions{
 		SafeName: func(name string) string { return result.Slug(secrets.String(name)) },
 		Tap:      tap,
+		Reserved: own,
 	}
 	if !secrets.Empty() {
 		options.Filter = func(w io.Writer) io.WriteCloser { return secrets.Writer(w) }

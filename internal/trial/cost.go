@@ -14,7 +14,11 @@ const costPath = "agent/cost_usd.txt"
 const maxCost = 1e6
 
 // parseCost reads a number of US dollars. The file is the agent's word: what is no amount is no cost.
-func parseCost(text string, secrets *redact.Redactor) (float64, error) {
+func parseCost(file rewardFile, secrets *redact.Redactor) (float64, error) {
+	text, err := file.whole()
+	if err != nil {
+		return 0, err
+	}
 	cost, err := parseReward(strings.TrimPrefix(strings.TrimSpace(text), "$"), false, secrets)
 	if err == nil && (cost < 0 || cost > maxCost) {
 		err = fmt.Errorf("holds %g, which is no plausible amount", cost)
@@ -27,7 +31,7 @@ func (a *attempt) noteCost(file rewardFile) {
 	if !file.found {
 		return
 	}
-	cost, err := parseCost(file.text, a.opts.Redactor)
+	cost, err := parseCost(file, a.opts.Redactor)
 	if err != nil {
 		a.warn("/logs/%s %v, so the model's cost is not known: write one number there, in US dollars", costPath, err)
 		return

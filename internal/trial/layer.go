@@ -171,7 +171,7 @@ func (a *attempt) copyInstallLogs(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	err := a.copyOut(ctx, logsDir, "setup/logs", nil)
+	err := a.copyOut(ctx, logsDir, "setup/logs", nil, nil)
 	for _, dir := range slices.Concat(a.rules.LogDirs, []string{logsDir}) { // if nothing was left there
 		if below, relErr := filepath.Rel(logsDir, dir); relErr == nil && filepath.IsLocal(below) {
 			_ = os.Remove(filepath.Join(dst, below))

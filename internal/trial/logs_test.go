@@ -130,6 +130,45 @@ echo 1 >'a:b/x'; echo 2 >.git/config; echo 3 >$'new\nline'; echo 4 >'is it?*<>|"
 	})
 }
 
+func TestTheVerifiersFilesKeepTheirNames(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		o := p.run(t, story{
+			files: map[string]string{"tests/test.sh": "echo '{}' >/logs/verifier/ctrf.json; echo 1 >/logs/verifier/reward.txt\n"},
+			agent: script(`cd /logs; for d in VERIFIER Verifier verifier. Agent; do mkdir "$d"; echo planted >"$d/reward.txt"; echo planted >"$d/ctrf.json"; done
+ln -s verifier VERIfier; echo mine >agent/file`),
+		})
+		o.check(t, want{reward: "1"})
+		files := o.files(t)
+		for name, text := range map[string]string{
+			"logs/verifier/ctrf.json": "{}\n", "logs/verifier/reward.txt": "1\n", "logs/verifier/stdout.txt": "", "logs/agent/file": "mine\n",
+		} {
+			if got, ok := files[name]; !ok || got != text {
+				t.Errorf("%s: %q, want %q", name, got, text)
+			}
+		}
+		folded := map[string]string{}
+		for name := range files {
+			if other := folded[strings.ToLower(name)]; other != "" {
+				t.Errorf("%s and %s are one file where case does not count", name, other)
+			}
+			folded[strings.ToLower(name)] = name
+		}
+	})
+}
+
+func TestARewardFileThatIsTooLongIsNotJudgedByItsBeginning(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		const long = "printf '%070000d' 0 | tr 0 ' '; "
+		for name, verify := range map[string]string{
+			"reward.txt":  "{ echo 1; " + long + "echo 0; } >/logs/verifier/reward.txt",
+			"reward.json": `{ echo '{"reward": 1}'; ` + long + "} >/logs/verifier/reward.json",
+		} {
+			o := p.run(t, story{agent: agent.Agent{Name: agent.Nop}, files: map[string]string{"tests/test.sh": verify}})
+			o.check(t, want{err: result.VerifierRewardInvalid, says: []string{"/logs/verifier/" + name + " is larger than 64 KiB"}})
+		}
+	})
+}
+
 func TestLogsThatAreNotFilesAreLeftBehind(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		pipes := ""

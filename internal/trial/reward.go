@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
@@ -30,7 +31,19 @@ var between = regexp.MustCompile(`(\d)_(\d)`)
 // disk nor a redacted value can change a verdict.
 type rewardFile struct {
 	found bool
-	text  string
+	size  int64  // of the file
+	text  string // its first environment.MaxTap bytes
+}
+
+// errTooLong is about a file whose end was not read: its beginning says nothing.
+var errTooLong = fmt.Errorf("is larger than %d KiB", environment.MaxTap>>10)
+
+// whole is the file's text, or errTooLong.
+func (r *rewardFile) whole() (string, error) {
+	if r.size > int64(len(r.text)) {
+		return "", errTooLong
+	}
+	return r.text, nil
 }
 
 func (r *rewardFile) Write(p []byte) (int, error) {
@@ -62,13 +75,13 @@ func (r *rewards) settled(rules task.Rules) bool {
 func (r *rewards) read(rules task.Rules, code int, secrets *redact.Redactor) (verdict, *failure) {
 	switch {
 	case r.json.found && (rules.JSONFirst || !r.text.found):
-		v, err := parseRewards(r.json.text, rules.LenientRewards, secrets)
+		v, err := r.json.rewards(rules.LenientRewards, secrets)
 		if err != nil {
 			return verdict{}, failf(result.VerifierRewardInvalid, "/logs/%s %v: write an object with finite numbers there, such as {\"reward\": 1}", rewardJSONPath, err)
 		}
 		return v, nil
 	case r.text.found:
-		reward, err := parseReward(r.text.text, rules.LenientRewards, secrets)
+		reward, err := r.text.number(rules.LenientRewards, secrets)
 		if err != nil {
 			return verdict{}, failf(result.VerifierRewardInvalid, "/logs/%s %v: write one finite number there", rewardPath, err)
 		}
@@ -84,12 +97,21 @@ func (r *rewards) withParts(v verdict, rules task.Rules, secrets *redact.Redacto
 	if !r.json.found {
 		return v
 	}
-	parts, err := parseRewards(r.json.text, rules.LenientRewards, secrets)
+	parts, err := r.json.rewards(rules.LenientRewards, secrets)
 	if err != nil {
 		v.note = fmt.Sprintf("/logs/%s %v, so its rewards are not kept: the reward is that of reward.txt", rewardJSONPath, err)
 	}
 	v.all = parts.all
 	return v
+}
+
+// number reads the file as one finite number.
+func (r *rewardFile) number(lenient bool, secrets *redact.Redactor) (float64, error) {
+	text, err := r.whole()
+	if err != nil {
+		return 0, err
+	}
+	return parseReward(text, lenient, secrets)
 }
 
 // parseReward reads one finite number, with white space around it; a lenient one as Python would write it.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
@@ -13,6 +14,13 @@ var (
 	strict  = (&task.Task{Format: task.FormatRollout}).Rules()
 	lenient = (&task.Task{Format: task.FormatHarbor}).Rules()
 )
+
+// caught is a file of the environment, as copying the logs leaves it.
+func caught(text string) rewardFile {
+	file := rewardFile{size: int64(len(text))}
+	_, _ = file.Write([]byte(text[:min(len(text), environment.MaxTap)]))
+	return file
+}
 
 func TestRewards(t *testing.T) {
 	const secret = "sk-live-ABCdef0123456789"
@@ -53,11 +61,13 @@ func TestRewards(t *testing.T) {
 		{"a point alone", ".", 0, "not a number"},
 		{"a long text, which is cut", strings.Repeat("x", 10_000), 0, `"` + strings.Repeat("x", 40) + `"…`},
 		{"escape sequences, which are not shown", "\x1b[31m1", 0, `"\x1b[31m1"`},
+		{"a text of the largest size", "1" + strings.Repeat(" ", environment.MaxTap-1), 1, ""},
+		{"one byte more", "1" + strings.Repeat(" ", environment.MaxTap), 0, "is larger than 64 KiB"},
+		{"another number after what is read", "1" + strings.Repeat("\n", environment.MaxTap) + "0", 0, "is larger than 64 KiB"},
 		{"a secret in the place where the text is cut", strings.Repeat("x", 30) + secret, 0, `"` + strings.Repeat("x", 30) + `***"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var files rewards
-			_, _ = files.text.Write([]byte(tc.text))
+			files := rewards{text: caught(tc.text)}
 			got, failed := files.read(strict, 0, redact.New([]string{secret}))
 			switch {
 			case tc.wrong == "" && failed != nil:

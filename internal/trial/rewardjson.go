@@ -9,7 +9,6 @@ import (
 	json "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/redact"
 )
 
@@ -22,14 +21,20 @@ const (
 // theReward is the name in reward.json of the reward that counts.
 const theReward = "reward"
 
+// rewards reads the file as an object of rewards.
+func (r *rewardFile) rewards(lenient bool, secrets *redact.Redactor) (verdict, error) {
+	text, err := r.whole()
+	if err != nil {
+		return verdict{}, err
+	}
+	return parseRewards(text, lenient, secrets)
+}
+
 // parseRewards reads an object of names and finite numbers. The reward that counts is the one named reward, or
 // else the only one, or else the mean of all. lenient takes true, false and numbers in quotes, too, as pydantic does.
 func parseRewards(text string, lenient bool, secrets *redact.Redactor) (verdict, error) {
 	var values map[string]jsontext.Value
 	if err := json.Unmarshal([]byte(text), &values); err != nil || values == nil {
-		if len(text) >= environment.MaxTap {
-			return verdict{}, fmt.Errorf("is larger than %d KiB", environment.MaxTap>>10)
-		}
 		return verdict{}, fmt.Errorf("holds %s, which is no JSON object of numbers with names of their own", excerpt(secrets.String(text)))
 	}
 	if len(values) == 0 || len(values) > maxRewards {

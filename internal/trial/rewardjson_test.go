@@ -58,6 +58,8 @@ func TestRewardFiles(t *testing.T) {
 		{"an empty name", lenient, "", `{"": 1}`, "empty or longer", ""},
 		{"a long name", lenient, "", `{"` + strings.Repeat("x", 201) + `": 1}`, "empty or longer", ""},
 		{"a file that is too large", lenient, "", `{"reward": 1` + strings.Repeat(" ", environment.MaxTap), "larger than 64 KiB", ""},
+		{"an object that is whole within what is read", lenient, "", `{"reward": 1}` + strings.Repeat(" ", environment.MaxTap), "larger than 64 KiB", ""},
+		{"one that does not count", strict, "1", `{"reward": 1}` + strings.Repeat(" ", environment.MaxTap), "1 map[]", "reward.json is larger than 64 KiB"},
 		{"deep nesting", lenient, "", strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000), "which is not a number", ""},
 		{"a secret for a name", lenient, "", `{"` + secret + `": 1, "\u001b[31mb": 1}`, "1 map[***:1 b:1]", ""},
 		{"a secret for a value", lenient, "", `{"a": "` + secret + `"}`, `holds "***"`, ""},
@@ -66,10 +68,10 @@ func TestRewardFiles(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var files rewards
 			if tc.text != "" {
-				_, _ = files.text.Write([]byte(tc.text))
+				files.text = caught(tc.text)
 			}
 			if tc.json != "" {
-				_, _ = files.json.Write([]byte(tc.json[:min(len(tc.json), environment.MaxTap)]))
+				files.json = caught(tc.json)
 			}
 			v, failed := files.read(tc.rules, 3, redact.New([]string{secret}))
 			got := fmt.Sprint(v.reward, " ", v.all)
