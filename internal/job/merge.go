@@ -115,6 +115,7 @@ type merge struct {
 	visited int
 	skipped omissions
 	notes   int // also those above maxNotes
+	damaged []string
 
 	plan  result.Plan // of the whole job, as it will be written
 	of    []int       // the shard of each of the plan's trials
@@ -388,6 +389,9 @@ func (m *merge) writeConfig(draft string) error {
 		m.out.Incomplete = append(m.out.Incomplete, untrusted.Line(fmt.Sprintf("the job's configuration and gate are not known, for shard %s has no %s: %v",
 			m.base.name(), result.ConfigFile, err)))
 		return nil
+	}
+	if err := m.base.checkTop(result.ConfigFile, config); err != nil {
+		return refuse("%v", err)
 	}
 	return os.WriteFile(filepath.Join(draft, result.ConfigFile), config, 0o644)
 }

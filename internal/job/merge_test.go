@@ -355,6 +355,8 @@ func TestDifferentSplitsAreRefused(t *testing.T) {
 	s.run(s.in("other", "1"), 1, 2, nil)
 	plan := s.read(s.in("other", "1", result.PlanFile))
 	s.write(s.in("other", "1", result.PlanFile), strings.Replace(plan, `"split": "sha256:`, `"split": "sha256:0`, 1))
+	s.refused([]string{"shards", "other"}, "other/1/plan.json", "download the shard again")
+	s.check(os.Remove(s.in("other", "1", result.SumsFile)))
 	s.refused([]string{"shards", "other"}, "in different ways", "the same --timings")
 }
 

@@ -147,6 +147,9 @@ func (p *part) readPlan() (plan result.Plan, err error) {
 	if err != nil {
 		return plan, err
 	}
+	if err := p.checkTop(result.PlanFile, text); err != nil {
+		return plan, err
+	}
 	if err := json.Unmarshal(text, &plan); err != nil {
 		return plan, err
 	}
@@ -161,6 +164,11 @@ func (p *part) readPlan() (plan result.Plan, err error) {
 
 // refuseDifferent says in what two plans differ, as far as can be told.
 func refuseDifferent(a, b *part) error {
+	for _, p := range []*part{a, b} {
+		if err := p.checkPlan(); err != nil {
+			return refuse("%v", err)
+		}
+	}
 	if a.plan.Digest == b.plan.Digest {
 		if a.total != b.total {
 			return refuse("%s is shard %s and %s is shard %s of the same plan: merge only the shards of one split", a.label, a.name(), b.label, b.name())

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 const (
@@ -54,8 +55,12 @@ func (m *merge) find(ctx context.Context) ([]*part, error) {
 		}
 	}
 	if len(f.found) == 0 {
-		return nil, refuse("no shard was found in %s (a shard's folder has a %s; folders are searched %d levels down)",
-			strings.Join(m.opts.Paths, ", "), result.PlanFile, maxLevels)
+		why := ""
+		if len(m.damaged) > 0 {
+			why = "; " + some(m.damaged)
+		}
+		return nil, refuse("no shard was found in %s (a shard's folder has a %s; folders are searched %d levels down)%s",
+			strings.Join(m.opts.Paths, ", "), result.PlanFile, maxLevels, why)
 	}
 	return f.found, nil
 }
@@ -86,6 +91,15 @@ func (f *finder) path(ctx context.Context, path string) error {
 		return refuse("%s: is neither a folder nor an archive (.tar, .tar.gz, .tgz, .zip)", path)
 	}
 	return f.archive(ctx, real, path, 0)
+}
+
+// damage notes what was given and cannot be merged.
+func (f *finder) damage(format string, args ...any) {
+	sentence := untrusted.Line(fmt.Sprintf(format, args...) + ": download it again")
+	f.note("%s", sentence)
+	if len(f.damaged) < maxNamed {
+		f.damaged = append(f.damaged, sentence)
+	}
 }
 
 // folder looks at a folder, and then below it unless it is a shard's.
@@ -154,7 +168,7 @@ func (f *finder) archive(ctx context.Context, path, label string, archives int) 
 	case errors.As(err, &local):
 		return fmt.Errorf("unpack %s: %w", label, err) // a full disk, say
 	case err != nil:
-		f.note("%s cannot be unpacked, so nothing in it counts: %v", label, err)
+		f.damage("%s cannot be unpacked, so nothing in it counts: %v", label, err)
 		return os.RemoveAll(dir)
 	}
 	return f.folder(ctx, dir, label, 0, archives+1)
@@ -164,7 +178,7 @@ func (f *finder) archive(ctx context.Context, path, label string, archives int) 
 func (f *finder) tree(dir, label string) error {
 	head, err := readHead[result.Plan](filepath.Join(dir, result.PlanFile), "tasks", "trials", "shard_of")
 	if err != nil {
-		f.note("%s is not merged: its %s cannot be read: %v", label, result.PlanFile, err)
+		f.damage("%s is not merged: its %s cannot be read: %v", label, result.PlanFile, err)
 		return nil
 	}
 	p := &part{dir: dir, label: label, from: cmp.Or(f.in, dir), plan: head, index: 1, total: 1}
@@ -172,26 +186,39 @@ func (f *finder) tree(dir, label string) error {
 		p.index, p.total = s.Index, s.Total
 	}
 	if p.total < 1 || p.total > result.MaxShards || p.index < 1 || p.index > p.total {
-		return refuse("%s: there is no shard %s (at most %d)", label, p.name(), result.MaxShards)
+		return refuse("%s: there is no shard %s (at most %d): download it again", label, p.name(), result.MaxShards)
 	}
 	if head.Digest == "" {
 		return refuse("%s: its %s has no digest: it was not made by this version of rollout", label, result.PlanFile)
 	}
-	p.state = stateOf(dir)
+	var said result.Job
+	p.state, said = stateOf(dir)
+	if p.state != unfinished && !p.same(said) {
+		f.damage("%s is not merged: its %s and its %s contradict each other", label, result.PlanFile, result.ResultFile)
+		return nil
+	}
 	f.found = append(f.found, p)
 	return nil
 }
 
+// same compares what the plan of a shard says of itself with what its result says. Only one shard's plan is compared with
+// its digest: plans are large.
+func (p *part) same(job result.Job) bool {
+	sameShard := (p.plan.Shard == nil) == (job.Shard == nil) && (job.Shard == nil || *job.Shard == *p.plan.Shard)
+	return sameShard && job.PlanDigest == p.plan.Digest && job.JobName == p.plan.JobName &&
+		job.StartedAt.Equal(p.plan.StartedAt) && commitOf(result.Plan{Commit: job.Commit}) == commitOf(p.plan)
+}
+
 // stateOf reads how a shard ended.
-func stateOf(dir string) state {
+func stateOf(dir string) (state, result.Job) {
 	job, err := readHead[result.Job](filepath.Join(dir, result.ResultFile), "agents", "results")
 	switch {
 	case err != nil || job.PlanDigest == "": // missing, torn, or something else
-		return unfinished
+		return unfinished, job
 	case job.Cancelled || job.SkippedTrials > 0:
-		return cancelled
+		return cancelled, job
 	}
-	return complete
+	return complete, job
 }
 
 // readHead reads a large JSON object up to the first of the named keys. The file has to end like one: a torn one is

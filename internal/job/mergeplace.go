@@ -58,6 +58,10 @@ func (m *merge) placeTrials(ctx context.Context, draft string) (*outcomes, error
 	if err != nil {
 		return nil, err
 	}
+	sums, err := m.readTrialSums(groups)
+	if err != nil {
+		return nil, err
+	}
 	made := map[*group]bool{}
 	for _, b := range batches {
 		if !made[b.group] {
@@ -75,7 +79,7 @@ func (m *merge) placeTrials(ctx context.Context, draft string) (*outcomes, error
 	workers, ctx := errgroup.WithContext(ctx)
 	for range min(len(batches), 2*runtime.GOMAXPROCS(0)) { // some wait for the disk
 		workers.Go(func() error {
-			p := placer{move: m.opts.Move}
+			p := placer{move: m.opts.Move, sums: sums}
 			defer func() {
 				mu.Lock()
 				defer mu.Unlock()
@@ -212,11 +216,11 @@ func (m *merge) refuseForeign(p *part, dataset *os.File, below, name string, g *
 	if g != nil {
 		if i, ok := g.trials[name]; ok {
 			owner := result.Shard{Index: m.of[i], Total: m.total}
-			return refuse("%s (shard %s) has a result of %s, which is shard %s's: it was not written by one run of that shard",
+			return refuse("%s (shard %s) has a result of %s, which is shard %s's: it was not written by one run of that shard, or was damaged on its way (then download it again)",
 				p.label, p.name(), m.plan.Trials[i], owner)
 		}
 	}
-	return refuse("%s (shard %s) has a result in %s, which is no trial of the plan: it was not written by one run of that shard", p.label, p.name(), where)
+	return refuse("%s (shard %s) has a result in %s, which is no trial of the plan: it was not written by one run of that shard, or was damaged on its way (then download it again)", p.label, p.name(), where)
 }
 
 func exists(dir *os.File, name string) bool {
@@ -294,7 +298,8 @@ type placer struct {
 	copies  bool   // the shard's file system has no links to the output's
 	buffer  []byte // of results
 	skipped omissions
-	without string // the name of a file at the top of trials' folders that is left out; "": none
+	sums    *trialSums // nil: results are not compared with any
+	without string     // the name of a file at the top of trials' folders that is left out; "": none
 }
 
 // batch places some trials.
@@ -319,7 +324,8 @@ func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) 
 		err = p.place(folder, source, target, name)
 		if err == nil {
 			i := b.group.trials[name]
-			out.there[i], out.errs[i] = p.read(folder, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), keys[i], &out.trials[i])
+			out.there[i], out.errs[i] = p.read(folder, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), keys[i], &out.trials[i],
+				func(text []byte, file string) error { return p.sums.check(i, b.part.index, text, file) })
 		}
 		if err := errors.Join(err, folder.Close()); err != nil {
 			return err
@@ -478,14 +484,17 @@ func copyFile(source, target *os.File, name, below string) (err error) {
 }
 
 // read reads a trial's result, if there is one. label is the folder for people: where an archive was unpacked is gone
-// when they read of it.
-func (p *placer) read(folder *os.File, label string, key result.Key, into *result.Trial) (bool, error) {
+// when they read of it. check may refuse what is in the file.
+func (p *placer) read(folder *os.File, label string, key result.Key, into *result.Trial, check func(text []byte, file string) error) (bool, error) {
 	full := filepath.Join(label, result.ResultFile)
 	data, err := p.content(folder, full)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return false, nil
 	case err != nil:
+		return false, err
+	}
+	if err := check(data, full); err != nil {
 		return false, err
 	}
 	if err := result.ParseTrial(data, key, into); err != nil {

@@ -31,6 +31,9 @@ func (m *merge) tell(out *outcomes) {
 	if more := len(sentences) - maxSentences; more > 0 {
 		sentences = append(sentences[:maxSentences], fmt.Sprintf("%d more shards are missing or incomplete", more))
 	}
+	if len(sentences) > 0 {
+		sentences = append(sentences, m.damaged...) // which may be why
+	}
 	m.out.Incomplete = slices.Concat(sentences, m.out.Incomplete)
 	if more := m.notes - maxNotes; more > 0 {
 		m.out.Notes = append(m.out.Notes, "and "+count(more, "more note"))
@@ -63,9 +66,9 @@ func (m *merge) missing(index int, p *part, out *outcomes) string {
 	case p.state == cancelled:
 		shard += " was cancelled"
 	case p.state == unfinished:
-		shard += " did not finish (it has no whole " + result.ResultFile + ")"
+		shard += fmt.Sprintf(" did not finish (%s has no whole %s; if its run did end, download it again)", p.label, result.ResultFile)
 	case len(without) > 0:
-		shard += " finished, but results of it are gone or cannot be read"
+		shard += fmt.Sprintf(" finished, but results of it are gone or cannot be read (download %s again)", p.label)
 	default:
 		return ""
 	}

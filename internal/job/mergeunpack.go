@@ -71,7 +71,21 @@ func (m *merge) unpack(ctx context.Context, file, dir string) (err error) {
 		defer packed.Close()
 		stream = packed
 	}
-	return u.tar(tar.NewReader(stream))
+	if err := u.tar(tar.NewReader(stream)); err != nil {
+		return err
+	}
+	return u.rest(stream)
+}
+
+// rest reads what comes after the end of a tar: its padding, and with it the checksum of what was packed, which gzip compares at
+// the very end.
+func (u *unpacker) rest(stream io.Reader) error {
+	left := maxUnpackedBytes - u.limits.bytes
+	n, err := io.Copy(io.Discard, reading{io.LimitReader(stream, left+1)})
+	if u.limits.bytes += n; n > left {
+		return errArchiveTooLarge
+	}
+	return err
 }
 
 type unpacker struct {

@@ -151,7 +151,7 @@ func (s Stored) Reopen(lock *Lock, cfg config.Job, now result.Plan, owed Owed, p
 	if err := s.replace(cfg, plan); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{result.ResultFile, result.MergeFile} {
+	for _, name := range []string{result.SumsFile, result.ResultFile, result.MergeFile} {
 		if err := os.Remove(filepath.Join(s.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -190,6 +190,9 @@ func (s Stored) replace(cfg config.Job, plan result.Plan) error {
 		if bytes.Equal(was, now) {
 			continue
 		}
+		if err := ignoreMissing(os.Remove(filepath.Join(s.Dir, result.SumsFile))); err != nil { // which has the digest of what was
+			return err
+		}
 		if err := result.WriteFile(filepath.Join(s.Dir, file.name), now); err != nil {
 			return err
 		}
@@ -213,7 +216,7 @@ func (s Stored) Settle(cfg config.Job, now result.Plan, earlier []result.Trial, 
 	if err != nil {
 		return err
 	}
-	if !s.says(result.ResultFile, text) || !s.says(result.MetadataFile, metadata) || !s.hasOutputs(len(earlier)) {
+	if !s.says(result.ResultFile, text) || !s.says(result.MetadataFile, metadata) || !s.hasOutputs(len(earlier)) || !s.hasSums() {
 		t := Tree{Dir: s.Dir, Plan: plan}
 		if t.outputs, err = mendOutputs(s.Dir, plan, earlier, prompt); err != nil {
 			return err
@@ -232,6 +235,12 @@ func (s Stored) Settle(cfg config.Job, now result.Plan, earlier []result.Trial, 
 func (s Stored) says(name string, text []byte) bool {
 	was, err := readLimited(filepath.Join(s.Dir, name), maxPlan)
 	return err == nil && bytes.Equal(was, text)
+}
+
+// hasSums reports whether a shard has digests, which older versions did not write, and which go when its plan or configuration changes.
+func (s Stored) hasSums() bool {
+	_, err := os.Lstat(filepath.Join(s.Dir, result.SumsFile))
+	return s.Plan.Shard == nil || err == nil
 }
 
 // hasOutputs reports whether outputs.jsonl has as many lines as there are results. A disk that was full has left out some.

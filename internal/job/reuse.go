@@ -140,7 +140,7 @@ func (p *placer) reusable(s Source, spec trial.Spec, same Experiment) (t result.
 		return t, Unreadable, false
 	}
 	defer folder.Close()
-	there, err := p.read(folder, s.Label, spec.Key, &t)
+	there, err := p.read(folder, s.Label, spec.Key, &t, func([]byte, string) error { return nil })
 	switch {
 	case err != nil:
 		return t, Unreadable, false

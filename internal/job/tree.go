@@ -124,12 +124,21 @@ func (t *Tree) WriteTrial(outcome trial.Outcome) error {
 	return t.outputs.add(outcome.Trial)
 }
 
-// WriteJob writes the job's metadata.json and its result.json.
+// WriteJob writes the job's metadata.json, a shard's SHA256SUMS, and then the job's result.json.
 func (t *Tree) WriteJob(job result.Job) error {
 	if err := t.WriteMetadata(job); err != nil {
 		return err
 	}
-	return result.WriteJSON(filepath.Join(t.Dir, result.ResultFile), job)
+	text, err := result.Marshal(job)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", result.ResultFile, err)
+	}
+	if t.Plan.Shard != nil {
+		if err := t.writeSums(job, text); err != nil {
+			return fmt.Errorf("write %s: %w", result.SumsFile, err)
+		}
+	}
+	return result.WriteFile(filepath.Join(t.Dir, result.ResultFile), text)
 }
 
 // syncDir makes sure that what a folder's entries are now outlives a machine that goes down.

@@ -29,13 +29,15 @@ const (
 	// OutputsFile has a line for each finished trial (Output), MetadataFile where the job stands (Metadata).
 	OutputsFile  = "outputs.jsonl"
 	MetadataFile = "metadata.json"
+	// SumsFile is in shards only: the digests of their results, in the form of sha256sum, for the merge.
+	SumsFile = "SHA256SUMS"
 	// SupersededDir is the folder at the top of a job's that holds the folders of trials that a resume ran again. Nothing
 	// in it counts.
 	SupersededDir = "superseded"
 )
 
 // ReservedNames are the names at the top of a job's folder that no agent's folder may have.
-var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, MergeFile, OutputsFile, MetadataFile, SupersededDir}
+var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, MergeFile, OutputsFile, MetadataFile, SumsFile, SupersededDir}
 
 // Marshal is how every result file is written: indented, a final newline, no HTML escapes.
 func Marshal(v any) ([]byte, error) {
