@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/registry"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -197,6 +199,7 @@ func (a *app) showDataset(reg *registry.Registry, d *registry.Dataset, asJSON bo
 		fmt.Fprintf(a.Stdout, "%s\n", untrusted.Cut(clean(d.Description), 1000))
 	}
 	fmt.Fprintf(a.Stdout, "\nversions: %s\n", cell(strings.Join(versions, ", ")))
+	fmt.Fprintf(a.Stdout, "format: %s\n", cmp.Or(d.Format, string(task.FormatHarbor)))
 	if n := len(d.Metrics); n > 0 {
 		fmt.Fprintf(a.Stdout, "metrics of its own: %s, which a job does not use: it has metrics itself\n", plural(n, "metric"))
 	}
@@ -274,7 +277,7 @@ func (a *app) download(ctx context.Context, where, label, output string) error {
 		}
 		written++
 	}
-	fmt.Fprintf(a.Stdout, "%s of %s in %s\n", plural(written, "task"), d.Label(), output)
+	fmt.Fprintf(a.Stdout, "%s of %s in %s; for the job file: {path: %s, format: %s}\n", plural(written, "task"), d.Label(), output, quoted(output), sets[0].Format)
 	if len(failed) > 0 {
 		for _, f := range failed {
 			fmt.Fprintln(a.Stderr, f)

@@ -130,6 +130,11 @@ func (a *app) prepareTarget(ctx context.Context, target string, flags jobFlags) 
 	if err != nil {
 		return nil, err
 	}
+	for i := range p.Warnings {
+		if p.Warnings[i].File == p.File { // the job that nobody wrote
+			p.Warnings[i].File, p.Warnings[i].Line, p.Warnings[i].Column = target, 0, 0
+		}
+	}
 	p.folder, p.File, p.path = true, target, filepath.Join(abs, "task.toml") // whose folder says which repository it is
 	return p, nil
 }

@@ -222,3 +222,56 @@ func TestDownload(t *testing.T) {
 		t.Errorf("%d\n%s\n%s", code, stdout, stderr)
 	}
 }
+
+// TestFormatOfARegistrysDataset: tasks of a registry are read by Harbor's rules unless the job or the registry says otherwise, and
+// jobs that began when that was different stay what they are.
+func TestFormatOfARegistrysDataset(t *testing.T) {
+	s := newRegistryScene(t)
+	files := gittest.Tasks("tasks/one")
+	files["tasks/one/tests/test.sh*"] = "#!/bin/bash\necho 0 >/logs/verifier/reward.txt\nexit 1\n" // an honest 0, as Harbor's tests say it
+	id := s.repo.Commit("main", files)
+	s.registry = func() string { return registryOf(s.git.URL+"/tasks.git", id, "one") }
+	s.write("job.yaml", "agents: [{name: nop}]\nenvironment: {type: fake}\ndatasets:\n  - registry: {url: \""+s.web.URL+"/registry.json\"}\n    name: bench\n")
+	run := func(want int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		code, stdout, stderr := s.rollout(args...)
+		if code != want {
+			t.Fatalf("%v: exit code %d, want %d\n%s\n%s", args, code, want, stdout, stderr)
+		}
+		return stdout, stderr
+	}
+	configOf := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(s.dir, "jobs", name, "config.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	run(0, "run", "job.yaml", "--name", "new")
+	if !strings.Contains(configOf("new"), `"format": "harbor"`) {
+		t.Errorf("config.json does not say what was run:\n%s", configOf("new"))
+	}
+	// A job of before: its config.json has the format that was the default then.
+	run(1, "run", "job.yaml", "--name", "old", "--set", "datasets.0.format=rollout")
+	if !strings.Contains(configOf("old"), `"format": "rollout"`) {
+		t.Fatalf("config.json:\n%s", configOf("old"))
+	}
+	run(1, "resume", "jobs/old")
+	if _, stderr := run(2, "run", "job.yaml", "--name", "old", "--resume"); !strings.Contains(stderr, `datasets.bench.format: was "rollout", is "harbor"`) {
+		t.Errorf("nobody says what differs:\n%s", stderr)
+	}
+	if _, stderr := run(0, "run", "job.yaml", "--name", "taken", "--reuse", "jobs/new"); strings.Contains(stderr, "another format") {
+		t.Errorf("the same format is another:\n%s", stderr)
+	}
+	if _, stderr := run(1, "run", "job.yaml", "--name", "not-taken", "--set", "datasets.0.format=rollout", "--reuse", "jobs/new"); !strings.Contains(stderr, "1 of the task in another format") {
+		t.Errorf("nobody says why nothing is taken over:\n%s", stderr)
+	}
+	// The registry says otherwise.
+	text := s.registry()
+	s.registry = func() string { return strings.ReplaceAll(text, `"version"`, `"format":"rollout","version"`) }
+	run(1, "run", "job.yaml", "--name", "ours")
+	if stdout, _ := run(0, "datasets", "show", "bench", "--registry", s.web.URL+"/registry.json"); !strings.Contains(stdout, "format: rollout") {
+		t.Errorf("show does not say it:\n%s", stdout)
+	}
+}

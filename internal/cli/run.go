@@ -203,9 +203,6 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 		return nil, err
 	}
 	p.sets, problems = sets, append(problems, warnings...)
-	if len(loaded.TaskDirs) > 0 {
-		p.sets = append(p.sets, dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs, a.taskOptions(loaded.Job, loaded.Job.TasksFormat)))
-	}
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/git"
 	"github.com/org/rollout-action/internal/quantity"
+	"github.com/org/rollout-action/internal/task"
 )
 
 // The variables that say how datasets are fetched and kept.
@@ -54,7 +56,7 @@ func (a *app) cache() (*cache.Cache, error) {
 	return cache.New(root, size), nil
 }
 
-// loadDatasets loads the datasets of a job.
+// loadDatasets loads the datasets of a job and its single tasks, and notes in it the formats that it left open.
 func (a *app) loadDatasets(ctx context.Context, loaded *config.Loaded) ([]*dataset.Set, diag.List, error) {
 	s := a.source()
 	s.Include, s.Exclude = loaded.Job.IncludeTasks, loaded.Job.ExcludeTasks
@@ -70,5 +72,56 @@ func (a *app) loadDatasets(ctx context.Context, loaded *config.Loaded) ([]*datas
 			Place: diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column},
 		}
 	}
-	return s.Load(ctx, refs)
+	sets, warnings, err := s.Load(ctx, refs)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, set := range sets {
+		if unsaid := settle(&loaded.Job.Datasets[i].Format, set); unsaid {
+			warnings = append(warnings, madeForHarbor(set, loaded.DatasetAt[i], "format")...)
+		}
+	}
+	if len(loaded.TaskDirs) > 0 {
+		set := dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs, a.taskOptions(loaded.Job, loaded.Job.TasksFormat))
+		if unsaid := settle(&loaded.Job.TasksFormat, set); unsaid {
+			warnings = append(warnings, madeForHarbor(set, config.Place{File: loaded.File}, "tasks_format")...)
+		}
+		sets = append(sets, set)
+	}
+	return sets, warnings, nil
+}
+
+// settle notes in the job the format that a set was loaded in, so that config.json records what was run. It reports whether the
+// job had left that open.
+func settle(format *config.Format, set *dataset.Set) bool {
+	unsaid := *format == ""
+	*format = config.Format(set.Format)
+	return unsaid
+}
+
+// madeForHarbor warns of tasks on disk that are read by Rollout's rules, for nobody said otherwise, and look as if they were
+// made for Harbor: at least half of those that can be read have a sign of it.
+func madeForHarbor(set *dataset.Set, at config.Place, key string) diag.List {
+	if set.Format != task.FormatRollout {
+		return nil
+	}
+	signs, readable, first := 0, 0, ""
+	for _, t := range set.Tasks {
+		if t.Missing {
+			continue
+		}
+		readable++
+		if sign := t.HarborSign(); sign != "" {
+			signs++
+			first = cmp.Or(first, fmt.Sprintf("%s: %s", t.Name, sign))
+		}
+	}
+	if signs == 0 || 2*signs < readable {
+		return nil
+	}
+	return diag.List{{
+		File: at.File, Line: at.Line, Column: at.Column, Severity: diag.Warning,
+		Message: clean(fmt.Sprintf("%d of %s of dataset %q look made for Harbor (%s), and are read by Rollout's rules", signs, plural(readable, "task"), set.Name, first)),
+		Hint:    fmt.Sprintf("say %s: harbor, or rollout if that is right; validate of a directory: --task-format harbor", key),
+	}}
 }

@@ -26,7 +26,7 @@ type Job struct {
 	Agents            []agent.Agent `yaml:"agents" json:"agents" required:"true" doc:"Who is evaluated."`
 	Datasets          []Dataset     `yaml:"datasets" json:"datasets,omitempty" doc:"Folders of tasks, and datasets of registries. datasets, tasks or both must be given."`
 	Tasks             []string      `yaml:"tasks" json:"tasks,omitempty" doc:"Folders of single tasks, relative to the job file; they form the dataset \"tasks\"."`
-	TasksFormat       Format        `yaml:"tasks_format" json:"tasks_format,omitempty" default:"rollout" enum:"rollout,harbor" doc:"What datasets[].format is, for the tasks list."`
+	TasksFormat       Format        `yaml:"tasks_format" json:"tasks_format,omitempty" enum:"rollout,harbor" doc:"What datasets[].format is, for the tasks list. Default: rollout."`
 	IncludeTasks      []string      `yaml:"include_tasks" json:"include_tasks,omitempty" doc:"Only tasks whose name matches one of these globs (*, ?, [a-z]) are run."`
 	ExcludeTasks      []string      `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"Tasks whose name matches one of these globs are not run."`
 }
@@ -105,13 +105,13 @@ const (
 )
 
 // Dataset is a folder of tasks, or a dataset of a registry: one of Path and Registry is given. Name is never empty after Load:
-// it defaults to the folder's. What is selected is the same on every machine; see package dataset.
+// it defaults to the folder's. Format is empty after Load if the job does not say it: what it is then, package dataset decides. What is selected is the same on every machine; see package dataset.
 type Dataset struct {
 	Path         string         `yaml:"path" json:"path,omitempty" doc:"Folder of tasks, relative to the job file."`
 	Registry     *Registry      `yaml:"registry" json:"registry,omitempty" doc:"The list of datasets that name and version are looked up in, instead of path."`
 	Name         string         `yaml:"name" json:"name,omitempty" doc:"Name of the dataset in results, and in its registry. Default: the folder's name."`
 	Version      string         `yaml:"version" json:"version,omitempty" doc:"Version of the dataset in its registry. Default: head, else the highest."`
-	Format       Format         `yaml:"format" json:"format,omitempty" default:"rollout" enum:"rollout,harbor" doc:"Whose rules the tasks were written for. harbor: the verifier's exit code does not count, it also runs after an agent's failure, and more; see the README."`
+	Format       Format         `yaml:"format" json:"format,omitempty" enum:"rollout,harbor" doc:"Whose rules the tasks were written for. Default: rollout for a path; for a registry what the registry says, else harbor. harbor: the verifier's exit code does not count, it also runs after an agent's failure, and more; see the README."`
 	Tasks        []string       `yaml:"tasks" json:"tasks,omitempty" doc:"Only the dataset's tasks whose name matches one of these globs (*, ?, [a-z])."`
 	ExcludeTasks []string       `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"None of the dataset's tasks whose name matches one of these globs."`
 	Metadata     map[string]any `yaml:"metadata" json:"metadata,omitempty" doc:"Only tasks with these values in [metadata] of their task.toml. Of two lists, one common element is enough."`

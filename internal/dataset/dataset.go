@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 type Set struct {
 	Name    string
 	Version string // in its registry; "" if it has none
+	Format  task.Format
 	Dir     string // absolute path of the folder; "" for a list of paths, or a dataset of a registry
 	Tasks   []*task.Task
 	All     []string // the names of all its tasks, also of those that were not selected; nil: those of Tasks
@@ -58,7 +60,7 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 	if len(dirs) == 0 {
 		return problem("holds no tasks", emptyHint(dir, entries))
 	}
-	s := &Set{Name: name, Dir: abs, Tasks: loadAll(ctx, dirs, opts)}
+	s := &Set{Name: name, Dir: abs, Format: cmp.Or(opts.Format, task.FormatRollout), Tasks: loadAll(ctx, dirs, opts)}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -72,7 +74,7 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 // a task with Missing set. Equal names are not looked for here, as names may also clash with those of
 // other datasets. When ctx ends, tasks are missing from the set.
 func FromPaths(ctx context.Context, name string, dirs []string, opts task.Options) *Set {
-	return &Set{Name: name, Tasks: loadAll(ctx, dirs, opts)}
+	return &Set{Name: name, Format: cmp.Or(opts.Format, task.FormatRollout), Tasks: loadAll(ctx, dirs, opts)}
 }
 
 // Names are the names of all tasks of the dataset, also of those that were not selected.

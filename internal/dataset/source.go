@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,11 @@ type Ref struct {
 	Dir      string // the folder, absolute; "" for a dataset of a registry
 	Registry string // path or URL
 	Version  string // "": see registry.Preferred
-	Options  task.Options
-	Select   Selection
-	Place    diag.Diagnostic // where the job names it: file, line and column
+	// Options are what tasks are loaded with. Without a Format there, it is Rollout's for a folder, and for a dataset of a
+	// registry what the registry says, else Harbor's, whose form registries have.
+	Options task.Options
+	Select  Selection
+	Place   diag.Diagnostic // where the job names it: file, line and column
 }
 
 // Source is where a job's datasets are had from. Tasks of registries are fetched into a cache, where they stay until Close.
@@ -140,6 +143,7 @@ func (s *Source) pick(ctx context.Context, ref Ref, known map[string]*registry.R
 	if err != nil {
 		return nil, err
 	}
+	ref.Options.Format = cmp.Or(ref.Options.Format, task.Format(d.Format), task.FormatHarbor)
 	p := &pick{ref: ref, registry: reg, dataset: d}
 	for i := range d.Tasks {
 		p.tasks = append(p.tasks, &d.Tasks[i])
@@ -176,7 +180,7 @@ func (s *Source) loadPicks(ctx context.Context, picks []*pick, sets []*Set) erro
 		if p == nil {
 			continue
 		}
-		set := &Set{Name: p.dataset.Name, Version: p.dataset.Version, All: make([]string, len(p.dataset.Tasks))}
+		set := &Set{Name: p.dataset.Name, Version: p.dataset.Version, Format: p.ref.Options.Format, All: make([]string, len(p.dataset.Tasks))}
 		for j := range p.dataset.Tasks {
 			set.All[j] = p.dataset.Tasks[j].Name
 		}

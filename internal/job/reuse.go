@@ -48,6 +48,7 @@ const (
 	NotCompleted
 	NoDigests
 	OtherTask
+	OtherFormat
 	OtherAgent
 	OtherConfig
 	OtherImage
@@ -55,7 +56,7 @@ const (
 
 var whyWords = []string{
 	NoResult: "without a result there", Unreadable: "with a result that cannot be read", NotCompleted: "with an error or without a reward",
-	NoDigests: "of a version that did not say what it ran", OtherTask: "of other files of the task", OtherAgent: "of another agent",
+	NoDigests: "of a version that did not say what it ran", OtherTask: "of other files of the task", OtherFormat: "of the task in another format", OtherAgent: "of another agent",
 	OtherConfig: "of another configuration", OtherImage: "on another image, or on a stand-in for it",
 }
 
@@ -182,6 +183,8 @@ func differs(t result.Trial, spec trial.Spec, same Experiment) (why Why, ok bool
 		return NotCompleted, false
 	case t.TaskDigest == "" || t.AgentDigest == "" || t.ConfigDigest == "" || e == nil || e.Image == "":
 		return NoDigests, false
+	case t.TaskFormat != trial.FormatOf(spec.Task):
+		return OtherFormat, false
 	case t.TaskDigest != spec.Task.Digest():
 		return OtherTask, false
 	case t.AgentDigest != same.Digests.Agents[spec.Agent.Name]:

@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 
@@ -28,12 +29,14 @@ func (r *Registry) Remote() bool { return r.Dir == "" }
 
 // Dataset is one version of a dataset.
 type Dataset struct {
-	Name        string   `json:"name"`
-	Version     string   `json:"version"`
-	Description string   `json:"description"`
-	Tasks       []Task   `json:"tasks"`
-	Metrics     []Metric `json:"metrics"` // what the dataset would have its rewards aggregated by; a job's own metrics count
-	offset      int64
+	Name        string `json:"name"`
+	Version     string `json:"version"`
+	Description string `json:"description"`
+	// Format says whose rules the tasks were written for; "" is Harbor's. Harbor itself does not read it.
+	Format  string   `json:"format,omitempty"`
+	Tasks   []Task   `json:"tasks"`
+	Metrics []Metric `json:"metrics"` // what the dataset would have its rewards aggregated by; a job's own metrics count
+	offset  int64
 }
 
 // Metric is an aggregate that a dataset names.
@@ -58,6 +61,9 @@ func (d *Dataset) Label() string {
 	return untrusted.Line(d.Name + "@" + d.Version)
 }
 
+// formats are the values of a dataset's format; "" is that it says none.
+var formats = []string{"", "rollout", "harbor"}
+
 // maxName bounds the names of datasets, versions and tasks, in characters. The longest in public registries has 120.
 const maxName = 200
 
@@ -66,6 +72,9 @@ func (r *Registry) Check(d *Dataset) diag.List {
 	var out diag.List
 	if reason := badName(d.Name); reason != "" {
 		out = append(out, r.Problem(d.offset, "the dataset's name %s", reason))
+	}
+	if !slices.Contains(formats, d.Format) {
+		out = append(out, r.Problem(d.offset, "the format of dataset %s must be rollout or harbor, not %q", d.Label(), d.Format))
 	}
 	if len(d.Tasks) == 0 {
 		out = append(out, r.Problem(d.offset, "dataset %s has no tasks", d.Label()))

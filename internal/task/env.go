@@ -15,6 +15,7 @@ import (
 type variables struct {
 	environment, verifier, solution map[string]string
 	solutionProblems                diag.List // what only the oracle cannot do without
+	harborKey                       string    // see harborKeys
 }
 
 // EnvironmentEnv are the variables of every process in the task's environments, expanded: never write them.

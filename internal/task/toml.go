@@ -98,6 +98,7 @@ type document struct {
 
 func (d *document) read(values map[string]any, c *Config) (vars variables) {
 	root := table{d, nil, values}
+	vars.harborKey = harborKey(values)
 	c.Version = d.version(root, c.Version)
 	root.text("source", &c.Source)
 	if metadata := root.table("metadata"); metadata.values != nil {

@@ -108,6 +108,7 @@ func (a *attempt) run(ctx context.Context) {
 	}
 	a.collect(ctx)
 	a.teardown(ctx)
+	a.suspectFormat()
 	a.noteRefused()
 }
 

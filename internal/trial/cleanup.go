@@ -14,10 +14,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
 )
 
 // How long collecting and tearing down may take, usually and once the job is cancelled. All graces
@@ -132,13 +134,34 @@ func (a *attempt) copyAllLogs(ctx context.Context, found *rewards, cost *rewardF
 // datasets made for other harnesses end their scripts.
 func (a *attempt) disregard(value float64, invalid *failure) {
 	if e := a.trial.Error; invalid == nil && e.Type == result.VerifierFailed {
-		key := "format: harbor for its dataset"
-		if a.spec.Key.Dataset == config.TasksDataset {
-			key = "tasks_format: harbor"
-		}
 		e.Message = fmt.Sprintf("tests/test.sh ended with exit code %d, so the reward %g that it wrote does not count: let it end with exit 0, "+
 			"or, if the task was made for Harbor, set %s in the job (its output is in logs/verifier/stdout.txt and logs/verifier/stderr.txt)",
-			a.testCode, value, key)
+			a.testCode, value, a.harborSetting())
+	}
+}
+
+// harborSetting is what makes the job read this task by Harbor's rules.
+func (a *attempt) harborSetting() string {
+	if a.spec.Key.Dataset == config.TasksDataset {
+		return "tasks_format: harbor"
+	}
+	return "format: harbor for its dataset"
+}
+
+// byTheFormat are errors that a task made for Harbor meets when it is run by Rollout's rules.
+var byTheFormat = []result.ErrorType{result.VerifierFailed, result.VerifierRewardMissing, result.VerifierRewardInvalid}
+
+// suspectFormat adds to an error that the task's format may explain what it is that makes it look made for Harbor.
+func (a *attempt) suspectFormat() {
+	e := a.trial.Error
+	if e == nil || a.spec.Task.Format != task.FormatRollout || strings.Contains(e.Message, a.harborSetting()) {
+		return
+	}
+	if solution := a.spec.Agent.Name == agent.Oracle && e.Type == result.AgentExecutionFailed; !solution && !slices.Contains(byTheFormat, e.Type) {
+		return
+	}
+	if sign := a.spec.Task.HarborSign(); sign != "" {
+		e.Message += fmt.Sprintf("; the task looks made for Harbor (%s): if it is, set %s in the job", sign, a.harborSetting())
 	}
 }
 
