@@ -20,6 +20,9 @@ type Entry struct {
 	// New connects, which may take seconds. It fails with environment.KindUnavailable when the provider
 	// cannot be used here. It returns soon after ctx ends, leaving nothing half-made behind.
 	New func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error)
+	// Unaddressed are the keys of a valid environment.provider_config that bring in what no digest covers, with a few words for
+	// people: two environments of one image and one configuration need not hold or reach the same. nil: there are none.
+	Unaddressed func(cfg map[string]any) []string
 }
 
 // Host is what a provider gets to know of the machine on which Rollout runs, and of those who wait there.
@@ -44,6 +47,7 @@ var All = []Entry{
 		New: func(ctx context.Context, cfg map[string]any, _ Host) (environment.Provider, error) {
 			return docker.New(ctx, cfg)
 		},
+		Unaddressed: docker.Unaddressed,
 	},
 	{
 		Name:    sandbox.Name,
@@ -52,6 +56,7 @@ var All = []Entry{
 		New: func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error) {
 			return sandbox.New(ctx, cfg, sandbox.Options{Hide: host.Hide, Progress: host.Progress})
 		},
+		Unaddressed: sandbox.Unaddressed,
 	},
 	{
 		Name:    fake.Name,
@@ -60,6 +65,7 @@ var All = []Entry{
 		New: func(context.Context, map[string]any, Host) (environment.Provider, error) {
 			return fake.New(fake.Options{}), nil
 		},
+		Unaddressed: func(map[string]any) []string { return nil },
 	},
 }
 

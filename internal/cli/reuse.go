@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
@@ -19,6 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/providers"
 )
 
 // sources are the folders that --reuse names. dir is the folder of the job that is run.
@@ -60,7 +62,18 @@ func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Pr
 		p.todo = slices.Clone(p.own())
 	}
 	total := len(p.todo)
-	found, err := job.FindReuse(ctx, p.reuse, p.todo, job.Experiment{Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), ImageID: imageIDs(ctx, provider)})
+	var unaddressed []string
+	if entry, ok := providers.Find(p.Job.Environment.Type); ok {
+		unaddressed = entry.Unaddressed(p.Job.Environment.ProviderConfig)
+	}
+	if len(unaddressed) > 0 {
+		fmt.Fprintf(a.Stderr, "Reused 0 of %s: what environment.provider_config brings into all environments cannot be compared: %s\n",
+			plural(total, "trial"), clean(strings.Join(unaddressed, ", ")))
+		return nil
+	}
+	found, err := job.FindReuse(ctx, p.reuse, p.todo, job.Experiment{
+		Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), ImageID: a.imageIDs(ctx, provider), Unaddressed: unaddressed,
+	})
 	if err != nil {
 		return err
 	}
@@ -96,8 +109,12 @@ func (a *app) notCompared(p *prepared) {
 	}
 }
 
-// imageIDs asks a provider for the contents of images, once for each.
-func imageIDs(ctx context.Context, provider environment.Provider) func(ref string) string {
+// imageTimeout bounds the pull of one image that is compared: as long as tasks have by default.
+const imageTimeout = 10 * time.Minute
+
+// imageIDs asks a provider for the contents of images, once for each. One that this machine does not have is pulled: that is
+// cheaper than to run its trials, for which it would be pulled as well.
+func (a *app) imageIDs(ctx context.Context, provider environment.Provider) func(ref string) string {
 	var mu sync.Mutex
 	known := map[string]string{}
 	return func(ref string) string {
@@ -105,11 +122,28 @@ func imageIDs(ctx context.Context, provider environment.Provider) func(ref strin
 		defer mu.Unlock()
 		id, ok := known[ref]
 		if !ok {
-			id, _ = provider.ImageID(ctx, ref) // where it is not known, the reference has to do
+			id = a.imageID(ctx, provider, ref)
 			known[ref] = id
 		}
 		return id
 	}
+}
+
+// imageID is the content of an image; "" if that is not known.
+func (a *app) imageID(ctx context.Context, provider environment.Provider, ref string) string {
+	ctx, cancel := context.WithTimeout(ctx, imageTimeout)
+	defer cancel()
+	id, err := provider.ImageID(ctx, ref)
+	if errors.Is(err, environment.ErrNoImage) && !strings.Contains(ref, "@sha256:") {
+		fmt.Fprintf(a.Stderr, "Pulling %s, to see whether it is still the image that earlier trials ran on\n", clean(ref))
+		if err = provider.PullImage(ctx, ref, nil); err == nil {
+			id, err = provider.ImageID(ctx, ref)
+		}
+	}
+	if err != nil {
+		return ""
+	}
+	return id
 }
 
 // reused is a sentence for every report about trials that were taken over; "" if there are none.

@@ -34,8 +34,12 @@ func OpenSource(label, dir string) (Source, error) {
 // Experiment is what has to be the same for a result to be taken over.
 type Experiment struct {
 	Digests trial.Digests
-	// ImageID is environment.Provider's, of an image that a task names; "" if this machine does not have it. It may be nil.
+	// ImageID is environment.Provider's, of an image that a task names; "" if it is not known. ref is asked about only where
+	// nothing else differs. It may be nil.
 	ImageID func(ref string) string
+	// Unaddressed is what comes into all environments although no digest covers it, in a few words each. If there is any, nobody
+	// can tell whether trials are the same, so none is.
+	Unaddressed []string
 }
 
 // Why says why a trial has to be run although there are folders with results. Larger ones came closer.
@@ -52,12 +56,15 @@ const (
 	OtherAgent
 	OtherConfig
 	OtherImage
+	UnknownImage
+	Unaddressed
 )
 
 var whyWords = []string{
 	NoResult: "without a result there", Unreadable: "with a result that cannot be read", NotCompleted: "with an error or without a reward",
 	NoDigests: "of a version that did not say what it ran", OtherTask: "of other files of the task", OtherFormat: "of the task in another format", OtherAgent: "of another agent",
 	OtherConfig: "of another configuration", OtherImage: "on another image, or on a stand-in for it",
+	UnknownImage: "on an image named by a tag, whose content is not known any more", Unaddressed: "with what no digest covers",
 }
 
 // Reuse is what can be taken over.
@@ -96,6 +103,9 @@ func (r Reuse) Reasons() string {
 // without an error, of a task with the same files, the same agent, configuration and image. The first that fits is taken. No link
 // is followed, and nothing is changed. When ctx ends it stops looking.
 func FindReuse(ctx context.Context, sources []Source, specs []trial.Spec, same Experiment) (Reuse, error) {
+	if len(same.Unaddressed) > 0 {
+		return Reuse{Not: map[Why]int{Unaddressed: len(specs)}}, nil
+	}
 	found := make([]*Found, len(specs))
 	whys := make([]Why, len(specs))
 	var group errgroup.Group
@@ -174,10 +184,6 @@ func openTrial(dir string, key result.Key) (*os.File, error) {
 
 // differs compares what a result stands for with what a spec would be.
 func differs(t result.Trial, spec trial.Spec, same Experiment) (why Why, ok bool) {
-	image, id := spec.Task.Config.Environment.DockerImage, ""
-	if same.ImageID != nil && image != "" {
-		id = same.ImageID(image)
-	}
 	switch e := t.Environment; {
 	case !t.Completed() || t.Error != nil:
 		return NotCompleted, false
@@ -193,10 +199,26 @@ func differs(t result.Trial, spec trial.Spec, same Experiment) (why Why, ok bool
 		return OtherConfig, false
 	case e.Base != nil:
 		return OtherImage, false
-	case id != "" && e.ImageID != "" && id != e.ImageID && e.Image == image:
-		return OtherImage, false
+	case e.Image != spec.Task.Config.Environment.DockerImage:
+		return 0, true // it was built of the task's files
 	}
-	return 0, true
+	return otherImage(t.Environment, same)
+}
+
+// otherImage compares an image that the task names. A tag may have been moved since, a digest may not; but also a digest has
+// another image for each platform, so what is known of it counts.
+func otherImage(e *result.Environment, same Experiment) (why Why, ok bool) {
+	pinned, id := strings.Contains(e.Image, "@sha256:"), ""
+	if e.ImageID == "" {
+		return UnknownImage, pinned
+	}
+	if same.ImageID != nil {
+		id = same.ImageID(e.Image)
+	}
+	if id == "" {
+		return UnknownImage, pinned
+	}
+	return OtherImage, id == e.ImageID
 }
 
 // TakeOver puts trials that were found into the tree, with all of their files: linked where that is possible, copied where it

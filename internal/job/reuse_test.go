@@ -65,11 +65,41 @@ func TestOnlyTheSameExperimentIsTakenOver(t *testing.T) {
 		}
 	}
 	s, spec, same := reuseScene(t, nil)
-	for id, found := range map[string]int{"": 1, "one": 1, "two": 0} {
-		spec.Task.Config.Environment.DockerImage = "debian"
-		same.ImageID = func(string) string { return id }
-		if r := s.find(spec, same); len(r.Found) != found {
-			t.Errorf("with the image %q here: %d found", id, len(r.Found))
+	same.ImageID = func(ref string) string { t.Errorf("asked about %s, which was built", ref); return "" }
+	if r := s.find(spec, same); len(r.Found) != 1 {
+		t.Errorf("an image that was built: %s", r.Reasons())
+	}
+	same.Unaddressed = []string{"mounts"}
+	if r := s.find(spec, same); len(r.Found) != 0 || r.Not[Unaddressed] != 1 {
+		t.Errorf("with files that no digest covers: found %d, and %s", len(r.Found), r.Reasons())
+	}
+}
+
+func TestImagesAreComparedByContent(t *testing.T) {
+	const pinned = "debian@sha256:5e1d0e4b0d9a6a1cf1cfd5f4b3c0e8d3f57a1c1e8d7d8c9b0a1f2e3d4c5b6a79"
+	for _, c := range []struct {
+		ref, there, here string // the image's content in the result, and on this machine
+		want             Why    // 0: taken over
+	}{
+		{"debian", "one", "one", 0},
+		{"debian", "one", "two", OtherImage},
+		{"debian", "one", "", UnknownImage},
+		{"debian", "", "one", UnknownImage},
+		{pinned, "one", "one", 0},
+		{pinned, "one", "", 0},
+		{pinned, "", "one", 0},
+		{pinned, "one", "of another platform", OtherImage},
+	} {
+		s, spec, same := reuseScene(t, func(r *result.Trial) { r.Environment.Image, r.Environment.ImageID = c.ref, c.there })
+		spec.Task.Config.Environment.DockerImage = c.ref
+		same.ImageID = func(ref string) string {
+			if ref != c.ref {
+				t.Errorf("asked about %s", ref)
+			}
+			return c.here
+		}
+		if r := s.find(spec, same); len(r.Found) == 1 != (c.want == 0) || c.want != 0 && r.Not[c.want] != 1 {
+			t.Errorf("%+v: found %d, and %s", c, len(r.Found), r.Reasons())
 		}
 	}
 }
@@ -158,7 +188,7 @@ func TestReasonsAreSorted(t *testing.T) {
 	if got, want := r.Reasons(), "5 of another agent, 2 on another image, or on a stand-in for it, 2 without a result there"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if len(whyWords) != int(OtherImage)+1 || slices.Contains(whyWords, "") {
+	if len(whyWords) != int(Unaddressed)+1 || slices.Contains(whyWords, "") {
 		t.Error("a reason has no words")
 	}
 }

@@ -42,6 +42,19 @@ func Check(cfg map[string]any) []Problem {
 	return problems
 }
 
+// Unaddressed returns the keys of a valid environment.provider_config that bring in what no digest covers.
+func Unaddressed(cfg map[string]any) []string {
+	c, _ := readConfig(cfg)
+	var keys []string
+	if len(c.mounts) > 0 {
+		keys = append(keys, "mounts (files of the engine's machine)")
+	}
+	if !slices.Contains([]string{"", "none", "bridge", "default"}, c.network) {
+		keys = append(keys, "network: "+c.network+" (the servers there)")
+	}
+	return keys
+}
+
 // parseConfig is the checked configuration; all problems are one error.
 func parseConfig(cfg map[string]any) (config, error) {
 	c, problems := readConfig(cfg)

@@ -46,3 +46,19 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestUnaddressed(t *testing.T) {
+	for _, test := range []struct {
+		cfg  map[string]any
+		want string
+	}{
+		{nil, "[]"},
+		{map[string]any{"network": "none", "runtime": "runc", "pids_limit": 100, "mounts": []any{}}, "[]"},
+		{map[string]any{"mounts": []any{"/a:/b:ro"}}, "[mounts (files of the engine's machine)]"},
+		{map[string]any{"network": "mine", "mounts": []any{"/a:/b"}}, "[mounts (files of the engine's machine) network: mine (the servers there)]"},
+	} {
+		if got := fmt.Sprint(Unaddressed(test.cfg)); got != test.want {
+			t.Errorf("%v: %s, want %s", test.cfg, got, test.want)
+		}
+	}
+}

@@ -58,6 +58,18 @@ func Check(cfg map[string]any) []Problem {
 	return problems
 }
 
+// Unaddressed returns the keys of a valid environment.provider_config that bring in what no digest covers.
+func Unaddressed(cfg map[string]any) []string {
+	var keys []string
+	if cfg["base"] == baseHost {
+		keys = append(keys, "base: host (this machine's files)")
+	}
+	if cfg["network"] == "host" {
+		keys = append(keys, "network: host (this machine's servers)")
+	}
+	return keys
+}
+
 func readConfig(cfg map[string]any) (config, []Problem) {
 	c := config{base: baseAuto, network: "host", scratch: "disk", pidsLimit: defaultPids}
 	texts := map[string]*string{"base": &c.base, "network": &c.network, "scratch": &c.scratch, "dir": &c.dir}
