@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -75,6 +76,9 @@ func (c Case) File() string {
 	}
 	return path.Join(c.Path, file)
 }
+
+// Expected reports whether the task did not pass, and was not to: nop does nothing, and a sound task gives it less than 1.
+func (c Case) Expected() bool { return c.Agent == agent.Nop && c.State == Failed }
 
 // Reward is the mean reward of the attempts that have one; ok is false without any.
 func (c Case) Reward() (mean float64, ok bool) {
@@ -255,7 +259,7 @@ func (c Case) trouble() int {
 		order = 2
 	case c.Change() == result.Worse:
 		order = 3
-	case c.State == Failed:
+	case c.State == Failed && !c.Expected():
 		order = 4
 	case c.State == Flaky:
 		order = 5

@@ -109,3 +109,26 @@ func TestHeadlines(t *testing.T) {
 		}
 	}
 }
+
+// nop does nothing: that it does not pass is what a sound task is for.
+func TestNopIsNoTrouble(t *testing.T) {
+	in := reporttest.Make("x", []reporttest.Spec{
+		{Agent: "nop", Dataset: "d", Task: "sound", Reward: new(0.0)}, {Agent: "nop", Dataset: "d", Task: "lost", Error: result.EnvironmentLost, Message: "gone"},
+		{Agent: "oracle", Dataset: "d", Task: "sound", Reward: new(1.0)}, {Agent: "oracle", Dataset: "d", Task: "lost", Reward: new(1.0)},
+	})
+	cases := report.Cases(in)
+	if got := report.Troubled(cases); len(got) != 1 || got[0].Task != "lost" || got[0].Agent != "nop" {
+		t.Errorf("troubled are %+v, want nop's error alone", got)
+	}
+	for _, c := range []struct {
+		agents []string
+		want   string
+	}{
+		{[]string{"nop", "oracle"}, "2 of 2 tasks passed"}, {[]string{"nop"}, "0 of 2 tasks passed"}, {[]string{"oracle"}, "2 of 2 tasks passed"},
+	} {
+		kept := slices.DeleteFunc(slices.Clone(cases), func(k report.Case) bool { return !slices.Contains(c.agents, k.Agent) })
+		if got := in.Headline(kept); got != c.want {
+			t.Errorf("%v: %q, want %q", c.agents, got, c.want)
+		}
+	}
+}

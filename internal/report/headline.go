@@ -1,8 +1,10 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -39,17 +41,19 @@ func (in Input) Mark() Mark {
 	return MarkPassed
 }
 
-// Headline is how the job ended in a few words, all of them our own: "2 broken, 1 fixed", or without a baseline
-// "10 of 12 tasks passed".
+// Headline returns how the job ended in a few words, all of them our own: "2 broken, 1 fixed", or without a baseline
+// "10 of 12 tasks passed". Without a baseline it counts the tasks of the agents that are evaluated: oracle and nop count only
+// where there is no other, and nop only where it is alone.
 func (in Input) Headline(cases []Case) string {
 	if in.Diff == nil {
-		passed := 0
-		for _, c := range cases {
+		passed, total := 0, 0
+		for _, c := range evaluated(cases) {
+			total++
 			if c.State == Passed {
 				passed++
 			}
 		}
-		return Count(passed) + " of " + Plural(len(cases), "task") + " passed"
+		return Count(passed) + " of " + Plural(total, "task") + " passed"
 	}
 	var parts []string
 	for _, change := range []result.Change{result.Broken, result.Errored, result.Worse, result.Fixed, result.Better} {
@@ -61,6 +65,17 @@ func (in Input) Headline(cases []Case) string {
 		return "no task got better or worse"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// evaluated returns the cases of the agents that are neither oracle nor nop; if there are none, oracle's; else all.
+func evaluated(cases []Case) []Case {
+	for _, others := range [][]string{{agent.Oracle, agent.Nop}, {agent.Nop}} {
+		kept := slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return slices.Contains(others, c.Agent) })
+		if len(kept) > 0 {
+			return kept
+		}
+	}
+	return cases
 }
 
 // Different reports whether there is news for somebody who knows the baseline: a task that got better or worse, or a

@@ -6,6 +6,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -111,7 +112,7 @@ func (l *live) lines(e event.Event) []string {
 func (l *live) trialLines(e event.Event) []string {
 	t := e.Trial
 	switch {
-	case t == nil || t.Error == nil && (t.Passed() || !t.Completed()):
+	case t == nil || t.Error == nil && (t.Passed() != (t.Agent == agent.Nop) || !t.Completed()):
 		return nil
 	case t.Error != nil && t.Error.Type == result.Cancelled && l.state.cancelling:
 		return nil

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -102,15 +104,29 @@ func (s *summary) headline() []string {
 	return s.wrap(title)
 }
 
-// planned explains the rates over all planned trials where they differ from those in the table.
+// planned explains the rates over all planned trials where they differ from those in the table, for each agent.
 func (s *summary) planned() []string {
-	j := s.Job
-	if j.PassRate == j.PassRateAll && j.MeanReward == j.MeanRewardAll {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(s.Job.Agents)) {
+		if a := s.Job.Agents[name]; a.PassRate != a.PassRateAll || a.MeanReward != a.MeanRewardAll {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
 		return nil
 	}
-	return s.wrap(fmt.Sprintf(
-		"The pass rate and the mean are over completed trials. Over all %d planned trials, where one without a reward counts as 0, the pass rate is %s and the mean %s.",
-		j.TotalTrials, s.look.bold.Render(percent(j.PassRateAll)), s.look.bold.Render(number(j.MeanRewardAll))))
+	all := func(a result.Summary) string {
+		return fmt.Sprintf("the pass rate is %s and the mean %s", s.look.bold.Render(percent(a.PassRateAll)), s.look.bold.Render(number(a.MeanRewardAll)))
+	}
+	const completed = "The pass rate and the mean are over completed trials. Over all %d planned trials, where one without a reward counts as 0, %s"
+	if len(s.Job.Agents) == 1 {
+		return s.wrap(fmt.Sprintf(completed+".", s.Job.TotalTrials, all(s.Job.Agents[names[0]])))
+	}
+	lines := s.wrap(fmt.Sprintf(completed, s.Job.TotalTrials, "they are:"))
+	for _, name := range names[:min(len(names), maxExamples)] {
+		lines = append(lines, s.item("·", untrusted.Line(name)+": "+all(s.Job.Agents[name]))...)
+	}
+	return append(lines, more(len(names)-maxExamples)...)
 }
 
 // failures adds a section per error type, the most frequent first, cancelled trials last.
@@ -159,18 +175,27 @@ func (s *summary) examples(trials []result.Trial) []string {
 	return append(lines, more(len(trials)-maxExamples)...)
 }
 
-// notPassed lists completed trials with a reward below 1.
+// notPassed lists completed trials with a reward below 1. nop's are not among them, as it does nothing; the tasks that
+// give it 1 are counted instead.
 func (s *summary) notPassed() []string {
 	var trials []result.Trial
+	var lines []string
+	free := 0
 	for _, t := range s.Trials {
-		if t.Completed() && !t.Passed() {
+		switch {
+		case t.Agent == agent.Nop && t.Passed():
+			free++
+		case t.Agent != agent.Nop && t.Completed() && !t.Passed():
 			trials = append(trials, t)
 		}
 	}
-	if len(trials) == 0 {
-		return nil
+	if free > 0 {
+		lines = s.wrap(s.look.warn.Render(plural(free, "trial")+" of nop passed") + ": a task that rewards doing nothing tells nothing about agents. rollout validate --run names such tasks.")
 	}
-	lines := []string{s.look.warn.Render(plural(len(trials), "trial") + " completed without passing")}
+	if len(trials) == 0 {
+		return lines
+	}
+	lines = append(lines, s.look.warn.Render(plural(len(trials), "trial")+" completed without passing"))
 	for _, t := range trials[:min(len(trials), maxNotPassed)] {
 		lines = append(lines, fmt.Sprintf("  %-5s  %s", number(*t.Reward), s.dir(t.Key)))
 	}

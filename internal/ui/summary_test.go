@@ -207,3 +207,26 @@ note: 1 trial did NOT run on the image asked for, but on
 		})
 	}
 }
+
+// Several agents and datasets: a total for each agent, no rate over different agents, and nop's rewards of 0 are not failures.
+func TestSummaryTotalsAgents(t *testing.T) {
+	var trials []result.Trial
+	for _, dataset := range []string{"easy", "hard"} {
+		trials = append(trials,
+			from("mine", dataset, reward(key("a", 1), 1, 1)), from("mine", dataset, reward(key("b", 1), 0, 3)),
+			from("nop", dataset, reward(key("a", 1), 0, 1)), from("nop", dataset, reward(key("b", 1), 1, 1)))
+	}
+	var out strings.Builder
+	Summary(&out, job(nil, trials), false, 100)
+	for _, want := range []string{
+		`(?m)^mine +\(all\) +4 +4 +0 +0 +50.0% +0.500 +2.0s$`,
+		`(?m)^nop +\(all\) +4 +4 +0 +0 +50.0% +0.500 +1.0s$`,
+		`(?m)^total +8 +8 +0 +0 +– +– +1.5s$`,
+		`(?m)^2 trials completed without passing\n +0.0 +jobs/nightly/mine/easy/b__1\n +0.0 +jobs/nightly/mine/hard/b__1\n\n`,
+		`(?m)^2 trials of nop passed: `,
+	} {
+		if !regexp.MustCompile(want).MatchString(out.String()) {
+			t.Errorf("no %s in:\n%s", want, out.String())
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,47 +18,54 @@ const (
 	minTableName = 10
 )
 
+// row is a line of the table.
+type row struct {
+	result.Group
+	of    func(result.Trial) bool // reports whether a trial counts in it
+	mixed bool                    // its trials are of different agents
+}
+
 // column is a column of the table, with its heading in full and for narrow terminals.
 type column struct {
 	long, short string
-	value       func(result.Group) string
+	value       func(row) string
 }
 
 // columns are those of the table; a short one leaves out what is 0 everywhere and often is.
 func (s *summary) columns(short bool) []column {
-	count := func(n func(result.Group) int) func(result.Group) string {
-		return func(g result.Group) string { return strconv.Itoa(n(g)) }
+	count := func(n func(row) int) func(row) string {
+		return func(r row) string { return strconv.Itoa(n(r)) }
 	}
-	rate := func(show func(result.Group) string) func(result.Group) string {
-		return func(g result.Group) string {
-			if g.CompletedTrials == 0 {
+	rate := func(show func(row) string) func(row) string {
+		return func(r row) string {
+			if r.CompletedTrials == 0 || r.mixed {
 				return "–"
 			}
-			return show(g)
+			return show(r)
 		}
 	}
 	columns := []column{
-		{"agent", "agent", func(g result.Group) string { return lineStart(untrusted.Line(g.Agent)) }},
-		{"dataset", "dataset", func(g result.Group) string { return untrusted.Line(g.Dataset) }},
-		{"trials", "trials", count(func(g result.Group) int { return g.TotalTrials })},
-		{"completed", "done", count(func(g result.Group) int { return g.CompletedTrials })},
-		{"failed", "failed", count(func(g result.Group) int { return g.FailedTrials })},
+		{"agent", "agent", func(r row) string { return lineStart(untrusted.Line(r.Agent)) }},
+		{"dataset", "dataset", func(r row) string { return untrusted.Line(r.Dataset) }},
+		{"trials", "trials", count(func(r row) int { return r.TotalTrials })},
+		{"completed", "done", count(func(r row) int { return r.CompletedTrials })},
+		{"failed", "failed", count(func(r row) int { return r.FailedTrials })},
 	}
 	if !short || s.Job.SkippedTrials > 0 {
-		columns = append(columns, column{"skipped", "skipped", count(func(g result.Group) int { return g.SkippedTrials })})
+		columns = append(columns, column{"skipped", "skipped", count(func(r row) int { return r.SkippedTrials })})
 	}
 	columns = append(columns,
-		column{"pass rate", "pass", rate(func(g result.Group) string { return percent(g.PassRate) })},
-		column{"mean reward", "mean", rate(func(g result.Group) string { return aligned(g.MeanReward) })},
+		column{"pass rate", "pass", rate(func(r row) string { return percent(r.PassRate) })},
+		column{"mean reward", "mean", rate(func(r row) string { return aligned(r.MeanReward) })},
 	)
 	for i, m := range s.Job.Metrics {
 		if m.Type != "mean" { // it has a column already
 			kind := untrusted.Line(m.Type)
-			columns = append(columns, column{kind, kind, func(g result.Group) string { return metricValue(g.Metrics, i) }})
+			columns = append(columns, column{kind, kind, rate(func(r row) string { return metricValue(r.Metrics, i) })})
 		}
 	}
 	if s.Job.TotalCost > 0 {
-		columns = append(columns, column{"cost", "cost", func(g result.Group) string { return dollars(g.TotalCost) }})
+		columns = append(columns, column{"cost", "cost", func(r row) string { return dollars(r.TotalCost) }})
 	}
 	return append(columns, column{"avg time", "time", s.meanTime})
 }
@@ -75,22 +81,43 @@ func dollars(cost float64) string { return "$" + strconv.FormatFloat(cost, 'f', 
 
 // table is a line per agent and dataset and a total, or, where that does not fit, a paragraph for each.
 func (s *summary) table() []string {
-	groups := s.Groups
-	if len(groups) != 1 {
-		groups = append(slices.Clone(groups), result.Group{Agent: "total", Summary: s.Job.Summary})
-	}
-	heads, rows := s.cells(groups, false)
+	lines := s.rows()
+	heads, rows := s.cells(lines, false)
 	if fitted := fit(heads, rows, s.width); fitted != nil {
 		return s.draw(heads, fitted)
 	}
-	shortHeads, shortRows := s.cells(groups, true)
+	shortHeads, shortRows := s.cells(lines, true)
 	if fitted := fit(shortHeads, shortRows, s.width); fitted != nil {
 		return s.draw(shortHeads, fitted)
 	}
 	return s.paragraphs(heads, rows)
 }
 
-func (s *summary) cells(groups []result.Group, short bool) (heads []string, rows [][]string) {
+// rows returns a row for each agent and dataset, one for each agent with several datasets, and a total. The total has rates
+// only if there is one agent: a rate over different agents says nothing about any of them.
+func (s *summary) rows() []row {
+	datasets := map[string]int{}
+	for _, g := range s.Groups {
+		datasets[g.Agent]++
+	}
+	many := len(datasets) > 1
+	var rows []row
+	for i, g := range s.Groups {
+		rows = append(rows, row{Group: g, of: func(t result.Trial) bool { return t.Agent == g.Agent && t.Dataset == g.Dataset }})
+		last := i == len(s.Groups)-1 || s.Groups[i+1].Agent != g.Agent
+		if last && many && datasets[g.Agent] > 1 {
+			total := result.Group{Agent: g.Agent, Dataset: "(all)", Summary: s.Job.Agents[g.Agent]}
+			rows = append(rows, row{Group: total, of: func(t result.Trial) bool { return t.Agent == g.Agent }})
+		}
+	}
+	if len(rows) == 1 {
+		return rows
+	}
+	total := result.Group{Agent: "total", Summary: s.Job.Summary}
+	return append(rows, row{Group: total, of: func(result.Trial) bool { return true }, mixed: many})
+}
+
+func (s *summary) cells(lines []row, short bool) (heads []string, rows [][]string) {
 	columns := s.columns(short)
 	for _, c := range columns {
 		if short {
@@ -99,21 +126,21 @@ func (s *summary) cells(groups []result.Group, short bool) (heads []string, rows
 			heads = append(heads, c.long)
 		}
 	}
-	for _, g := range groups {
-		var row []string
+	for _, line := range lines {
+		var cells []string
 		for _, c := range columns {
-			row = append(row, c.value(g))
+			cells = append(cells, c.value(line))
 		}
-		rows = append(rows, row)
+		rows = append(rows, cells)
 	}
 	return heads, rows
 }
 
-// meanTime is how long a trial of the group took on average; that of the total is over all.
-func (s *summary) meanTime(g result.Group) string {
+// meanTime returns how long a trial of the row took on average.
+func (s *summary) meanTime(r row) string {
 	sum, n := 0.0, 0
 	for _, t := range s.Trials {
-		if g.Dataset == "" || t.Agent == g.Agent && t.Dataset == g.Dataset {
+		if r.of(t) {
 			sum += t.Durations.TotalSec
 			n++
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -19,6 +20,10 @@ func (l look) verdict(t *result.Trial) string {
 		return l.dim.Render("· done")
 	case t.Reward == nil:
 		return l.bad.Render("✗ error")
+	case t.Agent == agent.Nop && t.Passed():
+		return l.warn.Render("! " + number(*t.Reward)) // the task asks for nothing
+	case t.Agent == agent.Nop:
+		return l.dim.Render("· " + number(*t.Reward)) // as it should be
 	case t.Passed():
 		return l.good.Render("✓ " + number(*t.Reward))
 	}

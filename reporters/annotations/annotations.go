@@ -135,6 +135,7 @@ func levelOf(in report.Input, c report.Case) level {
 		l = warning
 	case change == result.Fixed, change == result.Better:
 		l = notice
+	case c.Expected():
 	case c.State == report.Failed && in.Diff == nil:
 		l = warning
 	case c.State == report.Failed:

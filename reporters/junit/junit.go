@@ -301,6 +301,10 @@ func (b *builder) testcase(c report.Case) testcase {
 		tc.File = cut(untrusted.XMLLine(c.File()))
 	}
 	var out []string
+	if c.Expected() {
+		tc.Skipped = &outcome{Message: "nop does nothing, and did not pass: the task is sound"}
+		return tc
+	}
 	switch c.State {
 	case report.Passed:
 		out = b.passing(c)

@@ -2,11 +2,13 @@ package sections
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -50,43 +52,99 @@ func (p *Page) Reason() string {
 	return b.String()
 }
 
-// Numbers is where the job stands as a whole, and where the baseline stood on the same tasks.
+// Numbers returns where each agent stands, where the baseline stood on the same tasks, and what all trials took. There is no
+// rate over several agents: it would say nothing about any of them.
 func (p *Page) Numbers() string {
-	j := p.in.Job
 	if p.in.Diff == nil || p.in.Diff.Overall.Tasks == 0 {
-		return strings.Join([]string{
-			"Pass rate **" + report.Percent(j.PassRate) + "** " + bar(j.PassRate), "mean reward **" + report.Number(j.MeanReward) + "**",
-			report.Plural(j.TotalTrials, "trial") + p.unfinished(), report.Dollars(j.TotalCost), report.Took(j.TotalDurationSec),
-		}, " · ") + "\n"
+		return p.rates() + p.spent() + "\n"
 	}
 	o := p.in.Diff.Overall
+	rows := p.levels()
 	now, then := o.Head, o.Base
-	text := table([]string{"", ">now", ">baseline", ">change"}, [][]string{
-		{"Pass rate", "**" + report.Percent(now.PassRate) + "**", report.Percent(then.PassRate), arrow(now.PassRate-then.PassRate, report.Points, 1)},
-		{"Mean reward", "**" + report.Number(now.MeanReward) + "**", report.Number(then.MeanReward), arrow(now.MeanReward-then.MeanReward, report.Number, 1)},
-		{"Cost", report.Dollars(now.Cost), report.Dollars(then.Cost), share(now.Cost, then.Cost, report.Dollars)},
-		{"Time of trials", report.Took(now.DurationSec), report.Took(then.DurationSec), share(now.DurationSec, then.DurationSec, report.Took)},
-	})
-	over := "Over the " + report.Plural(o.Tasks, "task") + " that both have, unchanged and with a reward."
-	return text + "\n" + over + " In all: " + report.Plural(j.TotalTrials, "trial") + p.unfinished() + ", pass rate " + report.Percent(j.PassRate) + " " + bar(j.PassRate) + ", " +
-		report.Dollars(j.TotalCost) + ", " + report.Took(j.TotalDurationSec) + ".\n"
+	rows = append(rows,
+		[]string{"Cost", report.Dollars(now.Cost), report.Dollars(then.Cost), share(now.Cost, then.Cost, report.Dollars)},
+		[]string{"Time of trials", report.Took(now.DurationSec), report.Took(then.DurationSec), share(now.DurationSec, then.DurationSec, report.Took)},
+	)
+	text := table([]string{"", ">now", ">baseline", ">change"}, rows)
+	text += "\nOver the " + report.Plural(o.Tasks, "task") + " that both have, unchanged and with a reward. In all: " + p.spent()
+	if len(p.in.Job.Agents) == 1 {
+		text += ", pass rate " + report.Percent(p.in.Job.PassRate) + " " + bar(p.in.Job.PassRate)
+	}
+	return text + ".\n"
 }
 
-// unfinished says how many trials have no reward, and what the rate is if they count as 0.
-func (p *Page) unfinished() string {
-	j := p.in.Job
-	var parts []string
-	if j.FailedTrials > 0 {
-		parts = append(parts, report.Count(j.FailedTrials)+" with an error")
+// levels returns rows with the pass rate and the mean reward of each agent, now and in the baseline.
+func (p *Page) levels() [][]string {
+	var rows [][]string
+	for i, a := range p.in.Diff.Agents {
+		if i == maxGroups {
+			break
+		}
+		of := ""
+		if len(p.in.Diff.Agents) > 1 {
+			of = " of " + name(a.Agent)
+		}
+		now, then := a.Head, a.Base
+		rows = append(rows,
+			[]string{"Pass rate" + of, "**" + report.Percent(now.PassRate) + "**", report.Percent(then.PassRate), arrow(now.PassRate-then.PassRate, report.Points, 1)},
+			[]string{"Mean reward" + of, "**" + report.Number(now.MeanReward) + "**", report.Number(then.MeanReward), arrow(now.MeanReward-then.MeanReward, report.Number, 1)},
+		)
 	}
-	if j.SkippedTrials > 0 {
-		parts = append(parts, report.Count(j.SkippedTrials)+" not run")
+	return rows
+}
+
+// rates returns the pass rate and the mean reward of each agent; with several agents each has a line.
+func (p *Page) rates() string {
+	agents := slices.Sorted(maps.Keys(p.in.Job.Agents))
+	var b strings.Builder
+	for i, agent := range agents {
+		if i == maxGroups {
+			b.WriteString("- … and " + report.Count(len(agents)-i) + " more agents\n")
+			break
+		}
+		a := p.in.Job.Agents[agent]
+		rate, mean := report.Percent(a.PassRate)+"** "+bar(a.PassRate), report.Number(a.MeanReward)+"**"
+		if a.CompletedTrials == 0 {
+			rate, mean = "–**", "–**"
+		}
+		switch text := "ass rate **" + rate + " · mean reward **" + mean; len(agents) {
+		case 1:
+			return "P" + text + " · "
+		default:
+			b.WriteString("- " + name(agent) + ": p" + text + ", " + report.Plural(a.TotalTrials, "trial") + unfinished(a) + "\n")
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteString("\nIn all: ")
+	}
+	return b.String()
+}
+
+// spent returns how many trials there were, and what they took.
+func (p *Page) spent() string {
+	j := p.in.Job
+	all := j.Summary
+	if len(j.Agents) > 1 {
+		all.PassRateAll = all.PassRate // which is of no agent
+	}
+	trials := report.Plural(j.TotalTrials, "trial") + unfinished(all)
+	return strings.Join([]string{trials, report.Dollars(j.TotalCost), report.Took(j.TotalDurationSec)}, " · ")
+}
+
+// unfinished returns how many trials have no reward, and what the rate is if they count as 0; "" if all have one.
+func unfinished(s result.Summary) string {
+	var parts []string
+	if s.FailedTrials > 0 {
+		parts = append(parts, report.Count(s.FailedTrials)+" with an error")
+	}
+	if s.SkippedTrials > 0 {
+		parts = append(parts, report.Count(s.SkippedTrials)+" not run")
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	if j.PassRateAll != j.PassRate {
-		parts = append(parts, "pass rate over all "+report.Percent(j.PassRateAll))
+	if s.PassRateAll != s.PassRate {
+		parts = append(parts, "pass rate over all "+report.Percent(s.PassRateAll))
 	}
 	return " (" + strings.Join(parts, ", ") + ")"
 }
