@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/result"
 )
 
 func TestInputsAsACommandLine(t *testing.T) {
@@ -156,6 +158,37 @@ func TestAStepRunsAJobAndHidesItsSecretsFirst(t *testing.T) {
 	}
 	if code := s.main(t, "action", "post"); code != 0 || strings.Contains(s.stderr.String(), "warning") {
 		t.Errorf("the step after the job ends with %d", code)
+	}
+}
+
+// A workflow's checkout has one commit, and knows the names of its parents: the plan keeps them.
+func TestAPlanKnowsTheParentsOfAMerge(t *testing.T) {
+	s := step(t, map[string]string{"job": "job.yaml", "baseline": "none", "comment": "off"}).job(t)
+	s.env["API_KEY"], s.env["GITHUB_ACTIONS"], s.env["PATH"] = "none-needed", "true", os.Getenv("PATH")
+	git := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", s.dir, "-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		out, err := cmd.Output()
+		stepMust(t, err)
+		return strings.TrimSpace(string(out))
+	}
+	git("init", "--quiet", "--initial-branch=main")
+	git("commit", "--quiet", "--allow-empty", "-m", "root")
+	git("checkout", "--quiet", "-b", "change")
+	git("commit", "--quiet", "--allow-empty", "-m", "head")
+	git("checkout", "--quiet", "main")
+	git("commit", "--quiet", "--allow-empty", "-m", "main")
+	git("merge", "--quiet", "--no-ff", "-m", "merge", "change")
+	stepMust(t, os.WriteFile(filepath.Join(s.dir, ".git/shallow"), []byte(git("rev-parse", "HEAD")+"\n"), 0o644))
+	want := []string{git("rev-parse", "main@{1}"), git("rev-parse", "change")}
+	if code := s.main(t, "action"); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	tree, err := result.ReadTree(filepath.Join(s.dir, "jobs/j"))
+	stepMust(t, err)
+	if !slices.Equal(tree.Plan.Parents, want) {
+		t.Errorf("the plan has the parents %q, want %q", tree.Plan.Parents, want)
 	}
 }
 

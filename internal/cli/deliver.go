@@ -58,14 +58,14 @@ func (a *app) writeReport(path string, r report.Reporter, in report.Input) error
 }
 
 // findBaseline is the job to compare with, and a sentence about it or about why there is none.
-// dir is the folder of the job that is compared.
-func (a *app) findBaseline(ctx context.Context, dir string, flags reportFlags) (base *result.Job, sentence string, err error) {
+// dir is the folder of the job that is compared, and of the commit that it evaluated.
+func (a *app) findBaseline(ctx context.Context, dir string, of evaluated, flags reportFlags) (base *result.Job, sentence string, err error) {
 	source := flags.baseline
 	if !flags.compares() {
 		return nil, "none was asked for, so nothing was compared", nil
 	}
 	if branch, ok := strings.CutPrefix(source, githubPrefix); ok {
-		base, sentence = a.githubBaseline(ctx, branch, flags.stored)
+		base, sentence = a.githubBaseline(ctx, branch, flags.stored, of)
 		if base != nil {
 			sentence += lacks(*base)
 		}

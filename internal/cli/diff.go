@@ -47,11 +47,11 @@ Nothing is judged: the exit code is 0 whatever changed. See "rollout report --ba
 }
 
 func (a *app) diff(ctx context.Context, basePath, headPath string, at storedAt, asJSON bool) error {
-	base, baseName, err := a.diffSide(ctx, basePath, at)
+	base, baseName, err := a.diffSide(ctx, basePath, at, a.evaluatedAt(headPath))
 	if err != nil {
 		return err
 	}
-	head, headName, err := a.diffSide(ctx, headPath, at)
+	head, headName, err := a.diffSide(ctx, headPath, at, a.evaluatedAt(basePath))
 	if err != nil {
 		return err
 	}
@@ -68,10 +68,20 @@ func (a *app) diff(ctx context.Context, basePath, headPath string, at storedAt, 
 	return err
 }
 
-// diffSide is a job to compare, and what it is called: its name, commit, and where it came from.
-func (a *app) diffSide(ctx context.Context, path string, at storedAt) (result.Job, string, error) {
+// evaluatedAt is the commit that the other side of a diff evaluated, if that is a job's folder or result.json.
+func (a *app) evaluatedAt(path string) evaluated {
+	job, _, err := result.ReadJob(a.path(path))
+	if err != nil || job.Commit == nil {
+		return evaluated{} // whoever reads that side says what is wrong
+	}
+	return evaluated{commit: *job.Commit}
+}
+
+// diffSide is a job to compare, and what it is called: its name, commit, and where it came from. other is the commit of
+// the job that it is compared with.
+func (a *app) diffSide(ctx context.Context, path string, at storedAt, other evaluated) (result.Job, string, error) {
 	if branch, ok := strings.CutPrefix(path, githubPrefix); ok {
-		job, sentence := a.githubBaseline(ctx, branch, at)
+		job, sentence := a.githubBaseline(ctx, branch, at, other)
 		if ctx.Err() != nil {
 			return result.Job{}, "", fmt.Errorf("%s: %w", path, ctx.Err())
 		}

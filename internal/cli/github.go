@@ -202,15 +202,16 @@ func setOutputs(w *workflow, in report.Input, flags reportFlags) error {
 }
 
 // githubBaseline is the result of the last run on a branch ("": the pull request's base, or the default branch), and a sentence
-// about it or about why there is none. That is never an error: the first run of all has no baseline.
-func (a *app) githubBaseline(ctx context.Context, branch string, at storedAt) (*result.Job, string) {
+// about it or about why there is none. That is never an error: the first run of all has no baseline. of is the commit
+// that was evaluated.
+func (a *app) githubBaseline(ctx context.Context, branch string, at storedAt, of evaluated) (*result.Job, string) {
 	facts, _, err := github.FromEnv(a.Getenv)
 	if err != nil || facts.Repository == "" {
 		return nil, "results are looked for on GitHub only in a workflow, whose environment says which repository it is"
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
-	job, found, err := a.fetchBaseline(ctx, facts, branch, at)
+	job, found, err := a.fetchBaseline(ctx, facts, branch, at, of)
 	switch {
 	case errors.Is(err, github.ErrNoBaseline):
 		return nil, err.Error()
@@ -220,7 +221,21 @@ func (a *app) githubBaseline(ctx context.Context, branch string, at storedAt) (*
 	return job, found.String()
 }
 
-func (a *app) fetchBaseline(ctx context.Context, facts github.Actions, branch string, at storedAt) (*result.Job, github.Found, error) {
+// evaluated is the commit that a job evaluated, as its folder tells; "" if it does not.
+type evaluated struct {
+	commit  string
+	parents []string
+}
+
+// evaluatedIn is the commit that a job with this plan evaluated.
+func evaluatedIn(plan result.Plan) evaluated {
+	if plan.Commit == nil {
+		return evaluated{}
+	}
+	return evaluated{*plan.Commit, plan.Parents}
+}
+
+func (a *app) fetchBaseline(ctx context.Context, facts github.Actions, branch string, at storedAt, of evaluated) (*result.Job, github.Found, error) {
 	var none github.Found
 	token, _ := a.Getenv("GITHUB_TOKEN")
 	client, err := github.New(token, facts.APIURL)
@@ -247,9 +262,9 @@ func (a *app) fetchBaseline(ctx context.Context, facts github.Actions, branch st
 		return nil, none, fmt.Errorf("make a folder for the baseline: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	found, err := client.FindBaseline(ctx, github.Query{
-		Repo: facts.Repository, WorkflowFile: file, Branch: branch, HeadSHA: facts.HeadSHA, Artifact: at.artifact, Exclude: facts.SourceRun(),
-	}, dir)
+	query := facts.Query(branch, of.commit, of.parents)
+	query.WorkflowFile, query.Artifact = file, at.artifact
+	found, err := client.FindBaseline(ctx, query, dir)
 	if err != nil {
 		return nil, none, err
 	}

@@ -22,6 +22,8 @@ import (
 const (
 	mainCommit = "1111111111111111111111111111111111111111"
 	headCommit = "2222222222222222222222222222222222222222"
+	// mergeCommit is what GitHub makes of both for pull requests.
+	mergeCommit = "3333333333333333333333333333333333333333"
 )
 
 // aPull is a step of a workflow on pull request 7 of acme/widgets, with a finished job in its workspace.
@@ -43,6 +45,7 @@ func newPull(t *testing.T) *aPull {
 	g.AddRepo("acme/widgets")
 	g.AddCommit("acme/widgets", mainCommit)
 	g.AddCommit("acme/widgets", headCommit, mainCommit)
+	g.AddCommit("acme/widgets", mergeCommit, mainCommit, headCommit)
 	g.SetBranch("acme/widgets", "main", mainCommit)
 	g.AddPull("acme/widgets", githubtest.Pull{Number: 7, HeadBranch: "change", HeadSHA: headCommit, Base: "main"})
 
@@ -61,7 +64,7 @@ func newPull(t *testing.T) *aPull {
 	p.env = map[string]string{
 		"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "acme/widgets", "GITHUB_EVENT_NAME": "pull_request",
 		"GITHUB_EVENT_PATH": filepath.Join(p.dir, "event.json"), "GITHUB_API_URL": g.URL, "GITHUB_SERVER_URL": "https://github.com",
-		"GITHUB_SHA": "3333333333333333333333333333333333333333", "GITHUB_REF": "refs/pull/7/merge", "GITHUB_BASE_REF": "main", "GITHUB_HEAD_REF": "change",
+		"GITHUB_SHA": mergeCommit, "GITHUB_REF": "refs/pull/7/merge", "GITHUB_BASE_REF": "main", "GITHUB_HEAD_REF": "change",
 		"GITHUB_RUN_ID": "42", "GITHUB_RUN_NUMBER": "9", "GITHUB_RUN_ATTEMPT": "1", "GITHUB_WORKFLOW_REF": "acme/widgets/.github/workflows/agent.yml@refs/pull/7/merge",
 		"GITHUB_OUTPUT": filepath.Join(p.dir, "output"), "GITHUB_STEP_SUMMARY": filepath.Join(p.dir, "summary"), "GITHUB_TOKEN": githubtest.WriteToken,
 	}
@@ -86,7 +89,7 @@ func (p *aPull) write(name string, data []byte) {
 // writeJob makes the folder of a job in which an agent tried tasks once.
 func (p *aPull) writeJob(name string, rewards map[string]float64) {
 	p.t.Helper()
-	plan := result.Plan{JobName: "agent", Digest: "sha256:1", StartedAt: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), Metrics: []string{"mean"}}
+	plan := result.Plan{Commit: new(mergeCommit), Parents: []string{mainCommit, headCommit}, JobName: "agent", Digest: "sha256:1", StartedAt: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), Metrics: []string{"mean"}}
 	for _, task := range []string{"falls", "stays"} {
 		plan.Tasks = append(plan.Tasks, result.PlannedTask{Dataset: "d", Task: task, Digest: "sha256:t", Path: "evals/" + task})
 		plan.Trials = append(plan.Trials, result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: 1})
@@ -154,8 +157,8 @@ func TestReportOnAPullRequest(t *testing.T) {
 	p := newPull(t)
 	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "changes", "--junit", "out/junit.xml")
 
-	p.want("stdout", p.stdout.String(), "Baseline: main at 1111111 (the merge base; run 41)", "broken    a/d/falls", "Gate: fail")
-	p.want("the summary", p.read("summary"), "1 broken", "falls", "the merge base")
+	p.want("stdout", p.stdout.String(), "Baseline: main at 1111111 (the base of the merge that was evaluated; run 41)", "broken    a/d/falls", "Gate: fail")
+	p.want("the summary", p.read("summary"), "1 broken", "falls", "the base of the merge")
 	p.want("the outputs", p.read("output"), "pass-rate", "0.5", "verdict", "fail", "broken", "result-path", "out/junit.xml")
 	p.want("the log", p.stderr.String(), "::error file=evals/falls/")
 	p.want("JUnit", p.read("out/junit.xml"), "<testsuites", "falls")

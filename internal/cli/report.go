@@ -124,7 +124,7 @@ func (a *app) judge(ctx context.Context, in *report.Input, flags reportFlags, en
 		}
 		return nil
 	}
-	base, sentence, err := a.findBaseline(ctx, in.Dir, flags)
+	base, sentence, err := a.findBaseline(ctx, in.Dir, evaluatedIn(in.Plan), flags)
 	if err != nil {
 		return err
 	}

@@ -380,8 +380,9 @@ func (a *app) record(p *prepared) (result.Plan, error) {
 	if err != nil {
 		return result.Plan{}, fmt.Errorf("make the job's folder %s: %w", a.path(p.dir()), err)
 	}
+	checkout := task.CheckoutAround(from)
 	return job.Record(p.Job, p.specs, job.RecordOptions{
-		StartedAt: a.Now(), Commit: task.Commit(from), Dir: here, Shard: p.shard, ShardOf: p.shardOf, PathsFrom: pathsFrom, Proof: p.proof,
+		StartedAt: a.Now(), Commit: checkout.Commit, Parents: a.parents(checkout), Dir: here, Shard: p.shard, ShardOf: p.shardOf, PathsFrom: pathsFrom, Proof: p.proof,
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/org/rollout-action/internal/cache"
 	"github.com/org/rollout-action/internal/config"
@@ -20,6 +21,22 @@ const (
 	credentialsVariable = "ROLLOUT_GIT_CREDENTIALS"
 	cacheSizeVariable   = "ROLLOUT_CACHE_SIZE"
 )
+
+// parents are the parents of the commit that is checked out; nil if they cannot be told. Only a workflow has a use for them.
+func (a *app) parents(checkout task.Checkout) []string {
+	if a.getenv("GITHUB_ACTIONS") != "true" || checkout.Commit == nil {
+		return nil
+	}
+	opts := git.Options{Timeout: 30 * time.Second}
+	if a.Environ != nil {
+		opts.Environ = a.Environ()
+	}
+	parents, err := git.New(opts).Parents(a.hard, checkout.Objects, *checkout.Commit)
+	if err != nil {
+		return nil // GitHub is asked
+	}
+	return parents
+}
 
 // source is where datasets are had from. It is closed when the command ends.
 func (a *app) source() *dataset.Source {

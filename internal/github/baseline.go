@@ -36,9 +36,22 @@ type Query struct {
 	Repo         string // owner/name
 	WorkflowFile string // "ci.yml": the workflow whose runs are looked at
 	Branch       string // the base branch
-	HeadSHA      string // the commit to compare with something; "" is the branch's own latest
 	Artifact     string // its name
 	Exclude      int64  // the run that asks
+
+	// Commit is the commit that was evaluated; "" is the branch's own latest. Parents are its parents as its checkout has
+	// them; without them GitHub is asked where they matter.
+	Commit  string
+	Parents []string
+	// Claimed says that Commit comes from a stranger's artifact: it counts only if it is Head, or a merge of Head.
+	Claimed bool
+	// Event is the commit that the run is about as far as GitHub knows, which is taken if Commit is none of the repository's.
+	Event string
+	Head  string // in a pull request, the latest commit of its branch
+	// Landed says that Commit has come onto Branch in this event. It is compared with what Branch was before: with
+	// Before or, if that is "" or gone, with Commit's first parent.
+	Landed bool
+	Before string
 }
 
 // Found is a baseline.
@@ -48,26 +61,42 @@ type Found struct {
 	Commit string // what the run was about
 	RunID  int64
 	RunURL string
-	// Behind is how many commits lie between Commit and the merge base; 0 with Exact.
+	// Base is the branch's side of what was evaluated, and Side says which commit that is.
+	Base string
+	Side Side
+	// Behind is how many commits lie between Commit and Base.
 	Behind int
-	Exact  bool // Commit is the merge base
-	// OnBranch says that the merge base is the head itself: it is on the branch already, as after a push to it.
-	OnBranch bool
+	// Assumed is the commit that was taken for the evaluated one, because that was not known here; "" if it was.
+	Assumed string
 }
+
+// Side says which commit is the branch's side of what was evaluated.
+type Side string
+
+// The sides.
+const (
+	MergeBase  Side = "the merge base"                             // a branch was evaluated
+	MergedWith Side = "the base of the merge that was evaluated"   // a merge into the branch was
+	LandedOn   Side = "what the branch was before"                 // a commit that has just come onto the branch was
+	Itself     Side = "the evaluated commit, which the branch has" // nothing but the branch was
+)
+
+// Exact reports whether the baseline is that of Base itself.
+func (f Found) Exact() bool { return f.Behind == 0 }
 
 // String is for a sentence that begins with "compared with": "main at 1a2b3c4 (the merge base; run 123)".
 func (f Found) String() string {
-	base := "the merge base"
-	if f.OnBranch {
-		base = "this commit"
-	}
+	base := string(f.Side)
 	switch {
-	case f.Exact && f.OnBranch:
-		base = "an earlier run of " + base
+	case f.Side == Itself && f.Exact():
+		base = "an earlier run of this commit"
 	case f.Behind == 1:
-		base = "1 commit before " + base
-	case !f.Exact:
-		base = fmt.Sprintf("%d commits before %s", f.Behind, base)
+		base = fmt.Sprintf("1 commit before %s, %s", base, short(f.Base))
+	case !f.Exact():
+		base = fmt.Sprintf("%d commits before %s, %s", f.Behind, base, short(f.Base))
+	}
+	if f.Assumed != "" {
+		base += "; it is not known what was checked out, commit " + short(f.Assumed) + " is assumed"
 	}
 	return untrusted.Line(fmt.Sprintf("%s at %s (%s; run %d)", f.Branch, short(f.Commit), base, f.RunID))
 }
@@ -89,9 +118,10 @@ var trustedEvents = []string{"push", "schedule", "workflow_dispatch"}
 
 // FindBaseline looks for the result of an earlier run on the base branch, and writes it to dir as result.json.
 //
-// It is that of the merge base of head and branch or, if there is none, of its nearest ancestor whose artifact has not
-// expired: the newest run of that commit which came to an end, whether the gate passed or not. Runs of commits after the
-// merge base are not used: they would show what others changed since as if this change had. If only those exist, the
+// It is that of the branch's side of what was evaluated (of a merge, as pull requests are checked out, the parent that is
+// the branch's; of a branch, the merge base) or, if there is none, of its nearest ancestor whose artifact has not
+// expired: the newest run of that commit which came to an end, whether the gate passed or not. Runs of later commits
+// are not used: they would show what others changed since as if this change had. If only those exist, the
 // reason says so, and that merging the branch into this one helps.
 //
 // Only the API is asked; the token needs contents: read and actions: read.
@@ -123,20 +153,21 @@ type search struct {
 	query       Query
 	dir         string
 
-	mergeBase string
-	onBranch  bool
-	tried     map[int64]bool // runs whose artifact was looked for
-	expired   int            // runs whose artifact has expired
-	broken    error          // the last artifact that could not be used
+	base    string // Found.Base
+	side    Side
+	assumed string
+	tried   map[int64]bool // runs whose artifact was looked for
+	expired int            // runs whose artifact has expired
+	broken  error          // the last artifact that could not be used
 }
 
 func (s *search) run(ctx context.Context) (Found, error) {
 	s.tried = map[int64]bool{}
-	if err := s.findMergeBase(ctx); err != nil {
+	if err := s.findBase(ctx); err != nil {
 		return Found{}, err
 	}
 	// The usual case first: three requests, however many runs there are.
-	runs, err := s.runs(ctx, runFilter{sha: s.mergeBase})
+	runs, err := s.runs(ctx, runFilter{sha: s.base})
 	if err != nil {
 		return Found{}, err
 	}
@@ -156,33 +187,6 @@ func (s *search) run(ctx context.Context) (Found, error) {
 	return s.nearest(ctx, runs)
 }
 
-// findMergeBase finds where the head left the branch.
-func (s *search) findMergeBase(ctx context.Context) error {
-	if s.query.HeadSHA == "" {
-		commits, _, err := s.client.api.Repositories.ListCommits(ctx, s.owner, s.repo,
-			&gh.CommitsListOptions{SHA: s.query.Branch, ListOptions: gh.ListOptions{PerPage: 1}})
-		if err := s.client.explain(err); err != nil {
-			return s.unreadable(err, "the commits of "+s.query.Branch)
-		}
-		if len(commits) == 0 {
-			return noBaseline("%s has no commits", s.query.Branch)
-		}
-		s.mergeBase, s.onBranch = commits[0].GetSHA(), true
-		return nil
-	}
-	comparison, _, err := s.client.api.Repositories.CompareCommits(ctx, s.owner, s.repo, s.query.Branch, s.query.HeadSHA,
-		&gh.ListOptions{PerPage: 1})
-	if err := s.client.explain(err); err != nil {
-		return s.unreadable(err, fmt.Sprintf("where %s and %s part", s.query.Branch, short(s.query.HeadSHA)))
-	}
-	s.mergeBase = comparison.GetMergeBaseCommit().GetSHA()
-	if s.mergeBase == "" {
-		return noBaseline("%s and %s have no commit in common", s.query.Branch, short(s.query.HeadSHA))
-	}
-	s.onBranch = s.mergeBase == s.query.HeadSHA
-	return nil
-}
-
 // unreadable turns a refusal into a reason, and keeps errors that may be gone next time.
 func (s *search) unreadable(err error, what string) error {
 	var answer *APIError
@@ -194,7 +198,7 @@ func (s *search) unreadable(err error, what string) error {
 		return noBaseline("GitHub does not show %s: %v", what, err)
 	case http.StatusForbidden:
 		return noBaseline("GitHub does not show %s: give the job the permissions contents: read and actions: read (%v)", what, err)
-	case http.StatusNotFound:
+	case http.StatusNotFound, http.StatusUnprocessableEntity:
 		return noBaseline("GitHub does not show %s: nothing is there yet, or the token may not see it "+
 			"(the job needs the permissions contents: read and actions: read)", what)
 	}
@@ -253,16 +257,16 @@ func (s *search) nearest(ctx context.Context, runs []run) (Found, error) {
 	}
 	history := ancestry{}
 	reached := 0
-	options := &gh.CommitsListOptions{SHA: s.mergeBase, ListOptions: gh.ListOptions{PerPage: perPage}}
+	options := &gh.CommitsListOptions{SHA: s.base, ListOptions: gh.ListOptions{PerPage: perPage}}
 	for range maxAncestorPages {
 		page, resp, err := s.client.api.Repositories.ListCommits(ctx, s.owner, s.repo, options)
 		if err := s.client.explain(err); err != nil {
-			return Found{}, s.unreadable(err, "the commits before "+short(s.mergeBase))
+			return Found{}, s.unreadable(err, "the commits before "+short(s.base))
 		}
 		for _, commit := range page {
 			history.add(commit)
 		}
-		for _, at := range history.from(s.mergeBase) {
+		for _, at := range history.from(s.base) {
 			candidates := byCommit[at.sha]
 			reached += len(candidates)
 			found, ok, err := s.firstOf(ctx, candidates, at.depth)
@@ -280,12 +284,8 @@ func (s *search) nearest(ctx context.Context, runs []run) (Found, error) {
 
 // why is the reason when no run was of use.
 func (s *search) why(runs []run, reached int) error {
-	file, branch, at := s.query.WorkflowFile, s.query.Branch, short(s.mergeBase)
-	if s.onBranch {
-		at = "this commit, " + at
-	} else {
-		at = "the merge base, " + at
-	}
+	file, branch := s.query.WorkflowFile, s.query.Branch
+	at := fmt.Sprintf("%s, %s", s.side, short(s.base))
 	switch {
 	case s.broken != nil:
 		return noBaseline("no artifact %q of %s on %s can be used: %v", s.query.Artifact, file, branch, s.broken)
@@ -315,7 +315,7 @@ func (s *search) firstOf(ctx context.Context, runs []run, behind int) (Found, bo
 		if path != "" {
 			return Found{
 				Path: path, Branch: s.query.Branch, Commit: r.sha, RunID: r.id, RunURL: r.url,
-				Behind: behind, Exact: behind == 0, OnBranch: s.onBranch,
+				Base: s.base, Side: s.side, Behind: behind, Assumed: s.assumed,
 			}, true, nil
 		}
 	}

@@ -55,7 +55,7 @@ func ran(t *testing.T, s *githubtest.Server, n int, change ...func(*githubtest.R
 func contents(n int) string { return fmt.Sprintf(`{"job_name":"of commit %d"}`, n) }
 
 func query() Query {
-	return Query{Repo: repo, WorkflowFile: workflowCI, Branch: "main", HeadSHA: sha(7), Artifact: "rollout-result"}
+	return Query{Repo: repo, WorkflowFile: workflowCI, Branch: "main", Commit: sha(7), Artifact: "rollout-result"}
 }
 
 // found is FindBaseline where it has to succeed; the file has to be that of commit n.
@@ -94,7 +94,7 @@ func TestTheMergeBasesRunIsTheBaseline(t *testing.T) {
 		ran(t, s, n)
 	}
 	f := found(t, c, query(), 4)
-	if !f.Exact || f.Behind != 0 || f.OnBranch {
+	if f.Behind != 0 || f.Side != MergeBase || f.Base != sha(4) {
 		t.Errorf("found %+v", f)
 	}
 	if want := fmt.Sprintf("main at %s (the merge base; run %d)", sha(4)[:7], f.RunID); f.String() != want {
@@ -114,11 +114,11 @@ func TestTheNearestAncestorIsTheBaseline(t *testing.T) {
 	ran(t, s, 2)
 	ran(t, s, 5) // after the merge base
 	f := found(t, c, query(), 2)
-	if f.Exact || f.Behind != 2 || !strings.Contains(f.String(), "(2 commits before the merge base; run ") {
+	if f.Behind != 2 || !strings.Contains(f.String(), "(2 commits before the merge base, "+sha(4)[:7]+"; run ") {
 		t.Errorf("found %+v, said as %q", f, f)
 	}
 	ran(t, s, 3)
-	if f := found(t, c, query(), 3); !strings.Contains(f.String(), "(1 commit before the merge base; run ") {
+	if f := found(t, c, query(), 3); !strings.Contains(f.String(), "(1 commit before the merge base, 4000000; run ") {
 		t.Errorf("it is said as %q", f)
 	}
 }
@@ -134,7 +134,7 @@ func TestMergesAreSteppedOverOnTheirOwnBranchFirst(t *testing.T) {
 	ran(t, s, 10)
 	ran(t, s, 3)
 	q := query()
-	q.HeadSHA = sha(11)
+	q.Commit = sha(11)
 	if f := found(t, c, q, 3); f.Behind != 1 {
 		t.Errorf("found %+v", f)
 	}
@@ -154,11 +154,11 @@ func TestAfterAPushTheRunBeforeIsTheBaseline(t *testing.T) {
 	ran(t, s, 5)
 	own := ran(t, s, 6)
 	q := query()
-	q.HeadSHA, q.Exclude = sha(6), own
-	if f := found(t, c, q, 5); !f.OnBranch || !strings.Contains(f.String(), "(1 commit before this commit; run ") {
+	q.Commit, q.Exclude = sha(6), own
+	if f := found(t, c, q, 5); f.Side != Itself || !strings.Contains(f.String(), "(1 commit before the evaluated commit, which the branch has, "+sha(6)[:7]+"; run ") {
 		t.Errorf("found %+v, said as %q", f, f)
 	}
-	q.HeadSHA = "" // the branch's own latest
+	q.Commit = "" // the branch's own latest
 	found(t, c, q, 5)
 	q.Exclude = 0
 	if f := found(t, c, q, 6); !strings.Contains(f.String(), "(an earlier run of this commit; run ") {
@@ -249,7 +249,7 @@ func TestTheBaselineMayLieOnALaterPage(t *testing.T) {
 	s.AddCommit(repo, sha(13), parent)
 	s.SetBranch(repo, "main", parent)
 	q := query()
-	q.HeadSHA = sha(13)
+	q.Commit = sha(13)
 	if f := found(t, c, q, 1); f.RunID != id || f.Behind != 350 {
 		t.Errorf("found %+v", f)
 	}
@@ -268,9 +268,9 @@ func TestReasonsForNoBaseline(t *testing.T) {
 		{"the branch is not known", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Branch = "" }, "which branch"},
 		{"no artifact is named", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Artifact = "" }, "no artifact is named"},
 		{"there is no such branch", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Branch = "gone" }, "where gone and 7000000 part"},
-		{"there is no such commit", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.HeadSHA = sha(15) }, "where main and f000000 part"},
+		{"there is no such commit", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Commit = sha(15) }, "where main and f000000 part"},
 		{"there is no such branch to take the latest of", func(_ *testing.T, _ *githubtest.Server, q *Query) {
-			q.Branch, q.HeadSHA = "gone", ""
+			q.Branch, q.Commit = "gone", ""
 		}, "the commits of gone"},
 		{"only later commits ran", func(t *testing.T, s *githubtest.Server, _ *Query) { ran(t, s, 5); ran(t, s, 6) },
 			"merge main into this branch, or rebase it"},
@@ -325,7 +325,7 @@ func TestAHostileBranchNameIsMadeSafe(t *testing.T) {
 }
 
 func TestAHostileBranchIsSaidSafely(t *testing.T) {
-	f := Found{Branch: "x\u202e\n##[error]y", Commit: sha(1), RunID: 1, Exact: true}
+	f := Found{Branch: "x\u202e\n##[error]y", Commit: sha(1), RunID: 1, Side: MergeBase}
 	if got := f.String(); got != "x⏎## [error]y at 1000000 (the merge base; run 1)" {
 		t.Errorf("it is said as %q", got)
 	}

@@ -31,6 +31,12 @@ type Actions struct {
 	Workspace  string // where the repository is checked out
 
 	SHA string // what GitHub says was checked out; in a pull request a merge commit
+	// Before is the commit that SHA was put upon: what the branch was before a push, what a merge group is merged into. "" if
+	// the event names none.
+	Before string
+	// Landed says that SHA has come onto a branch, or is about to, in this event: by a push, in a merge group, or as a
+	// pull request that was merged.
+	Landed bool
 	// HeadSHA is the commit that people mean: in a pull request the latest of its branch, otherwise SHA.
 	HeadSHA string
 	Ref     string // "refs/heads/main", "refs/pull/7/merge"
@@ -150,6 +156,31 @@ func (a Actions) BaselineBranch() string {
 	return cmp.Or(a.BaseRef, a.DefaultBranch, branch)
 }
 
+// Query asks for the baseline of a commit that was evaluated, on a branch, as far as the run tells. commit is "" if it is not
+// known; parents are its parents as its checkout has them, or nil. What a run of a fork left behind is believed only as far
+// as GitHub confirms it.
+func (a Actions) Query(branch, commit string, parents []string) Query {
+	q := Query{
+		Repo: a.Repository, Branch: branch, Exclude: a.SourceRun(), Commit: commit, Parents: parents, Event: a.SHA, Before: a.Before,
+	}
+	onto := a.BaseRef // where what has landed has landed
+	landed := a.Landed
+	switch {
+	case a.Origin != nil:
+		q.Event, q.Head, q.Claimed = a.HeadSHA, a.HeadSHA, a.Fork
+		landed, onto = a.Origin.Event == "merge_group", branch
+		if a.Origin.Event == "push" {
+			landed, onto = true, a.HeadBranch
+		}
+	case isPull(a.Event):
+		q.Head = a.HeadSHA
+	case a.Event == "push":
+		onto = strings.TrimPrefix(a.Ref, "refs/heads/")
+	}
+	q.Landed = landed && onto == branch && (commit == "" || commit == q.Event)
+	return q
+}
+
 // RunURL is the page of this run, or "".
 func (a Actions) RunURL() string {
 	if a.RunID == 0 || !a.linkable() {
@@ -231,12 +262,15 @@ func workflowFile(ref, repo string) string {
 
 // event is what is read of an event's payload. Source: docs.github.com, "Webhook events and payloads".
 type event struct {
+	Before     string `json:"before"` // of a push
 	Repository *struct {
 		DefaultBranch string `json:"default_branch"`
 	} `json:"repository"`
 	PullRequest *struct {
-		Number int `json:"number"`
-		Head   struct {
+		Number      int    `json:"number"`
+		Merged      bool   `json:"merged"`
+		MergeCommit string `json:"merge_commit_sha"`
+		Head        struct {
 			Ref  string    `json:"ref"`
 			SHA  string    `json:"sha"`
 			Repo *fullName `json:"repo"`
@@ -252,6 +286,7 @@ type event struct {
 	MergeGroup *struct {
 		HeadSHA string `json:"head_sha"`
 		BaseRef string `json:"base_ref"`
+		BaseSHA string `json:"base_sha"`
 	} `json:"merge_group"`
 	WorkflowRun *struct {
 		ID             int64     `json:"id"`
@@ -307,9 +342,16 @@ func (e event) teach(a *Actions) {
 	if e.Repository != nil {
 		a.DefaultBranch = e.Repository.DefaultBranch
 	}
+	if a.Event == "push" && e.Before != "" && strings.HasPrefix(a.Ref, "refs/heads/") {
+		a.Landed = true
+		if strings.Trim(e.Before, "0") != "" { // zeros: the branch is new
+			a.Before = hash(e.Before)
+		}
+	}
 	switch {
 	case e.PullRequest != nil:
 		pr := e.PullRequest
+		a.Landed = pr.Merged && pr.MergeCommit != "" && pr.MergeCommit == a.SHA
 		a.Number = pr.Number
 		a.BaseRef = cmp.Or(a.BaseRef, pr.Base.Ref)
 		a.HeadSHA = cmp.Or(hash(pr.Head.SHA), a.HeadSHA)
@@ -325,6 +367,7 @@ func (e event) teach(a *Actions) {
 		headFrom(a, run.HeadRepository.name(), run.HeadBranch)
 	case e.MergeGroup != nil:
 		a.HeadSHA = cmp.Or(hash(e.MergeGroup.HeadSHA), a.HeadSHA)
+		a.Before, a.Landed = hash(e.MergeGroup.BaseSHA), true
 		a.BaseRef = cmp.Or(a.BaseRef, strings.TrimPrefix(e.MergeGroup.BaseRef, "refs/heads/"))
 	case e.Issue != nil && e.Issue.PullRequest != nil:
 		a.Number = e.Issue.Number

@@ -73,10 +73,14 @@ func TestFactsOfARun(t *testing.T) {
 		branch string
 	}{
 		{name: "a push", event: `{"repository":{"default_branch":"trunk"}}`, want: func(a *Actions) { a.DefaultBranch = "trunk" }, branch: "trunk"},
+		{name: "a push and what was there before", event: `{"before":"` + sha(9) + `"}`, want: func(a *Actions) { a.Before, a.Landed = sha(9), true }, branch: "main"},
+		{name: "a new branch", event: `{"before":"0000000000000000000000000000000000000000"}`, want: func(a *Actions) { a.Landed = true }, branch: "main"},
 		{name: "a push without anything", event: `{}`, want: func(*Actions) {}, branch: "main"},
 		{name: "a tag", event: `{}`, env: map[string]string{"GITHUB_REF": "refs/tags/v1"}, want: func(a *Actions) { a.Ref = "refs/tags/v1" }},
 		{name: "a pull request", event: pullEvent(`{"full_name":"acme/widgets","fork":false}`), env: pull,
 			want: func(a *Actions) { asPull(a); a.DefaultBranch = "trunk" }, branch: "main"},
+		{name: "a merged pull request", event: strings.Replace(pullEvent(`{"full_name":"acme/widgets"}`), `"number":7,"head"`, `"number":7,"merged":true,"merge_commit_sha":"`+sha(1)+`","head"`, 1), env: pull,
+			want: func(a *Actions) { asPull(a); a.DefaultBranch, a.Landed = "trunk", true }, branch: "main"},
 		{name: "a fork's", event: pullEvent(`{"full_name":"mallory/widgets","fork":true}`), env: pull,
 			want: func(a *Actions) {
 				asPull(a)
@@ -110,8 +114,10 @@ func TestFactsOfARun(t *testing.T) {
 				a.Event, a.DefaultBranch, a.HeadSHA, a.HeadBranch, a.HeadRepository = "workflow_run", "main", sha(7), "feature", "acme/widgets"
 				a.Origin = &Origin{RunID: 99, RunAttempt: 2, Event: "push", WorkflowFile: "trials.yml"}
 			}, branch: "main"},
-		{name: "a merge queue", event: `{"merge_group":{"head_sha":"` + sha(9) + `","base_ref":"refs/heads/main"}}`, env: map[string]string{"GITHUB_EVENT_NAME": "merge_group"},
-			want: func(a *Actions) { a.Event, a.HeadSHA, a.BaseRef = "merge_group", sha(9), "main" }, branch: "main"},
+		{name: "a merge queue", event: `{"merge_group":{"head_sha":"` + sha(9) + `","base_ref":"refs/heads/main","base_sha":"` + sha(8) + `"}}`, env: map[string]string{"GITHUB_EVENT_NAME": "merge_group"},
+			want: func(a *Actions) {
+				a.Event, a.HeadSHA, a.BaseRef, a.Before, a.Landed = "merge_group", sha(9), "main", sha(8), true
+			}, branch: "main"},
 		{name: "a comment on a pull request", event: `{"issue":{"number":8,"pull_request":{"url":"x"}}}`, env: map[string]string{"GITHUB_EVENT_NAME": "issue_comment"},
 			want: func(a *Actions) { a.Event, a.Number = "issue_comment", 8 }, branch: "main"},
 		{name: "a comment on an issue", event: `{"issue":{"number":8}}`, env: map[string]string{"GITHUB_EVENT_NAME": "issue_comment"},

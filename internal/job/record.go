@@ -26,8 +26,9 @@ import (
 // RecordOptions are what a plan says besides its trials.
 type RecordOptions struct {
 	StartedAt time.Time
-	Commit    *string // of the job file's repository; nil outside git
-	Dir       string  // the current folder, absolute: where paths of tasks outside git begin
+	Commit    *string  // of the job file's repository; nil outside git
+	Parents   []string // of Commit; nil if they are not known
+	Dir       string   // the current folder, absolute: where paths of tasks outside git begin
 	// Shard and ShardOf are as in result.Plan: nil and empty for a job that is run whole.
 	Shard   *result.Shard
 	ShardOf []int
@@ -39,7 +40,7 @@ type RecordOptions struct {
 // Record is the plan of a job as it is written to disk. It reads every file of every task, for their digests.
 func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan, error) {
 	plan := result.Plan{
-		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Shard: opts.Shard,
+		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Parents: opts.Parents, Shard: opts.Shard,
 		Metrics: []string{}, Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom,
 		Proof: opts.Proof,
 	}

@@ -16,6 +16,9 @@ type Plan struct {
 	Digest string `json:"digest"`
 	// Commit is the git commit that the job file was at; nil outside git.
 	Commit *string `json:"commit"`
+	// Parents are the parents of Commit, the first one first; empty if they are not known. A pull request is checked out as a
+	// merge, whose parents say what it was merged with.
+	Parents []string `json:"commit_parents,omitempty"`
 	// Shard is the part of the plan that this folder holds; nil: all of it.
 	Shard *Shard `json:"shard,omitempty"`
 	// Split ("sha256:…") is equal for plans that are split alike. Empty without Shard.

@@ -28,8 +28,9 @@ type commits struct {
 
 // repository is a working tree. The zero value is none.
 type repository struct {
-	top    string  // its root, without symbolic links
-	commit *string // what HEAD stands for
+	top     string  // its root, without symbolic links
+	commit  *string // what HEAD stands for
+	objects string  // the directory of its objects
 }
 
 // of is the repository around dir, and dir's path below its top; both are empty if there is none.
@@ -55,7 +56,7 @@ func (c *commits) around(dir string) repository {
 	if !known {
 		find = sync.OnceValue(func() repository {
 			if gitDir, ok := gitDirIn(dir); ok {
-				return repository{top: dir, commit: head(gitDir)}
+				return repository{top: dir, commit: head(gitDir), objects: filepath.Join(commonDir(gitDir), "objects")}
 			}
 			if parent := filepath.Dir(dir); parent != dir {
 				return c.around(parent)
@@ -91,12 +92,17 @@ func gitDirIn(dir string) (gitDir string, ok bool) {
 	return from(dir, target), true
 }
 
+// commonDir is where a repository keeps what all its worktrees share: refs and objects.
+func commonDir(gitDir string) string {
+	if common := firstLine(filepath.Join(gitDir, "commondir")); common != "" {
+		return from(gitDir, common)
+	}
+	return gitDir
+}
+
 // head is the commit of HEAD, or nil.
 func head(gitDir string) *string {
-	refs := gitDir
-	if common := firstLine(filepath.Join(gitDir, "commondir")); common != "" {
-		refs = from(gitDir, common) // a worktree shares its repository's refs
-	}
+	refs := commonDir(gitDir)
 	if info, err := os.Stat(filepath.Join(refs, "reftable")); err == nil && info.IsDir() {
 		return askGit(gitDir)
 	}

@@ -68,6 +68,19 @@ func Commit(dir string) *string {
 	return repo.commit
 }
 
+// Checkout is the working tree around a directory. The zero value is none.
+type Checkout struct {
+	Top     string  // its root, absolute and without symbolic links
+	Commit  *string // what HEAD stands for, or nil
+	Objects string  // the directory of the repository's objects
+}
+
+// CheckoutAround finds the working tree around the directory dir. It runs no command that the repository names.
+func CheckoutAround(dir string) Checkout {
+	repo, _ := new(commits).of(dir)
+	return Checkout{Top: repo.top, Commit: repo.commit, Objects: repo.objects}
+}
+
 // IsTask reports whether the folder name of fsys looks like a task, be it a broken one: it holds a
 // task.toml or an instruction.md.
 func IsTask(fsys fs.FS, name string) bool {

@@ -161,6 +161,17 @@ func (q *request) listCommits([]string) reply {
 	return list(q, q.repo.history(sha), q.showCommit)
 }
 
+func (q *request) getCommit(args []string) reply {
+	if !q.may(q.access.Contents) {
+		return q.denied()
+	}
+	sha, found := q.repo.resolve(args[0])
+	if !found {
+		return problem(http.StatusUnprocessableEntity, "No commit found for SHA: "+args[0])
+	}
+	return ok(q.showCommit(q.repo.commits[sha]))
+}
+
 // compare answers base...head. The merge base is the newest commit that both have.
 func (q *request) compare(args []string) reply {
 	if !q.may(q.access.Contents) {

@@ -314,6 +314,7 @@ var routes = []route{
 	{http.MethodGet, "pulls/*", (*request).getPull},
 	{http.MethodGet, "compare/*", (*request).compare},
 	{http.MethodGet, "commits", (*request).listCommits},
+	{http.MethodGet, "commits/*", (*request).getCommit},
 	{http.MethodGet, "actions/workflows/*/runs", (*request).listWorkflowRuns},
 	{http.MethodGet, "actions/runs", (*request).listRuns},
 	{http.MethodGet, "actions/runs/*", (*request).getRun},

@@ -1,0 +1,70 @@
+package git
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // names objects, as git does
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Parents are the parents of a commit, the first one first, as the objects of a repository have them: of a shallow clone's
+// oldest commits, too, whose parents are not there themselves. objects is the directory of the objects.
+//
+// Of the repository nothing but objects is read, by a git that works in an empty repository of its own: its configuration,
+// hooks, and grafts mean nothing here. What is read is checked against the commit's name.
+func (g *Client) Parents(ctx context.Context, objects, commit string) ([]string, error) {
+	own, err := os.MkdirTemp("", "rollout-git-")
+	if err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", safe(commit), err)
+	}
+	defer os.RemoveAll(own)
+	format, digest := "sha1", sha1.New() //nolint:gosec // as above
+	if len(commit) == hex.EncodedLen(sha256.Size) {
+		format, digest = "sha256", sha256.New()
+	}
+	remote := Remote{shown: "in " + safe(objects)}
+	if _, err := g.run(ctx, call{dir: own, remote: remote, args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=" + format}}); err != nil {
+		return nil, err
+	}
+	text, err := g.run(ctx, call{
+		dir: own, remote: remote, args: []string{"cat-file", "commit", commit},
+		env: []string{"GIT_DIR=" + own, "GIT_OBJECT_DIRECTORY=" + objects, "GIT_NO_REPLACE_OBJECTS=1"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if named(digest, "commit", text) != commit {
+		return nil, fmt.Errorf("read commit %s in %s: %w", safe(commit), safe(filepath.Dir(objects)), errDamaged)
+	}
+	return parentsIn(string(text)), nil
+}
+
+var errDamaged = errors.New("the object is not the one that its name stands for")
+
+// named is the name that git gives to an object.
+func named(digest hash.Hash, kind string, content []byte) string {
+	fmt.Fprintf(digest, "%s %d\x00", kind, len(content))
+	digest.Write(content)
+	return hex.EncodeToString(digest.Sum(nil))
+}
+
+// parentsIn are the parents in the text of a commit. Source: git's Documentation/gitformat-signature.txt and commit.c.
+func parentsIn(text string) []string {
+	parents := []string{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" {
+			break // the message begins
+		}
+		if id, ok := strings.CutPrefix(line, "parent "); ok {
+			parents = append(parents, id)
+		}
+	}
+	return parents
+}
