@@ -258,6 +258,7 @@ func TestAttempts(t *testing.T) {
 		{"one of three passes", task(0.0, 1.0, lost), "flaky reward, flaky environment_lost"},
 		{"none passes", task(0.0, 0.5), "failure reward, rerun reward"},
 		{"a reward tells more than an error", task(lost, 0.5, 0.0), "failure reward, rerun environment_lost, rerun reward"},
+		{"the agent's errors alone", task(result.AgentExecutionTimeout, lost), "failure agent_execution_timeout, rerun environment_lost"},
 		{"errors alone", task(lost, lost), "error environment_lost, rerun environment_lost"},
 		{"one was not run", task(1.0, nil), ""},
 		{"none was run", task(nil, nil), "skipped"},

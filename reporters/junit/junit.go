@@ -13,6 +13,7 @@ import (
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
 	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -331,7 +332,7 @@ func (b *builder) outcomes(tc *testcase, c report.Case) {
 		case t == nil, t.Passed(), !t.Completed() && !t.Failed():
 		case c.State == report.Flaky:
 			tc.Flaky = append(tc.Flaky, rerunOf(b.failure(c, *t)))
-		case t == telling && t.Completed():
+		case t == telling && (t.Completed() || t.Error.Type.Fault() == result.FaultAgent):
 			tc.Failure = b.failure(c, *t)
 		case t == telling:
 			tc.Error = b.failure(c, *t)
