@@ -2,7 +2,9 @@ package gate
 
 import (
 	"path"
+	"slices"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -18,6 +20,7 @@ type scope struct {
 	whole   bool
 	matched int // planned trials, quarantined ones too
 	// all are the results in it, gated those that are not quarantined; tasks are the gated ones of the diff, nil without one.
+	// nop has no part in rates where others have.
 	all, gated []result.Outcome
 	tasks      []result.TaskDiff
 	seconds    float64
@@ -71,11 +74,13 @@ func (s scope) comparable() []result.TaskDiff {
 	return out
 }
 
-// rewarded are the gated results with a reward.
+// rewarded returns the gated results with a reward. Those of nop are not among them unless the scope has no other agent: what
+// does nothing says nothing about agents.
 func (s scope) rewarded() []result.Outcome {
+	onlyNop := !slices.ContainsFunc(s.all, func(o result.Outcome) bool { return o.Agent != agent.Nop })
 	var out []result.Outcome
 	for _, o := range s.gated {
-		if o.Completed() {
+		if o.Completed() && (onlyNop || o.Agent != agent.Nop) {
 			out = append(out, o)
 		}
 	}

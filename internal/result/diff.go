@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/org/rollout-action/internal/agent"
 )
 
 // Change is what became of one agent's task between two jobs.
@@ -128,6 +130,7 @@ type Level struct {
 // Compare holds head against base. Trials are matched by key, tasks by their digest: where both are known and
 // differ the task is Changed, whatever its rewards; where one is not known the task counts as the same. The numbers
 // of attempts may differ. Of results with one key the first counts, as in Summarize. The jobs are not changed.
+// nop is left out: what does nothing gets neither better nor worse.
 func Compare(base, head Job) Diff {
 	before, after := attempts(base.Results, base.Skipped), attempts(head.Results, head.Skipped)
 	confirmations := map[Key]*Attempts{}
@@ -141,6 +144,9 @@ func Compare(base, head Job) Diff {
 	for len(before) > 0 || len(after) > 0 {
 		var t TaskDiff
 		t, before, after = pair(before, after)
+		if t.Agent == agent.Nop {
+			continue
+		}
 		if t.Head != nil {
 			t.Confirmation = confirmations[Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}]
 			t.Flaky = t.Head.with(t.Confirmation).flaky()
