@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +79,7 @@ func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
 		opts.Parent = filepath.Dir(opts.Output)
 	}
 	m := &merge{opts: opts, parent: opts.path(opts.Parent)}
-	defer func() { err = errors.Join(err, m.removeScratch()) }()
+	defer func() { err = errors.Join(err, m.scratch.remove()) }()
 	trees, err := m.find(ctx)
 	if err != nil {
 		return Merged{}, err
@@ -91,6 +92,12 @@ func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
 	}
 	m.output = opts.path(m.out.Dir)
 	m.plan.PathsFrom = m.pathsFrom()
+	if m.groups, err = groupsOf(m.plan.Trials); err != nil {
+		return Merged{}, err
+	}
+	if err := m.sweep(); err != nil {
+		return Merged{}, err
+	}
 	if err := m.mayWrite(); err != nil {
 		return Merged{}, err
 	}
@@ -98,7 +105,15 @@ func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
 		return Merged{}, err
 	}
 	m.mayMove()
-	if err := m.write(ctx); err != nil {
+	if m.batched, err = m.batches(ctx, m.groups); err != nil {
+		return Merged{}, err
+	}
+	if m.done() {
+		err = m.again()
+	} else {
+		err = m.write(ctx)
+	}
+	if err != nil {
 		return Merged{}, err
 	}
 	return m.out, nil
@@ -107,15 +122,17 @@ func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
 // merge is one run of Merge.
 type merge struct {
 	opts    MergeOptions
-	parent  string // where drafts are made
-	output  string // the merged job's folder
-	scratch string // for drafts and what was unpacked, beside the output; "" until it is needed
+	parent  string   // where drafts are made
+	output  string   // the merged job's folder
+	scratch *scratch // for drafts and what was unpacked, beside the output; nil until it is needed
 	unpacks int
 	limits  unpackLimits
 	visited int
 	skipped omissions
-	notes   int // also those above maxNotes
-	damaged []string
+	// unpackSkipped are those of skipped that were found before trials were placed.
+	unpackSkipped omissions
+	notes         int // also those above maxNotes
+	damaged       []string
 
 	plan  result.Plan // of the whole job, as it will be written
 	of    []int       // the shard of each of the plan's trials
@@ -124,8 +141,9 @@ type merge struct {
 	parts []*part // one for each shard that is there, by index
 	base  *part   // the one that began first: names and configuration are its
 
-	placed []batch // folders of trials that are in the draft, or were to be
-	only   bool    // the folder that is replaced has the only copy of its trials
+	groups  map[string]*group
+	batched []batch // the folders of trials that the shards have
+	only    bool    // the folder that is replaced has the only copy of its trials
 
 	out Merged
 }
@@ -141,28 +159,16 @@ func (m *merge) note(format string, args ...any) {
 	m.out.Notes = append(m.out.Notes, untrusted.Line(fmt.Sprintf(format, args...)))
 }
 
-// draftDir is a folder for drafts on the output's file system, so that they can be renamed. Its name begins with a dot:
-// nobody looks for shards in it, and artifacts leave it out.
+// draftDir is a folder for drafts on the output's file system, so that they can be renamed.
 func (m *merge) draftDir() (string, error) {
-	if m.scratch != "" {
-		return m.scratch, nil
+	if m.scratch == nil {
+		made, err := makeScratch(m.parent)
+		if err != nil {
+			return "", err
+		}
+		m.scratch = made
 	}
-	if err := os.MkdirAll(m.parent, 0o755); err != nil {
-		return "", fmt.Errorf("make the folder to merge into: %w", err)
-	}
-	dir, err := os.MkdirTemp(m.parent, ".rollout-merge-")
-	if err != nil {
-		return "", fmt.Errorf("make a folder for the merge: %w", err)
-	}
-	m.scratch = dir
-	return dir, nil
-}
-
-func (m *merge) removeScratch() error {
-	if m.scratch == "" {
-		return nil
-	}
-	return os.RemoveAll(m.scratch)
+	return m.scratch.dir, nil
 }
 
 // mayWrite refuses an output that is there already, unless it is an earlier merge of the same plan, or empty.
@@ -174,13 +180,23 @@ func (m *merge) mayWrite() error {
 	case err != nil:
 		return refuse("%s: cannot be the merged job's folder: %v", m.out.Dir, err)
 	}
-	var made mergeRecord
-	data, err := os.ReadFile(filepath.Join(m.output, result.MergeFile))
-	if err == nil && json.Unmarshal(data, &made) == nil && made.PlanDigest == m.plan.Digest {
+	if made, err := m.earlier(); err == nil {
 		m.only = made.Moved
 		return nil
 	}
 	return refuse("%s is there already, and no merge of this plan made it: choose another --output, or remove the folder", m.out.Dir)
+}
+
+// earlier is what an earlier merge of the same plan noted in the output. The error says that there was none.
+func (m *merge) earlier() (made mergeRecord, err error) {
+	text, err := readLimited(filepath.Join(m.output, result.MergeFile), maxMergeFile)
+	if err == nil {
+		err = json.Unmarshal(text, &made)
+	}
+	if err == nil && made.PlanDigest != m.plan.Digest {
+		err = errors.New("it is of another plan")
+	}
+	return made, err
 }
 
 // apart refuses an output that holds one of the shards, which would be removed with what it replaces, and one that is
@@ -297,19 +313,26 @@ func (m *merge) write(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	draft := filepath.Join(scratch, "job")
+	m.unpackSkipped = omissions{n: m.skipped.n, first: slices.Clone(m.skipped.first)}
+	began, err := m.begin()
+	if err != nil {
+		return err
+	}
+	draft := filepath.Join(scratch, draftName)
 	if err := os.Mkdir(draft, 0o755); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil && m.opts.Move {
-			takeBack(m.placed, draft)
+			err = errors.Join(err, m.undo(began, draft))
 		}
 	}()
 	var out *outcomes
 	work, workCtx := errgroup.WithContext(ctx)
 	work.Go(func() (err error) {
-		out, err = m.placeTrials(workCtx, draft)
+		if out, err = m.placeTrials(workCtx, draft); err == nil && m.opts.Move && !out.whole() {
+			out, err = m.placeAgain(workCtx, began, draft)
+		}
 		return err
 	})
 	work.Go(func() error { // the most that can be done meanwhile
@@ -421,7 +444,7 @@ func writeLarge(path string, v any) error {
 
 // replace puts the draft where the output is to be.
 func (m *merge) replace(draft string) error {
-	old := filepath.Join(m.scratch, "old")
+	old := filepath.Join(m.scratch.dir, oldName)
 	if err := os.Rename(m.output, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("replace the merged job's folder: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -581,22 +582,38 @@ func TestAFailedMoveIsTakenBack(t *testing.T) {
 	s.check(m.choose(found))
 	scratch, err := m.draftDir()
 	s.check(err)
-	s.check(os.MkdirAll(filepath.Join(scratch, "job"), 0o755))
-	groups, err := groupsOf(m.plan.Trials)
+	draft := filepath.Join(scratch, draftName)
+	s.check(os.MkdirAll(draft, 0o755))
+	m.groups, err = groupsOf(m.plan.Trials)
 	s.check(err)
-	batches, err := m.batches(t.Context(), groups)
+	m.batched, err = m.batches(t.Context(), m.groups)
 	s.check(err)
-	if _, err := m.placeTrials(t.Context(), filepath.Join(scratch, "job")); err != nil {
+	began, err := m.begin()
+	s.check(err)
+	if _, err := m.placeTrials(t.Context(), draft); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.content(s.in("shards"))) >= len(before) {
 		t.Fatal("nothing was moved")
 	}
-	takeBack(batches, filepath.Join(scratch, "job"))
-	if after := s.content(s.in("shards")); len(after) != len(before) {
+	// What cannot be moved back is kept.
+	group := s.in("shards", "2", "agent 0", "my-set")
+	s.check(os.Rename(group, group+".away"))
+	if err := m.undo(began, draft); err == nil || !strings.Contains(err.Error(), draft) {
+		t.Errorf("got %v", err)
+	}
+	s.check(m.scratch.remove())
+	s.check(os.Rename(group+".away", group))
+
+	// The next merge moves it back, too, and goes on.
+	merged := s.mustMerge()
+	if len(merged.Incomplete) > 0 || len(merged.Notes) > 0 {
+		t.Errorf("incomplete %q, notes %q", merged.Incomplete, merged.Notes)
+	}
+	if after := s.content(s.in("shards")); !maps.Equal(after, before) {
 		t.Errorf("%d files of %d are back", len(after), len(before))
 	}
-	s.check(m.removeScratch())
+	s.nothingLeft()
 }
 
 func TestEventsOfOneShardStayInTheirOrder(t *testing.T) {

@@ -34,8 +34,25 @@ func (s *scene) refusedInto(output string, move bool, why string, paths ...strin
 func TestAMergeNeverReplacesTheOnlyCopyOfAResult(t *testing.T) {
 	s := newScene(t)
 	s.shards(3)
-	_, err := s.mergeInto("out", true, "shards")
+	link := s.in("shards", "1", filepath.FromSlash(s.specs[0].Key.Dir()), "link")
+	s.check(os.Symlink("/etc/passwd", link)) // its trial is linked file by file, and stays
+	first, err := s.mergeInto("out", true, "shards")
 	s.check(err)
+	// Merging them again changes nothing, and says the same; part of them is refused.
+	before := s.content(s.dir)
+	for _, move := range []bool{true, false} {
+		again, err := s.mergeInto("out", move, "shards")
+		s.check(err)
+		if again.Merged != 3 || len(again.Incomplete) > 0 || len(again.Tree.Trials) != len(s.specs) || again.Job.CompletedTrials != first.Job.CompletedTrials {
+			t.Errorf("merged again it is %+v", again)
+		}
+		s.says(again.Notes, "has all trials of these shards already")
+	}
+	if !maps.Equal(before, s.content(s.dir)) {
+		t.Error("files were changed")
+	}
+	s.check(os.RemoveAll(s.in("shards")))
+	s.run(s.in("shards", "2"), 2, 3, nil)
 	s.refusedInto("out", true, "was moved out of its shard", "shards")
 	s.refusedInto("out", false, "was moved out of its shard", "shards")
 

@@ -50,15 +50,8 @@ type batch struct {
 
 // placeTrials links all trials' folders into the draft and reads their results, by index in the plan.
 func (m *merge) placeTrials(ctx context.Context, draft string) (*outcomes, error) {
-	groups, err := groupsOf(m.plan.Trials)
-	if err != nil {
-		return nil, err
-	}
-	batches, err := m.batches(ctx, groups)
-	if err != nil {
-		return nil, err
-	}
-	sums, err := m.readTrialSums(groups)
+	batches := m.batched
+	sums, err := m.readTrialSums(m.groups)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +64,6 @@ func (m *merge) placeTrials(ctx context.Context, draft string) (*outcomes, error
 			}
 		}
 	}
-	m.placed = batches
 	n := len(m.plan.Trials)
 	out := &outcomes{trials: make([]result.Trial, n), there: make([]bool, n), errs: make([]error, n)}
 	var next atomic.Int64
@@ -374,17 +366,6 @@ func tidy(folder *os.File, depth int) bool {
 		}
 	}
 	return true
-}
-
-// takeBack moves what was moved to where it came from, as far as that is possible.
-func takeBack(batches []batch, draft string) {
-	for _, b := range batches {
-		below := filepath.Join(b.group.agent, b.group.dataset)
-		for _, name := range b.names {
-			// It fails where the shard still has the folder: then this one was linked.
-			_ = os.Rename(filepath.Join(draft, below, name), filepath.Join(b.part.dir, below, name))
-		}
-	}
 }
 
 func pathError(op, path string, err error) error {

@@ -99,8 +99,8 @@ func TestFlippedBitsNeverChangeAReward(t *testing.T) {
 			}
 			s.check(os.RemoveAll(s.in("shards", "2")))
 			s.write(s.in("shards", "2"+kind), string(packed))
-			if found := s.flips(s.in("shards", "2"+kind), "shards/2"+kind, 100); found < 10 {
-				t.Errorf("only %d of 100 flipped bits were found: this test has lost its point", found)
+			if found := s.flips(s.in("shards", "2"+kind), "shards/2"+kind, 60); found < 6 {
+				t.Errorf("only %d of 60 flipped bits were found: this test has lost its point", found)
 			}
 		})
 	}
@@ -119,11 +119,11 @@ func TestFlippedBitsInAShardsFilesNeverChangeAReward(t *testing.T) {
 			if _, err := os.Stat(file); err != nil {
 				continue
 			}
-			found := s.flips(file, "shards/"+shard, 40)
-			t.Logf("%s of shard %s: %d of 40 flipped bits were found", name, shard, found)
+			found := s.flips(file, "shards/"+shard, 20)
+			t.Logf("%s of shard %s: %d of 20 flipped bits were found", name, shard, found)
 			base := shard == "1" // whose plan and configuration are the job's
-			if base && name != result.ResultFile && found < 35 {
-				t.Errorf("%s: only %d of 40 flipped bits were found", name, found)
+			if base && name != result.ResultFile && found < 17 {
+				t.Errorf("%s: only %d of 20 flipped bits were found", name, found)
 			}
 		}
 	}

@@ -1,0 +1,158 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// kills is how many kills a test has to survive: ROLLOUT_TEST_KILLS, or else the usual number.
+func kills(t *testing.T, usual int) int {
+	t.Helper()
+	text := os.Getenv("ROLLOUT_TEST_KILLS")
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	must(t, err)
+	return n
+}
+
+// everything is all files below a folder with what is in them; folders end with a slash.
+func everything(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		must(t, err)
+		below, err := filepath.Rel(dir, path)
+		must(t, err)
+		if e.IsDir() {
+			files[below+"/"] = ""
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		files[below] = string(text)
+		return err
+	}))
+	return files
+}
+
+// TestAMergeThatIsKilledAgainAndAgainLosesNothing repeats merges until they come to their end, and compares each with one that nobody
+// disturbs, file by file.
+func TestAMergeThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
+	const shards = 3
+	j := steadyJob(t, "fake", 12, "0.001")
+	for i := 1; i <= shards; i++ {
+		start(t, j.dir, "run", "job.yaml", "--shard", fmt.Sprintf("%d/%d", i, shards)).exit(t)
+	}
+	intact := everything(t, filepath.Join(j.dir, "jobs"))
+	random := seed(t)
+	for _, tc := range []struct {
+		name  string
+		flags []string
+		again bool // over an earlier merge
+	}{
+		{name: "moved", flags: []string{"--move"}},
+		{name: "moved over an earlier merge", flags: []string{"--move"}, again: true},
+		{name: "linked", again: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ready := t.TempDir()
+			must(t, os.CopyFS(filepath.Join(ready, "shards"), os.DirFS(filepath.Join(j.dir, "jobs"))))
+			if tc.again {
+				start(t, ready, "merge", "shards", "--output", "jobs/steady").exit(t)
+			}
+			// copied is a folder with the shards.
+			copied := func(t *testing.T) string {
+				dir := t.TempDir()
+				must(t, os.CopyFS(dir, os.DirFS(ready)))
+				return dir
+			}
+			args := append([]string{"merge", "shards", "--output", "jobs/steady"}, tc.flags...)
+			calm := copied(t)
+			began := time.Now()
+			calmRun := start(t, calm, args...)
+			code := calmRun.exit(t)
+			took := time.Since(began)
+			want := everything(t, filepath.Join(calm, "jobs"))
+			results := 0
+			for name := range want {
+				if strings.HasSuffix(name, "/"+result.ResultFile) {
+					results++
+				}
+			}
+			if results != 3*2*12+1 {
+				t.Fatalf("the undisturbed merge has %d results:\n%s", results, calmRun.output)
+			}
+			left := everything(t, filepath.Join(calm, "shards"))
+
+			hit, early, rounds, wanted := 0, 0, 0, kills(t, 100)/3+1
+			for ; hit < wanted; rounds++ {
+				dir := copied(t)
+				for {
+					r := start(t, dir, args...)
+					ended := make(chan struct{})
+					go func() {
+						_ = r.cmd.Wait()
+						close(ended)
+					}()
+					select {
+					case <-ended:
+					case <-time.After(time.Duration(random.Int64N(int64(took)))): // any moment is as good as another
+						_ = r.cmd.Process.Signal(syscall.SIGKILL)
+						<-ended
+					}
+					got := r.cmd.ProcessState.ExitCode()
+					if got == signalled {
+						hit++
+						if _, err := os.Stat(filepath.Join(dir, "jobs")); err != nil {
+							early++
+						}
+						continue
+					}
+					if got != code {
+						t.Fatalf("after kills it ends with %d, undisturbed with %d:\n%s", got, code, r.output)
+					}
+					break
+				}
+				if got := everything(t, filepath.Join(dir, "jobs")); !maps.Equal(got, want) {
+					for name := range want {
+						if _, ok := got[name]; !ok {
+							t.Errorf("%s is missing", name)
+						} else if got[name] != want[name] {
+							t.Errorf("%s is\n%s\nwant\n%s", name, got[name], want[name])
+						}
+					}
+					for name := range got {
+						if _, ok := want[name]; !ok {
+							t.Errorf("%s is left", name)
+						}
+					}
+					t.FailNow()
+				}
+				if got := everything(t, filepath.Join(dir, "shards")); !maps.Equal(got, left) {
+					t.Fatalf("the shards have %d files and folders, after an undisturbed merge %d", len(got), len(left))
+				}
+				must(t, os.RemoveAll(dir))
+			}
+			if len(tc.flags) == 0 && !maps.Equal(left, intact) {
+				t.Error("linking has changed the shards")
+			}
+			t.Logf("%d kills of %d merges, %d of them before anything was written", hit, rounds, early)
+			if early == hit {
+				t.Error("this test has lost its point: no kill has hit a merge at work")
+			}
+		})
+	}
+}
