@@ -93,12 +93,16 @@ func (f *finder) path(ctx context.Context, path string) error {
 	return f.archive(ctx, real, path, 0)
 }
 
-// damage notes what was given and cannot be merged.
+// spoilt notes what was given and cannot be merged.
+func (f *finder) spoilt(format string, args ...any) {
+	f.note(format+": download it again", args...)
+	f.damage(format, args...)
+}
+
+// damage is told if a shard is missing.
 func (f *finder) damage(format string, args ...any) {
-	sentence := untrusted.Line(fmt.Sprintf(format, args...) + ": download it again")
-	f.note("%s", sentence)
 	if len(f.damaged) < maxNamed {
-		f.damaged = append(f.damaged, sentence)
+		f.damaged = append(f.damaged, untrusted.Line(fmt.Sprintf(format+": download it again", args...)))
 	}
 }
 
@@ -168,17 +172,24 @@ func (f *finder) archive(ctx context.Context, path, label string, archives int) 
 	case errors.As(err, &local):
 		return fmt.Errorf("unpack %s: %w", label, err) // a full disk, say
 	case err != nil:
-		f.damage("%s cannot be unpacked, so nothing in it counts: %v", label, err)
+		f.spoilt("%s cannot be unpacked, so nothing in it counts: %v", label, err)
 		return os.RemoveAll(dir)
 	}
-	return f.folder(ctx, dir, label, 0, archives+1)
+	before := len(f.found)
+	if err := f.folder(ctx, dir, label, 0, archives+1); err != nil {
+		return err
+	}
+	if len(f.found) == before { // nothing is wrong with that, unless a shard is missing
+		f.damage("%s has no shard in it", label)
+	}
+	return nil
 }
 
 // tree notes a shard's folder.
 func (f *finder) tree(dir, label string) error {
 	head, err := readHead[result.Plan](filepath.Join(dir, result.PlanFile), "tasks", "trials", "shard_of")
 	if err != nil {
-		f.damage("%s is not merged: its %s cannot be read: %v", label, result.PlanFile, err)
+		f.spoilt("%s is not merged: its %s cannot be read: %v", label, result.PlanFile, err)
 		return nil
 	}
 	p := &part{dir: dir, label: label, from: cmp.Or(f.in, dir), plan: head, index: 1, total: 1}
@@ -194,7 +205,7 @@ func (f *finder) tree(dir, label string) error {
 	var said result.Job
 	p.state, said = stateOf(dir)
 	if p.state != unfinished && !p.same(said) {
-		f.damage("%s is not merged: its %s and its %s contradict each other", label, result.PlanFile, result.ResultFile)
+		f.spoilt("%s is not merged: its %s and its %s contradict each other", label, result.PlanFile, result.ResultFile)
 		return nil
 	}
 	f.found = append(f.found, p)
