@@ -197,7 +197,7 @@ func (a *app) proofs(p *prepared, tree result.Tree, how *proveFlags) []prove.Pro
 	for _, set := range p.sets {
 		out = slices.Grow(out, len(set.Tasks))
 		for _, t := range set.Tasks {
-			out = append(out, prove.Proof{Dataset: set.Name, Task: t.Name, Dir: a.shownDir(t.Dir), Path: t.RepoPath, Runs: how.runsOf(byTask[name{set.Name, t.Name}])})
+			out = append(out, prove.Proof{Dataset: set.Name, Task: t.Name, Dir: a.shownTask(t, ""), Path: t.RepoPath, Fetched: t.Origin != nil, Runs: how.runsOf(byTask[name{set.Name, t.Name}])})
 		}
 	}
 	tasks := allTasks(p.sets)
@@ -233,6 +233,14 @@ func (f *proveFlags) runsOf(trials []result.Trial) prove.Runs {
 		}
 	}
 	return runs
+}
+
+// shownTask is a file of a task as people know it; "" is the task itself.
+func (a *app) shownTask(t *task.Task, name string) string {
+	if t.Origin != nil {
+		return t.File(name)
+	}
+	return filepath.Join(a.shownDir(t.Dir), filepath.FromSlash(name))
 }
 
 // shownDir is a folder as people would type it: below the current folder, if it is there.

@@ -24,7 +24,7 @@ type proveFlags struct {
 }
 
 // onlyWithRun are the flags that mean nothing where nothing is run.
-var onlyWithRun = []string{"runs", "nop-runs", "offline", "changed", "shard", "format", "junit", "markdown", "report-json", "github", "log-format"}
+var onlyWithRun = []string{"runs", "nop-runs", "offline", "changed", "shard", "junit", "markdown", "report-json", "github", "log-format"}
 
 func (f *proveFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -35,7 +35,7 @@ func (f *proveFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.offline, "offline", false, "run each solution once more without any network, and say which tasks need one")
 	flags.StringVar(&f.since, "changed", "", "only tasks with files that changed since this commit, branch or tag, committed or not")
 	flags.StringVar(&f.shard, "shard", "", "only this part of the tasks, as in 2/4")
-	flags.StringVar(&f.format, "format", formatText, "what is printed: text, "+strings.Join(slices.Sorted(maps.Keys(proof.Formats)), ", "))
+	flags.StringVar(&f.format, "format", formatText, "what is printed: text, "+strings.Join(slices.Sorted(maps.Keys(proof.Formats)), ", ")+"; without --run text or json")
 	flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
 	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
 	flags.StringVar(&f.asJSON, "report-json", "", "write the machine-readable report to this file")
@@ -67,6 +67,9 @@ func (f *proveFlags) needRun() error {
 		if f.given(flag) {
 			return usage("--%s is for tasks that are run: it needs --run", flag)
 		}
+	}
+	if f.format != formatText && f.format != formatJSON {
+		return usage("--format %s without --run: want text or json", clean(f.format))
 	}
 	return nil
 }

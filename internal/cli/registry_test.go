@@ -214,7 +214,7 @@ func TestDownload(t *testing.T) {
 	s.repo.Commit("main", gittest.Tasks("tasks/one", "tasks/two"))
 	s.write("registry.json", registryOf(s.git.URL+"/tasks.git", "main", "one", "two"))
 	code, stdout, stderr := s.rollout("datasets", "download", "bench", "--registry", "registry.json", "--output", "here/bench")
-	if code != 0 || stdout != "2 tasks of bench@2.0 in here/bench\n" || !strings.Contains(stderr, "datasets: fetching 2 tasks of "+s.git.URL+"/tasks.git at ") {
+	if code != 0 || stdout != "2 tasks of bench@2.0 in here/bench; for the job file: {path: \"here/bench\", format: harbor}\n" || !strings.Contains(stderr, "datasets: fetching 2 tasks of "+s.git.URL+"/tasks.git at ") {
 		t.Fatalf("%d %s %s", code, stdout, stderr)
 	}
 	s.write("job.yaml", "agents: [{name: oracle}]\nenvironment: {type: fake}\ndatasets: [{path: here/bench}]\n")
@@ -274,4 +274,48 @@ func TestFormatOfARegistrysDataset(t *testing.T) {
 	if stdout, _ := run(0, "datasets", "show", "bench", "--registry", s.web.URL+"/registry.json"); !strings.Contains(stdout, "format: rollout") {
 		t.Errorf("show does not say it:\n%s", stdout)
 	}
+}
+
+// TestValidateNamesARegistrysTask by its name, repository and path: where it is kept on this machine tells nobody anything.
+func TestValidateNamesARegistrysTask(t *testing.T) {
+	s := newRegistryScene(t)
+	files := gittest.Tasks("tasks/one")
+	files["tasks/one/task.toml"] = "version = \"1.0\"\n\n[environment]\ngpus = 1\n\n[solution.env]\nKEY = \"${NOBODY_HAS_THIS}\"\n"
+	files["tasks/one/environment/Dockerfile"] = "FROM debian:bookworm\nWORKDIR /app\nRUNS x\n"
+	id := s.repo.Commit("main", files)
+	s.registry = func() string { return registryOf(s.git.URL+"/tasks.git", id, "one") }
+	s.write("job.yaml", "agents: [{name: oracle}]\nenvironment: {type: fake}\ndatasets:\n  - registry: {url: \""+s.web.URL+"/registry.json\"}\n    name: bench\n")
+	label := "org/one (tasks/one of " + s.git.URL + "/tasks.git at " + id[:12] + ")"
+	cached := s.env["XDG_CACHE_HOME"]
+	see := func(what, text string, want ...string) {
+		t.Helper()
+		if strings.Contains(text, cached) {
+			t.Errorf("%s names the cache:\n%s", what, text)
+		}
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s lacks %q:\n%s", what, w, text)
+			}
+		}
+	}
+	_, stdout, stderr := s.rollout("validate", "job.yaml")
+	see("validate", stdout+stderr, label+": task.toml:4:1: \"environment.gpus\" is not supported", label+": environment/Dockerfile:3: ")
+	_, stdout, stderr = s.rollout("validate", "job.yaml", "--format", "json")
+	see("validate --format json", stdout+stderr, `"file": "`+label+`: environment/Dockerfile"`)
+	for _, format := range []string{"text", "junit", "markdown", "annotations", "json"} {
+		_, stdout, stderr = s.rollout("validate", "--run", "job.yaml", "--name", format, "--format", format)
+		see("validate --run --format "+format, stdout+stderr, "environment/Dockerfile")
+	}
+	_, stdout, stderr = s.rollout("run", "job.yaml", "--name", "run")
+	see("run", stdout+stderr, "org/one (tasks/one of")
+	result, err := os.ReadFile(filepath.Join(s.dir, "jobs/run/oracle/bench/org-one__1/result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	see("result.json", string(result), "the task is invalid: "+label+": task.toml:4:1: ")
+	files["tasks/one/task.toml"] = "version = \"1.0\"\n\n[solution.env]\nKEY = \"${NOBODY_HAS_THIS}\"\n"
+	id = s.repo.Commit("main", files)
+	label = "org/one (tasks/one of " + s.git.URL + "/tasks.git at " + id[:12] + ")"
+	_, stdout, stderr = s.rollout("validate", "job.yaml")
+	see("validate", stdout+stderr, label+": task.toml:4:1: \"solution.env.KEY\" needs")
 }

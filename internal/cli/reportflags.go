@@ -48,7 +48,10 @@ func (s *storedAt) add(cmd *cobra.Command) {
 const defaultBaselineArtifact = "rollout-result"
 
 // formatText is the summary for terminals, and what is printed by default.
-const formatText = "text"
+const (
+	formatText = "text"
+	formatJSON = "json"
+)
 
 // check refuses values that mean nothing, before any work is done.
 func (f *reportFlags) check() error {

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -43,7 +43,7 @@ What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] R
 			if err := how.needRun(); err != nil {
 				return err
 			}
-			return a.validate(cmd.Context(), args[0], flags)
+			return a.validate(cmd.Context(), args[0], flags, how.format == formatJSON)
 		},
 	}
 	flags.add(cmd)
@@ -62,38 +62,98 @@ func ruleTable() string {
 	return b.String()
 }
 
-func (a *app) validate(ctx context.Context, path string, flags jobFlags) error {
+// findings is what validate says when nothing is run.
+type findings struct {
+	SchemaVersion int       `json:"schema_version"`
+	Valid         bool      `json:"valid"` // whether the command ends with 0
+	Agents        int       `json:"agents"`
+	Tasks         int       `json:"tasks"`
+	NoSolution    int       `json:"tasks_without_solution"` // which only the oracle minds
+	Attempts      int       `json:"attempts"`
+	Trials        int       `json:"trials"`
+	Problems      []problem `json:"problems"` // in the order in which the text has them; never null
+}
+
+// problem is a diag.Diagnostic. Line and Column count from 1; 0: the whole file.
+type problem struct {
+	Severity prove.Severity `json:"severity"`
+	File     string         `json:"file"`
+	Line     int            `json:"line"`
+	Column   int            `json:"column"`
+	Message  string         `json:"message"`
+	Hint     string         `json:"hint"`
+}
+
+func problemsOf(list diag.List) []problem {
+	out := make([]problem, len(list))
+	for i, d := range list {
+		severity := prove.Error
+		if d.Severity == diag.Warning {
+			severity = prove.Warning
+		}
+		out[i] = problem{Severity: severity, File: d.File, Line: d.Line, Column: d.Column, Message: d.Message, Hint: d.Hint}
+	}
+	return out
+}
+
+func (a *app) validate(ctx context.Context, path string, flags jobFlags, asJSON bool) error {
+	found := findings{SchemaVersion: 1}
 	p, err := a.prepareTarget(ctx, path, flags)
-	if err != nil {
+	var wrong diag.List
+	switch {
+	case asJSON && errors.As(err, &wrong): // the job itself is wrong
+		found.Problems = problemsOf(wrong)
+		return errors.Join(a.printJSON(found), &failure{code: exitUsage})
+	case err != nil:
 		return err
 	}
 	problems := slices.Concat(p.Warnings, a.taskProblems(p))
-	for _, d := range problems {
-		fmt.Fprintln(a.Stdout, d)
+	found.Valid = len(problems.Errors()) == 0
+	found.Agents, found.Tasks, found.Attempts, found.Trials = len(p.Job.Agents), p.tasks(), p.Job.NAttempts, len(p.specs)
+	for _, t := range allTasks(p.sets) {
+		if !t.Missing && !t.HasSolution() {
+			found.NoSolution++
+		}
 	}
-	if n := len(problems.Errors()); n > 0 {
-		fmt.Fprintf(a.Stdout, "%s: %s\n", p.File, plural(n, "problem"))
-		return &failure{code: exitUsage}
+	if asJSON {
+		found.Problems = problemsOf(problems)
+		err = a.printJSON(found)
+	} else {
+		for _, d := range problems {
+			fmt.Fprintln(a.Stdout, d)
+		}
+		fmt.Fprintln(a.Stdout, found.summary(p, len(problems.Errors())))
 	}
-	if p.folder {
-		fmt.Fprintf(a.Stdout, "%s is valid: %s (--run proves them)\n", clean(p.File), plural(p.tasks(), "task"))
-		return nil
+	if err == nil && !found.Valid {
+		err = &failure{code: exitUsage}
 	}
-	fmt.Fprintf(a.Stdout, "%s is valid: %s × %s × %s = %s\n", p.File, plural(len(p.Job.Agents), "agent"),
-		plural(p.tasks(), "task"), plural(p.Job.NAttempts, "attempt"), plural(len(p.specs), "trial"))
-	return nil
+	return err
+}
+
+// summary is the last line of the text.
+func (f findings) summary(p *prepared, wrong int) string {
+	switch without := ""; {
+	case wrong > 0:
+		return fmt.Sprintf("%s: %s", clean(p.File), plural(wrong, "problem"))
+	case p.folder:
+		if f.NoSolution > 0 {
+			without = fmt.Sprintf(", %d without a solution", f.NoSolution)
+		}
+		return fmt.Sprintf("%s is valid: %s%s (--run proves them)", clean(p.File), plural(f.Tasks, "task"), without)
+	}
+	return fmt.Sprintf("%s is valid: %s × %s × %s = %s", clean(p.File), plural(f.Agents, "agent"), plural(f.Tasks, "task"), plural(f.Attempts, "attempt"), plural(f.Trials, "trial"))
 }
 
 // taskProblems are what is wrong with the tasks: each once, however many agents would run it.
 func (a *app) taskProblems(p *prepared) diag.List {
-	oracle := slices.ContainsFunc(p.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
+	oracle := !p.folder && slices.ContainsFunc(p.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
 	tasks := allTasks(p.sets)
 	found := make([]diag.List, len(tasks))
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // reading files is mostly system calls
 	for i, t := range tasks {
 		group.Go(func() error {
-			found[i] = append(a.linted(t), unrunnable(t, oracle)...)
+			found[i] = append(a.linted(t), a.unrunnable(t, oracle)...)
 			return nil
 		})
 	}
@@ -108,11 +168,11 @@ func (a *app) linted(t *task.Task) diag.List {
 		if f.Ignored != "" {
 			continue
 		}
-		d := diag.Diagnostic{File: filepath.Join(a.shownDir(t.Dir), filepath.FromSlash(f.File)), Line: f.Line, Column: f.Column, Message: clean(f.Message), Hint: clean(f.Hint)}
+		d := diag.Diagnostic{File: clean(a.shownTask(t, f.File)), Line: f.Line, Column: f.Column, Message: clean(f.Message), Hint: clean(f.Hint)}
 		if f.Rule != prove.TaskFormat {
 			d.Message += " [" + f.Rule + "]"
 		}
-		if f.Rule != prove.TaskFormat || f.Severity == prove.Warning {
+		if f.Severity == prove.Warning || !prove.KeepsFromRunning(f.Rule) {
 			d.Severity = diag.Warning
 		}
 		problems = append(problems, d)
@@ -120,18 +180,25 @@ func (a *app) linted(t *task.Task) diag.List {
 	return problems
 }
 
-// unrunnable is what keeps a task that is written correctly from being run.
-func unrunnable(t *task.Task, oracle bool) diag.List {
-	var problems diag.List
-	written := !t.Missing && t.Err() == nil
-	if written && oracle && !t.HasSolution() {
-		problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is no solution/solve.sh for the oracle agent", Hint: "add it, or do not run oracle"})
+// unrunnable is what keeps a task that is written correctly from being run, or its solution. A task need not have one: only the
+// oracle's trials do.
+func (a *app) unrunnable(t *task.Task, oracle bool) diag.List {
+	if broken := t.Missing || t.Err() != nil; broken { // which is said already
+		return nil
 	}
-	if written && oracle {
+	file := clean(a.shownTask(t, ""))
+	var problems diag.List
+	if oracle && !t.HasSolution() {
+		problems = append(problems, diag.Diagnostic{
+			File: file, Severity: diag.Warning,
+			Message: "there is no solution/solve.sh, so the oracle's trials of this task will fail", Hint: "add it, or do not run oracle on it",
+		})
+	}
+	if oracle {
 		problems = append(problems, t.SolutionProblems()...)
 	}
-	if written && t.Config.Environment.DockerImage == "" && !t.HasDockerfile() {
-		problems = append(problems, diag.Diagnostic{File: t.Dir, Message: "there is neither environment/Dockerfile nor environment.docker_image", Hint: "add one of them"})
+	if t.Config.Environment.DockerImage == "" && !t.HasDockerfile() {
+		problems = append(problems, diag.Diagnostic{File: file, Message: "there is neither environment/Dockerfile nor environment.docker_image", Hint: "add one of them"})
 	}
 	return problems
 }

@@ -363,21 +363,20 @@ func (f *fetched) load(ctx context.Context, p *pick) []*task.Task {
 
 func (f *fetched) one(loader *task.Loader, p *pick, t *registry.Task) *task.Task {
 	at := f.at[t]
-	out := loader.Load(at.dir)
-	out.Name = t.Name
+	out := loader.LoadAs(at.dir, t.Name, at.origin)
 	if at.origin == nil {
 		if out.Missing {
 			out.Nearest = nearestBeside(p.registry, t.Path)
 		}
 		return out
 	}
-	out.Origin, out.GitCommitID, out.RepoPath = at.origin, &at.origin.Commit, ""
+	out.GitCommitID = &at.origin.Commit
 	for _, text := range at.folder.Problems {
 		out.Missing = false
-		out.Problems = append(out.Problems, diag.Diagnostic{File: at.origin.String(), Message: text})
+		out.Problems = append(out.Problems, diag.Diagnostic{File: out.File(""), Message: text})
 	}
 	for _, text := range at.folder.Warnings {
-		out.Problems = append(out.Problems, diag.Diagnostic{File: at.origin.String(), Message: text, Severity: diag.Warning})
+		out.Problems = append(out.Problems, diag.Diagnostic{File: out.File(""), Message: text, Severity: diag.Warning})
 	}
 	out.Nearest = at.folder.Nearest
 	return out

@@ -215,7 +215,7 @@ func TestABrokenTaskIsItsOwnTrouble(t *testing.T) {
 	for range 2 { // also from the cache
 		set := s.load(s.source(), s.ref("d"))[0]
 		evil, fine, gone := set.Tasks[0], set.Tasks[1], set.Tasks[2]
-		if evil.Missing || evil.Err() == nil || !strings.Contains(evil.Err().Error(), "evil of "+s.server.URL+"/tasks.git at "+id[:12]+": has a name with control characters") {
+		if evil.Missing || evil.Err() == nil || !strings.Contains(evil.Err().Error(), "evil (evil of "+s.server.URL+"/tasks.git at "+id[:12]+"): has a name with control characters") {
 			t.Errorf("evil: %t %v", evil.Missing, evil.Err())
 		}
 		if fine.Err() != nil || fine.Missing || !gone.Missing || gone.Nearest != "fine" {

@@ -1,9 +1,7 @@
 package prove
 
 import (
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/task"
@@ -13,8 +11,9 @@ import (
 type Proof struct {
 	Dataset  string
 	Task     string
-	Dir      string // its folder, as people would type it
+	Dir      string // its folder, as people would type it; of a task with an Origin what task.Task.File says
 	Path     string // its folder from the top of its repository, with forward slashes; "" outside git
+	Fetched  bool   // it was taken out of a commit, so that Dir is no path
 	Verdict  Verdict
 	Runs     Runs
 	Findings []Finding
@@ -22,6 +21,17 @@ type Proof struct {
 
 // Passed tells whether the task is proven and no finding counts against it.
 func (p Proof) Passed() bool { return p.Verdict == Proven }
+
+// Place is where a finding is, as path:line:column: seen from dir, which is Dir or Path.
+func (p Proof) Place(f Finding, dir string) string {
+	switch {
+	case p.Fetched && f.File != "":
+		return f.at(p.Dir + ": " + f.File)
+	case p.Fetched:
+		return f.at(p.Dir)
+	}
+	return f.Place(dir)
+}
 
 // Check is what is to be said about a task after its runs: the verdict, and the findings, sorted. It reads the task's files,
 // a bounded part of each.
@@ -51,15 +61,8 @@ func Lint(t *task.Task) []Finding {
 
 // complete adds to findings what loading the task has found, marks those that the task excuses, and sorts.
 func complete(t *task.Task, findings []Finding) []Finding {
-	own := len(findings)
 	for _, p := range t.Problems {
-		f := ofProblem(t, p)
-		// Loading warns of Windows line ends itself, and of nothing else in scripts.
-		twice := f.Severity == Warning && strings.HasSuffix(f.File, ".sh") &&
-			slices.ContainsFunc(findings[:own], func(o Finding) bool { return o.Rule == "crlf" && o.File == f.File })
-		if !twice {
-			findings = append(findings, f)
-		}
+		findings = append(findings, ofProblem(t, p))
 	}
 	findings = append(findings, ignore(t, findings)...)
 	sortFindings(findings)
@@ -67,22 +70,9 @@ func complete(t *task.Task, findings []Finding) []Finding {
 }
 
 func ofProblem(t *task.Task, p diag.Diagnostic) Finding {
-	f := Finding{Rule: TaskFormat, Severity: Error, File: below(t, p.File), Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint}
+	f := Finding{Rule: TaskFormat, Severity: Error, File: t.Below(p.File), Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint}
 	if p.Severity == diag.Warning {
 		f.Severity = Warning
 	}
 	return f
-}
-
-// below is a file's name below the task's folder; "" for the folder itself and what is not in it.
-func below(t *task.Task, file string) string {
-	abs, err := filepath.Abs(file)
-	if err != nil {
-		return ""
-	}
-	name, err := filepath.Rel(t.Dir, abs)
-	if err != nil || name == "." || !filepath.IsLocal(name) {
-		return ""
-	}
-	return filepath.ToSlash(name)
 }

@@ -33,7 +33,11 @@ type Finding struct {
 
 // Place is where the finding is, as path:line:column, when the task's folder is at dir.
 func (f Finding) Place(dir string) string {
-	place := cmp.Or(path.Join(dir, f.File), ".")
+	return f.at(cmp.Or(path.Join(dir, f.File), "."))
+}
+
+// at is a place in a file.
+func (f Finding) at(place string) string {
 	if f.Line > 0 {
 		place += ":" + strconv.Itoa(f.Line)
 	}

@@ -80,7 +80,11 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 		if at, ok := errors.AsType[*parser.LocationError](err); ok && len(at.Locations) > 0 && len(at.Locations[0]) > 0 {
 			line = at.Locations[0][0].Start.Line
 		}
-		return []Finding{{Rule: "dockerfile", Severity: Warning, File: f.name, Line: line, Message: err.Error(), Hint: "BuildKit will say the same"}}
+		finding := Finding{Rule: "dockerfile", Severity: Error, File: f.name, Line: line, Message: err.Error(), Hint: "BuildKit will say the same"}
+		if t.Config.Environment.DockerImage != "" || foreignSyntax(f.head) { // it is not built, or by somebody who knows other instructions
+			finding.Severity = Warning
+		}
+		return []Finding{finding}
 	}
 	var out []Finding
 	for i, s := range stages {
@@ -100,6 +104,12 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 			Hint:    "add WORKDIR, such as WORKDIR /app"})
 	}
 	return out
+}
+
+// foreignSyntax reports whether a Dockerfile names a frontend other than Docker's own.
+func foreignSyntax(text []byte) bool {
+	syntax, _, _, ok := parser.DetectSyntax(text)
+	return ok && !strings.HasPrefix(strings.TrimPrefix(syntax, "docker.io/"), "docker/dockerfile:")
 }
 
 // isImage tells images from stages in COPY --from.

@@ -30,7 +30,7 @@ type file struct {
 // whole reports whether head is all of it.
 func (f file) whole() bool { return int64(len(f.head)) == f.size }
 
-// lint is what a task's files tell. It repeats of what loading the task finds only Windows line ends.
+// lint is what a task's files tell.
 func lint(t *task.Task) []Finding {
 	files, findings := read(t.FS)
 	for _, f := range files {
@@ -38,7 +38,7 @@ func lint(t *task.Task) []Finding {
 		findings = append(findings, largeFile(f)...)
 		if f.text {
 			findings = append(findings, secrets(f)...)
-			findings = append(findings, crlf(f)...)
+			findings = append(findings, crlf(t, f)...)
 			findings = append(findings, shebang(f)...)
 		}
 		switch {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/task"
 )
 
 func TestAGoodTask(t *testing.T) {
@@ -77,7 +78,15 @@ func TestRules(t *testing.T) {
 		{"a program that writes the reward", "reward-missing", script("set -e\npython3 /tests/grade.py\n"), ""},
 
 		{"Windows line ends", "crlf", script("true\necho 1 > /logs/verifier/reward.txt\r\n"), test + ":3"},
-		{"in a program with a shebang", "crlf", file("environment/run", "#!/usr/bin/python3\r\nprint()\r\n"), "environment/run:1"},
+		{"in a program of python's", "crlf", file("environment/run.py", "#!/usr/bin/python3\r\nprint()\r\n"), ""},
+		{"in a test of python's that bash starts", "crlf", file("tests/check.py", "#!/usr/bin/env python3\r\nprint()\r\n"), ""},
+		{"in a script of the image", "crlf", file("environment/run.sh", "echo a\r\n"), "environment/run.sh:1"},
+		{"in a here-document", "crlf", script("cat > /app/x.csv <<E\na,b\r\n1,2\r\nE\necho 1 > /logs/verifier/reward.txt\n"), ""},
+		{"in a text", "crlf", script("printf 'a\r\nb\r\n' > \"/app/x\r\n\"\necho 1 > /logs/verifier/reward.txt\n"), ""},
+		{"in comments", "crlf", script("# a\r\ntrue # b\r\necho 1 > /logs/verifier/reward.txt\n"), ""},
+		{"behind a here-document", "crlf", script("cat <<E\na\r\nE\ntrue\r\n"), test + ":5"},
+		{"in words that end a block", "crlf", script("if true; then\r\n  true\r\nfi\r\n"), test + ":2"},
+		{"in a script that nobody can read", "crlf", script("if ( ; fi\r\n"), test + ":2"},
 		{"in data", "crlf", file("environment/data.csv", "a,b\r\n"), ""},
 
 		{"a test without #!", "shebang", file(test, "echo 1 > /logs/verifier/reward.txt\n"), test + ":1"},
@@ -215,5 +224,38 @@ func TestEveryFindingIsOfARule(t *testing.T) {
 			t.Errorf("rule %+v", r)
 		}
 		seen[r.ID] = true
+	}
+}
+
+// TestErrorsOfScriptsAndDockerfiles: what a task cannot run with is an error, what may be meant so a warning.
+func TestErrorsOfScriptsAndDockerfiles(t *testing.T) {
+	const windows = "#!/bin/bash\r\nset -u\r\n"
+	for _, c := range []struct {
+		name, rule string
+		files      map[string]string
+		format     task.Format
+		want       prove.Severity
+		line       int
+	}{
+		{"a test", "crlf", map[string]string{"tests/test.sh": windows}, task.FormatRollout, prove.Error, 2},
+		{"a library of the tests", "crlf", map[string]string{"tests/lib.sh": "f() {\r\n  true\r\n}\r\n"}, task.FormatRollout, prove.Error, 1},
+		{"a solution that is executed", "crlf", map[string]string{"solution/solve.sh": windows}, task.FormatHarbor, prove.Error, 1},
+		{"a solution of python's that is executed", "crlf", map[string]string{"solution/solve.sh": "#!/usr/bin/env python3\r\nprint()\r\n"}, task.FormatHarbor, prove.Error, 1},
+		{"a script of the image, which may convert it", "crlf", map[string]string{"environment/run.sh": windows}, task.FormatRollout, prove.Warning, 2},
+		{"an instruction that nobody knows", "dockerfile", map[string]string{"environment/Dockerfile": "FROM debian:12\nWORKDIR /a\nCPY a b\n"}, task.FormatRollout, prove.Error, 3},
+		{"one for a ready-made image", "dockerfile", map[string]string{
+			"environment/Dockerfile": "FROM debian:12\nWORKDIR /a\nCPY a b\n", "task.toml": "version = \"1.0\"\nenvironment.docker_image = \"debian:12\"\n",
+		}, task.FormatRollout, prove.Warning, 3},
+		{"one for another frontend", "dockerfile", map[string]string{"environment/Dockerfile": "# syntax=example.org/mine:1\nFROM debian:12\nINCLUDE x\n"}, task.FormatRollout, prove.Warning, 3},
+		{"one for Docker's frontend", "dockerfile", map[string]string{"environment/Dockerfile": "# syntax=docker/dockerfile:1\nFROM debian:12\nINCLUDE x\n"}, task.FormatRollout, prove.Error, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := load(t, c.files).Dir
+			loader := task.Loader{Options: task.Options{Format: c.format}}
+			found := of(prove.Lint(loader.Load(dir)), c.rule)
+			if len(found) != 1 || found[0].Severity != c.want || found[0].Line != c.line {
+				t.Errorf("found %+v, want one %s in line %d", found, c.want, c.line)
+			}
+		})
 	}
 }

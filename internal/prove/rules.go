@@ -50,3 +50,7 @@ func ruleOf(id string) (Rule, bool) {
 	}
 	return Rules[i], true
 }
+
+// KeepsFromRunning tells whether an error of a rule keeps a task from being run, so that it is invalid before anything has run.
+// An error of another rule is about the task's worth.
+func KeepsFromRunning(id string) bool { return id == TaskFormat || id == "dockerfile" || id == "crlf" }

@@ -16,21 +16,6 @@ func isShell(f file) bool { return f.text && slices.Contains(shellNames, path.Ex
 
 var mark = []byte("#!")
 
-// crlf finds Windows line ends in scripts: the kernel takes them for a part of the interpreter's name, and bash for a part
-// of every command.
-func crlf(f file) []Finding {
-	if !isShell(f) && !bytes.HasPrefix(f.head, mark) {
-		return nil
-	}
-	at := bytes.Index(f.head, []byte("\r\n"))
-	if at < 0 {
-		return nil
-	}
-	return []Finding{{Rule: "crlf", Severity: Warning, File: f.name, Line: lineAt(f.head, at),
-		Message: "the script has Windows line ends (CRLF), which Linux takes for a part of each command",
-		Hint:    "sed -i 's/\\r$//' on it, and a .gitattributes with: *.sh text eol=lf"}}
-}
-
 // shebang finds scripts that do not say what they are for: only bash, and only sometimes, runs them all the same.
 func shebang(f file) []Finding {
 	entry := f.name == testsScript || f.name == solutionScript

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -15,7 +14,6 @@ import (
 const (
 	maxInstructionSize = 16 << 20
 	maxEntries         = 100_000 // of tests/ and of solution/
-	scriptHead         = 64 << 10
 )
 
 // checkFiles finds what is wrong with a task's files, task.toml apart.
@@ -31,10 +29,10 @@ func checkFiles(t *Task, p *problems) {
 	if text, ok := p.readFile(t.FS, instructionFile, maxInstructionSize, purpose); ok && len(bytes.TrimSpace(text)) == 0 {
 		p.warn(instructionFile, "is empty", purpose)
 	}
-	for _, file := range []string{"docker-compose.yaml", "docker-compose.yml"} {
-		if isFile(t.FS, environmentDir+"/"+file) {
-			p.add(environmentDir+"/"+file, "is not supported: the environment is a single container", leaveOut)
-		}
+	// Harbor takes no other name for compose: docker-compose.yml is a file like any other. Source: Harbor 0.22,
+	// src/harbor/environments/definition.py.
+	if isFile(t.FS, composeFile) {
+		p.add(composeFile, "is not supported: the environment is a single container", leaveOut)
 	}
 	if steps, _ := fs.Glob(t.FS, "steps/*/"+instructionFile); len(steps) > 0 {
 		p.add(steps[0], "is not supported: "+unsupported["steps"], leaveOut)
@@ -133,7 +131,7 @@ func (c *copyCheck) entry(name string, e fs.DirEntry, around []fs.FileInfo) {
 		return
 	}
 	if e.Type().IsRegular() {
-		c.script(name)
+		c.readable(name)
 		return
 	}
 	info, err := e.Info()
@@ -152,14 +150,14 @@ func (c *copyCheck) entry(name string, e fs.DirEntry, around []fs.FileInfo) {
 		}
 		c.folder(name, append(around[:len(around):len(around)], info))
 	case info.Mode().IsRegular():
-		c.script(name)
+		c.readable(name)
 	default:
 		c.add(name, "is "+errNotRegular.Error(), "")
 	}
 }
 
-// script warns of Windows line ends, on which bash trips.
-func (c *copyCheck) script(name string) {
+// readable finds a script that cannot be opened. Other files are found when they are copied.
+func (c *copyCheck) readable(name string) {
 	if !strings.HasSuffix(name, ".sh") {
 		return
 	}
@@ -168,9 +166,5 @@ func (c *copyCheck) script(name string) {
 		c.unreadable(c.fsys, name, err, "")
 		return
 	}
-	defer f.Close()
-	head, err := io.ReadAll(io.LimitReader(f, scriptHead))
-	if err == nil && bytes.Contains(head, []byte("\r\n")) {
-		c.warn(name, "has Windows line ends (CRLF), which bash does not understand", "convert it with: sed -i 's/\\r$//' "+c.path(name))
-	}
+	_ = f.Close() // it was only read
 }

@@ -25,21 +25,25 @@ type Loader struct {
 }
 
 // Load is as the function Load.
-func (l *Loader) Load(dir string) *Task {
-	t := &Task{Format: cmp.Or(l.Format, FormatRollout)}
+func (l *Loader) Load(dir string) *Task { return l.LoadAs(dir, "", nil) }
+
+// LoadAs is Load for a task of a registry: name is what the registry calls it ("": the folder's name), and origin what it was
+// taken out of, for problems to name instead of dir; nil for a folder that somebody keeps there.
+func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
+	t := &Task{Format: cmp.Or(l.Format, FormatRollout), Origin: origin}
 	t.Config = Defaults(t.Format)
-	p := &problems{dir: dir}
+	p := &problems{task: t, dir: dir}
 	defer func() {
 		p.list.Sort()
 		t.Problems = p.list
 	}()
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		t.Name, t.Dir, t.FS = filepath.Base(dir), dir, Tree(dir)
+		t.Name, t.Dir, t.FS = cmp.Or(name, filepath.Base(dir)), dir, Tree(dir)
 		p.add("", err.Error(), "")
 		return t
 	}
-	t.Name, t.Dir, t.FS = filepath.Base(abs), abs, Tree(abs)
+	t.Name, t.Dir, t.FS = cmp.Or(name, filepath.Base(abs)), abs, Tree(abs)
 	info, err := os.Stat(abs)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -57,6 +61,10 @@ func (l *Loader) Load(dir string) *Task {
 	}
 	t.Config, t.variables = loadConfig(t.FS, p, l.Options)
 	checkFiles(t, p)
+	if origin != nil {
+		t.GitCommitID = &origin.Commit
+		return t
+	}
 	repo, below := l.commits.of(abs)
 	t.GitCommitID, t.RepoPath = repo.commit, below
 	return t
@@ -92,8 +100,9 @@ func IsTask(fsys fs.FS, name string) bool {
 	return false
 }
 
-// problems collects what is wrong with the task in folder dir.
+// problems collects what is wrong with the task in folder dir, which is as it was given.
 type problems struct {
+	task *Task
 	dir  string
 	list diag.List
 }
@@ -106,7 +115,12 @@ func (p *problems) warn(file, message, hint string) {
 	p.list = append(p.list, diag.Diagnostic{File: p.path(file), Message: message, Hint: hint, Severity: diag.Warning})
 }
 
-func (p *problems) path(file string) string { return filepath.Join(p.dir, filepath.FromSlash(file)) }
+func (p *problems) path(file string) string {
+	if p.task.Origin != nil {
+		return p.task.File(file)
+	}
+	return filepath.Join(p.dir, filepath.FromSlash(file))
+}
 
 // readFile is the content of a file of at most limit bytes; !ok means that the problem is recorded.
 // hint says what the file is for.

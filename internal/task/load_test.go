@@ -206,13 +206,12 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 		{"links in environment belong to the image", func(t *testing.T, dir string) {
 			must(t, link("/usr/bin/python3")(in(dir, "environment/python")))
 		}, nil},
-		{"scripts with Windows line ends", func(t *testing.T, dir string) {
-			writeFile(t, in(dir, "tests/test.sh"), "#!/bin/bash\r\necho 1\r\n")
-			writeFile(t, in(dir, "tests/data.txt"), "fine\r\n")
-		}, []string{`tests/test.sh: warning: has Windows line ends (CRLF), which bash does not understand (convert it with: sed -i 's/\r$//' tests/test.sh)`}},
 		{"a file name that is not UTF-8", func(t *testing.T, dir string) {
 			writeFile(t, in(dir, "tests/caf\xe9"), "x")
 		}, []string{"tests/caf\uFFFD: has a name that is not UTF-8 (rename it)"}},
+		{"docker-compose.yml is a file like any other", func(t *testing.T, dir string) {
+			writeFile(t, in(dir, "environment/docker-compose.yml"), "services: {}\n")
+		}, nil},
 		{"a composition of containers", func(t *testing.T, dir string) {
 			writeFile(t, in(dir, "environment/docker-compose.yaml"), "x")
 		}, []string{`environment/docker-compose.yaml: is not supported: the environment is a single container (leave the task out: exclude_tasks in the job)`}},

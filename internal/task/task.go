@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -39,6 +41,46 @@ type Origin struct {
 // String is for people.
 func (o Origin) String() string {
 	return untrusted.Line(fmt.Sprintf("%s of %s at %s", cmp.Or(o.Path, "the top"), o.URL, o.Commit[:min(12, len(o.Commit))]))
+}
+
+// File is a file of the task, for people; name has forward slashes, and "" is the task itself. What was taken out of a commit
+// goes by its name, repository and path, for where it is kept on this machine tells nobody anything.
+func (t *Task) File(name string) string {
+	if t.Origin == nil {
+		return filepath.Join(t.Dir, filepath.FromSlash(name))
+	}
+	return t.label() + cut(name)
+}
+
+// label names a task with an Origin.
+func (t *Task) label() string { return untrusted.Line(t.Name) + " (" + t.Origin.String() + ")" }
+
+// cut is a name behind a label.
+func cut(name string) string {
+	if name == "" {
+		return ""
+	}
+	return ": " + name
+}
+
+// Below is a file of Problems below the task, with forward slashes; "" for the task itself and what is not in it.
+func (t *Task) Below(file string) string {
+	if t.Origin != nil {
+		name, _ := strings.CutPrefix(file, t.label()+": ")
+		if name == file || !filepath.IsLocal(name) {
+			return ""
+		}
+		return name
+	}
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return ""
+	}
+	name, err := filepath.Rel(t.Dir, abs)
+	if err != nil || name == "." || !filepath.IsLocal(name) {
+		return ""
+	}
+	return filepath.ToSlash(name)
 }
 
 // Place is where the task is, or should be, for people.
@@ -104,6 +146,7 @@ const (
 	instructionFile = "instruction.md"
 	environmentDir  = "environment"
 	dockerfile      = "environment/Dockerfile"
+	composeFile     = "environment/docker-compose.yaml"
 	solutionDir     = "solution"
 	solutionScript  = "solution/solve.sh"
 	testsDir        = "tests"

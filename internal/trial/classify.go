@@ -60,7 +60,7 @@ func taskError(spec Spec) *failure {
 		f.detail = t.Err().Error()
 		return f
 	case spec.Agent.Name == agent.Oracle && !t.HasSolution():
-		return failf(result.TaskInvalid, "the oracle agent needs %s/solution/solve.sh: add it, or leave this task out for oracle", t.Dir)
+		return failf(result.TaskInvalid, "the oracle agent needs %s: add it, or leave this task out for oracle", t.File("solution/solve.sh"))
 	case spec.Agent.Name == agent.Oracle && len(t.SolutionProblems()) > 0:
 		return failf(result.TaskInvalid, "the oracle cannot run the task: %v", t.SolutionProblems()[0])
 	}

@@ -61,7 +61,7 @@ func (s *summary) proven(p prove.Proof, name, verdict int) string {
 
 // finding is what was found, with its place and the way out.
 func (s *summary) finding(p prove.Proof, f prove.Finding) []string {
-	mark, text := s.look.warn.Render("!"), untrusted.Line(f.Place(p.Dir))+": "+untrusted.Line(f.Message)
+	mark, text := s.look.warn.Render("!"), untrusted.Line(p.Place(f, p.Dir))+": "+untrusted.Line(f.Message)
 	switch {
 	case f.Ignored != "":
 		mark, text = s.look.dim.Render("-"), text+" (ignored: "+untrusted.Line(f.Ignored)+")"

@@ -1,8 +1,10 @@
 package proof
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"path"
 	"strconv"
 	"strings"
 
@@ -37,21 +39,24 @@ func Annotations(w io.Writer, in prove.Report) error {
 }
 
 func annotation(p prove.Proof, f prove.Finding) string {
-	_, file := place(p, f)
-	if f.File == "" { // a folder cannot be annotated
-		file += "/task.toml"
-	}
-	props := "file=" + untrusted.CommandProperty(file)
-	if f.Line > 0 {
-		props += ",line=" + strconv.Itoa(f.Line)
-	}
-	if f.Line > 0 && f.Column > 0 {
-		props += ",col=" + strconv.Itoa(f.Column)
+	props := ""
+	if !p.Fetched { // else the file is in no checkout
+		file := path.Join(cmp.Or(p.Path, p.Dir), cmp.Or(f.File, "task.toml")) // a folder cannot be annotated
+		props = "file=" + untrusted.CommandProperty(file) + ","
+		if f.Line > 0 {
+			props += "line=" + strconv.Itoa(f.Line) + ","
+		}
+		if f.Line > 0 && f.Column > 0 {
+			props += "col=" + strconv.Itoa(f.Column) + ","
+		}
 	}
 	title := untrusted.Cut(fmt.Sprintf("%s: %s (%s)", untrusted.Line(p.Task), f.Rule, p.Verdict.Words()), 200)
 	text := f.Message
+	if p.Fetched {
+		text = place(p, f) + ": " + text
+	}
 	if f.Hint != "" {
 		text += "\n" + f.Hint
 	}
-	return fmt.Sprintf("::%s %s,title=%s::%s\n", f.Severity, props, untrusted.CommandProperty(title), untrusted.CommandData(text))
+	return fmt.Sprintf("::%s %stitle=%s::%s\n", f.Severity, props, untrusted.CommandProperty(title), untrusted.CommandData(text))
 }

@@ -122,8 +122,7 @@ func text(p prove.Proof, kind func(prove.Finding) bool) string {
 		if !kind(f) {
 			continue
 		}
-		dir, _ := place(p, f)
-		line := untrusted.Line(f.Place(dir)) + ": " + string(f.Severity) + ": " + untrusted.Line(f.Message) + " [" + f.Rule + "]"
+		line := untrusted.Line(place(p, f)) + ": " + string(f.Severity) + ": " + untrusted.Line(f.Message) + " [" + f.Rule + "]"
 		switch {
 		case f.Ignored != "":
 			line += "\n    ignored: " + untrusted.Line(f.Ignored)

@@ -83,8 +83,7 @@ func row(p prove.Proof) string {
 }
 
 func item(p prove.Proof, f prove.Finding) string {
-	dir, _ := place(p, f)
-	text := "- " + string(f.Severity) + " `" + f.Rule + "` " + untrusted.Code(untrusted.Cut(f.Place(dir), maxLine)) + ": " + short(f.Message)
+	text := "- " + string(f.Severity) + " `" + f.Rule + "` " + untrusted.Code(untrusted.Cut(place(p, f), maxLine)) + ": " + short(f.Message)
 	switch {
 	case f.Ignored != "":
 		text += " (ignored: " + short(f.Ignored) + ")"

@@ -3,7 +3,6 @@ package proof
 import (
 	"cmp"
 	"io"
-	"path"
 
 	"github.com/org/rollout-action/internal/prove"
 )
@@ -20,7 +19,4 @@ var Formats = map[string]Format{
 }
 
 // place is where a finding is as seen from the top of the repository; outside git, as people would type it.
-func place(p prove.Proof, f prove.Finding) (dir string, file string) {
-	dir = cmp.Or(p.Path, p.Dir)
-	return dir, path.Join(dir, f.File)
-}
+func place(p prove.Proof, f prove.Finding) string { return p.Place(f, cmp.Or(p.Path, p.Dir)) }

@@ -1,0 +1,107 @@
+package prove
+
+import (
+	"bytes"
+	"path"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/org/rollout-action/internal/task"
+)
+
+// crlf finds Windows line ends in shell scripts where the shell trips over them: it takes a carriage return for a part of the
+// command, but not one in a comment, in quotes or in a here-document, which may be wanted there. In tests/ and solution/, which
+// are run as they are, that is an error; what is in environment/ may be converted while the image is built, or be the very
+// problem that the agent is given.
+//
+// Programs in other languages are not looked at: python, node and the like read such line ends. Only the kernel does not, in the
+// line that names the interpreter: that matters for test.sh and solve.sh of tasks that have them executed directly.
+func crlf(t *task.Task, f file) []Finding {
+	at := bytes.Index(f.head, []byte("\r\n"))
+	if at < 0 {
+		return nil
+	}
+	entry := f.name == testsScript || f.name == solutionScript
+	first, _, _ := bytes.Cut(f.head, []byte("\n"))
+	finding := Finding{Rule: "crlf", Severity: Error, File: f.name, Line: lineAt(f.head, at),
+		Message: "the script has Windows line ends (CRLF), which its shell takes for a part of each command",
+		Hint:    "sed -i 's/\\r$//' on it, and a .gitattributes with: *.sh text eol=lf"}
+	switch {
+	case entry && t.Rules().RunAsPrograms && bytes.HasPrefix(first, mark) && bytes.HasSuffix(first, []byte("\r")):
+		finding.Line, finding.Message = 1, "the first line ends with a carriage return (CRLF), which Linux takes for a part of the interpreter's name"
+		return []Finding{finding}
+	case !isShell(f) || !shellRuns(first):
+		return nil
+	}
+	if !strings.HasPrefix(f.name, "tests/") && !strings.HasPrefix(f.name, "solution/") || !f.whole() || f.size > maxScript {
+		finding.Severity = Warning
+	}
+	if f.whole() && f.size <= maxScript {
+		stumbles, known := stumble(f.head)
+		switch {
+		case !known:
+			finding.Severity = Warning
+		case stumbles < 0:
+			return nil
+		default:
+			finding.Line = lineAt(f.head, stumbles)
+		}
+	}
+	return []Finding{finding}
+}
+
+// shellRuns reports whether a script with this first line is run by a shell.
+func shellRuns(first []byte) bool {
+	if !bytes.HasPrefix(first, mark) {
+		return true
+	}
+	words := strings.Fields(string(first[len(mark):]))
+	for _, w := range words {
+		switch path.Base(w) {
+		case "sh", "bash", "dash", "ash", "zsh", "ksh":
+			return true
+		}
+	}
+	return false
+}
+
+// stumble is the offset of the first carriage return that is a part of a command; -1 if there is none. known is false for a
+// script that cannot be read with or without them.
+func stumble(script []byte) (at int, known bool) {
+	// For the shell a carriage return is a letter like any other; for the parser it is white space.
+	letters := bytes.ReplaceAll(script, []byte("\r"), []byte("R"))
+	parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(bytes.NewReader(letters), "")
+	if err != nil {
+		without := bytes.ReplaceAll(script, []byte("\r"), nil)
+		_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(without), "")
+		return bytes.IndexByte(script, '\r'), err == nil // as in "then\r"
+	}
+	changes := make([]int, len(script)+1) // of how many harmless things a byte is in
+	cover := func(node syntax.Node) {
+		if from, to := int(node.Pos().Offset()), int(node.End().Offset()); from < to && to < len(changes) {
+			changes[from]++
+			changes[to]--
+		}
+	}
+	syntax.Walk(parsed, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.Comment:
+			cover(n)
+		case *syntax.SglQuoted, *syntax.DblQuoted:
+			cover(n)
+		case *syntax.Redirect:
+			if n.Hdoc != nil {
+				cover(n.Hdoc)
+			}
+		}
+		return true
+	})
+	harmless := 0
+	for i, c := range script {
+		if harmless += changes[i]; c == '\r' && harmless == 0 {
+			return i, true
+		}
+	}
+	return -1, true
+}
