@@ -92,6 +92,9 @@ func TestFault(t *testing.T) {
 		if !ok {
 			fault = FaultInfrastructure
 		}
+		if e == "from_a_later_version" {
+			fault = FaultUnknown
+		}
 		if e.Fault() != fault || e.Infrastructure() != (fault == FaultInfrastructure) {
 			t.Errorf("%s: %s, want %s", e, e.Fault(), fault)
 		}

@@ -55,21 +55,23 @@ const (
 	FaultVerifier       Fault = "verifier"       // the verifier gave no verdict
 	FaultTask           Fault = "task"           // the task's files are wrong or missing
 	FaultInfrastructure Fault = "infrastructure" // where the trial ran failed, or Rollout did, or the job was cancelled
+	FaultUnknown        Fault = "unknown"        // this version does not know the type of error
 )
 
-// Fault is whose failure the error is. Types that this version does not know are infrastructure's: they say nothing of an agent.
+// Fault returns whose failure the error is.
 func (t ErrorType) Fault() Fault {
 	for _, f := range []struct {
 		prefix string
 		fault  Fault
 	}{
 		{"agent_execution_", FaultAgent}, {"agent_install_", FaultInstall}, {"verifier_", FaultVerifier}, {"task_", FaultTask},
+		{"environment_", FaultInfrastructure}, {string(InternalError), FaultInfrastructure}, {string(Cancelled), FaultInfrastructure},
 	} {
 		if strings.HasPrefix(string(t), f.prefix) {
 			return f.fault
 		}
 	}
-	return FaultInfrastructure
+	return FaultUnknown
 }
 
 // Infrastructure reports an error that says nothing about the agent or the task: where the trial ran failed, or Rollout
