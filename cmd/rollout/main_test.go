@@ -116,7 +116,13 @@ type run struct {
 
 func start(t *testing.T, dir string, args ...string) *run {
 	t.Helper()
-	r := &run{cmd: exec.Command(binary, args...), output: &bytes.Buffer{}}
+	return startWith(t, dir, binary, args...)
+}
+
+// startWith starts a program that starts rollout.
+func startWith(t *testing.T, dir, program string, args ...string) *run {
+	t.Helper()
+	r := &run{cmd: exec.Command(program, args...), output: &bytes.Buffer{}}
 	r.cmd.Dir = dir
 	r.cmd.Stdout, r.cmd.Stderr = r.output, r.output
 	must(t, r.cmd.Start())

@@ -44,9 +44,13 @@ func newStage(ctx context.Context, dir, image string, tasks int, provider enviro
 		return nil, err
 	}
 	retry := loaded.Job.Retry
+	set, err := dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs, task.Options{})
+	if err != nil {
+		return nil, err
+	}
 	return &stage{
 		loaded: loaded,
-		set:    dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs, task.Options{}),
+		set:    set,
 		provider: environment.Retry(provider, environment.RetryPolicy{
 			MaxAttempts: retry.MaxAttempts,
 			Initial:     time.Duration(retry.InitialDelayMs) * time.Millisecond,

@@ -153,7 +153,7 @@ func (a *app) annotated(err error) error {
 	default:
 		a.annotate(diag.Diagnostic{Message: err.Error()})
 	}
-	return &failure{code: exitCode(err)}
+	return &failure{code: exitCode(err, true)}
 }
 
 func (a *app) annotate(p diag.Diagnostic) {

@@ -67,7 +67,7 @@ func Main(soft, hard context.Context, env Env, args []string) int {
 	root.SetErr(env.Stderr)
 	err := root.ExecuteContext(soft)
 	a.explain(err)
-	return exitCode(err)
+	return exitCode(err, soft.Err() != nil)
 }
 
 // app is one invocation.
@@ -101,18 +101,20 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// exitCode is the only place where exit codes are chosen.
-func exitCode(err error) int {
+// exitCode is the only place where exit codes are chosen. Where nobody has cancelled the command, no error says so.
+func exitCode(err error, cancelled bool) int {
 	var f *failure
 	var problems diag.List
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &f) && f.code == exitCancelled && !cancelled:
+		return exitFailed
 	case errors.As(err, &f):
 		return f.code
 	case errors.As(err, &problems):
 		return exitUsage
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) && cancelled:
 		return exitCancelled
 	}
 	return exitFailed

@@ -118,7 +118,11 @@ func (a *app) prepareTarget(ctx context.Context, target string, flags jobFlags) 
 		return nil, fmt.Errorf("find %s: %w", target, err)
 	}
 	list, format := "datasets: [{path: "+quoted(abs)+"}]", "datasets.0.format"
-	if task.IsTask(os.DirFS(abs), ".") {
+	isTask, err := task.IsTask(os.DirFS(abs), ".")
+	if err != nil {
+		return nil, err
+	}
+	if isTask {
 		list, format = "tasks: ["+quoted(abs)+"]", "tasks_format"
 	}
 	if flags.taskFormat != "" {

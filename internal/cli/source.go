@@ -99,7 +99,10 @@ func (a *app) loadDatasets(ctx context.Context, loaded *config.Loaded) ([]*datas
 		}
 	}
 	if len(loaded.TaskDirs) > 0 {
-		set := dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs, a.taskOptions(loaded.Job, loaded.Job.TasksFormat))
+		set, err := dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs, a.taskOptions(loaded.Job, loaded.Job.TasksFormat))
+		if err != nil {
+			return nil, nil, err
+		}
 		if unsaid := settle(&loaded.Job.TasksFormat, set); unsaid {
 			warnings = append(warnings, madeForHarbor(set, config.Place{File: loaded.File}, "tasks_format")...)
 		}

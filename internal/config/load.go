@@ -120,6 +120,7 @@ func read(path string, opts Options) (source, error) {
 	full := resolve(opts.Dir, path)
 	src := source{file: path, dir: filepath.Dir(full), json: strings.EqualFold(filepath.Ext(path), ".json")}
 	f, err := os.Open(full)
+	err = environment.OwnFiles(err)
 	if errors.Is(err, fs.ErrNotExist) {
 		return src, missingFile(path, full)
 	}

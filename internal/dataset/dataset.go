@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 )
@@ -37,7 +38,8 @@ type Set struct {
 //
 // The diagnostics warn of what is left out: sub-folders that are no tasks, unless they are hidden. A folder
 // that is no dataset is a diag.List error: it cannot be read, holds no task, is a task itself,
-// or has two tasks whose results would share a folder. Any other error is the end of ctx.
+// or has two tasks whose results would share a folder. Any other error is the end of ctx, or this machine's
+// (environment.MachineError), which says nothing of the dataset.
 func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.List, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -50,17 +52,28 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 		return nil, nil, diag.List{{File: dir, Message: message, Hint: hint}}
 	}
 	entries, err := os.ReadDir(abs)
+	if fault := environment.MachineFault(environment.OwnFiles(err)); fault != nil {
+		return nil, nil, fmt.Errorf("read dataset %s: %w", dir, fault)
+	}
 	if err != nil {
 		return problem("the dataset cannot be read: "+reason(err), "")
 	}
-	if isTask(dir) {
+	if is, err := isTask(dir); err != nil {
+		return nil, nil, err
+	} else if is {
 		return problem("is a task, not a folder of tasks", "list it under tasks: instead of datasets:")
 	}
-	dirs, warnings := taskDirs(dir, entries)
+	dirs, warnings, err := taskDirs(dir, entries)
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(dirs) == 0 {
 		return problem("holds no tasks", emptyHint(dir, entries))
 	}
-	s := &Set{Name: name, Dir: abs, Format: cmp.Or(opts.Format, task.FormatRollout), Tasks: loadAll(ctx, dirs, opts)}
+	s := &Set{Name: name, Dir: abs, Format: cmp.Or(opts.Format, task.FormatRollout)}
+	if s.Tasks, err = loadAll(ctx, dirs, opts); err != nil {
+		return nil, nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -72,9 +85,10 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 
 // FromPaths is the anonymous dataset of the tasks at dirs, in that order. A path with no task gives
 // a task with Missing set. Equal names are not looked for here, as names may also clash with those of
-// other datasets. When ctx ends, tasks are missing from the set.
-func FromPaths(ctx context.Context, name string, dirs []string, opts task.Options) *Set {
-	return &Set{Name: name, Format: cmp.Or(opts.Format, task.FormatRollout), Tasks: loadAll(ctx, dirs, opts)}
+// other datasets. When ctx ends, tasks are missing from the set. The error is this machine's.
+func FromPaths(ctx context.Context, name string, dirs []string, opts task.Options) (*Set, error) {
+	tasks, err := loadAll(ctx, dirs, opts)
+	return &Set{Name: name, Format: cmp.Or(opts.Format, task.FormatRollout), Tasks: tasks}, err
 }
 
 // Names are the names of all tasks of the dataset, also of those that were not selected.
@@ -109,18 +123,24 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// taskDirs are the folders among entries of dir that look like tasks.
-func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, warnings diag.List) {
+// taskDirs are the folders among entries of dir that look like tasks. The error is this machine's.
+func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, warnings diag.List, err error) {
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
 		hidden := strings.HasPrefix(e.Name(), ".")
 		// Links to folders are followed: a dataset may be put together of links.
 		info, err := os.Stat(sub)
 		message, hint := "is not a task and is left out", whatIsATask
-		switch {
+		is := false
+		if err == nil && info.IsDir() {
+			is, err = isTask(sub)
+		}
+		switch fault := environment.MachineFault(environment.OwnFiles(err)); {
+		case fault != nil:
+			return nil, nil, fmt.Errorf("read dataset %s: %w", dir, fault)
 		case err == nil && !info.IsDir():
 			continue
-		case err == nil && isTask(sub):
+		case is:
 			dirs = append(dirs, sub)
 			continue
 		case err != nil:
@@ -130,7 +150,7 @@ func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, warnings diag.L
 			warnings = append(warnings, diag.Diagnostic{File: sub, Severity: diag.Warning, Message: message, Hint: hint})
 		}
 	}
-	return dirs, warnings
+	return dirs, warnings, nil
 }
 
 const whatIsATask = "a task is a folder with task.toml and instruction.md"
@@ -143,17 +163,17 @@ func emptyHint(dir string, entries []fs.DirEntry) string {
 		if err != nil {
 			continue
 		}
-		if dirs, _ := taskDirs(sub, inner); len(dirs) > 0 {
+		if dirs, _, err := taskDirs(sub, inner); err == nil && len(dirs) > 0 {
 			return fmt.Sprintf("did you mean the folder %s in it?", e.Name())
 		}
 	}
 	return whatIsATask
 }
 
-func isTask(dir string) bool { return task.IsTask(os.DirFS(dir), ".") }
+func isTask(dir string) (bool, error) { return task.IsTask(os.DirFS(dir), ".") }
 
-// loadAll loads in parallel and keeps the order.
-func loadAll(ctx context.Context, dirs []string, opts task.Options) []*task.Task {
+// loadAll loads in parallel and keeps the order. The error is this machine's.
+func loadAll(ctx context.Context, dirs []string, opts task.Options) ([]*task.Task, error) {
 	tasks := make([]*task.Task, len(dirs))
 	loader := task.Loader{Options: opts}
 	var group errgroup.Group
@@ -164,11 +184,19 @@ func loadAll(ctx context.Context, dirs []string, opts task.Options) []*task.Task
 		}
 		group.Go(func() error {
 			tasks[i] = loader.Load(dir)
-			return nil
+			return unread(tasks[i])
 		})
 	}
-	_ = group.Wait() // loading never fails
-	return slices.DeleteFunc(tasks, func(t *task.Task) bool { return t == nil })
+	err := group.Wait()
+	return slices.DeleteFunc(tasks, func(t *task.Task) bool { return t == nil }), err
+}
+
+// unread is why this machine could not read a task, or nil.
+func unread(t *task.Task) error {
+	if err := t.Unread(); err != nil {
+		return fmt.Errorf("read the task %s: %w", t.Place(), err)
+	}
+	return nil
 }
 
 // slugClashes reports tasks whose results would be written to the same folder.

@@ -126,7 +126,7 @@ func TestLoadObeysItsContext(t *testing.T) {
 	if s, _, err := Load(ctx, "x", dir, task.Options{}); s != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v", s, err)
 	}
-	if s := FromPaths(ctx, "x", []string{dir}, task.Options{}); len(s.Tasks) > 0 {
+	if s, err := FromPaths(ctx, "x", []string{dir}, task.Options{}); err != nil || len(s.Tasks) > 0 {
 		t.Errorf("got %v", s.Tasks)
 	}
 }
@@ -135,7 +135,10 @@ func TestFromPathsKeepsTheOrder(t *testing.T) {
 	dir := t.TempDir()
 	writeTask(t, filepath.Join(dir, "one"))
 	writeTask(t, filepath.Join(dir, "deep/two"))
-	s := FromPaths(t.Context(), "tasks", []string{filepath.Join(dir, "none"), filepath.Join(dir, "deep/two"), filepath.Join(dir, "one")}, task.Options{})
+	s, err := FromPaths(t.Context(), "tasks", []string{filepath.Join(dir, "none"), filepath.Join(dir, "deep/two"), filepath.Join(dir, "one")}, task.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got, want := names(s), []string{"none", "two", "one"}; !reflect.DeepEqual(got, want) || s.Name != "tasks" || s.Dir != "" {
 		t.Fatalf("%q in %q: %v, want %v", s.Name, s.Dir, got, want)
 	}

@@ -342,8 +342,8 @@ func (s *Source) resolve(ctx context.Context, rev revision) (string, error) {
 	return known, nil
 }
 
-// load loads the tasks of a pick from where they are now.
-func (f *fetched) load(ctx context.Context, p *pick) []*task.Task {
+// load loads the tasks of a pick from where they are now. The error is this machine's.
+func (f *fetched) load(ctx context.Context, p *pick) ([]*task.Task, error) {
 	tasks := make([]*task.Task, len(p.tasks))
 	loader := task.Loader{Options: p.ref.Options}
 	var group errgroup.Group
@@ -354,11 +354,10 @@ func (f *fetched) load(ctx context.Context, p *pick) []*task.Task {
 		}
 		group.Go(func() error {
 			tasks[i] = f.one(&loader, p, t)
-			return nil
+			return unread(tasks[i])
 		})
 	}
-	_ = group.Wait() // loading never fails
-	return tasks
+	return tasks, group.Wait()
 }
 
 func (f *fetched) one(loader *task.Loader, p *pick, t *registry.Task) *task.Task {

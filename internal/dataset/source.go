@@ -184,7 +184,10 @@ func (s *Source) loadPicks(ctx context.Context, picks []*pick, sets []*Set) erro
 		for j := range p.dataset.Tasks {
 			set.All[j] = p.dataset.Tasks[j].Name
 		}
-		set.Tasks = f.load(ctx, p)
+		var err error
+		if set.Tasks, err = f.load(ctx, p); err != nil {
+			return err
+		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}

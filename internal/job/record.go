@@ -37,7 +37,8 @@ type RecordOptions struct {
 	Proof     bool // as in result.Plan
 }
 
-// Record is the plan of a job as it is written to disk. It reads every file of every task, for their digests.
+// Record is the plan of a job as it is written to disk. It reads every file of every task, for their digests, and fails where
+// this machine cannot.
 func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan, error) {
 	plan := result.Plan{
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Parents: opts.Parents, Shard: opts.Shard,
@@ -52,6 +53,11 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 		return plan, fmt.Errorf("make the plan's digest: %w", err)
 	}
 	plan.Digest = digest
+	for _, s := range specs {
+		if err := s.Task.Unread(); err != nil {
+			return plan, fmt.Errorf("read the task %s: %w", s.Task.Place(), err)
+		}
+	}
 	if opts.Shard != nil {
 		plan.Split = splitDigest(opts.Shard.Total, opts.ShardOf)
 	}

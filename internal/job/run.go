@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
@@ -53,7 +55,8 @@ const DefaultGrace = 4500 * time.Millisecond
 //
 // It fails only for what is no trial's fault: when results cannot be written (full disk, a folder
 // that vanished), it starts no more trials, ends those that run, tries the writing again at the end,
-// and names in the error whatever could not be kept. Nor is Options.Room any trial's fault.
+// and names in the error whatever could not be kept. Nor is Options.Room any trial's fault, nor what this machine lacked while
+// a trial ran (trial.Outcome.Machine): the other trials are run, and the error says how many it has ended.
 func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, error) {
 	if opts.Grace == 0 {
 		opts.Grace = DefaultGrace
@@ -89,10 +92,29 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 		r.lost = append(r.lost, err)
 	}
 	r.emit(event.Event{Kind: event.JobEnded, Job: &job})
-	if len(r.lost) > 0 {
-		return job, errors.Join(fmt.Errorf("results could not be written below %s: %w", r.Tree.Dir, errors.Join(r.lost...)), r.full)
+	return job, r.err(len(specs))
+}
+
+// err is what went wrong that is no trial's fault. wanted is how many trials were to be run.
+func (r *run) err(wanted int) error {
+	cut := len(r.trials) < wanted || slices.ContainsFunc(r.trials, func(t result.Trial) bool {
+		return t.Error != nil && t.Error.Type == result.InternalError
+	})
+	var errs []error
+	switch {
+	case len(r.lost) > 0:
+		errs = append(errs, fmt.Errorf("results could not be written below %s: %w", r.Tree.Dir, errors.Join(r.lost...)))
+	case r.stopped != nil && cut:
+		errs = append(errs, fmt.Errorf("the job was stopped, because a result could not be written at first: %w", r.stopped))
 	}
-	return job, r.full
+	if n := r.machines; n > 0 {
+		what := "1 trial"
+		if n > 1 {
+			what = fmt.Sprintf("%d trials", n)
+		}
+		errs = append(errs, fmt.Errorf("this machine ended %s; the first: %w", what, r.machine))
+	}
+	return errors.Join(append(errs, r.full)...)
 }
 
 // run is one run of a job. Only the goroutine in collect touches trials, unwritten, lost and nextStanding.
@@ -105,6 +127,9 @@ type run struct {
 	trials    []result.Trial
 	unwritten []trial.Outcome
 	lost      []error
+	stopped   error // the first result that could not be written, and stopped the job
+	machine   error // what of this machine ended the first of machines trials
+	machines  int
 	// nextStanding is when metadata.json is to be written again.
 	nextStanding time.Time
 
@@ -155,8 +180,8 @@ func keySet(specs []trial.Spec) map[result.Key]bool {
 
 // work hands the specs to the workers and takes in their outcomes.
 func (r *run) work(ctx context.Context, specs []trial.Spec) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	workers := max(1, min(r.Workers, len(specs)))
 	queue := make(chan trial.Spec)
 	// After a cancel a worker sends at most one more outcome, so that none blocks when collect has given up.
@@ -198,7 +223,7 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 }
 
 // collect takes outcomes until there are no more, or until the grace after a cancel is over.
-func (r *run) collect(ctx context.Context, stop func(), outcomes <-chan written) {
+func (r *run) collect(ctx context.Context, stop func(cause error), outcomes <-chan written) {
 	cancelled := ctx.Done()
 	hard := r.Hard.Done()
 	var grace <-chan time.Time
@@ -211,17 +236,17 @@ func (r *run) collect(ctx context.Context, stop func(), outcomes <-chan written)
 			r.received()
 			r.take(outcome)
 			if outcome.err != nil {
-				stop()
+				stop(&trial.Stop{Err: outcome.err})
 			}
 		case <-cancelled:
 			cancelled = nil
 			grace = time.After(r.Grace)
 			r.emit(event.Event{Kind: event.Cancelling, Total: r.inFlight(), Message: "no more trials are started, running ones are stopped"})
 		case <-grace:
-			r.abandon("it did not stop in time", outcomes)
+			r.abandon(ctx, "it did not stop in time", outcomes)
 			return
 		case <-hard:
-			r.abandon("rollout was told to stop at once", outcomes)
+			r.abandon(ctx, "rollout was told to stop at once", outcomes)
 			return
 		}
 	}
@@ -246,7 +271,12 @@ func (r *run) take(w written) {
 	}
 	if w.err != nil {
 		r.unwritten = append(r.unwritten, w.Outcome)
+		r.stopped = cmp.Or(r.stopped, w.err)
 		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the result of %s cannot be written, so no more trials are started: %v", w.Trial.Key, w.err)})
+	}
+	if w.Machine != nil {
+		r.machine = cmp.Or(r.machine, w.Machine)
+		r.machines++
 	}
 	r.trials = append(r.trials, w.Trial)
 	r.standing()
@@ -255,7 +285,11 @@ func (r *run) take(w written) {
 
 // abandon records the trials that are still running as cancelled, and takes the outcomes that are on
 // their way.
-func (r *run) abandon(why string, outcomes <-chan written) {
+func (r *run) abandon(ctx context.Context, why string, outcomes <-chan written) {
+	kind, what := result.Cancelled, "the job was cancelled"
+	if stop := (*trial.Stop)(nil); errors.As(context.Cause(ctx), &stop) {
+		kind, what = result.InternalError, "rollout stopped all trials ("+stop.Error()+")"
+	}
 	r.mu.Lock()
 	left, coming := r.running, r.writing
 	r.running = nil
@@ -264,8 +298,8 @@ func (r *run) abandon(why string, outcomes <-chan written) {
 		r.take(<-outcomes)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(left), result.Key.Compare) {
-		r.take(r.write(r.unfinished(key, left[key], result.Cancelled,
-			"the job was cancelled, and the trial given up because "+why+": rollout clean removes its environment")))
+		r.take(r.write(r.unfinished(key, left[key], kind,
+			what+", and the trial given up because "+why+": rollout clean removes its environment")))
 	}
 }
 
@@ -328,7 +362,12 @@ func (r *run) one(ctx context.Context, spec trial.Spec, began time.Time) (outcom
 	r.emit(event.Event{Kind: event.TrialStarted, Key: &spec.Key})
 	dir := r.Tree.TrialDir(spec.Key)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return r.unfinished(spec.Key, began, result.InternalError, "the trial's folder cannot be made: "+err.Error())
+		err = environment.OwnFiles(err)
+		outcome := r.unfinished(spec.Key, began, result.InternalError, "the trial's folder cannot be made: "+err.Error())
+		if fault := environment.MachineFault(err); fault != nil {
+			outcome.Machine = fault
+		}
+		return outcome
 	}
 	return r.Runner.Run(ctx, spec, dir)
 }

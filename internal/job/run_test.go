@@ -2,20 +2,24 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
@@ -307,14 +311,74 @@ func TestAResultThatCannotBeWrittenEndsTheJobButIsNotLost(t *testing.T) {
 				}
 			}
 		}
-		if _, err := Run(t.Context(), list, opts); err != nil {
-			t.Fatal(err)
+		job, err := Run(t.Context(), list, opts)
+		if err == nil || errors.Is(err, context.Canceled) || job.SkippedTrials == 0 {
+			t.Errorf("the job ended with %v, and skipped %d", err, job.SkippedTrials)
 		}
 		onDisk, err := result.ReadTree(tree.Dir)
 		if err != nil || len(onDisk.Trials) == 0 || onDisk.Trials[0].Key != list[0].Key {
 			t.Errorf("the tree holds %v, %v", onDisk.Trials, err)
 		}
 	})
+}
+
+// TestNobodyCancelledAJobThatADiskHasStopped: trials that were stopped are the infrastructure's, and the job says why.
+func TestNobodyCancelledAJobThatADiskHasStopped(t *testing.T) {
+	list := specs(3)
+	tree := newTree(t, list)
+	blocker := tree.TrialDir(list[0].Key)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(blocker), 0o755), os.WriteFile(blocker, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	begun, over := make(chan struct{}), make(chan struct{})
+	defer close(over)
+	runner := runnerFunc(func(ctx context.Context, spec trial.Spec) trial.Outcome {
+		if spec.Key == list[1].Key {
+			close(begun)
+			<-ctx.Done()
+			stop := new(trial.Stop)
+			if !errors.As(context.Cause(ctx), &stop) {
+				t.Errorf("the cause is %v", context.Cause(ctx))
+			}
+			return passed(spec.Key)
+		}
+		if spec.Key == list[2].Key {
+			<-ctx.Done()
+			<-over // never stops
+		}
+		<-begun
+		return passed(spec.Key)
+	})
+	opts := options(tree, runner, &recorder{})
+	opts.Workers, opts.Grace = 3, time.Second
+	opts.Emit = func(e event.Event) {
+		if e.Kind == event.Cancelling {
+			if err := os.Remove(blocker); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	job, err := Run(t.Context(), list, opts)
+	if err == nil || job.Errors[result.Cancelled] != 0 || job.Errors[result.InternalError] == 0 {
+		t.Errorf("the job ended with %v, errors %v", err, job.Errors)
+	}
+}
+
+func TestWhatThisMachineLacksIsSaid(t *testing.T) {
+	list := specs(4)
+	fault := &environment.MachineError{Err: syscall.EMFILE}
+	runner := runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+		if spec.Key == list[1].Key || spec.Key == list[2].Key {
+			o := passed(spec.Key)
+			o.Trial.Reward, o.Trial.Error, o.Machine = nil, &result.Error{Type: result.InternalError}, fault
+			return o
+		}
+		return passed(spec.Key)
+	})
+	job, err := Run(t.Context(), list, options(newTree(t, list), runner, &recorder{}))
+	if !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "this machine ended 2 trials") || job.CompletedTrials != 2 {
+		t.Errorf("the job ended with %v, and %d trials completed", err, job.CompletedTrials)
+	}
 }
 
 func TestCreateNeverOverwrites(t *testing.T) {

@@ -7,12 +7,15 @@ import (
 	"io"
 	"io/fs"
 	"sync"
+
+	"github.com/org/rollout-action/internal/environment"
 )
 
 // digestOnce keeps a digest that is made when it is first asked for.
 type digestOnce struct {
 	once  sync.Once
 	value string
+	fault error // this machine's, which kept the files from being read
 }
 
 // Digest is "sha256:…" of what the task consists of: the names of its files and folders, their contents, what links
@@ -21,7 +24,11 @@ type digestOnce struct {
 // called; many goroutines may call it.
 func (t *Task) Digest() string {
 	t.digest.once.Do(func() {
-		if value, err := digest(t.FS, t.Format); err == nil && !t.Missing {
+		value, err := digest(t.FS, t.Format)
+		switch fault := environment.MachineFault(err); {
+		case fault != nil:
+			t.digest.fault = err
+		case err == nil && !t.Missing:
 			t.digest.value = value
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/environment"
 )
 
 // Load reads the task in folder dir, which may be relative, with the zero Options. It never fails: what is wrong is in
@@ -24,7 +25,8 @@ type Loader struct {
 	commits commits
 }
 
-// Load is as the function Load.
+// Load is as the function Load. Where this machine kept it from reading the task, Unread says so, and nothing else that it
+// found counts.
 func (l *Loader) Load(dir string) *Task { return l.LoadAs(dir, "", nil) }
 
 // LoadAs is Load for a task of a registry: name is what the registry calls it ("": the folder's name), and origin what it was
@@ -43,13 +45,18 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 		p.add("", err.Error(), "")
 		return t
 	}
-	t.Name, t.Dir, t.FS = cmp.Or(name, filepath.Base(abs)), abs, Tree(abs)
+	t.Name, t.Dir = cmp.Or(name, filepath.Base(abs)), abs
+	t.FS = watched{Tree(abs), &t.unread}
+	defer func() { t.FS = Tree(abs) }()
 	info, err := os.Stat(abs)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		t.Missing = true
 		return t
 	case err != nil:
+		if environment.MachineFault(environment.OwnFiles(err)) != nil {
+			t.unread = environment.OwnFiles(err)
+		}
 		p.add("", "cannot be read: "+reason(err), "")
 		return t
 	case !info.IsDir():
@@ -61,6 +68,7 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	}
 	t.Config, t.variables = loadConfig(t.FS, p, l.Options)
 	checkFiles(t, p)
+	t.has = map[string]bool{dockerfile: isFile(t.FS, dockerfile), solutionScript: isFile(t.FS, solutionScript)}
 	if origin != nil {
 		t.GitCommitID = &origin.Commit
 		return t
@@ -90,14 +98,18 @@ func CheckoutAround(dir string) Checkout {
 }
 
 // IsTask reports whether the folder name of fsys looks like a task, be it a broken one: it holds a
-// task.toml or an instruction.md.
-func IsTask(fsys fs.FS, name string) bool {
+// task.toml or an instruction.md. The error is this machine's (environment.MachineError).
+func IsTask(fsys fs.FS, name string) (bool, error) {
 	for _, file := range []string{configFile, instructionFile} {
-		if _, err := fs.Stat(fsys, join(name, file)); err == nil {
-			return true
+		_, err := fs.Stat(fsys, join(name, file))
+		if err == nil {
+			return true, nil
+		}
+		if fault := environment.MachineFault(environment.OwnFiles(err)); fault != nil {
+			return false, fmt.Errorf("look for a task in %s: %w", name, fault)
 		}
 	}
-	return false
+	return false, nil
 }
 
 // problems collects what is wrong with the task in folder dir, which is as it was given.

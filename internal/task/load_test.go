@@ -259,11 +259,12 @@ func TestIsTask(t *testing.T) {
 		"file":                     {},
 	}
 	for name, want := range map[string]bool{"whole": true, "no-config": true, "no-words": true, "other": false, "file": false, "none": false, ".": false} {
-		if got := IsTask(fsys, name); got != want {
+		if got, err := IsTask(fsys, name); err != nil || got != want {
 			t.Errorf("IsTask(%q) = %v", name, got)
 		}
 	}
-	if sub, _ := fs.Sub(fsys, "whole"); !IsTask(sub, ".") {
+	sub, _ := fs.Sub(fsys, "whole")
+	if is, err := IsTask(sub, "."); err != nil || !is {
 		t.Error("a task is not recognised from inside")
 	}
 }

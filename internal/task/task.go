@@ -23,6 +23,8 @@ type Task struct {
 	RepoPath    string  // Dir from the top of that repository, with forward slashes; "" outside git
 	Origin      *Origin // what it was taken out of; nil for a folder that somebody keeps on this machine
 	digest      digestOnce
+	unread      error           // see Unread
+	has         map[string]bool // files that Load looked for
 	// Missing: there is nothing at Dir (task_not_found).
 	Missing bool
 	// Nearest is, for a Missing task, the path that may be meant; "" if none is near.
@@ -156,6 +158,18 @@ const (
 // Err is the problems that keep the task from being run, as a diag.List, or nil. A Missing task has none.
 func (t *Task) Err() error { return t.Problems.Err() }
 
+// Unread is why this machine could not read the task (too many open files, a disk that fails), or nil. It says nothing of the
+// task, whose Problems and Digest do not count then.
+func (t *Task) Unread() error {
+	if t.unread != nil {
+		return t.unread
+	}
+	if t.digest.fault != nil {
+		return t.digest.fault
+	}
+	return nil
+}
+
 // Environment is the folder that the image is built from. Its symbolic links are listed as links
 // (fs.ReadLinkFS), because they are part of what the image gets.
 func (t *Task) Environment() (fs.FS, error) { return sub(t.FS, environmentDir) }
@@ -167,10 +181,18 @@ func (t *Task) Solution() (fs.FS, error) { return t.followed(solutionDir) }
 func (t *Task) Tests() (fs.FS, error) { return t.followed(testsDir) }
 
 // HasDockerfile reports whether environment/Dockerfile is there.
-func (t *Task) HasDockerfile() bool { return isFile(t.FS, dockerfile) }
+func (t *Task) HasDockerfile() bool { return t.hasFile(dockerfile) }
 
 // HasSolution reports whether solution/solve.sh is there, which the oracle agent needs.
-func (t *Task) HasSolution() bool { return isFile(t.FS, solutionScript) }
+func (t *Task) HasSolution() bool { return t.hasFile(solutionScript) }
+
+// hasFile is what Load found, so that what the machine lacks later does not count as a file that is missing.
+func (t *Task) hasFile(name string) bool {
+	if has, ok := t.has[name]; ok {
+		return has
+	}
+	return isFile(t.FS, name)
+}
 
 func (t *Task) followed(dir string) (fs.FS, error) {
 	f, err := sub(t.FS, dir)

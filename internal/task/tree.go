@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/org/rollout-action/internal/environment"
 )
 
 var (
@@ -39,7 +41,20 @@ func (t Tree) Open(name string) (fs.File, error) {
 		f.Close()
 		return nil, pathError("open", name, err)
 	}
-	return f, nil
+	return ownFile{f}, nil
+}
+
+// ownFile is an open file or folder of a tree, whose errors are marked where they are this machine's.
+type ownFile struct{ *os.File }
+
+func (f ownFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	return n, environment.OwnFiles(err)
+}
+
+func (f ownFile) ReadDir(n int) ([]fs.DirEntry, error) {
+	entries, err := f.File.ReadDir(n)
+	return entries, environment.OwnFiles(err)
 }
 
 // Stat follows links that stay inside the tree.
@@ -86,7 +101,63 @@ func pathError(op, name string, err error) error {
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
-	return &fs.PathError{Op: op, Path: name, Err: err}
+	return &fs.PathError{Op: op, Path: name, Err: environment.OwnFiles(err)}
+}
+
+// watched is a tree that remembers the first error that is this machine's, also where the caller takes it for a file that is
+// not there.
+type watched struct {
+	Tree
+	fault *error
+}
+
+func (w watched) note(err error) {
+	if fault := environment.MachineFault(err); fault != nil && *w.fault == nil {
+		*w.fault = err
+	}
+}
+
+func (w watched) Open(name string) (fs.File, error) {
+	f, err := w.Tree.Open(name)
+	if w.note(err); err != nil {
+		return nil, err
+	}
+	return watchedFile{f.(ownFile), w}, nil //nolint:forcetypeassert // it is what Tree opens
+}
+
+func (w watched) Stat(name string) (fs.FileInfo, error) {
+	info, err := w.Tree.Stat(name)
+	w.note(err)
+	return info, err
+}
+
+func (w watched) Lstat(name string) (fs.FileInfo, error) {
+	info, err := w.Tree.Lstat(name)
+	w.note(err)
+	return info, err
+}
+
+func (w watched) ReadLink(name string) (string, error) {
+	target, err := w.Tree.ReadLink(name)
+	w.note(err)
+	return target, err
+}
+
+type watchedFile struct {
+	ownFile
+	tree watched
+}
+
+func (f watchedFile) Read(p []byte) (int, error) {
+	n, err := f.ownFile.Read(p)
+	f.tree.note(err)
+	return n, err
+}
+
+func (f watchedFile) ReadDir(n int) ([]fs.DirEntry, error) {
+	entries, err := f.ownFile.ReadDir(n)
+	f.tree.note(err)
+	return entries, err
 }
 
 // follow lists links as what they point to. Load has made sure that every link leads somewhere, and

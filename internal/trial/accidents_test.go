@@ -3,9 +3,11 @@ package trial_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -245,6 +247,38 @@ func TestUnreachableProviders(t *testing.T) {
 			}
 			fakePlace.run(t, s).check(t, want{err: tc.want, says: []string{"coughed", "see that the provider works"}})
 		})
+	}
+}
+
+// TestTheMachinesFailuresAreNobodyElses: what this machine lacks while it reads a task's files is neither the task's fault nor
+// the verifier's, and is tried again until the agent begins.
+func TestTheMachinesFailuresAreNobodyElses(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"pull", "build", "create", "copyTo", "exec"} {
+		for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENOSPC} {
+			t.Run(op+" "+errno.Error(), func(t *testing.T) {
+				t.Parallel()
+				err := &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("read tests/test.sh: %w", environment.OwnFiles(errno))}
+				s := story{agent: agent.Agent{Execute: "true"}, hooks: fails(op, err)}
+				if op == "build" {
+					s.files = dockerfile("FROM {{image}}\n")
+				}
+				o := fakePlace.run(t, s)
+				o.check(t, want{err: result.InternalError, says: []string{"this machine failed during", errno.Error()}})
+				if !errors.Is(o.Machine, errno) {
+					t.Errorf("Machine is %v", o.Machine)
+				}
+				if tried := len(o.Trial.Retries); (tried > 0) != (op == "pull" || op == "build" || op == "create") {
+					t.Errorf("it was tried again: %+v", o.Trial.Retries)
+				}
+			})
+		}
+	}
+	// An agent that has filled its own disk has not broken the machine's.
+	full := &environment.Error{Kind: environment.KindCopy, Err: syscall.ENOSPC}
+	o := fakePlace.run(t, story{agent: agent.Agent{Execute: "true"}, hooks: fails("copyTo", full)})
+	if o.check(t, want{err: result.VerifierFailed}); o.Machine != nil {
+		t.Errorf("Machine is %v", o.Machine)
 	}
 }
 

@@ -46,6 +46,7 @@ type attempt struct {
 	testCode   int   // and ended with this
 	startOver  bool  // the environment or its image was lost, and nothing of the agent's with it
 	lost       error // why
+	machine    error // this machine's failure that the trial's error is; nil if it is another one
 }
 
 // step is one phase on the way to a verdict.
@@ -115,7 +116,7 @@ func (a *attempt) run(ctx context.Context) {
 func (a *attempt) step(ctx context.Context, s step) {
 	defer a.recovered()
 	if ctx.Err() != nil {
-		a.fail(cancelled(s.phase))
+		a.fail(cancelled(ctx, s.phase))
 		return
 	}
 	a.emit(event.Event{Kind: event.PhaseStarted, Phase: s.phase})
@@ -131,11 +132,11 @@ func (a *attempt) step(ctx context.Context, s step) {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		a.fail(cancelled(s.phase))
+		a.fail(cancelled(ctx, s.phase))
 	default:
 		f := classify(s.phase, err, a.timeouts, a.opts.Redactor)
 		a.fail(f)
-		a.startOver = !a.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage))
+		a.startOver = !a.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.machine != nil)
 		a.lost = err
 	}
 }
@@ -172,6 +173,7 @@ func (a *attempt) fail(f *failure) {
 		return
 	}
 	a.trial.Error = &result.Error{Type: f.Type, Message: f.Message}
+	a.machine = f.machine
 	a.detail = hide(a.opts.Redactor, f.detail)
 }
 

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -21,6 +22,7 @@ type failure struct {
 	Type    result.ErrorType
 	Message string
 	detail  string // for error.txt
+	machine error  // this machine's failure that it is, if it is one
 }
 
 func (f *failure) Error() string { return f.Message }
@@ -29,7 +31,18 @@ func failf(kind result.ErrorType, format string, args ...any) *failure {
 	return &failure{Type: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-func cancelled(phase event.Phase) *failure {
+// Stop is the cause of a context that ends because of a failure of Rollout itself, and not because somebody cancelled the job.
+type Stop struct{ Err error }
+
+func (s *Stop) Error() string { return s.Err.Error() }
+
+func (s *Stop) Unwrap() error { return s.Err }
+
+// cancelled is the failure of a trial whose context has ended.
+func cancelled(ctx context.Context, phase event.Phase) *failure {
+	if stop := (*Stop)(nil); errors.As(context.Cause(ctx), &stop) {
+		return failf(result.InternalError, "rollout stopped all trials, this one during %s: %v", phaseName[phase], stop.Err)
+	}
 	return failf(result.Cancelled, "the job was cancelled during %s", phaseName[phase])
 }
 
@@ -81,6 +94,13 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 		e.Err = err
 	}
 	f := timedOut(phase, err, limits)
+	if fault := environment.MachineFault(err); fault != nil {
+		f = failf(result.InternalError, "this machine failed during %s: %s", phaseName[phase], brief(err, secrets))
+		if !strings.Contains(f.Message, fault.Error()) { // which has the way out
+			f.Message += ": " + fault.Error()
+		}
+		f.machine = fault
+	}
 	if f == nil {
 		f = &failure{Type: typeOf(phase, err)}
 		f.Message = brief(e.Err, secrets)

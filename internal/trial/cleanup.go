@@ -103,7 +103,7 @@ func (a *attempt) collect(ctx context.Context) {
 	case found.text.found || found.json.found || unknown == nil:
 		a.fail(a.explained(failed))
 	case ctx.Err() != nil:
-		a.fail(cancelled(event.Collect))
+		a.fail(cancelled(ctx, event.Collect))
 	default:
 		a.fail(classify(event.Collect, unknown, a.timeouts, a.opts.Redactor))
 	}

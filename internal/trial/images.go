@@ -72,7 +72,7 @@ func (im *images) entry(t *task.Task) (entry *image, mine bool) {
 func (im *images) fill(ctx context.Context, entry *image, t *task.Task, limit time.Duration, progress func(string)) {
 	defer func() {
 		entry.givenUp = entry.err != nil && ctx.Err() != nil
-		if entry.givenUp || environment.IsTransient(entry.err) {
+		if entry.givenUp || environment.IsTransient(entry.err) || environment.MachineFault(entry.err) != nil {
 			im.mu.Lock()
 			delete(im.made, t)
 			im.mu.Unlock()

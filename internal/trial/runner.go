@@ -57,6 +57,8 @@ func New(opts Options) *Runner {
 type Outcome struct {
 	Trial  result.Trial
 	Detail string
+	// Machine is the failure of the machine that Rollout runs on which ended the trial, or nil.
+	Machine error
 }
 
 // Run runs one trial in dir, which must exist, and leaves the trial's logs there. It returns no
@@ -74,7 +76,7 @@ func (r *Runner) Run(ctx context.Context, spec Spec, dir string) Outcome {
 		a := r.attempt(spec, dir, started, before)
 		a.run(ctx)
 		if !a.startOver || n >= policy.MaxAttempts || ctx.Err() != nil {
-			return Outcome{Trial: a.trial, Detail: a.detail}
+			return Outcome{Trial: a.trial, Detail: a.detail, Machine: a.machine}
 		}
 		delay = min(delay, time.Duration(policy.MaxDelayMs)*time.Millisecond)
 		a.noteRetry(environment.Failure{Operation: "trial", Attempt: n, Err: a.lost, Delay: delay})

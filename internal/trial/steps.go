@@ -162,7 +162,7 @@ func (a *attempt) files() ([]environment.Copy, error) {
 	}
 	instruction, err := a.spec.Task.Instruction()
 	if err != nil {
-		return nil, failf(result.TaskInvalid, "instruction.md cannot be read: %v", err)
+		return nil, unreadable("instruction.md", err)
 	}
 	dir, name := path.Split(a.opts.Job.InstructionPath)
 	var files []environment.Copy
@@ -173,7 +173,7 @@ func (a *attempt) files() ([]environment.Copy, error) {
 	if a.spec.Agent.Name == agent.Oracle {
 		solution, err := a.spec.Task.Solution()
 		if err != nil {
-			return nil, failf(result.TaskInvalid, "solution/ cannot be read: %v", err)
+			return nil, unreadable("solution/", err)
 		}
 		for _, dir := range a.rules.SolutionDirs {
 			files = append(files, environment.Copy{Src: forEveryone{solution, solveScript}, Dst: dir, Clean: true})
@@ -190,6 +190,14 @@ func (a *attempt) files() ([]environment.Copy, error) {
 		files = append(files, environment.Copy{Src: scripts, Dst: scriptsDir})
 	}
 	return files, nil
+}
+
+// unreadable is the error of files of the task that cannot be read: this machine's, or else the task's.
+func unreadable(what string, err error) error {
+	if environment.MachineFault(err) != nil {
+		return fmt.Errorf("read the task's %s: %w", what, err)
+	}
+	return failf(result.TaskInvalid, "%s cannot be read: %v", what, err)
 }
 
 func (a *attempt) install(ctx context.Context) error {
@@ -222,7 +230,7 @@ func (a *attempt) execute(ctx context.Context) error {
 	if a.spec.Agent.Name == agent.Oracle {
 		solution, err := a.spec.Task.Solution()
 		if err != nil {
-			return failf(result.TaskInvalid, "solution/ cannot be read: %v", err)
+			return unreadable("solution/", err)
 		}
 		script, what = command(a.rules.SolutionDirs[0], solution, solveScript, a.rules.RunAsPrograms), "the task's solution/solve.sh"
 	}
@@ -251,7 +259,7 @@ func (a *attempt) agentEnv() map[string]string {
 func (a *attempt) verify(ctx context.Context) error {
 	tests, err := a.spec.Task.Tests()
 	if err != nil {
-		return failf(result.TaskInvalid, "tests/ cannot be read: %v", err)
+		return unreadable("tests/", err)
 	}
 	if err := a.enter(ctx, "the verifier", a.networks.Verify); err != nil {
 		return err
@@ -261,7 +269,7 @@ func (a *attempt) verify(ctx context.Context) error {
 		environment.Copy{Src: fstest.MapFS{}, Dst: logsDir, Mode: 0o755}, // a folder, whatever the agent made of it
 		environment.Copy{Src: fstest.MapFS{}, Dst: verifierDir, Clean: true, Mode: 0o777},
 	); err != nil {
-		if environment.KindOf(err) == environment.KindCopy {
+		if environment.KindOf(err) == environment.KindCopy && environment.MachineFault(err) == nil {
 			err = failf(result.VerifierFailed, "the tests could not be put into the environment: %v: see tests/, and what the agent has made of /tests and /logs", err)
 		}
 		return err
@@ -317,7 +325,7 @@ func (a *attempt) exec(ctx context.Context, r run) (int, error) {
 func (a *attempt) capture(name string) (*capture, error) {
 	c, err := openCapture(a.dir, name, int64(a.opts.Job.MaxStreamSize), a.opts.Redactor)
 	if err != nil {
-		return nil, fmt.Errorf("the output has nowhere to go: %w", err)
+		return nil, fmt.Errorf("the output has nowhere to go: %w", environment.OwnFiles(err))
 	}
 	return c, nil
 }
