@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/org/rollout-action/internal/cli"
 	"github.com/org/rollout-action/providers/sandbox"
@@ -18,16 +19,28 @@ func main() {
 	// A reader that went away (| head, or | tee killed by the same Ctrl-C) must not end the process before
 	// its environments are removed.
 	signal.Ignore(syscall.SIGPIPE)
-	signals := make(chan os.Signal, 2)
+	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // nohup wants the job to survive its terminal
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	go func() {
-		<-signals
-		cancel() // the first one stops the job in good order
-		<-signals
-		abort() // the second one skips the clean-up
-	}()
+	go obey(signals, cancel, abort)
 	os.Exit(cli.Main(soft, hard, cli.System(), cli.Args(os.Args)))
+}
+
+// sameSignal is how long after a signal others are that same one. Programs that end others send theirs to the process and then to
+// its group (timeout), or send several kinds at once; a terminal sends its own beside them.
+const sameSignal = time.Second
+
+// obey calls cancel at the first signal, which stops the job in good order, and abort at the second one, which skips the clean-up.
+func obey(signals <-chan os.Signal, cancel, abort func()) {
+	<-signals
+	cancel()
+	first := time.Now()
+	for range signals {
+		if time.Since(first) >= sameSignal {
+			abort()
+			return
+		}
+	}
 }
