@@ -26,6 +26,18 @@ type Provider interface {
 	PullImage(ctx context.Context, ref string, progress func(string)) error
 
 	// CreateEnvironment makes and starts an environment from an image. When it fails, nothing is left.
+	//
+	// The image's ENTRYPOINT is run, as the image's user, in the image's working directory, and with the variables of the
+	// image and Env. Its arguments are Idle, a command that does nothing and does not end; the image's CMD is not run. What
+	// it prints is thrown away. The environment is there for as long as the ENTRYPOINT runs: when it exits, whatever its exit
+	// code, all other processes end and the environment is lost. A signal from within the environment that kills it is no
+	// exit. Its processes ran before every command, so that they and what they start live on after a Timeout of Exec.
+	//
+	// CreateEnvironment returns when the ENTRYPOINT has run its arguments, or after HandoverTime if it has not. If the image
+	// has a HEALTHCHECK, that tells when the environment is ready, and nothing is waited for: see Readiness. If the
+	// ENTRYPOINT cannot be started, or exits before a command has begun, CreateEnvironment or the first Exec fails with
+	// KindStart, and the error's Output has the last lines that it printed.
+	//
 	// Fails with KindResources when the limits cannot be granted, with KindCopy when Files cannot be put
 	// there, else with KindStart; ErrNoImage is in the chain if it is the image that is missing.
 	CreateEnvironment(ctx context.Context, opts CreateOptions) (Environment, error)
@@ -104,7 +116,7 @@ type Environment interface {
 	Exec(ctx context.Context, script string, opts ExecOptions) (int, error)
 
 	// Snapshot ends all processes and keeps the files of the environment as an image, under opts.Key, with the settings
-	// of the environment's image (user, working directory, variables). It returns the reference for
+	// of the environment's image (user, working directory, variables, ENTRYPOINT, HEALTHCHECK). It returns the reference for
 	// CreateEnvironment. If there was an image under that key, it is replaced; environments of the old one live on.
 	// What was mounted into the environment is not kept. After Snapshot, whether it fails or not, only Destroy may be
 	// called. When it fails, nothing is kept.
@@ -134,6 +146,9 @@ type Environment interface {
 
 	// Unenforced names the limits of CreateOptions that are not applied: cpus, memory, storage, pids.
 	Unenforced() []string
+
+	// Readiness is what the image says of when the environment is ready. It does not change.
+	Readiness() Readiness
 
 	// Base says what the root file system stands on when that is not the image that was asked for, and
 	// why; nil when it is. It does not change, is the same for all environments of one image, and must

@@ -7,20 +7,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/task"
 )
 
 // Docker's rules for healthchecks, by the times at which checks begin.
 func TestUntilHealthy(t *testing.T) {
 	broken := errors.New("the environment is gone")
-	h := func(interval, start, startInterval float64, retries int) task.Healthcheck {
-		return task.Healthcheck{IntervalSec: interval, StartPeriodSec: start, StartIntervalSec: startInterval, Retries: retries}
+	h := func(interval, start, startInterval float64, retries int) healthcheck {
+		return healthcheck{interval: seconds(interval), startPeriod: seconds(start), startInterval: seconds(startInterval), retries: retries}
 	}
 	for _, tc := range []struct {
 		name  string
-		check task.Healthcheck
+		check healthcheck
 		takes time.Duration // each check
 		good  int           // the check that succeeds; 0: none
 		bad   int           // the check that cannot be made; 0: none
@@ -39,8 +36,7 @@ func TestUntilHealthy(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				var at []int
-				limits := TimeoutsOf(config.Job{TimeoutMultiplier: 1}, task.Config{Environment: task.Environment{Healthcheck: &tc.check}})
-				n, healthy, err := untilHealthy(t.Context(), tc.check, limits, func() (bool, error) {
+				n, healthy, err := untilHealthy(t.Context(), tc.check, func() (bool, error) {
 					at = append(at, int(time.Since(begun).Seconds()))
 					time.Sleep(tc.takes)
 					if len(at) == tc.bad {
@@ -62,7 +58,7 @@ func TestUntilHealthy(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			begun := time.Now()
-			_, healthy, err := untilHealthy(ctx, h(600, 0, 5, 3), Timeouts{}, func() (bool, error) { return false, nil })
+			_, healthy, err := untilHealthy(ctx, h(600, 0, 5, 3), func() (bool, error) { return false, nil })
 			if healthy || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 3*time.Second {
 				t.Errorf("%v, %v after %v", healthy, err, time.Since(begun))
 			}

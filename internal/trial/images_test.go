@@ -17,7 +17,6 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/providers/docker"
 )
 
 // dockerfile is a task whose image is built from this text, and by no earlier test.
@@ -38,7 +37,6 @@ func TestImages(t *testing.T) {
 	for _, tc := range []struct {
 		tale
 		strict bool // where something could stand in for an image, it must not
-		docker bool // of no meaning elsewhere
 		users  bool // it needs other users than root
 	}{
 		{tale: tale{
@@ -75,7 +73,7 @@ func TestImages(t *testing.T) {
 			name:  "an image whose ENTRYPOINT exits",
 			story: story{files: dockerfile("FROM {{image}}\nCOPY nonce /\nENTRYPOINT [\"echo\", \"bye\"]\n")},
 			want:  want{err: result.EnvironmentStartFailed, says: []string{"ENTRYPOINT"}, detail: []string{"bye"}},
-		}, docker: true},
+		}},
 		{tale: tale{
 			name: "user, folder and variables of the image are those of agent and verifier",
 			story: story{
@@ -111,8 +109,6 @@ func TestImages(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			inPlaces(t, realPlaces, func(t *testing.T, p place) {
 				switch {
-				case tc.docker && p.name != docker.Name:
-					t.Skipf("%s has nothing of the kind", p.name)
 				case tc.strict && p.stands:
 					p = strictPlace
 				case tc.users && !p.users(t):

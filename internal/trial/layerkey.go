@@ -22,7 +22,7 @@ func (a *attempt) layerKey(imageID string) (string, error) {
 		Network                                                 string            `json:",omitempty"` // if it is not public
 		Healthcheck                                             *task.Healthcheck `json:",omitempty"` // which runs before, and may leave files
 	}{
-		Version: "rollout agent layer 1", Provider: a.opts.Provider.Name(), Image: imageID, Install: a.spec.Agent.Install,
+		Version: "rollout agent layer 2", Provider: a.opts.Provider.Name(), Image: imageID, Install: a.spec.Agent.Install,
 		Instruction: job.InstructionPath, WorkDir: env.WorkDir, LogDirs: a.rules.LogDirs, Config: job.Environment.ProviderConfig,
 		Env: a.known(a.spec.Agent.Env, a.spec.Env), TaskEnv: a.known(env.Env, a.spec.Task.EnvironmentEnv()),
 		Network: restricted(a.networks.Install), Healthcheck: env.Healthcheck,

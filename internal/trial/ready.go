@@ -11,7 +11,6 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/task"
 )
 
 // ready sees to it that what the task asks of a new environment is there, before anybody is to blame for it but the task.
@@ -19,7 +18,38 @@ func (a *attempt) ready(ctx context.Context) error {
 	if err := a.usable(ctx); err != nil {
 		return err
 	}
+	image := a.env.Readiness()
+	if image.Busy {
+		a.warn("the image's ENTRYPOINT did not run the command that it was given within %s, so nobody knows whether it had done its work when the agent began: "+
+			"let it end with exec \"$@\", or give the image a HEALTHCHECK", environment.HandoverTime)
+	}
+	if image.Healthcheck != nil {
+		if err := a.imageHealthy(ctx, *image.Healthcheck); err != nil {
+			return err
+		}
+	}
 	return a.healthy(ctx)
+}
+
+// quickInterval is how often an image's HEALTHCHECK is tried before Docker would do so for the first time.
+const quickInterval = time.Second
+
+// imageHealthy waits until the image's HEALTHCHECK succeeds. It is tried at once, and then often until the first interval
+// is over, which is when Docker begins to; it is given up when Docker calls a container unhealthy.
+func (a *attempt) imageHealthy(ctx context.Context, h environment.Healthcheck) error {
+	limited, cancel := context.WithTimeout(ctx, a.timeouts.Build)
+	defer cancel()
+	const called = "the image's HEALTHCHECK"
+	c := healthcheck{
+		name: called, command: h.Script(), env: a.makersEnv(), workDir: "", timeout: h.Timeout,
+		startPeriod: h.StartPeriod + h.Interval, startInterval: min(quickInterval, h.StartInterval), interval: h.Interval, retries: h.Retries,
+	}
+	err := a.check(limited, c)
+	if limited.Err() != nil && ctx.Err() == nil {
+		return failf(result.EnvironmentStartFailed, "%s did not succeed within %v seconds: raise environment.build_timeout_sec in task.toml, or correct the check (HEALTHCHECK NONE in a Dockerfile takes it away)",
+			called, a.timeouts.Build.Seconds())
+	}
+	return err
 }
 
 // usable checks the users and the working directory that task.toml names. For those that name neither, which is most,
@@ -78,18 +108,43 @@ func (a *attempt) healthy(ctx context.Context) error {
 	if h == nil {
 		return nil
 	}
+	return a.check(ctx, healthcheck{
+		name: "environment.healthcheck in task.toml", command: h.Command, env: a.makersEnv(), workDir: a.spec.Task.Config.Environment.WorkDir,
+		timeout: a.timeouts.Healthcheck, startPeriod: a.timeouts.StartPeriod,
+		startInterval: seconds(h.StartIntervalSec), interval: seconds(h.IntervalSec), retries: h.Retries,
+	})
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// healthcheck is what is repeated until an environment is healthy.
+type healthcheck struct {
+	name    string // for people
+	command string // for bash
+	env     map[string]string
+	workDir string
+	timeout time.Duration // of a check
+
+	startPeriod   time.Duration // in which failures do not count
+	startInterval time.Duration // between checks meanwhile
+	interval      time.Duration // between checks
+	retries       int           // failures in a row after which it is given up
+}
+
+// check repeats a healthcheck until it succeeds or is given up, which is the task's failure.
+func (a *attempt) check(ctx context.Context, h healthcheck) error {
 	var last string // what became of the last check
 	var output *tail
-	n, healthy, err := untilHealthy(ctx, *h, a.timeouts, func() (bool, error) {
+	n, healthy, err := untilHealthy(ctx, h, func() (bool, error) {
 		output = &tail{limit: maxCheckOutput}
 		hidden := a.opts.Redactor.Writer(output)
-		code, err := a.env.Exec(ctx, h.Command, environment.ExecOptions{
-			Env: a.makersEnv(), WorkDir: a.spec.Task.Config.Environment.WorkDir, Stdout: hidden, Stderr: hidden, Timeout: a.timeouts.Healthcheck,
+		code, err := a.env.Exec(ctx, h.command, environment.ExecOptions{
+			Env: h.env, WorkDir: h.workDir, Stdout: hidden, Stderr: hidden, Timeout: h.timeout,
 		})
 		_ = hidden.Close() // to a tail, which takes everything
 		last = fmt.Sprintf("exit code %d", code)
 		if errors.Is(err, environment.ErrTimeout) && ctx.Err() == nil {
-			last = fmt.Sprintf("no end within %s", a.timeouts.Healthcheck)
+			last = fmt.Sprintf("no end within %s", h.timeout)
 			return false, nil
 		}
 		return err == nil && code == 0, err
@@ -97,9 +152,9 @@ func (a *attempt) healthy(ctx context.Context) error {
 	if healthy || err != nil {
 		return err
 	}
-	f := failf(result.EnvironmentStartFailed, "the environment is not healthy: check %d of environment.healthcheck in task.toml came to %s, and no retry is left; what it printed last is in error.txt",
-		n, last)
-	f.detail = f.Message + "\n" + h.Command + "\n" + output.String()
+	f := failf(result.EnvironmentStartFailed, "the environment is not healthy: check %d of %s came to %s, and no retry is left; what it printed last is in error.txt",
+		n, h.name, last)
+	f.detail = f.Message + "\n" + h.command + "\n" + output.String()
 	return f
 }
 
@@ -107,25 +162,25 @@ func (a *attempt) healthy(ctx context.Context) error {
 const minCheckInterval = 100 * time.Millisecond
 
 // untilHealthy repeats a check until it succeeds, fails, or fails to be made, and says how often it was made. Failures of
-// checks that begin in the start period do not count; of the others it takes h.Retries in a row.
+// checks that begin in the start period do not count; of the others it takes h.retries in a row.
 // Source: Docker's HEALTHCHECK; Harbor 0.22, src/harbor/environments/base.py.
-func untilHealthy(ctx context.Context, h task.Healthcheck, limits Timeouts, check func() (bool, error)) (checks int, healthy bool, err error) {
+func untilHealthy(ctx context.Context, h healthcheck, check func() (bool, error)) (checks int, healthy bool, err error) {
 	begun := time.Now()
 	for failures := 0; ; {
-		starting := time.Since(begun) < limits.StartPeriod
+		starting := time.Since(begun) < h.startPeriod
 		healthy, err = check()
 		checks++
 		if healthy || err != nil {
 			return checks, healthy, err
 		}
-		interval := h.StartIntervalSec
+		interval := h.startInterval
 		if !starting {
-			interval = h.IntervalSec
-			if failures++; failures >= h.Retries {
+			interval = h.interval
+			if failures++; failures >= h.retries {
 				return checks, false, nil
 			}
 		}
-		sleep(ctx, max(minCheckInterval, time.Duration(interval*float64(time.Second))))
+		sleep(ctx, max(minCheckInterval, interval))
 		if ctx.Err() != nil {
 			return checks, false, ctx.Err()
 		}

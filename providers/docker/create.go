@@ -28,12 +28,7 @@ const (
 	createGrace = 3 * time.Second
 )
 
-// idle is what a container does between scripts. bash reaps the orphans that scripts leave; its
-// wait ends when somebody kills the sleep, and it gives up if there is no sleep to be had.
-const idle = "while :; do sleep 2147483647 & wait $!; [ $? != 127 ] || exit 127; done"
-
-// CreateEnvironment implements environment.Provider. The image's ENTRYPOINT is kept, for the services
-// that it starts are part of the environment; it must run its arguments in the end, as is the custom.
+// CreateEnvironment implements environment.Provider.
 func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
 	limits, err := p.grant(opts.Limits)
 	if err != nil {
@@ -61,6 +56,10 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 }
 
 func (p *Provider) create(ctx context.Context, name string, opts environment.CreateOptions, limits granted) (*containerEnv, error) {
+	image, err := p.settingsOf(ctx, opts.Image)
+	if err != nil {
+		return nil, err
+	}
 	patient, done := outlive(ctx, createGrace)
 	defer done()
 	id, err := p.createContainer(patient, name, opts, limits)
@@ -79,7 +78,7 @@ func (p *Provider) create(ctx context.Context, name string, opts environment.Cre
 	}
 	connected := opts.Network.Public() && p.config.network != networkNone
 	return &containerEnv{
-		p: p, id: id, image: opts.Image, variables: len(opts.Env) > 0, unenforced: limits.unenforced, connected: connected,
+		p: p, id: id, image: opts.Image, settings: image, variables: len(opts.Env) > 0, unenforced: limits.unenforced, connected: connected,
 	}, nil
 }
 
@@ -89,19 +88,29 @@ func (p *Provider) createContainer(ctx context.Context, name string, opts enviro
 		Runtime:     p.config.runtime,
 		Mounts:      p.config.mounts,
 		Resources:   limits.resources,
+		LogConfig:   p.logs(),
 	}
 	if limits.storage > 0 {
 		host.StorageOpt = map[string]string{"size": strconv.FormatInt(limits.storage, 10)}
 	}
 	created, err := p.api.ContainerCreate(ctx, &container.Config{
 		Image:  opts.Image,
-		Cmd:    []string{"bash", "-c", idle},
+		Cmd:    environment.Idle(),
 		Env:    environ(opts.Env),
 		Labels: opts.Labels.Map(),
-		// Nobody reads the health, and a probe would run beside what is measured.
+		// Who wants to know runs the image's check: the engine's would run on, beside what is measured.
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 	}, host, nil, nil, name)
 	return created.ID, err
+}
+
+// logs bounds what the engine keeps of what an ENTRYPOINT prints, where its logs are files.
+func (p *Provider) logs() container.LogConfig {
+	switch driver := p.info.LoggingDriver; driver {
+	case "json-file", "local":
+		return container.LogConfig{Type: driver, Config: map[string]string{"max-size": "1m", "max-file": "1"}}
+	}
+	return container.LogConfig{} // the engine's own
 }
 
 // notCreated is the error of a creation that failed.
@@ -145,7 +154,10 @@ func (e *containerEnv) begin(ctx context.Context, opts environment.CreateOptions
 	}
 	err := e.p.api.ContainerStart(ctx, e.id, container.StartOptions{})
 	if err == nil {
-		return e.SetNetwork(ctx, opts.Network)
+		if err := e.SetNetwork(ctx, opts.Network); err != nil {
+			return err
+		}
+		return e.enter(ctx)
 	}
 	err = failed(environment.KindStart, "start container", err)
 	var refused *environment.Error

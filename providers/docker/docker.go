@@ -26,7 +26,8 @@ type Provider struct {
 	noStorage atomic.Bool // the engine refused a storage limit
 
 	mu       sync.Mutex
-	buildkit *bool // nil: not known yet
+	buildkit *bool               // nil: not known yet
+	settings map[string]settings // of images, by reference
 }
 
 var _ environment.Provider = (*Provider)(nil)

@@ -19,7 +19,9 @@ type containerEnv struct {
 	p          *Provider
 	id         string
 	image      string // the reference that it was made from
-	variables  bool   // it has some that its image has not
+	settings   settings
+	variables  bool // it has some that its image has not
+	busy       bool // see environment.Readiness
 	unenforced []string
 	connected  bool // to a network other than "none"
 	door       door

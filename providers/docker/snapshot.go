@@ -48,12 +48,14 @@ func (e *containerEnv) Snapshot(ctx context.Context, opts environment.SnapshotOp
 	_, err = e.p.api.ContainerCommit(ctx, e.id, container.CommitOptions{
 		Reference: ref,
 		Comment:   opts.Description,
-		Config:    &container.Config{Labels: labels}, // over the container's; all else is the container's
+		// Over the container's; all else is the container's, whose own check is none.
+		Config: &container.Config{Labels: labels, Healthcheck: e.settings.healthcheck},
 	})
 	if err != nil {
 		return "", failedInside(environment.KindSnapshot, doing, err)
 	}
 	e.p.removeNameless(ctx, replaced.ID)
+	e.p.forgetSettings(ref)
 	return ref, nil
 }
 
@@ -128,6 +130,7 @@ func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, descripti
 		return "", "", failed(environment.KindUnavailable, "look for image "+ref, err)
 	}
 	noteUse(ref)
+	p.noteSettings(ref, found)
 	if found.Config != nil {
 		description = found.Config.Labels[labelDescription]
 	}
@@ -150,6 +153,7 @@ func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
 	found, err := p.api.ImageInspect(ctx, ref)
 	switch {
 	case err == nil:
+		p.noteSettings(ref, found)
 		return found.ID, nil
 	case cerrdefs.IsNotFound(err):
 		return "", &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: %w", ref, environment.ErrNoImage)}

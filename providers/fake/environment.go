@@ -20,13 +20,14 @@ type state int
 
 const (
 	running state = iota
+	over          // its ENTRYPOINT has ended
 	stopped
 	spent // it has become an image
 	gone
 )
 
 func (s state) String() string {
-	return [...]string{"is running", "has been stopped", "has been made an image", "is gone"}[s]
+	return [...]string{"is running", "has ended with its ENTRYPOINT", "has been stopped", "has been made an image", "is gone"}[s]
 }
 
 // Environment is an environment.Environment.
@@ -38,6 +39,7 @@ type Environment struct {
 	env      map[string]string
 	labels   map[string]string
 	ended    chan struct{} // closed when it runs no more
+	entry    entry
 
 	mu    sync.Mutex
 	state state
@@ -67,6 +69,9 @@ func (e *Environment) isKept() bool {
 func (e *Environment) lost() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.state == over {
+		return e.entry.failure(e.image)
+	}
 	return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("environment %s %v", e.id, e.state)}
 }
 
@@ -83,7 +88,9 @@ func (e *Environment) begin(ctx context.Context, op string, last state) (end fun
 		e.provider.complain("%s of %s while its %s is under way", op, e.id, busy)
 	}
 	if state > last {
-		e.provider.complain("%s of %s, which %v", op, e.id, state)
+		if state != over { // which nobody can know
+			e.provider.complain("%s of %s, which %v", op, e.id, state)
+		}
 		return nil, e.lost()
 	}
 	end = func() {
@@ -167,6 +174,7 @@ func (e *Environment) Exec(ctx context.Context, script string, opts environment.
 	if err != nil {
 		return 0, err
 	}
+	e.entry.ran.Store(true)
 	defer x.sweep()
 	var timeout <-chan time.Time
 	if opts.Timeout > 0 {

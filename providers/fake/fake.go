@@ -208,5 +208,9 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	p.mu.Lock()
 	p.mine[e.id] = opts.Labels.Trial
 	p.mu.Unlock()
+	if err := e.enter(ctx); err != nil {
+		e.destroy()
+		return nil, err
+	}
 	return e, nil
 }

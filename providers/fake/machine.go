@@ -22,10 +22,11 @@ type machine struct {
 	maxProcs int
 	off      bool // no process may start any more
 	network  *network
+	handed   chan struct{} // closed when the ENTRYPOINT has run its arguments
 }
 
 func newMachine(root *node, w *World) *machine {
-	return &machine{root: root, network: newNetwork(w), procs: map[int]*process{}, storage: defaultStorage, maxProcs: defaultPids}
+	return &machine{root: root, network: newNetwork(w), handed: make(chan struct{}), procs: map[int]*process{}, storage: defaultStorage, maxProcs: defaultPids}
 }
 
 // call runs do on behalf of p under the lock, unless p is dead. Errors become *fs.PathError, as

@@ -47,6 +47,7 @@ func (e *Environment) Snapshot(ctx context.Context, opts environment.SnapshotOpt
 	w.images[ref] = &image{
 		id: fmt.Sprintf("snapshot %d", w.kept), from: e.image, about: opts.Description, used: time.Now(),
 		root: root.freeze(), env: e.image.env, workDir: e.image.workDir, user: e.image.user,
+		entrypoint: e.image.entrypoint, shell: e.image.shell, healthcheck: e.image.healthcheck,
 	}
 	return ref, nil
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
+
 	"github.com/org/rollout-action/internal/environment"
 )
 
@@ -38,6 +40,10 @@ type image struct {
 	env     map[string]string
 	workDir string
 	user    string
+
+	entrypoint  []string
+	shell       []string
+	healthcheck *dockerspec.HealthcheckConfig
 
 	id    string    // of this build or snapshot
 	from  *image    // what it was made from; nil for baseImage

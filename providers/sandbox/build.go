@@ -47,9 +47,10 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 	stands, _ := built.Image.Base.(standing)
 	img := &image{
 		ID: built.ID, Name: ref, Layers: built.Image.Layers, Env: built.Image.Env, WorkDir: built.Image.WorkDir, User: built.Image.User,
+		Entrypoint: built.Image.Entrypoint, Shell: built.Image.Shell, Healthcheck: built.Image.Healthcheck,
 		Host: stands.host, Base: stands.base,
 	}
-	if err := p.store.record(p.imageFile(ref), img); err != nil {
+	if err := p.recordImage(ref, img); err != nil {
 		return "", &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("keep the image: %w", err)}
 	}
 	return ref, nil
@@ -106,6 +107,7 @@ func (m *machine) From(ctx context.Context, ref string) (dockerfile.Image, error
 	}
 	return dockerfile.Image{
 		Layers: img.Layers, Env: img.Env, WorkDir: img.WorkDir, User: img.User, ID: img.ID, Base: standing{img.Host, img.Base},
+		Entrypoint: img.Entrypoint, Shell: img.Shell, Healthcheck: img.Healthcheck,
 	}, nil
 }
 

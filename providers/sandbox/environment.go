@@ -33,6 +33,7 @@ type sandboxEnv struct {
 	group      *cgroup.Group
 	unenforced []string
 	network    networking
+	entry      entry
 
 	mu      sync.Mutex
 	removed bool
@@ -97,9 +98,11 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 		return err
 	}
 	if len(opts.Files) > 0 {
-		return e.CopyTo(ctx, opts.Files...)
+		if err := e.CopyTo(ctx, opts.Files...); err != nil {
+			return err
+		}
 	}
-	return nil
+	return e.enter(ctx)
 }
 
 func (e *sandboxEnv) launch(ctx context.Context, setup wire.Setup) error {
@@ -341,6 +344,9 @@ func (e *sandboxEnv) lost(doing string) error {
 	}
 	if kills, _ := e.group.OOMKills(); kills > 0 {
 		err = fmt.Errorf("%w: it needed more memory than its limit", err)
+	}
+	if failure := e.entryFailure(); failure != nil {
+		return failure
 	}
 	return &environment.Error{Kind: environment.KindLost, Err: err}
 }

@@ -43,6 +43,9 @@ func (e *sandboxEnv) Exec(ctx context.Context, script string, opts environment.E
 		defer cancel()
 	}
 	sinks := environment.NewSinks(opts.Stdout, opts.Stderr)
+	if e.box.running() {
+		e.entry.ran.Store(true)
+	}
 	code, err := e.box.run(limited, command, opts.Stdin, sinks.Stdout, sinks.Stderr)
 	writing := sinks.Close()
 	switch refused := new(requestError); {
@@ -83,54 +86,87 @@ var (
 
 // run runs a command to its end, or ends it and all that it started when ctx ends.
 func (b *box) run(ctx context.Context, command wire.Command, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
-	in, err := newInput(stdin)
+	started, err := b.startCommand(command, stdin, stdout, stderr)
 	if err != nil {
 		return -1, err
 	}
-	defer in.close()
+	answer, err := started.wait(ctx)
+	return answer.Code, err
+}
+
+// started is a command that was asked for.
+type started struct {
+	b         *box
+	id        int64
+	answers   <-chan wire.Answer
+	in        *input
+	out, errs *output
+}
+
+// startCommand asks for a command. Who calls it waits for its end, or leaves.
+func (b *box) startCommand(command wire.Command, stdin io.Reader, stdout, stderr io.Writer) (*started, error) {
+	in, err := newInput(stdin)
+	if err != nil {
+		return nil, err
+	}
 	out, err := newOutput(stdout)
 	if err != nil {
 		in.theirs.Close()
-		return -1, err
+		in.close()
+		return nil, err
 	}
-	defer out.leave()
 	errs, err := newOutput(stderr)
 	if err != nil {
 		in.theirs.Close()
+		in.close()
 		out.theirs.Close()
-		return -1, err
+		out.leave()
+		return nil, err
 	}
-	defer errs.leave()
 	files := []*os.File{out.theirs, errs.theirs}
 	if in.theirs != nil {
 		files = slices.Insert(files, 0, in.theirs)
 	}
-	id, answers, err := b.send(wire.Request{Op: wire.Exec, Command: &command}, files...)
-	if err != nil {
-		return -1, err
+	s := &started{b: b, in: in, out: out, errs: errs}
+	if s.id, s.answers, err = b.send(wire.Request{Op: wire.Exec, Command: &command}, files...); err != nil {
+		s.leave()
+		return nil, err
 	}
-	code, err := b.follow(ctx, id, answers)
+	return s, nil
+}
+
+// leave lets go of the streams.
+func (s *started) leave() {
+	s.in.close()
+	s.out.leave()
+	s.errs.leave()
+}
+
+// wait waits for the end of a command and of its output, or ends it and all that it started when ctx ends.
+func (s *started) wait(ctx context.Context) (wire.Answer, error) {
+	defer s.leave()
+	answer, err := s.follow(ctx)
 	exited := time.Now()
-	out.drain(exited)
-	errs.drain(exited)
-	if failed := in.failed.Load(); err == nil && failed != nil {
+	s.out.drain(exited)
+	s.errs.drain(exited)
+	if failed := s.in.failed.Load(); err == nil && failed != nil {
 		err = fmt.Errorf("%w: %w", errInput, *failed)
 	}
-	return code, err
+	return answer, err
 }
 
 // follow waits for the end of a command.
-func (b *box) follow(ctx context.Context, id int64, answers <-chan wire.Answer) (int, error) {
+func (s *started) follow(ctx context.Context) (wire.Answer, error) {
 	select {
-	case answer := <-answers:
-		return answer.Code, problemOf(answer)
-	case <-b.ended:
-		if answer, said := last(answers); said {
-			return answer.Code, problemOf(answer)
+	case answer := <-s.answers:
+		return answer, problemOf(answer)
+	case <-s.b.ended:
+		if answer, said := last(s.answers); said {
+			return answer, problemOf(answer)
 		}
-		return -1, errGone
+		return wire.Answer{Code: -1}, errGone
 	case <-ctx.Done():
-		return -1, b.kill(ctx, id)
+		return wire.Answer{Code: -1}, s.b.kill(ctx, s.id)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
+
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
@@ -24,10 +26,36 @@ type image struct {
 	Env     []string `json:"env"`            // KEY=value
 	WorkDir string   `json:"work_dir"`
 	User    string   `json:"user"`
+	// Form is recordForm; a record of another form lacks something.
+	Form        int                           `json:"form"`
+	Entrypoint  []string                      `json:"entrypoint,omitempty"`
+	Shell       []string                      `json:"shell,omitempty"`
+	Healthcheck *dockerspec.HealthcheckConfig `json:"healthcheck,omitempty"`
 	// Host is what the layers stand on, if that is this machine's root.
 	Host *hostBase `json:"host,omitempty"`
 	// Base is set when that is not what was asked for.
 	Base *environment.Base `json:"base,omitempty"`
+}
+
+// recordForm is the form of an image's record. Form 1 has ENTRYPOINT, SHELL and HEALTHCHECK.
+const recordForm = 1
+
+// readImage reads the record of an image. One of another form counts as none: what made it makes it again.
+func (p *Provider) readImage(ref string) (*image, error) {
+	img := &image{}
+	if err := readJSON(p.imageFile(ref), img); err != nil {
+		return nil, err
+	}
+	if img.Form != recordForm {
+		return nil, fmt.Errorf("the record has form %d, not %d: %w", img.Form, recordForm, fs.ErrNotExist)
+	}
+	return img, p.store.complete(img)
+}
+
+// recordImage keeps the record of an image.
+func (p *Provider) recordImage(ref string, img *image) error {
+	img.Form = recordForm
+	return p.store.record(p.imageFile(ref), img)
 }
 
 // hostEnv is the environment on this machine's root. pip must not refuse to install into it, as it would on the
@@ -79,11 +107,7 @@ func (p *Provider) image(ctx context.Context, ref string, progress func(string))
 
 // builtImage reads the record of an image, and sees that all of it is still there.
 func (p *Provider) builtImage(ref string) (*image, error) {
-	img := &image{}
-	err := readJSON(p.imageFile(ref), img)
-	if err == nil {
-		err = p.store.complete(img)
-	}
+	img, err := p.readImage(ref)
 	if err == nil {
 		return img, nil
 	}

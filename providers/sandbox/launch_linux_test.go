@@ -40,7 +40,7 @@ func TestTheLastWordsOfASandboxAreHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-b.ended
-		if _, err := b.follow(t.Context(), 7, answers); err == nil || err.Error() != "no bash here" {
+		if _, err := (&started{b: b, id: 7, answers: answers}).follow(t.Context()); err == nil || err.Error() != "no bash here" {
 			t.Fatalf("what is known of its end: %v", err)
 		}
 		conn.Close()

@@ -54,8 +54,8 @@ func pullFailed(err error) error {
 // realImage finds an image and has its layers unpacked. One that was had from a registry before is not asked for
 // again, as Docker has it.
 func (p *Provider) realImage(ctx context.Context, ref string, progress func(string)) (*image, error) {
-	known := &image{}
-	if readJSON(p.imageFile(ref), known) != nil || p.store.complete(known) != nil {
+	known, err := p.readImage(ref)
+	if err != nil {
 		known = nil
 	}
 	temporary, err := p.store.draft()
@@ -79,7 +79,10 @@ func (p *Provider) realImage(ctx context.Context, ref string, progress func(stri
 	if known != nil && known.ID == found.ID {
 		return known, nil
 	}
-	img := &image{ID: found.ID, Name: ref, Env: found.Config.Env, WorkDir: found.Config.WorkingDir, User: found.Config.User}
+	img := &image{
+		ID: found.ID, Name: ref, Env: found.Config.Env, WorkDir: found.Config.WorkingDir, User: found.Config.User,
+		Entrypoint: found.Config.Entrypoint, Shell: found.Config.Shell, Healthcheck: found.Config.Healthcheck,
+	}
 	for i, layer := range found.Layers {
 		id := digest("oci " + layer.DiffID)
 		if !exists(p.store.path("l", id)) {
@@ -90,7 +93,7 @@ func (p *Provider) realImage(ctx context.Context, ref string, progress func(stri
 		}
 		img.Layers = append(img.Layers, id)
 	}
-	return img, p.store.record(p.imageFile(ref), img)
+	return img, p.recordImage(ref, img)
 }
 
 func (p *Provider) unpack(ctx context.Context, layer oci.Layer, dir string) error {

@@ -43,7 +43,7 @@ func (e *sandboxEnv) Snapshot(ctx context.Context, opts environment.SnapshotOpti
 	if err == nil {
 		img := *e.img
 		img.ID, img.Name, img.Layers = "snapshot "+id, opts.Description, append(slices.Clone(e.img.Layers), id)
-		err = s.record(e.p.imageFile(ref), img)
+		err = e.p.recordImage(ref, &img)
 	}
 	if err != nil {
 		return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("keep sandbox %s as an image: %w", e.id, err)}

@@ -36,6 +36,7 @@ type hooks struct {
 	cost       func(e *brokenEnv) float64
 	unenforced func() []string
 	base       func(e *brokenEnv) *environment.Base
+	readiness  func(e *brokenEnv) environment.Readiness
 
 	snapshotHooks
 }
@@ -186,6 +187,13 @@ func (e *brokenEnv) Base() *environment.Base {
 		return e.m.base(e)
 	}
 	return e.Environment.Base()
+}
+
+func (e *brokenEnv) Readiness() environment.Readiness {
+	if e.m.readiness != nil {
+		return e.m.readiness(e)
+	}
+	return e.Environment.Readiness()
 }
 
 // remap copies a tree; change may alter a file, rename it, or drop it ("").

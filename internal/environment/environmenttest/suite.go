@@ -66,7 +66,7 @@ func checks() []check {
 	return slices.Concat(
 		execChecks(), killChecks(), backgroundChecks(),
 		copyToChecks(), copyFromChecks(), hostileChecks(),
-		lifecycleChecks(), limitChecks(), networkChecks(), buildChecks(), snapshotChecks(),
+		lifecycleChecks(), limitChecks(), networkChecks(), buildChecks(), snapshotChecks(), entrypointChecks(),
 	)
 }
 

@@ -125,6 +125,12 @@ func describeBuild(t *testing.T, archive *txtar.Archive) string {
 		return text.String()
 	}
 	fmt.Fprintf(&text, "env %q\nin %s as %q with %q\n", res.Image.Env, res.Image.WorkDir, res.Image.User, res.Image.Shell)
+	if entry := res.Image.Entrypoint; entry != nil {
+		fmt.Fprintf(&text, "entrypoint %q\n", entry)
+	}
+	if h := res.Image.Healthcheck; h != nil {
+		fmt.Fprintf(&text, "healthcheck %q %s %s %s %d\n", h.Test, h.Interval, h.Timeout, h.StartPeriod, h.Retries)
+	}
 	text.WriteString(m.root(res.Image).minus(m.images["debian:12"].files))
 	return text.String()
 }

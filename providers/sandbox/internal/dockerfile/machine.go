@@ -3,6 +3,8 @@ package dockerfile
 import (
 	"context"
 	"io"
+
+	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
 // Image is a root file system that steps build upon, and how commands run in it.
@@ -17,6 +19,9 @@ type Image struct {
 	User string
 	// Shell runs commands in shell form, as the image's configuration or SHELL has it; none is /bin/sh -c.
 	Shell []string
+	// Entrypoint and Healthcheck are the image's configuration as ENTRYPOINT and HEALTHCHECK set it. They change no layer.
+	Entrypoint  []string
+	Healthcheck *dockerspec.HealthcheckConfig
 	// ID identifies the content below, for the keys of what is built on it. Images with the same ID are taken to
 	// be the same, so an ID of From must change when the image (or what stands in for it) changes.
 	ID string

@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/platforms"
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
+	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
 // defaultPath is what a command finds its programs in when the image does not say; as BuildKit has it.
@@ -22,6 +23,9 @@ type config struct {
 	workDir string
 	user    string
 	shell   []string
+
+	entrypoint  []string
+	healthcheck *dockerspec.HealthcheckConfig
 }
 
 // step is an instruction that makes a layer.
@@ -114,7 +118,10 @@ func begin(image Image) config {
 	if _, ok := env.Get("PATH"); !ok {
 		env = env.with("PATH", defaultPath)
 	}
-	return config{image: env, run: env, workDir: path.Join("/", image.WorkDir), user: image.User, shell: image.Shell}
+	return config{
+		image: env, run: env, workDir: path.Join("/", image.WorkDir), user: image.User, shell: image.Shell,
+		entrypoint: image.Entrypoint, healthcheck: image.Healthcheck,
+	}
 }
 
 // stage plans one stage, and gives every problem that it has.
@@ -163,6 +170,13 @@ func (p *planner) command(st *stage, c *config, command instructions.Command, li
 		c.user = cmd.User
 	case *instructions.ShellCommand:
 		c.shell = cmd.Shell
+	case *instructions.EntrypointCommand:
+		c.entrypoint = cmd.CmdLine
+		if cmd.PrependShell {
+			c.entrypoint = c.inShell(strings.Join(cmd.CmdLine, " "))
+		}
+	case *instructions.HealthCheckCommand:
+		c.healthcheck = cmd.Health
 	case *instructions.WorkdirCommand:
 		return c.changeDir(cmd.Path), nil
 	case *instructions.RunCommand:
@@ -255,15 +269,13 @@ func (c *config) absolute(name string) string {
 func (p *planner) noEffect(command instructions.Command, line int) error {
 	name := upper(command.Name())
 	why, ok := map[string]string{
-		"CMD":         "is not run: trials run their own scripts",
-		"ENTRYPOINT":  "is not run: trials run their own scripts",
-		"EXPOSE":      "has no effect: programs in an environment reach its ports anyway",
-		"HEALTHCHECK": "is not run: an environment counts as ready when it is made",
-		"LABEL":       "has no effect: nothing here reads labels",
-		"MAINTAINER":  "has no effect: nothing here reads it",
-		"ONBUILD":     "has no effect: the image is not kept to be built upon",
-		"STOPSIGNAL":  "has no effect: an environment is stopped as a whole",
-		"VOLUME":      "makes no volume: the folder is a part of the environment like any other",
+		"CMD":        "is not run: trials run their own scripts",
+		"EXPOSE":     "has no effect: programs in an environment reach its ports anyway",
+		"LABEL":      "has no effect: nothing here reads labels",
+		"MAINTAINER": "has no effect: nothing here reads it",
+		"ONBUILD":    "has no effect: the image is not kept to be built upon",
+		"STOPSIGNAL": "has no effect: an environment is stopped as a whole",
+		"VOLUME":     "makes no volume: the folder is a part of the environment like any other",
 	}[name]
 	if !ok {
 		return fmt.Errorf("%s is not supported", name)

@@ -47,11 +47,7 @@ func (p *planner) run(st *stage, c config, cmd *instructions.RunCommand, line in
 		return nil, err
 	}
 	if cmd.PrependShell && script == "" {
-		shell := c.shell
-		if len(shell) == 0 {
-			shell = []string{"/bin/sh", "-c"}
-		}
-		args = append(append([]string(nil), shell...), strings.Join(args, " "))
+		args = c.inShell(strings.Join(args, " "))
 	}
 	mounts, err := p.mounts(st, c, cmd, line)
 	if err != nil {
@@ -69,6 +65,14 @@ func (p *planner) run(st *stage, c config, cmd *instructions.RunCommand, line in
 		offline: instructions.GetNetwork(cmd) == instructions.NetworkNone,
 		mounts:  mounts,
 	}, nil
+}
+
+// inShell is the command of an instruction in shell form.
+func (c *config) inShell(text string) []string {
+	if len(c.shell) == 0 {
+		return []string{"/bin/sh", "-c", text}
+	}
+	return append(slices.Clone(c.shell), text)
 }
 
 // commandLine works heredocs into the arguments, as BuildKit does: a heredoc by itself is the script; otherwise

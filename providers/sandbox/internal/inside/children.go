@@ -52,7 +52,7 @@ type children struct {
 type command struct {
 	processes.Process
 	ended bool
-	code  chan<- int // has room for the exit code
+	exit  chan<- unix.WaitStatus // has room for it
 }
 
 // newChildren makes the starting thread. What it writes "0" to the doors for stands at wire.Setup.
@@ -128,7 +128,7 @@ func (c *children) reap() {
 		if ended, ours := c.running[pid]; ours {
 			delete(c.running, pid)
 			ended.ended = true
-			ended.code <- exitCode(status)
+			ended.exit <- status
 		}
 	}
 }
@@ -141,8 +141,8 @@ func exitCode(status unix.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// start starts a command. The channel gets its exit code.
-func (c *children) start(id int64, cmd *wire.Command, files []*os.File) (<-chan int, error) {
+// start starts a command. The channel gets how it exited.
+func (c *children) start(id int64, cmd *wire.Command, files []*os.File) (<-chan unix.WaitStatus, error) {
 	if len(files) == 2 {
 		// Not opened by the provider: real root could change the mode of the machine's device by its open file.
 		empty, err := os.Open(os.DevNull)
@@ -160,17 +160,17 @@ func (c *children) start(id int64, cmd *wire.Command, files []*os.File) (<-chan 
 		return nil, err
 	}
 	attr.Files = []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}
-	code := make(chan int, 1)
+	exit := make(chan unix.WaitStatus, 1)
 	failed := make(chan error)
-	c.starts <- func() { failed <- c.fork(id, program, cmd, attr, code) }
+	c.starts <- func() { failed <- c.fork(id, program, cmd, attr, exit) }
 	if err := <-failed; err != nil {
 		return nil, err
 	}
-	return code, nil
+	return exit, nil
 }
 
 // fork runs in the starting thread.
-func (c *children) fork(id int64, program string, cmd *wire.Command, attr *syscall.ProcAttr, code chan<- int) error {
+func (c *children) fork(id int64, program string, cmd *wire.Command, attr *syscall.ProcAttr, exit chan<- unix.WaitStatus) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.execs, func(_ int64, e *command) bool { return e.ended })
@@ -189,7 +189,7 @@ func (c *children) fork(id int64, program string, cmd *wire.Command, attr *sysca
 	if err != nil {
 		return errors.Join(fmt.Errorf("look after %s: %w", program, err), unix.Kill(pid, unix.SIGKILL))
 	}
-	started := &command{Process: processes.Process{PID: pid, Start: start}, code: code}
+	started := &command{Process: processes.Process{PID: pid, Start: start}, exit: exit}
 	c.running[pid], c.execs[id] = started, started
 	return nil
 }
@@ -235,6 +235,14 @@ func (c *children) prepare(cmd *wire.Command) (string, *syscall.ProcAttr, error)
 		}
 	}
 	return program, attr, nil
+}
+
+// runs reports whether a command still does.
+func (c *children) runs(id int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cmd, known := c.execs[id]
+	return known && !cmd.ended
 }
 
 // kill ends a command and all that it started.

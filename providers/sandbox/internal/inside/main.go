@@ -137,6 +137,8 @@ func (s *server) handle(request wire.Request, files []*os.File) {
 	switch request.Op {
 	case wire.Kill:
 		err = s.children.kill(request.Target)
+	case wire.Await:
+		answer.Begun, answer.Running = s.children.await(request)
 	case wire.Unpack:
 		err = s.unpack(files, request.Replace)
 	case wire.Pack:
@@ -165,7 +167,8 @@ func (s *server) exec(request wire.Request, files []*os.File) {
 		return
 	}
 	go func() {
-		answer := wire.Answer{ID: request.ID, Code: <-ended}
+		status := <-ended
+		answer := wire.Answer{ID: request.ID, Code: exitCode(status), Killed: status.Signaled()}
 		if request.Command.Alone {
 			if err := s.children.kill(request.ID); err != nil {
 				answer.Kind, answer.Problem = wire.Alive, err.Error()

@@ -54,6 +54,7 @@ func savedImage(engine Engine, found image.InspectResponse, tempDir string) (*Im
 	config := Config{OS: found.Os, Architecture: found.Architecture}
 	if found.Config != nil {
 		config.Env, config.WorkingDir, config.User = slices.Clone(found.Config.Env), found.Config.WorkingDir, found.Config.User
+		config.Entrypoint, config.Shell, config.Healthcheck = slices.Clone(found.Config.Entrypoint), found.Config.Shell, found.Config.Healthcheck
 	}
 	if err := config.fits(); err != nil {
 		return nil, answered(engineStore, err)

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/zstd"
+	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
 // tarOf is a layer with one file.
@@ -74,6 +76,8 @@ func testImage(t *testing.T, text, arch string) v1.Image {
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", arch
 	file.Config = v1.Config{Env: []string{"A=" + text}, WorkingDir: "/w", User: "u:g"}
+	file.Config.Entrypoint, file.Config.Shell = []string{"/entry", text}, []string{"/bin/bash", "-c"}
+	file.Config.Healthcheck = &v1.HealthConfig{Test: []string{"CMD-SHELL", "true"}, Interval: 1, Timeout: 2, StartPeriod: 3, Retries: 4}
 	if img, err = mutate.ConfigFile(img, file); err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +137,11 @@ func check(t *testing.T, got *Image, img v1.Image, text, source string) {
 	if got.ID != idOf(t, img) || got.Source != source {
 		t.Errorf("found %s in %q, want %s in %q", got.ID, got.Source, idOf(t, img), source)
 	}
-	want := Config{Env: []string{"A=" + text}, WorkingDir: "/w", User: "u:g", OS: "linux", Architecture: runtime.GOARCH}
-	if fmt.Sprint(got.Config) != fmt.Sprint(want) {
+	want := Config{Env: []string{"A=" + text}, WorkingDir: "/w", User: "u:g", OS: "linux", Architecture: runtime.GOARCH,
+		Entrypoint: []string{"/entry", text}, Shell: []string{"/bin/bash", "-c"},
+		Healthcheck: &dockerspec.HealthcheckConfig{Test: []string{"CMD-SHELL", "true"}, Interval: 1, Timeout: 2, StartPeriod: 3, Retries: 4},
+	}
+	if !reflect.DeepEqual(got.Config, want) {
 		t.Errorf("configuration %+v, want %+v", got.Config, want)
 	}
 	file, err := img.ConfigFile()

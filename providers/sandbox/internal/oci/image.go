@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
 // Image is an image that was found. Its layers are fetched when they are opened, not before.
@@ -34,6 +36,9 @@ type Config struct {
 	Env              []string // NAME=value
 	WorkingDir, User string   // "" is: the image does not say
 	OS, Architecture string   // as Go names them
+	Entrypoint       []string
+	Shell            []string // of HEALTHCHECK in shell form
+	Healthcheck      *dockerspec.HealthcheckConfig
 }
 
 // Layer is one layer of an image.
@@ -62,12 +67,25 @@ func assemble(raw []byte, stored []opener) (*Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the image's configuration: %w", err)
 	}
+	// What the package's own type leaves out: SHELL in some versions, and the interval of a start period.
+	var more struct {
+		Config struct {
+			Shell       []string
+			Healthcheck *dockerspec.HealthcheckConfig
+		} `json:"config"`
+	}
+	if err := json.Unmarshal(raw, &more); err != nil {
+		return nil, fmt.Errorf("the image's configuration: %w", err)
+	}
 	config := Config{
 		Env:          slices.Clone(file.Config.Env),
 		WorkingDir:   file.Config.WorkingDir,
 		User:         file.Config.User,
 		OS:           file.OS,
 		Architecture: file.Architecture,
+		Entrypoint:   slices.Clone(file.Config.Entrypoint),
+		Shell:        more.Config.Shell,
+		Healthcheck:  more.Config.Healthcheck,
 	}
 	if err := config.fits(); err != nil {
 		return nil, err

@@ -1,6 +1,9 @@
 package wire
 
-import "os"
+import (
+	"os"
+	"time"
+)
 
 // Setup is the first message to a sandbox's init: what its root file system is made of. Its files are written "0" to
 // by the thread that starts commands, which puts that thread into control groups.
@@ -39,8 +42,10 @@ type Op string
 
 // The requests. Each is answered once, with its ID; Exec when the command has ended.
 const (
-	Exec   Op = "exec"   // Command; files: stdin, if there is one, stdout, stderr
-	Kill   Op = "kill"   // Target is the ID of an Exec: end all that it started
+	Exec Op = "exec" // Command; files: stdin, if there is one, stdout, stderr
+	Kill Op = "kill" // Target is the ID of an Exec: end all that it started
+	// Await waits until some process runs Command's Args, for at most Within and while the Exec with the ID Target runs.
+	Await  Op = "await"
 	Unpack Op = "unpack" // files: a tar stream, to be unpacked at "/"
 	Pack   Op = "pack"   // Path; files: where the tar stream goes
 	Look   Op = "look"   // Path
@@ -60,7 +65,9 @@ type Request struct {
 	Op      Op       `json:"op"`
 	Target  int64    `json:"target,omitempty"`
 	Command *Command `json:"command,omitempty"`
-	Path    string   `json:"path,omitempty"` // absolute
+	// Within (Await)
+	Within time.Duration `json:"within,omitempty"`
+	Path   string        `json:"path,omitempty"` // absolute
 	// Replace (Unpack): files and folders may take each other's place.
 	Replace bool `json:"replace,omitempty"`
 	// Prefix (Pack) is the name in the stream of what is at Path; empty is ".".
@@ -85,8 +92,13 @@ type Command struct {
 
 // Answer is a message from a sandbox's init. The first one, with ID 0, says that it is ready.
 type Answer struct {
-	ID   int64 `json:"id"`
-	Code int   `json:"code,omitempty"` // exit code of an Exec; 128+n if signal n ended it; of one
+	ID int64 `json:"id"`
+	// Killed: a signal ended the Exec.
+	Killed bool `json:"killed,omitempty"`
+	// Begun: some process runs what an Await waited for. Running: the time was over, and the Exec still runs.
+	Begun   bool `json:"begun,omitempty"`
+	Running bool `json:"running,omitempty"`
+	Code    int  `json:"code,omitempty"` // exit code of an Exec; 128+n if signal n ended it; of one
 	// that was not started, 127 or 126 if that is what a shell would say
 	// Problem says why the request failed; Kind is which of the Problem kinds it is.
 	Problem string   `json:"problem,omitempty"`

@@ -1,0 +1,89 @@
+package environment
+
+import (
+	"strings"
+	"time"
+)
+
+// idle does nothing until it is killed. bash reaps the orphans that commands leave; its wait ends when
+// somebody kills the sleep, and it gives up if there is no sleep to be had.
+const idle = "while :; do sleep 2147483647 & wait $!; [ $? != 127 ] || exit 127; done"
+
+// Idle is the command that an image's ENTRYPOINT gets as its arguments, in place of the image's CMD. It does nothing and
+// does not end.
+func Idle() []string { return []string{"bash", "-c", idle} }
+
+// HandoverTime is how long CreateEnvironment waits for an ENTRYPOINT to run its arguments.
+const HandoverTime = 15 * time.Second
+
+// Readiness says when an environment that was made is ready, as far as its image says so.
+type Readiness struct {
+	// Healthcheck is the image's HEALTHCHECK; nil if it has none. Nobody runs it but who asks for it.
+	Healthcheck *Healthcheck
+	// Busy: the image has no Healthcheck, and its ENTRYPOINT had not run its arguments within HandoverTime. It may
+	// still be about its work.
+	Busy bool
+}
+
+// Healthcheck is an image's HEALTHCHECK, with Docker's defaults filled in: all durations but StartPeriod, and Retries, are
+// above 0.
+type Healthcheck struct {
+	Args          []string      // the program and its arguments; exit code 0 is healthy
+	Interval      time.Duration // between checks, and before the first one
+	Timeout       time.Duration // of a check
+	StartPeriod   time.Duration // in which failures do not count
+	StartInterval time.Duration // between checks in the start period
+	Retries       int           // failures in a row that make it unhealthy
+}
+
+// Docker's defaults. Source: Docker's reference for HEALTHCHECK.
+const (
+	healthInterval      = 30 * time.Second
+	healthTimeout       = 30 * time.Second
+	healthStartInterval = 5 * time.Second
+	healthRetries       = 3
+)
+
+// NewHealthcheck reads the configuration of an image; given has the durations and Retries as they stand there, where 0 is
+// the default. test is "NONE", "CMD" and a program with its arguments, or "CMD-SHELL" and text for the image's shell; an
+// empty shell is /bin/sh -c. It returns nil if there is no check.
+func NewHealthcheck(test, shell []string, given Healthcheck) *Healthcheck {
+	if len(test) < 2 {
+		return nil
+	}
+	h := given
+	switch test[0] {
+	case "CMD":
+		h.Args = test[1:]
+	case "CMD-SHELL":
+		if len(shell) == 0 {
+			shell = []string{"/bin/sh", "-c"}
+		}
+		h.Args = append(append([]string{}, shell...), test[1])
+	default:
+		return nil
+	}
+	orDefault := func(d *time.Duration, usual time.Duration) {
+		if *d <= 0 {
+			*d = usual
+		}
+	}
+	orDefault(&h.Interval, healthInterval)
+	orDefault(&h.Timeout, healthTimeout)
+	orDefault(&h.StartInterval, healthStartInterval)
+	h.StartPeriod = max(0, h.StartPeriod)
+	if h.Retries <= 0 {
+		h.Retries = healthRetries
+	}
+	return &h
+}
+
+// Script is bash that runs the check.
+func (h Healthcheck) Script() string {
+	var b strings.Builder
+	b.WriteString("exec")
+	for _, arg := range h.Args {
+		b.WriteString(" '" + strings.ReplaceAll(arg, "'", `'\''`) + "'")
+	}
+	return b.String()
+}

@@ -1,0 +1,115 @@
+package docker
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// settings are what an image says about how it is run, as far as the engine does not see to it.
+type settings struct {
+	entrypoint  []string
+	shell       []string
+	healthcheck *container.HealthConfig
+}
+
+// health is the image's HEALTHCHECK.
+func (s settings) health() *environment.Healthcheck {
+	h := s.healthcheck
+	if h == nil {
+		return nil
+	}
+	return environment.NewHealthcheck(h.Test, s.shell, environment.Healthcheck{
+		Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, StartInterval: h.StartInterval, Retries: h.Retries,
+	})
+}
+
+// noteSettings remembers what an image was found to say, so that not every container costs a request.
+func (p *Provider) noteSettings(ref string, found image.InspectResponse) settings {
+	var s settings
+	if c := found.Config; c != nil {
+		s = settings{entrypoint: c.Entrypoint, shell: c.Shell, healthcheck: c.Healthcheck}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.settings == nil {
+		p.settings = map[string]settings{}
+	}
+	p.settings[ref] = s
+	return s
+}
+
+// settingsOf are the settings of an image that containers can be made of.
+func (p *Provider) settingsOf(ctx context.Context, ref string) (settings, error) {
+	p.mu.Lock()
+	s, known := p.settings[ref]
+	p.mu.Unlock()
+	if known {
+		return s, nil
+	}
+	found, err := p.api.ImageInspect(ctx, ref)
+	if cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err) {
+		return settings{}, nil // who makes a container of it is told
+	}
+	if err != nil {
+		return settings{}, failed(environment.KindStart, "look for image "+ref, err)
+	}
+	return p.noteSettings(ref, found), nil
+}
+
+// Readiness implements environment.Environment.
+func (e *containerEnv) Readiness() environment.Readiness {
+	return environment.Readiness{Healthcheck: e.settings.health(), Busy: e.busy}
+}
+
+// entered waits until some process of the container runs the idle command: the arguments are its script, and for how many
+// seconds. An ENTRYPOINT that is yet to run it has it among its arguments, too, but not as its first ones.
+const entered = `end=$((SECONDS + $2))
+while :; do
+  for list in /proc/[0-9]*/cmdline; do
+    { IFS= read -r -d '' a && IFS= read -r -d '' b && IFS= read -r -d '' c; } 2>/dev/null <"$list" || continue
+    [[ ${a##*/} == bash && $b == -c && $c == "$1" ]] && exit 0
+  done
+  ((SECONDS < end)) || exit 3
+  sleep 0.02 || exit 4
+done`
+
+const stillBusy = 3 // the exit code of entered when the time is over
+
+// enter waits until the image's ENTRYPOINT, if it has one, has run its arguments.
+func (e *containerEnv) enter(ctx context.Context) error {
+	if len(e.settings.entrypoint) == 0 || e.settings.health() != nil {
+		return nil
+	}
+	within := strconv.Itoa(int(environment.HandoverTime / time.Second))
+	p, err := e.start(ctx, ownCommand(entered, environment.Idle()[2], within), nil, io.Discard, io.Discard)
+	if err != nil {
+		return err
+	}
+	code, err := p.wait(ctx)
+	p.drain(0)
+	switch {
+	case ctx.Err() != nil:
+		return failed(environment.KindStart, "wait for the image's ENTRYPOINT", ctx.Err())
+	case err != nil:
+		return err
+	case code == 0:
+		return nil
+	}
+	e.busy = code == stillBusy
+	return e.stillThere(ctx)
+}
+
+// forgetSettings is called when a reference has got another image.
+func (p *Provider) forgetSettings(ref string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.settings, ref)
+}
