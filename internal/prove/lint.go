@@ -43,7 +43,7 @@ func lint(t *task.Task) []Finding {
 		}
 		switch {
 		case f.name == instructionFile:
-			findings = append(findings, instructionLeak(f)...)
+			findings = append(findings, instructionLeak(f, files)...)
 		case f.name == dockerfile:
 			findings = append(findings, dockerfileRules(t, f)...)
 		case f.name == configFile:

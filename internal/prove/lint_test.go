@@ -20,6 +20,9 @@ func TestAGoodTask(t *testing.T) {
 // random is long enough for any token, and drawn by nobody.
 const random = "q7Zt3RkW9vYb2LxN8mHc4JsP6dGf1TaVe5UoKi0QzXwMnBrCyDhElFgOjIuSpAq7Zt3RkW9vYb2LxN8mHc4JsP6dGf1TaVe5UoKi0QzXw"
 
+// patch is a file of some length.
+var patch = strings.Repeat("-a\n+b\n", 20)
+
 // of what is found there is one finding, at a place; "" is: nothing of that rule. The values are put together here, so
 // that no reader of this file takes them for real ones.
 func TestRules(t *testing.T) {
@@ -91,18 +94,43 @@ func TestRules(t *testing.T) {
 
 		{"a test without #!", "shebang", file(test, "echo 1 > /logs/verifier/reward.txt\n"), test + ":1"},
 		{"a mark before #!", "shebang", file(solve, "\ufeff#!/bin/bash\ntrue\n"), solve + ":1"},
-		{"an executable without", "shebang", file("+environment/tool.py", "print()\n"), "environment/tool.py:1"},
-		{"a library", "shebang", file("tests/lib.sh", "f() { true; }\n"), ""},
-		{"executable data", "shebang", file("+environment/README", "words\n"), ""},
+		{"a library", "shebang", file("+tests/lib.sh", "f() { true; }\n"), ""},
+		{"a program that python is given", "shebang", file("+environment/tool.py", "print()\n"), ""},
 
 		{"the tests in the instruction", "instruction-leak", file("instruction.md", "Do it.\nIt is tested by /tests/test.sh.\n"), "instruction.md:2"},
-		{"the solution in the instruction", "instruction-leak", file("instruction.md", "See `solve.sh`\n"), "instruction.md:1"},
+		{"the solution in the instruction", "instruction-leak", file("instruction.md", "See `/solution/solve.sh`\n"), "instruction.md:1"},
+		{"a script that the agent is to write", "instruction-leak", file("instruction.md", "Write your answer to /solution/solve.sh, or run solve.sh.\n"), ""},
+		{"a file that no test has", "instruction-leak", file("instruction.md", "The data is in /tests/data.csv.\n"), ""},
+		{"a line that forbids it", "instruction-leak", file("instruction.md", "You must not look at /tests/test.sh.\nDon't change /tests/test.sh\n"), ""},
+		{"a directory that the image has", "instruction-leak", map[string]string{
+			"instruction.md": "Run /tests/test.sh.\n", dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY visible /tests\n",
+		}, ""},
+		{"a directory that the tests look into", "instruction-leak", map[string]string{
+			"instruction.md": "The program is run as /solution/solve.sh.\n", "tests/check.py": "run('/solution/solve.sh')\n",
+		}, ""},
 		{"the project's own tests", "instruction-leak", file("instruction.md", "Run tests/ and /app/tests/test.sh, and look at /testsuite.\n"), ""},
 
-		{"the solution in the image", "solution-in-image", file("environment/x/answer", good[solve]), "environment/x/answer:0"},
-		{"another script", "solution-in-image", file("environment/x/answer", good[solve]+"true\n"), ""},
-		{"the test in the image", "tests-in-image", file("environment/check", good[test]), "environment/check:0"},
-		{"data in both", "tests-in-image", map[string]string{"tests/data.csv": strings.Repeat("1,2\n", 20), "environment/data.csv": strings.Repeat("1,2\n", 20)}, ""},
+		{"the solution that nothing copies", "solution-in-image", file("environment/x/answer", good[solve]), ""},
+		{"the solution in the image", "solution-in-image", map[string]string{"environment/x/answer": good[solve], dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY x ./\n"}, dockerfile + ":3"},
+		{"the solution in all that is copied", "solution-in-image", map[string]string{"environment/x/answer": good[solve], dockerfile: "FROM debian:12 AS a\nCOPY . .\nFROM a\nWORKDIR /app\nRUN apt-get update && rm -rf /var/lib/apt/lists/*\n"}, dockerfile + ":2"},
+		{"the solution in a stage that is left behind", "solution-in-image", map[string]string{"environment/answer": good[solve], dockerfile: "FROM debian:12 AS a\nCOPY . .\nFROM debian:12\nWORKDIR /app\nCOPY --from=a /x /x\n"}, ""},
+		{"another script", "solution-in-image", map[string]string{"environment/x/answer": good[solve] + "true\n", dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY x ./\n"}, ""},
+		{"a patch that is applied and removed", "solution-in-image", map[string]string{
+			"environment/bug.patch": patch, "solution/fix.patch": patch, dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY bug.patch /tmp/bug.patch\nRUN patch -R -p1 < /tmp/bug.patch && rm /tmp/bug.patch\n",
+		}, ""},
+		{"a patch that is removed with all that is there", "solution-in-image", map[string]string{
+			"environment/bug.patch": patch, "solution/fix.patch": patch, dockerfile: "FROM debian:12\nWORKDIR /app\nADD *.patch /tmp/\nRUN <<E\npatch -R -p1 < /tmp/bug.patch\nrm -rf /tmp/*\nE\n",
+		}, ""},
+		{"a patch that stays", "solution-in-image", map[string]string{
+			"environment/bug.patch": patch, "solution/fix.patch": patch, dockerfile: "FROM debian:12\nWORKDIR /app\nADD *.patch /tmp/\nRUN patch -R -p1 < /tmp/bug.patch\n",
+		}, dockerfile + ":3"},
+		{"a patch that is only mounted", "solution-in-image", map[string]string{
+			"environment/bug.patch": patch, "solution/fix.patch": patch, dockerfile: "FROM debian:12\nWORKDIR /app\nRUN --mount=type=bind,source=bug.patch,target=/b patch -R -p1 < /b\n",
+		}, ""},
+		{"what .dockerignore keeps out", "solution-in-image", map[string]string{"environment/answer": good[solve], "environment/.dockerignore": "answer\n", dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY . .\n"}, ""},
+		{"a file that the solution needs as well", "solution-in-image", map[string]string{"environment/app.py": patch, "solution/app.py": patch, dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY . .\n"}, ""},
+		{"the test in the image", "tests-in-image", map[string]string{"environment/check": good[test], dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY check /app/\n"}, dockerfile + ":3"},
+		{"the project's tests, which the agent has", "tests-in-image", map[string]string{"tests/test_app.py": patch, "environment/test_app.py": patch, dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY . .\n"}, ""},
 
 		{"a name with a colon", "file-name", file("environment/a:b/x", "x"), "environment/a:b/x:0"},
 		{"a name with a space and a dot", "file-name", file("environment/.a b", "x"), ""},

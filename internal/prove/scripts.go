@@ -6,21 +6,17 @@ import (
 	"slices"
 )
 
-// shellNames end names of scripts for a shell, scriptNames those of scripts that are run by their shebang.
-var (
-	shellNames  = []string{".sh", ".bash"}
-	scriptNames = []string{".sh", ".bash", ".py", ".pl", ".rb"}
-)
+// shellNames end names of scripts for a shell.
+var shellNames = []string{".sh", ".bash"}
 
 func isShell(f file) bool { return f.text && slices.Contains(shellNames, path.Ext(f.name)) }
 
 var mark = []byte("#!")
 
-// shebang finds scripts that do not say what they are for: only bash, and only sometimes, runs them all the same.
+// shebang finds a test.sh or solve.sh that does not say what it is written for. Other scripts may be meant to be sourced, or are
+// handed to their interpreter.
 func shebang(f file) []Finding {
-	entry := f.name == testsScript || f.name == solutionScript
-	script := f.executable && slices.Contains(scriptNames, path.Ext(f.name))
-	if !entry && !script || bytes.HasPrefix(f.head, mark) || len(bytes.TrimSpace(f.head)) == 0 {
+	if entry := f.name == testsScript || f.name == solutionScript; !entry || bytes.HasPrefix(f.head, mark) || len(bytes.TrimSpace(f.head)) == 0 {
 		return nil
 	}
 	if after, ok := bytes.CutPrefix(f.head, []byte("\ufeff")); ok && bytes.HasPrefix(after, mark) {

@@ -1,0 +1,214 @@
+package prove
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+)
+
+// hiddenPath is a file below the directories that exist in an environment only while the solution or the tests run.
+var hiddenPath = regexp.MustCompile("(?:^|[\\s\"'`(=])(/(?:solution|oracle|tests)/([\\w./-]*\\w))")
+
+// notForAgents are words in a line that say what an agent must not do, or does not have, so that nobody goes looking for it.
+var notForAgents = regexp.MustCompile(`(?i)\b(?:not|never|no|without|avoid|cannot|don't|doesn't|won't|can't|mustn't|shouldn't|isn't|forbidden|prohibited|off-limits|hidden|unavailable|inaccessible|disallowed|cheat\w*)\b`)
+
+// toWrite are words in a line that say what an agent is to make.
+var toWrite = regexp.MustCompile(`(?i)\b(?:write|written|save|saved|create|created|put|place|placed|store|stored|output|produce|produced|generate|generated|implement|add|store|export|save|deliver|submit)\b`)
+
+// instructionLeak finds an instruction that sends the agent to a file of the task's own tests/ or solution/, which is not there
+// while the agent works. It is not about what the agent is to write there, what the image or a test has there, nor about lines
+// that forbid something: of those, most tasks that name such a path consist.
+func instructionLeak(f file, all []file) []Finding {
+	for _, at := range hiddenPath.FindAllSubmatchIndex(f.head, -1) {
+		full, name := string(f.head[at[2]:at[3]]), string(f.head[at[4]:at[5]])
+		dir, _, _ := strings.Cut(strings.TrimPrefix(full, "/"), "/")
+		own := "solution/" + name
+		if dir == "tests" {
+			own = "tests/" + name
+		}
+		start := bytes.LastIndexByte(f.head[:at[2]], '\n') + 1
+		line, _, _ := bytes.Cut(f.head[start:], []byte("\n"))
+		switch {
+		case !slices.ContainsFunc(all, func(o file) bool { return o.name == own }):
+		case notForAgents.Match(line) || toWrite.Match(line):
+		case namedBy(all, "environment/", "/"+dir), dir != "tests" && namedBy(all, "tests/", "/"+dir):
+		default:
+			return []Finding{{Rule: "instruction-leak", Severity: Warning, File: f.name, Line: lineAt(f.head, at[2]),
+				Message: fmt.Sprintf("the instruction names %s, which is not there while the agent works", full),
+				Hint:    "say what is wanted, not how it is tested"}}
+		}
+	}
+	return nil
+}
+
+// namedBy reports whether a file below prefix names a directory of the environment's root, or something in it.
+func namedBy(files []file, prefix, dir string) bool {
+	return slices.ContainsFunc(files, func(f file) bool {
+		if !f.text || !strings.HasPrefix(f.name, prefix) {
+			return false
+		}
+		return hasWord(f.head, dir)
+	})
+}
+
+// hasWord reports whether a path or a part of one is named in a text, not just the end of a longer one.
+func hasWord(text []byte, word string) bool {
+	for from := 0; ; {
+		at := bytes.Index(text[from:], []byte(word))
+		if at < 0 {
+			return false
+		}
+		start, end := from+at, from+at+len(word)
+		begins := start == 0 || !isNameByte(text[start-1]) && (word[0] != '/' || text[start-1] != '.' && text[start-1] != '/')
+		if begins && (end == len(text) || !isNameByte(text[end])) {
+			return true
+		}
+		from = end
+	}
+}
+
+func isNameByte(c byte) bool {
+	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// shortest is the size from which equal files are taken for copies.
+const shortest = 32
+
+// copies finds a solution or a verifier that the image keeps: a file of environment/ that equals solve.sh, a patch of the
+// solution, test.sh or test_outputs.py, that the Dockerfile copies and does not remove. Other files are in both places because
+// tasks are made so: what the solution or a test needs is often what the agent was given.
+func copies(files []file) []Finding {
+	of := map[[sha256.Size]byte]string{}
+	for _, f := range files {
+		if (isSolution(f.name) || isVerifier(f.name)) && f.whole() && f.size >= shortest {
+			if sum := sha256.Sum256(f.head); of[sum] == "" {
+				of[sum] = f.name
+			}
+		}
+	}
+	at := slices.IndexFunc(files, func(f file) bool { return f.name == dockerfile && f.whole() })
+	if len(of) == 0 || at < 0 {
+		return nil
+	}
+	stages, err := stagesOf(files[at].head)
+	if err != nil || len(stages) == 0 {
+		return nil
+	}
+	var ignored []byte
+	for _, f := range files {
+		if f.name == "environment/.dockerignore" || f.name == "environment/Dockerfile.dockerignore" {
+			ignored = append(ignored, f.head...)
+		}
+	}
+	var out []Finding
+	for _, f := range files {
+		name, inside := strings.CutPrefix(f.name, "environment/")
+		if !inside || !f.whole() || f.size < shortest {
+			continue
+		}
+		original := of[sha256.Sum256(f.head)]
+		if original == "" || bytes.Contains(ignored, []byte(path.Base(name))) {
+			continue
+		}
+		line := kept(stages, name)
+		if line == 0 {
+			continue
+		}
+		finding := Finding{Rule: "solution-in-image", Severity: Warning, File: dockerfile, Line: line,
+			Message: fmt.Sprintf("the image keeps %s, which is the same as %s: agents may find the solution", f.name, original), Hint: "do not copy it, or remove it in the step that uses it"}
+		if isVerifier(original) {
+			finding.Rule = "tests-in-image"
+			finding.Message = fmt.Sprintf("the image keeps %s, which is the same as %s: agents may find the tests", f.name, original)
+			finding.Hint = "do not copy it: tests/ is put in place when the agent is done"
+		}
+		out = append(out, finding)
+	}
+	return out
+}
+
+func isSolution(name string) bool {
+	ext := path.Ext(name)
+	return name == solutionScript || strings.HasPrefix(name, "solution/") && (ext == ".patch" || ext == ".diff")
+}
+
+func isVerifier(name string) bool { return name == testsScript || name == "tests/test_outputs.py" }
+
+// kept is the line of the Dockerfile that copies a file of environment/ into the image for good; 0 if none is known to.
+func kept(stages []stage, name string) int {
+	line, dest := 0, ""
+	copied := func(c instructions.SourcesAndDest, where []parser.Range) {
+		if slices.ContainsFunc(c.SourcePaths, func(source string) bool { return takes(source, name) }) {
+			line, dest = firstLine(where), c.DestPath
+		}
+	}
+	for _, s := range chain(stages) {
+		for _, command := range s.Commands {
+			switch c := command.(type) {
+			case *instructions.CopyCommand:
+				if c.From == "" {
+					copied(c.SourcesAndDest, c.Location())
+				}
+			case *instructions.AddCommand:
+				copied(c.SourcesAndDest, c.Location())
+			case *instructions.RunCommand:
+				if line > 0 && removes(c, name, dest) {
+					line = 0
+				}
+			}
+		}
+	}
+	return line
+}
+
+// chain are the stages that the image consists of, in the order in which they are built: the last, and those below it.
+func chain(stages []stage) []stage {
+	var out []stage
+	for at := len(stages) - 1; at >= 0; {
+		out = append(out, stages[at])
+		at = named(stages[:at], stages[at].base)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// takes reports whether a source of COPY or ADD takes a file of the build context.
+func takes(source, name string) bool {
+	source = path.Clean(strings.TrimPrefix(source, "/"))
+	if source == "." || source == name || strings.HasPrefix(name, source+"/") {
+		return true
+	}
+	parts := strings.Split(name, "/")
+	for n := range parts {
+		if ok, _ := path.Match(source, strings.Join(parts[:n+1], "/")); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// removing are programs after which a file may be elsewhere, or nowhere.
+var removing = regexp.MustCompile(`(?:^|[\s;&|(/])(?:rm|mv|unlink|shred|find|git\s+clean|git\s+stash|truncate)\s`)
+
+// removes reports whether a step may take away a file that was copied to dest. When in doubt, it does.
+func removes(run *instructions.RunCommand, name, dest string) bool {
+	text := strings.Join(run.CmdLine, " ")
+	for _, file := range run.Files {
+		text += "\n" + file.Data
+	}
+	if !removing.MatchString(text) {
+		return false
+	}
+	top, _, _ := strings.Cut(name, "/")
+	signs := []string{path.Base(name), path.Clean(dest), path.Dir(path.Clean(dest)), top}
+	if ext := path.Ext(name); ext != "" {
+		signs = append(signs, "*"+ext)
+	}
+	return slices.ContainsFunc(signs, func(sign string) bool { return sign != "." && sign != "/" && hasWord([]byte(text), sign) })
+}
