@@ -51,7 +51,7 @@ type Environment struct {
 	OverrideStorage *Bytes         `yaml:"override_storage" json:"override_storage,omitempty" min:"1Mi" mb:"override_storage_mb" doc:"Storage of every environment, instead of the task's: 10G, 512Mi or a number of bytes."`
 	// Network is empty when the task decides; see trial.NetworksOf.
 	Network              string   `yaml:"network" json:"network,omitempty" enum:"public,none,allowlist" doc:"What every environment may reach, instead of the task's: public (everything), none (nothing), allowlist (allowed_hosts, by way of a proxy)."`
-	AllowedHosts         []string `yaml:"allowed_hosts" json:"allowed_hosts,omitempty" doc:"What network: allowlist lets through: names (pypi.org), all below a name (*.pypi.org), addresses; with a port, or 80 and 443."`
+	AllowedHosts         []string `yaml:"allowed_hosts" json:"allowed_hosts,omitempty" doc:"What network: allowlist lets through: names (pypi.org), all below a name (*.pypi.org), addresses, ranges of them (10.0.0.0/8); with a port, or 80 and 443."`
 	NetworkDuringInstall *bool    `yaml:"network_during_install" json:"network_during_install,omitempty" doc:"Whether the network is public while agents are installed; else it is as for the agent. Default: the task decides."`
 	NetworkDuringVerify  *bool    `yaml:"network_during_verify" json:"network_during_verify,omitempty" doc:"Whether the network is public while trials are verified; else it is as for the agent. Default: the task decides."`
 	// MinFreeDisk is looked at where results go, and where the provider keeps images and changes, if that can be told.

@@ -24,6 +24,19 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
+// isSpecial tells whether no address of a range is one of the Internet's.
+func isSpecial(block netip.Prefix) bool {
+	if !block.Addr().Is4() && !global6.Overlaps(block) {
+		return true
+	}
+	for _, p := range special {
+		if p.Bits() <= block.Bits() && p.Contains(block.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
 // isPublic tells whether an address is one of the Internet's. addr is not an address of IPv4 in IPv6's form.
 func isPublic(addr netip.Addr) bool {
 	if !addr.IsValid() || addr.Is6() && !global6.Contains(addr) {

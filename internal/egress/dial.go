@@ -105,7 +105,7 @@ func (p Policy) admitted(ctx context.Context, t target, find lookupFunc) ([]neti
 		}
 	}
 	if len(good) == 0 && len(found) > 0 {
-		return nil, t.refused(true, "it leads to %s, which is not a public address: to allow that, list the address as well", found[0].Unmap())
+		return nil, t.refused(true, "it leads to %s, which is not a public address: to allow that, list the address as well, or a range of such addresses", found[0].Unmap())
 	}
 	if len(good) == 0 {
 		return nil, fmt.Errorf("look up %s: it has no address", t.host)

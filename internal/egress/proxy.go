@@ -34,8 +34,9 @@ var errClosed = errors.New("the door was closed meanwhile")
 // Internet (this machine's, private ones, metadata servers) are reached only if the list has the address itself: a
 // name alone never leads there.
 //
-// In a CONNECT to a name, TLS must ask for a name that is listed as well. What else goes through a connection is not
-// looked at: who is listed can pass on anything to anybody.
+// In a CONNECT to a name, TLS must ask for a name that is listed as well, or for none, and not hide it. On ports of TLS, such as
+// 443, nothing else is let through. What else goes through a connection is not looked at: who is listed can pass on anything
+// to anybody.
 //
 // Its methods may be called by many goroutines at once.
 type Proxy struct {

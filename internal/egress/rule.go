@@ -19,24 +19,30 @@ const (
 // maxName is the longest name that DNS has. Source: RFC 1035, section 2.3.4.
 const maxName = 253
 
-// Rule is one entry of a list: a name, a name with all below it, or an address.
+// Rule is one entry of a list: a name, a name with all below it, an address, or a range of addresses.
 type Rule struct {
-	name  string     // lower case, without the last dot; "" if it is an address
-	below bool       // stands for what is below name, and not for name
-	addr  netip.Addr // not valid if it is a name
-	port  uint16     // 0: 80 and 443
+	name  string       // lower case, without the last dot; "" if it is an address or a range
+	below bool         // stands for what is below name, and not for name
+	addr  netip.Addr   // valid if it is an address
+	block netip.Prefix // valid if it is a range
+	port  uint16       // 0: 80 and 443
 }
 
-// ParseRule reads an entry: "pypi.org", "*.pypi.org" (everything below it, not itself), "192.0.2.1" or "2001:db8::1",
-// each also with a port ("pypi.org:8443", "[2001:db8::1]:8443"). Without one it stands for the ports 80 and 443. The
-// error is one sentence with the way out.
+// ParseRule reads an entry: "pypi.org", "*.pypi.org" (everything below it, not itself), "192.0.2.1" or "2001:db8::1", or a range
+// in CIDR notation ("192.0.2.0/24", "2001:db8::/32"), each also with a port ("pypi.org:8443", "[2001:db8::1]:8443",
+// "192.0.2.0/24:8443"). Without one it stands for the ports 80 and 443. The error is one sentence with the way out.
+//
+// A range stands for addresses alone: a name that leads into it has to be listed itself. Harbor does the same, which compares
+// the name that a connection asks for. See Policy.listsAddr for what a range does not open.
 func ParseRule(text string) (Rule, error) {
 	switch {
 	case text == "":
 		return Rule{}, errors.New("is empty: write a host, such as pypi.org")
 	case text == "*":
 		return Rule{}, errors.New(`"*" would allow everything: write network: public instead`)
-	case strings.Contains(text, "://"), strings.Contains(text, "/"):
+	case isRange(text):
+		return parseRange(text)
+	case strings.Contains(text, "/"):
 		return Rule{}, fmt.Errorf("%q is more than a host: write it without https:// and without a path", text)
 	}
 	if addr, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
@@ -48,11 +54,10 @@ func ParseRule(text string) (Rule, error) {
 	}
 	var port uint16
 	if hasPort {
-		n, err := strconv.ParseUint(rest, 10, 16)
-		if err != nil || n == 0 {
-			return Rule{}, fmt.Errorf("%q has no port from 1 to 65535 after the colon", text)
+		var err error
+		if port, err = parsePort(text, rest); err != nil {
+			return Rule{}, err
 		}
-		port = uint16(n)
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addressRule(addr, port)
@@ -63,6 +68,61 @@ func ParseRule(text string) (Rule, error) {
 		return Rule{}, fmt.Errorf("%q %s", text, problem)
 	}
 	return Rule{name: name, below: below, port: port}, nil
+}
+
+// isRange tells whether an entry has the form of a range, be it a wrong one: an address before a slash.
+func isRange(text string) bool {
+	host, _, slash := strings.Cut(text, "/")
+	_, err := netip.ParseAddr(strings.TrimPrefix(host, "["))
+	return slash && err == nil
+}
+
+// parseRange reads a range of addresses.
+func parseRange(text string) (Rule, error) {
+	before, after, _ := strings.Cut(text, "/")
+	host := strings.TrimPrefix(before, "[")
+	size, port, hasPort := strings.Cut(after, ":")
+	if host != before { // in brackets
+		var closed bool
+		size, port, closed = strings.Cut(after, "]")
+		if !closed || port != "" && port[0] != ':' {
+			return Rule{}, fmt.Errorf("%q has a bracket that is not closed: write it like [2001:db8::/32]:8443", text)
+		}
+		hasPort, port = port != "", strings.TrimPrefix(port, ":")
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return Rule{}, fmt.Errorf("%q is no range: %w", text, err)
+	}
+	if addr.Zone() != "" {
+		return addressRule(addr, 0)
+	}
+	var r Rule
+	if hasPort {
+		if r.port, err = parsePort(text, port); err != nil {
+			return Rule{}, err
+		}
+	}
+	bits, err := strconv.ParseUint(size, 10, 8)
+	if err != nil || int(bits) > addr.BitLen() || size != strconv.FormatUint(bits, 10) {
+		return Rule{}, fmt.Errorf("%q is no range: after the slash stands a number from 0 to %d", text, addr.BitLen())
+	}
+	r.block = netip.PrefixFrom(addr, int(bits))
+	if addr.Is4In6() && bits >= 96 { // an IPv4 range in IPv6's form
+		r.block = netip.PrefixFrom(addr.Unmap(), int(bits)-96)
+	}
+	if masked := r.block.Masked(); masked != r.block {
+		return Rule{}, fmt.Errorf("%q has bits set behind the range's end: write %s", text, masked)
+	}
+	return r, nil
+}
+
+func parsePort(text, port string) (uint16, error) {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%q has no port from 1 to 65535 after the colon", text)
+	}
+	return uint16(n), nil
 }
 
 func addressRule(addr netip.Addr, port uint16) (Rule, error) {
@@ -103,13 +163,15 @@ func (r Rule) String() string {
 	switch {
 	case r.below:
 		host = "*." + r.name
+	case r.block.IsValid():
+		host = r.block.String()
 	case r.name == "":
 		host = r.addr.String()
 	}
 	if r.port == 0 {
 		return host
 	}
-	if r.addr.Is6() {
+	if r.addr.Is6() || r.block.Addr().Is6() {
 		host = "[" + host + "]"
 	}
 	return host + ":" + strconv.Itoa(int(r.port))
@@ -165,7 +227,10 @@ func (p Policy) listsName(name string, port uint16) bool {
 	return p.everything || slices.ContainsFunc(p.rules, func(r Rule) bool { return r.hasPort(port) && r.hasName(name) })
 }
 
-// listsAddr tells whether the list has the address itself.
+// listsAddr tells whether the list has the address itself, or a range that it is in. A range that holds addresses of the Internet
+// opens no others: 0.0.0.0/0 is no way to this machine or to a cloud's metadata server, as 169.254.0.0/16 is.
 func (p Policy) listsAddr(addr netip.Addr, port uint16) bool {
-	return p.everything || slices.ContainsFunc(p.rules, func(r Rule) bool { return r.hasPort(port) && r.addr == addr })
+	return p.everything || slices.ContainsFunc(p.rules, func(r Rule) bool {
+		return r.hasPort(port) && (r.addr == addr || r.block.Contains(addr) && (isPublic(addr) || isSpecial(r.block)))
+	})
 }

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"net/netip"
 	"strings"
 	"testing"
@@ -22,6 +23,13 @@ func TestRulesAreRead(t *testing.T) {
 		"xn--bcher-kva.de":    "xn--bcher-kva.de",
 		"under_score.example": "under_score.example",
 		"localhost:8080":      "localhost:8080",
+		"192.0.2.0/24":        "192.0.2.0/24",
+		"192.0.2.7/32:8443":   "192.0.2.7/32:8443",
+		"0.0.0.0/0":           "0.0.0.0/0",
+		"2001:DB8::/32":       "2001:db8::/32",
+		"[2001:db8::/32]":     "2001:db8::/32",
+		"[2001:db8::/32]:22":  "[2001:db8::/32]:22",
+		"::ffff:10.0.0.0/104": "10.0.0.0/8",
 	} {
 		r, err := ParseRule(text)
 		if err != nil || r.String() != want {
@@ -36,7 +44,20 @@ func TestWhatIsNoRuleSaysWhatToWrite(t *testing.T) {
 		"*":                       "network: public",
 		"https://pypi.org":        "without https://",
 		"pypi.org/simple":         "without a path",
-		"10.0.0.0/8":              "more than a host",
+		"10.0.0.1/8":              "write 10.0.0.0/8",
+		"10.0.0.0/33":             "from 0 to 32",
+		"10.0.0.0/08":             "from 0 to 32",
+		"10.0.0.0/-1":             "from 0 to 32",
+		"10.0.0.0/":               "from 0 to 32",
+		"10.0.0.0/8/8":            "from 0 to 32",
+		"10.0.0.0/255.0.0.0":      "from 0 to 32",
+		"10.0.0.0/8:0":            "port from 1 to 65535",
+		"2001:db8::/129":          "from 0 to 128",
+		"2001:db8::1/32":          "write 2001:db8::/32",
+		"[2001:db8::/32":          "not closed",
+		"[2001:db8::]/32":         "without a path",
+		"fe80::%eth0/10":          "zone",
+		"10.0.0/8":                "without a path",
 		"pypi.org:":               "port from 1 to 65535",
 		"pypi.org:0":              "port from 1 to 65535",
 		"pypi.org:65536":          "port from 1 to 65535",
@@ -144,4 +165,73 @@ func FuzzParseRule(f *testing.F) {
 			t.Errorf("%q is %q, which is read as %q: %v", text, r, again, err)
 		}
 	})
+}
+
+// TestARangeStandsForAddresses, and opens what is not of the Internet only if it holds nothing else.
+func TestARangeStandsForAddresses(t *testing.T) {
+	for _, c := range []struct {
+		rule, addr string
+		port       uint16
+		want       bool
+	}{
+		{"93.184.216.0/24", "93.184.216.34", 443, true},
+		{"93.184.216.0/24", "93.184.216.34", 22, false},
+		{"93.184.216.0/24:22", "93.184.216.34", 22, true},
+		{"93.184.216.0/24", "93.184.217.34", 443, false},
+		{"93.184.216.34/32", "93.184.216.34", 443, true},
+		{"10.0.0.0/8", "10.1.2.3", 443, true},
+		{"10.1.0.0/16", "10.1.2.3", 443, true},
+		{"127.0.0.0/8", "127.0.0.1", 443, true},
+		{"169.254.0.0/16", "169.254.169.254", 80, true},
+		{"0.0.0.0/0", "93.184.216.34", 443, true},
+		{"0.0.0.0/0", "169.254.169.254", 80, false},
+		{"0.0.0.0/0", "127.0.0.1", 80, false},
+		{"168.0.0.0/6", "169.254.169.254", 80, false},
+		{"0.0.0.0/0", "2606:2800:220::1", 443, false},
+		{"::/0", "2606:2800:220::1", 443, true},
+		{"::/0", "::1", 443, false},
+		{"::/0", "fd00::1", 443, false},
+		{"::/0", "93.184.216.34", 443, false},
+		{"fd00::/8", "fd00::1", 443, true},
+		{"::1/128", "::1", 443, true},
+		{"2606:2800::/32", "2606:2800:220::1", 443, true},
+		{"2606:2800::/32", "2606:2801::1", 443, false},
+		{"::ffff:10.0.0.0/104", "10.1.2.3", 443, true},
+	} {
+		policy, err := Parse([]string{c.rule})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := policy.Allows(c.addr, c.port); got != c.want {
+			t.Errorf("%s lets %s:%d through: %t, want %t", c.rule, c.addr, c.port, got, c.want)
+		}
+	}
+}
+
+// TestANameIsNotARange: a range lists addresses. A name that leads into one has to be listed itself, and is then let through also
+// to addresses that are not public.
+func TestANameIsNotARange(t *testing.T) {
+	inside := func(context.Context, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("10.1.2.3")}, nil
+	}
+	at := target{host: "db.example.com", port: 443}
+	for _, c := range []struct {
+		rules []string
+		want  string // of the error; "" if there is none
+	}{
+		{[]string{"10.0.0.0/8"}, "allowed_hosts does not list it"},
+		{[]string{"db.example.com"}, "not a public address"},
+		{[]string{"db.example.com", "0.0.0.0/0"}, "not a public address"},
+		{[]string{"db.example.com", "10.0.0.0/8:8443"}, "not a public address"},
+		{[]string{"db.example.com", "10.0.0.0/8"}, ""},
+	} {
+		policy, err := Parse(c.rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = policy.admitted(t.Context(), at, inside)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: %v, want %q", c.rules, err, c.want)
+		}
+	}
 }

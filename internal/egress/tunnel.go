@@ -52,23 +52,29 @@ func (p *Proxy) join(here net.Conn, fromHere *bufio.Reader, there net.Conn, t ta
 }
 
 // send carries what comes from a client to the target. TLS must ask for a name that is listed: servers stand for many,
-// and one that is listed would lead to others that are not.
+// and one that is listed would lead to others that are not. Whatever begins like TLS, and everything on TLS's ports, must begin
+// with a whole ClientHello.
 func (p *Proxy) send(there io.Writer, from *bufio.Reader, t target) error {
-	first, err := from.Peek(1)
-	if err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	check, err := mustHello(t.port, from)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+	if from.Buffered() == 0 { // it has ended without a word
+		return nil
+	}
 	policy, refused, _ := p.now()
-	if !t.addr.IsValid() && first[0] == recordHandshake {
+	if check && !t.addr.IsValid() && !policy.everything {
 		name, seen, err := readHello(from)
-		if err != nil {
+		var no *Refusal
+		switch name = canonical(name); {
+		case errors.Is(err, errNoHello), errors.Is(err, errECH):
+			no = t.refused(true, "%v", err)
+		case err != nil:
 			return err
+		case name != "" && !policy.listsName(name, t.port):
+			no = target{host: printable(name), port: t.port}.refused(false, notListed)
 		}
-		if name = canonical(name); name != "" && !policy.listsName(name, t.port) {
-			no := target{host: printable(name), port: t.port}.refused(false, notListed)
+		if no != nil {
 			if refused != nil {
 				refused(*no)
 			}

@@ -20,7 +20,7 @@ var hiddenPath = regexp.MustCompile("(?:^|[\\s\"'`(=])(/(?:solution|oracle|tests
 var notForAgents = regexp.MustCompile(`(?i)\b(?:not|never|no|without|avoid|cannot|don't|doesn't|won't|can't|mustn't|shouldn't|isn't|forbidden|prohibited|off-limits|hidden|unavailable|inaccessible|disallowed|cheat\w*)\b`)
 
 // toWrite are words in a line that say what an agent is to make.
-var toWrite = regexp.MustCompile(`(?i)\b(?:write|written|save|saved|create|created|put|place|placed|store|stored|output|produce|produced|generate|generated|implement|add|store|export|save|deliver|submit)\b`)
+var toWrite = regexp.MustCompile(`(?i)\b(?:write|written|save|saved|create|created|put|place|placed|store|stored|output|produce|produced|generate|generated|implement|add|export|deliver|submit)\b`)
 
 // instructionLeak finds an instruction that sends the agent to a file of the task's own tests/ or solution/, which is not there
 // while the agent works. It is not about what the agent is to write there, what the image or a test has there, nor about lines
