@@ -30,7 +30,7 @@ var rows = []row{
 	{packages: []string{"internal/agent"}},
 	{packages: vocabulary[:len(vocabulary)-1]},
 	{packages: []string{"internal/github", "internal/github/githubtest"}, only: []string{"internal/untrusted"}},
-	{packages: []string{"internal/cache"}, only: []string{}},
+	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
 	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag"}},
 	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone

@@ -62,8 +62,9 @@ func (a *app) action(ctx context.Context) error {
 		return err
 	}
 	a.mask(append(slices.Sorted(maps.Values(in.env)), in.value("github-token")))
+	var g *guard
 	if slices.Contains(executing, in.command) && in.value("allow-fork-checkout") != "true" {
-		if err := a.refuseForks(in.value("job")); err != nil {
+		if g, err = a.newGuard(ctx, in); err != nil {
 			return err
 		}
 	}
@@ -76,7 +77,11 @@ func (a *app) action(ctx context.Context) error {
 	defer func() { a.handOver(written) }()
 
 	step := *a
+	step.guard = g
 	step.Getenv = func(name string) (string, bool) {
+		if name == "XDG_CACHE_HOME" && g != nil && g.cacheDir != "" {
+			return g.cacheDir, true
+		}
 		if value, ok := in.env[name]; ok {
 			return value, true
 		}
@@ -99,7 +104,7 @@ func (a *app) action(ctx context.Context) error {
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
-	return root.ExecuteContext(ctx)
+	return g.inShown(root.ExecuteContext(ctx))
 }
 
 // commands writes commands of workflows. They go to stderr: stdout is for what was asked for, and the runner reads

@@ -239,67 +239,6 @@ func TestProblemsAreAnnotations(t *testing.T) {
 	}
 }
 
-func TestStrangersCheckouts(t *testing.T) {
-	const ours, theirs = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
-	const base = "3333333333333333333333333333333333333333"
-	fork := `{"pull_request": {"head": {"repo": {"full_name": "mallory/widgets"}}, "base": {"sha": "` + base + `"}}}`
-	same := `{"pull_request": {"head": {"repo": {"full_name": "Acme/Widgets"}}}}`
-	gone := `{"pull_request": {"head": {"repo": null}}}`
-	comment := `{"issue": {"pull_request": {"url": "x"}}}`
-	for _, c := range []struct {
-		name, event, payload string
-		checkouts            map[string]string // folder -> commit
-		inputs               map[string]string
-		refused              string // what the refusal says; "": it runs
-	}{
-		{name: "a fork's pull request without secrets runs", event: "pull_request", payload: fork, checkouts: map[string]string{".": theirs}},
-		{name: "a fork's head with secrets does not", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": theirs}, refused: "it is about the fork mallory/widgets, and commit 2222222, which is checked out in"},
-		{name: "not beside our own checkout either", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": ours, "pr/head": theirs}, refused: "pr/head"},
-		{name: "our own commit does", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": ours}},
-		{name: "the base of the pull request does", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": base}},
-		{name: "a branch of our own does", event: "pull_request_target", payload: same, checkouts: map[string]string{".": theirs}},
-		{name: "a fork that is gone is one", event: "pull_request_target", payload: gone, checkouts: map[string]string{".": theirs}, refused: "a fork that is gone"},
-		{name: "files of no repository may be anybody's", event: "pull_request_target", payload: fork, refused: "in no repository"},
-		{name: "after a fork's run, too", event: "workflow_run", payload: `{"workflow_run": {"head_repository": {"full_name": "mallory/widgets"}}}`, checkouts: map[string]string{".": theirs}, refused: "the event workflow_run gives this workflow the repository's secrets"},
-		{name: "after our own run all is well", event: "workflow_run", payload: `{"workflow_run": {"head_repository": {"full_name": "acme/widgets"}}}`, checkouts: map[string]string{".": theirs}},
-		{name: "a comment does not tell whose head it is", event: "issue_comment", payload: comment, checkouts: map[string]string{".": theirs}, refused: "perhaps of a fork"},
-		{name: "a comment that runs our own commit does", event: "issue_comment", payload: comment, checkouts: map[string]string{".": ours}},
-		{name: "an issue has no code", event: "issue_comment", payload: `{"issue": {}}`, checkouts: map[string]string{".": theirs}},
-		{name: "an event that says nothing is not trusted", event: "workflow_run", payload: `{}`, checkouts: map[string]string{".": theirs}, refused: "does not say"},
-		{name: "nor is one that cannot be read", event: "workflow_run", payload: `{`, checkouts: map[string]string{".": ours}, refused: "cannot tell whose"},
-		{name: "it can be allowed in so many words", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": theirs}, inputs: map[string]string{"allow-fork-checkout": "true"}},
-		{name: "a plan executes nothing", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": theirs}, inputs: map[string]string{"command": "plan"}},
-		{name: "tests of tasks are not run either", event: "pull_request_target", payload: fork, checkouts: map[string]string{".": theirs}, inputs: map[string]string{"command": "validate"}, refused: "mallory/widgets"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := step(t, map[string]string{"job": "job.yaml"}).job(t)
-			if c.inputs["command"] == "" {
-				s.env["INPUT_BASELINE"], s.env["INPUT_COMMENT"] = "none", "off"
-			}
-			for name, value := range c.inputs {
-				s.env["INPUT_"+strings.ToUpper(name)] = value
-			}
-			s.env["API_KEY"] = "a-secret"
-			s.env["GITHUB_EVENT_NAME"], s.env["GITHUB_SHA"] = c.event, ours
-			s.env["GITHUB_EVENT_PATH"] = filepath.Join(t.TempDir(), "event.json")
-			stepMust(t, os.WriteFile(s.env["GITHUB_EVENT_PATH"], []byte(c.payload), 0o644))
-			for folder, commit := range c.checkouts {
-				s.write(t, map[string]string{filepath.Join(folder, ".git/HEAD"): commit + "\n", filepath.Join(folder, ".git/config"): "", filepath.Join(folder, ".git/refs/x"): ""})
-			}
-			code := s.main(t, "action")
-			if c.refused == "" && code != 0 {
-				t.Errorf("exit code %d", code)
-			}
-			if c.refused != "" && (code != 2 || !strings.Contains(s.stderr.String(), c.refused) || !strings.Contains(s.stderr.String(), "allow-fork-checkout: true")) {
-				t.Errorf("exit code %d, want 2 and a refusal with %q", code, c.refused)
-			}
-			if _, err := os.Stat(filepath.Join(s.dir, "jobs")); c.refused != "" && err == nil {
-				t.Error("something was run")
-			}
-		})
-	}
-}
-
 // The files that a step makes as root belong to whom the workspace belongs to; nothing else changes hands.
 func TestFilesAreHandedOver(t *testing.T) {
 	if os.Geteuid() != 0 {

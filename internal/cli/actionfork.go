@@ -1,186 +1,356 @@
 package cli
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/git"
+	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/vet"
 )
 
-// trigger is what is read of the event that triggered a workflow. Source: GitHub's documentation, "Webhook events and
-// payloads".
-type trigger struct {
-	PullRequest *struct {
-		Head struct {
-			Repo *triggerRepo `json:"repo"`
-		} `json:"head"`
-		Base struct {
-			SHA string `json:"sha"`
-		} `json:"base"`
-	} `json:"pull_request"`
-	WorkflowRun *struct {
-		HeadRepository *triggerRepo `json:"head_repository"`
-	} `json:"workflow_run"`
-	Issue *struct {
-		PullRequest *struct{} `json:"pull_request"`
-	} `json:"issue"`
+// guard decides what the Action may execute: see github.Guard. It is for one command, and not safe for concurrent use.
+type guard struct {
+	ctx    context.Context
+	facts  github.Actions
+	level  github.Guard
+	client *github.Client
+	git    *git.Client
+	// workspace is where a checkout lies that has no .git.
+	workspace string
+
+	judged map[string]error // by the top of a checkout, under OwnCheckout
+
+	// Under EveryFile:
+	checker  *vet.Checker
+	commit   string // what files are compared with
+	top      string // of the checkout, as people see it
+	copied   string // the top of the copy
+	temp     string // holds the copy
+	cacheDir string
 }
 
-type triggerRepo struct {
-	FullName string `json:"full_name"`
+// newGuard is the guard of this run; nil: anything may be executed.
+func (a *app) newGuard(ctx context.Context, in set) (*guard, error) {
+	facts, _, err := github.FromEnv(func(name string) (string, bool) {
+		if name == "GITHUB_ACTIONS" {
+			return "true", true
+		}
+		return a.Getenv(name)
+	})
+	g := &guard{ctx: ctx, facts: facts, level: facts.Guard(), judged: map[string]error{}, workspace: facts.Workspace}
+	needsEvent := g.level != github.OwnCheckout || strings.HasPrefix(facts.Event, "pull_request")
+	switch {
+	case err != nil && needsEvent:
+		return nil, g.refusal("it cannot be told whose changes this is about: %v", err)
+	case g.level == github.NoGuard:
+		return nil, nil
+	}
+	if g.workspace == "" {
+		g.workspace = a.path(".")
+	}
+	opts := git.Options{Timeout: 30 * time.Second}
+	if a.Environ != nil {
+		opts.Environ = a.Environ()
+	}
+	g.git = git.New(opts)
+	if g.client, err = github.New(in.value("github-token"), facts.APIURL); err != nil {
+		return nil, err
+	}
+	*a.opened = append(*a.opened, g)
+	if g.level == github.EveryFile {
+		if in.value("changed") != "" {
+			return nil, g.refusal("the input changed asks the checkout's own history, which may be a stranger's")
+		}
+		if g.temp, err = os.MkdirTemp("", "rollout-checked-"); err != nil {
+			return nil, fmt.Errorf("make a folder for checked files: %w", err)
+		}
+		g.cacheDir = filepath.Join(g.temp, "cache") // nobody else has written to this one
+	}
+	return g, nil
 }
 
-// refuseForks refuses to execute what a stranger may have written, in workflows that have secrets although strangers can
-// trigger them. A checkout is trusted if its commit is one that the event says is the repository's own. jobFile
-// names a place that is looked at besides the workspace.
-func (a *app) refuseForks(jobFile string) error {
-	event := a.getenv("GITHUB_EVENT_NAME")
-	if !slices.Contains([]string{"pull_request_target", "workflow_run", "issue_comment"}, event) {
-		return nil
+// Close removes the copy.
+func (g *guard) Close() error {
+	var err error
+	if g.checker != nil {
+		err = g.checker.Close()
 	}
-	payload, err := readTrigger(a.getenv("GITHUB_EVENT_PATH"))
-	if err != nil {
-		return a.refusal(event, fmt.Sprintf("cannot tell whose changes these are: %v", err))
+	if g.temp != "" {
+		err = errors.Join(err, os.RemoveAll(g.temp))
 	}
-	whose := payload.stranger(event, a.getenv("GITHUB_REPOSITORY"))
-	if whose == "" {
-		return nil
+	return err
+}
+
+// refusal is the error that nothing is executed.
+func (g *guard) refusal(format string, args ...any) error {
+	return usage("refused to run anything: the event %s may be about a stranger's changes, and gives this workflow the repository's secrets. "+
+		"There, everything that runs must be what a commit of %s has, file by file; but %s. "+
+		"Run changes of forks on pull_request, which has no secrets, and report on workflow_run (examples/workflows/fork-run.yml and fork-report.yml). "+
+		"If somebody you trust has read what is here, say so with the input allow-fork-checkout: true",
+		clean(g.facts.Event), clean(g.facts.Repository), clean(fmt.Sprintf(format, args...)))
+}
+
+// admit is config.Options.Admit.
+func (g *guard) admit(path string) (string, error) {
+	if g.level == github.OwnCheckout {
+		return path, g.own(path)
 	}
-	own := []string{a.getenv("GITHUB_SHA")}
-	if payload.PullRequest != nil {
-		own = append(own, payload.PullRequest.Base.SHA)
-	}
-	checkouts, all := a.checkouts(jobFile)
-	if !all {
-		return a.refusal(event, whose+", and there are too many files here to find all checkouts")
-	}
-	if len(checkouts) == 0 {
-		return a.refusal(event, whose+", and the files here are in no repository that would tell where they come from")
-	}
-	for _, dir := range checkouts {
-		switch commit := task.Commit(dir); {
-		case commit == nil:
-			return a.refusal(event, fmt.Sprintf("%s, and it cannot be told which commit is checked out in %s", whose, clean(dir)))
-		case !slices.Contains(own, *commit):
-			return a.refusal(event, fmt.Sprintf("%s, and commit %s, which is checked out in %s, is none of this repository's that the event names",
-				whose, shortCommit(*commit), clean(dir)))
+	if g.checker == nil {
+		if err := g.begin(path); err != nil {
+			return "", err
 		}
 	}
+	admitted, err := g.checker.Admit(g.ctx, path)
+	var refused *vet.Refusal
+	switch {
+	case errors.As(err, &refused):
+		return "", g.refusal("%v (it was compared with commit %s)", refused, shortCommit(g.commit))
+	case err != nil:
+		return "", fmt.Errorf("compare %s with commit %s: %w", clean(path), shortCommit(g.commit), err)
+	}
+	return admitted, nil
+}
+
+// begin chooses the commit that files are compared with. What the checkout says of itself is only a hint.
+func (g *guard) begin(path string) error {
+	top := topAround(path, g.workspace)
+	if top == "" {
+		return g.refusal("%s lies neither in a checkout nor in the workspace", path)
+	}
+	commit, err := g.choose(task.CheckoutAround(top))
+	if err != nil {
+		return g.refusal("it cannot be told which commit that is: %v", err)
+	}
+	root, err := g.client.RootTree(g.ctx, g.facts.Repository, commit)
+	if err != nil {
+		return g.refusal("GitHub does not show it: %v", err)
+	}
+	// A dataset may be named after the directory at the top.
+	copied := filepath.Join(g.temp, "files", filepath.Base(top))
+	if err := os.MkdirAll(copied, 0o755); err != nil {
+		return fmt.Errorf("make a folder for checked files: %w", err)
+	}
+	checker, err := vet.New(trees{g.client, g.facts.Repository}, root, top, copied)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", clean(top), err)
+	}
+	// So that results name the commit that was compared with.
+	if err := errors.Join(os.Mkdir(filepath.Join(copied, ".git"), 0o755),
+		os.WriteFile(filepath.Join(copied, ".git", "HEAD"), []byte(commit+"\n"), 0o644)); err != nil {
+		return fmt.Errorf("make a folder for checked files: %w", err)
+	}
+	g.checker, g.commit, g.top, g.copied = checker, commit, top, copied
 	return nil
 }
 
-func (a *app) refusal(event, why string) error {
-	return usage("refused to run anything: the event %s gives this workflow the repository's secrets; %s. "+
-		"Agents and tests of that checkout could read the secrets and use the token. "+
-		"Run changes of forks on pull_request, which has no secrets, and report on workflow_run (examples/workflows/fork-run.yml and fork-report.yml). "+
-		"If somebody you trust has read what is checked out, say so with the input allow-fork-checkout: true", event, why)
-}
-
-// stranger says whose changes the event may be about; "" if it is the repository's own.
-func (t trigger) stranger(event, repository string) string {
-	from := func(repo *triggerRepo) string {
-		switch {
-		case repo == nil:
-			return "it is about a fork that is gone"
-		case repo.FullName != "" && strings.EqualFold(repo.FullName, repository):
-			return ""
+// choose is the commit that GitHub says is the repository's own: the one that is said to be checked out if it is one, else
+// the event's.
+func (g *guard) choose(said task.Checkout) (string, error) {
+	own := g.facts.OwnCommits()
+	if said.Commit != nil {
+		if slices.Contains(own, *said.Commit) {
+			return *said.Commit, nil
 		}
-		return "it is about the fork " + clean(repo.FullName)
+		whose, err := g.client.Whose(g.ctx, g.facts.Repository, *said.Commit, g.facts.DefaultBranch, g.facts.BaseRef)
+		if err != nil {
+			return "", err
+		}
+		if whose == github.Own {
+			return *said.Commit, nil
+		}
 	}
-	switch {
-	case event == "pull_request_target" && t.PullRequest != nil:
-		return from(t.PullRequest.Head.Repo)
-	case event == "workflow_run" && t.WorkflowRun != nil:
-		return from(t.WorkflowRun.HeadRepository)
-	case event == "issue_comment" && t.Issue != nil && t.Issue.PullRequest == nil:
-		return "" // an issue has no code
-	case event == "issue_comment":
-		return "it is about a pull request, perhaps of a fork"
+	if len(own) > 0 {
+		return own[0], nil
 	}
-	return "it does not say what it is about"
+	if g.facts.DefaultBranch == "" {
+		return "", errors.New("the event does not name the repository's default branch")
+	}
+	return g.client.BranchHead(g.ctx, g.facts.Repository, g.facts.DefaultBranch)
 }
 
-// maxEvent bounds the event's file, in bytes; GitHub sends at most 25 MB.
-const maxEvent = 32 << 20
-
-func readTrigger(path string) (trigger, error) {
-	var t trigger
-	f, err := os.Open(path)
-	if err != nil {
-		return t, fmt.Errorf("read the event: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxEvent))
-	if err != nil {
-		return t, fmt.Errorf("read the event: %w", err)
-	}
-	if err := json.Unmarshal(data, &t); err != nil {
-		return t, fmt.Errorf("read the event: %w", err)
-	}
-	return t, nil
+// trees are those of a repository on GitHub.
+type trees struct {
+	client *github.Client
+	repo   string
 }
 
-// How far checkouts are looked for below the workspace; actions/checkout puts them where its input path says.
-const (
-	checkoutDepth   = 3
-	checkoutEntries = 20_000
-)
-
-// checkouts are the working trees in the workspace, and the one around the job file. !all: there may be more.
-func (a *app) checkouts(jobFile string) (found []string, all bool) {
-	workspace := a.getenv("GITHUB_WORKSPACE")
-	if workspace == "" {
-		workspace = a.path(".")
+func (t trees) Tree(ctx context.Context, id string, deep bool) ([]vet.Entry, bool, error) {
+	listed, whole, err := t.client.Tree(ctx, t.repo, id, deep)
+	entries := make([]vet.Entry, len(listed))
+	for i, e := range listed {
+		entries[i] = vet.Entry(e)
 	}
+	return entries, whole, err
+}
+
+// topAround is the top of the checkout around a path, as the path is written; without one, the workspace around it, or "".
+func topAround(path, workspace string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return ""
+	}
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	if below, err := filepath.Rel(workspace, path); err == nil && filepath.IsLocal(below) {
+		return workspace
+	}
+	return ""
+}
+
+// maxEntries bounds how much of a directory is searched for checkouts.
+const maxEntries = 2_000_000
+
+// own refuses the checkout of a commit that only forks have, around a path or below it.
+func (g *guard) own(path string) error {
+	if err := g.around(path); err != nil {
+		return err
+	}
+	var refused error
 	seen := 0
-	_ = filepath.WalkDir(workspace, func(path string, entry fs.DirEntry, err error) error {
-		if seen++; seen > checkoutEntries {
+	_ = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+		if seen++; seen > maxEntries {
+			refused = g.refusal("there is too much in %s to find all checkouts", path)
 			return filepath.SkipAll
 		}
 		if err != nil {
 			return nil //nolint:nilerr // what cannot be read cannot be run either
 		}
-		if entry.Name() == ".git" {
-			found = append(found, filepath.Dir(path))
-			return skipFolder(entry)
+		inside := filepath.Dir(at)
+		if entry.Type()&fs.ModeSymlink != 0 {
+			inside = at
+		} else if entry.Name() != ".git" {
+			return nil
 		}
-		if below, err := filepath.Rel(workspace, path); err == nil && strings.Count(below, string(filepath.Separator)) >= checkoutDepth {
-			return skipFolder(entry)
+		if refused = g.around(inside); refused != nil {
+			return filepath.SkipAll
+		}
+		if entry.IsDir() {
+			return filepath.SkipDir
 		}
 		return nil
 	})
-	if around := workTree(filepath.Dir(a.path(jobFile))); around != "" {
-		found = append(found, around)
-	}
-	slices.Sort(found)
-	return slices.Compact(found), seen <= checkoutEntries
+	return refused
 }
 
-func skipFolder(entry fs.DirEntry) error {
-	if entry.IsDir() {
-		return filepath.SkipDir
+// around judges the checkout around a path, if there is one.
+func (g *guard) around(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = filepath.Dir(real)
+		}
+	}
+	checkout := task.CheckoutAround(path)
+	if checkout.Commit == nil {
+		return nil
+	}
+	if _, known := g.judged[checkout.Top]; !known {
+		g.judged[checkout.Top] = g.judge(checkout)
+	}
+	return g.judged[checkout.Top]
+}
+
+// judge refuses a checkout whose commit GitHub knows, but on no branch of this repository: it is a fork's.
+func (g *guard) judge(checkout task.Checkout) error {
+	own := g.facts.OwnCommits()
+	if slices.Contains(own, *checkout.Commit) {
+		return nil
+	}
+	if g.facts.Number != 0 && strings.HasPrefix(g.facts.Event, "pull_request") && !g.facts.Fork {
+		// The merge may have been made again since the event.
+		merge, head, err := g.client.MergeOf(g.ctx, g.facts.Repository, g.facts.Number)
+		if err == nil && merge == *checkout.Commit && strings.EqualFold(head, g.facts.Repository) {
+			return nil
+		}
+	}
+	pending, seen := []string{*checkout.Commit}, map[string]bool{}
+	for len(pending) > 0 && len(seen) < maxLocal {
+		commit := pending[0]
+		pending = pending[1:]
+		if seen[commit] || slices.Contains(own, commit) {
+			continue
+		}
+		seen[commit] = true
+		whose, err := g.client.Whose(g.ctx, g.facts.Repository, commit, g.facts.DefaultBranch, g.facts.BaseRef, strings.TrimPrefix(g.facts.Ref, "refs/heads/"))
+		switch {
+		case err != nil:
+			return g.refusal("it cannot be told whose commit %s is, which is checked out in %s: %v", shortCommit(commit), checkout.Top, err)
+		case whose == github.Foreign:
+			return g.refusal("commit %s, which is checked out in %s, is on no branch of the repository, as those of forks", shortCommit(commit), checkout.Top)
+		case whose == github.Own:
+			continue
+		}
+		// Another repository's, or one that was made here, of what its parents are.
+		if parents, err := g.git.Parents(g.ctx, checkout.Objects, commit); err == nil {
+			pending = append(pending, parents...)
+		}
 	}
 	return nil
 }
 
-// workTree is the innermost working tree around a folder, or "".
-func workTree(dir string) string {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return ""
-	}
-	for dir := resolved(abs); ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			return ""
+// maxLocal bounds how many commits that were made here are looked at.
+const maxLocal = 20
+
+// hostFiles refuses settings of a provider that put files of this machine into environments.
+func (g *guard) hostFiles(job config.Job) error {
+	for key, value := range job.Environment.ProviderConfig {
+		if slices.Contains([]string{"mounts", "images", "dir"}, key) || namesPath(value) {
+			return g.refusal("environment.provider_config.%s names files of this machine, which may be a stranger's", key)
 		}
 	}
+	return nil
+}
+
+// namesPath reports whether there is a path in a setting.
+func namesPath(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return strings.Contains(value, "/")
+	case []any:
+		return slices.ContainsFunc(value, namesPath)
+	case map[string]any:
+		for _, v := range value {
+			if namesPath(v) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shown is a path in the copy as people know it.
+func (g *guard) shown(text string) string {
+	if g == nil || g.copied == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, g.copied, g.top)
+}
+
+// inShown is an error whose problems are in files as people know them.
+func (g *guard) inShown(err error) error {
+	var problems diag.List
+	if g == nil || !errors.As(err, &problems) {
+		return err
+	}
+	shown := slices.Clone(problems)
+	for i, p := range shown {
+		shown[i].File, shown[i].Message, shown[i].Hint = g.shown(p.File), g.shown(p.Message), g.shown(p.Hint)
+	}
+	return shown
 }

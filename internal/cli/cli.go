@@ -76,6 +76,8 @@ type app struct {
 	hard context.Context
 	// onLoad is called with the job file as soon as it is read, before anything is said of it. It may be nil.
 	onLoad func(*config.Loaded)
+	// guard says what may be executed; nil: anything.
+	guard *guard
 	// opened are closed when the command ends, whatever became of it.
 	opened *[]io.Closer
 }

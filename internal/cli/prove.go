@@ -253,7 +253,7 @@ func (a *app) shownDir(dir string) string {
 	if err != nil {
 		return dir
 	}
-	rel, err := filepath.Rel(here, dir)
+	rel, err := filepath.Rel(here, a.guard.shown(dir))
 	if err != nil || !filepath.IsLocal(rel) {
 		return dir
 	}

@@ -182,8 +182,12 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	for _, p := range providers.All {
 		checks[p.Name] = p.Check
 	}
+	var admit func(string) (string, error)
+	if a.guard != nil {
+		admit = a.guard.admit
+	}
 	loaded, err := config.Load(path, config.Options{
-		Stdin: a.Stdin, Dir: a.Dir, Getenv: a.Getenv, Now: a.Now,
+		Admit: admit, Stdin: a.Stdin, Dir: a.Dir, Getenv: a.Getenv, Now: a.Now,
 		Providers: checks, Overrides: overrides, OnlyAgents: flags.agents, Selection: flags.selection(), PathsFrom: flags.pathsFrom,
 	})
 	if err != nil {
@@ -191,6 +195,11 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	}
 	if a.onLoad != nil {
 		a.onLoad(loaded)
+	}
+	if a.guard != nil && a.guard.checker != nil {
+		if err := a.guard.hostFiles(loaded.Job); err != nil {
+			return nil, err
+		}
 	}
 	p := &prepared{Loaded: loaded, path: path}
 	problems := loaded.Warnings
@@ -381,6 +390,9 @@ func (a *app) record(p *prepared) (result.Plan, error) {
 		return result.Plan{}, fmt.Errorf("make the job's folder %s: %w", a.path(p.dir()), err)
 	}
 	checkout := task.CheckoutAround(from)
+	if a.guard != nil && a.guard.commit != "" {
+		checkout = task.Checkout{Commit: &a.guard.commit} // not what the checkout says of itself
+	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
 		StartedAt: a.Now(), Commit: checkout.Commit, Parents: a.parents(checkout), Dir: here, Shard: p.shard, ShardOf: p.shardOf, PathsFrom: pathsFrom, Proof: p.proof,
 	})

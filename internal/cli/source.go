@@ -24,7 +24,7 @@ const (
 
 // parents are the parents of the commit that is checked out; nil if they cannot be told. Only a workflow has a use for them.
 func (a *app) parents(checkout task.Checkout) []string {
-	if a.getenv("GITHUB_ACTIONS") != "true" || checkout.Commit == nil {
+	if a.getenv("GITHUB_ACTIONS") != "true" || checkout.Commit == nil || checkout.Objects == "" {
 		return nil
 	}
 	opts := git.Options{Timeout: 30 * time.Second}
@@ -52,6 +52,9 @@ func (a *app) source() *dataset.Source {
 	s := &dataset.Source{
 		Git:    git.New(opts),
 		Notify: func(text string) { fmt.Fprintf(a.Stderr, "datasets: %s\n", clean(text)) },
+	}
+	if a.guard != nil {
+		s.Admit = a.guard.admit
 	}
 	s.Cache, s.CacheErr = a.cache()
 	*a.opened = append(*a.opened, s)

@@ -14,10 +14,11 @@ import (
 // checker looks at what tags cannot say: names, paths, variables, and what belongs together.
 type checker struct {
 	*decoder
-	source source
-	opts   Options
-	root   *node
-	out    Loaded
+	source  source
+	opts    Options
+	root    *node
+	out     Loaded
+	refused error // of Options.Admit, the first one
 }
 
 // check completes c.out. The tree is a mapping.

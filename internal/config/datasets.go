@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,7 +32,7 @@ func (c *checker) datasets() {
 		case ds.Registry != nil:
 			registry = c.registry(ds, at)
 		case ds.Path != "":
-			dir = resolve(c.source.dir, ds.Path)
+			dir = c.admit(resolve(c.source.dir, ds.Path))
 			if ok {
 				c.datasetFolder(ds, dir, at)
 			}
@@ -67,7 +68,7 @@ func (c *checker) tasks() {
 	names := c.newNames("tasks", "rename one of the folders, or make them two datasets")
 	for i, task := range c.out.Job.Tasks {
 		at := keyPath{"tasks"}.index(i)
-		dir := resolve(c.source.dir, task)
+		dir := c.admit(resolve(c.source.dir, task))
 		c.out.TaskDirs = append(c.out.TaskDirs, dir)
 		if c.bad[at.String()] {
 			continue
@@ -77,6 +78,16 @@ func (c *checker) tasks() {
 			c.warn(c.root.locate(at, false), other, "there is no folder %s", dir)
 		}
 	}
+}
+
+// admit is where a file or directory is read from. The first refusal ends the load.
+func (c *checker) admit(path string) string {
+	admitted, err := c.opts.admit(path)
+	if err != nil {
+		c.refused = cmp.Or(c.refused, err)
+		return path
+	}
+	return admitted
 }
 
 func isDir(path string) bool {

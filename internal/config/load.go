@@ -31,6 +31,17 @@ type Options struct {
 	// not list them.
 	OnlyAgents []string
 	Selection  Selection // flags about all datasets; they win over the file
+	// Admit is asked about each local file and directory whose content will be run: the job file, folders of tasks, registries. It
+	// returns where to read it from instead, or an error, which Load returns as it is. nil: all are read where they are.
+	Admit func(path string) (string, error)
+}
+
+// admit is Admit, or path.
+func (o Options) admit(path string) (string, error) {
+	if o.Admit == nil {
+		return path, nil
+	}
+	return o.Admit(path)
 }
 
 // Place is a place in a job file, or a flag.
@@ -119,7 +130,11 @@ func read(path string, opts Options) (source, error) {
 	}
 	full := resolve(opts.Dir, path)
 	src := source{file: path, dir: filepath.Dir(full), json: strings.EqualFold(filepath.Ext(path), ".json")}
-	f, err := os.Open(full)
+	admitted, err := opts.admit(full)
+	if err != nil {
+		return src, err
+	}
+	f, err := os.Open(admitted)
 	err = environment.OwnFiles(err)
 	if errors.Is(err, fs.ErrNotExist) {
 		return src, missingFile(path, full)
@@ -207,6 +222,9 @@ func (s source) load(opts Options) (*Loaded, error) {
 	d.decode(root, nil, reflect.ValueOf(&c.out.Job).Elem(), rules{})
 	if root.kind == mapping {
 		c.check()
+	}
+	if c.refused != nil {
+		return nil, c.refused
 	}
 	p.list.Sort()
 	if err := p.list.Err(); err != nil {

@@ -23,7 +23,7 @@ func (c *checker) registry(ds *Dataset, at keyPath) string {
 		c.registryURL(reg.URL, key.child("url"))
 		return reg.URL
 	default:
-		path := resolve(c.source.dir, reg.Path)
+		path := c.admit(resolve(c.source.dir, reg.Path))
 		if info, err := os.Stat(path); err != nil || info.IsDir() {
 			hint := c.elsewhereFile(reg.Path)
 			if strings.Contains(reg.Path, "://") {

@@ -66,13 +66,20 @@ func (s *Source) fetchAll(ctx context.Context, picks []*pick) (*fetched, error) 
 			continue
 		}
 		for _, t := range p.tasks {
-			w, problem := p.wish(t)
+			w, problem := p.wish(t, git.Trust(!p.registry.Remote() && s.Admit == nil))
 			switch {
 			case problem != nil && len(problems) < maxProblems:
 				problems = append(problems, *problem)
 			case problem != nil:
 			case w == nil:
-				f.at[t] = location{dir: beside(p.registry, t.Path)}
+				dir := beside(p.registry, t.Path)
+				if s.Admit != nil {
+					var err error
+					if dir, err = s.Admit(dir); err != nil {
+						return nil, err
+					}
+				}
+				f.at[t] = location{dir: dir}
 			default:
 				rev := revision{w.remote, t.GitCommitID}
 				if byRevision[rev] == nil {
@@ -103,8 +110,8 @@ func (s *Source) fetchAll(ctx context.Context, picks []*pick) (*fetched, error) 
 // maxProblems is how many problems of registries are told.
 const maxProblems = 20
 
-// wish checks where a task is said to be; nil: beside the registry.
-func (p *pick) wish(t *registry.Task) (*wish, *diag.Diagnostic) {
+// wish checks where a task is said to be; nil: beside the registry. trust says whether a repository may be on this machine.
+func (p *pick) wish(t *registry.Task, trust git.Trust) (*wish, *diag.Diagnostic) {
 	problem := func(format string, args ...any) (*wish, *diag.Diagnostic) {
 		d := p.registry.TaskProblem(t, "task %q of %s: %s", t.Name, p.dataset.Label(), fmt.Sprintf(format, args...))
 		return nil, &d
@@ -118,7 +125,7 @@ func (p *pick) wish(t *registry.Task) (*wish, *diag.Diagnostic) {
 		}
 		return nil, nil
 	}
-	remote, err := git.ParseRemote(t.GitURL, p.registry.Dir, git.Trust(!p.registry.Remote()))
+	remote, err := git.ParseRemote(t.GitURL, p.registry.Dir, trust)
 	if err != nil {
 		return problem("git_url %v", err)
 	}

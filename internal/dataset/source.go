@@ -38,6 +38,9 @@ type Source struct {
 	Notify   func(text string) // is told what takes time, and what people should know; nil: nobody is
 	// Include and Exclude are globs that the names of all tasks must and must not match.
 	Include, Exclude []string
+	// Admit is asked about each folder of this machine that a registry names, and returns where to read it from instead. With
+	// it, registries cannot name repositories on this machine. nil: folders are read where they are.
+	Admit func(path string) (string, error)
 
 	mu      sync.Mutex
 	folders []*cache.Folder

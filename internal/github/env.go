@@ -44,6 +44,11 @@ type Actions struct {
 	BaseRef       string
 	DefaultBranch string // the repository's, or ""
 
+	// BaseSHA is what the base branch of a pull request was when the event happened; "" outside one.
+	BaseSHA string
+	// Inputs says that whoever or whatever started the run gave it values: they may name any commit.
+	Inputs bool
+
 	// Number is the pull request's; 0: there is none, or (with NeedsPull) it has to be asked for.
 	Number int
 	// HeadRepository ("owner/name") and HeadBranch are where a pull request comes from; "" outside one, or if that
@@ -262,8 +267,11 @@ func workflowFile(ref, repo string) string {
 
 // event is what is read of an event's payload. Source: docs.github.com, "Webhook events and payloads".
 type event struct {
-	Before     string `json:"before"` // of a push
-	Repository *struct {
+	Before string `json:"before"` // of a push
+	// Of a dispatch: objects, or null.
+	Inputs        map[string]any `json:"inputs"`
+	ClientPayload map[string]any `json:"client_payload"`
+	Repository    *struct {
 		DefaultBranch string `json:"default_branch"`
 	} `json:"repository"`
 	PullRequest *struct {
@@ -277,6 +285,7 @@ type event struct {
 		} `json:"head"`
 		Base struct {
 			Ref string `json:"ref"`
+			SHA string `json:"sha"`
 		} `json:"base"`
 	} `json:"pull_request"`
 	Issue *struct {
@@ -348,9 +357,11 @@ func (e event) teach(a *Actions) {
 			a.Before = hash(e.Before)
 		}
 	}
+	a.Inputs = len(e.Inputs)+len(e.ClientPayload) > 0
 	switch {
 	case e.PullRequest != nil:
 		pr := e.PullRequest
+		a.BaseSHA = hash(pr.Base.SHA)
 		a.Landed = pr.Merged && pr.MergeCommit != "" && pr.MergeCommit == a.SHA
 		a.Number = pr.Number
 		a.BaseRef = cmp.Or(a.BaseRef, pr.Base.Ref)

@@ -52,7 +52,7 @@ func TestFactsOfARun(t *testing.T) {
 	}
 	asPull := func(a *Actions) {
 		a.Event, a.Ref, a.BaseRef, a.HeadBranch, a.Number = "pull_request", "refs/pull/7/merge", "main", "feature", 7
-		a.HeadSHA, a.HeadRepository = sha(7), "acme/widgets"
+		a.HeadSHA, a.HeadRepository, a.BaseSHA = sha(7), "acme/widgets", sha(4)
 	}
 	pullEvent := func(headRepo string) string {
 		return `{"number":7,"repository":{"default_branch":"trunk"},"pull_request":{"number":7,"head":{"ref":"feature","sha":"` + sha(7) +

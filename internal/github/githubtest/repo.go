@@ -16,6 +16,8 @@ type repo struct {
 	private   bool
 	commits   map[string]commit
 	branches  map[string]string // name to sha
+	tags      map[string]string // name to sha of the commit
+	trees     map[string][]TreeEntry
 	pulls     []Pull
 	issues    map[int]bool
 	locked    map[int]bool
@@ -28,6 +30,7 @@ type repo struct {
 type commit struct {
 	sha     string
 	parents []string
+	tree    string
 	order   int // commits are listed the newest first
 	date    time.Time
 }
@@ -39,6 +42,7 @@ type Pull struct {
 	HeadBranch string
 	HeadSHA    string
 	Base       string // a branch
+	Merge      string // merge_commit_sha
 	State      string // "" is open
 }
 
@@ -47,7 +51,7 @@ func (s *Server) AddRepo(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.repos[strings.ToLower(name)] = &repo{
-		name: name, private: true, commits: map[string]commit{}, branches: map[string]string{}, issues: map[int]bool{},
+		name: name, private: true, commits: map[string]commit{}, branches: map[string]string{}, tags: map[string]string{}, trees: map[string][]TreeEntry{}, issues: map[int]bool{},
 		locked: map[int]bool{}, workflows: map[string]bool{},
 	}
 }
@@ -218,7 +222,7 @@ func (q *request) showPull(p Pull) map[string]any {
 		head["repo"] = map[string]any{"full_name": p.HeadRepo, "fork": p.HeadRepo != q.repo.name}
 	}
 	return map[string]any{
-		"number": p.Number, "state": p.State, "head": head,
+		"number": p.Number, "state": p.State, "head": head, "merge_commit_sha": p.Merge,
 		"base":     map[string]any{"ref": p.Base, "repo": map[string]any{"full_name": q.repo.name}},
 		"html_url": fmt.Sprintf("https://github.com/%s/pull/%d", q.repo.name, p.Number),
 	}

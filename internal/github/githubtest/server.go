@@ -25,6 +25,8 @@ type Server struct {
 	StorageURL string
 	// Now is the server's clock; nil is the real one. Set it before the first request.
 	Now func() time.Time
+	// TreeLimit is how many entries a listing of a tree has; 0 is GitHub's limit.
+	TreeLimit int
 
 	mu          sync.Mutex
 	tokens      map[string]Access
@@ -315,6 +317,10 @@ var routes = []route{
 	{http.MethodGet, "compare/*", (*request).compare},
 	{http.MethodGet, "commits", (*request).listCommits},
 	{http.MethodGet, "commits/*", (*request).getCommit},
+	{http.MethodGet, "commits/*/branches-where-head", (*request).branchesAt},
+	{http.MethodGet, "git/commits/*", (*request).getGitCommit},
+	{http.MethodGet, "git/trees/*", (*request).getTree},
+	{http.MethodGet, "tags", (*request).listTags},
 	{http.MethodGet, "actions/workflows/*/runs", (*request).listWorkflowRuns},
 	{http.MethodGet, "actions/runs", (*request).listRuns},
 	{http.MethodGet, "actions/runs/*", (*request).getRun},
