@@ -181,6 +181,7 @@ func TestAPlanKnowsTheParentsOfAMerge(t *testing.T) {
 	git("commit", "--quiet", "--allow-empty", "-m", "main")
 	git("merge", "--quiet", "--no-ff", "-m", "merge", "change")
 	stepMust(t, os.WriteFile(filepath.Join(s.dir, ".git/shallow"), []byte(git("rev-parse", "HEAD")+"\n"), 0o644))
+	s.env["GITHUB_SHA"] = git("rev-parse", "HEAD")
 	want := []string{git("rev-parse", "main@{1}"), git("rev-parse", "change")}
 	if code := s.main(t, "action"); code != 0 {
 		t.Fatalf("exit code %d", code)

@@ -94,11 +94,15 @@ func (g *guard) Close() error {
 
 // refusal is the error that nothing is executed.
 func (g *guard) refusal(format string, args ...any) error {
-	return usage("refused to run anything: the event %s may be about a stranger's changes, and gives this workflow the repository's secrets. "+
-		"There, everything that runs must be what a commit of %s has, file by file; but %s. "+
+	event, why := clean(g.facts.Event), clean(fmt.Sprintf(format, args...))
+	rule := fmt.Sprintf("the event %s gives this workflow the repository's secrets, which a fork's changes could read; %s", event, why)
+	if g.level == github.EveryFile {
+		rule = fmt.Sprintf("the event %s may be about a stranger's changes, and gives this workflow the repository's secrets. "+
+			"There, everything that runs must be what a commit of %s has, file by file; but %s", event, clean(g.facts.Repository), why)
+	}
+	return usage("refused to run anything: %s. "+
 		"Run changes of forks on pull_request, which has no secrets, and report on workflow_run (examples/workflows/fork-run.yml and fork-report.yml). "+
-		"If somebody you trust has read what is here, say so with the input allow-fork-checkout: true",
-		clean(g.facts.Event), clean(g.facts.Repository), clean(fmt.Sprintf(format, args...)))
+		"If somebody you trust has read what is here, say so with the input allow-fork-checkout: true", rule)
 }
 
 // admit is config.Options.Admit.
