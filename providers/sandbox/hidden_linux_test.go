@@ -8,12 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/fstest"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/testenv"
@@ -58,13 +61,12 @@ func isHidden(t *testing.T, p environment.Provider, dir, private string, shown [
 		t.Errorf("in %s and a new %s there is\n%s", shown[2], shown[0], got)
 	}
 	for what, script := range map[string]string{
-		"files of tasks and jobs":      "find / -name '" + secret + "*' -not -path '/proc/*' 2> /dev/null || true",
-		"this process's environment":   "env; cat /proc/*/environ 2> /dev/null | tr '\\0' '\\n'",
-		"open files":                   "ls -l /proc/self/fd /proc/*/fd 2> /dev/null || true",
-		"where the store is":           "cat /proc/*/mountinfo /proc/*/maps /proc/*/cmdline 2> /dev/null | tr '\\0' '\\n'",
-		"sockets of the machine":       "find / -type s -not -path '/proc/*' 2> /dev/null || true",
-		"passwords":                    "cut -d: -f2 /etc/shadow /etc/gshadow | sort -u",
-		"keys of this process's owner": "cat /proc/keys 2> /dev/null | grep -v _ses || true",
+		"files of tasks and jobs":    "find / -name '" + secret + "*' -not -path '/proc/*' 2> /dev/null || true",
+		"this process's environment": "env; cat /proc/*/environ 2> /dev/null | tr '\\0' '\\n'",
+		"open files":                 "ls -l /proc/self/fd /proc/*/fd 2> /dev/null || true",
+		"where the store is":         "cat /proc/*/mountinfo /proc/*/maps /proc/*/cmdline 2> /dev/null | tr '\\0' '\\n'",
+		"sockets of the machine":     "find / -type s -not -path '/proc/*' 2> /dev/null || true",
+		"passwords":                  "cut -d: -f2 /etc/shadow /etc/gshadow | sort -u",
 	} {
 		got := run(t, e, script)
 		for _, mark := range []string{secret, filepath.Base(dir), filepath.Base(filepath.Dir(private)), ".sock", "$y$", "$6$", "keyring"} {
@@ -81,6 +83,29 @@ func isHidden(t *testing.T, p environment.Provider, dir, private string, shown [
 	}
 	if got := run(t, e, "kill -0 "+strconv.Itoa(os.Getpid())+" 2>&1 || true"); !strings.Contains(got, "No such process") {
 		t.Errorf("this process can be reached: %s", got)
+	}
+}
+
+// Whoever is logged in has keys: in the user's keyring, and in the session's.
+func TestKeysAreNotSeen(t *testing.T) {
+	runtime.LockOSThread() // the keyrings are a thread's
+	defer runtime.UnlockOSThread()
+	for _, ring := range []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_SESSION_KEYRING} {
+		key, err := unix.AddKey("user", secret+"_key", []byte("secret"), ring)
+		if err != nil {
+			testenv.Lacks(t, "keys", "a kernel that takes keys: "+err.Error())
+		}
+		defer unix.KeyctlInt(unix.KEYCTL_UNLINK, key, ring, 0, 0)
+	}
+	if mine, err := os.ReadFile("/proc/keys"); err != nil || !strings.Contains(string(mine), secret) {
+		testenv.Lacks(t, "keys", fmt.Sprintf("a kernel that lists keys: %v, %s", err, mine))
+	}
+	e := create(t, newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost}), environment.CreateOptions{Image: testImage})
+	if got := run(t, e, "cat /proc/keys /proc/key-users"); got != "" {
+		t.Errorf("keys are seen:\n%s", got)
+	}
+	if got := run(t, e, "umount /proc/keys 2>/dev/null; umount /proc/key-users 2>/dev/null; cat /proc/keys /proc/key-users"); got != "" {
+		t.Errorf("keys can be uncovered:\n%s", got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -122,9 +123,11 @@ func escaped(path string) string {
 
 // What of /proc is hidden, or only to be read. Source: the list of paths that Docker masks.
 var (
-	hiddenFiles = []string{"proc/kcore", "proc/keys", "proc/latency_stats", "proc/timer_list", "proc/sched_debug"}
-	hiddenDirs  = []string{"proc/acpi", "proc/scsi"}
-	readOnly    = []string{"proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger"}
+	hiddenFiles = []string{"proc/kcore", "proc/latency_stats", "proc/timer_list", "proc/sched_debug"}
+	// keyFiles show the keys of the user who runs the sandbox, also to the root of a user namespace.
+	keyFiles   = []string{"proc/keys", "proc/key-users"}
+	hiddenDirs = []string{"proc/acpi", "proc/scsi"}
+	readOnly   = []string{"proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger"}
 )
 
 func mountProc(setup wire.Setup) error {
@@ -132,13 +135,17 @@ func mountProc(setup wire.Setup) error {
 	if err := unix.Mount("proc", "proc", "proc", flags, ""); err != nil {
 		return refused("mount /proc", err)
 	}
-	if setup.User {
-		return nil // its root may neither read nor write these: they belong to the machine's
+	hidden := keyFiles
+	if !setup.User { // whose root may neither read nor write the others: they belong to the machine's
+		hidden = slices.Concat(keyFiles, hiddenFiles)
 	}
-	for _, name := range hiddenFiles {
+	for _, name := range hidden {
 		if err := showDevice("/dev/null", name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return refused("hide /"+name, err)
 		}
+	}
+	if setup.User {
+		return nil
 	}
 	for _, name := range hiddenDirs {
 		if err := unix.Mount("hidden", name, "tmpfs", flags|unix.MS_RDONLY, "size=0"); err != nil && !errors.Is(err, os.ErrNotExist) {
