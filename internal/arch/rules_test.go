@@ -20,7 +20,7 @@ type row struct {
 // vocabulary is what every package may use. The last one is below the others.
 var vocabulary = []string{
 	"internal/result", "internal/diag", "internal/quantity", "internal/environment", "internal/redact",
-	"internal/untrusted", "internal/egress", "internal/agent",
+	"internal/untrusted", "internal/egress", "internal/awake", "internal/agent",
 }
 
 // rows is the map, lowest first: a package imports rows below its own, never beside or above.
@@ -57,7 +57,7 @@ var rows = []row{
 	}},
 	{packages: []string{"providers/docker/internal/relay"}, only: []string{}},
 	{packages: []string{"providers/*"}, only: []string{
-		"internal/environment", "internal/quantity", "internal/redact", "internal/egress", "providers/sandbox/internal/*",
+		"internal/environment", "internal/quantity", "internal/redact", "internal/egress", "internal/awake", "providers/sandbox/internal/*",
 		"providers/docker/internal/*",
 	}},
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate", "internal/prove"}, vocabulary...)},

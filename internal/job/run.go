@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/redact"
@@ -226,7 +227,7 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 func (r *run) collect(ctx context.Context, stop func(cause error), outcomes <-chan written) {
 	cancelled := ctx.Done()
 	hard := r.Hard.Done()
-	var grace <-chan time.Time
+	var grace <-chan struct{}
 	for {
 		select {
 		case outcome, ok := <-outcomes:
@@ -240,7 +241,7 @@ func (r *run) collect(ctx context.Context, stop func(cause error), outcomes <-ch
 			}
 		case <-cancelled:
 			cancelled = nil
-			grace = time.After(r.Grace)
+			grace = awake.After(context.WithoutCancel(ctx), r.Grace)
 			r.emit(event.Event{Kind: event.Cancelling, Total: r.inFlight(), Message: "no more trials are started, running ones are stopped"})
 		case <-grace:
 			r.abandon(ctx, "it did not stop in time", outcomes)

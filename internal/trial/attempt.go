@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
@@ -35,8 +36,8 @@ type attempt struct {
 	trial  result.Trial
 	detail string // more about the error than fits its message
 
-	// cancelTime is when the job was cancelled. To be called only after that.
-	cancelTime func() time.Time
+	// graces are over when their time after the cancel is. To be called only after that.
+	graces func() map[time.Duration]<-chan struct{}
 
 	making *layer // that others may wait for: to be settled, whatever happens
 	layer  *layer // that the environment stands on, with the agent installed
@@ -93,8 +94,16 @@ func (a *attempt) run(ctx context.Context) {
 		a.fail(err)
 		return
 	}
-	a.cancelTime = sync.OnceValue(time.Now)
-	defer context.AfterFunc(ctx, func() { a.cancelTime() })()
+	counting, stop := context.WithCancel(a.opts.Hard)
+	defer stop()
+	a.graces = sync.OnceValue(func() map[time.Duration]<-chan struct{} {
+		graces := map[time.Duration]<-chan struct{}{}
+		for _, grace := range []time.Duration{stuckGrace, collectGrace, teardownGrace} {
+			graces[grace] = awake.After(counting, grace)
+		}
+		return graces
+	})
+	defer context.AfterFunc(ctx, func() { a.graces() })()
 	ctx = environment.WithRetryNotify(ctx, a.noteRetry)
 	for _, s := range steps {
 		if s.phase == event.Verifier {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
@@ -36,9 +37,12 @@ const (
 // cleanup is a context for what must happen also after a cancel: it ends after normal, or grace after
 // the cancel, or when the job is told to stop at once.
 func (a *attempt) cleanup(ctx context.Context, normal, grace time.Duration) (context.Context, context.CancelFunc) {
-	c, cancel := context.WithTimeout(a.opts.Hard, normal)
+	c, cancel := awake.WithTimeout(a.opts.Hard, normal)
 	stop := context.AfterFunc(ctx, func() {
-		sleep(c, time.Until(a.cancelTime().Add(grace)))
+		select {
+		case <-c.Done():
+		case <-a.graces()[grace]:
+		}
 		cancel()
 	})
 	return environment.WithRetryNotify(c, a.noteRetry), func() { stop(); cancel() }
@@ -55,11 +59,12 @@ func (a *attempt) hurry(ctx context.Context, env environment.Environment) (calm 
 			_ = recover() // a provider's bug, which teardown meets again
 			ended <- done
 		}()
-		sleep(over, time.Until(a.cancelTime().Add(stuckGrace)))
-		if over.Err() != nil {
+		select {
+		case <-over.Done():
 			return
+		case <-a.graces()[stuckGrace]:
 		}
-		c, cancel := context.WithTimeout(a.opts.Hard, teardownGrace-stuckGrace)
+		c, cancel := awake.WithTimeout(a.opts.Hard, teardownGrace-stuckGrace)
 		defer cancel()
 		end := env.Destroy
 		if a.opts.Job.Environment.PreserveEnv == config.PreserveAlways {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/task"
 )
@@ -106,7 +107,7 @@ func (im *images) id(t *task.Task, ref string) string {
 }
 
 func (im *images) make(ctx context.Context, t *task.Task, limit time.Duration, progress func(string)) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, environment.ErrTimeout)
+	ctx, cancel := awake.WithTimeoutCause(ctx, limit, environment.ErrTimeout)
 	defer cancel()
 	ref, err := im.request(ctx, t, progress)
 	if err != nil && errors.Is(context.Cause(ctx), environment.ErrTimeout) {

@@ -12,6 +12,7 @@ import (
 	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
@@ -154,7 +155,7 @@ func (a *attempt) snapshot(ctx context.Context, key string) (string, error) {
 	); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
+	ctx, cancel := awake.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
 	opts := environment.SnapshotOptions{Key: key, Description: a.about()}
 	if !a.opts.Redactor.Empty() {
@@ -169,7 +170,7 @@ func (a *attempt) copyInstallLogs(ctx context.Context) error {
 	if err := os.MkdirAll(dst, 0o755); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
+	ctx, cancel := awake.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	err := a.copyOut(ctx, logsDir, "setup/logs", nil, nil)
 	for _, dir := range slices.Concat(a.rules.LogDirs, []string{logsDir}) { // if nothing was left there

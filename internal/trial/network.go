@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
@@ -71,7 +72,7 @@ func (a *attempt) enter(ctx context.Context, who string, n environment.Network) 
 	if n.Is(a.network) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := awake.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := a.env.SetNetwork(ctx, a.refused.heard(n)); err != nil {
 		return fmt.Errorf("set the network to %s before %s begins: %w", n, who, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
@@ -94,12 +95,7 @@ func FormatOf(t *task.Task) string {
 	return string(t.Format)
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
+func sleep(ctx context.Context, d time.Duration) { awake.Sleep(ctx, d) }
 
 // attempt is one more go at a trial. The warnings, retries, costs and omissions of those before stay.
 func (r *Runner) attempt(spec Spec, dir string, started time.Time, before result.Trial) *attempt {

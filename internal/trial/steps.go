@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
@@ -69,7 +70,7 @@ func (a *attempt) start(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	starting, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlowStart)
+	starting, cancel := awake.WithTimeoutCause(ctx, startTimeout, errSlowStart)
 	defer cancel()
 	a.network = a.firstNetwork()
 	env, err := a.opts.Provider.CreateEnvironment(starting, environment.CreateOptions{
@@ -289,7 +290,7 @@ func (a *attempt) verify(ctx context.Context) error {
 }
 
 func (a *attempt) copyTo(ctx context.Context, files ...environment.Copy) error {
-	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
+	ctx, cancel := awake.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	return a.env.CopyTo(ctx, files...)
 }

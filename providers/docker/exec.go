@@ -12,6 +12,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 )
 
@@ -52,7 +53,7 @@ func (e *containerEnv) exec(ctx context.Context, cfg container.ExecOptions, opts
 	limited := ctx
 	if opts.Timeout > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeoutCause(ctx, opts.Timeout, environment.ErrTimeout)
+		limited, cancel = awake.WithTimeoutCause(ctx, opts.Timeout, environment.ErrTimeout)
 		defer cancel()
 	}
 	code, err := p.wait(limited)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 )
 
@@ -176,11 +177,11 @@ func (e *Environment) Exec(ctx context.Context, script string, opts environment.
 	}
 	e.entry.ran.Store(true)
 	defer x.sweep()
-	var timeout <-chan time.Time
+	var timeout <-chan struct{}
 	if opts.Timeout > 0 {
-		timer := time.NewTimer(opts.Timeout)
-		defer timer.Stop()
-		timeout = timer.C
+		waiting, cancel := context.WithCancel(ctx)
+		defer cancel()
+		timeout = awake.After(waiting, opts.Timeout)
 	}
 	select {
 	case <-p.done:

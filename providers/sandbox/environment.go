@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
@@ -55,7 +56,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	}
 	e := &sandboxEnv{p: p, id: newID(), img: img, env: opts.Env}
 	if err := e.create(ctx, opts); err != nil {
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTime)
+		cleanup, cancel := awake.WithTimeout(context.WithoutCancel(ctx), destroyTime)
 		defer cancel()
 		if destroying := e.Destroy(cleanup); destroying != nil {
 			err = errors.Join(err, destroying)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
@@ -39,7 +40,7 @@ func (e *sandboxEnv) Exec(ctx context.Context, script string, opts environment.E
 	limited := ctx
 	if opts.Timeout > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeoutCause(ctx, opts.Timeout, environment.ErrTimeout)
+		limited, cancel = awake.WithTimeoutCause(ctx, opts.Timeout, environment.ErrTimeout)
 		defer cancel()
 	}
 	sinks := environment.NewSinks(opts.Stdout, opts.Stderr)
@@ -172,7 +173,7 @@ func (s *started) follow(ctx context.Context) (wire.Answer, error) {
 
 // kill ends a command and all that it started.
 func (b *box) kill(ctx context.Context, id int64) error {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)
+	limited, cancel := awake.WithTimeout(context.WithoutCancel(ctx), killTime)
 	defer cancel()
 	if _, err := b.call(limited, wire.Request{Op: wire.Kill, Target: id}); err != nil {
 		if errors.Is(err, errGone) {

@@ -1,0 +1,117 @@
+// Package awake measures time in which this process could run. While it was stopped (SIGSTOP, a frozen control group, a machine
+// that was suspended), what happened elsewhere could not be heard: nothing that lasts is late for that. It knows nothing
+// of what is waited for.
+package awake
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// step is how much time is measured at once.
+	step = time.Second
+	// stopped is how much longer a step takes only where the process did not run: it counts as one step then, so that a
+	// machine under load does not stretch time without bounds.
+	stopped = 5 * time.Second
+	// settle is how much time is left at least, once, when the process runs again: to hear of what happened meanwhile.
+	settle = 2 * time.Second
+)
+
+// Sleep waits for d of awake time, or until ctx ends. It reports whether d is over.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	settled := false
+	for left := d; left > 0; {
+		piece := min(step, left)
+		begin := time.Now()
+		timer := time.NewTimer(piece)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C:
+		}
+		if took := time.Since(begin); took < piece+stopped {
+			left -= took
+			continue
+		}
+		left -= piece
+		if !settled && left < settle {
+			left, settled = min(settle, d), true
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// After returns a channel that is closed after d of awake time. It is never closed if ctx ends before.
+func After(ctx context.Context, d time.Duration) <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		if Sleep(ctx, d) {
+			close(over)
+		}
+	}()
+	return over
+}
+
+// WithTimeout is context.WithTimeout in awake time.
+func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return WithTimeoutCause(parent, d, nil)
+}
+
+// WithTimeoutCause is context.WithTimeoutCause in awake time. The context has no deadline of its own, because nobody knows the
+// moment.
+func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	inner, end := context.WithCancelCause(parent)
+	if cause == nil {
+		cause = context.DeadlineExceeded
+	}
+	c := &limited{Context: inner, done: make(chan struct{})}
+	finish := func(err, cause error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.ended() == nil {
+			end(cause)
+			c.err = err
+			close(c.done)
+		}
+	}
+	if d <= 0 {
+		finish(context.DeadlineExceeded, cause)
+	}
+	stop := context.AfterFunc(parent, func() { _ = c.Err() })
+	go func() {
+		if Sleep(inner, d) {
+			finish(context.DeadlineExceeded, cause)
+		}
+	}()
+	return c, func() { stop(); finish(context.Canceled, nil) }
+}
+
+// limited is a context whose time is measured by Sleep. Its channel is not that of the context below, which contexts made of
+// it would otherwise take their error from.
+type limited struct {
+	context.Context
+	done chan struct{}
+
+	mu  sync.Mutex
+	err error
+}
+
+func (c *limited) Done() <-chan struct{} { return c.done }
+
+func (c *limited) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended()
+}
+
+// ended is the error, also of a parent that has ended this moment. c.mu is held.
+func (c *limited) ended() error {
+	if c.err == nil && c.Context.Err() != nil {
+		c.err = c.Context.Err()
+		close(c.done)
+	}
+	return c.err
+}
