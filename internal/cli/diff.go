@@ -125,6 +125,9 @@ func writeDiff(w io.Writer, d result.Diff) {
 			if c.Flaky {
 				what += ", flaky"
 			}
+			if text := c.ConfirmedText(); text != "" {
+				what += ", " + text
+			}
 			t.row(what, clean(c.Agent), clean(c.Dataset), clean(c.Task), attemptsText(c.Base), attemptsText(c.Head))
 		}
 		t.flush()

@@ -66,6 +66,11 @@ type ending struct {
 	cancelled bool
 	// asJSON: the job's result is printed instead of a summary.
 	asJSON bool
+	// confirmations are the confirmation attempts, and unconfirmed tells that some of them were not made.
+	confirmations []result.Trial
+	unconfirmed   bool
+	// baseline is what the job is compared with, if that was looked for already.
+	baseline *foundBaseline
 	// stopped: the command was cancelled before it knew what to compare with, so that its verdict says nothing.
 	stopped bool
 }
@@ -91,7 +96,7 @@ func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end end
 	if end.tree == nil {
 		end.incomplete = append(end.incomplete, jobs.MergeLacks(a.path(dir))...)
 	}
-	in, err := a.gather(dir, flags, end)
+	in, err := a.gather(dir, flags, &end)
 	if err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end end
 	switch err = errors.Join(err, a.print(in, flags, end)); {
 	case err != nil:
 		return err
-	case end.stopped, end.cancelled && in.Job.Cancelled:
+	case end.stopped, end.cancelled && (in.Job.Cancelled || ctx.Err() != nil && end.unconfirmed):
 		return &failure{code: exitCancelled}
 	case in.Plan.Shard != nil && len(in.Incomplete) == 0, in.Plan.Shard == nil && in.Passed():
 		return nil
@@ -119,19 +124,28 @@ func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end end
 // judge compares a job with its baseline, and checks its gate.
 func (a *app) judge(ctx context.Context, in *report.Input, flags reportFlags, end *ending) error {
 	if in.Plan.Shard != nil {
-		if flags.compares() || asksMore(*in) {
+		if flags.compares() && in.Policy.Confirm.Attempts == 0 || asksMore(*in) {
 			in.Notes = append(in.Notes, fmt.Sprintf("this is shard %s: the gate and the baseline are for the whole job, when rollout merge has put it together", in.Plan.Shard))
 		}
 		return nil
 	}
-	base, sentence, err := a.findBaseline(ctx, in.Dir, evaluatedIn(in.Plan), flags)
-	if err != nil {
-		return err
+	found := end.baseline
+	if found == nil {
+		found = &foundBaseline{}
+		found.job, found.sentence, found.err = a.findBaseline(ctx, in.Dir, evaluatedIn(in.Plan), flags)
 	}
-	in.Baseline = sentence
+	if found.err != nil {
+		return found.err
+	}
+	base := found.job
+	in.Baseline = found.sentence
 	if base != nil {
 		diff := result.Compare(*base, in.Job)
 		in.Diff = &diff
+	}
+	if _, note := unconfirmed(*in, end.confirmations, base); note != "" {
+		in.Notes = append(in.Notes, note)
+		end.unconfirmed = end.unconfirmed || ctx.Err() != nil
 	}
 	if base == nil && flags.compares() && ctx.Err() != nil {
 		const stopped = "the command was cancelled before it had found the baseline"
@@ -156,7 +170,7 @@ func (a *app) print(in report.Input, flags reportFlags, end ending) error {
 }
 
 // gather is everything about a job that its folder tells.
-func (a *app) gather(dir string, flags reportFlags, end ending) (report.Input, error) {
+func (a *app) gather(dir string, flags reportFlags, end *ending) (report.Input, error) {
 	tree := result.Tree{}
 	if end.tree != nil {
 		tree = *end.tree
@@ -168,13 +182,24 @@ func (a *app) gather(dir string, flags reportFlags, end ending) (report.Input, e
 	}
 	path := filepath.Join(dir, result.ConfigFile)
 	data, err := jobs.ReadConfig(a.path(dir))
-	job := result.Summarize(tree.Plan, tree.Trials)
+	job := result.Summarize(tree.Plan, tree.All())
 	in := report.Input{
-		Job: job, Plan: tree.Plan, Trials: tree.Trials, Groups: result.Groups(tree.Plan, tree.Trials),
+		Job: job, Plan: tree.Plan, Trials: tree.Trials, Groups: result.Groups(tree.Plan, tree.All()),
 		Files: os.DirFS(a.path(dir)), Dir: dir, Notes: end.notes, Now: a.Now(),
 		Incomplete: append(missing(job, tree), end.incomplete...),
 	}
 	if sentence := reused(job, tree.Trials); sentence != "" {
+		in.Notes = append(slices.Clone(in.Notes), sentence)
+	}
+	if n := job.ConfirmationTrials; n > 0 {
+		tasks := 0
+		if c := tree.Plan.Confirm; c != nil {
+			tasks = len(c.Tasks)
+		}
+		sentence := fmt.Sprintf("%s broken and had %s (gate.confirm), which %s no rate", looked(tasks), plural(n, "further attempt"), map[bool]string{true: "enters", false: "enter"}[n == 1])
+		if job.ConfirmationCost > 0 {
+			sentence += fmt.Sprintf(" and cost %s of the total", report.Dollars(job.ConfirmationCost))
+		}
 		in.Notes = append(slices.Clone(in.Notes), sentence)
 	}
 	switch {
@@ -184,6 +209,12 @@ func (a *app) gather(dir string, flags reportFlags, end ending) (report.Input, e
 		return in, fmt.Errorf("read the job's gate: %w", err)
 	}
 	in.Policy, err = config.Policy(path, data, flags.gate.overrides())
+	end.confirmations = tree.Confirmations
+	if incomplete, _ := unconfirmed(in, tree.Confirmations, nil); incomplete != "" {
+		end.unconfirmed = true
+		in.Incomplete = append(in.Incomplete, incomplete)
+		end.incomplete = append(end.incomplete, incomplete)
+	}
 	return in, err
 }
 

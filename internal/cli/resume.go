@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,12 +193,13 @@ func (a *app) goOn(ctx context.Context, p *prepared, stored job.Stored, lock *jo
 		fmt.Fprintf(a.Stderr, "note: %s without a whole result left as they are (--only-failed)\n", plural(owed.Missing, "trial"))
 	}
 	prompt := job.Instructions(p.own(), redact.New(p.Secrets))
-	if len(owed.Keys) == 0 {
+	p.again, p.confirm = owed.Confirmations, a.confirmer(p, report, maps.Clone(owed.Confirmations))
+	if len(owed.Keys) == 0 && !p.confirm.left(ctx, stored.Plan, owed.Earlier) {
 		fmt.Fprintf(a.Stderr, "Nothing to run: %d of %s in %s are done\n", owed.Kept, plural(len(now.Own()), "trial"), clean(p.dir()))
 		if err := stored.Settle(p.Job, now, owed.Earlier, prompt); err != nil {
 			return fmt.Errorf("write the job's files: %w", err)
 		}
-		return a.finish(ctx, p.dir(), report, ending{})
+		return a.finish(ctx, p.dir(), report, ending{baseline: p.confirm.found()})
 	}
 	provider, err := a.connect(ctx, p, look)
 	if err != nil {

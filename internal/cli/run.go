@@ -165,11 +165,13 @@ type prepared struct {
 	shard   *result.Shard
 	shardOf []int
 
-	into    string         // the folder of a job that is gone on with; "": the one that its name and jobs_dir say
-	lock    *job.Lock      // of a folder that is there, and in which the job has not begun; nil: there is none
-	todo    []trial.Spec   // what is left to run; nil: all of own
-	earlier []result.Trial // results that are there
-	reuse   []job.Source   // where trials are taken over from
+	into    string              // the folder of a job that is gone on with; "": the one that its name and jobs_dir say
+	lock    *job.Lock           // of a folder that is there, and in which the job has not begun; nil: there is none
+	todo    []trial.Spec        // what is left to run; nil: all of own
+	earlier []result.Trial      // results that are there
+	again   map[result.Key]bool // those of confirmation attempts that can be made again
+	reuse   []job.Source        // where trials are taken over from
+	confirm *confirmer          // which attempts confirm what looks broken; nil: none do
 }
 
 // prepare loads and checks everything that can be known before anything is started.
@@ -307,6 +309,9 @@ func (a *app) conduct(ctx context.Context, p *prepared, provider environment.Pro
 			a.warnf("the clean-up was skipped, so environments may still run: the next run removes them, or rollout clean")
 		}
 	}()
+	if p.confirm == nil {
+		p.confirm = a.confirmer(p, report, nil)
+	}
 	err := a.takeOver(ctx, p, provider, tree)
 	if err == nil {
 		err = a.execute(ctx, p, provider, tree, look)
@@ -316,11 +321,11 @@ func (a *app) conduct(ctx context.Context, p *prepared, provider environment.Pro
 	}
 	a.removeOwn(ctx, provider, p.Job.Name)
 	if err != nil {
-		_ = a.finish(ctx, p.dir(), report, ending{}) // what there is
+		_ = a.finish(ctx, p.dir(), report, ending{baseline: p.confirm.found()}) // what there is
 		return err
 	}
 	// What is left out on purpose does not make it a cancelled run.
-	err = a.finish(ctx, p.dir(), report, ending{cancelled: p.into == "" || ctx.Err() != nil})
+	err = a.finish(ctx, p.dir(), report, ending{cancelled: p.into == "" || ctx.Err() != nil, baseline: p.confirm.found()})
 	if ctx.Err() != nil {
 		fmt.Fprintf(a.Stderr, "Go on with it: rollout resume %s\n", clean(p.dir()))
 	}
@@ -418,6 +423,12 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 	if todo == nil {
 		todo = p.own()
 	}
+	var confirm func(context.Context, []result.Trial) ([]trial.Spec, error)
+	if p.confirm != nil {
+		confirm = func(ctx context.Context, trials []result.Trial) ([]trial.Spec, error) {
+			return p.confirm.next(ctx, tree, emit, trials)
+		}
+	}
 	_, err := job.Run(ctx, todo, job.Options{
 		Earlier:  p.earlier,
 		Tree:     tree,
@@ -427,6 +438,8 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		Hard:     a.hard,
 		Redactor: redactor,
 		Room:     func() error { return a.room(p, provider, true) },
+		Again:    p.again,
+		Confirm:  confirm,
 		Runner: trial.New(trial.Options{
 			Provider: provider, Job: p.Job, Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), Redactor: redactor, Emit: emit, Now: a.Now, Hard: a.hard,
 		}),

@@ -80,6 +80,7 @@ var Columns = []Column{
 	{"reused", func(r row) any { return r.trial.Reused != nil }},
 	{"reused_job", func(r row) any { return ofReused(r, func(u *result.Reused) any { return u.Job }) }},
 	{"reused_from", func(r row) any { return ofReused(r, func(u *result.Reused) any { return u.From }) }},
+	{"confirmation", func(r row) any { return r.trial.Confirmation }},
 }
 
 // rewards are several rewards as the text of a JSON object; no trial has a column of its own.

@@ -115,6 +115,19 @@ func (e *exporter) all(ctx context.Context) error {
 		}
 		keys = keys[n:]
 	}
+	return e.confirmations()
+}
+
+// confirmations exports the attempts that confirm tasks which look broken. They are in no group, so they have no advantage.
+func (e *exporter) confirmations() error {
+	trials, unreadable := result.ReadConfirmations(e.Dir, e.plan)
+	e.report.Unreadable = append(e.report.Unreadable, unreadable...)
+	for i := range trials {
+		if err := e.rows.row(row{plan: &e.plan, trial: &trials[i]}); err != nil {
+			return err
+		}
+		e.report.Trials++
+	}
 	return nil
 }
 

@@ -92,7 +92,7 @@ func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
 	}
 	m.output = opts.path(m.out.Dir)
 	m.plan.PathsFrom = m.pathsFrom()
-	if m.groups, err = groupsOf(m.plan.Trials); err != nil {
+	if m.groups, err = groupsOf(m.keys); err != nil {
 		return Merged{}, err
 	}
 	if err := m.sweep(); err != nil {
@@ -134,8 +134,10 @@ type merge struct {
 	notes         int // also those above maxNotes
 	damaged       []string
 
-	plan  result.Plan // of the whole job, as it will be written
-	of    []int       // the shard of each of the plan's trials
+	plan  result.Plan  // of the whole job, as it will be written
+	keys  []result.Key // the plan's trials, and then the confirmation attempts that there may be
+	of    []int        // the shard of each of keys
+	owned [][]int      // see own
 	total int
 	found []*part // all that are no merges
 	parts []*part // one for each shard that is there, by index
@@ -278,7 +280,7 @@ func (m *merge) mayReplace(out *outcomes) error {
 	if !m.only {
 		return nil
 	}
-	for i, key := range m.plan.Trials {
+	for i, key := range m.keys {
 		if out.there[i] {
 			continue
 		}
@@ -330,7 +332,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 	var out *outcomes
 	work, workCtx := errgroup.WithContext(ctx)
 	work.Go(func() (err error) {
-		if out, err = m.placeTrials(workCtx, draft); err == nil && m.opts.Move && !out.whole() {
+		if out, err = m.placeTrials(workCtx, draft); err == nil && m.opts.Move && !out.whole(len(m.plan.Trials)) {
 			out, err = m.placeAgain(workCtx, began, draft)
 		}
 		return err
@@ -349,7 +351,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 	}
 	m.tell(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
-	m.out.Job = result.Summarize(m.plan, m.out.Tree.Trials)
+	m.out.Job = result.Summarize(m.plan, m.out.Tree.All())
 	work, _ = errgroup.WithContext(ctx)
 	work.Go(func() error { return m.writeOutputs(draft) })
 	work.Go(func() error {
@@ -375,10 +377,15 @@ func (o *outcomes) tree(plan result.Plan) result.Tree {
 	tree := result.Tree{Plan: plan}
 	n := 0
 	for i, there := range o.there {
-		if there {
+		switch {
+		case there && i >= len(plan.Trials):
+			if o.trials[i].Confirmation {
+				tree.Confirmations = append(tree.Confirmations, o.trials[i])
+			}
+		case there:
 			o.trials[n] = o.trials[i]
 			n++
-		} else if o.errs[i] != nil {
+		case o.errs[i] != nil:
 			tree.Unreadable = append(tree.Unreadable, o.errs[i])
 		}
 	}
@@ -399,7 +406,7 @@ func (m *merge) writeOutputs(draft string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(writeOutputs(f, m.plan, m.out.Tree.Trials, prompts.Of), f.Close()); err != nil {
+	if err := errors.Join(writeOutputs(f, m.plan, m.out.Tree.All(), prompts.Of), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", result.OutputsFile, err)
 	}
 	return nil
@@ -423,7 +430,7 @@ func (m *merge) writeConfig(draft string) error {
 func (m *merge) record(out *outcomes) mergeRecord {
 	r := mergeRecord{PlanDigest: m.plan.Digest, Moved: m.opts.Move, Total: m.total, Shards: []mergedShard{}, Incomplete: append([]string{}, m.out.Incomplete...)}
 	for _, p := range m.parts {
-		owed, have := m.counts(p.index, out)
+		owed, have := m.counts(m.own(p.index), out)
 		r.Shards = append(r.Shards, mergedShard{Index: p.index, Folder: p.label, StartedAt: p.plan.StartedAt, Trials: owed, Results: have})
 	}
 	return r

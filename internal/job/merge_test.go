@@ -584,7 +584,7 @@ func TestAFailedMoveIsTakenBack(t *testing.T) {
 	s.check(err)
 	draft := filepath.Join(scratch, draftName)
 	s.check(os.MkdirAll(draft, 0o755))
-	m.groups, err = groupsOf(m.plan.Trials)
+	m.groups, err = groupsOf(m.keys)
 	s.check(err)
 	m.batched, err = m.batches(t.Context(), m.groups)
 	s.check(err)
@@ -663,7 +663,7 @@ func TestReadHeadStopsAtTheLongLists(t *testing.T) {
 		"a list":   `[{}]`,
 		"empty":    ``,
 		"no JSON":  `hello}`,
-		"too long": `{"job_name": "` + strings.Repeat("x", 2<<20) + `"}`,
+		"too long": `{"job_name": "` + strings.Repeat("x", 2*maxSmall) + `"}`,
 		"numbers":  `{"job_name": 3}`,
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

@@ -130,6 +130,34 @@ func (m *merge) readPlan() error {
 		plan.Resumed = nil // when one shard was idle, others were not
 	}
 	m.plan = plan
+	return m.addConfirmations()
+}
+
+// addConfirmations takes up the confirmation attempts that the shards made.
+func (m *merge) addConfirmations() error {
+	m.keys = m.plan.Trials
+	owner := map[result.Key]int{}
+	m.plan.Confirm = nil
+	for _, p := range m.parts {
+		if c := p.plan.Confirm; c != nil {
+			m.plan = m.plan.WithConfirmation(c.Attempts, c.Tasks)
+			for _, task := range c.Tasks {
+				owner[task] = p.index
+			}
+		}
+	}
+	if m.plan.Confirm == nil {
+		return nil
+	}
+	if err := m.plan.Check(); err != nil {
+		return refuse("a %s %v", result.PlanFile, err)
+	}
+	confirmations := m.plan.ConfirmationKeys()
+	m.keys = slices.Concat(m.keys, confirmations)
+	m.of = slices.Clone(m.of)
+	for _, k := range confirmations {
+		m.of = append(m.of, owner[k.Unnumbered()])
+	}
 	return nil
 }
 

@@ -243,7 +243,7 @@ func readHead[T any](path string, until ...string) (head T, err error) {
 	if err := endsWhole(f); err != nil {
 		return head, err
 	}
-	dec := json.NewDecoder(io.LimitReader(f, 1<<20))
+	dec := json.NewDecoder(io.LimitReader(f, maxSmall))
 	fields := map[string]json.RawMessage{}
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return head, errors.New("it is no JSON object")

@@ -64,7 +64,7 @@ func (m *merge) placeTrials(ctx context.Context, draft string) (*outcomes, error
 			}
 		}
 	}
-	n := len(m.plan.Trials)
+	n := len(m.keys)
 	out := &outcomes{trials: make([]result.Trial, n), there: make([]bool, n), errs: make([]error, n)}
 	var next atomic.Int64
 	var mu sync.Mutex // of m.skipped
@@ -84,7 +84,7 @@ func (m *merge) placeTrials(ctx context.Context, draft string) (*outcomes, error
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if err := p.batch(batches[i], draft, m.plan.Trials, out); err != nil {
+				if err := p.batch(batches[i], draft, m.keys, out); err != nil {
 					return err
 				}
 			}
@@ -209,7 +209,7 @@ func (m *merge) refuseForeign(p *part, dataset *os.File, below, name string, g *
 		if i, ok := g.trials[name]; ok {
 			owner := result.Shard{Index: m.of[i], Total: m.total}
 			return refuse("%s (shard %s) has a result of %s, which is shard %s's: it was not written by one run of that shard, or was damaged on its way (then download it again)",
-				p.label, p.name(), m.plan.Trials[i], owner)
+				p.label, p.name(), m.keys[i], owner)
 		}
 	}
 	return refuse("%s (shard %s) has a result in %s, which is no trial of the plan: it was not written by one run of that shard, or was damaged on its way (then download it again)", p.label, p.name(), where)

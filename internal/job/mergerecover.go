@@ -175,8 +175,11 @@ func (m *merge) placeAgain(ctx context.Context, j journal, draft string) (*outco
 	return m.placeTrials(ctx, draft)
 }
 
-// whole reports whether each trial has a result.
-func (o *outcomes) whole() bool { return !slices.Contains(o.there, false) }
+// whole reports whether each of the planned trials has a result, and none cannot be read.
+func (o *outcomes) whole(planned int) bool {
+	unreadable := slices.ContainsFunc(o.errs, func(err error) bool { return err != nil })
+	return !slices.Contains(o.there[:planned], false) && !unreadable
+}
 
 // done reports whether an earlier merge has moved the trials of these very shards into the output: what they still have is there, too.
 func (m *merge) done() bool {
@@ -208,7 +211,7 @@ func (m *merge) again() error {
 	if err != nil {
 		return err
 	}
-	m.out.Tree, m.out.Job = tree, result.Summarize(tree.Plan, tree.Trials)
+	m.out.Tree, m.out.Job = tree, result.Summarize(tree.Plan, tree.All())
 	m.out.Shards, m.out.Merged, m.out.Incomplete = m.total, len(record.Shards), MergeLacks(m.output)
 	m.note("%s has all trials of these shards already: an earlier merge has moved them there", m.out.Dir)
 	return nil

@@ -44,12 +44,10 @@ func (m *merge) tell(out *outcomes) {
 // missing is what is missing from one shard; "" is: nothing. p is nil if it is not there at all.
 func (m *merge) missing(index int, p *part, out *outcomes) string {
 	var without []string
-	owed, cut := 0, 0
-	for i, of := range m.of {
-		if of != index {
-			continue
-		}
-		owed++
+	cut := 0
+	trials := m.own(index)
+	owed := len(trials)
+	for _, i := range trials {
 		if !out.there[i] {
 			without = append(without, m.plan.Trials[i].String())
 		} else if e := out.trials[i].Error; e != nil && e.Type == result.Cancelled {
@@ -82,17 +80,25 @@ func (m *merge) missing(index int, p *part, out *outcomes) string {
 	return shard
 }
 
-// counts are how many trials a shard owed, and how many results of it there are.
-func (m *merge) counts(index int, out *outcomes) (owed, have int) {
-	for i, of := range m.of {
-		if of == index {
-			owed++
-			if out.there[i] {
-				have++
-			}
+// counts are how many trials a shard owed, and how many results of them there are.
+func (m *merge) counts(trials []int, out *outcomes) (owed, have int) {
+	for _, i := range trials {
+		if out.there[i] {
+			have++
 		}
 	}
-	return owed, have
+	return len(trials), have
+}
+
+// own are a shard's trials, by index in the plan.
+func (m *merge) own(index int) []int {
+	if m.owned == nil {
+		m.owned = make([][]int, m.total+1)
+		for i, of := range m.of[:len(m.plan.Trials)] {
+			m.owned[of] = append(m.owned[of], i)
+		}
+	}
+	return m.owned[index]
 }
 
 func count(n int, what string) string {

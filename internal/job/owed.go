@@ -74,6 +74,9 @@ type Owed struct {
 	Earlier []result.Trial      // every result that is there, also of what is run again
 	Kept    int                 // results that stay
 	Missing int                 // trials that have none, or a torn one, and are not to be run
+	// Confirmations are the confirmation attempts among Earlier that are made again, if they are still asked for.
+	Confirmations map[result.Key]bool
+	stale         []result.Key // confirmation attempts of a plan with fewer attempts
 }
 
 // owed decides for each of a job's trials whether it is to be run. It refuses a folder that holds what no run has left.
@@ -99,6 +102,10 @@ func owed(dir string, keys []result.Key, digests map[taskName]string, again Agai
 			return out, refuse("%s: is the result of other files of the task than plan.json names: it was not written by this job",
 				filepath.Join(dir, filepath.FromSlash(key.Dir()), result.ResultFile))
 		}
+		if t.Confirmation { // of a plan with fewer attempts
+			out.Keys[key] = true
+			continue
+		}
 		out.Earlier = append(out.Earlier, t)
 		if again.owes(t) {
 			out.Keys[key] = true
@@ -107,6 +114,40 @@ func owed(dir string, keys []result.Key, digests map[taskName]string, again Agai
 		}
 	}
 	return out, nil
+}
+
+// confirmations adds what there is of confirmation attempts. Those that show nothing, because they were cut short or the infrastructure
+// failed, can be made again. now is the plan of today, which may have more attempts than the one that is there.
+func (o *Owed) confirmations(dir string, plan, now result.Plan, again Again) error {
+	keys := plan.ConfirmationKeys()
+	if len(now.Trials) != len(plan.Trials) {
+		planned := map[result.Key]bool{}
+		for _, k := range now.Trials {
+			planned[k] = true
+		}
+		o.stale = slices.DeleteFunc(keys, func(k result.Key) bool { return planned[k] })
+		return nil
+	}
+	if err := onlyFolders(dir, keys); err != nil {
+		return err
+	}
+	trials, errs := result.ReadEachTrial(dir, keys)
+	o.Confirmations = map[result.Key]bool{}
+	for i, t := range trials {
+		switch {
+		case errors.Is(errs[i], fs.ErrNotExist), errors.Is(errs[i], result.ErrTorn):
+			continue // made again when it is its turn
+		case errs[i] != nil:
+			return refuse("%v: remove or mend it", errs[i])
+		case !t.Confirmation:
+			return refuse("%s: is no confirmation attempt, as plan.json has it", filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), result.ResultFile))
+		}
+		o.Earlier = append(o.Earlier, t)
+		if again.owes(t) {
+			o.Confirmations[keys[i]] = true
+		}
+	}
+	return nil
 }
 
 // onlyFolders refuses trials' folders that are links or files, or are reached through one.

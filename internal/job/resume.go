@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,7 +121,11 @@ func (s Stored) Owed(now result.Plan, again Again) (Owed, error) {
 	for _, t := range now.Tasks {
 		digests[taskName{t.Dataset, t.Task}] = t.Digest
 	}
-	return owed(s.Dir, now.Own(), digests, again)
+	out, err := owed(s.Dir, now.Own(), digests, again)
+	if err == nil {
+		err = out.confirmations(s.Dir, s.Plan, now, again)
+	}
+	return out, err
 }
 
 // plan is the one that is written when the job goes on: what is counted may have changed, and there may be more attempts.
@@ -129,6 +134,7 @@ func (s Stored) plan(now result.Plan) result.Plan {
 	plan.Metrics, plan.PathsFrom = now.Metrics, now.PathsFrom
 	if len(now.Trials) != len(plan.Trials) {
 		plan.Trials, plan.Tasks, plan.Digest = now.Trials, now.Tasks, now.Digest
+		plan.Confirm = nil // their numbers are those of planned attempts now
 	}
 	return plan
 }
@@ -148,6 +154,11 @@ func (s Stored) Reopen(lock *Lock, cfg config.Job, now result.Plan, owed Owed, p
 	if err := t.removeDrafts(); err != nil {
 		return nil, err
 	}
+	for _, key := range owed.stale {
+		if err := t.supersede(key); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.replace(cfg, plan); err != nil {
 		return nil, err
 	}
@@ -160,7 +171,7 @@ func (s Stored) Reopen(lock *Lock, cfg config.Job, now result.Plan, owed Owed, p
 		return nil, err
 	}
 	var err error
-	if t.outputs, err = mendOutputs(s.Dir, plan, without(owed.Earlier, owed.Keys), prompt); err != nil {
+	if t.outputs, err = mendOutputs(s.Dir, plan, without(without(owed.Earlier, owed.Keys), owed.Confirmations), prompt); err != nil {
 		return nil, err
 	}
 	if err := t.openEvents(); err != nil {
@@ -225,7 +236,8 @@ func (s Stored) Settle(cfg config.Job, now result.Plan, earlier []result.Trial, 
 			return err
 		}
 	}
-	if len(earlier) == len(plan.Own()) && len(MergeLacks(s.Dir)) > 0 { // what the merge lacked has been run here
+	planned := slices.DeleteFunc(slices.Clone(earlier), func(t result.Trial) bool { return t.Confirmation })
+	if len(planned) == len(plan.Own()) && len(MergeLacks(s.Dir)) > 0 { // what the merge lacked has been run here
 		return os.Remove(filepath.Join(s.Dir, result.MergeFile))
 	}
 	return nil

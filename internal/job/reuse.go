@@ -49,6 +49,7 @@ type Why int
 const (
 	NoResult Why = iota
 	Unreadable
+	OnlyConfirmed
 	NotCompleted
 	NoDigests
 	OtherTask
@@ -61,8 +62,9 @@ const (
 )
 
 var whyWords = []string{
-	NoResult: "without a result there", Unreadable: "with a result that cannot be read", NotCompleted: "with an error or without a reward",
-	NoDigests: "of a version that did not say what it ran", OtherTask: "of other files of the task", OtherFormat: "of the task in another format", OtherAgent: "of another agent",
+	NoResult: "without a result there", Unreadable: "with a result that cannot be read", OnlyConfirmed: "with an attempt that was made because the task looked broken",
+	NotCompleted: "with an error or without a reward",
+	NoDigests:    "of a version that did not say what it ran", OtherTask: "of other files of the task", OtherFormat: "of the task in another format", OtherAgent: "of another agent",
 	OtherConfig: "of another configuration", OtherImage: "on another image, or on a stand-in for it",
 	UnknownImage: "on an image named by a tag, whose content is not known any more", Unaddressed: "with what no digest covers",
 }
@@ -185,6 +187,8 @@ func openTrial(dir string, key result.Key) (*os.File, error) {
 // differs compares what a result stands for with what a spec would be.
 func differs(t result.Trial, spec trial.Spec, same Experiment) (why Why, ok bool) {
 	switch e := t.Environment; {
+	case t.Confirmation:
+		return OnlyConfirmed, false
 	case !t.Completed() || t.Error != nil:
 		return NotCompleted, false
 	case t.TaskDigest == "" || t.AgentDigest == "" || t.ConfigDigest == "" || e == nil || e.Image == "":

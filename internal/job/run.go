@@ -46,6 +46,12 @@ type Options struct {
 	// Earlier are the results that were in the folder before. Those of trials that are run again count until they
 	// begin, the others to the end.
 	Earlier []result.Trial
+	// Again are the confirmation attempts among Earlier that are made again if Confirm asks for them: they have no line in
+	// outputs.jsonl.
+	Again map[result.Key]bool
+	// Confirm returns confirmation attempts (result.Trial.Confirmation) that are to be made. It is asked with all results when nothing is
+	// left to run, and again when those have ended, until it returns none. It is not asked any more after a cancel. nil: none.
+	Confirm func(ctx context.Context, trials []result.Trial) ([]trial.Spec, error)
 }
 
 // DefaultGrace leaves half a second of the 5 s that a cancelled job may take for its last writes.
@@ -65,16 +71,23 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 	if opts.Hard == nil {
 		opts.Hard = context.Background()
 	}
-	r := &run{Options: opts, running: map[result.Key]time.Time{}, begun: map[result.Key]bool{}}
+	r := &run{Options: opts, running: map[result.Key]time.Time{}, begun: map[result.Key]bool{}, confirms: map[result.Key]bool{}}
 	r.Tree.outputs.from(Instructions(specs, opts.Redactor))
 	r.standing()
 	owed := keySet(specs)
-	kept := without(opts.Earlier, owed)
+	maps.Copy(owed, opts.Again)
+	kept := slices.DeleteFunc(without(opts.Earlier, owed), func(t result.Trial) bool { return t.Confirmation })
+	if len(kept) == 0 {
+		kept = nil
+	}
 	if kept == nil && opts.Tree.resumed {
 		kept = []result.Trial{}
 	}
 	r.emit(event.Event{Kind: event.JobStarted, Total: len(kept) + len(specs), Kept: kept, Message: opts.Tree.Dir})
-	r.work(ctx, specs)
+	if len(specs) > 0 {
+		r.work(ctx, specs)
+	}
+	r.confirm(ctx)
 	for _, failed := range r.unwritten {
 		if err := r.Tree.WriteTrial(failed); err != nil {
 			r.lost = append(r.lost, fmt.Errorf("%s (%s): %w", failed.Trial.Key, describe(failed.Trial), err))
@@ -134,11 +147,12 @@ type run struct {
 	// nextStanding is when metadata.json is to be written again.
 	nextStanding time.Time
 
-	mu      sync.Mutex
-	running map[result.Key]time.Time // since when; nil once what runs was given up
-	begun   map[result.Key]bool      // whose earlier result does not count any more
-	writing int                      // workers on their way from running to collect
-	full    error                    // of Room
+	mu       sync.Mutex
+	running  map[result.Key]time.Time // since when; nil once what runs was given up
+	begun    map[result.Key]bool      // whose earlier result does not count any more
+	confirms map[result.Key]bool      // which trials are confirmation attempts
+	writing  int                      // workers on their way from running to collect
+	full     error                    // of Room
 }
 
 // hasRoom reports whether another trial may start. Once there was no room, none may.
@@ -177,6 +191,25 @@ func keySet(specs []trial.Spec) map[result.Key]bool {
 		keys[s.Key] = true
 	}
 	return keys
+}
+
+// confirm makes the confirmation attempts that are asked for.
+func (r *run) confirm(ctx context.Context) {
+	for r.Confirm != nil && ctx.Err() == nil && r.full == nil && len(r.unwritten)+len(r.lost) == 0 {
+		specs, err := r.Confirm(ctx, r.counted())
+		if err != nil {
+			r.lost = append(r.lost, err)
+		}
+		if err != nil || len(specs) == 0 {
+			return
+		}
+		r.mu.Lock()
+		for _, s := range specs {
+			r.confirms[s.Key] = true
+		}
+		r.mu.Unlock()
+		r.work(ctx, specs)
+	}
 }
 
 // work hands the specs to the workers and takes in their outcomes.
@@ -342,6 +375,9 @@ func (r *run) received() {
 }
 
 func (r *run) write(outcome trial.Outcome) written {
+	r.mu.Lock()
+	outcome.Trial.Confirmation = r.confirms[outcome.Trial.Key]
+	r.mu.Unlock()
 	return written{Outcome: outcome, err: r.Tree.WriteTrial(outcome)}
 }
 

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +25,8 @@ type digest = [sha256.Size]byte
 // writeSums writes the digests of a shard's result files, of its plan and of its configuration. A shard travels between
 // machines, and a merge believes what its results say. job is what is about to be written as text.
 func (t *Tree) writeSums(job result.Job, text []byte) error {
-	results, err := t.resultDigests(job)
+	outcomes := slices.Concat(job.Results, job.Confirmations)
+	results, err := t.resultDigests(outcomes)
 	if err != nil {
 		return err
 	}
@@ -39,7 +41,7 @@ func (t *Tree) writeSums(job result.Job, text []byte) error {
 		}
 	}
 	writeSum(&out, sha256.Sum256(text), result.ResultFile)
-	for i, o := range job.Results {
+	for i, o := range outcomes {
 		if results[i] != (digest{}) {
 			writeSum(&out, results[i], path.Join(o.Dir(), result.ResultFile))
 		}
@@ -47,13 +49,13 @@ func (t *Tree) writeSums(job result.Job, text []byte) error {
 	return result.WriteFile(filepath.Join(t.Dir, result.SumsFile), out.Bytes())
 }
 
-// resultDigests are the digests of the trials' result files, in the order of the job's results. Those that could not be written
+// resultDigests are the digests of trials' result files, in their order. Those that could not be written
 // have none.
-func (t *Tree) resultDigests(job result.Job) ([]digest, error) {
-	digests := make([]digest, len(job.Results))
+func (t *Tree) resultDigests(outcomes []result.Outcome) ([]digest, error) {
+	digests := make([]digest, len(outcomes))
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some wait for the disk
-	for i, o := range job.Results {
+	for i, o := range outcomes {
 		group.Go(func() error {
 			text, err := readLimited(filepath.Join(t.TrialDir(o.Key), result.ResultFile), result.MaxTrialFile)
 			if err == nil {
@@ -167,7 +169,7 @@ func (m *merge) readTrialSums(groups map[string]*group) (*trialSums, error) {
 	for _, p := range m.parts {
 		err := readSums(p.dir, func(sum digest, name []byte) error {
 			if sums.digests == nil {
-				sums.digests, sums.has = make([]digest, len(m.plan.Trials)), make([]bool, len(m.plan.Trials))
+				sums.digests, sums.has = make([]digest, len(m.keys)), make([]bool, len(m.keys))
 			}
 			sums.strict[p.index] = true
 			below, file := path.Split(string(name))

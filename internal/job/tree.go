@@ -98,6 +98,13 @@ func (t *Tree) Close() error {
 	return errors.Join(t.events.Close(), t.outputs.file.Close(), t.Lock.Release())
 }
 
+// PlanConfirmation notes in the plan which confirmation attempts the job sets out to make. It does so before any of them begins, so
+// that what they leave is known to belong to the job.
+func (t *Tree) PlanConfirmation(plan result.Plan) error {
+	t.Plan.Confirm = plan.Confirm
+	return result.WriteJSON(filepath.Join(t.Dir, result.PlanFile), t.Plan)
+}
+
 // TrialDir is the folder of a trial.
 func (t *Tree) TrialDir(key result.Key) string {
 	return filepath.Join(t.Dir, filepath.FromSlash(key.Dir()))

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -74,6 +75,8 @@ func WriteJSON(path string, v any) error {
 type Tree struct {
 	Plan   Plan
 	Trials []Trial // the folder's own (see Plan.Own) in the plan's order; trials without a result are missing
+	// Confirmations are the confirmation attempts that have a result, sorted. They count for little; see Summarize.
+	Confirmations []Trial
 	// Unreadable says which planned trials have a result file that cannot be used, and why.
 	Unreadable []error
 }
@@ -85,7 +88,24 @@ func ReadTree(dir string) (tree Tree, err error) {
 		return tree, err
 	}
 	tree.Trials, tree.Unreadable = ReadTrials(dir, tree.Plan.Own())
+	var unreadable []error
+	tree.Confirmations, unreadable = ReadConfirmations(dir, tree.Plan)
+	tree.Unreadable = append(tree.Unreadable, unreadable...)
 	return tree, nil
+}
+
+// ReadConfirmations reads the results of a job's confirmation attempts.
+func ReadConfirmations(dir string, plan Plan) (confirmations []Trial, unreadable []error) {
+	confirmations, unreadable = ReadTrials(dir, plan.ConfirmationKeys())
+	return slices.DeleteFunc(confirmations, func(t Trial) bool { return !t.Confirmation }), unreadable
+}
+
+// All are the trials and the confirmation attempts, as Summarize and Groups want them.
+func (t Tree) All() []Trial {
+	if len(t.Confirmations) == 0 {
+		return t.Trials
+	}
+	return slices.Concat(t.Trials, t.Confirmations)
 }
 
 // ReadPlan reads the plan in a job's folder. The error is fs.ErrNotExist where there is none: the folder is no job's.
@@ -220,7 +240,7 @@ func ReadJob(path string) (job Job, unreadable []error, err error) {
 	}
 	tree, err := ReadTree(path)
 	if err == nil {
-		return Summarize(tree.Plan, tree.Trials), tree.Unreadable, nil
+		return Summarize(tree.Plan, tree.All()), tree.Unreadable, nil
 	}
 	file := filepath.Join(path, ResultFile)
 	if _, statErr := os.Stat(file); !errors.Is(err, fs.ErrNotExist) || statErr != nil {

@@ -22,10 +22,12 @@ type Plan struct {
 	// Shard is the part of the plan that this folder holds; nil: all of it.
 	Shard *Shard `json:"shard,omitempty"`
 	// Split ("sha256:…") is equal for plans that are split alike. Empty without Shard.
-	Split   string        `json:"split,omitempty"`
-	Metrics []string      `json:"metrics"` // sum, min, max, mean: what the job asked to see
-	Tasks   []PlannedTask `json:"tasks"`   // sorted by dataset and name
-	Trials  []Key         `json:"trials"`  // of the whole job, in the order in which they are started
+	Split   string   `json:"split,omitempty"`
+	Metrics []string `json:"metrics"` // sum, min, max, mean: what the job asked to see
+	// Confirm is there once tasks looked broken and were to be tried again (gate.confirm). Of a shard it is about the shard's own tasks.
+	Confirm *PlannedConfirmation `json:"confirm,omitempty"`
+	Tasks   []PlannedTask        `json:"tasks"`  // sorted by dataset and name
+	Trials  []Key                `json:"trials"` // of the whole job, in the order in which they are started
 	// ShardOf has for each of Trials the shard that it belongs to, from 1. Empty without Shard.
 	ShardOf []int `json:"shard_of,omitempty"`
 	// Resumed has an entry for each time that the job was resumed, in their order.
@@ -117,6 +119,9 @@ func (p Plan) Check() error {
 		if !(r.IdleSec >= 0 && r.IdleSec < maxIdle) {
 			return fmt.Errorf("is no plan of a job: it was idle for %g seconds", r.IdleSec)
 		}
+	}
+	if err := p.checkConfirm(); err != nil {
+		return fmt.Errorf("is no plan of a job: %w", err)
 	}
 	if p.Shard == nil {
 		return nil

@@ -39,11 +39,13 @@ type Output struct {
 	Advantage           *float64 `json:"advantage,omitempty"`
 	AdvantageNormalized *float64 `json:"advantage_normalized,omitempty"`
 
-	Cost    float64       `json:"cost"` // US dollars; of the run that it was taken from, if it is Reused
-	Reused  *Reused       `json:"reused,omitempty"`
-	Digests OutputDigests `json:"digests"`
-	Commit  *string       `json:"commit"` // that the job file was at; null outside git
-	Dir     string        `json:"dir"`    // of the trial, below the job's folder
+	Cost   float64 `json:"cost"` // US dollars; of the run that it was taken from, if it is Reused
+	Reused *Reused `json:"reused,omitempty"`
+	// Confirmation: Trial.Confirmation.
+	Confirmation bool          `json:"confirmation,omitempty"`
+	Digests      OutputDigests `json:"digests"`
+	Commit       *string       `json:"commit"` // that the job file was at; null outside git
+	Dir          string        `json:"dir"`    // of the trial, below the job's folder
 }
 
 // Message is one of a conversation.
@@ -99,7 +101,7 @@ func OutputOf(plan Plan, t Trial, prompt []Message) Output {
 		ExampleID: ExampleID(t.Dataset, t.Task), Task: t.Task, Dataset: t.Dataset, Agent: t.Agent, Attempt: t.Attempt,
 		Prompt: prompt, Reward: t.Reward, Timing: timingOf(t), IsCompleted: t.Completed(),
 		Metrics: map[string]float64{}, StopCondition: StopCondition(t), Cost: t.Cost, Commit: plan.Commit, Dir: t.Dir(),
-		Digests: OutputDigests{Task: t.TaskDigest, Agent: t.AgentDigest, Config: t.ConfigDigest, Plan: plan.Digest}, Reused: t.Reused,
+		Digests: OutputDigests{Task: t.TaskDigest, Agent: t.AgentDigest, Config: t.ConfigDigest, Plan: plan.Digest}, Reused: t.Reused, Confirmation: t.Confirmation,
 	}
 	if t.Reward != nil {
 		o.Metrics["reward"] = *t.Reward

@@ -107,6 +107,9 @@ func (s *summary) changed(t result.TaskDiff) string {
 	if t.Base != nil && t.Head != nil {
 		line += fmt.Sprintf("  %s → %s", level(*t.Base), level(*t.Head))
 	}
+	if text := t.ConfirmedText(); text != "" {
+		line += "  (" + text + ")"
+	}
 	return line
 }
 

@@ -144,6 +144,8 @@ type TaskDiff struct {
 	Flaky   bool          `json:"flaky"`
 	Base    *Side         `json:"base"`
 	Head    *Side         `json:"head"`
+	// Confirmation is what the attempts came to that confirm that the task is broken, or not (gate.confirm); it is left out without any.
+	Confirmation *Side `json:"confirmation,omitempty"`
 }
 
 // Side is a task's attempts in one of the two jobs.
@@ -253,7 +255,7 @@ func diff(d *result.Diff) *Diff {
 	for _, t := range d.Tasks {
 		if t.Change != result.Same {
 			out.Tasks = append(out.Tasks, TaskDiff{
-				Agent: t.Agent, Dataset: t.Dataset, Task: t.Task, Change: t.Change, Flaky: t.Flaky, Base: side(t.Base), Head: side(t.Head),
+				Agent: t.Agent, Dataset: t.Dataset, Task: t.Task, Change: t.Change, Flaky: t.Flaky, Base: side(t.Base), Head: side(t.Head), Confirmation: side(t.Confirmation),
 			})
 		}
 	}

@@ -123,7 +123,11 @@ func (p *Page) changeRow(d result.TaskDiff, c report.Case) []string {
 		cost = report.Signed(d.Head.Cost-d.Base.Cost, report.Dollars)
 		seconds = report.Signed(d.Head.DurationSec-d.Base.DurationSec, report.Took)
 	}
-	return p.cells(sign, p.task(d.Task, c.Path), d.Agent, d.Dataset, level(d.Base)+" → "+level(d.Head), delta, cost, seconds)
+	levels := level(d.Base) + " → " + level(d.Head)
+	if text := d.ConfirmedText(); text != "" {
+		levels += "; " + text
+	}
+	return p.cells(sign, p.task(d.Task, c.Path), d.Agent, d.Dataset, levels, delta, cost, seconds)
 }
 
 // level is what attempts came to, in a few characters of our own.

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// foundBaseline is a baseline, or a sentence about why there is none.
+type foundBaseline struct {
+	job      *result.Job
+	sentence string
+	err      error
+}
+
+// confirmer says which attempts confirm that tasks are broken (gate.confirm). nil: none do.
+type confirmer struct {
+	app   *app
+	p     *prepared
+	flags reportFlags
+	// again are attempts of an earlier run that showed nothing. They are made again.
+	again map[result.Key]bool
+	// base is set once it was looked for.
+	base *foundBaseline
+	// chosen: the tasks that look broken were looked for.
+	chosen bool
+}
+
+// confirmer is that of a job; nil if its gate does not ask for one.
+func (a *app) confirmer(p *prepared, flags reportFlags, again map[result.Key]bool) *confirmer {
+	if p.Job.Gate.Confirm.Attempts <= 0 || p.proof {
+		return nil
+	}
+	return &confirmer{app: a, p: p, flags: flags, again: again}
+}
+
+// baseline is what the job is compared with. It is looked for once, so that the verdict is about the same one.
+func (c *confirmer) baseline(ctx context.Context, plan result.Plan) *foundBaseline {
+	if c.base == nil {
+		b := &foundBaseline{}
+		b.job, b.sentence, b.err = c.app.findBaseline(ctx, c.p.dir(), evaluatedIn(plan), c.flags)
+		if ctx.Err() != nil {
+			return b // it may be there
+		}
+		c.base = b
+	}
+	return c.base
+}
+
+// found is the baseline, if it was looked for.
+func (c *confirmer) found() *foundBaseline {
+	if c == nil {
+		return nil
+	}
+	return c.base
+}
+
+// plan is the plan with the tasks of the folder that look broken. Those that it has already stay: a job that was killed goes on with them.
+func (c *confirmer) plan(ctx context.Context, plan result.Plan, trials []result.Trial) result.Plan {
+	if c.chosen || !c.flags.compares() {
+		return plan
+	}
+	base := c.baseline(ctx, plan)
+	if base.job == nil {
+		return plan
+	}
+	c.chosen = true
+	tasks := c.p.Job.Gate.Confirmable(*base.job, result.Summarize(plan, trials), c.app.Now())
+	if plan.Shard != nil {
+		// A task's attempts may be in several shards. The one with the first attempt tries it again.
+		first := map[result.Key]bool{}
+		for _, k := range plan.Own() {
+			first[k.Unnumbered()] = first[k.Unnumbered()] || k.Attempt == 1
+		}
+		tasks = slices.DeleteFunc(tasks, func(k result.Key) bool { return !first[k] })
+	}
+	return plan.WithConfirmation(c.p.Job.Gate.Confirm.Attempts, tasks)
+}
+
+// left reports whether there is an attempt to make.
+func (c *confirmer) left(ctx context.Context, plan result.Plan, trials []result.Trial) bool {
+	if c == nil {
+		return false
+	}
+	planned := c.plan(ctx, plan, trials)
+	c.chosen = false // nothing is written yet
+	return len(planned.NextConfirmations(trials, c.again)) > 0 && c.affords(planned, trials) == ""
+}
+
+// next is job.Options.Confirm.
+func (c *confirmer) next(ctx context.Context, tree *job.Tree, emit event.Sink, trials []result.Trial) ([]trial.Spec, error) {
+	say := func(format string, args ...any) {
+		emit(event.Event{Time: c.app.Now().UTC(), Kind: event.Notice, Message: fmt.Sprintf(format, args...)})
+	}
+	plan := c.plan(ctx, tree.Plan, trials)
+	keys := plan.NextConfirmations(trials, c.again)
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	if why := c.affords(plan, trials); why != "" {
+		say("tasks that look broken are not tried again: %s", why)
+		return nil, nil
+	}
+	if !reflect.DeepEqual(plan.Confirm, tree.Plan.Confirm) {
+		say("%s broken: up to %s more, to be sure", lookBroken(len(plan.Confirm.Tasks)), plural(plan.Confirm.Attempts, "attempt"))
+		if err := tree.PlanConfirmation(plan); err != nil {
+			return nil, fmt.Errorf("note in %s which tasks are tried again: %w", result.PlanFile, err)
+		}
+	}
+	specs := map[result.Key]trial.Spec{}
+	for _, s := range c.p.own() {
+		specs[s.Key.Unnumbered()] = s
+	}
+	var todo []trial.Spec
+	for _, key := range keys {
+		delete(c.again, key)
+		s, ok := specs[key.Unnumbered()]
+		if !ok {
+			return nil, errors.New("the plan confirms " + key.String() + ", which is no task of the job")
+		}
+		s.Key = key
+		todo = append(todo, s)
+	}
+	return todo, nil
+}
+
+func lookBroken(tasks int) string {
+	if tasks == 1 {
+		return "1 task looks"
+	}
+	return fmt.Sprintf("%d tasks look", tasks)
+}
+
+func looked(tasks int) string {
+	if tasks == 1 {
+		return "1 task looked"
+	}
+	return fmt.Sprintf("%d tasks looked", tasks)
+}
+
+// affords says why no more attempts are made: the job has used up what its gate allows, so that it fails anyway. "" is: they are made.
+func (c *confirmer) affords(plan result.Plan, trials []result.Trial) string {
+	limits := c.p.Job.Gate.Thresholds
+	if limits.MaxCostUSD != nil && result.Summarize(plan, trials).TotalCost > *limits.MaxCostUSD {
+		return "the job has cost more than its gate allows (max_cost_usd)"
+	}
+	if limits.MaxDurationSec != nil {
+		took := c.app.Now().Sub(plan.StartedAt) - plan.Idle()
+		if took > time.Duration(*limits.MaxDurationSec*float64(time.Second)) {
+			return "the job has taken longer than its gate allows (max_duration_sec)"
+		}
+	}
+	return ""
+}
+
+// unconfirmed says what the attempts lack that should have confirmed what is broken. The second sentence is for people; the first says that
+// the job's results are not whole.
+func unconfirmed(in report.Input, confirmations []result.Trial, base *result.Job) (incomplete, note string) {
+	if in.Policy.Confirm.Attempts <= 0 {
+		return "", ""
+	}
+	cut := map[result.Key]bool{}
+	for _, t := range confirmations {
+		if t.Error != nil && t.Error.Type == result.Cancelled && !t.Completed() {
+			cut[t.Key] = true
+		}
+	}
+	if n := len(in.Plan.NextConfirmations(confirmations, cut)); n > 0 {
+		incomplete = fmt.Sprintf("%s broken, and not all attempts were made that would confirm it (gate.confirm)", lookBroken(n))
+	}
+	if base == nil || in.Plan.Shard != nil {
+		return incomplete, ""
+	}
+	tried := map[result.Key]bool{}
+	if in.Plan.Confirm != nil {
+		for _, k := range in.Plan.Confirm.Tasks {
+			tried[k] = true
+		}
+	}
+	n := 0
+	for _, k := range in.Policy.Confirmable(*base, in.Job, in.Now) {
+		if !tried[k] {
+			n++
+		}
+	}
+	if n > 0 {
+		note = fmt.Sprintf("%s broken and had no further attempts (gate.confirm): they are made when trials run with this baseline. rollout resume with --baseline makes them now", lookBroken(n))
+	}
+	return incomplete, note
+}

@@ -1,0 +1,138 @@
+package result
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// PlannedConfirmation are the confirmation attempts (Trial.Confirmation) that a job set out to make. Those of a task end as soon as one
+// passes.
+type PlannedConfirmation struct {
+	Attempts int   `json:"attempts"` // at most, of each task
+	Tasks    []Key `json:"tasks"`    // without Attempt, sorted
+}
+
+// MaxConfirmations bounds the confirmation attempts of a task. A file that says more is no plan of ours.
+const MaxConfirmations = 100
+
+// Unnumbered is the key without its attempt: an agent's group of attempts at a task.
+func (k Key) Unnumbered() Key {
+	k.Attempt = 0
+	return k
+}
+
+// ConfirmationKeys are the keys that confirmation attempts may have, sorted: for each task those that follow its planned attempts.
+func (p Plan) ConfirmationKeys() []Key {
+	if p.Confirm == nil {
+		return nil
+	}
+	last := p.lastAttempts(p.Confirm.Tasks)
+	keys := make([]Key, 0, len(p.Confirm.Tasks)*p.Confirm.Attempts)
+	for _, task := range p.Confirm.Tasks {
+		for n := range p.Confirm.Attempts {
+			k := task
+			k.Attempt = last[task] + 1 + n
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, Key.Compare)
+	return keys
+}
+
+// lastAttempts are the highest numbers of the planned attempts at tasks, also of other shards.
+func (p Plan) lastAttempts(tasks []Key) map[Key]int {
+	last := make(map[Key]int, len(tasks))
+	for _, t := range tasks {
+		last[t] = 0
+	}
+	for _, k := range p.Trials {
+		if n, ok := last[k.Unnumbered()]; ok && k.Attempt > n {
+			last[k.Unnumbered()] = k.Attempt
+		}
+	}
+	return last
+}
+
+// NextConfirmations are the confirmation attempts that can be made now, one for each task that has not passed one and has attempts
+// left. Of what confirmations says, keys in again count as not made.
+func (p Plan) NextConfirmations(confirmations []Trial, again map[Key]bool) []Key {
+	made, passed := map[Key]bool{}, map[Key]bool{}
+	for _, t := range confirmations {
+		if t.Confirmation && !again[t.Key] {
+			made[t.Key] = true
+			passed[t.Key.Unnumbered()] = passed[t.Key.Unnumbered()] || t.Passed()
+		}
+	}
+	var next []Key
+	for _, k := range p.ConfirmationKeys() { // in the order of their numbers
+		task := k.Unnumbered()
+		if !made[k] && !passed[task] {
+			next = append(next, k)
+			passed[task] = true // one at a time
+		}
+	}
+	return next
+}
+
+// checkConfirm refuses what no run would have planned.
+func (p Plan) checkConfirm() error {
+	c := p.Confirm
+	if c == nil {
+		return nil
+	}
+	if c.Attempts < 1 || c.Attempts > MaxConfirmations {
+		return fmt.Errorf("it confirms with %d attempts", c.Attempts)
+	}
+	last := p.lastAttempts(c.Tasks)
+	for i, task := range c.Tasks {
+		if task.Attempt != 0 || last[task] == 0 || i > 0 && c.Tasks[i-1].Compare(task) >= 0 {
+			return fmt.Errorf("it confirms %s, which is no task of it, or not in its place", task)
+		}
+	}
+	return nil
+}
+
+// WithConfirmation is the plan with further confirmation attempts. It is not changed.
+func (p Plan) WithConfirmation(attempts int, tasks []Key) Plan {
+	c := PlannedConfirmation{Attempts: attempts, Tasks: slices.Clone(tasks)}
+	if p.Confirm != nil {
+		c.Attempts = max(c.Attempts, p.Confirm.Attempts)
+		c.Tasks = append(c.Tasks, p.Confirm.Tasks...)
+	}
+	slices.SortFunc(c.Tasks, Key.Compare)
+	c.Tasks = slices.Compact(c.Tasks)
+	if len(c.Tasks) > 0 {
+		p.Confirm = &c
+	}
+	return p
+}
+
+// ConfirmedText says for people what the confirmation attempts showed; "" without any.
+func (d TaskDiff) ConfirmedText() string {
+	switch c := d.Confirmation; {
+	case c == nil || d.Head == nil:
+		return ""
+	case c.Passed > 0: // in the last one, after which there are no more
+		return "not broken: passed in " + ordinal(c.Total) + " confirmation attempt"
+	case len(c.Rewards)+c.Lost == 0:
+		return "not confirmed: no further attempt showed anything"
+	default:
+		return fmt.Sprintf("confirmed broken: 0 of %d attempts passed", len(d.Head.Rewards)+d.Head.Lost+len(c.Rewards)+c.Lost)
+	}
+}
+
+func ordinal(n int) string {
+	suffix := "th"
+	if n/10%10 != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
+}
