@@ -440,6 +440,7 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		Room:     func() error { return a.room(p, provider, true) },
 		Again:    p.again,
 		Confirm:  confirm,
+		Prompt:   job.Instructions(p.own(), redactor),
 		Runner: trial.New(trial.Options{
 			Provider: provider, Job: p.Job, Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), Redactor: redactor, Emit: emit, Now: a.Now, Hard: a.hard,
 		}),

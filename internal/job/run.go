@@ -40,6 +40,8 @@ type Options struct {
 	Hard context.Context
 	// Redactor hides secrets in the tasks' instructions, which outputs.jsonl has. nil: nothing is hidden.
 	Redactor *redact.Redactor
+	// Prompt gives the tasks' instructions for outputs.jsonl. nil: those of the trials that are run, without the Redactor's secrets.
+	Prompt func(dataset, task string) []result.Message
 	// Room is asked before each trial whether the machine has room for it. After an error no more trials start, those that
 	// run go on to their end, and Run returns the error. nil: there always is.
 	Room func() error
@@ -72,7 +74,10 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 		opts.Hard = context.Background()
 	}
 	r := &run{Options: opts, running: map[result.Key]time.Time{}, begun: map[result.Key]bool{}, confirms: map[result.Key]bool{}}
-	r.Tree.outputs.from(Instructions(specs, opts.Redactor))
+	if r.Prompt == nil {
+		r.Prompt = Instructions(specs, opts.Redactor)
+	}
+	r.Tree.outputs.from(r.Prompt)
 	r.standing()
 	owed := keySet(specs)
 	maps.Copy(owed, opts.Again)

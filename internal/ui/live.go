@@ -134,6 +134,9 @@ func (l *live) trialLines(e event.Event) []string {
 // headline is a verdict with the trial it is about, on one line where possible.
 func (l *live) headline(verdict string, e event.Event, cols int) string {
 	end := "  " + took(e.Trial.Durations.TotalSec)
+	if e.Trial.Confirmation {
+		end += "  (tried again)"
+	}
 	room := cols - 1 - ansi.StringWidth(verdict+"  "+end)
 	return verdict + "  " + cutMiddle(name(e.Key), max(room, minName)) + l.look.dim.Render(end)
 }

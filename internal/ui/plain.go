@@ -90,6 +90,9 @@ func (p *plain) trialLine(e event.Event) string {
 		return line
 	}
 	line += "  " + took(e.Trial.Durations.TotalSec)
+	if e.Trial.Confirmation {
+		line += "  (tried again)"
+	}
 	if e.Trial.Error != nil {
 		line += "  " + problem(e.Trial.Error) + "  (" + shellPath(e.Message) + ")"
 	}

@@ -73,6 +73,10 @@ func (s *state) keep(trials []result.Trial) {
 }
 
 func (s *state) end(t *result.Trial) {
+	if t != nil && t.Confirmation { // is none of the total
+		s.tally.Add(*t)
+		return
+	}
 	s.ended++
 	if t == nil {
 		return

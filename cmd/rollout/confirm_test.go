@@ -1,0 +1,112 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// suspectJob is a folder with a job of which all tasks look broken beside its baseline.
+func suspectJob(t *testing.T) job {
+	t.Helper()
+	j := job{dir: t.TempDir(), name: "suspect", provider: "fake"}
+	files := map[string]string{}
+	for name, answer := range map[string]string{"base": "1", "job": "0"} {
+		files[name+".yaml"] = fmt.Sprintf(`
+name: %s
+n_concurrent_trials: 2
+environment: {type: fake}
+agents:
+  - name: works
+    execute: |
+      sleep 0.01
+      echo %s > /tmp/answer
+datasets: [{path: evals}]
+gate: {max_broken_tasks: 0, confirm: {attempts: 4}}
+`, map[string]string{"base": "base", "job": j.name}[name], answer)
+	}
+	for _, task := range []string{"one", "two", "three"} {
+		files["evals/"+task+"/task.toml"] = "version = \"1.0\"\n[environment]\ndocker_image = \"x\"\n"
+		files["evals/"+task+"/instruction.md"] = "Do " + task + ".\n"
+		files["evals/"+task+"/tests/test.sh"] = "#!/bin/bash\ncat /tmp/answer > /logs/verifier/reward.txt\n"
+	}
+	for name, text := range files {
+		path := filepath.Join(j.dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	if r := start(t, j.dir, "run", "base.yaml"); r.exit(t) != 0 {
+		t.Fatalf("the baseline does not pass:\n%s", r.output)
+	}
+	return j
+}
+
+// TestConfirmationsThatAreKilledAgainAndAgainAreMadeOnce kills jobs while they try again what looks broken, goes on with them, and compares
+// what they left with an undisturbed job.
+func TestConfirmationsThatAreKilledAgainAndAgainAreMadeOnce(t *testing.T) {
+	random := seed(t)
+	calm := suspectJob(t)
+	args := []string{"run", "job.yaml", "--resume", "--baseline", "jobs/base"}
+	began := time.Now()
+	r := start(t, calm.dir, args...)
+	want := r.exit(t)
+	took := time.Since(began)
+	if n := len(calm.results(t)); want != 1 || n != 3+3*4 {
+		t.Fatalf("undisturbed it ends with %d and has %d results:\n%s", want, n, r.output)
+	}
+	hit, confirming := 0, 0
+	for wanted := kills(t, 40); hit < wanted; {
+		j := suspectJob(t)
+		before := map[string]string{}
+		for {
+			r := start(t, j.dir, args...)
+			ended := make(chan struct{})
+			go func() {
+				_ = r.cmd.Wait()
+				close(ended)
+			}()
+			select {
+			case <-ended:
+			case <-time.After(time.Duration(random.Int64N(int64(took)))): // any moment is as good as another
+				_ = r.cmd.Process.Signal(syscall.SIGKILL)
+				<-ended
+			}
+			before = j.wantKept(t, before)
+			code := r.cmd.ProcessState.ExitCode()
+			if code == signalled {
+				hit++
+				plan, err := os.ReadFile(filepath.Join(j.folder(), result.PlanFile))
+				_, resultErr := os.Stat(filepath.Join(j.folder(), result.ResultFile))
+				if err == nil && resultErr != nil && strings.Contains(string(plan), `"confirm": {`) {
+					confirming++
+				}
+				continue
+			}
+			if code != want {
+				t.Fatalf("it ends with %d, want %d:\n%s", code, want, r.output)
+			}
+			break
+		}
+		j.wantLike(t, calm)
+		then, err := result.ReadPlan(calm.folder())
+		must(t, err)
+		now, err := result.ReadPlan(j.folder())
+		must(t, err)
+		if !reflect.DeepEqual(now.Confirm, then.Confirm) || now.Confirm == nil {
+			t.Fatalf("the plan confirms %+v, undisturbed %+v", now.Confirm, then.Confirm)
+		}
+	}
+	t.Logf("%d kills, %d of them while confirmations were made", hit, confirming)
+	if confirming == 0 {
+		t.Error("this test has lost its point: no kill has hit a confirmation")
+	}
+}
