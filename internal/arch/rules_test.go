@@ -34,6 +34,7 @@ var rows = []row{
 	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag"}},
 	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone
+	{packages: []string{"internal/gate/gatetest"}, only: []string{"internal/result"}},              // used by tests alone
 	{packages: []string{"internal/gate"}, only: []string{"internal/result", "internal/agent"}},
 	{packages: []string{"internal/report"}, only: []string{"internal/result", "internal/agent", "internal/gate", "internal/untrusted"}},
 	{packages: []string{"internal/report/reporttest"}, only: []string{ // used by tests alone

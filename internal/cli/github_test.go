@@ -111,7 +111,7 @@ func (p *aPull) writeJob(name string, rewards map[string]float64) {
 		p.t.Fatal(err)
 	}
 	// As written by hand, config.json lacks the defaults of a gate.
-	text, err := json.Marshal(map[string]any{"gate": map[string]any{"max_broken_tasks": 0}})
+	text, err := json.Marshal(map[string]any{"gate": map[string]any{"max_broken_tasks": 0, "noise": "ignore"}})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -258,10 +258,10 @@ func TestOneCommentWithoutAName(t *testing.T) {
 // TestTheVerdictIsWhatTheExitCodeSays: who reads outputs must not see less than who sees the check.
 func TestTheVerdictIsWhatTheExitCodeSays(t *testing.T) {
 	p := newPull(t)
-	p.rollout(exitOK, "report", "pr", "--baseline", "base", "--max-pass-rate-drop", "0", "--max-broken-tasks", "null")
+	p.rollout(exitOK, "report", "pr", "--baseline", "base", "--max-pass-rate-drop", "0", "--max-broken-tasks", "null", "--noise", "test")
 	p.want("the outputs", p.read("output"), "inconclusive")
 	p.write("output", nil)
-	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--max-pass-rate-drop", "0", "--max-broken-tasks", "null", "--on-inconclusive", "fail")
+	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--max-pass-rate-drop", "0", "--max-broken-tasks", "null", "--noise", "test", "--on-inconclusive", "fail")
 	p.want("the outputs", p.read("output"), "fail")
 	p.want("stdout", p.stdout.String(), "because on_inconclusive is fail")
 	if strings.Contains(p.read("output"), "inconclusive") {

@@ -15,7 +15,7 @@ type judge struct {
 	policy Policy
 	diff   *result.Diff
 	checks []Check
-	drops  []drop // of those checks that are tested against luck
+	tests  []test // of those checks that are tested against luck
 	notes  []string
 }
 
@@ -33,7 +33,7 @@ func check(p Policy, head result.Job, diff *result.Diff, now time.Time) Verdict 
 	for _, g := range p.Groups {
 		j.scope(g.in(head, diff, held))
 	}
-	j.testDrops()
+	j.runTests()
 	j.noteComparison()
 	v := Verdict{Checks: j.checks, Notes: j.notes, Quarantined: held.tasks(head)}
 	v.Outcome, v.Reason = conclude(j.checks)
@@ -46,6 +46,7 @@ func check(p Policy, head result.Job, diff *result.Diff, now time.Time) Verdict 
 // scope holds one part of the job against its thresholds, in the order of the documentation.
 func (j *judge) scope(s scope) {
 	j.minPassRate(s)
+	j.minPassRateAll(s)
 	j.minMeanReward(s)
 	j.maxFailedTrials(s)
 	j.drop(s, "max_pass_rate_drop", s.MaxPassRateDrop, passRates)

@@ -2,7 +2,9 @@ package gate
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,9 +61,9 @@ func TestDrops(t *testing.T) {
 		{"a clear drop that is allowed", drop(0.2), 100, 10, Pass, "within the limit of 20.0 points", ""},
 		{"exactly what is allowed", drop(0.1), 100, 10, Pass, "within the limit of 10.0 points", ""},
 		{"a clear drop above the limit", drop(0.05), 100, 10, Fail, "on 100 tasks; luck alone does that in less than 0.1% of runs, and the limit is 5.0 points", ""},
-		{"a drop that may be luck", drop(0.01), 100, 3, Inconclusive, "luck alone does that in 12.5% of runs, so this suite cannot tell it from luck", " in both jobs would show one of 1.0 points that many tasks share"},
-		{"five tasks are enough for a total loss", drop(0), 5, 5, Fail, "luck alone does that in 3.1% of runs", ""},
-		{"four are not", drop(0), 4, 4, Inconclusive, "luck alone does that in 6.3% of runs", "4 tasks can show no drop, however large"},
+		{"a drop that may be luck", drop(0.01), 100, 3, Inconclusive, "luck alone does that in 6.3% of runs, so this suite cannot tell it from luck", " in both jobs would show one of 1.0 points that many tasks share"},
+		{"four tasks are enough for a total loss", drop(0), 4, 4, Fail, "luck alone does that in 3.1% of runs", ""},
+		{"three are not", drop(0), 3, 3, Inconclusive, "luck alone does that in 6.3% of runs", "3 tasks can show no drop, however large"},
 		{"noise is ignored", ignore, 4, 1, Fail, "pass rate fell from 100.0% to 75.0% (-25.0 points) on 4 tasks", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -108,7 +110,7 @@ func TestOnInconclusive(t *testing.T) {
 
 // TestManyDrops: each of several drops has to be clearer, but not those that are the same numbers.
 func TestManyDrops(t *testing.T) {
-	base, head := fall(20, 5) // p 1/32
+	base, head := fall(20, 4) // p 1/32
 	same := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0), MaxMeanRewardDrop: new(0.0)}}
 	if v := verdict(same, base, head); v.Outcome != Fail || v.Checks[1].Test.Looks != 1 || v.Checks[2].Outcome != Fail {
 		t.Errorf("pass rate and mean reward of passes are one look: %+v", v)
@@ -124,7 +126,7 @@ func TestManyDrops(t *testing.T) {
 	if c.Outcome != Inconclusive || c.Test.Looks != 2 || math.Abs(c.Test.Adjusted-2./32) > 1e-12 || c.Agent != "a" || c.Test.Low > 0 {
 		t.Errorf("%+v %+v", c, c.Test)
 	}
-	if !strings.Contains(c.Message, "3.1% of runs (6.3% when 2 drops are looked at)") || !strings.HasPrefix(v.Reason, "agent a: pass rate fell") || !strings.HasSuffix(v.Reason, "; and 1 check besides") {
+	if !strings.Contains(c.Message, "3.1% of runs (6.3% when 2 checks are tested)") || !strings.HasPrefix(v.Reason, "agent a: pass rate fell") || !strings.HasSuffix(v.Reason, "; and 1 check besides") {
 		t.Errorf("%s\n%s", c.Message, v.Reason)
 	}
 	if share(c.Test.IntervalConfidence) != "95%" {
@@ -134,7 +136,8 @@ func TestManyDrops(t *testing.T) {
 
 func TestPlainThresholds(t *testing.T) {
 	base, head := fall(10, 3)
-	addErrors(&head, "a", "d", "t0000", 2)
+	addErrors(&head, "a", "d", "t0000", 1)
+	failures(&head, "t0000", result.EnvironmentLost, result.VerifierFailed)
 	head.TotalDurationSec = 100
 	for _, c := range []struct {
 		name    string
@@ -148,12 +151,14 @@ func TestPlainThresholds(t *testing.T) {
 		{"the pass rate is missed", Thresholds{MinPassRate: new(0.71)}, "min_pass_rate", Fail, 0.7, ""},
 		{"the mean reward is met", Thresholds{MinMeanReward: new(0.7)}, "min_mean_reward", Pass, 0.7, "mean reward 0.7 over 10 trials, at least 0.7 is asked for"},
 		{"the mean reward is missed", Thresholds{MinMeanReward: new(0.8)}, "min_mean_reward", Fail, 0.7, ""},
-		{"no trial may fail unless it says so", Thresholds{}, "max_failed_trials", Fail, 2, "2 of 12 trials failed, none may"},
-		{"some may fail", Thresholds{MaxFailedTrials: new(2)}, "max_failed_trials", Pass, 2, "2 of 12 trials failed, 2 may"},
-		{"fewer may fail", Thresholds{MaxFailedTrials: new(1)}, "max_failed_trials", Fail, 2, "2 of 12 trials failed, 1 may"},
+		{"no trial may fail unless it says so", Thresholds{}, "max_failed_trials", Fail, 2, "2 of 13 trials have no verdict, none may; 1 more was lost by the agent"},
+		{"some may fail", Thresholds{MaxFailedTrials: new(2)}, "max_failed_trials", Pass, 2, "2 of 13 trials have no verdict, 2 may"},
+		{"fewer may fail", Thresholds{MaxFailedTrials: new(1)}, "max_failed_trials", Fail, 2, "2 of 13 trials have no verdict, 1 may"},
 		{"any number may fail", Thresholds{MaxFailedTrials: new(-1)}, "max_failed_trials", Pass, 2, "any number may"},
+		{"the pass rate of all trials is met", Thresholds{MinPassRateAll: new(0.5)}, "min_pass_rate_all", Pass, 7. / 13, "pass rate over all planned trials 53.8% (7 of 13), at least 50.0% is asked for"},
+		{"the pass rate of all trials is missed", Thresholds{MinPassRateAll: new(0.6)}, "min_pass_rate_all", Fail, 7. / 13, ""},
 		{"as many broke as may", Thresholds{MaxBrokenTasks: new(3)}, "max_broken_tasks", Pass, 3, "3 tasks broke"},
-		{"more broke", Thresholds{MaxBrokenTasks: new(0)}, "max_broken_tasks", Fail, 3, "at most 0 may"},
+		{"more broke, but not more than luck makes", Thresholds{MaxBrokenTasks: new(0)}, "max_broken_tasks", Inconclusive, 3, "at most 0 may; luck alone does that in 6.3% of runs"},
 		{"it costs as much as it may", Thresholds{MaxCostUSD: new(5.0)}, "max_cost_usd", Pass, 5, "the trials cost $5.00, at most $5.00 is allowed"},
 		{"it costs more", Thresholds{MaxCostUSD: new(4.99)}, "max_cost_usd", Fail, 5, ""},
 		{"it takes as long as it may", Thresholds{MaxDurationSec: new(100.0)}, "max_duration_sec", Pass, 100, "the job took 100 s, at most 100 s is allowed"},
@@ -205,17 +210,124 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestBrokenByLuck: a task that broke is told from a flaky one by its attempts, and who has one attempt is told so.
-func TestBrokenByLuck(t *testing.T) {
-	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}}
+// TestBrokenTasks: more of them count than luck makes, given those that were mended, and then each one.
+func TestBrokenTasks(t *testing.T) {
+	tested := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}}
+	confirming, ignoring := tested, tested
+	confirming.Confirm.Attempts = 4
+	ignoring.Noise = NoiseIgnore
 	for _, c := range []struct {
-		pair [2][]float64
-		hint bool
-	}{{one(1, 0), true}, {[2][]float64{{1, 1}, {0}}, true}, {[2][]float64{{1, 1}, {0, 0}}, false}} {
-		base, head := jobs(c.pair)
-		if got := find(t, verdict(p, base, head), "max_broken_tasks"); got.Outcome != Fail || (got.Hint != "") != c.hint {
-			t.Errorf("%v: %s, hint %q", c.pair, got.Outcome, got.Hint)
+		name         string
+		policy       Policy
+		broke, fixed int
+		want         Outcome
+		message      string
+		hint         string
+	}{
+		{"none", tested, 0, 2, Pass, "0 tasks broke (passed in every attempt of the baseline, and in none now) and 2 were mended, at most 0 may", ""},
+		{"a flip of one task is no evidence", tested, 1, 0, Inconclusive, "luck alone does that in 25.0% of runs", "it takes 4 broken tasks to be more than luck; gate.confirm: {attempts: 4} tries"},
+		{"as many were mended", tested, 5, 5, Inconclusive, "5 tasks broke (passed in every attempt of the baseline, and in none now) and 5 were mended", "it takes 12 broken tasks to be more than luck when 5 were mended"},
+		{"more broke than were mended", tested, 6, 1, Fail, "and 1 was mended, at most 0 may; luck alone does that in 3.5% of runs", "gate.confirm"},
+		{"none was mended", tested, 4, 0, Fail, "luck alone does that in 3.1% of runs", "gate.confirm"},
+		{"they are not confirmed", confirming, 4, 0, Fail, "4 of them not confirmed", "it takes 4 broken tasks"},
+		{"without a test each one counts", ignoring, 1, 5, Fail, "1 task broke (passed in every attempt of the baseline, and in none now) and 5 were mended, at most 0 may", "gate.confirm"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			base, head := fall(20, c.broke)
+			for i := range c.fixed {
+				addTask(&base, "a", "d", fmt.Sprintf("u%d", i), 0)
+				addTask(&head, "a", "d", fmt.Sprintf("u%d", i), 1)
+			}
+			got := find(t, verdict(c.policy, base, head), "max_broken_tasks")
+			if got.Outcome != c.want || !strings.Contains(got.Message, c.message) || !strings.Contains(got.Hint, c.hint) || got.Value != float64(c.broke) {
+				t.Errorf("%s\n%s\n(%s)", got.Outcome, got.Message, got.Hint)
+			}
+		})
+	}
+}
+
+// TestFailedTrials: what the agent lost is lost, and no failure of the check; what gave no verdict is one.
+func TestFailedTrials(t *testing.T) {
+	base, _ := fall(10, 0)
+	for _, c := range []struct {
+		name    string
+		errors  []result.ErrorType
+		limit   *int
+		want    Outcome
+		message string
+	}{
+		{"the agent took too long", []result.ErrorType{result.AgentExecutionTimeout, result.AgentExecutionFailed}, nil, Pass, "0 of 12 trials have no verdict; 2 more were lost by the agent, which failed or took too long"},
+		{"the agent could not be installed", []result.ErrorType{result.AgentInstallFailed}, nil, Fail, "1 of 11 trials has no verdict, none may"},
+		{"the verifier", []result.ErrorType{result.VerifierRewardMissing}, nil, Fail, "1 of 11 trials has no verdict, none may"},
+		{"the task", []result.ErrorType{result.TaskInvalid}, nil, Fail, "1 of 11 trials has no verdict, none may"},
+		{"the infrastructure", []result.ErrorType{result.EnvironmentStartFailed, result.Cancelled}, nil, Fail, "2 of 12 trials have no verdict, none may"},
+		{"as many as may", []result.ErrorType{result.EnvironmentStartFailed, result.AgentExecutionFailed}, new(1), Pass, "1 of 12 trials has no verdict, 1 may; 1 more was lost by the agent, which failed or took too long"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			head := base
+			head.Results = slices.Clone(base.Results)
+			failures(&head, "t0000", c.errors...)
+			v := (Policy{Thresholds: Thresholds{MaxFailedTrials: c.limit}}).Check(head, nil, today)
+			if got := find(t, v, "max_failed_trials"); got.Outcome != c.want || got.Message != c.message {
+				t.Errorf("%s: %s", got.Outcome, got.Message)
+			}
+		})
+	}
+	t.Run("an oracle that fails has a broken task", func(t *testing.T) {
+		var head result.Job
+		addTask(&head, "oracle", "d", "fine", 1)
+		addErrors(&head, "oracle", "d", "broken", 1)
+		if got := find(t, (Policy{}).Check(head, nil, today), "max_failed_trials"); got.Outcome != Fail {
+			t.Errorf("%s: %s", got.Outcome, got.Message)
 		}
+	})
+	t.Run("an agent that loses everything was probably not able to run", func(t *testing.T) {
+		head := base
+		head.Results = slices.Clone(base.Results)
+		addErrors(&head, "b", "d", "t0000", 1)
+		addErrors(&head, "b", "d", "t0001", 1)
+		got := find(t, (Policy{}).Check(head, nil, today), "max_failed_trials")
+		if got.Outcome != Fail || !strings.HasSuffix(got.Message, "; but no trial of agent b has a reward") {
+			t.Errorf("%s: %s", got.Outcome, got.Message)
+		}
+		got = find(t, (Policy{Thresholds: Thresholds{MaxFailedTrials: new(-1)}}).Check(head, nil, today), "max_failed_trials")
+		if got.Outcome != Pass {
+			t.Errorf("%s: %s", got.Outcome, got.Message)
+		}
+	})
+}
+
+// TestCrashesAreDrops: tasks that passed three of three attempts and now time out in two of them, with failures allowed.
+func TestCrashesAreDrops(t *testing.T) {
+	var base, head result.Job
+	for i := range 60 {
+		task := fmt.Sprintf("t%04d", i)
+		addTask(&base, "a", "d", task, 1, 1, 1)
+		addTask(&head, "a", "d", task, 1)
+		failures(&head, task, result.AgentExecutionTimeout, result.VerifierRewardMissing)
+	}
+	addTask(&base, "a", "d", "lost", 1, 1, 1)
+	addTask(&head, "a", "d", "lost", 1, 1)
+	failures(&head, "lost", result.EnvironmentLost)
+	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.05), MaxMeanRewardDrop: new(0.05), MaxFailedTrials: new(-1)}}
+	v := verdict(p, base, head)
+	for _, name := range []string{"max_pass_rate_drop", "max_mean_reward_drop"} {
+		c := find(t, v, name)
+		if c.Outcome != Fail || math.Abs(c.Value-40./61) > 1e-9 {
+			t.Errorf("%+v", c)
+		}
+		if !strings.Contains(c.Message, "on 61 tasks (with 120 trials that the agent or the verifier ended without a reward, counted as 0, and 1 trial that other errors ended, left out)") {
+			t.Error(c.Message)
+		}
+	}
+	// Errors of the infrastructure are no drop, however many: their own limit is for them.
+	base, head = fall(10, 0)
+	for i := range 5 {
+		head.Results[i].Reward, head.Results[i].Error = nil, result.EnvironmentStartFailed
+	}
+	v = verdict(p, base, head)
+	if c := find(t, v, "max_pass_rate_drop"); c.Outcome != Pass || c.Value != 0 || !strings.Contains(strings.Join(v.Notes, "\n"), "5 tasks that now have only errors of the infrastructure") {
+		t.Errorf("%+v %v", c, v.Notes)
 	}
 }
 
@@ -223,11 +335,11 @@ func TestBrokenByLuck(t *testing.T) {
 func TestNothingToJudge(t *testing.T) {
 	base, head := fall(5, 0)
 	all := Thresholds{
-		MinPassRate: new(0.0), MinMeanReward: new(0.0), MaxFailedTrials: new(9), MaxPassRateDrop: new(1.0),
+		MinPassRate: new(0.0), MinPassRateAll: new(0.0), MinMeanReward: new(0.0), MaxFailedTrials: new(9), MaxPassRateDrop: new(1.0),
 		MaxMeanRewardDrop: new(1.0), MaxBrokenTasks: new(9), MaxCostUSD: new(9.0), MaxDurationSec: new(9.0),
 	}
 	v := verdict(Policy{Groups: []Group{{Agent: "no-such-*", Thresholds: all}}}, base, head)
-	if v.Outcome != Pass || len(v.Checks) != 9 {
+	if v.Outcome != Pass || len(v.Checks) != 10 {
 		t.Fatalf("%+v", v)
 	}
 	for _, c := range v.Checks[1:] {
@@ -235,7 +347,7 @@ func TestNothingToJudge(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if v := (Policy{Thresholds: all}).Check(result.Job{}, nil, today); v.Outcome != Fail || len(v.Checks) != 8 {
+	if v := (Policy{Thresholds: all}).Check(result.Job{}, nil, today); v.Outcome != Fail || len(v.Checks) != 9 {
 		t.Errorf("a job without trials: %+v", v)
 	}
 	if v := (Policy{}).Check(result.Job{}, nil, today); v.Outcome != Fail || !strings.Contains(v.Reason, "the job has no trials") {
@@ -303,7 +415,7 @@ func TestQuarantine(t *testing.T) {
 	if c := find(t, v, "max_pass_rate_drop"); c.Test.Tasks != 8 {
 		t.Errorf("%d tasks compared, want 8", c.Test.Tasks)
 	}
-	if c := find(t, v, "max_failed_trials"); c.Message != "0 of 8 trials failed" {
+	if c := find(t, v, "max_failed_trials"); c.Message != "0 of 8 trials have no verdict" {
 		t.Error(c.Message)
 	}
 

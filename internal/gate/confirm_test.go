@@ -93,7 +93,7 @@ func TestConfirmable(t *testing.T) {
 
 // TestConfirmationDecides: a task that passes one of its confirmation attempts is flaky, and only one that never passes is broken.
 func TestConfirmationDecides(t *testing.T) {
-	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0), MaxPassRateDrop: new(0.0)}, Confirm: Confirm{Attempts: 4}}
+	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0), MaxPassRateDrop: new(0.0)}, Confirm: Confirm{Attempts: 4}, Noise: NoiseIgnore}
 	base, head := fall(10, 3)
 	confirmed(&head, "t0000", 0, 0, 0, 0)
 	confirmed(&head, "t0001", 0, 1)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/org/rollout-action/internal/result"
 )
@@ -43,6 +44,7 @@ type drop struct {
 	sample
 	base, head float64 // where the quantity stood, and stands
 	tasks      []float64
+	counts     counts
 	p          float64
 	method     string
 }
@@ -52,6 +54,44 @@ func (d drop) size() float64 {
 		return 0 // the same numbers, added up in another order
 	}
 	return finite(d.base - d.head)
+}
+
+// counts is how many trials of compared tasks have no reward, in the baseline and in the job.
+type counts struct{ lost, leftOut [2]int }
+
+func countsOf(tasks []result.TaskDiff) counts {
+	var c counts
+	for _, t := range tasks {
+		for i, side := range []*result.Attempts{t.Base, t.Head} {
+			c.lost[i] += side.Lost
+			c.leftOut[i] += side.LeftOut()
+		}
+	}
+	return c
+}
+
+// String is how a sentence goes on about them; "" if every trial has a reward.
+func (c counts) String() string {
+	var parts []string
+	for _, one := range []struct {
+		n    [2]int
+		what string
+	}{
+		{c.lost, "that the agent or the verifier ended without a reward, counted as 0"},
+		{c.leftOut, "that other errors ended, left out"},
+	} {
+		switch {
+		case one.n == [2]int{}:
+		case one.n[0] == 0:
+			parts = append(parts, counted(one.n[1], "trial")+" "+one.what)
+		default:
+			parts = append(parts, fmt.Sprintf("%s (and %d of the baseline) %s", counted(one.n[1], "trial"), one.n[0], one.what))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (with " + strings.Join(parts, ", and ") + ")"
 }
 
 // drop takes up a threshold on a drop.
@@ -65,7 +105,7 @@ func (j *judge) drop(s scope, name string, limit *float64, what quantity) {
 	}
 	tasks := s.comparable()
 	if len(tasks) == 0 {
-		j.skip(s, name, *limit, "no task can be compared with the baseline: each is new, removed, changed or without a reward on one side")
+		j.skip(s, name, *limit, "no task can be compared with the baseline: each is new, removed, changed or without a verdict on one side")
 		return
 	}
 	d := drop{scope: s, what: what, limit: *limit, sample: sampleOf(tasks, what.values)}
@@ -76,14 +116,26 @@ func (j *judge) drop(s scope, name string, limit *float64, what quantity) {
 	}
 	d.base, d.head = result.Mean(base), result.Mean(head)
 	d.tasks = d.drops()
-	if j.policy.Noise != NoiseIgnore {
-		d.p, d.method = luck(d.sample)
-	}
+	d.counts = countsOf(tasks)
 	d.check = j.add(s, Check{Name: name, Value: d.size(), Limit: *limit})
-	j.drops = append(j.drops, d)
+	if j.policy.Noise != NoiseIgnore {
+		d.p, d.method = pValue(d.sample)
+		j.tests = append(j.tests, d)
+		return
+	}
+	c := &j.checks[d.check]
+	c.Outcome = failIf(above(d.size(), d.limit))
+	c.Message = d.sentence("") + d.within(c.Outcome)
 }
 
-// testDrops decides about all drops together. A drop fails the job if it is larger than its threshold and
+// test is a check that waits for all others: a drop, or broken tasks.
+type test interface {
+	chance() float64    // p
+	sameAs(o test) bool // they are the same numbers, and so one look
+	decide(j *judge, adjusted, alpha float64, looks int)
+}
+
+// runTests decides about all drops and broken tasks together. A drop fails the job if it is larger than its threshold and
 // larger than luck; if it is only larger than its threshold, it is inconclusive.
 //
 // "Larger than luck" is tested against "nothing changed", not against "it fell by the threshold at most": the question is
@@ -91,51 +143,48 @@ func (j *judge) drop(s scope, name string, limit *float64, what quantity) {
 // fails in at most a share 1 - confidence of runs, whatever the thresholds, also with a threshold of 0. That holds
 // for the verdict as a whole: with several drops each is held against a smaller share (see holm). Thresholds on
 // the same numbers (pass rate and mean reward where every reward is 0 or 1) are one.
-func (j *judge) testDrops() {
-	if j.policy.Noise == NoiseIgnore {
-		for _, d := range j.drops {
-			c := &j.checks[d.check]
-			c.Outcome = failIf(above(d.size(), d.limit))
-			c.Message = d.sentence("") + d.within(c.Outcome)
-		}
-		return
-	}
-	var different []drop
-	at := make([]int, len(j.drops))
-	for i, d := range j.drops {
-		at[i] = slices.IndexFunc(different, d.sameAs)
+func (j *judge) runTests() {
+	var different []test
+	at := make([]int, len(j.tests))
+	for i, t := range j.tests {
+		at[i] = slices.IndexFunc(different, t.sameAs)
 		if at[i] < 0 {
 			at[i] = len(different)
-			different = append(different, d)
+			different = append(different, t)
 		}
 	}
 	ps := make([]float64, len(different))
-	for i, d := range different {
-		ps[i] = d.p
+	for i, t := range different {
+		ps[i] = t.chance()
 	}
 	adjusted, levels := holm(ps, 1-j.policy.Confidence)
-	for i, d := range j.drops {
-		j.decide(d, adjusted[at[i]], levels[at[i]], len(different))
+	for i, t := range j.tests {
+		t.decide(j, adjusted[at[i]], levels[at[i]], len(different))
 	}
 }
+
+// real reports that a test found more than luck. The bound is generous by rounding only: confidence is given in decimals.
+func (j *judge) real(adjusted float64) bool { return adjusted <= (1-j.policy.Confidence)*(1+1e-9) }
+
+func (d drop) chance() float64 { return d.p }
 
 // sameAs: the same tasks with the same drops.
-func (d drop) sameAs(o drop) bool {
-	return d.scale == o.scale && d.units == o.units && slices.Equal(d.tasks, o.tasks) && d.single() == o.single() && d.p == o.p
+func (d drop) sameAs(other test) bool {
+	o, ok := other.(drop)
+	return ok && d.scale == o.scale && d.units == o.units && slices.Equal(d.tasks, o.tasks) && d.single() == o.single() && d.p == o.p
 }
 
-func (j *judge) decide(d drop, adjusted, alpha float64, looks int) {
+func (d drop) decide(j *judge, adjusted, alpha float64, looks int) {
 	c := &j.checks[d.check]
-	// The bound is generous by rounding only: confidence is given in decimals.
-	real := adjusted <= (1-j.policy.Confidence)*(1+1e-9)
-	test := Test{
-		Method: d.method, Tasks: len(d.sample.tasks), P: d.p, Adjusted: adjusted, Looks: looks,
-		IntervalConfidence: math.Round((1-2*alpha)*1e9) / 1e9, // 0.9, not 0.8999999999999999
-	}
+	real := j.real(adjusted)
+	test := newTest(d.sample, d.method, d.p, adjusted, looks, alpha)
 	low, high := interval(d.sample, alpha, real)
 	test.Low, test.High = finite(low*d.scale), finite(high*d.scale)
 	if smallest, ok := detectable(d.sample, alpha); ok {
 		test.Detectable = new(finite(smallest * d.scale))
+	}
+	if tasks, smallest, ok := detectableBroken(d.sample, alpha); ok {
+		test.DetectableTasks, test.DetectableBroken = tasks, new(finite(smallest*d.scale))
 	}
 	asked := d.limit
 	if asked == 0 {
@@ -150,11 +199,11 @@ func (j *judge) decide(d drop, adjusted, alpha float64, looks int) {
 		c.Message += d.within(Pass)
 	case real:
 		c.Outcome = Fail
-		c.Message += "; " + d.byLuck(test) + d.within(Fail)
+		c.Message += "; " + byLuck(test) + d.within(Fail)
 		c.Hint = d.shown(test)
 	default:
 		c.Outcome = Inconclusive
-		c.Message += "; " + d.byLuck(test) + ", so this suite cannot tell it from luck"
+		c.Message += "; " + byLuck(test) + ", so this suite cannot tell it from luck"
 		c.Hint = d.helps(test, asked, alpha)
 	}
 	j.noteSmall(d, test, alpha)
@@ -162,7 +211,7 @@ func (j *judge) decide(d drop, adjusted, alpha float64, looks int) {
 
 // sentence says what happened: "pass rate fell from 62.0% to 54.0% (-8.0 points, 90% interval …) on 100 tasks".
 func (d drop) sentence(interval string) string {
-	tasks := counted(len(d.sample.tasks), "task")
+	tasks := counted(len(d.sample.tasks), "task") + d.counts.String()
 	if before, after := d.what.level(d.base), d.what.level(d.head); d.size() != 0 {
 		verb := "rose"
 		if d.size() > 0 {
@@ -195,20 +244,28 @@ func (d drop) absolute(v float64) string {
 	return text + d.what.unit
 }
 
-func (d drop) byLuck(t Test) string {
+// byLuck says how often there is as much without any change; of what is exactly as much, half counts (mid-p).
+func byLuck(t Test) string {
 	text := "luck alone does that in " + chance(t.P) + " of runs"
 	if t.Adjusted > t.P {
-		text += fmt.Sprintf(" (%s when %d drops are looked at)", chance(t.Adjusted), t.Looks)
+		text += fmt.Sprintf(" (%s when %d checks are tested)", chance(t.Adjusted), t.Looks)
 	}
 	return text
 }
 
 // shown says what the suite could have shown.
 func (d drop) shown(t Test) string {
-	if t.Detectable == nil {
+	var shapes []string
+	if t.Detectable != nil {
+		shapes = append(shapes, d.absolute(*t.Detectable)+" if many tasks share it")
+	}
+	if t.DetectableBroken != nil {
+		shapes = append(shapes, fmt.Sprintf("%s if %s broke", d.absolute(*t.DetectableBroken), counted(t.DetectableTasks, "task")))
+	}
+	if len(shapes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the smallest drop that this suite shows in four of five runs is %s", d.absolute(*t.Detectable))
+	return "the smallest drop that this suite shows in four of five runs is " + strings.Join(shapes, ", and ")
 }
 
 // helps says what would make an inconclusive drop clear.
@@ -237,7 +294,7 @@ func (d drop) tooFewTasks(t Test, alpha float64) string {
 
 // noteSmall tells that a suite is too small to show anything, also if nothing was seen: then nobody would know.
 func (j *judge) noteSmall(d drop, t Test, alpha float64) {
-	if t.Detectable != nil || d.span() == 0 {
+	if t.Detectable != nil || t.DetectableBroken != nil || d.span() == 0 {
 		return
 	}
 	note := d.scope.name() + d.what.name + ": "
@@ -269,10 +326,16 @@ func (j *judge) noteComparison() {
 			{result.Changed, "whose files changed"},
 			{result.New, "that the baseline does not have"},
 			{result.Removed, "of the baseline that this job does not have"},
-			{result.Errored, "that now have only errors"},
+			{result.Errored, "that now have only errors of the infrastructure"},
 			{result.Unknown, "without a result on one side"},
 		} {
-			if n := j.diff.Counts[left.change]; n > 0 {
+			n := 0
+			for _, t := range j.diff.Tasks {
+				if t.Change == left.change && !t.Comparable() {
+					n++
+				}
+			}
+			if n > 0 {
 				j.notes = append(j.notes, fmt.Sprintf("%s %s: not part of any drop", counted(n, "task"), left.why))
 			}
 		}

@@ -8,7 +8,7 @@ import "math"
 // this is with one attempt that passes or not; attempts make the pseudo-tasks' luck smaller as they do the tasks'.
 func spread(s sample) (centre, variance float64) {
 	n := float64(len(s.tasks)) + 2
-	luck := s.span() / math.Sqrt(s.attempts()*float64(s.units)/float64(len(s.tasks)))
+	luck := s.attemptLuck()
 	sum, squares := 0.0, luck*luck
 	for _, d := range s.drops() {
 		sum += d
@@ -16,6 +16,12 @@ func spread(s sample) (centre, variance float64) {
 	}
 	centre = sum / n
 	return centre, squares/n - centre*centre
+}
+
+// attemptLuck is by what a task's drop changes if one attempt by each agent goes the other way, in the scale of sample.drops, and less the
+// more attempts there are.
+func (s sample) attemptLuck() float64 {
+	return s.span() / math.Sqrt(s.attempts()*float64(s.units)/float64(len(s.tasks)))
 }
 
 // interval is where the true drop is, each bound with the confidence 1 - alpha: together they are an interval of confidence

@@ -2,7 +2,9 @@ package gate
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -33,6 +35,28 @@ func (j *judge) minPassRate(s scope) {
 		Interval: &Interval{Low: low, High: high, Confidence: j.policy.Confidence},
 		Message: fmt.Sprintf("pass rate %s (%d of %s; %s interval %s to %s), at least %s is asked for", percent(rate), passed,
 			counted(trials, "trial"), share(j.policy.Confidence), percent(low), percent(high), percent(*s.MinPassRate)),
+	})
+}
+
+// minPassRateAll is over every planned trial: one that has no reward, for whatever reason, did not pass.
+func (j *judge) minPassRateAll(s scope) {
+	const name = "min_pass_rate_all"
+	if s.MinPassRateAll == nil || j.nothing(s, name, *s.MinPassRateAll) {
+		return
+	}
+	passed, planned := 0, s.planned
+	if s.idle < s.planned {
+		planned -= s.idle // see rewarded
+	}
+	for _, o := range s.rewarded() {
+		if o.Passed() {
+			passed++
+		}
+	}
+	rate := float64(passed) / float64(planned)
+	j.add(s, Check{
+		Name: name, Value: rate, Limit: *s.MinPassRateAll, Outcome: failIf(below(rate, *s.MinPassRateAll)),
+		Message: fmt.Sprintf("pass rate over all planned trials %s (%d of %d), at least %s is asked for", percent(rate), passed, planned, percent(*s.MinPassRateAll)),
 	})
 }
 
@@ -95,14 +119,21 @@ func (j *judge) maxFailedTrials(s scope) {
 	if (asked || s.matched == 0) && j.nothing(s, name, float64(limit)) {
 		return
 	}
-	failed := 0
+	failed, lost := 0, 0
 	for _, o := range s.gated {
-		if o.Failed() {
+		switch {
+		case !o.Failed():
+		case o.Error.Fault() == result.FaultAgent && !(agent.Agent{Name: o.Agent}).Reserved(): // if the oracle fails, it is the task's failure
+			lost++
+		default:
 			failed++
 		}
 	}
 	c := Check{Name: name, Value: float64(failed), Limit: float64(limit), Outcome: failIf(limit >= 0 && failed > limit)}
-	c.Message = fmt.Sprintf("%d of %s failed", failed, counted(s.matched-len(s.all)+len(s.gated), "trial"))
+	c.Message = fmt.Sprintf("%d of %s have no verdict", failed, counted(s.planned, "trial"))
+	if failed == 1 {
+		c.Message = fmt.Sprintf("1 of %s has no verdict", counted(s.planned, "trial"))
+	}
 	switch {
 	case limit < 0:
 		c.Message += ", any number may"
@@ -111,48 +142,39 @@ func (j *judge) maxFailedTrials(s scope) {
 	case limit > 0:
 		c.Message += fmt.Sprintf(", %d may", limit)
 	}
+	switch lost {
+	case 0:
+	case 1:
+		c.Message += "; 1 more was lost by the agent, which failed or took too long"
+	default:
+		c.Message += fmt.Sprintf("; %d more were lost by the agent, which failed or took too long", lost)
+	}
 	if c.Outcome == Fail {
-		c.Hint = "a trial that ends with an error instead of a reward was not judged"
+		c.Hint = "an error of the infrastructure, the task, the agent's installation or the verifier kept them from one"
+	}
+	if without := s.neverRewarded(); limit >= 0 && c.Outcome == Pass && len(without) > 0 {
+		c.Outcome = Fail
+		c.Message += fmt.Sprintf("; but no trial of %s has a reward", strings.Join(without, ", "))
+		c.Hint = "an agent that fails at every task was probably not able to run; max_failed_trials: -1 allows it"
 	}
 	j.add(s, c)
 }
 
-func (j *judge) maxBrokenTasks(s scope) {
-	const name = "max_broken_tasks"
-	if s.MaxBrokenTasks == nil || j.nothing(s, name, float64(*s.MaxBrokenTasks)) {
-		return
-	}
-	if j.diff == nil {
-		j.skip(s, name, float64(*s.MaxBrokenTasks), noBaseline)
-		return
-	}
-	broken, crashed, flaky, once := 0, 0, 0, false
-	for _, t := range s.tasks {
-		tried := t
-		tried.Confirmation = nil
-		switch {
-		case broke(t):
-			broken++
-			if len(t.Head.Rewards) == 0 {
-				crashed++
-			}
-			once = once || t.Confirmation == nil && (t.Base.Total == 1 || t.Head.Total == 1)
-		case broke(tried):
-			flaky++
+// neverRewarded are the agents that lost trials and have not one reward, sorted.
+func (s scope) neverRewarded() []string {
+	rewarded := map[string]bool{}
+	for _, o := range s.gated {
+		if o.Failed() || o.Completed() {
+			rewarded[o.Agent] = rewarded[o.Agent] || o.Completed()
 		}
 	}
-	c := Check{Name: name, Value: float64(broken), Limit: float64(*s.MaxBrokenTasks), Outcome: failIf(broken > *s.MaxBrokenTasks)}
-	c.Message = fmt.Sprintf("%s broke (passed in every attempt of the baseline, and in none now), at most %d may", counted(broken, "task"), *s.MaxBrokenTasks)
-	if crashed > 0 {
-		c.Message += fmt.Sprintf("; %d of them for errors alone", crashed)
+	var out []string
+	for _, name := range sortedKeys(rewarded) {
+		if !rewarded[name] {
+			out = append(out, "agent "+name)
+		}
 	}
-	if flaky > 0 {
-		c.Message += fmt.Sprintf("; %s passed when tried again (flaky)", counted(flaky, "more task"))
-	}
-	if c.Outcome == Fail && once {
-		c.Hint = "with one attempt a flaky task breaks by luck; n_attempts: 3 in both jobs makes that rare, and gate.quarantine holds known ones"
-	}
-	j.add(s, c)
+	return out
 }
 
 func (j *judge) maxCost(s scope) {
@@ -160,13 +182,16 @@ func (j *judge) maxCost(s scope) {
 	if s.MaxCostUSD == nil || s.matched == 0 && j.nothing(s, name, *s.MaxCostUSD) {
 		return
 	}
-	cost := 0.0
+	cost, confirming := s.confirming, ""
 	for _, o := range s.all {
 		cost += o.Cost
 	}
+	if s.confirming > 0 {
+		confirming = fmt.Sprintf(" (%s of it to confirm broken tasks)", dollars(s.confirming))
+	}
 	j.add(s, Check{
 		Name: name, Value: cost, Limit: *s.MaxCostUSD, Outcome: failIf(above(cost, *s.MaxCostUSD)),
-		Message: fmt.Sprintf("the trials cost %s, at most %s is allowed", dollars(cost), dollars(*s.MaxCostUSD)),
+		Message: fmt.Sprintf("the trials cost %s%s, at most %s is allowed", dollars(cost), confirming, dollars(*s.MaxCostUSD)),
 	})
 }
 

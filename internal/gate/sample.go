@@ -2,6 +2,7 @@ package gate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/org/rollout-action/internal/result"
 )
@@ -18,8 +19,13 @@ func (u unit) drop() float64 {
 	return base - head
 }
 
-// balanced: as many attempts on both sides.
-func (u unit) balanced() bool { return len(u.base) == len(u.head) }
+// balanced: as many attempts on both sides, or all of one value, so that their number makes no difference.
+func (u unit) balanced() bool { return len(u.base) == len(u.head) || u.constant() }
+
+func (u unit) constant() bool {
+	differs := func(v float64) bool { return v != u.base[0] }
+	return !slices.ContainsFunc(u.base, differs) && !slices.ContainsFunc(u.head, differs)
+}
 
 // task is all agents' units of one task. Tasks, not attempts and not agents, are what counts as independent: attempts at
 // one task succeed and fail together, and so may agents.
@@ -35,12 +41,7 @@ func (t task) drop() float64 {
 }
 
 func (t task) balanced() bool {
-	for _, u := range t {
-		if !u.balanced() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(t, func(u unit) bool { return !u.balanced() })
 }
 
 // sample is what a drop is tested on. Every unit counts once, however many attempts it has.
@@ -53,10 +54,15 @@ type sample struct {
 	binary    bool    // every value is 0 or 1
 }
 
+// balanced: every task is.
+func (s sample) balanced() bool {
+	return !slices.ContainsFunc(s.tasks, func(t task) bool { return !t.balanced() })
+}
+
 // The two things that may drop.
 func passes(a *result.Attempts) []float64 {
-	values := make([]float64, len(a.Rewards))
-	for i, r := range a.Rewards {
+	values := make([]float64, len(a.Scores))
+	for i, r := range a.Scores {
 		if r == 1 {
 			values[i] = 1
 		}
@@ -64,7 +70,7 @@ func passes(a *result.Attempts) []float64 {
 	return values
 }
 
-func rewards(a *result.Attempts) []float64 { return a.Rewards }
+func rewards(a *result.Attempts) []float64 { return a.Scores }
 
 // sampleOf takes the values of comparable tasks. They are sorted by agent, dataset and task.
 func sampleOf(tasks []result.TaskDiff, values func(*result.Attempts) []float64) sample {

@@ -19,11 +19,14 @@ type scope struct {
 	Group
 	whole   bool
 	matched int // planned trials, quarantined ones too
+	planned int // those of them that are not quarantined
+	idle    int // those of planned that are nop's
 	// all are the results in it, gated those that are not quarantined; tasks are the gated ones of the diff, nil without one.
 	// nop has no part in rates where others have.
 	all, gated []result.Outcome
 	tasks      []result.TaskDiff
 	seconds    float64
+	confirming float64 // what confirmation attempts cost, in US dollars
 }
 
 // in is the part of a job that a group is about.
@@ -38,11 +41,23 @@ func (g Group) in(head result.Job, diff *result.Diff, q quarantines) scope {
 		s.seconds += o.DurationSec
 		if !q.holds(o.Dataset, o.Task) {
 			s.gated = append(s.gated, o)
+			s.planned++
+			s.idle += idle(o.Agent)
 		}
 	}
 	for _, k := range head.Skipped {
 		if g.means(k.Agent, k.Dataset) {
 			s.matched++
+			if !q.holds(k.Dataset, k.Task) {
+				s.planned++
+				s.idle += idle(k.Agent)
+			}
+		}
+	}
+	for _, o := range head.Confirmations {
+		if g.means(o.Agent, o.Dataset) {
+			s.confirming += o.Cost
+			s.seconds += o.DurationSec
 		}
 	}
 	if s.whole {
@@ -57,6 +72,14 @@ func (g Group) in(head result.Job, diff *result.Diff, q quarantines) scope {
 		}
 	}
 	return s
+}
+
+// idle is 1 for nop and 0 for others.
+func idle(name string) int {
+	if name == agent.Nop {
+		return 1
+	}
+	return 0
 }
 
 func (g Group) means(agent, dataset string) bool {

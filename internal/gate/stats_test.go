@@ -121,11 +121,14 @@ func TestNeeded(t *testing.T) {
 	if n := needed(s, smallest/2, 0.05); n < 3 || n > 8 {
 		t.Errorf("%d attempts needed for half of what one shows, want about 4", n)
 	}
-	if n := needed(coins(4, 1, 0), 0.1, 0.05); n != 0 {
-		t.Errorf("%d attempts, though four tasks can show nothing", n)
+	if n := needed(coins(3, 1, 0), 0.1, 0.05); n != 0 {
+		t.Errorf("%d attempts, though three tasks can show nothing", n)
 	}
-	if _, ok := detectable(coins(4, 5, 0), 0.05); ok {
-		t.Error("four tasks can show nothing, however many attempts")
+	if _, ok := detectable(coins(3, 5, 0), 0.05); ok {
+		t.Error("three tasks can show nothing, however many attempts")
+	}
+	if _, _, ok := detectableBroken(coins(3, 5, 0), 0.05); ok {
+		t.Error("three tasks can show nothing, however few broke")
 	}
 	// Each task by itself always does the same, half of them lost and half of them won: attempts show nothing.
 	var pairs [][2][]float64
@@ -136,8 +139,8 @@ func TestNeeded(t *testing.T) {
 	if n := needed(sampleFrom(pairs...), 0.1, 0.05); n != 0 {
 		t.Errorf("%d attempts needed, though they change nothing", n)
 	}
-	if tooFew(5, 0.05) || !tooFew(4, 0.05) || leastTasks(0.05) != 5 || leastTasks(0.5) != 1 || leastTasks(0.25) != 2 {
-		t.Error("five tasks are the least at 95%")
+	if tooFew(4, 0.05) || !tooFew(3, 0.05) || leastTasks(0.05) != 4 || leastTasks(0.25) != 1 || leastTasks(0.1) != 3 {
+		t.Error("four tasks are the least at 95%")
 	}
 }
 

@@ -44,12 +44,16 @@ type Interval struct {
 
 // Test is how a drop was told from luck. Drops are positive, gains negative.
 type Test struct {
-	Method     string   `json:"method"`               // "exact paired permutation test", "McNemar's exact test", …; see luck
-	Tasks      int      `json:"tasks"`                // tasks that were compared, however many agents tried each
-	P          float64  `json:"p"`                    // the chance to see such a drop by luck alone
-	Low        float64  `json:"low"`                  // the drop's confidence interval
-	High       float64  `json:"high"`                 //
-	Detectable *float64 `json:"detectable,omitempty"` // the smallest drop that this suite could have shown; nil: none
+	Method string  `json:"method"` // "exact paired permutation test", "McNemar's exact test", …; see pValue
+	Tasks  int     `json:"tasks"`  // tasks that were compared, however many agents tried each
+	P      float64 `json:"p"`      // the chance to see such a drop by luck alone
+	Low    float64 `json:"low"`    // the drop's confidence interval
+	High   float64 `json:"high"`   //
+	// Detectable is the smallest drop that this suite shows in four of five runs if many tasks share it; nil: none.
+	Detectable *float64 `json:"detectable,omitempty"`
+	// DetectableBroken is the same if few tasks broke: DetectableTasks of them. nil and 0: none.
+	DetectableBroken *float64 `json:"detectable_broken,omitempty"`
+	DetectableTasks  int      `json:"detectable_tasks,omitempty"`
 	// Adjusted is P after correcting for how many drops were looked at (Looks, from 1): it is what is held against
 	// 1 - confidence. IntervalConfidence is that of Low and High together: each of them alone holds with the confidence that
 	// the drop was held against, so that Low is above 0 only if the drop counts as real.

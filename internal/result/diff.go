@@ -11,13 +11,14 @@ import (
 // Change is what became of one agent's task between two jobs.
 type Change string
 
-// The changes, from the most to the least telling. Attempts without a reward, or stopped by a cancel, neither pass nor
-// count against passing, except where it says so; an attempt passes with a reward of exactly 1.
+// The changes, from the most to the least telling. An attempt that the agent or the verifier ended without a reward counts as
+// one with reward 0 (Attempts.Scores). Attempts that the infrastructure ended or a cancel stopped have no say, except where it says
+// so. An attempt passes with a reward of exactly 1.
 const (
-	Broken  Change = "broken"  // every attempt with a reward passed, now none does, confirmation attempts included
+	Broken  Change = "broken"  // every attempt passed, now none does, confirmation attempts included
 	Errored Change = "errored" // there were rewards, and now there are only errors
 	Worse   Change = "worse"   // the mean reward fell, or a task that looked broken passed when it was tried again
-	Fixed   Change = "fixed"   // no attempt passed (or there were only errors), now every one with a reward does
+	Fixed   Change = "fixed"   // no attempt passed (or there were only errors), now every one does
 	Better  Change = "better"  // the mean reward rose, or there is a reward where there were only errors
 	Changed Change = "changed" // the task's own files changed, so that the two are not comparable
 	New     Change = "new"     // the baseline has no such task
@@ -57,15 +58,17 @@ type TaskDiff struct {
 	Confirmation *Attempts `json:"confirmation,omitempty"`
 }
 
-// Comparable reports whether rewards on both sides are about the same task, so that their difference means something.
+// Comparable reports whether scores on both sides are about the same task, so that their difference means something.
 func (d TaskDiff) Comparable() bool {
-	return d.Change != Changed && d.Base != nil && d.Head != nil && len(d.Base.Rewards) > 0 && len(d.Head.Rewards) > 0
+	return d.Change != Changed && d.Base != nil && d.Head != nil && len(d.Base.Scores) > 0 && len(d.Head.Scores) > 0
 }
 
 // Attempts is what the attempts of one agent at one task came to.
 type Attempts struct {
-	Total       int         `json:"total"`                 // planned ones
-	Rewards     []float64   `json:"rewards"`               // of completed attempts, by attempt
+	Total   int       `json:"total"`   // planned ones
+	Rewards []float64 `json:"rewards"` // of completed attempts, by attempt
+	// Scores is what counts where jobs are compared, by attempt: the rewards, and 0 for each attempt of Lost.
+	Scores      []float64   `json:"scores"`
 	Passed      int         `json:"passed"`                // with reward 1
 	Failed      int         `json:"failed"`                // ended with an error and without a reward
 	Cancelled   int         `json:"cancelled"`             // those of Failed that a cancel stopped
@@ -76,11 +79,15 @@ type Attempts struct {
 	Digest      string      `json:"task_digest,omitempty"` // of the task; "" if not known
 }
 
-// Mean is the mean reward of completed attempts, and 0 without any.
-func (a Attempts) Mean() float64 { return Mean(a.Rewards) }
+// Mean is the mean of Scores, and 0 without any.
+func (a Attempts) Mean() float64 { return Mean(a.Scores) }
 
-// PassRate is the share of completed attempts that passed, and 0 without any.
-func (a Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Rewards)) }
+// PassRate is the share of Scores that are passes, and 0 without any.
+func (a Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Scores)) }
+
+// LeftOut is how many attempts have no score because of an error that says nothing about the agent: the
+// infrastructure's, the task's, or a cancel.
+func (a Attempts) LeftOut() int { return a.Failed - a.Lost }
 
 // crashed reports that attempts ended with errors of their own, and none with a reward.
 func (a Attempts) crashed() bool { return len(a.Rewards) == 0 && a.Failed > a.Cancelled }
@@ -101,7 +108,7 @@ func (a Attempts) with(more *Attempts) Attempts {
 	return a
 }
 
-// GroupDiff compares what is comparable: the tasks that both jobs have, unchanged, with rewards on both sides.
+// GroupDiff compares what is comparable: the tasks that both jobs have, unchanged, with scores on both sides.
 // Rates and rewards are means over those tasks, each task counting once however many attempts it has.
 type GroupDiff struct {
 	Agent, Dataset string // "" for all
@@ -219,7 +226,7 @@ func attempts(all []Outcome, skipped []Key) []taskAttempts {
 		key := o.Key
 		key.Attempt = 0
 		if n := len(tasks); n == 0 || tasks[n-1].key != key {
-			tasks = append(tasks, taskAttempts{key: key, Attempts: Attempts{Rewards: []float64{}}})
+			tasks = append(tasks, taskAttempts{key: key, Attempts: Attempts{Rewards: []float64{}, Scores: []float64{}}})
 		}
 		add(&tasks[len(tasks)-1].Attempts, o)
 	}
@@ -233,6 +240,7 @@ func add(a *Attempts, o Outcome) {
 	a.Digest = cmp.Or(a.Digest, o.TaskDigest)
 	if o.Completed() {
 		a.Rewards = append(a.Rewards, *o.Reward)
+		a.Scores = append(a.Scores, *o.Reward)
 	}
 	if o.Passed() {
 		a.Passed++
@@ -244,6 +252,7 @@ func add(a *Attempts, o Outcome) {
 		}
 		if o.Error.Fault().Loses() {
 			a.Lost++
+			a.Scores = append(a.Scores, 0)
 		}
 	}
 	if o.Error != "" {
@@ -259,12 +268,12 @@ func change(base, head *Attempts) Change {
 		return Removed
 	case base.Digest != "" && head.Digest != "" && base.Digest != head.Digest:
 		return Changed
-	case len(base.Rewards) > 0 && len(head.Rewards) > 0:
-		return rewardChange(*base, *head)
 	case len(base.Rewards) > 0 && head.crashed():
 		return Errored
 	case base.crashed() && head.crashed():
 		return Same
+	case len(base.Scores) > 0 && len(head.Scores) > 0:
+		return scoreChange(*base, *head)
 	case base.crashed() && len(head.Rewards) > 0 && head.Passed == len(head.Rewards):
 		return Fixed
 	case base.crashed() && len(head.Rewards) > 0:
@@ -273,15 +282,15 @@ func change(base, head *Attempts) Change {
 	return Unknown
 }
 
-// rewardChange is the change where both sides have rewards.
-func rewardChange(base, head Attempts) Change {
+// scoreChange is the change where both sides have scores.
+func scoreChange(base, head Attempts) Change {
 	before, after := base.Mean(), head.Mean()
 	switch {
-	case base.Passed == len(base.Rewards) && head.Passed == 0:
+	case base.Passed == len(base.Scores) && head.Passed == 0:
 		return Broken
-	case base.Passed == 0 && head.Passed == len(head.Rewards):
+	case base.Passed == 0 && head.Passed == len(head.Scores):
 		return Fixed
-	case math.Abs(after/2-before/2) <= rounding*max(largest(base.Rewards), largest(head.Rewards)):
+	case math.Abs(after/2-before/2) <= rounding*max(largest(base.Scores), largest(head.Scores)):
 		return Same // the mean of three times 0.1 is not 0.1
 	case after < before:
 		return Worse
@@ -327,7 +336,7 @@ func group(agent, dataset string, tasks []TaskDiff) GroupDiff {
 	return g
 }
 
-// LevelOf is the level of tasks with rewards, each of which counts once.
+// LevelOf is the level of tasks with scores, each of which counts once.
 func LevelOf(tasks []*Attempts) Level {
 	var l Level
 	passes, rewards := make([]float64, len(tasks)), make([]float64, len(tasks))

@@ -67,10 +67,15 @@ func TestChange(t *testing.T) {
 		{"there are only errors now", list{1, 0}, list{AgentExecutionFailed, AgentExecutionTimeout}, Errored, false},
 		{"there were only errors, and all pass now", list{VerifierTimeout}, list{1, 1}, Fixed, false},
 		{"there were only errors, and some pass now", list{VerifierTimeout}, list{1, 0}, Better, true},
-		{"there were only errors, and there is a reward of 0", list{VerifierTimeout}, list{0}, Better, false},
+		{"the verifier gave no verdict, and now it gives 0", list{VerifierTimeout}, list{0}, Same, false},
+		{"the infrastructure failed, and there is a reward of 0", list{EnvironmentLost}, list{0}, Better, false},
 		{"only errors on both sides", list{VerifierTimeout}, list{AgentInstallFailed}, Same, false},
 		{"an error that did not cost the reward", list{1}, list{1, EnvironmentTeardownFailed}, Same, false},
-		{"an attempt passes and one crashes", list{1, 1}, list{1, AgentExecutionFailed}, Same, true},
+		{"an attempt passes and one crashes", list{1, 1}, list{1, AgentExecutionFailed}, Worse, true},
+		{"an attempt passes and the infrastructure ends one", list{1, 1}, list{1, EnvironmentLost}, Same, true},
+		{"an attempt crashed and none does", list{1, AgentExecutionTimeout}, list{1, 1}, Better, false},
+		{"a baseline that crashed once cannot break", list{1, AgentExecutionTimeout}, list{0, 0}, Worse, false},
+		{"half of the reward is lost to a crash", list{0.5, 0.5}, list{0.5, VerifierRewardMissing}, Worse, false},
 		{"an attempt passes and one was cancelled", list{1, 1}, list{1, Cancelled}, Same, false},
 		{"an attempt passes and one was skipped", list{1, 1}, list{1, "skipped"}, Same, false},
 		{"the rest passed, and the attempt that ran does not", list{1, 1}, list{0, "skipped"}, Broken, false},
@@ -169,20 +174,22 @@ func TestLevels(t *testing.T) {
 	try(&head, key("a", "d", "1", 3), 1)
 	try(&base, key("a", "e", "2", 1), 1)
 	try(&head, key("a", "e", "2", 1), 0.5)
-	try(&base, key("b", "d", "1", 1), 0) // no reward in this job: not compared
-	try(&head, key("b", "d", "1", 1), VerifierFailed)
+	try(&base, key("a", "e", "3", 1), 1) // the agent lost it: compared as 0
+	try(&head, key("a", "e", "3", 1), AgentExecutionTimeout)
+	try(&base, key("b", "d", "1", 1), 0) // only the infrastructure's error in this job: not compared
+	try(&head, key("b", "d", "1", 1), EnvironmentLost)
 	try(&head, key("b", "d", "new", 1), 0)
 	d := Compare(base, head)
 
 	want := GroupDiff{
-		Tasks: 2,
-		Base:  Level{PassRate: 1, MeanReward: 1, Cost: 1, DurationSec: 4},
-		Head:  Level{PassRate: 0.5, MeanReward: 0.75, Cost: 2, DurationSec: 8}, // each task counts once
+		Tasks: 3,
+		Base:  Level{PassRate: 1, MeanReward: 1, Cost: 1.5, DurationSec: 6},
+		Head:  Level{PassRate: 1. / 3, MeanReward: 0.5, Cost: 2.5, DurationSec: 10}, // each task counts once
 	}
 	if d.Overall != want {
 		t.Errorf("overall %+v\n   want %+v", d.Overall, want)
 	}
-	if got, want := d.Overall.Delta(), (Level{PassRate: -0.5, MeanReward: -0.25, Cost: 1, DurationSec: 4}); got != want {
+	if got, want := d.Overall.Delta(), (Level{PassRate: want.Head.PassRate - 1, MeanReward: -0.5, Cost: 1, DurationSec: 4}); got != want {
 		t.Errorf("delta %+v, want %+v", got, want)
 	}
 	var agents, groups []string
@@ -192,10 +199,10 @@ func TestLevels(t *testing.T) {
 	for _, g := range d.Groups {
 		groups = append(groups, fmt.Sprint(g.Agent, g.Dataset, g.Tasks))
 	}
-	if want := []string{"a2", "b0"}; !slices.Equal(agents, want) {
+	if want := []string{"a3", "b0"}; !slices.Equal(agents, want) {
 		t.Errorf("agents %v, want %v", agents, want)
 	}
-	if want := []string{"ad1", "ae1", "bd0"}; !slices.Equal(groups, want) {
+	if want := []string{"ad1", "ae2", "bd0"}; !slices.Equal(groups, want) {
 		t.Errorf("groups %v, want %v", groups, want)
 	}
 }

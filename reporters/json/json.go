@@ -118,7 +118,8 @@ type Diff struct {
 	Tasks []TaskDiff `json:"tasks"`
 }
 
-// Compared is two jobs on the tasks that both have, unchanged and with rewards.
+// Compared is two jobs on the tasks that both have, unchanged and judged. A trial that the agent or the
+// verifier ended without a reward counts as 0, as it does in the checks.
 type Compared struct {
 	Agent   string `json:"agent_name,omitempty"`
 	Dataset string `json:"dataset_name,omitempty"`
@@ -154,7 +155,8 @@ type Side struct {
 	Completed  int      `json:"completed"`
 	Passed     int      `json:"passed"`
 	Failed     int      `json:"failed"`
-	MeanReward *float64 `json:"mean_reward"` // null without rewards
+	Lost       int      `json:"lost,omitempty"` // those of failed that the agent or the verifier ended: they count as 0
+	MeanReward *float64 `json:"mean_reward"`    // null without rewards
 }
 
 // Links are where to find more; each is an absolute URL or "".
@@ -273,7 +275,7 @@ func side(a *result.Attempts) *Side {
 	if a == nil {
 		return nil
 	}
-	s := Side{Attempts: a.Total, Completed: len(a.Rewards), Passed: a.Passed, Failed: a.Failed}
+	s := Side{Attempts: a.Total, Completed: len(a.Rewards), Passed: a.Passed, Failed: a.Failed, Lost: a.Lost}
 	if len(a.Rewards) > 0 {
 		s.MeanReward = new(finite(a.Mean()))
 	}

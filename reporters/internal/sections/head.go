@@ -66,7 +66,7 @@ func (p *Page) Numbers() string {
 		[]string{"Time of trials", report.Took(now.DurationSec), report.Took(then.DurationSec), share(now.DurationSec, then.DurationSec, report.Took)},
 	)
 	text := table([]string{"", ">now", ">baseline", ">change"}, rows)
-	text += "\nOver the " + report.Plural(o.Tasks, "task") + " that both have, unchanged and with a reward. In all: " + p.spent()
+	text += "\nOver the " + report.Plural(o.Tasks, "task") + " that both have, unchanged and judged; a trial that the agent or the verifier ended without a reward counts as 0. In all: " + p.spent()
 	if len(p.in.Job.Agents) == 1 {
 		text += ", pass rate " + report.Percent(p.in.Job.PassRate) + " " + bar(p.in.Job.PassRate)
 	}

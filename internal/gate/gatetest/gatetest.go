@@ -1,0 +1,150 @@
+// Package gatetest makes up jobs to try a gate on: two runs of one suite of tasks, with or without a change between
+// them. It is for tests.
+package gatetest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Suite is a world to draw jobs from: tasks that differ in difficulty, each with a chance to pass.
+type Suite struct {
+	Tasks, Attempts int
+	HeadAttempts    int     // of the job, where the baseline has Attempts; 0: as many
+	A, B            float64 // the chances are drawn from the beta distribution of these
+	// Copied is the share of a task's attempts that copy the run's first one: attempts that succeed and fail together.
+	Copied float64
+	Drop   float64 // of every task's chance, as far as it has one
+	Broken int     // how many tasks never pass in the job, of those whose chance is at least the mean
+	Parts  int     // rewards are multiples of 1/Parts; 0 and 1: passed or not
+	Agents int     // 0 is one: "a0", "a1", …
+	// Crashed is the share of attempts that did not pass which end with an error of the agent instead of a reward of 0.
+	Crashed float64
+}
+
+// String is the name of a test, so short.
+func (s Suite) String() string {
+	name := fmt.Sprintf("%d tasks, %d attempts, %.1f of 1 pass", s.Tasks, s.Attempts, s.A/(s.A+s.B))
+	if s.HeadAttempts > 0 {
+		name += fmt.Sprintf(", %d in the job", s.HeadAttempts)
+	}
+	name += fmt.Sprintf(", copied %v", s.Copied)
+	if s.Drop > 0 {
+		name += fmt.Sprintf(", drop %v", s.Drop)
+	}
+	if s.Broken > 0 {
+		name += fmt.Sprintf(", %d broken", s.Broken)
+	}
+	return name
+}
+
+// Fixed is a suite in which every task passes with one chance.
+func Fixed(tasks, attempts int, chance, drop float64) Suite {
+	return Suite{Tasks: tasks, Attempts: attempts, A: chance * 1e9, B: (1 - chance) * 1e9, Drop: drop}
+}
+
+// World is two jobs that were drawn from a suite.
+type World struct {
+	Base, Head result.Job
+	suite      Suite
+	chances    map[result.Key]float64 // of the job's tasks
+	firsts     map[result.Key]float64 // the job's first rewards
+}
+
+// Draw runs the suite before and after.
+func (s Suite) Draw(rng *rand.Rand) *World {
+	w := &World{suite: s, chances: map[result.Key]float64{}, firsts: map[result.Key]float64{}}
+	broken := 0
+	for i := range s.Tasks {
+		before := beta(rng, s.A, s.B)
+		after := max(0, before-s.Drop)
+		if broken < s.Broken && before >= s.A/(s.A+s.B)-1e-4 {
+			after = 0
+			broken++
+		}
+		for agent := range max(1, s.Agents) {
+			key := result.Key{Agent: fmt.Sprintf("a%d", agent), Dataset: "d", Task: fmt.Sprintf("t%04d", i)}
+			s.add(rng, &w.Base, key, s.rewards(rng, before, s.Attempts, nil))
+			n := s.Attempts
+			if s.HeadAttempts > 0 {
+				n = s.HeadAttempts
+			}
+			rewards := s.rewards(rng, after, n, nil)
+			s.add(rng, &w.Head, key, rewards)
+			w.chances[key], w.firsts[key] = after, rewards[0]
+		}
+	}
+	return w
+}
+
+// Confirm gives tasks of the job confirmation attempts, until one passes. The keys have no Attempt.
+func (w *World) Confirm(rng *rand.Rand, keys []result.Key, attempts int) {
+	for _, key := range keys {
+		first := w.firsts[key]
+		for n, r := range w.suite.rewards(rng, w.chances[key], attempts, &first) {
+			o := result.Outcome{Key: key, Reward: &r, TaskDigest: "sha256:1"}
+			o.Attempt = 1000 + n
+			w.Head.Confirmations = append(w.Head.Confirmations, o)
+			if r == 1 {
+				break
+			}
+		}
+	}
+}
+
+func (s Suite) add(rng *rand.Rand, job *result.Job, key result.Key, rewards []float64) {
+	for n, r := range rewards {
+		key.Attempt = n + 1
+		o := result.Outcome{Key: key, Reward: &r, Cost: 0.5, DurationSec: 2, TaskDigest: "sha256:1"}
+		if r < 1 && s.Crashed > 0 && rng.Float64() < s.Crashed {
+			o.Reward, o.Error = nil, result.AgentExecutionTimeout
+		}
+		job.Results = append(job.Results, o)
+	}
+	job.TotalTrials += len(rewards)
+}
+
+// rewards are those of n attempts, of which some copy the first of their run.
+func (s Suite) rewards(rng *rand.Rand, chance float64, n int, first *float64) []float64 {
+	var out []float64
+	for range n {
+		sum := 0.0
+		for range max(1, s.Parts) {
+			if rng.Float64() < chance {
+				sum++
+			}
+		}
+		r := sum / float64(max(1, s.Parts))
+		if first != nil && rng.Float64() < s.Copied {
+			r = *first
+		}
+		if first == nil {
+			first = &r
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// beta is a chance drawn from a beta distribution. Source: two gamma variates, Marsaglia and Tsang, ACM TOMS 26 (2000) 363.
+func beta(rng *rand.Rand, a, b float64) float64 {
+	x, y := gamma(rng, a), gamma(rng, b)
+	return x / (x + y)
+}
+
+func gamma(rng *rand.Rand, a float64) float64 {
+	if a < 1 {
+		return gamma(rng, a+1) * math.Pow(rng.Float64(), 1/a)
+	}
+	d := a - 1.0/3
+	for c := 1 / math.Sqrt(9*d); ; {
+		x := rng.NormFloat64()
+		v := (1 + c*x) * (1 + c*x) * (1 + c*x)
+		if v > 0 && math.Log(rng.Float64()) < x*x/2+d-d*v+d*math.Log(v) {
+			return d * v
+		}
+	}
+}
