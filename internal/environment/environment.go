@@ -144,6 +144,10 @@ type Environment interface {
 	// Cost is what the environment has cost so far, in US dollars.
 	Cost() float64
 
+	// OOMKills is how many processes of the environment have been killed because it needed more memory than its limit, as
+	// far as that is known: 0 is no proof of none. It is for people to read, and may be forged from within.
+	OOMKills(ctx context.Context) int
+
 	// Unenforced names the limits of CreateOptions that are not applied: cpus, memory, storage, pids.
 	Unenforced() []string
 

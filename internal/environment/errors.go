@@ -30,6 +30,10 @@ var ErrTimeout = errors.New("timed out")
 // (any more): making it again may help.
 var ErrNoImage = errors.New("the image is not there")
 
+// ErrOutOfMemory is in the chain of a KindLost or KindStart whose environment was ended, as a whole or by the end of its first
+// process, because it needed more memory than its limit.
+var ErrOutOfMemory = errors.New("it needed more memory than its limit")
+
 // Error is a failure of a provider.
 type Error struct {
 	Kind      Kind

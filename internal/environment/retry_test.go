@@ -65,6 +65,7 @@ func (s *script) Destroy(context.Context) error                          { retur
 func (s *script) Remove(context.Context, string) error                   { return s.next("remove") }
 func (s *script) Close() error                                           { return nil }
 func (s *script) Base() *Base                                            { return theBase }
+func (s *script) OOMKills(context.Context) int                           { return 0 }
 func (s *script) Readiness() Readiness                                   { return Readiness{} }
 func (s *script) List(context.Context) ([]Listed, error)                 { return nil, s.next("list") }
 

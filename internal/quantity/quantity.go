@@ -35,6 +35,14 @@ func Bytes(s string) (int64, error) {
 	return q.Value(), nil
 }
 
+// Text writes an amount of bytes as Bytes reads it: 512Mi where that is exact, else 2G or the number.
+func Text(bytes int64) string {
+	if bytes%(1<<20) == 0 {
+		return resource.NewQuantity(bytes, resource.BinarySI).String()
+	}
+	return resource.NewQuantity(bytes, resource.DecimalSI).String()
+}
+
 // MiB reads the number of a key that ends in _mb ("2048") as bytes. Such a megabyte is 2²⁰ bytes, as
 // in the tools those keys come from, whose default of 2048 stands for 2 GiB.
 func MiB(s string) (int64, error) {

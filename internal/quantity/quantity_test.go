@@ -92,3 +92,14 @@ func FuzzQuantity(f *testing.F) {
 		}
 	})
 }
+
+func TestText(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 512 << 20: "512Mi", 2 << 30: "2Gi", 1536 << 20: "1536Mi", 2e9: "2G", 1500: "1500", 1 << 20: "1Mi"} {
+		if got := quantity.Text(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+		if back, err := quantity.Bytes(quantity.Text(n)); err != nil || back != n {
+			t.Errorf("%d: read again: %d, %v", n, back, err)
+		}
+	}
+}

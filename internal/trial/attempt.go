@@ -47,6 +47,7 @@ type attempt struct {
 	testCode   int   // and ended with this
 	startOver  bool  // the environment or its image was lost, and nothing of the agent's with it
 	lost       error // why
+	oomKills   int   // environment.Environment.OOMKills when it was last asked
 	machine    error // this machine's failure that the trial's error is; nil if it is another one
 }
 
@@ -144,6 +145,7 @@ func (a *attempt) step(ctx context.Context, s step) {
 		a.fail(cancelled(ctx, s.phase))
 	default:
 		f := classify(s.phase, err, a.timeouts, a.opts.Redactor)
+		a.noteMemory(f, err)
 		a.fail(f)
 		a.startOver = !a.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.machine != nil)
 		a.lost = err

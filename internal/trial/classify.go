@@ -104,7 +104,7 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 	if f == nil {
 		f = &failure{Type: typeOf(phase, err)}
 		f.Message = brief(e.Err, secrets)
-		if way := cmp.Or(e.Hint, wayOut[e.Kind]); way != "" {
+		if way := cmp.Or(e.Hint, wayOut[e.Kind]); way != "" && !errors.Is(err, environment.ErrOutOfMemory) {
 			f.Message += " (" + way + ")"
 		}
 		switch f.Type {

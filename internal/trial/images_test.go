@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
@@ -310,8 +311,47 @@ func TestLimits(t *testing.T) {
 				return
 			}
 			if kind := o.Trial.Error; kind == nil || kind.Type != result.AgentExecutionFailed && kind.Type != result.EnvironmentLost {
-				t.Errorf("300 MB were held within 96 MiB: %+v", kind)
+				t.Fatalf("300 MB were held within 96 MiB: %+v", kind)
 			}
+			contains(t, "message", o.Trial.Error.Message, "needed more memory than its limit", "96Mi: raise environment.memory in task.toml")
+		})
+		t.Run("who runs out of memory is told the limit and who sets it", func(t *testing.T) {
+			t.Parallel()
+			if !p.kernel {
+				t.Skipf("%s has no memory", p.name)
+			}
+			const hungry = "head -c 300M /dev/zero | tail -c 300M | wc -c; [ ${PIPESTATUS[1]} = 0 ]"
+			limit := config.Bytes(96 << 20)
+			s := func(s story) story {
+				s.job = func(job *config.Job) { job.Environment.OverrideMemory = &limit }
+				return s
+			}
+			for who, s := range map[result.ErrorType]story{
+				result.AgentInstallFailed: s(story{agent: agent.Agent{Name: "scripted", Install: hungry, Execute: "true"}}),
+				result.VerifierFailed:     s(story{agent: script("true"), files: map[string]string{"tests/test.sh": hungry}}),
+			} {
+				o := p.run(t, s)
+				if slices.Contains(o.Trial.Environment.Unenforced, "memory") {
+					continue
+				}
+				o.check(t, want{err: who, says: []string{"exit code 1, and", "killed because the environment needed more memory than its limit of 96Mi: raise environment.override_memory in the job"}})
+			}
+		})
+		t.Run("an environment that memory ends says so", func(t *testing.T) {
+			t.Parallel()
+			if !p.kernel {
+				t.Skipf("%s has no memory", p.name)
+			}
+			o := p.run(t, story{
+				toml:  "environment.memory = \"96Mi\"\n",
+				files: entering("x=$(head -c 300000000 /dev/zero | tr '\\0' x); exit 1\n"),
+				agent: script("true"),
+			})
+			t.Cleanup(func() { forgetIn(t, p, o) })
+			if o.Trial.Environment != nil && slices.Contains(o.Trial.Environment.Unenforced, "memory") {
+				return
+			}
+			o.check(t, want{err: result.EnvironmentStartFailed, says: []string{"it needed more memory than its limit (96Mi: raise environment.memory in task.toml)"}})
 		})
 		t.Run("what no machine has is refused", func(t *testing.T) {
 			t.Parallel()

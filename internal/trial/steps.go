@@ -217,7 +217,7 @@ func (a *attempt) runInstall(ctx context.Context) error {
 	// Not as agent.user, who could not add packages.
 	code, err := a.exec(ctx, run{script: "exec bash " + installScript, logs: "setup", env: a.agentEnv(), timeout: a.timeouts.Install})
 	if err == nil && code != 0 {
-		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d: see setup/stdout.txt and setup/stderr.txt", code)
+		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d%s: see setup/stdout.txt and setup/stderr.txt", code, a.outOfMemory(ctx))
 	}
 	return err
 }
@@ -239,7 +239,7 @@ func (a *attempt) execute(ctx context.Context) error {
 		script: script, logs: "command", env: a.agentEnv(), timeout: a.timeouts.Execute, user: a.spec.Task.Config.Agent.User,
 	})
 	if err == nil && code != 0 {
-		return failf(result.AgentExecutionFailed, "%s ended with exit code %d: see command/stdout.txt and command/stderr.txt", what, code)
+		return failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see command/stdout.txt and command/stderr.txt", what, code, a.outOfMemory(ctx))
 	}
 	return err
 }
@@ -284,7 +284,12 @@ func (a *attempt) verify(ctx context.Context) error {
 		a.trial.VerifierExitCode = &code
 	}
 	if a.tested && a.testCode != 0 && a.rules.ExitCodeCounts {
-		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d: see logs/verifier/stdout.txt and logs/verifier/stderr.txt", a.testCode)
+		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see logs/verifier/stdout.txt and logs/verifier/stderr.txt", a.testCode, a.outOfMemory(ctx))
+	}
+	if a.tested && a.testCode == killed {
+		if note := a.outOfMemory(ctx); note != "" {
+			a.warn("tests/test.sh ended with exit code %d%s", a.testCode, note)
+		}
 	}
 	return err
 }

@@ -181,13 +181,16 @@ func (e *containerEnv) gone(ctx context.Context, state container.InspectResponse
 		Err:  fmt.Errorf("the container is not running any more (exit code %d)", state.State.ExitCode),
 	}
 	if state.State.OOMKilled {
-		lost.Err = fmt.Errorf("%w: it needed more memory than its limit", lost.Err)
+		lost.Err = fmt.Errorf("%w: %w", lost.Err, environment.ErrOutOfMemory)
 	}
 	if e.ended.Load() || e.ran.Load() {
 		return lost
 	}
 	lost.Kind = environment.KindStart
 	lost.Output = e.lastLogs(ctx)
+	if state.State.OOMKilled {
+		return lost
+	}
 	if state.Config != nil && len(state.Config.Entrypoint) > 0 {
 		lost.Hint = fmt.Sprintf("the image's ENTRYPOINT %q must run the command that it is given, as exec \"$@\" does", state.Config.Entrypoint)
 	} else {

@@ -58,6 +58,9 @@ func (e *Environment) Cost() float64 { return 0 }
 // Unenforced implements environment.Environment.
 func (e *Environment) Unenforced() []string { return []string{"cpus", "memory"} }
 
+// OOMKills implements environment.Environment: memory is not limited.
+func (e *Environment) OOMKills(context.Context) int { return 0 }
+
 // Base implements environment.Environment: all images are made up alike, so none stands in for another.
 func (e *Environment) Base() *environment.Base { return nil }
 

@@ -112,8 +112,8 @@ func (e *sandboxEnv) entryFailure() error {
 		failure.Err = fmt.Errorf("the image's ENTRYPOINT %q cannot be run: %w", e.img.Entrypoint, ending.err)
 		failure.Hint = e.execHint(e.img.User)
 	}
-	if kills, _ := e.group.OOMKills(); kills > 0 {
-		failure.Err = fmt.Errorf("%w: it needed more memory than its limit", failure.Err)
+	if e.OOMKills(context.Background()) > 0 {
+		failure.Err, failure.Hint = fmt.Errorf("%w: %w", failure.Err, environment.ErrOutOfMemory), ""
 	}
 	if e.entry.ran.Load() {
 		failure.Kind = environment.KindLost

@@ -205,6 +205,12 @@ func (e *sandboxEnv) Cost() float64 { return 0 }
 // Unenforced implements environment.Environment.
 func (e *sandboxEnv) Unenforced() []string { return slices.Clone(e.unenforced) }
 
+// OOMKills implements environment.Environment.
+func (e *sandboxEnv) OOMKills(context.Context) int {
+	kills, _ := e.group.OOMKills() // where it cannot be known, none is
+	return kills
+}
+
 // Base implements environment.Environment.
 func (e *sandboxEnv) Base() *environment.Base { return e.img.Base }
 
@@ -343,8 +349,8 @@ func (e *sandboxEnv) lost(doing string) error {
 	if said := e.box.errors.String(); said != "" {
 		err = fmt.Errorf("%w: %s", err, said)
 	}
-	if kills, _ := e.group.OOMKills(); kills > 0 {
-		err = fmt.Errorf("%w: it needed more memory than its limit", err)
+	if e.OOMKills(context.Background()) > 0 {
+		err = fmt.Errorf("%w: %w", err, environment.ErrOutOfMemory)
 	}
 	if failure := e.entryFailure(); failure != nil {
 		return failure

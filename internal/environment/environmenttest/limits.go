@@ -1,6 +1,7 @@
 package environmenttest
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,15 +33,24 @@ func (s *scene) limited(name string, limits environment.Limits) *box {
 
 func checkMemory(s *scene) {
 	env := s.limited("memory", environment.Limits{Memory: 96 << 20})
+	if n := env.OOMKills(s.ctx); n != 0 {
+		s.Errorf("%d processes were killed for memory before anything has run", n)
+	}
 	// tail holds all that it is to print.
 	o := env.exec(s.ctx, "head -c 400000000 /dev/zero | tail -c 400000000 | wc -c; exit ${PIPESTATUS[1]}", environment.ExecOptions{})
 	switch {
 	case environment.KindOf(o.err) == environment.KindLost:
-		return // the environment fell with its process
+		if !errors.Is(o.err, environment.ErrOutOfMemory) { // the environment fell with its process
+			s.Errorf("error %v, want ErrOutOfMemory in the chain", o.err)
+		}
+		return
 	case o.err != nil:
 		s.Errorf("error %v, want none or lost", o.err)
 	case o.code == 0 || strings.HasPrefix(o.stdout, "400000000"):
 		s.Errorf("400 MB were held within 96 MiB: exit code %d, output %q", o.code, o.stdout)
+	}
+	if n := env.OOMKills(s.ctx); n < 1 {
+		s.Errorf("%d processes were killed for memory, want 1 or more", n)
 	}
 	next := env.exec(s.ctx, "echo fine", environment.ExecOptions{})
 	if next.stdout != "fine\n" && environment.KindOf(next.err) != environment.KindLost {

@@ -1,0 +1,53 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// countKills prints the container's count of processes that were killed for memory: of control groups of version 2, or of
+// version 1, which has it since Linux 4.13. Only what is built into bash is used.
+const countKills = `for list in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+  while read -r name count; do [[ $name == oom_kill ]] && echo "$count"; done <"$list"
+done 2>/dev/null`
+
+// countTime bounds the counting, which nothing but a message depends on.
+const countTime = 10 * time.Second
+
+// OOMKills implements environment.Environment. Engines tell whether a container's first process was killed, and not all of
+// them whether another one was, so that the container's own control group is asked.
+func (e *containerEnv) OOMKills(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	var said bytes.Buffer
+	if p, err := e.start(ctx, ownCommand(countKills), nil, &limited{&said, 1 << 10}, io.Discard); err == nil {
+		_, err = p.wait(ctx)
+		p.drain(0)
+		if err == nil {
+			n, _ := strconv.Atoi(strings.TrimSpace(said.String()))
+			return max(0, n)
+		}
+	}
+	state, err := e.p.api.ContainerInspect(ctx, e.id)
+	if err == nil && state.State != nil && state.State.OOMKilled {
+		return 1
+	}
+	return 0
+}
+
+// limited takes so many bytes, and throws the rest away.
+type limited struct {
+	to   io.Writer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.left)
+	l.left -= n
+	_, err := l.to.Write(p[:n])
+	return len(p), err
+}
