@@ -29,7 +29,7 @@ func TestInputsAsACommandLine(t *testing.T) {
 		{"values that look like flags stay values", map[string]string{"job": "-j", "name": "--name"}, "run --name=--name -- -j"},
 		{"thresholds of the gate are flags", map[string]string{"command": "report", "paths": "jobs/a", "max-failed-trials": "-1", "on-inconclusive": "fail"}, "report --max-failed-trials=-1 --on-inconclusive=fail -- jobs/a"},
 		{"merge takes folders", map[string]string{"command": "merge", "paths": "a\nb", "output": "o", "comment": "always"}, "merge --output=o --comment=always -- a b"},
-		{"a shard is neither compared nor commented on", map[string]string{"job": "j", "shard": "1/4", "comment": "changes", "baseline": "github:", "junit": "j.xml"}, "run --shard=1/4 --junit=j.xml -- j"},
+		{"a shard is not commented on, but knows the baseline, for gate.confirm", map[string]string{"job": "j", "shard": "1/4", "comment": "changes", "baseline": "github:", "junit": "j.xml"}, "run --shard=1/4 --baseline=github: --junit=j.xml -- j"},
 		{"a plan has shards", map[string]string{"command": "plan", "job": "j", "shards": "auto", "target": "20m", "timings": "t"}, "plan --shards=auto --target=20m --timings=t -- j"},
 		{"tasks are proven", map[string]string{"command": "validate", "job": "evals", "changed": "main", "runs": "5", "junit": "j.xml", "shard": "1/2", "baseline": "github:", "comment": "changes"}, "validate --run --shard=1/2 --runs=5 --changed=main --junit=j.xml -- evals"},
 		{"the tasks are required", map[string]string{"command": "validate"}, "!the input job is missing: validate needs a folder of tasks"},

@@ -198,8 +198,8 @@ func (s set) commandLine() ([]string, error) {
 			}
 			return nil, s.useless(in)
 		}
-		if s.value("shard") != "" && (in.name == "comment" || in.name == "baseline") {
-			continue // the whole job is compared and commented on, when its shards are merged
+		if s.value("shard") != "" && in.name == "comment" {
+			continue // the whole job is commented on, when its shards are merged
 		}
 		switch in.as {
 		case asOwn:

@@ -33,6 +33,7 @@ type confirmer struct {
 	base *foundBaseline
 	// chosen: the tasks that look broken were looked for.
 	chosen bool
+	said   bool // that there is no baseline
 }
 
 // confirmer is that of a job; nil if its gate does not ask for one.
@@ -102,6 +103,10 @@ func (c *confirmer) next(ctx context.Context, tree *job.Tree, emit event.Sink, t
 		emit(event.Event{Time: c.app.Now().UTC(), Kind: event.Notice, Message: fmt.Sprintf(format, args...)})
 	}
 	plan := c.plan(ctx, tree.Plan, trials)
+	if c.base != nil && c.base.job == nil && c.base.err == nil && !c.said {
+		c.said = true
+		say("whether tasks look broken is not known, so none is tried again: %s", c.base.sentence)
+	}
 	keys := plan.NextConfirmations(trials, c.again)
 	if len(keys) == 0 {
 		return nil, nil

@@ -124,7 +124,9 @@ func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end end
 // judge compares a job with its baseline, and checks its gate.
 func (a *app) judge(ctx context.Context, in *report.Input, flags reportFlags, end *ending) error {
 	if in.Plan.Shard != nil {
-		if flags.compares() && in.Policy.Confirm.Attempts == 0 || asksMore(*in) {
+		// The Action names a baseline always: a shard tries again what looks broken beside it (gate.confirm).
+		named := flags.compares() && flags.baseline != githubPrefix
+		if in.Policy.Confirm.Attempts == 0 && named || asksMore(*in) {
 			in.Notes = append(in.Notes, fmt.Sprintf("this is shard %s: the gate and the baseline are for the whole job, when rollout merge has put it together", in.Plan.Shard))
 		}
 		return nil
