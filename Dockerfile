@@ -1,7 +1,7 @@
 # The image of the Action. Branches of this repository build it in each job that uses them; releases name the
 # published one by its digest. No WORKDIR and no USER: GitHub's runner sets the first, and needs root.
-ARG GO_IMAGE=golang:1.26-alpine
-ARG BASE_IMAGE=alpine:3.22
+ARG GO_IMAGE=golang:1.26-alpine@sha256:7a3e50096189ad57c9f9f865e7e4aa8585ed1585248513dc5cda498e2f41812c
+ARG BASE_IMAGE=alpine:3.22@sha256:14358309a308569c32bdc37e2e0e9694be33a9d99e68afb0f5ff33cc1f695dce
 
 FROM ${GO_IMAGE} AS binary
 ARG VERSION=

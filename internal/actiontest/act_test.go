@@ -100,6 +100,7 @@ func newRepository(t *testing.T, knows ...string) *repository {
 	must(t, err)
 	t.Cleanup(api.Close)
 	r := &repository{t: t, dir: t.TempDir(), api: api, cache: t.TempDir(), action: released(t, "v1.2.3", image), actions: needArtifactActions(t)}
+	pinWorkflow(t, r.action)
 	api.AddRepo(slug)
 	suite(t, r.dir, knows...)
 	write(t, r.dir, map[string]string{".gitignore": "/jobs\n"})
@@ -188,8 +189,9 @@ func (r *repository) act(workflow, event string, payload map[string]any, flags .
 		// Where act keeps workspaces and the files of steps: without it, nothing that the Action writes is seen again.
 		"--container-options", fmt.Sprintf("-v %[1]s:%[1]s", filepath.Join(r.cache, "act")),
 		"--local-repository", "org/rollout-action@v1=" + r.action,
-		"--local-repository", "actions/upload-artifact@v4=" + filepath.Join(r.actions, "upload"),
-		"--local-repository", "actions/download-artifact@v4=" + filepath.Join(r.actions, "download"),
+		"--local-repository", "org/rollout-action@" + releasedCommit + "=" + r.action, // in the reusable workflow
+		"--local-repository", pinned(r.t)["actions/upload-artifact"] + "=" + filepath.Join(r.actions, "upload"),
+		"--local-repository", pinned(r.t)["actions/download-artifact"] + "=" + filepath.Join(r.actions, "download"),
 		"--artifact-server-path", a.artifacts, "--artifact-server-addr", "127.0.0.1", "--artifact-server-port", freePort(r.t),
 		"--env", "GITHUB_API_URL=" + r.api.URL, "--env", "GITHUB_RUN_ID=" + run,
 		"--env", "GITHUB_WORKFLOW_REF=" + slug + "/.github/workflows/" + workflow + "@refs/heads/main", // act has none

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -35,6 +36,45 @@ func actionlint(t *testing.T, dir string, files ...string) string {
 		t.Fatal(err)
 	}
 	return string(out)
+}
+
+// byCommit is an action at a commit, and its version for people.
+var byCommit = regexp.MustCompile(`^([\w.-]+/[\w./-]+)@[0-9a-f]{40} # v\d+\.\d+\.\d+\s*$`)
+
+// pinned are the actions that the workflows use, each with its commit.
+func pinned(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, file := range append(ours(t), examples(t)...) {
+		for line := range strings.Lines(read(t, file)) {
+			uses, ok := strings.CutPrefix(strings.TrimLeft(line, " -"), "uses: ")
+			if !ok || strings.HasPrefix(uses, "org/") || strings.HasPrefix(uses, "./") { // our own
+				continue
+			}
+			action := byCommit.FindStringSubmatch(uses)
+			if action == nil {
+				t.Errorf("%s: %s is not pinned by a commit, with its version beside it", file, strings.TrimSpace(uses))
+				continue
+			}
+			at, _, _ := strings.Cut(uses, " ")
+			if other := found[action[1]]; other != "" && other != at {
+				t.Errorf("%s: %s, elsewhere %s", file, at, other)
+			}
+			found[action[1]] = at
+		}
+	}
+	return found
+}
+
+func TestActionsArePinned(t *testing.T) {
+	if found := pinned(t); len(found) < 5 {
+		t.Errorf("there are only %v", found)
+	}
+	for line := range strings.Lines(read(t, top, "Dockerfile")) {
+		if _, image, ok := strings.Cut(line, "_IMAGE="); ok && !regexp.MustCompile(`@sha256:[0-9a-f]{64}\n$`).MatchString(image) {
+			t.Errorf("the Dockerfile has %s", line)
+		}
+	}
 }
 
 func TestWorkflowsAreCorrect(t *testing.T) {

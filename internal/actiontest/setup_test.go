@@ -172,6 +172,42 @@ func TestWhatAReleaseShows(t *testing.T) {
 	}
 }
 
+// releasedCommit is the commit of the Action that the reusable workflow of a release uses.
+const releasedCommit = "4444444444444444444444444444444444444444"
+
+func pinWorkflow(t *testing.T, dir string) {
+	t.Helper()
+	if out, err := exec.Command(filepath.Join(top, ".ci/pin-workflow"), "v1.2.3", releasedCommit, dir).CombinedOutput(); err != nil {
+		t.Fatalf("pin the workflow: %v\n%s", err, out)
+	}
+}
+
+// Who pins the reusable workflow by its commit has pinned everything that it runs.
+func TestAReleasesWorkflowIsPinned(t *testing.T) {
+	dir := released(t, "v1.2.3", "ghcr.io/org/rollout-action@sha256:0000")
+	const file = ".github/workflows/rollout.yml"
+	before := read(t, dir, file)
+	pinWorkflow(t, dir)
+	after := read(t, dir, file)
+	if want := strings.ReplaceAll(before, "uses: org/rollout-action@v1\n", "uses: org/rollout-action@"+releasedCommit+" # v1.2.3\n"); after != want || after == before {
+		t.Errorf("the workflow is now:\n%s", after)
+	}
+	for line := range strings.Lines(after) {
+		if uses, ok := strings.CutPrefix(strings.TrimLeft(line, " -"), "uses: "); ok && !strings.HasPrefix(uses, "./") && !byCommit.MatchString(uses) {
+			t.Errorf("it uses %s", uses)
+		}
+	}
+	for _, args := range [][]string{{"v1.2.3", releasedCommit, dir}, {"v1.2.3", "v1", t.TempDir()}} {
+		if out, err := exec.Command(filepath.Join(top, ".ci/pin-workflow"), args...).CombinedOutput(); err == nil {
+			t.Errorf("%q: no error, %s", args, out)
+		}
+	}
+	write(t, dir, map[string]string{file: before + "      - uses: actions/cache@v4\n"})
+	if out, err := exec.Command(filepath.Join(top, ".ci/pin-workflow"), "v1.2.3", releasedCommit, dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "may move") {
+		t.Errorf("with an action that may move: %v, %s", err, out)
+	}
+}
+
 // released is the repository as a release's tag shows it, as far as workflows that use it see it.
 func released(t *testing.T, version, image string) string {
 	t.Helper()

@@ -252,3 +252,42 @@ func TestTasksAreProven(t *testing.T) {
 		t.Error("the JUnit report does not name the task")
 	}
 }
+
+// Steps of the caller's run before and after each shard, on machines that JSON names.
+func TestOwnStepsInTheReusableWorkflow(t *testing.T) {
+	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
+	step := func(run string) string {
+		return "name: x\nruns:\n  using: composite\n  steps:\n    - shell: bash\n      run: " + run + "\n"
+	}
+	write(t, r.dir, map[string]string{
+		".github/actions/before/action.yml": step(`echo "it comes before the trials" && test ! -e rollout-jobs && echo MODEL_API_KEY=from-before >> "$GITHUB_ENV"`),
+		".github/actions/after/action.yml":  step(`ls rollout-jobs/*/plan.json && echo "it comes after the trials"`),
+		".github/workflows/own.yml": `name: own
+on: push
+jobs:
+  evaluate:
+    uses: org/rollout-action/.github/workflows/rollout.yml@v1
+    with:
+      job: evals/job.yaml
+      shards: '2'
+      baseline: none
+      comment: 'off'
+      runs-on: '["ubuntu-latest"]'
+      before: .github/actions/before
+      after: .github/actions/after
+`,
+	})
+	r.api.SetBranch(slug, "main", r.commit("an agent"))
+	a := r.act("own.yml", "push", map[string]any{"ref": "refs/heads/main", "repository": map[string]any{"full_name": slug}})
+	if a.code != 0 {
+		t.Errorf("act ends with %d", a.code)
+	}
+	a.wantResults(map[string]string{"plan": "success", "shard 1/2": "success", "shard 2/2": "success", "report": "success"})
+	for _, job := range []string{"shard 1/2", "shard 2/2"} {
+		said := a.said(job)
+		before, after := strings.Index(said, "it comes before the trials"), strings.LastIndex(said, "it comes after the trials")
+		if before < 0 || after < before {
+			t.Errorf("%s said:\n%s", job, said)
+		}
+	}
+}
