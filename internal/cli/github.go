@@ -218,7 +218,11 @@ func (a *app) githubBaseline(ctx context.Context, branch string, at storedAt, of
 	case err != nil:
 		return nil, "it could not be looked for: " + inTime(ctx, err).Error()
 	}
-	return job, found.String()
+	sentence := found.String()
+	if job.Commit != nil && *job.Commit != found.Commit { // of another ref, or of another repository
+		sentence += ", whose results are of commit " + clean(shortCommit(*job.Commit))
+	}
+	return job, sentence
 }
 
 // evaluated is the commit that a job evaluated, as its folder tells; "" if it does not.

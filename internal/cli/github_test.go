@@ -89,7 +89,11 @@ func (p *aPull) write(name string, data []byte) {
 // writeJob makes the folder of a job in which an agent tried tasks once.
 func (p *aPull) writeJob(name string, rewards map[string]float64) {
 	p.t.Helper()
-	plan := result.Plan{Commit: new(mergeCommit), Parents: []string{mainCommit, headCommit}, JobName: "agent", Digest: "sha256:1", StartedAt: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), Metrics: []string{"mean"}}
+	commit, parents := mergeCommit, []string{mainCommit, headCommit}
+	if name == "base" {
+		commit, parents = mainCommit, nil
+	}
+	plan := result.Plan{Commit: &commit, Parents: parents, JobName: "agent", Digest: "sha256:1", StartedAt: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), Metrics: []string{"mean"}}
 	for _, task := range []string{"falls", "stays"} {
 		plan.Tasks = append(plan.Tasks, result.PlannedTask{Dataset: "d", Task: task, Digest: "sha256:t", Path: "evals/" + task})
 		plan.Trials = append(plan.Trials, result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: 1})
@@ -181,6 +185,22 @@ func TestReportOnAPullRequest(t *testing.T) {
 			t.Errorf("the comments are %+v", comments)
 		}
 	})
+}
+
+// A workflow may have checked out something else than what its run is about.
+func TestABaselineOfAnotherCommitIsSaidToBe(t *testing.T) {
+	p := newPull(t)
+	other := strings.ReplaceAll(p.read("base/result.json"), mainCommit, headCommit)
+	run := p.github.AddRun("acme/widgets", githubtest.Run{ID: 40, WorkflowFile: "other.yml", Branch: "main", SHA: mainCommit})
+	if _, err := p.github.AddArtifact("acme/widgets", run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": other}}); err != nil {
+		t.Fatal(err)
+	}
+	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--baseline-workflow", "other.yml", "--comment", "off")
+	p.want("stdout", p.stdout.String(), "run 40), whose results are of commit "+shortCommit(headCommit))
+	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "off")
+	if strings.Contains(p.stdout.String(), "whose results") {
+		t.Error(p.stdout.String())
+	}
 }
 
 func TestWithoutTheRightToComment(t *testing.T) {
