@@ -79,11 +79,32 @@ type repository struct {
 	api     *githubtest.Server
 	action  string // the Action's repository, as a release's tag shows it
 	actions string
-	cache   string
-	runs    int
+	// checkout stands for actions/checkout where it is given a ref or a path; act itself does what it does without.
+	checkout string
+	cache    string
+	runs     int
 }
 
 const slug = "acme/widgets"
+
+const checkoutAction = `name: checkout
+inputs:
+  ref: { default: '' }
+  path: { default: . }
+  submodules: { default: 'false' }
+  persist-credentials: { default: 'true' }
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      run: |
+        mkdir -p "$GITHUB_WORKSPACE/$TO"
+        cp -R "$TEST_REPOSITORY/." "$GITHUB_WORKSPACE/$TO"
+        if [ -n "$REF" ]; then git -C "$GITHUB_WORKSPACE/$TO" checkout --quiet --detach "$REF"; fi
+      env:
+        REF: ${{ inputs.ref }}
+        TO: ${{ inputs.path }}
+`
 
 func newRepository(t *testing.T, knows ...string) *repository {
 	t.Helper()
@@ -101,6 +122,8 @@ func newRepository(t *testing.T, knows ...string) *repository {
 	t.Cleanup(api.Close)
 	r := &repository{t: t, dir: t.TempDir(), api: api, cache: t.TempDir(), action: released(t, "v1.2.3", image), actions: needArtifactActions(t)}
 	pinWorkflow(t, r.action)
+	r.checkout = t.TempDir()
+	write(t, r.checkout, map[string]string{"action.yml": checkoutAction})
 	api.AddRepo(slug)
 	suite(t, r.dir, knows...)
 	write(t, r.dir, map[string]string{".gitignore": "/jobs\n"})
@@ -190,6 +213,8 @@ func (r *repository) act(workflow, event string, payload map[string]any, flags .
 		"--container-options", fmt.Sprintf("-v %[1]s:%[1]s", filepath.Join(r.cache, "act")),
 		"--local-repository", "org/rollout-action@v1=" + r.action,
 		"--local-repository", "org/rollout-action@" + releasedCommit + "=" + r.action, // in the reusable workflow
+		"--local-repository", pinned(r.t)["actions/checkout"] + "=" + r.checkout,
+		"--env", "TEST_REPOSITORY=" + r.dir,
 		"--local-repository", pinned(r.t)["actions/upload-artifact"] + "=" + filepath.Join(r.actions, "upload"),
 		"--local-repository", pinned(r.t)["actions/download-artifact"] + "=" + filepath.Join(r.actions, "download"),
 		"--artifact-server-path", a.artifacts, "--artifact-server-addr", "127.0.0.1", "--artifact-server-port", freePort(r.t),

@@ -186,7 +186,7 @@ func TestAForksCheckoutIsRefusedWhereThereAreSecrets(t *testing.T) {
 	r.own()
 	r.event("pull_request_target", `{"pull_request": {"head": {"repo": {"full_name": "mallory/widgets"}}, "base": {"sha": "`+strings.Repeat("2", 40)+`"}}}`)
 	step := r.start(image, "", map[string]string{"job": "evals/job.yaml", "baseline": "none", "comment": "off", "env": "MODEL_API_KEY=model-secret"}).wait()
-	if step.code != 2 || !strings.Contains(step.log, "it is about the fork mallory/widgets") || len(r.left()) > 0 {
+	if step.code != 2 || !strings.Contains(step.log, "refused to run anything: the event pull_request_target may be about a stranger's changes") || len(r.left()) > 0 {
 		t.Errorf("exit code %d, want 2 and nothing started", step.code)
 	}
 	r.wantOwned()

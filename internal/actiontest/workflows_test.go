@@ -260,7 +260,7 @@ func TestOwnStepsInTheReusableWorkflow(t *testing.T) {
 		return "name: x\nruns:\n  using: composite\n  steps:\n    - shell: bash\n      run: " + run + "\n"
 	}
 	write(t, r.dir, map[string]string{
-		".github/actions/before/action.yml": step(`echo "it comes before the trials" && test ! -e rollout-jobs && echo MODEL_API_KEY=from-before >> "$GITHUB_ENV"`),
+		".github/actions/before/action.yml": step("exit 1 # the event's own commit has another one"),
 		".github/actions/after/action.yml":  step(`ls rollout-jobs/*/plan.json && echo "it comes after the trials"`),
 		".github/workflows/own.yml": `name: own
 on: push
@@ -273,16 +273,28 @@ jobs:
       baseline: none
       comment: 'off'
       runs-on: '["ubuntu-latest"]'
+      ref: known
       before: .github/actions/before
       after: .github/actions/after
 `,
 	})
-	r.api.SetBranch(slug, "main", r.commit("an agent"))
+	write(t, r.dir, map[string]string{".rollout-steps/before/action.yml": step("exit 1 # put where the workflow puts its own")})
+	r.commit("an agent that solves everything")
+	r.git("branch", "known")
+	must(t, os.RemoveAll(filepath.Join(r.dir, ".rollout-steps")))
+	suite(t, r.dir) // and one that solves nothing
+	write(t, r.dir, map[string]string{".github/actions/before/action.yml": step("echo \"it comes before the trials\" && test ! -e rollout-jobs && echo MODEL_API_KEY=model-secret >> \"$GITHUB_ENV\"")})
+	r.api.SetBranch(slug, "main", r.commit("main"))
+	known := r.git("rev-parse", "known")
+	r.api.SetBranch(slug, "known", known)
 	a := r.act("own.yml", "push", map[string]any{"ref": "refs/heads/main", "repository": map[string]any{"full_name": slug}})
 	if a.code != 0 {
 		t.Errorf("act ends with %d", a.code)
 	}
 	a.wantResults(map[string]string{"plan": "success", "shard 1/2": "success", "shard 2/2": "success", "report": "success"})
+	if got := a.output("report", "merge", "pass-rate"); got != "1" {
+		t.Errorf("the pass rate is %s: not the ref was evaluated", got)
+	}
 	for _, job := range []string{"shard 1/2", "shard 2/2"} {
 		said := a.said(job)
 		before, after := strings.Index(said, "it comes before the trials"), strings.LastIndex(said, "it comes after the trials")
