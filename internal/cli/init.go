@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // scaffold is what init writes.
@@ -67,7 +69,7 @@ func (a *app) init(dir string) error {
 		fmt.Fprintln(a.Stdout, filepath.Join(dir, f.path))
 	}
 	job := filepath.Join(dir, "job.yaml")
-	fmt.Fprintf(a.Stderr, "next: rollout validate %s, then rollout %s\n", job, job)
+	fmt.Fprintf(a.Stderr, "next: rollout validate %s, then rollout %s\n", untrusted.ShellPath(job), untrusted.ShellPath(job))
 	if filepath.Clean(dir) != "." {
 		fmt.Fprintf(a.Stderr, "GitHub reads workflows at the top of a repository only: move %s there, and adapt its paths, if %s is not that\n",
 			filepath.Join(dir, workflowPath), dir)

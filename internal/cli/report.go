@@ -238,10 +238,11 @@ func missing(job result.Job, tree result.Tree) []string {
 // printSummary shows people on stdout what the reports say.
 func (a *app) printSummary(in report.Input, flags reportFlags, end ending) {
 	_, err := os.Stat(filepath.Join(a.path(in.Dir), result.ResultFile))
+	_, noConfig := os.Stat(filepath.Join(a.path(in.Dir), result.ConfigFile))
 	color, width := a.stdoutLook()
 	ui.Summary(a.Stdout, ui.SummaryInput{
 		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir,
-		Missing: err != nil && in.Job.SkippedTrials > 0, Partial: len(end.incomplete) > 0 && in.Job.SkippedTrials > 0,
+		Missing: err != nil && in.Job.SkippedTrials > 0, Resumable: noConfig == nil && !in.Plan.Proof, Partial: len(end.incomplete) > 0 && in.Job.SkippedTrials > 0,
 	}, color, width)
 	verdict := ui.VerdictInput{Diff: in.Diff, Incomplete: end.incomplete, Notes: in.Notes, Missing: len(in.Incomplete) > 0}
 	if flags.compares() {

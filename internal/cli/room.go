@@ -6,6 +6,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // room is the error of a machine whose disks are too full for another trial of a job, with the way out. begun: its folder is there.
@@ -18,7 +19,7 @@ func (a *app) room(p *prepared, provider environment.Provider, begun bool) error
 	if low := new(job.LowDisk); errors.As(err, &low) {
 		again := ""
 		if begun {
-			again = ", then go on with rollout resume " + clean(p.dir())
+			again = ", then go on with rollout resume " + untrusted.ShellPath(p.dir())
 		}
 		return fmt.Errorf("%w (make room, for example with rollout clean --images --env-type %s%s; environment.min_free_disk: 0 goes on regardless)",
 			err, clean(p.Job.Environment.Type), again)

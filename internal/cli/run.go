@@ -23,6 +23,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/internal/untrusted"
 	"github.com/org/rollout-action/providers"
 )
 
@@ -190,7 +191,7 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	}
 	loaded, err := config.Load(path, config.Options{
 		Admit: admit, Stdin: a.Stdin, Dir: a.Dir, Getenv: a.Getenv, Now: a.Now,
-		Providers: checks, Overrides: overrides, OnlyAgents: flags.agents, Selection: flags.selection(), PathsFrom: flags.pathsFrom,
+		Providers: checks, Overrides: overrides, OnlyAgents: flags.agents, Selection: flags.selection(), PathsFrom: flags.pathsFrom, Recorded: flags.pathsFrom != "",
 	})
 	if err != nil {
 		return nil, err
@@ -327,7 +328,7 @@ func (a *app) conduct(ctx context.Context, p *prepared, provider environment.Pro
 	// What is left out on purpose does not make it a cancelled run.
 	err = a.finish(ctx, p.dir(), report, ending{cancelled: p.into == "" || ctx.Err() != nil, baseline: p.confirm.found()})
 	if ctx.Err() != nil {
-		fmt.Fprintf(a.Stderr, "Go on with it: rollout resume %s\n", clean(p.dir()))
+		fmt.Fprintf(a.Stderr, "Go on with it: rollout resume %s\n", untrusted.ShellPath(p.dir()))
 	}
 	return err
 }

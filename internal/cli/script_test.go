@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -56,10 +57,11 @@ func inProcess(ts *testscript.TestScript, neg bool, stdin string, args []string)
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var said bytes.Buffer
 	env := Env{
 		Stdin:  strings.NewReader(stdin),
-		Stdout: ts.Stdout(),
-		Stderr: ts.Stderr(),
+		Stdout: io.MultiWriter(ts.Stdout(), &said),
+		Stderr: io.MultiWriter(ts.Stderr(), &said),
 		Dir:    ts.MkAbs("."),
 		Now:    func() time.Time { return clock },
 		Getenv: func(name string) (string, bool) {
@@ -70,6 +72,7 @@ func inProcess(ts *testscript.TestScript, neg bool, stdin string, args []string)
 	if got := Main(context.Background(), context.Background(), env, args[1:]); got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+	runPrinted(ts, env, said.String())
 }
 
 // TestHelp holds every help text against its golden file, and to two examples.

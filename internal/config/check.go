@@ -33,7 +33,9 @@ func (c *checker) check() {
 	c.globs("include_tasks", c.out.Job.IncludeTasks)
 	c.globs("exclude_tasks", c.out.Job.ExcludeTasks)
 	c.gate()
-	c.gateAgents() // before some of them are left out
+	if !c.opts.Recorded {
+		c.gateAgents() // before some of them are left out
+	}
 	c.agents()
 	c.variables()
 	c.datasets()

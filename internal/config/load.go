@@ -27,6 +27,9 @@ type Options struct {
 	Now       func() time.Time            // for the default job name; time.Now
 	// PathsFrom is where relative paths in the file begin; "": the file's folder.
 	PathsFrom string
+	// Recorded: the file is the config.json of a job that was begun, which has only those agents that were chosen then. Its gate may
+	// be about others, too.
+	Recorded bool
 	// OnlyAgents, if not empty, are the agents to keep. oracle and nop are added when the file does
 	// not list them.
 	OnlyAgents []string

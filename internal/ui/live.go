@@ -128,7 +128,7 @@ func (l *live) trialLines(e event.Event) []string {
 		verdict = l.look.bad.Render("✗ " + kind)
 	}
 	lines := append([]string{l.headline(verdict, e, cols)}, paragraph(firstLine(t.Error.Message), cols)...)
-	return append(lines, "  "+l.look.dim.Render(shellPath(e.Message)))
+	return append(lines, "  "+l.look.dim.Render(untrusted.ShellPath(e.Message)))
 }
 
 // headline is a verdict with the trial it is about, on one line where possible.

@@ -8,6 +8,7 @@ import (
 	"github.com/charmbracelet/lipgloss"
 
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // plain writes a line when something ends or goes wrong, and when nothing has for a while. Lines
@@ -94,7 +95,7 @@ func (p *plain) trialLine(e event.Event) string {
 		line += "  (tried again)"
 	}
 	if e.Trial.Error != nil {
-		line += "  " + problem(e.Trial.Error) + "  (" + shellPath(e.Message) + ")"
+		line += "  " + problem(e.Trial.Error) + "  (" + untrusted.ShellPath(e.Message) + ")"
 	}
 	return line
 }

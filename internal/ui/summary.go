@@ -22,6 +22,8 @@ type SummaryInput struct {
 	Dir    string // the job's directory as the user would type it
 	// Missing: planned trials have no result, and nothing says that the job was cancelled.
 	Missing bool
+	// Resumable: rollout resume takes the directory.
+	Resumable bool
 	// Partial: planned trials have no result, and what follows the summary says why.
 	Partial bool
 }
@@ -92,7 +94,11 @@ func (s *summary) headline() []string {
 		return s.wrap(title + s.look.warn.Render(fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)) + ".")
 	case s.Missing:
 		what := fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)
-		return s.wrap(title + s.look.warn.Render(what) + ". It is still running, or it was killed: rollout resume " + shellPath(s.Dir) + " goes on with it.")
+		if !s.Resumable {
+			return s.wrap(title + s.look.warn.Render(what) + ". It is still running, or it was killed.")
+		}
+		return append(s.wrap(title+s.look.warn.Render(what)+". It is still running, or it was killed. Go on with it:"),
+			"  rollout resume "+untrusted.ShellPath(s.Dir)) // which nothing breaks into lines
 	case j.Cancelled:
 		what := fmt.Sprintf(" was cancelled: of %s %d never started, %d were stopped", trials, j.SkippedTrials, j.Errors[result.Cancelled])
 		return s.wrap(title + s.look.warn.Render(what) + ".")
@@ -204,13 +210,13 @@ func (s *summary) notPassed() []string {
 
 func (s *summary) results() []string {
 	if s.Missing {
-		return []string{"Results so far: " + shellPath(s.Dir)}
+		return []string{"Results so far: " + untrusted.ShellPath(s.Dir)}
 	}
-	return []string{"Results: " + shellPath(path.Join(s.Dir, "result.json"))}
+	return []string{"Results: " + untrusted.ShellPath(path.Join(s.Dir, "result.json"))}
 }
 
 // dir is the trial's folder, as the user would type it.
-func (s *summary) dir(k result.Key) string { return shellPath(path.Join(s.Dir, k.Dir())) }
+func (s *summary) dir(k result.Key) string { return untrusted.ShellPath(path.Join(s.Dir, k.Dir())) }
 
 // wrap breaks our own text into lines.
 func (s *summary) wrap(text string) []string {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"strings"
-	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -64,16 +63,4 @@ func wrapped(text string, width int) []string {
 		}
 	}
 	return lines
-}
-
-// shellPath is a path that can be pasted into a shell: quoted where it has to be.
-func shellPath(path string) string {
-	path = untrusted.Line(path)
-	safe := func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+@%,=", r)
-	}
-	if path != "" && strings.TrimFunc(path, safe) == "" {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

@@ -73,7 +73,7 @@ func TestShellPath(t *testing.T) {
 		{"nothing", "", "''"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := shellPath(c.in); got != c.want {
+			if got := untrusted.ShellPath(c.in); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})

@@ -51,7 +51,7 @@ func startLine(e event.Event, concurrency int) string {
 	if concurrency > 1 && toRun > 1 {
 		line += fmt.Sprintf(", %d at a time", min(concurrency, toRun))
 	}
-	return line + "; results in " + shellPath(e.Message)
+	return line + "; results in " + untrusted.ShellPath(e.Message)
 }
 
 // retryLine says when before why: the end of the line may be cut.
