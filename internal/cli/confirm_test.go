@@ -38,7 +38,7 @@ n_concurrent_trials: 1
 environment: {type: fake}
 agents: [{name: a, execute: "true"}]
 datasets: [{path: evals}]
-gate: {max_broken_tasks: 0, confirm: {attempts: 4}}
+gate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 4}}
 `)
 	for task := range s.outcome {
 		s.write("evals/"+task+"/task.toml", "version = \"1.0\"\n[environment]\ndocker_image = \"x\"\n")
