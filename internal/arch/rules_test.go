@@ -48,18 +48,20 @@ var rows = []row{
 
 	// The edges are strangers to the engine, and to each other.
 	{packages: []string{"internal/environment/environmenttest", "internal/testenv"}, only: []string{"internal/environment"}},
+	{packages: []string{"providers/internal/processes"}, only: []string{}}, // what providers share
 	// What the sandbox is made of, from the bottom up.
 	{packages: []string{
-		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine", "providers/sandbox/internal/processes",
+		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine",
 		"providers/sandbox/internal/cgroup", "providers/sandbox/internal/oci", "providers/sandbox/internal/dockerfile",
 	}, only: []string{}},
 	{packages: []string{"providers/sandbox/internal/inside"}, only: []string{
-		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine", "providers/sandbox/internal/processes",
+		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine", "providers/internal/processes",
 	}},
 	{packages: []string{"providers/docker/internal/relay"}, only: []string{}},
+	{packages: []string{"providers/docker/internal/killer"}, only: []string{"providers/internal/processes"}},
 	{packages: []string{"providers/*"}, only: []string{
 		"internal/environment", "internal/quantity", "internal/redact", "internal/egress", "internal/awake", "providers/sandbox/internal/*",
-		"providers/docker/internal/*",
+		"providers/docker/internal/*", "providers/internal/*",
 	}},
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate", "internal/prove"}, vocabulary...)},
 	{packages: []string{"reporters/internal/sections"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted"}},

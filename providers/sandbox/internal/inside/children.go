@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/org/rollout-action/providers/internal/processes"
 	"github.com/org/rollout-action/providers/sandbox/internal/confine"
-	"github.com/org/rollout-action/providers/sandbox/internal/processes"
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 

@@ -36,7 +36,11 @@ func TestMain(m *testing.M) {
 	if err := s.begin(name != foreignProc); err != nil {
 		s.fail("begin: %v", err)
 	}
-	scenes()[name](s)
+	if scene := scenes()[name]; scene != nil {
+		scene(s)
+	} else {
+		fromOutside()[name](s)
+	}
 	if s.failed {
 		os.Exit(1)
 	}
@@ -45,6 +49,12 @@ func TestMain(m *testing.M) {
 
 // inNamespace carries out a scene in a new pid namespace; everything in it ends with it.
 func inNamespace(t *testing.T, name string) {
+	t.Helper()
+	inNamespaceWith(t, name, func(int, string) {})
+}
+
+// inNamespaceWith does something beside the scene, with the id of its first process and its folder.
+func inNamespaceWith(t *testing.T, name string, beside func(first int, dir string)) {
 	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", dir)
@@ -60,9 +70,18 @@ func inNamespace(t *testing.T, name string) {
 	}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		beside(cmd.Process.Pid, dir)
+	}()
+	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
+	<-done
 }
 
 // scene is the inside of a pid namespace, seen from its first process.

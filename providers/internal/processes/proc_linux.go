@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -82,6 +83,38 @@ func (p *proc) stat(pid string) (stat, error) {
 		return stat{}, err
 	}
 	return parseStat(p.line[:n])
+}
+
+// namespace identifies the pid namespace of the process with the id.
+func (p *proc) namespace(pid string) (string, error) {
+	var name [64]byte
+	n, err := retry(func() (int, error) { return unix.Readlinkat(p.dir, pid+"/ns/pid", name[:]) })
+	if err != nil {
+		return "", fmt.Errorf("read the pid namespace of process %s: %w", pid, err)
+	}
+	return string(name[:n]), nil
+}
+
+// isFirst reports whether the process is the first of its namespace. Source: proc_pid_status(5), NSpid.
+func (p *proc) isFirst(pid string) (bool, error) {
+	fd, err := retry(func() (int, error) { return unix.Openat(p.dir, pid+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return false, fmt.Errorf("read the status of process %s: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	var text [8 << 10]byte // more than there is before and in that line
+	n, err := retry(func() (int, error) { return unix.Read(fd, text[:]) })
+	if err != nil {
+		return false, fmt.Errorf("read the status of process %s: %w", pid, err)
+	}
+	for line := range bytes.Lines(text[:n]) {
+		// The name of a program is in the first line, with its line breaks escaped.
+		if ids, ok := bytes.CutPrefix(line, []byte("NSpid:")); ok {
+			all := bytes.Fields(ids)
+			return len(all) > 1 && string(all[len(all)-1]) == "1", nil
+		}
+	}
+	return false, nil
 }
 
 // retry repeats a call that a signal interrupted.

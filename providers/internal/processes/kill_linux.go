@@ -53,8 +53,14 @@ func Kill(ctx context.Context, root Process, others ...Process) error {
 	return k.killAll(ctx)
 }
 
+// lister lists processes, and signals those that it has listed.
+type lister interface {
+	scan() ([]stat, error)
+	signal(to Process, sig unix.Signal) error
+}
+
 type killer struct {
-	list   *proc
+	list   lister
 	root   Process
 	others []Process
 }
