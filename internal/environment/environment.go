@@ -110,6 +110,9 @@ type Environment interface {
 	// environment, double forks). What ran before it lives on, and so do the children of that.
 	// If that cannot be achieved, the error is KindLost: the environment must not be used further.
 	//
+	// If the command did not begin because the provider failed, ErrNotBegun is in the error's chain. If it did, and cannot be
+	// followed any more, the error is KindLost.
+	//
 	// Writers that fail or block do not stop the command; the first write error is returned. A writer
 	// that blocks may lose what comes after, and Timeout ends the command all the same. Stdout and
 	// Stderr may be the same writer: it is never written to twice at a time.

@@ -26,6 +26,10 @@ const (
 // ErrTimeout is what Exec returns when Timeout ended the command.
 var ErrTimeout = errors.New("timed out")
 
+// ErrNotBegun is in the chain of what Exec returns when the provider failed before the command began: it did not
+// run, and never will, so that running it again may help.
+var ErrNotBegun = errors.New("the command has not begun")
+
 // ErrNoImage is in the chain of what CreateEnvironment returns when the provider does not have the image
 // (any more): making it again may help.
 var ErrNoImage = errors.New("the image is not there")

@@ -2,6 +2,7 @@ package environment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -22,7 +23,7 @@ type RetryPolicy struct {
 
 // Failure is one failure that is going to be tried again.
 type Failure struct {
-	Operation string // build, pull, create, copy, look, network, stop or destroy
+	Operation string // build, pull, create, exec, copy, look, network, stop or destroy
 	Attempt   int    // the try that failed, from 1
 	Err       error
 	Delay     time.Duration // until the next try
@@ -37,9 +38,9 @@ func WithRetryNotify(ctx context.Context, notify func(Failure)) context.Context 
 }
 
 // Retry is p with transient failures (IsTransient) of BuildImage, PullImage, CreateEnvironment, ImageID, FindSnapshot,
-// and of its environments' CopyTo, CopyFrom, SetNetwork, Stop and Destroy tried again. Everything else happens once,
-// above all Exec: a command may have done half its work. So does Snapshot: its environment may have ended. When ctx ends during a wait, the error is both the
-// context's and the last failure.
+// and of its environments' CopyTo, CopyFrom, SetNetwork, Stop and Destroy tried again. So are those of Exec before the
+// command began (ErrNotBegun): a command is never run twice. Everything else happens once: after a failed Snapshot the
+// environment may have ended. When ctx ends during a wait, the error is both the context's and the last failure.
 //
 // CopyFrom is tried again only if what the failed try wrote can be told apart: nothing was written,
 // or dst was empty before. Then dst is emptied.
@@ -95,6 +96,15 @@ func (r retryProvider) FindSnapshot(ctx context.Context, key string) (ref, descr
 type retryEnvironment struct {
 	Environment
 	policy RetryPolicy
+}
+
+func (r retryEnvironment) Exec(ctx context.Context, script string, opts ExecOptions) (code int, err error) {
+	again := func(err error) bool { return IsTransient(err) && errors.Is(err, ErrNotBegun) }
+	err = r.policy.repeat(ctx, "exec", again, func() error {
+		code, err = r.Environment.Exec(ctx, script, opts)
+		return err
+	})
+	return code, err
 }
 
 func (r retryEnvironment) CopyTo(ctx context.Context, files ...Copy) error {

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// idle does nothing until it is killed. bash reaps the orphans that commands leave; its wait ends when
-// somebody kills the sleep, and it gives up if there is no sleep to be had.
-const idle = "while :; do sleep 2147483647 & wait $!; [ $? != 127 ] || exit 127; done"
+// idle does nothing until it is killed: it reads from a pipe into which nobody writes, and bash reaps the orphans that
+// commands leave. It runs no program. A command could have put another in its place, which would then be a child of what
+// ran before the command, and be spared with it.
+const idle = "exec 9<> <(:); while read -r -u 9; do :; done"
 
 // Idle is the command that an image's ENTRYPOINT gets as its arguments, in place of the image's CMD. It does nothing and
 // does not end.

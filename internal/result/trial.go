@@ -123,7 +123,7 @@ type Timestamps struct {
 
 // Retry is one infrastructure failure that was tried again.
 type Retry struct {
-	Operation string    `json:"operation"` // build, pull, create, copy, destroy, trial
+	Operation string    `json:"operation"` // build, pull, create, exec, copy, look, network, stop, destroy, trial
 	Attempt   int       `json:"attempt"`   // the attempt that failed, from 1
 	Message   string    `json:"message"`
 	At        time.Time `json:"at"`

@@ -3,9 +3,9 @@ package docker
 import "github.com/org/rollout-action/internal/environment"
 
 // prologue runs before a script, in the same shell. Its first argument is a mark, which it prints to
-// stderr with the shell's line of /proc/<pid>/stat; the other arguments, put together, are the
-// script. It leaves nothing behind that the script could see. Only what is built into bash is used.
-const prologue = `IFS= read -r REPLY </proc/$$/stat; printf '%s%s\n' "$1" "$REPLY" >&2; unset REPLY; shift
+// stderr as a line; the other arguments, put together, are the script. It leaves nothing behind that the script
+// could see. Only what is built into bash is used.
+const prologue = `printf '%s\n' "$1" >&2; shift
 ` + environment.EvalArguments
 
 // command is the command line that runs script after the prologue.

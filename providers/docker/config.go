@@ -198,11 +198,14 @@ func checkMount(where string, m mount.Mount) []Problem {
 // reserved are the folders that trials own. Source: specification, "special paths".
 var reserved = []string{"/tests", "/logs", "/oracle", "/rollout"}
 
+// names reports whether the configuration names things that may not exist on the engine.
+func (c config) names() bool { return c.network != "" || c.runtime != "" || len(c.mounts) > 0 }
+
 // suspect names the configuration as what may be at fault, where nothing better is known about why a
 // container does not start.
 func (c config) suspect(err error) error {
 	var e *environment.Error
-	if (c.network != "" || c.runtime != "" || len(c.mounts) > 0) && errors.As(err, &e) &&
+	if c.names() && errors.As(err, &e) &&
 		e.Kind == environment.KindStart && !e.Transient && e.Hint == "" {
 		e.Hint = "see that the network, runtime and mounts of environment.provider_config exist on the engine"
 	}

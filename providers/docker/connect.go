@@ -64,8 +64,9 @@ func (at endpoint) client(getenv func(string) string) (*client.Client, error) {
 		}
 		transport.TLSClientConfig = config
 	}
+	requests := &http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}
 	options := []client.Opt{
-		client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}),
+		client.WithHTTPClient(requests),
 		client.WithVersion(getenv(client.EnvOverrideAPIVersion)),
 		client.WithAPIVersionNegotiation(),
 	}
@@ -78,7 +79,11 @@ func (at endpoint) client(getenv func(string) string) (*client.Client, error) {
 	default:
 		options = append(options, client.WithHost(at.host))
 	}
-	return client.NewClientWithOpts(options...)
+	api, err := client.NewClientWithOpts(options...)
+	if err == nil {
+		requests.Transport = patient{requests.Transport} // the client has taken what it wants to know of the other by now
+	}
+	return api, err
 }
 
 // unreachable is the error of a first contact that failed. host says what was contacted.

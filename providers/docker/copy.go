@@ -17,7 +17,8 @@ import (
 
 // CopyTo implements environment.Environment.
 func (e *containerEnv) CopyTo(ctx context.Context, files ...environment.Copy) error {
-	if err := e.put(ctx, files); err != nil {
+	err := persist(ctx, func() error { return e.put(ctx, files) })
+	if err != nil {
 		return failedInside(environment.KindCopy, "copy into the container", err)
 	}
 	return nil
@@ -52,7 +53,7 @@ func (e *containerEnv) put(ctx context.Context, files []environment.Copy) error 
 
 // CopyFrom implements environment.Environment.
 func (e *containerEnv) CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error) {
-	archive, _, err := e.p.api.CopyFromContainer(ctx, e.id, src)
+	archive, _, err := e.p.api.CopyFromContainer(ctx, e.id, src) // which is repeated by itself
 	if err != nil {
 		return environment.Extracted{}, e.missing(ctx, src, err)
 	}

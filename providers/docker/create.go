@@ -118,10 +118,15 @@ func (p *Provider) notCreated(ctx context.Context, ref string, err error) error 
 	err = failed(environment.KindStart, "create container", err)
 	var e *environment.Error
 	if cerrdefs.IsNotFound(err) && errors.As(err, &e) {
-		if present, asked := p.hasImage(ctx, ref); asked == nil && !present {
+		present, asked := p.hasImage(ctx, ref)
+		if asked == nil && !present {
 			e.Err = fmt.Errorf("%w: %w", environment.ErrNoImage, e.Err)
 			e.Hint = "it was neither built nor pulled on this engine, or it was removed since"
 		}
+	}
+	// What else there may not be is the configuration's. Nobody else has the name.
+	if (cerrdefs.IsNotFound(err) && !errors.Is(err, environment.ErrNoImage) && !p.config.names() || cerrdefs.IsConflict(err)) && errors.As(err, &e) {
+		e.Transient = true
 	}
 	return err
 }
@@ -149,10 +154,11 @@ func (e *containerEnv) begin(ctx context.Context, opts environment.CreateOptions
 		}
 		files, e.door.copied = append(slices.Clip(files), relay), true
 	}
-	if err := e.put(ctx, files); err != nil {
+	if err := persist(ctx, func() error { return e.put(ctx, files) }); err != nil {
 		return failed(environment.KindStart, "copy into the new container", err)
 	}
-	err := e.p.api.ContainerStart(ctx, e.id, container.StartOptions{})
+	// One that has started already is no error.
+	err := persist(ctx, func() error { return e.p.api.ContainerStart(ctx, e.id, container.StartOptions{}) })
 	if err == nil {
 		if err := e.SetNetwork(ctx, opts.Network); err != nil {
 			return err

@@ -22,6 +22,7 @@ type Provider struct {
 	config config
 
 	flights flights // builds and pulls under way
+	killers killers
 
 	noStorage atomic.Bool // the engine refused a storage limit
 
@@ -58,4 +59,7 @@ func New(ctx context.Context, cfg map[string]any) (*Provider, error) {
 func (p *Provider) Name() string { return Name }
 
 // Close implements environment.Provider.
-func (p *Provider) Close() error { return p.api.Close() }
+func (p *Provider) Close() error {
+	p.killers.close()
+	return p.api.Close()
+}

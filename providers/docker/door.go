@@ -8,11 +8,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
-	"runtime"
 	"strings"
 	"sync"
-	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -21,9 +18,6 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/docker/internal/relay"
 )
-
-// doorDir is where the relay is in a container. It is of no use to who finds it, and whoever ends it has no network.
-const doorDir = "/.rollout"
 
 // doorTime is how long a relay may take to begin.
 const doorTime = 30 * time.Second
@@ -44,25 +38,15 @@ type door struct {
 	closed   bool
 }
 
-// program is this program, to be run in containers.
-var program = sync.OnceValues(func() ([]byte, error) { return os.ReadFile("/proc/self/exe") })
-
 // doorFiles are what a container needs for a door.
 func (p *Provider) doorFiles() (environment.Copy, error) {
-	const hint = "run rollout on Linux with the engine's architecture, or use environment.type: sandbox"
-	goarch := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[p.info.Architecture]
-	if runtime.GOOS != "linux" || p.info.OSType != "linux" || goarch != runtime.GOARCH {
-		return environment.Copy{}, &environment.Error{
-			Kind: environment.KindUnavailable, Hint: hint,
-			Err: fmt.Errorf("network: allowlist runs a part of rollout in the container, which is %s/%s, and this rollout is for %s/%s",
-				p.info.OSType, p.info.Architecture, runtime.GOOS, runtime.GOARCH),
-		}
+	program, err := p.program(relay.Role)
+	var lacks *environment.Error
+	if errors.As(err, &lacks) {
+		lacks.Err = fmt.Errorf("network: allowlist runs a part of rollout in the container: %w", lacks.Err)
+		lacks.Hint += ", or use environment.type: sandbox"
 	}
-	content, err := program()
-	if err != nil {
-		return environment.Copy{}, &environment.Error{Kind: environment.KindUnavailable, Err: fmt.Errorf("read this program: %w", err), Hint: hint}
-	}
-	return environment.Copy{Src: fstest.MapFS{relay.Role: {Data: content, Mode: 0o755}}, Dst: doorDir}, nil
+	return program, err
 }
 
 // open starts a relay and a proxy, unless they are there.
@@ -70,7 +54,9 @@ func (d *door) open(ctx context.Context, e *containerEnv) error {
 	if d.alive() {
 		return nil
 	}
-	if !d.copied {
+	// What was there from the beginning is the agent's to change: it must not be run once the agent has.
+	fresh := d.copied && d.process == nil
+	if !fresh {
 		files, err := e.p.doorFiles()
 		if err != nil {
 			return err
@@ -78,7 +64,6 @@ func (d *door) open(ctx context.Context, e *containerEnv) error {
 		if err := e.CopyTo(ctx, files); err != nil {
 			return err
 		}
-		d.copied = true
 	}
 	p, listener, port, err := e.startRelay(ctx)
 	if err != nil {
@@ -161,7 +146,7 @@ func (e *containerEnv) startRelay(ctx context.Context) (*process, net.Listener, 
 	fromRelay, output := io.Pipe()
 	said := &bounded{left: maxDoorErrors}
 	p, err := e.start(ctx, container.ExecOptions{
-		Cmd:        []string{doorDir + "/" + relay.Role},
+		Cmd:        []string{programDir + "/" + relay.Role},
 		Env:        []string{"GOMAXPROCS=2", "GOGC=50", "GOTRACEBACK=single"},
 		User:       "0:0",
 		WorkingDir: "/",

@@ -47,7 +47,7 @@ func (e *containerEnv) Base() *environment.Base { return nil }
 func (e *containerEnv) Stop(ctx context.Context) error {
 	e.ended.Store(true)
 	e.door.close()
-	err := e.p.api.ContainerKill(ctx, e.id, "KILL")
+	err := persistWhile(ctx, isTransient, func() error { return e.p.api.ContainerKill(ctx, e.id, "KILL") })
 	if err != nil && !cerrdefs.IsConflict(err) { // conflict: not running
 		return failed(environment.KindTeardown, "kill container", err)
 	}
@@ -102,7 +102,9 @@ func (p *Provider) Remove(ctx context.Context, id string) error { return p.remov
 // container is gone, also when somebody else is removing it.
 func (p *Provider) remove(ctx context.Context, id string) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := p.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		err := persistWhile(ctx, isTransient, func() error {
+			return p.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		})
 		switch {
 		case err == nil, cerrdefs.IsNotFound(err):
 			return nil

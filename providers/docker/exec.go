@@ -26,7 +26,7 @@ var errSilent = errors.New("the Docker engine does not answer")
 
 // Exec implements environment.Environment.
 func (e *containerEnv) Exec(ctx context.Context, script string, opts environment.ExecOptions) (int, error) {
-	mark := "rollout-exec-" + rand.Text() + " "
+	mark := newMark()
 	args, err := command(mark, script)
 	if err != nil {
 		return -1, &environment.Error{Kind: environment.KindExec, Err: err}
@@ -44,6 +44,9 @@ func (e *containerEnv) Exec(ctx context.Context, script string, opts environment
 	return code, err
 }
 
+// newMark is what the prologue says of one command.
+func newMark() string { return "rollout-exec-" + rand.Text() }
+
 func (e *containerEnv) exec(ctx context.Context, cfg container.ExecOptions, opts environment.ExecOptions, out *output) (int, error) {
 	p, err := e.start(ctx, cfg, opts.Stdin, writerFunc(out.stdout), writerFunc(out.stderr))
 	if err != nil {
@@ -58,16 +61,22 @@ func (e *containerEnv) exec(ctx context.Context, cfg container.ExecOptions, opts
 	}
 	code, err := p.wait(limited)
 	if limited.Err() != nil && err != nil {
-		return -1, e.end(ctx, p, out, context.Cause(limited))
+		if err = e.end(ctx, p, context.Cause(limited)); !errors.Is(err, errExited) {
+			return -1, err
+		}
+		code, err = p.code(ctx)
 	}
 	if err != nil {
 		return -1, err
 	}
 	p.drain(0)
 	if !out.open {
-		return -1, e.notStarted(ctx, out)
+		return -1, e.notStarted(ctx, p, out)
 	}
 	e.ran.Store(true)
+	if code == notRun && e.isBroken(ctx, p) {
+		return -1, e.abandon(ctx, fmt.Errorf("follow a command in the container: %w", errCut))
+	}
 	if err := e.survived(ctx, code); err != nil {
 		return code, err
 	}
@@ -77,27 +86,59 @@ func (e *containerEnv) exec(ctx context.Context, cfg container.ExecOptions, opts
 	return code, nil
 }
 
-// end kills what a command started after cause ended it, and returns cause when all of it is dead.
-func (e *containerEnv) end(ctx context.Context, p *process, out *output, cause error) error {
-	if err := e.killSince(ctx, p, out); err != nil {
+// end kills what a command started after cause ended it, and returns cause when all of it is dead, or errExited if it ended
+// by itself before.
+func (e *containerEnv) end(ctx context.Context, p *process, cause error) error {
+	if err := e.killSince(ctx, p); err != nil {
 		return err
 	}
 	p.drain(drainTime)
 	return cause
 }
 
-// notStarted is the error of a command whose shell never ran.
-func (e *containerEnv) notStarted(ctx context.Context, out *output) error {
+// notStarted is the error of a command whose shell never said that it ran.
+func (e *containerEnv) notStarted(ctx context.Context, p *process, out *output) error {
 	if err := e.stillThere(ctx); err != nil {
 		return err
 	}
 	said := strings.TrimSpace(string(out.heldOut) + string(out.heldErr))
+	if strings.HasPrefix(string(out.mark), said) { // nothing, as a rule
+		if err := e.unheard(ctx, p); err != nil {
+			return err
+		}
+	}
 	return &environment.Error{
 		Kind: environment.KindExec,
 		Hint: "the image needs bash, and the working directory and user must exist in it",
 		Err:  fmt.Errorf("the command could not be started: %s", said),
 	}
 }
+
+// unheard is the error for a command of which nothing was heard because its output was lost on its way, and nil if it said
+// nothing: when another one is not heard either, bash is not what it was.
+func (e *containerEnv) unheard(ctx context.Context, p *process) error {
+	const doing = "hear from a command in the container"
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startGrace)
+	defer cancel()
+	state, err := e.p.api.ContainerExecInspect(ctx, p.id)
+	if err == nil && state.Pid == 0 {
+		return notBegun(doing, errCut)
+	}
+	mark := newMark()
+	args, _ := command(mark, ":")
+	heard := newOutput(mark, nil, nil)
+	defer heard.close()
+	if probe, err := e.start(ctx, container.ExecOptions{Cmd: args}, nil, writerFunc(heard.stdout), writerFunc(heard.stderr)); err == nil {
+		_, err = probe.wait(ctx)
+		probe.drain(0)
+		if err == nil && !heard.open {
+			return nil
+		}
+	}
+	return &environment.Error{Kind: environment.KindLost, Transient: true, Err: fmt.Errorf("%s: %w", doing, errCut)}
+}
+
+var errCut = errors.New("the engine lost its output")
 
 // survived returns an error if a command was killed because its container ended.
 func (e *containerEnv) survived(ctx context.Context, code int) error {
@@ -131,19 +172,23 @@ func (e *containerEnv) stillThere(ctx context.Context) error {
 	}
 }
 
-// answers reports whether commands can be started.
+// notFound is the exit code of a program that is not there.
+const notFound = 127
+
+// answers reports whether programs can be started: the engine looks for one in the container that nobody has, so that
+// nothing of the container's is run.
 func (e *containerEnv) answers(ctx context.Context) bool {
-	p, err := e.start(ctx, ownCommand(":"), nil, io.Discard, io.Discard)
+	p, err := e.start(ctx, container.ExecOptions{Cmd: []string{"/rollout-" + rand.Text()}, User: "0:0", WorkingDir: "/"}, nil, io.Discard, io.Discard)
 	if err != nil {
 		return false
 	}
 	code, err := p.wait(ctx)
 	p.drain(0)
-	return err == nil && code == 0
+	return err == nil && code == notFound
 }
 
-// ownCommand runs a script of ours, whatever the image and the agent have made of the environment:
-// without BASH_ENV and functions that are variables (-p), as root, and where there always is a folder.
+// ownCommand runs a script of ours in a container in which nobody else has run anything, whatever the image has made of the
+// environment: without BASH_ENV and functions that are variables (-p), as root, and where there always is a folder.
 func ownCommand(script string, args ...string) container.ExecOptions {
 	return container.ExecOptions{
 		Cmd:        append([]string{"bash", "-p", "-c", script, "bash"}, args...),
@@ -153,7 +198,8 @@ func ownCommand(script string, args ...string) container.ExecOptions {
 	}
 }
 
-// unusable is the error for a container that refused a request. If it does not run, the error says why.
+// unusable is the error for a container that refused to start a command. If it does not run, the error says why; if it does,
+// and the engine may think better of it, the error is ErrNotBegun.
 func (e *containerEnv) unusable(ctx context.Context, doing string, err error) error {
 	if isContext(err) || isConnection(err) {
 		return failedInside(environment.KindExec, doing, err)
@@ -167,10 +213,15 @@ func (e *containerEnv) unusable(ctx context.Context, doing string, err error) er
 	if state.State != nil && !state.State.Running {
 		return e.gone(ctx, state)
 	}
-	if cerrdefs.IsNotFound(err) {
+	if isRefusal(err) {
 		return wrapped(environment.KindExec, doing, err)
 	}
-	return failedInside(environment.KindExec, doing, err)
+	return notBegun(doing, err)
+}
+
+// isRefusal reports whether the engine says that the request itself is at fault.
+func isRefusal(err error) bool {
+	return cerrdefs.IsInvalidArgument(err) || cerrdefs.IsPermissionDenied(err) || cerrdefs.IsNotImplemented(err)
 }
 
 // gone is the error for a container that does not run any more. Before anything did run in it the
@@ -194,7 +245,7 @@ func (e *containerEnv) gone(ctx context.Context, state container.InspectResponse
 	if state.Config != nil && len(state.Config.Entrypoint) > 0 {
 		lost.Hint = fmt.Sprintf("the image's ENTRYPOINT %q must run the command that it is given, as exec \"$@\" does", state.Config.Entrypoint)
 	} else {
-		lost.Hint = "the image needs bash and sleep"
+		lost.Hint = "the image needs bash"
 	}
 	return lost
 }

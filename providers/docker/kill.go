@@ -1,127 +1,199 @@
 package docker
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
-	"io"
-	"strconv"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/docker/internal/killer"
 )
-
-// killer ends all that a command started. See the file.
-//
-//go:embed kill.bash
-var killer string
 
 const (
 	// beginGrace is how long a command that is to be killed may take to begin, so that it can be.
 	beginGrace = 5 * time.Second
-	// killGrace bounds one run of the killer, which gives up by itself before.
-	killGrace = 30 * time.Second
+	// killGrace bounds the ending of a command and all that it started.
+	killGrace = time.Minute
+	// killTime is how long the killer tries. It leaves time for the engine.
+	killTime = 20 * time.Second
 )
 
-var errUnknownStart = errors.New("it is not known when it began")
+var (
+	errUnknownStart = errors.New("it is not known when it began")
+	// errExited says that there was nothing to end: the command had ended by itself.
+	errExited = errors.New("the command has ended by itself")
+)
 
-// killSince kills everything that the process p started, and p. If that cannot be done, it kills
-// the container and returns KindLost.
-func (e *containerEnv) killSince(ctx context.Context, p *process, out *output) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*killGrace)
+// killSince kills the command p and everything that it started, with nothing of the container's: the engine says which
+// process it is, and holds all still while a killer, which is this program in a container of its own, looks and strikes.
+// It returns errExited if the command ended by itself before. If it cannot be done, it kills the container and returns
+// KindLost.
+func (e *containerEnv) killSince(ctx context.Context, p *process) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killGrace)
 	defer cancel()
-	failure := e.tryKill(ctx, p, out)
-	if failure == nil {
-		return nil
+	failure := e.tryKill(ctx, p)
+	if failure == nil || errors.Is(failure, errExited) {
+		return failure
 	}
-	lost := &environment.Error{
-		Kind: environment.KindLost,
-		Err:  fmt.Errorf("what the command started could not be ended, so the container was killed: %w", failure),
+	return e.abandon(ctx, fmt.Errorf("what the command started could not be ended, so the container was killed: %w", failure))
+}
+
+// abandon kills a container in which something runs that nobody has in hand any more, and returns KindLost.
+func (e *containerEnv) abandon(ctx context.Context, why error) error {
+	lost := &environment.Error{Kind: environment.KindLost, Err: why}
+	if known := new(environment.Error); errors.As(why, &known) {
+		lost.Hint = known.Hint
 	}
-	if err := e.p.api.ContainerKill(ctx, e.id, "KILL"); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
+	defer cancel()
+	err := persist(ctx, func() error { return e.p.api.ContainerKill(ctx, e.id, "KILL") })
+	if err != nil && !isGone(err) {
 		lost.Err = fmt.Errorf("%w (killing it failed, too: %w)", lost.Err, err)
 	}
 	return lost
 }
 
-func (e *containerEnv) tryKill(ctx context.Context, p *process, out *output) error {
-	var root processStart
-	select {
-	case root = <-out.began:
-	case <-p.ended:
-		select {
-		case root = <-out.began:
-		default:
-			return e.neverBegan(ctx, p)
+func (e *containerEnv) tryKill(ctx context.Context, p *process) error {
+	pid, err := p.pid(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := e.p.killers.get(ctx, e.p, e.image); err != nil { // before anything is held still
+		return fmt.Errorf("start a container to do so: %w", err)
+	}
+	held := persist(ctx, func() error { return e.p.api.ContainerPause(ctx, e.id) }) == nil || !e.isFree(ctx)
+	release := func() error {
+		if !held {
+			return nil
 		}
-	case <-time.After(beginGrace):
-	}
-	if root.pid == 0 {
-		return errUnknownStart
-	}
-	err := e.runKiller(ctx, root)
-	if err == nil {
+		held = false
+		err := persist(ctx, func() error { return e.p.api.ContainerUnpause(ctx, e.id) })
+		if err != nil && !e.isFree(ctx) {
+			return fmt.Errorf("let the container go on: %w", err)
+		}
 		return nil
 	}
-	// Without a free process id there is no killer.
-	restore, raised := e.raisePids(ctx)
-	if !raised {
-		return err
+	ask, err := e.accuse(ctx, p, pid)
+	if err == nil && held {
+		// Everything is still: all are dead before they can do anything else.
+		ask.Op = killer.Strike
+		_, err = e.ask(ctx, ask)
 	}
-	defer restore()
-	return e.runKiller(ctx, root)
-}
-
-// neverBegan makes sure that a command without a sign of life has none.
-func (e *containerEnv) neverBegan(ctx context.Context, p *process) error {
-	state, err := e.p.api.ContainerExecInspect(ctx, p.id)
+	err = errors.Join(err, release())
 	if err != nil {
 		return err
 	}
-	if state.Running || p.cut != nil {
-		return errUnknownStart
-	}
-	return nil
+	// Engines that cannot hold a container still: then processes are stopped one by one.
+	ask.Op = killer.Kill
+	_, err = e.ask(ctx, ask)
+	return err
 }
 
-func (e *containerEnv) runKiller(ctx context.Context, root processStart) error {
-	ctx, cancel := context.WithTimeout(ctx, killGrace)
-	defer cancel()
-	var said bytes.Buffer
-	input, hold := io.Pipe() // the killer naps by waiting for input
-	defer hold.Close()
-	p, err := e.start(ctx, ownCommand(killer, strconv.Itoa(root.pid), strconv.FormatInt(root.ticks, 10)), input, &said, &said)
-	if err != nil {
-		return err
-	}
-	code, err := p.wait(ctx)
-	p.drain(0)
-	if err != nil {
-		return err
-	}
-	if code != 0 {
-		return fmt.Errorf("killing ended with code %d: %s", code, bytes.TrimSpace(said.Bytes()))
-	}
-	return nil
-}
-
-// raisePids lets some more processes into the container. The function that it returns undoes it.
-func (e *containerEnv) raisePids(ctx context.Context) (func(), bool) {
+// isFree reports whether the container is not held still: an engine may do as it was told and fail to say so.
+func (e *containerEnv) isFree(ctx context.Context) bool {
 	state, err := e.p.api.ContainerInspect(ctx, e.id)
-	if err != nil || state.HostConfig == nil || state.HostConfig.PidsLimit == nil || *state.HostConfig.PidsLimit <= 0 {
-		return nil, false
+	return err == nil && state.State != nil && !state.State.Paused
+}
+
+// accuse finds out what is to be ended: when the command began, and which other commands are none of it. pid is its process.
+func (e *containerEnv) accuse(ctx context.Context, p *process, pid int) (killer.Request, error) {
+	state, err := e.p.api.ContainerInspect(ctx, e.id)
+	if err != nil {
+		return killer.Request{}, err
 	}
-	set := func(limit int64) error {
-		_, err := e.p.api.ContainerUpdate(ctx, e.id, container.UpdateConfig{Resources: container.Resources{PidsLimit: &limit}})
-		return err
+	if state.State == nil || !state.State.Running {
+		return killer.Request{}, errors.New("the container is not running any more")
 	}
-	limit := *state.HostConfig.PidsLimit
-	if set(limit+1024) != nil {
-		return nil, false
+	ask := killer.Request{Op: killer.Find, First: state.State.Pid, Root: pid, Seconds: killTime.Seconds()}
+	found, err := e.ask(ctx, ask)
+	if err != nil {
+		return killer.Request{}, err
 	}
-	return func() { _ = set(limit) }, true
+	// Only now: as the command's process is still there, none that was found can be another one with its id.
+	now, err := e.p.api.ContainerExecInspect(ctx, p.id)
+	switch {
+	case err != nil:
+		return killer.Request{}, err
+	case !now.Running:
+		return killer.Request{}, errExited
+	case found.Gone || now.Pid != pid:
+		return killer.Request{}, fmt.Errorf("the engine does not say which process it is (its runtime may hide that)")
+	}
+	ask.Start = found.Start
+	for _, id := range state.ExecIDs {
+		if id == p.id {
+			continue
+		}
+		// One that is forgotten has ended.
+		if other, err := e.p.api.ContainerExecInspect(ctx, id); err == nil && other.Running && other.Pid > 0 {
+			ask.Others = append(ask.Others, other.Pid)
+		}
+	}
+	return ask, nil
+}
+
+// pid is the id of the command's process, as the engine knows it. It waits for a command that is about to begin.
+func (p *process) pid(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, beginGrace)
+	defer cancel()
+	for {
+		state, err := p.e.p.api.ContainerExecInspect(ctx, p.id)
+		switch {
+		case err != nil:
+			return 0, err
+		case state.Running && state.Pid > 0:
+			return state.Pid, nil
+		case !state.Running && (state.Pid > 0 || p.over()):
+			return 0, errExited
+		}
+		select {
+		case <-ctx.Done():
+			return 0, errUnknownStart
+		case <-time.After(pollMin / 10):
+		}
+	}
+}
+
+// over reports whether the engine has ended the output.
+func (p *process) over() bool {
+	select {
+	case <-p.ended:
+		return p.cut == nil
+	default:
+		return false
+	}
+}
+
+// killerConfig is what a killer's container is: this program alone, which sees the engine's processes and may signal them,
+// and no more. Of the image nothing is run.
+func killerConfig(image string, labels environment.Labels, remapped bool) (*container.Config, *container.HostConfig) {
+	host := &container.HostConfig{
+		PidMode:     "host",
+		NetworkMode: networkNone,
+		CapDrop:     []string{"ALL"},
+		CapAdd:      []string{"KILL", "SYS_PTRACE"}, // SYS_PTRACE: to see which container a process is in
+		SecurityOpt: []string{"no-new-privileges"},
+		LogConfig:   container.LogConfig{Type: "none"},
+		AutoRemove:  true,
+	}
+	if remapped {
+		host.UsernsMode = "host"
+	}
+	return &container.Config{
+		Image:        image,
+		Entrypoint:   []string{programDir + "/" + killer.Role},
+		Env:          []string{"GOMAXPROCS=2", "GOGC=50", "GOTRACEBACK=single", "GODEBUG="},
+		User:         "0:0",
+		WorkingDir:   "/",
+		Labels:       labels.Map(),
+		OpenStdin:    true, // it ends with its input
+		StdinOnce:    true,
+		AttachStdin:  true,
+		AttachStdout: true,
+		AttachStderr: true,
+		Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
+	}, host
 }

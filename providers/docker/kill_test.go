@@ -3,12 +3,16 @@ package docker
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/docker/internal/killer"
 )
 
 // timesOut runs a script that does not end by itself.
@@ -54,16 +58,16 @@ func TestTimeoutOfForkBomb(t *testing.T) {
 	}
 }
 
+// Nothing of the container's is needed, nor run.
 func TestTimeoutAfterBashIsGone(t *testing.T) {
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{})
 	err := timesOut(t, env, "rm -f /bin/bash /usr/bin/bash; sleep 600 & sleep 600", 2*time.Second)
-	if environment.KindOf(err) != environment.KindLost || environment.IsTransient(err) || errors.Is(err, environment.ErrTimeout) {
-		t.Errorf("error %v, want kind lost", err)
+	if !errors.Is(err, environment.ErrTimeout) {
+		t.Errorf("error %v, want %v", err, environment.ErrTimeout)
 	}
-	state, err := p.api.ContainerInspect(t.Context(), env.ID())
-	if err != nil || state.State.Running {
-		t.Errorf("the container still runs (%v)", err)
+	if top, err := p.api.ContainerTop(t.Context(), env.ID(), nil); err != nil || len(top.Processes) != 1 {
+		t.Errorf("not the first process alone: %q, %v", top.Processes, err)
 	}
 }
 
@@ -109,7 +113,7 @@ func TestTimeoutSparesCommandsOfOthers(t *testing.T) {
 
 // container is another handle for an environment.
 func (p *Provider) container(env environment.Environment) *containerEnv {
-	return &containerEnv{p: p, id: env.ID()}
+	return &containerEnv{p: p, id: env.ID(), image: testImage}
 }
 
 // A process whose first thread has ended looks dead but is not.
@@ -152,5 +156,130 @@ func TestTimeoutSparesChildrenOfTheEntrypoint(t *testing.T) {
 	got := run(t, env, `for p in /proc/[0-9]*; do [[ $(tr '\0' + <$p/cmdline) == sleep+600+ ]] && echo ${p#/proc/}; done 2>/dev/null; cat /child`)
 	if sleeping := strings.Fields(got); len(sleeping) != 2 || sleeping[0] != sleeping[1] {
 		t.Errorf("alive, and then to be spared: %q", sleeping)
+	}
+}
+
+// A command's first process has its parent outside of the container, as those have whom nobody in it has started. It can
+// make others like it.
+func TestTimeoutKillsSiblingsOfTheCommand(t *testing.T) {
+	const cloneParent, sigchld = 0x8000, 17
+	clone := map[string]int{"amd64": 56, "arm64": 220}[runtime.GOARCH]
+	p := newProvider(t, nil)
+	env := newEnvironment(t, p, environment.CreateOptions{})
+	err := timesOut(t, env, fmt.Sprintf(`exec perl -e '
+		if (syscall(%d, %d, 0, 0, 0, 0) == 0) { exec "setsid", "bash", "-c", "while :; do echo \$PPID >> /ticks; sleep 0.01; done" }
+		sleep 600'`, clone, cloneParent|sigchld), 2*time.Second)
+	if !errors.Is(err, environment.ErrTimeout) {
+		t.Fatal(err)
+	}
+	got := run(t, env, "head -n 1 /ticks; a=$(wc -l </ticks); sleep 0.5; b=$(wc -l </ticks); echo $((b - a))")
+	if got != "0\n0\n" {
+		t.Errorf("the parent of the sibling, and how often it ticked since: %q", got)
+	}
+}
+
+// What the first process runs, it runs as an elder: it must run nothing that a command could have replaced.
+func TestTheFirstProcessRunsNoProgram(t *testing.T) {
+	p := newProvider(t, nil)
+	env := newEnvironment(t, p, environment.CreateOptions{})
+	err := timesOut(t, env, `
+		for tool in sleep cat true; do printf '#!/bin/dash\nwhile :; do echo x >> /ticks; done\n' > /bin/$tool; done
+		for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill -9 ${p#/proc/}; done; : > /ticks; while :; do :; done`, 2*time.Second)
+	if !errors.Is(err, environment.ErrTimeout) {
+		t.Fatal(err)
+	}
+	if got := run(t, env, "wc -c </ticks; echo /proc/[0-9]*"); got != "0\n/proc/1 /proc/"+strings.TrimPrefix(got, "0\n/proc/1 /proc/") || strings.Count(got, "/proc/") != 2 {
+		t.Errorf("ticks and processes: %q", got)
+	}
+}
+
+// killersOf are the containers of this process's killers.
+func killersOf(t *testing.T, p *Provider) []string {
+	t.Helper()
+	listed, err := p.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, l := range listed {
+		if l.Labels.Job == killerJob && l.Labels.Owner == environment.Self() {
+			ids = append(ids, l.ID)
+		}
+	}
+	return ids
+}
+
+// One killer does for all containers. If it is gone, another takes over, and none is left.
+func TestKillersComeAndGo(t *testing.T) {
+	direct := newProvider(t, nil)
+	p, err := New(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := newEnvironmentOf(t, p, direct), newEnvironmentOf(t, p, direct)
+	if n := len(killersOf(t, direct)); n != 0 {
+		t.Fatalf("%d killers before there is anything to kill", n)
+	}
+	var both sync.WaitGroup
+	for _, env := range []environment.Environment{one, two} {
+		both.Go(func() {
+			if _, err := env.Exec(t.Context(), "sleep 600", environment.ExecOptions{Timeout: time.Second}); !errors.Is(err, environment.ErrTimeout) {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	killers := killersOf(t, direct)
+	if len(killers) != 1 {
+		t.Fatalf("%d killers, want 1", len(killers))
+	}
+	if got := run(t, one, "echo /proc/[0-9]*"); strings.Count(got, "/proc/") != 2 {
+		t.Errorf("processes in the container: %s", got)
+	}
+	if err := direct.Remove(t.Context(), killers[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := timesOut(t, two, "sleep 600", time.Second); !errors.Is(err, environment.ErrTimeout) {
+		t.Error(err)
+	}
+	if again := killersOf(t, direct); len(again) != 1 || again[0] == killers[0] {
+		t.Errorf("killers: %v, and before %v", again, killers)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := killersOf(t, direct); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A killer ends with the process that it works for, even if that is killed.
+func TestKillersEndWithTheirInput(t *testing.T) {
+	direct := newProvider(t, nil)
+	p := newProvider(t, nil)
+	env := newEnvironmentOf(t, p, direct)
+	if err := timesOut(t, env, "sleep 600", time.Second); !errors.Is(err, environment.ErrTimeout) {
+		t.Fatal(err)
+	}
+	p.killers.now.conn.Close() // as the kernel does for a process that was killed
+	for end := time.Now().Add(time.Minute); len(killersOf(t, direct)) > 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("left: %v", killersOf(t, direct))
+		}
+	}
+}
+
+// What cannot be told apart is not ended one by one.
+func TestKillersTakeNoOtherProcessForAContainers(t *testing.T) {
+	p := newProvider(t, nil)
+	k, err := p.startKiller(t.Context(), testImage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.end(t.Context())
+	for _, first := range []int{1, 0, -1, 1 << 22} { // the engine's own first process is in no container
+		if _, err := k.ask(t.Context(), killer.Request{Op: killer.Kill, First: first, Root: first, Seconds: 1}); err == nil {
+			t.Errorf("process %d was taken for a container's first", first)
+		}
 	}
 }

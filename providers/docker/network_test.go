@@ -153,3 +153,24 @@ func TestWhatSharesANetworkCannotBeRestricted(t *testing.T) {
 		}
 	}
 }
+
+// What the agent has put in the relay's place is not run when the next phase needs a relay.
+func TestAReplacedRelayIsNotRun(t *testing.T) {
+	p := newProvider(t, nil)
+	address := environmenttest.Outside(t, p.gateway(t))
+	e := newEnvironment(t, p, environment.CreateOptions{Network: listed(address)})
+	for name, replace := range map[string]string{
+		"the file":   `cp /evil /.rollout/rollout-door`,
+		"the folder": `rm -r /.rollout; ln -s /elsewhere /.rollout; mkdir -p /elsewhere; cp /evil /elsewhere/rollout-door`,
+	} {
+		run(t, e, `printf '#!/bin/sh\necho x > /ran\n' > /evil; chmod 755 /evil
+			for p in /proc/[0-9]*; do [ "$(readlink $p/exe)" != /.rollout/rollout-door ] || kill -9 ${p#/proc/}; done
+			sleep 0.1; rm -f /.rollout/rollout-door; `+replace)
+		if err := e.SetNetwork(t.Context(), listed(address, "192.0.2.1")); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := run(t, e, "ls /ran 2>/dev/null; "+environmenttest.BashClient+"fetch "+address); got != "hello\n" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

@@ -2,6 +2,8 @@ package docker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
@@ -36,15 +38,15 @@ type process struct {
 // start runs a command. stdout and stderr are called by one goroutine, until ended is closed.
 func (e *containerEnv) start(ctx context.Context, opts container.ExecOptions, stdin io.Reader, stdout, stderr io.Writer) (*process, error) {
 	opts.AttachStdin, opts.AttachStdout, opts.AttachStderr = stdin != nil, true, true
-	created, err := e.p.api.ContainerExecCreate(ctx, e.id, opts)
+	id, err := e.define(ctx, opts)
 	if err != nil {
-		return nil, e.unusable(ctx, "run a command in the container", err)
+		return nil, err
 	}
-	conn, err := e.attach(ctx, created.ID)
+	conn, err := e.launch(ctx, id)
 	if err != nil {
-		return nil, e.unusable(ctx, "start a command in the container", err)
+		return nil, err
 	}
-	p := &process{e: e, id: created.ID, conn: conn, ended: make(chan struct{})}
+	p := &process{e: e, id: id, conn: conn, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
 		_, p.cut = stdcopy.StdCopy(stdout, stderr, readerFunc(p.read))
@@ -86,31 +88,66 @@ func (i *input) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// attach starts an exec. Once the engine was asked to, there is no way back, so that the end of ctx
-// only counts before.
-func (e *containerEnv) attach(ctx context.Context, id string) (types.HijackedResponse, error) {
+// define tells the engine of a command, which does not begin yet, so that this may be repeated.
+func (e *containerEnv) define(ctx context.Context, opts container.ExecOptions) (id string, err error) {
+	const doing = "run a command in the container"
+	var final error
+	err = persistWhile(ctx, func(err error) bool {
+		if isGone(err) { // or the container is
+			final = e.unusable(ctx, doing, err)
+			return environment.IsTransient(final)
+		}
+		return isPassing(err)
+	}, func() error {
+		final = nil
+		created, err := e.p.api.ContainerExecCreate(ctx, e.id, opts)
+		id = created.ID
+		return err
+	})
+	switch {
+	case err == nil:
+		return id, nil
+	case final != nil:
+		return "", final
+	}
+	return "", e.unusable(ctx, doing, err)
+}
+
+// errUnattended says that a command runs, or did, whose output nobody has.
+var errUnattended = errors.New("the command began, but the engine's answer was lost, and its output with it")
+
+// launch starts a command that was defined. It may be tried again: the engine starts one at most once, and refuses a second
+// time. Once the engine was asked to, there is no way back, so that the end of ctx only counts before.
+func (e *containerEnv) launch(ctx context.Context, id string) (types.HijackedResponse, error) {
+	const doing = "start a command in the container"
 	if err := ctx.Err(); err != nil {
-		return types.HijackedResponse{}, err
+		return types.HijackedResponse{}, failedInside(environment.KindExec, doing, err)
 	}
-	type attached struct {
-		conn types.HijackedResponse
-		err  error
-	}
-	result := make(chan attached, 1)
-	go func() { // the client does not obey ctx while it waits for the answer
-		conn, err := e.p.api.ContainerExecAttach(context.WithoutCancel(ctx), id, container.ExecAttachOptions{})
-		result <- attached{conn, err}
-	}()
-	select {
-	case a := <-result:
-		return a.conn, a.err
-	case <-time.After(startGrace):
-		go func() {
-			if a := <-result; a.err == nil {
-				a.conn.Close()
-			}
-		}()
-		return types.HijackedResponse{}, &environment.Error{Kind: environment.KindLost, Transient: true, Err: errSilent}
+	asked, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), startGrace, &environment.Error{
+		Kind: environment.KindLost, Transient: true, Err: errSilent,
+	})
+	defer cancel()
+	unanswered := false // some request may still be on its way
+	for try := 1; ; try++ {
+		conn, err := hijack(asked, func(ctx context.Context) (types.HijackedResponse, error) {
+			return e.p.api.ContainerExecAttach(ctx, id, container.ExecAttachOptions{})
+		})
+		if err == nil {
+			return conn, nil
+		}
+		unanswered = unanswered || isConnection(err) || asked.Err() != nil
+		state, lost := e.p.api.ContainerExecInspect(asked, id)
+		switch {
+		case lost == nil && (state.Running || state.Pid > 0):
+			return conn, e.abandon(ctx, fmt.Errorf("%s: %w (%w)", doing, errUnattended, err))
+		case asked.Err() != nil || isConnection(lost):
+			return conn, failedInside(environment.KindLost, doing, err)
+		case ctx.Err() == nil && try < engineTries && nap(asked, try):
+			continue
+		case unanswered:
+			return conn, e.abandon(ctx, fmt.Errorf("%s: it is not known whether it began: %w", doing, err))
+		}
+		return conn, e.unusable(ctx, doing, err)
 	}
 }
 
@@ -118,7 +155,7 @@ func (e *containerEnv) attach(ctx context.Context, id string) (types.HijackedRes
 // after the exit. It returns the cause of ctx's end with the process still running.
 func (p *process) wait(ctx context.Context) (int, error) {
 	interval := pollMin
-	for {
+	for failures := 0; ; {
 		select {
 		case <-ctx.Done():
 			return -1, context.Cause(ctx)
@@ -132,8 +169,13 @@ func (p *process) wait(ctx context.Context) (int, error) {
 		interval = min(interval*3/2, pollMax)
 		state, err := p.e.p.api.ContainerExecInspect(ctx, p.id)
 		if err != nil {
-			return p.lost(ctx, err)
+			// It is asked about anyway, and its output may still come.
+			if failures++; failures == engineTries || !isPassing(err) {
+				return p.lost(ctx, err)
+			}
+			continue
 		}
+		failures = 0
 		// An exec that did not start yet is not running either.
 		if !state.Running && (state.Pid != 0 || p.heard.Load()) {
 			p.drain(drainTime)
@@ -160,11 +202,20 @@ func (p *process) exit(ctx context.Context) (int, error) {
 	}
 }
 
+// lost is the error for a command that began and cannot be followed any more: what becomes of it is nobody's to tell.
 func (p *process) lost(ctx context.Context, err error) (int, error) {
 	if ctx.Err() != nil {
 		return -1, context.Cause(ctx)
 	}
-	return -1, p.e.unusable(ctx, "follow a command in the container", err)
+	const doing = "follow a command in the container"
+	if isConnection(err) {
+		return -1, failedInside(environment.KindLost, doing, err)
+	}
+	var known *environment.Error
+	if gone := p.e.unusable(ctx, doing, err); errors.As(gone, &known) && !errors.Is(gone, environment.ErrNotBegun) && known.Kind != environment.KindExec {
+		return -1, gone
+	}
+	return -1, &environment.Error{Kind: environment.KindLost, Transient: true, Err: fmt.Errorf("%s: %w", doing, err)}
 }
 
 // drain reads what comes within limit, and hangs up. The engine goes on emptying the pipes of what
@@ -176,4 +227,10 @@ func (p *process) drain(limit time.Duration) {
 	}
 	p.conn.Close()
 	<-p.ended
+}
+
+// code is the exit code of a process that has ended, when its output has.
+func (p *process) code(ctx context.Context) (int, error) {
+	p.drain(drainTime)
+	return p.exit(context.WithoutCancel(ctx))
 }

@@ -64,7 +64,7 @@ type check struct {
 // after every one of them.
 func checks() []check {
 	return slices.Concat(
-		execChecks(), killChecks(), backgroundChecks(),
+		execChecks(), killChecks(), hostileKillChecks(), backgroundChecks(),
 		copyToChecks(), copyFromChecks(), hostileChecks(),
 		lifecycleChecks(), limitChecks(), networkChecks(), buildChecks(), snapshotChecks(), entrypointChecks(),
 	)

@@ -1,0 +1,153 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// An engine fails now and then without meaning it: it is busy, or restarts, or a proxy before it does. How often such an
+// answer is asked for again, and the first wait before that, which doubles.
+const (
+	engineTries = 6
+	engineWait  = 20 * time.Millisecond
+)
+
+// persist calls do until it succeeds, fails for good, or has failed too often. What do asks of the engine may be repeated.
+// A conflict and a thing that is not there count as passing: whoever knows what they mean looks first.
+func persist(ctx context.Context, do func() error) error {
+	return persistWhile(ctx, isPassing, do)
+}
+
+// persistWhile is persist with a condition for another try.
+func persistWhile(ctx context.Context, again func(error) bool, do func() error) error {
+	for try := 1; ; try++ {
+		err := do()
+		if err == nil || try == engineTries || !again(err) || !nap(ctx, try) {
+			return err
+		}
+	}
+}
+
+// nap waits after a try that failed, and reports false if ctx ended.
+func nap(ctx context.Context, try int) bool {
+	select {
+	case <-time.After(engineWait << (try - 1)):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// isPassing reports whether an error may not be the engine's last word.
+func isPassing(err error) bool {
+	return isTransient(err) || isGone(err) && !isContext(err)
+}
+
+// isGone reports whether the engine says that what was asked about does not exist, or is not in a state for that.
+func isGone(err error) bool { return cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) }
+
+// patient repeats requests that only ask for something, so that a passing failure is not taken for the answer.
+type patient struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t patient) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		return t.next.RoundTrip(req)
+	}
+	for try := 1; ; try++ {
+		resp, err := t.next.RoundTrip(req)
+		if err == nil {
+			resp, err = whole(resp)
+		}
+		if try == engineTries || err != nil && !isConnection(err) || err == nil && !unsure(req, resp.StatusCode) {
+			return resp, err
+		}
+		if err == nil {
+			_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
+			resp.Body.Close()
+		}
+		if !nap(req.Context(), try) {
+			return nil, req.Context().Err()
+		}
+	}
+}
+
+// maxAnswer bounds how much of an answer is read before it is handed on.
+const maxAnswer = 4 << 20
+
+// whole reads the answer to a question, so that one which breaks off is asked for again. Archives and other streams are left
+// to who reads them.
+func whole(resp *http.Response) (*http.Response, error) {
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/json" {
+		return resp, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	rest := resp.Body
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(text), rest), rest}
+	return resp, nil
+}
+
+// ours are what a provider asks about that it has made itself: it is seldom that they are not there.
+var ours = regexp.MustCompile(`/(containers|exec)/[0-9a-f]{64}/(json|archive)$`)
+
+// unsure reports whether an answer is to be asked for again.
+func unsure(req *http.Request, status int) bool {
+	switch status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	case http.StatusNotFound, http.StatusConflict:
+		return ours.MatchString(req.URL.Path)
+	}
+	return false
+}
+
+// hijack makes a connection of a request. The client does not obey ctx while it waits for the answer, so this does; a
+// connection that comes later is closed.
+func hijack(ctx context.Context, connect func(context.Context) (types.HijackedResponse, error)) (types.HijackedResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return types.HijackedResponse{}, err
+	}
+	type hijacked struct {
+		conn types.HijackedResponse
+		err  error
+	}
+	result := make(chan hijacked, 1)
+	go func() {
+		conn, err := connect(context.WithoutCancel(ctx))
+		result <- hijacked{conn, err}
+	}()
+	select {
+	case h := <-result:
+		return h.conn, h.err
+	case <-ctx.Done():
+		go func() {
+			if h := <-result; h.err == nil {
+				h.conn.Close()
+			}
+		}()
+		return types.HijackedResponse{}, context.Cause(ctx)
+	}
+}
+
+// notBegun is the error for a command that the engine did not start, though the container is there.
+func notBegun(doing string, err error) error {
+	return &environment.Error{Kind: environment.KindLost, Transient: true, Err: fmt.Errorf("%s: %w (%w)", doing, err, environment.ErrNotBegun)}
+}

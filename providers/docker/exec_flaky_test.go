@@ -1,0 +1,59 @@
+package docker
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
+)
+
+// An engine gives a command whose connection broke the exit code 126, which commands may have as well.
+func TestExitCode126(t *testing.T) {
+	p := newProvider(t, nil)
+	env := newEnvironment(t, p, environment.CreateOptions{})
+	for _, script := range []string{"exit 126", "sleep 0.5; exit 126", "exec /etc/passwd"} {
+		if code, err := env.Exec(t.Context(), script, environment.ExecOptions{}); code != 126 || err != nil {
+			t.Errorf("%s: code %d, %v", script, code, err)
+		}
+	}
+}
+
+// Whatever becomes of what starts a command, it is run at most once, and nobody is told an exit code that is not its own.
+func TestCommandsOnAFlakyEngine(t *testing.T) {
+	direct := newProvider(t, nil)
+	flaky := testenv.NewFlaky(t, 7)
+	p := newProvider(t, nil)
+	env := newEnvironmentOf(t, p, direct)
+	began, finished := 0, 0
+	for n := range 40 {
+		flaky.Fail(0.4, "/exec")
+		script := "echo x >> /runs; for i in {1..200}; do echo 0123456789; done; exit 7"
+		code, err := env.Exec(t.Context(), script, environment.ExecOptions{})
+		flaky.Fail(0, "")
+		_, broken := direct.container(env).Exec(t.Context(), ":", environment.ExecOptions{})
+		switch {
+		case err == nil && code == 7:
+			finished++
+		case err == nil:
+			t.Errorf("command %d: code %d", n, code)
+		case environment.KindOf(err) != environment.KindLost:
+			t.Errorf("command %d: %v", n, err)
+		}
+		if err == nil || !strings.Contains(err.Error(), environment.ErrNotBegun.Error()) {
+			began++
+		}
+		if broken != nil || environment.KindOf(err) == environment.KindLost && !environment.IsTransient(err) {
+			env = newEnvironmentOf(t, p, direct) // that one was killed
+			began = 0
+			continue
+		}
+		if runs := strings.Count(run(t, direct.container(env), "cat /runs 2>/dev/null || true"), "x"); runs > began {
+			t.Errorf("after command %d: %d have run, %d of which were told", n, runs, began)
+		}
+	}
+	t.Logf("%d of 40 finished; failed requests: %v", finished, flaky.Failed())
+	if finished < 10 || len(flaky.Failed()) < 5 {
+		t.Errorf("%d of 40 finished; failed requests: %v", finished, flaky.Failed())
+	}
+}

@@ -1,0 +1,54 @@
+package docker
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// programDir is where this program is put in containers, to be a relay or a killer.
+const programDir = "/.rollout"
+
+// architectures are the engine's names for them, and Go's.
+var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
+
+// program is this program as the engine can run it, under the name of a role, which tells it what to do.
+func (p *Provider) program(role string) (environment.Copy, error) {
+	file, err := programFile(p.info.OSType, architectures[p.info.Architecture])
+	var content []byte
+	if err == nil {
+		content, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return environment.Copy{}, &environment.Error{
+			Kind: environment.KindUnavailable,
+			Err: fmt.Errorf("no part of rollout can be run on the engine, which is %s/%s, while this rollout is for %s/%s: %w",
+				p.info.OSType, p.info.Architecture, runtime.GOOS, runtime.GOARCH, err),
+			Hint: fmt.Sprintf("put the program of that system's release beside this one, as %s-linux-%s, or run rollout on Linux with the engine's architecture",
+				programName, architectures[p.info.Architecture]),
+		}
+	}
+	return environment.Copy{Src: fstest.MapFS{role: {Data: content, Mode: 0o755}}, Dst: programDir, Clean: true}, nil
+}
+
+// programName is what releases call the program; those for other systems have "-linux-ARCH" behind it.
+const programName = "rollout"
+
+// programFile is a file with this program for an engine: its own, or that of another system beside it.
+func programFile(system, goarch string) (string, error) {
+	if system != "linux" || goarch == "" {
+		return "", fmt.Errorf("there is no rollout for it")
+	}
+	if runtime.GOOS == "linux" && runtime.GOARCH == goarch {
+		return "/proc/self/exe", nil // also when the file was replaced or removed meanwhile
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(own), programName+"-linux-"+goarch), nil
+}
