@@ -176,9 +176,15 @@ func (a *attempt) wantsVerify() bool {
 	return a.agentFailed() && (a.rules.VerifyAfterFailure || a.opts.Job.Verifier.OnAgentFailure == config.RunVerifier)
 }
 
-// fail records a failure. The first one is the trial's error, later ones become warnings.
+// fail records a failure. The first one is the trial's error, later ones become warnings, unless the environment was lost
+// before the verifier could judge an agent that had failed.
 func (a *attempt) fail(f *failure) {
 	f.Message = strings.Join(strings.Fields(hide(a.opts.Redactor, f.Message)), " ") // one line
+	if before := a.trial.Error; before != nil && a.agentFailed() && f.Type == result.EnvironmentLost {
+		// The agent's failure was to be judged, and never was: that is nobody's word on the agent.
+		a.trial.Warnings = append(a.trial.Warnings, fmt.Sprintf("%s: %s", before.Type, before.Message))
+		a.trial.Error = nil
+	}
 	if a.trial.Error != nil {
 		a.trial.Warnings = append(a.trial.Warnings, fmt.Sprintf("%s: %s", f.Type, f.Message))
 		return

@@ -238,6 +238,7 @@ func (a *attempt) execute(ctx context.Context) error {
 	code, err := a.exec(ctx, run{
 		script: script, logs: "command", env: a.agentEnv(), timeout: a.timeouts.Execute, user: a.spec.Task.Config.Agent.User,
 	})
+	a.agentBegan = !errors.Is(err, environment.ErrNotBegun)
 	if err == nil && code != 0 {
 		return failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see command/stdout.txt and command/stderr.txt", what, code, a.outOfMemory(ctx))
 	}

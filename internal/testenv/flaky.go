@@ -1,0 +1,181 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/docker/docker/client"
+)
+
+// Flaky is a Docker engine that fails now and then: a proxy in front of the real one, at which DOCKER_HOST points until the
+// test's end. It fails in what is asked about containers and commands, in every way in which an engine, or what stands
+// before one, may: with a status that means nothing, by hanging up before or after a request was carried out, and in the
+// middle of an answer.
+type Flaky struct {
+	mu     sync.Mutex
+	dice   *rand.Rand
+	rate   float64
+	only   *regexp.Regexp
+	failed map[string]int
+}
+
+// errInjected is what the proxy fails with.
+var errInjected = errors.New("injected")
+
+// flakyCalls is what may fail. What an engine is asked about itself is asked once.
+var flakyCalls = regexp.MustCompile(`/(containers|exec)/`)
+
+// NewFlaky makes one. It fails no request yet.
+func NewFlaky(t *testing.T, seed uint64) *Flaky {
+	t.Helper()
+	NeedDocker(t)
+	engine, err := client.NewClientWithOpts(client.FromEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	f := &Flaky{dice: rand.New(rand.NewPCG(seed, 0)), failed: map[string]int{}, only: flakyCalls}
+	dial := engine.Dialer()
+	forward := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dial(ctx)
+		}},
+		FlushInterval:  -1,
+		ModifyResponse: f.answer,
+		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { hangUp(w) },
+	}
+	socket := filepath.Join(t.TempDir(), "engine.sock")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ //nolint:gosec // tests are its only clients
+		ErrorLog: nil,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			how := f.fate(r)
+			switch {
+			case how > 99:
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(int(how))
+				_, _ = io.WriteString(w, `{"message":"injected"}`)
+			case how == hangsUp:
+				hangUp(w)
+			default:
+				forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), fateKey{}, how)))
+			}
+		}),
+	}
+	go server.Serve(listener) //nolint:errcheck // ends with Close
+	t.Cleanup(func() { server.Close() })
+	t.Setenv("DOCKER_HOST", "unix://"+socket)
+	return f
+}
+
+// Fail sets how many requests fail, from 0 to 1; only those whose method and path match the expression, unless it is "".
+func (f *Flaky) Fail(rate float64, only string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rate, f.only = rate, flakyCalls
+	if only != "" {
+		f.only = regexp.MustCompile(only)
+	}
+}
+
+// Failed is how many requests have failed, by how.
+func (f *Flaky) Failed() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed
+}
+
+// fate is what becomes of a request: a status from 100, or one of these.
+type fate int
+
+const (
+	succeeds  fate = iota
+	hangsUp        // before it is carried out
+	isLost         // its answer
+	breaksOff      // its answer, in the middle
+)
+
+var fates = []fate{500, 503, 404, 409, hangsUp, isLost, breaksOff}
+
+type fateKey struct{}
+
+func (f *Flaky) fate(r *http.Request) fate {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.only.MatchString(r.Method+" "+r.URL.Path) || f.dice.Float64() >= f.rate {
+		return succeeds
+	}
+	how := fates[f.dice.IntN(len(fates))]
+	f.failed[fmt.Sprintf("%s %d", r.Method, how)]++
+	return how
+}
+
+// answer spoils an answer of the engine.
+func (f *Flaky) answer(r *http.Response) error {
+	switch how, _ := r.Request.Context().Value(fateKey{}).(fate); how {
+	case isLost:
+		return errInjected
+	case breaksOff:
+		f.mu.Lock()
+		left := f.dice.IntN(4 << 10)
+		f.mu.Unlock()
+		if both, ok := r.Body.(io.ReadWriteCloser); ok {
+			r.Body = &brokenStream{both, left}
+		} else {
+			r.Body = &brokenBody{r.Body, left}
+			if n, err := strconv.Atoi(r.Header.Get("Content-Length")); err == nil && n > 0 {
+				r.Body.(*brokenBody).left = min(left, n-1)
+			}
+		}
+	}
+	return nil
+}
+
+// brokenBody ends in the middle.
+type brokenBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *brokenBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errInjected
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// brokenStream is a connection that ends in the middle.
+type brokenStream struct {
+	io.ReadWriteCloser
+	left int
+}
+
+func (b *brokenStream) Read(p []byte) (int, error) {
+	body := brokenBody{b.ReadWriteCloser, b.left}
+	n, err := body.Read(p)
+	b.left = body.left
+	return n, err
+}
+
+func hangUp(w http.ResponseWriter) {
+	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		conn.Close()
+	}
+}
