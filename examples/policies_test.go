@@ -286,7 +286,7 @@ func TestPoliciesSeeBreakage(t *testing.T) {
 				}
 			}
 			share := float64(found) / float64(runs)
-			t.Logf("found in %.0f %% of runs", share*100)
+			t.Logf("%s: found in %.0f %% of runs", c.suite, share*100)
 			if share < c.least {
 				t.Errorf("found in %.0f %% of runs, want %.0f %%", share*100, c.least*100)
 			}

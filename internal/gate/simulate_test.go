@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/gate/gatetest"
+	"github.com/org/rollout-action/internal/result"
 )
 
 // suite is gatetest.Suite.
@@ -191,6 +192,84 @@ func TestIntervalsHoldTheDrop(t *testing.T) {
 			t.Logf("%d of %d intervals hold the drop", held, runs)
 			if miss := runs - held; atLeast(runs, miss, 0.1) < 0.001 {
 				t.Errorf("%d of %d intervals of 90%% miss the true drop", miss, runs)
+			}
+		})
+	}
+}
+
+// TestUnequalAttempts: two runs of one thing with different numbers of attempts are told apart in at most 5 % of cases, whether the
+// attempts are independent and skewed, which sign changes do not bear, or go together within a run, which reassignment does not.
+func TestUnequalAttempts(t *testing.T) {
+	const runs = 500
+	var worstSigns, worstReassigned float64
+	for i, c := range []suite{
+		{Tasks: 10, Attempts: 5, HeadAttempts: 1, A: 1, B: 9},
+		{Tasks: 10, Attempts: 1, HeadAttempts: 3, A: 30, B: 1},
+		{Tasks: 30, Attempts: 5, HeadAttempts: 1, A: 1, B: 9, Copied: 0.6},
+		{Tasks: 60, Attempts: 5, HeadAttempts: 1, A: 1, B: 9, Copied: 0.4},
+		{Tasks: 30, Attempts: 3, HeadAttempts: 1, A: 1, B: 1, Copied: 1},
+		{Tasks: 30, Attempts: 5, HeadAttempts: 3, A: 0.3, B: 0.3, Copied: 0.7},
+		{Tasks: 60, Attempts: 3, HeadAttempts: 1, A: 2, B: 8, Copied: 0.6},
+	} {
+		rng := rand.New(rand.NewPCG(uint64(i), 3))
+		var taken, signs, reassigned int
+		for range runs {
+			w := c.Draw(rng)
+			s := sampleOf(result.Compare(w.Base, w.Head).Tasks, passes)
+			a, _ := distribution(s, false)
+			b, _ := distribution(s, true)
+			p, _ := pValue(s)
+			for _, one := range []struct {
+				count *int
+				p     float64
+			}{{&taken, p}, {&signs, a.mid()}, {&reassigned, b.mid()}} {
+				if one.p <= 0.05 {
+					*one.count++
+				}
+			}
+		}
+		t.Logf("%s: %.1f %%; sign changes alone %.1f %%, reassignment alone %.1f %%", c, share100(taken, runs), share100(signs, runs), share100(reassigned, runs))
+		worstSigns, worstReassigned = max(worstSigns, share100(signs, runs)), max(worstReassigned, share100(reassigned, runs))
+		if atLeast(runs, taken, 0.05) < 0.001 {
+			t.Errorf("%s: %d of %d unchanged runs differ", c, taken, runs)
+		}
+	}
+	if worstSigns < 10 || worstReassigned < 10 {
+		t.Errorf("sign changes reach %.1f %% and reassignment %.1f %%: these suites are no test of either", worstSigns, worstReassigned)
+	}
+}
+
+func share100(n, of int) float64 { return 100 * float64(n) / float64(of) }
+
+// TestTheDetectableBreakageIsDetected: as many broken tasks as unchanged runs are told this suite shows are found in about 80 % of runs.
+func TestTheDetectableBreakageIsDetected(t *testing.T) {
+	const runs = 200
+	for i, c := range []suite{
+		gatetest.Fixed(30, 3, 0.8, 0), gatetest.Fixed(100, 1, 0.9, 0), gatetest.Fixed(100, 3, 0.9, 0),
+		{Tasks: 30, Attempts: 3, A: 0.3, B: 0.3}, {Tasks: 100, Attempts: 3, A: 2, B: 1},
+		{Tasks: 60, Attempts: 4, A: 1, B: 1, Copied: 0.5}, {Tasks: 30, Attempts: 5, A: 0.1, B: 0.1},
+	} {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			sum, told := 0, 0
+			caught(c, runs, uint64(i), 0.95, func(test Test) {
+				if test.DetectableBroken != nil {
+					sum += test.DetectableTasks
+					told++
+				}
+			})
+			if told < runs*9/10 {
+				t.Fatalf("only %d of %d runs were told of a detectable number of broken tasks", told, runs)
+			}
+			c.Broken = int(math.Round(float64(sum) / float64(told)))
+			got := caught(c, runs, uint64(i), 0.95, func(Test) {})
+			t.Logf("%d broken tasks are caught in %.3f of runs", c.Broken, got)
+			if got < 0.65 {
+				t.Errorf("%d broken tasks are caught in %.3f of runs, want about 0.8", c.Broken, got)
+			}
+			c.Broken /= 2
+			if less := caught(c, runs, uint64(i), 0.95, func(Test) {}); less > 0.7 {
+				t.Errorf("half of them are caught in %.3f of runs: the smallest number is smaller", less)
 			}
 		})
 	}
