@@ -17,7 +17,7 @@ type Job struct {
 	Retry             Retry         `yaml:"retry" json:"retry" doc:"How transient failures of the infrastructure are tried again. Failures of agents and verifiers are not."`
 	LogLevel          string        `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" doc:"The least important message of Rollout itself that is shown."`
 	InstructionPath   string        `yaml:"instruction_path" json:"instruction_path" default:"/tmp/instruction.md" doc:"Absolute path in the environment of the task's instruction; $ROLLOUT_TASK_INSTRUCTION holds it."`
-	MaxStreamSize     Bytes         `yaml:"max_stream_size" json:"max_stream_size" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept; the rest is read and thrown away."`
+	MaxStreamSize     Bytes         `yaml:"max_stream_size" json:"max_stream_size" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept: of a longer one the beginning and the end."`
 	Environment       Environment   `yaml:"environment" json:"environment" doc:"Where trials run."`
 	Verifier          Verifier      `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
 	Metrics           []Metric      `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over rewards, shown while the job runs and in its result."`

@@ -9,17 +9,24 @@ import (
 	"github.com/org/rollout-action/internal/redact"
 )
 
-// capture is one stream of a command on its way to a file: redacted, capped, never held in memory.
-// Writes always succeed, so that a full disk or a reached cap does not stop the command.
+// maxTail is how much of the end of a stream is kept where it is cut, at most: until the stream ends that is in memory.
+const maxTail = 512 << 10
+
+// capture is one stream of a command on its way to a file: redacted, and capped: of a stream that is longer than the limit, the
+// beginning and the end are kept. Writes always succeed, so that a full disk or a reached cap does not stop the command.
 type capture struct {
 	path    string // below the trial's folder, for people
 	limit   int64
 	file    *os.File
 	filter  io.WriteCloser
-	written int64
-	dropped int64
-	err     error // the first failure to write
+	written int64  // of the beginning
+	tail    []byte // what came after the beginning, the last of it
+	dropped int64  // between them
+	err     error  // the first failure to write
 }
+
+// most is how long the tail may be.
+func (c *capture) most() int { return int(min(maxTail, c.limit/2)) }
 
 // openCapture appends to dir/path; the folders are made.
 func openCapture(dir, path string, limit int64, r *redact.Redactor) (*capture, error) {
@@ -48,12 +55,11 @@ func (c *capture) close() (omitted string) {
 	if err := c.filter.Close(); err != nil && c.err == nil {
 		c.err = err
 	}
+	c.trim(c.most())
 	if c.dropped > 0 {
-		_, err := fmt.Fprintf(c.file, "\n[rollout: output cut here: %d bytes more were dropped (max_stream_size is %d)]\n", c.dropped, c.limit)
-		if err != nil && c.err == nil {
-			c.err = err
-		}
+		c.put(fmt.Appendf(nil, "\n[rollout: %d bytes are left out here (max_stream_size is %d)]\n", c.dropped, c.limit))
 	}
+	c.put(c.tail)
 	if err := c.file.Close(); err != nil && c.err == nil {
 		c.err = err
 	}
@@ -61,7 +67,7 @@ func (c *capture) close() (omitted string) {
 	case c.err != nil:
 		return "could not be written whole: " + c.err.Error()
 	case c.dropped > 0:
-		return fmt.Sprintf("cut after %d bytes, %d bytes more were dropped", c.limit, c.dropped)
+		return fmt.Sprintf("%d bytes between the first %d and the last %d were left out", c.dropped, c.written, len(c.tail))
 	}
 	return ""
 }
@@ -70,15 +76,39 @@ func (c *capture) close() (omitted string) {
 type capped capture
 
 func (c *capped) Write(p []byte) (int, error) {
-	keep := min(int64(len(p)), c.limit-c.written)
-	c.dropped += int64(len(p)) - keep
-	if keep <= 0 || c.err != nil {
-		return len(p), nil //nolint:nilerr // a command is not stopped by a full disk
+	n := len(p)
+	all := (*capture)(c)
+	if head := min(int64(len(p)), c.limit-int64(all.most())-c.written); head > 0 {
+		all.put(p[:head])
+		c.written += head
+		p = p[head:]
 	}
-	n, err := c.file.Write(p[:keep])
-	c.written += int64(n)
-	if err != nil {
+	// What has no room in the tail anyhow need not be copied to it.
+	if over := len(p) - all.most(); over > 0 {
+		c.dropped += int64(len(c.tail) + over)
+		c.tail, p = c.tail[:0], p[over:]
+	}
+	c.tail = append(c.tail, p...)
+	if len(c.tail) > 2*all.most() { // not at each write, which would move all of it each time
+		all.trim(all.most())
+	}
+	return n, nil
+}
+
+// trim leaves out the beginning of a tail that is too long.
+func (c *capture) trim(most int) {
+	if over := len(c.tail) - most; over > 0 {
+		c.dropped += int64(over)
+		c.tail = append(c.tail[:0], c.tail[over:]...)
+	}
+}
+
+// put writes to the file, until that fails once.
+func (c *capture) put(p []byte) {
+	if c.err != nil || len(p) == 0 {
+		return
+	}
+	if _, err := c.file.Write(p); err != nil {
 		c.err = err
 	}
-	return len(p), nil
 }

@@ -137,10 +137,7 @@ var wayOut = map[environment.Kind]string{
 func brief(err error, secrets *redact.Redactor) string {
 	const most = 600
 	text := strings.Join(strings.Fields(hide(secrets, err.Error())), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
+	return environment.CutMiddle(text, most)
 }
 
 // typeOf maps the kind of an environment's failure. Lost environments have one type wherever it

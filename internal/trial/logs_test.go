@@ -65,11 +65,11 @@ func TestOutputIsCapped(t *testing.T) {
 		if got := o.file(t, "logs/agent/done.txt"); got != "done\n" {
 			t.Errorf("the agent was held up: %q", got)
 		}
-		const marker = "\n[rollout: output cut here: 3199004 bytes more were dropped (max_stream_size is 1000)]\n"
-		if got := o.file(t, "command/stdout.txt"); got != strings.Repeat("x", 1000)+marker {
+		const marker = "\n[rollout: 3199004 bytes are left out here (max_stream_size is 1000)]\n"
+		if got := o.file(t, "command/stdout.txt"); got != strings.Repeat("x", 500)+marker+strings.Repeat("x", 500) {
 			t.Errorf("stdout.txt has %d bytes and ends with %q", len(got), got[max(0, len(got)-200):])
 		}
-		contains(t, "omitted", o.omitted("command/stdout.txt"), "1000 bytes", "3199004 bytes more")
+		contains(t, "omitted", o.omitted("command/stdout.txt"), "3199004 bytes between the first 500 and the last 500")
 		if got := o.file(t, "command/stderr.txt"); got != "short\n" {
 			t.Errorf("stderr.txt: %q", got)
 		}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -134,14 +132,14 @@ type healthcheck struct {
 // check repeats a healthcheck until it succeeds or is given up, which is the task's failure.
 func (a *attempt) check(ctx context.Context, h healthcheck) error {
 	var last string // what became of the last check
-	var output *tail
+	var output *environment.Ends
 	n, healthy, err := untilHealthy(ctx, h, func() (bool, error) {
-		output = &tail{limit: maxCheckOutput}
+		output = &environment.Ends{Size: maxCheckOutput}
 		hidden := a.opts.Redactor.Writer(output)
 		code, err := a.env.Exec(ctx, h.command, environment.ExecOptions{
 			Env: h.env, WorkDir: h.workDir, Stdout: hidden, Stderr: hidden, Timeout: h.timeout,
 		})
-		_ = hidden.Close() // to a tail, which takes everything
+		_ = hidden.Close() // which takes everything
 		last = fmt.Sprintf("exit code %d", code)
 		if errors.Is(err, environment.ErrTimeout) && ctx.Err() == nil {
 			last = fmt.Sprintf("no end within %s", h.timeout)
@@ -152,7 +150,7 @@ func (a *attempt) check(ctx context.Context, h healthcheck) error {
 	if healthy || err != nil {
 		return err
 	}
-	f := failf(result.EnvironmentStartFailed, "the environment is not healthy: check %d of %s came to %s, and no retry is left; what it printed last is in error.txt",
+	f := failf(result.EnvironmentStartFailed, "the environment is not healthy: check %d of %s came to %s, and no retry is left; what it printed is in error.txt",
 		n, h.name, last)
 	f.detail = f.Message + "\n" + h.command + "\n" + output.String()
 	return f
@@ -189,28 +187,3 @@ func untilHealthy(ctx context.Context, h healthcheck, check func() (bool, error)
 
 // maxCheckOutput is how much of a check's output is kept, in bytes.
 const maxCheckOutput = 8 << 10
-
-// tail keeps the end of what is written.
-type tail struct {
-	limit int
-	cut   bool
-	text  []byte
-}
-
-var _ io.Writer = (*tail)(nil)
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.text = append(t.text, p[max(0, len(p)-t.limit):]...)
-	if over := len(t.text) - t.limit; over > 0 || len(p) > t.limit {
-		t.text, t.cut = slices.Delete(t.text, 0, max(0, over)), true
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	text := strings.ToValidUTF8(string(t.text), "")
-	if t.cut {
-		return "…" + text
-	}
-	return text
-}

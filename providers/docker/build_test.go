@@ -397,7 +397,7 @@ func TestShowStatus(t *testing.T) {
 	}
 }
 
-func TestLinesKeepTheTail(t *testing.T) {
+func TestLinesKeepBothEnds(t *testing.T) {
 	var out lines
 	for i := range 50 {
 		out.text(fmt.Sprintf("line %d\n", i))
@@ -405,7 +405,8 @@ func TestLinesKeepTheTail(t *testing.T) {
 	out.text(strings.Repeat("x", 3000))
 	out.end()
 	tail := strings.Split(out.tail(), "\n")
-	if len(tail) != tailLines || tail[0] != "line 21" || len(tail[29]) != maxLineLen+len("…") {
-		t.Errorf("%d lines, from %q to %d bytes", len(tail), tail[0], len(tail[len(tail)-1]))
+	if len(tail) != headLines+1+tailLines || tail[0] != "line 0" || tail[4] != "line 4" || tail[5] != "[123 bytes are left out here]" || tail[6] != "line 21" ||
+		tail[35] != strings.Repeat("x", maxLineLen/2)+" […1000 bytes…] "+strings.Repeat("x", maxLineLen/2) {
+		t.Errorf("%d lines: %q", len(tail), tail)
 	}
 }

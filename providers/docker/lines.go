@@ -1,19 +1,26 @@
 package docker
 
 import (
+	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/org/rollout-action/internal/environment"
 )
 
 const (
+	headLines  = 5
 	tailLines  = 30
 	maxLineLen = 2000
 )
 
-// lines cuts text into lines, hands them on, and remembers the last ones.
+// lines cuts text into lines, hands them on, and remembers the first and the last ones.
 type lines struct {
 	progress func(string) // may be nil
 	partial  string
+	first    []string
 	last     []string
+	dropped  int // bytes of lines between them
 }
 
 // text takes the next piece of output.
@@ -46,11 +53,14 @@ func (l *lines) line(line string) {
 	if line == "" {
 		return
 	}
-	if len(line) > maxLineLen {
-		line = strings.ToValidUTF8(line[:maxLineLen], "") + "…"
+	line = environment.CutMiddle(line, maxLineLen)
+	if len(l.first) < headLines {
+		l.first = append(l.first, line)
+	} else {
+		l.last = append(l.last, line)
 	}
-	l.last = append(l.last, line)
 	if len(l.last) > tailLines {
+		l.dropped += len(l.last[0]) + 1
 		l.last = l.last[1:]
 	}
 	if l.progress != nil {
@@ -58,5 +68,11 @@ func (l *lines) line(line string) {
 	}
 }
 
-// tail is what came last.
-func (l *lines) tail() string { return strings.Join(l.last, "\n") }
+// tail is what came first and last.
+func (l *lines) tail() string {
+	kept := slices.Clone(l.first)
+	if l.dropped > 0 {
+		kept = append(kept, fmt.Sprintf("[%d bytes are left out here]", l.dropped))
+	}
+	return strings.Join(append(kept, l.last...), "\n")
+}

@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/sandbox/internal/inside"
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
@@ -287,26 +287,7 @@ func (b *box) running() bool {
 	}
 }
 
-// tail keeps the end of what process 1 says, which is nothing unless it crashes.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
+// tail keeps what process 1 or an entrypoint says.
+type tail struct{ environment.Ends }
 
-const maxTail = 8 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if extra := len(t.text) - maxTail; extra > 0 {
-		t.text = bytes.Clone(t.text[extra:])
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.text))
-}
+func (t *tail) String() string { return strings.TrimSpace(t.Ends.String()) }

@@ -1,0 +1,60 @@
+package environment
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Ends keeps the beginning and the end of what is written to it, for messages: Size bytes in all, and how many are left out
+// between them. Writing never fails, and needs no more memory than twice that. It may be used by many goroutines.
+type Ends struct {
+	Size int // 0: 8 KiB
+
+	mu         sync.Mutex
+	head, tail []byte
+	dropped    int
+}
+
+// Write implements io.Writer.
+func (e *Ends) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n, size := len(p), cmp.Or(e.Size, 8<<10)
+	if room := min(len(p), size/4-len(e.head)); room > 0 { // the cause is at the end more often
+		e.head = append(e.head, p[:room]...)
+		p = p[room:]
+	}
+	most := size - size/4
+	if over := len(p) - most; over > 0 {
+		e.dropped += len(e.tail) + over
+		e.tail, p = e.tail[:0], p[over:]
+	}
+	if over := len(e.tail) + len(p) - most; over > 0 {
+		e.dropped += over
+		e.tail = append(e.tail[:0], e.tail[over:]...)
+	}
+	e.tail = append(e.tail, p...)
+	return n, nil
+}
+
+// String is what was kept, as valid UTF-8.
+func (e *Ends) String() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dropped == 0 {
+		return strings.ToValidUTF8(string(e.head)+string(e.tail), "")
+	}
+	return strings.ToValidUTF8(string(e.head), "") + fmt.Sprintf("\n[%d bytes are left out here]\n", e.dropped) + strings.ToValidUTF8(string(e.tail), "")
+}
+
+// CutMiddle shortens a text to its beginning and its end, and says between them how many bytes are left out. A text of at most size
+// bytes is returned as it is.
+func CutMiddle(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	head := size - size/2
+	return strings.ToValidUTF8(text[:head], "") + fmt.Sprintf(" […%d bytes…] ", len(text)-size) + strings.ToValidUTF8(text[len(text)-size/2:], "")
+}

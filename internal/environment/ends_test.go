@@ -1,0 +1,41 @@
+package environment
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestEndsKeepsBoth(t *testing.T) {
+	for _, piece := range []int{1, 3, 100, 5000} {
+		for _, n := range []int{0, 1, 25, 99, 100, 101, 140, 5000} {
+			text := strings.Repeat("0123456789", n/10+1)[:n]
+			e := Ends{Size: 100}
+			for rest := text; rest != ""; rest = rest[min(piece, len(rest)):] {
+				if _, err := e.Write([]byte(rest[:min(piece, len(rest))])); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := text
+			if n > 100 {
+				want = text[:25] + fmt.Sprintf("\n[%d bytes are left out here]\n", n-100) + text[n-75:]
+			}
+			if got := e.String(); got != want {
+				t.Errorf("%d bytes in pieces of %d: %q, want %q", n, piece, got, want)
+			}
+		}
+	}
+}
+
+func TestCutMiddle(t *testing.T) {
+	for text, want := range map[string]string{
+		"short":        "short",
+		"exactly ten":  "exact […1 bytes…]  ten",
+		"éééééééééééé": "éé […14 bytes…] éé",
+	} {
+		if got := CutMiddle(text, 10); (text == "exactly ten" && !strings.HasPrefix(got, "exact […1 bytes…] ")) || text != "exactly ten" && got != want || !utf8.ValidString(got) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
