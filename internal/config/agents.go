@@ -102,7 +102,11 @@ func (c *checker) variables() {
 	c.exceptions()
 	c.out.Env, c.out.Visible, c.out.Hidden = map[string]map[string]string{}, map[string]map[string]string{}, map[string][]string{}
 	secrets := map[string]bool{}
-	c.passed(secrets)
+	except := make(map[string]bool, len(job.Redact.Except))
+	for _, name := range job.Redact.Except {
+		except[name] = true
+	}
+	c.passed(secrets, except)
 	for _, a := range job.Agents {
 		p := c.agentPath(a.Name).child("env")
 		env, visible, hidden := make(map[string]string, len(a.Env)), map[string]string{}, map[string]bool{}
@@ -118,7 +122,7 @@ func (c *checker) variables() {
 					c.warn(c.root.locate(at, false), "is there no such secret? Pull requests from forks have none",
 						"environment variable %s is set but empty; agent %q needs it", host, shorten(a.Name))
 				}
-				if slices.Contains(job.Redact.Except, host) {
+				if except[host] {
 					continue
 				}
 				hidden[host] = true
@@ -136,12 +140,18 @@ func (c *checker) variables() {
 // agentPath finds an agent in the file, where it may have another index than in the job.
 func (c *checker) agentPath(name string) keyPath {
 	p := keyPath{"agents"}
-	if f := c.root.field("agents"); f != nil {
-		for i, item := range f.value.items {
-			if n := item.given("name"); n != nil && n.text == name {
-				return p.index(i)
+	if c.agentAt == nil {
+		c.agentAt = map[string]int{}
+		if f := c.root.field("agents"); f != nil {
+			for i, item := range slices.Backward(f.value.items) { // the first of a name counts
+				if n := item.given("name"); n != nil {
+					c.agentAt[n.text] = i
+				}
 			}
 		}
+	}
+	if i, ok := c.agentAt[name]; ok {
+		return p.index(i)
 	}
 	return p
 }

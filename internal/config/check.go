@@ -19,6 +19,8 @@ type checker struct {
 	root    *node
 	out     Loaded
 	refused error // of Options.Admit, the first one
+	// agentAt is the place of each name in the file's agents; nil: not asked for yet.
+	agentAt map[string]int
 }
 
 // check completes c.out. The tree is a mapping.
@@ -46,7 +48,7 @@ func (c *checker) check() {
 // problem reports what is wrong with the value at p, unless something was already.
 func (c *checker) problem(p keyPath, hint, format string, args ...any) {
 	if !c.bad[p.String()] {
-		c.bad[p.String()] = true
+		c.spoil(p)
 		c.add(c.root.locate(p, false), hint, format, args...)
 	}
 }
@@ -102,16 +104,6 @@ func (c *checker) provider() {
 		}
 		c.add(c.root.locate(p, true), problem.Hint, "%s: %s", p, problem.Message)
 	}
-}
-
-// badBelow reports whether something in the value at p is known to be wrong.
-func (c *checker) badBelow(p keyPath) bool {
-	for at := range c.bad {
-		if strings.HasPrefix(at, p.String()) {
-			return true
-		}
-	}
-	return false
 }
 
 func (c *checker) verifier() {

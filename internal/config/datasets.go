@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/org/rollout-action/internal/diag"
 )
 
 // TasksDataset is the name of the dataset that the tasks list of a job file forms.
@@ -74,7 +76,10 @@ func (c *checker) tasks() {
 			continue
 		}
 		names.take(filepath.Base(dir), at, at)
-		if other := c.elsewhere(task); !isDir(dir) && other != "" {
+		if isDir(dir) || c.count[diag.Warning] >= maxProblems {
+			continue
+		}
+		if other := c.elsewhere(task); other != "" {
 			c.warn(c.root.locate(at, false), other, "there is no folder %s", dir)
 		}
 	}
@@ -108,6 +113,9 @@ func (c *checker) elsewhere(path string) string {
 func (c *checker) elsewhereFile(path string) string { return c.fromHere(path, isFile) }
 
 func (c *checker) fromHere(path string, there func(string) bool) string {
+	if c.full() {
+		return ""
+	}
 	here := resolve(c.opts.Dir, path)
 	if c.source.dir == c.opts.Dir || !there(here) {
 		if near := nearby(resolve(c.source.dir, path)); near != "" {

@@ -1,25 +1,42 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/quantity"
 )
 
 // decoder fills Go values from nodes by the rules in their tags. A value that is wrong is reported
-// and left at its default; bad remembers where, so that later checks keep quiet about it.
+// and left at its default; bad remembers where, so that later checks keep quiet about it, and badIn what holds it.
 type decoder struct {
 	*problems
-	bad map[string]bool
+	bad, badIn map[string]bool
 }
+
+func newDecoder(p *problems) *decoder {
+	return &decoder{problems: p, bad: map[string]bool{}, badIn: map[string]bool{}}
+}
+
+// spoil notes that the value at p is wrong.
+func (d *decoder) spoil(p keyPath) {
+	d.bad[p.String()] = true
+	for n := range len(p) + 1 {
+		d.badIn[p[:n].String()] = true
+	}
+}
+
+// badBelow reports whether the value at p, or something in it, is known to be wrong.
+func (d *decoder) badBelow(p keyPath) bool { return d.badIn[p.String()] }
 
 // wrong reports a problem with the value at p.
 func (d *decoder) wrong(n *node, p keyPath, hint, format string, args ...any) {
-	d.bad[p.String()] = true
+	d.spoil(p)
 	d.add(n.at, hint, format, args...)
 }
 
@@ -88,13 +105,20 @@ func (d *decoder) setDefault(n *node, p keyPath, v reflect.Value, r rules) {
 	}
 }
 
+// defaults are the parsed default tags, by their text. Nobody changes them.
+var defaults sync.Map
+
 // defaultNode parses the default tag.
 func defaultNode(r rules) *node {
+	if n, ok := defaults.Load(r.defaultYAML); ok {
+		return n.(*node)
+	}
 	var p problems
 	n := parseYAML("default of "+r.key, []byte(r.defaultYAML), &p)
 	if n == nil || len(p.list) > 0 {
 		panic(p.list.Error())
 	}
+	defaults.Store(r.defaultYAML, n)
 	return n
 }
 
@@ -113,7 +137,7 @@ func (d *decoder) structure(n *node, p keyPath, v reflect.Value) {
 	for _, r := range all {
 		value := n.given(r.key)
 		if value == nil && r.required && len(p) > 0 {
-			d.bad[p.child(r.key).String()] = true
+			d.spoil(p.child(r.key))
 			d.add(n.at, "", "%s needs %q", p, r.key)
 			continue
 		}
@@ -150,9 +174,9 @@ func (d *decoder) unknownKey(f *field, p keyPath, known []string) {
 		d.add(f.at, hint, "%q is not supported yet", f.name)
 		return
 	}
-	hint := diag.DidYouMean(f.name, known)
-	if hint == "" {
-		hint = belongsIn(f.name)
+	hint := ""
+	if !d.full() {
+		hint = cmp.Or(diag.DidYouMean(f.name, known), belongsIn(f.name))
 	}
 	d.add(f.at, hint, "unknown key %q%s", shorten(f.name), p.in())
 }
@@ -184,6 +208,10 @@ func (d *decoder) megabytes(n *node, p keyPath, v reflect.Value, r rules) bool {
 func (d *decoder) list(n *node, p keyPath, v reflect.Value, r rules) {
 	if n.kind != list {
 		d.mustBe(n, p, "a list", "begin each entry with \"- \"")
+		return
+	}
+	if r.most != nil && float64(len(n.items)) > *r.most {
+		d.wrong(n, p, "", "%s has %d entries, and may have %.0f", p, len(n.items), *r.most)
 		return
 	}
 	if len(n.items) == 0 && r.defaultYAML == "" {

@@ -14,17 +14,22 @@ import (
 func (c *checker) gate() {
 	policy := c.out.Job.Gate
 	groups := keyPath{"gate", "groups"}
+	first := map[[2]string]int{}
 	for i, g := range policy.Groups {
 		at := groups.index(i)
 		c.glob(at.child("agent"), g.Agent)
 		c.glob(at.child("dataset"), g.Dataset)
-		same := slices.IndexFunc(policy.Groups, func(o gate.Group) bool { return o.Agent == g.Agent && o.Dataset == g.Dataset })
+		about := [2]string{g.Agent, g.Dataset}
+		same, seen := first[about]
+		if !seen {
+			first[about] = i
+		}
 		switch {
 		case g.Agent == "" && g.Dataset == "":
 			c.problem(at, "name one, or write its thresholds directly below gate", "%s has neither agent nor dataset", at)
 		case g.Thresholds == gate.Thresholds{}:
 			c.problem(at, "add one, such as min_pass_rate, or remove the group", "%s has no threshold", at)
-		case same < i:
+		case seen:
 			c.problem(at, "join them", "%s is about the same trials as %s", at, groups.index(same))
 		}
 	}
@@ -77,7 +82,11 @@ func (c *checker) aboutSomething(at keyPath, pattern, what string, names []strin
 	if pattern == "" || slices.ContainsFunc(names, matches) {
 		return
 	}
-	c.problem(at, diag.DidYouMean(pattern, names), "%s: no %s is called %q", at, what, shorten(pattern))
+	hint := ""
+	if !c.full() {
+		hint = diag.DidYouMean(pattern, names)
+	}
+	c.problem(at, hint, "%s: no %s is called %q", at, what, shorten(pattern))
 }
 
 // glob checks one pattern. An empty one stands for all.

@@ -35,7 +35,7 @@ func parseJSON(file string, data []byte, p *problems) *node {
 type jsonConverter struct {
 	*problems
 	data    []byte
-	places  lineIndex
+	places  *lineIndex
 	dec     *json.Decoder
 	stopped bool
 }

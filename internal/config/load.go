@@ -213,13 +213,12 @@ func (s source) load(opts Options) (*Loaded, error) {
 	var p problems
 	root := s.parse(&p)
 	if root == nil {
-		p.list.Sort()
-		return nil, p.list
+		return nil, p.all(s.file)
 	}
 	for _, o := range opts.Overrides {
 		apply(root, o, &p)
 	}
-	d := &decoder{problems: &p, bad: map[string]bool{}}
+	d := newDecoder(&p)
 	c := &checker{decoder: d, source: s, opts: opts, root: root}
 	c.out.File, c.out.PathsFrom = s.file, s.dir
 	d.decode(root, nil, reflect.ValueOf(&c.out.Job).Elem(), rules{})
@@ -229,11 +228,11 @@ func (s source) load(opts Options) (*Loaded, error) {
 	if c.refused != nil {
 		return nil, c.refused
 	}
-	p.list.Sort()
-	if err := p.list.Err(); err != nil {
+	list := p.all(s.file)
+	if err := list.Err(); err != nil {
 		return nil, err
 	}
-	c.out.Warnings = p.list.Warnings()
+	c.out.Warnings = list.Warnings()
 	return &c.out, nil
 }
 

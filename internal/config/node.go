@@ -16,7 +16,8 @@ type node struct {
 	items  []*node  // of a list
 	fields []*field // of a mapping, in the file's order, without duplicates
 	at     origin
-	typed  string // the text of a value that came from a flag
+	typed  string            // the text of a value that came from a flag
+	byName map[string]*field // of fields, if there are many; see field
 }
 
 // field is one key of a mapping.
@@ -42,6 +43,16 @@ const (
 func (n *node) field(name string) *field {
 	if n == nil {
 		return nil
+	}
+	const few = 16
+	if len(n.fields) > few {
+		if len(n.byName) != len(n.fields) { // fields are added and left out while a tree is put together, and not exchanged
+			n.byName = make(map[string]*field, len(n.fields))
+			for _, f := range n.fields {
+				n.byName[f.name] = f
+			}
+		}
+		return n.byName[name]
 	}
 	i := slices.IndexFunc(n.fields, func(f *field) bool { return f.name == name })
 	if i < 0 {
@@ -155,15 +166,43 @@ func (n *node) locate(p keyPath, key bool) origin {
 	return n.at
 }
 
-// problems gathers everything that is wrong with a job file.
+// problems gathers what is wrong with a job file: the first of it, and how much more there is. Nobody reads a hundred thousand.
 type problems struct {
-	list diag.List
+	list  diag.List
+	count map[diag.Severity]int
 }
 
+// maxProblems is how many problems of each severity are kept.
+const maxProblems = 100
+
 func (p *problems) add(at origin, hint, format string, args ...any) {
-	p.list = append(p.list, at.diagnostic(diag.Error, hint, fmt.Sprintf(format, args...)))
+	p.note(diag.Error, at, hint, format, args)
 }
 
 func (p *problems) warn(at origin, hint, format string, args ...any) {
-	p.list = append(p.list, at.diagnostic(diag.Warning, hint, fmt.Sprintf(format, args...)))
+	p.note(diag.Warning, at, hint, format, args)
+}
+
+func (p *problems) note(s diag.Severity, at origin, hint, format string, args []any) {
+	if p.count == nil {
+		p.count = map[diag.Severity]int{}
+	}
+	if p.count[s]++; p.count[s] <= maxProblems {
+		p.list = append(p.list, at.diagnostic(s, hint, fmt.Sprintf(format, args...)))
+	}
+}
+
+// full reports whether further errors are only counted, so that it is no use to look for hints.
+func (p *problems) full() bool { return p.count[diag.Error] >= maxProblems }
+
+// all is the list, sorted, with how many there are more.
+func (p *problems) all(file string) diag.List {
+	p.list.Sort()
+	for _, s := range []diag.Severity{diag.Error, diag.Warning} {
+		if more := p.count[s] - maxProblems; more > 0 {
+			p.list = append(p.list, diag.Diagnostic{File: file, Severity: s, Message: fmt.Sprintf("and %d more of this kind", more)})
+		}
+	}
+	p.count = nil
+	return p.list
 }

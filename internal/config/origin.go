@@ -24,10 +24,12 @@ type lineIndex struct {
 	file string
 	data []byte
 	ends []int // offsets of the line breaks
+	// last is what was asked for last, with the column there: a line may be the whole file.
+	last struct{ start, offset, column int }
 }
 
-func newLineIndex(file string, data []byte) lineIndex {
-	x := lineIndex{file: file, data: data}
+func newLineIndex(file string, data []byte) *lineIndex {
+	x := &lineIndex{file: file, data: data}
 	for i, b := range data {
 		if b == '\n' {
 			x.ends = append(x.ends, i)
@@ -37,11 +39,17 @@ func newLineIndex(file string, data []byte) lineIndex {
 }
 
 // at is the place of a byte. Columns count characters, as in YAML.
-func (x lineIndex) at(offset int) origin {
+func (x *lineIndex) at(offset int) origin {
 	offset = min(max(offset, 0), len(x.data))
 	line, start := sort.SearchInts(x.ends, offset), 0
 	if line > 0 {
 		start = x.ends[line-1] + 1
 	}
-	return origin{x.file, line + 1, utf8.RuneCount(x.data[start:offset]) + 1}
+	from, column := start, 1
+	if x.last.column > 0 && x.last.start == start && x.last.offset <= offset {
+		from, column = x.last.offset, x.last.column
+	}
+	column += utf8.RuneCount(x.data[from:offset])
+	x.last.start, x.last.offset, x.last.column = start, offset, column
+	return origin{x.file, line + 1, column}
 }

@@ -1,10 +1,8 @@
 package config
 
-import "slices"
-
-// passed checks environment.pass_env, and adds the values of these variables to the secrets. That one is not set is a matter
+// passed checks environment.pass_env, and adds the values of these variables to the secrets, but for those of except. That one is not set is a matter
 // of the tasks that want it.
-func (c *checker) passed(secrets map[string]bool) {
+func (c *checker) passed(secrets, except map[string]bool) {
 	at := keyPath{"environment", "pass_env"}
 	c.out.VisiblePassed = map[string]string{}
 	for i, name := range c.out.Job.Environment.PassEnv {
@@ -13,7 +11,7 @@ func (c *checker) passed(secrets map[string]bool) {
 			continue
 		}
 		value, _ := c.opts.Getenv(name)
-		if slices.Contains(c.out.Job.Redact.Except, name) {
+		if except[name] {
 			c.out.VisiblePassed[name] = value
 			continue
 		}

@@ -43,13 +43,12 @@ func Policy(file string, data []byte, overrides []Override) (gate.Policy, error)
 	var out struct {
 		Gate gate.Policy `yaml:"gate" json:"gate"`
 	}
-	d := &decoder{problems: &p, bad: map[string]bool{}}
+	d := newDecoder(&p)
 	d.decode(root, nil, reflect.ValueOf(&out).Elem(), rules{})
 	c := &checker{decoder: d, root: root}
 	c.out.Job.Gate = out.Gate
 	c.gate()
-	p.list.Sort()
-	return out.Gate, p.list.Err()
+	return out.Gate, p.all(file).Err()
 }
 
 // gateOnly is a config.json with no key but gate, whose places in the file it keeps; nil after a problem.

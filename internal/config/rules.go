@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/org/rollout-action/internal/quantity"
 )
@@ -18,6 +19,7 @@ import (
 //	min, max, above     inclusive and exclusive bounds of a number or a quantity
 //	enum:"a,b"          the values there are
 //	mb:"key_mb"         another key for the same amount, in megabytes
+//	most:"1000"         how many entries a list may have
 //	raw:"true"          any text goes: blank, and with ${…} in it
 type rules struct {
 	key           string
@@ -26,14 +28,22 @@ type rules struct {
 	required, raw bool
 	min, max      *float64
 	above         *float64
+	most          *float64
 	enum          []string
 	mb            string
 	typ           reflect.Type
 	index         []int // as reflect's FieldByIndex takes it
 }
 
+// known are the rules of types that were asked for.
+var known sync.Map
+
 // rulesOf reads the tags of a struct type, with those of structs embedded in it. It panics on tags that make no sense: they are code.
+// The list is everybody's: it must not be changed.
 func rulesOf(t reflect.Type) []rules {
+	if out, ok := known.Load(t); ok {
+		return out.([]rules)
+	}
 	var out []rules
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Anonymous { // its fields come next
@@ -48,6 +58,7 @@ func rulesOf(t reflect.Type) []rules {
 			min:         bound(f, "min"),
 			max:         bound(f, "max"),
 			above:       bound(f, "above"),
+			most:        bound(f, "most"),
 			mb:          f.Tag.Get("mb"),
 			typ:         f.Type,
 			index:       f.Index,
@@ -60,6 +71,7 @@ func rulesOf(t reflect.Type) []rules {
 		}
 		out = append(out, r)
 	}
+	known.Store(t, out)
 	return out
 }
 

@@ -75,6 +75,9 @@ func keySchema(r rules) schema {
 			s[name] = *bound
 		}
 	}
+	if r.most != nil {
+		s["maxItems"] = int(*r.most)
+	}
 	if r.enum != nil {
 		var values []any
 		for _, v := range r.enum {

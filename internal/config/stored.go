@@ -12,11 +12,9 @@ func Stored(file string, data []byte) (Job, error) {
 	src := source{file: file, data: data, json: true}
 	root := src.parse(&p)
 	if root == nil {
-		p.list.Sort()
-		return job, p.list
+		return job, p.all(file)
 	}
-	d := &decoder{problems: &p, bad: map[string]bool{}}
+	d := newDecoder(&p)
 	d.decode(root, nil, reflect.ValueOf(&job).Elem(), rules{})
-	p.list.Sort()
-	return job, p.list.Err()
+	return job, p.all(file).Err()
 }

@@ -3,18 +3,22 @@ package diag
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Nearest is the candidate that word is most likely a misspelling of, or "" when none is near: more
 // than a third of the letters would have to change. Case does not count, nor does - instead of _.
-// Of two equally near candidates the earlier one wins.
+// Of two equally near candidates the earlier one wins. Only the first few thousand candidates are looked at.
 func Nearest(word string, candidates []string) string {
 	if len(word) > 100 { // nobody mistypes that; keeps hostile files cheap
 		return ""
 	}
 	best, bestDistance := "", 0
 	w := foldSpelling(word)
-	for _, c := range candidates {
+	for _, c := range candidates[:min(len(candidates), maxCandidates)] {
+		if n := utf8.RuneCountInString(c); abs(n-len(w)) > max(1, n/3) {
+			continue
+		}
 		d := distance(w, foldSpelling(c))
 		if d > max(1, len([]rune(c))/3) {
 			continue
@@ -33,6 +37,11 @@ func DidYouMean(word string, candidates []string) string {
 	}
 	return ""
 }
+
+// maxCandidates bounds how many words are compared, for a hostile file may have any number.
+const maxCandidates = 5000
+
+func abs(n int) int { return max(n, -n) }
 
 func foldSpelling(s string) []rune {
 	return []rune(strings.ReplaceAll(strings.ToLower(s), "-", "_"))

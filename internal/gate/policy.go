@@ -7,7 +7,7 @@ type Policy struct {
 	Noise          Noise        `yaml:"noise" json:"noise" default:"test" enum:"test,ignore" doc:"test: a drop, or a number of broken tasks, counts only when it is more than luck makes. ignore: every one counts."`
 	OnInconclusive Outcome      `yaml:"on_inconclusive" json:"on_inconclusive" default:"pass" enum:"pass,fail" doc:"What becomes of a drop, or of broken tasks, that this suite cannot tell from luck."`
 	Confirm        Confirm      `yaml:"confirm" json:"confirm,omitzero" doc:"Whether tasks that look broken are tried again before they count."`
-	Groups         []Group      `yaml:"groups" json:"groups,omitempty" doc:"Thresholds for single agents or datasets, besides those for the whole job."`
+	Groups         []Group      `yaml:"groups" json:"groups,omitempty" most:"1000" doc:"Thresholds for single agents or datasets, besides those for the whole job."`
 	Quarantine     []Quarantine `yaml:"quarantine" json:"quarantine,omitempty" doc:"Tasks that are known to be flaky: they are reported, not gated."`
 }
 

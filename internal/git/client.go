@@ -19,12 +19,16 @@ type Options struct {
 	// CredentialHosts are the hosts for which the user's own credentials may be used over https: what their git
 	// would use without asking, or for GitHub $GITHUB_TOKEN.
 	CredentialHosts []string
-	Timeout         time.Duration // of one command; 0: 30 minutes
-	Stall           time.Duration // how long a transfer over HTTP may stand still; 0: a minute
+	Timeout         time.Duration // of one command, and of all that it takes to resolve or export a commit; 0: 30 minutes
+	Stall           time.Duration // how long a transfer over HTTP may bring next to nothing; 0: two minutes
 	RetryDelay      time.Duration // before a repository that cannot be reached is tried again, doubling; 0: a second
 	MaxBytes        int64         // how much one fetch may bring, and one folder may hold; 0: 16 GiB
 	MaxFiles        int           // how many files one folder may hold; 0: 100,000
 }
+
+// minBytesPerSecond is the least that a transfer over HTTP must bring, on average over Options.Stall: more than who drips a byte now
+// and then, and no more than a server says that is still at work.
+const minBytesPerSecond = 20
 
 // Client runs git. It may be used by many goroutines.
 type Client struct {
@@ -40,7 +44,7 @@ func New(opts Options) *Client {
 		opts.Environ = os.Environ()
 	}
 	set(&opts.Timeout, 30*time.Minute)
-	set(&opts.Stall, time.Minute)
+	set(&opts.Stall, 2*time.Minute)
 	set(&opts.RetryDelay, time.Second)
 	set(&opts.MaxBytes, 16<<30)
 	set(&opts.MaxFiles, 100_000)
@@ -143,7 +147,7 @@ func (g *Client) config() [][2]string {
 		// What a partial fetch left out, a server would not send again to who says to have the commit.
 		{"fetch.negotiationAlgorithm", "noop"},
 		{"transfer.bundleURI", "false"},
-		{"http.lowSpeedLimit", "1"},
+		{"http.lowSpeedLimit", strconv.Itoa(minBytesPerSecond)},
 		{"http.lowSpeedTime", strconv.Itoa(max(1, int(g.Stall/time.Second)))},
 		{"init.defaultBranch", "none"},
 	}

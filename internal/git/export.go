@@ -27,7 +27,10 @@ var errNotWritten = errors.New("cannot be written")
 // each; what is wrong with one says nothing about the others. id is a whole id, and paths have passed CleanPath. Modes are 0755
 // and 0644, links are written as links; they may point anywhere, as may all of the contents. There is one fetch of the commit
 // and one of all the files, or as few more as the server needs. scratch is for what is needed on the way; the caller removes it.
-func (g *Client) Export(ctx context.Context, r Remote, id string, paths []string, into string, names []string, scratch string) ([]Folder, error) {
+func (g *Client) Export(ctx context.Context, r Remote, id string, paths []string, into string, names []string, scratch string) (folders []Folder, failed error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, g.Timeout, errTimeout)
+	defer cancel()
+	defer func() { failed = late(ctx, r, failed) }()
 	var done []Folder
 	err := g.withCommit(ctx, r, id, scratch, func(s source) error {
 		e := &export{source: s, into: into, names: names, folders: make([]folder, len(paths))}

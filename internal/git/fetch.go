@@ -36,6 +36,14 @@ func (g *Client) patiently(ctx context.Context, do func() error) error {
 	}
 }
 
+// late is an error of what was ended because it took too long, whoever noticed first.
+func late(ctx context.Context, r Remote, err error) error {
+	if err == nil || errors.Is(err, errTimeout) || !errors.Is(context.Cause(ctx), errTimeout) {
+		return err
+	}
+	return &Error{Doing: "fetch", Remote: r.shown, Err: errTimeout}
+}
+
 // reachable reports whether the repository answers at all.
 func (g *Client) reachable(ctx context.Context, r Remote, scratch string) bool {
 	_, err := g.run(ctx, call{dir: scratch, remote: r, network: true, args: []string{"ls-remote", "--quiet", "origin", "HEAD"}})

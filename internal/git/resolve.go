@@ -49,10 +49,13 @@ func (e *NoCommitError) Is(target error) bool { return target == ErrNoCommit }
 
 // Resolve is the whole id of the commit that rev names in the repository now. scratch is a folder for what is needed on the
 // way; the caller removes it.
-func (g *Client) Resolve(ctx context.Context, r Remote, rev, scratch string) (string, error) {
+func (g *Client) Resolve(ctx context.Context, r Remote, rev, scratch string) (id string, failed error) {
 	if IsID(rev) {
 		return rev, nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, g.Timeout, errTimeout)
+	defer cancel()
+	defer func() { failed = late(ctx, r, failed) }()
 	if err := CheckRevision(rev); err != nil {
 		return "", err
 	}

@@ -122,6 +122,14 @@ func TestBrokenServers(t *testing.T) {
 			<-req.Context().Done()
 			return true
 		}, "took too long"},
+		{"drips", func(_ int, w http.ResponseWriter, req *http.Request) bool {
+			for req.Context().Err() == nil {
+				_, _ = w.Write([]byte("0"))
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(200 * time.Millisecond)
+			}
+			return true
+		}, "Operation too slow"},
 		{"leads elsewhere", func(_ int, w http.ResponseWriter, req *http.Request) bool {
 			http.Redirect(w, req, "ftp://example.org/tasks.git/info/refs?service=git-upload-pack", http.StatusFound)
 			return true
@@ -134,7 +142,11 @@ func TestBrokenServers(t *testing.T) {
 			if tc.want == "took too long" {
 				limit = 2 * time.Second
 			}
-			s.client = git.New(git.Options{RetryDelay: time.Millisecond, Timeout: limit})
+			opts := git.Options{RetryDelay: time.Millisecond, Timeout: limit}
+			if tc.name == "drips" {
+				opts.Stall = time.Second
+			}
+			s.client = git.New(opts)
 			var n atomic.Int32
 			s.server.Before(func(w http.ResponseWriter, req *http.Request) bool { return tc.before(int(n.Add(1)), w, req) })
 			_, _, err := s.export(id, "tasks/hello")

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/org/rollout-action/internal/cache"
@@ -115,6 +118,8 @@ var (
 	errTooLarge    = fmt.Errorf("it is larger than %d MiB", maxSize>>20)
 	errRedirect    = errors.New("it leads away from https, or somewhere that is no web address")
 	errRedirects   = errors.New("it leads on and on")
+	errTooSlow     = fmt.Errorf("the server sends less than %d bytes a second, and was left", minRate)
+	errTooLong     = errors.New("it took too long")
 )
 
 // passingError is a failure that may be over later.
@@ -150,7 +155,8 @@ func (o Options) request(ctx context.Context, source, shown string, kept keptCop
 			return text, tag, err
 		}
 		var passing *passingError
-		again := errors.As(err, &passing) && try < most && ctx.Err() == nil && passing.after <= maxWait
+		slow := errors.Is(err, errTooSlow) || errors.Is(err, errTooLong) // it has had its time
+		again := errors.As(err, &passing) && !slow && try < most && ctx.Err() == nil && passing.after <= maxWait
 		if !again {
 			return nil, nil, o.failure(shown, err)
 		}
@@ -173,12 +179,10 @@ func (o Options) failure(shown string, err error) error {
 }
 
 func (o Options) once(ctx context.Context, client *http.Client, source string, kept keptCopy) ([]byte, *validators, error) {
-	timeout := o.Timeout
-	if timeout == 0 {
-		timeout = 2 * time.Minute
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(o.Timeout, 10*time.Minute), errTooLong)
 	defer cancel()
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, source, http.NoBody)
 	if err != nil {
 		return nil, nil, errors.New("it is not a URL") // the error would show credentials
@@ -192,6 +196,9 @@ func (o Options) once(ctx context.Context, client *http.Client, source string, k
 		req.Header.Set("If-Modified-Since", kept.LastModified)
 	}
 	resp, err := client.Do(req)
+	if err != nil && errors.Is(context.Cause(ctx), errTooLong) {
+		return nil, nil, &passingError{error: errTooLong}
+	}
 	if err != nil {
 		return nil, nil, connection(err)
 	}
@@ -199,7 +206,13 @@ func (o Options) once(ctx context.Context, client *http.Client, source string, k
 	if err := status(resp, kept); err != nil {
 		return nil, nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxSize+1))
+	body := &measured{Reader: resp.Body}
+	stop := body.watch(cmp.Or(o.Stall, 30*time.Second), leave)
+	defer stop()
+	text, err := io.ReadAll(io.LimitReader(body, maxSize+1))
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errTooSlow) || errors.Is(cause, errTooLong)) {
+		return nil, nil, &passingError{error: cause}
+	}
 	if err != nil {
 		return nil, nil, &passingError{error: fmt.Errorf("the answer broke off: %w", plainError(err))}
 	}
@@ -207,6 +220,45 @@ func (o Options) once(ctx context.Context, client *http.Client, source string, k
 		return nil, nil, errTooLarge
 	}
 	return text, &validators{ETag: resp.Header.Get("ETag"), LastModified: resp.Header.Get("Last-Modified")}, nil
+}
+
+// minRate is the least that a server must send, in bytes a second. The slowest of lines have more.
+const minRate = 1 << 10
+
+// measured is an answer whose bytes are counted.
+type measured struct {
+	io.Reader
+	read atomic.Int64
+}
+
+func (m *measured) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p)
+	m.read.Add(int64(n))
+	return n, err
+}
+
+// watch has a server left that sends less than minRate, on average over a window, until stop is called.
+func (m *measured) watch(window time.Duration, leave context.CancelCauseFunc) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(window)
+		defer tick.Stop()
+		least, before := int64(window.Seconds()*minRate), int64(0)
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				now := m.read.Load()
+				if now-before < least {
+					leave(errTooSlow)
+					return
+				}
+				before = now
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(done) })
 }
 
 // connection is a failure before there was an answer.

@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"context"
 	"github.com/org/rollout-action/internal/cache"
 	"github.com/org/rollout-action/internal/registry"
+	"io"
+	"testing/synctest"
 )
 
 const small = `[{"name": "d", "version": "1", "tasks": [{"name": "t", "git_url": "https://example.org/x", "path": "p"}]}]`
@@ -166,4 +169,76 @@ func TestARedirectDoesNotTellWhereItCameFrom(t *testing.T) {
 	if got := referer.Load(); got != "" {
 		t.Errorf("the other server was told %q", got)
 	}
+}
+
+// TestAServerThatDripsIsLeft, soon and once, and with a kept copy that is used; one that is slow and steady is not.
+func TestAServerThatDripsIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const text = `[{"name": "bench", "version": "1", "tasks": [{"name": "a", "path": "a"}]}]`
+		asked := 0
+		opts := registry.Options{Transport: answers(func() io.ReadCloser {
+			asked++
+			return io.NopCloser(&drip{text: text + strings.Repeat(" ", 1<<20), size: 1, every: time.Second})
+		})}
+		start := time.Now()
+		_, err := registry.Load(t.Context(), "https://example.org/registry.json", opts)
+		if err == nil || !strings.Contains(err.Error(), "https://example.org/registry.json cannot be had: the server sends less than 1024 bytes a second") {
+			t.Errorf("a drip: %v", err)
+		}
+		if took := time.Since(start); took > time.Minute || asked != 1 {
+			t.Errorf("left after %v and %d requests", took, asked)
+		}
+		// 4 KiB every two seconds, for 8 minutes.
+		opts.Transport = answers(func() io.ReadCloser {
+			return io.NopCloser(&drip{text: text + strings.Repeat(" ", 1<<20-len(text)), size: 4 << 10, every: 2 * time.Second})
+		})
+		start = time.Now()
+		if r, err := registry.Load(t.Context(), "https://example.org/registry.json", opts); err != nil || len(r.Datasets) != 1 || time.Since(start) < 8*time.Minute {
+			t.Errorf("slow and steady: %v after %v", err, time.Since(start))
+		}
+		// As steady, and without an end.
+		opts.Transport = answers(func() io.ReadCloser {
+			return io.NopCloser(&drip{text: strings.Repeat(" ", 32<<20), size: 4 << 10, every: 2 * time.Second})
+		})
+		start = time.Now()
+		if _, err := registry.Load(t.Context(), "https://example.org/registry.json", opts); err == nil || !strings.Contains(err.Error(), "it took too long") || time.Since(start) > 11*time.Minute {
+			t.Errorf("without an end: %v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// answers is a transport that answers every request with a body, which ends with the request.
+type answers func() io.ReadCloser
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Header: http.Header{}, Body: untilDone{r.Context(), a()}, Request: r}, nil
+}
+
+type untilDone struct {
+	ctx context.Context //nolint:containedctx // of the request whose body this is
+	io.ReadCloser
+}
+
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.ReadCloser.Read(p)
+}
+
+// drip is a text of which a part comes every now and then.
+type drip struct {
+	text  string
+	size  int
+	every time.Duration
+}
+
+func (d *drip) Read(p []byte) (int, error) {
+	if d.text == "" {
+		return 0, io.EOF
+	}
+	n := copy(p, d.text[:min(d.size, len(d.text))])
+	time.Sleep(d.every * time.Duration(n) / time.Duration(d.size))
+	d.text = d.text[n:]
+	return n, nil
 }

@@ -25,7 +25,9 @@ type Options struct {
 	Cache     *cache.Cache      // keeps what URLs gave; nil: nothing is kept
 	Transport http.RoundTripper // nil: one with timeouts
 	Delay     time.Duration     // before a failed request is repeated, doubling; 0: a second
-	Timeout   time.Duration     // of one request, its answer included; 0: two minutes
+	Timeout   time.Duration     // of one request, its answer included; 0: ten minutes
+	// Stall is how long an answer may bring less than a KiB a second on average; 0: half a minute.
+	Stall time.Duration
 }
 
 // IsURL reports whether a registry is behind a URL, not on disk.

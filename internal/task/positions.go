@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"sort"
 	"strings"
 
@@ -73,3 +74,43 @@ func (p *positions) of(path []string) (line, column int) {
 	line = sort.SearchInts(p.lines, offset+1)
 	return line, offset - p.lines[line-1] + 1
 }
+
+// tooManyKeys is the line from which on a document has more keys than maxKeys; 0 if it has not, as far as it can be read.
+func tooManyKeys(content []byte) int {
+	var parser unstable.Parser
+	parser.Reset(content)
+	keys := 0
+	var count func(node *unstable.Node, depth int)
+	count = func(node *unstable.Node, depth int) {
+		switch node.Kind {
+		case unstable.KeyValue:
+			for key := node.Key(); key.Next(); {
+				keys++
+			}
+			count(node.Value(), depth+1)
+		case unstable.Table, unstable.ArrayTable:
+			for key := node.Key(); key.Next(); {
+				keys++
+			}
+		case unstable.InlineTable, unstable.Array:
+			for entries := node.Children(); entries.Next() && keys <= maxKeys && depth < maxNesting; {
+				count(entries.Node(), depth+1)
+			}
+		}
+	}
+	for parser.NextExpression() {
+		e := parser.Expression()
+		if count(e, 0); keys <= maxKeys {
+			continue
+		}
+		key := e.Key()
+		if !key.Next() {
+			return 1
+		}
+		return 1 + bytes.Count(content[:key.Node().Raw.Offset], []byte("\n"))
+	}
+	return 0
+}
+
+// maxNesting bounds how deeply keys are counted.
+const maxNesting = 1000

@@ -44,7 +44,12 @@ func Defaults(format Format) Config {
 	return c
 }
 
-const maxConfigSize = 1 << 20
+const (
+	maxConfigSize = 1 << 20
+	// maxKeys bounds the keys of a task.toml, with those of its tables: the decoder compares each with those before it. Real
+	// ones have some dozens.
+	maxKeys = 5000
+)
 
 // Timeouts outside these are slips; a longer one would also overflow a time.Duration once multiplied.
 const (
@@ -68,6 +73,12 @@ func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
 	}
 	// Windows editors begin files with a byte order mark; TOML allows it since 1.1, the library does not.
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	if line := tooManyKeys(content); line > 0 {
+		p.list = append(p.list, diag.Diagnostic{
+			File: p.path(configFile), Line: line, Message: fmt.Sprintf("has more than %d keys", maxKeys), Hint: "keep data in files of its own",
+		})
+		return c, variables{}
+	}
 	var root map[string]any
 	if err := toml.Unmarshal(content, &root); err != nil {
 		p.list = append(p.list, syntaxProblem(p.path(configFile), err))
@@ -75,8 +86,29 @@ func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
 	}
 	d := &document{file: p.path(configFile), opts: opts, positions: positionsOf(content)}
 	vars := d.read(root, &c)
-	p.list = append(p.list, d.problems...)
+	p.list = append(p.list, first(d.problems, d.file)...)
+	vars.solutionProblems = first(vars.solutionProblems, d.file)
 	return c, vars
+}
+
+// maxProblems is how many problems of a task.toml are told, of each severity.
+const maxProblems = 100
+
+// first is the beginning of a list of problems, with how many there are more.
+func first(list diag.List, file string) diag.List {
+	if len(list) <= maxProblems {
+		return list
+	}
+	list.Sort()
+	var out diag.List
+	for _, some := range []diag.List{list.Errors(), list.Warnings()} {
+		more := len(some) - maxProblems
+		out = append(out, some[:min(len(some), maxProblems)]...)
+		if more > 0 {
+			out = append(out, diag.Diagnostic{File: file, Severity: some[0].Severity, Message: fmt.Sprintf("and %d more of this kind", more)})
+		}
+	}
+	return out
 }
 
 func syntaxProblem(file string, err error) diag.Diagnostic {

@@ -275,7 +275,7 @@ artifacts = ["out", "/", "/a/../b", 1, {}, {source = "/x", destination = "../y"}
 			`task.toml:12:1: warning: unknown key "agent.j" has no effect`,
 			`task.toml:13:1: warning: 2 more unknown keys have no effect`,
 		}, true},
-		{"keys of absurd depth", "version = \"1.0\"\n[" + strings.Repeat("a.", 50_000) + "a]\nb = 1\n[solution]\n" + strings.Repeat("a.", 50_000) + "a = 1\n", []string{
+		{"keys of absurd depth", "version = \"1.0\"\n[" + strings.Repeat("a.", 2_000) + "a]\nb = 1\n[solution]\n" + strings.Repeat("a.", 2_000) + "a = 1\n", []string{
 			`task.toml:2:2: warning: unknown key "a" has no effect`,
 			`task.toml:5:1: warning: unknown key "solution.a" has no effect`,
 		}, true},
