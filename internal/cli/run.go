@@ -438,10 +438,15 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		Now:      a.Now,
 		Hard:     a.hard,
 		Redactor: redactor,
-		Room:     func() error { return a.room(p, provider, true) },
-		Again:    p.again,
-		Confirm:  confirm,
-		Prompt:   job.Instructions(p.own(), redactor),
+		Room: func() error {
+			if err := environment.Reachable(ctx, provider); err != nil {
+				return fmt.Errorf("%w; what has not run stays pending: rollout resume %s goes on with it", err, untrusted.ShellPath(p.dir()))
+			}
+			return a.room(p, provider, true)
+		},
+		Again:   p.again,
+		Confirm: confirm,
+		Prompt:  job.Instructions(p.own(), redactor),
 		Runner: trial.New(trial.Options{
 			Provider: provider, Job: p.Job, Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), Redactor: redactor, Emit: emit, Now: a.Now, Hard: a.hard,
 		}),

@@ -48,6 +48,24 @@ func Retry(p Provider, policy RetryPolicy) Provider {
 	return retryProvider{p, policy}
 }
 
+// Backend is a Provider that can lose what it works with, such as an engine.
+type Backend interface {
+	// Reachable waits a while for a backend that does not answer, and returns why not if it still does not. The error's kind is
+	// KindUnavailable, and its hint the way out. While all is well it asks nothing.
+	Reachable(ctx context.Context) error
+}
+
+// Reachable is p's Reachable if it is a Backend, also behind Retry; else nil.
+func Reachable(ctx context.Context, p Provider) error {
+	if retried, ok := p.(retryProvider); ok {
+		return Reachable(ctx, retried.Provider)
+	}
+	if b, ok := p.(Backend); ok {
+		return b.Reachable(ctx)
+	}
+	return nil
+}
+
 type retryProvider struct {
 	Provider
 	policy RetryPolicy

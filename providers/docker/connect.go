@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker/cli/cli/connhelper"
@@ -35,14 +36,15 @@ var silence = sync.OnceFunc(func() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 })
 
-// connect makes a client for the engine that the surroundings name; nothing is sent yet.
-func connect(getenv func(string) string) (*client.Client, error) {
+// connect makes a client for the engine that the surroundings name; nothing is sent yet. silent will tell whether the engine
+// left the last request unanswered.
+func connect(getenv func(string) string, silent *atomic.Bool) (*client.Client, error) {
 	silence()
 	at, err := findEndpoint(getenv)
 	if err != nil {
 		return nil, unavailable(err, "see docker context ls, or set DOCKER_HOST")
 	}
-	api, err := at.client(getenv)
+	api, err := at.client(getenv, silent)
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("use the Docker engine at %s: %w", at.host, err), "check "+at.source)
 	}
@@ -55,7 +57,7 @@ func unavailable(err error, hint string) error {
 
 // client makes the API client for an endpoint. DOCKER_API_VERSION fixes the version; otherwise it
 // is negotiated with the first request.
-func (at endpoint) client(getenv func(string) string) (*client.Client, error) {
+func (at endpoint) client(getenv func(string) string, silent *atomic.Bool) (*client.Client, error) {
 	transport := &http.Transport{MaxIdleConns: maxIdle, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute}
 	if at.tls != nil {
 		config, err := tlsconfig.Client(*at.tls)
@@ -81,7 +83,7 @@ func (at endpoint) client(getenv func(string) string) (*client.Client, error) {
 	}
 	api, err := client.NewClientWithOpts(options...)
 	if err == nil {
-		requests.Transport = patient{requests.Transport} // the client has taken what it wants to know of the other by now
+		requests.Transport = patient{requests.Transport, silent} // the client has taken what it wants to know of the other by now
 	}
 	return api, err
 }

@@ -23,6 +23,7 @@ type Provider struct {
 
 	flights flights // builds and pulls under way
 	killers killers
+	silent  atomic.Bool // the engine left the last request unanswered
 
 	noStorage atomic.Bool // the engine refused a storage limit
 
@@ -41,18 +42,18 @@ func New(ctx context.Context, cfg map[string]any) (*Provider, error) {
 	if err != nil {
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: err}
 	}
-	api, err := connect(os.Getenv)
+	p := &Provider{config: conf}
+	p.api, err = connect(os.Getenv, &p.silent)
 	if err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	info, err := api.Info(limited)
-	if err != nil {
-		api.Close()
-		return nil, unreachable(ctx, api.DaemonHost(), err)
+	if p.info, err = p.api.Info(limited); err != nil {
+		p.api.Close()
+		return nil, unreachable(ctx, p.api.DaemonHost(), err)
 	}
-	return &Provider{api: api, info: info, config: conf}, nil
+	return p, nil
 }
 
 // Name implements environment.Provider.

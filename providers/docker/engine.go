@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -58,15 +59,25 @@ func isPassing(err error) bool {
 func isGone(err error) bool { return cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) }
 
 // patient repeats requests that only ask for something, so that a passing failure is not taken for the answer.
-type patient struct{ next http.RoundTripper }
+type patient struct {
+	next   http.RoundTripper
+	silent *atomic.Bool // the last request was not answered
+}
 
 // RoundTrip implements http.RoundTripper.
 func (t patient) RoundTrip(req *http.Request) (*http.Response, error) {
+	once := func() (*http.Response, error) {
+		resp, err := t.next.RoundTrip(req)
+		if err == nil || isConnection(err) {
+			t.silent.Store(err != nil)
+		}
+		return resp, err
+	}
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		return t.next.RoundTrip(req)
+		return once()
 	}
 	for try := 1; ; try++ {
-		resp, err := t.next.RoundTrip(req)
+		resp, err := once()
 		if err == nil {
 			resp, err = whole(resp)
 		}
@@ -103,6 +114,36 @@ func whole(resp *http.Response) (*http.Response, error) {
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(text), rest), rest}
 	return resp, nil
+}
+
+// reachTime is how long an engine that does not answer is waited for: it may be about to start again.
+const reachTime = 20 * time.Second
+
+// Reachable implements environment.Backend.
+func (p *Provider) Reachable(ctx context.Context) error {
+	if !p.silent.Load() {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	last := errSilent
+	for {
+		_, err := p.api.Ping(limited)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if !isContext(err) {
+			last = err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-limited.Done():
+			return &environment.Error{
+				Kind: environment.KindUnavailable, Transient: true, Hint: "start Docker again",
+				Err: fmt.Errorf("the Docker engine at %s does not answer any more: %w", p.api.DaemonHost(), last),
+			}
+		}
+	}
 }
 
 // ours are what a provider asks about that it has made itself: it is seldom that they are not there.

@@ -165,6 +165,34 @@ func TestEngineDies(t *testing.T) {
 	}
 }
 
+// A job stops when its engine is gone for good, and not for a request that went wrong.
+func TestReachable(t *testing.T) {
+	newProvider(t, nil)
+	w := newWire(t)
+	p := newProvider(t, nil)
+	if err := p.Reachable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.silent.Store(true)
+	if err := p.Reachable(t.Context()); err != nil || p.silent.Load() {
+		t.Errorf("an engine that answers again: %v, silent %t", err, p.silent.Load())
+	}
+	w.cut()
+	if _, err := p.List(t.Context()); err == nil {
+		t.Fatal("the wire is not cut")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Reachable(ended); err != nil {
+		t.Errorf("of a cancelled job: %v", err)
+	}
+	err := p.Reachable(t.Context())
+	wantTransient(t, "Reachable", err, environment.KindUnavailable)
+	if err == nil || !strings.Contains(err.Error(), "wire.sock") || !strings.Contains(err.Error(), "start Docker again") {
+		t.Errorf("it does not name the engine and what to do: %v", err)
+	}
+}
+
 // newEnvironmentOf makes an environment with p that direct destroys.
 func newEnvironmentOf(t *testing.T, p, direct *Provider) environment.Environment {
 	t.Helper()
