@@ -284,11 +284,11 @@ func (d drop) helps(t Test, asked, alpha float64) string {
 	case t.Detectable == nil || *t.Detectable > asked*(1+rounding):
 		text += fmt.Sprintf("; to show one of %s it needs more tasks", d.absolute(asked))
 	}
-	return text + ". max_broken_tasks: 0 counts tasks that broke one by one"
+	return text
 }
 
 func (d drop) tooFewTasks(t Test, alpha float64) string {
-	return fmt.Sprintf("%s can show no drop, however large: luck can do the same to all of them. It takes %d or more; with fewer, set max_broken_tasks: 0 and n_attempts: 3 or more, which counts tasks that always passed and never do now",
+	return fmt.Sprintf("%s can show no drop, however large: luck can do the same to all of them. It takes %d or more; with fewer, noise: ignore counts every drop",
 		counted(t.Tasks, "task"), leastTasks(alpha))
 }
 
@@ -301,7 +301,7 @@ func (j *judge) noteSmall(d drop, t Test, alpha float64) {
 	if tooFew(t.Tasks, alpha) {
 		note += d.tooFewTasks(t, alpha)
 	} else {
-		note += "this suite is too small to show any drop reliably. More attempts (n_attempts) or more tasks help; max_broken_tasks: 0 counts tasks that broke one by one"
+		note += "this suite is too small to show any drop reliably. More attempts (n_attempts) or more tasks help"
 	}
 	if !slices.Contains(j.notes, note) {
 		j.notes = append(j.notes, note)
