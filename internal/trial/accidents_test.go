@@ -234,7 +234,7 @@ func TestUnreachableProviders(t *testing.T) {
 		want  result.ErrorType
 	}{
 		{"pull", false, result.EnvironmentImagePullFailed},
-		{"build", true, result.EnvironmentBuildFailed},
+		{"build", true, result.EnvironmentStartFailed},
 		{"create", false, result.EnvironmentStartFailed},
 		{"exec", false, result.EnvironmentLost},
 		{"copyTo", false, result.EnvironmentLost},

@@ -104,6 +104,9 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 	if f == nil {
 		f = &failure{Type: typeOf(phase, err)}
 		f.Message = brief(e.Err, secrets)
+		if f.Type == result.EnvironmentBuildFailed {
+			f.Message += lastWords(e.Output, secrets)
+		}
 		if way := cmp.Or(e.Hint, wayOut[e.Kind]); way != "" && !errors.Is(err, environment.ErrOutOfMemory) {
 			f.Message += " (" + way + ")"
 		}
@@ -138,6 +141,26 @@ func brief(err error, secrets *redact.Redactor) string {
 	const most = 600
 	text := strings.Join(strings.Fields(hide(secrets, err.Error())), " ")
 	return environment.CutMiddle(text, most)
+}
+
+// lastWords are the last lines of what a failed build printed, which nearly always say why: ", after it printed: …", or "".
+// They are redacted before they are cut.
+func lastWords(output string, secrets *redact.Redactor) string {
+	const lines, most = 3, 400
+	var last []string
+	for line := range strings.Lines(hide(secrets, output)) {
+		if words := strings.Join(strings.Fields(line), " "); words != "" {
+			last = append(last, words)
+		}
+	}
+	text := strings.Join(last[max(0, len(last)-lines):], " | ")
+	if text == "" {
+		return ""
+	}
+	if over := len(text) - most; over > 0 {
+		text = "…" + strings.ToValidUTF8(text[over:], "")
+	}
+	return ", after it printed: " + text
 }
 
 // typeOf maps the kind of an environment's failure. Lost environments have one type wherever it

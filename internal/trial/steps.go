@@ -111,8 +111,8 @@ func imageError(err error, pulled bool) error {
 		return failf(result.TaskInvalid, "%v", err)
 	}
 	timedOut := errors.Is(err, environment.ErrTimeout)
-	if !timedOut && environment.KindOf(err) != environment.KindUnavailable {
-		return err
+	if !timedOut && (!pulled || environment.KindOf(err) != environment.KindUnavailable) {
+		return err // a provider that cannot be reached is no failure of the build, which would be the task's
 	}
 	e := environment.Error{Err: err}
 	if known := new(environment.Error); errors.As(err, &known) {

@@ -127,7 +127,11 @@ func (l *live) trialLines(e event.Event) []string {
 	} else {
 		verdict = l.look.bad.Render("✗ " + kind)
 	}
-	lines := append([]string{l.headline(verdict, e, cols)}, paragraph(firstLine(t.Error.Message), cols)...)
+	what := firstLine(t.Error.Message)
+	if first := l.state.told(e); first != "" {
+		what = "as " + first
+	}
+	lines := append([]string{l.headline(verdict, e, cols)}, paragraph(what, cols)...)
 	return append(lines, "  "+l.look.dim.Render(untrusted.ShellPath(e.Message)))
 }
 

@@ -95,7 +95,11 @@ func (p *plain) trialLine(e event.Event) string {
 		line += "  (tried again)"
 	}
 	if e.Trial.Error != nil {
-		line += "  " + problem(e.Trial.Error) + "  (" + untrusted.ShellPath(e.Message) + ")"
+		what := problem(e.Trial.Error)
+		if first := p.state.told(e); first != "" {
+			what = untrusted.Line(string(e.Trial.Error.Type)) + ": as " + first
+		}
+		line += "  " + what + "  (" + untrusted.ShellPath(e.Message) + ")"
 	}
 	return line
 }

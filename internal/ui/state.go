@@ -19,6 +19,25 @@ type state struct {
 	busy         time.Duration // how long the ended trials took, together
 	running      []*running    // in the order in which they started
 	cancelling   bool
+	images       map[string]string // why images could not be had, and the first trial that was told
+}
+
+// told returns the trial of which the same failure of their image was told before, "" if this is the first one: all trials of
+// a task share its image.
+func (s *state) told(e event.Event) string {
+	switch e.Trial.Error.Type {
+	case result.EnvironmentBuildFailed, result.EnvironmentBuildTimeout, result.EnvironmentImagePullFailed:
+	default:
+		return ""
+	}
+	if first := s.images[e.Trial.Error.Message]; first != "" {
+		return first
+	}
+	if s.images == nil {
+		s.images = map[string]string{}
+	}
+	s.images[e.Trial.Error.Message] = name(e.Key)
+	return ""
 }
 
 // running is a trial that has begun and not ended.

@@ -167,10 +167,18 @@ func (s *summary) failures() {
 	}
 }
 
-// examples is messages with the folders of the trials that ended with them.
+// examples is messages with the folders of the trials that ended with them, each message once.
 func (s *summary) examples(trials []result.Trial) []string {
 	var lines []string
 	last := ""
+	first := map[string]int{}
+	for i, t := range trials {
+		if _, known := first[t.Error.Message]; !known {
+			first[t.Error.Message] = i
+		}
+	}
+	trials = slices.Clone(trials)
+	slices.SortStableFunc(trials, func(a, b result.Trial) int { return cmp.Compare(first[a.Error.Message], first[b.Error.Message]) })
 	for _, t := range trials[:min(len(trials), maxExamples)] {
 		if message := firstLine(t.Error.Message); message != last {
 			lines = append(lines, s.quote(message)...)

@@ -1,17 +1,24 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/docker/docker/api/types/image"
 	"github.com/gofrs/flock"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+	"github.com/moby/buildkit/solver/errdefs"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -139,8 +146,24 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *lines
 	if isContext(err) || ctx.Err() != nil || isConnection(err) {
 		return failed(environment.KindBuild, doing, err)
 	}
-	e := &environment.Error{Kind: environment.KindBuild, Output: out.tail(), Err: fmt.Errorf("%s: %w", doing, err)}
-	if isCommandFailure(err) {
+	if hint := engineFault(err); hint != "" {
+		return &environment.Error{
+			Kind: environment.KindUnavailable, Transient: isTransient(err), Hint: hint, Output: out.tail(), Err: fmt.Errorf("%s: %w", doing, err),
+		}
+	}
+	line := failedLine(req.content.dockerfile, out, err)
+	if line > 0 {
+		doing += fmt.Sprintf(": Dockerfile:%d: %s", line, instructionAt(req.content.dockerfile, line))
+	}
+	e := &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("%s: %w", doing, err)}
+	if out.failed != nil {
+		e.Output = out.tail() // of that step; otherwise it would say what went well
+	}
+	if code := exitCode(err); code != 0 {
+		e.Output = out.tail()
+		if line > 0 { // what the engine says is the command again, however long
+			e.Err = fmt.Errorf("%s: exit code %d", doing, code)
+		}
 		return e
 	}
 	for _, ref := range baseImages(req.content.dockerfile, req.args) {
@@ -153,6 +176,102 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *lines
 		break
 	}
 	return e
+}
+
+// engineFault is the way out if a build failed for the engine's own reasons; "" if it did not, or nobody knows.
+func engineFault(err error) string {
+	switch {
+	case isCommandFailure(err):
+		return ""
+	case strings.Contains(err.Error(), syscall.ENOSPC.Error()): // engines have no other way to say so
+		return "the engine's disk is full: docker system df says what is on it, and rollout clean --images removes what rollout has left there"
+	case isTransient(err):
+		return "the engine failed, and its own log says why: run the job again"
+	}
+	return ""
+}
+
+// failedLine is the line of the Dockerfile at which a build failed, 0 if that is not known.
+func failedLine(dockerfile []byte, out *lines, err error) int {
+	for _, source := range errdefs.Sources(err) {
+		if ranges := source.GetRanges(); len(ranges) > 0 {
+			return int(ranges[0].GetStart().GetLine())
+		}
+	}
+	parsed, unsound := parser.Parse(bytes.NewReader(dockerfile))
+	if unsound != nil {
+		return 0
+	}
+	if out.number > 0 && out.number <= len(parsed.AST.Children) {
+		return parsed.AST.Children[out.number-1].StartLine
+	}
+	return lineOfStep(parsed.AST.Children, out.step)
+}
+
+// stepName is BuildKit's name of a step: the stage's name or number if there are several, the step's number in the
+// stage, and its instruction.
+var stepName = regexp.MustCompile(`^\[(?:(\S+) )?([0-9]+)/[0-9]+\] ([A-Z]+) `)
+
+// lineOfStep is the line of a step by BuildKit's name of it, 0 if it cannot be told.
+func lineOfStep(instructions []*parser.Node, name string) int {
+	named := stepName.FindStringSubmatch(name)
+	if named == nil {
+		return 0
+	}
+	wanted, _ := strconv.Atoi(named[2]) // digits
+	stage, number, found := -1, 0, 0
+	for _, node := range instructions {
+		keyword := strings.ToUpper(node.Value)
+		if keyword == "FROM" {
+			stage, number = stage+1, 0
+		}
+		if !slices.Contains([]string{"FROM", "RUN", "COPY", "ADD", "WORKDIR"}, keyword) {
+			continue // makes no step
+		}
+		if number++; number == wanted && keyword == named[3] && isStage(instructions, stage, named[1]) {
+			if found > 0 {
+				return 0
+			}
+			found = node.StartLine
+		}
+	}
+	return found
+}
+
+// isStage reports whether a stage has this name: its own, stage-N, or none if it is the only one.
+func isStage(instructions []*parser.Node, stage int, name string) bool {
+	at := -1
+	for _, node := range instructions {
+		if !strings.EqualFold(node.Value, "FROM") {
+			continue
+		}
+		if at++; at != stage {
+			continue
+		}
+		if image := node.Next; image != nil && image.Next != nil && image.Next.Next != nil {
+			return strings.EqualFold(image.Next.Next.Value, name) // AS name
+		}
+	}
+	return name == "" || name == fmt.Sprintf("stage-%d", stage)
+}
+
+// instructionAt is the beginning of the instruction at a line of a Dockerfile, on one line.
+func instructionAt(dockerfile []byte, line int) string {
+	const most = 100
+	parsed, err := parser.Parse(bytes.NewReader(dockerfile))
+	if err != nil {
+		return ""
+	}
+	for _, node := range parsed.AST.Children {
+		if node.StartLine <= line && line <= node.EndLine {
+			text := strings.Join(strings.Fields(node.Original), " ")
+			if len(text) > most {
+				text = strings.ToValidUTF8(text[:most], "") + "…"
+			}
+			return text
+		}
+	}
+	return ""
 }
 
 // lock keeps other processes of this user from making the same image at the same time; where it

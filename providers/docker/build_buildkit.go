@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	dockerbuildkit "github.com/docker/docker/client/buildkit"
 	"github.com/moby/buildkit/client"
-	gateway "github.com/moby/buildkit/frontend/gateway/pb"
 	"github.com/moby/buildkit/session"
+	"github.com/moby/buildkit/solver/errdefs"
 	"github.com/moby/buildkit/util/grpcerrors"
 	"github.com/opencontainers/go-digest"
 	"github.com/tonistiigi/fsutil"
@@ -53,11 +54,8 @@ func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *lines) e
 		attrs["no-cache"] = ""
 	}
 	status := make(chan *client.SolveStatus)
-	shown := make(chan struct{})
-	go func() {
-		defer close(shown)
-		showStatus(status, out)
-	}()
+	shown := make(chan map[digest.Digest]*buildStep, 1)
+	go func() { shown <- showStatus(status, out) }()
 	_, err = builder.Solve(ctx, nil, client.SolveOpt{
 		Frontend:      "dockerfile.v0",
 		FrontendAttrs: attrs,
@@ -71,7 +69,10 @@ func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *lines) e
 		Exports:   []client.ExportEntry{{Type: "moby", Attrs: map[string]string{"name": req.tag}}},
 		Session:   []session.Attachable{buildAuth{}},
 	}, status)
-	<-shown
+	steps := <-shown
+	if step := failedStep(steps, err); step != nil {
+		out.failed, out.step = &step.lines, step.name
+	}
 	if grpcerrors.Code(err) == codes.Unavailable {
 		return errors.Join(err, errLost)
 	}
@@ -97,12 +98,47 @@ func (p *Provider) reachable(ctx context.Context, dockerfile []byte, out *lines)
 	return stripped
 }
 
-// showStatus turns BuildKit's events into lines: each step when it begins, and its output.
-func showStatus(status <-chan *client.SolveStatus, out *lines) {
+// buildStep is a step of a build, and what it printed.
+type buildStep struct {
+	lines
+	name, err string // if it failed
+}
+
+// failedStep is the step of which a build has the error, nil if that is not known. Engines before 23 say it in words only, which
+// are the step's own.
+func failedStep(steps map[digest.Digest]*buildStep, err error) *buildStep {
+	if err == nil {
+		return nil
+	}
+	if vertex := new(errdefs.VertexError); errors.As(err, &vertex) && steps[digest.Digest(vertex.Digest)] != nil {
+		return steps[digest.Digest(vertex.Digest)]
+	}
+	for _, step := range steps {
+		if step.err != "" && strings.Contains(err.Error(), step.err) {
+			return step
+		}
+	}
+	return nil
+}
+
+// showStatus turns BuildKit's events into lines: each step when it begins, and its output. It returns the steps.
+func showStatus(status <-chan *client.SolveStatus, out *lines) map[digest.Digest]*buildStep {
 	begun := map[digest.Digest]bool{}
-	partial := map[digest.Digest]*lines{}
+	partial := map[digest.Digest]*buildStep{}
+	find := func(vertex digest.Digest) *buildStep {
+		step := partial[vertex]
+		if step == nil { // steps run side by side
+			step = &buildStep{lines: lines{progress: out.line}}
+			partial[vertex] = step
+		}
+		return step
+	}
 	for s := range status {
 		for _, v := range s.Vertexes {
+			if v.Error != "" {
+				step := find(v.Digest)
+				step.name, step.err = v.Name, v.Error
+			}
 			if v.Started == nil || begun[v.Digest] {
 				continue
 			}
@@ -114,21 +150,11 @@ func showStatus(status <-chan *client.SolveStatus, out *lines) {
 			out.line(name)
 		}
 		for _, l := range s.Logs {
-			step := partial[l.Vertex]
-			if step == nil { // steps run side by side
-				step = &lines{progress: out.line}
-				partial[l.Vertex] = step
-			}
-			step.text(string(l.Data))
+			find(l.Vertex).text(string(l.Data))
 		}
 	}
 	for _, step := range partial {
 		step.end()
 	}
-}
-
-// isExit reports whether BuildKit says that a command ended with an exit code.
-func isExit(err error) bool {
-	var exit *gateway.ExitError
-	return errors.As(err, &exit)
+	return partial
 }

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
+	"strconv"
 
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/pkg/jsonmessage"
+	gateway "github.com/moby/buildkit/frontend/gateway/pb"
+	"github.com/moby/buildkit/solver/errdefs"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -35,6 +39,7 @@ func (p *Provider) buildClassic(ctx context.Context, req buildRequest, out *line
 		AuthConfigs: baseCredentials(ctx, req),
 		Labels:      imageLabels(),
 	})
+	out.steps = true
 	if err == nil {
 		err = readMessages(response.Body, out)
 		response.Body.Close()
@@ -66,7 +71,26 @@ func baseCredentials(ctx context.Context, req buildRequest) map[string]registry.
 
 // isCommandFailure reports whether a RUN ended with an exit code, which nothing but a change of the
 // Dockerfile mends.
-func isCommandFailure(err error) bool {
+func isCommandFailure(err error) bool { return exitCode(err) != 0 }
+
+// exitCode is the exit code with which a RUN failed; 0 if something else did.
+func exitCode(err error) int {
 	var classic *jsonmessage.JSONError
-	return errors.As(err, &classic) && classic.Code != 0 || isExit(err)
+	if errors.As(err, &classic) && classic.Code != 0 {
+		return classic.Code
+	}
+	var exit *gateway.ExitError
+	if errors.As(err, &exit) {
+		return int(exit.ExitCode)
+	}
+	if typed := new(errdefs.VertexError); err != nil && !errors.As(err, &typed) {
+		if said := saidCode.FindStringSubmatch(err.Error()); said != nil {
+			code, _ := strconv.Atoi(said[1]) // digits
+			return code
+		}
+	}
+	return 0
 }
+
+// saidCode is how BuildKit ends its error where that has no type (engines before 23).
+var saidCode = regexp.MustCompile(`: exit code: ([0-9]{1,3})$`)

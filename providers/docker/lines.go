@@ -2,7 +2,9 @@ package docker
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -14,6 +16,9 @@ const (
 	maxLineLen = 2000
 )
 
+// colours are what the classic builder puts around lines of standard error.
+var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
 // lines cuts text into lines, hands them on, and remembers the first and the last ones.
 type lines struct {
 	progress func(string) // may be nil
@@ -21,7 +26,18 @@ type lines struct {
 	first    []string
 	last     []string
 	dropped  int // bytes of lines between them
+
+	// failed are the last lines of the step that failed, if that is known; tail is of them alone then.
+	failed *lines
+	// step is BuildKit's name of it, "[stage 2/3] RUN true".
+	step string
+	// steps: lines that begin a step of the classic builder begin failed anew, and number is the step's.
+	steps  bool
+	number int
 }
+
+// classicStep begins a step in the output of the classic builder.
+var classicStep = regexp.MustCompile(`^Step ([0-9]{1,4})/[0-9]{1,4} : `)
 
 // text takes the next piece of output.
 func (l *lines) text(piece string) {
@@ -59,6 +75,14 @@ func (l *lines) line(line string) {
 	} else {
 		l.last = append(l.last, line)
 	}
+	if l.steps {
+		if step := classicStep.FindStringSubmatch(line); step != nil {
+			l.number, _ = strconv.Atoi(step[1]) // digits
+			l.failed = &lines{}
+		} else if l.failed != nil && !strings.Contains(line, "Removing intermediate container ") {
+			l.failed.line(colours.ReplaceAllString(line, ""))
+		}
+	}
 	if len(l.last) > tailLines {
 		l.dropped += len(l.last[0]) + 1
 		l.last = l.last[1:]
@@ -68,8 +92,11 @@ func (l *lines) line(line string) {
 	}
 }
 
-// tail is what came first and last.
+// tail is what came first and last, of the step that failed if that is known.
 func (l *lines) tail() string {
+	if l.failed != nil {
+		return l.failed.tail()
+	}
 	kept := slices.Clone(l.first)
 	if l.dropped > 0 {
 		kept = append(kept, fmt.Sprintf("[%d bytes are left out here]", l.dropped))
