@@ -88,6 +88,7 @@ func (p *Provider) createContainer(ctx context.Context, name string, opts enviro
 		Runtime:     p.config.runtime,
 		Mounts:      p.config.mounts,
 		Resources:   limits.resources,
+		SecurityOpt: p.securityOptions(),
 		LogConfig:   p.logs(),
 	}
 	if limits.storage > 0 {
