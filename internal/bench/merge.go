@@ -23,8 +23,13 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// mergeShards is how many shards the plan of plan.go is divided into. Its trials have a result.json and an empty log each.
-const mergeShards = 64
+// A job of 100,000 trials with as many tasks as large datasets have. Its trials have a result.json and an empty log each.
+const (
+	mergeAgents   = 2
+	mergeTasks    = 10_000
+	mergeAttempts = 5
+	mergeShards   = 64
+)
 
 // A child merges the shards below a folder, or does the least that a merge has to do with them.
 const (
@@ -39,7 +44,7 @@ func (b *bench) merge(ctx context.Context) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("merge: %w: a process's largest size is read from /proc", errUnmeasurable)
 	}
-	trials := planAgents * planTasks * planAttempts
+	trials := mergeAgents * mergeTasks * mergeAttempts
 	pairs := b.fewer(10, 1)
 	b.logf("merge: %d times %d trials from %d shards, and the same files read and linked bare, in turn", pairs, trials, mergeShards)
 	shards := filepath.Join(b.dir, "merge", "shards")
@@ -103,7 +108,7 @@ func mergeShardsInto(ctx context.Context, dir string, move bool) (time.Duration,
 		Paths: []string{filepath.Join(filepath.Dir(dir), "shards")}, Output: dir, Move: move,
 	})
 	took := time.Since(began)
-	if err == nil && (merged.Job.CompletedTrials != planAgents*planTasks*planAttempts || len(merged.Incomplete) > 0) {
+	if err == nil && (merged.Job.CompletedTrials != mergeAgents*mergeTasks*mergeAttempts || len(merged.Incomplete) > 0) {
 		err = fmt.Errorf("the merge is not whole: %+v %v", merged.Job.Summary, merged.Incomplete)
 	}
 	return took, err
@@ -117,7 +122,7 @@ func mergeFloor(ctx context.Context, dir string) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	for n := range planAgents {
+	for n := range mergeAgents {
 		if err := os.MkdirAll(filepath.Join(dir, agentName(n), "large"), 0o755); err != nil {
 			return 0, err
 		}
@@ -138,7 +143,7 @@ func moveFloor(ctx context.Context, dir string) (time.Duration, error) {
 	if err != nil || len(trials) == 0 {
 		return 0, errors.Join(err, fmt.Errorf("no trials in %s", dir))
 	}
-	for n := range planAgents {
+	for n := range mergeAgents {
 		if err := os.MkdirAll(filepath.Join(dir+"-floor", agentName(n), "large"), 0o755); err != nil {
 			return 0, err
 		}
@@ -181,7 +186,7 @@ func linkShard(ctx context.Context, shard, dir string) error {
 
 // writeShards writes what the shards of a large job leave.
 func writeShards(ctx context.Context, dir string) error {
-	path, err := writeLarge(dir + ".job")
+	path, err := writeLarge(dir+".job", mergeAgents, mergeAttempts)
 	if err != nil {
 		return err
 	}
@@ -190,9 +195,9 @@ func writeShards(ctx context.Context, dir string) error {
 		return err
 	}
 	set := &dataset.Set{Name: "large"}
-	for n := range planTasks {
+	for n := range mergeTasks {
 		set.Tasks = append(set.Tasks, &task.Task{
-			Name: fmt.Sprintf("a-task-with-a-name-%04d", n), FS: fstest.MapFS{"instruction.md": {Data: []byte(fmt.Sprint("Do number ", n))}},
+			Name: fmt.Sprintf("a-task-with-a-name-%05d", n), FS: fstest.MapFS{"instruction.md": {Data: []byte(fmt.Sprint("Do number ", n))}},
 		})
 	}
 	specs := job.Plan(loaded.Job, []*dataset.Set{set}, loaded.Env)

@@ -26,7 +26,7 @@ const (
 // plan measures the planning of a large job, from its file to the text of plan.json.
 func (b *bench) plan(ctx context.Context) error {
 	b.logf("engine: planning %d trials", planAgents*planTasks*planAttempts)
-	path, err := writeLarge(filepath.Join(b.dir, "plan"))
+	path, err := writeLarge(filepath.Join(b.dir, "plan"), planAgents, planAttempts)
 	if err != nil {
 		return err
 	}
@@ -69,16 +69,16 @@ func planLarge(path string, set *dataset.Set) error {
 func agentName(n int) string { return fmt.Sprintf("an-agent-%d", n) }
 
 // writeLarge writes a job file with many agents; its dataset is an empty folder.
-func writeLarge(dir string) (string, error) {
+func writeLarge(dir string, agentCount, attempts int) (string, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "large"), 0o755); err != nil {
 		return "", err
 	}
 	var agents []any
-	for n := range planAgents {
+	for n := range agentCount {
 		agents = append(agents, map[string]any{"name": agentName(n), "execute": helloExecute})
 	}
 	text, err := json.Marshal(map[string]any{
-		"n_attempts": planAttempts, "agents": agents, "datasets": []any{map[string]any{"path": "large"}},
+		"n_attempts": attempts, "agents": agents, "datasets": []any{map[string]any{"path": "large"}},
 	})
 	if err != nil {
 		return "", err

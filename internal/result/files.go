@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unique"
 
 	fastjson "github.com/go-json-experiment/json"
 	"github.com/moby/sys/atomicwriter"
@@ -217,7 +218,22 @@ func ParseTrial(data []byte, key Key, into *Trial) error {
 		return fmt.Errorf("is the result of %s, not of %s", into.Key, key)
 	}
 	into.Key = key // many trials share the names, so that one copy of them is enough
+	share(into)
 	return nil
+}
+
+// share keeps one copy of texts that are the same in many results.
+func share(t *Trial) {
+	texts := []*string{&t.TaskDigest, &t.AgentDigest, &t.ConfigDigest, &t.TaskFormat}
+	if t.TaskGitCommitID != nil {
+		texts = append(texts, t.TaskGitCommitID)
+	}
+	if e := t.Environment; e != nil {
+		texts = append(texts, &e.Provider, &e.Image, &e.ImageID)
+	}
+	for _, text := range texts {
+		*text = unique.Make(*text).Value()
+	}
 }
 
 func parseJSON(path string, data []byte, v any) error {
