@@ -68,7 +68,7 @@ func TestARunLeavesALineForEachTrial(t *testing.T) {
 	}
 	var m result.Metadata
 	data, err := os.ReadFile(filepath.Join(tree.Dir, result.MetadataFile))
-	if err := errors.Join(err, json.Unmarshal(data, &m)); err != nil || !m.IsComplete || m.CompletedTrials != 20 || m.AvgReward != 1 || m.PendingTrials != 0 {
+	if err := errors.Join(err, json.Unmarshal(data, &m)); err != nil || !m.IsComplete || m.CompletedTrials != 20 || m.AvgReward == nil || *m.AvgReward != 1 || m.PendingTrials != 0 {
 		t.Errorf("metadata: %v %s", err, data)
 	}
 }

@@ -28,7 +28,15 @@ func Percent(rate float64) string {
 	return strconv.FormatFloat(p, 'f', -1, 64) + "%"
 }
 
-// Dollars is a cost in US dollars: to the cent, and more exactly below ten of them.
+// Cost is what something cost, in US dollars; "–" where nobody has said it.
+func Cost(usd float64) string {
+	if usd == 0 {
+		return "–"
+	}
+	return Dollars(usd)
+}
+
+// Dollars is an amount in US dollars: to the cent, and more exactly below ten of them.
 func Dollars(usd float64) string {
 	sign := ""
 	if usd < 0 {

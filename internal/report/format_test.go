@@ -25,3 +25,9 @@ func TestFormats(t *testing.T) {
 		}
 	}
 }
+
+func TestACostThatNobodySaidIsNoZero(t *testing.T) {
+	if got := report.Cost(0) + " " + report.Cost(0.5); got != "– $0.50" {
+		t.Errorf("got %s", got)
+	}
+}

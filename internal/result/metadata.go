@@ -27,19 +27,20 @@ type Metadata struct {
 	Agents map[string]Standing `json:"agents"`
 }
 
-// Standing is what trials came to so far. AvgReward is over completed trials; costs are US dollars.
+// Standing is what trials came to so far. AvgReward and PassRate are over completed trials, and null without one; Cost is in US
+// dollars, and null where nobody has said what anything cost.
 type Standing struct {
-	TotalTrials     int     `json:"total_trials"` // planned
-	CompletedTrials int     `json:"completed_trials"`
-	FailedTrials    int     `json:"failed_trials"`
-	PendingTrials   int     `json:"pending_trials"` // without a result
-	ReusedTrials    int     `json:"reused_trials,omitempty"`
-	AvgReward       float64 `json:"avg_reward"`
-	PassRate        float64 `json:"pass_rate"`
+	TotalTrials     int      `json:"total_trials"` // planned
+	CompletedTrials int      `json:"completed_trials"`
+	FailedTrials    int      `json:"failed_trials"`
+	PendingTrials   int      `json:"pending_trials"` // without a result
+	ReusedTrials    int      `json:"reused_trials,omitempty"`
+	AvgReward       *float64 `json:"avg_reward"`
+	PassRate        *float64 `json:"pass_rate"`
 	// PassAtK and PassHatK have "1", "2" and so on as keys; they are left out where there is one attempt only. See PassK.
 	PassAtK  map[string]float64 `json:"pass_at_k,omitempty"`
 	PassHatK map[string]float64 `json:"pass_hat_k,omitempty"`
-	Cost     float64            `json:"cost"`
+	Cost     *float64           `json:"cost"`
 }
 
 // MetadataOf is where a job stands. job is what Summarize makes of the trials so far.
@@ -66,7 +67,12 @@ func MetadataOf(plan Plan, job Job) Metadata {
 func standingOf(s Summary) Standing {
 	out := Standing{
 		TotalTrials: s.TotalTrials, CompletedTrials: s.CompletedTrials, FailedTrials: s.FailedTrials, PendingTrials: s.SkippedTrials, ReusedTrials: s.ReusedTrials,
-		AvgReward: s.MeanReward, PassRate: s.PassRate, Cost: s.TotalCost,
+	}
+	if s.CompletedTrials > 0 {
+		out.AvgReward, out.PassRate = &s.MeanReward, &s.PassRate
+	}
+	if s.TotalCost > 0 {
+		out.Cost = &s.TotalCost
 	}
 	for _, p := range s.PassK {
 		if p.Tasks == 0 {

@@ -105,6 +105,9 @@ func (a *attempt) collect(ctx context.Context) {
 		if got.note != "" {
 			a.warn("%s", got.note)
 		}
+		if got.reward < 0 || got.reward > 1 {
+			a.warn("the reward %g is not between 0 and 1: a trial passes with exactly 1, and a mean takes each reward as it is", got.reward)
+		}
 	case found.text.found || found.json.found || unknown == nil:
 		a.fail(a.explained(failed))
 	case ctx.Err() != nil:

@@ -169,6 +169,17 @@ func TestARewardFileThatIsTooLongIsNotJudgedByItsBeginning(t *testing.T) {
 	})
 }
 
+func TestRewardsOutsideTheUsualRangeAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	for reward, warned := range map[string]bool{"0": false, "0.5": false, "1": false, "-0.1": true, "1.5": true, "70": true} {
+		o := fakePlace.run(t, story{agent: agent.Agent{Name: agent.Nop}, files: map[string]string{"tests/test.sh": "echo " + reward + " >/logs/verifier/reward.txt"}})
+		o.check(t, want{reward: reward})
+		if got := strings.Contains(strings.Join(o.Trial.Warnings, "\n"), "is not between 0 and 1"); got != warned {
+			t.Errorf("%s: warned %v: %v", reward, got, o.Trial.Warnings)
+		}
+	}
+}
+
 func TestLogsThatAreNotFilesAreLeftBehind(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		pipes := ""

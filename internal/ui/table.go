@@ -77,7 +77,12 @@ func metricValue(metrics []result.Metric, i int) string {
 	return aligned(*metrics[i].Value)
 }
 
-func dollars(cost float64) string { return "$" + strconv.FormatFloat(cost, 'f', 2, 64) }
+func dollars(cost float64) string {
+	if cost == 0 {
+		return "–" // nobody has said what it cost
+	}
+	return "$" + strconv.FormatFloat(cost, 'f', 2, 64)
+}
 
 // table is a line per agent and dataset and a total, or, where that does not fit, a paragraph for each.
 func (s *summary) table() []string {

@@ -28,7 +28,7 @@ func (p *Page) Groups() string {
 	var rows [][]string
 	for _, g := range p.in.Groups {
 		k := key{g.Agent, g.Dataset}
-		rate, mean, cost := report.Percent(g.PassRate), report.Number(g.MeanReward), report.Dollars(g.TotalCost)
+		rate, mean, cost := report.Percent(g.PassRate), report.Number(g.MeanReward), report.Cost(g.TotalCost)
 		if g.CompletedTrials == 0 {
 			rate, mean = "–", "–"
 		}

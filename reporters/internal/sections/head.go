@@ -62,7 +62,7 @@ func (p *Page) Numbers() string {
 	rows := p.levels()
 	now, then := o.Head, o.Base
 	rows = append(rows,
-		[]string{"Cost", report.Dollars(now.Cost), report.Dollars(then.Cost), share(now.Cost, then.Cost, report.Dollars)},
+		[]string{"Cost", report.Cost(now.Cost), report.Cost(then.Cost), share(now.Cost, then.Cost, report.Dollars)},
 		[]string{"Time of trials", report.Took(now.DurationSec), report.Took(then.DurationSec), share(now.DurationSec, then.DurationSec, report.Took)},
 	)
 	text := table([]string{"", ">now", ">baseline", ">change"}, rows)
@@ -128,7 +128,7 @@ func (p *Page) spent() string {
 		all.PassRateAll = all.PassRate // which is of no agent
 	}
 	trials := report.Plural(j.TotalTrials, "trial") + unfinished(all)
-	return strings.Join([]string{trials, report.Dollars(j.TotalCost), report.Took(j.TotalDurationSec)}, " · ")
+	return strings.Join([]string{trials, spent(j.TotalCost), report.Took(j.TotalDurationSec)}, " · ")
 }
 
 // unfinished returns how many trials have no reward, and what the rate is if they count as 0; "" if all have one.
@@ -271,4 +271,12 @@ func shortSha(sha string) string {
 		return sha[:7]
 	}
 	return sha
+}
+
+// spent is a job's cost beside other numbers.
+func spent(usd float64) string {
+	if usd == 0 {
+		return "cost –"
+	}
+	return report.Dollars(usd)
 }
