@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/config"
@@ -226,7 +227,11 @@ func (a *app) root() *cobra.Command {
 		if number := new(strconv.NumError); errors.As(err, &number) { // which is told as strconv.ParseInt: parsing "x": invalid syntax
 			return usage("%s (see %s --help)", strings.Replace(err.Error(), number.Error(), "want a whole number", 1), cmd.CommandPath())
 		}
-		return usage("%w (see %s --help)", err, cmd.CommandPath())
+		hint := "see " + cmd.CommandPath() + " --help"
+		if near := nearFlag(cmd, err); near != "" {
+			hint = fmt.Sprintf("did you mean --%s? %s", near, hint)
+		}
+		return usage("%w (%s)", err, hint)
 	})
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.Version = versionLine()
@@ -236,6 +241,21 @@ func (a *app) root() *cobra.Command {
 		a.datasetsCommand(), a.cacheCommand(), a.cleanCommand(), a.schemaCommand(), a.versionCommand(), a.actionCommand(),
 	)
 	return root
+}
+
+// nearFlag is the flag that is likely to be meant by one that does not exist, or "".
+func nearFlag(cmd *cobra.Command, err error) string {
+	missing, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || len(missing.GetSpecifiedName()) < 2 {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return diag.Nearest(missing.GetSpecifiedName(), names)
 }
 
 // unknownCommand is the argument check of the root command, which takes none.

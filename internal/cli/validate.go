@@ -108,6 +108,9 @@ func (a *app) validate(ctx context.Context, path string, flags jobFlags, asJSON 
 		return err
 	}
 	problems := slices.Concat(p.Warnings, a.taskProblems(p))
+	for i := range problems {
+		problems[i].File = a.shown(problems[i].File)
+	}
 	found.Valid = len(problems.Errors()) == 0
 	found.Agents, found.Tasks, found.Attempts, found.Trials = len(p.Job.Agents), p.tasks(), p.Job.NAttempts, len(p.specs)
 	for _, t := range allTasks(p.sets) {

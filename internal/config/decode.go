@@ -17,6 +17,7 @@ import (
 type decoder struct {
 	*problems
 	bad, badIn map[string]bool
+	harbor     bool // there is a key that only a job file of Harbor has
 }
 
 func newDecoder(p *problems) *decoder {
@@ -172,6 +173,11 @@ func asEntry(n *node, all []rules) string {
 func (d *decoder) unknownKey(f *field, p keyPath, known []string) {
 	if hint, ok := later[f.name]; ok {
 		d.add(f.at, hint, "%q is not supported yet", f.name)
+		return
+	}
+	if theirs, ok := harborNames[f.name]; ok {
+		d.harbor = true
+		d.add(f.at, theirs, "unknown key %q%s", f.name, p.in())
 		return
 	}
 	hint := ""

@@ -225,6 +225,10 @@ func (s source) load(opts Options) (*Loaded, error) {
 	if root.kind == mapping {
 		c.check()
 	}
+	if d.harbor {
+		p.add(origin{file: s.file}, "write one for Rollout, with the same datasets: rollout init makes an example; what keys are called here stands beside them",
+			"this looks like a job file of Harbor, whose keys differ, and whose agents are Harbor's own: here an agent is an execute script")
+	}
 	if c.refused != nil {
 		return nil, c.refused
 	}

@@ -145,6 +145,8 @@ func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, warnings diag.L
 			continue
 		case err != nil:
 			message, hint = "cannot be read and is left out: "+reason(err), ""
+		case task.IsOld(os.DirFS(sub), "."):
+			message, hint = "is a task of terminal-bench before 2.0 (task.yaml) and is left out", task.HowToConvert
 		}
 		if !hidden {
 			warnings = append(warnings, diag.Diagnostic{File: sub, Severity: diag.Warning, Message: message, Hint: hint})
@@ -159,6 +161,9 @@ const whatIsATask = "a task is a folder with task.toml and instruction.md"
 func emptyHint(dir string, entries []fs.DirEntry) string {
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
+		if task.IsOld(os.DirFS(sub), ".") {
+			return "its tasks are of terminal-bench before 2.0 (task.yaml): " + task.HowToConvert
+		}
 		inner, err := os.ReadDir(sub)
 		if err != nil {
 			continue

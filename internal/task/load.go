@@ -112,6 +112,18 @@ func IsTask(fsys fs.FS, name string) (bool, error) {
 	return false, nil
 }
 
+// oldConfig is what a task of terminal-bench had before its version 2: task.yaml in place of task.toml and instruction.md.
+const oldConfig = "task.yaml"
+
+// HowToConvert is what to do about a task that IsOld recognises.
+const HowToConvert = "convert it with Harbor: harbor task migrate --input DIR --output DIR, then format: harbor"
+
+// IsOld reports whether the folder name of fsys looks like a task of terminal-bench before its version 2.
+func IsOld(fsys fs.FS, name string) bool {
+	info, err := fs.Stat(fsys, join(name, oldConfig))
+	return err == nil && info.Mode().IsRegular()
+}
+
 // problems collects what is wrong with the task in folder dir, which is as it was given.
 type problems struct {
 	task *Task

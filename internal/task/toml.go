@@ -63,7 +63,11 @@ const minSize = 1 << 20
 // loadConfig reads task.toml. What is wrong keeps its default.
 func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
 	c := Defaults(opts.Format)
-	content, ok := p.readFile(fsys, configFile, maxConfigSize, "it may be as short as: version = \"1.0\"")
+	hint := "it may be as short as: version = \"1.0\""
+	if IsOld(fsys, ".") {
+		hint = oldConfig + " is that of terminal-bench before 2.0: " + HowToConvert
+	}
+	content, ok := p.readFile(fsys, configFile, maxConfigSize, hint)
 	if !ok {
 		return c, variables{}
 	}
