@@ -174,6 +174,8 @@ type Base struct {
 	Actual string `json:"actual"`
 	// Reason is why: "docker.io cannot be reached".
 	Reason string `json:"reason"`
+	// Asked: the job said that it is to be so.
+	Asked bool `json:"asked,omitempty"`
 }
 
 // BuildOptions describe an image. Context is the task's environment/ folder.

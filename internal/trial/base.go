@@ -42,8 +42,11 @@ func (a *attempt) noteBase(env *environment.Base) {
 	base := result.Base{Requested: line(env.Requested), Actual: line(env.Actual), Reason: line(env.Reason)}
 	a.trial.Environment.Base = &base
 	if a.bases.first(base) {
+		format := "%s is NOT used: its trials run on %s instead (%s)"
+		if env.Asked { // who asked for it need not be warned
+			format = "trials of %s run on %s (%s)"
+		}
 		// Without a key: it is about the job, not about the trial that happens to come first.
-		a.opts.Emit(event.Event{Time: a.opts.Now().UTC(), Kind: event.Notice, Message: fmt.Sprintf(
-			"%s is NOT used: its trials run on %s instead (%s)", base.Requested, base.Actual, base.Reason)})
+		a.opts.Emit(event.Event{Time: a.opts.Now().UTC(), Kind: event.Notice, Message: fmt.Sprintf(format, base.Requested, base.Actual, base.Reason)})
 	}
 }

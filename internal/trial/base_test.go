@@ -89,6 +89,19 @@ func TestAnotherBaseStandsInEveryResultAndIsSaidOncePerJob(t *testing.T) {
 	}
 }
 
+// Who asks for a stand-in is not warned of it.
+func TestAStandInThatWasAskedForIsNotShouted(t *testing.T) {
+	t.Parallel()
+	p := onAnother(func(image string) *environment.Base {
+		return &environment.Base{Requested: image, Actual: "this machine's root", Reason: "the job file says base: host", Asked: true}
+	})
+	o := p.run(t, story{agent: script("true")})
+	o.check(t, want{reward: "1"})
+	if said, text := o.notices(t), "trials of "+p.image+" run on this machine's root (the job file says base: host)"; !slices.Equal(said, []string{text}) {
+		t.Errorf("the job was told %q, want %q", said, text)
+	}
+}
+
 func TestSandboxesOnThisMachinesRootSaySo(t *testing.T) {
 	t.Parallel()
 	built := dockerfile("FROM {{image}}\nCOPY nonce /nonce\n")
@@ -110,7 +123,7 @@ func TestSandboxesOnThisMachinesRootSaySo(t *testing.T) {
 			if len(said) != 1 {
 				t.Fatalf("the job was told %q, want one notice", said)
 			}
-			contains(t, "notice", said[0], sandboxPlace.image+" is NOT used", base.Actual, base.Reason)
+			contains(t, "notice", said[0], "trials of "+sandboxPlace.image+" run on ", base.Actual, base.Reason)
 		})
 	}
 }

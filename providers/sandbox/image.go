@@ -147,7 +147,7 @@ func (p *Provider) hostImage(ctx context.Context, requested, reason string, prog
 		ID:   "host " + base.Key,
 		Env:  append(slices.Clone(hostEnv), "PATH="+hostPath(base.Parts, os.Getenv("PATH"))),
 		Host: base,
-		Base: &environment.Base{Requested: requested, Actual: "this machine's root, copy-on-write: " + base.OS, Reason: reason},
+		Base: &environment.Base{Requested: requested, Actual: "this machine's root, copy-on-write: " + base.OS, Reason: reason, Asked: p.config.base == baseHost},
 	}, nil
 }
 
