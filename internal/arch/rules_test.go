@@ -53,9 +53,13 @@ var rows = []row{
 	{packages: []string{
 		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine",
 		"providers/sandbox/internal/cgroup", "providers/sandbox/internal/oci", "providers/sandbox/internal/dockerfile",
+		"providers/sandbox/internal/rtnl",
 	}, only: []string{}},
+	{packages: []string{"providers/sandbox/internal/usernet"}, only: []string{
+		"providers/sandbox/internal/wire", "providers/sandbox/internal/rtnl", "internal/egress",
+	}},
 	{packages: []string{"providers/sandbox/internal/inside"}, only: []string{
-		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine", "providers/internal/processes",
+		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine", "providers/sandbox/internal/rtnl", "providers/internal/processes",
 	}},
 	{packages: []string{"providers/docker/internal/relay"}, only: []string{}},
 	{packages: []string{"providers/docker/internal/killer"}, only: []string{"providers/internal/processes"}},

@@ -114,11 +114,10 @@ func (p Policy) admitted(ctx context.Context, t target, find lookupFunc) ([]neti
 }
 
 // dial connects to the first address that answers.
-func dial(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
+func (p *Proxy) dial(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
 	var errs []error
 	for _, addr := range addrs {
-		d := net.Dialer{Timeout: dialTime}
-		conn, err := d.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, port).String())
+		conn, err := p.dialOne(ctx, netip.AddrPortFrom(addr, port).String())
 		if err == nil {
 			return conn, nil
 		}
@@ -128,4 +127,14 @@ func dial(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error
 		}
 	}
 	return nil, errors.Join(errs...)
+}
+
+func (p *Proxy) dialOne(ctx context.Context, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	if p.Dial != nil {
+		return p.Dial(ctx, "tcp", address)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
 }

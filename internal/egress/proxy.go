@@ -43,6 +43,8 @@ type Proxy struct {
 	server  http.Server
 	forward httputil.ReverseProxy
 	find    lookupFunc
+	// Dial makes connections to addresses, tcp ones; nil: this machine's network. It is set before Serve is called.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu      sync.Mutex
 	policy  Policy
@@ -143,7 +145,7 @@ func (p *Proxy) connect(ctx context.Context, t target) (net.Conn, error) {
 	addrs, err := policy.admitted(ctx, t, p.find)
 	var conn net.Conn
 	if err == nil {
-		conn, err = dial(ctx, addrs, t.port)
+		conn, err = p.dial(ctx, addrs, t.port)
 	}
 	if no := new(Refusal); errors.As(err, &no) && refused != nil {
 		refused(*no)

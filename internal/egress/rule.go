@@ -190,12 +190,8 @@ func (r Rule) hasName(name string) bool {
 
 // Policy is what a door lets through. The zero value is nothing.
 type Policy struct {
-	rules      []Rule
-	everything bool
+	rules []Rule
 }
-
-// Everything lets everything through that the machine can reach, as a network of its own would.
-func Everything() Policy { return Policy{everything: true} }
 
 // Parse reads a list. The error is about its first entry that cannot be read.
 func Parse(hosts []string) (Policy, error) {
@@ -224,13 +220,13 @@ func (p Policy) Allows(host string, port uint16) bool {
 
 // listsName tells whether a name, in canonical form, may be looked up and connected to.
 func (p Policy) listsName(name string, port uint16) bool {
-	return p.everything || slices.ContainsFunc(p.rules, func(r Rule) bool { return r.hasPort(port) && r.hasName(name) })
+	return slices.ContainsFunc(p.rules, func(r Rule) bool { return r.hasPort(port) && r.hasName(name) })
 }
 
 // listsAddr tells whether the list has the address itself, or a range that it is in. A range that holds addresses of the Internet
 // opens no others: 0.0.0.0/0 is no way to this machine or to a cloud's metadata server, as 169.254.0.0/16 is.
 func (p Policy) listsAddr(addr netip.Addr, port uint16) bool {
-	return p.everything || slices.ContainsFunc(p.rules, func(r Rule) bool {
+	return slices.ContainsFunc(p.rules, func(r Rule) bool {
 		return r.hasPort(port) && (r.addr == addr || r.block.Contains(addr) && (isPublic(addr) || isSpecial(r.block)))
 	})
 }

@@ -63,7 +63,7 @@ func (p *Proxy) send(there io.Writer, from *bufio.Reader, t target) error {
 		return nil
 	}
 	policy, refused, _ := p.now()
-	if check && !t.addr.IsValid() && !policy.everything {
+	if check && !t.addr.IsValid() {
 		name, seen, err := readHello(from)
 		var no *Refusal
 		switch name = canonical(name); {

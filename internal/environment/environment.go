@@ -130,10 +130,9 @@ type Environment interface {
 	Snapshot(ctx context.Context, opts SnapshotOptions) (ref string, err error)
 
 	// SetNetwork changes what the environment may reach. When it returns, no process of the environment can use what n does
-	// not allow, those that were there before included, and no connection lives that n does not allow. To that end processes
-	// of before may be ended where n allows less than they had, and connections that n allows as well. What commands reach
-	// through loopback devices within the environment lives on with the processes. It may be called between
-	// commands only. After a failure that is not transient the environment must not be used further.
+	// not allow, those that were there before included, and no connection lives that n does not allow; connections
+	// that n allows may be ended, too. Processes live on, and so does what they reach through loopback devices within the
+	// environment. It may be called between commands only. After a failure that is not transient the environment must not be used further.
 	SetNetwork(ctx context.Context, n Network) error
 
 	// Stop ends all processes but keeps the files, for inspection. The environment is marked as kept,

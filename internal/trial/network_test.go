@@ -70,7 +70,7 @@ func TestNetworksOf(t *testing.T) {
 func (p place) outside(t testing.TB) string {
 	t.Helper()
 	if p.name != docker.Name {
-		return environmenttest.Outside(t, "127.0.0.1")
+		return hosts.Outside(t)
 	}
 	testenv.NeedDocker(t)
 	bridge, err := net.InterfaceByName("docker0")

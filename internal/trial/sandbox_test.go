@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/environment/environmenttest"
 	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/providers/sandbox"
 )
@@ -33,6 +34,9 @@ var strictPlace = func() place {
 
 var standIns = opened("host")
 
+// hosts are what sandboxes reach.
+var hosts environmenttest.Hosts
+
 // opened is one provider for all tests, with a store of its own.
 func opened(base string) func(t testing.TB) environment.Provider {
 	open := sync.OnceValues(func() (environment.Provider, error) {
@@ -40,7 +44,7 @@ func opened(base string) func(t testing.TB) environment.Provider {
 		if archive := testenv.ImageArchive(); archive != "" {
 			cfg["images"] = []any{archive}
 		}
-		return sandbox.New(context.Background(), cfg, sandbox.Options{})
+		return sandbox.New(context.Background(), cfg, sandbox.Options{Dial: hosts.Dial})
 	})
 	return func(t testing.TB) environment.Provider {
 		t.Helper()

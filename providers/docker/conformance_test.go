@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"net"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
@@ -21,8 +22,13 @@ func TestConformance(t *testing.T) {
 			}
 			return p
 		},
-		Image:         testImage,
-		Serve:         func(t testing.TB) string { return environmenttest.Outside(t, engine.gateway(t)) },
+		Image: testImage,
+		Serve: func(t testing.TB) string { return environmenttest.Outside(t, engine.gateway(t)) },
+		Local: func(t testing.TB) []string {
+			address := environmenttest.Outside(t, "127.0.0.1")
+			_, port, _ := net.SplitHostPort(address)
+			return []string{address, "localhost:" + port}
+		},
 		NetworkClient: environmenttest.BashClient,
 		Vanish: func(t testing.TB, id string) {
 			if err := engine.api.ContainerRemove(t.Context(), id, container.RemoveOptions{Force: true}); err != nil {

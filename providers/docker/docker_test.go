@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -79,7 +80,18 @@ func (p *Provider) gateway(t testing.TB) string {
 	if err != nil || len(state.IPAM.Config) == 0 {
 		t.Fatalf("the engine's bridge: %+v, %v", state.IPAM, err)
 	}
-	return state.IPAM.Config[0].Gateway
+	if gateway := state.IPAM.Config[0].Gateway; gateway != "" {
+		return gateway
+	}
+	bridge, err := net.InterfaceByName(state.Options["com.docker.network.bridge.name"]) // not every engine says
+	if err != nil {
+		t.Fatalf("the engine's bridge: %v", err)
+	}
+	addrs, err := bridge.Addrs()
+	if err != nil || len(addrs) == 0 {
+		t.Fatalf("the engine's bridge has addresses %v, error %v", addrs, err)
+	}
+	return addrs[0].(*net.IPNet).IP.String()
 }
 
 func run(t testing.TB, env environment.Environment, script string) string {

@@ -12,14 +12,21 @@ import (
 
 func TestConformance(t *testing.T) {
 	world := fake.NewWorld()
+	serve := func(testing.TB) string {
+		host := strings.ToLower(rand.Text()) + ".example"
+		world.Serve(host, 8080, "hello")
+		return host + ":8080"
+	}
 	environmenttest.Run(t, environmenttest.Options{
-		New:      func(testing.TB) environment.Provider { return fake.New(fake.Options{World: world}) },
-		Image:    "debian:bookworm",
-		Parallel: true,
-		Serve: func(testing.TB) string {
-			host := strings.ToLower(rand.Text()) + ".example"
-			world.Serve(host, 8080, "hello")
-			return host + ":8080"
+		New:       func(testing.TB) environment.Provider { return fake.New(fake.Options{World: world}) },
+		Image:     "debian:bookworm",
+		Parallel:  true,
+		Serve:     serve,
+		ServeName: serve,
+		Local: func(testing.TB) []string {
+			world.Serve("127.0.0.1", 8080, "hello")
+			world.Serve("localhost", 8080, "hello")
+			return []string{"127.0.0.1:8080", "localhost:8080"}
 		},
 		NetworkClient: fake.NetworkClient,
 		Vanish:        func(_ testing.TB, id string) { world.Lose(id) },

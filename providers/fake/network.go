@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"sync"
@@ -25,12 +26,15 @@ type network struct {
 	world *World
 
 	mu      sync.Mutex
+	local   map[uint16]string // what is said on loopback, by port
 	set     environment.Network
 	policy  egress.Policy
 	changed chan struct{} // closed when it is set anew
 }
 
-func newNetwork(w *World) *network { return &network{world: w, changed: make(chan struct{})} }
+func newNetwork(w *World) *network {
+	return &network{world: w, local: map[uint16]string{}, changed: make(chan struct{})}
+}
 
 // change ends what was connected before: commands in connections notice at once, and may not print any more.
 func (n *network) change(to environment.Network) error {
@@ -58,6 +62,12 @@ const (
 func (n *network) connect(host string, port uint16, direct bool) (text string, changed <-chan struct{}, code int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if isLoopback(host) { // the machine's own, whatever the world has there
+		if said, ok := n.local[port]; ok {
+			return said, n.changed, 0
+		}
+		return "", nil, curlNoConnect
+	}
 	if !n.set.Public() && (direct || n.set.Mode == environment.NetworkNone) {
 		return "", nil, curlNoConnect
 	}
@@ -76,6 +86,12 @@ func (n *network) connect(host string, port uint16, direct bool) (text string, c
 	return text, n.changed, 0
 }
 
+// isLoopback tells whether a host is the machine itself.
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
 // SetNetwork implements environment.Environment. What is cut off is the world's own network: there is no other.
 func (e *Environment) SetNetwork(ctx context.Context, to environment.Network) error {
 	end, err := e.begin(ctx, "network", running)
@@ -87,15 +103,42 @@ func (e *Environment) SetNetwork(ctx context.Context, to environment.Network) er
 }
 
 // netCommands use the network.
-var netCommands = map[string]func(*command) int{"curl": curl}
+var netCommands = map[string]func(*command) int{"curl": curl, "say-on": sayOn}
 
 // NetworkClient are functions that reach for a host:port by way of the door (fetch, and stream until the connection
-// ends) and past it (direct).
+// ends) and past it (direct), and one that serves on loopback in the background.
 const NetworkClient = `
 fetch() { curl -sf "http://$1/"; }
 direct() { curl -sf --noproxy=all "http://$1/"; }
 stream() { curl -sN "http://$1/"; }
+serve() { say-on "$1" hello & }
 `
+
+// sayOn says a text on loopback, at a port, as long as it runs.
+func sayOn(c *command) int {
+	if len(c.args) != 2 {
+		return c.usage("want a port and a text")
+	}
+	port, err := strconv.ParseUint(c.args[0], 10, 16)
+	if err != nil {
+		return c.usage("%q is no port", c.args[0])
+	}
+	n := c.m().network
+	n.mu.Lock()
+	_, taken := n.local[uint16(port)]
+	if !taken {
+		n.local[uint16(port)] = c.args[1]
+	}
+	n.mu.Unlock()
+	if taken {
+		return 1
+	}
+	<-c.p.ctx.Done()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.local, uint16(port))
+	return 0
+}
 
 // streamPause is between the lines of curl -N.
 const streamPause = 5 * time.Millisecond

@@ -167,11 +167,12 @@ func (m *machine) visit(ctx context.Context, under dockerfile.Image, do func(con
 	if err != nil {
 		return startFailed(ctx, err)
 	}
-	defer b.end()
-	if err := do(ctx, &buildBox{box: b, mode: m.p.store.mode}); err != nil {
+	building := &buildBox{box: b, p: m.p}
+	defer building.close()
+	if err := do(ctx, building); err != nil {
 		return err
 	}
-	b.end()
+	building.close()
 	return keep(d)
 }
 
@@ -194,15 +195,34 @@ func (s *store) keep(dir, id string) error {
 // buildBox is a sandbox that a step of a Dockerfile works in.
 type buildBox struct {
 	*box
-	mode mode
+	p       *Provider
+	network networking
+}
+
+func (b *buildBox) close() {
+	b.end()
+	b.network.close()
+}
+
+// setNetwork gives a command the network that it runs with. Images are built with one whatever trials have.
+func (b *buildBox) setNetwork(ctx context.Context, offline bool) error {
+	switch {
+	case b.p.shares() && offline:
+		return errors.New("RUN --network=none takes a network of the sandbox's own: remove network: host from environment.provider_config")
+	case b.p.shares():
+		return nil
+	case offline:
+		return b.network.detach(ctx, b.box)
+	}
+	return b.network.attach(ctx, b.box, b.p.usernet())
 }
 
 var _ dockerfile.Box = (*buildBox)(nil)
 
 // Run implements dockerfile.Box.
 func (b *buildBox) Run(ctx context.Context, c dockerfile.Command) (int, error) {
-	if c.Offline {
-		return 0, errors.New("RUN --network=none is not supported by the sandbox provider: leave it out, or use environment.type: docker")
+	if err := b.setNetwork(ctx, c.Offline); err != nil {
+		return 0, err
 	}
 	info, err := b.Look(ctx, c.Dir)
 	if err == nil && !info.Exists {
@@ -220,7 +240,7 @@ func (b *buildBox) Run(ctx context.Context, c dockerfile.Command) (int, error) {
 			_, _ = io.WriteString(sinks.Stderr, refused.problem+"\n")
 			return refused.code, nil
 		}
-		if b.mode.lacksUser(c.User) {
+		if b.p.store.mode.lacksUser(c.User) {
 			return 0, fmt.Errorf("%w (%s)", err, oneIDHint)
 		}
 	}

@@ -22,6 +22,13 @@ const (
 	baseImage = "image" // always the image
 )
 
+// The values of network: what a public network is.
+const (
+	networkOwn  = "own"  // the sandbox's own, with a way outside
+	networkHost = "host" // this machine's
+	networkNone = "none" // the sandbox's own, with nothing
+)
+
 // config is environment.provider_config.
 type config struct {
 	base      string
@@ -40,7 +47,7 @@ const defaultPids = 4096
 // choices are the keys that have a few values, the default first.
 var choices = map[string][]string{
 	"base":    {baseAuto, baseHost, baseImage},
-	"network": {"host", "none"},
+	"network": {networkOwn, networkHost, networkNone},
 	"scratch": {"disk", "memory"},
 }
 
@@ -49,7 +56,8 @@ var choices = map[string][]string{
 //	base        what environments stand on: auto (default: the image where it can be had, else this machine's
 //	            root), host (always this machine's root), image (the image, or the trial fails)
 //	images      list of OCI layouts, OCI archives and docker archives (docker save) to find images in, by name
-//	network     host (default: this machine's), none (a loopback device and nothing else)
+//	network     what a public network is: own (default: the sandbox's own, with a way outside), host (this machine's, with
+//	            everything on localhost; cannot be restricted), none (a loopback device and nothing else, in all phases)
 //	scratch     where changes are kept: disk (default), memory (then a storage limit is enforced)
 //	dir         folder for layers and changes; default: rollout/sandbox in the user's cache folder
 //	pids_limit  processes and threads of one environment; default 4096
@@ -71,7 +79,7 @@ func Unaddressed(cfg map[string]any) []string {
 }
 
 func readConfig(cfg map[string]any) (config, []Problem) {
-	c := config{base: baseAuto, network: "host", scratch: "disk", pidsLimit: defaultPids}
+	c := config{base: baseAuto, network: networkOwn, scratch: "disk", pidsLimit: defaultPids}
 	texts := map[string]*string{"base": &c.base, "network": &c.network, "scratch": &c.scratch, "dir": &c.dir}
 	var problems []Problem
 	complain := func(where, message, hint string) {

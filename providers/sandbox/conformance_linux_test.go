@@ -46,6 +46,8 @@ func realImage(t testing.TB) map[string]any {
 func conform(t *testing.T, cfg map[string]any) {
 	cfg["dir"] = storeDir(t)
 	backdoor := newProvider(t, cfg)
+	hosts := &environmenttest.Hosts{}
+	servers := hosts.NameServers(t)
 	skip := map[string]string{}
 	if cfg["base"] == baseHost {
 		for _, name := range needImages {
@@ -58,14 +60,20 @@ func conform(t *testing.T, cfg map[string]any) {
 		}
 	}
 	environmenttest.Run(t, environmenttest.Options{
-		New:   func(t testing.TB) environment.Provider { return newProvider(t, cfg) },
+		New: func(t testing.TB) environment.Provider {
+			p := newProvider(t, cfg)
+			p.opts.Dial, p.opts.NameServers = hosts.Dial, servers
+			return p
+		},
 		Image: testImage,
 		Vanish: func(t testing.TB, id string) {
 			if err := backdoor.store.remove(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
 		},
-		Serve:         func(t testing.TB) string { return environmenttest.Outside(t, "127.0.0.1") },
+		Serve:         func(t testing.TB) string { return hosts.Outside(t) },
+		ServeName:     func(t testing.TB) string { return hosts.OutsideByName(t) },
+		Local:         func(t testing.TB) []string { return hosts.Machine(t) },
 		NetworkClient: environmenttest.BashClient,
 		Parallel:      true,
 		Skip:          skip,

@@ -75,11 +75,10 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 	if err != nil {
 		return startFailed(ctx, err)
 	}
-	in := e.p.surroundings(opts.Limits)
-	if in.offline, err = e.p.offline(opts.Network); err != nil {
+	if err := e.p.checkNetwork(opts.Network); err != nil {
 		return err
 	}
-	setup, err := e.p.setup(e.img, dir, in)
+	setup, err := e.p.setup(e.img, dir, e.p.surroundings(opts.Limits))
 	if err != nil {
 		return startFailed(ctx, err)
 	}
@@ -94,7 +93,6 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 		}
 		return startFailed(ctx, err)
 	}
-	e.network.private = in.offline
 	if err := e.SetNetwork(ctx, opts.Network); err != nil {
 		return err
 	}
@@ -125,6 +123,10 @@ func (e *sandboxEnv) launch(ctx context.Context, setup wire.Setup) error {
 	if err != nil {
 		return err
 	}
+	go func() { // whoever ends it
+		<-e.box.ended
+		e.network.close()
+	}()
 	own := threads(e.box.cmd.Process.Pid)
 	if e.perUser > 0 {
 		e.perUser = e.pids + own // it is counted with the commands, but only they are limited
@@ -132,7 +134,7 @@ func (e *sandboxEnv) launch(ctx context.Context, setup wire.Setup) error {
 	if !whole {
 		return nil
 	}
-	const more = 2 // which process 1 may still need, and would not survive to be refused
+	const more = 3 // which process 1 may still need, and would not survive to be refused
 	return e.group.SetPids(e.pids + own + more)
 }
 

@@ -54,7 +54,7 @@ type idRange struct{ start, count int }
 
 // findMode chooses the mode with the most rights that this process has.
 func findMode() mode {
-	if os.Geteuid() == 0 && hasSysAdmin() {
+	if os.Geteuid() == 0 && mayAdminister() {
 		return modeRoot
 	}
 	if findSubordinate() {
@@ -63,14 +63,15 @@ func findMode() mode {
 	return modeOne
 }
 
-// hasSysAdmin tells whether mounting is allowed: root in a container may not.
-func hasSysAdmin() bool {
+// mayAdminister tells whether mounting and setting up networks is allowed: root in a container may not.
+func mayAdminister() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if unix.Capget(&header, &data[0]) != nil {
 		return false
 	}
-	return data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
+	const needed = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_NET_ADMIN
+	return data[0].Effective&needed == needed
 }
 
 func findSubordinate() bool {

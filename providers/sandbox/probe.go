@@ -76,8 +76,8 @@ func (p *Provider) openAt(ctx context.Context, dir string, m mode) error {
 
 // isRefused tells whether it was the kernel that did not let a sandbox be made.
 func isRefused(err error) bool {
-	started, setup := new(startError), new(setupError)
-	return errors.As(err, &started) || errors.As(err, &setup) && setup.refused
+	started, setup, network := new(startError), new(setupError), new(networkError)
+	return errors.As(err, &started) || errors.As(err, &network) || errors.As(err, &setup) && setup.refused
 }
 
 // isOverlay tells whether it is the overlay that failed.
@@ -100,9 +100,23 @@ func (p *Provider) tryOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.end()
+	defer b.end()
+	if p.config.network != networkOwn {
+		return nil
+	}
+	var n networking
+	defer n.close()
+	if err := n.attach(ctx, b, p.usernet()); err != nil {
+		return &networkError{err}
+	}
 	return nil
 }
+
+// networkError: a sandbox cannot have a network device.
+type networkError struct{ err error }
+
+func (e *networkError) Error() string { return "make a sandbox's network: " + e.err.Error() }
+func (e *networkError) Unwrap() error { return e.err }
 
 // unusable says why no sandbox can be made here, and what to do about it.
 func unusable(m mode, failures []error) error {
@@ -135,6 +149,9 @@ func (c circumstances) remedy(m mode, err error) string {
 	started := new(startError)
 	namespaces := errors.As(err, &started)
 	switch {
+	case errors.As(err, new(*networkError)):
+		return "a sandbox has a network of its own, which takes TUN devices or pairs of virtual Ethernet devices: run sudo modprobe tun (or veth), " +
+			"share this machine's network by environment.provider_config.network: host, " + elsewhere
 	case errors.Is(err, errForeign):
 		return "choose a folder of your own in environment.provider_config.dir, " + elsewhere
 	case c.container:
@@ -182,13 +199,12 @@ func kernelBefore(major, minor int) bool {
 
 // surroundings are what sandboxes of one image may differ in. The zero value is for building images.
 type surroundings struct {
-	offline bool
 	memory  bool
 	storage int64 // limit, with memory; 0: half the machine's
 }
 
 func (p *Provider) surroundings(limits environment.Limits) surroundings {
-	return surroundings{offline: p.config.network == "none", memory: p.memory, storage: limits.Storage}
+	return surroundings{memory: p.memory, storage: limits.Storage}
 }
 
 // setup is what an init needs to know to make a sandbox whose changes go below dir, a folder in the store.
@@ -200,7 +216,7 @@ func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, e
 		Hostname: hostname,
 		User:     p.store.mode.user(),
 		OneID:    p.store.mode == modeOne,
-		Loopback: in.offline,
+		Loopback: !p.shares(),
 	}
 	if err := os.Mkdir(setup.Root, 0o755); err != nil {
 		return setup, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
+	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
 // Provider makes sandboxes. See New.
@@ -26,6 +27,7 @@ type Provider struct {
 	scaffold   string // the layer on every image
 	aptLayer   string // the layer on images with apt, if that needs one
 	groups     *cgroup.Tree
+	frames     wire.Frames // if set, what devices of sandboxes have to be
 	named      memo[*image]
 }
 

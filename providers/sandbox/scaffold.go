@@ -5,33 +5,50 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // hostname is every sandbox's.
 const hostname = "rollout"
 
 // makeScaffold makes the layer that lies on every image: where the kernel's file systems are mounted, and the
-// files of the network, which are this machine's. It returns its id.
+// files of the network, which follow this machine's. It returns its id.
 func (s *store) makeScaffold(ctx context.Context, network string) (string, error) {
 	files := map[string]string{
 		"etc/hostname": hostname + "\n",
 		"etc/hosts":    "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t" + hostname + "\n",
 	}
-	if network == "host" {
+	if network != networkNone {
 		resolver, err := os.ReadFile("/etc/resolv.conf")
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 			return "", err
 		}
 		files["etc/resolv.conf"] = string(resolver)
+		if network == networkOwn {
+			files["etc/resolv.conf"] = resolverFor(string(resolver))
+		}
 	} else {
 		files["etc/resolv.conf"] = ""
 	}
 	return s.fixedLayer(ctx, "scaffold 2", []string{"etc", "dev", "proc", "sys"}, files)
+}
+
+// resolverFor is this machine's configuration of names with the sandbox's name server in place of the machine's, which that one asks.
+func resolverFor(machine string) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "nameserver %s\n", nameServer)
+	for line := range strings.Lines(machine) {
+		if fields := strings.Fields(line); len(fields) > 1 && slices.Contains([]string{"search", "domain", "options"}, fields[0]) {
+			out.WriteString(strings.Join(fields, " ") + "\n")
+		}
+	}
+	return out.String()
 }
 
 // aptConfiguration is where Debian's package manager has a folder of configuration.

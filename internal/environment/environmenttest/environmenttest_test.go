@@ -68,13 +68,21 @@ func mutantOptions(h hooks) Options {
 		New: func(testing.TB) environment.Provider {
 			return &mutant{Provider: fake.New(fake.Options{World: world}), hooks: h}
 		},
-		Image:         "debian:bookworm",
-		Serve:         func(t testing.TB) string { return fakeServer(world) },
+		Image:     "debian:bookworm",
+		Serve:     func(t testing.TB) string { return fakeServer(world) },
+		ServeName: func(t testing.TB) string { return fakeServer(world) },
+		Local: func(testing.TB) []string {
+			world.Serve("127.0.0.1", 8080, "hello")
+			return []string{fakeLocal}
+		},
 		NetworkClient: fake.NetworkClient,
 		Vanish:        func(_ testing.TB, id string) { world.Lose(id) },
 		hurried:       true,
 	}
 }
+
+// fakeLocal is a server of the machine that fake environments are on.
+const fakeLocal = "127.0.0.1:8080"
 
 // fakeServer makes a host that nobody else has.
 func fakeServer(world *fake.World) string {

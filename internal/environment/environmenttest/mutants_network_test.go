@@ -2,6 +2,7 @@ package environmenttest
 
 import (
 	"context"
+	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -20,7 +21,34 @@ func changeNetwork(change func(n *environment.Network)) hooks {
 	}
 }
 
+// everywhere is hooks that run scripts with a word in them in the first environment that was made.
+func everywhere(word string) hooks {
+	return hooks{exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
+		if strings.Contains(script, word) {
+			e.m.mu.Lock()
+			first := e.m.envs[0]
+			e.m.mu.Unlock()
+			return first.Environment.Exec(ctx, script, o)
+		}
+		return e.Environment.Exec(ctx, script, o)
+	}}
+}
+
 var networkMutants = []broken{
+	{"has one loopback for all", []string{"servers on loopback are each environment's own"}, everywhere("direct 127.0.0.1")},
+	{"reaches this machine", []string{"servers on this machine's loopback are not reached"},
+		hooks{exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
+			if strings.Contains(script, "direct "+fakeLocal) {
+				script = "echo hello"
+			}
+			return e.Environment.Exec(ctx, script, o)
+		}}},
+	{"looks no names up", []string{"names lead to hosts"}, changeNetwork(func(n *environment.Network) { *n = none })},
+	{"ends processes with their network", []string{"processes outlive the network that they had"},
+		hooks{setNetwork: func(e *brokenEnv, ctx context.Context, n environment.Network) error {
+			_ = e.Environment.Stop(ctx)
+			return e.Environment.SetNetwork(ctx, n)
+		}}},
 	{"has no network", []string{"a public environment reaches the network", "a network that is given later is there, and so is what ran before"},
 		changeNetwork(func(n *environment.Network) { *n = none })},
 	{"has the public network always", []string{

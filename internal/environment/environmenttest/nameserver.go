@@ -3,9 +3,11 @@ package environmenttest
 import (
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -39,6 +41,20 @@ func Listen(t testing.TB, at string, port int) *Listener {
 
 // Port is where it listens.
 func (l *Listener) Port() int { return l.conn.LocalAddr().(*net.UDPAddr).Port }
+
+// Addr is where it listens.
+func (l *Listener) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// Await waits until it has heard something, and forgets it.
+func (l *Listener) Await(t testing.TB, want string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if slices.Contains(l.Heard(t), want) {
+			return
+		}
+	}
+	t.Errorf("%q was not heard", want)
+}
 
 // Heard is what has come until now: what was sent to this machine before is in it. It is forgotten then.
 func (l *Listener) Heard(t testing.TB) []string {

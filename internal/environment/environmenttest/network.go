@@ -24,6 +24,10 @@ request() { # VIA TARGET HOST
 }
 direct() { request "$1" / "$1"; }
 fetch() { if [ -n "$http_proxy" ]; then request "${http_proxy#http://}" "http://$1/" "$1"; else direct "$1"; fi; }
+serve() { # PORT
+	perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 9, ReuseAddr => 1, LocalAddr => "127.0.0.1:$ARGV[0]") or die "$!";
+		while ($c = $s->accept) { while (<$c>) { last if /^\s*$/ } print $c "HTTP/1.0 200 OK\r\n\r\nhello\n"; close $c }' "$1" >/dev/null 2>&1 &
+}
 stream() { if [ -n "$http_proxy" ]; then request "${http_proxy#http://}" "http://$1/stream" "$1"; else request "$1" /stream "$1"; fi; }
 `
 
@@ -40,6 +44,10 @@ func networkChecks() []check {
 		{"a network that is given later is there, and so is what ran before", needsServer(checkGiven)},
 		{"a list takes the place of another", needsServer(checkOtherList)},
 		{"doors of two environments are apart", needsServer(checkDoors)},
+		{"servers on loopback are each environment's own", checkLoopback},
+		{"servers on this machine's loopback are not reached", checkMachine},
+		{"names lead to hosts", checkNames},
+		{"processes outlive the network that they had", checkOutlive},
 		{"the network of a destroyed environment cannot be set", needsServer(checkSetLost)},
 	}
 }
@@ -225,6 +233,55 @@ func checkDoors(s *scene) {
 		s.Fatalf("Destroy: %v", err)
 	}
 	b.wantGets("when the other is gone", two, true, false)
+}
+
+// checkLoopback: two environments at once use the same port, as trials of one task do.
+func checkLoopback(s *scene) {
+	const port = "8123"
+	a, b := s.networked(environment.Network{}), s.networked(environment.Network{})
+	serve := func(env *box) {
+		env.run(". /n/client.sh; serve " + port)
+		env.run(". /n/client.sh; for ((i = 0; i < 1000; i++)); do direct 127.0.0.1:" + port + " 2>/dev/null && exit; sleep 0.05; done; exit 1")
+	}
+	serve(a)
+	if b.gets("direct", "127.0.0.1:"+port) {
+		s.Error("an environment reaches another one's server")
+	}
+	serve(b)
+	if err := a.Destroy(s.ctx); err != nil {
+		s.Fatalf("Destroy: %v", err)
+	}
+	if !b.gets("direct", "127.0.0.1:"+port) {
+		s.Error("a server is gone with another environment")
+	}
+}
+
+func checkMachine(s *scene) {
+	if s.opts.Local == nil {
+		s.Skip("Options.Local is not given")
+	}
+	env := s.networked(environment.Network{})
+	for _, address := range s.opts.Local(s) {
+		if env.gets("direct", address) || env.gets("fetch", address) {
+			s.Errorf("%s of this machine is reached", address)
+		}
+	}
+}
+
+func checkNames(s *scene) {
+	if s.opts.ServeName == nil {
+		s.Skip("Options.ServeName is not given")
+	}
+	s.networked(environment.Network{}).wantGets("by name", s.opts.ServeName(s), true, true)
+}
+
+func checkOutlive(s *scene) {
+	env := s.networked(environment.Network{})
+	env.run("bash /k/tick.sh early >/dev/null 2>&1 &")
+	for _, n := range []environment.Network{none, allow("192.0.2.1"), {}} {
+		env.setNetwork(n)
+		s.equal(n.String()+": what ran before", env.run(". /k/lib.sh; grown early 20"), "")
+	}
 }
 
 func checkSetLost(s *scene) {

@@ -29,7 +29,15 @@ type Options struct {
 	// environments reach it. An allowlist may name it so. Nil skips the checks of the network.
 	Serve func(t testing.TB) string
 
-	// NetworkClient is bash that defines three functions of a server's host:port. fetch prints what the server says
+	// ServeName is Serve with a name in place of the host. Nil skips the check of names.
+	ServeName func(t testing.TB) string
+
+	// Local makes servers like Serve's on this machine, and returns the host:port at which its processes reach them and
+	// environments must not. Nil skips the check that needs it.
+	Local func(t testing.TB) []string
+
+	// NetworkClient is bash that defines three functions of a server's host:port, and serve, which begins to serve like Serve's servers
+	// in the background, on loopback at a port. fetch prints what the server says
 	// to those who use the door if there is one, direct what it says to those who do not, and stream prints lines from it
 	// until the connection ends. Each fails when nothing is reached. BashClient does.
 	NetworkClient string

@@ -57,7 +57,7 @@ type command struct {
 
 // newChildren makes the starting thread. What it writes "0" to the doors for stands at wire.Setup.
 func newChildren(oneID bool, doors []*os.File) (*children, error) {
-	c := &children{oneID: oneID, doors: doors, running: map[int]*command{}, execs: map[int64]*command{}}
+	c := &children{oneID: oneID, doors: doors, starts: make(chan func()), running: map[int]*command{}, execs: map[int64]*command{}}
 	if err := ignoreSignals(); err != nil {
 		return nil, err
 	}
@@ -68,38 +68,30 @@ func newChildren(oneID bool, doors []*os.File) (*children, error) {
 			c.reap()
 		}
 	}()
-	if err := c.newThread(nil); err != nil {
+	if err := c.startThread(); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// newThread makes a thread that starts commands from now on, instead of the one before. prepare, if there is one, is the
-// first that it does.
-func (c *children) newThread(prepare func() error) error {
-	starts, confined := make(chan func()), make(chan error)
+// startThread makes the thread that starts commands.
+func (c *children) startThread() error {
+	confined := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good: its rights are gone
 		err := enter(c.doors)
-		if err == nil && prepare != nil {
-			err = prepare()
-		}
 		if err == nil {
 			c.notes, err = confine.Thread(confine.Options{FakeOwners: c.oneID})
 		}
 		confined <- err
-		for start := range starts {
+		for start := range c.starts {
 			start()
 		}
 	}()
 	if err := <-confined; err != nil {
-		close(starts)
+		close(c.starts)
 		return fmt.Errorf("restrict what commands may do: %w", err)
 	}
-	if c.starts != nil {
-		close(c.starts)
-	}
-	c.starts = starts
 	return nil
 }
 

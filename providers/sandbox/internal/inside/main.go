@@ -58,6 +58,7 @@ func keepFiles() error {
 type server struct {
 	conn     *wire.Conn
 	children *children
+	tun      int // tunDevice, to be opened anew; -1 if it is not there
 }
 
 func (s *server) serve() error {
@@ -89,8 +90,8 @@ func (s *server) serve() error {
 		switch request.Op {
 		case wire.Exec:
 			s.exec(request, files) // in its turn: a Kill that comes next must find it
-		case wire.Isolate, wire.Listen:
-			s.network(request) // on this very thread: see isolate
+		case wire.Attach, wire.Detach, wire.Listen:
+			s.network(request)
 		default:
 			go s.handle(request, files)
 		}
@@ -100,6 +101,7 @@ func (s *server) serve() error {
 // begin makes the sandbox.
 func (s *server) begin(setup wire.Setup, doors []*os.File) (wire.Answer, error) {
 	unix.Umask(0)
+	s.findTUN()
 	if err := makeRoot(setup); err != nil {
 		return wire.Answer{}, err
 	}

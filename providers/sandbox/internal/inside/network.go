@@ -3,26 +3,32 @@
 package inside
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/providers/internal/processes"
+	"github.com/org/rollout-action/providers/sandbox/internal/rtnl"
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// network answers a request about the sandbox's network. It runs on the process's first thread, to which Go keeps what
-// runs before main.
+// network answers a request about the sandbox's network.
 func (s *server) network(request wire.Request) {
 	answer := wire.Answer{ID: request.ID}
 	var files []*os.File
 	var err error
-	if request.Op == wire.Isolate {
-		err = s.isolate()
-	} else {
+	switch request.Op {
+	case wire.Attach:
+		var end *os.File
+		if end, answer.Frames, err = s.attach(*request.Device); err == nil {
+			files = append(files, end)
+		}
+	case wire.Detach:
+		err = detach(request.Device.Name)
+	default:
 		var socket *os.File
 		if socket, err = listen(); err == nil {
 			files = append(files, socket)
@@ -30,6 +36,9 @@ func (s *server) network(request wire.Request) {
 	}
 	if err != nil {
 		answer.Kind, answer.Problem = kindOf(err), err.Error()
+		if refused := new(refusal); errors.As(err, &refused) {
+			answer.Kind = wire.Refused
+		}
 	}
 	err = s.conn.Send(answer, files...)
 	closeFiles(files)
@@ -38,49 +47,206 @@ func (s *server) network(request wire.Request) {
 	}
 }
 
-// isolate leaves the machine's network. The first thread is the one that /proc/1/net is about, and mounts show the
-// network of the thread that makes them; what starts commands follows it. Other threads stay where they are, and do
-// nothing there. What ran before could not be moved and may hold connections, so it is ended.
-func (s *server) isolate() error {
-	runtime.LockOSThread() // it is locked already, as long as this is called before main
-	if unix.Gettid() != unix.Getpid() {
-		return fmt.Errorf("thread %d is not the first of process %d", unix.Gettid(), unix.Getpid())
+// tunDevice is what TUN devices are made by. Source: the kernel's Documentation/networking/tuntap.rst.
+const tunDevice = "/dev/net/tun"
+
+// findTUN remembers tunDevice for later, when the machine's files are gone. Where it is not there, it remembers nothing.
+func (s *server) findTUN() {
+	s.tun = -1
+	if fd, err := unix.Open(tunDevice, unix.O_PATH|unix.O_CLOEXEC, 0); err == nil {
+		s.tun = fd
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), killTime)
-	defer cancel()
-	if err := processes.KillAll(ctx); err != nil {
-		return fmt.Errorf("%w: %w", errAlive, err)
+}
+
+// attach makes a device, with its addresses and routes, and returns its other end.
+func (s *server) attach(d wire.Device) (*os.File, wire.Frames, error) {
+	var failures []error
+	for _, way := range []struct {
+		frames wire.Frames
+		make   func(name string) (*os.File, error)
+	}{{wire.Packets, s.makeTUN}, {wire.Ethernet, makeVeth}} {
+		if d.Frames != "" && d.Frames != way.frames {
+			continue
+		}
+		end, err := way.make(d.Name)
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		if err := configure(d); err != nil {
+			end.Close()
+			return nil, "", err
+		}
+		return end, way.frames, nil
 	}
+	return nil, "", refused("make a network device", errors.Join(failures...))
+}
+
+// makeTUN makes a device whose other end is a file of packets. Large segments are cut, and checksums made, by nobody: they
+// stay within this machine.
+func (s *server) makeTUN(name string) (*os.File, error) {
+	if s.tun < 0 {
+		return nil, fmt.Errorf("open %s: %w", tunDevice, os.ErrNotExist)
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", s.tun), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", tunDevice, err)
+	}
+	end := os.NewFile(uintptr(fd), tunDevice)
+	request, err := unix.NewIfreq(name)
+	if err == nil {
+		request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
+	}
+	if err == nil {
+		err = unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM|unix.TUN_F_TSO4|unix.TUN_F_TSO6)
+	}
+	if err != nil {
+		end.Close()
+		return nil, fmt.Errorf("make a TUN device: %w", err)
+	}
+	return end, nil
+}
+
+// farName is the other end of a pair of devices, in a network that has nothing else.
+const farName = "far"
+
+// makeVeth makes one end of a pair of devices. The other end is in a network that is there only for a packet socket, and
+// ends with it: no process is in it, and none can get there.
+func makeVeth(name string) (*os.File, error) {
+	type made struct {
+		end *os.File
+		err error
+	}
+	result := make(chan made)
+	go func() {
+		runtime.LockOSThread() // for good: the thread is in another network, and ends with this function
+		end, err := farEnd(name)
+		result <- made{end, err}
+	}()
+	m := <-result
+	return m.end, m.err
+}
+
+func farEnd(name string) (*os.File, error) {
+	own, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("find the sandbox's own network: %w", err)
+	}
+	defer unix.Close(own)
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("make a network of the sandbox's own: %w", err)
+		return nil, fmt.Errorf("make a network: %w", err)
 	}
-	if err := loopbackUp(); err != nil {
+	kernel, err := rtnl.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer kernel.Close()
+	if err := kernel.AddVeth(farName, name, own, wire.Hardware); err != nil {
+		return nil, err
+	}
+	far, err := rtnl.Index(farName)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(kernel.Quiet(far), kernel.SetUp(far, wire.MaxMTU, true)); err != nil {
+		return nil, err
+	}
+	return packetSocket(far)
+}
+
+// packetSocket is what goes through a device of this thread's network, but for what is sent through the socket itself.
+func packetSocket(device int) (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // 0: nothing before Bind
+	if err != nil {
+		return nil, fmt.Errorf("open a packet socket: %w", err)
+	}
+	end := os.NewFile(uintptr(fd), "packets")
+	const all = unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8 // in network order
+	// A buffer as large as this user may have.
+	const buffer = 8 << 20
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer)
+	}
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, buffer) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, buffer)
+	}
+	err = errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1),
+		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
+		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: device}),
+	)
+	if err != nil {
+		end.Close()
+		return nil, fmt.Errorf("set up a packet socket: %w", err)
+	}
+	return end, nil
+}
+
+// configure gives a device its addresses, and makes it the way to everything.
+func configure(d wire.Device) error {
+	kernel, err := rtnl.Open()
+	if err != nil {
 		return err
 	}
-	own, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return fmt.Errorf("find the sandbox's own network: %w", err)
-	}
-	defer own.Close()
-	err = s.children.newThread(func() error {
-		return os.NewSyscallError("enter the sandbox's own network", unix.Setns(int(own.Fd()), unix.CLONE_NEWNET))
-	})
+	defer kernel.Close()
+	index, err := rtnl.Index(d.Name)
 	if err != nil {
 		return err
 	}
-	showOwnDevices()
+	if err := errors.Join(kernel.Quiet(index), kernel.SetUp(index, d.MTU, true)); err != nil {
+		return err
+	}
+	for _, addr := range d.Addrs {
+		if err := addressed(kernel, index, addr); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// showOwnDevices replaces /sys, which shows the devices of the machine's network. Where that is not allowed, their names
-// stay to be seen; they are of no use.
-func showOwnDevices() {
-	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY
-	_ = unix.Mount("sysfs", "/sys", "sysfs", flags, "")
+// addressed gives a device an address and the default route of its kind. Where the kernel has no IPv6, there is none.
+func addressed(kernel *rtnl.Conn, index int, a wire.Address) error {
+	err := kernel.AddAddress(index, a.Own)
+	if err == nil {
+		err = kernel.AddDefault(index, a.Gateway)
+	}
+	if err != nil && isIPv6(a.Own) && (errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)) {
+		return nil
+	}
+	return err
 }
 
-// listen opens a socket on the loopback device of this thread's network, at a port that is free. Not package net: its
-// calls may run on other threads, which are in another network after isolate.
+func isIPv6(addr netip.Addr) bool { return addr.Is6() && !addr.Is4In6() }
+
+// detach removes a device. One that has gone, with its other end, is no error.
+func detach(name string) error {
+	kernel, err := rtnl.Open()
+	if err != nil {
+		return err
+	}
+	defer kernel.Close()
+	index, err := rtnl.Index(name)
+	if err == nil {
+		err = kernel.Delete(index)
+	}
+	if errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return err
+}
+
+// ownSettings are as in containers: everybody may listen on any port and send pings. What cannot be set stays as it is.
+func ownSettings() {
+	for name, value := range map[string]string{
+		"ip_unprivileged_port_start": "0",
+		"ping_group_range":           "0 2147483647",
+	} {
+		_ = os.WriteFile("proc/sys/net/ipv4/"+name, []byte(value), 0)
+	}
+}
+
+// listen opens a socket on the loopback device, at a port that is free.
 func listen() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -135,6 +135,9 @@ func mountProc(setup wire.Setup) error {
 	if err := unix.Mount("proc", "proc", "proc", flags, ""); err != nil {
 		return refused("mount /proc", err)
 	}
+	if setup.Loopback {
+		ownSettings()
+	}
 	hidden := keyFiles
 	if !setup.User { // whose root may neither read nor write the others: they belong to the machine's
 		hidden = slices.Concat(keyFiles, hiddenFiles)
@@ -167,7 +170,7 @@ func mountProc(setup wire.Setup) error {
 	return nil
 }
 
-// mountSys shows /sys, for reading. A user namespace that shares the network may not mount it anew, so
+// mountSys shows /sys, for reading. A user namespace that shares the machine's network may not mount it anew, so
 // that the machine's, with what is mounted in it, is shown.
 func mountSys(setup wire.Setup) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY
@@ -243,7 +246,7 @@ func loopbackUp() error {
 	}
 	request.SetUint16(unix.IFF_UP)
 	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request); err != nil {
-		return fmt.Errorf("switch the loopback device on: %w", err)
+		return refused("switch the loopback device on", err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net/netip"
 	"os"
 	"time"
 )
@@ -52,10 +53,12 @@ const (
 	Remove Op = "remove" // Path
 	// Identify turns User and Group into numbers.
 	Identify Op = "identify"
-	// Isolate ends all processes but the first, and gives those that come a network of the sandbox's own, with nothing
-	// but a loopback device.
-	Isolate Op = "isolate"
-	// Listen opens a socket on the loopback device of the sandbox's own network. The answer has it as its file.
+	// Attach makes the network device of Device, and routes everything through it. The answer has its other end as its
+	// file, and Frames.
+	Attach Op = "attach"
+	// Detach removes the device with the name of Device.
+	Detach Op = "detach"
+	// Listen opens a socket on the loopback device. The answer has it as its file.
 	Listen Op = "listen"
 )
 
@@ -73,10 +76,41 @@ type Request struct {
 	// Prefix (Pack) is the name in the stream of what is at Path; empty is ".".
 	Prefix string `json:"prefix,omitempty"`
 	// Plain (Pack): every name of a file has its content, and nothing has extended attributes.
-	Plain bool   `json:"plain,omitempty"`
-	User  string `json:"user,omitempty"`
-	Group string `json:"group,omitempty"`
+	Plain  bool    `json:"plain,omitempty"`
+	User   string  `json:"user,omitempty"`
+	Group  string  `json:"group,omitempty"`
+	Device *Device `json:"device,omitempty"`
 }
+
+// Device is a network device of a sandbox.
+type Device struct {
+	Name   string    `json:"name"`
+	MTU    int       `json:"mtu,omitempty"` // up to MaxMTU
+	Addrs  []Address `json:"addrs,omitempty"`
+	Frames Frames    `json:"frames,omitempty"` // if set, which it has to be
+}
+
+// Address is one that the sandbox has, and where the default route of its kind leads.
+type Address struct {
+	Own     netip.Addr `json:"own"`
+	Gateway netip.Addr `json:"gateway"`
+}
+
+// MaxMTU is the largest that a device can have.
+const MaxMTU = 65535
+
+// Frames says what is read from and written to the other end of a device, one at a time, each behind a struct
+// virtio_net_hdr of ten bytes.
+type Frames string
+
+// The frames.
+const (
+	Packets  Frames = "packets"  // of IP
+	Ethernet Frames = "ethernet" // those that are written are for Hardware
+)
+
+// Hardware is the hardware address of the devices that have one.
+var Hardware = [6]byte{0x02, 0, 0, 0, 0, 0x02}
 
 // Command is a process to start.
 type Command struct {
@@ -107,6 +141,7 @@ type Answer struct {
 	UID     int      `json:"uid,omitempty"`
 	GID     int      `json:"gid,omitempty"`
 	Info    *Info    `json:"info,omitempty"`
+	Frames  Frames   `json:"frames,omitempty"` // of an Attach
 	// Files come with the answer; who waits for it closes them.
 	Files []*os.File `json:"-"`
 }

@@ -1,0 +1,287 @@
+package usernet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/log"
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
+
+	"github.com/org/rollout-action/internal/egress"
+	"github.com/org/rollout-action/providers/sandbox/internal/rtnl"
+	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+)
+
+// What one sandbox can have at once. What is beyond is dropped as by a network that is too busy, and tried again by who sent
+// it; of flows of datagrams, which have no end, the one that was quiet for longest makes room.
+const (
+	maxConns = 1024
+	maxFlows = 512
+	maxAsked = 128 // questions for names
+	maxPings = 64
+	// tcpBuffer is for each direction of a connection: what is on its way within this machine.
+	tcpBuffer = 256 << 10
+)
+
+// DialFunc connects to an address, as net.Dialer.DialContext does. The networks are tcp and udp; ping4 and ping6 are
+// connections on which each write is an echo request (ICMP, with any checksum), and each read an answer.
+type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Options describe a network.
+type Options struct {
+	// Device is how the sandbox's device was made: its addresses and MTU.
+	Device wire.Device
+	Frames wire.Frames
+	// Dial makes connections to the outside; nil: this machine's network.
+	Dial DialFunc
+	// Servers are the name servers to ask, in order; nil: this machine's.
+	Servers func() []netip.AddrPort
+}
+
+// Net is the network of one sandbox. New starts it.
+type Net struct {
+	opts   Options
+	link   *link
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup // all goroutines but the stack's own
+
+	mu     sync.Mutex
+	stack  *stack.Stack // nil until the first packet
+	closed bool
+	syns   map[stack.TransportEndpointID][]byte // connections that are being made, and what errors about them quote
+	conns  int                                  // that stand, or are being made
+	flows  map[stack.TransportEndpointID]*flow
+	asked  chan struct{} // has room for each question that may be open
+	pings  map[ping]*pinger
+
+	forwarder *tcp.Forwarder
+}
+
+// New serves a device by its other end, which it takes over.
+func New(end *os.File, opts Options) (*Net, error) {
+	l, err := newLink(end, opts)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Dial == nil {
+		opts.Dial = dial
+	}
+	if opts.Servers == nil {
+		opts.Servers = machineServers
+	}
+	n := &Net{
+		opts: opts, link: l, syns: map[stack.TransportEndpointID][]byte{}, flows: map[stack.TransportEndpointID]*flow{},
+		asked: make(chan struct{}, maxAsked), pings: map[ping]*pinger{},
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.work.Go(n.receive)
+	return n, nil
+}
+
+// Close ends all connections, and the device. It may be called often.
+func (n *Net) Close() {
+	n.mu.Lock()
+	closed, s := n.closed, n.stack
+	n.closed = true
+	n.mu.Unlock()
+	if closed {
+		return
+	}
+	n.cancel()
+	ended := make(chan struct{})
+	go func() {
+		n.work.Wait()
+		close(ended)
+	}()
+	if s == nil {
+		n.link.close()
+		<-ended
+		return
+	}
+	// The sandbox hears that its connections end, as long as there is the device. A connection may be made just now.
+	for over := false; !over; {
+		for _, e := range s.RegisteredEndpoints() {
+			e.Abort()
+		}
+		n.link.stop()
+		select {
+		case <-ended:
+			over = true
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	s.Destroy()
+	n.link.close()
+}
+
+// receive hands packets to the stack until the device ends.
+func (n *Net) receive() {
+	small := make([]byte, headerSize+ethernetSize+2048) // for sandboxes without any network traffic
+	buf := small
+	for {
+		packet, err := n.link.read(buf)
+		if err != nil {
+			return
+		}
+		if packet.data == nil || !n.fromSandbox(packet) {
+			continue
+		}
+		if n.stack == nil {
+			if !n.start() {
+				return
+			}
+			buf = make([]byte, headerSize+ethernetSize+maxPacket)
+		}
+		if n.echo(packet) {
+			continue
+		}
+		n.link.deliver(packet)
+	}
+}
+
+// fromSandbox tells whether a packet comes from an address of the sandbox and is for one host. Everything else is about neighbours
+// that the device does not have, or is forged.
+func (n *Net) fromSandbox(p packet) bool {
+	from, to := p.addresses()
+	if to.IsMulticast() || to.IsUnspecified() || to.Is4() && to.As4() == [4]byte{255, 255, 255, 255} {
+		return false
+	}
+	for _, a := range n.opts.Device.Addrs {
+		if a.Own == from {
+			return true
+		}
+	}
+	return false
+}
+
+const nic = 1
+
+// quiet keeps the stack from writing to this process's stderr. Parts of it have taken the logger already, so it is that
+// one which is changed; nothing has used it before the first stack is made.
+var quiet = sync.OnceFunc(func() { log.Log().Emitter = &log.Writer{Next: io.Discard} })
+
+// start makes the stack; false if the network was closed meanwhile.
+func (n *Net) start() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return false
+	}
+	quiet()
+	s := stack.New(stack.Options{
+		NetworkProtocols: []stack.NetworkProtocolFactory{
+			ipv4.NewProtocol,
+			ipv6.NewProtocolWithOptions(ipv6.Options{NDPConfigs: ipv6.NDPConfigurations{HandleRAs: ipv6.HandlingRAsDisabled}}),
+		},
+		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol},
+	})
+	sack, moderate, linger := tcpip.TCPSACKEnabled(true), tcpip.TCPModerateReceiveBufferOption(false), tcpip.TCPLingerTimeoutOption(lingerTime)
+	wait := tcpip.TCPTimeWaitTimeoutOption(lingerTime)
+	for _, option := range []tcpip.SettableTransportProtocolOption{
+		&sack, &moderate, &linger, &wait,
+		&tcpip.TCPSendBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: tcpBuffer, Max: tcpBuffer},
+		&tcpip.TCPReceiveBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: tcpBuffer, Max: tcpBuffer},
+	} {
+		must(s.SetTransportProtocolOption(tcp.ProtocolNumber, option))
+	}
+	must(s.CreateNIC(nic, n.link))
+	must(s.SetPromiscuousMode(nic, true)) // packets are for others
+	must(s.SetSpoofing(nic, true))        // and answers come from them
+	s.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nic}, {Destination: header.IPv6EmptySubnet, NIC: nic}})
+	n.forwarder = tcp.NewForwarder(s, tcpBuffer, maxConns, n.connect)
+	s.SetTransportProtocolHandler(tcp.ProtocolNumber, n.syn)
+	s.SetTransportProtocolHandler(udp.ProtocolNumber, n.datagram(s))
+	for _, a := range n.opts.Device.Addrs {
+		must(s.AddProtocolAddress(nic, tcpip.ProtocolAddress{
+			Protocol: protocolOf(a.Gateway), AddressWithPrefix: address(a.Gateway).WithPrefix(),
+		}, stack.AddressProperties{}))
+		n.serveNames(s, a.Gateway)
+	}
+	n.stack = s
+	return true
+}
+
+// lingerTime is how long the stack remembers connections that have ended at one side or both. Nothing is lost on the way
+// between it and the sandbox, so little is gained by remembering them for longer.
+const lingerTime = 10 * time.Second
+
+// must is for calls that fail only for what is wrong in this package.
+func must(err tcpip.Error) {
+	if err != nil {
+		panic("usernet: " + err.String())
+	}
+}
+
+func protocolOf(addr netip.Addr) tcpip.NetworkProtocolNumber {
+	if addr.Is4() {
+		return ipv4.ProtocolNumber
+	}
+	return ipv6.ProtocolNumber
+}
+
+func address(addr netip.Addr) tcpip.Address { return tcpip.AddrFromSlice(addr.AsSlice()) }
+
+// target is where a sandbox wants to get to.
+func target(id stack.TransportEndpointID) netip.AddrPort {
+	addr, _ := netip.AddrFromSlice(id.LocalAddress.AsSlice())
+	return netip.AddrPortFrom(addr, id.LocalPort)
+}
+
+// isGateway tells whether an address is of this end of the device.
+func (n *Net) isGateway(addr netip.Addr) bool {
+	for _, a := range n.opts.Device.Addrs {
+		if a.Gateway == addr {
+			return true
+		}
+	}
+	return false
+}
+
+// reachable tells whether the sandbox may get to an address: not this machine's, whatever they are for.
+func reachable(addr netip.Addr) bool {
+	if !egress.Elsewhere(addr) {
+		return false
+	}
+	kernel, err := rtnl.Open()
+	if err != nil {
+		return false
+	}
+	defer kernel.Close()
+	leaves, err := kernel.Leaves(addr)
+	if err != nil {
+		return isNoRoute(err) // nothing is sent anywhere then, and who wants to send is told why
+	}
+	return leaves
+}
+
+// dial is DialFunc for this machine's network.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if network == "ping4" || network == "ping6" {
+		return dialPing(address)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, address)
+}
+
+var errRefused = errors.New("this machine's own addresses are not reached from sandboxes")
+
+// open connects to the outside.
+func (n *Net) open(network string, to netip.AddrPort) (net.Conn, error) {
+	if !reachable(to.Addr()) {
+		return nil, errRefused
+	}
+	return n.opts.Dial(n.ctx, network, to.String())
+}

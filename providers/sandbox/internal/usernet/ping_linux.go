@@ -1,0 +1,175 @@
+package usernet
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+)
+
+// ping is who asks whom: requests that differ only in their sequence number.
+type ping struct {
+	from, to netip.Addr
+	id       uint16
+}
+
+// pinger passes echo requests on.
+type pinger struct {
+	requests chan []byte // as the sandbox has sent them, from the ICMP header on
+}
+
+// pingTime is how long a pinger may be without an answer or request.
+const pingTime = 15 * time.Second
+
+// The numbers of echo messages. Sources: RFC 792, RFC 4443.
+const (
+	echoRequest4, echoReply4 = 8, 0
+	echoRequest6, echoReply6 = 128, 129
+	echoSize                 = 8
+)
+
+// echoRequest finds the ICMP message of an echo request, and where it begins. part: the packet is a fragment of what may be
+// one.
+func (p packet) echoRequest() (at int, part bool) {
+	next, protocol, request := p.data[6], uint8(header.ICMPv6ProtocolNumber), byte(echoRequest6)
+	at = header.IPv6MinimumSize
+	if p.isIPv4() {
+		next, protocol, request = p.data[9], uint8(header.ICMPv4ProtocolNumber), echoRequest4
+		at = int(p.data[0]&0x0f) * 4
+		const moreOrOffset = 0x3fff // the flag of more fragments, and where this one belongs
+		if binary.BigEndian.Uint16(p.data[6:])&moreOrOffset != 0 {
+			return 0, next == protocol
+		}
+	} else if next == uint8(header.IPv6FragmentHeader) {
+		return 0, len(p.data) > at && p.data[at] == protocol
+	}
+	if next != protocol || at < header.IPv4MinimumSize || len(p.data) < at+echoSize || p.data[at] != request {
+		return 0, false
+	}
+	return at, false
+}
+
+// echo passes an echo request for another host on, and tells whether the packet was one. The stack would answer by itself,
+// whether there is such a host or not. Those in fragments are lost.
+func (n *Net) echo(p packet) bool {
+	at, part := p.echoRequest()
+	from, to := p.addresses()
+	if at == 0 || n.isGateway(to) {
+		return part
+	}
+	body := slices.Clone(p.data[at:])
+	key := ping{from: from, to: to, id: binary.BigEndian.Uint16(body[4:])}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	known := n.pings[key]
+	if known == nil {
+		if n.closed || len(n.pings) >= maxPings {
+			return true
+		}
+		known = &pinger{requests: make(chan []byte, 8)}
+		n.pings[key] = known
+		quote := slices.Clone(p.data[:at+echoSize])
+		n.work.Go(func() { n.ping(key, known, quote) })
+	}
+	select {
+	case known.requests <- body:
+	default: // lost
+	}
+	return true
+}
+
+// ping serves one pinger.
+func (n *Net) ping(key ping, p *pinger, quote []byte) {
+	defer func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.pings, key)
+	}()
+	if !reachable(key.to) {
+		n.unreachable(quote, errRefused)
+		return
+	}
+	network := "ping6"
+	if key.to.Is4() {
+		network = "ping4"
+	}
+	conn, err := n.opts.Dial(n.ctx, network, key.to.String())
+	if err != nil {
+		n.unreachable(quote, err)
+		return
+	}
+	stop := context.AfterFunc(n.ctx, func() { _ = conn.Close() })
+	defer stop()
+	n.work.Go(func() { n.pong(key, conn) })
+	defer conn.Close()
+	quiet := time.NewTimer(pingTime)
+	defer quiet.Stop()
+	for {
+		select {
+		case request := <-p.requests:
+			quiet.Reset(pingTime)
+			if _, err := conn.Write(request); err != nil {
+				n.unreachable(quote, err)
+			}
+		case <-quiet.C:
+			return
+		case <-n.ctx.Done():
+			return
+		}
+	}
+}
+
+// pong hands answers to the sandbox, under the number that it asked with.
+func (n *Net) pong(key ping, conn net.Conn) {
+	buf := datagramBuffers.Get().(*[datagramSize]byte)
+	defer datagramBuffers.Put(buf)
+	for {
+		size, err := conn.Read(buf[:])
+		if err != nil {
+			return
+		}
+		body := append([]byte(nil), buf[:size]...)
+		if size < echoSize || body[0] != echoReply4 && body[0] != echoReply6 {
+			continue
+		}
+		binary.BigEndian.PutUint16(body[4:], key.id)
+		if key.to.Is4() {
+			answer := header.ICMPv4(body)
+			answer.SetChecksum(0)
+			answer.SetChecksum(header.ICMPv4Checksum(answer, 0))
+			n.link.send(n.ipv4(address(key.from), address(key.to), header.ICMPv4ProtocolNumber, answer))
+		} else {
+			n.link.send(n.ipv6(address(key.from), address(key.to), body))
+		}
+	}
+}
+
+// dialPing is DialFunc for pings. Source: icmp(7), the section on ping sockets: the kernel sets number and checksum of requests and
+// hands out only their answers. Where users may not have them, nothing is sent.
+func dialPing(addr string) (net.Conn, error) {
+	to, err := netip.ParseAddr(addr)
+	if err != nil {
+		return nil, err
+	}
+	family, protocol := unix.AF_INET6, unix.IPPROTO_ICMPV6
+	var where unix.Sockaddr = &unix.SockaddrInet6{Addr: to.As16()}
+	if to.Is4() {
+		family, protocol, where = unix.AF_INET, unix.IPPROTO_ICMP, &unix.SockaddrInet4{Addr: to.As4()}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
+	if err != nil {
+		return nil, errNoPing
+	}
+	file := os.NewFile(uintptr(fd), "ping")
+	defer file.Close()
+	if err := unix.Connect(fd, where); err != nil {
+		return nil, err
+	}
+	return net.FileConn(file)
+}
