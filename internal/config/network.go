@@ -41,6 +41,10 @@ func (c *checker) network() {
 func (c *checker) ownNetwork(mode environment.NetworkMode) {
 	own, _ := c.out.Job.Environment.ProviderConfig["network"].(string)
 	shared := own == "host" || strings.HasPrefix(own, "container:")
+	if own == "host" {
+		c.warn(c.root.locate(keyPath{"environment", "provider_config", "network"}, false), "leave it out, and each trial has a network of its own",
+			"environment.provider_config.network is host: trials share this machine's network, see each other's servers, and reach all that listens on localhost")
+	}
 	restricted := mode == environment.NetworkNone || mode == environment.NetworkAllowlist
 	if shared && restricted || own == "none" && mode != "" && mode != environment.NetworkNone {
 		at := keyPath{"environment", "provider_config", "network"}
