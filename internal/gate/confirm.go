@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/org/rollout-action/internal/result"
@@ -9,7 +10,8 @@ import (
 // Confirmable are the tasks that look broken and that Confirm.Attempts more attempts each may show to be flaky: passed in every
 // attempt of the baseline and in none now, be it that the agent or the verifier ended them with an error. Attempts that
 // the infrastructure ended show nothing: a task that has no others is not among them. Nor are tasks whose files changed, that are in
-// quarantine at now, or that no max_broken_tasks of the policy is about. The keys have no Attempt, and are sorted.
+// quarantine at now, or that no max_broken_tasks of the policy is about. The keys have no Attempt, and are sorted. There are at most
+// Confirm.MaxTasks of them (0: 20), the first ones.
 //
 // head is the whole job. Its confirmation attempts are not looked at: a task that has some is named as before, so that whoever
 // is interrupted finds the same tasks again. A task needs no further attempt once one of them has passed.
@@ -26,8 +28,11 @@ func (p Policy) Confirmable(base, head result.Job, now time.Time) []result.Key {
 			keys = append(keys, result.Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task})
 		}
 	}
-	return keys
+	return keys[:min(len(keys), cmp.Or(p.Confirm.MaxTasks, maxConfirmed))]
 }
+
+// maxConfirmed is the default of Confirm.MaxTasks.
+const maxConfirmed = 20
 
 // limitsBroken reports whether a limit on broken tasks is about an agent on a dataset.
 func (p Policy) limitsBroken(agent, dataset string) bool {

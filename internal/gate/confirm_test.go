@@ -74,6 +74,11 @@ func TestConfirmable(t *testing.T) {
 	if got := names(policy, again); !slices.Equal(got, want) {
 		t.Errorf("after confirmation %v, want the same tasks %v", got, want)
 	}
+	few := policy
+	few.Confirm.MaxTasks = 2
+	if got := names(few, head); !slices.Equal(got, want[:2]) {
+		t.Errorf("at most 2: %v", got)
+	}
 	off := policy
 	off.Confirm.Attempts = 0
 	unlimited := policy

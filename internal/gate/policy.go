@@ -14,6 +14,7 @@ type Policy struct {
 // Confirm says whether tasks that look broken are tried again, with attempts that enter no rate; see Policy.Confirmable.
 type Confirm struct {
 	Attempts int `yaml:"attempts" json:"attempts" default:"0" min:"0" max:"20" doc:"How many more attempts, at most, a task gets that passed in every attempt of the baseline and in none now. One that passes in any of them is flaky, not broken. 0: none."`
+	MaxTasks int `yaml:"max_tasks" json:"max_tasks,omitempty" min:"0" max:"100000" doc:"How many tasks are tried again at most. Default: 20. Where more look broken, the others count as broken untried: so many are no flakiness, and would cost a second job."`
 }
 
 // Thresholds are limits on what a job may come to. nil: not asked for. Rates are 0 to 1, rewards have no unit, costs are
