@@ -31,7 +31,7 @@ agents:
       sleep 0.01
       echo %s > /tmp/answer
 datasets: [{path: evals}]
-gate: {max_broken_tasks: 0, confirm: {attempts: 4}}
+gate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 4}}
 `, map[string]string{"base": "base", "job": j.name}[name], answer)
 	}
 	for _, task := range []string{"one", "two", "three"} {
