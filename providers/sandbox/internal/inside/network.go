@@ -64,7 +64,7 @@ func (s *server) attach(d wire.Device) (*os.File, wire.Frames, error) {
 	for _, way := range []struct {
 		frames wire.Frames
 		make   func(name string) (*os.File, error)
-	}{{wire.Packets, s.makeTUN}, {wire.Ethernet, makeVeth}} {
+	}{{wire.Ethernet, makeVeth}, {wire.Packets, s.makeTUN}} { // the kernel removes a TUN device slowly, and holds others up
 		if d.Frames != "" && d.Frames != way.frames {
 			continue
 		}
