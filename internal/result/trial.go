@@ -102,9 +102,11 @@ func (c Costs) Total() float64 { return c.Environment + c.Model + c.Judges }
 type Durations struct {
 	TotalSec            float64  `json:"total_sec"`
 	EnvironmentSetupSec *float64 `json:"environment_setup_sec"`
-	AgentSetupSec       *float64 `json:"agent_setup_sec"`
-	AgentExecutionSec   *float64 `json:"agent_execution_sec"`
-	VerifierSec         *float64 `json:"verifier_sec"`
+	// ImageSec is how much of EnvironmentSetupSec the trial waited for its image to be built or pulled.
+	ImageSec          *float64 `json:"image_sec,omitempty"`
+	AgentSetupSec     *float64 `json:"agent_setup_sec"`
+	AgentExecutionSec *float64 `json:"agent_execution_sec"`
+	VerifierSec       *float64 `json:"verifier_sec"`
 }
 
 // Timestamps are UTC; null where the phase never began.

@@ -167,6 +167,10 @@ func TestImagesAreMadeOnce(t *testing.T) {
 			outcomes := p.newScene(t, s).together(s, 4)
 			for _, o := range outcomes {
 				o.check(t, want{reward: "1"})
+				d := o.Trial.Durations
+				if d.ImageSec == nil || *d.ImageSec > *d.EnvironmentSetupSec {
+					t.Errorf("waited for its image: %+v", d)
+				}
 			}
 			if n := builds.calls.Load(); n != 1 {
 				t.Errorf("%d builds", n)

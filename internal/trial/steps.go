@@ -45,9 +45,11 @@ const (
 // folders in place before anything runs in it: one transfer instead of four.
 func (a *attempt) setup(ctx context.Context) error {
 	pulled := a.images.pulls(a.spec.Task)
+	began := a.opts.Now()
 	ref, err := a.images.get(ctx, a.spec.Task, a.timeouts.Build, func(line string) {
 		a.emit(event.Event{Kind: event.Progress, Message: line})
 	})
+	a.trial.Durations.ImageSec = new(result.Seconds(a.opts.Now().Sub(began)))
 	if err != nil {
 		return imageError(err, pulled)
 	}

@@ -230,3 +230,14 @@ func TestSummaryTotalsAgents(t *testing.T) {
 		}
 	}
 }
+
+// The first trial of a task waits for its image, the others do not: that says nothing of how long trials take.
+func TestAverageTimeIsWithoutImages(t *testing.T) {
+	first, second := from("mine", "d", reward(key("a", 1), 1, 100)), from("mine", "d", reward(key("a", 2), 1, 4))
+	first.Durations.ImageSec, second.Durations.ImageSec = new(98.0), new(0.0)
+	var out strings.Builder
+	Summary(&out, job(nil, []result.Trial{first, second}), false, 100)
+	if !regexp.MustCompile(`(?m)^mine .* 3\.0s$`).MatchString(out.String()) {
+		t.Errorf("not the mean of 2 and 4 seconds:\n%s", out.String())
+	}
+}

@@ -141,12 +141,16 @@ func (s *summary) cells(lines []row, short bool) (heads []string, rows [][]strin
 	return heads, rows
 }
 
-// meanTime returns how long a trial of the row took on average.
+// meanTime returns how long a trial of the row took on average, without the time in which it waited for its image: the first
+// trial of a task waits for minutes, and the others do not.
 func (s *summary) meanTime(r row) string {
 	sum, n := 0.0, 0
 	for _, t := range s.Trials {
 		if r.of(t) {
 			sum += t.Durations.TotalSec
+			if t.Durations.ImageSec != nil {
+				sum -= *t.Durations.ImageSec
+			}
 			n++
 		}
 	}
