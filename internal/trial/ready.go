@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -35,7 +36,7 @@ const quickInterval = time.Second
 // imageHealthy waits until the image's HEALTHCHECK succeeds. It is tried at once, and then often until the first interval
 // is over, which is when Docker begins to; it is given up when Docker calls a container unhealthy.
 func (a *attempt) imageHealthy(ctx context.Context, h environment.Healthcheck) error {
-	limited, cancel := context.WithTimeout(ctx, a.timeouts.Build)
+	limited, cancel := awake.WithTimeout(ctx, a.timeouts.Build)
 	defer cancel()
 	const called = "the image's HEALTHCHECK"
 	c := healthcheck{

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"regexp"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -97,10 +98,11 @@ func (t patient) RoundTrip(req *http.Request) (*http.Response, error) {
 // maxAnswer bounds how much of an answer is read before it is handed on.
 const maxAnswer = 4 << 20
 
-// whole reads the answer to a question, so that one which breaks off is asked for again. Archives and other streams are left
-// to who reads them.
+// whole reads the answer to a question, so that one which breaks off is asked for again. Archives and other streams, such as
+// events, which never end, are left to whoever reads them.
 func whole(resp *http.Response) (*http.Response, error) {
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/json" {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if kind != "application/json" || resp.Request != nil && strings.HasSuffix(resp.Request.URL.Path, "/events") {
 		return resp, nil
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))

@@ -74,7 +74,7 @@ func (e *containerEnv) exec(ctx context.Context, cfg container.ExecOptions, opts
 		return -1, e.notStarted(ctx, p, out)
 	}
 	e.ran.Store(true)
-	if code == notRun && e.isBroken(ctx, p) {
+	if code == notRun && e.isBroken(ctx, p.id) {
 		return -1, e.abandon(ctx, fmt.Errorf("follow a command in the container: %w", errCut))
 	}
 	if err := e.survived(ctx, code); err != nil {
@@ -118,7 +118,7 @@ func (e *containerEnv) notStarted(ctx context.Context, p *process, out *output) 
 // nothing: when another one is not heard either, bash is not what it was.
 func (e *containerEnv) unheard(ctx context.Context, p *process) error {
 	const doing = "hear from a command in the container"
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startGrace)
+	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), startGrace)
 	defer cancel()
 	state, err := e.p.api.ContainerExecInspect(ctx, p.id)
 	if err == nil && state.Pid == 0 {
@@ -150,7 +150,7 @@ func (e *containerEnv) survived(ctx context.Context, code int) error {
 
 // stillThere returns an error if the container has ended.
 func (e *containerEnv) stillThere(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lostGrace)
+	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), lostGrace)
 	defer cancel()
 	// For a moment the engine takes a dead container for a running one; but nothing starts in it.
 	if !e.ended.Load() && e.answers(ctx) {
@@ -204,7 +204,7 @@ func (e *containerEnv) unusable(ctx context.Context, doing string, err error) er
 	if isContext(err) || isConnection(err) {
 		return failedInside(environment.KindExec, doing, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startGrace)
+	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), startGrace)
 	defer cancel()
 	state, lost := e.p.api.ContainerInspect(ctx, e.id)
 	if lost != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/docker/internal/killer"
 )
@@ -32,7 +33,7 @@ var (
 // It returns errExited if the command ended by itself before. If it cannot be done, it kills the container and returns
 // KindLost.
 func (e *containerEnv) killSince(ctx context.Context, p *process) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killGrace)
+	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), killGrace)
 	defer cancel()
 	failure := e.tryKill(ctx, p)
 	if failure == nil || errors.Is(failure, errExited) {
@@ -47,7 +48,7 @@ func (e *containerEnv) abandon(ctx context.Context, why error) error {
 	if known := new(environment.Error); errors.As(why, &known) {
 		lost.Hint = known.Hint
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
+	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
 	defer cancel()
 	err := persist(ctx, func() error { return e.p.api.ContainerKill(ctx, e.id, "KILL") })
 	if err != nil && !isGone(err) {
@@ -137,7 +138,7 @@ func (e *containerEnv) accuse(ctx context.Context, p *process, pid int) (killer.
 
 // pid is the id of the command's process, as the engine knows it. It waits for a command that is about to begin.
 func (p *process) pid(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, beginGrace)
+	ctx, cancel := awake.WithTimeout(ctx, beginGrace)
 	defer cancel()
 	for {
 		state, err := p.e.p.api.ContainerExecInspect(ctx, p.id)

@@ -12,6 +12,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 )
 
@@ -123,7 +124,7 @@ func (e *containerEnv) launch(ctx context.Context, id string) (types.HijackedRes
 	if err := ctx.Err(); err != nil {
 		return types.HijackedResponse{}, failedInside(environment.KindExec, doing, err)
 	}
-	asked, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), startGrace, &environment.Error{
+	asked, cancel := awake.WithTimeoutCause(context.WithoutCancel(ctx), startGrace, &environment.Error{
 		Kind: environment.KindLost, Transient: true, Err: errSilent,
 	})
 	defer cancel()
