@@ -19,6 +19,9 @@
 //	sandbox.trial      the same job of one hello trial in a sandbox, as root; floor: the same scripts run
 //	                   and the same files written without one
 //	sandbox.user       the same as an ordinary user: root starts a process as one
+//	sandbox.network    the same, in a sandbox with a network of its own; floor: in one on this machine's network
+//	sandbox.download   a download in a sandbox with a network of its own, in MB a second; floor: the same download by
+//	                   a process of this machine, over its loopback device
 //	sandbox.docker     that job, as whoever measures; floor: the same job on a Docker engine
 //	sandbox.parallel   jobs of 48 hello trials by 8 workers, in trials per second; floor: as many
 //	                   without a sandbox by 8

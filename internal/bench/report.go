@@ -49,7 +49,7 @@ type Side struct {
 
 // Target is a bound on a median, at most or at least.
 type Target struct {
-	Of      string   `json:"of"` // ours or ratio
+	Of      string   `json:"of"` // ours, ratio, or difference: ours - floor, pair by pair
 	AtMost  *float64 `json:"at_most,omitempty"`
 	AtLeast *float64 `json:"at_least,omitempty"`
 }
@@ -85,8 +85,11 @@ func newResult(name, unit string, ours, floor series, target Target) Result {
 	if len(floor.values) > 0 {
 		side, pairs := floor.side(), summarize(ratios(ours.values, floor.values))
 		r.Floor, r.Ratio = &side, &pairs
-		if target.Of == "ratio" {
+		switch target.Of {
+		case "ratio":
 			judged = pairs
+		case "difference":
+			judged = summarize(differences(ours.values, floor.values))
 		}
 	}
 	r.Met = judged.N > 0 && target.holds(judged.Median)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -27,7 +28,7 @@ const (
 // sandbox measures hello trials, and what they are made of, in sandboxes of this machine.
 func (b *bench) sandbox(ctx context.Context) error {
 	dir := filepath.Join(b.dir, "sandbox")
-	provider, err := newSandboxes(ctx, dir)
+	provider, err := newSandboxes(ctx, dir, nil, sandbox.Options{})
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,9 @@ func (b *bench) sandbox(ctx context.Context) error {
 		return err
 	}
 	b.logf("sandbox: trials on %s", ours.base)
-	steps := []func(context.Context, *onSandbox, *unboxed) error{b.sandboxTrial, b.sandboxDocker, b.sandboxParallel, b.sandboxExec, b.sandboxCreate}
+	steps := []func(context.Context, *onSandbox, *unboxed) error{
+		b.sandboxTrial, b.sandboxNetwork, b.sandboxDocker, b.sandboxParallel, b.sandboxExec, b.sandboxCreate,
+	}
 	for _, step := range steps {
 		if err := step(ctx, ours, floor); err != nil {
 			return err
@@ -46,9 +49,15 @@ func (b *bench) sandbox(ctx context.Context) error {
 	return nil
 }
 
-// newSandboxes is a provider with a store of its own, so that nothing is left of it afterwards.
-func newSandboxes(ctx context.Context, dir string) (environment.Provider, error) {
-	provider, err := sandbox.New(ctx, map[string]any{"dir": filepath.Join(dir, "store")}, sandbox.Options{Hide: []string{dir}})
+// newSandboxes returns a provider with a store in dir, so that nothing is left of it afterwards.
+func newSandboxes(ctx context.Context, dir string, config map[string]any, opts sandbox.Options) (environment.Provider, error) {
+	config = maps.Clone(config)
+	if config == nil {
+		config = map[string]any{}
+	}
+	config["dir"] = filepath.Join(dir, "store")
+	opts.Hide = []string{dir}
+	provider, err := sandbox.New(ctx, config, opts)
 	if environment.KindOf(err) == environment.KindUnavailable {
 		return nil, fmt.Errorf("%w: %w", errUnmeasurable, err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 )
 
 // hostRoot is a provider on this machine's root, with a store of the test's own.
-func hostRoot(t *testing.T) environment.Provider {
+func hostRoot(t *testing.T, opts sandbox.Options) environment.Provider {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rollout-bench-")
 	if err != nil {
@@ -26,7 +27,7 @@ func hostRoot(t *testing.T) environment.Provider {
 			t.Error(err)
 		}
 	})
-	provider, err := sandbox.New(t.Context(), map[string]any{"base": "host", "dir": dir}, sandbox.Options{})
+	provider, err := sandbox.New(t.Context(), map[string]any{"base": "host", "dir": dir}, opts)
 	testenv.Check(t, "sandbox", err)
 	t.Cleanup(func() { provider.Close() })
 	return provider
@@ -34,8 +35,15 @@ func hostRoot(t *testing.T) environment.Provider {
 
 // TestSandboxes has one provider for what needs one, because this machine's root takes seconds to be pictured.
 func TestSandboxes(t *testing.T) {
-	provider := hostRoot(t)
+	server, err := serveZeros(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	address := server.Addr().(*net.TCPAddr)
+	provider := hostRoot(t, sandbox.Options{Dial: dialing(address)})
 	t.Run("the floor writes what a trial writes", func(t *testing.T) { writesTheSame(t, provider) })
+	t.Run("downloads are measured", func(t *testing.T) { measuresDownloads(t, provider, address) })
 	t.Run("what is alive is measured, and ended", func(t *testing.T) { measuresWhatIsAlive(t, provider) })
 }
 
@@ -59,6 +67,16 @@ func writesTheSame(t *testing.T, provider environment.Provider) {
 	}
 	if rest, err := os.ReadDir(floor.dir); err != nil || len(rest) > 0 {
 		t.Errorf("the floor left %v, %v", rest, err)
+	}
+}
+
+func measuresDownloads(t *testing.T, provider environment.Provider, server *net.TCPAddr) {
+	b := &bench{rounds: 1, image: testenv.Image, stderr: t.Output()}
+	if err := b.sandboxDownload(t.Context(), provider, server); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.report.Results; len(r) != 1 || r[0].Ours.Median <= 0 || r[0].Floor == nil {
+		t.Errorf("%+v", r)
 	}
 }
 

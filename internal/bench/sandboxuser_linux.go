@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/org/rollout-action/providers/sandbox"
 )
 
 // childSandboxes is a child's work, see inChild: single trials in sandboxes, as whoever it was started as.
@@ -82,7 +84,7 @@ func childTrialsInSandboxes(ctx context.Context, dir string, stdout io.Writer) e
 }
 
 func userValues(ctx context.Context, dir, image string, rounds int) (sandboxValues, error) {
-	provider, err := newSandboxes(ctx, dir)
+	provider, err := newSandboxes(ctx, dir, nil, sandbox.Options{})
 	if err != nil {
 		return sandboxValues{}, err
 	}

@@ -25,6 +25,15 @@ func summarize(values []float64) Stats {
 	}
 }
 
+// differences returns a-b pair by pair.
+func differences(a, b []float64) []float64 {
+	var out []float64
+	for i := range min(len(a), len(b)) {
+		out = append(out, a[i]-b[i])
+	}
+	return out
+}
+
 // ratios is a/b pair by pair. Pairs whose second is 0, or that are not there, are left out.
 func ratios(a, b []float64) []float64 {
 	var out []float64

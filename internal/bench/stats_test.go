@@ -44,3 +44,12 @@ func TestRatios(t *testing.T) {
 		})
 	}
 }
+
+func TestADifferenceIsJudged(t *testing.T) {
+	ours, floor := series{"a", []float64{10, 20, 90}}, series{"b", []float64{7, 16, 20}}
+	for bound, want := range map[float64]bool{3.9: false, 4: true} {
+		if r := newResult("x", "ms", ours, floor, atMost("difference", bound)); r.Met != want {
+			t.Errorf("a median difference of 4 is at most %g: %v", bound, r.Met)
+		}
+	}
+}
