@@ -22,7 +22,7 @@ type suspects struct {
 	*testing.T
 	dir     string
 	outcome map[string][]string
-	out     bytes.Buffer // of the last command, both streams
+	out     lockedBuffer // of the last command, both streams
 
 	mu   sync.Mutex
 	stop func() bool // cancels the command when it is true
@@ -90,6 +90,30 @@ func (s *suspects) begins(job string) {
 	if s.stop != nil && s.stop() {
 		s.end()
 	}
+}
+
+// lockedBuffer is a bytes.Buffer that may be read while a command writes to it.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (b *lockedBuffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text.Reset()
 }
 
 // rollout runs a command, and wants an exit code.
