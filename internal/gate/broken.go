@@ -39,6 +39,10 @@ func (j *judge) maxBrokenTasks(s scope) {
 		j.skip(s, name, float64(*s.MaxBrokenTasks), noBaseline)
 		return
 	}
+	if len(s.comparable()) == 0 {
+		j.skip(s, name, float64(*s.MaxBrokenTasks), noComparison)
+		return
+	}
 	b := broken{limit: *s.MaxBrokenTasks, confirm: j.policy.Confirm.Attempts}
 	var flips []result.TaskDiff
 	for _, t := range s.tasks {

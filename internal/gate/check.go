@@ -72,6 +72,9 @@ func (j *judge) skip(s scope, name string, limit float64, why string) {
 	j.add(s, Check{Name: name, Limit: limit, Skipped: true, Message: "not checked: " + why})
 }
 
+// noComparison says why a limit on drops or broken tasks is not checked.
+const noComparison = "no task can be compared with the baseline: each is new, removed, changed or without a verdict on one side"
+
 // nothing reports that a threshold has nothing to judge, after adding a check that says so. A job without trials fails. A group
 // without any is not checked: job files whose groups are about nothing are refused when they are read, so these trials were left
 // out on purpose (--agent, --task); nor is one where a quarantine has taken everything.

@@ -10,7 +10,8 @@ import (
 // Confirmable are the tasks that look broken and that Confirm.Attempts more attempts each may show to be flaky: passed in every
 // attempt of the baseline and in none now, be it that the agent or the verifier ended them with an error. Attempts that
 // the infrastructure ended show nothing: a task that has no others is not among them. Nor are tasks whose files changed, that are in
-// quarantine at now, or that no max_broken_tasks of the policy is about. The keys have no Attempt, and are sorted. There are at most
+// quarantine at now, or that no max_broken_tasks of the policy is about, nor those of an agent that has not one reward: it does not work at all, which fails
+// the job by itself. The keys have no Attempt, and are sorted. There are at most
 // Confirm.MaxTasks of them (0: 20), the first ones.
 //
 // head is the whole job. Its confirmation attempts are not looked at: a task that has some is named as before, so that whoever
@@ -22,9 +23,13 @@ func (p Policy) Confirmable(base, head result.Job, now time.Time) []result.Key {
 	head.Confirmations = nil
 	diff := result.Compare(base, head)
 	held, _ := p.current(head, now)
+	works := map[string]bool{}
+	for _, o := range head.Results {
+		works[o.Agent] = works[o.Agent] || o.Completed()
+	}
 	var keys []result.Key
 	for _, t := range diff.Tasks {
-		if broke(t) && !held.holds(t.Dataset, t.Task) && p.limitsBroken(t.Agent, t.Dataset) {
+		if works[t.Agent] && broke(t) && !held.holds(t.Dataset, t.Task) && p.limitsBroken(t.Agent, t.Dataset) {
 			keys = append(keys, result.Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task})
 		}
 	}

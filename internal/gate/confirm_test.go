@@ -69,6 +69,12 @@ func TestConfirmable(t *testing.T) {
 	if got := names(policy, head); !slices.Equal(got, want) {
 		t.Errorf("confirmable %v, want %v", got, want)
 	}
+	var dead result.Job
+	failures(&dead, "broken", result.AgentExecutionFailed)
+	failures(&dead, "fine", result.AgentExecutionFailed)
+	if got := names(policy, dead); got != nil {
+		t.Errorf("an agent that does not work at all: %v", got)
+	}
 	again := head
 	confirmed(&again, "broken", 1)
 	if got := names(policy, again); !slices.Equal(got, want) {

@@ -105,7 +105,7 @@ func (j *judge) drop(s scope, name string, limit *float64, what quantity) {
 	}
 	tasks := s.comparable()
 	if len(tasks) == 0 {
-		j.skip(s, name, *limit, "no task can be compared with the baseline: each is new, removed, changed or without a verdict on one side")
+		j.skip(s, name, *limit, noComparison)
 		return
 	}
 	d := drop{scope: s, what: what, limit: *limit, sample: sampleOf(tasks, what.values)}

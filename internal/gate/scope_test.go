@@ -29,3 +29,18 @@ func TestNopIsNotGated(t *testing.T) {
 		t.Errorf("an environment was lost: %+v", c)
 	}
 }
+
+// Where nothing could be compared, nobody knows whether a task broke.
+func TestBrokenTasksAreNotCheckedWithoutAComparison(t *testing.T) {
+	base, _ := fall(3, 0)
+	var head result.Job
+	for i := range 3 {
+		head.Results = append(head.Results, result.Outcome{Key: base.Results[i].Key, Error: result.EnvironmentLost})
+	}
+	for _, noise := range []Noise{NoiseTest, NoiseIgnore} {
+		c := find(t, verdict(Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Noise: noise}, base, head), "max_broken_tasks")
+		if !c.Skipped || c.Message != "not checked: "+noComparison {
+			t.Errorf("%s: %+v", noise, c)
+		}
+	}
+}
