@@ -75,11 +75,11 @@ func (a *attempt) usable(ctx context.Context) error {
 		}
 		if who.user != "" {
 			if nobody := a.tryOut(ctx, who.user, "/"); nobody != nil {
-				return failf(result.EnvironmentStartFailed, "nothing can be run as %s in task.toml, %s: %s (name a user who is in the image)",
+				return failf(result.TaskInvalid, "nothing can be run as %s in task.toml, %s: %s (name a user who is in the image)",
 					who.key, who.user, brief(nobody, a.opts.Redactor))
 			}
 		}
-		return failf(result.EnvironmentStartFailed, "nothing can be run in environment.workdir in task.toml, %s: %s (name a folder that is in the image, and that %s may enter)",
+		return failf(result.TaskInvalid, "nothing can be run in environment.workdir in task.toml, %s: %s (name a directory that is in the image, and that %s may enter)",
 			dir, brief(err, a.opts.Redactor), nameOf(who.user))
 	}
 	return nil

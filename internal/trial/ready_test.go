@@ -67,7 +67,7 @@ func TestUsersAndFoldersThatAreNotThere(t *testing.T) {
 			t.Run(tc.name, func(t *testing.T) {
 				t.Parallel()
 				o := p.run(t, story{toml: tc.toml, agent: script("true")})
-				o.check(t, want{err: result.EnvironmentStartFailed, says: tc.says})
+				o.check(t, want{err: result.TaskInvalid, says: tc.says})
 				if o.Trial.Timestamps.AgentExecutionStartedAt != nil {
 					t.Error("the agent has begun all the same")
 				}
