@@ -260,7 +260,11 @@ func (m *merge) pathsFrom() string {
 	if m.base.from != m.base.dir || m.plan.PathsFrom == "" { // an archive's surroundings are not the job's
 		return ""
 	}
-	from := filepath.Join(m.base.dir, filepath.FromSlash(m.plan.PathsFrom))
+	dir, err := realPath(m.base.dir)
+	if err != nil {
+		return ""
+	}
+	from := filepath.Join(dir, filepath.FromSlash(m.plan.PathsFrom))
 	if info, err := os.Stat(from); err != nil || !info.IsDir() {
 		return ""
 	}

@@ -31,6 +31,8 @@ type scene struct {
 	cfg   config.Job
 	specs []trial.Spec
 	began time.Time
+	// pathsFrom is that of the plans.
+	pathsFrom string
 }
 
 func newScene(t *testing.T) *scene {
@@ -78,7 +80,7 @@ func (s *scene) outcome(i int) trial.Outcome {
 // run leaves in the folder what a run of a shard does; total 0 is the whole job. Trials for which skip is true have no result.
 func (s *scene) run(dir string, index, total int, skip func(result.Key) bool) {
 	s.Helper()
-	opts := RecordOptions{StartedAt: s.began, Dir: s.dir}
+	opts := RecordOptions{StartedAt: s.began, Dir: s.dir, PathsFrom: s.pathsFrom}
 	if total > 0 {
 		opts.Shard, opts.ShardOf = &result.Shard{Index: index, Total: total}, Shards(s.specs, total, nil)
 	}
@@ -672,5 +674,18 @@ func TestReadHeadStopsAtTheLongLists(t *testing.T) {
 		if head, err := readHead[result.Plan](path, "tasks"); err == nil {
 			t.Errorf("%s: got %+v", name, head)
 		}
+	}
+}
+
+// TestAMergedJobKnowsWhereItsPathsBegin also where the merge is given relative paths, as a shell does.
+func TestAMergedJobKnowsWhereItsPathsBegin(t *testing.T) {
+	s := newScene(t)
+	s.pathsFrom = "../.."
+	s.shards(2)
+	t.Chdir(s.dir)
+	merged, err := Merge(t.Context(), MergeOptions{Paths: []string{"shards"}, Output: filepath.Join("deep", "er", "whole")})
+	s.check(err)
+	if from := merged.Tree.Plan.PathsFrom; from != "../../.." {
+		t.Errorf("its paths begin at %q, want ../../..", from)
 	}
 }
