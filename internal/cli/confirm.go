@@ -198,7 +198,7 @@ func unconfirmed(in report.Input, confirmations []result.Trial, base *result.Job
 		}
 	}
 	if n > 0 {
-		note = fmt.Sprintf("%s broken and had no further attempts (gate.confirm): they are made when trials run with this baseline. rollout resume with --baseline makes them now", lookBroken(n))
+		note = fmt.Sprintf("%s broken and had no further attempts (gate.confirm): they are made when trials run with this baseline", lookBroken(n))
 	}
 	return incomplete, note
 }

@@ -283,6 +283,19 @@ func TestShardsTryAgainWhatLooksBroken(t *testing.T) {
 	}
 	s.rollout(1, "merge", "jobs/late.shard-1-of-2", "jobs/late.shard-2-of-2", "--baseline", "jobs/base")
 	s.says("2 tasks look broken and had no further attempts")
+	again := s.printed("To make them now:")
+
+	// Where the job file was may not be known any more: the command says that it is needed.
+	plan := s.read("jobs/late/plan.json")
+	s.write("jobs/late/plan.json", strings.Replace(plan, `"paths_from": "../.."`, `"paths_from": ""`, 1))
+	s.rollout(1, "report", "jobs/late", "--baseline", "jobs/base")
+	if got, want := s.printed("To make them now:"), []string{"resume", "jobs/late", "--job-file", "JOB_FILE", "--baseline", "jobs/base"}; !slices.Equal(got, want) {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	s.rollout(2, "resume", "jobs/late", "--baseline", "jobs/base")
+	s.write("jobs/late/plan.json", plan)
+	s.rollout(1, again...)
+	s.says("confirmed broken: 0 of 5 attempts passed")
 }
 
 func TestConfirmationsThatAreCancelledAreResumed(t *testing.T) {
@@ -311,5 +324,48 @@ func TestConfirmationsThatAreCancelledAreResumed(t *testing.T) {
 	}
 	if want := []string{"broken__3 0", "broken__4 0", "broken__5 0", "broken__6 0"}; !slices.Equal(confirmations, want) {
 		t.Errorf("confirmations are %q", confirmations)
+	}
+}
+
+// printed is the arguments of the first command that was printed after a text.
+func (s *suspects) printed(after string) []string {
+	s.Helper()
+	_, rest, ok := strings.Cut(strings.Join(strings.Fields(s.out.String()), " "), after+" rollout ")
+	args, isCommand := commandIn(s.dir, words(rest))
+	if !ok || !isCommand {
+		s.Fatalf("no command after %q:\n%s", after, s.out.String())
+	}
+	return args
+}
+
+func TestThePrintedCommandKeepsTheBaseline(t *testing.T) {
+	for _, at := range []string{"steady__1", "broken__3"} { // the last trial, and the second confirmation attempt
+		t.Run(at, func(t *testing.T) {
+			s := newSuspects(t)
+			s.stop = func() bool {
+				_, err := os.Stat(filepath.Join(s.dir, "jobs/pr/a/evals", at, "result.json"))
+				return err == nil
+			}
+			s.rollout(130, "run", "job.yaml", "--baseline", "jobs/base", "--junit", "the report.xml", "--max-broken-tasks", "1", "--log-format", "plain")
+			s.stop = nil
+			again := s.printed("Go on with it:")
+			if want := []string{"resume", "jobs/pr", "--baseline", "jobs/base", "--junit", "the report.xml"}; !slices.Equal(again, want) {
+				t.Errorf("it says %q, want %q", again, want)
+			}
+			if strings.Contains(s.read("jobs/pr/plan.json"), "jobs/base") {
+				t.Error("the plan names the baseline")
+			}
+			// Whoever leaves the baseline out gets no green, unless that is what they say.
+			s.rollout(1, "resume", "jobs/pr", "--log-format", "plain")
+			s.says("the job began with a baseline, and is compared with none")
+			s.rollout(0, "resume", "jobs/pr", "--baseline", "none")
+			s.rollout(1, "resume", "jobs/pr")
+			s.says("the job began with a baseline")
+			s.rollout(0, again...)
+			s.says("1 task broke")
+			s.read("the report.xml")
+			s.rollout(0, "report", "jobs/pr")
+			s.says("the job began with a baseline")
+		})
 	}
 }

@@ -40,7 +40,7 @@ func (a *app) connect(ctx context.Context, p *prepared, look ui.Options) (enviro
 		return nil, &failure{code: exitCancelled, err: errors.New("cancelled before the job began: it has no folder, nothing was run")}
 	}
 	if err == nil {
-		if err = a.room(p, provider, p.into != ""); err != nil {
+		if err = a.room(p, provider, p.command); err != nil {
 			_ = provider.Close()
 		}
 	}

@@ -30,14 +30,15 @@ func TestADeadEngine(t *testing.T) {
 	p := &mortal{tried: newTried()}
 	withProvider(t, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) { return p, nil })
 	p.left.Store(2)
-	o := rollout(t, t.Context(), nil, dir, "job.yaml", "--n-attempts", "20", "--n-concurrent", "1")
-	o.check(t, exitFailed, "rollout: the engine at nowhere does not answer (start it); what has not run stays pending: rollout resume jobs/nightly goes on with it")
+	o := rollout(t, t.Context(), nil, dir, "job.yaml", "--n-attempts", "20", "--n-concurrent", "1", "--baseline", "github:main")
+	o.check(t, exitFailed, "rollout: the engine at nowhere does not answer (start it); what has not run stays pending: rollout resume jobs/nightly --baseline 'github:main' goes on with it")
 	tree, err := result.ReadTree(dir + "/jobs/nightly")
 	if err != nil || len(tree.Trials) != 2 {
 		t.Fatalf("%d results, want 2: %v", len(tree.Trials), err)
 	}
 	p.left.Store(1000)
-	rollout(t, t.Context(), nil, dir, "resume", "jobs/nightly").check(t, exitOK)
+	rollout(t, t.Context(), nil, dir, "resume", "jobs/nightly").check(t, exitGate)
+	rollout(t, t.Context(), nil, dir, "resume", "jobs/nightly", "--baseline", "none").check(t, exitOK)
 	if tree, err = result.ReadTree(dir + "/jobs/nightly"); err != nil || len(tree.Trials) != 20 {
 		t.Errorf("%d results after resuming, want 20: %v", len(tree.Trials), err)
 	}

@@ -64,6 +64,8 @@ type ending struct {
 	notes      []string     // further sentences for people
 	// cancelled: the job's own run ends here, and a cancel is its outcome.
 	cancelled bool
+	// ran: the command ran the job, or would have if anything had been left to run.
+	ran bool
 	// asJSON: the job's result is printed instead of a summary.
 	asJSON bool
 	// confirmations are the confirmation attempts, and unconfirmed tells that some of them were not made.
@@ -123,6 +125,15 @@ func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end end
 
 // judge compares a job with its baseline, and checks its gate.
 func (a *app) judge(ctx context.Context, in *report.Input, flags reportFlags, end *ending) error {
+	if flags.forgets(in.Plan) && (in.Plan.Shard == nil || in.Policy.Confirm.Attempts > 0) {
+		const forgotten = "the job began with a baseline, and is compared with none: give it again with --baseline, or say --baseline none"
+		if end.ran {
+			end.incomplete = append(end.incomplete, forgotten)
+			in.Incomplete = append(in.Incomplete, forgotten)
+		} else {
+			in.Notes = append(in.Notes, forgotten)
+		}
+	}
 	if in.Plan.Shard != nil {
 		// The Action names a baseline always: a shard tries again what looks broken beside it (gate.confirm).
 		named := flags.compares() && flags.baseline != githubPrefix
@@ -146,6 +157,7 @@ func (a *app) judge(ctx context.Context, in *report.Input, flags reportFlags, en
 		in.Diff = &diff
 	}
 	if _, note := unconfirmed(*in, end.confirmations, base); note != "" {
+		note += ". To make them now: " + a.resumption(in.Dir, in.Plan, flags)
 		in.Notes = append(in.Notes, note)
 		end.unconfirmed = end.unconfirmed || ctx.Err() != nil
 	}
@@ -239,10 +251,14 @@ func missing(job result.Job, tree result.Tree) []string {
 func (a *app) printSummary(in report.Input, flags reportFlags, end ending) {
 	_, err := os.Stat(filepath.Join(a.path(in.Dir), result.ResultFile))
 	_, noConfig := os.Stat(filepath.Join(a.path(in.Dir), result.ConfigFile))
+	resume := ""
+	if noConfig == nil && !in.Plan.Proof {
+		resume = a.resumption(in.Dir, in.Plan, flags)
+	}
 	color, width := a.stdoutLook()
 	ui.Summary(a.Stdout, ui.SummaryInput{
 		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir,
-		Missing: err != nil && in.Job.SkippedTrials > 0, Resumable: noConfig == nil && !in.Plan.Proof, Partial: len(end.incomplete) > 0 && in.Job.SkippedTrials > 0,
+		Missing: err != nil && in.Job.SkippedTrials > 0, Resume: resume, Partial: len(end.incomplete) > 0 && in.Job.SkippedTrials > 0,
 	}, color, width)
 	verdict := ui.VerdictInput{Diff: in.Diff, Incomplete: end.incomplete, Notes: in.Notes, Missing: len(in.Incomplete) > 0}
 	if flags.compares() {

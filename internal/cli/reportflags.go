@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 	"github.com/org/rollout-action/reporters"
 )
 
@@ -52,6 +54,40 @@ const (
 	formatText = "text"
 	formatJSON = "json"
 )
+
+// given is the flags that were given and that a job's folder does not have, as a shell takes them, each after a space. Those of the
+// gate are in config.json. compared: the job began with a baseline, so that a command without one lacks it.
+func (f *reportFlags) given(compared bool) string {
+	if f.changed == nil {
+		return ""
+	}
+	var out strings.Builder
+	add := func(name, value string) {
+		if f.changed(name) {
+			out.WriteString(" --" + name + " " + untrusted.ShellPath(value))
+		}
+	}
+	if compared && !f.changed("baseline") {
+		out.WriteString(" --baseline BASELINE")
+	}
+	add("baseline", f.baseline)
+	add("baseline-artifact", f.stored.artifact)
+	add("baseline-workflow", f.stored.workflow)
+	add("junit", f.junit)
+	if f.caseFiles && f.changed("junit-case-files") {
+		out.WriteString(" --junit-case-files")
+	}
+	add("markdown", f.markdown)
+	add("report-json", f.asJSON)
+	add("github", f.github)
+	add("comment", f.comment)
+	return out.String()
+}
+
+// forgets reports whether a job that began with a baseline is judged without one, and nobody said that it should be.
+func (f *reportFlags) forgets(plan result.Plan) bool {
+	return plan.Compared && !f.compares() && !(f.changed != nil && f.changed("baseline"))
+}
 
 // check refuses values that mean nothing, before any work is done.
 func (f *reportFlags) check() error {

@@ -19,6 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // againFlags say what of a job that is there already is run again.
@@ -101,8 +102,23 @@ func (a *app) resume(ctx context.Context, dir, jobFile string, flags jobFlags, a
 	if err != nil {
 		return err
 	}
-	p.into = dir
+	p.into, p.report = dir, report
 	return a.goOn(ctx, p, stored, lock, again, flags.logFormat, report)
+}
+
+// resumption is the command that goes on with a job, with the flags of a report that are not in its folder.
+func (a *app) resumption(dir string, plan result.Plan, report reportFlags) string {
+	command := "rollout resume " + untrusted.ShellPath(dir)
+	stored := job.Stored{Dir: a.path(dir), Plan: plan}
+	if from, err := stored.PathsFrom(); err != nil || !isDir(from) {
+		command += " --job-file JOB_FILE"
+	}
+	return command + report.given(plan.Compared)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // isFolder is an error if what should be a job's folder is none.
@@ -156,7 +172,7 @@ func (a *app) prepareStored(ctx context.Context, stored job.Stored, jobFile stri
 		return nil, err
 	}
 	path := filepath.Join(stored.Dir, result.ConfigFile)
-	if info, err := os.Stat(from); from == "" || err != nil || !info.IsDir() {
+	if !isDir(from) {
 		return nil, usage("%s: its paths cannot be followed, as it is not known where its job file was, or that folder is gone: give the job file with --job-file", clean(path))
 	}
 	flags.pathsFrom = from
@@ -185,6 +201,7 @@ func (a *app) goOn(ctx context.Context, p *prepared, stored job.Stored, lock *jo
 	if err != nil {
 		return err
 	}
+	p.command = a.resumption(p.dir(), stored.Plan, report)
 	look, err := a.begin(p, logFormat)
 	if err != nil {
 		return err
@@ -199,7 +216,7 @@ func (a *app) goOn(ctx context.Context, p *prepared, stored job.Stored, lock *jo
 		if err := stored.Settle(p.Job, now, owed.Earlier, prompt); err != nil {
 			return fmt.Errorf("write the job's files: %w", err)
 		}
-		return a.finish(ctx, p.dir(), report, ending{baseline: p.confirm.found()})
+		return a.finish(ctx, p.dir(), report, ending{ran: true, baseline: p.confirm.found()})
 	}
 	provider, err := a.connect(ctx, p, look)
 	if err != nil {

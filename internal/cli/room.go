@@ -6,11 +6,10 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// room is the error of a machine whose disks are too full for another trial of a job, with the way out. begun: its folder is there.
-func (a *app) room(p *prepared, provider environment.Provider, begun bool) error {
+// room is the error of a machine whose disks are too full for another trial of a job, with the way out. resume is the command that goes on with the job, once it has begun; "" before.
+func (a *app) room(p *prepared, provider environment.Provider, resume string) error {
 	disks := []job.Disk{{What: "results", Dir: a.path(p.dir())}}
 	if dir := provider.Disk(); dir != "" {
 		disks = append(disks, job.Disk{What: "images and environments", Dir: dir})
@@ -18,8 +17,8 @@ func (a *app) room(p *prepared, provider environment.Provider, begun bool) error
 	err := job.Watermark{Min: int64(p.Job.Environment.MinFreeDisk), Disks: disks, Free: a.FreeDisk}.Check()
 	if low := new(job.LowDisk); errors.As(err, &low) {
 		again := ""
-		if begun {
-			again = ", then go on with rollout resume " + untrusted.ShellPath(p.dir())
+		if resume != "" {
+			again = ", then go on with " + resume
 		}
 		return fmt.Errorf("%w (make room, for example with rollout clean --images --env-type %s%s; environment.min_free_disk: 0 goes on regardless)",
 			err, clean(p.Job.Environment.Type), again)

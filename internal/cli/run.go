@@ -23,7 +23,6 @@ import (
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/ui"
-	"github.com/org/rollout-action/internal/untrusted"
 	"github.com/org/rollout-action/providers"
 )
 
@@ -156,9 +155,10 @@ func (f *jobFlags) overrides() ([]config.Override, error) {
 // prepared is a job that is ready to be planned.
 type prepared struct {
 	*config.Loaded
-	path    string // the job file as it was given; "-" is standard input
-	folder  bool   // there is no job file: the job was made for a folder of tasks
-	proof   bool   // the trials prove tasks
+	path    string      // the job file as it was given; "-" is standard input
+	folder  bool        // there is no job file: the job was made for a folder of tasks
+	proof   bool        // the trials prove tasks
+	report  reportFlags // how the command reports
 	sets    []*dataset.Set
 	folders []string // of all tasks, also of those that are filtered out
 	specs   []trial.Spec
@@ -166,6 +166,7 @@ type prepared struct {
 	shard   *result.Shard
 	shardOf []int
 
+	command string              // that goes on with the job; "" before its folder is there
 	into    string              // the folder of a job that is gone on with; "": the one that its name and jobs_dir say
 	lock    *job.Lock           // of a folder that is there, and in which the job has not begun; nil: there is none
 	todo    []trial.Spec        // what is left to run; nil: all of own
@@ -272,6 +273,7 @@ func (a *app) run(ctx context.Context, path string, flags runFlags) error {
 	if err != nil {
 		return err
 	}
+	p.report = flags.report
 	if err := a.split(p, flags.shard); err != nil {
 		return err
 	}
@@ -322,13 +324,13 @@ func (a *app) conduct(ctx context.Context, p *prepared, provider environment.Pro
 	}
 	a.removeOwn(ctx, provider, p.Job.Name)
 	if err != nil {
-		_ = a.finish(ctx, p.dir(), report, ending{baseline: p.confirm.found()}) // what there is
+		_ = a.finish(ctx, p.dir(), report, ending{ran: true, baseline: p.confirm.found()}) // what there is
 		return err
 	}
 	// What is left out on purpose does not make it a cancelled run.
-	err = a.finish(ctx, p.dir(), report, ending{cancelled: p.into == "" || ctx.Err() != nil, baseline: p.confirm.found()})
+	err = a.finish(ctx, p.dir(), report, ending{ran: true, cancelled: p.into == "" || ctx.Err() != nil, baseline: p.confirm.found()})
 	if ctx.Err() != nil {
-		fmt.Fprintf(a.Stderr, "Go on with it: rollout resume %s\n", untrusted.ShellPath(p.dir()))
+		fmt.Fprintf(a.Stderr, "Go on with it: %s\n", a.resumption(p.dir(), tree.Plan, report))
 	}
 	return err
 }
@@ -400,7 +402,7 @@ func (a *app) record(p *prepared) (result.Plan, error) {
 		checkout = task.Checkout{Commit: &a.guard.commit} // not what the checkout says of itself
 	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
-		StartedAt: a.Now(), Commit: checkout.Commit, Parents: a.parents(checkout), Dir: here, Shard: p.shard, ShardOf: p.shardOf, PathsFrom: pathsFrom, Proof: p.proof,
+		StartedAt: a.Now(), Commit: checkout.Commit, Parents: a.parents(checkout), Dir: here, Shard: p.shard, ShardOf: p.shardOf, PathsFrom: pathsFrom, Compared: p.report.compares(), Proof: p.proof,
 	})
 }
 
@@ -440,9 +442,9 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		Redactor: redactor,
 		Room: func() error {
 			if err := environment.Reachable(ctx, provider); err != nil {
-				return fmt.Errorf("%w; what has not run stays pending: rollout resume %s goes on with it", err, untrusted.ShellPath(p.dir()))
+				return fmt.Errorf("%w; what has not run stays pending: %s goes on with it", err, a.resumption(p.dir(), tree.Plan, p.report))
 			}
-			return a.room(p, provider, true)
+			return a.room(p, provider, a.resumption(p.dir(), tree.Plan, p.report))
 		},
 		Again:   p.again,
 		Confirm: confirm,

@@ -34,6 +34,7 @@ type RecordOptions struct {
 	ShardOf []int
 	// PathsFrom is as in result.Plan.
 	PathsFrom string
+	Compared  bool // as in result.Plan
 	Proof     bool // as in result.Plan
 }
 
@@ -43,7 +44,7 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 	plan := result.Plan{
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Parents: opts.Parents, Shard: opts.Shard,
 		Metrics: []string{}, Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom,
-		Proof: opts.Proof,
+		Compared: opts.Compared, Proof: opts.Proof,
 	}
 	for _, m := range cfg.Metrics {
 		plan.Metrics = append(plan.Metrics, m.Type)

@@ -132,6 +132,7 @@ func (s Stored) Owed(now result.Plan, again Again) (Owed, error) {
 func (s Stored) plan(now result.Plan) result.Plan {
 	plan := s.Plan
 	plan.Metrics, plan.PathsFrom = now.Metrics, now.PathsFrom
+	plan.Compared = plan.Compared || now.Compared
 	if len(now.Trials) != len(plan.Trials) {
 		plan.Trials, plan.Tasks, plan.Digest = now.Trials, now.Tasks, now.Digest
 		plan.Confirm = nil // their numbers are those of planned attempts now

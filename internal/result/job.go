@@ -35,6 +35,8 @@ type Plan struct {
 	// PathsFrom is where the relative paths in config.json begin, seen from the job's folder, with forward slashes; "" if
 	// that is not known (after a merge).
 	PathsFrom string `json:"paths_from,omitempty"`
+	// Compared: the job began with a baseline. Which one is not noted: it may be a path of the machine.
+	Compared bool `json:"compared,omitempty"`
 	// Proof: the trials prove tasks. They are not those that config.json alone would mean.
 	Proof bool `json:"proof,omitempty"`
 }

@@ -22,8 +22,8 @@ type SummaryInput struct {
 	Dir    string // the job's directory as the user would type it
 	// Missing: planned trials have no result, and nothing says that the job was cancelled.
 	Missing bool
-	// Resumable: rollout resume takes the directory.
-	Resumable bool
+	// Resume is the command that goes on with the job; "" if none does.
+	Resume string
 	// Partial: planned trials have no result, and what follows the summary says why.
 	Partial bool
 }
@@ -94,11 +94,11 @@ func (s *summary) headline() []string {
 		return s.wrap(title + s.look.warn.Render(fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)) + ".")
 	case s.Missing:
 		what := fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)
-		if !s.Resumable {
+		if s.Resume == "" {
 			return s.wrap(title + s.look.warn.Render(what) + ". It is still running, or it was killed.")
 		}
 		return append(s.wrap(title+s.look.warn.Render(what)+". It is still running, or it was killed. Go on with it:"),
-			"  rollout resume "+untrusted.ShellPath(s.Dir)) // which nothing breaks into lines
+			"  "+s.Resume) // which nothing breaks into lines
 	case j.Cancelled:
 		what := fmt.Sprintf(" was cancelled: of %s %d never started, %d were stopped", trials, j.SkippedTrials, j.Errors[result.Cancelled])
 		return s.wrap(title + s.look.warn.Render(what) + ".")

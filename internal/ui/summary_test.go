@@ -70,7 +70,7 @@ func TestSummary(t *testing.T) {
 		from("oracle", "bench", failure(key("a", 1), result.Cancelled, "the job was cancelled", 3)),
 	), *key("d", 1), *key("e", 1))
 	missing := job(nil, passed(), *key("d", 1))
-	missing.Missing, missing.Resumable = true, true
+	missing.Missing, missing.Resume = true, "rollout resume "+missing.Dir
 	unverified := job([]string{"sum"}, []result.Trial{{Key: *key("a", 1)}})
 	for _, c := range []struct {
 		name  string
