@@ -20,10 +20,10 @@ func TestEntrypoints(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		// It prepares the world, and has a service that agent and verifier speak with.
 		const prepares = `sleep 0.3; mkdir -p /world; cp "$GIVEN" /world/instruction; echo $((6*7)) >/world/answer
-(while :; do if [ -e /world/question ]; then cat /world/question >/world/reply.new; mv /world/reply.new /world/reply; rm /world/question; fi; sleep 0.02; done) &
+(while :; do if [ -e /world/question ]; then mv /world/question /world/reply.new; mv /world/reply.new /world/reply; fi; sleep 0.02; done) &
 exec "$@"
 `
-		const ask = `ask() { echo "$1" >/world/question; until [ -e /world/reply ]; do sleep 0.02; done; cat /world/reply; rm /world/reply; }; `
+		const ask = `ask() { echo "$1" >/world/question.new; mv /world/question.new /world/question; until [ -e /world/reply ]; do sleep 0.02; done; cat /world/reply; rm /world/reply; }; `
 		for _, tc := range []struct {
 			name   string
 			story  story

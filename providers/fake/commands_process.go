@@ -59,6 +59,7 @@ func bash(c *command) int {
 		text, c.args = c.args[0], c.args[1:]
 		if text == environment.Idle()[2] {
 			c.m().handOver()
+			text = idle
 		}
 		if len(c.args) > 0 {
 			name, c.args = c.args[0], c.args[1:]

@@ -56,6 +56,9 @@ func (i *image) health() *environment.Healthcheck {
 	})
 }
 
+// idle is environment.Idle without process substitution, which the fake environment does not have.
+const idle = "while :; do sleep infinity & wait $!; done"
+
 // enter runs the image's ENTRYPOINT, if it has one, and waits until it has run its arguments.
 func (e *Environment) enter(ctx context.Context) error {
 	if len(e.image.entrypoint) == 0 {
