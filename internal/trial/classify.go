@@ -14,6 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // failure is a trial's error on its way into the result. It is also a Go error, so that a step which
@@ -143,24 +144,29 @@ func brief(err error, secrets *redact.Redactor) string {
 	return environment.CutMiddle(text, most)
 }
 
-// lastWords are the last lines of what a failed build printed, which nearly always say why: ", after it printed: …", or "".
-// They are redacted before they are cut.
+// lastWords are the last lines of what a failed build printed, which nearly always say why: ", after it printed: …", or "". The very
+// last line comes first, for whoever shows the message cuts its end. They are redacted before they are cut.
 func lastWords(output string, secrets *redact.Redactor) string {
-	const lines, most = 3, 400
-	var last []string
+	const before, most, mostBefore = 2, 300, 100
+	var printed []string
 	for line := range strings.Lines(hide(secrets, output)) {
 		if words := strings.Join(strings.Fields(line), " "); words != "" {
-			last = append(last, words)
+			printed = append(printed, words)
 		}
 	}
-	text := strings.Join(last[max(0, len(last)-lines):], " | ")
-	if text == "" {
+	if len(printed) == 0 {
 		return ""
 	}
-	if over := len(text) - most; over > 0 {
-		text = "…" + strings.ToValidUTF8(text[over:], "")
+	last := len(printed) - 1
+	text := ", after it printed: " + environment.CutMiddle(printed[last], most)
+	var context []string
+	for _, line := range printed[max(0, last-before):last] {
+		context = append(context, untrusted.Cut(line, mostBefore))
 	}
-	return ", after it printed: " + text
+	if len(context) > 0 {
+		text += " (before that: " + strings.Join(context, " | ") + ")"
+	}
+	return text
 }
 
 // typeOf maps the kind of an environment's failure. Lost environments have one type wherever it

@@ -46,6 +46,13 @@ func TestImages(t *testing.T) {
 			want:  want{err: result.EnvironmentBuildFailed, says: []string{"Dockerfile:3: RUN echo", "exit code 1, after it printed: the answer is 42", "correct what is in environment/", "error.txt"}, detail: []string{"the answer is 42"}},
 		}},
 		{tale: tale{
+			name:  "a long command that prints much, and says why at its end",
+			story: story{files: dockerfile("FROM {{image}}\nCOPY nonce /\nRUN for i in $(seq 1 30); do echo \"Collecting package number $i from the mirror\"; done; echo ERROR: no package foo==$((3*3)); exit 1\n")},
+			want: want{err: result.EnvironmentBuildFailed, says: []string{
+				"…: exit code 1, after it printed: ERROR: no package foo==9 (before that: Collecting package number 29 from the mirror | Collecting package number 30 from the mirror)",
+			}},
+		}},
+		{tale: tale{
 			name:  "a Dockerfile with a syntax error",
 			story: story{files: dockerfile("FROM {{image}}\nRUNN true\n")},
 			want:  want{err: result.EnvironmentBuildFailed, says: []string{"RUNN"}},

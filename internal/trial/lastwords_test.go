@@ -13,7 +13,8 @@ func TestLastWords(t *testing.T) {
 	for _, tc := range []struct{ name, output, want string }{
 		{"nothing", " \n\n", ""},
 		{"a line", "E: no such package\n", ", after it printed: E: no such package"},
-		{"the last three lines that are not blank", "1\n2\n\n3\t x\n4\n", ", after it printed: 2 | 3 x | 4"},
+		{"the last three lines that are not blank, the very last one first", "1\n2\n\n3\t x\n4\n", ", after it printed: 4 (before that: 2 | 3 x)"},
+		{"long lines before it", strings.Repeat("a", 3000) + "\nwhy", ", after it printed: why (before that: " + strings.Repeat("a", 97) + "…)"},
 		{"a secret", "token " + secret, ", after it printed: token ***"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -23,8 +24,10 @@ func TestLastWords(t *testing.T) {
 			}
 		})
 	}
-	long := lastWords(strings.Repeat("x", 10)+secret+strings.Repeat("y", 395), secrets)
-	if strings.Contains(long, "789") || !strings.HasSuffix(long, strings.Repeat("y", 395)) || len(long) > 450 {
-		t.Errorf("a secret where the text is cut: %q", long)
+	for _, before := range []int{140, 150, 160} { // the secret is where the beginning of the line ends
+		long := lastWords("noise\n"+strings.Repeat("x", before)+secret+strings.Repeat("y", 995), secrets)
+		if strings.Contains(long, "sk-") || strings.Contains(long, "789") || !strings.Contains(long, ": xxx") || !strings.HasSuffix(long, "yyy (before that: noise)") || len(long) > 400 {
+			t.Errorf("a secret where the text is cut: %q", long)
+		}
 	}
 }

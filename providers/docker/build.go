@@ -257,7 +257,7 @@ func isStage(instructions []*parser.Node, stage int, name string) bool {
 
 // instructionAt is the beginning of the instruction at a line of a Dockerfile, on one line.
 func instructionAt(dockerfile []byte, line int) string {
-	const most = 100
+	const most = 60 // what the step printed matters more, and has to have room behind it
 	parsed, err := parser.Parse(bytes.NewReader(dockerfile))
 	if err != nil {
 		return ""

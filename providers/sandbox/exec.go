@@ -101,10 +101,10 @@ type started struct {
 	id        int64
 	answers   <-chan wire.Answer
 	in        *input
-	out, errs *output
+	out, errs *output // the same one if both streams go to the same writer
 }
 
-// startCommand asks for a command. Who calls it waits for its end, or leaves.
+// startCommand asks for a command. The writers are of comparable types, and may be one and the same. Who calls it waits for its end, or leaves.
 func (b *box) startCommand(command wire.Command, stdin io.Reader, stdout, stderr io.Writer) (*started, error) {
 	in, err := newInput(stdin)
 	if err != nil {
@@ -116,13 +116,15 @@ func (b *box) startCommand(command wire.Command, stdin io.Reader, stdout, stderr
 		in.close()
 		return nil, err
 	}
-	errs, err := newOutput(stderr)
-	if err != nil {
-		in.theirs.Close()
-		in.close()
-		out.theirs.Close()
-		out.leave()
-		return nil, err
+	errs := out // one writer gets one pipe, which keeps the order of what is written
+	if stderr != stdout {
+		if errs, err = newOutput(stderr); err != nil {
+			in.theirs.Close()
+			in.close()
+			out.theirs.Close()
+			out.leave()
+			return nil, err
+		}
 	}
 	files := []*os.File{out.theirs, errs.theirs}
 	if in.theirs != nil {

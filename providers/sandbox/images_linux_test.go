@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -276,6 +277,31 @@ func dockerfileContext(t *testing.T) fstest.MapFS {
 		"Dockerfile": {Data: []byte(dockerfileText)}, "greet": {Data: []byte("#!/bin/sh\necho greetings $NUMBER\n"), Mode: 0o644},
 		"archive.tar": {Data: archive.Bytes()}, ".dockerignore": {Data: []byte("*.secret\n!kept.secret\narchive.tar\n!archive.tar\n")},
 		"a.secret": {Data: []byte("x")}, "kept.secret": {Data: []byte("x")}, "sub/b.txt": {Data: []byte("b"), Mode: 0o600},
+	}
+}
+
+// TestTheOutputOfABuildIsInOrder: what goes to stdout and what goes to stderr stay in the order in which they were written, so
+// that the last line is the last one.
+func TestTheOutputOfABuildIsInOrder(t *testing.T) {
+	for name, cfg := range bothBases(t) {
+		t.Run(name, func(t *testing.T) {
+			cfg := cfg(t)
+			cfg["dir"] = storeDir(t)
+			p := newProvider(t, cfg)
+			text := "FROM " + testImage + "\nRUN for i in $(seq 500); do echo out $i; echo err $i >&2; done; exit 1\n"
+			_, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "order", Context: fstest.MapFS{"Dockerfile": {Data: []byte(text)}}})
+			known := new(environment.Error)
+			if !errors.As(err, &known) {
+				t.Fatal(err)
+			}
+			want := ""
+			for i := 491; i <= 500; i++ {
+				want += fmt.Sprintf("out %d\nerr %d\n", i, i)
+			}
+			if strings.TrimSpace(known.Output) != strings.TrimSpace(want) {
+				t.Errorf("the output ends with\n%s", known.Output)
+			}
+		})
 	}
 }
 

@@ -175,7 +175,7 @@ func (r *runCommand) exec(ctx context.Context, b *builder, box Box) error {
 		return fmt.Errorf("%s: %w", r.text, err)
 	}
 	if exit != 0 {
-		return &StepError{Line: r.line, Instruction: r.text, ExitCode: exit, Output: out.last()}
+		return &StepError{Line: r.line, Instruction: cut(r.text, maxFailedText), ExitCode: exit, Output: out.last()}
 	}
 	return nil
 }

@@ -8,6 +8,9 @@ import (
 // maxText is how much of an instruction is shown.
 const maxText = 160
 
+// maxFailedText is how much of the instruction that failed is shown: what it printed matters more, and follows.
+const maxFailedText = 60
+
 func upper(name string) string { return strings.ToUpper(name) }
 
 // oneLine is an instruction for people.
