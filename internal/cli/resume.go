@@ -218,6 +218,9 @@ func (a *app) goOn(ctx context.Context, p *prepared, stored job.Stored, lock *jo
 		}
 		return a.finish(ctx, p.dir(), report, ending{ran: true, baseline: p.confirm.found()})
 	}
+	if err := a.refuseDrift(p, stored.Mixed(owed, p.Job, p.Visible, p.VisiblePassed)); err != nil {
+		return err
+	}
 	provider, err := a.connect(ctx, p, look)
 	if err != nil {
 		return err
@@ -261,8 +264,16 @@ func (p *prepared) divideLike(plan result.Plan) {
 // checkDrift refuses a job that means other work than when it began, naming all that differs.
 func (a *app) checkDrift(p *prepared, stored job.Stored, now result.Plan) error {
 	changes, err := stored.Drift(p.Job, now)
-	if err != nil || len(changes) == 0 {
+	if err != nil {
 		return err
+	}
+	return a.refuseDrift(p, changes)
+}
+
+// refuseDrift is the error of a job that means other work than when it began; nil without changes.
+func (a *app) refuseDrift(p *prepared, changes []job.Change) error {
+	if len(changes) == 0 {
+		return nil
 	}
 	secrets := redact.New(p.Secrets)
 	for _, c := range changes {
@@ -272,7 +283,7 @@ func (a *app) checkDrift(p *prepared, stored job.Stored, now result.Plan) error 
 		}
 		fmt.Fprintf(a.Stderr, "%s: %s\n", clean(p.File), clean(secrets.String(line)))
 	}
-	return usage("%s cannot be resumed, as it would go on with other work than it began with (%s): undo that, give the flags that it began with, or begin a new job with another --name",
+	return usage("%s cannot be resumed, as it would go on with other work than it began with (%s): undo that, give the flags and variables that it began with, or begin a new job with another --name",
 		clean(p.dir()), plural(len(changes), "difference"))
 }
 
