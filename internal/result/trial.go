@@ -174,6 +174,8 @@ type Base struct {
 	Requested string `json:"requested"` // the image, as the task names it
 	Actual    string `json:"actual"`    // what stood in for it, in words that fit after "runs on"
 	Reason    string `json:"reason"`
+	// Asked: the job asked for it to be so.
+	Asked bool `json:"asked,omitempty"`
 }
 
 // Rename is a file whose name inside the environment could not be kept on disk.

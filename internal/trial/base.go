@@ -39,7 +39,7 @@ func (a *attempt) noteBase(env *environment.Base) {
 		return
 	}
 	line := func(text string) string { return strings.Join(strings.Fields(hide(a.opts.Redactor, text)), " ") }
-	base := result.Base{Requested: line(env.Requested), Actual: line(env.Actual), Reason: line(env.Reason)}
+	base := result.Base{Requested: line(env.Requested), Actual: line(env.Actual), Reason: line(env.Reason), Asked: env.Asked}
 	a.trial.Environment.Base = &base
 	if a.bases.first(base) {
 		format := "%s is NOT used: its trials run on %s instead (%s)"

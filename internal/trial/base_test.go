@@ -100,6 +100,9 @@ func TestAStandInThatWasAskedForIsNotShouted(t *testing.T) {
 	if said, text := o.notices(t), "trials of "+p.image+" run on this machine's root (the job file says base: host)"; !slices.Equal(said, []string{text}) {
 		t.Errorf("the job was told %q, want %q", said, text)
 	}
+	if base := o.Trial.Environment.Base; base == nil || !base.Asked {
+		t.Errorf("the result has the base %+v, want one that was asked for", base)
+	}
 }
 
 func TestSandboxesOnThisMachinesRootSaySo(t *testing.T) {

@@ -22,9 +22,9 @@ func (s *summary) notes() []string {
 }
 
 // bases says which trials ran on something else than the image that was asked for: a note for each base
-// that stood in, and below it instead of what, and why.
+// that stood in, and below it instead of what, and why. Where the job asked for it, a line says so.
 func (s *summary) bases() []string {
-	trials := map[string]int{}
+	trials, asked := map[string]int{}, map[string]int{}
 	instead := map[string]map[string]int{} // how many trials, by base and by what is said of it
 	for _, t := range s.Trials {
 		if t.Environment == nil || t.Environment.Base == nil {
@@ -32,6 +32,10 @@ func (s *summary) bases() []string {
 		}
 		base := *t.Environment.Base
 		actual := firstLine(base.Actual)
+		if base.Asked {
+			asked[actual+" ("+firstLine(base.Reason)+")"]++
+			continue
+		}
 		if instead[actual] == nil {
 			instead[actual] = map[string]int{}
 		}
@@ -49,7 +53,12 @@ func (s *summary) bases() []string {
 		}
 		lines = append(lines, more(len(whats)-maxExamples)...)
 	}
-	return append(lines, more(len(actuals)-maxExamples)...)
+	lines = append(lines, more(len(actuals)-maxExamples)...)
+	whats := slices.Sorted(maps.Keys(asked))
+	for _, what := range whats[:min(len(whats), maxExamples)] {
+		lines = append(lines, s.note(plural(asked[what], "trial")+" ran on "+what))
+	}
+	return append(lines, more(len(whats)-maxExamples)...)
 }
 
 // limitNames are the limits as people are told of them; memory and storage are called that.

@@ -63,9 +63,10 @@ func TestSaysWhereTrialsReallyRan(t *testing.T) {
 	for i := range in.Trials {
 		in.Trials[i].Environment = &result.Environment{Provider: "sandbox", Base: &result.Base{Requested: "debian", Actual: "this machine's root", Reason: "no engine"}}
 	}
+	in.Trials[5].Environment.Base = &result.Base{Requested: "debian", Actual: "this machine's root", Reason: "base: host", Asked: true}
 	in.Trials[0].Environment.Unenforced = []string{"cpus", "memory"}
 	text := string(reporttest.Write(t, markdown.Reporter{}, in))
-	for _, want := range []string{"6 trials did not run on the image asked for, but on this machine's root (no engine)", "1 trial ran without limits that were asked for: cpus, memory"} {
+	for _, want := range []string{"5 trials did not run on the image asked for, but on this machine's root (no engine)", "1 trial ran on this machine's root (base: host)", "1 trial ran without limits that were asked for: cpus, memory"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("not said: %s", want)
 		}

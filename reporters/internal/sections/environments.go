@@ -10,7 +10,10 @@ import (
 // environments says which trials ran on something else than was asked for: numbers from there are not comparable with
 // others without a word.
 func (p *Page) environments() []string {
-	type other struct{ actual, reason string }
+	type other struct {
+		actual, reason string
+		asked          bool
+	}
 	bases, limits := map[other]int{}, map[string]int{}
 	var order []other
 	var kinds []string
@@ -19,7 +22,7 @@ func (p *Page) environments() []string {
 			continue
 		}
 		if base := t.Environment.Base; base != nil {
-			o := other{base.Actual, base.Reason}
+			o := other{base.Actual, base.Reason, base.Asked}
 			if bases[o] == 0 {
 				order = append(order, o)
 			}
@@ -35,7 +38,11 @@ func (p *Page) environments() []string {
 	}
 	var notes []string
 	for _, o := range order {
-		notes = append(notes, report.Plural(bases[o], "trial")+" did not run on the image asked for, but on "+o.actual+" ("+o.reason+").")
+		instead := " did not run on the image asked for, but on "
+		if o.asked { // by the job: nobody need be warned
+			instead = " ran on "
+		}
+		notes = append(notes, report.Plural(bases[o], "trial")+instead+o.actual+" ("+o.reason+").")
 	}
 	slices.Sort(kinds)
 	for _, kind := range kinds {
