@@ -260,7 +260,9 @@ func TestFailedTrials(t *testing.T) {
 		{"the agent could not be installed", []result.ErrorType{result.AgentInstallFailed}, nil, Fail, "1 of 11 trials has no verdict, none may"},
 		{"the verifier", []result.ErrorType{result.VerifierRewardMissing}, nil, Fail, "1 of 11 trials has no verdict, none may"},
 		{"the task", []result.ErrorType{result.TaskInvalid}, nil, Fail, "1 of 11 trials has no verdict, none may"},
-		{"the infrastructure", []result.ErrorType{result.EnvironmentStartFailed, result.Cancelled}, nil, Fail, "2 of 12 trials have no verdict, none may"},
+		{"the infrastructure", []result.ErrorType{result.EnvironmentStartFailed, result.Cancelled}, nil, Fail, "2 of 12 trials have no verdict (1 of them cancelled), none may"},
+		{"a cancel", []result.ErrorType{result.Cancelled, result.Cancelled}, nil, Fail, "2 of 12 trials have no verdict (cancelled), none may"},
+		{"a cancel that may be", []result.ErrorType{result.Cancelled}, new(1), Pass, "1 of 11 trials has no verdict (cancelled), 1 may"},
 		{"as many as may", []result.ErrorType{result.EnvironmentStartFailed, result.AgentExecutionFailed}, new(1), Pass, "1 of 12 trials has no verdict, 1 may; 1 more was lost by the agent, which failed or took too long"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -270,6 +272,8 @@ func TestFailedTrials(t *testing.T) {
 			v := (Policy{Thresholds: Thresholds{MaxFailedTrials: c.limit}}).Check(head, nil, today)
 			if got := find(t, v, "max_failed_trials"); got.Outcome != c.want || got.Message != c.message {
 				t.Errorf("%s: %s", got.Outcome, got.Message)
+			} else if onlyCancelled := !slices.ContainsFunc(c.errors, func(e result.ErrorType) bool { return e != result.Cancelled }); onlyCancelled && strings.Contains(got.Hint, "infrastructure") {
+				t.Errorf("the hint of a cancel is %q", got.Hint)
 			}
 		})
 	}

@@ -119,7 +119,7 @@ func (j *judge) maxFailedTrials(s scope) {
 	if (asked || s.matched == 0) && j.nothing(s, name, float64(limit)) {
 		return
 	}
-	failed, lost := 0, 0
+	failed, lost, cancelled := 0, 0, 0
 	for _, o := range s.gated {
 		switch {
 		case !o.Failed():
@@ -127,12 +127,22 @@ func (j *judge) maxFailedTrials(s scope) {
 			lost++
 		default:
 			failed++
+			if o.Error == result.Cancelled {
+				cancelled++
+			}
 		}
 	}
 	c := Check{Name: name, Value: float64(failed), Limit: float64(limit), Outcome: failIf(limit >= 0 && failed > limit)}
 	c.Message = fmt.Sprintf("%d of %s have no verdict", failed, counted(s.planned, "trial"))
 	if failed == 1 {
 		c.Message = fmt.Sprintf("1 of %s has no verdict", counted(s.planned, "trial"))
+	}
+	switch cancelled {
+	case 0:
+	case failed:
+		c.Message += " (cancelled)"
+	default:
+		c.Message += fmt.Sprintf(" (%d of them cancelled)", cancelled)
 	}
 	switch {
 	case limit < 0:
@@ -149,7 +159,11 @@ func (j *judge) maxFailedTrials(s scope) {
 	default:
 		c.Message += fmt.Sprintf("; %d more were lost by the agent, which failed or took too long", lost)
 	}
-	if c.Outcome == Fail {
+	switch {
+	case c.Outcome != Fail:
+	case cancelled == failed:
+		c.Hint = "the job was cancelled while they ran: go on with it to get them"
+	default:
 		c.Hint = "an error of the infrastructure, the task, the agent's installation or the verifier kept them from one"
 	}
 	if without := s.neverRewarded(); limit >= 0 && c.Outcome == Pass && len(without) > 0 {

@@ -99,6 +99,8 @@ func (s *summary) headline() []string {
 		}
 		return append(s.wrap(title+s.look.warn.Render(what)+". It is still running, or it was killed. Go on with it:"),
 			"  "+s.Resume) // which nothing breaks into lines
+	case j.Cancelled && j.Errors[result.Cancelled] == 0: // an engine died, a disk was full, or no trial ran just then
+		return s.wrap(title + s.look.warn.Render(fmt.Sprintf(" is incomplete: of %s %d never started", trials, j.SkippedTrials)) + ".")
 	case j.Cancelled:
 		what := fmt.Sprintf(" was cancelled: of %s %d never started, %d were stopped", trials, j.SkippedTrials, j.Errors[result.Cancelled])
 		return s.wrap(title + s.look.warn.Render(what) + ".")

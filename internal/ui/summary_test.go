@@ -69,6 +69,7 @@ func TestSummary(t *testing.T) {
 		from("cpe", "bench", failure(key("c", 1), result.Cancelled, "the job was cancelled", 3)),
 		from("oracle", "bench", failure(key("a", 1), result.Cancelled, "the job was cancelled", 3)),
 	), *key("d", 1), *key("e", 1))
+	stopped := job(nil, append(passed(), from("cpe", "bench", failure(key("c", 1), result.EnvironmentLost, "the engine is gone", 3))), *key("d", 1), *key("e", 1))
 	missing := job(nil, passed(), *key("d", 1))
 	missing.Missing, missing.Resume = true, "rollout resume "+missing.Dir
 	unverified := job([]string{"sum"}, []result.Trial{{Key: *key("a", 1)}})
@@ -82,6 +83,7 @@ func TestSummary(t *testing.T) {
 		{"everything-80", everything(), 80},
 		{"everything-40", everything(), 40},
 		{"cancelled", cancelled, 80},
+		{"stopped", stopped, 80},
 		{"missing", missing, 80},
 		{"unverified", unverified, 80},
 		{"empty", job(nil, nil), 80},
