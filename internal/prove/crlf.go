@@ -78,12 +78,13 @@ func stumble(script []byte) (at int, known bool) {
 		return bytes.IndexByte(script, '\r'), err == nil // as in "then\r"
 	}
 	changes := make([]int, len(script)+1) // of how many harmless things a byte is in
-	cover := func(node syntax.Node) {
-		if from, to := int(node.Pos().Offset()), int(node.End().Offset()); from < to && to < len(changes) {
+	span := func(from, to int) {
+		if from < to && to < len(changes) {
 			changes[from]++
 			changes[to]--
 		}
 	}
+	cover := func(node syntax.Node) { span(int(node.Pos().Offset()), int(node.End().Offset())) }
 	syntax.Walk(parsed, func(node syntax.Node) bool {
 		switch n := node.(type) {
 		case *syntax.Comment:
@@ -93,6 +94,17 @@ func stumble(script []byte) (at int, known bool) {
 		case *syntax.Redirect:
 			if n.Hdoc != nil {
 				cover(n.Hdoc)
+				if len(n.Hdoc.Parts) == 0 {
+					break
+				}
+				cover(n.Word) // delimiters that both have one are alike
+				if end := int(n.Hdoc.End().Offset()); end < len(script) {
+					if line := bytes.IndexByte(script[end:], '\n'); line >= 0 {
+						span(end, end+line)
+					} else {
+						span(end, len(script))
+					}
+				}
 			}
 		}
 		return true

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -182,7 +183,23 @@ func (a *attempt) explained(f *failure) *failure {
 			}
 		}
 	}
+	if f.Type == result.VerifierRewardMissing && a.windowsTests() {
+		f.Message += "; tests/test.sh has Windows line ends (CRLF), and the shell takes the carriage return for a part of each command or file name: " +
+			"sed -i 's/\\r$//' on it"
+	}
 	return f
+}
+
+// windowsTests reports whether the beginning of tests/test.sh has a line that ends with a carriage return.
+func (a *attempt) windowsTests() bool {
+	const most = 1 << 20
+	script, err := a.spec.Task.FS.Open("tests/test.sh")
+	if err != nil {
+		return false
+	}
+	defer script.Close()
+	head, _ := io.ReadAll(io.LimitReader(script, most))
+	return bytes.Contains(head, []byte("\r\n"))
 }
 
 // copyLogs copies a folder below /logs, or a reward file, out of the environment, notes what was left

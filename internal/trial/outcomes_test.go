@@ -209,6 +209,12 @@ func TestOutcomes(t *testing.T) {
 			want:  want{err: result.VerifierRewardMissing, says: []string{"/logs/verifier/reward.txt", "tests/test.sh", "writing a number"}},
 		},
 		{
+			name:  "a test script with Windows line ends",
+			pure:  true,
+			story: story{agent: script("true"), files: map[string]string{"tests/test.sh": "echo 1 >/logs/verifier/reward.txt\r\n"}},
+			want:  want{err: result.VerifierRewardMissing, says: []string{"left no file", "tests/test.sh has Windows line ends (CRLF)", "sed -i 's/\\r$//'"}},
+		},
+		{
 			name:  "a reward that is not a number",
 			story: story{agent: script("true"), files: tests("echo nan >/logs/verifier/reward.txt\n")},
 			want:  want{err: result.VerifierRewardInvalid, says: []string{`"nan"`, "write one finite number"}},
