@@ -182,8 +182,8 @@ func usage(format string, args ...any) error {
 
 const exitCodes = `
 Exit codes:
-  0    done, and the gate passed; without a gate: no trial failed with an error
-  1    done, but the gate failed, or results are missing
+  0    done, and the gate passed; without a gate: every trial has a verdict, or was lost by its agent
+  1    done, but the gate failed, or results are missing; without a gate: a trial has no verdict, or an agent has no reward
   2    wrong usage or an invalid job file; nothing was started
   3    rollout or its infrastructure failed
   130  cancelled; a partial result.json is written`

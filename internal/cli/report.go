@@ -264,8 +264,9 @@ func (a *app) printSummary(in report.Input, flags reportFlags, end ending) {
 	if flags.compares() {
 		verdict.Baseline = in.Baseline
 	}
-	// Without a gate or a baseline the summary says all there is.
-	if in.Plan.Shard == nil && (in.Diff != nil || asksMore(in)) {
+	// Without a gate or a baseline the summary says all there is, unless all trials are there and the job does not pass.
+	unexplained := len(in.Incomplete) == 0 && !in.Verdict.Passed(in.Policy)
+	if in.Plan.Shard == nil && (in.Diff != nil || asksMore(in) || unexplained) {
 		verdict.Verdict = in.Verdict
 	}
 	ui.Verdict(a.Stdout, verdict, color, width)
