@@ -159,6 +159,9 @@ const whatIsATask = "a task is a folder with task.toml and instruction.md"
 
 // emptyHint points to the first folder in dir that would do as a dataset.
 func emptyHint(dir string, entries []fs.DirEntry) string {
+	if task.IsOld(os.DirFS(dir), ".") {
+		return "it is a task of terminal-bench before 2.0 (task.yaml): " + task.HowToConvert
+	}
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
 		if task.IsOld(os.DirFS(sub), ".") {

@@ -66,6 +66,10 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	if !utf8.ValidString(t.Name) {
 		p.add("", "has a name that is not UTF-8", "rename it")
 	}
+	if IsOld(t.FS, ".") && !isFile(t.FS, configFile) {
+		p.add("", "is a task of terminal-bench before 2.0 ("+oldConfig+")", HowToConvert)
+		return t
+	}
 	t.Config, t.variables = loadConfig(t.FS, p, l.Options)
 	checkFiles(t, p)
 	t.has = map[string]bool{dockerfile: isFile(t.FS, dockerfile), solutionScript: isFile(t.FS, solutionScript)}

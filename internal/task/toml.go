@@ -63,10 +63,7 @@ const minSize = 1 << 20
 // loadConfig reads task.toml. What is wrong keeps its default.
 func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
 	c := Defaults(opts.Format)
-	hint := "it may be as short as: version = \"1.0\""
-	if IsOld(fsys, ".") {
-		hint = oldConfig + " is that of terminal-bench before 2.0: " + HowToConvert
-	}
+	const hint = "it may be as short as: version = \"1.0\""
 	content, ok := p.readFile(fsys, configFile, maxConfigSize, hint)
 	if !ok {
 		return c, variables{}
