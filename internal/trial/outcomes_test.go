@@ -210,8 +210,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		{
 			name:  "a test script with Windows line ends",
-			pure:  true,
-			story: story{agent: script("true"), files: map[string]string{"tests/test.sh": "echo 1 >/logs/verifier/reward.txt\r\n"}},
+			story: story{agent: script("true"), files: map[string]string{"tests/test.sh": "true >/tmp/file\r\n"}}, // the fake's shell takes no notice of them
 			want:  want{err: result.VerifierRewardMissing, says: []string{"left no file", "tests/test.sh has Windows line ends (CRLF)", "sed -i 's/\\r$//'"}},
 		},
 		{
