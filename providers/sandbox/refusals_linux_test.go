@@ -83,7 +83,8 @@ func TestInContainers(t *testing.T) {
 		{"with default options and a volume", []string{"-v", volume}, false},
 		{"with masked paths", []string{"-v", volume, "--security-opt", "seccomp=unconfined"}, false},
 		{"as the remedy says", append([]string{"-v", volume}, unconfined...), true},
-		{"as root that may mount", append([]string{"-v", volume, "--cap-add", "SYS_ADMIN"}, unconfined[:4]...), true},
+		{"as root that may mount, but make no network", append([]string{"-v", volume, "--cap-add", "SYS_ADMIN"}, unconfined[:4]...), false},
+		{"as root that may mount and make networks", append([]string{"-v", volume, "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN"}, unconfined[:4]...), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			create := append([]string{"create", "-e", creatorKey + `={"base":"host"}`}, tc.flags...)
