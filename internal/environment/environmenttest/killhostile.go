@@ -84,7 +84,7 @@ func checkAttack(s *scene, a attack, byTimeout bool) {
 	}
 	before, older := env.length("victim"), env.length("older")
 	s.within("an older process's writing", func() {
-		for env.length("older") < older+10 {
+		for env.length("older") < older+50 { // so that a victim, too, has had its turn
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
