@@ -22,6 +22,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/ui"
 	"github.com/org/rollout-action/reporters"
+	"github.com/org/rollout-action/reporters/junit"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -177,6 +178,9 @@ func (a *app) print(in report.Input, flags reportFlags, end ending) error {
 		return a.printJSON(in.Job)
 	}
 	if r, ok := reporters.All[flags.format]; ok {
+		if _, is := r.(junit.Reporter); is {
+			r = junit.Reporter{CaseFiles: flags.caseFiles}
+		}
 		return r.Write(a.Stdout, in)
 	}
 	a.printSummary(in, flags, end)

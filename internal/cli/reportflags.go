@@ -30,7 +30,7 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.baseline, "baseline", "none", "compare with it: a job's folder or result.json, github: or github:BRANCH (the last results on that branch), or none")
 	f.stored.add(cmd)
 	flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
-	flags.BoolVar(&f.caseFiles, "junit-case-files", false, "name the task's folder in each JUnit test case, as annotations need and the strictest schema forbids; always so in a GitHub workflow")
+	flags.BoolVar(&f.caseFiles, "junit-case-files", false, "name a file of the task in each JUnit test case, as annotations need and the strictest schema forbids; always so in a GitHub workflow")
 	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
 	flags.StringVar(&f.asJSON, "report-json", "", "write the machine-readable report to this file: verdict, comparison, numbers")
 	flags.StringVar(&f.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
