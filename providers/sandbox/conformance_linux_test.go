@@ -14,6 +14,7 @@ const testImage = testenv.Image
 
 // needOthers are the checks that need users other than root, which a sandbox with one id does not have.
 var needOthers = []string{
+	"a timeout kills a command of a user who is not root",
 	"an ENTRYPOINT runs as the image's user",
 	"a command runs where and as whom it is told",
 	"the mode of the destination is as asked for",
