@@ -55,12 +55,12 @@ func After(ctx context.Context, d time.Duration) <-chan struct{} {
 	return over
 }
 
-// WithTimeout is context.WithTimeout in awake time.
+// WithTimeout returns a context that ends after d of awake time, as context.WithTimeout does in real time.
 func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return WithTimeoutCause(parent, d, nil)
 }
 
-// WithTimeoutCause is context.WithTimeoutCause in awake time. The context has no deadline of its own, because nobody knows the
+// WithTimeoutCause returns such a context with a cause, as context.WithTimeoutCause does. The context has no deadline of its own, because nobody knows the
 // moment.
 func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	inner, end := context.WithCancelCause(parent)
@@ -107,7 +107,7 @@ func (c *limited) Err() error {
 	return c.ended()
 }
 
-// ended is the error, also of a parent that has ended this moment. c.mu is held.
+// ended returns the error, also of a parent that has ended this moment. c.mu is held.
 func (c *limited) ended() error {
 	if c.err == nil && c.Context.Err() != nil {
 		c.err = c.Context.Err()
