@@ -45,8 +45,9 @@ datasets: [{path: evals}]
 		if code != 0 && code != 3 {
 			t.Errorf("with %d files the exit code is %d:\n%s", files, code, r.output)
 		}
-		if said := strings.Contains(r.output.String(), "too many open files"); said != (code == 3) {
-			t.Errorf("with %d files and exit code %d, the reason is said: %v\n%s", files, code, said, r.output)
+		// A job that passes may mention it, too: in the warning of a trial whose logs could not be copied whole.
+		if code == 3 && !strings.Contains(r.output.String(), "too many open files") {
+			t.Errorf("with %d files the output does not name the reason:\n%s", files, r.output)
 		}
 		trials, err := filepath.Glob(filepath.Join(dir, "jobs", name, "*/*/*", result.ErrorFile))
 		must(t, err)
