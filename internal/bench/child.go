@@ -15,11 +15,11 @@ import (
 	"github.com/org/rollout-action/providers/fake"
 )
 
-// This program starts itself with these arguments and a folder, to measure the memory of a process
+// This program starts itself with these arguments and a directory, to measure the memory of a process
 // that does one thing.
 const (
 	childArg    = "child"
-	childTrials = "trials" // runs a job below the folder
+	childTrials = "trials" // runs a job below the directory
 	childFiles  = "files"  // writes what that job left, again
 )
 

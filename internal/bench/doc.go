@@ -34,8 +34,8 @@
 //	engine.memory      that process's largest resident set; floor: the process that writes the files
 //	engine.plan        100,000 trials planned, named, checked, encoded
 //	merge.time         100,000 trials from 64 shards merged, in a process of its own; floor: the same results read,
-//	                   folders made and files linked bare
-//	merge.move         the same with --move; floor: the same results read, folders moved bare
+//	                   directories made and files linked bare
+//	merge.move         the same with --move; floor: the same results read, directories moved bare
 //	merge.memory       that process's largest resident set; floor: that of the process that only links
 //	binary.size        the stripped binary; floor: a program that prints a line
 //	binary.version     "rollout version" as a process; floor: the same program

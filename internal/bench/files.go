@@ -18,11 +18,11 @@ import (
 
 // sample is what a trial left on disk: the floor writes it again and again.
 type sample struct {
-	folders []string // below the trial's, parents first
-	files   map[string][]byte
-	result  []byte
-	events  int    // lines of events.jsonl
-	line    []byte // one of mean length
+	directories []string // below the trial's, parents first
+	files       map[string][]byte
+	result      []byte
+	events      int    // lines of events.jsonl
+	line        []byte // one of mean length
 }
 
 // readSample reads a trial of the job in dir, which had so many of them.
@@ -37,7 +37,7 @@ func readSample(dir string, trials int) (sample, error) {
 		switch {
 		case err != nil:
 		case entry.IsDir():
-			s.folders = append(s.folders, path)
+			s.directories = append(s.directories, path)
 		default:
 			s.files[path], err = fs.ReadFile(trial, path)
 		}
@@ -113,8 +113,8 @@ func (s sample) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, folder := range s.folders[1:] {
-		if err := os.Mkdir(filepath.Join(dir, folder), 0o755); err != nil {
+	for _, directory := range s.directories[1:] {
+		if err := os.Mkdir(filepath.Join(dir, directory), 0o755); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ const (
 	mergeShards   = 64
 )
 
-// A child merges the shards below a folder, or does the least that a merge has to do with them.
+// A child merges the shards below a directory, or does the least that a merge has to do with them.
 const (
 	childMerge      = "merge"
 	childMergeFloor = "merge-floor"
@@ -81,12 +81,12 @@ func (b *bench) merge(ctx context.Context) error {
 		return err
 	}
 	ours := fmt.Sprintf("%d trials from %d shards merged, with plan, result and events", trials, mergeShards)
-	const floor = "the results read, folders made and files linked"
+	const floor = "the results read, directories made and files linked"
 	b.add(
-		// How long a folder takes to make is the file system's: on ext4 the floor alone may take four seconds.
+		// How long a directory takes to make is the file system's: on ext4 the floor alone may take four seconds.
 		newResult("merge.time", "ms", series{ours, values[0]}, series{floor, values[1]}, atMost("ratio", 1.6)),
-		newResult("merge.move", "ms", series{ours + ", folders moved", moved[0]},
-			series{"the results read, folders moved", moved[1]}, atMost("ours", 4000)),
+		newResult("merge.move", "ms", series{ours + ", directories moved", moved[0]},
+			series{"the results read, directories moved", moved[1]}, atMost("ours", 4000)),
 		newResult("merge.memory", "MB", series{ours, memory}, series{floor, floorMemory}, atMost("ours", 500)),
 	)
 	return nil
@@ -165,7 +165,7 @@ func moveFloor(ctx context.Context, dir string) (time.Duration, error) {
 // linkShard links a shard's trials, and reads their results.
 func linkShard(ctx context.Context, shard, dir string) error {
 	return filepath.WalkDir(shard, func(path string, entry fs.DirEntry, err error) error {
-		below, _ := filepath.Rel(shard, path) // both are made of the same folder
+		below, _ := filepath.Rel(shard, path) // both are made of the same directory
 		depth := bytes.Count([]byte(below), []byte{filepath.Separator})
 		switch {
 		case err != nil || ctx.Err() != nil:
@@ -274,7 +274,7 @@ func writeShard(ctx context.Context, dir string, cfg config.Job, plan result.Pla
 	return errors.Join(result.WriteJSON(filepath.Join(dir, result.ConfigFile), cfg), tree.WriteJob(result.Summarize(plan, trials)))
 }
 
-// writeTrialFiles writes a trial's folder; nothing of it needs to survive a crash.
+// writeTrialFiles writes a trial's directory; nothing of it needs to survive a crash.
 func writeTrialFiles(dir string, t result.Trial) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

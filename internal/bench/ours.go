@@ -61,7 +61,7 @@ func newStage(ctx context.Context, dir, image string, tasks int, provider enviro
 	}, nil
 }
 
-// once is run, with the job's folder removed afterwards.
+// once is run, with the job's directory removed afterwards.
 func (s *stage) once(ctx context.Context, trials, workers int) (time.Duration, error) {
 	took, dir, err := s.run(ctx, trials, workers)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *stage) once(ctx context.Context, trials, workers int) (time.Duration, e
 }
 
 // run runs a whole job of so many trials, as the run command does but for the terminal. It returns how
-// long that took and the job's folder. It fails if not every trial passed.
+// long that took and the job's directory. It fails if not every trial passed.
 func (s *stage) run(ctx context.Context, trials, workers int) (time.Duration, string, error) {
 	cfg := s.loaded.Job
 	s.runs++

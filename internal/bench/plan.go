@@ -68,7 +68,7 @@ func planLarge(path string, set *dataset.Set) error {
 
 func agentName(n int) string { return fmt.Sprintf("an-agent-%d", n) }
 
-// writeLarge writes a job file with many agents; its dataset is an empty folder.
+// writeLarge writes a job file with many agents; its dataset is an empty directory.
 func writeLarge(dir string, agentCount, attempts int) (string, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "large"), 0o755); err != nil {
 		return "", err

@@ -81,7 +81,7 @@ func measuresDownloads(t *testing.T, provider environment.Provider, server *net.
 }
 
 func TestTheFloorFailsWithItsScripts(t *testing.T) {
-	floor := &unboxed{dir: t.TempDir(), left: sample{folders: []string{"."}, result: []byte("{}")}}
+	floor := &unboxed{dir: t.TempDir(), left: sample{directories: []string{"."}, result: []byte("{}")}}
 	if err := floor.trial(t.Context()); err != nil {
 		t.Fatal(err)
 	}

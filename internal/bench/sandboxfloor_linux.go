@@ -19,7 +19,7 @@ type unboxed struct {
 	left sample
 }
 
-// newUnboxed writes below dir. job is the folder of a job of one trial, which is read.
+// newUnboxed writes below dir. job is the directory of a job of one trial, which is read.
 func newUnboxed(dir, job string) (*unboxed, error) {
 	left, err := readSample(job, 1)
 	if err != nil {
@@ -28,7 +28,7 @@ func newUnboxed(dir, job string) (*unboxed, error) {
 	return &unboxed{dir, left}, os.MkdirAll(dir, 0o755)
 }
 
-// trial is one hello trial: folders and files are made, three scripts run by bash, results written, and
+// trial is one hello trial: directories and files are made, three scripts run by bash, results written, and
 // everything is removed.
 func (u *unboxed) trial(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp(u.dir, "trial-")
@@ -39,8 +39,8 @@ func (u *unboxed) trial(ctx context.Context) (err error) {
 	root := filepath.Join(dir, "root")
 	// The scripts name places in an environment.
 	there := strings.NewReplacer("/tmp/", root+"/tmp/", "/logs/", root+"/logs/")
-	for _, folder := range []string{"tmp", "rollout", "logs/agent", "logs/verifier"} {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
+	for _, directory := range []string{"tmp", "rollout", "logs/agent", "logs/verifier"} {
+		if err := os.MkdirAll(filepath.Join(root, directory), 0o755); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ type sandboxValues struct {
 	Refuse string    `json:"refuse,omitempty"` // why nothing could be measured
 }
 
-// asOrdinaryUser measures trials in a process of an ordinary user, in a folder of its own below dir. Only root can
+// asOrdinaryUser measures trials in a process of an ordinary user, in a directory of its own below dir. Only root can
 // call it.
 func asOrdinaryUser(ctx context.Context, dir, image string, rounds int) (sandboxValues, error) {
 	var values sandboxValues
@@ -44,7 +44,7 @@ func asOrdinaryUser(ctx context.Context, dir, image string, rounds int) (sandbox
 	if err := errors.Join(os.Chmod(dir, 0o711), os.Mkdir(own, 0o700), os.Chown(own, nobody, nobody)); err != nil {
 		return values, err
 	}
-	// By this name, because that user may not enter the folder of a program that "go run" built.
+	// By this name, because that user may not enter the directory of a program that "go run" built.
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", childArg, childSandboxes, own)
 	cmd.Dir = own
 	cmd.Env = []string{

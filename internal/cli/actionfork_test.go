@@ -544,7 +544,7 @@ func TestRegistriesOnDiskAreChecked(t *testing.T) {
 	c.refused("evals/one/tests/test.sh differs")
 	c = start()
 	c.env["INPUT_SET"] = "datasets.0.name=local"
-	if code := c.main(t, "action"); code != exitUsage || !strings.Contains(c.stderr.String(), "is a folder of this machine") {
+	if code := c.main(t, "action"); code != exitUsage || !strings.Contains(c.stderr.String(), "is a directory of this machine") {
 		t.Errorf("exit code %d, and a repository of this machine is taken", code)
 	}
 	c.nothingRan()

@@ -221,7 +221,7 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	}
 	names := taskNames(p.sets)
 	for i, set := range p.sets {
-		p.folders = append(p.folders, set.Folders...)
+		p.folders = append(p.folders, set.Directories...)
 		for _, t := range set.Tasks {
 			p.folders = append(p.folders, t.Dir)
 		}

@@ -36,7 +36,7 @@ func (c *checker) agentName(a agent.Agent, owner keyPath, names *names) {
 		return
 	}
 	if slug := result.Slug(a.Name); slices.Contains(result.ReservedNames, slug) {
-		c.problem(p, "choose another name", "agent %q would have the folder %q, where the job keeps something else", a.Name, slug)
+		c.problem(p, "choose another name", "agent %q would have the directory %q, where the job keeps something else", a.Name, slug)
 		return
 	}
 	names.take(a.Name, owner, p)

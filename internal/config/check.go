@@ -61,7 +61,7 @@ func (c *checker) jobName() {
 		return
 	}
 	if slug := result.Slug(job.Name); slug != job.Name {
-		c.problem(keyPath{"name"}, fmt.Sprintf("write %q", slug), "name %q cannot be the name of a folder", shorten(job.Name))
+		c.problem(keyPath{"name"}, fmt.Sprintf("write %q", slug), "name %q cannot be the name of a directory", shorten(job.Name))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // TasksDataset is the name of the dataset that the tasks list of a job file forms.
 const TasksDataset = "tasks"
 
-// datasets resolves datasets to folders and registries, and gives every one its name.
+// datasets resolves datasets to directories and registries, and gives every one its name.
 func (c *checker) datasets() {
 	job := &c.out.Job
 	if len(job.Datasets)+len(job.Tasks) == 0 && !c.badBelow(keyPath{"datasets"}) && !c.badBelow(keyPath{"tasks"}) {
@@ -36,10 +36,10 @@ func (c *checker) datasets() {
 		case ds.Path != "":
 			dir = c.admit(resolve(c.source.dir, ds.Path))
 			if ok {
-				c.datasetFolder(ds, dir, at)
+				c.datasetDirectory(ds, dir, at)
 			}
 		case ok:
-			c.problem(at, "add path: with a folder of tasks, or registry:", "%s has neither path nor registry", at)
+			c.problem(at, "add path: with a directory of tasks, or registry:", "%s has neither path nor registry", at)
 		}
 		c.out.DatasetDirs = append(c.out.DatasetDirs, dir)
 		c.out.Registries = append(c.out.Registries, registry)
@@ -53,10 +53,10 @@ func (c *checker) datasets() {
 	c.onlyDatasets()
 }
 
-// datasetFolder checks a dataset that is a folder.
-func (c *checker) datasetFolder(ds *Dataset, dir string, at keyPath) {
+// datasetDirectory checks a dataset that is a directory.
+func (c *checker) datasetDirectory(ds *Dataset, dir string, at keyPath) {
 	if ds.Version != "" {
-		c.problem(at.child("version"), "remove it, or name a registry", "%s.version means nothing to a folder", at)
+		c.problem(at.child("version"), "remove it, or name a registry", "%s.version means nothing to a directory", at)
 	}
 	c.datasetDir(ds.Path, dir, at.child("path"))
 	if ds.Name == "" {
@@ -64,10 +64,10 @@ func (c *checker) datasetFolder(ds *Dataset, dir string, at keyPath) {
 	}
 }
 
-// tasks resolves tasks to folders. One that does not exist is a matter of its own trials
+// tasks resolves tasks to directories. One that does not exist is a matter of its own trials
 // (task_not_found), so that the others can run.
 func (c *checker) tasks() {
-	names := c.newNames("tasks", "rename one of the folders, or make them two datasets")
+	names := c.newNames("tasks", "rename one of the directories, or make them two datasets")
 	for i, task := range c.out.Job.Tasks {
 		at := keyPath{"tasks"}.index(i)
 		dir := c.admit(resolve(c.source.dir, task))
@@ -80,7 +80,7 @@ func (c *checker) tasks() {
 			continue
 		}
 		if other := c.elsewhere(task); other != "" {
-			c.warn(c.root.locate(at, false), other, "there is no folder %s", dir)
+			c.warn(c.root.locate(at, false), other, "there is no directory %s", dir)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// elsewhere is the hint for a path that does not exist from the job file's folder: it may from the
+// elsewhere is the hint for a path that does not exist from the job file's directory: it may from the
 // current one. It is "" when there is nothing to say.
 func (c *checker) elsewhere(path string) string {
 	if strings.HasPrefix(path, "~") {
@@ -126,18 +126,18 @@ func (c *checker) fromHere(path string, there func(string) bool) string {
 	if rel, err := filepath.Rel(c.source.dir, here); err == nil {
 		here = rel
 	}
-	return "paths begin at the job file's folder; from there it is " + filepath.ToSlash(here)
+	return "paths begin at the job file's directory; from there it is " + filepath.ToSlash(here)
 }
 
-// datasetDir checks that a dataset's folder is there.
+// datasetDir checks that a dataset's directory is there.
 func (c *checker) datasetDir(path, dir string, p keyPath) {
 	info, err := os.Stat(dir)
 	switch {
 	case err == nil && info.IsDir():
 	case err == nil:
-		c.problem(p, "give the folder that holds the tasks", "%s is not a folder", dir)
+		c.problem(p, "give the directory that holds the tasks", "%s is not a directory", dir)
 	case errors.Is(err, fs.ErrNotExist):
-		c.problem(p, c.elsewhere(path), "there is no folder %s", dir)
+		c.problem(p, c.elsewhere(path), "there is no directory %s", dir)
 	default:
 		c.problem(p, "", "%s: %v", p, err)
 	}

@@ -15,8 +15,8 @@ import (
 
 const minimal = "agents: [{name: oracle}]\ndatasets: [{path: dataset}]\n"
 
-// folder makes a folder with these files and an empty folder "dataset".
-func folder(t *testing.T, files map[string]string) string {
+// directory makes a directory with these files and an empty directory "dataset".
+func directory(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "dataset"), 0o755); err != nil {
@@ -48,20 +48,20 @@ func wantProblems(t *testing.T, err error, dir string, want ...string) {
 }
 
 func TestFilesThatCannotBeLoaded(t *testing.T) {
-	dir := folder(t, map[string]string{
+	dir := directory(t, map[string]string{
 		"other.yml":       minimal,
 		"sub/job.yaml":    minimal,
 		"huge.yaml":       minimal + strings.Repeat("# long\n", 200_000),
 		"dataset/a/x.txt": "",
 	})
 	tests := map[string]struct{ path, want string }{
-		"a file that is missing":                    {"job.yaml", "job.yaml: there is no such file (rollout init makes an example)"},
-		"a file with another ending":                {"other.yaml", `other.yaml: there is no such file (did you mean "other.yml"?)`},
-		"a folder":                                  {"sub", "sub: this is a folder, not a job file (give the file, such as sub/job.yaml)"},
-		"a file that is too large":                  {"huge.yaml", "huge.yaml: the file is larger than 1 MiB (keep long scripts in the image or download them in install)"},
-		"a dataset that is in the current folder":   {"sub/job.yaml", "sub/job.yaml:2:19: there is no folder $DIR/sub/dataset (paths begin at the job file's folder; from there it is ../dataset)"},
-		"standard input without anything to read":   {"-", "<stdin>: the file is empty (rollout init makes an example)"},
-		"an absolute path is shown as it was given": {filepath.Join(dir, "no.yaml"), "$DIR/no.yaml: there is no such file (rollout init makes an example)"},
+		"a file that is missing":                     {"job.yaml", "job.yaml: there is no such file (rollout init makes an example)"},
+		"a file with another ending":                 {"other.yaml", `other.yaml: there is no such file (did you mean "other.yml"?)`},
+		"a directory":                                {"sub", "sub: this is a directory, not a job file (give the file, such as sub/job.yaml)"},
+		"a file that is too large":                   {"huge.yaml", "huge.yaml: the file is larger than 1 MiB (keep long scripts in the image or download them in install)"},
+		"a dataset that is in the current directory": {"sub/job.yaml", "sub/job.yaml:2:19: there is no directory $DIR/sub/dataset (paths begin at the job file's directory; from there it is ../dataset)"},
+		"standard input without anything to read":    {"-", "<stdin>: the file is empty (rollout init makes an example)"},
+		"an absolute path is shown as it was given":  {filepath.Join(dir, "no.yaml"), "$DIR/no.yaml: there is no such file (rollout init makes an example)"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestFilesThatCannotBeLoaded(t *testing.T) {
 }
 
 func TestAFailureToReadIsNoProblemOfTheFile(t *testing.T) {
-	dir := folder(t, map[string]string{"job.yaml": minimal})
+	dir := directory(t, map[string]string{"job.yaml": minimal})
 	var list diag.List
 	_, err := config.Load("job.yaml/below-a-file", options(dir))
 	if err == nil || errors.As(err, &list) || !strings.HasPrefix(err.Error(), "read the job file: ") {
@@ -91,8 +91,8 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errRead }
 
-func TestATaskOfTheCurrentFolderIsAWarning(t *testing.T) {
-	dir := folder(t, map[string]string{
+func TestATaskOfTheCurrentDirectoryIsAWarning(t *testing.T) {
+	dir := directory(t, map[string]string{
 		"sub/job.yaml":              "agents: [{name: oracle}]\ntasks: [dataset/hello, nowhere]\n",
 		"dataset/hello/instruction": "",
 	})
@@ -100,14 +100,14 @@ func TestATaskOfTheCurrentFolderIsAWarning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "sub/job.yaml:2:9: warning: there is no folder $DIR/sub/dataset/hello (paths begin at the job file's folder; from there it is ../dataset/hello)"
+	want := "sub/job.yaml:2:9: warning: there is no directory $DIR/sub/dataset/hello (paths begin at the job file's directory; from there it is ../dataset/hello)"
 	if got := strings.ReplaceAll(loaded.Warnings.Error(), dir, "$DIR"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
 func TestStandardInput(t *testing.T) {
-	dir := folder(t, nil)
+	dir := directory(t, nil)
 	for name, content := range map[string]string{
 		"as YAML":                      minimal,
 		"as JSON":                      "{\n\t\"name\": \"\\ud83d\\ude00\",\n\t\"agents\": [{\"name\": \"oracle\"}], \"datasets\": [{\"path\": \"dataset\"}]}",
@@ -133,7 +133,7 @@ func TestStandardInput(t *testing.T) {
 
 func TestTheZeroOptionsReadTheRealEnvironment(t *testing.T) {
 	t.Setenv("ROLLOUT_TEST_VALUE", "from-the-host")
-	dir := folder(t, map[string]string{"job.yaml": "agents: [{name: a, execute: x, env: {V: '${ROLLOUT_TEST_VALUE}'}}]\ndatasets: [{path: dataset}]\nenvironment: {type: anything}\n"})
+	dir := directory(t, map[string]string{"job.yaml": "agents: [{name: a, execute: x, env: {V: '${ROLLOUT_TEST_VALUE}'}}]\ndatasets: [{path: dataset}]\nenvironment: {type: anything}\n"})
 	t.Chdir(dir)
 	loaded, err := config.Load("job.yaml", config.Options{})
 	if err != nil {

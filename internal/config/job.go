@@ -9,8 +9,8 @@ import (
 // agents[].env are kept, and it can be loaded again as a job file. Source: specification, "Job".
 // Sizes are bytes, CPUs thousandths of one. The tags are read by Load and Schema alike; see rules.
 type Job struct {
-	Name              string        `yaml:"name" json:"name" doc:"Name of the job and of its folder below jobs_dir. Default: the time, as YYYY-MM-DD__HH-mm-ss."`
-	JobsDir           string        `yaml:"jobs_dir" json:"jobs_dir" default:"jobs" doc:"Folder that receives the job's folder; relative to the current folder."`
+	Name              string        `yaml:"name" json:"name" doc:"Name of the job and of its directory below jobs_dir. Default: the time, as YYYY-MM-DD__HH-mm-ss."`
+	JobsDir           string        `yaml:"jobs_dir" json:"jobs_dir" default:"jobs" doc:"Directory that receives the job's directory; relative to the current directory."`
 	NAttempts         int           `yaml:"n_attempts" json:"n_attempts" default:"1" min:"1" max:"100000" doc:"Attempts per agent and task."`
 	NConcurrentTrials int           `yaml:"n_concurrent_trials" json:"n_concurrent_trials" default:"4" min:"1" max:"10000" doc:"How many trials run at the same time."`
 	TimeoutMultiplier float64       `yaml:"timeout_multiplier" json:"timeout_multiplier" default:"1.0" above:"0" max:"10000" doc:"Every timeout, of tasks and of this file, is multiplied by it."`
@@ -24,8 +24,8 @@ type Job struct {
 	Gate              gate.Policy   `yaml:"gate" json:"gate" doc:"What must hold for the job to pass."`
 	Redact            Redact        `yaml:"redact" json:"redact" doc:"What is hidden in everything that is written or printed."`
 	Agents            []agent.Agent `yaml:"agents" json:"agents" required:"true" doc:"Who is evaluated."`
-	Datasets          []Dataset     `yaml:"datasets" json:"datasets,omitempty" doc:"Folders of tasks, and datasets of registries. datasets, tasks or both must be given."`
-	Tasks             []string      `yaml:"tasks" json:"tasks,omitempty" doc:"Folders of single tasks, relative to the job file; they form the dataset \"tasks\"."`
+	Datasets          []Dataset     `yaml:"datasets" json:"datasets,omitempty" doc:"Directories of tasks, and datasets of registries. datasets, tasks or both must be given."`
+	Tasks             []string      `yaml:"tasks" json:"tasks,omitempty" doc:"Directories of single tasks, relative to the job file; they form the dataset \"tasks\"."`
 	TasksFormat       Format        `yaml:"tasks_format" json:"tasks_format,omitempty" enum:"rollout,harbor" doc:"What datasets[].format is, for the tasks list. Default: rollout."`
 	IncludeTasks      []string      `yaml:"include_tasks" json:"include_tasks,omitempty" doc:"Only tasks whose name matches one of these globs (*, ?, [a-z]) are run."`
 	ExcludeTasks      []string      `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"Tasks whose name matches one of these globs are not run."`
@@ -104,12 +104,12 @@ const (
 	FormatHarbor  Format = "harbor"
 )
 
-// Dataset is a folder of tasks, or a dataset of a registry: one of Path and Registry is given. Name is never empty after Load:
-// it defaults to the folder's. Format is empty after Load if the job does not say it: what it is then, package dataset decides. What is selected is the same on every machine; see package dataset.
+// Dataset is a directory of tasks, or a dataset of a registry: one of Path and Registry is given. Name is never empty after Load:
+// it defaults to the directory's. Format is empty after Load if the job does not say it: what it is then, package dataset decides. What is selected is the same on every machine; see package dataset.
 type Dataset struct {
-	Path         string         `yaml:"path" json:"path,omitempty" doc:"Folder of tasks, relative to the job file."`
+	Path         string         `yaml:"path" json:"path,omitempty" doc:"Directory of tasks, relative to the job file."`
 	Registry     *Registry      `yaml:"registry" json:"registry,omitempty" doc:"The list of datasets that name and version are looked up in, instead of path."`
-	Name         string         `yaml:"name" json:"name,omitempty" doc:"Name of the dataset in results, and in its registry. Default: the folder's name."`
+	Name         string         `yaml:"name" json:"name,omitempty" doc:"Name of the dataset in results, and in its registry. Default: the directory's name."`
 	Version      string         `yaml:"version" json:"version,omitempty" doc:"Version of the dataset in its registry. Default: head, else the highest."`
 	Format       Format         `yaml:"format" json:"format,omitempty" enum:"rollout,harbor" doc:"Whose rules the tasks were written for. Default: rollout for a path; for a registry what the registry says, else harbor. harbor: the verifier's exit code does not count, it also runs after an agent's failure, and more; see the README."`
 	Tasks        []string       `yaml:"tasks" json:"tasks,omitempty" doc:"Only the dataset's tasks whose name matches one of these globs (*, ?, [a-z])."`

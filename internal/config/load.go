@@ -20,12 +20,12 @@ import (
 // Options are what a job file is read with. The zero value reads files as they stand.
 type Options struct {
 	Stdin     io.Reader                   // read when path is "-"
-	Dir       string                      // the current folder; "": os.Getwd
+	Dir       string                      // the current directory; "": os.Getwd
 	Getenv    func(string) (string, bool) // like os.LookupEnv, its default
 	Providers map[string]ProviderCheck    // the providers there are, by name; nil: not checked
 	Overrides []Override                  // flags, in order; they win over the file
 	Now       func() time.Time            // for the default job name; time.Now
-	// PathsFrom is where relative paths in the file begin; "": the file's folder.
+	// PathsFrom is where relative paths in the file begin; "": the file's directory.
 	PathsFrom string
 	// Recorded: the file is the config.json of a job that was begun, which has only those agents that were chosen then. Its gate may
 	// be about others, too.
@@ -34,7 +34,7 @@ type Options struct {
 	// not list them.
 	OnlyAgents []string
 	Selection  Selection // flags about all datasets; they win over the file
-	// Admit is asked about each local file and directory whose content will be run: the job file, folders of tasks, registries. It
+	// Admit is asked about each local file and directory whose content will be run: the job file, directories of tasks, registries. It
 	// returns where to read it from instead, or an error, which Load returns as it is. nil: all are read where they are.
 	Admit func(path string) (string, error)
 }
@@ -65,7 +65,7 @@ type ProviderProblem = environment.ConfigProblem
 type Loaded struct {
 	Job  Job
 	File string // as given; "<stdin>" for "-"
-	// PathsFrom is the folder where relative paths in the file began, absolute.
+	// PathsFrom is the directory where relative paths in the file began, absolute.
 	PathsFrom string
 	// Unnamed: neither the file nor a flag gave the job a name, so that it is called by the time.
 	Unnamed bool
@@ -82,7 +82,7 @@ type Loaded struct {
 	VisiblePassed map[string]string
 	HiddenPassed  []string
 	DatasetDirs   []string // absolute, parallel to Job.Datasets; "" for those of registries
-	Registries    []string // absolute paths or URLs, parallel to Job.Datasets; "" for folders
+	Registries    []string // absolute paths or URLs, parallel to Job.Datasets; "" for directories
 	DatasetAt     []Place  // where each of Job.Datasets is named
 	TaskDirs      []string // absolute, parallel to Job.Tasks; they need not exist
 	Warnings      diag.List
@@ -98,7 +98,7 @@ func Load(path string, opts Options) (*Loaded, error) {
 	if opts.Dir == "" {
 		dir, err := os.Getwd()
 		if err != nil {
-			return nil, fmt.Errorf("find the current folder: %w", err)
+			return nil, fmt.Errorf("find the current directory: %w", err)
 		}
 		opts.Dir = dir
 	}
@@ -147,7 +147,7 @@ func read(path string, opts Options) (source, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return src, diag.List{{File: path, Message: "this is a folder, not a job file", Hint: "give the file, such as " + filepath.Join(path, "job.yaml")}}
+		return src, diag.List{{File: path, Message: "this is a directory, not a job file", Hint: "give the file, such as " + filepath.Join(path, "job.yaml")}}
 	}
 	src.data, err = readAll(f, path)
 	return src, err
@@ -168,7 +168,7 @@ func missingFile(path, full string) error {
 	return diag.List{{File: path, Message: "there is no such file", Hint: hint}}
 }
 
-// nearby is the name of a file or folder beside path that may be meant; "" if there is none.
+// nearby is the name of a file or directory beside path that may be meant; "" if there is none.
 func nearby(path string) string {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {

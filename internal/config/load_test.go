@@ -50,13 +50,13 @@ func checkDocker(cfg map[string]any) []config.ProviderProblem {
 	return out
 }
 
-// jobFiles are the job files of testdata, by folder.
-func jobFiles(t testing.TB, folders ...string) []string {
+// jobFiles are the job files of testdata, by directory.
+func jobFiles(t testing.TB, directories ...string) []string {
 	t.Helper()
 	var out []string
-	for _, folder := range folders {
+	for _, directory := range directories {
 		for _, ext := range []string{"yaml", "json"} {
-			files, err := filepath.Glob(filepath.Join("testdata", folder, "*."+ext))
+			files, err := filepath.Glob(filepath.Join("testdata", directory, "*."+ext))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestLoad(t *testing.T) {
 			}
 			loaded, err := config.Load(filepath.Base(file), options(dir))
 			if valid := strings.Contains(file, "valid"); valid != (err == nil) {
-				t.Errorf("a file of this folder gives %v", err)
+				t.Errorf("a file of this directory gives %v", err)
 			}
 			got := strings.ReplaceAll(outcome(t, loaded, err), filepath.Dir(dir), "$TESTDATA")
 			compare(t, file+".golden", got)

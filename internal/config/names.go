@@ -2,7 +2,7 @@ package config
 
 import "github.com/org/rollout-action/internal/result"
 
-// names finds things that have the same name, or names that make the same folder.
+// names finds things that have the same name, or names that make the same directory.
 type names struct {
 	c      *checker
 	kind   string // "agents"
@@ -29,6 +29,6 @@ func (n *names) take(text string, owner, p keyPath) {
 	case other.text == text:
 		n.c.problem(p, n.hint, "two %s are called %q: %s and %s", n.kind, shorten(text), other.owner, owner)
 	default:
-		n.c.problem(p, n.hint, "the %s %q and %q would share the folder %q", n.kind, shorten(other.text), shorten(text), slug)
+		n.c.problem(p, n.hint, "the %s %q and %q would share the directory %q", n.kind, shorten(other.text), shorten(text), slug)
 	}
 }

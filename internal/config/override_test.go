@@ -20,7 +20,7 @@ datasets: [{path: dataset}]
 // load reads content from standard input with flags; a flag --set is one of sets.
 func load(t *testing.T, content string, only []string, sets ...string) (*config.Loaded, string, error) {
 	t.Helper()
-	dir := folder(t, nil)
+	dir := directory(t, nil)
 	opts := options(dir)
 	opts.Stdin = strings.NewReader(content)
 	opts.OnlyAgents = only
@@ -94,7 +94,7 @@ func TestOverridesThatAreWrong(t *testing.T) {
 		"a list that does not end": {"metrics=[a", []string{
 			`--set metrics=[a: not valid YAML: did not find expected ',' or ']'`}},
 		"text that is no YAML stands for itself": {"name=*x of @y", []string{
-			`--set name=*x of @y: name "*x of @y" cannot be the name of a folder (write "-x of @y")`}},
+			`--set name=*x of @y: name "*x of @y" cannot be the name of a directory (write "-x of @y")`}},
 		"an entry beyond the end": {"agents.7.name=x", []string{
 			`--set agents.7.name=x: agents has no entry "7": it has 2, counted from 0`}},
 		"a list without an index": {"agents.first.name=x", []string{

@@ -12,7 +12,7 @@ import (
 type schema map[string]any
 
 // Schema is the JSON Schema (draft 2020-12) of a job file, for editors. What it accepts may still be
-// refused by Load, which also looks at variables, folders and names; what it refuses, Load refuses.
+// refused by Load, which also looks at variables, directories and names; what it refuses, Load refuses.
 func Schema() ([]byte, error) {
 	root := structSchema(reflect.TypeFor[Job]())
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"

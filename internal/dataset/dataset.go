@@ -23,22 +23,22 @@ import (
 
 // Set is a named collection of tasks.
 type Set struct {
-	Name    string
-	Version string // in its registry; "" if it has none
-	Format  task.Format
-	Dir     string // absolute path of the folder; "" for a list of paths, or a dataset of a registry
-	Tasks   []*task.Task
-	All     []string // the names of all its tasks, also of those that were not selected; nil: those of Tasks
-	Folders []string // of all tasks that were looked at, also of those that were not selected; nil: those of Tasks
+	Name        string
+	Version     string // in its registry; "" if it has none
+	Format      task.Format
+	Dir         string // absolute path of the directory; "" for a list of paths, or a dataset of a registry
+	Tasks       []*task.Task
+	All         []string // the names of all its tasks, also of those that were not selected; nil: those of Tasks
+	Directories []string // of all tasks that were looked at, also of those that were not selected; nil: those of Tasks
 }
 
-// Load reads the folder of tasks at dir, sorted by name. Every sub-folder with a task.toml or an
+// Load reads the directory of tasks at dir, sorted by name. Every sub-directory with a task.toml or an
 // instruction.md is a task, also a broken one (see task.Task.Problems). An empty name stands for
-// the folder's.
+// the directory's.
 //
-// The diagnostics warn of what is left out: sub-folders that are no tasks, unless they are hidden. A folder
+// The diagnostics warn of what is left out: sub-directories that are no tasks, unless they are hidden. A directory
 // that is no dataset is a diag.List error: it cannot be read, holds no task, is a task itself,
-// or has two tasks whose results would share a folder. Any other error is the end of ctx, or this machine's
+// or has two tasks whose results would share a directory. Any other error is the end of ctx, or this machine's
 // (environment.MachineError), which says nothing of the dataset.
 func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.List, error) {
 	abs, err := filepath.Abs(dir)
@@ -61,7 +61,7 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 	if is, err := isTask(dir); err != nil {
 		return nil, nil, err
 	} else if is {
-		return problem("is a task, not a folder of tasks", "list it under tasks: instead of datasets:")
+		return problem("is a task, not a directory of tasks", "list it under tasks: instead of datasets:")
 	}
 	dirs, warnings, err := taskDirs(dir, entries)
 	if err != nil {
@@ -123,12 +123,12 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// taskDirs are the folders among entries of dir that look like tasks. The error is this machine's.
+// taskDirs are the directories among entries of dir that look like tasks. The error is this machine's.
 func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, warnings diag.List, err error) {
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
 		hidden := strings.HasPrefix(e.Name(), ".")
-		// Links to folders are followed: a dataset may be put together of links.
+		// Links to directories are followed: a dataset may be put together of links.
 		info, err := os.Stat(sub)
 		message, hint := "is not a task and is left out", whatIsATask
 		is := false
@@ -155,9 +155,9 @@ func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, warnings diag.L
 	return dirs, warnings, nil
 }
 
-const whatIsATask = "a task is a folder with task.toml and instruction.md"
+const whatIsATask = "a task is a directory with task.toml and instruction.md"
 
-// emptyHint points to the first folder in dir that would do as a dataset.
+// emptyHint points to the first directory in dir that would do as a dataset.
 func emptyHint(dir string, entries []fs.DirEntry) string {
 	if task.IsOld(os.DirFS(dir), ".") {
 		return "it is a task of terminal-bench before 2.0 (task.yaml): " + task.HowToConvert
@@ -172,7 +172,7 @@ func emptyHint(dir string, entries []fs.DirEntry) string {
 			continue
 		}
 		if dirs, _, err := taskDirs(sub, inner); err == nil && len(dirs) > 0 {
-			return fmt.Sprintf("did you mean the folder %s in it?", e.Name())
+			return fmt.Sprintf("did you mean the directory %s in it?", e.Name())
 		}
 	}
 	return whatIsATask
@@ -207,7 +207,7 @@ func unread(t *task.Task) error {
 	return nil
 }
 
-// slugClashes reports tasks whose results would be written to the same folder.
+// slugClashes reports tasks whose results would be written to the same directory.
 func slugClashes(dir string, tasks []*task.Task) diag.List {
 	first := map[string]string{}
 	var out diag.List
@@ -216,7 +216,7 @@ func slugClashes(dir string, tasks []*task.Task) diag.List {
 		if other, taken := first[slug]; taken {
 			out = append(out, diag.Diagnostic{
 				File:    filepath.Join(dir, t.Name),
-				Message: fmt.Sprintf("tasks %q and %q would share the result folder %q", other, t.Name, slug),
+				Message: fmt.Sprintf("tasks %q and %q would share the result directory %q", other, t.Name, slug),
 				Hint:    "rename one of them",
 			})
 			continue

@@ -81,9 +81,9 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%s has no commit", task.Name)
 		}
 	}
-	want := `set/docs: warning: is not a task and is left out (a task is a folder with task.toml and instruction.md)
+	want := `set/docs: warning: is not a task and is left out (a task is a directory with task.toml and instruction.md)
 set/gone: warning: cannot be read and is left out: no such file or directory
-set/sub: warning: is not a task and is left out (a task is a folder with task.toml and instruction.md)`
+set/sub: warning: is not a task and is left out (a task is a directory with task.toml and instruction.md)`
 	if warnings.Error() != want {
 		t.Errorf("warnings:\n%v\nwant:\n%s", warnings, want)
 	}
@@ -101,12 +101,12 @@ func TestLoadRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ name, dir, want string }{
-		{"a task", "task", "task: is a task, not a folder of tasks (list it under tasks: instead of datasets:)"},
-		{"a folder without tasks", "empty", "empty: holds no tasks (a task is a folder with task.toml and instruction.md)"},
-		{"a folder around the dataset", "repo", "repo: holds no tasks (did you mean the folder tasks in it?)"},
-		{"a missing folder", "none", "none: the dataset cannot be read: no such file or directory"},
+		{"a task", "task", "task: is a task, not a directory of tasks (list it under tasks: instead of datasets:)"},
+		{"a directory without tasks", "empty", "empty: holds no tasks (a task is a directory with task.toml and instruction.md)"},
+		{"a directory around the dataset", "repo", "repo: holds no tasks (did you mean the directory tasks in it?)"},
+		{"a missing directory", "none", "none: the dataset cannot be read: no such file or directory"},
 		{"a file", "file", "file: the dataset cannot be read: not a directory"},
-		{"tasks with one folder for results", "clash", `clash/a?b: tasks "a*b" and "a?b" would share the result folder "a-b" (rename one of them)`},
+		{"tasks with one directory for results", "clash", `clash/a?b: tasks "a*b" and "a?b" would share the result directory "a-b" (rename one of them)`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, _, err := Load(t.Context(), "x", tc.dir, task.Options{})

@@ -1,3 +1,3 @@
-// Package dataset is where tasks come from: a folder of tasks, or a list of them. It does not know
+// Package dataset is where tasks come from: a directory of tasks, or a list of them. It does not know
 // agents, jobs or how a task is run.
 package dataset

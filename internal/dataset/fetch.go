@@ -34,11 +34,11 @@ type fetched struct {
 	at     map[*registry.Task]location
 }
 
-// location is where a task is: a folder beside the registry, or one that was taken out of a commit.
+// location is where a task is: a directory beside the registry, or one that was taken out of a commit.
 type location struct {
-	dir    string // absolute
-	origin *task.Origin
-	folder git.Folder
+	dir       string // absolute
+	origin    *task.Origin
+	directory git.Directory
 }
 
 // wish is a task that is to be taken out of a repository.
@@ -118,7 +118,7 @@ func (p *pick) wish(t *registry.Task, trust git.Trust) (*wish, *diag.Diagnostic)
 	}
 	if t.GitURL == "" {
 		if p.registry.Remote() {
-			return problem("it has no git_url, and a registry behind a URL cannot name folders of this machine")
+			return problem("it has no git_url, and a registry behind a URL cannot name directories of this machine")
 		}
 		if t.Path == "" {
 			return problem("it has neither git_url nor path")
@@ -177,22 +177,22 @@ func (f *fetched) snapshots(ctx context.Context, all []*snapshot) error {
 	return group.Wait()
 }
 
-// The files of a part of the cache: what became of the path, and the task's folder, if there is one.
+// The files of a part of the cache: what became of the path, and the task's directory, if there is one.
 const (
-	notesFile  = "notes.json"
-	taskFolder = "task"
+	notesFile     = "notes.json"
+	taskDirectory = "task"
 )
 
-// take has the folders of a snapshot put into the cache.
+// take has the directories of a snapshot put into the cache.
 func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]location, error) {
-	folder, err := s.Cache.Folder(ctx, cache.Key{
+	directory, err := s.Cache.Folder(ctx, cache.Key{
 		Kind: "git", Text: snap.remote.ID() + "\x00" + snap.commit, About: snap.remote.String() + " at " + snap.commit[:12],
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	s.folders = append(s.folders, folder)
+	s.directories = append(s.directories, directory)
 	s.mu.Unlock()
 	pathOf, parts := map[string]string{}, []string(nil)
 	for _, w := range snap.wishes {
@@ -203,8 +203,8 @@ func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]l
 	}
 	slices.Sort(parts)
 	parts = slices.Compact(parts)
-	passing := map[string]git.Folder{} // what is not kept
-	err = folder.Fill(ctx, parts, func(ctx context.Context, draft string, missing []string) error {
+	passing := map[string]git.Directory{} // what is not kept
+	err = directory.Fill(ctx, parts, func(ctx context.Context, draft string, missing []string) error {
 		return s.export(ctx, snap, draft, missing, pathOf, passing)
 	})
 	if err != nil {
@@ -213,42 +213,42 @@ func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]l
 	out := make(map[*registry.Task]location, len(snap.wishes))
 	for _, w := range snap.wishes {
 		at := location{
-			dir:    filepath.Join(folder.Path(partOf(w.path)), taskFolder),
+			dir:    filepath.Join(directory.Path(partOf(w.path)), taskDirectory),
 			origin: &task.Origin{URL: snap.remote.String(), Commit: snap.commit, Path: w.path},
 		}
 		part, notKept := passing[partOf(w.path)]
 		if !notKept {
-			if part, err = notes(folder.Path(partOf(w.path))); err != nil {
+			if part, err = notes(directory.Path(partOf(w.path))); err != nil {
 				return nil, err
 			}
 		}
-		at.folder = part
+		at.directory = part
 		out[w.task] = at
 	}
 	return out, nil
 }
 
 // export makes the missing parts of the cache. What may be better another time goes to passing instead.
-func (s *Source) export(ctx context.Context, snap *snapshot, draft string, missing []string, pathOf map[string]string, passing map[string]git.Folder) error {
+func (s *Source) export(ctx context.Context, snap *snapshot, draft string, missing []string, pathOf map[string]string, passing map[string]git.Directory) error {
 	s.notify("fetching %s of %s at %s", plural(len(missing), "task"), snap.remote, snap.commit[:12])
 	paths, names := make([]string, len(missing)), make([]string, len(missing))
 	for i, part := range missing {
-		paths[i], names[i] = pathOf[part], filepath.Join(part, taskFolder)
+		paths[i], names[i] = pathOf[part], filepath.Join(part, taskDirectory)
 	}
 	scratch := filepath.Join(draft, "scratch")
-	folders, err := s.Git.Export(ctx, snap.remote, snap.commit, paths, draft, names, scratch)
+	directories, err := s.Git.Export(ctx, snap.remote, snap.commit, paths, draft, names, scratch)
 	if err != nil {
 		return err
 	}
 	for i, part := range missing {
-		if folders[i].Passing {
-			passing[part] = folders[i]
+		if directories[i].Passing {
+			passing[part] = directories[i]
 			if err := os.RemoveAll(filepath.Join(draft, part)); err != nil {
 				return err
 			}
 			continue
 		}
-		text, err := json.Marshal(folders[i])
+		text, err := json.Marshal(directories[i])
 		if err != nil {
 			return err
 		}
@@ -262,8 +262,8 @@ func (s *Source) export(ctx context.Context, snap *snapshot, draft string, missi
 	return nil
 }
 
-func notes(dir string) (git.Folder, error) {
-	var out git.Folder
+func notes(dir string) (git.Directory, error) {
+	var out git.Directory
 	text, err := os.ReadFile(filepath.Join(dir, notesFile))
 	if err == nil {
 		err = json.Unmarshal(text, &out)
@@ -332,7 +332,7 @@ func (s *Source) resolve(ctx context.Context, rev revision) (string, error) {
 	}
 	scratch, err := os.MkdirTemp("", "rollout-git-")
 	if err != nil {
-		return "", fmt.Errorf("make a folder for %s: %w", rev.remote, err)
+		return "", fmt.Errorf("make a directory for %s: %w", rev.remote, err)
 	}
 	defer os.RemoveAll(scratch)
 	commit, err := s.Git.Resolve(ctx, rev.remote, rev.name, scratch)
@@ -377,18 +377,18 @@ func (f *fetched) one(loader *task.Loader, p *pick, t *registry.Task) *task.Task
 		return out
 	}
 	out.GitCommitID = &at.origin.Commit
-	for _, text := range at.folder.Problems {
+	for _, text := range at.directory.Problems {
 		out.Missing = false
 		out.Problems = append(out.Problems, diag.Diagnostic{File: out.File(""), Message: text})
 	}
-	for _, text := range at.folder.Warnings {
+	for _, text := range at.directory.Warnings {
 		out.Problems = append(out.Problems, diag.Diagnostic{File: out.File(""), Message: text, Severity: diag.Warning})
 	}
-	out.Nearest = at.folder.Nearest
+	out.Nearest = at.directory.Nearest
 	return out
 }
 
-// nearestBeside is a folder beside the registry that may be meant, or "".
+// nearestBeside is a directory beside the registry that may be meant, or "".
 func nearestBeside(reg *registry.Registry, path string) string {
 	dir, base := filepath.Split(filepath.Clean(beside(reg, path)))
 	entries, err := os.ReadDir(dir)

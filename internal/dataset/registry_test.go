@@ -176,7 +176,7 @@ func TestRevisionsAreAskedForAgain(t *testing.T) {
 		registry.Dataset{Name: "stays", Tasks: []registry.Task{s.task("a", first[:7], "old/a")}},
 	)
 	if tk := s.load(s.source(), s.ref("moves"))[0].Tasks[0]; !tk.Missing || tk.Nearest != "old/a" || *tk.GitCommitID != first {
-		t.Errorf("before the folder was renamed: %+v", tk)
+		t.Errorf("before the directory was renamed: %+v", tk)
 	}
 	s.load(s.source(), s.ref("stays"))
 	second := s.repo.Commit("main", gittest.Tasks("new/a"))

@@ -88,7 +88,7 @@ func (s *Source) choose(set *Set, ref Ref) (*Set, *diag.Diagnostic) {
 	}
 	out.Tasks = nil
 	for _, t := range set.Tasks {
-		out.Folders = append(out.Folders, t.Dir)
+		out.Directories = append(out.Directories, t.Dir)
 		if s.wanted(t.Name, sel) {
 			out.Tasks = append(out.Tasks, t)
 		}

@@ -15,13 +15,13 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// Ref is a dataset as a job names it: a folder, or a dataset of a registry.
+// Ref is a dataset as a job names it: a directory, or a dataset of a registry.
 type Ref struct {
-	Name     string // "": the folder's
-	Dir      string // the folder, absolute; "" for a dataset of a registry
+	Name     string // "": the directory's
+	Dir      string // the directory, absolute; "" for a dataset of a registry
 	Registry string // path or URL
 	Version  string // "": see registry.Preferred
-	// Options are what tasks are loaded with. Without a Format there, it is Rollout's for a folder, and for a dataset of a
+	// Options are what tasks are loaded with. Without a Format there, it is Rollout's for a directory, and for a dataset of a
 	// registry what the registry says, else Harbor's, whose form registries have.
 	Options task.Options
 	Select  Selection
@@ -38,12 +38,12 @@ type Source struct {
 	Notify   func(text string) // is told what takes time, and what people should know; nil: nobody is
 	// Include and Exclude are globs that the names of all tasks must and must not match.
 	Include, Exclude []string
-	// Admit is asked about each folder of this machine that a registry names, and returns where to read it from instead. With
-	// it, registries cannot name repositories on this machine. nil: folders are read where they are.
+	// Admit is asked about each directory of this machine that a registry names, and returns where to read it from instead. With
+	// it, registries cannot name repositories on this machine. nil: directories are read where they are.
 	Admit func(path string) (string, error)
 
-	mu      sync.Mutex
-	folders []*cache.Folder
+	mu          sync.Mutex
+	directories []*cache.Folder
 }
 
 // Close lets what was fetched be removed from the cache. The sets must not be used any more.
@@ -51,10 +51,10 @@ func (s *Source) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
-	for _, f := range s.folders {
+	for _, f := range s.directories {
 		errs = append(errs, f.Close())
 	}
-	s.folders = nil
+	s.directories = nil
 	return errors.Join(errs...)
 }
 
@@ -65,7 +65,7 @@ func (s *Source) notify(format string, args ...any) {
 }
 
 // Load loads datasets, in this order. Only those tasks are fetched that may be selected, and each repository and commit once
-// for all of them. The diagnostics are warnings. The error is a diag.List if something is wrong with what the job, a folder or
+// for all of them. The diagnostics are warnings. The error is a diag.List if something is wrong with what the job, a directory or
 // a registry says, all of it at once; and another one if something cannot be had: a job without a repository's tasks says
 // less than why they are not there, so nothing is to be started then. A task that its commit does not have, or that
 // cannot be taken out of it, is a matter of its own trials.
@@ -199,7 +199,7 @@ func (s *Source) loadPicks(ctx context.Context, picks []*pick, sets []*Set) erro
 	return nil
 }
 
-// beside is the folder of a task that has no repository: it is beside its registry.
+// beside is the directory of a task that has no repository: it is beside its registry.
 func beside(reg *registry.Registry, path string) string {
 	path = filepath.FromSlash(path)
 	if filepath.IsAbs(path) {

@@ -15,7 +15,7 @@ type Provider interface {
 	// Name is the value of environment.type that selects this provider.
 	Name() string
 
-	// BuildImage makes an image from a task's environment/ folder and returns its reference. The
+	// BuildImage makes an image from a task's environment/ directory and returns its reference. The
 	// same content gives the same reference, and an image that exists already is not built again
 	// (also when another process builds it at this moment), unless NoCache.
 	// Fails with KindBuild when the definition is at fault.
@@ -72,7 +72,7 @@ type Provider interface {
 	// is not removed, which is one.
 	RemoveImage(ctx context.Context, id string) error
 
-	// Disk is the folder of this machine on whose file system images and the changes of environments are kept;
+	// Disk is the directory of this machine on whose file system images and the changes of environments are kept;
 	// "" if that is elsewhere, or cannot be told.
 	Disk() string
 
@@ -93,7 +93,7 @@ type Environment interface {
 	// (KindCopy). Symbolic links inside the environment are resolved inside it.
 	CopyTo(ctx context.Context, files ...Copy) error
 
-	// CopyFrom writes the file or directory src of the environment into the local folder dst, which
+	// CopyFrom writes the file or directory src of the environment into the local directory dst, which
 	// exists. For a directory, its content lands directly in dst. The archive is hostile: see
 	// Extract, which does the writing. A src that does not exist is fs.ErrNotExist.
 	CopyFrom(ctx context.Context, src, dst string, opts ExtractOptions) (Extracted, error)
@@ -177,7 +177,7 @@ type Base struct {
 	Asked bool `json:"asked,omitempty"`
 }
 
-// BuildOptions describe an image. Context is the task's environment/ folder.
+// BuildOptions describe an image. Context is the task's environment/ directory.
 type BuildOptions struct {
 	Context  fs.FS
 	Name     string            // for people: part of the reference, made safe by the provider
@@ -236,7 +236,7 @@ type SnapshotOptions struct {
 	Key string
 	// Description is one line for people: what the image is.
 	Description string
-	// Inspect, if not nil, sees each file, folder and link that the image has and the environment's image has not,
+	// Inspect, if not nil, sees each file, directory and link that the image has and the environment's image has not,
 	// or has otherwise. Name is the absolute path; Linkname, Size and, as far as they are kept, extended attributes
 	// (PAXRecords) are as archive/tar has them. content need not be read to its end. Whatever is kept has passed it:
 	// nothing changes any more when it is first called. An error ends the Snapshot.

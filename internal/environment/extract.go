@@ -19,7 +19,7 @@ const MaxTap = 64 << 10
 // ExtractOptions bound what may come out of an environment. 0 means the default.
 type ExtractOptions struct {
 	MaxBytes int64 // of file content in all; default 1 GiB
-	MaxFiles int   // files and folders in all; default 50,000
+	MaxFiles int   // files and directories in all; default 50,000
 	// Filter, if not nil, wraps the writer of every file (redaction). Closing it must flush, and must
 	// not close the writer below.
 	Filter func(io.Writer) io.WriteCloser
@@ -27,8 +27,8 @@ type ExtractOptions struct {
 	// is handed the file's first MaxTap bytes, unfiltered, before anything is written to disk: what must be
 	// known even if the disk is full. It is handed nothing if the archive ends within them.
 	Tap func(path string, size int64) io.Writer
-	// Skip, if not nil, is asked about every file and folder, by its path below src. What it refuses is not written, and
-	// counts nowhere; a folder's content is asked about one by one.
+	// Skip, if not nil, is asked about every file and directory, by its path below src. What it refuses is not written, and
+	// counts nowhere; a directory's content is asked about one by one.
 	Skip func(path string) bool
 	// SafeName, if not nil, turns each path element into one that can be kept on disk.
 	SafeName func(string) string
@@ -41,7 +41,7 @@ type ExtractOptions struct {
 type Extracted struct {
 	Files   int
 	Bytes   int64
-	Single  bool // src is no folder
+	Single  bool // src is no directory
 	Renamed []Rename
 	Omitted []Omission
 }
@@ -52,12 +52,12 @@ type Rename struct{ From, To string }
 // Omission is a file that was not written, and why.
 type Omission struct{ Path, Reason string }
 
-// Extract writes the tar stream r into the folder dst, which exists. The stream is hostile: nothing
+// Extract writes the tar stream r into the directory dst, which exists. The stream is hostile: nothing
 // is written outside of dst, no link is followed or made, and what exists in dst is left as it is.
 // strip is the leading path that is dropped from every entry (logs for a stream of logs/...); if
 // strip itself is a file, it lands in dst under the last element of strip.
 //
-// Files are 0644 and folders 0755 whatever the stream says. Names that are too long, that SafeName
+// Files are 0644 and directories 0755 whatever the stream says. Names that are too long, that SafeName
 // changes, or that collide, with each other or with what exists in dst, are Renamed; entries that cannot be written are
 // Omitted. Names collide also if they differ in case alone, or in Unicode's normal form.
 // At a limit Extract stops with ErrTooLarge. Then, and when the stream breaks, what came before
@@ -67,7 +67,7 @@ func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, er
 	opts.MaxFiles = cmp.Or(opts.MaxFiles, defaultMaxFiles)
 	root, err := os.OpenRoot(dst)
 	if err != nil {
-		return Extracted{}, fmt.Errorf("open the folder to write to: %w", err)
+		return Extracted{}, fmt.Errorf("open the directory to write to: %w", err)
 	}
 	defer root.Close()
 	x := extraction{

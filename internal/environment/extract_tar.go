@@ -18,7 +18,7 @@ const (
 	defaultMaxBytes = 1 << 30
 	defaultMaxFiles = 50_000
 	maxListed       = 100 // entries of Extracted's lists
-	maxDepth        = 64  // folders within folders
+	maxDepth        = 64  // directories within directories
 	maxPath         = 2048
 	maxListedPath   = 512
 )
@@ -29,7 +29,7 @@ const (
 	reasonForeign = "not below what was asked for"
 	reasonDeep    = "its path is too long or too deep"
 	reasonExists  = "already there"
-	reasonNoDir   = "a file is where its folder should be"
+	reasonNoDir   = "a file is where its directory should be"
 	reasonLarge   = "larger than what is left of the limit"
 	reasonName    = "the file system refuses its name"
 )
@@ -39,7 +39,7 @@ type extraction struct {
 	opts  ExtractOptions
 	root  *os.Root
 	names nameTable
-	dirs  map[string]string // folders in the archive that exist on disk, with their path there
+	dirs  map[string]string // directories in the archive that exist on disk, with their path there
 	seen  int               // entries of the archive, written or not
 	out   Extracted
 }
@@ -73,7 +73,7 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 		x.omit(header.Name, typeReason(header))
 		return nil
 	case isDir:
-		_, err := x.folder(elements)
+		_, err := x.directory(elements)
 		return err
 	case isFile:
 		return x.file(elements, header, content)
@@ -113,9 +113,9 @@ func split(name string, strip []string) ([]string, string) {
 	return elements, ""
 }
 
-// folder makes the folder with this path in the archive and returns its path on disk; "" if
+// directory makes the directory with this path in the archive and returns its path on disk; "" if
 // that is impossible, which is noted.
-func (x *extraction) folder(elements []string) (string, error) {
+func (x *extraction) directory(elements []string) (string, error) {
 	if len(elements) == 0 {
 		return ".", nil
 	}
@@ -123,7 +123,7 @@ func (x *extraction) folder(elements []string) (string, error) {
 	if on, ok := x.dirs[original]; ok {
 		return on, nil
 	}
-	parent, err := x.folder(elements[:len(elements)-1])
+	parent, err := x.directory(elements[:len(elements)-1])
 	if err != nil || parent == "" {
 		return "", err
 	}
@@ -144,7 +144,7 @@ func (x *extraction) folder(elements []string) (string, error) {
 		x.omit(original, reasonName)
 		on = ""
 	default:
-		return "", fmt.Errorf("make folder: %w", err)
+		return "", fmt.Errorf("make directory: %w", err)
 	}
 	x.dirs[original] = on
 	return on, nil
@@ -160,7 +160,7 @@ func (x *extraction) file(elements []string, header *tar.Header, content io.Read
 		x.omit(original, reasonLarge)
 		return fmt.Errorf("%s has %d bytes: %w", brief(original), header.Size, ErrTooLarge)
 	}
-	parent, err := x.folder(elements[:len(elements)-1])
+	parent, err := x.directory(elements[:len(elements)-1])
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (x *extraction) existing(dir string) []string {
 }
 
 func (x *extraction) tooMany() error {
-	return fmt.Errorf("more than %d files and folders: %w", x.opts.MaxFiles, ErrTooLarge)
+	return fmt.Errorf("more than %d files and directories: %w", x.opts.MaxFiles, ErrTooLarge)
 }
 
 // write copies content through the filter into f and closes f.

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// archive makes a tar stream. The type of an entry without one is that of a file, or of a folder if
+// archive makes a tar stream. The type of an entry without one is that of a file, or of a directory if
 // its name ends with a slash.
 func archive(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
@@ -50,7 +50,7 @@ func file(name, content string) tar.Header {
 	return tar.Header{Name: name, Linkname: content, Mode: 0o600}
 }
 
-// show is a folder's content, a line each: mode, path and what is in it.
+// show is a directory's content, a line each: mode, path and what is in it.
 func show(t testing.TB, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -99,7 +99,7 @@ func TestExtract(t *testing.T) {
 			want:    "drwxr-xr-x d\n-rw-r--r-- d/f x\n",
 		},
 		{
-			name: "missing folders are made", strip: "logs",
+			name: "missing directories are made", strip: "logs",
 			entries: []tar.Header{file("logs/a/b/f", "x")},
 			want:    "drwxr-xr-x a\ndrwxr-xr-x a/b\n-rw-r--r-- a/b/f x\n",
 		},
@@ -116,8 +116,8 @@ func TestExtract(t *testing.T) {
 		{
 			name: "paths that lead outside are left out", strip: "logs",
 			entries: []tar.Header{file("/etc/passwd", "x"), file("logs/../../up", "x"), file("../logs/up", "x"), file("other/f", "x"),
-				file("logs", "a file beside a folder"), file("logs/fine", "x")},
-			want:    "-rw-r--r-- fine x\n-rw-r--r-- logs a file beside a folder\n",
+				file("logs", "a file beside a directory"), file("logs/fine", "x")},
+			want:    "-rw-r--r-- fine x\n-rw-r--r-- logs a file beside a directory\n",
 			omitted: "[{/etc/passwd its path leads outside} {logs/../../up its path leads outside} {../logs/up its path leads outside} {other/f not below what was asked for}]",
 		},
 		{
@@ -139,7 +139,7 @@ func TestExtract(t *testing.T) {
 			name: "the first of two entries with one name counts", strip: "logs",
 			entries: []tar.Header{file("logs/f", "1"), file("logs/f", "2"), file("logs/f/g", "3"), {Name: "logs/f/"}, {Name: "logs/d/"}, {Name: "logs/d/"}, file("logs/d", "4")},
 			want:    "drwxr-xr-x d\n-rw-r--r-- f 1\n",
-			omitted: "[{f already there} {f a file is where its folder should be} {f/g a file is where its folder should be} {d already there}]",
+			omitted: "[{f already there} {f a file is where its directory should be} {f/g a file is where its directory should be} {d already there}]",
 		},
 		{
 			name: "names that differ in case alone are told apart by a number", strip: "logs",
@@ -207,7 +207,7 @@ func TestExtract(t *testing.T) {
 			err:     ErrTooLarge,
 		},
 		{
-			name: "folders that are made on the way count as files", strip: "", opts: ExtractOptions{MaxFiles: 3},
+			name: "directories that are made on the way count as files", strip: "", opts: ExtractOptions{MaxFiles: 3},
 			entries: []tar.Header{file("a/b/c/d", "1"), file("e", "1")},
 			want:    "drwxr-xr-x a\ndrwxr-xr-x a/b\ndrwxr-xr-x a/b/c\n",
 			err:     ErrTooLarge,
@@ -269,8 +269,8 @@ func TestExtractSparesWhatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "[{f already there} {out a file is where its folder should be} {out/f a file is where its folder should be} " +
-		"{in a file is where its folder should be} {in/f a file is where its folder should be} {out already there}]"
+	const want = "[{f already there} {out a file is where its directory should be} {out/f a file is where its directory should be} " +
+		"{in a file is where its directory should be} {in/f a file is where its directory should be} {out already there}]"
 	if fmt.Sprint(got.Omitted) != want || got.Files != 1 {
 		t.Errorf("%d files, omitted %v, want %s", got.Files, got.Omitted, want)
 	}
@@ -402,7 +402,7 @@ func TestExtractListsAreShort(t *testing.T) {
 }
 
 // FuzzExtract feeds streams that are no archives, or strange ones. Whatever they are, nothing but
-// plain files and folders may come of it, within the limits and within the destination.
+// plain files and directories may come of it, within the limits and within the destination.
 func FuzzExtract(f *testing.F) {
 	f.Add(archive(f, tar.Header{Name: "logs/"}, file("logs/a:b", "1"), file("/abs", "2"), file("../up", "3")), "logs")
 	f.Add(archive(f, tar.Header{Name: "s", Typeflag: tar.TypeSymlink, Linkname: ".."}, file("s/x", "1"), file("s", "2")), "")
@@ -460,16 +460,16 @@ func TestExtractSkips(t *testing.T) {
 	}
 }
 
-func TestExtractTellsFilesFromFolders(t *testing.T) {
+func TestExtractTellsFilesFromDirectories(t *testing.T) {
 	for name, tc := range map[string]struct {
 		entries []tar.Header
 		want    bool
 	}{
-		"a file":                        {[]tar.Header{file("out", "1")}, true},
-		"a pipe":                        {[]tar.Header{{Name: "out", Typeflag: tar.TypeFifo}}, true},
-		"a folder with one of its name": {[]tar.Header{{Name: "out/"}, file("out/out", "1")}, false},
-		"an empty folder":               {[]tar.Header{{Name: "out/"}}, false},
-		"a folder without an entry":     {[]tar.Header{file("out/x", "1")}, false},
+		"a file":                           {[]tar.Header{file("out", "1")}, true},
+		"a pipe":                           {[]tar.Header{{Name: "out", Typeflag: tar.TypeFifo}}, true},
+		"a directory with one of its name": {[]tar.Header{{Name: "out/"}, file("out/out", "1")}, false},
+		"an empty directory":               {[]tar.Header{{Name: "out/"}}, false},
+		"a directory without an entry":     {[]tar.Header{file("out/x", "1")}, false},
 	} {
 		got, err := Extract(bytes.NewReader(archive(t, tc.entries...)), t.TempDir(), "out", ExtractOptions{})
 		if err != nil || got.Single != tc.want {

@@ -15,15 +15,15 @@ import (
 // names are the destinations without their leading slash, everything belongs to user and group 0
 // and keeps its permission bits.
 //
-// Folders are in the stream only where it matters: the destination itself if Mode or Clean asks for
+// Directories are in the stream only where it matters: the destination itself if Mode or Clean asks for
 // it or nothing else would make it; those below it if they are empty or their mode is not 0755.
 // Whoever unpacks makes the missing ones (0755), and follows symbolic links to those that exist.
 //
 // Clean is expressed in the stream itself: an empty regular file with the destination's name, and
-// then the folder. An unpacker that replaces what is of another type, without following links (as
+// then the directory. An unpacker that replaces what is of another type, without following links (as
 // tar and container engines do), thereby removes whatever was there.
 //
-// Pack fails, with what came before written, if a source holds anything but files and folders
+// Pack fails, with what came before written, if a source holds anything but files and directories
 // or changes while it is read.
 func Pack(w io.Writer, files ...Copy) error {
 	tw := tar.NewWriter(w)
@@ -36,7 +36,7 @@ func Pack(w io.Writer, files ...Copy) error {
 }
 
 // errNotPlain is the reason why links, devices and the like are refused.
-var errNotPlain = errors.New("only files and folders can be copied into an environment")
+var errNotPlain = errors.New("only files and directories can be copied into an environment")
 
 func pack(tw *tar.Writer, c Copy) error {
 	if !path.IsAbs(c.Dst) {
@@ -72,7 +72,7 @@ type packer struct {
 	tw  *tar.Writer
 	src fs.FS
 	dst string
-	all bool // every folder has an entry
+	all bool // every directory has an entry
 }
 
 func (p *packer) entries(dir string, entries []fs.DirEntry) error {
@@ -81,7 +81,7 @@ func (p *packer) entries(dir string, entries []fs.DirEntry) error {
 		var err error
 		switch {
 		case entry.IsDir():
-			err = p.folder(name, entry)
+			err = p.directory(name, entry)
 		case entry.Type().IsRegular():
 			err = p.file(name)
 		default:
@@ -94,7 +94,7 @@ func (p *packer) entries(dir string, entries []fs.DirEntry) error {
 	return nil
 }
 
-func (p *packer) folder(name string, entry fs.DirEntry) error {
+func (p *packer) directory(name string, entry fs.DirEntry) error {
 	info, err := entry.Info()
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (p *packer) folder(name string, entry fs.DirEntry) error {
 	if err != nil {
 		return err
 	}
-	// A folder's entry would replace a link of that name in the environment (/bin, say), so it is
+	// A directory's entry would replace a link of that name in the environment (/bin, say), so it is
 	// left to the unpacker to make the usual ones.
 	if p.all || len(entries) == 0 || info.Mode().Perm() != 0o755 {
 		header := &tar.Header{Typeflag: tar.TypeDir, Name: path.Join(p.dst, name) + "/", Mode: int64(info.Mode().Perm())}

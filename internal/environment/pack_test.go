@@ -50,9 +50,9 @@ func TestPack(t *testing.T) {
 		copy Copy
 		want string
 	}{
-		{"folders have entries only if they must", Copy{Src: tree, Dst: "/a/b"},
+		{"directories have entries only if they must", Copy{Src: tree, Dst: "/a/b"},
 			"5 a/b/own/ 700 0:0 \n5 a/b/own/empty/ 755 0:0 \n0 a/b/own/f 600 0:0 \n0 a/b/run.sh 755 0:0 run\n0 a/b/usual/f 644 0:0 f\n"},
-		{"a clean copy wipes the destination first and makes every folder", Copy{Src: tree, Dst: "/tests/", Clean: true},
+		{"a clean copy wipes the destination first and makes every directory", Copy{Src: tree, Dst: "/tests/", Clean: true},
 			"0 tests 600 0:0 \n5 tests/ 755 0:0 \n5 tests/own/ 700 0:0 \n5 tests/own/empty/ 755 0:0 \n0 tests/own/f 600 0:0 \n" +
 				"0 tests/run.sh 755 0:0 run\n5 tests/usual/ 755 0:0 \n0 tests/usual/f 644 0:0 f\n"},
 		{"a mode is the destination's", Copy{Src: fstest.MapFS{}, Dst: "/logs", Mode: 0o777}, "5 logs/ 777 0:0 \n"},
@@ -119,8 +119,8 @@ func TestPackRefuses(t *testing.T) {
 		copy Copy
 		says string
 	}{
-		{"a link", Copy{Src: os.DirFS(dir), Dst: "/x"}, "link: only files and folders can be copied into an environment (this is a symbolic link)"},
-		{"a pipe", Copy{Src: fstest.MapFS{"d/p": {Mode: fs.ModeNamedPipe}}, Dst: "/x"}, "d/p: only files and folders can be copied into an environment (this is a named pipe)"},
+		{"a link", Copy{Src: os.DirFS(dir), Dst: "/x"}, "link: only files and directories can be copied into an environment (this is a symbolic link)"},
+		{"a pipe", Copy{Src: fstest.MapFS{"d/p": {Mode: fs.ModeNamedPipe}}, Dst: "/x"}, "d/p: only files and directories can be copied into an environment (this is a named pipe)"},
 		{"a relative destination", Copy{Src: one, Dst: "x"}, `the destination "x" is not an absolute path`},
 		{"to clean the root", Copy{Src: one, Dst: "/", Clean: true}, "the root of an environment can be neither cleaned nor given a mode"},
 		{"to give the root a mode", Copy{Src: one, Dst: "/", Mode: 0o777}, "the root of an environment can be neither cleaned nor given a mode"},

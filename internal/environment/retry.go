@@ -132,11 +132,11 @@ func (r retryEnvironment) CopyTo(ctx context.Context, files ...Copy) error {
 func (r retryEnvironment) CopyFrom(ctx context.Context, src, dst string, opts ExtractOptions) (Extracted, error) {
 	before, err := os.ReadDir(dst)
 	if err != nil {
-		return Extracted{}, fmt.Errorf("read the folder to copy to: %w", err)
+		return Extracted{}, fmt.Errorf("read the directory to copy to: %w", err)
 	}
 	var out Extracted
 	again := func(err error) bool {
-		return IsTransient(err) && (len(before) == 0 || out.Files == 0) && emptyFolder(dst, out.Files) == nil
+		return IsTransient(err) && (len(before) == 0 || out.Files == 0) && emptyDirectory(dst, out.Files) == nil
 	}
 	err = r.policy.repeat(ctx, "copy", again, func() (err error) {
 		out, err = r.Environment.CopyFrom(ctx, src, dst, opts)
@@ -191,8 +191,8 @@ func (p RetryPolicy) delay(attempt int) time.Duration {
 	return time.Duration(wait * (0.5 + rand.Float64()/2))
 }
 
-// emptyFolder removes what is in dir, unless nothing was written there.
-func emptyFolder(dir string, written int) error {
+// emptyDirectory removes what is in dir, unless nothing was written there.
+func emptyDirectory(dir string, written int) error {
 	if written == 0 {
 		return nil
 	}

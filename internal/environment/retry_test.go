@@ -231,9 +231,9 @@ func TestRetryOfCopyFrom(t *testing.T) {
 		after         string
 		want          error
 	}{
-		{"an empty folder is emptied and filled again", nil, []string{"a", "b"}, []error{errFlaky}, 2, "a b", nil},
-		{"a folder in use is left alone when something was written", []string{"old"}, []string{"a"}, []error{errFlaky}, 1, "a old", errFlaky},
-		{"a folder in use is tried again when nothing was written", []string{"old"}, nil, []error{errFlaky}, 2, "old", nil},
+		{"an empty directory is emptied and filled again", nil, []string{"a", "b"}, []error{errFlaky}, 2, "a b", nil},
+		{"a directory in use is left alone when something was written", []string{"old"}, []string{"a"}, []error{errFlaky}, 1, "a old", errFlaky},
+		{"a directory in use is tried again when nothing was written", []string{"old"}, nil, []error{errFlaky}, 2, "old", nil},
 		{"the last try leaves what it wrote", nil, []string{"a"}, []error{errFlaky, errFlaky, errFlaky}, 3, "a", errFlaky},
 		{"a final failure leaves what it wrote", nil, []string{"a"}, []error{fs.ErrNotExist}, 1, "a", fs.ErrNotExist},
 	} {
@@ -261,7 +261,7 @@ func TestRetryOfCopyFrom(t *testing.T) {
 					names = append(names, e.Name())
 				}
 				if strings.Join(names, " ") != tc.after {
-					t.Errorf("the folder holds %v, want %s", names, tc.after)
+					t.Errorf("the directory holds %v, want %s", names, tc.after)
 				}
 			})
 		})

@@ -20,8 +20,8 @@ const maxLink = 4095
 // wanted are the ids of all contents that are to be written, each once, sorted.
 func (e *export) wanted() []string {
 	ids := map[string]bool{}
-	for i := range e.folders {
-		if f := &e.folders[i]; f.fine() {
+	for i := range e.directories {
+		if f := &e.directories[i]; f.fine() {
 			for _, entry := range f.entries {
 				if entry.mode != "160000" {
 					ids[entry.blob] = true
@@ -47,7 +47,7 @@ func (e *export) bring(ctx context.Context) error {
 	return err
 }
 
-// measure refuses folders that are too large, before anything is written.
+// measure refuses directories that are too large, before anything is written.
 func (e *export) measure(ctx context.Context) error {
 	ids := e.wanted()
 	if len(ids) == 0 {
@@ -69,8 +69,8 @@ func (e *export) measure(ctx context.Context) error {
 		}
 		sizes[words[0]] = size
 	}
-	for i := range e.folders {
-		f := &e.folders[i]
+	for i := range e.directories {
+		f := &e.directories[i]
 		if !f.fine() {
 			continue
 		}
@@ -89,10 +89,10 @@ func (e *export) measure(ctx context.Context) error {
 	return nil
 }
 
-// folderTrees makes the folders that are to be written, and those in them that no file makes.
-func (e *export) folderTrees() error {
-	for i := range e.folders {
-		f := &e.folders[i]
+// directoryTrees makes the directories that are to be written, and those in them that no file makes.
+func (e *export) directoryTrees() error {
+	for i := range e.directories {
+		f := &e.directories[i]
 		if !f.fine() {
 			continue
 		}
@@ -120,17 +120,17 @@ func makeDir(dir string) error {
 
 // place is where a content goes.
 type place struct {
-	folder *folder
-	dir    string // of the folder
-	entry  entry
+	directory *directory
+	dir       string // of the directory
+	entry     entry
 }
 
 // files writes all files, then all links, and returns those files that look like pointers of git-lfs.
 func (e *export) files(ctx context.Context) ([]pointer, error) {
 	places := map[string][]place{}
 	var links []place
-	for i := range e.folders {
-		f := &e.folders[i]
+	for i := range e.directories {
+		f := &e.directories[i]
 		if !f.fine() {
 			continue
 		}
@@ -265,7 +265,7 @@ func (p place) writeCopy(from string, size int64) (written bool, err error) {
 	return p.write(f, size)
 }
 
-// write makes the file. A name that this system cannot have, or takes for another's, is the folder's problem.
+// write makes the file. A name that this system cannot have, or takes for another's, is the directory's problem.
 func (p place) write(r io.Reader, size int64) (written bool, err error) {
 	mode := os.FileMode(0o644)
 	if p.entry.mode == "100755" {
@@ -288,7 +288,7 @@ func (p place) write(r io.Reader, size int64) (written bool, err error) {
 		return errors.Join(err, f.Chmod(mode), f.Close())
 	})
 	if nameless != nil && !noRoom(nameless) {
-		p.folder.problem("%s cannot be written: %s", safe(p.entry.name), safe(reason(nameless)))
+		p.directory.problem("%s cannot be written: %s", safe(p.entry.name), safe(reason(nameless)))
 		return false, nil
 	}
 	if err = errors.Join(err, nameless); err != nil {
@@ -298,7 +298,7 @@ func (p place) write(r io.Reader, size int64) (written bool, err error) {
 }
 
 func (w *writer) link(p place) error {
-	if !p.folder.fine() {
+	if !p.directory.fine() {
 		return nil
 	}
 	var failed error
@@ -312,7 +312,7 @@ func (w *writer) link(p place) error {
 		return fmt.Errorf("%w: %w", errNotWritten, errors.Join(err, failed))
 	}
 	if failed != nil {
-		p.folder.problem("the link %s cannot be written: %s", safe(p.entry.name), safe(reason(failed)))
+		p.directory.problem("the link %s cannot be written: %s", safe(p.entry.name), safe(reason(failed)))
 	}
 	return nil
 }

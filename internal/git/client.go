@@ -22,8 +22,8 @@ type Options struct {
 	Timeout         time.Duration // of one command, and of all that it takes to resolve or export a commit; 0: 30 minutes
 	Stall           time.Duration // how long a transfer over HTTP may bring next to nothing; 0: two minutes
 	RetryDelay      time.Duration // before a repository that cannot be reached is tried again, doubling; 0: a second
-	MaxBytes        int64         // how much one fetch may bring, and one folder may hold; 0: 16 GiB
-	MaxFiles        int           // how many files one folder may hold; 0: 100,000
+	MaxBytes        int64         // how much one fetch may bring, and one directory may hold; 0: 16 GiB
+	MaxFiles        int           // how many files one directory may hold; 0: 100,000
 }
 
 // minBytesPerSecond is the least that a transfer over HTTP must bring, on average over Options.Stall: more than who drips a byte now
@@ -153,11 +153,11 @@ func (g *Client) config() [][2]string {
 	}
 }
 
-// lookPath finds a program in the folders of path. Unlike exec.LookPath it knows another environment than this process's.
+// lookPath finds a program in the directories of path. Unlike exec.LookPath it knows another environment than this process's.
 func lookPath(name, path string) (string, error) {
 	for _, dir := range strings.Split(path, string(os.PathListSeparator)) {
 		if !strings.HasPrefix(dir, "/") {
-			continue // the current folder may be a stranger's
+			continue // the current directory may be a stranger's
 		}
 		if found, err := exec.LookPath(dir + "/" + name); err == nil {
 			return found, nil

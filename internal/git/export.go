@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Folder is what became of one path of an Export.
-type Folder struct {
-	// Missing: the commit has nothing there. Nearest is a folder of the commit that may be meant, or "".
+// Directory is what became of one path of an Export.
+type Directory struct {
+	// Missing: the commit has nothing there. Nearest is a directory of the commit that may be meant, or "".
 	Missing bool   `json:"missing,omitempty"`
 	Nearest string `json:"nearest,omitempty"`
 	// Problems say why nothing was written, Warnings what was left out. They are safe to show.
@@ -23,19 +23,19 @@ type Folder struct {
 // errNotWritten: the disk is full, or the like. Fetching differently does not help.
 var errNotWritten = errors.New("cannot be written")
 
-// Export writes the folders of a commit that paths name, the i-th to the folder into/names[i], and says what became of
+// Export writes the directories of a commit that paths name, the i-th to the directory into/names[i], and says what became of
 // each; what is wrong with one says nothing about the others. id is a whole id, and paths have passed CleanPath. Modes are 0755
 // and 0644, links are written as links; they may point anywhere, as may all of the contents. There is one fetch of the commit
 // and one of all the files, or as few more as the server needs. scratch is for what is needed on the way; the caller removes it.
-func (g *Client) Export(ctx context.Context, r Remote, id string, paths []string, into string, names []string, scratch string) (folders []Folder, failed error) {
+func (g *Client) Export(ctx context.Context, r Remote, id string, paths []string, into string, names []string, scratch string) (directories []Directory, failed error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, g.Timeout, errTimeout)
 	defer cancel()
 	defer func() { failed = late(ctx, r, failed) }()
-	var done []Folder
+	var done []Directory
 	err := g.withCommit(ctx, r, id, scratch, func(s source) error {
-		e := &export{source: s, into: into, names: names, folders: make([]folder, len(paths))}
+		e := &export{source: s, into: into, names: names, directories: make([]directory, len(paths))}
 		for i, p := range paths {
-			e.folders[i].path = p
+			e.directories[i].path = p
 		}
 		if err := e.write(ctx); err != nil {
 			for _, name := range names {
@@ -55,42 +55,42 @@ func (g *Client) Export(ctx context.Context, r Remote, id string, paths []string
 // export is an Export under way.
 type export struct {
 	source
-	into    string
-	names   []string
-	folders []folder
+	into        string
+	names       []string
+	directories []directory
 }
 
-// folder is one path of an export.
-type folder struct {
-	Folder
+// directory is one path of an export.
+type directory struct {
+	Directory
 	path    string // in the commit; "" is all of it
 	entries []entry
 	bytes   int64
 }
 
-// entry is a file, link or submodule of a folder.
+// entry is a file, link or submodule of a directory.
 type entry struct {
 	mode string // as git writes it: 100644, 100755, 120000, 160000
 	blob string // its id
-	name string // below the folder
+	name string // below the directory
 }
 
-func (f *folder) problem(format string, args ...any) {
+func (f *directory) problem(format string, args ...any) {
 	const most = 20 // one hostile commit could have a million
 	if len(f.Problems) < most {
 		f.Problems = append(f.Problems, fmt.Sprintf(format, args...))
 	}
 }
 
-// fine reports whether the folder is to be written.
-func (f *folder) fine() bool { return !f.Missing && len(f.Problems) == 0 }
+// fine reports whether the directory is to be written.
+func (f *directory) fine() bool { return !f.Missing && len(f.Problems) == 0 }
 
 func (e *export) write(ctx context.Context) error {
 	if err := e.list(ctx); err != nil {
 		return err
 	}
-	for i := range e.folders {
-		e.folders[i].check(e.MaxFiles)
+	for i := range e.directories {
+		e.directories[i].check(e.MaxFiles)
 	}
 	if err := e.bring(ctx); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (e *export) write(ctx context.Context) error {
 	if err := e.measure(ctx); err != nil {
 		return err
 	}
-	if err := e.folderTrees(); err != nil {
+	if err := e.directoryTrees(); err != nil {
 		return err
 	}
 	pointers, err := e.files(ctx)
@@ -111,12 +111,12 @@ func (e *export) write(ctx context.Context) error {
 	return e.nearest(ctx)
 }
 
-// results are the outcomes; folders with problems are gone.
-func (e *export) results() []Folder {
-	out := make([]Folder, len(e.folders))
-	for i := range e.folders {
-		out[i] = e.folders[i].Folder
-		if !e.folders[i].fine() {
+// results are the outcomes; directories with problems are gone.
+func (e *export) results() []Directory {
+	out := make([]Directory, len(e.directories))
+	for i := range e.directories {
+		out[i] = e.directories[i].Directory
+		if !e.directories[i].fine() {
 			_ = os.RemoveAll(filepath.Join(e.into, e.names[i]))
 		}
 	}

@@ -36,16 +36,16 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// export exports paths of a commit and returns the folder with them, named 0, 1, ….
-func (s *scene) export(id string, paths ...string) (string, []git.Folder, error) {
+// export exports paths of a commit and returns the directory with them, named 0, 1, ….
+func (s *scene) export(id string, paths ...string) (string, []git.Directory, error) {
 	s.Helper()
 	into := s.TempDir()
 	names := make([]string, len(paths))
 	for i := range paths {
 		names[i] = fmt.Sprint(i)
 	}
-	folders, err := s.client.Export(s.Context(), s.remote, id, paths, into, names, s.TempDir())
-	return into, folders, err
+	directories, err := s.client.Export(s.Context(), s.remote, id, paths, into, names, s.TempDir())
+	return into, directories, err
 }
 
 // tree is what is below dir: modes, names, contents.
@@ -127,20 +127,20 @@ func TestServers(t *testing.T) {
 			first := s.repo.Commit("main", hello)
 			s.repo.Commit("main", map[string]string{"README.md": "The tasks are gone."})
 			tc.set(s)
-			into, folders, err := s.export(first, "tasks/hello", "tasks/helo", "tasks/hello/tests", "tasks/hello/same")
+			into, directories, err := s.export(first, "tasks/hello", "tasks/helo", "tasks/hello/tests", "tasks/hello/same")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := tree(t, filepath.Join(into, "0")); got != helloTree {
 				t.Errorf("got\n%s\nwant\n%s", got, helloTree)
 			}
-			if f := folders[1]; !f.Missing || f.Nearest != "tasks/hello" {
-				t.Errorf("a missing folder: %+v", f)
+			if f := directories[1]; !f.Missing || f.Nearest != "tasks/hello" {
+				t.Errorf("a missing directory: %+v", f)
 			}
 			if got := tree(t, filepath.Join(into, "2")); got != "test.sh 755 \"true\\n\"\n" {
-				t.Errorf("a folder in another: %s", got)
+				t.Errorf("a directory in another: %s", got)
 			}
-			if f := folders[3]; len(f.Problems) != 1 || f.Problems[0] != "is a file in the commit, not a folder" {
+			if f := directories[3]; len(f.Problems) != 1 || f.Problems[0] != "is a file in the commit, not a directory" {
 				t.Errorf("a file: %+v", f)
 			}
 			if n := s.server.Count("POST /tasks.git/git-upload-pack"); n > 2*tc.most {
@@ -166,8 +166,8 @@ func TestPartial(t *testing.T) {
 	files["b/huge"] = incompressible(3 << 20)
 	id := s.repo.Commit("main", files)
 	s.client = git.New(git.Options{RetryDelay: time.Millisecond, MaxBytes: 1 << 20})
-	if _, folders, err := s.export(id, "a"); err != nil || len(folders[0].Problems) > 0 {
-		t.Errorf("without the huge file: %v, %v", folders, err)
+	if _, directories, err := s.export(id, "a"); err != nil || len(directories[0].Problems) > 0 {
+		t.Errorf("without the huge file: %v, %v", directories, err)
 	}
 }
 

@@ -98,7 +98,7 @@ var ways = []struct {
 	{"full", false, func(string) []string { return []string{heads, tags} }},
 }
 
-// withCommit fetches the commit in the cheapest way in which use succeeds. A folder of scratch is left for the caller to
+// withCommit fetches the commit in the cheapest way in which use succeeds. A directory of scratch is left for the caller to
 // remove.
 func (g *Client) withCommit(ctx context.Context, r Remote, id, scratch string, use func(source) error) error {
 	if err := os.MkdirAll(scratch, 0o700); err != nil {

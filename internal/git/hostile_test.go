@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/git"
 )
 
-// TestHostileCommits: whatever is in a commit, nothing is written outside of the folder, nothing runs, and it is said why.
+// TestHostileCommits: whatever is in a commit, nothing is written outside of the directory, nothing runs, and it is said why.
 func TestHostileCommits(t *testing.T) {
 	s := newScene(t)
 	s.client = git.New(git.Options{RetryDelay: time.Millisecond, MaxBytes: 2 << 20, MaxFiles: 1000})
@@ -40,8 +40,8 @@ func TestHostileCommits(t *testing.T) {
 		{name: "no UTF-8", tree: []string{file("a\xffb")}, want: "not UTF-8"},
 		{name: "a long name", tree: []string{file(strings.Repeat("n", 256))}, want: "more than 255 bytes"},
 		{name: "a file twice", tree: []string{file("a"), file("a")}, want: "two files called a"},
-		{name: "a file and a folder", tree: []string{file("a"), dir("a", file("b"))}, want: "a is a file as well as a folder"},
-		{name: "a link and a folder", tree: []string{link("a", "/etc"), dir("a", file("passwd"))}, want: "a is a file as well as a folder"},
+		{name: "a file and a directory", tree: []string{file("a"), dir("a", file("b"))}, want: "a is a file as well as a directory"},
+		{name: "a link and a directory", tree: []string{link("a", "/etc"), dir("a", file("passwd"))}, want: "a is a file as well as a directory"},
 		{name: "a link that is a book", tree: []string{link("a", strings.Repeat("x", 5000))}, want: "longer than 4095 bytes"},
 		{name: "a link with a NUL", tree: []string{link("a", "x\x00y")}, want: "the link a cannot be written"},
 		{name: "a huge file", tree: []string{"100644 blob " + s.repo.Blob(strings.Repeat("x", 3<<20)) + "\ta"}, want: "is larger than the 2 MiB"},
@@ -57,16 +57,16 @@ func TestHostileCommits(t *testing.T) {
 			at := *s
 			at.T = t
 			id := s.repo.CommitTree("b", s.repo.Tree(dir("task", tc.tree...), dir("other", file("fine"))))
-			into, folders, err := at.export(id, "task", "other")
+			into, directories, err := at.export(id, "task", "other")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := tree(t, filepath.Join(into, "1")); got != "fine 644 \"x\"\n" {
-				t.Errorf("the folder beside it: %s %v", got, folders[1])
+				t.Errorf("the directory beside it: %s %v", got, directories[1])
 			}
 			if tc.want != "" {
-				if len(folders[0].Problems) == 0 || !strings.Contains(folders[0].Problems[0], tc.want) || strings.ContainsAny(folders[0].Problems[0], "\x1b\n") {
-					t.Errorf("%q, want %s", folders[0].Problems, tc.want)
+				if len(directories[0].Problems) == 0 || !strings.Contains(directories[0].Problems[0], tc.want) || strings.ContainsAny(directories[0].Problems[0], "\x1b\n") {
+					t.Errorf("%q, want %s", directories[0].Problems, tc.want)
 				}
 				if _, err := os.Lstat(filepath.Join(into, "0")); err == nil {
 					t.Error("something was written")
@@ -74,11 +74,11 @@ func TestHostileCommits(t *testing.T) {
 				return
 			}
 			got := tree(t, filepath.Join(into, "0"))
-			if got != tc.got || len(folders[0].Problems) > 0 {
-				t.Errorf("got\n%s%v\nwant\n%s", got, folders[0].Problems, tc.got)
+			if got != tc.got || len(directories[0].Problems) > 0 {
+				t.Errorf("got\n%s%v\nwant\n%s", got, directories[0].Problems, tc.got)
 			}
-			if tc.name == "a submodule" && (len(folders[0].Warnings) != 1 || !strings.Contains(folders[0].Warnings[0], "the submodule sub is not fetched")) {
-				t.Errorf("warnings %v", folders[0].Warnings)
+			if tc.name == "a submodule" && (len(directories[0].Warnings) != 1 || !strings.Contains(directories[0].Warnings[0], "the submodule sub is not fetched")) {
+				t.Errorf("warnings %v", directories[0].Warnings)
 			}
 		})
 	}
@@ -91,11 +91,11 @@ func TestALargeRepository(t *testing.T) {
 	id := s.repo.Commit("main", files)
 	s.repo.Config("uploadpack.allowFilter", "false")
 	s.client = git.New(git.Options{RetryDelay: time.Millisecond, MaxBytes: 1 << 20})
-	_, folders, err := s.export(id, "task")
-	// A fast machine has it before anybody looks; then the folder is refused.
-	if err == nil && (len(folders[0].Problems) != 1 || !strings.Contains(folders[0].Problems[0], "is larger than the 1 MiB")) ||
+	_, directories, err := s.export(id, "task")
+	// A fast machine has it before anybody looks; then the directory is refused.
+	if err == nil && (len(directories[0].Problems) != 1 || !strings.Contains(directories[0].Problems[0], "is larger than the 1 MiB")) ||
 		err != nil && !strings.Contains(err.Error(), "it is larger than allowed") {
-		t.Errorf("%v, %v", folders, err)
+		t.Errorf("%v, %v", directories, err)
 	}
 }
 

@@ -43,7 +43,7 @@ func parsePointer(text []byte) (oid string, size int64, ok bool) {
 	return string(id[1]), size, err == nil
 }
 
-// large replaces pointers by what git-lfs keeps, where .gitattributes asks for it. Without git-lfs the folder has a problem: a
+// large replaces pointers by what git-lfs keeps, where .gitattributes asks for it. Without git-lfs the directory has a problem: a
 // task with pointers in it would be another task.
 func (e *export) large(ctx context.Context, pointers []pointer) error {
 	pointers, err := e.asked(ctx, pointers)
@@ -59,35 +59,35 @@ func (e *export) large(ctx context.Context, pointers []pointer) error {
 		return nil
 	}
 	for _, p := range pointers {
-		if p.folder.bytes += p.size; p.folder.bytes > e.MaxBytes {
-			p.folder.problem("is larger than the %d MiB that are allowed, with %s from git-lfs", e.MaxBytes>>20, safe(p.entry.name))
+		if p.directory.bytes += p.size; p.directory.bytes > e.MaxBytes {
+			p.directory.problem("is larger than the %d MiB that are allowed, with %s from git-lfs", e.MaxBytes>>20, safe(p.entry.name))
 		}
-		if !p.folder.fine() {
+		if !p.directory.fine() {
 			continue
 		}
 		if err := e.smudge(ctx, p); err != nil {
 			if ctx.Err() != nil || errors.Is(err, errNotWritten) {
 				return err
 			}
-			p.folder.Passing = true
-			p.folder.problem("git-lfs does not give %s: %v", safe(p.entry.name), err)
+			p.directory.Passing = true
+			p.directory.problem("git-lfs does not give %s: %v", safe(p.entry.name), err)
 		}
 	}
 	return nil
 }
 
 // path is the pointer's in the commit.
-func (p pointer) path() string { return path.Join(p.folder.path, p.entry.name) }
+func (p pointer) path() string { return path.Join(p.directory.path, p.entry.name) }
 
-// missingLFS names the pointers of each folder.
+// missingLFS names the pointers of each directory.
 func missingLFS(pointers []pointer) {
-	names := map[*folder][]string{}
-	var order []*folder
+	names := map[*directory][]string{}
+	var order []*directory
 	for _, p := range pointers {
-		if names[p.folder] == nil {
-			order = append(order, p.folder)
+		if names[p.directory] == nil {
+			order = append(order, p.directory)
 		}
-		names[p.folder] = append(names[p.folder], safe(p.entry.name))
+		names[p.directory] = append(names[p.directory], safe(p.entry.name))
 	}
 	for _, f := range order {
 		files := names[f]
@@ -114,7 +114,7 @@ func (e *export) asked(ctx context.Context, pointers []pointer) ([]pointer, erro
 	for _, p := range pointers {
 		input.WriteString(p.path() + "\x00")
 	}
-	// Files called .gitattributes outside of the folders may still be missing here: git fetches them.
+	// Files called .gitattributes outside of the directories may still be missing here: git fetches them.
 	out, err := e.run(ctx, call{
 		dir: e.repo, remote: e.remote, network: e.partial, env: index, stdin: strings.NewReader(input.String()),
 		args: []string{"check-attr", "--cached", "--stdin", "-z", "filter"},

@@ -15,12 +15,12 @@ import (
 // maxArgs is how many bytes of paths git is given at a time; systems allow megabytes.
 const maxArgs = 100 << 10
 
-// list finds out what is in the folders.
+// list finds out what is in the directories.
 func (e *export) list(ctx context.Context) error {
-	byPath := map[string][]*folder{}
+	byPath := map[string][]*directory{}
 	var paths []string
-	for i := range e.folders {
-		f := &e.folders[i]
+	for i := range e.directories {
+		f := &e.directories[i]
 		f.Missing = true
 		if byPath[f.path] == nil {
 			paths = append(paths, f.path)
@@ -44,10 +44,10 @@ func (e *export) list(ctx context.Context) error {
 	return nil
 }
 
-func (e *export) listPart(ctx context.Context, paths []string, byPath map[string][]*folder) error {
+func (e *export) listPart(ctx context.Context, paths []string, byPath map[string][]*directory) error {
 	out, err := e.git(ctx, nil, append([]string{"ls-tree", "-r", "-z", "--full-tree", e.id, "--"}, paths...)...)
 	if errors.Is(err, errTooMuch) {
-		return fmt.Errorf("%s: the folders have too many files: %w", e.remote.shown, errTooMuch)
+		return fmt.Errorf("%s: the directories have too many files: %w", e.remote.shown, errTooMuch)
 	}
 	if err != nil {
 		return err
@@ -72,9 +72,9 @@ func (e *export) listPart(ctx context.Context, paths []string, byPath map[string
 	return nil
 }
 
-// belongs gives what is at a path of the commit to the folders that it is in, as far as they were asked for: what is in a
-// folder of another call is listed again for that one.
-func (e *export) belongs(found entry, name string, asked map[string]bool, byPath map[string][]*folder) {
+// belongs gives what is at a path of the commit to the directories that it is in, as far as they were asked for: what is in a
+// directory of another call is listed again for that one.
+func (e *export) belongs(found entry, name string, asked map[string]bool, byPath map[string][]*directory) {
 	give := func(dir, below string) {
 		if asked != nil && !asked[dir] {
 			return
@@ -82,7 +82,7 @@ func (e *export) belongs(found entry, name string, asked map[string]bool, byPath
 		for _, f := range byPath[dir] {
 			f.Missing = false
 			if below == "" {
-				f.problem("is a file in the commit, not a folder")
+				f.problem("is a file in the commit, not a directory")
 				continue
 			}
 			found.name = below
@@ -98,12 +98,12 @@ func (e *export) belongs(found entry, name string, asked map[string]bool, byPath
 	}
 }
 
-// maxFolders bounds the search for what may be meant.
-const maxFolders = 200_000
+// maxDirectories bounds the search for what may be meant.
+const maxDirectories = 200_000
 
-// nearest finds folders that may be meant instead of those that are missing.
+// nearest finds directories that may be meant instead of those that are missing.
 func (e *export) nearest(ctx context.Context) error {
-	if !slices.ContainsFunc(e.folders, func(f folder) bool { return f.Missing }) {
+	if !slices.ContainsFunc(e.directories, func(f directory) bool { return f.Missing }) {
 		return nil
 	}
 	out, err := e.git(ctx, nil, "ls-tree", "-r", "-d", "-z", "--name-only", "--full-tree", e.id)
@@ -113,7 +113,7 @@ func (e *export) nearest(ctx context.Context) error {
 	var all []string
 	byBase, byParent := map[string]string{}, map[string][]string{}
 	for name := range strings.SplitSeq(string(out), "\x00") {
-		if clean, err := CleanPath(name); name == "" || err != nil || clean != name || len(all) == maxFolders {
+		if clean, err := CleanPath(name); name == "" || err != nil || clean != name || len(all) == maxDirectories {
 			continue
 		}
 		all = append(all, name)
@@ -122,8 +122,8 @@ func (e *export) nearest(ctx context.Context) error {
 		}
 		byParent[path.Dir(name)] = append(byParent[path.Dir(name)], path.Base(name))
 	}
-	for i := range e.folders {
-		f := &e.folders[i]
+	for i := range e.directories {
+		f := &e.directories[i]
 		if !f.Missing {
 			continue
 		}

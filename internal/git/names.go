@@ -54,7 +54,7 @@ func badName(name string) string {
 }
 
 // check finds what cannot be written, so that nothing else looks at names again.
-func (f *folder) check(maxFiles int) {
+func (f *directory) check(maxFiles int) {
 	if f.Missing {
 		return
 	}
@@ -80,7 +80,7 @@ func (f *folder) check(maxFiles int) {
 		switch e.mode {
 		case "100644", "100664", "100755", "120000":
 		case "160000":
-			f.Warnings = append(f.Warnings, fmt.Sprintf("the submodule %s is not fetched: its folder is empty", safe(e.name)))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("the submodule %s is not fetched: its directory is empty", safe(e.name)))
 		default:
 			f.problem("%s has the mode %s, which git does not know", safe(e.name), safe(e.mode))
 		}
@@ -88,7 +88,7 @@ func (f *folder) check(maxFiles int) {
 	for _, e := range f.entries {
 		for at := strings.LastIndex(e.name, "/"); at > 0; at = strings.LastIndex(e.name[:at], "/") {
 			if taken[e.name[:at]] {
-				f.problem("%s is a file as well as a folder", safe(e.name[:at]))
+				f.problem("%s is a file as well as a directory", safe(e.name[:at]))
 			}
 		}
 	}

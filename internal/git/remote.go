@@ -27,7 +27,7 @@ type Trust bool
 // How far registries are trusted.
 const (
 	RemoteOnly  Trust = false // servers only: the registry is somebody else's
-	LocalAsWell Trust = true  // also folders of this machine
+	LocalAsWell Trust = true  // also directories of this machine
 )
 
 // scpLike is user@host:path, which is ssh. Source: git-fetch(1), "GIT URLS".
@@ -98,10 +98,10 @@ func parseURL(text string) (Remote, error) {
 	return r, nil
 }
 
-// local is a repository in a folder of this machine.
+// local is a repository in a directory of this machine.
 func local(path, text, dir string, trust Trust) (Remote, error) {
 	if trust != LocalAsWell {
-		return Remote{}, errors.New("is a folder of this machine, which only a registry on this machine may name (use https, ssh or git)")
+		return Remote{}, errors.New("is a directory of this machine, which only a registry on this machine may name (use https, ssh or git)")
 	}
 	if !filepath.IsAbs(path) {
 		if dir == "" {

@@ -47,7 +47,7 @@ func (e *NoCommitError) Error() string { return e.Remote + ": " + e.Message }
 // Is makes it an ErrNoCommit.
 func (e *NoCommitError) Is(target error) bool { return target == ErrNoCommit }
 
-// Resolve is the whole id of the commit that rev names in the repository now. scratch is a folder for what is needed on the
+// Resolve is the whole id of the commit that rev names in the repository now. scratch is a directory for what is needed on the
 // way; the caller removes it.
 func (g *Client) Resolve(ctx context.Context, r Remote, rev, scratch string) (id string, failed error) {
 	if IsID(rev) {

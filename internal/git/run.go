@@ -37,7 +37,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // call is one run of git.
 type call struct {
-	dir     string // the repository, or a folder in none
+	dir     string // the repository, or a directory in none
 	remote  Remote
 	network bool // whether it may talk to the remote
 	env     []string
@@ -45,7 +45,7 @@ type call struct {
 	args    []string
 	stdin   io.Reader
 	stdout  io.Writer // nil: what is written is returned
-	// grows is the folder that the call fills. It is ended when that has more than MaxBytes.
+	// grows is the directory that the call fills. It is ended when that has more than MaxBytes.
 	grows string
 }
 
@@ -132,7 +132,7 @@ func (g *Client) environment(c call) []string {
 	return append(env, c.env...)
 }
 
-// watch ends a call whose folder grows too large.
+// watch ends a call whose directory grows too large.
 func (g *Client) watch(ctx context.Context, dir string, end context.CancelCauseFunc) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()

@@ -71,10 +71,10 @@ func found(t *testing.T, c *Client, q Query, n int) Found {
 		t.Errorf("found %+v with %q, %v, want commit %d", f, got, err, n)
 	}
 	if names, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(names) != 1 {
-		t.Errorf("in the folder are %q, %v", names, err)
+		t.Errorf("in the directory are %q, %v", names, err)
 	}
 	if names, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(names) != 0 {
-		t.Errorf("left in the folder are %q, %v", names, err)
+		t.Errorf("left in the directory are %q, %v", names, err)
 	}
 	return f
 }
@@ -457,7 +457,7 @@ func TestWhatIsTakenFromAnArtifact(t *testing.T) {
 		problem string
 	}{
 		{"the file alone", []member{entry("result.json", "A")}, "A", ""},
-		{"in a folder", []member{entry("job/result.json", "A")}, "A", ""},
+		{"in a directory", []member{entry("job/result.json", "A")}, "A", ""},
 		{"not a trial's", []member{entry("job/agent/data/task__1/result.json", "B"), entry("job/result.json", "A")}, "A", ""},
 		{"only a trial's", []member{entry("job/agent/data/task__1/result.json", "B")}, "", "too deep"},
 		{"two jobs", []member{entry("a/result.json", "A"), entry("b/result.json", "B")}, "", "there are 2 files"},
@@ -468,7 +468,7 @@ func TestWhatIsTakenFromAnArtifact(t *testing.T) {
 		}, "", "no result.json"},
 		{"names that lead out beside it", []member{entry("../result.json", "B"), entry("result.json", "A")}, "A", ""},
 		{"a link", []member{link("result.json", "/etc/passwd")}, "", "no result.json"},
-		{"a folder", []member{entry("result.json/", "")}, "", "no result.json"},
+		{"a directory", []member{entry("result.json/", "")}, "", "no result.json"},
 		{"nothing", nil, "", "no result.json"},
 		{"a bomb", []member{entry("result.json", strings.Repeat("0", 32<<10+1))}, "", "larger than"},
 	} {

@@ -201,7 +201,7 @@ func (a Actions) RunURL() string {
 // CommitURL is the page of the head commit, or "".
 func (a Actions) CommitURL() string { return a.atHead("commit") }
 
-// FilesURL is the repository's folder at the head commit, or "": a path below it shows that file or folder.
+// FilesURL is the repository's directory at the head commit, or "": a path below it shows that file or directory.
 func (a Actions) FilesURL() string { return a.atHead("tree") }
 
 func (a Actions) atHead(kind string) string {

@@ -174,7 +174,7 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 	for name, change := range map[string]map[string]string{
 		"there is none":     {"GITHUB_EVENT_PATH": filepath.Join(dir, "none")},
 		"it is not set":     {"GITHUB_EVENT_PATH": ""},
-		"it is a folder":    {"GITHUB_EVENT_PATH": dir},
+		"it is a directory": {"GITHUB_EVENT_PATH": dir},
 		"it is too large":   {"GITHUB_EVENT_PATH": large},
 		"it is not JSON":    {},
 		"a pull request's:": {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_REF": "refs/pull/7/merge"},

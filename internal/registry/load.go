@@ -50,7 +50,7 @@ func Load(ctx context.Context, source string, opts Options) (*Registry, error) {
 		return nil, err
 	}
 	if r.Dir, err = filepath.Abs(filepath.Dir(source)); err != nil {
-		return nil, fmt.Errorf("find the folder of %s: %w", source, err)
+		return nil, fmt.Errorf("find the directory of %s: %w", source, err)
 	}
 	return r, nil
 }
@@ -66,7 +66,7 @@ func readFile(path string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the registry: %w", err)
 	case info.IsDir():
-		return problem("is a folder, not a registry", "give the file, such as "+filepath.Join(path, "registry.json"))
+		return problem("is a directory, not a registry", "give the file, such as "+filepath.Join(path, "registry.json"))
 	case !info.Mode().IsRegular():
 		return problem("is not a file", "")
 	}

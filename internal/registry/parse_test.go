@@ -94,7 +94,7 @@ func TestFindSaysWhatIsWrong(t *testing.T) {
 		{"no tasks", `[{"name": "d"}]`, "r.json:1:2: dataset d has no tasks"},
 		{"a dataset twice", "[{\"name\": \"d\", \"tasks\": []},\n {\"name\": \"d\"}]", "r.json:2:2: dataset d is listed twice"},
 		{"a task twice", "[{\"name\": \"d\", \"version\": \"1\", \"tasks\": [{\"name\": \"t\"},\n{\"name\": \"t\"}]}]", `r.json:2:1: dataset d@1 has two tasks called "t"`},
-		{"two names, one folder", `[{"name": "d", "tasks": [{"name": "a?"}, {"name": "a*"}]}]`, `r.json:1:42: the tasks "a?" and "a*" of d would share the result folder "a-"`},
+		{"two names, one directory", `[{"name": "d", "tasks": [{"name": "a?"}, {"name": "a*"}]}]`, `r.json:1:42: the tasks "a?" and "a*" of d would share the result directory "a-"`},
 		{"a task without a name", `[{"name": "d", "tasks": [{"path": "p"}]}]`, "r.json:1:26: the name of a task of d is missing"},
 		{"a name that is a screen", `[{"name": "d", "tasks": [{"name": "a\u001b[2Jb"}]}]`, `r.json:1:26: the name of a task of d has control characters in it: "a\x1b[2Jb"`},
 		{"an endless name", `[{"name": "d", "tasks": [{"name": "` + strings.Repeat("n", 300) + `"}]}]`, "r.json:1:26: the name of a task of d is longer than 200 characters"},

@@ -16,7 +16,7 @@ import (
 // src/harbor/models/registry.py.
 type Registry struct {
 	Source string // the path or URL, without credentials
-	Dir    string // the folder that paths of tasks without git_url begin at; "" for a registry behind a URL
+	Dir    string // the directory that paths of tasks without git_url begin at; "" for a registry behind a URL
 	// Notice is what people should know about where this came from, such as that it is an old copy; may be empty.
 	Notice   string
 	Datasets []Dataset
@@ -47,7 +47,7 @@ type Metric struct {
 // Task is where a task is.
 type Task struct {
 	Name        string `json:"name"`
-	GitURL      string `json:"git_url"`       // "": Path is a folder beside the registry
+	GitURL      string `json:"git_url"`       // "": Path is a directory beside the registry
 	GitCommitID string `json:"git_commit_id"` // a commit, whole or abbreviated, a branch, a tag, HEAD, or ""
 	Path        string `json:"path"`          // from the top of the repository
 	offset      int64
@@ -93,7 +93,7 @@ func (r *Registry) Check(d *Dataset) diag.List {
 		case other.Name == t.Name:
 			out = append(out, r.Problem(t.offset, "dataset %s has two tasks called %q", d.Label(), t.Name))
 		default:
-			out = append(out, r.Problem(t.offset, "the tasks %q and %q of %s would share the result folder %q", other.Name, t.Name, d.Label(), slug))
+			out = append(out, r.Problem(t.offset, "the tasks %q and %q of %s would share the result directory %q", other.Name, t.Name, d.Label(), slug))
 		}
 		if len(out) == maxProblems {
 			break

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Artifact is a file or folder that is copied out of the environment when the agent is done. Source: Harbor 0.22,
+// Artifact is a file or directory that is copied out of the environment when the agent is done. Source: Harbor 0.22,
 // src/harbor/models/task/config.py.
 type Artifact struct {
 	Source      string   // absolute path in the environment
-	Destination string   // below the trial's artifacts folder; by default as Source, below that folder
+	Destination string   // below the trial's artifacts directory; by default as Source, below that directory
 	Exclude     []string // patterns as those of tar --exclude: of a name, or of several with / between
 }
 
@@ -34,7 +34,7 @@ func (t table) artifacts(key string) []Artifact {
 		t.wrongType(key, "an array", fmt.Sprintf("write %s = [\"/app/output\"]", key))
 		return nil
 	case len(list) > maxArtifacts:
-		t.problem(key, fmt.Sprintf("%q lists more than %d files and folders", t.name(key), maxArtifacts), "name the folders that they are in")
+		t.problem(key, fmt.Sprintf("%q lists more than %d files and directories", t.name(key), maxArtifacts), "name the directories that they are in")
 		return nil
 	}
 	var out []Artifact
@@ -74,7 +74,7 @@ func (t table) artifact(key string, i int, item any) (a Artifact, ok bool) {
 		return a, false
 	}
 	if !path.IsAbs(a.Source) || path.Clean(a.Source) != strings.TrimSuffix(a.Source, "/") || badPath(a.Source) {
-		t.problem(key, fmt.Sprintf("%q: %q is not the absolute path of a file or folder", where, shorten(a.Source)), `write it like "/app/output"`)
+		t.problem(key, fmt.Sprintf("%q: %q is not the absolute path of a file or directory", where, shorten(a.Source)), `write it like "/app/output"`)
 		return a, false
 	}
 	a.Source = path.Clean(a.Source)
@@ -83,7 +83,7 @@ func (t table) artifact(key string, i int, item any) (a Artifact, ok bool) {
 	}
 	a.Destination = strings.TrimSuffix(a.Destination, "/")
 	if !filepath.IsLocal(a.Destination) || path.Clean(a.Destination) != a.Destination || a.Destination == "." || badPath(a.Destination) || strings.Contains(a.Destination, `\`) {
-		t.problem(key, fmt.Sprintf("%q: %q is not a path below the trial's artifacts folder", where, shorten(a.Destination)), `write it like "output"`)
+		t.problem(key, fmt.Sprintf("%q: %q is not a path below the trial's artifacts directory", where, shorten(a.Destination)), `write it like "output"`)
 		return a, false
 	}
 	return a, true

@@ -23,7 +23,7 @@ const (
 func checkFiles(t *Task, p *problems) {
 	// A task.toml that cannot be read may have named an image.
 	if t.Config.Environment.DockerImage == "" && p.list.Err() == nil {
-		p.wantFolder(t.FS, environmentDir, "add environment/Dockerfile, or set docker_image in "+configFile)
+		p.wantDirectory(t.FS, environmentDir, "add environment/Dockerfile, or set docker_image in "+configFile)
 	}
 	const purpose = "it is what the agent is told"
 	if text, ok := p.readFile(t.FS, instructionFile, maxInstructionSize, purpose); ok && len(bytes.TrimSpace(text)) == 0 {
@@ -37,23 +37,23 @@ func checkFiles(t *Task, p *problems) {
 	if steps, _ := fs.Glob(t.FS, "steps/*/"+instructionFile); len(steps) > 0 {
 		p.add(steps[0], "is not supported: "+unsupported["steps"], leaveOut)
 	}
-	if p.wantFolder(t.FS, testsDir, "it holds test.sh, the script that writes the reward") {
+	if p.wantDirectory(t.FS, testsDir, "it holds test.sh, the script that writes the reward") {
 		p.wantFile(t.FS, testsScript, "it is the script that writes the reward")
 		p.checkCopied(t.FS, testsDir)
 	}
-	if _, err := fs.Stat(t.FS, solutionDir); !errors.Is(err, fs.ErrNotExist) && p.wantFolder(t.FS, solutionDir, "") {
+	if _, err := fs.Stat(t.FS, solutionDir); !errors.Is(err, fs.ErrNotExist) && p.wantDirectory(t.FS, solutionDir, "") {
 		p.checkCopied(t.FS, solutionDir)
 	}
 }
 
-// wantFolder reports whether there is a folder of that name; if not, the problem is recorded.
-func (p *problems) wantFolder(fsys fs.FS, name, hint string) bool {
+// wantDirectory reports whether there is a directory of that name; if not, the problem is recorded.
+func (p *problems) wantDirectory(fsys fs.FS, name, hint string) bool {
 	info, err := fs.Stat(fsys, name)
 	switch {
 	case err != nil:
 		p.unreadable(fsys, name, err, hint)
 	case !info.IsDir():
-		p.add(name, "is a file, not a folder", hint)
+		p.add(name, "is a file, not a directory", hint)
 	default:
 		return true
 	}
@@ -69,11 +69,11 @@ func (p *problems) wantFile(fsys fs.FS, name, hint string) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		p.add(name, "is a folder, not a file", hint)
+		p.add(name, "is a directory, not a file", hint)
 	}
 }
 
-// unreadable records why a file or folder cannot be opened.
+// unreadable records why a file or directory cannot be opened.
 func (p *problems) unreadable(fsys fs.FS, name string, err error, hint string) {
 	target, linkErr := fs.ReadLink(fsys, name)
 	switch {
@@ -90,7 +90,7 @@ func (p *problems) unreadable(fsys fs.FS, name string, err error, hint string) {
 	}
 }
 
-// checkCopied finds what cannot be copied from a folder, following links as follow does.
+// checkCopied finds what cannot be copied from a directory, following links as follow does.
 func (p *problems) checkCopied(fsys fs.FS, dir string) {
 	info, err := fs.Stat(fsys, dir)
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *problems) checkCopied(fsys fs.FS, dir string) {
 		return
 	}
 	c := copyCheck{p, fsys, 0}
-	c.folder(dir, []fs.FileInfo{info})
+	c.directory(dir, []fs.FileInfo{info})
 	if c.entries > maxEntries {
 		p.add(dir, fmt.Sprintf("holds more than %d files", maxEntries), "")
 	}
@@ -110,8 +110,8 @@ type copyCheck struct {
 	entries int
 }
 
-// folder looks at the folder dir; around is it and the folders that it is in.
-func (c *copyCheck) folder(dir string, around []fs.FileInfo) {
+// directory looks at the directory dir; around is it and the directories that it is in.
+func (c *copyCheck) directory(dir string, around []fs.FileInfo) {
 	entries, err := fs.ReadDir(c.fsys, dir)
 	if err != nil {
 		c.unreadable(c.fsys, dir, err, "")
@@ -144,11 +144,11 @@ func (c *copyCheck) entry(name string, e fs.DirEntry, around []fs.FileInfo) {
 	case info.IsDir():
 		for _, outer := range around {
 			if os.SameFile(outer, info) {
-				c.add(name, "is a link to a folder that it is in", "")
+				c.add(name, "is a link to a directory that it is in", "")
 				return
 			}
 		}
-		c.folder(name, append(around[:len(around):len(around)], info))
+		c.directory(name, append(around[:len(around):len(around)], info))
 	case info.Mode().IsRegular():
 		c.readable(name)
 	default:

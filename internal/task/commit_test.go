@@ -19,7 +19,7 @@ const (
 func TestCommitOfARepository(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		files map[string]string // below the parent of the repository "repo", whose folder "tasks/x" is asked for
+		files map[string]string // below the parent of the repository "repo", whose directory "tasks/x" is asked for
 		want  string            // "" is nil
 	}{
 		{"no repository", nil, ""},
@@ -57,7 +57,7 @@ func TestCommitOfARepository(t *testing.T) {
 			".git/HEAD":              commitB + "\n",
 		}, commitA},
 		{"a broken .git file", map[string]string{"repo/.git": "gitdir: ../gone\n"}, ""},
-		{"an empty .git folder does not count", map[string]string{"repo/.git/x": "", ".git/HEAD": commitA + "\n"}, commitA},
+		{"an empty .git directory does not count", map[string]string{"repo/.git/x": "", ".git/HEAD": commitA + "\n"}, commitA},
 		{"the nearest repository counts", map[string]string{"repo/tasks/.git/HEAD": commitA + "\n", "repo/.git/HEAD": commitB + "\n"}, commitA},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ type digestOnce struct {
 	fault error // this machine's, which kept the files from being read
 }
 
-// Digest is "sha256:…" of what the task consists of: the names of its files and folders, their contents, what links
+// Digest is "sha256:…" of what the task consists of: the names of its files and directories, their contents, what links
 // point to, and whether files are executable. Tasks with equal digests are the same task, wherever they are and
 // whoever checked them out; but read in another format, they are another task. It is "" if something cannot be read. It reads every file, once, when it is first
 // called; many goroutines may call it.

@@ -21,8 +21,8 @@ func TestDigest(t *testing.T) {
 		"a changed file": func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "tests/test.sh"), []byte("false"), 0o644)
 		},
-		"a new file":   func(dir string) error { return os.WriteFile(filepath.Join(dir, "environment/x"), nil, 0o644) },
-		"a new folder": func(dir string) error { return os.Mkdir(filepath.Join(dir, "environment/x"), 0o755) },
+		"a new file":      func(dir string) error { return os.WriteFile(filepath.Join(dir, "environment/x"), nil, 0o644) },
+		"a new directory": func(dir string) error { return os.Mkdir(filepath.Join(dir, "environment/x"), 0o755) },
 		"a renamed file": func(dir string) error {
 			return os.Rename(filepath.Join(dir, "tests/test.sh"), filepath.Join(dir, "tests/t.sh"))
 		},

@@ -34,7 +34,7 @@ type Rules struct {
 	RunAsPrograms bool
 	// SolutionDirs are where the solution is in the oracle's environment; it is run from the first.
 	SolutionDirs []string
-	// LogDirs are the folders that everybody may write to from the start.
+	// LogDirs are the directories that everybody may write to from the start.
 	LogDirs []string
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// Load reads the task in folder dir, which may be relative, with the zero Options. It never fails: what is wrong is in
+// Load reads the task in directory dir, which may be relative, with the zero Options. It never fails: what is wrong is in
 // Missing and Problems, whose files begin with dir as given. To load many tasks, use one Loader.
 func Load(dir string) *Task { return new(Loader).Load(dir) }
 
@@ -29,8 +29,8 @@ type Loader struct {
 // found counts.
 func (l *Loader) Load(dir string) *Task { return l.LoadAs(dir, "", nil) }
 
-// LoadAs is Load for a task of a registry: name is what the registry calls it ("": the folder's name), and origin what it was
-// taken out of, for problems to name instead of dir; nil for a folder that somebody keeps there.
+// LoadAs is Load for a task of a registry: name is what the registry calls it ("": the directory's name), and origin what it was
+// taken out of, for problems to name instead of dir; nil for a directory that somebody keeps there.
 func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	t := &Task{Format: cmp.Or(l.Format, FormatRollout), Origin: origin}
 	t.Config = Defaults(t.Format)
@@ -60,7 +60,7 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 		p.add("", "cannot be read: "+reason(err), "")
 		return t
 	case !info.IsDir():
-		p.add("", "is not a folder", "a task is a folder with "+configFile+" and "+instructionFile)
+		p.add("", "is not a directory", "a task is a directory with "+configFile+" and "+instructionFile)
 		return t
 	}
 	if !utf8.ValidString(t.Name) {
@@ -82,7 +82,7 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	return t
 }
 
-// Commit is the commit that HEAD stands for in the repository around the folder dir; nil outside git.
+// Commit is the commit that HEAD stands for in the repository around the directory dir; nil outside git.
 func Commit(dir string) *string {
 	repo, _ := new(commits).of(dir)
 	return repo.commit
@@ -101,7 +101,7 @@ func CheckoutAround(dir string) Checkout {
 	return Checkout{Top: repo.top, Commit: repo.commit, Objects: repo.objects}
 }
 
-// IsTask reports whether the folder name of fsys looks like a task, be it a broken one: it holds a
+// IsTask reports whether the directory name of fsys looks like a task, be it a broken one: it holds a
 // task.toml or an instruction.md. The error is this machine's (environment.MachineError).
 func IsTask(fsys fs.FS, name string) (bool, error) {
 	for _, file := range []string{configFile, instructionFile} {
@@ -122,13 +122,13 @@ const oldConfig = "task.yaml"
 // HowToConvert is what to do about a task that IsOld recognises.
 const HowToConvert = "convert it with Harbor: harbor task migrate --input DIR --output DIR, then format: harbor"
 
-// IsOld reports whether the folder name of fsys looks like a task of terminal-bench before its version 2.
+// IsOld reports whether the directory name of fsys looks like a task of terminal-bench before its version 2.
 func IsOld(fsys fs.FS, name string) bool {
 	info, err := fs.Stat(fsys, join(name, oldConfig))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// problems collects what is wrong with the task in folder dir, which is as it was given.
+// problems collects what is wrong with the task in directory dir, which is as it was given.
 type problems struct {
 	task *Task
 	dir  string
@@ -160,7 +160,7 @@ func (p *problems) readFile(fsys fs.FS, name string, limit int64, hint string) (
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		p.add(name, "is a folder, not a file", hint)
+		p.add(name, "is a directory, not a file", hint)
 		return nil, false
 	}
 	content, err = io.ReadAll(io.LimitReader(f, limit+1))

@@ -72,7 +72,7 @@ func TestLoadAValidTask(t *testing.T) {
 	}
 }
 
-func TestLoadNamesATaskAfterItsFolder(t *testing.T) {
+func TestLoadNamesATaskAfterItsDirectory(t *testing.T) {
 	dir := newTask(t, nil)
 	t.Chdir(dir)
 	for _, path := range []string{".", "tests/..", dir + "/"} {
@@ -93,7 +93,7 @@ func TestLoadOfNothing(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(dir, "file"), "x")
 	got := Load(filepath.Join(dir, "file"))
-	if want := filepath.Join(dir, "file") + ": is not a folder (a task is a folder with task.toml and instruction.md)"; got.Missing || got.Problems.Error() != want {
+	if want := filepath.Join(dir, "file") + ": is not a directory (a task is a directory with task.toml and instruction.md)"; got.Missing || got.Problems.Error() != want {
 		t.Errorf("missing %v, problems %v", got.Missing, got.Problems)
 	}
 }
@@ -108,7 +108,7 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 	link := func(target string) func(string) error {
 		return func(path string) error { return os.Symlink(target, path) }
 	}
-	folder := func(path string) error { return os.Mkdir(path, 0o755) }
+	directory := func(path string) error { return os.Mkdir(path, 0o755) }
 	pipe := func(path string) error { return syscall.Mkfifo(path, 0o644) }
 
 	for _, tc := range []struct {
@@ -116,8 +116,8 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 		change func(t *testing.T, dir string)
 		want   []string
 	}{
-		{"an empty folder lacks what every task has", func(t *testing.T, dir string) {
-			replace(t, dir, folder)
+		{"an empty directory lacks what every task has", func(t *testing.T, dir string) {
+			replace(t, dir, directory)
 		}, []string{
 			`instruction.md: is missing (it is what the agent is told)`,
 			`task.toml: is missing (it may be as short as: version = "1.0")`,
@@ -136,24 +136,24 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 		{"an instruction beyond all measure", func(t *testing.T, dir string) {
 			must(t, os.Truncate(in(dir, "instruction.md"), maxInstructionSize+1))
 		}, []string{`instruction.md: is larger than 16 MiB`}},
-		{"folders where files should be", func(t *testing.T, dir string) {
+		{"directories where files should be", func(t *testing.T, dir string) {
 			for _, name := range []string{"task.toml", "instruction.md", "tests/test.sh"} {
-				replace(t, in(dir, name), folder)
+				replace(t, in(dir, name), directory)
 			}
 		}, []string{
-			`instruction.md: is a folder, not a file (it is what the agent is told)`,
-			`task.toml: is a folder, not a file (it may be as short as: version = "1.0")`,
-			`tests/test.sh: is a folder, not a file (it is the script that writes the reward)`,
+			`instruction.md: is a directory, not a file (it is what the agent is told)`,
+			`task.toml: is a directory, not a file (it may be as short as: version = "1.0")`,
+			`tests/test.sh: is a directory, not a file (it is the script that writes the reward)`,
 		}},
-		{"files where folders should be", func(t *testing.T, dir string) {
+		{"files where directories should be", func(t *testing.T, dir string) {
 			for _, name := range []string{"environment", "tests", "solution"} {
 				must(t, os.RemoveAll(in(dir, name)))
 				writeFile(t, in(dir, name), "x")
 			}
 		}, []string{
-			`environment: is a file, not a folder (add environment/Dockerfile, or set docker_image in task.toml)`,
-			`solution: is a file, not a folder`,
-			`tests: is a file, not a folder (it holds test.sh, the script that writes the reward)`,
+			`environment: is a file, not a directory (add environment/Dockerfile, or set docker_image in task.toml)`,
+			`solution: is a file, not a directory`,
+			`tests: is a file, not a directory (it holds test.sh, the script that writes the reward)`,
 		}},
 		{"named pipes do not make it wait", func(t *testing.T, dir string) {
 			for _, name := range []string{"task.toml", "instruction.md", "tests/test.sh", "tests/pipe", "solution/solve.sh"} {
@@ -161,12 +161,12 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 				must(t, pipe(in(dir, name)))
 			}
 		}, []string{
-			`instruction.md: cannot be read: neither a file nor a folder (it is what the agent is told)`,
-			`solution/solve.sh: is neither a file nor a folder`,
-			`task.toml: cannot be read: neither a file nor a folder (it may be as short as: version = "1.0")`,
-			`tests/pipe: is neither a file nor a folder`,
-			`tests/test.sh: cannot be read: neither a file nor a folder (it is the script that writes the reward)`,
-			`tests/test.sh: is neither a file nor a folder`,
+			`instruction.md: cannot be read: neither a file nor a directory (it is what the agent is told)`,
+			`solution/solve.sh: is neither a file nor a directory`,
+			`task.toml: cannot be read: neither a file nor a directory (it may be as short as: version = "1.0")`,
+			`tests/pipe: is neither a file nor a directory`,
+			`tests/test.sh: cannot be read: neither a file nor a directory (it is the script that writes the reward)`,
+			`tests/test.sh: is neither a file nor a directory`,
 		}},
 		{"links inside the task are followed", func(t *testing.T, dir string) {
 			replace(t, in(dir, "instruction.md"), link("docs/instruction.md"))
@@ -196,10 +196,10 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 			must(t, link("../b")(in(dir, "tests/a/b")))
 			must(t, link("../a")(in(dir, "tests/b/a")))
 		}, []string{
-			`tests/a/b/a: is a link to a folder that it is in`,
-			`tests/b/a/b: is a link to a folder that it is in`,
+			`tests/a/b/a: is a link to a directory that it is in`,
+			`tests/b/a/b: is a link to a directory that it is in`,
 			`tests/dangling: is a link to "gone", which does not exist`,
-			`tests/here: is a link to a folder that it is in`,
+			`tests/here: is a link to a directory that it is in`,
 			`tests/out: is a link to "../../solution", which is outside of the task (copy what it points to into the task)`,
 			`tests/self: is a link to "self", which leads in a circle`,
 		}},
@@ -269,7 +269,7 @@ func TestIsTask(t *testing.T) {
 	}
 }
 
-// The folders that are copied read as plain files and folders, whatever links they are made of.
+// The directories that are copied read as plain files and directories, whatever links they are made of.
 func TestTestsAndSolutionHaveNoLinks(t *testing.T) {
 	dir := newTask(t, nil)
 	writeFile(t, filepath.Join(dir, "shared/lib/util.sh"), "true\n")
@@ -300,14 +300,14 @@ func TestTestsAndSolutionHaveNoLinks(t *testing.T) {
 	env, err := task.Environment()
 	must(t, err)
 	if target, err := fs.ReadLink(env, "util.sh"); err != nil || target != "lib/util.sh" {
-		t.Errorf("a link of the image's folder reads %q, %v", target, err)
+		t.Errorf("a link of the image's directory reads %q, %v", target, err)
 	}
 	if _, err := task.Solution(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestFoldersThatAreNotThere(t *testing.T) {
+func TestDirectoriesThatAreNotThere(t *testing.T) {
 	task := Load(t.TempDir())
 	for name, get := range map[string]func() (fs.FS, error){"environment": task.Environment, "solution": task.Solution, "tests": task.Tests} {
 		if _, err := get(); !errors.Is(err, fs.ErrNotExist) {

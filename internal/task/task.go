@@ -13,7 +13,7 @@ import (
 
 // Task is one task directory.
 type Task struct {
-	Name        string // the folder's name, or its name in a registry
+	Name        string // the directory's name, or its name in a registry
 	Dir         string // absolute path, for messages
 	FS          fs.FS  // rooted at Dir; see Tree for how links are treated
 	Format      Format // whose rules it was written for; see Rules
@@ -21,7 +21,7 @@ type Task struct {
 	variables   variables
 	GitCommitID *string // HEAD of the repository that holds Dir; nil outside git
 	RepoPath    string  // Dir from the top of that repository, with forward slashes; "" outside git
-	Origin      *Origin // what it was taken out of; nil for a folder that somebody keeps on this machine
+	Origin      *Origin // what it was taken out of; nil for a directory that somebody keeps on this machine
 	digest      digestOnce
 	unread      error           // see Unread
 	has         map[string]bool // files that Load looked for
@@ -170,7 +170,7 @@ func (t *Task) Unread() error {
 	return nil
 }
 
-// Environment is the folder that the image is built from. Its symbolic links are listed as links
+// Environment is the directory that the image is built from. Its symbolic links are listed as links
 // (fs.ReadLinkFS), because they are part of what the image gets.
 func (t *Task) Environment() (fs.FS, error) { return sub(t.FS, environmentDir) }
 
@@ -202,14 +202,14 @@ func (t *Task) followed(dir string) (fs.FS, error) {
 	return follow{f}, nil
 }
 
-// sub is fs.Sub, failing when there is no such folder.
+// sub is fs.Sub, failing when there is no such directory.
 func sub(fsys fs.FS, dir string) (fs.FS, error) {
 	info, err := fs.Stat(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, &fs.PathError{Op: "sub", Path: dir, Err: errNotFolder}
+		return nil, &fs.PathError{Op: "sub", Path: dir, Err: errNotDirectory}
 	}
 	return fs.Sub(fsys, dir)
 }

@@ -291,7 +291,7 @@ func (t table) user(key string, to *string) {
 
 const maxUserID = 1<<32 - 2
 
-// workDir reads the path of a folder in the environment.
+// workDir reads the path of a directory in the environment.
 func (t table) workDir(key string, to *string) {
 	var dir string
 	t.text(key, &dir)

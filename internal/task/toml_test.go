@@ -205,7 +205,7 @@ skills_dir = "/skills"
 			`task.toml:21:1: "environment.mcp_servers" is not supported: agents are scripts, which cannot be told of MCP servers (leave the task out: exclude_tasks in the job)`,
 			`task.toml:22:1: "environment.skills_dir" is not supported: agents are scripts, which cannot be told of skills (leave the task out: exclude_tasks in the job)`,
 		}, true},
-		{"users, folders and checks that cannot be", `version = "1.0"
+		{"users, directories and checks that cannot be", `version = "1.0"
 [agent]
 user = "a b"
 [verifier]
@@ -244,12 +244,12 @@ NESTED = "${A:-${B}}"
 artifacts = ["out", "/", "/a/../b", 1, {}, {source = "/x", destination = "../y"}, {source = "/x", exclude = "*"}, "/a", {source = "/c", destination = "a/b"}, {source = "/d", sauce = 1}]
 `, []string{
 			`task.toml:2:1: "artifacts": "/a" and "/c" would be written over each other (give one another destination)`,
-			`task.toml:2:1: "artifacts[0]": "out" is not the absolute path of a file or folder (write it like "/app/output")`,
-			`task.toml:2:1: "artifacts[1]": "/" is not the absolute path of a file or folder (write it like "/app/output")`,
-			`task.toml:2:1: "artifacts[2]": "/a/../b" is not the absolute path of a file or folder (write it like "/app/output")`,
+			`task.toml:2:1: "artifacts[0]": "out" is not the absolute path of a file or directory (write it like "/app/output")`,
+			`task.toml:2:1: "artifacts[1]": "/" is not the absolute path of a file or directory (write it like "/app/output")`,
+			`task.toml:2:1: "artifacts[2]": "/a/../b" is not the absolute path of a file or directory (write it like "/app/output")`,
 			`task.toml:2:1: "artifacts[3]" must be a path or a table, not an integer (write "/app/output", or {source = "/app/output"})`,
-			`task.toml:2:1: "artifacts[4]": "" is not the absolute path of a file or folder (write it like "/app/output")`,
-			`task.toml:2:1: "artifacts[5]": "../y" is not a path below the trial's artifacts folder (write it like "output")`,
+			`task.toml:2:1: "artifacts[4]": "" is not the absolute path of a file or directory (write it like "/app/output")`,
+			`task.toml:2:1: "artifacts[5]": "../y" is not a path below the trial's artifacts directory (write it like "output")`,
 			`task.toml:2:1: "artifacts[6].exclude" must be an array of strings, not a string (write exclude = ["..."])`,
 			`task.toml:2:1: warning: unknown key "artifacts[9].sauce" has no effect (did you mean "source"?)`,
 		}, true},

@@ -10,11 +10,11 @@ import (
 )
 
 var (
-	errNotFolder  = errors.New("not a folder")
-	errNotRegular = errors.New("neither a file nor a folder")
+	errNotDirectory = errors.New("not a directory")
+	errNotRegular   = errors.New("neither a file nor a directory")
 )
 
-// Tree is a task's folder on disk as a file system. Links inside it may point anywhere inside it;
+// Tree is a task's directory on disk as a file system. Links inside it may point anywhere inside it;
 // nothing outside it can be opened through it, whatever the links say, for a task may come from a
 // stranger. Named pipes, sockets and devices are refused instead of opened: a pipe would block.
 // It lists links as links (fs.ReadLinkFS). It holds nothing open between calls, so that thousands
@@ -44,7 +44,7 @@ func (t Tree) Open(name string) (fs.File, error) {
 	return ownFile{f}, nil
 }
 
-// ownFile is an open file or folder of a tree, whose errors are marked where they are this machine's.
+// ownFile is an open file or directory of a tree, whose errors are marked where they are this machine's.
 type ownFile struct{ *os.File }
 
 func (f ownFile) Read(p []byte) (int, error) {
@@ -161,7 +161,7 @@ func (f watchedFile) ReadDir(n int) ([]fs.DirEntry, error) {
 }
 
 // follow lists links as what they point to. Load has made sure that every link leads somewhere, and
-// that none leads to a folder around it.
+// that none leads to a directory around it.
 type follow struct{ fs.FS }
 
 func (f follow) Open(name string) (fs.File, error) {
@@ -181,7 +181,7 @@ func (f follow) ReadDir(name string) ([]fs.DirEntry, error) {
 	return f.replace(name, entries)
 }
 
-// replace puts what links in the folder dir point to in their place.
+// replace puts what links in the directory dir point to in their place.
 func (f follow) replace(dir string, entries []fs.DirEntry) ([]fs.DirEntry, error) {
 	for i, e := range entries {
 		if e.Type()&fs.ModeSymlink == 0 {
@@ -196,7 +196,7 @@ func (f follow) replace(dir string, entries []fs.DirEntry) ([]fs.DirEntry, error
 	return entries, nil
 }
 
-// followDir is an open folder, or a file that could be one.
+// followDir is an open directory, or a file that could be one.
 type followDir struct {
 	fs.ReadDirFile
 	fsys follow

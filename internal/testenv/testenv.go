@@ -54,7 +54,7 @@ func Check(t testing.TB, provider string, err error) {
 	}
 }
 
-// RemoveStore removes a folder in which environments of this user kept their changes. The kernel leaves folders
+// RemoveStore removes a directory in which environments of this user kept their changes. The kernel leaves directories
 // there that not even their owner may enter.
 func RemoveStore(dir string) error {
 	err := os.RemoveAll(dir)
@@ -63,7 +63,7 @@ func RemoveStore(dir string) error {
 	}
 	_ = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
-			_ = os.Chmod(path, 0o700) //nolint:gosec // a folder has to be entered, and goes in a moment
+			_ = os.Chmod(path, 0o700) //nolint:gosec // a directory has to be entered, and goes in a moment
 		}
 		return nil // what stays is what RemoveAll fails with
 	})

@@ -146,7 +146,7 @@ var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 // enter is the command that opens a shell in a kept environment, where there is one.
 func enter(e result.Environment) string {
 	if e.Provider == "sandbox" && plainID.MatchString(e.ID) {
-		return "sandbox " + e.ID + ": what it changed is in env/" + e.ID + "/up of the provider's folder"
+		return "sandbox " + e.ID + ": what it changed is in env/" + e.ID + "/up of the provider's directory"
 	}
 	if e.Provider != "docker" || !plainID.MatchString(e.ID) {
 		return "in " + untrusted.Line(e.Provider) + ": " + untrusted.Line(e.ID)

@@ -169,7 +169,7 @@ func (s *summary) failures() {
 	}
 }
 
-// examples is messages with the folders of the trials that ended with them, each message once.
+// examples is messages with the directories of the trials that ended with them, each message once.
 func (s *summary) examples(trials []result.Trial) []string {
 	var lines []string
 	last := ""
@@ -225,7 +225,7 @@ func (s *summary) results() []string {
 	return []string{"Results: " + untrusted.ShellPath(path.Join(s.Dir, "result.json"))}
 }
 
-// dir is the trial's folder, as the user would type it.
+// dir is the trial's directory, as the user would type it.
 func (s *summary) dir(k result.Key) string { return untrusted.ShellPath(path.Join(s.Dir, k.Dir())) }
 
 // wrap breaks our own text into lines.

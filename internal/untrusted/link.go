@@ -41,7 +41,7 @@ func Link(markdown, address string) string {
 	return "[" + markdown + "](" + address + ")"
 }
 
-// Below is the address of a file or folder below base, which is an address too. It is "" if base is, or if name, with
+// Below is the address of a file or directory below base, which is an address too. It is "" if base is, or if name, with
 // forward slashes, would lead out of it.
 func Below(base, name string) string {
 	if base == "" || name == "" || name != path.Clean(name) || path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../") {

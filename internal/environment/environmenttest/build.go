@@ -141,11 +141,11 @@ func checkBuildChanged(s *scene) {
 	}
 	seen := map[string]string{}
 	for what, context := range map[string]fs.FS{
-		"one":          tree("file", "one", 0o644),
-		"other data":   tree("file", "two", 0o644),
-		"other name":   tree("file2", "one", 0o644),
-		"other mode":   tree("file", "one", 0o755),
-		"other folder": tree("d/file", "one", 0o644),
+		"one":             tree("file", "one", 0o644),
+		"other data":      tree("file", "two", 0o644),
+		"other name":      tree("file2", "one", 0o644),
+		"other mode":      tree("file", "one", 0o755),
+		"other directory": tree("d/file", "one", 0o644),
 	} {
 		ref, err := s.buildWith(s.ctx, environment.BuildOptions{Context: context, Name: "environmenttest"})
 		if err != nil {

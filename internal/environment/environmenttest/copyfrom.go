@@ -16,9 +16,9 @@ import (
 // copyFromChecks are about files on their way out, made by nobody evil; see hostileChecks.
 func copyFromChecks() []check {
 	return []check{
-		{"the content of a folder lands in the destination", checkFetchDir},
+		{"the content of a directory lands in the destination", checkFetchDir},
 		{"a single file lands in the destination", checkFetchFile},
-		{"an empty folder is no error", checkFetchEmpty},
+		{"an empty directory is no error", checkFetchEmpty},
 		{"what is not there is fs.ErrNotExist", checkFetchMissing},
 		{"files that nobody may read come out all the same", checkFetchModes},
 		{"a filter sees every byte and may change it", checkFetchFilter},
@@ -35,7 +35,7 @@ type fetched struct {
 	err error
 }
 
-// fetch copies src out and checks that nothing but plain files and folders arrived, all within
+// fetch copies src out and checks that nothing but plain files and directories arrived, all within
 // the destination.
 func (b *box) fetch(src string, opts environment.ExtractOptions) fetched {
 	s := b.s
@@ -89,7 +89,7 @@ func (f fetched) check(s *scene) {
 		s.Errorf("walking what was copied: %v", err)
 	}
 	if f.Files < plain || f.Files > all {
-		s.Errorf("Files = %d; %d files and %d folders were written", f.Files, plain, all-plain)
+		s.Errorf("Files = %d; %d files and %d directories were written", f.Files, plain, all-plain)
 	}
 	if len(f.Omitted) > 100 || len(f.Renamed) > 100 {
 		s.Errorf("lists are not cut at 100: %d omitted, %d renamed", len(f.Omitted), len(f.Renamed))
@@ -106,7 +106,7 @@ func (f fetched) text(s *scene, name string) string {
 	return string(data)
 }
 
-// tree lists the destination, folders with a slash.
+// tree lists the destination, directories with a slash.
 func (f fetched) tree(s *scene) string {
 	s.Helper()
 	var names []string

@@ -21,7 +21,7 @@ func copyToChecks() []check {
 		{"names arrive whatever they contain", checkCopyNames},
 		{"a file of 64 MiB arrives whole", checkCopyBig},
 		{"2,000 files arrive", checkCopyMany},
-		{"empty folders arrive", checkCopyEmptyDirs},
+		{"empty directories arrive", checkCopyEmptyDirs},
 		{"a copy adds to what is there", checkCopyAdds},
 		{"copies are made in order", checkCopyOrder},
 		{"the mode of the destination is as asked for", checkCopyDstMode},
@@ -108,7 +108,7 @@ func checkCopyEmptyDirs(s *scene) {
 		"empty":       {Mode: fs.ModeDir | 0o755},
 		"a/b/c/empty": {Mode: fs.ModeDir | 0o750},
 	}})
-	s.equal("folders", env.run("find /in -type d | sort"), "/in\n/in/a\n/in/a/b\n/in/a/b/c\n/in/a/b/c/empty\n/in/empty\n")
+	s.equal("directories", env.run("find /in -type d | sort"), "/in\n/in/a\n/in/a/b\n/in/a/b/c\n/in/a/b/c/empty\n/in/empty\n")
 	s.equal("mode", env.run("stat -c %a /in/a/b/c/empty"), "750\n")
 }
 
@@ -151,7 +151,7 @@ func checkCleanCopy(s *scene) {
 	env := s.create()
 	for _, planted := range []struct{ name, script string }{
 		{"nothing", "true"},
-		{"a folder", "mkdir -p /tests/d/e; echo planted > /tests/d/e/f; echo planted > /tests/test.sh; chmod 000 /tests/d"},
+		{"a directory", "mkdir -p /tests/d/e; echo planted > /tests/d/e/f; echo planted > /tests/test.sh; chmod 000 /tests/d"},
 		{"a file", "echo planted > /tests"},
 		{"a dangling link", "ln -s /nowhere /tests"},
 		{"a link to itself", "ln -s /tests /tests"},
@@ -216,12 +216,12 @@ func checkCopyRefused(s *scene) {
 		s.Fatal(err)
 	}
 	for name, src := range map[string]fs.FS{
-		"a link in a folder of the host": os.DirFS(dir),
-		"a link":                         fstest.MapFS{"l": {Data: []byte("/etc/passwd"), Mode: fs.ModeSymlink | 0o777}},
-		"a link to a folder":             fstest.MapFS{"d/l": {Data: []byte(".."), Mode: fs.ModeSymlink | 0o777}},
-		"a device":                       fstest.MapFS{"null": {Mode: fs.ModeDevice | fs.ModeCharDevice | 0o666}},
-		"a named pipe":                   fstest.MapFS{"p": {Mode: fs.ModeNamedPipe | 0o666}},
-		"a socket":                       fstest.MapFS{"s": {Mode: fs.ModeSocket | 0o666}},
+		"a link in a directory of the host": os.DirFS(dir),
+		"a link":                            fstest.MapFS{"l": {Data: []byte("/etc/passwd"), Mode: fs.ModeSymlink | 0o777}},
+		"a link to a directory":             fstest.MapFS{"d/l": {Data: []byte(".."), Mode: fs.ModeSymlink | 0o777}},
+		"a device":                          fstest.MapFS{"null": {Mode: fs.ModeDevice | fs.ModeCharDevice | 0o666}},
+		"a named pipe":                      fstest.MapFS{"p": {Mode: fs.ModeNamedPipe | 0o666}},
+		"a socket":                          fstest.MapFS{"s": {Mode: fs.ModeSocket | 0o666}},
 	} {
 		s.wantKind(name, env.CopyTo(s.ctx, environment.Copy{Src: src, Dst: "/refused"}), environment.KindCopy)
 	}
@@ -232,7 +232,7 @@ func checkCopyNothing(s *scene) {
 	env := s.create()
 	env.copyTo()
 	env.copyTo(environment.Copy{Src: fstest.MapFS{}, Dst: "/in/empty"})
-	s.equal("folder", env.run("find /in | sort"), "/in\n/in/empty\n")
+	s.equal("directory", env.run("find /in | sort"), "/in\n/in/empty\n")
 }
 
 func checkCreateFiles(s *scene) {

@@ -23,7 +23,7 @@ func execChecks() []check {
 		{"values of variables are in no process's arguments", checkEnvNotInArgv},
 		{"a command runs where and as whom it is told", checkWorkDirAndUser},
 		{"an unknown user cannot start a command", checkUnknownUser},
-		{"a folder that is not there cannot be worked in", checkUnknownWorkDir},
+		{"a directory that is not there cannot be worked in", checkUnknownWorkDir},
 		{"input arrives unchanged and ends", checkStdin},
 		{"no input is empty input", checkNoStdin},
 		{"input that nobody reads does not hold up the command", checkUnreadStdin},
@@ -179,7 +179,7 @@ func checkUnknownUser(s *scene) {
 func checkUnknownWorkDir(s *scene) {
 	env := s.create()
 	o := env.exec(s.ctx, "echo ran", environment.ExecOptions{WorkDir: "/no/such/folder"})
-	s.wantKind("unknown folder", o.err, environment.KindExec)
+	s.wantKind("unknown directory", o.err, environment.KindExec)
 	s.equal("output", o.stdout, "")
 	s.equal("the next command", env.run("echo fine"), "fine\n")
 }

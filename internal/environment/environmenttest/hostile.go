@@ -199,7 +199,7 @@ func stopsAt(s *scene, f fetched, maxFiles int, maxBytes int64) {
 		return err
 	})
 	if err != nil || count-1 > maxFiles || size > maxBytes {
-		s.Errorf("on disk: %d files and folders with %d bytes (%v), want at most %d with %d", count-1, size, err, maxFiles, maxBytes)
+		s.Errorf("on disk: %d files and directories with %d bytes (%v), want at most %d with %d", count-1, size, err, maxFiles, maxBytes)
 	}
 }
 

@@ -32,8 +32,8 @@ var attacks = []attack{
 			for dir in /usr/local/bin /usr/bin /bin; do rm -f $dir/$tool; cp /k/evil $dir/$tool; done
 		done 2>/dev/null`},
 	{name: "that keeps every program from starting", script: `mkfifo /k/preload; echo /k/preload > /etc/ld.so.preload`},
-	{name: "that has closed every folder", script: `chmod 000 /root /home /tmp /var /etc /usr/bin /usr/sbin /usr /opt / 2>/dev/null`},
-	{name: "that has put links in the place of folders", script: `
+	{name: "that has closed every directory", script: `chmod 000 /root /home /tmp /var /etc /usr/bin /usr/sbin /usr /opt / 2>/dev/null`},
+	{name: "that has put links in the place of directories", script: `
 		rm -rf /tmp /var/tmp /root /opt /.rollout /run/* /dev/shm/* 2>/dev/null
 		ln -s /nowhere /tmp; ln -s loop /root; ln -s /k /.rollout; ln -s /proc/self/root/k/gone /opt`},
 	{name: "of a user who is not root", user: "nobody", script: ``},

@@ -23,7 +23,7 @@ var copyToMutants = []broken{
 		changeFiles(func(name string, f *fstest.MapFile) string { f.Data = f.Data[:min(len(f.Data), 32<<20)]; return name })},
 	{"loses some of many files", []string{"2,000 files arrive"},
 		changeFiles(func(name string, _ *fstest.MapFile) string { return strings.TrimPrefix(name, "d39/f1999") })},
-	{"leaves out empty folders", []string{"empty folders arrive"},
+	{"leaves out empty directories", []string{"empty directories arrive"},
 		changeFiles(func(name string, f *fstest.MapFile) string {
 			if f.Mode.IsDir() {
 				return ""
@@ -102,12 +102,12 @@ var copyToMutants = []broken{
 }
 
 var copyFromMutants = []broken{
-	{"puts what it copies one level deeper", []string{"the content of a folder lands in the destination", "a single file lands in the destination"}, hooks{
+	{"puts what it copies one level deeper", []string{"the content of a directory lands in the destination", "a single file lands in the destination"}, hooks{
 		copyFrom: func(e *brokenEnv, ctx context.Context, src, dst string, o environment.ExtractOptions) (environment.Extracted, error) {
 			deeper := filepath.Join(dst, "deeper")
 			return environment.Extracted{}, errors.Join(os.Mkdir(deeper, 0o755), fetchInto(e, ctx, src, deeper, o))
 		}}},
-	{"does not know empty folders", []string{"an empty folder is no error"}, afterFetch(func(_ string, out *environment.Extracted, err *error) {
+	{"does not know empty directories", []string{"an empty directory is no error"}, afterFetch(func(_ string, out *environment.Extracted, err *error) {
 		if out.Files == 0 {
 			*err = fs.ErrNotExist
 		}

@@ -32,7 +32,7 @@ var execMutants = []broken{
 			*script = `mkdir -p /proc/1; printf 'sleep 300 %s %s' "$SECRET_A" "$SECRET_B" > /proc/1/cmdline; ` + *script
 		})},
 	{"runs everything as root in the root", []string{"a command runs where and as whom it is told",
-		"an unknown user cannot start a command", "a folder that is not there cannot be worked in"},
+		"an unknown user cannot start a command", "a directory that is not there cannot be worked in"},
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.User, o.WorkDir = "", "" })},
 	{"gives no input", []string{"input arrives unchanged and ends"},
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.Stdin = nil })},

@@ -105,13 +105,13 @@ func (r *Repo) Blob(content string) string {
 	return r.Git(content, "hash-object", "-w", "--stdin")
 }
 
-// Tree stores a folder of these lines, each "MODE TYPE ID\tNAME", whose names git does not look at, and returns its id.
+// Tree stores a directory of these lines, each "MODE TYPE ID\tNAME", whose names git does not look at, and returns its id.
 func (r *Repo) Tree(lines ...string) string {
 	r.tb.Helper()
 	return r.Git(strings.Join(lines, "\x00")+"\x00", "mktree", "-z", "--missing")
 }
 
-// CommitTree makes a commit of a folder and has a branch point to it.
+// CommitTree makes a commit of a directory and has a branch point to it.
 func (r *Repo) CommitTree(branch, tree string) string {
 	r.tb.Helper()
 	id := r.Git("hostile", "commit-tree", tree)
@@ -119,7 +119,7 @@ func (r *Repo) CommitTree(branch, tree string) string {
 	return id
 }
 
-// Task is the files of a small task in folder dir.
+// Task is the files of a small task in directory dir.
 func Task(dir string) map[string]string {
 	files := map[string]string{
 		"task.toml":              "version = \"1.0\"\n\n[metadata]\ndifficulty = \"easy\"\ntags = [\"shell\"]\n",

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Server serves every repository below a folder, at URL/NAME. What it does may be changed while it runs.
+// Server serves every repository below a directory, at URL/NAME. What it does may be changed while it runs.
 type Server struct {
 	URL  string
 	http *httptest.Server
