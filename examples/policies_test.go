@@ -260,7 +260,7 @@ func TestPoliciesSeeBreakage(t *testing.T) {
 	if os.Getenv(sweepVariable) != "" {
 		runs = 500
 	} else {
-		t.Logf("left out: %s=1 prints the table of ARCHITECTURE.md", sweepVariable)
+		t.Logf("left out: %s=1 prints the table of docs/internals/statistics.md", sweepVariable)
 	}
 	for _, c := range []struct {
 		suite gatetest.Suite

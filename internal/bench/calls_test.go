@@ -18,7 +18,7 @@ import (
 	"github.com/org/rollout-action/providers/docker"
 )
 
-// engineCalls are the calls of one hello trial, in order; .github/ARCHITECTURE.md says why none can go.
+// engineCalls are the calls of one hello trial, in order; docs/internals/docker.md says why each is needed.
 var engineCalls = []string{
 	"POST /containers/create",
 	"PUT /containers/{id}/archive",

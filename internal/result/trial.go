@@ -6,7 +6,7 @@ import (
 )
 
 // ErrorType says what kept a trial from a reward, or what went wrong around one.
-// Source: specification, "Error Types"; the last two are this project's own (see ARCHITECTURE.md).
+// Source: specification, "Error Types"; the last two are this project's own (see docs/internals/decisions.md).
 type ErrorType string
 
 // The error types, in the order of the phases that produce them.
