@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -11,16 +12,17 @@ import (
 
 // listed is what of `go list -json` is used. Source: go help list.
 type listed struct {
-	ImportPath string
-	Imports    []string
+	ImportPath                string
+	Imports                   []string
+	TestImports, XTestImports []string
 }
 
 // TestImports looks at what each package is built from. Test files are free: they may use the fake
 // provider and the conformance suite wherever those stand.
 func TestImports(t *testing.T) {
-	packages := list(t)
+	packages := list(t, "linux")
 	if len(packages) < 10 {
-		t.Fatalf("go list found only %d packages: the check looks at the wrong folder", len(packages))
+		t.Fatalf("go list found only %d packages: the check looks at the wrong directory", len(packages))
 	}
 	for _, p := range packages {
 		for _, problem := range violations(p.ImportPath, p.Imports) {
@@ -29,10 +31,11 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// list is every package of the module, on Linux, where it runs.
-func list(t *testing.T) []listed {
+// list returns every package of the module, as it is built for a system.
+func list(t *testing.T, system string) []listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"/...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", module+"/...")
+	cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -9,7 +9,7 @@ import (
 // module is this module's path.
 const module = "github.com/org/rollout-action"
 
-// row is one line of the map. Packages are named below the module; "x/*" stands for every package
+// row is a line of the map. Packages are named below the module; "x/*" stands for every package
 // directly in x.
 type row struct {
 	packages []string
@@ -17,15 +17,14 @@ type row struct {
 	only []string
 }
 
-// vocabulary is what every package may use. The last one is below the others.
+// vocabulary are the packages that all others may use. The last one is below the others.
 var vocabulary = []string{
 	"internal/result", "internal/diag", "internal/quantity", "internal/environment", "internal/redact",
 	"internal/untrusted", "internal/egress", "internal/awake", "internal/agent",
 }
 
 // rows is the map, lowest first: a package imports rows below its own, never beside or above.
-// It is the table of .github/ARCHITECTURE.md, "The map", with the steps inside its rows 4 and 5
-// spelt out.
+// It is the table of docs/internals/architecture.md, "The map", with the order inside its rows.
 var rows = []row{
 	{packages: []string{"internal/agent"}},
 	{packages: vocabulary[:len(vocabulary)-1]},
@@ -80,19 +79,19 @@ var rows = []row{
 	{packages: []string{"cmd/*", "internal/bench", "internal/arch", "internal/actiontest", "examples"}},
 }
 
-// violations says, a sentence for each, which imports of pkg break the map. pkg and imports are
+// violations returns a sentence for each import of pkg that breaks the map. pkg and imports are
 // import paths; imports of other modules are not looked at.
 func violations(pkg string, imports []string) []string {
 	name := below(pkg)
 	at := find(name)
 	if at < 0 {
 		return []string{fmt.Sprintf("%s is not on the map: add it to a row in internal/arch/rules_test.go, "+
-			"and to the table in .github/ARCHITECTURE.md (row 0 if it imports nothing of ours)", name)}
+			"and to the table in docs/internals/architecture.md (row 0 if it imports nothing of ours)", name)}
 	}
 	var out []string
 	for _, imported := range imports {
 		if other := below(imported); other != "" && other != name {
-			if problem := judge(name, at, other); problem != "" {
+			if problem := importProblem(name, at, other); problem != "" {
 				out = append(out, problem)
 			}
 		}
@@ -100,8 +99,8 @@ func violations(pkg string, imports []string) []string {
 	return out
 }
 
-// judge is what is wrong with an import of other by name, which is in row at; "" is: nothing.
-func judge(name string, at int, other string) string {
+// importProblem returns what is wrong with an import of other by name, which is in row at; "" if nothing is.
+func importProblem(name string, at int, other string) string {
 	to := find(other)
 	switch {
 	case to < 0:
@@ -117,7 +116,7 @@ func judge(name string, at int, other string) string {
 	return ""
 }
 
-// find is the row of the package, or -1.
+// find returns the row of the package, or -1.
 func find(name string) int {
 	for i, r := range rows {
 		if matches(r.packages, name) {
@@ -136,7 +135,7 @@ func matches(patterns []string, name string) bool {
 	return false
 }
 
-// below is the package's name below the module, or "" if it is of another one.
+// below returns the package's name below the module, or "" if it is of another one.
 func below(pkg string) string {
 	name, ok := strings.CutPrefix(pkg, module+"/")
 	if !ok {

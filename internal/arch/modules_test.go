@@ -1,0 +1,538 @@
+package arch
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the table of "+dependenciesPage)
+
+const (
+	dependenciesPage = "docs/internals/dependencies.md"
+	tableBegin       = "<!-- The table is generated: go test ./internal/arch -update -->\n"
+	tableEnd         = "<!-- end of the table -->\n"
+)
+
+// dependency is a third-party module, or some of its packages, with the packages of this module that may import it.
+type dependency struct {
+	// paths are import paths. Each stands for itself and everything below it; the longest path that fits an import counts.
+	paths []string
+	use   string // what Rollout needs it for
+	why   string // why this one
+	// packages may import it outside of their tests. Tests may import everything that is in the table.
+	packages []string
+	// testsOnly: the rollout binary must not have it. Its packages are helpers of tests.
+	testsOnly bool
+}
+
+// dependencies are all third-party packages that this module imports, and why.
+var dependencies = []dependency{
+	{
+		paths:    []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
+		use:      "commands, help, shell completion",
+		why:      "Users know it from gh, kubectl and docker.",
+		packages: []string{"internal/cli"},
+	},
+	{
+		paths:    []string{"github.com/docker/docker"},
+		use:      "the client of the Docker engine",
+		why:      "It negotiates every API version since 1.24. The API of its successor still changes.",
+		packages: []string{"providers/docker", "providers/sandbox", "providers/sandbox/internal/oci", "internal/bench", "internal/testenv"},
+	},
+	{
+		paths:    []string{"github.com/docker/cli/cli/connhelper"},
+		use:      "`ssh://` hosts",
+		why:      "It connects as the `docker` command does.",
+		packages: []string{"providers/docker"},
+	},
+	{
+		paths:    []string{"github.com/docker/go-connections"},
+		use:      "TLS to an engine",
+		why:      "The engine's client uses it.",
+		packages: []string{"providers/docker"},
+	},
+	{
+		paths:    []string{"github.com/containerd/errdefs"},
+		use:      "the types of the engine's errors",
+		why:      "The client returns them, so the text of an error is never searched.",
+		packages: []string{"providers/docker", "providers/sandbox/internal/oci"},
+	},
+	{
+		paths: []string{"gvisor.dev/gvisor"},
+		use:   "the TCP/IP stack at the other end of a sandbox's network device (`tcpip`)",
+		why: "gVisor itself, Tailscale and podman's machines run on it. Not gvisor-tap-vsock: its gateway has an HTTP API, DHCP " +
+			"and port forwards, has no bounds, and reaches the machine's localhost.",
+		packages: []string{"providers/sandbox/internal/usernet"},
+	},
+	{
+		paths:    []string{"golang.org/x/net/bpf"},
+		use:      "assembling seccomp filters",
+		why:      "It has the instructions by name. Libraries for seccomp filter whole processes; a sandbox filters one thread.",
+		packages: []string{"providers/sandbox/internal/confine"},
+	},
+	{
+		paths:    []string{"golang.org/x/net/dns/dnsmessage"},
+		use:      "answers of name servers",
+		why:      "It is Go's own parser of DNS messages.",
+		packages: []string{"providers/sandbox/internal/usernet", "internal/environment/environmenttest"},
+	},
+	{
+		paths:    []string{"golang.org/x/net/netutil"},
+		use:      "a bound on the connections of the filtering proxy",
+		why:      "It is beside the standard library.",
+		packages: []string{"internal/egress"},
+	},
+	{
+		paths:    []string{"github.com/containerd/platforms"},
+		use:      "`--platform` in Dockerfiles for the sandbox",
+		why:      "BuildKit uses it.",
+		packages: []string{"providers/sandbox/internal/dockerfile"},
+	},
+	{
+		paths:    []string{"github.com/klauspost/compress"},
+		use:      "compressed layers, and archives that `ADD` unpacks",
+		why:      "BuildKit and containerd use it; the standard library has no zstd.",
+		packages: []string{"providers/sandbox/internal/dockerfile", "providers/sandbox/internal/oci"},
+	},
+	{
+		paths: []string{"github.com/moby/buildkit/frontend/dockerfile"},
+		use:   "parsing Dockerfiles",
+		why:   "It is the parser of the engine's builder.",
+		packages: []string{
+			"providers/docker", "providers/fake", "providers/sandbox/internal/dockerfile", "internal/prove",
+		},
+	},
+	{
+		paths:    []string{"github.com/moby/buildkit"},
+		use:      "builds with BuildKit, with their registry logins",
+		why:      "It is the engine's own builder, called in process: `docker buildx` need not be installed.",
+		packages: []string{"providers/docker"},
+	},
+	{
+		paths:    []string{"github.com/tonistiigi/fsutil"},
+		use:      "the build context that BuildKit reads; its metadata of files",
+		why:      "It is the type in BuildKit's API.",
+		packages: []string{"providers/docker", "providers/sandbox/internal/dockerfile"},
+	},
+	{
+		paths:    []string{"google.golang.org/grpc"},
+		use:      "the connection to BuildKit, and its error codes",
+		why:      "BuildKit's API is gRPC.",
+		packages: []string{"providers/docker"},
+	},
+	{
+		paths: []string{"github.com/moby/docker-image-spec"},
+		use:   "HEALTHCHECK and other extensions in images' configurations",
+		why:   "It has the types that BuildKit and the engine's client use.",
+		packages: []string{
+			"providers/fake", "providers/sandbox", "providers/sandbox/internal/dockerfile", "providers/sandbox/internal/oci",
+		},
+	},
+	{
+		paths:    []string{"github.com/moby/patternmatcher"},
+		use:      "`.dockerignore`",
+		why:      "It has the engine's own rules.",
+		packages: []string{"providers/docker", "providers/fake", "providers/sandbox/internal/dockerfile"},
+	},
+	{
+		paths:    []string{"github.com/opencontainers/go-digest"},
+		use:      "digests of pulls and builds",
+		why:      "It is the type in BuildKit's API.",
+		packages: []string{"providers/docker"},
+	},
+	{
+		paths:    []string{"github.com/google/go-containerregistry"},
+		use:      "credentials for pulls; images for the sandbox from files and registries; the registry that tests pull from",
+		why:      "It reads `~/.docker/config.json` and runs its credential helpers without the docker command.",
+		packages: []string{"providers/docker", "providers/sandbox/internal/oci"},
+	},
+	{
+		paths:    []string{"github.com/hashicorp/yamux"},
+		use:      "many connections over the streams of one exec: the relay in a container",
+		why:      "It is small, needs no HTTP in the container, and serves Consul and Nomad for the same purpose.",
+		packages: []string{"providers/docker/internal/relay"},
+	},
+	{
+		paths:    []string{"github.com/gofrs/flock"},
+		use:      "one build of an image among many processes; drafts of the sandbox's store; one process for a job's directory",
+		why:      "It locks files on every system.",
+		packages: []string{"providers/docker", "providers/sandbox", "internal/job", "internal/cache"},
+	},
+	{
+		paths:    []string{"github.com/sirupsen/logrus"},
+		use:      "silencing what a dependency logs",
+		why:      "docker/cli logs with it.",
+		packages: []string{"providers/docker"},
+	},
+	{
+		paths:    []string{"go.yaml.in/yaml/v3"},
+		use:      "job files",
+		why:      "Its nodes have line and column. The YAML organisation maintains it.",
+		packages: []string{"internal/config"},
+	},
+	{
+		paths:    []string{"github.com/pelletier/go-toml/v2"},
+		use:      "task.toml",
+		why:      "It has the positions of keys and errors.",
+		packages: []string{"internal/task"},
+	},
+	{
+		paths:    []string{"k8s.io/apimachinery"},
+		use:      "quantities (`resource`)",
+		why:      "The specification names Kubernetes' rules; this is their code.",
+		packages: []string{"internal/quantity"},
+	},
+	{
+		paths: []string{"github.com/charmbracelet/lipgloss", "github.com/muesli/termenv"},
+		use:   "colours and tables on terminals",
+		why: "They handle wide characters. Not bubbletea: it asks the terminal questions before `main` runs, which costs every " +
+			"command seconds on a terminal that does not answer.",
+		packages: []string{"internal/ui"},
+	},
+	{
+		paths:    []string{"github.com/charmbracelet/x/ansi"},
+		use:      "widths of text, and removing escape sequences",
+		why:      "lipgloss uses it.",
+		packages: []string{"internal/ui", "internal/trial", "internal/untrusted"},
+	},
+	{
+		paths:    []string{"mvdan.cc/sh/v3"},
+		use:      "the fake provider's bash; reading the scripts of tasks",
+		why:      "It is a whole shell in Go, whose files and programs can be replaced.",
+		packages: []string{"providers/fake", "internal/prove"},
+	},
+	{
+		paths: []string{"github.com/google/go-github/v66"},
+		use:   "GitHub's API",
+		why: "It has types, pages and Enterprise addresses of the whole API. Rollout waits and retries below it, because it " +
+			"fails where Rollout waits.",
+		packages: []string{"internal/github"},
+	},
+	{
+		paths: []string{"github.com/sethvargo/go-githubactions"},
+		use:   "masks and annotations of the Action's step, and its inputs",
+		why: "It has the runner's rules for names and escapes. Its file writers are not used: they have a fixed delimiter, and " +
+			"they panic.",
+		packages: []string{"internal/cli"},
+	},
+	{
+		paths:    []string{"github.com/jstemmer/go-junit-report/v2"},
+		use:      "JUnit XML (`junit`)",
+		why:      "Its types have the common elements. Rollout's own add flaky and repeated attempts.",
+		packages: []string{"reporters/junit", "reporters/proof"},
+	},
+	{
+		paths:    []string{"gonum.org/v1/gonum/mathext"},
+		use:      "tails of Student's and the binomial distribution",
+		why:      "It is the maintained numerical library. Only this package, because `stat/distuv` brings matrices along.",
+		packages: []string{"internal/gate"},
+	},
+	{
+		paths:    []string{"github.com/go-json-experiment/json"},
+		use:      "reading trials' results, a registry and rewards",
+		why:      "encoding/json takes twice as long, and a job may have 100,000 results. By the authors of encoding/json/v2.",
+		packages: []string{"internal/result", "internal/job", "internal/trial", "internal/registry"},
+	},
+	{
+		paths:    []string{"github.com/moby/sys/atomicwriter"},
+		use:      "writing result files",
+		why:      "It writes a temporary file, syncs and renames.",
+		packages: []string{"internal/result", "internal/job"},
+	},
+	{
+		paths:    []string{"golang.org/x/sync"},
+		use:      "errgroup",
+		why:      "It is beside the standard library.",
+		packages: []string{"internal/cli", "internal/job", "internal/dataset", "internal/bench"},
+	},
+	{
+		paths: []string{"golang.org/x/sys"},
+		use:   "system calls: files, processes, namespaces, disk space",
+		why:   "It is beside the standard library.",
+		packages: []string{
+			"internal/cache", "internal/job", "providers/docker/internal/killer", "providers/fake", "providers/internal/processes",
+			"providers/sandbox", "providers/sandbox/internal/confine", "providers/sandbox/internal/inside",
+			"providers/sandbox/internal/oci", "providers/sandbox/internal/rtnl", "providers/sandbox/internal/usernet",
+			"providers/sandbox/internal/wire",
+		},
+	},
+	{
+		paths:    []string{"golang.org/x/term"},
+		use:      "whether a stream is a terminal, and its size",
+		why:      "It is beside the standard library.",
+		packages: []string{"internal/cli", "internal/ui"},
+	},
+	{
+		paths:    []string{"golang.org/x/text"},
+		use:      "names that some file system takes for one",
+		why:      "It has Unicode's folding and normal forms.",
+		packages: []string{"internal/environment"},
+	},
+	{
+		paths:     []string{"github.com/yuin/goldmark"},
+		use:       "tests: reading Markdown as GitHub does",
+		why:       "It follows CommonMark and has GitHub's extensions.",
+		packages:  []string{"internal/untrusted/untrustedtest"},
+		testsOnly: true,
+	},
+	{
+		paths:     []string{"github.com/rogpeppe/go-internal"},
+		use:       "tests: commands as scripts",
+		why:       "Its `testscript` is Go's own tests of the go command, made a library.",
+		testsOnly: true,
+	},
+	{
+		paths:     []string{"github.com/santhosh-tekuri/jsonschema/v6"},
+		use:       "tests: checking files against Rollout's JSON Schemas",
+		why:       "It passes the official test suite of every draft.",
+		testsOnly: true,
+	},
+	{
+		paths:     []string{"github.com/creack/pty", "github.com/tonistiigi/vt100"},
+		use:       "tests: a terminal, and what is on its screen",
+		why:       "The live view is tested by what a person would see.",
+		testsOnly: true,
+	},
+}
+
+// findDependency returns the index of the dependency that has an import path, or -1.
+func findDependency(imported string) int {
+	best, at := "", -1
+	for i, d := range dependencies {
+		for _, p := range d.paths {
+			if isBelow(imported, p) && len(p) > len(best) {
+				best, at = p, i
+			}
+		}
+	}
+	return at
+}
+
+// isBelow reports whether an import path is path or below it.
+func isBelow(imported, path string) bool {
+	return imported == path || strings.HasPrefix(imported, path+"/")
+}
+
+// isThirdParty reports whether an import path is of another module than this one and the standard library, whose paths
+// have no dot in their first element.
+func isThirdParty(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return strings.Contains(first, ".") && below(imported) == "" && imported != module
+}
+
+// moduleViolations returns a sentence for each third-party import of pkg that the table does not allow.
+func moduleViolations(pkg string, imports, testImports []string) []string {
+	const remedy = "in internal/arch/modules_test.go, then run go test ./internal/arch -update"
+	var out []string
+	for _, imported := range imports {
+		at := -1
+		if isThirdParty(imported) {
+			at = findDependency(imported)
+		}
+		switch {
+		case !isThirdParty(imported):
+		case at < 0:
+			out = append(out, pkg+" imports "+imported+", which is in no line of the table: say what it is for and why "+remedy)
+		case !slices.Contains(dependencies[at].packages, pkg):
+			out = append(out, pkg+" imports "+imported+", but only "+strings.Join(dependencies[at].packages, ", ")+
+				" may: use their package, or add this one "+remedy)
+		}
+	}
+	for _, imported := range testImports {
+		if isThirdParty(imported) && findDependency(imported) < 0 {
+			out = append(out, "tests of "+pkg+" import "+imported+", which is in no line of the table: say what it is for and why "+remedy)
+		}
+	}
+	return out
+}
+
+// TestModules checks what packages import of other modules, on Linux and macOS, against the table, and that the table has
+// nothing that no package needs.
+func TestModules(t *testing.T) {
+	problems := map[string]bool{}
+	imports, testImports := map[string][]string{}, []string{} // of each package on any system; of all tests
+	for _, system := range []string{"linux", "darwin"} {
+		for _, p := range list(t, system) {
+			name, ofTests := below(p.ImportPath), slices.Concat(p.TestImports, p.XTestImports)
+			for _, problem := range moduleViolations(name, p.Imports, ofTests) {
+				problems[problem] = true
+			}
+			imports[name] = append(imports[name], p.Imports...)
+			testImports = append(testImports, ofTests...)
+		}
+	}
+	for _, problem := range slices.Sorted(maps.Keys(problems)) {
+		t.Error(problem)
+	}
+	all := slices.Concat(slices.Collect(maps.Values(imports))...)
+	for i, d := range dependencies {
+		for _, path := range d.paths {
+			if !slices.ContainsFunc(slices.Concat(all, testImports), func(imported string) bool { return isBelow(imported, path) }) {
+				t.Errorf("nothing imports %s: remove it from internal/arch/modules_test.go", path)
+			}
+		}
+		for _, name := range d.packages {
+			if !slices.ContainsFunc(imports[name], func(imported string) bool { return findDependency(imported) == i }) {
+				t.Errorf("%s does not import %s: remove it from that line of internal/arch/modules_test.go", name, d.paths[0])
+			}
+		}
+		if strings.TrimSpace(d.use) == "" || strings.TrimSpace(d.why) == "" {
+			t.Errorf("%s: say what it is for and why", d.paths[0])
+		}
+	}
+}
+
+// TestDirectModules checks that every direct requirement of go.mod is in the table, and no other module is.
+func TestDirectModules(t *testing.T) {
+	text, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := directModules(string(text))
+	if len(direct) < 10 {
+		t.Fatalf("go.mod has only %d direct requirements: the check reads it wrongly", len(direct))
+	}
+	var paths []string
+	for _, d := range dependencies {
+		paths = append(paths, d.paths...)
+	}
+	for _, mod := range direct {
+		if !slices.ContainsFunc(paths, func(p string) bool { return isBelow(p, mod) }) {
+			t.Errorf("go.mod requires %s, which is in no line of internal/arch/modules_test.go", mod)
+		}
+	}
+	for _, p := range paths {
+		if !slices.ContainsFunc(direct, func(mod string) bool { return isBelow(p, mod) }) {
+			t.Errorf("%s is in internal/arch/modules_test.go, but is of no module that go.mod requires directly", p)
+		}
+	}
+}
+
+// directModules returns the modules that a go.mod requires without the comment "// indirect".
+func directModules(text string) []string {
+	var out []string
+	block := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		one, isOne := strings.CutPrefix(line, "require ")
+		switch {
+		case line == "require (":
+			block = true
+			continue
+		case line == ")":
+			block = false
+		case isOne:
+			line = one
+		case !block:
+			continue
+		}
+		if fields := strings.Fields(line); len(fields) >= 2 && !strings.Contains(line, "// indirect") {
+			out = append(out, fields[0])
+		}
+	}
+	return out
+}
+
+// TestBinaryHasNoModulesOfTests checks the packages of this module that are in the binary.
+func TestBinaryHasNoModulesOfTests(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", module+"/cmd/rollout")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	packages := strings.Fields(string(out))
+	if len(packages) < 100 {
+		t.Fatalf("go list found only %d packages", len(packages))
+	}
+	for _, p := range packages {
+		name := below(p)
+		for _, d := range dependencies {
+			if d.testsOnly && slices.Contains(d.packages, name) {
+				t.Errorf("the binary has %s, which imports %s: that is for tests only", name, d.paths[0])
+			}
+		}
+	}
+}
+
+// TestDependenciesPage compares the table of the page with this one; -update writes it.
+func TestDependenciesPage(t *testing.T) {
+	path := "../../" + dependenciesPage
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), tableBegin)
+	old, after, ends := strings.Cut(rest, tableEnd)
+	if !begins || !ends {
+		t.Fatalf("%s has no lines %q and %q", dependenciesPage, tableBegin, tableEnd)
+	}
+	want := dependencyTable()
+	if *update {
+		if err := os.WriteFile(path, []byte(before+tableBegin+want+tableEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if old != want {
+		t.Errorf("the table of %s is not that of internal/arch/modules_test.go: go test ./internal/arch -update writes it", dependenciesPage)
+	}
+}
+
+func dependencyTable() string {
+	var b strings.Builder
+	b.WriteString("\n| module or package | for | why this one | imported by |\n|---|---|---|---|\n")
+	for _, d := range dependencies {
+		names := make([]string, len(d.packages))
+		for i, p := range d.packages {
+			names[i] = "`" + p + "`"
+		}
+		slices.Sort(names)
+		by := strings.Join(names, ", ")
+		if len(names) == 0 {
+			by = "tests"
+		}
+		paths := make([]string, len(d.paths))
+		for i, p := range d.paths {
+			paths[i] = "`" + p + "`"
+		}
+		b.WriteString("| " + strings.Join([]string{strings.Join(paths, ", "), d.use, d.why, by}, " | ") + " |\n")
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func TestModuleViolations(t *testing.T) {
+	for _, tc := range []struct {
+		name, pkg, imports, tests string
+		want                      string // in the one violation; "" is: none
+	}{
+		{"the standard library is free", "internal/result", "encoding/json", "", ""},
+		{"packages of this module are another rule's", "internal/job", module + "/internal/result", "", ""},
+		{"a listed package may import its module", "internal/cli", "github.com/spf13/cobra", "", ""},
+		{"a package below a listed path counts", "providers/docker", "github.com/docker/docker/client", "", ""},
+		{"another package may not", "internal/result", "github.com/spf13/cobra", "", "only internal/cli may"},
+		{"the longest path counts", "internal/prove", "github.com/moby/buildkit/frontend/dockerfile/parser", "", ""},
+		{"the shorter one is for others", "internal/prove", "github.com/moby/buildkit/client", "", "only providers/docker may"},
+		{"a path that only begins alike is another", "internal/cli", "github.com/spf13/cobra2", "", "in no line of the table"},
+		{"an unknown module is in no line", "internal/cli", "example.com/new", "", "say what it is for"},
+		{"tests may import every module of the table", "internal/result", "", "github.com/spf13/cobra", ""},
+		{"tests may not import others", "internal/result", "", "example.com/new", "tests of internal/result"},
+		{"a module of tests is for tests", "internal/ui", "github.com/creack/pty", "", "may: use their package"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := moduleViolations(tc.pkg, strings.Fields(tc.imports), strings.Fields(tc.tests))
+			if tc.want == "" && len(got) > 0 {
+				t.Errorf("got %q, want nothing", got)
+			}
+			if tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)) {
+				t.Errorf("got %q, want one violation with %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,137 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// pathsHome is the package that defines the special paths inside an environment.
+const pathsHome = "internal/environment"
+
+// specialPath finds a special path in a string, also within a sentence or a script, but not as the end of another path
+// (such as ".github/workflows/rollout"). Source: specification, "special paths"; /solution is Harbor's, /rollout has the agent's scripts.
+var specialPath = regexp.MustCompile(`(?:^|[^\w./%$})~*-])/(?:tests|logs|oracle|solution|rollout)(?:[^\w.-]|$)`)
+
+// spelled are the packages besides pathsHome that spell special paths in strings, how many of their strings do, and why.
+// A number may only fall: use the constants of pathsHome.
+var spelled = map[string]struct {
+	strings int
+	why     string
+}{
+	"internal/prove":   {2, "hints for the authors of tasks, who write these paths in their scripts"},
+	"internal/task":    {9, "the directories of each format, and the sign that a task was made for Harbor"},
+	"internal/trial":   {12, "the paths that a trial fills and reads, and its messages about them"},
+	"providers/docker": {4, "the paths that a mount may not cover"},
+}
+
+// specialPaths returns the strings in a file's Go code that have a special path, with their places.
+func specialPaths(fset *token.FileSet, f *ast.File) []string {
+	var out []string
+	ast.Inspect(f, func(n ast.Node) bool {
+		lit, ok := n.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			return true
+		}
+		if text, err := strconv.Unquote(lit.Value); err == nil && specialPath.MatchString(text) {
+			out = append(out, fmt.Sprintf("%s: %.80q", fset.Position(lit.Pos()), text))
+		}
+		return true
+	})
+	return out
+}
+
+// helpsTests reports whether a package only helps tests. Their scripts spell paths as tasks do.
+func helpsTests(name string) bool {
+	base := path.Base(name)
+	return slices.Contains([]string{"internal/bench", "internal/actiontest", "internal/testenv", "internal/arch", "examples"}, name) ||
+		strings.HasSuffix(base, "test")
+}
+
+// TestSpecialPaths parses the Go files of all systems, tests left out. It opens each, so go test's cache knows when one changes.
+func TestSpecialPaths(t *testing.T) {
+	found := map[string][]string{}
+	files := 0
+	err := filepath.WalkDir("../..", func(file string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() && (e.Name() == "testdata" || e.Name() == ".git") {
+			if err == nil {
+				err = fs.SkipDir
+			}
+			return err
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		files++
+		fset := token.NewFileSet()
+		parsed, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel("../..", filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(dir)
+		if list := specialPaths(fset, parsed); len(list) > 0 && name != pathsHome && !helpsTests(name) {
+			found[name] = append(found[name], list...)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 300 {
+		t.Fatalf("only %d files: the check looks at the wrong directory", files)
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		switch n, allowed := len(found[name]), spelled[name].strings; {
+		case n > allowed:
+			t.Errorf("%s spells special paths in %d strings, %d are allowed: use the constants of %s\n\t%s",
+				name, n, allowed, pathsHome, strings.Join(found[name], "\n\t"))
+		case n < allowed:
+			t.Errorf("%s spells special paths in %d strings only: lower its number in internal/arch/paths_test.go to %d", name, n, n)
+		}
+	}
+	for name := range spelled {
+		if len(found[name]) == 0 {
+			t.Errorf("%s spells no special path any more: remove it from internal/arch/paths_test.go", name)
+		}
+		if spelled[name].why == "" {
+			t.Errorf("%s: say why it spells special paths", name)
+		}
+	}
+}
+
+func TestSpecialPathsInStrings(t *testing.T) {
+	for text, want := range map[string]bool{
+		"/tests":                          true,
+		"/logs/verifier":                  true,
+		"rm -rf /tests; true":             true,
+		"echo 1 > /logs/reward":           true,
+		`"/oracle/solve.sh"`:              true,
+		".github/workflows/rollout.yml":   false,
+		"%s/rollout-%d/sandbox":           false,
+		"/root/.cache/rollout":            false,
+		"solution/solve.sh":               false,
+		"task/logs/":                      false,
+		"/rollout-killer":                 false,
+		"/testsuite":                      false,
+		"https://example.com/logs":        false,
+		"write a number to /logs, please": true,
+	} {
+		if got := specialPath.MatchString(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
