@@ -22,7 +22,11 @@ const Socket = 3
 func serveForever() {
 	// With the thread that started it; the kernel forgets that when a start brings rights with it (modes with ids).
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
-	conn, err := wire.Inherited(Socket)
+	err := unblockSignals(Role)
+	var conn *wire.Conn
+	if err == nil {
+		conn, err = wire.Inherited(Socket)
+	}
 	if err == nil {
 		err = keepFiles()
 	}
