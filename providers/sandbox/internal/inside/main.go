@@ -79,6 +79,8 @@ func (s *server) serve() error {
 			kind = wire.Refused
 		case errors.Is(err, errNoProgram):
 			kind = wire.NotStarted
+		case errors.Is(err, errWorkDir):
+			kind = wire.NoWorkDir
 		}
 		return s.conn.Send(wire.Answer{Kind: kind, Problem: err.Error()})
 	}
@@ -120,6 +122,11 @@ func (s *server) begin(setup wire.Setup, doors []*os.File) (wire.Answer, error) 
 	if !setup.OneID {
 		if err := unix.Setgroups(nil); err != nil {
 			return wire.Answer{}, fmt.Errorf("drop supplementary groups: %w", err)
+		}
+	}
+	if setup.WorkDir != "" {
+		if err := makeWorkDir(setup.WorkDir); err != nil {
+			return wire.Answer{}, fmt.Errorf("%w %s: %w", errWorkDir, setup.WorkDir, err)
 		}
 	}
 	if setup.Needs != "" {
