@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/providers/docker"
 )
@@ -28,13 +29,17 @@ func TestATrialOnALayerMakesFewerEngineCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		images, err := provider.Images(context.Background())
+		store, ok := environment.As[environment.ImageStore](provider)
+		if !ok {
+			t.Fatal("the provider keeps no images")
+		}
+		images, err := store.Images(context.Background())
 		if err != nil {
 			t.Error(err)
 		}
 		for _, img := range images {
 			if strings.Contains(img.Name, "of job bench-1)") && !img.InUse {
-				if err := provider.RemoveImage(context.Background(), img.ID); err != nil {
+				if err := store.RemoveImage(context.Background(), img.ID); err != nil {
 					t.Error(err)
 				}
 			}

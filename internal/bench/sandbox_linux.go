@@ -100,7 +100,7 @@ func (o *onSandbox) look(ctx context.Context) (string, error) {
 		return "", err
 	}
 	on := o.image
-	if base := env.Base(); base != nil {
+	if base := environment.BaseOf(env); base != nil {
 		on = base.Actual
 	}
 	return on, env.Destroy(ctx)

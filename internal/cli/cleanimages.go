@@ -16,7 +16,11 @@ import (
 
 // cleanImages removes images that were not used for age, and says what they took.
 func (a *app) cleanImages(ctx context.Context, provider environment.Provider, age time.Duration, dryRun bool) error {
-	images, err := provider.Images(ctx)
+	store, ok := environment.As[environment.ImageStore](provider)
+	if !ok {
+		return usage("--images: the provider %s keeps no images that Rollout could list and remove", provider.Name())
+	}
+	images, err := store.Images(ctx)
 	if err != nil {
 		return err
 	}
@@ -27,7 +31,7 @@ func (a *app) cleanImages(ctx context.Context, provider environment.Provider, ag
 		recent = len(job.Prunable(images, now.Add(-age))) - len(doomed)
 	}
 	if !dryRun {
-		doomed, err = job.RemoveImages(ctx, provider, doomed)
+		doomed, err = job.RemoveImages(ctx, store, doomed)
 	}
 	a.printImages(doomed)
 	verb := "removed"

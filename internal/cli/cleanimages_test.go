@@ -77,7 +77,7 @@ func TestCleanImages(t *testing.T) {
 	c.build("alone")
 	base := c.build("base")
 	maker := c.create(base)
-	kept, err := maker.Snapshot(t.Context(), environment.SnapshotOptions{Key: strings.Repeat("0", 16), Description: "agent \x1b[31mx"})
+	kept, err := environment.Snapshot(t.Context(), maker, environment.SnapshotOptions{Key: strings.Repeat("0", 16), Description: "agent \x1b[31mx"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -263,6 +263,8 @@ type anotherEnv struct {
 	image string
 }
 
+func (e anotherEnv) Unwrap() environment.Environment { return e.Environment }
+
 func (e anotherEnv) Base() *environment.Base {
 	return &environment.Base{Requested: e.image, Actual: "this machine's root (Debian GNU/Linux 12)", Reason: "docker.io cannot be reached"}
 }

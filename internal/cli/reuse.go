@@ -133,11 +133,11 @@ func (a *app) imageIDs(ctx context.Context, provider environment.Provider) func(
 func (a *app) imageID(ctx context.Context, provider environment.Provider, ref string) string {
 	ctx, cancel := context.WithTimeout(ctx, imageTimeout)
 	defer cancel()
-	id, err := provider.ImageID(ctx, ref)
+	id, err := environment.ImageID(ctx, provider, ref)
 	if errors.Is(err, environment.ErrNoImage) && !strings.Contains(ref, "@sha256:") {
 		fmt.Fprintf(a.Stderr, "Pulling %s, to see whether it is still the image that earlier trials ran on\n", clean(ref))
 		if err = provider.PullImage(ctx, ref, nil); err == nil {
-			id, err = provider.ImageID(ctx, ref)
+			id, err = environment.ImageID(ctx, provider, ref)
 		}
 	}
 	if err != nil {

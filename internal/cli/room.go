@@ -11,7 +11,7 @@ import (
 // room is the error of a machine whose disks are too full for another trial of a job, with the way out. resume is the command that goes on with the job, once it has begun; "" before.
 func (a *app) room(p *prepared, provider environment.Provider, resume string) error {
 	disks := []job.Disk{{What: "results", Dir: a.path(p.dir())}}
-	if dir := provider.Disk(); dir != "" {
+	if dir := environment.Disk(provider); dir != "" {
 		disks = append(disks, job.Disk{What: "images and environments", Dir: dir})
 	}
 	err := job.Watermark{Min: int64(p.Job.Environment.MinFreeDisk), Disks: disks, Free: a.FreeDisk}.Check()

@@ -1,14 +1,14 @@
 package environment
 
 import (
-	"archive/tar"
 	"context"
 	"io"
 	"io/fs"
 	"time"
 )
 
-// Provider makes environments. All methods may be called by many goroutines at once. Every method
+// Provider makes environments. Its methods are what every provider must have; what only some can do are the optional
+// interfaces of this package (see As). All methods may be called by many goroutines at once. Every method
 // obeys ctx: it returns soon after ctx ends, leaving nothing half-made behind. Failures are *Error,
 // whose Kind says what failed and whose Transient says whether trying again may help.
 type Provider interface {
@@ -49,38 +49,12 @@ type Provider interface {
 	// Remove destroys a listed environment. One that is gone already is no error.
 	Remove(ctx context.Context, id string) error
 
-	// ImageID identifies the content of an image that was built, pulled or kept by Snapshot: where it is the same,
-	// environments begin with the same files and settings. Another build of a reference has another. It is opaque.
-	// ErrNoImage is in the chain if the provider does not have ref.
-	ImageID(ctx context.Context, ref string) (string, error)
-
-	// FindSnapshot is the reference of the image that Snapshot keeps under key, whoever made it, and its Description;
-	// "" if there is none.
-	FindSnapshot(ctx context.Context, key string) (ref, description string, err error)
-
-	// LockSnapshot waits until nobody else holds the lock for key: neither in this process nor, as far as the provider
-	// can see to that, in another one of this user. Who holds it looks with FindSnapshot, and makes what is missing.
-	// The lock of a process that ends is free.
-	LockSnapshot(ctx context.Context, key string) (unlock func(), err error)
-
-	// Images lists what the provider keeps for later, whoever made it: images that were built, snapshots, and what
-	// they are made of where that is kept by itself. Images that were pulled are among them only if nobody but
-	// this provider uses them.
-	Images(ctx context.Context) ([]Image, error)
-
-	// RemoveImage removes one of Images. One that is gone already is no error; one that an environment uses
-	// is not removed, which is one.
-	RemoveImage(ctx context.Context, id string) error
-
-	// Disk is the directory of this machine on whose file system images and the changes of environments are kept;
-	// "" if that is elsewhere, or cannot be told.
-	Disk() string
-
 	// Close releases what the provider holds (connections). Environments are not touched.
 	Close() error
 }
 
-// Environment is one running environment. It belongs to one trial; its methods are called one at a
+// Environment is one running environment. It may implement optional interfaces, too, whose methods follow the same rules.
+// It belongs to one trial; its methods are called one at a
 // time, except Stop, Destroy and ID, which may be called at any moment. A failure to reach it is an
 // *Error with KindLost when the environment is no longer there, or no longer runs.
 type Environment interface {
@@ -118,23 +92,6 @@ type Environment interface {
 	// Stderr may be the same writer: it is never written to twice at a time.
 	Exec(ctx context.Context, script string, opts ExecOptions) (int, error)
 
-	// Snapshot ends all processes and keeps the files of the environment as an image, under opts.Key, with the settings
-	// of the environment's image (user, working directory, variables, ENTRYPOINT, HEALTHCHECK). It returns the reference for
-	// CreateEnvironment. If there was an image under that key, it is replaced; environments of the old one live on.
-	// What was mounted into the environment is not kept. After Snapshot, whether it fails or not, only Destroy may be
-	// called. When it fails, nothing is kept.
-	//
-	// Fails with KindSnapshot when this environment cannot be kept: because it has variables of its own
-	// (CreateOptions.Env), which images must not have; because a part of its files is not kept with the others, such
-	// as volumes and memory; or because opts.Inspect refused, whose error is in the chain.
-	Snapshot(ctx context.Context, opts SnapshotOptions) (ref string, err error)
-
-	// SetNetwork changes what the environment may reach. When it returns, no process of the environment can use what n does
-	// not allow, those that were there before included, and no connection lives that n does not allow; connections
-	// that n allows may be ended, too. Processes live on, and so does what they reach through loopback devices within the
-	// environment. It may be called between commands only. After a failure that is not transient the environment must not be used further.
-	SetNetwork(ctx context.Context, n Network) error
-
 	// Stop ends all processes but keeps the files, for inspection. The environment is marked as kept,
 	// so that Listed.Kept is true and clean-ups leave it alone.
 	Stop(ctx context.Context) error
@@ -145,36 +102,6 @@ type Environment interface {
 
 	// Cost is what the environment has cost so far, in US dollars.
 	Cost() float64
-
-	// OOMKills is how many processes of the environment have been killed because it needed more memory than its limit, as
-	// far as that is known: 0 is no proof of none. It is for people to read, and may be forged from within.
-	OOMKills(ctx context.Context) int
-
-	// Unenforced names the limits of CreateOptions that are not applied: cpus, memory, storage, pids.
-	Unenforced() []string
-
-	// Readiness is what the image says of when the environment is ready. It does not change.
-	Readiness() Readiness
-
-	// Base says what the root file system stands on when that is not the image that was asked for, and
-	// why; nil when it is. It does not change, is the same for all environments of one image, and must
-	// not be written to.
-	Base() *Base
-}
-
-// Base is what an environment's root file system stands on instead of an image that could not be had.
-// All fields are filled, each with one line for people. They are facts for whoever judges a result: what ran
-// on another base may have found other programs there.
-type Base struct {
-	// Requested is the image that was asked for, as the task names it: "python:3.12-slim".
-	Requested string `json:"requested"`
-	// Actual is what stands in for it, in words that fit after "runs on":
-	// "this machine's root, copy-on-write: Debian GNU/Linux 12".
-	Actual string `json:"actual"`
-	// Reason is why: "docker.io cannot be reached".
-	Reason string `json:"reason"`
-	// Asked: the job said that it is to be so.
-	Asked bool `json:"asked,omitempty"`
 }
 
 // BuildOptions describe an image. Context is the task's environment/ directory.
@@ -230,33 +157,6 @@ type ExecOptions struct {
 	Stdout  io.Writer         // nil: thrown away
 	Stderr  io.Writer
 	Timeout time.Duration // 0: none
-}
-
-// SnapshotOptions say how an environment becomes an image.
-type SnapshotOptions struct {
-	// Key is what the image is found by: 16 hexadecimal digits or more, of which all count.
-	Key string
-	// Description is one line for people: what the image is.
-	Description string
-	// Inspect, if not nil, sees each file, directory and link that the image has and the environment's image has not,
-	// or has otherwise. Name is the absolute path; Linkname, Size and, as far as they are kept, extended attributes
-	// (PAXRecords) are as archive/tar has them. content need not be read to its end. Whatever is kept has passed it:
-	// nothing changes any more when it is first called. An error ends the Snapshot.
-	Inspect func(file *tar.Header, content io.Reader) error
-}
-
-// Image is something that a provider keeps for later.
-type Image struct {
-	ID   string // for RemoveImage
-	Name string // for people: a reference, or what it is; a snapshot's Description is in it
-	// Size is how many bytes it takes, at most: where that can be told, what it shares with other images does not count.
-	// -1 if it is not known.
-	Size int64
-	// Used is when it was made or last used, as far as the provider knows: some know of the making alone, or of
-	// what this user did on this machine.
-	Used  time.Time
-	InUse bool     // by an environment, running or kept
-	Needs []string // IDs of those in the list that it is made of or stands on
 }
 
 // Listed is an environment as found by List.

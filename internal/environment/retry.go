@@ -37,10 +37,10 @@ func WithRetryNotify(ctx context.Context, notify func(Failure)) context.Context 
 	return context.WithValue(ctx, notifyKey{}, notify)
 }
 
-// Retry is p with transient failures (IsTransient) of BuildImage, PullImage, CreateEnvironment, ImageID, FindSnapshot,
-// and of its environments' CopyTo, CopyFrom, SetNetwork, Stop and Destroy tried again. So are those of Exec before the
-// command began (ErrNotBegun): a command is never run twice. Everything else happens once: after a failed Snapshot the
-// environment may have ended. When ctx ends during a wait, the error is both the context's and the last failure.
+// Retry returns p with transient failures (IsTransient) of BuildImage, PullImage, CreateEnvironment, and of its environments'
+// CopyTo, CopyFrom, Stop and Destroy tried again, and so do this package's functions ImageID, FindSnapshot and SetNetwork.
+// Failures of Exec are tried again before the command began (ErrNotBegun): a command is never run twice. Everything else
+// happens once: after a failed Snapshot the environment may have ended. When ctx ends during a wait, the error is both the context's and the last failure.
 //
 // CopyFrom is tried again only if what the failed try wrote can be told apart: nothing was written,
 // or dst was empty before. Then dst is emptied.
@@ -48,28 +48,15 @@ func Retry(p Provider, policy RetryPolicy) Provider {
 	return retryProvider{p, policy}
 }
 
-// Backend is a Provider that can lose what it works with, such as an engine.
-type Backend interface {
-	// Reachable waits a while for a backend that does not answer, and returns why not if it still does not. The error's kind is
-	// KindUnavailable, and its hint the way out. While all is well it asks nothing.
-	Reachable(ctx context.Context) error
-}
-
-// Reachable is p's Reachable if it is a Backend, also behind Retry; else nil.
-func Reachable(ctx context.Context, p Provider) error {
-	if retried, ok := p.(retryProvider); ok {
-		return Reachable(ctx, retried.Provider)
-	}
-	if b, ok := p.(Backend); ok {
-		return b.Reachable(ctx)
-	}
-	return nil
-}
-
 type retryProvider struct {
 	Provider
 	policy RetryPolicy
 }
+
+// Unwrap returns the provider without retries, which may have optional interfaces.
+func (r retryProvider) Unwrap() Provider { return r.Provider }
+
+func (r retryProvider) retryPolicy() RetryPolicy { return r.policy }
 
 func (r retryProvider) BuildImage(ctx context.Context, opts BuildOptions) (ref string, err error) {
 	err = r.policy.do(ctx, "build", func() error {
@@ -95,25 +82,23 @@ func (r retryProvider) CreateEnvironment(ctx context.Context, opts CreateOptions
 	return retryEnvironment{env, r.policy}, nil
 }
 
-func (r retryProvider) ImageID(ctx context.Context, ref string) (id string, err error) {
-	err = r.policy.do(ctx, "look", func() error {
-		id, err = r.Provider.ImageID(ctx, ref)
-		return err
-	})
-	return id, err
-}
-
-func (r retryProvider) FindSnapshot(ctx context.Context, key string) (ref, description string, err error) {
-	err = r.policy.do(ctx, "look", func() error {
-		ref, description, err = r.Provider.FindSnapshot(ctx, key)
-		return err
-	})
-	return ref, description, err
-}
-
 type retryEnvironment struct {
 	Environment
 	policy RetryPolicy
+}
+
+// Unwrap returns the environment without retries, which may have optional interfaces.
+func (r retryEnvironment) Unwrap() Environment { return r.Environment }
+
+func (r retryEnvironment) retryPolicy() RetryPolicy { return r.policy }
+
+// policyOf returns the policy of the Retry that v, a Provider or an Environment, comes from; if there is none, the policy to
+// try once.
+func policyOf(v any) RetryPolicy {
+	if r, ok := As[interface{ retryPolicy() RetryPolicy }](v); ok {
+		return r.retryPolicy()
+	}
+	return RetryPolicy{}
 }
 
 func (r retryEnvironment) Exec(ctx context.Context, script string, opts ExecOptions) (code int, err error) {
@@ -143,10 +128,6 @@ func (r retryEnvironment) CopyFrom(ctx context.Context, src, dst string, opts Ex
 		return err
 	})
 	return out, err
-}
-
-func (r retryEnvironment) SetNetwork(ctx context.Context, n Network) error {
-	return r.policy.do(ctx, "network", func() error { return r.Environment.SetNetwork(ctx, n) })
 }
 
 func (r retryEnvironment) Stop(ctx context.Context) error {

@@ -153,8 +153,8 @@ func TestRetryHandsTheBaseThrough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if env.Base() != theBase {
-		t.Errorf("Base() = %+v, want %+v", env.Base(), theBase)
+	if BaseOf(env) != theBase {
+		t.Errorf("Base() = %+v, want %+v", BaseOf(env), theBase)
 	}
 }
 

@@ -73,14 +73,14 @@ func needyFirst(images []environment.Image) []environment.Image {
 }
 
 // RemoveImages removes images and returns those that are gone now.
-func RemoveImages(ctx context.Context, provider environment.Provider, images []environment.Image) ([]environment.Image, error) {
+func RemoveImages(ctx context.Context, store environment.ImageStore, images []environment.Image) ([]environment.Image, error) {
 	var gone []environment.Image
 	var errs []error
 	for _, img := range images {
 		if err := ctx.Err(); err != nil {
 			return gone, errors.Join(append(errs, err)...)
 		}
-		if err := provider.RemoveImage(ctx, img.ID); err != nil {
+		if err := store.RemoveImage(ctx, img.ID); err != nil {
 			errs = append(errs, err)
 			continue
 		}

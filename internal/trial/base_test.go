@@ -18,6 +18,8 @@ type standIn struct {
 	base func(image string) *environment.Base
 }
 
+func (s *standIn) Unwrap() environment.Provider { return s.Provider }
+
 func (s *standIn) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
 	env, err := s.Provider.CreateEnvironment(ctx, opts)
 	if err != nil {
@@ -30,6 +32,8 @@ type standInEnv struct {
 	environment.Environment
 	base *environment.Base
 }
+
+func (s *standInEnv) Unwrap() environment.Environment { return s.Environment }
 
 func (s *standInEnv) Base() *environment.Base { return s.base }
 

@@ -40,6 +40,8 @@ type hooked struct {
 	hooks
 }
 
+func (h *hooked) Unwrap() environment.Provider { return h.Provider }
+
 func (h *hooked) BuildImage(ctx context.Context, opts environment.BuildOptions) (ref string, err error) {
 	err = h.around(ctx, call{op: "build", build: opts}, func() (err error) {
 		ref, err = h.Provider.BuildImage(ctx, opts)
@@ -69,6 +71,8 @@ type hookedEnv struct {
 	provider environment.Provider
 	hooks
 }
+
+func (h *hookedEnv) Unwrap() environment.Environment { return h.Environment }
 
 func (h *hookedEnv) call(op string) call {
 	return call{op: op, env: h.Environment, in: h.provider}
@@ -109,7 +113,7 @@ func (h *hookedEnv) Destroy(ctx context.Context) error {
 
 func (h *hookedEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (ref string, err error) {
 	err = h.around(ctx, h.call("snapshot"), func() (err error) {
-		ref, err = h.Environment.Snapshot(ctx, opts)
+		ref, err = environment.Snapshot(ctx, h.Environment, opts)
 		return err
 	})
 	return ref, err

@@ -83,7 +83,7 @@ func (im *images) fill(ctx context.Context, entry *image, t *task.Task, limit ti
 	entry.err = errors.New("making the image was interrupted by a crash") // unless make returns
 	entry.ref, entry.err = im.make(ctx, t, limit, progress)
 	if entry.err == nil {
-		entry.id, _ = im.provider.ImageID(ctx, entry.ref) // says more of a trial, if it can be said
+		entry.id, _ = environment.ImageID(ctx, im.provider, entry.ref) // says more of a trial, if it can be said
 	}
 }
 

@@ -30,7 +30,12 @@ func (a *attempt) findLayer(ctx context.Context, ref string) (string, error) {
 	id := a.trial.Environment.ImageID
 	if id == "" {
 		var err error
-		if id, err = a.opts.Provider.ImageID(ctx, ref); err != nil {
+		id, err = environment.ImageID(ctx, a.opts.Provider, ref)
+		if errors.Is(err, errors.ErrUnsupported) {
+			a.installEverywhere(err)
+			return ref, nil
+		}
+		if err != nil {
 			if errors.Is(err, environment.ErrNoImage) {
 				a.images.forget(a.spec.Task, ref)
 			}
@@ -45,6 +50,8 @@ func (a *attempt) findLayer(ctx context.Context, ref string) (string, error) {
 		a.emit(event.Event{Kind: event.Progress, Message: fmt.Sprintf("waiting for %s, which installs the agent", maker)})
 	})
 	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		a.installEverywhere(err)
 	case err != nil:
 		return "", err
 	case mine:
@@ -52,13 +59,18 @@ func (a *attempt) findLayer(ctx context.Context, ref string) (string, error) {
 	case l.failed != nil:
 		return "", failf(l.failed.Type, "the trial waited for %s to install the agent, which failed: %s", l.maker, l.failed.Message)
 	case l.plain != "":
-		a.warn("the agent is installed in every trial: %s", l.plain)
+		a.installEverywhere(errors.New(l.plain))
 	default:
 		a.layer = l
 		a.trial.Environment.AgentLayer = &result.AgentLayer{Image: l.ref, Cached: true, From: hide(a.opts.Redactor, l.from)}
 		return l.ref, a.sayCached(l)
 	}
 	return ref, nil
+}
+
+// installEverywhere warns that the agent's install script runs in this trial although cache_install is on.
+func (a *attempt) installEverywhere(why error) {
+	a.warn("the agent is installed in every trial: %v", why)
 }
 
 // sayCached leaves a word where people look for what the script has printed.
@@ -161,7 +173,7 @@ func (a *attempt) snapshot(ctx context.Context, key string) (string, error) {
 	if !a.opts.Redactor.Empty() {
 		opts.Inspect = (&layerScan{secrets: a.opts.Redactor}).look
 	}
-	return a.env.Snapshot(ctx, opts)
+	return environment.Snapshot(ctx, a.env, opts)
 }
 
 // copyInstallLogs keeps what the script has left in /logs: it is this trial's, and no other's.

@@ -46,7 +46,7 @@ func (p place) layerScene(t *testing.T, s story) *scene {
 	sc := p.newScene(t, s)
 	t.Cleanup(func() {
 		for _, img := range sc.layersLeft() {
-			if err := sc.provider.RemoveImage(context.Background(), img.ID); err != nil {
+			if err := sc.images().RemoveImage(context.Background(), img.ID); err != nil {
 				t.Error(err)
 			}
 		}
@@ -54,10 +54,20 @@ func (p place) layerScene(t *testing.T, s story) *scene {
 	return sc
 }
 
+// images returns the provider as what keeps images.
+func (sc *scene) images() environment.ImageStore {
+	sc.t.Helper()
+	store, ok := environment.As[environment.ImageStore](sc.provider)
+	if !ok {
+		sc.t.Fatal("the provider keeps no images")
+	}
+	return store
+}
+
 // layersLeft are the layers that this job has made.
 func (sc *scene) layersLeft() []environment.Image {
 	sc.t.Helper()
-	all, err := sc.provider.Images(context.Background())
+	all, err := sc.images().Images(context.Background())
 	if err != nil {
 		sc.t.Fatal(err)
 	}
@@ -432,7 +442,7 @@ func TestALayerThatIsGoneIsMadeAnew(t *testing.T) {
 		tk := s.task(t, p)
 		sc.run(s, tk, 1).check(t, wantReward)
 		for _, img := range sc.layersLeft() {
-			if err := sc.provider.RemoveImage(t.Context(), img.ID); err != nil {
+			if err := sc.images().RemoveImage(t.Context(), img.ID); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -97,10 +97,10 @@ func (ls *layers) begin(ctx context.Context, l *layer) (_ *layer, mine bool, err
 			ls.settle(l, func() { l.givenUp = true })
 		}
 	}()
-	if l.unlock, err = ls.provider.LockSnapshot(ctx, l.key); err != nil {
+	if l.unlock, err = environment.LockSnapshot(ctx, ls.provider, l.key); err != nil {
 		return nil, false, err
 	}
-	ref, from, err := ls.provider.FindSnapshot(ctx, l.key)
+	ref, from, err := environment.FindSnapshot(ctx, ls.provider, l.key)
 	if err != nil {
 		return nil, false, err
 	}

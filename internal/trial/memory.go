@@ -30,7 +30,7 @@ func (a *attempt) memoryLimit() string {
 // outOfMemory is what to add to the message about a script that failed, if processes were killed for memory since the last
 // time that this was asked: ", and …", or "".
 func (a *attempt) outOfMemory(ctx context.Context) string {
-	kills := a.env.OOMKills(ctx)
+	kills := environment.OOMKills(ctx, a.env)
 	since := kills - a.oomKills
 	a.oomKills = max(kills, a.oomKills)
 	if since <= 0 {

@@ -12,6 +12,8 @@ import (
 // limitless is a provider that applies no limit at all.
 type limitless struct{ environment.Provider }
 
+func (l *limitless) Unwrap() environment.Provider { return l.Provider }
+
 func (l *limitless) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
 	env, err := l.Provider.CreateEnvironment(ctx, opts)
 	if err != nil {
@@ -21,6 +23,8 @@ func (l *limitless) CreateEnvironment(ctx context.Context, opts environment.Crea
 }
 
 type limitlessEnv struct{ environment.Environment }
+
+func (l *limitlessEnv) Unwrap() environment.Environment { return l.Environment }
 
 func (*limitlessEnv) Unenforced() []string { return []string{"cpus", "memory", "pids", "storage"} }
 

@@ -66,6 +66,24 @@ func (a *attempt) firstNetwork() environment.Network {
 	return a.networks.Agent
 }
 
+// networkFixed returns an error if a later phase needs another network and env cannot change it: before the agent has run,
+// because its work would be lost.
+func (a *attempt) networkFixed(env environment.Environment) error {
+	if _, ok := environment.As[environment.NetworkSetter](env); ok {
+		return nil
+	}
+	for _, phase := range []struct {
+		who     string
+		network environment.Network
+	}{{"the agent", a.networks.Agent}, {"the verifier", a.networks.Verify}} {
+		if !phase.network.Is(a.network) {
+			return failf(result.EnvironmentStartFailed, "the environment begins with the network %s and %s has %s, but the provider %s cannot change the network of an environment: "+
+				"give all phases one network (environment.network in the job, without network_during_*)", a.network, phase.who, phase.network, a.opts.Provider.Name())
+		}
+	}
+	return nil
+}
+
 // enter gives the environment the network of a phase, unless it has that.
 func (a *attempt) enter(ctx context.Context, who string, n environment.Network) error {
 	a.refused.by(who)
@@ -74,7 +92,7 @@ func (a *attempt) enter(ctx context.Context, who string, n environment.Network) 
 	}
 	ctx, cancel := awake.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := a.env.SetNetwork(ctx, a.refused.heard(n)); err != nil {
+	if err := environment.SetNetwork(ctx, a.env, a.refused.heard(n)); err != nil {
 		return fmt.Errorf("set the network to %s before %s begins: %w", n, who, err)
 	}
 	a.network = n

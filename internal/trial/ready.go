@@ -17,7 +17,7 @@ func (a *attempt) ready(ctx context.Context) error {
 	if err := a.usable(ctx); err != nil {
 		return err
 	}
-	image := a.env.Readiness()
+	image := environment.ReadinessOf(a.env)
 	if image.Busy {
 		a.warn("the image's ENTRYPOINT did not run the command that it was given within %s, so nobody knows whether it had done its work when the agent began: "+
 			"let it end with exec \"$@\", or give the image a HEALTHCHECK", environment.HandoverTime)

@@ -99,8 +99,11 @@ func (a *attempt) start(ctx context.Context, ref string) error {
 	}
 	a.env, a.calm = env, a.hurry(ctx, env)
 	a.trial.Environment.ID = env.ID()
-	a.trial.Environment.Unenforced = a.missed(env.Unenforced())
-	a.noteBase(env.Base())
+	a.trial.Environment.Unenforced = a.missed(environment.Unenforced(env))
+	a.noteBase(environment.BaseOf(env))
+	if err := a.networkFixed(env); err != nil {
+		return err
+	}
 	return a.ready(ctx)
 }
 

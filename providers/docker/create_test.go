@@ -164,7 +164,7 @@ func TestStorageLimitIsDroppedIfRefused(t *testing.T) {
 	p.info.Driver, p.info.DriverStatus = "overlay2", [][2]string{{"Backing Filesystem", "xfs"}}
 	for range 2 {
 		env := newEnvironment(t, p, environment.CreateOptions{Limits: environment.Limits{Storage: 1 << 30}})
-		if limited := len(env.Unenforced()) == 0; limited && p.noStorage.Load() {
+		if limited := len(environment.Unenforced(env)) == 0; limited && p.noStorage.Load() {
 			t.Error("the limit was refused, and nothing says so")
 		}
 		run(t, env, "true")

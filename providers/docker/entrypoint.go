@@ -64,7 +64,7 @@ func (p *Provider) settingsOf(ctx context.Context, ref string) (settings, error)
 	return p.noteSettings(ref, found), nil
 }
 
-// Readiness implements environment.Environment.
+// Readiness implements environment.ReadinessReporter.
 func (e *containerEnv) Readiness() environment.Readiness {
 	return environment.Readiness{Healthcheck: e.settings.health(), Busy: e.busy}
 }

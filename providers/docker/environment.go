@@ -37,7 +37,7 @@ func (e *containerEnv) ID() string { return e.id }
 // Cost is 0: what the machine costs is not known here.
 func (e *containerEnv) Cost() float64 { return 0 }
 
-// Unenforced implements environment.Environment.
+// Unenforced implements environment.LimitReporter.
 func (e *containerEnv) Unenforced() []string { return e.unenforced }
 
 // Base is nil: a container runs on its image.

@@ -21,7 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// Images implements environment.Provider: all with Rollout's label, which builds and snapshots have and pulled images
+// Images implements environment.ImageStore: all with Rollout's label, which builds and snapshots have and pulled images
 // have not.
 func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	all, err := p.api.ImageList(ctx, image.ListOptions{All: false, SharedSize: true})
@@ -80,7 +80,7 @@ func nameOf(i image.Summary) string {
 	return name
 }
 
-// RemoveImage implements environment.Provider. What has a tag of somebody else's stays.
+// RemoveImage implements environment.ImageStore. What has a tag of somebody else's stays.
 func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	doing := "remove image " + id
 	found, err := p.api.ImageInspect(ctx, id)
@@ -110,7 +110,7 @@ func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	return nil
 }
 
-// Disk implements environment.Provider: the engine's folder, if the engine is this machine's and the folder can be seen
+// Disk implements environment.LocalDisk: the engine's folder, if the engine is this machine's and the folder can be seen
 // from here.
 func (p *Provider) Disk() string {
 	if !strings.HasPrefix(p.api.DaemonHost(), "unix://") || p.info.DockerRootDir == "" {

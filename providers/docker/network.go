@@ -53,7 +53,7 @@ func (c config) policy(n environment.Network) (egress.Policy, error) {
 	return policy, nil
 }
 
-// SetNetwork implements environment.Environment. A device that is taken from a container takes all connections with it,
+// SetNetwork implements environment.NetworkSetter. A device that is taken from a container takes all connections with it,
 // whoever holds them.
 func (e *containerEnv) SetNetwork(ctx context.Context, n environment.Network) error {
 	policy, err := e.p.config.policy(n)

@@ -47,7 +47,7 @@ func TestNothingGoesPastTheDoor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnvironment(t, p, environment.CreateOptions{Network: path[0]})
 			for _, n := range path[1:] {
-				if err := e.SetNetwork(t.Context(), n); err != nil {
+				if err := environment.SetNetwork(t.Context(), e, n); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -75,7 +75,7 @@ func TestARelayThatIsKilledIsMissedByItsContainerAlone(t *testing.T) {
 	if got := run(t, e, fetch); got != "none\n" {
 		t.Errorf("without the relay: %q", got)
 	}
-	if err := e.SetNetwork(t.Context(), listed(address, "192.0.2.1")); err != nil {
+	if err := environment.SetNetwork(t.Context(), e, listed(address, "192.0.2.1")); err != nil {
 		t.Fatal(err)
 	}
 	if got := run(t, e, fetch); got != "hello\n" {
@@ -132,11 +132,11 @@ func TestAUsersNetworkIsNotLeft(t *testing.T) {
 	t.Cleanup(func() { _ = direct.api.NetworkRemove(context.Background(), name) })
 	p := newProvider(t, map[string]any{"network": name})
 	e := newEnvironment(t, p, environment.CreateOptions{})
-	if err := e.SetNetwork(t.Context(), offline); environment.KindOf(err) != environment.KindStart || !strings.Contains(err.Error(), "network_during_install") {
+	if err := environment.SetNetwork(t.Context(), e, offline); environment.KindOf(err) != environment.KindStart || !strings.Contains(err.Error(), "network_during_install") {
 		t.Errorf("got %v", err)
 	}
 	e = newEnvironment(t, p, environment.CreateOptions{Network: offline})
-	if err := e.SetNetwork(t.Context(), environment.Network{}); err != nil {
+	if err := environment.SetNetwork(t.Context(), e, environment.Network{}); err != nil {
 		t.Error(err)
 	}
 	if got := run(t, e, "tail -n +3 /proc/net/dev | grep -c eth"); got != "1\n" {
@@ -166,7 +166,7 @@ func TestAReplacedRelayIsNotRun(t *testing.T) {
 		run(t, e, `printf '#!/bin/sh\necho x > /ran\n' > /evil; chmod 755 /evil
 			for p in /proc/[0-9]*; do [ "$(readlink $p/exe)" != /.rollout/rollout-door ] || kill -9 ${p#/proc/}; done
 			sleep 0.1; rm -f /.rollout/rollout-door; `+replace)
-		if err := e.SetNetwork(t.Context(), listed(address, "192.0.2.1")); err != nil {
+		if err := environment.SetNetwork(t.Context(), e, listed(address, "192.0.2.1")); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if got := run(t, e, "ls /ran 2>/dev/null; "+environmenttest.BashClient+"fetch "+address); got != "hello\n" {

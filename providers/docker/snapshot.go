@@ -23,7 +23,7 @@ const (
 	labelDescription = "rollout.description"
 )
 
-// Snapshot implements environment.Environment: the container is killed, looked through and committed.
+// Snapshot implements environment.Snapshottable: the container is killed, looked through and committed.
 func (e *containerEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
 	e.ended.Store(true)
 	doing := "keep container " + e.id[:12] + " as an image"
@@ -119,7 +119,7 @@ func (e *containerEnv) inspect(ctx context.Context, see func(*tar.Header, io.Rea
 // asJSON is a text as it comes back from the engine's JSON: each byte that is no UTF-8 has become U+FFFD.
 func asJSON(text string) string { return string([]rune(text)) }
 
-// FindSnapshot implements environment.Provider.
+// FindSnapshot implements environment.Snapshotter.
 func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, description string, err error) {
 	ref = snapshotRef(key)
 	found, err := p.api.ImageInspect(ctx, ref)
@@ -137,7 +137,7 @@ func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, descripti
 	return ref, description, nil
 }
 
-// LockSnapshot implements environment.Provider: processes of this user on this machine keep each other out. Others may
+// LockSnapshot implements environment.Snapshotter: processes of this user on this machine keep each other out. Others may
 // make the same image, and the last one is kept.
 func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error) {
 	unlock := lock(ctx, "layer-"+key[:2])
@@ -148,7 +148,7 @@ func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error)
 	return unlock, nil
 }
 
-// ImageID implements environment.Provider.
+// ImageID implements environment.ImageIdentifier.
 func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
 	found, err := p.api.ImageInspect(ctx, ref)
 	switch {

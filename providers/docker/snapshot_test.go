@@ -35,7 +35,7 @@ func snapshotOf(t *testing.T, p *Provider, from, script string, labels environme
 		t.Fatalf("exit code %d, %v", code, err)
 	}
 	sum := sha256.Sum256([]byte(rand.Text()))
-	ref, err = env.Snapshot(t.Context(), environment.SnapshotOptions{Key: hex.EncodeToString(sum[:]), Description: "of " + t.Name()})
+	ref, err = environment.Snapshot(t.Context(), env, environment.SnapshotOptions{Key: hex.EncodeToString(sum[:]), Description: "of " + t.Name()})
 	if err == nil {
 		t.Cleanup(func() { _, _ = p.api.ImageRemove(context.Background(), ref, image.RemoveOptions{}) })
 	}
@@ -103,7 +103,7 @@ func TestNamesThatAreNoTextAreInspected(t *testing.T) {
 		t.Fatalf("exit code %d, %v", code, err)
 	}
 	seen := ""
-	_, err = env.Snapshot(t.Context(), environment.SnapshotOptions{Key: strings.Repeat("0", 64), Inspect: func(file *tar.Header, content io.Reader) error {
+	_, err = environment.Snapshot(t.Context(), env, environment.SnapshotOptions{Key: strings.Repeat("0", 64), Inspect: func(file *tar.Header, content io.Reader) error {
 		if file.Name != "/opt/\xff\xc3x" {
 			return nil
 		}

@@ -41,7 +41,7 @@ func (t *lastOutput) String() string {
 	return strings.TrimSpace(t.text)
 }
 
-// Readiness implements environment.Environment.
+// Readiness implements environment.ReadinessReporter.
 func (e *Environment) Readiness() environment.Readiness {
 	return environment.Readiness{Healthcheck: e.image.health(), Busy: e.entry.busy}
 }

@@ -55,13 +55,13 @@ func (e *Environment) ID() string { return e.id }
 // Cost implements environment.Environment: memory is cheap.
 func (e *Environment) Cost() float64 { return 0 }
 
-// Unenforced implements environment.Environment.
+// Unenforced implements environment.LimitReporter.
 func (e *Environment) Unenforced() []string { return []string{"cpus", "memory"} }
 
-// OOMKills implements environment.Environment: memory is not limited.
+// OOMKills implements environment.MemoryReporter: memory is not limited.
 func (e *Environment) OOMKills(context.Context) int { return 0 }
 
-// Base implements environment.Environment: all images are made up alike, so none stands in for another.
+// Base implements environment.BaseReporter: all images are made up alike, so none stands in for another.
 func (e *Environment) Base() *environment.Base { return nil }
 
 func (e *Environment) isKept() bool {

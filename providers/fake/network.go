@@ -92,7 +92,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// SetNetwork implements environment.Environment. What is cut off is the world's own network: there is no other.
+// SetNetwork implements environment.NetworkSetter. What is cut off is the world's own network: there is no other.
 func (e *Environment) SetNetwork(ctx context.Context, to environment.Network) error {
 	end, err := e.begin(ctx, "network", running)
 	if err != nil {

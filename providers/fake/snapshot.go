@@ -18,7 +18,7 @@ import (
 // snapshotRef begins the references of images that Snapshot keeps.
 const snapshotRef = builtRef + "layer:"
 
-// Snapshot implements environment.Environment: with a copy of all files.
+// Snapshot implements environment.Snapshottable: with a copy of all files.
 func (e *Environment) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
 	end, err := e.begin(ctx, "snapshot", running)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *nodeReader) Read(p []byte) (int, error) {
 	return got, nil
 }
 
-// ImageID implements environment.Provider.
+// ImageID implements environment.ImageIdentifier.
 func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -113,7 +113,7 @@ func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
 	return img.id, nil
 }
 
-// FindSnapshot implements environment.Provider.
+// FindSnapshot implements environment.Snapshotter.
 func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, description string, err error) {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, descripti
 	return "", "", ctx.Err()
 }
 
-// LockSnapshot implements environment.Provider.
+// LockSnapshot implements environment.Snapshotter.
 func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error) {
 	w := p.world
 	for {
@@ -150,7 +150,7 @@ func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error)
 	}
 }
 
-// Images implements environment.Provider. Sizes are those of the files alone.
+// Images implements environment.ImageStore. Sizes are those of the files alone.
 func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	w := p.world
 	w.mu.Lock()
@@ -182,7 +182,7 @@ func (w *World) uses(img *image) bool {
 	return false
 }
 
-// RemoveImage implements environment.Provider.
+// RemoveImage implements environment.ImageStore.
 func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	return nil
 }
 
-// Disk implements environment.Provider: everything is in memory.
+// Disk implements environment.LocalDisk: everything is in memory.
 func (p *Provider) Disk() string { return "" }
 
 // bytes is how much data a tree has.

@@ -30,7 +30,7 @@ type end struct {
 	err  error // it could not be started
 }
 
-// Readiness implements environment.Environment.
+// Readiness implements environment.ReadinessReporter.
 func (e *sandboxEnv) Readiness() environment.Readiness {
 	return environment.Readiness{Healthcheck: e.img.health(), Busy: e.entry.busy}
 }

@@ -58,7 +58,7 @@ func TestEntrypointOfAnArchive(t *testing.T) {
 		if got := run(t, e, "until [ -e /tmp/prepared ]; do sleep 0.02; done; cat /tmp/prepared"); got != "prepared\n" {
 			t.Errorf("%s: %q", when, got)
 		}
-		h := e.Readiness().Healthcheck
+		h := environment.ReadinessOf(e).Healthcheck
 		if h == nil || h.Retries != 9 || h.Interval != 30*time.Second {
 			t.Fatalf("%s: healthcheck %+v", when, h)
 		}
@@ -71,7 +71,7 @@ func TestOldSnapshotsAreMadeAgain(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	e := create(t, p, environment.CreateOptions{Image: testImage})
 	const key = "0123456789abcdef"
-	ref, err := e.Snapshot(t.Context(), environment.SnapshotOptions{Key: key})
+	ref, err := environment.Snapshot(t.Context(), e, environment.SnapshotOptions{Key: key})
 	must(t, err)
 	if found, _, err := p.FindSnapshot(t.Context(), key); err != nil || found != ref {
 		t.Fatalf("%q, %v", found, err)

@@ -205,16 +205,16 @@ func (e *sandboxEnv) ID() string { return e.id }
 // Cost implements environment.Environment. This machine is paid for already.
 func (e *sandboxEnv) Cost() float64 { return 0 }
 
-// Unenforced implements environment.Environment.
+// Unenforced implements environment.LimitReporter.
 func (e *sandboxEnv) Unenforced() []string { return slices.Clone(e.unenforced) }
 
-// OOMKills implements environment.Environment.
+// OOMKills implements environment.MemoryReporter.
 func (e *sandboxEnv) OOMKills(context.Context) int {
 	kills, _ := e.group.OOMKills() // where it cannot be known, none is
 	return kills
 }
 
-// Base implements environment.Environment.
+// Base implements environment.BaseReporter.
 func (e *sandboxEnv) Base() *environment.Base { return e.img.Base }
 
 // Stop implements environment.Environment.

@@ -53,7 +53,7 @@ func (p *Provider) layersOf(img *image) []string {
 	return layers
 }
 
-// Images implements environment.Provider. They are the records of images (whose size is that of nothing), layers, and
+// Images implements environment.ImageStore. They are the records of images (whose size is that of nothing), layers, and
 // pictures of this machine.
 func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	used, err := p.inUse()
@@ -133,7 +133,7 @@ func (p *Provider) inUse() (map[string]bool, error) {
 	return used, nil
 }
 
-// RemoveImage implements environment.Provider.
+// RemoveImage implements environment.ImageStore.
 func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	kind, name, _ := strings.Cut(id, "/")
 	if !slices.Contains([]string{keptImages, keptLayers, keptBases}, kind) || name != filepath.Base(name) || strings.HasPrefix(name, ".") {

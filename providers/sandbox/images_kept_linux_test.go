@@ -110,7 +110,7 @@ func TestForeignNamesAreNotRemoved(t *testing.T) {
 func TestSnapshotsNeedADisk(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t), "scratch": "memory"})
 	env := create(t, p, environment.CreateOptions{Image: testImage})
-	_, err := env.Snapshot(t.Context(), environment.SnapshotOptions{Key: "0123456789abcdef"})
+	_, err := environment.Snapshot(t.Context(), env, environment.SnapshotOptions{Key: "0123456789abcdef"})
 	if environment.KindOf(err) != environment.KindSnapshot || !strings.Contains(err.Error(), "memory") {
 		t.Errorf("got %v", err)
 	}

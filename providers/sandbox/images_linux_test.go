@@ -156,7 +156,7 @@ func TestAnImageThatCannotBeHad(t *testing.T) {
 	dir := storeDir(t)
 	t.Run("base auto", func(t *testing.T) {
 		e := create(t, newProvider(t, map[string]any{"dir": dir}), environment.CreateOptions{Image: nowhere})
-		base := e.Base()
+		base := environment.BaseOf(e)
 		if base == nil || base.Requested != nowhere || !strings.Contains(base.Actual, "this machine's root") || !strings.Contains(base.Reason, "127.0.0.1:1") {
 			t.Errorf("it stands on %+v", base)
 		}
@@ -166,13 +166,13 @@ func TestAnImageThatCannotBeHad(t *testing.T) {
 		ref, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "x", Context: fstest.MapFS{"Dockerfile": {Data: []byte("FROM " + nowhere + "\nRUN echo built > /built\n")}}})
 		must(t, err)
 		e := create(t, p, environment.CreateOptions{Image: ref})
-		if base := e.Base(); base == nil || base.Requested != nowhere || run(t, e, "cat /built") != "built\n" {
+		if base := environment.BaseOf(e); base == nil || base.Requested != nowhere || run(t, e, "cat /built") != "built\n" {
 			t.Errorf("it stands on %+v", base)
 		}
 	})
 	t.Run("base host", func(t *testing.T) {
 		e := create(t, newProvider(t, map[string]any{"dir": dir, "base": baseHost}), environment.CreateOptions{Image: nowhere})
-		if base := e.Base(); base == nil || base.Requested != nowhere || !strings.Contains(base.Reason, "base: host") {
+		if base := environment.BaseOf(e); base == nil || base.Requested != nowhere || !strings.Contains(base.Reason, "base: host") {
 			t.Errorf("it stands on %+v", base)
 		}
 	})
@@ -202,8 +202,8 @@ func TestAnImageKeepsWhatItHas(t *testing.T) {
 	cfg["dir"] = storeDir(t)
 	p := newProvider(t, cfg)
 	e := create(t, p, environment.CreateOptions{Image: testImage})
-	if e.Base() != nil {
-		t.Errorf("%+v stands in", e.Base())
+	if environment.BaseOf(e) != nil {
+		t.Errorf("%+v stands in", environment.BaseOf(e))
 	}
 	one := p.store.mode == modeOne
 	group := map[bool]string{true: "root", false: "shadow"}[one]

@@ -36,10 +36,10 @@ func TestLimitsThatAreNotAppliedAreNamed(t *testing.T) {
 				want = append(want, "storage")
 			}
 			slices.Sort(want)
-			if got := create(t, p, environment.CreateOptions{Image: testImage, Limits: allLimits}).Unenforced(); !slices.Equal(got, want) {
+			if got := environment.Unenforced(create(t, p, environment.CreateOptions{Image: testImage, Limits: allLimits})); !slices.Equal(got, want) {
 				t.Errorf("not applied are %q, want %q; %v", got, want, p.groups.Missing())
 			}
-			if got := create(t, p, environment.CreateOptions{Image: testImage}).Unenforced(); len(got) > 0 {
+			if got := environment.Unenforced(create(t, p, environment.CreateOptions{Image: testImage})); len(got) > 0 {
 				t.Errorf("without limits, %q are not applied", got)
 			}
 			if os.Geteuid() != 0 && len(want) == 0 && scratch == "disk" {

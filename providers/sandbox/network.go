@@ -61,7 +61,7 @@ func (p *Provider) checkNetwork(n environment.Network) error {
 	return nil
 }
 
-// SetNetwork implements environment.Environment.
+// SetNetwork implements environment.NetworkSetter.
 func (e *sandboxEnv) SetNetwork(ctx context.Context, n environment.Network) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -66,7 +66,7 @@ func led(t *testing.T, p *Provider, path []environment.Network) environment.Envi
 	t.Helper()
 	e := create(t, p, environment.CreateOptions{Image: testImage, Network: path[0]})
 	for _, n := range path[1:] {
-		if err := e.SetNetwork(t.Context(), n); err != nil {
+		if err := environment.SetNetwork(t.Context(), e, n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestServersStayInReachOfAPublicNetworkLater(t *testing.T) {
 	e := create(t, p, environment.CreateOptions{Image: testImage, Network: environment.Network{Mode: environment.NetworkNone}})
 	run(t, e, `perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1:8077") or die; print "up\n"; close STDOUT;
 		while ($c = $s->accept) { print $c "left\n"; close $c }' &`)
-	if err := e.SetNetwork(t.Context(), environment.Network{}); err != nil {
+	if err := environment.SetNetwork(t.Context(), e, environment.Network{}); err != nil {
 		t.Fatal(err)
 	}
 	got := run(t, e, environmenttest.BashClient+"cat < /dev/tcp/127.0.0.1/8077; fetch "+address)
@@ -285,11 +285,11 @@ func TestNetworksThatContradictTheConfiguration(t *testing.T) {
 			if environment.KindOf(err) != environment.KindStart || !strings.Contains(err.Error(), "provider_config") {
 				t.Errorf("%s: made %s: %v", own, n, err)
 			}
-			if err := e.SetNetwork(t.Context(), n); environment.KindOf(err) != environment.KindStart {
+			if err := environment.SetNetwork(t.Context(), e, n); environment.KindOf(err) != environment.KindStart {
 				t.Errorf("%s: set %s: %v", own, n, err)
 			}
 		}
-		if err := e.SetNetwork(t.Context(), environment.Network{}); err != nil {
+		if err := environment.SetNetwork(t.Context(), e, environment.Network{}); err != nil {
 			t.Errorf("%s: set public: %v", own, err)
 		}
 		address := environmenttest.Outside(t, "127.0.0.1")

@@ -20,7 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// Snapshot implements environment.Environment: what the sandbox has changed becomes a layer of the store, without a copy.
+// Snapshot implements environment.Snapshottable: what the sandbox has changed becomes a layer of the store, without a copy.
 func (e *sandboxEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
 	e.box.end()
 	if err := e.keepable(); err != nil {
@@ -64,7 +64,7 @@ func (e *sandboxEnv) keepable() error {
 	return nil
 }
 
-// FindSnapshot implements environment.Provider.
+// FindSnapshot implements environment.Snapshotter.
 func (p *Provider) FindSnapshot(_ context.Context, key string) (ref, description string, err error) {
 	img, err := p.builtImage(snapshotRef(key))
 	if errors.Is(err, environment.ErrNoImage) {
@@ -77,12 +77,12 @@ func (p *Provider) FindSnapshot(_ context.Context, key string) (ref, description
 	return snapshotRef(key), img.Name, nil
 }
 
-// LockSnapshot implements environment.Provider.
+// LockSnapshot implements environment.Snapshotter.
 func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error) {
 	return p.store.lock(ctx, "snapshot-"+digest(key)[:2])
 }
 
-// ImageID implements environment.Provider.
+// ImageID implements environment.ImageIdentifier.
 func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
 	img, err := p.image(ctx, ref, nil)
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
 	return img.ID, nil
 }
 
-// Disk implements environment.Provider.
+// Disk implements environment.LocalDisk.
 func (p *Provider) Disk() string { return p.store.dir }
 
 // inspect shows what is in an environment's folder of changes.

@@ -29,9 +29,9 @@ func entrypointChecks() []check {
 		{"an ENTRYPOINT that never runs its arguments is not waited for without end", checkEntrypointBusy},
 		{"a creation that is cancelled while an ENTRYPOINT is waited for leaves nothing", checkEntrypointCancelled},
 		{"stopping and destroying end what an ENTRYPOINT started", checkEntrypointStop},
-		{"a snapshot has its image's ENTRYPOINT and HEALTHCHECK, and no process of it", checkEntrypointSnapshot},
-		{"an image's HEALTHCHECK is told, and nobody runs it", checkHealthcheck},
-		{"with a HEALTHCHECK an ENTRYPOINT is not waited for", checkHealthcheckFirst},
+		{"a snapshot has its image's ENTRYPOINT and HEALTHCHECK, and no process of it", needing(snapshotter, checkEntrypointSnapshot)},
+		{"an image's HEALTHCHECK is told, and nobody runs it", needing(readinessReporter, checkHealthcheck)},
+		{"with a HEALTHCHECK an ENTRYPOINT is not waited for", needing(readinessReporter, checkHealthcheckFirst)},
 	}
 }
 
@@ -63,7 +63,7 @@ exec "$@"
 		o.Files = []environment.Copy{{Src: files(map[string]string{"file": "the files are there\n"}), Dst: "/in"}}
 	})
 	s.equal("prepared", env.run("cat /prepared"), "the files are there\nan argument, red and blue in /work\n")
-	if r := env.Readiness(); r.Busy || r.Healthcheck != nil {
+	if r := environment.ReadinessOf(env.Environment); r.Busy || r.Healthcheck != nil {
 		s.Errorf("readiness %+v", r)
 	}
 }
@@ -157,7 +157,7 @@ func checkEntrypointBusy(s *scene) {
 	s.ctx = context.WithoutCancel(s.ctx) // which may end earlier than HandoverTime
 	begun := time.Now()
 	env := s.enters("until [ -e /k/go ]; do sleep 0.02; done; exit\n")
-	if !env.Readiness().Busy {
+	if !environment.ReadinessOf(env.Environment).Busy && !s.lacks(readinessReporter) {
 		s.Error("it is not told that the ENTRYPOINT is busy")
 	}
 	const rounding = time.Second // where a shell counts the time
@@ -210,9 +210,9 @@ func checkEntrypointSnapshot(s *scene) {
 	})
 	first := s.create(on(ref))
 	first.run("until [ -s /service ]; do sleep 0.02; done; echo made >/made")
-	want := first.Readiness()
+	want := environment.ReadinessOf(first.Environment)
 	second := s.create(on(s.snapshot(first, environment.SnapshotOptions{Key: s.key("")})))
-	if got := second.Readiness(); want.Healthcheck == nil || !reflect.DeepEqual(got, want) {
+	if got := environment.ReadinessOf(second.Environment); want.Healthcheck == nil || !reflect.DeepEqual(got, want) {
 		s.Errorf("readiness %+v, want %+v", got.Healthcheck, want.Healthcheck)
 	}
 	s.equal("in the snapshot", second.run("until [ $(wc -l </prepared) -gt 1 ]; do sleep 0.02; done; cat /made /prepared"), "made\nx\nx\n")
@@ -240,7 +240,7 @@ func checkHealthcheck(s *scene) {
 			tc.want(&h)
 			want.Healthcheck = &h
 		}
-		got := env.Readiness()
+		got := environment.ReadinessOf(env.Environment)
 		if !reflect.DeepEqual(got, want) {
 			s.Errorf("%s: %+v, want %+v", tc.lines, got.Healthcheck, want.Healthcheck)
 			continue
@@ -256,7 +256,7 @@ func checkHealthcheck(s *scene) {
 func checkHealthcheckFirst(s *scene) {
 	ref := s.withEntrypoint("until [ -e /go ]; do sleep 0.02; done; shift; touch /went; exec \"$@\"\n", "HEALTHCHECK CMD test -e /went\n")
 	env := s.create(on(ref))
-	if r := env.Readiness(); r.Busy || r.Healthcheck == nil || !slices.Contains(r.Healthcheck.Args, "test -e /went") {
+	if r := environment.ReadinessOf(env.Environment); r.Busy || r.Healthcheck == nil || !slices.Contains(r.Healthcheck.Args, "test -e /went") {
 		s.Errorf("readiness %+v", r)
 	}
 	s.equal("the ENTRYPOINT", env.run("test -e /went || echo waits; touch /go; until [ -e /went ]; do sleep 0.02; done; echo went"), "waits\nwent\n")

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -25,7 +26,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 	for _, c := range checks() {
 		never[c.name] = true
 	}
-	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, networkMutants, buildMutants, snapshotMutants, entrypointMutants) {
+	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, networkMutants, buildMutants, snapshotMutants, entrypointMutants, optionalMutants) {
 		for _, c := range matching(t, b.checks) {
 			delete(never, c.name)
 			t.Run(b.what+"/"+c.name, func(t *testing.T) {
@@ -66,7 +67,11 @@ func mutantOptions(h hooks) Options {
 	world := fake.NewWorld()
 	return Options{
 		New: func(testing.TB) environment.Provider {
-			return &mutant{Provider: fake.New(fake.Options{World: world}), hooks: h}
+			m := &mutant{Provider: fake.New(fake.Options{World: world}), hooks: h}
+			if h.core {
+				return coreProvider{m}
+			}
+			return m
 		},
 		Image:     "debian:bookworm",
 		Serve:     func(t testing.TB) string { return fakeServer(world) },
@@ -120,6 +125,33 @@ func TestAStandInPasses(t *testing.T) {
 		if failed, why := record(t, opts, c).failed(); failed {
 			t.Error(why)
 		}
+	}
+}
+
+// TestAProviderWithTheCoreAlonePasses runs the checks of a provider that has no optional interface, but that it reports the
+// limits which the fake does not apply.
+func TestAProviderWithTheCoreAlonePasses(t *testing.T) {
+	opts := mutantOptions(hooks{core: true})
+	opts.hurried, opts.small = false, true
+	opts.Lacks = slices.DeleteFunc(slices.Sorted(maps.Keys(optional)), func(name string) bool { return name == limitReporter })
+	opts.Skip = map[string]string{"values of variables are in no process's arguments": "the fake has no processes"}
+	var ran atomic.Int32
+	t.Run("checks", func(t *testing.T) {
+		for _, c := range checks() {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				r := record(t, opts, c)
+				if failed, why := r.failed(); failed {
+					t.Error(why)
+				}
+				if !r.skipped {
+					ran.Add(1)
+				}
+			})
+		}
+	})
+	if n := int(ran.Load()); n < len(checks())*2/3 {
+		t.Errorf("only %d of %d checks ran", n, len(checks()))
 	}
 }
 

@@ -140,7 +140,7 @@ func (s *scene) underAttack(a attack) *box {
 		o.Files = []environment.Copy{{Src: fstest.MapFS{"busy.sh": {Data: []byte(busyScript), Mode: 0o755}}, Dst: "/k", Mode: 0o777}}
 		o.Limits = a.limits
 	})
-	if slices.Contains(env.Unenforced(), a.limit) {
+	if slices.Contains(environment.Unenforced(env.Environment), a.limit) {
 		s.Skipf("Unenforced names %s", a.limit)
 	}
 	env.run("bash /k/busy.sh older >/dev/null 2>&1 & until [ -s /k/older ]; do :; done")

@@ -35,7 +35,7 @@ func lifecycleChecks() []check {
 		{"an environment that the backend lost is lost, and destroying it is no error", checkVanished},
 		{"an environment that the backend loses ends its command", checkVanishDuringExec},
 		{"cost is an amount", checkCost},
-		{"a base other than the image is said in full, and alike for all of one image", checkBase},
+		{"a base other than the image is said in full, and alike for all of one image", needing(baseReporter, checkBase)},
 		{"50 environments at once leave nothing behind", checkMany},
 	}
 }
@@ -312,7 +312,7 @@ func checkCost(s *scene) {
 
 func checkBase(s *scene) {
 	a, b := s.create(), s.create()
-	first, again, other := a.Base(), a.Base(), b.Base()
+	first, again, other := environment.BaseOf(a.Environment), environment.BaseOf(a.Environment), environment.BaseOf(b.Environment)
 	for _, base := range []*environment.Base{again, other} {
 		if (base == nil) != (first == nil) || base != nil && *base != *first {
 			s.Errorf("of one image, one environment stands on %+v, another on %+v", first, base)

@@ -24,7 +24,7 @@ func rewritten(change func(dockerfile string) string) hooks {
 // ready is a hook that changes what is told of an environment.
 func ready(change func(r *environment.Readiness)) hooks {
 	return hooks{readiness: func(e *brokenEnv) environment.Readiness {
-		r := e.Environment.Readiness()
+		r := environment.ReadinessOf(e.Environment)
 		change(&r)
 		return r
 	}}

@@ -16,7 +16,7 @@ func changeNetwork(change func(n *environment.Network)) hooks {
 		},
 		setNetwork: func(e *brokenEnv, ctx context.Context, n environment.Network) error {
 			change(&n)
-			return e.Environment.SetNetwork(ctx, n)
+			return environment.SetNetwork(ctx, e.Environment, n)
 		},
 	}
 }
@@ -47,7 +47,7 @@ var networkMutants = []broken{
 	{"ends processes with their network", []string{"processes outlive the network that they had"},
 		hooks{setNetwork: func(e *brokenEnv, ctx context.Context, n environment.Network) error {
 			_ = e.Environment.Stop(ctx)
-			return e.Environment.SetNetwork(ctx, n)
+			return environment.SetNetwork(ctx, e.Environment, n)
 		}}},
 	{"has no network", []string{"a public environment reaches the network", "a network that is given later is there, and so is what ran before"},
 		changeNetwork(func(n *environment.Network) { *n = none })},
@@ -65,7 +65,7 @@ var networkMutants = []broken{
 	{"ends everything when it changes the network", []string{"a network that is given later is there, and so is what ran before"},
 		hooks{setNetwork: func(e *brokenEnv, ctx context.Context, n environment.Network) error {
 			_ = e.Environment.Stop(ctx)
-			return e.Environment.SetNetwork(ctx, n)
+			return environment.SetNetwork(ctx, e.Environment, n)
 		}}},
 	{"sets the network of what is gone", []string{"the network of a destroyed environment cannot be set"},
 		hooks{setNetwork: func(*brokenEnv, context.Context, environment.Network) error { return nil }}},

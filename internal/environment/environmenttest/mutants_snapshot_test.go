@@ -20,47 +20,51 @@ func (m *mutant) FindSnapshot(ctx context.Context, key string) (ref, description
 	if m.find != nil {
 		return m.find(m, ctx, key)
 	}
-	return m.Provider.FindSnapshot(ctx, key)
+	return environment.FindSnapshot(ctx, m.Provider, key)
 }
 
 func (m *mutant) LockSnapshot(ctx context.Context, key string) (func(), error) {
 	if m.lock != nil {
 		return m.lock(m, ctx, key)
 	}
-	return m.Provider.LockSnapshot(ctx, key)
+	return environment.LockSnapshot(ctx, m.Provider, key)
 }
 
 func (m *mutant) ImageID(ctx context.Context, ref string) (string, error) {
 	if m.imageID != nil {
 		return m.imageID(m, ctx, ref)
 	}
-	return m.Provider.ImageID(ctx, ref)
+	return environment.ImageID(ctx, m.Provider, ref)
 }
 
 func (m *mutant) Images(ctx context.Context) ([]environment.Image, error) {
 	if m.images != nil {
 		return m.images(m, ctx)
 	}
-	return m.Provider.Images(ctx)
+	return m.Provider.(environment.ImageStore).Images(ctx)
 }
 
 func (m *mutant) RemoveImage(ctx context.Context, id string) error {
 	if m.removeImage != nil {
 		return m.removeImage(m, ctx, id)
 	}
-	return m.Provider.RemoveImage(ctx, id)
+	return m.Provider.(environment.ImageStore).RemoveImage(ctx, id)
 }
 
 func (e *brokenEnv) Snapshot(ctx context.Context, o environment.SnapshotOptions) (string, error) {
 	if e.m.snapshot != nil {
 		return e.m.snapshot(e, ctx, o)
 	}
-	return e.Environment.Snapshot(ctx, o)
+	return environment.Snapshot(ctx, e.Environment, o)
 }
 
 // snapshots are hooks for what becomes of an environment.
 func snapshots(snapshot func(e *brokenEnv, ctx context.Context, o environment.SnapshotOptions) (string, error)) hooks {
 	return hooks{snapshotHooks: snapshotHooks{snapshot: snapshot}}
+}
+
+var optionalMutants = []broken{
+	{"has the core alone and does not say so", []string{"a provider has every optional interface *"}, hooks{core: true}},
 }
 
 var snapshotMutants = []broken{
@@ -72,7 +76,7 @@ var snapshotMutants = []broken{
 			return "", err
 		}
 		defer unchanged.Destroy(ctx)
-		return unchanged.Snapshot(ctx, o)
+		return environment.Snapshot(ctx, unchanged, o)
 	})},
 	{"lets the environment of a snapshot live", []string{"a snapshot has no processes, *"}, hooks{
 		exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
@@ -88,7 +92,7 @@ var snapshotMutants = []broken{
 	{"keeps without looking", []string{"all that a snapshot keeps is inspected, *", "a snapshot that is refused *"},
 		snapshots(func(e *brokenEnv, ctx context.Context, o environment.SnapshotOptions) (string, error) {
 			o.Inspect = nil
-			return e.Environment.Snapshot(ctx, o)
+			return environment.Snapshot(ctx, e.Environment, o)
 		})},
 	{"keeps variables", []string{"an environment with variables of its own becomes no image"},
 		changeCreate(func(o *environment.CreateOptions) { o.Env = nil })},
@@ -106,7 +110,7 @@ var snapshotMutants = []broken{
 	}}},
 	{"removes what is used", []string{"images are listed, *"}, hooks{snapshotHooks: snapshotHooks{
 		removeImage: func(m *mutant, ctx context.Context, id string) error {
-			_ = m.Provider.RemoveImage(ctx, id)
+			_ = m.Provider.(environment.ImageStore).RemoveImage(ctx, id)
 			return nil
 		},
 	}}},

@@ -38,8 +38,26 @@ type hooks struct {
 	base       func(e *brokenEnv) *environment.Base
 	readiness  func(e *brokenEnv) environment.Readiness
 
+	// core hides what is optional.
+	core bool
+
 	snapshotHooks
 }
+
+// coreProvider is a provider of which only the core is seen, as of its environments.
+type coreProvider struct{ environment.Provider }
+
+func (c coreProvider) CreateEnvironment(ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
+	env, err := c.Provider.CreateEnvironment(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return coreEnvironment{env}, nil
+}
+
+type coreEnvironment struct{ environment.Environment }
+
+func (c coreEnvironment) Unenforced() []string { return environment.Unenforced(c.Environment) }
 
 func (m *mutant) Name() string {
 	if m.name != nil {
@@ -151,7 +169,7 @@ func (e *brokenEnv) SetNetwork(ctx context.Context, n environment.Network) error
 	if e.m.setNetwork != nil {
 		return e.m.setNetwork(e, ctx, n)
 	}
-	return e.Environment.SetNetwork(ctx, n)
+	return environment.SetNetwork(ctx, e.Environment, n)
 }
 
 func (e *brokenEnv) Stop(ctx context.Context) error {
@@ -179,21 +197,21 @@ func (e *brokenEnv) Unenforced() []string {
 	if e.m.unenforced != nil {
 		return e.m.unenforced()
 	}
-	return e.Environment.Unenforced()
+	return environment.Unenforced(e.Environment)
 }
 
 func (e *brokenEnv) Base() *environment.Base {
 	if e.m.base != nil {
 		return e.m.base(e)
 	}
-	return e.Environment.Base()
+	return environment.BaseOf(e.Environment)
 }
 
 func (e *brokenEnv) Readiness() environment.Readiness {
 	if e.m.readiness != nil {
 		return e.m.readiness(e)
 	}
-	return e.Environment.Readiness()
+	return environment.ReadinessOf(e.Environment)
 }
 
 // remap copies a tree; change may alter a file, rename it, or drop it ("").

@@ -39,16 +39,16 @@ func networkChecks() []check {
 		{"an allowlist lets through what is listed and tells what is not", needsServer(checkAllowlist)},
 		{"an allowlist without hosts lets nothing through", needsServer(checkEmptyAllowlist)},
 		{"an allowlist that cannot be read makes no environment", needsServer(checkBadAllowlist)},
-		{"a network that is taken away is gone for what ran before", needsServer(checkTaken)},
-		{"a connection does not outlive the network that it was made in", needsServer(checkCut)},
-		{"a network that is given later is there, and so is what ran before", needsServer(checkGiven)},
-		{"a list takes the place of another", needsServer(checkOtherList)},
+		{"a network that is taken away is gone for what ran before", needing(networkSetter, needsServer(checkTaken))},
+		{"a connection does not outlive the network that it was made in", needing(networkSetter, needsServer(checkCut))},
+		{"a network that is given later is there, and so is what ran before", needing(networkSetter, needsServer(checkGiven))},
+		{"a list takes the place of another", needing(networkSetter, needsServer(checkOtherList))},
 		{"doors of two environments are apart", needsServer(checkDoors)},
 		{"servers on loopback are each environment's own", checkLoopback},
 		{"servers on this machine's loopback are not reached", checkMachine},
 		{"names lead to hosts", checkNames},
-		{"processes outlive the network that they had", checkOutlive},
-		{"the network of a destroyed environment cannot be set", needsServer(checkSetLost)},
+		{"processes outlive the network that they had", needing(networkSetter, checkOutlive)},
+		{"the network of a destroyed environment cannot be set", needing(networkSetter, needsServer(checkSetLost))},
 	}
 }
 
@@ -92,7 +92,7 @@ func (b *box) wantGets(when, address string, fetch, direct bool) {
 func (b *box) setNetwork(n environment.Network) {
 	b.s.Helper()
 	var err error
-	b.s.within("SetNetwork", func() { err = b.SetNetwork(b.s.ctx, n) })
+	b.s.within("SetNetwork", func() { err = environment.SetNetwork(b.s.ctx, b.Environment, n) })
 	if err != nil {
 		b.s.Fatalf("SetNetwork(%v): %v", n, err)
 	}
@@ -290,6 +290,6 @@ func checkSetLost(s *scene) {
 		s.Fatalf("Destroy: %v", err)
 	}
 	for _, n := range []environment.Network{none, allow("192.0.2.1")} {
-		s.wantKind("SetNetwork", env.SetNetwork(s.ctx, n), environment.KindLost)
+		s.wantKind("SetNetwork", environment.SetNetwork(s.ctx, env.Environment, n), environment.KindLost)
 	}
 }

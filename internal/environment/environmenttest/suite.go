@@ -45,10 +45,15 @@ type Options struct {
 	// Parallel runs checks at once, as many as go test's -parallel says.
 	Parallel bool
 
+	// Lacks names the optional interfaces of package environment that the provider and its environments do not implement.
+	// Their checks are skipped; all others must be implemented.
+	Lacks []string
+
 	// Skip names checks that cannot hold on this backend, each with its reason.
 	Skip map[string]string
 
 	hurried bool // the suite's own test: give up soon, and make less of what is slow
+	small   bool // the suite's own test: make less of what is slow
 }
 
 // patience guards against hanging. No check passes by being faster than another.
@@ -60,7 +65,7 @@ func (o Options) patience() time.Duration {
 }
 
 // brief tells whether a smaller amount will do.
-func (o Options) brief() bool { return o.hurried || testing.Short() }
+func (o Options) brief() bool { return o.hurried || o.small || testing.Short() }
 
 // check is one promise of the contract. Its name says what must hold.
 type check struct {
@@ -74,7 +79,7 @@ func checks() []check {
 	return slices.Concat(
 		execChecks(), killChecks(), hostileKillChecks(), backgroundChecks(),
 		copyToChecks(), copyFromChecks(), hostileChecks(),
-		lifecycleChecks(), limitChecks(), networkChecks(), buildChecks(), snapshotChecks(), entrypointChecks(),
+		lifecycleChecks(), limitChecks(), networkChecks(), buildChecks(), snapshotChecks(), entrypointChecks(), optionalChecks(),
 	)
 }
 
@@ -87,6 +92,11 @@ func Run(t *testing.T, opts Options) {
 	for name := range opts.Skip {
 		if !slices.ContainsFunc(all, func(c check) bool { return c.name == name }) {
 			t.Errorf("Options.Skip names no check: %q", name)
+		}
+	}
+	for _, name := range opts.Lacks {
+		if optional[name] == nil {
+			t.Errorf("Options.Lacks names no optional interface: %q", name)
 		}
 	}
 	for _, c := range all {

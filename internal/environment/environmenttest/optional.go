@@ -1,0 +1,86 @@
+package environmenttest
+
+import (
+	"slices"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// The optional interfaces of package environment, as Options.Lacks names them.
+const (
+	imageIdentifier   = "ImageIdentifier"
+	snapshotter       = "Snapshotter"
+	imageStore        = "ImageStore"
+	networkSetter     = "NetworkSetter"
+	memoryReporter    = "MemoryReporter"
+	limitReporter     = "LimitReporter"
+	readinessReporter = "ReadinessReporter"
+	baseReporter      = "BaseReporter"
+)
+
+// optional tells for each optional interface that has checks whether a provider and its environments implement it.
+var optional = map[string]func(p environment.Provider, env environment.Environment) bool{
+	imageIdentifier: func(p environment.Provider, _ environment.Environment) bool {
+		return has[environment.ImageIdentifier](p)
+	},
+	snapshotter: func(p environment.Provider, env environment.Environment) bool {
+		return has[environment.Snapshotter](p) && has[environment.Snapshottable](env)
+	},
+	imageStore: func(p environment.Provider, _ environment.Environment) bool { return has[environment.ImageStore](p) },
+	networkSetter: func(_ environment.Provider, env environment.Environment) bool {
+		return has[environment.NetworkSetter](env)
+	},
+	memoryReporter: func(_ environment.Provider, env environment.Environment) bool {
+		return has[environment.MemoryReporter](env)
+	},
+	limitReporter: func(_ environment.Provider, env environment.Environment) bool {
+		return has[environment.LimitReporter](env)
+	},
+	readinessReporter: func(_ environment.Provider, env environment.Environment) bool {
+		return has[environment.ReadinessReporter](env)
+	},
+	baseReporter: func(_ environment.Provider, env environment.Environment) bool {
+		return has[environment.BaseReporter](env)
+	},
+}
+
+func has[T any](v any) bool {
+	_, ok := environment.As[T](v)
+	return ok
+}
+
+// optionalChecks are about the optional interfaces as such.
+func optionalChecks() []check {
+	return []check{
+		{"a provider has every optional interface but those that Options.Lacks names", checkOptional},
+	}
+}
+
+func checkOptional(s *scene) {
+	env := s.create()
+	for name, implemented := range optional {
+		if got, want := implemented(s.provider, env.Environment), !s.lacks(name); got != want {
+			s.Errorf("%s is implemented: %t, want %t", name, got, want)
+		}
+	}
+}
+
+func (s *scene) lacks(name string) bool { return slices.Contains(s.opts.Lacks, name) }
+
+// needs skips the rest of a check that is about an optional interface which the provider lacks.
+func (s *scene) needs(names ...string) {
+	s.Helper()
+	for _, name := range names {
+		if s.lacks(name) {
+			s.Skipf("Options.Lacks names %s", name)
+		}
+	}
+}
+
+// needing returns the check of an optional interface.
+func needing(name string, run func(s *scene)) func(s *scene) {
+	return func(s *scene) {
+		s.needs(name)
+		run(s)
+	}
+}
