@@ -1,5 +1,5 @@
-// Package agent is who is evaluated: a pair of bash scripts with an environment, or one of the
-// reserved agents. It does not know how scripts are run.
+// Package agent defines agents, which are evaluated: a pair of bash scripts with variables, or one of the reserved agents. It
+// does not know how scripts are run.
 package agent
 
 // Agent is one entry of agents in job.yaml. Values of Env keep their ${VAR} placeholders.
@@ -9,17 +9,16 @@ type Agent struct {
 	Description string `yaml:"description" json:"description,omitempty" raw:"true" doc:"For people."`
 	Install     string `yaml:"install" json:"install,omitempty" raw:"true" doc:"Bash script that installs the agent."`
 	Execute     string `yaml:"execute" json:"execute,omitempty" raw:"true" doc:"Bash script that runs the agent on the instruction in the file $ROLLOUT_TASK_INSTRUCTION."`
-	// CacheInstall keeps what Install does to an image, for all trials that begin with that image.
+	// CacheInstall: Install runs once for an image, and all trials with that image start from what it left.
 	CacheInstall bool              `yaml:"cache_install" json:"cache_install,omitempty" doc:"Run install once per image, and let all trials begin with what it has left. Only for scripts that leave files: processes are not kept."`
 	Env          map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
 }
 
-// The reserved names. Oracle runs the task's solution; Nop does nothing, so a task on which it
-// scores 1 is broken.
+// The reserved names. Oracle runs the task's solution. Nop does nothing, so a task on which it scores 1 is broken.
 const (
 	Oracle = "oracle"
 	Nop    = "nop"
 )
 
-// Reserved reports whether the agent is built in and takes no scripts.
+// Reserved reports whether the agent is built in. Such an agent has no scripts.
 func (a Agent) Reserved() bool { return a.Name == Oracle || a.Name == Nop }

@@ -1,6 +1,6 @@
-// Package awake measures time in which this process could run. While it was stopped (SIGSTOP, a frozen control group, a machine
-// that was suspended), what happened elsewhere could not be heard: nothing that lasts is late for that. It knows nothing
-// of what is waited for.
+// Package awake measures the time in which this process could run. While the process is stopped (SIGSTOP, a frozen
+// control group, a suspended machine), it cannot see what happens elsewhere, so that time must not make anything time
+// out. The package does not know what is waited for.
 package awake
 
 import (
@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// step is how much time is measured at once.
+	// step is the longest time that is measured at once.
 	step = time.Second
-	// stopped is how much longer a step takes only where the process did not run: it counts as one step then, so that a
-	// machine under load does not stretch time without bounds.
+	// A step that takes stopped longer than it should means that the process did not run, and counts as one step. Shorter
+	// delays count in full, so that a machine under load does not stretch time without bounds.
 	stopped = 5 * time.Second
-	// settle is how much time is left at least, once, when the process runs again: to hear of what happened meanwhile.
+	// settle is the least time that is left, once, when the process runs again, to notice what happened meanwhile.
 	settle = 2 * time.Second
 )
 
-// Sleep waits for d of awake time, or until ctx ends. It reports whether d is over.
+// Sleep waits for d of awake time or until ctx ends, and reports whether d is over.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	settled := false
 	for left := d; left > 0; {
@@ -60,8 +60,8 @@ func WithTimeout(parent context.Context, d time.Duration) (context.Context, cont
 	return WithTimeoutCause(parent, d, nil)
 }
 
-// WithTimeoutCause returns such a context with a cause, as context.WithTimeoutCause does. The context has no deadline of its own, because nobody knows the
-// moment.
+// WithTimeoutCause is WithTimeout with a cause, as context.WithTimeoutCause has. The context has no deadline of its own,
+// because the moment is not known.
 func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	inner, end := context.WithCancelCause(parent)
 	if cause == nil {
@@ -89,8 +89,8 @@ func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (con
 	return c, func() { stop(); finish(context.Canceled, nil) }
 }
 
-// limited is a context whose time is measured by Sleep. Its channel is not that of the context below, which contexts made of
-// it would otherwise take their error from.
+// limited is a context whose time is measured by Sleep. It has a channel of its own: contexts derived from it would
+// otherwise take their error from the context below.
 type limited struct {
 	context.Context
 	done chan struct{}
@@ -107,7 +107,7 @@ func (c *limited) Err() error {
 	return c.ended()
 }
 
-// ended returns the error, also of a parent that has ended this moment. c.mu is held.
+// ended returns the error, also of a parent that has just ended. c.mu is held.
 func (c *limited) ended() error {
 	if c.err == nil && c.Context.Err() != nil {
 		c.err = c.Context.Err()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestTimeoutsAreOverWhenTheirTimeIs(t *testing.T) {
+func TestTimeoutsEndOnTime(t *testing.T) {
 	for _, d := range []time.Duration{0, -time.Second, time.Millisecond, time.Second, 90 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			begin, cause := time.Now(), errors.New("late")
@@ -28,7 +28,7 @@ func TestTimeoutsAreOverWhenTheirTimeIs(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAParentIsToldAsItIs(t *testing.T) {
+func TestContextKeepsErrorAndCauseOfParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("enough")
 		parent, end := context.WithCancelCause(t.Context())
@@ -36,7 +36,7 @@ func TestTheEndOfAParentIsToldAsItIs(t *testing.T) {
 		defer cancel()
 		end(cause)
 		if ctx.Err() == nil {
-			t.Error("it has not ended with its parent")
+			t.Error("the context has not ended with its parent")
 		}
 		if <-ctx.Done(); !errors.Is(ctx.Err(), context.Canceled) || !errors.Is(context.Cause(ctx), cause) {
 			t.Errorf("%v because of %v", ctx.Err(), context.Cause(ctx))
@@ -44,7 +44,7 @@ func TestTheEndOfAParentIsToldAsItIs(t *testing.T) {
 		late, cancel := WithTimeout(parent, 0)
 		defer cancel()
 		if <-late.Done(); !errors.Is(late.Err(), context.Canceled) {
-			t.Errorf("made of an ended one: %v", late.Err())
+			t.Errorf("derived from an ended context: %v", late.Err())
 		}
 		cancelled, cancel := WithTimeout(t.Context(), time.Hour)
 		if cancel(); !errors.Is(cancelled.Err(), context.Canceled) || !errors.Is(context.Cause(cancelled), context.Canceled) {

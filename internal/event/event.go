@@ -1,5 +1,5 @@
-// Package event is what is happening now, for people who watch: one stream, many readers. Results
-// never depend on it. It does not know who reads.
+// Package event has the events of a running job, for people who watch: one stream, many readers. Results never depend on
+// events. The package does not know who reads them.
 package event
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Kind says what happened.
+// Kind is the kind of an event.
 type Kind string
 
 // The kinds of event, and the fields each sets besides Time and Kind.
@@ -19,7 +19,7 @@ const (
 	Progress     Kind = "progress"      // Key, Message: a line about an image being built or pulled
 	Retrying     Kind = "retrying"      // Key, Message, Delay
 	TrialEnded   Kind = "trial_ended"   // Key, Trial, Message (the trial's directory)
-	Notice       Kind = "notice"        // Message: something worth saying once
+	Notice       Kind = "notice"        // Message: something to report once
 	Cancelling   Kind = "cancelling"    // Message
 	JobEnded     Kind = "job_ended"     // Job
 )
@@ -37,7 +37,7 @@ const (
 	Teardown         Phase = "teardown"
 )
 
-// Event is one thing that happened. It is a line of events.jsonl. Messages are redacted already.
+// Event is one thing that happened, and a line of events.jsonl. Its texts are already redacted.
 type Event struct {
 	Time    time.Time   `json:"time"`
 	Kind    Kind        `json:"kind"`
@@ -45,8 +45,7 @@ type Event struct {
 	Phase   Phase       `json:"phase,omitempty"`
 	Message string      `json:"message,omitempty"`
 	Total   int         `json:"total,omitempty"`
-	// Kept are the results of trials that are not run, of a job that is resumed or that took some over; Total counts them, too.
-	// nil: there is nothing of the kind.
+	// Kept are the results of trials that are not run, because the job is resumed or reuses them. Total counts them, too.
 	Kept  []result.Trial `json:"-"`
 	Delay time.Duration  `json:"delay_ns,omitempty"`
 	Trial *result.Trial  `json:"result,omitempty"`
@@ -57,7 +56,7 @@ type Event struct {
 // not change what they are given.
 type Sink func(Event)
 
-// Tee hands every event to each sink in turn.
+// Tee returns a sink that passes every event to each sink in turn.
 func Tee(sinks ...Sink) Sink {
 	return func(e Event) {
 		for _, sink := range sinks {

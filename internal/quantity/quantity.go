@@ -1,5 +1,4 @@
-// Package quantity reads amounts as people write them: cpus, memory, storage. It does not know where
-// they stand.
+// Package quantity reads amounts as people write them: CPUs, memory, storage. It does not know which file they are in.
 package quantity
 
 import (
@@ -15,8 +14,8 @@ import (
 // maxMilliCPUs is far more than any machine has, and keeps sums from overflowing.
 const maxMilliCPUs = 1 << 40
 
-// Bytes reads "2G", "512Mi", "1e9" or "1073741824" by Kubernetes' rules ("2G" is 2×10⁹) as bytes.
-// Fractions of a byte are refused: "512m" is half a byte there, and never what was meant.
+// Bytes parses an amount of bytes such as "2G", "512Mi", "1e9" or "1073741824" by Kubernetes' rules ("2G" is 2×10⁹).
+// It refuses fractions of a byte: by these rules "512m" is half a byte, which nobody means.
 func Bytes(s string) (int64, error) {
 	q, err := parse(s)
 	if errors.Is(err, errNegative) {
@@ -35,7 +34,7 @@ func Bytes(s string) (int64, error) {
 	return q.Value(), nil
 }
 
-// Text writes an amount of bytes as Bytes reads it: 512Mi where that is exact, else 2G or the number.
+// Text formats an amount of bytes so that Bytes can parse it: 512Mi if that is exact, else 2G or the number.
 func Text(bytes int64) string {
 	if bytes%(1<<20) == 0 {
 		return resource.NewQuantity(bytes, resource.BinarySI).String()
@@ -43,8 +42,8 @@ func Text(bytes int64) string {
 	return resource.NewQuantity(bytes, resource.DecimalSI).String()
 }
 
-// MiB reads the number of a key that ends in _mb ("2048") as bytes. Such a megabyte is 2²⁰ bytes, as
-// in the tools those keys come from, whose default of 2048 stands for 2 GiB.
+// MiB parses the number of a key that ends in _mb ("2048") and returns bytes. Such a megabyte has 2²⁰ bytes, as in the
+// tools that these keys come from, whose default of 2048 means 2 GiB.
 func MiB(s string) (int64, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
@@ -58,7 +57,7 @@ func MiB(s string) (int64, error) {
 	return int64(f) << 20, nil
 }
 
-// MilliCPUs reads "1", "0.5" or "500m" as thousandths of a CPU; smaller fractions are rounded up.
+// MilliCPUs parses "1", "0.5" or "500m" and returns thousandths of a CPU. Smaller fractions are rounded up.
 func MilliCPUs(s string) (int64, error) {
 	q, err := parse(s)
 	if errors.Is(err, errNegative) {
@@ -75,7 +74,7 @@ func MilliCPUs(s string) (int64, error) {
 
 var errNegative = errors.New("negative")
 
-// maxLength bounds what is parsed: the parser's time grows faster than its input.
+// maxLength bounds what is parsed, because the parser's time grows faster than its input.
 const maxLength = 40
 
 // hugeExponent matches exponents that no amount needs, and that cost the parser seconds.
@@ -95,10 +94,10 @@ func parse(s string) (resource.Quantity, error) {
 	return q, nil
 }
 
-// otherUnit matches the spellings of Docker, systemd and people: 2g, 512MB, 2 GiB, 512m.
+// otherUnit matches other usual spellings: 2g, 512MB, 2 GiB, 512m.
 var otherUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtT])[iI]?[bB]?$`)
 
-// suggestion is ": write 512M or 512Mi" when s looks like an amount in another notation.
+// suggestion returns ": write 512M or 512Mi" if s looks like an amount in another notation, else "".
 func suggestion(s string) string {
 	m := otherUnit.FindStringSubmatch(s)
 	if m == nil {
