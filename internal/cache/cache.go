@@ -12,28 +12,27 @@ import (
 	"time"
 )
 
-// Cache is a folder with everything that is kept. Nothing is made before it is needed.
+// Cache is a directory on disk. Nothing in it is created before it is needed.
 //
-//	folders/KIND/ID/   a folder's parts, each whole from its first moment, and about.json
+//	folders/KIND/ID/   the parts of a Dir, each complete from its first moment, and about.json
 //	files/KIND/ID      a file
-//	locks/KIND-ID      shared by the users of a folder; its time is the last use
-//	locks/KIND-ID.fill who fills the folder
-//	drafts/            what is being made, each with the lock of its maker
+//	locks/KIND-ID      shared by the users of a Dir; its modification time is the last use
+//	locks/KIND-ID.fill held by whoever fills the Dir
+//	drafts/            what is being made, each with its maker's lock
 type Cache struct {
 	dir     string
 	maxSize int64
 	now     func() time.Time
 }
 
-// Folders is the name of the folder, in the cache's, that has the folders which are kept.
-const Folders = "folders"
+// DirsName is the name of the directory, below the cache's, that has every Dir.
+const DirsName = "folders"
 
-// DefaultMaxSize is how large a cache becomes, in bytes, unless somebody says otherwise. The largest public datasets have
-// hundreds of megabytes.
+// DefaultMaxSize bounds a cache, in bytes. The largest public datasets have hundreds of megabytes.
 const DefaultMaxSize = 20 << 30
 
-// New is the cache in dir, an absolute path. When it becomes larger than maxSize bytes, what was used least recently is
-// removed, but nothing that is in use; 0 stands for DefaultMaxSize, a negative number for no bound.
+// New returns the cache in dir, an absolute path. When it grows beyond maxSize bytes, the least recently used entries are
+// removed, except those in use. 0 means DefaultMaxSize, a negative number no bound.
 func New(dir string, maxSize int64) *Cache {
 	if maxSize == 0 {
 		maxSize = DefaultMaxSize
@@ -41,14 +40,14 @@ func New(dir string, maxSize int64) *Cache {
 	return &Cache{dir: dir, maxSize: maxSize, now: time.Now}
 }
 
-// Dir is the cache's folder.
+// Dir returns the cache's directory.
 func (c *Cache) Dir() string { return c.dir }
 
-// Key names something in the cache.
+// Key identifies an entry of the cache.
 type Key struct {
 	Kind  string // a plain word, such as "git"
-	Text  string // tells it from others of its kind; it is not kept, so it may hold what must not be shown
-	About string // tells people what it is
+	Text  string // distinguishes it from others of its kind; it is not stored, so it may be secret
+	About string // describes it to people
 }
 
 func (k Key) id() string {
@@ -60,19 +59,19 @@ func (c *Cache) path(elements ...string) string {
 	return filepath.Join(append([]string{c.dir}, elements...)...)
 }
 
-// cannotWrite says why the cache cannot be written, and the way out.
+// cannotWrite returns an error with the reason and the remedy.
 func (c *Cache) cannotWrite(err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		hint = " (rollout cache prune frees room, or set XDG_CACHE_HOME to a folder with more)"
+		hint = " (rollout cache prune frees space, or set XDG_CACHE_HOME to a directory with more)"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
-		hint = " (set XDG_CACHE_HOME to a folder that can be written)"
+		hint = " (set XDG_CACHE_HOME to a directory that can be written)"
 	}
 	return fmt.Errorf("the cache cannot be written: %w%s", err, hint)
 }
 
-// makeDirs makes the cache's folders. Only their owner may look into them: datasets may be private.
+// makeDirs creates directories of the cache. Only their owner may read them, because datasets may be private.
 func (c *Cache) makeDirs(dirs ...string) error {
 	for _, dir := range append(dirs, "locks", "drafts") {
 		if err := os.MkdirAll(c.path(dir), 0o700); err != nil {

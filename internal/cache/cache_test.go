@@ -35,7 +35,7 @@ func TestRoot(t *testing.T) {
 var thing = Key{Kind: "git", Text: "text\x00secret", About: "a thing"}
 
 // put makes a part with one file.
-func put(t *testing.T, f *Folder, part string, size int) {
+func put(t *testing.T, f *Dir, part string, size int) {
 	t.Helper()
 	err := f.Fill(t.Context(), []string{part}, func(_ context.Context, draft string, missing []string) error {
 		if err := os.WriteFile(filepath.Join(draft, "scratch"), nil, 0o600); err != nil {
@@ -56,9 +56,9 @@ func put(t *testing.T, f *Folder, part string, size int) {
 	}
 }
 
-func open(t *testing.T, c *Cache, key Key) *Folder {
+func open(t *testing.T, c *Cache, key Key) *Dir {
 	t.Helper()
-	f, err := c.Folder(t.Context(), key)
+	f, err := c.Open(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +66,13 @@ func open(t *testing.T, c *Cache, key Key) *Folder {
 	return f
 }
 
-func TestAFolderGrowsByParts(t *testing.T) {
+func TestDirGrowsByParts(t *testing.T) {
 	c := New(filepath.Join(t.TempDir(), "cache"), 0)
 	f := open(t, c, thing)
 	put(t, f, "a", 10)
 	put(t, f, "b", 10)
 	if !f.Has("a") || !f.Has("b") || f.Has("scratch") {
-		t.Error("not the parts that were made")
+		t.Error("want the parts that were made, and no others")
 	}
 	err := f.Fill(t.Context(), []string{"a", "c", "d"}, func(_ context.Context, draft string, missing []string) error {
 		if !slices.Equal(missing, []string{"c", "d"}) {
@@ -81,7 +81,7 @@ func TestAFolderGrowsByParts(t *testing.T) {
 		return errors.Join(os.Mkdir(filepath.Join(draft, "c"), 0o755), errors.New("no"))
 	})
 	if err == nil || f.Has("c") {
-		t.Errorf("a part of a failure: %v", err)
+		t.Errorf("a failed Fill added a part: %v", err)
 	}
 	all, err := c.List()
 	if err != nil || len(all) != 1 || all[0].About != "a thing" || !all[0].InUse || all[0].Size != 4*block {
@@ -91,7 +91,7 @@ func TestAFolderGrowsByParts(t *testing.T) {
 	if len(left) > 0 {
 		t.Errorf("drafts are left: %v", left)
 	}
-	text, err := os.ReadFile(filepath.Join(f.Dir(), aboutFile))
+	text, err := os.ReadFile(filepath.Join(f.Path(), aboutFile))
 	if err != nil || strings.Contains(string(text), "secret") {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -143,9 +143,9 @@ func TestPrune(t *testing.T) {
 		policy Policy
 		want   string
 	}{
-		{"nothing asked for", Policy{}, "[] kept [thing 0 thing 1 thing 2 thing 3 file]"},
+		{"nothing selected", Policy{}, "[] kept [thing 0 thing 1 thing 2 thing 3 file]"},
 		{"all", Policy{All: true}, "[thing 0 thing 2 thing 3 file] kept [thing 1]"},
-		{"only told", Policy{All: true, DryRun: true}, "[thing 0 thing 2 thing 3 file] kept [thing 0 thing 1 thing 2 thing 3 file]"},
+		{"dry run", Policy{All: true, DryRun: true}, "[thing 0 thing 2 thing 3 file] kept [thing 0 thing 1 thing 2 thing 3 file]"},
 		{"old", Policy{OlderThan: 150 * time.Minute}, "[thing 0] kept [thing 1 thing 2 thing 3 file]"},
 		{"large", Policy{MaxSize: &limit}, "[thing 0 thing 2] kept [thing 1 thing 3 file]"},
 	} {
@@ -176,7 +176,7 @@ func abouts(all []Entry) []string {
 	return out
 }
 
-func TestTheCacheKeepsItsSize(t *testing.T) {
+func TestCacheStaysWithinItsBound(t *testing.T) {
 	c := New(filepath.Join(t.TempDir(), "cache"), 250*block)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c.now = func() time.Time { now = now.Add(time.Minute); return now }
@@ -193,8 +193,8 @@ func TestTheCacheKeepsItsSize(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: of all who want the same, in this process and in others, one makes it.
-func TestManyAtOnce(t *testing.T) {
+// TestOneOfManyFills lets goroutines of this and of other processes fill the same part.
+func TestOneOfManyFills(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	log := filepath.Join(t.TempDir(), "log")
 	var group sync.WaitGroup
@@ -220,8 +220,8 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 func makeOnce(t testing.TB, dir, log string) {
-	c := New(dir, 1) // everybody also tries to remove everything
-	f, err := c.Folder(context.Background(), thing)
+	c := New(dir, 1) // everyone also tries to remove everything
+	f, err := c.Open(context.Background(), thing)
 	if err != nil {
 		t.Error(err)
 		return
@@ -238,20 +238,20 @@ func makeOnce(t testing.TB, dir, log string) {
 		}
 		return os.WriteFile(filepath.Join(draft, "p"), []byte("whole"), 0o644)
 	})
-	text, readErr := os.ReadFile(f.Path("p"))
+	text, readErr := os.ReadFile(f.Part("p"))
 	if err != nil || readErr != nil || string(text) != "whole" {
 		t.Errorf("%v, %v, %q", err, readErr, text)
 	}
 }
 
-// TestMain is also the other processes of TestManyAtOnce and TestAKilledMaker.
+// TestMain also runs the other processes of TestOneOfManyFills and TestFillAfterMakerWasKilled.
 func TestMain(m *testing.M) {
 	dir := os.Getenv("CACHE_CHILD")
 	switch {
 	case dir == "":
 		os.Exit(m.Run())
 	case os.Getenv("CACHE_HANG") != "":
-		f, err := New(dir, 0).Folder(context.Background(), thing)
+		f, err := New(dir, 0).Open(context.Background(), thing)
 		if err == nil {
 			err = f.Fill(context.Background(), []string{"p"}, func(_ context.Context, draft string, _ []string) error {
 				_ = os.WriteFile(filepath.Join(draft, "half"), nil, 0o644)
@@ -280,7 +280,7 @@ func (c *child) Error(args ...any) { fmt.Println(args...); c.failed = true }
 
 func (c *child) Errorf(format string, args ...any) { fmt.Printf(format, args...); c.failed = true }
 
-func TestAKilledMaker(t *testing.T) {
+func TestFillAfterMakerWasKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMain$")
 	cmd.Env = append(os.Environ(), "CACHE_CHILD="+dir, "CACHE_HANG=1")
@@ -300,27 +300,27 @@ func TestAKilledMaker(t *testing.T) {
 	defer cancel()
 	f := open(t, c, thing)
 	if err := f.Fill(ctx, []string{"p"}, nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("somebody makes it, and yet: %v", err)
+		t.Errorf("did not wait for the other process: %v", err)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	if drafts, _ := os.ReadDir(c.path("drafts")); len(drafts) == 0 {
-		t.Fatal("nothing was left behind, so nothing is tested")
+		t.Fatal("the killed process left no draft, so nothing is tested")
 	}
 	put(t, f, "p", 1)
 	if drafts, _ := os.ReadDir(c.path("drafts")); len(drafts) > 0 || !f.Has("p") {
-		t.Errorf("left behind: %v", drafts)
+		t.Errorf("drafts are left, or the part is missing: %v", drafts)
 	}
 }
 
-func TestACacheThatCannotBeWritten(t *testing.T) {
+func TestReadOnlyCacheNamesTheRemedy(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(dir, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := New(filepath.Join(dir, "rollout"), 0) // not even root can make folders there
-	_, err := c.Folder(t.Context(), thing)
-	want := "the cache cannot be written: mkdir " + dir + ": not a directory (set XDG_CACHE_HOME to a folder that can be written)"
+	c := New(filepath.Join(dir, "rollout"), 0) // not even root can create directories there
+	_, err := c.Open(t.Context(), thing)
+	want := "the cache cannot be written: mkdir " + dir + ": not a directory (set XDG_CACHE_HOME to a directory that can be written)"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -1,3 +1,3 @@
-// Package cache keeps what can be had again: folders that are filled part by part and never changed, and small files. It
-// is safe with many processes at once, and bounded by size. It does not know what it keeps.
+// Package cache stores what can be fetched again: directories that are filled part by part and never changed, and small
+// files. Many processes may use a cache at once, and its size is bounded. It does not know what it stores.
 package cache

@@ -17,7 +17,7 @@ type File struct {
 	At   time.Time // when it was written
 }
 
-// fileHead is the first line of a file of the cache.
+// fileHead is the first line of a file in the cache.
 type fileHead struct {
 	About string    `json:"about"`
 	At    time.Time `json:"at"`
@@ -26,7 +26,7 @@ type fileHead struct {
 // maxFile bounds what is read, in bytes.
 const maxFile = 256 << 20
 
-// ReadFile is the file of that key. Without one, or when it cannot be made sense of, the error is fs.ErrNotExist.
+// ReadFile returns the file of a key. If there is none, or it is damaged, the error is fs.ErrNotExist.
 func (c *Cache) ReadFile(key Key) (File, error) {
 	path := c.filePath(key)
 	f, err := os.Open(path)
@@ -43,12 +43,12 @@ func (c *Cache) ReadFile(key Key) (File, error) {
 		return File{}, &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
 	}
 	now := c.now()
-	_ = os.Chtimes(path, now, now) // a cache that cannot be written keeps no times
+	_ = os.Chtimes(path, now, now) // a read-only cache stores no times
 	_, data, _ := bytes.Cut(text, []byte("\n"))
 	return File{Data: data, At: head.At}, nil
 }
 
-// WriteFile puts a file in the place of the one of that key.
+// WriteFile stores the file of a key and replaces an earlier one.
 func (c *Cache) WriteFile(key Key, data []byte) error {
 	if err := c.makeDirs(filepath.Join("files", key.Kind)); err != nil {
 		return err

@@ -10,10 +10,10 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockPoll is how often a lock that somebody else holds is asked for.
+// lockPoll is the interval at which a lock that another process holds is tried.
 const lockPoll = 20 * time.Millisecond
 
-// lock takes the lock at path, which is made if need be, shared or alone.
+// lock waits for the lock at path, shared or exclusive. It creates the file if necessary.
 func lock(ctx context.Context, path string, shared bool) (*flock.Flock, error) {
 	for {
 		held := flock.New(path)
@@ -31,9 +31,9 @@ func lock(ctx context.Context, path string, shared bool) (*flock.Flock, error) {
 	}
 }
 
-// tryLock takes the lock at path alone, if nobody has it; nil: somebody has, or there is none.
+// tryLock takes the exclusive lock at path. It returns nil if another process has it or there is no such file.
 func tryLock(path string) *flock.Flock {
-	held := flock.New(path, flock.SetFlag(os.O_RDONLY)) // is not made here
+	held := flock.New(path, flock.SetFlag(os.O_RDONLY)) // does not create the file
 	if free, err := held.TryLock(); err != nil || !free {
 		return nil
 	}
@@ -44,7 +44,7 @@ func tryLock(path string) *flock.Flock {
 	return held
 }
 
-// isAt reports whether the file that is locked is still the one at its path.
+// isAt reports whether the locked file is still the one at its path.
 func isAt(held *flock.Flock) bool {
 	locked, err := held.Stat()
 	if err != nil {
@@ -54,13 +54,13 @@ func isAt(held *flock.Flock) bool {
 	return err == nil && os.SameFile(locked, there)
 }
 
-// drop removes a lock that is held alone, file and all.
+// drop releases a lock that is held exclusively, and removes its file.
 func drop(held *flock.Flock) {
 	_ = os.Remove(held.Path())
 	_ = held.Unlock()
 }
 
-// draft is a folder for something half-made. Its lock says that its maker lives.
+// draft is a directory for something unfinished. As long as its lock is held, its maker is alive.
 type draft struct {
 	dir  string
 	lock *flock.Flock
@@ -87,14 +87,13 @@ func (c *Cache) draft() (*draft, error) {
 	}
 }
 
-// discard removes what is left of the draft.
+// discard removes the draft.
 func (d *draft) discard() {
 	_ = os.RemoveAll(d.dir)
 	drop(d.lock)
 }
 
-// sweep removes drafts whose makers were killed. The lock is the first of a draft that is made, and the last that is
-// removed.
+// sweep removes drafts whose makers were killed. A draft's lock is created before the draft and removed after it.
 func (c *Cache) sweep() {
 	entries, _ := os.ReadDir(c.path("drafts"))
 	for _, e := range entries {

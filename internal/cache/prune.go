@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// Entry is something in the cache.
+// Entry describes a Dir or a file in the cache.
 type Entry struct {
 	Kind     string    `json:"kind"`
 	About    string    `json:"about"` // hostile: it comes from registries
 	Path     string    `json:"path"`
-	Size     int64     `json:"size_bytes"` // on disk, about
+	Size     int64     `json:"size_bytes"` // on disk, approximately
 	LastUsed time.Time `json:"last_used"`
-	InUse    bool      `json:"in_use"` // by a process that runs
-	folder   bool
+	InUse    bool      `json:"in_use"` // by a running process
+	isDir    bool
 }
 
-// List is everything in the cache, the least recently used first. A cache that does not exist is empty.
+// List returns all entries, the least recently used first. A cache that does not exist is empty.
 func (c *Cache) List() ([]Entry, error) {
 	var all []Entry
-	for _, group := range []string{Folders, "files"} {
+	for _, group := range []string{DirsName, "files"} {
 		paths, err := filepath.Glob(c.path(group, "*", "*"))
 		if err != nil {
 			return nil, fmt.Errorf("list the cache: %w", err)
 		}
 		for _, path := range paths {
-			e := Entry{Kind: filepath.Base(filepath.Dir(path)), Path: path, folder: group == Folders}
+			e := Entry{Kind: filepath.Base(filepath.Dir(path)), Path: path, isDir: group == DirsName}
 			if c.describe(&e) {
 				all = append(all, e)
 			}
@@ -48,14 +48,14 @@ func (c *Cache) List() ([]Entry, error) {
 	return all, nil
 }
 
-// describe completes e; !ok: it is gone.
+// describe completes e. It reports whether the entry still exists.
 func (c *Cache) describe(e *Entry) (ok bool) {
 	info, err := os.Lstat(e.Path)
 	if err != nil {
 		return false
 	}
 	e.LastUsed = info.ModTime()
-	if !e.folder {
+	if !e.isDir {
 		e.About, e.Size = aboutOf(e.Path), (info.Size()+block-1)/block*block
 		return true
 	}
@@ -72,7 +72,7 @@ func (c *Cache) describe(e *Entry) (ok bool) {
 	return true
 }
 
-// aboutOf reads the first line of a file of the cache.
+// aboutOf returns the description of a file in the cache.
 func aboutOf(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -88,23 +88,23 @@ func (c *Cache) useLock(e Entry) string {
 	return c.path("locks", e.Kind+"-"+filepath.Base(e.Path))
 }
 
-// Policy says what may stay. The zero value lets everything stay.
+// Policy selects what Prune removes. The zero value selects nothing.
 type Policy struct {
-	All       bool          // nothing stays
-	OlderThan time.Duration // what was last used before this time ago goes; 0: it does not
-	MaxSize   *int64        // bytes; the least recently used go until the rest is no larger. nil: any size
-	DryRun    bool          // only tell
+	All       bool          // everything
+	OlderThan time.Duration // entries that were not used for longer than this; 0: none
+	MaxSize   *int64        // the least recently used, until the rest has at most so many bytes; nil: none
+	DryRun    bool          // remove nothing, only report
 }
 
-// Pruned is what a Prune did, or would do.
+// Pruned is what Prune did, or with DryRun would do.
 type Pruned struct {
 	Removed []Entry
-	InUse   []Entry // would have been removed, but a process uses it
-	Kept    int64   // bytes that are left
+	InUse   []Entry // selected, but kept because a process uses them
+	Kept    int64   // bytes of the remaining entries
 }
 
-// Prune removes what the policy lets go, but nothing that a running process uses, and what makers that were killed left
-// behind.
+// Prune removes the entries that the policy selects, except those that a running process uses, and the drafts of killed
+// processes.
 func (c *Cache) Prune(ctx context.Context, p Policy) (Pruned, error) {
 	var out Pruned
 	all, err := c.List()
@@ -143,9 +143,9 @@ func (c *Cache) Prune(ctx context.Context, p Policy) (Pruned, error) {
 	return out, nil
 }
 
-// remove removes an entry; !removed: it is in use.
+// remove removes an entry, unless it is in use.
 func (c *Cache) remove(e Entry) (removed bool, err error) {
-	if !e.folder {
+	if !e.isDir {
 		if err := os.Remove(e.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, err
 		}
@@ -170,7 +170,7 @@ func (c *Cache) remove(e Entry) (removed bool, err error) {
 		return false, err
 	}
 	defer d.discard()
-	// In one step, so that nobody finds a part of it.
+	// One rename, so that no process finds a part of it.
 	if err := os.Rename(e.Path, filepath.Join(d.dir, "removed")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
@@ -178,7 +178,7 @@ func (c *Cache) remove(e Entry) (removed bool, err error) {
 	return true, nil
 }
 
-// shrink keeps the cache's bound. What cannot be removed now is tried again by the next.
+// shrink removes entries until the cache is within its bound. What cannot be removed now is tried again the next time.
 func (c *Cache) shrink() {
 	if c.maxSize >= 0 {
 		_, _ = c.Prune(context.Background(), Policy{MaxSize: &c.maxSize})

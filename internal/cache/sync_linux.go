@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncAll brings what is in dir to the disk, so that nothing is there by half after a power cut.
+// syncAll writes the files in dir to the disk, so that none is incomplete after a power failure.
 func syncAll(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// syncAll brings what is in dir to the disk, so that nothing is there by half after a power cut.
+// syncAll writes the files in dir to the disk, so that none is incomplete after a power failure.
 func syncAll(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {

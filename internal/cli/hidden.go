@@ -12,7 +12,7 @@ import (
 func (a *app) hidden(p *prepared) []string {
 	paths := slices.Concat([]string{".", p.Job.JobsDir, filepath.Join(p.Job.JobsDir, p.Job.Name)}, p.DatasetDirs, p.TaskDirs, p.folders)
 	if root, err := cache.Root(a.Getenv); err == nil {
-		paths = append(paths, filepath.Join(root, cache.Folders)) // tasks that other jobs use; not the whole cache, in which a provider may live
+		paths = append(paths, filepath.Join(root, cache.DirsName)) // tasks that other jobs use; not the whole cache, in which a provider may live
 	}
 	if p.path != "-" {
 		paths = append(paths, p.path)

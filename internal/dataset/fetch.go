@@ -185,7 +185,7 @@ const (
 
 // take has the directories of a snapshot put into the cache.
 func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]location, error) {
-	directory, err := s.Cache.Folder(ctx, cache.Key{
+	directory, err := s.Cache.Open(ctx, cache.Key{
 		Kind: "git", Text: snap.remote.ID() + "\x00" + snap.commit, About: snap.remote.String() + " at " + snap.commit[:12],
 	})
 	if err != nil {
@@ -213,12 +213,12 @@ func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]l
 	out := make(map[*registry.Task]location, len(snap.wishes))
 	for _, w := range snap.wishes {
 		at := location{
-			dir:    filepath.Join(directory.Path(partOf(w.path)), taskDirectory),
+			dir:    filepath.Join(directory.Part(partOf(w.path)), taskDirectory),
 			origin: &task.Origin{URL: snap.remote.String(), Commit: snap.commit, Path: w.path},
 		}
 		part, notKept := passing[partOf(w.path)]
 		if !notKept {
-			if part, err = notes(directory.Path(partOf(w.path))); err != nil {
+			if part, err = notes(directory.Part(partOf(w.path))); err != nil {
 				return nil, err
 			}
 		}

@@ -43,7 +43,7 @@ type Source struct {
 	Admit func(path string) (string, error)
 
 	mu          sync.Mutex
-	directories []*cache.Folder
+	directories []*cache.Dir
 }
 
 // Close lets what was fetched be removed from the cache. The sets must not be used any more.

@@ -5,31 +5,30 @@ import (
 	"slices"
 )
 
-// here are networks that never lead to another host: this machine's own, those of the link that it is on, groups of hosts.
-var here = prefixes("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
+// local are networks that never lead to one other host on another network: this machine's own, link-local ones, multicast.
+var local = prefixes("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
 
-// metadata are servers of clouds, other than link-local ones, that hand the machine's credentials to whoever asks from it.
+// metadata are the metadata servers of clouds that are not link-local. They give the machine's credentials to any program on it.
 // Sources: the documentation of Alibaba, Azure, Oracle and AWS.
 var metadata = prefixes("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::254/128")
 
-// special are networks that no host of the Internet is in, or through which others are reached, besides here and
-// metadata. Source: the IANA special-purpose address registries.
+// special are further networks that have no host of the Internet, or through which other networks are reached. Source: the IANA special-purpose address registries.
 var special = prefixes(
 	"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
 	"2001::/23",     // Teredo, ORCHID and the like
 	"2001:db8::/32", // documentation
-	"2002::/16",     // 6to4, which has addresses of IPv4 in it
+	"2002::/16",     // 6to4, which embeds IPv4 addresses
 	"3fff::/20",     // documentation
 )
 
-// global6 is where hosts of the Internet have their addresses of IPv6: everything else is special.
+// global6 has the IPv6 addresses of all hosts of the Internet. Everything else is special.
 var global6 = netip.MustParsePrefix("2000::/3")
 
-// private6 are private networks, of IPv6.
+// private6 has the private IPv6 networks.
 var private6 = netip.MustParsePrefix("fc00::/7")
 
-// translated6 are prefixes in front of addresses of IPv4, with the byte at which those begin: NAT64 and 6to4.
+// translated6 are prefixes that embed an IPv4 address (NAT64, 6to4), with the byte at which it begins.
 var translated6 = map[netip.Prefix]int{
 	netip.MustParsePrefix("64:ff9b::/96"): 12,
 	netip.MustParsePrefix("2002::/16"):    2,
@@ -43,12 +42,12 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-// isSpecial tells whether no address of a range is one of the Internet's.
+// isSpecial reports whether no address in a range is on the public Internet.
 func isSpecial(block netip.Prefix) bool {
 	if !block.Addr().Is4() && !global6.Overlaps(block) {
 		return true
 	}
-	return slices.ContainsFunc(slices.Concat(here, metadata, special), func(p netip.Prefix) bool {
+	return slices.ContainsFunc(slices.Concat(local, metadata, special), func(p netip.Prefix) bool {
 		return p.Bits() <= block.Bits() && p.Contains(block.Addr())
 	})
 }
@@ -57,20 +56,20 @@ func within(addr netip.Addr, list []netip.Prefix) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// isPublic tells whether an address is one of the Internet's. addr is not an address of IPv4 in IPv6's form.
+// isPublic reports whether an address is on the public Internet. addr must not be an IPv4 address in IPv6 form.
 func isPublic(addr netip.Addr) bool {
 	if !addr.IsValid() || addr.Is6() && !global6.Contains(addr) {
 		return false
 	}
-	return !within(addr, here) && !within(addr, metadata) && !within(addr, special)
+	return !within(addr, local) && !within(addr, metadata) && !within(addr, special)
 }
 
-// Elsewhere tells whether an address may be that of another machine, on the Internet or in a private network. It is not for
-// those of this machine by their kind, whatever is link-local, groups of hosts, and metadata servers. Which other addresses
-// this machine has is for the caller to find out.
-func Elsewhere(addr netip.Addr) bool {
+// MayBeRemote reports whether an address may be that of another machine, on the Internet or in a private network. It
+// reports false for loopback, link-local and multicast addresses and for metadata servers. The caller has to find out
+// which other addresses this machine has.
+func MayBeRemote(addr netip.Addr) bool {
 	addr = addr.Unmap()
-	if !addr.IsValid() || addr.Zone() != "" || within(addr, here) || within(addr, metadata) {
+	if !addr.IsValid() || addr.Zone() != "" || within(addr, local) || within(addr, metadata) {
 		return false
 	}
 	if addr.Is4() {
@@ -79,7 +78,7 @@ func Elsewhere(addr netip.Addr) bool {
 	for prefix, at := range translated6 {
 		if prefix.Contains(addr) {
 			all := addr.As16()
-			return Elsewhere(netip.AddrFrom4([4]byte(all[at : at+4])))
+			return MayBeRemote(netip.AddrFrom4([4]byte(all[at : at+4])))
 		}
 	}
 	return global6.Contains(addr) || private6.Contains(addr)

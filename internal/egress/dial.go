@@ -13,18 +13,18 @@ import (
 
 const (
 	lookupTime = 10 * time.Second
-	// dialTime is for one address.
+	// dialTime bounds connecting to one address.
 	dialTime = 10 * time.Second
-	// maxAddrs is how many addresses of a name are tried.
+	// maxAddrs bounds how many addresses of a name are tried.
 	maxAddrs = 8
 )
 
-// Refusal is a request that was not let through.
+// Refusal is a request that the proxy refused.
 type Refusal struct {
-	Host   string // name or address; from the client, of at most 253 bytes
+	Host   string // name or address, as the client sent it; at most 253 bytes
 	Port   uint16
-	Listed bool   // it was not for the list
-	Reason string // one sentence's end, after "because"
+	Listed bool   // the list has the host; it was refused for another reason
+	Reason string // completes a sentence after "because"
 }
 
 func (r *Refusal) Error() string {
@@ -33,9 +33,9 @@ func (r *Refusal) Error() string {
 
 const notListed = "allowed_hosts does not list it"
 
-// target is where a client wants to go.
+// target is the host and port that a client asks for.
 type target struct {
-	host string     // as the client has it, in canonical form
+	host string     // in canonical form
 	addr netip.Addr // valid if host is an address
 	port uint16
 }
@@ -44,9 +44,9 @@ func (t target) refused(listed bool, format string, args ...any) *Refusal {
 	return &Refusal{Host: t.host, Port: t.port, Listed: listed, Reason: fmt.Sprintf(format, args...)}
 }
 
-var errTarget = errors.New("is no host and port")
+var errTarget = errors.New("is not a host and port")
 
-// parseTarget reads "host:port"; port is for a host without one, 0 if there must be one.
+// parseTarget parses "host:port". port is the default; if it is 0, the port is required.
 func parseTarget(text string, port uint16) (target, error) {
 	host, portText, err := net.SplitHostPort(text)
 	if err != nil && port != 0 {
@@ -71,16 +71,16 @@ func parseTarget(text string, port uint16) (target, error) {
 	return t, nil
 }
 
-// lookupFunc finds the addresses of a name.
+// lookupFunc returns the addresses of a name.
 type lookupFunc func(ctx context.Context, name string) ([]netip.Addr, error)
 
-// lookup asks this machine's resolver.
+// lookup is a lookupFunc that asks this machine's resolver.
 func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// admitted are the addresses to try for a target, each checked. It is these that must be connected to: a name that is
-// looked up again may have others by then.
+// admitted returns the addresses to try for a target, all of them checked. The caller must connect to these: if it looked
+// the name up again, it might get others.
 func (p Policy) admitted(ctx context.Context, t target, find lookupFunc) ([]netip.Addr, error) {
 	if t.addr.IsValid() {
 		if !p.listsAddr(t.addr, t.port) {
@@ -113,7 +113,7 @@ func (p Policy) admitted(ctx context.Context, t target, find lookupFunc) ([]neti
 	return good, nil
 }
 
-// dial connects to the first address that answers.
+// dial connects to the first address that accepts a connection.
 func (p *Proxy) dial(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
 	var errs []error
 	for _, addr := range addrs {

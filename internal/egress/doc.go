@@ -1,3 +1,3 @@
-// Package egress is the door through which an environment without a network reaches what a list allows: an HTTP
-// proxy. It knows hosts, addresses and connections, and nothing of environments or of how connections get to it.
+// Package egress is an HTTP proxy through which an environment without a network reaches the hosts on a list. It knows
+// hosts, addresses and connections. It does not know environments, or how connections get to it.
 package egress

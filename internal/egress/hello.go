@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Types of what TLS sends. Source: RFC 8446, sections 4 and 5.1.
+// Types of TLS records, messages and extensions. Source: RFC 8446, sections 4 and 5.1.
 const (
 	recordHandshake = 22
 	typeClientHello = 1
@@ -25,17 +25,17 @@ const (
 	recordHeader  = 5
 	maxRecord     = 1 << 14 // of plain text
 	messageHeader = 4
-	// maxHello is as much as Go's own server reads. With post-quantum keys and tickets, real ones have some thousand bytes.
+	// maxHello is what Go's own server accepts. With post-quantum keys and tickets, real ones have a few thousand bytes.
 	maxHello = 64 << 10
-	// maxHelloRecords bounds the records that a ClientHello is spread over. Real ones take a few.
+	// maxHelloRecords bounds the number of records of a ClientHello. Real ones take a few.
 	maxHelloRecords = 64
 )
 
-// tlsPorts are where clients speak first, and TLS. Source: the IANA service name registry, and habit for 8443.
+// tlsPorts are ports on which clients begin with TLS. Source: the IANA service name registry; 8443 by custom.
 var tlsPorts = []uint16{443, 465, 563, 636, 853, 989, 990, 992, 993, 995, 5061, 5671, 6514, 6697, 8443, 8883}
 
-// mustHello tells whether a connection must begin with a ClientHello: because of its port, or because it begins with a record of
-// TLS. (The older form of SSL 2 has no room for a name, so that it matters on TLS's ports only.)
+// mustHello reports whether a connection must begin with a ClientHello: because of its port, or because it begins with a TLS
+// record. (The older form of SSL 2 has no field for a name, so it matters only on ports of TLS.)
 func mustHello(port uint16, from *bufio.Reader) (bool, error) {
 	first, err := from.Peek(1)
 	if err != nil || slices.Contains(tlsPorts, port) || first[0] == recordHandshake {
@@ -48,22 +48,23 @@ func mustHello(port uint16, from *bufio.Reader) (bool, error) {
 	return len(two) == 2 && two[1] == 3, err
 }
 
-// Why a connection is refused for what comes first in it.
+// Reasons to refuse a connection for its first bytes.
 var (
-	errNoHello = errors.New("it does not begin as TLS does, so that nobody can tell which host it asks for (list an address for other protocols on this port)")
-	errECH     = errors.New("it hides the host that it asks for (encrypted ClientHello, which clients have a switch for)")
-	errSeen    = errors.New("that was all")
+	errNoHello = errors.New("it does not begin as TLS does, so the host that it asks for is not known (list an address for other protocols on this port)")
+	errECH     = errors.New("it hides the host that it asks for (encrypted ClientHello, which clients can switch off)")
+	errSeen    = errors.New("the ClientHello is complete")
 )
 
-// readHello reads the ClientHello that a connection must begin with, and returns which name it asks for, "" if none, and what
-// it has read. Anything else in its place is errNoHello: a server may overlook a record before it, or take an SSL 2 one, so a
-// name behind those would be asked for unseen. So is a ClientHello in which a name may hide.
+// readHello reads the ClientHello that a connection must begin with. It returns the name that it asks for ("" if none) and
+// the bytes that were read. If there is anything else, the error is errNoHello: a server may skip a record before the
+// ClientHello, or accept an SSL 2 one, and the name after it would go unchecked. A ClientHello that may hide a name is
+// refused as well.
 func readHello(from io.Reader) (name string, seen []byte, err error) {
 	var read, message bytes.Buffer
 	for records, size := 0, messageHeader; message.Len() < size; records++ {
 		header := make([]byte, recordHeader)
 		if _, err := io.ReadFull(from, header); err != nil {
-			return "", nil, beginning(err)
+			return "", nil, readError(err)
 		}
 		length := int(binary.BigEndian.Uint16(header[3:]))
 		if header[0] != recordHandshake || header[1] != 3 || length == 0 || length > maxRecord || records == maxHelloRecords {
@@ -71,7 +72,7 @@ func readHello(from io.Reader) (name string, seen []byte, err error) {
 		}
 		read.Write(header)
 		if _, err := io.CopyN(io.MultiWriter(&read, &message), from, int64(length)); err != nil {
-			return "", nil, beginning(err)
+			return "", nil, readError(err)
 		}
 		if message.Bytes()[0] != typeClientHello {
 			return "", nil, errNoHello
@@ -90,16 +91,16 @@ func readHello(from io.Reader) (name string, seen []byte, err error) {
 	return name, read.Bytes(), err
 }
 
-// beginning is what becomes of an error on the way to the ClientHello: a connection that ends early did not begin as it must.
-func beginning(err error) error {
+// readError returns the error for a ClientHello that could not be read: errNoHello if the connection ended early.
+func readError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errNoHello
 	}
 	return err
 }
 
-// parseHello has Go's server read a whole ClientHello. It refuses what is not well formed, such as an extension that comes twice,
-// or two names.
+// parseHello parses a complete ClientHello with Go's TLS server, which refuses malformed ones, such as a repeated extension or
+// two names.
 func parseHello(message []byte) (name string, err error) {
 	var records bytes.Buffer
 	for part := range slices.Chunk(message, maxRecord) {
@@ -121,7 +122,7 @@ func parseHello(message []byte) (name string, err error) {
 	return name, err
 }
 
-// readOnly is the connection of a server that only listens.
+// readOnly is the connection of a server whose answers are dropped.
 type readOnly struct{ io.Reader }
 
 func (readOnly) Write(b []byte) (int, error)      { return len(b), nil }

@@ -64,8 +64,8 @@ func message(kind byte, body []byte) []byte {
 	return append([]byte{kind, byte(len(body) >> 16), byte(len(body) >> 8), byte(len(body))}, body...)
 }
 
-// TestWhatComesBeforeAName: no way round the check of the name that TLS asks for.
-func TestWhatComesBeforeAName(t *testing.T) {
+// TestConnectionsMustBeginWithClientHello: no way round the check of the name that TLS asks for.
+func TestConnectionsMustBeginWithClientHello(t *testing.T) {
 	const refused, passed = "refused", "passed"
 	listed, other := clientHello(sni("listed.example")), clientHello(sni("other.example"))
 	whole := func(hello []byte) []byte { return record(recordHandshake, hello) }
@@ -107,7 +107,7 @@ func TestWhatComesBeforeAName(t *testing.T) {
 		{"SSL 2 before it", 443, append(bytes.Clone(sslv2), whole(other)...), refused, "begin as TLS"},
 		{"two names", 443, whole(clientHello(sni("listed.example", "other.example"))), refused, "begin as TLS"},
 		{"two names in two extensions", 443, whole(clientHello(sni("listed.example"), sni("other.example"))), refused, "begin as TLS"},
-		{"a name with a zero byte", 443, whole(clientHello(sni("listed.example\x00.other.example"))), refused, "a name that is none"},
+		{"a name with a zero byte", 443, whole(clientHello(sni("listed.example\x00.other.example"))), refused, "an invalid name"},
 		{"an address for a name", 443, whole(clientHello(sni("192.0.2.1"))), refused, "allowed_hosts does not list it"},
 		{"something behind its extensions", 443, whole(message(typeClientHello, append(bytes.Clone(listed[4:]), 0))), refused, "begin as TLS"},
 		{"a hidden name", 443, whole(clientHello(sni("listed.example"), extension(extensionECH, append([]byte{0, 0, 1, 0, 1, 7, 0, 0, 0, 8}, make([]byte, 8)...)))), refused, "encrypted ClientHello"},
@@ -135,25 +135,25 @@ func TestWhatComesBeforeAName(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var said []string
-				p.Set(policy, func(r Refusal) { said = append(said, fmt.Sprintf("%s:%d %s", r.Host, r.Port, r.Reason)) })
+				var refusals []string
+				p.Set(policy, func(r Refusal) { refusals = append(refusals, fmt.Sprintf("%s:%d %s", r.Host, r.Port, r.Reason)) })
 				var there bytes.Buffer
 				err = p.send(&there, bufio.NewReader(reader.of(bytes.NewReader(c.sent))), target{host: "listed.example", port: c.port})
 				switch {
-				case c.want == passed && (err != nil || !bytes.Equal(there.Bytes(), c.sent) || len(said) > 0):
-					t.Errorf("%v, %d of %d bytes arrived, said %q", err, there.Len(), len(c.sent), said)
+				case c.want == passed && (err != nil || !bytes.Equal(there.Bytes(), c.sent) || len(refusals) > 0):
+					t.Errorf("%v, %d of %d bytes arrived, refusals %q", err, there.Len(), len(c.sent), refusals)
 				case c.want == refused && (err == nil || there.Len() > 0):
 					t.Errorf("%v, and %d bytes arrived", err, there.Len())
-				case c.want == refused && (len(said) != 1 || !strings.Contains(said[0], c.about)):
-					t.Errorf("said %q, want something about %q", said, c.about)
+				case c.want == refused && (len(refusals) != 1 || !strings.Contains(refusals[0], c.about)):
+					t.Errorf("refused with %q, want something about %q", refusals, c.about)
 				}
 			})
 		}
 	}
 }
 
-// TestAnAddressMayCarryAnything: it stands for no other host.
-func TestAnAddressMayCarryAnything(t *testing.T) {
+// TestConnectionsToAddressesAreNotInspected: an address means no other host.
+func TestConnectionsToAddressesAreNotInspected(t *testing.T) {
 	p := New()
 	defer p.Close()
 	p.Set(mustParse(t, "192.0.2.1"), func(r Refusal) { t.Errorf("refused %v", r) })
@@ -176,7 +176,7 @@ func mustParse(t *testing.T, hosts ...string) Policy {
 	return policy
 }
 
-// FuzzReadHello: whatever comes, it is read to an end, and what passes is what the whole ClientHello says.
+// FuzzReadHello checks that reading always ends, and that the name is the one in the complete ClientHello.
 func FuzzReadHello(f *testing.F) {
 	hello := clientHello(sni("listed.example"))
 	f.Add(record(recordHandshake, hello))

@@ -16,45 +16,44 @@ import (
 )
 
 const (
-	// maxConns bounds the connections of one door; more wait.
+	// maxConns bounds the connections to a listener; more wait.
 	maxConns = 256
-	// maxHeader bounds the header of a request, and of an answer.
+	// maxHeader bounds the headers of a request and of a response.
 	maxHeader  = 64 << 10
 	headerTime = 30 * time.Second
 	idleTime   = 2 * time.Minute
-	// quietTime is how long a connection may carry nothing. Models think for minutes before they answer.
+	// quietTime is how long a connection may be idle. Models think for minutes before they answer.
 	quietTime = 15 * time.Minute
 )
 
-// errClosed: what was being done was overtaken by another policy, or the end.
-var errClosed = errors.New("the door was closed meanwhile")
+// errClosed means that the policy was replaced, or the proxy closed, while a connection was being made.
+var errClosed = errors.New("the proxy was closed meanwhile")
 
-// Proxy is an HTTP proxy that lets through what its policy allows: requests with absolute addresses (http only) and
-// CONNECT. It looks names up itself and connects to the very addresses that it has checked. Addresses that are not of the
-// Internet (this machine's, private ones, metadata servers) are reached only if the list has the address itself: a
-// name alone never leads there.
+// Proxy is an HTTP proxy that forwards what its policy allows: requests with absolute URLs (http only) and CONNECT. It
+// looks names up itself and connects to the addresses that it checked. Addresses that are not on the public Internet (this
+// machine's, private ones, metadata servers) are reached only if the list has the address itself; a name alone never leads
+// there.
 //
-// In a CONNECT to a name, TLS must ask for a name that is listed as well, or for none, and not hide it. On ports of TLS, such as
-// 443, nothing else is let through. What else goes through a connection is not looked at: who is listed can pass on anything
-// to anybody.
+// After a CONNECT to a name, TLS must ask for a listed name or for none, and may not hide it. On ports of TLS, such as 443,
+// nothing but TLS is forwarded. The rest of a connection is not inspected: a listed host can pass on anything to anybody.
 //
-// Its methods may be called by many goroutines at once.
+// Many goroutines may call its methods at once.
 type Proxy struct {
 	server  http.Server
 	forward httputil.ReverseProxy
 	find    lookupFunc
-	// Dial makes connections to addresses, tcp ones; nil: this machine's network. It is set before Serve is called.
+	// Dial connects to TCP addresses; nil means this machine's network. Set it before calling Serve.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu      sync.Mutex
 	policy  Policy
 	refused func(Refusal)
-	turn    int // counts the policies
+	version int // of policy
 	conns   map[io.Closer]struct{}
 	closed  bool
 }
 
-// New makes a proxy that lets nothing through.
+// New returns a proxy that refuses everything until Set is called.
 func New() *Proxy {
 	p := &Proxy{find: lookup, conns: map[io.Closer]struct{}{}}
 	quiet := log.New(io.Discard, "", 0)
@@ -63,8 +62,8 @@ func New() *Proxy {
 		MaxHeaderBytes: maxHeader, ErrorLog: quiet,
 	}
 	p.forward = httputil.ReverseProxy{
-		Rewrite:      func(*httputil.ProxyRequest) {}, // the address is complete, and Host follows from it
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { answer(w, err) },
+		Rewrite:      func(*httputil.ProxyRequest) {}, // the URL is complete, and Host follows from it
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { writeError(w, err) },
 		ErrorLog:     quiet,
 		Transport: &http.Transport{
 			DialContext:            p.dialFor,
@@ -73,17 +72,17 @@ func New() *Proxy {
 			IdleConnTimeout:        headerTime,
 			MaxResponseHeaderBytes: maxHeader,
 		},
-		FlushInterval: -1, // as it comes
+		FlushInterval: -1, // immediately
 	}
 	return p
 }
 
-// Set puts another policy in force. When it returns, no connection lives that was made under another one. refused,
-// if not nil, hears of each request that this policy refuses; it must not block.
+// Set replaces the policy. When it returns, all connections that were made under the previous one are closed. If refused
+// is not nil, it is called with each request that this policy refuses; it must not block.
 func (p *Proxy) Set(policy Policy, refused func(Refusal)) {
 	p.mu.Lock()
 	p.policy, p.refused = policy, refused
-	p.turn++
+	p.version++
 	conns := p.conns
 	p.conns = map[io.Closer]struct{}{}
 	p.mu.Unlock()
@@ -92,7 +91,7 @@ func (p *Proxy) Set(policy Policy, refused func(Refusal)) {
 	}
 }
 
-// Serve serves those who connect to l until l ends or the proxy is closed, and closes l.
+// Serve serves the connections to l until l or the proxy is closed, and closes l.
 func (p *Proxy) Serve(l net.Listener) error {
 	err := p.server.Serve(netutil.LimitListener(l, maxConns))
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
@@ -101,7 +100,7 @@ func (p *Proxy) Serve(l net.Listener) error {
 	return err
 }
 
-// Close ends all connections and everything that Serve serves.
+// Close closes all connections and ends Serve.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -110,23 +109,23 @@ func (p *Proxy) Close() error {
 	return p.server.Close()
 }
 
-// now is what is in force.
-func (p *Proxy) now() (Policy, func(Refusal), int) {
+// current returns the policy, its callback for refusals and its version.
+func (p *Proxy) current() (Policy, func(Refusal), int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.policy, p.refused, p.turn
+	return p.policy, p.refused, p.version
 }
 
-// keep remembers a connection that was made under a policy, for the time when it is not in force any more. If that has come
-// already, the connection is closed.
-func (p *Proxy) keep(conn io.Closer, turn int) error {
+// keep records a connection that was made under a version of the policy, so that Set can close it. If the policy has been
+// replaced, keep closes the connection.
+func (p *Proxy) keep(conn io.Closer, version int) error {
 	p.mu.Lock()
-	current := !p.closed && turn == p.turn
-	if current {
+	isCurrent := !p.closed && version == p.version
+	if isCurrent {
 		p.conns[conn] = struct{}{}
 	}
 	p.mu.Unlock()
-	if !current {
+	if !isCurrent {
 		_ = conn.Close()
 		return errClosed
 	}
@@ -139,9 +138,9 @@ func (p *Proxy) forget(conn io.Closer) {
 	delete(p.conns, conn)
 }
 
-// connect connects to a target if the policy in force lets it.
+// connect connects to a target if the policy allows it.
 func (p *Proxy) connect(ctx context.Context, t target) (net.Conn, error) {
-	policy, refused, turn := p.now()
+	policy, refused, version := p.current()
 	addrs, err := policy.admitted(ctx, t, p.find)
 	var conn net.Conn
 	if err == nil {
@@ -155,13 +154,13 @@ func (p *Proxy) connect(ctx context.Context, t target) (net.Conn, error) {
 	}
 	kept := &upstream{Conn: conn, proxy: p}
 	kept.touch()
-	if err := p.keep(kept, turn); err != nil {
+	if err := p.keep(kept, version); err != nil {
 		return nil, err
 	}
 	return kept, nil
 }
 
-// dialFor is connect for requests that are passed on.
+// dialFor is connect for forwarded requests.
 func (p *Proxy) dialFor(ctx context.Context, _, address string) (net.Conn, error) {
 	t, err := parseTarget(address, portHTTP)
 	if err != nil {
@@ -176,23 +175,23 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 		p.tunnel(w, r)
 	case r.URL.Scheme == "http" && r.URL.Host != "":
 		if err := p.check(r); err != nil {
-			answer(w, err)
+			writeError(w, err)
 			return
 		}
 		p.forward.ServeHTTP(w, r)
 	default:
-		http.Error(w, "rollout: this is a proxy: it takes http:// addresses, and CONNECT for others", http.StatusBadRequest)
+		http.Error(w, "rollout: this is a proxy: it accepts http:// URLs, and CONNECT for others", http.StatusBadRequest)
 	}
 }
 
-// check looks at a request to be passed on: the connection that it takes may have been made for another one. A refusal of
-// the address comes when one is made.
+// check checks the name in a request that is to be forwarded, because the request may reuse a connection that was made for another one. The
+// address is checked when a connection is made.
 func (p *Proxy) check(r *http.Request) error {
 	t, err := parseTarget(r.URL.Host, portHTTP)
 	if err != nil {
 		return err
 	}
-	policy, refused, _ := p.now()
+	policy, refused, _ := p.current()
 	_, err = policy.admitted(r.Context(), t, func(context.Context, string) ([]netip.Addr, error) { return anyPublic, nil })
 	if no := new(Refusal); errors.As(err, &no) && refused != nil {
 		refused(*no)
@@ -200,11 +199,11 @@ func (p *Proxy) check(r *http.Request) error {
 	return err
 }
 
-// anyPublic stands for the addresses of a name when only the name is judged.
+// anyPublic stands for the addresses of a name when only the name is checked.
 var anyPublic = []netip.Addr{netip.AddrFrom4([4]byte{1, 1, 1, 1})}
 
-// answer tells a client why it does not get what it asked for.
-func answer(w http.ResponseWriter, err error) {
+// writeError tells a client why its request failed.
+func writeError(w http.ResponseWriter, err error) {
 	code := http.StatusBadGateway
 	switch no := new(Refusal); {
 	case errors.As(err, &no):

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// door is a proxy that listens, and what it has refused.
-type door struct {
+// served is a proxy that listens, with its refusals.
+type served struct {
 	*Proxy
 	at string
 
@@ -28,13 +28,13 @@ type door struct {
 	refused []string
 }
 
-func newDoor(t testing.TB) *door {
+func serve(t testing.TB) *served {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &door{Proxy: New(), at: l.Addr().String()}
+	d := &served{Proxy: New(), at: l.Addr().String()}
 	served := make(chan error, 1)
 	go func() { served <- d.Serve(l) }()
 	t.Cleanup(func() {
@@ -45,7 +45,7 @@ func newDoor(t testing.TB) *door {
 	return d
 }
 
-func (d *door) allow(t testing.TB, hosts ...string) {
+func (d *served) allow(t testing.TB, hosts ...string) {
 	t.Helper()
 	policy, err := Parse(hosts)
 	if err != nil {
@@ -58,7 +58,7 @@ func (d *door) allow(t testing.TB, hosts ...string) {
 	})
 }
 
-func (d *door) wantRefused(t testing.TB, want ...string) {
+func (d *served) wantRefused(t testing.TB, want ...string) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,8 +68,8 @@ func (d *door) wantRefused(t testing.TB, want ...string) {
 	d.refused = nil
 }
 
-// client goes through the door. It keeps no connections, and trusts the test's server.
-func (d *door) client(roots *x509.CertPool) *http.Client {
+// client returns a client that uses the proxy. It keeps no connections, and trusts the test's server.
+func (d *served) client(roots *x509.CertPool) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		Proxy:             http.ProxyURL(&url.URL{Scheme: "http", Host: d.at}),
 		TLSClientConfig:   &tls.Config{RootCAs: roots},
@@ -96,8 +96,8 @@ func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello %s", 
 
 func hostOf(s *httptest.Server) string { return s.Listener.Addr().String() }
 
-// resolve makes a door find these addresses, by name.
-func (d *door) resolve(names map[string]string) {
+// resolve makes the proxy find these addresses, by name.
+func (d *served) resolve(names map[string]string) {
 	d.find = func(_ context.Context, name string) ([]netip.Addr, error) {
 		if addr, ok := names[name]; ok {
 			return []netip.Addr{netip.MustParseAddr(addr)}, nil
@@ -106,10 +106,10 @@ func (d *door) resolve(names map[string]string) {
 	}
 }
 
-func TestWhatIsListedIsReachedAndNothingElse(t *testing.T) {
+func TestOnlyListedHostsAreReached(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(hello))
 	defer server.Close()
-	d := newDoor(t)
+	d := serve(t)
 	client := d.client(nil)
 	code, body, err := get(t, client, server.URL)
 	if err != nil || code != 403 || !strings.Contains(body, "allowed_hosts does not list it") {
@@ -128,12 +128,12 @@ func TestWhatIsListedIsReachedAndNothingElse(t *testing.T) {
 	d.wantRefused(t, hostOf(other)+" false")
 }
 
-func TestANameDoesNotLeadToThisMachine(t *testing.T) {
+func TestNamesDoNotLeadToThisMachine(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(hello))
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(hostOf(server))
 	address := "http://api.example:" + port
-	d := newDoor(t)
+	d := serve(t)
 	d.resolve(map[string]string{"api.example": "127.0.0.1", "meta.example": "169.254.169.254", "six.example": "::ffff:127.0.0.1"})
 	d.allow(t, "api.example:"+port, "meta.example", "six.example:"+port)
 	for _, address := range []string{address, "http://meta.example", "http://six.example:" + port} {
@@ -151,11 +151,11 @@ func TestANameDoesNotLeadToThisMachine(t *testing.T) {
 }
 
 // A name that has another address each time it is looked up is connected to at the one that was checked.
-func TestANameIsLookedUpOnce(t *testing.T) {
+func TestNamesAreLookedUpOnce(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(hello))
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(hostOf(server))
-	d := newDoor(t)
+	d := serve(t)
 	times := 0
 	d.find = func(context.Context, string) ([]netip.Addr, error) {
 		times++
@@ -167,8 +167,8 @@ func TestANameIsLookedUpOnce(t *testing.T) {
 	}
 }
 
-func TestANameThatDoesNotExistIsNoRefusal(t *testing.T) {
-	d := newDoor(t)
+func TestUnknownNamesAreNotRefusals(t *testing.T) {
+	d := serve(t)
 	d.resolve(nil)
 	d.allow(t, "nowhere.example")
 	code, body, err := get(t, d.client(nil), "http://nowhere.example")
@@ -187,10 +187,10 @@ func certified(t *testing.T) (*httptest.Server, *x509.CertPool) {
 	return server, roots
 }
 
-func TestTLSMustAskForWhatIsListed(t *testing.T) {
+func TestTLSMustAskForListedNames(t *testing.T) {
 	server, roots := certified(t)
 	_, port, _ := net.SplitHostPort(hostOf(server))
-	d := newDoor(t)
+	d := serve(t)
 	d.resolve(map[string]string{"example.com": "127.0.0.1", "front.example": "127.0.0.1"})
 	d.allow(t, "example.com:"+port, "front.example:"+port, hostOf(server))
 	client := d.client(roots)
@@ -210,7 +210,7 @@ func TestTLSMustAskForWhatIsListed(t *testing.T) {
 }
 
 // connect opens a tunnel that must be granted.
-func (d *door) connect(t testing.TB, host string) net.Conn {
+func (d *served) connect(t testing.TB, host string) net.Conn {
 	t.Helper()
 	conn, answer := d.ask(t, "CONNECT "+host+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
 	if !strings.Contains(answer, " 200 ") {
@@ -220,7 +220,7 @@ func (d *door) connect(t testing.TB, host string) net.Conn {
 }
 
 // ask sends a request as it is and returns the first line of the answer; the connection has what follows the header.
-func (d *door) ask(t testing.TB, request string) (net.Conn, string) {
+func (d *served) ask(t testing.TB, request string) (net.Conn, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", d.at)
 	if err != nil {
@@ -252,8 +252,8 @@ func (c bufferedConn) Read(b []byte) (int, error) { return c.reader.Read(b) }
 
 func (c bufferedConn) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
 
-func TestRequestsThatAreNotForAProxy(t *testing.T) {
-	d := newDoor(t)
+func TestInvalidProxyRequests(t *testing.T) {
+	d := serve(t)
 	d.allow(t, "example.com")
 	for request, want := range map[string]string{
 		"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n":                       "400",
@@ -274,10 +274,10 @@ func TestRequestsThatAreNotForAProxy(t *testing.T) {
 }
 
 // A header that names another host does not change where a request goes.
-func TestTheAddressCountsAndNotTheHeader(t *testing.T) {
+func TestHostHeaderIsIgnored(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(hello))
 	defer server.Close()
-	d := newDoor(t)
+	d := serve(t)
 	d.allow(t, hostOf(server))
 	conn, answer := d.ask(t, "GET http://"+hostOf(server)+"/ HTTP/1.1\r\nHost: other.example\r\nConnection: close\r\n\r\n")
 	body, _ := io.ReadAll(conn)
@@ -309,9 +309,9 @@ func echo(t testing.TB) string {
 	return l.Addr().String()
 }
 
-func TestATunnelCarriesBothWaysUntilTheEnd(t *testing.T) {
+func TestTunnelCopiesBothWaysUntilTheEnd(t *testing.T) {
 	host := echo(t)
-	d := newDoor(t)
+	d := serve(t)
 	d.allow(t, host)
 	conn := d.connect(t, host)
 	const size = 5 << 20
@@ -334,9 +334,9 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-func TestAnotherPolicyEndsConnections(t *testing.T) {
+func TestSetClosesConnections(t *testing.T) {
 	host := echo(t)
-	d := newDoor(t)
+	d := serve(t)
 	d.allow(t, host)
 	conn := d.connect(t, host)
 	one := make([]byte, 1)
@@ -357,10 +357,10 @@ func TestAnotherPolicyEndsConnections(t *testing.T) {
 }
 
 // A connection that is being made while the policy changes does not come about.
-func TestAnotherPolicyOvertakesALookup(t *testing.T) {
+func TestSetDuringALookup(t *testing.T) {
 	host := echo(t)
 	_, port, _ := net.SplitHostPort(host)
-	d := newDoor(t)
+	d := serve(t)
 	asked, proceed := make(chan struct{}), make(chan struct{})
 	d.find = func(context.Context, string) ([]netip.Addr, error) {
 		close(asked)
@@ -381,9 +381,9 @@ func TestAnotherPolicyOvertakesALookup(t *testing.T) {
 	}
 }
 
-func TestMoreConnectionsThanABoundWait(t *testing.T) {
+func TestConnectionsBeyondTheBoundWait(t *testing.T) {
 	host := echo(t)
-	d := newDoor(t)
+	d := serve(t)
 	d.allow(t, host)
 	var open []net.Conn
 	for range maxConns {
@@ -404,7 +404,7 @@ func BenchmarkTunnel(b *testing.B) {
 	const size = 50 << 20
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.CopyN(w, zeros{}, size) }))
 	defer server.Close()
-	d := newDoor(b)
+	d := serve(b)
 	d.allow(b, hostOf(server))
 	for name, dial := range map[string]func() net.Conn{
 		"bare": func() net.Conn {
@@ -414,7 +414,7 @@ func BenchmarkTunnel(b *testing.B) {
 			}
 			return conn
 		},
-		"through the door": func() net.Conn { return d.connect(b, hostOf(server)) },
+		"through the proxy": func() net.Conn { return d.connect(b, hostOf(server)) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(size)

@@ -10,29 +10,29 @@ import (
 	"strings"
 )
 
-// The ports that a rule without one stands for.
+// The ports of a rule without one.
 const (
 	portHTTP  = 80
 	portHTTPS = 443
 )
 
-// maxName is the longest name that DNS has. Source: RFC 1035, section 2.3.4.
+// maxName is the longest name in DNS. Source: RFC 1035, section 2.3.4.
 const maxName = 253
 
-// Rule is one entry of a list: a name, a name with all below it, an address, or a range of addresses.
+// Rule is an entry of a list: a name, all names below a name, an address, or a range of addresses.
 type Rule struct {
 	name  string       // lower case, without the last dot; "" if it is an address or a range
-	below bool         // stands for what is below name, and not for name
+	below bool         // means the names below name, and not name
 	addr  netip.Addr   // valid if it is an address
 	block netip.Prefix // valid if it is a range
 	port  uint16       // 0: 80 and 443
 }
 
-// ParseRule reads an entry: "pypi.org", "*.pypi.org" (everything below it, not itself), "192.0.2.1" or "2001:db8::1", or a range
+// ParseRule parses an entry: "pypi.org", "*.pypi.org" (everything below it, not itself), "192.0.2.1" or "2001:db8::1", or a range
 // in CIDR notation ("192.0.2.0/24", "2001:db8::/32"), each also with a port ("pypi.org:8443", "[2001:db8::1]:8443",
-// "192.0.2.0/24:8443"). Without one it stands for the ports 80 and 443. The error is one sentence with the way out.
+// "192.0.2.0/24:8443"). Without a port it means the ports 80 and 443. The error is one sentence with the remedy.
 //
-// A range stands for addresses alone: a name that leads into it has to be listed itself. Harbor does the same, which compares
+// A range means addresses only: a name that resolves into it has to be listed itself. Harbor does the same; it compares
 // the name that a connection asks for. See Policy.listsAddr for what a range does not open.
 func ParseRule(text string) (Rule, error) {
 	switch {
@@ -70,14 +70,14 @@ func ParseRule(text string) (Rule, error) {
 	return Rule{name: name, below: below, port: port}, nil
 }
 
-// isRange tells whether an entry has the form of a range, be it a wrong one: an address before a slash.
+// isRange reports whether an entry has the form of a range, valid or not: an address before a slash.
 func isRange(text string) bool {
 	host, _, slash := strings.Cut(text, "/")
 	_, err := netip.ParseAddr(strings.TrimPrefix(host, "["))
 	return slash && err == nil
 }
 
-// parseRange reads a range of addresses.
+// parseRange parses a range of addresses.
 func parseRange(text string) (Rule, error) {
 	before, after, _ := strings.Cut(text, "/")
 	host := strings.TrimPrefix(before, "[")
@@ -92,7 +92,7 @@ func parseRange(text string) (Rule, error) {
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
-		return Rule{}, fmt.Errorf("%q is no range: %w", text, err)
+		return Rule{}, fmt.Errorf("%q is not a range: %w", text, err)
 	}
 	if addr.Zone() != "" {
 		return addressRule(addr, 0)
@@ -105,14 +105,14 @@ func parseRange(text string) (Rule, error) {
 	}
 	bits, err := strconv.ParseUint(size, 10, 8)
 	if err != nil || int(bits) > addr.BitLen() || size != strconv.FormatUint(bits, 10) {
-		return Rule{}, fmt.Errorf("%q is no range: after the slash stands a number from 0 to %d", text, addr.BitLen())
+		return Rule{}, fmt.Errorf("%q is not a range: write a number from 0 to %d after the slash", text, addr.BitLen())
 	}
 	r.block = netip.PrefixFrom(addr, int(bits))
 	if addr.Is4In6() && bits >= 96 { // an IPv4 range in IPv6's form
 		r.block = netip.PrefixFrom(addr.Unmap(), int(bits)-96)
 	}
 	if masked := r.block.Masked(); masked != r.block {
-		return Rule{}, fmt.Errorf("%q has bits set behind the range's end: write %s", text, masked)
+		return Rule{}, fmt.Errorf("%q has bits set beyond the prefix: write %s", text, masked)
 	}
 	return r, nil
 }
@@ -127,37 +127,37 @@ func parsePort(text, port string) (uint16, error) {
 
 func addressRule(addr netip.Addr, port uint16) (Rule, error) {
 	if addr.Zone() != "" {
-		return Rule{}, fmt.Errorf("%q has a zone, which names a device of one machine: leave it out", addr)
+		return Rule{}, fmt.Errorf("%q has a zone, which names a device of one machine: remove it", addr)
 	}
 	return Rule{addr: addr.Unmap(), port: port}, nil
 }
 
-// canonical is a name as rules have it.
+// canonical returns a name in the form that rules have.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// checkName says what is wrong with a name, after the name itself; "" if nothing is.
+// checkName returns what is wrong with a name, as text to follow the name, or "".
 func checkName(name string) string {
 	labels := strings.Split(name, ".")
 	if name == "" || len(name) > maxName {
-		return "is no host: write a name, such as pypi.org, or an address"
+		return "is not a host: write a name, such as pypi.org, or an address"
 	}
 	for _, label := range labels {
 		switch bad := strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_"); {
 		case label == "" || len(label) > 63:
-			return "is no host: the parts of a name have 1 to 63 characters"
+			return "is not a host: the parts of a name have 1 to 63 characters"
 		case strings.Contains(label, "*"):
 			return "has a * that is not the whole first part: write *.pypi.org for everything below pypi.org"
 		case bad != "":
-			return "is no host: a name has letters, digits, dots and hyphens (write others in Punycode: xn--…)"
+			return "is not a host: a name has letters, digits, dots and hyphens (write others in Punycode: xn--…)"
 		}
 	}
 	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" {
-		return "looks like an address, and is none"
+		return "looks like an address, but is not one"
 	}
 	return ""
 }
 
-// String is the rule as it can be parsed.
+// String returns the rule in the form that ParseRule accepts.
 func (r Rule) String() string {
 	host := r.name
 	switch {
@@ -188,12 +188,12 @@ func (r Rule) hasName(name string) bool {
 	return !r.below && name == r.name || r.below && strings.HasSuffix(name, "."+r.name)
 }
 
-// Policy is what a door lets through. The zero value is nothing.
+// Policy is the list of what a proxy allows. The zero value allows nothing.
 type Policy struct {
 	rules []Rule
 }
 
-// Parse reads a list. The error is about its first entry that cannot be read.
+// Parse parses a list. The error is about the first invalid entry.
 func Parse(hosts []string) (Policy, error) {
 	var p Policy
 	for _, text := range hosts {
@@ -206,7 +206,7 @@ func Parse(hosts []string) (Policy, error) {
 	return p, nil
 }
 
-// Allows tells whether the list has a host, a name or an address, as far as can be told without looking it up.
+// Allows reports whether the list has a host (a name or an address), as far as that is known without looking it up.
 func (p Policy) Allows(host string, port uint16) bool {
 	t, err := parseTarget(net.JoinHostPort(host, strconv.Itoa(int(port))), 0)
 	if err != nil {
@@ -218,13 +218,13 @@ func (p Policy) Allows(host string, port uint16) bool {
 	return p.listsName(t.host, port)
 }
 
-// listsName tells whether a name, in canonical form, may be looked up and connected to.
+// listsName reports whether a name, in canonical form, may be looked up and connected to.
 func (p Policy) listsName(name string, port uint16) bool {
 	return slices.ContainsFunc(p.rules, func(r Rule) bool { return r.hasPort(port) && r.hasName(name) })
 }
 
-// listsAddr tells whether the list has the address itself, or a range that it is in. A range that holds addresses of the Internet
-// opens no others: 0.0.0.0/0 is no way to this machine or to a cloud's metadata server, as 169.254.0.0/16 is.
+// listsAddr reports whether the list has the address itself or a range that contains it. A range that contains addresses of the
+// public Internet opens no others: 0.0.0.0/0 does not open this machine or a cloud's metadata server, 169.254.0.0/16 does.
 func (p Policy) listsAddr(addr netip.Addr, port uint16) bool {
 	return slices.ContainsFunc(p.rules, func(r Rule) bool {
 		return r.hasPort(port) && (r.addr == addr || r.block.Contains(addr) && (isPublic(addr) || isSpecial(r.block)))

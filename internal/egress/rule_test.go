@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestRulesAreRead(t *testing.T) {
+func TestParseRule(t *testing.T) {
 	for text, want := range map[string]string{
 		"pypi.org":            "pypi.org",
 		"PyPI.org.":           "pypi.org",
@@ -33,12 +33,12 @@ func TestRulesAreRead(t *testing.T) {
 	} {
 		r, err := ParseRule(text)
 		if err != nil || r.String() != want {
-			t.Errorf("%q is read as %q, %v; want %q", text, r, err, want)
+			t.Errorf("%q is parsed as %q, %v; want %q", text, r, err, want)
 		}
 	}
 }
 
-func TestWhatIsNoRuleSaysWhatToWrite(t *testing.T) {
+func TestInvalidRulesNameTheRemedy(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                        "such as pypi.org",
 		"*":                       "network: public",
@@ -72,7 +72,7 @@ func TestWhatIsNoRuleSaysWhatToWrite(t *testing.T) {
 		"1.2.3.4.5":               "looks like an address",
 		"fe80::1%eth0":            "zone",
 		strings.Repeat("a", 64):   "1 to 63",
-		strings.Repeat("a.", 200): "is no host",
+		strings.Repeat("a.", 200): "is not a host",
 	} {
 		if _, err := ParseRule(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want a message with %q", text, err, want)
@@ -80,7 +80,7 @@ func TestWhatIsNoRuleSaysWhatToWrite(t *testing.T) {
 	}
 }
 
-func TestARuleStandsForNamesAndPorts(t *testing.T) {
+func TestPolicyAllowsNamesAndPorts(t *testing.T) {
 	policy, err := Parse([]string{"pypi.org", "*.example.com", "git.example.net:22", "192.0.2.1", "[2001:db8::1]:8080"})
 	if err != nil {
 		t.Fatal(err)
@@ -116,12 +116,12 @@ func TestARuleStandsForNamesAndPorts(t *testing.T) {
 			t.Errorf("%s:%d: %t, want %t", c.host, c.port, got, c.want)
 		}
 		if (Policy{}).listsName(c.host, c.port) {
-			t.Errorf("%s:%d: the empty list has it", c.host, c.port)
+			t.Errorf("%s:%d: the empty list allows it", c.host, c.port)
 		}
 	}
 }
 
-func TestAddressesOfTheInternet(t *testing.T) {
+func TestIsPublic(t *testing.T) {
 	for text, want := range map[string]bool{
 		"1.1.1.1": true, "8.8.8.8": true, "151.101.0.223": true, "2606:4700::1111": true, "2a00:1450::1": true,
 		"127.0.0.1": false, "127.255.0.1": false, "10.1.2.3": false, "172.16.0.1": false, "172.31.255.255": false, "172.32.0.1": true,
@@ -136,7 +136,7 @@ func TestAddressesOfTheInternet(t *testing.T) {
 	}
 }
 
-func TestTargetsAreRead(t *testing.T) {
+func TestParseTarget(t *testing.T) {
 	for text, want := range map[string]string{
 		"PyPI.org:443": "pypi.org 443", "pypi.org.:443": "pypi.org 443", "[::1]:80": "::1 80", "127.0.0.1:1": "127.0.0.1 1",
 		"[::ffff:127.0.0.1]:80": "127.0.0.1 80",
@@ -162,13 +162,13 @@ func FuzzParseRule(f *testing.F) {
 			return
 		}
 		if again, err := ParseRule(r.String()); err != nil || again != r {
-			t.Errorf("%q is %q, which is read as %q: %v", text, r, again, err)
+			t.Errorf("%q is %q, which is parsed as %q: %v", text, r, again, err)
 		}
 	})
 }
 
-// TestARangeStandsForAddresses, and opens what is not of the Internet only if it holds nothing else.
-func TestARangeStandsForAddresses(t *testing.T) {
+// TestRangesAllowAddresses, and opens what is not of the Internet only if it holds nothing else.
+func TestRangesAllowAddresses(t *testing.T) {
 	for _, c := range []struct {
 		rule, addr string
 		port       uint16
@@ -208,9 +208,9 @@ func TestARangeStandsForAddresses(t *testing.T) {
 	}
 }
 
-// TestANameIsNotARange: a range lists addresses. A name that leads into one has to be listed itself, and is then let through also
+// TestRangesDoNotAllowNames: a range lists addresses. A name that leads into one has to be listed itself, and is then let through also
 // to addresses that are not public.
-func TestANameIsNotARange(t *testing.T) {
+func TestRangesDoNotAllowNames(t *testing.T) {
 	inside := func(context.Context, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("10.1.2.3")}, nil
 	}

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// tunnel serves a CONNECT.
+// tunnel serves a CONNECT request.
 func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request) {
 	t, err := parseTarget(r.Host, 0)
 	if err != nil {
-		answer(w, err)
+		writeError(w, err)
 		return
 	}
 	there, err := p.connect(r.Context(), t)
 	if err != nil {
-		answer(w, err)
+		writeError(w, err)
 		return
 	}
 	defer there.Close()
@@ -37,7 +37,7 @@ func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request) {
 	p.join(here, buffered.Reader, there, t)
 }
 
-// join carries bytes both ways until both have ended, or one has failed.
+// join copies bytes in both directions until both have ended or one has failed.
 func (p *Proxy) join(here net.Conn, fromHere *bufio.Reader, there net.Conn, t target) {
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -51,18 +51,18 @@ func (p *Proxy) join(here net.Conn, fromHere *bufio.Reader, there net.Conn, t ta
 	both.Wait()
 }
 
-// send carries what comes from a client to the target. TLS must ask for a name that is listed: servers stand for many,
-// and one that is listed would lead to others that are not. Whatever begins like TLS, and everything on TLS's ports, must begin
-// with a whole ClientHello.
+// send copies what a client sends to the target. TLS must ask for a listed name: one server often has many names, and a
+// listed one would lead to others that are not listed. Whatever begins like TLS, and everything on ports of TLS, must begin
+// with a complete ClientHello.
 func (p *Proxy) send(there io.Writer, from *bufio.Reader, t target) error {
 	check, err := mustHello(t.port, from)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if from.Buffered() == 0 { // it has ended without a word
+	if from.Buffered() == 0 { // it ended without sending anything
 		return nil
 	}
-	policy, refused, _ := p.now()
+	policy, refused, _ := p.current()
 	if check && !t.addr.IsValid() {
 		name, seen, err := readHello(from)
 		var no *Refusal
@@ -88,15 +88,15 @@ func (p *Proxy) send(there io.Writer, from *bufio.Reader, t target) error {
 	return err
 }
 
-// printable is a name that TLS asks for, if it is one.
+// printable returns the name that TLS asks for, or a description if it is not a valid name.
 func printable(name string) string {
 	if checkName(name) != "" {
-		return "a name that is none"
+		return "an invalid name"
 	}
 	return name
 }
 
-// closeWrite says that nothing more comes, if the connection can say so; else it is an error.
+// closeWrite closes the sending half of a connection. It fails if the connection cannot do that.
 func closeWrite(c net.Conn) error {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok {
@@ -105,7 +105,7 @@ func closeWrite(c net.Conn) error {
 	return half.CloseWrite()
 }
 
-// upstream is a connection to a target. It ends when it has carried nothing for long, in either direction.
+// upstream is a connection to a target. It fails after it was idle in both directions for quietTime.
 type upstream struct {
 	net.Conn
 	proxy *Proxy
@@ -121,7 +121,7 @@ func (u *upstream) Read(b []byte) (int, error) {
 		if n > 0 {
 			u.touch()
 		}
-		// What was written meanwhile counts, too.
+		// Bytes that were written meanwhile count, too.
 		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && time.Since(time.Unix(0, u.last.Load())) < quietTime {
 			continue
 		}

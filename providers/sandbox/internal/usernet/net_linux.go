@@ -252,7 +252,7 @@ func (n *Net) isGateway(addr netip.Addr) bool {
 
 // reachable tells whether the sandbox may get to an address: not this machine's, whatever they are for.
 func reachable(addr netip.Addr) bool {
-	if !egress.Elsewhere(addr) {
+	if !egress.MayBeRemote(addr) {
 		return false
 	}
 	kernel, err := rtnl.Open()
