@@ -203,7 +203,7 @@ datasets: [{registry: {url: "`+s.web.URL+`/registry.json"}, name: bench, version
 	if err != nil || job.CompletedTrials != 2 || job.PassRate != 1 {
 		t.Errorf("%+v, %v", job, err)
 	}
-	if code, _, stderr := s.rollout("plan", "job.yaml"); code != 3 || !strings.Contains(stderr, "the registry "+s.web.URL+"/registry.json cannot be had: ") {
+	if code, _, stderr := s.rollout("plan", "job.yaml"); code != 3 || !strings.Contains(stderr, "the registry "+s.web.URL+"/registry.json cannot be loaded: ") {
 		t.Errorf("offline with an empty cache: %d %s", code, stderr)
 	}
 }

@@ -28,18 +28,17 @@ type Set struct {
 	Format      task.Format
 	Dir         string // absolute path of the directory; "" for a list of paths, or a dataset of a registry
 	Tasks       []*task.Task
-	All         []string // the names of all its tasks, also of those that were not selected; nil: those of Tasks
-	Directories []string // of all tasks that were looked at, also of those that were not selected; nil: those of Tasks
+	All         []string // the names of all its tasks, selected or not; nil: those of Tasks
+	Directories []string // the directories of all tasks that were read, selected or not; nil: those of Tasks
 }
 
-// Load reads the directory of tasks at dir, sorted by name. Every sub-directory with a task.toml or an
-// instruction.md is a task, also a broken one (see task.Task.Problems). An empty name stands for
-// the directory's.
+// Load reads the tasks in directory dir, sorted by name. Every subdirectory with a task.toml or an instruction.md is a task,
+// valid or not (see task.Task.Problems). An empty name stands for the name of the directory.
 //
-// The diagnostics warn of what is left out: sub-directories that are no tasks, unless they are hidden. A directory
-// that is no dataset is a diag.List error: it cannot be read, holds no task, is a task itself,
-// or has two tasks whose results would share a directory. Any other error is the end of ctx, or this machine's
-// (environment.MachineError), which says nothing of the dataset.
+// The diagnostics are warnings about subdirectories that are left out because they are no tasks; hidden ones are not
+// mentioned. The error is a diag.List if the directory is no dataset: it cannot be read, has no tasks, is a task itself, or
+// has two tasks whose results would share a directory. Any other error is that of ctx or a fault of this machine
+// (environment.MachineError), which says nothing about the dataset.
 func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.List, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -68,7 +67,7 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 		return nil, nil, err
 	}
 	if len(dirs) == 0 {
-		return problem("holds no tasks", emptyHint(dir, entries))
+		return problem("has no tasks", emptyHint(dir, entries))
 	}
 	s := &Set{Name: name, Dir: abs, Format: cmp.Or(opts.Format, task.FormatRollout)}
 	if s.Tasks, err = loadAll(ctx, dirs, opts); err != nil {
@@ -83,15 +82,15 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 	return s, warnings, nil
 }
 
-// FromPaths is the anonymous dataset of the tasks at dirs, in that order. A path with no task gives
-// a task with Missing set. Equal names are not looked for here, as names may also clash with those of
-// other datasets. When ctx ends, tasks are missing from the set. The error is this machine's.
+// FromPaths returns the anonymous dataset of the tasks at dirs, in that order. A path without a task gives a task with Missing
+// set. It does not look for equal names, as names may also clash with other datasets. If ctx ends, the set lacks tasks. The
+// error is a fault of this machine.
 func FromPaths(ctx context.Context, name string, dirs []string, opts task.Options) (*Set, error) {
 	tasks, err := loadAll(ctx, dirs, opts)
 	return &Set{Name: name, Format: cmp.Or(opts.Format, task.FormatRollout), Tasks: tasks}, err
 }
 
-// Names are the names of all tasks of the dataset, also of those that were not selected.
+// Names returns the names of all tasks of the dataset, selected or not.
 func (s *Set) Names() []string {
 	if s.All != nil {
 		return s.All
@@ -103,8 +102,8 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Filter is the set with the tasks whose names match one of include (all if that is empty) and none
-// of exclude. Patterns are path.Match's; a malformed one matches only itself.
+// Filter returns a copy of the set with the tasks whose names match one of include (all tasks if it is empty) and none of
+// exclude. Patterns are those of path.Match; a malformed one matches only itself.
 func (s *Set) Filter(include, exclude []string) *Set {
 	out := *s
 	out.Tasks = nil
@@ -123,12 +122,12 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// taskDirs are the directories among entries of dir that look like tasks. The error is this machine's.
+// taskDirs returns the directories among entries that look like tasks. The error is a fault of this machine.
 func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, warnings diag.List, err error) {
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
 		hidden := strings.HasPrefix(e.Name(), ".")
-		// Links to directories are followed: a dataset may be put together of links.
+		// Follow links to directories: a dataset may consist of links.
 		info, err := os.Stat(sub)
 		message, hint := "is not a task and is left out", whatIsATask
 		is := false
@@ -157,7 +156,7 @@ func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, warnings diag.L
 
 const whatIsATask = "a task is a directory with task.toml and instruction.md"
 
-// emptyHint points to the first directory in dir that would do as a dataset.
+// emptyHint names the first directory in dir that is a dataset.
 func emptyHint(dir string, entries []fs.DirEntry) string {
 	if task.IsOld(os.DirFS(dir), ".") {
 		return "it is a task of terminal-bench before 2.0 (task.yaml): " + task.HowToConvert
@@ -180,7 +179,7 @@ func emptyHint(dir string, entries []fs.DirEntry) string {
 
 func isTask(dir string) (bool, error) { return task.IsTask(os.DirFS(dir), ".") }
 
-// loadAll loads in parallel and keeps the order. The error is this machine's.
+// loadAll loads tasks in parallel and keeps the order. The error is a fault of this machine.
 func loadAll(ctx context.Context, dirs []string, opts task.Options) ([]*task.Task, error) {
 	tasks := make([]*task.Task, len(dirs))
 	loader := task.Loader{Options: opts}
@@ -199,7 +198,7 @@ func loadAll(ctx context.Context, dirs []string, opts task.Options) ([]*task.Tas
 	return slices.DeleteFunc(tasks, func(t *task.Task) bool { return t == nil }), err
 }
 
-// unread is why this machine could not read a task, or nil.
+// unread returns why this machine could not read a task, or nil.
 func unread(t *task.Task) error {
 	if err := t.Unread(); err != nil {
 		return fmt.Errorf("read the task %s: %w", t.Place(), err)
@@ -207,7 +206,7 @@ func unread(t *task.Task) error {
 	return nil
 }
 
-// slugClashes reports tasks whose results would be written to the same directory.
+// slugClashes returns a problem for each task whose results would be written to another task's directory.
 func slugClashes(dir string, tasks []*task.Task) diag.List {
 	first := map[string]string{}
 	var out diag.List
@@ -226,7 +225,7 @@ func slugClashes(dir string, tasks []*task.Task) diag.List {
 	return out
 }
 
-// reason is err without the operation and path, which the diagnostic names already.
+// reason returns err without operation and path, which the diagnostic names already.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

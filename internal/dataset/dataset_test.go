@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// writeTask makes a task like those of published datasets.
+// writeTask writes a task in the style of published datasets.
 func writeTask(t testing.TB, dir string) {
 	t.Helper()
 	for name, content := range map[string]string{
@@ -89,7 +89,7 @@ set/sub: warning: is not a task and is left out (a task is a directory with task
 	}
 }
 
-func TestLoadRefuses(t *testing.T) {
+func TestLoadRejectsWhatIsNoDataset(t *testing.T) {
 	base := t.TempDir()
 	t.Chdir(base)
 	writeTask(t, "task")
@@ -102,8 +102,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	for _, tc := range []struct{ name, dir, want string }{
 		{"a task", "task", "task: is a task, not a directory of tasks (list it under tasks: instead of datasets:)"},
-		{"a directory without tasks", "empty", "empty: holds no tasks (a task is a directory with task.toml and instruction.md)"},
-		{"a directory around the dataset", "repo", "repo: holds no tasks (did you mean the directory tasks in it?)"},
+		{"a directory without tasks", "empty", "empty: has no tasks (a task is a directory with task.toml and instruction.md)"},
+		{"the parent of a dataset", "repo", "repo: has no tasks (did you mean the directory tasks in it?)"},
 		{"a missing directory", "none", "none: the dataset cannot be read: no such file or directory"},
 		{"a file", "file", "file: the dataset cannot be read: not a directory"},
 		{"tasks with one directory for results", "clash", `clash/a?b: tasks "a*b" and "a?b" would share the result directory "a-b" (rename one of them)`},
@@ -118,7 +118,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-func TestLoadObeysItsContext(t *testing.T) {
+func TestLoadStopsWithItsContext(t *testing.T) {
 	dir := t.TempDir()
 	writeTask(t, filepath.Join(dir, "a"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -161,8 +161,8 @@ func TestFilter(t *testing.T) {
 		include, exclude []string
 		want             string
 	}{
-		{"no patterns keep all", nil, nil, "build-a build-b fix-a odd[name"},
-		{"include chooses", []string{"build-*"}, nil, "build-a build-b"},
+		{"no patterns select all", nil, nil, "build-a build-b fix-a odd[name"},
+		{"include selects", []string{"build-*"}, nil, "build-a build-b"},
 		{"several patterns add up", []string{"build-a", "fix-?"}, nil, "build-a fix-a"},
 		{"exclude wins", []string{"build-*"}, []string{"*-b"}, "build-a"},
 		{"exclude alone", nil, []string{"*-a"}, "build-b odd[name"},
@@ -175,13 +175,13 @@ func TestFilter(t *testing.T) {
 				t.Errorf("%q in %q: %v, want %s", got.Name, got.Dir, names(got), tc.want)
 			}
 			if len(s.Tasks) != 4 {
-				t.Error("the set itself was changed")
+				t.Error("Filter changed its receiver")
 			}
 		})
 	}
 }
 
-// BenchmarkLoad2000 loads a large dataset inside a git repository. The goal is under a second.
+// BenchmarkLoad2000 loads a large dataset inside a git repository. The goal is less than a second.
 func BenchmarkLoad2000(b *testing.B) {
 	dir := b.TempDir()
 	for i := range 2000 {

@@ -1,3 +1,3 @@
-// Package dataset is where tasks come from: a directory of tasks, or a list of them. It does not know
-// agents, jobs or how a task is run.
+// Package dataset loads tasks: from a directory, a list of paths or a registry. It does not know agents, jobs or how a task
+// runs.
 package dataset

@@ -25,40 +25,40 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// repositoriesAtOnce bounds how many repositories are fetched at the same time.
+// repositoriesAtOnce is how many repositories are fetched in parallel.
 const repositoriesAtOnce = 4
 
-// fetched knows where the tasks of registries are.
+// fetched holds the locations of registry tasks after the fetch.
 type fetched struct {
 	source *Source
 	at     map[*registry.Task]location
 }
 
-// location is where a task is: a directory beside the registry, or one that was taken out of a commit.
+// location is where a task is: a directory beside the registry, or one that was exported from a commit.
 type location struct {
 	dir       string // absolute
 	origin    *task.Origin
 	directory git.Directory
 }
 
-// wish is a task that is to be taken out of a repository.
-type wish struct {
+// request asks for one task of a repository.
+type request struct {
 	task   *registry.Task
 	remote git.Remote
 	path   string
 }
 
-// snapshot is all that is wanted of one commit.
+// snapshot is everything that is requested of one commit.
 type snapshot struct {
 	remote git.Remote
 	commit string
-	wishes []wish
+	requests []request
 }
 
-// fetchAll takes the tasks of all picks out of their repositories. picks may hold nil.
+// fetchAll fetches the tasks of all picks. picks may contain nil.
 func (s *Source) fetchAll(ctx context.Context, picks []*pick) (*fetched, error) {
 	f := &fetched{source: s, at: map[*registry.Task]location{}}
-	byRevision := map[revision][]wish{}
+	byRevision := map[revision][]request{}
 	var order []revision
 	var problems diag.List
 	for _, p := range picks {
@@ -66,7 +66,7 @@ func (s *Source) fetchAll(ctx context.Context, picks []*pick) (*fetched, error) 
 			continue
 		}
 		for _, t := range p.tasks {
-			w, problem := p.wish(t, git.Trust(!p.registry.Remote() && s.Admit == nil))
+			w, problem := p.request(t, git.Trust(!p.registry.Remote() && s.Admit == nil))
 			switch {
 			case problem != nil && len(problems) < maxProblems:
 				problems = append(problems, *problem)
@@ -107,12 +107,12 @@ func (s *Source) fetchAll(ctx context.Context, picks []*pick) (*fetched, error) 
 	return f, err
 }
 
-// maxProblems is how many problems of registries are told.
+// maxProblems is how many problems of registries are reported.
 const maxProblems = 20
 
-// wish checks where a task is said to be; nil: beside the registry. trust says whether a repository may be on this machine.
-func (p *pick) wish(t *registry.Task, trust git.Trust) (*wish, *diag.Diagnostic) {
-	problem := func(format string, args ...any) (*wish, *diag.Diagnostic) {
+// request checks the location of a task; nil means beside the registry. trust says whether a repository may be on this machine.
+func (p *pick) request(t *registry.Task, trust git.Trust) (*request, *diag.Diagnostic) {
+	problem := func(format string, args ...any) (*request, *diag.Diagnostic) {
 		d := p.registry.TaskProblem(t, "task %q of %s: %s", t.Name, p.dataset.Label(), fmt.Sprintf(format, args...))
 		return nil, &d
 	}
@@ -136,11 +136,11 @@ func (p *pick) wish(t *registry.Task, trust git.Trust) (*wish, *diag.Diagnostic)
 	if err != nil {
 		return problem("path %v", err)
 	}
-	return &wish{task: t, remote: remote, path: path}, nil
+	return &request{task: t, remote: remote, path: path}, nil
 }
 
-// snapshotsOf groups wishes by what revisions were resolved to: two may be the same commit.
-func snapshotsOf(order []revision, commits map[revision]string, wishes map[revision][]wish) []*snapshot {
+// snapshotsOf groups requests by commit: two revisions may be the same commit.
+func snapshotsOf(order []revision, commits map[revision]string, requests map[revision][]request) []*snapshot {
 	type name struct{ remote, commit string }
 	byName := map[name]*snapshot{}
 	var out []*snapshot
@@ -150,12 +150,12 @@ func snapshotsOf(order []revision, commits map[revision]string, wishes map[revis
 			byName[n] = &snapshot{remote: rev.remote, commit: n.commit}
 			out = append(out, byName[n])
 		}
-		byName[n].wishes = append(byName[n].wishes, wishes[rev]...)
+		byName[n].requests = append(byName[n].requests, requests[rev]...)
 	}
 	return out
 }
 
-// snapshots takes everything out of its commits.
+// snapshots fetches all snapshots.
 func (f *fetched) snapshots(ctx context.Context, all []*snapshot) error {
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
@@ -177,13 +177,13 @@ func (f *fetched) snapshots(ctx context.Context, all []*snapshot) error {
 	return group.Wait()
 }
 
-// The files of a part of the cache: what became of the path, and the task's directory, if there is one.
+// The files in a part of the cache: the outcome for the path, and the task's directory, if there is one.
 const (
 	notesFile     = "notes.json"
 	taskDirectory = "task"
 )
 
-// take has the directories of a snapshot put into the cache.
+// take puts the directories of a snapshot into the cache and returns their locations.
 func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]location, error) {
 	directory, err := s.Cache.Open(ctx, cache.Key{
 		Kind: "git", Text: snap.remote.ID() + "\x00" + snap.commit, About: snap.remote.String() + " at " + snap.commit[:12],
@@ -195,7 +195,7 @@ func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]l
 	s.directories = append(s.directories, directory)
 	s.mu.Unlock()
 	pathOf, parts := map[string]string{}, []string(nil)
-	for _, w := range snap.wishes {
+	for _, w := range snap.requests {
 		if part := partOf(w.path); pathOf[part] == "" {
 			pathOf[part] = w.path
 			parts = append(parts, part)
@@ -203,20 +203,20 @@ func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]l
 	}
 	slices.Sort(parts)
 	parts = slices.Compact(parts)
-	passing := map[string]git.Directory{} // what is not kept
+	transient := map[string]git.Directory{} // failures that are not cached
 	err = directory.Fill(ctx, parts, func(ctx context.Context, draft string, missing []string) error {
-		return s.export(ctx, snap, draft, missing, pathOf, passing)
+		return s.export(ctx, snap, draft, missing, pathOf, transient)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: %w", plural(len(parts), "task"), err)
 	}
-	out := make(map[*registry.Task]location, len(snap.wishes))
-	for _, w := range snap.wishes {
+	out := make(map[*registry.Task]location, len(snap.requests))
+	for _, w := range snap.requests {
 		at := location{
 			dir:    filepath.Join(directory.Part(partOf(w.path)), taskDirectory),
 			origin: &task.Origin{URL: snap.remote.String(), Commit: snap.commit, Path: w.path},
 		}
-		part, notKept := passing[partOf(w.path)]
+		part, notKept := transient[partOf(w.path)]
 		if !notKept {
 			if part, err = notes(directory.Part(partOf(w.path))); err != nil {
 				return nil, err
@@ -228,8 +228,8 @@ func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]l
 	return out, nil
 }
 
-// export makes the missing parts of the cache. What may be better another time goes to passing instead.
-func (s *Source) export(ctx context.Context, snap *snapshot, draft string, missing []string, pathOf map[string]string, passing map[string]git.Directory) error {
+// export exports the missing parts of the cache. Transient failures go to transient instead.
+func (s *Source) export(ctx context.Context, snap *snapshot, draft string, missing []string, pathOf map[string]string, transient map[string]git.Directory) error {
 	s.notify("fetching %s of %s at %s", plural(len(missing), "task"), snap.remote, snap.commit[:12])
 	paths, names := make([]string, len(missing)), make([]string, len(missing))
 	for i, part := range missing {
@@ -241,8 +241,8 @@ func (s *Source) export(ctx context.Context, snap *snapshot, draft string, missi
 		return err
 	}
 	for i, part := range missing {
-		if directories[i].Passing {
-			passing[part] = directories[i]
+		if directories[i].Transient {
+			transient[part] = directories[i]
 			if err := os.RemoveAll(filepath.Join(draft, part)); err != nil {
 				return err
 			}
@@ -274,7 +274,7 @@ func notes(dir string) (git.Directory, error) {
 	return out, nil
 }
 
-// partOf names the part of a path. A path may be long, and in another one.
+// partOf returns the name of the part for a path. A path may be too long for a name, or be inside another.
 func partOf(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:12])
@@ -287,13 +287,13 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// revision is what a registry says about a commit.
+// revision is a commit as a registry names it.
 type revision struct {
 	remote git.Remote
 	name   string // "" is HEAD
 }
 
-// resolveAll is the commit of each revision.
+// resolveAll returns the commit of each revision.
 func (s *Source) resolveAll(ctx context.Context, all []revision) (map[revision]string, error) {
 	commits := make(map[revision]string, len(all))
 	var mu sync.Mutex
@@ -314,8 +314,8 @@ func (s *Source) resolveAll(ctx context.Context, all []revision) (map[revision]s
 	return commits, group.Wait()
 }
 
-// resolve asks the repository what a revision is today, and falls back to what it was when it was asked last. The
-// beginning of an id stays what it is.
+// resolve asks the repository which commit a revision names now. If that fails, it returns the last known commit. An
+// abbreviated id never changes its meaning, so it is looked up once.
 func (s *Source) resolve(ctx context.Context, rev revision) (string, error) {
 	name := cmp.Or(rev.name, "HEAD")
 	if git.IsID(name) {
@@ -345,11 +345,11 @@ func (s *Source) resolve(ctx context.Context, rev revision) (string, error) {
 	case known == "" || ctx.Err() != nil || errors.Is(err, git.ErrNoCommit):
 		return "", err
 	}
-	s.notify("%v; %s is taken to be %s, as on %s", err, name, known[:12], kept.At.UTC().Format("2006-01-02 15:04 UTC"))
+	s.notify("%v; using %s = %s as of %s", err, name, known[:12], kept.At.UTC().Format("2006-01-02 15:04 UTC"))
 	return known, nil
 }
 
-// load loads the tasks of a pick from where they are now. The error is this machine's.
+// load loads the fetched tasks of a pick. The error is a fault of this machine.
 func (f *fetched) load(ctx context.Context, p *pick) ([]*task.Task, error) {
 	tasks := make([]*task.Task, len(p.tasks))
 	loader := task.Loader{Options: p.ref.Options}
@@ -388,7 +388,7 @@ func (f *fetched) one(loader *task.Loader, p *pick, t *registry.Task) *task.Task
 	return out
 }
 
-// nearestBeside is a directory beside the registry that may be meant, or "".
+// nearestBeside returns the path of a directory beside the registry with a similar name, or "".
 func nearestBeside(reg *registry.Registry, path string) string {
 	dir, base := filepath.Split(filepath.Clean(beside(reg, path)))
 	entries, err := os.ReadDir(dir)

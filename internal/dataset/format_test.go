@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// TestFormatOfARegistry: the job's format wins, then the registry's; else it is Harbor's.
+// The job's format wins over the registry's; the default is Harbor's.
 func TestFormatOfARegistry(t *testing.T) {
 	s := newScene(t)
 	id := s.repo.Commit("main", gittest.Tasks("a"))

@@ -23,7 +23,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// scene is a registry on disk whose tasks are behind a git server.
+// scene is a registry on disk whose tasks are on a git server.
 type scene struct {
 	*testing.T
 	repo     *gittest.Repo
@@ -41,14 +41,14 @@ func newScene(t *testing.T) *scene {
 	}
 }
 
-// source is what a process would have.
+// source returns a new Source, as another process would have.
 func (s *scene) source() *Source {
 	src := &Source{Cache: cache.New(s.cacheDir, 0), Git: git.New(git.Options{RetryDelay: time.Millisecond}), Registry: registry.Options{Delay: time.Millisecond}}
 	s.Cleanup(func() { _ = src.Close() })
 	return src
 }
 
-// task is a task of the repository, in the registry's form.
+// task returns a registry entry for a task of the repository.
 func (s *scene) task(name, commit, path string) registry.Task {
 	return registry.Task{Name: name, GitURL: s.server.URL + "/tasks.git", GitCommitID: commit, Path: path}
 }
@@ -77,11 +77,10 @@ func (s *scene) load(src *Source, refs ...Ref) []*Set {
 	return sets
 }
 
-// uploads is how many times contents were asked for.
+// uploads returns how many requests for contents the server got.
 func (s *scene) uploads() int { return s.server.Count("POST /tasks.git/git-upload-pack") }
 
-// TestManyTasksAreOneFetch: 500 tasks in two datasets, under the names of three revisions, are one commit and fetched once,
-// also by 50 that want them at the same time; and by nobody again.
+// 500 tasks in two datasets, under three names of one revision, are one commit and fetched once. A second load uses the cache.
 func TestManyTasksAreOneFetch(t *testing.T) {
 	s := newScene(t)
 	const count = 500
@@ -102,7 +101,7 @@ func TestManyTasksAreOneFetch(t *testing.T) {
 	if len(sets) != 2 || len(sets[0].Tasks) != count || len(sets[1].Tasks) != count {
 		t.Fatalf("%d sets", len(sets))
 	}
-	// Two for each name of a revision, two for the commit, and as many for its files; each call begins with a GET.
+	// Two for each name of a revision, two for the commit, and two for its files; each call begins with a GET.
 	first := s.uploads()
 	if first > 2+4 {
 		t.Errorf("%d requests for contents", first)
@@ -113,11 +112,11 @@ func TestManyTasksAreOneFetch(t *testing.T) {
 		}
 	}
 	if sets[0].Tasks[7].Name != "org/007" || sets[0].Tasks[7].Origin.Path != dirs[7] || sets[0].Tasks[7].Digest() != sets[1].Tasks[slices.IndexFunc(sets[1].Tasks, func(t *task.Task) bool { return t.Name == "7" })].Digest() {
-		t.Error("not the tasks that were asked for")
+		t.Error("these are not the tasks of the reference")
 	}
 	s.load(s.source(), s.ref("two"))
 	if n := s.uploads(); n != first {
-		t.Errorf("%d requests more for what is kept", n-first)
+		t.Errorf("%d more requests for cached tasks", n-first)
 	}
 }
 
@@ -136,12 +135,12 @@ func TestFiftyAtOnceAreOneFetch(t *testing.T) {
 	}
 	group.Wait()
 	if n := s.uploads(); n > 4 {
-		t.Errorf("%d requests for contents, want those of one", n)
+		t.Errorf("%d requests for contents, want those of one load", n)
 	}
 }
 
-// TestOnlyWhatIsWantedIsFetched: filters by name come before the fetch, and what is fetched later adds to what is there.
-func TestOnlyWhatIsWantedIsFetched(t *testing.T) {
+// Filters by name apply before the fetch. A later fetch adds to the cache.
+func TestOnlySelectedTasksAreFetched(t *testing.T) {
 	s := newScene(t)
 	id := s.repo.Commit("main", gittest.Tasks("a", "b", "c"))
 	s.write(registry.Dataset{Name: "d", Tasks: []registry.Task{s.task("a", id, "a"), s.task("b", id, "b"), s.task("c", id, "c")}})
@@ -153,12 +152,12 @@ func TestOnlyWhatIsWantedIsFetched(t *testing.T) {
 		t.Errorf("%v of %v", got, set.Names())
 	}
 	if parts := s.parts(); parts != 1 {
-		t.Errorf("%d tasks are kept, want one", parts)
+		t.Errorf("%d tasks are cached, want one", parts)
 	}
 	src.Include = []string{"c"}
 	s.load(src, s.ref("d"))
 	if parts := s.parts(); parts != 2 {
-		t.Errorf("%d tasks are kept, want two", parts)
+		t.Errorf("%d tasks are cached, want two", parts)
 	}
 }
 
@@ -167,8 +166,8 @@ func (s *scene) parts() int {
 	return len(found)
 }
 
-// TestRevisionsAreAskedForAgain: a branch moves, and without a server it is where it was.
-func TestRevisionsAreAskedForAgain(t *testing.T) {
+// A branch is resolved at each load. Without a server, the last known commit is used.
+func TestBranchesAreResolvedAgain(t *testing.T) {
 	s := newScene(t)
 	first := s.repo.Commit("main", gittest.Tasks("old/a"))
 	s.write(
@@ -185,7 +184,7 @@ func TestRevisionsAreAskedForAgain(t *testing.T) {
 	}
 	before := s.server.Count("")
 	if tk := s.load(s.source(), s.ref("stays"))[0].Tasks[0]; tk.Missing || *tk.GitCommitID != first || s.server.Count("") != before {
-		t.Errorf("the beginning of an id: %+v, %d requests", tk, s.server.Count("")-before)
+		t.Errorf("an abbreviated id: %+v, %d requests", tk, s.server.Count("")-before)
 	}
 	s.server.Close()
 	var said []string
@@ -194,8 +193,8 @@ func TestRevisionsAreAskedForAgain(t *testing.T) {
 	if tk := s.load(src, s.ref("moves"))[0].Tasks[0]; tk.Missing || *tk.GitCommitID != second {
 		t.Errorf("without a server: %+v", tk)
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "HEAD is taken to be "+second[:12]+", as on ") {
-		t.Errorf("said %q", said)
+	if len(said) != 1 || !strings.Contains(said[0], "using HEAD = "+second[:12]+" as of ") {
+		t.Errorf("notified %q", said)
 	}
 	s.cacheDir = filepath.Join(t.TempDir(), "empty")
 	_, _, err := s.source().Load(t.Context(), []Ref{s.ref("moves"), s.ref("stays")})
@@ -205,8 +204,8 @@ func TestRevisionsAreAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestABrokenTaskIsItsOwnTrouble: a hostile task's trouble is its own, and says where it is.
-func TestABrokenTaskIsItsOwnTrouble(t *testing.T) {
+// A hostile task fails alone, and its problem names where it is from.
+func TestBrokenTaskDoesNotAffectOthers(t *testing.T) {
 	s := newScene(t)
 	fine := s.repo.Commit("main", gittest.Tasks("fine"))
 	tree := s.repo.Tree("100644 blob " + s.repo.Blob("x") + "\ta\nb")
@@ -251,12 +250,12 @@ func TestSamples(t *testing.T) {
 	if slices.Equal(sample(all, self, 20, 1), sample(all, self, 20, 2)) {
 		t.Error("the seed does not matter")
 	}
-	// The same on every machine and in every version.
+	// The sample is the same on every machine and in every version.
 	if got := fmt.Sprint(sample(all, self, 3, 0)); got != "[task-4 task-169 task-193]" {
 		t.Errorf("got %s", got)
 	}
 	if got := sample(all, self, 0, 0); len(got) != len(all) {
-		t.Errorf("no sample has %d", len(got))
+		t.Errorf("without a sample there are %d tasks", len(got))
 	}
 }
 
@@ -288,8 +287,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestLargeFiles: pointers of git-lfs are replaced where .gitattributes asks for it, by whatever is called git-lfs; without it,
-// the task cannot be run, until there is one.
+// git-lfs pointers are replaced where .gitattributes says so. Without git-lfs the task is invalid, until git-lfs is installed.
 func TestLargeFiles(t *testing.T) {
 	s := newScene(t)
 	content := "large content\n"
@@ -297,7 +295,7 @@ func TestLargeFiles(t *testing.T) {
 	files := gittest.Tasks("tasks/a", "tasks/b")
 	files[".gitattributes"] = "*.bin filter=lfs diff=lfs merge=lfs -text\n"
 	files["tasks/a/environment/model.bin"] = pointer
-	files["tasks/b/pointer.txt"] = pointer // only looks so
+	files["tasks/b/pointer.txt"] = pointer // no attribute names it
 	id := s.repo.Commit("main", files)
 	s.write(registry.Dataset{Name: "d", Tasks: []registry.Task{s.task("a", id, "tasks/a"), s.task("b", id, "tasks/b")}})
 	set := s.load(s.source(), s.ref("d"))[0]
@@ -308,7 +306,7 @@ func TestLargeFiles(t *testing.T) {
 		t.Errorf("a file that only looks like a pointer: %v", err)
 	}
 	for _, tc := range []struct{ name, script, want string }{
-		{"gives another content", "printf 'other content\\n'", "git-lfs does not give environment/model.bin: what it gives is not what the pointer says"},
+		{"gives another content", "printf 'other content\\n'", "git-lfs does not give environment/model.bin: its output does not match the pointer"},
 		{"gives too much", "printf 'large content\\n\\n'", "git-lfs does not give environment/model.bin"},
 		{"fails", "echo broken >&2; exit 1", "broken"},
 		{"works", "grep -q size && printf 'large content\\n'", ""},

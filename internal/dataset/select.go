@@ -15,14 +15,14 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Selection says which tasks of a dataset are wanted. The zero value is: all.
+// Selection selects tasks of a dataset. The zero value selects all.
 type Selection struct {
 	Include, Exclude []string // globs on names; no Include: all
-	// Metadata are values that [metadata] of task.toml must have, as text. Of lists, be it here or there, one common
-	// element is enough.
+	// Metadata are the values that [metadata] of task.toml must have, as text. For a list, here or there, one common element
+	// is enough.
 	Metadata map[string]any
-	// N is the size of a sample of what is left; 0: all of it. Which tasks are in it depends on their names and Seed alone, and
-	// a larger sample contains the smaller.
+	// N is the size of a sample of the selected tasks; 0: all. The sample depends only on their names and Seed, and a larger
+	// sample contains the smaller ones.
 	N, Seed int
 }
 
@@ -34,7 +34,7 @@ func sortTasks(tasks []*registry.Task) {
 	slices.SortFunc(tasks, func(a, b *registry.Task) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// byName are those tasks whose names may be selected.
+// byName returns the tasks whose names are selected.
 func (s *Source) byName(tasks []*registry.Task, sel Selection) []*registry.Task {
 	return slices.DeleteFunc(tasks, func(t *registry.Task) bool { return !s.wanted(t.Name, sel) })
 }
@@ -47,7 +47,7 @@ func chosen(name string, include, exclude []string) bool {
 	return (len(include) == 0 || matches(include, name)) && !matches(exclude, name)
 }
 
-// sample is n of the things, or all if n is 0, in their order.
+// sample returns n of the things, or all if n is 0, in their order.
 func sample[T any](things []T, name func(T) string, n, seed int) []T {
 	if n <= 0 || n >= len(things) {
 		return things
@@ -67,8 +67,8 @@ func sample[T any](things []T, name func(T) string, n, seed int) []T {
 	return slices.DeleteFunc(slices.Clone(things), func(t T) bool { return !in[name(t)] })
 }
 
-// choose is the set with what is selected of it. It is a problem if the dataset's own keys leave nothing; what the job's
-// globs leave of it, the job as a whole has to judge.
+// choose returns the set with the selected tasks. It returns a problem if the dataset's own keys select nothing; whether the
+// job's globs leave anything is checked for the job as a whole.
 func (s *Source) choose(set *Set, ref Ref) (*Set, *diag.Diagnostic) {
 	sel := ref.Select
 	out := *set
@@ -103,7 +103,7 @@ func (s *Source) choose(set *Set, ref Ref) (*Set, *diag.Diagnostic) {
 	return &out, nil
 }
 
-// counted is a number of tasks in words.
+// counted returns the number of tasks as text.
 func counted(n int) string {
 	if n == 1 {
 		return "1 task"
@@ -111,7 +111,7 @@ func counted(n int) string {
 	return fmt.Sprintf("%d tasks", n)
 }
 
-// some is a list of names, cut off.
+// some returns a list of names, shortened.
 func some(names []string) string {
 	const most = 20
 	text := strings.Join(names[:min(most, len(names))], ", ")
@@ -132,7 +132,7 @@ func hasMetadata(t *task.Task, wanted map[string]any) bool {
 	return true
 }
 
-// texts are the values of a list, or the one that is no list, as they are written. Other things have none.
+// texts returns the elements of a list, or the single value, as text. Tables have none.
 func texts(v any) []string {
 	switch v := v.(type) {
 	case nil, map[string]any:
@@ -152,7 +152,7 @@ func texts(v any) []string {
 	}
 }
 
-// there says which values the tasks have for the keys.
+// there describes which values the tasks have for the keys.
 func there(tasks []*task.Task, wanted map[string]any) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {

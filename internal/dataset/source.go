@@ -15,38 +15,38 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// Ref is a dataset as a job names it: a directory, or a dataset of a registry.
+// Ref names a dataset in a job: a directory, or a dataset of a registry.
 type Ref struct {
 	Name     string // "": the directory's
 	Dir      string // the directory, absolute; "" for a dataset of a registry
 	Registry string // path or URL
 	Version  string // "": see registry.Preferred
-	// Options are what tasks are loaded with. Without a Format there, it is Rollout's for a directory, and for a dataset of a
-	// registry what the registry says, else Harbor's, whose form registries have.
+	// Options are for loading the tasks. If Options.Format is empty, it is Rollout's for a directory. For a dataset of a
+	// registry it is the registry's, or Harbor's if the registry has none.
 	Options task.Options
 	Select  Selection
-	Place   diag.Diagnostic // where the job names it: file, line and column
+	Place   diag.Diagnostic // its position in the job: file, line and column
 }
 
-// Source is where a job's datasets are had from. Tasks of registries are fetched into a cache, where they stay until Close.
-// It may be used by many goroutines.
+// Source loads a job's datasets. It fetches tasks of registries into a cache, where they stay until Close. It is safe for
+// concurrent use.
 type Source struct {
-	Cache    *cache.Cache // nil: there is none, as CacheErr says
+	Cache    *cache.Cache // nil if there is none; CacheErr is the reason
 	CacheErr error
 	Git      *git.Client
 	Registry registry.Options
-	Notify   func(text string) // is told what takes time, and what people should know; nil: nobody is
-	// Include and Exclude are globs that the names of all tasks must and must not match.
+	Notify   func(text string) // gets messages for users, such as what takes long; may be nil
+	// Include and Exclude are globs for the names of all tasks.
 	Include, Exclude []string
-	// Admit is asked about each directory of this machine that a registry names, and returns where to read it from instead. With
-	// it, registries cannot name repositories on this machine. nil: directories are read where they are.
+	// Admit is called with each directory of this machine that a registry names. It returns the directory to read instead. If it
+	// is set, registries cannot name repositories on this machine. nil: directories are read where they are.
 	Admit func(path string) (string, error)
 
 	mu          sync.Mutex
 	directories []*cache.Dir
 }
 
-// Close lets what was fetched be removed from the cache. The sets must not be used any more.
+// Close allows the cache to remove what was fetched. The sets must not be used afterwards.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,11 +64,10 @@ func (s *Source) notify(format string, args ...any) {
 	}
 }
 
-// Load loads datasets, in this order. Only those tasks are fetched that may be selected, and each repository and commit once
-// for all of them. The diagnostics are warnings. The error is a diag.List if something is wrong with what the job, a directory or
-// a registry says, all of it at once; and another one if something cannot be had: a job without a repository's tasks says
-// less than why they are not there, so nothing is to be started then. A task that its commit does not have, or that
-// cannot be taken out of it, is a matter of its own trials.
+// Load loads datasets, in this order. It fetches only tasks that may be selected, and each repository and commit once. The
+// diagnostics are warnings. The error is a diag.List with all problems in the job, the directories and the registries; it is
+// another error if something could not be fetched, as a job without a repository's tasks should not start. A task that is
+// missing from its commit, or cannot be exported, is no error: its trials fail.
 func (s *Source) Load(ctx context.Context, refs []Ref) ([]*Set, diag.List, error) {
 	var problems diag.List
 	var broken error
@@ -119,7 +118,7 @@ func (s *Source) Load(ctx context.Context, refs []Ref) ([]*Set, diag.List, error
 	return out, problems, nil
 }
 
-// pick is a dataset of a registry, with those of its tasks that may be selected by their names.
+// pick is a dataset of a registry, with the tasks that may be selected by name.
 type pick struct {
 	ref      Ref
 	registry *registry.Registry
@@ -153,13 +152,13 @@ func (s *Source) pick(ctx context.Context, ref Ref, known map[string]*registry.R
 	}
 	sortTasks(p.tasks)
 	p.tasks = s.byName(p.tasks, ref.Select)
-	if len(ref.Select.Metadata) == 0 { // else it takes the tasks' files to know
+	if len(ref.Select.Metadata) == 0 { // metadata is in the tasks' files
 		p.tasks = sample(p.tasks, registryName, ref.Select.N, ref.Select.Seed)
 	}
 	return p, nil
 }
 
-// LoadRegistry reads a registry, and tells if it is not what it should be today.
+// LoadRegistry loads a registry and notifies if the copy is not current.
 func (s *Source) LoadRegistry(ctx context.Context, source string) (*registry.Registry, error) {
 	opts := s.Registry
 	opts.Cache = s.Cache
@@ -173,7 +172,7 @@ func (s *Source) LoadRegistry(ctx context.Context, source string) (*registry.Reg
 	return reg, nil
 }
 
-// loadPicks fetches and loads the tasks of registries, into the places of their sets.
+// loadPicks fetches and loads the tasks of registries into their sets.
 func (s *Source) loadPicks(ctx context.Context, picks []*pick, sets []*Set) error {
 	f, err := s.fetchAll(ctx, picks)
 	if err != nil {
@@ -199,7 +198,7 @@ func (s *Source) loadPicks(ctx context.Context, picks []*pick, sets []*Set) erro
 	return nil
 }
 
-// beside is the directory of a task that has no repository: it is beside its registry.
+// beside returns the directory of a task without a repository: it is beside its registry.
 func beside(reg *registry.Registry, path string) string {
 	path = filepath.FromSlash(path)
 	if filepath.IsAbs(path) {
@@ -208,12 +207,12 @@ func beside(reg *registry.Registry, path string) string {
 	return filepath.Join(reg.Dir, path)
 }
 
-// Shown is where a registry's task comes from, for people: without credentials.
+// Shown returns where a registry's task comes from, for users: without credentials.
 func Shown(reg *registry.Registry, t *registry.Task) string {
 	if t.GitURL == "" {
 		return "beside the registry"
 	}
-	remote, err := git.ParseRemote(t.GitURL, reg.Dir, git.LocalAsWell)
+	remote, err := git.ParseRemote(t.GitURL, reg.Dir, git.AllowLocal)
 	if err != nil {
 		return "not an address"
 	}

@@ -17,11 +17,11 @@ import (
 // maxLink bounds the text of a link, in bytes; systems allow 4096.
 const maxLink = 4095
 
-// wanted are the ids of all contents that are to be written, each once, sorted.
+// wanted returns the ids of all contents to write, sorted and without duplicates.
 func (e *export) wanted() []string {
 	ids := map[string]bool{}
 	for i := range e.directories {
-		if f := &e.directories[i]; f.fine() {
+		if f := &e.directories[i]; f.ok() {
 			for _, entry := range f.entries {
 				if entry.mode != "160000" {
 					ids[entry.blob] = true
@@ -32,8 +32,8 @@ func (e *export) wanted() []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// bring fetches what a partial fetch left out: everything at once, which git by itself would do file by file.
-func (e *export) bring(ctx context.Context) error {
+// fetchBlobs fetches the contents that a partial fetch left out, in one request. git itself would fetch them one by one.
+func (e *export) fetchBlobs(ctx context.Context) error {
 	ids := e.wanted()
 	if !e.partial || len(ids) == 0 {
 		return nil
@@ -47,8 +47,8 @@ func (e *export) bring(ctx context.Context) error {
 	return err
 }
 
-// measure refuses directories that are too large, before anything is written.
-func (e *export) measure(ctx context.Context) error {
+// checkSizes records a problem for each directory that is too large, before anything is written.
+func (e *export) checkSizes(ctx context.Context) error {
 	ids := e.wanted()
 	if len(ids) == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (e *export) measure(ctx context.Context) error {
 	}
 	for i := range e.directories {
 		f := &e.directories[i]
-		if !f.fine() {
+		if !f.ok() {
 			continue
 		}
 		for _, entry := range f.entries {
@@ -89,11 +89,11 @@ func (e *export) measure(ctx context.Context) error {
 	return nil
 }
 
-// directoryTrees makes the directories that are to be written, and those in them that no file makes.
-func (e *export) directoryTrees() error {
+// makeDirs creates the directories to write, and an empty directory for each submodule.
+func (e *export) makeDirs() error {
 	for i := range e.directories {
 		f := &e.directories[i]
-		if !f.fine() {
+		if !f.ok() {
 			continue
 		}
 		dir := filepath.Join(e.into, e.names[i])
@@ -118,20 +118,20 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// place is where a content goes.
+// place is where to write a content.
 type place struct {
 	directory *directory
 	dir       string // of the directory
 	entry     entry
 }
 
-// files writes all files, then all links, and returns those files that look like pointers of git-lfs.
+// files writes all files, then all links. It returns the files that look like git-lfs pointers.
 func (e *export) files(ctx context.Context) ([]pointer, error) {
 	places := map[string][]place{}
 	var links []place
 	for i := range e.directories {
 		f := &e.directories[i]
-		if !f.fine() {
+		if !f.ok() {
 			continue
 		}
 		for _, entry := range f.entries {
@@ -148,7 +148,7 @@ func (e *export) files(ctx context.Context) ([]pointer, error) {
 	if err := e.contents(ctx, ids, w.content); err != nil {
 		return nil, err
 	}
-	// Links come last, so that no file is written through one.
+	// Write links last, so that no file is written through one.
 	for _, l := range links {
 		if err := w.link(l); err != nil {
 			return nil, err
@@ -157,13 +157,13 @@ func (e *export) files(ctx context.Context) ([]pointer, error) {
 	return w.pointers, nil
 }
 
-// contents has git write the contents of ids, and gives each to take.
+// contents makes git write the contents of ids, in that order, and calls take for each.
 func (e *export) contents(ctx context.Context, ids []string, take func(id string, size int64, r io.Reader) error) error {
 	reader, writer := io.Pipe()
 	taken := make(chan error, 1)
 	go func() {
 		err := takeAll(bufio.NewReaderSize(reader, 64<<10), len(ids), take)
-		reader.CloseWithError(err) // ends git, if it was not done
+		reader.CloseWithError(err) // ends git if it is still writing
 		taken <- err
 	}()
 	_, err := e.run(ctx, call{
@@ -173,7 +173,7 @@ func (e *export) contents(ctx context.Context, ids []string, take func(id string
 	writer.Close()
 	failed := <-taken
 	if failed == nil || err != nil && (errors.Is(failed, io.EOF) || errors.Is(failed, io.ErrUnexpectedEOF)) {
-		return err // git ended early, and says why
+		return err // git ended early, and err has the reason
 	}
 	return failed
 }
@@ -206,7 +206,7 @@ func takeAll(r *bufio.Reader, count int, take func(id string, size int64, r io.R
 	return nil
 }
 
-// writer puts contents into their places.
+// writer writes contents to their places.
 type writer struct {
 	places   map[string][]place
 	links    *[]place
@@ -215,7 +215,7 @@ type writer struct {
 
 func (w *writer) content(id string, size int64, r io.Reader) error {
 	places := w.places[id]
-	var small []byte // a content that is kept in memory
+	var small []byte // the content, if it fits in memory
 	if size <= 1<<20 {
 		var err error
 		if small, err = io.ReadAll(r); err != nil {
@@ -255,7 +255,7 @@ func (w *writer) content(id string, size int64, r io.Reader) error {
 	return nil
 }
 
-// writeCopy makes the file from one that is written.
+// writeCopy writes the file as a copy of from, a file that is already written.
 func (p place) writeCopy(from string, size int64) (written bool, err error) {
 	f, err := os.Open(from)
 	if err != nil {
@@ -265,17 +265,18 @@ func (p place) writeCopy(from string, size int64) (written bool, err error) {
 	return p.write(f, size)
 }
 
-// write makes the file. A name that this system cannot have, or takes for another's, is the directory's problem.
+// write writes the file. A name that the file system rejects, or treats as equal to another one, is recorded as a problem of
+// the directory.
 func (p place) write(r io.Reader, size int64) (written bool, err error) {
 	mode := os.FileMode(0o644)
 	if p.entry.mode == "100755" {
 		mode = 0o755
 	}
 	var f *os.File
-	var nameless error // the failure to make a file of that name
+	var nameErr error // the failure to make a file of that name
 	err = inside(p.dir, func(root *os.Root) error {
-		if nameless = mkdirAll(root, filepath.Dir(p.entry.name)); nameless == nil {
-			f, nameless = root.OpenFile(p.entry.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if nameErr = mkdirAll(root, filepath.Dir(p.entry.name)); nameErr == nil {
+			f, nameErr = root.OpenFile(p.entry.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		}
 		if f == nil {
 			return nil
@@ -284,21 +285,21 @@ func (p place) write(r io.Reader, size int64) (written bool, err error) {
 		if err == nil && n != size {
 			err = io.ErrUnexpectedEOF
 		}
-		// The container's users are not ours: what the umask takes away may be what they need.
+		// Undo the umask: the users in the container are others, and may need these bits.
 		return errors.Join(err, f.Chmod(mode), f.Close())
 	})
-	if nameless != nil && !noRoom(nameless) {
-		p.directory.problem("%s cannot be written: %s", safe(p.entry.name), safe(reason(nameless)))
+	if nameErr != nil && !isDiskError(nameErr) {
+		p.directory.problem("%s cannot be written: %s", safe(p.entry.name), safe(reason(nameErr)))
 		return false, nil
 	}
-	if err = errors.Join(err, nameless); err != nil {
+	if err = errors.Join(err, nameErr); err != nil {
 		return false, fmt.Errorf("%w: %w", errNotWritten, err)
 	}
 	return true, nil
 }
 
 func (w *writer) link(p place) error {
-	if !p.directory.fine() {
+	if !p.directory.ok() {
 		return nil
 	}
 	var failed error
@@ -308,7 +309,7 @@ func (w *writer) link(p place) error {
 		}
 		return nil
 	})
-	if err != nil || noRoom(failed) {
+	if err != nil || isDiskError(failed) {
 		return fmt.Errorf("%w: %w", errNotWritten, errors.Join(err, failed))
 	}
 	if failed != nil {
@@ -317,7 +318,7 @@ func (w *writer) link(p place) error {
 	return nil
 }
 
-// inside opens dir so that nothing gets out of it.
+// inside calls do with dir opened as an os.Root, which no path can leave.
 func inside(dir string, do func(*os.Root) error) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// Changed are the files of the working tree at top that are not what they were in the commit from which HEAD and since (a
-// commit, branch or tag; a branch of origin's will do) went apart: those that were changed, added or removed, committed or
-// not, sorted, with forward slashes. Files that git ignores are not among them.
+// Changed returns the files of the working tree at top that differ from the merge base of HEAD and since: changed, added or
+// removed, committed or not. The names are sorted and use forward slashes; ignored files are left out. since is a commit,
+// branch or tag; a branch that only origin has works, too.
 //
-// It runs nothing that the repository's configuration names, whoever it belongs to. A since that is not there is an ErrNoCommit.
+// It runs no command that the repository's configuration names, whoever owns the repository. If since does not exist, the
+// error is an ErrNoCommit.
 func (g *Client) Changed(ctx context.Context, top, since string) ([]string, error) {
 	if err := CheckRevision(since); err != nil || since == "" {
 		return nil, &NoCommitError{Remote: top, Message: fmt.Sprintf("%q is neither a commit nor the name of a branch or tag", safe(since))}
@@ -39,14 +40,14 @@ func (g *Client) Changed(ctx context.Context, top, since string) ([]string, erro
 	return slices.Compact(names), nil
 }
 
-// worktree is somebody's working tree.
+// worktree is the working tree of a repository that is not trusted.
 type worktree struct {
 	*Client
 	top    string
 	config [][2]string
 }
 
-// disarm takes the commands from all filters that the repository's configuration has: git would run them to compare
+// disarm overrides all filters that the repository's configuration defines. Otherwise git would run their commands to compare
 // contents.
 func (w *worktree) disarm(ctx context.Context) error {
 	names, err := w.git(ctx, "config", "-z", "--name-only", "--list")
@@ -65,8 +66,8 @@ func (w *worktree) disarm(ctx context.Context) error {
 	return nil
 }
 
-// git runs git there. Naming the repository spares git the search for it, and with it the refusal of one that belongs to
-// another user, as in containers.
+// git runs git in the working tree. GIT_DIR and GIT_WORK_TREE spare git the search for the repository, and so the check of
+// its owner, which fails in containers.
 func (w *worktree) git(ctx context.Context, args ...string) (string, error) {
 	out, err := w.run(ctx, call{
 		dir: w.top, remote: Remote{shown: "in " + safe(w.top)}, args: args, config: w.config,
@@ -75,7 +76,7 @@ func (w *worktree) git(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// base is the commit from which HEAD and since went apart.
+// base returns the merge base of HEAD and since.
 func (w *worktree) base(ctx context.Context, since string) (string, error) {
 	for _, name := range []string{since, "refs/remotes/origin/" + since} {
 		id, err := w.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")

@@ -51,7 +51,7 @@ func TestChanged(t *testing.T) {
 	put("tasks/ü new/task.toml", "not committed")
 	put("tasks/c/run.log", "ignored")
 
-	// What the repository says is to be run is not.
+	// git must not run what the repository's configuration names.
 	ran := filepath.Join(t.TempDir(), "ran")
 	in(top, "config", "core.fsmonitor", "echo monitor >> "+ran+" #")
 	in(top, "config", "filter.evil.clean", "echo clean >> "+ran+"; cat")
@@ -59,7 +59,7 @@ func TestChanged(t *testing.T) {
 	put(".gitattributes", "* filter=evil\n")
 	put("tasks/c/task.toml", "x")
 
-	// A copy of the working tree has other times and inodes than the index knows.
+	// In a copy of the working tree, times and inodes differ from those in the index.
 	touched := filepath.Join(top, "tasks/a/task.toml")
 	if err := os.Chtimes(touched, time.Unix(1e9, 0), time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestChanged(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "clone")
 	in(top, "clone", "--quiet", "file://"+top, clone)
 	if got, err := client.Changed(t.Context(), clone, "main"); err != nil || len(got) != 4 {
-		t.Errorf("since a branch of origin's: %q, %v", got, err)
+		t.Errorf("since a branch that only origin has: %q, %v", got, err)
 	}
 	shallow := filepath.Join(t.TempDir(), "shallow")
 	in(top, "clone", "--quiet", "--depth=1", "--no-single-branch", "file://"+top, shallow)

@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// Options are what a Client works with. The zero value is for production.
+// Options configure a Client. The zero value is for production.
 type Options struct {
 	Environ []string // the environment, as NAME=value; nil: this process's
-	// CredentialHosts are the hosts for which the user's own credentials may be used over https: what their git
-	// would use without asking, or for GitHub $GITHUB_TOKEN.
+	// CredentialHosts are the hosts that get the user's credentials over https: what the user's git would use without a
+	// prompt, or $GITHUB_TOKEN for GitHub.
 	CredentialHosts []string
-	Timeout         time.Duration // of one command, and of all that it takes to resolve or export a commit; 0: 30 minutes
-	Stall           time.Duration // how long a transfer over HTTP may bring next to nothing; 0: two minutes
-	RetryDelay      time.Duration // before a repository that cannot be reached is tried again, doubling; 0: a second
-	MaxBytes        int64         // how much one fetch may bring, and one directory may hold; 0: 16 GiB
-	MaxFiles        int           // how many files one directory may hold; 0: 100,000
+	Timeout         time.Duration // of one command, and of resolving or exporting one commit; 0: 30 minutes
+	Stall           time.Duration // how long an HTTP transfer may stay below minBytesPerSecond; 0: two minutes
+	RetryDelay      time.Duration // before the first retry of an unreachable repository, then doubling; 0: a second
+	MaxBytes        int64         // of one fetch, and of one exported directory; 0: 16 GiB
+	MaxFiles        int           // in one exported directory; 0: 100,000
 }
 
-// minBytesPerSecond is the least that a transfer over HTTP must bring, on average over Options.Stall: more than who drips a byte now
-// and then, and no more than a server says that is still at work.
+// minBytesPerSecond is the least average speed of an HTTP transfer over Options.Stall: more than a server that drips single
+// bytes, and no more than the progress messages of a busy one.
 const minBytesPerSecond = 20
 
-// Client runs git. It may be used by many goroutines.
+// Client runs git. It is safe for concurrent use.
 type Client struct {
 	Options
 	find   func() (string, error)
@@ -38,7 +38,7 @@ type Client struct {
 	logins map[string]func() login // by host
 }
 
-// New is a Client. git is looked for when it is first needed.
+// New returns a Client. It looks for git on first use.
 func New(opts Options) *Client {
 	if opts.Environ == nil {
 		opts.Environ = os.Environ()
@@ -59,11 +59,11 @@ func set[T comparable](value *T, fallback T) {
 	}
 }
 
-// ErrNoGit means that git is missing, or too old to be run safely.
+// ErrNoGit means that git is missing, or too old to run safely.
 var ErrNoGit = errors.New("git is needed, in version 2.32 or newer")
 
-// findGit looks for git, and for what older versions lack: they do not read GIT_CONFIG_GLOBAL and GIT_CONFIG_COUNT, by
-// which their configuration is ruled here.
+// findGit returns the path of git. It rejects versions before 2.32, which ignore GIT_CONFIG_GLOBAL and GIT_CONFIG_COUNT, and
+// so the configuration that this package gives them.
 func (g *Client) findGit() (string, error) {
 	path, err := lookPath("git", g.getenv("PATH"))
 	if err != nil {
@@ -103,13 +103,13 @@ func (g *Client) getenv(name string) string {
 	return ""
 }
 
-// kept are git's own variables that stay: how to reach servers is the user's business.
+// kept are git's own variables that are passed on: how to reach servers is up to the user.
 var kept = []string{
 	"GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSL_CERT", "GIT_SSL_KEY",
 	"GIT_PROXY_SSL_CAINFO", "GIT_EXEC_PATH",
 }
 
-// inherited is the user's environment without what would lead git elsewhere or make it ask.
+// inherited returns the user's environment without what could redirect git or make it prompt.
 func (g *Client) inherited() []string {
 	return slices.DeleteFunc(slices.Clone(g.Environ), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -123,8 +123,8 @@ func (g *Client) inherited() []string {
 	})
 }
 
-// hardened is the environment of every git: no configuration but ours, nothing that asks, nothing that runs what a
-// repository names. Source: git(1), git-config(1).
+// hardened is part of the environment of every git: no configuration but ours, no prompts, no commands that a repository
+// names. Source: git(1), git-config(1).
 var hardened = []string{
 	"LC_ALL=C",
 	"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
@@ -132,19 +132,19 @@ var hardened = []string{
 	"GIT_LFS_SKIP_SMUDGE=1", "GIT_LITERAL_PATHSPECS=1", "GIT_OPTIONAL_LOCKS=0", "GIT_ADVICE=0",
 }
 
-// config is the configuration of every git.
+// config returns the configuration of every git.
 func (g *Client) config() [][2]string {
 	return [][2]string{
 		{"core.hooksPath", "/dev/null"},
 		{"core.fsmonitor", "false"},
 		{"core.askPass", ""},
 		{"credential.helper", ""},
-		{"http.emptyAuth", "false"}, // no tickets of the user's
+		{"http.emptyAuth", "false"}, // do not use the user's Kerberos tickets
 		{"gc.auto", "0"},
 		{"maintenance.auto", "false"},
 		{"submodule.recurse", "false"},
 		{"fetch.recurseSubmodules", "false"},
-		// What a partial fetch left out, a server would not send again to who says to have the commit.
+		// With negotiation, a server would omit what a partial fetch left out, as we claim to have the commit.
 		{"fetch.negotiationAlgorithm", "noop"},
 		{"transfer.bundleURI", "false"},
 		{"http.lowSpeedLimit", strconv.Itoa(minBytesPerSecond)},
@@ -153,11 +153,11 @@ func (g *Client) config() [][2]string {
 	}
 }
 
-// lookPath finds a program in the directories of path. Unlike exec.LookPath it knows another environment than this process's.
+// lookPath finds a program in the directories of path. Unlike exec.LookPath, it does not read this process's PATH.
 func lookPath(name, path string) (string, error) {
 	for _, dir := range strings.Split(path, string(os.PathListSeparator)) {
 		if !strings.HasPrefix(dir, "/") {
-			continue // the current directory may be a stranger's
+			continue // relative: somebody else may control the current directory
 		}
 		if found, err := exec.LookPath(dir + "/" + name); err == nil {
 			return found, nil

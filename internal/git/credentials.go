@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// login is what the user has for one host.
+// login is a user's login for one host. The zero value means that there is none.
 type login struct{ user, password string }
 
-// The variables by which git hears of a login.
+// The variables through which git gets a login.
 const (
 	userVariable     = "ROLLOUT_GIT_USERNAME"
 	passwordVariable = "ROLLOUT_GIT_PASSWORD"
 )
 
-// answer is the helper that tells git a login.
+// answer is the credential helper that passes the login to git.
 const answer = `!f() { test "$1" != get || printf 'username=%s\npassword=%s\n' "$` + userVariable + `" "$` + passwordVariable + `"; }; f`
 
-// login is what the user has for a remote, or nothing. There is one only for hosts that the user named, and over https:
-// what a registry names must not decide where credentials go.
+// login returns the user's login for a remote, or the zero value. It returns one only for https and for hosts that the user
+// listed: an address in a registry must not decide who gets credentials.
 func (g *Client) login(r Remote) login {
 	if !g.named(r) || r.secret != "" {
 		return login{}
@@ -43,8 +43,8 @@ func (g *Client) named(r Remote) bool {
 	return r.transport == "https" && slices.Contains(g.CredentialHosts, r.host)
 }
 
-// loginFor is what git is told of the user's login for a remote. It is a helper for that one host, and not a header: git goes on
-// sending a header after a redirect, to whatever host that led to.
+// loginFor returns the configuration and environment that give git the login for a remote. The login comes from a credential
+// helper for that one host, not from a header: git would send a header on to whatever host a redirect leads to.
 func (g *Client) loginFor(r Remote) (config [][2]string, env []string) {
 	l := g.login(r)
 	switch {
@@ -52,7 +52,7 @@ func (g *Client) loginFor(r Remote) (config [][2]string, env []string) {
 	case r.host == "", g.named(r):
 		return nil, nil
 	default:
-		return nil, []string{"HOME=/dev/null"} // ~/.netrc may have a login for any host that asks
+		return nil, []string{"HOME=/dev/null"} // ~/.netrc may have a default login, for any host
 	}
 	return [][2]string{{"credential.https://" + r.host + ".helper", answer}},
 		[]string{userVariable + "=" + l.user, passwordVariable + "=" + l.password, "HOME=/dev/null"}
@@ -70,7 +70,7 @@ func (g *Client) credentials(host string) login {
 	return l
 }
 
-// fromHelpers asks the user's git, with the user's configuration, and without asking the user.
+// fromHelpers asks the credential helpers of the user's git configuration. It never prompts.
 func (g *Client) fromHelpers(host string) (user, password string) {
 	program, err := g.find()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestCredentialsGoOnlyWhereTheUserSaid: a registry names addresses, and must not choose who gets them.
-func TestCredentialsGoOnlyWhereTheUserSaid(t *testing.T) {
+// A registry chooses addresses; it must not choose who gets credentials.
+func TestOnlyListedHostsGetCredentials(t *testing.T) {
 	home := t.TempDir()
 	config := "[credential]\n\thelper = \"!f() { echo username=me; echo password=from-helper; }; f\"\n"
 	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(config), 0o644); err != nil {
@@ -32,12 +32,12 @@ func TestCredentialsGoOnlyWhereTheUserSaid(t *testing.T) {
 		{"GitHub", "https://github.com/org/x", hosts, token},
 		{"an enterprise's GitHub", "https://ghe.example.org/org/x", hosts, token},
 		{"a host with a helper", "https://git.example.org/x", hosts, helper},
-		{"with a port", "https://git.example.org:8443/x", hosts, helper},
+		{"a listed host with a port", "https://git.example.org:8443/x", hosts, helper},
 		{"another port", "https://git.example.org:9999/x", hosts, nothing},
-		{"nobody said so", "https://github.com/org/x", nil, nothing},
+		{"no host is listed", "https://github.com/org/x", nil, nothing},
 		{"another host", "https://github.com.evil.example/x", hosts, nothing},
-		{"in the clear", "http://github.com/org/x", hosts, nothing},
-		{"with others in the address", "https://a:b@github.com/org/x", hosts, nothing},
+		{"without TLS", "http://github.com/org/x", hosts, nothing},
+		{"credentials in the address", "https://a:b@github.com/org/x", hosts, nothing},
 		{"ssh", "ssh://git@github.com/org/x", hosts, nothing},
 	} {
 		g := New(Options{Environ: env, CredentialHosts: tc.hosts})
@@ -50,15 +50,15 @@ func TestCredentialsGoOnlyWhereTheUserSaid(t *testing.T) {
 		}
 		set := strings.Join(g.environment(call{dir: home, remote: r, network: true}), "\n")
 		if has := strings.Contains(set, "ROLLOUT_GIT_PASSWORD="); has != (tc.want != nothing) {
-			t.Errorf("%s: git gets credentials: %t", tc.name, has)
+			t.Errorf("%s: git got credentials: %t", tc.name, has)
 		}
 		if local := strings.Join(g.environment(call{dir: home, remote: r}), "\n"); strings.Contains(local, "ROLLOUT_GIT_PASSWORD=") || !strings.Contains(local, "GIT_ALLOW_PROTOCOL=none") {
-			t.Errorf("%s: a git that talks to nobody may do so", tc.name)
+			t.Errorf("%s: a call without network may use it", tc.name)
 		}
 	}
 }
 
-// asking is a server that wants a login, and keeps what it gets.
+// asking starts a server that requires a login; got returns the ones that it received.
 func asking(t *testing.T, start func(http.Handler) *httptest.Server) (server *httptest.Server, got func() string) {
 	var mu sync.Mutex
 	var all []string
@@ -79,8 +79,8 @@ func asking(t *testing.T, start func(http.Handler) *httptest.Server) (server *ht
 	}
 }
 
-// TestNetrcIsForNamedHosts: a default in it would go to every server that asks.
-func TestNetrcIsForNamedHosts(t *testing.T) {
+// A default entry in .netrc would otherwise go to every server that asks.
+func TestOnlyListedHostsGetNetrc(t *testing.T) {
 	home := t.TempDir()
 	if err := os.WriteFile(filepath.Join(home, ".netrc"), []byte("default login me password secret\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -102,14 +102,14 @@ func TestNetrcIsForNamedHosts(t *testing.T) {
 		}
 	}
 	if !strings.Contains(gotNamed(), "Basic bWU6c2VjcmV0") { // me:secret
-		t.Errorf("the host that was named got %q", gotNamed())
+		t.Errorf("the listed host got %q", gotNamed())
 	}
 	if gotStranger() != "" || gotClear() != "" {
-		t.Errorf("a host that nobody named got %q, and one in the clear %q", gotStranger(), gotClear())
+		t.Errorf("a host that is not listed got %q, and one without TLS %q", gotStranger(), gotClear())
 	}
 }
 
-// authority is a file with the certificate of a server.
+// authority writes the certificate of a server to a file and returns its path.
 func authority(t *testing.T, server *httptest.Server) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ca.pem")
@@ -119,8 +119,7 @@ func authority(t *testing.T, server *httptest.Server) string {
 	return path
 }
 
-// TestCredentialsDoNotFollowRedirects: a host that the user trusts may lead to one that nobody does, and its renamed
-// repositories have to be found.
+// A trusted host may redirect to one that is not, and redirects must work, for renamed repositories.
 func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 	evil, stolen := asking(t, httptest.NewTLSServer)
 	var advertised atomic.Bool
@@ -155,11 +154,11 @@ func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 		t.Errorf("the other server was reached: %t; it got %s", advertised.Load(), stolen())
 	}
 	if want := host + " Basic eC1hY2Nlc3MtdG9rZW46dG9rZW4="; !strings.Contains(got(), want) { // x-access-token:token
-		t.Errorf("the host that was named got %q, want %q", got(), want)
+		t.Errorf("the listed host got %q, want %q", got(), want)
 	}
 }
 
-// first has one handler after another.
+// first calls next where try does not answer.
 func first(try func(http.ResponseWriter, *http.Request) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !try(w, req) {
@@ -168,7 +167,7 @@ func first(try func(http.ResponseWriter, *http.Request) bool, next http.Handler)
 	})
 }
 
-// advertise says that there is a repository, without asking who wants to know.
+// advertise answers the request for the repository's branches without a login.
 func advertise(done *atomic.Bool) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, req *http.Request) bool {
 		if req.Method != http.MethodGet || req.Header.Get("Authorization") != "" {

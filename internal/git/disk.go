@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// noRoom reports failures that are the disk's, not a name's.
-func noRoom(err error) bool {
+// isDiskError reports whether err comes from the disk or the system, not from the file's name.
+func isDiskError(err error) bool {
 	for _, number := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, number) {
 			return true
@@ -17,7 +17,7 @@ func noRoom(err error) bool {
 	return false
 }
 
-// reason is err without the operation and path, which the problem names already.
+// reason returns err without operation and path, which the problem names already.
 func reason(err error) string {
 	var pe *fs.PathError
 	var le *os.LinkError

@@ -8,29 +8,29 @@ import (
 	"path/filepath"
 )
 
-// Directory is what became of one path of an Export.
+// Directory is the outcome of one path of an Export.
 type Directory struct {
-	// Missing: the commit has nothing there. Nearest is a directory of the commit that may be meant, or "".
+	// Missing: the commit has no such path. Nearest is a similar directory of the commit, or "".
 	Missing bool   `json:"missing,omitempty"`
 	Nearest string `json:"nearest,omitempty"`
-	// Problems say why nothing was written, Warnings what was left out. They are safe to show.
+	// Problems are the reasons why nothing was written, Warnings tell what was left out. Both are safe to print.
 	Problems []string `json:"problems,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	// Passing: another machine, or a later attempt, may not have the problems.
-	Passing bool `json:"-"`
+	// Transient: the problems may not occur on another machine, or later.
+	Transient bool `json:"-"`
 }
 
-// errNotWritten: the disk is full, or the like. Fetching differently does not help.
+// errNotWritten means that the disk is full or broken. Another way to fetch does not help.
 var errNotWritten = errors.New("cannot be written")
 
-// Export writes the directories of a commit that paths name, the i-th to the directory into/names[i], and says what became of
-// each; what is wrong with one says nothing about the others. id is a whole id, and paths have passed CleanPath. Modes are 0755
-// and 0644, links are written as links; they may point anywhere, as may all of the contents. There is one fetch of the commit
-// and one of all the files, or as few more as the server needs. scratch is for what is needed on the way; the caller removes it.
+// Export writes directories of a commit: paths[i] to into/names[i]. It returns the outcome of each; a problem with one does
+// not affect the others. id is a full commit id, and paths have passed CleanPath. Modes are 0755 and 0644. Links are written as
+// links and may point anywhere; contents are not trusted either. It fetches the commit once and all files once, or in as few
+// more requests as the server needs. scratch is a directory for temporary files, which the caller removes.
 func (g *Client) Export(ctx context.Context, r Remote, id string, paths []string, into string, names []string, scratch string) (directories []Directory, failed error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, g.Timeout, errTimeout)
 	defer cancel()
-	defer func() { failed = late(ctx, r, failed) }()
+	defer func() { failed = timeoutError(ctx, r, failed) }()
 	var done []Directory
 	err := g.withCommit(ctx, r, id, scratch, func(s source) error {
 		e := &export{source: s, into: into, names: names, directories: make([]directory, len(paths))}
@@ -52,7 +52,7 @@ func (g *Client) Export(ctx context.Context, r Remote, id string, paths []string
 	return done, nil
 }
 
-// export is an Export under way.
+// export is a running Export.
 type export struct {
 	source
 	into        string
@@ -72,18 +72,18 @@ type directory struct {
 type entry struct {
 	mode string // as git writes it: 100644, 100755, 120000, 160000
 	blob string // its id
-	name string // below the directory
+	name string // relative to the directory
 }
 
 func (f *directory) problem(format string, args ...any) {
-	const most = 20 // one hostile commit could have a million
+	const most = 20 // a hostile commit could have a million
 	if len(f.Problems) < most {
 		f.Problems = append(f.Problems, fmt.Sprintf(format, args...))
 	}
 }
 
-// fine reports whether the directory is to be written.
-func (f *directory) fine() bool { return !f.Missing && len(f.Problems) == 0 }
+// ok reports whether to write the directory.
+func (f *directory) ok() bool { return !f.Missing && len(f.Problems) == 0 }
 
 func (e *export) write(ctx context.Context) error {
 	if err := e.list(ctx); err != nil {
@@ -92,31 +92,31 @@ func (e *export) write(ctx context.Context) error {
 	for i := range e.directories {
 		e.directories[i].check(e.MaxFiles)
 	}
-	if err := e.bring(ctx); err != nil {
+	if err := e.fetchBlobs(ctx); err != nil {
 		return err
 	}
-	if err := e.measure(ctx); err != nil {
+	if err := e.checkSizes(ctx); err != nil {
 		return err
 	}
-	if err := e.directoryTrees(); err != nil {
+	if err := e.makeDirs(); err != nil {
 		return err
 	}
 	pointers, err := e.files(ctx)
 	if err != nil {
 		return err
 	}
-	if err := e.large(ctx, pointers); err != nil {
+	if err := e.replacePointers(ctx, pointers); err != nil {
 		return err
 	}
 	return e.nearest(ctx)
 }
 
-// results are the outcomes; directories with problems are gone.
+// results returns the outcomes, after removing the directories that have problems.
 func (e *export) results() []Directory {
 	out := make([]Directory, len(e.directories))
 	for i := range e.directories {
 		out[i] = e.directories[i].Directory
-		if !e.directories[i].fine() {
+		if !e.directories[i].ok() {
 			_ = os.RemoveAll(filepath.Join(e.into, e.names[i]))
 		}
 	}

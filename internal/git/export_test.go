@@ -36,7 +36,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// export exports paths of a commit and returns the directory with them, named 0, 1, ….
+// export exports paths of a commit to subdirectories 0, 1, … and returns their parent.
 func (s *scene) export(id string, paths ...string) (string, []git.Directory, error) {
 	s.Helper()
 	into := s.TempDir()
@@ -48,7 +48,7 @@ func (s *scene) export(id string, paths ...string) (string, []git.Directory, err
 	return into, directories, err
 }
 
-// tree is what is below dir: modes, names, contents.
+// tree lists what is below dir: modes, names, contents.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -98,21 +98,21 @@ tests/
 tests/test.sh 755 "true\n"
 `
 
-// TestServers: whatever a server refuses, the same comes of it.
-func TestServers(t *testing.T) {
+// Every server gives the same result, whatever features it lacks.
+func TestExportFromServersWithoutFeatures(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		set  func(*scene)
 		most int // fetches
 	}{
-		{"that can do everything", func(*scene) {}, 2},
-		{"that do not filter", func(s *scene) { s.repo.Config("uploadpack.allowFilter", "false") }, 2},
-		{"of the old protocol", func(s *scene) { s.server.OldProtocol() }, 2},
-		{"of the old protocol that send no commit but those of branches", func(s *scene) {
+		{"all features", func(*scene) {}, 2},
+		{"no filters", func(s *scene) { s.repo.Config("uploadpack.allowFilter", "false") }, 2},
+		{"protocol version 0", func(s *scene) { s.server.OldProtocol() }, 2},
+		{"protocol version 0, only commits that branches point to", func(s *scene) {
 			s.server.OldProtocol()
 			s.repo.Config("uploadpack.allowAnySHA1InWant", "false")
 		}, 3},
-		{"that say to filter and fail", func(s *scene) {
+		{"advertises filters, but fails with them", func(s *scene) {
 			s.server.Before(func(w http.ResponseWriter, req *http.Request) bool {
 				if body := peek(req); strings.Contains(body, "filter blob:none") {
 					http.Error(w, "no", http.StatusInternalServerError)
@@ -138,7 +138,7 @@ func TestServers(t *testing.T) {
 				t.Errorf("a missing directory: %+v", f)
 			}
 			if got := tree(t, filepath.Join(into, "2")); got != "test.sh 755 \"true\\n\"\n" {
-				t.Errorf("a directory in another: %s", got)
+				t.Errorf("a directory inside another: %s", got)
 			}
 			if f := directories[3]; len(f.Problems) != 1 || f.Problems[0] != "is a file in the commit, not a directory" {
 				t.Errorf("a file: %+v", f)
@@ -150,7 +150,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// peek reads a request's body and puts it back.
+// peek returns a request's body without consuming it.
 func peek(req *http.Request) string {
 	body := new(strings.Builder)
 	if _, err := copyBody(body, req); err != nil {
@@ -159,8 +159,8 @@ func peek(req *http.Request) string {
 	return body.String()
 }
 
-// TestPartial: only what is wanted travels.
-func TestPartial(t *testing.T) {
+// Only the wanted contents are transferred.
+func TestPartialFetchLeavesOutOtherContents(t *testing.T) {
 	s := newScene(t)
 	files := gittest.Tasks("a", "b")
 	files["b/huge"] = incompressible(3 << 20)
@@ -171,8 +171,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestSHA256 is a repository of git's newer hash.
-func TestSHA256(t *testing.T) {
+// git's newer object format.
+func TestExportFromSHA256Repository(t *testing.T) {
 	s := newScene(t)
 	dir := filepath.Join(filepath.Dir(s.repo.Dir), "new.git")
 	repo := gittest.NewRepo(t, dir, "--object-format=sha256")
@@ -197,7 +197,7 @@ func TestSHA256(t *testing.T) {
 	}
 }
 
-func TestCommitsThatAreNotThere(t *testing.T) {
+func TestExportOfMissingCommits(t *testing.T) {
 	s := newScene(t)
 	s.repo.Commit("main", hello)
 	blob := s.repo.Blob("x")
@@ -212,7 +212,7 @@ func TestCommitsThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestLargeContentsInSeveralPlaces are streamed into the first and copied to the others.
+// Large contents are streamed to the first place and copied to the others.
 func TestLargeContentsInSeveralPlaces(t *testing.T) {
 	s := newScene(t)
 	large := strings.Repeat("0123456789", 200_000)

@@ -16,11 +16,11 @@ const (
 	tags  = "+refs/tags/*:refs/tags/*"
 )
 
-// tries is how often a repository is asked that cannot be reached.
+// tries is how often a fetch is tried.
 const tries = 3
 
-// patiently tries again what may pass: which failures those are, git does not tell.
-func (g *Client) patiently(ctx context.Context, do func() error) error {
+// retry repeats do after any failure: git does not report which failures are transient.
+func (g *Client) retry(ctx context.Context, do func() error) error {
 	delay := g.RetryDelay
 	for try := 1; ; try++ {
 		err := do()
@@ -36,21 +36,21 @@ func (g *Client) patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// late is an error of what was ended because it took too long, whoever noticed first.
-func late(ctx context.Context, r Remote, err error) error {
+// timeoutError returns err, or an error with errTimeout if the timeout of ctx caused it.
+func timeoutError(ctx context.Context, r Remote, err error) error {
 	if err == nil || errors.Is(err, errTimeout) || !errors.Is(context.Cause(ctx), errTimeout) {
 		return err
 	}
 	return &Error{Doing: "fetch", Remote: r.shown, Err: errTimeout}
 }
 
-// reachable reports whether the repository answers at all.
+// reachable reports whether the repository answers.
 func (g *Client) reachable(ctx context.Context, r Remote, scratch string) bool {
 	_, err := g.run(ctx, call{dir: scratch, remote: r, network: true, args: []string{"ls-remote", "--quiet", "origin", "HEAD"}})
 	return err == nil
 }
 
-// create makes an empty repository without working tree.
+// create creates a bare repository.
 func (g *Client) create(ctx context.Context, r Remote, repo string, sha256 bool) error {
 	if err := os.RemoveAll(repo); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (g *Client) create(ctx context.Context, r Remote, repo string, sha256 bool)
 	return err
 }
 
-// fetch fetches what is asked for, which has been checked, and nothing that nobody asked for.
+// fetch fetches args, which the caller has checked, and nothing else: no tags, no submodules.
 func (g *Client) fetch(ctx context.Context, r Remote, repo string, args ...string) error {
 	args = append([]string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"}, args...)
 	at := len(args)
@@ -87,7 +87,7 @@ type source struct {
 	partial bool // the contents of files may still be missing
 }
 
-// ways are how a commit is fetched, the cheapest first. Not every server has each.
+// ways lists how to fetch a commit, cheapest first. Not every server supports each.
 var ways = []struct {
 	name    string
 	partial bool
@@ -98,8 +98,8 @@ var ways = []struct {
 	{"full", false, func(string) []string { return []string{heads, tags} }},
 }
 
-// withCommit fetches the commit in the cheapest way in which use succeeds. A directory of scratch is left for the caller to
-// remove.
+// withCommit fetches the commit in the cheapest way with which use succeeds. It leaves a directory in scratch, which the
+// caller removes.
 func (g *Client) withCommit(ctx context.Context, r Remote, id, scratch string, use func(source) error) error {
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (g *Client) withCommit(ctx context.Context, r Remote, id, scratch string, u
 	var first error
 	for i, way := range ways {
 		s := source{Client: g, remote: r, repo: filepath.Join(scratch, way.name), id: id, partial: way.partial}
-		err := g.patientlyReached(ctx, r, scratch, func() error {
+		err := g.retryUnreachable(ctx, r, scratch, func() error {
 			if err := g.create(ctx, r, s.repo, len(id) == 64); err != nil {
 				return err
 			}
@@ -140,14 +140,14 @@ func (g *Client) withCommit(ctx context.Context, r Remote, id, scratch string, u
 	return first
 }
 
-// unreachableError is the failure of a repository that does not answer.
+// unreachableError means that the repository does not answer.
 type unreachableError struct{ err error }
 
 func (e *unreachableError) Error() string { return e.err.Error() }
 
-// patientlyReached tries again while the repository does not answer. Where it does, the failure is one of this way of
-// fetching.
-func (g *Client) patientlyReached(ctx context.Context, r Remote, scratch string, do func() error) error {
+// retryUnreachable repeats do while the repository does not answer. If it answers, it returns the failure: then another way
+// to fetch may work.
+func (g *Client) retryUnreachable(ctx context.Context, r Remote, scratch string, do func() error) error {
 	delay := g.RetryDelay
 	for try := 1; ; try++ {
 		err := do()
@@ -167,7 +167,7 @@ func (g *Client) patientlyReached(ctx context.Context, r Remote, scratch string,
 	}
 }
 
-// hasCommit sees that what was fetched is there and is a commit.
+// hasCommit returns an error if what was fetched is missing or is no commit.
 func (s source) hasCommit(ctx context.Context) error {
 	out, err := s.git(ctx, nil, "cat-file", "-t", s.id)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s source) hasCommit(ctx context.Context) error {
 	return nil
 }
 
-// git runs a git that talks to nobody.
+// git runs git without network.
 func (s source) git(ctx context.Context, stdin *strings.Reader, args ...string) ([]byte, error) {
 	c := call{dir: s.repo, remote: s.remote, args: args}
 	if stdin != nil {
@@ -191,12 +191,12 @@ func (s source) git(ctx context.Context, stdin *strings.Reader, args ...string) 
 	return s.run(ctx, c)
 }
 
-// sizeOf is the size of all files below dir, as far as they can be seen.
+// sizeOf returns the size in bytes of all files below dir. Files that it cannot read do not count.
 func sizeOf(dir string) int64 {
 	var size int64
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil //nolint:nilerr // files come and go while git works
+			return nil //nolint:nilerr // git adds and removes files meanwhile
 		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			size += info.Size()

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// copyBody writes a request's body, unpacked, and leaves the request as it was.
+// copyBody copies a request's body to a writer, decompressed, and restores it.
 func copyBody(to io.Writer, req *http.Request) (int64, error) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -26,7 +26,7 @@ func copyBody(to io.Writer, req *http.Request) (int64, error) {
 	return io.Copy(to, r)
 }
 
-// incompressible is text that git cannot pack.
+// incompressible returns text that git cannot compress.
 func incompressible(size int) string {
 	source := rand.NewChaCha8([32]byte{1})
 	b := make([]byte, size)

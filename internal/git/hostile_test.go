@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/git"
 )
 
-// TestHostileCommits: whatever is in a commit, nothing is written outside of the directory, nothing runs, and it is said why.
+// Whatever a commit contains, nothing is written outside of the directory, nothing runs, and the problem is reported.
 func TestHostileCommits(t *testing.T) {
 	s := newScene(t)
 	s.client = git.New(git.Options{RetryDelay: time.Millisecond, MaxBytes: 2 << 20, MaxFiles: 1000})
@@ -28,7 +28,7 @@ func TestHostileCommits(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		tree []string
-		want string // the problem; "" is: none
+		want string // the problem; "" means none
 		got  string // what is written
 	}{
 		{name: "dots", tree: []string{dir("..", file("x"))}, want: `the name ".."`},
@@ -42,12 +42,12 @@ func TestHostileCommits(t *testing.T) {
 		{name: "a file twice", tree: []string{file("a"), file("a")}, want: "two files called a"},
 		{name: "a file and a directory", tree: []string{file("a"), dir("a", file("b"))}, want: "a is a file as well as a directory"},
 		{name: "a link and a directory", tree: []string{link("a", "/etc"), dir("a", file("passwd"))}, want: "a is a file as well as a directory"},
-		{name: "a link that is a book", tree: []string{link("a", strings.Repeat("x", 5000))}, want: "longer than 4095 bytes"},
+		{name: "a link with a long target", tree: []string{link("a", strings.Repeat("x", 5000))}, want: "longer than 4095 bytes"},
 		{name: "a link with a NUL", tree: []string{link("a", "x\x00y")}, want: "the link a cannot be written"},
 		{name: "a huge file", tree: []string{"100644 blob " + s.repo.Blob(strings.Repeat("x", 3<<20)) + "\ta"}, want: "is larger than the 2 MiB"},
 		{name: "too many files", tree: many, want: "holds 1001 files, more than the 1000"},
 		{name: "dashes", tree: []string{file("--help"), file("-rf")}, got: "--help 644 \"x\"\n-rf 644 \"x\"\n"},
-		{name: "links that lead out", tree: []string{link("a", "/etc/passwd"), link("b", "../../..")}, got: "a -> /etc/passwd\nb -> ../../..\n"},
+		{name: "links that point outside", tree: []string{link("a", "/etc/passwd"), link("b", "../../..")}, got: "a -> /etc/passwd\nb -> ../../..\n"},
 		{name: "a submodule", tree: []string{"160000 commit " + commit + "\tsub", file(".gitmodules")}, got: ".gitmodules 644 \"x\"\nsub/\n"},
 		{name: "attributes that run things", tree: []string{
 			"100644 blob " + s.repo.Blob("* filter=evil eol=crlf export-ignore\n") + "\t.gitattributes", file("f"),
@@ -62,7 +62,7 @@ func TestHostileCommits(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := tree(t, filepath.Join(into, "1")); got != "fine 644 \"x\"\n" {
-				t.Errorf("the directory beside it: %s %v", got, directories[1])
+				t.Errorf("the other directory: %s %v", got, directories[1])
 			}
 			if tc.want != "" {
 				if len(directories[0].Problems) == 0 || !strings.Contains(directories[0].Problems[0], tc.want) || strings.ContainsAny(directories[0].Problems[0], "\x1b\n") {
@@ -84,23 +84,23 @@ func TestHostileCommits(t *testing.T) {
 	}
 }
 
-// TestALargeRepository is ended while it is fetched.
-func TestALargeRepository(t *testing.T) {
+// The fetch of a repository that is too large is ended.
+func TestTooLargeRepositoryIsRefused(t *testing.T) {
 	s := newScene(t)
 	files := map[string]string{"task/big": incompressible(4 << 20)}
 	id := s.repo.Commit("main", files)
 	s.repo.Config("uploadpack.allowFilter", "false")
 	s.client = git.New(git.Options{RetryDelay: time.Millisecond, MaxBytes: 1 << 20})
 	_, directories, err := s.export(id, "task")
-	// A fast machine has it before anybody looks; then the directory is refused.
+	// A fast machine may finish before the size is measured; then the directory is refused.
 	if err == nil && (len(directories[0].Problems) != 1 || !strings.Contains(directories[0].Problems[0], "is larger than the 1 MiB")) ||
 		err != nil && !strings.Contains(err.Error(), "it is larger than allowed") {
 		t.Errorf("%v, %v", directories, err)
 	}
 }
 
-// TestNothingOfTheUsersIsUsed: neither their configuration, nor what points git elsewhere, nor hooks of templates.
-func TestNothingOfTheUsersIsUsed(t *testing.T) {
+// User configuration, variables that redirect git, and hooks from templates have no effect.
+func TestUserConfigurationHasNoEffect(t *testing.T) {
 	s := newScene(t)
 	id := s.repo.Commit("main", hello)
 	home, marker := t.TempDir(), filepath.Join(t.TempDir(), "ran")
@@ -128,6 +128,6 @@ func TestNothingOfTheUsersIsUsed(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 	if _, err := os.Stat(marker); err == nil {
-		t.Error("something of the user's ran")
+		t.Error("a command of the user's configuration ran")
 	}
 }

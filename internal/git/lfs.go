@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// pointer is a file that stands for one that git-lfs keeps.
+// pointer is a file that stands for a content kept by git-lfs.
 type pointer struct {
 	place
 	oid  string // SHA-256 of the content
@@ -23,7 +23,7 @@ type pointer struct {
 	text string
 }
 
-// maxPointer is what a pointer has at most, in bytes. Source: git-lfs, docs/spec.md.
+// maxPointer is the size limit of a pointer, in bytes. Source: git-lfs, docs/spec.md.
 const maxPointer = 1024
 
 var (
@@ -43,10 +43,10 @@ func parsePointer(text []byte) (oid string, size int64, ok bool) {
 	return string(id[1]), size, err == nil
 }
 
-// large replaces pointers by what git-lfs keeps, where .gitattributes asks for it. Without git-lfs the directory has a problem: a
-// task with pointers in it would be another task.
-func (e *export) large(ctx context.Context, pointers []pointer) error {
-	pointers, err := e.asked(ctx, pointers)
+// replacePointers replaces pointers with their contents, where .gitattributes says that git-lfs keeps them. If git-lfs is not
+// installed, the directory gets a problem: a task with pointers in place of its files would be another task.
+func (e *export) replacePointers(ctx context.Context, pointers []pointer) error {
+	pointers, err := e.filtered(ctx, pointers)
 	if err != nil || len(pointers) == 0 {
 		return err
 	}
@@ -62,24 +62,24 @@ func (e *export) large(ctx context.Context, pointers []pointer) error {
 		if p.directory.bytes += p.size; p.directory.bytes > e.MaxBytes {
 			p.directory.problem("is larger than the %d MiB that are allowed, with %s from git-lfs", e.MaxBytes>>20, safe(p.entry.name))
 		}
-		if !p.directory.fine() {
+		if !p.directory.ok() {
 			continue
 		}
 		if err := e.smudge(ctx, p); err != nil {
 			if ctx.Err() != nil || errors.Is(err, errNotWritten) {
 				return err
 			}
-			p.directory.Passing = true
+			p.directory.Transient = true
 			p.directory.problem("git-lfs does not give %s: %v", safe(p.entry.name), err)
 		}
 	}
 	return nil
 }
 
-// path is the pointer's in the commit.
+// path returns the pointer's path in the commit.
 func (p pointer) path() string { return path.Join(p.directory.path, p.entry.name) }
 
-// missingLFS names the pointers of each directory.
+// missingLFS adds a problem to each directory that has pointers.
 func missingLFS(pointers []pointer) {
 	names := map[*directory][]string{}
 	var order []*directory
@@ -96,13 +96,13 @@ func missingLFS(pointers []pointer) {
 		if more := len(files) - most; more > 0 {
 			shown += fmt.Sprintf(" and %d more", more)
 		}
-		f.Passing = true
+		f.Transient = true
 		f.problem("git-lfs is not installed, and these files are only its pointers: %s", shown)
 	}
 }
 
-// asked are those pointers for which .gitattributes names the filter lfs. Others are files that look so.
-func (e *export) asked(ctx context.Context, pointers []pointer) ([]pointer, error) {
+// filtered returns the pointers for which .gitattributes sets filter=lfs. Other files only look like pointers.
+func (e *export) filtered(ctx context.Context, pointers []pointer) ([]pointer, error) {
 	if len(pointers) == 0 {
 		return nil, nil
 	}
@@ -114,7 +114,7 @@ func (e *export) asked(ctx context.Context, pointers []pointer) ([]pointer, erro
 	for _, p := range pointers {
 		input.WriteString(p.path() + "\x00")
 	}
-	// Files called .gitattributes outside of the directories may still be missing here: git fetches them.
+	// git fetches the .gitattributes files outside of the directories, which may still be missing.
 	out, err := e.run(ctx, call{
 		dir: e.repo, remote: e.remote, network: e.partial, env: index, stdin: strings.NewReader(input.String()),
 		args: []string{"check-attr", "--cached", "--stdin", "-z", "filter"},
@@ -130,7 +130,7 @@ func (e *export) asked(ctx context.Context, pointers []pointer) ([]pointer, erro
 	return slices.DeleteFunc(pointers, func(p pointer) bool { return !lfs[p.path()] }), nil
 }
 
-// smudge puts the content in the pointer's place.
+// smudge overwrites the pointer with its content.
 func (e *export) smudge(ctx context.Context, p pointer) error {
 	return inside(p.dir, func(root *os.Root) error {
 		f, err := root.OpenFile(p.entry.name, os.O_WRONLY|os.O_TRUNC, 0)
@@ -156,13 +156,13 @@ func (e *export) smudge(ctx context.Context, p pointer) error {
 		case err != nil:
 			return err
 		case content.left != 0 || hex.EncodeToString(sum.Sum(nil)) != p.oid:
-			return errors.New("what it gives is not what the pointer says")
+			return errors.New("its output does not match the pointer")
 		}
 		return f.Close()
 	})
 }
 
-// counted takes so many bytes and no more.
+// counted passes on at most left bytes; more is an error.
 type counted struct {
 	left   int64
 	to     func([]byte) error

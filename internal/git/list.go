@@ -12,10 +12,10 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// maxArgs is how many bytes of paths git is given at a time; systems allow megabytes.
+// maxArgs is how many bytes of paths one git command gets; systems allow megabytes.
 const maxArgs = 100 << 10
 
-// list finds out what is in the directories.
+// list reads the entries of the directories from the commit.
 func (e *export) list(ctx context.Context) error {
 	byPath := map[string][]*directory{}
 	var paths []string
@@ -28,7 +28,7 @@ func (e *export) list(ctx context.Context) error {
 		byPath[f.path] = append(byPath[f.path], f)
 	}
 	if byPath[""] != nil {
-		return e.listPart(ctx, nil, byPath) // everything is in it
+		return e.listPart(ctx, nil, byPath) // list everything
 	}
 	for len(paths) > 0 {
 		n, size := 0, 0
@@ -52,7 +52,7 @@ func (e *export) listPart(ctx context.Context, paths []string, byPath map[string
 	if err != nil {
 		return err
 	}
-	var asked map[string]bool // nil: everything
+	var asked map[string]bool // nil: all
 	if paths != nil {
 		asked = make(map[string]bool, len(paths))
 		for _, p := range paths {
@@ -67,14 +67,14 @@ func (e *export) listPart(ctx context.Context, paths []string, byPath map[string
 		if !found || !tabbed || len(words) != 3 || !IsID(words[2]) {
 			return fmt.Errorf("%s: git lists something that cannot be read: %s", e.remote.shown, safe(head))
 		}
-		e.belongs(entry{mode: words[0], blob: words[2]}, name, asked, byPath)
+		e.assign(entry{mode: words[0], blob: words[2]}, name, asked, byPath)
 	}
 	return nil
 }
 
-// belongs gives what is at a path of the commit to the directories that it is in, as far as they were asked for: what is in a
-// directory of another call is listed again for that one.
-func (e *export) belongs(found entry, name string, asked map[string]bool, byPath map[string][]*directory) {
+// assign adds an entry of the commit to the directories that contain it, among those in asked: entries of other
+// directories are listed again by their own call.
+func (e *export) assign(found entry, name string, asked map[string]bool, byPath map[string][]*directory) {
 	give := func(dir, below string) {
 		if asked != nil && !asked[dir] {
 			return
@@ -98,17 +98,17 @@ func (e *export) belongs(found entry, name string, asked map[string]bool, byPath
 	}
 }
 
-// maxDirectories bounds the search for what may be meant.
+// maxDirectories bounds the search for similar names.
 const maxDirectories = 200_000
 
-// nearest finds directories that may be meant instead of those that are missing.
+// nearest sets Nearest for the directories that are missing.
 func (e *export) nearest(ctx context.Context) error {
 	if !slices.ContainsFunc(e.directories, func(f directory) bool { return f.Missing }) {
 		return nil
 	}
 	out, err := e.git(ctx, nil, "ls-tree", "-r", "-d", "-z", "--name-only", "--full-tree", e.id)
 	if err != nil {
-		return ctx.Err() // it is only a hint
+		return ctx.Err() // not fatal: it is only a hint
 	}
 	var all []string
 	byBase, byParent := map[string]string{}, map[string][]string{}

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// CleanPath is a path in a repository as registries give it, in the form that Export takes: relative, without "." and "..";
+// CleanPath returns a registry's path in a repository in the form that Export takes: relative, without "." and ".." elements;
 // "" is the top.
 func CleanPath(p string) (string, error) {
 	switch {
@@ -36,7 +36,7 @@ const (
 	maxName = 255
 )
 
-// badName says why no file may be called so; "" is: it may.
+// badName returns why a file name is not allowed, or "".
 func badName(name string) string {
 	switch {
 	case name == "" || name == "." || name == "..":
@@ -53,7 +53,7 @@ func badName(name string) string {
 	return ""
 }
 
-// check finds what cannot be written, so that nothing else looks at names again.
+// check finds all names and modes that cannot be written. Later steps rely on it.
 func (f *directory) check(maxFiles int) {
 	if f.Missing {
 		return

@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// Parents are the parents of a commit, the first one first, as the objects of a repository have them: of a shallow clone's
-// oldest commits, too, whose parents are not there themselves. objects is the directory of the objects.
+// Parents returns the parents of a commit, first parent first, as the commit object lists them. In a shallow clone it also
+// returns parents that are not in the clone. objects is the repository's objects directory.
 //
-// Of the repository nothing but objects is read, by a git that works in an empty repository of its own: its configuration,
-// hooks, and grafts mean nothing here. What is read is checked against the commit's name.
+// It reads nothing of the repository but its objects, from an empty repository of its own: configuration, hooks and grafts
+// have no effect. It checks the object against the commit's id.
 func (g *Client) Parents(ctx context.Context, objects, commit string) ([]string, error) {
 	own, err := os.MkdirTemp("", "rollout-git-")
 	if err != nil {
@@ -45,16 +45,16 @@ func (g *Client) Parents(ctx context.Context, objects, commit string) ([]string,
 	return parentsIn(string(text)), nil
 }
 
-var errDamaged = errors.New("the object is not the one that its name stands for")
+var errDamaged = errors.New("the object does not match its id")
 
-// named is the name that git gives to an object.
+// named returns the id that git gives an object.
 func named(digest hash.Hash, kind string, content []byte) string {
 	fmt.Fprintf(digest, "%s %d\x00", kind, len(content))
 	digest.Write(content)
 	return hex.EncodeToString(digest.Sum(nil))
 }
 
-// parentsIn are the parents in the text of a commit. Source: git's Documentation/gitformat-signature.txt and commit.c.
+// parentsIn returns the parents in the text of a commit. Source: git's Documentation/gitformat-signature.txt and commit.c.
 func parentsIn(text string) []string {
 	parents := []string{}
 	for line := range strings.Lines(text) {

@@ -27,7 +27,7 @@ func TestParents(t *testing.T) {
 				}
 			}
 
-			// What the repository's files say besides its objects means nothing.
+			// Files of the repository other than its objects have no effect.
 			r.Git("", "replace", merge, second)
 			r.Config("core.fsmonitor", "touch "+filepath.Join(r.Dir, "ran"))
 			r.Config("extensions.partialClone", "evil")
@@ -38,13 +38,13 @@ func TestParents(t *testing.T) {
 				t.Errorf("with a replacement the parents are %q, %v", got, err)
 			}
 			if got, err := c.Parents(t.Context(), objects, strings.Repeat("12", len(merge)/2)); err == nil {
-				t.Errorf("a commit that is not there has the parents %q", got)
+				t.Errorf("a missing commit has the parents %q", got)
 			}
 			if _, err := os.Stat(filepath.Join(r.Dir, "ran")); err == nil {
 				t.Error("a command of the repository was run")
 			}
 
-			// An object under another one's name.
+			// An object stored under another id.
 			loose := func(id string) string { return filepath.Join(objects, id[:2], id[2:]) }
 			data, err := os.ReadFile(loose(second))
 			if err != nil {
@@ -57,7 +57,7 @@ func TestParents(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, err := c.Parents(t.Context(), objects, merge); err == nil {
-				t.Errorf("of a forged object the parents are %q", got)
+				t.Errorf("a forged object has the parents %q", got)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Remote is a repository that may be fetched from. The zero value is none; see ParseRemote.
+// Remote is a repository to fetch from. Get one from ParseRemote; the zero value is not valid.
 type Remote struct {
 	url       string
 	transport string // https, http, ssh, git or file
@@ -21,13 +21,13 @@ type Remote struct {
 	secret    string // what must not be shown; "" if there is nothing
 }
 
-// Trust says whence a repository may come that a registry names.
+// Trust says which repositories a registry may name.
 type Trust bool
 
-// How far registries are trusted.
+// Levels of trust.
 const (
-	RemoteOnly  Trust = false // servers only: the registry is somebody else's
-	LocalAsWell Trust = true  // also directories of this machine
+	RemoteOnly Trust = false // only on servers
+	AllowLocal Trust = true  // also directories of this machine
 )
 
 // scpLike is user@host:path, which is ssh. Source: git-fetch(1), "GIT URLS".
@@ -35,8 +35,8 @@ var scpLike = regexp.MustCompile(`^(?:([A-Za-z0-9_.][A-Za-z0-9_.-]*)@)?([A-Za-z0
 
 const maxURL = 2048
 
-// ParseRemote checks a git_url. Relative paths begin at dir, an absolute path; they and file:// need LocalAsWell. The error
-// is about the text alone and does not show credentials.
+// ParseRemote parses a git_url. Relative paths are resolved against dir, an absolute path; paths and file:// URLs need
+// AllowLocal. The error is a predicate ("is empty") and contains no credentials.
 func ParseRemote(text, dir string, trust Trust) (Remote, error) {
 	switch {
 	case text == "":
@@ -44,7 +44,7 @@ func ParseRemote(text, dir string, trust Trust) (Remote, error) {
 	case len(text) > maxURL:
 		return Remote{}, fmt.Errorf("is longer than %d bytes", maxURL)
 	case !utf8.ValidString(text), strings.ContainsFunc(text, unicode.IsControl):
-		return Remote{}, errors.New("holds characters that no address has")
+		return Remote{}, errors.New("contains characters that are not valid in an address")
 	case strings.HasPrefix(text, "-"):
 		return Remote{}, errors.New("begins with a dash")
 	}
@@ -84,7 +84,7 @@ func parseURL(text string) (Remote, error) {
 	r := Remote{url: text, transport: u.Scheme}
 	if u.Scheme == "http" || u.Scheme == "https" {
 		r.host = u.Host
-		// A token may be the name as well as the password.
+		// A token may be the user name or the password.
 		if u.User != nil {
 			r.secret = u.User.String()
 		}
@@ -98,9 +98,9 @@ func parseURL(text string) (Remote, error) {
 	return r, nil
 }
 
-// local is a repository in a directory of this machine.
+// local returns the Remote for a directory of this machine.
 func local(path, text, dir string, trust Trust) (Remote, error) {
-	if trust != LocalAsWell {
+	if trust != AllowLocal {
 		return Remote{}, errors.New("is a directory of this machine, which only a registry on this machine may name (use https, ssh or git)")
 	}
 	if !filepath.IsAbs(path) {
@@ -112,14 +112,13 @@ func local(path, text, dir string, trust Trust) (Remote, error) {
 	return Remote{url: path, transport: "file", shown: safe(text), id: "file:" + path}, nil
 }
 
-// String is the remote as people may see it: on one line and without credentials.
+// String returns the address on one line, without credentials, cut if it is long.
 func (r Remote) String() string { return r.shown }
 
-// ID tells repositories apart, unlike what is shown, which is cut. It has no credentials, so that who fetches with other ones
-// finds the same.
+// ID identifies the repository. Unlike String, it is not cut; it has no credentials, so it does not depend on them.
 func (r Remote) ID() string { return r.id }
 
-// allowed are the transports that git may use, also after a redirect: never a weaker one.
+// allowed returns the transports that git may use, in the form of GIT_ALLOW_PROTOCOL. A redirect never leads to a weaker one.
 func (r Remote) allowed() string {
 	if r.transport == "http" {
 		return "http:https"

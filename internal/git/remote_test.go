@@ -18,19 +18,19 @@ func TestParseRemote(t *testing.T) {
 		{url: "ssh://git@example.org/tasks.git", shown: "ssh://git@example.org/tasks.git"},
 		{url: "git@github.com:org/tasks.git", shown: "git@github.com:org/tasks.git"},
 		{url: "git://example.org/tasks.git", shown: "git://example.org/tasks.git"},
-		{url: "file:///srv/tasks.git", shown: "file:///srv/tasks.git", trust: git.LocalAsWell},
-		{url: "../tasks", shown: "../tasks", trust: git.LocalAsWell},
+		{url: "file:///srv/tasks.git", shown: "file:///srv/tasks.git", trust: git.AllowLocal},
+		{url: "../tasks", shown: "../tasks", trust: git.AllowLocal},
 
 		{url: "", problem: "is empty"},
 		{url: "ext::sh -c touch% /tmp/x", problem: `uses git's transport "ext"`},
-		{url: "ext::sh -c touch% /tmp/x", problem: `uses git's transport "ext"`, trust: git.LocalAsWell},
-		{url: "fd::17", problem: `uses git's transport "fd"`, trust: git.LocalAsWell},
-		{url: "ext://x", problem: `uses the transport "ext"`, trust: git.LocalAsWell},
+		{url: "ext::sh -c touch% /tmp/x", problem: `uses git's transport "ext"`, trust: git.AllowLocal},
+		{url: "fd::17", problem: `uses git's transport "fd"`, trust: git.AllowLocal},
+		{url: "ext://x", problem: `uses the transport "ext"`, trust: git.AllowLocal},
 		{url: "ftp://example.org/x", problem: `uses the transport "ftp"`},
 		{url: "file:///etc", problem: "is a directory of this machine"},
 		{url: "/etc", problem: "is a directory of this machine"},
 		{url: "../x", problem: "is a directory of this machine"},
-		{url: "--upload-pack=touch", problem: "begins with a dash", trust: git.LocalAsWell},
+		{url: "--upload-pack=touch", problem: "begins with a dash", trust: git.AllowLocal},
 		{url: "ssh://-oProxyCommand=touch/x", problem: "has no proper host"},
 		{url: "ssh://-oProxyCommand=touch@example.org/x", problem: "has no proper host"},
 		{url: "ssh://example.org/-x", problem: "has no proper host"},
@@ -38,7 +38,7 @@ func TestParseRemote(t *testing.T) {
 		{url: "git@-oProxyCommand=touch:x", problem: "is a directory of this machine"},
 		{url: "git@example.org:-x", problem: "is a directory of this machine"},
 		{url: "https:///x", problem: "has no proper host"},
-		{url: "https://example.org/a\nb", problem: "holds characters"},
+		{url: "https://example.org/a\nb", problem: "contains characters"},
 		{url: "https://example.org/" + strings.Repeat("a", 3000), problem: "is longer than"},
 	} {
 		r, err := git.ParseRemote(tc.url, "/srv", tc.trust)
@@ -68,8 +68,8 @@ func TestCleanPath(t *testing.T) {
 	}
 }
 
-// TestIDsAreWhole: what is shown of two repositories may be the same, but not what they are cached by.
-func TestIDsAreWhole(t *testing.T) {
+// Two repositories may look equal when cut, but must not share a cache entry.
+func TestIDIsNotCut(t *testing.T) {
 	long := strings.Repeat("x", 600)
 	for _, pair := range [][2]string{
 		{"https://example.org/" + long + "/a", "https://example.org/" + long + "/b"},

@@ -13,18 +13,18 @@ import (
 var (
 	fullID  = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 	shortID = regexp.MustCompile(`^[0-9a-f]{4,63}$`)
-	// refName is what git allows as the name of a branch or tag, and a little less: git-check-ref-format(1).
+	// refName is the name of a branch or tag, a little stricter than git: git-check-ref-format(1).
 	refName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+@/#=-]*$`)
 )
 
-// IsID reports whether rev is the whole id of a commit: it needs no resolving, and always means the same.
+// IsID reports whether rev is a full commit id, which needs no resolving.
 func IsID(rev string) bool { return fullID.MatchString(rev) }
 
-// IsAbbreviated reports whether rev looks like the beginning of a commit's id.
+// IsAbbreviated reports whether rev looks like an abbreviated commit id.
 func IsAbbreviated(rev string) bool { return shortID.MatchString(rev) && !IsID(rev) }
 
-// CheckRevision says what is wrong with the name of a commit, as registries give it: a whole or abbreviated id, a branch, a
-// tag, HEAD or nothing.
+// CheckRevision returns an error if rev is no revision that a registry may name: a full or abbreviated commit id, a branch, a
+// tag, HEAD or "".
 func CheckRevision(rev string) error {
 	switch {
 	case rev == "", IsID(rev):
@@ -36,26 +36,26 @@ func CheckRevision(rev string) error {
 	return nil
 }
 
-// ErrNoCommit means that the repository was reached and has no such commit, branch or tag, or several.
+// ErrNoCommit means that the repository answered, but that no commit, branch or tag matches, or several do.
 var ErrNoCommit = errors.New("no such commit")
 
-// NoCommitError is an ErrNoCommit.
+// NoCommitError is an ErrNoCommit with details.
 type NoCommitError struct{ Remote, Message string }
 
 func (e *NoCommitError) Error() string { return e.Remote + ": " + e.Message }
 
-// Is makes it an ErrNoCommit.
+// Is reports whether target is ErrNoCommit.
 func (e *NoCommitError) Is(target error) bool { return target == ErrNoCommit }
 
-// Resolve is the whole id of the commit that rev names in the repository now. scratch is a directory for what is needed on the
-// way; the caller removes it.
+// Resolve returns the full id of the commit that rev names in the repository now. scratch is a directory for temporary files,
+// which the caller removes.
 func (g *Client) Resolve(ctx context.Context, r Remote, rev, scratch string) (id string, failed error) {
 	if IsID(rev) {
 		return rev, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, g.Timeout, errTimeout)
 	defer cancel()
-	defer func() { failed = late(ctx, r, failed) }()
+	defer func() { failed = timeoutError(ctx, r, failed) }()
 	if err := CheckRevision(rev); err != nil {
 		return "", err
 	}
@@ -75,8 +75,8 @@ func (g *Client) Resolve(ctx context.Context, r Remote, rev, scratch string) (id
 	return g.complete(ctx, r, rev, scratch)
 }
 
-// advertised is the commit of a branch or tag, or of HEAD; "" if there is none of that name. As in git, a tag goes before a
-// branch of the same name.
+// advertised returns the commit of a branch or tag, or of HEAD, or "" if there is none. As in git, a tag wins over a branch
+// of the same name.
 func (g *Client) advertised(ctx context.Context, r Remote, rev, scratch string) (string, error) {
 	names := []string{rev}
 	if rev != "HEAD" {
@@ -86,7 +86,7 @@ func (g *Client) advertised(ctx context.Context, r Remote, rev, scratch string) 
 		}
 	}
 	var out []byte
-	err := g.patiently(ctx, func() error {
+	err := g.retry(ctx, func() error {
 		var err error
 		out, err = g.run(ctx, call{dir: scratch, remote: r, network: true, args: append([]string{"ls-remote", "--quiet", "origin"}, names...)})
 		return err
@@ -112,14 +112,14 @@ func (g *Client) advertised(ctx context.Context, r Remote, rev, scratch string) 
 	return "", nil
 }
 
-// complete finds the commit whose id begins with prefix. Servers do not look for such: the commits of all branches and tags
-// are fetched, without their contents if the server knows how.
+// complete finds the commit whose id begins with prefix. Servers cannot search for prefixes, so it fetches all commits of
+// branches and tags, without their contents if the server supports filters.
 func (g *Client) complete(ctx context.Context, r Remote, prefix, scratch string) (string, error) {
 	for _, filter := range []string{"--filter=tree:0", "--no-filter"} {
 		repo := filepath.Join(scratch, "commits"+filter)
 		err := g.create(ctx, r, repo, false)
 		if err == nil {
-			err = g.patiently(ctx, func() error { return g.fetch(ctx, r, repo, filter, heads, tags) })
+			err = g.retry(ctx, func() error { return g.fetch(ctx, r, repo, filter, heads, tags) })
 		}
 		if err == nil {
 			return g.only(ctx, r, repo, prefix)
@@ -131,7 +131,7 @@ func (g *Client) complete(ctx context.Context, r Remote, prefix, scratch string)
 	panic("not reached")
 }
 
-// only is the one commit of the repository whose id begins with prefix.
+// only returns the one commit of the repository whose id begins with prefix.
 func (g *Client) only(ctx context.Context, r Remote, repo, prefix string) (string, error) {
 	out, err := g.run(ctx, call{dir: repo, remote: r, args: []string{"rev-parse", "--disambiguate=" + prefix}})
 	if err != nil {

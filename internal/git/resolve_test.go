@@ -21,7 +21,7 @@ func TestResolve(t *testing.T) {
 	s.repo.Git("", "tag", "-a", "-m", "annotated", "v1.0", first)
 	second := s.repo.Commit("main", map[string]string{"x": "y"})
 	side := s.repo.Commit("feature/x", map[string]string{"z": "z"})
-	s.repo.Git("", "tag", "feature/x", first) // a tag goes before a branch of the same name
+	s.repo.Git("", "tag", "feature/x", first) // a tag wins over a branch of the same name
 	hexBranch := s.repo.Commit("abcdef", map[string]string{"hex": "hex"})
 	for _, tc := range []struct{ rev, want string }{
 		{"", second}, {"HEAD", second}, {"main", second}, {"refs/heads/main", second}, {"refs/heads/feature/x", side},
@@ -52,8 +52,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestAnAmbiguousID finds two commits that begin alike, which with four digits takes some hundreds.
-func TestAnAmbiguousID(t *testing.T) {
+// Finding two commits with equal prefixes takes some hundred commits at four digits.
+func TestAbbreviatedIDMustBeUnique(t *testing.T) {
 	s := newScene(t)
 	var in strings.Builder
 	const count = 1200
@@ -77,22 +77,22 @@ func TestAnAmbiguousID(t *testing.T) {
 		}
 		return
 	}
-	t.Fatal("no two commits begin alike: make more")
+	t.Fatal("no two commits share a prefix: make more")
 }
 
-func TestAnEmptyRepository(t *testing.T) {
+func TestEmptyRepositoryHasNoHEAD(t *testing.T) {
 	s := newScene(t)
 	if _, err := s.client.Resolve(t.Context(), s.remote, "HEAD", t.TempDir()); !errors.Is(err, git.ErrNoCommit) || !strings.Contains(err.Error(), "the repository has no HEAD") {
 		t.Error(err)
 	}
 }
 
-// TestBrokenServers: what passes is waited for, and what does not is said.
+// Transient failures are retried, others are reported.
 func TestBrokenServers(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		before func(n int, w http.ResponseWriter, req *http.Request) bool
-		want   string // of the error; "" is: none
+		want   string // in the error; "" means none
 	}{
 		{"fails twice", func(n int, w http.ResponseWriter, _ *http.Request) bool {
 			if n <= 2 {
@@ -104,12 +104,12 @@ func TestBrokenServers(t *testing.T) {
 			http.Error(w, "never\x1b[2J", http.StatusInternalServerError)
 			return true
 		}, "git fetch SERVER/tasks.git: "},
-		{"wants a password", func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+		{"requires a password", func(_ int, w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return true
 		}, "could not read Username"},
-		{"hangs up in the middle", func(_ int, w http.ResponseWriter, req *http.Request) bool {
+		{"closes the connection early", func(_ int, w http.ResponseWriter, req *http.Request) bool {
 			if req.Method != http.MethodPost {
 				return false
 			}
@@ -118,7 +118,7 @@ func TestBrokenServers(t *testing.T) {
 			_, _ = w.Write([]byte("0008NAK\n"))
 			panic(http.ErrAbortHandler)
 		}, "git fetch SERVER/tasks.git: "},
-		{"says nothing", func(_ int, _ http.ResponseWriter, req *http.Request) bool {
+		{"does not answer", func(_ int, _ http.ResponseWriter, req *http.Request) bool {
 			<-req.Context().Done()
 			return true
 		}, "took too long"},
@@ -130,7 +130,7 @@ func TestBrokenServers(t *testing.T) {
 			}
 			return true
 		}, "Operation too slow"},
-		{"leads elsewhere", func(_ int, w http.ResponseWriter, req *http.Request) bool {
+		{"redirects to another transport", func(_ int, w http.ResponseWriter, req *http.Request) bool {
 			http.Redirect(w, req, "ftp://example.org/tasks.git/info/refs?service=git-upload-pack", http.StatusFound)
 			return true
 		}, "git fetch SERVER/tasks.git: "},
@@ -182,7 +182,7 @@ func TestLocalRepositories(t *testing.T) {
 	repo := gittest.NewRepo(t, filepath.Join(dir, "a b.git"))
 	id := repo.Commit("main", hello)
 	for _, url := range []string{"a b.git", "./a b.git", repo.Dir, "file://" + repo.Dir} {
-		remote, err := git.ParseRemote(url, dir, git.LocalAsWell)
+		remote, err := git.ParseRemote(url, dir, git.AllowLocal)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,11 +17,11 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Error is a git that failed.
+// Error is a failed git command.
 type Error struct {
 	Doing   string // "fetch", "ls-remote", …
-	Remote  string // safe to show
-	Message string // what git said last, safe to show; may be empty
+	Remote  string // safe to print
+	Message string // the end of git's stderr, safe to print; may be empty
 	Err     error
 }
 
@@ -35,17 +35,17 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// call is one run of git.
+// call is one git command.
 type call struct {
-	dir     string // the repository, or a directory in none
+	dir     string // the repository, or a directory outside of any
 	remote  Remote
-	network bool // whether it may talk to the remote
+	network bool // may connect to the remote
 	env     []string
-	config  [][2]string // besides the Client's, whose entries it wins over
+	config  [][2]string // added to the Client's, and wins over it
 	args    []string
 	stdin   io.Reader
-	stdout  io.Writer // nil: what is written is returned
-	// grows is the directory that the call fills. It is ended when that has more than MaxBytes.
+	stdout  io.Writer // nil: run returns the output
+	// grows is the directory that the call fills. If it gets larger than MaxBytes, the call is ended.
 	grows string
 }
 
@@ -59,7 +59,7 @@ var (
 	errTimeout = errors.New("it took too long and was ended")
 )
 
-// run runs git, and ends it and everything that it started when ctx does.
+// run runs git. When ctx ends, it kills git and all processes that git started.
 func (g *Client) run(ctx context.Context, c call) ([]byte, error) {
 	program, err := g.find()
 	if err != nil {
@@ -75,7 +75,7 @@ func (g *Client) run(ctx context.Context, c call) ([]byte, error) {
 	cmd := exec.CommandContext(inner, program, c.args...)
 	cmd.Dir, cmd.Stdin = c.dir, c.stdin
 	cmd.Env = g.environment(c)
-	// A fetch is several processes; a group of their own lets them be ended together, and by nobody else's signal.
+	// git fetch starts several processes. In a group of their own, they can be killed together, and get no signals meant for us.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -85,26 +85,26 @@ func (g *Client) run(ctx context.Context, c call) ([]byte, error) {
 	if c.stdout != nil {
 		cmd.Stdout = c.stdout
 	}
-	said := tail{size: maxStderr}
-	cmd.Stderr = &said
+	stderr := tail{size: maxStderr}
+	cmd.Stderr = &stderr
 	err = cmd.Run()
 	if err == nil {
 		return out.text.Bytes(), nil
 	}
 	if out.left < 0 {
-		err, said.text = errTooMuch, nil // git only knows that nobody listens any more
+		err, stderr.text = errTooMuch, nil // stderr only has a broken pipe
 	}
 	if cause := context.Cause(inner); cause != nil {
 		err = cause
 		if ctx.Err() == nil {
-			said.text = nil // what an ended git says leads astray
+			stderr.text = nil // the messages of a killed git mislead
 		}
 	}
-	return nil, &Error{Doing: c.args[0], Remote: c.remote.shown, Message: c.remote.message(said.text), Err: err}
+	return nil, &Error{Doing: c.args[0], Remote: c.remote.shown, Message: c.remote.message(stderr.text), Err: err}
 }
 
-// environment is what git sees of the world. Its configuration comes this way, so that addresses and credentials stand in
-// no list of processes.
+// environment returns the environment of git. It includes the configuration, so addresses and credentials do not show in
+// process lists.
 func (g *Client) environment(c call) []string {
 	env := slices.Concat(g.inherited(), hardened)
 	if g.getenv("GIT_SSH_COMMAND") == "" && g.getenv("GIT_SSH") == "" {
@@ -115,7 +115,7 @@ func (g *Client) environment(c call) []string {
 	if c.remote.url != "" {
 		config = append(config, [2]string{"remote.origin.url", c.remote.url})
 	}
-	allowed := "none" // not even what a partial clone would fetch by itself
+	allowed := "none" // also forbids the lazy fetches of a partial clone
 	if c.network {
 		allowed = c.remote.allowed()
 		helper, variables := g.loginFor(c.remote)
@@ -132,7 +132,7 @@ func (g *Client) environment(c call) []string {
 	return append(env, c.env...)
 }
 
-// watch ends a call whose directory grows too large.
+// watch ends a call when its directory gets too large.
 func (g *Client) watch(ctx context.Context, dir string, end context.CancelCauseFunc) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -149,9 +149,9 @@ func (g *Client) watch(ctx context.Context, dir string, end context.CancelCauseF
 	}
 }
 
-// message is the end of what git said, safe to show.
-func (r Remote) message(said []byte) string {
-	text := string(said)
+// message returns the end of git's stderr, safe to print.
+func (r Remote) message(stderr []byte) string {
+	text := string(stderr)
 	if r.secret != "" {
 		text = strings.ReplaceAll(text, r.secret, "***")
 	}
@@ -164,10 +164,10 @@ func (r Remote) message(said []byte) string {
 	return untrusted.Cut(strings.Join(lines[max(0, len(lines)-3):], "; "), 600)
 }
 
-// safe is text from outside, fit to be shown.
+// safe returns text from outside in a form that is safe to print.
 func safe(text string) string { return untrusted.Cut(untrusted.Line(text), 500) }
 
-// limited keeps what is written, up to a bound. The buffer is not embedded: io.Copy would find its ReadFrom, which has none.
+// limited keeps what is written to it, up to a limit. The buffer is not embedded: io.Copy would use its ReadFrom, which has no limit.
 type limited struct {
 	text bytes.Buffer
 	left int64
@@ -180,7 +180,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// tail keeps the end of what is written.
+// tail keeps the end of what is written to it.
 type tail struct {
 	text []byte
 	size int

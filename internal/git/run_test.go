@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestWhoWritesTooMuchIsTold: git itself only dies of it, which looks like any other failure.
-func TestWhoWritesTooMuchIsTold(t *testing.T) {
+// git itself only dies of the broken pipe, which looks like any other failure.
+func TestTooMuchOutputIsReported(t *testing.T) {
 	line := []byte(strings.Repeat("x", 1023) + "\n")
 	_, err := New(Options{}).run(t.Context(), call{
 		dir: t.TempDir(), stdin: bytes.NewReader(bytes.Repeat(line, maxOutput/len(line)+(1<<10))), args: []string{"stripspace"},

@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Find is a dataset by its name and version; without a version, that of Preferred. The error is a *NotFoundError, or a
-// diag.List if the registry has the dataset twice, or with impossible names.
+// Find returns the dataset with this name and version; an empty version stands for Preferred. The error is a *NotFoundError, or
+// a diag.List if the registry lists the dataset twice or with invalid names.
 func (r *Registry) Find(name, version string) (*Dataset, error) {
 	versions := r.Versions(name)
 	if len(versions) == 0 {
@@ -39,7 +39,7 @@ func (r *Registry) Find(name, version string) (*Dataset, error) {
 	return found, nil
 }
 
-// Versions are the versions of a dataset, the lowest first.
+// Versions returns the versions of a dataset, lowest first.
 func (r *Registry) Versions(name string) []string {
 	var versions []string
 	for i := range r.Datasets {
@@ -60,7 +60,7 @@ func (r *Registry) names() []string {
 	return slices.Compact(names)
 }
 
-// NotFoundError says that the registry lacks what was asked for.
+// NotFoundError means that the registry does not list the dataset or version.
 type NotFoundError struct{ Message, Hint string }
 
 func (e *NotFoundError) Error() string {
@@ -70,7 +70,7 @@ func (e *NotFoundError) Error() string {
 	return e.Message + " (" + e.Hint + ")"
 }
 
-// hint names what is near, and what there is.
+// hint suggests a similar name and lists what there is.
 func hint(word string, there []string) string {
 	const most = 10
 	shown := make([]string, 0, most)
@@ -90,7 +90,7 @@ func hint(word string, there []string) string {
 	return list
 }
 
-// SplitLabel reads name@version. A name may begin with @, as those of packages do.
+// SplitLabel splits name@version. A name may begin with @, as names of packages do.
 func SplitLabel(label string) (name, version string) {
 	if at := strings.LastIndexByte(label, '@'); at > 0 {
 		return label[:at], label[at+1:]

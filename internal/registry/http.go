@@ -25,10 +25,10 @@ import (
 const (
 	tries        = 4
 	maxRedirects = 5
-	maxWait      = time.Minute // how long a server's Retry-After is obeyed
+	maxWait      = time.Minute // the longest Retry-After that is obeyed
 )
 
-// get reads a registry behind a URL: from there, or from the cache if it has not changed, or cannot be reached.
+// get loads a registry from a URL, or from the cache if it is unchanged or the server cannot be reached.
 func (o Options) get(ctx context.Context, source string) (*Registry, error) {
 	u, err := url.Parse(source)
 	if err != nil || u.Host == "" {
@@ -43,15 +43,15 @@ func (o Options) get(ctx context.Context, source string) (*Registry, error) {
 		return nil, ctx.Err()
 	case errors.Is(err, errNotModified):
 		text = kept.body
-	case err != nil && kept.body != nil && isPassing(err):
+	case err != nil && kept.body != nil && isTransient(err):
 		text = kept.body
-		notice = fmt.Sprintf("%v; the copy of %s is used", err, kept.at.UTC().Format("2006-01-02 15:04 UTC"))
+		notice = fmt.Sprintf("%v; using the copy of %s", err, kept.at.UTC().Format("2006-01-02 15:04 UTC"))
 	case err != nil:
 		return nil, err
 	}
 	r, err := Parse(shown, text)
 	if err != nil {
-		return nil, err // is not kept either
+		return nil, err // so an invalid registry is not cached
 	}
 	r.Notice = notice
 	if tag != nil && o.Cache != nil {
@@ -72,13 +72,13 @@ func withoutUser(source string) string {
 	return untrusted.Line(u.String())
 }
 
-// validators are how a server knows a version of a file again.
+// validators identify a version of a file to its server.
 type validators struct {
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"last_modified,omitempty"`
 }
 
-// keptCopy is what the cache has; the zero value is nothing.
+// keptCopy is a cached registry; the zero value means that there is none.
 type keptCopy struct {
 	validators
 	body []byte
@@ -116,26 +116,26 @@ func (o Options) keep(source, shown string, tag validators, text []byte) error {
 var (
 	errNotModified = errors.New("not modified")
 	errTooLarge    = fmt.Errorf("it is larger than %d MiB", maxSize>>20)
-	errRedirect    = errors.New("it leads away from https, or somewhere that is no web address")
-	errRedirects   = errors.New("it leads on and on")
-	errTooSlow     = fmt.Errorf("the server sends less than %d bytes a second, and was left", minRate)
+	errRedirect    = errors.New("it redirects away from https, or to something other than http or https")
+	errRedirects   = errors.New("it redirects too often")
+	errTooSlow     = fmt.Errorf("the server sends less than %d bytes a second, and the request was given up", minRate)
 	errTooLong     = errors.New("it took too long")
 )
 
-// passingError is a failure that may be over later.
-type passingError struct {
+// transientError is a failure that a retry may solve.
+type transientError struct {
 	error
-	after time.Duration // how long the server wants to be left alone; 0: it did not say
+	after time.Duration // when to retry, from the server's Retry-After; 0: it did not say
 }
 
-func (e *passingError) Unwrap() error { return e.error }
+func (e *transientError) Unwrap() error { return e.error }
 
-func isPassing(err error) bool {
-	var p *passingError
+func isTransient(err error) bool {
+	var p *transientError
 	return errors.As(err, &p)
 }
 
-// request asks for the registry, again and again if that may help. With what is kept, it may fail with errNotModified.
+// request fetches the registry, with retries. If kept has validators, the error may be errNotModified.
 func (o Options) request(ctx context.Context, source, shown string, kept keptCopy) ([]byte, *validators, error) {
 	client := &http.Client{Transport: o.Transport, CheckRedirect: checkRedirect}
 	if client.Transport == nil {
@@ -147,15 +147,15 @@ func (o Options) request(ctx context.Context, source, shown string, kept keptCop
 	}
 	most := tries
 	if kept.body != nil {
-		most = 2 // there is something to go on with
+		most = 2 // the kept copy will do
 	}
 	for try := 1; ; try++ {
 		text, tag, err := o.once(ctx, client, source, kept)
 		if err == nil || errors.Is(err, errNotModified) {
 			return text, tag, err
 		}
-		var passing *passingError
-		slow := errors.Is(err, errTooSlow) || errors.Is(err, errTooLong) // it has had its time
+		var passing *transientError
+		slow := errors.Is(err, errTooSlow) || errors.Is(err, errTooLong) // a retry would take as long
 		again := errors.As(err, &passing) && !slow && try < most && ctx.Err() == nil && passing.after <= maxWait
 		if !again {
 			return nil, nil, o.failure(shown, err)
@@ -170,12 +170,12 @@ func (o Options) request(ctx context.Context, source, shown string, kept keptCop
 	}
 }
 
-// failure says what could not be had.
+// failure adds the registry to the error; an error that is not transient becomes a diag.List.
 func (o Options) failure(shown string, err error) error {
-	if isPassing(err) || errors.Is(err, errTooLarge) {
-		return fmt.Errorf("the registry %s cannot be had: %w", shown, err)
+	if isTransient(err) || errors.Is(err, errTooLarge) {
+		return fmt.Errorf("the registry %s cannot be loaded: %w", shown, err)
 	}
-	return diag.List{{File: shown, Message: "the registry cannot be had: " + untrusted.Line(err.Error())}}
+	return diag.List{{File: shown, Message: "the registry cannot be loaded: " + untrusted.Line(err.Error())}}
 }
 
 func (o Options) once(ctx context.Context, client *http.Client, source string, kept keptCopy) ([]byte, *validators, error) {
@@ -197,7 +197,7 @@ func (o Options) once(ctx context.Context, client *http.Client, source string, k
 	}
 	resp, err := client.Do(req)
 	if err != nil && errors.Is(context.Cause(ctx), errTooLong) {
-		return nil, nil, &passingError{error: errTooLong}
+		return nil, nil, &transientError{error: errTooLong}
 	}
 	if err != nil {
 		return nil, nil, connection(err)
@@ -211,10 +211,10 @@ func (o Options) once(ctx context.Context, client *http.Client, source string, k
 	defer stop()
 	text, err := io.ReadAll(io.LimitReader(body, maxSize+1))
 	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errTooSlow) || errors.Is(cause, errTooLong)) {
-		return nil, nil, &passingError{error: cause}
+		return nil, nil, &transientError{error: cause}
 	}
 	if err != nil {
-		return nil, nil, &passingError{error: fmt.Errorf("the answer broke off: %w", plainError(err))}
+		return nil, nil, &transientError{error: fmt.Errorf("the answer broke off: %w", plainError(err))}
 	}
 	if len(text) > maxSize {
 		return nil, nil, errTooLarge
@@ -222,10 +222,10 @@ func (o Options) once(ctx context.Context, client *http.Client, source string, k
 	return text, &validators{ETag: resp.Header.Get("ETag"), LastModified: resp.Header.Get("Last-Modified")}, nil
 }
 
-// minRate is the least that a server must send, in bytes a second. The slowest of lines have more.
+// minRate is the least speed of a server, in bytes a second. Even the slowest lines are faster.
 const minRate = 1 << 10
 
-// measured is an answer whose bytes are counted.
+// measured counts the bytes of a response.
 type measured struct {
 	io.Reader
 	read atomic.Int64
@@ -237,7 +237,7 @@ func (m *measured) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watch has a server left that sends less than minRate, on average over a window, until stop is called.
+// watch calls leave if the server sends less than minRate, on average over window, until stop is called.
 func (m *measured) watch(window time.Duration, leave context.CancelCauseFunc) (stop func()) {
 	done := make(chan struct{})
 	go func() {
@@ -261,15 +261,15 @@ func (m *measured) watch(window time.Duration, leave context.CancelCauseFunc) (s
 	return sync.OnceFunc(func() { close(done) })
 }
 
-// connection is a failure before there was an answer.
+// connection classifies an error that occurred before there was a response.
 func connection(err error) error {
 	if errors.Is(err, errRedirect) || errors.Is(err, errRedirects) {
 		return plainError(err)
 	}
-	return &passingError{error: plainError(err)}
+	return &transientError{error: plainError(err)}
 }
 
-// plainError is err without the URL, which may hold credentials.
+// plainError returns err without the URL, which may contain credentials.
 func plainError(err error) error {
 	var ue *url.Error
 	var ne net.Error
@@ -290,12 +290,12 @@ func status(resp *http.Response, kept keptCopy) error {
 	case code == http.StatusNotModified && kept.body != nil:
 		return errNotModified
 	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code >= 500:
-		return &passingError{error: err, after: retryAfter(resp.Header.Get("Retry-After"))}
+		return &transientError{error: err, after: retryAfter(resp.Header.Get("Retry-After"))}
 	}
 	return err
 }
 
-// retryAfter is what the header asks for; 0: nothing that is understood.
+// retryAfter parses a Retry-After header; 0 means that it is missing or not valid.
 func retryAfter(value string) time.Duration {
 	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
 		return max(0, time.Duration(seconds)*time.Second)
@@ -306,7 +306,7 @@ func retryAfter(value string) time.Duration {
 	return 0
 }
 
-// checkRedirect lets nobody be led to something weaker, nor tells who is led to where from: addresses may hold tokens.
+// checkRedirect rejects redirects to a weaker transport, and drops the Referer: addresses may contain tokens.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	req.Header.Del("Referer")
 	from := via[len(via)-1].URL.Scheme

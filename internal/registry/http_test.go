@@ -20,7 +20,7 @@ import (
 
 const small = `[{"name": "d", "version": "1", "tasks": [{"name": "t", "git_url": "https://example.org/x", "path": "p"}]}]`
 
-// web is a web server, and how registries are loaded from it.
+// web is a web server, with the options to load registries from it.
 type web struct {
 	*testing.T
 	server *httptest.Server
@@ -38,35 +38,35 @@ func newWeb(t *testing.T, answer func(n int, w http.ResponseWriter, req *http.Re
 	return s
 }
 
-func TestAServerIsAskedAgain(t *testing.T) {
+func TestTransientFailuresAreRetried(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		answer func(n int, w http.ResponseWriter, req *http.Request)
-		want   string // the error; "" is: none
+		want   string // the error; "" means none
 		asked  int32
 	}{
-		{"it fails for a while", func(n int, w http.ResponseWriter, _ *http.Request) {
+		{"fails for a while", func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n < 4 {
 				http.Error(w, "x", http.StatusBadGateway)
 			}
 			_, _ = w.Write([]byte(small))
 		}, "", 4},
-		{"it fails", func(_ int, w http.ResponseWriter, _ *http.Request) { http.Error(w, "x", http.StatusBadGateway) },
-			"the registry URL cannot be had: the server answers 502 Bad Gateway", 4},
-		{"it has too much to do", func(n int, w http.ResponseWriter, _ *http.Request) {
+		{"always fails", func(_ int, w http.ResponseWriter, _ *http.Request) { http.Error(w, "x", http.StatusBadGateway) },
+			"the registry URL cannot be loaded: the server answers 502 Bad Gateway", 4},
+		{"asks for a retry soon", func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n == 1 {
 				w.Header().Set("Retry-After", "0")
 				w.WriteHeader(http.StatusTooManyRequests)
 			}
 			_, _ = w.Write([]byte(small))
 		}, "", 2},
-		{"it wants to be left alone for a day", func(_ int, w http.ResponseWriter, _ *http.Request) {
+		{"asks for a retry in a day", func(_ int, w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "86400")
 			w.WriteHeader(http.StatusServiceUnavailable)
-		}, "the registry URL cannot be had: the server answers 503 Service Unavailable", 1},
-		{"there is none", func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
-			"URL: the registry cannot be had: the server answers 404 Not Found", 1},
-		{"it hangs up", func(n int, w http.ResponseWriter, _ *http.Request) {
+		}, "the registry URL cannot be loaded: the server answers 503 Service Unavailable", 1},
+		{"not found", func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+			"URL: the registry cannot be loaded: the server answers 404 Not Found", 1},
+		{"closes the connection", func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n == 1 {
 				w.Header().Set("Content-Length", "1000")
 				_, _ = w.Write([]byte("["))
@@ -74,20 +74,20 @@ func TestAServerIsAskedAgain(t *testing.T) {
 			}
 			_, _ = w.Write([]byte(small))
 		}, "", 2},
-		{"it is too large", func(_ int, w http.ResponseWriter, _ *http.Request) {
+		{"too large", func(_ int, w http.ResponseWriter, _ *http.Request) {
 			for range 65 {
 				_, _ = w.Write(make([]byte, 1<<20))
 			}
-		}, "the registry URL cannot be had: it is larger than 64 MiB", 1},
-		{"it says something else", func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+		}, "the registry URL cannot be loaded: it is larger than 64 MiB", 1},
+		{"no JSON", func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
 			"URL:1:1: not valid JSON: invalid character '<' at start of value", 1},
-		{"it leads to a file", func(_ int, w http.ResponseWriter, req *http.Request) {
+		{"redirects to a file", func(_ int, w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, "file:///etc/passwd", http.StatusFound)
 		},
-			"URL: the registry cannot be had: it leads away from https, or somewhere that is no web address", 1},
-		{"it leads on and on", func(n int, w http.ResponseWriter, req *http.Request) {
+			"URL: the registry cannot be loaded: it redirects away from https, or to something other than http or https", 1},
+		{"redirects for ever", func(n int, w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, fmt.Sprintf("/registry.json?%d", n), http.StatusFound)
-		}, "URL: the registry cannot be had: it leads on and on", 6},
+		}, "URL: the registry cannot be loaded: it redirects too often", 6},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newWeb(t, tc.answer)
@@ -103,18 +103,18 @@ func TestAServerIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestARedirectFromHTTPSIsNotFollowedToHTTP(t *testing.T) {
+func TestRedirectFromHTTPSToHTTPIsRefused(t *testing.T) {
 	plain := newWeb(t, func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(small)) })
 	safe := httptest.NewTLSServer(http.RedirectHandler(plain.server.URL, http.StatusFound))
 	t.Cleanup(safe.Close)
 	plain.opts.Transport = safe.Client().Transport
 	_, err := registry.Load(t.Context(), safe.URL, plain.opts)
-	if err == nil || !strings.HasSuffix(err.Error(), "it leads away from https, or somewhere that is no web address") || plain.asked.Load() > 0 {
+	if err == nil || !strings.HasSuffix(err.Error(), "it redirects away from https, or to something other than http or https") || plain.asked.Load() > 0 {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestARegistryIsKept(t *testing.T) {
+func TestRegistryIsCached(t *testing.T) {
 	notModified := 0
 	s := newWeb(t, func(_ int, w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("ETag", `"1"`)
@@ -132,29 +132,29 @@ func TestARegistryIsKept(t *testing.T) {
 		}
 	}
 	if notModified != 2 {
-		t.Errorf("%d answers that nothing changed, want 2", notModified)
+		t.Errorf("%d responses with status 304, want 2", notModified)
 	}
 	s.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 	r, err := registry.Load(t.Context(), url, s.opts)
-	want := regexp.MustCompile(`^the registry http://127\.0\.0\.1:\d+/registry\.json cannot be had: the server answers 500 Internal Server Error; the copy of \d{4}-\d\d-\d\d \d\d:\d\d UTC is used$`)
+	want := regexp.MustCompile(`^the registry http://127\.0\.0\.1:\d+/registry\.json cannot be loaded: the server answers 500 Internal Server Error; using the copy of \d{4}-\d\d-\d\d \d\d:\d\d UTC$`)
 	if err != nil || len(r.Datasets) != 1 || !want.MatchString(r.Notice) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	s.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
 	if _, err := registry.Load(t.Context(), url, s.opts); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("a refusal is no failure of the network: %v", err)
+		t.Errorf("the copy was used after a refusal: %v", err)
 	}
 	s.server.Close()
-	if r, err := registry.Load(t.Context(), url, s.opts); err != nil || !strings.Contains(r.Notice, "connection refused; the copy of ") || strings.Contains(r.Notice, "secret") {
+	if r, err := registry.Load(t.Context(), url, s.opts); err != nil || !strings.Contains(r.Notice, "connection refused; using the copy of ") || strings.Contains(r.Notice, "secret") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	s.opts.Cache = cache.New(filepath.Join(t.TempDir(), "other"), 0)
 	if _, err := registry.Load(t.Context(), url, s.opts); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("nothing is kept, and yet: %v", err)
+		t.Errorf("without a cached copy: %v", err)
 	}
 }
 
-func TestARedirectDoesNotTellWhereItCameFrom(t *testing.T) {
+func TestRedirectsSendNoReferer(t *testing.T) {
 	var referer atomic.Value
 	there := newWeb(t, func(_ int, w http.ResponseWriter, req *http.Request) {
 		referer.Store(req.Header.Get("Referer"))
@@ -167,12 +167,12 @@ func TestARedirectDoesNotTellWhereItCameFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := referer.Load(); got != "" {
-		t.Errorf("the other server was told %q", got)
+		t.Errorf("the other server got the Referer %q", got)
 	}
 }
 
-// TestAServerThatDripsIsLeft, soon and once, and with a kept copy that is used; one that is slow and steady is not.
-func TestAServerThatDripsIsLeft(t *testing.T) {
+// A server that sends almost nothing is given up early, after one request, in favour of the cached copy. A slow one is not.
+func TestStalledServerIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `[{"name": "bench", "version": "1", "tasks": [{"name": "a", "path": "a"}]}]`
 		asked := 0
@@ -182,32 +182,32 @@ func TestAServerThatDripsIsLeft(t *testing.T) {
 		})}
 		start := time.Now()
 		_, err := registry.Load(t.Context(), "https://example.org/registry.json", opts)
-		if err == nil || !strings.Contains(err.Error(), "https://example.org/registry.json cannot be had: the server sends less than 1024 bytes a second") {
-			t.Errorf("a drip: %v", err)
+		if err == nil || !strings.Contains(err.Error(), "https://example.org/registry.json cannot be loaded: the server sends less than 1024 bytes a second") {
+			t.Errorf("a stalled server: %v", err)
 		}
 		if took := time.Since(start); took > time.Minute || asked != 1 {
-			t.Errorf("left after %v and %d requests", took, asked)
+			t.Errorf("given up after %v and %d requests", took, asked)
 		}
-		// 4 KiB every two seconds, for 8 minutes.
+		// 4 KiB every two seconds for 8 minutes.
 		opts.Transport = answers(func() io.ReadCloser {
 			return io.NopCloser(&drip{text: text + strings.Repeat(" ", 1<<20-len(text)), size: 4 << 10, every: 2 * time.Second})
 		})
 		start = time.Now()
 		if r, err := registry.Load(t.Context(), "https://example.org/registry.json", opts); err != nil || len(r.Datasets) != 1 || time.Since(start) < 8*time.Minute {
-			t.Errorf("slow and steady: %v after %v", err, time.Since(start))
+			t.Errorf("a slow server: %v after %v", err, time.Since(start))
 		}
-		// As steady, and without an end.
+		// As fast, but endless.
 		opts.Transport = answers(func() io.ReadCloser {
 			return io.NopCloser(&drip{text: strings.Repeat(" ", 32<<20), size: 4 << 10, every: 2 * time.Second})
 		})
 		start = time.Now()
 		if _, err := registry.Load(t.Context(), "https://example.org/registry.json", opts); err == nil || !strings.Contains(err.Error(), "it took too long") || time.Since(start) > 11*time.Minute {
-			t.Errorf("without an end: %v after %v", err, time.Since(start))
+			t.Errorf("an endless response: %v after %v", err, time.Since(start))
 		}
 	})
 }
 
-// answers is a transport that answers every request with a body, which ends with the request.
+// answers is a transport that answers every request with a body; the body ends with the request.
 type answers func() io.ReadCloser
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -215,7 +215,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 type untilDone struct {
-	ctx context.Context //nolint:containedctx // of the request whose body this is
+	ctx context.Context //nolint:containedctx // of the request that this body belongs to
 	io.ReadCloser
 }
 
@@ -226,7 +226,7 @@ func (u untilDone) Read(p []byte) (int, error) {
 	return u.ReadCloser.Read(p)
 }
 
-// drip is a text of which a part comes every now and then.
+// drip is a text that arrives in small parts.
 type drip struct {
 	text  string
 	size  int

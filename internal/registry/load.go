@@ -20,23 +20,22 @@ import (
 // DefaultURL is the public registry. Source: specification, "job.yaml".
 const DefaultURL = "https://raw.githubusercontent.com/laude-institute/harbor/refs/heads/main/registry.json"
 
-// Options are what registries are loaded with. The zero value keeps nothing.
+// Options configure how registries are loaded. The zero value works without a cache.
 type Options struct {
-	Cache     *cache.Cache      // keeps what URLs gave; nil: nothing is kept
+	Cache     *cache.Cache      // caches registries from URLs; nil: no caching
 	Transport http.RoundTripper // nil: one with timeouts
-	Delay     time.Duration     // before a failed request is repeated, doubling; 0: a second
-	Timeout   time.Duration     // of one request, its answer included; 0: ten minutes
-	// Stall is how long an answer may bring less than a KiB a second on average; 0: half a minute.
+	Delay     time.Duration     // before the first retry, then doubling; 0: a second
+	Timeout   time.Duration     // of one request including its response; 0: ten minutes
+	// Stall is how long a response may stay below 1 KiB a second on average; 0: half a minute.
 	Stall time.Duration
 }
 
-// IsURL reports whether a registry is behind a URL, not on disk.
+// IsURL reports whether source is a URL, not a path.
 func IsURL(source string) bool {
 	return strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://")
 }
 
-// Load reads the registry at a URL (see IsURL) or a path. The error is a diag.List if it can be read and is wrong, or is
-// not there.
+// Load reads the registry at a URL (see IsURL) or a path. The error is a diag.List if the registry is invalid or missing.
 func Load(ctx context.Context, source string, opts Options) (*Registry, error) {
 	if IsURL(source) {
 		return opts.get(ctx, source)
@@ -66,7 +65,7 @@ func readFile(path string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the registry: %w", err)
 	case info.IsDir():
-		return problem("is a directory, not a registry", "give the file, such as "+filepath.Join(path, "registry.json"))
+		return problem("is a directory, not a registry", "name the file, such as "+filepath.Join(path, "registry.json"))
 	case !info.Mode().IsRegular():
 		return problem("is not a file", "")
 	}

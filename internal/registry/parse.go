@@ -14,15 +14,15 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Bounds of a registry; the public one has 43 datasets and 12,833 tasks in 3.3 MB.
+// Limits of a registry; the public one has 43 datasets and 12,833 tasks in 3.3 MB.
 const (
 	maxSize     = 64 << 20 // bytes
 	maxDatasets = 10_000
 	maxTasks    = 500_000
 )
 
-// Parse reads a registry.json that came from source, which stands in messages. Keys that are not known are left to those who
-// know them. The error is a diag.List with one problem and its place.
+// Parse parses a registry.json. source names it in messages. Unknown keys are ignored. The error is a diag.List with one
+// problem and its position.
 func Parse(source string, text []byte) (*Registry, error) {
 	r := &Registry{Source: untrusted.Line(source), text: bytes.TrimPrefix(text, []byte("\ufeff"))}
 	err := json.Unmarshal(r.text, &r.Datasets)
@@ -30,11 +30,11 @@ func Parse(source string, text []byte) (*Registry, error) {
 	var semantic *json.SemanticError
 	switch {
 	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
-		return nil, diag.List{r.Problem(syntactic.ByteOffset, "the key %q stands there twice", syntactic.JSONPointer.LastToken())}
+		return nil, diag.List{r.Problem(syntactic.ByteOffset, "duplicate key %q", syntactic.JSONPointer.LastToken())}
 	case errors.As(err, &syntactic):
 		return nil, diag.List{r.Problem(syntactic.ByteOffset, "not valid JSON: %s", plain(syntactic.Err))}
 	case errors.As(err, &semantic):
-		d := r.Problem(semantic.ByteOffset, "%s", meaning(semantic))
+		d := r.Problem(semantic.ByteOffset, "%s", typeProblem(semantic))
 		if semantic.JSONPointer == "" {
 			d.Hint = "a registry is a list of datasets"
 		}
@@ -53,13 +53,13 @@ func Parse(source string, text []byte) (*Registry, error) {
 	return r, nil
 }
 
-// plain is an error's text on one line, without the library's name.
+// plain returns the error's text on one line, without the library's name.
 func plain(err error) string {
 	return strings.TrimPrefix(untrusted.Line(err.Error()), "jsontext: ")
 }
 
-// meaning says what a value should have been.
-func meaning(err *json.SemanticError) string {
+// typeProblem describes a value of the wrong type.
+func typeProblem(err *json.SemanticError) string {
 	what := strings.TrimPrefix(strings.ReplaceAll(string(err.JSONPointer), "/", "."), ".")
 	if what == "" {
 		what = "the registry"
@@ -71,7 +71,7 @@ func meaning(err *json.SemanticError) string {
 	return fmt.Sprintf("%s must not be %s", untrusted.Cut(what, maxName), kind)
 }
 
-// UnmarshalJSONFrom notes where the dataset begins.
+// UnmarshalJSONFrom also records the offset of the dataset.
 func (d *Dataset) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	type plain Dataset
 	offset := dec.InputOffset()
@@ -82,7 +82,7 @@ func (d *Dataset) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
-// UnmarshalJSONFrom notes where the task begins.
+// UnmarshalJSONFrom also records the offset of the task.
 func (t *Task) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	type plain Task
 	offset := dec.InputOffset()
@@ -93,8 +93,8 @@ func (t *Task) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
-// position is the line and column, from 1, of the value that begins at offset or behind the white space and comma there. Columns
-// count characters.
+// position returns the line and column, from 1, of the value at offset, after any white space and comma. Columns count
+// characters.
 func position(text []byte, offset int64) (line, column int) {
 	at := min(max(int(offset), 0), len(text))
 	for at < len(text) && strings.IndexByte(" \t\r\n,:", text[at]) >= 0 {

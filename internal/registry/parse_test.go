@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/registry"
 )
 
-// public is the public registry as it was on 2026-02-12.
+// public returns the public registry as of 2026-02-12.
 func public(tb testing.TB) []byte {
 	tb.Helper()
 	f, err := os.Open(filepath.Join("testdata", "harbor-2026-02-12.json.gz"))
@@ -31,7 +31,7 @@ func public(tb testing.TB) []byte {
 	return text
 }
 
-func TestThePublicRegistry(t *testing.T) {
+func TestParseThePublicRegistry(t *testing.T) {
 	r, err := registry.Parse("registry.json", public(t))
 	if err != nil {
 		t.Fatal(err)
@@ -70,15 +70,15 @@ func TestThePublicRegistry(t *testing.T) {
 	}
 }
 
-func TestParseSaysWhatIsWrong(t *testing.T) {
+func TestParseReportsProblems(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing", ``, "r.json:1:1: not valid JSON: unexpected EOF"},
 		{"a missing comma", "[\n  {\"name\": \"a\"\n   \"version\": \"1\"}\n]", "r.json:3:4: not valid JSON: invalid character '\"' after object value (expecting ',' or '}')"},
 		{"an object", `{"datasets": []}`, "r.json:1:1: the registry must not be an object (a registry is a list of datasets)"},
 		{"a number for a path", "[{\"name\": \"a\", \"tasks\": [\n{\"path\": 3}]}]", "r.json:2:10: 0.tasks.0.path must not be a number"},
-		{"a key twice", `[{"name": "a", "name": "b"}]`, `r.json:1:16: the key "name" stands there twice`},
+		{"a key twice", `[{"name": "a", "name": "b"}]`, `r.json:1:16: duplicate key "name"`},
 		{"no UTF-8", "[{\"name\": \"\xff\"}]", "r.json:1:12: not valid JSON: invalid UTF-8"},
-		{"something behind it", `[] []`, "r.json:1:4: not valid JSON: invalid character '[' after top-level value"},
+		{"trailing data", `[] []`, "r.json:1:4: not valid JSON: invalid character '[' after top-level value"},
 		{"too many datasets", "[" + strings.Repeat("{},", 10_000) + "{}]", "r.json: the registry has 10001 datasets with 0 tasks, more than the 10000 and 500000 that are allowed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -89,14 +89,14 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestFindSaysWhatIsWrong(t *testing.T) {
+func TestFindReportsProblems(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"no tasks", `[{"name": "d"}]`, "r.json:1:2: dataset d has no tasks"},
 		{"a dataset twice", "[{\"name\": \"d\", \"tasks\": []},\n {\"name\": \"d\"}]", "r.json:2:2: dataset d is listed twice"},
 		{"a task twice", "[{\"name\": \"d\", \"version\": \"1\", \"tasks\": [{\"name\": \"t\"},\n{\"name\": \"t\"}]}]", `r.json:2:1: dataset d@1 has two tasks called "t"`},
 		{"two names, one directory", `[{"name": "d", "tasks": [{"name": "a?"}, {"name": "a*"}]}]`, `r.json:1:42: the tasks "a?" and "a*" of d would share the result directory "a-"`},
 		{"a task without a name", `[{"name": "d", "tasks": [{"path": "p"}]}]`, "r.json:1:26: the name of a task of d is missing"},
-		{"a name that is a screen", `[{"name": "d", "tasks": [{"name": "a\u001b[2Jb"}]}]`, `r.json:1:26: the name of a task of d has control characters in it: "a\x1b[2Jb"`},
+		{"a name with an escape sequence", `[{"name": "d", "tasks": [{"name": "a\u001b[2Jb"}]}]`, `r.json:1:26: the name of a task of d contains control characters: "a\x1b[2Jb"`},
 		{"an endless name", `[{"name": "d", "tasks": [{"name": "` + strings.Repeat("n", 300) + `"}]}]`, "r.json:1:26: the name of a task of d is longer than 200 characters"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestSplitLabel(t *testing.T) {
 	}
 }
 
-// BenchmarkParse is to take less than 300 ms for the public registry; BenchmarkBare is encoding/json alone.
+// The goal for BenchmarkParse is less than 300 ms for the public registry. BenchmarkBare is encoding/json alone.
 func BenchmarkParse(b *testing.B) {
 	text := public(b)
 	for b.Loop() {

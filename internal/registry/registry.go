@@ -12,19 +12,19 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Registry is a registry.json. Everything in it is hostile. Source: specification, "Dataset"; Harbor's
+// Registry is a registry.json. None of its content is trusted. Source: specification, "Dataset"; Harbor's
 // src/harbor/models/registry.py.
 type Registry struct {
 	Source string // the path or URL, without credentials
-	Dir    string // the directory that paths of tasks without git_url begin at; "" for a registry behind a URL
-	// Notice is what people should know about where this came from, such as that it is an old copy; may be empty.
+	Dir    string // base of the paths of tasks without git_url; "" for a registry behind a URL
+	// Notice is a message for users about this copy, such as that it is old; may be empty.
 	Notice   string
 	Datasets []Dataset
 
-	text []byte // for positions
+	text []byte // to find positions
 }
 
-// Remote reports whether the registry is behind a URL: a stranger's, who may name nothing of this machine.
+// Remote reports whether the registry is behind a URL. Such a registry may not name anything on this machine.
 func (r *Registry) Remote() bool { return r.Dir == "" }
 
 // Dataset is one version of a dataset.
@@ -32,19 +32,19 @@ type Dataset struct {
 	Name        string `json:"name"`
 	Version     string `json:"version"`
 	Description string `json:"description"`
-	// Format says whose rules the tasks were written for; "" is Harbor's. Harbor itself does not read it.
+	// Format is the format of the tasks; "" means Harbor's. Harbor itself does not read it.
 	Format  string   `json:"format,omitempty"`
 	Tasks   []Task   `json:"tasks"`
-	Metrics []Metric `json:"metrics"` // what the dataset would have its rewards aggregated by; a job's own metrics count
+	Metrics []Metric `json:"metrics"` // suggested aggregates of the rewards; a job uses its own metrics
 	offset  int64
 }
 
-// Metric is an aggregate that a dataset names.
+// Metric is an aggregate that a dataset suggests.
 type Metric struct {
 	Type string `json:"type"`
 }
 
-// Task is where a task is.
+// Task is the location of one task.
 type Task struct {
 	Name        string `json:"name"`
 	GitURL      string `json:"git_url"`       // "": Path is a directory beside the registry
@@ -53,7 +53,7 @@ type Task struct {
 	offset      int64
 }
 
-// Label is how a version of a dataset is written: name@version.
+// Label returns name@version, or the name if there is no version.
 func (d *Dataset) Label() string {
 	if d.Version == "" {
 		return untrusted.Line(d.Name)
@@ -61,13 +61,13 @@ func (d *Dataset) Label() string {
 	return untrusted.Line(d.Name + "@" + d.Version)
 }
 
-// formats are the values of a dataset's format; "" is that it says none.
+// formats are the valid formats of a dataset; "" means that none is given.
 var formats = []string{"", "rollout", "harbor"}
 
-// maxName bounds the names of datasets, versions and tasks, in characters. The longest in public registries has 120.
+// maxName is the maximum length of the names of datasets, versions and tasks, in characters. The longest public one has 120.
 const maxName = 200
 
-// Check finds what is wrong with the names of a dataset and its tasks.
+// Check returns the problems with the names of a dataset and its tasks.
 func (r *Registry) Check(d *Dataset) diag.List {
 	var out diag.List
 	if reason := badName(d.Name); reason != "" {
@@ -102,15 +102,15 @@ func (r *Registry) Check(d *Dataset) diag.List {
 	return out
 }
 
-// maxProblems is how many problems of one registry are told.
+// maxProblems is how many problems of one registry are reported.
 const maxProblems = 20
 
-// TaskProblem is a problem with a task, with its place.
+// TaskProblem returns a diagnostic with the position of a task.
 func (r *Registry) TaskProblem(t *Task, format string, args ...any) diag.Diagnostic {
 	return r.Problem(t.offset, format, args...)
 }
 
-// Problem is a problem with what is at offset.
+// Problem returns a diagnostic with the position of offset.
 func (r *Registry) Problem(offset int64, format string, args ...any) diag.Diagnostic {
 	line, column := position(r.text, offset)
 	return diag.Diagnostic{File: r.Source, Line: line, Column: column, Message: untrusted.Line(fmt.Sprintf(format, args...))}
@@ -123,7 +123,7 @@ func badName(name string) string {
 	case utf8.RuneCountInString(name) > maxName:
 		return fmt.Sprintf("is longer than %d characters", maxName)
 	case bytes.ContainsFunc([]byte(name), unicode.IsControl):
-		return fmt.Sprintf("has control characters in it: %q", name)
+		return fmt.Sprintf("contains control characters: %q", name)
 	}
 	return ""
 }

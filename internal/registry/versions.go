@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// head is the version that is meant when none is given, if there is one of that name.
+// head is the version that Preferred prefers to all others.
 const head = "head"
 
-// Preferred is the version that is meant when none is given: head, else the highest by PEP 440, else the last
-// alphabetically. It is "" without versions.
+// Preferred returns the version to use if none is given: head, else the highest by PEP 440, else the last alphabetically. It
+// returns "" if there are no versions.
 func Preferred(versions []string) string {
 	if slices.Contains(versions, head) {
 		return head
@@ -30,8 +30,8 @@ func Preferred(versions []string) string {
 	return best
 }
 
-// compareVersions orders by PEP 440 those versions that it knows, after all others; those by their text. Versions
-// that mean the same are ordered by their text.
+// compareVersions orders versions by PEP 440, after those that are not valid by it, which it orders by their text. Versions
+// that PEP 440 treats as equal are ordered by their text, too.
 func compareVersions(a, b string) int {
 	x, okX := parseVersion(a)
 	y, okY := parseVersion(b)
@@ -54,12 +54,12 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// version is a version by PEP 440.
+// version is a parsed PEP 440 version.
 type version struct {
 	epoch   int
-	release []int // without zeros at the end
-	// stage orders what has the same release: kind and number of the pre-release, of the post-release, of the development
-	// release, as numbers that can be compared one after the other.
+	release []int // without trailing zeros
+	// stage orders versions of the same release: kind and number of the pre-release, the post-release and the development
+	// release, to be compared in this order.
 	stage [4]int
 	local []string
 }
@@ -71,7 +71,7 @@ var pep440 = regexp.MustCompile(`^v?(?:([0-9]+)!)?([0-9]+(?:\.[0-9]+)*)` +
 	`(?:[-_.]?(dev)[-_.]?([0-9]*))?` +
 	`(?:\+([a-z0-9]+(?:[-_.][a-z0-9]+)*))?$`)
 
-// Kinds of pre-releases in their order. A development release of the final version comes before its pre-releases.
+// Kinds of pre-releases in their order. A development release of a final version comes before its pre-releases.
 const (
 	onlyDev = -1
 	final   = 3
@@ -112,7 +112,7 @@ func parseVersion(text string) (version, bool) {
 	return v, true
 }
 
-// number is a number of any length, cut off where it is absurd.
+// number returns the number in digits, capped if it is huge.
 func number(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if digits == "" {
@@ -124,7 +124,7 @@ func number(digits string) int {
 	return n
 }
 
-// compareLocal orders local versions: numbers are higher than words.
+// compareLocal compares local versions: numbers are higher than words.
 func compareLocal(a, b []string) int {
 	return slices.CompareFunc(a, b, func(x, y string) int {
 		n, errN := strconv.Atoi(x)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestVersionsAreOrderedAsPEP440Says(t *testing.T) {
+func TestVersionsAreOrderedByPEP440(t *testing.T) {
 	want := []string{ // PEP 440, "Summary of permitted suffixes and relative ordering", and more
 		"alpha", "lite200", "main",
 		"0.9", "1.dev0", "1.0.dev456", "1.0a1", "1.0a2.dev456", "1.0a12.dev456", "1.0a12", "1.0b1.dev456", "1.0b2", "1.0b2.post345.dev456",

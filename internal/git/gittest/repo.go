@@ -18,8 +18,8 @@ type Repo struct {
 	n   int
 }
 
-// NewRepo makes an empty repository in dir, which is made. Its default branch is main, and servers may do with it what
-// common hosts allow: filters and fetching any commit.
+// NewRepo creates an empty repository in dir. Its default branch is main. As on common hosts, clients may use filters and
+// fetch any commit.
 func NewRepo(tb testing.TB, dir string, initArgs ...string) *Repo {
 	tb.Helper()
 	r := &Repo{Dir: dir, tb: tb}
@@ -33,10 +33,10 @@ func NewRepo(tb testing.TB, dir string, initArgs ...string) *Repo {
 	return r
 }
 
-// Config sets a key of the repository's configuration.
+// Config sets a key in the repository's configuration.
 func (r *Repo) Config(key, value string) { r.tb.Helper(); r.Git("", "config", key, value) }
 
-// Git runs git in the repository and returns what it writes, without white space around it.
+// Git runs git in the repository and returns its output without surrounding white space.
 func (r *Repo) Git(stdin string, args ...string) string {
 	r.tb.Helper()
 	cmd := exec.CommandContext(r.tb.Context(), "git", args...)
@@ -52,7 +52,7 @@ func (r *Repo) Git(stdin string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// clean is an environment in which git does the same everywhere.
+// clean returns an environment in which git behaves the same everywhere.
 func clean() []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 	return append(env,
@@ -61,7 +61,7 @@ func clean() []string {
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org", "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z")
 }
 
-// Commit makes a commit on a branch, made of these files and nothing else, and returns its id. A name that ends in * is
+// Commit adds a commit to a branch and returns its id. The commit contains files and nothing else. A name that ends in * is
 // executable; one that ends in @ is a link.
 func (r *Repo) Commit(branch string, files map[string]string) string {
 	r.tb.Helper()
@@ -99,19 +99,19 @@ func (r *Repo) try(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Blob stores a content and returns its id.
+// Blob stores content and returns its id.
 func (r *Repo) Blob(content string) string {
 	r.tb.Helper()
 	return r.Git(content, "hash-object", "-w", "--stdin")
 }
 
-// Tree stores a directory of these lines, each "MODE TYPE ID\tNAME", whose names git does not look at, and returns its id.
+// Tree stores a directory and returns its id. Each line is "MODE TYPE ID\tNAME"; names may be invalid.
 func (r *Repo) Tree(lines ...string) string {
 	r.tb.Helper()
 	return r.Git(strings.Join(lines, "\x00")+"\x00", "mktree", "-z", "--missing")
 }
 
-// CommitTree makes a commit of a directory and has a branch point to it.
+// CommitTree commits a tree to a branch and returns the commit's id.
 func (r *Repo) CommitTree(branch, tree string) string {
 	r.tb.Helper()
 	id := r.Git("hostile", "commit-tree", tree)
@@ -119,7 +119,7 @@ func (r *Repo) CommitTree(branch, tree string) string {
 	return id
 }
 
-// Task is the files of a small task in directory dir.
+// Task returns the files of a small task in directory dir.
 func Task(dir string) map[string]string {
 	files := map[string]string{
 		"task.toml":              "version = \"1.0\"\n\n[metadata]\ndifficulty = \"easy\"\ntags = [\"shell\"]\n",
@@ -135,7 +135,7 @@ func Task(dir string) map[string]string {
 	return out
 }
 
-// Tasks is the files of several tasks.
+// Tasks returns the files of several tasks.
 func Tasks(dirs ...string) map[string]string {
 	out := map[string]string{}
 	for _, dir := range dirs {

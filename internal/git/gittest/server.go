@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// Server serves every repository below a directory, at URL/NAME. What it does may be changed while it runs.
+// Server serves all repositories below a directory as URL/NAME. Its behaviour can change while it runs.
 type Server struct {
 	URL  string
 	http *httptest.Server
 
 	mu       sync.Mutex
 	requests []string
-	// Before may answer instead of git: it returns whether it did.
+	// before may answer in place of git; it reports whether it did.
 	before func(http.ResponseWriter, *http.Request) bool
 	old    bool
 }
@@ -46,7 +46,7 @@ func Serve(tb testing.TB, root string) *Server {
 		if err != nil {
 			return
 		}
-		// CGI knows no chunks.
+		// CGI does not support chunked requests.
 		req.Body, req.ContentLength, req.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 		env := append(clean(), "GIT_PROJECT_ROOT="+root, "GIT_HTTP_EXPORT_ALL=1")
 		if protocol := req.Header.Get("Git-Protocol"); protocol != "" && !old {
@@ -60,21 +60,21 @@ func Serve(tb testing.TB, root string) *Server {
 	return s
 }
 
-// Close ends the server: it cannot be reached any more.
+// Close stops the server.
 func (s *Server) Close() { s.http.Close() }
 
-// OldProtocol has the server speak the first version of git's protocol, in which repositories decide what may be
+// OldProtocol makes the server speak version 0 of git's protocol, in which the repository's configuration limits what may be
 // fetched (uploadpack.allow*).
 func (s *Server) OldProtocol() { s.mu.Lock(); s.old = true; s.mu.Unlock() }
 
-// Before has f see each request first; it reports whether it has answered. nil: nobody does.
+// Before makes f see each request first; f reports whether it answered. nil removes it.
 func (s *Server) Before(f func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	s.before = f
 	s.mu.Unlock()
 }
 
-// Count is how many requests there were so far whose method and address contain text.
+// Count returns the number of requests so far whose method and address contain text.
 func (s *Server) Count(text string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
