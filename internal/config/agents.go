@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// agents checks all agents of the file, then keeps those that were asked for.
+// agents checks all agents of the file, then keeps those in Options.OnlyAgents.
 func (c *checker) agents() {
 	names := c.newNames("agents", "rename one of them")
 	for i, a := range c.out.Job.Agents {
@@ -57,14 +57,14 @@ func (c *checker) scripts(a agent.Agent, p keyPath) {
 	}
 }
 
-// cacheInstall checks that there is something to keep.
+// cacheInstall checks that there is an install script to cache.
 func (c *checker) cacheInstall(a agent.Agent, p keyPath) {
 	if at := p.child("cache_install"); a.CacheInstall && strings.TrimSpace(a.Install) == "" && !c.bad[p.child("install").String()] {
-		c.problem(at, "give an install script, or remove cache_install", "agent %q has no install script whose outcome could be kept", shorten(a.Name))
+		c.problem(at, "give an install script, or remove cache_install", "agent %q has no install script to cache", shorten(a.Name))
 	}
 }
 
-// selectAgents obeys Options.OnlyAgents. When the list is broken, a name that it lacks is no surprise.
+// selectAgents applies Options.OnlyAgents. If the list of agents is broken, it does not report unknown names.
 func (c *checker) selectAgents(broken bool) {
 	only := c.opts.OnlyAgents
 	if len(only) == 0 {
@@ -96,7 +96,7 @@ func (c *checker) selectAgents(broken bool) {
 	c.out.Job.Agents = kept
 }
 
-// variables checks and expands env of the agents that were kept.
+// variables checks and expands env of the selected agents.
 func (c *checker) variables() {
 	job := &c.out.Job
 	c.exceptions()
@@ -118,7 +118,7 @@ func (c *checker) variables() {
 			c.expansionProblems(a.Name, e, at)
 			for _, host := range slices.Sorted(maps.Keys(e.host)) {
 				value := e.host[host]
-				if value == "" { // what a workflow makes of a secret that does not exist
+				if value == "" { // a workflow sets a missing secret to ""
 					c.warn(c.root.locate(at, false), "is there no such secret? Pull requests from forks have none",
 						"environment variable %s is set but empty; agent %q needs it", host, shorten(a.Name))
 				}
@@ -137,13 +137,13 @@ func (c *checker) variables() {
 	c.out.Secrets = slices.Sorted(maps.Keys(secrets))
 }
 
-// agentPath finds an agent in the file, where it may have another index than in the job.
+// agentPath returns the path of an agent in the file, where its index may differ from that in the job.
 func (c *checker) agentPath(name string) keyPath {
 	p := keyPath{"agents"}
 	if c.agentAt == nil {
 		c.agentAt = map[string]int{}
 		if f := c.root.field("agents"); f != nil {
-			for i, item := range slices.Backward(f.value.items) { // the first of a name counts
+			for i, item := range slices.Backward(f.value.items) { // the first agent of a name wins
 				if n := item.given("name"); n != nil {
 					c.agentAt[n.text] = i
 				}

@@ -11,19 +11,19 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// checker looks at what tags cannot say: names, paths, variables, and what belongs together.
+// checker checks what tags cannot express: names, paths, variables, and keys that depend on each other.
 type checker struct {
 	*decoder
 	source  source
 	opts    Options
 	root    *node
 	out     Loaded
-	refused error // of Options.Admit, the first one
-	// agentAt is the place of each name in the file's agents; nil: not asked for yet.
+	refused error // the first error of Options.Admit
+	// agentAt is the index of each name in the file's agents; nil: not computed yet.
 	agentAt map[string]int
 }
 
-// check completes c.out. The tree is a mapping.
+// check completes c.out. The tree must be a mapping.
 func (c *checker) check() {
 	c.jobName()
 	c.jobsDir()
@@ -45,7 +45,7 @@ func (c *checker) check() {
 	c.gateDatasets()
 }
 
-// problem reports what is wrong with the value at p, unless something was already.
+// problem reports a problem with the value at p, unless one has been reported for it.
 func (c *checker) problem(p keyPath, hint, format string, args ...any) {
 	if !c.bad[p.String()] {
 		c.spoil(p)
@@ -124,7 +124,7 @@ func (c *checker) metrics() {
 	}
 }
 
-// globHint is for a pattern that cannot be one.
+// globHint is the hint for an invalid pattern.
 const globHint = `a [ begins a set of characters such as [a-z]; write \[ for the character itself`
 
 func (c *checker) globs(key string, patterns []string) {

@@ -12,10 +12,10 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// TasksDataset is the name of the dataset that the tasks list of a job file forms.
+// TasksDataset is the name of the dataset that a job file's tasks list forms.
 const TasksDataset = "tasks"
 
-// datasets resolves datasets to directories and registries, and gives every one its name.
+// datasets resolves datasets to directories and registries, and names each.
 func (c *checker) datasets() {
 	job := &c.out.Job
 	if len(job.Datasets)+len(job.Tasks) == 0 && !c.badBelow(keyPath{"datasets"}) && !c.badBelow(keyPath{"tasks"}) {
@@ -56,7 +56,7 @@ func (c *checker) datasets() {
 // datasetDirectory checks a dataset that is a directory.
 func (c *checker) datasetDirectory(ds *Dataset, dir string, at keyPath) {
 	if ds.Version != "" {
-		c.problem(at.child("version"), "remove it, or name a registry", "%s.version means nothing to a directory", at)
+		c.problem(at.child("version"), "remove it, or name a registry", "%s.version has no effect for a directory", at)
 	}
 	c.datasetDir(ds.Path, dir, at.child("path"))
 	if ds.Name == "" {
@@ -64,8 +64,8 @@ func (c *checker) datasetDirectory(ds *Dataset, dir string, at keyPath) {
 	}
 }
 
-// tasks resolves tasks to directories. One that does not exist is a matter of its own trials
-// (task_not_found), so that the others can run.
+// tasks resolves tasks to directories. A missing directory is only a warning: its trials fail (task_not_found), and the others
+// can run.
 func (c *checker) tasks() {
 	names := c.newNames("tasks", "rename one of the directories, or make them two datasets")
 	for i, task := range c.out.Job.Tasks {
@@ -85,7 +85,7 @@ func (c *checker) tasks() {
 	}
 }
 
-// admit is where a file or directory is read from. The first refusal ends the load.
+// admit returns the path to read a file or directory from. The first refusal ends the load.
 func (c *checker) admit(path string) string {
 	admitted, err := c.opts.admit(path)
 	if err != nil {
@@ -100,8 +100,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// elsewhere is the hint for a path that does not exist from the job file's directory: it may from the
-// current one. It is "" when there is nothing to say.
+// elsewhere returns the hint for a path that does not exist relative to the job file, such as that it exists relative to the
+// current directory. It returns "" if it has none.
 func (c *checker) elsewhere(path string) string {
 	if strings.HasPrefix(path, "~") {
 		return "~ is not expanded; write the path in full"
@@ -109,7 +109,7 @@ func (c *checker) elsewhere(path string) string {
 	return c.fromHere(path, isDir)
 }
 
-// elsewhereFile is as elsewhere, for files.
+// elsewhereFile is elsewhere for files.
 func (c *checker) elsewhereFile(path string) string { return c.fromHere(path, isFile) }
 
 func (c *checker) fromHere(path string, there func(string) bool) string {
@@ -129,13 +129,13 @@ func (c *checker) fromHere(path string, there func(string) bool) string {
 	return "paths begin at the job file's directory; from there it is " + filepath.ToSlash(here)
 }
 
-// datasetDir checks that a dataset's directory is there.
+// datasetDir checks that a dataset's directory exists.
 func (c *checker) datasetDir(path, dir string, p keyPath) {
 	info, err := os.Stat(dir)
 	switch {
 	case err == nil && info.IsDir():
 	case err == nil:
-		c.problem(p, "give the directory that holds the tasks", "%s is not a directory", dir)
+		c.problem(p, "name the directory that contains the tasks", "%s is not a directory", dir)
 	case errors.Is(err, fs.ErrNotExist):
 		c.problem(p, c.elsewhere(path), "there is no directory %s", dir)
 	default:

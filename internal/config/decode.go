@@ -12,19 +12,19 @@ import (
 	"github.com/org/rollout-action/internal/quantity"
 )
 
-// decoder fills Go values from nodes by the rules in their tags. A value that is wrong is reported
-// and left at its default; bad remembers where, so that later checks keep quiet about it, and badIn what holds it.
+// decoder sets Go values from nodes by the rules in their tags. It reports an invalid value and leaves it at its default. bad
+// has the paths of invalid values, so that later checks skip them; badIn has their parents, too.
 type decoder struct {
 	*problems
 	bad, badIn map[string]bool
-	harbor     bool // there is a key that only a job file of Harbor has
+	harbor     bool // a key is one of Harbor's job files
 }
 
 func newDecoder(p *problems) *decoder {
 	return &decoder{problems: p, bad: map[string]bool{}, badIn: map[string]bool{}}
 }
 
-// spoil notes that the value at p is wrong.
+// spoil marks the value at p as invalid.
 func (d *decoder) spoil(p keyPath) {
 	d.bad[p.String()] = true
 	for n := range len(p) + 1 {
@@ -32,7 +32,7 @@ func (d *decoder) spoil(p keyPath) {
 	}
 }
 
-// badBelow reports whether the value at p, or something in it, is known to be wrong.
+// badBelow reports whether the value at p, or a value in it, is invalid.
 func (d *decoder) badBelow(p keyPath) bool { return d.badIn[p.String()] }
 
 // wrong reports a problem with the value at p.
@@ -50,7 +50,7 @@ func (d *decoder) mustBe(n *node, p keyPath, wanted, hint string) {
 	d.wrong(n, p, hint, "%s must be %s, not %s", name, wanted, n)
 }
 
-// decode sets v from n, which may be nil when there is nothing to read.
+// decode sets v from n. n may be nil if the key is missing.
 func (d *decoder) decode(n *node, p keyPath, v reflect.Value, r rules) {
 	if n == nil || n.kind == null {
 		d.setDefault(n, p, v, r)
@@ -90,7 +90,7 @@ func (d *decoder) decode(n *node, p keyPath, v reflect.Value, r rules) {
 	}
 }
 
-// setDefault is for keys that are absent or have no value.
+// setDefault sets v for a key that is missing or has no value.
 func (d *decoder) setDefault(n *node, p keyPath, v reflect.Value, r rules) {
 	switch {
 	case v.Kind() == reflect.Struct:
@@ -106,10 +106,10 @@ func (d *decoder) setDefault(n *node, p keyPath, v reflect.Value, r rules) {
 	}
 }
 
-// defaults are the parsed default tags, by their text. Nobody changes them.
+// defaults caches the parsed default tags by their text. The nodes must not be changed.
 var defaults sync.Map
 
-// defaultNode parses the default tag.
+// defaultNode returns the parsed default tag.
 func defaultNode(r rules) *node {
 	if n, ok := defaults.Load(r.defaultYAML); ok {
 		return n.(*node)
@@ -153,8 +153,8 @@ func (d *decoder) structure(n *node, p keyPath, v reflect.Value) {
 	}
 }
 
-// asEntry is the hint for a scalar that stands where a mapping with a required key should: the key. A path may be one of several
-// ways.
+// asEntry returns the hint for a scalar in place of a mapping that has a required key: to write the key. A path may also be
+// meant as something else.
 func asEntry(n *node, all []rules) string {
 	i := slices.IndexFunc(all, func(r rules) bool { return r.required })
 	if i < 0 {
@@ -187,7 +187,7 @@ func (d *decoder) unknownKey(f *field, p keyPath, known []string) {
 	d.add(f.at, hint, "unknown key %q%s", shorten(f.name), p.in())
 }
 
-// megabytes reads the other key of an amount, if that is the one to be read.
+// megabytes reads the key of an amount in megabytes, if it is the one that counts.
 func (d *decoder) megabytes(n *node, p keyPath, v reflect.Value, r rules) bool {
 	amount, mb := n.given(r.key), n.given(r.mb)
 	if mb == nil {
@@ -221,7 +221,7 @@ func (d *decoder) list(n *node, p keyPath, v reflect.Value, r rules) {
 		return
 	}
 	if len(n.items) == 0 && r.defaultYAML == "" {
-		return // the same as no list, in JSON, too
+		return // equal to no list, also in JSON
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
 	for i, item := range n.items {
@@ -234,7 +234,7 @@ func (d *decoder) list(n *node, p keyPath, v reflect.Value, r rules) {
 	v.Set(out)
 }
 
-// mapping decodes free keys: variables (text as written) or a provider's settings (anything).
+// mapping decodes a mapping with arbitrary keys: variables (text as written) or a provider's settings (anything).
 func (d *decoder) mapping(n *node, p keyPath, v reflect.Value) {
 	if n.kind != mapping {
 		d.mustBe(n, p, "a mapping", "write key: value")

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// variableName is what a shell accepts as the name of a variable.
+// variableName matches what a shell accepts as the name of a variable.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // expansion is a text with its placeholders replaced.
 type expansion struct {
 	value     string
-	host      map[string]string // the variables of the host that are in it, and their values
-	unset     []string          // variables that are not set and have no default
-	malformed string            // the first placeholder that cannot be read, with why
+	host      map[string]string // the host's variables that it uses, and their values
+	unset     []string          // variables that are unset and have no default
+	malformed string            // the first invalid placeholder and the reason
 }
 
-// References are the variables of the host that a value of agents[].env takes its text from, if they are set.
+// References returns the names of the host's variables that a value of agents[].env refers to.
 func References(value string) []string {
 	var names []string
 	expand(value, func(name string) (string, bool) {
@@ -27,8 +27,8 @@ func References(value string) []string {
 	return names
 }
 
-// expand replaces ${VAR} and ${VAR:-default} (for an unset or empty VAR) in s by what getenv says, and
-// $$ by $. Any other $ stays as it is. Placeholders do not nest.
+// expand replaces ${VAR} and ${VAR:-default} (used if VAR is unset or empty) in s with what getenv returns, and $$ with $. Any
+// other $ stays. Placeholders do not nest.
 func expand(s string, getenv func(string) (string, bool)) expansion {
 	var out strings.Builder
 	e := expansion{host: map[string]string{}}
@@ -59,14 +59,14 @@ func expand(s string, getenv func(string) (string, bool)) expansion {
 	return e
 }
 
-// placeholder is the text for ${inner}.
+// placeholder returns the text for ${inner}.
 func (e *expansion) placeholder(inner string, getenv func(string) (string, bool)) string {
 	name, fallback, hasDefault := strings.Cut(inner, ":-")
 	switch {
 	case e.malformed != "":
 		return ""
 	case strings.Contains(fallback, "${"):
-		e.fail("${"+inner+"}", "holds another placeholder")
+		e.fail("${"+inner+"}", "contains another placeholder")
 		return ""
 	case !variableName.MatchString(name):
 		e.fail("${"+inner+"}", "does not name a variable")

@@ -15,7 +15,7 @@ import (
 
 const minimal = "agents: [{name: oracle}]\ndatasets: [{path: dataset}]\n"
 
-// directory makes a directory with these files and an empty directory "dataset".
+// directory creates a directory with these files and an empty directory "dataset".
 func directory(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func directory(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// wantProblems checks the text of a diag.List; $DIR stands for dir.
+// wantProblems compares the text of a diag.List; $DIR stands for dir.
 func wantProblems(t *testing.T, err error, dir string, want ...string) {
 	t.Helper()
 	var list diag.List
@@ -47,7 +47,7 @@ func wantProblems(t *testing.T, err error, dir string, want ...string) {
 	}
 }
 
-func TestFilesThatCannotBeLoaded(t *testing.T) {
+func TestLoadReportsBadFiles(t *testing.T) {
 	dir := directory(t, map[string]string{
 		"other.yml":       minimal,
 		"sub/job.yaml":    minimal,
@@ -55,12 +55,12 @@ func TestFilesThatCannotBeLoaded(t *testing.T) {
 		"dataset/a/x.txt": "",
 	})
 	tests := map[string]struct{ path, want string }{
-		"a file that is missing":                     {"job.yaml", "job.yaml: there is no such file (rollout init makes an example)"},
+		"a missing file":                             {"job.yaml", "job.yaml: there is no such file (rollout init makes an example)"},
 		"a file with another ending":                 {"other.yaml", `other.yaml: there is no such file (did you mean "other.yml"?)`},
-		"a directory":                                {"sub", "sub: this is a directory, not a job file (give the file, such as sub/job.yaml)"},
+		"a directory":                                {"sub", "sub: this is a directory, not a job file (name the file, such as sub/job.yaml)"},
 		"a file that is too large":                   {"huge.yaml", "huge.yaml: the file is larger than 1 MiB (keep long scripts in the image or download them in install)"},
 		"a dataset that is in the current directory": {"sub/job.yaml", "sub/job.yaml:2:19: there is no directory $DIR/sub/dataset (paths begin at the job file's directory; from there it is ../dataset)"},
-		"standard input without anything to read":    {"-", "<stdin>: the file is empty (rollout init makes an example)"},
+		"empty standard input":                       {"-", "<stdin>: the file is empty (rollout init makes an example)"},
 		"an absolute path is shown as it was given":  {filepath.Join(dir, "no.yaml"), "$DIR/no.yaml: there is no such file (rollout init makes an example)"},
 	}
 	for name, tt := range tests {
@@ -71,7 +71,7 @@ func TestFilesThatCannotBeLoaded(t *testing.T) {
 	}
 }
 
-func TestAFailureToReadIsNoProblemOfTheFile(t *testing.T) {
+func TestReadFailureIsNoDiagnostic(t *testing.T) {
 	dir := directory(t, map[string]string{"job.yaml": minimal})
 	var list diag.List
 	_, err := config.Load("job.yaml/below-a-file", options(dir))
@@ -91,7 +91,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errRead }
 
-func TestATaskOfTheCurrentDirectoryIsAWarning(t *testing.T) {
+func TestMissingTaskIsAWarning(t *testing.T) {
 	dir := directory(t, map[string]string{
 		"sub/job.yaml":              "agents: [{name: oracle}]\ntasks: [dataset/hello, nowhere]\n",
 		"dataset/hello/instruction": "",
@@ -109,13 +109,13 @@ func TestATaskOfTheCurrentDirectoryIsAWarning(t *testing.T) {
 func TestStandardInput(t *testing.T) {
 	dir := directory(t, nil)
 	for name, content := range map[string]string{
-		"as YAML":                      minimal,
-		"as JSON":                      "{\n\t\"name\": \"\\ud83d\\ude00\",\n\t\"agents\": [{\"name\": \"oracle\"}], \"datasets\": [{\"path\": \"dataset\"}]}",
-		"as YAML in braces":            "{agents: [{name: oracle}], datasets: [{path: dataset}]}",
-		"with a byte order mark":       "\ufeff" + minimal,
-		"with Windows' line endings":   strings.ReplaceAll(minimal, "\n", "\r\n"),
-		"as JSON with the mark, too":   "\ufeff{\"agents\": [{\"name\": \"oracle\"}], \"datasets\": [{\"path\": \"dataset\"}]}",
-		"as YAML after an opening ---": "---\n" + minimal + "...\n",
+		"as YAML":                        minimal,
+		"as JSON":                        "{\n\t\"name\": \"\\ud83d\\ude00\",\n\t\"agents\": [{\"name\": \"oracle\"}], \"datasets\": [{\"path\": \"dataset\"}]}",
+		"as YAML in braces":              "{agents: [{name: oracle}], datasets: [{path: dataset}]}",
+		"with a byte order mark":         "\ufeff" + minimal,
+		"with Windows' line endings":     strings.ReplaceAll(minimal, "\n", "\r\n"),
+		"as JSON with a byte order mark": "\ufeff{\"agents\": [{\"name\": \"oracle\"}], \"datasets\": [{\"path\": \"dataset\"}]}",
+		"as YAML after an opening ---":   "---\n" + minimal + "...\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := options(dir)
@@ -131,7 +131,7 @@ func TestStandardInput(t *testing.T) {
 	}
 }
 
-func TestTheZeroOptionsReadTheRealEnvironment(t *testing.T) {
+func TestZeroOptionsReadTheProcessEnvironment(t *testing.T) {
 	t.Setenv("ROLLOUT_TEST_VALUE", "from-the-host")
 	dir := directory(t, map[string]string{"job.yaml": "agents: [{name: a, execute: x, env: {V: '${ROLLOUT_TEST_VALUE}'}}]\ndatasets: [{path: dataset}]\nenvironment: {type: anything}\n"})
 	t.Chdir(dir)
@@ -144,8 +144,8 @@ func TestTheZeroOptionsReadTheRealEnvironment(t *testing.T) {
 	}
 }
 
-// TestTheJSONOfAJobIsAJobFile: config.json can be run again, and means the same.
-func TestTheJSONOfAJobIsAJobFile(t *testing.T) {
+// config.json can be loaded again, and gives the same job.
+func TestJobAsJSONIsAJobFile(t *testing.T) {
 	for _, file := range jobFiles(t, "valid") {
 		t.Run(filepath.ToSlash(file), func(t *testing.T) {
 			dir, err := filepath.Abs(filepath.Dir(file))
@@ -174,7 +174,7 @@ func TestTheJSONOfAJobIsAJobFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			if again, err := json.MarshalIndent(decoded, "", "  "); err != nil || string(again) != string(encoded) {
-				t.Errorf("plain decoding loses something: %v\n%s", err, again)
+				t.Errorf("encoding/json loses something: %v\n%s", err, again)
 			}
 		})
 	}

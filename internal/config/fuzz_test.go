@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// FuzzLoad: whatever the bytes, Load gives a job that can be written, or problems; it never panics.
+// FuzzLoad checks that Load returns a job that can be written, or problems, and never panics.
 func FuzzLoad(f *testing.F) {
 	for _, file := range jobFiles(f, "valid", "structure", "meaning", "syntax") {
 		data, err := os.ReadFile(file)

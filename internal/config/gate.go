@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/gate"
 )
 
-// gate looks at the globs, days and groups of the key gate.
+// gate checks the globs, days and groups of the key gate.
 func (c *checker) gate() {
 	policy := c.out.Job.Gate
 	groups := keyPath{"gate", "groups"}
@@ -30,7 +30,7 @@ func (c *checker) gate() {
 		case g.Thresholds == gate.Thresholds{}:
 			c.problem(at, "add one, such as min_pass_rate, or remove the group", "%s has no threshold", at)
 		case seen:
-			c.problem(at, "join them", "%s is about the same trials as %s", at, groups.index(same))
+			c.problem(at, "merge them", "%s selects the same trials as %s", at, groups.index(same))
 		}
 	}
 	for i, q := range policy.Quarantine {
@@ -38,12 +38,12 @@ func (c *checker) gate() {
 		c.glob(at.child("task"), q.Task)
 		c.glob(at.child("dataset"), q.Dataset)
 		if _, err := time.Parse(time.DateOnly, q.Until); err != nil {
-			c.problem(at.child("until"), "write the last day like 2026-12-31", "%s: %q is not a day", at.child("until"), shorten(q.Until))
+			c.problem(at.child("until"), "write the last day like 2026-12-31", "%s: %q is not a date", at.child("until"), shorten(q.Until))
 		}
 	}
 }
 
-// gateAgents finds groups that are about no agent of the file: what they ask for would never be checked.
+// gateAgents reports groups that match no agent of the file: their thresholds would never be checked.
 func (c *checker) gateAgents() {
 	names := []string{agent.Oracle, agent.Nop} // which --agent adds
 	for _, a := range c.out.Job.Agents {
@@ -54,7 +54,7 @@ func (c *checker) gateAgents() {
 	}
 }
 
-// gateDatasets is as gateAgents, for datasets, also those of quarantines. To be called when these have their names.
+// gateDatasets is gateAgents for datasets, including those of quarantines. Call it after datasets have their names.
 func (c *checker) gateDatasets() {
 	var names []string
 	for _, d := range c.out.Job.Datasets {
@@ -64,7 +64,7 @@ func (c *checker) gateDatasets() {
 		names = append(names, TasksDataset)
 	}
 	if len(names) == 0 {
-		return // is said elsewhere
+		return // already reported
 	}
 	for i, g := range c.out.Job.Gate.Groups {
 		c.aboutSomething(keyPath{"gate", "groups"}.index(i).child("dataset"), g.Dataset, "dataset", names)
@@ -77,7 +77,7 @@ func (c *checker) gateDatasets() {
 func (c *checker) aboutSomething(at keyPath, pattern, what string, names []string) {
 	matches := func(name string) bool {
 		ok, err := path.Match(pattern, name)
-		return ok || err != nil // a malformed one is reported elsewhere
+		return ok || err != nil // malformed patterns are reported elsewhere
 	}
 	if pattern == "" || slices.ContainsFunc(names, matches) {
 		return
@@ -89,7 +89,7 @@ func (c *checker) aboutSomething(at keyPath, pattern, what string, names []strin
 	c.problem(at, hint, "%s: no %s is called %q", at, what, shorten(pattern))
 }
 
-// glob checks one pattern. An empty one stands for all.
+// glob checks a pattern. An empty pattern matches all.
 func (c *checker) glob(at keyPath, pattern string) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		c.problem(at, globHint, "%s: %q is not a valid pattern", at, shorten(pattern))

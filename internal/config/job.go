@@ -5,57 +5,57 @@ import (
 	"github.com/org/rollout-action/internal/gate"
 )
 
-// Job is a job.yaml with every default filled in. Its JSON form is config.json: placeholders in
-// agents[].env are kept, and it can be loaded again as a job file. Source: specification, "Job".
-// Sizes are bytes, CPUs thousandths of one. The tags are read by Load and Schema alike; see rules.
+// Job is a job.yaml with all defaults filled in. Its JSON form is config.json, which can be loaded again as a job file; it keeps
+// the placeholders in agents[].env. Source: specification, "Job". Sizes are in bytes, CPUs in thousandths. Load and Schema
+// read the tags; see rules.
 type Job struct {
 	Name              string        `yaml:"name" json:"name" doc:"Name of the job and of its directory below jobs_dir. Default: the time, as YYYY-MM-DD__HH-mm-ss."`
 	JobsDir           string        `yaml:"jobs_dir" json:"jobs_dir" default:"jobs" doc:"Directory that receives the job's directory; relative to the current directory."`
 	NAttempts         int           `yaml:"n_attempts" json:"n_attempts" default:"1" min:"1" max:"100000" doc:"Attempts per agent and task."`
 	NConcurrentTrials int           `yaml:"n_concurrent_trials" json:"n_concurrent_trials" default:"4" min:"1" max:"10000" doc:"How many trials run at the same time."`
-	TimeoutMultiplier float64       `yaml:"timeout_multiplier" json:"timeout_multiplier" default:"1.0" above:"0" max:"10000" doc:"Every timeout, of tasks and of this file, is multiplied by it."`
-	Retry             Retry         `yaml:"retry" json:"retry" doc:"How transient failures of the infrastructure are tried again. Failures of agents and verifiers are not."`
-	LogLevel          string        `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" doc:"The least important message of Rollout itself that is shown."`
-	InstructionPath   string        `yaml:"instruction_path" json:"instruction_path" default:"/tmp/instruction.md" doc:"Absolute path in the environment of the task's instruction; $ROLLOUT_TASK_INSTRUCTION holds it."`
-	MaxStreamSize     Bytes         `yaml:"max_stream_size" json:"max_stream_size" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept: of a longer one the beginning and the end."`
+	TimeoutMultiplier float64       `yaml:"timeout_multiplier" json:"timeout_multiplier" default:"1.0" above:"0" max:"10000" doc:"Factor for every timeout, of tasks and of this file."`
+	Retry             Retry         `yaml:"retry" json:"retry" doc:"How transient failures of the infrastructure are retried. Failures of agents and verifiers are not retried."`
+	LogLevel          string        `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" doc:"Least important level of Rollout's own messages that is printed."`
+	InstructionPath   string        `yaml:"instruction_path" json:"instruction_path" default:"/tmp/instruction.md" doc:"Absolute path of the task's instruction in the environment; also in $ROLLOUT_TASK_INSTRUCTION."`
+	MaxStreamSize     Bytes         `yaml:"max_stream_size" json:"max_stream_size" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept. Of a longer one, the beginning and the end are kept."`
 	Environment       Environment   `yaml:"environment" json:"environment" doc:"Where trials run."`
 	Verifier          Verifier      `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
 	Metrics           []Metric      `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over rewards, shown while the job runs and in its result."`
-	Gate              gate.Policy   `yaml:"gate" json:"gate" doc:"What must hold for the job to pass."`
-	Redact            Redact        `yaml:"redact" json:"redact" doc:"What is hidden in everything that is written or printed."`
-	Agents            []agent.Agent `yaml:"agents" json:"agents" required:"true" doc:"Who is evaluated."`
+	Gate              gate.Policy   `yaml:"gate" json:"gate" doc:"Conditions for the job to pass."`
+	Redact            Redact        `yaml:"redact" json:"redact" doc:"What is hidden in everything that Rollout writes and prints."`
+	Agents            []agent.Agent `yaml:"agents" json:"agents" required:"true" doc:"The agents to evaluate."`
 	Datasets          []Dataset     `yaml:"datasets" json:"datasets,omitempty" doc:"Directories of tasks, and datasets of registries. datasets, tasks or both must be given."`
 	Tasks             []string      `yaml:"tasks" json:"tasks,omitempty" doc:"Directories of single tasks, relative to the job file; they form the dataset \"tasks\"."`
-	TasksFormat       Format        `yaml:"tasks_format" json:"tasks_format,omitempty" enum:"rollout,harbor" doc:"What datasets[].format is, for the tasks list. Default: rollout."`
-	IncludeTasks      []string      `yaml:"include_tasks" json:"include_tasks,omitempty" doc:"Only tasks whose name matches one of these globs (*, ?, [a-z]) are run."`
-	ExcludeTasks      []string      `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"Tasks whose name matches one of these globs are not run."`
+	TasksFormat       Format        `yaml:"tasks_format" json:"tasks_format,omitempty" enum:"rollout,harbor" doc:"Format of the tasks in the tasks list; see datasets[].format. Default: rollout."`
+	IncludeTasks      []string      `yaml:"include_tasks" json:"include_tasks,omitempty" doc:"Run only tasks whose name matches one of these globs (*, ?, [a-z])."`
+	ExcludeTasks      []string      `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"Do not run tasks whose name matches one of these globs."`
 }
 
-// Retry is how transient infrastructure failures are tried again. MaxAttempts counts the first try.
+// Retry is the key retry: how transient infrastructure failures are retried. MaxAttempts includes the first attempt.
 type Retry struct {
 	MaxAttempts    int     `yaml:"max_attempts" json:"max_attempts" default:"3" min:"1" max:"100" doc:"Attempts at one operation, the first included."`
 	InitialDelayMs int     `yaml:"initial_delay_ms" json:"initial_delay_ms" default:"1000" min:"0" max:"86400000" doc:"Milliseconds before the second attempt."`
 	MaxDelayMs     int     `yaml:"max_delay_ms" json:"max_delay_ms" default:"30000" min:"0" max:"86400000" doc:"The longest delay, in milliseconds."`
-	Multiplier     float64 `yaml:"multiplier" json:"multiplier" default:"2.0" min:"1" max:"1000" doc:"Each delay is this many times the one before."`
+	Multiplier     float64 `yaml:"multiplier" json:"multiplier" default:"2.0" min:"1" max:"1000" doc:"Factor from one delay to the next."`
 }
 
-// Environment is where trials run. The override fields are null when the task decides.
+// Environment is the key environment: where trials run. Override fields are null if the task decides.
 type Environment struct {
 	Type            string         `yaml:"type" json:"type" default:"docker" doc:"The provider of environments."`
 	ForceBuild      bool           `yaml:"force_build" json:"force_build" default:"false" doc:"Build images again even if they exist, and even if the task names a ready-made one."`
 	PreserveEnv     Preserve       `yaml:"preserve_env" json:"preserve_env" default:"never" enum:"never,always,on_failure" doc:"Which environments are kept, stopped, after their trial. on_failure: with an error, or a reward below 1."`
 	PassEnv         []string       `yaml:"pass_env" json:"pass_env,omitempty" doc:"Variables of the host that tasks may use in the env tables of their task.toml."`
-	ProviderConfig  map[string]any `yaml:"provider_config" json:"provider_config,omitempty" doc:"Settings of the provider; which there are depends on type."`
+	ProviderConfig  map[string]any `yaml:"provider_config" json:"provider_config,omitempty" doc:"Settings of the provider in type."`
 	OverrideCPUs    *MilliCPUs     `yaml:"override_cpus" json:"override_cpus,omitempty" above:"0" doc:"CPUs of every environment, instead of the task's: 2, 0.5 or 500m."`
 	OverrideMemory  *Bytes         `yaml:"override_memory" json:"override_memory,omitempty" min:"1Mi" mb:"override_memory_mb" doc:"Memory of every environment, instead of the task's: 2G, 512Mi or a number of bytes."`
 	OverrideStorage *Bytes         `yaml:"override_storage" json:"override_storage,omitempty" min:"1Mi" mb:"override_storage_mb" doc:"Storage of every environment, instead of the task's: 10G, 512Mi or a number of bytes."`
-	// Network is empty when the task decides; see trial.NetworksOf.
-	Network              string   `yaml:"network" json:"network,omitempty" enum:"public,none,allowlist" doc:"What every environment may reach, instead of the task's: public (everything), none (nothing), allowlist (allowed_hosts, by way of a proxy)."`
-	AllowedHosts         []string `yaml:"allowed_hosts" json:"allowed_hosts,omitempty" doc:"What network: allowlist lets through: names (pypi.org), all below a name (*.pypi.org), addresses, ranges of them (10.0.0.0/8); with a port, or 80 and 443."`
-	NetworkDuringInstall *bool    `yaml:"network_during_install" json:"network_during_install,omitempty" doc:"Whether the network is public while agents are installed; else it is as for the agent. Default: the task decides."`
-	NetworkDuringVerify  *bool    `yaml:"network_during_verify" json:"network_during_verify,omitempty" doc:"Whether the network is public while trials are verified; else it is as for the agent. Default: the task decides."`
-	// MinFreeDisk is looked at where results go, and where the provider keeps images and changes, if that can be told.
-	MinFreeDisk Bytes `yaml:"min_free_disk" json:"min_free_disk" default:"512Mi" min:"0" doc:"No trial starts while a disk has less free space than this; the job then ends with an error. 0: never mind."`
+	// Network is empty if the task decides; see trial.NetworksOf.
+	Network              string   `yaml:"network" json:"network,omitempty" enum:"public,none,allowlist" doc:"What every environment may reach, instead of the task's: public (everything), none (nothing), allowlist (allowed_hosts, through a proxy)."`
+	AllowedHosts         []string `yaml:"allowed_hosts" json:"allowed_hosts,omitempty" doc:"What network: allowlist allows: names (pypi.org), all below a name (*.pypi.org), addresses, ranges of them (10.0.0.0/8); with a port, or 80 and 443."`
+	NetworkDuringInstall *bool    `yaml:"network_during_install" json:"network_during_install,omitempty" doc:"Whether the network is public while agents are installed; otherwise it is the agent's network. Default: the task decides."`
+	NetworkDuringVerify  *bool    `yaml:"network_during_verify" json:"network_during_verify,omitempty" doc:"Whether the network is public while trials are verified; otherwise it is the agent's network. Default: the task decides."`
+	// MinFreeDisk applies to the disk of the results and, if the provider reports them, to its disks for images and changes.
+	MinFreeDisk Bytes `yaml:"min_free_disk" json:"min_free_disk" default:"512Mi" min:"0" doc:"No trial starts while a disk has less free space than this; the job then ends with an error. 0: no minimum."`
 }
 
 // Preserve says which environments are kept (stopped) after their trial.
@@ -68,15 +68,15 @@ const (
 	PreserveOnFailure Preserve = "on_failure" // an error, or a reward below 1
 )
 
-// Verifier is the job's say in verification. 0 seconds means: the task decides, and no ceiling.
+// Verifier is the key verifier. 0 seconds mean that the task decides, or no ceiling.
 type Verifier struct {
 	OverrideTimeoutSec float64        `yaml:"override_timeout_sec" json:"override_timeout_sec" default:"0" min:"0" max:"1e8" doc:"Seconds a verifier may take, instead of the task's; 0: the task decides."`
 	MaxTimeoutSec      float64        `yaml:"max_timeout_sec" json:"max_timeout_sec" default:"0" min:"0" max:"1e8" doc:"Ceiling in seconds for every verifier's timeout; 0: none."`
 	Disable            bool           `yaml:"disable" json:"disable" default:"false" doc:"Do not verify: trials have no reward."`
-	OnAgentFailure     OnAgentFailure `yaml:"on_agent_failure" json:"on_agent_failure" default:"skip" enum:"skip,run" doc:"Whether a trial is verified although its agent failed or timed out."`
+	OnAgentFailure     OnAgentFailure `yaml:"on_agent_failure" json:"on_agent_failure" default:"skip" enum:"skip,run" doc:"Whether to verify trials whose agent failed or timed out."`
 }
 
-// OnAgentFailure says whether an agent's failure or timeout is verified all the same.
+// OnAgentFailure says whether to verify a trial whose agent failed or timed out.
 type OnAgentFailure string
 
 // The values of verifier.on_agent_failure.
@@ -90,12 +90,12 @@ type Metric struct {
 	Type string `yaml:"type" json:"type" required:"true" enum:"sum,min,max,mean" doc:"The aggregate."`
 }
 
-// Redact tunes what is hidden in everything written or printed.
+// Redact is the key redact: what is hidden in everything that Rollout writes and prints.
 type Redact struct {
-	Except []string `yaml:"except" json:"except,omitempty" doc:"Variables of the host whose values may be seen."`
+	Except []string `yaml:"except" json:"except,omitempty" doc:"Variables of the host whose values are not secret."`
 }
 
-// Format says whose rules tasks were written for; package task knows what they are.
+// Format is the format of tasks; see package task.
 type Format string
 
 // The values of datasets[].format and tasks_format.
@@ -104,23 +104,24 @@ const (
 	FormatHarbor  Format = "harbor"
 )
 
-// Dataset is a directory of tasks, or a dataset of a registry: one of Path and Registry is given. Name is never empty after Load:
-// it defaults to the directory's. Format is empty after Load if the job does not say it: what it is then, package dataset decides. What is selected is the same on every machine; see package dataset.
+// Dataset is a directory of tasks, or a dataset of a registry: one of Path and Registry is set. Load sets Name; its default is
+// the name of the directory. Format is empty if the job has none: package dataset then chooses it. The selection is the same
+// on every machine; see package dataset.
 type Dataset struct {
 	Path         string         `yaml:"path" json:"path,omitempty" doc:"Directory of tasks, relative to the job file."`
-	Registry     *Registry      `yaml:"registry" json:"registry,omitempty" doc:"The list of datasets that name and version are looked up in, instead of path."`
+	Registry     *Registry      `yaml:"registry" json:"registry,omitempty" doc:"The registry that lists name and version, instead of path."`
 	Name         string         `yaml:"name" json:"name,omitempty" doc:"Name of the dataset in results, and in its registry. Default: the directory's name."`
 	Version      string         `yaml:"version" json:"version,omitempty" doc:"Version of the dataset in its registry. Default: head, else the highest."`
-	Format       Format         `yaml:"format" json:"format,omitempty" enum:"rollout,harbor" doc:"Whose rules the tasks were written for. Default: rollout for a path; for a registry what the registry says, else harbor. harbor: the verifier's exit code does not count, it also runs after an agent's failure, and more; see the README."`
+	Format       Format         `yaml:"format" json:"format,omitempty" enum:"rollout,harbor" doc:"Format of the tasks. Default: rollout for a path; for a registry its own format, else harbor. With harbor, the verifier's exit code does not count, the verifier also runs after an agent's failure, and more; see the documentation."`
 	Tasks        []string       `yaml:"tasks" json:"tasks,omitempty" doc:"Only the dataset's tasks whose name matches one of these globs (*, ?, [a-z])."`
 	ExcludeTasks []string       `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"None of the dataset's tasks whose name matches one of these globs."`
 	Metadata     map[string]any `yaml:"metadata" json:"metadata,omitempty" doc:"Only tasks with these values in [metadata] of their task.toml. Of two lists, one common element is enough."`
-	NTasks       int            `yaml:"n_tasks" json:"n_tasks,omitempty" min:"1" max:"1000000" doc:"A sample of so many of the tasks that are left. A larger one contains the smaller."`
-	Seed         int            `yaml:"seed" json:"seed,omitempty" doc:"Which sample n_tasks takes. Default: 0."`
+	NTasks       int            `yaml:"n_tasks" json:"n_tasks,omitempty" min:"1" max:"1000000" doc:"Size of a random sample of the selected tasks. A larger sample contains the smaller ones."`
+	Seed         int            `yaml:"seed" json:"seed,omitempty" doc:"Seed of the sample. Default: 0."`
 }
 
-// Registry is where a list of datasets is: one of Path and URL is given.
+// Registry is the location of a registry: one of Path and URL is set.
 type Registry struct {
 	Path string `yaml:"path" json:"path,omitempty" doc:"A registry.json, relative to the job file."`
-	URL  string `yaml:"url" json:"url,omitempty" doc:"A registry.json on the web: https://… or http://…."`
+	URL  string `yaml:"url" json:"url,omitempty" doc:"URL of a registry.json: https://… or http://…."`
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// parseJSON reads one JSON document, with JSON's own rules for strings, numbers and blanks: YAML's
-// differ in surrogate pairs, tabs and more. It returns nil when nothing more can be said.
+// parseJSON parses one JSON document by JSON's own rules for strings, numbers and white space: YAML's differ in surrogate
+// pairs, tabs and more. It returns nil if the document is empty or invalid; p has the problems.
 func parseJSON(file string, data []byte, p *problems) *node {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
@@ -31,7 +31,7 @@ func parseJSON(file string, data []byte, p *problems) *node {
 	return root
 }
 
-// jsonConverter turns JSON that is known to be valid into nodes.
+// jsonConverter turns valid JSON into nodes.
 type jsonConverter struct {
 	*problems
 	data    []byte
@@ -40,12 +40,12 @@ type jsonConverter struct {
 	stopped bool
 }
 
-// next reads a token and says where it starts.
+// next reads a token and returns it with its position.
 func (c *jsonConverter) next() (json.Token, origin) {
 	offset := int(c.dec.InputOffset())
 	offset += len(c.data[offset:]) - len(bytes.TrimLeft(c.data[offset:], " \t\r\n,:"))
 	token, err := c.dec.Token()
-	if err != nil { // cannot be: the document is valid
+	if err != nil { // cannot happen: the document is valid
 		c.stopped = true
 	}
 	return token, c.places.at(offset)
@@ -92,7 +92,7 @@ func (c *jsonConverter) collection(n *node, open json.Delim, depth int) {
 	c.next() // the closing bracket
 }
 
-// looksLikeJSON: an object in braces that JSON accepts. YAML may begin so, too, and then means the same.
+// looksLikeJSON reports whether data is a JSON object. A YAML file may be one, too, and means the same.
 func looksLikeJSON(data []byte) bool {
 	data = bytes.TrimSpace(data)
 	return bytes.HasPrefix(data, []byte("{")) && json.Valid(data)

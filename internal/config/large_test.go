@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// repeat is a text n times, with the number for each %d, in at most a job file's size.
+// repeat repeats text n times, with the number for each %d, up to the maximum size of a job file.
 func repeat(n int, text string) string {
 	var b strings.Builder
 	for i := range n {
@@ -24,8 +24,8 @@ func repeat(n int, text string) string {
 	return b.String()
 }
 
-// TestLargeFiles: whatever a file repeats, it is read in time that grows with its size, and of what is wrong only the beginning is
-// told, with how much more there is. (Were it quadratic, this would take minutes.)
+// The time to load a file grows with its size only. Of many problems the first are reported, with the number of the others. (If
+// it were quadratic, this would take minutes.)
 func TestLargeFiles(t *testing.T) {
 	const rest = "environment: {type: docker}\ndatasets: [{path: .}]\n"
 	oracle := "agents: [{name: oracle}]\n" + rest
@@ -33,18 +33,18 @@ func TestLargeFiles(t *testing.T) {
 		file, text string
 		want       int // errors; 0: the file is right
 	}{
-		"unknown keys":            {"job.yaml", oracle + repeat(30_000, "k%d: 1\n"), maxProblems + 1},
-		"unknown keys in JSON":    {"job.json", `{"agents":[{"name":"oracle"}],"datasets":[{"path":"."}]` + repeat(30_000, `,"k%d":1`) + "}", maxProblems + 1},
-		"keys that stand for one": {"job.yaml", oracle + "k: &k 1\n" + repeat(30_000, "k%d: *k\n"), maxProblems + 1},
-		"a key again and again":   {"job.yaml", oracle + repeat(30_000, "k: 1\n"), maxProblems + 1},
-		"variables":               {"job.yaml", "agents:\n- name: a\n  execute: x\n  env:\n" + repeat(20_000, "    K%d: v\n") + rest, 0},
-		"wrong variables":         {"job.yaml", "agents:\n- name: a\n  execute: x\n  env:\n" + repeat(20_000, "    'K %d': v\n") + rest, maxProblems + 1},
-		"agents":                  {"job.yaml", "agents:\n" + repeat(10_000, "- {name: a%d, execute: x}\n") + rest, 0},
-		"wrong agents":            {"job.yaml", "agents:\n" + repeat(10_000, "- {nam: a%d}\n") + rest, maxProblems + 1},
-		"datasets":                {"job.yaml", "agents: [{name: oracle}]\ndatasets:\n" + repeat(10_000, "- {path: ., name: d%d}\n"), 0},
-		"missing datasets":        {"job.yaml", "agents: [{name: oracle}]\ndatasets:\n" + repeat(10_000, "- {path: q%d}\n"), maxProblems + 1},
-		"tasks":                   {"job.yaml", "agents: [{name: oracle}]\ntasks:\n" + repeat(20_000, "- t%d\n"), 0},
-		"groups of the gate":      {"job.yaml", oracle + "gate:\n  groups:\n" + repeat(1001, "  - {agent: oracle, min_pass_rate: 0.5}\n"), 1},
+		"unknown keys":          {"job.yaml", oracle + repeat(30_000, "k%d: 1\n"), maxProblems + 1},
+		"unknown keys in JSON":  {"job.json", `{"agents":[{"name":"oracle"}],"datasets":[{"path":"."}]` + repeat(30_000, `,"k%d":1`) + "}", maxProblems + 1},
+		"keys that are aliases": {"job.yaml", oracle + "k: &k 1\n" + repeat(30_000, "k%d: *k\n"), maxProblems + 1},
+		"a repeated key":        {"job.yaml", oracle + repeat(30_000, "k: 1\n"), maxProblems + 1},
+		"variables":             {"job.yaml", "agents:\n- name: a\n  execute: x\n  env:\n" + repeat(20_000, "    K%d: v\n") + rest, 0},
+		"wrong variables":       {"job.yaml", "agents:\n- name: a\n  execute: x\n  env:\n" + repeat(20_000, "    'K %d': v\n") + rest, maxProblems + 1},
+		"agents":                {"job.yaml", "agents:\n" + repeat(10_000, "- {name: a%d, execute: x}\n") + rest, 0},
+		"wrong agents":          {"job.yaml", "agents:\n" + repeat(10_000, "- {nam: a%d}\n") + rest, maxProblems + 1},
+		"datasets":              {"job.yaml", "agents: [{name: oracle}]\ndatasets:\n" + repeat(10_000, "- {path: ., name: d%d}\n"), 0},
+		"missing datasets":      {"job.yaml", "agents: [{name: oracle}]\ndatasets:\n" + repeat(10_000, "- {path: q%d}\n"), maxProblems + 1},
+		"tasks":                 {"job.yaml", "agents: [{name: oracle}]\ntasks:\n" + repeat(20_000, "- t%d\n"), 0},
+		"groups of the gate":    {"job.yaml", oracle + "gate:\n  groups:\n" + repeat(1001, "  - {agent: oracle, min_pass_rate: 0.5}\n"), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -64,7 +64,7 @@ func TestLargeFiles(t *testing.T) {
 	}
 }
 
-// TestBadBelowIsNotAPrefix: what is wrong with the tenth entry is not wrong with the first.
+// A problem with the tenth entry is no problem with the first.
 func TestBadBelowIsNotAPrefix(t *testing.T) {
 	d := newDecoder(new(problems))
 	d.spoil(keyPath{"datasets", "10", "path"})

@@ -2,15 +2,15 @@ package config
 
 import "reflect"
 
-// later are the keys that are planned but not there yet, with what to do until then. They are
-// refused, since ignoring a judge would make results look better than they are.
+// later are planned keys that do not exist yet, with what to do until then. They are errors: if a judge were ignored, results
+// would look better than they are.
 var later = map[string]string{
 	"models": "list one agent per model, with the model in its env",
 	"judges": "remove it; a task's tests/test.sh may call a judge",
 	"preset": "give install and execute scripts",
 }
 
-// belongsIn is the hint for a key that exists, but elsewhere: the usual slip is indentation.
+// belongsIn returns the hint for a key that exists elsewhere: usually the indentation is wrong.
 func belongsIn(key string) string {
 	var places []string
 	var search func(t reflect.Type, place string)

@@ -17,7 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// Options are what a job file is read with. The zero value reads files as they stand.
+// Options configure how a job file is loaded. The zero value reads the file without checks of the provider.
 type Options struct {
 	Stdin     io.Reader                   // read when path is "-"
 	Dir       string                      // the current directory; "": os.Getwd
@@ -25,21 +25,20 @@ type Options struct {
 	Providers map[string]ProviderCheck    // the providers there are, by name; nil: not checked
 	Overrides []Override                  // flags, in order; they win over the file
 	Now       func() time.Time            // for the default job name; time.Now
-	// PathsFrom is where relative paths in the file begin; "": the file's directory.
+	// PathsFrom is the base of relative paths in the file; "": the file's directory.
 	PathsFrom string
-	// Recorded: the file is the config.json of a job that was begun, which has only those agents that were chosen then. Its gate may
-	// be about others, too.
+	// Recorded: the file is the config.json of an existing job. It only has the agents that were selected then, so its gate may
+	// mention others.
 	Recorded bool
-	// OnlyAgents, if not empty, are the agents to keep. oracle and nop are added when the file does
-	// not list them.
+	// OnlyAgents are the agents to keep; empty: all. oracle and nop are added if the file does not list them.
 	OnlyAgents []string
 	Selection  Selection // flags about all datasets; they win over the file
-	// Admit is asked about each local file and directory whose content will be run: the job file, directories of tasks, registries. It
-	// returns where to read it from instead, or an error, which Load returns as it is. nil: all are read where they are.
+	// Admit is called with each local file and directory whose content will run: the job file, directories of tasks, registries.
+	// It returns the path to read instead, or an error, which Load returns unchanged. nil: all are read where they are.
 	Admit func(path string) (string, error)
 }
 
-// admit is Admit, or path.
+// admit calls Admit, or returns path.
 func (o Options) admit(path string) (string, error) {
 	if o.Admit == nil {
 		return path, nil
@@ -47,53 +46,53 @@ func (o Options) admit(path string) (string, error) {
 	return o.Admit(path)
 }
 
-// Place is a place in a job file, or a flag.
+// Place is a position in a job file, or a flag.
 type Place struct {
 	File         string
-	Line, Column int // from 1; 0: the file or flag as a whole
+	Line, Column int // from 1; 0: the whole file or flag
 }
 
-// ProviderCheck looks at environment.provider_config, whose values are map[string]any, []any, string,
-// bool, int (whole numbers), float64 (others) and nil. cfg may be nil. It may be called many times.
+// ProviderCheck returns the problems with environment.provider_config, whose values are map[string]any, []any, string, bool, int
+// (whole numbers), float64 (others) and nil. cfg may be nil. It may be called many times.
 type ProviderCheck func(cfg map[string]any) []ProviderProblem
 
-// ProviderProblem is what is wrong with one setting. Path is dotted, below provider_config, with
-// indexes for entries of lists: "mounts.0.source".
+// ProviderProblem is a problem with one setting. Path is relative to provider_config, dotted, with indexes for entries of lists:
+// "mounts.0.source".
 type ProviderProblem = environment.ConfigProblem
 
 // Loaded is a checked job file.
 type Loaded struct {
 	Job  Job
 	File string // as given; "<stdin>" for "-"
-	// PathsFrom is the directory where relative paths in the file began, absolute.
+	// PathsFrom is the base of relative paths in the file, absolute.
 	PathsFrom string
-	// Unnamed: neither the file nor a flag gave the job a name, so that it is called by the time.
+	// Unnamed: neither the file nor a flag names the job, so its name is the time.
 	Unnamed bool
-	// Env has each agent's variables with ${VAR} expanded. It is for memory only: never write it.
+	// Env has each agent's variables with ${VAR} expanded. They must stay in memory: never write them.
 	Env map[string]map[string]string
-	// Secrets are the values that came from the host by ${VAR}, or may by environment.pass_env, of any length but 0, without
-	// those of redact.except; sorted, unique. The default of ${VAR:-default} is none.
+	// Secrets are the non-empty values of the host's variables that ${VAR} or environment.pass_env uses, except those in
+	// redact.except; sorted, unique. The default in ${VAR:-default} is not secret.
 	Secrets []string
-	// Visible are those of Env that hold no secret: literals, defaults, and variables of the host that redact.except names.
+	// Visible are the entries of Env without secrets: literals, defaults, and variables of the host in redact.except.
 	Visible map[string]map[string]string
-	// Hidden are for each agent the other variables of the host that it takes values from, sorted.
+	// Hidden are the names of the other host variables that each agent uses, sorted.
 	Hidden map[string][]string
-	// VisiblePassed are those of environment.pass_env that redact.except names, and HiddenPassed the names of the others.
+	// VisiblePassed are the variables of environment.pass_env in redact.except; HiddenPassed are the names of the others.
 	VisiblePassed map[string]string
 	HiddenPassed  []string
 	DatasetDirs   []string // absolute, parallel to Job.Datasets; "" for those of registries
 	Registries    []string // absolute paths or URLs, parallel to Job.Datasets; "" for directories
-	DatasetAt     []Place  // where each of Job.Datasets is named
+	DatasetAt     []Place  // the position of each of Job.Datasets
 	TaskDirs      []string // absolute, parallel to Job.Tasks; they need not exist
 	Warnings      diag.List
 }
 
-// maxSize bounds a job file, in bytes; scripts included, real ones have a hundredth of it.
+// maxSize is the maximum size of a job file in bytes; real ones, with their scripts, have a hundredth of it.
 const maxSize = 1 << 20
 
-// Load reads, checks and completes the job file at path; "-" is standard input. Files that end in
-// .json or hold a JSON object are JSON, others YAML. The error is a diag.List with everything that is wrong with the file
-// and the flags, sorted; only a file that exists and cannot be read gives another error.
+// Load reads, checks and completes the job file at path; "-" is standard input. A file that ends in .json, or that is a JSON
+// object, is JSON; others are YAML. The error is a diag.List with all problems of the file and the flags, sorted. Only if a file
+// exists and cannot be read, it is another error.
 func Load(path string, opts Options) (*Loaded, error) {
 	if opts.Dir == "" {
 		dir, err := os.Getwd()
@@ -120,8 +119,8 @@ func Load(path string, opts Options) (*Loaded, error) {
 
 // source is a job file's content.
 type source struct {
-	file string // for people
-	dir  string // absolute: where its relative paths begin
+	file string // for messages
+	dir  string // absolute base of its relative paths
 	data []byte
 	json bool // it must be JSON
 }
@@ -147,7 +146,7 @@ func read(path string, opts Options) (source, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return src, diag.List{{File: path, Message: "this is a directory, not a job file", Hint: "give the file, such as " + filepath.Join(path, "job.yaml")}}
+		return src, diag.List{{File: path, Message: "this is a directory, not a job file", Hint: "name the file, such as " + filepath.Join(path, "job.yaml")}}
 	}
 	src.data, err = readAll(f, path)
 	return src, err
@@ -168,7 +167,7 @@ func missingFile(path, full string) error {
 	return diag.List{{File: path, Message: "there is no such file", Hint: hint}}
 }
 
-// nearby is the name of a file or directory beside path that may be meant; "" if there is none.
+// nearby returns the name of a file or directory beside path with a similar name, or "".
 func nearby(path string) string {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -200,7 +199,7 @@ func readAll(r io.Reader, name string) ([]byte, error) {
 	return data, nil
 }
 
-// resolve makes path absolute, seen from dir.
+// resolve returns path as an absolute path, relative to dir.
 func resolve(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -208,7 +207,7 @@ func resolve(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// load does everything but reading the file.
+// load does everything except reading the file.
 func (s source) load(opts Options) (*Loaded, error) {
 	var p problems
 	root := s.parse(&p)
@@ -226,8 +225,8 @@ func (s source) load(opts Options) (*Loaded, error) {
 		c.check()
 	}
 	if d.harbor {
-		p.add(origin{file: s.file}, "write one for Rollout, with the same datasets: rollout init makes an example; what keys are called here stands beside them",
-			"this looks like a job file of Harbor, whose keys differ, and whose agents are Harbor's own: here an agent is an execute script")
+		p.add(origin{file: s.file}, "write a job file for Rollout with the same datasets (rollout init makes an example); the hints below name the keys",
+			"this looks like a job file of Harbor: Rollout's keys differ, and an agent is an execute script")
 	}
 	if c.refused != nil {
 		return nil, c.refused
@@ -240,9 +239,9 @@ func (s source) load(opts Options) (*Loaded, error) {
 	return &c.out, nil
 }
 
-// parse returns the file's tree; nil when there is nothing to check further, with the problem added.
+// parse returns the file's tree, or nil if there is nothing to check; then it has added the problem.
 func (s source) parse(p *problems) *node {
-	data := bytes.TrimPrefix(s.data, []byte("\ufeff")) // Windows' editors mark UTF-8 so
+	data := bytes.TrimPrefix(s.data, []byte("\ufeff")) // Windows editors mark UTF-8 this way
 	if !utf8.Valid(data) {
 		p.add(newLineIndex(s.file, data).at(firstInvalid(data)), "save the file as UTF-8", "the file is not UTF-8")
 		return nil
@@ -259,7 +258,7 @@ func (s source) parse(p *problems) *node {
 	return root
 }
 
-// firstInvalid is the offset of the first byte that is not UTF-8.
+// firstInvalid returns the offset of the first byte that is not UTF-8.
 func firstInvalid(data []byte) int {
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/*/*.golden")
 
-// host is the environment that test files are read in.
+// host is the environment for the test files.
 var host = map[string]string{"API_KEY": "sk-123456", "MODEL": "model-1", "EMPTY": ""}
 
 func options(dir string) config.Options {
@@ -30,7 +30,7 @@ func options(dir string) config.Options {
 	}
 }
 
-// checkDocker knows just enough to complain about each kind of place.
+// checkDocker reports just enough to have a problem at each kind of position.
 func checkDocker(cfg map[string]any) []config.ProviderProblem {
 	var out []config.ProviderProblem
 	if cfg["privileged"] != nil {
@@ -50,7 +50,7 @@ func checkDocker(cfg map[string]any) []config.ProviderProblem {
 	return out
 }
 
-// jobFiles are the job files of testdata, by directory.
+// jobFiles returns the job files in directories of testdata.
 func jobFiles(t testing.TB, directories ...string) []string {
 	t.Helper()
 	var out []string
@@ -69,7 +69,7 @@ func jobFiles(t testing.TB, directories ...string) []string {
 	return out
 }
 
-// TestLoad reads every job file of testdata: valid ones give a job, the others all their problems.
+// TestLoad loads every job file of testdata. The golden file has the job, or the problems.
 func TestLoad(t *testing.T) {
 	for _, file := range jobFiles(t, "valid", "structure", "meaning", "syntax") {
 		t.Run(filepath.ToSlash(file), func(t *testing.T) {

@@ -2,7 +2,7 @@ package config
 
 import "github.com/org/rollout-action/internal/result"
 
-// names finds things that have the same name, or names that make the same directory.
+// names finds equal names, and names that would share a directory.
 type names struct {
 	c      *checker
 	kind   string // "agents"
@@ -19,7 +19,7 @@ func (c *checker) newNames(kind, hint string) *names {
 	return &names{c: c, kind: kind, hint: hint, bySlug: map[string]name{}}
 }
 
-// take notes that owner is called text, which was written at p.
+// take records that owner has the name text, written at p, and reports a clash.
 func (n *names) take(text string, owner, p keyPath) {
 	slug := result.Slug(text)
 	other, taken := n.bySlug[slug]

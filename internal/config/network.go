@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// network checks the keys of environment that are about the network, and that none contradicts another.
+// network checks the network keys of environment, and that they do not contradict each other.
 func (c *checker) network() {
 	env := c.out.Job.Environment
 	mode := environment.NetworkMode(env.Network)
@@ -22,7 +22,7 @@ func (c *checker) network() {
 			"environment.allowed_hosts is given, but environment.network is not allowlist")
 	case len(env.AllowedHosts) == 0 && mode == environment.NetworkAllowlist:
 		c.warn(c.root.locate(at("network"), false), "write none, or list hosts: allowed_hosts: [pypi.org]",
-			"environment.network: an allowlist without allowed_hosts lets nothing through")
+			"environment.network: an allowlist without allowed_hosts allows nothing")
 	}
 	for i, host := range env.AllowedHosts {
 		if _, err := egress.ParseRule(host); err != nil {
@@ -37,13 +37,13 @@ func (c *checker) network() {
 	c.ownNetwork(mode)
 }
 
-// ownNetwork compares the mode with a network that the provider's configuration names, whose meaning is that of public.
+// ownNetwork compares the mode with the network in the provider's configuration, which applies if the mode is public.
 func (c *checker) ownNetwork(mode environment.NetworkMode) {
 	own, _ := c.out.Job.Environment.ProviderConfig["network"].(string)
 	shared := own == "host" || strings.HasPrefix(own, "container:")
 	if own == "host" {
-		c.warn(c.root.locate(keyPath{"environment", "provider_config", "network"}, false), "leave it out, and each trial has a network of its own",
-			"environment.provider_config.network is host: trials share this machine's network, see each other's servers, and reach all that listens on localhost")
+		c.warn(c.root.locate(keyPath{"environment", "provider_config", "network"}, false), "leave it out to give each trial a network of its own",
+			"environment.provider_config.network is host: trials share this machine's network, and reach each other's servers and everything on localhost")
 	}
 	restricted := mode == environment.NetworkNone || mode == environment.NetworkAllowlist
 	if shared && restricted || own == "none" && mode != "" && mode != environment.NetworkNone {

@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// node is one value of a job file, be it YAML, JSON or a flag. Aliases and merge keys are resolved.
+// node is one value of a job file, from YAML, JSON or a flag. Aliases and merge keys are resolved.
 type node struct {
 	kind   kind
 	text   string   // of a scalar, as written but without quotes
@@ -46,7 +46,7 @@ func (n *node) field(name string) *field {
 	}
 	const few = 16
 	if len(n.fields) > few {
-		if len(n.byName) != len(n.fields) { // fields are added and left out while a tree is put together, and not exchanged
+		if len(n.byName) != len(n.fields) { // while a tree is built, fields are added and removed, but not replaced
 			n.byName = make(map[string]*field, len(n.fields))
 			for _, f := range n.fields {
 				n.byName[f.name] = f
@@ -61,7 +61,7 @@ func (n *node) field(name string) *field {
 	return n.fields[i]
 }
 
-// given returns the value of a key, or nil when the key is absent or has no value.
+// given returns the value of a key, or nil if the key is missing or has no value.
 func (n *node) given(name string) *node {
 	if f := n.field(name); f != nil && f.value.kind != null {
 		return f.value
@@ -69,7 +69,7 @@ func (n *node) given(name string) *node {
 	return nil
 }
 
-// String says what the node is, for "must be …, not …".
+// String returns a description of the node, for "must be …, not …".
 func (n *node) String() string {
 	switch n.kind {
 	case null:
@@ -87,7 +87,7 @@ func (n *node) String() string {
 	}
 }
 
-// shorten keeps messages readable when a value is long.
+// shorten cuts long values, for messages.
 func shorten(s string) string {
 	const most = 60
 	if runes := []rune(s); len(runes) > most {
@@ -96,14 +96,14 @@ func shorten(s string) string {
 	return s
 }
 
-// keyPath names a place in a job file: keys, and indexes of lists as decimal numbers.
+// keyPath is the path of a value in a job file: keys, and indexes of lists as decimal numbers.
 type keyPath []string
 
 func (p keyPath) child(name string) keyPath { return append(slices.Clip(p), name) }
 
 func (p keyPath) index(i int) keyPath { return p.child(strconv.Itoa(i)) }
 
-// String is the path as people write it: agents[0].env.MODEL.
+// String returns the path as users write it: agents[0].env.MODEL.
 func (p keyPath) String() string {
 	var b strings.Builder
 	for i, name := range p {
@@ -119,7 +119,7 @@ func (p keyPath) String() string {
 	return b.String()
 }
 
-// in is " in agents[0]", or "" for the top level.
+// in returns " in agents[0]", or "" for the top level.
 func (p keyPath) in() string {
 	if len(p) == 0 {
 		return ""
@@ -132,8 +132,8 @@ func isIndex(s string) bool {
 	return err == nil
 }
 
-// locate finds the origin of what p names below n, or of the nearest thing around it. A key's value
-// is located at the key when key is true, else at the value.
+// locate returns the origin of the value at p below n, or of its nearest parent that exists. If key is true, it returns the
+// origin of the key.
 func (n *node) locate(p keyPath, key bool) origin {
 	at := n.at
 	for _, name := range p {
@@ -166,7 +166,7 @@ func (n *node) locate(p keyPath, key bool) origin {
 	return n.at
 }
 
-// problems gathers what is wrong with a job file: the first of it, and how much more there is. Nobody reads a hundred thousand.
+// problems collects the problems of a job file: the first ones, and the number of the others.
 type problems struct {
 	list  diag.List
 	count map[diag.Severity]int
@@ -192,10 +192,10 @@ func (p *problems) note(s diag.Severity, at origin, hint, format string, args []
 	}
 }
 
-// full reports whether further errors are only counted, so that it is no use to look for hints.
+// full reports whether further errors are only counted. Then there is no point in searching for hints.
 func (p *problems) full() bool { return p.count[diag.Error] >= maxProblems }
 
-// all is the list, sorted, with how many there are more.
+// all returns the problems, sorted, with a note on how many were left out.
 func (p *problems) all(file string) diag.List {
 	p.list.Sort()
 	for _, s := range []diag.Severity{diag.Error, diag.Warning} {

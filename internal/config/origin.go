@@ -7,7 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// origin is where something was written: a place in a file, or a flag, which has no lines.
+// origin is where a value was written: a position in a file, or a flag, which has no lines.
 type origin struct {
 	file         string
 	line, column int
@@ -19,12 +19,12 @@ func (o origin) diagnostic(s diag.Severity, hint, message string) diag.Diagnosti
 	return diag.Diagnostic{File: o.file, Line: o.line, Column: o.column, Message: message, Hint: hint, Severity: s}
 }
 
-// lineIndex finds the lines of bytes.
+// lineIndex maps offsets to lines.
 type lineIndex struct {
 	file string
 	data []byte
 	ends []int // offsets of the line breaks
-	// last is what was asked for last, with the column there: a line may be the whole file.
+	// last caches the last result with its column, as a line may be the whole file.
 	last struct{ start, offset, column int }
 }
 
@@ -38,7 +38,7 @@ func newLineIndex(file string, data []byte) *lineIndex {
 	return x
 }
 
-// at is the place of a byte. Columns count characters, as in YAML.
+// at returns the position of a byte. Columns count characters, as in YAML.
 func (x *lineIndex) at(offset int) origin {
 	offset = min(max(offset, 0), len(x.data))
 	line, start := sort.SearchInts(x.ends, offset), 0

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// Override sets one key, whatever the file says. Path is dotted, with indexes for entries of lists
-// ("environment.override_cpus", "agents.0.env.MODEL"); an index may be one past the end. Value is YAML
-// ("2", "[a, b]", "true", plain text); where text is wanted, a value that YAML would read as something
-// else counts as it was typed. An empty Value restores the default. Origin is what the user typed
-// ("--set environment.override_cpus=2"); it stands where other problems have file:line:col.
+// Override sets one key and wins over the file. Path is dotted, with indexes for entries of lists ("environment.override_cpus",
+// "agents.0.env.MODEL"); an index may be one past the end. Value is YAML ("2", "[a, b]", "true", plain text); for a key that
+// takes text, a value that YAML would read as something else is used as typed. An empty Value restores the default. Origin is
+// what the user typed ("--set environment.override_cpus=2"); messages show it in place of file:line:col.
 type Override struct{ Path, Value, Origin string }
 
 // apply sets o.Path in the tree below root.
@@ -40,7 +39,7 @@ func apply(root *node, o Override, p *problems) {
 	}
 }
 
-// slot is where the entry of n called name is kept; a missing one is made. It is nil after a problem.
+// slot returns the place of n's entry called name, and creates it if it is missing. After a problem it returns nil.
 func (n *node) slot(name string, parent keyPath, at origin, p *problems) **node {
 	switch {
 	case name == "":
@@ -69,7 +68,7 @@ func (n *node) slot(name string, parent keyPath, at origin, p *problems) **node 
 	}
 }
 
-// parseOverride reads the value. Text that is not YAML stands for itself, unless it means to be more.
+// parseOverride parses the value. Text that is not YAML is taken literally, unless it begins like a list or mapping.
 func parseOverride(o Override, p *problems) (*node, bool) {
 	at := origin{file: o.Origin}
 	var found problems
@@ -88,7 +87,7 @@ func parseOverride(o Override, p *problems) (*node, bool) {
 	return n, true
 }
 
-// flag makes at the origin of n and everything in it.
+// flag sets the origin of n and everything in it to at.
 func (n *node) flag(at origin) {
 	n.at = at
 	if n.typed == "" {

@@ -17,7 +17,7 @@ agents:
 datasets: [{path: dataset}]
 `
 
-// load reads content from standard input with flags; a flag --set is one of sets.
+// load loads content from standard input with flags; each of sets is a --set.
 func load(t *testing.T, content string, only []string, sets ...string) (*config.Loaded, string, error) {
 	t.Helper()
 	dir := directory(t, nil)
@@ -32,7 +32,7 @@ func load(t *testing.T, content string, only []string, sets ...string) (*config.
 	return loaded, dir, err
 }
 
-func TestOverridesWin(t *testing.T) {
+func TestOverridesWinOverTheFile(t *testing.T) {
 	sets := []string{"n_attempts=3", "agents.1.env.B=b"}
 	tests := map[string]struct {
 		set  string
@@ -40,7 +40,7 @@ func TestOverridesWin(t *testing.T) {
 		want any
 	}{
 		"a number":                              {"n_concurrent_trials=9", func(l *config.Loaded) any { return l.Job.NConcurrentTrials }, 9},
-		"a key in a mapping that is missing":    {"verifier.disable=true", func(l *config.Loaded) any { return l.Job.Verifier.Disable }, true},
+		"a key in a missing mapping":            {"verifier.disable=true", func(l *config.Loaded) any { return l.Job.Verifier.Disable }, true},
 		"text that looks like a number":         {"name=2026", func(l *config.Loaded) any { return l.Job.Name }, "2026"},
 		"text in quotes":                        {`name="2026"`, func(l *config.Loaded) any { return l.Job.Name }, "2026"},
 		"a glob that is an alias in YAML":       {"include_tasks.0=*slow", func(l *config.Loaded) any { return l.Job.IncludeTasks }, []string{"*slow"}},
@@ -51,7 +51,7 @@ func TestOverridesWin(t *testing.T) {
 		"a variable that is a mapping in YAML":  {"agents.0.env.A={a: 1}", func(l *config.Loaded) any { return l.Env["first"]["A"] }, "{a: 1}"},
 		"an empty variable":                     {"agents.0.env.A=", func(l *config.Loaded) any { return l.Env["first"]["A"] }, ""},
 		"a placeholder":                         {"agents.0.env.A=${MODEL}", func(l *config.Loaded) any { return l.Env["first"]["A"] }, "model-1"},
-		"nothing restores the default":          {"environment.override_memory=", func(l *config.Loaded) any { return l.Job.Environment.OverrideMemory == nil }, true},
+		"an empty value restores the default":   {"environment.override_memory=", func(l *config.Loaded) any { return l.Job.Environment.OverrideMemory == nil }, true},
 		"another spelling of what the file has": {"environment.override_memory_mb=512", func(l *config.Loaded) any { return *l.Job.Environment.OverrideMemory }, config.Bytes(512 << 20)},
 		"a provider's setting":                  {"environment.provider_config.mounts.0={source: /a, target: /b}", func(l *config.Loaded) any { return len(l.Job.Environment.ProviderConfig["mounts"].([]any)) }, 1},
 	}
@@ -68,7 +68,7 @@ func TestOverridesWin(t *testing.T) {
 	}
 }
 
-func TestTheSpellingOfAFlagWinsInBothDirections(t *testing.T) {
+func TestFlagWinsOverTheOtherFormOfAnAmount(t *testing.T) {
 	file := strings.Replace(overridden, "override_memory: 2G", "override_memory_mb: 512", 1)
 	loaded, _, err := load(t, file, nil, "n_attempts=1", "agents.1.env.B=b", "environment.override_memory=1Gi")
 	if err != nil {
@@ -79,7 +79,7 @@ func TestTheSpellingOfAFlagWinsInBothDirections(t *testing.T) {
 	}
 }
 
-func TestOverridesThatAreWrong(t *testing.T) {
+func TestInvalidOverrides(t *testing.T) {
 	sets := []string{"n_attempts=1", "agents.1.env.B=b"}
 	tests := map[string]struct {
 		set  string
@@ -91,7 +91,7 @@ func TestOverridesThatAreWrong(t *testing.T) {
 			`--set n_attempts=many: n_attempts must be a whole number, not the text "many"`}},
 		"a value out of range": {"n_attempts=-1", []string{
 			`--set n_attempts=-1: n_attempts must be at least 1, not -1`}},
-		"a list that does not end": {"metrics=[a", []string{
+		"an unclosed list": {"metrics=[a", []string{
 			`--set metrics=[a: not valid YAML: did not find expected ',' or ']'`}},
 		"text that is no YAML stands for itself": {"name=*x of @y", []string{
 			`--set name=*x of @y: name "*x of @y" cannot be the name of a directory (write "-x of @y")`}},
@@ -117,12 +117,12 @@ func TestOverridesThatAreWrong(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNoMappingTakesNoFlags(t *testing.T) {
+func TestOverridesNeedAMapping(t *testing.T) {
 	_, dir, err := load(t, "[a, b]", nil, "n_attempts=1")
 	wantProblems(t, err, dir, "<stdin>:1:1: a job file must be a mapping, not a list")
 }
 
-func TestOnlyTheSelectedAgentsAreKept(t *testing.T) {
+func TestOnlyAgentsSelects(t *testing.T) {
 	tests := map[string]struct {
 		only, want []string
 	}{
@@ -151,14 +151,14 @@ func TestOnlyTheSelectedAgentsAreKept(t *testing.T) {
 	}
 }
 
-func TestUnknownAgentsAreNamed(t *testing.T) {
+func TestUnknownAgentsAreReported(t *testing.T) {
 	_, dir, err := load(t, overridden, []string{"frist", "gpt"}, "n_attempts=1")
 	wantProblems(t, err, dir,
 		`<stdin>: there is no agent "frist" to run (did you mean "first"? there are: first, nop, oracle, second)`,
 		`<stdin>: there is no agent "gpt" to run (there are: first, nop, oracle, second)`)
 }
 
-func TestAJobWithoutAgentsRunsTheBuiltInOnes(t *testing.T) {
+func TestBuiltInAgentsNeedNoList(t *testing.T) {
 	loaded, _, err := load(t, "datasets: [{path: dataset}]", []string{"oracle"})
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestAJobWithoutAgentsRunsTheBuiltInOnes(t *testing.T) {
 	}
 }
 
-func TestWhatTasksMayHaveIsSecret(t *testing.T) {
+func TestPassedVariablesAreSecret(t *testing.T) {
 	loaded, _, err := load(t, "environment: {pass_env: [API_KEY, MODEL, NOT_SET, EMPTY]}\nredact: {except: [MODEL]}\n"+minimal, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestWhatTasksMayHaveIsSecret(t *testing.T) {
 	}
 }
 
-func TestSecretsAreWhatCameFromTheHost(t *testing.T) {
+func TestValuesOfTheHostAreSecret(t *testing.T) {
 	loaded, _, err := load(t, `
 agents:
   - name: a

@@ -1,13 +1,13 @@
 package config
 
-// passed checks environment.pass_env, and adds the values of these variables to the secrets, but for those of except. That one is not set is a matter
-// of the tasks that want it.
+// passed checks environment.pass_env and adds the values of these variables to the secrets, except those in except. An unset
+// variable is no problem here, but may be one of the tasks that use it.
 func (c *checker) passed(secrets, except map[string]bool) {
 	at := keyPath{"environment", "pass_env"}
 	c.out.VisiblePassed = map[string]string{}
 	for i, name := range c.out.Job.Environment.PassEnv {
 		if p := at.index(i); !variableName.MatchString(name) {
-			c.problem(p, "give the name alone, without ${}", "%s: %q is not a name for a variable", p, shorten(name))
+			c.problem(p, "write the name alone, without ${}", "%s: %q is not a name for a variable", p, shorten(name))
 			continue
 		}
 		value, _ := c.opts.Getenv(name)

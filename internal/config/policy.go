@@ -8,16 +8,16 @@ import (
 	"github.com/org/rollout-action/internal/gate"
 )
 
-// GateKey is a key of gate that has one value, for who makes a flag of each.
+// GateKey is a key of gate with a single value, which has a flag.
 type GateKey struct {
 	Key string // as in the job file: min_pass_rate
 	Doc string
 }
 
-// Flag is the key as a flag's name: min-pass-rate.
+// Flag returns the name of the key's flag: min-pass-rate.
 func (k GateKey) Flag() string { return strings.ReplaceAll(k.Key, "_", "-") }
 
-// GateKeys are the keys of gate that have one value, in the order of the documentation.
+// GateKeys returns the keys of gate with a single value, in the order of the documentation.
 func GateKeys() []GateKey {
 	var keys []GateKey
 	for _, r := range rulesOf(reflect.TypeFor[gate.Policy]()) {
@@ -28,9 +28,9 @@ func GateKeys() []GateKey {
 	return keys
 }
 
-// Policy is the gate of a job that has run: the key gate of its config.json, changed by overrides (of paths that begin
-// with "gate."). Nothing else in the file is looked at, so the job's datasets need not be there. file is its
-// name for messages; an empty data stands for a job without a gate. The error is a diag.List.
+// Policy returns the gate of a job that has run: the key gate of its config.json, changed by overrides (whose paths begin with
+// "gate."). It reads nothing else, so the job's datasets need not exist. file is the name for messages; empty data means a job
+// without a gate. The error is a diag.List.
 func Policy(file string, data []byte, overrides []Override) (gate.Policy, error) {
 	var p problems
 	root := gateOnly(file, data, &p)
@@ -51,7 +51,7 @@ func Policy(file string, data []byte, overrides []Override) (gate.Policy, error)
 	return out.Gate, p.all(file).Err()
 }
 
-// gateOnly is a config.json with no key but gate, whose places in the file it keeps; nil after a problem.
+// gateOnly parses config.json and keeps only the key gate, with its positions; it returns nil after a problem.
 func gateOnly(file string, data []byte, p *problems) *node {
 	if len(data) == 0 {
 		data = []byte("{}")
@@ -61,7 +61,7 @@ func gateOnly(file string, data []byte, p *problems) *node {
 	case root == nil && len(p.list) > 0:
 		return nil
 	case root == nil || root.kind != mapping:
-		p.add(origin{file: file}, "it is written when a job begins; is this another file?", "is not the config.json of a job")
+		p.add(origin{file: file}, "Rollout writes it at the start of a job; is this another file?", "is not the config.json of a job")
 		return nil
 	}
 	root.fields = slices.DeleteFunc(root.fields, func(f *field) bool { return f.name != "gate" })

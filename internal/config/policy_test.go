@@ -18,7 +18,7 @@ func TestPolicyOfAJobThatHasRun(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
-	t.Run("a flag wins over the file, and nothing else in it matters", func(t *testing.T) {
+	t.Run("a flag wins over the file, and other keys are ignored", func(t *testing.T) {
 		data := `{"datasets": [{"path": "gone"}], "gate": {"min_pass_rate": 0.5, "confidence": 0.9, "quarantine": [{"task": "a", "reason": "r", "until": "2026-01-01"}]}}`
 		got, err := config.Policy("config.json", []byte(data), []config.Override{flag("min_pass_rate", "0.75")})
 		if err != nil || got.MinPassRate == nil || *got.MinPassRate != 0.75 || got.Confidence != 0.9 || len(got.Quarantine) != 1 {
@@ -28,9 +28,9 @@ func TestPolicyOfAJobThatHasRun(t *testing.T) {
 	for _, tc := range []struct{ name, data, want string }{
 		{"a rate above 1", `{"gate": {"min_pass_rate": 7}}`, "gate.min_pass_rate"},
 		{"an unknown key", `{"gate": {"min_passrate": 0.7}}`, "min_pass_rate"},
-		{"a day that is none", `{"gate": {"quarantine": [{"task": "a", "reason": "r", "until": "soon"}]}}`, "until"},
+		{"an invalid date", `{"gate": {"quarantine": [{"task": "a", "reason": "r", "until": "soon"}]}}`, "until"},
 		{"a place in the file", "{\n  \"name\": \"pr\",\n  \"gate\": {\n    \"min_pass_rate\": 7\n  }\n}", "config.json:4:22: "},
-		{"a file that is torn", `{`, "config.json:1:1: not valid JSON"},
+		{"an incomplete file", `{`, "config.json:1:1: not valid JSON"},
 		{"a file of blanks", "\n", "config.json: is not the config.json of a job"},
 		{"a list", `[]`, "config.json: is not the config.json of a job"},
 	} {
@@ -40,7 +40,7 @@ func TestPolicyOfAJobThatHasRun(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a flag that makes no sense is named", func(t *testing.T) {
+	t.Run("an invalid flag is reported", func(t *testing.T) {
 		_, err := config.Policy("config.json", nil, []config.Override{flag("confidence", "high")})
 		if err == nil || !strings.Contains(err.Error(), "--confidence") {
 			t.Errorf("got %v", err)
@@ -52,7 +52,7 @@ func TestGateKeysAreFlags(t *testing.T) {
 	var flags []string
 	for _, k := range config.GateKeys() {
 		if k.Doc == "" {
-			t.Errorf("%s has no words", k.Key)
+			t.Errorf("%s has no text", k.Key)
 		}
 		flags = append(flags, k.Flag())
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// registry checks a dataset of a registry, and returns the registry's absolute path or its URL.
+// registry checks a dataset of a registry. It returns the registry's absolute path or its URL.
 func (c *checker) registry(ds *Dataset, at keyPath) string {
 	reg, key := ds.Registry, at.child("registry")
 	switch {
@@ -39,10 +39,10 @@ func (c *checker) registry(ds *Dataset, at keyPath) string {
 func (c *checker) registryURL(text string, p keyPath) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		c.problem(p, "write it like https://example.org/registry.json", "%s is not a web address", p)
+		c.problem(p, "write it like https://example.org/registry.json", "%s is not an http or https URL", p)
 		return
 	}
 	if u.User != nil {
-		c.problem(p, "use a file, and path:", "%s has a password in it, which would stand in config.json", p)
+		c.problem(p, "use a file, and path:", "%s contains a password, which would end up in config.json", p)
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/org/rollout-action/internal/quantity"
 )
 
-// rules is what the tags of one struct field say about its key in a job file:
+// rules are the tags of one struct field, which describe its key in a job file:
 //
 //	yaml:"key"          the key
-//	doc:"…"             for people
-//	default:"…"         YAML, when the key is absent or has no value; else the zero value
+//	doc:"…"             for users
+//	default:"…"         YAML, if the key is missing or has no value; otherwise the zero value
 //	required:"true"     there is no default
 //	min, max, above     inclusive and exclusive bounds of a number or a quantity
-//	enum:"a,b"          the values there are
+//	enum:"a,b"          the valid values
 //	mb:"key_mb"         another key for the same amount, in megabytes
 //	most:"1000"         how many entries a list may have
-//	raw:"true"          any text goes: blank, and with ${…} in it
+//	raw:"true"          any text is valid: also blank, or with ${…}
 type rules struct {
 	key           string
 	doc           string
@@ -35,11 +35,11 @@ type rules struct {
 	index         []int // as reflect's FieldByIndex takes it
 }
 
-// known are the rules of types that were asked for.
+// known caches the rules of types.
 var known sync.Map
 
-// rulesOf reads the tags of a struct type, with those of structs embedded in it. It panics on tags that make no sense: they are code.
-// The list is everybody's: it must not be changed.
+// rulesOf returns the rules of a struct type, including embedded structs. It panics on invalid tags, which are bugs. The result
+// is shared and must not be changed.
 func rulesOf(t reflect.Type) []rules {
 	if out, ok := known.Load(t); ok {
 		return out.([]rules)

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// variable reads the value of an environment variable: any scalar, as it is written.
+// variable reads the value of an environment variable: any scalar, as written.
 func (d *decoder) variable(n *node, p keyPath) (string, bool) {
 	switch {
 	case n.at.isFlag() && n.kind != text:
@@ -23,7 +23,7 @@ func (d *decoder) variable(n *node, p keyPath) (string, bool) {
 		d.mustBe(n, p, "text", "")
 		return "", false
 	case strings.ContainsRune(n.text, 0):
-		d.wrong(n, p, "", "%s must not hold a NUL character", p)
+		d.wrong(n, p, "", "%s must not contain a NUL character", p)
 		return "", false
 	}
 	return n.text, true
@@ -33,7 +33,7 @@ func (d *decoder) text(n *node, p keyPath, v reflect.Value, r rules) {
 	s := n.text
 	switch {
 	case n.kind == text:
-	case n.at.isFlag(): // what was typed is what is meant
+	case n.at.isFlag(): // use what was typed
 		s = n.typed
 	case n.kind == list || n.kind == mapping:
 		d.mustBe(n, p, "text", "")
@@ -44,11 +44,11 @@ func (d *decoder) text(n *node, p keyPath, v reflect.Value, r rules) {
 	}
 	switch {
 	case strings.ContainsRune(s, 0):
-		d.wrong(n, p, "", "%s must not hold a NUL character", p)
+		d.wrong(n, p, "", "%s must not contain a NUL character", p)
 	case !r.raw && strings.TrimSpace(s) == "":
 		d.wrong(n, p, "", "%s must not be empty", p)
 	case !r.raw && strings.Contains(s, "${"):
-		d.wrong(n, p, "it is expanded in agents[].env only", "%s must not hold ${…}: %q", p, shorten(s))
+		d.wrong(n, p, "it is expanded in agents[].env only", "%s must not contain ${…}: %q", p, shorten(s))
 	case len(r.enum) > 0 && !slices.Contains(r.enum, s):
 		d.wrong(n, p, diag.DidYouMean(s, r.enum), "%s must be one of %s, not %q", p, strings.Join(r.enum, ", "), shorten(s))
 	default:
@@ -91,7 +91,7 @@ func (d *decoder) float(n *node, p keyPath, v reflect.Value, r rules) {
 	}
 }
 
-// unquote is the hint for a number in quotes.
+// unquote returns the hint for a number in quotes.
 func unquote(n *node) string {
 	if n.kind == text {
 		if _, err := strconv.ParseFloat(n.text, 64); err == nil {
@@ -101,7 +101,7 @@ func unquote(n *node) string {
 	return ""
 }
 
-// number is the value of an integer or float node; not-a-number and infinity included.
+// number returns the value of an integer or float node, which may be NaN or infinite.
 func (n *node) number() (float64, bool) {
 	if n.kind != integer && n.kind != float {
 		return 0, false
@@ -115,7 +115,7 @@ func (n *node) number() (float64, bool) {
 	return f, err == nil || math.IsInf(f, 0)
 }
 
-// amount reads a number or a quantity. read says what is wrong with the text.
+// amount reads a number or a quantity. read returns an error for invalid text.
 func (d *decoder) amount(n *node, p keyPath, v reflect.Value, r rules, read func(string) (int64, error)) {
 	if n.kind != integer && n.kind != float && n.kind != text {
 		d.mustBe(n, p, "a number or a quantity", "")
@@ -148,7 +148,7 @@ func (d *decoder) inBounds(n *node, p keyPath, f float64, r rules) bool {
 	return false
 }
 
-// plain writes a bound without an exponent; whole mebibytes as such.
+// plain formats a bound without an exponent; whole mebibytes as such.
 func plain(f float64, t reflect.Type) string {
 	bytes := t == reflect.TypeFor[Bytes]() || t == reflect.TypeFor[*Bytes]()
 	if bytes && f >= 1<<20 && math.Mod(f, 1<<20) == 0 {
@@ -157,8 +157,8 @@ func plain(f float64, t reflect.Type) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// anything reads a provider's setting: map[string]any, []any, string, bool, nil, int or float64.
-// Whole numbers are int however they are written, so that they survive JSON.
+// anything reads a provider's setting: map[string]any, []any, string, bool, nil, int or float64. Whole numbers are int however
+// they are written, because JSON does not keep the difference.
 func (d *decoder) anything(n *node, p keyPath) any {
 	switch n.kind {
 	case null:

@@ -11,8 +11,8 @@ import (
 // schema is a JSON Schema; encoding/json sorts its keys, so equal schemas are equal bytes.
 type schema map[string]any
 
-// Schema is the JSON Schema (draft 2020-12) of a job file, for editors. What it accepts may still be
-// refused by Load, which also looks at variables, directories and names; what it refuses, Load refuses.
+// Schema returns the JSON Schema (draft 2020-12) of a job file, for editors. Load refuses everything that it refuses, and may
+// refuse more: Load also checks variables, directories and names.
 func Schema() ([]byte, error) {
 	root := structSchema(reflect.TypeFor[Job]())
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -29,7 +29,7 @@ func Schema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// structSchema is the schema of a mapping with known keys.
+// structSchema returns the schema of a mapping with known keys.
 func structSchema(t reflect.Type) schema {
 	properties, required, both := schema{}, []string{}, []schema{}
 	for _, r := range rulesOf(t) {
@@ -63,7 +63,7 @@ func structSchema(t reflect.Type) schema {
 	return s
 }
 
-// keySchema is the schema of one key by its rules. A key that is not required may be null.
+// keySchema returns the schema of one key by its rules. A key that is not required may be null.
 func keySchema(r rules) schema {
 	s := typeSchema(r.typ, r.raw)
 	s["description"] = r.doc
@@ -104,7 +104,7 @@ func keySchema(r rules) schema {
 	return s
 }
 
-// The amounts of quantity.Bytes and quantity.MilliCPUs, as regular expressions of any dialect.
+// The syntax of quantity.Bytes and quantity.MilliCPUs, as regular expressions of any dialect.
 const (
 	number       = `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)`
 	bytePattern  = number + `([kMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?$`
@@ -149,13 +149,13 @@ func typeSchema(t reflect.Type, raw bool) schema {
 	}
 }
 
-// notBoth refuses two keys that both have a value.
+// notBoth returns a schema that refuses two keys that both have a value.
 func notBoth(a, b string) schema {
 	value := schema{"not": schema{"type": "null"}}
 	return schema{"not": schema{"required": []string{a, b}, "properties": schema{a: value, b: value}}}
 }
 
-// scriptRules says that built-in agents take no scripts and that others need execute.
+// scriptRules adds that built-in agents take no scripts and that others need execute.
 func scriptRules(s schema) {
 	none := schema{"enum": []any{"", nil}}
 	s["if"] = schema{"required": []string{"name"}, "properties": schema{"name": schema{"enum": []string{agent.Oracle, agent.Nop}}}}
@@ -163,7 +163,7 @@ func scriptRules(s schema) {
 	s["else"] = schema{"required": []string{"execute"}, "properties": schema{"execute": schema{"type": "string", "pattern": `\S`}}}
 }
 
-// plainValue is n as encoding/json and JSON Schema validators know values.
+// plainValue returns n in the types of encoding/json and JSON Schema validators.
 func (n *node) plainValue() any {
 	switch n.kind {
 	case boolean:

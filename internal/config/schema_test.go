@@ -35,7 +35,7 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 	return compiled
 }
 
-// instance reads a job file as an editor would.
+// instance reads a job file like an editor.
 func instance(t *testing.T, file string) any {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -58,7 +58,7 @@ func instance(t *testing.T, file string) any {
 	return out
 }
 
-// textKeys drops keys that JSON does not have.
+// textKeys removes keys that are not text, which JSON does not have.
 func textKeys(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -111,8 +111,8 @@ func TestSchemaGolden(t *testing.T) {
 	compare(t, filepath.Join("testdata", "schema.golden"), string(text))
 }
 
-// TestEveryKeyIsExplained keeps the tags complete.
-func TestEveryKeyIsExplained(t *testing.T) {
+// All keys have a doc tag and the same name in JSON.
+func TestEveryKeyIsDocumented(t *testing.T) {
 	var check func(typ reflect.Type)
 	check = func(typ reflect.Type) {
 		for typ.Kind() == reflect.Slice || typ.Kind() == reflect.Pointer {

@@ -10,15 +10,15 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// Selection are flags about all datasets of a job. They set the same keys of each, so that config.json tells what was run.
+// Selection are flags that apply to all datasets of a job. They set keys of each dataset, so config.json shows what ran.
 type Selection struct {
 	Datasets []string // only datasets whose name matches one of these globs; empty: all
 	NTasks   *int     // n_tasks of each; nil: the file's
 	Seed     *int     // seed of each; nil: the file's
-	Metadata []string // KEY=VALUE, added to the metadata of each; several of one key: one of the values is enough
+	Metadata []string // KEY=VALUE, added to the metadata of each; of several values for one key, one is enough
 }
 
-// flagsOfSelection sets keys of all datasets. It is called before they are checked.
+// flagsOfSelection sets the keys of all datasets. Call it before they are checked.
 func (c *checker) flagsOfSelection() {
 	sel, job := c.opts.Selection, &c.out.Job
 	metadata, ok := c.flagMetadata(sel.Metadata)
@@ -66,7 +66,7 @@ func (c *checker) flagMetadata(pairs []string) (map[string]any, bool) {
 	return out, ok
 }
 
-// selection checks what selects tasks of a dataset.
+// selection checks the keys that select tasks of a dataset.
 func (c *checker) selection(ds Dataset, at keyPath) {
 	for i, pattern := range ds.Tasks {
 		c.glob(at.child("tasks").index(i), pattern)
@@ -92,11 +92,11 @@ func (c *checker) selection(ds Dataset, at keyPath) {
 		}
 	}
 	if c.root.given("datasets") != nil && ds.NTasks == 0 && ds.Seed != 0 {
-		c.warn(c.root.locate(at.child("seed"), false), "add n_tasks", "%s.seed has no meaning without n_tasks", at)
+		c.warn(c.root.locate(at.child("seed"), false), "add n_tasks", "%s.seed has no effect without n_tasks", at)
 	}
 }
 
-// onlyDatasets leaves out the datasets that nobody asked for. It is called when they have their names.
+// onlyDatasets removes the datasets that Selection.Datasets does not match. Call it after datasets have their names.
 func (c *checker) onlyDatasets() {
 	wanted := c.opts.Selection.Datasets
 	if len(wanted) == 0 || c.badBelow(keyPath{"datasets"}) {

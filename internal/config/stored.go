@@ -4,8 +4,8 @@ import (
 	"reflect"
 )
 
-// Stored is the configuration in a job's config.json, for a comparison with another one: defaults are filled in, but nothing is
-// expanded, and neither datasets nor providers need to be there. file is its name for messages. The error is a diag.List.
+// Stored parses the config.json of a job, to compare it with another: defaults are filled in, but nothing is expanded, and
+// datasets and providers need not exist. file is the name for messages. The error is a diag.List.
 func Stored(file string, data []byte) (Job, error) {
 	var p problems
 	var job Job

@@ -17,8 +17,8 @@ const (
 	maxAliased = 100_000
 )
 
-// parseYAML reads one YAML document. It returns nil when the document is empty, or so broken that
-// nothing more can be said; the problems tell which.
+// parseYAML parses one YAML document. It returns nil if the document is empty or cannot be parsed; in the latter case p has
+// the problem.
 func parseYAML(file string, data []byte, p *problems) *node {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
@@ -44,8 +44,8 @@ func parseYAML(file string, data []byte, p *problems) *node {
 
 var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
-// addSyntaxError turns the parser's error into a problem. The parser counts lines from 0 in the errors
-// of its grammar ("did not find expected …") and from 1 in those of its scanner.
+// addSyntaxError turns the parser's error into a problem. The parser counts lines from 0 in errors of its grammar ("did not find
+// expected …"), and from 1 in errors of its scanner.
 func addSyntaxError(file string, data []byte, err error, p *problems) {
 	at, message, hint := origin{file: file, line: 1}, err.Error(), ""
 	if m := yamlError.FindStringSubmatch(message); m != nil {
@@ -71,7 +71,7 @@ func addSyntaxError(file string, data []byte, err error, p *problems) {
 	p.add(at, hint, "not valid YAML: %s", message)
 }
 
-// unprintable are the characters that YAML does not allow as such.
+// unprintable reports whether r is a character that YAML does not allow unescaped.
 func unprintable(r rune) bool {
 	switch {
 	case r == '\t', r == '\n', r == '\r', r == 0x85:
@@ -93,7 +93,7 @@ type yamlConverter struct {
 
 func (c *yamlConverter) at(n *yaml.Node) origin { return origin{c.file, n.Line, n.Column} }
 
-// stop reports what makes reading on pointless, once.
+// stop reports a problem after which nothing more is converted, once.
 func (c *yamlConverter) stop(n *yaml.Node, hint, message string) *node {
 	if !c.stopped {
 		c.add(c.at(n), hint, "%s", message)
@@ -102,12 +102,12 @@ func (c *yamlConverter) stop(n *yaml.Node, hint, message string) *node {
 	return &node{at: c.at(n)}
 }
 
-// convert resolves aliases by copying. Depth bounds aliases that hold themselves.
+// convert converts a node and copies aliases. depth bounds aliases that contain themselves.
 func (c *yamlConverter) convert(n *yaml.Node, depth int) *node {
 	if depth > maxDepth {
 		hint := ""
 		if c.inAlias > 0 {
-			hint = "an alias must not hold itself"
+			hint = "an alias must not contain itself"
 		}
 		return c.stop(n, hint, "nested too deeply")
 	}
@@ -115,7 +115,7 @@ func (c *yamlConverter) convert(n *yaml.Node, depth int) *node {
 		c.aliased++
 	}
 	if c.aliased > maxAliased {
-		return c.stop(n, "write the values out", "the aliases stand for too much")
+		return c.stop(n, "write the values out", "the aliases expand to too much")
 	}
 	if c.stopped {
 		return &node{at: c.at(n)}
@@ -141,10 +141,10 @@ func (c *yamlConverter) convert(n *yaml.Node, depth int) *node {
 
 var scalarKinds = map[string]kind{
 	"!!null": null, "!!bool": boolean, "!!int": integer, "!!float": float, "!!str": text,
-	"!!timestamp": text, // a date is text to us, as in JSON
+	"!!timestamp": text, // a date is text, as in JSON
 }
 
-// scalar takes what the parser makes of plain text; of explicit tags only !!str, which quotes.
+// scalar converts a scalar. Of explicit tags it only accepts !!str, which quotes.
 func (c *yamlConverter) scalar(n *yaml.Node) *node {
 	k, ok := scalarKinds[n.ShortTag()]
 	if !ok || n.Style&yaml.TaggedStyle != 0 && k != text {
@@ -160,7 +160,7 @@ func (c *yamlConverter) checkTag(n *yaml.Node, want string) {
 	}
 }
 
-// mapping converts the keys of n, then adds those that merge keys (<<) bring and n does not have.
+// mapping converts the keys of n, then adds keys from merge keys (<<) that n does not have.
 func (c *yamlConverter) mapping(n *yaml.Node, depth int) *node {
 	c.checkTag(n, "!!map")
 	out := &node{kind: mapping, at: c.at(n)}
@@ -206,7 +206,7 @@ func (c *yamlConverter) merge(into *node, keys map[string]*field, n *yaml.Node, 
 	}
 }
 
-// addField appends f, unless seen has its name, which is a problem.
+// addField appends f. If seen has a field of that name, it reports a problem instead.
 func (n *node) addField(f *field, seen map[string]*field, p *problems) {
 	if first := seen[f.name]; first != nil {
 		p.add(f.at, "keep one of them", "duplicate key %q: line %d has it, too", shorten(f.name), first.at.line)

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// Artifact is a file or directory that is copied out of the environment when the agent is done. Source: Harbor 0.22,
+// Artifact is a file or directory to copy out of the environment after the agent has run. Source: Harbor 0.22,
 // src/harbor/models/task/config.py.
 type Artifact struct {
 	Source      string   // absolute path in the environment
-	Destination string   // below the trial's artifacts directory; by default as Source, below that directory
-	Exclude     []string // patterns as those of tar --exclude: of a name, or of several with / between
+	Destination string   // relative to the trial's artifacts directory; default: Source, made relative
+	Exclude     []string // patterns of tar --exclude: one name, or several joined by /
 }
 
 const (
@@ -22,7 +22,7 @@ const (
 	maxPathBytes = 1024
 )
 
-// artifacts reads the list of a task's artifacts: paths, or tables.
+// artifacts reads the task's list of artifacts: paths or tables.
 func (t table) artifacts(key string) []Artifact {
 	v, ok := t.values[key]
 	if !ok {
@@ -46,11 +46,11 @@ func (t table) artifacts(key string) []Artifact {
 	return out
 }
 
-// collides reports whether two artifacts would be written over each other.
+// collides reports whether an artifact and one of others would overwrite each other.
 func (t table) collides(key string, a Artifact, others []Artifact) bool {
 	for _, b := range others {
 		if within(a.Destination, b.Destination) || within(b.Destination, a.Destination) {
-			t.problem(key, fmt.Sprintf("%q: %q and %q would be written over each other", t.name(key), b.Source, a.Source), "give one another destination")
+			t.problem(key, fmt.Sprintf("%q: %q and %q would overwrite each other", t.name(key), b.Source, a.Source), "give one of them another destination")
 			return true
 		}
 	}
@@ -59,7 +59,7 @@ func (t table) collides(key string, a Artifact, others []Artifact) bool {
 
 func within(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
-// artifact reads one entry; !ok means that a problem is recorded.
+// artifact reads one entry. If !ok, it has recorded a problem.
 func (t table) artifact(key string, i int, item any) (a Artifact, ok bool) {
 	where := fmt.Sprintf("%s[%d]", t.name(key), i)
 	switch item := item.(type) {
@@ -102,14 +102,14 @@ func (t table) artifactTable(key, where string, values map[string]any) (a Artifa
 	if service != "" && service != "main" {
 		e.problem("service", fmt.Sprintf("%q is not supported: the environment is a single container", e.name("service")), leaveOut)
 	}
-	for i := range t.doc.problems[before:] { // the position of the list is all that is known
+	for i := range t.doc.problems[before:] { // only the position of the list is known
 		d := &t.doc.problems[before+i]
 		d.Line, d.Column = t.doc.positions.of(append(t.path[:len(t.path):len(t.path)], key))
 	}
 	return a, t.doc.problems[before:].Err() == nil
 }
 
-// texts reads an array of at most most strings, none of them empty.
+// texts reads an array of at most most strings; none may be empty.
 func (t table) texts(key string, most int) []string {
 	v, ok := t.values[key]
 	if !ok {
@@ -136,12 +136,12 @@ func (t table) texts(key string, most int) []string {
 	return out
 }
 
-// badPath reports whether a path could not be one, whoever reads it.
+// badPath reports whether p cannot be a path on any system.
 func badPath(p string) bool {
 	return p == "/" || len(p) > maxPathBytes || strings.ContainsRune(p, 0) || !utf8.ValidString(p)
 }
 
-// shorten cuts a text for a message.
+// shorten cuts text for a message.
 func shorten(text string) string {
 	if len(text) > 60 {
 		return strings.ToValidUTF8(text[:60], "") + "…"

@@ -13,23 +13,23 @@ import (
 
 const (
 	maxInstructionSize = 16 << 20
-	maxEntries         = 100_000 // of tests/ and of solution/
+	maxEntries         = 100_000 // in tests/, and in solution/
 )
 
-// checkFiles finds what is wrong with a task's files, task.toml apart.
+// checkFiles finds the problems with a task's files, except task.toml.
 //
-// tests/ and solution/ are copied into environments as they are, so they are looked at whole. What is
-// in environment/ is judged by the provider that builds the image, which may leave some of it out.
+// It walks tests/ and solution/, which are copied into environments as they are. It leaves environment/ to the provider that
+// builds the image, which may ignore parts of it.
 func checkFiles(t *Task, p *problems) {
-	// A task.toml that cannot be read may have named an image.
+	// If task.toml could not be read, it may have named an image.
 	if t.Config.Environment.DockerImage == "" && p.list.Err() == nil {
 		p.wantDirectory(t.FS, environmentDir, "add environment/Dockerfile, or set docker_image in "+configFile)
 	}
-	const purpose = "it is what the agent is told"
+	const purpose = "it is the agent's instruction"
 	if text, ok := p.readFile(t.FS, instructionFile, maxInstructionSize, purpose); ok && len(bytes.TrimSpace(text)) == 0 {
 		p.warn(instructionFile, "is empty", purpose)
 	}
-	// Harbor takes no other name for compose: docker-compose.yml is a file like any other. Source: Harbor 0.22,
+	// Harbor knows no other name for compose: docker-compose.yml is a file like any other. Source: Harbor 0.22,
 	// src/harbor/environments/definition.py.
 	if isFile(t.FS, composeFile) {
 		p.add(composeFile, "is not supported: the environment is a single container", leaveOut)
@@ -46,7 +46,7 @@ func checkFiles(t *Task, p *problems) {
 	}
 }
 
-// wantDirectory reports whether there is a directory of that name; if not, the problem is recorded.
+// wantDirectory reports whether there is a directory called name, and records a problem if not.
 func (p *problems) wantDirectory(fsys fs.FS, name, hint string) bool {
 	info, err := fs.Stat(fsys, name)
 	switch {
@@ -60,7 +60,7 @@ func (p *problems) wantDirectory(fsys fs.FS, name, hint string) bool {
 	return false
 }
 
-// wantFile records a problem unless there is a file of that name that can be opened.
+// wantFile records a problem unless there is a file called name that can be opened.
 func (p *problems) wantFile(fsys fs.FS, name, hint string) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *problems) unreadable(fsys fs.FS, name string, err error, hint string) {
 	case linkErr == nil && errors.Is(err, fs.ErrNotExist):
 		p.add(name, fmt.Sprintf("is a link to %q, which does not exist", target), hint)
 	case linkErr == nil && errors.Is(err, syscall.ELOOP):
-		p.add(name, fmt.Sprintf("is a link to %q, which leads in a circle", target), hint)
+		p.add(name, fmt.Sprintf("is a link to %q, which is part of a loop", target), hint)
 	case linkErr == nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errNotRegular):
 		p.add(name, fmt.Sprintf("is a link to %q, which is outside of the task", target), "copy what it points to into the task")
 	case errors.Is(err, fs.ErrNotExist):
@@ -90,7 +90,7 @@ func (p *problems) unreadable(fsys fs.FS, name string, err error, hint string) {
 	}
 }
 
-// checkCopied finds what cannot be copied from a directory, following links as follow does.
+// checkCopied finds what cannot be copied from a directory. It follows links as follow does.
 func (p *problems) checkCopied(fsys fs.FS, dir string) {
 	info, err := fs.Stat(fsys, dir)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *problems) checkCopied(fsys fs.FS, dir string) {
 	c := copyCheck{p, fsys, 0}
 	c.directory(dir, []fs.FileInfo{info})
 	if c.entries > maxEntries {
-		p.add(dir, fmt.Sprintf("holds more than %d files", maxEntries), "")
+		p.add(dir, fmt.Sprintf("has more than %d files", maxEntries), "")
 	}
 }
 
@@ -110,7 +110,7 @@ type copyCheck struct {
 	entries int
 }
 
-// directory looks at the directory dir; around is it and the directories that it is in.
+// directory checks the directory dir; around is dir with its parents.
 func (c *copyCheck) directory(dir string, around []fs.FileInfo) {
 	entries, err := fs.ReadDir(c.fsys, dir)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *copyCheck) entry(name string, e fs.DirEntry, around []fs.FileInfo) {
 	case info.IsDir():
 		for _, outer := range around {
 			if os.SameFile(outer, info) {
-				c.add(name, "is a link to a directory that it is in", "")
+				c.add(name, "is a link to one of its parent directories", "")
 				return
 			}
 		}
@@ -156,7 +156,7 @@ func (c *copyCheck) entry(name string, e fs.DirEntry, around []fs.FileInfo) {
 	}
 }
 
-// readable finds a script that cannot be opened. Other files are found when they are copied.
+// readable records a problem if a script cannot be opened. Problems with other files appear when they are copied.
 func (c *copyCheck) readable(name string) {
 	if !strings.HasSuffix(name, ".sh") {
 		return
@@ -166,5 +166,5 @@ func (c *copyCheck) readable(name string) {
 		c.unreadable(c.fsys, name, err, "")
 		return
 	}
-	_ = f.Close() // it was only read
+	_ = f.Close() // only read
 }

@@ -16,24 +16,24 @@ import (
 	"time"
 )
 
-// commits finds the commits of the repositories that tasks are in, each once.
+// commits finds the commits of the repositories that contain tasks. It reads each repository once.
 //
-// It reads the repository's files itself. That needs no process for each of thousands of tasks and
-// no git at all, obeys no configuration of a stranger's repository, and is not misled by GIT_DIR and
-// its like or by who owns the files. Only for refs that are not kept in files is git asked.
+// It reads the files of the repository instead of running git: this needs no process for each of thousands of tasks, works
+// without git, ignores the configuration of untrusted repositories, and does not depend on GIT_DIR or on who owns the files.
+// It runs git only for refs that are not stored in files.
 type commits struct {
 	mu    sync.Mutex
 	byDir map[string]func() repository
 }
 
-// repository is a working tree. The zero value is none.
+// repository is a working tree. The zero value means that there is none.
 type repository struct {
 	top     string  // its root, without symbolic links
-	commit  *string // what HEAD stands for
+	commit  *string // the commit of HEAD, or nil
 	objects string  // the directory of its objects
 }
 
-// of is the repository around dir, and dir's path below its top; both are empty if there is none.
+// of returns the repository that contains dir, and dir's path in it. Both are empty if there is none.
 func (c *commits) of(dir string) (repo repository, below string) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *commits) around(dir string) repository {
 	return find()
 }
 
-// gitDirIn is the git directory of the working tree whose root is dir; !ok means that dir is none.
+// gitDirIn returns the git directory of the working tree with root dir. !ok means that dir is no such root.
 // Source: gitrepository-layout(5).
 func gitDirIn(dir string) (gitDir string, ok bool) {
 	git := filepath.Join(dir, ".git")
@@ -84,7 +84,7 @@ func gitDirIn(dir string) (gitDir string, ok bool) {
 		_, err := os.Lstat(filepath.Join(git, "HEAD"))
 		return git, err == nil
 	}
-	// Worktrees and submodules have a file that names the directory.
+	// In worktrees and submodules, .git is a file with the path of the directory.
 	target, ok := strings.CutPrefix(firstLine(git), "gitdir: ")
 	if !ok {
 		return "", false
@@ -92,7 +92,7 @@ func gitDirIn(dir string) (gitDir string, ok bool) {
 	return from(dir, target), true
 }
 
-// commonDir is where a repository keeps what all its worktrees share: refs and objects.
+// commonDir returns the directory that all worktrees of a repository share, with refs and objects.
 func commonDir(gitDir string) string {
 	if common := firstLine(filepath.Join(gitDir, "commondir")); common != "" {
 		return from(gitDir, common)
@@ -100,14 +100,14 @@ func commonDir(gitDir string) string {
 	return gitDir
 }
 
-// head is the commit of HEAD, or nil.
+// head returns the commit of HEAD, or nil.
 func head(gitDir string) *string {
 	refs := commonDir(gitDir)
 	if info, err := os.Stat(filepath.Join(refs, "reftable")); err == nil && info.IsDir() {
 		return askGit(gitDir)
 	}
 	value := firstLine(filepath.Join(gitDir, "HEAD"))
-	for range 5 { // git's limit for refs that name refs
+	for range 5 { // git's limit for symbolic refs
 		ref, symbolic := strings.CutPrefix(value, "ref:")
 		if !symbolic {
 			return commitID(value)
@@ -126,7 +126,7 @@ func head(gitDir string) *string {
 	return nil
 }
 
-// packedRef is the commit of ref in a packed-refs file, or "".
+// packedRef returns the commit of ref in a packed-refs file, or "".
 func packedRef(path, ref string) string {
 	f, err := openRegular(path)
 	if err != nil {
@@ -142,8 +142,8 @@ func packedRef(path, ref string) string {
 	return ""
 }
 
-// askGit is for repositories whose refs are in git's newer binary format. Naming the directory spares git
-// the search, and with it the refusal of a repository that belongs to another user.
+// askGit runs git, for repositories whose refs are in the reftable format. GIT_DIR spares git the search for the repository,
+// and so the check of its owner.
 func askGit(gitDir string) *string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -157,13 +157,13 @@ func askGit(gitDir string) *string {
 	return commitID(strings.TrimSpace(string(out)))
 }
 
-// envWithoutGit is our environment without what would point git to another repository, as it is in
+// envWithoutGit returns our environment without the variables that point git to another repository, as they are set in
 // hooks.
 func envWithoutGit() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }
 
-// commitID is s if it is a SHA-1 or SHA-256 in hexadecimal, else nil.
+// commitID returns s if it is a SHA-1 or SHA-256 in hexadecimal, else nil.
 func commitID(s string) *string {
 	if raw, err := hex.DecodeString(s); err != nil || len(raw) != 20 && len(raw) != 32 {
 		return nil
@@ -171,7 +171,7 @@ func commitID(s string) *string {
 	return &s
 }
 
-// firstLine is the first line of a small file, without white space around it, or "".
+// firstLine returns the first line of a small file without surrounding white space, or "".
 func firstLine(path string) string {
 	f, err := openRegular(path)
 	if err != nil {
@@ -186,7 +186,7 @@ func firstLine(path string) string {
 	return strings.TrimSpace(line)
 }
 
-// openRegular opens a file, and nothing that would block or has no end.
+// openRegular opens a regular file. It refuses files that would block or have no end.
 func openRegular(path string) (fs.File, error) {
 	f, err := Tree(filepath.Dir(path)).Open(filepath.Base(path))
 	if err != nil {
@@ -199,7 +199,7 @@ func openRegular(path string) (fs.File, error) {
 	return f, nil
 }
 
-// from is target as seen from dir.
+// from resolves target relative to dir.
 func from(dir, target string) string {
 	if filepath.IsAbs(target) {
 		return target

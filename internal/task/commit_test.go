@@ -19,7 +19,7 @@ const (
 func TestCommitOfARepository(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		files map[string]string // below the parent of the repository "repo", whose directory "tasks/x" is asked for
+		files map[string]string // below the parent of the repository "repo", which has the directory "tasks/x"
 		want  string            // "" is nil
 	}{
 		{"no repository", nil, ""},
@@ -30,7 +30,7 @@ func TestCommitOfARepository(t *testing.T) {
 			"repo/.git/HEAD":        "ref: refs/heads/main\n",
 			"repo/.git/packed-refs": "# pack-refs with: peeled fully-peeled sorted\n" + commitB + " refs/heads/mai\n" + commitA + " refs/heads/main\n^" + commitB + "\n",
 		}, commitA},
-		{"a loose ref goes before a packed one", map[string]string{
+		{"a loose ref wins over a packed one", map[string]string{
 			"repo/.git/HEAD":            "ref: refs/heads/main\n",
 			"repo/.git/refs/heads/main": commitA + "\n",
 			"repo/.git/packed-refs":     commitB + " refs/heads/main\n",
@@ -40,10 +40,10 @@ func TestCommitOfARepository(t *testing.T) {
 			"repo/.git/refs/heads/alias": "ref: refs/heads/main\n",
 			"repo/.git/refs/heads/main":  commitA + "\n",
 		}, commitA},
-		{"refs in a circle", map[string]string{"repo/.git/HEAD": "ref: refs/heads/a\n", "repo/.git/refs/heads/a": "ref: refs/heads/a\n"}, ""},
+		{"refs in a loop", map[string]string{"repo/.git/HEAD": "ref: refs/heads/a\n", "repo/.git/refs/heads/a": "ref: refs/heads/a\n"}, ""},
 		{"no commit yet", map[string]string{"repo/.git/HEAD": "ref: refs/heads/main\n"}, ""},
-		{"a HEAD that is nonsense", map[string]string{"repo/.git/HEAD": "nonsense\n"}, ""},
-		{"a ref that leads out", map[string]string{"repo/.git/HEAD": "ref: ../../secret\n", "secret": commitA + "\n"}, ""},
+		{"an invalid HEAD", map[string]string{"repo/.git/HEAD": "nonsense\n"}, ""},
+		{"a ref that points outside", map[string]string{"repo/.git/HEAD": "ref: ../../secret\n", "secret": commitA + "\n"}, ""},
 		{"a worktree", map[string]string{
 			"repo/.git":                          "gitdir: ../main/.git/worktrees/repo\n",
 			"main/.git/worktrees/repo/HEAD":      "ref: refs/heads/topic\n",
@@ -88,7 +88,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// What git itself makes is read as git itself reads it.
+// Repositories that git creates are read as git itself reads them.
 func TestCommitAgreesWithGit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		testenv.Lacks(t, "docker", "git, which those who require Docker have, too")
@@ -150,18 +150,18 @@ func runGit(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// A stand-in for git shows how it is asked where the repository's files do not tell.
+// A fake git records how it is called.
 func TestCommitAsksGitOnlyAboutRefTables(t *testing.T) {
 	dir, bin := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(dir, ".git/HEAD"), "ref: refs/heads/.invalid\n")
 	must(t, os.Mkdir(filepath.Join(dir, ".git/reftable"), 0o755))
 	t.Setenv("GIT_DIR", "/nowhere")
 
-	t.Run("git is missing", func(t *testing.T) {
+	t.Run("without git", func(t *testing.T) {
 		t.Setenv("PATH", bin)
 		wantCommit(t, dir, "")
 	})
-	t.Run("git is there", func(t *testing.T) {
+	t.Run("with git", func(t *testing.T) {
 		script := fmt.Sprintf("#!/bin/sh\n[ -z \"$GIT_DIR\" ] && [ \"$*\" = \"--git-dir=%s/.git rev-parse --verify --quiet HEAD\" ] && echo %s\n", dir, commitA)
 		writeFile(t, filepath.Join(bin, "git"), script)
 		must(t, os.Chmod(filepath.Join(bin, "git"), 0o755))
@@ -175,7 +175,7 @@ func TestCommitAsksGitOnlyAboutRefTables(t *testing.T) {
 	})
 }
 
-func TestLoaderAsksEachRepositoryOnce(t *testing.T) {
+func TestLoaderReadsEachRepositoryOnce(t *testing.T) {
 	dir := t.TempDir()
 	head := filepath.Join(dir, ".git/HEAD")
 	writeFile(t, head, commitA)

@@ -11,17 +11,17 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// digestOnce keeps a digest that is made when it is first asked for.
+// digestOnce caches a digest.
 type digestOnce struct {
 	once  sync.Once
 	value string
-	fault error // this machine's, which kept the files from being read
+	fault error // a fault of this machine that prevented reading the files
 }
 
-// Digest is "sha256:…" of what the task consists of: the names of its files and directories, their contents, what links
-// point to, and whether files are executable. Tasks with equal digests are the same task, wherever they are and
-// whoever checked them out; but read in another format, they are another task. It is "" if something cannot be read. It reads every file, once, when it is first
-// called; many goroutines may call it.
+// Digest returns "sha256:…" over the names of the task's files and directories, their contents, the targets of links, and
+// which files are executable. Tasks with equal digests are the same task, wherever they are and whoever checked them out; in
+// another format they are another task. It returns "" if something cannot be read. The first call reads every file; Digest is
+// safe for concurrent use.
 func (t *Task) Digest() string {
 	t.digest.once.Do(func() {
 		value, err := digest(t.FS, t.Format)

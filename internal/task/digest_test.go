@@ -15,7 +15,7 @@ func TestDigest(t *testing.T) {
 		t.Fatalf("the digest is %q", original)
 	}
 	if again := Load(fresh()).Digest(); again != original {
-		t.Errorf("the same files elsewhere give %s, not %s", again, original)
+		t.Errorf("the same files in another directory give %s, not %s", again, original)
 	}
 	for name, do := range map[string]func(dir string) error{
 		"a changed file": func(dir string) error {
@@ -29,7 +29,7 @@ func TestDigest(t *testing.T) {
 		"a link":               func(dir string) error { return os.Symlink("test.sh", filepath.Join(dir, "tests/link")) },
 		"an executable script": func(dir string) error { return os.Chmod(filepath.Join(dir, "instruction.md"), 0o755) },
 	} {
-		t.Run(name+" is another task", func(t *testing.T) {
+		t.Run(name+" changes the digest", func(t *testing.T) {
 			dir := fresh()
 			must(t, do(dir))
 			if Load(dir).Digest() == original {
@@ -38,6 +38,6 @@ func TestDigest(t *testing.T) {
 		})
 	}
 	if got := Load(filepath.Join(t.TempDir(), "nothing")).Digest(); got != "" {
-		t.Errorf("nothing has the digest %q", got)
+		t.Errorf("a missing task has the digest %q", got)
 	}
 }

@@ -10,39 +10,39 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// variables are the env tables of a task.toml with the host's values in them: for memory only. Config has them as
-// they are written.
+// variables holds the env tables of a task.toml with the values of the host filled in. They must stay in memory; Config has
+// them as written.
 type variables struct {
 	environment, verifier, solution map[string]string
-	solutionProblems                diag.List // what only the oracle cannot do without
+	solutionProblems                diag.List // problems that only affect the oracle
 	harborKey                       string    // see harborKeys
 }
 
-// EnvironmentEnv are the variables of every process in the task's environments, expanded: never write them.
+// EnvironmentEnv returns the variables of every process in the task's environments, expanded. They may be secret: never write them.
 func (t *Task) EnvironmentEnv() map[string]string { return t.variables.environment }
 
-// VerifierEnv are the verifier's further variables, expanded: never write them.
+// VerifierEnv returns the verifier's additional variables, expanded. They may be secret: never write them.
 func (t *Task) VerifierEnv() map[string]string { return t.variables.verifier }
 
-// SolutionEnv are the further variables of the solution, expanded: never write them.
+// SolutionEnv returns the solution's additional variables, expanded. They may be secret: never write them.
 func (t *Task) SolutionEnv() map[string]string { return t.variables.solution }
 
-// SolutionProblems keep the oracle, and nobody else, from running the task.
+// SolutionProblems returns the problems that prevent the oracle, but no other agent, from running the task.
 func (t *Task) SolutionProblems() diag.List { return t.variables.solutionProblems }
 
-// Names of variables as shells take them, and values with placeholders. ${NAME} and ${NAME:-default} (for a variable
-// that is unset or empty) may stand anywhere in a value; $${ is ${. Harbor knows them only as whole values, whose
-// default may then have braces.
+// Names of variables, and values with placeholders. ${NAME} and ${NAME:-default} (used if the variable is unset or empty) may
+// stand anywhere in a value; $${ is a literal ${. Harbor only knows placeholders that are the whole value, whose default may
+// contain braces.
 var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	wholeValue   = regexp.MustCompile(`(?s)^\$\{([^{}:]*)(?::-(.*))?\}$`)
 	placeholder  = regexp.MustCompile(`\$?\$\{([^{}]*)\}`)
 )
 
-// instructionVar is set by Rollout, for agents.
+// instructionVar is a variable that Rollout sets for agents.
 const instructionVar = "ROLLOUT_TASK_INSTRUCTION"
 
-// env reads a table of variables, and makes its values of opts. With wanting, problems with what the host lacks go there.
+// env reads a table of variables and expands them with opts. If wanting is not nil, missing variables of the host go there.
 func (t table) env(opts Options, wanting *diag.List) (written, expanded map[string]string) {
 	if len(t.values) == 0 {
 		return nil, nil
@@ -61,7 +61,7 @@ func (t table) env(opts Options, wanting *diag.List) (written, expanded map[stri
 			t.wrongType(name, "a string", fmt.Sprintf("write %s = \"...\"", name))
 			continue
 		case strings.ContainsRune(text, 0):
-			t.problem(name, fmt.Sprintf("%q holds a NUL, which no variable can", t.name(name)), "")
+			t.problem(name, fmt.Sprintf("%q contains a NUL character", t.name(name)), "")
 			continue
 		}
 		written[name] = text
@@ -75,13 +75,13 @@ func (t table) env(opts Options, wanting *diag.List) (written, expanded map[stri
 	return written, expanded
 }
 
-// expand puts what the host has in the place of key's placeholders.
+// expand replaces the placeholders in key's value with values of the host.
 func (t table) expand(key, text string, opts Options) string {
 	if wholeValue.MatchString(text) && strings.Count(text, "${") == 1 {
 		return t.host(key, text[2:len(text)-1], opts)
 	}
 	if len(placeholder.FindAllString(text, -1)) != strings.Count(text, "${") {
-		t.problem(key, fmt.Sprintf("%q has a ${ that begins no ${NAME} or ${NAME:-default}", t.name(key)), "write $${ for the characters themselves")
+		t.problem(key, fmt.Sprintf("%q has a ${ that is neither ${NAME} nor ${NAME:-default}", t.name(key)), "write $${ for a literal ${")
 		return ""
 	}
 	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
@@ -92,11 +92,11 @@ func (t table) expand(key, text string, opts Options) string {
 	})
 }
 
-// host is what the inside of a placeholder stands for.
+// host returns the value of a placeholder, given what is between its braces.
 func (t table) host(key, inside string, opts Options) string {
 	name, fallback, hasFallback := strings.Cut(inside, ":-")
 	if !variableName.MatchString(name) {
-		t.problem(key, fmt.Sprintf("%q has a placeholder that names no variable", t.name(key)), "write ${NAME} or ${NAME:-default}; $${ is ${")
+		t.problem(key, fmt.Sprintf("%q has a placeholder without a valid name", t.name(key)), "write ${NAME} or ${NAME:-default}; $${ is a literal ${")
 		return ""
 	}
 	value, set := "", false
@@ -110,7 +110,7 @@ func (t table) host(key, inside string, opts Options) string {
 		return value
 	case hasFallback:
 		if !passed && set && value != "" {
-			t.warning(key, fmt.Sprintf("%q has its default: the job does not pass on the host's variable %s", t.name(key), name), pass)
+			t.warning(key, fmt.Sprintf("%q uses its default: the job does not pass on the host's variable %s", t.name(key), name), pass)
 		}
 		return fallback
 	case !passed:

@@ -1,44 +1,44 @@
 package task
 
-// Format says whose rules a task was written for.
+// Format is the set of rules that a task was written for.
 type Format string
 
-// The formats. The zero value means FormatRollout, too.
+// The formats. The zero value means FormatRollout.
 const (
 	FormatRollout Format = "rollout" // the specification's rules
 	FormatHarbor  Format = "harbor"  // those of Harbor 0.22 and its datasets
 )
 
-// Options are what a task is loaded with. The zero value is a task of Rollout's own format that gets nothing of the host.
+// Options are for loading tasks. The zero value is for a task of Rollout's own format that gets no variables of the host.
 type Options struct {
 	Format Format
-	// PassEnv names the variables of the host that tasks may have, and Getenv knows their values (like os.LookupEnv;
-	// nil: none is set). A task may be a stranger's, so it gets no other, whatever it asks for.
+	// PassEnv names the variables of the host that tasks may read, and Getenv returns their values (like os.LookupEnv; nil:
+	// none is set). Tasks may be untrusted, so they get no other variables.
 	PassEnv []string
 	Getenv  func(name string) (value string, set bool)
 }
 
-// Rules are what a format decides about a trial. Whoever runs a task asks for these, never for its format.
-// Source of Harbor's: Harbor 0.22, src/harbor/trial/single_step.py, verifier/verifier.py, agents/oracle.py.
+// Rules are the consequences of a format for a trial. Code that runs a task checks these, never the format.
+// Source for Harbor: Harbor 0.22, src/harbor/trial/single_step.py, verifier/verifier.py, agents/oracle.py.
 type Rules struct {
-	// ExitCodeCounts: a verifier that does not end with 0 fails the trial, whatever reward it wrote.
+	// ExitCodeCounts: if the verifier's exit code is not 0, the trial fails, whatever the reward.
 	ExitCodeCounts bool
-	// VerifyAfterFailure: a verifier runs although the agent failed or timed out.
+	// VerifyAfterFailure: the verifier runs even if the agent failed or timed out.
 	VerifyAfterFailure bool
-	// JSONFirst: reward.json wins over reward.txt, not the other way round.
+	// JSONFirst: reward.json wins over reward.txt, not vice versa.
 	JSONFirst bool
-	// LenientRewards: numbers are read as Python's float and pydantic read them ("1_0", true, "0.5"). NaN and
-	// infinities are refused all the same.
+	// LenientRewards: numbers are parsed like Python's float and pydantic do ("1_0", true, "0.5"). NaN and infinities are
+	// still refused.
 	LenientRewards bool
-	// RunAsPrograms: test.sh and solve.sh are executed by the program that their first line names, not always by bash.
+	// RunAsPrograms: test.sh and solve.sh run with the interpreter of their first line, not always with bash.
 	RunAsPrograms bool
-	// SolutionDirs are where the solution is in the oracle's environment; it is run from the first.
+	// SolutionDirs are the directories of the solution in the oracle's environment; it runs in the first.
 	SolutionDirs []string
-	// LogDirs are the directories that everybody may write to from the start.
+	// LogDirs are the directories that all users may write to.
 	LogDirs []string
 }
 
-// Rules are the rules that the task was written for.
+// Rules returns the rules of the task's format.
 func (t *Task) Rules() Rules {
 	if t.Format == FormatHarbor {
 		return Rules{

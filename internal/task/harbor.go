@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// harborKeys are keys of task.toml that Harbor has and that nobody needs to write for Rollout, the clearest first.
+// harborKeys are keys of task.toml that only Harbor uses, the clearest sign first.
 // Source: Harbor 0.22, src/harbor/models/task/config.py.
 var harborKeys = []struct{ table, key string }{
 	{"", "schema_version"}, {"", "steps"}, {"", "multi_step_reward_strategy"}, {"task", "name"},
@@ -17,7 +17,7 @@ var harborKeys = []struct{ table, key string }{
 	{"environment", "os"}, {"environment", "gpus"}, {"environment", "gpu_types"}, {"environment", "tpu"},
 }
 
-// harborKey is the first of harborKeys that a task.toml has; "" if it has none.
+// harborKey returns the first of harborKeys that a task.toml has, or "".
 func harborKey(root map[string]any) string {
 	for _, k := range harborKeys {
 		values, name := root, k.key
@@ -32,18 +32,18 @@ func harborKey(root map[string]any) string {
 	return ""
 }
 
-// harborCanary marks the files of benchmarks that are published for Harbor.
+// harborCanary matches the mark in the files of benchmarks that are published for Harbor.
 var harborCanary = regexp.MustCompile(`(?i)\b(?:harbor|terminal-bench)-canary\b`)
 
-// atSolution is a path below /solution, where Harbor has what Rollout has at /oracle.
+// atSolution matches a path below /solution, Harbor's name for Rollout's /oracle.
 var atSolution = regexp.MustCompile(`(?:^|[\s"'=:;&|(<>@])/solution(?:/|\b)`)
 
-// maxSignRead is how many bytes of a file are looked at for signs of Harbor.
+// maxSignRead is how many bytes of a file HarborSign reads.
 const maxSignRead = 256 << 10
 
-// HarborSign says what in the task's files tells that it was written for Harbor, as "task.toml has schema_version"; "" if
-// nothing does. It looks at what Harbor's tasks have and Rollout's have no use for: keys of task.toml, the canary of published
-// benchmarks in task.toml, instruction.md and test.sh, and a solution that expects itself at /solution. It reads files.
+// HarborSign returns why the task seems to be written for Harbor, such as "task.toml has schema_version", or "". It looks for
+// what only Harbor's tasks have: keys of task.toml, the canary of published benchmarks in task.toml, instruction.md and
+// test.sh, and a solution that expects to be in /solution. It reads files.
 func (t *Task) HarborSign() string {
 	if t.Missing {
 		return ""
@@ -62,14 +62,14 @@ func (t *Task) HarborSign() string {
 	return ""
 }
 
-// uncommented is a script without the lines that are comments.
+// uncommented returns a script without its comment lines.
 func uncommented(script []byte) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(string(script), "\n"), func(line string) bool {
 		return strings.HasPrefix(strings.TrimSpace(line), "#")
 	}), "\n")
 }
 
-// beginning is what a file begins with; nothing if it cannot be read.
+// beginning returns the first bytes of a file, or nil if it cannot be read.
 func (t *Task) beginning(name string) []byte {
 	f, err := t.FS.Open(name)
 	if err != nil {

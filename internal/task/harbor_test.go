@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// loadWith loads a task that is made of a task.toml.
+// loadWith loads a small task with files changed.
 func loadWith(t *testing.T, opts Options, files map[string]string) *Task {
 	t.Helper()
 	return (&Loader{Options: opts}).Load(newTask(t, files))
 }
 
-// The shapes that published datasets have.
-func TestHarborsConfigs(t *testing.T) {
+// Forms of task.toml in published datasets.
+func TestConfigsOfHarborTasks(t *testing.T) {
 	plain := func(change func(*Config)) Config {
 		c := Defaults(FormatHarbor)
 		change(&c)
@@ -160,7 +160,7 @@ retries = 7
 	}
 }
 
-func TestBothFormsOfASize(t *testing.T) {
+func TestSizeInBothForms(t *testing.T) {
 	for _, tc := range []struct {
 		format Format
 		toml   string
@@ -177,7 +177,7 @@ func TestBothFormsOfASize(t *testing.T) {
 	}
 }
 
-func TestSchemaRefuses(t *testing.T) {
+func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 	for _, toml := range []string{
 		"[agent]\nuser = -1", "[verifier]\nuser = true", "[environment]\nworkdir = \"app\"", "[environment.healthcheck]\nretries = 1",
 		"[environment.healthcheck]\ncommand = \" \"", "[environment.healthcheck]\ncommand = \"x\"\ninterval_sec = -1",
@@ -203,7 +203,7 @@ func TestVariables(t *testing.T) {
 	for _, tc := range []struct{ name, value, want, problem string }{
 		{"a literal", "a $HOME $$ {b}", "a $HOME $$ {b}", ""},
 		{"a variable", "${KEY}", "s3cret", ""},
-		{"one in a text", "Bearer ${KEY}, ${KEY}", "Bearer s3cret, s3cret", ""},
+		{"variables inside text", "Bearer ${KEY}, ${KEY}", "Bearer s3cret, s3cret", ""},
 		{"an escape", "$${KEY}", "${KEY}", ""},
 		{"a default that is not needed", "${KEY:-x}", "s3cret", ""},
 		{"a default for what is unset", "${UNSET:-x}", "x", ""},
@@ -211,13 +211,13 @@ func TestVariables(t *testing.T) {
 		{"an empty default", "${UNSET:-}", "", ""},
 		{"a default with braces", `${UNSET:-{"a": {}}}`, `{"a": {}}`, ""},
 		{"an empty variable", "${EMPTY}", "", ""},
-		{"what is not set", "${UNSET}", "", `"verifier.env.V" needs the host's variable UNSET, which is not set (export it, or give a default in task.toml: ${UNSET:-…})`},
-		{"what the job does not pass on", "${AWS_SECRET_ACCESS_KEY}", "",
+		{"an unset variable", "${UNSET}", "", `"verifier.env.V" needs the host's variable UNSET, which is not set (export it, or give a default in task.toml: ${UNSET:-…})`},
+		{"a variable that the job does not pass on", "${AWS_SECRET_ACCESS_KEY}", "",
 			`"verifier.env.V" needs the host's variable AWS_SECRET_ACCESS_KEY, which the job does not pass on (if the task may have it, set environment.pass_env: [AWS_SECRET_ACCESS_KEY] in the job)`},
-		{"what the job does not pass on, in a text", "x${AWS_SECRET_ACCESS_KEY}", "x", `"verifier.env.V" needs the host's variable AWS_SECRET_ACCESS_KEY`},
-		{"a default for what the job does not pass on", "${AWS_SECRET_ACCESS_KEY:-none}", "none",
-			`warning: "verifier.env.V" has its default: the job does not pass on the host's variable AWS_SECRET_ACCESS_KEY`},
-		{"a default for what nobody has", "${NOBODY:-none}", "none", ""},
+		{"a variable that the job does not pass on, inside text", "x${AWS_SECRET_ACCESS_KEY}", "x", `"verifier.env.V" needs the host's variable AWS_SECRET_ACCESS_KEY`},
+		{"a default for a variable that the job does not pass on", "${AWS_SECRET_ACCESS_KEY:-none}", "none",
+			`warning: "verifier.env.V" uses its default: the job does not pass on the host's variable AWS_SECRET_ACCESS_KEY`},
+		{"a default for a variable that is not set", "${NOBODY:-none}", "none", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			task := loadWith(t, opts, map[string]string{"task.toml": "version = \"1.0\"\n[verifier.env]\nV = '" + tc.value + "'\n"})
@@ -226,7 +226,7 @@ func TestVariables(t *testing.T) {
 				t.Errorf("problems %q, want %q", problems, tc.problem)
 			}
 			if strings.Contains(problems, "s3cret") || strings.Contains(problems, "theirs") {
-				t.Error("a value is in a message")
+				t.Error("a message contains the value")
 			}
 			if got := task.VerifierEnv()["V"]; got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
@@ -236,13 +236,13 @@ func TestVariables(t *testing.T) {
 			}
 		})
 	}
-	t.Run("without a job nothing is passed on", func(t *testing.T) {
+	t.Run("without a job no variable is passed on", func(t *testing.T) {
 		task := loadWith(t, Options{}, map[string]string{"task.toml": "version = \"1.0\"\nenvironment.env.A = \"${KEY}\""})
 		if !strings.Contains(task.Problems.Error(), "does not pass on") {
 			t.Errorf("problems: %v", task.Problems)
 		}
 	})
-	t.Run("what the solution wants is the oracle's matter", func(t *testing.T) {
+	t.Run("a missing variable of the solution is not a problem of the task", func(t *testing.T) {
 		task := loadWith(t, opts, map[string]string{"task.toml": "version = \"1.0\"\nsolution.env.A = \"${UNSET}\"\nsolution.env.B = \"${KEY}\""})
 		if len(task.Problems) > 0 || !strings.Contains(task.SolutionProblems().Error(), "task.toml:2:14: \"solution.env.A\" needs") {
 			t.Errorf("problems: %v; of the solution: %v", task.Problems, task.SolutionProblems())
@@ -253,19 +253,19 @@ func TestVariables(t *testing.T) {
 	})
 }
 
-func TestAFormatIsPartOfATask(t *testing.T) {
+func TestFormatIsPartOfTheDigest(t *testing.T) {
 	dir := newTask(t, nil)
 	load := func(f Format) *Task { return (&Loader{Options: Options{Format: f}}).Load(dir) }
 	usual, harbor := load(""), load(FormatHarbor)
 	if usual.Format != FormatRollout || usual.Digest() != load(FormatRollout).Digest() {
-		t.Error("no format is not the usual one")
+		t.Error("no format differs from the default")
 	}
 	if usual.Digest() == harbor.Digest() || harbor.Digest() == "" {
-		t.Error("the same files in another format are the same task")
+		t.Error("another format has the same digest")
 	}
 }
 
-func TestCanaries(t *testing.T) {
+func TestInstructionLeavesOutCanaries(t *testing.T) {
 	const text = "<!-- harbor-canary GUID 1 -->\r\n# Canary GUID 2\n\n\nDo it.\n# canary 3\n"
 	for _, tc := range []struct {
 		name   string
@@ -276,7 +276,7 @@ func TestCanaries(t *testing.T) {
 		{"leading ones are left out", FormatHarbor, text, "Do it.\n# canary 3\n"},
 		{"not in other formats", FormatRollout, text, text},
 		{"headings stay", FormatHarbor, "# Birds\n\nDo it.", "# Birds\n\nDo it."},
-		{"nothing else", FormatHarbor, "<!-- canary -->", ""},
+		{"only a canary", FormatHarbor, "<!-- canary -->", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			task := loadWith(t, Options{Format: tc.format}, map[string]string{"instruction.md": tc.text})
@@ -287,7 +287,7 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-func TestStepsAreRefused(t *testing.T) {
+func TestStepsAreNotSupported(t *testing.T) {
 	task := loadWith(t, Options{Format: FormatHarbor}, map[string]string{"steps/one/instruction.md": "x"})
 	if text := task.Problems.Error(); !strings.Contains(text, filepath.Join("steps", "one", "instruction.md")+": is not supported") {
 		t.Errorf("problems: %s", text)

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Healthcheck is [environment.healthcheck], which means what Docker's HEALTHCHECK does; seconds. It is run before anything
-// else in an environment. Source: Harbor 0.22, src/harbor/models/task/config.py.
+// Healthcheck is [environment.healthcheck], with the meaning of Docker's HEALTHCHECK; seconds. It runs before anything else in
+// an environment. Source: Harbor 0.22, src/harbor/models/task/config.py.
 type Healthcheck struct {
 	Command          string  // for bash; exit code 0 is healthy
 	IntervalSec      float64 // between checks; default 5
 	TimeoutSec       float64 // of a check; default 30
-	StartPeriodSec   float64 // in which failures do not count; default 0
-	StartIntervalSec float64 // between checks meanwhile; default 5
-	Retries          int     // failures in a row after which the environment is given up; default 3
+	StartPeriodSec   float64 // failures do not count in this period; default 0
+	StartIntervalSec float64 // between checks in that period; default 5
+	Retries          int     // failures in a row that make the environment fail; default 3
 }
 
 const (
@@ -21,7 +21,7 @@ const (
 	maxRetries     = 10_000
 )
 
-// healthcheck reads a check; nil if there is none.
+// healthcheck reads a check; it returns nil if there is none.
 func (t table) healthcheck() *Healthcheck {
 	if t.values == nil {
 		return nil
@@ -40,7 +40,7 @@ func (t table) healthcheck() *Healthcheck {
 	return h
 }
 
-// interval reads a number of seconds that may be 0.
+// interval reads a number of seconds, which may be 0.
 func (t table) interval(key string, to *float64) {
 	v, ok := t.values[key]
 	if !ok {
@@ -57,7 +57,7 @@ func (t table) interval(key string, to *float64) {
 	}
 }
 
-// count reads a whole number from 1.
+// count reads a positive integer.
 func (t table) count(key string, to *int) {
 	v, ok := t.values[key]
 	if !ok {

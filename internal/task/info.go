@@ -2,9 +2,9 @@ package task
 
 import "fmt"
 
-// Info is [task], which describes and changes nothing. What of it cannot be read is left out.
+// Info is [task], a description that changes nothing. Keys that cannot be read are left out.
 type Info struct {
-	Name        string // in Harbor's registry: "org/name"
+	Name        string // "org/name", as in Harbor's registry
 	Version     string
 	Description string
 	Authors     []Author
@@ -14,7 +14,7 @@ type Info struct {
 // Author is one of a task's authors.
 type Author struct{ Name, Email string }
 
-// info reads a description. Nothing depends on it, so nothing in it is an error.
+// info reads a description. Problems in it are only warnings.
 func (t table) info() Info {
 	var info Info
 	for key, to := range map[string]*string{"name": &info.Name, "version": &info.Version, "description": &info.Description} {
@@ -52,5 +52,5 @@ func (t table) info() Info {
 }
 
 func (t table) unread(key, want string) {
-	t.warning(key, fmt.Sprintf("%q should be %s and is not read", t.name(key), want), "")
+	t.warning(key, fmt.Sprintf("%q should be %s and is ignored", t.name(key), want), "")
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// canary is a line that marks a benchmark's text so that it can be found in training data; it is no part of
-// what an agent is told. Source: Harbor 0.22, src/harbor/models/task/task.py.
+// canary matches a line that marks a benchmark's text so that it can be found in training data. It is not part of the
+// instruction. Source: Harbor 0.22, src/harbor/models/task/task.py.
 var canary = regexp.MustCompile(`(?i)^(<!--.*canary.*-->|#.*canary.*)$`)
 
-// Instruction is what the agent is told: instruction.md. Of tasks written for Harbor, canary lines at its beginning and
-// the blank lines after them are left out.
+// Instruction returns the agent's instruction: instruction.md. For tasks written for Harbor, it leaves out canary lines at
+// the beginning and the blank lines after them.
 func (t *Task) Instruction() ([]byte, error) {
 	text, err := fs.ReadFile(t.FS, instructionFile)
 	if err != nil || t.Format != FormatHarbor {

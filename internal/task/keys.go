@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// knownKeys are the keys of each table that Load reads; "" is the root, and "artifacts" an entry of that list.
+// knownKeys are the keys of each table that Load reads; "" is the root, and "artifacts" is an entry of that list.
 var knownKeys = map[string][]string{
 	"":         {"version", "schema_version", "source", "metadata", "task", "verifier", "agent", "environment", "solution", "artifacts"},
 	"task":     {"name", "version", "description", "authors", "keywords"},
@@ -24,43 +24,43 @@ var knownKeys = map[string][]string{
 	"artifacts":               {"source", "destination", "exclude", "service"},
 }
 
-// leaveOut is what can be done about a task that cannot be run.
+// leaveOut is the hint for tasks that cannot run.
 const leaveOut = "leave the task out: exclude_tasks in the job"
 
-// unsupported are keys of Harbor's task.toml that change what a trial means and that Rollout cannot act on: a task
-// that sets one is invalid. The text is why. Source: Harbor 0.22, src/harbor/models/task/config.py.
+// unsupported are keys of Harbor's task.toml that change the meaning of a trial and that Rollout does not support: a task that
+// sets one is invalid. The text is the reason. Source: Harbor 0.22, src/harbor/models/task/config.py.
 var unsupported = map[string]string{
 	"steps":                     "a task is one instruction and one verifier",
 	"verifier.environment_mode": "the verifier shares the agent's environment",
 	"verifier.environment":      "the verifier shares the agent's environment",
-	"verifier.collect":          "nothing is run between the agent and the verifier",
+	"verifier.collect":          "nothing runs between the agent and the verifier",
 	"environment.os":            "environments run Linux",
 	"environment.gpus":          "environments have no GPU",
 	"environment.gpu_types":     "environments have no GPU",
 	"environment.tpu":           "environments have no TPU",
-	"environment.mcp_servers":   "agents are scripts, which cannot be told of MCP servers",
-	"environment.skills_dir":    "agents are scripts, which cannot be told of skills",
+	"environment.mcp_servers":   "agents are scripts, which do not take MCP servers",
+	"environment.skills_dir":    "agents are scripts, which do not take skills",
 }
 
-// noEffect are keys of Harbor's task.toml that Rollout does not act on, though a trial means the same without them, or
-// does where it runs: a task that sets one is told so. The text is what happens instead.
+// noEffect are keys of Harbor's task.toml that Rollout ignores, because the trial means the same without them: a task that
+// sets one gets a warning. The text is what happens instead.
 var noEffect = map[string]string{
 	"multi_step_reward_strategy": "there are no steps, so there is one reward",
 }
 
-// neutral are values of the keys above that ask for what happens anyway, besides nothing at all
-// (0, false, "", [] or an empty table).
+// neutral are values of the keys above that ask for what happens anyway. Empty values (0, false, "", [] and empty tables) are
+// neutral, too.
 var neutral = map[string]any{
 	"verifier.environment_mode": "shared",
 }
 
-// maxUnknown keeps a table of odd keys from flooding the output.
+// maxUnknown is how many unknown keys of a table are reported.
 const maxUnknown = 10
 
-// checkKeys finds keys that cannot be obeyed, and warns of those that have no effect or are not known.
+// checkKeys reports keys that are not supported, and warns of keys that have no effect or are unknown.
 func (t table) checkKeys() { t.checkKeysOf(strings.Join(t.path, ".")) }
 
-// checkKeysOf is checkKeys for a table of the section's kind.
+// checkKeysOf is checkKeys for a table like section.
 func (t table) checkKeysOf(section string) {
 	known := knownKeys[section]
 	var unknown []string
@@ -91,7 +91,7 @@ func (t table) checkKeysOf(section string) {
 func (t table) asksForNothing(key string) bool {
 	switch name := t.name(key); name {
 	case "verifier.environment":
-		return false // an empty one asks for another environment, too
+		return false // even an empty table asks for another environment
 	case "environment.gpu_types":
 		return t.values["gpus"] == int64(0) || isNeutral(name, t.values[key])
 	case "environment.os":

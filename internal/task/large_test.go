@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// TestLargeConfigs: what the decoder takes long for is refused with its place, and of many problems the first are told.
+// Documents that the decoder would take too long for are refused with a position. Of many problems, the first are reported.
 func TestLargeConfigs(t *testing.T) {
 	repeat := func(n int, text string) string {
 		var b strings.Builder
@@ -30,7 +30,7 @@ func TestLargeConfigs(t *testing.T) {
 		"dotted keys":                {repeat(10_000, "a.b%d.c = 1\n"), "task.toml:1667: has more than 5000 keys"},
 		"a long list":                {"[metadata]\nx = [" + repeat(100_000, "%d, ") + "]\n", ""},
 		"a thousand keys":            {"version = \"1.0\"\n[metadata]\n" + repeat(1000, "k%d = 1\n"), ""},
-		"what cannot be read at all": {repeat(10, "k%d = 1\n") + "=", "task.toml:11:1: "},
+		"invalid syntax": {repeat(10, "k%d = 1\n") + "=", "task.toml:11:1: "},
 	} {
 		dir := newTask(t, map[string]string{"task.toml": c.text})
 		list := Load(dir).Problems.Errors()

@@ -14,23 +14,23 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// Load reads the task in directory dir, which may be relative, with the zero Options. It never fails: what is wrong is in
-// Missing and Problems, whose files begin with dir as given. To load many tasks, use one Loader.
+// Load loads the task in directory dir, which may be relative, with the zero Options. It never fails: Missing and Problems
+// tell what is wrong. Their file names begin with dir as given. To load many tasks, use one Loader.
 func Load(dir string) *Task { return new(Loader).Load(dir) }
 
-// Loader loads tasks and remembers the commits of the repositories that they are in, so a commit
-// is as old as the Loader. It may be used by many goroutines at once. The zero value is ready.
+// Loader loads tasks. It caches the commits of the repositories that contain them, so they are as old as the Loader. It is
+// safe for concurrent use. The zero value is ready.
 type Loader struct {
-	Options // set them before the first use
+	Options // must not change after the first use
 	commits commits
 }
 
-// Load is as the function Load. Where this machine kept it from reading the task, Unread says so, and nothing else that it
-// found counts.
+// Load is like the function Load, with the Loader's Options. If a fault of this machine prevented reading the task,
+// Task.Unread returns it, and the problems do not count.
 func (l *Loader) Load(dir string) *Task { return l.LoadAs(dir, "", nil) }
 
-// LoadAs is Load for a task of a registry: name is what the registry calls it ("": the directory's name), and origin what it was
-// taken out of, for problems to name instead of dir; nil for a directory that somebody keeps there.
+// LoadAs is Load for a task of a registry. name is the task's name in the registry ("": the directory's name). origin is the
+// commit that the task comes from, which problems name instead of dir; nil for a directory of the user's.
 func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	t := &Task{Format: cmp.Or(l.Format, FormatRollout), Origin: origin}
 	t.Config = Defaults(t.Format)
@@ -82,27 +82,27 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	return t
 }
 
-// Commit is the commit that HEAD stands for in the repository around the directory dir; nil outside git.
+// Commit returns the commit of HEAD in the repository that contains the directory dir; nil outside git.
 func Commit(dir string) *string {
 	repo, _ := new(commits).of(dir)
 	return repo.commit
 }
 
-// Checkout is the working tree around a directory. The zero value is none.
+// Checkout is a working tree. The zero value means that there is none.
 type Checkout struct {
 	Top     string  // its root, absolute and without symbolic links
-	Commit  *string // what HEAD stands for, or nil
+	Commit  *string // the commit of HEAD, or nil
 	Objects string  // the directory of the repository's objects
 }
 
-// CheckoutAround finds the working tree around the directory dir. It runs no command that the repository names.
+// CheckoutAround returns the working tree that contains the directory dir. It runs no command that the repository names.
 func CheckoutAround(dir string) Checkout {
 	repo, _ := new(commits).of(dir)
 	return Checkout{Top: repo.top, Commit: repo.commit, Objects: repo.objects}
 }
 
-// IsTask reports whether the directory name of fsys looks like a task, be it a broken one: it holds a
-// task.toml or an instruction.md. The error is this machine's (environment.MachineError).
+// IsTask reports whether the directory name of fsys looks like a task, valid or not: it has a task.toml or an instruction.md.
+// The error is a fault of this machine (environment.MachineError).
 func IsTask(fsys fs.FS, name string) (bool, error) {
 	for _, file := range []string{configFile, instructionFile} {
 		_, err := fs.Stat(fsys, join(name, file))
@@ -116,19 +116,19 @@ func IsTask(fsys fs.FS, name string) (bool, error) {
 	return false, nil
 }
 
-// oldConfig is what a task of terminal-bench had before its version 2: task.yaml in place of task.toml and instruction.md.
+// oldConfig is the configuration of tasks of terminal-bench before version 2, instead of task.toml and instruction.md.
 const oldConfig = "task.yaml"
 
-// HowToConvert is what to do about a task that IsOld recognises.
+// HowToConvert is the hint for tasks that IsOld recognises.
 const HowToConvert = "convert it with Harbor: harbor task migrate --input DIR --output DIR, then format: harbor"
 
-// IsOld reports whether the directory name of fsys looks like a task of terminal-bench before its version 2.
+// IsOld reports whether the directory name of fsys looks like a task of terminal-bench before version 2.
 func IsOld(fsys fs.FS, name string) bool {
 	info, err := fs.Stat(fsys, join(name, oldConfig))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// problems collects what is wrong with the task in directory dir, which is as it was given.
+// problems collects the problems with the task in directory dir, which is as the user gave it.
 type problems struct {
 	task *Task
 	dir  string
@@ -150,8 +150,8 @@ func (p *problems) path(file string) string {
 	return filepath.Join(p.dir, filepath.FromSlash(file))
 }
 
-// readFile is the content of a file of at most limit bytes; !ok means that the problem is recorded.
-// hint says what the file is for.
+// readFile returns the content of a file of at most limit bytes. If !ok, it has recorded a problem. hint says what the file
+// is for.
 func (p *problems) readFile(fsys fs.FS, name string, limit int64, hint string) (content []byte, ok bool) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -175,7 +175,7 @@ func (p *problems) readFile(fsys fs.FS, name string, limit int64, hint string) (
 	return content, true
 }
 
-// reason is err without the operation and path, which the problem names already.
+// reason returns err without operation and path, which the problem names already.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// newTask writes a small valid task, changed by files: path -> content ("" removes the file).
+// newTask writes a small valid task and returns its directory. files changes it: path -> content ("" removes the file).
 func newTask(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "hello")
@@ -53,7 +53,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func TestLoadAValidTask(t *testing.T) {
+func TestLoadValidTask(t *testing.T) {
 	dir := newTask(t, nil)
 	t.Chdir(filepath.Dir(dir))
 	got := Load("./hello")
@@ -72,7 +72,7 @@ func TestLoadAValidTask(t *testing.T) {
 	}
 }
 
-func TestLoadNamesATaskAfterItsDirectory(t *testing.T) {
+func TestLoadNamesTaskAfterItsDirectory(t *testing.T) {
 	dir := newTask(t, nil)
 	t.Chdir(dir)
 	for _, path := range []string{".", "tests/..", dir + "/"} {
@@ -82,7 +82,7 @@ func TestLoadNamesATaskAfterItsDirectory(t *testing.T) {
 	}
 }
 
-func TestLoadOfNothing(t *testing.T) {
+func TestLoadOfMissingTask(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Symlink("nowhere", filepath.Join(dir, "dangling")))
 	for _, name := range []string{"none", "none/deeper", "dangling"} {
@@ -98,7 +98,7 @@ func TestLoadOfNothing(t *testing.T) {
 	}
 }
 
-func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
+func TestLoadReportsProblemsWithFiles(t *testing.T) {
 	in := func(dir, name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 	replace := func(t *testing.T, path string, make func(string) error) {
 		t.Helper()
@@ -116,24 +116,24 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 		change func(t *testing.T, dir string)
 		want   []string
 	}{
-		{"an empty directory lacks what every task has", func(t *testing.T, dir string) {
+		{"an empty directory", func(t *testing.T, dir string) {
 			replace(t, dir, directory)
 		}, []string{
-			`instruction.md: is missing (it is what the agent is told)`,
+			`instruction.md: is missing (it is the agent's instruction)`,
 			`task.toml: is missing (it may be as short as: version = "1.0")`,
 			`tests: is missing (it holds test.sh, the script that writes the reward)`,
 		}},
-		{"no environment is needed with an image", func(t *testing.T, dir string) {
+		{"with an image, environment is not needed", func(t *testing.T, dir string) {
 			must(t, os.RemoveAll(in(dir, "environment")))
 			writeFile(t, in(dir, "task.toml"), "version = \"1.0\"\nenvironment.docker_image = \"debian:bookworm\"")
 		}, nil},
-		{"no solution is needed", func(t *testing.T, dir string) { must(t, os.RemoveAll(in(dir, "solution"))) }, nil},
+		{"a solution is not needed", func(t *testing.T, dir string) { must(t, os.RemoveAll(in(dir, "solution"))) }, nil},
 		{"tests without test.sh", func(t *testing.T, dir string) {
 			must(t, os.Rename(in(dir, "tests/test.sh"), in(dir, "tests/check.sh")))
 		}, []string{`tests/test.sh: is missing (it is the script that writes the reward)`}},
 		{"an empty instruction", func(t *testing.T, dir string) { writeFile(t, in(dir, "instruction.md"), " \n") },
-			[]string{`instruction.md: warning: is empty (it is what the agent is told)`}},
-		{"an instruction beyond all measure", func(t *testing.T, dir string) {
+			[]string{`instruction.md: warning: is empty (it is the agent's instruction)`}},
+		{"an instruction that is too large", func(t *testing.T, dir string) {
 			must(t, os.Truncate(in(dir, "instruction.md"), maxInstructionSize+1))
 		}, []string{`instruction.md: is larger than 16 MiB`}},
 		{"directories where files should be", func(t *testing.T, dir string) {
@@ -141,7 +141,7 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 				replace(t, in(dir, name), directory)
 			}
 		}, []string{
-			`instruction.md: is a directory, not a file (it is what the agent is told)`,
+			`instruction.md: is a directory, not a file (it is the agent's instruction)`,
 			`task.toml: is a directory, not a file (it may be as short as: version = "1.0")`,
 			`tests/test.sh: is a directory, not a file (it is the script that writes the reward)`,
 		}},
@@ -155,13 +155,13 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 			`solution: is a file, not a directory`,
 			`tests: is a file, not a directory (it holds test.sh, the script that writes the reward)`,
 		}},
-		{"named pipes do not make it wait", func(t *testing.T, dir string) {
+		{"named pipes do not block", func(t *testing.T, dir string) {
 			for _, name := range []string{"task.toml", "instruction.md", "tests/test.sh", "tests/pipe", "solution/solve.sh"} {
 				must(t, os.RemoveAll(in(dir, name)))
 				must(t, pipe(in(dir, name)))
 			}
 		}, []string{
-			`instruction.md: cannot be read: neither a file nor a directory (it is what the agent is told)`,
+			`instruction.md: cannot be read: neither a file nor a directory (it is the agent's instruction)`,
 			`solution/solve.sh: is neither a file nor a directory`,
 			`task.toml: cannot be read: neither a file nor a directory (it may be as short as: version = "1.0")`,
 			`tests/pipe: is neither a file nor a directory`,
@@ -186,7 +186,7 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 			`solution/all: is a link to "../..", which is outside of the task (copy what it points to into the task)`,
 			`tests/passwd: is a link to "/etc/passwd", which is outside of the task (copy what it points to into the task)`,
 		}},
-		{"links that lead nowhere", func(t *testing.T, dir string) {
+		{"links without a target", func(t *testing.T, dir string) {
 			must(t, link("gone")(in(dir, "tests/dangling")))
 			must(t, link("self")(in(dir, "tests/self")))
 			must(t, link(".")(in(dir, "tests/here")))
@@ -196,12 +196,12 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 			must(t, link("../b")(in(dir, "tests/a/b")))
 			must(t, link("../a")(in(dir, "tests/b/a")))
 		}, []string{
-			`tests/a/b/a: is a link to a directory that it is in`,
-			`tests/b/a/b: is a link to a directory that it is in`,
+			`tests/a/b/a: is a link to one of its parent directories`,
+			`tests/b/a/b: is a link to one of its parent directories`,
 			`tests/dangling: is a link to "gone", which does not exist`,
-			`tests/here: is a link to a directory that it is in`,
+			`tests/here: is a link to one of its parent directories`,
 			`tests/out: is a link to "../../solution", which is outside of the task (copy what it points to into the task)`,
-			`tests/self: is a link to "self", which leads in a circle`,
+			`tests/self: is a link to "self", which is part of a loop`,
 		}},
 		{"links in environment belong to the image", func(t *testing.T, dir string) {
 			must(t, link("/usr/bin/python3")(in(dir, "environment/python")))
@@ -212,7 +212,7 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 		{"docker-compose.yml is a file like any other", func(t *testing.T, dir string) {
 			writeFile(t, in(dir, "environment/docker-compose.yml"), "services: {}\n")
 		}, nil},
-		{"a composition of containers", func(t *testing.T, dir string) {
+		{"docker-compose.yaml", func(t *testing.T, dir string) {
 			writeFile(t, in(dir, "environment/docker-compose.yaml"), "x")
 		}, []string{`environment/docker-compose.yaml: is not supported: the environment is a single container (leave the task out: exclude_tasks in the job)`}},
 	} {
@@ -224,7 +224,7 @@ func TestLoadFindsWhatIsWrongWithFiles(t *testing.T) {
 	}
 }
 
-func TestLoadReportsWhatItMayNotRead(t *testing.T) {
+func TestLoadReportsUnreadableFiles(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may read everything")
 	}
@@ -234,14 +234,14 @@ func TestLoadReportsWhatItMayNotRead(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "tests"), 0))
 	defer os.Chmod(filepath.Join(dir, "tests"), 0o755)
 	equalProblems(t, dir, Load(dir), []string{
-		`instruction.md: cannot be read: permission denied (it is what the agent is told)`,
+		`instruction.md: cannot be read: permission denied (it is the agent's instruction)`,
 		`task.toml: cannot be read: permission denied (it may be as short as: version = "1.0")`,
 		`tests: cannot be read: permission denied`,
 		`tests/test.sh: cannot be read: permission denied (it is the script that writes the reward)`,
 	})
 }
 
-func TestErrIsTheErrorsAlone(t *testing.T) {
+func TestErrLeavesOutWarnings(t *testing.T) {
 	dir := newTask(t, map[string]string{"task.toml": "version = \"1.0\"\nodd = 1\nagent.timeout_sec = 0\n"})
 	var list diag.List
 	if err := Load(dir).Err(); !errors.As(err, &list) || len(list) != 1 || list[0].Line != 3 {
@@ -265,11 +265,11 @@ func TestIsTask(t *testing.T) {
 	}
 	sub, _ := fs.Sub(fsys, "whole")
 	if is, err := IsTask(sub, "."); err != nil || !is {
-		t.Error("a task is not recognised from inside")
+		t.Error("IsTask of the task itself = false")
 	}
 }
 
-// The directories that are copied read as plain files and directories, whatever links they are made of.
+// The copied directories read as plain files and directories, even where they contain links.
 func TestTestsAndSolutionHaveNoLinks(t *testing.T) {
 	dir := newTask(t, nil)
 	writeFile(t, filepath.Join(dir, "shared/lib/util.sh"), "true\n")
@@ -307,7 +307,7 @@ func TestTestsAndSolutionHaveNoLinks(t *testing.T) {
 	}
 }
 
-func TestDirectoriesThatAreNotThere(t *testing.T) {
+func TestMissingDirectories(t *testing.T) {
 	task := Load(t.TempDir())
 	for name, get := range map[string]func() (fs.FS, error){"environment": task.Environment, "solution": task.Solution, "tests": task.Tests} {
 		if _, err := get(); !errors.Is(err, fs.ErrNotExist) {

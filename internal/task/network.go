@@ -7,24 +7,23 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// Networks are what the phases of a trial may reach. Each is public unless somebody says otherwise.
+// Networks are the networks of a trial's phases. The default is public.
 type Networks struct {
 	Install environment.Network // the agent's install script
 	Agent   environment.Network
 	Verify  environment.Network
-	// DuringInstall and DuringVerify: these phases are public whatever the others are.
+	// DuringInstall and DuringVerify make these phases public, whatever their network.
 	DuringInstall, DuringVerify bool
 }
 
-// modes are the values of network and network_mode. Source of "no-network": Harbor, "Network Policy".
+// modes maps the values of network and network_mode. Source of "no-network": Harbor, "Network Policy".
 var modes = map[string]environment.NetworkMode{
 	"public": "", "none": environment.NetworkNone, "no-network": environment.NetworkNone,
 	"allowlist": environment.NetworkAllowlist,
 }
 
-// readNetworks reads what task.toml says of the network: [environment] network (or Harbor's network_mode, or
-// allow_internet) for all phases, [agent] and [verifier] for these two. As in Harbor, the agent's install script
-// has the environment's.
+// readNetworks reads the networks of a task.toml: [environment] network (or Harbor's network_mode or allow_internet) for all
+// phases, [agent] and [verifier] for these two. As in Harbor, the agent's install script has the network of [environment].
 func readNetworks(env, agent, verifier table) Networks {
 	all := env.network(environment.Network{}, "network", "network_mode")
 	env.allowInternet(&all)
@@ -40,7 +39,7 @@ func readNetworks(env, agent, verifier table) Networks {
 	return n
 }
 
-// network reads a mode and its hosts. keys are names for the mode, of which one may be there.
+// network reads a mode and its hosts. keys are the names of the mode; at most one may be set.
 func (t table) network(inherited environment.Network, keys ...string) environment.Network {
 	n, said := inherited, ""
 	for _, key := range keys {
@@ -54,7 +53,7 @@ func (t table) network(inherited environment.Network, keys ...string) environmen
 		case !ok:
 			t.problem(key, fmt.Sprintf("%q must be public, none or allowlist, not %q", t.name(key), text), "")
 		case said != "":
-			t.problem(key, fmt.Sprintf("%q and %q say the same thing", t.name(said), t.name(key)), "keep one of them")
+			t.problem(key, fmt.Sprintf("%q and %q are the same setting", t.name(said), t.name(key)), "keep one of them")
 		default:
 			n, said = environment.Network{Mode: mode}, key
 		}
@@ -63,12 +62,12 @@ func (t table) network(inherited environment.Network, keys ...string) environmen
 		n.Hosts = t.hosts(n.Mode)
 	}
 	if said != "" && n.Mode == environment.NetworkAllowlist && len(n.Hosts) == 0 {
-		t.warning(said, "an allowlist without allowed_hosts lets nothing through", `write none, or list hosts: allowed_hosts = ["pypi.org"]`)
+		t.warning(said, "an allowlist without allowed_hosts allows nothing", `write none, or list hosts: allowed_hosts = ["pypi.org"]`)
 	}
 	return n
 }
 
-// hosts reads allowed_hosts, which go with an allowlist only.
+// hosts reads allowed_hosts, which need an allowlist.
 func (t table) hosts(mode environment.NetworkMode) []string {
 	const key = "allowed_hosts"
 	list, ok := t.values[key].([]any)
@@ -96,7 +95,7 @@ func (t table) hosts(mode environment.NetworkMode) []string {
 	return hosts
 }
 
-// allowInternet reads Harbor's older key. It must not contradict the newer ones.
+// allowInternet reads Harbor's older key, which must not contradict the newer ones.
 func (t table) allowInternet(n *environment.Network) {
 	const key = "allow_internet"
 	allowed := true
@@ -106,13 +105,13 @@ func (t table) allowInternet(n *environment.Network) {
 	said := t.has("network") || t.has("network_mode")
 	switch {
 	case said && allowed != n.Public():
-		t.problem(key, fmt.Sprintf("%q says something else than the network, which is %s", t.name(key), n), "keep one of them")
+		t.problem(key, fmt.Sprintf("%q contradicts the network, which is %s", t.name(key), n), "keep one of them")
 	case !said && !allowed:
 		*n = environment.Network{Mode: environment.NetworkNone}
 	}
 }
 
-// flag reads true or false, and reports whether there was one.
+// flag reads a boolean, and reports whether there was one.
 func (t table) flag(key string, to *bool) bool {
 	v, ok := t.values[key]
 	if !ok {

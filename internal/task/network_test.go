@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestNetworksAreRead(t *testing.T) {
+func TestNetworksOfPhases(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "public public public",
 		"[environment]\nnetwork = \"none\"": "none none none",
@@ -36,18 +36,18 @@ func TestNetworksAreRead(t *testing.T) {
 	}
 }
 
-func TestNetworksThatContradictThemselves(t *testing.T) {
+func TestContradictingNetworks(t *testing.T) {
 	for text, want := range map[string]string{
 		"network = \"off\"":                            `task.toml:3:1: "environment.network" must be public, none or allowlist, not "off"`,
-		"network = \"none\"\nnetwork_mode = \"none\"":  `task.toml:4:1: "environment.network" and "environment.network_mode" say the same thing (keep one of them)`,
-		"network = \"public\"\nallow_internet = false": `task.toml:4:1: "environment.allow_internet" says something else than the network, which is public (keep one of them)`,
-		"network = \"none\"\nallow_internet = true":    `task.toml:4:1: "environment.allow_internet" says something else than the network, which is none (keep one of them)`,
+		"network = \"none\"\nnetwork_mode = \"none\"":  `task.toml:4:1: "environment.network" and "environment.network_mode" are the same setting (keep one of them)`,
+		"network = \"public\"\nallow_internet = false": `task.toml:4:1: "environment.allow_internet" contradicts the network, which is public (keep one of them)`,
+		"network = \"none\"\nallow_internet = true":    `task.toml:4:1: "environment.allow_internet" contradicts the network, which is none (keep one of them)`,
 		"allow_internet = \"no\"":                      `task.toml:3:1: "environment.allow_internet" must be true or false, not a string (write allow_internet = true)`,
 		"allowed_hosts = [\"pypi.org\"]":               `task.toml:3:1: "environment.allowed_hosts" is given, but the network is no allowlist (write network = "allowlist", or remove the hosts)`,
-		"network = \"allowlist\"":                      `task.toml:3:1: warning: an allowlist without allowed_hosts lets nothing through (write none, or list hosts: allowed_hosts = ["pypi.org"])`,
+		"network = \"allowlist\"":                      `task.toml:3:1: warning: an allowlist without allowed_hosts allows nothing (write none, or list hosts: allowed_hosts = ["pypi.org"])`,
 		"network = \"allowlist\"\nallowed_hosts = [\"https://x/\", 1, \"b.example\"]": `task.toml:4:1: entry 1 of "environment.allowed_hosts": "https://x/" is more than a host: write it without https:// and without a path
 task.toml:4:1: entry 2 of "environment.allowed_hosts" must be a string`,
-		"network = \"allowlist\"\nallowed_hosts = \"pypi.org\"": `task.toml:3:1: warning: an allowlist without allowed_hosts lets nothing through (write none, or list hosts: allowed_hosts = ["pypi.org"])
+		"network = \"allowlist\"\nallowed_hosts = \"pypi.org\"": `task.toml:3:1: warning: an allowlist without allowed_hosts allows nothing (write none, or list hosts: allowed_hosts = ["pypi.org"])
 task.toml:4:1: "environment.allowed_hosts" must be a list of hosts, not a string (write allowed_hosts = ["pypi.org"])`,
 	} {
 		dir := newTask(t, map[string]string{"task.toml": "version = \"1.0\"\n[environment]\n" + text + "\n"})

@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// A single task of terminal-bench before 2.0 is named as such, and as nothing else.
-func TestAnOldTaskSaysWhatItIs(t *testing.T) {
+// A task of terminal-bench before 2.0 has this one problem and no others.
+func TestOldTaskIsRecognised(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "foo")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)

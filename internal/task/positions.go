@@ -8,18 +8,17 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// maxKeyPath is the length of the key paths whose positions are asked for, as verifier.env.KEY. Hostile
-// documents have far longer ones.
+// maxKeyPath is the maximum length of recorded key paths, such as verifier.env.KEY. Hostile documents have far longer ones.
 const maxKeyPath = 3
 
-// positions knows where the keys of a TOML document stand.
+// positions holds the positions of the keys in a TOML document.
 type positions struct {
 	offsets map[string]int // key path, joined by NUL -> byte offset of its first occurrence
 	lines   []int          // byte offset of each line's begin
 }
 
-// positionsOf indexes a document that has been decoded without error. go-toml's decoder tells the
-// positions of mistakes in syntax only, hence its parser.
+// positionsOf indexes a document that has been decoded without error. It needs go-toml's parser, because the decoder only
+// gives positions of syntax errors.
 func positionsOf(content []byte) positions {
 	p := positions{offsets: map[string]int{}, lines: []int{0}}
 	for i, b := range content {
@@ -42,7 +41,7 @@ func positionsOf(content []byte) positions {
 	return p
 }
 
-// addKey records every step of a node's dotted key below parent, and returns the path, cut to maxKeyPath.
+// addKey records every step of a node's dotted key below parent. It returns the path, cut to maxKeyPath.
 func (p *positions) addKey(parent []string, node *unstable.Node) []string {
 	path := parent[:len(parent):len(parent)]
 	for key := node.Key(); len(path) < maxKeyPath && key.Next(); {
@@ -65,7 +64,7 @@ func (p *positions) addKeyValue(parent []string, node *unstable.Node) {
 	}
 }
 
-// of is the line and column (in bytes, both from 1) of a key, or zeros.
+// of returns the line and column (in bytes, both from 1) of a key, or zeros.
 func (p *positions) of(path []string) (line, column int) {
 	offset, ok := p.offsets[strings.Join(path, "\x00")]
 	if !ok {
@@ -75,7 +74,7 @@ func (p *positions) of(path []string) (line, column int) {
 	return line, offset - p.lines[line-1] + 1
 }
 
-// tooManyKeys is the line from which on a document has more keys than maxKeys; 0 if it has not, as far as it can be read.
+// tooManyKeys returns the line at which a document exceeds maxKeys, or 0. It stops at a syntax error.
 func tooManyKeys(content []byte) int {
 	var parser unstable.Parser
 	parser.Reset(content)

@@ -16,37 +16,37 @@ type Task struct {
 	Name        string // the directory's name, or its name in a registry
 	Dir         string // absolute path, for messages
 	FS          fs.FS  // rooted at Dir; see Tree for how links are treated
-	Format      Format // whose rules it was written for; see Rules
+	Format      Format // see Rules
 	Config      Config
 	variables   variables
 	GitCommitID *string // HEAD of the repository that holds Dir; nil outside git
-	RepoPath    string  // Dir from the top of that repository, with forward slashes; "" outside git
-	Origin      *Origin // what it was taken out of; nil for a directory that somebody keeps on this machine
+	RepoPath    string  // Dir relative to the top of that repository, with forward slashes; "" outside git
+	Origin      *Origin // the commit that it comes from; nil for a directory of the user's
 	digest      digestOnce
 	unread      error           // see Unread
 	has         map[string]bool // files that Load looked for
-	// Missing: there is nothing at Dir (task_not_found).
+	// Missing: Dir does not exist (task_not_found).
 	Missing bool
-	// Nearest is, for a Missing task, the path that may be meant; "" if none is near.
+	// Nearest is a path with a similar name, for a Missing task; may be "".
 	Nearest string
-	// Problems are what Load found. With errors among them, the task cannot be run (task_invalid).
+	// Problems are the problems that Load found. If there are errors among them, the task cannot run (task_invalid).
 	Problems diag.List
 }
 
-// Origin is the commit that a task was taken out of. It is safe to show.
+// Origin is the commit that a task comes from. It is safe to print.
 type Origin struct {
 	URL    string // of the repository, without credentials
-	Commit string // its whole id
-	Path   string // of the task, from the top of the repository; "" is the top
+	Commit string // full id
+	Path   string // of the task in the repository; "" is the top
 }
 
-// String is for people.
+// String returns a description for users.
 func (o Origin) String() string {
 	return untrusted.Line(fmt.Sprintf("%s of %s at %s", cmp.Or(o.Path, "the top"), o.URL, o.Commit[:min(12, len(o.Commit))]))
 }
 
-// File is a file of the task, for people; name has forward slashes, and "" is the task itself. What was taken out of a commit
-// goes by its name, repository and path, for where it is kept on this machine tells nobody anything.
+// File returns the path of a task's file for messages; name has forward slashes, and "" is the task itself. For a task from a
+// commit it consists of name, repository and path, because the directory in the cache means nothing to users.
 func (t *Task) File(name string) string {
 	if t.Origin == nil {
 		return filepath.Join(t.Dir, filepath.FromSlash(name))
@@ -54,10 +54,10 @@ func (t *Task) File(name string) string {
 	return t.label() + cut(name)
 }
 
-// label names a task with an Origin.
+// label names a task that has an Origin.
 func (t *Task) label() string { return untrusted.Line(t.Name) + " (" + t.Origin.String() + ")" }
 
-// cut is a name behind a label.
+// cut separates a name from the label before it.
 func cut(name string) string {
 	if name == "" {
 		return ""
@@ -65,7 +65,7 @@ func cut(name string) string {
 	return ": " + name
 }
 
-// Below is a file of Problems below the task, with forward slashes; "" for the task itself and what is not in it.
+// Below returns a file of Problems relative to the task, with forward slashes; "" for the task itself and files outside it.
 func (t *Task) Below(file string) string {
 	if t.Origin != nil {
 		name, _ := strings.CutPrefix(file, t.label()+": ")
@@ -85,7 +85,7 @@ func (t *Task) Below(file string) string {
 	return filepath.ToSlash(name)
 }
 
-// Place is where the task is, or should be, for people.
+// Place returns where the task is, or should be, for messages.
 func (t *Task) Place() string {
 	if t.Origin != nil {
 		return t.Origin.String()
@@ -116,8 +116,8 @@ type Verifier struct {
 // Agent is [agent]; seconds.
 type Agent struct {
 	InstallTimeoutSec float64 // default 300
-	TimeoutSec        float64 // default 600; of tasks made for Harbor, which has none, a day
-	User              string  // as Verifier.User; of execute and of the solution, not of install
+	TimeoutSec        float64 // default 600; for tasks written for Harbor, which has no limit, a day
+	User              string  // like Verifier.User; for execute and the solution, not for install
 }
 
 // Solution is [solution].
@@ -128,21 +128,21 @@ type Solution struct {
 // Environment is [environment].
 type Environment struct {
 	BuildTimeoutSec float64 // seconds, default 600
-	DockerImage     string  // "" when the image is built from environment/
-	MilliCPUs       int64   // default 1000; of tasks made for Harbor 0, which is no limit, as for the next two
+	DockerImage     string  // "" if the image is built from environment/
+	MilliCPUs       int64   // default 1000; for tasks written for Harbor 0, which means no limit, also in the next two
 	Memory          int64   // bytes, default 2 GB ("2G")
 	Storage         int64   // bytes, default 10 GB ("10G")
 	Asked           Asked
-	Networks        Networks          // of the phases; [agent] and [verifier] may say other than this table
+	Networks        Networks          // of the phases; [agent] and [verifier] may override this table
 	WorkDir         string            // absolute, where scripts run; "" is the image's
 	Env             map[string]string // as written, with placeholders; see Task.EnvironmentEnv
 	Healthcheck     *Healthcheck      // nil: none
 }
 
-// Asked tells which of an environment's limits task.toml sets itself. The others are defaults.
+// Asked tells which limits task.toml sets; the others are defaults.
 type Asked struct{ CPUs, Memory, Storage bool }
 
-// The paths inside a task that have a meaning. Source: specification, "Task".
+// The paths in a task. Source: specification, "Task".
 const (
 	configFile      = "task.toml"
 	instructionFile = "instruction.md"
@@ -155,11 +155,11 @@ const (
 	testsScript     = "tests/test.sh"
 )
 
-// Err is the problems that keep the task from being run, as a diag.List, or nil. A Missing task has none.
+// Err returns the problems that prevent the task from running, as a diag.List, or nil. A Missing task has none.
 func (t *Task) Err() error { return t.Problems.Err() }
 
-// Unread is why this machine could not read the task (too many open files, a disk that fails), or nil. It says nothing of the
-// task, whose Problems and Digest do not count then.
+// Unread returns why this machine could not read the task (too many open files, a failing disk), or nil. If it is not nil, the
+// task's Problems and Digest do not count.
 func (t *Task) Unread() error {
 	if t.unread != nil {
 		return t.unread
@@ -170,23 +170,23 @@ func (t *Task) Unread() error {
 	return nil
 }
 
-// Environment is the directory that the image is built from. Its symbolic links are listed as links
-// (fs.ReadLinkFS), because they are part of what the image gets.
+// Environment returns the directory that the image is built from. It lists symbolic links as links (fs.ReadLinkFS), because
+// they are part of the image.
 func (t *Task) Environment() (fs.FS, error) { return sub(t.FS, environmentDir) }
 
-// Solution is what the oracle agent runs, with links replaced by what they point to.
+// Solution returns the files that the oracle agent runs. It follows links.
 func (t *Task) Solution() (fs.FS, error) { return t.followed(solutionDir) }
 
-// Tests is what the verifier runs, with links replaced by what they point to.
+// Tests returns the files that the verifier runs. It follows links.
 func (t *Task) Tests() (fs.FS, error) { return t.followed(testsDir) }
 
-// HasDockerfile reports whether environment/Dockerfile is there.
+// HasDockerfile reports whether there is an environment/Dockerfile.
 func (t *Task) HasDockerfile() bool { return t.hasFile(dockerfile) }
 
-// HasSolution reports whether solution/solve.sh is there, which the oracle agent needs.
+// HasSolution reports whether there is a solution/solve.sh, which the oracle agent needs.
 func (t *Task) HasSolution() bool { return t.hasFile(solutionScript) }
 
-// hasFile is what Load found, so that what the machine lacks later does not count as a file that is missing.
+// hasFile returns what Load found, so a later fault of this machine does not look like a missing file.
 func (t *Task) hasFile(name string) bool {
 	if has, ok := t.has[name]; ok {
 		return has
@@ -202,7 +202,7 @@ func (t *Task) followed(dir string) (fs.FS, error) {
 	return follow{f}, nil
 }
 
-// sub is fs.Sub, failing when there is no such directory.
+// sub is fs.Sub, but fails if there is no such directory.
 func sub(fsys fs.FS, dir string) (fs.FS, error) {
 	info, err := fs.Stat(fsys, dir)
 	if err != nil {

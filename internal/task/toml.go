@@ -19,12 +19,12 @@ import (
 	"github.com/org/rollout-action/internal/quantity"
 )
 
-// harborAgentSec is how long agents may take whose task does not say: for ever, in Harbor. A day is longer than
-// jobs in CI may take, and still ends.
+// harborAgentSec is the agent's timeout in tasks that set none. In Harbor there is no limit; a day is longer than CI jobs may
+// take.
 const harborAgentSec = 24 * 60 * 60
 
-// Defaults is the configuration of a task whose task.toml is empty. Source: specification, "task.toml". Tasks written for
-// Harbor have no limits but those that they set themselves; source: Harbor 0.22, src/harbor/models/task/config.py.
+// Defaults returns the configuration of an empty task.toml. Source: specification, "task.toml". Tasks written for Harbor only
+// have the limits that they set themselves; source: Harbor 0.22, src/harbor/models/task/config.py.
 func Defaults(format Format) Config {
 	c := Config{
 		Version:  "1.0",
@@ -46,21 +46,21 @@ func Defaults(format Format) Config {
 
 const (
 	maxConfigSize = 1 << 20
-	// maxKeys bounds the keys of a task.toml, with those of its tables: the decoder compares each with those before it. Real
-	// ones have some dozens.
+	// maxKeys limits the keys of a task.toml, including its tables: the decoder compares each key with all before it. Real
+	// files have some dozens.
 	maxKeys = 5000
 )
 
-// Timeouts outside these are slips; a longer one would also overflow a time.Duration once multiplied.
+// Timeouts outside these bounds are mistakes; longer ones would also overflow a time.Duration when multiplied.
 const (
 	minTimeoutSec = 0.001
 	maxTimeoutSec = 365 * 24 * 60 * 60
 )
 
-// minSize is the least amount of memory or storage that is taken seriously.
+// minSize is the least valid amount of memory or storage.
 const minSize = 1 << 20
 
-// loadConfig reads task.toml. What is wrong keeps its default.
+// loadConfig reads task.toml. Invalid values keep their defaults.
 func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
 	c := Defaults(opts.Format)
 	const hint = "it may be as short as: version = \"1.0\""
@@ -72,7 +72,7 @@ func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
 		p.add(configFile, "is not UTF-8", "")
 		return c, variables{}
 	}
-	// Windows editors begin files with a byte order mark; TOML allows it since 1.1, the library does not.
+	// Windows editors begin files with a byte order mark. TOML 1.1 allows it; the library does not.
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	if line := tooManyKeys(content); line > 0 {
 		p.list = append(p.list, diag.Diagnostic{
@@ -92,10 +92,10 @@ func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
 	return c, vars
 }
 
-// maxProblems is how many problems of a task.toml are told, of each severity.
+// maxProblems is how many problems of a task.toml are reported, for each severity.
 const maxProblems = 100
 
-// first is the beginning of a list of problems, with how many there are more.
+// first returns the first problems of a list, and a note on how many more there are.
 func first(list diag.List, file string) diag.List {
 	if len(list) <= maxProblems {
 		return list
@@ -121,7 +121,7 @@ func syntaxProblem(file string, err error) diag.Diagnostic {
 	return out
 }
 
-// document is a task.toml that is being read.
+// document is a task.toml while it is read.
 type document struct {
 	file      string
 	opts      Options
@@ -176,7 +176,7 @@ func (d *document) read(values map[string]any, c *Config) (vars variables) {
 	return vars
 }
 
-// version accepts Harbor's schema_version in place of version.
+// version reads version, or Harbor's schema_version.
 func (d *document) version(root table, fallback string) string {
 	var version string
 	key := "version"
@@ -186,7 +186,7 @@ func (d *document) version(root table, fallback string) string {
 	if !root.has(key) {
 		d.problems = append(d.problems, diag.Diagnostic{
 			File: d.file, Severity: diag.Warning,
-			Message: fmt.Sprintf("%q is missing, taken as %q", "version", fallback),
+			Message: fmt.Sprintf("%q is missing; using %q", "version", fallback),
 			Hint:    fmt.Sprintf("begin with: version = %q", fallback),
 		})
 		return fallback
@@ -196,17 +196,17 @@ func (d *document) version(root table, fallback string) string {
 		return fallback
 	}
 	if minor, isOne := strings.CutPrefix(version, "1."); version != "1" && !isOne {
-		root.warning(key, fmt.Sprintf("version %q of the format is not known; it is read as 1.0", version), "")
+		root.warning(key, fmt.Sprintf("unknown version %q of the format; reading it as 1.0", version), "")
 	} else if n, err := strconv.Atoi(minor); err == nil && n > lastMinor {
-		root.warning(key, fmt.Sprintf("version %q of the format is not known; it is read as 1.%d", version, lastMinor), "")
+		root.warning(key, fmt.Sprintf("unknown version %q of the format; reading it as 1.%d", version, lastMinor), "")
 	}
 	return version
 }
 
-// lastMinor is the newest version of Harbor's task.toml whose keys are known: 1.4, of Harbor 0.22.
+// lastMinor is the newest minor version of Harbor's task.toml whose keys are known: 1.4, of Harbor 0.22.
 const lastMinor = 4
 
-// table is one table of the document; values is nil if it is absent.
+// table is one table of the document; values is nil if it is missing.
 type table struct {
 	doc    *document
 	path   []string
@@ -215,7 +215,7 @@ type table struct {
 
 func (t table) has(key string) bool { _, ok := t.values[key]; return ok }
 
-// name is the key as people write it in full, e.g. environment.cpus.
+// name returns the full name of the key, such as environment.cpus.
 func (t table) name(key string) string { return strings.Join(append(slices.Clone(t.path), key), ".") }
 
 func (t table) add(severity diag.Severity, key, message, hint string) {
@@ -229,7 +229,7 @@ func (t table) problem(key, message, hint string) { t.add(diag.Error, key, messa
 
 func (t table) warning(key, message, hint string) { t.add(diag.Warning, key, message, hint) }
 
-// wrongType says what key should have been.
+// wrongType reports a value of the wrong type.
 func (t table) wrongType(key, want, hint string) {
 	t.problem(key, fmt.Sprintf("%q must be %s, not %s", t.name(key), want, kindOf(t.values[key])), hint)
 }
@@ -259,7 +259,7 @@ func (t table) text(key string, to *string) {
 	*to = s
 }
 
-// image reads the name of an image; the provider will know whether it is one.
+// image reads the name of an image. Only the provider knows whether it exists.
 func (t table) image(key string, to *string) {
 	var name string
 	t.text(key, &name)
@@ -270,7 +270,7 @@ func (t table) image(key string, to *string) {
 	*to = name
 }
 
-// userName is a name or number, perhaps with a group. What exists, only the environment knows.
+// userName matches a user's name or number, with an optional group. Only the environment knows whether they exist.
 var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$`)
 
 // user reads a user's name or number.
@@ -349,11 +349,11 @@ func (t table) cpus(key string, to *int64) bool {
 	}
 }
 
-// size reads an amount of bytes: key as a quantity string ("2G"), or keyMB as a number of MiB. It reports whether
-// there was one.
+// size reads an amount of bytes: key as a quantity string ("2G"), or keyMB as a number of MiB. It reports whether there was
+// one.
 func (t table) size(key, keyMB string, to *int64) bool {
 	if t.has(key) && t.has(keyMB) && !t.sameSize(key, keyMB) {
-		t.problem(keyMB, fmt.Sprintf("%q and %q say the same thing", t.name(key), t.name(keyMB)), "keep one of them")
+		t.problem(keyMB, fmt.Sprintf("%q and %q are the same setting", t.name(key), t.name(keyMB)), "keep one of them")
 		return false
 	}
 	if t.has(keyMB) {
@@ -372,10 +372,10 @@ func (t table) size(key, keyMB string, to *int64) bool {
 	return t.setSize(key, n, err, to)
 }
 
-// harborSize is a size as Harbor writes it, whose units are powers of 1024.
+// harborSize matches a size in Harbor's notation, whose units are powers of 1024.
 var harborSize = regexp.MustCompile(`^\s*(\d+(?:\.\d+)?)\s*([GMKgmk])\s*$`)
 
-// binary is a size as Kubernetes writes it.
+// binary converts Harbor's notation of a size to Kubernetes's.
 func (t table) binary(size string) string {
 	if m := harborSize.FindStringSubmatch(size); m != nil && t.doc.opts.Format == FormatHarbor {
 		return m[1] + strings.ToUpper(m[2]) + "i"
@@ -383,7 +383,7 @@ func (t table) binary(size string) string {
 	return size
 }
 
-// sameSize reports whether both forms of a size say the same, which tasks made for Harbor may do.
+// sameSize reports whether both forms of a size are equal, which is allowed in tasks written for Harbor.
 func (t table) sameSize(key, keyMB string) bool {
 	text, isText := t.values[key].(string)
 	mb, isNumber := number(t.values[keyMB])
@@ -391,7 +391,7 @@ func (t table) sameSize(key, keyMB string) bool {
 	return t.doc.opts.Format == FormatHarbor && isText && isNumber && err == nil && float64(n) == mb*(1<<20)
 }
 
-// mebibytes reads a number; see quantity.MiB.
+// mebibytes reads a number of MiB; see quantity.MiB.
 func (t table) mebibytes(key string, to *int64) bool {
 	f, ok := number(t.values[key])
 	if !ok {
@@ -426,7 +426,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// kindOf names a decoded value's type as TOML's users know it.
+// kindOf returns the TOML name of a value's type.
 func kindOf(v any) string {
 	switch v.(type) {
 	case string:

@@ -125,12 +125,12 @@ func TestConfigProblems(t *testing.T) {
 	for _, tc := range []struct {
 		name, toml string
 		want       []string
-		beyond     bool // the schema cannot tell, or the document is no TOML
+		beyond     bool // the schema cannot check it, or the document is no TOML
 	}{
-		{"no version", "source = \"x\"", []string{`task.toml: warning: "version" is missing, taken as "1.0" (begin with: version = "1.0")`}, true},
-		{"an empty file", "# nothing\n", []string{`task.toml: warning: "version" is missing, taken as "1.0" (begin with: version = "1.0")`}, true},
+		{"no version", "source = \"x\"", []string{`task.toml: warning: "version" is missing; using "1.0" (begin with: version = "1.0")`}, true},
+		{"an empty file", "# nothing\n", []string{`task.toml: warning: "version" is missing; using "1.0" (begin with: version = "1.0")`}, true},
 		{"a version that is a number", "version = 1.0", []string{`task.toml:1:1: "version" must be a string, not a float (write version = "...")`}, false},
-		{"a later version", "version = \"2.0\"", []string{`task.toml:1:1: warning: version "2.0" of the format is not known; it is read as 1.0`}, true},
+		{"a later version", "version = \"2.0\"", []string{`task.toml:1:1: warning: unknown version "2.0" of the format; reading it as 1.0`}, true},
 		{"broken syntax", "version = \"1.0\"\n[agent\ntimeout_sec = 1", []string{`task.toml:2:7: expected ']' to close table name`}, true},
 		{"a key twice", "version = \"1.0\"\nversion = \"1.0\"", []string{`task.toml:2:1: key version is already defined`}, true},
 		{"several problems at once, in their order",
@@ -145,13 +145,13 @@ func TestConfigProblems(t *testing.T) {
 			}, false},
 		{"a timeout of zero", "version = \"1.0\"\nagent.timeout_sec = 0", []string{`task.toml:2:7: "agent.timeout_sec" must be more than 0 seconds and at most a year, not 0`}, false},
 		{"a timeout longer than a year", "version = \"1.0\"\nagent.timeout_sec = 1e12", []string{`task.toml:2:7: "agent.timeout_sec" must be more than 0 seconds and at most a year, not 1e+12`}, false},
-		{"both forms of a size", "version = \"1.0\"\n[environment]\nmemory = \"2G\"\nmemory_mb = 2048", []string{`task.toml:4:1: "environment.memory" and "environment.memory_mb" say the same thing (keep one of them)`}, false},
+		{"both forms of a size", "version = \"1.0\"\n[environment]\nmemory = \"2G\"\nmemory_mb = 2048", []string{`task.toml:4:1: "environment.memory" and "environment.memory_mb" are the same setting (keep one of them)`}, false},
 		{"no CPU at all", "version = \"1.0\"\n[environment]\ncpus = 0", []string{`task.toml:3:1: "environment.cpus" must be more than 0`}, false},
 		{"negative CPUs", "version = \"1.0\"\n[environment]\ncpus = -1", []string{`task.toml:3:1: "environment.cpus": "-1" is negative`}, false},
 		{"an infinity of CPUs", "version = \"1.0\"\n[environment]\ncpus = inf", []string{`task.toml:3:1: "environment.cpus": "+Inf" is not a number of CPUs such as 1, 0.5 or 500m`}, true},
 		{"CPUs in words", "version = \"1.0\"\n[environment]\ncpus = \"two\"", []string{`task.toml:3:1: "environment.cpus": "two" is not a number of CPUs such as 1, 0.5 or 500m`}, true},
 		{"memory in another notation", "version = \"1.0\"\n[environment]\nmemory = \"512m\"", []string{`task.toml:3:1: "environment.memory": "512m" is not a whole number of bytes: write 512M or 512Mi`}, true},
-		{"next to no memory", "version = \"1.0\"\n[environment]\nmemory = \"2k\"", []string{`task.toml:3:1: "environment.memory" must be at least 1Mi`}, true},
+		{"too little memory", "version = \"1.0\"\n[environment]\nmemory = \"2k\"", []string{`task.toml:3:1: "environment.memory" must be at least 1Mi`}, true},
 		{"negative megabytes", "version = \"1.0\"\n[environment]\nstorage_mb = -5", []string{`task.toml:3:1: "environment.storage_mb": "-5" is negative`}, false},
 		{"no megabytes", "version = \"1.0\"\n[environment]\nstorage_mb = 0", []string{`task.toml:3:1: "environment.storage_mb" must be at least 1Mi`}, false},
 		{"half a megabyte", "version = \"1.0\"\n[environment]\nmemory_mb = 0.5", []string{`task.toml:3:1: "environment.memory_mb": "0.5" is not a whole number of megabytes such as 2048`}, false},
@@ -168,7 +168,7 @@ func TestConfigProblems(t *testing.T) {
 			`task.toml:4:1: warning: unknown key "environment.memroy" has no effect (did you mean "memory"?)`,
 			`task.toml:6:1: warning: unknown key "agent.timeout" has no effect`,
 		}, true},
-		{"what changes a trial and cannot be done is refused", `version = "1.0"
+		{"unsupported keys that change a trial are refused", `version = "1.0"
 artifacts = [{ source = "/app/out", service = "database" }]
 multi_step_reward_strategy = "mean"
 [[steps]]
@@ -196,16 +196,16 @@ skills_dir = "/skills"
 			`task.toml:4:3: "steps" is not supported: a task is one instruction and one verifier (leave the task out: exclude_tasks in the job)`,
 			`task.toml:9:1: "verifier.environment_mode" is not supported: the verifier shares the agent's environment (leave the task out: exclude_tasks in the job)`,
 			`task.toml:10:1: "verifier.environment" is not supported: the verifier shares the agent's environment (leave the task out: exclude_tasks in the job)`,
-			`task.toml:11:1: "verifier.collect" is not supported: nothing is run between the agent and the verifier (leave the task out: exclude_tasks in the job)`,
+			`task.toml:11:1: "verifier.collect" is not supported: nothing runs between the agent and the verifier (leave the task out: exclude_tasks in the job)`,
 			`task.toml:15:1: "environment.gpus" is not supported: environments have no GPU (leave the task out: exclude_tasks in the job)`,
 			`task.toml:16:1: "environment.gpu_types" is not supported: environments have no GPU (leave the task out: exclude_tasks in the job)`,
 			`task.toml:17:1: "environment.tpu" is not supported: environments have no TPU (leave the task out: exclude_tasks in the job)`,
-			`task.toml:19:1: warning: an allowlist without allowed_hosts lets nothing through (write none, or list hosts: allowed_hosts = ["pypi.org"])`,
+			`task.toml:19:1: warning: an allowlist without allowed_hosts allows nothing (write none, or list hosts: allowed_hosts = ["pypi.org"])`,
 			`task.toml:20:1: "environment.os" is not supported: environments run Linux (leave the task out: exclude_tasks in the job)`,
-			`task.toml:21:1: "environment.mcp_servers" is not supported: agents are scripts, which cannot be told of MCP servers (leave the task out: exclude_tasks in the job)`,
-			`task.toml:22:1: "environment.skills_dir" is not supported: agents are scripts, which cannot be told of skills (leave the task out: exclude_tasks in the job)`,
+			`task.toml:21:1: "environment.mcp_servers" is not supported: agents are scripts, which do not take MCP servers (leave the task out: exclude_tasks in the job)`,
+			`task.toml:22:1: "environment.skills_dir" is not supported: agents are scripts, which do not take skills (leave the task out: exclude_tasks in the job)`,
 		}, true},
-		{"users, directories and checks that cannot be", `version = "1.0"
+		{"invalid users, directories and checks", `version = "1.0"
 [agent]
 user = "a b"
 [verifier]
@@ -224,7 +224,7 @@ healthcheck = { interval_sec = -1, timeout_sec = 0, retries = 0, start_period_se
 			`task.toml:8:66: "environment.healthcheck.start_period_sec" must be at least 0 seconds and at most a day, not NaN`,
 			`task.toml:8:90: warning: unknown key "environment.healthcheck.comand" has no effect (did you mean "command"?)`,
 		}, true},
-		{"variables that cannot be", `version = "1.0"
+		{"invalid variables", `version = "1.0"
 [environment.env]
 "A B" = "x"
 ROLLOUT_TASK_INSTRUCTION = "x"
@@ -236,14 +236,14 @@ NESTED = "${A:-${B}}"
 			`task.toml:3:1: "environment.env.A B" is not a name for a variable (use letters, digits and _)`,
 			`task.toml:4:1: "environment.env.ROLLOUT_TASK_INSTRUCTION" is set by Rollout (choose another name)`,
 			`task.toml:5:1: "environment.env.NUMBER" must be a string, not an integer (write NUMBER = "...")`,
-			`task.toml:6:1: "environment.env.OPEN" has a ${ that begins no ${NAME} or ${NAME:-default} (write $${ for the characters themselves)`,
-			`task.toml:7:1: "environment.env.ODD" has a placeholder that names no variable (write ${NAME} or ${NAME:-default}; $${ is ${)`,
-			`task.toml:8:1: "environment.env.NESTED" has a ${ that begins no ${NAME} or ${NAME:-default} (write $${ for the characters themselves)`,
+			`task.toml:6:1: "environment.env.OPEN" has a ${ that is neither ${NAME} nor ${NAME:-default} (write $${ for a literal ${)`,
+			`task.toml:7:1: "environment.env.ODD" has a placeholder without a valid name (write ${NAME} or ${NAME:-default}; $${ is a literal ${)`,
+			`task.toml:8:1: "environment.env.NESTED" has a ${ that is neither ${NAME} nor ${NAME:-default} (write $${ for a literal ${)`,
 		}, true},
-		{"artifacts that cannot be", `version = "1.0"
+		{"invalid artifacts", `version = "1.0"
 artifacts = ["out", "/", "/a/../b", 1, {}, {source = "/x", destination = "../y"}, {source = "/x", exclude = "*"}, "/a", {source = "/c", destination = "a/b"}, {source = "/d", sauce = 1}]
 `, []string{
-			`task.toml:2:1: "artifacts": "/a" and "/c" would be written over each other (give one another destination)`,
+			`task.toml:2:1: "artifacts": "/a" and "/c" would overwrite each other (give one of them another destination)`,
 			`task.toml:2:1: "artifacts[0]": "out" is not the absolute path of a file or directory (write it like "/app/output")`,
 			`task.toml:2:1: "artifacts[1]": "/" is not the absolute path of a file or directory (write it like "/app/output")`,
 			`task.toml:2:1: "artifacts[2]": "/a/../b" is not the absolute path of a file or directory (write it like "/app/output")`,
@@ -253,16 +253,16 @@ artifacts = ["out", "/", "/a/../b", 1, {}, {source = "/x", destination = "../y"}
 			`task.toml:2:1: "artifacts[6].exclude" must be an array of strings, not a string (write exclude = ["..."])`,
 			`task.toml:2:1: warning: unknown key "artifacts[9].sauce" has no effect (did you mean "source"?)`,
 		}, true},
-		{"descriptions that are odd", "version = \"1.5\"\n[task]\nname = 1\nauthors = \"me\"\nkeywords = [1]\ndifficulty = \"easy\"\n[solution]\ntimeout_sec = 1\n[verifier]\nparser_name = \"x\"\n", []string{
-			`task.toml:1:1: warning: version "1.5" of the format is not known; it is read as 1.4`,
-			`task.toml:3:1: warning: "task.name" should be a string and is not read`,
-			`task.toml:4:1: warning: "task.authors" should be an array of {name, email} and is not read`,
-			`task.toml:5:1: warning: "task.keywords" should be an array of strings and is not read`,
+		{"invalid descriptions", "version = \"1.5\"\n[task]\nname = 1\nauthors = \"me\"\nkeywords = [1]\ndifficulty = \"easy\"\n[solution]\ntimeout_sec = 1\n[verifier]\nparser_name = \"x\"\n", []string{
+			`task.toml:1:1: warning: unknown version "1.5" of the format; reading it as 1.4`,
+			`task.toml:3:1: warning: "task.name" should be a string and is ignored`,
+			`task.toml:4:1: warning: "task.authors" should be an array of {name, email} and is ignored`,
+			`task.toml:5:1: warning: "task.keywords" should be an array of strings and is ignored`,
 			`task.toml:6:1: warning: unknown key "task.difficulty" has no effect`,
 			`task.toml:8:1: warning: unknown key "solution.timeout_sec" has no effect`,
 			`task.toml:10:1: warning: unknown key "verifier.parser_name" has no effect`,
 		}, true},
-		{"a flood of unknown keys is cut", "version = \"1.0\"\n[agent]\na = 1\nb = 1\nc = 1\nd = 1\ne = 1\nf = 1\ng = 1\nh = 1\ni = 1\nj = 1\nk = 1\nl = 1\n", []string{
+		{"many unknown keys are cut", "version = \"1.0\"\n[agent]\na = 1\nb = 1\nc = 1\nd = 1\ne = 1\nf = 1\ng = 1\nh = 1\ni = 1\nj = 1\nk = 1\nl = 1\n", []string{
 			`task.toml:3:1: warning: unknown key "agent.a" has no effect`,
 			`task.toml:4:1: warning: unknown key "agent.b" has no effect`,
 			`task.toml:5:1: warning: unknown key "agent.c" has no effect`,
@@ -275,7 +275,7 @@ artifacts = ["out", "/", "/a/../b", 1, {}, {source = "/x", destination = "../y"}
 			`task.toml:12:1: warning: unknown key "agent.j" has no effect`,
 			`task.toml:13:1: warning: 2 more unknown keys have no effect`,
 		}, true},
-		{"keys of absurd depth", "version = \"1.0\"\n[" + strings.Repeat("a.", 2_000) + "a]\nb = 1\n[solution]\n" + strings.Repeat("a.", 2_000) + "a = 1\n", []string{
+		{"very deep keys", "version = \"1.0\"\n[" + strings.Repeat("a.", 2_000) + "a]\nb = 1\n[solution]\n" + strings.Repeat("a.", 2_000) + "a = 1\n", []string{
 			`task.toml:2:2: warning: unknown key "a" has no effect`,
 			`task.toml:5:1: warning: unknown key "solution.a" has no effect`,
 		}, true},
@@ -296,7 +296,7 @@ artifacts = ["out", "/", "/a/../b", 1, {}, {source = "/x", destination = "../y"}
 	}
 }
 
-// equalProblems compares problems, with paths relative to the task at dir.
+// equalProblems compares problems. Their paths are relative to the task at dir.
 func equalProblems(t *testing.T, dir string, got *Task, want []string) {
 	t.Helper()
 	text := strings.ReplaceAll(got.Problems.Error(), dir+string(filepath.Separator), "")
@@ -305,7 +305,7 @@ func equalProblems(t *testing.T, dir string, got *Task, want []string) {
 	}
 }
 
-// checkSchema is what the published schema has to say about a document.
+// checkSchema validates a document with the published schema.
 func checkSchema(t *testing.T, document string) error {
 	t.Helper()
 	text, err := Schema()
@@ -331,7 +331,7 @@ func checkSchema(t *testing.T, document string) error {
 	return schema.Validate(values)
 }
 
-// The keys of the schema and those that Load knows are the same.
+// The schema and Load know the same keys.
 func TestSchemaListsTheKnownKeys(t *testing.T) {
 	text, _ := Schema()
 	parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
@@ -366,7 +366,7 @@ func TestSchemaListsTheKnownKeys(t *testing.T) {
 	}
 }
 
-// FuzzConfig checks that no task.toml, however odd, makes Load panic or hang.
+// FuzzConfig checks that Load never panics or hangs, whatever the task.toml.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte("version = \"1.0\"\n[environment]\ncpus = 1\nmemory = \"2G\"\n"))
 	f.Add([]byte("a.b.c = {d = [1, 2.0, nan], e = 2025-01-01}\n[[x]]\n[x.y]\n"))
@@ -380,11 +380,11 @@ func FuzzConfig(f *testing.F) {
 		c := Load(dir).Config
 		e := c.Environment
 		if e.MilliCPUs <= 0 || e.Memory < minSize || e.Storage < minSize || c.Version == "" {
-			t.Errorf("nonsense got through: %+v", c)
+			t.Errorf("Load accepted an invalid configuration: %+v", c)
 		}
 		for _, sec := range []float64{c.Verifier.TimeoutSec, c.Agent.TimeoutSec, c.Agent.InstallTimeoutSec, e.BuildTimeoutSec} {
 			if !(sec > 0 && sec <= maxTimeoutSec) {
-				t.Errorf("timeout %v got through", sec)
+				t.Errorf("Load accepted the timeout %v", sec)
 			}
 		}
 	})

@@ -14,11 +14,10 @@ var (
 	errNotRegular   = errors.New("neither a file nor a directory")
 )
 
-// Tree is a task's directory on disk as a file system. Links inside it may point anywhere inside it;
-// nothing outside it can be opened through it, whatever the links say, for a task may come from a
-// stranger. Named pipes, sockets and devices are refused instead of opened: a pipe would block.
-// It lists links as links (fs.ReadLinkFS). It holds nothing open between calls, so that thousands
-// of tasks need no file descriptors.
+// Tree is a task's directory as a file system. Links may point anywhere inside it. Nothing outside can be opened through it,
+// whatever the links say, because tasks may be untrusted. Named pipes, sockets and devices are refused, because opening a pipe
+// would block. Tree lists links as links (fs.ReadLinkFS). It keeps nothing open between calls, so thousands of tasks need no
+// file descriptors.
 type Tree string
 
 // Open follows links that stay inside the tree.
@@ -44,7 +43,7 @@ func (t Tree) Open(name string) (fs.File, error) {
 	return ownFile{f}, nil
 }
 
-// ownFile is an open file or directory of a tree, whose errors are marked where they are this machine's.
+// ownFile is an open file or directory of a tree. It marks errors that are faults of this machine.
 type ownFile struct{ *os.File }
 
 func (f ownFile) Read(p []byte) (int, error) {
@@ -63,7 +62,7 @@ func (t Tree) Stat(name string) (fs.FileInfo, error) { return t.info("stat", nam
 // Lstat does not follow a link at the end of name.
 func (t Tree) Lstat(name string) (fs.FileInfo, error) { return t.info("lstat", name, (*os.Root).Lstat) }
 
-// ReadLink is the text of a link, which may point outside the tree.
+// ReadLink returns the target of a link, which may be outside the tree.
 func (t Tree) ReadLink(name string) (string, error) {
 	root, err := t.root("readlink", name)
 	if err != nil {
@@ -92,7 +91,7 @@ func (t Tree) root(op, name string) (*os.Root, error) {
 	return root, pathError(op, name, err)
 }
 
-// pathError gives err the name that the caller used, instead of os.Root's; nil stays nil.
+// pathError replaces os.Root's file name in err with the caller's; nil stays nil.
 func pathError(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -104,8 +103,7 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: environment.OwnFiles(err)}
 }
 
-// watched is a tree that remembers the first error that is this machine's, also where the caller takes it for a file that is
-// not there.
+// watched is a tree that records the first fault of this machine, even if the caller treats the error as a missing file.
 type watched struct {
 	Tree
 	fault *error
@@ -122,7 +120,7 @@ func (w watched) Open(name string) (fs.File, error) {
 	if w.note(err); err != nil {
 		return nil, err
 	}
-	return watchedFile{f.(ownFile), w}, nil //nolint:forcetypeassert // it is what Tree opens
+	return watchedFile{f.(ownFile), w}, nil //nolint:forcetypeassert // Tree.Open returns this type
 }
 
 func (w watched) Stat(name string) (fs.FileInfo, error) {
@@ -160,8 +158,8 @@ func (f watchedFile) ReadDir(n int) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// follow lists links as what they point to. Load has made sure that every link leads somewhere, and
-// that none leads to a directory around it.
+// follow lists links as their targets. Load has checked that every link has a target, and that none points to one of its parent
+// directories.
 type follow struct{ fs.FS }
 
 func (f follow) Open(name string) (fs.File, error) {
@@ -172,7 +170,7 @@ func (f follow) Open(name string) (fs.File, error) {
 	return file, err
 }
 
-// ReadDir is sorted by name.
+// ReadDir returns the entries sorted by name.
 func (f follow) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(f.FS, name)
 	if err != nil {
@@ -181,7 +179,7 @@ func (f follow) ReadDir(name string) ([]fs.DirEntry, error) {
 	return f.replace(name, entries)
 }
 
-// replace puts what links in the directory dir point to in their place.
+// replace replaces the links among the entries of dir with their targets.
 func (f follow) replace(dir string, entries []fs.DirEntry) ([]fs.DirEntry, error) {
 	for i, e := range entries {
 		if e.Type()&fs.ModeSymlink == 0 {
@@ -196,7 +194,7 @@ func (f follow) replace(dir string, entries []fs.DirEntry) ([]fs.DirEntry, error
 	return entries, nil
 }
 
-// followDir is an open directory, or a file that could be one.
+// followDir is an open directory, or a file that may be one.
 type followDir struct {
 	fs.ReadDirFile
 	fsys follow
@@ -211,7 +209,7 @@ func (d followDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	return d.fsys.replace(d.name, entries)
 }
 
-// renamed is a file under the name of the link that led to it.
+// renamed is a file's information under the name of a link to it.
 type renamed struct {
 	fs.FileInfo
 	name string
@@ -219,7 +217,7 @@ type renamed struct {
 
 func (r renamed) Name() string { return r.name }
 
-// join is path.Join for names that are valid in a file system.
+// join is path.Join for names that are valid in an fs.FS.
 func join(dir, name string) string {
 	if dir == "." {
 		return name
