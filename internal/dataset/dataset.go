@@ -200,7 +200,7 @@ func loadAll(ctx context.Context, dirs []string, opts task.Options) ([]*task.Tas
 
 // unread returns why this machine could not read a task, or nil.
 func unread(t *task.Task) error {
-	if err := t.Unread(); err != nil {
+	if err := t.ReadError(); err != nil {
 		return fmt.Errorf("read the task %s: %w", t.Place(), err)
 	}
 	return nil

@@ -50,8 +50,8 @@ type request struct {
 
 // snapshot is everything that is requested of one commit.
 type snapshot struct {
-	remote git.Remote
-	commit string
+	remote   git.Remote
+	commit   string
 	requests []request
 }
 

@@ -55,7 +55,7 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 	}
 	plan.Digest = digest
 	for _, s := range specs {
-		if err := s.Task.Unread(); err != nil {
+		if err := s.Task.ReadError(); err != nil {
 			return plan, fmt.Errorf("read the task %s: %w", s.Task.Place(), err)
 		}
 	}

@@ -26,7 +26,7 @@ type Loader struct {
 }
 
 // Load is like the function Load, with the Loader's Options. If a fault of this machine prevented reading the task,
-// Task.Unread returns it, and the problems do not count.
+// Task.ReadError returns it, and the problems do not count.
 func (l *Loader) Load(dir string) *Task { return l.LoadAs(dir, "", nil) }
 
 // LoadAs is Load for a task of a registry. name is the task's name in the registry ("": the directory's name). origin is the

@@ -12,8 +12,8 @@ type Networks struct {
 	Install environment.Network // the agent's install script
 	Agent   environment.Network
 	Verify  environment.Network
-	// DuringInstall and DuringVerify make these phases public, whatever their network.
-	DuringInstall, DuringVerify bool
+	// PublicDuringInstall and PublicDuringVerify make these phases public, whatever their network.
+	PublicDuringInstall, PublicDuringVerify bool
 }
 
 // modes maps the values of network and network_mode. Source of "no-network": Harbor, "Network Policy".
@@ -28,12 +28,12 @@ func readNetworks(env, agent, verifier table) Networks {
 	all := env.network(environment.Network{}, "network", "network_mode")
 	env.allowInternet(&all)
 	n := Networks{Install: all, Agent: agent.network(all, "network_mode"), Verify: verifier.network(all, "network_mode")}
-	env.flag("network_during_install", &n.DuringInstall)
-	env.flag("network_during_verify", &n.DuringVerify)
-	if n.DuringInstall {
+	env.flag("network_during_install", &n.PublicDuringInstall)
+	env.flag("network_during_verify", &n.PublicDuringVerify)
+	if n.PublicDuringInstall {
 		n.Install = environment.Network{}
 	}
-	if n.DuringVerify {
+	if n.PublicDuringVerify {
 		n.Verify = environment.Network{}
 	}
 	return n

@@ -23,7 +23,7 @@ type Task struct {
 	RepoPath    string  // Dir relative to the top of that repository, with forward slashes; "" outside git
 	Origin      *Origin // the commit that it comes from; nil for a directory of the user's
 	digest      digestOnce
-	unread      error           // see Unread
+	unread      error           // see ReadError
 	has         map[string]bool // files that Load looked for
 	// Missing: Dir does not exist (task_not_found).
 	Missing bool
@@ -158,9 +158,9 @@ const (
 // Err returns the problems that prevent the task from running, as a diag.List, or nil. A Missing task has none.
 func (t *Task) Err() error { return t.Problems.Err() }
 
-// Unread returns why this machine could not read the task (too many open files, a failing disk), or nil. If it is not nil, the
+// ReadError returns why this machine could not read the task (too many open files, a failing disk), or nil. If it is not nil, the
 // task's Problems and Digest do not count.
-func (t *Task) Unread() error {
+func (t *Task) ReadError() error {
 	if t.unread != nil {
 		return t.unread
 	}

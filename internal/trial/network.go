@@ -37,10 +37,10 @@ func NetworksOf(job config.Job, t task.Config) task.Networks {
 	if env.Network != "" {
 		all := environment.Network{Mode: environment.NetworkMode(env.Network), Hosts: env.AllowedHosts}
 		n.Install, n.Agent, n.Verify = all, all, all
-		if n.DuringInstall {
+		if n.PublicDuringInstall {
 			n.Install = environment.Network{}
 		}
-		if n.DuringVerify {
+		if n.PublicDuringVerify {
 			n.Verify = environment.Network{}
 		}
 	}

@@ -46,9 +46,9 @@ func TestNetworksOf(t *testing.T) {
 			config.Environment{Network: "allowlist", AllowedHosts: []string{"b.example"}},
 			task.Networks{Install: listed("b.example"), Agent: listed("b.example"), Verify: listed("b.example")}},
 		"the job's network, the task's phases": {
-			task.Networks{Install: public, Agent: none, Verify: none, DuringInstall: true},
+			task.Networks{Install: public, Agent: none, Verify: none, PublicDuringInstall: true},
 			config.Environment{Network: "none"},
-			task.Networks{Install: public, Agent: none, Verify: none, DuringInstall: true}},
+			task.Networks{Install: public, Agent: none, Verify: none, PublicDuringInstall: true}},
 		"the job opens phases": {offline, config.Environment{NetworkDuringInstall: &yes, NetworkDuringVerify: &yes},
 			task.Networks{Install: public, Agent: none, Verify: public}},
 		"the job closes phases": {task.Networks{Install: public, Agent: none, Verify: public},
