@@ -1,11 +1,15 @@
 package docker
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
+	cerrdefs "github.com/containerd/errdefs"
+	dockerclient "github.com/docker/docker/client"
 	dockerbuildkit "github.com/docker/docker/client/buildkit"
 	"github.com/moby/buildkit/client"
 	"github.com/moby/buildkit/session"
@@ -17,23 +21,55 @@ import (
 )
 
 // hasBuildKit finds out, once, whether the engine has BuildKit. What an engine announces is only
-// what the docker command prefers by default.
+// what the docker command prefers by default. An engine that fails has not answered: the error is transient, and nothing is remembered.
 func (p *Provider) hasBuildKit(ctx context.Context) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.buildkit != nil {
 		return *p.buildkit, nil
 	}
-	conn, err := p.api.DialHijack(ctx, "/grpc", "h2c", nil)
-	if err != nil && (isConnection(err) || ctx.Err() != nil) {
+	status, err := p.askForBuildKit(ctx)
+	if err != nil {
 		return false, err
 	}
-	found := err == nil
-	if found {
-		conn.Close()
+	passing := status >= http.StatusInternalServerError && status != http.StatusNotImplemented
+	if passing || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout {
+		return false, fmt.Errorf("ask the engine whether it has BuildKit: it answers %d (%s): %w", status, http.StatusText(status), cerrdefs.ErrUnavailable)
 	}
+	found := status == http.StatusSwitchingProtocols
 	p.buildkit = &found
 	return found, nil
+}
+
+// askForBuildKit returns the status with which the engine answers who wants to speak with BuildKit. The client's own DialHijack tells it in
+// words only, and does not obey ctx while it waits.
+func (p *Provider) askForBuildKit(ctx context.Context) (status int, err error) {
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = ctx.Err()
+		}
+	}()
+	conn, err := p.api.Dialer()(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+dockerclient.DummyHost+"/grpc", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "h2c")
+	if err := req.Write(conn); err != nil {
+		return 0, err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, nil
 }
 
 // buildKit builds with BuildKit, which the engine serves over its own connection.
