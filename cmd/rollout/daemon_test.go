@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -175,5 +177,80 @@ agents:
 			}
 			t.Errorf("a container is left: %s, %s, %s, %v", c.Names, c.State, c.Status, c.Labels)
 		}
+	}
+}
+
+// TestAnEngineThatDiesIsOneSentence: what ran when the engine died has errors of its own in its results, but people are told once. When the
+// engine is back, a resume runs all of it.
+func TestAnEngineThatDiesIsOneSentence(t *testing.T) {
+	const trials, workers = 20, 4
+	e := startEngine(t)
+	e.takeImage()
+	j := hangingJob(t, "docker", trials)
+	job := filepath.Join(j.dir, "job.yaml")
+	text, err := os.ReadFile(job)
+	must(t, err)
+	before, after, _ := strings.Cut(string(text), "    execute: |\n")
+	_, datasets, _ := strings.Cut(after, "datasets:")
+	must(t, os.WriteFile(job, []byte(before+"    env: {NAP: \"${NAP}\"}\n    execute: echo working; sleep \"$NAP\"\ndatasets:"+datasets), 0o644))
+	rollout := func(nap string, args ...string) *run {
+		r := &run{cmd: exec.Command(binary, args...), output: &bytes.Buffer{}}
+		r.cmd.Dir = j.dir
+		r.cmd.Env = append(os.Environ(), "DOCKER_HOST="+e.host, "NAP="+nap)
+		r.cmd.Stdout, r.cmd.Stderr = r.output, r.output
+		must(t, r.cmd.Start())
+		return r
+	}
+	r := rollout("3600", "job.yaml", "--n-concurrent", strconv.Itoa(workers))
+	j.waitRunning(t, workers)
+	must(t, e.cmd.Process.Kill())
+	_ = e.cmd.Wait()
+	code := r.exit(t)
+	t.Logf("rollout:\n%s", r.output)
+	if code != 3 {
+		t.Errorf("exit code %d, want 3: the engine is not the agent's", code)
+	}
+	wantSentence := func(output string) {
+		t.Helper()
+		_, summary, _ := strings.Cut(output, "Job "+j.name)
+		want := fmt.Sprintf("✗ %d trials ended because the provider did not answer any more (environment_lost).", workers)
+		if n := strings.Count(strings.Join(strings.Fields(summary), " "), want); n != 1 {
+			t.Errorf("the summary says %d times %q", n, want)
+		}
+		if n := strings.Count(summary, string(result.EnvironmentLost)) + strings.Count(summary, string(result.EnvironmentStartFailed)); n != 1 {
+			t.Errorf("the summary names the errors of single trials: %d\n%s", n, summary)
+		}
+	}
+	wantSentence(r.output.String())
+	_, last, _ := strings.Cut(r.output.String(), "rollout: the Docker engine at "+e.host+" does not answer any more")
+	if want := "rollout resume jobs/" + j.name + " goes on with it"; !strings.Contains(last, want) {
+		t.Errorf("its last words are not why, and %q", want)
+	}
+	tree, err := result.ReadTree(filepath.Join(j.dir, "jobs", j.name))
+	must(t, err)
+	if len(tree.Trials) != workers {
+		t.Errorf("%d trials have a result, want those %d that ran", len(tree.Trials), workers)
+	}
+	for _, trial := range tree.Trials {
+		if trial.Error == nil || trial.Error.Type != result.EnvironmentLost || !trial.EndedUnreachable() || trial.Error.Message == "" {
+			t.Errorf("the result of %s has the error %+v", trial.Key, trial.Error)
+		}
+	}
+	again := rollout("3600", "report", "jobs/"+j.name, "--markdown", "report.md")
+	again.exit(t)
+	wantSentence(again.output.String())
+	markdown, err := os.ReadFile(filepath.Join(j.dir, "report.md"))
+	must(t, err)
+	if n := strings.Count(string(markdown), "4 trials ended because the provider did not answer any more"); n != 1 {
+		t.Errorf("the report says it %d times:\n%s", n, markdown)
+	}
+
+	e.start()
+	resumed := rollout("0", "resume", "jobs/"+j.name)
+	if code := resumed.exit(t); code != 0 {
+		t.Errorf("the resume ends with %d:\n%s", code, resumed.output)
+	}
+	if res := j.result(t); res.CompletedTrials != trials || res.PassRate != 1 {
+		t.Errorf("after the resume: %+v", res.Summary)
 	}
 }

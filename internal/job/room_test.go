@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
@@ -90,5 +91,57 @@ func TestNoRoomStartsNoMoreTrials(t *testing.T) {
 	onDisk, err := result.ReadTree(tree.Dir)
 	if err != nil || len(onDisk.Trials) != 4 {
 		t.Errorf("%d results are on disk, %v", len(onDisk.Trials), err)
+	}
+}
+
+// TestWhatEndsWithItsProviderIsMarked: only the infrastructure's errors, and only while the provider is not there.
+func TestWhatEndsWithItsProviderIsMarked(t *testing.T) {
+	gone := &environment.Error{Kind: environment.KindUnavailable, Err: errors.New("the engine does not answer any more")}
+	for _, c := range []struct {
+		name  string
+		room  error
+		kind  result.ErrorType
+		marks bool
+	}{
+		{"lost with the engine", gone, result.EnvironmentLost, true},
+		{"not started for it", gone, result.EnvironmentStartFailed, true},
+		{"the agent's own", gone, result.AgentExecutionFailed, false},
+		{"cancelled", gone, result.Cancelled, false},
+		{"lost, and the engine is there", nil, result.EnvironmentLost, false},
+		{"lost, and the disk is full", errors.New("the disk is full"), result.EnvironmentLost, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			list := specs(4)
+			tree, rec := newTree(t, list), &recorder{}
+			var ended atomic.Bool
+			opts := options(tree, runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+				ended.Store(true)
+				out := passed(spec.Key)
+				out.Trial.Reward, out.Trial.Error = nil, &result.Error{Type: c.kind, Message: "why"}
+				return out
+			}), rec)
+			opts.Workers = 1
+			opts.Room = func() error {
+				if ended.Load() {
+					return c.room
+				}
+				return nil
+			}
+			if _, err := Run(t.Context(), list, opts); c.room != nil && !errors.Is(err, c.room) {
+				t.Errorf("Run returned %v", err)
+			}
+			onDisk, err := result.ReadTree(tree.Dir)
+			if err != nil || len(onDisk.Trials) == 0 {
+				t.Fatalf("%d results are on disk, %v", len(onDisk.Trials), err)
+			}
+			if c.room != nil && len(onDisk.Trials) != 1 {
+				t.Errorf("%d trials ran, want one", len(onDisk.Trials))
+			}
+			for _, trial := range onDisk.Trials {
+				if trial.EndedUnreachable() != c.marks {
+					t.Errorf("%s: %+v", trial.Key, trial.Error)
+				}
+			}
+		})
 	}
 }

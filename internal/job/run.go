@@ -178,6 +178,16 @@ func (r *run) hasRoom() bool {
 	return now == nil
 }
 
+// blame notes in the result of a trial that the infrastructure ended whether its provider does not answer any more.
+func (r *run) blame(ctx context.Context, t *result.Trial) {
+	if t.Error == nil || !t.Error.Type.Infrastructure() || t.Error.Type == result.Cancelled || ctx.Err() != nil || r.hasRoom() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.Error.Unreachable = environment.KindOf(r.full) == environment.KindUnavailable
+}
+
 // written is an outcome after the attempt to write it.
 type written struct {
 	trial.Outcome
@@ -240,7 +250,9 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 				if !began {
 					continue
 				}
-				if outcome := r.one(ctx, spec, now); r.end(spec.Key) {
+				outcome := r.one(ctx, spec, now)
+				r.blame(ctx, &outcome.Trial)
+				if r.end(spec.Key) {
 					outcomes <- r.write(outcome)
 				}
 			}

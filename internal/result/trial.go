@@ -86,6 +86,8 @@ func (f Fault) Loses() bool { return f == FaultAgent || f == FaultInstall || f =
 type Error struct {
 	Type    ErrorType `json:"type"`
 	Message string    `json:"message"`
+	// Unreachable: the provider (its engine, say) did not answer any more when the trial ended, which ends everything that runs there.
+	Unreachable bool `json:"unreachable,omitempty"`
 }
 
 // Costs splits a trial's cost, in US dollars.

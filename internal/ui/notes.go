@@ -100,9 +100,9 @@ func (s *summary) omitted() []string {
 	return append(lines, more(len(trials)-maxExamples)...)
 }
 
-// warnings counts the trials' warnings and shows the first.
+// warnings counts the trials' warnings and shows the first. Those of trials that ended with their provider are about nothing else.
 func (s *summary) warnings() []string {
-	trials := s.where(func(t result.Trial) bool { return len(t.Warnings) > 0 })
+	trials := s.where(func(t result.Trial) bool { return len(t.Warnings) > 0 && !t.EndedUnreachable() })
 	if len(trials) == 0 {
 		return nil
 	}

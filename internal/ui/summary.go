@@ -137,12 +137,16 @@ func (s *summary) planned() []string {
 	return append(lines, more(len(names)-maxExamples)...)
 }
 
-// failures adds a section per error type, the most frequent first, cancelled trials last.
+// failures adds a section per error type, the most frequent first, cancelled trials last. What ended with its provider is one sentence: the
+// trials did nothing to cause it, and each of their messages says the same.
 func (s *summary) failures() {
+	if text := result.UnreachableText(s.Trials); text != "" {
+		s.add(s.wrap(s.look.bad.Render("✗") + " " + text + "."))
+	}
 	byType := map[result.ErrorType][]result.Trial{}
 	var types []result.ErrorType
 	for _, t := range s.Trials {
-		if t.Error == nil {
+		if t.Error == nil || t.EndedUnreachable() {
 			continue
 		}
 		if byType[t.Error.Type] == nil {

@@ -108,6 +108,9 @@ func jobs(in report.Input) map[level][]annotation {
 	for _, s := range in.Incomplete {
 		add(failure, "Rollout: something is missing", s)
 	}
+	if text := result.UnreachableText(in.Trials); text != "" {
+		add(failure, "Rollout: the provider did not answer", text)
+	}
 	for _, c := range in.Verdict.Checks {
 		title, message := "Rollout: "+c.Name, c.Message
 		if c.Hint != "" {
@@ -125,6 +128,9 @@ func jobs(in report.Input) map[level][]annotation {
 
 // levelOf is the type of a task's annotation; "" if it gets none.
 func levelOf(in report.Input, c report.Case) level {
+	if t := c.Telling(); t != nil && c.State == report.Errored && t.EndedUnreachable() {
+		return "" // one annotation has them all
+	}
 	l := level("")
 	switch change := c.Change(); {
 	case change == result.Broken, change == result.Errored:

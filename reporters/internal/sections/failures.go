@@ -21,6 +21,9 @@ func (p *Page) Failures(heading string) string {
 		return ""
 	}
 	var parts []string
+	if text := result.UnreachableText(p.in.Trials); text != "" {
+		parts = append(parts, text+".")
+	}
 	left := p.detail.Excerpts
 	for _, group := range p.byKind() {
 		parts = append(parts, heading+" "+group.kind+": "+report.Plural(len(group.cases), "task"))
@@ -36,13 +39,13 @@ func (p *Page) Failures(heading string) string {
 	return Join(parts...)
 }
 
-// byKind groups what is in trouble by type of error, in the order of the most telling of each.
+// byKind groups what is in trouble by type of error, in the order of the most telling of each. What ended with its provider is left out.
 func (p *Page) byKind() []failures {
 	var groups []failures
 	at := map[string]int{}
 	for _, c := range report.Troubled(p.cases) {
 		t := c.Telling()
-		if t == nil {
+		if t == nil || t.EndedUnreachable() {
 			continue
 		}
 		kind := kindOf(*t)

@@ -1,0 +1,50 @@
+package result
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// EndedUnreachable reports whether the trial ended with its provider (Error.Unreachable).
+func (t Trial) EndedUnreachable() bool { return t.Error != nil && t.Error.Unreachable }
+
+// UnreachableText says for people how many trials ended because their provider did not answer any more, in one sentence without its full stop,
+// and with which errors; "" if none did. Of unknown types of errors it gives the number alone: a result may be made up.
+func UnreachableText(trials []Trial) string {
+	counts := map[ErrorType]int{}
+	total := 0
+	for _, t := range trials {
+		if t.EndedUnreachable() {
+			total++
+			counts[t.Error.Type]++
+		}
+	}
+	if total == 0 {
+		return ""
+	}
+	var types []ErrorType
+	for _, kind := range ErrorTypes {
+		if counts[kind] > 0 {
+			types = append(types, kind)
+		}
+	}
+	slices.SortStableFunc(types, func(a, b ErrorType) int { return cmp.Compare(counts[b], counts[a]) })
+	var names []string
+	for _, kind := range types {
+		name := string(kind)
+		if counts[kind] < total {
+			name = fmt.Sprintf("%d %s", counts[kind], kind)
+		}
+		names = append(names, name)
+	}
+	text := "1 trial ended because the provider did not answer any more"
+	if total > 1 {
+		text = fmt.Sprintf("%d trials ended because the provider did not answer any more", total)
+	}
+	if len(names) > 0 {
+		text += " (" + strings.Join(names, ", ") + ")"
+	}
+	return text
+}
