@@ -47,9 +47,18 @@ func pull(head, base, headRepo string) map[string]any {
 	}
 }
 
-// The ten lines of the README: a push makes a baseline, and a pull request that breaks the agent is told so.
+// confirms has the repository's job try again what looks broken.
+func (r *repository) confirms() {
+	r.t.Helper()
+	const file = "evals/job.yaml"
+	write(r.t, r.dir, map[string]string{file: read(r.t, r.dir, file) + "gate: { confirm: { attempts: 2 } }\n"})
+}
+
+// The ten lines of the README: a push makes a baseline, and a pull request that breaks the agent is told so. The shards have tried again what
+// they broke.
 func TestTheGateOnAPullRequest(t *testing.T) {
 	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
+	r.confirms()
 	base := r.commit("an agent")
 	r.api.SetBranch(slug, "main", base)
 	push := r.act("pr-gate.yml", "push", map[string]any{"ref": "refs/heads/main", "repository": map[string]any{"full_name": slug}})
@@ -73,6 +82,7 @@ func TestTheGateOnAPullRequest(t *testing.T) {
 	must(t, err)
 
 	suite(t, r.dir) // has forgotten all five: fewer could be luck
+	r.confirms()
 	head := r.commit("a worse agent", base)
 	r.api.AddPull(slug, githubtest.Pull{Number: 7, HeadBranch: "change", HeadSHA: head, Base: "main"})
 	worse := r.act("pr-gate.yml", "pull_request", pull(head, base, slug))
@@ -90,14 +100,26 @@ func TestTheGateOnAPullRequest(t *testing.T) {
 		t.Fatalf("there are %d comments, want one", len(comments))
 	}
 	for _, text := range []string{worse.summary("report"), comments[0].Body} {
-		for _, want := range []string{"banana", "cherry", "damson", "elder", base[:7]} {
+		for _, want := range []string{"banana", "cherry", "damson", "elder", base[:7], "5 tasks looked broken and had 10 further attempts (gate.confirm), which enter no rate"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s is not in:\n%s", want, text)
 			}
 		}
+		if n := strings.Count(text, "1 → 0; confirmed broken: failed 2 more attempts"); n != 5 {
+			t.Errorf("%d tasks are confirmed to be broken, want 5:\n%s", n, text)
+		}
 	}
-	if !strings.Contains(read(t, worse.artifact("rollout-job"), "rollout/junit.xml"), `name="damson"`) {
-		t.Error("the JUnit report does not name a task that broke")
+	report := worse.artifact("rollout-job")
+	if text := read(t, report, "rollout/junit.xml"); !strings.Contains(text, `name="damson"`) || strings.Count(text, `(confirmed broken: failed 2 more attempts)" type="reward"`) != 5 || !strings.Contains(text, `tests="5" failures="5"`) {
+		t.Errorf("the JUnit report does not say what broke:\n%s", text)
+	}
+	if n := strings.Count(worse.log, "confirmed broken: failed 2 more attempts"); n < 5 {
+		t.Errorf("the log says of %d tasks that they are confirmed to be broken", n)
+	}
+	confirmed, _, err := result.ReadJob(filepath.Join(report, "rollout/result.json"))
+	must(t, err)
+	if confirmed.TotalTrials != 5 || confirmed.ConfirmationTrials != 10 || len(confirmed.Results) != 5 {
+		t.Errorf("the job is %+v", confirmed.Summary)
 	}
 	if strings.Contains(push.said("shard 1/4")+worse.said("shard 1/4"), "model-secret") {
 		t.Error("the secret is in the log")

@@ -274,3 +274,67 @@ func TestTheDetectableBreakageIsDetected(t *testing.T) {
 		})
 	}
 }
+
+// redShare is in what share of runs a policy fails a suite.
+func redShare(t *testing.T, p Policy, s suite, runs int) float64 {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(s.Tasks), uint64(s.Attempts)))
+	red := 0
+	for range runs {
+		w := s.Draw(rng)
+		if verdict(p, w.Base, w.Head).Outcome == Fail {
+			red++
+		}
+	}
+	t.Logf("%s: red in %.0f %% of %d runs", s, share100(red, runs), runs)
+	return share100(red, runs)
+}
+
+// wantShare checks a percentage that the documentation has, but for luck: four standard errors of a simulation of so many runs, and its rounding.
+func wantShare(t *testing.T, got, documented float64, runs int) {
+	t.Helper()
+	noise := 4*math.Sqrt(documented*(100-documented)/float64(runs)) + 0.5
+	if math.Abs(got-documented) > noise {
+		t.Errorf("red in %.0f %% of runs, and the documentation says %.0f (± %.0f)", got, documented, noise)
+	}
+}
+
+// TestGradedRewardsAreBetterGatedByTheirMean: what the documentation says of 30 tasks with graded rewards (five parts, of which an
+// average task has half or two thirds done) that all fall by 0.1.
+func TestGradedRewardsAreBetterGatedByTheirMean(t *testing.T) {
+	const runs = 300
+	for _, c := range []struct {
+		suite
+		byReward, byPasses float64
+	}{
+		{suite{Tasks: 30, Attempts: 1, A: 1, B: 1, Parts: 5, Drop: 0.1}, 62, 21},
+		{suite{Tasks: 30, Attempts: 3, A: 1, B: 1, Parts: 5, Drop: 0.1}, 97, 56},
+		{suite{Tasks: 30, Attempts: 1, A: 2, B: 1, Parts: 5, Drop: 0.1}, 64, 37},
+		{suite{Tasks: 30, Attempts: 3, A: 2, B: 1, Parts: 5, Drop: 0.1}, 97, 78},
+	} {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			wantShare(t, redShare(t, Policy{Thresholds: Thresholds{MaxMeanRewardDrop: new(0.0)}}, c.suite, runs), c.byReward, runs)
+			wantShare(t, redShare(t, Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0)}}, c.suite, runs), c.byPasses, runs)
+		})
+	}
+}
+
+// TestDriftIsRed: what the documentation says of a job that changes nothing, on a day on which every task's odds are lower by the same factor.
+func TestDriftIsRed(t *testing.T) {
+	const runs = 100
+	for _, c := range []struct {
+		suite
+		red float64
+	}{
+		{suite{Tasks: 300, Attempts: 3, A: 1, B: 1, Drift: 0.2}, 53},
+		{suite{Tasks: 300, Attempts: 3, A: 0.3, B: 0.3, Drift: 0.2}, 36},
+		{suite{Tasks: 300, Attempts: 3, A: 8, B: 1, Drift: 0.2}, 38},
+		{suite{Tasks: 30, Attempts: 3, A: 1, B: 1, Drift: 0.2}, 14},
+	} {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			wantShare(t, redShare(t, Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0)}}, c.suite, runs), c.red, runs)
+		})
+	}
+}

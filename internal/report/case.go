@@ -37,6 +37,9 @@ type Case struct {
 	State    State
 	// Diff is the task held against the baseline; nil without one.
 	Diff *result.TaskDiff
+	// Confirmation is what the attempts came to that were made because the task looked broken (gate.confirm), with a baseline or without; nil if
+	// there were none. They are not among Attempts, and State, Reward, Cost and Seconds are without them.
+	Confirmation *result.Attempts
 	// Quarantine says why the task is not gated; nil if it is.
 	Quarantine *gate.Quarantined
 }
@@ -54,6 +57,9 @@ func (c Case) Change() result.Change {
 	}
 	return c.Diff.Change
 }
+
+// NotBroken reports whether the task looked broken, and passed when it was tried again.
+func (c Case) NotBroken() bool { return c.Confirmation != nil && c.Confirmation.Passed > 0 }
 
 // File returns the file of the task that people would look at first, in the task's repository: the one that an attempt
 // which did not pass points to, else task.toml; "" if it is not known where the task is.
@@ -162,6 +168,7 @@ func Cases(in Input) []Case {
 			diffs[name{d.Agent, d.Dataset, d.Task}] = &in.Diff.Tasks[i]
 		}
 	}
+	confirmations := result.ConfirmedTasks(in.Job)
 	var cases []Case
 	at := map[name]int{}
 	for _, key := range in.Plan.Own() {
@@ -173,7 +180,7 @@ func Cases(in Input) []Case {
 			task := name{dataset: key.Dataset, task: key.Task}
 			cases = append(cases, Case{
 				Agent: key.Agent, Dataset: key.Dataset, Task: key.Task,
-				Path: paths[task], Diff: diffs[n], Quarantine: quarantined[task],
+				Path: paths[task], Diff: diffs[n], Quarantine: quarantined[task], Confirmation: confirmations[key.Unnumbered()],
 			})
 		}
 		cases[i].Attempts = append(cases[i].Attempts, Attempt{Key: key, Trial: trials[key]})
@@ -255,11 +262,11 @@ func (c Case) trouble() int {
 		order = 0
 	case c.Change() == result.Errored:
 		order = 1
-	case c.State == Errored:
+	case c.State == Errored && !c.NotBroken():
 		order = 2
 	case c.Change() == result.Worse:
 		order = 3
-	case c.State == Failed && !c.Expected():
+	case (c.State == Failed || c.State == Errored) && !c.Expected():
 		order = 4
 	case c.State == Flaky:
 		order = 5

@@ -3,7 +3,6 @@ package result
 import (
 	"fmt"
 	"slices"
-	"strconv"
 )
 
 // PlannedConfirmation are the confirmation attempts (Trial.Confirmation) that a job set out to make. Those of a task end as soon as one
@@ -108,31 +107,42 @@ func (p Plan) WithConfirmation(attempts int, tasks []Key) Plan {
 	return p
 }
 
+// ConfirmedTasks returns what the confirmation attempts at each task came to that has some. The keys have no Attempt.
+func ConfirmedTasks(job Job) map[Key]*Attempts {
+	tasks := map[Key]*Attempts{}
+	for _, t := range attempts(job.Confirmations, nil) {
+		tasks[t.key] = &t.Attempts
+	}
+	return tasks
+}
+
 // ConfirmedText says for people what the confirmation attempts showed; "" without any.
 func (d TaskDiff) ConfirmedText() string {
-	switch c := d.Confirmation; {
-	case c == nil || d.Head == nil:
+	if d.Head == nil {
 		return ""
-	case c.Passed > 0: // in the last one, after which there are no more
-		return "not broken: passed in " + ordinal(c.Total) + " confirmation attempt"
-	case len(c.Rewards)+c.Lost == 0:
-		return "not confirmed: no further attempt showed anything"
+	}
+	return ConfirmedText(d.Confirmation)
+}
+
+// ConfirmedText says for people what attempts showed that confirm whether a task is broken; "" without any. Those that the infrastructure ended
+// showed nothing, and are not among them.
+func ConfirmedText(a *Attempts) string {
+	if a == nil {
+		return ""
+	}
+	switch tried := len(a.Rewards) + a.Lost; {
+	case a.Passed > 0: // the last one, after which there are no more
+		return fmt.Sprintf("not broken: passed %d of %s", a.Passed, moreAttempts(tried))
+	case tried > 0:
+		return "confirmed broken: failed " + moreAttempts(tried)
 	default:
-		return fmt.Sprintf("confirmed broken: 0 of %d attempts passed", len(d.Head.Rewards)+d.Head.Lost+len(c.Rewards)+c.Lost)
+		return "not confirmed: no further attempt showed anything"
 	}
 }
 
-func ordinal(n int) string {
-	suffix := "th"
-	if n/10%10 != 1 {
-		switch n % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
-		}
+func moreAttempts(n int) string {
+	if n == 1 {
+		return "1 more attempt"
 	}
-	return strconv.Itoa(n) + suffix
+	return fmt.Sprintf("%d more attempts", n)
 }

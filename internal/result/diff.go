@@ -140,10 +140,7 @@ type Level struct {
 // nop is left out: what does nothing gets neither better nor worse.
 func Compare(base, head Job) Diff {
 	before, after := attempts(base.Results, base.Skipped), attempts(head.Results, head.Skipped)
-	confirmations := map[Key]*Attempts{}
-	for _, t := range attempts(head.Confirmations, nil) {
-		confirmations[t.key] = &t.Attempts
-	}
+	confirmations := ConfirmedTasks(head)
 	d := Diff{Base: base, Head: head, Counts: map[Change]int{}, Tasks: make([]TaskDiff, 0, max(len(before), len(after)))}
 	for _, c := range Changes {
 		d.Counts[c] = 0

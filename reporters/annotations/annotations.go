@@ -135,6 +135,8 @@ func levelOf(in report.Input, c report.Case) level {
 	switch change := c.Change(); {
 	case change == result.Broken, change == result.Errored:
 		l = failure
+	case c.NotBroken():
+		l = warning
 	case c.State == report.Errored:
 		l = failure
 	case change == result.Worse, c.State == report.Flaky:
@@ -163,6 +165,9 @@ func of(in report.Input, l level, c report.Case) annotation {
 	} else if mean, ok := c.Reward(); ok {
 		lines = append(lines, "mean reward "+report.Number(mean))
 	}
+	if text := result.ConfirmedText(c.Confirmation); text != "" {
+		lines = append(lines, text)
+	}
 	if c.Quarantine != nil {
 		lines = append(lines, "not gated until "+c.Quarantine.Until+": "+c.Quarantine.Reason)
 	}
@@ -181,6 +186,9 @@ func of(in report.Input, l level, c report.Case) annotation {
 
 // what is how a task did, in a few words.
 func what(c report.Case) string {
+	if c.NotBroken() {
+		return "Task is flaky"
+	}
 	switch change := c.Change(); change {
 	case result.Broken, result.Errored, result.Worse, result.Fixed, result.Better:
 		return "Task " + string(change)

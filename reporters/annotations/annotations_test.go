@@ -2,10 +2,12 @@ package annotations_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/report/reporttest"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -135,6 +137,30 @@ func TestQuarantineIsNoError(t *testing.T) {
 		if c.name == "error" {
 			t.Errorf("an error: %+v", c)
 		}
+	}
+}
+
+// TestConfirmationsWithoutABaseline: what was tried again is said by a report without the baseline, too, and is no error if it passed.
+func TestConfirmationsWithoutABaseline(t *testing.T) {
+	in := reporttest.Confirmed()
+	in.Diff, in.Baseline, in.Verdict = nil, "", gate.Verdict{}
+	got := map[string]string{}
+	for _, c := range check(t, "confirmed", reporttest.Write(t, annotations.Reporter{}, in), 10) {
+		_, rest, _ := strings.Cut(c.properties["title"], ": ")
+		task, _, _ := strings.Cut(rest, " (")
+		for line := range strings.Lines(c.message) {
+			if strings.Contains(line, "more attempt") || strings.Contains(line, "further attempt") {
+				got[task] = c.name + ": " + strings.TrimSpace(line)
+			}
+		}
+	}
+	want := map[string]string{
+		"broken-links": "warning: confirmed broken: failed 3 more attempts", "clean-exit": "error: confirmed broken: failed 4 more attempts",
+		"library-fines": "warning: not broken: passed 1 of 3 more attempts", "photo-album": "warning: not broken: passed 1 of 1 more attempt",
+		"split-the-bill": "warning: not confirmed: no further attempt showed anything",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

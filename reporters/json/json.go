@@ -79,6 +79,9 @@ type Task struct {
 	Cost        float64       `json:"cost"`
 	DurationSec float64       `json:"duration_sec"`
 	Attempts    []Attempt     `json:"attempts"` // planned ones, by number
+	// Confirmation is what the attempts came to that were made because the task looked broken (gate.confirm). No other number of the task has them; it
+	// is left out without any.
+	Confirmation *Side `json:"confirmation,omitempty"`
 }
 
 // Attempt is one trial.
@@ -225,6 +228,7 @@ func task(c report.Case, whole bool) Task {
 	t := Task{
 		Agent: c.Agent, Dataset: c.Dataset, Task: c.Task, Path: c.Path, State: c.State, Change: c.Change(), Quarantined: c.Quarantine != nil,
 		Cost: finite(c.Cost()), DurationSec: finite(c.Seconds()), Attempts: []Attempt{},
+		Confirmation: side(c.Confirmation),
 	}
 	if mean, ok := c.Reward(); ok {
 		t.Reward = new(finite(mean))

@@ -318,14 +318,11 @@ func (b *builder) testcase(c report.Case) testcase {
 	default:
 		b.outcomes(&tc, c)
 	}
-	if c.Diff != nil {
-		if text := c.Diff.ConfirmedText(); text != "" {
-			out = append(out, text)
-			if tc.Failure != nil {
-				tc.Failure.Message += " (" + text + ")"
-			}
-			if tc.Error != nil {
-				tc.Error.Message += " (" + text + ")"
+	if text := result.ConfirmedText(c.Confirmation); text != "" {
+		out = append(out, text)
+		for _, o := range []*outcome{tc.Failure, tc.Error} {
+			if o != nil {
+				o.Message = untrusted.Cut(o.Message, maxMessage-len(text)-len(" ()")) + " (" + text + ")"
 			}
 		}
 	}
@@ -343,7 +340,7 @@ func (b *builder) outcomes(tc *testcase, c report.Case) {
 	for _, a := range c.Attempts {
 		switch t := a.Trial; {
 		case t == nil, t.Passed(), !t.Completed() && !t.Failed():
-		case c.State == report.Flaky, c.Diff != nil && c.Diff.Confirmation != nil && c.Diff.Confirmation.Passed > 0:
+		case c.State == report.Flaky, c.NotBroken():
 			tc.Flaky = append(tc.Flaky, rerunOf(b.failure(c, *t)))
 		case t == telling && (t.Completed() || t.Error.Type.Fault() == result.FaultAgent):
 			tc.Failure = b.failure(c, *t)

@@ -18,9 +18,11 @@ type Suite struct {
 	// Copied is the share of a task's attempts that copy the run's first one: attempts that succeed and fail together.
 	Copied float64
 	Drop   float64 // of every task's chance, as far as it has one
-	Broken int     // how many tasks never pass in the job, of those whose chance is at least the mean
-	Parts  int     // rewards are multiples of 1/Parts; 0 and 1: passed or not
-	Agents int     // 0 is one: "a0", "a1", …
+	// Drift is how much the logarithm of every task's odds is lower in the job: what a model or a network that is another one today does.
+	Drift  float64
+	Broken int // how many tasks never pass in the job, of those whose chance is at least the mean
+	Parts  int // rewards are multiples of 1/Parts; 0 and 1: passed or not
+	Agents int // 0 is one: "a0", "a1", …
 	// Crashed is the share of attempts that did not pass which end with an error of the agent instead of a reward of 0.
 	Crashed float64
 }
@@ -34,6 +36,12 @@ func (s Suite) String() string {
 	name += fmt.Sprintf(", copied %v", s.Copied)
 	if s.Drop > 0 {
 		name += fmt.Sprintf(", drop %v", s.Drop)
+	}
+	if s.Drift > 0 {
+		name += fmt.Sprintf(", drift %v", s.Drift)
+	}
+	if s.Parts > 1 {
+		name += fmt.Sprintf(", rewards of %d parts", s.Parts)
 	}
 	if s.Broken > 0 {
 		name += fmt.Sprintf(", %d broken", s.Broken)
@@ -60,7 +68,7 @@ func (s Suite) Draw(rng *rand.Rand) *World {
 	broken := 0
 	for i := range s.Tasks {
 		before := beta(rng, s.A, s.B)
-		after := max(0, before-s.Drop)
+		after := max(0, drifted(before, s.Drift)-s.Drop)
 		if broken < s.Broken && before >= s.A/(s.A+s.B)-1e-4 {
 			after = 0
 			broken++
@@ -78,6 +86,12 @@ func (s Suite) Draw(rng *rand.Rand) *World {
 		}
 	}
 	return w
+}
+
+// drifted is a chance whose odds were multiplied by exp(-drift).
+func drifted(chance, drift float64) float64 {
+	worse := chance * math.Exp(-drift)
+	return worse / (1 - chance + worse)
 }
 
 // Confirm gives tasks of the job confirmation attempts, until one passes. The keys have no Attempt.

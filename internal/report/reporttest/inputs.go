@@ -2,7 +2,9 @@ package reporttest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/report"
@@ -19,6 +21,8 @@ func Inputs() map[string]report.Input {
 		"errors":      Errors(),
 		"quarantine":  Inconclusive(),
 		"shard":       Shard(),
+		"confirmed":   Confirmed(),
+		"unreachable": Unreachable(),
 		"empty":       Make("empty", nil),
 	}
 }
@@ -190,6 +194,68 @@ func Inconclusive() report.Input {
 		}},
 		Quarantined: []gate.Quarantined{{Dataset: "cookbook", Task: "tea-time", Reason: "flaky since the new kettle, issue 12", Until: "2026-12-31"}},
 	}
+	return in
+}
+
+// Confirmed is a pull request with five tasks that looked broken and were tried again: one failed again, one crashed again, two passed, and one had
+// only attempts that the infrastructure ended.
+func Confirmed() report.Input {
+	var base, head, again []Spec
+	add := func(task string, planned Spec, confirmations ...Spec) {
+		spec := Spec{Agent: "apprentice", Dataset: "cookbook", Task: task, Reward: new(1.0), Seconds: 30, Cost: 0.1}
+		base = append(base, spec)
+		spec.Reward, spec.Error, spec.Message, spec.Logs = planned.Reward, planned.Error, planned.Message, planned.Logs
+		head = append(head, spec)
+		for i, c := range confirmations {
+			c.Agent, c.Dataset, c.Task, c.Attempt, c.Seconds, c.Cost = spec.Agent, spec.Dataset, task, i+2, 30, 0.1
+			again = append(again, c)
+		}
+	}
+	failed, passed := Spec{Reward: new(0.0)}, Spec{Reward: new(1.0)}
+	crashed := Spec{Error: result.AgentExecutionFailed, Message: "the agent's execute script ended with exit code 7"}
+	lost := Spec{Error: result.EnvironmentLost, Message: "the environment was lost"}
+	add("baking-order", passed)
+	add("broken-links", Spec{Reward: new(0.0), Logs: pytest}, failed, crashed, failed, lost)
+	add("clean-exit", crashed, crashed, crashed, crashed, crashed)
+	add("library-fines", failed, failed, failed, passed)
+	add("photo-album", crashed, passed)
+	add("split-the-bill", failed, lost, lost, lost, lost)
+	in := Make("pr", head)
+	all := slices.Clone(in.Trials)
+	for _, s := range again {
+		t := trial(s, in.Now, in.Now.Add(30*time.Second))
+		t.Confirmation = true
+		all = append(all, t)
+	}
+	in.Job, in.Groups = result.Summarize(in.Plan, all), result.Groups(in.Plan, all)
+	in = Against(in, Make("main", base))
+	in.Verdict = gate.Verdict{
+		Outcome: gate.Fail, Reason: "3 tasks broke, at most 0 may; 2 more tasks passed when tried again (flaky)",
+		Checks: []gate.Check{{Name: "max_broken_tasks", Outcome: gate.Fail, Value: 3, Message: "3 tasks broke, at most 0 may; 1 of them not confirmed; 2 more tasks passed when tried again (flaky)"}},
+	}
+	in.Notes = []string{"5 tasks looked broken and had 16 further attempts (gate.confirm), which enter no rate and cost $1.60 of the total"}
+	return in
+}
+
+// Unreachable is a job whose engine died while four trials ran.
+func Unreachable() report.Input {
+	var specs []Spec
+	for _, task := range suite {
+		specs = append(specs, Spec{
+			Agent: "apprentice", Dataset: "cookbook", Task: task, Seconds: 10, Error: result.EnvironmentLost,
+			Message: "the environment was lost during agent execution: cannot connect to the Docker daemon",
+		})
+	}
+	specs[0].Error, specs[0].Message, specs[0].Reward = "", "", new(1.0)
+	specs[1].Error, specs[5].Missing = result.EnvironmentStartFailed, true
+	in := Make("nightly", specs)
+	for i := range in.Trials {
+		if in.Trials[i].Error != nil {
+			in.Trials[i].Error.Unreachable = true
+		}
+	}
+	in.Incomplete = []string{"1 of 6 trials never ran or left no result"}
+	in.Verdict = gate.Verdict{Outcome: gate.Fail, Reason: "4 of 6 trials failed; 0 may."}
 	return in
 }
 
