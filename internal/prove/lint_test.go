@@ -154,6 +154,9 @@ func TestRules(t *testing.T) {
 		{"the name of a private key's format", "secret", file("environment/x", "begins with -----BEGIN "+"PRIVATE KEY-----, and so on\n"), ""},
 		{"a variable", "secret", file("environment/.env", "SERVICE_API_KEY="+random[:32]), "environment/.env:1"},
 		{"a hash for a variable", "secret", file("environment/.env", "session_token: '0f4c8d1b7a2e9f3650c4d8e1b7a29f36'"), "environment/.env:1"},
+		{"a variable of a program", "secret", file("environment/a.py", "API_KEY = '"+random[:32]+"'\n"), "environment/a.py:1"},
+		{"an expression of a program", "secret", file("environment/a.go", "privateKey := ed25519lib.NewKeyFromSeed42(seed)\nx := T{privateKey: parsedED25519KeyOfTheServer,\n}\n"), ""},
+		{"a call in a script", "secret", file("environment/a.groovy", "secretKey = Loader7.readKeyFromVaultOf(name)\n"), ""},
 		{"placeholders", "secret", file("environment/.env", "API_KEY=your-api-key-goes-here-1\nTOKEN=${TOKEN_FROM_OUTSIDE_1}\nSECRET_KEY=change-me-In-Production-42\nprivate_key=/root/.ssh/id_ed25519_Key\nsort_key: customer.name.last_name.1\ncache_token = next_page_token_value_1"), ""},
 	} {
 		t.Run(c.rule+", "+c.name, func(t *testing.T) {

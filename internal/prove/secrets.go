@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -70,12 +71,24 @@ func secrets(f file) []Finding {
 		}
 	}
 	for _, at := range assigned.FindAllSubmatchIndex(f.head[:min(len(f.head), maxAssigned)], -1) {
-		if secret := string(f.head[at[2]:at[3]]); isRandom(secret) {
+		if secret := string(f.head[at[2]:at[3]]); isRandom(secret) && !isCode(f, at[2], at[3]) {
 			add(at[2], Warning, fmt.Sprintf("a key or token seems to be set to a real value (%s)", masked(secret)),
 				"let it come from outside, or make it while the image is built")
 		}
 	}
 	return out
+}
+
+// code are the ends of names of programs, in whose languages a text stands in quotes.
+var code = []string{
+	".c", ".cc", ".cpp", ".cs", ".go", ".h", ".hpp", ".java", ".js", ".jsx", ".kt", ".lua", ".mjs", ".php", ".py", ".rb", ".rs", ".scala", ".swift", ".ts", ".tsx",
+}
+
+// isCode tells an expression from a value that is written out: in a program one without quotes, anywhere one that is called.
+func isCode(f file, from, to int) bool {
+	quoted := from > 0 && (f.head[from-1] == '"' || f.head[from-1] == '\'' || f.head[from-1] == '`')
+	called := to < len(f.head) && f.head[to] == '('
+	return !quoted && (called || slices.Contains(code, path.Ext(f.name)))
 }
 
 // masked shows enough of a secret to find it, and no more.
