@@ -22,9 +22,19 @@ var notForAgents = regexp.MustCompile(`(?i)\b(?:not|never|no|without|avoid|canno
 // toWrite are words in a line that say what an agent is to make.
 var toWrite = regexp.MustCompile(`(?i)\b(?:write|written|save|saved|create|created|put|place|placed|store|stored|output|produce|produced|generate|generated|implement|add|export|deliver|submit)\b`)
 
+// ofGrader are words of sentences that say how an agent's work is judged, so that nobody is sent anywhere.
+var ofGrader = regexp.MustCompile(`(?i)\b(?:(?:auto)?grad(?:e|es|ed|er|ers|ing)|verif(?:ier|iers|ied|ication)|evaluat(?:e|es|ed|or|ion)|scor(?:e|es|ed|ing|er)|judged?|tested|checked|validated|harness|benchmark|CI)\b`)
+
+// sends are words that send somebody to what follows in the same sentence.
+var sends = regexp.MustCompile(`(?i)\b(?:run|rerun|execute|invoke|use|see|read|open|look|inspect|consult|refer|examine|study|follow|check|pass)\b`)
+
+// sentenceEnds separate sentences in a line.
+var sentenceEnds = regexp.MustCompile(`[.!?]\s+`)
+
 // instructionLeak finds an instruction that sends the agent to a file of the task's own tests/ or solution/, which is not there
-// while the agent works. It is not about what the agent is to write there, what the image or a test has there, nor about lines
-// that forbid something: of those, most tasks that name such a path consist.
+// while the agent works. It is not about what the agent is to write there, what the image or a test has there, what is said
+// of the grader, nor about lines that forbid something. A sentence that tells the agent to run or to read the file counts,
+// whatever else its line says.
 func instructionLeak(f file, all []file) []Finding {
 	for _, at := range hiddenPath.FindAllSubmatchIndex(f.head, -1) {
 		full, name := string(f.head[at[2]:at[3]]), string(f.head[at[4]:at[5]])
@@ -37,7 +47,7 @@ func instructionLeak(f file, all []file) []Finding {
 		line, _, _ := bytes.Cut(f.head[start:], []byte("\n"))
 		switch {
 		case !slices.ContainsFunc(all, func(o file) bool { return o.name == own }):
-		case notForAgents.Match(line) || toWrite.Match(line):
+		case !sendsTo(line, at[2]-start, at[3]-start):
 		case namedBy(all, "environment/", "/"+dir), dir != "tests" && namedBy(all, "tests/", "/"+dir):
 		default:
 			return []Finding{{Rule: "instruction-leak", Severity: Warning, File: f.name, Line: lineAt(f.head, at[2]),
@@ -46,6 +56,26 @@ func instructionLeak(f file, all []file) []Finding {
 		}
 	}
 	return nil
+}
+
+// sendsTo reports whether a line sends an agent to the path that is at from to to in it.
+func sendsTo(line []byte, from, to int) bool {
+	innocent := func(text []byte) bool {
+		return notForAgents.Match(text) || toWrite.Match(text) || ofGrader.Match(text)
+	}
+	if !innocent(line) {
+		return true
+	}
+	begin, end := 0, len(line)
+	for _, stop := range sentenceEnds.FindAllIndex(line, -1) {
+		switch {
+		case stop[1] <= from:
+			begin = stop[1]
+		case stop[0] >= to && stop[0] < end:
+			end = stop[0]
+		}
+	}
+	return sends.Match(line[begin:from]) && !innocent(line[begin:end])
 }
 
 // namedBy reports whether a file below prefix names a directory of the environment's root, or something in it.

@@ -100,7 +100,10 @@ func TestRules(t *testing.T) {
 		{"a library", "shebang", file("+tests/lib.sh", "f() { true; }\n"), ""},
 		{"a program that python is given", "shebang", file("+environment/tool.py", "print()\n"), ""},
 
-		{"the tests in the instruction", "instruction-leak", file("instruction.md", "Do it.\nIt is tested by /tests/test.sh.\n"), "instruction.md:2"},
+		{"the tests in the instruction", "instruction-leak", file("instruction.md", "Do it.\nThe tests are in /tests/test.sh.\n"), "instruction.md:2"},
+		{"what the grader runs", "instruction-leak", file("instruction.md", "It is tested by /tests/test.sh.\n\nThe grader runs `bash /tests/test.sh`, which looks for the words.\n"), ""},
+		{"tests to run, in a line that also tells of others", "instruction-leak", file("instruction.md", "Look into it.\n3. Run `bash /tests/test.sh -q` meanwhile. The full verifier has hidden cases.\n"), "instruction.md:2"},
+		{"a sentence that forbids, behind others", "instruction-leak", file("instruction.md", "Run the program. Do not run /tests/test.sh. See the notes.\n"), ""},
 		{"the solution in the instruction", "instruction-leak", file("instruction.md", "See `/solution/solve.sh`\n"), "instruction.md:1"},
 		{"a script that the agent is to write", "instruction-leak", file("instruction.md", "Write your answer to /solution/solve.sh, or run solve.sh.\n"), ""},
 		{"a file that no test has", "instruction-leak", file("instruction.md", "The data is in /tests/data.csv.\n"), ""},
