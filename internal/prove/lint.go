@@ -33,6 +33,7 @@ func (f file) whole() bool { return int64(len(f.head)) == f.size }
 // lint is what a task's files tell.
 func lint(t *task.Task) []Finding {
 	files, findings := read(t.FS)
+	whole := len(findings) == 0
 	for _, f := range files {
 		findings = append(findings, fileName(f)...)
 		findings = append(findings, largeFile(f)...)
@@ -53,6 +54,9 @@ func lint(t *task.Task) []Finding {
 		}
 	}
 	findings = append(findings, copies(files)...)
+	if whole {
+		findings = append(findings, noReward(t, files)...)
+	}
 	return append(findings, longTimeouts(t)...)
 }
 

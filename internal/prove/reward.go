@@ -1,11 +1,14 @@
 package prove
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/org/rollout-action/internal/task"
 )
 
 // testers are programs whose failure is the usual way in which a test says no.
@@ -17,28 +20,83 @@ var testers = []string{
 // rewardLost finds a test script that set -e ends at the first test that fails, before it has written any reward: an
 // agent's failure is then an error of the trial.
 func rewardLost(f file, script *syntax.File) []Finding {
+	r := rewardNames(script)
+	if !slices.ContainsFunc(script.Stmts, r.written) {
+		return nil // something else writes it
+	}
 	strict := false
-	for _, stmt := range script.Stmts {
+	ends := r.endsAt(script.Stmts, &strict)
+	if ends == nil {
+		return nil
+	}
+	words := []string(nil)
+	if call, ok := ends.Cmd.(*syntax.CallExpr); ok {
+		words = command(call)
+	}
+	return []Finding{{Rule: "reward-missing", Severity: Warning, File: f.name, Line: int(ends.Pos().Line()),
+		Message: fmt.Sprintf("because of set -e the script ends here when %s fails, before it has written a reward", called(words)),
+		Hint:    "if COMMAND; then echo 1; else echo 0; fi > /logs/verifier/reward.txt"}}
+}
+
+// endsAt is the first statement at which set -e may end a script that has not written a reward; nil if there is none.
+func (r names) endsAt(stmts []*syntax.Stmt, strict *bool) *syntax.Stmt {
+	for _, stmt := range stmts {
 		call, _ := stmt.Cmd.(*syntax.CallExpr)
 		words := []string(nil)
 		if call != nil {
 			words = command(call)
 		}
+		branch, isIf := stmt.Cmd.(*syntax.IfClause)
 		switch {
-		case mentionsReward(stmt), len(words) > 0 && words[0] == "trap":
-			return nil // has written one, or does so when it ends
-		case len(words) > 1 && words[0] == "set":
-			strict = errexit(words[1:], strict)
-		case strict && !stmt.Negated && !stmt.Background && isTester(stmt.Cmd, words):
-			if !slices.ContainsFunc(script.Stmts, mentionsReward) {
-				return nil // something else writes it
+		case len(words) > 0 && words[0] == "trap":
+			return nil
+		case isIf && !stmt.Negated && !slices.ContainsFunc(stmt.Redirs, func(to *syntax.Redirect) bool { return r.mentioned(to.Word) }):
+			for part := branch; part != nil; part = part.Else {
+				if slices.ContainsFunc(part.Cond, r.written) {
+					return nil
+				}
+				inside := *strict
+				if ends := r.endsAt(part.Then, &inside); ends != nil {
+					return ends
+				}
 			}
-			return []Finding{{Rule: "reward-missing", Severity: Warning, File: f.name, Line: int(stmt.Pos().Line()),
-				Message: fmt.Sprintf("because of set -e the script ends here when %s fails, before it has written a reward", called(words)),
-				Hint:    "if COMMAND; then echo 1; else echo 0; fi > /logs/verifier/reward.txt"}}
+			if r.written(stmt) {
+				return nil
+			}
+		case r.written(stmt):
+			return nil
+		case len(words) > 1 && words[0] == "set":
+			*strict = errexit(words[1:], *strict)
+		case *strict && !stmt.Negated && !stmt.Background && isTester(stmt.Cmd, words):
+			return stmt
 		}
 	}
 	return nil
+}
+
+// noReward finds tests that cannot write a reward: no file of tests/ or environment/ names one. A program in a ready-made
+// image may write it, so the tests of such a task are not judged, nor are those with files that were not read to the end.
+func noReward(t *task.Task, files []file) []Finding {
+	if t.Config.Environment.DockerImage != "" {
+		return nil
+	}
+	found := false
+	for _, f := range files {
+		tests := strings.HasPrefix(f.name, "tests/")
+		if !tests && !strings.HasPrefix(f.name, "environment/") {
+			continue
+		}
+		if tests && !f.whole() || bytes.Contains(bytes.ToLower(f.head), []byte("reward")) {
+			return nil
+		}
+		found = found || f.name == testsScript
+	}
+	if !found {
+		return nil
+	}
+	return []Finding{{Rule: "reward-missing", Severity: Warning, File: testsScript,
+		Message: "no file of tests/ names a reward, so nothing seems to write one",
+		Hint:    "let the script write a number to reward.txt in the verifier's logs: 1 for success, 0 for failure"}}
 }
 
 // errexit is whether set -e holds after set with these arguments.
@@ -73,14 +131,103 @@ func called(words []string) string {
 	return words[0]
 }
 
-// mentionsReward tells whether the reward's file is named anywhere in a statement.
-func mentionsReward(stmt *syntax.Stmt) bool {
+// names are the variables that hold the path of a reward's file and the functions that name it, in one script.
+type names map[string]bool
+
+// rewardNames collects them.
+func rewardNames(script *syntax.File) names {
+	r := names{}
+	syntax.Walk(script, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.Assign:
+			if n.Name != nil && n.Value != nil && r.mentioned(n.Value) {
+				r[n.Name.Value] = true
+			}
+		case *syntax.FuncDecl:
+			if n.Body != nil && r.written(n.Body) {
+				r[n.Name.Value] = true
+			}
+		}
+		return true
+	})
+	return r
+}
+
+// mentioned reports whether a node names the reward's file, itself or by a variable or function.
+func (r names) mentioned(node syntax.Node) bool {
 	found := false
-	syntax.Walk(stmt, func(node syntax.Node) bool {
-		if w, ok := node.(*syntax.Word); ok && strings.Contains(text(w), "reward") {
+	syntax.Walk(node, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.Lit:
+			found = found || isReward(n.Value) || r[n.Value]
+		case *syntax.SglQuoted:
+			found = found || isReward(n.Value)
+		case *syntax.ParamExp:
+			found = found || n.Param != nil && (isReward(n.Param.Value) || r[n.Param.Value])
+		}
+		return !found
+	})
+	return found
+}
+
+func isReward(s string) bool { return strings.Contains(strings.ToLower(s), "reward") }
+
+// preparing are programs that name a reward's file without writing a reward to it.
+var preparing = []string{"mkdir", "rm", "chmod", "chown", "touch", "cd", "test", "[", "export", "unset"}
+
+// written reports whether a statement may have written a reward when the script goes on behind it. A definition has not, and
+// neither has a block that ends the script.
+func (r names) written(stmt *syntax.Stmt) bool {
+	if !r.mentioned(stmt) {
+		return false
+	}
+	switch c := stmt.Cmd.(type) {
+	case *syntax.FuncDecl, *syntax.DeclClause, *syntax.TestClause:
+		return false
+	case *syntax.CallExpr:
+		words := command(c)
+		switch {
+		case len(words) == 0:
+			return len(stmt.Redirs) > 0 || slices.ContainsFunc(c.Assigns, func(a *syntax.Assign) bool { return a.Value != nil && runs(a.Value) })
+		case words[0] == "echo", words[0] == "printf":
+			return slices.ContainsFunc(stmt.Redirs, func(to *syntax.Redirect) bool { return r.mentioned(to.Word) })
+		}
+		return !slices.Contains(preparing, words[0])
+	case *syntax.IfClause:
+		if slices.ContainsFunc(stmt.Redirs, func(to *syntax.Redirect) bool { return r.mentioned(to.Word) }) {
+			return true
+		}
+		for part := c; part != nil; part = part.Else {
+			if slices.ContainsFunc(part.Cond, r.written) || !exits(part.Then) && slices.ContainsFunc(part.Then, r.written) {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// runs reports whether a value is what a command prints.
+func runs(value *syntax.Word) bool {
+	found := false
+	syntax.Walk(value, func(node syntax.Node) bool {
+		if _, ok := node.(*syntax.CmdSubst); ok {
 			found = true
 		}
 		return !found
 	})
 	return found
+}
+
+// exits reports whether statements end the script.
+func exits(stmts []*syntax.Stmt) bool {
+	if len(stmts) == 0 {
+		return false
+	}
+	call, ok := stmts[len(stmts)-1].Cmd.(*syntax.CallExpr)
+	if !ok {
+		return false
+	}
+	words := command(call)
+	return len(words) > 0 && words[0] == "exit"
 }

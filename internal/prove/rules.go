@@ -22,7 +22,7 @@ var Rules = []Rule{
 	{ID: "not-run", Doc: "runs failed for reasons outside of the task, or are missing", Always: true},
 	{ID: TaskFormat, Doc: "what every command finds in a task's files: missing ones, wrong or unknown keys", Always: true},
 	{ID: "exit-code", Doc: "tests/test.sh ends with an exit code that disagrees with its reward"},
-	{ID: "reward-missing", Doc: "tests/test.sh ends without a reward, or does when set -e ends it early"},
+	{ID: "reward-missing", Doc: "tests/test.sh ends without a reward, or does when set -e ends it early, or nothing in tests/ names one"},
 	{ID: "verifier-network", Doc: "tests/ fetches something from the network"},
 	{ID: "network", Doc: "with --offline: the solution does not score 1 without a network"},
 	{ID: "tight-timeout", Doc: "the solution or the tests took more than four fifths of their timeout"},
