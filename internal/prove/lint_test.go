@@ -62,6 +62,8 @@ func TestRules(t *testing.T) {
 		{"curl elsewhere", "verifier-network", script("curl -LsSf https://astral.sh/uv/install.sh | sh\n"), test + ":2"},
 		{"curl to the task's own service", "verifier-network", script("curl -s http://localhost:8080/health\ncurl -s 'http://127.0.0.1/a'\ncurl http://[::1]/\ncurl \"$url\"\ncurl http://$host.example.org/\ncurl http://web/\n"), ""},
 		{"uvx", "verifier-network", script("uvx -p 3.13 pytest /tests/test_outputs.py\n"), test + ":2"},
+		{"uv with a package", "verifier-network", script("uv run --no-project --with pytest==8.4.1 pytest /tests/x.py\n"), test + ":2"},
+		{"uv with what is there", "verifier-network", script("uv run --offline --with pytest pytest\nuv run pytest --with-x\nuv run x.py --with pytest\n"), ""},
 		{"apt-get", "verifier-network", script("apt-get -y install curl\n"), test + ":2"},
 		{"npm", "verifier-network", file("tests/run.sh", "npm ci\n"), "tests/run.sh:1"},
 		{"npm that runs what is there", "verifier-network", script("npm test\nnpm run build\nnpx jest\nnpm ci --offline\n"), ""},

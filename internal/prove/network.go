@@ -66,6 +66,13 @@ func fetches(words []string) string {
 		return ""
 	case "uvx":
 		return program
+	case "uv":
+		if len(args) > 1 && args[0] == "run" && strings.HasPrefix(args[1], "-") && slices.ContainsFunc(args, func(a string) bool {
+			name, _, _ := strings.Cut(a, "=")
+			return name == "--with" || name == "-w" || name == "--with-requirements"
+		}) {
+			return "uv run --with"
+		}
 	case "npx":
 		if slices.Contains(args, "-y") || slices.Contains(args, "--yes") {
 			return program
