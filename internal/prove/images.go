@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,17 +25,20 @@ var moving = []string{
 	"testing", "unstable", "sid",
 }
 
+// build is a date or a commit in a tag, as in stable-20260112-slim and main-4f0c8d1: such an image stays what it is.
+var build = regexp.MustCompile(`(?i)(?:^|[-_.])(?:g|sha-?)?(?:\d{6,}|\d{4}-\d\d(?:-\d\d)?|[0-9a-f]*\d[0-9a-f]{6,}|[0-9a-f]{7,}\d[0-9a-f]*)(?:[-_.]|$)`)
+
 // unpinned is what is wrong with the name of an image; "" is: nothing.
 func unpinned(image string) string {
 	if strings.Contains(image, "@") { // a digest
 		return ""
 	}
 	_, tag, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
-	word, _, _ := strings.Cut(tag, "-")
+	word, rest, _ := strings.Cut(tag, "-")
 	switch {
 	case tag == "":
 		return fmt.Sprintf("the image %s has no tag, so it is whatever is newest", image)
-	case slices.Contains(moving, word):
+	case slices.Contains(moving, word) && !build.MatchString(rest):
 		return fmt.Sprintf("the tag of the image %s moves: it is another image tomorrow", image)
 	}
 	return ""
@@ -97,11 +102,55 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 			}
 		}
 	}
+	out = append(out, missingSources(t, f, stages)...)
 	if len(stages) > 0 && t.Config.Environment.WorkDir == "" && !hasWorkdir(stages, len(stages)-1) {
 		last := stages[len(stages)-1]
 		out = append(out, Finding{Rule: "workdir", Severity: Warning, File: f.name, Line: firstLine(last.Location),
 			Message: "there is no WORKDIR, so the agent begins in /, among everything that is no part of the task",
 			Hint:    "add WORKDIR, such as WORKDIR /app"})
+	}
+	return out
+}
+
+// missingSources finds files that the image is to be built from and environment/, which is the build context, does not have.
+// Patterns and variables are not judged, nor are stages that the image does not stand on, which may not be built.
+func missingSources(t *task.Task, f file, stages []stage) []Finding {
+	if t.Config.Environment.DockerImage != "" {
+		return nil // it is not built
+	}
+	if _, err := fs.Stat(t.FS, "environment/docker-compose.yaml"); !errors.Is(err, fs.ErrNotExist) {
+		return nil // that file may name another build context; loading the task finds it
+	}
+	var out []Finding
+	for _, s := range chain(stages) {
+		for _, command := range s.Commands {
+			var sources []string
+			var where []parser.Range
+			switch c := command.(type) {
+			case *instructions.CopyCommand:
+				if c.From != "" || c.Parents {
+					continue
+				}
+				sources, where = c.SourcePaths, c.Location()
+			case *instructions.AddCommand:
+				sources, where = c.SourcePaths, c.Location()
+			}
+			for _, source := range sources {
+				if strings.ContainsAny(source, `*?[]\$`) || strings.Contains(source, "://") || strings.HasPrefix(source, "git@") || strings.HasPrefix(source, "github.com/") {
+					continue
+				}
+				name := path.Join("environment", path.Join("/", source)) // nothing leads out of the context
+				if _, err := fs.Stat(t.FS, name); !errors.Is(err, fs.ErrNotExist) {
+					continue
+				}
+				hint := "the paths of COPY and ADD begin in environment/: put the file there"
+				if rest, ok := strings.CutPrefix(path.Clean(source), "environment/"); ok {
+					hint = "the paths of COPY and ADD begin in environment/: name it " + rest
+				}
+				out = append(out, Finding{Rule: "copy-source", Severity: Error, File: f.name, Line: firstLine(where),
+					Message: fmt.Sprintf("the build needs %s, which does not exist", name), Hint: hint})
+			}
+		}
 	}
 	return out
 }
@@ -142,7 +191,9 @@ func hasWorkdir(stages []stage, at int) bool {
 		return hasWorkdir(stages, base)
 	}
 	image, _, _ := strings.Cut(s.base, "@")
-	image = strings.TrimPrefix(strings.TrimPrefix(image, "docker.io/"), "library/")
+	for _, mirror := range []string{"docker.io/", "public.ecr.aws/docker/", "mirror.gcr.io/", "library/"} {
+		image = strings.TrimPrefix(image, mirror)
+	}
 	image, _, _ = strings.Cut(image, ":")
 	return !slices.Contains(rootWorkdir, image)
 }

@@ -44,6 +44,9 @@ func TestRules(t *testing.T) {
 		{"a digest", "unpinned-image", file(dockerfile, "FROM debian@sha256:"+strings.Repeat("a", 64)+"\nWORKDIR /app\n"), ""},
 		{"scratch and stages are no images", "unpinned-image", file(dockerfile, "FROM debian:12 AS base\nWORKDIR /app\nFROM scratch\nCOPY --from=0 / /\nCOPY --from=BASE / /\nFROM base\n"), ""},
 		{"files from an image", "unpinned-image", file(dockerfile, "FROM debian:12\nWORKDIR /app\nCOPY --from=example.org/tool /tool /tool\n"), dockerfile + ":3"},
+		{"a date behind a word that moves", "unpinned-image", file(dockerfile, "FROM debian:sid-20260112-slim\nWORKDIR /app\n"), ""},
+		{"a commit behind a word that moves", "unpinned-image", file(dockerfile, "FROM example.org/tool:main-4f0c8d1\nWORKDIR /app\n"), ""},
+		{"a release's name behind a word that moves", "unpinned-image", file(dockerfile, "FROM node:lts-bookworm\nWORKDIR /app\n"), dockerfile + ":1"},
 		{"latest in task.toml", "unpinned-image", file(toml, "version = \"1.0\"\n[environment]\ndocker_image = \"debian:latest\"\n"), toml + ":3"},
 		{"a release in task.toml", "unpinned-image", file(toml, "version = \"1.0\"\n[environment]\ndocker_image = \"debian:bookworm\"\n"), ""},
 
@@ -52,9 +55,20 @@ func TestRules(t *testing.T) {
 		{"a WORKDIR in the stage below", "workdir", file(dockerfile, "FROM debian:12 AS a\nWORKDIR /a\nFROM a\n"), ""},
 		{"a folder in task.toml", "workdir", map[string]string{dockerfile: "FROM debian:12\n", toml: "version = \"1.0\"\n[environment]\nworkdir = \"/app\"\n"}, ""},
 		{"an image that may have one", "workdir", file(dockerfile, "FROM example.org/base:1\n"), ""},
+		{"an official image from a mirror", "workdir", file(dockerfile, "FROM public.ecr.aws/docker/library/python:3.13-slim\n"), dockerfile + ":1"},
 
 		{"not a Dockerfile", "dockerfile", file(dockerfile, "FROM debian:12\nWORKDIR /app\nRUNS true\n"), dockerfile + ":3"},
 		{"a heredoc", "dockerfile", file(dockerfile, "FROM debian:12\nWORKDIR /app\nRUN <<E\nRUNS true\nE\n"), ""},
+
+		{"a path that begins above environment/", "copy-source", map[string]string{"environment/app/x": "x", dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY environment/app .\n"}, dockerfile + ":3"},
+		{"the tests, which are not in environment/", "copy-source", file(dockerfile, "FROM debian:12\nWORKDIR /app\nADD ./tests/ ../tests/test.sh /tests/\n"), dockerfile + ":3 " + dockerfile + ":3"},
+		{"files that are there", "copy-source", map[string]string{
+			"environment/app/x": "x", dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY . app /app/x ./app/ /a/\nCOPY [\"app/x\", \"/b/\"]\n",
+		}, ""},
+		{"files that only the build knows", "copy-source", file(dockerfile, "ARG D=x\nFROM debian:12 AS a\nFROM debian:12\nARG D\nWORKDIR /app\nCOPY $D package*.json /a/\nCOPY --from=a /x /x\nADD https://example.org/x https://example.org/a.git git@example.org:a.git /a/\nCOPY <<E /b\nx\nE\n"), ""},
+		{"a build that compose describes", "copy-source", map[string]string{"environment/docker-compose.yaml": "services: {}\n", dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY environment/x /x\n"}, ""},
+		{"a stage that is not needed", "copy-source", file(dockerfile, "FROM debian:12 AS a\nCOPY x /x\nFROM debian:12\nWORKDIR /app\n"), ""},
+		{"an image that is ready", "copy-source", map[string]string{dockerfile: "FROM debian:12\nWORKDIR /app\nCOPY x /x\n", toml: "version = \"1.0\"\nenvironment.docker_image = \"debian:12\"\n"}, ""},
 
 		{"pip in the test", "verifier-network", script("cd /app\npip install pytest==8.4.1\n"), test + ":3"},
 		{"pip in a function, wrapped", "verifier-network", script("f() { timeout 60 python3 -m pip install -q pytest; }\nf\n"), test + ":2"},

@@ -30,6 +30,7 @@ var Rules = []Rule{
 	{ID: "workdir", Doc: "the image has no WORKDIR, so that agents begin in /"},
 	{ID: "unpinned-image", Doc: "an image without a tag or digest, or with a tag that moves, such as latest"},
 	{ID: "dockerfile", Doc: "environment/Dockerfile cannot be read by BuildKit's parser"},
+	{ID: "copy-source", Doc: "environment/Dockerfile copies a file that environment/ does not have"},
 	{ID: "secret", Doc: "a file holds what looks like a key or token"},
 	{ID: "crlf", Doc: "a shell script has Windows line ends where the shell takes them for a part of a command"},
 	{ID: "shebang", Doc: "test.sh or solve.sh does not begin with #!"},
@@ -53,4 +54,6 @@ func ruleOf(id string) (Rule, bool) {
 
 // KeepsFromRunning tells whether an error of a rule keeps a task from being run, so that it is invalid before anything has run.
 // An error of another rule is about the task's worth.
-func KeepsFromRunning(id string) bool { return id == TaskFormat || id == "dockerfile" || id == "crlf" }
+func KeepsFromRunning(id string) bool {
+	return id == TaskFormat || id == "dockerfile" || id == "copy-source" || id == "crlf"
+}
