@@ -29,10 +29,7 @@ var spelled = map[string]struct {
 	strings int
 	why     string
 }{
-	"internal/prove":   {2, "hints for the authors of tasks, who write these paths in their scripts"},
-	"internal/task":    {9, "the directories of each format, and the sign that a task was made for Harbor"},
-	"internal/trial":   {12, "the paths that a trial fills and reads, and its messages about them"},
-	"providers/docker": {4, "the paths that a mount may not cover"},
+	"internal/prove": {2, "hints for the authors of tasks, who write these paths in their scripts"},
 }
 
 // specialPaths returns the strings in a file's Go code that have a special path, with their places.

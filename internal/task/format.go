@@ -1,5 +1,7 @@
 package task
 
+import "github.com/org/rollout-action/internal/environment"
+
 // Format is the set of rules that a task was written for.
 type Format string
 
@@ -46,13 +48,13 @@ func (t *Task) Rules() Rules {
 			JSONFirst:          true,
 			LenientRewards:     true,
 			RunAsPrograms:      true,
-			SolutionDirs:       []string{"/solution", "/oracle"},
-			LogDirs:            []string{"/logs/agent", "/logs/verifier", "/logs/artifacts"},
+			SolutionDirs:       []string{environment.SolutionDir, environment.OracleDir},
+			LogDirs:            []string{environment.AgentLogs, environment.VerifierLogs, environment.ArtifactLogs},
 		}
 	}
 	return Rules{
 		ExitCodeCounts: true,
-		SolutionDirs:   []string{"/oracle"},
-		LogDirs:        []string{"/logs/agent", "/logs/verifier"},
+		SolutionDirs:   []string{environment.OracleDir},
+		LogDirs:        []string{environment.AgentLogs, environment.VerifierLogs},
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/org/rollout-action/internal/environment"
 )
 
 // harborKeys are keys of task.toml that only Harbor uses, the clearest sign first.
@@ -36,7 +38,7 @@ func harborKey(root map[string]any) string {
 var harborCanary = regexp.MustCompile(`(?i)\b(?:harbor|terminal-bench)-canary\b`)
 
 // atSolution matches a path below /solution, Harbor's name for Rollout's /oracle.
-var atSolution = regexp.MustCompile(`(?:^|[\s"'=:;&|(<>@])/solution(?:/|\b)`)
+var atSolution = regexp.MustCompile(`(?:^|[\s"'=:;&|(<>@])` + environment.SolutionDir + `(?:/|\b)`)
 
 // maxSignRead is how many bytes of a file HarborSign reads.
 const maxSignRead = 256 << 10
@@ -57,7 +59,7 @@ func (t *Task) HarborSign() string {
 		}
 	}
 	if script := uncommented(t.beginning(solutionScript)); atSolution.MatchString(script) {
-		return solutionScript + " names /solution"
+		return solutionScript + " names " + environment.SolutionDir
 	}
 	return ""
 }

@@ -125,7 +125,7 @@ func (a *attempt) copyAllLogs(ctx context.Context, found *rewards, cost *rewardF
 	for _, part := range []string{"", path.Dir(rewardPath)} {
 		err := a.copyLogs(ctx, part, found, cost)
 		if err != nil && part == "" {
-			a.warn("/logs could not be copied whole: %s", brief(err, a.opts.Redactor))
+			a.warn("%s could not be copied whole: %s", environment.LogsDir, brief(err, a.opts.Redactor))
 		}
 		if err == nil || found.settled(a.rules) || !a.tested {
 			return nil
@@ -179,7 +179,7 @@ func (a *attempt) explained(f *failure) *failure {
 	for _, o := range a.trial.Omitted {
 		for _, file := range []string{rewardPath, rewardJSONPath} {
 			if o.Path == "logs/"+file && f.Type == result.VerifierRewardMissing {
-				return failf(result.VerifierRewardInvalid, "/logs/%s could not be read (%s): write one finite number into a plain file there", file, o.Reason)
+				return failf(result.VerifierRewardInvalid, "%s/%s could not be read (%s): write one finite number into a plain file there", environment.LogsDir, file, o.Reason)
 			}
 		}
 	}
@@ -212,12 +212,12 @@ func (a *attempt) copyLogs(ctx context.Context, part string, found *rewards, cos
 	taps := map[string]*rewardFile{rewardPath: &found.text, rewardJSONPath: &found.json, costPath: cost}
 	var own []string // below part: what the trial's reader looks for
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(taps)), a.rules.LogDirs) {
-		name = strings.TrimPrefix(name, logsDir+"/")
+		name = strings.TrimPrefix(name, environment.LogsDir+"/")
 		if folder == "" || strings.HasPrefix(name, folder+"/") {
 			own = append(own, strings.TrimPrefix(name, folder+"/"))
 		}
 	}
-	return a.copyOut(ctx, path.Join(logsDir, part), path.Join("logs", folder), own, func(name string, size int64) io.Writer {
+	return a.copyOut(ctx, path.Join(environment.LogsDir, part), path.Join("logs", folder), own, func(name string, size int64) io.Writer {
 		file := taps[path.Join(folder, name)]
 		if file == nil {
 			return nil

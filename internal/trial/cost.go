@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/redact"
 )
 
@@ -33,7 +34,7 @@ func (a *attempt) noteCost(file rewardFile) {
 	}
 	cost, err := parseCost(file, a.opts.Redactor)
 	if err != nil {
-		a.warn("/logs/%s %v, so the model's cost is not known: write one number there, in US dollars", costPath, err)
+		a.warn("%s/%s %v, so the model's cost is not known: write one number there, in US dollars", environment.LogsDir, costPath, err)
 		return
 	}
 	a.trial.Costs.Model += cost

@@ -97,7 +97,7 @@ func (a *attempt) installFiles() []environment.Copy {
 		files = append(files, environment.Copy{Src: fstest.MapFS{}, Dst: dir, Mode: 0o777})
 	}
 	script := fstest.MapFS{"install.sh": {Data: []byte(a.spec.Agent.Install), Mode: 0o755}}
-	return append(files, environment.Copy{Src: script, Dst: scriptsDir})
+	return append(files, environment.Copy{Src: script, Dst: environment.ScriptsDir})
 }
 
 // environmentEnv are the variables of a new environment: those that the task gives it, but where it is to become a layer, for images
@@ -162,8 +162,8 @@ func (a *attempt) snapshot(ctx context.Context, key string) (string, error) {
 		return "", err
 	}
 	if err := a.copyTo(ctx,
-		environment.Copy{Src: fstest.MapFS{}, Dst: logsDir, Clean: true, Mode: 0o755},
-		environment.Copy{Src: fstest.MapFS{}, Dst: scriptsDir, Clean: true},
+		environment.Copy{Src: fstest.MapFS{}, Dst: environment.LogsDir, Clean: true, Mode: 0o755},
+		environment.Copy{Src: fstest.MapFS{}, Dst: environment.ScriptsDir, Clean: true},
 	); err != nil {
 		return "", err
 	}
@@ -184,9 +184,9 @@ func (a *attempt) copyInstallLogs(ctx context.Context) error {
 	}
 	ctx, cancel := awake.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	err := a.copyOut(ctx, logsDir, "setup/logs", nil, nil)
-	for _, dir := range slices.Concat(a.rules.LogDirs, []string{logsDir}) { // if nothing was left there
-		if below, relErr := filepath.Rel(logsDir, dir); relErr == nil && filepath.IsLocal(below) {
+	err := a.copyOut(ctx, environment.LogsDir, "setup/logs", nil, nil)
+	for _, dir := range slices.Concat(a.rules.LogDirs, []string{environment.LogsDir}) { // if nothing was left there
+		if below, relErr := filepath.Rel(environment.LogsDir, dir); relErr == nil && filepath.IsLocal(below) {
 			_ = os.Remove(filepath.Join(dst, below))
 		}
 	}

@@ -77,19 +77,19 @@ func (r *rewards) read(rules task.Rules, code int, secrets *redact.Redactor) (ve
 	case r.json.found && (rules.JSONFirst || !r.text.found):
 		v, err := r.json.rewards(rules.LenientRewards, secrets)
 		if err != nil {
-			return verdict{}, failf(result.VerifierRewardInvalid, "/logs/%s %v: write an object with finite numbers there, such as {\"reward\": 1}", rewardJSONPath, err)
+			return verdict{}, failf(result.VerifierRewardInvalid, "%s/%s %v: write an object with finite numbers there, such as {\"reward\": 1}", environment.LogsDir, rewardJSONPath, err)
 		}
 		return v, nil
 	case r.text.found:
 		reward, err := r.text.number(rules.LenientRewards, secrets)
 		if err != nil {
-			return verdict{}, failf(result.VerifierRewardInvalid, "/logs/%s %v: write one finite number there", rewardPath, err)
+			return verdict{}, failf(result.VerifierRewardInvalid, "%s/%s %v: write one finite number there", environment.LogsDir, rewardPath, err)
 		}
 		return r.withParts(verdict{reward: reward}, rules, secrets), nil
 	}
 	return verdict{}, failf(result.VerifierRewardMissing,
-		"the test script ended with %d but left no file /logs/%s (nor %s): end tests/test.sh by writing a number there (1 for success, 0 for failure)",
-		code, rewardPath, path.Base(rewardJSONPath))
+		"the test script ended with %d but left no file %s/%s (nor %s): end tests/test.sh by writing a number there (1 for success, 0 for failure)",
+		code, environment.LogsDir, rewardPath, path.Base(rewardJSONPath))
 }
 
 // withParts adds what reward.json says to a verdict of reward.txt.
@@ -99,7 +99,7 @@ func (r *rewards) withParts(v verdict, rules task.Rules, secrets *redact.Redacto
 	}
 	parts, err := r.json.rewards(rules.LenientRewards, secrets)
 	if err != nil {
-		v.note = fmt.Sprintf("/logs/%s %v, so its rewards are not kept: the reward is that of reward.txt", rewardJSONPath, err)
+		v.note = fmt.Sprintf("%s/%s %v, so its rewards are not kept: the reward is that of reward.txt", environment.LogsDir, rewardJSONPath, err)
 	}
 	v.all = parts.all
 	return v

@@ -18,16 +18,10 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Paths inside an environment. Source: specification, "special paths".
+// Files inside an environment, and the variable with the instruction. Source: specification, "special paths".
 const (
-	testsDir    = "/tests"
-	logsDir     = "/logs"
-	verifierDir = "/logs/verifier"
-
-	// scriptsDir is where the agent's scripts are put.
-	scriptsDir    = "/rollout"
-	installScript = scriptsDir + "/install.sh"
-	executeScript = scriptsDir + "/execute.sh"
+	installScript = environment.ScriptsDir + "/install.sh"
+	executeScript = environment.ScriptsDir + "/execute.sh"
 
 	solveScript = "solve.sh"
 	testScript  = "test.sh"
@@ -193,7 +187,7 @@ func (a *attempt) files() ([]environment.Copy, error) {
 		}
 	}
 	if len(scripts) > 0 {
-		files = append(files, environment.Copy{Src: scripts, Dst: scriptsDir})
+		files = append(files, environment.Copy{Src: scripts, Dst: environment.ScriptsDir})
 	}
 	return files, nil
 }
@@ -272,17 +266,17 @@ func (a *attempt) verify(ctx context.Context) error {
 		return err
 	}
 	if err := a.copyTo(ctx,
-		environment.Copy{Src: forEveryone{tests, testScript}, Dst: testsDir, Clean: true},
-		environment.Copy{Src: fstest.MapFS{}, Dst: logsDir, Mode: 0o755}, // a folder, whatever the agent made of it
-		environment.Copy{Src: fstest.MapFS{}, Dst: verifierDir, Clean: true, Mode: 0o777},
+		environment.Copy{Src: forEveryone{tests, testScript}, Dst: environment.TestsDir, Clean: true},
+		environment.Copy{Src: fstest.MapFS{}, Dst: environment.LogsDir, Mode: 0o755}, // a folder, whatever the agent made of it
+		environment.Copy{Src: fstest.MapFS{}, Dst: environment.VerifierLogs, Clean: true, Mode: 0o777},
 	); err != nil {
 		if environment.KindOf(err) == environment.KindCopy && environment.MachineFault(err) == nil {
-			err = failf(result.VerifierFailed, "the tests could not be put into the environment: %v: see tests/, and what the agent has made of /tests and /logs", err)
+			err = failf(result.VerifierFailed, "the tests could not be put into the environment: %v: see tests/, and what the agent has made of %s and %s", err, environment.TestsDir, environment.LogsDir)
 		}
 		return err
 	}
 	a.testCode, err = a.exec(ctx, run{
-		script: command(testsDir, tests, testScript, a.rules.RunAsPrograms), logs: "logs/verifier",
+		script: command(environment.TestsDir, tests, testScript, a.rules.RunAsPrograms), logs: "logs/verifier",
 		env: a.spec.Task.VerifierEnv(), timeout: a.timeouts.Verify, user: a.spec.Task.Config.Verifier.User,
 	})
 	if a.tested = err == nil; a.tested {

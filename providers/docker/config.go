@@ -182,7 +182,7 @@ func checkMount(where string, m mount.Mount) []Problem {
 			})
 		}
 	}
-	for _, ours := range reserved {
+	for _, ours := range environment.SpecialDirs() {
 		if path.IsAbs(m.Target) && (environment.Within(m.Target, ours) || environment.Within(ours, m.Target)) {
 			problems = append(problems, Problem{
 				Path:    where + ".target",
@@ -194,9 +194,6 @@ func checkMount(where string, m mount.Mount) []Problem {
 	}
 	return problems
 }
-
-// reserved are the folders that trials own. Source: specification, "special paths".
-var reserved = []string{"/tests", "/logs", "/oracle", "/rollout"}
 
 // names reports whether the configuration names things that may not exist on the engine.
 func (c config) names() bool { return c.network != "" || c.runtime != "" || len(c.mounts) > 0 }

@@ -21,11 +21,12 @@ func TestCheck(t *testing.T) {
 		{"wrong types", map[string]any{"network": 1, "runtime": "", "mounts": "x", "pids_limit": 0.5},
 			`[{mounts must be a list e.g. ["/srv/cache:/cache:ro"]} {network must be a name } {pids_limit must be a whole number above 0 } {runtime must be a name }]`},
 		{"numbers as decoders make them", map[string]any{"pids_limit": float64(7)}, "[]"},
-		{"mounts where trials put and remove files", map[string]any{"mounts": []any{"/a:/tests", "/a:/logs/verifier/x", "/a://", "/a:/x/../oracle/", "/a:/testsuite"}},
+		{"mounts where trials put and remove files", map[string]any{"mounts": []any{"/a:/tests", "/a:/logs/verifier/x", "/a://", "/a:/x/../oracle/", "/a:/testsuite", "/a:/solution/x"}},
 			`[{mounts.0.target "/tests" would put the host's files at /tests, which rollout fills, empties and copies choose another target}` +
 				` {mounts.1.target "/logs/verifier/x" would put the host's files at /logs, which rollout fills, empties and copies choose another target}` +
 				` {mounts.2.target "//" would put the host's files at /tests, which rollout fills, empties and copies choose another target}` +
-				` {mounts.3.target "/x/../oracle/" would put the host's files at /oracle, which rollout fills, empties and copies choose another target}]`},
+				` {mounts.3.target "/x/../oracle/" would put the host's files at /oracle, which rollout fills, empties and copies choose another target}` +
+				` {mounts.5.target "/solution/x" would put the host's files at /solution, which rollout fills, empties and copies choose another target}]`},
 		{"mounts, one by one", map[string]any{"mounts": []any{"/a", "/a:/b:rw", "a:b", 5, map[string]any{"source": 1, "targte": "/b", "target": "/b"}, map[string]any{"source": "/a"}}},
 			`[{mounts.0 "/a" is not source:target or source:target:ro } {mounts.1 "/a:/b:rw" is not source:target or source:target:ro }` +
 				` {mounts.2.source "a" is not an absolute path mounts are made by the engine, on its host}` +
