@@ -2,7 +2,7 @@ package github
 
 import gh "github.com/google/go-github/v66/github"
 
-// ancestry is a part of a repository's history: each commit's parents, the first one first.
+// ancestry maps the known commits of a repository to their parents, first parent first.
 type ancestry map[string][]string
 
 func (a ancestry) add(commit *gh.RepositoryCommit) {
@@ -13,14 +13,14 @@ func (a ancestry) add(commit *gh.RepositoryCommit) {
 	a[commit.GetSHA()] = parents
 }
 
-// ancestor is a commit, and how many steps it lies before another.
+// ancestor is a commit and its distance from a descendant.
 type ancestor struct {
 	sha   string
 	depth int
 }
 
-// from is the commit and its ancestors as far as they are known, the nearest first; among equally near ones the side
-// of the branch itself (first parents) comes before what was merged into it.
+// from returns the commit and its known ancestors, nearest first. At equal distance, commits on the branch itself (first
+// parents) come before commits that were merged into it.
 func (a ancestry) from(sha string) []ancestor {
 	out := []ancestor{{sha, 0}}
 	seen := map[string]bool{sha: true}

@@ -18,25 +18,25 @@ import (
 	gh "github.com/google/go-github/v66/github"
 )
 
-// resultFile is what is taken from an artifact: the job's own result, never a trial's.
+// resultFile is the file to take from an artifact: the job's result, never a trial's.
 const resultFile = "result.json"
 
-// errBadArtifact marks artifacts that are there but cannot be used.
+// errBadArtifact means that an artifact exists but cannot be used.
 var errBadArtifact = errors.New("the artifact cannot be used")
 
-// limits bound what an artifact may cost us, in bytes.
+// limits bound the sizes of an artifact, in bytes.
 type limits struct {
 	zip    int64
 	result int64
 }
 
-// usualLimits leave room for a job of some hundred thousand trials, of which each takes some 250 bytes.
+// usualLimits allow jobs of some hundred thousand trials, at some 250 bytes each.
 var usualLimits = limits{zip: 64 << 20, result: 256 << 20}
 
-// downloadTimeout bounds the transfer of one artifact.
+// downloadTimeout limits the transfer of one artifact.
 const downloadTimeout = 5 * time.Minute
 
-// fetchResult downloads an artifact and writes the job's result.json in it to dir.
+// fetchResult downloads an artifact, writes its job's result.json to dir and returns the path.
 func (c *Client) fetchResult(ctx context.Context, owner, repo string, a *gh.Artifact, dir string) (string, error) {
 	if size := a.GetSizeInBytes(); size > c.limits.zip {
 		return "", fmt.Errorf("%w: it has %d MiB, more than %d", errBadArtifact, size>>20, c.limits.zip>>20)
@@ -56,13 +56,13 @@ func (c *Client) fetchResult(ctx context.Context, owner, repo string, a *gh.Arti
 	return extractResult(file, dir, c.limits.result)
 }
 
-// download writes the artifact's zip to the file. The API answers with an address at a storage service that is good for a
-// minute, so another try asks for a new one.
+// download writes the artifact's zip to file. The API returns a storage URL that is valid for a minute, so each try asks for a
+// new one.
 func (c *Client) download(ctx context.Context, owner, repo string, id int64, file *os.File) error {
 	for try := 1; ; try++ {
 		address, err := c.artifactAddress(ctx, owner, repo, id)
 		if err != nil {
-			return err // was tried often enough
+			return err // the client has retried
 		}
 		err = c.transfer(ctx, address, file)
 		if err == nil || !uncertain(err) || try == maxTries {
@@ -74,7 +74,7 @@ func (c *Client) download(ctx context.Context, owner, repo string, id int64, fil
 	}
 }
 
-// artifactAddress asks where the artifact can be fetched. The address is a secret for as long as it is good.
+// artifactAddress returns the artifact's storage URL. It is secret while it is valid.
 func (c *Client) artifactAddress(ctx context.Context, owner, repo string, id int64) (*url.URL, error) {
 	address, resp, err := c.api.Actions.DownloadArtifact(ctx, owner, repo, id, 3)
 	switch {
@@ -88,7 +88,7 @@ func (c *Client) artifactAddress(ctx context.Context, owner, repo string, id int
 	return address, nil
 }
 
-// transfer fetches the artifact without the token: the address alone is the permission.
+// transfer downloads the artifact without the token: the URL is the permission.
 func (c *Client) transfer(ctx context.Context, address *url.URL, file *os.File) error {
 	if err := errors.Join(file.Truncate(0), rewind(file)); err != nil {
 		return err
@@ -126,7 +126,7 @@ func rewind(file *os.File) error {
 	return err
 }
 
-// extractResult writes the job's result.json in the zip to dir. No name in the zip becomes a path: the file is always
+// extractResult writes the job's result.json in the zip to dir. Names in the zip never become paths: the file is always
 // dir/result.json.
 func extractResult(file *os.File, dir string, limit int64) (string, error) {
 	info, err := file.Stat()
@@ -162,7 +162,7 @@ func extractResult(file *os.File, dir string, limit int64) (string, error) {
 	return target, os.Rename(out.Name(), target)
 }
 
-// copyBounded copies at most limit bytes, whatever the zip says of its sizes.
+// copyBounded copies at most limit bytes, whatever size the zip claims.
 func copyBounded(out io.Writer, in io.Reader, limit int64) error {
 	var broken error
 	n, err := io.Copy(out, io.LimitReader(readerFunc(func(p []byte) (int, error) {
@@ -187,8 +187,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// chooseResult finds the job's result.json: the one that lies nearest to the top, where it must be alone. Below it may lie
-// those of trials.
+// chooseResult returns the job's result.json: the one nearest to the top, if it is unique there. Deeper ones may be those of
+// trials.
 func chooseResult(files []*zip.File) (*zip.File, error) {
 	var chosen *zip.File
 	best, count := 0, 0
@@ -208,9 +208,9 @@ func chooseResult(files []*zip.File) (*zip.File, error) {
 	case chosen == nil:
 		return nil, fmt.Errorf("%w: there is no %s in it", errBadArtifact, resultFile)
 	case count > 1:
-		return nil, fmt.Errorf("%w: there are %d files %s in it, and none is the job's for sure", errBadArtifact, count, resultFile)
+		return nil, fmt.Errorf("%w: there are %d files %s in it, and it is unclear which is the job's", errBadArtifact, count, resultFile)
 	case best > 1:
-		return nil, fmt.Errorf("%w: its only %s lie too deep to be a job's", errBadArtifact, resultFile)
+		return nil, fmt.Errorf("%w: its only %s are too deep to be a job's", errBadArtifact, resultFile)
 	}
 	return chosen, nil
 }

@@ -10,11 +10,11 @@ import (
 	gh "github.com/google/go-github/v66/github"
 )
 
-// findBase finds the branch's side of what was evaluated.
+// findBase finds the base of the evaluated commit.
 //
-// A pull request is checked out as a merge that GitHub makes of its head and of what the branch is at that time. What the
-// branch was when the pull request left it is older: others' changes since are in the merge too, and must be on both
-// sides. So the base is taken from the commit that was evaluated, and not from the event.
+// For a pull request, GitHub checks out a merge of its head and the current branch. The commit at which the pull request
+// left the branch is older: later changes of others are in the merge, too, and must be on both sides of the comparison. So the
+// base comes from the evaluated commit, not from the event.
 func (s *search) findBase(ctx context.Context) error {
 	q := &s.query
 	if q.Commit == "" && q.Event != "" {
@@ -31,18 +31,18 @@ func (s *search) findBase(ctx context.Context) error {
 	err := s.baseOf(ctx)
 	for _, other := range []string{q.Event, q.Head} {
 		if missing(err) && other != "" && other != q.Commit {
-			// Another repository's commit, or one that GitHub has forgotten.
+			// The commit is from another repository, or GitHub no longer has it.
 			q.Commit, q.Parents, s.assumed = other, nil, other
 			err = s.baseOf(ctx)
 		}
 	}
 	if err != nil {
-		return s.unreadable(err, fmt.Sprintf("where %s and %s part", q.Branch, short(q.Commit)))
+		return s.unreadable(err, fmt.Sprintf("the merge base of %s and %s", q.Branch, short(q.Commit)))
 	}
 	return nil
 }
 
-// latest takes the branch's own latest commit.
+// latest uses the latest commit of the branch.
 func (s *search) latest(ctx context.Context) error {
 	commits, _, err := s.client.api.Repositories.ListCommits(ctx, s.owner, s.repo,
 		&gh.CommitsListOptions{SHA: s.query.Branch, ListOptions: gh.ListOptions{PerPage: 1}})
@@ -56,7 +56,7 @@ func (s *search) latest(ctx context.Context) error {
 	return nil
 }
 
-// believe replaces a claimed commit by the head, unless it is the head or a merge of it.
+// believe replaces a claimed commit with the head, unless it is the head or a merge of it.
 func (s *search) believe(ctx context.Context) error {
 	q := &s.query
 	claimed := q.Commit
@@ -88,7 +88,7 @@ func (s *search) baseOf(ctx context.Context) error {
 		}
 		q.Parents = parents
 	}
-	// GitHub's merges have the branch first and the head second, those of "git merge main" the other way round.
+	// In GitHub's merges, the branch is the first parent; in those of "git merge main", the second.
 	if at := slices.Index(q.Parents, q.Head); at >= 0 && len(q.Parents) == 2 {
 		s.base, s.side = q.Parents[1-at], MergedWith
 		return nil
@@ -107,8 +107,8 @@ func (s *search) baseOf(ctx context.Context) error {
 	return nil
 }
 
-// before finds what the branch was before the commit came onto it. A branch that was moved by force has no such commit
-// among the commit's ancestors: then it is what the two have in common.
+// before finds the branch's commit before the query's commit landed on it. After a force push it may not be an ancestor:
+// then before takes the merge base of both.
 func (s *search) before(ctx context.Context) error {
 	q := s.query
 	s.side = LandedOn
@@ -116,7 +116,7 @@ func (s *search) before(ctx context.Context) error {
 		base, err := s.common(ctx, q.Before, q.Commit)
 		if err == nil {
 			s.base = base
-			if base == q.Commit { // the branch was moved back to it
+			if base == q.Commit { // the branch was reset to it
 				s.side = Itself
 			}
 			return nil
@@ -133,14 +133,14 @@ func (s *search) before(ctx context.Context) error {
 		q.Parents = parents
 	}
 	if len(q.Parents) == 0 {
-		return noBaseline("%s is the first commit, and there was nothing before it", short(q.Commit))
+		return noBaseline("%s is the first commit; nothing came before it", short(q.Commit))
 	}
 	s.base = q.Parents[0]
 	return nil
 }
 
-// ofParents finds the base of a commit that was made here, so that GitHub does not know it: what its parents and the
-// branch have in common. Of several such commits it is the latest, which has the others among its ancestors.
+// ofParents finds the base of a commit that was made locally, so GitHub does not know it: the merge base of the branch and its
+// parents. If there are several, it takes the latest, which has the others as ancestors.
 func (s *search) ofParents(ctx context.Context, parents []string) error {
 	best := ""
 	var unknown error
@@ -164,7 +164,7 @@ func (s *search) ofParents(ctx context.Context, parents []string) error {
 		case older == best:
 			best = base
 		case older != base:
-			return noBaseline("it cannot be told what of %s is in the commit that was checked out: its parents have %s and %s of it",
+			return noBaseline("the commit of %s in the checked-out merge is ambiguous: its parents have %s and %s",
 				s.query.Branch, short(best), short(base))
 		}
 	}
@@ -178,10 +178,10 @@ func (s *search) ofParents(ctx context.Context, parents []string) error {
 	return nil
 }
 
-// maxParents is how many parents of a commit are asked for.
+// maxParents is how many parents of a commit are queried.
 const maxParents = 8
 
-// common is the latest commit that both have.
+// common returns the merge base of two commits.
 func (s *search) common(ctx context.Context, one, other string) (string, error) {
 	comparison, _, err := s.client.api.Repositories.CompareCommits(ctx, s.owner, s.repo, one, other, &gh.ListOptions{PerPage: 1})
 	if err := s.client.explain(err); err != nil {
@@ -193,7 +193,7 @@ func (s *search) common(ctx context.Context, one, other string) (string, error) 
 	return "", noBaseline("%s and %s have no commit in common", one, short(other))
 }
 
-// parents are a commit's, as GitHub knows them.
+// parents returns a commit's parents from the API.
 func (s *search) parents(ctx context.Context, commit string) ([]string, error) {
 	got, _, err := s.client.api.Repositories.GetCommit(ctx, s.owner, s.repo, commit, &gh.ListOptions{PerPage: 1})
 	if err := s.client.explain(err); err != nil {
@@ -204,7 +204,7 @@ func (s *search) parents(ctx context.Context, commit string) ([]string, error) {
 	return a[got.GetSHA()], nil
 }
 
-// missing reports GitHub's answers to the name of a commit that it does not know.
+// missing reports whether GitHub answered that it does not know a commit.
 func missing(err error) bool {
 	return isStatus(err, http.StatusNotFound) || isStatus(err, http.StatusUnprocessableEntity)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// aHistory is a real repository, with branches as people make them. GitHub knows its commits but those that are only local.
+// aHistory is a real repository. GitHub knows all its commits except those that are only local.
 //
-//	A - B - C - D - E     main; the pull request left it at B, and others pushed C, D and E since
+//	A - B - C - D - E     main; the pull request branched off at B; others pushed C, D and E later
 //	     \       \
 //	      F - G   M       change (G is its head); M is refs/pull/7/merge, made of D and G while main was at D
 type aHistory struct {
@@ -65,7 +65,7 @@ func (h *aHistory) gitIn(dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// commit makes one on the current branch.
+// commit makes a commit on the current branch.
 func (h *aHistory) commit(name string) string {
 	h.t.Helper()
 	if err := os.WriteFile(filepath.Join(h.dir, name), []byte(name), 0o644); err != nil {
@@ -76,7 +76,7 @@ func (h *aHistory) commit(name string) string {
 	return h.name(name)
 }
 
-// name gives HEAD a name.
+// name tags HEAD.
 func (h *aHistory) name(name string) string {
 	h.t.Helper()
 	h.git("tag", name)
@@ -84,7 +84,7 @@ func (h *aHistory) name(name string) string {
 	return h.commits[name]
 }
 
-// share shows GitHub all commits and branches.
+// share copies all commits and branches to GitHub.
 func (h *aHistory) share() {
 	h.t.Helper()
 	for line := range strings.Lines(h.git("log", "--all", "--topo-order", "--reverse", "--format=%H %P")) {
@@ -98,7 +98,7 @@ func (h *aHistory) share() {
 	}
 }
 
-// ran adds a run on main of each of these commits, with its result.
+// ran adds a run on main for each of these commits, with its result.
 func (h *aHistory) ran(names ...string) {
 	h.t.Helper()
 	for _, name := range names {
@@ -109,7 +109,7 @@ func (h *aHistory) ran(names ...string) {
 	}
 }
 
-// shallow is a checkout of one commit and nothing before it, as actions/checkout makes by default.
+// shallow makes a checkout of one commit without its history, like actions/checkout by default.
 func (h *aHistory) shallow(name string) (commit string, parents []string) {
 	h.t.Helper()
 	dir := h.t.TempDir()
@@ -127,7 +127,7 @@ func (h *aHistory) shallow(name string) (commit string, parents []string) {
 	return *checkout.Commit, parents
 }
 
-// pull are the facts of a run on the pull request.
+// pull returns the facts of a run on the pull request.
 func (h *aHistory) pull() Actions {
 	return Actions{
 		Repository: repo, Event: "pull_request", Ref: "refs/pull/7/merge", SHA: h.commits["M"], HeadSHA: h.commits["G"], Number: 7,
@@ -147,7 +147,7 @@ func (h *aHistory) find(q Query) (Found, string, error) {
 	return f, "", err
 }
 
-// want is the baseline that has to be found: a commit, and what is said of it.
+// want checks that the query finds the baseline of the named commit, described as said.
 func (h *aHistory) want(q Query, name, said string) Found {
 	h.t.Helper()
 	f, got, err := h.find(q)
@@ -157,9 +157,9 @@ func (h *aHistory) want(q Query, name, said string) Found {
 	return f
 }
 
-// On a pull request, GitHub checks out what main is now, merged with the change. What others broke since the change left
-// main is in it, and must be in the baseline, too.
-func TestAPullRequestIsComparedWithWhatItWasMergedWith(t *testing.T) {
+// On a pull request, GitHub checks out the change merged with the current main. Later changes of others are in the merge, so they
+// must be in the baseline.
+func TestPullRequestIsComparedWithTheBaseOfItsMerge(t *testing.T) {
 	h := newHistory(t)
 	h.ran("A", "B", "C", "D", "E")
 	commit, parents := h.shallow("M")
@@ -173,12 +173,12 @@ func TestAPullRequestIsComparedWithWhatItWasMergedWith(t *testing.T) {
 			t.Errorf("%s: the checkout tells", asked)
 		}
 	}
-	// Without the checkout's word GitHub's is taken; so is the event's for what was evaluated.
+	// Without a checkout, GitHub's answer is used, and the event's commit.
 	h.want(h.pull().Query("main", commit, nil), "D", "(the base of the merge that was evaluated; run ")
-	h.want(h.pull().Query("main", "", nil), "D", "it is not known what was checked out, commit "+commit[:7]+" is assumed")
+	h.want(h.pull().Query("main", "", nil), "D", "the checked-out commit is unknown, assuming "+commit[:7])
 }
 
-func TestTheNearestCommitBeforeTheMergeIsTaken(t *testing.T) {
+func TestNearestAncestorOfTheMergedBase(t *testing.T) {
 	h := newHistory(t)
 	h.ran("A", "B", "E")
 	commit, parents := h.shallow("M")
@@ -193,7 +193,7 @@ func TestTheNearestCommitBeforeTheMergeIsTaken(t *testing.T) {
 	}
 }
 
-func TestWhatIsCheckedOutDecides(t *testing.T) {
+func TestCheckedOutCommitDecides(t *testing.T) {
 	h := newHistory(t)
 	h.ran("A", "B", "C", "D", "E")
 	pull := h.pull()
@@ -204,11 +204,11 @@ func TestWhatIsCheckedOutDecides(t *testing.T) {
 	t.Run("the head of the branch", func(t *testing.T) { h.want(query("G"), "B", "(the merge base; run ") })
 	t.Run("main itself", func(t *testing.T) { h.want(query("C"), "C", "(an earlier run of this commit; run ") })
 
-	// The merge was made again before it was checked out by its name.
+	// GitHub remade the merge before it was checked out by name.
 	h.git("checkout", "--quiet", "--detach", "main")
 	h.git("merge", "--quiet", "--no-ff", "-m", "M2", "change")
 	h.name("M2")
-	// What "git checkout change; git merge main" makes is known to nobody else.
+	// GitHub does not know the result of "git checkout change; git merge main".
 	h.share()
 	h.git("checkout", "--quiet", "--detach", "change")
 	h.git("merge", "--quiet", "--no-ff", "-m", "local", "C")
@@ -220,33 +220,33 @@ func TestWhatIsCheckedOutDecides(t *testing.T) {
 	h.name("octopus")
 
 	t.Run("a later merge", func(t *testing.T) { h.want(query("M2"), "E", "(the base of the merge that was evaluated; run ") })
-	t.Run("a merge that was made here", func(t *testing.T) { h.want(query("local"), "C", "(the base of the merge that was evaluated; run ") })
-	t.Run("a commit that was made here", func(t *testing.T) { h.want(query("ontop"), "D", "(the merge base; run ") })
-	t.Run("a merge of several that was made here", func(t *testing.T) { h.want(query("octopus"), "D", "(the base of the merge that was evaluated; run ") })
+	t.Run("a local merge", func(t *testing.T) { h.want(query("local"), "C", "(the base of the merge that was evaluated; run ") })
+	t.Run("a local commit", func(t *testing.T) { h.want(query("ontop"), "D", "(the merge base; run ") })
+	t.Run("a local merge of several branches", func(t *testing.T) { h.want(query("octopus"), "D", "(the base of the merge that was evaluated; run ") })
 	t.Run("a commit of another repository", func(t *testing.T) {
-		h.want(pull.Query("main", sha(77), nil), "D", "commit "+h.commits["M"][:7]+" is assumed")
-		h.want(pull.Query("main", sha(77), []string{sha(78)}), "D", "commit "+h.commits["M"][:7]+" is assumed")
+		h.want(pull.Query("main", sha(77), nil), "D", "assuming "+h.commits["M"][:7])
+		h.want(pull.Query("main", sha(77), []string{sha(78)}), "D", "assuming "+h.commits["M"][:7])
 	})
-	t.Run("a merge that GitHub has forgotten", func(t *testing.T) {
+	t.Run("a merge that GitHub no longer has", func(t *testing.T) {
 		old := pull
 		old.SHA = sha(79)
-		h.want(old.Query("main", "", nil), "B", "commit "+h.commits["G"][:7]+" is assumed")
+		h.want(old.Query("main", "", nil), "B", "assuming "+h.commits["G"][:7])
 	})
-	t.Run("a branch in a run that somebody started", func(t *testing.T) {
+	t.Run("a branch in a manual run", func(t *testing.T) {
 		dispatch := Actions{Repository: repo, Event: "workflow_dispatch", Ref: "refs/heads/change", SHA: h.commits["G"], HeadSHA: h.commits["G"]}
 		commit, parents := h.shallow("G")
 		h.want(dispatch.Query("main", commit, parents), "B", "(the merge base; run ")
 		commit, parents = h.shallow("M") // with the input ref: refs/pull/7/merge
 		h.want(dispatch.Query("main", commit, parents), "D", "(the merge base; run ")
 	})
-	t.Run("main, by night", func(t *testing.T) {
+	t.Run("main in a scheduled run", func(t *testing.T) {
 		schedule := Actions{Repository: repo, Event: "schedule", Ref: "refs/heads/main", SHA: h.commits["E"], HeadSHA: h.commits["E"]}
 		commit, parents := h.shallow("E")
 		h.want(schedule.Query("main", commit, parents), "E", "(an earlier run of this commit; run ")
 	})
 }
 
-func TestAPushIsComparedWithWhatTheBranchWas(t *testing.T) {
+func TestPushIsComparedWithTheBranchBefore(t *testing.T) {
 	h := newHistory(t)
 	h.ran("A", "B", "C", "D", "E")
 	push := func(before, name string) Query {
@@ -256,40 +256,40 @@ func TestAPushIsComparedWithWhatTheBranchWas(t *testing.T) {
 	}
 	h.want(push("D", "E"), "D", "(what the branch was before; run ")
 	h.want(push("B", "E"), "B", "(what the branch was before; run ") // of three commits
-	h.want(push("", "E"), "D", "(what the branch was before; run ")  // it is new, or nobody knows
+	h.want(push("", "E"), "D", "(what the branch was before; run ")  // the branch is new, or before is unknown
 
-	// By force: G takes the place of E, with which it has B in common.
+	// A force push: G replaces E; B is their merge base.
 	h.want(push("E", "G"), "B", "(what the branch was before; run ")
-	// And back to what it was once.
+	// A force push back to an older commit.
 	h.want(push("E", "C"), "C", "(an earlier run of this commit; run ")
 	if _, _, err := h.find(push("", "A")); err == nil || !strings.Contains(err.Error(), "is the first commit") {
 		t.Errorf("the reason is %v", err)
 	}
-	h.commits["lost"] = sha(99) // what GitHub has forgotten
+	h.commits["lost"] = sha(99) // a commit that GitHub no longer has
 	h.want(push("lost", "E"), "D", "(what the branch was before; run ")
 
 	// Another branch is compared with main, whatever it was before.
 	commit, parents := h.shallow("G")
 	a := Actions{Repository: repo, Event: "push", Ref: "refs/heads/change", SHA: commit, HeadSHA: commit, Before: h.commits["F"], Landed: true}
 	h.want(a.Query("main", commit, parents), "B", "(the merge base; run ")
-	// As is what is not the event's commit.
+	// So is a commit that is not the event's.
 	commit, parents = h.shallow("G")
 	a = Actions{Repository: repo, Event: "push", Ref: "refs/heads/main", SHA: h.commits["E"], Before: h.commits["D"], Landed: true}
 	h.want(a.Query("main", commit, parents), "B", "(the merge base; run ")
 }
 
-// A merge queue puts changes on top of each other; main may have them before their runs have ended.
-func TestAMergeGroupIsComparedWithItsBase(t *testing.T) {
+// A merge queue stacks changes; main may get them before their runs end.
+func TestMergeGroupIsComparedWithItsBase(t *testing.T) {
 	h := newHistory(t)
 	h.ran("A", "B", "C", "D", "E")
-	h.github.SetBranch(repo, "main", h.commits["M"]) // in the meantime
+	h.github.SetBranch(repo, "main", h.commits["M"]) // meanwhile
 	commit, parents := h.shallow("M")
 	a := Actions{Repository: repo, Event: "merge_group", SHA: commit, HeadSHA: commit, BaseRef: "main", Before: h.commits["D"], Landed: true}
 	h.want(a.Query("main", commit, parents), "D", "(what the branch was before; run ")
 }
 
-// A pull request that was merged is checked out as what main is now: squashed, it is one commit.
-func TestAMergedPullRequestIsComparedWithWhatMainWas(t *testing.T) {
+// After a merge, main is checked out: after a squash, that is one commit.
+func TestMergedPullRequestIsComparedWithMainBefore(t *testing.T) {
 	h := newHistory(t)
 	h.ran("A", "B", "C", "D", "E")
 	h.git("merge", "--quiet", "--squash", "change")
@@ -302,8 +302,8 @@ func TestAMergedPullRequestIsComparedWithWhatMainWas(t *testing.T) {
 	h.want(a.Query("main", commit, parents), "E", "(what the branch was before; run ")
 }
 
-// What a fork's run left behind says which commit it evaluated. It is a stranger's word.
-func TestAForksWordIsChecked(t *testing.T) {
+// The artifact of a fork's run claims which commit it evaluated. The claim is checked.
+func TestClaimedCommitOfAForkIsChecked(t *testing.T) {
 	h := newHistory(t)
 	h.ran("A", "B", "C", "D", "E")
 	a := Actions{
@@ -313,11 +313,11 @@ func TestAForksWordIsChecked(t *testing.T) {
 	h.want(a.Query("main", h.commits["M"], []string{h.commits["A"], h.commits["G"]}), "D", "(the base of the merge that was evaluated; run ")
 	h.want(a.Query("main", h.commits["G"], []string{h.commits["A"]}), "B", "(the merge base; run ")
 	for _, claim := range []string{"A", "E", "F"} {
-		h.want(a.Query("main", h.commits[claim], []string{h.commits["A"], h.commits["G"]}), "B", "commit "+h.commits["G"][:7]+" is assumed")
+		h.want(a.Query("main", h.commits[claim], []string{h.commits["A"], h.commits["G"]}), "B", "assuming "+h.commits["G"][:7])
 	}
-	h.want(a.Query("main", sha(77), nil), "B", "commit "+h.commits["G"][:7]+" is assumed")
+	h.want(a.Query("main", sha(77), nil), "B", "assuming "+h.commits["G"][:7])
 
-	// After our own push, what main was before.
+	// After a push of our own, the base is what main was before.
 	a = Actions{
 		Repository: repo, Event: "workflow_run", SHA: h.commits["E"], HeadSHA: h.commits["E"], HeadBranch: "main", HeadRepository: repo,
 		Origin: &Origin{RunID: 5, Event: "push", WorkflowFile: workflowCI},

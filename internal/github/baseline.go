@@ -15,41 +15,41 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// ErrNoBaseline says that there is nothing to compare with; the error's text is a sentence for people that says why.
-// Other errors of FindBaseline mean that it could not look.
+// ErrNoBaseline means that there is nothing to compare with; the error's text is a sentence for users with the reason. Other
+// errors of FindBaseline mean that it could not find out.
 var ErrNoBaseline = errors.New("there is no baseline")
 
-// NoBaseline is ErrNoBaseline with its reason.
+// NoBaseline is an ErrNoBaseline with its reason.
 type NoBaseline struct{ Reason string }
 
 func (e *NoBaseline) Error() string { return e.Reason }
 
-// Is makes errors.Is(err, ErrNoBaseline) true.
+// Is reports whether target is ErrNoBaseline.
 func (e *NoBaseline) Is(target error) bool { return target == ErrNoBaseline }
 
 func noBaseline(format string, args ...any) error {
 	return &NoBaseline{Reason: untrusted.Line(fmt.Sprintf(format, args...))}
 }
 
-// Query says what to look for.
+// Query describes the baseline to find.
 type Query struct {
 	Repo         string // owner/name
-	WorkflowFile string // "ci.yml": the workflow whose runs are looked at
+	WorkflowFile string // "ci.yml": the workflow whose runs to search
 	Branch       string // the base branch
-	Artifact     string // its name
-	Exclude      int64  // the run that asks
+	Artifact     string // the artifact's name
+	Exclude      int64  // the current run
 
-	// Commit is the commit that was evaluated; "" is the branch's own latest. Parents are its parents as its checkout has
-	// them; without them GitHub is asked where they matter.
+	// Commit is the evaluated commit; "" is the latest of the branch. Parents are its parents in the checkout; if nil,
+	// FindBaseline asks GitHub for them when needed.
 	Commit  string
 	Parents []string
-	// Claimed says that Commit comes from a stranger's artifact: it counts only if it is Head, or a merge of Head.
+	// Claimed means that Commit comes from an untrusted artifact: it counts only if it is Head or a merge of Head.
 	Claimed bool
-	// Event is the commit that the run is about as far as GitHub knows, which is taken if Commit is none of the repository's.
+	// Event is the commit of the run as GitHub knows it. FindBaseline uses it if the repository does not have Commit.
 	Event string
 	Head  string // in a pull request, the latest commit of its branch
-	// Landed says that Commit has come onto Branch in this event. It is compared with what Branch was before: with
-	// Before or, if that is "" or gone, with Commit's first parent.
+	// Landed means that Commit was added to Branch in this event. It is compared with Before or, if that is "" or gone, with
+	// Commit's first parent.
 	Landed bool
 	Before string
 }
@@ -58,19 +58,19 @@ type Query struct {
 type Found struct {
 	Path   string // the result.json
 	Branch string
-	Commit string // what the run was about
+	Commit string // the commit of the run
 	RunID  int64
 	RunURL string
-	// Base is the branch's side of what was evaluated, and Side says which commit that is.
+	// Base is the commit of the branch to compare with, and Side says how it relates to the evaluated commit.
 	Base string
 	Side Side
-	// Behind is how many commits lie between Commit and Base.
+	// Behind is the number of commits between Commit and Base.
 	Behind int
-	// Assumed is the commit that was taken for the evaluated one, because that was not known here; "" if it was.
+	// Assumed is the commit that was used because the evaluated one is unknown; "" otherwise.
 	Assumed string
 }
 
-// Side says which commit is the branch's side of what was evaluated.
+// Side says how the base relates to the evaluated commit.
 type Side string
 
 // The sides.
@@ -81,10 +81,10 @@ const (
 	Itself     Side = "the evaluated commit, which the branch has" // nothing but the branch was
 )
 
-// Exact reports whether the baseline is that of Base itself.
+// Exact reports whether the baseline is the result of Base itself.
 func (f Found) Exact() bool { return f.Behind == 0 }
 
-// String is for a sentence that begins with "compared with": "main at 1a2b3c4 (the merge base; run 123)".
+// String returns a phrase that follows "compared with": "main at 1a2b3c4 (the merge base; run 123)".
 func (f Found) String() string {
 	base := string(f.Side)
 	switch {
@@ -96,7 +96,7 @@ func (f Found) String() string {
 		base = fmt.Sprintf("%d commits before %s, %s", f.Behind, base, short(f.Base))
 	}
 	if f.Assumed != "" {
-		base += "; it is not known what was checked out, commit " + short(f.Assumed) + " is assumed"
+		base += "; the checked-out commit is unknown, assuming " + short(f.Assumed)
 	}
 	return untrusted.Line(fmt.Sprintf("%s at %s (%s; run %d)", f.Branch, short(f.Commit), base, f.RunID))
 }
@@ -104,27 +104,26 @@ func (f Found) String() string {
 func short(sha string) string { return sha[:min(len(sha), 7)] }
 
 const (
-	// maxAncestorPages is how far back a baseline may lie, in pages of commits.
+	// maxAncestorPages is how far back to search for a baseline, in pages of commits.
 	maxAncestorPages = 5
-	// maxRunPages bounds the listing of each event's runs.
+	// maxRunPages limits the listing of runs, for each event.
 	maxRunPages = 3
-	// maxCandidates bounds how many runs are asked for their artifact.
+	// maxCandidates limits how many runs are checked for an artifact.
 	maxCandidates = 30
 )
 
-// trustedEvents are what runs on the base branch are started by. The runs of pull requests are never looked at: what they
-// leave was made by code that nobody has accepted yet.
+// trustedEvents are the events whose runs may provide a baseline. Runs of pull requests may not: their artifacts come from code
+// that has not been accepted.
 var trustedEvents = []string{"push", "schedule", "workflow_dispatch"}
 
-// FindBaseline looks for the result of an earlier run on the base branch, and writes it to dir as result.json.
+// FindBaseline finds the result of an earlier run on the base branch and writes it to dir as result.json.
 //
-// It is that of the branch's side of what was evaluated (of a merge, as pull requests are checked out, the parent that is
-// the branch's; of a branch, the merge base) or, if there is none, of its nearest ancestor whose artifact has not
-// expired: the newest run of that commit which came to an end, whether the gate passed or not. Runs of later commits
-// are not used: they would show what others changed since as if this change had. If only those exist, the
-// reason says so, and that merging the branch into this one helps.
+// It takes the result of the base of the evaluated commit: for a merge, as pull requests are checked out, the parent on the
+// branch; for a branch, the merge base. If there is none, it takes the nearest ancestor with an unexpired artifact: the newest
+// completed run of that commit, whether its gate passed or not. It does not use runs of later commits, which would attribute
+// the changes of others to this one. If only those exist, the reason says so and suggests to merge the branch.
 //
-// Only the API is asked; the token needs contents: read and actions: read.
+// It only uses the API; the token needs contents: read and actions: read.
 func (c *Client) FindBaseline(ctx context.Context, q Query, dir string) (Found, error) {
 	owner, repo, err := split(q.Repo)
 	if err != nil {
@@ -132,11 +131,11 @@ func (c *Client) FindBaseline(ctx context.Context, q Query, dir string) (Found, 
 	}
 	switch {
 	case q.WorkflowFile == "":
-		return Found{}, noBaseline("it is not known which workflow's runs to look at")
+		return Found{}, noBaseline("it is unknown which workflow's runs to search")
 	case q.Branch == "":
-		return Found{}, noBaseline("it is not known which branch to compare with")
+		return Found{}, noBaseline("it is unknown which branch to compare with")
 	case q.Artifact == "":
-		return Found{}, noBaseline("no artifact is named to take the baseline from")
+		return Found{}, noBaseline("the name of the baseline's artifact is missing")
 	}
 	s := search{client: c, owner: owner, repo: repo, query: q, dir: dir}
 	found, err := s.run(ctx)
@@ -156,7 +155,7 @@ type search struct {
 	base    string // Found.Base
 	side    Side
 	assumed string
-	tried   map[int64]bool // runs whose artifact was looked for
+	tried   map[int64]bool // runs whose artifacts were checked
 	expired int            // runs whose artifact has expired
 	broken  error          // the last artifact that could not be used
 }
@@ -182,12 +181,12 @@ func (s *search) run(ctx context.Context) (Found, error) {
 		runs = append(runs, more...)
 	}
 	if len(runs) == 0 {
-		return Found{}, noBaseline("%s has not run to its end on %s yet", s.query.WorkflowFile, s.query.Branch)
+		return Found{}, noBaseline("%s has not completed a run on %s yet", s.query.WorkflowFile, s.query.Branch)
 	}
 	return s.nearest(ctx, runs)
 }
 
-// unreadable turns a refusal into a reason, and keeps errors that may be gone next time.
+// unreadable turns a refusal by GitHub into a reason, and returns transient errors unchanged.
 func (s *search) unreadable(err error, what string) error {
 	var answer *APIError
 	if !errors.As(err, &answer) {
@@ -199,13 +198,13 @@ func (s *search) unreadable(err error, what string) error {
 	case http.StatusForbidden:
 		return noBaseline("GitHub does not show %s: give the job the permissions contents: read and actions: read (%v)", what, err)
 	case http.StatusNotFound, http.StatusUnprocessableEntity:
-		return noBaseline("GitHub does not show %s: nothing is there yet, or the token may not see it "+
+		return noBaseline("GitHub does not show %s: it does not exist yet, or the token may not read it "+
 			"(the job needs the permissions contents: read and actions: read)", what)
 	}
 	return err
 }
 
-// run is a workflow run that a baseline may come from.
+// run is a workflow run that may provide a baseline.
 type run struct {
 	id  int64
 	sha string
@@ -214,7 +213,7 @@ type run struct {
 
 type runFilter struct{ sha, event string }
 
-// runs lists runs of the workflow on the base branch that came to an end, newest first.
+// runs lists the completed runs of the workflow on the base branch, newest first.
 func (s *search) runs(ctx context.Context, filter runFilter) ([]run, error) {
 	options := &gh.ListWorkflowRunsOptions{
 		Branch: s.query.Branch, Event: filter.event, HeadSHA: filter.sha, Status: "completed", ExcludePullRequests: true,
@@ -240,8 +239,8 @@ func (s *search) runs(ctx context.Context, filter runFilter) ([]run, error) {
 	return out, nil
 }
 
-// usable checks again what was asked for: a run of a fork's pull request may come from a branch with our branch's name.
-// A failed run counts, for a red gate is a result too; a cancelled one does not, for it is a part of one.
+// usable checks the run again: a run of a fork's pull request may come from a branch with our branch's name. Failed runs count,
+// because a failed gate has a result, too; cancelled runs do not, because their results are partial.
 func (s *search) usable(r *gh.WorkflowRun) bool {
 	return r.GetID() != s.query.Exclude && r.GetStatus() == "completed" &&
 		slices.Contains([]string{"success", "failure", "neutral"}, r.GetConclusion()) &&
@@ -249,7 +248,7 @@ func (s *search) usable(r *gh.WorkflowRun) bool {
 		strings.EqualFold(r.GetHeadRepository().GetFullName(), s.query.Repo)
 }
 
-// nearest tries the runs of the merge base's ancestors, the nearest first.
+// nearest tries the runs of the base's ancestors, nearest first.
 func (s *search) nearest(ctx context.Context, runs []run) (Found, error) {
 	byCommit := map[string][]run{}
 	for _, r := range runs {
@@ -282,7 +281,7 @@ func (s *search) nearest(ctx context.Context, runs []run) (Found, error) {
 	return Found{}, s.why(runs, reached)
 }
 
-// why is the reason when no run was of use.
+// why returns the reason that no run could be used.
 func (s *search) why(runs []run, reached int) error {
 	file, branch := s.query.WorkflowFile, s.query.Branch
 	at := fmt.Sprintf("%s, %s", s.side, short(s.base))
@@ -296,12 +295,12 @@ func (s *search) why(runs []run, reached int) error {
 		return noBaseline("no run of %s on %s up to %s has an artifact %q", file, branch, at, s.query.Artifact)
 	}
 	newest := slices.MaxFunc(runs, func(a, b run) int { return cmp.Compare(a.id, b.id) })
-	return noBaseline("%s ran on %s only for commits that are not among the last before %s (the newest is run %d at %s), "+
-		"and what others changed must not be taken for this change: merge %s into this branch, or rebase it",
+	return noBaseline("%s ran on %s only for commits that are not among the last ones before %s (the newest is run %d at %s), "+
+		"and a later run would mix in changes of others: merge %s into this branch, or rebase it",
 		file, branch, at, newest.id, short(newest.sha), branch)
 }
 
-// firstOf is the result of the first of these runs, newest first, that has one.
+// firstOf returns the first usable result of these runs, which are sorted newest first.
 func (s *search) firstOf(ctx context.Context, runs []run, behind int) (Found, bool, error) {
 	for _, r := range runs {
 		if s.tried[r.id] || len(s.tried) >= maxCandidates {
@@ -322,7 +321,7 @@ func (s *search) firstOf(ctx context.Context, runs []run, behind int) (Found, bo
 	return Found{}, false, nil
 }
 
-// fetch takes the run's result from its artifact; "" if it has none that can be used. An error ends the search.
+// fetch returns the run's result from its artifact, or "" if there is no usable one. An error ends the search.
 func (s *search) fetch(ctx context.Context, r run) (string, error) {
 	artifacts, err := s.artifacts(ctx, r.id)
 	if err != nil {
@@ -339,7 +338,7 @@ func (s *search) fetch(ctx context.Context, r run) (string, error) {
 		case err == nil:
 			return path, nil
 		case isStatus(err, http.StatusGone):
-			expired = true // since it was listed
+			expired = true // it expired after the listing
 		case isStatus(err, http.StatusForbidden), isStatus(err, http.StatusUnauthorized):
 			return "", s.unreadable(err, "the artifact of run "+fmt.Sprint(r.id))
 		case isStatus(err, http.StatusNotFound), errors.Is(err, errBadArtifact):
@@ -354,7 +353,7 @@ func (s *search) fetch(ctx context.Context, r run) (string, error) {
 	return "", nil
 }
 
-// artifacts lists the run's artifacts of the name, newest first.
+// artifacts lists the run's artifacts with the query's name, newest first.
 func (s *search) artifacts(ctx context.Context, id int64) ([]*gh.Artifact, error) {
 	// go-github's method has no filter by name, and a run may have hundreds.
 	path := fmt.Sprintf("repos/%s/%s/actions/runs/%d/artifacts?per_page=%d&name=%s",
@@ -371,7 +370,7 @@ func (s *search) artifacts(ctx context.Context, id int64) ([]*gh.Artifact, error
 		}
 		return nil, s.unreadable(err, fmt.Sprintf("the artifacts of run %d", id))
 	}
-	// A server too old for the filter returns all.
+	// An old server ignores the filter and returns all.
 	out := slices.DeleteFunc(list.Artifacts, func(a *gh.Artifact) bool { return a.GetName() != s.query.Artifact })
 	slices.SortFunc(out, func(a, b *gh.Artifact) int { return cmp.Compare(b.GetID(), a.GetID()) })
 	return out, nil

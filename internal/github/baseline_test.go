@@ -17,7 +17,7 @@ import (
 
 const workflowCI = "ci.yml"
 
-// history lays out main as commits 1 to 6, and feature (7) branched off at 4:
+// history builds main with commits 1 to 6, and feature with 7, which branched off at 4:
 //
 //	1 - 2 - 3 - 4 - 5 - 6   main
 //	             \
@@ -36,7 +36,7 @@ func history(t *testing.T) (*githubtest.Server, *Client) {
 	return s, c
 }
 
-// ran adds a run on main of commit n with its result in an artifact.
+// ran adds a run on main for commit n, with a result.
 func ran(t *testing.T, s *githubtest.Server, n int, change ...func(*githubtest.Run, *githubtest.Artifact)) int64 {
 	t.Helper()
 	run := githubtest.Run{WorkflowFile: workflowCI, Branch: "main", SHA: sha(n)}
@@ -51,14 +51,14 @@ func ran(t *testing.T, s *githubtest.Server, n int, change ...func(*githubtest.R
 	return id
 }
 
-// contents is the result of commit n.
+// contents returns the result of commit n.
 func contents(n int) string { return fmt.Sprintf(`{"job_name":"of commit %d"}`, n) }
 
 func query() Query {
 	return Query{Repo: repo, WorkflowFile: workflowCI, Branch: "main", Commit: sha(7), Artifact: "rollout-result"}
 }
 
-// found is FindBaseline where it has to succeed; the file has to be that of commit n.
+// found calls FindBaseline and checks that the file is that of commit n.
 func found(t *testing.T, c *Client, q Query, n int) Found {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,15 +71,15 @@ func found(t *testing.T, c *Client, q Query, n int) Found {
 		t.Errorf("found %+v with %q, %v, want commit %d", f, got, err, n)
 	}
 	if names, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(names) != 1 {
-		t.Errorf("in the directory are %q, %v", names, err)
+		t.Errorf("the directory contains %q, %v", names, err)
 	}
 	if names, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(names) != 0 {
-		t.Errorf("left in the directory are %q, %v", names, err)
+		t.Errorf("the directory still contains %q, %v", names, err)
 	}
 	return f
 }
 
-// none is FindBaseline where nothing may be found, with a reason in words.
+// none calls FindBaseline and checks that it finds nothing, for the reason want.
 func none(t *testing.T, c *Client, q Query, want string) {
 	t.Helper()
 	f, err := c.FindBaseline(t.Context(), q, t.TempDir())
@@ -88,7 +88,7 @@ func none(t *testing.T, c *Client, q Query, want string) {
 	}
 }
 
-func TestTheMergeBasesRunIsTheBaseline(t *testing.T) {
+func TestRunOfTheMergeBaseIsTheBaseline(t *testing.T) {
 	s, c := history(t)
 	for n := 1; n <= 6; n++ {
 		ran(t, s, n)
@@ -98,32 +98,32 @@ func TestTheMergeBasesRunIsTheBaseline(t *testing.T) {
 		t.Errorf("found %+v", f)
 	}
 	if want := fmt.Sprintf("main at %s (the merge base; run %d)", sha(4)[:7], f.RunID); f.String() != want {
-		t.Errorf("it is said as %q, want %q", f, want)
+		t.Errorf("String() = %q, want %q", f, want)
 	}
 	if want := fmt.Sprintf("https://github.com/acme/widgets/actions/runs/%d", f.RunID); f.RunURL != want {
-		t.Errorf("its address is %q, want %q", f.RunURL, want)
+		t.Errorf("RunURL = %q, want %q", f.RunURL, want)
 	}
 	if got := count(s, http.MethodGet); got != 5 { // compare, runs, artifacts, zip, storage
 		t.Errorf("%d requests: %q", got, s.Seen())
 	}
 }
 
-func TestTheNearestAncestorIsTheBaseline(t *testing.T) {
+func TestRunOfTheNearestAncestorIsTheBaseline(t *testing.T) {
 	s, c := history(t)
 	ran(t, s, 1)
 	ran(t, s, 2)
 	ran(t, s, 5) // after the merge base
 	f := found(t, c, query(), 2)
 	if f.Behind != 2 || !strings.Contains(f.String(), "(2 commits before the merge base, "+sha(4)[:7]+"; run ") {
-		t.Errorf("found %+v, said as %q", f, f)
+		t.Errorf("found %+v, String() = %q", f, f)
 	}
 	ran(t, s, 3)
 	if f := found(t, c, query(), 3); !strings.Contains(f.String(), "(1 commit before the merge base, 4000000; run ") {
-		t.Errorf("it is said as %q", f)
+		t.Errorf("String() = %q", f)
 	}
 }
 
-func TestMergesAreSteppedOverOnTheirOwnBranchFirst(t *testing.T) {
+func TestFirstParentsComeFirst(t *testing.T) {
 	s, c := history(t)
 	// 8 merges 3 and a side branch 9-10, and becomes the merge base of 11.
 	s.AddCommit(repo, sha(9), sha(2))
@@ -140,7 +140,7 @@ func TestMergesAreSteppedOverOnTheirOwnBranchFirst(t *testing.T) {
 	}
 }
 
-func TestTheNewestRunOfACommitCounts(t *testing.T) {
+func TestNewestRunOfACommitWins(t *testing.T) {
 	s, c := history(t)
 	ran(t, s, 4, func(_ *githubtest.Run, a *githubtest.Artifact) { a.Files["result.json"] = "{}" })
 	nightly := ran(t, s, 4, func(r *githubtest.Run, _ *githubtest.Artifact) { r.Event = "schedule" })
@@ -156,37 +156,37 @@ func TestAfterAPushTheRunBeforeIsTheBaseline(t *testing.T) {
 	q := query()
 	q.Commit, q.Exclude = sha(6), own
 	if f := found(t, c, q, 5); f.Side != Itself || !strings.Contains(f.String(), "(1 commit before the evaluated commit, which the branch has, "+sha(6)[:7]+"; run ") {
-		t.Errorf("found %+v, said as %q", f, f)
+		t.Errorf("found %+v, String() = %q", f, f)
 	}
-	q.Commit = "" // the branch's own latest
+	q.Commit = "" // the latest of the branch
 	found(t, c, q, 5)
 	q.Exclude = 0
 	if f := found(t, c, q, 6); !strings.Contains(f.String(), "(an earlier run of this commit; run ") {
-		t.Errorf("it is said as %q", f)
+		t.Errorf("String() = %q", f)
 	}
 }
 
-func TestRunsThatAreNoBaseline(t *testing.T) {
+func TestUnusableRuns(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*githubtest.Run, *githubtest.Artifact)
 	}{
-		{"a pull request's", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Event = "pull_request" }},
-		{"one with a branch of the same name", func(r *githubtest.Run, _ *githubtest.Artifact) {
+		{"a pull request", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Event = "pull_request" }},
+		{"a fork's branch of the same name", func(r *githubtest.Run, _ *githubtest.Artifact) {
 			r.Event, r.HeadRepo = "pull_request", "mallory/widgets"
 		}},
-		{"a fork's, whatever its event", func(r *githubtest.Run, _ *githubtest.Artifact) { r.HeadRepo = "mallory/widgets" }},
-		{"one with the rights of the repository for a foreign head", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Event = "pull_request_target" }},
-		{"one that a workflow's end started", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Event = "workflow_run" }},
-		{"one of another branch", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Branch = "feature" }},
-		{"one of another workflow", func(r *githubtest.Run, _ *githubtest.Artifact) { r.WorkflowFile = "other.yml" }},
-		{"one that goes on", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Status = "in_progress" }},
-		{"a cancelled one", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Conclusion = "cancelled" }},
-		{"one with another artifact", func(_ *githubtest.Run, a *githubtest.Artifact) { a.Name = "rollout-result2" }},
-		{"one whose artifact has expired", func(_ *githubtest.Run, a *githubtest.Artifact) { a.Expired = true }},
-		{"one whose artifact expires just now", func(_ *githubtest.Run, a *githubtest.Artifact) { a.Gone = true }},
-		{"one whose artifact is too large", func(_ *githubtest.Run, a *githubtest.Artifact) { a.Size = 65 << 20 }},
-		{"one whose artifact is no zip", func(_ *githubtest.Run, a *githubtest.Artifact) { a.Zip = []byte("no zip") }},
+		{"a fork's push", func(r *githubtest.Run, _ *githubtest.Artifact) { r.HeadRepo = "mallory/widgets" }},
+		{"pull_request_target", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Event = "pull_request_target" }},
+		{"workflow_run", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Event = "workflow_run" }},
+		{"another branch", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Branch = "feature" }},
+		{"another workflow", func(r *githubtest.Run, _ *githubtest.Artifact) { r.WorkflowFile = "other.yml" }},
+		{"still running", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Status = "in_progress" }},
+		{"cancelled", func(r *githubtest.Run, _ *githubtest.Artifact) { r.Conclusion = "cancelled" }},
+		{"another artifact", func(_ *githubtest.Run, a *githubtest.Artifact) { a.Name = "rollout-result2" }},
+		{"expired artifact", func(_ *githubtest.Run, a *githubtest.Artifact) { a.Expired = true }},
+		{"artifact that expires during the search", func(_ *githubtest.Run, a *githubtest.Artifact) { a.Gone = true }},
+		{"artifact that is too large", func(_ *githubtest.Run, a *githubtest.Artifact) { a.Size = 65 << 20 }},
+		{"artifact that is no zip", func(_ *githubtest.Run, a *githubtest.Artifact) { a.Zip = []byte("no zip") }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, c := history(t)
@@ -197,7 +197,7 @@ func TestRunsThatAreNoBaseline(t *testing.T) {
 			found(t, c, query(), 2)
 		})
 	}
-	t.Run("a failed one is", func(t *testing.T) {
+	t.Run("a failed run is usable", func(t *testing.T) {
 		s, c := history(t)
 		ran(t, s, 2)
 		ran(t, s, 4, func(r *githubtest.Run, _ *githubtest.Artifact) { r.Conclusion = "failure" })
@@ -205,8 +205,8 @@ func TestRunsThatAreNoBaseline(t *testing.T) {
 	})
 }
 
-// The listing of runs by branch also has those of forks' branches with that name.
-func TestManyRunsOfOthersDoNotHideTheBaseline(t *testing.T) {
+// The listing of runs by branch includes runs of forks' branches of the same name.
+func TestRunsOfForksDoNotHideTheBaseline(t *testing.T) {
 	s, c := history(t)
 	ran(t, s, 2)
 	for range 700 {
@@ -217,7 +217,7 @@ func TestManyRunsOfOthersDoNotHideTheBaseline(t *testing.T) {
 	found(t, c, query(), 2)
 }
 
-func TestNotEveryRunIsAskedForItsArtifact(t *testing.T) {
+func TestOnlySomeRunsAreCheckedForArtifacts(t *testing.T) {
 	s, c := history(t)
 	for range maxCandidates + 10 {
 		s.AddRun(repo, githubtest.Run{WorkflowFile: workflowCI, Branch: "main", SHA: sha(4)})
@@ -230,11 +230,11 @@ func TestNotEveryRunIsAskedForItsArtifact(t *testing.T) {
 		}
 	}
 	if asked != maxCandidates {
-		t.Errorf("%d runs were asked, want %d", asked, maxCandidates)
+		t.Errorf("%d runs were checked, want %d", asked, maxCandidates)
 	}
 }
 
-func TestTheBaselineMayLieOnALaterPage(t *testing.T) {
+func TestBaselineOnALaterPage(t *testing.T) {
 	s, c := history(t)
 	id := ran(t, s, 1)
 	parent := sha(1)
@@ -261,14 +261,14 @@ func TestReasonsForNoBaseline(t *testing.T) {
 		prepare func(t *testing.T, s *githubtest.Server, q *Query)
 		want    string
 	}{
-		{"nothing ran", func(*testing.T, *githubtest.Server, *Query) {}, "ci.yml has not run to its end on main yet"},
+		{"nothing ran", func(*testing.T, *githubtest.Server, *Query) {}, "ci.yml has not completed a run on main yet"},
 		{"the workflow is new", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.WorkflowFile = "new.yml" },
 			"GitHub does not show the runs of new.yml"},
-		{"the workflow's name is not known", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.WorkflowFile = "" }, "which workflow"},
-		{"the branch is not known", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Branch = "" }, "which branch"},
-		{"no artifact is named", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Artifact = "" }, "no artifact is named"},
-		{"there is no such branch", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Branch = "gone" }, "where gone and 7000000 part"},
-		{"there is no such commit", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Commit = sha(15) }, "where main and f000000 part"},
+		{"the workflow is unknown", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.WorkflowFile = "" }, "which workflow"},
+		{"the branch is unknown", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Branch = "" }, "which branch"},
+		{"no name of an artifact", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Artifact = "" }, "the name of the baseline's artifact is missing"},
+		{"there is no such branch", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Branch = "gone" }, "the merge base of gone and 7000000"},
+		{"there is no such commit", func(_ *testing.T, _ *githubtest.Server, q *Query) { q.Commit = sha(15) }, "the merge base of main and f000000"},
 		{"there is no such branch to take the latest of", func(_ *testing.T, _ *githubtest.Server, q *Query) {
 			q.Branch, q.Commit = "gone", ""
 		}, "the commits of gone"},
@@ -314,7 +314,7 @@ func TestReasonsForNoBaseline(t *testing.T) {
 	}
 }
 
-func TestAHostileBranchNameIsMadeSafe(t *testing.T) {
+func TestHostileBranchNameInTheReason(t *testing.T) {
 	_, c := history(t)
 	q := query()
 	q.Branch = "x\u202e\n##[error]y"
@@ -324,19 +324,19 @@ func TestAHostileBranchNameIsMadeSafe(t *testing.T) {
 	}
 }
 
-func TestAHostileBranchIsSaidSafely(t *testing.T) {
+func TestHostileBranchNameInTheBaseline(t *testing.T) {
 	f := Found{Branch: "x\u202e\n##[error]y", Commit: sha(1), RunID: 1, Side: MergeBase}
 	if got := f.String(); got != "x⏎## [error]y at 1000000 (the merge base; run 1)" {
-		t.Errorf("it is said as %q", got)
+		t.Errorf("String() = %q", got)
 	}
 }
 
-// zeros is a file without end.
+// zeros is an endless file.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-func TestNoMoreIsWrittenThanIsAllowed(t *testing.T) {
+func TestCopyBoundedStopsAtTheLimit(t *testing.T) {
 	var b bytes.Buffer
 	if err := copyBounded(&b, io.LimitReader(zeros{}, 1<<20), 1000); !errors.Is(err, errBadArtifact) || b.Len() > 1001 {
 		t.Errorf("%d bytes were written, %v", b.Len(), err)
@@ -350,7 +350,7 @@ func TestNoMoreIsWrittenThanIsAllowed(t *testing.T) {
 	}
 }
 
-func TestTheTokenGoesToTheAPIAlone(t *testing.T) {
+func TestTokenIsOnlySentToTheAPI(t *testing.T) {
 	s, c := history(t)
 	ran(t, s, 4)
 	found(t, c, query(), 4)
@@ -361,10 +361,10 @@ func TestTheTokenGoesToTheAPIAlone(t *testing.T) {
 			storage++
 		}
 		if r.Storage == (auth == "Bearer "+githubtest.WriteToken) {
-			t.Errorf("%s %s came with %q", r.Method, r.Path, auth)
+			t.Errorf("%s %s had the token %q", r.Method, r.Path, auth)
 		}
 		if got := r.Header.Get("User-Agent"); got != userAgent {
-			t.Errorf("%s %s came from %q", r.Method, r.Path, got)
+			t.Errorf("%s %s had the user agent %q", r.Method, r.Path, got)
 		}
 	}
 	if storage != 1 {
@@ -372,7 +372,7 @@ func TestTheTokenGoesToTheAPIAlone(t *testing.T) {
 	}
 }
 
-func TestAStorageThatFailsForAMomentIsAskedAgain(t *testing.T) {
+func TestStorageFailuresAreRetried(t *testing.T) {
 	s, c := history(t)
 	ran(t, s, 4)
 	s.FailStorage(maxTries - 1)
@@ -384,8 +384,8 @@ func TestAStorageThatFailsForAMomentIsAskedAgain(t *testing.T) {
 	}
 }
 
-// The signed address of an artifact is a permission to read it, and must not be told.
-func TestAStorageThatCannotBeReachedDoesNotTellItsAddress(t *testing.T) {
+// The signed URL of an artifact grants access to it and must not appear in errors.
+func TestStorageURLIsNotInErrors(t *testing.T) {
 	s, c := history(t)
 	ran(t, s, 4)
 	s.StorageURL = "http://127.0.0.1:1"
@@ -395,7 +395,7 @@ func TestAStorageThatCannotBeReachedDoesNotTellItsAddress(t *testing.T) {
 	}
 }
 
-func TestAnEnterpriseServer(t *testing.T) {
+func TestBaselineFromAnEnterpriseServer(t *testing.T) {
 	s, _ := history(t)
 	ran(t, s, 4)
 	clock := newClock()
@@ -413,7 +413,7 @@ func TestAnEnterpriseServer(t *testing.T) {
 	}
 }
 
-// packed is a zip with these entries, in this order; a name may occur twice.
+// packed returns a zip with these entries, in this order; names may repeat.
 func packed(t *testing.T, entries ...member) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -449,7 +449,7 @@ func link(name, target string) member {
 	return h
 }
 
-func TestWhatIsTakenFromAnArtifact(t *testing.T) {
+func TestResultInAnArtifact(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		entries []member
@@ -458,19 +458,19 @@ func TestWhatIsTakenFromAnArtifact(t *testing.T) {
 	}{
 		{"the file alone", []member{entry("result.json", "A")}, "A", ""},
 		{"in a directory", []member{entry("job/result.json", "A")}, "A", ""},
-		{"not a trial's", []member{entry("job/agent/data/task__1/result.json", "B"), entry("job/result.json", "A")}, "A", ""},
+		{"next to a trial's", []member{entry("job/agent/data/task__1/result.json", "B"), entry("job/result.json", "A")}, "A", ""},
 		{"only a trial's", []member{entry("job/agent/data/task__1/result.json", "B")}, "", "too deep"},
 		{"two jobs", []member{entry("a/result.json", "A"), entry("b/result.json", "B")}, "", "there are 2 files"},
 		{"two of one name", []member{entry("result.json", "A"), entry("result.json", "B")}, "", "there are 2 files"},
-		{"names that lead out", []member{
+		{"names outside of the directory", []member{
 			entry("../result.json", "B"), entry("/result.json", "B"), entry("x/../../result.json", "B"), entry(`..\result.json`, "B"),
 			entry("./result.json", "B"),
 		}, "", "no result.json"},
-		{"names that lead out beside it", []member{entry("../result.json", "B"), entry("result.json", "A")}, "A", ""},
+		{"names outside of the directory, and the file", []member{entry("../result.json", "B"), entry("result.json", "A")}, "A", ""},
 		{"a link", []member{link("result.json", "/etc/passwd")}, "", "no result.json"},
 		{"a directory", []member{entry("result.json/", "")}, "", "no result.json"},
 		{"nothing", nil, "", "no result.json"},
-		{"a bomb", []member{entry("result.json", strings.Repeat("0", 32<<10+1))}, "", "larger than"},
+		{"a zip bomb", []member{entry("result.json", strings.Repeat("0", 32<<10+1))}, "", "larger than"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, c := history(t)
@@ -483,7 +483,7 @@ func TestWhatIsTakenFromAnArtifact(t *testing.T) {
 					t.Errorf("got %+v, %v, want %q", f, err, tc.problem)
 				}
 				if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
-					t.Errorf("left behind: %v, %v", names, err)
+					t.Errorf("the directory still contains %v, %v", names, err)
 				}
 				return
 			}
@@ -497,7 +497,7 @@ func TestWhatIsTakenFromAnArtifact(t *testing.T) {
 	}
 }
 
-func TestAnArtifactThatIsLargerThanItSays(t *testing.T) {
+func TestArtifactLargerThanItClaims(t *testing.T) {
 	s, c := history(t)
 	c.limits.zip = 500
 	ran(t, s, 4, func(_ *githubtest.Run, a *githubtest.Artifact) {
@@ -506,7 +506,7 @@ func TestAnArtifactThatIsLargerThanItSays(t *testing.T) {
 	none(t, c, query(), "it is larger than")
 }
 
-func TestATruncatedArtifactIsNoBaseline(t *testing.T) {
+func TestTruncatedArtifactIsNoBaseline(t *testing.T) {
 	s, c := history(t)
 	whole := packed(t, entry("result.json", "A"))
 	damaged := bytes.Replace(whole, []byte("PK\x03\x04"), []byte("PK\x03\x05"), 1)

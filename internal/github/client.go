@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// DefaultAPI is the API of github.com. An enterprise server's is https://HOST/api/v3.
+	// DefaultAPI is the API of github.com. An enterprise server has https://HOST/api/v3.
 	DefaultAPI = "https://api.github.com"
 
 	userAgent = "rollout-action"
-	perPage   = 100 // the most that GitHub gives at once
+	perPage   = 100 // GitHub's maximum
 )
 
-// Client speaks to one API with one token. It waits when GitHub's rate limits ask for it, for a few minutes altogether,
-// and repeats what failed for the moment. Safe for concurrent use.
+// Client uses one API with one token. It waits if GitHub's rate limits require it, for a few minutes in total, and retries
+// transient failures. It is safe for concurrent use.
 type Client struct {
 	api   *gh.Client
 	token string
-	// storage fetches artifacts from where the API redirects to: another host, which must not see the token.
+	// storage fetches artifacts from the host that the API redirects to, which must not get the token.
 	storage *http.Client
 	graphql string
 	now     func() time.Time
@@ -38,29 +38,29 @@ type Client struct {
 	limits  limits
 
 	mu   sync.Mutex
-	self string // the login that comments are written under; "" is not known yet
+	self string // the login of our comments; "" if not known yet
 }
 
-// Options are what a client takes from the world. The zero value of each field is the usual.
+// Options replace a client's connections to the outside. Zero fields have the usual values.
 type Options struct {
 	Transport http.RoundTripper
 	Now       func() time.Time
 	Sleep     func(context.Context, time.Duration) error
-	// MaxWait is how long the client waits for GitHub in its whole life; 0 is five minutes.
+	// MaxWait is how long the client waits for GitHub in total; 0 means five minutes.
 	MaxWait time.Duration
-	// Settle is how long after writing a comment to look whether another run wrote at the same time; 0 is one second.
+	// Settle is how long after writing a comment to check for other runs that wrote one; 0 means one second.
 	Settle time.Duration
 }
 
-// New is a client for the API at apiURL (GITHUB_API_URL; "" is github.com's). Without a token, only what is public can
-// be read.
+// New returns a client for the API at apiURL (GITHUB_API_URL; "" is github.com's). Without a token it can only read public
+// data.
 func New(token, apiURL string) (*Client, error) { return NewWith(token, apiURL, Options{}) }
 
 // NewWith is New with options.
 func NewWith(token, apiURL string, o Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(cmp.Or(apiURL, DefaultAPI), "/") + "/")
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
-		return nil, fmt.Errorf("the address of GitHub's API is not an http(s) URL: %q", apiURL)
+		return nil, fmt.Errorf("the URL of GitHub's API is not an http(s) URL: %q", apiURL)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -84,12 +84,12 @@ func NewWith(token, apiURL string, o Options) (*Client, error) {
 		base: o.Transport, api: base, token: c.token, now: o.Now, sleep: o.Sleep, jitter: upTo,
 		maxWait: cmp.Or(o.MaxWait, 5*time.Minute),
 	}, CheckRedirect: fewRedirects})
-	c.api.BaseURL = base // go-github's own option for enterprise servers would append /api/v3 once more
+	c.api.BaseURL = base // go-github's option for enterprise servers would append /api/v3 again
 	c.api.UserAgent = userAgent
 	return c, nil
 }
 
-// graphqlURL is the address of GraphQL that belongs to an address of REST. Source: docs.github.com, GITHUB_GRAPHQL_URL.
+// graphqlURL returns the GraphQL URL for a REST URL. Source: docs.github.com, GITHUB_GRAPHQL_URL.
 func graphqlURL(base *url.URL) string {
 	u := *base
 	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v3") + "/graphql"
@@ -107,7 +107,7 @@ func defaultTransport() http.RoundTripper {
 	}
 }
 
-// fewRedirects allows what a renamed repository and a storage service need.
+// fewRedirects allows the redirects of renamed repositories and storage services.
 func fewRedirects(_ *http.Request, via []*http.Request) error {
 	if len(via) >= 5 {
 		return fmt.Errorf("stopped after %d redirects", len(via))
@@ -126,7 +126,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// upTo is a random part of d, so that shards that failed together do not come back together.
+// upTo returns a random duration below d, so shards that failed together do not retry together.
 func upTo(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
@@ -134,13 +134,13 @@ func upTo(d time.Duration) time.Duration {
 	return rand.N(d)
 }
 
-// repository is owner and name as GitHub allows them; they become part of URLs.
+// repository matches owner/name as GitHub allows them; they become part of URLs.
 var repository = regexp.MustCompile(`^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$`)
 
-// split takes "owner/name" apart.
+// split splits "owner/name".
 func split(repo string) (owner, name string, err error) {
 	owner, name, _ = strings.Cut(repo, "/")
-	// "." and ".." would lead elsewhere.
+	// "." and ".." would change the URL's path.
 	if !repository.MatchString(repo) || strings.Trim(owner, ".") == "" || strings.Trim(name, ".") == "" {
 		return "", "", fmt.Errorf("%q is not a repository, which is named owner/name", repo)
 	}

@@ -15,45 +15,45 @@ import (
 	gh "github.com/google/go-github/v66/github"
 )
 
-// MaxComment is the largest comment in bytes, with its marker. GitHub's own error speaks of 65536 characters, and other limits
-// were seen; as bytes it holds under every reading.
+// MaxComment is the maximum size of a comment in bytes, including its marker. GitHub's error message mentions 65536 characters,
+// and other limits were observed; as a limit in bytes, it is safe in any case.
 const MaxComment = 65536
 
-// actionsBot is who writes with the GITHUB_TOKEN of a workflow.
+// actionsBot is the author of comments written with a workflow's GITHUB_TOKEN.
 const actionsBot = "github-actions[bot]"
 
 const (
-	// maxRounds bounds how often Upsert looks again after writing.
+	// maxRounds limits how often Upsert checks again after writing.
 	maxRounds = 6
-	// maxPages bounds listings: a hundred thousand comments.
+	// maxPages limits listings: a hundred thousand comments.
 	maxPages = 1000
 )
 
-// Comment is what a pull request is to be told.
+// Comment is a comment on a pull request.
 type Comment struct {
 	Repo   string // owner/name
 	Number int    // of the pull request
 	Marker string // the job's name: each job has one comment
-	// ValidAt is when the run began, or whatever orders runs: an older one never replaces a newer one. Where it is equal,
-	// RunID decides, then Attempt.
+	// ValidAt is when the run began, which orders runs: an older one never replaces a newer one. If it is equal, RunID decides,
+	// then Attempt.
 	ValidAt time.Time
 	RunID   int64
 	Attempt int
-	Body    string // Markdown, made safe
+	Body    string // safe Markdown
 }
 
-// Action is what Upsert did.
+// Action says what Upsert did.
 type Action string
 
-// What Upsert may have done.
+// The actions of Upsert.
 const (
 	Created   Action = "created"
 	Updated   Action = "updated"
-	Unchanged Action = "unchanged" // the comment said the same already
-	Outdated  Action = "outdated"  // a newer run had commented already
+	Unchanged Action = "unchanged" // the comment was up to date
+	Outdated  Action = "outdated"  // a newer run has commented
 )
 
-// Result is what came of a comment.
+// Result is the outcome of Upsert.
 type Result struct {
 	Action  Action
 	ID      int64
@@ -61,7 +61,7 @@ type Result struct {
 	Removed int // duplicates
 }
 
-// text is the comment with its marker.
+// text returns the comment with its marker.
 func (w Comment) text() string {
 	return w.marker().String() + "\n" + strings.TrimRight(strings.ToValidUTF8(w.Body, "�"), "\n") + "\n"
 }
@@ -70,7 +70,7 @@ func (w Comment) marker() marker {
 	return marker{job: w.Marker, stamp: stamp{w.ValidAt.Round(0).UTC(), w.RunID, w.Attempt}}
 }
 
-// check finds what no request could put right.
+// check returns an error for a comment that GitHub would refuse.
 func (w Comment) check() error {
 	switch size := len(w.text()); {
 	case w.Number <= 0:
@@ -78,31 +78,31 @@ func (w Comment) check() error {
 	case w.Marker == "":
 		return errors.New("comment: the job has no name")
 	case strings.TrimSpace(w.Body) == "":
-		return errors.New("comment: there is nothing to say")
+		return errors.New("comment: the text is empty")
 	case size > MaxComment:
 		return fmt.Errorf("comment: %d bytes with the marker are more than the %d that GitHub accepts", size, MaxComment)
 	}
 	return nil
 }
 
-// CommentOverhead is how many bytes of MaxComment the marker of this comment takes; the body may have the rest.
+// CommentOverhead returns how many bytes of MaxComment the marker takes; the body may use the rest.
 func CommentOverhead(w Comment) int { return len(w.marker().String()) + len("\n\n") }
 
-// posted is a comment of ours for the job at hand.
+// posted is one of our comments for this job.
 type posted struct {
 	id    int64
 	url   string
 	stamp stamp
-	text  string // all of it
+	text  string // with the marker
 	body  string // without the marker
 }
 
-// Upsert makes sure that the pull request has exactly one comment of ours for the job, the newest run's: it is created,
-// updated or left alone. Comments of other authors are not touched, whatever they contain. Duplicates, which two runs at the
-// same time can leave, are resolved to the oldest. The API cannot compare and swap, so after writing it looks once more,
-// when requests of another run that were under way have arrived, until there is nothing to put right.
+// Upsert ensures that the pull request has exactly one comment of ours for the job, that of the newest run: it creates, updates
+// or keeps it. It never touches comments of other authors, whatever they contain. Two runs at the same time may leave
+// duplicates; Upsert keeps the oldest. As the API has no compare-and-swap, it checks again after writing, when concurrent
+// requests of other runs have arrived, until there is nothing to fix.
 //
-// An unchanged body is left alone, the marker with it. Errors: ErrReadOnly, RateLimitError, APIError.
+// It does not change a comment, nor its marker, if the body is unchanged. Errors: ErrReadOnly, RateLimitError, APIError.
 func (c *Client) Upsert(ctx context.Context, w Comment) (Result, error) {
 	if err := w.check(); err != nil {
 		return Result{}, err
@@ -140,8 +140,8 @@ type upsert struct {
 	client      *Client
 	owner, repo string
 	want        Comment
-	created     *posted // listings may lag behind
-	pending     error   // a write that may not have been carried out
+	created     *posted // listings may not have it yet
+	pending     error   // a write that may not have happened
 	result      Result
 }
 
@@ -166,22 +166,22 @@ func (u *upsert) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return u.pending // nil: others keep writing, and what they write is as good
+	return u.pending // nil: other runs keep writing, and their comments are as good
 }
 
-// move is what is to be done with the comments that are there.
+// move is the next change to the comments.
 type move struct {
 	create   bool
 	keep     posted
-	edit     string // the new text of keep; "" leaves it alone
+	edit     string // the new text of keep; "" for no change
 	remove   []posted
-	outdated bool // a newer run has spoken
+	outdated bool // a newer run has commented
 }
 
 func (m move) nothing() bool { return !m.create && m.edit == "" && len(m.remove) == 0 }
 
-// decide is the next move, given our comments, oldest first. written: this run has written already; GitHub may return a text
-// a little different from what was sent, so then the marker alone says that it is there.
+// decide returns the next move, given our comments, oldest first. written: this run has written already; then the marker alone
+// decides whether the comment is there, because GitHub may return slightly different text.
 func decide(mine []posted, want Comment, written bool) move {
 	if len(mine) == 0 {
 		return move{create: true}
@@ -199,7 +199,7 @@ func decide(mine []posted, want Comment, written bool) move {
 	case written && !older:
 		differs = false
 	case older && len(m.remove) > 0:
-		differs = true // what is removed may be all that says how new this is
+		differs = true // only the removed comment may have the newer stamp
 	}
 	if differs {
 		m.edit = target.text
@@ -207,13 +207,13 @@ func decide(mine []posted, want Comment, written bool) move {
 	return m
 }
 
-// same compares bodies as GitHub may return them.
+// same compares bodies, ignoring changes that GitHub makes.
 func same(a, b string) bool {
 	plain := func(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }
 	return plain(a) == plain(b)
 }
 
-// note keeps the result: the first round says what happened, later ones only put it right.
+// note updates the result: the first round determines the action, later ones only fix up.
 func (u *upsert) note(m move, round int) {
 	if !m.create {
 		u.result.ID, u.result.URL = m.keep.id, m.keep.url
@@ -231,7 +231,7 @@ func (u *upsert) note(m move, round int) {
 	}
 }
 
-// do carries the move out.
+// do carries out the move.
 func (u *upsert) do(ctx context.Context, m move) error {
 	if m.create {
 		return u.create(ctx)
@@ -260,11 +260,11 @@ func (u *upsert) create(ctx context.Context) error {
 	if err := u.client.explain(err); err != nil {
 		if uncertain(err) {
 			u.pending = err
-			return nil // the next round sees whether it is there
+			return nil // the next round checks whether it exists
 		}
 		return readOnly(err)
 	}
-	// GitHub says who wrote it: the one answer to "who am I" that every token gets.
+	// GitHub returns the author: the only answer to "who am I" that every token gets.
 	u.client.remember(made.GetUser().GetLogin())
 	p := posted{id: made.GetID(), url: made.GetHTMLURL(), stamp: u.want.marker().stamp, text: text, body: u.want.Body}
 	u.created = &p
@@ -277,13 +277,13 @@ func (u *upsert) edit(ctx context.Context, id int64, text string) error {
 	err = u.client.explain(err)
 	if isStatus(err, http.StatusNotFound) {
 		u.pending = err
-		return nil // gone meanwhile: the next round makes a new one
+		return nil // deleted meanwhile: the next round creates a new one
 	}
 	return readOnly(err)
 }
 
-// readOnly is err, or ErrReadOnly if the token may not write. Everything else that answers 403 keeps its text: a locked
-// conversation, a limit.
+// readOnly adds ErrReadOnly if the token may not write. Other errors with status 403 stay as they are: a locked conversation, a
+// limit.
 func readOnly(err error) error {
 	var answer *APIError
 	if errors.As(err, &answer) && answer.forbidden() && strings.Contains(answer.Message, notAccessible) {
@@ -292,10 +292,10 @@ func readOnly(err error) error {
 	return err
 }
 
-// notAccessible is how GitHub says that a workflow's token lacks a permission. There is no code for it.
+// notAccessible is part of GitHub's message about a missing permission of a workflow's token. There is no error code.
 const notAccessible = "Resource not accessible by"
 
-// list is our comments for the job, oldest first, from all pages.
+// list returns our comments for the job from all pages, oldest first.
 func (u *upsert) list(ctx context.Context) ([]posted, error) {
 	self := u.client.whoami(ctx)
 	var mine []posted
@@ -320,7 +320,7 @@ func (u *upsert) list(ctx context.Context) ([]posted, error) {
 	return slices.CompactFunc(mine, func(a, b posted) bool { return a.id == b.id }), nil
 }
 
-// withCreated adds the comment that this call created, should the listing not have it yet: otherwise it would be created
+// withCreated adds the comment that this call created if the listing does not have it yet. Otherwise it would be created
 // again.
 func (u *upsert) withCreated(mine []posted) []posted {
 	if u.created == nil || slices.ContainsFunc(mine, func(p posted) bool { return p.id == u.created.id }) {
@@ -329,9 +329,9 @@ func (u *upsert) withCreated(mine []posted) []posted {
 	return append(mine, *u.created)
 }
 
-// whoami is the login that this token writes comments under. GET /user is closed to the tokens of workflows and apps, so
-// GraphQL's viewer is asked first. Who gets no answer is taken for a workflow; if that is wrong, the first comment that
-// is created tells, and Upsert puts it right.
+// whoami returns the login of this token's comments. Tokens of workflows and apps cannot use GET /user, so it asks GraphQL's
+// viewer first. If there is no answer, it assumes a workflow's token; if that is wrong, the first created comment has the right
+// login, and Upsert corrects itself.
 func (c *Client) whoami(ctx context.Context) string {
 	c.mu.Lock()
 	self := c.self
@@ -358,7 +358,7 @@ func (c *Client) remember(login string) {
 	c.self = login
 }
 
-// viewer asks GraphQL who we are; "" if it does not say.
+// viewer asks GraphQL for our login; it returns "" if there is no answer.
 func (c *Client) viewer(ctx context.Context) string {
 	question, err := json.Marshal(map[string]string{"query": "query { viewer { login } }"})
 	if err != nil {

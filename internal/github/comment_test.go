@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/github/githubtest"
 )
 
-// only is the one comment that is there.
+// only returns the only comment.
 func only(t *testing.T, s *githubtest.Server) githubtest.Comment {
 	t.Helper()
 	all := s.Comments(repo, 7)
@@ -34,7 +34,7 @@ func upsertOK(t *testing.T, c *Client, w Comment, want Action) Result {
 	return r
 }
 
-func TestTheCommentIsCreatedUpdatedAndLeftAlone(t *testing.T) {
+func TestUpsertCreatesUpdatesAndKeeps(t *testing.T) {
 	s, c, _ := fixture(t)
 	first := upsertOK(t, c, comment(1, "red"), Created)
 	if got := only(t, s); !strings.HasSuffix(got.Body, " -->\nred\n") || got.ID != first.ID || got.Author != actionsBot {
@@ -50,14 +50,14 @@ func TestTheCommentIsCreatedUpdatedAndLeftAlone(t *testing.T) {
 		t.Errorf("it was edited %d times, want 1", got.Edits)
 	}
 	if count(s, http.MethodPatch)+count(s, http.MethodPost) > 0 {
-		t.Errorf("an unchanged comment was written: %q", s.Seen())
+		t.Errorf("an unchanged comment was written again: %q", s.Seen())
 	}
 	if second.URL == "" || !strings.Contains(second.URL, "/pull/7#issuecomment-") {
-		t.Errorf("its address is %q", second.URL)
+		t.Errorf("its URL is %q", second.URL)
 	}
 }
 
-func TestAnOlderRunNeverReplacesANewerOne(t *testing.T) {
+func TestOlderRunNeverReplacesNewerOne(t *testing.T) {
 	base := comment(5, "base")
 	for _, tc := range []struct {
 		name   string
@@ -70,8 +70,8 @@ func TestAnOlderRunNeverReplacesANewerOne(t *testing.T) {
 		{"at the same time the higher run is newer", func(w *Comment) { w.RunID++ }, Updated},
 		{"in the same run the lower attempt is older", func(w *Comment) { w.Attempt-- }, Outdated},
 		{"in the same run the higher attempt is newer", func(w *Comment) { w.Attempt++ }, Updated},
-		{"the same attempt may correct itself", func(*Comment) {}, Updated},
-		{"zones do not matter", func(w *Comment) { w.ValidAt = w.ValidAt.In(time.FixedZone("", 3600)).Add(-1) }, Outdated},
+		{"the same attempt may update its comment", func(*Comment) {}, Updated},
+		{"time zones do not matter", func(w *Comment) { w.ValidAt = w.ValidAt.In(time.FixedZone("", 3600)).Add(-1) }, Outdated},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, c, _ := fixture(t)
@@ -117,7 +117,7 @@ func TestCommentsOfOthersAreNotTouched(t *testing.T) {
 	}
 }
 
-func TestTheCommentIsFoundOnALaterPage(t *testing.T) {
+func TestCommentOnALaterPage(t *testing.T) {
 	s, c, _ := fixture(t)
 	for range 250 {
 		s.AddComment(repo, 7, "chatty", "hm")
@@ -134,7 +134,7 @@ func TestTheCommentIsFoundOnALaterPage(t *testing.T) {
 	}
 }
 
-func TestDuplicatesAreResolvedToTheOldest(t *testing.T) {
+func TestDuplicatesAreMergedIntoTheOldest(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		existing []Comment
@@ -166,13 +166,13 @@ func TestDuplicatesAreResolvedToTheOldest(t *testing.T) {
 				t.Errorf("left is %+v, result %+v; want %d with %q", got, r, oldest, tc.want)
 			}
 			if m.stamp.compare(newest) != 0 {
-				t.Errorf("what is left is as old as %v, want %v", m.stamp, newest)
+				t.Errorf("the remaining comment has the stamp %v, want %v", m.stamp, newest)
 			}
 		})
 	}
 }
 
-func TestALaggingListDoesNotMakeASecondComment(t *testing.T) {
+func TestStaleListingCreatesNoSecondComment(t *testing.T) {
 	s, c, _ := fixture(t)
 	s.Before(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet {
@@ -187,10 +187,10 @@ func TestALaggingListDoesNotMakeASecondComment(t *testing.T) {
 	only(t, s)
 }
 
-func TestACreationWithoutAnAnswerIsNotRepeatedBlindly(t *testing.T) {
+func TestUncertainCreationIsChecked(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		carried bool // out, although the answer says 502
+		carried bool // whether it was created despite the answer 502
 	}{{"it was carried out", true}, {"it was not", false}} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, c, _ := fixture(t)
@@ -212,7 +212,7 @@ func TestACreationWithoutAnAnswerIsNotRepeatedBlindly(t *testing.T) {
 	}
 }
 
-func TestACreationThatKeepsFailingIsAnError(t *testing.T) {
+func TestRepeatedCreationFailureIsAnError(t *testing.T) {
 	s, c, _ := fixture(t)
 	s.Before(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPost || r.URL.Path == "/graphql" {
@@ -225,9 +225,9 @@ func TestACreationThatKeepsFailingIsAnError(t *testing.T) {
 	if !isStatus(err, http.StatusBadGateway) {
 		t.Errorf("the error is %v", err)
 	}
-	// Between any two of them it was looked whether the first was carried out.
+	// Between two of them, it checked whether the first one was created.
 	if got := count(s, http.MethodPost); got != maxRounds || count(s, http.MethodGet) != maxRounds {
-		t.Errorf("%d were sent, and it was looked %d times, want %d", got, count(s, http.MethodGet), maxRounds)
+		t.Errorf("%d were sent, with %d checks, want %d", got, count(s, http.MethodGet), maxRounds)
 	}
 }
 
@@ -239,12 +239,12 @@ func TestDecide(t *testing.T) {
 		name    string
 		there   []posted
 		written bool
-		expect  string // what is done
+		expect  string // the decision
 	}{
-		{"nothing there", nil, false, "create"},
-		{"nothing there any more", nil, true, "create"},
-		{"the same", []posted{{id: 1, stamp: ours, body: "mine\n"}}, false, ""},
-		{"the same with other line breaks", []posted{{id: 1, stamp: older, body: " mine\r\n"}}, false, ""},
+		{"no comment", nil, false, "create"},
+		{"no comment, although we wrote one", nil, true, "create"},
+		{"an equal body", []posted{{id: 1, stamp: ours, body: "mine\n"}}, false, ""},
+		{"an equal body with other line breaks", []posted{{id: 1, stamp: older, body: " mine\r\n"}}, false, ""},
 		{"ours with another text", []posted{{id: 1, stamp: ours, body: "not mine"}}, false, "edit 1"},
 		{"ours, which GitHub returns with another text", []posted{{id: 1, stamp: ours, body: "not mine"}}, true, ""},
 		{"ours was overwritten by an older one", []posted{{id: 1, stamp: older, body: "old"}}, true, "edit 1"},
@@ -272,7 +272,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestACommentThatVanishesIsMadeAgain(t *testing.T) {
+func TestDeletedCommentIsCreatedAgain(t *testing.T) {
 	s, c, _ := fixture(t)
 	id := s.AddComment(repo, 7, actionsBot, comment(1, "old").text())
 	gone := false
@@ -300,7 +300,7 @@ func TestACommentThatVanishesIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestWhoWroteTheComment(t *testing.T) {
+func TestOwnCommentsAreRecognised(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		access    githubtest.Access
@@ -321,7 +321,7 @@ func TestWhoWroteTheComment(t *testing.T) {
 			s.AddToken("token", tc.access)
 			upsertOK(t, client(t, s, clock, "token"), comment(1, "one"), Created)
 			first := only(t, s)
-			// A new client, as in the next run, finds it again, even if it first has to be told who it is.
+			// A new client, as in the next run, recognises the comment, even if it first learns its login.
 			if _, err := client(t, s, clock, "token").Upsert(t.Context(), comment(2, "two")); err != nil {
 				t.Fatal(err)
 			}
@@ -339,7 +339,7 @@ func app(login string) githubtest.Access {
 	return a
 }
 
-func TestCommentsThatCannotBeWritten(t *testing.T) {
+func TestRefusedComments(t *testing.T) {
 	long := strings.Repeat("x", MaxComment)
 	for _, tc := range []struct {
 		name     string
@@ -355,7 +355,7 @@ func TestCommentsThatCannotBeWritten(t *testing.T) {
 		{name: "another pull request", token: githubtest.WriteToken, change: func(w *Comment) { w.Number = 8 }, want: "#8: GitHub answered 404"},
 		{name: "no pull request", token: githubtest.WriteToken, change: func(w *Comment) { w.Number = 0 }, want: "0 is not the number"},
 		{name: "no job", token: githubtest.WriteToken, change: func(w *Comment) { w.Marker = "" }, want: "no name"},
-		{name: "no text", token: githubtest.WriteToken, change: func(w *Comment) { w.Body = " \n" }, want: "nothing to say"},
+		{name: "no text", token: githubtest.WriteToken, change: func(w *Comment) { w.Body = " \n" }, want: "the text is empty"},
 		{name: "a text that is too long", token: githubtest.WriteToken, change: func(w *Comment) { w.Body = long }, want: "more than the 65536"},
 		{name: "a strange repository", token: githubtest.WriteToken, change: func(w *Comment) { w.Repo = "../user?x=1" }, want: "owner/name"},
 		{name: "only dots", token: githubtest.WriteToken, change: func(w *Comment) { w.Repo = "../.." }, want: "owner/name"},
@@ -380,7 +380,7 @@ func TestCommentsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestALockedConversationIsNotAReadOnlyToken(t *testing.T) {
+func TestLockedConversationIsNotAReadOnlyToken(t *testing.T) {
 	s, c, _ := fixture(t)
 	s.Lock(repo, 7)
 	_, err := c.Upsert(t.Context(), comment(1, "text"))
@@ -389,7 +389,7 @@ func TestALockedConversationIsNotAReadOnlyToken(t *testing.T) {
 	}
 }
 
-func TestTheLargestCommentIsAccepted(t *testing.T) {
+func TestLargestCommentIsAccepted(t *testing.T) {
 	s, c, _ := fixture(t)
 	w := comment(1, "")
 	w.Body = strings.Repeat("é", (MaxComment-CommentOverhead(w))/2)
@@ -399,7 +399,7 @@ func TestTheLargestCommentIsAccepted(t *testing.T) {
 	}
 	w.Body += "é"
 	if _, err := c.Upsert(t.Context(), w); err == nil {
-		t.Error("a larger one was accepted")
+		t.Error("a larger comment was accepted")
 	}
 }
 
@@ -417,7 +417,7 @@ func TestHasComment(t *testing.T) {
 	}
 }
 
-func TestACancelledContextEndsTheComment(t *testing.T) {
+func TestUpsertStopsWithItsContext(t *testing.T) {
 	s, c, _ := fixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.Before(func(http.ResponseWriter, *http.Request) bool {
@@ -429,7 +429,7 @@ func TestACancelledContextEndsTheComment(t *testing.T) {
 	}
 }
 
-func TestWhoWeAreIsAskedOnce(t *testing.T) {
+func TestLoginIsRequestedOnce(t *testing.T) {
 	s, c, _ := fixture(t)
 	for range 3 {
 		if _, err := c.HasComment(t.Context(), repo, 7, "nightly"); err != nil {
@@ -468,6 +468,6 @@ func TestWanted(t *testing.T) {
 		}
 	}
 	if _, err := ParseMode("sometimes"); err == nil {
-		t.Error("a mode that does not exist was accepted")
+		t.Error("an unknown mode was accepted")
 	}
 }

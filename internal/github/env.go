@@ -13,60 +13,59 @@ import (
 	"strings"
 )
 
-// Getenv looks an environment variable up, as os.LookupEnv does.
+// Getenv returns an environment variable, like os.LookupEnv.
 type Getenv = func(string) (string, bool)
 
-// maxEvent bounds the event's file. GitHub's own bound for payloads is 25 MB.
+// maxEvent limits the event's file. GitHub's limit for payloads is 25 MB.
 const maxEvent = 32 << 20
 
-// Actions are the facts of a workflow's run. Names of branches, and everything else that people may choose, is
-// untrusted text.
+// Actions are the facts of a workflow run. Names of branches, and everything else that people can choose, are untrusted
+// text.
 type Actions struct {
 	ServerURL  string // "https://github.com"
 	APIURL     string // "https://api.github.com"
 	Repository string // owner/name
-	Event      string // its name: "pull_request"
+	Event      string // the event's name: "pull_request"
 	Actor      string // who caused the run
 	Job        string // the job's id in its workflow
 	Workspace  string // where the repository is checked out
 
-	SHA string // what GitHub says was checked out; in a pull request a merge commit
-	// Before is the commit that SHA was put upon: what the branch was before a push, what a merge group is merged into. "" if
-	// the event names none.
+	SHA string // the commit that GitHub checks out; for a pull request, a merge commit
+	// Before is the commit before SHA: the branch before a push, or the base of a merge group. "" if the event has none.
 	Before string
-	// Landed says that SHA has come onto a branch, or is about to, in this event: by a push, in a merge group, or as a
-	// pull request that was merged.
+	// Landed means that SHA was added to a branch in this event, or is about to be: by a push, in a merge group, or by
+	// merging a pull request.
 	Landed bool
-	// HeadSHA is the commit that people mean: in a pull request the latest of its branch, otherwise SHA.
+	// HeadSHA is the commit that users mean: for a pull request the latest of its branch, otherwise SHA.
 	HeadSHA string
 	Ref     string // "refs/heads/main", "refs/pull/7/merge"
-	// BaseRef is the branch that a pull request wants to be merged into; "" outside one.
+	// BaseRef is the target branch of a pull request; "" if there is none.
 	BaseRef       string
 	DefaultBranch string // the repository's, or ""
 
-	// BaseSHA is what the base branch of a pull request was when the event happened; "" outside one.
+	// BaseSHA is the base branch of a pull request at the time of the event; "" if there is none.
 	BaseSHA string
-	// Inputs says that whoever or whatever started the run gave it values: they may name any commit.
+	// Inputs means that the run was started with inputs, which may name any commit.
 	Inputs bool
 
-	// Number is the pull request's; 0: there is none, or (with NeedsPull) it has to be asked for.
+	// Number is the pull request's; 0: there is none, or (with NeedsPull) FindPull has to find it.
 	Number int
-	// HeadRepository ("owner/name") and HeadBranch are where a pull request comes from; "" outside one, or if that
+	// HeadRepository ("owner/name") and HeadBranch are the source of a pull request; "" if there is none, or if that
 	// repository was deleted.
 	HeadRepository string
 	HeadBranch     string
-	// Fork says that the head is in another repository.
+	// Fork means that the head is in another repository.
 	Fork bool
-	// Dependabot says that Dependabot caused the run, which then has a fork's rights.
+	// Dependabot means that Dependabot caused the run, which then has the rights of a fork.
 	Dependabot bool
 
 	RunID      int64
 	RunNumber  int
 	RunAttempt int
-	// WorkflowFile is the workflow's file name, "ci.yml"; "" if it is another repository's.
+	// WorkflowFile is the workflow's file name, "ci.yml"; "" if it is in another repository.
 	WorkflowFile string
 
-	// Origin is the run whose end caused this one (workflow_run); nil otherwise.
+	// Origin is the run that caused this one by ending (workflow_run); nil otherwise.
 	Origin *Origin
 }
 
@@ -74,12 +73,12 @@ type Actions struct {
 type Origin struct {
 	RunID        int64
 	RunAttempt   int
-	Event        string // what caused it: "pull_request"
+	Event        string // the event that caused it: "pull_request"
 	WorkflowFile string
 }
 
-// FromEnv reads the facts from the environment and the event's file. The bool is whether this is a run of GitHub Actions at
-// all. An error means that the event could not be read: the facts of the environment are there all the same.
+// FromEnv reads the facts from the environment and the event's file. The bool reports whether this is a run of GitHub Actions.
+// The error means that the event could not be read; the facts of the environment are valid in that case.
 // Source: docs.github.com, "Variables reference"; actions/runner, GitHubContext.cs.
 func FromEnv(getenv Getenv) (Actions, bool, error) {
 	get := func(name string) string {
@@ -111,7 +110,7 @@ func FromEnv(getenv Getenv) (Actions, bool, error) {
 	a.Number = pullOf(a.Ref)
 	e, err := readEvent(get("EVENT_PATH"))
 	if err != nil {
-		// Who knows whose code this is: without the event the careful answer is a fork's.
+		// Without the event, it is unknown whose code this is: assume a fork's.
 		a.Fork = isPull(a.Event)
 		return a, true, fmt.Errorf("read the event of this run: %w", err)
 	}
@@ -119,10 +118,10 @@ func FromEnv(getenv Getenv) (Actions, bool, error) {
 	return a, true, nil
 }
 
-// isPull reports events that are about a pull request's head.
+// isPull reports whether an event is about a pull request's head.
 func isPull(event string) bool { return strings.HasPrefix(event, "pull_request") }
 
-// ReadOnly reports whether GitHub gave this run a token that cannot write, whatever the workflow's permissions say.
+// ReadOnly reports whether GitHub gave this run a read-only token, whatever permissions the workflow has.
 // Source: docs.github.com, "Events that trigger workflows", "Workflows in forked repositories"; "Troubleshooting Dependabot".
 func (a Actions) ReadOnly() bool {
 	switch a.Event {
@@ -134,13 +133,13 @@ func (a Actions) ReadOnly() bool {
 	return false
 }
 
-// NeedsPull reports whether the pull request's number has to be asked for: see Client.FindPull.
+// NeedsPull reports whether the pull request's number has to be requested; see Client.FindPull.
 func (a Actions) NeedsPull() bool {
 	return a.Number == 0 && a.Origin != nil && isPull(a.Origin.Event)
 }
 
-// SourceRun is the run that the job belongs to: with an Origin that one, whose results this run only reports. It is never
-// its own baseline.
+// SourceRun returns the id of the run that the job belongs to: that of Origin if there is one, whose results this run only
+// reports. It is never its own baseline.
 func (a Actions) SourceRun() int64 {
 	if a.Origin != nil {
 		return a.Origin.RunID
@@ -148,8 +147,8 @@ func (a Actions) SourceRun() int64 {
 	return a.RunID
 }
 
-// BaselineBranch is the branch to compare with: a pull request's base, otherwise the default branch. With NeedsPull it is
-// "", for only the pull request tells.
+// BaselineBranch returns the branch to compare with: a pull request's base, otherwise the default branch. With NeedsPull it
+// returns "", because only the pull request has it.
 func (a Actions) BaselineBranch() string {
 	if a.NeedsPull() {
 		return ""
@@ -161,14 +160,13 @@ func (a Actions) BaselineBranch() string {
 	return cmp.Or(a.BaseRef, a.DefaultBranch, branch)
 }
 
-// Query asks for the baseline of a commit that was evaluated, on a branch, as far as the run tells. commit is "" if it is not
-// known; parents are its parents as its checkout has them, or nil. What a run of a fork left behind is believed only as far
-// as GitHub confirms it.
+// Query returns the query for the baseline of an evaluated commit on a branch. commit is "" if it is unknown; parents are its
+// parents in the checkout, or nil. A commit from a fork's artifact counts only if GitHub confirms it.
 func (a Actions) Query(branch, commit string, parents []string) Query {
 	q := Query{
 		Repo: a.Repository, Branch: branch, Exclude: a.SourceRun(), Commit: commit, Parents: parents, Event: a.SHA, Before: a.Before,
 	}
-	onto := a.BaseRef // where what has landed has landed
+	onto := a.BaseRef // the branch that the commit landed on
 	landed := a.Landed
 	switch {
 	case a.Origin != nil:
@@ -186,7 +184,7 @@ func (a Actions) Query(branch, commit string, parents []string) Query {
 	return q
 }
 
-// RunURL is the page of this run, or "".
+// RunURL returns the page of this run, or "".
 func (a Actions) RunURL() string {
 	if a.RunID == 0 || !a.linkable() {
 		return ""
@@ -198,10 +196,10 @@ func (a Actions) RunURL() string {
 	return link
 }
 
-// CommitURL is the page of the head commit, or "".
+// CommitURL returns the page of the head commit, or "".
 func (a Actions) CommitURL() string { return a.atHead("commit") }
 
-// FilesURL is the repository's directory at the head commit, or "": a path below it shows that file or directory.
+// FilesURL returns the page of the repository's files at the head commit, or ""; append a path to link to a file or directory.
 func (a Actions) FilesURL() string { return a.atHead("tree") }
 
 func (a Actions) atHead(kind string) string {
@@ -211,7 +209,7 @@ func (a Actions) atHead(kind string) string {
 	return fmt.Sprintf("%s/%s/%s/%s", a.ServerURL, a.Repository, kind, a.HeadSHA)
 }
 
-// linkable reports whether links can be made: they are put into Markdown.
+// linkable reports whether links are safe to put into Markdown.
 func (a Actions) linkable() bool {
 	_, _, err := split(a.Repository)
 	return err == nil && plainURL.MatchString(a.ServerURL)
@@ -223,7 +221,7 @@ var (
 	pullRef  = regexp.MustCompile(`^refs/pull/([0-9]{1,9})/(?:merge|head)$`)
 )
 
-// hash is a commit's hash, or "" if it is none.
+// hash returns s if it is a commit's hash, otherwise "".
 func hash(s string) string {
 	if !hexHash.MatchString(s) {
 		return ""
@@ -231,7 +229,7 @@ func hash(s string) string {
 	return s
 }
 
-// number is a number that is not negative, or 0.
+// number parses a number; it returns 0 if s is negative or not a number.
 func number(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
@@ -248,8 +246,8 @@ func pullOf(ref string) int {
 	return int(number(parts[1]))
 }
 
-// workflowFile is the file's name in "owner/name/.github/workflows/ci.yml@refs/heads/main". Runs can be listed only for a
-// workflow of the repository itself.
+// workflowFile returns the file name in "owner/name/.github/workflows/ci.yml@refs/heads/main", or "" for another repository's
+// workflow, whose runs cannot be listed.
 func workflowFile(ref, repo string) string {
 	at := strings.Index(ref, "@refs/")
 	if at < 0 {
@@ -265,7 +263,7 @@ func workflowFile(ref, repo string) string {
 	return path.Base(ref[:at])
 }
 
-// event is what is read of an event's payload. Source: docs.github.com, "Webhook events and payloads".
+// event has the used fields of an event's payload. Source: docs.github.com, "Webhook events and payloads".
 type event struct {
 	Before string `json:"before"` // of a push
 	// Of a dispatch: objects, or null.
@@ -312,7 +310,7 @@ type fullName struct {
 	FullName string `json:"full_name"`
 }
 
-// name is the repository's name, or "" if it was deleted.
+// name returns the repository's name, or "" if it was deleted.
 func (r *fullName) name() string {
 	if r == nil {
 		return ""
@@ -322,7 +320,7 @@ func (r *fullName) name() string {
 
 var errNoEvent = errors.New("GITHUB_EVENT_PATH is not set")
 
-// readEvent reads the payload, of bounded size.
+// readEvent reads the payload. Its size is limited.
 func readEvent(file string) (event, error) {
 	if file == "" {
 		return event{}, errNoEvent
@@ -346,14 +344,14 @@ func readEvent(file string) (event, error) {
 	return e, nil
 }
 
-// teach adds to the facts what only the event says.
+// teach adds the facts that only the event has.
 func (e event) teach(a *Actions) {
 	if e.Repository != nil {
 		a.DefaultBranch = e.Repository.DefaultBranch
 	}
 	if a.Event == "push" && e.Before != "" && strings.HasPrefix(a.Ref, "refs/heads/") {
 		a.Landed = true
-		if strings.Trim(e.Before, "0") != "" { // zeros: the branch is new
+		if strings.Trim(e.Before, "0") != "" { // zeros mean that the branch is new
 			a.Before = hash(e.Before)
 		}
 	}
@@ -385,7 +383,7 @@ func (e event) teach(a *Actions) {
 	}
 }
 
-// headFrom notes where the head is. A repository that was deleted was a fork.
+// headFrom sets the head's repository and branch. A deleted repository was a fork.
 func headFrom(a *Actions, repo, branch string) {
 	a.HeadRepository = repo
 	a.HeadBranch = branch

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/github/githubtest"
 )
 
-// stepEnv is what GitHub sets for a step, and a file with the event. Source: docs.github.com, "Variables reference".
+// stepEnv returns the variables that GitHub sets for a step, with a file for the event. Source: docs.github.com, "Variables reference".
 func stepEnv(t *testing.T, event string, change map[string]string) Getenv {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "event.json")
@@ -30,7 +30,7 @@ func stepEnv(t *testing.T, event string, change map[string]string) Getenv {
 	return env(values)
 }
 
-// pushed is what FromEnv says of stepEnv with an empty event.
+// pushed returns the facts of stepEnv with an empty event.
 func pushed() Actions {
 	return Actions{
 		ServerURL: "https://github.com", APIURL: "https://api.github.com", Repository: "acme/widgets", Event: "push", Actor: "octocat",
@@ -68,20 +68,20 @@ func TestFactsOfARun(t *testing.T) {
 		event  string
 		env    map[string]string
 		want   func(*Actions)
-		only   bool // to read
-		asks   bool // for the pull request's number
+		only   bool // read-only
+		asks   bool // NeedsPull
 		branch string
 	}{
 		{name: "a push", event: `{"repository":{"default_branch":"trunk"}}`, want: func(a *Actions) { a.DefaultBranch = "trunk" }, branch: "trunk"},
-		{name: "a push and what was there before", event: `{"before":"` + sha(9) + `"}`, want: func(a *Actions) { a.Before, a.Landed = sha(9), true }, branch: "main"},
+		{name: "a push with the commit before", event: `{"before":"` + sha(9) + `"}`, want: func(a *Actions) { a.Before, a.Landed = sha(9), true }, branch: "main"},
 		{name: "a new branch", event: `{"before":"0000000000000000000000000000000000000000"}`, want: func(a *Actions) { a.Landed = true }, branch: "main"},
-		{name: "a push without anything", event: `{}`, want: func(*Actions) {}, branch: "main"},
+		{name: "a push with an empty payload", event: `{}`, want: func(*Actions) {}, branch: "main"},
 		{name: "a tag", event: `{}`, env: map[string]string{"GITHUB_REF": "refs/tags/v1"}, want: func(a *Actions) { a.Ref = "refs/tags/v1" }},
 		{name: "a pull request", event: pullEvent(`{"full_name":"acme/widgets","fork":false}`), env: pull,
 			want: func(a *Actions) { asPull(a); a.DefaultBranch = "trunk" }, branch: "main"},
 		{name: "a merged pull request", event: strings.Replace(pullEvent(`{"full_name":"acme/widgets"}`), `"number":7,"head"`, `"number":7,"merged":true,"merge_commit_sha":"`+sha(1)+`","head"`, 1), env: pull,
 			want: func(a *Actions) { asPull(a); a.DefaultBranch, a.Landed = "trunk", true }, branch: "main"},
-		{name: "a fork's", event: pullEvent(`{"full_name":"mallory/widgets","fork":true}`), env: pull,
+		{name: "a fork", event: pullEvent(`{"full_name":"mallory/widgets","fork":true}`), env: pull,
 			want: func(a *Actions) {
 				asPull(a)
 				a.DefaultBranch, a.Fork, a.HeadRepository = "trunk", true, "mallory/widgets"
@@ -90,9 +90,9 @@ func TestFactsOfARun(t *testing.T) {
 			want: func(a *Actions) { asPull(a); a.DefaultBranch = "trunk" }, branch: "main"},
 		{name: "a fork that was deleted", event: pullEvent(`null`), env: pull,
 			want: func(a *Actions) { asPull(a); a.DefaultBranch, a.Fork, a.HeadRepository = "trunk", true, "" }, only: true, branch: "main"},
-		{name: "Dependabot's", event: pullEvent(`{"full_name":"acme/widgets"}`), env: with(pull, "GITHUB_ACTOR", "dependabot[bot]"),
+		{name: "Dependabot", event: pullEvent(`{"full_name":"acme/widgets"}`), env: with(pull, "GITHUB_ACTOR", "dependabot[bot]"),
 			want: func(a *Actions) { asPull(a); a.DefaultBranch, a.Dependabot, a.Actor = "trunk", true, "dependabot[bot]" }, only: true, branch: "main"},
-		{name: "a fork's with our rights", event: pullEvent(`{"full_name":"mallory/widgets"}`),
+		{name: "a fork with our rights", event: pullEvent(`{"full_name":"mallory/widgets"}`),
 			env: with(pull, "GITHUB_EVENT_NAME", "pull_request_target", "GITHUB_REF", "refs/heads/main"),
 			want: func(a *Actions) {
 				asPull(a)
@@ -122,12 +122,12 @@ func TestFactsOfARun(t *testing.T) {
 			want: func(a *Actions) { a.Event, a.Number = "issue_comment", 8 }, branch: "main"},
 		{name: "a comment on an issue", event: `{"issue":{"number":8}}`, env: map[string]string{"GITHUB_EVENT_NAME": "issue_comment"},
 			want: func(a *Actions) { a.Event = "issue_comment" }, branch: "main"},
-		{name: "hashes that are none", event: strings.ReplaceAll(pullEvent(`{"full_name":"acme/widgets"}`), sha(7), `x)](http://evil`),
+		{name: "invalid hashes", event: strings.ReplaceAll(pullEvent(`{"full_name":"acme/widgets"}`), sha(7), `x)](http://evil`),
 			env: with(pull, "GITHUB_SHA", "HEAD"), want: func(a *Actions) { asPull(a); a.DefaultBranch, a.SHA, a.HeadSHA = "trunk", "", "" }, branch: "main"},
 		{name: "an enterprise server", event: `{}`, env: map[string]string{"GITHUB_SERVER_URL": "https://ghe.example/", "GITHUB_API_URL": "https://ghe.example/api/v3"},
 			want: func(a *Actions) { a.ServerURL, a.APIURL = "https://ghe.example", "https://ghe.example/api/v3" }, branch: "main"},
 		{name: "a re-run", event: `{}`, env: map[string]string{"GITHUB_RUN_ATTEMPT": "3"}, want: func(a *Actions) { a.RunAttempt = 3 }, branch: "main"},
-		{name: "numbers that are none", event: `{}`, env: map[string]string{"GITHUB_RUN_ID": "x", "GITHUB_RUN_NUMBER": "-1", "GITHUB_RUN_ATTEMPT": ""},
+		{name: "invalid numbers", event: `{}`, env: map[string]string{"GITHUB_RUN_ID": "x", "GITHUB_RUN_NUMBER": "-1", "GITHUB_RUN_ATTEMPT": ""},
 			want: func(a *Actions) { a.RunID, a.RunNumber = 0, 0 }, branch: "main"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestFactsOfARun(t *testing.T) {
 	}
 }
 
-func TestOutsideOfARunThereAreNoFacts(t *testing.T) {
+func TestNoFactsOutsideARun(t *testing.T) {
 	for _, getenv := range []Getenv{env(nil), env(map[string]string{"GITHUB_ACTIONS": "false", "GITHUB_REPOSITORY": "a/b"})} {
 		if got, inside, err := FromEnv(getenv); inside || err != nil || got.Repository != "" {
 			t.Errorf("got %+v, %v, %v", got, inside, err)
@@ -158,14 +158,14 @@ func TestOutsideOfARunThereAreNoFacts(t *testing.T) {
 	}
 }
 
-func TestAnEventThatCannotBeRead(t *testing.T) {
+func TestUnreadableEvent(t *testing.T) {
 	dir := t.TempDir()
 	large := filepath.Join(dir, "large")
 	f, err := os.Create(large)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(f.Truncate(maxEvent+1), f.Close()); err != nil { // takes no room
+	if err := errors.Join(f.Truncate(maxEvent+1), f.Close()); err != nil { // a sparse file
 		t.Fatal(err)
 	}
 	if _, _, err := FromEnv(stepEnv(t, "", map[string]string{"GITHUB_EVENT_PATH": large})); err == nil || !strings.Contains(err.Error(), "larger than 32 MiB") {
@@ -207,12 +207,12 @@ func TestLinks(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	for name, change := range map[string]func(*Actions){
-		"nothing is known":                  func(a *Actions) { *a = Actions{} },
-		"the repository is none":            func(a *Actions) { a.Repository = "acme" },
-		"the repository ends a link":        func(a *Actions) { a.Repository = "acme/x)](y" },
-		"the server is no address":          func(a *Actions) { a.ServerURL = "github.com" },
-		"the server ends a link":            func(a *Actions) { a.ServerURL = "https://x) <b>" },
-		"neither the run nor the commit is": func(a *Actions) { a.RunID, a.HeadSHA = 0, "" },
+		"no facts":                      func(a *Actions) { *a = Actions{} },
+		"an invalid repository":         func(a *Actions) { a.Repository = "acme" },
+		"a repository that ends a link": func(a *Actions) { a.Repository = "acme/x)](y" },
+		"an invalid server":             func(a *Actions) { a.ServerURL = "github.com" },
+		"a server that ends a link":     func(a *Actions) { a.ServerURL = "https://x) <b>" },
+		"neither run nor commit":        func(a *Actions) { a.RunID, a.HeadSHA = 0, "" },
 	} {
 		a := pushed()
 		change(&a)
@@ -256,20 +256,20 @@ func TestFindPull(t *testing.T) {
 		want   Pull
 		reason string
 	}{
-		{name: "a fork's", pulls: []githubtest.Pull{fork}, want: Pull{12, sha(7), "main", true}},
-		{name: "among others", pulls: []githubtest.Pull{
+		{name: "a fork", pulls: []githubtest.Pull{fork}, want: Pull{12, sha(7), "main", true}},
+		{name: "one of several", pulls: []githubtest.Pull{
 			fork,
 			{Number: 13, HeadRepo: "eve/widgets", HeadBranch: "patch", HeadSHA: sha(7), Base: "main"},
 			{Number: 14, HeadRepo: "mallory/widgets", HeadBranch: "other", HeadSHA: sha(7), Base: "main"},
 			{Number: 15, HeadRepo: "mallory/gadgets", HeadBranch: "patch", HeadSHA: sha(7), Base: "main"},
 			{Number: 16, HeadRepo: "mallory/widgets", HeadBranch: "patch", HeadSHA: sha(7), Base: "main", State: "closed"},
 		}, want: Pull{12, sha(7), "main", true}},
-		{name: "one that has moved on", pulls: []githubtest.Pull{{Number: 12, HeadRepo: "mallory/widgets", HeadBranch: "patch", HeadSHA: sha(8)}},
+		{name: "a head that has moved on", pulls: []githubtest.Pull{{Number: 12, HeadRepo: "mallory/widgets", HeadBranch: "patch", HeadSHA: sha(8)}},
 			reason: "none of mallory:patch has 7000000 as its head"},
 		{name: "none", reason: "none of mallory:patch"},
 		{name: "two with one head", pulls: []githubtest.Pull{fork, {Number: 13, HeadRepo: "mallory/widgets", HeadBranch: "patch", HeadSHA: sha(7), Base: "next"}},
 			reason: "#13 and #12 have the same head"},
-		{name: "a fork that is gone", change: func(a *Actions) { a.HeadRepository = "" }, reason: "is gone"},
+		{name: "a deleted fork", change: func(a *Actions) { a.HeadRepository = "" }, reason: "is gone"},
 		{name: "a hostile branch", change: func(a *Actions) { a.HeadBranch = "x\n##[error]\u202e" }, reason: "none of mallory:x⏎## [error] has"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestFindPull(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a token without the permission is told which", func(t *testing.T) {
+	t.Run("a token without the permission", func(t *testing.T) {
 		s, _, clock := fixture(t)
 		s.AddToken("none", githubtest.Access{Login: actionsBot, Integration: true})
 		_, err := client(t, s, clock, "none").FindPull(t.Context(), facts())
@@ -298,7 +298,7 @@ func TestFindPull(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 	})
-	t.Run("a server that fails is no reason", func(t *testing.T) {
+	t.Run("a failing server", func(t *testing.T) {
 		_, _, clock := fixture(t)
 		s := githubtest.New(t) // without the repository
 		_, err := client(t, s, clock, githubtest.WriteToken).FindPull(t.Context(), facts())

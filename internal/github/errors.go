@@ -14,14 +14,14 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// ErrReadOnly is what writing with a token that may only read ends in.
-var ErrReadOnly = errors.New("the token may not write to pull requests: those of a fork or of Dependabot are run with a token that " +
+// ErrReadOnly means that the token may only read.
+var ErrReadOnly = errors.New("the token may not write to pull requests: runs of a fork or of Dependabot get a token that " +
 	"only reads (a second workflow on workflow_run can comment for them); for others, give the job the permission pull-requests: write")
 
-// RateLimitError says that GitHub wants no requests for longer than the client waits.
+// RateLimitError means that GitHub refuses requests for longer than the client waits.
 type RateLimitError struct {
-	Until     time.Time // when GitHub takes requests again
-	Secondary bool      // too many requests in a short time; otherwise the hour's quota is used up
+	Until     time.Time // when GitHub accepts requests again
+	Secondary bool      // too many requests in a short time; otherwise the hourly quota is used up
 	MaxWait   time.Duration
 }
 
@@ -34,7 +34,7 @@ func (e *RateLimitError) Error() string {
 		what, e.Until.UTC().Format("15:04:05 UTC"), e.MaxWait)
 }
 
-// APIError is an answer of GitHub's that is no success. Message is made safe to print.
+// APIError is an error response of GitHub. Message is safe to print.
 type APIError struct {
 	Status  int
 	Message string
@@ -48,14 +48,14 @@ func (e *APIError) Error() string {
 	return text
 }
 
-// forbidden is a 403 that is about the token's permissions.
+// forbidden reports whether the status is 403.
 func (e *APIError) forbidden() bool { return e.Status == http.StatusForbidden }
 
-// maxMessage bounds what is repeated of GitHub's messages, in bytes.
+// maxMessage limits how much of GitHub's messages is kept, in bytes.
 const maxMessage = 500
 
-// explain turns what go-github or the transport returned into an error of ours: typed, in plain words, and without the
-// token, which a proxy between us and GitHub may have put into its answer.
+// explain converts an error of go-github or the transport into one of ours: typed, in plain words, and without the token, which
+// a proxy may have put into its response.
 func (c *Client) explain(err error) error {
 	var answer *gh.ErrorResponse
 	var limit *RateLimitError
@@ -75,7 +75,7 @@ func (c *Client) explain(err error) error {
 	return errors.New(c.scrub(err.Error()))
 }
 
-// refused is GitHub's answer as an error.
+// refused converts an error response of GitHub.
 func (c *Client) refused(answer *gh.ErrorResponse) error {
 	parts := []string{answer.Message}
 	for _, e := range answer.Errors {
@@ -101,19 +101,19 @@ func (c *Client) scrub(s string) string {
 	return untrusted.Cut(untrusted.Line(s), maxMessage)
 }
 
-// networkError is a request without an answer.
+// networkError is a request without a response.
 type networkError struct{ message string }
 
 func (e *networkError) Error() string { return "GitHub cannot be reached: " + e.message }
 
-// uncertain reports errors after which nobody knows whether the request was carried out.
+// uncertain reports whether an error leaves open if the request was carried out.
 func uncertain(err error) bool {
 	var answer *APIError
 	var network *networkError
 	return errors.As(err, &network) || errors.As(err, &answer) && answer.Status >= http.StatusInternalServerError
 }
 
-// isStatus reports whether err is an answer with this status.
+// isStatus reports whether err is a response with this status.
 func isStatus(err error, status int) bool {
 	var answer *APIError
 	return errors.As(err, &answer) && answer.Status == status

@@ -2,22 +2,22 @@ package github
 
 import "strings"
 
-// Guard says what may be executed in a run.
+// Guard says which files a run may execute.
 type Guard int
 
-// The guards.
+// The guards, strictest first.
 const (
-	// EveryFile: what is executed must be, file by file, what a commit of the repository's own has. Strangers can bring such a
-	// run about, or its subject may be theirs, and it has secrets.
+	// EveryFile: each executed file must be equal to one in a commit of the repository. Outsiders can trigger such a run, or
+	// provide its subject, and it has secrets.
 	EveryFile Guard = iota
-	// OwnCheckout: what is executed must not be the checkout of a commit that only forks have. The run is about the
+	// OwnCheckout: executed files must not be from the checkout of a commit that only forks have. The run is about the
 	// repository's own commits.
 	OwnCheckout
-	// NoGuard: anything may be executed. There are no secrets, and the token only reads.
+	// NoGuard: any file may be executed. There are no secrets, and the token is read-only.
 	NoGuard
 )
 
-// Guard says what may be executed in this run. An event that is not known here is guarded most.
+// Guard returns the guard for this run. Unknown events get the strictest.
 // Source: docs.github.com, "Events that trigger workflows", "Securely using pull_request_target".
 func (a Actions) Guard() Guard {
 	switch a.Event {
@@ -37,7 +37,7 @@ func (a Actions) Guard() Guard {
 			return OwnCheckout
 		}
 	case "workflow_run":
-		// A run that a comment or inputs brought about has the repository's own head, whatever it has left behind.
+		// A run started by a comment or with inputs has the repository's own head, whatever files it left.
 		if o := a.Origin; o != nil && a.HeadRepository != "" && !a.Fork && o.Event != "workflow_run" &&
 			(Actions{Event: o.Event, Inputs: true}).Guard() == OwnCheckout {
 			return OwnCheckout
@@ -46,7 +46,7 @@ func (a Actions) Guard() Guard {
 	return EveryFile
 }
 
-// OwnCommits are the commits that GitHub itself says are the repository's own in this run.
+// OwnCommits returns the commits that GitHub says are the repository's own in this run.
 func (a Actions) OwnCommits() []string {
 	var own []string
 	add := func(commit string) {
@@ -55,7 +55,7 @@ func (a Actions) OwnCommits() []string {
 		}
 	}
 	guard := a.Guard()
-	// Under other refs, such as refs/pull/7/merge, a stranger's commit may be checked out.
+	// For other refs, such as refs/pull/7/merge, the checked-out commit may be an outsider's.
 	if guard == OwnCheckout || strings.HasPrefix(a.Ref, "refs/heads/") || strings.HasPrefix(a.Ref, "refs/tags/") {
 		add(a.SHA)
 	}

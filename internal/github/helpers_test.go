@@ -11,10 +11,10 @@ import (
 
 const repo = "acme/widgets"
 
-// start is where fake clocks begin: long after the real one, by which nothing may be decided.
+// start is where fake clocks begin: long after the real time, which must not matter.
 var start = time.Date(2126, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// clock is a time that passes only while somebody sleeps.
+// clock is a clock that only advances in Sleep.
 type clock struct {
 	mu    sync.Mutex
 	now   time.Time
@@ -50,7 +50,7 @@ func (c *clock) total() time.Duration {
 	return sum
 }
 
-// fixture is a repository with pull request 7, and a client with a workflow's token, all by one clock.
+// fixture returns a repository with pull request 7, and a client with a workflow's token, all with one clock.
 func fixture(t *testing.T) (*githubtest.Server, *Client, *clock) {
 	t.Helper()
 	s, clock := githubtest.New(t), newClock()
@@ -69,7 +69,7 @@ func client(t *testing.T, s *githubtest.Server, clock *clock, token string) *Cli
 	return c
 }
 
-// sha is the n-th commit's.
+// sha returns the hash of the n-th commit.
 func sha(n int) string {
 	const digits = "0123456789abcdef"
 	out := make([]byte, 40)
@@ -80,7 +80,7 @@ func sha(n int) string {
 	return string(out)
 }
 
-// comment is one of run n, which began n minutes after the start.
+// comment returns a comment of run n, which began n minutes after start.
 func comment(n int, body string) Comment {
 	return Comment{
 		Repo: repo, Number: 7, Marker: "nightly", ValidAt: start.Add(time.Duration(n) * time.Minute), RunID: int64(100 + n),
@@ -88,7 +88,7 @@ func comment(n int, body string) Comment {
 	}
 }
 
-// count is how many of the requests begin so.
+// count returns how many requests begin with method.
 func count(s *githubtest.Server, method string) int {
 	n := 0
 	for _, r := range s.Requests() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Mode is when there is a comment.
+// Mode says when to comment.
 type Mode string
 
 // The modes.
@@ -17,10 +17,10 @@ const (
 	Off      Mode = "off"
 )
 
-// Modes are all of them, as help texts list them.
+// Modes are all modes, in the order of help texts.
 var Modes = []Mode{Always, Changes, Failures, Off}
 
-// ParseMode reads a mode as people write it.
+// ParseMode parses a mode as users write it.
 func ParseMode(s string) (Mode, error) {
 	mode := Mode(strings.ToLower(strings.TrimSpace(s)))
 	if !slices.Contains(Modes, mode) {
@@ -29,9 +29,8 @@ func ParseMode(s string) (Mode, error) {
 	return mode, nil
 }
 
-// Wanted decides whether to write the comment. changed: something differs from the baseline; failed: the job does not pass;
-// exists: an earlier run left a comment. That one is always brought up to date, back to good too: a comment that
-// went on saying "failed" would be wrong.
+// Wanted reports whether to write the comment. changed: something differs from the baseline; failed: the job does not pass;
+// exists: an earlier run left a comment. An existing comment is always updated: one that still said "failed" would be wrong.
 func Wanted(mode Mode, changed, failed, exists bool) bool {
 	switch mode {
 	case Always:

@@ -12,31 +12,31 @@ import (
 	"unicode/utf8"
 )
 
-// The files are written here and not by go-githubactions: it separates values by a line that is always the same, so a
-// value with that line in it could set other outputs; and it panics where a file is not set or cannot be written.
+// This package writes the files itself. go-githubactions separates values with a constant line, so a value that contains it could
+// set other outputs; and it panics if a file is not set or cannot be written.
 
 const (
-	// maxOutput is what GitHub keeps of all outputs of a job, in bytes of UTF-16. Source: docs.github.com, "Outputs for jobs".
+	// maxOutput is GitHub's limit for all outputs of a job, in bytes of UTF-16. Source: docs.github.com, "Outputs for jobs".
 	maxOutput = 1 << 20
-	// maxSummary is the largest summary of a step in bytes: a larger one is dropped as a whole. Source: actions/runner,
+	// maxSummary is the maximum size of a step's summary in bytes: GitHub drops a larger one. Source: actions/runner,
 	// FileCommandManager.cs, AttachmentSizeLimit.
 	maxSummary = 1 << 20
-	// aimSummary leaves room for what the runner adds when it masks secrets.
+	// aimSummary leaves space for what the runner adds when it masks secrets.
 	aimSummary = 1_000_000
 )
 
-// ErrSummaryFull says that the step's summary would become larger than GitHub accepts.
+// ErrSummaryFull means that the step's summary would exceed GitHub's limit.
 var ErrSummaryFull = errors.New("the summary of the step is full")
 
-// outputName is what an expression in a workflow can name.
+// outputName matches names that an expression in a workflow can use.
 var outputName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// SetOutput sets an output of the step. Outside of a step (GITHUB_OUTPUT is not set) there is nothing to do.
+// SetOutput sets an output of the step. Outside a step (GITHUB_OUTPUT is not set) it does nothing.
 func SetOutput(getenv Getenv, name, value string) error {
 	return setValue(getenv, "GITHUB_OUTPUT", "output", name, value)
 }
 
-// SaveState keeps a value for the action's post step, which finds it as STATE_<name>.
+// SaveState saves a value for the action's post step, which gets it as STATE_<name>.
 func SaveState(getenv Getenv, name, value string) error {
 	return setValue(getenv, "GITHUB_STATE", "state", name, value)
 }
@@ -49,7 +49,7 @@ func setValue(getenv Getenv, file, what, name, value string) error {
 		return fmt.Errorf("set the %s %s: the value is not UTF-8", what, name)
 	}
 	if size := 2 * len(utf16.Encode([]rune(value))); size > maxOutput {
-		return fmt.Errorf("set the %s %s: its %d bytes are more than the %d that GitHub keeps; pass it on in an artifact",
+		return fmt.Errorf("set the %s %s: its %d bytes are more than the %d that GitHub keeps; use an artifact",
 			what, name, size, maxOutput)
 	}
 	delimiter, err := delimiter(value)
@@ -63,7 +63,7 @@ func setValue(getenv Getenv, file, what, name, value string) error {
 	return nil
 }
 
-// delimiter is a line that does not occur in the value and cannot be guessed by who made it.
+// delimiter returns a line that does not occur in the value and that its author cannot guess.
 func delimiter(value string) (string, error) {
 	for {
 		random := make([]byte, 16)
@@ -76,8 +76,8 @@ func delimiter(value string) (string, error) {
 	}
 }
 
-// AppendSummary adds Markdown to the step's summary. Outside of a step there is nothing to do. If it does not fit, nothing is
-// written: GitHub would drop what is there already, too. The error is then ErrSummaryFull.
+// AppendSummary appends Markdown to the step's summary. Outside a step it does nothing. If it does not fit, it writes nothing,
+// because GitHub would drop the whole summary; the error is then ErrSummaryFull.
 func AppendSummary(getenv Getenv, markdown []byte) error {
 	if len(bytes.TrimSpace(markdown)) == 0 {
 		return nil
@@ -89,8 +89,8 @@ func AppendSummary(getenv Getenv, markdown []byte) error {
 	return nil
 }
 
-// SummaryRoom is how many bytes the summary has room for, so that a report can be made to fit: somewhat less than GitHub
-// accepts. Outside of a step, or if the file cannot be read, it is what an empty one has.
+// SummaryRoom returns how many bytes fit into the summary, a little less than GitHub accepts. Outside a step, or if the file
+// cannot be read, it returns the size for an empty summary.
 func SummaryRoom(getenv Getenv) int {
 	file, _ := getenv("GITHUB_STEP_SUMMARY")
 	info, err := os.Stat(file)
@@ -100,15 +100,15 @@ func SummaryRoom(getenv Getenv) int {
 	return int(max(0, aimSummary-2-info.Size()))
 }
 
-// addition is what is added to a file.
+// addition is text to append to a file.
 type addition struct {
 	text  string
-	apart bool  // an empty line separates it from what is there
+	apart bool  // separate it with an empty line
 	limit int64 // of the whole file, in bytes; 0: none
 }
 
-// appendTo adds to the file that a variable names, on a line of its own and in one write. Where the variable is not set,
-// there is nothing to do.
+// appendTo appends to the file that a variable names, beginning on a new line, in one write. If the variable is not set, it does
+// nothing.
 func appendTo(getenv Getenv, variable string, add addition) (err error) {
 	path, _ := getenv(variable)
 	if path == "" {
@@ -146,7 +146,7 @@ func appendTo(getenv Getenv, variable string, add addition) (err error) {
 	return err
 }
 
-// endsOpen reports whether the file's last line has no end: what is added would become a part of it.
+// endsOpen reports whether the last line of the file is incomplete: appended text would become a part of it.
 func endsOpen(file *os.File, size int64) (bool, error) {
 	if size == 0 {
 		return false, nil

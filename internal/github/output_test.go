@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// env is an environment of these variables.
+// env returns an environment with these variables.
 func env(values map[string]string) Getenv {
 	return func(name string) (string, bool) {
 		value, ok := values[name]
@@ -18,7 +18,7 @@ func env(values map[string]string) Getenv {
 	}
 }
 
-// readFile reads a file of values by the runner's rules. Source: actions/runner, FileCommandManager.cs, EnvFileKeyValuePairs.
+// readFile parses a file of values by the runner's rules. Source: actions/runner, FileCommandManager.cs, EnvFileKeyValuePairs.
 func readFile(t *testing.T, path string) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -69,7 +69,7 @@ func readFile(t *testing.T, path string) map[string]string {
 	}
 }
 
-func TestOutputsCannotSetOthers(t *testing.T) {
+func TestOutputValueCannotSetOtherOutputs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "output")
 	getenv := env(map[string]string{"GITHUB_OUTPUT": file})
 	values := map[string]string{
@@ -100,9 +100,9 @@ func TestOutputsCannotSetOthers(t *testing.T) {
 	}
 }
 
-func TestOutputsFollowWhatOthersLeft(t *testing.T) {
+func TestOutputAfterAnIncompleteLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "output")
-	if err := os.WriteFile(file, []byte("before=1"), 0o600); err != nil { // without an end
+	if err := os.WriteFile(file, []byte("before=1"), 0o600); err != nil { // without a line end
 		t.Fatal(err)
 	}
 	getenv := env(map[string]string{"GITHUB_OUTPUT": file, "GITHUB_STATE": file})
@@ -114,7 +114,7 @@ func TestOutputsFollowWhatOthersLeft(t *testing.T) {
 	}
 }
 
-func TestOutsideOfAStepThereIsNothingToSet(t *testing.T) {
+func TestNothingIsSetOutsideAStep(t *testing.T) {
 	for _, getenv := range []Getenv{env(nil), env(map[string]string{"GITHUB_OUTPUT": "", "GITHUB_STATE": "", "GITHUB_STEP_SUMMARY": ""})} {
 		if err := errors.Join(SetOutput(getenv, "a", "1"), SaveState(getenv, "a", "1"), AppendSummary(getenv, []byte("text"))); err != nil {
 			t.Error(err)
@@ -122,8 +122,8 @@ func TestOutsideOfAStepThereIsNothingToSet(t *testing.T) {
 	}
 }
 
-func TestFilesThatCannotBeWritten(t *testing.T) {
-	dir := t.TempDir() // is no file
+func TestUnwritableFiles(t *testing.T) {
+	dir := t.TempDir() // not a file
 	getenv := env(map[string]string{"GITHUB_OUTPUT": dir, "GITHUB_STATE": dir + "/no/such", "GITHUB_STEP_SUMMARY": dir})
 	for name, err := range map[string]error{
 		"GITHUB_OUTPUT":       SetOutput(getenv, "a", "1"),
@@ -136,7 +136,7 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestOutputsThatAreRefused(t *testing.T) {
+func TestRefusedOutputs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "output")
 	getenv := env(map[string]string{"GITHUB_OUTPUT": file})
 	for _, tc := range []struct{ name, value, want string }{
@@ -158,15 +158,15 @@ func TestOutputsThatAreRefused(t *testing.T) {
 		t.Errorf("something was written: %v", err)
 	}
 	if err := SetOutput(getenv, "a", strings.Repeat("x", maxOutput/2)); err != nil {
-		t.Errorf("the largest one: %v", err)
+		t.Errorf("the largest value: %v", err)
 	}
 }
 
-func TestTheSummaryNeverGrowsTooLarge(t *testing.T) {
+func TestSummaryStaysBelowTheLimit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "summary")
 	getenv := env(map[string]string{"GITHUB_STEP_SUMMARY": file})
 	if got := SummaryRoom(getenv); got != aimSummary {
-		t.Errorf("an empty one has room for %d", got)
+		t.Errorf("an empty summary has space for %d", got)
 	}
 	if err := errors.Join(AppendSummary(getenv, []byte("# one\n\n\n")), AppendSummary(getenv, []byte("| two |")), AppendSummary(getenv, []byte(" \n"))); err != nil {
 		t.Fatal(err)
@@ -179,13 +179,13 @@ func TestTheSummaryNeverGrowsTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := SummaryRoom(getenv); got != 0 {
-		t.Errorf("a full one has room for %d", got)
+		t.Errorf("a full summary has space for %d", got)
 	}
 	info, err := os.Stat(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := int(maxSummary - info.Size() - 2) // what separates, and ends it
+	left := int(maxSummary - info.Size() - 2) // the separator and the end
 	if err := AppendSummary(getenv, bytes.Repeat([]byte("y"), left+1)); !errors.Is(err, ErrSummaryFull) {
 		t.Errorf("the error is %v", err)
 	}
@@ -193,14 +193,14 @@ func TestTheSummaryNeverGrowsTooLarge(t *testing.T) {
 		t.Errorf("it has %d bytes, %v, want %d", after.Size(), err, info.Size())
 	}
 	if err := AppendSummary(getenv, bytes.Repeat([]byte("y"), left)); err != nil {
-		t.Errorf("what just fits: %v", err)
+		t.Errorf("text that just fits: %v", err)
 	}
 	if after, err := os.Stat(file); err != nil || after.Size() != maxSummary {
 		t.Errorf("it has %d bytes, %v, want %d", after.Size(), err, maxSummary)
 	}
 }
 
-func TestAppendSummaryLeavesItsArgumentAlone(t *testing.T) {
+func TestAppendSummaryDoesNotChangeItsArgument(t *testing.T) {
 	backing := []byte("text|behind")
 	if err := AppendSummary(env(map[string]string{"GITHUB_STEP_SUMMARY": filepath.Join(t.TempDir(), "s")}), backing[:4]); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func FuzzSetOutput(f *testing.F) {
 			return // not UTF-8
 		}
 		got := readFile(t, file)
-		// The runner leaves a line break of two characters before the delimiter out as a whole.
+		// The runner removes a two-character line break before the delimiter.
 		if len(got) != 1 || strings.TrimSuffix(got["a"], "\r") != strings.TrimSuffix(value, "\r") {
 			t.Errorf("%q came back as %q", value, got)
 		}

@@ -11,20 +11,20 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// ErrNoPull says that no open pull request belongs to the run; the error's text says why.
+// ErrNoPull means that no open pull request belongs to the run; the error's text has the reason.
 var ErrNoPull = errors.New("no open pull request belongs to this run")
 
-// Pull is a pull request as the API knows it.
+// Pull is a pull request as the API returns it.
 type Pull struct {
 	Number  int
 	HeadSHA string
-	BaseRef string // the branch that it wants to be merged into
-	Fork    bool   // its head is in another repository
+	BaseRef string // the target branch
+	Fork    bool   // the head is in another repository
 }
 
-// FindPull finds the pull request that a workflow_run's origin belongs to. The event does not name those of forks, and
-// a number in an artifact is the claim of whoever made it; so the open ones with that head are asked for, and only one whose
-// head is still the commit that the run was about counts. Without such a one: ErrNoPull.
+// FindPull returns the pull request that a workflow_run's origin belongs to. The event does not name those of forks, and a number
+// in an artifact could be forged; so it lists the open pull requests with that head and takes the one whose head is still the
+// run's commit. If there is none, the error is ErrNoPull.
 func (c *Client) FindPull(ctx context.Context, a Actions) (Pull, error) {
 	owner, repo, err := split(a.Repository)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Client) FindPull(ctx context.Context, a Actions) (Pull, error) {
 	return Pull{}, fmt.Errorf("%w: #%d and #%d have the same head", ErrNoPull, found[0].Number, found[1].Number)
 }
 
-// belongs checks again what was asked for: a server that does not know the filter returns everything.
+// belongs checks the pull request again, because a server may ignore the filter.
 func belongs(pr *gh.PullRequest, a Actions) bool {
 	return pr.GetState() == "open" && pr.GetHead().GetSHA() == a.HeadSHA && pr.GetHead().GetRef() == a.HeadBranch &&
 		strings.EqualFold(pr.GetHead().GetRepo().GetFullName(), a.HeadRepository) &&

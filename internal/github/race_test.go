@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/github/githubtest"
 )
 
-// slow is a network that takes its time there and back, by a seed.
+// slow is a network with random delays in both directions, by a seed.
 type slow struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -25,7 +25,7 @@ func (s *slow) wait() {
 	s.mu.Lock()
 	d := time.Duration(s.rand.Int64N(int64(s.most)))
 	s.mu.Unlock()
-	time.Sleep(d) // of the bubble's time
+	time.Sleep(d) // in the bubble's time
 }
 
 func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -35,8 +35,8 @@ func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// race has runs comment at the same time over a slow network, and returns what is there in the end. existing is a comment of
-// an earlier run.
+// race makes runs comment at the same time over a slow network, and returns the comments that remain. existing: an earlier run
+// left a comment.
 func race(t *testing.T, seed uint64, runs int, existing bool) (left []githubtest.Comment) {
 	synctest.Test(t, func(t *testing.T) {
 		s := githubtest.NewHandler()
@@ -48,7 +48,7 @@ func race(t *testing.T, seed uint64, runs int, existing bool) (left []githubtest
 		random := rand.New(rand.NewPCG(seed, 1))
 		var wg sync.WaitGroup
 		for run := 1; run <= runs; run++ {
-			// A request is under way for less than half of the time after which runs look again: 4 * 240 ms < 1 s.
+			// A request takes less than the time after which runs check again: 4 * 240 ms < 1 s.
 			net := &slow{next: s, rand: rand.New(rand.NewPCG(seed, uint64(run)+1)), most: 240 * time.Millisecond}
 			c, err := NewWith(githubtest.WriteToken, s.URL, Options{Transport: net})
 			if err != nil {
@@ -68,8 +68,8 @@ func race(t *testing.T, seed uint64, runs int, existing bool) (left []githubtest
 	return left
 }
 
-// The newest of the runs is the highest, whenever it comes.
-func TestRunsAtTheSameTimeLeaveOneCommentOfTheNewest(t *testing.T) {
+// The newest run has the highest number, whenever it writes.
+func TestConcurrentRunsLeaveOneComment(t *testing.T) {
 	for runs := 2; runs <= 4; runs++ {
 		for _, existing := range []bool{false, true} {
 			for seed := range uint64(60) {

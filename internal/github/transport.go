@@ -16,22 +16,21 @@ import (
 )
 
 const (
-	// maxTries is how often a request is sent that may be repeated.
+	// maxTries is how often a repeatable request is sent.
 	maxTries = 4
-	// firstBackoff doubles with each further try.
+	// firstBackoff doubles with each retry.
 	firstBackoff = time.Second
-	// secondaryWait is how long to wait, doubling each time, when GitHub does not say how long.
+	// secondaryWait is how long to wait if GitHub does not say how long; it doubles each time.
 	// Source: docs.github.com, "Best practices for using the REST API", "Handle rate limit errors appropriately".
 	secondaryWait = time.Minute
-	// tryTimeout ends one try, body and all.
+	// tryTimeout limits one try, including the body.
 	tryTimeout = time.Minute
-	// maxAnswer bounds an answer of the API, in bytes. The largest that is asked for, a comparison, has the patches of
-	// up to 300 files.
+	// maxAnswer limits a response of the API, in bytes. The largest one, a comparison, has the patches of up to 300 files.
 	maxAnswer = 32 << 20
 )
 
-// transport sends requests with the token, waits as GitHub asks, and repeats what may be repeated. It does this below
-// go-github, whose own handling ends in errors instead of waiting.
+// transport sends requests with the token, waits as GitHub asks, and retries. It works below go-github, whose own handling of
+// limits returns errors instead of waiting.
 type transport struct {
 	base    http.RoundTripper
 	api     *url.URL
@@ -43,15 +42,15 @@ type transport struct {
 
 	mu        sync.Mutex
 	waited    time.Duration
-	notBefore time.Time // GitHub wants no request before
-	secondary int       // answers in a row that were secondary limits without a time
+	notBefore time.Time // GitHub accepts no request before
+	secondary int       // consecutive secondary limits without a time
 	reason    bool      // notBefore is because of a secondary limit
 }
 
 // repeatable marks, in a request's context, a POST that only reads.
 type repeatable struct{}
 
-// RoundTrip implements http.RoundTripper. The body of its answer is in memory.
+// RoundTrip implements http.RoundTripper. It reads the whole body of the response into memory.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer req.Body.Close()
@@ -67,7 +66,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		again := rewindable(req)
 		switch {
 		case err == nil && t.limited(resp, body) && again:
-			try-- // was refused, not tried; the total wait is what bounds this
+			try-- // a refusal is no try; the total wait limits this
 			continue
 		case try < maxTries && again && mayRepeat(req) && passing(resp, err):
 			if err := t.pause(req.Context(), t.backoff(try, resp)); err != nil {
@@ -79,7 +78,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// once sends the request and reads the whole answer, so that a connection that breaks in the middle is a failed try too.
+// once sends the request and reads the whole response, so a connection that breaks in the middle is a failed try, too.
 func (t *transport) once(req *http.Request) (*http.Response, []byte, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), tryTimeout)
 	defer cancel()
@@ -91,7 +90,7 @@ func (t *transport) once(req *http.Request) (*http.Response, []byte, error) {
 		}
 		out.Body = body
 	}
-	// A redirect may lead anywhere; the token goes only to the API it is for.
+	// A redirect may lead anywhere; only the API gets the token.
 	if t.token != "" && out.URL.Scheme == t.api.Scheme && out.URL.Host == t.api.Host {
 		out.Header.Set("Authorization", "Bearer "+t.token)
 	}
@@ -113,7 +112,7 @@ func (t *transport) once(req *http.Request) (*http.Response, []byte, error) {
 
 var errTooLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
 
-// await returns when GitHub takes requests again, or an error if that is too late.
+// await waits until GitHub accepts requests again, or returns an error if that takes too long.
 func (t *transport) await(ctx context.Context) error {
 	t.mu.Lock()
 	until, secondary := t.notBefore, t.reason
@@ -128,7 +127,7 @@ func (t *transport) await(ctx context.Context) error {
 	return t.sleep(ctx, wait)
 }
 
-// pause waits before a further try.
+// pause waits before a retry.
 func (t *transport) pause(ctx context.Context, wait time.Duration) error {
 	if !t.spend(wait) {
 		return &RateLimitError{Until: t.now().Add(wait), Secondary: true, MaxWait: t.maxWait}
@@ -136,7 +135,7 @@ func (t *transport) pause(ctx context.Context, wait time.Duration) error {
 	return t.sleep(ctx, wait)
 }
 
-// spend takes the wait from what the client may wait in its life, if there is so much left.
+// spend reserves a part of the client's total wait, and reports whether enough is left.
 func (t *transport) spend(wait time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,14 +146,14 @@ func (t *transport) spend(wait time.Duration) bool {
 	return true
 }
 
-// limited notes what the answer says about limits, and reports whether it is a refusal because of one.
+// limited records the limits in the response, and reports whether it is a refusal because of one.
 // Source: docs.github.com, "Rate limits for the REST API".
 func (t *transport) limited(resp *http.Response, body []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	usedUp := resp.Header.Get("X-RateLimit-Remaining") == "0"
 	reset, known := resetTime(resp.Header)
-	// go-github would refuse further requests by this header instead of letting them wait here.
+	// With this header, go-github would refuse further requests instead of letting them wait here.
 	resp.Header.Del("X-RateLimit-Reset")
 	refused := resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusTooManyRequests
 	after, asked := retryAfter(resp.Header, t.now())
@@ -173,20 +172,20 @@ func (t *transport) limited(resp *http.Response, body []byte) bool {
 	return refused
 }
 
-// hold lets no request go before until. It never brings the moment closer.
+// hold lets no request pass before until. It never shortens the wait.
 func (t *transport) hold(until time.Time, secondary bool) {
 	if until.After(t.notBefore) {
 		t.notBefore, t.reason = until, secondary
 	}
 }
 
-// resetTime is when the quota is full again. A second is added: GitHub's clock and ours differ.
+// resetTime returns when the quota is full again, plus a second, because GitHub's clock and ours differ.
 func resetTime(h http.Header) (time.Time, bool) {
 	seconds, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64)
 	return time.Unix(seconds+1, 0), err == nil
 }
 
-// retryAfter is the wait that the answer asks for, at least a second.
+// retryAfter returns the wait that the response asks for, at least a second.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	value := h.Get("Retry-After")
 	if value == "" {
@@ -201,7 +200,7 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	return secondaryWait, true
 }
 
-// isSecondary reads a refusal's text: GitHub tells a secondary limit from a missing permission in no other way.
+// isSecondary reports whether the text of a refusal is about a secondary limit. Nothing else tells it from a missing permission.
 func isSecondary(body []byte) bool {
 	var answer struct {
 		Message string `json:"message"`
@@ -214,7 +213,7 @@ func isSecondary(body []byte) bool {
 		strings.Contains(answer.Doc, "secondary-rate-limits") || strings.HasSuffix(answer.Doc, "#abuse-rate-limits")
 }
 
-// mayRepeat reports requests that do the same done twice: what reads or removes, and editing a comment.
+// mayRepeat reports whether a request has the same effect if it is sent twice: one that reads, removes or edits a comment.
 func mayRepeat(req *http.Request) bool {
 	return req.Method != http.MethodPost || req.Context().Value(repeatable{}) != nil
 }
@@ -224,7 +223,7 @@ func rewindable(req *http.Request) bool {
 	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
 }
 
-// passing reports failures that may be over soon.
+// passing reports whether a failure is transient.
 func passing(resp *http.Response, err error) bool {
 	if err != nil {
 		return !errors.Is(err, errTooLarge)
@@ -237,7 +236,7 @@ func passing(resp *http.Response, err error) bool {
 	return false
 }
 
-// backoff is the wait after the given try, from 1.
+// backoff returns the wait after the given try, from 1.
 func (t *transport) backoff(try int, resp *http.Response) time.Duration {
 	if resp != nil {
 		if after, asked := retryAfter(resp.Header, t.now()); asked {

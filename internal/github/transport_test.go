@@ -21,7 +21,7 @@ func ask(t *testing.T, c *Client) error {
 	return err
 }
 
-// knowing is a client that does not have to ask who it is.
+// knowing returns a client that knows its login.
 func knowing(t *testing.T, o Options) (*githubtest.Server, *Client, *clock) {
 	t.Helper()
 	s, _, clock := fixture(t)
@@ -34,7 +34,7 @@ func knowing(t *testing.T, o Options) (*githubtest.Server, *Client, *clock) {
 	return s, c, clock
 }
 
-func TestSecondaryLimitsAreWaitedFor(t *testing.T) {
+func TestClientWaitsForSecondaryLimits(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusTooManyRequests} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			s, c, clock := knowing(t, Options{})
@@ -49,7 +49,7 @@ func TestSecondaryLimitsAreWaitedFor(t *testing.T) {
 	}
 }
 
-func TestSecondaryLimitsWithoutATimeAreWaitedForLongerEachTime(t *testing.T) {
+func TestWaitForSecondaryLimitsWithoutATimeDoubles(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusTooManyRequests} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			s, c, clock := knowing(t, Options{})
@@ -64,7 +64,7 @@ func TestSecondaryLimitsWithoutATimeAreWaitedForLongerEachTime(t *testing.T) {
 	}
 }
 
-// A limit refuses a request before it does anything, so creating is repeated too.
+// A limit refuses a request before it has an effect, so creations are retried, too.
 func TestCreatingWaitsForALimit(t *testing.T) {
 	s, c, clock := knowing(t, Options{})
 	limited := false
@@ -82,10 +82,10 @@ func TestCreatingWaitsForALimit(t *testing.T) {
 	}
 }
 
-func TestTheQuotaIsWaitedFor(t *testing.T) {
+func TestClientWaitsForTheQuota(t *testing.T) {
 	s, c, clock := knowing(t, Options{})
 	s.SetRate(1, start.Add(2*time.Minute))
-	for range 2 { // the first takes the last of the quota, the second waits before it is sent
+	for range 2 { // the first uses up the quota, the second waits before it is sent
 		if err := ask(t, c); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestTheQuotaIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAQuotaThatIsUsedUpAlreadyIsWaitedFor(t *testing.T) {
+func TestClientWaitsIfTheQuotaIsUsedUp(t *testing.T) {
 	s, c, clock := knowing(t, Options{})
 	s.SetRate(0, start.Add(time.Minute))
 	if err := ask(t, c); err != nil {
@@ -109,7 +109,7 @@ func TestAQuotaThatIsUsedUpAlreadyIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestLimitsAreNotWaitedForTooLong(t *testing.T) {
+func TestTotalWaitIsLimited(t *testing.T) {
 	t.Run("the quota", func(t *testing.T) {
 		s, c, clock := knowing(t, Options{})
 		s.SetRate(0, start.Add(time.Hour))
@@ -125,7 +125,7 @@ func TestLimitsAreNotWaitedForTooLong(t *testing.T) {
 			t.Errorf("waited %v for nothing", clock.slept)
 		}
 		if ask(t, c) == nil || count(s, http.MethodGet) != 1 {
-			t.Errorf("asked again in spite of the limit: %q", s.Seen())
+			t.Errorf("sent a request despite the limit: %q", s.Seen())
 		}
 	})
 	t.Run("one limit after the other", func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestLimitsAreNotWaitedForTooLong(t *testing.T) {
 			t.Errorf("waited %v with %d requests", clock.slept, count(s, http.MethodGet))
 		}
 	})
-	t.Run("a wait of nothing is a second all the same", func(t *testing.T) {
+	t.Run("a wait of 0 is a second", func(t *testing.T) {
 		s, c, clock := knowing(t, Options{MaxWait: 3 * time.Second})
 		s.Before(func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Retry-After", "-5")
@@ -175,7 +175,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestFailuresThatPassAreTriedAgain(t *testing.T) {
+func TestTransientFailuresAreRetried(t *testing.T) {
 	for _, status := range []int{500, 502, 503, 504, 408} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			s, c, clock := knowing(t, Options{})
@@ -200,7 +200,7 @@ func TestFailuresThatPassAreTriedAgain(t *testing.T) {
 			}
 		})
 	}
-	t.Run("but not for ever", func(t *testing.T) {
+	t.Run("the number of retries is limited", func(t *testing.T) {
 		s, c, _ := knowing(t, Options{})
 		s.Before(func(w http.ResponseWriter, _ *http.Request) bool {
 			w.WriteHeader(http.StatusBadGateway)
@@ -210,7 +210,7 @@ func TestFailuresThatPassAreTriedAgain(t *testing.T) {
 			t.Errorf("%v after %d requests", err, count(s, http.MethodGet))
 		}
 	})
-	t.Run("as late as the server asks", func(t *testing.T) {
+	t.Run("Retry-After is obeyed", func(t *testing.T) {
 		s, c, clock := knowing(t, Options{})
 		failed := false
 		s.Before(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -226,7 +226,7 @@ func TestFailuresThatPassAreTriedAgain(t *testing.T) {
 			t.Errorf("%v, waited %v", err, clock.slept)
 		}
 	})
-	t.Run("and only what may be repeated", func(t *testing.T) {
+	t.Run("requests that must not be repeated", func(t *testing.T) {
 		for _, status := range []int{400, 404, 410, 422} {
 			s, c, clock := knowing(t, Options{})
 			s.Before(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -245,7 +245,7 @@ type roundTrips func(*http.Request) (*http.Response, error)
 
 func (f roundTrips) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestConnectionsThatBreakAreTriedAgain(t *testing.T) {
+func TestBrokenConnectionsAreRetried(t *testing.T) {
 	var s *githubtest.Server
 	broken := 0
 	s, c, clock := knowing(t, Options{Transport: roundTrips(func(r *http.Request) (*http.Response, error) {
@@ -266,10 +266,10 @@ func TestConnectionsThatBreakAreTriedAgain(t *testing.T) {
 	}
 }
 
-// A body that is sent again has to be whole again.
-func TestARepeatedRequestHasItsBody(t *testing.T) {
+// A retry sends the whole body again.
+func TestRetryHasItsBody(t *testing.T) {
 	var s *githubtest.Server
-	// Without net/http's own transport, which sends some bodies again by itself.
+	// Without net/http's own transport, which resends some bodies itself.
 	s, c, _ := knowing(t, Options{Transport: roundTrips(func(r *http.Request) (*http.Response, error) { return s.RoundTrip(r) })})
 	s.AddComment(repo, 7, actionsBot, comment(1, "old").text())
 	failed := false
@@ -287,7 +287,7 @@ func TestARepeatedRequestHasItsBody(t *testing.T) {
 	}
 }
 
-func TestACancelledContextEndsTheRepeats(t *testing.T) {
+func TestRetriesStopWithTheContext(t *testing.T) {
 	s, c, _ := knowing(t, Options{})
 	s.LimitSecondary(1, http.StatusForbidden, 10*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -300,7 +300,7 @@ func TestACancelledContextEndsTheRepeats(t *testing.T) {
 	}
 }
 
-func TestARedirectElsewhereDoesNotGetTheToken(t *testing.T) {
+func TestRedirectToAnotherHostGetsNoToken(t *testing.T) {
 	var leaked []string
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leaked = append(leaked, r.Header.Get("Authorization"))
@@ -317,7 +317,7 @@ func TestARedirectElsewhereDoesNotGetTheToken(t *testing.T) {
 	}
 }
 
-func TestARenamedRepositoryIsFollowed(t *testing.T) {
+func TestRenamedRepositoryIsFollowed(t *testing.T) {
 	s, c, _ := knowing(t, Options{})
 	s.AddComment(repo, 7, actionsBot, comment(1, "text").text())
 	s.Before(func(w http.ResponseWriter, r *http.Request) bool {
@@ -332,8 +332,8 @@ func TestARenamedRepositoryIsFollowed(t *testing.T) {
 	}
 }
 
-// A proxy in between may answer with what it was sent.
-func TestTheTokenIsInNoError(t *testing.T) {
+// A proxy may answer with the request that it got.
+func TestTokenIsInNoError(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 500} {
 		s, c, _ := knowing(t, Options{})
 		s.Before(func(w http.ResponseWriter, r *http.Request) bool {
@@ -357,7 +357,7 @@ func TestTheTokenIsInNoError(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWithoutEndIsRefused(t *testing.T) {
+func TestEndlessResponseIsRefused(t *testing.T) {
 	s, c, clock := knowing(t, Options{})
 	s.Before(func(w http.ResponseWriter, _ *http.Request) bool {
 		_, _ = w.Write([]byte("["))
@@ -372,7 +372,7 @@ func TestAnAnswerWithoutEndIsRefused(t *testing.T) {
 	}
 }
 
-func TestAddressesOfTheAPI(t *testing.T) {
+func TestURLsOfTheAPI(t *testing.T) {
 	for _, tc := range []struct{ in, api, graphql string }{
 		{"", "https://api.github.com/", "https://api.github.com/graphql"},
 		{"https://api.github.com", "https://api.github.com/", "https://api.github.com/graphql"},
@@ -396,7 +396,7 @@ func TestAddressesOfTheAPI(t *testing.T) {
 	}
 }
 
-func TestTheUsualSleepEndsWithItsContext(t *testing.T) {
+func TestSleepEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {

@@ -10,12 +10,12 @@ import (
 
 // TreeEntry is one entry of a git tree.
 type TreeEntry struct {
-	Path string // below the tree
+	Path string // relative to the tree
 	Mode string // "100644"
 	ID   string
 }
 
-// RootTree is the id of a commit's tree.
+// RootTree returns the id of a commit's tree.
 func (c *Client) RootTree(ctx context.Context, repo, commit string) (string, error) {
 	owner, name, err := split(repo)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *Client) RootTree(ctx context.Context, repo, commit string) (string, err
 	return got.GetTree().GetSHA(), nil
 }
 
-// Tree lists the entries of a tree or, if deep, also those of all trees below it. !whole: GitHub left some out.
+// Tree lists the entries of a tree or, if deep, also of all trees below it. If !whole, GitHub left some out.
 func (c *Client) Tree(ctx context.Context, repo, id string, deep bool) (entries []TreeEntry, whole bool, err error) {
 	owner, name, err := split(repo)
 	if err != nil {
@@ -51,18 +51,18 @@ func needsContents(err error) error {
 	return err
 }
 
-// Ownership is whose a commit is.
+// Ownership says which repository a commit belongs to.
 type Ownership int
 
-// Whose.
+// The values of Ownership.
 const (
-	Unknown Ownership = iota // GitHub does not know it in this repository
-	Foreign                  // GitHub knows it, as it does those of forks, but no branch of the repository has it
+	Unknown Ownership = iota // GitHub does not find it by this repository's name
+	Foreign                  // GitHub finds it, but no branch of the repository has it: it may be a fork's
 	Own                      // a branch or tag of the repository has it
 )
 
-// Whose tells whether a commit is one of the repository's own: the head of a branch, in the history of one of these branches,
-// or a tag. GitHub also knows the commits of all forks by the repository's name.
+// Whose returns whether a commit is the repository's own: the head of a branch, a tag, or in the history of one of branches.
+// GitHub finds the commits of all forks by the repository's name.
 func (c *Client) Whose(ctx context.Context, repo, commit string, branches ...string) (Ownership, error) {
 	owner, name, err := split(repo)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *Client) Whose(ctx context.Context, repo, commit string, branches ...str
 	return c.tagged(ctx, owner, name, commit)
 }
 
-// tagged looks for a tag of the commit.
+// tagged checks whether a tag points to the commit.
 func (c *Client) tagged(ctx context.Context, owner, name, commit string) (Ownership, error) {
 	options := &gh.ListOptions{PerPage: perPage}
 	for range maxRunPages {
@@ -116,7 +116,7 @@ func (c *Client) tagged(ctx context.Context, owner, name, commit string) (Owners
 	return Foreign, nil
 }
 
-// BranchHead is the latest commit of a branch.
+// BranchHead returns the latest commit of a branch.
 func (c *Client) BranchHead(ctx context.Context, repo, branch string) (string, error) {
 	owner, name, err := split(repo)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *Client) BranchHead(ctx context.Context, repo, branch string) (string, e
 	return got[0].GetSHA(), nil
 }
 
-// MergeOf is the merge that GitHub made of a pull request, and the repository that the pull request's head is in.
+// MergeOf returns the merge that GitHub made for a pull request, and the repository of the pull request's head.
 func (c *Client) MergeOf(ctx context.Context, repo string, number int) (merge, headRepo string, err error) {
 	owner, name, err := split(repo)
 	if err != nil {

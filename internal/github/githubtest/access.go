@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Tokens that each server knows: a workflow's GITHUB_TOKEN with and without the right to write.
+// Tokens of each server: a workflow's GITHUB_TOKEN with and without the right to write.
 const (
 	WriteToken = "ghs_writeTOKENwriteTOKENwriteTOKEN000000"
 	ReadToken  = "ghs_readTOKENreadTOKENreadTOKENread00000"
 )
 
-// Level is what a token may do with one kind of thing.
+// Level is the permission of a token for one kind of object.
 type Level int
 
 // The levels.
@@ -22,11 +22,11 @@ const (
 	Write
 )
 
-// Access is who a token belongs to, and what it may do.
+// Access is the owner and the permissions of a token.
 type Access struct {
-	Login string // who writes with it
-	// Integration says that it is a workflow's or an app's: GET /user is closed to it, and what it may not do is answered
-	// as GitHub answers those.
+	Login string // the author of its comments
+	// Integration means that it belongs to a workflow or an app: GET /user is not available, and errors are those that GitHub
+	// returns for such tokens.
 	Integration bool
 	Contents    Level
 	Actions     Level
@@ -34,37 +34,37 @@ type Access struct {
 	Issues      Level
 }
 
-// Workflow is the GITHUB_TOKEN of a job with the permissions contents: read, actions: read and pull-requests: write.
+// Workflow returns the GITHUB_TOKEN of a job with the permissions contents: read, actions: read and pull-requests: write.
 func Workflow() Access {
 	return Access{Login: "github-actions[bot]", Integration: true, Contents: Read, Actions: Read, Pulls: Write, Issues: Read}
 }
 
-// User is a personal access token with everything.
+// User returns a personal access token with all permissions.
 func User(login string) Access {
 	return Access{Login: login, Contents: Write, Actions: Write, Pulls: Write, Issues: Write}
 }
 
-// ReadOnly is a with nothing above reading.
+// ReadOnly returns a without permissions above reading.
 func (a Access) ReadOnly() Access {
 	a.Contents, a.Actions, a.Pulls, a.Issues = min(a.Contents, Read), min(a.Actions, Read), min(a.Pulls, Read), min(a.Issues, Read)
 	return a
 }
 
-// AddToken makes a token known.
+// AddToken adds a token.
 func (s *Server) AddToken(token string, a Access) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tokens[token] = a
 }
 
-// DisableGraphQL has GraphQL answer 404 from now on.
+// DisableGraphQL makes GraphQL answer 404 from now on.
 func (s *Server) DisableGraphQL() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noGraphQL = true
 }
 
-// denied is the answer to a token that lacks a permission.
+// denied returns the response to a token that lacks a permission.
 func (q *request) denied() reply {
 	switch {
 	case !q.known:
@@ -78,7 +78,7 @@ func (q *request) denied() reply {
 // may reports whether reading is allowed: in a public repository for everyone.
 func (q *request) may(level Level) bool { return !q.repo.private || level >= Read }
 
-// user is GET /user.
+// user answers GET /user.
 func (q *request) user() reply {
 	switch {
 	case !q.known:
@@ -89,7 +89,7 @@ func (q *request) user() reply {
 	return ok(map[string]any{"login": q.access.Login, "type": "User"})
 }
 
-// graphql knows one question: who the viewer is.
+// graphql answers one query: who the viewer is.
 func (q *request) graphql() reply {
 	var question struct {
 		Query string `json:"query"`
@@ -107,7 +107,7 @@ func (q *request) graphql() reply {
 	return ok(map[string]any{"data": map[string]any{"viewer": map[string]any{"login": q.access.Login}}})
 }
 
-// author is a user as comments show it.
+// author returns a user as comments show it.
 func author(login string) map[string]any {
 	kind := "User"
 	if strings.HasSuffix(login, "[bot]") {

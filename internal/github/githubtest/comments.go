@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxComment is the largest comment, in characters.
+// maxComment is the maximum length of a comment, in characters.
 const maxComment = 65536
 
-// Comment is one on a pull request or issue.
+// Comment is a comment on a pull request or issue.
 type Comment struct {
 	ID        int64
 	Number    int // of the pull request or issue
@@ -25,7 +25,7 @@ type Comment struct {
 	Edits     int
 }
 
-// AddComment has somebody comment, and returns the comment's id.
+// AddComment adds a comment by author and returns its id.
 func (s *Server) AddComment(name string, number int, author, body string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Server) comment(r *repo, number int, author, body string) *Comment {
 	return c
 }
 
-// Comments are those on a pull request or issue, the oldest first.
+// Comments returns the comments on a pull request or issue, oldest first.
 func (s *Server) Comments(name string, number int) []Comment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *Server) Comments(name string, number int) []Comment {
 	return out
 }
 
-// Lock locks the conversation: only who may write to the repository can comment.
+// Lock locks the conversation: then only users with write access can comment.
 func (s *Server) Lock(name string, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +72,8 @@ func (r *repo) isPull(number int) bool {
 	return slices.ContainsFunc(r.pulls, func(p Pull) bool { return p.Number == number })
 }
 
-// level is what the token may do with the conversation: a pull request's is open to those who may write to pull requests
-// or to issues.
+// level returns the token's permission for the conversation: that of a pull request is open to tokens that may write to pull
+// requests or to issues.
 func (q *request) level(number int) Level {
 	if q.repo.isPull(number) {
 		return max(q.access.Pulls, q.access.Issues)
@@ -107,7 +107,7 @@ func (q *request) showComment(c *Comment) map[string]any {
 	}
 }
 
-// text reads the body of a comment that is to be written.
+// text reads the body of a new comment.
 func (q *request) text() (string, *reply) {
 	var in struct {
 		Body *string `json:"body"`
@@ -147,7 +147,7 @@ func (q *request) createComment(args []string) reply {
 	return reply{status: http.StatusCreated, value: q.showComment(c)}
 }
 
-// find is the comment with the id in the path, or nil.
+// find returns the comment with the id in the path, or nil.
 func (q *request) find(id string) *Comment {
 	for _, c := range q.repo.comments {
 		if strconv.FormatInt(c.ID, 10) == id {
@@ -168,7 +168,7 @@ func (q *request) getComment(args []string) reply {
 	return ok(q.showComment(c))
 }
 
-// mayChange reports whether the token may edit or delete the comment: a user's own, or all with the right to write.
+// mayChange reports whether the token may edit or delete the comment: users may change their own, writers all.
 func (q *request) mayChange(c *Comment) bool {
 	return q.level(c.Number) >= Write || !q.access.Integration && q.known && c.Author == q.access.Login
 }

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// TreeEntry is one entry of a git tree, as "git ls-tree" shows it.
+// TreeEntry is one entry of a git tree, as "git ls-tree" prints it.
 type TreeEntry struct{ Mode, Type, ID, Name string }
 
-// maxTree is how many entries a listing of a tree has. Source: docs.github.com, "Get a tree".
+// maxTree is how many entries the listing of a tree has. Source: docs.github.com, "Get a tree".
 const maxTree = 100_000
 
-// Mirror shows all that a git repository has: its commits, trees and branches, and its tags. Branches below hidden/ are there as forks'
-// are: GitHub knows their commits, but not the branches.
+// Mirror copies a git repository's commits, trees, branches and tags. Branches below hidden/ are treated like those of forks: the
+// server knows their commits, but not the branches.
 func (s *Server) Mirror(t testing.TB, name, dir string) {
 	t.Helper()
 	git := func(args ...string) string {

@@ -16,21 +16,21 @@ type rate struct {
 	reset     time.Time
 }
 
-// secondary is one refusal to come.
+// secondary is a refusal of a later request.
 type secondary struct {
 	status     int
 	retryAfter time.Duration
 }
 
-// SetRate leaves the given number of requests until reset, when the quota is full again.
+// SetRate allows the given number of requests until reset, when the quota is full again.
 func (s *Server) SetRate(remaining int, reset time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rate = &rate{remaining, reset}
 }
 
-// LimitSecondary has the next count requests refused as too many in a short time, with 403 or 429. retryAfter, in whole
-// seconds, is what the answer says; 0: it says nothing.
+// LimitSecondary refuses the next count requests as too many in a short time, with status 403 or 429. retryAfter, in whole
+// seconds, goes into the response; 0 leaves it out.
 func (s *Server) LimitSecondary(count, status int, retryAfter time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Server) LimitSecondary(count, status int, retryAfter time.Duration) {
 	}
 }
 
-// limit counts the request, writes the headers, and says whether it is refused.
+// limit counts the request, writes the headers, and reports whether the request is refused.
 func (s *Server) limit(w http.ResponseWriter, q *request) (reply, bool) {
 	if len(s.secondary) > 0 {
 		refusal := s.secondary[0]

@@ -12,7 +12,7 @@ const (
 	largestPage = 100
 )
 
-// page cuts the page that the request asks for, and makes the Link header that leads to the others.
+// page returns the page that the request asks for, and the Link header for the other pages.
 // Source: docs.github.com, "Using pagination in the REST API".
 func page[T any](q *request, all []T) ([]T, http.Header) {
 	size := positive(q.URL.Query().Get("per_page"), defaultPage)
@@ -53,13 +53,13 @@ func positive(s string, otherwise int) int {
 	return n
 }
 
-// list is a page as the answer.
+// list returns a page as the response.
 func list[T any](q *request, all []T, show func(T) map[string]any) reply {
 	items, header := page(q, all)
 	return reply{status: http.StatusOK, value: shown(items, show), header: header}
 }
 
-// counted is a page as the answer, of the kinds that come with their number.
+// counted returns a page as the response, in the form that includes the total count.
 func counted[T any](q *request, name string, all []T, show func(T) map[string]any) reply {
 	items, header := page(q, all)
 	return reply{status: http.StatusOK, header: header, value: map[string]any{

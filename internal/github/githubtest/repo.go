@@ -31,7 +31,7 @@ type commit struct {
 	sha     string
 	parents []string
 	tree    string
-	order   int // commits are listed the newest first
+	order   int // listings have the newest first
 	date    time.Time
 }
 
@@ -46,7 +46,7 @@ type Pull struct {
 	State      string // "" is open
 }
 
-// AddRepo makes a private repository ("owner/name") with the branch main, which has no commits.
+// AddRepo adds a private repository ("owner/name") with an empty branch main.
 func (s *Server) AddRepo(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *Server) Publish(name string) {
 	s.mustRepo(name).private = false
 }
 
-// mustRepo is the repository; a test that names another one is wrong.
+// mustRepo returns the repository and panics if there is none, which is an error of the test.
 func (s *Server) mustRepo(name string) *repo {
 	r := s.repos[strings.ToLower(name)]
 	if r == nil {
@@ -72,7 +72,7 @@ func (s *Server) mustRepo(name string) *repo {
 	return r
 }
 
-// AddCommit adds a commit whose parents are there already.
+// AddCommit adds a commit. Its parents must exist.
 func (s *Server) AddCommit(name, sha string, parents ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Server) SetBranch(name, branch, sha string) {
 	s.mustRepo(name).branches[branch] = sha
 }
 
-// AddPull opens a pull request, or replaces the one with the number.
+// AddPull opens a pull request, or replaces the one with its number.
 func (s *Server) AddPull(name string, p Pull) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (q *request) getRepo([]string) reply {
 	return ok(map[string]any{"full_name": q.repo.name, "private": q.repo.private})
 }
 
-// resolve is the commit that a branch or hash names.
+// resolve returns the commit that a branch or hash names.
 func (r *repo) resolve(name string) (string, bool) {
 	if sha, ok := r.branches[name]; ok {
 		return sha, true
@@ -117,7 +117,7 @@ func (r *repo) resolve(name string) (string, bool) {
 	return name, ok
 }
 
-// ancestors are the commit and all before it, with their distance.
+// ancestors returns the commit and all its ancestors, with their distance.
 func (r *repo) ancestors(sha string) map[string]int {
 	depth := map[string]int{sha: 0}
 	queue := []string{sha}
@@ -132,7 +132,7 @@ func (r *repo) ancestors(sha string) map[string]int {
 	return depth
 }
 
-// history is the commit and all before it, the newest first.
+// history returns the commit and all its ancestors, newest first.
 func (r *repo) history(sha string) []commit {
 	var out []commit
 	for ancestor := range r.ancestors(sha) {
@@ -176,7 +176,7 @@ func (q *request) getCommit(args []string) reply {
 	return ok(q.showCommit(q.repo.commits[sha]))
 }
 
-// compare answers base...head. The merge base is the newest commit that both have.
+// compare answers base...head. The merge base is the newest common commit.
 func (q *request) compare(args []string) reply {
 	if !q.may(q.access.Contents) {
 		return q.denied()
@@ -207,7 +207,7 @@ func (q *request) compare(args []string) reply {
 			behind++
 		}
 	}
-	slices.Reverse(ahead) // the oldest first
+	slices.Reverse(ahead) // oldest first
 	commits, header := page(q, ahead)
 	return reply{status: http.StatusOK, header: header, value: map[string]any{
 		"merge_base_commit": q.showCommit(*mergeBase), "base_commit": q.showCommit(q.repo.commits[from]),
@@ -241,7 +241,7 @@ func (q *request) listPulls([]string) reply {
 	state, head, base := cmp.Or(query.Get("state"), "open"), query.Get("head"), query.Get("base")
 	var out []Pull
 	for _, p := range q.repo.pulls {
-		// A head without an owner is ignored, as GitHub does.
+		// Like GitHub, ignore a head without an owner.
 		headFits := !strings.Contains(head, ":") || head == owner(p.HeadRepo)+":"+p.HeadBranch
 		if (state == "all" || p.State == state) && headFits && (base == "" || base == p.Base) {
 			out = append(out, p)

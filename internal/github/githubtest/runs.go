@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Run is one of a workflow.
+// Run is a workflow run.
 type Run struct {
-	ID           int64 // 0: one is given
+	ID           int64 // 0: AddRun assigns one
 	WorkflowFile string
 	Branch       string // the head's
 	SHA          string // the head's
@@ -28,14 +28,14 @@ type Run struct {
 	CreatedAt    time.Time
 }
 
-// Artifact is a zip that a run left.
+// Artifact is a zip that a run uploaded.
 type Artifact struct {
 	Name    string
 	Files   map[string]string // packed into a zip
 	Zip     []byte            // instead of Files
-	Size    int64             // what the API says of it; 0: the truth
+	Size    int64             // as the API reports it; 0: the real size
 	Expired bool
-	// Gone has the download answer 410 although the listing does not say that it is expired.
+	// Gone makes the download answer 410 although the listing does not say that it is expired.
 	Gone bool
 }
 
@@ -47,14 +47,14 @@ type artifact struct {
 	at  time.Time
 }
 
-// AddWorkflow makes a workflow known that has not run yet.
+// AddWorkflow adds a workflow without runs.
 func (s *Server) AddWorkflow(name, file string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mustRepo(name).workflows[file] = true
 }
 
-// AddRun adds a run, and returns its id.
+// AddRun adds a run and returns its id.
 func (s *Server) AddRun(name string, run Run) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,10 +75,10 @@ func (s *Server) AddRun(name string, run Run) int64 {
 	return run.ID
 }
 
-// ErrConflict is the answer 409 to a second artifact with the name of one that the run has.
+// ErrConflict is the response 409 to a second artifact of the same name.
 var ErrConflict = errors.New("409 Conflict: an artifact with this name already exists on the workflow run")
 
-// AddArtifact uploads an artifact of a run, and returns its id.
+// AddArtifact uploads an artifact of a run and returns its id.
 func (s *Server) AddArtifact(name string, runID int64, a Artifact) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Server) AddArtifact(name string, runID int64, a Artifact) (int64, error
 	return id, nil
 }
 
-// Zip packs files, sorted by name.
+// Zip returns a zip of files, sorted by name.
 func Zip(files map[string]string) ([]byte, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -139,7 +139,7 @@ func (q *request) listWorkflowRuns(args []string) reply {
 
 func (q *request) listRuns([]string) reply { return q.runs(func(Run) bool { return true }) }
 
-// runs lists those that fit the query too, the newest first.
+// runs lists the runs that match fits and the query, newest first.
 func (q *request) runs(fits func(Run) bool) reply {
 	if !q.may(q.access.Actions) {
 		return q.denied()
@@ -157,7 +157,7 @@ func (q *request) runs(fits func(Run) bool) reply {
 	return counted(q, "workflow_runs", out[:min(len(out), maxRuns)], q.showRun)
 }
 
-// is reports whether a filter lets the value through.
+// is reports whether a filter accepts the value.
 func is(filter, value string) bool { return filter == "" || filter == value }
 
 func (q *request) showRun(r Run) map[string]any {
@@ -168,7 +168,7 @@ func (q *request) showRun(r Run) map[string]any {
 	return map[string]any{
 		"id": r.ID, "name": r.WorkflowFile, "path": ".github/workflows/" + r.WorkflowFile, "event": r.Event,
 		"status": r.Status, "conclusion": conclusion, "head_branch": r.Branch, "head_sha": r.SHA, "run_attempt": r.Attempt,
-		"created_at": r.CreatedAt, "run_started_at": r.CreatedAt, "pull_requests": []any{}, // of forks it is always empty
+		"created_at": r.CreatedAt, "run_started_at": r.CreatedAt, "pull_requests": []any{}, // always empty for forks
 		"head_repository": map[string]any{"full_name": r.HeadRepo, "fork": r.HeadRepo != q.repo.name},
 		"repository":      map[string]any{"full_name": q.repo.name},
 		"html_url":        fmt.Sprintf("https://github.com/%s/actions/runs/%d", q.repo.name, r.ID),
@@ -230,8 +230,8 @@ func (q *request) getArtifact(args []string) reply {
 	return notFound()
 }
 
-// downloadArtifact redirects to the storage; the address is good for a minute. Also in public repositories it takes a token
-// that may read Actions.
+// downloadArtifact redirects to the storage; the URL is valid for a minute. Even in public repositories it needs a token that
+// may read Actions.
 func (q *request) downloadArtifact(args []string) reply {
 	for _, a := range q.repo.artifacts {
 		if strconv.FormatInt(a.id, 10) != args[0] {
@@ -250,15 +250,15 @@ func (q *request) downloadArtifact(args []string) reply {
 	return notFound()
 }
 
-// FailStorage has the next count downloads from the storage fail with 503.
+// FailStorage makes the next count downloads from the storage fail with 503.
 func (s *Server) FailStorage(count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refuseBlobs = count
 }
 
-// Storage serves the artifacts' contents: to those who know the signature, and to nobody who brings a token for another
-// service, as Azure's does.
+// Storage serves the contents of artifacts. Like Azure's, it requires the signature and refuses requests with a token for another
+// service.
 func (s *Server) Storage() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -272,7 +272,7 @@ func (s *Server) Storage() http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/zip")
-		_, _ = w.Write(content) // the client is gone; there is nobody to tell
+		_, _ = w.Write(content) // the client may be gone
 	})
 }
 

@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// Server is a GitHub with nothing in it but two tokens. Its methods, and the API, are safe for concurrent use.
+// Server is a GitHub with nothing but two tokens. Its methods and the API are safe for concurrent use.
 type Server struct {
-	// URL is the API's address, what GITHUB_API_URL would be; StorageURL is where artifacts are downloaded from: another
-	// host, as far as HTTP is concerned. Both are set by New and Serve.
+	// URL is the address of the API, like GITHUB_API_URL; StorageURL is where artifacts are downloaded, which is another host as
+	// far as HTTP is concerned. New and Serve set both.
 	URL        string
 	StorageURL string
 	// Now is the server's clock; nil is the real one. Set it before the first request.
 	Now func() time.Time
-	// TreeLimit is how many entries a listing of a tree has; 0 is GitHub's limit.
+	// TreeLimit is how many entries the listing of a tree has; 0 is GitHub's limit.
 	TreeLimit int
 
 	mu          sync.Mutex
@@ -41,7 +41,7 @@ type Server struct {
 	close       []func()
 }
 
-// Request is one that the server got. Path and Query are as the client sent them.
+// Request is a request that the server received. Path and Query are as the client sent them.
 type Request struct {
 	Method, Path, Query string
 	Header              http.Header
@@ -50,8 +50,8 @@ type Request struct {
 	Storage             bool // to StorageURL, not the API
 }
 
-// NewHandler is a server that does not listen: it is an http.Handler for the API, and Storage one for StorageURL; and it is
-// an http.RoundTripper that reaches both without a network, as bubbles of testing/synctest want it.
+// NewHandler returns a server that does not listen. It is an http.Handler for the API, and Storage returns the one for
+// StorageURL. It is also an http.RoundTripper that reaches both without a network, for bubbles of testing/synctest.
 func NewHandler() *Server {
 	return &Server{
 		URL: "http://api.invalid", StorageURL: "http://storage.invalid",
@@ -61,7 +61,7 @@ func NewHandler() *Server {
 	}
 }
 
-// New is a server for the time of the test.
+// New returns a server that ends with the test.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := NewHandler()
@@ -73,8 +73,8 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Serve is a server that listens on the address ("172.17.0.1:0"; the storage on another port of the same host), until
-// it is closed: for tests whose clients are other processes, perhaps in containers.
+// Serve returns a server that listens on addr ("172.17.0.1:0"; the storage on another port of the same host) until it is
+// closed. It is for tests whose clients are other processes, such as in containers.
 func Serve(addr string) (*Server, error) {
 	s := NewHandler()
 	host, _, err := net.SplitHostPort(addr)
@@ -104,35 +104,35 @@ func (s *Server) listen(addr string, handler http.Handler) (string, error) {
 		_ = server.Serve(listener) // ends with ErrServerClosed
 	}()
 	s.close = append(s.close, func() {
-		_ = server.Close() // nothing is left to be done about it
+		_ = server.Close() // the server ends anyway
 		<-done
 	})
 	return "http://" + listener.Addr().String(), nil
 }
 
-// Close ends what Serve began.
+// Close stops a server that Serve started.
 func (s *Server) Close() {
 	for _, end := range s.close {
 		end()
 	}
 }
 
-// Before has f look at each request of the API first: if it returns true, it has answered. It may call the server's methods.
-// Nil: no more.
+// Before makes f see each request of the API first; f returns true if it has answered. f may call the server's methods. nil
+// removes it.
 func (s *Server) Before(f func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = f
 }
 
-// Requests are those so far, in the order in which they were answered.
+// Requests returns all requests so far, in the order in which they were answered.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Seen are the requests so far as "GET /path", those to the storage as "GET storage /path".
+// Seen returns all requests so far as "GET /path", those to the storage as "GET storage /path".
 func (s *Server) Seen() []string {
 	var out []string
 	for _, r := range s.Requests() {
@@ -152,7 +152,7 @@ func (s *Server) Forget() {
 	s.requests = nil
 }
 
-// now is the server's time; GitHub's times have whole seconds.
+// now returns the server's time; like GitHub's, it has whole seconds.
 func (s *Server) now() time.Time {
 	if s.Now != nil {
 		return s.Now().UTC().Truncate(time.Second)
@@ -160,7 +160,7 @@ func (s *Server) now() time.Time {
 	return time.Now().UTC().Truncate(time.Second)
 }
 
-// nextID is a new id. The caller holds mu.
+// nextID returns a new id. The caller holds mu.
 func (s *Server) nextID() int64 {
 	s.lastID++
 	return s.lastID
@@ -170,7 +170,7 @@ func (s *Server) nextID() int64 {
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	in := r.Clone(r.Context())
 	if in.Body == nil {
-		in.Body = http.NoBody // as a server gets it
+		in.Body = http.NoBody // as on a server
 	}
 	rec := httptest.NewRecorder()
 	switch "http://" + r.URL.Host {
@@ -184,10 +184,10 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// maxBody bounds what a request may carry.
+// maxBody limits the body of a request.
 const maxBody = 8 << 20
 
-// ServeHTTP is the API.
+// ServeHTTP serves the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(rec, r, body)
 }
 
-// recorder notes the status.
+// recorder records the status.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -225,46 +225,46 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// request is one on its way through the server.
+// request is a request in progress.
 type request struct {
 	*http.Request
 	server *Server
 	access Access
-	known  bool // the token is
+	known  bool // the token is known
 	base   string
 	body   []byte
 	repo   *repo
 }
 
-// reply is an answer: a value for JSON, or a redirect.
+// reply is a response: a value for JSON, or a redirect.
 type reply struct {
 	status int
 	value  any
 	header http.Header
 }
 
-// answer checks what comes before everything else, and finds the route. The caller holds mu.
+// answer makes the checks that come first, and finds the route. The caller holds mu.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	if r.Host == "" {
 		r.Host = r.URL.Host
 	}
 	q := &request{Request: r, server: s, body: body, base: "http://" + r.Host}
 	path := r.URL.EscapedPath()
-	if below, ok := strings.CutPrefix(path, "/api/v3/"); ok { // an enterprise server's
+	if below, ok := strings.CutPrefix(path, "/api/v3/"); ok { // the path on an enterprise server
 		q.base += "/api/v3"
 		path = "/" + below
 	} else if below, ok := strings.CutPrefix(path, "/api/graphql"); ok {
 		path = "/graphql" + below
 	}
 	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !bearer { // what octokit sends
+	if !bearer { // octokit sends this
 		token, bearer = strings.CutPrefix(token, "token ")
 	}
 	q.access, q.known = s.tokens[token]
 	w.Header().Set("X-GitHub-Request-Id", fmt.Sprintf("FAKE:%d", len(s.requests)+1))
 	switch {
 	case r.UserAgent() == "" || strings.HasPrefix(r.UserAgent(), "Go-http-client"):
-		// GitHub refuses requests without one; Go's own says as little.
+		// GitHub refuses requests without a user agent, and Go's default is as good as none.
 		send(w, problem(http.StatusForbidden, "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"))
 		return
 	case bearer && !q.known:
@@ -278,7 +278,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	send(w, q.route(path))
 }
 
-// route finds what answers.
+// route finds the handler for a path.
 func (q *request) route(path string) reply {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	for i, part := range parts {
@@ -299,7 +299,7 @@ func (q *request) route(path string) reply {
 	return notFound()
 }
 
-// route is one path below a repository; "*" in it stands for any one part.
+// route is one path below a repository; "*" matches any one part.
 type route struct {
 	method, path string
 	answer       func(q *request, args []string) reply
@@ -330,7 +330,7 @@ var routes = []route{
 	{http.MethodGet, "actions/artifacts/*/zip", (*request).downloadArtifact},
 }
 
-// inRepo answers what is below /repos/owner/name.
+// inRepo answers requests below /repos/owner/name.
 func (q *request) inRepo(name string, parts []string) reply {
 	q.repo = q.server.repos[strings.ToLower(name)]
 	if q.repo == nil || q.repo.private && !q.known {
@@ -344,7 +344,7 @@ func (q *request) inRepo(name string, parts []string) reply {
 	return notFound()
 }
 
-// match compares parts with a pattern; args are what its stars stand for.
+// match compares parts with a pattern; args are the parts that its stars match.
 func match(pattern string, parts []string) (args []string, ok bool) {
 	var want []string
 	if pattern != "" {
@@ -374,12 +374,12 @@ func send(w http.ResponseWriter, r reply) {
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(r.status)
-	_ = json.NewEncoder(w).Encode(r.value) // the client is gone; there is nobody to tell
+	_ = json.NewEncoder(w).Encode(r.value) // the client may be gone
 }
 
 func ok(value any) reply { return reply{status: http.StatusOK, value: value} }
 
-// problem is an error as GitHub writes it.
+// problem returns an error in GitHub's form.
 func problem(status int, message string) reply {
 	return reply{status: status, value: map[string]any{
 		"message": message, "documentation_url": "https://docs.github.com/rest", "status": fmt.Sprint(status),
@@ -388,7 +388,7 @@ func problem(status int, message string) reply {
 
 func notFound() reply { return problem(http.StatusNotFound, "Not Found") }
 
-// invalid is the answer to a value that is not accepted.
+// invalid returns the response to an invalid value.
 func invalid(resource, field, message string) reply {
 	return reply{status: http.StatusUnprocessableEntity, value: map[string]any{
 		"message": "Validation Failed",

@@ -24,14 +24,14 @@ func server(t *testing.T) *Server {
 	return s
 }
 
-// answer is what the server said.
+// answer is a response of the server.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// say sends a request as the client of a token would; path is below the API, or absolute.
+// say sends a request with a token; path is relative to the API, or absolute.
 func say(t *testing.T, s *Server, token, method, path, body string) answer {
 	t.Helper()
 	if !strings.HasPrefix(path, "http") {
@@ -58,7 +58,7 @@ func say(t *testing.T, s *Server, token, method, path, body string) answer {
 	return answer{resp.StatusCode, resp.Header, string(text)}
 }
 
-// expect is say, with a status and a part of the body that it has to have.
+// expect is say, and checks the status and a part of the body.
 func expect(t *testing.T, s *Server, token, method, path, body string, status int, part string) answer {
 	t.Helper()
 	got := say(t, s, token, method, path, body)
@@ -73,7 +73,7 @@ const comments = "/repos/acme/widgets/issues/7/comments"
 func text(body string) string {
 	out, err := json.Marshal(map[string]string{"body": body})
 	if err != nil {
-		panic(err) // a string always can be
+		panic(err) // strings can always be encoded
 	}
 	return string(out)
 }
@@ -119,7 +119,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestWhoMayComment(t *testing.T) {
+func TestPermissionToComment(t *testing.T) {
 	s := server(t)
 	s.AddToken("user", User("octocat").ReadOnly())
 	s.AddToken("admin", User("admin"))
@@ -145,7 +145,7 @@ func TestWhoMayComment(t *testing.T) {
 	expect(t, s, "admin", "POST", comments, text("a"), 201, "")
 }
 
-func TestWhoMayChangeAComment(t *testing.T) {
+func TestPermissionToChangeComments(t *testing.T) {
 	s := server(t)
 	s.AddToken("user", User("octocat").ReadOnly())
 	own := fmt.Sprintf("/repos/acme/widgets/issues/comments/%d", s.AddComment(name, 7, "octocat", "mine"))
@@ -164,7 +164,7 @@ func TestWhoMayChangeAComment(t *testing.T) {
 	}
 }
 
-func TestTheSizeOfComments(t *testing.T) {
+func TestSizeOfComments(t *testing.T) {
 	s := server(t)
 	expect(t, s, WriteToken, "POST", comments, text(strings.Repeat("é", 65536)), 201, "")
 	expect(t, s, WriteToken, "POST", comments, text(strings.Repeat("é", 65537)), 422, "Body is too long (maximum is 65536 characters)")
@@ -219,7 +219,7 @@ func TestArtifacts(t *testing.T) {
 		}
 	}
 	if _, err := s.AddArtifact(name, 1, Artifact{Name: "a"}); err == nil {
-		t.Error("a run that is not there has an artifact")
+		t.Error("an artifact was added to a missing run")
 	}
 	other := s.AddRun(name, Run{WorkflowFile: "ci.yml", Branch: "main", SHA: "c1"})
 	old, err := s.AddArtifact(name, other, Artifact{Name: "a", Expired: true})
@@ -244,7 +244,7 @@ func TestArtifacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := expect(t, s, "", "GET", address, "", 200, ""); !bytes.Equal([]byte(got.body), zipped) {
-		t.Error("the content is another")
+		t.Error("the content differs")
 	}
 	expect(t, s, ReadToken, "GET", address, "", 400, "")
 	expect(t, s, "", "GET", strings.Replace(address, "sig=", "sig=x", 1), "", 403, "")
@@ -323,7 +323,7 @@ func TestPullsAreFiltered(t *testing.T) {
 	expect(t, s, ReadToken, "GET", "/repos/acme/widgets/pulls/8", "", 200, `"full_name":"mallory/widgets"`)
 }
 
-func TestWhoAmI(t *testing.T) {
+func TestLoginOfTokens(t *testing.T) {
 	s := server(t)
 	s.AddToken("user", User("octocat"))
 	question := `{"query":"query { viewer { login } }"}`
@@ -339,7 +339,7 @@ func TestWhoAmI(t *testing.T) {
 	expect(t, s, WriteToken, "POST", "/graphql", question, 404, "")
 }
 
-func TestAClientWithoutANameIsRefused(t *testing.T) {
+func TestRequestWithoutUserAgentIsRefused(t *testing.T) {
 	s := server(t)
 	resp, err := http.Get(s.URL + comments)
 	if err != nil {
@@ -366,14 +366,14 @@ func TestServeListensUntilItIsClosed(t *testing.T) {
 	s.Close()
 	if resp, err := http.Get(s.URL); err == nil {
 		resp.Body.Close()
-		t.Error("it listens still")
+		t.Error("it still listens")
 	}
 	if _, err := Serve("nowhere"); err == nil {
-		t.Error("an address that is none was accepted")
+		t.Error("an invalid address was accepted")
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentRequests(t *testing.T) {
 	s := server(t)
 	var wg sync.WaitGroup
 	for range 8 {
