@@ -1,5 +1,5 @@
-// Package diag is a problem in a user's file: where, what, and the way out. It does not know
-// which files there are.
+// Package diag describes a problem in a user's file: where it is, what it is and how to fix it. It does not know which files
+// there are.
 package diag
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Severity separates what stops a run from what is only said.
+// Severity says whether a problem stops a run.
 type Severity int
 
 // The severities.
@@ -24,11 +24,11 @@ type Diagnostic struct {
 	Line     int
 	Column   int
 	Message  string
-	Hint     string // the way out, without parentheses; may be empty
+	Hint     string // how to fix it, without parentheses; may be empty
 	Severity Severity
 }
 
-// String is file:line:col: message (hint); warnings say so.
+// String returns file:line:col: message (hint), with "warning:" before the message of a warning.
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	b.WriteString(d.File)
@@ -49,10 +49,10 @@ func (d Diagnostic) String() string {
 	return b.String()
 }
 
-// List is the problems of one or more files. It is an error; use Err to drop an empty one.
+// List holds the problems of one or more files. It is an error, even if it is empty: use Err to get nil in that case.
 type List []Diagnostic
 
-// Error joins the problems, one per line.
+// Error returns the problems, one per line.
 func (l List) Error() string {
 	lines := make([]string, len(l))
 	for i, d := range l {
@@ -61,10 +61,10 @@ func (l List) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Errors are the problems that stop a run.
+// Errors returns the problems that stop a run.
 func (l List) Errors() List { return l.only(Error) }
 
-// Warnings are the problems that do not.
+// Warnings returns the problems that do not stop a run.
 func (l List) Warnings() List { return l.only(Warning) }
 
 func (l List) only(s Severity) List {
@@ -77,7 +77,7 @@ func (l List) only(s Severity) List {
 	return out
 }
 
-// Err is the list as an error when it holds an Error, else nil.
+// Err returns the errors of the list as an error, or nil if there are none.
 func (l List) Err() error {
 	if errs := l.Errors(); len(errs) > 0 {
 		return errs
@@ -85,7 +85,7 @@ func (l List) Err() error {
 	return nil
 }
 
-// Sort orders by file, line, column and message.
+// Sort sorts by file, line, column and message.
 func (l List) Sort() {
 	slices.SortStableFunc(l, func(a, b Diagnostic) int {
 		return cmp.Or(

@@ -17,9 +17,9 @@ func TestDiagnosticString(t *testing.T) {
 			diag.Diagnostic{File: "job.yaml", Line: 14, Column: 5, Message: `unknown key "n_attempt"`, Hint: `did you mean "n_attempts"?`},
 			`job.yaml:14:5: unknown key "n_attempt" (did you mean "n_attempts"?)`,
 		},
-		"the column is unknown":   {diag.Diagnostic{File: "job.yaml", Line: 14, Message: "bad"}, "job.yaml:14: bad"},
-		"the whole file is meant": {diag.Diagnostic{File: "job.yaml", Column: 3, Message: "bad"}, "job.yaml: bad"},
-		"a warning says so": {
+		"the column is unknown": {diag.Diagnostic{File: "job.yaml", Line: 14, Message: "bad"}, "job.yaml:14: bad"},
+		"the whole file":        {diag.Diagnostic{File: "job.yaml", Column: 3, Message: "bad"}, "job.yaml: bad"},
+		"a warning": {
 			diag.Diagnostic{File: "task.toml", Line: 1, Column: 1, Message: "odd", Severity: diag.Warning},
 			"task.toml:1:1: warning: odd",
 		},
@@ -71,12 +71,12 @@ func TestNearest(t *testing.T) {
 	tests := map[string]struct{ word, want string }{
 		"a letter is missing":            {"n_attempt", "n_attempts"},
 		"two neighbours are swapped":     {"nmae", "name"},
-		"a letter is doubled":            {"aggents", "agents"},
-		"dashes stand for underscores":   {"n-concurrent-trials", "n_concurrent_trials"},
-		"capitals do not count":          {"Name", "name"},
+		"a doubled letter":               {"aggents", "agents"},
+		"dashes instead of underscores":  {"n-concurrent-trials", "n_concurrent_trials"},
+		"capitals are ignored":           {"Name", "name"},
 		"plural and singular":            {"dataset", "datasets"},
 		"a different word has no match":  {"gate", ""},
-		"nothing is near nothing":        {"", ""},
+		"the empty word has no match":    {"", ""},
 		"a very long word has no match":  {string(make([]byte, 1000)), ""},
 		"short words need one edit only": {"nam", "name"},
 	}

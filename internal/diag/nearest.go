@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// Nearest is the candidate that word is most likely a misspelling of, or "" when none is near: more
-// than a third of the letters would have to change. Case does not count, nor does - instead of _.
-// Of two equally near candidates the earlier one wins. Only the first few thousand candidates are looked at.
+// Nearest returns the candidate that word is most likely a misspelling of, or "" if more than a third of the letters would have
+// to change. It ignores case, and treats - as _. Of two equally near candidates, the earlier one wins. It compares only the first
+// few thousand candidates.
 func Nearest(word string, candidates []string) string {
-	if len(word) > 100 { // nobody mistypes that; keeps hostile files cheap
+	if len(word) > 100 { // no misspelling; limits the cost of hostile files
 		return ""
 	}
 	best, bestDistance := "", 0
@@ -30,7 +30,7 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// DidYouMean is Nearest as a hint: did you mean "x"? It is "" when nothing is near.
+// DidYouMean returns the hint: did you mean "x"? It returns "" if Nearest finds nothing.
 func DidYouMean(word string, candidates []string) string {
 	if near := Nearest(word, candidates); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
@@ -38,7 +38,7 @@ func DidYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// maxCandidates bounds how many words are compared, for a hostile file may have any number.
+// maxCandidates limits the comparisons, as a hostile file may have any number of words.
 const maxCandidates = 5000
 
 func abs(n int) int { return max(n, -n) }
@@ -47,8 +47,8 @@ func foldSpelling(s string) []rune {
 	return []rune(strings.ReplaceAll(strings.ToLower(s), "-", "_"))
 }
 
-// distance counts the insertions, deletions, substitutions and swaps of neighbours that turn a into b
-// (optimal string alignment).
+// distance returns the number of insertions, deletions, substitutions and swaps of neighbours that turn a into b (optimal string
+// alignment).
 func distance(a, b []rune) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -11,14 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// A reading decodes the beginning of text, which is not empty: size bytes of it stand for symbols. No
-// symbols is a separator to be ignored; size 0 means that more text is needed to tell, which is
-// not an answer when the text is final.
+// A reading decodes the beginning of text, which is not empty: its first size bytes stand for symbols. No symbols means a
+// separator to ignore. Size 0 means that it needs more text to decide; it must not return 0 if the text is final.
 type reading func(text []byte, final bool) (symbols []byte, size int)
 
 func readPlain(text []byte, _ bool) ([]byte, int) { return text[:1], 1 }
 
-// readPercent undoes URL escaping: %XX is a byte.
+// readPercent decodes URL escapes: %XX is a byte.
 func readPercent(text []byte, final bool) ([]byte, int) {
 	if text[0] != '%' {
 		return text[:1], 1
@@ -35,8 +34,8 @@ func readPercent(text []byte, final bool) ([]byte, int) {
 
 var letterEscapes = map[byte][]byte{'b': {'\b'}, 'f': {'\f'}, 'n': {'\n'}, 'r': {'\r'}, 't': {'\t'}}
 
-// readBackslash undoes the escapes of JSON strings (\n, \", \u00e9), and those that programming languages and shells
-// have beside them: \x2f, and a backslash before any other ASCII character that is neither a letter nor a digit.
+// readBackslash decodes the escapes of JSON strings (\n, \", \u00e9) and additional ones of programming languages and shells:
+// \x2f, and a backslash before any other ASCII character that is neither a letter nor a digit.
 func readBackslash(text []byte, final bool) ([]byte, int) {
 	if text[0] != '\\' {
 		return text[:1], 1
@@ -81,7 +80,7 @@ func readBackslash(text []byte, final bool) ([]byte, int) {
 	return utf8.AppendRune(nil, utf16.DecodeRune(unit, second)), 12
 }
 
-// jsonUnit reads \uXXXX; more says that text ends within what could be one.
+// jsonUnit decodes \uXXXX; more means that text ends within a possible one.
 func jsonUnit(text []byte) (unit rune, ok, more bool) {
 	const prefix = `\u`
 	if len(text) < len(prefix) {
@@ -94,7 +93,7 @@ func jsonUnit(text []byte) (unit rune, ok, more bool) {
 	return rune(code), ok, more
 }
 
-// hexNumber reads exactly digits hexadecimal digits; more says that text ends within them.
+// hexNumber decodes exactly digits hexadecimal digits; more means that text ends within them.
 func hexNumber(text []byte, digits int) (code uint64, ok, more bool) {
 	more = len(text) < digits
 	text = text[:min(digits, len(text))]
@@ -114,12 +113,11 @@ func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// maxReference is the length from which what follows an ampersand is no character reference. The longest that HTML
-// knows has 33 bytes.
+// maxReference is a length that no character reference of HTML reaches. The longest has 33 bytes.
 const maxReference = 40
 
-// readHTML undoes the character references of HTML and XML: &amp; &quot; &#39; &#x27; and all others that HTML names. Those that
-// lack their semicolon are text.
+// readHTML decodes the character references of HTML and XML: &amp; &quot; &#39; &#x27; and all other names of HTML. Without a
+// semicolon they are text.
 func readHTML(text []byte, final bool) ([]byte, int) {
 	if text[0] != '&' {
 		return text[:1], 1
@@ -157,7 +155,7 @@ func readShell(text []byte, final bool) ([]byte, int) {
 	return text[:1], 1
 }
 
-// startsWith returns the size of prefix if text starts with it, else 0; more reports that text ends within what could be it.
+// startsWith returns the size of prefix if text starts with it, else 0; more means that text ends within a possible prefix.
 func startsWith(text []byte, prefix string) (size int, more bool) {
 	if len(text) < len(prefix) {
 		return 0, string(text) == prefix[:len(text)]
@@ -168,15 +166,15 @@ func startsWith(text []byte, prefix string) (size int, more bool) {
 	return 0, false
 }
 
-// within returns the reading of text that was escaped twice: first in the way that inner undoes, then in the way that
-// outer undoes. escapes are the bytes that begin an escape of either.
+// within returns the reading of text that was escaped twice: inner undoes the first escaping, outer the second. escapes are
+// the bytes that begin an escape of either.
 func within(outer, inner reading, escapes string) reading {
 	return func(text []byte, final bool) ([]byte, int) {
 		if strings.IndexByte(escapes, text[0]) < 0 {
 			return text[:1], 1
 		}
-		var decoded []byte // by outer
-		var ends []int     // for each byte of decoded, where its escape ends in text
+		var decoded []byte // the output of outer
+		var ends []int     // for each byte of decoded, the end of its escape in text
 		for at := 0; ; {
 			if len(decoded) > 0 {
 				symbols, size := inner(decoded, final && at == len(text))
@@ -202,14 +200,14 @@ func within(outer, inner reading, escapes string) reading {
 	}
 }
 
-// hexSeparators are what tools write between the bytes of a hexadecimal dump, longer ones first.
+// hexSeparators are separators between the bytes of a hexadecimal dump, longer ones first.
 var hexSeparators = []string{", 0x", ",0x", ", ", "\r\n", `\r\n`, `\n`, `\x`, "\n", " ", ":", "-"}
 
 // readHex ignores separators and the case of digits.
 func readHex(text []byte, final bool) ([]byte, int) {
 	c := text[0]
 	if isAlphanumeric(c) {
-		return []byte{c | 0x20}, 1 // digits have this bit already
+		return []byte{c | 0x20}, 1 // digits have this bit set
 	}
 	waiting := false
 	for _, separator := range hexSeparators {
@@ -225,11 +223,11 @@ func readHex(text []byte, final bool) ([]byte, int) {
 	return text[:1], 1
 }
 
-// hexForm returns the text by which s is recognised in hexadecimal.
+// hexForm returns the text to search for to find s in hexadecimal.
 func hexForm(s string) string { return hex.EncodeToString([]byte(s)) }
 
-// readBase64 ignores line breaks, also as they stand in JSON strings: tools wrap after 64 or 76
-// characters, and logs of agents are JSON.
+// readBase64 ignores line breaks, also in the form of JSON strings: tools wrap after 64 or 76 characters, and logs of agents are
+// JSON.
 func readBase64(text []byte, final bool) ([]byte, int) {
 	if c := text[0]; c != '\r' && c != '\n' && c != '\\' {
 		return text[:1], 1
@@ -244,8 +242,8 @@ func readBase64(text []byte, final bool) ([]byte, int) {
 	return text[:1], 1
 }
 
-// base64Forms are the texts by which s is recognised in base64: encoded by itself, and the
-// characters that depend on s alone when 0, 1 or 2 bytes (and any number of threes) precede it.
+// base64Forms returns the texts to search for to find s in base64: s encoded alone, and the characters that depend only on s if
+// 0, 1 or 2 bytes (and any number of triples) come before it.
 func base64Forms(s string) []string {
 	var out []string
 	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {

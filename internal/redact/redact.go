@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// Mask is what stands in the place of a secret.
+// Mask replaces a secret.
 const Mask = "***"
 
 const (
-	// minSecret is the length in characters below which a value is not hidden: it would mask
-	// half the text, and is no secret worth the name.
+	// minSecret is the minimum length of a secret in characters: a shorter value would mask half the text, and is no serious
+	// secret.
 	minSecret = 6
-	// minLine is the length from which each line of a secret of several lines (a private key) is
-	// hidden for itself, because logs and YAML indent or prefix such lines.
+	// minLine is the minimum length of a line to hide by itself, in a secret of several lines (a private key): logs and YAML
+	// indent or prefix such lines.
 	minLine = 16
 )
 
-// Redactor replaces secrets by Mask. It finds them
+// Redactor replaces secrets with Mask. It finds them
 //   - as they are;
 //   - with any of their characters escaped as in URLs (%2F or %2f, + for space), in strings of JSON, of programming
 //     languages and shells (\n, \u00e9, \x2f, '\\”), or in HTML and XML (&amp;, &#39;, &#x27;);
@@ -28,15 +28,14 @@ const (
 //     somewhere inside a longer encoded text. Of the latter, the characters that encode bits of a
 //     neighbour too remain: at most 4 bits of a secret at each end.
 //
-// A Redactor may be used by many goroutines at once. Nil redacts nothing.
+// A Redactor is safe for concurrent use. A nil Redactor redacts nothing.
 type Redactor struct {
 	text   *trie // secrets
-	base64 *trie // what secrets look like in base64
-	hex    *trie // and in hexadecimal
+	base64 *trie // secrets in base64
+	hex    *trie // secrets in hexadecimal
 }
 
-// New makes a Redactor of secrets. White space around them is not part of them. Those with fewer
-// than six characters are ignored.
+// New returns a Redactor for secrets. It ignores white space around them, and secrets with fewer than six characters.
 func New(secrets []string) *Redactor {
 	r := &Redactor{text: newTrie(), base64: newTrie(), hex: newTrie()}
 	for _, secret := range secrets {
@@ -55,7 +54,7 @@ func New(secrets []string) *Redactor {
 	return r
 }
 
-// parts are the texts to look for: the secret, and its longer lines if it has several.
+// parts returns the texts to search for: the secret, and its longer lines if it has several.
 func parts(secret string) []string {
 	secret = strings.TrimSpace(secret)
 	if utf8.RuneCountInString(secret) < minSecret {
@@ -76,7 +75,7 @@ func parts(secret string) []string {
 // Empty reports whether there is nothing to redact.
 func (r *Redactor) Empty() bool { return r == nil || r.text.empty() }
 
-// String is s without secrets.
+// String returns s without secrets.
 func (r *Redactor) String(s string) string {
 	if r.Empty() || s == "" {
 		return s
@@ -84,7 +83,7 @@ func (r *Redactor) String(s string) string {
 	return string(r.Bytes([]byte(s)))
 }
 
-// Bytes is b without secrets. b is not changed; the result may be b itself.
+// Bytes returns b without secrets. It does not change b; the result may be b itself.
 func (r *Redactor) Bytes(b []byte) []byte {
 	if r.Empty() {
 		return b
@@ -97,7 +96,7 @@ func (r *Redactor) Bytes(b []byte) []byte {
 	return s.take(nil, len(b))
 }
 
-// In reports whether there is a secret in what comes from content. It reads no further than needed to know.
+// In reports whether content contains a secret. It reads no further than necessary.
 func (r *Redactor) In(content io.Reader) (bool, error) {
 	if r.Empty() {
 		return false, nil
@@ -115,16 +114,15 @@ func (r *Redactor) In(content io.Reader) (bool, error) {
 			return true, nil
 		}
 		if err != nil {
-			return false, nil //nolint:nilerr // the end
+			return false, nil //nolint:nilerr // end of content
 		}
 		out = s.take(out[:0], decided)
 	}
 }
 
-// Writer redacts what is written to it and passes it on to w. It finds secrets that are cut by
-// writes too, and so holds back the end of the text as long as that could be the start of a secret.
-// Close passes the rest on and does not close w. After an error of w, every call returns it.
-// The writer must not be used by several goroutines at once.
+// Writer returns a writer that redacts text and passes it on to w. It also finds secrets that are split between writes, so it
+// holds text back that may be the beginning of a secret. Close passes on the rest and does not close w. After an error of w,
+// every call returns that error. The writer is not safe for concurrent use.
 func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
 	if r.Empty() {
 		return unclosed{w}
@@ -143,7 +141,7 @@ type writer struct {
 	err    error
 }
 
-// maxPiece bounds the memory of one large write.
+// maxPiece limits the memory that one large write needs.
 const maxPiece = 32 << 10
 
 func (w *writer) Write(p []byte) (int, error) {

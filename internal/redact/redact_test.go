@@ -36,9 +36,9 @@ func TestString(t *testing.T) {
 
 	for _, tc := range []struct{ name, in, want string }{
 		{"text without secrets is unchanged", "hello, world", "hello, world"},
-		{"a secret is masked where it stands", "key=" + apiKey + ";", "key=***;"},
+		{"a secret is masked in place", "key=" + apiKey + ";", "key=***;"},
 		{"every occurrence is masked", apiKey + " and " + apiKey, "*** and ***"},
-		{"secrets that touch share a mask", apiKey + apiKey, "***"},
+		{"adjacent secrets share a mask", apiKey + apiKey, "***"},
 		{"values under six characters are no secrets", "12345", "12345"},
 		{"six characters are a secret", "<sixsix>", "<***>"},
 		{"a part of a secret stays", apiKey[:len(apiKey)-1], apiKey[:len(apiKey)-1]},
@@ -47,7 +47,7 @@ func TestString(t *testing.T) {
 		{"base64 in lines of 76 characters", wrap(std.EncodeToString([]byte(long)), 76, "\n") + "\n", "***\n"},
 		{"base64 in lines of 64 characters with CRLF", wrap(web.EncodeToString([]byte(long)), 64, "\r\n"), "***"},
 		{"wrapped base64 inside a JSON string", inJSON("out: " + wrap(std.EncodeToString([]byte(long)), 76, "\n")), `"out: ***"`},
-		{"base64 interrupted by an empty line is another text", "c2l4\n\nc2l4", "c2l4\n\nc2l4"},
+		{"base64 interrupted by an empty line is not decoded", "c2l4\n\nc2l4", "c2l4\n\nc2l4"},
 		{"a URL query", url.QueryEscape(database), "***"},
 		{"a URL path", url.PathEscape(database), "***"},
 		{"lower-case hex", strings.ToLower(url.QueryEscape("sixsix")) + "%2f" + "%73ixsi%78", "***%2f***"},
@@ -64,7 +64,7 @@ func TestString(t *testing.T) {
 		{"HTML, twice", html.EscapeString(html.EscapeString(database)), "***"},
 		{"XML", inXML(database), "***"},
 		{"XML in XML", inXML(inXML(database)), "***"},
-		{"references that are none", "&; &amp &#; &#xzz; &nosuchname; &" + strings.Repeat("a", 100) + "; sixsix", "&; &amp &#; &#xzz; &nosuchname; &" + strings.Repeat("a", 100) + "; ***"},
+		{"invalid references", "&; &amp &#; &#xzz; &nosuchname; &" + strings.Repeat("a", 100) + "; sixsix", "&; &amp &#; &#xzz; &nosuchname; &" + strings.Repeat("a", 100) + "; ***"},
 		{"JSON, twice", inJSON(inJSON(pem)), `"\"***\\n\""`},
 		{"JSON, three times", inJSON(inJSON(inJSON(quoted))), `"\"\\\"***\\\"\""`},
 		{"JSON in HTML", html.EscapeString(inJSON(quoted)), "&#34;***&#34;"},
@@ -99,9 +99,8 @@ func wrap(s string, width int, lineBreak string) string {
 	return strings.Join(append(lines, s), lineBreak)
 }
 
-// Whatever surrounds a secret before encoding, what is left of it is the characters that encode a
-// neighbour too: at most one at each end.
-func TestBase64OfALongerText(t *testing.T) {
+// Whatever surrounds a secret before encoding, at most one character of it remains at each end, which also encodes a neighbour.
+func TestBase64InsideALongerText(t *testing.T) {
 	r := New([]string{apiKey})
 	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
 		for before := range 7 {
@@ -117,7 +116,7 @@ func TestBase64OfALongerText(t *testing.T) {
 	}
 }
 
-func TestNoSecretsPassThrough(t *testing.T) {
+func TestRedactorWithoutSecretsChangesNothing(t *testing.T) {
 	for name, r := range map[string]*Redactor{"nil": nil, "none": New(nil), "only short ones": New([]string{"abc", ""})} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -132,14 +131,14 @@ func TestNoSecretsPassThrough(t *testing.T) {
 	}
 }
 
-func TestBytesLeavesItsArgumentAlone(t *testing.T) {
+func TestBytesDoesNotChangeItsArgument(t *testing.T) {
 	in := []byte("a sixsix b")
 	if got := New([]string{"sixsix"}).Bytes(in); string(got) != "a *** b" || string(in) != "a sixsix b" {
 		t.Errorf("Bytes = %q, argument now %q", got, in)
 	}
 }
 
-func TestWriterFindsASecretCutAnywhere(t *testing.T) {
+func TestWriterFindsSecretsSplitAnywhere(t *testing.T) {
 	r := New([]string{apiKey})
 	for _, secret := range []string{apiKey, url.QueryEscape(apiKey), wrap(base64.StdEncoding.EncodeToString([]byte(apiKey)), 8, "\r\n"), fmt.Sprintf("% X", apiKey),
 		strings.ReplaceAll(html.EscapeString(html.EscapeString(apiKey)), "+", "&#43;"), `sk-\\x61nt-api03-Zx9_QmV2+\\/pLk\\u003dtail`} {
@@ -159,7 +158,7 @@ func TestWriterFindsASecretCutAnywhere(t *testing.T) {
 	}
 }
 
-func TestWriterHoldsBackOnlyWhatMayBeASecret(t *testing.T) {
+func TestWriterHoldsBackOnlyPossibleSecrets(t *testing.T) {
 	var out bytes.Buffer
 	w := New([]string{"sixsix"}).Writer(&out)
 	for _, step := range []struct{ write, seen string }{
@@ -167,7 +166,7 @@ func TestWriterHoldsBackOnlyWhatMayBeASecret(t *testing.T) {
 		{"si", "hello\n"},
 		{"ze\n", "hello\nsize\n"},
 		{"sixsi", "hello\nsize\n"},
-		{"x", "hello\nsize\n***"}, // its end may begin the next one, which the mask covers already
+		{"x", "hello\nsize\n***"}, // its end may begin another one, which the mask covers
 		{".", "hello\nsize\n***."},
 		{"%7", "hello\nsize\n***."},
 	} {
@@ -212,7 +211,7 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestWriterReportsTheErrorBelowForGood(t *testing.T) {
+func TestWriterRepeatsTheFirstError(t *testing.T) {
 	w := New([]string{"sixsix"}).Writer(&failing{after: 5})
 	if _, err := io.WriteString(w, "12345"); err != nil {
 		t.Fatal(err)
@@ -227,7 +226,7 @@ func TestWriterReportsTheErrorBelowForGood(t *testing.T) {
 	}
 }
 
-// FuzzWriter checks that no way to cut a text changes the outcome, and that no secret survives.
+// FuzzWriter checks that splitting a text does not change the result, and that no secret remains.
 func FuzzWriter(f *testing.F) {
 	f.Add("sixsix", "abcdefgh", "x sixsix %73ixsix c2l4c2l4 \\u0073ixsix", []byte{3, 1, 4})
 	f.Add("aaaaaa", "aaaaaab", "aaaaaaaaaab\r\nYWFh\nYWFh", []byte{1})
@@ -254,7 +253,7 @@ func FuzzWriter(f *testing.F) {
 				t.Fatalf("secrets %q %q, text %q, cuts %v:\nin pieces %q\nat once   %q", a, b, text, cuts, out.String(), want)
 			}
 			for _, secret := range []string{a, b} {
-				// A secret made of mask characters, or one that masking puts together, may remain.
+				// A secret made of mask characters, or one that masking creates, may remain.
 				if s := strings.TrimSpace(secret); len(parts(secret)) > 0 && !strings.Contains(s, "*") && strings.Contains(want, s) {
 					t.Fatalf("%q is still in %q", s, want)
 				}
@@ -298,6 +297,6 @@ func TestIn(t *testing.T) {
 		t.Errorf("without secrets: %v, %v", found, err)
 	}
 	if _, err := r.In(iotest.ErrReader(io.ErrUnexpectedEOF)); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("an error of the reader became %v", err)
+		t.Errorf("with a failing reader, the error is %v", err)
 	}
 }

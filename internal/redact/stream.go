@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// stream finds the secrets of a text that comes in pieces. Positions count from the text's begin.
+// stream finds secrets in a text that comes in pieces. Positions count from the beginning of the text.
 type stream struct {
 	scanners []*scanner
-	buf      []byte // what has come and was not taken yet
+	buf      []byte // text that take has not returned yet
 	base     int    // position of buf[0]
-	spans    []span // of secrets; as scan leaves it: ascending, with text between them
+	spans    []span // secrets; after scan: ascending, with text between them
 }
 
-// span is a part of the text that is replaced by one mask.
+// span is a part of the text to replace with one mask.
 type span struct {
 	start, end int
-	masked     bool // the mask has been taken already, and the text before start with it
+	masked     bool // take has returned the mask and the text before start
 }
 
-// escapings are the ways in which a secret's characters may be escaped, and the bytes that begin an escape.
+// escapings are the supported ways to escape a secret, with the bytes that begin an escape.
 var escapings = []struct {
 	read    reading
 	escapes string
@@ -46,8 +46,8 @@ func newStream(r *Redactor) *stream {
 	return s
 }
 
-// scan looks at the next piece of the text and returns the position up to which the text is decided:
-// no secret that begins before it can still be completed. final says that no piece follows.
+// scan adds a piece of the text and returns the position up to which the text is decided: no secret that begins before it can
+// still be completed. final means that no piece follows.
 func (s *stream) scan(p []byte, final bool) (decided int) {
 	s.buf = append(s.buf, p...)
 	decided = s.base + len(s.buf)
@@ -64,7 +64,7 @@ func (s *stream) scan(p []byte, final bool) (decided int) {
 	return decided
 }
 
-// add notes a secret; each scanner's come in the order of their ends.
+// add records a secret. Those of one scanner come in the order of their ends.
 func (s *stream) add(start, end int) {
 	if n := len(s.spans); n > 0 && s.spans[n-1].start <= start && start <= s.spans[n-1].end {
 		s.spans[n-1].end = max(s.spans[n-1].end, end)
@@ -73,7 +73,7 @@ func (s *stream) add(start, end int) {
 	s.spans = append(s.spans, span{start: start, end: end})
 }
 
-// join makes one span of those that overlap or touch.
+// join merges spans that overlap or touch.
 func (s *stream) join() {
 	slices.SortFunc(s.spans, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
@@ -90,7 +90,7 @@ func (s *stream) join() {
 	s.spans = out
 }
 
-// take appends the text up to the position decided to out, without secrets, and forgets it.
+// take appends the text up to the position decided to out, without secrets, and drops it from the stream.
 func (s *stream) take(out []byte, decided int) []byte {
 	at := s.base
 	var rest []span
@@ -104,7 +104,7 @@ func (s *stream) take(out []byte, decided int) []byte {
 			out = append(out, Mask...)
 		}
 		at = min(sp.end, decided)
-		// One that ends here is remembered too: what touches it from behind belongs to it.
+		// Keep a span that ends here: an adjacent one that follows belongs to it.
 		if sp.end >= decided {
 			rest = append(rest, span{start: decided, end: sp.end, masked: true})
 		}
@@ -116,16 +116,16 @@ func (s *stream) take(out []byte, decided int) []byte {
 	return out
 }
 
-// scanner follows one trie through one reading of a text.
+// scanner matches one trie against one reading of a text.
 type scanner struct {
 	trie    *trie
 	read    reading
-	escapes string    // without one of these bytes, the reading finds what readPlain finds; "": always read
+	escapes string    // without one of these bytes, the reading equals readPlain; "": always read
 	starts  [256]bool // bytes that a pattern can begin with
 
 	at       int   // position of what is read next
-	escapeAt int   // no escape stands between at and here
-	node     int32 // where the trie is
+	escapeAt int   // no escape occurs between at and here
+	node     int32 // the current node of the trie
 	breaks   int   // line breaks since the last symbol
 	recent   []int // ring: positions of the last symbols
 	count    int   // symbols so far
@@ -148,7 +148,7 @@ func newScanner(t *trie, read reading, escapes string) *scanner {
 	return sc
 }
 
-// scan reads what is in s.buf.
+// scan reads the text in s.buf.
 func (sc *scanner) scan(s *stream, final bool) {
 	i := sc.at - s.base
 	for i < len(s.buf) {
@@ -172,7 +172,7 @@ func (sc *scanner) scan(s *stream, final bool) {
 			if n := sc.trie.nodes[sc.node].longest; n > 0 {
 				s.add(sc.start(n), s.base+i+size)
 			}
-			// Where no pattern goes on, only a suffix can: nothing else needs to be held back.
+			// If no pattern continues here, only a suffix can: hold nothing else back.
 			if at := sc.trie.nodes[sc.node]; at.child == root && sc.node != root {
 				sc.node = at.fail
 			}
@@ -182,14 +182,14 @@ func (sc *scanner) scan(s *stream, final bool) {
 	sc.at = s.base + i
 }
 
-// lineBreak is crossed once; more would let a text of line breaks be held back without end.
+// lineBreak ignores one line break. If it ignored more, a text of line breaks would be held back without limit.
 func (sc *scanner) lineBreak() {
 	if sc.breaks++; sc.breaks > 1 {
 		sc.node = root
 	}
 }
 
-// skip is the index in s.buf, from i on, of the next byte that may begin a secret.
+// skip returns the index in s.buf, from i on, of the next byte that may begin a secret.
 func (sc *scanner) skip(s *stream, i int) int {
 	if sc.escapes != "" {
 		if sc.escapeAt < s.base+i {
@@ -207,10 +207,10 @@ func (sc *scanner) skip(s *stream, i int) int {
 	return i
 }
 
-// start is the position of the last n symbols.
+// start returns the position of the n-th last symbol.
 func (sc *scanner) start(n int32) int { return sc.recent[(sc.count-int(n))&(len(sc.recent)-1)] }
 
-// pending is the position from which the text may be the start of a secret.
+// pending returns the position from which the text may be the beginning of a secret.
 func (sc *scanner) pending() int {
 	if sc.node == root {
 		return sc.at

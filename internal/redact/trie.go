@@ -1,7 +1,7 @@
 package redact
 
-// trie finds all of its patterns in one pass over a text (Aho and Corasick, 1975). A node stands for
-// the text that leads to it from the root, which is the beginning of a pattern.
+// trie finds all its patterns in one pass over a text (Aho and Corasick, 1975). A node stands for the text on the path from the
+// root, which is a prefix of a pattern.
 type trie struct {
 	nodes []node
 	first [256]int32 // the root's children, by byte; 0 is the root itself: none
@@ -23,7 +23,7 @@ func newTrie() *trie { return &trie{nodes: make([]node, 1)} }
 
 func (t *trie) empty() bool { return len(t.nodes) == 1 }
 
-// add must not be called after link.
+// add adds a pattern. It must not be called after link.
 func (t *trie) add(pattern string) {
 	at := int32(root)
 	for i := range len(pattern) {
@@ -44,7 +44,7 @@ func (t *trie) add(pattern string) {
 	t.depth = max(t.depth, len(pattern))
 }
 
-// child is root if there is none.
+// child returns the child for symbol, or root if there is none.
 func (t *trie) child(at int32, symbol byte) int32 {
 	if at == root {
 		return t.first[symbol]
@@ -57,8 +57,7 @@ func (t *trie) child(at int32, symbol byte) int32 {
 	return root
 }
 
-// link sets fail, and longest where it comes from a suffix: breadth first, so that shorter texts
-// are done before longer ones.
+// link sets fail, and longest where it comes from a suffix. It works breadth first, so shorter texts come before longer ones.
 func (t *trie) link() {
 	var queue []int32
 	for _, c := range t.first {
@@ -78,7 +77,7 @@ func (t *trie) link() {
 	}
 }
 
-// step is the node for the longest suffix of at's text and symbol.
+// step returns the node for the longest suffix of at's text followed by symbol.
 func (t *trie) step(at int32, symbol byte) int32 {
 	for {
 		if next := t.child(at, symbol); next != root || at == root {

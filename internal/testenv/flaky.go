@@ -18,10 +18,9 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Flaky is a Docker engine that fails now and then: a proxy in front of the real one, at which DOCKER_HOST points until the
-// test's end. It fails in what is asked about containers and commands, in every way in which an engine, or what stands
-// before one, may: with a status that means nothing, by hanging up before or after a request was carried out, and in the
-// middle of an answer.
+// Flaky is an unreliable Docker engine: a proxy in front of the real one. DOCKER_HOST points to it until the test ends. It fails
+// requests about containers and commands in all ways in which an engine or a proxy may: with a meaningless status, by closing the
+// connection before or after the request was carried out, and in the middle of a response.
 type Flaky struct {
 	mu     sync.Mutex
 	dice   *rand.Rand
@@ -30,13 +29,13 @@ type Flaky struct {
 	failed map[string]int
 }
 
-// errInjected is what the proxy fails with.
+// errInjected is the error of the proxy's failures.
 var errInjected = errors.New("injected")
 
-// flakyCalls is what may fail. What an engine is asked about itself is asked once.
+// flakyCalls matches requests that may fail. Requests about the engine itself are made only once.
 var flakyCalls = regexp.MustCompile(`/(containers|exec)/`)
 
-// NewFlaky makes one. It fails no request yet.
+// NewFlaky starts a proxy. It fails no request until Fail is called.
 func NewFlaky(t *testing.T, seed uint64) *Flaky {
 	t.Helper()
 	NeedDocker(t)
@@ -77,13 +76,13 @@ func NewFlaky(t *testing.T, seed uint64) *Flaky {
 			}
 		}),
 	}
-	go server.Serve(listener) //nolint:errcheck // ends with Close
+	go server.Serve(listener) //nolint:errcheck // returns after Close
 	t.Cleanup(func() { server.Close() })
 	t.Setenv("DOCKER_HOST", "unix://"+socket)
 	return f
 }
 
-// Fail sets how many requests fail, from 0 to 1; only those whose method and path match the expression, unless it is "".
+// Fail sets the share of requests that fail, from 0 to 1. If only is not "", only requests whose method and path match it fail.
 func (f *Flaky) Fail(rate float64, only string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,21 +92,21 @@ func (f *Flaky) Fail(rate float64, only string) {
 	}
 }
 
-// Failed is how many requests have failed, by how.
+// Failed returns how many requests have failed, by method and kind of failure.
 func (f *Flaky) Failed() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failed
 }
 
-// fate is what becomes of a request: a status from 100, or one of these.
+// fate is what happens to a request: a status from 100, or one of these.
 type fate int
 
 const (
 	succeeds  fate = iota
-	hangsUp        // before it is carried out
-	isLost         // its answer
-	breaksOff      // its answer, in the middle
+	hangsUp        // closes the connection before the request is carried out
+	isLost         // loses the response
+	breaksOff      // closes the connection in the middle of the response
 )
 
 var fates = []fate{500, 503, 404, 409, hangsUp, isLost, breaksOff}
@@ -125,7 +124,7 @@ func (f *Flaky) fate(r *http.Request) fate {
 	return how
 }
 
-// answer spoils an answer of the engine.
+// answer damages a response of the engine.
 func (f *Flaky) answer(r *http.Response) error {
 	switch how, _ := r.Request.Context().Value(fateKey{}).(fate); how {
 	case isLost:
@@ -146,7 +145,7 @@ func (f *Flaky) answer(r *http.Response) error {
 	return nil
 }
 
-// brokenBody ends in the middle.
+// brokenBody is a body that ends in the middle.
 type brokenBody struct {
 	io.ReadCloser
 	left int

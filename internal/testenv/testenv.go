@@ -1,6 +1,6 @@
-// Package testenv tells tests what this machine has. What is missing skips a test, with the reason, or
-// fails it where ROLLOUT_TEST_REQUIRE names it (a list such as "docker,sandbox"). It knows no provider, only how
-// they say that they cannot be used.
+// Package testenv tells tests what this machine supports. A missing feature skips a test, with the reason, or fails it if
+// ROLLOUT_TEST_REQUIRE names it (a list such as "docker,sandbox"). It knows no provider, only the error with which providers
+// report that they cannot be used.
 package testenv
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// Image is the image that tests run in. It must be in the engine's store already: tests pull nothing.
+// Image is the image for tests. It must be in the engine's store: tests pull nothing.
 const Image = "debian:bookworm"
 
-// ImageArchive is a file with Image in it, as docker save makes it, for tests that cannot reach an engine; "" if
-// there is none. ROLLOUT_TEST_IMAGE_ARCHIVE names it.
+// ImageArchive returns the path of a file with Image, as written by docker save, for tests without an engine, or "".
+// ROLLOUT_TEST_IMAGE_ARCHIVE sets it.
 func ImageArchive() string { return os.Getenv("ROLLOUT_TEST_IMAGE_ARCHIVE") }
 
-// NeedDocker skips or fails the test where no Docker engine with Image answers.
+// NeedDocker skips or fails the test if no Docker engine with Image answers.
 func NeedDocker(t testing.TB) {
 	t.Helper()
 	if err := docker(); err != nil {
@@ -33,8 +33,7 @@ func NeedDocker(t testing.TB) {
 	}
 }
 
-// NeedRoot skips or fails the test where it does not run as root. Those who require Docker run the
-// tests as root.
+// NeedRoot skips or fails the test if it does not run as root. If Docker is required, so is root.
 func NeedRoot(t testing.TB, why string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -42,8 +41,8 @@ func NeedRoot(t testing.TB, why string) {
 	}
 }
 
-// Check fails the test if err, of opening the provider of that name, is not nil. If it says that the provider
-// cannot be used here (environment.KindUnavailable), the test is skipped unless the provider is required.
+// Check fails the test if err, from opening the provider, is not nil. If err says that the provider cannot be used here
+// (environment.KindUnavailable), it skips the test instead, unless the provider is required.
 func Check(t testing.TB, provider string, err error) {
 	t.Helper()
 	if environment.KindOf(err) == environment.KindUnavailable {
@@ -54,8 +53,8 @@ func Check(t testing.TB, provider string, err error) {
 	}
 }
 
-// RemoveStore removes a directory in which environments of this user kept their changes. The kernel leaves directories
-// there that not even their owner may enter.
+// RemoveStore removes a directory in which environments of this user kept their changes. The kernel leaves directories there
+// that even their owner cannot enter.
 func RemoveStore(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil {
@@ -63,14 +62,14 @@ func RemoveStore(dir string) error {
 	}
 	_ = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
-			_ = os.Chmod(path, 0o700) //nolint:gosec // a directory has to be entered, and goes in a moment
+			_ = os.Chmod(path, 0o700) //nolint:gosec // to enter the directory, which is removed at once
 		}
-		return nil // what stays is what RemoveAll fails with
+		return nil // RemoveAll reports what it cannot remove
 	})
 	return os.RemoveAll(dir)
 }
 
-// Lacks skips the test because of what this machine does not have, or fails it where name is required.
+// Lacks skips the test because this machine lacks something, or fails it if name is required.
 func Lacks(t testing.TB, name, what string) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("ROLLOUT_TEST_REQUIRE"), ","), name) {

@@ -2,7 +2,7 @@ package untrusted
 
 import "strings"
 
-// maxMessage is how much of an annotation's message GitHub's runner keeps, in characters; bytes are never fewer.
+// maxMessage is how much of an annotation's message GitHub's runner keeps, in characters; there are never fewer bytes.
 // Source: actions/runner, ExecutionContext.cs, _maxIssueMessageLength.
 const maxMessage = 4096
 
@@ -11,11 +11,11 @@ var (
 	commandProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// CommandData is a block of text from outside (see Lines) as the message of a workflow command, cut to what the runner
-// keeps. Source: actions/toolkit, core/src/command.ts.
+// CommandData returns a block of untrusted text (see Lines) as the message of a workflow command, cut to the runner's limit.
+// Source: actions/toolkit, core/src/command.ts.
 func CommandData(s string) string {
 	return commandData.Replace(Cut(strings.Join(Lines(s), "\n"), maxMessage))
 }
 
-// CommandProperty is text from outside as the value of a property of a workflow command: one line.
+// CommandProperty returns untrusted text as the value of a workflow command's property: one line.
 func CommandProperty(s string) string { return commandProperty.Replace(Line(s)) }

@@ -2,10 +2,10 @@ package untrusted
 
 import "unicode/utf8"
 
-// ellipsis stands where text was cut.
+// ellipsis marks a cut.
 const ellipsis = "…"
 
-// Cut shortens s to at most size bytes, at the border of a character; what was cut is marked by "…".
+// Cut shortens s to at most size bytes, at the border of a character, and marks the cut with "…".
 func Cut(s string, size int) string {
 	if len(s) <= size {
 		return s
@@ -21,8 +21,8 @@ func Cut(s string, size int) string {
 	return s[:keep] + mark
 }
 
-// Tail is the last of the lines: at most count, and at most size bytes together with their line breaks. A line that alone
-// is longer than width bytes is cut. lines is not changed.
+// Tail returns the last lines: at most count, and at most size bytes including line breaks. It cuts lines longer than width bytes.
+// It does not change lines.
 func Tail(lines []string, count, size, width int) []string {
 	from := len(lines)
 	var kept []string

@@ -6,8 +6,8 @@ import (
 	"unicode/utf16"
 )
 
-// JSON makes JSON text safe to print without changing what it says: what is invisible, and what GitHub's runner would take
-// for a command, becomes \u escapes. Line breaks stay. Outside of strings, JSON has neither.
+// JSON makes JSON text safe to print without changing its meaning: invisible characters, and what GitHub's runner would take
+// for a command, become \u escapes. Line breaks stay. Outside of strings, JSON has neither.
 func JSON(text string) string {
 	if plain(text) {
 		return text
@@ -28,7 +28,7 @@ func JSON(text string) string {
 	return strings.ReplaceAll(b.String(), "##[", `#\u0023[`)
 }
 
-// plain reports whether there is nothing to change: most texts are like that, and may be long.
+// plain reports whether text needs no change, which is the usual case.
 func plain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c >= 0x7f || c < ' ' && c != '\n' {

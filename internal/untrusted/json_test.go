@@ -21,7 +21,7 @@ func TestJSON(t *testing.T) {
 		}
 		var a, b any
 		if json.Unmarshal([]byte(c.text), &a) != nil || json.Unmarshal([]byte(got), &b) != nil || a.(map[string]any)["a"] != b.(map[string]any)["a"] {
-			t.Errorf("%s: %q does not say the same as %q", name, got, c.text)
+			t.Errorf("%s: %q does not mean the same as %q", name, got, c.text)
 		}
 	}
 }

@@ -7,15 +7,14 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// newlineMark stands for a line break in text that must stay on one line.
+// newlineMark replaces a line break in text that must stay on one line.
 const newlineMark = "⏎"
 
-// Line makes text from outside (an environment, a dataset, a job file) safe to print: one line
-// of valid UTF-8 without escape sequences, control, format (bidirectional, zero-width) and other
-// invisible characters. Line breaks become "⏎", other white space a space. "##[" is broken up,
-// because GitHub's runner takes it for a command anywhere in a line; a command that begins with "::"
-// counts only at the start of a line, so callers never begin a line with foreign text.
-// Source: actions/runner, ActionCommand.cs (its search also skips invisible characters, so those go first).
+// Line makes untrusted text safe to print on one line: the result is valid UTF-8 without escape sequences, control, format
+// (bidirectional, zero-width) and other invisible characters. Line breaks become "⏎", other white space a space. It splits
+// "##[", which GitHub's runner takes for a command anywhere in a line. A command that begins with "::" only counts at the start
+// of a line, so callers must not begin a line with untrusted text.
+// Source: actions/runner, ActionCommand.cs (its search skips invisible characters, so they are removed first).
 func Line(s string) string {
 	if isPlain(s) {
 		return s
@@ -37,7 +36,7 @@ func Line(s string) string {
 	return strings.ReplaceAll(strings.TrimSpace(b.String()), "##[", "## [")
 }
 
-// isPlain reports whether Line has nothing to do: the usual case, without an allocation.
+// isPlain reports whether Line would return s unchanged: the usual case, without an allocation.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -47,7 +46,7 @@ func isPlain(s string) bool {
 	return s == strings.TrimSpace(s) && !strings.Contains(s, "##[")
 }
 
-// Invisible reports characters that take no room, or that turn or hide the text around them.
+// Invisible reports whether r has no width, or turns or hides the text around it.
 func Invisible(r rune) bool {
 	return unicode.IsControl(r) ||
 		unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)

@@ -7,17 +7,17 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// tab is what a tab becomes in a block of text: wide enough to keep indentation visible.
+// tab replaces a tab in a block of text: wide enough to show indentation.
 const tab = "    "
 
-// lineBreaks are all the ways in which text from outside begins a new line. A lone carriage return is one too: a
-// progress bar that overwrites itself becomes lines of which the last is the latest.
+// lineBreaks normalizes line breaks. A lone carriage return is one, too: a progress bar that overwrites itself becomes several
+// lines, of which the last is the latest.
 var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
-// Lines makes a block of text from outside safe to show, line by line, keeping indentation: each is valid UTF-8 without
-// escape sequences, control, format and other invisible characters, and without spaces at its end. Empty lines at the
-// block's ends go. A line that GitHub's runner would take for a workflow command is broken up: "::" at its start becomes
-// ": :", "##[" anywhere "## [", for whatever holds the text may one day be printed in a step.
+// Lines splits a block of untrusted text into lines that are safe to show. It keeps indentation. Each line is valid UTF-8 without
+// escape sequences, control, format and other invisible characters, and without trailing spaces. Empty lines at both ends of the
+// block are removed. Workflow commands of GitHub's runner are split, because the text may be printed in a step: "::" at the start
+// of a line becomes ": :", and "##[" anywhere becomes "## [".
 func Lines(s string) []string {
 	s = lineBreaks.Replace(strings.ToValidUTF8(ansi.Strip(s), "�"))
 	lines := strings.Split(s, "\n")
@@ -33,7 +33,7 @@ func Lines(s string) []string {
 	return lines
 }
 
-// blockLine is one of Lines.
+// blockLine converts one line for Lines.
 func blockLine(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

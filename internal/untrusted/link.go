@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// maxURL is the longest address that is linked to: longer ones are nobody's.
+// maxURL is the longest URL that becomes a link.
 const maxURL = 2000
 
-// URL is an address from outside, fit for a Markdown link, or "" if it is not an absolute one of the web.
+// URL returns a URL from outside in a form that is safe in a Markdown link, or "" if it is not an absolute http(s) URL.
 func URL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || len(s) > maxURL || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
@@ -33,7 +33,7 @@ func URL(s string) string {
 	return b.String()
 }
 
-// Link is a Markdown link with a text that is Markdown already; the text alone if the address is not fit for one.
+// Link returns a Markdown link with the given text, which is Markdown already; it returns only the text if address is not valid.
 func Link(markdown, address string) string {
 	if address = URL(address); address == "" {
 		return markdown
@@ -41,8 +41,8 @@ func Link(markdown, address string) string {
 	return "[" + markdown + "](" + address + ")"
 }
 
-// Below is the address of a file or directory below base, which is an address too. It is "" if base is, or if name, with
-// forward slashes, would lead out of it.
+// Below returns the URL of a file or directory below base, a URL, too. name has forward slashes. It returns "" if base is "", or
+// if name leads outside of it.
 func Below(base, name string) string {
 	if base == "" || name == "" || name != path.Clean(name) || path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../") {
 		return ""

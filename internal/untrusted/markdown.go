@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// gap is a character without width, written as a reference so that it can be seen in the source. GitHub looks for
-// mentions, issues, commits, emoji and addresses in the text as rendered, where a backslash is gone already; a gap is not.
+// gap is a zero-width character, written as a reference so that it shows in the source. GitHub finds mentions, issues, commits,
+// emoji and URLs in rendered text, where backslashes are gone, but a gap remains.
 const gap = "&#8203;"
 
-// commitDigits is how many hexadecimal digits in a row GitHub never takes for a commit: it wants seven.
+// commitDigits is how many hexadecimal digits in a row never become a link to a commit: GitHub requires seven.
 const commitDigits = 6
 
-// Markdown is text from outside as one line of Markdown that renders as nothing but that text, in paragraphs, lists and
-// table cells alike: no emphasis, link, image, HTML, math or reference comes out of it, and nobody is mentioned. What looks
-// like a commit is code, for GitHub would link it.
-// Unlike Code it can hold the words of a sentence. Sources: CommonMark 0.31, GFM 0.29 (tables, autolinks), and what
-// GitHub's pipeline links in rendered text.
+// Markdown returns untrusted text as one line of Markdown that renders as that text and nothing else, in paragraphs, lists and
+// table cells: no emphasis, link, image, HTML, math, reference or mention. Text that looks like a commit becomes code, as GitHub
+// would link it. Unlike Code, it suits the words of a sentence. Sources: CommonMark 0.31, GFM 0.29 (tables, autolinks), and what
+// GitHub links in rendered text.
 func Markdown(s string) string {
 	s = Line(s)
 	var b strings.Builder
@@ -33,7 +32,7 @@ func Markdown(s string) string {
 	return b.String()
 }
 
-// word is the length of the word at the start of s: ASCII letters, digits and underscores, as commits are delimited.
+// word returns the length of the word at the start of s: ASCII letters, digits and underscores, which delimit commits.
 func word(s string) int {
 	n := 0
 	for n < len(s) && (alphanumeric(s[n]) || s[n] == '_') {
@@ -49,7 +48,7 @@ func alphanumeric(c byte) bool {
 func writeWord(b *strings.Builder, w, rest string) {
 	switch {
 	case len(w) > commitDigits && strings.Trim(w, "0123456789abcdefABCDEF") == "":
-		b.WriteString("`" + w + "`") // a gap would be copied with it
+		b.WriteString("`" + w + "`") // a gap would be copied along
 	case strings.EqualFold(w, "www") && strings.HasPrefix(rest, "."):
 		b.WriteString(w + gap)
 	default:
@@ -57,14 +56,14 @@ func writeWord(b *strings.Builder, w, rest string) {
 	}
 }
 
-// writeMark writes the byte at i, which is of no word.
+// writeMark writes the byte at i, which is not part of a word.
 func writeMark(b *strings.Builder, s string, i int) {
 	c, next := s[i], byte(0)
 	if i+1 < len(s) {
 		next = s[i+1]
 	}
 	switch c {
-	case '<', '>', '&', '|', '$': // a reference holds also where a backslash does not: in tables, and against math
+	case '<', '>', '&', '|', '$': // a reference works where a backslash does not: in tables, and for math
 		b.WriteString(reference[c])
 		b.WriteString(gapIf(c == '$' && next == '`'))
 	case '\\', '`', '*', '[', ']', '~':
@@ -112,8 +111,8 @@ func gapIf(yes bool) string {
 	return ""
 }
 
-// Code is text from outside as a Markdown code span, in paragraphs and table cells alike. GitHub links and mentions
-// nothing in code. Text with a pipe comes out as Markdown: in a table no form of code can hold one, whoever renders it.
+// Code returns untrusted text as a Markdown code span for paragraphs and table cells. GitHub adds no links or mentions in code.
+// Text with a pipe becomes plain Markdown: in a table, no form of code can contain one in all renderers.
 func Code(s string) string {
 	s = Line(s)
 	switch {
@@ -129,8 +128,7 @@ func Code(s string) string {
 	return fence + s + fence
 }
 
-// Fence is lines (see Lines) as a block of code with a fence longer than any in it. It begins and ends with a line of its
-// own, and has a line break at its end.
+// Fence returns lines (see Lines) as a fenced code block, with a fence longer than any in the text. It ends with a line break.
 func Fence(lines []string) string {
 	most := 2
 	for _, l := range lines {
@@ -146,7 +144,7 @@ func Fence(lines []string) string {
 	return b.String()
 }
 
-// HTMLCode is text from outside as a <code> element on one line, for the few places where Markdown is not read: a
+// HTMLCode returns untrusted text as a <code> element on one line, for the places where Markdown is not parsed, such as
 // <summary>.
 func HTMLCode(s string) string {
 	return "<code>" + html.EscapeString(Line(s)) + "</code>"

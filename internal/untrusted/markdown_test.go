@@ -13,7 +13,7 @@ import (
 
 func TestMarkdown(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"plain words are left alone", "the agent ended, after 3 s", "the agent ended, after 3 s"},
+		{"plain words are unchanged", "the agent ended, after 3 s", "the agent ended, after 3 s"},
 		{"letters of all scripts stay", "naïve 日本語 עברית", "naïve 日本語 עברית"},
 		{"syntax is escaped", "*a* _b_ `c` [d](e) ~f~ \\", "\\*a\\* \\_b\\_ \\`c\\` \\[d\\](e) \\~f\\~ \\\\"},
 		{"HTML, cells and math are references", "<a> & b | $c$", "&lt;a&gt; &amp; b &#124; &#36;c&#36;"},
@@ -35,7 +35,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// checkInline holds the forms of one line against a real parser: alone, in a cell, and as a span of code.
+// checkInline checks Markdown, Code and HTMLCode with a real parser in several contexts.
 func checkInline(t *testing.T, s string) {
 	t.Helper()
 	md, code, want := untrusted.Markdown(s), untrusted.Code(s), untrusted.Line(s)
@@ -66,7 +66,7 @@ func checkInline(t *testing.T, s string) {
 	}
 }
 
-// text is what a paragraph renders as; anything in it but text, and code if allowed, is an error.
+// text returns what a paragraph renders as. Anything in it other than text, and code if allowed, is an error.
 func text(t *testing.T, source string, code bool) string {
 	t.Helper()
 	doc := untrustedtest.ParseMarkdown([]byte(source))
@@ -102,7 +102,7 @@ func pick(yes bool, b []byte) []byte {
 	return nil
 }
 
-func TestInlineAgainstTheCorpus(t *testing.T) {
+func TestInlineFormsOfTheCorpus(t *testing.T) {
 	for _, a := range untrustedtest.Corpus {
 		t.Run(a.Name, func(t *testing.T) { checkInline(t, a.Text) })
 	}
@@ -117,7 +117,7 @@ func FuzzMarkdown(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) { checkInline(t, s) })
 }
 
-// checkFence holds a fenced block against a real parser: one block, and its text is the lines.
+// checkFence checks with a real parser that Fence gives one block whose text is the lines.
 func checkFence(t *testing.T, s string) {
 	t.Helper()
 	lines := untrusted.Lines(s)
@@ -128,7 +128,7 @@ func checkFence(t *testing.T, s string) {
 	doc := untrustedtest.ParseMarkdown(source)
 	block, ok := doc.FirstChild().NextSibling().(*ast.FencedCodeBlock)
 	if !ok || doc.ChildCount() != 3 {
-		t.Fatalf("%.200q: the fence does not hold", s)
+		t.Fatalf("%.200q: the text breaks out of the fence", s)
 	}
 	var want strings.Builder
 	for _, l := range lines {
@@ -139,7 +139,7 @@ func checkFence(t *testing.T, s string) {
 	}
 }
 
-func TestFenceAgainstTheCorpus(t *testing.T) {
+func TestFenceOfTheCorpus(t *testing.T) {
 	for _, a := range untrustedtest.Corpus {
 		t.Run(a.Name, func(t *testing.T) { checkFence(t, a.Text) })
 	}
@@ -154,18 +154,18 @@ func FuzzFence(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) { checkFence(t, s) })
 }
 
-// The check itself must be able to fail: each attack that makes an element is found when it is not made safe.
-func TestTheCheckFindsWhatIsNotSafe(t *testing.T) {
+// The checker must be able to fail: it finds each attack that creates an element.
+func TestCheckerFindsUnsafeMarkdown(t *testing.T) {
 	for _, source := range []string{
 		"<script>pwned</script>", "<img src=x>", "a <b onclick=x>c</b>", "# pwned", "[a](https://evil.example)", "https://evil.example",
 		"![a](https://evil.example)", "@octocat", "see #1", "deadbeef", ":tada:", "| a | b |\n|---|---|\n| c | d | e |", "```\nx", "<details>\n",
 		"</details>\n", "::error::x", "x ##[error]x", "a\u202eb", "**pwned**", "[^1]\n\n[^1]: x", "- [x] a", "\xff", "    indented",
 	} {
 		if len(untrustedtest.Markdown([]byte(source))) == 0 {
-			t.Errorf("%q passes", source)
+			t.Errorf("the checker accepts %q", source)
 		}
 	}
 	if text := "| a | b |\n|---|:--|\n| `c` | [d](https://good.example/x) |\n\n<details>\n<summary>e</summary>\n\n```text\n# pwned\n```\n\n</details>\n"; len(untrustedtest.Markdown([]byte(text), "https://good.example/")) > 0 {
-		t.Errorf("a good text does not pass: %q", untrustedtest.Markdown([]byte(text), "https://good.example/"))
+		t.Errorf("the checker rejects a good text: %q", untrustedtest.Markdown([]byte(text), "https://good.example/"))
 	}
 }

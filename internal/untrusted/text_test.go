@@ -17,12 +17,12 @@ func TestLines(t *testing.T) {
 		want     []string
 	}{
 		{"indentation stays", "a:\n  b\n\tc", []string{"a:", "  b", "    c"}},
-		{"empty lines stay inside and go outside", "\n\na\n\nb\n\n", []string{"a", "", "b"}},
+		{"only outer empty lines are removed", "\n\na\n\nb\n\n", []string{"a", "", "b"}},
 		{"a progress bar becomes lines", "10%\r50%\r100%\r\ndone", []string{"10%", "50%", "100%", "done"}},
-		{"colours go", "\x1b[31mred\x1b[0m  ", []string{"red"}},
-		{"bidirectional controls go", "a\u202eb", []string{"ab"}},
-		{"workflow commands are broken up", " ::error::x\n##[error]y", []string{" : :error::x", "## [error]y"}},
-		{"nothing is nothing", " \n \n", []string{}},
+		{"colours are removed", "\x1b[31mred\x1b[0m  ", []string{"red"}},
+		{"bidirectional controls are removed", "a\u202eb", []string{"ab"}},
+		{"workflow commands are split", " ::error::x\n##[error]y", []string{" : :error::x", "## [error]y"}},
+		{"white space gives no lines", " \n \n", []string{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := untrusted.Lines(c.in); !slices.Equal(got, c.want) {
@@ -75,11 +75,11 @@ func TestTail(t *testing.T) {
 		count, size, width int
 		want               []string
 	}{
-		{"few lines are all there", 9, 99, 99, lines},
+		{"few lines are all kept", 9, 99, 99, lines},
 		{"the last ones are kept", 2, 99, 99, []string{"three", "four"}},
 		{"whole lines are dropped", 9, 11, 99, []string{"three", "four"}},
 		{"long lines are cut", 2, 99, 4, []string{"t…", "four"}},
-		{"no room is no line", 2, 0, 99, nil},
+		{"a size of 0 keeps no line", 2, 0, 99, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := untrusted.Tail(lines, c.count, c.size, c.width); !slices.Equal(got, c.want) {
@@ -89,7 +89,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// checkXML holds text and attribute against a strict parser: what goes in comes out.
+// checkXML checks with a strict parser that text and attributes are unchanged.
 func checkXML(t *testing.T, s string) {
 	t.Helper()
 	type element struct {
@@ -111,7 +111,7 @@ func checkXML(t *testing.T, s string) {
 	}
 }
 
-func TestXMLAgainstTheCorpus(t *testing.T) {
+func TestXMLOfTheCorpus(t *testing.T) {
 	for _, a := range untrustedtest.Corpus {
 		t.Run(a.Name, func(t *testing.T) { checkXML(t, a.Text) })
 	}
@@ -167,6 +167,6 @@ func TestBelow(t *testing.T) {
 		}
 	}
 	if got := untrusted.Below("", "a"); got != "" {
-		t.Errorf("below nothing is %q", got)
+		t.Errorf("Below of no base = %q", got)
 	}
 }

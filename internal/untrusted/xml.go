@@ -2,13 +2,13 @@ package untrusted
 
 import "strings"
 
-// XML is a block of text from outside (see Lines) as character data that XML 1.0 allows. Escaping is the encoder's.
+// XML returns a block of untrusted text (see Lines) as character data that XML 1.0 allows. The encoder has to escape it.
 // Source: XML 1.0, production 2: of what Lines lets through, only two characters are illegal.
 func XML(s string) string {
 	return legal(strings.Join(Lines(s), "\n"))
 }
 
-// XMLLine is Line for XML: the value of an attribute.
+// XMLLine is Line for the value of an XML attribute.
 func XMLLine(s string) string { return legal(Line(s)) }
 
 func legal(s string) string {

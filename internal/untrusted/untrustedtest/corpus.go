@@ -2,21 +2,21 @@ package untrustedtest
 
 import "strings"
 
-// Attack is one text and what it tries.
+// Attack is a text with the attack that it tries.
 type Attack struct {
-	Name string // what it tries, in words
+	Name string // the attack, in words
 	Text string
 }
 
-// Corpus is what agents, datasets and pull requests might write into names, messages and logs. Wherever a text can make
-// an element of its own, that element contains "pwned" or leads to evil.example.
+// Corpus holds texts that agents, datasets and pull requests might put into names, messages and logs. If a text creates an
+// element, that element contains "pwned" or links to evil.example.
 var Corpus = []Attack{
 	{"a workflow command", "::error file=a.go,line=1::pwned"},
 	{"a workflow command on a later line", "fine\n::add-mask::pwned\n::stop-commands::pwned"},
 	{"a workflow command after spaces", "  \t::warning::pwned"},
 	{"the old form of a workflow command", "x ##[error]pwned ##[group]pwned"},
-	{"the old form with something invisible inside", "#\u200b#\u2060[error]pwned"},
-	{"a workflow command with something invisible inside", ":\u200b:error::pwned\n\ufeff::error::pwned"},
+	{"the old form with an invisible character inside", "#\u200b#\u2060[error]pwned"},
+	{"a workflow command with an invisible character inside", ":\u200b:error::pwned\n\ufeff::error::pwned"},
 	{"output that ends its delimiter", "x\n_GitHubActionsFileCommandDelimeter_\nverdict<<x\npwned\nx\nghadelimiter_1\n"},
 	{"a fence", "```\n# pwned\n```"},
 	{"a long fence", "``````````\n# pwned\n``````````"},
@@ -25,7 +25,7 @@ var Corpus = []Attack{
 	{"backticks", "`pwned` ``pwned`` ` pwned"},
 	{"backticks at the borders", "`pwned`"},
 	{"a script", "<script>alert('pwned')</script>"},
-	{"an image that tells who looks", `<img src="https://evil.example/pwned.png" onerror="pwned()">`},
+	{"a tracking image", `<img src="https://evil.example/pwned.png" onerror="pwned()">`},
 	{"an image in Markdown", "![pwned](https://evil.example/pwned.png)"},
 	{"the end of a details element", "</code></summary></details>\n\n# pwned\n"},
 	{"an open HTML comment", "<!-- pwned"},
@@ -54,24 +54,24 @@ var Corpus = []Attack{
 	{"emphasis", "**pwned** __pwned__ *pwned* _pwned_ ~~pwned~~ ~pwned~"},
 	{"indented code", "    pwned\n\tpwned"},
 	{"mentions", "@octocat @org/team cc:@octocat,@octocat"},
-	{"a mention with something invisible inside", "@\u200boctocat \u2060@octocat"},
+	{"a mention with an invisible character inside", "@\u200boctocat \u2060@octocat"},
 	{"issues", "#1 GH-1 org/repo#1 fixes #1"},
 	{"commits", "0123456789abcdef0123456789abcdef01234567 org/repo@0123456 deadbeef"},
 	{"emoji", ":tada: :+1: :white_check_mark:"},
 	{"math", "$pwned$ $$pwned$$ $`pwned`$"},
 	{"a backslash at the end", `pwned\`},
 	{"bidirectional controls", "\u202epwned\u202c \u2066pwned\u2069 \u200f"},
-	{"what cannot be seen", "pw\u200bn\u00aded\ufeff\U000e0041\u3164\ufe0f"},
+	{"invisible characters", "pw\u200bn\u00aded\ufeff\U000e0041\u3164\ufe0f"},
 	{"colours and titles", "\x1b[31mpwned\x1b[0m \x1b]0;pwned\x07 \x1b]8;;https://evil.example\x1b\\pwned\x1b]8;;\x1b\\"},
 	{"an escape sequence without an end", "pwned \x1b]0;"},
 	{"control characters", "pw\x00ned\x07\x08\x7f\u0085\u009b31m"},
 	{"characters that XML does not allow", "pwned \ufffe \uffff \x01\x0b\x0c"},
-	{"what is not UTF-8", "pwned \xff\xfe \xc3( \xed\xa0\x80"},
+	{"invalid UTF-8", "pwned \xff\xfe \xc3( \xed\xa0\x80"},
 	{"line breaks of all kinds", "pwned\r# pwned\r\n# pwned\u2028# pwned\u2029# pwned"},
 	{"a carriage return that hides", "pwned\rfine"},
 	{"only spaces", " \t \u00a0 "},
 	{"nothing", ""},
-	{"a path that leads out", "../../../../etc/passwd"},
+	{"a path to the outside", "../../../../etc/passwd"},
 	{"a name like a flag", "--pwned=1,line=2:3"},
 	{"percent signs", "%0A::error::pwned %25 %"},
 	{"a huge line", strings.Repeat("pwned|`<", 3_000)},

@@ -1,3 +1,3 @@
-// Package untrustedtest holds texts that attack whoever shows them, and checks that reports came through unharmed. It is
-// for tests, and does not know which report it looks at.
+// Package untrustedtest provides texts that attack the programs that show them, and checks that reports are unharmed. It is for
+// tests, and does not know which report it checks.
 package untrustedtest

@@ -17,16 +17,16 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Tags are the HTML tags that a report itself may write.
+// Tags are the HTML tags that a report may use.
 var Tags = []string{"<details>", "</details>", "<summary>", "</summary>", "<code>", "</code>"}
 
-// ParseMarkdown reads a document as GitHub does: CommonMark with the GFM extensions and footnotes.
+// ParseMarkdown parses a document as GitHub does: CommonMark with the GFM extensions and footnotes.
 func ParseMarkdown(source []byte) ast.Node {
 	return goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote)).Parser().Parse(text.NewReader(source))
 }
 
-// Markdown says, a sentence each, what in a report's Markdown cannot be the report's own doing, or is not well-formed.
-// links are what the addresses of the report's own links begin with.
+// Markdown returns the problems with a report's Markdown, one sentence each: elements that cannot be the report's own, and
+// malformed ones. links are the prefixes of the report's own links.
 func Markdown(source []byte, links ...string) []string {
 	c := checker{source: source, links: links}
 	c.characters()
@@ -54,7 +54,7 @@ func (c *checker) add(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, args...))
 }
 
-// characters looks at the source as a log would show it.
+// characters checks the source as a log would show it.
 func (c *checker) characters() {
 	if !utf8.Valid(c.source) {
 		c.add("not valid UTF-8")
@@ -69,8 +69,8 @@ func (c *checker) characters() {
 	}
 }
 
-// tables looks for rows with more or fewer cells than the row before: a parser drops what is too much, so that the tree
-// does not show it.
+// tables reports rows with more or fewer cells than the row before. The tree does not show them, because a parser drops extra
+// cells.
 func (c *checker) tables() {
 	cells, fence := 0, ""
 	for i, line := range strings.Split(string(c.source), "\n") {
@@ -101,10 +101,10 @@ func (c *checker) tables() {
 	}
 }
 
-// pipe is a pipe that separates cells for the laxest reader: also after a backslash.
+// pipe matches a pipe that separates cells in the laxest renderer: also after a backslash.
 var pipe = regexp.MustCompile(`\|`)
 
-// node looks at one element.
+// node checks one element.
 func (c *checker) node(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.RawHTML:
@@ -140,7 +140,7 @@ func (c *checker) node(n ast.Node) {
 
 func segments(s *text.Segments, source []byte) string { return string(s.Value(source)) }
 
-// html accepts the report's own tags alone, and counts details.
+// html checks that only the report's own tags occur, and counts details elements.
 func (c *checker) html(s string) {
 	for _, tag := range tagPattern.FindAllString(s, -1) {
 		if !slices.Contains(Tags, tag) {
@@ -164,7 +164,7 @@ func (c *checker) html(s string) {
 
 var tagPattern = regexp.MustCompile(`<[^<>]*>`)
 
-// references are what GitHub makes links and pictures of in text as rendered.
+// references match what GitHub turns into links and pictures in rendered text.
 var references = map[string]*regexp.Regexp{
 	"a mention":    regexp.MustCompile(`@[A-Za-z0-9]`),
 	"an issue":     regexp.MustCompile(`#[0-9]|(?i:\bgh-[0-9])`),
@@ -183,7 +183,7 @@ func (c *checker) words(s string) {
 	}
 }
 
-// plain is an element's text as rendered, without what stands in code and links.
+// plain returns an element's rendered text, without code and links.
 func plain(n ast.Node, source []byte) string {
 	var b strings.Builder
 	var walk func(ast.Node)
