@@ -15,6 +15,8 @@ import (
 type Entry struct {
 	Name    string
 	Summary string // one line for people
+	// Keys are those of environment.provider_config, in the order of the documentation.
+	Keys []environment.ConfigKey
 	// Check looks at environment.provider_config without touching anything.
 	Check func(cfg map[string]any) []environment.ConfigProblem
 	// New connects, which may take seconds. It fails with environment.KindUnavailable when the provider
@@ -43,6 +45,7 @@ var All = []Entry{
 	{
 		Name:    docker.Name,
 		Summary: "containers of a Docker engine, images built with BuildKit",
+		Keys:    docker.Keys,
 		Check:   docker.Check,
 		New: func(ctx context.Context, cfg map[string]any, _ Host) (environment.Provider, error) {
 			return docker.New(ctx, cfg)
@@ -52,6 +55,7 @@ var All = []Entry{
 	{
 		Name:    sandbox.Name,
 		Summary: "namespaces of this Linux machine, no engine needed: the images, or a view of the machine's own root",
+		Keys:    sandbox.Keys,
 		Check:   sandbox.Check,
 		New: func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error) {
 			return sandbox.New(ctx, cfg, sandbox.Options{Hide: host.Hide, Progress: host.Progress})

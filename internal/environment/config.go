@@ -6,6 +6,26 @@ import (
 	"strings"
 )
 
+// ConfigKey describes one key of environment.provider_config, for people.
+type ConfigKey struct {
+	Name    string
+	Default string // as in a job file; empty: the key has none
+	Doc     string // what it does, in sentences; text between backticks is code
+}
+
+// ConfigKeyNames returns the names of keys as a sentence lists them: "a, b and c".
+func ConfigKeyNames(keys []ConfigKey) string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.Name
+	}
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
 // ConfigProblem is something wrong with environment.provider_config.
 type ConfigProblem struct {
 	Path    string // dotted, below provider_config: "mounts.0.source"; "" is the whole

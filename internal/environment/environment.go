@@ -123,8 +123,6 @@ type Limits struct {
 
 // CreateOptions describe an environment.
 type CreateOptions struct {
-	// Image is what it is made of. If the image lacks its own working directory, the directory is made, with its parents: it
-	// belongs to root and has the mode 0755.
 	Image  string
 	Limits Limits
 	Env    map[string]string // of every process

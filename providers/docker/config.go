@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/docker/docker/api/types/mount"
@@ -28,15 +29,15 @@ type config struct {
 // bomb is that environment's problem alone.
 const defaultPids = 4096
 
-const knownKeys = "network, runtime, mounts and pids_limit"
+// Keys are the keys of environment.provider_config.
+var Keys = []environment.ConfigKey{
+	{Name: "network", Default: "bridge", Doc: "What a public network is: the name of one of the engine's networks, or `host`. With `none`, trials have no network in any phase."},
+	{Name: "runtime", Doc: "The OCI runtime, for example `nvidia`. Default: the engine's."},
+	{Name: "mounts", Doc: "Directories and files of the engine's host that trials see: a list of `{source, target, read_only}` or of `source:target[:ro]`. All paths are absolute."},
+	{Name: "pids_limit", Default: strconv.Itoa(defaultPids), Doc: "The most processes and threads of one environment."},
+}
 
-// Check returns all problems of an environment.provider_config, sorted by path. The keys are:
-//
-//	network     name of the network to join, or host, or none; default: the engine's bridge
-//	runtime     OCI runtime, e.g. nvidia; default: the engine's
-//	mounts      list of {source, target, read_only}, or of "source:target[:ro]": absolute paths,
-//	            the source on the engine's host
-//	pids_limit  processes and threads of one environment; default 4096
+// Check returns all problems of an environment.provider_config, sorted by path.
 func Check(cfg map[string]any) []Problem {
 	_, problems := readConfig(cfg)
 	return problems
@@ -104,7 +105,7 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 			complain(key, "privileged containers are refused",
 				"an agent in a privileged container controls the whole machine; grant what it needs with runtime, mounts or network")
 		default:
-			complain(key, "unknown key", "the docker provider knows "+knownKeys)
+			complain(key, "unknown key", "the docker provider knows "+environment.ConfigKeyNames(Keys))
 		}
 	}
 	return c, problems

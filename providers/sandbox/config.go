@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -51,16 +52,17 @@ var choices = map[string][]string{
 	"scratch": {"disk", "memory"},
 }
 
-// Check returns all problems of an environment.provider_config, sorted by path. The keys are:
-//
-//	base        what environments stand on: auto (default: the image where it can be had, else this machine's
-//	            root), host (always this machine's root), image (the image, or the trial fails)
-//	images      list of OCI layouts, OCI archives and docker archives (docker save) to find images in, by name
-//	network     what a public network is: own (default: the sandbox's own, with a way outside), host (this machine's, with
-//	            everything on localhost; cannot be restricted), none (a loopback device and nothing else, in all phases)
-//	scratch     where changes are kept: disk (default), memory (then a storage limit is enforced)
-//	dir         folder for layers and changes; default: rollout/sandbox in the user's cache folder
-//	pids_limit  processes and threads of one environment; default 4096
+// Keys are the keys of environment.provider_config.
+var Keys = []environment.ConfigKey{
+	{Name: "base", Default: baseAuto, Doc: "What environments are based on. `auto`: the image, or the root file system of this machine if the image cannot be reached. `host`: always the root file system of this machine; Rollout downloads nothing. `image`: the image, or the trial fails."},
+	{Name: "images", Doc: "Files in which Rollout looks for images by their names: OCI layouts, OCI archives, and what `docker save` writes. A list."},
+	{Name: "network", Default: networkOwn, Doc: "What a public network is. `own`: a network of the sandbox's own. `host`: the network of this machine, with everything that listens on localhost, and the servers of other trials; Rollout warns of it, and it cannot be restricted. `none`: only a loopback device, in all phases."},
+	{Name: "scratch", Default: "disk", Doc: "Where the changes of a trial are stored: `disk` or `memory`. Only with `memory` does Rollout enforce a storage limit."},
+	{Name: "dir", Default: "~/.cache/rollout/sandbox", Doc: "The directory for layers and changes."},
+	{Name: "pids_limit", Default: strconv.Itoa(defaultPids), Doc: "The most processes and threads of one environment."},
+}
+
+// Check returns all problems of an environment.provider_config, sorted by path.
 func Check(cfg map[string]any) []Problem {
 	_, problems := readConfig(cfg)
 	return problems
@@ -113,7 +115,7 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 			}
 			c.pidsLimit, c.askedPids = n, true
 		default:
-			complain(key, "unknown key", "the sandbox provider knows base, images, network, scratch, dir and pids_limit")
+			complain(key, "unknown key", "the sandbox provider knows "+environment.ConfigKeyNames(Keys))
 		}
 	}
 	return c, problems

@@ -82,7 +82,6 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 	if err != nil {
 		return startFailed(ctx, err)
 	}
-	setup.WorkDir = e.img.WorkDir
 	setup.Needs, setup.Env = "bash", environ(e.img.Env, opts.Env)
 	if err := e.limit(opts.Limits); err != nil {
 		return &environment.Error{Kind: environment.KindResources, Err: fmt.Errorf("limit a sandbox: %w", err)}
@@ -375,11 +374,7 @@ func startFailed(ctx context.Context, err error) error {
 		Kind: environment.KindStart, Err: fmt.Errorf("make a sandbox: %w", err),
 		Hint: "see that the folder for sandboxes can be written to and has room: environment.provider_config.dir, or the user's cache folder",
 	}
-	setup := new(setupError)
-	switch {
-	case errors.As(err, &setup) && setup.workDir:
-		e.Hint = "the image's WORKDIR must be a directory, or a path at which one can be made"
-	case errors.As(err, &setup) && setup.lacking:
+	if setup := new(setupError); errors.As(err, &setup) && setup.lacking {
 		e.Hint = "the image needs bash"
 	}
 	return e

@@ -73,6 +73,9 @@ func TestCommandsCannotDisturbProcess1(t *testing.T) {
 			t.Errorf("a command could do this:\n%s", got)
 		}
 	}
+	if got := run(t, e, "grep SigIgn /proc/self/status"); got != "SigIgn:\t0000000380000000\n" { // 32, 33, 34
+		t.Errorf("commands ignore signals: %s", got)
+	}
 	run(t, e, "ulimit -n 100; ulimit -c 0; [ $(ulimit -n) = 100 ]") // one's own can be set
 }
 

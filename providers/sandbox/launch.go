@@ -130,10 +130,10 @@ func (e *startError) Error() string { return "start a sandbox: " + e.err.Error()
 func (e *startError) Unwrap() error { return e.err }
 
 // setupError: the sandbox could not be made. Refused: the kernel does not allow what it takes. Lacking: a program
-// that it needs is not in the image. WorkDir: the image's working directory cannot be made.
+// that it needs is not in the image.
 type setupError struct {
-	refused, lacking, workDir bool
-	problem                   string
+	refused, lacking bool
+	problem          string
 }
 
 func (e *setupError) Error() string { return e.problem }
@@ -155,8 +155,7 @@ func (b *box) begin(ctx context.Context, setup wire.Setup, doors []*os.File) err
 	}
 	if b.ready.Problem != "" {
 		return &setupError{
-			refused: b.ready.Kind == wire.Refused, lacking: b.ready.Kind == wire.NotStarted, workDir: b.ready.Kind == wire.NoWorkDir,
-			problem: b.ready.Problem,
+			refused: b.ready.Kind == wire.Refused, lacking: b.ready.Kind == wire.NotStarted, problem: b.ready.Problem,
 		}
 	}
 	return nil

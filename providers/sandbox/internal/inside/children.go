@@ -58,7 +58,7 @@ type command struct {
 // newChildren makes the starting thread. What it writes "0" to the doors for stands at wire.Setup.
 func newChildren(oneID bool, doors []*os.File) (*children, error) {
 	c := &children{oneID: oneID, doors: doors, starts: make(chan func()), running: map[int]*command{}, execs: map[int64]*command{}}
-	if err := resistSignals(); err != nil {
+	if err := ignoreSignals(); err != nil {
 		return nil, err
 	}
 	signals := make(chan os.Signal, 1)

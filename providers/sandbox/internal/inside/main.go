@@ -22,11 +22,7 @@ const Socket = 3
 func serveForever() {
 	// With the thread that started it; the kernel forgets that when a start brings rights with it (modes with ids).
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
-	err := unblockSignals(Role)
-	var conn *wire.Conn
-	if err == nil {
-		conn, err = wire.Inherited(Socket)
-	}
+	conn, err := wire.Inherited(Socket)
 	if err == nil {
 		err = keepFiles()
 	}
@@ -79,8 +75,6 @@ func (s *server) serve() error {
 			kind = wire.Refused
 		case errors.Is(err, errNoProgram):
 			kind = wire.NotStarted
-		case errors.Is(err, errWorkDir):
-			kind = wire.NoWorkDir
 		}
 		return s.conn.Send(wire.Answer{Kind: kind, Problem: err.Error()})
 	}
@@ -122,11 +116,6 @@ func (s *server) begin(setup wire.Setup, doors []*os.File) (wire.Answer, error) 
 	if !setup.OneID {
 		if err := unix.Setgroups(nil); err != nil {
 			return wire.Answer{}, fmt.Errorf("drop supplementary groups: %w", err)
-		}
-	}
-	if setup.WorkDir != "" {
-		if err := makeWorkDir(setup.WorkDir); err != nil {
-			return wire.Answer{}, fmt.Errorf("%w %s: %w", errWorkDir, setup.WorkDir, err)
 		}
 	}
 	if setup.Needs != "" {
