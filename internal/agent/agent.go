@@ -10,7 +10,7 @@ type Agent struct {
 	Install     string `yaml:"install" json:"install,omitempty" raw:"true" doc:"Bash script that installs the agent."`
 	Execute     string `yaml:"execute" json:"execute,omitempty" raw:"true" doc:"Bash script that runs the agent on the instruction in the file $ROLLOUT_TASK_INSTRUCTION."`
 	// CacheInstall: Install runs once for an image, and all trials with that image start from what it left.
-	CacheInstall bool              `yaml:"cache_install" json:"cache_install,omitempty" doc:"Run install once per image, and let all trials begin with what it has left. Only for scripts that leave files: processes are not kept."`
+	CacheInstall bool              `yaml:"cache_install" json:"cache_install,omitempty" default:"false" doc:"Run install once per image, and let all trials begin with what it has left. Only for scripts that leave files: processes are not kept."`
 	Env          map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
 }
 

@@ -112,7 +112,7 @@ type Dataset struct {
 	Registry     *Registry      `yaml:"registry" json:"registry,omitempty" doc:"The registry that lists name and version, instead of path."`
 	Name         string         `yaml:"name" json:"name,omitempty" doc:"Name of the dataset in results, and in its registry. Default: the directory's name."`
 	Version      string         `yaml:"version" json:"version,omitempty" doc:"Version of the dataset in its registry. Default: head, else the highest."`
-	Format       Format         `yaml:"format" json:"format,omitempty" enum:"rollout,harbor" doc:"Format of the tasks. Default: rollout for a path; for a registry its own format, else harbor. With harbor, the verifier's exit code does not count, the verifier also runs after an agent's failure, and more; see the documentation."`
+	Format       Format         `yaml:"format" json:"format,omitempty" enum:"rollout,harbor" doc:"Format of the tasks. Default: rollout for a path; for a registry its own format, else harbor. With harbor, the verifier's exit code does not count, the verifier also runs after an agent's failure, and more; see docs/tasks.md."`
 	Tasks        []string       `yaml:"tasks" json:"tasks,omitempty" doc:"Only the dataset's tasks whose name matches one of these globs (*, ?, [a-z])."`
 	ExcludeTasks []string       `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"None of the dataset's tasks whose name matches one of these globs."`
 	Metadata     map[string]any `yaml:"metadata" json:"metadata,omitempty" doc:"Only tasks with these values in [metadata] of their task.toml. Of two lists, one common element is enough."`

@@ -6,33 +6,48 @@ import (
 )
 
 // ErrorType says what kept a trial from a reward, or what went wrong around one.
-// Source: specification, "Error Types"; the last two are this project's own (see docs/internals/decisions.md).
+// Source: specification, "Error Types"; EnvironmentLost and Cancelled are this project's own (see docs/internals/decisions.md).
 type ErrorType string
 
-// The error types, in the order of the phases that produce them.
+// The error types, in the order of the phases that produce them. The comments are the table in docs/results.md.
 const (
-	TaskInvalid                         ErrorType = "task_invalid"
-	TaskNotFound                        ErrorType = "task_not_found"
-	EnvironmentBuildFailed              ErrorType = "environment_build_failed"
-	EnvironmentBuildTimeout             ErrorType = "environment_build_timeout"
-	EnvironmentImagePullFailed          ErrorType = "environment_image_pull_failed"
-	EnvironmentStartFailed              ErrorType = "environment_start_failed"
+	// TaskInvalid: the files of the task are wrong, so the trial did not start. The message names the first problem.
+	TaskInvalid ErrorType = "task_invalid"
+	// TaskNotFound: there is no task at the path, so the trial did not start.
+	TaskNotFound ErrorType = "task_not_found"
+	// EnvironmentBuildFailed: the image of the task could not be built.
+	EnvironmentBuildFailed ErrorType = "environment_build_failed"
+	// EnvironmentBuildTimeout: building the image took longer than `build_timeout_sec`.
+	EnvironmentBuildTimeout ErrorType = "environment_build_timeout"
+	// EnvironmentImagePullFailed: the image of the task could not be pulled, or not within `build_timeout_sec`.
+	EnvironmentImagePullFailed ErrorType = "environment_image_pull_failed"
+	// EnvironmentStartFailed: the environment did not start, or its healthcheck failed.
+	EnvironmentStartFailed ErrorType = "environment_start_failed"
+	// EnvironmentResourceAllocationFailed: the provider could not give the environment the CPUs, memory or storage that it asks for.
 	EnvironmentResourceAllocationFailed ErrorType = "environment_resource_allocation_failed"
-	AgentInstallFailed                  ErrorType = "agent_install_failed"
-	AgentInstallTimeout                 ErrorType = "agent_install_timeout"
-	AgentExecutionFailed                ErrorType = "agent_execution_failed"
-	AgentExecutionTimeout               ErrorType = "agent_execution_timeout"
-	VerifierFailed                      ErrorType = "verifier_failed"
-	VerifierTimeout                     ErrorType = "verifier_timeout"
-	VerifierRewardMissing               ErrorType = "verifier_reward_missing"
-	VerifierRewardInvalid               ErrorType = "verifier_reward_invalid"
-	EnvironmentTeardownFailed           ErrorType = "environment_teardown_failed"
-	InternalError                       ErrorType = "internal_error"
-
-	// EnvironmentLost: the environment vanished or stopped answering while the trial used it
-	// (a restarted daemon, a container killed from outside).
+	// AgentInstallFailed: the agent's install script failed.
+	AgentInstallFailed ErrorType = "agent_install_failed"
+	// AgentInstallTimeout: the agent's install script took longer than its timeout.
+	AgentInstallTimeout ErrorType = "agent_install_timeout"
+	// AgentExecutionFailed: the agent's execute script ended with a non-zero exit code.
+	AgentExecutionFailed ErrorType = "agent_execution_failed"
+	// AgentExecutionTimeout: the agent's execute script took longer than its timeout.
+	AgentExecutionTimeout ErrorType = "agent_execution_timeout"
+	// VerifierFailed: the verifier ended with a non-zero exit code.
+	VerifierFailed ErrorType = "verifier_failed"
+	// VerifierTimeout: the verifier took longer than its timeout.
+	VerifierTimeout ErrorType = "verifier_timeout"
+	// VerifierRewardMissing: the verifier ended without writing a reward.
+	VerifierRewardMissing ErrorType = "verifier_reward_missing"
+	// VerifierRewardInvalid: the verifier wrote a reward that is not one finite number.
+	VerifierRewardInvalid ErrorType = "verifier_reward_invalid"
+	// EnvironmentTeardownFailed: the environment could not be destroyed. The trial keeps its reward.
+	EnvironmentTeardownFailed ErrorType = "environment_teardown_failed"
+	// InternalError: Rollout or its machine failed.
+	InternalError ErrorType = "internal_error"
+	// EnvironmentLost: the environment vanished or stopped answering during the trial, for example because the daemon was restarted.
 	EnvironmentLost ErrorType = "environment_lost"
-	// Cancelled: the job was cancelled while the trial ran.
+	// Cancelled: the job was cancelled during the trial.
 	Cancelled ErrorType = "cancelled"
 )
 
