@@ -2,31 +2,35 @@ package examples
 
 import (
 	"os"
-	"os/exec"
-	"path/filepath"
+	"sync"
 	"testing"
+
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // maxBinary is what a stripped binary may weigh, in bytes: it is downloaded in every CI run.
 const maxBinary = 45_000_000
 
-// build makes the binary: as it is released, or with the race detector if the tests have it, so that
+// built is the directory of the binary, which TestMain makes and removes.
+var built string
+
+// build makes the binary, once: as it is released, or with the race detector if the tests have it, so that
 // the whole program is looked at while it works on real jobs.
 func build(t *testing.T) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "rollout")
-	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", binary}
-	env := append(os.Environ(), "CGO_ENABLED=0")
-	if raceEnabled {
-		args, env = []string{"build", "-race", "-o", binary}, os.Environ()
-	}
-	cmd := exec.Command("go", append(args, "github.com/org/rollout-action/cmd/rollout")...)
-	cmd.Env = env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd, err, out)
+	binary, err := buildOnce()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }
+
+var buildOnce = sync.OnceValues(func() (string, error) {
+	if raceEnabled {
+		return testenv.Binary(built, "-race")
+	}
+	return testenv.Binary(built, testenv.Released...)
+})
 
 func TestTheReleasedBinaryIsSmall(t *testing.T) {
 	if raceEnabled {

@@ -17,7 +17,16 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Init() // whether sandboxes can be made is found out by making one, by executing this program
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	var err error
+	if built, err = os.MkdirTemp("", "rollout-examples-"); err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(built)
+	return m.Run()
 }
 
 // needs is a provider that an example runs on.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // suspectJob is a folder with a job of which all tasks look broken beside its baseline.
@@ -53,6 +54,7 @@ gate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 4}}
 // TestConfirmationsThatAreKilledAgainAndAgainAreMadeOnce kills jobs while they try again what looks broken, goes on with them, and compares
 // what they left with an undisturbed job.
 func TestConfirmationsThatAreKilledAgainAndAgainAreMadeOnce(t *testing.T) {
+	testenv.Long(t, "jobs are killed many times while they confirm")
 	random := seed(t)
 	calm := suspectJob(t)
 	args := []string{"run", "job.yaml", "--resume", "--baseline", "jobs/base"}
@@ -64,7 +66,7 @@ func TestConfirmationsThatAreKilledAgainAndAgainAreMadeOnce(t *testing.T) {
 		t.Fatalf("undisturbed it ends with %d and has %d results:\n%s", want, n, r.output)
 	}
 	hit, confirming := 0, 0
-	for wanted := kills(t, 40); hit < wanted; {
+	for wanted := testenv.Times(25, 40); hit < wanted || confirming == 0 && hit < 10*wanted; {
 		j := suspectJob(t)
 		before := map[string]string{}
 		for {

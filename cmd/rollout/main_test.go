@@ -27,8 +27,8 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// binary is the real thing, built once for all tests.
-var binary string
+// binary is the real thing, built once for all tests, and scratch a directory for it and for the store of sandboxes.
+var binary, scratch string
 
 func TestMain(m *testing.M) {
 	sandbox.Init() // sandboxes are started by executing this program
@@ -40,10 +40,8 @@ func runTests(m *testing.M) int {
 	if err != nil {
 		panic(err)
 	}
-	binary = filepath.Join(dir, "rollout")
-	build := exec.Command("go", "build", "-o", binary, ".")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
+	scratch = dir
+	if binary, err = testenv.Binary(dir); err != nil {
 		panic(err)
 	}
 	// The store of sandboxes, for this process and for those that it starts. Not before the build, whose cache it is, too.

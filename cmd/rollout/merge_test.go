@@ -8,26 +8,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/testenv"
 )
-
-// kills is how many kills a test has to survive: ROLLOUT_TEST_KILLS, or else the usual number.
-func kills(t *testing.T, usual int) int {
-	t.Helper()
-	text := os.Getenv("ROLLOUT_TEST_KILLS")
-	if text == "" {
-		return usual
-	}
-	n, err := strconv.Atoi(text)
-	must(t, err)
-	return n
-}
 
 // everything is all files below a folder with what is in them; folders end with a slash.
 func everything(t *testing.T, dir string) map[string]string {
@@ -51,6 +39,7 @@ func everything(t *testing.T, dir string) map[string]string {
 // TestAMergeThatIsKilledAgainAndAgainLosesNothing repeats merges until they come to their end, and compares each with one that nobody
 // disturbs, file by file.
 func TestAMergeThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
+	testenv.Long(t, "merges are killed many times")
 	const shards = 3
 	j := steadyJob(t, "fake", 12, "0.001")
 	for i := 1; i <= shards; i++ {
@@ -97,8 +86,8 @@ func TestAMergeThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
 			}
 			left := everything(t, filepath.Join(calm, "shards"))
 
-			hit, early, rounds, wanted := 0, 0, 0, kills(t, 100)/3+1
-			for ; hit < wanted; rounds++ {
+			hit, early, rounds, wanted := 0, 0, 0, testenv.Times(9, 34)
+			for ; hit < wanted || early == hit && hit < 10*wanted; rounds++ {
 				dir := copied(t)
 				for {
 					r := start(t, dir, args...)

@@ -33,8 +33,11 @@ func (j job) errorOf(t *testing.T) result.Error {
 // wantNoScratch checks that the store of these tests has nothing of sandboxes, only what the next ones stand on.
 func wantNoScratch(t *testing.T) {
 	t.Helper()
+	if stores, err := filepath.Glob(filepath.Join(scratch, "cache/rollout/sandbox/*")); err != nil || len(stores) == 0 {
+		t.Errorf("this test has lost its point: there is no store of sandboxes in %s (%v)", scratch, err)
+	}
 	for _, folder := range []string{"env", "tmp"} {
-		left, err := filepath.Glob(filepath.Join(filepath.Dir(binary), "cache/rollout/sandbox/*", folder, "*"))
+		left, err := filepath.Glob(filepath.Join(scratch, "cache/rollout/sandbox/*", folder, "*"))
 		must(t, err)
 		if len(left) > 0 {
 			t.Errorf("files of sandboxes are left: %q", left)

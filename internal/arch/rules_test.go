@@ -76,7 +76,7 @@ var rows = []row{
 	{packages: []string{"providers"}, only: []string{"internal/environment", "providers/*"}},
 
 	{packages: []string{"internal/cli"}},
-	{packages: []string{"cmd/*", "internal/bench", "internal/arch", "internal/actiontest", "examples"}},
+	{packages: []string{"cmd/*", "internal/bench", "internal/arch", "internal/actiontest", "internal/testsets", "examples"}},
 }
 
 // violations returns a sentence for each import of pkg that breaks the map. pkg and imports are

@@ -1,0 +1,51 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Long skips the test unless ROLLOUT_TEST_LONG is 1, as CI sets it. what says what takes long; .github/check lists it
+// where it is left out.
+func Long(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("ROLLOUT_TEST_LONG") != "1" {
+		t.Skipf("takes long: %s; ROLLOUT_TEST_LONG=1 runs it", what)
+	}
+}
+
+// Times returns how often a test repeats what depends on chance: few times for a change, or full times if
+// ROLLOUT_TEST_FULL is 1, as it is in the nightly run.
+func Times(few, full int) int {
+	if os.Getenv("ROLLOUT_TEST_FULL") == "1" {
+		return full
+	}
+	return few
+}
+
+// Released is how go build makes the binary that is released, but for its version.
+var Released = []string{"-trimpath", "-ldflags", "-s -w"}
+
+// Binary returns the program rollout of this checkout for tests of the real thing. If ROLLOUT_TEST_BINARY names one it is
+// that: CI builds it once, as it is released, for all tests and for users who have no build cache. Otherwise it is built
+// in dir with the flags of go build; without the C compiler if they are those of Released.
+func Binary(dir string, flags ...string) (string, error) {
+	if path := os.Getenv("ROLLOUT_TEST_BINARY"); path != "" && !slices.Contains(flags, "-race") {
+		return path, nil
+	}
+	path := filepath.Join(dir, "rollout")
+	cmd := exec.CommandContext(context.Background(), "go", slices.Concat([]string{"build", "-o", path}, flags, []string{"github.com/org/rollout-action/cmd/rollout"})...)
+	if slices.Equal(flags, Released) {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return path, nil
+}
