@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// TestDemo plays a made-up job on the terminal, for whoever changes how a job looks:
+// TestDemo plays a made-up job on the terminal, for developers who change how a job looks:
 //
 //	go test -c -o /tmp/ui.test ./internal/ui && ROLLOUT_UI_DEMO=live /tmp/ui.test -test.run TestDemo
 //
@@ -24,7 +24,7 @@ import (
 func TestDemo(t *testing.T) {
 	format := os.Getenv("ROLLOUT_UI_DEMO")
 	if format == "" {
-		t.Skip("ROLLOUT_UI_DEMO is not set: this is to be looked at")
+		t.Skip("ROLLOUT_UI_DEMO is not set: this test is for the eye")
 	}
 	mode, color, err := DetectMode(os.Stderr, format, os.Getenv)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// phaseNames are the phases as people are told of them, at most phaseWidth cells wide.
+// phaseNames are the names of phases for users, at most phaseWidth cells wide.
 var phaseNames = map[event.Phase]string{
 	event.EnvironmentSetup: "environment",
 	event.AgentSetup:       "agent setup",
@@ -29,7 +29,7 @@ func phaseName(p event.Phase) string {
 	return cmp.Or(phaseNames[p], "starting")
 }
 
-// age is a duration to the second, for what is still going on: 9s, 1m02s, 3h04m, 2d05h.
+// age formats the duration of something that is still running, in seconds: 9s, 1m02s, 3h04m, 2d05h.
 func age(d time.Duration) string {
 	sec := int(max(d, 0) / time.Second)
 	switch minute, hour, day := sec/60, sec/3600, sec/86400; {
@@ -43,7 +43,7 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%ds", sec)
 }
 
-// took is a duration in seconds, for what is over: 0.4s, 12.3s, then as age.
+// took formats the duration of something that has ended: 0.4s, 12.3s, then like age.
 func took(sec float64) string {
 	if sec < 59.95 {
 		return fmt.Sprintf("%.1fs", max(sec, 0))
@@ -51,7 +51,7 @@ func took(sec float64) string {
 	return age(time.Duration(math.Round(sec)) * time.Second)
 }
 
-// roughly is an estimate without false precision: 40s, 5m, 2h10m.
+// roughly formats an estimate without false precision: 40s, 5m, 2h10m.
 func roughly(d time.Duration) string {
 	switch {
 	case d <= 50*time.Second:
@@ -63,7 +63,7 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// number is a reward or a metric: at least one decimal and at most three.
+// number formats a reward or a metric with one to three decimals.
 func number(f float64) string {
 	if extreme(f) {
 		return strconv.FormatFloat(f, 'g', 3, 64)
@@ -75,12 +75,12 @@ func number(f float64) string {
 	return s
 }
 
-// extreme numbers do not fit into three decimals and a few digits.
+// extreme reports whether a number does not fit into three decimals and a few digits.
 func extreme(f float64) bool {
 	return math.Abs(f) >= 1e6 || f != 0 && math.Abs(f) < 0.0005
 }
 
-// aligned is number with three decimals always, for columns.
+// aligned is number with always three decimals, for columns.
 func aligned(f float64) string {
 	if extreme(f) {
 		return number(f)
@@ -88,7 +88,7 @@ func aligned(f float64) string {
 	return strconv.FormatFloat(f, 'f', 3, 64)
 }
 
-// percent shows a rate; only what is really none or all reads 0.0% or 100.0%.
+// percent formats a rate. Only exactly none or all become 0.0% or 100.0%.
 func percent(rate float64) string {
 	p := math.Round(rate*1000) / 10
 	switch {
@@ -100,7 +100,7 @@ func percent(rate float64) string {
 	return fmt.Sprintf("%.1f%%", p)
 }
 
-// plural counts things: 1 trial, 2 trials.
+// plural formats a count: 1 trial, 2 trials.
 func plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -108,7 +108,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// name is a trial as people are told of it.
+// name returns the name of a trial for users.
 func name(k *result.Key) string {
 	if k == nil {
 		return ""

@@ -58,7 +58,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestPercentIsAllOrNoneOnlyWhenItIs(t *testing.T) {
+func TestPercentOfAlmostAllOrNone(t *testing.T) {
 	for rate, want := range map[float64]string{
 		0: "0.0%", 0.0001: "0.1%", 0.5: "50.0%", 2.0 / 3: "66.7%", 0.9999: "99.9%", 1: "100.0%",
 	} {

@@ -38,7 +38,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// syncBuffer may be written by a view and read by its test.
+// syncBuffer can be written by a view while its test reads it.
 type syncBuffer struct {
 	mu     sync.Mutex
 	b      bytes.Buffer
@@ -66,7 +66,7 @@ func (s stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hostile is a name that tries everything at once.
+// hostile is a name that combines several attacks.
 const hostile = "\x1b[2J\x1b]0;title\x07::error::evil\n::add-mask::x\u202e\u200bgnihton##[error]boo\xff\u009b31m"
 
 var start = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -87,7 +87,7 @@ func ended(t *result.Trial) event.Event {
 	return event.Event{Kind: event.TrialEnded, Key: &t.Key, Trial: t, Message: "jobs/x/" + t.Key.Dir()}
 }
 
-// script is one of everything that can happen, one second apart.
+// script has one of every event, one second apart.
 func script() []event.Event {
 	one, two, three, four := key("hello-world", 1), key("hello-world", 2), key("write-compressor", 1), key(hostile, 1)
 	kept := reward(three, 1, 3661)
@@ -121,7 +121,7 @@ func script() []event.Event {
 	return events
 }
 
-// noCommands fails when GitHub's runner would take a line for a workflow command.
+// noCommands fails the test if GitHub's runner would take a line for a workflow command.
 func noCommands(t *testing.T, out string) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -131,7 +131,7 @@ func noCommands(t *testing.T, out string) {
 	}
 }
 
-// noEscapes fails when there is anything but printable text and line ends.
+// noEscapes fails the test if there is anything but printable text and line ends.
 func noEscapes(t *testing.T, out string) {
 	t.Helper()
 	for line := range strings.Lines(out) {

@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// line is one event as a line of JSON; the package comment lists its fields.
+// line is an event as a line of JSON; the package comment lists its fields.
 type line struct {
 	Time  time.Time  `json:"time"`
 	Level string     `json:"level"`
@@ -57,7 +57,7 @@ func newJSON(opts Options) (event.Sink, func()) {
 		e.Time = timeOf(e, opts.Now)
 		encoded, err := json.Marshal(newLine(e))
 		if err != nil {
-			// Only a number that JSON has no form for can do this, and rewards are checked to be finite.
+			// Only a number without a JSON form can cause this, and rewards are checked to be finite.
 			encoded, _ = json.Marshal(line{Time: e.Time.UTC(), Level: "warn", Msg: "event lost: " + err.Error(), Event: e.Kind, Key: e.Key})
 		}
 		out.print(escapeLine(string(encoded)), e.Kind == event.Progress)
@@ -65,7 +65,7 @@ func newJSON(opts Options) (event.Sink, func()) {
 	return sink, out.close
 }
 
-// messages of the kinds that have fixed ones.
+// messages are the fixed messages of some kinds of events.
 var (
 	messages = map[event.Kind]string{
 		event.JobStarted: "job started", event.TrialStarted: "trial started", event.PhaseStarted: "phase started",
@@ -97,7 +97,7 @@ func newLine(e event.Event) line {
 		}
 	case event.JobEnded:
 		if e.Job != nil {
-			// The fields of line hide those of the same name in an embedded one.
+			// The fields of line hide those of an embedded struct with the same name.
 			l.Total, l.TookSec = new(e.Job.TotalTrials), new(e.Job.TotalDurationSec)
 			l.jobLine = &jobLine{Cancelled: e.Job.Cancelled, Summary: e.Job.Summary}
 		}
@@ -105,7 +105,7 @@ func newLine(e event.Event) line {
 	return l
 }
 
-// levelOf is the level of an event: its importance, or that of how something ended.
+// levelOf returns the level of an event: its importance, or that of an outcome.
 func levelOf(e event.Event) string {
 	level, message := importance[e.Kind]
 	if !message && (e.Kind == event.Cancelling || e.Trial != nil && e.Trial.Error != nil) {
@@ -114,9 +114,8 @@ func levelOf(e event.Event) string {
 	return strings.ToLower(level.String())
 }
 
-// escapeLine writes what is invisible, and the beginning of a workflow command, as JSON escapes: the
-// values stay what they are, and the line is safe on a terminal and in a GitHub log (see untrusted.Line).
-// Outside its strings JSON has none of these characters.
+// escapeLine writes invisible characters, and the beginning of a workflow command, as JSON escapes: the values do not change, and
+// the line is safe on a terminal and in a GitHub log (see untrusted.Line). Outside of strings, JSON has none of these characters.
 func escapeLine(encoded string) string {
 	var b strings.Builder
 	for _, r := range encoded {

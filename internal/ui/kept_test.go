@@ -7,7 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-func TestKeptEnvironmentsCanBeFoundAndRemoved(t *testing.T) {
+func TestSummaryShowsHowToUseKeptEnvironments(t *testing.T) {
 	for provider, want := range map[string][]string{
 		"docker":  {"docker start abc && docker exec -it abc bash", "rollout clean --kept\n"},
 		"sandbox": {"env/abc/up", "rollout clean --kept --env-type sandbox\n"},
@@ -15,7 +15,7 @@ func TestKeptEnvironmentsCanBeFoundAndRemoved(t *testing.T) {
 	} {
 		t.Run(provider, func(t *testing.T) {
 			trial := result.Trial{Environment: &result.Environment{Provider: provider, ID: "abc", Preserved: true}}
-			s := &summary{SummaryInput: SummaryInput{Trials: []result.Trial{trial}}, look: newLook(false), width: 80}
+			s := &summary{SummaryInput: SummaryInput{Trials: []result.Trial{trial}}, styles: newStyles(false), width: 80}
 			text := strings.Join(s.kept(), "\n") + "\n"
 			for _, part := range want {
 				if !strings.Contains(text, part) {

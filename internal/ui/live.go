@@ -12,15 +12,14 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// refresh is how often the view looks for something new: a change is seen at once, and thousands of
-// events a second cost ten frames.
+// refresh is the interval of the view: a change shows at once, and thousands of events a second cost ten frames.
 const refresh = 100 * time.Millisecond
 
-// live keeps a view of what runs at the bottom of the terminal, and prints what went wrong above it,
-// for good. Events only change the state and queue lines; a goroutine of its own draws.
+// live keeps a view of the running trials at the bottom of the terminal, and prints problems above it, where they stay. Events
+// only change the state and queue lines; a separate goroutine draws.
 type live struct {
-	opts Options
-	look look
+	opts   Options
+	styles styles
 
 	mu     sync.Mutex
 	state  state
@@ -29,7 +28,7 @@ type live struct {
 }
 
 func newLive(opts Options) (event.Sink, func()) {
-	l := &live{opts: opts, look: newLook(opts.Color)}
+	l := &live{opts: opts, styles: newStyles(opts.Color)}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -77,34 +76,34 @@ func (l *live) run(stop <-chan struct{}) {
 	}
 }
 
-// next takes the lines to print and draws the state.
+// next returns the lines to print and the next frame.
 func (l *live) next(cols, rows int) (above, frame []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	above, l.above = l.above, nil
-	v := view{state: &l.state, look: l.look, opts: l.opts, now: l.opts.Now(), cols: cols, rows: rows}
+	v := view{state: &l.state, styles: l.styles, opts: l.opts, now: l.opts.Now(), cols: cols, rows: rows}
 	return above, v.lines()
 }
 
-// lines is what an event leaves on the terminal for good: where the results are, problems, and how a
-// trial ended unless it passed. Trials that the cancel ended are counted, not listed: the summary has them.
+// lines returns the lines that an event leaves on the terminal: where the results are, problems, and the outcome of a trial
+// unless it passed. Trials that were cancelled are only counted, because the summary lists them.
 func (l *live) lines(e event.Event) []string {
 	if !l.opts.shows(e.Kind) {
 		return nil
 	}
 	switch e.Kind {
 	case event.JobStarted:
-		return []string{l.look.dim.Render(startLine(e, l.opts.Concurrency))}
+		return []string{l.styles.dim.Render(startLine(e, l.opts.Concurrency))}
 	case event.TrialEnded:
 		return l.trialLines(e)
 	case event.Retrying:
 		cols, _ := l.opts.Width()
-		return []string{l.look.dim.Render(cutEnd(retryLine(e), cols-1))}
+		return []string{l.styles.dim.Render(cutEnd(retryLine(e), cols-1))}
 	case event.Notice:
-		return []string{l.look.warn.Render(noticeLine(e))}
+		return []string{l.styles.warn.Render(noticeLine(e))}
 	case event.Cancelling:
 		stopping := max(e.Total, len(l.state.running))
-		return []string{l.look.warn.Render(cancelLine(stopping, "press Ctrl-C again to stop"))}
+		return []string{l.styles.warn.Render(cancelLine(stopping, "press Ctrl-C again to stop"))}
 	}
 	return nil
 }
@@ -118,37 +117,37 @@ func (l *live) trialLines(e event.Event) []string {
 		return nil
 	}
 	cols, _ := l.opts.Width()
-	verdict := l.look.verdict(t)
+	verdict := l.styles.verdict(t)
 	if t.Error == nil {
 		return []string{l.headline(verdict, e, cols)}
 	}
 	if kind := untrusted.Line(string(t.Error.Type)); t.Completed() {
-		verdict += "  " + l.look.bad.Render(kind)
+		verdict += "  " + l.styles.bad.Render(kind)
 	} else {
-		verdict = l.look.bad.Render("✗ " + kind)
+		verdict = l.styles.bad.Render("✗ " + kind)
 	}
 	what := firstLine(t.Error.Message)
-	if first := l.state.told(e); first != "" {
+	if first := l.state.firstWith(e); first != "" {
 		what = "as " + first
 	}
 	lines := append([]string{l.headline(verdict, e, cols)}, paragraph(what, cols)...)
-	return append(lines, "  "+l.look.dim.Render(untrusted.ShellPath(e.Message)))
+	return append(lines, "  "+l.styles.dim.Render(untrusted.ShellPath(e.Message)))
 }
 
-// headline is a verdict with the trial it is about, on one line where possible.
+// headline formats a verdict and its trial, on one line if possible.
 func (l *live) headline(verdict string, e event.Event, cols int) string {
 	end := "  " + took(e.Trial.Durations.TotalSec)
 	if e.Trial.Confirmation {
 		end += "  (tried again)"
 	}
 	room := cols - 1 - ansi.StringWidth(verdict+"  "+end)
-	return verdict + "  " + cutMiddle(name(e.Key), max(room, minName)) + l.look.dim.Render(end)
+	return verdict + "  " + cutMiddle(name(e.Key), max(room, minName)) + l.styles.dim.Render(end)
 }
 
-// maxParagraph is how many lines of a message are shown while the job runs.
+// maxParagraph is how many lines of a message are printed while the job runs.
 const maxParagraph = 3
 
-// paragraph wraps text to lines that are indented by two cells.
+// paragraph wraps text into lines that are indented by two cells.
 func paragraph(text string, cols int) []string {
 	if text == "" {
 		return nil

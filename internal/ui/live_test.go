@@ -20,7 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// terminal is an emulated terminal, tall enough that nothing scrolls away.
+// terminal is an emulated terminal, so tall that nothing scrolls away.
 type terminal struct {
 	mu   sync.Mutex
 	vt   *vt100.VT100
@@ -36,7 +36,7 @@ func (v *terminal) Write(p []byte) (int, error) {
 	return v.vt.Write(p)
 }
 
-// took is what was sent since it was last asked.
+// took returns what was written since the last call.
 func (v *terminal) took() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -45,7 +45,7 @@ func (v *terminal) took() string {
 	return sent
 }
 
-// String is what can be seen, without the empty rows below.
+// String returns the visible text, without the empty rows below.
 func (v *terminal) String() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -56,7 +56,7 @@ func (v *terminal) String() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// reflow is the terminal with another width: lines that are too long now are wrapped, as most terminals do.
+// reflow returns the terminal with another width: lines that are too long are wrapped, as most terminals do.
 func (v *terminal) reflow(cols int) *terminal {
 	other := newTerminal(cols)
 	for i := range v.vt.Cursor.Y {
@@ -69,7 +69,7 @@ func (v *terminal) wants(t *testing.T, want ...string) {
 	t.Helper()
 	for _, text := range want {
 		if !strings.Contains(v.String(), text) {
-			t.Errorf("%q cannot be seen in\n%s", text, v)
+			t.Errorf("%q is not visible in\n%s", text, v)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (v *terminal) lacks(t *testing.T, lack ...string) {
 	t.Helper()
 	for _, text := range lack {
 		if strings.Contains(v.String(), text) {
-			t.Errorf("%q can be seen in\n%s", text, v)
+			t.Errorf("%q is visible in\n%s", text, v)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func watch(t *testing.T, cols, rows int, opts Options, do func(v *terminal, sink
 			opts.Width = func() (int, int) { return cols, rows }
 		}
 		sink, end := New(opts)
-		time.Sleep(refresh / 2) // from here on nothing happens at the same time as a frame
+		time.Sleep(refresh / 2) // from now on, no event coincides with a frame
 		settle := func() {
 			time.Sleep(refresh)
 			synctest.Wait()
@@ -105,7 +105,7 @@ func watch(t *testing.T, cols, rows int, opts Options, do func(v *terminal, sink
 	return v
 }
 
-// busy is a job in the middle: some trials have ended, some run.
+// busy sends the events of a job in progress: some trials have ended, some run.
 func busy(sink event.Sink) {
 	sink(event.Event{Kind: event.JobStarted, Total: 20, Message: "jobs/x"})
 	tasks := []string{"hello-world", "adaptive-rejection-sampler", "write-compressor", strings.Repeat("very-long-", 30), "日本語のタスク"}
@@ -149,7 +149,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-func TestLiveLeavesOnlyWhatStays(t *testing.T) {
+func TestLiveRemovesItsFrame(t *testing.T) {
 	v := watch(t, 80, 24, Options{}, func(v *terminal, sink event.Sink, settle func()) {
 		busy(sink)
 		settle()
@@ -158,10 +158,10 @@ func TestLiveLeavesOnlyWhatStays(t *testing.T) {
 	golden(t, "live-end", v.String())
 	out := v.took()
 	if strings.Count(out, ansi.HideCursor) != 1 || !strings.HasSuffix(out, ansi.ShowCursor) {
-		t.Errorf("the cursor is not given back: %q", out)
+		t.Errorf("the cursor stays hidden: %q", out)
 	}
 	if strings.Count(out, ansi.ResetAutoWrapMode) != strings.Count(out, ansi.SetAutoWrapMode) {
-		t.Errorf("lines are not wrapped afterwards: %q", out)
+		t.Errorf("line wrapping stays off: %q", out)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestLiveOnTinyTerminals(t *testing.T) {
 	}
 }
 
-func TestLiveWithoutAnyEventLeavesTheTerminalAlone(t *testing.T) {
+func TestLiveWithoutEventsWritesNothing(t *testing.T) {
 	v := watch(t, 80, 24, Options{}, func(_ *terminal, _ event.Sink, settle func()) { settle() })
 	if out := v.took(); out != "" {
 		t.Errorf("got %q", out)
@@ -201,7 +201,7 @@ func TestLiveDoesNotFlicker(t *testing.T) {
 		busy(sink)
 		settle()
 		v.took()
-		for range 10 { // a second of frames in which only the ages change
+		for range 10 { // the frames of one second, in which only the ages change
 			settle()
 		}
 		out := v.took()
@@ -210,19 +210,19 @@ func TestLiveDoesNotFlicker(t *testing.T) {
 		}
 		for _, clear := range []string{ansi.EraseEntireScreen, ansi.CursorHomePosition, ansi.EraseEntireLine} {
 			if strings.Contains(out, clear) {
-				t.Errorf("%q is sent", clear)
+				t.Errorf("%q was written", clear)
 			}
 		}
 		v.took()
 		sink(event.Event{Kind: event.PhaseStarted, Key: key("日本語のタスク", 1), Phase: event.Verifier})
 		settle()
 		if out := v.took(); strings.Contains(out, "adaptive-rejection-sampler__1") || !strings.Contains(out, "verifier") {
-			t.Errorf("not only the line that changed is sent: %q", out)
+			t.Errorf("more than the changed line was written: %q", out)
 		}
 	})
 }
 
-// colourCodes are escape sequences that set colours or styles.
+// colourCodes matches escape sequences that set colours or styles.
 var colourCodes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 func TestLiveWithoutColour(t *testing.T) {
@@ -244,7 +244,7 @@ func TestLiveFitsManyTrials(t *testing.T) {
 			sink(event.Event{Kind: event.TrialStarted, Key: key("task", i)})
 		}
 		settle()
-		if n := strings.Count(v.String(), "\n"); n > 17 { // the line about the job, and the frame
+		if n := strings.Count(v.String(), "\n"); n > 17 { // the job's line and the frame
 			t.Errorf("%d lines on a terminal of 24", n)
 		}
 		v.wants(t, "cpe/bench/task__0", "+489 more")
@@ -257,7 +257,7 @@ func TestLiveFitsManyTrials(t *testing.T) {
 	})
 }
 
-func TestLiveStandsHostileText(t *testing.T) {
+func TestLiveWithHostileText(t *testing.T) {
 	v := watch(t, 60, 24, Options{Color: true}, func(v *terminal, sink event.Sink, settle func()) {
 		k := key(hostile, 1)
 		sink(event.Event{Kind: event.JobStarted, Total: 3, Message: hostile})
@@ -281,7 +281,7 @@ func TestLiveStandsHostileText(t *testing.T) {
 	noEscapes(t, out)
 }
 
-func TestLiveCancels(t *testing.T) {
+func TestLiveShowsCancelling(t *testing.T) {
 	v := watch(t, 80, 24, Options{}, func(v *terminal, sink event.Sink, settle func()) {
 		busy(sink)
 		sink(event.Event{Kind: event.Cancelling, Total: 7})
@@ -294,10 +294,10 @@ func TestLiveCancels(t *testing.T) {
 	v.lacks(t, "write-compressor__1")
 }
 
-func TestLiveResizes(t *testing.T) {
+func TestLiveFollowsResizes(t *testing.T) {
 	cols := 80
 	screen := screen{}
-	v := view{state: &state{total: 4, started: start}, look: newLook(false), now: start, rows: 24}
+	v := view{state: &state{total: 4, started: start}, styles: newStyles(false), now: start, rows: 24}
 	for i := range 3 {
 		v.state.running = append(v.state.running, &running{name: strings.Repeat("long-name-", 7) + fmt.Sprint(i), since: start})
 	}
@@ -329,13 +329,13 @@ func TestLiveResizes(t *testing.T) {
 	}
 }
 
-func TestLongLinesAboveShowNothingOfTheFrame(t *testing.T) {
+func TestLongLinesHideTheOldFrame(t *testing.T) {
 	v := newTerminal(20)
 	s := screen{out: v}
 	s.draw(nil, []string{"frame frame frame", "frame frame frame"}, 20)
 	s.draw([]string{"a path that is wider than the terminal"}, []string{"frame"}, 20)
 	if strings.Contains(v.took(), "terminal"+ansi.EraseLineRight) {
-		t.Error("what is behind a line that may end in the last column is erased")
+		t.Error("the rest of a line that may end in the last column was erased")
 	}
 	if got, want := v.String(), "a path that is wider\n than the terminal\nframe\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -398,16 +398,16 @@ func TestDetectMode(t *testing.T) {
 	}{
 		{name: "a terminal is live", out: tty, format: "auto", mode: Live, color: true},
 		{name: "a file is plain", out: file, format: "auto", mode: Plain},
-		{name: "nothing is plain", out: nil, format: "", mode: Plain},
+		{name: "no file is plain", out: nil, format: "", mode: Plain},
 		{name: "a dumb terminal is plain", out: tty, env: map[string]string{"TERM": "dumb"}, mode: Plain},
 		{name: "a CI system's terminal is plain", out: tty, env: map[string]string{"CI": "true"}, mode: Plain, color: true},
 		{name: "NO_COLOR is live without colour", out: tty, env: map[string]string{"NO_COLOR": "1"}, mode: Live},
-		{name: "an empty NO_COLOR says nothing", out: tty, env: map[string]string{"NO_COLOR": ""}, mode: Live, color: true},
-		{name: "plain is plain on a terminal, too", out: tty, format: "plain", mode: Plain, color: true},
-		{name: "live is what was asked for in CI, too", out: tty, format: "live", env: map[string]string{"CI": "1"}, mode: Live, color: true},
+		{name: "an empty NO_COLOR is ignored", out: tty, env: map[string]string{"NO_COLOR": ""}, mode: Live, color: true},
+		{name: "plain on a terminal", out: tty, format: "plain", mode: Plain, color: true},
+		{name: "live in CI", out: tty, format: "live", env: map[string]string{"CI": "1"}, mode: Live, color: true},
 		{name: "live needs a terminal", out: file, format: "live", err: "--log-format live needs a terminal on stderr (use auto or plain)"},
 		{name: "json has no colours", out: tty, format: "json", mode: JSON},
-		{name: "there are no others", out: tty, format: "xml", err: `unknown --log-format "xml" (auto, live, plain or json)`},
+		{name: "an unknown mode", out: tty, format: "xml", err: `unknown --log-format "xml" (auto, live, plain or json)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mode, color, err := DetectMode(c.out, c.format, func(name string) string { return c.env[name] })

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// notes is what did not change any result and still should be known.
+// notes returns what users should know although it changed no result.
 func (s *summary) notes() []string {
 	var lines []string
 	lines = append(lines, s.bases()...)
@@ -21,11 +21,11 @@ func (s *summary) notes() []string {
 	return append(lines, s.warnings()...)
 }
 
-// bases says which trials ran on something else than the image that was asked for: a note for each base
-// that stood in, and below it instead of what, and why. Where the job asked for it, a line says so.
+// bases returns a note for each base that replaced the requested images: which trials ran on it, in place of what, and why. If the
+// job asked for it, it is one line.
 func (s *summary) bases() []string {
 	trials, asked := map[string]int{}, map[string]int{}
-	instead := map[string]map[string]int{} // how many trials, by base and by what is said of it
+	instead := map[string]map[string]int{} // number of trials by base and description
 	for _, t := range s.Trials {
 		if t.Environment == nil || t.Environment.Base == nil {
 			continue
@@ -61,10 +61,10 @@ func (s *summary) bases() []string {
 	return append(lines, more(len(whats)-maxExamples)...)
 }
 
-// limitNames are the limits as people are told of them; memory and storage are called that.
+// limitNames are the names of limits for users; memory and storage need none.
 var limitNames = map[string]string{"cpus": "CPU", "pids": "process"}
 
-// unenforced says once per limit that a provider could not apply it.
+// unenforced returns a note for each limit that a provider could not apply.
 func (s *summary) unenforced() []string {
 	counts := map[string]int{}
 	for _, t := range s.Trials {
@@ -95,12 +95,12 @@ func (s *summary) omitted() []string {
 		if rest := len(t.Omitted) - 1; rest > 0 {
 			what += fmt.Sprintf(", and %d more", rest)
 		}
-		lines = append(lines, "  "+s.dir(t.Key)+"  "+s.look.dim.Render(what))
+		lines = append(lines, "  "+s.dir(t.Key)+"  "+s.styles.dim.Render(what))
 	}
 	return append(lines, more(len(trials)-maxExamples)...)
 }
 
-// warnings counts the trials' warnings and shows the first. Those of trials that ended with their provider are about nothing else.
+// warnings counts the warnings of the trials and quotes the first. It leaves out trials that ended with their provider.
 func (s *summary) warnings() []string {
 	trials := s.where(func(t result.Trial) bool { return len(t.Warnings) > 0 && !t.EndedUnreachable() })
 	if len(trials) == 0 {
@@ -116,7 +116,7 @@ func (s *summary) warnings() []string {
 	return append(lines, "  "+s.dir(first.Key))
 }
 
-// kept lists the preserved environments, how to look into them, and how to remove them.
+// kept lists the preserved environments, with the commands to enter and to remove them.
 func (s *summary) kept() []string {
 	trials := s.where(func(t result.Trial) bool { return t.Environment != nil && t.Environment.Preserved })
 	if len(trials) == 0 {
@@ -124,14 +124,13 @@ func (s *summary) kept() []string {
 	}
 	lines := []string{plural(len(trials), "environment") + " kept"}
 	for _, t := range trials[:min(len(trials), maxExamples)] {
-		lines = append(lines, "  "+enter(*t.Environment)+"  "+s.look.dim.Render("# "+name(&t.Key)))
+		lines = append(lines, "  "+enter(*t.Environment)+"  "+s.styles.dim.Render("# "+name(&t.Key)))
 	}
 	lines = append(lines, more(len(trials)-maxExamples)...)
 	return append(lines, "  remove them: "+cleanKept(trials))
 }
 
-// cleanKept is the command that removes the kept environments; of another provider than the default it has to be
-// told which.
+// cleanKept returns the command that removes the kept environments. It names the provider unless that is the default.
 func cleanKept(trials []result.Trial) string {
 	command := "rollout clean --kept"
 	if provider := trials[0].Environment.Provider; provider != "docker" && plainID.MatchString(provider) {
@@ -140,10 +139,10 @@ func cleanKept(trials []result.Trial) string {
 	return command
 }
 
-// plainID is an identifier that can be put into a command line as it is.
+// plainID matches identifiers that need no quotes on a command line.
 var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
-// enter is the command that opens a shell in a kept environment, where there is one.
+// enter returns the command that opens a shell in a kept environment, if there is one.
 func enter(e result.Environment) string {
 	if e.Provider == "sandbox" && plainID.MatchString(e.ID) {
 		return "sandbox " + e.ID + ": what it changed is in env/" + e.ID + "/up of the provider's directory"
@@ -153,12 +152,12 @@ func enter(e result.Environment) string {
 	}
 	id := e.ID
 	if len(id) == 64 && strings.Trim(id, "0123456789abcdef") == "" {
-		id = id[:12] // as docker ps shows it
+		id = id[:12] // the length in docker ps
 	}
 	return fmt.Sprintf("docker start %s && docker exec -it %s bash", id, id)
 }
 
-func (s *summary) note(text string) string { return s.look.dim.Render("note:") + " " + text }
+func (s *summary) note(text string) string { return s.styles.dim.Render("note:") + " " + text }
 
 func (s *summary) where(is func(result.Trial) bool) []result.Trial {
 	return slices.DeleteFunc(slices.Clone(s.Trials), func(t result.Trial) bool { return !is(t) })

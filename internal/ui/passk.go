@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// attempts is what several attempts at a task come to, for each agent; nothing where there was one.
+// attempts returns pass@k and pass^k for each agent with several attempts at a task.
 func (s *summary) attempts() []string {
 	var rows [][]string
 	part := false
@@ -23,12 +23,12 @@ func (s *summary) attempts() []string {
 		}
 		words := []string{lineStart(cutMiddle(untrusted.Line(agent), s.width/2))}
 		for _, p := range shown {
-			words = append(words, fmt.Sprintf("pass@%d %s", p.K, s.look.bold.Render(percent(p.PassAt))))
+			words = append(words, fmt.Sprintf("pass@%d %s", p.K, s.styles.bold.Render(percent(p.PassAt))))
 			part = part || p.Tasks < shown[0].Tasks
 		}
 		for _, p := range shown {
 			if p.K > 1 {
-				words = append(words, fmt.Sprintf("pass^%d %s", p.K, s.look.bold.Render(percent(p.PassHat))))
+				words = append(words, fmt.Sprintf("pass^%d %s", p.K, s.styles.bold.Render(percent(p.PassHat))))
 			}
 		}
 		rows = append(rows, words)
@@ -48,7 +48,7 @@ func (s *summary) attempts() []string {
 	return append(lines, s.wrap(note)...)
 }
 
-// align makes the words of a column equally wide, but for the last of a row.
+// align pads the words of each column to the same width, except the last of a row.
 func align(rows [][]string) {
 	var widths []int
 	for _, row := range rows {
@@ -66,7 +66,7 @@ func align(rows [][]string) {
 	}
 }
 
-// packed is words on as few lines as they fit on; all but the first are indented.
+// packed fills lines with words; all but the first line are indented.
 func (s *summary) packed(words []string) []string {
 	lines := []string{words[0]}
 	for _, w := range words[1:] {

@@ -11,20 +11,19 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// plain writes a line when something ends or goes wrong, and when nothing has for a while. Lines
-// have no time stamps: CI systems add their own. Each begins with words of ours, never with text
-// from outside, so none can be a workflow command.
+// plain writes a line when something ends or fails, and after a long silence. Lines have no time stamps, because CI systems add
+// their own. Each begins with words of ours, never with text from outside, so none can be a workflow command.
 type plain struct {
-	out  *printer
-	look look
-	opts Options
+	out    *printer
+	styles styles
+	opts   Options
 
 	mu    sync.Mutex
 	state state
 }
 
 func newPlain(opts Options) (event.Sink, func()) {
-	p := &plain{look: newLook(opts.Color), opts: opts}
+	p := &plain{styles: newStyles(opts.Color), opts: opts}
 	p.out = newPrinter(opts.Out, opts.Heartbeat, p.silent)
 	return p.sink, p.out.close
 }
@@ -42,7 +41,7 @@ func (p *plain) sink(e event.Event) {
 	}
 }
 
-// silent is the line for a long silence, or "" when nothing runs.
+// silent returns the line for a long silence, or "" if nothing runs.
 func (p *plain) silent() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,13 +51,13 @@ func (p *plain) silent() string {
 	return ""
 }
 
-// count is how many trials have ended: "[ 3/20] ".
+// count returns how many trials have ended: "[ 3/20] ".
 func (p *plain) count() string {
 	total := strconv.Itoa(p.state.total)
 	return fmt.Sprintf("[%*d/%s] ", len(total), p.state.ended, total)
 }
 
-// line is what to say about an event; "" for nothing.
+// line returns the line for an event, or "".
 func (p *plain) line(e event.Event) string {
 	switch e.Kind {
 	case event.JobStarted:
@@ -76,16 +75,16 @@ func (p *plain) line(e event.Event) string {
 	case event.Notice:
 		return noticeLine(e)
 	case event.Cancelling:
-		return p.look.warn.Render(cancelLine(max(e.Total, len(p.state.running)), "a second signal stops"))
+		return p.styles.warn.Render(cancelLine(max(e.Total, len(p.state.running)), "a second signal stops"))
 	}
 	return ""
 }
 
-// verdictWidth is room for "✗ error" and for rewards of up to five characters.
+// verdictWidth is enough for "✗ error" and for rewards of up to five characters.
 const verdictWidth = 7
 
 func (p *plain) trialLine(e event.Event) string {
-	verdict := lipgloss.NewStyle().Width(verdictWidth).Render(p.look.verdict(e.Trial))
+	verdict := lipgloss.NewStyle().Width(verdictWidth).Render(p.styles.verdict(e.Trial))
 	line := verdict + "  " + name(e.Key)
 	if e.Trial == nil {
 		return line
@@ -96,7 +95,7 @@ func (p *plain) trialLine(e event.Event) string {
 	}
 	if e.Trial.Error != nil {
 		what := problem(e.Trial.Error)
-		if first := p.state.told(e); first != "" {
+		if first := p.state.firstWith(e); first != "" {
 			what = untrusted.Line(string(e.Trial.Error.Type)) + ": as " + first
 		}
 		line += "  " + what + "  (" + untrusted.ShellPath(e.Message) + ")"

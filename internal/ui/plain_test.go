@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/event"
 )
 
-// play shows the events, and returns what was written.
+// play shows the events and returns the output.
 func play(opts Options, events []event.Event) string {
 	var out syncBuffer
 	opts.Out = &out
@@ -35,7 +35,7 @@ func TestPlain(t *testing.T) {
 	noEscapes(t, out)
 }
 
-func TestTheLevelDecidesWhichMessagesArePlainLines(t *testing.T) {
+func TestLevelSelectsPlainMessages(t *testing.T) {
 	lines := map[slog.Level][]event.Kind{
 		slog.LevelDebug: {event.TrialStarted, event.PhaseStarted, event.Progress, event.Retrying, event.Notice},
 		slog.LevelInfo:  {event.Progress, event.Retrying, event.Notice},
@@ -96,7 +96,7 @@ func TestHeartbeat(t *testing.T) {
 		var out syncBuffer
 		sink, end := New(Options{Out: &out, Mode: Plain, Heartbeat: time.Minute})
 		sink(event.Event{Kind: event.JobStarted, Total: 2, Message: "jobs/x"})
-		time.Sleep(150 * time.Second) // nothing runs yet, so nothing is said
+		time.Sleep(150 * time.Second) // nothing runs yet, so there is no line
 		sink(event.Event{Kind: event.TrialStarted, Key: key("slow", 1)})
 		sink(event.Event{Kind: event.PhaseStarted, Key: key("slow", 1), Phase: event.AgentExecution})
 		time.Sleep(40 * time.Second)
@@ -118,7 +118,7 @@ note: something was said
 	})
 }
 
-func TestAReaderThatTakesNothingHoldsNobodyUp(t *testing.T) {
+func TestStuckReaderDoesNotBlock(t *testing.T) {
 	for _, mode := range []Mode{Plain, JSON, Live} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -131,11 +131,11 @@ func TestAReaderThatTakesNothingHoldsNobodyUp(t *testing.T) {
 				}
 				sink(ended(failure(key("one", 1), "x", "y", 1)))
 				if waited := time.Since(began); waited > 0 {
-					t.Errorf("the sink took %v", waited)
+					t.Errorf("the sink blocked for %v", waited)
 				}
 				end()
 				if waited := time.Since(began); waited > giveUp {
-					t.Errorf("the end took %v", waited)
+					t.Errorf("closing blocked for %v", waited)
 				}
 				close(out)
 			})
@@ -143,7 +143,7 @@ func TestAReaderThatTakesNothingHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-func TestASlowReaderMissesNoFailure(t *testing.T) {
+func TestSlowReaderGetsEveryFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read, write := io.Pipe()
 		sink, end := New(Options{Out: write, Mode: JSON, Level: slog.LevelDebug})
@@ -166,12 +166,12 @@ func TestASlowReaderMissesNoFailure(t *testing.T) {
 			t.Errorf("%d of 50 failures were written", n)
 		}
 		if n := strings.Count(got.String(), `"event":"progress"`); n >= 3*maxQueued {
-			t.Error("nothing was spared")
+			t.Error("no line was dropped")
 		}
 	})
 }
 
-func TestManyWriters(t *testing.T) {
+func TestConcurrentEvents(t *testing.T) {
 	for _, mode := range []Mode{Plain, JSON, Live} {
 		var out syncBuffer
 		sink, end := New(Options{Out: &out, Mode: mode})
@@ -190,7 +190,7 @@ func TestManyWriters(t *testing.T) {
 		end()
 		word := "broken"
 		if n := strings.Count(out.String(), word); n != 1600 {
-			t.Errorf("%s: %d of 1600 failures are shown", mode, n)
+			t.Errorf("%s: %d of 1600 failures were written", mode, n)
 		}
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// maxQueued bounds how many lines wait for a slow reader before those that can be spared are.
+// maxQueued is how many lines may wait for a slow reader before optional ones are dropped.
 const maxQueued = 10_000
 
-// printer writes lines in order from its own goroutine, so that whoever prints never waits for the
-// reader. Lines that matter are always kept: a job has only so many of them.
+// printer writes lines in order from its own goroutine, so its callers never wait for the reader. It never drops lines that
+// matter: a job has a limited number of them.
 type printer struct {
 	out    io.Writer
-	idle   time.Duration // when nothing was printed for so long, silent is asked for a line
+	idle   time.Duration // after this time without output, silent is called for a line
 	silent func() string // called from the printer's goroutine; an empty line is not printed
 
 	wake chan struct{}
@@ -25,7 +25,7 @@ type printer struct {
 	closed bool
 }
 
-// newPrinter starts a printer. With idle 0, silent is never asked.
+// newPrinter starts a printer. With idle 0, silent is never called.
 func newPrinter(out io.Writer, idle time.Duration, silent func() string) *printer {
 	p := &printer{
 		out: out, idle: idle, silent: silent,
@@ -35,7 +35,7 @@ func newPrinter(out io.Writer, idle time.Duration, silent func() string) *printe
 	return p
 }
 
-// print queues a line, without its line break. With spare, the line may be dropped for a slow reader.
+// print queues a line, without its line break. With spare, the line may be dropped if the reader is slow.
 func (p *printer) print(line string, spare bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +53,7 @@ func (p *printer) signal() {
 	}
 }
 
-// close writes what is queued, but does not wait for a reader that takes nothing any more.
+// close writes the queued lines, but does not wait long for a stuck reader.
 func (p *printer) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -91,8 +91,8 @@ func (p *printer) run() {
 	}
 }
 
-// flush writes the queued lines and reports whether those were the last. A failed write is not
-// reported: there is nowhere to report it, and the job must go on.
+// flush writes the queued lines and reports whether they were the last. It ignores write errors: there is nowhere to report
+// them, and the job must continue.
 func (p *printer) flush() (last bool) {
 	p.mu.Lock()
 	lines := p.queue

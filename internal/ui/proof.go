@@ -9,13 +9,13 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Proof prints a line for each task, below it what was found in it, and at the end how many tasks came to what. Rules for
-// text and color are those of Summary.
+// Proof prints a line for each task, with its findings below, and finally how many tasks have each verdict. color and width are
+// as for Summary.
 func Proof(w io.Writer, in prove.Report, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
-	s := &summary{look: newLook(color), width: max(width, 20)}
+	s := &summary{styles: newStyles(color), width: max(width, 20)}
 	var b strings.Builder
 	write := func(lines ...string) {
 		for _, line := range lines {
@@ -43,30 +43,30 @@ func Proof(w io.Writer, in prove.Report, color bool, width int) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// proven is a task's own line.
+// proven returns a task's own line.
 func (s *summary) proven(p prove.Proof, name, verdict int) string {
-	mark, render := "✗", s.look.bad.Render
+	mark, render := "✗", s.styles.bad.Render
 	switch {
 	case p.Passed():
-		mark, render = "✓", s.look.good.Render
+		mark, render = "✓", s.styles.good.Render
 	case p.Verdict == prove.Unknown:
-		mark, render = "?", s.look.warn.Render
+		mark, render = "?", s.styles.warn.Render
 	}
 	line := render(fmt.Sprintf("%s %-*s", mark, verdict, p.Verdict.Words())) + "  " + fmt.Sprintf("%-*s", name, untrusted.Line(p.Task))
 	if runs := p.Runs.String(); runs != "" {
-		line += "  " + s.look.dim.Render(runs)
+		line += "  " + s.styles.dim.Render(runs)
 	}
 	return line
 }
 
-// finding is what was found, with its place and the way out.
+// finding returns the lines of a finding: message, place and hint.
 func (s *summary) finding(p prove.Proof, f prove.Finding) []string {
-	mark, text := s.look.warn.Render("!"), untrusted.Line(p.Place(f, p.Dir))+": "+untrusted.Line(f.Message)
+	mark, text := s.styles.warn.Render("!"), untrusted.Line(p.Place(f, p.Dir))+": "+untrusted.Line(f.Message)
 	switch {
 	case f.Ignored != "":
-		mark, text = s.look.dim.Render("-"), text+" (ignored: "+untrusted.Line(f.Ignored)+")"
+		mark, text = s.styles.dim.Render("-"), text+" (ignored: "+untrusted.Line(f.Ignored)+")"
 	case f.Severity == prove.Error:
-		mark = s.look.bad.Render("✗")
+		mark = s.styles.bad.Render("✗")
 	}
 	lines := s.item(mark, text+" ["+f.Rule+"]")
 	if f.Hint != "" && f.Ignored == "" {

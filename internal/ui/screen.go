@@ -8,22 +8,21 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// screen keeps a few lines at the bottom of a terminal, which are redrawn in place, below lines that
-// stay. It never clears more than it must: a frame costs the lines that changed, in one write, and
-// terminals that know synchronized output (others ignore it) show it all at once. The cursor, hidden,
-// waits below the frame.
+// screen keeps a few lines at the bottom of a terminal, below lines that stay, and redraws them in place. It clears as little as
+// possible: a frame costs the lines that changed, in one write, and terminals with synchronized output (others ignore it) show it
+// at once. The cursor is hidden and stays below the frame.
 //
-// It is not bubbletea's renderer because importing that package (v1) asks the terminal for its
-// colours before main runs, and waits up to five seconds for an answer, in every command.
+// It does not use bubbletea's renderer, because that package (v1) queries the terminal for its colours before main runs, and
+// waits up to five seconds for a response, in every command.
 type screen struct {
 	out   io.Writer
-	frame []string // as drawn, each at most cols-1 cells wide
-	cols  int      // when it was drawn
+	frame []string // as drawn; each line is at most cols-1 cells wide
+	cols  int      // when the frame was drawn
 	begun bool
 }
 
-// draw prints above for good, with the frame in its new form below it. Nothing is written when
-// nothing has changed. Lines of above may be wider than the terminal: it wraps them.
+// draw prints above, which stays, and the new frame below it. It writes nothing if nothing has changed. Lines of above may be wider
+// than the terminal, which wraps them.
 func (s *screen) draw(above, frame []string, cols int) {
 	for i, line := range frame {
 		frame[i] = ansi.Truncate(line, cols-1, "")
@@ -51,14 +50,14 @@ func (s *screen) draw(above, frame []string, cols int) {
 		if ansi.StringWidth(line) < cols {
 			line += ansi.EraseLineRight
 		} else {
-			// What it wraps onto would show through behind its end, and erasing there is no way out:
-			// behind the last column that takes the last character.
+			// Text of the old frame would show behind the end of the wrapped line. Erasing there does not help: behind the last
+			// column it erases the last character.
 			b.WriteString(ansi.EraseScreenBelow)
 		}
 		b.WriteString(line + "\r\n")
 		old = nil
 	}
-	b.WriteString(ansi.ResetAutoWrapMode) // should the terminal have become narrower just now
+	b.WriteString(ansi.ResetAutoWrapMode) // in case the terminal has just become narrower
 	for i, line := range frame {
 		if i >= len(old) || old[i] != line {
 			b.WriteString(line + ansi.EraseLineRight)
@@ -66,14 +65,14 @@ func (s *screen) draw(above, frame []string, cols int) {
 		b.WriteString("\r\n")
 	}
 	b.WriteString(ansi.SetAutoWrapMode)
-	b.WriteString(ansi.EraseScreenBelow) // lines of a taller frame, and what was typed
+	b.WriteString(ansi.EraseScreenBelow) // lines of a taller frame, and typed text
 	b.WriteString(ansi.ResetSynchronizedOutputMode)
 	s.frame, s.cols = frame, cols
 	_, _ = io.WriteString(s.out, b.String())
 }
 
-// height is how many rows the frame takes now. Terminals wrap the lines of a window that has become
-// narrower, so it may be more than its lines.
+// height returns how many rows the frame takes now. Terminals wrap lines when a window gets narrower, so it may be more than the
+// number of lines.
 func (s *screen) height(cols int) int {
 	rows := 0
 	for _, line := range s.frame {
@@ -82,7 +81,7 @@ func (s *screen) height(cols int) int {
 	return rows
 }
 
-// close removes the frame, prints above for good and gives the cursor back.
+// close removes the frame, prints above, which stays, and shows the cursor.
 func (s *screen) close(above []string, cols int) {
 	s.draw(above, nil, cols)
 	if s.begun {

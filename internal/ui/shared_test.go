@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// All trials of a task share its image: why it cannot be had is said once.
-func TestAFailedImageIsSaidOnce(t *testing.T) {
+// All trials of a task share its image, so the reason for a missing image is printed once.
+func TestImageFailureIsPrintedOnce(t *testing.T) {
 	const cause = "Dockerfile:3: RUN false: exit code 1"
 	ended := func(task string, attempt int, kind result.ErrorType, message string) event.Event {
 		k := key(task, attempt)
@@ -29,12 +29,12 @@ func TestAFailedImageIsSaidOnce(t *testing.T) {
 	out := play(Options{Mode: Plain, Level: slog.LevelWarn}, events)
 	for text, times := range map[string]int{cause: 1, "environment_build_failed: as " + name(key("a", 1)): 1, "another": 1, "exit code 7": 2} {
 		if n := strings.Count(out, text); n != times {
-			t.Errorf("%q is said %d times, want %d:\n%s", text, n, times, out)
+			t.Errorf("%q was printed %d times, want %d:\n%s", text, n, times, out)
 		}
 	}
 }
 
-func TestTheSummaryQuotesAMessageOnce(t *testing.T) {
+func TestSummaryQuotesEachMessageOnce(t *testing.T) {
 	s := &summary{width: 100}
 	var trials []result.Trial
 	for _, task := range []string{"a", "b", "c", "d"} {
@@ -46,6 +46,6 @@ func TestTheSummaryQuotesAMessageOnce(t *testing.T) {
 	}
 	lines := strings.Join(s.examples(trials), "\n")
 	if strings.Count(lines, "the first") != 1 || strings.Count(lines, "the second") != 1 || strings.Index(lines, "/c__1") > strings.Index(lines, "the second") {
-		t.Errorf("the messages are not said once each:\n%s", lines)
+		t.Errorf("the messages were not printed once each:\n%s", lines)
 	}
 }

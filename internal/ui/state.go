@@ -9,22 +9,22 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// state is what events have said so far about a job.
+// state accumulates the events of a job.
 type state struct {
-	total, ended int // of the whole job, also of what an earlier run of it did
-	kept         int // of those that have ended, how many did before this run
+	total, ended int // of the whole job, including earlier runs
+	kept         int // ended before this run
 	started      time.Time
 	passed       int
 	tally        result.Tally
-	busy         time.Duration // how long the ended trials took, together
+	busy         time.Duration // total duration of the ended trials
 	running      []*running    // in the order in which they started
 	cancelling   bool
-	images       map[string]string // why images could not be had, and the first trial that was told
+	images       map[string]string // errors of images, with the first trial that had each
 }
 
-// told returns the trial of which the same failure of their image was told before, "" if this is the first one: all trials of
-// a task share its image.
-func (s *state) told(e event.Event) string {
+// firstWith returns the trial that had the same failure of the image before, or "" if this is the first: all trials of a task
+// share its image.
+func (s *state) firstWith(e event.Event) string {
 	switch e.Trial.Error.Type {
 	case result.EnvironmentBuildFailed, result.EnvironmentBuildTimeout, result.EnvironmentImagePullFailed:
 	default:
@@ -40,7 +40,7 @@ func (s *state) told(e event.Event) string {
 	return ""
 }
 
-// running is a trial that has begun and not ended.
+// running is a trial that has started and not ended.
 type running struct {
 	key      result.Key
 	name     string
@@ -49,7 +49,7 @@ type running struct {
 	progress string // the last line about its image
 }
 
-// apply takes in an event. Events about trials that have ended already change nothing.
+// apply applies an event. It ignores events about trials that have ended.
 func (s *state) apply(e event.Event) {
 	switch e.Kind {
 	case event.JobStarted:
@@ -83,7 +83,7 @@ func (s *state) apply(e event.Event) {
 	}
 }
 
-// keep counts what an earlier run of the job did. How long that took says nothing about how long the rest will.
+// keep counts the trials of an earlier run. Their durations do not enter the estimate.
 func (s *state) keep(trials []result.Trial) {
 	for i := range trials {
 		s.end(&trials[i])
@@ -107,15 +107,15 @@ func (s *state) end(t *result.Trial) {
 	s.busy += time.Duration(t.Durations.TotalSec * float64(time.Second))
 }
 
-// making is the index of the trial whose image has been in the making for longest, or -1: one that
-// stays, so that the line about it can be read.
+// making returns the index of the trial whose image has been in preparation for longest, or -1. It stays the same, so that its
+// line can be read.
 func (s *state) making() int {
 	return slices.IndexFunc(s.running, func(r *running) bool { return r.progress != "" })
 }
 
-// left estimates how long the job still takes with so many trials at a time: what the ended trials
-// took on average, for those not yet started and for the rest of those that run. It is not ok before
-// enough trials have ended to say anything, nor when nothing is left or the job is being cancelled.
+// left estimates how long the job still takes at this concurrency: the average duration of ended trials, for those that have not
+// started and for the rest of those that run. ok is false until enough trials have ended, and if none is left or the job is
+// being cancelled.
 func (s *state) left(concurrency int, now time.Time) (left time.Duration, ok bool) {
 	remaining, ended := s.total-s.ended, s.ended-s.kept
 	if s.cancelling || remaining <= 0 || s.busy <= 0 || ended < max(2, min(concurrency, (s.total-s.kept)/4)) {

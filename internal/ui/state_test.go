@@ -11,21 +11,21 @@ func TestEstimate(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		total, ended int   // each of the ended trials took a minute
-		running      []int // for so many seconds
+		running      []int // seconds since they started
 		concurrency  int
 		cancelling   bool
 		want         time.Duration // 0: none
 	}{
-		{name: "nothing is known before trials have ended", total: 20, ended: 0, running: []int{30}, concurrency: 1},
+		{name: "no trial has ended", total: 20, ended: 0, running: []int{30}, concurrency: 1},
 		{name: "one ended trial is not enough", total: 20, ended: 1, running: []int{30}, concurrency: 1},
 		{name: "one at a time", total: 12, ended: 10, running: []int{30}, concurrency: 1, want: 90 * time.Second},
 		{name: "four at a time", total: 20, ended: 8, running: []int{0, 0, 0, 0}, concurrency: 4, want: 3 * time.Minute},
 		{name: "the last ones run side by side", total: 10, ended: 8, running: []int{20, 0}, concurrency: 4, want: time.Minute},
 		{name: "those that take too long count as nearly done", total: 10, ended: 9, running: []int{600}, concurrency: 1, want: time.Nanosecond},
-		{name: "the first of a large job say nothing about it", total: 400, ended: 5, running: []int{1}, concurrency: 100},
+		{name: "too few of a large job", total: 400, ended: 5, running: []int{1}, concurrency: 100},
 		{name: "nothing is left", total: 10, ended: 10, concurrency: 1},
 		{name: "a cancelled job ends when it ends", total: 12, ended: 10, running: []int{30}, concurrency: 1, cancelling: true},
-		{name: "a concurrency that nobody has told", total: 12, ended: 10, running: []int{0, 0}, want: time.Minute},
+		{name: "an unknown concurrency", total: 12, ended: 10, running: []int{0, 0}, want: time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &state{total: c.total, ended: c.ended, busy: time.Duration(c.ended) * time.Minute, cancelling: c.cancelling}
@@ -44,14 +44,14 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-func TestApplyForgetsTrialsThatHaveEnded(t *testing.T) {
+func TestApplyRemovesEndedTrials(t *testing.T) {
 	var s state
 	one := key("one", 1)
 	s.apply(event.Event{Kind: event.JobStarted, Total: 1, Time: start})
 	s.apply(event.Event{Kind: event.TrialStarted, Key: one, Time: start})
 	s.apply(event.Event{Kind: event.TrialStarted, Key: one, Time: start})
 	s.apply(ended(reward(one, 1, 60)))
-	// A trial that was given up may still say something.
+	// A trial that was given up may still send events.
 	s.apply(event.Event{Kind: event.PhaseStarted, Key: one, Phase: event.Teardown})
 	s.apply(event.Event{Kind: event.Progress, Key: one, Message: "late"})
 	if s.ended != 1 || s.passed != 1 || len(s.running) != 0 {
@@ -59,7 +59,7 @@ func TestApplyForgetsTrialsThatHaveEnded(t *testing.T) {
 	}
 }
 
-func TestApplyStandsIncompleteEvents(t *testing.T) {
+func TestApplyAcceptsIncompleteEvents(t *testing.T) {
 	var s state
 	for _, kind := range []event.Kind{event.JobStarted, event.TrialStarted, event.PhaseStarted, event.Progress, event.TrialEnded, event.JobEnded, "unknown"} {
 		s.apply(event.Event{Kind: kind})

@@ -14,46 +14,45 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// SummaryInput is what the final summary is made from.
+// SummaryInput is the input of the final summary.
 type SummaryInput struct {
 	Job    result.Job
 	Groups []result.Group
 	Trials []result.Trial
 	Dir    string // the job's directory as the user would type it
-	// Missing: planned trials have no result, and nothing says that the job was cancelled.
+	// Missing: planned trials have no result, although the job was not cancelled.
 	Missing bool
-	// Resume is the command that goes on with the job; "" if none does.
+	// Resume is the command that resumes the job; "" if none does.
 	Resume string
-	// Partial: planned trials have no result, and what follows the summary says why.
+	// Partial: planned trials have no result, and the text after the summary explains why.
 	Partial bool
 }
 
-// How much of a long list is shown; what is left out is counted.
+// Limits of long lists; what is left out is counted.
 const (
 	maxExamples  = 5  // trials per error type, kept environments, cut logs
 	maxNotPassed = 10 // trials with a reward below 1
 )
 
-// summary collects the sections of a summary. Its input may come from other people's artifacts, so
-// all text is sanitized, and no line begins with it (see untrusted.Line).
+// summary collects the sections of a summary. Its input may come from other people's artifacts, so all text is sanitized, and no
+// line begins with it (see untrusted.Line).
 type summary struct {
 	SummaryInput
-	look     look
+	styles   styles
 	width    int
 	sections [][]string
 }
 
-// Summary prints how a job went, from what is on disk: what happened to it, a table per agent and
-// dataset, the failures by error type, the trials that did not pass, and what else is worth knowing.
-// Without color it writes pure text. Lines are at most width cells wide (0: 80), except those that
-// are to be copied (paths, commands) and notes.
+// Summary prints the outcome of a job from the files on disk: the job as a whole, a table per agent and dataset, the failures by
+// error type, the trials that did not pass, and notes. Without color it writes plain text. Lines are at most width cells wide (0:
+// 80), except those that users copy (paths, commands) and notes.
 func Summary(w io.Writer, in SummaryInput, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
 	in.Trials = slices.Clone(in.Trials)
 	slices.SortFunc(in.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
-	s := &summary{SummaryInput: in, look: newLook(color), width: max(width, 20)}
+	s := &summary{SummaryInput: in, styles: newStyles(color), width: max(width, 20)}
 	s.add(s.headline())
 	s.add(s.table())
 	s.add(s.attempts())
@@ -81,38 +80,38 @@ func (s *summary) add(lines []string) {
 	}
 }
 
-// headline says what happened to the job as a whole.
+// headline describes the outcome of the job as a whole.
 func (s *summary) headline() []string {
 	j := s.Job
-	title := "Job " + s.look.bold.Render(untrusted.Line(j.JobName))
+	title := "Job " + s.styles.bold.Render(untrusted.Line(j.JobName))
 	if j.Shard != nil {
 		title += ", shard " + j.Shard.String()
 	}
 	trials := plural(j.TotalTrials, "trial")
 	switch {
 	case s.Partial:
-		return s.wrap(title + s.look.warn.Render(fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)) + ".")
+		return s.wrap(title + s.styles.warn.Render(fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)) + ".")
 	case s.Missing:
 		what := fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)
 		if s.Resume == "" {
-			return s.wrap(title + s.look.warn.Render(what) + ". It is still running, or it was killed.")
+			return s.wrap(title + s.styles.warn.Render(what) + ". It is still running, or it was killed.")
 		}
-		return append(s.wrap(title+s.look.warn.Render(what)+". It is still running, or it was killed. Go on with it:"),
-			"  "+s.Resume) // which nothing breaks into lines
+		return append(s.wrap(title+s.styles.warn.Render(what)+". It is still running, or it was killed. Go on with it:"),
+			"  "+s.Resume) // commands are not wrapped
 	case j.Cancelled && j.Errors[result.Cancelled] == 0: // an engine died, a disk was full, or no trial ran just then
-		return s.wrap(title + s.look.warn.Render(fmt.Sprintf(" is incomplete: of %s %d never started", trials, j.SkippedTrials)) + ".")
+		return s.wrap(title + s.styles.warn.Render(fmt.Sprintf(" is incomplete: of %s %d never started", trials, j.SkippedTrials)) + ".")
 	case j.Cancelled:
 		what := fmt.Sprintf(" was cancelled: of %s %d never started, %d were stopped", trials, j.SkippedTrials, j.Errors[result.Cancelled])
-		return s.wrap(title + s.look.warn.Render(what) + ".")
+		return s.wrap(title + s.styles.warn.Render(what) + ".")
 	}
 	title += ": " + trials + " in " + took(j.TotalDurationSec)
 	if j.TotalTrials > 0 && j.PassRateAll == 1 {
-		title += ", " + s.look.good.Render("all passed")
+		title += ", " + s.styles.good.Render("all passed")
 	}
 	return s.wrap(title)
 }
 
-// planned explains the rates over all planned trials where they differ from those in the table, for each agent.
+// planned explains the rates over all planned trials if they differ from those in the table, for each agent.
 func (s *summary) planned() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(s.Job.Agents)) {
@@ -124,7 +123,7 @@ func (s *summary) planned() []string {
 		return nil
 	}
 	all := func(a result.Summary) string {
-		return fmt.Sprintf("the pass rate is %s and the mean %s", s.look.bold.Render(percent(a.PassRateAll)), s.look.bold.Render(number(a.MeanRewardAll)))
+		return fmt.Sprintf("the pass rate is %s and the mean %s", s.styles.bold.Render(percent(a.PassRateAll)), s.styles.bold.Render(number(a.MeanRewardAll)))
 	}
 	const completed = "The pass rate and the mean are over completed trials. Over all %d planned trials, where one without a reward counts as 0, %s"
 	if len(s.Job.Agents) == 1 {
@@ -137,11 +136,11 @@ func (s *summary) planned() []string {
 	return append(lines, more(len(names)-maxExamples)...)
 }
 
-// failures adds a section per error type, the most frequent first, cancelled trials last. What ended with its provider is one sentence: the
-// trials did nothing to cause it, and each of their messages says the same.
+// failures adds a section per error type: most frequent first, cancelled trials last. For trials that ended with their provider
+// it adds one sentence: they did not cause it, and their messages are all the same.
 func (s *summary) failures() {
 	if text := result.UnreachableText(s.Trials); text != "" {
-		s.add(s.wrap(s.look.bad.Render("✗") + " " + text + "."))
+		s.add(s.wrap(s.styles.bad.Render("✗") + " " + text + "."))
 	}
 	byType := map[result.ErrorType][]result.Trial{}
 	var types []result.ErrorType
@@ -165,7 +164,7 @@ func (s *summary) failures() {
 	})
 	for _, kind := range types {
 		trials := byType[kind]
-		lines := []string{s.look.bad.Render("✗ "+untrusted.Line(string(kind))) + " (" + plural(len(trials), "trial") + ")"}
+		lines := []string{s.styles.bad.Render("✗ "+untrusted.Line(string(kind))) + " (" + plural(len(trials), "trial") + ")"}
 		if kind != result.Cancelled {
 			lines = append(lines, s.examples(trials)...)
 		}
@@ -173,7 +172,7 @@ func (s *summary) failures() {
 	}
 }
 
-// examples is messages with the directories of the trials that ended with them, each message once.
+// examples returns the messages of trials with their directories, each message once.
 func (s *summary) examples(trials []result.Trial) []string {
 	var lines []string
 	last := ""
@@ -195,8 +194,8 @@ func (s *summary) examples(trials []result.Trial) []string {
 	return append(lines, more(len(trials)-maxExamples)...)
 }
 
-// notPassed lists completed trials with a reward below 1. nop's are not among them, as it does nothing; the tasks that
-// give it 1 are counted instead.
+// notPassed lists completed trials with a reward below 1. It leaves out those of nop, which does nothing, and counts the tasks
+// that give nop 1 instead.
 func (s *summary) notPassed() []string {
 	var trials []result.Trial
 	var lines []string
@@ -210,12 +209,12 @@ func (s *summary) notPassed() []string {
 		}
 	}
 	if free > 0 {
-		lines = s.wrap(s.look.warn.Render(plural(free, "trial")+" of nop passed") + ": a task that rewards doing nothing tells nothing about agents. rollout validate --run names such tasks.")
+		lines = s.wrap(s.styles.warn.Render(plural(free, "trial")+" of nop passed") + ": a task that rewards doing nothing does not measure agents. rollout validate --run lists such tasks.")
 	}
 	if len(trials) == 0 {
 		return lines
 	}
-	lines = append(lines, s.look.warn.Render(plural(len(trials), "trial")+" completed without passing"))
+	lines = append(lines, s.styles.warn.Render(plural(len(trials), "trial")+" completed without passing"))
 	for _, t := range trials[:min(len(trials), maxNotPassed)] {
 		lines = append(lines, fmt.Sprintf("  %-5s  %s", number(*t.Reward), s.dir(t.Key)))
 	}
@@ -229,22 +228,22 @@ func (s *summary) results() []string {
 	return []string{"Results: " + untrusted.ShellPath(path.Join(s.Dir, "result.json"))}
 }
 
-// dir is the trial's directory, as the user would type it.
+// dir returns the trial's directory as the user would type it.
 func (s *summary) dir(k result.Key) string { return untrusted.ShellPath(path.Join(s.Dir, k.Dir())) }
 
-// wrap breaks our own text into lines.
+// wrap breaks text of ours into lines.
 func (s *summary) wrap(text string) []string {
 	return wrapped(text, s.width)
 }
 
-// quote breaks text from outside into lines that begin with a bar of ours.
+// quote breaks text from outside into lines that begin with a bar.
 func (s *summary) quote(text string) []string {
 	if text == "" {
 		return nil
 	}
 	lines := wrapped(text, s.width-4)
 	for i, line := range lines {
-		lines[i] = s.look.dim.Render("  │ ") + line
+		lines[i] = s.styles.dim.Render("  │ ") + line
 	}
 	return lines
 }

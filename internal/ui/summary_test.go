@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// job is a job with the given trials, and planned ones that have no result.
+// job returns a job with the given trials, and with planned trials that have no result.
 func job(metrics []string, trials []result.Trial, skipped ...result.Key) SummaryInput {
 	plan := result.Plan{JobName: "nightly", StartedAt: start, Metrics: metrics}
 	for i := range trials {
@@ -30,7 +30,7 @@ func from(agent, dataset string, t *result.Trial) result.Trial {
 	return *t
 }
 
-// everything is a job in which all happened that a summary speaks of.
+// everything returns a job that needs every section of a summary.
 func everything() SummaryInput {
 	var trials []result.Trial
 	for i := range 8 {
@@ -104,7 +104,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-func TestSummaryInColourSaysTheSame(t *testing.T) {
+func TestSummaryInColourHasTheSameText(t *testing.T) {
 	var plain, coloured strings.Builder
 	Summary(&plain, everything(), false, 100)
 	Summary(&coloured, everything(), true, 100)
@@ -116,7 +116,7 @@ func TestSummaryInColourSaysTheSame(t *testing.T) {
 	}
 }
 
-func TestSummaryStandsHostileResults(t *testing.T) {
+func TestSummaryOfHostileResults(t *testing.T) {
 	for _, agent := range []string{hostile, "::error::agent", "  ::warning::x"} {
 		bad := from(agent, hostile, failure(key(hostile, 1), result.ErrorType(hostile), hostile+strings.Repeat(" ::error::x", 100), 1))
 		bad.Environment = &result.Environment{Provider: "docker", ID: "$(reboot)", Preserved: true, Unenforced: []string{hostile},
@@ -161,8 +161,8 @@ func TestNotesOfLimitsAndBases(t *testing.T) {
 		envs []result.Environment // of a trial each
 		want string
 	}{
-		{"the image itself, with every limit, is nothing to tell", []result.Environment{{Provider: "docker"}}, ""},
-		{"limits are named in words", []result.Environment{
+		{"no note for the image itself with all limits", []result.Environment{{Provider: "docker"}}, ""},
+		{"names of limits", []result.Environment{
 			{Provider: "sandbox", Unenforced: []string{"cpus", "memory", "storage", "pids"}}, {Provider: "sandbox", Unenforced: []string{"memory"}},
 		}, `note: CPU limit not enforced by sandbox (1 trial)
 note: memory limit not enforced by sandbox (2 trials)
@@ -172,11 +172,11 @@ note: storage limit not enforced by sandbox (1 trial)`},
 			`note: 2 trials did NOT run on the image asked for, but on
   │ a copy-on-write view of this machine's root (Debian GNU/Linux 12)
   │ 2 trials asked for python:3.12 (docker.io cannot be reached)`},
-		{"what the job asked for is a line", []result.Environment{
+		{"a base that the job asked for is one line", []result.Environment{
 			{Base: &result.Base{Requested: "python:3.12", Actual: view, Reason: "base: host", Asked: true}},
 			{Base: &result.Base{Requested: "node:22", Actual: view, Reason: "base: host", Asked: true}},
 		}, `note: 2 trials ran on a copy-on-write view of this machine's root (Debian GNU/Linux 12) (base: host)`},
-		{"images and reasons are counted apart", []result.Environment{
+		{"images and reasons are counted separately", []result.Environment{
 			{Base: on("python:3.12", view, "docker.io cannot be reached")}, {Base: on("python:3.12", view, "base: host")},
 			{Base: on("node:22", view, "base: host")}, {Base: on("node:22", "something else", "base: host")}, {},
 		}, `note: 3 trials did NOT run on the image asked for, but on
@@ -187,7 +187,7 @@ note: storage limit not enforced by sandbox (1 trial)`},
 note: 1 trial did NOT run on the image asked for, but on
   │ something else
   │ 1 trial asked for node:22 (base: host)`},
-		{"what is too much is counted", []result.Environment{
+		{"the rest of a long list is counted", []result.Environment{
 			{Base: on("i1", "b", "r")}, {Base: on("i2", "b", "r")}, {Base: on("i3", "b", "r")},
 			{Base: on("i4", "b", "r")}, {Base: on("i5", "b", "r")}, {Base: on("i6", "b", "r")}, {Base: on("i7", "b", "r")},
 		}, `note: 7 trials did NOT run on the image asked for, but on
@@ -214,7 +214,7 @@ note: 1 trial did NOT run on the image asked for, but on
 	}
 }
 
-// Several agents and datasets: a total for each agent, no rate over different agents, and nop's rewards of 0 are not failures.
+// There is a total for each agent and no rate over different agents; nop's rewards of 0 are no failures.
 func TestSummaryTotalsAgents(t *testing.T) {
 	var trials []result.Trial
 	for _, dataset := range []string{"easy", "hard"} {
@@ -237,13 +237,13 @@ func TestSummaryTotalsAgents(t *testing.T) {
 	}
 }
 
-// The first trial of a task waits for its image, the others do not: that says nothing of how long trials take.
+// Only the first trial of a task waits for its image, so that time is left out.
 func TestAverageTimeIsWithoutImages(t *testing.T) {
 	first, second := from("mine", "d", reward(key("a", 1), 1, 100)), from("mine", "d", reward(key("a", 2), 1, 4))
 	first.Durations.ImageSec, second.Durations.ImageSec = new(98.0), new(0.0)
 	var out strings.Builder
 	Summary(&out, job(nil, []result.Trial{first, second}), false, 100)
 	if !regexp.MustCompile(`(?m)^mine .* 3\.0s$`).MatchString(out.String()) {
-		t.Errorf("not the mean of 2 and 4 seconds:\n%s", out.String())
+		t.Errorf("the mean of 2 and 4 seconds is missing:\n%s", out.String())
 	}
 }

@@ -14,24 +14,24 @@ import (
 const (
 	nameColumns = 2
 	columnGap   = 2
-	// minTableName is how much of an agent's or a dataset's name has to be seen for it to be known again.
+	// minTableName is the least width of an agent's or dataset's name at which it is recognisable.
 	minTableName = 10
 )
 
 // row is a line of the table.
 type row struct {
 	result.Group
-	of    func(result.Trial) bool // reports whether a trial counts in it
-	mixed bool                    // its trials are of different agents
+	of    func(result.Trial) bool // reports whether a trial belongs to it
+	mixed bool                    // its trials have different agents
 }
 
-// column is a column of the table, with its heading in full and for narrow terminals.
+// column is a column of the table, with a long and a short heading.
 type column struct {
 	long, short string
 	value       func(row) string
 }
 
-// columns are those of the table; a short one leaves out what is 0 everywhere and often is.
+// columns returns the columns of the table. If short, it leaves out columns that often are 0 everywhere and are so here.
 func (s *summary) columns(short bool) []column {
 	count := func(n func(row) int) func(row) string {
 		return func(r row) string { return strconv.Itoa(n(r)) }
@@ -59,7 +59,7 @@ func (s *summary) columns(short bool) []column {
 		column{"mean reward", "mean", rate(func(r row) string { return aligned(r.MeanReward) })},
 	)
 	for i, m := range s.Job.Metrics {
-		if m.Type != "mean" { // it has a column already
+		if m.Type != "mean" { // already a column
 			kind := untrusted.Line(m.Type)
 			columns = append(columns, column{kind, kind, rate(func(r row) string { return metricValue(r.Metrics, i) })})
 		}
@@ -79,12 +79,12 @@ func metricValue(metrics []result.Metric, i int) string {
 
 func dollars(cost float64) string {
 	if cost == 0 {
-		return "–" // nobody has said what it cost
+		return "–" // the cost is unknown
 	}
 	return "$" + strconv.FormatFloat(cost, 'f', 2, 64)
 }
 
-// table is a line per agent and dataset and a total, or, where that does not fit, a paragraph for each.
+// table returns a line per agent and dataset and a total or, if that does not fit, a paragraph for each.
 func (s *summary) table() []string {
 	lines := s.rows()
 	heads, rows := s.cells(lines, false)
@@ -98,8 +98,8 @@ func (s *summary) table() []string {
 	return s.paragraphs(heads, rows)
 }
 
-// rows returns a row for each agent and dataset, one for each agent with several datasets, and a total. The total has rates
-// only if there is one agent: a rate over different agents says nothing about any of them.
+// rows returns a row for each agent and dataset, one for each agent with several datasets, and a total. The total has rates only
+// if there is one agent: a rate over different agents describes none of them.
 func (s *summary) rows() []row {
 	datasets := map[string]int{}
 	for _, g := range s.Groups {
@@ -141,8 +141,8 @@ func (s *summary) cells(lines []row, short bool) (heads []string, rows [][]strin
 	return heads, rows
 }
 
-// meanTime returns how long a trial of the row took on average, without the time in which it waited for its image: the first
-// trial of a task waits for minutes, and the others do not.
+// meanTime returns the average duration of the row's trials, without the time to prepare images: only the first trial of a task
+// waits for that.
 func (s *summary) meanTime(r row) string {
 	sum, n := 0.0, 0
 	for _, t := range s.Trials {
@@ -160,8 +160,7 @@ func (s *summary) meanTime(r row) string {
 	return took(sum / float64(n))
 }
 
-// fit shortens the names so that the table is at most width cells wide; nil when they would not be
-// readable any more.
+// fit shortens names so that the table is at most width cells wide. It returns nil if they would become unreadable.
 func fit(heads []string, rows [][]string, width int) [][]string {
 	widths := make([]int, len(heads))
 	for _, row := range append([][]string{heads}, rows...) {
@@ -194,15 +193,15 @@ func fit(heads []string, rows [][]string, width int) [][]string {
 func (s *summary) draw(heads []string, rows [][]string) []string {
 	hasTotal := len(rows) > 1
 	drawn := table.New().Headers(heads...).Rows(rows...).
-		Border(lipgloss.NormalBorder()).BorderStyle(s.look.dim).
+		Border(lipgloss.NormalBorder()).BorderStyle(s.styles.dim).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).
 		StyleFunc(func(row, col int) lipgloss.Style {
-			style := s.look.dim
+			style := s.styles.dim
 			if row >= 0 {
 				style = lipgloss.NewStyle()
 			}
 			if hasTotal && row == len(rows)-1 {
-				style = s.look.bold
+				style = s.styles.bold
 			}
 			if col < len(heads)-1 {
 				style = style.PaddingRight(columnGap)
@@ -215,12 +214,12 @@ func (s *summary) draw(heads []string, rows [][]string) []string {
 	return strings.Split(drawn.String(), "\n")
 }
 
-// paragraphs are the same rows, each cell with its heading in front.
+// paragraphs returns the same rows with the heading before each cell.
 func (s *summary) paragraphs(heads []string, rows [][]string) []string {
 	var lines []string
 	for _, row := range rows {
 		title := strings.TrimSuffix(row[0]+" · "+row[1], " · ")
-		lines = append(lines, "• "+s.look.bold.Render(cutMiddle(title, s.width-2)))
+		lines = append(lines, "• "+s.styles.bold.Render(cutMiddle(title, s.width-2)))
 		text := "  "
 		for i, cell := range row[nameColumns:] {
 			part := heads[nameColumns+i] + " " + cell

@@ -8,13 +8,13 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Only the beginning of a message is looked at, and a part of that shown: the whole of it is in result.json.
+// Only the beginning of a message is read, and a part of that shown: result.json has all of it.
 const (
 	maxMessageBytes = 4096
 	maxMessageCells = 300
 )
 
-// firstLine is the first line of a message that has anything to show, sanitized and bounded.
+// firstLine returns the first non-empty line of a message, sanitized and cut.
 func firstLine(message string) string {
 	if len(message) > maxMessageBytes {
 		message = message[:maxMessageBytes]
@@ -27,13 +27,12 @@ func firstLine(message string) string {
 	return ""
 }
 
-// cutEnd shortens s to width cells.
+// cutEnd cuts s to width cells.
 func cutEnd(s string, width int) string {
 	return ansi.Truncate(s, max(width, 0), "…")
 }
 
-// cutMiddle shortens s to width cells; the end keeps more than the beginning, because names that
-// share an agent and a dataset differ there.
+// cutMiddle cuts s to width cells. It keeps more of the end, where names that share agent and dataset differ.
 func cutMiddle(s string, width int) string {
 	all := ansi.StringWidth(s)
 	if all <= width {
@@ -43,7 +42,7 @@ func cutMiddle(s string, width int) string {
 		return ansi.Truncate(s, max(width, 0), "")
 	}
 	tail := (width - 1) * 2 / 3
-	// A wide character at the cut may leave one cell more than asked for.
+	// A wide character at the cut may leave one cell too many.
 	end := ansi.TruncateLeft(s, all-tail, "")
 	if ansi.StringWidth(end) > tail {
 		end = ansi.TruncateLeft(s, all-tail+1, "")
@@ -51,10 +50,10 @@ func cutMiddle(s string, width int) string {
 	return ansi.Truncate(s, width-1-tail, "") + "…" + end
 }
 
-// wrapped breaks text into lines of at most width cells, at spaces: a hyphen is part of its word, be it a name, a flag or a minus.
-// A line that begins with what was in the middle is made safe as lineStart does.
+// wrapped breaks text into lines of at most width cells, at spaces, not at hyphens, which may belong to names, flags and numbers. It
+// makes continuation lines safe like lineStart.
 func wrapped(text string, width int) []string {
-	const hyphen = "\ue000" // of no meaning, and so no place to break at
+	const hyphen = "\ue000" // private use, so no place to break
 	text = ansi.Wrap(strings.ReplaceAll(text, "-", hyphen), width, "")
 	lines := strings.Split(strings.ReplaceAll(text, hyphen, "-"), "\n")
 	for i := 1; i < len(lines); i++ {

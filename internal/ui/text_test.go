@@ -29,9 +29,9 @@ func TestFirstLine(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"the first of several", "one\ntwo", "one"},
 		{"empty lines are skipped", "\n \x1b[0m\n two\nthree", "two"},
-		{"nothing is nothing", "\n\n", ""},
+		{"no text", "\n\n", ""},
 		{"a long line is cut", strings.Repeat("x", 1000), strings.Repeat("x", maxMessageCells-1) + "…"},
-		{"a cut character is no harm", strings.Repeat("\n", maxMessageBytes-1) + "é", "�"},
+		{"a cut character", strings.Repeat("\n", maxMessageBytes-1) + "é", "�"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := firstLine(c.in); got != c.want {
@@ -47,12 +47,12 @@ func TestCutMiddle(t *testing.T) {
 		width    int
 		want     string
 	}{
-		{"what fits is left alone", "abc", 3, "abc"},
+		{"text that fits", "abc", 3, "abc"},
 		{"the end keeps more", "agent/dataset/task__1", 13, "agen…/task__1"},
 		{"wide characters count twice", "日本語日本語日本語", 10, "日…日本語"},
-		{"no room for both ends", "abcdef", 2, "ab"},
-		{"no room at all", "abcdef", 0, ""},
-		{"less than none", "abcdef", -5, ""},
+		{"too narrow for both ends", "abcdef", 2, "ab"},
+		{"a width of 0", "abcdef", 0, ""},
+		{"a negative width", "abcdef", -5, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := cutMiddle(c.in, c.width); got != c.want {
@@ -64,11 +64,11 @@ func TestCutMiddle(t *testing.T) {
 
 func TestShellPath(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"usual paths are left alone", "jobs/2026-11-21__10-00-00/cpe/bench/日本__1", "jobs/2026-11-21__10-00-00/cpe/bench/日本__1"},
+		{"usual paths are unchanged", "jobs/2026-11-21__10-00-00/cpe/bench/日本__1", "jobs/2026-11-21__10-00-00/cpe/bench/日本__1"},
 		{"spaces are quoted", "my jobs/x", "'my jobs/x'"},
 		{"substitutions are quoted", "jobs/$(reboot)`x`", "'jobs/$(reboot)`x`'"},
 		{"quotes are quoted", "it's", `'it'\''s'`},
-		{"a home that is not meant", "~/x", "'~/x'"},
+		{"a tilde", "~/x", "'~/x'"},
 		{"a workflow command", "::error::x", "'::error::x'"},
 		{"nothing", "", "''"},
 	} {

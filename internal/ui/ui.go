@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/event"
 )
 
-// Mode is a way of showing a running job.
+// Mode is a way to show a running job.
 type Mode string
 
 // The modes.
@@ -23,24 +23,23 @@ const (
 	JSON  Mode = "json"  // a JSON object per event, for programs
 )
 
-// Options say how a job is shown. Out is required; everything else has a default.
+// Options configure how a job is shown. Out is required.
 type Options struct {
 	Out   io.Writer
 	Mode  Mode
-	Color bool // false: not one colour or style code is written
-	// Width is the terminal's current size. It is asked often and from several goroutines, so a
-	// resize is seen. nil, and what it gives as 0: 80x24.
+	Color bool // false: no colour or style codes
+	// Width returns the terminal's current size. It is called often, by several goroutines. If it is nil or returns 0: 80x24.
 	Width       func() (cols, rows int)
 	Now         func() time.Time // nil: time.Now
 	Heartbeat   time.Duration    // plain: the longest silence while trials run; 0: one minute
-	Metrics     []string         // what the live view shows: see result.MetricTypes
-	Concurrency int              // how many trials run at a time, for the estimate of what is left
-	// Level is the least important message that is written (log_level). How trials and the job end,
-	// and that they are cancelled, is always written; what the live view draws does not depend on it.
+	Metrics     []string         // metrics of the live view; see result.MetricTypes
+	Concurrency int              // how many trials run at a time, for the estimate of the remaining time
+	// Level is the lowest level of messages that are written (log_level). The ends of trials and of the job, and its
+	// cancellation, are always written. The live view itself does not depend on it.
 	Level slog.Level
 }
 
-// importance of the kinds of event that are messages: what Level is compared with.
+// importance is the level of each kind of event that is a message; it is compared with Level.
 var importance = map[event.Kind]slog.Level{
 	event.TrialStarted: slog.LevelDebug,
 	event.PhaseStarted: slog.LevelDebug,
@@ -54,13 +53,13 @@ func (o Options) shows(kind event.Kind) bool {
 	return !message || level >= o.Level
 }
 
-// giveUp is how long the end of a view waits for a reader that takes nothing any more: a stopped
-// terminal or a full pipe must not keep a cancelled job from ending.
+// giveUp is how long closing a view waits for a stuck reader: a stopped terminal or a full pipe must not prevent a cancelled
+// job from ending.
 const giveUp = 2 * time.Second
 
-// New starts a view. The sink never waits for Out, however slow its reader is. The function ends the
-// view: it writes what is left and restores the terminal, and must be called once, also after a
-// cancel or a panic. Events after that are dropped. Nothing else may write to the terminal in between.
+// New starts a view. The sink never waits for Out, however slow its reader is. The function closes the view: it writes what is
+// queued and restores the terminal. Call it once, also after a cancel or a panic. Later events are dropped. Nothing else may
+// write to the terminal until then.
 func New(opts Options) (event.Sink, func()) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -78,7 +77,7 @@ func New(opts Options) (event.Sink, func()) {
 	return newPlain(opts)
 }
 
-// knownSize fills in what the terminal does not know: pseudo-terminals of scripts are often 0x0.
+// knownSize replaces a size of 0, which is frequent in pseudo-terminals of scripts.
 func knownSize(size func() (cols, rows int)) func() (cols, rows int) {
 	return func() (cols, rows int) {
 		if size != nil {
@@ -94,10 +93,9 @@ func knownSize(size func() (cols, rows int)) func() (cols, rows int) {
 	}
 }
 
-// DetectMode chooses how to show a job on out (nil: not a terminal), from --log-format (auto or
-// empty, live, plain, json) and the environment: a terminal gets the live view unless it is dumb or
-// belongs to a CI system (CI is set), whose logs keep every redraw. Colours need a terminal, and
-// NO_COLOR unset or empty (https://no-color.org). The error is for the user.
+// DetectMode chooses how to show a job on out (nil: no terminal), from --log-format (auto or empty, live, plain, json) and the
+// environment. With auto, a terminal gets the live view unless it is dumb or belongs to a CI system (CI is set), whose logs would
+// keep every redraw. Colours need a terminal, and NO_COLOR unset or empty (https://no-color.org). The error is for the user.
 func DetectMode(out *os.File, logFormat string, getenv func(string) string) (Mode, bool, error) {
 	terminal := out != nil && term.IsTerminal(int(out.Fd())) && getenv("TERM") != "dumb"
 	color := terminal && getenv("NO_COLOR") == ""

@@ -12,29 +12,29 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// VerdictInput is what the gate's part of a summary is made from. Texts may come from outside.
+// VerdictInput is the input of the gate's part of a summary. Texts may come from outside.
 type VerdictInput struct {
 	Verdict    gate.Verdict
 	Diff       *result.Diff // nil: no baseline
-	Baseline   string       // what was compared with, or why nothing was; "" if nobody asked
+	Baseline   string       // the baseline, or why there is none; "" if none was requested
 	Incomplete []string
 	Notes      []string
-	// Missing: results are missing, so that the job does not pass whatever the gate says of those that are there.
+	// Missing: results are missing, so the job does not pass whatever the gate's verdict is.
 	Missing bool
 }
 
-// maxChanged is how many changed tasks are listed; those left out are counted.
+// maxChanged is how many changed tasks are listed; the others are counted.
 const maxChanged = 20
 
-// Verdict prints what the gate says, what changed since the baseline, and what is missing, for a terminal. It follows
-// Summary, whose rules for text, color and width are its own.
+// Verdict prints the gate's verdict, the changes since the baseline, and what is missing, for a terminal. It follows Summary;
+// color and width are the same.
 func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
-	s := &summary{look: newLook(color), width: max(width, 20)}
+	s := &summary{styles: newStyles(color), width: max(width, 20)}
 	for _, sentence := range in.Incomplete {
-		s.add(s.wrap(s.look.bad.Render("✗ incomplete") + ": " + untrusted.Line(sentence)))
+		s.add(s.wrap(s.styles.bad.Render("✗ incomplete") + ": " + untrusted.Line(sentence)))
 	}
 	if in.Baseline != "" {
 		word := "Baseline: "
@@ -60,7 +60,7 @@ func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// noCommand keeps a line from being taken for a workflow command: wrapping may have put any word of a foreign text first.
+// noCommand prevents that a line is taken for a workflow command: wrapping may put any foreign word first.
 func noCommand(line string) string {
 	if strings.HasPrefix(strings.TrimSpace(ansi.Strip(line)), "::") {
 		return "│ " + line
@@ -68,7 +68,7 @@ func noCommand(line string) string {
 	return line
 }
 
-// changes are the tasks that are not what they were, the most telling first.
+// changes lists the tasks that differ from the baseline, most important first.
 func (s *summary) changes(d result.Diff) []string {
 	var counts, lines []string
 	left := 0
@@ -96,12 +96,12 @@ func (s *summary) changes(d result.Diff) []string {
 }
 
 func (s *summary) changed(t result.TaskDiff) string {
-	style := s.look.dim
+	style := s.styles.dim
 	switch t.Change {
 	case result.Broken, result.Errored, result.Worse:
-		style = s.look.bad
+		style = s.styles.bad
 	case result.Fixed, result.Better:
-		style = s.look.good
+		style = s.styles.good
 	}
 	line := fmt.Sprintf("  %s  %s", style.Render(fmt.Sprintf("%-8s", t.Change)), untrusted.Line(t.Agent+"/"+t.Dataset+"/"+t.Task))
 	if t.Base != nil && t.Head != nil {
@@ -113,7 +113,7 @@ func (s *summary) changed(t result.TaskDiff) string {
 	return line
 }
 
-// level is what attempts came to, in a few characters.
+// level summarizes the rewards of attempts in a few characters.
 func level(a result.Attempts) string {
 	if len(a.Rewards) == 0 {
 		return "no reward"
@@ -121,13 +121,13 @@ func level(a result.Attempts) string {
 	return number(a.Mean())
 }
 
-// gate is the verdict and its checks.
+// gate returns the verdict and its checks.
 func (s *summary) gate(v gate.Verdict, missing bool) []string {
 	marks := map[gate.Outcome]string{
-		gate.Pass: s.look.good.Render("✓"), gate.Fail: s.look.bad.Render("✗"), gate.Inconclusive: s.look.warn.Render("?"),
+		gate.Pass: s.styles.good.Render("✓"), gate.Fail: s.styles.bad.Render("✗"), gate.Inconclusive: s.styles.warn.Render("?"),
 	}
 	styles := map[gate.Outcome]func(...string) string{
-		gate.Pass: s.look.good.Render, gate.Fail: s.look.bad.Render, gate.Inconclusive: s.look.warn.Render,
+		gate.Pass: s.styles.good.Render, gate.Fail: s.styles.bad.Render, gate.Inconclusive: s.styles.warn.Render,
 	}
 	render, ok := styles[v.Outcome]
 	if !ok {
@@ -135,7 +135,7 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 	}
 	text := "Gate: " + render(string(v.Outcome)) + ". " + untrusted.Line(v.Reason)
 	if missing && v.Outcome != gate.Fail {
-		text += ". But results are missing, so the job " + s.look.bad.Render("does not pass")
+		text += ". But results are missing, so the job " + s.styles.bad.Render("does not pass")
 	}
 	lines := s.wrap(text)
 	for _, c := range v.Checks {
@@ -145,7 +145,7 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 		}
 		mark := marks[c.Outcome]
 		if c.Skipped {
-			mark = s.look.dim.Render("–")
+			mark = s.styles.dim.Render("–")
 		}
 		lines = append(lines, s.item(mark, untrusted.Line(c.Name)+scope+": "+untrusted.Line(c.Message))...)
 		if c.Hint != "" {
@@ -161,7 +161,7 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 	return lines
 }
 
-// item breaks text into lines that stand to the right of a mark.
+// item wraps text next to a mark.
 func (s *summary) item(mark, text string) []string {
 	lines := wrapped(text, max(s.width-4, 20))
 	for i, line := range lines {

@@ -12,7 +12,7 @@ func outcome(task string, reward float64) result.Outcome {
 	return result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: 1}, Reward: &reward}
 }
 
-func TestVerdictSaysWhatChangedAndWhy(t *testing.T) {
+func TestVerdictListsChangesAndReasons(t *testing.T) {
 	base := result.Job{Results: []result.Outcome{outcome("breaks", 1), outcome("mends", 0), outcome("stays", 1)}}
 	head := result.Job{Results: []result.Outcome{outcome("breaks", 0), outcome("mends", 1), outcome("stays", 1)}}
 	diff := result.Compare(base, head)
@@ -53,7 +53,7 @@ Note: no comment
 	}
 }
 
-func TestVerdictStartsNoLineWithACommand(t *testing.T) {
+func TestVerdictContainsNoCommand(t *testing.T) {
 	evil := "\x1b[31m " + strings.Repeat("x", 70) + " ::error::owned ##[error]owned \u202e"
 	diff := result.Compare(result.Job{}, result.Job{Results: []result.Outcome{outcome(evil, 1)}})
 	var b strings.Builder
@@ -68,8 +68,8 @@ func TestVerdictStartsNoLineWithACommand(t *testing.T) {
 	noEscapes(t, b.String())
 }
 
-// TestAnIncompleteJobPassesNoGate: the last lines must not say "pass" of a job whose command ends with 1.
-func TestAnIncompleteJobPassesNoGate(t *testing.T) {
+// The output must not end with "pass" for a job whose command exits with 1.
+func TestIncompleteJobDoesNotPass(t *testing.T) {
 	const but = "But results are missing, so the job does not pass"
 	for _, tc := range []struct {
 		outcome gate.Outcome

@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// view draws the state for a terminal of a given size. It changes nothing. Most lines are short, and
-// what grows is at their end: a terminal that is made narrower has little to wrap.
+// view draws the state for a terminal of a given size, without changing it. Most lines are short and grow at their end, so a
+// terminal that gets narrower has little to wrap:
 //
 //	━━━━━━━━━━━━━━━━━━━━━──────────────  12/20  3m12s  ~2m left
 //	pass rate 83.3% · 10 passed · 2 not passed · 0 failed · mean 0.87
@@ -23,7 +23,7 @@ import (
 //	+3 more
 type view struct {
 	state      *state
-	look       look
+	styles     styles
 	opts       Options
 	now        time.Time
 	cols, rows int
@@ -36,16 +36,14 @@ const (
 	minName  = 12
 )
 
-// age is how long ago something began. All ages change together, once a second: that is calmer, and
-// one frame.
+// age returns how long ago something began. All ages change together, once a second, in one frame.
 func (v view) age(since time.Time) string {
 	return age(v.now.Truncate(time.Second).Sub(since.Truncate(time.Second)))
 }
 
 func (v view) width() int { return v.cols - 1 }
 
-// height is how many lines the frame may have: two thirds of the terminal, so that what is printed
-// above stays in sight.
+// height returns the maximum number of lines of the frame: two thirds of the terminal, so that the output above stays visible.
 func (v view) height() int { return min(max(6, v.rows*2/3), max(v.rows-1, 2)) }
 
 func (v view) lines() []string {
@@ -59,12 +57,12 @@ func (v view) lines() []string {
 		head = append(head, "")
 	}
 	lines := slices.Concat(head, v.list(v.height()-len(head)))
-	// A frame that does not fit could not be drawn over: the cursor cannot go up beyond the screen.
+	// A higher frame could not be redrawn: the cursor cannot move above the screen.
 	return lines[:min(len(lines), max(v.rows-1, 0))]
 }
 
-// bar is how far the job is; its parts have the colours of the outcomes. The text behind it has a
-// fixed width, so that the bar does not move while the numbers change.
+// bar returns the progress bar; its parts have the colours of the outcomes. The text after it has a fixed width, so the bar does
+// not move when numbers change.
 func (v view) bar() string {
 	s := v.state
 	total := fmt.Sprint(s.total)
@@ -85,10 +83,10 @@ func (v view) bar() string {
 		upTo  int
 		style lipgloss.Style
 	}{
-		{s.passed, v.look.good},
-		{counted.CompletedTrials, v.look.warn},
-		{counted.CompletedTrials + counted.FailedTrials, v.look.bad},
-		{s.ended, v.look.dim},
+		{s.passed, v.styles.good},
+		{counted.CompletedTrials, v.styles.warn},
+		{counted.CompletedTrials + counted.FailedTrials, v.styles.bad},
+		{s.ended, v.styles.dim},
 	}
 	var b strings.Builder
 	drawn := 0
@@ -98,16 +96,16 @@ func (v view) bar() string {
 			drawn = cells
 		}
 	}
-	b.WriteString(v.look.dim.Render(strings.Repeat("─", width-drawn)))
+	b.WriteString(v.styles.dim.Render(strings.Repeat("─", width-drawn)))
 	return " " + b.String() + "  " + text
 }
 
-// counts is the pass rate, how many trials ended which way, and the metrics so far, on at most two
-// lines. Rates and metrics are over completed trials.
+// counts returns the pass rate, the number of trials by outcome, and the metrics so far, on at most two lines. Rates and metrics
+// are over completed trials.
 func (v view) counts() []string {
 	s := v.state
 	if s.cancelling {
-		return []string{" " + v.look.warn.Render("Cancelling: "+plural(len(s.running), "trial")+" left to stop")}
+		return []string{" " + v.styles.warn.Render("Cancelling: "+plural(len(s.running), "trial")+" left to stop")}
 	}
 	counted := s.tally.Summary(v.opts.Metrics)
 	rate := "–"
@@ -115,10 +113,10 @@ func (v view) counts() []string {
 		rate = percent(counted.PassRate)
 	}
 	parts := []string{
-		"pass rate " + v.look.bold.Render(rate),
-		v.count(s.passed, "passed", v.look.good),
-		v.count(counted.CompletedTrials-s.passed, "not passed", v.look.warn),
-		v.count(counted.FailedTrials, "failed", v.look.bad),
+		"pass rate " + v.styles.bold.Render(rate),
+		v.count(s.passed, "passed", v.styles.good),
+		v.count(counted.CompletedTrials-s.passed, "not passed", v.styles.warn),
+		v.count(counted.FailedTrials, "failed", v.styles.bad),
 	}
 	for _, m := range counted.Metrics {
 		parts = append(parts, metric(m))
@@ -129,7 +127,7 @@ func (v view) counts() []string {
 func (v view) count(n int, what string, style lipgloss.Style) string {
 	text := fmt.Sprintf("%d %s", n, what)
 	if n == 0 {
-		return v.look.dim.Render(text)
+		return v.styles.dim.Render(text)
 	}
 	return style.Render(text)
 }
@@ -142,9 +140,9 @@ func metric(m result.Metric) string {
 	return m.Type + " " + value
 }
 
-// pack joins parts into lines, as many as fit on each; what does not fit on the last is left out.
+// pack joins parts into at most the given number of lines, and leaves out what does not fit.
 func (v view) pack(parts []string, lines int) []string {
-	separator := v.look.dim.Render(" · ")
+	separator := v.styles.dim.Render(" · ")
 	packed := []string{" " + parts[0]}
 	for _, part := range parts[1:] {
 		last := &packed[len(packed)-1]
@@ -157,9 +155,8 @@ func (v view) pack(parts []string, lines int) []string {
 	return packed
 }
 
-// list is the running trials, oldest first, in at most space lines: what hangs is at the top, and
-// lines move only when a trial ends. The one whose image is being made has a line about that, if there
-// is room.
+// list returns the running trials, oldest first, in at most space lines: the slowest are at the top, and lines only move when a
+// trial ends. If there is space, the trial whose image is being prepared has a line about that.
 func (v view) list(space int) []string {
 	running := v.state.running
 	making := v.state.making()
@@ -177,11 +174,11 @@ func (v view) list(space int) []string {
 	for i, r := range running[:shown] {
 		lines = append(lines, v.row(r))
 		if i == making {
-			lines = append(lines, v.look.dim.Render(strings.Repeat(" ", ageWidth+3)+"└ "+cutEnd(r.progress, v.width()-ageWidth-5)))
+			lines = append(lines, v.styles.dim.Render(strings.Repeat(" ", ageWidth+3)+"└ "+cutEnd(r.progress, v.width()-ageWidth-5)))
 		}
 	}
 	if more := len(running) - shown; more > 0 {
-		lines = append(lines, v.look.dim.Render(fmt.Sprintf(" +%d more", more)))
+		lines = append(lines, v.styles.dim.Render(fmt.Sprintf(" +%d more", more)))
 	}
 	return lines
 }
@@ -191,5 +188,5 @@ func (v view) row(r *running) string {
 	if v.width()-len(left) < minName {
 		left = fmt.Sprintf(" %*s  ", ageWidth, v.age(r.since))
 	}
-	return v.look.dim.Render(left) + cutMiddle(r.name, v.width()-len(left))
+	return v.styles.dim.Render(left) + cutMiddle(r.name, v.width()-len(left))
 }

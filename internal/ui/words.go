@@ -11,26 +11,26 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// The sentences that the plain and the live view share.
+// Texts that the plain and the live view share.
 
-// verdict is a trial's outcome in a few cells, and the style that goes with it.
-func (l look) verdict(t *result.Trial) string {
+// verdict returns a trial's outcome in a few cells, with its style.
+func (l styles) verdict(t *result.Trial) string {
 	switch {
 	case t == nil || t.Reward == nil && t.Error == nil:
 		return l.dim.Render("· done")
 	case t.Reward == nil:
 		return l.bad.Render("✗ error")
 	case t.Agent == agent.Nop && t.Passed():
-		return l.warn.Render("! " + number(*t.Reward)) // the task asks for nothing
+		return l.warn.Render("! " + number(*t.Reward)) // the task rewards doing nothing
 	case t.Agent == agent.Nop:
-		return l.dim.Render("· " + number(*t.Reward)) // as it should be
+		return l.dim.Render("· " + number(*t.Reward)) // as expected
 	case t.Passed():
 		return l.good.Render("✓ " + number(*t.Reward))
 	}
 	return l.warn.Render("✗ " + number(*t.Reward))
 }
 
-// problem is a trial's error on one line: its type, and the first line of its message.
+// problem returns a trial's error on one line: its type, and the first line of its message.
 func problem(e *result.Error) string {
 	if message := firstLine(e.Message); message != "" {
 		return untrusted.Line(string(e.Type)) + ": " + message
@@ -44,7 +44,7 @@ func startLine(e event.Event, concurrency int) string {
 	switch {
 	case e.Kept == nil:
 	case len(e.Kept) > 0 && !slices.ContainsFunc(e.Kept, func(t result.Trial) bool { return t.Reused == nil }):
-		line += fmt.Sprintf(", %d were taken over", len(e.Kept))
+		line += fmt.Sprintf(", %d reused", len(e.Kept))
 	default:
 		line = fmt.Sprintf("Resuming: %d of %s are done, %d to run", len(e.Kept), plural(e.Total, "trial"), toRun)
 	}
@@ -54,20 +54,20 @@ func startLine(e event.Event, concurrency int) string {
 	return line + "; results in " + untrusted.ShellPath(e.Message)
 }
 
-// retryLine says when before why: the end of the line may be cut.
+// retryLine has the delay before the reason, because the end of the line may be cut.
 func retryLine(e event.Event) string {
-	when := "at once"
+	when := "now"
 	if e.Delay > 0 {
 		when = "in " + took(e.Delay.Seconds())
 	}
-	return fmt.Sprintf("↻ %s  again %s: %s", name(e.Key), when, firstLine(e.Message))
+	return fmt.Sprintf("↻ %s  retrying %s: %s", name(e.Key), when, firstLine(e.Message))
 }
 
 func noticeLine(e event.Event) string {
 	return "note: " + firstLine(e.Message)
 }
 
-// cancelLine says what happens to the running trials, and how not to wait for it.
+// cancelLine describes what happens to the running trials, and how to skip the wait.
 func cancelLine(stopping int, again string) string {
 	if stopping == 0 {
 		return "Cancelling: no more trials are started"
@@ -75,7 +75,7 @@ func cancelLine(stopping int, again string) string {
 	return fmt.Sprintf("Cancelling: stopping %s; %s without cleaning up", plural(stopping, "trial"), again)
 }
 
-// heartbeat says that something is still going on; "" when nothing is.
+// heartbeat returns a line about the running trials, or "" if there are none.
 func (s *state) heartbeat(now time.Time) string {
 	if len(s.running) == 0 {
 		return ""
@@ -85,7 +85,7 @@ func (s *state) heartbeat(now time.Time) string {
 		len(s.running), oldest.name, phaseName(oldest.phase), age(now.Sub(oldest.since)))
 }
 
-// timeOf is the time of an event, or now where it has none.
+// timeOf returns the time of an event, or now if it has none.
 func timeOf(e event.Event, now func() time.Time) time.Time {
 	if e.Time.IsZero() {
 		return now()

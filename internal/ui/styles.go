@@ -7,13 +7,13 @@ import (
 	"github.com/muesli/termenv"
 )
 
-// look is the set of styles. They use the terminal's own 16 colours, so they suit any theme, and the
-// terminal is never asked anything. Meaning is never in the colour alone.
-type look struct {
+// styles holds the styles of all output. They use the terminal's own 16 colours, which suit any theme, and never query the
+// terminal. Colour is never the only sign of something.
+type styles struct {
 	good, bad, warn, dim, bold lipgloss.Style
 }
 
-func newLook(color bool) look {
+func newStyles(color bool) styles {
 	profile := termenv.Ascii
 	if color {
 		profile = termenv.ANSI
@@ -21,7 +21,7 @@ func newLook(color bool) look {
 	r := lipgloss.NewRenderer(io.Discard)
 	r.SetColorProfile(profile)
 	style := r.NewStyle()
-	return look{
+	return styles{
 		good: style.Foreground(lipgloss.ANSIColor(termenv.ANSIGreen)),
 		bad:  style.Foreground(lipgloss.ANSIColor(termenv.ANSIRed)),
 		warn: style.Foreground(lipgloss.ANSIColor(termenv.ANSIYellow)),
