@@ -47,7 +47,7 @@ func (a *app) removeLeft(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gone, err := job.Remove(ctx, provider, job.OwnedBy(listed, owner))
+	gone, err := job.RemoveEnvironments(ctx, provider, job.OwnedBy(listed, owner))
 	if len(gone) > 0 {
 		fmt.Fprintf(a.Stderr, "removed %s that the step left\n", plural(len(gone), "environment"))
 	}

@@ -77,7 +77,7 @@ func (a *app) clean(ctx context.Context, flags cleanFlags) error {
 	}
 	doomed := flags.choose(listed)
 	if !flags.dryRun {
-		doomed, err = job.Remove(ctx, provider, doomed)
+		doomed, err = job.RemoveEnvironments(ctx, provider, doomed)
 	}
 	a.printEnvironments(doomed)
 	verb := "removed"

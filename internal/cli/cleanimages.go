@@ -25,9 +25,9 @@ func (a *app) cleanImages(ctx context.Context, provider environment.Provider, ag
 		return err
 	}
 	now := a.Now()
-	doomed := job.Prunable(images, now.Add(-max(age, job.StillUsed)))
+	doomed := job.Prunable(images, now.Add(-max(age, job.MinImageAge)))
 	recent := 0
-	if age < job.StillUsed {
+	if age < job.MinImageAge {
 		recent = len(job.Prunable(images, now.Add(-age))) - len(doomed)
 	}
 	if !dryRun {

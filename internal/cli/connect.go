@@ -40,7 +40,7 @@ func (a *app) connect(ctx context.Context, p *prepared, look ui.Options) (enviro
 		return nil, &failure{code: exitCancelled, err: errors.New("cancelled before the job began: it has no folder, nothing was run")}
 	}
 	if err == nil {
-		if err = a.room(p, provider, p.command); err != nil {
+		if err = a.checkDisk(p, provider, p.command); err != nil {
 			_ = provider.Close()
 		}
 	}
@@ -86,7 +86,7 @@ func (a *app) sweep(ctx context.Context, provider environment.Provider) {
 	listed, err := provider.List(ctx)
 	if err == nil {
 		var gone []environment.Listed
-		gone, err = job.Remove(ctx, provider, job.Leftovers(listed))
+		gone, err = job.RemoveEnvironments(ctx, provider, job.Leftovers(listed))
 		if len(gone) > 0 {
 			fmt.Fprintf(a.Stderr, "removed %s left by a run that was killed\n", plural(len(gone), "environment"))
 		}

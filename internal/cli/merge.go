@@ -49,7 +49,7 @@ func (a *app) merge(ctx context.Context, opts job.MergeOptions, flags reportFlag
 	if err := flags.check(); err != nil {
 		return err
 	}
-	defer job.Frugal()()
+	defer job.SaveMemory()()
 	merged, err := job.Merge(ctx, opts)
 	var refusal job.Refusal
 	if errors.As(err, &refusal) {

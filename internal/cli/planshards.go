@@ -124,7 +124,7 @@ func (a *app) enoughShards(p *prepared, target time.Duration, timings job.Timing
 			"no task divided and at most %d shards\n", brief(guessedTrial), plural(n, "shard"), plural(len(p.specs), "trial"), guessedMost)
 		return n
 	}
-	n := job.Enough(p.specs, timings, concurrent, target, maxMatrix)
+	n := job.ShardsNeeded(p.specs, timings, concurrent, target, maxMatrix)
 	var wall time.Duration
 	for _, l := range job.Loads(job.Shards(p.specs, n, timings), n, each) {
 		wall = max(wall, l.Wall(concurrent))

@@ -35,12 +35,12 @@ func (f *againFlags) add(cmd *cobra.Command, when string) {
 }
 
 // again is the flags, checked.
-func (f *againFlags) again() (job.Again, error) {
+func (f *againFlags) again() (job.RerunPolicy, error) {
 	types, err := job.ParseErrorTypes(f.retryErrors)
 	if err != nil {
-		return job.Again{}, usage("--retry-errors: %w", err)
+		return job.RerunPolicy{}, usage("--retry-errors: %w", err)
 	}
-	return job.Again{Types: types, OnlyFailed: f.onlyFailed}, nil
+	return job.RerunPolicy{Types: types, OnlyFailed: f.onlyFailed}, nil
 }
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -103,7 +103,7 @@ func (a *app) resume(ctx context.Context, dir, jobFile string, flags jobFlags, a
 		return err
 	}
 	p.into, p.report = dir, report
-	return a.goOn(ctx, p, stored, lock, again, flags.logFormat, report)
+	return a.resumeJob(ctx, p, stored, lock, again, flags.logFormat, report)
 }
 
 // resumption is the command that goes on with a job, with the flags of a report that are not in its folder.
@@ -138,7 +138,7 @@ func (a *app) lock(dir string) (*job.Lock, error) {
 		return nil, err
 	}
 	lock, err := job.TakeLock(a.path(dir), a.Now())
-	var busy *job.Busy
+	var busy *job.LockedError
 	if errors.As(err, &busy) {
 		busy.Dir = clean(dir)
 		return nil, usage("%w", busy)
@@ -183,8 +183,8 @@ func (a *app) prepareStored(ctx context.Context, stored job.Stored, jobFile stri
 	return p, err
 }
 
-// goOn runs what is owed of the job that p is today and stored was before.
-func (a *app) goOn(ctx context.Context, p *prepared, stored job.Stored, lock *job.Lock, again job.Again, logFormat string, report reportFlags) error {
+// resumeJob runs what is pending of the job that p is today and stored was before.
+func (a *app) resumeJob(ctx context.Context, p *prepared, stored job.Stored, lock *job.Lock, again job.RerunPolicy, logFormat string, report reportFlags) error {
 	p.divideLike(stored.Plan)
 	now, err := a.record(p)
 	if err != nil {
@@ -193,7 +193,7 @@ func (a *app) goOn(ctx context.Context, p *prepared, stored job.Stored, lock *jo
 	if err := a.checkDrift(p, stored, now); err != nil {
 		return err
 	}
-	owed, err := stored.Owed(now, again)
+	pending, err := stored.Pending(now, again)
 	var refusal job.Refusal
 	if errors.As(err, &refusal) {
 		return usage("%s cannot be resumed: %w", clean(p.dir()), err)
@@ -206,19 +206,19 @@ func (a *app) goOn(ctx context.Context, p *prepared, stored job.Stored, lock *jo
 	if err != nil {
 		return err
 	}
-	if owed.Missing > 0 {
-		fmt.Fprintf(a.Stderr, "note: %s without a whole result left as they are (--only-failed)\n", plural(owed.Missing, "trial"))
+	if pending.Missing > 0 {
+		fmt.Fprintf(a.Stderr, "note: %s without a whole result left as they are (--only-failed)\n", plural(pending.Missing, "trial"))
 	}
 	prompt := job.Instructions(p.own(), redact.New(p.Secrets))
-	p.again, p.confirm = owed.Confirmations, a.confirmer(p, report, maps.Clone(owed.Confirmations))
-	if len(owed.Keys) == 0 && !p.confirm.left(ctx, stored.Plan, owed.Earlier) {
-		fmt.Fprintf(a.Stderr, "Nothing to run: %d of %s in %s are done\n", owed.Kept, plural(len(now.Own()), "trial"), clean(p.dir()))
-		if err := stored.Settle(p.Job, now, owed.Earlier, prompt); err != nil {
+	p.again, p.confirm = pending.Confirmations, a.confirmer(p, report, maps.Clone(pending.Confirmations))
+	if len(pending.Keys) == 0 && !p.confirm.left(ctx, stored.Plan, pending.Earlier) {
+		fmt.Fprintf(a.Stderr, "Nothing to run: %d of %s in %s are done\n", pending.Kept, plural(len(now.Own()), "trial"), clean(p.dir()))
+		if err := stored.Finish(p.Job, now, pending.Earlier, prompt); err != nil {
 			return fmt.Errorf("write the job's files: %w", err)
 		}
 		return a.finish(ctx, p.dir(), report, ending{ran: true, baseline: p.confirm.found()})
 	}
-	if err := a.refuseDrift(p, stored.Mixed(owed, p.Job, p.Visible, p.VisiblePassed)); err != nil {
+	if err := a.refuseDrift(p, stored.VariableDrift(pending, p.Job, p.Visible, p.VisiblePassed)); err != nil {
 		return err
 	}
 	provider, err := a.connect(ctx, p, look)
@@ -226,13 +226,13 @@ func (a *app) goOn(ctx context.Context, p *prepared, stored job.Stored, lock *jo
 		return err
 	}
 	defer provider.Close()
-	tree, err := stored.Reopen(lock, p.Job, now, owed, prompt, a.Now())
+	tree, err := stored.Reopen(lock, p.Job, now, pending, prompt, a.Now())
 	if err != nil {
 		return fmt.Errorf("write the job's files: %w", err)
 	}
-	p.todo = slices.DeleteFunc(slices.Clone(p.own()), func(s trial.Spec) bool { return !owed.Keys[s.Key] })
-	p.earlier = owed.Earlier
-	return a.conduct(ctx, p, provider, tree, look, report)
+	p.todo = slices.DeleteFunc(slices.Clone(p.own()), func(s trial.Spec) bool { return !pending.Keys[s.Key] })
+	p.earlier = pending.Earlier
+	return a.runAndReport(ctx, p, provider, tree, look, report)
 }
 
 // begin shows the warnings about a job, and says how it is to be shown.
@@ -287,8 +287,8 @@ func (a *app) refuseDrift(p *prepared, changes []job.Change) error {
 		clean(p.dir()), plural(len(changes), "difference"))
 }
 
-// runAgain is run with --resume: it goes on with the job if its folder is there.
-func (a *app) runAgain(ctx context.Context, p *prepared, again job.Again, logFormat string, report reportFlags) (done bool, err error) {
+// resumeIfExists is run with --resume: it goes on with the job if its folder is there.
+func (a *app) resumeIfExists(ctx context.Context, p *prepared, again job.RerunPolicy, logFormat string, report reportFlags) (done bool, err error) {
 	if p.Unnamed {
 		return true, usage("%s: --resume needs a job with a name, by which its folder is found: add name: to the file, or --name", clean(p.File))
 	}
@@ -314,5 +314,5 @@ func (a *app) runAgain(ctx context.Context, p *prepared, again job.Again, logFor
 		return true, err
 	}
 	p.into = p.dir()
-	return true, a.goOn(ctx, p, stored, lock, again, logFormat, report)
+	return true, a.resumeJob(ctx, p, stored, lock, again, logFormat, report)
 }

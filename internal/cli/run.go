@@ -281,7 +281,7 @@ func (a *app) run(ctx context.Context, path string, flags runFlags) error {
 		return err
 	}
 	if flags.resume {
-		if done, err := a.runAgain(ctx, p, again, flags.job.logFormat, flags.report); done {
+		if done, err := a.resumeIfExists(ctx, p, again, flags.job.logFormat, flags.report); done {
 			return err
 		}
 		defer p.lock.Release() //nolint:errcheck // only a file that means nothing is left
@@ -299,11 +299,11 @@ func (a *app) run(ctx context.Context, path string, flags runFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.conduct(ctx, p, provider, tree, look, flags.report)
+	return a.runAndReport(ctx, p, provider, tree, look, flags.report)
 }
 
-// conduct runs the trials of a job that is ready, and reports on it.
-func (a *app) conduct(ctx context.Context, p *prepared, provider environment.Provider, tree *job.Tree, look ui.Options, report reportFlags) error {
+// runAndReport runs the trials of a job that is ready, and reports on it.
+func (a *app) runAndReport(ctx context.Context, p *prepared, provider environment.Provider, tree *job.Tree, look ui.Options, report reportFlags) error {
 	if tree.Lock.Unguarded != nil {
 		a.warnf("nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", p.dir(), tree.Lock.Unguarded)
 	}
@@ -346,7 +346,7 @@ func (a *app) removeOwn(ctx context.Context, provider environment.Provider, name
 	defer cancel()
 	listed, err := provider.List(ctx)
 	if err == nil {
-		_, err = job.Remove(ctx, provider, job.Own(listed, name))
+		_, err = job.RemoveEnvironments(ctx, provider, job.OwnLeftovers(listed, name))
 	}
 	if err != nil && a.hard.Err() == nil {
 		a.warnf("environments of this job may be left, the next run removes them: %v", err)
@@ -440,15 +440,15 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		Now:      a.Now,
 		Hard:     a.hard,
 		Redactor: redactor,
-		Room: func() error {
+		CheckDisk: func() error {
 			if err := environment.Reachable(ctx, provider); err != nil {
 				return fmt.Errorf("%w; what has not run stays pending: %s goes on with it", err, a.resumption(p.dir(), tree.Plan, p.report))
 			}
-			return a.room(p, provider, a.resumption(p.dir(), tree.Plan, p.report))
+			return a.checkDisk(p, provider, a.resumption(p.dir(), tree.Plan, p.report))
 		},
-		Again:   p.again,
-		Confirm: confirm,
-		Prompt:  job.Instructions(p.own(), redactor),
+		Reconfirm: p.again,
+		Confirm:   confirm,
+		Prompt:    job.Instructions(p.own(), redactor),
 		Runner: trial.New(trial.Options{
 			Provider: provider, Job: p.Job, Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), Redactor: redactor, Emit: emit, Now: a.Now, Hard: a.hard,
 		}),

@@ -55,7 +55,7 @@ func asTree(cfg config.Job) (map[string]any, error) {
 	if len(cfg.Tasks) == 0 {
 		tasksFormat = ""
 	}
-	cfg = meaning(cfg)
+	cfg = canonicalConfig(cfg)
 	cfg.NAttempts = 0
 	cfg.TasksFormat = tasksFormat // tasks differ where formats do, but this is why
 	for i := range cfg.Datasets {

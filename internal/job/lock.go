@@ -30,13 +30,13 @@ type Lock struct {
 	Unguarded error
 }
 
-// Busy means that another process has the lock.
-type Busy struct {
+// LockedError means that another process has the lock.
+type LockedError struct {
 	Dir    string
 	Holder string // who, for people: what it wrote about itself, made safe to print
 }
 
-func (b *Busy) Error() string {
+func (b *LockedError) Error() string {
 	return fmt.Sprintf("%s is being run by %s: wait until it has ended, or stop it", b.Dir, b.Holder)
 }
 
@@ -60,14 +60,14 @@ const (
 	lockPoll    = 5 * time.Millisecond
 )
 
-// TakeLock takes the lock of a job's folder. It waits for nobody who lives: the error is a *Busy if another process has it.
+// TakeLock takes the lock of a job's folder. It waits for nobody who lives: the error is a *LockedError if another process has it.
 func TakeLock(dir string, now time.Time) (*Lock, error) {
 	l := &Lock{path: filepath.Join(dir, lockFile)}
 	for began := time.Now(); ; {
 		l.flock = flock.New(l.path, flock.SetFlag(os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW), flock.SetPermissions(0o644))
 		got, err := l.flock.TryLock()
 		switch {
-		case lockless(err):
+		case noLocks(err):
 			l.Unguarded = err
 			_ = os.Remove(l.path)
 			return l, nil
@@ -80,7 +80,7 @@ func TakeLock(dir string, now time.Time) (*Lock, error) {
 				time.Sleep(lockPoll)
 				continue
 			}
-			return nil, &Busy{Dir: dir, Holder: h.describe(known)}
+			return nil, &LockedError{Dir: dir, Holder: h.describe(known)}
 		}
 		if l.current() {
 			l.sign(now)
@@ -90,8 +90,8 @@ func TakeLock(dir string, now time.Time) (*Lock, error) {
 	}
 }
 
-// lockless reports whether the file system has no locks.
-func lockless(err error) bool {
+// noLocks reports whether the file system has no locks.
+func noLocks(err error) bool {
 	for _, cause := range []error{syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.ENOLCK} {
 		if errors.Is(err, cause) {
 			return true

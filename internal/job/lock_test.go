@@ -16,7 +16,7 @@ func TestALockIsHadByOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = TakeLock(dir, time.Now())
-	var busy *Busy
+	var busy *LockedError
 	if !errors.As(err, &busy) || !strings.Contains(err.Error(), "since 2001-09-09 01:46:40 UTC") {
 		t.Errorf("the second one is told %v, want since when the first has it", err)
 	}

@@ -75,7 +75,7 @@ func refuse(format string, args ...any) error {
 // have written are left out. A folder that is there already is replaced, as a whole and at the end, if merging the
 // same plan made it.
 func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
-	defer Frugal()()
+	defer SaveMemory()()
 	if opts.Output != "" {
 		opts.Output = filepath.Clean(opts.Output) // of "out/" the parent would be the folder itself
 		opts.Parent = filepath.Dir(opts.Output)
@@ -86,7 +86,7 @@ func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
 	if err != nil {
 		return Merged{}, err
 	}
-	if err := m.choose(trees); err != nil {
+	if err := m.selectShards(trees); err != nil {
 		return Merged{}, err
 	}
 	if m.out.Dir = opts.Output; m.out.Dir == "" {
@@ -97,21 +97,21 @@ func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
 	if m.groups, err = groupsOf(m.keys); err != nil {
 		return Merged{}, err
 	}
-	if err := m.sweep(); err != nil {
+	if err := m.recoverKilled(); err != nil {
 		return Merged{}, err
 	}
-	if err := m.mayWrite(); err != nil {
+	if err := m.checkOutput(); err != nil {
 		return Merged{}, err
 	}
-	if err := m.apart(); err != nil {
+	if err := m.checkPlace(); err != nil {
 		return Merged{}, err
 	}
-	m.mayMove()
+	m.decideMove()
 	if m.batched, err = m.batches(ctx, m.groups); err != nil {
 		return Merged{}, err
 	}
-	if m.done() {
-		err = m.again()
+	if m.alreadyMoved() {
+		err = m.reread()
 	} else {
 		err = m.write(ctx)
 	}
@@ -121,9 +121,9 @@ func Merge(ctx context.Context, opts MergeOptions) (_ Merged, err error) {
 	return m.out, nil
 }
 
-// Frugal has garbage collected more often until the function that it returns is called: whoever holds the results of a large job
+// SaveMemory has garbage collected more often until the function that it returns is called: whoever holds the results of a large job
 // would need twice their memory. Collecting takes a quarter more processor time.
-func Frugal() (restore func()) {
+func SaveMemory() (restore func()) {
 	const percent = 50
 	before := debug.SetGCPercent(percent)
 	if before >= 0 && before < percent {
@@ -147,18 +147,18 @@ type merge struct {
 	notes         int // also those above maxNotes
 	damaged       []string
 
-	plan  result.Plan  // of the whole job, as it will be written
-	keys  []result.Key // the plan's trials, and then the confirmation attempts that there may be
-	of    []int        // the shard of each of keys
-	owned [][]int      // see own
-	total int
-	found []*part // all that are no merges
-	parts []*part // one for each shard that is there, by index
-	base  *part   // the one that began first: names and configuration are its
+	plan    result.Plan  // of the whole job, as it will be written
+	keys    []result.Key // the plan's trials, and then the confirmation attempts that there may be
+	shardOf []int        // the shard of each of keys
+	owned   [][]int      // see own
+	total   int
+	found   []*shardDir // all that are no merges
+	parts   []*shardDir // one for each shard that is there, by index
+	base    *shardDir   // the one that began first: names and configuration are its
 
-	groups  map[string]*group
-	batched []batch // the folders of trials that the shards have
-	only    bool    // the folder that is replaced has the only copy of its trials
+	groups   map[string]*group
+	batched  []batch // the folders of trials that the shards have
+	onlyCopy bool    // the folder that is replaced has the only copy of its trials
 
 	out Merged
 }
@@ -186,8 +186,8 @@ func (m *merge) draftDir() (string, error) {
 	return m.scratch.dir, nil
 }
 
-// mayWrite refuses an output that is there already, unless it is an earlier merge of the same plan, or empty.
-func (m *merge) mayWrite() error {
+// checkOutput refuses an output that is there already, unless it is an earlier merge of the same plan, or empty.
+func (m *merge) checkOutput() error {
 	entries, err := os.ReadDir(m.output)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && len(entries) == 0:
@@ -196,7 +196,7 @@ func (m *merge) mayWrite() error {
 		return refuse("%s: cannot be the merged job's folder: %v", m.out.Dir, err)
 	}
 	if made, err := m.earlier(); err == nil {
-		m.only = made.Moved
+		m.onlyCopy = made.Moved
 		return nil
 	}
 	return refuse("%s is there already, and no merge of this plan made it: choose another --output, or remove the folder", m.out.Dir)
@@ -214,9 +214,9 @@ func (m *merge) earlier() (made mergeRecord, err error) {
 	return made, err
 }
 
-// apart refuses an output that holds one of the shards, which would be removed with what it replaces, and one that is
+// checkPlace refuses an output that holds one of the shards, which would be removed with what it replaces, and one that is
 // in a shard's folder, which would not be left as it is.
-func (m *merge) apart() error {
+func (m *merge) checkPlace() error {
 	if base := filepath.Base(m.out.Dir); base == "." || base == ".." {
 		return refuse("%s: cannot be the merged job's folder: give the name of one that can be made, or replaced", m.out.Dir)
 	}
@@ -275,8 +275,8 @@ func (m *merge) pathsFrom() string {
 	return below
 }
 
-// mayMove turns moving off where the shards will be needed again.
-func (m *merge) mayMove() {
+// decideMove turns moving off where the shards will be needed again.
+func (m *merge) decideMove() {
 	if !m.opts.Move {
 		return
 	}
@@ -292,9 +292,9 @@ func (m *merge) mayMove() {
 	}
 }
 
-// mayReplace refuses to replace a folder that has the only results of some trials.
-func (m *merge) mayReplace(out *outcomes) error {
-	if !m.only {
+// checkReplaced refuses to replace a folder that has the only results of some trials.
+func (m *merge) checkReplaced(out *outcomes) error {
+	if !m.onlyCopy {
 		return nil
 	}
 	for i, key := range m.keys {
@@ -349,8 +349,8 @@ func (m *merge) write(ctx context.Context) (err error) {
 	var out *outcomes
 	work, workCtx := errgroup.WithContext(ctx)
 	work.Go(func() (err error) {
-		if out, err = m.placeTrials(workCtx, draft); err == nil && m.opts.Move && !out.whole(len(m.plan.Trials)) {
-			out, err = m.placeAgain(workCtx, began, draft)
+		if out, err = m.linkTrials(workCtx, draft); err == nil && m.opts.Move && !out.whole(len(m.plan.Trials)) {
+			out, err = m.linkAgain(workCtx, began, draft)
 		}
 		return err
 	})
@@ -363,10 +363,10 @@ func (m *merge) write(ctx context.Context) (err error) {
 	if err := work.Wait(); err != nil {
 		return err
 	}
-	if err := m.mayReplace(out); err != nil {
+	if err := m.checkReplaced(out); err != nil {
 		return err
 	}
-	m.tell(out)
+	m.report(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
 	m.out.Job = result.Summarize(m.plan, m.out.Tree.All())
 	// One after the other: each needs memory of its own.

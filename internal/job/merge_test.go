@@ -531,7 +531,7 @@ func TestFilesAreCopiedWhereTheyCannotBeLinked(t *testing.T) {
 		s.check(err)
 		target, err := openDir(unix.AT_FDCWD, s.in("to"))
 		s.check(err)
-		p := placer{copies: copies}
+		p := linker{copies: copies}
 		s.check(p.folder(source, target, fmt.Sprint(copies), 0))
 		s.check(errors.Join(source.Close(), target.Close()))
 		path := s.in("to", fmt.Sprint(copies), "logs", "a.txt")
@@ -581,7 +581,7 @@ func TestAFailedMoveIsTakenBack(t *testing.T) {
 	m := &merge{opts: MergeOptions{Paths: []string{s.in("shards")}, Move: true}, parent: s.in("jobs"), output: s.in("jobs", "nightly")}
 	found, err := m.find(t.Context())
 	s.check(err)
-	s.check(m.choose(found))
+	s.check(m.selectShards(found))
 	scratch, err := m.draftDir()
 	s.check(err)
 	draft := filepath.Join(scratch, draftName)
@@ -592,7 +592,7 @@ func TestAFailedMoveIsTakenBack(t *testing.T) {
 	s.check(err)
 	began, err := m.begin()
 	s.check(err)
-	if _, err := m.placeTrials(t.Context(), draft); err != nil {
+	if _, err := m.linkTrials(t.Context(), draft); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.content(s.in("shards"))) >= len(before) {

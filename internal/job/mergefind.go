@@ -23,8 +23,8 @@ const (
 	maxArchives = 2       // within each other: an artifact, which is a zip, may hold a tar
 )
 
-// part is one folder of a shard. plan is only the beginning of its plan.json: no tasks, trials and split.
-type part struct {
+// shardDir is one folder of a shard. plan is only the beginning of its plan.json: no tasks, trials and split.
+type shardDir struct {
 	dir   string
 	label string // for people: as it was given, and where it is in an archive
 	from  string // its folder, or the archive that it was in
@@ -35,7 +35,7 @@ type part struct {
 }
 
 // name is the shard, for people.
-func (p *part) name() string { return result.Shard{Index: p.index, Total: p.total}.String() }
+func (p *shardDir) name() string { return result.Shard{Index: p.index, Total: p.total}.String() }
 
 // state is how a shard's run ended, by its own result.json.
 type state int
@@ -47,7 +47,7 @@ const (
 )
 
 // find looks for shards in everything that was given.
-func (m *merge) find(ctx context.Context) ([]*part, error) {
+func (m *merge) find(ctx context.Context) ([]*shardDir, error) {
 	f := finder{merge: m, seen: map[string]bool{}}
 	for _, path := range m.opts.Paths {
 		if err := f.path(ctx, path); err != nil {
@@ -68,7 +68,7 @@ func (m *merge) find(ctx context.Context) ([]*part, error) {
 type finder struct {
 	*merge
 	seen  map[string]bool // folders and archives that were looked at, in case one is given twice
-	found []*part
+	found []*shardDir
 	in    string // the outermost archive that is looked at; "" if none is
 }
 
@@ -93,8 +93,8 @@ func (f *finder) path(ctx context.Context, path string) error {
 	return f.archive(ctx, real, path, 0)
 }
 
-// spoilt notes what was given and cannot be merged.
-func (f *finder) spoilt(format string, args ...any) {
+// damagedInput notes what was given and cannot be merged.
+func (f *finder) damagedInput(format string, args ...any) {
 	f.note(format+": download it again", args...)
 	f.damage(format, args...)
 }
@@ -172,7 +172,7 @@ func (f *finder) archive(ctx context.Context, path, label string, archives int) 
 	case errors.As(err, &local):
 		return fmt.Errorf("unpack %s: %w", label, err) // a full disk, say
 	case err != nil:
-		f.spoilt("%s cannot be unpacked, so nothing in it counts: %v", label, err)
+		f.damagedInput("%s cannot be unpacked, so nothing in it counts: %v", label, err)
 		return os.RemoveAll(dir)
 	}
 	before := len(f.found)
@@ -189,10 +189,10 @@ func (f *finder) archive(ctx context.Context, path, label string, archives int) 
 func (f *finder) tree(dir, label string) error {
 	head, err := readHead[result.Plan](filepath.Join(dir, result.PlanFile), "tasks", "trials", "shard_of")
 	if err != nil {
-		f.spoilt("%s is not merged: its %s cannot be read: %v", label, result.PlanFile, err)
+		f.damagedInput("%s is not merged: its %s cannot be read: %v", label, result.PlanFile, err)
 		return nil
 	}
-	p := &part{dir: dir, label: label, from: cmp.Or(f.in, dir), plan: head, index: 1, total: 1}
+	p := &shardDir{dir: dir, label: label, from: cmp.Or(f.in, dir), plan: head, index: 1, total: 1}
 	if s := head.Shard; s != nil {
 		p.index, p.total = s.Index, s.Total
 	}
@@ -205,7 +205,7 @@ func (f *finder) tree(dir, label string) error {
 	var said result.Job
 	p.state, said = stateOf(dir)
 	if p.state != unfinished && !p.same(said) {
-		f.spoilt("%s is not merged: its %s and its %s contradict each other", label, result.PlanFile, result.ResultFile)
+		f.damagedInput("%s is not merged: its %s and its %s contradict each other", label, result.PlanFile, result.ResultFile)
 		return nil
 	}
 	f.found = append(f.found, p)
@@ -214,7 +214,7 @@ func (f *finder) tree(dir, label string) error {
 
 // same compares what the plan of a shard says of itself with what its result says. Only one shard's plan is compared with
 // its digest: plans are large.
-func (p *part) same(job result.Job) bool {
+func (p *shardDir) same(job result.Job) bool {
 	sameShard := (p.plan.Shard == nil) == (job.Shard == nil) && (job.Shard == nil || *job.Shard == *p.plan.Shard)
 	return sameShard && job.PlanDigest == p.plan.Digest && job.JobName == p.plan.JobName &&
 		job.StartedAt.Equal(p.plan.StartedAt) && commitOf(result.Plan{Commit: job.Commit}) == commitOf(p.plan)

@@ -99,7 +99,7 @@ func (m *merge) begin() (journal, error) {
 
 // undo moves what is in a draft back to its shards. What cannot be moved is kept, and named.
 func (m *merge) undo(j journal, draft string) error {
-	err := m.giveBack(j, draft)
+	err := m.moveBack(j, draft)
 	if err == nil {
 		return nil
 	}
@@ -107,9 +107,9 @@ func (m *merge) undo(j journal, draft string) error {
 	return fmt.Errorf("trials that were moved out of their shards are in %s, and could not be moved back (merge again, which tries to): %w", draft, err)
 }
 
-// giveBack moves the trials in a draft to where they were. A shard that still has a trial keeps it: the draft has links to its files
+// moveBack moves the trials in a draft to where they were. A shard that still has a trial keeps it: the draft has links to its files
 // then. Nothing is moved through a link.
-func (m *merge) giveBack(j journal, draft string) error {
+func (m *merge) moveBack(j journal, draft string) error {
 	dirs := map[int]string{}
 	for _, s := range j.Shards {
 		dirs[s.Index] = s.Dir
@@ -140,15 +140,15 @@ func (m *merge) giveBack(j journal, draft string) error {
 			}()
 			for _, name := range names {
 				i, ok := g.trials[name]
-				if !ok || dirs[m.of[i]] == "" {
+				if !ok || dirs[m.shardOf[i]] == "" {
 					continue
 				}
-				target := targets[m.of[i]]
+				target := targets[m.shardOf[i]]
 				if target == nil {
-					if target, err = openBelow(dirs[m.of[i]], agentName, datasetName); err != nil {
+					if target, err = openBelow(dirs[m.shardOf[i]], agentName, datasetName); err != nil {
 						return err
 					}
-					targets[m.of[i]] = target
+					targets[m.shardOf[i]] = target
 				}
 				err := unix.Renameat(int(dataset.Fd()), name, int(target.Fd()), name)
 				if err != nil && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
@@ -160,9 +160,9 @@ func (m *merge) giveBack(j journal, draft string) error {
 	})
 }
 
-// placeAgain links what moving has found to be incomplete: whoever merges again when the rest is there needs the shards.
-func (m *merge) placeAgain(ctx context.Context, j journal, draft string) (*outcomes, error) {
-	if err := m.giveBack(j, draft); err != nil {
+// linkAgain links what moving has found to be incomplete: whoever merges again when the rest is there needs the shards.
+func (m *merge) linkAgain(ctx context.Context, j journal, draft string) (*outcomes, error) {
+	if err := m.moveBack(j, draft); err != nil {
 		return nil, err
 	}
 	for _, b := range m.batched {
@@ -172,7 +172,7 @@ func (m *merge) placeAgain(ctx context.Context, j journal, draft string) (*outco
 	}
 	m.opts.Move, m.skipped = false, m.unpackSkipped
 	m.note("the shards are left as they are, in spite of --move: results of them are missing or damaged, and the next merge needs these")
-	return m.placeTrials(ctx, draft)
+	return m.linkTrials(ctx, draft)
 }
 
 // whole reports whether each of the planned trials has a result, and none cannot be read.
@@ -181,9 +181,9 @@ func (o *outcomes) whole(planned int) bool {
 	return !slices.Contains(o.there[:planned], false) && !unreadable
 }
 
-// done reports whether an earlier merge has moved the trials of these very shards into the output: what they still have is there, too.
-func (m *merge) done() bool {
-	if !m.only {
+// alreadyMoved reports whether an earlier merge has moved the trials of these very shards into the output: what they still have is there, too.
+func (m *merge) alreadyMoved() bool {
+	if !m.onlyCopy {
 		return false
 	}
 	left := 0
@@ -201,8 +201,8 @@ func (m *merge) done() bool {
 	return left < len(m.plan.Trials) && len(m.parts) == m.total
 }
 
-// again is a merge that is done.
-func (m *merge) again() error {
+// reread returns what an earlier merge wrote.
+func (m *merge) reread() error {
 	record, err := m.earlier()
 	if err != nil {
 		return err
@@ -217,9 +217,9 @@ func (m *merge) again() error {
 	return nil
 }
 
-// sweep looks for what merges into the same folder have left that were killed. Trials that they had moved are moved back, and are merged
+// recoverKilled looks for what merges into the same folder have left that were killed. Trials that they had moved are moved back, and are merged
 // now; drafts are removed. What belongs to a merge that runs, or to one of other shards, is left alone.
-func (m *merge) sweep() error {
+func (m *merge) recoverKilled() error {
 	entries, err := os.ReadDir(m.parent)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -233,7 +233,7 @@ func (m *merge) sweep() error {
 			continue
 		}
 		lock, err := TakeLock(dir, time.Now())
-		var busy *Busy
+		var busy *LockedError
 		switch {
 		case errors.As(err, &busy), errors.Is(err, fs.ErrNotExist): // runs, or has just ended
 			continue
@@ -271,7 +271,7 @@ func (m *merge) recover(dir string) error {
 		return err
 	}
 	old := filepath.Join(dir, oldName)
-	ours := j.Output == output && j.PlanDigest == m.plan.Digest && m.given(j)
+	ours := j.Output == output && j.PlanDigest == m.plan.Digest && m.hasShardsOf(j)
 	if !ours {
 		if !j.Moves && !isFolder(old) {
 			return nil // links only
@@ -282,7 +282,7 @@ func (m *merge) recover(dir string) error {
 		return fmt.Errorf("it may have trials of the shards that were being merged into %s: repeat that merge, which finishes it", j.Output)
 	}
 	if j.Moves {
-		if err := m.giveBack(j, filepath.Join(dir, draftName)); err != nil {
+		if err := m.moveBack(j, filepath.Join(dir, draftName)); err != nil {
 			return err
 		}
 	}
@@ -292,8 +292,8 @@ func (m *merge) recover(dir string) error {
 	return nil
 }
 
-// given reports whether all shards of a journal are among those that are merged now. Nothing is moved anywhere else.
-func (m *merge) given(j journal) bool {
+// hasShardsOf reports whether all shards of a journal are among those that are merged now. Nothing is moved anywhere else.
+func (m *merge) hasShardsOf(j journal) bool {
 	dirs := map[string]bool{"": true}
 	for _, p := range m.found {
 		if real, err := realPath(p.dir); err == nil {

@@ -66,7 +66,7 @@ func (m *merge) unpack(ctx context.Context, file, dir string) (err error) {
 	if archiveKind(file) != ".tar" {
 		packed, err := gzip.NewReader(f)
 		if err != nil {
-			return plain(err)
+			return archiveError(err)
 		}
 		defer packed.Close()
 		stream = packed
@@ -74,14 +74,14 @@ func (m *merge) unpack(ctx context.Context, file, dir string) (err error) {
 	if err := u.tar(tar.NewReader(stream)); err != nil {
 		return err
 	}
-	return u.rest(stream)
+	return u.drain(stream)
 }
 
-// rest reads what comes after the end of a tar: its padding, and with it the checksum of what was packed, which gzip compares at
+// drain reads what comes after the end of a tar: its padding, and with it the checksum of what was packed, which gzip compares at
 // the very end.
-func (u *unpacker) rest(stream io.Reader) error {
+func (u *unpacker) drain(stream io.Reader) error {
 	left := maxUnpackedBytes - u.limits.bytes
-	n, err := io.Copy(io.Discard, reading{io.LimitReader(stream, left+1)})
+	n, err := io.Copy(io.Discard, contentReader{io.LimitReader(stream, left+1)})
 	if u.limits.bytes += n; n > left {
 		return errArchiveTooLarge
 	}
@@ -103,7 +103,7 @@ func (u *unpacker) tar(archive *tar.Reader) error {
 			return nil
 		}
 		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // such paths are left out below
-			return plain(err)
+			return archiveError(err)
 		}
 		switch header.Typeflag {
 		case tar.TypeXGlobalHeader:
@@ -124,7 +124,7 @@ func (u *unpacker) tar(archive *tar.Reader) error {
 func (u *unpacker) zip(file string) error {
 	archive, err := zip.OpenReader(file)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
-		return plain(err)
+		return archiveError(err)
 	}
 	defer archive.Close()
 	for _, entry := range archive.File {
@@ -146,7 +146,7 @@ func (u *unpacker) zipped(entry *zip.File) error {
 	}
 	content, err := entry.Open()
 	if err != nil {
-		return plain(err)
+		return archiveError(err)
 	}
 	defer content.Close()
 	return u.file(name, content)
@@ -196,7 +196,7 @@ func (u *unpacker) folder(name string) error {
 		}
 		return nil
 	}
-	return clash(u.makeFolder(on))
+	return entryError(u.makeFolder(on))
 }
 
 func (u *unpacker) makeFolder(on string) error {
@@ -220,14 +220,14 @@ func (u *unpacker) file(name string, content io.Reader) error {
 		return nil
 	}
 	if err := u.makeFolder(path.Dir(on)); err != nil {
-		return clash(err)
+		return entryError(err)
 	}
 	f, err := u.root.OpenFile(on, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return clash(err)
+		return entryError(err)
 	}
 	left := maxUnpackedBytes - u.limits.bytes
-	n, err := io.Copy(f, reading{io.LimitReader(content, left+1)})
+	n, err := io.Copy(f, contentReader{io.LimitReader(content, left+1)})
 	err = errors.Join(err, f.Close())
 	if u.limits.bytes += n; n > left {
 		return errArchiveTooLarge
@@ -235,24 +235,24 @@ func (u *unpacker) file(name string, content io.Reader) error {
 	return err
 }
 
-// clash takes two entries of one name for the archive's fault.
-func clash(err error) error {
+// entryError takes two entries of one name for the archive's fault.
+func entryError(err error) error {
 	if errors.Is(err, os.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
-		return plain(err)
+		return archiveError(err)
 	}
 	return err
 }
 
-// reading marks the errors of an archive's content, as those of the disk that it is written to are others.
-type reading struct{ io.Reader }
+// contentReader marks the errors of an archive's content, as those of the disk that it is written to are others.
+type contentReader struct{ io.Reader }
 
-func (r reading) Read(p []byte) (int, error) {
+func (r contentReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = plain(err)
+		err = archiveError(err)
 	}
 	return n, err
 }
 
-// plain is an error that is no *fs.PathError.
-func plain(err error) error { return errors.New(err.Error()) }
+// archiveError is an error that is no *fs.PathError.
+func archiveError(err error) error { return errors.New(err.Error()) }

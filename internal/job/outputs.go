@@ -45,9 +45,9 @@ func openOutputs(dir string, plan result.Plan) (*outputs, error) {
 	return &outputs{plan: plan, file: f}, nil
 }
 
-// mendOutputs opens the file of a job that goes on, brought in line with the results that are kept: a line for each of
+// repairOutputs opens the file of a job that goes on, brought in line with the results that are kept: a line for each of
 // them, and no others. So it does not matter what the file has lost, or whether its last line is torn.
-func mendOutputs(dir string, plan result.Plan, kept []result.Trial, prompt func(dataset, task string) []result.Message) (*outputs, error) {
+func repairOutputs(dir string, plan result.Plan, kept []result.Trial, prompt func(dataset, task string) []result.Message) (*outputs, error) {
 	path := filepath.Join(dir, result.OutputsFile)
 	flags := os.O_WRONLY | os.O_APPEND | os.O_CREATE
 	if len(kept) == 0 {

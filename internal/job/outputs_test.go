@@ -89,7 +89,7 @@ func TestMetadataIsWrittenNowAndThen(t *testing.T) {
 	}), &recorder{})
 	opts.Now = func() time.Time { return now }
 	r := &run{Options: opts}
-	r.standing()
+	r.writeMetadata()
 	for _, s := range list {
 		now = now.Add(time.Second)
 		r.take(written{Outcome: opts.Runner.Run(t.Context(), s, "")})
@@ -119,7 +119,7 @@ func TestAnOutputsFileIsMended(t *testing.T) {
 			read, err := result.ReadTree(s.in("job"))
 			s.check(err)
 			kept := slices.DeleteFunc(read.Trials, func(t result.Trial) bool { return t.Task == "task-2" })
-			o, err := mendOutputs(s.in("job"), read.Plan, kept, Instructions(s.specs, nil))
+			o, err := repairOutputs(s.in("job"), read.Plan, kept, Instructions(s.specs, nil))
 			s.check(err)
 			o.from(Instructions(s.specs, nil))
 			again := s.outcome(4).Trial // of task-2, first attempt
@@ -190,7 +190,7 @@ func TestAnOutputsFileOfNoResultsIsEmpty(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			o, err := mendOutputs(dir, result.Plan{}, nil, nil)
+			o, err := repairOutputs(dir, result.Plan{}, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,9 +10,9 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// StillUsed is how long after its last use an image counts as being used: a run notes that when it begins with an image, and when
+// MinImageAge is how long after its last use an image counts as being used: a run notes that when it begins with an image, and when
 // it makes an environment of it, and a build in between may take this long.
-const StillUsed = time.Hour
+const MinImageAge = time.Hour
 
 // Prunable are the images that may go, each before those that it needs: used last before the time given, and neither in use nor
 // needed by one that stays. images is not changed.
@@ -39,11 +39,11 @@ func Prunable(images []environment.Image, before time.Time) []environment.Image 
 			stay(img)
 		}
 	}
-	return needyFirst(slices.DeleteFunc(slices.Clone(images), func(img environment.Image) bool { return stays[img.ID] }))
+	return dependentsFirst(slices.DeleteFunc(slices.Clone(images), func(img environment.Image) bool { return stays[img.ID] }))
 }
 
-// needyFirst sorts images so that each comes before those that it needs, and the oldest come first otherwise.
-func needyFirst(images []environment.Image) []environment.Image {
+// dependentsFirst sorts images so that each comes before those that it needs, and the oldest come first otherwise.
+func dependentsFirst(images []environment.Image) []environment.Image {
 	slices.SortFunc(images, func(a, b environment.Image) int {
 		return cmp.Or(a.Used.Compare(b.Used), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
@@ -55,19 +55,19 @@ func needyFirst(images []environment.Image) []environment.Image {
 	}
 	var sorted []environment.Image
 	done := map[string]bool{}
-	var place func(img environment.Image)
-	place = func(img environment.Image) {
+	var visit func(img environment.Image)
+	visit = func(img environment.Image) {
 		if done[img.ID] {
 			return
 		}
 		done[img.ID] = true
 		for _, above := range needing[img.ID] {
-			place(above)
+			visit(above)
 		}
 		sorted = append(sorted, img)
 	}
 	for _, img := range images {
-		place(img)
+		visit(img)
 	}
 	return sorted
 }

@@ -115,15 +115,15 @@ func (s Stored) Drift(cfg config.Job, now result.Plan) ([]Change, error) {
 	return drift(s.Config, s.Plan, cfg, now)
 }
 
-// Owed says what is to be run of the plan now, which has not drifted. It refuses a folder that holds what no run has left.
-func (s Stored) Owed(now result.Plan, again Again) (Owed, error) {
+// Pending says what is to be run of the plan now, which has not drifted. It refuses a folder that holds what no run has left.
+func (s Stored) Pending(now result.Plan, policy RerunPolicy) (Pending, error) {
 	digests := make(map[taskName]string, len(now.Tasks))
 	for _, t := range now.Tasks {
 		digests[taskName{t.Dataset, t.Task}] = t.Digest
 	}
-	out, err := owed(s.Dir, now.Own(), digests, again)
+	out, err := pendingOf(s.Dir, now.Own(), digests, policy)
 	if err == nil {
-		err = out.confirmations(s.Dir, s.Plan, now, again)
+		err = out.confirmations(s.Dir, s.Plan, now, policy)
 	}
 	return out, err
 }
@@ -140,7 +140,7 @@ func (s Stored) plan(now result.Plan) result.Plan {
 	return plan
 }
 
-// Reopen makes the folder ready for the trials that are owed. The tree has the lock from then on.
+// Reopen makes the folder ready for the trials that are pending. The tree has the lock from then on.
 //
 // Each step leaves a folder that can be resumed: the configuration is replaced before the plan, since more attempts than
 // planned can be planned, but not fewer. The job's result.json goes, for it would say what is not so any more, and is written
@@ -148,14 +148,14 @@ func (s Stored) plan(now result.Plan) result.Plan {
 //
 // prompt gives the tasks' instructions for outputs.jsonl, which gets a line for each result that stays; those of trials that
 // are run again and are not begun, after a cancel, get theirs at the end.
-func (s Stored) Reopen(lock *Lock, cfg config.Job, now result.Plan, owed Owed, prompt func(dataset, task string) []result.Message, at time.Time) (*Tree, error) {
+func (s Stored) Reopen(lock *Lock, cfg config.Job, now result.Plan, pending Pending, prompt func(dataset, task string) []result.Message, at time.Time) (*Tree, error) {
 	plan := s.plan(now)
-	plan.Resumed = append(plan.Resumed[:len(plan.Resumed):len(plan.Resumed)], resumption(plan, owed.Earlier, at))
+	plan.Resumed = append(plan.Resumed[:len(plan.Resumed):len(plan.Resumed)], resumption(plan, pending.Earlier, at))
 	t := &Tree{Dir: s.Dir, Plan: plan, Lock: lock, resumed: true}
 	if err := t.removeDrafts(); err != nil {
 		return nil, err
 	}
-	for _, key := range owed.stale {
+	for _, key := range pending.stale {
 		if err := t.supersede(key); err != nil {
 			return nil, err
 		}
@@ -172,7 +172,7 @@ func (s Stored) Reopen(lock *Lock, cfg config.Job, now result.Plan, owed Owed, p
 		return nil, err
 	}
 	var err error
-	if t.outputs, err = mendOutputs(s.Dir, plan, without(without(owed.Earlier, owed.Keys), owed.Confirmations), prompt); err != nil {
+	if t.outputs, err = repairOutputs(s.Dir, plan, without(without(pending.Earlier, pending.Keys), pending.Confirmations), prompt); err != nil {
 		return nil, err
 	}
 	if err := t.openEvents(); err != nil {
@@ -212,9 +212,9 @@ func (s Stored) replace(cfg config.Job, plan result.Plan) error {
 	return nil
 }
 
-// Settle is for a job of which nothing is owed: it writes what a run does at its end, if that is not there or says something
+// Finish is for a job of which nothing is pending: it writes what a run does at its end, if that is not there or says something
 // else. Nothing is written if there is nothing to say.
-func (s Stored) Settle(cfg config.Job, now result.Plan, earlier []result.Trial, prompt func(dataset, task string) []result.Message) error {
+func (s Stored) Finish(cfg config.Job, now result.Plan, earlier []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	plan := s.plan(now)
 	if err := s.replace(cfg, plan); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (s Stored) Settle(cfg config.Job, now result.Plan, earlier []result.Trial, 
 	}
 	if !s.says(result.ResultFile, text) || !s.says(result.MetadataFile, metadata) || !s.hasOutputs(len(earlier)) || !s.hasSums() {
 		t := Tree{Dir: s.Dir, Plan: plan}
-		if t.outputs, err = mendOutputs(s.Dir, plan, earlier, prompt); err != nil {
+		if t.outputs, err = repairOutputs(s.Dir, plan, earlier, prompt); err != nil {
 			return err
 		}
 		if err := errors.Join(t.outputs.file.Close(), t.removeDrafts(), t.WriteJob(job)); err != nil {

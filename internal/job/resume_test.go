@@ -118,29 +118,29 @@ func (r *restart) open() Stored {
 	return stored
 }
 
-// reopen is the tree of a job that goes on, and what is owed of it.
-func (r *restart) reopen(again Again) (*Tree, Owed) {
+// reopen is the tree of a job that goes on, and what is pending of it.
+func (r *restart) reopen(policy RerunPolicy) (*Tree, Pending) {
 	r.t.Helper()
 	stored := r.open()
-	owed, err := stored.Owed(r.record(), again)
+	pending, err := stored.Pending(r.record(), policy)
 	r.must(err)
 	lock, err := TakeLock(r.dir, r.clock)
 	r.must(err)
-	tree, err := stored.Reopen(lock, r.cfg, r.record(), owed, Instructions(r.specs, nil), r.clock)
+	tree, err := stored.Reopen(lock, r.cfg, r.record(), pending, Instructions(r.specs, nil), r.clock)
 	r.must(err)
-	return tree, owed
+	return tree, pending
 }
 
-// todo are the trials that are owed.
-func (r *restart) todo(owed Owed) []trial.Spec {
-	return slices.DeleteFunc(slices.Clone(r.specs), func(s trial.Spec) bool { return !owed.Keys[s.Key] })
+// todo are the trials that are pending.
+func (r *restart) todo(pending Pending) []trial.Spec {
+	return slices.DeleteFunc(slices.Clone(r.specs), func(s trial.Spec) bool { return !pending.Keys[s.Key] })
 }
 
 // again goes on with the job.
-func (r *restart) again(again Again) result.Job {
+func (r *restart) again(policy RerunPolicy) result.Job {
 	r.t.Helper()
-	tree, owed := r.reopen(again)
-	job, err := r.run(r.t.Context(), tree, r.todo(owed), owed.Earlier)
+	tree, pending := r.reopen(policy)
+	job, err := r.run(r.t.Context(), tree, r.todo(pending), pending.Earlier)
 	r.must(err)
 	return job
 }
@@ -206,21 +206,21 @@ func TestWhichTrialsAreRunAgain(t *testing.T) {
 		"environment_of_a_later_version": true,
 	} {
 		failed := result.Trial{Error: &result.Error{Type: kind}}
-		if got := (Again{}).owes(failed); got != want {
+		if got := (RerunPolicy{}).reruns(failed); got != want {
 			t.Errorf("%s: run again is %v, want %v", kind, got, want)
 		}
-		if got := (Again{OnlyFailed: true}).owes(failed); got != (want && kind != result.Cancelled) {
+		if got := (RerunPolicy{OnlyFailed: true}).reruns(failed); got != (want && kind != result.Cancelled) {
 			t.Errorf("%s with OnlyFailed: run again is %v", kind, got)
 		}
-		if !(Again{Types: []result.ErrorType{kind}}).owes(failed) {
+		if !(RerunPolicy{Types: []result.ErrorType{kind}}).reruns(failed) {
 			t.Errorf("%s is not run again although it is named", kind)
 		}
 		failed.Reward = new(0.5)
-		if (Again{}).owes(failed) {
+		if (RerunPolicy{}).reruns(failed) {
 			t.Errorf("%s is run again although it has a reward", kind)
 		}
 	}
-	if (Again{Types: result.ErrorTypes}).owes(result.Trial{Reward: new(0.0)}) {
+	if (RerunPolicy{Types: result.ErrorTypes}).reruns(result.Trial{Reward: new(0.0)}) {
 		t.Error("a trial without an error is run again")
 	}
 }
@@ -247,7 +247,7 @@ func TestAResumedJobIsWhatARunWouldHaveLeft(t *testing.T) {
 	r.fail(1, result.EnvironmentStartFailed)
 	r.write("a/d/two__2/result.json", `{"task_name": "tw`)
 	r.clock = r.clock.Add(time.Hour)
-	job := r.again(Again{})
+	job := r.again(RerunPolicy{})
 	r.wantRan("one__1", "two__1", "two__2")
 	r.wantCounted(job)
 	if job.CompletedTrials != 4 || job.Cancelled {
@@ -273,10 +273,10 @@ func TestAnEarlierResultCountsUntilItsTrialBeginsAgain(t *testing.T) {
 	r.first()
 	r.fail(1, result.EnvironmentStartFailed)
 	r.fail(2, result.AgentExecutionTimeout)
-	tree, owed := r.reopen(Again{Types: []result.ErrorType{result.AgentExecutionTimeout}})
+	tree, pending := r.reopen(RerunPolicy{Types: []result.ErrorType{result.AgentExecutionTimeout}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	job, err := r.run(ctx, tree, r.todo(owed), owed.Earlier)
+	job, err := r.run(ctx, tree, r.todo(pending), pending.Earlier)
 	r.must(err)
 	r.wantRan()
 	r.wantCounted(job)
@@ -292,9 +292,9 @@ func TestWhatCannotBeMovedAwayIsNotRunAgain(t *testing.T) {
 	r.fail(2, result.EnvironmentStartFailed)
 	before, err := os.ReadFile(r.in("a/d/one__1/result.json"))
 	r.must(err)
-	tree, owed := r.reopen(Again{})
+	tree, pending := r.reopen(RerunPolicy{})
 	r.write("superseded", "in the way")
-	job, err := r.run(t.Context(), tree, r.todo(owed), owed.Earlier)
+	job, err := r.run(t.Context(), tree, r.todo(pending), pending.Earlier)
 	if err == nil || !strings.Contains(err.Error(), "its earlier result stays") {
 		t.Errorf("the run ends with %v", err)
 	}
@@ -313,7 +313,7 @@ func TestAttemptsGrow(t *testing.T) {
 	if err != nil || len(changes) != 0 {
 		t.Fatalf("it has drifted: %v, %v", changes, err)
 	}
-	job := r.again(Again{})
+	job := r.again(RerunPolicy{})
 	r.wantRan("one__3", "two__3")
 	r.wantCounted(job)
 	if job.TotalTrials != 6 || job.PlanDigest == before.PlanDigest || job.PlanDigest != r.record().Digest {
@@ -326,7 +326,7 @@ func TestAttemptsGrow(t *testing.T) {
 	if changes, err := r.open().Drift(r.cfg, r.record()); err != nil || len(changes) != 0 {
 		t.Errorf("it has drifted: %v, %v", changes, err)
 	}
-	r.again(Again{})
+	r.again(RerunPolicy{})
 	r.wantRan("one__4", "two__4")
 
 	r.cfg.NAttempts, r.specs = 3, r.plan(3, "task")
@@ -346,12 +346,12 @@ func TestNothingIsOwedOfAJobThatWasKilledAtItsVeryEnd(t *testing.T) {
 	r.write(".tmp-result.json123", "{")
 	r.must(os.WriteFile(r.in(result.OutputsFile), outputs[:len(outputs)-30], 0o644))
 	stored := r.open()
-	owed, err := stored.Owed(r.record(), Again{})
+	pending, err := stored.Pending(r.record(), RerunPolicy{})
 	r.must(err)
-	if len(owed.Keys) != 0 || owed.Kept != 4 {
-		t.Fatalf("owed is %+v", owed)
+	if len(pending.Keys) != 0 || pending.Kept != 4 {
+		t.Fatalf("pending is %+v", pending)
 	}
-	r.must(stored.Settle(r.cfg, r.record(), owed.Earlier, Instructions(r.specs, nil)))
+	r.must(stored.Finish(r.cfg, r.record(), pending.Earlier, Instructions(r.specs, nil)))
 	for name, want := range map[string]string{result.ResultFile: string(want), result.OutputsFile: string(outputs)} {
 		if got, err := os.ReadFile(r.in(name)); err != nil || string(got) != want {
 			t.Errorf("%s is\n%s\n%v, want\n%s", name, got, err, want)
@@ -384,9 +384,9 @@ func TestWhatAFullDiskLeftOutIsWrittenWhenNothingIsOwed(t *testing.T) {
 			}
 			damage(r, before[result.OutputsFile])
 			stored := r.open()
-			owed, err := stored.Owed(r.record(), Again{})
+			pending, err := stored.Pending(r.record(), RerunPolicy{})
 			r.must(err)
-			r.must(stored.Settle(r.cfg, r.record(), owed.Earlier, Instructions(r.specs, nil)))
+			r.must(stored.Finish(r.cfg, r.record(), pending.Earlier, Instructions(r.specs, nil)))
 			for name, want := range before {
 				if got, err := os.ReadFile(r.in(name)); err != nil || !bytes.Equal(got, want) {
 					t.Errorf("%s is\n%s\n%v, want\n%s", name, got, err, want)
@@ -448,7 +448,7 @@ func TestFoldersThatNoRunLeftAreRefused(t *testing.T) {
 			damage(r)
 			stored, err := Open(r.dir)
 			if err == nil {
-				_, err = stored.Owed(r.record(), Again{})
+				_, err = stored.Pending(r.record(), RerunPolicy{})
 			}
 			var refusal Refusal
 			if !errors.As(err, &refusal) {

@@ -42,12 +42,12 @@ type Experiment struct {
 	Unaddressed []string
 }
 
-// Why says why a trial has to be run although there are folders with results. Larger ones came closer.
-type Why int
+// Reason says why a trial has to be run although there are folders with results. Larger ones came closer.
+type Reason int
 
 // The reasons.
 const (
-	NoResult Why = iota
+	NoResult Reason = iota
 	Unreadable
 	OnlyConfirmed
 	NotCompleted
@@ -61,7 +61,7 @@ const (
 	Unaddressed
 )
 
-var whyWords = []string{
+var reasonText = []string{
 	NoResult: "without a result there", Unreadable: "with a result that cannot be read", OnlyConfirmed: "with an attempt that was made because the task looked broken",
 	NotCompleted: "with an error or without a reward",
 	NoDigests:    "of a version that did not say what it ran", OtherTask: "of other files of the task", OtherFormat: "of the task in another format", OtherAgent: "of another agent",
@@ -73,7 +73,7 @@ var whyWords = []string{
 type Reuse struct {
 	Found []Found
 	// Not counts the trials that cannot be, by the reason that came closest.
-	Not map[Why]int
+	Not map[Reason]int
 }
 
 // Found is a result that can be taken over. Trial is what it will be in the new job.
@@ -84,11 +84,11 @@ type Found struct {
 
 // Reasons is why trials cannot be taken over, the most frequent first; "" if all can be.
 func (r Reuse) Reasons() string {
-	var whys []Why
+	var whys []Reason
 	for w := range r.Not {
 		whys = append(whys, w)
 	}
-	slices.SortFunc(whys, func(a, b Why) int {
+	slices.SortFunc(whys, func(a, b Reason) int {
 		if r.Not[a] != r.Not[b] {
 			return r.Not[b] - r.Not[a]
 		}
@@ -96,7 +96,7 @@ func (r Reuse) Reasons() string {
 	})
 	var parts []string
 	for _, w := range whys {
-		parts = append(parts, fmt.Sprintf("%d %s", r.Not[w], whyWords[w]))
+		parts = append(parts, fmt.Sprintf("%d %s", r.Not[w], reasonText[w]))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -106,16 +106,16 @@ func (r Reuse) Reasons() string {
 // is followed, and nothing is changed. When ctx ends it stops looking.
 func FindReuse(ctx context.Context, sources []Source, specs []trial.Spec, same Experiment) (Reuse, error) {
 	if len(same.Unaddressed) > 0 {
-		return Reuse{Not: map[Why]int{Unaddressed: len(specs)}}, nil
+		return Reuse{Not: map[Reason]int{Unaddressed: len(specs)}}, nil
 	}
 	found := make([]*Found, len(specs))
-	whys := make([]Why, len(specs))
+	whys := make([]Reason, len(specs))
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some wait for the disk
 	const batch = 64
 	for first := 0; first < len(specs) && ctx.Err() == nil; first += batch {
 		group.Go(func() error {
-			var p placer
+			var p linker
 			for i := first; i < min(first+batch, len(specs)); i++ {
 				for _, s := range sources {
 					t, why, ok := p.reusable(s, specs[i], same)
@@ -132,7 +132,7 @@ func FindReuse(ctx context.Context, sources []Source, specs []trial.Spec, same E
 	if err := group.Wait(); err != nil {
 		return Reuse{}, err
 	}
-	r := Reuse{Not: map[Why]int{}}
+	r := Reuse{Not: map[Reason]int{}}
 	for i, f := range found {
 		if f != nil {
 			r.Found = append(r.Found, *f)
@@ -144,7 +144,7 @@ func FindReuse(ctx context.Context, sources []Source, specs []trial.Spec, same E
 }
 
 // reusable is a spec's result in a source, marked; ok is false if there is none that stands for the same.
-func (p *placer) reusable(s Source, spec trial.Spec, same Experiment) (t result.Trial, why Why, ok bool) {
+func (p *linker) reusable(s Source, spec trial.Spec, same Experiment) (t result.Trial, why Reason, ok bool) {
 	folder, err := openTrial(s.Dir, spec.Key)
 	if errors.Is(err, os.ErrNotExist) {
 		return t, NoResult, false
@@ -185,7 +185,7 @@ func openTrial(dir string, key result.Key) (*os.File, error) {
 }
 
 // differs compares what a result stands for with what a spec would be.
-func differs(t result.Trial, spec trial.Spec, same Experiment) (why Why, ok bool) {
+func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok bool) {
 	switch e := t.Environment; {
 	case t.Confirmation:
 		return OnlyConfirmed, false
@@ -211,7 +211,7 @@ func differs(t result.Trial, spec trial.Spec, same Experiment) (why Why, ok bool
 
 // otherImage compares an image that the task names. A tag may have been moved since, a digest may not; but also a digest has
 // another image for each platform, so what is known of it counts.
-func otherImage(e *result.Environment, same Experiment) (why Why, ok bool) {
+func otherImage(e *result.Environment, same Experiment) (why Reason, ok bool) {
 	pinned, id := strings.Contains(e.Image, "@sha256:"), ""
 	if e.ImageID == "" {
 		return UnknownImage, pinned
@@ -271,7 +271,7 @@ func (t *Tree) takeOver(f Found) error {
 		return err
 	}
 	defer target.Close()
-	p := placer{without: result.ResultFile}
+	p := linker{without: result.ResultFile}
 	if err := p.folder(source, target, filepath.Base(dir), 0); err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (s *scene) find(spec trial.Spec, same Experiment) Reuse {
 func TestOnlyTheSameExperimentIsTakenOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*result.Trial)
-		want   Why
+		want   Reason
 	}{
 		"an error beside the reward": {func(t *result.Trial) { t.Error = &result.Error{Type: result.AgentExecutionTimeout} }, NotCompleted},
 		"no reward":                  {func(t *result.Trial) { t.Reward = nil }, NotCompleted},
@@ -79,7 +79,7 @@ func TestImagesAreComparedByContent(t *testing.T) {
 	const pinned = "debian@sha256:5e1d0e4b0d9a6a1cf1cfd5f4b3c0e8d3f57a1c1e8d7d8c9b0a1f2e3d4c5b6a79"
 	for _, c := range []struct {
 		ref, there, here string // the image's content in the result, and on this machine
-		want             Why    // 0: taken over
+		want             Reason // 0: taken over
 	}{
 		{"debian", "one", "one", 0},
 		{"debian", "one", "two", OtherImage},
@@ -184,11 +184,11 @@ func TestATrialThatIsNotWholeIsNoResult(t *testing.T) {
 }
 
 func TestReasonsAreSorted(t *testing.T) {
-	r := Reuse{Not: map[Why]int{NoResult: 2, OtherAgent: 5, OtherImage: 2}}
+	r := Reuse{Not: map[Reason]int{NoResult: 2, OtherAgent: 5, OtherImage: 2}}
 	if got, want := r.Reasons(), "5 of another agent, 2 on another image, or on a stand-in for it, 2 without a result there"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if len(whyWords) != int(Unaddressed)+1 || slices.Contains(whyWords, "") {
+	if len(reasonText) != int(Unaddressed)+1 || slices.Contains(reasonText, "") {
 		t.Error("a reason has no words")
 	}
 }

@@ -42,15 +42,15 @@ type Options struct {
 	Redactor *redact.Redactor
 	// Prompt gives the tasks' instructions for outputs.jsonl. nil: those of the trials that are run, without the Redactor's secrets.
 	Prompt func(dataset, task string) []result.Message
-	// Room is asked before each trial whether the machine has room for it. After an error no more trials start, those that
+	// CheckDisk is called before each trial whether the machine has room for it. After an error no more trials start, those that
 	// run go on to their end, and Run returns the error. nil: there always is.
-	Room func() error
+	CheckDisk func() error
 	// Earlier are the results that were in the folder before. Those of trials that are run again count until they
 	// begin, the others to the end.
 	Earlier []result.Trial
-	// Again are the confirmation attempts among Earlier that are made again if Confirm asks for them: they have no line in
+	// Reconfirm are the confirmation attempts among Earlier that are made again if Confirm asks for them: they have no line in
 	// outputs.jsonl.
-	Again map[result.Key]bool
+	Reconfirm map[result.Key]bool
 	// Confirm returns confirmation attempts (result.Trial.Confirmation) that are to be made. It is asked with all results when nothing is
 	// left to run, and again when those have ended, until it returns none. It is not asked any more after a cancel. nil: none.
 	Confirm func(ctx context.Context, trials []result.Trial) ([]trial.Spec, error)
@@ -64,7 +64,7 @@ const DefaultGrace = 4500 * time.Millisecond
 //
 // It fails only for what is no trial's fault: when results cannot be written (full disk, a folder
 // that vanished), it starts no more trials, ends those that run, tries the writing again at the end,
-// and names in the error whatever could not be kept. Nor is Options.Room any trial's fault, nor what this machine lacked while
+// and names in the error whatever could not be kept. Nor is Options.CheckDisk any trial's fault, nor what this machine lacked while
 // a trial ran (trial.Outcome.Machine): the other trials are run, and the error says how many it has ended.
 func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, error) {
 	if opts.Grace == 0 {
@@ -78,10 +78,10 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 		r.Prompt = Instructions(specs, opts.Redactor)
 	}
 	r.Tree.outputs.from(r.Prompt)
-	r.standing()
-	owed := keySet(specs)
-	maps.Copy(owed, opts.Again)
-	kept := slices.DeleteFunc(without(opts.Earlier, owed), func(t result.Trial) bool { return t.Confirmation })
+	r.writeMetadata()
+	planned := keySet(specs)
+	maps.Copy(planned, opts.Reconfirm)
+	kept := slices.DeleteFunc(without(opts.Earlier, planned), func(t result.Trial) bool { return t.Confirmation })
 	if len(kept) == 0 {
 		kept = nil
 	}
@@ -99,7 +99,7 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 		}
 	}
 	for _, t := range without(opts.Earlier, r.begun) {
-		if !owed[t.Key] {
+		if !planned[t.Key] {
 			continue // its line is there
 		}
 		if err := r.Tree.outputs.add(t); err != nil {
@@ -133,10 +133,10 @@ func (r *run) err(wanted int) error {
 		}
 		errs = append(errs, fmt.Errorf("this machine ended %s; the first: %w", what, r.machine))
 	}
-	return errors.Join(append(errs, r.full)...)
+	return errors.Join(append(errs, r.diskErr)...)
 }
 
-// run is one run of a job. Only the goroutine in collect touches trials, unwritten, lost and nextStanding.
+// run is one run of a job. Only the goroutine in collect touches trials, unwritten, lost and nextMetadata.
 //
 // Every trial has one outcome, because one goroutine takes it out of running: its worker when it is
 // over, or collect when it is given up. Workers write their results themselves, side by side: one
@@ -149,28 +149,28 @@ type run struct {
 	stopped   error // the first result that could not be written, and stopped the job
 	machine   error // what of this machine ended the first of machines trials
 	machines  int
-	// nextStanding is when metadata.json is to be written again.
-	nextStanding time.Time
+	// nextMetadata is when metadata.json is to be written again.
+	nextMetadata time.Time
 
 	mu       sync.Mutex
 	running  map[result.Key]time.Time // since when; nil once what runs was given up
 	begun    map[result.Key]bool      // whose earlier result does not count any more
 	confirms map[result.Key]bool      // which trials are confirmation attempts
 	writing  int                      // workers on their way from running to collect
-	full     error                    // of Room
+	diskErr  error                    // of CheckDisk
 }
 
-// hasRoom reports whether another trial may start. Once there was no room, none may.
-func (r *run) hasRoom() bool {
-	if r.Room == nil {
+// mayStart reports whether another trial may start. Once there was no room, none may.
+func (r *run) mayStart() bool {
+	if r.CheckDisk == nil {
 		return true
 	}
 	r.mu.Lock()
-	before := r.full
+	before := r.diskErr
 	if before == nil {
-		r.full = r.Room()
+		r.diskErr = r.CheckDisk()
 	}
-	now := r.full
+	now := r.diskErr
 	r.mu.Unlock()
 	if before == nil && now != nil {
 		r.emit(event.Event{Kind: event.Notice, Message: now.Error()})
@@ -180,12 +180,12 @@ func (r *run) hasRoom() bool {
 
 // blame notes in the result of a trial that the infrastructure ended whether its provider does not answer any more.
 func (r *run) blame(ctx context.Context, t *result.Trial) {
-	if t.Error == nil || !t.Error.Type.Infrastructure() || t.Error.Type == result.Cancelled || ctx.Err() != nil || r.hasRoom() {
+	if t.Error == nil || !t.Error.Type.Infrastructure() || t.Error.Type == result.Cancelled || ctx.Err() != nil || r.mayStart() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.Error.Unreachable = environment.KindOf(r.full) == environment.KindUnavailable
+	t.Error.Unreachable = environment.KindOf(r.diskErr) == environment.KindUnavailable
 }
 
 // written is an outcome after the attempt to write it.
@@ -210,7 +210,7 @@ func keySet(specs []trial.Spec) map[result.Key]bool {
 
 // confirm makes the confirmation attempts that are asked for.
 func (r *run) confirm(ctx context.Context) {
-	for r.Confirm != nil && ctx.Err() == nil && r.full == nil && len(r.unwritten)+len(r.lost) == 0 {
+	for r.Confirm != nil && ctx.Err() == nil && r.diskErr == nil && len(r.unwritten)+len(r.lost) == 0 {
 		specs, err := r.Confirm(ctx, r.counted())
 		if err != nil {
 			r.lost = append(r.lost, err)
@@ -240,7 +240,7 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 		group.Go(func() {
 			for spec := range queue {
 				now := r.Now()
-				if ctx.Err() != nil || !r.hasRoom() {
+				if ctx.Err() != nil || !r.mayStart() {
 					continue
 				}
 				began, err := r.begin(spec.Key, now)
@@ -330,7 +330,7 @@ func (r *run) take(w written) {
 		r.machines++
 	}
 	r.trials = append(r.trials, w.Trial)
-	r.standing()
+	r.writeMetadata()
 	r.emit(event.Event{Kind: event.TrialEnded, Key: &w.Trial.Key, Trial: &w.Trial, Message: r.Tree.TrialDir(w.Trial.Key)})
 }
 

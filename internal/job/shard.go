@@ -282,10 +282,10 @@ func Loads(shards []int, n int, each []time.Duration) []Load {
 	return loads
 }
 
-// Enough is the smallest number of shards, at most limit, with which none is expected to take longer than
+// ShardsNeeded is the smallest number of shards, at most limit, with which none is expected to take longer than
 // target, or no longer than the longest trial, which no number of shards makes shorter. If there is none, it is the number with
 // which the last is done first. each is as of Expect.
-func Enough(specs []trial.Spec, timings Timings, concurrent int, target time.Duration, limit int) int {
+func ShardsNeeded(specs []trial.Spec, timings Timings, concurrent int, target time.Duration, limit int) int {
 	each, _ := timings.Expect(specs)
 	limit = max(1, min(limit, len(specs)))
 	var all Load

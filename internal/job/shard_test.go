@@ -285,7 +285,7 @@ func TestEnough(t *testing.T) {
 		{"as long as the longest trial, which cannot be divided", slow, 1, 15 * time.Minute, 256, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := Enough(list, tc.timings, tc.concurrent, tc.target, tc.limit); got != tc.want {
+			if got := ShardsNeeded(list, tc.timings, tc.concurrent, tc.target, tc.limit); got != tc.want {
 				t.Errorf("got %d, want %d", got, tc.want)
 			}
 		})

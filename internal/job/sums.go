@@ -121,7 +121,7 @@ func damaged(file string) error {
 }
 
 // topSums are the digests of the files at the top of a shard's folder, by name; nil if the shard has no digests.
-func (p *part) topSums() (map[string]digest, error) {
+func (p *shardDir) topSums() (map[string]digest, error) {
 	top := map[string]digest{}
 	err := readSums(p.dir, func(sum digest, name []byte) error {
 		if !bytes.ContainsRune(name, '/') {
@@ -136,7 +136,7 @@ func (p *part) topSums() (map[string]digest, error) {
 }
 
 // checkTop compares a file at the top of the shard's folder with its digest. Without digests nothing is compared.
-func (p *part) checkTop(name string, text []byte) error {
+func (p *shardDir) checkTop(name string, text []byte) error {
 	top, err := p.topSums()
 	switch {
 	case err != nil:
@@ -148,7 +148,7 @@ func (p *part) checkTop(name string, text []byte) error {
 }
 
 // checkPlan compares the shard's plan.json with its digest.
-func (p *part) checkPlan() error {
+func (p *shardDir) checkPlan() error {
 	text, err := readLimited(filepath.Join(p.dir, result.PlanFile), maxPlan)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (m *merge) readTrialSums(groups map[string]*group) (*trialSums, error) {
 			below, folder := path.Split(strings.TrimSuffix(below, "/"))
 			g := groups[strings.TrimSuffix(below, "/")]
 			if file == result.ResultFile && g != nil {
-				if i, ok := g.trials[folder]; ok && m.of[i] == p.index {
+				if i, ok := g.trials[folder]; ok && m.shardOf[i] == p.index {
 					sums.digests[i], sums.has[i] = sum, true
 					return nil
 				}

@@ -24,9 +24,9 @@ func Leftovers(listed []environment.Listed) []environment.Listed {
 	return left
 }
 
-// Own are the environments that this process made for a job and did not keep. When the job is over there
+// OwnLeftovers are the environments that this process made for a job and did not keep. When the job is over there
 // should be none; an engine that went down while it made one may have finished it later.
-func Own(listed []environment.Listed, job string) []environment.Listed {
+func OwnLeftovers(listed []environment.Listed, job string) []environment.Listed {
 	return slices.DeleteFunc(OwnedBy(listed, environment.Self()), func(l environment.Listed) bool { return l.Labels.Job != job })
 }
 
@@ -41,8 +41,8 @@ func OwnedBy(listed []environment.Listed, owner environment.Owner) []environment
 	return own
 }
 
-// Remove destroys environments and returns those that are gone now.
-func Remove(ctx context.Context, provider environment.Provider, listed []environment.Listed) ([]environment.Listed, error) {
+// RemoveEnvironments destroys environments and returns those that are gone now.
+func RemoveEnvironments(ctx context.Context, provider environment.Provider, listed []environment.Listed) ([]environment.Listed, error) {
 	var gone []environment.Listed
 	var errs []error
 	for _, l := range listed {

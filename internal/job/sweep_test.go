@@ -45,7 +45,7 @@ func TestWhatASweepTouches(t *testing.T) {
 	if got, want := ids(Leftovers(listed)), []string{"of the first attempt", "of a dead run"}; !slices.Equal(got, want) {
 		t.Errorf("leftovers are %q, want %q", got, want)
 	}
-	if got, want := ids(Own(listed, "j")), []string{"own"}; !slices.Equal(got, want) {
+	if got, want := ids(OwnLeftovers(listed, "j")), []string{"own"}; !slices.Equal(got, want) {
 		t.Errorf("own are %q, want %q", got, want)
 	}
 	if got, want := ids(OwnedBy(listed, first)), []string{"of the first attempt"}; !slices.Equal(got, want) {

@@ -70,7 +70,7 @@ func TestNoRoomStartsNoMoreTrials(t *testing.T) {
 	})
 	opts := options(tree, runner, rec)
 	noRoom := errors.New("the disk is full")
-	opts.Room = func() error {
+	opts.CheckDisk = func() error {
 		select {
 		case <-full:
 			return noRoom
@@ -121,7 +121,7 @@ func TestWhatEndsWithItsProviderIsMarked(t *testing.T) {
 				return out
 			}), rec)
 			opts.Workers = 1
-			opts.Room = func() error {
+			opts.CheckDisk = func() error {
 				if ended.Load() {
 					return c.room
 				}

@@ -11,17 +11,17 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// Mixed says what keeps trials of today from standing beside the results that stay, though the job file is the same: variables of the
+// VariableDrift says what keeps trials of today from standing beside the results that stay, though the job file is the same: variables of the
 // host that are no secrets (redact.except) have other values. visible and passed are those of today, as in trial.DigestsOf.
-func (s Stored) Mixed(owed Owed, cfg config.Job, visible map[string]map[string]string, passed map[string]string) []Change {
+func (s Stored) VariableDrift(pending Pending, cfg config.Job, visible map[string]map[string]string, passed map[string]string) []Change {
 	// The configuration may have changed in what does not matter, but the digests of the results are of what it was.
 	now, was := trial.DigestsOf(cfg, visible, passed), trial.DigestsOf(s.Config, visible, passed)
 	// In the digest of the configuration also keys count that may change. It tells something only of results that were made with the
 	// configuration that is there.
 	comparable := now.Config == was.Config && len(passed) > 0
 	others, otherPassed := map[string]int{}, 0
-	for _, t := range owed.Earlier {
-		if owed.Keys[t.Key] || owed.Confirmations[t.Key] {
+	for _, t := range pending.Earlier {
+		if pending.Keys[t.Key] || pending.Confirmations[t.Key] {
 			continue
 		}
 		if d := t.AgentDigest; d != "" && d != now.Agents[t.Agent] && d != was.Agents[t.Agent] {

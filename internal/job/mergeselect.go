@@ -18,8 +18,8 @@ import (
 // maxPlan bounds a plan.json, in bytes: about a million trials.
 const maxPlan = 512 << 20
 
-// choose decides which of the folders that were found are merged, and reads the one plan that they share.
-func (m *merge) choose(found []*part) error {
+// selectShards decides which of the folders that were found are merged, and reads the one plan that they share.
+func (m *merge) selectShards(found []*shardDir) error {
 	found, err := m.withoutMerges(found)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (m *merge) choose(found []*part) error {
 	}
 	m.found, m.total = found, first.total
 	m.parts = m.oneOfEach(found)
-	m.base = slices.MinFunc(m.parts, func(a, b *part) int {
+	m.base = slices.MinFunc(m.parts, func(a, b *shardDir) int {
 		return cmp.Or(a.plan.StartedAt.Compare(b.plan.StartedAt), cmp.Compare(a.index, b.index))
 	})
 	m.noteCommits()
@@ -40,8 +40,8 @@ func (m *merge) choose(found []*part) error {
 }
 
 // withoutMerges leaves out what an earlier merge wrote beside the shards that it was made from.
-func (m *merge) withoutMerges(found []*part) ([]*part, error) {
-	var shards, merged []*part
+func (m *merge) withoutMerges(found []*shardDir) ([]*shardDir, error) {
+	var shards, merged []*shardDir
 	for _, p := range found {
 		if _, err := os.Lstat(filepath.Join(p.dir, result.MergeFile)); err == nil {
 			merged = append(merged, p)
@@ -59,20 +59,20 @@ func (m *merge) withoutMerges(found []*part) ([]*part, error) {
 }
 
 // oneOfEach chooses one folder for each shard: the newest one that is complete, or else the newest.
-func (m *merge) oneOfEach(found []*part) []*part {
-	byIndex := map[int][]*part{}
+func (m *merge) oneOfEach(found []*shardDir) []*shardDir {
+	byIndex := map[int][]*shardDir{}
 	for _, p := range found {
 		byIndex[p.index] = append(byIndex[p.index], p)
 	}
-	var chosen []*part
+	var chosen []*shardDir
 	for _, same := range byIndex {
-		slices.SortFunc(same, func(a, b *part) int {
+		slices.SortFunc(same, func(a, b *shardDir) int {
 			return cmp.Or(compareBool(b.state == complete, a.state == complete),
 				b.plan.StartedAt.Compare(a.plan.StartedAt), cmp.Compare(a.label, b.label))
 		})
 		chosen = append(chosen, same[0])
 	}
-	slices.SortFunc(chosen, func(a, b *part) int { return cmp.Compare(a.index, b.index) })
+	slices.SortFunc(chosen, func(a, b *shardDir) int { return cmp.Compare(a.index, b.index) })
 	for _, p := range chosen {
 		for _, other := range byIndex[p.index][1:] {
 			m.note("shard %s is there twice: %s is merged (%s), %s is not (%s)", p.name(), p.label, p.describe(), other.label, other.describe())
@@ -92,7 +92,7 @@ func compareBool(a, b bool) int {
 }
 
 // describe is what tells a shard's folder from another of the same shard.
-func (p *part) describe() string {
+func (p *shardDir) describe() string {
 	how := map[state]string{complete: "complete", cancelled: "cancelled", unfinished: "did not finish"}[p.state]
 	return how + ", started " + p.plan.StartedAt.UTC().Format("2006-01-02 15:04:05")
 }
@@ -121,9 +121,9 @@ func (m *merge) readPlan() error {
 	if err != nil {
 		return refuse("%s: its %s cannot be used: %v", m.base.label, result.PlanFile, err)
 	}
-	m.of = plan.ShardOf
+	m.shardOf = plan.ShardOf
 	if plan.Shard == nil {
-		m.of = slices.Repeat([]int{1}, len(plan.Trials))
+		m.shardOf = slices.Repeat([]int{1}, len(plan.Trials))
 	}
 	plan.Shard, plan.ShardOf, plan.Split = nil, nil, ""
 	if m.total > 1 {
@@ -154,15 +154,15 @@ func (m *merge) addConfirmations() error {
 	}
 	confirmations := m.plan.ConfirmationKeys()
 	m.keys = slices.Concat(m.keys, confirmations)
-	m.of = slices.Clone(m.of)
+	m.shardOf = slices.Clone(m.shardOf)
 	for _, k := range confirmations {
-		m.of = append(m.of, owner[k.Unnumbered()])
+		m.shardOf = append(m.shardOf, owner[k.Unnumbered()])
 	}
 	return nil
 }
 
 // readPlan reads all of a shard's plan.json.
-func (p *part) readPlan() (plan result.Plan, err error) {
+func (p *shardDir) readPlan() (plan result.Plan, err error) {
 	f, err := openRegular(filepath.Join(p.dir, result.PlanFile))
 	if err != nil {
 		return plan, err
@@ -191,8 +191,8 @@ func (p *part) readPlan() (plan result.Plan, err error) {
 }
 
 // refuseDifferent says in what two plans differ, as far as can be told.
-func refuseDifferent(a, b *part) error {
-	for _, p := range []*part{a, b} {
+func refuseDifferent(a, b *shardDir) error {
+	for _, p := range []*shardDir{a, b} {
 		if err := p.checkPlan(); err != nil {
 			return refuse("%v", err)
 		}

@@ -16,9 +16,9 @@ import (
 // maxSentences is how many shards are complained of one by one.
 const maxSentences = 20
 
-// tell says of every shard what is missing from it.
-func (m *merge) tell(out *outcomes) {
-	parts := map[int]*part{}
+// report says of every shard what is missing from it.
+func (m *merge) report(out *outcomes) {
+	parts := map[int]*shardDir{}
 	for _, p := range m.parts {
 		parts[p.index] = p
 	}
@@ -42,7 +42,7 @@ func (m *merge) tell(out *outcomes) {
 }
 
 // missing is what is missing from one shard; "" is: nothing. p is nil if it is not there at all.
-func (m *merge) missing(index int, p *part, out *outcomes) string {
+func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	var without []string
 	cut := 0
 	trials := m.own(index)
@@ -94,7 +94,7 @@ func (m *merge) counts(trials []int, out *outcomes) (owed, have int) {
 func (m *merge) own(index int) []int {
 	if m.owned == nil {
 		m.owned = make([][]int, m.total+1)
-		for i, of := range m.of[:len(m.plan.Trials)] {
+		for i, of := range m.shardOf[:len(m.plan.Trials)] {
 			m.owned[of] = append(m.owned[of], i)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Again says which of the trials that have a result are run again.
-type Again struct {
+// RerunPolicy says which of the trials that have a result are run again.
+type RerunPolicy struct {
 	// Types are error types that are run again besides those of the infrastructure, whatever else the result says.
 	Types []result.ErrorType
 	// OnlyFailed leaves out what has no result yet, and what was cut short or torn: only failed trials are run again.
@@ -55,21 +55,21 @@ func unknownType(name string) string {
 	return fmt.Sprintf("there is no error type %q (%s)", name, hint)
 }
 
-// owes reports whether a trial with this result is to be run again. A trial with a reward is complete, and failures of agents,
+// reruns reports whether a trial with this result is to be run again. A trial with a reward is complete, and failures of agents,
 // verifiers and tasks are outcomes.
-func (a Again) owes(t result.Trial) bool {
+func (p RerunPolicy) reruns(t result.Trial) bool {
 	if t.Error == nil {
 		return false
 	}
 	kind := t.Error.Type
-	if slices.Contains(a.Types, kind) {
+	if slices.Contains(p.Types, kind) {
 		return true
 	}
-	return t.Failed() && kind.Infrastructure() && !(a.OnlyFailed && kind == result.Cancelled)
+	return t.Failed() && kind.Infrastructure() && !(p.OnlyFailed && kind == result.Cancelled)
 }
 
-// Owed is what is to be run of a job, and what is there.
-type Owed struct {
+// Pending is what is to be run of a job, and what is there.
+type Pending struct {
 	Keys    map[result.Key]bool // to be run
 	Earlier []result.Trial      // every result that is there, also of what is run again
 	Kept    int                 // results that stay
@@ -79,9 +79,9 @@ type Owed struct {
 	stale         []result.Key // confirmation attempts of a plan with fewer attempts
 }
 
-// owed decides for each of a job's trials whether it is to be run. It refuses a folder that holds what no run has left.
-func owed(dir string, keys []result.Key, digests map[taskName]string, again Again) (Owed, error) {
-	out := Owed{Keys: map[result.Key]bool{}}
+// pending decides for each of a job's trials whether it is to be run. It refuses a folder that holds what no run has left.
+func pendingOf(dir string, keys []result.Key, digests map[taskName]string, policy RerunPolicy) (Pending, error) {
+	out := Pending{Keys: map[result.Key]bool{}}
 	if err := onlyFolders(dir, keys); err != nil {
 		return out, err
 	}
@@ -90,7 +90,7 @@ func owed(dir string, keys []result.Key, digests map[taskName]string, again Agai
 		t, err := trials[i], errs[i]
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, result.ErrTorn):
-			if again.OnlyFailed {
+			if policy.OnlyFailed {
 				out.Missing++
 			} else {
 				out.Keys[key] = true
@@ -107,7 +107,7 @@ func owed(dir string, keys []result.Key, digests map[taskName]string, again Agai
 			continue
 		}
 		out.Earlier = append(out.Earlier, t)
-		if again.owes(t) {
+		if policy.reruns(t) {
 			out.Keys[key] = true
 		} else {
 			out.Kept++
@@ -118,21 +118,21 @@ func owed(dir string, keys []result.Key, digests map[taskName]string, again Agai
 
 // confirmations adds what there is of confirmation attempts. Those that show nothing, because they were cut short or the infrastructure
 // failed, can be made again. now is the plan of today, which may have more attempts than the one that is there.
-func (o *Owed) confirmations(dir string, plan, now result.Plan, again Again) error {
+func (p *Pending) confirmations(dir string, plan, now result.Plan, policy RerunPolicy) error {
 	keys := plan.ConfirmationKeys()
 	if len(now.Trials) != len(plan.Trials) {
 		planned := map[result.Key]bool{}
 		for _, k := range now.Trials {
 			planned[k] = true
 		}
-		o.stale = slices.DeleteFunc(keys, func(k result.Key) bool { return planned[k] })
+		p.stale = slices.DeleteFunc(keys, func(k result.Key) bool { return planned[k] })
 		return nil
 	}
 	if err := onlyFolders(dir, keys); err != nil {
 		return err
 	}
 	trials, errs := result.ReadEachTrial(dir, keys)
-	o.Confirmations = map[result.Key]bool{}
+	p.Confirmations = map[result.Key]bool{}
 	for i, t := range trials {
 		switch {
 		case errors.Is(errs[i], fs.ErrNotExist), errors.Is(errs[i], result.ErrTorn):
@@ -142,9 +142,9 @@ func (o *Owed) confirmations(dir string, plan, now result.Plan, again Again) err
 		case !t.Confirmation:
 			return refuse("%s: is no confirmation attempt, as plan.json has it", filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), result.ResultFile))
 		}
-		o.Earlier = append(o.Earlier, t)
-		if again.owes(t) {
-			o.Confirmations[keys[i]] = true
+		p.Earlier = append(p.Earlier, t)
+		if policy.reruns(t) {
+			p.Confirmations[keys[i]] = true
 		}
 	}
 	return nil

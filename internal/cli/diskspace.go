@@ -8,14 +8,14 @@ import (
 	"github.com/org/rollout-action/internal/job"
 )
 
-// room is the error of a machine whose disks are too full for another trial of a job, with the way out. resume is the command that goes on with the job, once it has begun; "" before.
-func (a *app) room(p *prepared, provider environment.Provider, resume string) error {
+// checkDisk returns the error of a machine whose disks are too full for another trial of a job, with the way out. resume is the command that goes on with the job, once it has begun; "" before.
+func (a *app) checkDisk(p *prepared, provider environment.Provider, resume string) error {
 	disks := []job.Disk{{What: "results", Dir: a.path(p.dir())}}
 	if dir := environment.Disk(provider); dir != "" {
 		disks = append(disks, job.Disk{What: "images and environments", Dir: dir})
 	}
 	err := job.Watermark{Min: int64(p.Job.Environment.MinFreeDisk), Disks: disks, Free: a.FreeDisk}.Check()
-	if low := new(job.LowDisk); errors.As(err, &low) {
+	if low := new(job.LowDiskError); errors.As(err, &low) {
 		again := ""
 		if resume != "" {
 			again = ", then go on with " + resume

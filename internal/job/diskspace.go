@@ -24,18 +24,18 @@ type Watermark struct {
 	Free func(dir string) (int64, error)
 }
 
-// LowDisk is the error of a disk below the watermark.
-type LowDisk struct {
+// LowDiskError is the error of a disk below the watermark.
+type LowDiskError struct {
 	Disk      Disk
 	Free, Min int64 // bytes
 }
 
-func (e *LowDisk) Error() string {
+func (e *LowDiskError) Error() string {
 	return fmt.Sprintf("the disk with %s (%s) has %s left, and environment.min_free_disk is %s, so no more trials are started",
 		e.Disk.What, e.Disk.Dir, quantity.Size(e.Free), quantity.Size(e.Min))
 }
 
-// Check is a *LowDisk for the first disk that is too full, else nil. One that tells nothing counts as empty.
+// Check is a *LowDiskError for the first disk that is too full, else nil. One that tells nothing counts as empty.
 func (w Watermark) Check() error {
 	if w.Min <= 0 {
 		return nil
@@ -46,7 +46,7 @@ func (w Watermark) Check() error {
 	}
 	for _, disk := range w.Disks {
 		if n, err := free(nearest(disk.Dir)); err == nil && n < w.Min {
-			return &LowDisk{Disk: disk, Free: n, Min: w.Min}
+			return &LowDiskError{Disk: disk, Free: n, Min: w.Min}
 		}
 	}
 	return nil

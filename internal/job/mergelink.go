@@ -43,13 +43,13 @@ type group struct {
 
 // batch is some trials of one group in one shard.
 type batch struct {
-	part  *part
+	part  *shardDir
 	group *group
 	names []string
 }
 
-// placeTrials links all trials' folders into the draft and reads their results, by index in the plan.
-func (m *merge) placeTrials(ctx context.Context, draft string) (*outcomes, error) {
+// linkTrials links all trials' folders into the draft and reads their results, by index in the plan.
+func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error) {
 	batches := m.batched
 	sums, err := m.readTrialSums(m.groups)
 	if err != nil {
@@ -71,7 +71,7 @@ func (m *merge) placeTrials(ctx context.Context, draft string) (*outcomes, error
 	workers, ctx := errgroup.WithContext(ctx)
 	for range min(len(batches), 2*runtime.GOMAXPROCS(0)) { // some wait for the disk
 		workers.Go(func() error {
-			p := placer{move: m.opts.Move, sums: sums}
+			p := linker{move: m.opts.Move, sums: sums}
 			defer func() {
 				mu.Lock()
 				defer mu.Unlock()
@@ -150,7 +150,7 @@ func (m *merge) batches(ctx context.Context, groups map[string]*group) ([]batch,
 
 // ownFolders are the folders of a shard's own trials, a batch for each group. Results of other trials in it are refused:
 // such a folder was not written by one run.
-func (m *merge) ownFolders(ctx context.Context, p *part, groups map[string]*group) ([]batch, error) {
+func (m *merge) ownFolders(ctx context.Context, p *shardDir, groups map[string]*group) ([]batch, error) {
 	root, err := openDir(unix.AT_FDCWD, p.dir)
 	if err != nil {
 		return nil, fmt.Errorf("read shard %s: %w", p.label, err)
@@ -175,7 +175,7 @@ func (m *merge) ownFolders(ctx context.Context, p *part, groups map[string]*grou
 					continue
 				}
 				if b.group != nil {
-					if i, ok := b.group.trials[e.Name()]; ok && m.of[i] == p.index {
+					if i, ok := b.group.trials[e.Name()]; ok && m.shardOf[i] == p.index {
 						b.names = append(b.names, e.Name())
 						continue
 					}
@@ -199,7 +199,7 @@ func (m *merge) ownFolders(ctx context.Context, p *part, groups map[string]*grou
 }
 
 // refuseForeign refuses the result of a trial that is not the shard's. A folder without one is left out.
-func (m *merge) refuseForeign(p *part, dataset *os.File, below, name string, g *group) error {
+func (m *merge) refuseForeign(p *shardDir, dataset *os.File, below, name string, g *group) error {
 	where := path.Join(below, name)
 	if !exists(dataset, name+"/"+result.ResultFile) {
 		m.skipped.add(where)
@@ -207,7 +207,7 @@ func (m *merge) refuseForeign(p *part, dataset *os.File, below, name string, g *
 	}
 	if g != nil {
 		if i, ok := g.trials[name]; ok {
-			owner := result.Shard{Index: m.of[i], Total: m.total}
+			owner := result.Shard{Index: m.shardOf[i], Total: m.total}
 			return refuse("%s (shard %s) has a result of %s, which is shard %s's: it was not written by one run of that shard, or was damaged on its way (then download it again)",
 				p.label, p.name(), m.keys[i], owner)
 		}
@@ -245,7 +245,7 @@ func eachFolder(dir *os.File, do func(name string, folder *os.File) error) error
 // openDir opens a folder in the folder at, which must not be a link. in is the path of at.
 func openDir(at int, name string, in ...string) (*os.File, error) {
 	full := filepath.Join(append(in, name)...)
-	fd, err := retried(func() (int, error) {
+	fd, err := retryEINTR(func() (int, error) {
 		return unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
@@ -254,8 +254,8 @@ func openDir(at int, name string, in ...string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), full), nil
 }
 
-// retried tries again what a signal interrupted.
-func retried(open func() (int, error)) (int, error) {
+// retryEINTR tries again what a signal interrupted.
+func retryEINTR(open func() (int, error)) (int, error) {
 	for {
 		fd, err := open()
 		if !errors.Is(err, unix.EINTR) {
@@ -270,7 +270,7 @@ func openRegular(file string) (*os.File, error) {
 }
 
 func openRegularAt(at int, name, full string) (*os.File, error) {
-	fd, err := retried(func() (int, error) {
+	fd, err := retryEINTR(func() (int, error) {
 		return unix.Openat(at, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
@@ -284,8 +284,8 @@ func openRegularAt(at int, name, full string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), full), nil
 }
 
-// placer links trials' folders. It is one worker's.
-type placer struct {
+// linker links trials' folders. It is one worker's.
+type linker struct {
 	move    bool   // folders instead of linking their files
 	copies  bool   // the shard's file system has no links to the output's
 	buffer  []byte // of results
@@ -295,7 +295,7 @@ type placer struct {
 }
 
 // batch places some trials.
-func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) error {
+func (p *linker) batch(b batch, draft string, keys []result.Key, out *outcomes) error {
 	p.copies = false
 	from := filepath.Join(b.part.dir, b.group.agent, b.group.dataset)
 	source, err := openBelow(b.part.dir, b.group.agent, b.group.dataset)
@@ -313,7 +313,7 @@ func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) 
 		if err != nil {
 			return err
 		}
-		err = p.place(folder, source, target, name)
+		err = p.link(folder, source, target, name)
 		if err == nil {
 			i := b.group.trials[name]
 			out.there[i], out.errs[i] = p.read(folder, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), keys[i], &out.trials[i],
@@ -326,12 +326,12 @@ func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) 
 	return nil
 }
 
-// place puts a trial's folder into target.
-func (p *placer) place(folder, source, target *os.File, name string) error {
+// link puts a trial's folder into target.
+func (p *linker) link(folder, source, target *os.File, name string) error {
 	if !p.move {
 		return p.folder(folder, target, name, 0)
 	}
-	if tidy(folder, 0) {
+	if movable(folder, 0) {
 		err := unix.Renameat(int(source.Fd()), name, int(target.Fd()), name)
 		if !errors.Is(err, unix.EXDEV) {
 			return pathError("rename", filepath.Join(target.Name(), name), err)
@@ -343,8 +343,8 @@ func (p *placer) place(folder, source, target *os.File, name string) error {
 	return p.folder(folder, target, name, 0)
 }
 
-// tidy reports whether all that is in a folder may be kept, so that it can be moved as a whole.
-func tidy(folder *os.File, depth int) bool {
+// movable reports whether all that is in a folder may be kept, so that it can be moved as a whole.
+func movable(folder *os.File, depth int) bool {
 	entries, err := folder.ReadDir(-1)
 	if err != nil || depth == maxFolder {
 		return false
@@ -360,7 +360,7 @@ func tidy(folder *os.File, depth int) bool {
 		if err != nil {
 			return false
 		}
-		ok := tidy(below, depth+1)
+		ok := movable(below, depth+1)
 		if err := below.Close(); err != nil || !ok {
 			return false
 		}
@@ -391,7 +391,7 @@ func openBelow(dir, agent, dataset string) (*os.File, error) {
 }
 
 // folder makes the folder on, a path below target, with what is in source.
-func (p *placer) folder(source, target *os.File, on string, depth int) error {
+func (p *linker) folder(source, target *os.File, on string, depth int) error {
 	if err := unix.Mkdirat(int(target.Fd()), on, 0o755); err != nil {
 		return pathError("mkdir", filepath.Join(target.Name(), on), err)
 	}
@@ -420,7 +420,7 @@ func (p *placer) folder(source, target *os.File, on string, depth int) error {
 	return nil
 }
 
-func (p *placer) subfolder(source, target *os.File, name, below string, depth int) error {
+func (p *linker) subfolder(source, target *os.File, name, below string, depth int) error {
 	folder, err := openDir(int(source.Fd()), name, source.Name())
 	if err != nil {
 		return err
@@ -429,7 +429,7 @@ func (p *placer) subfolder(source, target *os.File, name, below string, depth in
 }
 
 // file links a file, or copies it where that cannot be.
-func (p *placer) file(source, target *os.File, name, below string) error {
+func (p *linker) file(source, target *os.File, name, below string) error {
 	if !p.copies {
 		err := unix.Linkat(int(source.Fd()), name, int(target.Fd()), below, 0)
 		switch {
@@ -453,7 +453,7 @@ func copyFile(source, target *os.File, name, below string) (err error) {
 	}
 	defer from.Close()
 	full := filepath.Join(target.Name(), below)
-	fd, err := retried(func() (int, error) {
+	fd, err := retryEINTR(func() (int, error) {
 		return unix.Openat(int(target.Fd()), below, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
 	})
 	if err != nil {
@@ -466,7 +466,7 @@ func copyFile(source, target *os.File, name, below string) (err error) {
 
 // read reads a trial's result, if there is one. label is the folder for people: where an archive was unpacked is gone
 // when they read of it. check may refuse what is in the file.
-func (p *placer) read(folder *os.File, label string, key result.Key, into *result.Trial, check func(text []byte, file string) error) (bool, error) {
+func (p *linker) read(folder *os.File, label string, key result.Key, into *result.Trial, check func(text []byte, file string) error) (bool, error) {
 	full := filepath.Join(label, result.ResultFile)
 	data, err := p.content(folder, full)
 	switch {
@@ -486,8 +486,8 @@ func (p *placer) read(folder *os.File, label string, key result.Key, into *resul
 }
 
 // content is the text of a result.json. It is valid until the next call.
-func (p *placer) content(folder *os.File, full string) ([]byte, error) {
-	fd, err := retried(func() (int, error) {
+func (p *linker) content(folder *os.File, full string) ([]byte, error) {
+	fd, err := retryEINTR(func() (int, error) {
 		return unix.Openat(int(folder.Fd()), result.ResultFile, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
