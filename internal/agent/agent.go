@@ -6,7 +6,7 @@ package agent
 // Source: specification, "Agent".
 type Agent struct {
 	Name        string `yaml:"name" json:"name" required:"true" doc:"Name of the agent in results. oracle (runs the task's solution) and nop (does nothing) are built in."`
-	Description string `yaml:"description" json:"description,omitempty" raw:"true" doc:"For people."`
+	Description string `yaml:"description" json:"description,omitempty" raw:"true" doc:"What reports call the agent."`
 	Install     string `yaml:"install" json:"install,omitempty" raw:"true" doc:"Bash script that installs the agent."`
 	Execute     string `yaml:"execute" json:"execute,omitempty" raw:"true" doc:"Bash script that runs the agent on the instruction in the file $ROLLOUT_TASK_INSTRUCTION."`
 	// CacheInstall: Install runs once for an image, and all trials with that image start from what it left.

@@ -13,14 +13,14 @@ type Job struct {
 	JobsDir           string        `yaml:"jobs_dir" json:"jobs_dir" default:"jobs" doc:"Directory that receives the job's directory; relative to the current directory."`
 	NAttempts         int           `yaml:"n_attempts" json:"n_attempts" default:"1" min:"1" max:"100000" doc:"Attempts per agent and task."`
 	NConcurrentTrials int           `yaml:"n_concurrent_trials" json:"n_concurrent_trials" default:"4" min:"1" max:"10000" doc:"How many trials run at the same time."`
-	TimeoutMultiplier float64       `yaml:"timeout_multiplier" json:"timeout_multiplier" default:"1.0" above:"0" max:"10000" doc:"Factor for every timeout, of tasks and of this file."`
+	TimeoutMultiplier float64       `yaml:"timeout_multiplier" json:"timeout_multiplier" default:"1.0" above:"0" max:"10000" doc:"Factor for every timeout, of tasks and of this file, for example on slow machines."`
 	Retry             Retry         `yaml:"retry" json:"retry" doc:"How transient failures of the infrastructure are retried. Failures of agents and verifiers are not retried."`
-	LogLevel          string        `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" doc:"Least important level of Rollout's own messages that is printed."`
+	LogLevel          string        `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" doc:"Least important level of Rollout's own messages that is printed. info adds the progress of images, debug every phase; error hides warnings."`
 	InstructionPath   string        `yaml:"instruction_path" json:"instruction_path" default:"/tmp/instruction.md" doc:"Absolute path of the task's instruction in the environment; also in $ROLLOUT_TASK_INSTRUCTION."`
 	MaxStreamSize     Bytes         `yaml:"max_stream_size" json:"max_stream_size" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept. Of a longer one, the beginning and the end are kept."`
 	Environment       Environment   `yaml:"environment" json:"environment" doc:"Where trials run."`
 	Verifier          Verifier      `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
-	Metrics           []Metric      `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over rewards, shown while the job runs and in its result."`
+	Metrics           []Metric      `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over the rewards of completed trials, shown while the job runs and in its result."`
 	Gate              gate.Policy   `yaml:"gate" json:"gate" doc:"Conditions for the job to pass."`
 	Redact            Redact        `yaml:"redact" json:"redact" doc:"What is hidden in everything that Rollout writes and prints."`
 	Agents            []agent.Agent `yaml:"agents" json:"agents" required:"true" doc:"The agents to evaluate."`
@@ -73,7 +73,7 @@ type Verifier struct {
 	OverrideTimeoutSec float64        `yaml:"override_timeout_sec" json:"override_timeout_sec" default:"0" min:"0" max:"1e8" doc:"Seconds a verifier may take, instead of the task's; 0: the task decides."`
 	MaxTimeoutSec      float64        `yaml:"max_timeout_sec" json:"max_timeout_sec" default:"0" min:"0" max:"1e8" doc:"Ceiling in seconds for every verifier's timeout; 0: none."`
 	Disable            bool           `yaml:"disable" json:"disable" default:"false" doc:"Do not verify: trials have no reward."`
-	OnAgentFailure     OnAgentFailure `yaml:"on_agent_failure" json:"on_agent_failure" default:"skip" enum:"skip,run" doc:"Whether to verify trials whose agent failed or timed out."`
+	OnAgentFailure     OnAgentFailure `yaml:"on_agent_failure" json:"on_agent_failure" default:"skip" enum:"skip,run" doc:"Whether to verify trials whose agent failed or timed out. With run, such a trial counts as completed if it has a reward."`
 }
 
 // OnAgentFailure says whether to verify a trial whose agent failed or timed out.
