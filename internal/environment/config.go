@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ConfigKey describes one key of environment.provider_config, for people.
+// ConfigKey describes one key of environment.provider_config for users.
 type ConfigKey struct {
 	Name    string
 	Default string // as in a job file; empty: the key has none
@@ -26,14 +26,14 @@ func ConfigKeyNames(keys []ConfigKey) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// ConfigProblem is something wrong with environment.provider_config.
+// ConfigProblem is a problem with environment.provider_config.
 type ConfigProblem struct {
-	Path    string // dotted, below provider_config: "mounts.0.source"; "" is the whole
+	Path    string // relative to provider_config, dotted: "mounts.0.source"; "" is all of it
 	Message string
 	Hint    string // may be empty
 }
 
-// WholeNumber accepts what YAML and JSON decoders make of a whole number in provider_config.
+// WholeNumber converts the types that YAML and JSON decoders use for whole numbers in provider_config.
 func WholeNumber(value any) (int64, bool) {
 	switch n := value.(type) {
 	case int:
@@ -48,7 +48,7 @@ func WholeNumber(value any) (int64, bool) {
 	return 0, false
 }
 
-// Within reports whether the absolute path p is dir or lies below it.
+// Within reports whether the absolute path p is dir or is inside it.
 func Within(p, dir string) bool {
 	p, dir = path.Clean(p), path.Clean(dir)
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Ends keeps the beginning and the end of what is written to it, for messages: Size bytes in all, and how many are left out
-// between them. Writing never fails, and needs no more memory than twice that. It may be used by many goroutines.
+// Ends keeps the beginning and the end of what is written to it, for messages: Size bytes in total, with the number of bytes
+// left out between them. Writing never fails and needs at most twice that memory. It is safe for concurrent use.
 type Ends struct {
 	Size int // 0: 8 KiB
 
@@ -22,7 +22,7 @@ func (e *Ends) Write(p []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n, size := len(p), cmp.Or(e.Size, 8<<10)
-	if room := min(len(p), size/4-len(e.head)); room > 0 { // the cause is at the end more often
+	if room := min(len(p), size/4-len(e.head)); room > 0 { // the cause is more often at the end
 		e.head = append(e.head, p[:room]...)
 		p = p[room:]
 	}
@@ -39,7 +39,7 @@ func (e *Ends) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String is what was kept, as valid UTF-8.
+// String returns the kept text as valid UTF-8.
 func (e *Ends) String() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,8 +49,8 @@ func (e *Ends) String() string {
 	return strings.ToValidUTF8(string(e.head), "") + fmt.Sprintf("\n[%d bytes are left out here]\n", e.dropped) + strings.ToValidUTF8(string(e.tail), "")
 }
 
-// CutMiddle shortens a text to its beginning and its end, and says between them how many bytes are left out. A text of at most size
-// bytes is returned as it is.
+// CutMiddle shortens text to its beginning and its end, with the number of bytes left out between them. It returns a text of at
+// most size bytes unchanged.
 func CutMiddle(text string, size int) string {
 	if len(text) <= size {
 		return text

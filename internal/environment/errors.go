@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Kind says which part of the contract failed.
+// Kind says which operation failed.
 type Kind string
 
 // The kinds of failure.
@@ -23,27 +23,27 @@ const (
 	KindSnapshot    Kind = "snapshot" // the environment cannot be kept as an image
 )
 
-// ErrTimeout is what Exec returns when Timeout ended the command.
+// ErrTimeout is the error of Exec when Timeout ended the command.
 var ErrTimeout = errors.New("timed out")
 
-// ErrNotBegun is in the chain of what Exec returns when the provider failed before the command began: it did not
-// run, and never will, so that running it again may help.
+// ErrNotBegun is in the chain of Exec's error if the provider failed before the command began: the command did not run and
+// never will, so a retry is safe.
 var ErrNotBegun = errors.New("the command has not begun")
 
-// ErrNoImage is in the chain of what CreateEnvironment returns when the provider does not have the image
-// (any more): making it again may help.
+// ErrNoImage is in the chain of CreateEnvironment's error if the provider does not have the image (any more): building or
+// pulling it again may help.
 var ErrNoImage = errors.New("the image is not there")
 
-// ErrOutOfMemory is in the chain of a KindLost or KindStart whose environment was ended, as a whole or by the end of its first
-// process, because it needed more memory than its limit.
+// ErrOutOfMemory is in the chain of a KindLost or KindStart if the environment ended, as a whole or by the end of its first
+// process, because it exceeded its memory limit.
 var ErrOutOfMemory = errors.New("it needed more memory than its limit")
 
 // Error is a failure of a provider.
 type Error struct {
 	Kind      Kind
-	Transient bool   // trying the same call again may succeed
-	Hint      string // the way out, for people; may be empty
-	Output    string // the last lines of what the failed operation printed; may be empty
+	Transient bool   // the same call may succeed later
+	Hint      string // how to solve it, for users; may be empty
+	Output    string // the last lines of the failed operation's output; may be empty
 	Err       error
 }
 
@@ -61,7 +61,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf is the Kind of the first *Error in err's chain, or "".
+// KindOf returns the Kind of the first *Error in err's chain, or "".
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
@@ -70,7 +70,7 @@ func KindOf(err error) Kind {
 	return ""
 }
 
-// IsTransient reports whether trying again may help. The end of a context never is transient.
+// IsTransient reports whether a retry may help. The end of a context is never transient.
 func IsTransient(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false

@@ -10,58 +10,56 @@ import (
 	"strings"
 )
 
-// ErrTooLarge is what Extract returns after it stopped at a limit; what came before it is on disk.
+// ErrTooLarge means that Extract stopped at a limit; what came before is on disk.
 var ErrTooLarge = errors.New("larger than the limit")
 
-// MaxTap is how much of a file ExtractOptions.Tap is handed, in bytes.
+// MaxTap is how much of a file ExtractOptions.Tap gets, in bytes.
 const MaxTap = 64 << 10
 
-// ExtractOptions bound what may come out of an environment. 0 means the default.
+// ExtractOptions limit what Extract writes. 0 means the default.
 type ExtractOptions struct {
-	MaxBytes int64 // of file content in all; default 1 GiB
-	MaxFiles int   // files and directories in all; default 50,000
-	// Filter, if not nil, wraps the writer of every file (redaction). Closing it must flush, and must
-	// not close the writer below.
+	MaxBytes int64 // total content of files; default 1 GiB
+	MaxFiles int   // number of files and directories; default 50,000
+	// Filter, if not nil, wraps the writer of every file (redaction). Closing it must flush, and must not close the wrapped
+	// writer.
 	Filter func(io.Writer) io.WriteCloser
-	// Tap, if not nil, is asked about every file, by its path below src and its size in bytes. A writer that it returns
-	// is handed the file's first MaxTap bytes, unfiltered, before anything is written to disk: what must be
-	// known even if the disk is full. It is handed nothing if the archive ends within them.
+	// Tap, if not nil, is called with every file's path relative to src and its size in bytes. If it returns a writer, the
+	// writer gets the first MaxTap bytes, unfiltered, before anything is written to disk: for files that must be known even if
+	// the disk is full. It gets nothing if the archive ends within them.
 	Tap func(path string, size int64) io.Writer
-	// Skip, if not nil, is asked about every file and directory, by its path below src. What it refuses is not written, and
-	// counts nowhere; a directory's content is asked about one by one.
+	// Skip, if not nil, is called with the path of every file and directory relative to src. If it returns true, the entry is
+	// neither written nor counted; it is called for the content of a directory separately.
 	Skip func(path string) bool
-	// SafeName, if not nil, turns each path element into one that can be kept on disk.
+	// SafeName, if not nil, converts each path element to a name that can be stored on disk.
 	SafeName func(string) string
-	// Reserved are paths below src that keep their names, and their parents', whatever else is in the stream: what collides
-	// with them is Renamed, also if it comes first.
+	// Reserved are paths relative to src that keep their names and those of their parents: other entries that collide with
+	// them are Renamed, even if they come first.
 	Reserved []string
 }
 
-// Extracted says what was written, and what was not. Lists are cut at 100 entries.
+// Extracted tells what was written and what was not. Lists are cut at 100 entries.
 type Extracted struct {
 	Files   int
 	Bytes   int64
-	Single  bool // src is no directory
+	Single  bool // src is not a directory
 	Renamed []Rename
 	Omitted []Omission
 }
 
-// Rename is a file whose name inside the environment could not be kept.
+// Rename is a file that got another name on disk.
 type Rename struct{ From, To string }
 
-// Omission is a file that was not written, and why.
+// Omission is a file that was not written, with the reason.
 type Omission struct{ Path, Reason string }
 
-// Extract writes the tar stream r into the directory dst, which exists. The stream is hostile: nothing
-// is written outside of dst, no link is followed or made, and what exists in dst is left as it is.
-// strip is the leading path that is dropped from every entry (logs for a stream of logs/...); if
-// strip itself is a file, it lands in dst under the last element of strip.
+// Extract writes the tar stream r to the directory dst, which must exist. The stream is not trusted: nothing is written outside of
+// dst, no link is followed or created, and existing files in dst are not changed. strip is the leading path to remove from every
+// entry (logs for a stream of logs/...); if strip itself is a file, it is written to dst under the last element of strip.
 //
-// Files are 0644 and directories 0755 whatever the stream says. Names that are too long, that SafeName
-// changes, or that collide, with each other or with what exists in dst, are Renamed; entries that cannot be written are
-// Omitted. Names collide also if they differ in case alone, or in Unicode's normal form.
-// At a limit Extract stops with ErrTooLarge. Then, and when the stream breaks, what came before
-// is on disk and in Extracted.
+// Files are 0644 and directories 0755, whatever the stream says. Names are Renamed if they are too long, are changed by SafeName,
+// or collide with each other or with existing files in dst. Entries that cannot be written are Omitted. Names also collide if
+// they differ only in case or in Unicode's normal form. At a limit, Extract stops with ErrTooLarge. Then, and if the stream is
+// broken, everything before that point is on disk and in Extracted.
 func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, error) {
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultMaxBytes)
 	opts.MaxFiles = cmp.Or(opts.MaxFiles, defaultMaxFiles)
@@ -83,7 +81,7 @@ func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, er
 		if err == io.EOF {
 			return x.out, nil
 		}
-		// Unsafe paths have a treatment of their own.
+		// Unsafe paths are handled below.
 		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
 			return x.out, fmt.Errorf("read archive: %w", err)
 		}

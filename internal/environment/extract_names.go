@@ -11,22 +11,22 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxName is the longest name that common file systems accept, in bytes.
+// maxName is the maximum length of a name on common file systems, in bytes.
 const maxName = 255
 
-// nameTable chooses names on disk, each for one path of the archive. Paths that some file system takes for one, because they
-// differ only in case or in the form of their Unicode, get different names, for the directory may be carried there.
+// nameTable chooses a name on disk for each path of the archive. Paths that some file system treats as equal, because they differ
+// only in case or Unicode form, get different names, because the directory may be copied there.
 type nameTable struct {
 	safe   func(string) string       // may be nil
 	onDisk func(dir string) []string // the names in a directory before anything was written to it
 	listed map[string]bool           // directories whose names on disk are in taken
 	chosen map[string]string         // path in the archive -> path on disk
-	taken  map[string]string         // folded paths on disk -> the path in the archive that may have it; "" is nobody's
-	next   map[string]int            // folded path that was wanted -> the suffix to try next
+	taken  map[string]string         // folded path on disk -> the path in the archive that owns it, or ""
+	next   map[string]int            // folded path -> the suffix to try next
 }
 
-// newNameTable makes a table in which each path of reserved keeps its name: paths that come before it in the archive, and
-// collide with it, make way.
+// newNameTable returns a table in which each path of reserved keeps its name, even if a colliding path comes before it in the
+// archive.
 func newNameTable(safe func(string) string, reserved []string, onDisk func(dir string) []string) nameTable {
 	t := nameTable{
 		safe: safe, onDisk: onDisk, listed: map[string]bool{}, chosen: map[string]string{}, taken: map[string]string{}, next: map[string]int{},
@@ -39,12 +39,11 @@ func newNameTable(safe func(string) string, reserved []string, onDisk func(dir s
 	return t
 }
 
-// name is the path on disk, below parent, for the entry element, whose path in the archive is
-// original; and whether its last element is another one than in the archive. The same original
-// always has the same name.
+// name returns the path on disk, below parent, for the entry element, whose path in the archive is original. It also reports
+// whether the last element was renamed. The same original always gets the same name.
 func (t *nameTable) name(parent, original, element string) (string, bool) {
 	if on, ok := t.chosen[original]; ok {
-		return on, false // told before, if need be
+		return on, false // reported before
 	}
 	t.list(parent)
 	wanted := element
@@ -64,13 +63,13 @@ func (t *nameTable) name(parent, original, element string) (string, bool) {
 	return on, name != element
 }
 
-// free reports whether the path on disk is nobody's, or was kept for the one in the archive.
+// free reports whether the path on disk is unused, or reserved for the one in the archive.
 func (t *nameTable) free(original, on string) bool {
 	owner, taken := t.taken[fold(on)]
 	return !taken || owner == original && on == original
 }
 
-// list notes what was in a directory before. Whoever has the very same path is no stranger there.
+// list records the existing names of a directory. An archive's path equal to an existing one is no collision.
 func (t *nameTable) list(dir string) {
 	if t.listed[dir] {
 		return
@@ -84,7 +83,7 @@ func (t *nameTable) list(dir string) {
 	}
 }
 
-// fold maps paths that any file system takes for one to one: what case and Unicode's compatible forms tell apart is the same.
+// fold maps paths that some file system treats as equal to one form, by case and Unicode's compatibility forms.
 func fold(name string) string {
 	ascii := true
 	for i := 0; i < len(name) && ascii; i++ {
@@ -96,7 +95,7 @@ func fold(name string) string {
 	return norm.NFKC.String(cases.Fold().String(norm.NFKD.String(name)))
 }
 
-// plain makes sure that a name is one path element, whatever SafeName returned.
+// plain ensures that a name is one path element, whatever SafeName returned.
 func plain(name string) string {
 	name = strings.ReplaceAll(name, "/", "_")
 	if name == "" || name == "." || name == ".." {
@@ -105,7 +104,7 @@ func plain(name string) string {
 	return name
 }
 
-// shorten cuts names that are too long, and keeps them apart by a hash of the whole.
+// shorten cuts names that are too long and makes them unique with a hash.
 func shorten(name string) string {
 	if len(name) <= maxName {
 		return name

@@ -17,13 +17,13 @@ import (
 const (
 	defaultMaxBytes = 1 << 30
 	defaultMaxFiles = 50_000
-	maxListed       = 100 // entries of Extracted's lists
+	maxListed       = 100 // maximum length of Extracted's lists
 	maxDepth        = 64  // directories within directories
 	maxPath         = 2048
 	maxListedPath   = 512
 )
 
-// The reasons for which Extract omits an entry.
+// The reasons to omit an entry.
 const (
 	reasonEscapes = "its path leads outside"
 	reasonForeign = "not below what was asked for"
@@ -34,12 +34,12 @@ const (
 	reasonName    = "the file system refuses its name"
 )
 
-// extraction is one run of Extract.
+// extraction is one call of Extract.
 type extraction struct {
 	opts  ExtractOptions
 	root  *os.Root
 	names nameTable
-	dirs  map[string]string // directories in the archive that exist on disk, with their path there
+	dirs  map[string]string // directories of the archive that exist on disk, with their path there
 	seen  int               // entries of the archive, written or not
 	out   Extracted
 }
@@ -82,7 +82,7 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 	return nil
 }
 
-// split is an entry's path as elements below strip, or the reason why it cannot be used.
+// split returns the elements of an entry's path below strip, or the reason to omit it.
 func split(name string, strip []string) ([]string, string) {
 	if strings.HasPrefix(name, "/") || len(name) > 2*maxPath {
 		if len(name) > 2*maxPath {
@@ -113,8 +113,8 @@ func split(name string, strip []string) ([]string, string) {
 	return elements, ""
 }
 
-// directory makes the directory with this path in the archive and returns its path on disk; "" if
-// that is impossible, which is noted.
+// directory creates the directory with this path in the archive and returns its path on disk. If that is impossible, it records
+// the omission and returns "".
 func (x *extraction) directory(elements []string) (string, error) {
 	if len(elements) == 0 {
 		return ".", nil
@@ -134,7 +134,7 @@ func (x *extraction) directory(elements []string) (string, error) {
 	switch err := x.root.Mkdir(on, 0o755); {
 	case err == nil:
 		x.out.Files++
-		x.names.listed[on] = true // it is empty
+		x.names.listed[on] = true // the new directory is empty
 	case errors.Is(err, fs.ErrExist):
 		if info, err := x.root.Lstat(on); err != nil || !info.IsDir() {
 			x.omit(original, reasonNoDir)
@@ -193,7 +193,7 @@ func (x *extraction) file(elements []string, header *tar.Header, content io.Read
 	return nil
 }
 
-// tap hands the beginning of a file to who asked for it, and returns the content as a whole again.
+// tap passes the beginning of a file to Tap's writer, and returns a reader of the whole content.
 func (x *extraction) tap(original string, size int64, content io.Reader) (io.Reader, error) {
 	if x.opts.Tap == nil {
 		return content, nil
@@ -212,10 +212,10 @@ func (x *extraction) tap(original string, size int64, content io.Reader) (io.Rea
 	return io.MultiReader(bytes.NewReader(head), content), nil
 }
 
-// existing are the names in a directory below dst.
+// existing returns the names in a directory below dst.
 func (x *extraction) existing(dir string) []string {
 	entries, err := fs.ReadDir(x.root.FS(), dir)
-	if err != nil { // it is not there, or no directory: nothing can be written to it
+	if err != nil { // missing, or no directory: nothing can be written to it
 		return nil
 	}
 	names := make([]string, len(entries))
@@ -229,7 +229,7 @@ func (x *extraction) tooMany() error {
 	return fmt.Errorf("more than %d files and directories: %w", x.opts.MaxFiles, ErrTooLarge)
 }
 
-// write copies content through the filter into f and closes f.
+// write copies content through the filter to f and closes f.
 func (x *extraction) write(f *os.File, content io.Reader) (n int64, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if x.opts.Filter == nil {
@@ -237,11 +237,11 @@ func (x *extraction) write(f *os.File, content io.Reader) (n int64, err error) {
 	}
 	w := x.opts.Filter(f)
 	defer func() { err = errors.Join(err, w.Close()) }()
-	// The writer must see the file through its filter alone, whatever shortcuts io.Copy knows.
+	// Hide other methods of the writer, so io.Copy cannot bypass the filter.
 	return io.Copy(struct{ io.Writer }{w}, content)
 }
 
-// name is the path on disk of an archive's entry, and notes it if it differs from the original.
+// name returns the path on disk of an archive's entry, and records it if it was renamed.
 func (x *extraction) name(parent, original, element string) string {
 	name, renamed := x.names.name(parent, original, element)
 	if renamed && len(x.out.Renamed) < maxListed {
@@ -256,7 +256,7 @@ func (x *extraction) omit(name, reason string) {
 	}
 }
 
-// brief cuts a path that the environment chose to what can be shown.
+// brief cuts a path from the environment for messages.
 func brief(name string) string {
 	name = strings.ToValidUTF8(name, "\uFFFD")
 	if len(name) <= maxListedPath {
@@ -275,7 +275,7 @@ func typeReason(header *tar.Header) string {
 	return "a " + typeName(header.FileInfo().Mode())
 }
 
-// refusesName reports whether err is about the name alone, so that other files may succeed.
+// refusesName reports whether err is about the name only, so other files may succeed.
 func refusesName(err error) bool {
 	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EILSEQ)
 }

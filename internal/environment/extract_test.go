@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// archive makes a tar stream. The type of an entry without one is that of a file, or of a directory if
-// its name ends with a slash.
+// archive returns a tar stream. An entry without a type is a file, or a directory if its name ends with a slash.
 func archive(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -45,12 +44,12 @@ func archive(t testing.TB, entries ...tar.Header) []byte {
 	return out.Bytes()
 }
 
-// file is an entry for archive.
+// file returns an entry for archive.
 func file(name, content string) tar.Header {
 	return tar.Header{Name: name, Linkname: content, Mode: 0o600}
 }
 
-// show is a directory's content, a line each: mode, path and what is in it.
+// show lists a directory: mode, path and content on one line each.
 func show(t testing.TB, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -94,7 +93,7 @@ func TestExtract(t *testing.T) {
 		err     error
 	}{
 		{
-			name: "modes and owners are ours", strip: "logs",
+			name: "modes and owners are not taken from the archive", strip: "logs",
 			entries: []tar.Header{{Name: "logs/"}, {Name: "logs/d/", Mode: 0}, {Name: "logs/d/f", Linkname: "x", Mode: 0o6000, Uid: 7}},
 			want:    "drwxr-xr-x d\n-rw-r--r-- d/f x\n",
 		},
@@ -104,24 +103,24 @@ func TestExtract(t *testing.T) {
 			want:    "drwxr-xr-x a\ndrwxr-xr-x a/b\n-rw-r--r-- a/b/f x\n",
 		},
 		{
-			name: "a file that was asked for lands under its name", strip: "reward.txt",
+			name: "a single file keeps its name", strip: "reward.txt",
 			entries: []tar.Header{file("reward.txt", "1")},
 			want:    "-rw-r--r-- reward.txt 1\n",
 		},
 		{
-			name: "nothing is stripped if nothing is to be", strip: "",
+			name: "an empty strip removes nothing", strip: "",
 			entries: []tar.Header{file("./a", "1"), file("b//c", "2")},
 			want:    "-rw-r--r-- a 1\ndrwxr-xr-x b\n-rw-r--r-- b/c 2\n",
 		},
 		{
-			name: "paths that lead outside are left out", strip: "logs",
+			name: "paths to the outside are omitted", strip: "logs",
 			entries: []tar.Header{file("/etc/passwd", "x"), file("logs/../../up", "x"), file("../logs/up", "x"), file("other/f", "x"),
 				file("logs", "a file beside a directory"), file("logs/fine", "x")},
 			want:    "-rw-r--r-- fine x\n-rw-r--r-- logs a file beside a directory\n",
 			omitted: "[{/etc/passwd its path leads outside} {logs/../../up its path leads outside} {../logs/up its path leads outside} {other/f not below what was asked for}]",
 		},
 		{
-			name: "links and devices are left out, and what is written through them is not", strip: "logs",
+			name: "links and devices are omitted, entries below them are written", strip: "logs",
 			entries: []tar.Header{
 				{Name: "logs/s", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, file("logs/s/passwd", "x"),
 				{Name: "logs/h", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}, file("logs/h", "x"),
@@ -131,30 +130,30 @@ func TestExtract(t *testing.T) {
 			omitted: "[{s a symbolic link to /etc} {h a hard link to /etc/passwd} {c a device} {b a device} {p a named pipe}]",
 		},
 		{
-			name: "a source that is a link is left out", strip: "logs",
+			name: "a source that is a link is omitted", strip: "logs",
 			entries: []tar.Header{{Name: "logs", Typeflag: tar.TypeSymlink, Linkname: "/etc"}},
 			omitted: "[{logs a symbolic link to /etc}]",
 		},
 		{
-			name: "the first of two entries with one name counts", strip: "logs",
+			name: "the first of two entries with one name wins", strip: "logs",
 			entries: []tar.Header{file("logs/f", "1"), file("logs/f", "2"), file("logs/f/g", "3"), {Name: "logs/f/"}, {Name: "logs/d/"}, {Name: "logs/d/"}, file("logs/d", "4")},
 			want:    "drwxr-xr-x d\n-rw-r--r-- f 1\n",
 			omitted: "[{f already there} {f a file is where its directory should be} {f/g a file is where its directory should be} {d already there}]",
 		},
 		{
-			name: "names that differ in case alone are told apart by a number", strip: "logs",
+			name: "names that differ only in case get a number", strip: "logs",
 			entries: []tar.Header{file("logs/A", "1"), file("logs/a", "2"), {Name: "logs/D/"}, file("logs/d/f", "3"), file("logs/D/f", "4"), file("logs/a~2", "5")},
 			want:    "-rw-r--r-- A 1\ndrwxr-xr-x D\n-rw-r--r-- D/f 4\n-rw-r--r-- a~2 2\n-rw-r--r-- a~2~2 5\ndrwxr-xr-x d~2\n-rw-r--r-- d~2/f 3\n",
 			renamed: "[{a a~2} {d d~2} {a~2 a~2~2}]",
 		},
 		{
-			name: "names that differ in Unicode's form alone are told apart", strip: "",
+			name: "names that differ only in Unicode form get a number", strip: "",
 			entries: []tar.Header{file("\u00e9", "1"), file("e\u0301", "2"), file("E\u0301", "3"), file("veri\ufb01er", "4"), file("verifier", "5"), file("\u212a", "6"), file("k", "7")},
 			want:    "-rw-r--r-- E\u0301~3 3\n-rw-r--r-- e\u0301~2 2\n-rw-r--r-- k~2 7\n-rw-r--r-- verifier~2 5\n-rw-r--r-- veri\ufb01er 4\n-rw-r--r-- \u00e9 1\n-rw-r--r-- \u212a 6\n",
 			renamed: "[{e\u0301 e\u0301~2} {E\u0301 E\u0301~3} {verifier verifier~2} {k k~2}]",
 		},
 		{
-			name: "what collides with a reserved path makes way, also if it comes first", strip: "logs",
+			name: "entries that collide with a reserved path are renamed, even if they come first", strip: "logs",
 			opts: ExtractOptions{
 				Reserved: []string{"verifier/reward.txt", "agent"},
 				SafeName: func(s string) string { return strings.TrimRight(s, ". ") },
@@ -172,7 +171,7 @@ func TestExtract(t *testing.T) {
 			omitted: "[{Verifier a symbolic link to verifier}]",
 		},
 		{
-			name: "names are made safe, each element by itself, and kept apart", strip: "logs",
+			name: "each path element is made safe and unique", strip: "logs",
 			opts:    ExtractOptions{SafeName: func(s string) string { return strings.NewReplacer(":", "_", "?", "_").Replace(s) }},
 			entries: []tar.Header{file("logs/a:b/c?", "1"), file("logs/a?b/c?", "2"), file("logs/a:b/c:", "3"), file("logs/a:b/c?", "4")},
 			want:    "drwxr-xr-x a_b\n-rw-r--r-- a_b/c_ 1\n-rw-r--r-- a_b/c_~2 3\ndrwxr-xr-x a_b~2\n-rw-r--r-- a_b~2/c_ 2\n",
@@ -180,7 +179,7 @@ func TestExtract(t *testing.T) {
 			omitted: "[{a:b/c? already there}]",
 		},
 		{
-			name: "a safe name cannot be a path", strip: "logs",
+			name: "SafeName cannot return a path", strip: "logs",
 			opts: ExtractOptions{SafeName: func(s string) string {
 				return map[string]string{"up": "..", "here": ".", "none": "", "deep": "../x/y"}[s]
 			}},
@@ -195,38 +194,38 @@ func TestExtract(t *testing.T) {
 			renamed: "[{" + long + " " + strings.Repeat("é", 123) + shortened + "}]",
 		},
 		{
-			name: "paths that are too deep are left out", strip: "",
+			name: "paths that are too deep are omitted", strip: "",
 			entries: []tar.Header{file(strings.Repeat("d/", 64)+"f", "x"), file("f", "x")},
 			want:    "-rw-r--r-- f x\n",
 			omitted: "[{" + strings.Repeat("d/", 64) + "f its path is too long or too deep}]",
 		},
 		{
-			name: "too many files stop it", strip: "", opts: ExtractOptions{MaxFiles: 2},
+			name: "too many files", strip: "", opts: ExtractOptions{MaxFiles: 2},
 			entries: []tar.Header{file("a", "1"), file("b", "2"), file("c", "3")},
 			want:    "-rw-r--r-- a 1\n-rw-r--r-- b 2\n",
 			err:     ErrTooLarge,
 		},
 		{
-			name: "directories that are made on the way count as files", strip: "", opts: ExtractOptions{MaxFiles: 3},
+			name: "parent directories count as files", strip: "", opts: ExtractOptions{MaxFiles: 3},
 			entries: []tar.Header{file("a/b/c/d", "1"), file("e", "1")},
 			want:    "drwxr-xr-x a\ndrwxr-xr-x a/b\ndrwxr-xr-x a/b/c\n",
 			err:     ErrTooLarge,
 		},
 		{
-			name: "entries that are left out count, too", strip: "", opts: ExtractOptions{MaxFiles: 2},
+			name: "omitted entries count, too", strip: "", opts: ExtractOptions{MaxFiles: 2},
 			entries: []tar.Header{{Name: "a", Typeflag: tar.TypeFifo}, {Name: "b", Typeflag: tar.TypeFifo}, file("c", "3")},
 			omitted: "[{a a named pipe} {b a named pipe}]",
 			err:     ErrTooLarge,
 		},
 		{
-			name: "a file that exceeds the limit stops it", strip: "", opts: ExtractOptions{MaxBytes: 5},
+			name: "a file that exceeds the limit", strip: "", opts: ExtractOptions{MaxBytes: 5},
 			entries: []tar.Header{file("a", "123"), file("b", "456"), file("c", "7")},
 			want:    "-rw-r--r-- a 123\n",
 			omitted: "[{b larger than what is left of the limit}]",
 			err:     ErrTooLarge,
 		},
 		{
-			name: "as many files as the limit are fine", strip: "logs", opts: ExtractOptions{MaxFiles: 3, MaxBytes: 6},
+			name: "as many files as allowed", strip: "logs", opts: ExtractOptions{MaxFiles: 3, MaxBytes: 6},
 			entries: []tar.Header{{Name: "logs/"}, file("logs/d/a", "123"), file("logs/d/b", "456")},
 			want:    "drwxr-xr-x d\n-rw-r--r-- d/a 123\n-rw-r--r-- d/b 456\n",
 		},
@@ -253,7 +252,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-func TestExtractSparesWhatExists(t *testing.T) {
+func TestExtractKeepsExistingFiles(t *testing.T) {
 	dst, outside := t.TempDir(), t.TempDir()
 	err := errors.Join(
 		os.WriteFile(filepath.Join(dst, "f"), []byte("old"), 0o600),
@@ -282,7 +281,7 @@ func TestExtractSparesWhatExists(t *testing.T) {
 	}
 }
 
-func TestExtractMakesWayForWhatExists(t *testing.T) {
+func TestExtractRenamesOnCollisionWithExistingFiles(t *testing.T) {
 	dst := t.TempDir()
 	if err := errors.Join(os.Mkdir(filepath.Join(dst, "verifier"), 0o755), os.WriteFile(filepath.Join(dst, "verifier", "stdout.txt"), []byte("1"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -305,18 +304,18 @@ func TestExtractMakesWayForWhatExists(t *testing.T) {
 	}
 }
 
-func TestExtractTellsNothingOfAFileThatBreaksOff(t *testing.T) {
+func TestTapGetsNoIncompleteFile(t *testing.T) {
 	data := archive(t, file("reward.txt", "1.25e-7"))
 	told := false
 	tap := func(name string, size int64) io.Writer {
 		if name != "reward.txt" || size != 7 {
-			t.Errorf("asked about %s of %d bytes", name, size)
+			t.Errorf("Tap was called with %s of %d bytes", name, size)
 		}
 		return writerFunc(func(p []byte) (int, error) { told = true; return len(p), nil })
 	}
 	_, err := Extract(bytes.NewReader(data[:512+1]), t.TempDir(), "", ExtractOptions{Tap: tap})
 	if !errors.Is(err, io.ErrUnexpectedEOF) || told {
-		t.Errorf("error %v, told %v", err, told)
+		t.Errorf("error %v, the tap got %v", err, told)
 	}
 }
 
@@ -324,7 +323,7 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-func TestExtractKeepsWhatCameBeforeABreak(t *testing.T) {
+func TestExtractKeepsFilesBeforeABreak(t *testing.T) {
 	dst := t.TempDir()
 	data := archive(t, file("a", "first"), file("b", strings.Repeat("x", 2000)))
 	got, err := Extract(bytes.NewReader(data[:512+512+512+1000]), dst, "", ExtractOptions{})
@@ -342,7 +341,7 @@ func TestExtractKeepsWhatCameBeforeABreak(t *testing.T) {
 	}
 }
 
-// reverser is a filter that shows what it was given when it is closed.
+// reverser is a filter that writes its input reversed when it is closed.
 type reverser struct {
 	w    io.Writer
 	text []byte
@@ -390,7 +389,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func TestExtractListsAreShort(t *testing.T) {
+func TestExtractLimitsItsLists(t *testing.T) {
 	var entries []tar.Header
 	for i := range 150 {
 		entries = append(entries, tar.Header{Name: fmt.Sprint(i, strings.Repeat("x", 1000)), Typeflag: tar.TypeFifo})
@@ -401,8 +400,8 @@ func TestExtractListsAreShort(t *testing.T) {
 	}
 }
 
-// FuzzExtract feeds streams that are no archives, or strange ones. Whatever they are, nothing but
-// plain files and directories may come of it, within the limits and within the destination.
+// FuzzExtract extracts streams that may be no archives. Whatever they are, only plain files and directories may be written, within
+// the limits and the destination.
 func FuzzExtract(f *testing.F) {
 	f.Add(archive(f, tar.Header{Name: "logs/"}, file("logs/a:b", "1"), file("/abs", "2"), file("../up", "3")), "logs")
 	f.Add(archive(f, tar.Header{Name: "s", Typeflag: tar.TypeSymlink, Linkname: ".."}, file("s/x", "1"), file("s", "2")), "")
@@ -417,7 +416,7 @@ func FuzzExtract(f *testing.F) {
 		got, _ := Extract(bytes.NewReader(data), dst, strip, limits)
 		beside, err := os.ReadDir(around)
 		if err != nil || len(beside) != 1 {
-			t.Fatalf("beside the destination: %v, %v", beside, err)
+			t.Fatalf("outside of the destination: %v, %v", beside, err)
 		}
 		files, size := 0, int64(0)
 		err = filepath.WalkDir(dst, func(path string, entry fs.DirEntry, err error) error {
@@ -446,7 +445,7 @@ func TestExtractSkips(t *testing.T) {
 	dst := t.TempDir()
 	var asked []string
 	got, err := Extract(bytes.NewReader(archive(t, file("src/a", "1"), file("src/skip/b", "2"), file("src/c", "3"))), dst, "src", ExtractOptions{
-		MaxFiles: 2, // what is skipped does not count
+		MaxFiles: 2, // skipped files do not count
 		Skip: func(path string) bool {
 			asked = append(asked, path)
 			return strings.HasPrefix(path, "skip")
@@ -456,11 +455,11 @@ func TestExtractSkips(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if fmt.Sprint(asked) != "[a skip/b c]" {
-		t.Errorf("asked about %q", asked)
+		t.Errorf("Skip was called with %q", asked)
 	}
 }
 
-func TestExtractTellsFilesFromDirectories(t *testing.T) {
+func TestExtractReportsSingleFiles(t *testing.T) {
 	for name, tc := range map[string]struct {
 		entries []tar.Header
 		want    bool

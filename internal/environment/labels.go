@@ -8,37 +8,37 @@ import (
 	"syscall"
 )
 
-// Labels are attached to every environment, so that leftovers can be found and told apart later by
-// anyone. Providers store Map and read it back with ParseLabels.
+// Labels are attached to every environment, so that anyone can find and identify leftovers. Providers store Map and read it back
+// with ParseLabels.
 type Labels struct {
 	Job   string
-	Trial string // the trial's key, for people
+	Trial string // the trial's key, for users
 	Owner Owner
 }
 
-// Owner is the process that made an environment.
+// Owner is the process that created an environment.
 type Owner struct {
-	Host  string // where PID means something: host name, boot and pid namespace
+	Host  string // the scope of PID: host name, boot and pid namespace
 	PID   int
-	Start string // the process's start time, opaque; tells reused PIDs apart
-	// Workflow is the job of a GitHub workflow that the process belongs to; zero elsewhere.
+	Start string // the process's start time, opaque; distinguishes reused PIDs
+	// Workflow is the job of a GitHub workflow that the process belongs to; otherwise zero.
 	Workflow Workflow
 }
 
-// Workflow is a job of a workflow's run, so that a later attempt of the same run, on the same engine, knows what
-// this one left: its process ran in a container that is gone.
+// Workflow is a job of a workflow run. With it, a later attempt of the same run on the same engine recognises what this one left,
+// although its process ran in a container that is gone.
 type Workflow struct {
-	Run     string // the run's page: one for all its attempts
+	Run     string // the run's page, the same for all its attempts
 	Attempt int    // from 1
 	Job     string // its id in the workflow; the jobs of a matrix share it
 }
 
 const labelPrefix = "rollout."
 
-// LabelJob is present on every environment and image that Rollout made.
+// LabelJob is a label of every environment and image that Rollout made.
 const LabelJob = labelPrefix + "job"
 
-// Map is the labels as key and value strings.
+// Map returns the labels as key and value strings.
 func (l Labels) Map() map[string]string {
 	m := map[string]string{
 		LabelJob:                    l.Job,
@@ -55,8 +55,8 @@ func (l Labels) Map() map[string]string {
 	return m
 }
 
-// ImageMap is Map for an image that an environment becomes: all keys are there, so that nothing is taken over from the
-// environment's own, which environments of the image would have again.
+// ImageMap is Map for an image made from an environment: it has all keys, so the image inherits none of the environment's labels,
+// which new environments of the image would then have.
 func (l Labels) ImageMap() map[string]string {
 	m := l.Map()
 	for _, key := range []string{"workflow.run", "workflow.attempt", "workflow.job"} {
@@ -67,7 +67,7 @@ func (l Labels) ImageMap() map[string]string {
 	return m
 }
 
-// ParseLabels reads what Map wrote; what is missing or malformed is zero.
+// ParseLabels parses the result of Map; missing or malformed values become zero.
 func ParseLabels(m map[string]string) Labels {
 	pid, _ := strconv.Atoi(m[labelPrefix+"owner.pid"])
 	attempt, _ := strconv.Atoi(m[labelPrefix+"workflow.attempt"])
@@ -81,14 +81,14 @@ func ParseLabels(m map[string]string) Labels {
 	}
 }
 
-// Self is this process.
+// Self returns this process.
 func Self() Owner {
 	_, start := process(os.Getpid())
 	return Owner{Host: thisHost(), PID: os.Getpid(), Start: start, Workflow: thisWorkflow(os.Getenv)}
 }
 
-// thisWorkflow is the workflow that a process with this environment belongs to. Source: GitHub's documentation of
-// default environment variables.
+// thisWorkflow returns the workflow of a process with this environment. Source: GitHub's documentation of default environment
+// variables.
 func thisWorkflow(getenv func(string) string) Workflow {
 	if getenv("GITHUB_ACTIONS") != "true" || getenv("GITHUB_RUN_ID") == "" {
 		return Workflow{}
@@ -100,8 +100,7 @@ func thisWorkflow(getenv func(string) string) Workflow {
 	}
 }
 
-// RunsAfter reports whether w is a later attempt of the run that earlier belongs to. All of an attempt's jobs are over
-// before the next one begins.
+// RunsAfter reports whether w is a later attempt of the run of earlier. All jobs of an attempt end before the next one begins.
 func (w Workflow) RunsAfter(earlier Workflow) bool {
 	return w.Run != "" && w.Run == earlier.Run && w.Attempt > earlier.Attempt && earlier.Attempt > 0
 }
@@ -109,14 +108,14 @@ func (w Workflow) RunsAfter(earlier Workflow) bool {
 // Liveness of an owner.
 type Liveness int
 
-// Unknown is the answer for owners on other hosts or in other containers.
+// Unknown is the result for owners on other hosts or in other containers.
 const (
 	Unknown Liveness = iota
 	Alive
 	Dead
 )
 
-// Alive tells whether the owner still runs, as far as this process can know.
+// Alive returns whether the owner still runs, as far as this process can know.
 func (o Owner) Alive() Liveness {
 	if o.Host == "" || o.PID <= 0 || o.Host != thisHost() {
 		return Unknown
@@ -126,13 +125,13 @@ func (o Owner) Alive() Liveness {
 	}
 	state, start := process(o.PID)
 	if state == "Z" || o.Start != "" && start != o.Start {
-		return Dead // killed and not yet reaped, or another process by now
+		return Dead // killed and not yet reaped, or another process with the same id
 	}
 	return Alive
 }
 
-// thisHost names the scope in which process ids are unique: this boot of this host, and this pid
-// namespace of it (two containers on one host do not see each other's processes).
+// thisHost names the scope in which process ids are unique: this boot of this host, and this pid namespace (two containers on one
+// host do not see each other's processes).
 func thisHost() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -148,9 +147,8 @@ func thisHost() string {
 	return strings.Join(parts, "/")
 }
 
-// process is the state and the start time (clock ticks since boot) of a process: fields 3 and 22 of
-// /proc/<pid>/stat; "" where there is no /proc or no such process. The command name in field 2 may hold
-// spaces and parentheses.
+// process returns the state and the start time (clock ticks since boot) of a process: fields 3 and 22 of /proc/<pid>/stat. Both
+// are "" if there is no /proc or no such process. The command name in field 2 may contain spaces and parentheses.
 func process(pid int) (state, start string) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

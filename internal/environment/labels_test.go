@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheWorkflowIsInTheLabels(t *testing.T) {
+func TestLabelsContainTheWorkflow(t *testing.T) {
 	env := map[string]string{
 		"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "acme/widgets",
 		"GITHUB_RUN_ID": "123", "GITHUB_RUN_ATTEMPT": "2", "GITHUB_JOB": "eval",
@@ -21,14 +21,14 @@ func TestTheWorkflowIsInTheLabels(t *testing.T) {
 	}
 	delete(env, "GITHUB_ACTIONS")
 	if got := thisWorkflow(func(name string) string { return env[name] }); got != (Workflow{}) {
-		t.Errorf("outside of workflows it is %+v", got)
+		t.Errorf("outside of a workflow: %+v", got)
 	}
 }
 
 func TestOwnerAlive(t *testing.T) {
 	self := Self()
 	if self.Alive() != Alive {
-		t.Error("this process is not seen as alive")
+		t.Error("this process is not alive")
 	}
 	if ParseLabels(Labels{Job: "j", Trial: "t", Owner: self}.Map()) != (Labels{Job: "j", Trial: "t", Owner: self}) {
 		t.Error("labels do not survive Map and ParseLabels")
@@ -45,7 +45,7 @@ func TestOwnerAlive(t *testing.T) {
 	reused := self
 	reused.Start = "1"
 	if self.Start != "" && reused.Alive() != Dead {
-		t.Error("a process id that was used again must be dead")
+		t.Error("the owner of a reused process id must be dead")
 	}
 
 	cmd := exec.Command("sleep", "300")
@@ -55,7 +55,7 @@ func TestOwnerAlive(t *testing.T) {
 	_, start := process(cmd.Process.Pid)
 	child := Owner{Host: self.Host, PID: cmd.Process.Pid, Start: start}
 	if child.Alive() != Alive {
-		t.Error("a running child is not seen as alive")
+		t.Error("a running child is not alive")
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -64,10 +64,10 @@ func TestOwnerAlive(t *testing.T) {
 		continue
 	}
 	if child.Alive() != Dead {
-		t.Error("a killed child that nobody has waited for must be dead")
+		t.Error("a zombie must be dead")
 	}
 	_ = cmd.Wait()
 	if child.Alive() != Dead {
-		t.Error("a process that is gone must be dead")
+		t.Error("a missing process must be dead")
 	}
 }

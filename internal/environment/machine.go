@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// MachineError is a failure of the machine that Rollout runs on, while Rollout worked with its own files: neither a task, nor
-// an agent, nor a verifier is to blame for it, and it may be over in a moment.
+// MachineError is a failure of the machine that Rollout runs on, in its own files: no task, agent or verifier caused it, and it
+// may be over soon.
 type MachineError struct{ Err error }
 
 func (e *MachineError) Error() string {
@@ -19,7 +19,7 @@ func (e *MachineError) Error() string {
 
 func (e *MachineError) Unwrap() error { return e.Err }
 
-// machineHints are the ways out.
+// machineHints say how to solve each failure.
 var machineHints = map[syscall.Errno]string{
 	syscall.EMFILE: "this machine lets the process open no more files: raise the limit, ulimit -n, or lower n_concurrent_trials",
 	syscall.ENFILE: "this machine has no more files to open: raise fs.file-max, or lower n_concurrent_trials",
@@ -29,8 +29,8 @@ var machineHints = map[syscall.Errno]string{
 	syscall.EIO:    "a disk of this machine cannot be read or written",
 }
 
-// own are errors that can only be about this process or this machine, wherever they occur. The others may also come from
-// within an environment, whose disk or memory an agent has filled.
+// own are errors that are always about this process or this machine. The others may also come from inside an environment, whose
+// disk or memory an agent has filled.
 var own = []syscall.Errno{syscall.EMFILE, syscall.ENFILE}
 
 func errnoOf(err error) syscall.Errno {
@@ -39,8 +39,8 @@ func errnoOf(err error) syscall.Errno {
 	return errno
 }
 
-// OwnFiles marks an error of working with files of this machine as the machine's, if it is: no more open files, no space,
-// no memory, no quota, a disk that fails. It returns other errors, and nil, as they are.
+// OwnFiles marks an error from Rollout's own files as a MachineError if it is one: no more open files, disk space, memory or
+// quota, or a failing disk. It returns other errors, and nil, unchanged.
 func OwnFiles(err error) error {
 	if err == nil || machineHints[errnoOf(err)] == "" {
 		return err
@@ -52,7 +52,7 @@ func OwnFiles(err error) error {
 	return &MachineError{Err: err}
 }
 
-// MachineFault returns err as a MachineError if the machine is to blame for it, or nil.
+// MachineFault returns err as a MachineError if the machine caused it, otherwise nil.
 func MachineFault(err error) *MachineError {
 	var marked *MachineError
 	switch {

@@ -6,46 +6,45 @@ import (
 	"slices"
 )
 
-// NetworkMode says how much of the network the processes of an environment can use.
+// NetworkMode is how much of the network the processes of an environment can use.
 type NetworkMode string
 
 // The modes. Empty is NetworkPublic.
 const (
-	// NetworkPublic is the provider's ordinary network.
+	// NetworkPublic is the provider's usual network.
 	NetworkPublic NetworkMode = "public"
-	// NetworkNone is a loopback device of the environment's own and nothing else: no address can be reached, and no
-	// name looked up.
+	// NetworkNone is a loopback device and nothing else: no address can be reached, and no name resolved.
 	NetworkNone NetworkMode = "none"
-	// NetworkAllowlist is NetworkNone and one door: an HTTP proxy on the environment's loopback that connects to the
-	// hosts of the list. Commands find it in HTTP_PROXY and the like. Looking up names is left to the proxy.
+	// NetworkAllowlist is NetworkNone with an HTTP proxy on the environment's loopback device that connects to the listed
+	// hosts. Commands find it in HTTP_PROXY and similar variables. Only the proxy resolves names.
 	NetworkAllowlist NetworkMode = "allowlist"
 )
 
-// Network is what an environment may reach. The zero value is NetworkPublic.
+// Network is what an environment can reach. The zero value is NetworkPublic.
 type Network struct {
 	Mode NetworkMode
-	// Hosts are what NetworkAllowlist lets through, as package egress reads them.
+	// Hosts are the hosts that NetworkAllowlist allows, in the syntax of package egress.
 	Hosts []string
-	// Refused, if not nil, hears of each request that the door refused. It is called by any goroutine, many at once,
-	// also while SetNetwork or Destroy runs, and must not block.
+	// Refused, if not nil, is called with each request that the proxy refused. It is called by several goroutines at once, also
+	// during SetNetwork or Destroy, and must not block.
 	Refused func(Refusal)
 }
 
-// Refusal is a request that the door of NetworkAllowlist did not let through. Host comes from inside the environment: it is
-// hostile, though no longer than a name may be.
+// Refusal is a request that the proxy of NetworkAllowlist refused. Host comes from inside the environment and is not trusted, but
+// is no longer than a name may be.
 type Refusal struct {
 	Host   string // name or address, without the port
 	Port   uint16
-	Listed bool   // the list has it, and it was refused for Reason
-	Reason string // for people, after "because"
+	Listed bool   // it is listed, but was refused for Reason
+	Reason string // for users, to follow "because"
 }
 
-// Is tells whether the two let the same through.
+// Is reports whether both networks allow the same.
 func (n Network) Is(other Network) bool {
 	return n.mode() == other.mode() && (n.mode() != NetworkAllowlist || slices.Equal(n.Hosts, other.Hosts))
 }
 
-// Public tells whether nothing is kept from the environment.
+// Public reports whether the environment has full access.
 func (n Network) Public() bool { return n.mode() == NetworkPublic }
 
 func (n Network) mode() NetworkMode {
@@ -55,7 +54,7 @@ func (n Network) mode() NetworkMode {
 	return n.Mode
 }
 
-// String is the network in words: "none", or "allowlist (pypi.org, 192.0.2.1:8080)".
+// String returns a description: "none", or "allowlist (pypi.org, 192.0.2.1:8080)".
 func (n Network) String() string {
 	if n.mode() != NetworkAllowlist {
 		return string(n.mode())
@@ -63,7 +62,7 @@ func (n Network) String() string {
 	return fmt.Sprintf("%s %v", n.Mode, n.Hosts)
 }
 
-// ProxyVariables are the variables by which commands find a door that listens on at.
+// ProxyVariables returns the variables that make commands use a proxy at the address.
 func ProxyVariables(at netip.AddrPort) map[string]string {
 	proxy := "http://" + at.String()
 	const direct = "localhost,127.0.0.1,::1"

@@ -11,20 +11,18 @@ import (
 	"time"
 )
 
-// Pack writes files to w as one tar stream that is to be unpacked at the root of an environment:
-// names are the destinations without their leading slash, everything belongs to user and group 0
-// and keeps its permission bits.
+// Pack writes files to w as one tar stream to be unpacked at the root of an environment: names are the destinations without their
+// leading slash; everything belongs to user and group 0 and keeps its permission bits.
 //
-// Directories are in the stream only where it matters: the destination itself if Mode or Clean asks for
-// it or nothing else would make it; those below it if they are empty or their mode is not 0755.
-// Whoever unpacks makes the missing ones (0755), and follows symbolic links to those that exist.
+// Directories are in the stream only if necessary: the destination itself if Mode or Clean requires it or no entry below it
+// creates it; those below it if they are empty or their mode is not 0755. The unpacker creates missing directories (0755), and
+// follows symbolic links to existing ones.
 //
-// Clean is expressed in the stream itself: an empty regular file with the destination's name, and
-// then the directory. An unpacker that replaces what is of another type, without following links (as
-// tar and container engines do), thereby removes whatever was there.
+// Clean is expressed in the stream: an empty regular file with the destination's name, followed by the directory. An unpacker that
+// replaces entries of another type without following links (as tar and container engines do) thereby removes what was there.
 //
-// Pack fails, with what came before written, if a source holds anything but files and directories
-// or changes while it is read.
+// Pack fails, after writing a part of the stream, if a source contains anything but files and directories or changes while it is
+// read.
 func Pack(w io.Writer, files ...Copy) error {
 	tw := tar.NewWriter(w)
 	for _, c := range files {
@@ -35,7 +33,7 @@ func Pack(w io.Writer, files ...Copy) error {
 	return tw.Close()
 }
 
-// errNotPlain is the reason why links, devices and the like are refused.
+// errNotPlain is the reason to refuse links, devices and the like.
 var errNotPlain = errors.New("only files and directories can be copied into an environment")
 
 func pack(tw *tar.Writer, c Copy) error {
@@ -103,8 +101,8 @@ func (p *packer) directory(name string, entry fs.DirEntry) error {
 	if err != nil {
 		return err
 	}
-	// A directory's entry would replace a link of that name in the environment (/bin, say), so it is
-	// left to the unpacker to make the usual ones.
+	// An entry for a directory would replace a link of the same name in the environment (such as /bin), so the unpacker creates
+	// the usual directories.
 	if p.all || len(entries) == 0 || info.Mode().Perm() != 0o755 {
 		header := &tar.Header{Typeflag: tar.TypeDir, Name: path.Join(p.dst, name) + "/", Mode: int64(info.Mode().Perm())}
 		if err := p.header(header, info.ModTime()); err != nil {
@@ -146,7 +144,7 @@ func (p *packer) file(name string) error {
 	return nil
 }
 
-// header writes h, dated modified or, if that is unknown, now.
+// header writes h with the time modified or, if that is unknown, now.
 func (p *packer) header(h *tar.Header, modified time.Time) error {
 	if modified.Unix() <= 0 {
 		modified = time.Now()
@@ -155,7 +153,7 @@ func (p *packer) header(h *tar.Header, modified time.Time) error {
 	return p.tw.WriteHeader(h)
 }
 
-// typeName is a kind of file in words.
+// typeName returns a description of a file's type.
 func typeName(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeSymlink != 0:

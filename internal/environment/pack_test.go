@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// listTar shows a tar stream, one entry a line: type, name, mode, owner, content.
+// listTar lists a tar stream, one entry per line: type, name, mode, owner, content.
 func listTar(t *testing.T, data []byte) string {
 	t.Helper()
 	var b strings.Builder
@@ -50,16 +50,16 @@ func TestPack(t *testing.T) {
 		copy Copy
 		want string
 	}{
-		{"directories have entries only if they must", Copy{Src: tree, Dst: "/a/b"},
+		{"directories have entries only if necessary", Copy{Src: tree, Dst: "/a/b"},
 			"5 a/b/own/ 700 0:0 \n5 a/b/own/empty/ 755 0:0 \n0 a/b/own/f 600 0:0 \n0 a/b/run.sh 755 0:0 run\n0 a/b/usual/f 644 0:0 f\n"},
-		{"a clean copy wipes the destination first and makes every directory", Copy{Src: tree, Dst: "/tests/", Clean: true},
+		{"a clean copy removes the destination first and creates every directory", Copy{Src: tree, Dst: "/tests/", Clean: true},
 			"0 tests 600 0:0 \n5 tests/ 755 0:0 \n5 tests/own/ 700 0:0 \n5 tests/own/empty/ 755 0:0 \n0 tests/own/f 600 0:0 \n" +
 				"0 tests/run.sh 755 0:0 run\n5 tests/usual/ 755 0:0 \n0 tests/usual/f 644 0:0 f\n"},
-		{"a mode is the destination's", Copy{Src: fstest.MapFS{}, Dst: "/logs", Mode: 0o777}, "5 logs/ 777 0:0 \n"},
+		{"the mode of the destination", Copy{Src: fstest.MapFS{}, Dst: "/logs", Mode: 0o777}, "5 logs/ 777 0:0 \n"},
 		{"a clean copy may have a mode", Copy{Src: fstest.MapFS{}, Dst: "/logs", Mode: 0o777, Clean: true}, "0 logs 600 0:0 \n5 logs/ 777 0:0 \n"},
-		{"nothing makes the destination", Copy{Src: fstest.MapFS{}, Dst: "/x/../logs"}, "5 logs/ 755 0:0 \n"},
+		{"an empty source creates the destination", Copy{Src: fstest.MapFS{}, Dst: "/x/../logs"}, "5 logs/ 755 0:0 \n"},
 		{"the root is a destination", Copy{Src: fstest.MapFS{"f": {Data: []byte("f"), Mode: 0o644}}, Dst: "/"}, "0 f 644 0:0 f\n"},
-		{"nothing into the root is nothing", Copy{Src: fstest.MapFS{}, Dst: "/"}, ""},
+		{"an empty source for the root", Copy{Src: fstest.MapFS{}, Dst: "/"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -93,7 +93,7 @@ func TestPackKeepsOrderAndTimes(t *testing.T) {
 	}
 }
 
-// shrinking is a file that promises more than it holds.
+// shrinking is a file that has less content than its size.
 type shrinking struct{ fs.FS }
 
 func (s shrinking) Open(name string) (fs.File, error) {

@@ -11,39 +11,39 @@ import (
 	"time"
 )
 
-// RetryPolicy says how often and when a transient failure is tried again. The wait before try n+1 is
-// Initial × Multiplierⁿ⁻¹, at most Max, of which a random part of up to one half is left out: workers
-// that failed together should not come back together.
+// RetryPolicy says how often and when transient failures are retried. The wait before try n+1 is Initial × Multiplierⁿ⁻¹, at most
+// Max, minus a random part of up to one half: workers that failed together should not retry together.
 type RetryPolicy struct {
-	MaxAttempts int // counts the first try; below 1 means 1
+	MaxAttempts int // includes the first try; below 1 means 1
 	Initial     time.Duration
 	Max         time.Duration
 	Multiplier  float64 // below 1 means 1
 }
 
-// Failure is one failure that is going to be tried again.
+// Failure is a failure that will be retried.
 type Failure struct {
 	Operation string // build, pull, create, exec, copy, look, network, stop or destroy
-	Attempt   int    // the try that failed, from 1
+	Attempt   int    // the failed try, from 1
 	Err       error
 	Delay     time.Duration // until the next try
 }
 
 type notifyKey struct{}
 
-// WithRetryNotify makes the providers and environments of Retry report to notify what fails and is
-// tried again under ctx, before they wait. Calls come from the goroutine of the operation.
+// WithRetryNotify makes the providers and environments of Retry call notify under ctx with each failure that they retry, before
+// they wait. Calls come from the goroutine of the operation.
 func WithRetryNotify(ctx context.Context, notify func(Failure)) context.Context {
 	return context.WithValue(ctx, notifyKey{}, notify)
 }
 
-// Retry returns p with transient failures (IsTransient) of BuildImage, PullImage, CreateEnvironment, and of its environments'
-// CopyTo, CopyFrom, Stop and Destroy tried again, and so do this package's functions ImageID, FindSnapshot and SetNetwork.
-// Failures of Exec are tried again before the command began (ErrNotBegun): a command is never run twice. Everything else
-// happens once: after a failed Snapshot the environment may have ended. When ctx ends during a wait, the error is both the context's and the last failure.
+// Retry returns p with retries for transient failures (IsTransient) of BuildImage, PullImage and CreateEnvironment, and of its
+// environments' CopyTo, CopyFrom, Stop and Destroy. This package's functions ImageID, FindSnapshot and SetNetwork retry in the
+// same way. Exec is only retried if the command did not begin (ErrNotBegun): a command never runs twice. Everything else happens
+// once: after a failed Snapshot the environment may have ended. If ctx ends during a wait, the error contains both its error and
+// the last failure.
 //
-// CopyFrom is tried again only if what the failed try wrote can be told apart: nothing was written,
-// or dst was empty before. Then dst is emptied.
+// CopyFrom is retried only if the files of the failed try can be identified: nothing was written, or dst was empty before. Then
+// dst is emptied.
 func Retry(p Provider, policy RetryPolicy) Provider {
 	return retryProvider{p, policy}
 }
@@ -92,8 +92,8 @@ func (r retryEnvironment) Unwrap() Environment { return r.Environment }
 
 func (r retryEnvironment) retryPolicy() RetryPolicy { return r.policy }
 
-// policyOf returns the policy of the Retry that v, a Provider or an Environment, comes from; if there is none, the policy to
-// try once.
+// policyOf returns the policy of the Retry that wraps v, a Provider or an Environment; without one, it returns the policy to try
+// once.
 func policyOf(v any) RetryPolicy {
 	if r, ok := As[interface{ retryPolicy() RetryPolicy }](v); ok {
 		return r.retryPolicy()
@@ -138,12 +138,12 @@ func (r retryEnvironment) Destroy(ctx context.Context) error {
 	return r.policy.do(ctx, "destroy", func() error { return r.Environment.Destroy(ctx) })
 }
 
-// do calls operation until it succeeds, fails for good, or ctx ends.
+// do calls operation until it succeeds, fails permanently, or ctx ends.
 func (p RetryPolicy) do(ctx context.Context, name string, operation func() error) error {
 	return p.repeat(ctx, name, IsTransient, operation)
 }
 
-// repeat is do with a condition for another try.
+// repeat is do with a condition for retries.
 func (p RetryPolicy) repeat(ctx context.Context, name string, again func(error) bool, operation func() error) error {
 	notify, _ := ctx.Value(notifyKey{}).(func(Failure))
 	for attempt := 1; ; attempt++ {
@@ -160,19 +160,19 @@ func (p RetryPolicy) repeat(ctx context.Context, name string, again func(error) 
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("%w while waiting to try again after: %w", ctx.Err(), err)
+			return fmt.Errorf("%w while waiting to retry after: %w", ctx.Err(), err)
 		}
 	}
 }
 
-// delay is the wait after the given try.
+// delay returns the wait after the given try.
 func (p RetryPolicy) delay(attempt int) time.Duration {
 	wait := float64(p.Initial) * math.Pow(max(1, p.Multiplier), float64(attempt-1))
 	wait = min(wait, float64(p.Max))
 	return time.Duration(wait * (0.5 + rand.Float64()/2))
 }
 
-// emptyDirectory removes what is in dir, unless nothing was written there.
+// emptyDirectory removes the content of dir, unless nothing was written there.
 func emptyDirectory(dir string, written int) error {
 	if written == 0 {
 		return nil

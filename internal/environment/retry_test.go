@@ -19,7 +19,7 @@ type script struct {
 	Environment
 	fail  []error
 	calls []string
-	files []string // names that a CopyFrom leaves behind, also when it fails
+	files []string // files that CopyFrom writes, even if it fails
 }
 
 func (s *script) next(operation string) error {
@@ -49,7 +49,7 @@ func (s *script) CopyTo(context.Context, ...Copy) error { return s.next("copy") 
 
 func (s *script) CopyFrom(_ context.Context, _, dst string, _ ExtractOptions) (Extracted, error) {
 	for _, name := range s.files {
-		// As Extract does: what exists stays as it is.
+		// Like Extract, keep existing files.
 		f, err := os.OpenFile(filepath.Join(dst, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err != nil {
 			return Extracted{}, err
@@ -78,7 +78,7 @@ var theBase = &Base{Requested: "python:3.12", Actual: "another", Reason: "no net
 
 var testPolicy = RetryPolicy{MaxAttempts: 3, Initial: time.Second, Max: 30 * time.Second, Multiplier: 2}
 
-// operations calls everything that Retry wraps, and what it leaves alone.
+// operations calls everything that Retry wraps, and what it does not retry.
 var operations = map[string]func(context.Context, Provider, Environment) error{
 	"build": func(ctx context.Context, p Provider, _ Environment) error {
 		ref, err := p.BuildImage(ctx, BuildOptions{})
@@ -111,11 +111,11 @@ func TestRetry(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		fail  []error
-		tries int // of what is tried again at all
+		tries int // of operations that are retried
 		want  error
 	}{
-		{"success is not repeated", nil, 1, nil},
-		{"a transient failure is tried again", []error{errFlaky}, 2, nil},
+		{"success is not retried", nil, 1, nil},
+		{"a transient failure is retried", []error{errFlaky}, 2, nil},
 		{"the last try's failure is returned", []error{errFlaky, errFlaky, errFlaky, errFlaky}, 3, errFlaky},
 		{"another failure is final", []error{errFinal}, 1, errFinal},
 		{"a final failure ends the tries", []error{errFlaky, errFinal}, 2, errFinal},
@@ -148,7 +148,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-func TestRetryHandsTheBaseThrough(t *testing.T) {
+func TestRetryKeepsTheBase(t *testing.T) {
 	env, err := Retry(&script{}, testPolicy).CreateEnvironment(t.Context(), CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestRetryHandsTheBaseThrough(t *testing.T) {
 	}
 }
 
-func TestRetryWaitsLongerEachTimeAndTellsItsOwnTrial(t *testing.T) {
+func TestRetryBacksOffAndNotifiesItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{fail: slices.Repeat([]error{errFlaky}, 6)}
 		policy := RetryPolicy{MaxAttempts: 7, Initial: time.Second, Max: 10 * time.Second, Multiplier: 2}
@@ -183,7 +183,7 @@ func TestRetryWaitsLongerEachTimeAndTellsItsOwnTrial(t *testing.T) {
 			waited += f.Delay
 		}
 		if got := time.Since(begin); got != waited || len(mine) != 6 || len(other) != 0 {
-			t.Errorf("waited %v of the announced %v; %d reports, %d to a stranger", got, waited, len(mine), len(other))
+			t.Errorf("waited %v of the announced %v; %d reports, %d under another context", got, waited, len(mine), len(other))
 		}
 	})
 }
@@ -203,7 +203,7 @@ func TestRetryStopsWaitingWhenTheContextEnds(t *testing.T) {
 		begin := time.Now()
 		_, err := Retry(s, testPolicy).BuildImage(ctx, BuildOptions{})
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errFlaky) || KindOf(err) != KindUnavailable {
-			t.Errorf("error %v names not both the context's end and the failure", err)
+			t.Errorf("error %v lacks the context's error or the failure", err)
 		}
 		if got := time.Since(begin); got != 100*time.Millisecond || len(s.calls) != 1 {
 			t.Errorf("returned after %v and %d calls", got, len(s.calls))
@@ -211,7 +211,7 @@ func TestRetryStopsWaitingWhenTheContextEnds(t *testing.T) {
 	})
 }
 
-func TestRetryDoesNotTryAgainAfterTheContextEnded(t *testing.T) {
+func TestNoRetryAfterTheContextEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := &script{fail: []error{errFlaky}}
@@ -232,10 +232,10 @@ func TestRetryOfCopyFrom(t *testing.T) {
 		want          error
 	}{
 		{"an empty directory is emptied and filled again", nil, []string{"a", "b"}, []error{errFlaky}, 2, "a b", nil},
-		{"a directory in use is left alone when something was written", []string{"old"}, []string{"a"}, []error{errFlaky}, 1, "a old", errFlaky},
-		{"a directory in use is tried again when nothing was written", []string{"old"}, nil, []error{errFlaky}, 2, "old", nil},
-		{"the last try leaves what it wrote", nil, []string{"a"}, []error{errFlaky, errFlaky, errFlaky}, 3, "a", errFlaky},
-		{"a final failure leaves what it wrote", nil, []string{"a"}, []error{fs.ErrNotExist}, 1, "a", fs.ErrNotExist},
+		{"a directory in use is kept if something was written", []string{"old"}, []string{"a"}, []error{errFlaky}, 1, "a old", errFlaky},
+		{"a directory in use is retried if nothing was written", []string{"old"}, nil, []error{errFlaky}, 2, "old", nil},
+		{"the files of the last try are kept", nil, []string{"a"}, []error{errFlaky, errFlaky, errFlaky}, 3, "a", errFlaky},
+		{"the files of a final failure are kept", nil, []string{"a"}, []error{fs.ErrNotExist}, 1, "a", fs.ErrNotExist},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -8,25 +8,24 @@ import (
 )
 
 const (
-	// sinkBuffer is how much output of one stream is held for a writer that is slow.
+	// sinkBuffer is how much output of one stream is buffered for a slow writer.
 	sinkBuffer = 1 << 20
-	// sinkPatience is how long a writer may take for a full buffer.
-	sinkPatience = 5 * time.Second
+	// sinkTimeout is how long a writer may block while the buffer is full.
+	sinkTimeout = 5 * time.Second
 )
 
-var errStuck = errors.New("the writer of the command's output blocked; what came after that was thrown away")
+var errStuck = errors.New("the writer of the command's output blocked; later output was discarded")
 
-// Sinks hand a command's two output streams on to their writers, for providers: writers that fail or
-// block never stop the command (see Environment.Exec). Writes to Stdout and Stderr take all of what they
-// are given and never fail; each is for one goroutine at a time.
+// Sinks pass a command's two output streams on to their writers, for providers: writers that fail or block never stop the command
+// (see Environment.Exec). Writes to Stdout and Stderr always succeed in full; each is for one goroutine at a time.
 type Sinks struct {
 	Stdout, Stderr io.Writer
 
 	sinks []*sink
 }
 
-// NewSinks begins to hand on. Nil writers are for output that is thrown away. If both are the same
-// writer, it is never written to twice at a time, as os/exec has it.
+// NewSinks starts to pass output on. Output for nil writers is discarded. If both writers are the same, writes never overlap, as in
+// os/exec.
 func NewSinks(stdout, stderr io.Writer) *Sinks {
 	s := &Sinks{Stdout: io.Discard, Stderr: io.Discard}
 	if stdout != nil {
@@ -48,8 +47,7 @@ func (s *Sinks) add(w io.Writer) *sink {
 	return added
 }
 
-// Close waits for the writers, but not for long if they block, and returns the first error of one.
-// The writers are not called any more afterwards.
+// Close waits for the writers, but not long if they block, and returns their first error. The writers are not called afterwards.
 func (s *Sinks) Close() error {
 	var first error
 	for _, sink := range s.sinks {
@@ -60,18 +58,17 @@ func (s *Sinks) Close() error {
 	return first
 }
 
-// same compares writers that may be of an incomparable type.
+// same compares writers, which may have an incomparable type.
 func same(a, b io.Writer) bool {
 	defer func() { _ = recover() }()
 	return a == b
 }
 
-// sink hands output on to a writer from a goroutine of its own, so that a writer that fails or
-// blocks never stops the command. After the first error, which includes having blocked for
-// sinkPatience, the rest of the output is thrown away.
+// sink passes output on to a writer from its own goroutine, so a writer that fails or blocks never stops the command. After the
+// first error, including blocking for sinkTimeout, it discards the rest of the output.
 type sink struct {
 	w    io.Writer
-	wake chan struct{} // there is something to write, or close was called
+	wake chan struct{} // there is output, or close was called
 	room chan struct{} // the buffer was taken
 	done chan struct{} // the goroutine ended
 
@@ -87,7 +84,7 @@ func newSink(w io.Writer) *sink {
 	return s
 }
 
-// Write takes all of p and never fails, as its caller must go on reading. It may wait for the writer.
+// Write takes all of p and never fails, because its caller must keep reading. It may wait for the writer.
 func (s *sink) Write(p []byte) (int, error) {
 	var late <-chan time.Time
 	for {
@@ -104,7 +101,7 @@ func (s *sink) Write(p []byte) (int, error) {
 		}
 		s.mu.Unlock()
 		if late == nil {
-			late = time.After(sinkPatience)
+			late = time.After(sinkTimeout)
 		}
 		select {
 		case <-s.room:
@@ -141,8 +138,8 @@ func (s *sink) run() {
 	}
 }
 
-// close waits until everything is written, but no longer than sinkPatience for a writer that
-// blocks, and returns the first error. The writer is not called any more afterwards.
+// close waits until everything is written, but at most sinkTimeout for a writer that blocks, and returns the first error. The
+// writer is not called afterwards.
 func (s *sink) close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -150,7 +147,7 @@ func (s *sink) close() error {
 	signal(s.wake)
 	select {
 	case <-s.done:
-	case <-time.After(sinkPatience):
+	case <-time.After(sinkTimeout):
 		s.fail(errStuck)
 	}
 	s.mu.Lock()
@@ -158,7 +155,7 @@ func (s *sink) close() error {
 	return s.err
 }
 
-// fail keeps the first error.
+// fail records the first error.
 func (s *sink) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +164,7 @@ func (s *sink) fail(err error) {
 	}
 }
 
-// signal wakes who waits for c, or who will.
+// signal wakes the current or next receiver of c.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

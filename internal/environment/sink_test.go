@@ -39,7 +39,7 @@ func TestSinkGivesUpOnABlockedWriter(t *testing.T) {
 	if err := s.close(); !errors.Is(err, errStuck) {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 4*sinkPatience {
+	if took := time.Since(began); took > 4*sinkTimeout {
 		t.Errorf("took %v", took)
 	}
 	close(release)

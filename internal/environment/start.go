@@ -5,36 +5,36 @@ import (
 	"time"
 )
 
-// idle does nothing until it is killed: it reads from a pipe into which nobody writes, and bash reaps the orphans that
-// commands leave. It runs no program. A command could have put another in its place, which would then be a child of what
-// ran before the command, and be spared with it.
+// idle does nothing until it is killed: it reads from a pipe that nobody writes to, and bash reaps the orphans of commands. It
+// runs no other program: a command could replace that, and the replacement would count as a process from before the command, and
+// survive with it.
 const idle = "exec 9<> <(:); while read -r -u 9; do :; done"
 
-// Idle is the command that an image's ENTRYPOINT gets as its arguments, in place of the image's CMD. It does nothing and
-// does not end.
+// Idle returns the command that an image's ENTRYPOINT gets as its arguments, in place of the image's CMD. It does nothing and does
+// not end.
 func Idle() []string { return []string{"bash", "-c", idle} }
 
 // HandoverTime is how long CreateEnvironment waits for an ENTRYPOINT to run its arguments.
 const HandoverTime = 15 * time.Second
 
-// Readiness says when an environment that was made is ready, as far as its image says so.
+// Readiness tells when an environment is ready, as far as its image defines it.
 type Readiness struct {
-	// Healthcheck is the image's HEALTHCHECK; nil if it has none. Nobody runs it but who asks for it.
+	// Healthcheck is the image's HEALTHCHECK, or nil. The provider does not run it; the caller may.
 	Healthcheck *Healthcheck
-	// Busy: the image has no Healthcheck, and its ENTRYPOINT had not run its arguments within HandoverTime. It may
-	// still be about its work.
+	// Busy: the image has no Healthcheck, and its ENTRYPOINT did not run its arguments within HandoverTime. It may still be
+	// starting.
 	Busy bool
 }
 
-// Healthcheck is an image's HEALTHCHECK, with Docker's defaults filled in: all durations but StartPeriod, and Retries, are
-// above 0.
+// Healthcheck is an image's HEALTHCHECK with Docker's defaults filled in: all durations except StartPeriod, and Retries, are above
+// 0.
 type Healthcheck struct {
 	Args          []string      // the program and its arguments; exit code 0 is healthy
 	Interval      time.Duration // between checks, and before the first one
 	Timeout       time.Duration // of a check
-	StartPeriod   time.Duration // in which failures do not count
+	StartPeriod   time.Duration // failures do not count in this period
 	StartInterval time.Duration // between checks in the start period
-	Retries       int           // failures in a row that make it unhealthy
+	Retries       int           // consecutive failures that make it unhealthy
 }
 
 // Docker's defaults. Source: Docker's reference for HEALTHCHECK.
@@ -45,9 +45,9 @@ const (
 	healthRetries       = 3
 )
 
-// NewHealthcheck reads the configuration of an image; given has the durations and Retries as they stand there, where 0 is
-// the default. test is "NONE", "CMD" and a program with its arguments, or "CMD-SHELL" and text for the image's shell; an
-// empty shell is /bin/sh -c. It returns nil if there is no check.
+// NewHealthcheck returns the check in an image's configuration, or nil if there is none. given has the configured durations and
+// Retries, where 0 means the default. test is "NONE", "CMD" and a program with its arguments, or "CMD-SHELL" and text for the
+// image's shell; an empty shell is /bin/sh -c.
 func NewHealthcheck(test, shell []string, given Healthcheck) *Healthcheck {
 	if len(test) < 2 {
 		return nil
@@ -79,7 +79,7 @@ func NewHealthcheck(test, shell []string, given Healthcheck) *Healthcheck {
 	return &h
 }
 
-// Script is bash that runs the check.
+// Script returns a bash script that runs the check.
 func (h Healthcheck) Script() string {
 	var b strings.Builder
 	b.WriteString("exec")

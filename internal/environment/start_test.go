@@ -20,13 +20,13 @@ func TestNewHealthcheck(t *testing.T) {
 		want        *Healthcheck
 	}{
 		{"no check", nil, nil, nil},
-		{"a check that was taken away", []string{"NONE"}, nil, nil},
-		{"a check of the base image's, which configurations have as an empty one", []string{}, nil, nil},
+		{"a disabled check", []string{"NONE"}, nil, nil},
+		{"an inherited check, which is empty in the configuration", []string{}, nil, nil},
 		{"a program", []string{"CMD", "curl", "-f"}, []string{"/bin/zsh"}, with("curl", "-f")},
 		{"text for the usual shell", []string{"CMD-SHELL", "a || b"}, nil, with("/bin/sh", "-c", "a || b")},
 		{"text for the image's shell", []string{"CMD-SHELL", "a || b"}, []string{"/bin/bash", "-euc"}, with("/bin/bash", "-euc", "a || b")},
-		{"what nobody knows", []string{"HTTP", "x"}, nil, nil},
-		{"a program that is missing", []string{"CMD"}, nil, nil},
+		{"an unknown kind", []string{"HTTP", "x"}, nil, nil},
+		{"a missing program", []string{"CMD"}, nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := NewHealthcheck(tc.test, tc.shell, Healthcheck{}); !reflect.DeepEqual(got, tc.want) {
