@@ -137,7 +137,7 @@ func read(path string, opts Options) (source, error) {
 		return src, err
 	}
 	f, err := os.Open(admitted)
-	err = environment.OwnFiles(err)
+	err = environment.MarkMachineError(err)
 	if errors.Is(err, fs.ErrNotExist) {
 		return src, missingFile(path, full)
 	}

@@ -51,7 +51,7 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 		return nil, nil, diag.List{{File: dir, Message: message, Hint: hint}}
 	}
 	entries, err := os.ReadDir(abs)
-	if fault := environment.MachineFault(environment.OwnFiles(err)); fault != nil {
+	if fault := environment.MachineFault(environment.MarkMachineError(err)); fault != nil {
 		return nil, nil, fmt.Errorf("read dataset %s: %w", dir, fault)
 	}
 	if err != nil {
@@ -134,7 +134,7 @@ func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, warnings diag.L
 		if err == nil && info.IsDir() {
 			is, err = isTask(sub)
 		}
-		switch fault := environment.MachineFault(environment.OwnFiles(err)); {
+		switch fault := environment.MachineFault(environment.MarkMachineError(err)); {
 		case fault != nil:
 			return nil, nil, fmt.Errorf("read dataset %s: %w", dir, fault)
 		case err == nil && !info.IsDir():

@@ -39,9 +39,9 @@ func errnoOf(err error) syscall.Errno {
 	return errno
 }
 
-// OwnFiles marks an error from Rollout's own files as a MachineError if it is one: no more open files, disk space, memory or
+// MarkMachineError marks an error from Rollout's own files as a MachineError if it is one: no more open files, disk space, memory or
 // quota, or a failing disk. It returns other errors, and nil, unchanged.
-func OwnFiles(err error) error {
+func MarkMachineError(err error) error {
 	if err == nil || machineHints[errnoOf(err)] == "" {
 		return err
 	}

@@ -416,7 +416,7 @@ func (r *run) one(ctx context.Context, spec trial.Spec, began time.Time) (outcom
 	r.emit(event.Event{Kind: event.TrialStarted, Key: &spec.Key})
 	dir := r.Tree.TrialDir(spec.Key)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		err = environment.OwnFiles(err)
+		err = environment.MarkMachineError(err)
 		outcome := r.unfinished(spec.Key, began, result.InternalError, "the trial's folder cannot be made: "+err.Error())
 		if fault := environment.MachineFault(err); fault != nil {
 			outcome.Machine = fault

@@ -54,8 +54,8 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 		t.Missing = true
 		return t
 	case err != nil:
-		if environment.MachineFault(environment.OwnFiles(err)) != nil {
-			t.unread = environment.OwnFiles(err)
+		if environment.MachineFault(environment.MarkMachineError(err)) != nil {
+			t.unread = environment.MarkMachineError(err)
 		}
 		p.add("", "cannot be read: "+reason(err), "")
 		return t
@@ -109,7 +109,7 @@ func IsTask(fsys fs.FS, name string) (bool, error) {
 		if err == nil {
 			return true, nil
 		}
-		if fault := environment.MachineFault(environment.OwnFiles(err)); fault != nil {
+		if fault := environment.MachineFault(environment.MarkMachineError(err)); fault != nil {
 			return false, fmt.Errorf("look for a task in %s: %w", name, fault)
 		}
 	}

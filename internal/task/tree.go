@@ -48,12 +48,12 @@ type ownFile struct{ *os.File }
 
 func (f ownFile) Read(p []byte) (int, error) {
 	n, err := f.File.Read(p)
-	return n, environment.OwnFiles(err)
+	return n, environment.MarkMachineError(err)
 }
 
 func (f ownFile) ReadDir(n int) ([]fs.DirEntry, error) {
 	entries, err := f.File.ReadDir(n)
-	return entries, environment.OwnFiles(err)
+	return entries, environment.MarkMachineError(err)
 }
 
 // Stat follows links that stay inside the tree.
@@ -100,7 +100,7 @@ func pathError(op, name string, err error) error {
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
-	return &fs.PathError{Op: op, Path: name, Err: environment.OwnFiles(err)}
+	return &fs.PathError{Op: op, Path: name, Err: environment.MarkMachineError(err)}
 }
 
 // watched is a tree that records the first fault of this machine, even if the caller treats the error as a missing file.

@@ -258,7 +258,7 @@ func TestTheMachinesFailuresAreNobodyElses(t *testing.T) {
 		for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENOSPC} {
 			t.Run(op+" "+errno.Error(), func(t *testing.T) {
 				t.Parallel()
-				err := &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("read tests/test.sh: %w", environment.OwnFiles(errno))}
+				err := &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("read tests/test.sh: %w", environment.MarkMachineError(errno))}
 				s := story{agent: agent.Agent{Execute: "true"}, hooks: fails(op, err)}
 				if op == "build" {
 					s.files = dockerfile("FROM {{image}}\n")

@@ -331,7 +331,7 @@ func (a *attempt) exec(ctx context.Context, r run) (int, error) {
 func (a *attempt) capture(name string) (*capture, error) {
 	c, err := openCapture(a.dir, name, int64(a.opts.Job.MaxStreamSize), a.opts.Redactor)
 	if err != nil {
-		return nil, fmt.Errorf("the output has nowhere to go: %w", environment.OwnFiles(err))
+		return nil, fmt.Errorf("the output has nowhere to go: %w", environment.MarkMachineError(err))
 	}
 	return c, nil
 }
