@@ -287,6 +287,12 @@ var dependencies = []dependency{
 		testsOnly: true,
 	},
 	{
+		paths:     []string{"github.com/moby/profiles/seccomp"},
+		use:       "tests: the seccomp profile that current engines give containers",
+		why:       "It is the engine's own. An update of the module shows what to copy.",
+		testsOnly: true,
+	},
+	{
 		paths:     []string{"github.com/santhosh-tekuri/jsonschema/v6"},
 		use:       "tests: checking files against Rollout's JSON Schemas",
 		why:       "It passes the official test suite of every draft.",
