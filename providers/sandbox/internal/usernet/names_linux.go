@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -254,5 +253,3 @@ func (t touching) Write(b []byte) (int, error) {
 	t.quiet.Reset(namesIdle)
 	return t.Conn.Write(b)
 }
-
-var errNoPing = errors.New("this machine lets this user send no pings")

@@ -3,6 +3,7 @@ package usernet
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -151,7 +152,8 @@ func (n *Net) pong(key ping, conn net.Conn) {
 }
 
 // dialPing is DialFunc for pings. Source: icmp(7), the section on ping sockets: the kernel sets number and checksum of requests and
-// hands out only their answers. Where users may not have them, nothing is sent.
+// hands out only their answers. Only groups in net.ipv4.ping_group_range may have them, and not even root otherwise: that is
+// EACCES, and the sandbox hears that pings are prohibited.
 func dialPing(addr string) (net.Conn, error) {
 	to, err := netip.ParseAddr(addr)
 	if err != nil {
@@ -164,7 +166,7 @@ func dialPing(addr string) (net.Conn, error) {
 	}
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
 	if err != nil {
-		return nil, errNoPing
+		return nil, fmt.Errorf("open a socket for pings: %w", err)
 	}
 	file := os.NewFile(uintptr(fd), "ping")
 	defer file.Close()
