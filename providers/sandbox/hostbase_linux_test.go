@@ -223,7 +223,7 @@ func TestFilesThatVanishWhileTheyAreCopied(t *testing.T) {
 }
 
 func TestACancelledBaseLeavesNothing(t *testing.T) {
-	s, err := openStore(ownStoreDir(t), findMode())
+	s, err := openStore(ownStoreDir(t), findMode(networkOwn))
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = s.hostBase(ctx, func(string) { cancel() }) // said just before it is made
@@ -239,7 +239,7 @@ func TestACancelledBaseLeavesNothing(t *testing.T) {
 
 // Many who make or remove drafts at once never remove what is another's: this is how a base once lost its accounts.
 func TestASweepSparesDraftsOfTheLiving(t *testing.T) {
-	s, err := openStore(ownStoreDir(t), findMode())
+	s, err := openStore(ownStoreDir(t), findMode(networkOwn))
 	must(t, err)
 	var makers, sweepers sync.WaitGroup
 	stop := make(chan struct{})
@@ -283,7 +283,7 @@ func TestASweepSparesDraftsOfTheLiving(t *testing.T) {
 }
 
 func TestASweepRemovesWhatTheDeadLeft(t *testing.T) {
-	s, err := openStore(ownStoreDir(t), findMode())
+	s, err := openStore(ownStoreDir(t), findMode(networkOwn))
 	must(t, err)
 	must(t, os.MkdirAll(s.path("tmp", "abandoned", "deep"), 0o755))
 	must(t, os.WriteFile(s.path("tmp", "abandoned.lock"), nil, 0o600))

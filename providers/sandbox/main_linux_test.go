@@ -23,7 +23,7 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	shared = dir
-	defer func() { _ = findMode().removeAll(dir) }()
+	defer func() { _ = findMode(networkOwn).removeAll(dir) }()
 	return m.Run()
 }
 
@@ -31,7 +31,7 @@ func runAll(m *testing.M) int {
 func storeDir(t testing.TB) string {
 	t.Helper()
 	dir := ownStoreDir(t)
-	store := filepath.Join(dir, string(findMode()))
+	store := filepath.Join(dir, string(findMode(networkOwn)))
 	for _, name := range []string{"bases", "locks"} {
 		to := filepath.Join(shared, name)
 		if err := errors.Join(os.MkdirAll(to, 0o700), os.MkdirAll(store, 0o700), os.Symlink(to, filepath.Join(store, name))); err != nil {
@@ -49,7 +49,7 @@ func ownStoreDir(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := findMode().removeAll(dir); err != nil {
+		if err := findMode(networkOwn).removeAll(dir); err != nil {
 			t.Errorf("remove the store: %v", err)
 		}
 	})

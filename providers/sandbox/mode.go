@@ -52,9 +52,14 @@ var subordinate struct{ uid, gid idRange }
 
 type idRange struct{ start, count int }
 
-// findMode chooses the mode with the most rights that this process has.
-func findMode() mode {
-	if os.Geteuid() == 0 && mayAdminister() {
+// findMode chooses the mode with the most rights that this process has. network is that of the configuration: whoever
+// shares this machine's makes none.
+func findMode(network string) mode {
+	needed := []int{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
+	if network == networkHost {
+		needed = needed[:1]
+	}
+	if os.Geteuid() == 0 && has(needed...) {
 		return modeRoot
 	}
 	if findSubordinate() {
@@ -63,15 +68,14 @@ func findMode() mode {
 	return modeOne
 }
 
-// mayAdminister tells whether mounting and setting up networks is allowed: root in a container may not.
-func mayAdminister() bool {
+// has reports whether this process has capabilities: root in a container may lack them.
+func has(capabilities ...int) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if unix.Capget(&header, &data[0]) != nil {
 		return false
 	}
-	const needed = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_NET_ADMIN
-	return data[0].Effective&needed == needed
+	return !slices.ContainsFunc(capabilities, func(c int) bool { return data[c/32].Effective&(1<<(c%32)) == 0 })
 }
 
 func findSubordinate() bool {

@@ -21,7 +21,7 @@ import (
 // open chooses the mode and the store, by trying whether a sandbox can be made of them. Where no folder's file system
 // can hold changes (as in most containers, whose root is an overlay itself), memory can.
 func (p *Provider) open(ctx context.Context) error {
-	m := findMode()
+	m := findMode(p.config.network)
 	var failures []error
 	var inMemory []string
 	for _, dir := range storeDirs(p.config) {
@@ -128,17 +128,25 @@ func unusable(m mode, failures []error) error {
 	}
 }
 
+// What containers are started with for sandboxes in them.
+const (
+	containerOptions = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
+	containerVolume  = "a volume for what sandboxes change, -v rollout:/root/.cache/rollout"
+)
+
 const elsewhere = "or use another provider: environment.type: docker (--env-type docker)"
 
 // circumstances are what a remedy depends on.
 type circumstances struct {
 	container bool
+	// mounts: this process may mount, but make no networks.
+	mounts    bool
 	setting   func(name string) string // of the kernel, as sysctl names it; "" if there is none
 	olderThan func(major, minor int) bool
 }
 
 func thisMachine() circumstances {
-	return circumstances{container: inContainer(), olderThan: kernelBefore, setting: func(name string) string {
+	return circumstances{container: inContainer(), mounts: has(unix.CAP_SYS_ADMIN) && !has(unix.CAP_NET_ADMIN), olderThan: kernelBefore, setting: func(name string) string {
 		text, _ := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
 		return strings.TrimSpace(string(text))
 	}}
@@ -154,9 +162,11 @@ func (c circumstances) remedy(m mode, err error) string {
 			"share this machine's network by environment.provider_config.network: host, " + elsewhere
 	case errors.Is(err, errForeign):
 		return "choose a folder of your own in environment.provider_config.dir, " + elsewhere
+	case c.container && c.mounts:
+		return "this container may mount, but make no networks: add --cap-add NET_ADMIN, or share the container's network by " +
+			"environment.provider_config.network: host, both with " + containerVolume + "; or start it without more capabilities, but with " + containerOptions + " and " + containerVolume + ", " + elsewhere
 	case c.container:
-		return "this is a container: start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined " +
-			"and a volume for what sandboxes change, -v rollout:/root/.cache/rollout, " + elsewhere
+		return "this is a container: start it with " + containerOptions + " and " + containerVolume + ", " + elsewhere
 	case m.user() && c.setting("kernel.apparmor_restrict_unprivileged_userns") == "1":
 		return "AppArmor restricts user namespaces here: run sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run rollout with sudo, " + elsewhere
 	case m.user() && c.setting("kernel.unprivileged_userns_clone") == "0":

@@ -61,7 +61,7 @@ func TestUnpackingALayerNotesThatItIsOpaque(t *testing.T) {
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := findMode().unpack(t.Context(), &archive, root); err != nil {
+	if err := findMode(networkOwn).unpack(t.Context(), &archive, root); err != nil {
 		t.Fatal(err)
 	}
 	if !exists(filepath.Join(dir, opaqueMark)) {
@@ -99,7 +99,7 @@ func TestAStoreThatOthersCanChangeIsRefused(t *testing.T) {
 }
 
 func TestPartsThatAreToBeHiddenAreNotMounted(t *testing.T) {
-	s, err := openStore(ownStoreDir(t), findMode())
+	s, err := openStore(ownStoreDir(t), findMode(networkOwn))
 	if err != nil {
 		t.Fatal(err)
 	}

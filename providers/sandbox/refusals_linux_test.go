@@ -84,6 +84,7 @@ func TestInContainers(t *testing.T) {
 		{"with masked paths", []string{"-v", volume, "--security-opt", "seccomp=unconfined"}, false},
 		{"as the remedy says", append([]string{"-v", volume}, unconfined...), true},
 		{"as root that may mount, but make no network", append([]string{"-v", volume, "--cap-add", "SYS_ADMIN"}, unconfined[:4]...), false},
+		{"as root that may mount, on the container's network", append([]string{"-v", volume, "--cap-add", "SYS_ADMIN", "-e", creatorKey + `={"base":"host","network":"host"}`}, unconfined[:4]...), true},
 		{"as root that may mount and make networks", append([]string{"-v", volume, "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN"}, unconfined[:4]...), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -100,6 +101,8 @@ func TestInContainers(t *testing.T) {
 			switch {
 			case tc.works && (err != nil || !strings.Contains(said, "\nok: ")):
 				t.Errorf("it does not work: %v: %s", err, said)
+			case strings.Contains(tc.name, "make no network") && !strings.Contains(said, "network: host"):
+				t.Errorf("it does not name the ways out: %s", said)
 			case !tc.works && (err == nil || !strings.Contains(said, "systempaths=unconfined") || !strings.Contains(said, volume)):
 				t.Errorf("it does not refuse with the way out: %v: %s", err, said)
 			}

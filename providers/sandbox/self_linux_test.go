@@ -43,7 +43,7 @@ func TestStartingDependsOnNoNumber(t *testing.T) {
 	}
 	defer null.Close()
 	newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)}) // so that it is said where sandboxes cannot be had
-	mode := findMode()
+	mode := findMode(networkOwn)
 	for number := firstFile; number < 130; number++ {
 		fd, err := unix.FcntlInt(null.Fd(), unix.F_DUPFD_CLOEXEC, number)
 		if err != nil {
