@@ -110,7 +110,7 @@ func (s *stage) job(ctx context.Context, cfg config.Job, dir string) (result.Job
 	}
 	done, err := job.Run(ctx, specs, job.Options{
 		Tree: tree, Workers: cfg.NConcurrentTrials, Emit: emit, Now: time.Now,
-		Runner: trial.New(trial.Options{
+		Runner: trial.NewRunner(trial.Options{
 			Provider: s.provider, Job: cfg, Redactor: redact.New(s.loaded.Secrets), Emit: emit,
 		}),
 	})

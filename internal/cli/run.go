@@ -449,7 +449,7 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		Reconfirm: p.again,
 		Confirm:   confirm,
 		Prompt:    job.Instructions(p.own(), redactor),
-		Runner: trial.New(trial.Options{
+		Runner: trial.NewRunner(trial.Options{
 			Provider: provider, Job: p.Job, Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), Redactor: redactor, Emit: emit, Now: a.Now, Hard: a.hard,
 		}),
 	})

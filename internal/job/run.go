@@ -65,7 +65,7 @@ const DefaultGrace = 4500 * time.Millisecond
 // It fails only for what is no trial's fault: when results cannot be written (full disk, a folder
 // that vanished), it starts no more trials, ends those that run, tries the writing again at the end,
 // and names in the error whatever could not be kept. Nor is Options.CheckDisk any trial's fault, nor what this machine lacked while
-// a trial ran (trial.Outcome.Machine): the other trials are run, and the error says how many it has ended.
+// a trial ran (trial.Outcome.MachineFault): the other trials are run, and the error says how many it has ended.
 func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, error) {
 	if opts.Grace == 0 {
 		opts.Grace = DefaultGrace
@@ -287,7 +287,7 @@ func (r *run) collect(ctx context.Context, stop func(cause error), outcomes <-ch
 			r.received()
 			r.take(outcome)
 			if outcome.err != nil {
-				stop(&trial.Stop{Err: outcome.err})
+				stop(&trial.AbortError{Err: outcome.err})
 			}
 		case <-cancelled:
 			cancelled = nil
@@ -325,8 +325,8 @@ func (r *run) take(w written) {
 		r.stopped = cmp.Or(r.stopped, w.err)
 		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the result of %s cannot be written, so no more trials are started: %v", w.Trial.Key, w.err)})
 	}
-	if w.Machine != nil {
-		r.machine = cmp.Or(r.machine, w.Machine)
+	if w.MachineFault != nil {
+		r.machine = cmp.Or(r.machine, w.MachineFault)
 		r.machines++
 	}
 	r.trials = append(r.trials, w.Trial)
@@ -338,7 +338,7 @@ func (r *run) take(w written) {
 // their way.
 func (r *run) abandon(ctx context.Context, why string, outcomes <-chan written) {
 	kind, what := result.Cancelled, "the job was cancelled"
-	if stop := (*trial.Stop)(nil); errors.As(context.Cause(ctx), &stop) {
+	if stop := (*trial.AbortError)(nil); errors.As(context.Cause(ctx), &stop) {
 		kind, what = result.InternalError, "rollout stopped all trials ("+stop.Error()+")"
 	}
 	r.mu.Lock()
@@ -419,7 +419,7 @@ func (r *run) one(ctx context.Context, spec trial.Spec, began time.Time) (outcom
 		err = environment.MarkMachineError(err)
 		outcome := r.unfinished(spec.Key, began, result.InternalError, "the trial's folder cannot be made: "+err.Error())
 		if fault := environment.MachineFault(err); fault != nil {
-			outcome.Machine = fault
+			outcome.MachineFault = fault
 		}
 		return outcome
 	}

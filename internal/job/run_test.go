@@ -336,7 +336,7 @@ func TestNobodyCancelledAJobThatADiskHasStopped(t *testing.T) {
 		if spec.Key == list[1].Key {
 			close(begun)
 			<-ctx.Done()
-			stop := new(trial.Stop)
+			stop := new(trial.AbortError)
 			if !errors.As(context.Cause(ctx), &stop) {
 				t.Errorf("the cause is %v", context.Cause(ctx))
 			}
@@ -370,7 +370,7 @@ func TestWhatThisMachineLacksIsSaid(t *testing.T) {
 	runner := runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
 		if spec.Key == list[1].Key || spec.Key == list[2].Key {
 			o := passed(spec.Key)
-			o.Trial.Reward, o.Trial.Error, o.Machine = nil, &result.Error{Type: result.InternalError}, fault
+			o.Trial.Reward, o.Trial.Error, o.MachineFault = nil, &result.Error{Type: result.InternalError}, fault
 			return o
 		}
 		return passed(spec.Key)

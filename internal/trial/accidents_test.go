@@ -265,8 +265,8 @@ func TestTheMachinesFailuresAreNobodyElses(t *testing.T) {
 				}
 				o := fakePlace.run(t, s)
 				o.check(t, want{err: result.InternalError, says: []string{"this machine failed during", errno.Error()}})
-				if !errors.Is(o.Machine, errno) {
-					t.Errorf("Machine is %v", o.Machine)
+				if !errors.Is(o.MachineFault, errno) {
+					t.Errorf("MachineFault is %v", o.MachineFault)
 				}
 				if tried := len(o.Trial.Retries); (tried > 0) != (op == "pull" || op == "build" || op == "create") {
 					t.Errorf("it was tried again: %+v", o.Trial.Retries)
@@ -277,8 +277,8 @@ func TestTheMachinesFailuresAreNobodyElses(t *testing.T) {
 	// An agent that has filled its own disk has not broken the machine's.
 	full := &environment.Error{Kind: environment.KindCopy, Err: syscall.ENOSPC}
 	o := fakePlace.run(t, story{agent: agent.Agent{Execute: "true"}, hooks: fails("copyTo", full)})
-	if o.check(t, want{err: result.VerifierFailed}); o.Machine != nil {
-		t.Errorf("Machine is %v", o.Machine)
+	if o.check(t, want{err: result.VerifierFailed}); o.MachineFault != nil {
+		t.Errorf("MachineFault is %v", o.MachineFault)
 	}
 }
 

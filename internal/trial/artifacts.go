@@ -27,39 +27,39 @@ const (
 
 // keepArtifacts copies what the task wants to be kept out of the environment: when the agent is done, however it
 // ended, and before the verifier could change it.
-func (a *attempt) keepArtifacts(ctx context.Context) {
-	defer a.recovered()
-	wanted := a.spec.Task.Config.Artifacts
-	if len(wanted) == 0 || a.env == nil || !a.noError() && !a.agentFailed() || ctx.Err() != nil {
+func (x *execution) keepArtifacts(ctx context.Context) {
+	defer x.recoverPanic()
+	wanted := x.spec.Task.Config.Artifacts
+	if len(wanted) == 0 || x.env == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
 		return
 	}
-	c, cancel := a.cleanup(ctx, collectTimeout, collectGrace)
+	c, cancel := x.cleanupContext(ctx, collectTimeout, collectGrace)
 	defer cancel()
 	left := environment.ExtractOptions{MaxBytes: maxArtifactBytes, MaxFiles: maxArtifactFiles}
 	for _, w := range wanted {
-		kept, err := a.keepArtifact(c, w, left)
+		kept, err := x.keepArtifact(c, w, left)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			a.warn("the artifact %s is not there", w.Source)
+			x.warn("the artifact %s is not there", w.Source)
 		case err != nil:
-			a.warn("the artifact %s could not be copied whole: %s", w.Source, brief(err, a.opts.Redactor))
+			x.warn("the artifact %s could not be copied whole: %s", w.Source, brief(err, x.opts.Redactor))
 		}
 		if kept.Path != "" {
-			a.trial.Artifacts = append(a.trial.Artifacts, kept)
+			x.trial.Artifacts = append(x.trial.Artifacts, kept)
 		}
 		left.MaxBytes -= kept.Bytes
 		left.MaxFiles -= kept.Files
 		if left.MaxBytes <= 0 || left.MaxFiles <= 0 || c.Err() != nil {
-			a.warn("artifacts after %s are not copied: there is no room or time left", w.Source)
+			x.warn("artifacts after %s are not copied: there is no room or time left", w.Source)
 			return
 		}
 	}
 }
 
 // keepArtifact copies one artifact. It is copied to a folder of its own first: only then it is known whether it is a file.
-func (a *attempt) keepArtifact(ctx context.Context, w task.Artifact, left environment.ExtractOptions) (result.Artifact, error) {
+func (x *execution) keepArtifact(ctx context.Context, w task.Artifact, left environment.ExtractOptions) (result.Artifact, error) {
 	none := result.Artifact{}
-	stage, err := os.MkdirTemp(a.dir, "incoming-*")
+	stage, err := os.MkdirTemp(x.dir, "incoming-*")
 	if err != nil {
 		return none, fmt.Errorf("make a folder: %w", err)
 	}
@@ -67,26 +67,26 @@ func (a *attempt) keepArtifact(ctx context.Context, w task.Artifact, left enviro
 	if err := os.Chmod(stage, 0o755); err != nil { // as the folders of logs
 		return none, fmt.Errorf("make a folder: %w", err)
 	}
-	secrets := a.opts.Redactor
+	secrets := x.opts.Redactor
 	left.SafeName = func(name string) string { return result.Slug(secrets.String(name)) }
-	left.Skip = excluded(w.Exclude)
+	left.Skip = excludes(w.Exclude)
 	if !secrets.Empty() {
 		left.Filter = func(out io.Writer) io.WriteCloser { return secrets.Writer(out) }
 	}
-	got, copying := a.env.CopyFrom(ctx, w.Source, stage, left)
+	got, copying := x.env.CopyFrom(ctx, w.Source, stage, left)
 	if errors.Is(copying, fs.ErrNotExist) {
 		return none, copying
 	}
-	at := safePath(w.Destination)
+	at := artifactPath(w.Destination)
 	for _, o := range got.Omitted {
 		if got.Single {
 			o.Path = ""
 		}
-		a.omit(path.Join(at, o.Path), o.Reason)
+		x.omit(path.Join(at, o.Path), o.Reason)
 	}
 	if !got.Single {
 		for _, r := range got.Renamed {
-			a.trial.Renamed = append(a.trial.Renamed, result.Rename{
+			x.trial.Renamed = append(x.trial.Renamed, result.Rename{
 				From: secrets.String(path.Join(w.Source, r.From)), To: secrets.String(path.Join(at, r.To)),
 			})
 		}
@@ -94,11 +94,11 @@ func (a *attempt) keepArtifact(ctx context.Context, w task.Artifact, left enviro
 	if got.Files == 0 && copying != nil {
 		return none, copying
 	}
-	from, err := staged(stage, got.Single)
+	from, err := stagedPath(stage, got.Single)
 	if err != nil || from == "" {
 		return none, errors.Join(copying, err)
 	}
-	to := filepath.Join(a.dir, filepath.FromSlash(at))
+	to := filepath.Join(x.dir, filepath.FromSlash(at))
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return none, errors.Join(copying, err)
 	}
@@ -111,8 +111,8 @@ func (a *attempt) keepArtifact(ctx context.Context, w task.Artifact, left enviro
 	return result.Artifact{Source: w.Source, Path: at, Files: got.Files, Bytes: got.Bytes}, copying
 }
 
-// staged is what is to be moved into place: the folder, or the file in it; "" if that could not be written.
-func staged(stage string, single bool) (string, error) {
+// stagedPath returns what is to be moved into place: the folder, or the file in it; "" if that could not be written.
+func stagedPath(stage string, single bool) (string, error) {
 	if !single {
 		return stage, nil
 	}
@@ -123,8 +123,8 @@ func staged(stage string, single bool) (string, error) {
 	return filepath.Join(stage, entries[0].Name()), nil
 }
 
-// safePath is where an artifact goes below the trial's folder. The destination is the task's word.
-func safePath(destination string) string {
+// artifactPath returns where an artifact goes below the trial's folder. The destination is the task's word.
+func artifactPath(destination string) string {
 	elements := strings.Split(destination, "/")
 	for i, e := range elements {
 		elements[i] = result.Slug(e)
@@ -132,9 +132,9 @@ func safePath(destination string) string {
 	return path.Join(artifactsDir, path.Join(elements...))
 }
 
-// excluded matches paths as tar --exclude does: a pattern matches a name, or several with / between, wherever they are, and
+// excludes matches paths as tar --exclude does: a pattern matches a name, or several with / between, wherever they are, and
 // with a folder all that is in it.
-func excluded(patterns []string) func(string) bool {
+func excludes(patterns []string) func(string) bool {
 	if len(patterns) == 0 {
 		return nil
 	}

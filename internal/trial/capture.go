@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/redact"
 )
 
-// maxTail is how much of the end of a stream is kept where it is cut, at most: until the stream ends that is in memory.
-const maxTail = 512 << 10
+// maxTailBytes is how much of the end of a stream is kept where it is cut, at most: until the stream ends that is in memory.
+const maxTailBytes = 512 << 10
 
 // capture is one stream of a command on its way to a file: redacted, and capped: of a stream that is longer than the limit, the
 // beginning and the end are kept. Writes always succeed, so that a full disk or a reached cap does not stop the command.
@@ -25,8 +25,8 @@ type capture struct {
 	err     error  // the first failure to write
 }
 
-// most is how long the tail may be.
-func (c *capture) most() int { return int(min(maxTail, c.limit/2)) }
+// maxTail returns how long the tail may be.
+func (c *capture) maxTail() int { return int(min(maxTailBytes, c.limit/2)) }
 
 // openCapture appends to dir/path; the folders are made.
 func openCapture(dir, path string, limit int64, r *redact.Redactor) (*capture, error) {
@@ -55,11 +55,11 @@ func (c *capture) close() (omitted string) {
 	if err := c.filter.Close(); err != nil && c.err == nil {
 		c.err = err
 	}
-	c.trim(c.most())
+	c.trim(c.maxTail())
 	if c.dropped > 0 {
-		c.put(fmt.Appendf(nil, "\n[rollout: %d bytes are left out here (max_stream_size is %d)]\n", c.dropped, c.limit))
+		c.write(fmt.Appendf(nil, "\n[rollout: %d bytes are left out here (max_stream_size is %d)]\n", c.dropped, c.limit))
 	}
-	c.put(c.tail)
+	c.write(c.tail)
 	if err := c.file.Close(); err != nil && c.err == nil {
 		c.err = err
 	}
@@ -78,19 +78,19 @@ type capped capture
 func (c *capped) Write(p []byte) (int, error) {
 	n := len(p)
 	all := (*capture)(c)
-	if head := min(int64(len(p)), c.limit-int64(all.most())-c.written); head > 0 {
-		all.put(p[:head])
+	if head := min(int64(len(p)), c.limit-int64(all.maxTail())-c.written); head > 0 {
+		all.write(p[:head])
 		c.written += head
 		p = p[head:]
 	}
 	// What has no room in the tail anyhow need not be copied to it.
-	if over := len(p) - all.most(); over > 0 {
+	if over := len(p) - all.maxTail(); over > 0 {
 		c.dropped += int64(len(c.tail) + over)
 		c.tail, p = c.tail[:0], p[over:]
 	}
 	c.tail = append(c.tail, p...)
-	if len(c.tail) > 2*all.most() { // not at each write, which would move all of it each time
-		all.trim(all.most())
+	if len(c.tail) > 2*all.maxTail() { // not at each write, which would move all of it each time
+		all.trim(all.maxTail())
 	}
 	return n, nil
 }
@@ -103,8 +103,8 @@ func (c *capture) trim(most int) {
 	}
 }
 
-// put writes to the file, until that fails once.
-func (c *capture) put(p []byte) {
+// write writes to the file, until that fails once.
+func (c *capture) write(p []byte) {
 	if c.err != nil || len(p) == 0 {
 		return
 	}

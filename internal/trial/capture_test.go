@@ -13,7 +13,7 @@ import (
 // them, and no more than that is in memory.
 func TestCapturesKeepBothEnds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, limit := range []int{1, 2, 999, 1000, 4096, 3 * maxTail} {
+	for _, limit := range []int{1, 2, 999, 1000, 4096, 3 * maxTailBytes} {
 		for _, size := range []int{0, 1, limit / 2, limit - 1, limit, limit + 1, 2*limit + 7, 5 * limit} {
 			text := make([]byte, size)
 			for i := range text {
@@ -30,7 +30,7 @@ func TestCapturesKeepBothEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 				rest = rest[n:]
-				if len(c.tail) > 2*c.most() {
+				if len(c.tail) > 2*c.maxTail() {
 					t.Fatalf("%d bytes are in memory", len(c.tail))
 				}
 			}
@@ -41,7 +41,7 @@ func TestCapturesKeepBothEnds(t *testing.T) {
 			}
 			want := text
 			if size > limit {
-				tail := min(maxTail, limit/2)
+				tail := min(maxTailBytes, limit/2)
 				want = bytes.Join([][]byte{
 					text[:limit-tail], fmt.Appendf(nil, "\n[rollout: %d bytes are left out here (max_stream_size is %d)]\n", size-limit, limit), text[size-tail:],
 				}, nil)

@@ -20,10 +20,10 @@ import (
 // failure is a trial's error on its way into the result. It is also a Go error, so that a step which
 // knows its verdict returns it.
 type failure struct {
-	Type    result.ErrorType
-	Message string
-	detail  string // for error.txt
-	machine error  // this machine's failure that it is, if it is one
+	Type         result.ErrorType
+	Message      string
+	detail       string // for error.txt
+	machineFault error  // this machine's failure that it is, if it is one
 }
 
 func (f *failure) Error() string { return f.Message }
@@ -32,16 +32,16 @@ func failf(kind result.ErrorType, format string, args ...any) *failure {
 	return &failure{Type: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// Stop is the cause of a context that ends because of a failure of Rollout itself, and not because somebody cancelled the job.
-type Stop struct{ Err error }
+// AbortError is the cause of a context that ends because Rollout itself failed, and not because somebody cancelled the job.
+type AbortError struct{ Err error }
 
-func (s *Stop) Error() string { return s.Err.Error() }
+func (s *AbortError) Error() string { return s.Err.Error() }
 
-func (s *Stop) Unwrap() error { return s.Err }
+func (s *AbortError) Unwrap() error { return s.Err }
 
 // cancelled is the failure of a trial whose context has ended.
 func cancelled(ctx context.Context, phase event.Phase) *failure {
-	if stop := (*Stop)(nil); errors.As(context.Cause(ctx), &stop) {
+	if stop := (*AbortError)(nil); errors.As(context.Cause(ctx), &stop) {
 		return failf(result.InternalError, "rollout stopped all trials, this one during %s: %v", phaseName[phase], stop.Err)
 	}
 	return failf(result.Cancelled, "the job was cancelled during %s", phaseName[phase])
@@ -100,15 +100,15 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 		if !strings.Contains(f.Message, fault.Error()) { // which has the way out
 			f.Message += ": " + fault.Error()
 		}
-		f.machine = fault
+		f.machineFault = fault
 	}
 	if f == nil {
 		f = &failure{Type: typeOf(phase, err)}
 		f.Message = brief(e.Err, secrets)
 		if f.Type == result.EnvironmentBuildFailed {
-			f.Message += lastWords(e.Output, secrets)
+			f.Message += lastLines(e.Output, secrets)
 		}
-		if way := cmp.Or(e.Hint, wayOut[e.Kind]); way != "" && !errors.Is(err, environment.ErrOutOfMemory) {
+		if way := cmp.Or(e.Hint, remedies[e.Kind]); way != "" && !errors.Is(err, environment.ErrOutOfMemory) {
 			f.Message += " (" + way + ")"
 		}
 		switch f.Type {
@@ -125,8 +125,8 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 	return f
 }
 
-// wayOut is what to do about a failure for which the provider knows nothing better.
-var wayOut = map[environment.Kind]string{
+// remedies tell what to do about a failure for which the provider knows nothing better.
+var remedies = map[environment.Kind]string{
 	environment.KindUnavailable: "see that the provider works, and run the job again",
 	environment.KindBuild:       "correct what is in environment/",
 	environment.KindPull:        "correct environment.docker_image in task.toml",
@@ -144,9 +144,9 @@ func brief(err error, secrets *redact.Redactor) string {
 	return environment.CutMiddle(text, most)
 }
 
-// lastWords are the last lines of what a failed build printed, which nearly always say why: ", after it printed: …", or "". The very
+// lastLines returns the last lines of what a failed build printed, which nearly always say why: ", after it printed: …", or "". The very
 // last line comes first, for whoever shows the message cuts its end. They are redacted before they are cut.
-func lastWords(output string, secrets *redact.Redactor) string {
+func lastLines(output string, secrets *redact.Redactor) string {
 	const before, most, mostBefore = 2, 300, 100
 	var printed []string
 	for line := range strings.Lines(hide(secrets, output)) {

@@ -27,15 +27,15 @@ func parseCost(file rewardFile, secrets *redact.Redactor) (float64, error) {
 	return cost, err
 }
 
-// noteCost counts what the agent says that its model cost.
-func (a *attempt) noteCost(file rewardFile) {
+// addModelCost counts what the agent says that its model cost.
+func (x *execution) addModelCost(file rewardFile) {
 	if !file.found {
 		return
 	}
-	cost, err := parseCost(file, a.opts.Redactor)
+	cost, err := parseCost(file, x.opts.Redactor)
 	if err != nil {
-		a.warn("%s/%s %v, so the model's cost is not known: write one number there, in US dollars", environment.LogsDir, costPath, err)
+		x.warn("%s/%s %v, so the model's cost is not known: write one number there, in US dollars", environment.LogsDir, costPath, err)
 		return
 	}
-	a.trial.Costs.Model += cost
+	x.trial.Costs.Model += cost
 }

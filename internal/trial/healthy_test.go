@@ -36,7 +36,7 @@ func TestUntilHealthy(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				var at []int
-				n, healthy, err := untilHealthy(t.Context(), tc.check, func() (bool, error) {
+				n, healthy, err := repeatCheck(t.Context(), tc.check, func() (bool, error) {
 					at = append(at, int(time.Since(begun).Seconds()))
 					time.Sleep(tc.takes)
 					if len(at) == tc.bad {
@@ -58,7 +58,7 @@ func TestUntilHealthy(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			begun := time.Now()
-			_, healthy, err := untilHealthy(ctx, h(600, 0, 5, 3), func() (bool, error) { return false, nil })
+			_, healthy, err := repeatCheck(ctx, h(600, 0, 5, 3), func() (bool, error) { return false, nil })
 			if healthy || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 3*time.Second {
 				t.Errorf("%v, %v after %v", healthy, err, time.Since(begun))
 			}

@@ -29,8 +29,8 @@ type image struct {
 	ref  string
 	id   string // environment.Provider.ImageID; "" if it is not known
 	err  error
-	// givenUp: its maker was cancelled, which says nothing about the image.
-	givenUp bool
+	// abandoned: its maker was cancelled, so that nothing is known about the image.
+	abandoned bool
 }
 
 var errNoImage = errors.New("the task has neither environment/Dockerfile nor environment.docker_image in task.toml: add one of them")
@@ -41,7 +41,7 @@ func (im *images) get(ctx context.Context, t *task.Task, limit time.Duration, pr
 	for {
 		entry, mine := im.entry(t)
 		if mine {
-			im.fill(ctx, entry, t, limit, progress)
+			im.build(ctx, entry, t, limit, progress)
 			return entry.ref, entry.err
 		}
 		select {
@@ -49,7 +49,7 @@ func (im *images) get(ctx context.Context, t *task.Task, limit time.Duration, pr
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-		if !entry.givenUp {
+		if !entry.abandoned {
 			return entry.ref, entry.err
 		}
 	}
@@ -70,10 +70,10 @@ func (im *images) entry(t *task.Task) (entry *image, mine bool) {
 	return entry, !ok
 }
 
-func (im *images) fill(ctx context.Context, entry *image, t *task.Task, limit time.Duration, progress func(string)) {
+func (im *images) build(ctx context.Context, entry *image, t *task.Task, limit time.Duration, progress func(string)) {
 	defer func() {
-		entry.givenUp = entry.err != nil && ctx.Err() != nil
-		if entry.givenUp || environment.IsTransient(entry.err) || environment.MachineFault(entry.err) != nil {
+		entry.abandoned = entry.err != nil && ctx.Err() != nil
+		if entry.abandoned || environment.IsTransient(entry.err) || environment.MachineFault(entry.err) != nil {
 			im.mu.Lock()
 			delete(im.made, t)
 			im.mu.Unlock()

@@ -18,14 +18,14 @@ func TestLastWords(t *testing.T) {
 		{"a secret", "token " + secret, ", after it printed: token ***"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := lastWords(tc.output, secrets)
+			got := lastLines(tc.output, secrets)
 			if got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
 	}
 	for _, before := range []int{140, 150, 160} { // the secret is where the beginning of the line ends
-		long := lastWords("noise\n"+strings.Repeat("x", before)+secret+strings.Repeat("y", 995), secrets)
+		long := lastLines("noise\n"+strings.Repeat("x", before)+secret+strings.Repeat("y", 995), secrets)
 		if strings.Contains(long, "sk-") || strings.Contains(long, "789") || !strings.Contains(long, ": xxx") || !strings.HasSuffix(long, "yyy (before that: noise)") || len(long) > 400 {
 			t.Errorf("a secret where the text is cut: %q", long)
 		}

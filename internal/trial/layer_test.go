@@ -76,7 +76,7 @@ func (sc *scene) layersLeft() []environment.Image {
 
 // anew is the same job on the same provider, run by another process so to say.
 func (sc *scene) anew(s story) {
-	sc.runner = trial.New(trial.Options{
+	sc.runner = trial.NewRunner(trial.Options{
 		Provider: &hooked{Provider: sc.provider, hooks: s.hooks}, Job: sc.job, Redactor: redact.New(s.secrets),
 		Emit: func(e event.Event) {
 			if s.emit != nil {

@@ -17,13 +17,13 @@ import (
 type layers struct {
 	provider environment.Provider
 
-	mu   sync.Mutex
-	made map[string]*layer
-	late map[string]int // how often the making of a key timed out
+	mu       sync.Mutex
+	made     map[string]*layer
+	timeouts map[string]int // how often making the layer of a key timed out
 }
 
-// mostTimeouts is how often a layer may time out in one job.
-const mostTimeouts = 3
+// maxTimeouts is how often a layer may time out in one job.
+const maxTimeouts = 3
 
 // layer is one being made. Its fields below done may be read after that is closed.
 type layer struct {
@@ -32,13 +32,13 @@ type layer struct {
 	unlock func() // nil until other processes are kept out
 	done   chan struct{}
 
-	ref    string        // "": there is none
-	from   string        // who ran the script, for people
-	failed *failure      // what became of the script
-	limit  time.Duration // that it had
-	plain  string        // why the trials install by themselves
-	// givenUp: its maker was cancelled or lost its environment, which says nothing about the script.
-	givenUp bool
+	ref            string        // "": there is none
+	from           string        // who ran the script, for people
+	failed         *failure      // what became of the script
+	installTimeout time.Duration // of the script
+	reason         string        // why there is no layer, so that each trial installs the agent
+	// abandoned: its maker was cancelled or lost its environment, which says nothing about the script.
+	abandoned bool
 }
 
 // settled reports whether nobody makes it any more.
@@ -67,8 +67,8 @@ func (ls *layers) claim(ctx context.Context, key string, caller result.Key, limi
 		case <-ctx.Done():
 			return nil, false, ctx.Err()
 		}
-		tooShort := l.failed != nil && l.failed.Type == result.AgentInstallTimeout && limit > l.limit
-		if !l.givenUp && !tooShort {
+		tooShort := l.failed != nil && l.failed.Type == result.AgentInstallTimeout && limit > l.installTimeout
+		if !l.abandoned && !tooShort {
 			return l, false, nil
 		}
 		ls.drop(l)
@@ -80,7 +80,7 @@ func (ls *layers) entry(key string, caller result.Key) (l *layer, mine bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.made == nil {
-		ls.made, ls.late = map[string]*layer{}, map[string]int{}
+		ls.made, ls.timeouts = map[string]*layer{}, map[string]int{}
 	}
 	if l, ok := ls.made[key]; ok {
 		return l, false
@@ -94,7 +94,7 @@ func (ls *layers) entry(key string, caller result.Key) (l *layer, mine bool) {
 func (ls *layers) begin(ctx context.Context, l *layer) (_ *layer, mine bool, err error) {
 	defer func() {
 		if err != nil {
-			ls.settle(l, func() { l.givenUp = true })
+			ls.settle(l, func() { l.abandoned = true })
 		}
 	}()
 	if l.unlock, err = environment.LockSnapshot(ctx, ls.provider, l.key); err != nil {
@@ -119,10 +119,10 @@ func (ls *layers) settle(l *layer, outcome func()) {
 		return
 	}
 	outcome()
-	again := l.givenUp || l.failed != nil
+	again := l.abandoned || l.failed != nil
 	if l.failed != nil && l.failed.Type == result.AgentInstallTimeout {
-		ls.late[l.key]++
-		again = ls.late[l.key] < mostTimeouts
+		ls.timeouts[l.key]++
+		again = ls.timeouts[l.key] < maxTimeouts
 	}
 	if again && ls.made[l.key] == l {
 		delete(ls.made, l.key)

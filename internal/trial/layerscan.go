@@ -20,10 +20,10 @@ const (
 	maxLayerBytes = 8 << 30
 )
 
-// secretFound says that a layer is not kept because of a file in it. The file's name is as it is: to be hidden.
-type secretFound struct{ file string }
+// secretError says that a layer is not kept because of a file in it. The file's name is as it is: to be hidden.
+type secretError struct{ file string }
 
-func (e *secretFound) Error() string {
+func (e *secretError) Error() string {
 	return fmt.Sprintf("%s holds the value of a variable of the host: let the script not write it, or, if it is no secret, name the variable in redact.except", e.file)
 }
 
@@ -36,14 +36,14 @@ type layerScan struct {
 	bytes   int64
 }
 
-var errTooMuch = fmt.Errorf("it has left more than can be looked through for secrets (%d files, or %d GiB)", maxLayerFiles, maxLayerBytes>>30)
+var errTooLarge = fmt.Errorf("it has left more than can be looked through for secrets (%d files, or %d GiB)", maxLayerFiles, maxLayerBytes>>30)
 
-// look is environment.SnapshotOptions.Inspect.
-func (s *layerScan) look(file *tar.Header, content io.Reader) error {
+// inspect is environment.SnapshotOptions.Inspect.
+func (s *layerScan) inspect(file *tar.Header, content io.Reader) error {
 	s.files++
 	s.bytes += max(0, file.Size)
 	if s.files > maxLayerFiles || s.bytes > maxLayerBytes {
-		return errTooMuch
+		return errTooLarge
 	}
 	around := []string{file.Name, file.Linkname}
 	for name, value := range file.PAXRecords {
@@ -51,21 +51,21 @@ func (s *layerScan) look(file *tar.Header, content io.Reader) error {
 	}
 	found, err := s.secrets.In(strings.NewReader(strings.Join(around, "\n\n"))) // no secret goes over two line breaks
 	if err == nil && !found {
-		found, err = s.in(content)
+		found, err = s.contains(content)
 	}
 	switch {
-	case errors.Is(err, errTooMuch):
+	case errors.Is(err, errTooLarge):
 		return err
 	case err != nil:
 		return fmt.Errorf("look through %s for secrets: %w", s.secrets.String(file.Name), err)
 	case found:
-		return &secretFound{file.Name}
+		return &secretError{file.Name}
 	}
 	return nil
 }
 
-// in reports whether there is a secret in a file, as it stands or compressed with gzip.
-func (s *layerScan) in(content io.Reader) (bool, error) {
+// contains reports whether there is a secret in a file, as it stands or compressed with gzip.
+func (s *layerScan) contains(content io.Reader) (bool, error) {
 	file := bufio.NewReader(content)
 	if magic, _ := file.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		return s.secrets.In(file)
@@ -76,7 +76,7 @@ func (s *layerScan) in(content io.Reader) (bool, error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		hidden, err = s.unpacked(r)
+		hidden, err = s.inGzip(r)
 		_, _ = io.Copy(io.Discard, r) // what does not interest must not hold up the other
 	}()
 	plain, plainErr := s.secrets.In(io.TeeReader(file, w))
@@ -85,30 +85,30 @@ func (s *layerScan) in(content io.Reader) (bool, error) {
 	return plain || hidden, cmp.Or(plainErr, err)
 }
 
-// unpacked reports whether there is a secret in what gzip made packed of. Where it is no such thing, it looks no further.
-func (s *layerScan) unpacked(packed io.Reader) (bool, error) {
+// inGzip reports whether there is a secret in the content of a gzip file. Where it is no such thing, it looks no further.
+func (s *layerScan) inGzip(packed io.Reader) (bool, error) {
 	zipped, err := gzip.NewReader(packed)
 	if err != nil {
 		return false, nil //nolint:nilerr // it only began like one
 	}
-	text := &unpackedText{from: zipped, left: maxLayerBytes - s.bytes}
+	text := &gzipReader{from: zipped, left: maxLayerBytes - s.bytes}
 	found, err := s.secrets.In(text)
 	s.bytes += text.size
 	return found, err
 }
 
-// unpackedText is what comes out of gzip, up to where it is damaged, which is its end.
-type unpackedText struct {
+// gzipReader reads what gzip unpacks, up to where it is damaged, which is its end.
+type gzipReader struct {
 	from       io.Reader
 	size, left int64
 }
 
-func (t *unpackedText) Read(p []byte) (int, error) {
+func (t *gzipReader) Read(p []byte) (int, error) {
 	n, err := t.from.Read(p)
 	t.size += int64(n)
 	switch {
 	case t.size > t.left:
-		return n, errTooMuch
+		return n, errTooLarge
 	case err != nil:
 		return n, io.EOF
 	}

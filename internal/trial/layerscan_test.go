@@ -46,8 +46,8 @@ func TestSecretsAreFoundInWhatIsCompressed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := layerScan{secrets: redact.New([]string{secret})}
-			err := s.look(&tar.Header{Name: "/opt/file", Size: int64(len(test.content))}, strings.NewReader(test.content))
-			var found *secretFound
+			err := s.inspect(&tar.Header{Name: "/opt/file", Size: int64(len(test.content))}, strings.NewReader(test.content))
+			var found *secretError
 			if errors.As(err, &found) != test.found || !test.found && err != nil {
 				t.Errorf("got %v", err)
 			}
@@ -58,7 +58,7 @@ func TestSecretsAreFoundInWhatIsCompressed(t *testing.T) {
 func TestWhatUnpacksWithoutEndIsNotLookedThrough(t *testing.T) {
 	s := layerScan{secrets: redact.New([]string{"a-secret-of-the-host"}), bytes: maxLayerBytes - 1<<20}
 	bomb := zip(t, strings.Repeat("\x00", 2<<20))
-	if err := s.look(&tar.Header{Name: "/opt/file", Size: int64(len(bomb))}, strings.NewReader(bomb)); !errors.Is(err, errTooMuch) {
+	if err := s.inspect(&tar.Header{Name: "/opt/file", Size: int64(len(bomb))}, strings.NewReader(bomb)); !errors.Is(err, errTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }

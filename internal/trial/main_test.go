@@ -14,10 +14,10 @@ var stores string
 
 func TestMain(m *testing.M) {
 	sandbox.Init() // sandboxes are started by executing this program
-	os.Exit(run(m))
+	os.Exit(scriptRun(m))
 }
 
-func run(m *testing.M) int {
+func scriptRun(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "rollout-trial-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

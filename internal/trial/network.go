@@ -29,7 +29,7 @@ func NetworksOf(job config.Job, t task.Config) task.Networks {
 		switch {
 		case job != nil && *job:
 			return environment.Network{}
-		case job != nil && looseness[phase.Mode] > looseness[n.Agent.Mode]:
+		case job != nil && permissiveness[phase.Mode] > permissiveness[n.Agent.Mode]:
 			return n.Agent
 		}
 		return phase
@@ -58,62 +58,62 @@ func (s Spec) networks(job config.Job) task.Networks {
 	return NetworksOf(job, s.Task.Config)
 }
 
-// firstNetwork is what an environment may reach when it is made: what comes first in it decides.
-func (a *attempt) firstNetwork() environment.Network {
-	if a.spec.Agent.Install != "" && a.layer == nil {
-		return a.networks.Install
+// initialNetwork returns what an environment may reach when it is made: what comes first in it decides.
+func (x *execution) initialNetwork() environment.Network {
+	if x.spec.Agent.Install != "" && x.layer == nil {
+		return x.networks.Install
 	}
-	return a.networks.Agent
+	return x.networks.Agent
 }
 
-// networkFixed returns an error if a later phase needs another network and env cannot change it: before the agent has run,
+// checkNetworkSwitches returns an error if a later phase needs another network and env cannot change it: before the agent has run,
 // because its work would be lost.
-func (a *attempt) networkFixed(env environment.Environment) error {
+func (x *execution) checkNetworkSwitches(env environment.Environment) error {
 	if _, ok := environment.As[environment.NetworkSetter](env); ok {
 		return nil
 	}
 	for _, phase := range []struct {
 		who     string
 		network environment.Network
-	}{{"the agent", a.networks.Agent}, {"the verifier", a.networks.Verify}} {
-		if !phase.network.Is(a.network) {
+	}{{"the agent", x.networks.Agent}, {"the verifier", x.networks.Verify}} {
+		if !phase.network.Is(x.network) {
 			return failf(result.EnvironmentStartFailed, "the environment begins with the network %s and %s has %s, but the provider %s cannot change the network of an environment: "+
-				"give all phases one network (environment.network in the job, without network_during_*)", a.network, phase.who, phase.network, a.opts.Provider.Name())
+				"give all phases one network (environment.network in the job, without network_during_*)", x.network, phase.who, phase.network, x.opts.Provider.Name())
 		}
 	}
 	return nil
 }
 
-// enter gives the environment the network of a phase, unless it has that.
-func (a *attempt) enter(ctx context.Context, who string, n environment.Network) error {
-	a.refused.by(who)
-	if n.Is(a.network) {
+// switchNetwork gives the environment the network of a phase, unless it has that.
+func (x *execution) switchNetwork(ctx context.Context, who string, n environment.Network) error {
+	x.refusals.setActor(who)
+	if n.Is(x.network) {
 		return nil
 	}
 	ctx, cancel := awake.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := environment.SetNetwork(ctx, a.env, a.refused.heard(n)); err != nil {
+	if err := environment.SetNetwork(ctx, x.env, x.refusals.record(n)); err != nil {
 		return fmt.Errorf("set the network to %s before %s begins: %w", n, who, err)
 	}
-	a.network = n
+	x.network = n
 	return nil
 }
 
-// restricted is a network in words, "" if it is public.
-func restricted(n environment.Network) string {
+// restriction returns a network in words, "" if it is public.
+func restriction(n environment.Network) string {
 	if n.Public() {
 		return ""
 	}
 	return n.String()
 }
 
-// noteNetworks keeps what the phases can reach, and warns where one of job and task lets more be reached than the other.
-func (a *attempt) noteNetworks() {
-	n := a.networks
-	if wanted := a.spec.Task.Config.Environment.Networks.Agent; looseness[n.Agent.Mode] > looseness[wanted.Mode] {
-		a.warn("the task's network is %s, but the job gives the agent %s", wanted, n.Agent)
+// recordNetworks records what the phases can reach, and warns where one of job and task lets more be reached than the other.
+func (x *execution) recordNetworks() {
+	n := x.networks
+	if wanted := x.spec.Task.Config.Environment.Networks.Agent; permissiveness[n.Agent.Mode] > permissiveness[wanted.Mode] {
+		x.warn("the task's network is %s, but the job gives the agent %s", wanted, n.Agent)
 	}
-	a.noteOpened()
+	x.warnOpenedPhases()
 	if n.Install.Public() && n.Agent.Public() && n.Verify.Public() {
 		return
 	}
@@ -128,54 +128,54 @@ func (a *attempt) noteNetworks() {
 			noted.AllowedHosts[phase.name] = phase.n.Hosts
 		}
 	}
-	a.trial.Environment.Network = noted
+	x.trial.Environment.Network = noted
 }
 
-// noteOpened warns of phases that a task has public though the job, which may not know the task, restricts the network.
-func (a *attempt) noteOpened() {
-	env := a.opts.Job.Environment
-	if mode := environment.NetworkMode(env.Network); looseness[mode] == looseness[environment.NetworkPublic] {
+// warnOpenedPhases warns of phases that a task has public though the job, which may not know the task, restricts the network.
+func (x *execution) warnOpenedPhases() {
+	env := x.opts.Job.Environment
+	if mode := environment.NetworkMode(env.Network); permissiveness[mode] == permissiveness[environment.NetworkPublic] {
 		return
 	}
 	for _, phase := range []struct {
 		key string
 		job *bool
 		n   environment.Network
-	}{{"network_during_install", env.NetworkDuringInstall, a.networks.Install}, {"network_during_verify", env.NetworkDuringVerify, a.networks.Verify}} {
+	}{{"network_during_install", env.NetworkDuringInstall, x.networks.Install}, {"network_during_verify", env.NetworkDuringVerify, x.networks.Verify}} {
 		if phase.job == nil && phase.n.Public() {
-			a.warn("the job's network is %s, but the task's %[2]s makes it public then: the job can say %[2]s: false", env.Network, phase.key)
+			x.warn("the job's network is %s, but the task's %[2]s makes it public then: the job can say %[2]s: false", env.Network, phase.key)
 		}
 	}
 }
 
-// looseness orders modes by what they let through.
-var looseness = map[environment.NetworkMode]int{environment.NetworkNone: 1, environment.NetworkAllowlist: 2, environment.NetworkPublic: 3, "": 3}
+// permissiveness orders modes by what they let through.
+var permissiveness = map[environment.NetworkMode]int{environment.NetworkNone: 1, environment.NetworkAllowlist: 2, environment.NetworkPublic: 3, "": 3}
 
-// maxRefused bounds how many hosts are kept that a door refused, and named in a trial's warnings.
+// maxRefused bounds how many refused hosts are counted, and maxNamed how many a trial's warnings name.
 const (
 	maxRefused = 1000
 	maxNamed   = 10
 )
 
-// refused are the requests that a door did not let through, counted. Its methods may be called by many goroutines.
-type refused struct {
+// refusals counts the requests that the filtering proxy refused. Its methods may be called by many goroutines.
+type refusals struct {
 	mu    sync.Mutex
-	who   string
+	actor string
 	count map[refusal]int
 	more  int
 }
 
-type refusal struct{ who, where, reason string }
+type refusal struct{ actor, where, reason string }
 
-// by says who is at work from now on.
-func (r *refused) by(who string) {
+// setActor names who makes the requests from now on.
+func (r *refusals) setActor(who string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.who = who
+	r.actor = who
 }
 
-// heard is a network that tells of what it refuses.
-func (r *refused) heard(n environment.Network) environment.Network {
+// record returns n as a network that reports here what it refuses.
+func (r *refusals) record(n environment.Network) environment.Network {
 	n.Refused = func(no environment.Refusal) {
 		where := no.Host
 		if no.Port != 80 && no.Port != 443 {
@@ -187,7 +187,7 @@ func (r *refused) heard(n environment.Network) environment.Network {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		one := refusal{cmp.Or(r.who, "something in the environment"), where, reason}
+		one := refusal{cmp.Or(r.actor, "something in the environment"), where, reason}
 		if _, known := r.count[one]; !known && len(r.count) == maxRefused {
 			r.more++
 			return
@@ -200,23 +200,23 @@ func (r *refused) heard(n environment.Network) environment.Network {
 	return n
 }
 
-// noteRefused warns of what was refused, most often first.
-func (a *attempt) noteRefused() {
-	r := &a.refused
+// warnRefusals warns of what was refused, most often first.
+func (x *execution) warnRefusals() {
+	r := &x.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := slices.SortedFunc(maps.Keys(r.count), func(x, y refusal) int {
-		return cmp.Or(cmp.Compare(r.count[y], r.count[x]), cmp.Compare(x.who, y.who), cmp.Compare(x.where, y.where), cmp.Compare(x.reason, y.reason))
+		return cmp.Or(cmp.Compare(r.count[y], r.count[x]), cmp.Compare(x.actor, y.actor), cmp.Compare(x.where, y.where), cmp.Compare(x.reason, y.reason))
 	})
 	for i, one := range all {
 		if i == maxNamed {
-			a.warn("%d more hosts were refused", len(all)-i+r.more)
+			x.warn("%d more hosts were refused", len(all)-i+r.more)
 			break
 		}
 		times := ""
 		if n := r.count[one]; n > 1 {
 			times = fmt.Sprintf(" (%d times)", n)
 		}
-		a.warn("%s tried to reach %s%s, %s", one.who, one.where, times, one.reason)
+		x.warn("%s tried to reach %s%s, %s", one.actor, one.where, times, one.reason)
 	}
 }

@@ -12,49 +12,50 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// ready sees to it that what the task asks of a new environment is there, before anybody is to blame for it but the task.
-func (a *attempt) ready(ctx context.Context) error {
-	if err := a.usable(ctx); err != nil {
+// awaitReady waits until a new environment has what the task asks of it. If it does not, the failure is the task's, because no
+// agent has run yet.
+func (x *execution) awaitReady(ctx context.Context) error {
+	if err := x.checkUsers(ctx); err != nil {
 		return err
 	}
-	image := environment.ReadinessOf(a.env)
+	image := environment.ReadinessOf(x.env)
 	if image.Busy {
-		a.warn("the image's ENTRYPOINT did not run the command that it was given within %s, so nobody knows whether it had done its work when the agent began: "+
+		x.warn("the image's ENTRYPOINT did not run the command that it was given within %s, so nobody knows whether it had done its work when the agent began: "+
 			"let it end with exec \"$@\", or give the image a HEALTHCHECK", environment.HandoverTime)
 	}
 	if image.Healthcheck != nil {
-		if err := a.imageHealthy(ctx, *image.Healthcheck); err != nil {
+		if err := x.awaitImageHealth(ctx, *image.Healthcheck); err != nil {
 			return err
 		}
 	}
-	return a.healthy(ctx)
+	return x.awaitTaskHealth(ctx)
 }
 
 // quickInterval is how often an image's HEALTHCHECK is tried before Docker would do so for the first time.
 const quickInterval = time.Second
 
-// imageHealthy waits until the image's HEALTHCHECK succeeds. It is tried at once, and then often until the first interval
+// awaitImageHealth waits until the image's HEALTHCHECK succeeds. It is tried at once, and then often until the first interval
 // is over, which is when Docker begins to; it is given up when Docker calls a container unhealthy.
-func (a *attempt) imageHealthy(ctx context.Context, h environment.Healthcheck) error {
-	limited, cancel := awake.WithTimeout(ctx, a.timeouts.Build)
+func (x *execution) awaitImageHealth(ctx context.Context, h environment.Healthcheck) error {
+	limited, cancel := awake.WithTimeout(ctx, x.timeouts.Build)
 	defer cancel()
 	const called = "the image's HEALTHCHECK"
 	c := healthcheck{
-		name: called, command: h.Script(), env: a.makersEnv(), workDir: "", timeout: h.Timeout,
+		name: called, command: h.Script(), env: x.commandEnv(), workDir: "", timeout: h.Timeout,
 		startPeriod: h.StartPeriod + h.Interval, startInterval: min(quickInterval, h.StartInterval), interval: h.Interval, retries: h.Retries,
 	}
-	err := a.check(limited, c)
+	err := x.awaitHealth(limited, c)
 	if limited.Err() != nil && ctx.Err() == nil {
 		return failf(result.EnvironmentStartFailed, "%s did not succeed within %v seconds: raise environment.build_timeout_sec in task.toml, or correct the check (HEALTHCHECK NONE in a Dockerfile takes it away)",
-			called, a.timeouts.Build.Seconds())
+			called, x.timeouts.Build.Seconds())
 	}
 	return err
 }
 
-// usable checks the users and the working directory that task.toml names. For those that name neither, which is most,
+// checkUsers checks the users and the working directory that task.toml names. For those that name neither, which is most,
 // nothing is run.
-func (a *attempt) usable(ctx context.Context) error {
-	cfg := a.spec.Task.Config
+func (x *execution) checkUsers(ctx context.Context) error {
+	cfg := x.spec.Task.Config
 	dir := cfg.Environment.WorkDir
 	asked := []struct{ key, user string }{{"agent.user", cfg.Agent.User}, {"verifier.user", cfg.Verifier.User}}
 	if dir != "" {
@@ -66,7 +67,7 @@ func (a *attempt) usable(ctx context.Context) error {
 			continue
 		}
 		checked = append(checked, who.user)
-		err := a.tryOut(ctx, who.user, dir)
+		err := x.tryExec(ctx, who.user, dir)
 		if environment.KindOf(err) != environment.KindExec {
 			if err != nil {
 				return err
@@ -74,42 +75,42 @@ func (a *attempt) usable(ctx context.Context) error {
 			continue
 		}
 		if who.user != "" {
-			if nobody := a.tryOut(ctx, who.user, "/"); nobody != nil {
+			if nobody := x.tryExec(ctx, who.user, "/"); nobody != nil {
 				return failf(result.TaskInvalid, "nothing can be run as %s in task.toml, %s: %s (name a user who is in the image)",
-					who.key, who.user, brief(nobody, a.opts.Redactor))
+					who.key, who.user, brief(nobody, x.opts.Redactor))
 			}
 		}
 		return failf(result.TaskInvalid, "nothing can be run in environment.workdir in task.toml, %s: %s (name a directory that is in the image, and that %s may enter)",
-			dir, brief(err, a.opts.Redactor), nameOf(who.user))
+			dir, brief(err, x.opts.Redactor), userName(who.user))
 	}
 	return nil
 }
 
-func nameOf(user string) string {
+func userName(user string) string {
 	if user == "" {
 		return "its user"
 	}
 	return user
 }
 
-// tryOut runs nothing, as a user in a folder.
-func (a *attempt) tryOut(ctx context.Context, user, dir string) error {
-	_, err := a.env.Exec(ctx, ":", environment.ExecOptions{User: user, WorkDir: dir, Timeout: startTimeout})
+// tryExec runs an empty command as a user in a directory.
+func (x *execution) tryExec(ctx context.Context, user, dir string) error {
+	_, err := x.env.Exec(ctx, ":", environment.ExecOptions{User: user, WorkDir: dir, Timeout: startTimeout})
 	if errors.Is(err, environment.ErrTimeout) {
 		return failf(result.EnvironmentStartFailed, "%v", errSlowStart)
 	}
 	return err
 }
 
-// healthy waits until the task's healthcheck succeeds, if it has one.
-func (a *attempt) healthy(ctx context.Context) error {
-	h := a.spec.Task.Config.Environment.Healthcheck
+// awaitTaskHealth waits until the task's healthcheck succeeds, if it has one.
+func (x *execution) awaitTaskHealth(ctx context.Context) error {
+	h := x.spec.Task.Config.Environment.Healthcheck
 	if h == nil {
 		return nil
 	}
-	return a.check(ctx, healthcheck{
-		name: "environment.healthcheck in task.toml", command: h.Command, env: a.makersEnv(), workDir: a.spec.Task.Config.Environment.WorkDir,
-		timeout: a.timeouts.Healthcheck, startPeriod: a.timeouts.StartPeriod,
+	return x.awaitHealth(ctx, healthcheck{
+		name: "environment.healthcheck in task.toml", command: h.Command, env: x.commandEnv(), workDir: x.spec.Task.Config.Environment.WorkDir,
+		timeout: x.timeouts.Healthcheck, startPeriod: x.timeouts.StartPeriod,
 		startInterval: seconds(h.StartIntervalSec), interval: seconds(h.IntervalSec), retries: h.Retries,
 	})
 }
@@ -130,14 +131,14 @@ type healthcheck struct {
 	retries       int           // failures in a row after which it is given up
 }
 
-// check repeats a healthcheck until it succeeds or is given up, which is the task's failure.
-func (a *attempt) check(ctx context.Context, h healthcheck) error {
+// awaitHealth repeats a healthcheck until it succeeds or is given up, which is the task's failure.
+func (x *execution) awaitHealth(ctx context.Context, h healthcheck) error {
 	var last string // what became of the last check
 	var output *environment.Ends
-	n, healthy, err := untilHealthy(ctx, h, func() (bool, error) {
+	n, healthy, err := repeatCheck(ctx, h, func() (bool, error) {
 		output = &environment.Ends{Size: maxCheckOutput}
-		hidden := a.opts.Redactor.Writer(output)
-		code, err := a.env.Exec(ctx, h.command, environment.ExecOptions{
+		hidden := x.opts.Redactor.Writer(output)
+		code, err := x.env.Exec(ctx, h.command, environment.ExecOptions{
 			Env: h.env, WorkDir: h.workDir, Stdout: hidden, Stderr: hidden, Timeout: h.timeout,
 		})
 		_ = hidden.Close() // which takes everything
@@ -160,10 +161,10 @@ func (a *attempt) check(ctx context.Context, h healthcheck) error {
 // minCheckInterval keeps a check whose interval is 0 from being all that happens.
 const minCheckInterval = 100 * time.Millisecond
 
-// untilHealthy repeats a check until it succeeds, fails, or fails to be made, and says how often it was made. Failures of
+// repeatCheck repeats a check until it succeeds, fails, or fails to be made, and says how often it was made. Failures of
 // checks that begin in the start period do not count; of the others it takes h.retries in a row.
 // Source: Docker's HEALTHCHECK; Harbor 0.22, src/harbor/environments/base.py.
-func untilHealthy(ctx context.Context, h healthcheck, check func() (bool, error)) (checks int, healthy bool, err error) {
+func repeatCheck(ctx context.Context, h healthcheck, check func() (bool, error)) (checks int, healthy bool, err error) {
 	begun := time.Now()
 	for failures := 0; ; {
 		starting := time.Since(begun) < h.startPeriod

@@ -24,8 +24,8 @@ const (
 // number is a decimal with optional exponent: not "inf", "nan", "0x1p-2" or "1_000".
 var number = regexp.MustCompile(`^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$`)
 
-// between are the underscores that Python allows in numbers: single ones, between digits.
-var between = regexp.MustCompile(`(\d)_(\d)`)
+// digitSeparators matches the underscores that Python allows in numbers: single ones, between digits.
+var digitSeparators = regexp.MustCompile(`(\d)_(\d)`)
 
 // rewardFile is a file of the environment, caught while the logs are copied: in memory, so that neither a full
 // disk nor a redacted value can change a verdict.
@@ -61,8 +61,8 @@ type verdict struct {
 	note   string             // what is wrong with the file that does not count; "" if nothing is
 }
 
-// settled reports whether no other file could change the verdict.
-func (r *rewards) settled(rules task.Rules) bool {
+// complete reports whether no other file could change the verdict.
+func (r *rewards) complete(rules task.Rules) bool {
 	if rules.JSONFirst {
 		return r.json.found
 	}
@@ -122,7 +122,7 @@ func parseReward(text string, lenient bool, secrets *redact.Redactor) (float64, 
 	}
 	plain := text
 	if lenient {
-		plain = between.ReplaceAllString(between.ReplaceAllString(text, "$1$2"), "$1$2") // twice, for 1_2_3
+		plain = digitSeparators.ReplaceAllString(digitSeparators.ReplaceAllString(text, "$1$2"), "$1$2") // twice, for 1_2_3
 	}
 	if !number.MatchString(plain) {
 		return 0, fmt.Errorf("holds %s, which is not a number", excerpt(secrets.String(text)))

@@ -18,8 +18,8 @@ const (
 	maxRewardName = 200 // bytes
 )
 
-// theReward is the name in reward.json of the reward that counts.
-const theReward = "reward"
+// mainReward is the name in reward.json of the reward that counts.
+const mainReward = "reward"
 
 // rewards reads the file as an object of rewards.
 func (r *rewardFile) rewards(lenient bool, secrets *redact.Redactor) (verdict, error) {
@@ -56,7 +56,7 @@ func parseRewards(text string, lenient bool, secrets *redact.Redactor) (verdict,
 		mean += reward/float64(n) - mean/float64(n) // a sum, or the difference of the two, could overflow
 	}
 	v.reward = mean
-	if main, ok := v.all[theReward]; ok {
+	if main, ok := v.all[mainReward]; ok {
 		v.reward = main
 	}
 	return v, nil

@@ -34,8 +34,8 @@ type Runner struct {
 	owner  environment.Owner
 }
 
-// New makes a Runner for one job.
-func New(opts Options) *Runner {
+// NewRunner returns a Runner for one job.
+func NewRunner(opts Options) *Runner {
 	if opts.Emit == nil {
 		opts.Emit = func(event.Event) {}
 	}
@@ -58,8 +58,8 @@ func New(opts Options) *Runner {
 type Outcome struct {
 	Trial  result.Trial
 	Detail string
-	// Machine is the failure of the machine that Rollout runs on which ended the trial, or nil.
-	Machine error
+	// MachineFault is the failure of the machine that Rollout runs on which ended the trial, or nil.
+	MachineFault error
 }
 
 // Run runs one trial in dir, which must exist, and leaves the trial's logs there. It returns no
@@ -72,15 +72,15 @@ func (r *Runner) Run(ctx context.Context, spec Spec, dir string) Outcome {
 	policy := r.opts.Job.Retry
 	delay := time.Duration(policy.InitialDelayMs) * time.Millisecond
 	started := r.opts.Now()
-	var before result.Trial // what the attempts so far have left
+	var before result.Trial // what the executions so far have left
 	for n := 1; ; n++ {
-		a := r.attempt(spec, dir, started, before)
+		a := r.execution(spec, dir, started, before)
 		a.run(ctx)
 		if !a.startOver || n >= policy.MaxAttempts || ctx.Err() != nil {
-			return Outcome{Trial: a.trial, Detail: a.detail, Machine: a.machine}
+			return Outcome{Trial: a.trial, Detail: a.detail, MachineFault: a.machineFault}
 		}
 		delay = min(delay, time.Duration(policy.MaxDelayMs)*time.Millisecond)
-		a.noteRetry(environment.Failure{Operation: "trial", Attempt: n, Err: a.lost, Delay: delay})
+		a.recordRetry(environment.Failure{Operation: "trial", Attempt: n, Err: a.startOverCause, Delay: delay})
 		before = a.trial
 		sleep(ctx, delay)
 		delay = time.Duration(float64(delay) * policy.Multiplier)
@@ -97,9 +97,9 @@ func FormatOf(t *task.Task) string {
 
 func sleep(ctx context.Context, d time.Duration) { awake.Sleep(ctx, d) }
 
-// attempt is one more go at a trial. The warnings, retries, costs and omissions of those before stay.
-func (r *Runner) attempt(spec Spec, dir string, started time.Time, before result.Trial) *attempt {
-	a := &attempt{
+// execution returns an execution of a trial. It keeps the warnings, retries, costs and omissions of the executions before.
+func (r *Runner) execution(spec Spec, dir string, started time.Time, before result.Trial) *execution {
+	a := &execution{
 		Runner:   r,
 		spec:     spec,
 		rules:    spec.Task.Rules(),

@@ -126,7 +126,7 @@ func (p place) newScene(t testing.TB, s story) *scene {
 		Max:         time.Duration(sc.job.Retry.MaxDelayMs) * time.Millisecond,
 		Multiplier:  sc.job.Retry.Multiplier,
 	})
-	sc.runner = trial.New(trial.Options{
+	sc.runner = trial.NewRunner(trial.Options{
 		Provider: retrying,
 		Job:      sc.job,
 		Redactor: redact.New(s.secrets),

@@ -37,46 +37,46 @@ const (
 
 // setup makes the image and the environment, with the instruction, the agent's scripts and the log
 // folders in place before anything runs in it: one transfer instead of four.
-func (a *attempt) setup(ctx context.Context) error {
-	pulled := a.images.pulls(a.spec.Task)
-	began := a.opts.Now()
-	ref, err := a.images.get(ctx, a.spec.Task, a.timeouts.Build, func(line string) {
-		a.emit(event.Event{Kind: event.Progress, Message: line})
+func (x *execution) setup(ctx context.Context) error {
+	pulled := x.images.pulls(x.spec.Task)
+	began := x.opts.Now()
+	ref, err := x.images.get(ctx, x.spec.Task, x.timeouts.Build, func(line string) {
+		x.emit(event.Event{Kind: event.Progress, Message: line})
 	})
-	a.trial.Durations.ImageSec = new(result.Seconds(a.opts.Now().Sub(began)))
+	x.trial.Durations.ImageSec = new(result.Seconds(x.opts.Now().Sub(began)))
 	if err != nil {
 		return imageError(err, pulled)
 	}
-	a.trial.Environment.Image, a.trial.Environment.ImageID = ref, a.images.id(a.spec.Task, ref)
-	a.noteNetworks()
-	if pulled && a.opts.Job.Environment.ForceBuild {
-		a.warn("force_build has no effect: the task has no environment/Dockerfile, so its docker_image is used")
+	x.trial.Environment.Image, x.trial.Environment.ImageID = ref, x.images.id(x.spec.Task, ref)
+	x.recordNetworks()
+	if pulled && x.opts.Job.Environment.ForceBuild {
+		x.warn("force_build has no effect: the task has no environment/Dockerfile, so its docker_image is used")
 	}
-	if a.caches() {
-		if ref, err = a.findLayer(ctx, ref); err != nil {
+	if x.cachesInstall() {
+		if ref, err = x.findLayer(ctx, ref); err != nil {
 			return err
 		}
 	}
-	return a.start(ctx, ref)
+	return x.start(ctx, ref)
 }
 
 // start makes the environment, of the task's image or a layer on it.
-func (a *attempt) start(ctx context.Context, ref string) error {
-	files, err := a.files()
+func (x *execution) start(ctx context.Context, ref string) error {
+	files, err := x.setupFiles()
 	if err != nil {
 		return err
 	}
 	starting, cancel := awake.WithTimeoutCause(ctx, startTimeout, errSlowStart)
 	defer cancel()
-	a.network = a.firstNetwork()
-	env, err := a.opts.Provider.CreateEnvironment(starting, environment.CreateOptions{
+	x.network = x.initialNetwork()
+	env, err := x.opts.Provider.CreateEnvironment(starting, environment.CreateOptions{
 		Image:  ref,
-		Limits: a.limits(),
-		Env:    a.environmentEnv(),
-		Labels: environment.Labels{Job: a.opts.Job.Name, Trial: a.spec.Key.String(), Owner: a.owner},
+		Limits: x.limits(),
+		Env:    x.environmentEnv(),
+		Labels: environment.Labels{Job: x.opts.Job.Name, Trial: x.spec.Key.String(), Owner: x.owner},
 		Files:  files,
-		// It is told of what it refuses in all phases.
-		Network: a.refused.heard(a.network),
+		// Refusals of all phases are reported to it.
+		Network: x.refusals.record(x.network),
 	})
 	if err != nil {
 		if errors.Is(context.Cause(starting), errSlowStart) {
@@ -84,21 +84,21 @@ func (a *attempt) start(ctx context.Context, ref string) error {
 		}
 		switch {
 		case !errors.Is(err, environment.ErrNoImage):
-		case a.layer != nil:
-			a.layers.drop(a.layer)
+		case x.layer != nil:
+			x.layers.drop(x.layer)
 		default:
-			a.images.forget(a.spec.Task, ref)
+			x.images.forget(x.spec.Task, ref)
 		}
 		return err
 	}
-	a.env, a.calm = env, a.hurry(ctx, env)
-	a.trial.Environment.ID = env.ID()
-	a.trial.Environment.Unenforced = a.missed(environment.Unenforced(env))
-	a.noteBase(environment.BaseOf(env))
-	if err := a.networkFixed(env); err != nil {
+	x.env, x.stop = env, x.destroyOnCancel(ctx, env)
+	x.trial.Environment.ID = env.ID()
+	x.trial.Environment.Unenforced = x.unenforced(environment.Unenforced(env))
+	x.recordBase(environment.BaseOf(env))
+	if err := x.checkNetworkSwitches(env); err != nil {
 		return err
 	}
-	return a.ready(ctx)
+	return x.awaitReady(ctx)
 }
 
 var errSlowStart = fmt.Errorf("the environment did not start within %s", startTimeout)
@@ -117,7 +117,7 @@ func imageError(err error, pulled bool) error {
 	if known := new(environment.Error); errors.As(err, &known) {
 		e = *known
 	}
-	e.Hint = cmp.Or(e.Hint, wayOut[e.Kind])
+	e.Hint = cmp.Or(e.Hint, remedies[e.Kind])
 	e.Kind = environment.KindBuild
 	if pulled {
 		e.Kind = environment.KindPull
@@ -129,8 +129,8 @@ func imageError(err error, pulled bool) error {
 }
 
 // limits are the task's resources with the job's overrides.
-func (a *attempt) limits() environment.Limits {
-	t, job := a.spec.Task.Config.Environment, a.opts.Job.Environment
+func (x *execution) limits() environment.Limits {
+	t, job := x.spec.Task.Config.Environment, x.opts.Job.Environment
 	limits := environment.Limits{MilliCPUs: t.MilliCPUs, Memory: t.Memory, Storage: t.Storage}
 	if job.OverrideCPUs != nil {
 		limits.MilliCPUs = int64(*job.OverrideCPUs)
@@ -144,10 +144,10 @@ func (a *attempt) limits() environment.Limits {
 	return limits
 }
 
-// missed is those of the limits that were not applied which somebody asked for, in task.toml or in the job.
+// unenforced returns those of the limits that were not applied which somebody asked for, in task.toml or in the job.
 // Where the limits are defaults alone, nobody expects them.
-func (a *attempt) missed(unenforced []string) []string {
-	asked, job := a.spec.Task.Config.Environment.Asked, a.opts.Job.Environment
+func (x *execution) unenforced(unenforced []string) []string {
+	asked, job := x.spec.Task.Config.Environment.Asked, x.opts.Job.Environment
 	merelyDefault := map[string]bool{
 		"cpus":    !asked.CPUs && job.OverrideCPUs == nil,
 		"memory":  !asked.Memory && job.OverrideMemory == nil,
@@ -156,32 +156,32 @@ func (a *attempt) missed(unenforced []string) []string {
 	return slices.DeleteFunc(slices.Clone(unenforced), func(limit string) bool { return merelyDefault[limit] })
 }
 
-func (a *attempt) files() ([]environment.Copy, error) {
-	if a.making != nil {
-		return a.installFiles(), nil
+func (x *execution) setupFiles() ([]environment.Copy, error) {
+	if x.making != nil {
+		return x.installFiles(), nil
 	}
-	instruction, err := a.spec.Task.Instruction()
+	instruction, err := x.spec.Task.Instruction()
 	if err != nil {
 		return nil, unreadable("instruction.md", err)
 	}
-	dir, name := path.Split(a.opts.Job.InstructionPath)
+	dir, name := path.Split(x.opts.Job.InstructionPath)
 	var files []environment.Copy
-	for _, dir := range a.rules.LogDirs {
+	for _, dir := range x.rules.LogDirs {
 		files = append(files, environment.Copy{Src: fstest.MapFS{}, Dst: dir, Mode: 0o777})
 	}
 	files = append(files, environment.Copy{Src: fstest.MapFS{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)})
-	if a.spec.Agent.Name == agent.Oracle {
-		solution, err := a.spec.Task.Solution()
+	if x.spec.Agent.Name == agent.Oracle {
+		solution, err := x.spec.Task.Solution()
 		if err != nil {
 			return nil, unreadable("solution/", err)
 		}
-		for _, dir := range a.rules.SolutionDirs {
-			files = append(files, environment.Copy{Src: forEveryone{solution, solveScript}, Dst: dir, Clean: true})
+		for _, dir := range x.rules.SolutionDirs {
+			files = append(files, environment.Copy{Src: worldReadable{solution, solveScript}, Dst: dir, Clean: true})
 		}
 		return files, nil
 	}
 	scripts := fstest.MapFS{}
-	for name, text := range map[string]string{installScript: a.spec.Agent.Install, executeScript: a.spec.Agent.Execute} {
+	for name, text := range map[string]string{installScript: x.spec.Agent.Install, executeScript: x.spec.Agent.Execute} {
 		if text != "" {
 			scripts[path.Base(name)] = &fstest.MapFile{Data: []byte(text), Mode: 0o755}
 		}
@@ -200,73 +200,73 @@ func unreadable(what string, err error) error {
 	return failf(result.TaskInvalid, "%s cannot be read: %v", what, err)
 }
 
-func (a *attempt) install(ctx context.Context) error {
-	err := a.runInstall(ctx)
+func (x *execution) install(ctx context.Context) error {
+	err := x.runInstallScript(ctx)
 	switch {
 	case err != nil:
-		a.layerFailed(ctx, err)
-	case a.making != nil:
-		err = a.keepLayer(ctx)
+		x.layerFailed(ctx, err)
+	case x.making != nil:
+		err = x.keepLayer(ctx)
 	}
 	return err
 }
 
-func (a *attempt) runInstall(ctx context.Context) error {
-	a.refused.by("the install script")
+func (x *execution) runInstallScript(ctx context.Context) error {
+	x.refusals.setActor("the install script")
 	// Not as agent.user, who could not add packages.
-	code, err := a.exec(ctx, run{script: "exec bash " + installScript, logs: "setup", env: a.agentEnv(), timeout: a.timeouts.Install})
+	code, err := x.exec(ctx, scriptRun{script: "exec bash " + installScript, logs: "setup", env: x.agentEnv(), timeout: x.timeouts.Install})
 	if err == nil && code != 0 {
-		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d%s: see setup/stdout.txt and setup/stderr.txt", code, a.outOfMemory(ctx))
+		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d%s: see setup/stdout.txt and setup/stderr.txt", code, x.outOfMemory(ctx))
 	}
 	return err
 }
 
-func (a *attempt) execute(ctx context.Context) error {
-	if err := a.enter(ctx, "the agent", a.networks.Agent); err != nil {
+func (x *execution) execute(ctx context.Context) error {
+	if err := x.switchNetwork(ctx, "the agent", x.networks.Agent); err != nil {
 		return err
 	}
-	a.agentBegan = true
+	x.agentBegan = true
 	script, what := "exec bash "+executeScript, "the agent's execute script"
-	if a.spec.Agent.Name == agent.Oracle {
-		solution, err := a.spec.Task.Solution()
+	if x.spec.Agent.Name == agent.Oracle {
+		solution, err := x.spec.Task.Solution()
 		if err != nil {
 			return unreadable("solution/", err)
 		}
-		script, what = command(a.rules.SolutionDirs[0], solution, solveScript, a.rules.RunAsPrograms), "the task's solution/solve.sh"
+		script, what = scriptCommand(x.rules.SolutionDirs[0], solution, solveScript, x.rules.RunAsPrograms), "the task's solution/solve.sh"
 	}
-	code, err := a.exec(ctx, run{
-		script: script, logs: "command", env: a.agentEnv(), timeout: a.timeouts.Execute, user: a.spec.Task.Config.Agent.User,
+	code, err := x.exec(ctx, scriptRun{
+		script: script, logs: "command", env: x.agentEnv(), timeout: x.timeouts.Execute, user: x.spec.Task.Config.Agent.User,
 	})
-	a.agentBegan = !errors.Is(err, environment.ErrNotBegun)
+	x.agentBegan = !errors.Is(err, environment.ErrNotBegun)
 	if err == nil && code != 0 {
-		return failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see command/stdout.txt and command/stderr.txt", what, code, a.outOfMemory(ctx))
+		return failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see command/stdout.txt and command/stderr.txt", what, code, x.outOfMemory(ctx))
 	}
 	return err
 }
 
 // agentEnv is what the agent's scripts see besides the image's own variables.
-func (a *attempt) agentEnv() map[string]string {
+func (x *execution) agentEnv() map[string]string {
 	env := map[string]string{}
-	if a.spec.Agent.Name == agent.Oracle {
-		maps.Copy(env, a.spec.Task.SolutionEnv())
+	if x.spec.Agent.Name == agent.Oracle {
+		maps.Copy(env, x.spec.Task.SolutionEnv())
 	}
-	maps.Copy(env, a.spec.Env)
-	env[instructionVar] = a.opts.Job.InstructionPath
+	maps.Copy(env, x.spec.Env)
+	env[instructionVar] = x.opts.Job.InstructionPath
 	return env
 }
 
 // verify puts the tests in place and runs them. Whatever stood at /tests, or in the verifier's log
 // folder, the agent left there: it is removed first, a planted reward file with it.
-func (a *attempt) verify(ctx context.Context) error {
-	tests, err := a.spec.Task.Tests()
+func (x *execution) verify(ctx context.Context) error {
+	tests, err := x.spec.Task.Tests()
 	if err != nil {
 		return unreadable("tests/", err)
 	}
-	if err := a.enter(ctx, "the verifier", a.networks.Verify); err != nil {
+	if err := x.switchNetwork(ctx, "the verifier", x.networks.Verify); err != nil {
 		return err
 	}
-	if err := a.copyTo(ctx,
-		environment.Copy{Src: forEveryone{tests, testScript}, Dst: environment.TestsDir, Clean: true},
+	if err := x.copyTo(ctx,
+		environment.Copy{Src: worldReadable{tests, testScript}, Dst: environment.TestsDir, Clean: true},
 		environment.Copy{Src: fstest.MapFS{}, Dst: environment.LogsDir, Mode: 0o755}, // a folder, whatever the agent made of it
 		environment.Copy{Src: fstest.MapFS{}, Dst: environment.VerifierLogs, Clean: true, Mode: 0o777},
 	); err != nil {
@@ -275,33 +275,33 @@ func (a *attempt) verify(ctx context.Context) error {
 		}
 		return err
 	}
-	a.testCode, err = a.exec(ctx, run{
-		script: command(environment.TestsDir, tests, testScript, a.rules.RunAsPrograms), logs: "logs/verifier",
-		env: a.spec.Task.VerifierEnv(), timeout: a.timeouts.Verify, user: a.spec.Task.Config.Verifier.User,
+	x.testsExitCode, err = x.exec(ctx, scriptRun{
+		script: scriptCommand(environment.TestsDir, tests, testScript, x.rules.RunAsPrograms), logs: "logs/verifier",
+		env: x.spec.Task.VerifierEnv(), timeout: x.timeouts.Verify, user: x.spec.Task.Config.Verifier.User,
 	})
-	if a.tested = err == nil; a.tested {
-		code := a.testCode
-		a.trial.VerifierExitCode = &code
+	if x.testsEnded = err == nil; x.testsEnded {
+		code := x.testsExitCode
+		x.trial.VerifierExitCode = &code
 	}
-	if a.tested && a.testCode != 0 && a.rules.ExitCodeCounts {
-		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see logs/verifier/stdout.txt and logs/verifier/stderr.txt", a.testCode, a.outOfMemory(ctx))
+	if x.testsEnded && x.testsExitCode != 0 && x.rules.ExitCodeCounts {
+		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see logs/verifier/stdout.txt and logs/verifier/stderr.txt", x.testsExitCode, x.outOfMemory(ctx))
 	}
-	if a.tested && a.testCode == killed {
-		if note := a.outOfMemory(ctx); note != "" {
-			a.warn("tests/test.sh ended with exit code %d%s", a.testCode, note)
+	if x.testsEnded && x.testsExitCode == exitKilled {
+		if note := x.outOfMemory(ctx); note != "" {
+			x.warn("tests/test.sh ended with exit code %d%s", x.testsExitCode, note)
 		}
 	}
 	return err
 }
 
-func (a *attempt) copyTo(ctx context.Context, files ...environment.Copy) error {
+func (x *execution) copyTo(ctx context.Context, files ...environment.Copy) error {
 	ctx, cancel := awake.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	return a.env.CopyTo(ctx, files...)
+	return x.env.CopyTo(ctx, files...)
 }
 
-// run is a script of a trial.
-type run struct {
+// scriptRun is a script to be run in a trial.
+type scriptRun struct {
 	script  string // for bash
 	logs    string // the folder below the trial's for stdout.txt and stderr.txt
 	env     map[string]string
@@ -310,40 +310,40 @@ type run struct {
 }
 
 // exec runs a script where the task wants it.
-func (a *attempt) exec(ctx context.Context, r run) (int, error) {
-	stdout, err := a.capture(r.logs + "/stdout.txt")
+func (x *execution) exec(ctx context.Context, r scriptRun) (int, error) {
+	stdout, err := x.capture(r.logs + "/stdout.txt")
 	if err != nil {
 		return 0, err
 	}
-	defer a.release(stdout)
-	stderr, err := a.capture(r.logs + "/stderr.txt")
+	defer x.release(stdout)
+	stderr, err := x.capture(r.logs + "/stderr.txt")
 	if err != nil {
 		return 0, err
 	}
-	defer a.release(stderr)
-	env := a.makersEnv()
+	defer x.release(stderr)
+	env := x.commandEnv()
 	maps.Copy(env, r.env)
-	return a.env.Exec(ctx, r.script, environment.ExecOptions{
-		Env: env, WorkDir: a.spec.Task.Config.Environment.WorkDir, User: r.user, Stdout: stdout, Stderr: stderr, Timeout: r.timeout,
+	return x.env.Exec(ctx, r.script, environment.ExecOptions{
+		Env: env, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: r.user, Stdout: stdout, Stderr: stderr, Timeout: r.timeout,
 	})
 }
 
-func (a *attempt) capture(name string) (*capture, error) {
-	c, err := openCapture(a.dir, name, int64(a.opts.Job.MaxStreamSize), a.opts.Redactor)
+func (x *execution) capture(name string) (*capture, error) {
+	c, err := openCapture(x.dir, name, int64(x.opts.Job.MaxStreamSize), x.opts.Redactor)
 	if err != nil {
 		return nil, fmt.Errorf("the output has nowhere to go: %w", environment.MarkMachineError(err))
 	}
 	return c, nil
 }
 
-func (a *attempt) release(c *capture) {
+func (x *execution) release(c *capture) {
 	if omitted := c.close(); omitted != "" {
-		a.omit(c.path, omitted)
+		x.omit(c.path, omitted)
 	}
 }
 
-func (a *attempt) omit(path, reason string) {
-	a.trial.Omitted = append(a.trial.Omitted, result.Omission{
-		Path: hide(a.opts.Redactor, path), Reason: hide(a.opts.Redactor, reason),
+func (x *execution) omit(path, reason string) {
+	x.trial.Omitted = append(x.trial.Omitted, result.Omission{
+		Path: hide(x.opts.Redactor, path), Reason: hide(x.opts.Redactor, reason),
 	})
 }

@@ -5,25 +5,25 @@ import (
 	"io/fs"
 )
 
-// forEveryone is a folder of the task's as it is put into environments: whoever runs there can read it, however
+// worldReadable is a folder of the task's as it is put into environments: whoever runs there can read it, however
 // strict the umask was of whoever checked it out, and what its owner may execute, everybody may. program is a file in it
 // that can be executed, too, unless it is "".
-type forEveryone struct {
+type worldReadable struct {
 	fs.FS
 	program string
 }
 
 // Open implements fs.FS.
-func (e forEveryone) Open(name string) (fs.File, error) {
+func (e worldReadable) Open(name string) (fs.File, error) {
 	f, err := e.FS.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	return openFile{f, name == e.program}, nil
+	return readableFile{f, name == e.program}, nil
 }
 
 // ReadDir implements fs.ReadDirFS.
-func (e forEveryone) ReadDir(name string) ([]fs.DirEntry, error) {
+func (e worldReadable) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(e.FS, name)
 	for i, entry := range entries {
 		if entry.IsDir() {
@@ -31,31 +31,31 @@ func (e forEveryone) ReadDir(name string) ([]fs.DirEntry, error) {
 			if err != nil {
 				return entries[:i], err
 			}
-			entries[i] = fs.FileInfoToDirEntry(openInfo{info, false})
+			entries[i] = fs.FileInfoToDirEntry(readableInfo{info, false})
 		}
 	}
 	return entries, err
 }
 
-type openFile struct {
+type readableFile struct {
 	fs.File
 	program bool
 }
 
-func (f openFile) Stat() (fs.FileInfo, error) {
+func (f readableFile) Stat() (fs.FileInfo, error) {
 	info, err := f.File.Stat()
 	if err != nil {
 		return nil, err
 	}
-	return openInfo{info, f.program}, nil
+	return readableInfo{info, f.program}, nil
 }
 
-type openInfo struct {
+type readableInfo struct {
 	fs.FileInfo
 	program bool
 }
 
-func (i openInfo) Mode() fs.FileMode {
+func (i readableInfo) Mode() fs.FileMode {
 	mode := i.FileInfo.Mode() | 0o444
 	if i.program || mode&0o100 != 0 {
 		mode |= 0o111
@@ -63,9 +63,9 @@ func (i openInfo) Mode() fs.FileMode {
 	return mode
 }
 
-// command is what bash runs to execute the script name of a folder that is put at dir. Harbor executes such scripts
+// scriptCommand returns what bash runs to execute the script name of a folder that is put at dir. Harbor executes such scripts
 // themselves, so that their first line decides what reads them; one without such a line is bash's.
-func command(dir string, files fs.FS, name string, asProgram bool) string {
+func scriptCommand(dir string, files fs.FS, name string, asProgram bool) string {
 	if asProgram && hasInterpreter(files, name) {
 		return "exec " + dir + "/" + name
 	}
