@@ -1,4 +1,4 @@
-// Package reporters is the table of the forms in which a job can be reported.
+// Package reporters has the table of all reporters.
 package reporters
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/reporters/markdown"
 )
 
-// All are the reporters, by name.
+// All lists the reporters by name.
 var All = map[string]report.Reporter{
 	"annotations": annotations.Reporter{},
 	"comment":     comment.Reporter{},

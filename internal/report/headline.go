@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Mark is the one word, and the one sign, for how a job ended.
+// Mark is the one word for how a job ended.
 type Mark string
 
 // The marks. A job passes with MarkPassed and MarkInconclusive.
@@ -17,16 +17,16 @@ const (
 	MarkPassed       Mark = "passed"
 	MarkFailed       Mark = "failed"
 	MarkInconclusive Mark = "inconclusive"
-	MarkIncomplete   Mark = "incomplete" // something is missing, so that nothing is sure
-	MarkPart         Mark = "part"       // a shard: its merge is judged
+	MarkIncomplete   Mark = "incomplete" // something is missing, so nothing is certain
+	MarkPart         Mark = "part"       // a shard: only the merge is judged
 )
 
-// Sign is a mark as a picture.
+// Sign returns the mark as a picture.
 func (m Mark) Sign() string {
 	return map[Mark]string{MarkPassed: "✅", MarkFailed: "❌", MarkInconclusive: "🟡", MarkIncomplete: "⛔", MarkPart: "🧩"}[m]
 }
 
-// Mark is how the job ended.
+// Mark returns how the job ended.
 func (in Input) Mark() Mark {
 	switch {
 	case len(in.Incomplete) > 0:
@@ -41,7 +41,7 @@ func (in Input) Mark() Mark {
 	return MarkPassed
 }
 
-// Headline returns how the job ended in a few words, all of them our own: "2 broken, 1 fixed", or without a baseline
+// Headline returns how the job ended in a few words, none of them from outside: "2 broken, 1 fixed", or without a baseline
 // "10 of 12 tasks passed". Without a baseline it counts the tasks of the agents that are evaluated: oracle and nop count only
 // where there is no other, and nop only where it is alone.
 func (in Input) Headline(cases []Case) string {
@@ -76,21 +76,4 @@ func evaluated(cases []Case) []Case {
 		}
 	}
 	return cases
-}
-
-// Different reports whether there is news for somebody who knows the baseline: a task that got better or worse, or a
-// job that does not pass. Without a baseline everything that did not pass is news.
-func (in Input) Different() bool {
-	if !in.Passed() {
-		return true
-	}
-	if in.Diff == nil {
-		return len(Troubled(Cases(in))) > 0
-	}
-	for _, change := range []result.Change{result.Broken, result.Errored, result.Worse, result.Fixed, result.Better} {
-		if in.Diff.Counts[change] > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Test is one test case of a task's own verifier. All text in it is untrusted, and at most maxTestText bytes long.
+// Test is a test case of a task's own verifier. Its texts are untrusted and have at most maxTestText bytes.
 type Test struct {
 	Suite, Name string
 	Status      TestStatus
@@ -27,32 +27,32 @@ type Test struct {
 // TestStatus is how a verifier's test case ended.
 type TestStatus string
 
-// The statuses; pending tests and those of no known status are skipped.
+// The statuses. Pending tests and those with an unknown status count as skipped.
 const (
 	TestFailed  TestStatus = "failed"
 	TestSkipped TestStatus = "skipped"
 	TestPassed  TestStatus = "passed"
 )
 
-// Tests are the test cases that a verifier left behind: failed ones first, otherwise in its order.
+// Tests are the test cases that a verifier reported: failed ones first, otherwise in its order.
 type Tests struct {
-	File                    string // below the job's folder
+	File                    string // below the job's directory
 	Passed, Failed, Skipped int
 	List                    []Test // at most maxTests; the counts are of all
 }
 
-// Bounds of what a verifier may have written.
+// Bounds of what is read of a verifier's reports.
 const (
 	maxTests     = 1000
 	maxSeen      = 200_000 // test cases that are counted
 	maxDepth     = 64      // of elements in a JUnit file
 	maxTestText  = 2000
-	maxTestFiles = 1000 // names looked at in the verifier's folder
+	maxTestFiles = 1000 // names in the verifier's directory
 )
 
-// VerifierTests are the test cases of a trial's verifier, if it left /logs/verifier/ctrf.json or a JUnit file (*.xml,
-// the first by name that is one). ok is false if there is none that can be read. Sources: CTRF's schema
-// (results.tests), and JUnit's common dialect.
+// VerifierTests returns the test cases of a trial's verifier, if it wrote /logs/verifier/ctrf.json or a JUnit file (the first
+// *.xml by name that is one). ok is false if there is no valid one. Sources: CTRF's schema (results.tests), and JUnit's
+// common dialect.
 func VerifierTests(in Input, t result.Trial) (tests Tests, ok bool) {
 	dir := path.Join(t.Dir(), verifierDir)
 	if data, err := readSmall(in.Files, path.Join(dir, "ctrf.json")); err == nil {
@@ -74,7 +74,7 @@ func VerifierTests(in Input, t result.Trial) (tests Tests, ok bool) {
 	return Tests{}, false
 }
 
-// xmlFiles are the names in a folder that end in .xml, sorted: at most ten, of the first thousand names.
+// xmlFiles returns the names in a directory that end in .xml, sorted: at most ten, of the first thousand names.
 func xmlFiles(files fs.FS, dir string) []string {
 	if files == nil {
 		return nil
@@ -86,12 +86,12 @@ func xmlFiles(files fs.FS, dir string) []string {
 			}
 		}
 	}
-	folder, err := files.Open(dir)
+	opened, err := files.Open(dir)
 	if err != nil {
 		return nil
 	}
-	defer folder.Close()
-	lister, ok := folder.(fs.ReadDirFile)
+	defer opened.Close()
+	lister, ok := opened.(fs.ReadDirFile)
 	if !ok {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (t *Tests) sorted() Tests {
 	return *t
 }
 
-// add counts a test case, and keeps it if there is room: failures before others.
+// add counts a test case and keeps it within the bounds, failures before others.
 func (t *Tests) add(test Test) {
 	switch test.Status {
 	case TestFailed:
@@ -163,7 +163,7 @@ func parseCTRF(data []byte) (Tests, error) {
 	return tests, nil
 }
 
-// ctrfTests are read one by one: all of a file that holds nothing but "{}" a million times would take a gigabyte.
+// ctrfTests is decoded one test at a time, because a file with "{}" a million times would take a gigabyte.
 type ctrfTests Tests
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -211,8 +211,8 @@ func ctrfSuite(raw json.RawMessage) string {
 	return strings.Join(many, " / ")
 }
 
-// parseJUnit reads a JUnit file element by element. Entities beyond XML's own are refused by the decoder, so that
-// nothing expands or is fetched.
+// parseJUnit parses a JUnit file element by element. The decoder refuses entities other than XML's own, so nothing is
+// expanded or fetched.
 func parseJUnit(data []byte) (Tests, error) {
 	dec := xml.NewDecoder(bytes.NewReader(data))
 	var r junitReader
@@ -241,10 +241,10 @@ func parseJUnit(data []byte) (Tests, error) {
 	}
 }
 
-// junitReader is in the middle of a JUnit file.
+// junitReader is the state of parseJUnit.
 type junitReader struct {
 	tests Tests
-	test  *Test            // that is being read
+	test  *Test            // the current one
 	text  *strings.Builder // of its failure
 	depth int
 }
@@ -258,7 +258,7 @@ func (r *junitReader) start(e xml.StartElement) error {
 	switch {
 	case name == "testcase":
 		r.test = &Test{Suite: attr(e, "classname"), Name: attr(e, "name"), Status: TestPassed}
-		_, _ = fmt.Sscanf(attr(e, "time"), "%g", &r.test.Seconds) // no number is no time
+		_, _ = fmt.Sscanf(attr(e, "time"), "%g", &r.test.Seconds) // an invalid number means no time
 	case r.test == nil:
 	case name == "failure", name == "error":
 		r.test.Status, r.test.Message, r.text = TestFailed, attr(e, "message"), &strings.Builder{}
@@ -285,7 +285,7 @@ func (r *junitReader) end(name string) {
 	}
 }
 
-// joinMessage is a failure's message and its text, which often begins with the message again.
+// joinMessage joins a failure's message and its text, which often begins with the message.
 func joinMessage(message, text string) string {
 	if message == "" || strings.HasPrefix(text, message) {
 		return text

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// PlannedConfirmation are the confirmation attempts (Trial.Confirmation) that a job set out to make. Those of a task end as soon as one
-// passes.
+// PlannedConfirmation describes the confirmation attempts (Trial.Confirmation) that a job plans. A task gets no further one
+// after one has passed.
 type PlannedConfirmation struct {
 	Attempts int   `json:"attempts"` // at most, of each task
 	Tasks    []Key `json:"tasks"`    // without Attempt, sorted
 }
 
-// MaxConfirmations bounds the confirmation attempts of a task. A file that says more is no plan of ours.
+// MaxConfirmations bounds the confirmation attempts of a task. Check refuses plans with more.
 const MaxConfirmations = 100
 
-// Unnumbered is the key without its attempt: an agent's group of attempts at a task.
+// Unnumbered returns the key without its attempt. It identifies an agent's group of attempts at a task.
 func (k Key) Unnumbered() Key {
 	k.Attempt = 0
 	return k
 }
 
-// ConfirmationKeys are the keys that confirmation attempts may have, sorted: for each task those that follow its planned attempts.
+// ConfirmationKeys returns the keys that confirmation attempts may have, sorted. Those of a task follow its planned attempts.
 func (p Plan) ConfirmationKeys() []Key {
 	if p.Confirm == nil {
 		return nil
@@ -39,7 +39,7 @@ func (p Plan) ConfirmationKeys() []Key {
 	return keys
 }
 
-// lastAttempts are the highest numbers of the planned attempts at tasks, also of other shards.
+// lastAttempts returns the highest number of the planned attempts at each task, other shards included.
 func (p Plan) lastAttempts(tasks []Key) map[Key]int {
 	last := make(map[Key]int, len(tasks))
 	for _, t := range tasks {
@@ -53,8 +53,8 @@ func (p Plan) lastAttempts(tasks []Key) map[Key]int {
 	return last
 }
 
-// NextConfirmations are the confirmation attempts that can be made now, one for each task that has not passed one and has attempts
-// left. Of what confirmations says, keys in again count as not made.
+// NextConfirmations returns the confirmation attempts that can be made now: one for each task that has attempts left and has
+// passed none. Attempts whose keys are in again count as not made.
 func (p Plan) NextConfirmations(confirmations []Trial, again map[Key]bool) []Key {
 	made, passed := map[Key]bool{}, map[Key]bool{}
 	for _, t := range confirmations {
@@ -64,7 +64,7 @@ func (p Plan) NextConfirmations(confirmations []Trial, again map[Key]bool) []Key
 		}
 	}
 	var next []Key
-	for _, k := range p.ConfirmationKeys() { // in the order of their numbers
+	for _, k := range p.ConfirmationKeys() { // by number
 		task := k.Unnumbered()
 		if !made[k] && !passed[task] {
 			next = append(next, k)
@@ -74,7 +74,7 @@ func (p Plan) NextConfirmations(confirmations []Trial, again map[Key]bool) []Key
 	return next
 }
 
-// checkConfirm refuses what no run would have planned.
+// checkConfirm returns an error for what no run plans.
 func (p Plan) checkConfirm() error {
 	c := p.Confirm
 	if c == nil {
@@ -92,7 +92,7 @@ func (p Plan) checkConfirm() error {
 	return nil
 }
 
-// WithConfirmation is the plan with further confirmation attempts. It is not changed.
+// WithConfirmation returns the plan with further confirmation attempts. p is not changed.
 func (p Plan) WithConfirmation(attempts int, tasks []Key) Plan {
 	c := PlannedConfirmation{Attempts: attempts, Tasks: slices.Clone(tasks)}
 	if p.Confirm != nil {
@@ -116,7 +116,7 @@ func ConfirmedTasks(job Job) map[Key]*Attempts {
 	return tasks
 }
 
-// ConfirmedText says for people what the confirmation attempts showed; "" without any.
+// ConfirmedText describes for people what the confirmation attempts showed. It returns "" if there were none.
 func (d TaskDiff) ConfirmedText() string {
 	if d.Head == nil {
 		return ""

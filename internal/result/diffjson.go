@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// side is what a diff's JSON tells of one of its jobs: enough to know it again.
+// side identifies and sums up one of the two jobs in a diff's JSON.
 type side struct {
 	JobName    string    `json:"job_name"`
 	Commit     *string   `json:"commit"`
@@ -22,7 +22,7 @@ func sideOf(j Job) side {
 	}
 }
 
-// MarshalJSON writes a diff with snake_case names that stay: base and head (the jobs' names, commits and summaries, without
+// MarshalJSON encodes a diff with stable names: base and head (the jobs' names, commits and summaries, without
 // their results), changes (how many tasks have each), flaky, overall, agents, groups and tasks.
 func (d Diff) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
@@ -37,7 +37,7 @@ func (d Diff) MarshalJSON() ([]byte, error) {
 	}{sideOf(d.Base), sideOf(d.Head), d.Counts, d.Flaky, d.Overall, filled(d.Agents), filled(d.Groups), filled(d.Tasks)})
 }
 
-// MarshalJSON writes a group with its delta. The agent's or dataset's name is null where the group is all of them.
+// MarshalJSON encodes a group with its delta. The name of the agent or dataset is null if the group covers all of them.
 func (g GroupDiff) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Agent   *string `json:"agent_name"`
@@ -56,7 +56,7 @@ func orNull(name string) *string {
 	return &name
 }
 
-// filled is a list that JSON writes as [] when it is empty.
+// filled returns a list that JSON encodes as [] if it is empty.
 func filled[T any](list []T) []T {
 	if list == nil {
 		return []T{}

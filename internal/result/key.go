@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Key is the identity of a trial: one attempt of one agent at one task of one dataset. It names
-// folders, sorts, shards, finds duplicates and matches a baseline. Attempt counts from 1.
+// Key identifies a trial: one attempt of one agent at one task of one dataset. Directories are named by it; sorting,
+// sharding, finding duplicates and matching a baseline use it. Attempt counts from 1.
 type Key struct {
 	Task    string `json:"task_name"`
 	Dataset string `json:"dataset_name"`
@@ -30,12 +30,12 @@ func (k Key) Compare(o Key) int {
 	)
 }
 
-// String is for people: agent/dataset/task__attempt, with the true names.
+// String returns agent/dataset/task__attempt for people, with the names as they are.
 func (k Key) String() string {
 	return fmt.Sprintf("%s/%s/%s__%d", k.Agent, k.Dataset, k.Task, k.Attempt)
 }
 
-// Dir is the trial's folder below the job's, with forward slashes and safe names (see Slug).
+// Dir returns the trial's directory below the job's, with forward slashes and safe names (see Slug).
 func (k Key) Dir() string {
 	return path.Join(Slug(k.Agent), Slug(k.Dataset), fmt.Sprintf("%s__%d", Slug(k.Task), k.Attempt))
 }
@@ -43,10 +43,9 @@ func (k Key) Dir() string {
 // maxSlug leaves room for "__<attempt>" below the 255 bytes that file systems allow.
 const maxSlug = 200
 
-// Slug turns a name into one path element that every file system and GitHub's artifact upload
-// accept: none of " : < > | * ? / \, no control or format characters, no leading dot, no trailing
+// Slug returns a name as one path element that every file system and GitHub's artifact upload accept: none of " : < > | * ? / \, no control or format characters, no leading dot, no trailing
 // dot or space, at most 200 bytes (longer names are cut and given a hash). Names that are already
-// safe are returned unchanged. Different names may share a slug: callers check.
+// safe are returned unchanged. Different names may have the same slug; callers check.
 // Source: actions/toolkit, path-and-artifact-name-validation.ts.
 func Slug(name string) string {
 	var b strings.Builder

@@ -21,8 +21,8 @@ func TestIsSafeAndFits(t *testing.T) {
 	reporttest.Markdown(t, func(limit int) report.Reporter { return comment.Reporter{Limit: limit} }, comment.DefaultLimit)
 }
 
-// A large job must use the room that a comment has.
-func TestALargeJobFillsTheComment(t *testing.T) {
+// A large job must use the space that a comment has.
+func TestLargeJobFillsTheComment(t *testing.T) {
 	for _, tasks := range []int{300, 2_000, 10_000} {
 		for _, limit := range []int{comment.DefaultLimit, 30_000, 15_000} {
 			text := reporttest.Write(t, comment.Reporter{Limit: limit}, reporttest.Large(tasks))

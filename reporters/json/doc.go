@@ -1,3 +1,3 @@
 // Package json reports a job for programs: one JSON object with the verdict, the numbers, the comparison with the
-// baseline and every task. See Report for its fields. It does not shorten anything but logs, which it leaves out.
+// baseline and every task. Report has the fields. It shortens nothing, but leaves logs out.
 package json

@@ -12,14 +12,14 @@ import (
 // in it, which may make it longer. Source: actions/runner, FileCommandManager.cs.
 const DefaultLimit = 1_000_000
 
-// Reporter writes the page.
+// Reporter writes the page. It implements report.Reporter.
 type Reporter struct {
-	// Limit is the most bytes that are written; 0 is DefaultLimit. Detail is dropped to keep it, in this order: tasks that
-	// passed and did not change; more and more of what changed and failed; everything but counts.
+	// Limit bounds the bytes that are written; 0 means DefaultLimit. To stay within it, detail is dropped in this order: tasks
+	// that passed and did not change; more and more of what changed and failed; everything but counts.
 	Limit int
 }
 
-// details are the steps from everything to counts.
+// details are the levels of detail, from everything to counts only.
 var details = []sections.Detail{
 	{All: true, Rows: 100_000, Excerpts: 100, Lines: 30},
 	{Rows: 100_000, Excerpts: 100, Lines: 30, Omitted: "tasks that passed and did not change"},

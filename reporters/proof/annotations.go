@@ -12,12 +12,13 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// perType is how many annotations of each type the runner keeps of a step.
+// perType bounds the annotations of each type. GitHub's runner keeps so many for a step.
 // Source: actions/runner, ExecutionContext.cs, _maxCountPerIssueType.
 const perType = 10
 
-// Annotations writes a workflow command for each finding that counts, at its place in the repository: errors for what a
-// task fails by, warnings for the others. Of each type as many as the runner keeps; the last says how many there are more.
+// Annotations writes a workflow command for each finding that counts, at its place in the repository: an error if the task
+// fails by it, otherwise a warning. It writes as many of each type as the runner keeps; the last one names the number of
+// the others.
 func Annotations(w io.Writer, in prove.Report) error {
 	var b strings.Builder
 	for _, severity := range []prove.Severity{prove.Error, prove.Warning} {

@@ -9,31 +9,31 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// SchemaVersion grows when a field changes its meaning or goes. New fields do not change it.
+// SchemaVersion is incremented when a field changes its meaning or is removed. New fields do not change it.
 const SchemaVersion = 1
 
-// Document is the JSON object. Rewards have no unit, durations are seconds. Lists are never null. Texts that came from
-// outside are as they came; the file is safe to print.
+// Document is the JSON object. Rewards have no unit, durations are seconds. Lists are never null. Texts from outside are not
+// changed; the file is safe to print.
 type Document struct {
 	SchemaVersion int           `json:"schema_version"`
 	Outcome       prove.Outcome `json:"outcome"`  // passed, failed, incomplete or cancelled
 	Passed        bool          `json:"passed"`   // whether the command ends with 0
 	Headline      string        `json:"headline"` // "11 of 12 proven, 1 flaky"
-	// JobDir is the folder with the runs; "" if nothing was run.
+	// JobDir is the directory with the runs; "" if nothing was run.
 	JobDir   string                `json:"job_dir"`
 	Verdicts map[prove.Verdict]int `json:"verdicts"` // how many tasks came to each; every verdict has an entry
 	Tasks    []Task                `json:"tasks"`    // in the order of the datasets, by name
 	Notes    []string              `json:"notes"`
 }
 
-// Task is one task.
+// Task has the verdict on a task.
 type Task struct {
 	Dataset string        `json:"dataset_name"`
 	Task    string        `json:"task_name"`
 	Path    string        `json:"path"` // of its folder in its repository; "" outside git
 	Verdict prove.Verdict `json:"verdict"`
 	Passed  bool          `json:"passed"`
-	// OracleWanted and NopWanted are how many runs there should be.
+	// OracleWanted and NopWanted are the numbers of runs that there should be.
 	OracleWanted int             `json:"oracle_wanted"`
 	NopWanted    int             `json:"nop_wanted"`
 	Oracle       []Run           `json:"oracle"` // runs of the solution, by number
@@ -42,7 +42,7 @@ type Task struct {
 	Findings     []prove.Finding `json:"findings"`     // errors first, then by place
 }
 
-// Run is one run.
+// Run is a run of an agent at a task.
 type Run struct {
 	Attempt          int           `json:"attempt"`
 	Reward           *float64      `json:"reward"`

@@ -15,9 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// JUnit writes a suite for each dataset with a case for each task. A task that is not proven is a failure, of the type of
-// its verdict; one that nothing is known about is an error. Warnings are in system-out. No attribute is used that
-// Jenkins' junit-10.xsd lacks.
+// JUnit writes a suite for each dataset with a case for each task. A task that is not proven is a failure whose type is the
+// verdict; one without any result is an error. Warnings are in system-out. All attributes are in Jenkins' junit-10.xsd.
 func JUnit(w io.Writer, in prove.Report) error {
 	doc := junit.Testsuites{Name: "rollout validate"}
 	names := map[string]int{}
@@ -78,15 +77,15 @@ func suite(in prove.Report, proofs []prove.Proof, names map[string]int) junit.Te
 	return s
 }
 
-// How long texts may be, in bytes.
+// Bounds of texts, in bytes.
 const (
 	maxName = 250
 	maxLine = 1000
 	maxText = 64 << 10
 )
 
-// unique is the name, with a number if it was given before for the class: different names may look the same once they are
-// safe, and readers keep the first of a name.
+// unique returns the name, with a number if the class already has it: different names may become equal when they are made
+// safe, and readers keep only the first of a name.
 func unique(names map[string]int, class, name string) string {
 	for n := 1; ; n++ {
 		try := name
@@ -100,7 +99,7 @@ func unique(names map[string]int, class, name string) string {
 	}
 }
 
-// message is a task's verdict in a line.
+// message returns a task's verdict in one line.
 func message(p prove.Proof) string {
 	out := p.Verdict.Words()
 	if runs := p.Runs.String(); runs != "" {
@@ -115,7 +114,7 @@ func message(p prove.Proof) string {
 	return untrusted.Cut(untrusted.XMLLine(out), maxLine)
 }
 
-// text is a task's findings of some kind, two lines each.
+// text returns a task's findings of some kind, in two lines each.
 func text(p prove.Proof, kind func(prove.Finding) bool) string {
 	var lines []string
 	for _, f := range p.Findings {
@@ -134,7 +133,7 @@ func text(p prove.Proof, kind func(prove.Finding) bool) string {
 	return untrusted.Cut(untrusted.XML(strings.Join(lines, "\n")), maxText)
 }
 
-// seconds is a time as all readers take it: plain digits, three decimals.
+// seconds formats a time as all readers accept it: digits with three decimals.
 func seconds(sec float64) string {
 	if !(sec > 0 && sec < 1e12) || math.IsNaN(sec) {
 		sec = 0

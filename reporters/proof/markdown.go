@@ -9,13 +9,13 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// DefaultLimit is the most bytes of Markdown that are written: what a step's summary takes, with room to spare.
+// DefaultLimit bounds the Markdown, in bytes. It is below the limit of a step's summary.
 const DefaultLimit = 900_000
 
-// Markdown writes a table of all tasks, and what was found in each. What does not fit is counted.
+// Markdown writes a table of all tasks with their findings. What does not fit within DefaultLimit is counted.
 func Markdown(w io.Writer, in prove.Report) error { return MarkdownLimit(DefaultLimit)(w, in) }
 
-// MarkdownLimit is Markdown with another limit.
+// MarkdownLimit returns Markdown with another limit.
 func MarkdownLimit(limit int) Format {
 	return func(w io.Writer, in prove.Report) error {
 		_, err := io.WriteString(w, markdown(in, limit))
@@ -28,7 +28,7 @@ var outcomeMarks = map[prove.Outcome]string{prove.Passed: "✅", prove.Failed: "
 func markdown(in prove.Report, limit int) string {
 	var b strings.Builder
 	left := 0
-	// Room is kept for the sentence that counts what is left out.
+	// Space is reserved for the sentence that counts what is left out.
 	add := func(text string) {
 		if b.Len()+len(text) > limit-200 {
 			left++
@@ -93,5 +93,5 @@ func item(p prove.Proof, f prove.Finding) string {
 	return text + "\n"
 }
 
-// short is text from outside that does not fill the page.
+// short returns text from outside, made safe and cut.
 func short(text string) string { return untrusted.Markdown(untrusted.Cut(text, maxLine)) }

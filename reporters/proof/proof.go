@@ -7,10 +7,10 @@ import (
 	"github.com/org/rollout-action/internal/prove"
 )
 
-// Format writes a report. It shows nothing that comes from outside without making it safe.
+// Format writes a report. It makes everything safe that comes from outside.
 type Format func(w io.Writer, in prove.Report) error
 
-// Formats are all of them, by name.
+// Formats lists all formats by name.
 var Formats = map[string]Format{
 	"json":        JSON,
 	"junit":       JUnit,
@@ -18,5 +18,5 @@ var Formats = map[string]Format{
 	"markdown":    Markdown,
 }
 
-// place is where a finding is as seen from the top of the repository; outside git, as people would type it.
+// place returns the place of a finding relative to the root of the repository; outside git, as a user would type it.
 func place(p prove.Proof, f prove.Finding) string { return p.Place(f, cmp.Or(p.Path, p.Dir)) }

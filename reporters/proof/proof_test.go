@@ -39,7 +39,7 @@ func write(t *testing.T, format string, in prove.Report) string {
 	return b.String()
 }
 
-// runs are trials of a task with these rewards; NaN-free, and each 1.5 s long.
+// runs returns trials of a task with these rewards, each 1.5 s long.
 func runs(agent, dataset, task string, rewards ...float64) []result.Trial {
 	var out []result.Trial
 	for i, r := range rewards {
@@ -58,7 +58,7 @@ func of(dataset, task string, verdict prove.Verdict, oracle, nop []float64, find
 	}
 }
 
-// every is a report with every verdict and kind of finding.
+// every returns a report with every verdict and kind of finding.
 func every() prove.Report {
 	lost := of("other", "lost", prove.Unknown, []float64{1, 1}, []float64{0},
 		prove.Finding{Rule: "not-run", Severity: prove.Error, Message: "a run of oracle failed for reasons outside of the task (environment_lost): the engine went away", Hint: "run it again: nothing is known about the task"})
@@ -129,7 +129,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// attributes are those that junit-10.xsd of Jenkins' xunit plugin knows, of the elements that are written.
+// attributes are those in junit-10.xsd of Jenkins' xunit plugin, for the elements that are written.
 var attributes = map[string][]string{
 	"testsuites": {"name", "time", "tests", "failures", "errors"},
 	"testsuite":  {"name", "tests", "failures", "errors", "time", "skipped", "timestamp", "hostname", "id", "package"},
@@ -137,7 +137,7 @@ var attributes = map[string][]string{
 	"failure": {"type", "message"}, "error": {"type", "message"}, "system-out": nil,
 }
 
-// checkXML holds a file against the schema and counts its cases.
+// checkXML checks a file against the schema and counts its cases.
 func checkXML(t *testing.T, text string, cases int) {
 	t.Helper()
 	dec := xml.NewDecoder(strings.NewReader(text))
@@ -168,7 +168,7 @@ func checkXML(t *testing.T, text string, cases int) {
 	}
 }
 
-// hostile is a report whose every text is an attack.
+// hostile returns a report in which every text is an attack.
 func hostile(text string) prove.Report {
 	finding := func(severity prove.Severity) prove.Finding {
 		return prove.Finding{Rule: "secret", Severity: severity, File: text, Line: 1, Message: text, Hint: text}
@@ -219,7 +219,7 @@ func TestAttacksStayText(t *testing.T) {
 	}
 }
 
-// What the runner and the summary do not take is counted.
+// What does not fit into the runner's limits is counted.
 func TestFits(t *testing.T) {
 	var in prove.Report
 	for i := range 3000 {

@@ -8,10 +8,10 @@ import (
 	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
 )
 
-// LinkPrefixes are what the addresses of a report's own links begin with.
+// LinkPrefixes are the prefixes of a report's own links.
 var LinkPrefixes = []string{"https://github.com/acme/widgets/"}
 
-// Write is what a reporter writes. It is asked twice, and has to write the same.
+// Write returns what a reporter writes. It calls the reporter twice and fails if the outputs differ.
 func Write(t *testing.T, r report.Reporter, in report.Input) []byte {
 	t.Helper()
 	var first, second bytes.Buffer
@@ -26,8 +26,8 @@ func Write(t *testing.T, r report.Reporter, in report.Input) []byte {
 	return first.Bytes()
 }
 
-// Markdown runs a reporter that writes Markdown over the corpus of attacks, and over large jobs with limits down to
-// nothing. limited makes the reporter with a limit; 0 is its own, which is most.
+// Markdown tests a reporter that writes Markdown with the corpus of attacks, and with large jobs and limits down to
+// nothing. limited returns the reporter with a limit; 0 means its own, which is most.
 func Markdown(t *testing.T, limited func(limit int) report.Reporter, most int) {
 	t.Run("attacks", func(t *testing.T) {
 		for _, a := range untrustedtest.Corpus {

@@ -1,3 +1,3 @@
-// Package reporttest makes jobs to report on, for the tests of reporters: whole inputs, counted and compared as real ones
-// are, without a trial being run. It does not know any reporter.
+// Package reporttest makes jobs for the tests of reporters: complete inputs, summarised and compared as real ones are,
+// without running a trial. It does not know any reporter.
 package reporttest

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// tree is files with an index of their folders: a MapFS walks through all of its files for each question about a folder.
+// tree is a MapFS with an index of its directories, for which a MapFS walks through all of its files.
 type tree struct {
 	fstest.MapFS
 	folders map[string]bool
@@ -34,7 +34,7 @@ func (t tree) Lstat(name string) (fs.FileInfo, error) {
 	return t.MapFS.Lstat(name)
 }
 
-// folder is the information about one.
+// folder is the information about a directory.
 type folder string
 
 // Name implements fs.FileInfo.

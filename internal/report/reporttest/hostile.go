@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
 )
 
-// Hostile is a job in which everything that comes from outside is an attack: names, messages, logs, paths, the words of
+// Hostile returns a job in which everything that comes from outside is an attack: names, messages, logs, paths, the words of
 // checks, links and the baseline.
 func Hostile(a untrustedtest.Attack) report.Input {
 	s := a.Text

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Inputs are the jobs that every reporter has a golden file for, by the file's name.
+// Inputs returns the jobs that every reporter has a golden file for, by the file's name.
 func Inputs() map[string]report.Input {
 	return map[string]report.Input{
 		"passing":     Passing(),
@@ -29,7 +29,7 @@ func Inputs() map[string]report.Input {
 
 var suite = []string{"baking-order", "broken-links", "clean-exit", "library-fines", "photo-album", "split-the-bill"}
 
-// Passing is a job in which everything is as it should be, and as it was.
+// Passing returns a job in which everything passes, as before.
 func Passing() report.Input {
 	var specs []Spec
 	for i, task := range suite {
@@ -43,7 +43,7 @@ func Passing() report.Input {
 	return Against(in, Make("nightly", specs))
 }
 
-// pytest is what a verifier leaves that runs tests of its own.
+// pytest are the files of a verifier that runs tests of its own.
 var pytest = map[string]string{
 	"logs/verifier/stdout.txt": "collected 3 items\n\ntest_fines.py .F.\n\n    def test_sundays():\n>       assert fine(days=3) == 60\nE       assert 90 == 60\n\n1 failed, 2 passed in 0.03s\n",
 	"logs/verifier/ctrf.json": `{"results":{"tool":{"name":"pytest"},"summary":{"tests":3,"passed":2,"failed":1},"tests":[
@@ -52,8 +52,8 @@ var pytest = map[string]string{
 		{"name":"test_cap","status":"passed","duration":4}]}}`,
 }
 
-// Mixed is a pull request with two agents and two attempts: something broken, worse, errored, flaky, fixed, better, new,
-// removed and changed, held against a baseline.
+// Mixed returns a pull request with two agents and two attempts, compared with a baseline: something is broken, worse, errored,
+// flaky, fixed, better, new, removed and changed.
 func Mixed() report.Input {
 	base := []Spec{
 		{Task: "baking-order", Reward: new(1.0), Seconds: 30, Cost: 0.10},
@@ -98,7 +98,7 @@ func Mixed() report.Input {
 	return in
 }
 
-// both is the specs for two agents, the second of which does all well and twice one of them.
+// both returns the specs for two agents. The second passes all tasks, and tries one of them twice.
 func both(specs []Spec) []Spec {
 	var all []Spec
 	for _, s := range specs {
@@ -115,7 +115,7 @@ func both(specs []Spec) []Spec {
 	return append(all, flaky)
 }
 
-// NoBaseline is a first run: nothing to compare with.
+// NoBaseline returns a first run, without anything to compare with.
 func NoBaseline() report.Input {
 	in := Make("first", []Spec{
 		{Agent: "apprentice", Dataset: "cookbook", Task: "baking-order", Reward: new(1.0), Seconds: 30, Cost: 0.10},
@@ -128,7 +128,7 @@ func NoBaseline() report.Input {
 	return in
 }
 
-// Incomplete is a job that lacks a shard and was cancelled.
+// Incomplete returns a job that lacks a shard and was cancelled.
 func Incomplete() report.Input {
 	in := Make("torn", []Spec{
 		{Agent: "apprentice", Dataset: "cookbook", Task: "baking-order", Reward: new(1.0), Seconds: 30},
@@ -144,7 +144,7 @@ func Incomplete() report.Input {
 	return in
 }
 
-// Errors is a job with a trial for each type of error.
+// Errors returns a job with a trial for each type of error.
 func Errors() report.Input {
 	kinds := []result.ErrorType{
 		result.TaskInvalid, result.TaskNotFound, result.EnvironmentBuildFailed, result.EnvironmentBuildTimeout, result.EnvironmentImagePullFailed,
@@ -176,7 +176,7 @@ func Errors() report.Input {
 	return in
 }
 
-// Inconclusive is a job that a small suite cannot judge, with a task in quarantine.
+// Inconclusive returns a job that is too small for a verdict, with a task in quarantine.
 func Inconclusive() report.Input {
 	base := []Spec{
 		{Agent: "apprentice", Dataset: "cookbook", Task: "baking-order", Reward: new(1.0), Seconds: 30},
@@ -259,7 +259,7 @@ func Unreachable() report.Input {
 	return in
 }
 
-// Shard is a part of a job: it has no verdict of its own.
+// Shard returns a part of a job, which has no verdict of its own.
 func Shard() report.Input {
 	in := Make("parts", []Spec{
 		{Agent: "apprentice", Dataset: "cookbook", Task: "baking-order", Reward: new(1.0), Seconds: 30},
@@ -271,7 +271,7 @@ func Shard() report.Input {
 	return in
 }
 
-// Large is a job of n trials for one agent: every tenth got worse, every third of the others never passed. Logs are long.
+// Large returns a job of n trials of one agent: every tenth got worse, every third of the others never passed. Logs are long.
 func Large(n int) report.Input {
 	base, head := make([]Spec, n), make([]Spec, n)
 	long := strings.Repeat("a line of a log that goes on and on, as logs do\n", 40)

@@ -7,8 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/report"
 )
 
-// environments says which trials ran on something else than was asked for: numbers from there are not comparable with
-// others without a word.
+// environments returns notes about trials that ran on something other than the image that was asked for, because their numbers
+// are not comparable with others.
 func (p *Page) environments() []string {
 	type other struct {
 		actual, reason string
@@ -39,7 +39,7 @@ func (p *Page) environments() []string {
 	var notes []string
 	for _, o := range order {
 		instead := " did not run on the image asked for, but on "
-		if o.asked { // by the job: nobody need be warned
+		if o.asked { // by the job: no warning needed
 			instead = " ran on "
 		}
 		notes = append(notes, report.Plural(bases[o], "trial")+instead+o.actual+" ("+o.reason+").")
