@@ -19,7 +19,7 @@ var (
 )
 
 // otherFlags are flags of other programs that pages mention.
-var otherFlags = []string{"security-opt", "user", "scope", "pid", "repo"}
+var otherFlags = []string{"security-opt", "user", "scope", "pid", "repo", "cap-add"}
 
 // TestDocumentedCommands parses every rollout command in the shell blocks and the code spans of README.md and docs, and looks up
 // every flag that pages for users mention.
