@@ -219,6 +219,10 @@ func (s Stored) Finish(cfg config.Job, now result.Plan, earlier []result.Trial, 
 	if err := s.replace(cfg, plan); err != nil {
 		return err
 	}
+	t := Tree{Dir: s.Dir, Plan: plan}
+	if err := t.removeDrafts(); err != nil { // a kill while the plan was replaced leaves one, and all else as it should be
+		return err
+	}
 	job := result.Summarize(plan, earlier)
 	text, err := result.Marshal(job)
 	if err != nil {
@@ -229,11 +233,10 @@ func (s Stored) Finish(cfg config.Job, now result.Plan, earlier []result.Trial, 
 		return err
 	}
 	if !s.says(result.ResultFile, text) || !s.says(result.MetadataFile, metadata) || !s.hasOutputs(len(earlier)) || !s.hasSums() {
-		t := Tree{Dir: s.Dir, Plan: plan}
 		if t.outputs, err = repairOutputs(s.Dir, plan, earlier, prompt); err != nil {
 			return err
 		}
-		if err := errors.Join(t.outputs.file.Close(), t.removeDrafts(), t.WriteJob(job)); err != nil {
+		if err := errors.Join(t.outputs.file.Close(), t.WriteJob(job)); err != nil {
 			return err
 		}
 	}

@@ -362,7 +362,7 @@ func TestNothingIsOwedOfAJobThatWasKilledAtItsVeryEnd(t *testing.T) {
 	}
 }
 
-func TestWhatAFullDiskLeftOutIsWrittenWhenNothingIsOwed(t *testing.T) {
+func TestWhatAKillOrAFullDiskLeftIsMendedWhenNothingIsOwed(t *testing.T) {
 	for name, damage := range map[string]func(r *restart, outputs []byte){
 		"nothing is missing": func(*restart, []byte) {},
 		"no outputs":         func(r *restart, _ []byte) { r.must(os.Remove(r.in(result.OutputsFile))) },
@@ -372,6 +372,7 @@ func TestWhatAFullDiskLeftOutIsWrittenWhenNothingIsOwed(t *testing.T) {
 		"an output that is torn": func(r *restart, text []byte) { r.write(result.OutputsFile, string(text)+"{") },
 		"no metadata":            func(r *restart, _ []byte) { r.must(os.Remove(r.in(result.MetadataFile))) },
 		"old metadata":           func(r *restart, _ []byte) { r.write(result.MetadataFile, "{}") },
+		"a draft of a plan":      func(r *restart, _ []byte) { r.write(".tmp-plan.json123", "{") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRestart(t)
@@ -391,6 +392,9 @@ func TestWhatAFullDiskLeftOutIsWrittenWhenNothingIsOwed(t *testing.T) {
 				if got, err := os.ReadFile(r.in(name)); err != nil || !bytes.Equal(got, want) {
 					t.Errorf("%s is\n%s\n%v, want\n%s", name, got, err, want)
 				}
+			}
+			if drafts, err := filepath.Glob(r.in(".tmp-*")); err != nil || len(drafts) > 0 {
+				t.Errorf("drafts are left: %q, %v", drafts, err)
 			}
 		})
 	}
