@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -79,4 +80,27 @@ func TestChanged(t *testing.T) {
 	git("checkout", "--quiet", "--orphan", "other")
 	git("commit", "--quiet", "--all", "--message=other")
 	want("without a common commit", "", true, "providers")
+}
+
+// TestWorkflowsRunEveryPart: a part that a workflow left out would run nowhere.
+func TestWorkflowsRunEveryPart(t *testing.T) {
+	read := func(name string, pattern *regexp.Regexp) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := pattern.FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s has no %s", name, pattern)
+		}
+		return string(found[1])
+	}
+	parts := read(".ci/run", regexp.MustCompile(`(?m)^parts=" \$\{\*:-([a-z ]+)\} "$`))
+	for _, workflow := range []string{"ci.yml", "nightly.yml"} {
+		got := read(".github/workflows/"+workflow, regexp.MustCompile(`(?m)^ +part: \[([a-z, ]+)\]$`))
+		if strings.ReplaceAll(got, ",", "") != parts {
+			t.Errorf("%s runs the parts %s, .ci/run has %s", workflow, got, parts)
+		}
+	}
 }
