@@ -32,6 +32,7 @@ var binary, scratch string
 
 func TestMain(m *testing.M) {
 	sandbox.Init() // sandboxes are started by executing this program
+	testenv.Parallel(6)
 	os.Exit(runTests(m))
 }
 
@@ -247,6 +248,17 @@ func realProviders(t *testing.T, test func(t *testing.T, provider string)) {
 	})
 }
 
+// sideBySide runs a test on providers in parallel, with all others that may. Not those that kill rollout and look at what
+// is left of it, because every other run would remove that; nor those that measure how long something takes.
+func sideBySide(t *testing.T, on func(*testing.T, func(*testing.T, string)), test func(t *testing.T, provider string)) {
+	t.Helper()
+	t.Parallel()
+	on(t, func(t *testing.T, provider string) {
+		t.Parallel()
+		test(t, provider)
+	})
+}
+
 func TestASignalStopsTheJobInGoodOrder(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -286,7 +298,7 @@ func TestASignalStopsTheJobInGoodOrder(t *testing.T) {
 }
 
 func TestAReaderThatIsGoneDoesNotKeepTheCleanUpFromHappening(t *testing.T) {
-	providersHere(t, func(t *testing.T, provider string) {
+	sideBySide(t, providersHere, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 4)
 		reader, writer, err := os.Pipe()
 		must(t, err)
@@ -310,7 +322,7 @@ func TestAReaderThatIsGoneDoesNotKeepTheCleanUpFromHappening(t *testing.T) {
 }
 
 func TestASecondSignalSkipsTheCleanUp(t *testing.T) {
-	providersHere(t, func(t *testing.T, provider string) {
+	sideBySide(t, providersHere, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 8)
 		r := start(t, j.dir, "job.yaml")
 		j.waitRunning(t, 8)

@@ -53,7 +53,7 @@ func TestTimeoutsSignalsAreOne(t *testing.T) {
 	if err != nil {
 		testenv.Lacks(t, "docker", "timeout of coreutils")
 	}
-	realProviders(t, func(t *testing.T, provider string) {
+	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		for range 5 {
 			j := hangingJob(t, provider, 3)
 			r := startWith(t, j.dir, timeout, "3600", binary, "job.yaml")

@@ -25,7 +25,7 @@ func sleepsThrough(t *testing.T, r *run, pause time.Duration) {
 
 // TestTimeAsleepIsNoTimeout: while rollout is stopped, its agents go on. Who ends meanwhile is not late, and who never ends still is.
 func TestTimeAsleepIsNoTimeout(t *testing.T) {
-	realProviders(t, func(t *testing.T, provider string) {
+	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		for _, test := range []struct {
 			name, then string
 			want       result.ErrorType // "": a reward
@@ -34,6 +34,7 @@ func TestTimeAsleepIsNoTimeout(t *testing.T) {
 			{"never ends", "sleep 3600", result.AgentExecutionTimeout},
 		} {
 			t.Run(test.name, func(t *testing.T) {
+				t.Parallel()
 				j := hangingJob(t, provider, 2)
 				for name, change := range map[string][2]string{
 					"job.yaml":             {"setsid nohup sleep " + j.mark + " &\n      echo working\n      sleep " + j.mark, "echo working\n      " + test.then},
@@ -73,7 +74,7 @@ func TestTimeAsleepIsNoTimeout(t *testing.T) {
 
 // TestTimeAsleepIsNotOfTheGrace: a job that is cancelled and then stopped still removes its environments.
 func TestTimeAsleepIsNotOfTheGrace(t *testing.T) {
-	realProviders(t, func(t *testing.T, provider string) {
+	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 3)
 		r := start(t, j.dir, "job.yaml")
 		j.waitRunning(t, 3)

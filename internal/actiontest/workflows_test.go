@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/github/githubtest"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 func unzip(t *testing.T, path, dir string) {
@@ -57,6 +58,7 @@ func (r *repository) confirms() {
 // The ten lines of the README: a push makes a baseline, and a pull request that breaks the agent is told so. The shards have tried again what
 // they broke.
 func TestTheGateOnAPullRequest(t *testing.T) {
+	testenv.Long(t, "pull requests in act")
 	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
 	r.confirms()
 	base := r.commit("an agent")
@@ -128,6 +130,7 @@ func TestTheGateOnAPullRequest(t *testing.T) {
 
 // A shard that never ran is no success of the others.
 func TestAMissingShardIsNamed(t *testing.T) {
+	testenv.Long(t, "a job with shards in act")
 	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
 	r.api.SetBranch(slug, "main", r.commit("an agent"))
 	a := r.act("pr-matrix.yml", "push", map[string]any{"ref": "refs/heads/main", "repository": map[string]any{"full_name": slug}},
@@ -160,6 +163,7 @@ func TestAMissingShardIsNamed(t *testing.T) {
 
 // A fork's change runs without secrets; what came of it is reported by a workflow that executes nothing of it.
 func TestAForkIsReportedOn(t *testing.T) {
+	testenv.Long(t, "a pull request from a fork in act")
 	r := newRepository(t)
 	base := r.commit("an agent")
 	r.api.SetBranch(slug, "main", base)
@@ -204,6 +208,7 @@ func TestAForkIsReportedOn(t *testing.T) {
 
 // Each of the other examples runs as it is.
 func TestTheOtherExamples(t *testing.T) {
+	testenv.Long(t, "all example workflows in act")
 	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
 	r.api.SetBranch(slug, "main", r.commit("an agent"))
 	for _, c := range []struct {
@@ -238,6 +243,7 @@ func TestTheOtherExamples(t *testing.T) {
 
 // A repository of tasks: all are proven at night, and a pull request is told of the one that it breaks.
 func TestTasksAreProven(t *testing.T) {
+	testenv.Long(t, "a proof in act")
 	r := newRepository(t)
 	base := r.commit("tasks")
 	r.api.SetBranch(slug, "main", base)
@@ -277,6 +283,7 @@ func TestTasksAreProven(t *testing.T) {
 
 // Steps of the caller's run before and after each shard, on machines that JSON names.
 func TestOwnStepsInTheReusableWorkflow(t *testing.T) {
+	testenv.Long(t, "the reusable workflow in act")
 	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
 	step := func(run string) string {
 		return "name: x\nruns:\n  using: composite\n  steps:\n    - shell: bash\n      run: " + run + "\n"

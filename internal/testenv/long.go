@@ -2,11 +2,13 @@ package testenv
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -48,4 +50,13 @@ func Binary(dir string, flags ...string) (string, error) {
 		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
 	return path, nil
+}
+
+// Parallel has at least n parallel tests run at a time, unless -parallel says otherwise. TestMain calls it in packages whose
+// tests mostly wait, for an engine or for time to pass: go test's own number is that of the processors.
+func Parallel(n int) {
+	parallel := flag.Lookup("test.parallel")
+	if before, err := strconv.Atoi(parallel.Value.String()); err == nil && before < n {
+		_ = parallel.Value.Set(strconv.Itoa(n)) // flags are read later, and have the last word
+	}
 }

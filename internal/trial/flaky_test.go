@@ -22,6 +22,7 @@ func once(name string) string {
 
 // The engine's failures are never an agent's or a verifier's, change no reward, and make no command run twice.
 func TestTrialsOnAFlakyEngine(t *testing.T) {
+	testenv.Long(t, "trials on an engine that fails now and then")
 	stories := map[string]struct {
 		story
 		reward float64

@@ -14,6 +14,7 @@ var stores string
 
 func TestMain(m *testing.M) {
 	sandbox.Init() // sandboxes are started by executing this program
+	testenv.Parallel(4)
 	os.Exit(scriptRun(m))
 }
 

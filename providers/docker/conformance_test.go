@@ -10,9 +10,11 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/environment/environmenttest"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 func TestConformance(t *testing.T) {
+	testenv.Long(t, "all of the contract, on the machine's engine")
 	engine := newProvider(t, nil)
 	environmenttest.Run(t, environmenttest.Options{
 		New: func(t testing.TB) environment.Provider {

@@ -30,6 +30,7 @@ func TestConformanceOnThisMachinesRoot(t *testing.T) {
 
 // TestConformanceOnAnImage needs an archive of the image, or an engine that has it.
 func TestConformanceOnAnImage(t *testing.T) {
+	testenv.Long(t, "all of the contract once more, on an image")
 	conform(t, realImage(t))
 }
 

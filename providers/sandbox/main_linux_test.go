@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // shared is a folder with what takes long to make and to remove, bases, for the stores of all tests.
@@ -13,6 +15,7 @@ var shared string
 
 func TestMain(m *testing.M) {
 	Init()
+	testenv.Parallel(6)
 	os.Exit(runAll(m))
 }
 
