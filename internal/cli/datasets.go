@@ -217,8 +217,8 @@ func (a *app) datasetsDownload() *cobra.Command {
 	var where, output string
 	cmd := &cobra.Command{
 		Use:   "download NAME[@VERSION]",
-		Short: "Download the tasks of a dataset into a folder",
-		Long: `Download the tasks of a dataset into a folder, which a job file can then name as datasets[].path. Tasks are
+		Short: "Download the tasks of a dataset into a directory",
+		Long: `Download the tasks of a dataset into a directory, which a job file can then name as datasets[].path. Tasks are
 called as the registry calls them.
 ` + doneCodes,
 		Example: `  rollout datasets download terminal-bench@2.0
@@ -229,7 +229,7 @@ called as the registry calls them.
 		},
 	}
 	registryFlag(cmd, &where)
-	cmd.Flags().StringVar(&output, "output", "", "the `folder`, which must not exist or be empty (default: the dataset's name)")
+	cmd.Flags().StringVar(&output, "output", "", "the `directory`, which must not exist or be empty (default: the dataset's name)")
 	return cmd
 }
 

@@ -24,7 +24,7 @@ func (a *app) diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff BASE HEAD",
 		Short: "Compare two jobs, task by task",
-		Long: `Compare two jobs, task by task, and print what changed. Each is a job's folder, its result.json, or
+		Long: `Compare two jobs, task by task, and print what changed. Each is a job's directory, its result.json, or
 github:BRANCH for the last results on a branch. Tasks whose files changed are not compared, only told of.
 Nothing is judged: the exit code is 0 whatever changed. See "rollout report --baseline" for a gate.
 ` + doneCodes,

@@ -25,8 +25,8 @@ func (a *app) exportCommand() *cobra.Command {
 		Use:   "export JOB_DIR",
 		Short: "Write a job's trials as one file for other programs",
 		Long: `Write every trial of a job that has a result, sorted by agent, dataset, task and attempt, from what is on
-disk. Works for jobs that were cancelled or killed, for shards and for merged jobs, too: how many trials have no result is
-said. The formats are
+disk. It also works for jobs that were cancelled or killed, for shards and for merged jobs, and prints how many trials have
+no result. The formats are
 
   outputs  a JSON object on each line, as in outputs.jsonl: prompt, reward, metrics, timing, error, stop
            condition, and how the reward compares with the group's (all attempts of an agent at a task)

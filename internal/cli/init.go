@@ -26,7 +26,7 @@ func (a *app) initCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a first job: a job.yaml, a dataset with one task, a workflow",
-		Long: `Write job.yaml, a dataset of one task (evals/hello) and a GitHub workflow into a folder
+		Long: `Write job.yaml, a dataset of one task (evals/hello) and a GitHub workflow into a directory
 (default: the current one). Files that exist are never written over: if one does, nothing is written.
 ` + doneCodes,
 		Example: `  rollout init

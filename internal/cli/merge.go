@@ -17,14 +17,14 @@ func (a *app) mergeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge DIR...",
 		Short: "Put the shards of a job together, and report on the whole",
-		Long: `Put the shards of a job together: the folders that "rollout run --shard" left on several machines become
-the one folder that a run of the whole job would have left, and that is reported on as by "rollout report".
-Each argument is a shard's folder, a folder with shards up to three levels down (as artifacts are
-downloaded), or an archive (.tar, .tar.gz, .tgz, .zip). The shards themselves are left as they are, unless --move says otherwise.
+		Long: `Combine the shards of a job: the directories that "rollout run --shard" wrote on several machines become
+the one directory that a run of the whole job would have written. Then report on it as "rollout report" does.
+Each argument is a shard's directory, a directory with shards up to three levels down (as artifacts are
+downloaded), or an archive (.tar, .tar.gz, .tgz, .zip). The shards do not change, except with --move.
 
-Shards of different plans are refused. A missing, cancelled or crashed shard is named, with the trials that it
-owed, and the job does not pass. Of a shard that was run again, the newest complete folder counts. A merge may be
-repeated: it replaces what an earlier one of the same plan wrote, and nothing else.
+Shards of different plans are refused. A missing, cancelled or crashed shard is named, with its missing
+trials, and the job does not pass. If a shard was run again, its newest complete directory counts. A merge may be
+repeated: it replaces only what an earlier merge of the same plan wrote.
 ` + exitCodes,
 		Example: `  rollout merge shards/
   rollout merge jobs/nightly.shard-*-of-4 --output jobs/nightly
@@ -39,8 +39,8 @@ repeated: it replaces what an earlier one of the same plan wrote, and nothing el
 			return a.merge(cmd.Context(), job.MergeOptions{Paths: args, Output: output, Parent: "jobs", Base: a.Dir, Move: move}, flags)
 		},
 	}
-	cmd.Flags().StringVar(&output, "output", "", "the merged job's folder (default: the job's name below jobs)")
-	cmd.Flags().BoolVar(&move, "move", false, "move the trials out of the shards' folders instead of linking them: faster for very large jobs, but the shards are used up; only if all are there and complete")
+	cmd.Flags().StringVar(&output, "output", "", "the merged job's directory (default: the job's name below jobs)")
+	cmd.Flags().BoolVar(&move, "move", false, "move the trials out of the shards' directories instead of linking them: faster for very large jobs, but the shards are used up; only if all shards are present and complete")
 	flags.add(cmd)
 	return cmd
 }

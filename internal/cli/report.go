@@ -31,10 +31,9 @@ func (a *app) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report JOB_DIR",
 		Short: "Report on a job again, from what is on disk",
-		Long: `Print the summary of a job from the results in its folder, hold it against its baseline and its
-gate, and write the reports that are asked for. No trial is run. Works for jobs that were cancelled,
-that still run or whose run was killed, too: what is missing is counted as skipped, and said. Such a
-job never passes.
+		Long: `Print the summary of a job from the results in its directory, compare it with its baseline, check its
+gate, and write reports. No trial is run. It also works for jobs that were cancelled, that still run or
+whose run was killed: missing trials are counted as skipped and reported. Such a job never passes.
 
 The gate is the one in the job's config.json; flags win over it.
 ` + exitCodes,

@@ -31,7 +31,7 @@ type againFlags struct {
 func (f *againFlags) add(cmd *cobra.Command, when string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.retryErrors, "retry-errors", nil, when+"also run trials again that ended with these error types, such as agent_execution_timeout, or with any (all)")
-	flags.BoolVar(&f.onlyFailed, "only-failed", false, when+"run only failed trials again, none that never ran or was cut short")
+	flags.BoolVar(&f.onlyFailed, "only-failed", false, when+"run only failed trials again; leave out trials that never ran or were interrupted")
 }
 
 // again is the flags, checked.
@@ -50,15 +50,15 @@ func (a *app) resumeCommand() *cobra.Command {
 	var jobFile string
 	cmd := &cobra.Command{
 		Use:   "resume JOB_DIR",
-		Short: "Go on with a job that was stopped, cancelled or killed",
-		Long: `Run what is left of a job, in its folder: trials that have no result, that were cut short, or that failed because
-of the infrastructure (environment_*, internal_error). Results stay, and so do failures of agents, verifiers and
-tasks: they are outcomes. Folders of trials that are run again are moved to superseded/.
+		Short: "Continue a job that was stopped, cancelled or killed",
+		Long: `Run the remaining trials of a job in its directory: trials that have no result, that were interrupted, or that failed
+because of the infrastructure (environment_*, internal_error). Results stay. Failures of agents, verifiers and tasks
+stay, too, because they are outcomes. Before a trial runs again, its directory is moved to superseded/.
 
-The job is the one in its config.json. It has to mean the same work as when it began: the same configuration, and
-tasks with the same files. Flags may change how it is run (n_concurrent_trials, retry, log_level, gate, metrics, redact,
-max_stream_size, environment.preserve_env, environment.min_free_disk), and n_attempts may grow. With nothing left to run it
-reports, as "rollout report" does.
+The job is read from its config.json. It must be the same work as when it started: the same configuration, and tasks
+with the same files. Flags may change how it is run (n_concurrent_trials, retry, log_level, gate, metrics, redact,
+max_stream_size, environment.preserve_env, environment.min_free_disk), and n_attempts may grow. If no trial is
+left, resume reports on the job as "rollout report" does.
 ` + exitCodes,
 		Example: `  rollout resume jobs/nightly
   rollout resume jobs/nightly --retry-errors agent_execution_timeout,agent_install_failed
@@ -69,7 +69,7 @@ reports, as "rollout report" does.
 		},
 	}
 	again.add(cmd, "")
-	cmd.Flags().StringVar(&jobFile, "job-file", "", "read the job from this file instead of its config.json, for its paths say, if the folder was moved")
+	cmd.Flags().StringVar(&jobFile, "job-file", "", "read the job from this file instead of its config.json (use it if the job directory moved)")
 	flags.addScheduling(cmd)
 	flags.addLogFormat(cmd)
 	report.add(cmd)

@@ -34,12 +34,12 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Run the trials of a job file (job.yaml or job.json; "-" reads it from stdin), and leave
 their results below jobs_dir. Flags win over the file; what was run stands in config.json.
 
-With --shard 2/4 it runs the second of four parts, in a folder of its own; "rollout merge" puts the parts
+With --shard 2/4 it runs the second of four parts, in a directory of its own; "rollout merge" puts the parts
 together. The same job file and tasks are divided in the same way on every machine.
 
-With --resume it goes on with the job of that name if its folder is there, as "rollout resume" does, and begins it if not.
+With --resume it continues the job of that name if its directory exists, as "rollout resume" does, and starts it otherwise.
 
-With --reuse it takes trials over from other jobs' folders instead of running them: those that passed or did not pass (never
+With --reuse it takes trials over from other jobs' directories instead of running them: those that passed or did not pass (never
 errors) where the files of the task, the agent, the configuration and the image are the same. They are marked "reused"
 everywhere, and their cost is not counted. Values of ${VAR} are compared only if redact.except names the variable.
 ` + exitCodes,
@@ -54,9 +54,9 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 	}
 	flags.job.add(cmd)
 	flags.shard.add(cmd)
-	cmd.Flags().BoolVar(&flags.resume, "resume", false, "go on with the job of this name if its folder is there")
+	cmd.Flags().BoolVar(&flags.resume, "resume", false, "continue the job of this name if its directory exists")
 	flags.again.add(cmd, "with --resume: ")
-	cmd.Flags().StringArrayVar(&flags.reuse, "reuse", nil, "take over trials that are the same from this job's folder instead of running them (repeatable)")
+	cmd.Flags().StringArrayVar(&flags.reuse, "reuse", nil, "take trials that are the same from this job's directory instead of running them (repeatable)")
 	flags.job.addLogFormat(cmd)
 	flags.report.add(cmd)
 	return cmd
@@ -92,8 +92,8 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.tasks, "task", nil, "run only tasks whose name matches this glob (repeatable)")
 	flags.StringArrayVar(&f.excluded, "exclude-task", nil, "leave out tasks whose name matches this glob (repeatable)")
 	f.addScheduling(cmd)
-	flags.StringVar(&f.name, "name", "", "the job's name, which is its folder's")
-	flags.StringVar(&f.jobsDir, "jobs-dir", "", "where the job's folder is made")
+	flags.StringVar(&f.name, "name", "", "the name of the job and of its directory")
+	flags.StringVar(&f.jobsDir, "jobs-dir", "", "the directory in which the job's directory is made")
 	flags.StringVar(&f.envType, "env-type", "", "the provider to run on")
 }
 

@@ -26,7 +26,7 @@ func (f *shardFlags) add(cmd *cobra.Command) {
 }
 
 func addTimings(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "timings", "", "balance shards by the durations in an earlier job's folder or result.json; the same for all shards")
+	cmd.Flags().StringVar(path, "timings", "", "balance shards by the durations in an earlier job's directory or result.json; the same for all shards")
 }
 
 // parseShard reads i/N.

@@ -23,11 +23,11 @@ func (a *app) validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate JOB_FILE | DATASET | TASK",
 		Short: "Check a job file or tasks; with --run, prove the tasks",
-		Long: `Check a job file and every task that it would run, or a folder of tasks, or one task, and print
+		Long: `Check a job file and every task that it would run, or a directory of tasks, or one task, and print
 all problems at once, each with its place and the way out. Nothing is started, no provider is contacted.
 
 With --run every task is proven as well: its solution must score 1 in each of --runs runs, and doing nothing in
-none of --nop-runs. The runs and their logs are kept in a job's folder. Exit code 1 says that a task is not proven,
+none of --nop-runs. The runs and their logs are kept in a job's directory. Exit code 1 means that a task is not proven,
 3 that nothing can be said because the infrastructure failed.
 
 What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] RULE = "the reason"
@@ -48,7 +48,7 @@ What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] R
 	}
 	flags.add(cmd)
 	flags.addLogFormat(cmd)
-	cmd.Flags().StringVar(&flags.taskFormat, "task-format", "", "whose rules the tasks of a folder follow: rollout (the default) or harbor")
+	cmd.Flags().StringVar(&flags.taskFormat, "task-format", "", "whose rules the tasks of a directory follow: rollout (the default) or harbor")
 	how.add(cmd)
 	return cmd
 }
