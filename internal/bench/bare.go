@@ -17,8 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// bare makes the engine calls of a hello trial and nothing else: what goes in was packed before, what
-// comes out is thrown away.
+// bare makes the engine calls of a hello trial and nothing else: its archives are packed in advance, and the output is discarded.
 type bare struct {
 	api           *client.Client
 	image         string
@@ -38,7 +37,7 @@ func newBare(image string) (*bare, error) {
 	if b.tests, err = packed(beforeTest); err != nil {
 		return nil, err
 	}
-	// Connections are kept, as many as there may be workers.
+	// Keep idle connections open, as many as there may be workers.
 	transport := &http.Transport{MaxIdleConns: 64, MaxIdleConnsPerHost: 64}
 	b.api, err = client.NewClientWithOpts(
 		client.WithHTTPClient(&http.Client{Transport: transport}),
@@ -55,7 +54,7 @@ func packed(files []environment.Copy) ([]byte, error) {
 	return archive.Bytes(), err
 }
 
-// trial is one hello trial. The container has the limits that tasks have by default.
+// trial runs one hello trial. The container has the default limits of tasks.
 func (b *bare) trial(ctx context.Context) (err error) {
 	pids := int64(4096)
 	created, err := b.api.ContainerCreate(ctx,
@@ -126,7 +125,7 @@ func (b *bare) exec(ctx context.Context, id, script string, env []string) error 
 	return err
 }
 
-// logs reads /logs to its end and makes sure that the reward is there.
+// logs reads all of /logs and checks that it contains the reward.
 func (b *bare) logs(ctx context.Context, id string) error {
 	stream, _, err := b.api.CopyFromContainer(ctx, id, "/logs")
 	if err != nil {

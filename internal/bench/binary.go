@@ -11,13 +11,13 @@ import (
 // command is the package of the binary.
 const command = "github.com/org/rollout-action/cmd/rollout"
 
-// hello is the least that a Go program can be.
+// hello is a minimal Go program.
 const hello = "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"hello\") }\n"
 
-// versionRuns is the least number of processes that are timed.
+// versionRuns is the least number of processes to time.
 const versionRuns = 20
 
-// binary measures what a release would be.
+// binary measures a binary built like a release.
 func (b *bench) binary(ctx context.Context) error {
 	b.logf("binary: building, then timing processes")
 	source := filepath.Join(b.dir, "hello.go")
@@ -53,7 +53,7 @@ func (b *bench) binary(ctx context.Context) error {
 	return nil
 }
 
-// build makes a static, stripped binary, as releases are.
+// build builds a static, stripped binary, like releases.
 func build(ctx context.Context, target, source string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", target, source)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -63,7 +63,7 @@ func build(ctx context.Context, target, source string) error {
 	return nil
 }
 
-// megabytes is a file's size in millions of bytes.
+// megabytes returns a file's size in millions of bytes.
 func megabytes(path string) (float64, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -31,7 +31,7 @@ var engineCalls = []string{
 	"DELETE /containers/{id}",
 }
 
-func TestATrialMakesTheFewestEngineCalls(t *testing.T) {
+func TestTrialMakesTheFewestEngineCalls(t *testing.T) {
 	proxy := newCallProxy(t)
 	provider, err := docker.New(t.Context(), nil)
 	if err != nil {
@@ -53,7 +53,7 @@ func TestATrialMakesTheFewestEngineCalls(t *testing.T) {
 	if _, err := ours.once(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
-	// The image is looked for once for each task of a job, and then asked for its content.
+	// Each task of a job checks once whether the image exists, and for its content.
 	image := "GET /images/" + testenv.Image + "/json"
 	want := slices.Concat([]string{image, image}, engineCalls)
 	if got := proxy.take(); !slices.Equal(got, want) {
@@ -67,7 +67,7 @@ func TestATrialMakesTheFewestEngineCalls(t *testing.T) {
 	}
 }
 
-// callProxy stands between the clients of a test and the Docker engine, and notes the calls.
+// callProxy is a proxy between the clients of a test and the Docker engine that records the calls.
 type callProxy struct {
 	mu    sync.Mutex
 	calls []string
@@ -78,7 +78,7 @@ var (
 	longID     = regexp.MustCompile(`[0-9a-f]{64}`)
 )
 
-// newCallProxy makes DOCKER_HOST point to a proxy, or skips.
+// newCallProxy starts a proxy and sets DOCKER_HOST to it, or skips the test.
 func newCallProxy(t *testing.T) *callProxy {
 	t.Helper()
 	testenv.NeedDocker(t)
@@ -111,7 +111,7 @@ func newCallProxy(t *testing.T) *callProxy {
 	return p
 }
 
-// note adds a call. The state of a command that still runs may be asked for several times.
+// note records a call. The state of a running command may be requested several times, and counts once.
 func (p *callProxy) note(call string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

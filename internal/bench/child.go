@@ -15,21 +15,20 @@ import (
 	"github.com/org/rollout-action/providers/fake"
 )
 
-// This program starts itself with these arguments and a directory, to measure the memory of a process
-// that does one thing.
+// This program starts itself with these arguments and a directory, to measure the memory of a process that does one thing.
 const (
 	childArg    = "child"
 	childTrials = "trials" // runs a job below the directory
-	childFiles  = "files"  // writes what that job left, again
+	childFiles  = "files"  // writes the files of that job again
 )
 
-// usage is what a child says of itself.
+// usage is what a child reports about itself.
 type usage struct {
 	WallMS float64 `json:"wall_ms"`
 	PeakMB float64 `json:"peak_mb"` // millions of bytes
 }
 
-// inChild does work in a process of its own.
+// inChild does work in a separate process.
 func inChild(ctx context.Context, work, dir string) (usage, error) {
 	var used usage
 	self, err := os.Executable()
@@ -47,7 +46,7 @@ func inChild(ctx context.Context, work, dir string) (usage, error) {
 	return used, err
 }
 
-// child is the process that inChild starts.
+// child runs in the process that inChild starts, and returns its exit code.
 func child(ctx context.Context, work, dir string, stdout, stderr io.Writer) int {
 	do, known := map[string]func(context.Context, string) (time.Duration, error){
 		childTrials: fakeTrials, childFiles: bareFiles,
@@ -103,7 +102,7 @@ func bareFiles(ctx context.Context, dir string) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// peakMemory is this process's largest resident set, in millions of bytes. Source: proc(5), VmHWM.
+// peakMemory returns this process's largest resident set, in millions of bytes. Source: proc(5), VmHWM.
 func peakMemory() (float64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

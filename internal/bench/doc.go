@@ -1,13 +1,11 @@
-// Command bench measures Rollout against the floor that the same work has without it, side by side in
-// one run:
+// Command bench measures Rollout against a floor, the same work without Rollout, side by side in one run:
 //
 //	go run ./internal/bench                          # everything; takes some minutes
 //	go run ./internal/bench --only docker --rounds 40
 //	go run ./internal/bench --json bench.json --check
 //
-// Floor and ours take turns, pair by pair, after warm-ups, and ratios are taken pair by pair: what else
-// the machine does changes from minute to minute, and hits both. Absolute times say little about
-// another machine.
+// The two sides take turns, pair by pair, after warm-ups, and ratios are computed per pair: the load of the machine changes from
+// minute to minute and affects both. Absolute times do not carry over to other machines.
 //
 // What is measured:
 //
@@ -40,6 +38,6 @@
 //	binary.size        the stripped binary; floor: a program that prints a line
 //	binary.version     "rollout version" as a process; floor: the same program
 //
-// --json writes a Report. The exit code is 0 whatever was measured, 3 if measuring failed, and with
-// --check 1 if a target was missed or could not be measured.
+// --json writes a Report. The exit code is 0, or 3 if measuring failed. With --check it is 1 if a target was missed or could not
+// be measured.
 package main

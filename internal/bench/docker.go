@@ -13,7 +13,7 @@ import (
 
 const (
 	dockerWorkers = 8
-	// blockTrials is how many trials are run at a time, before the other side has its turn.
+	// blockTrials is how many trials run before the other side has its turn.
 	blockTrials = 24
 )
 
@@ -101,7 +101,7 @@ func (b *bench) parallel(ctx context.Context, ours *stage, floor *bare) error {
 	return nil
 }
 
-// block is blockTrials bare trials, dockerWorkers at a time.
+// block runs blockTrials bare trials, dockerWorkers at a time.
 func (b *bare) block(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(dockerWorkers)

@@ -14,7 +14,7 @@ const (
 	engineWorkers = 8
 )
 
-// engine measures what everything but a provider costs.
+// engine measures the cost of everything except a provider.
 func (b *bench) engine(ctx context.Context) error {
 	if err := b.plan(ctx); err != nil {
 		return err
@@ -29,8 +29,8 @@ func (b *bench) trials(ctx context.Context) error {
 	pairs := b.fewer(10, 1)
 	b.logf("engine: %d times %d trials, and the same files written bare, in turn", pairs, engineTrials)
 	var memory, floorMemory []float64
-	// Nothing is removed before the end: for minutes after a removal some file systems (ext4) are slow
-	// to make new files, as they do not use the numbers of the old ones again.
+	// Remove nothing before the end: for minutes after a removal, some file systems (ext4) are slow to create files, because they
+	// do not reuse the numbers of the removed ones.
 	dir := func(turn int) string { return filepath.Join(b.dir, "engine", strconv.Itoa(turn)) }
 	values, err := turns(ctx, 0, pairs,
 		func(ctx context.Context) (float64, error) {

@@ -16,16 +16,16 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// sample is what a trial left on disk: the floor writes it again and again.
+// sample is the files of a trial, which the floor writes again and again.
 type sample struct {
 	directories []string // below the trial's, parents first
 	files       map[string][]byte
 	result      []byte
 	events      int    // lines of events.jsonl
-	line        []byte // one of mean length
+	line        []byte // a line of mean length
 }
 
-// readSample reads a trial of the job in dir, which had so many of them.
+// readSample reads the files of a trial from the job in dir, which has that many trials.
 func readSample(dir string, trials int) (sample, error) {
 	s := sample{files: map[string][]byte{}}
 	found, err := filepath.Glob(filepath.Join(dir, "*", "*", "*__1"))
@@ -56,7 +56,7 @@ func readSample(dir string, trials int) (sample, error) {
 	return s, nil
 }
 
-// countLines is the number of lines and of bytes in a file, which may be large.
+// countLines returns the number of lines and of bytes in a file, which may be large.
 func countLines(path string) (lines, size int, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -76,8 +76,8 @@ func countLines(path string) (lines, size int, err error) {
 	}
 }
 
-// writeFiles writes a sample trials times below dir, the way jobs are written but with nothing else
-// done: results whole or not at all, the rest as it comes.
+// writeFiles writes a sample trials times below dir, the way jobs are written but with no other work: results atomically, the rest
+// directly.
 func writeFiles(ctx context.Context, s sample, dir string, trials, workers int) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// The hello trial: the least that goes through every step. Only bash is needed.
+// The hello trial: the smallest that goes through every step. It only needs bash.
 const (
 	helloInstruction = "Write \"Hello, world!\" to /tmp/hello.txt.\n"
 	helloInstall     = "echo nothing to install\n"
@@ -21,7 +21,7 @@ const (
 // instructionPath is job.yaml's default.
 const instructionPath = "/tmp/instruction.md"
 
-// beforeStart and beforeTest are what has to be in the environment, and when.
+// beforeStart and beforeTest are the files to copy into the environment, and when.
 var beforeStart = []environment.Copy{
 	{Src: fstest.MapFS{}, Dst: "/logs/agent", Mode: 0o777},
 	{Src: fstest.MapFS{}, Dst: "/logs/verifier", Mode: 0o777},
@@ -36,8 +36,8 @@ var beforeTest = []environment.Copy{
 
 func script(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o755} }
 
-// writeHello writes tasks copies of the task below dir and a job file for them, whose path is
-// returned. The job has one agent with a secret, so that all output is searched for it, as in real jobs.
+// writeHello writes tasks copies of the task below dir with a job file, and returns the path of that. The job's agent has a secret,
+// so all output is searched for it, as in real jobs.
 func writeHello(dir, image string, tasks int) (string, error) {
 	files := map[string]string{}
 	var names []string

@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/providers/docker"
 )
 
-// TestATrialOnALayerMakesFewerEngineCalls: none for the install script, and none more.
-func TestATrialOnALayerMakesFewerEngineCalls(t *testing.T) {
+// The trial has no calls for the install script, and no additional ones.
+func TestTrialOnALayerMakesFewerEngineCalls(t *testing.T) {
 	proxy := newCallProxy(t)
 	provider, err := docker.New(t.Context(), nil)
 	if err != nil {
@@ -24,7 +24,7 @@ func TestATrialOnALayerMakesFewerEngineCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours.loaded.Job.Agents[0].CacheInstall = true
-	ours.loaded.Job.Agents[0].Install += "# " + t.TempDir() + "\n" // no earlier test has made this layer
+	ours.loaded.Job.Agents[0].Install += "# " + t.TempDir() + "\n" // a layer that no earlier test has made
 	if _, err := ours.once(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestATrialOnALayerMakesFewerEngineCalls(t *testing.T) {
 			}
 		}
 		if n != times {
-			t.Errorf("the trial that makes the layer asks %d times for %s, want %d:\n%s", n, call, times, strings.Join(made, "\n"))
+			t.Errorf("the trial that makes the layer calls %[2]s %[1]d times, want %[3]d:\n%s", n, call, times, strings.Join(made, "\n"))
 		}
 	}
 
@@ -67,7 +67,7 @@ func TestATrialOnALayerMakesFewerEngineCalls(t *testing.T) {
 	image := "GET /images/" + testenv.Image + "/json"
 	var without []string
 	without = append(without, engineCalls[:3]...)
-	without = append(without, engineCalls[6:]...) // but for install's
+	without = append(without, engineCalls[6:]...) // without those of install
 	got := proxy.take()
 	if len(got) < 3 || got[0] != image || got[1] != image || !strings.HasPrefix(got[2], "GET /images/rollout/layer:") || !slices.Equal(got[3:], without) {
 		t.Errorf("a trial on a layer makes the calls\n%s\nwant the image twice, the layer, and\n%s", strings.Join(got, "\n"), strings.Join(without, "\n"))

@@ -18,14 +18,14 @@ import (
 
 // bench is one run of the benchmark.
 type bench struct {
-	rounds int    // pairs of what takes well below a second; what takes longer has fewer
+	rounds int    // pairs of measurements; slow ones have fewer
 	image  string // of the hello trial
 	dir    string // scratch
 	stderr io.Writer
 	report Report
 }
 
-// part measures things that belong together. It fails with errUnmeasurable if they cannot be measured here.
+// part is a group of measurements. It returns errUnmeasurable if this machine cannot do them.
 type part struct {
 	name    string
 	measure func(*bench, context.Context) error
@@ -40,11 +40,11 @@ var parts = []part{
 	{"binary", (*bench).binary},
 }
 
-// errUnmeasurable means that something is missing on this machine.
+// errUnmeasurable means that this machine lacks something.
 var errUnmeasurable = errors.New("cannot be measured here")
 
 func main() {
-	sandbox.Init() // does not return in a process that is to be a sandbox
+	sandbox.Init() // does not return in a process of a sandbox
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -136,7 +136,7 @@ func (b *bench) logf(format string, args ...any) {
 	fmt.Fprintf(b.stderr, "bench: "+format+"\n", args...)
 }
 
-// measured is something to measure; it returns a value in the unit that the caller has in mind.
+// measured is something to measure; it returns a value in the caller's unit.
 type measured func(ctx context.Context) (float64, error)
 
 // turns measures things in turn, rounds times after the warm-ups, and returns the values of each.
@@ -156,7 +156,7 @@ func turns(ctx context.Context, warmups, rounds int, things ...measured) ([][]fl
 	return values, ctx.Err()
 }
 
-// fewer is how often something is measured that takes longer: one round for each per, at least least.
+// fewer returns the number of rounds of a slow measurement: one for each per, at least least.
 func (b *bench) fewer(per, least int) int { return max(least, (b.rounds+per-1)/per) }
 
 // timed measures the duration of work in milliseconds.

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestTurnsInterleavesAndForgetsWarmUps(t *testing.T) {
+func TestTurnsInterleavesAndDropsWarmUps(t *testing.T) {
 	var order []string
 	counting := func(name string) measured {
 		n := 0.0

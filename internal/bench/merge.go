@@ -23,7 +23,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// A job of 100,000 trials with as many tasks as large datasets have. Its trials have a result.json and an empty log each.
+// A job of 100,000 trials with as many tasks as large datasets have. Each trial has a result.json and an empty log.
 const (
 	mergeAgents   = 2
 	mergeTasks    = 10_000
@@ -31,7 +31,7 @@ const (
 	mergeShards   = 64
 )
 
-// A child merges the shards below a directory, or does the least that a merge has to do with them.
+// A child merges the shards below a directory, or does the least that a merge requires.
 const (
 	childMerge      = "merge"
 	childMergeFloor = "merge-floor"
@@ -39,7 +39,7 @@ const (
 	childMoveFloor  = "merge-move-floor"
 )
 
-// merge measures putting the shards of a large job together.
+// merge measures merging the shards of a large job.
 func (b *bench) merge(ctx context.Context) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("merge: %w: a process's largest size is read from /proc", errUnmeasurable)
@@ -52,7 +52,7 @@ func (b *bench) merge(ctx context.Context) error {
 		return fmt.Errorf("write the shards: %w", err)
 	}
 	var memory, floorMemory []float64
-	// Nothing is removed before the end; see trials.
+	// Remove nothing before the end; see trials.
 	values, err := turns(ctx, 0, pairs,
 		func(ctx context.Context) (float64, error) {
 			used, err := inChild(ctx, childMerge, filepath.Join(b.dir, "merge", "ours-"+strconv.Itoa(len(memory))))
@@ -67,7 +67,7 @@ func (b *bench) merge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Last, as it uses the shards up.
+	// Last, because it consumes the shards.
 	moved, err := turns(ctx, 0, 1,
 		func(ctx context.Context) (float64, error) {
 			used, err := inChild(ctx, childMove, filepath.Join(b.dir, "merge", "moved"))
@@ -83,7 +83,7 @@ func (b *bench) merge(ctx context.Context) error {
 	ours := fmt.Sprintf("%d trials from %d shards merged, with plan, result and events", trials, mergeShards)
 	const floor = "the results read, directories made and files linked"
 	b.add(
-		// How long a directory takes to make is the file system's: on ext4 the floor alone may take four seconds.
+		// The time to create a directory depends on the file system: on ext4 the floor alone may take four seconds.
 		newResult("merge.time", "ms", series{ours, values[0]}, series{floor, values[1]}, atMost("ratio", 1.6)),
 		newResult("merge.move", "ms", series{ours + ", directories moved", moved[0]},
 			series{"the results read, directories moved", moved[1]}, atMost("ours", 4000)),
@@ -92,12 +92,12 @@ func (b *bench) merge(ctx context.Context) error {
 	return nil
 }
 
-// mergeOurs merges the shards beside dir into it.
+// mergeOurs merges the shards beside dir into it, by linking.
 func mergeOurs(ctx context.Context, dir string) (time.Duration, error) {
 	return mergeShardsInto(ctx, dir, false)
 }
 
-// moveOurs does so by moving them.
+// moveOurs merges the shards beside dir into it, by moving.
 func moveOurs(ctx context.Context, dir string) (time.Duration, error) {
 	return mergeShardsInto(ctx, dir, true)
 }
@@ -114,7 +114,7 @@ func mergeShardsInto(ctx context.Context, dir string, move bool) (time.Duration,
 	return took, err
 }
 
-// mergeFloor reads and links what mergeOurs does, and nothing more.
+// mergeFloor reads and links the same files as mergeOurs, and nothing more.
 func mergeFloor(ctx context.Context, dir string) (time.Duration, error) {
 	began := time.Now()
 	shards := filepath.Join(filepath.Dir(dir), "shards")
@@ -136,7 +136,7 @@ func mergeFloor(ctx context.Context, dir string) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// moveFloor reads the results of the job in dir, and moves the trials out of it.
+// moveFloor reads the results of the job in dir, and moves its trials away.
 func moveFloor(ctx context.Context, dir string) (time.Duration, error) {
 	began := time.Now()
 	trials, err := filepath.Glob(filepath.Join(dir, "*", "*", "*__*"))
@@ -162,10 +162,10 @@ func moveFloor(ctx context.Context, dir string) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// linkShard links a shard's trials, and reads their results.
+// linkShard links a shard's trials and reads their results.
 func linkShard(ctx context.Context, shard, dir string) error {
 	return filepath.WalkDir(shard, func(path string, entry fs.DirEntry, err error) error {
-		below, _ := filepath.Rel(shard, path) // both are made of the same directory
+		below, _ := filepath.Rel(shard, path) // path is below shard
 		depth := bytes.Count([]byte(below), []byte{filepath.Separator})
 		switch {
 		case err != nil || ctx.Err() != nil:
@@ -176,7 +176,7 @@ func linkShard(ctx context.Context, shard, dir string) error {
 			return os.Mkdir(filepath.Join(dir, below), 0o755)
 		}
 		if entry.Name() == result.ResultFile {
-			if _, err := os.ReadFile(path); err != nil { //nolint:gosec // nobody else touches these files
+			if _, err := os.ReadFile(path); err != nil { //nolint:gosec // no other process uses these files
 				return err
 			}
 		}
@@ -184,7 +184,7 @@ func linkShard(ctx context.Context, shard, dir string) error {
 	})
 }
 
-// writeShards writes what the shards of a large job leave.
+// writeShards writes the shards of a large job.
 func writeShards(ctx context.Context, dir string) error {
 	path, err := writeLarge(dir+".job", mergeAgents, mergeAttempts)
 	if err != nil {
@@ -218,7 +218,7 @@ func writeShards(ctx context.Context, dir string) error {
 		group.Go(func() error {
 			own := plan
 			own.Shard = &result.Shard{Index: index, Total: mergeShards}
-			// Encoding a large plan takes long; the plans of shards differ in one number.
+			// Encoding a large plan is slow; the plans of shards differ in one number.
 			text := bytes.Replace(text, []byte(`"index": 1,`), fmt.Appendf(nil, `"index": %d,`, index), 1)
 			return writeShard(ctx, filepath.Join(dir, fmt.Sprintf("rollout-shard-%d-of-%d", index, mergeShards)), loaded.Job, own, text)
 		})
@@ -274,7 +274,7 @@ func writeShard(ctx context.Context, dir string, cfg config.Job, plan result.Pla
 	return errors.Join(result.WriteJSON(filepath.Join(dir, result.ConfigFile), cfg), tree.WriteJob(result.Summarize(plan, trials)))
 }
 
-// writeTrialFiles writes a trial's directory; nothing of it needs to survive a crash.
+// writeTrialFiles writes a trial's directory, without syncing it to disk.
 func writeTrialFiles(dir string, t result.Trial) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -286,7 +286,7 @@ func writeTrialFiles(dir string, t result.Trial) error {
 	return errors.Join(os.WriteFile(filepath.Join(dir, result.ResultFile), text, 0o644), os.WriteFile(filepath.Join(dir, "stdout.txt"), nil, 0o644))
 }
 
-// sampleTrial is a trial with all that a passed one has.
+// sampleTrial returns a passed trial with all fields set.
 func sampleTrial(key result.Key, digest string, began time.Time) result.Trial {
 	at := func(ms int) *time.Time { return new(result.Stamp(began.Add(time.Duration(ms) * time.Millisecond))) }
 	return result.Trial{

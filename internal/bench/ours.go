@@ -19,10 +19,10 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// secretVariable is where the hello job's secret comes from.
+// secretVariable is the variable with the hello job's secret.
 const secretVariable = "BENCH_API_KEY"
 
-// stage is the hello job on a provider, ready to be run as often as is wanted.
+// stage is the hello job on a provider, ready to run any number of times.
 type stage struct {
 	loaded   *config.Loaded
 	set      *dataset.Set
@@ -61,7 +61,7 @@ func newStage(ctx context.Context, dir, image string, tasks int, provider enviro
 	}, nil
 }
 
-// once is run, with the job's directory removed afterwards.
+// once is run, and removes the job's directory afterwards.
 func (s *stage) once(ctx context.Context, trials, workers int) (time.Duration, error) {
 	took, dir, err := s.run(ctx, trials, workers)
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *stage) once(ctx context.Context, trials, workers int) (time.Duration, e
 	return took, os.RemoveAll(dir)
 }
 
-// run runs a whole job of so many trials, as the run command does but for the terminal. It returns how
-// long that took and the job's directory. It fails if not every trial passed.
+// run runs a whole job of so many trials, like the run command without its terminal output. It returns the duration and the job's
+// directory. It fails if not every trial passed.
 func (s *stage) run(ctx context.Context, trials, workers int) (time.Duration, string, error) {
 	cfg := s.loaded.Job
 	s.runs++
@@ -86,7 +86,7 @@ func (s *stage) run(ctx context.Context, trials, workers int) (time.Duration, st
 	return took, dir, err
 }
 
-// job also returns the error of a trial that failed, if one did.
+// job runs the job. It also returns the error of a failed trial, if there is one.
 func (s *stage) job(ctx context.Context, cfg config.Job, dir string) (result.Job, *result.Error, error) {
 	specs := job.Plan(cfg, []*dataset.Set{s.set}, s.loaded.Env)
 	plan, err := job.Record(cfg, specs, job.RecordOptions{StartedAt: time.Now(), Dir: s.dir})

@@ -23,7 +23,7 @@ const (
 	planAttempts = 10
 )
 
-// plan measures the planning of a large job, from its file to the text of plan.json.
+// plan measures planning a large job, from its file to the text of plan.json.
 func (b *bench) plan(ctx context.Context) error {
 	b.logf("engine: planning %d trials", planAgents*planTasks*planAttempts)
 	path, err := writeLarge(filepath.Join(b.dir, "plan"), planAgents, planAttempts)

@@ -16,7 +16,7 @@ const (
 	registryTasks    = 300 // of each
 )
 
-// registry measures reading a registry and finding a dataset in it, beside decoding the same text bare.
+// registry measures reading a registry and finding a dataset in it, beside decoding the same text with encoding/json.
 func (b *bench) registry(ctx context.Context) error {
 	b.logf("registry: reading %d tasks", registryDatasets*registryTasks)
 	text, err := largeRegistry()

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// Report is what --json writes.
+// Report is the output of --json.
 type Report struct {
 	StartedAt time.Time `json:"started_at"`
 	Machine   Machine   `json:"machine"`
 	Rounds    int       `json:"rounds"` // --rounds
 	Image     string    `json:"image"`  // --image
 	Results   []Result  `json:"results"`
-	// Missing says which parts could not be measured, and why.
+	// Missing lists the parts that could not be measured, with the reason.
 	Missing []string `json:"missing"`
 }
 
-// Machine is where the report was made.
+// Machine is the machine that made the report.
 type Machine struct {
 	OS   string `json:"os"`
 	Arch string `json:"arch"`
@@ -29,19 +29,19 @@ type Machine struct {
 	Go   string `json:"go"`
 }
 
-// Result is one thing measured, beside its floor.
+// Result is one measurement and its floor.
 type Result struct {
 	Name  string `json:"name"` // e.g. docker.sequential
 	Unit  string `json:"unit"` // of ours and floor: ms, MB or trials/s
 	Ours  Side   `json:"ours"`
 	Floor *Side  `json:"floor"` // null if there is nothing to compare with
 	Ratio *Stats `json:"ratio"` // ours / floor, pair by pair; null without a floor
-	// Target is what the median of Of has to be; it is Met or not.
+	// Target is the bound for the median of Of; Met says whether it holds.
 	Target Target `json:"target"`
 	Met    bool   `json:"target_met"`
 }
 
-// Side is one of the things compared.
+// Side is one of the two sides of a comparison.
 type Side struct {
 	What string `json:"what"`
 	Stats
@@ -78,7 +78,7 @@ type series struct {
 
 func (s series) side() Side { return Side{What: s.what, Stats: summarize(s.values)} }
 
-// newResult compares two series; a floor without values is none.
+// newResult compares two series; a floor without values means that there is none.
 func newResult(name, unit string, ours, floor series, target Target) Result {
 	r := Result{Name: name, Unit: unit, Ours: ours.side(), Target: target}
 	judged := r.Ours.Stats
@@ -124,7 +124,7 @@ func (r Report) writeJSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
-// writeTable prints the report for people: the medians, with the lowest and highest values.
+// writeTable prints the report for users: medians with the lowest and highest values.
 func (r Report) writeTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "MEASURED\tUNIT\tOURS\tFLOOR\tRATIO\tPAIRS\tTARGET\tVERDICT")
@@ -159,7 +159,7 @@ func (s Stats) String() string {
 	return fmt.Sprintf("%s (%s–%s)", short(s.Median), short(s.Min), short(s.Max))
 }
 
-// short is a number with three significant digits, all of those before the point.
+// short formats a number with three significant digits, and all digits before the point.
 func short(f float64) string {
 	if math.Abs(f) >= 100 {
 		return fmt.Sprintf("%.0f", f)

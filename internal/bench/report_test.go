@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestNewResultJudgesTheMedian(t *testing.T) {
+func TestTargetAppliesToTheMedian(t *testing.T) {
 	ours, floor := series{"ours", []float64{11, 12, 50}}, series{"floor", []float64{10, 10, 10}}
 	for name, c := range map[string]struct {
 		ours, floor series
@@ -37,7 +37,7 @@ func TestReport(t *testing.T) {
 		newResult("a.b", "ms", series{"ours", []float64{1234, 1300, 1}}, series{"floor", []float64{1000, 1000, 1}}, atMost("ratio", 1.15)),
 		newResult("c.d", "MB", series{"ours", []float64{4.25}}, series{}, atMost("ours", 45)))
 	if !report.missed() {
-		t.Error("the missed target went unnoticed")
+		t.Error("the missed target was not reported")
 	}
 	var table bytes.Buffer
 	if err := report.writeTable(&table); err != nil {
@@ -69,11 +69,11 @@ c.d       MB    4.25           –              –             1      ours ≤ 
 		t.Fatal(err)
 	}
 	if r := again.Results; len(r) != 2 || r[0].Ours.Median != 1234 || r[0].Floor.Max != 1000 || r[1].Floor != nil || !r[1].Met {
-		t.Errorf("the JSON says %+v:\n%s", again, &text)
+		t.Errorf("the JSON has %+v:\n%s", again, &text)
 	}
 }
 
-func TestWhatCouldNotBeMeasuredIsMissed(t *testing.T) {
+func TestUnmeasuredTargetsAreMissed(t *testing.T) {
 	report := newReport(3, "img", time.Now())
 	if report.missed() {
 		t.Error("an empty report misses targets")

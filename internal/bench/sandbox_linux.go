@@ -15,17 +15,17 @@ import (
 
 const (
 	sandboxWorkers = 8
-	// sandboxTrials is how many trials are run at a time, before the other side has its turn.
+	// sandboxTrials is how many trials run before the other side has its turn.
 	sandboxTrials = 48
 )
 
-// A trial on sandboxes may take so long, in milliseconds.
+// The targets of a trial in a sandbox, in milliseconds.
 const (
 	rootTrial = 60.0
 	userTrial = 120.0
 )
 
-// sandbox measures hello trials, and what they are made of, in sandboxes of this machine.
+// sandbox measures hello trials and their parts in sandboxes of this machine.
 func (b *bench) sandbox(ctx context.Context) error {
 	dir := filepath.Join(b.dir, "sandbox")
 	provider, err := newSandboxes(ctx, dir, nil, sandbox.Options{})
@@ -49,7 +49,7 @@ func (b *bench) sandbox(ctx context.Context) error {
 	return nil
 }
 
-// newSandboxes returns a provider with a store in dir, so that nothing is left of it afterwards.
+// newSandboxes returns a provider with a store in dir, so nothing remains of it.
 func newSandboxes(ctx context.Context, dir string, config map[string]any, opts sandbox.Options) (environment.Provider, error) {
 	config = maps.Clone(config)
 	if config == nil {
@@ -64,22 +64,22 @@ func newSandboxes(ctx context.Context, dir string, config map[string]any, opts s
 	return provider, err
 }
 
-// onSandbox is the hello job in sandboxes, and what they stand on.
+// onSandbox is the hello job in sandboxes, with their base.
 type onSandbox struct {
 	*stage
 	provider environment.Provider
 	image    string
-	base     string // for people
+	base     string // for users
 }
 
-// sandboxSides make the hello job and its floor. What an image or this machine's root costs once is paid here.
+// sandboxSides returns the hello job and its floor. The one-time costs of an image or of this machine's root are paid here.
 func sandboxSides(ctx context.Context, dir, image string, provider environment.Provider) (*onSandbox, *unboxed, error) {
 	job, err := newStage(ctx, dir, image, 1, provider)
 	if err != nil {
 		return nil, nil, err
 	}
 	ours := &onSandbox{stage: job, provider: provider, image: image}
-	if ours.base, err = ours.look(ctx); err != nil {
+	if ours.base, err = ours.findBase(ctx); err != nil {
 		return nil, nil, err
 	}
 	_, left, err := ours.run(ctx, 1, 1)
@@ -90,8 +90,8 @@ func sandboxSides(ctx context.Context, dir, image string, provider environment.P
 	return ours, floor, err
 }
 
-// look finds what sandboxes stand on.
-func (o *onSandbox) look(ctx context.Context) (string, error) {
+// findBase returns the base of the sandboxes.
+func (o *onSandbox) findBase(ctx context.Context) (string, error) {
 	if err := o.provider.PullImage(ctx, o.image, nil); err != nil {
 		return "", err
 	}
@@ -106,7 +106,7 @@ func (o *onSandbox) look(ctx context.Context) (string, error) {
 	return on, env.Destroy(ctx)
 }
 
-// create makes a sandbox with the limits that tasks have by default.
+// create creates a sandbox with the default limits of tasks.
 func (o *onSandbox) create(ctx context.Context) (environment.Environment, error) {
 	return o.provider.CreateEnvironment(ctx, environment.CreateOptions{
 		Image:  o.image,
@@ -121,8 +121,8 @@ func (o *onSandbox) trial(ctx context.Context) (float64, error) {
 	return milliseconds(took), err
 }
 
-// sandboxTrial measures single trials: as root, then as an ordinary user in a process of its own, if this process
-// may become one; else as who this is.
+// sandboxTrial measures single trials: as root and, in a separate process, as an ordinary user if this process may start one;
+// otherwise as the current user.
 func (b *bench) sandboxTrial(ctx context.Context, ours *onSandbox, floor *unboxed) error {
 	if os.Geteuid() != 0 {
 		b.missing("sandbox.trial", "only root can run it")
@@ -164,7 +164,7 @@ func (b *bench) missing(name, reason string) {
 	b.report.Missing = append(b.report.Missing, name+": "+reason)
 }
 
-// sandboxDocker compares trials in sandboxes with the same on a Docker engine.
+// sandboxDocker compares trials in sandboxes with the same trials on a Docker engine.
 func (b *bench) sandboxDocker(ctx context.Context, ours *onSandbox, _ *unboxed) error {
 	engine, err := docker.New(ctx, nil)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// hostRoot is a provider on this machine's root, with a store of the test's own.
+// hostRoot returns a provider on this machine's root, with a store for this test.
 func hostRoot(t *testing.T, opts sandbox.Options) environment.Provider {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rollout-bench-")
@@ -33,7 +33,7 @@ func hostRoot(t *testing.T, opts sandbox.Options) environment.Provider {
 	return provider
 }
 
-// TestSandboxes has one provider for what needs one, because this machine's root takes seconds to be pictured.
+// The subtests share one provider, because capturing this machine's root takes seconds.
 func TestSandboxes(t *testing.T) {
 	server, err := serveZeros(t.Context())
 	if err != nil {
@@ -42,9 +42,9 @@ func TestSandboxes(t *testing.T) {
 	defer server.Close()
 	address := server.Addr().(*net.TCPAddr)
 	provider := hostRoot(t, sandbox.Options{Dial: dialing(address)})
-	t.Run("the floor writes what a trial writes", func(t *testing.T) { writesTheSame(t, provider) })
+	t.Run("the floor writes the files of a trial", func(t *testing.T) { writesTheSame(t, provider) })
 	t.Run("downloads are measured", func(t *testing.T) { measuresDownloads(t, provider, address) })
-	t.Run("what is alive is measured, and ended", func(t *testing.T) { measuresWhatIsAlive(t, provider) })
+	t.Run("live sandboxes are measured and destroyed", func(t *testing.T) { measuresWhatIsAlive(t, provider) })
 }
 
 func writesTheSame(t *testing.T, provider environment.Provider) {
@@ -80,14 +80,14 @@ func measuresDownloads(t *testing.T, provider environment.Provider, server *net.
 	}
 }
 
-func TestTheFloorFailsWithItsScripts(t *testing.T) {
+func TestFloorFailsWithItsScripts(t *testing.T) {
 	floor := &unboxed{dir: t.TempDir(), left: sample{directories: []string{"."}, result: []byte("{}")}}
 	if err := floor.trial(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if err := floor.trial(t.Context()); err == nil {
-		t.Error("without bash the floor is measured all the same")
+		t.Error("the floor was measured without bash")
 	}
 	if rest, _ := filepath.Glob(floor.dir + "/*/left/" + result.ResultFile); len(rest) > 0 {
 		t.Errorf("it left %v", rest)
@@ -145,8 +145,8 @@ func TestDescends(t *testing.T) {
 		{"a grandchild descends", 30, 10, true},
 		{"a process is not its own descendant", 10, 10, false},
 		{"a parent does not descend from its child", 10, 20, false},
-		{"a circle ends", 40, 10, false},
-		{"who is unknown descends from nobody", 99, 10, false},
+		{"a loop ends", 40, 10, false},
+		{"an unknown process", 99, 10, false},
 	} {
 		if got := descends(parents, c.pid, c.ancestor); got != c.want {
 			t.Errorf("%s: got %v", c.what, got)
@@ -154,7 +154,7 @@ func TestDescends(t *testing.T) {
 	}
 }
 
-func TestTheChildSaysWhatItMeasured(t *testing.T) {
+func TestChildReportsItsMeasurements(t *testing.T) {
 	dir, err := os.MkdirTemp("", "rollout-bench-")
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestTheChildSaysWhatItMeasured(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	testenv.NeedDocker(t) // or the image would be looked for in the network
+	testenv.NeedDocker(t) // otherwise the image would be searched for in the network
 	t.Setenv(imageVariable, testenv.Image)
 	t.Setenv(roundsVariable, "1")
 	var out bytes.Buffer
@@ -177,6 +177,6 @@ func TestTheChildSaysWhatItMeasured(t *testing.T) {
 		testenv.Lacks(t, "sandbox", values.Refuse)
 	}
 	if err != nil || len(values.Ours) != 1 || len(values.Floor) != 1 || values.Base == "" {
-		t.Errorf("it says %s, %v", &out, err)
+		t.Errorf("it reports %s, %v", &out, err)
 	}
 }

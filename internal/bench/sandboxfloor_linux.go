@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// unboxed runs the scripts of a hello trial on this machine as it is, and writes what a trial leaves.
+// unboxed runs the scripts of a hello trial directly on this machine, and writes the files of a trial.
 type unboxed struct {
 	dir  string
 	left sample
 }
 
-// newUnboxed writes below dir. job is the directory of a job of one trial, which is read.
+// newUnboxed returns an unboxed that writes below dir. job is the directory of a job of one trial, from which it reads the files.
 func newUnboxed(dir, job string) (*unboxed, error) {
 	left, err := readSample(job, 1)
 	if err != nil {
@@ -28,8 +28,8 @@ func newUnboxed(dir, job string) (*unboxed, error) {
 	return &unboxed{dir, left}, os.MkdirAll(dir, 0o755)
 }
 
-// trial is one hello trial: directories and files are made, three scripts run by bash, results written, and
-// everything is removed.
+// trial runs one hello trial: it creates directories and files, runs three scripts with bash, writes results, and removes
+// everything.
 func (u *unboxed) trial(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp(u.dir, "trial-")
 	if err != nil {
@@ -37,7 +37,7 @@ func (u *unboxed) trial(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	root := filepath.Join(dir, "root")
-	// The scripts name places in an environment.
+	// The scripts name paths in an environment.
 	there := strings.NewReplacer("/tmp/", root+"/tmp/", "/logs/", root+"/logs/")
 	for _, directory := range []string{"tmp", "rollout", "logs/agent", "logs/verifier"} {
 		if err := os.MkdirAll(filepath.Join(root, directory), 0o755); err != nil {
@@ -69,7 +69,7 @@ func (u *unboxed) trial(ctx context.Context) (err error) {
 	return u.left.write(filepath.Join(dir, "left"))
 }
 
-// each calls do n times, sandboxWorkers at a time, with 0 to n-1.
+// each calls do with 0 to n-1, sandboxWorkers at a time.
 func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(sandboxWorkers)

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// commands is the least number of commands that are timed.
+	// commands is the least number of commands to time.
 	commands = 60
-	// alive is how many sandboxes are alive at a time.
+	// alive is how many sandboxes are alive at the same time.
 	alive = 100
 )
 
-// sandboxExec measures a command in a sandbox that is there.
+// sandboxExec measures a command in an existing sandbox.
 func (b *bench) sandboxExec(ctx context.Context, ours *onSandbox, _ *unboxed) (err error) {
 	env, err := ours.create(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *bench) sandboxExec(ctx context.Context, ours *onSandbox, _ *unboxed) (e
 	return nil
 }
 
-// sandboxCreate measures many sandboxes at a time: how long it takes to make them, and their memory.
+// sandboxCreate measures many sandboxes at the same time: the time to create them, and their memory.
 func (b *bench) sandboxCreate(ctx context.Context, ours *onSandbox, _ *unboxed) error {
 	blocks := b.fewer(5, 3)
 	b.logf("sandbox: %d times %d sandboxes, and bare processes in namespaces, in turn", blocks, alive)
@@ -69,8 +69,8 @@ func (b *bench) sandboxCreate(ctx context.Context, ours *onSandbox, _ *unboxed) 
 	return nil
 }
 
-// many measures the time to make n things that are alive together, and appends the memory of each, in millions of
-// bytes. They are ended.
+// many measures the time to create n things that are alive together, appends the memory of each, in millions of bytes, and ends
+// them.
 func many(memory *[]float64, n int, create func(context.Context) (end func() error, err error)) measured {
 	return func(ctx context.Context) (_ float64, err error) {
 		ends := make([]func() error, n)
@@ -107,7 +107,7 @@ func (o *onSandbox) ender(ctx context.Context) (func() error, error) {
 	return func() error { return env.Destroy(context.WithoutCancel(ctx)) }, nil
 }
 
-// namespaced starts the least that lives in namespaces like a sandbox's.
+// namespaced starts a minimal process in namespaces like a sandbox's.
 func namespaced(ctx context.Context) (func() error, error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "cat")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -126,8 +126,8 @@ func namespaced(ctx context.Context) (func() error, error) {
 	return func() error { return errors.Join(input.Close(), cmd.Wait()) }, nil
 }
 
-// descendantsMemory is the proportional set size of all processes that descend from pid, in millions of bytes:
-// pages that several processes share count for each with its share. Source: proc(5), smaps_rollup.
+// descendantsMemory returns the proportional set size of all processes that descend from pid, in millions of bytes: a page that
+// several processes share counts for each by its share. Source: proc(5), smaps_rollup.
 func descendantsMemory(pid int) (float64, error) {
 	parents, err := processParents()
 	if err != nil {
@@ -152,9 +152,9 @@ func descendantsMemory(pid int) (float64, error) {
 	return total, nil
 }
 
-// descends tells whether a process has an ancestor.
+// descends reports whether a process has an ancestor.
 func descends(parents map[int]int, pid, ancestor int) bool {
-	for range parents { // a list made while processes end may have a circle
+	for range parents { // a list made while processes end may have a loop
 		parent, known := parents[pid]
 		if !known || parent == ancestor {
 			return known
@@ -164,7 +164,7 @@ func descends(parents map[int]int, pid, ancestor int) bool {
 	return false
 }
 
-// processParents is the parent of every process. Those that end meanwhile are left out.
+// processParents returns the parent of every process. Processes that end meanwhile are left out.
 func processParents() (map[int]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -180,7 +180,7 @@ func processParents() (map[int]int, error) {
 		if err != nil {
 			continue
 		}
-		// The name may hold anything; the parent is the second field after it.
+		// The name may contain anything; the parent is the second field after it.
 		line := string(text)
 		fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 		if len(fields) < 2 {

@@ -14,14 +14,14 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// download is how many bytes are downloaded at a time.
+// download is the size of a download in bytes.
 const download = 128 << 20
 
-// outside is the address that downloads come from as sandboxes see it: one for documentation (RFC 5737). Connections to
-// it are led to a server in this process.
+// outside is the address of downloads as sandboxes see it: one for documentation (RFC 5737). Connections to it go to a server in
+// this process.
 var outside = netip.MustParseAddr("192.0.2.1")
 
-// sandboxNetwork measures what a network of their own costs sandboxes: a hello trial, which does not use it, and downloads.
+// sandboxNetwork measures the cost of a sandbox's own network: for a hello trial, which does not use it, and for downloads.
 func (b *bench) sandboxNetwork(ctx context.Context, ours *onSandbox, _ *unboxed) (err error) {
 	server, err := serveZeros(ctx)
 	if err != nil {
@@ -57,15 +57,15 @@ func (b *bench) sandboxNetwork(ctx context.Context, ours *onSandbox, _ *unboxed)
 	return b.sandboxDownload(ctx, connected, address)
 }
 
-// dialing returns a function that connects to server, whatever address it is given.
+// dialing returns a function that connects to server, whatever the address.
 func dialing(server *net.TCPAddr) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, server.String())
 	}
 }
 
-// sandboxDownload measures downloads from a server in this process: in a sandbox with a network of its own, all of whose
-// connections lead there, and by a process of this machine.
+// sandboxDownload measures downloads from a server in this process: in a sandbox with its own network, whose connections all go
+// there, and by a process of this machine.
 func (b *bench) sandboxDownload(ctx context.Context, provider environment.Provider, server *net.TCPAddr) (err error) {
 	env, err := (&onSandbox{provider: provider, image: b.image}).create(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (b *bench) sandboxDownload(ctx context.Context, provider environment.Provid
 	return nil
 }
 
-// perSecond returns the speed of a download in millions of bytes a second, given how many milliseconds it takes.
+// perSecond returns the speed of a download in millions of bytes a second, given its duration in milliseconds.
 func perSecond(took measured) measured {
 	return func(ctx context.Context) (float64, error) {
 		ms, err := took(ctx)
@@ -102,7 +102,7 @@ func perSecond(took measured) measured {
 	}
 }
 
-// serveZeros starts a server on a port of this machine's loopback device that writes zeros to whoever connects.
+// serveZeros starts a server on this machine's loopback device that writes zeros to every client.
 func serveZeros(ctx context.Context) (net.Listener, error) {
 	server, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -16,35 +16,34 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// childSandboxes is a child's work, see inChild: single trials in sandboxes, as whoever it was started as.
+// childSandboxes makes a child, see inChild, measure single trials in sandboxes, as its user.
 const childSandboxes = "sandboxes"
 
-// nobody is an ordinary user that need not be in /etc/passwd.
+// nobody is an ordinary user, who need not be in /etc/passwd.
 const nobody = 65534
 
-// The child is told by its environment what root was told by flags.
+// The child gets root's flags in its environment.
 const (
 	imageVariable  = "BENCH_IMAGE"
 	roundsVariable = "BENCH_ROUNDS"
 )
 
-// sandboxValues are single trials, in milliseconds.
+// sandboxValues are the durations of single trials, in milliseconds.
 type sandboxValues struct {
-	Base   string    `json:"base"` // what the sandboxes stood on
+	Base   string    `json:"base"` // the base of the sandboxes
 	Ours   []float64 `json:"ours"`
 	Floor  []float64 `json:"floor"`
 	Refuse string    `json:"refuse,omitempty"` // why nothing could be measured
 }
 
-// asOrdinaryUser measures trials in a process of an ordinary user, in a directory of its own below dir. Only root can
-// call it.
+// asOrdinaryUser measures trials in a process of an ordinary user, in its own directory below dir. Only root can call it.
 func asOrdinaryUser(ctx context.Context, dir, image string, rounds int) (sandboxValues, error) {
 	var values sandboxValues
 	own := filepath.Join(dir, "user")
 	if err := errors.Join(os.Chmod(dir, 0o711), os.Mkdir(own, 0o700), os.Chown(own, nobody, nobody)); err != nil {
 		return values, err
 	}
-	// By this name, because that user may not enter the directory of a program that "go run" built.
+	// Use this name, because that user may not enter the directory of a program that "go run" built.
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", childArg, childSandboxes, own)
 	cmd.Dir = own
 	cmd.Env = []string{
@@ -67,7 +66,7 @@ func asOrdinaryUser(ctx context.Context, dir, image string, rounds int) (sandbox
 	return values, nil
 }
 
-// childTrialsInSandboxes is the process that asOrdinaryUser starts.
+// childTrialsInSandboxes runs in the process that asOrdinaryUser starts.
 func childTrialsInSandboxes(ctx context.Context, dir string, stdout io.Writer) error {
 	rounds, err := strconv.Atoi(os.Getenv(roundsVariable))
 	if err != nil {

@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// Stats is a series of measurements: its middle and its ends. The unit is that of the series.
+// Stats are the median and the extremes of a series of measurements, in its unit.
 type Stats struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -10,7 +10,7 @@ type Stats struct {
 	N      int     `json:"n"`
 }
 
-// summarize is the Stats of values, in any order; they are not changed. All is 0 without values.
+// summarize returns the Stats of values, in any order, without changing them. Without values, all fields are 0.
 func summarize(values []float64) Stats {
 	if len(values) == 0 {
 		return Stats{}
@@ -34,7 +34,7 @@ func differences(a, b []float64) []float64 {
 	return out
 }
 
-// ratios is a/b pair by pair. Pairs whose second is 0, or that are not there, are left out.
+// ratios returns a/b pair by pair. It leaves out pairs whose second value is 0 or missing.
 func ratios(a, b []float64) []float64 {
 	var out []float64
 	for i := range min(len(a), len(b)) {

@@ -45,7 +45,7 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-func TestADifferenceIsJudged(t *testing.T) {
+func TestTargetOfADifference(t *testing.T) {
 	ours, floor := series{"a", []float64{10, 20, 90}}, series{"b", []float64{7, 16, 20}}
 	for bound, want := range map[float64]bool{3.9: false, 4: true} {
 		if r := newResult("x", "ms", ours, floor, atMost("difference", bound)); r.Met != want {
