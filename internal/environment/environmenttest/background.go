@@ -6,12 +6,12 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// backgroundChecks are about what a command leaves running when it exits by itself.
+// backgroundChecks check processes that a command leaves running when it exits.
 func backgroundChecks() []check {
 	list := []check{
 		{"a background process that holds the output open does not hold up its command", checkHeldOutput},
 		{"a background process may write to the output of a command that has ended", checkLateOutput},
-		{"what the background wrote before the end arrives", checkBackgroundOutput},
+		{"output of background processes before the exit arrives", checkBackgroundOutput},
 	}
 	for _, server := range servers {
 		list = append(list, check{"a server outlives the command that started it: " + server.name, func(s *scene) {
@@ -50,7 +50,7 @@ func checkHeldOutput(s *scene) {
 	s.equal("output", env.run("(sleep 300; echo late) 2>/dev/null & echo end"), "end\n")
 }
 
-// afterReturn counts writes that come when they must not.
+// afterReturn counts writes after Exec has returned, which must not happen.
 type afterReturn struct {
 	buffer
 	returned atomic.Bool
@@ -64,8 +64,7 @@ func (w *afterReturn) Write(p []byte) (int, error) {
 	return w.buffer.Write(p)
 }
 
-// checkLateOutput writes more than a pipe holds after the command has ended: the writer must
-// neither die nor wait for a reader.
+// checkLateOutput writes more than a pipe holds after the command has ended: the process must neither die nor wait for a reader.
 func checkLateOutput(s *scene) {
 	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{s.tools()} })
 	var stdout afterReturn

@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// buildChecks are about images made from a Dockerfile.
+// buildChecks check images built from a Dockerfile.
 func buildChecks() []check {
 	return []check{
 		{"an image has what its Dockerfile says", checkBuildContent},
@@ -26,7 +26,7 @@ func buildChecks() []check {
 		{"build arguments are part of the content", checkBuildArgs},
 		{"two builds of the same content at once build once", checkBuildAtOnce},
 		{"any name makes a reference", checkBuildNames},
-		{"a build that fails tells what it printed last", checkBuildFails},
+		{"a failed build reports its last output", checkBuildFails},
 		{"a context without a sound Dockerfile fails to build", checkBuildUnsound},
 		{"a build that is cancelled ends", checkBuildCancelled},
 	}
@@ -50,7 +50,7 @@ func (l *lines) String() string {
 	return strings.Join(l.all, "\n")
 }
 
-// build builds an image that must succeed.
+// build builds an image and requires success.
 func (s *scene) build(content map[string]string, change ...func(*environment.BuildOptions)) string {
 	s.Helper()
 	opts := environment.BuildOptions{Context: files(content), Name: "environmenttest"}
@@ -71,8 +71,7 @@ func (s *scene) buildWith(ctx context.Context, opts environment.BuildOptions) (r
 	return ref, err
 }
 
-// from begins a Dockerfile of this check alone: others that run at this moment neither build nor
-// remove its images.
+// from returns the beginning of a Dockerfile for this check only, so concurrent checks neither build nor remove its images.
 func (s *scene) from() string { return "FROM " + s.opts.Image + "\n# " + s.labels.Job + "\n" }
 
 func (s *scene) forgetLater(ref string) {
@@ -81,8 +80,8 @@ func (s *scene) forgetLater(ref string) {
 	}
 }
 
-// stamped is a context that nobody has built before. /stamp in the image is different for each
-// time that it is built, and the progress of building it shows "made-" with the same number.
+// stamped returns a context that was never built before. /stamp in the image differs for each build, and the progress of the build
+// shows "made-" with the same number.
 func (s *scene) stamped() map[string]string {
 	return map[string]string{"Dockerfile": s.from() + `# ` + rand.Text() + `
 RUN date +%s%N > /stamp; echo "made-$(cat /stamp)"
@@ -91,7 +90,7 @@ RUN date +%s%N > /stamp; echo "made-$(cat /stamp)"
 
 var madeLine = regexp.MustCompile(`made-\d+`)
 
-// inImage is the output of a script in a new environment of this image.
+// inImage returns the output of a script in a new environment of this image.
 func (s *scene) inImage(ref, script string) string {
 	s.Helper()
 	env := s.create(func(o *environment.CreateOptions) { o.Image = ref })
@@ -162,7 +161,7 @@ func checkBuildChanged(s *scene) {
 	}
 }
 
-// checkBuildAlike builds contexts with the same names, sizes and times, as builders know files by.
+// checkBuildAlike builds contexts with equal names, sizes and times, by which builders recognise files.
 func checkBuildAlike(s *scene) {
 	stamp := rand.Text()
 	refs := map[string]string{}
@@ -218,7 +217,7 @@ func checkBuildArgs(s *scene) {
 		"hello nobody\nhello ann\nhello bob bob\n")
 }
 
-// checkBuildAtOnce builds with two providers, as two processes would.
+// checkBuildAtOnce builds with two providers, like two processes.
 func checkBuildAtOnce(s *scene) {
 	content := s.stamped()
 	var progress lines

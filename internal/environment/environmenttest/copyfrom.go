@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// copyFromChecks are about files on their way out, made by nobody evil; see hostileChecks.
+// copyFromChecks check files that are copied out, without attacks; see hostileChecks.
 func copyFromChecks() []check {
 	return []check{
 		{"the content of a directory lands in the destination", checkFetchDir},
@@ -28,15 +28,14 @@ func copyFromChecks() []check {
 	}
 }
 
-// fetched is what CopyFrom brought.
+// fetched is the result of a CopyFrom.
 type fetched struct {
 	environment.Extracted
 	dst string
 	err error
 }
 
-// fetch copies src out and checks that nothing but plain files and directories arrived, all within
-// the destination.
+// fetch copies src out and checks that only plain files and directories arrived, all within the destination.
 func (b *box) fetch(src string, opts environment.ExtractOptions) fetched {
 	s := b.s
 	s.Helper()
@@ -59,7 +58,7 @@ func (b *box) fetch(src string, opts environment.ExtractOptions) fetched {
 	return f
 }
 
-// check walks the destination: no links of either sort, no devices, and the counts are right.
+// check walks the destination: it must contain no links and no devices, and the counts must be right.
 func (f fetched) check(s *scene) {
 	s.Helper()
 	var bytes int64
@@ -96,7 +95,7 @@ func (f fetched) check(s *scene) {
 	}
 }
 
-// text reads a file that was copied out.
+// text returns the content of a file that was copied out.
 func (f fetched) text(s *scene, name string) string {
 	s.Helper()
 	data, err := os.ReadFile(filepath.Join(f.dst, filepath.FromSlash(name)))
@@ -106,7 +105,7 @@ func (f fetched) text(s *scene, name string) string {
 	return string(data)
 }
 
-// tree lists the destination, directories with a slash.
+// tree lists the destination; directories end with a slash.
 func (f fetched) tree(s *scene) string {
 	s.Helper()
 	var names []string
@@ -172,7 +171,7 @@ func checkFetchMissing(s *scene) {
 	}
 }
 
-// checkFetchModes: the host must be able to read, and later delete, what came out.
+// The host must be able to read, and later delete, what was copied out.
 func checkFetchModes(s *scene) {
 	env := s.create()
 	env.run(`mkdir -p /logs/d/e; echo a > /logs/none; echo b > /logs/d/e/deep; echo c > /logs/setuid
@@ -188,7 +187,7 @@ func checkFetchModes(s *scene) {
 	}
 }
 
-// upper is a filter that holds everything back until it is closed.
+// upper is a filter that writes nothing until it is closed.
 type upper struct {
 	w    io.Writer
 	held []byte
@@ -229,7 +228,7 @@ func checkFetchSafeName(s *scene) {
 	}
 }
 
-// checkFetchGrowing: a server that an agent left writes its log while the log is copied out.
+// A server that an agent left running writes its log while it is copied out.
 func checkFetchGrowing(s *scene) {
 	env := s.create()
 	env.run(`mkdir /logs2; echo first > /logs2/a; echo last > /logs2/z; head -c 3000000 /dev/zero > /logs2/m

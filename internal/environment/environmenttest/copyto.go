@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// copyToChecks are about files on their way in.
+// copyToChecks check files that are copied in.
 func copyToChecks() []check {
 	return []check{
 		{"files arrive with their modes and belong to root", checkCopyModes},
@@ -166,7 +166,7 @@ func checkCleanCopy(s *scene) {
 	s.equal("the link's target", env.run("cat /spared; test ! -e /nowhere"), "spared\n")
 }
 
-// checkCleanLink plants what an agent would plant to have the tests land elsewhere.
+// checkCleanLink plants a link, as an agent would to redirect the tests.
 func checkCleanLink(s *scene) {
 	env := s.create()
 	const picture = "find /etc | sort | sha256sum; cat /etc/passwd | sha256sum; stat -c '%a %u:%g' /etc"
@@ -182,7 +182,7 @@ func checkCleanLink(s *scene) {
 	s.equal("/tests", env.run("stat -c '%F %a' /tests /linked; cat /tests/passwd"), "directory 700\ndirectory 755\noverwritten")
 }
 
-// checkCopyBelowLink uses links that would leave the environment if they were resolved outside.
+// checkCopyBelowLink uses links that would leave the environment if they were resolved outside of it.
 func checkCopyBelowLink(s *scene) {
 	env := s.create()
 	outside := filepath.Join(s.TempDir(), "outside")

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// entrypointChecks are about images with an ENTRYPOINT or a HEALTHCHECK.
+// entrypointChecks check images with an ENTRYPOINT or a HEALTHCHECK.
 func entrypointChecks() []check {
 	return []check{
 		{"an ENTRYPOINT has done its work before the first command", checkEntrypoint},
@@ -21,7 +21,7 @@ func entrypointChecks() []check {
 		{"an ENTRYPOINT that is taken back is not run", checkEntrypointReset},
 		{"what an ENTRYPOINT started lives on after a timeout", checkEntrypointLives},
 		{"what an ENTRYPOINT starts later lives on after a timeout", checkEntrypointLater},
-		{"an ENTRYPOINT that exits at once makes no environment, and says why", checkEntrypointExits},
+		{"an ENTRYPOINT that exits at once makes no environment, and its output is reported", checkEntrypointExits},
 		{"an ENTRYPOINT that is not there makes no environment", checkEntrypointMissing},
 		{"an ENTRYPOINT that exits later ends the environment and its commands", checkEntrypointEnds},
 		{"an environment outlives a kill of its ENTRYPOINT from within", checkEntrypointKilled},
@@ -30,12 +30,12 @@ func entrypointChecks() []check {
 		{"a creation that is cancelled while an ENTRYPOINT is waited for leaves nothing", checkEntrypointCancelled},
 		{"stopping and destroying end what an ENTRYPOINT started", checkEntrypointStop},
 		{"a snapshot has its image's ENTRYPOINT and HEALTHCHECK, and no process of it", needing(snapshotter, checkEntrypointSnapshot)},
-		{"an image's HEALTHCHECK is told, and nobody runs it", needing(readinessReporter, checkHealthcheck)},
+		{"an image's HEALTHCHECK is reported, and nobody runs it", needing(readinessReporter, checkHealthcheck)},
 		{"with a HEALTHCHECK an ENTRYPOINT is not waited for", needing(readinessReporter, checkHealthcheckFirst)},
 	}
 }
 
-// enters builds an image with this script as its ENTRYPOINT, and makes an environment of it.
+// enters builds an image with this script as its ENTRYPOINT, and creates an environment from it.
 func (s *scene) enters(script string, change ...func(*environment.CreateOptions)) *box {
 	s.Helper()
 	return s.create(append([]func(*environment.CreateOptions){on(s.withEntrypoint(script)), func(o *environment.CreateOptions) {
@@ -43,7 +43,7 @@ func (s *scene) enters(script string, change ...func(*environment.CreateOptions)
 	}}, change...)...)
 }
 
-// withEntrypoint is an image with this script as its ENTRYPOINT.
+// withEntrypoint builds an image with this script as its ENTRYPOINT and returns its reference.
 func (s *scene) withEntrypoint(script string, more ...string) string {
 	s.Helper()
 	return s.build(map[string]string{
@@ -74,7 +74,7 @@ func checkEntrypointUser(s *scene) {
 }
 
 func checkEntrypointForms(s *scene) {
-	// It sees no arguments, and stays. The environment is made all the same: its HEALTHCHECK says when it is ready.
+	// The ENTRYPOINT gets no arguments and keeps running. The environment is created anyway, because of its HEALTHCHECK.
 	shell := s.build(map[string]string{"Dockerfile": s.from() + "HEALTHCHECK CMD true\nENTRYPOINT echo $# $0 >/prepared; sleep 300\n"})
 	s.equal("in shell form", s.create(on(shell)).run("until [ -s /prepared ]; do sleep 0.02; done; cut -c 1-6 /prepared"), "2 bash\n")
 	base := s.withEntrypoint("shift; echo prepared >/prepared; exec \"$@\"\n")
@@ -154,13 +154,13 @@ func checkEntrypointBusy(s *scene) {
 	if testing.Short() {
 		s.Skip("it takes environment.HandoverTime")
 	}
-	s.ctx = context.WithoutCancel(s.ctx) // which may end earlier than HandoverTime
+	s.ctx = context.WithoutCancel(s.ctx) // s.ctx may end before HandoverTime
 	begun := time.Now()
 	env := s.enters("until [ -e /k/go ]; do sleep 0.02; done; exit\n")
 	if !environment.ReadinessOf(env.Environment).Busy && !s.lacks(readinessReporter) {
 		s.Error("it is not told that the ENTRYPOINT is busy")
 	}
-	const rounding = time.Second // where a shell counts the time
+	const rounding = time.Second // in case a shell measures the time
 	if took := time.Since(begun); took < environment.HandoverTime-rounding {
 		s.Errorf("it was waited for %v, want %v or more", took, environment.HandoverTime)
 	}
@@ -183,7 +183,7 @@ func checkEntrypointCancelled(s *scene) {
 	}
 }
 
-// checkEntrypointStop has a service write to a file, and looks at it as far as that is possible afterwards.
+// checkEntrypointStop starts a service that writes to a file, and reads the file afterwards as far as possible.
 func checkEntrypointStop(s *scene) {
 	const service = "shift; bash /k/tick.sh service & exec \"$@\"\n"
 	env := s.enters(service)

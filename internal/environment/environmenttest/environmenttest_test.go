@@ -12,15 +12,15 @@ import (
 	"github.com/org/rollout-action/providers/fake"
 )
 
-// broken is a mutant and the checks that must notice it.
+// broken is a mutant with the checks that must notice it.
 type broken struct {
 	what   string
-	checks []string // names, or beginnings of names that end in "*"
+	checks []string // names, or prefixes of names followed by "*"
 	hooks  hooks
 }
 
-// TestEveryCheckCanFail breaks one promise at a time, and expects the checks that are about it to
-// fail. In the end every check must have failed for a mutant.
+// TestEveryCheckCanFail breaks one promise at a time and expects its checks to fail. In the end, every check must have failed for
+// a mutant.
 func TestEveryCheckCanFail(t *testing.T) {
 	never := map[string]bool{}
 	for _, c := range checks() {
@@ -45,7 +45,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 	}
 }
 
-// matching are the checks of these names.
+// matching returns the checks with these names.
 func matching(t *testing.T, names []string) []check {
 	var found []check
 	for _, name := range names {
@@ -86,18 +86,17 @@ func mutantOptions(h hooks) Options {
 	}
 }
 
-// fakeLocal is a server of the machine that fake environments are on.
+// fakeLocal starts a server of the machine that fake environments run on.
 const fakeLocal = "127.0.0.1:8080"
 
-// fakeServer makes a host that nobody else has.
+// fakeServer adds a host that no other test has.
 func fakeServer(world *fake.World) string {
 	host := strings.ToLower(rand.Text()) + ".example"
 	world.Serve(host, 8080, "hello")
 	return host + ":8080"
 }
 
-// TestTheUnbrokenPasses makes sure that what makes mutants fail is their defect, not the recorder,
-// the wrapper or the hurry.
+// Without a defect all checks pass: mutants do not fail because of the recorder, the wrapper or the short timeouts.
 func TestTheUnbrokenPasses(t *testing.T) {
 	for _, name := range []string{
 		"output is handed on while the command runs",
@@ -118,9 +117,9 @@ func TestTheUnbrokenPasses(t *testing.T) {
 	}
 }
 
-// TestAStandInPasses: another base is no defect if it is said.
+// A base other than the image is no defect if the provider reports it.
 func TestAStandInPasses(t *testing.T) {
-	for _, c := range matching(t, []string{"a base other than the image is said in full, *"}) {
+	for _, c := range matching(t, []string{"a base other than the image is reported in full, *"}) {
 		opts := mutantOptions(hooks{base: func(*brokenEnv) *environment.Base { base := *standIn; return &base }})
 		if failed, why := record(t, opts, c).failed(); failed {
 			t.Error(why)
@@ -128,8 +127,7 @@ func TestAStandInPasses(t *testing.T) {
 	}
 }
 
-// TestAProviderWithTheCoreAlonePasses runs the checks of a provider that has no optional interface, but that it reports the
-// limits which the fake does not apply.
+// A provider without optional interfaces passes, except that it reports the limits that the fake does not apply.
 func TestAProviderWithTheCoreAlonePasses(t *testing.T) {
 	opts := mutantOptions(hooks{core: true})
 	opts.hurried, opts.small = false, true
@@ -155,7 +153,7 @@ func TestAProviderWithTheCoreAlonePasses(t *testing.T) {
 	}
 }
 
-// TestSkip: a reason skips a check, and a name that is no check is an error.
+// A reason skips a check, and an unknown name of a check is an error.
 func TestSkip(t *testing.T) {
 	opts := mutantOptions(hooks{name: func() string { return "" }})
 	opts.Skip = map[string]string{"a provider has a name": "for no good reason"}

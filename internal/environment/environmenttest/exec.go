@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// execChecks are about one command: its script, surroundings, streams and exit code.
+// execChecks check a single command: its script, environment, streams and exit code.
 func execChecks() []check {
 	list := []check{
 		{"output is handed on while the command runs", checkStreaming},
@@ -23,7 +23,7 @@ func execChecks() []check {
 		{"values of variables are in no process's arguments", checkEnvNotInArgv},
 		{"a command runs where and as whom it is told", checkWorkDirAndUser},
 		{"an unknown user cannot start a command", checkUnknownUser},
-		{"a directory that is not there cannot be worked in", checkUnknownWorkDir},
+		{"a missing working directory is an error", checkUnknownWorkDir},
 		{"input arrives unchanged and ends", checkStdin},
 		{"no input is empty input", checkNoStdin},
 		{"input that nobody reads does not hold up the command", checkUnreadStdin},
@@ -72,8 +72,8 @@ var scripts = []struct{ name, script, want string }{
 	{"blank lines around it", "\n\n  echo in the middle  \n\n", "in the middle\n"},
 }
 
-// checkStreaming lets the command wait for an answer to its first line: it can only end when
-// that line has been handed on while it runs.
+// checkStreaming runs a command that waits for an answer to its first line, so it can only end if that line is passed on while it
+// runs.
 func checkStreaming(s *scene) {
 	env := s.create()
 	stdin, answer := io.Pipe()
@@ -102,7 +102,7 @@ func checkStreams(s *scene) {
 	s.equal("stderr", o.stderr, stderr.String())
 }
 
-// checkLongScript: one argument of a Linux process holds at most 128 KiB.
+// On Linux, a single argument has at most 128 KiB.
 func checkLongScript(s *scene) {
 	var script strings.Builder
 	for i := range 10000 {
@@ -200,7 +200,7 @@ func checkNoStdin(s *scene) {
 	s.equal("output", s.create().run("cat; read -r x; echo end"), "end\n")
 }
 
-// checkUnreadStdin gives an input that never ends and never has anything.
+// checkUnreadStdin gives an input that never ends and never has data.
 func checkUnreadStdin(s *scene) {
 	stdin, w := io.Pipe()
 	defer w.Close()
@@ -233,7 +233,7 @@ func checkMuchOutput(s *scene) {
 	}
 }
 
-// counter counts what is written, and looks at the heap every 16 MiB if sample is set.
+// counter counts what is written, and measures the heap every 16 MiB if sample is set.
 type counter struct {
 	sample bool
 	bytes  int64
@@ -256,7 +256,7 @@ func heap() uint64 {
 
 var errFull = errors.New("the disk is full")
 
-// fullDisk takes a few bytes, then fails.
+// fullDisk accepts a few bytes, then fails.
 type fullDisk struct{ room int }
 
 func (f *fullDisk) Write(p []byte) (int, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// hostileChecks copy out what an agent that wants to do harm leaves behind. Whatever it is,
-// fetch checks that only plain files arrive, and only within the destination.
+// hostileChecks copy out what a malicious agent may leave. In all cases, fetch checks that only plain files arrive, and only within
+// the destination.
 func hostileChecks() []check {
 	return []check{
 		{"links on their way out are left behind and listed", checkHostileLinks},
@@ -27,7 +27,7 @@ func hostileChecks() []check {
 		{"more than 50,000 files stop at the default limit", checkHostileManyDefault},
 		{"a sparse file of 10 GiB stops at the limit", checkHostileSparse},
 		{"many files together stop at the limit of bytes", checkHostileSum},
-		{"a tar program that tells lies does no harm", checkHostileTar},
+		{"a malicious tar program does no harm", checkHostileTar},
 		{"lists of what was left behind are cut at 100", checkHostileLists},
 	}
 }
@@ -48,7 +48,7 @@ func checkHostileLinks(s *scene) {
 	f.omits(s, "passwd", "up", "dir", "loop", "secret", "sub/host", "dangling", "inner")
 }
 
-// omits checks that every one of these is listed with a reason.
+// omits checks that each of these is listed with a reason.
 func (f fetched) omits(s *scene, paths ...string) {
 	s.Helper()
 	reasons := map[string]string{}
@@ -104,7 +104,7 @@ func checkHostileSource(s *scene) {
 	env.runWith(`mkdir -p /l "$HOST"; echo inside > "$HOST/inside"; cd /l
 		ln -s "$HOST" dir; ln -s "$HOST/secret" file; ln -s ../../../../../../../../../../"$HOST" up; ln -s loop loop`,
 		environment.ExecOptions{Env: map[string]string{"HOST": host}})
-	// Whether such a link is followed inside the environment is the provider's choice.
+	// The provider may choose whether to follow such a link inside the environment.
 	for _, src := range []string{
 		"/l/dir", "/l/file", "/l/up", "/l/loop", "/l/dir/secret", "/l/up/secret", "/l/../../../../.." + host + "/secret",
 	} {
@@ -131,7 +131,7 @@ func checkHostileNames(s *scene) {
 		s.Errorf("%d files came out and %d are listed, want %d together", plain.Files, len(plain.Omitted), len(names)-1)
 	}
 	s.equal("content of a:b", plain.text(s, "d/a:b"), "a:b")
-	// A SafeName that answers with something impossible must not open a way out either.
+	// A SafeName that returns something impossible must not allow an escape either.
 	for _, evil := range []string{"..", ".", "", "../up", "/etc/passwd", "a/b", "same"} {
 		env.fetch("/logs", environment.ExtractOptions{SafeName: func(string) string { return evil }})
 	}
@@ -176,7 +176,7 @@ func checkHostileSum(s *scene) {
 	env.fetch("/logs", environment.ExtractOptions{MaxBytes: 4_000_000}).ok(s)
 }
 
-// stopsAt checks that a copy ended at a limit with an error that says so.
+// stopsAt checks that a copy stopped at a limit with the right error.
 func stopsAt(s *scene, f fetched, maxFiles int, maxBytes int64) {
 	s.Helper()
 	if !errors.Is(f.err, environment.ErrTooLarge) {
@@ -203,7 +203,7 @@ func stopsAt(s *scene, f fetched, maxFiles int, maxBytes int64) {
 	}
 }
 
-// checkHostileTar replaces the environment's tar by one that writes an archive of attacks.
+// checkHostileTar replaces the environment's tar with one that writes an archive of attacks.
 func checkHostileTar(s *scene) {
 	env := s.create()
 	host := filepath.Join(s.TempDir(), "escaped")
@@ -222,7 +222,7 @@ func checkHostileTar(s *scene) {
 	}
 }
 
-// evilArchive holds entries that aim at host, above the destination, and at what is reached by links.
+// evilArchive returns an archive whose entries aim at host, above the destination, and at the targets of links.
 func evilArchive(s *scene, host string) string {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Hosts are other machines, for providers whose connections can be led: Dial leads to servers of this process. Their
-// addresses are for documentation, so nothing has them, and names below .hosts.test.
+// Hosts are other machines, for providers whose connections can be redirected: Dial connects to servers of this process. Their
+// addresses are reserved for documentation, so nothing uses them, and their names end in .hosts.test.
 type Hosts struct {
 	mu   sync.Mutex
 	real map[string]string // host:port of a server, by network and address: "tcp 198.51.100.1:80"
 	last byte
 }
 
-// New adds a host, and returns its address.
+// New adds a host and returns its address.
 func (h *Hosts) New() netip.Addr {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -30,7 +30,7 @@ func (h *Hosts) New() netip.Addr {
 	return netip.AddrFrom4([4]byte{198, 51, 100, h.last})
 }
 
-// Lead makes an address of a host lead to a server of this process.
+// Lead redirects an address of a host to a server of this process.
 func (h *Hosts) Lead(network string, from netip.AddrPort, to string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,7 +40,7 @@ func (h *Hosts) Lead(network string, from netip.AddrPort, to string) {
 	h.real[network+" "+from.String()] = to
 }
 
-// Outside makes the server that Options.Serve is about, on a host of its own.
+// Outside starts the server for Options.Serve on a new host, and returns its address.
 func (h *Hosts) Outside(t testing.TB) string {
 	t.Helper()
 	server := netip.MustParseAddrPort(Outside(t, "127.0.0.1"))
@@ -49,15 +49,15 @@ func (h *Hosts) Outside(t testing.TB) string {
 	return at.String()
 }
 
-// OutsideByName is Outside with a name, for who asks NameServers.
+// OutsideByName is Outside, but returns a name, for environments that use NameServers.
 func (h *Hosts) OutsideByName(t testing.TB) string {
 	t.Helper()
 	at := netip.MustParseAddrPort(h.Outside(t))
 	return net.JoinHostPort(Name(at.Addr()), strconv.Itoa(int(at.Port())))
 }
 
-// Machine makes servers on all addresses of IPv4 that this machine has, and has Dial reach them: whoever must not has to be kept from
-// calling it.
+// Machine starts servers on all IPv4 addresses of this machine and lets Dial reach them. Connections that must not reach them
+// have to be blocked before Dial.
 func (h *Hosts) Machine(t testing.TB) []string {
 	t.Helper()
 	own, err := net.InterfaceAddrs()
@@ -75,7 +75,7 @@ func (h *Hosts) Machine(t testing.TB) []string {
 	return list
 }
 
-// Real is where an address of a host leads.
+// Real returns the address of the server behind a host's address.
 func (h *Hosts) Real(t testing.TB, address string) string {
 	t.Helper()
 	h.mu.Lock()
@@ -99,12 +99,12 @@ func (h *Hosts) Dial(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, to)
 }
 
-// Name is the name of an address of a host.
+// Name returns the name for an address of a host.
 func Name(addr netip.Addr) string { return strings.ReplaceAll(addr.String(), ".", "-") + hostsDomain }
 
 const hostsDomain = ".hosts.test"
 
-// NameServers makes a name server that knows names, on a host of its own.
+// NameServers starts a name server for these names on a new host, and returns a function with its address.
 func (h *Hosts) NameServers(t testing.TB) func() []netip.AddrPort {
 	t.Helper()
 	at := netip.AddrPortFrom(h.New(), 53)
@@ -112,13 +112,13 @@ func (h *Hosts) NameServers(t testing.TB) func() []netip.AddrPort {
 	return func() []netip.AddrPort { return []netip.AddrPort{at} }
 }
 
-// Silent is where a server of this process hears datagrams and never answers.
+// Silent starts a server that receives datagrams and never answers, and returns its address.
 func Silent(t testing.TB) string {
 	t.Helper()
 	return answering(t, func([]byte) []byte { return nil })
 }
 
-// Failing is where a name server of this process has no answer to anything.
+// Failing starts a name server that answers every question with an error, and returns its address.
 func Failing(t testing.TB) string {
 	t.Helper()
 	return answering(t, func(question []byte) []byte {
@@ -132,7 +132,7 @@ func Failing(t testing.TB) string {
 	})
 }
 
-// answering serves datagrams, with no answer to some, and returns where.
+// answering serves datagrams on a new address and returns it. It sends no reply if answer returns nil.
 func answering(t testing.TB, answer func(question []byte) []byte) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -155,7 +155,7 @@ func answering(t testing.TB, answer func(question []byte) []byte) string {
 	return conn.LocalAddr().String()
 }
 
-// named answers a question; nil if it is none.
+// named returns the reply to a question; nil if it is not a question.
 func named(question []byte) []byte {
 	var m dnsmessage.Message
 	if m.Unpack(question) != nil || len(m.Questions) != 1 {

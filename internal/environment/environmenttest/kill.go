@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// killChecks are about the end of a command that did not end by itself.
+// killChecks check how commands end that do not exit by themselves.
 func killChecks() []check {
 	list := []check{
 		{"what an older process starts while a command is killed lives on", func(s *scene) {
@@ -23,7 +23,7 @@ func killChecks() []check {
 		{"killing in one environment leaves the others alone", checkOtherEnvironment},
 		{"a writer that blocks does not keep a timeout from ending the command", checkBlockedWriter},
 		{"output from before a timeout is kept", checkOutputBeforeTimeout},
-		{"a command that ends in time knows nothing of its timeout", checkUnusedTimeout},
+		{"a timeout has no effect on a command that ends in time", checkUnusedTimeout},
 	}
 	for _, victim := range victims {
 		list = append(list,
@@ -34,7 +34,7 @@ func killChecks() []check {
 	return list
 }
 
-// victims start something that appends to /k/victim as long as it lives.
+// victims start a process that appends to /k/victim as long as it lives.
 var victims = []struct{ name, script string }{
 	{"the command itself", "bash /k/tick.sh victim"},
 	{"a background child", "bash /k/tick.sh victim & wait"},
@@ -47,7 +47,7 @@ var victims = []struct{ name, script string }{
 	{"a chain of processes in which each starts the next and dies", "bash /k/chain.sh 20000; sleep 300"},
 }
 
-// tools are the scripts of the kill and background checks, for CreateOptions.Files.
+// tools returns the scripts of the kill and background checks, for CreateOptions.Files.
 func (s *scene) tools() environment.Copy {
 	tree := fstest.MapFS{"lib.sh": {Mode: 0o644, Data: fmt.Appendf(nil, libScript, s.opts.patience()/(80*time.Millisecond))}}
 	for name, script := range toolScripts {
@@ -59,12 +59,12 @@ func (s *scene) tools() environment.Copy {
 var toolScripts = map[string]string{
 	// Appends to a file as long as it lives.
 	"tick.sh": `echo $$ > /k/$1.pid; while :; do echo x >> /k/$1; sleep 0.02; done`,
-	// Starts many that leave at once and stay.
+	// Starts many processes that detach at once and stay.
 	"spread.sh": `i=0; while [ $i -lt 300 ]; do i=$((i+1)); setsid bash -c 'echo x >> /k/victim; sleep 300' & sleep 0.02; done`,
-	// Each generation is an orphan of its own session before the next one begins.
+	// Each generation is an orphan in its own session before the next one begins.
 	"chain.sh": `echo $$ > /k/victim.pid; echo x >> /k/victim
 		if [ $1 -gt 0 ]; then env -i setsid bash /k/chain.sh $(($1-1)) >/dev/null 2>&1 & fi`,
-	// A server that does as /k/order says when it appears.
+	// A server that executes /k/order when it appears.
 	"older.sh": `while :; do
 			echo x >> /k/older
 			if [ -e /k/order ]; then . /k/order; rm /k/order; fi
@@ -87,7 +87,7 @@ const libScript = `
 		# grown NAME BYTES: waits until the file has grown so much.
 		grown() { reached $1 $(($(size $1) + $2)); }`
 
-// withTools makes an environment with the scripts and a server that an earlier command started.
+// withTools creates an environment with the scripts, and a server that an earlier command started.
 func (s *scene) withTools() *box {
 	s.Helper()
 	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{s.tools()} })
@@ -95,7 +95,7 @@ func (s *scene) withTools() *box {
 	return env
 }
 
-// ending runs a script that prints "ready" and never ends, and ends it then.
+// An ending runs a script that prints "ready" and never ends, and then ends it.
 type ending func(s *scene, b *box, script string)
 
 func cancelEnds(s *scene, b *box, script string) {
@@ -116,7 +116,7 @@ func cancelEnds(s *scene, b *box, script string) {
 	}
 }
 
-// timeoutEnds takes a longer timeout when the script was not ready in time.
+// timeoutEnds uses a longer timeout if the script was not ready in time.
 func timeoutEnds(s *scene, b *box, script string) {
 	s.Helper()
 	for timeout := time.Second; timeout <= s.opts.patience()/2; timeout *= 2 {
@@ -131,8 +131,8 @@ func timeoutEnds(s *scene, b *box, script string) {
 	s.Fatal("the command never began")
 }
 
-// checkKilled ends a command and looks whether anything of it still writes, for as long as an older
-// process takes to write twenty times more.
+// checkKilled ends a command and checks whether any of its processes still writes, for as long as an older process takes to write
+// twenty more lines.
 func checkKilled(s *scene, victim string, end ending) {
 	env := s.withTools()
 	end(s, env, ". /k/lib.sh; (until [ -s /k/victim ]; do sleep 0.01; done; echo ready) & "+victim)
@@ -163,7 +163,7 @@ func checkOtherEnvironment(s *scene) {
 	s.equal("the server in the other", other.run(". /k/lib.sh; grown older 20"), "")
 }
 
-// stuck is a writer that does not return before it is released.
+// stuck is a writer that blocks until it is released.
 type stuck struct{ release chan struct{} }
 
 func (w stuck) Write(p []byte) (int, error) {

@@ -11,19 +11,19 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// attack is what a command does to live on after its end. It runs as root unless it says otherwise, has started a
-// victim, which appends to /k/victim as long as it lives, and does not end by itself.
+// attack is how a command tries to survive its end. By default it runs as root. It has started a victim, which appends to /k/victim
+// as long as it lives, and it does not exit by itself.
 type attack struct {
 	name   string
 	script string
 	user   string
 	limits environment.Limits
-	limit  string // the name of the limit that it is about
-	// mayFail: the environment may be lost instead.
+	limit  string // the name of the limit that it uses
+	// mayFail: the environment may be lost as well.
 	mayFail bool
 }
 
-// attacks all aim at whoever is to end the command: that must need nothing that a command can change.
+// attacks aim at the processes that end the command: those must need nothing that a command can change.
 var attacks = []attack{
 	{name: "that has replaced bash and the tools", script: `
 		cp "$(command -v bash)" /k/shell
@@ -54,23 +54,23 @@ var attacks = []attack{
 		head -c 100000000 /dev/zero > /full; head -c 100000000 /dev/zero > /fuller`},
 }
 
-// hostileKillChecks are about the end of commands that do not want to end.
+// hostileKillChecks check the end of commands that resist it.
 func hostileKillChecks() []check {
 	var list []check
 	for i, a := range attacks {
 		list = append(list, check{"a timeout kills a command " + a.name, func(s *scene) { checkAttack(s, a, true) }})
-		if i == 0 { // what follows is the same
+		if i == 0 { // the rest is the same
 			list = append(list, check{"a cancel kills a command " + a.name, func(s *scene) { checkAttack(s, a, false) }})
 		}
 	}
 	return list
 }
 
-// busyScript appends to a file as long as it lives, and starts no program to do so: there may be none that can be started.
+// busyScript appends to a file as long as it lives, without starting a program, as none may be startable.
 const busyScript = `echo $$ > /k/$1.pid; while :; do echo x >> /k/$1; i=0; while [ $i -lt 200 ]; do i=$((i+1)); done; done`
 
-// checkAttack lets a command defend itself and ends it. Afterwards either nothing of it lives on, or the environment is lost.
-// It looks from outside, for nothing may work inside any more.
+// checkAttack lets a command defend itself and ends it. Afterwards, either none of its processes lives, or the environment is lost.
+// It checks from outside, because nothing inside may work any more.
 func checkAttack(s *scene, a attack, byTimeout bool) {
 	env, err := s.attacked(a, byTimeout)
 	switch {
@@ -84,7 +84,7 @@ func checkAttack(s *scene, a attack, byTimeout bool) {
 	}
 	before, older := env.length("victim"), env.length("older")
 	s.within("an older process's writing", func() {
-		for env.length("older") < older+50 { // so that a victim, too, has had its turn
+		for env.length("older") < older+50 { // so a victim would have written, too
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
@@ -93,8 +93,8 @@ func checkAttack(s *scene, a attack, byTimeout bool) {
 	}
 }
 
-// attacked makes an environment, and ends a command in it when that has done what it can. It takes a longer timeout, and
-// another environment, when the command was not ready in time.
+// attacked creates an environment, starts a command in it and ends it when its defence is ready. If it was not ready in time, it
+// uses a longer timeout and another environment.
 func (s *scene) attacked(a attack, byTimeout bool) (*box, error) {
 	s.Helper()
 	script := `bash /k/busy.sh victim >/dev/null 2>&1 &
@@ -133,7 +133,7 @@ func (s *scene) attacked(a attack, byTimeout bool) (*box, error) {
 	return nil, nil
 }
 
-// underAttack makes an environment in which an earlier command has left a process that writes to /k/older.
+// underAttack creates an environment in which an earlier command left a process that writes to /k/older.
 func (s *scene) underAttack(a attack) *box {
 	s.Helper()
 	env := s.create(func(o *environment.CreateOptions) {
@@ -147,7 +147,7 @@ func (s *scene) underAttack(a attack) *box {
 	return env
 }
 
-// length is how many lines are in a file below /k.
+// length returns the number of lines in a file below /k.
 func (b *box) length(name string) int {
 	b.s.Helper()
 	return strings.Count(b.fetch("/k/"+name, environment.ExtractOptions{}).ok(b.s).text(b.s, name), "x\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// lifecycleChecks are about environments as a whole: made, found, stopped, lost and destroyed.
+// lifecycleChecks check environments as a whole: creation, listing, stopping, loss and destruction.
 func lifecycleChecks() []check {
 	return []check{
 		{"a provider has a name", checkName},
@@ -35,7 +35,7 @@ func lifecycleChecks() []check {
 		{"an environment that the backend lost is lost, and destroying it is no error", checkVanished},
 		{"an environment that the backend loses ends its command", checkVanishDuringExec},
 		{"cost is an amount", checkCost},
-		{"a base other than the image is said in full, and alike for all of one image", needing(baseReporter, checkBase)},
+		{"a base other than the image is reported in full, and alike for all of one image", needing(baseReporter, checkBase)},
 		{"50 environments at once leave nothing behind", checkMany},
 	}
 }
@@ -94,7 +94,7 @@ func checkRemoveGone(s *scene) {
 	}
 }
 
-// isLost checks that every way to reach an environment says that it is lost.
+// isLost checks that every method that reaches an environment reports that it is lost.
 func (s *scene) isLost(b *box) {
 	s.Helper()
 	s.wantKind("Exec", b.exec(s.ctx, "echo ran", environment.ExecOptions{}).err, environment.KindLost)
@@ -192,7 +192,7 @@ func checkUseAfterDestroy(s *scene) {
 	s.isLost(env)
 }
 
-// during runs a command that never ends and calls end once it runs.
+// during runs a command that never ends, and calls end while it runs.
 func (s *scene) during(b *box, end func() error) outcome {
 	s.Helper()
 	stdout := newSignal("ready\n")
@@ -223,7 +223,7 @@ func checkDestroyAtOnce(s *scene) {
 	for i := range errs {
 		all.Go(func() {
 			if i == 3 {
-				_ = env.Stop(s.ctx) // whether there is still something to stop is open
+				_ = env.Stop(s.ctx) // it may be gone already
 				return
 			}
 			errs[i] = env.Destroy(s.ctx)
@@ -245,7 +245,7 @@ func checkStop(s *scene) {
 		s.Errorf("after Stop: %+v, want %s kept with its labels", found, env.ID())
 	}
 	s.wantKind("Exec", env.exec(s.ctx, "echo ran", environment.ExecOptions{}).err, environment.KindLost)
-	// Whether files can be had from a stopped environment without a look inside is open.
+	// A provider need not copy files from a stopped environment.
 	if f := env.fetch("/k", environment.ExtractOptions{}); f.err == nil {
 		s.equal("kept", env.fetch("/logs", environment.ExtractOptions{}).ok(s).text(s, "f"), "kept\n")
 		s.equal("what the server writes", env.fetch("/k", environment.ExtractOptions{}).ok(s).text(s, "older"), f.text(s, "older"))
@@ -266,7 +266,7 @@ func checkStopDuringExec(s *scene) {
 	s.wantKind("Exec", o.err, environment.KindLost)
 }
 
-// vanish has the backend lose an environment.
+// vanish makes the backend lose an environment.
 func (s *scene) vanish(b *box) {
 	s.Helper()
 	if s.opts.Vanish == nil {
@@ -353,7 +353,7 @@ func checkMany(s *scene) {
 	}
 }
 
-// trial is a small life of one environment.
+// trial runs the steps of a small trial in one environment.
 func (s *scene) trial(i int) (id string, err error) {
 	name := fmt.Sprintf("trial %d\n", i)
 	env, err := s.provider.CreateEnvironment(s.ctx, environment.CreateOptions{Image: s.opts.Image, Labels: s.labels,

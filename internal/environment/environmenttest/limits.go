@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// limitChecks: each limit holds, or the environment says that it does not.
+// limitChecks check that each limit is enforced, or reported as not enforced.
 func limitChecks() []check {
 	return []check{
 		{"memory is limited", checkMemory},
@@ -21,7 +21,7 @@ func limitChecks() []check {
 	}
 }
 
-// limited makes an environment, and skips the rest if it says that it does not apply this limit.
+// limited creates an environment, and skips the check if the environment does not apply this limit.
 func (s *scene) limited(name string, limits environment.Limits) *box {
 	s.Helper()
 	env := s.create(func(o *environment.CreateOptions) { o.Limits = limits })
@@ -36,11 +36,11 @@ func checkMemory(s *scene) {
 	if n := environment.OOMKills(s.ctx, env.Environment); n != 0 {
 		s.Errorf("%d processes were killed for memory before anything has run", n)
 	}
-	// tail holds all that it is to print.
+	// tail keeps all of its input in memory.
 	o := env.exec(s.ctx, "head -c 400000000 /dev/zero | tail -c 400000000 | wc -c; exit ${PIPESTATUS[1]}", environment.ExecOptions{})
 	switch {
 	case environment.KindOf(o.err) == environment.KindLost:
-		if !errors.Is(o.err, environment.ErrOutOfMemory) { // the environment fell with its process
+		if !errors.Is(o.err, environment.ErrOutOfMemory) { // the environment ended with its process
 			s.Errorf("error %v, want ErrOutOfMemory in the chain", o.err)
 		}
 		return
@@ -58,10 +58,10 @@ func checkMemory(s *scene) {
 	}
 }
 
-// checkCPUs burns for two seconds and compares the time that it got with the time that went by.
+// checkCPUs computes for two seconds and compares the CPU time with the elapsed time.
 func checkCPUs(s *scene) {
 	env := s.limited("cpus", environment.Limits{MilliCPUs: 250})
-	// Fields 14 to 17 of /proc/PID/stat are ticks in user and system mode, own and of ended children.
+	// Fields 14 to 17 of /proc/PID/stat are user and system ticks, own and of ended children.
 	out := env.run(`now() { date +%s%3N; }
 		from=$(now)
 		while [ $(( $(now) - from )) -lt 2000 ]; do for i in {1..20000}; do :; done; done
@@ -78,7 +78,7 @@ func checkCPUs(s *scene) {
 	}
 }
 
-// checkPids starts more than there may be. What was started ends with the timeout at the latest.
+// checkPids starts more processes than allowed. They end with the timeout at the latest.
 func checkPids(s *scene) {
 	env := s.limited("pids", environment.Limits{Pids: 64})
 	o := env.exec(s.ctx, `: > /tmp/started; for i in $(seq 1 300); do sleep 300 & echo $i >> /tmp/started; done; echo all`,
@@ -91,12 +91,12 @@ func checkPids(s *scene) {
 	}
 	switch environment.KindOf(o.err) {
 	case environment.KindLost:
-		return // nothing could be started to kill them
+		return // no program could be started to kill them
 	case "":
 	default:
 		s.Errorf("error %v", o.err)
 	}
-	// Without another command: the processes may still be there.
+	// Use no other command: the processes may still exist.
 	n := strings.Count(env.fetch("/tmp/started", environment.ExtractOptions{}).ok(s).text(s, "started"), "\n")
 	if n < 20 || n > 64 {
 		s.Errorf("%d processes were started, want at most 64", n)

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// hardLinks is how many names a file has.
+// hardLinks returns how many names a file has.
 func hardLinks(info fs.FileInfo) uint64 {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -164,10 +164,10 @@ var copyFromMutants = []broken{
 		afterFetch(func(_ string, _ *environment.Extracted, err *error) { *err = nil })},
 	{"has no limit of files", []string{"more files than the limit stop at the limit"}, changeFetch(func(o *environment.ExtractOptions) { o.MaxFiles = 1 << 30 })},
 	{"has no limit of bytes", []string{"many files together stop at the limit of bytes"}, changeFetch(func(o *environment.ExtractOptions) { o.MaxBytes = 1 << 40 })},
-	{"lets paths lead upwards", []string{"a tar program that tells lies does no harm"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
+	{"lets paths lead upwards", []string{"a malicious tar program does no harm"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
 		_ = os.WriteFile(filepath.Join(dst, "..", "up"), nil, 0o644)
 	})},
-	{"overwrites what is beside the destination", []string{"a tar program that tells lies does no harm"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
+	{"overwrites what is beside the destination", []string{"a malicious tar program does no harm"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
 		_ = os.WriteFile(filepath.Join(dst, "..", "canary"), []byte("escaped"), 0o644)
 	})},
 }
@@ -177,7 +177,7 @@ func fetchInto(e *brokenEnv, ctx context.Context, src, dst string, o environment
 	return err
 }
 
-// changeFetch is a copyFrom hook that alters what is asked for.
+// changeFetch returns a copyFrom hook that changes the options.
 func changeFetch(change func(o *environment.ExtractOptions)) hooks {
 	return hooks{copyFrom: func(e *brokenEnv, ctx context.Context, src, dst string, o environment.ExtractOptions) (environment.Extracted, error) {
 		change(&o)

@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// rewritten is a hook that changes Dockerfiles before they are built.
+// rewritten returns a hook that changes Dockerfiles before they are built.
 func rewritten(change func(dockerfile string) string) hooks {
 	return hooks{build: func(m *mutant, ctx context.Context, o environment.BuildOptions) (string, error) {
 		o.Context = remap(o.Context, func(name string, f *fstest.MapFile) string {
@@ -21,7 +21,7 @@ func rewritten(change func(dockerfile string) string) hooks {
 	}}
 }
 
-// ready is a hook that changes what is told of an environment.
+// ready returns a hook that changes the reported Readiness.
 func ready(change func(r *environment.Readiness)) hooks {
 	return hooks{readiness: func(e *brokenEnv) environment.Readiness {
 		r := environment.ReadinessOf(e.Environment)

@@ -32,7 +32,7 @@ var execMutants = []broken{
 			*script = `mkdir -p /proc/1; printf 'sleep 300 %s %s' "$SECRET_A" "$SECRET_B" > /proc/1/cmdline; ` + *script
 		})},
 	{"runs everything as root in the root", []string{"a command runs where and as whom it is told",
-		"an unknown user cannot start a command", "a directory that is not there cannot be worked in"},
+		"an unknown user cannot start a command", "a missing working directory is an error"},
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.User, o.WorkDir = "", "" })},
 	{"gives no input", []string{"input arrives unchanged and ends"},
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.Stdin = nil })},
@@ -70,7 +70,7 @@ var execMutants = []broken{
 	{"runs another script", []string{"script with *"}, changeExec(func(script *string, _ *environment.ExecOptions) { *script = "echo another" })},
 }
 
-// holdBack hands output on at the end, or never if the command failed.
+// holdBack passes output on at the end, or never if the command failed.
 func holdBack(lose bool) func(*brokenEnv, context.Context, string, environment.ExecOptions) (int, error) {
 	return func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
 		var held buffer
@@ -84,7 +84,7 @@ func holdBack(lose bool) func(*brokenEnv, context.Context, string, environment.E
 	}
 }
 
-// cutWriter hands on what there is room for.
+// cutWriter passes on what fits.
 type cutWriter struct {
 	w    io.Writer
 	left int
@@ -130,7 +130,7 @@ var killMutants = []broken{
 			defer w.under.Lock()
 			return e.Environment.Exec(ctx, script, o)
 		}}},
-	{"reports a timeout whenever there is one", []string{"a command that ends in time knows nothing of its timeout"}, hooks{
+	{"reports a timeout whenever there is one", []string{"a timeout has no effect on a command that ends in time"}, hooks{
 		exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
 			code, err := e.Environment.Exec(ctx, script, o)
 			if o.Timeout > 0 {
@@ -160,11 +160,11 @@ var killMutants = []broken{
 			}
 			return code, err
 		}}},
-	{"loses output", []string{"what the background wrote before the end arrives"},
+	{"loses output", []string{"output of background processes before the exit arrives"},
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.Stdout = nil })},
 }
 
-// abandon leaves a command alone when its time is over.
+// abandon leaves a command running when its time is over.
 func abandon(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
 	limit := o.Timeout
 	o.Timeout = 0
@@ -191,7 +191,7 @@ func abandon(e *brokenEnv, ctx context.Context, script string, o environment.Exe
 	}
 }
 
-// awaited knows whether a write is under way.
+// awaited records whether a write is in progress.
 type awaited struct {
 	w     io.Writer
 	under sync.Mutex

@@ -75,24 +75,24 @@ var lifecycleMutants = []broken{
 	{"destroys instead of stopping", []string{"stopping keeps the files, marks the environment and ends its processes"}, hooks{
 		stop: func(e *brokenEnv, ctx context.Context) error { return e.Environment.Destroy(ctx) }}},
 	{"counts the cost backwards", []string{"cost is an amount"}, hooks{cost: func(*brokenEnv) float64 { return -1 }}},
-	{"does not say why another base is used", []string{"a base other than the image is said in full, *"}, hooks{
+	{"does not say why another base is used", []string{"a base other than the image is reported in full, *"}, hooks{
 		base: func(*brokenEnv) *environment.Base {
 			return &environment.Base{Requested: "debian:bookworm", Actual: "another"}
 		}}},
-	{"does not say instead of what another base is used", []string{"a base other than the image is said in full, *"}, hooks{
+	{"does not say instead of what another base is used", []string{"a base other than the image is reported in full, *"}, hooks{
 		base: func(*brokenEnv) *environment.Base { return &environment.Base{Actual: "another", Reason: "no network"} }}},
-	{"does not say which other base is used", []string{"a base other than the image is said in full, *"}, hooks{
+	{"does not say which other base is used", []string{"a base other than the image is reported in full, *"}, hooks{
 		base: func(*brokenEnv) *environment.Base {
 			return &environment.Base{Requested: "debian:bookworm", Actual: "\n", Reason: "no network"}
 		}}},
-	{"says its base to the first who asks", []string{"a base other than the image is said in full, *"}, hooks{
+	{"says its base to the first who asks", []string{"a base other than the image is reported in full, *"}, hooks{
 		base: func(e *brokenEnv) *environment.Base {
 			if e.count() > 1 {
 				return nil
 			}
 			return standIn
 		}}},
-	{"stands on another base every other time", []string{"a base other than the image is said in full, *"}, hooks{
+	{"stands on another base every other time", []string{"a base other than the image is reported in full, *"}, hooks{
 		base: func(e *brokenEnv) *environment.Base {
 			if e.m.all()[0] == e {
 				return nil
@@ -110,10 +110,10 @@ var lifecycleMutants = []broken{
 		id: func(*brokenEnv) string { return "fake-000001" }}},
 }
 
-// standIn is a sound base other than the image.
+// standIn is a valid base other than the image.
 var standIn = &environment.Base{Requested: "debian:bookworm", Actual: "another", Reason: "no network"}
 
-// says is a provider that claims to enforce all limits, and whose commands print what they are told.
+// says returns a provider that claims to enforce all limits, and whose commands print out.
 func says(out string) hooks {
 	return hooks{
 		unenforced: func() []string { return nil },
@@ -169,17 +169,17 @@ var buildMutants = []broken{
 			}
 			return m.Provider.BuildImage(ctx, o)
 		}}},
-	{"does not show what a build printed", []string{"a build that fails tells what it printed last"}, changeBuildError(func(e *environment.Error) { e.Output = "" })},
+	{"does not show what a build printed", []string{"a failed build reports its last output"}, changeBuildError(func(e *environment.Error) { e.Output = "" })},
 	{"calls everything a failure to start", []string{"a context without a sound Dockerfile fails to build"},
 		changeBuildError(func(e *environment.Error) { e.Kind = environment.KindStart })},
-	{"calls failed builds transient", []string{"a build that fails tells what it printed last"}, changeBuildError(func(e *environment.Error) { e.Transient = true })},
+	{"calls failed builds transient", []string{"a failed build reports its last output"}, changeBuildError(func(e *environment.Error) { e.Transient = true })},
 	{"builds whatever the context says", []string{"a build that is cancelled ends"}, hooks{
 		build: func(m *mutant, ctx context.Context, o environment.BuildOptions) (string, error) {
 			return m.Provider.BuildImage(context.WithoutCancel(ctx), o)
 		}}},
 }
 
-// changeBuildError is a build hook that alters its errors.
+// changeBuildError returns a build hook that changes its errors.
 func changeBuildError(change func(e *environment.Error)) hooks {
 	return hooks{build: func(m *mutant, ctx context.Context, o environment.BuildOptions) (string, error) {
 		ref, err := m.Provider.BuildImage(ctx, o)

@@ -7,7 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// changeNetwork is hooks that alter every network that is asked for.
+// changeNetwork returns hooks that change every requested network.
 func changeNetwork(change func(n *environment.Network)) hooks {
 	return hooks{
 		create: func(m *mutant, ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
@@ -21,7 +21,7 @@ func changeNetwork(change func(n *environment.Network)) hooks {
 	}
 }
 
-// everywhere is hooks that run scripts with a word in them in the first environment that was made.
+// everywhere returns hooks that run scripts that contain word in the first environment that was created.
 func everywhere(word string) hooks {
 	return hooks{exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
 		if strings.Contains(script, word) {
@@ -52,11 +52,11 @@ var networkMutants = []broken{
 	{"has no network", []string{"a public environment reaches the network", "a network that is given later is there, and so is what ran before"},
 		changeNetwork(func(n *environment.Network) { *n = none })},
 	{"has the public network always", []string{
-		"an environment without a network reaches nothing", "an allowlist lets through what is listed and tells what is not",
-		"an allowlist without hosts lets nothing through", "an allowlist that cannot be read makes no environment",
-		"a list takes the place of another", "doors of two environments are apart",
+		"an environment without a network reaches nothing", "an allowlist allows what is listed and reports what is not",
+		"an allowlist without hosts allows nothing", "an allowlist that cannot be read makes no environment",
+		"a list takes the place of another", "the proxies of two environments are separate",
 	}, changeNetwork(func(n *environment.Network) { *n = environment.Network{} })},
-	{"tells nobody of what it refuses", []string{"an allowlist lets through what is listed and tells what is not"},
+	{"tells nobody of what it refuses", []string{"an allowlist allows what is listed and reports what is not"},
 		changeNetwork(func(n *environment.Network) { n.Refused = nil })},
 	{"keeps the network that it began with", []string{
 		"a network that is taken away is gone for what ran before", "a connection does not outlive the network that it was made in",

@@ -6,7 +6,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// snapshotHooks replace what a provider does about images that it keeps.
+// snapshotHooks replace a provider's methods for images.
 type snapshotHooks struct {
 	snapshot    func(e *brokenEnv, ctx context.Context, o environment.SnapshotOptions) (string, error)
 	find        func(m *mutant, ctx context.Context, key string) (ref, description string, err error)
@@ -58,7 +58,7 @@ func (e *brokenEnv) Snapshot(ctx context.Context, o environment.SnapshotOptions)
 	return environment.Snapshot(ctx, e.Environment, o)
 }
 
-// snapshots are hooks for what becomes of an environment.
+// snapshots returns hooks that replace Snapshot.
 func snapshots(snapshot func(e *brokenEnv, ctx context.Context, o environment.SnapshotOptions) (string, error)) hooks {
 	return hooks{snapshotHooks: snapshotHooks{snapshot: snapshot}}
 }

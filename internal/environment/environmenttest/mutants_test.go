@@ -9,8 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// mutant is a provider of which one promise is broken. Each hook that is set replaces a method; inner
-// is what it replaces.
+// mutant is a provider with one broken promise. Each hook that is set replaces a method; inner is the original.
 type mutant struct {
 	environment.Provider
 	hooks
@@ -38,13 +37,13 @@ type hooks struct {
 	base       func(e *brokenEnv) *environment.Base
 	readiness  func(e *brokenEnv) environment.Readiness
 
-	// core hides what is optional.
+	// core hides the optional interfaces.
 	core bool
 
 	snapshotHooks
 }
 
-// coreProvider is a provider of which only the core is seen, as of its environments.
+// coreProvider hides the optional interfaces of a provider and its environments.
 type coreProvider struct{ environment.Provider }
 
 func (c coreProvider) CreateEnvironment(ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
@@ -87,7 +86,7 @@ func (m *mutant) CreateEnvironment(ctx context.Context, o environment.CreateOpti
 	return m.make(ctx, o)
 }
 
-// make is the true CreateEnvironment, of an environment whose own methods are broken.
+// make calls the original CreateEnvironment and returns an environment whose own methods are broken.
 func (m *mutant) make(ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
 	env, err := m.Provider.CreateEnvironment(ctx, o)
 	if err != nil {
@@ -100,7 +99,7 @@ func (m *mutant) make(ctx context.Context, o environment.CreateOptions) (environ
 	return e, nil
 }
 
-// all are the environments made so far.
+// all returns the environments created so far.
 func (m *mutant) all() []*brokenEnv {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,10 +125,10 @@ type brokenEnv struct {
 	m *mutant
 
 	mu    sync.Mutex
-	notes int // for hooks that count
+	notes int // number of calls, for hooks that count
 }
 
-// count is how often it has been called.
+// count returns how often it has been called before.
 func (e *brokenEnv) count() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -214,7 +213,7 @@ func (e *brokenEnv) Readiness() environment.Readiness {
 	return environment.ReadinessOf(e.Environment)
 }
 
-// remap copies a tree; change may alter a file, rename it, or drop it ("").
+// remap copies a tree; change may change a file, rename it, or drop it ("").
 func remap(src fs.FS, change func(name string, f *fstest.MapFile) string) fs.FS {
 	tree := fstest.MapFS{}
 	_ = fs.WalkDir(src, ".", func(name string, d fs.DirEntry, err error) error {
@@ -237,7 +236,7 @@ func remap(src fs.FS, change func(name string, f *fstest.MapFile) string) fs.FS 
 	return tree
 }
 
-// changeFiles is a copyTo hook that alters each file, and each Copy, on its way.
+// changeFiles returns a copyTo hook that changes each file and each Copy.
 func changeFiles(change func(name string, f *fstest.MapFile) string, copies ...func(c *environment.Copy)) hooks {
 	return hooks{copyTo: func(e *brokenEnv, ctx context.Context, files []environment.Copy) error {
 		for i := range files {
@@ -252,7 +251,7 @@ func changeFiles(change func(name string, f *fstest.MapFile) string, copies ...f
 	}}
 }
 
-// changeExec is an exec hook that alters what is asked for.
+// changeExec returns an exec hook that changes the script or options.
 func changeExec(change func(script *string, o *environment.ExecOptions)) hooks {
 	return hooks{exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
 		change(&script, &o)
@@ -260,7 +259,7 @@ func changeExec(change func(script *string, o *environment.ExecOptions)) hooks {
 	}}
 }
 
-// changeCreate is a create hook that alters what is asked for.
+// changeCreate returns a create hook that changes the options.
 func changeCreate(change func(o *environment.CreateOptions)) hooks {
 	return hooks{create: func(m *mutant, ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
 		change(&o)
@@ -268,7 +267,7 @@ func changeCreate(change func(o *environment.CreateOptions)) hooks {
 	}}
 }
 
-// changeBuild is a build hook that alters what is asked for.
+// changeBuild returns a build hook that changes the options.
 func changeBuild(change func(o *environment.BuildOptions)) hooks {
 	return hooks{build: func(m *mutant, ctx context.Context, o environment.BuildOptions) (string, error) {
 		change(&o)
@@ -276,7 +275,7 @@ func changeBuild(change func(o *environment.BuildOptions)) hooks {
 	}}
 }
 
-// afterFetch is a copyFrom hook that alters the destination or the result.
+// afterFetch returns a copyFrom hook that changes the destination or the result.
 func afterFetch(change func(dst string, out *environment.Extracted, err *error)) hooks {
 	return hooks{copyFrom: func(e *brokenEnv, ctx context.Context, src, dst string, o environment.ExtractOptions) (environment.Extracted, error) {
 		out, err := e.Environment.CopyFrom(ctx, src, dst, o)

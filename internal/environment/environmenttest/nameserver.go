@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Listener hears datagrams, and answers those that ask for the address of a name.
+// Listener receives datagrams, and answers questions for the address of a name.
 type Listener struct {
 	conn *net.UDPConn
 
@@ -20,10 +20,10 @@ type Listener struct {
 	heard []string
 }
 
-// Answer is the address that a Listener says every name has.
+// Answer is the address that a Listener returns for every name.
 var Answer = [4]byte{192, 0, 2, 77}
 
-// Listen makes a Listener, at port 53 if it is to be a name server; it skips the test where that is not allowed, or taken.
+// Listen starts a Listener, on port 53 for a name server; it skips the test if the port is taken or not allowed.
 func Listen(t testing.TB, at string, port int) *Listener {
 	t.Helper()
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(at), Port: port})
@@ -39,13 +39,13 @@ func Listen(t testing.TB, at string, port int) *Listener {
 	return l
 }
 
-// Port is where it listens.
+// Port returns the port that it listens on.
 func (l *Listener) Port() int { return l.conn.LocalAddr().(*net.UDPAddr).Port }
 
-// Addr is where it listens.
+// Addr returns the address that it listens on.
 func (l *Listener) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// Await waits until it has heard something, and forgets it.
+// Await waits until the Listener has received want, and clears its record.
 func (l *Listener) Await(t testing.TB, want string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -56,7 +56,7 @@ func (l *Listener) Await(t testing.TB, want string) {
 	t.Errorf("%q was not heard", want)
 }
 
-// Heard is what has come until now: what was sent to this machine before is in it. It is forgotten then.
+// Heard returns all datagrams so far, including everything sent to this machine before the call, and clears the record.
 func (l *Listener) Heard(t testing.TB) []string {
 	t.Helper()
 	const end = "the end"
@@ -68,7 +68,7 @@ func (l *Listener) Heard(t testing.TB) []string {
 	if _, err := own.Write([]byte(end)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := own.Read(make([]byte, len(end))); err != nil { // it comes back
+	if _, err := own.Read(make([]byte, len(end))); err != nil { // the datagram comes back
 		t.Fatal(err)
 	}
 	l.mu.Lock()

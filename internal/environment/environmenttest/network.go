@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// BashClient is Options.NetworkClient for environments with a real bash. Programs that know of proxies do as fetch does.
+// BashClient is Options.NetworkClient for environments with a real bash. fetch behaves like programs that support proxies.
 const BashClient = `
 request() { # VIA TARGET HOST
 	local code line
@@ -31,19 +31,19 @@ serve() { # PORT
 stream() { if [ -n "$http_proxy" ]; then request "${http_proxy#http://}" "http://$1/stream" "$1"; else request "$1" /stream "$1"; fi; }
 `
 
-// networkChecks are about what can be reached from where.
+// networkChecks check what can be reached from where.
 func networkChecks() []check {
 	return []check{
 		{"a public environment reaches the network", needsServer(checkPublic)},
 		{"an environment without a network reaches nothing", needsServer(checkNone)},
-		{"an allowlist lets through what is listed and tells what is not", needsServer(checkAllowlist)},
-		{"an allowlist without hosts lets nothing through", needsServer(checkEmptyAllowlist)},
+		{"an allowlist allows what is listed and reports what is not", needsServer(checkAllowlist)},
+		{"an allowlist without hosts allows nothing", needsServer(checkEmptyAllowlist)},
 		{"an allowlist that cannot be read makes no environment", needsServer(checkBadAllowlist)},
 		{"a network that is taken away is gone for what ran before", needing(networkSetter, needsServer(checkTaken))},
 		{"a connection does not outlive the network that it was made in", needing(networkSetter, needsServer(checkCut))},
 		{"a network that is given later is there, and so is what ran before", needing(networkSetter, needsServer(checkGiven))},
 		{"a list takes the place of another", needing(networkSetter, needsServer(checkOtherList))},
-		{"doors of two environments are apart", needsServer(checkDoors)},
+		{"the proxies of two environments are separate", needsServer(checkDoors)},
 		{"servers on loopback are each environment's own", checkLoopback},
 		{"servers on this machine's loopback are not reached", checkMachine},
 		{"names lead to hosts", checkNames},
@@ -61,7 +61,7 @@ func needsServer(run func(s *scene)) func(s *scene) {
 	}
 }
 
-// networked makes an environment with this network, the client and the tools in it.
+// networked creates an environment with this network, the client and the tools.
 func (s *scene) networked(n environment.Network) *box {
 	client := environment.Copy{Src: fstest.MapFS{"client.sh": {Data: []byte(s.opts.NetworkClient), Mode: 0o644}}, Dst: "/n"}
 	return s.create(func(o *environment.CreateOptions) {
@@ -69,7 +69,7 @@ func (s *scene) networked(n environment.Network) *box {
 	})
 }
 
-// gets is whether a way (fetch or direct) to a server leads there.
+// gets reports whether fetch or direct, the way, reaches a server.
 func (b *box) gets(way, address string) bool {
 	o := b.exec(b.s.ctx, ". /n/client.sh; "+way+" "+address, environment.ExecOptions{})
 	if o.err != nil {
@@ -78,7 +78,7 @@ func (b *box) gets(way, address string) bool {
 	return o.code == 0 && o.stdout == "hello\n"
 }
 
-// wantGets checks both ways.
+// wantGets checks fetch and direct.
 func (b *box) wantGets(when, address string, fetch, direct bool) {
 	b.s.Helper()
 	if got := b.gets("fetch", address); got != fetch {
@@ -115,7 +115,7 @@ func checkNone(s *scene) {
 	s.networked(none).wantGets("none", address, false, false)
 }
 
-// refusals are what a door has refused.
+// refusals records what a proxy has refused.
 type refusals struct {
 	mu  sync.Mutex
 	all []environment.Refusal
@@ -174,7 +174,7 @@ func checkTaken(s *scene) {
 	env.wantGets("taken away", address, false, false)
 }
 
-// checkCut: a stream may have been read in part when the network goes, but nothing comes any more.
+// A part of the stream may have been read when the network is removed, but nothing may arrive afterwards.
 func checkCut(s *scene) {
 	address := s.opts.Serve(s)
 	for _, c := range []struct {
@@ -190,7 +190,7 @@ func checkCut(s *scene) {
 		env.run(". /n/client.sh; stream " + address + " >/k/stream 2>/dev/null &")
 		s.equal(c.what+": before", env.run(". /k/lib.sh; reached stream 20"), "")
 		env.setNetwork(c.to)
-		// What was on its way when the network went may be in a buffer.
+		// Data in flight when the network was removed may be in a buffer.
 		s.equal(c.what, env.run(". /k/lib.sh; sleep 0.1; a=$(size stream); sleep 0.3; [ $(size stream) = $a ] || echo goes on"), "")
 	}
 }
@@ -235,7 +235,7 @@ func checkDoors(s *scene) {
 	b.wantGets("when the other is gone", two, true, false)
 }
 
-// checkLoopback: two environments at once use the same port, as trials of one task do.
+// Two environments use the same port at the same time, like trials of one task.
 func checkLoopback(s *scene) {
 	const port = "8123"
 	a, b := s.networked(environment.Network{}), s.networked(environment.Network{})

@@ -6,7 +6,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// The optional interfaces of package environment, as Options.Lacks names them.
+// The optional interfaces of package environment, by their names in Options.Lacks.
 const (
 	imageIdentifier   = "ImageIdentifier"
 	snapshotter       = "Snapshotter"
@@ -18,7 +18,7 @@ const (
 	baseReporter      = "BaseReporter"
 )
 
-// optional tells for each optional interface that has checks whether a provider and its environments implement it.
+// optional reports for each optional interface with checks whether a provider and its environments implement it.
 var optional = map[string]func(p environment.Provider, env environment.Environment) bool{
 	imageIdentifier: func(p environment.Provider, _ environment.Environment) bool {
 		return has[environment.ImageIdentifier](p)
@@ -49,7 +49,7 @@ func has[T any](v any) bool {
 	return ok
 }
 
-// optionalChecks are about the optional interfaces as such.
+// optionalChecks check the set of optional interfaces.
 func optionalChecks() []check {
 	return []check{
 		{"a provider has every optional interface but those that Options.Lacks names", checkOptional},
@@ -67,7 +67,7 @@ func checkOptional(s *scene) {
 
 func (s *scene) lacks(name string) bool { return slices.Contains(s.opts.Lacks, name) }
 
-// needs skips the rest of a check that is about an optional interface which the provider lacks.
+// needs skips the check if the provider lacks one of these optional interfaces.
 func (s *scene) needs(names ...string) {
 	s.Helper()
 	for _, name := range names {
@@ -77,7 +77,7 @@ func (s *scene) needs(names ...string) {
 	}
 }
 
-// needing returns the check of an optional interface.
+// needing returns a check that is skipped if the provider lacks an optional interface.
 func needing(name string, run func(s *scene)) func(s *scene) {
 	return func(s *scene) {
 		s.needs(name)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Outside makes the server that Options.Serve is about, on the machine's address at; it returns its host:port.
+// Outside starts the server for Options.Serve on the address at, and returns its host:port.
 func Outside(t testing.TB, at string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(at, "0"))
@@ -16,7 +16,7 @@ func Outside(t testing.TB, at string) string {
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: http.HandlerFunc(outside), ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // ends with the test
+	go func() { _ = server.Serve(listener) }() // returns at the end of the test
 	t.Cleanup(func() { server.Close() })
 	return listener.Addr().String()
 }

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// recorder is a test that may fail: it notes what is reported to it. Everything else is that of the
-// real test.
+// recorder is a test that may fail: it records what is reported to it. Everything else comes from the real test.
 type recorder struct {
 	testing.TB
 	mu       sync.Mutex
@@ -48,7 +47,7 @@ func (r *recorder) skip() {
 	runtime.Goexit()
 }
 
-// record runs a check and returns what it found.
+// record runs a check and returns its results.
 func record(t *testing.T, opts Options, c check) *recorder {
 	r := &recorder{TB: t}
 	do := func(f func()) {
@@ -68,7 +67,7 @@ func record(t *testing.T, opts Options, c check) *recorder {
 	return r
 }
 
-// failed tells whether the check found something, and what.
+// failed reports whether the check failed, and why.
 func (r *recorder) failed() (bool, string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

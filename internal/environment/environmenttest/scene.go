@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// scene is what a check works with: the test, a provider, and labels of its own.
+// scene has the test, the provider and the labels of a check.
 type scene struct {
 	testing.TB
 	opts     Options
@@ -34,7 +34,7 @@ func newScene(t testing.TB, opts Options) *scene {
 		Trial: t.Name(),
 		Owner: environment.Self(),
 	}
-	// Registered first, so it looks after every environment of the check has been destroyed.
+	// Registered first, so it runs after every environment of the check has been destroyed.
 	t.Cleanup(func() {
 		if left := s.listed(); len(left) > 0 {
 			t.Errorf("left behind: %+v", left)
@@ -55,7 +55,7 @@ func (s *scene) newProvider() environment.Provider {
 	return p
 }
 
-// listed are the environments of this check, by List.
+// listed returns the environments of this check, from List.
 func (s *scene) listed() []environment.Listed {
 	s.Helper()
 	all, err := s.provider.List(s.ctx)
@@ -73,13 +73,13 @@ func (s *scene) removeAll(left []environment.Listed) {
 	}
 }
 
-// box is an environment with the calls that checks make most.
+// box is an environment with helpers for checks.
 type box struct {
 	environment.Environment
 	s *scene
 }
 
-// create makes an environment from the suite's image and destroys it at the end.
+// create creates an environment from the suite's image and destroys it at the end.
 func (s *scene) create(change ...func(*environment.CreateOptions)) *box {
 	s.Helper()
 	opts := environment.CreateOptions{Image: s.opts.Image, Labels: s.labels}
@@ -98,15 +98,14 @@ func (s *scene) create(change ...func(*environment.CreateOptions)) *box {
 	return &box{Environment: env, s: s}
 }
 
-// outcome is what became of a command.
+// outcome is the result of a command.
 type outcome struct {
 	stdout, stderr string
 	code           int
 	err            error
 }
 
-// exec runs a script and collects its output; opts' own writers are used if they are set. It fails
-// the check when Exec does not return.
+// exec runs a script and collects its output, unless opts has writers. It fails the check if Exec does not return.
 func (b *box) exec(ctx context.Context, script string, opts environment.ExecOptions) outcome {
 	b.s.Helper()
 	var stdout, stderr buffer
@@ -122,7 +121,7 @@ func (b *box) exec(ctx context.Context, script string, opts environment.ExecOpti
 	return o
 }
 
-// run runs a script that must succeed and returns its output.
+// run runs a script that must succeed, and returns its output.
 func (b *box) run(script string) string {
 	b.s.Helper()
 	return b.runWith(script, environment.ExecOptions{})
@@ -138,7 +137,7 @@ func (b *box) runWith(script string, opts environment.ExecOptions) string {
 	return o.stdout
 }
 
-// copyTo puts one tree into the environment.
+// copyTo copies trees into the environment.
 func (b *box) copyTo(copies ...environment.Copy) {
 	b.s.Helper()
 	if err := b.CopyTo(b.s.ctx, copies...); err != nil {
@@ -146,7 +145,7 @@ func (b *box) copyTo(copies ...environment.Copy) {
 	}
 }
 
-// within fails the check when do has not returned in time.
+// within fails the check if do does not return in time.
 func (s *scene) within(what string, do func()) {
 	s.Helper()
 	done := make(chan struct{})
@@ -161,7 +160,7 @@ func (s *scene) within(what string, do func()) {
 	}
 }
 
-// equal compares texts and shows where they begin to differ.
+// equal compares texts and reports where they begin to differ.
 func (s *scene) equal(what, got, want string) {
 	s.Helper()
 	if got == want {
@@ -176,7 +175,7 @@ func (s *scene) equal(what, got, want string) {
 		what, len(got), len(want), at, got[from:], want[from:])
 }
 
-// wantKind fails the check unless err is of this kind.
+// wantKind fails the check unless err has one of these kinds.
 func (s *scene) wantKind(what string, err error, kinds ...environment.Kind) {
 	s.Helper()
 	if err == nil {
@@ -186,7 +185,7 @@ func (s *scene) wantKind(what string, err error, kinds ...environment.Kind) {
 	}
 }
 
-// files is a small tree: contents by path, all with mode 0644.
+// files returns a small tree: contents by path, all with mode 0644.
 func files(content map[string]string) fs.FS {
 	tree := fstest.MapFS{}
 	for name, data := range content {
@@ -195,7 +194,7 @@ func files(content map[string]string) fs.FS {
 	return tree
 }
 
-// buffer is a bytes.Buffer that may be read while a provider still writes to it.
+// buffer is a bytes.Buffer that can be read while a provider writes to it.
 type buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

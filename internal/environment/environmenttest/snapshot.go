@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// snapshotChecks are about environments that become images, and about images that are kept.
+// snapshotChecks check snapshots and stored images.
 func snapshotChecks() []check {
 	return []check{
 		{"a snapshot has the files of its environment and the settings of its image", needing(snapshotter, checkSnapshot)},
@@ -31,13 +31,13 @@ func snapshotChecks() []check {
 	}
 }
 
-// key is a snapshot's key that nobody else has.
+// key returns a key for a snapshot of this check.
 func (s *scene) key(part string) string {
 	sum := sha256.Sum256([]byte(s.labels.Job + part))
 	return hex.EncodeToString(sum[:])
 }
 
-// snapshot makes an environment an image, which goes with the check.
+// snapshot makes an image from an environment and removes it at the end of the check.
 func (s *scene) snapshot(b *box, opts environment.SnapshotOptions) string {
 	s.Helper()
 	ref, err := environment.Snapshot(s.ctx, b.Environment, opts)
@@ -258,7 +258,7 @@ func checkSnapshotLock(s *scene) {
 	s.within("LockSnapshot after unlock", func() { (<-held)() })
 }
 
-// storedImage makes an image that the provider keeps, in whose Image.Name the text about is found.
+// storedImage makes an image that the provider keeps; its Image.Name contains about.
 func (s *scene) storedImage() (ref, about string) {
 	s.Helper()
 	about = "check-" + s.key("")[:12]

@@ -10,53 +10,53 @@ import (
 
 // Options adapts the suite to a provider.
 type Options struct {
-	// New makes a fresh Provider. All that it makes use the same backend: each sees the environments
-	// and images of the others. The suite closes them.
+	// New returns a new Provider. All of them use the same backend: each sees the environments and images of the others. The
+	// suite closes them.
 	New func(t testing.TB) environment.Provider
 
-	// Image is a reference for CreateEnvironment, and for FROM in a Dockerfile. Its user is root, and it
-	// has bash, coreutils, findutils, util-linux's setsid, a user "nobody", and no user "no-such-user".
+	// Image is a reference for CreateEnvironment, and for FROM in a Dockerfile. Its user is root, and it has bash, coreutils,
+	// findutils, util-linux's setsid, a user "nobody", and no user "no-such-user".
 	Image string
 
-	// Vanish destroys an environment behind the provider's back: the backend has lost it. Nil skips
-	// the checks that need it.
+	// Vanish destroys an environment behind the provider's back, as if the backend had lost it. nil skips the checks that need
+	// it.
 	Vanish func(t testing.TB, id string)
 
-	// Forget removes an image that the suite has built. Nil leaves images where they are.
+	// Forget removes an image that the suite has built. nil keeps images.
 	Forget func(t testing.TB, ref string)
 
-	// Serve makes a server outside of all environments, as Outside does, and returns the host:port at which public
-	// environments reach it. An allowlist may name it so. Nil skips the checks of the network.
+	// Serve starts a server outside of all environments, like Outside, and returns the host:port at which public environments
+	// reach it, and which an allowlist may contain. nil skips the checks of the network.
 	Serve func(t testing.TB) string
 
-	// ServeName is Serve with a name in place of the host. Nil skips the check of names.
+	// ServeName is Serve with a name in place of the host. nil skips the check of names.
 	ServeName func(t testing.TB) string
 
-	// Local makes servers like Serve's on this machine, and returns the host:port at which its processes reach them and
-	// environments must not. Nil skips the check that needs it.
+	// Local starts servers like Serve's on this machine, and returns the host:port at which its processes reach them, and
+	// environments must not. nil skips the check that needs it.
 	Local func(t testing.TB) []string
 
-	// NetworkClient is bash that defines three functions of a server's host:port, and serve, which begins to serve like Serve's servers
-	// in the background, on loopback at a port. fetch prints what the server says
-	// to those who use the door if there is one, direct what it says to those who do not, and stream prints lines from it
-	// until the connection ends. Each fails when nothing is reached. BashClient does.
+	// NetworkClient is a bash script that defines three functions of a server's host:port, and serve, which starts a server like
+	// Serve's in the background, on loopback at a port. fetch prints the server's response through the proxy if there is one,
+	// direct its response without the proxy, and stream prints lines from it until the connection ends. Each fails if it reaches
+	// nothing. See BashClient.
 	NetworkClient string
 
-	// Parallel runs checks at once, as many as go test's -parallel says.
+	// Parallel runs checks in parallel, as many as go test's -parallel says.
 	Parallel bool
 
-	// Lacks names the optional interfaces of package environment that the provider and its environments do not implement.
-	// Their checks are skipped; all others must be implemented.
+	// Lacks names the optional interfaces of package environment that the provider and its environments do not implement. Their
+	// checks are skipped; all others must be implemented.
 	Lacks []string
 
-	// Skip names checks that cannot hold on this backend, each with its reason.
+	// Skip names checks that cannot pass on this backend, each with the reason.
 	Skip map[string]string
 
-	hurried bool // the suite's own test: give up soon, and make less of what is slow
-	small   bool // the suite's own test: make less of what is slow
+	hurried bool // for the suite's own test: short timeouts, and smaller amounts
+	small   bool // for the suite's own test: smaller amounts
 }
 
-// patience guards against hanging. No check passes by being faster than another.
+// patience is the timeout against hanging. No check passes by being fast.
 func (o Options) patience() time.Duration {
 	if o.hurried {
 		return 3 * time.Second
@@ -64,17 +64,16 @@ func (o Options) patience() time.Duration {
 	return 2 * time.Minute
 }
 
-// brief tells whether a smaller amount will do.
+// brief reports whether smaller amounts are enough.
 func (o Options) brief() bool { return o.hurried || o.small || testing.Short() }
 
-// check is one promise of the contract. Its name says what must hold.
+// check checks one promise of the contract, which its name states.
 type check struct {
 	name string
 	run  func(s *scene)
 }
 
-// checks are all promises. Each runs on its own and leaves no environment behind: that is checked
-// after every one of them.
+// checks returns all checks. Each runs on its own and leaves no environment behind, which is checked after each.
 func checks() []check {
 	return slices.Concat(
 		execChecks(), killChecks(), hostileKillChecks(), backgroundChecks(),
@@ -83,7 +82,7 @@ func checks() []check {
 	)
 }
 
-// memoryCheck looks at the memory of the whole process, so it runs alone.
+// memoryCheck measures the memory of the whole process, so it runs alone.
 const memoryCheck = "1 GiB of output needs no memory"
 
 // Run runs every check as a subtest.
@@ -109,8 +108,7 @@ func Run(t *testing.T, opts Options) {
 	}
 }
 
-// runCheck runs one check on t, which need not be a *testing.T: the suite's own test records what
-// fails.
+// runCheck runs one check on t, which need not be a *testing.T: the suite's own test records failures.
 func runCheck(t testing.TB, opts Options, c check) {
 	if reason, skip := opts.Skip[c.name]; skip {
 		t.Skip(reason)
