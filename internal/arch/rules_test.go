@@ -41,6 +41,10 @@ var rows = []row{
 	}},
 	{packages: []string{"internal/registry"}, only: append([]string{"internal/cache"}, vocabulary...)},
 	{packages: []string{"internal/config", "internal/task", "internal/event"}},
+	{packages: []string{"internal/trial/images"}, only: []string{"internal/environment", "internal/awake", "internal/task"}},
+	{packages: []string{"internal/trial/layer"}, only: []string{
+		"internal/environment", "internal/result", "internal/redact", "internal/config", "internal/task",
+	}},
 	{packages: []string{"internal/trial", "internal/dataset", "internal/prove"}},
 	{packages: []string{"internal/job"}},
 	{packages: []string{"internal/export"}, only: append([]string{"internal/job", "internal/task"}, vocabulary...)},

@@ -61,7 +61,7 @@ func TestBrokenTasksStartNothing(t *testing.T) {
 	}
 }
 
-func TestPanicsBelongToOneTrial(t *testing.T) {
+func TestPanicFailsOneTrial(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"pull", "create", "exec", "copyTo", "copyFrom", "destroy"} {
 		t.Run(op, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestPanicsBelongToOneTrial(t *testing.T) {
 	}
 }
 
-func TestPanicWhileAnImageIsMadeReachesAllWhoWait(t *testing.T) {
+func TestPanicInBuildFailsWaitingTrials(t *testing.T) {
 	t.Parallel()
 	s := story{agent: script("true"), hooks: hooks{before: func(_ context.Context, c call) error {
 		if c.op == "pull" {
@@ -178,7 +178,7 @@ func TestLostEnvironments(t *testing.T) {
 	})
 }
 
-func TestEarlierTriesAreRemembered(t *testing.T) {
+func TestResultKeepsEarlierExecutions(t *testing.T) {
 	t.Parallel()
 	var installs, destroys atomic.Int64
 	o := fakePlace.run(t, story{
@@ -198,7 +198,7 @@ func TestEarlierTriesAreRemembered(t *testing.T) {
 	contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "environment_teardown_failed", "rollout clean")
 }
 
-func TestTransientFailuresAreTriedAgain(t *testing.T) {
+func TestTransientFailuresAreRetried(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -250,9 +250,9 @@ func TestUnreachableProviders(t *testing.T) {
 	}
 }
 
-// TestTheMachinesFailuresAreNobodyElses: what this machine lacks while it reads a task's files is neither the task's fault nor
+// TestMachineFaultsAreInternalErrors: what this machine lacks while it reads a task's files is neither the task's fault nor
 // the verifier's, and is tried again until the agent begins.
-func TestTheMachinesFailuresAreNobodyElses(t *testing.T) {
+func TestMachineFaultsAreInternalErrors(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"pull", "build", "create", "copyTo", "exec"} {
 		for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENOSPC} {

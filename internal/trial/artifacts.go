@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -16,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// artifactsDir is where a trial's artifacts are, below its folder.
+// artifactsDir is the directory of a trial's artifacts, below the trial's own.
 const artifactsDir = "artifacts"
 
 // Bounds of all artifacts of a trial together.
@@ -25,24 +24,24 @@ const (
 	maxArtifactFiles = 50_000
 )
 
-// keepArtifacts copies what the task wants to be kept out of the environment: when the agent is done, however it
-// ended, and before the verifier could change it.
+// keepArtifacts copies the files that the task wants to keep out of the environment: when the agent has ended, in whatever way,
+// and before the verifier can change them.
 func (x *execution) keepArtifacts(ctx context.Context) {
 	defer x.recoverPanic()
 	wanted := x.spec.Task.Config.Artifacts
-	if len(wanted) == 0 || x.env == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
+	if len(wanted) == 0 || x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
 		return
 	}
-	c, cancel := x.cleanupContext(ctx, collectTimeout, collectGrace)
+	c, cancel := x.cleanup(ctx, collectTimeout, collectGrace)
 	defer cancel()
 	left := environment.ExtractOptions{MaxBytes: maxArtifactBytes, MaxFiles: maxArtifactFiles}
 	for _, w := range wanted {
-		kept, err := x.keepArtifact(c, w, left)
+		kept, err := x.keepArtifact(c, x.live.env, w, left)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			x.warn("the artifact %s is not there", w.Source)
 		case err != nil:
-			x.warn("the artifact %s could not be copied whole: %s", w.Source, brief(err, x.opts.Redactor))
+			x.warn("the artifact %s could not be copied whole: %s", w.Source, brief(err, x.secrets))
 		}
 		if kept.Path != "" {
 			x.trial.Artifacts = append(x.trial.Artifacts, kept)
@@ -50,30 +49,27 @@ func (x *execution) keepArtifacts(ctx context.Context) {
 		left.MaxBytes -= kept.Bytes
 		left.MaxFiles -= kept.Files
 		if left.MaxBytes <= 0 || left.MaxFiles <= 0 || c.Err() != nil {
-			x.warn("artifacts after %s are not copied: there is no room or time left", w.Source)
+			x.warn("artifacts after %s are not copied: there is no space or time left", w.Source)
 			return
 		}
 	}
 }
 
-// keepArtifact copies one artifact. It is copied to a folder of its own first: only then it is known whether it is a file.
-func (x *execution) keepArtifact(ctx context.Context, w task.Artifact, left environment.ExtractOptions) (result.Artifact, error) {
+// keepArtifact copies one artifact. It first copies into a directory of its own, because only then it knows whether the artifact is
+// a file.
+func (r *record) keepArtifact(ctx context.Context, env environment.Environment, w task.Artifact, left environment.ExtractOptions) (result.Artifact, error) {
 	none := result.Artifact{}
-	stage, err := os.MkdirTemp(x.dir, "incoming-*")
+	stage, err := os.MkdirTemp(r.dir, "incoming-*")
 	if err != nil {
-		return none, fmt.Errorf("make a folder: %w", err)
+		return none, fmt.Errorf("make a directory: %w", err)
 	}
 	defer os.RemoveAll(stage)
-	if err := os.Chmod(stage, 0o755); err != nil { // as the folders of logs
-		return none, fmt.Errorf("make a folder: %w", err)
+	if err := os.Chmod(stage, 0o755); err != nil { // like the directories of logs
+		return none, fmt.Errorf("make a directory: %w", err)
 	}
-	secrets := x.opts.Redactor
-	left.SafeName = func(name string) string { return result.Slug(secrets.String(name)) }
-	left.Skip = excludes(w.Exclude)
-	if !secrets.Empty() {
-		left.Filter = func(out io.Writer) io.WriteCloser { return secrets.Writer(out) }
-	}
-	got, copying := x.env.CopyFrom(ctx, w.Source, stage, left)
+	options := extractOptions(r.secrets)
+	options.MaxBytes, options.MaxFiles, options.Skip = left.MaxBytes, left.MaxFiles, excludes(w.Exclude)
+	got, copying := env.CopyFrom(ctx, w.Source, stage, options)
 	if errors.Is(copying, fs.ErrNotExist) {
 		return none, copying
 	}
@@ -82,13 +78,11 @@ func (x *execution) keepArtifact(ctx context.Context, w task.Artifact, left envi
 		if got.Single {
 			o.Path = ""
 		}
-		x.omit(path.Join(at, o.Path), o.Reason)
+		r.omit(path.Join(at, o.Path), o.Reason)
 	}
 	if !got.Single {
-		for _, r := range got.Renamed {
-			x.trial.Renamed = append(x.trial.Renamed, result.Rename{
-				From: secrets.String(path.Join(w.Source, r.From)), To: secrets.String(path.Join(at, r.To)),
-			})
+		for _, renamed := range got.Renamed {
+			r.rename(path.Join(w.Source, renamed.From), path.Join(at, renamed.To))
 		}
 	}
 	if got.Files == 0 && copying != nil {
@@ -98,7 +92,7 @@ func (x *execution) keepArtifact(ctx context.Context, w task.Artifact, left envi
 	if err != nil || from == "" {
 		return none, errors.Join(copying, err)
 	}
-	to := filepath.Join(x.dir, filepath.FromSlash(at))
+	to := filepath.Join(r.dir, filepath.FromSlash(at))
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return none, errors.Join(copying, err)
 	}
@@ -111,7 +105,7 @@ func (x *execution) keepArtifact(ctx context.Context, w task.Artifact, left envi
 	return result.Artifact{Source: w.Source, Path: at, Files: got.Files, Bytes: got.Bytes}, copying
 }
 
-// stagedPath returns what is to be moved into place: the folder, or the file in it; "" if that could not be written.
+// stagedPath returns what is to be moved into place: the directory, or the file in it; "" if that could not be written.
 func stagedPath(stage string, single bool) (string, error) {
 	if !single {
 		return stage, nil
@@ -123,7 +117,7 @@ func stagedPath(stage string, single bool) (string, error) {
 	return filepath.Join(stage, entries[0].Name()), nil
 }
 
-// artifactPath returns where an artifact goes below the trial's folder. The destination is the task's word.
+// artifactPath returns where an artifact goes below the trial's directory. The destination is from the task.
 func artifactPath(destination string) string {
 	elements := strings.Split(destination, "/")
 	for i, e := range elements {
@@ -133,7 +127,7 @@ func artifactPath(destination string) string {
 }
 
 // excludes matches paths as tar --exclude does: a pattern matches a name, or several with / between, wherever they are, and
-// with a folder all that is in it.
+// a matching directory excludes everything in it.
 func excludes(patterns []string) func(string) bool {
 	if len(patterns) == 0 {
 		return nil

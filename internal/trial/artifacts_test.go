@@ -70,7 +70,7 @@ func sources(o outcome) []string {
 	return out
 }
 
-func TestArtifactsThatCannotBeKept(t *testing.T) {
+func TestUncopyableArtifactsAreWarnings(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		t.Run("what is no file is left where it is", func(t *testing.T) {
 			t.Parallel()

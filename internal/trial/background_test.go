@@ -17,7 +17,7 @@ sleep 0.7
 // grow is a command that writes to /tmp/grow for ever.
 const grow = `bash -c 'while :; do echo x >>/tmp/grow; sleep 0.02; done'`
 
-func TestWhatAgentsLeaveRunning(t *testing.T) {
+func TestBackgroundProcessesOfAgents(t *testing.T) {
 	tell(t, []tale{
 		{
 			name: "after a timeout nothing of the agent's writes while the verifier looks, however detached it was",

@@ -10,14 +10,14 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// bases are the stand-ins for images that a job has been told of: once each, however many trials use
-// them.
+// bases remembers the substitutes for images that were announced to the job's watchers: each is announced once, however many
+// trials use it.
 type bases struct {
 	mu        sync.Mutex
 	announced map[[2]string]bool // by what was requested and what is used
 }
 
-// first reports whether this stand-in has not been told of before.
+// first reports whether a substitute was not announced before, and remembers it.
 func (b *bases) first(base result.Base) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,21 +32,21 @@ func (b *bases) first(base result.Base) bool {
 	return true
 }
 
-// recordBase keeps what the environment stands on if that is not its image, and tells the job's watchers of
-// it: a reward from another base must never be taken for one from the image.
+// recordBase records what the environment stands on if that is not its image, and announces it to the job's watchers: nobody must
+// take a reward from another base for one from the image.
 func (x *execution) recordBase(env *environment.Base) {
 	if env == nil {
 		return
 	}
-	line := func(text string) string { return strings.Join(strings.Fields(hide(x.opts.Redactor, text)), " ") }
+	line := func(text string) string { return strings.Join(strings.Fields(hide(x.secrets, text)), " ") }
 	base := result.Base{Requested: line(env.Requested), Actual: line(env.Actual), Reason: line(env.Reason), Asked: env.Asked}
 	x.trial.Environment.Base = &base
 	if x.bases.first(base) {
 		format := "%s is NOT used: its trials run on %s instead (%s)"
-		if env.Asked { // who asked for it need not be warned
+		if env.Asked { // nobody needs a warning of what the job asks for
 			format = "trials of %s run on %s (%s)"
 		}
 		// Without a key: it is about the job, not about the trial that happens to come first.
-		x.opts.Emit(event.Event{Time: x.opts.Now().UTC(), Kind: event.Notice, Message: fmt.Sprintf(format, base.Requested, base.Actual, base.Reason)})
+		x.sink(event.Event{Time: x.now().UTC(), Kind: event.Notice, Message: fmt.Sprintf(format, base.Requested, base.Actual, base.Reason)})
 	}
 }

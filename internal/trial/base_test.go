@@ -60,7 +60,7 @@ func (o outcome) notices(t *testing.T) []string {
 	return all
 }
 
-func TestAnotherBaseStandsInEveryResultAndIsSaidOncePerJob(t *testing.T) {
+func TestSubstitutedImageIsInEveryResultAndAnnouncedOnce(t *testing.T) {
 	t.Parallel()
 	p := onAnother(func(image string) *environment.Base {
 		return &environment.Base{
@@ -94,7 +94,7 @@ func TestAnotherBaseStandsInEveryResultAndIsSaidOncePerJob(t *testing.T) {
 }
 
 // Who asks for a stand-in is not warned of it.
-func TestAStandInThatWasAskedForIsNotShouted(t *testing.T) {
+func TestRequestedSubstituteIsNoWarning(t *testing.T) {
 	t.Parallel()
 	p := onAnother(func(image string) *environment.Base {
 		return &environment.Base{Requested: image, Actual: "this machine's root", Reason: "the job file says base: host", Asked: true}
@@ -109,7 +109,7 @@ func TestAStandInThatWasAskedForIsNotShouted(t *testing.T) {
 	}
 }
 
-func TestSandboxesOnThisMachinesRootSaySo(t *testing.T) {
+func TestSandboxOnHostRootIsReported(t *testing.T) {
 	t.Parallel()
 	built := dockerfile("FROM {{image}}\nCOPY nonce /nonce\n")
 	for name, s := range map[string]story{
@@ -135,7 +135,7 @@ func TestSandboxesOnThisMachinesRootSaySo(t *testing.T) {
 	}
 }
 
-func TestEachImageThatIsNotUsedIsSaid(t *testing.T) {
+func TestEachSubstitutedImageIsAnnounced(t *testing.T) {
 	t.Parallel()
 	bases := []*environment.Base{
 		{Requested: "python:3.12", Actual: "this", Reason: "no network"},
@@ -161,7 +161,7 @@ func TestEachImageThatIsNotUsedIsSaid(t *testing.T) {
 	}
 }
 
-func TestTheImageItselfIsNothingToTell(t *testing.T) {
+func TestUnsubstitutedImageIsNotAnnounced(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		if p.stands {
 			needImage(t)

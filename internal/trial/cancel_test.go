@@ -176,7 +176,7 @@ func TestSecondSignalEndsTheGraces(t *testing.T) {
 	})
 }
 
-func TestEnvironmentsThatDoNotAnswerACancelAreEnded(t *testing.T) {
+func TestStuckEnvironmentsAreEndedAfterCancel(t *testing.T) {
 	t.Parallel()
 	for _, preserve := range []config.Preserve{config.PreserveNever, config.PreserveAlways} {
 		synctest.Test(t, func(t *testing.T) {
@@ -220,7 +220,7 @@ func (unknown) Value(any) any { return nil }
 
 // A job has many trials and one context: each must take its callbacks with it. What waits after the
 // end of the test is a deadlock to synctest.
-func TestTrialsLeaveNothingThatWaitsForACancel(t *testing.T) {
+func TestTrialsLeaveNoGoroutines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())

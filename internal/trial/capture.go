@@ -9,13 +9,13 @@ import (
 	"github.com/org/rollout-action/internal/redact"
 )
 
-// maxTailBytes is how much of the end of a stream is kept where it is cut, at most: until the stream ends that is in memory.
+// maxTailBytes limits the end of a stream that is kept if the stream is too long. It stays in memory until the stream ends.
 const maxTailBytes = 512 << 10
 
-// capture is one stream of a command on its way to a file: redacted, and capped: of a stream that is longer than the limit, the
-// beginning and the end are kept. Writes always succeed, so that a full disk or a reached cap does not stop the command.
+// capture writes one stream of a command to a file. It redacts the stream, and keeps only the beginning and the end if it is longer
+// than the limit. Writes always succeed, so that neither a full disk nor the limit stops the command.
 type capture struct {
-	path    string // below the trial's folder, for people
+	path    string // below the trial's directory, for people
 	limit   int64
 	file    *os.File
 	filter  io.WriteCloser
@@ -28,7 +28,7 @@ type capture struct {
 // maxTail returns how long the tail may be.
 func (c *capture) maxTail() int { return int(min(maxTailBytes, c.limit/2)) }
 
-// openCapture appends to dir/path; the folders are made.
+// openCapture returns a capture that appends to dir/path. It makes missing directories.
 func openCapture(dir, path string, limit int64, r *redact.Redactor) (*capture, error) {
 	full := filepath.Join(dir, filepath.FromSlash(path))
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
@@ -50,7 +50,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// close ends the stream and says what of it was not kept, or "".
+// close ends the stream and reports what it left out, or "".
 func (c *capture) close() (omitted string) {
 	if err := c.filter.Close(); err != nil && c.err == nil {
 		c.err = err
@@ -72,7 +72,7 @@ func (c *capture) close() (omitted string) {
 	return ""
 }
 
-// capped is the end of a capture: what goes to the file.
+// capped writes a capture's redacted stream to its file.
 type capped capture
 
 func (c *capped) Write(p []byte) (int, error) {
@@ -95,7 +95,7 @@ func (c *capped) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// trim leaves out the beginning of a tail that is too long.
+// trim drops the beginning of a tail that is longer than most.
 func (c *capture) trim(most int) {
 	if over := len(c.tail) - most; over > 0 {
 		c.dropped += int64(over)

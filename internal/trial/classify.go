@@ -17,8 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// failure is a trial's error on its way into the result. It is also a Go error, so that a step which
-// knows its verdict returns it.
+// failure is a trial's error before it is in the result. It is also a Go error, so that a step which knows the type of its error
+// returns it.
 type failure struct {
 	Type         result.ErrorType
 	Message      string
@@ -39,7 +39,7 @@ func (s *AbortError) Error() string { return s.Err.Error() }
 
 func (s *AbortError) Unwrap() error { return s.Err }
 
-// cancelled is the failure of a trial whose context has ended.
+// cancelled returns the failure of a trial whose context has ended.
 func cancelled(ctx context.Context, phase event.Phase) *failure {
 	if stop := (*AbortError)(nil); errors.As(context.Cause(ctx), &stop) {
 		return failf(result.InternalError, "rollout stopped all trials, this one during %s: %v", phaseName[phase], stop.Err)
@@ -56,7 +56,7 @@ var phaseName = map[event.Phase]string{
 	event.Teardown:         "teardown",
 }
 
-// taskError is what keeps a trial from being started at all: no environment is made for it.
+// taskError returns why no environment is made for a trial, or nil.
 func taskError(spec Spec) *failure {
 	t := spec.Task
 	switch {
@@ -81,7 +81,7 @@ func taskError(spec Spec) *failure {
 	return nil
 }
 
-// classify gives an error of a step its type and a message that says what to do. The error's own type
+// classify returns the failure for an error of a step: its type and a message that says what to do. The error's own type
 // decides, never its text. The message is without what secrets hides. Source: specification, "Error Types".
 func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Redactor) *failure {
 	var known *failure
@@ -120,7 +120,7 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 	}
 	f.detail = e.Error()
 	if e.Output != "" {
-		f.Message += "; what was printed last is in error.txt"
+		f.Message += "; the end of its output is in error.txt"
 	}
 	return f
 }
@@ -136,15 +136,15 @@ var remedies = map[environment.Kind]string{
 	"":                          "run the job again; if it happens again, please report this, with the trial's error.txt",
 }
 
-// brief is an error in one line, not too long for a list of failures. It is redacted before it is cut,
-// for a part of a secret is not recognised.
+// brief returns an error in one line, not too long for a list of failures. It redacts the error before it cuts it, because a part
+// of a secret is not recognised.
 func brief(err error, secrets *redact.Redactor) string {
 	const most = 600
 	text := strings.Join(strings.Fields(hide(secrets, err.Error())), " ")
 	return environment.CutMiddle(text, most)
 }
 
-// lastLines returns the last lines of what a failed build printed, which nearly always say why: ", after it printed: …", or "". The very
+// lastLines returns the last lines of what a failed build printed, which nearly always tell the reason: ", after it printed: …", or "". The very
 // last line comes first, for whoever shows the message cuts its end. They are redacted before they are cut.
 func lastLines(output string, secrets *redact.Redactor) string {
 	const before, most, mostBefore = 2, 300, 100
@@ -196,7 +196,7 @@ func typeOf(phase event.Phase, err error) result.ErrorType {
 	return result.InternalError
 }
 
-// phaseFailed is the type of a failure that only its phase tells.
+// phaseFailed has the types of failures that depend on their phase alone.
 var phaseFailed = map[event.Phase]result.ErrorType{
 	event.EnvironmentSetup: result.EnvironmentStartFailed,
 	event.AgentSetup:       result.AgentInstallFailed,
@@ -206,7 +206,7 @@ var phaseFailed = map[event.Phase]result.ErrorType{
 	event.Teardown:         result.EnvironmentTeardownFailed,
 }
 
-// timedOut is the failure of a step that took too long, or nil.
+// timedOut returns the failure of a step that took too long, or nil.
 func timedOut(phase event.Phase, err error, limits Timeouts) *failure {
 	if !errors.Is(err, environment.ErrTimeout) {
 		return nil

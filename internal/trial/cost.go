@@ -8,13 +8,13 @@ import (
 	"github.com/org/rollout-action/internal/redact"
 )
 
-// costPath is where agents may leave what their model cost, below /logs: a number of US dollars. Only the agent knows.
+// costPath is where agents may write what their model cost, below /logs: a number of US dollars. Only the agent knows it.
 const costPath = "agent/cost_usd.txt"
 
 // maxCost is more than any trial costs, in US dollars.
 const maxCost = 1e6
 
-// parseCost reads a number of US dollars. The file is the agent's word: what is no amount is no cost.
+// parseCost reads a number of US dollars. The agent wrote the file, so the number may be anything.
 func parseCost(file rewardFile, secrets *redact.Redactor) (float64, error) {
 	text, err := file.whole()
 	if err != nil {
@@ -27,15 +27,15 @@ func parseCost(file rewardFile, secrets *redact.Redactor) (float64, error) {
 	return cost, err
 }
 
-// addModelCost counts what the agent says that its model cost.
-func (x *execution) addModelCost(file rewardFile) {
+// addModelCost adds what the agent reports as its model's cost.
+func (r *record) addModelCost(file rewardFile) {
 	if !file.found {
 		return
 	}
-	cost, err := parseCost(file, x.opts.Redactor)
+	cost, err := parseCost(file, r.secrets)
 	if err != nil {
-		x.warn("%s/%s %v, so the model's cost is not known: write one number there, in US dollars", environment.LogsDir, costPath, err)
+		r.warn("%s/%s %v, so the model's cost is not known: write one number there, in US dollars", environment.LogsDir, costPath, err)
 		return
 	}
-	x.trial.Costs.Model += cost
+	r.trial.Costs.Model += cost
 }

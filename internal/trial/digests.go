@@ -10,16 +10,15 @@ import (
 	"github.com/org/rollout-action/internal/gate"
 )
 
-// Digests tell whether a trial of another job was the same experiment. Equal ones mean: nothing that the job file says about it
-// differs. They stand in result files, which may be public, so no secret goes into them, not even as a digest: one that is short
-// could be guessed.
+// Digests tell whether a trial of another job was the same experiment: if they are equal, the job files say the same about it.
+// Result files, which may be public, contain them. So they do not depend on secrets, of which a short one could be guessed.
 type Digests struct {
 	Agents map[string]string // by name
 	Config string
 }
 
-// DigestsOf are those of a job. visible are for each agent the variables that hold no secret, and passed those of
-// environment.pass_env: their values count, of the others only the placeholders and names do.
+// DigestsOf returns the digests of a job. visible has each agent's variables that hold no secret, and passed those of
+// environment.pass_env. Of these the values count; of all others only the names and placeholders.
 func DigestsOf(job config.Job, visible map[string]map[string]string, passed map[string]string) Digests {
 	d := Digests{Agents: map[string]string{}, Config: digestOf(struct {
 		Job    config.Job
@@ -39,9 +38,9 @@ func agentDigest(a agent.Agent, visible map[string]string) string {
 	}{a, visible})
 }
 
-// experiment is the configuration without what is known of a trial by its key and its other digests, without what says how
-// many trials there are and how they are scheduled and judged. Whatever else there is counts, so that a key that is
-// new or was forgotten here makes trials differ rather than the same.
+// experiment returns the configuration without what a trial's key and other digests tell, and without how many trials there are
+// and how they are scheduled and judged. Everything else counts: a new key, or one that was forgotten here, makes trials
+// differ rather than equal.
 func experiment(job config.Job) config.Job {
 	job.Name, job.JobsDir, job.LogLevel = "", "", ""
 	job.NAttempts, job.NConcurrentTrials = 0, 0
@@ -51,11 +50,11 @@ func experiment(job config.Job) config.Job {
 	return job
 }
 
-// digestOf is a digest of a value's JSON, which has the keys of maps sorted.
+// digestOf returns a digest of a value's JSON, in which the keys of maps are sorted.
 func digestOf(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return "" // no value of a configuration: then nothing is the same
+		return "" // cannot happen with a configuration; then no trial equals another
 	}
 	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])

@@ -69,7 +69,7 @@ exec "$@"
 					files: entering("exec \"$@\"\n", "HEALTHCHECK --interval=100ms --retries=2 CMD echo no luck; exit 4\n"),
 					agent: script("true"),
 				},
-				want: want{err: result.EnvironmentStartFailed, says: []string{"the image's HEALTHCHECK came to exit code 4"}, detail: []string{"no luck\n"}},
+				want: want{err: result.EnvironmentStartFailed, says: []string{"the image's HEALTHCHECK ended with exit code 4"}, detail: []string{"no luck\n"}},
 			},
 			{
 				name: "a HEALTHCHECK is not waited for longer than a build",

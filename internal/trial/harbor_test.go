@@ -151,7 +151,7 @@ func TestTasksMadeForHarbor(t *testing.T) {
 	})
 }
 
-func TestNoLimitsButThoseThatTheTaskSets(t *testing.T) {
+func TestHarborTasksHaveNoDefaultLimits(t *testing.T) {
 	t.Parallel()
 	var got environment.Limits
 	s := story{options: harbor, agent: script("true"), toml: "environment.memory = \"1G\"", hooks: seeCreate(func(o environment.CreateOptions) { got = o.Limits })}
@@ -220,7 +220,7 @@ func seeCreate(see func(environment.CreateOptions)) hooks {
 	}}
 }
 
-func TestWhereTheOracleOfAListOfTasksFindsTheWayOut(t *testing.T) {
+func TestOracleErrorOfListedTaskNamesTasksFormat(t *testing.T) {
 	t.Parallel()
 	s := story{agent: script("true"), files: tests(reward1 + "exit 3\n")}
 	sc := fakePlace.newScene(t, s)

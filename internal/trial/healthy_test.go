@@ -10,7 +10,7 @@ import (
 )
 
 // Docker's rules for healthchecks, by the times at which checks begin.
-func TestUntilHealthy(t *testing.T) {
+func TestRepeatCheck(t *testing.T) {
 	broken := errors.New("the environment is gone")
 	h := func(interval, start, startInterval float64, retries int) healthcheck {
 		return healthcheck{interval: seconds(interval), startPeriod: seconds(start), startInterval: seconds(startInterval), retries: retries}

@@ -6,7 +6,7 @@ import (
 	"github.com/org/rollout-action/internal/redact"
 )
 
-func TestHideFindsSecretsThatInvisibleThingsSplit(t *testing.T) {
+func TestHideFindsSecretsSplitByInvisibleCharacters(t *testing.T) {
 	r := redact.New([]string{"S3cr3tVALUE12345abc"})
 	for _, text := range []string{
 		"S3cr3tVALUE12345abc",

@@ -214,7 +214,7 @@ func TestImagesAreMadeOnce(t *testing.T) {
 	})
 }
 
-func TestImageFailuresThatMayPassAreTriedAgain(t *testing.T) {
+func TestTransientImageFailuresAreRetried(t *testing.T) {
 	t.Parallel()
 	p := fakePlace
 	var pulls atomic.Int64
@@ -234,7 +234,7 @@ func TestImageFailuresThatMayPassAreTriedAgain(t *testing.T) {
 	checkRetries(t, second)
 }
 
-func TestCancelledMakerOfAnImageLeavesItToTheOthers(t *testing.T) {
+func TestWaitingTrialMakesImageAfterCancel(t *testing.T) {
 	t.Parallel()
 	p := fakePlace
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,7 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/redact"
 )
 
-func TestLastWords(t *testing.T) {
+func TestLastLines(t *testing.T) {
 	const secret = "sk-live-ABCdef0123456789"
 	secrets := redact.New([]string{secret})
 	for _, tc := range []struct{ name, output, want string }{

@@ -97,7 +97,7 @@ func (sc *scene) runMany(s story, t *task.Task, n int) []outcome {
 	return outcomes
 }
 
-func TestManyTrialsOneInstall(t *testing.T) {
+func TestManyTrialsInstallOnce(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		var installs atomic.Int32
 		s := story{agent: cached(""), hooks: counted("install.sh", &installs)}
@@ -145,8 +145,8 @@ func TestManyTrialsOneInstall(t *testing.T) {
 	})
 }
 
-// TestALayerIsNotSeen: an environment on a layer has the same files as one in which the agent was installed.
-func TestALayerIsNotSeen(t *testing.T) {
+// TestLayerHasSameFilesAsInstall: an environment on a layer has the same files as one in which the agent was installed.
+func TestLayerHasSameFilesAsInstall(t *testing.T) {
 	inPlaces(t, realPlaces, func(t *testing.T, p place) {
 		s := story{agent: cached("mkdir -m 0700 /opt/private; ln -s /opt/installed /usr/local/bin/installed; rm -rf /srv; echo log >/logs/agent/of-install; echo >/logs/more\n")}
 		s.agent.Install = "rm -f /etc/motd; " + s.agent.Install + "test -d /logs/verifier -a -e /rollout/install.sh -a -n \"$ROLLOUT_TASK_INSTRUCTION\"\n"
@@ -242,8 +242,8 @@ func TestLayersHaveNoSecrets(t *testing.T) {
 	}
 }
 
-// TestALayerMayUseSecrets: only keeping them is wrong.
-func TestALayerMayUseSecrets(t *testing.T) {
+// TestInstallScriptMayUseSecrets: only keeping them is wrong.
+func TestInstallScriptMayUseSecrets(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		const secret = "hunter2-c0rrect-h0rse"
 		s := story{
@@ -278,7 +278,7 @@ func (w *waiters) emit(e event.Event) {
 	}
 }
 
-func TestAFailedInstallCountsForThoseWhoWaited(t *testing.T) {
+func TestFailedInstallFailsWaitingTrials(t *testing.T) {
 	t.Parallel()
 	var installs atomic.Int32
 	w := newWaiters(3)
@@ -306,7 +306,7 @@ func TestAFailedInstallCountsForThoseWhoWaited(t *testing.T) {
 	}
 }
 
-func TestInstallsThatTimeOutAreGivenUp(t *testing.T) {
+func TestInstallIsNotRepeatedAfterThreeTimeouts(t *testing.T) {
 	t.Parallel()
 	var installs atomic.Int32
 	ctx, cancel := context.WithCancel(context.Background())
@@ -332,7 +332,7 @@ func TestInstallsThatTimeOutAreGivenUp(t *testing.T) {
 	}
 }
 
-func TestAWaitingTrialTakesOver(t *testing.T) {
+func TestWaitingTrialInstallsAfterCancelOrLoss(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -391,7 +391,7 @@ func (p place) loses(c call) error {
 	}
 }
 
-func TestAnInstallThatLosesItsEnvironmentStartsOver(t *testing.T) {
+func TestInstallStartsOverInNewEnvironment(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		var installs atomic.Int32
 		s := story{agent: cached(""), hooks: hooks{before: func(_ context.Context, c call) error {
@@ -409,7 +409,7 @@ func TestAnInstallThatLosesItsEnvironmentStartsOver(t *testing.T) {
 	})
 }
 
-func TestAnEnvironmentThatCannotBeKept(t *testing.T) {
+func TestFailedSnapshotInstallsInEveryTrial(t *testing.T) {
 	t.Parallel()
 	var installs atomic.Int32
 	cannot := &environment.Error{Kind: environment.KindSnapshot, Err: errors.New("its files are elsewhere")}
@@ -434,7 +434,7 @@ func TestAnEnvironmentThatCannotBeKept(t *testing.T) {
 	}
 }
 
-func TestALayerThatIsGoneIsMadeAnew(t *testing.T) {
+func TestRemovedLayerIsMadeAgain(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		var installs atomic.Int32
 		s := story{agent: cached(""), hooks: counted("install.sh", &installs)}
@@ -453,8 +453,8 @@ func TestALayerThatIsGoneIsMadeAnew(t *testing.T) {
 	})
 }
 
-// TestWhatALayerDependsOn: all that the script can see, but the values of secrets.
-func TestWhatALayerDependsOn(t *testing.T) {
+// TestLayerDependsOnWhatScriptSees: all that the script can see, but the values of secrets.
+func TestLayerDependsOnWhatScriptSees(t *testing.T) {
 	t.Parallel()
 	var installs atomic.Int32
 	base := story{
@@ -510,8 +510,8 @@ func TestWhatALayerDependsOn(t *testing.T) {
 	}
 }
 
-// TestALayerKeepsNoVariables: neither the task's nor the agent's are the image's, though the script sees them.
-func TestALayerKeepsNoVariables(t *testing.T) {
+// TestLayerHasNoVariables: neither the task's nor the agent's are the image's, though the script sees them.
+func TestLayerHasNoVariables(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := story{
 			agent: cached("test \"$OF_TASK $OF_AGENT $OF_BOTH\" = \"task agent agent\"\n"),
@@ -544,8 +544,8 @@ func TestALayerKeepsNoVariables(t *testing.T) {
 	})
 }
 
-// TestACancelWhileALayerIsMade leaves neither an environment nor a layer, and the next trial makes it.
-func TestACancelWhileALayerIsMade(t *testing.T) {
+// TestCancelWhileLayerIsMade leaves neither an environment nor a layer, and the next trial makes it.
+func TestCancelWhileLayerIsMade(t *testing.T) {
 	for _, at := range []string{"exec", "snapshot"} {
 		t.Run(at, func(t *testing.T) {
 			everywhere(t, func(t *testing.T, p place) {

@@ -2,142 +2,202 @@ package trial
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
 
+	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial/layer"
 )
 
-// layers makes each agent layer once for all trials of a job that can use it: an image that an agent's install script has
-// left (agents[].cache_install). Whose trial comes first makes it; the others wait.
-//
-// A failure counts for the trials that waited for it: the next one that comes tries again, for it may have been the network's.
-// Only what timed out often is not tried any more, since that costs the most and mends itself the least.
-type layers struct {
-	provider environment.Provider
+// snapshotTimeout bounds how long an installed agent may take to become a layer.
+const snapshotTimeout = 10 * time.Minute
 
-	mu       sync.Mutex
-	made     map[string]*layer
-	timeouts map[string]int // how often making the layer of a key timed out
-}
-
-// maxTimeouts is how often a layer may time out in one job.
-const maxTimeouts = 3
-
-// layer is one being made. Its fields below done may be read after that is closed.
-type layer struct {
-	key    string
-	maker  result.Key
-	unlock func() // nil until other processes are kept out
-	done   chan struct{}
-
-	ref            string        // "": there is none
-	from           string        // who ran the script, for people
-	failed         *failure      // what became of the script
-	installTimeout time.Duration // of the script
-	reason         string        // why there is no layer, so that each trial installs the agent
-	// abandoned: its maker was cancelled or lost its environment, which says nothing about the script.
-	abandoned bool
-}
-
-// settled reports whether nobody makes it any more.
-func (l *layer) settled() bool {
-	select {
-	case <-l.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// claim returns the layer of a key: settled, or to be made by the caller, who must settle it whatever happens. limit is how long
-// the caller's script may take; waiting hears whom the caller waits for.
-func (ls *layers) claim(ctx context.Context, key string, caller result.Key, limit time.Duration, waiting func(maker result.Key)) (l *layer, mine bool, err error) {
-	for {
-		l, mine := ls.entry(key, caller)
-		if mine {
-			return ls.begin(ctx, l)
+// findLayer returns the image to begin with: the agent's layer on the task's image ref if there is one, or else ref, on which the
+// trial installs the agent. It waits for another trial that is making the layer. If this trial has to make it, x.making is set.
+func (x *execution) findLayer(ctx context.Context, ref string) (string, error) {
+	id := x.trial.Environment.ImageID
+	if id == "" {
+		var err error
+		id, err = environment.ImageID(ctx, x.opts.Provider, ref)
+		if errors.Is(err, errors.ErrUnsupported) {
+			x.warnNoLayer(err)
+			return ref, nil
 		}
-		if !l.settled() {
-			waiting(l.maker)
-		}
-		select {
-		case <-l.done:
-		case <-ctx.Done():
-			return nil, false, ctx.Err()
-		}
-		tooShort := l.failed != nil && l.failed.Type == result.AgentInstallTimeout && limit > l.installTimeout
-		if !l.abandoned && !tooShort {
-			return l, false, nil
-		}
-		ls.drop(l)
-	}
-}
-
-// entry is the key's layer; mine means that the caller has to make it.
-func (ls *layers) entry(key string, caller result.Key) (l *layer, mine bool) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.made == nil {
-		ls.made, ls.timeouts = map[string]*layer{}, map[string]int{}
-	}
-	if l, ok := ls.made[key]; ok {
-		return l, false
-	}
-	l = &layer{key: key, maker: caller, done: make(chan struct{})}
-	ls.made[key] = l
-	return l, true
-}
-
-// begin keeps other processes out, and looks whether one of them, or an earlier job, has made the layer.
-func (ls *layers) begin(ctx context.Context, l *layer) (_ *layer, mine bool, err error) {
-	defer func() {
 		if err != nil {
-			ls.settle(l, func() { l.abandoned = true })
+			if errors.Is(err, environment.ErrNoImage) {
+				x.images.Forget(x.spec.Task, ref)
+			}
+			return "", err
 		}
-	}()
-	if l.unlock, err = environment.LockSnapshot(ctx, ls.provider, l.key); err != nil {
-		return nil, false, err
 	}
-	ref, from, err := environment.FindSnapshot(ctx, ls.provider, l.key)
+	key, err := x.layerInputs(x.opts.Provider.Name(), id).Key()
 	if err != nil {
-		return nil, false, err
+		return "", err
+	}
+	l, mine, err := x.layers.Claim(ctx, layer.Claim{Key: key, Trial: x.spec.Key, Timeout: x.timeouts.Install, Waiting: func(maker result.Key) {
+		x.emit(event.Event{Kind: event.Progress, Message: fmt.Sprintf("waiting for %s to install the agent", maker)})
+	}})
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		x.warnNoLayer(err)
+	case err != nil:
+		return "", err
+	case mine:
+		x.making = l
+	case l.Failure != nil:
+		return "", failf(l.Failure.Type, "the trial waited for %s to install the agent, which failed: %s", l.Maker, l.Failure.Message)
+	case l.Unavailable != "":
+		x.warnNoLayer(errors.New(l.Unavailable))
+	default:
+		x.layer = l
+		x.trial.Environment.AgentLayer = &result.AgentLayer{Image: l.Ref, Cached: true, From: hide(x.secrets, l.From)}
+		return l.Ref, x.noteCachedInstall(l)
+	}
+	return ref, nil
+}
+
+// warnNoLayer warns that the agent's install script runs in this trial, although cache_install is on.
+func (r *record) warnNoLayer(why error) {
+	r.warn("the agent is installed in every trial: %v", why)
+}
+
+// noteCachedInstall writes a note where people look for the output of the install script.
+func (r *record) noteCachedInstall(l *layer.Layer) error {
+	note, err := r.capture("setup/stdout.txt")
+	if err != nil {
+		return err
+	}
+	defer r.release(note)
+	_, err = fmt.Fprintf(note, "[rollout: the install script did not run here, because cache_install is on: the environment began with the agent layer %s (%s). "+
+		"The script's output is in that trial's setup/ directory.]\n", l.Ref, l.From)
+	return err
+}
+
+// layerDescription describes for people the layer that this trial makes.
+func (p *plan) layerDescription(secrets *redact.Redactor) string {
+	return hide(secrets, fmt.Sprintf("agent %s, installed by %s of job %s", p.spec.Agent.Name, p.spec.Key, p.job.Name))
+}
+
+// keepLayer makes a layer of the environment, in which the agent has just been installed, and continues in a new environment on
+// that layer, so that this trial runs like all others.
+func (x *execution) keepLayer(ctx context.Context) error {
+	l := x.making
+	ref, err := x.snapshot(ctx, l.Key())
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if kind := environment.KindOf(err); kind == environment.KindLost || kind == environment.KindUnavailable {
+		return err
+	}
+	if err := x.leaveEnvironment(ctx); err != nil {
+		return err
+	}
+	image := ref
+	if err != nil {
+		why := brief(err, x.secrets)
+		x.warn("no agent layer was made, so the agent is installed in every trial: %s", why)
+		l.GiveUp(why)
+		image = x.trial.Environment.Image
+	} else {
+		l.Keep(ref, x.layerDescription(x.secrets))
+		x.layer = l
+		x.trial.Environment.AgentLayer = &result.AgentLayer{Image: ref}
+	}
+	x.making = nil
+	if err := x.start(ctx, image); err != nil {
+		if environment.KindOf(err) == environment.KindCopy { // the agent did not cause it, although it is being set up
+			return failf(result.EnvironmentStartFailed, "no environment could be made with the installed agent: %s", brief(err, x.secrets))
+		}
+		return err
 	}
 	if ref == "" {
-		return l, true, nil
+		return x.runInstallScript(ctx)
 	}
-	ls.settle(l, func() { l.ref, l.from = ref, from })
-	return l, false, nil
+	return nil
 }
 
-// settle says what became of a layer. The second time it does nothing.
-func (ls *layers) settle(l *layer, outcome func()) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if l.settled() {
-		return
+// snapshot makes an image of the environment, without the files that trials put there, and returns its reference.
+func (x *execution) snapshot(ctx context.Context, key string) (string, error) {
+	if err := x.copyInstallLogs(ctx, x.live.env, x.rules.LogDirs); err != nil {
+		return "", err
 	}
-	outcome()
-	again := l.abandoned || l.failed != nil
-	if l.failed != nil && l.failed.Type == result.AgentInstallTimeout {
-		ls.timeouts[l.key]++
-		again = ls.timeouts[l.key] < maxTimeouts
+	if err := x.live.copyTo(ctx,
+		environment.Copy{Src: fstest.MapFS{}, Dst: environment.LogsDir, Clean: true, Mode: 0o755},
+		environment.Copy{Src: fstest.MapFS{}, Dst: environment.ScriptsDir, Clean: true},
+	); err != nil {
+		return "", err
 	}
-	if again && ls.made[l.key] == l {
-		delete(ls.made, l.key)
+	ctx, cancel := awake.WithTimeout(ctx, snapshotTimeout)
+	defer cancel()
+	opts := environment.SnapshotOptions{Key: key, Description: x.layerDescription(x.secrets)}
+	if !x.secrets.Empty() {
+		opts.Inspect = layer.NewScan(x.secrets).Inspect
 	}
-	if l.unlock != nil {
-		l.unlock()
-	}
-	close(l.done)
+	return environment.Snapshot(ctx, x.live.env, opts)
 }
 
-// drop makes the next trial that needs this layer make it anew, unless somebody does so already.
-func (ls *layers) drop(l *layer) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.made[l.key] == l {
-		delete(ls.made, l.key)
+// copyInstallLogs copies what the script left in /logs, which belongs to this trial alone.
+func (r *record) copyInstallLogs(ctx context.Context, env environment.Environment, logDirs []string) error {
+	dst := filepath.Join(r.dir, "setup", "logs")
+	if err := os.MkdirAll(dst, 0o755); err != nil {
+		return err
+	}
+	ctx, cancel := awake.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	err := r.copyOut(ctx, env, environment.LogsDir, "setup/logs", nil, nil)
+	for _, dir := range slices.Concat(logDirs, []string{environment.LogsDir}) { // those that are empty
+		if below, relErr := filepath.Rel(environment.LogsDir, dir); relErr == nil && filepath.IsLocal(below) {
+			_ = os.Remove(filepath.Join(dst, below))
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// leaveEnvironment destroys the environment in which the agent was installed.
+func (x *execution) leaveEnvironment(ctx context.Context) error {
+	live := x.live
+	ended := live.stop()
+	x.live = nil
+	if ended {
+		return ctx.Err()
+	}
+	c, cancel := x.cleanup(ctx, teardownTimeout, teardownGrace)
+	defer cancel()
+	err := live.env.Destroy(c)
+	x.trial.Costs.Environment += live.env.Cost()
+	if err != nil {
+		x.warn("the environment in which the agent was installed could not be removed: %s (remove it with rollout clean)", brief(err, x.secrets))
+	}
+	return ctx.Err()
+}
+
+// failLayer passes a failure of the install script on to the trials that wait for the layer.
+func (x *execution) failLayer(ctx context.Context, err error) {
+	if x.making == nil || ctx.Err() != nil {
+		return // abandonLayer lets another trial make it
+	}
+	f := classify(event.AgentSetup, err, x.timeouts, x.secrets)
+	if f.Type == result.AgentInstallFailed || f.Type == result.AgentInstallTimeout {
+		x.making.Fail(layer.Failure{Type: f.Type, Message: hide(x.secrets, f.Message)}, x.timeouts.Install)
+	}
+}
+
+// abandonLayer lets another trial make the layer, if this trial did not make it.
+func (x *execution) abandonLayer() {
+	if l := x.making; l != nil {
+		l.Abandon()
 	}
 }

@@ -89,7 +89,7 @@ func TestOutputIsKeptByteForByte(t *testing.T) {
 	})
 }
 
-func TestNamesThatCannotBeKeptAreChangedAndListed(t *testing.T) {
+func TestUnsafeNamesAreRenamedAndListed(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		o := p.run(t, story{agent: script(`cd /logs/agent
 mkdir 'a:b' .git
@@ -130,7 +130,7 @@ echo 1 >'a:b/x'; echo 2 >.git/config; echo 3 >$'new\nline'; echo 4 >'is it?*<>|"
 	})
 }
 
-func TestTheVerifiersFilesKeepTheirNames(t *testing.T) {
+func TestRewardFilesKeepTheirNames(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		o := p.run(t, story{
 			files: map[string]string{"tests/test.sh": "echo '{}' >/logs/verifier/ctrf.json; echo 1 >/logs/verifier/reward.txt\n"},
@@ -156,7 +156,7 @@ ln -s verifier VERIfier; echo mine >agent/file`),
 	})
 }
 
-func TestARewardFileThatIsTooLongIsNotJudgedByItsBeginning(t *testing.T) {
+func TestTooLongRewardFileIsInvalid(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		const long = "printf '%070000d' 0 | tr 0 ' '; "
 		for name, verify := range map[string]string{
@@ -169,7 +169,7 @@ func TestARewardFileThatIsTooLongIsNotJudgedByItsBeginning(t *testing.T) {
 	})
 }
 
-func TestRewardsOutsideTheUsualRangeAreWarnedOf(t *testing.T) {
+func TestUnusualRewardsAreWarnings(t *testing.T) {
 	t.Parallel()
 	for reward, warned := range map[string]bool{"0": false, "0.5": false, "1": false, "-0.1": true, "1.5": true, "70": true} {
 		o := fakePlace.run(t, story{agent: agent.Agent{Name: agent.Nop}, files: map[string]string{"tests/test.sh": "echo " + reward + " >/logs/verifier/reward.txt"}})
@@ -180,7 +180,7 @@ func TestRewardsOutsideTheUsualRangeAreWarnedOf(t *testing.T) {
 	}
 }
 
-func TestLogsThatAreNotFilesAreLeftBehind(t *testing.T) {
+func TestSpecialFilesInLogsAreOmitted(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		pipes := ""
 		if p.kernel {
@@ -206,7 +206,7 @@ ln -s / root; ln -s .. up; ` + pipes)})
 	})
 }
 
-func TestRewardsSurviveLogsThatAreTooLarge(t *testing.T) {
+func TestRewardIsReadFromTooLargeLogs(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
@@ -230,7 +230,7 @@ func TestRewardsSurviveLogsThatAreTooLarge(t *testing.T) {
 	}
 }
 
-func TestRewardsThatCannotBeFetchedAreNotMissing(t *testing.T) {
+func TestUnreadableRewardIsNotMissing(t *testing.T) {
 	t.Parallel()
 	o := fakePlace.run(t, story{agent: script("true"), hooks: fails("copyFrom", broken("copy", false))})
 	o.check(t, want{err: result.InternalError, says: []string{"during log collection", "coughed"}})
@@ -238,7 +238,7 @@ func TestRewardsThatCannotBeFetchedAreNotMissing(t *testing.T) {
 	o.check(t, want{err: result.EnvironmentLost, says: []string{"during log collection"}})
 }
 
-func TestFullDiskStopsNoAgent(t *testing.T) {
+func TestFullDiskDoesNotStopAgent(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skipf("needs a disk that is always full: %v", err)
@@ -261,7 +261,7 @@ func TestFullDiskStopsNoAgent(t *testing.T) {
 	}
 }
 
-func TestFoldersThatCannotBeWritten(t *testing.T) {
+func TestUnwritableTrialDirectory(t *testing.T) {
 	t.Parallel()
 	sc := fakePlace.newScene(t, story{})
 	s := story{agent: script("true")}
@@ -271,7 +271,7 @@ func TestFoldersThatCannotBeWritten(t *testing.T) {
 		}
 	}
 	o := sc.run(s, s.task(t, fakePlace), 1)
-	o.check(t, want{err: result.InternalError, says: []string{"agent execution", "output has nowhere to go", "not a directory"}})
+	o.check(t, want{err: result.InternalError, says: []string{"agent execution", "open a file for the output", "not a directory"}})
 }
 
 func TestCapturedOutputIsNotReplaced(t *testing.T) {
@@ -289,7 +289,7 @@ func TestCapturedOutputIsNotReplaced(t *testing.T) {
 	}
 }
 
-func TestAgentsSayWhatTheyCost(t *testing.T) {
+func TestAgentReportsItsCost(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		cost := func(text string) agent.Agent {
 			return agent.Agent{Execute: "echo done > /app/done; printf '" + text + "' > /logs/agent/cost_usd.txt"}

@@ -28,7 +28,7 @@ func (l *limitlessEnv) Unwrap() environment.Environment { return l.Environment }
 
 func (*limitlessEnv) Unenforced() []string { return []string{"cpus", "memory", "pids", "storage"} }
 
-func TestALimitIsMissedOnlyIfSomebodyAskedForIt(t *testing.T) {
+func TestOnlyRequestedLimitsAreUnenforced(t *testing.T) {
 	p := fakePlace
 	p.open = func(t testing.TB) environment.Provider { return &limitless{fakePlace.open(t)} }
 	cpus, memory, storage := config.MilliCPUs(1000), config.Bytes(2e9), config.Bytes(10e9)

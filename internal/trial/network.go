@@ -2,7 +2,6 @@ package trial
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -10,14 +9,13 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 )
 
-// NetworksOf works out what a trial's phases may reach. What the job says replaces what the task says, key by key: the job
+// NetworksOf returns what a trial's phases may reach. What the job says replaces what the task says, key by key: the job
 // may allow less, and with network: public or allowlist in so many words also more, of which the trial warns.
 func NetworksOf(job config.Job, t task.Config) task.Networks {
 	env, n := job.Environment, t.Environment.Networks
@@ -49,7 +47,7 @@ func NetworksOf(job config.Job, t task.Config) task.Networks {
 	return n
 }
 
-// networks are what a trial's phases may reach.
+// networks returns what a trial's phases may reach.
 func (s Spec) networks(job config.Job) task.Networks {
 	if s.Offline {
 		none := environment.Network{Mode: environment.NetworkNone}
@@ -58,44 +56,29 @@ func (s Spec) networks(job config.Job) task.Networks {
 	return NetworksOf(job, s.Task.Config)
 }
 
-// initialNetwork returns what an environment may reach when it is made: what comes first in it decides.
-func (x *execution) initialNetwork() environment.Network {
-	if x.spec.Agent.Install != "" && x.layer == nil {
-		return x.networks.Install
+// initialNetwork returns what an environment may reach when it is made: the network of the phase that comes first in it.
+func (p *plan) initialNetwork(agentInstalled bool) environment.Network {
+	if p.spec.Agent.Install != "" && !agentInstalled {
+		return p.networks.Install
 	}
-	return x.networks.Agent
+	return p.networks.Agent
 }
 
 // checkNetworkSwitches returns an error if a later phase needs another network and env cannot change it: before the agent has run,
 // because its work would be lost.
-func (x *execution) checkNetworkSwitches(env environment.Environment) error {
+func (p *plan) checkNetworkSwitches(env environment.Environment, network environment.Network, provider string) error {
 	if _, ok := environment.As[environment.NetworkSetter](env); ok {
 		return nil
 	}
 	for _, phase := range []struct {
 		who     string
 		network environment.Network
-	}{{"the agent", x.networks.Agent}, {"the verifier", x.networks.Verify}} {
-		if !phase.network.Is(x.network) {
+	}{{"the agent", p.networks.Agent}, {"the verifier", p.networks.Verify}} {
+		if !phase.network.Is(network) {
 			return failf(result.EnvironmentStartFailed, "the environment begins with the network %s and %s has %s, but the provider %s cannot change the network of an environment: "+
-				"give all phases one network (environment.network in the job, without network_during_*)", x.network, phase.who, phase.network, x.opts.Provider.Name())
+				"give all phases one network (environment.network in the job, without network_during_*)", network, phase.who, phase.network, provider)
 		}
 	}
-	return nil
-}
-
-// switchNetwork gives the environment the network of a phase, unless it has that.
-func (x *execution) switchNetwork(ctx context.Context, who string, n environment.Network) error {
-	x.refusals.setActor(who)
-	if n.Is(x.network) {
-		return nil
-	}
-	ctx, cancel := awake.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if err := environment.SetNetwork(ctx, x.env, x.refusals.record(n)); err != nil {
-		return fmt.Errorf("set the network to %s before %s begins: %w", n, who, err)
-	}
-	x.network = n
 	return nil
 }
 
@@ -107,15 +90,10 @@ func restriction(n environment.Network) string {
 	return n.String()
 }
 
-// recordNetworks records what the phases can reach, and warns where one of job and task lets more be reached than the other.
-func (x *execution) recordNetworks() {
-	n := x.networks
-	if wanted := x.spec.Task.Config.Environment.Networks.Agent; permissiveness[n.Agent.Mode] > permissiveness[wanted.Mode] {
-		x.warn("the task's network is %s, but the job gives the agent %s", wanted, n.Agent)
-	}
-	x.warnOpenedPhases()
+// networkRecord returns what the phases can reach, for the result; nil if all networks are public.
+func networkRecord(n task.Networks) *result.Network {
 	if n.Install.Public() && n.Agent.Public() && n.Verify.Public() {
-		return
+		return nil
 	}
 	noted := &result.Network{AllowedHosts: map[string][]string{}}
 	for _, phase := range []struct {
@@ -128,24 +106,30 @@ func (x *execution) recordNetworks() {
 			noted.AllowedHosts[phase.name] = phase.n.Hosts
 		}
 	}
-	x.trial.Environment.Network = noted
+	return noted
 }
 
-// warnOpenedPhases warns of phases that a task has public though the job, which may not know the task, restricts the network.
-func (x *execution) warnOpenedPhases() {
-	env := x.opts.Job.Environment
+// networkWarnings returns a warning for each phase in which the job lets more be reached than the task, or the task more than the
+// job, which may not know the task.
+func (p *plan) networkWarnings() []string {
+	var out []string
+	n, env := p.networks, p.job.Environment
+	if wanted := p.spec.Task.Config.Environment.Networks.Agent; permissiveness[n.Agent.Mode] > permissiveness[wanted.Mode] {
+		out = append(out, fmt.Sprintf("the task's network is %s, but the job gives the agent %s", wanted, n.Agent))
+	}
 	if mode := environment.NetworkMode(env.Network); permissiveness[mode] == permissiveness[environment.NetworkPublic] {
-		return
+		return out
 	}
 	for _, phase := range []struct {
 		key string
 		job *bool
 		n   environment.Network
-	}{{"network_during_install", env.NetworkDuringInstall, x.networks.Install}, {"network_during_verify", env.NetworkDuringVerify, x.networks.Verify}} {
+	}{{"network_during_install", env.NetworkDuringInstall, n.Install}, {"network_during_verify", env.NetworkDuringVerify, n.Verify}} {
 		if phase.job == nil && phase.n.Public() {
-			x.warn("the job's network is %s, but the task's %[2]s makes it public then: the job can say %[2]s: false", env.Network, phase.key)
+			out = append(out, fmt.Sprintf("the job's network is %s, but the task's %[2]s makes it public then: the job can say %[2]s: false", env.Network, phase.key))
 		}
 	}
+	return out
 }
 
 // permissiveness orders modes by what they let through.
@@ -200,9 +184,8 @@ func (r *refusals) record(n environment.Network) environment.Network {
 	return n
 }
 
-// warnRefusals warns of what was refused, most often first.
-func (x *execution) warnRefusals() {
-	r := &x.refusals
+// warn warns of the refused requests, the most frequent first.
+func (r *refusals) warn(warn func(format string, args ...any)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := slices.SortedFunc(maps.Keys(r.count), func(x, y refusal) int {
@@ -210,13 +193,13 @@ func (x *execution) warnRefusals() {
 	})
 	for i, one := range all {
 		if i == maxNamed {
-			x.warn("%d more hosts were refused", len(all)-i+r.more)
+			warn("%d more hosts were refused", len(all)-i+r.more)
 			break
 		}
 		times := ""
 		if n := r.count[one]; n > 1 {
 			times = fmt.Sprintf(" (%d times)", n)
 		}
-		x.warn("%s tried to reach %s%s, %s", one.actor, one.where, times, one.reason)
+		warn("%s tried to reach %s%s, %s", one.actor, one.where, times, one.reason)
 	}
 }

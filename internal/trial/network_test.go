@@ -96,7 +96,7 @@ echo ` + name + ` $(try fetch ` + address + `) $(try direct ` + address + `) >> 
 `
 }
 
-func TestPhasesReachWhatTheyMay(t *testing.T) {
+func TestPhasesReachAllowedHosts(t *testing.T) {
 	inPlaces(t, realPlaces, func(t *testing.T, p place) {
 		address := p.outside(t)
 		yes := true

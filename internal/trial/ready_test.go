@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-func TestWhoRunsWhatAndWhere(t *testing.T) {
+func TestUsersAndWorkingDirectories(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		if p.users != nil && !p.users(t) {
 			t.Skipf("%s has no users but root here", p.name)
@@ -53,7 +53,7 @@ func TestWhoRunsWhatAndWhere(t *testing.T) {
 	})
 }
 
-func TestUsersAndFoldersThatAreNotThere(t *testing.T) {
+func TestMissingUsersAndDirectories(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		for _, tc := range []struct {
 			name, toml string
@@ -137,7 +137,7 @@ func TestHealthchecks(t *testing.T) {
 	})
 }
 
-func TestACancelDuringAHealthcheck(t *testing.T) {
+func TestCancelDuringHealthcheck(t *testing.T) {
 	for _, tc := range []struct{ name, command string }{
 		{"that hangs", "echo begun; sleep 600"},
 		{"that fails", "exit 1"},

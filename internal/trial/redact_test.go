@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-func TestSecretsAreNowhereInWhatATrialLeaves(t *testing.T) {
+func TestTrialFilesHaveNoSecrets(t *testing.T) {
 	const odd = "s3cr3t/Vàlue+with=chars&more \"quotes\" 100%"
 	const plain = "sk-live-ABCdef0123456789"
 	everywhere(t, func(t *testing.T, p place) {

@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// Where verifiers leave rewards, below /logs and below the trial's logs folder.
+// Where verifiers leave rewards, below /logs and below the trial's logs directory.
 const (
 	rewardPath     = "verifier/reward.txt"
 	rewardJSONPath = "verifier/reward.json"
@@ -27,18 +27,18 @@ var number = regexp.MustCompile(`^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$`)
 // digitSeparators matches the underscores that Python allows in numbers: single ones, between digits.
 var digitSeparators = regexp.MustCompile(`(\d)_(\d)`)
 
-// rewardFile is a file of the environment, caught while the logs are copied: in memory, so that neither a full
-// disk nor a redacted value can change a verdict.
+// rewardFile is a file of the environment that is read while the logs are copied. It is kept in memory, so that neither a full disk
+// nor a redacted value can change a verdict.
 type rewardFile struct {
 	found bool
 	size  int64  // of the file
 	text  string // its first environment.MaxTap bytes
 }
 
-// errTooLong is about a file whose end was not read: its beginning says nothing.
+// errTooLong reports a file whose end was not read. Its beginning alone means nothing.
 var errTooLong = fmt.Errorf("is larger than %d KiB", environment.MaxTap>>10)
 
-// whole is the file's text, or errTooLong.
+// whole returns the file's text, or errTooLong.
 func (r *rewardFile) whole() (string, error) {
 	if r.size > int64(len(r.text)) {
 		return "", errTooLong
@@ -51,10 +51,10 @@ func (r *rewardFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rewards are the files that a verdict is read from.
+// rewards has the files that a verdict is read from.
 type rewards struct{ text, json rewardFile }
 
-// verdict is what they say.
+// verdict is the content of the reward files.
 type verdict struct {
 	reward float64
 	all    map[string]float64 // of reward.json; nil without one
@@ -69,7 +69,7 @@ func (r *rewards) complete(rules task.Rules) bool {
 	return r.text.found
 }
 
-// read is the verdict of a test script that ended with code. Fails with verifier_reward_missing or
+// read returns the verdict of a test script that ended with code. It fails with verifier_reward_missing or
 // verifier_reward_invalid, whose message may quote the file, without what secrets hides.
 // Source: specification, "reward.txt"; of reward.json, Harbor 0.22, src/harbor/verifier/verifier.py.
 func (r *rewards) read(rules task.Rules, code int, secrets *redact.Redactor) (verdict, *failure) {
@@ -92,7 +92,7 @@ func (r *rewards) read(rules task.Rules, code int, secrets *redact.Redactor) (ve
 		code, environment.LogsDir, rewardPath, path.Base(rewardJSONPath))
 }
 
-// withParts adds what reward.json says to a verdict of reward.txt.
+// withParts returns a verdict of reward.txt with the rewards of reward.json added.
 func (r *rewards) withParts(v verdict, rules task.Rules, secrets *redact.Redactor) verdict {
 	if !r.json.found {
 		return v

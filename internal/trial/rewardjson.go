@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/redact"
 )
 
-// Bounds of reward.json, for whatever wrote it may be an agent.
+// Bounds of reward.json, which an agent may have written.
 const (
 	maxRewards    = 100
 	maxRewardName = 200 // bytes

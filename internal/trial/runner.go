@@ -11,9 +11,11 @@ import (
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial/images"
+	"github.com/org/rollout-action/internal/trial/layer"
 )
 
-// Options are what every trial of a job shares.
+// Options has what all trials of a job share.
 type Options struct {
 	Provider environment.Provider
 	Job      config.Job
@@ -28,8 +30,8 @@ type Options struct {
 // Runner runs trials. Run may be called by many goroutines.
 type Runner struct {
 	opts   Options
-	images images
-	layers layers
+	images *images.Store
+	layers *layer.Store
 	bases  bases
 	owner  environment.Owner
 }
@@ -47,16 +49,16 @@ func NewRunner(opts Options) *Runner {
 	}
 	return &Runner{
 		opts:   opts,
-		images: images{provider: opts.Provider, forceBuild: opts.Job.Environment.ForceBuild},
-		layers: layers{provider: opts.Provider},
+		images: images.NewStore(opts.Provider, opts.Job.Environment.ForceBuild),
+		layers: layer.NewStore(opts.Provider),
 		owner:  environment.Self(),
 	}
 }
 
-// Outcome is a trial's result, and more about its error than fits a message (for error.txt; "" when
-// there is no more). Both are redacted.
+// Outcome is the result of a trial.
 type Outcome struct {
-	Trial  result.Trial
+	Trial result.Trial // redacted
+	// Detail is more about the trial's error than fits a message, for error.txt. It is redacted; "" if there is no more.
 	Detail string
 	// MachineFault is the failure of the machine that Rollout runs on which ended the trial, or nil.
 	MachineFault error
@@ -66,28 +68,28 @@ type Outcome struct {
 // error: whatever goes wrong, a panic included, is in the outcome. When ctx ends, the environment is
 // stopped and the outcome is cancelled.
 //
-// A trial whose environment is lost before the agent has begun starts over in a new one, as often as
-// the job's retry policy allows: until then nothing that happened was the agent's doing.
+// If the environment is lost before the agent has begun, the trial starts over in a new one, as often as the job's retry policy
+// allows, because the agent cannot have caused it.
 func (r *Runner) Run(ctx context.Context, spec Spec, dir string) Outcome {
 	policy := r.opts.Job.Retry
 	delay := time.Duration(policy.InitialDelayMs) * time.Millisecond
 	started := r.opts.Now()
-	var before result.Trial // what the executions so far have left
+	var before result.Trial // what earlier executions left
 	for n := 1; ; n++ {
-		a := r.execution(spec, dir, started, before)
-		a.run(ctx)
-		if !a.startOver || n >= policy.MaxAttempts || ctx.Err() != nil {
-			return Outcome{Trial: a.trial, Detail: a.detail, MachineFault: a.machineFault}
+		x := r.execution(spec, dir, started, before)
+		x.run(ctx)
+		if x.startOver == nil || n >= policy.MaxAttempts || ctx.Err() != nil {
+			return Outcome{Trial: x.trial, Detail: x.detail, MachineFault: x.machineFault}
 		}
 		delay = min(delay, time.Duration(policy.MaxDelayMs)*time.Millisecond)
-		a.recordRetry(environment.Failure{Operation: "trial", Attempt: n, Err: a.startOverCause, Delay: delay})
-		before = a.trial
+		x.recordRetry(environment.Failure{Operation: "trial", Attempt: n, Err: x.startOver, Delay: delay})
+		before = x.trial
 		sleep(ctx, delay)
 		delay = time.Duration(float64(delay) * policy.Multiplier)
 	}
 }
 
-// FormatOf is how results name a task's format: not at all, if it is the usual one.
+// FormatOf returns a task's format as results name it: "" for the usual one.
 func FormatOf(t *task.Task) string {
 	if t.Format == task.FormatRollout {
 		return ""
@@ -99,16 +101,14 @@ func sleep(ctx context.Context, d time.Duration) { awake.Sleep(ctx, d) }
 
 // execution returns an execution of a trial. It keeps the warnings, retries, costs and omissions of the executions before.
 func (r *Runner) execution(spec Spec, dir string, started time.Time, before result.Trial) *execution {
-	a := &execution{
-		Runner:   r,
-		spec:     spec,
-		rules:    spec.Task.Rules(),
-		dir:      dir,
-		timeouts: TimeoutsOf(r.opts.Job, spec.Task.Config),
-		networks: spec.networks(r.opts.Job),
-		started:  started,
+	x := &execution{
+		Runner: r,
+		plan:   newPlan(spec, r.opts.Job),
+		record: record{
+			began: started, dir: dir, maxStream: int64(r.opts.Job.MaxStreamSize), secrets: r.opts.Redactor, sink: r.opts.Emit, now: r.opts.Now,
+		},
 	}
-	a.trial = result.Trial{
+	x.trial = result.Trial{
 		Key:             spec.Key,
 		TaskGitCommitID: spec.Task.GitCommitID,
 		TaskDigest:      spec.Task.Digest(),
@@ -121,6 +121,6 @@ func (r *Runner) execution(spec Spec, dir string, started time.Time, before resu
 		Omitted:         before.Omitted,
 		Warnings:        before.Warnings,
 	}
-	a.trial.Timestamps.StartedAt = result.Stamp(started)
-	return a
+	x.trial.Timestamps.StartedAt = result.Stamp(started)
+	return x
 }

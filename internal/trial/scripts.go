@@ -5,9 +5,8 @@ import (
 	"io/fs"
 )
 
-// worldReadable is a folder of the task's as it is put into environments: whoever runs there can read it, however
-// strict the umask was of whoever checked it out, and what its owner may execute, everybody may. program is a file in it
-// that can be executed, too, unless it is "".
+// worldReadable is a directory of the task as it is put into environments. Everybody can read its files, whatever the umask was at
+// their checkout, and can execute what their owner can. program names a file that everybody can execute, too; it may be "".
 type worldReadable struct {
 	fs.FS
 	program string
@@ -63,8 +62,8 @@ func (i readableInfo) Mode() fs.FileMode {
 	return mode
 }
 
-// scriptCommand returns what bash runs to execute the script name of a folder that is put at dir. Harbor executes such scripts
-// themselves, so that their first line decides what reads them; one without such a line is bash's.
+// scriptCommand returns what bash runs to execute the script name in a directory that is put at dir. Harbor executes such scripts directly,
+// so that their first line decides what interprets them; bash runs those without such a line.
 func scriptCommand(dir string, files fs.FS, name string, asProgram bool) string {
 	if asProgram && hasInterpreter(files, name) {
 		return "exec " + dir + "/" + name

@@ -19,19 +19,19 @@ type Spec struct {
 	Offline bool
 }
 
-// Timeouts are a trial's limits in time, multiplier, overrides and ceilings applied.
+// Timeouts has the timeouts of a trial, with multiplier, overrides and ceilings applied.
 type Timeouts struct {
 	Build   time.Duration // of the image's build or pull
 	Install time.Duration
 	Execute time.Duration
 	Verify  time.Duration
-	// Of the task's healthcheck, if it has one: of each check, and in which checks may fail.
+	// Healthcheck limits each check of the task's healthcheck, if it has one. In StartPeriod checks may fail.
 	Healthcheck, StartPeriod time.Duration
 	// VerifyKey is the key that Verify comes from, for people.
 	VerifyKey string
 }
 
-// TimeoutsOf works out a trial's timeouts. The job's verifier override replaces the task's value, the
+// TimeoutsOf returns a trial's timeouts. The job's verifier override replaces the task's value, the
 // ceiling then bounds it, and the multiplier stretches the outcome (so it applies to both of them
 // too). None is 0, which would mean no limit. Source: specification, "timeout_multiplier".
 func TimeoutsOf(job config.Job, t task.Config) Timeouts {

@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-func TestAnImageThatIsRemovedBetweenTrialsIsMadeAgain(t *testing.T) {
+func TestRemovedImageIsMadeAgain(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		var pulls, creations atomic.Int64
 		s := story{agent: script("true"), hooks: hooks{before: func(_ context.Context, c call) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-func TestASandboxThatCannotBeMadeFailsItsTrial(t *testing.T) {
+func TestFailedSandboxFailsItsTrial(t *testing.T) {
 	t.Parallel()
 	standIns(t) // skips where there are none
 	testenv.NeedRoot(t, "to mount a small file system")

@@ -1,0 +1,157 @@
+package trial
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/quantity"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial/layer"
+)
+
+// plan is what the task and the job say about a trial. It never changes.
+type plan struct {
+	spec     Spec
+	job      config.Job
+	rules    task.Rules // of the task's format
+	timeouts Timeouts
+	networks task.Networks
+}
+
+func newPlan(spec Spec, job config.Job) plan {
+	return plan{
+		spec: spec, job: job, rules: spec.Task.Rules(), timeouts: TimeoutsOf(job, spec.Task.Config), networks: spec.networks(job),
+	}
+}
+
+// limits returns the task's resources with the job's overrides.
+func (p *plan) limits() environment.Limits {
+	t, job := p.spec.Task.Config.Environment, p.job.Environment
+	limits := environment.Limits{MilliCPUs: t.MilliCPUs, Memory: t.Memory, Storage: t.Storage}
+	if job.OverrideCPUs != nil {
+		limits.MilliCPUs = int64(*job.OverrideCPUs)
+	}
+	if job.OverrideMemory != nil {
+		limits.Memory = int64(*job.OverrideMemory)
+	}
+	if job.OverrideStorage != nil {
+		limits.Storage = int64(*job.OverrideStorage)
+	}
+	return limits
+}
+
+// unenforced returns those of the limits that were not applied which task.toml or the job asks for. It leaves out defaults, which
+// nobody expects.
+func (p *plan) unenforced(notApplied []string) []string {
+	asked, job := p.spec.Task.Config.Environment.Asked, p.job.Environment
+	isDefault := map[string]bool{
+		"cpus":    !asked.CPUs && job.OverrideCPUs == nil,
+		"memory":  !asked.Memory && job.OverrideMemory == nil,
+		"storage": !asked.Storage && job.OverrideStorage == nil,
+	}
+	return slices.DeleteFunc(slices.Clone(notApplied), func(limit string) bool { return isDefault[limit] })
+}
+
+// memoryLimit returns how much memory the environment may have and what to do about it: "96Mi: raise environment.memory in
+// task.toml". It returns "" if memory is not limited.
+func (p *plan) memoryLimit(unenforced []string) string {
+	limit := p.limits().Memory
+	if limit == 0 || slices.Contains(unenforced, "memory") {
+		return ""
+	}
+	where := "environment.memory in task.toml"
+	if p.job.Environment.OverrideMemory != nil {
+		where = "environment.override_memory in the job"
+	}
+	return quantity.Text(limit) + ": raise " + where
+}
+
+// files returns what is in the environment before anything runs in it: the instruction, the agent's scripts (for the oracle: the
+// solution) and the log directories.
+func (p *plan) files() ([]environment.Copy, error) {
+	instruction, err := p.spec.Task.Instruction()
+	if err != nil {
+		return nil, unreadable("instruction.md", err)
+	}
+	dir, name := path.Split(p.job.InstructionPath)
+	files := p.logDirs()
+	files = append(files, environment.Copy{Src: fstest.MapFS{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)})
+	if p.spec.Agent.Name == agent.Oracle {
+		solution, err := p.spec.Task.Solution()
+		if err != nil {
+			return nil, unreadable("solution/", err)
+		}
+		for _, dir := range p.rules.SolutionDirs {
+			files = append(files, environment.Copy{Src: worldReadable{solution, solveScript}, Dst: dir, Clean: true})
+		}
+		return files, nil
+	}
+	scripts := fstest.MapFS{}
+	for name, text := range map[string]string{installScript: p.spec.Agent.Install, executeScript: p.spec.Agent.Execute} {
+		if text != "" {
+			scripts[path.Base(name)] = &fstest.MapFile{Data: []byte(text), Mode: 0o755}
+		}
+	}
+	if len(scripts) > 0 {
+		files = append(files, environment.Copy{Src: scripts, Dst: environment.ScriptsDir})
+	}
+	return files, nil
+}
+
+// installFiles returns what is in an environment that becomes a layer: what the install script may need, and nothing of the
+// task's, because tasks share layers.
+func (p *plan) installFiles() []environment.Copy {
+	script := fstest.MapFS{path.Base(installScript): {Data: []byte(p.spec.Agent.Install), Mode: 0o755}}
+	return append(p.logDirs(), environment.Copy{Src: script, Dst: environment.ScriptsDir})
+}
+
+// logDirs returns the log directories, empty and writable for everybody.
+func (p *plan) logDirs() []environment.Copy {
+	var dirs []environment.Copy
+	for _, dir := range p.rules.LogDirs {
+		dirs = append(dirs, environment.Copy{Src: fstest.MapFS{}, Dst: dir, Mode: 0o777})
+	}
+	return dirs
+}
+
+// agentEnv returns the variables that the agent's scripts see besides the image's own.
+func (p *plan) agentEnv() map[string]string {
+	env := map[string]string{}
+	if p.spec.Agent.Name == agent.Oracle {
+		maps.Copy(env, p.spec.Task.SolutionEnv())
+	}
+	maps.Copy(env, p.spec.Env)
+	env[instructionVar] = p.job.InstructionPath
+	return env
+}
+
+// cachesInstall reports whether the agent's install script runs once for many trials.
+func (p *plan) cachesInstall() bool { return p.spec.Agent.CacheInstall && p.spec.Agent.Install != "" }
+
+// layerInputs returns what the agent's layer on an image depends on.
+func (p *plan) layerInputs(provider, imageID string) layer.Inputs {
+	env, public := p.spec.Task.Config.Environment, p.job.Redact.Except
+	return layer.Inputs{
+		Provider: provider, Image: imageID, Install: p.spec.Agent.Install, Instruction: p.job.InstructionPath,
+		WorkDir: env.WorkDir, LogDirs: p.rules.LogDirs, Config: p.job.Environment.ProviderConfig,
+		Env:         layer.Variables(p.spec.Agent.Env, p.spec.Env, public),
+		TaskEnv:     layer.Variables(env.Env, p.spec.Task.EnvironmentEnv(), public),
+		Network:     restriction(p.networks.Install),
+		Healthcheck: env.Healthcheck,
+	}
+}
+
+// unreadable returns the error of task files that cannot be read: this machine's failure, or else the task's.
+func unreadable(what string, err error) error {
+	if environment.MachineFault(err) != nil {
+		return fmt.Errorf("read the task's %s: %w", what, err)
+	}
+	return failf(result.TaskInvalid, "%s cannot be read: %v", what, err)
+}
