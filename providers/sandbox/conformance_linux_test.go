@@ -25,13 +25,13 @@ var needOthers = []string{
 var needImages = []string{"an image that does not exist makes no environment", "an image that does not exist cannot be pulled"}
 
 func TestConformanceOnThisMachinesRoot(t *testing.T) {
-	conform(t, map[string]any{"base": baseHost})
+	conform(t, map[string]any{"base": baseHost}, false)
 }
 
 // TestConformanceOnAnImage needs an archive of the image, or an engine that has it.
 func TestConformanceOnAnImage(t *testing.T) {
 	testenv.Long(t, "all of the contract once more, on an image")
-	conform(t, realImage(t))
+	conform(t, realImage(t), testenv.Times(1, 2) == 1) // in full only in the nightly run
 }
 
 // realImage is a configuration with which the image is had, and no other place asked.
@@ -45,7 +45,7 @@ func realImage(t testing.TB) map[string]any {
 }
 
 // conform runs the conformance suite on providers with this configuration and a store of their own.
-func conform(t *testing.T, cfg map[string]any) {
+func conform(t *testing.T, cfg map[string]any, less bool) {
 	cfg["dir"] = storeDir(t)
 	backdoor := newProvider(t, cfg)
 	hosts := &environmenttest.Hosts{}
@@ -78,6 +78,7 @@ func conform(t *testing.T, cfg map[string]any) {
 		Local:         func(t testing.TB) []string { return hosts.Machine(t) },
 		NetworkClient: environmenttest.BashClient,
 		Parallel:      true,
+		Less:          less,
 		Skip:          skip,
 	})
 }

@@ -52,6 +52,10 @@ type Options struct {
 	// Skip names checks that cannot pass on this backend, each with the reason.
 	Skip map[string]string
 
+	// Less asks for smaller amounts of output, of environments at once and of files. It is for a second configuration of a
+	// provider whose first one has the whole suite.
+	Less bool
+
 	hurried bool // for the suite's own test: short timeouts, and smaller amounts
 	small   bool // for the suite's own test: smaller amounts
 }
@@ -65,7 +69,7 @@ func (o Options) patience() time.Duration {
 }
 
 // brief reports whether smaller amounts are enough.
-func (o Options) brief() bool { return o.hurried || o.small || testing.Short() }
+func (o Options) brief() bool { return o.hurried || o.small || o.Less || testing.Short() }
 
 // check checks one promise of the contract, which its name states.
 type check struct {
