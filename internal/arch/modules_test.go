@@ -248,14 +248,14 @@ var dependencies = []dependency{
 		paths:    []string{"golang.org/x/sync"},
 		use:      "errgroup",
 		why:      "It is beside the standard library.",
-		packages: []string{"internal/cli", "internal/job", "internal/dataset", "internal/bench"},
+		packages: []string{"internal/cli", "internal/job", "internal/job/merge", "internal/job/reuse", "internal/dataset", "internal/bench"},
 	},
 	{
 		paths: []string{"golang.org/x/sys"},
 		use:   "system calls: files, processes, namespaces, disk space",
 		why:   "It is beside the standard library.",
 		packages: []string{
-			"internal/cache", "internal/job", "providers/docker/internal/killer", "providers/fake", "providers/internal/processes",
+			"internal/cache", "internal/job", "internal/job/linktree", "internal/nofollow", "providers/docker/internal/killer", "providers/fake", "providers/internal/processes",
 			"providers/sandbox", "providers/sandbox/internal/confine", "providers/sandbox/internal/inside",
 			"providers/sandbox/internal/oci", "providers/sandbox/internal/rtnl", "providers/sandbox/internal/usernet",
 			"providers/sandbox/internal/wire",

@@ -26,7 +26,7 @@ var vocabulary = []string{
 // rows is the map, lowest first: a package imports rows below its own, never beside or above.
 // It is the table of docs/internals/architecture.md, "The map", with the order inside its rows.
 var rows = []row{
-	{packages: []string{"internal/agent"}},
+	{packages: []string{"internal/agent", "internal/nofollow"}},
 	{packages: vocabulary[:len(vocabulary)-1]},
 	{packages: []string{"internal/github", "internal/github/githubtest"}, only: []string{"internal/untrusted"}},
 	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
@@ -47,6 +47,10 @@ var rows = []row{
 	}},
 	{packages: []string{"internal/trial", "internal/dataset", "internal/prove"}},
 	{packages: []string{"internal/job"}},
+	{packages: []string{"internal/job/jobtest"}}, // used by tests alone
+	{packages: []string{"internal/job/linktree"}, only: []string{"internal/nofollow", "internal/result"}},
+	{packages: []string{"internal/job/merge", "internal/job/reuse"}},
+	{packages: []string{"internal/job/resume"}},
 	{packages: []string{"internal/export"}, only: append([]string{"internal/job", "internal/task"}, vocabulary...)},
 
 	// The edges are strangers to the engine, and to each other.

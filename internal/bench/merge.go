@@ -19,6 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/dataset"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/merge"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 )
@@ -104,7 +105,7 @@ func moveOurs(ctx context.Context, dir string) (time.Duration, error) {
 
 func mergeShardsInto(ctx context.Context, dir string, move bool) (time.Duration, error) {
 	began := time.Now()
-	merged, err := job.Merge(ctx, job.MergeOptions{
+	merged, err := merge.Run(ctx, merge.Options{
 		Paths: []string{filepath.Join(filepath.Dir(dir), "shards")}, Output: dir, Move: move,
 	})
 	took := time.Since(began)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/merge"
 )
 
 func (a *app) mergeCommand() *cobra.Command {
@@ -36,7 +37,7 @@ repeated: it replaces only what an earlier merge of the same plan wrote.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.merge(cmd.Context(), job.MergeOptions{Paths: args, Output: output, Parent: "jobs", Base: a.Dir, Move: move}, flags)
+			return a.merge(cmd.Context(), merge.Options{Paths: args, Output: output, Parent: "jobs", Base: a.Dir, Move: move}, flags)
 		},
 	}
 	cmd.Flags().StringVar(&output, "output", "", "the merged job's directory (default: the job's name below jobs)")
@@ -45,12 +46,12 @@ repeated: it replaces only what an earlier merge of the same plan wrote.
 	return cmd
 }
 
-func (a *app) merge(ctx context.Context, opts job.MergeOptions, flags reportFlags) error {
+func (a *app) merge(ctx context.Context, opts merge.Options, flags reportFlags) error {
 	if err := flags.check(); err != nil {
 		return err
 	}
-	defer job.SaveMemory()()
-	merged, err := job.Merge(ctx, opts)
+	defer merge.SaveMemory()()
+	merged, err := merge.Run(ctx, opts)
 	var refusal job.Refusal
 	if errors.As(err, &refusal) {
 		return usage("%w", err)

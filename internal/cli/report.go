@@ -17,7 +17,7 @@ import (
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/gate"
-	jobs "github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/merge"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/ui"
@@ -96,7 +96,7 @@ func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end end
 		return err
 	}
 	if end.tree == nil {
-		end.incomplete = append(end.incomplete, jobs.MergeLacks(a.path(dir))...)
+		end.incomplete = append(end.incomplete, merge.Missing(a.path(dir))...)
 	}
 	in, err := a.gather(dir, flags, &end)
 	if err != nil {
@@ -198,7 +198,7 @@ func (a *app) gather(dir string, flags reportFlags, end *ending) (report.Input, 
 		}
 	}
 	path := filepath.Join(dir, result.ConfigFile)
-	data, err := jobs.ReadConfig(a.path(dir))
+	data, err := result.ReadConfig(a.path(dir))
 	job := result.Summarize(tree.Plan, tree.All())
 	in := report.Input{
 		Job: job, Plan: tree.Plan, Trials: tree.Trials, Groups: result.Groups(tree.Plan, tree.All()),

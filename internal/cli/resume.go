@@ -15,6 +15,7 @@ import (
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/resume"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
@@ -35,12 +36,12 @@ func (f *againFlags) add(cmd *cobra.Command, when string) {
 }
 
 // again is the flags, checked.
-func (f *againFlags) again() (job.RerunPolicy, error) {
-	types, err := job.ParseErrorTypes(f.retryErrors)
+func (f *againFlags) again() (resume.RerunPolicy, error) {
+	types, err := resume.ParseErrorTypes(f.retryErrors)
 	if err != nil {
-		return job.RerunPolicy{}, usage("--retry-errors: %w", err)
+		return resume.RerunPolicy{}, usage("--retry-errors: %w", err)
 	}
-	return job.RerunPolicy{Types: types, OnlyFailed: f.onlyFailed}, nil
+	return resume.RerunPolicy{Types: types, OnlyFailed: f.onlyFailed}, nil
 }
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -92,7 +93,7 @@ func (a *app) resume(ctx context.Context, dir, jobFile string, flags jobFlags, a
 	}
 	defer lock.Release() //nolint:errcheck // only a file that means nothing is left
 	stored, err := a.openStored(dir)
-	if errors.Is(err, job.ErrNotBegun) {
+	if errors.Is(err, resume.ErrNotBegun) {
 		return usage("%w (give the folder of a job, such as jobs/nightly; a job that was killed before it began is begun by rollout run JOB_FILE --resume)", err)
 	}
 	if err != nil {
@@ -109,7 +110,7 @@ func (a *app) resume(ctx context.Context, dir, jobFile string, flags jobFlags, a
 // resumption is the command that goes on with a job, with the flags of a report that are not in its folder.
 func (a *app) resumption(dir string, plan result.Plan, report reportFlags) string {
 	command := "rollout resume " + untrusted.ShellPath(dir)
-	stored := job.Stored{Dir: a.path(dir), Plan: plan}
+	stored := resume.Job{Dir: a.path(dir), Plan: plan}
 	if from, err := stored.PathsFrom(); err != nil || !isDir(from) {
 		command += " --job-file JOB_FILE"
 	}
@@ -150,8 +151,8 @@ func (a *app) lock(dir string) (*job.Lock, error) {
 }
 
 // openStored reads what is there of a job.
-func (a *app) openStored(dir string) (job.Stored, error) {
-	stored, err := job.Open(a.path(dir))
+func (a *app) openStored(dir string) (resume.Job, error) {
+	stored, err := resume.Load(a.path(dir))
 	var refusal job.Refusal
 	if errors.As(err, &refusal) {
 		return stored, usage("%s cannot be resumed: %w", clean(dir), err)
@@ -160,7 +161,7 @@ func (a *app) openStored(dir string) (job.Stored, error) {
 }
 
 // prepareStored is prepare for the job that a folder has, or for a job file in its place.
-func (a *app) prepareStored(ctx context.Context, stored job.Stored, jobFile string, flags jobFlags) (*prepared, error) {
+func (a *app) prepareStored(ctx context.Context, stored resume.Job, jobFile string, flags jobFlags) (*prepared, error) {
 	if jobFile != "" {
 		for _, agent := range stored.Config.Agents {
 			flags.agents = append(flags.agents, agent.Name)
@@ -184,7 +185,7 @@ func (a *app) prepareStored(ctx context.Context, stored job.Stored, jobFile stri
 }
 
 // resumeJob runs what is pending of the job that p is today and stored was before.
-func (a *app) resumeJob(ctx context.Context, p *prepared, stored job.Stored, lock *job.Lock, again job.RerunPolicy, logFormat string, report reportFlags) error {
+func (a *app) resumeJob(ctx context.Context, p *prepared, stored resume.Job, lock *job.Lock, again resume.RerunPolicy, logFormat string, report reportFlags) error {
 	p.divideLike(stored.Plan)
 	now, err := a.record(p)
 	if err != nil {
@@ -262,7 +263,7 @@ func (p *prepared) divideLike(plan result.Plan) {
 }
 
 // checkDrift refuses a job that means other work than when it began, naming all that differs.
-func (a *app) checkDrift(p *prepared, stored job.Stored, now result.Plan) error {
+func (a *app) checkDrift(p *prepared, stored resume.Job, now result.Plan) error {
 	changes, err := stored.Drift(p.Job, now)
 	if err != nil {
 		return err
@@ -271,7 +272,7 @@ func (a *app) checkDrift(p *prepared, stored job.Stored, now result.Plan) error 
 }
 
 // refuseDrift is the error of a job that means other work than when it began; nil without changes.
-func (a *app) refuseDrift(p *prepared, changes []job.Change) error {
+func (a *app) refuseDrift(p *prepared, changes []resume.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -288,7 +289,7 @@ func (a *app) refuseDrift(p *prepared, changes []job.Change) error {
 }
 
 // resumeIfExists is run with --resume: it goes on with the job if its folder is there.
-func (a *app) resumeIfExists(ctx context.Context, p *prepared, again job.RerunPolicy, logFormat string, report reportFlags) (done bool, err error) {
+func (a *app) resumeIfExists(ctx context.Context, p *prepared, again resume.RerunPolicy, logFormat string, report reportFlags) (done bool, err error) {
 	if p.Unnamed {
 		return true, usage("%s: --resume needs a job with a name, by which its folder is found: add name: to the file, or --name", clean(p.File))
 	}
@@ -300,7 +301,7 @@ func (a *app) resumeIfExists(ctx context.Context, p *prepared, again job.RerunPo
 		return true, err
 	}
 	stored, err := a.openStored(p.dir())
-	if errors.Is(err, job.ErrNotBegun) {
+	if errors.Is(err, resume.ErrNotBegun) {
 		empty, emptyErr := job.NotBegun(a.path(p.dir()))
 		if emptyErr == nil && empty {
 			p.lock = lock

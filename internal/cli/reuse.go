@@ -16,6 +16,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/reuse"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
@@ -24,8 +25,8 @@ import (
 )
 
 // sources are the folders that --reuse names. dir is the folder of the job that is run.
-func (a *app) sources(paths []string, dir string) ([]job.Source, error) {
-	var out []job.Source
+func (a *app) sources(paths []string, dir string) ([]reuse.Source, error) {
+	var out []reuse.Source
 	for _, path := range paths {
 		if strings.HasPrefix(path, githubPrefix) {
 			return nil, usage("--reuse %s: results are taken over with their logs, which are in no baseline: download the artifact with the job's folder, and give that", clean(path))
@@ -40,7 +41,7 @@ func (a *app) sources(paths []string, dir string) ([]job.Source, error) {
 			}
 			folder = filepath.Dir(path)
 		}
-		source, err := job.OpenSource(path, a.path(folder))
+		source, err := reuse.Open(path, a.path(folder))
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 			return nil, usage("--reuse %s: is not the folder of a job: it has no %s. A result.json alone does not say what was run, and has no logs: give the whole folder",
@@ -71,13 +72,13 @@ func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Pr
 			plural(total, "trial"), clean(strings.Join(unaddressed, ", ")))
 		return nil
 	}
-	found, err := job.FindReuse(ctx, p.reuse, p.todo, job.Experiment{
+	found, err := reuse.Find(ctx, p.reuse, p.todo, reuse.Experiment{
 		Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), ImageID: a.imageIDs(ctx, provider), Unaddressed: unaddressed,
 	})
 	if err != nil {
 		return err
 	}
-	taken, err := tree.TakeOver(ctx, found.Found, job.Instructions(p.own(), redact.New(p.Secrets)))
+	taken, err := reuse.TakeOver(ctx, tree, found.Found, job.Instructions(p.own(), redact.New(p.Secrets)))
 	keys := map[result.Key]bool{}
 	for _, t := range taken {
 		keys[t.Key] = true

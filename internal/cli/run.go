@@ -18,6 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/reuse"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
@@ -172,7 +173,7 @@ type prepared struct {
 	todo    []trial.Spec        // what is left to run; nil: all of own
 	earlier []result.Trial      // results that are there
 	again   map[result.Key]bool // those of confirmation attempts that can be made again
-	reuse   []job.Source        // where trials are taken over from
+	reuse   []reuse.Source      // where trials are taken over from
 	confirm *confirmer          // which attempts confirm what looks broken; nil: none do
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -142,7 +143,7 @@ func (l *Lock) held() bool { return l != nil && l.Unguarded == nil && !l.release
 
 // readHolder is who says to have the lock, if anybody does.
 func readHolder(path string) (h holder, known bool) {
-	text, err := readLimited(path, 4096)
+	text, err := nofollow.ReadFile(path, 4096)
 	return h, err == nil && json.Unmarshal(text, &h) == nil && h.PID > 0
 }
 

@@ -17,6 +17,7 @@ import (
 	fastjson "github.com/go-json-experiment/json"
 	"github.com/moby/sys/atomicwriter"
 
+	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
@@ -57,7 +58,7 @@ func repairOutputs(dir string, plan result.Plan, kept []result.Trial, prompt fun
 		if err != nil {
 			return nil, err
 		}
-		if err := errors.Join(writeOutputs(w, plan, kept, prompt), w.Close()); err != nil {
+		if err := errors.Join(WriteOutputs(w, plan, kept, prompt), w.Close()); err != nil {
 			return nil, err
 		}
 	}
@@ -138,8 +139,8 @@ func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
 	return result.PromptOf(string(redactor.Bytes(text[:min(len(text), 2*result.MaxPrompt)])))
 }
 
-// writeOutputs writes the lines of trials, in the order in which they ended.
-func writeOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
+// WriteOutputs writes the lines of trials, in the order in which they ended.
+func WriteOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	order := make([]*result.Trial, len(trials))
 	for i := range trials {
 		order[i] = &trials[i]
@@ -164,27 +165,30 @@ type Prompts map[int64][]result.Message
 // maxPrompts bounds what is kept of a file's prompts, in bytes: that of 12,000 tasks of the usual length is a fifth of it.
 const maxPrompts = 256 << 20
 
+// maxLine bounds a line that prompts are read from, in bytes.
+const maxLine = 1 << 20
+
 // Of is a task's prompt; nil if it is not known.
 func (p Prompts) Of(dataset, task string) []result.Message { return p[result.ExampleID(dataset, task)] }
 
 // Read adds what an outputs.jsonl says. The file is hostile: what is no line of ours is passed over, and no more than
 // maxPrompts bytes are kept.
 func (p Prompts) Read(path string) error {
-	f, err := openRegular(path)
+	f, err := nofollow.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	lines := eventStream{in: bufio.NewReaderSize(f, 1<<16)}
+	lines := untrusted.NewLineReader(f, maxLine)
 	for kept := 0; kept < maxPrompts; {
-		line, err := lines.read()
+		line, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return nil // a last line without an end is torn
 		}
 		if err != nil {
 			return err
 		}
-		if id, ok := exampleID(line); ok && len(line) <= maxEvent && p[id] == nil {
+		if id, ok := exampleID(line); ok && len(line) <= maxLine && p[id] == nil {
 			if prompt := promptIn(line, id); prompt != nil {
 				p[id] = prompt
 				kept += len(prompt[0].Content)

@@ -108,24 +108,45 @@ func TestAnOutputsFileIsMended(t *testing.T) {
 		"nothing happened": func(text string) string { return text },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t)
-			s.run(s.in("job"), 0, 0, nil)
-			path := s.in("job", result.OutputsFile)
-			before := lines(t, path)
-			s.write(path, damage(s.read(path)))
-			if name == "no file" {
-				s.check(os.Remove(path))
+			check := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
 			}
-			read, err := result.ReadTree(s.in("job"))
-			s.check(err)
-			kept := slices.DeleteFunc(read.Trials, func(t result.Trial) bool { return t.Task == "task-2" })
-			o, err := repairOutputs(s.in("job"), read.Plan, kept, Instructions(s.specs, nil))
-			s.check(err)
-			o.from(Instructions(s.specs, nil))
-			again := s.outcome(4).Trial // of task-2, first attempt
-			s.check(o.add(again))
-			s.check(o.file.Close())
-			want := slices.DeleteFunc(slices.Clone(before), func(o result.Output) bool { return o.Task == "task-2" })
+			list := specs(20)
+			for i := range list {
+				list[i].Task = &task.Task{Name: list[i].Key.Task, FS: fstest.MapFS{"instruction.md": {Data: fmt.Append(nil, "do ", i)}}}
+			}
+			tree := newTree(t, list)
+			clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			opts := options(tree, runnerFunc(func(_ context.Context, s trial.Spec) trial.Outcome {
+				clock = clock.Add(time.Second)
+				out := passed(s.Key)
+				out.Trial.Timestamps.EndedAt = clock
+				return out
+			}), &recorder{})
+			opts.Workers = 1
+			_, err := Run(t.Context(), list, opts)
+			check(err)
+			path := filepath.Join(tree.Dir, result.OutputsFile)
+			before := lines(t, path)
+			text, err := os.ReadFile(path)
+			check(err)
+			check(os.WriteFile(path, []byte(damage(string(text))), 0o644))
+			if name == "no file" {
+				check(os.Remove(path))
+			}
+			read, err := result.ReadTree(tree.Dir)
+			check(err)
+			again := read.Trials[2]
+			kept := slices.DeleteFunc(read.Trials, func(t result.Trial) bool { return t.Task == again.Task })
+			o, err := repairOutputs(tree.Dir, read.Plan, kept, Instructions(list, nil))
+			check(err)
+			o.from(Instructions(list, nil))
+			check(o.add(again))
+			check(o.file.Close())
+			want := slices.DeleteFunc(slices.Clone(before), func(o result.Output) bool { return o.Task == again.Task })
 			for _, o := range before {
 				if o.Dir == again.Dir() {
 					want = append(want, o)

@@ -111,9 +111,9 @@ func repoPath(t *task.Task, dir string) string {
 	return filepath.ToSlash(below)
 }
 
-// canonicalConfig is the configuration without what changes no trial: what may differ between machines that do parts of the same
+// CanonicalConfig returns the configuration without what changes no trial: what may differ between machines that do parts of the same
 // work and between a run and its resuming, and what matters only afterwards.
-func canonicalConfig(cfg config.Job) config.Job {
+func CanonicalConfig(cfg config.Job) config.Job {
 	cfg.Name, cfg.JobsDir, cfg.NConcurrentTrials, cfg.LogLevel = "", "", 0, ""
 	cfg.Gate, cfg.Metrics, cfg.Retry, cfg.Redact, cfg.MaxStreamSize = gate.Policy{}, nil, config.Retry{}, config.Redact{}, 0
 	cfg.Environment.PreserveEnv, cfg.Environment.MinFreeDisk = "", 0
@@ -132,7 +132,7 @@ func canonicalConfig(cfg config.Job) config.Job {
 
 // planDigest is result.Plan.Digest.
 func planDigest(cfg config.Job, plan result.Plan) (string, error) {
-	cfg = canonicalConfig(cfg)
+	cfg = CanonicalConfig(cfg)
 	sum := sha256.New()
 	if err := json.NewEncoder(sum).Encode(cfg); err != nil {
 		return "", err

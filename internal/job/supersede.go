@@ -7,18 +7,19 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/result"
 )
 
-// supersede moves the folder that an earlier run left of a trial to superseded/, so that nothing of it is mixed with what
+// Supersede moves the folder that an earlier run left of a trial to superseded/, so that nothing of it is mixed with what
 // comes now. It does so when the trial begins again, not before: until then the old result counts.
 // Whatever fails, the folder is where it was.
-func (t *Tree) supersede(key result.Key) error {
+func (t *Tree) Supersede(key result.Key) error {
 	if !t.resumed {
 		return nil // the folder was made by this run, and nothing can be there
 	}
 	dir := t.TrialDir(key)
-	if err := realFolder(dir); err != nil {
+	if err := nofollow.CheckDir(dir); err != nil {
 		return err
 	}
 	if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -26,7 +27,7 @@ func (t *Tree) supersede(key result.Key) error {
 	}
 	below := filepath.Join(result.SupersededDir, filepath.FromSlash(key.Dir()))
 	parent := filepath.Dir(filepath.Join(t.Dir, below))
-	if err := realFolders(t.Dir, filepath.Dir(below)); err != nil {
+	if err := nofollow.CheckDirs(t.Dir, filepath.Dir(below)); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -45,31 +46,4 @@ func (t *Tree) freeName(below string) string {
 		}
 		path = fmt.Sprintf("%s.%d", filepath.Join(t.Dir, below), n)
 	}
-}
-
-// realFolders reports a path below dir of which a part is there and is no folder.
-func realFolders(dir, below string) error {
-	for part := below; part != "."; part = filepath.Dir(part) {
-		if err := realFolder(filepath.Join(dir, part)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// realFolder reports what is there and no folder: no run made such a tree, and nothing is to be written or moved through a
-// link.
-func realFolder(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.Mode()&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s is a link, which no run of rollout leaves", path)
-	case !info.IsDir():
-		return fmt.Errorf("%s is not a folder", path)
-	}
-	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
+
+	"strings"
 )
 
 // Tree is a job's folder while the job runs. It has the folder's lock.
@@ -23,7 +25,7 @@ type Tree struct {
 	Lock    *Lock
 	events  *os.File
 	outputs *outputs
-	// resumed: trials' folders of an earlier run may be there, which are moved out of the way; see supersede.
+	// resumed: trials' folders of an earlier run may be there, which are moved out of the way; see Supersede.
 	resumed bool
 }
 
@@ -155,4 +157,102 @@ func syncDir(dir string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// UsePrompts says where the tasks' instructions for outputs.jsonl come from.
+func (t *Tree) UsePrompts(prompt func(dataset, task string) []result.Message) { t.outputs.from(prompt) }
+
+// Reopen returns the tree of a job that was run before, whose lock is held. It removes the drafts that a killed process left, and opens
+// nothing: call Continue before the tree is used by Run.
+func Reopen(dir string, lock *Lock, plan result.Plan) (*Tree, error) {
+	t := &Tree{Dir: dir, Plan: plan, Lock: lock, resumed: true}
+	if err := RemoveDrafts(dir); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Continue makes a tree that was reopened ready for Run. It removes the job's result.json, which is no longer true and is written again
+// at the end, a shard's SHA256SUMS, and merge.json: what is in the directory from now on is in no shard, so no merge may replace it.
+// outputs.jsonl gets a line for each result in kept, and no others. prompt returns the tasks' instructions.
+func (t *Tree) Continue(kept []result.Trial, prompt func(dataset, task string) []result.Message) error {
+	for _, name := range []string{result.SumsFile, result.ResultFile, result.MergeFile} {
+		if err := os.Remove(filepath.Join(t.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := syncDir(t.Dir); err != nil {
+		return err
+	}
+	var err error
+	if t.outputs, err = repairOutputs(t.Dir, t.Plan, kept, prompt); err != nil {
+		return err
+	}
+	if err := t.openEvents(); err != nil {
+		return err
+	}
+	return t.endTornEvent()
+}
+
+// WriteEnd writes into the directory of a job that nothing is left to run of what Run writes at its end: outputs.jsonl, with a line for
+// each of trials, and what WriteJob writes.
+func WriteEnd(dir string, plan result.Plan, job result.Job, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
+	t := Tree{Dir: dir, Plan: plan}
+	var err error
+	if t.outputs, err = repairOutputs(dir, plan, trials, prompt); err != nil {
+		return err
+	}
+	return errors.Join(t.outputs.file.Close(), t.WriteJob(job))
+}
+
+// RemoveDrafts removes from a job's directory what a killed process left of files that it had not yet put in place.
+func RemoveDrafts(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if draft(e) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// draft reports the drafts of atomicwriter.
+func draft(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".tmp-") && e.Type().IsRegular() }
+
+// endTornEvent ends a line of events.jsonl that was being written when the process was killed: readers leave it out.
+func (t *Tree) endTornEvent() error {
+	info, err := t.events.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	last := make([]byte, 1)
+	if _, err := t.events.ReadAt(last, info.Size()-1); err != nil {
+		return err
+	}
+	if last[0] != '\n' {
+		_, err = t.events.Write([]byte{'\n'})
+	}
+	return err
+}
+
+// NotBegun reports whether a folder holds nothing but what a run leaves that is killed before it writes its plan.
+func NotBegun(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		switch {
+		case draft(e):
+		case e.Type().IsRegular() && (e.Name() == lockFile || e.Name() == result.ConfigFile):
+		default:
+			return false, nil
+		}
+	}
+	return true, nil
 }

@@ -1,0 +1,62 @@
+package merge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// record is merge.json: what a job was put together from.
+type record struct {
+	PlanDigest string        `json:"plan_digest"`
+	Moved      bool          `json:"moved,omitempty"` // the trials are in no shard any more
+	Total      int           `json:"total"`
+	Shards     []recordShard `json:"shards"`
+	Incomplete []string      `json:"incomplete"`
+}
+
+type recordShard struct {
+	Index     int       `json:"index"`
+	Folder    string    `json:"folder"`
+	StartedAt time.Time `json:"started_at"`
+	Trials    int       `json:"trials"`  // that it owed
+	Results   int       `json:"results"` // that could be read
+}
+
+// maxMergeFile bounds merge.json, in bytes; a thousand shards need a tenth of it.
+const maxMergeFile = 4 << 20
+
+// Missing is what the merge that made a job's folder found to be missing, a sentence each, made safe to print: as nothing in
+// the trials' results may show it, a report asks here. It is empty for folders that no merge made.
+func Missing(dir string) []string {
+	path := filepath.Join(dir, result.MergeFile)
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var made record
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxMergeFile) {
+		err = errors.New("it is not a file that a merge wrote")
+	}
+	if err == nil {
+		var data []byte
+		if data, err = os.ReadFile(path); err == nil {
+			err = json.Unmarshal(data, &made)
+		}
+	}
+	if err != nil {
+		return []string{untrusted.Line(fmt.Sprintf("%s cannot be read, so it is not known whether the merge was complete: %v", result.MergeFile, err))}
+	}
+	var out []string
+	for _, sentence := range made.Incomplete[:min(len(made.Incomplete), maxSentences)] {
+		out = append(out, untrusted.Line(sentence))
+	}
+	return out
+}

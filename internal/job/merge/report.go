@@ -1,0 +1,127 @@
+package merge
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// maxSentences is how many shards are complained of one by one.
+const maxSentences = 20
+
+// report says of every shard what is missing from it.
+func (m *merge) report(out *outcomes) {
+	parts := map[int]*shardDir{}
+	for _, p := range m.parts {
+		parts[p.index] = p
+	}
+	var sentences []string
+	for index := 1; index <= m.total; index++ {
+		if sentence := m.missing(index, parts[index], out); sentence != "" {
+			sentences = append(sentences, untrusted.Line(sentence))
+		}
+	}
+	if more := len(sentences) - maxSentences; more > 0 {
+		sentences = append(sentences[:maxSentences], fmt.Sprintf("%d more shards are missing or incomplete", more))
+	}
+	if len(sentences) > 0 {
+		sentences = append(sentences, m.damaged...) // which may be why
+	}
+	m.out.Incomplete = slices.Concat(sentences, m.out.Incomplete)
+	if more := m.notes - maxNotes; more > 0 {
+		m.out.Notes = append(m.out.Notes, "and "+count(more, "more note"))
+	}
+	m.out.Notes = append(m.out.Notes, m.skipped.sentences()...)
+}
+
+// missing is what is missing from one shard; "" is: nothing. p is nil if it is not there at all.
+func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
+	var without []string
+	cut := 0
+	trials := m.own(index)
+	owed := len(trials)
+	for _, i := range trials {
+		if !out.there[i] {
+			without = append(without, m.plan.Trials[i].String())
+		} else if e := out.trials[i].Error; e != nil && e.Type == result.Cancelled {
+			cut++
+		}
+	}
+	shard := "shard " + result.Shard{Index: index, Total: m.total}.String()
+	switch {
+	case p == nil && owed == 0:
+		m.note("%s is missing, but has no trials", shard)
+		return ""
+	case p == nil:
+		return fmt.Sprintf("%s is missing, and with it %s: %s", shard, count(owed, "trial"), untrusted.Names(without))
+	case p.state == cancelled:
+		shard += " was cancelled"
+	case p.state == unfinished:
+		shard += fmt.Sprintf(" did not finish (%s has no whole %s; if its run did end, download it again)", p.label, result.ResultFile)
+	case len(without) > 0:
+		shard += fmt.Sprintf(" finished, but results of it are gone or cannot be read (download %s again)", p.label)
+	default:
+		return ""
+	}
+	shard += fmt.Sprintf(": of its %s, %d have no result", count(owed, "trial"), len(without))
+	if cut > 0 {
+		shard += fmt.Sprintf(" and %d %s cut short", cut, map[bool]string{true: "was", false: "were"}[cut == 1])
+	}
+	if len(without) > 0 {
+		shard += ": " + untrusted.Names(without)
+	}
+	return shard
+}
+
+// counts are how many trials a shard owed, and how many results of them there are.
+func (m *merge) counts(trials []int, out *outcomes) (owed, have int) {
+	for _, i := range trials {
+		if out.there[i] {
+			have++
+		}
+	}
+	return len(trials), have
+}
+
+// own are a shard's trials, by index in the plan.
+func (m *merge) own(index int) []int {
+	if m.owned == nil {
+		m.owned = make([][]int, m.total+1)
+		for i, of := range m.shardOf[:len(m.plan.Trials)] {
+			m.owned[of] = append(m.owned[of], i)
+		}
+	}
+	return m.owned[index]
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// omissions are files that were left out. The zero value is none.
+type omissions struct {
+	n     int
+	first []string
+}
+
+func (o *omissions) add(name string) {
+	if o.n++; len(o.first) < 3 {
+		o.first = append(o.first, untrusted.Line(name[:min(len(name), 200)]))
+	}
+}
+
+func (o *omissions) sentences() []string {
+	if o.n == 0 {
+		return nil
+	}
+	names := untrusted.Names(o.first)
+	if more := o.n - len(o.first); more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{fmt.Sprintf("%s left out (links, special files, names that no run gives): %s", count(o.n, "file"), names)}
+}

@@ -1,0 +1,31 @@
+package job
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+)
+
+// RealPath returns the absolute path without links of something that need not be there.
+func RealPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if dir := filepath.Dir(path); errors.Is(err, fs.ErrNotExist) && dir != path {
+		real, err = RealPath(dir)
+		return filepath.Join(real, filepath.Base(path)), err
+	}
+	return real, err
+}
+
+// PathsFrom is result.Plan.PathsFrom of a job's folder, which need not be there, for paths that begin at from.
+func PathsFrom(dir, from string) (string, error) {
+	real, err := RealPath(dir)
+	if err != nil {
+		return "", err
+	}
+	below, err := filepath.Rel(real, from)
+	return filepath.ToSlash(below), err
+}

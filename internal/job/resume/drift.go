@@ -1,0 +1,272 @@
+package resume
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// Change is something that keeps a job from being resumed: it means other work now than when the job began.
+type Change struct {
+	// Key is the key of the job file, with the names of agents and datasets for their places: agents.cpe.execute. It is "" for
+	// changes of tasks.
+	Key string
+	// Message is for people. It may hold text from the job's folder and the job file, but no value of an agent's variable.
+	Message string
+}
+
+// drift compares what a job meant when it began with what it means now: first the configuration, then the tasks.
+func drift(was config.Job, before result.Plan, is config.Job, now result.Plan) ([]Change, error) {
+	a, err := asTree(was)
+	if err != nil {
+		return nil, err
+	}
+	b, err := asTree(is)
+	if err != nil {
+		return nil, err
+	}
+	var c comparison
+	c.compare(nil, a, b)
+	c.attempts(before, is.NAttempts)
+	c.tasks(before.Tasks, now.Tasks)
+	if len(c.changes) == 0 {
+		c.trials(before.Trials, now.Trials)
+	}
+	return c.changes, nil
+}
+
+// asTree is the part of a configuration that has to stay, as JSON has it, with the names of agents and datasets as keys: their
+// order only says what is started first. The number of attempts is left out; see attempts.
+func asTree(cfg config.Job) (map[string]any, error) {
+	formats, tasksFormat := make([]config.Format, len(cfg.Datasets)), cfg.TasksFormat
+	for i, d := range cfg.Datasets {
+		formats[i] = d.Format
+	}
+	if len(cfg.Tasks) == 0 {
+		tasksFormat = ""
+	}
+	cfg = job.CanonicalConfig(cfg)
+	cfg.NAttempts = 0
+	cfg.TasksFormat = tasksFormat // tasks differ where formats do, but this is why
+	for i := range cfg.Datasets {
+		cfg.Datasets[i].Format = formats[i]
+	}
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("compare the configurations: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var tree map[string]any
+	if err := dec.Decode(&tree); err != nil {
+		return nil, fmt.Errorf("compare the configurations: %w", err)
+	}
+	for _, key := range []string{"agents", "datasets"} {
+		named := map[string]any{}
+		list, _ := tree[key].([]any)
+		for _, item := range list {
+			entry, _ := item.(map[string]any)
+			name, _ := entry["name"].(string)
+			delete(entry, "name")
+			named[name] = entry
+		}
+		tree[key] = named
+	}
+	return tree, nil
+}
+
+type comparison struct{ changes []Change }
+
+func (c *comparison) add(key []string, format string, args ...any) {
+	c.changes = append(c.changes, Change{Key: strings.Join(key, "."), Message: fmt.Sprintf(format, args...)})
+}
+
+// compare notes in what two values of one key differ. null, "" and an absent one are the same.
+func (c *comparison) compare(key []string, was, is any) {
+	entry := len(key) == 2 && (key[0] == "agents" || key[0] == "datasets") // of which oracle, say, has nothing but a name
+	if reflect.DeepEqual(was, is) || empty(was) && empty(is) && !entry {
+		return
+	}
+	a, isMap := was.(map[string]any)
+	b, isMapToo := is.(map[string]any)
+	switch {
+	case entry && was == nil:
+		c.add(key, "is new")
+	case entry && is == nil:
+		c.add(key, "is gone")
+	case (isMap || was == nil) && (isMapToo || is == nil):
+		keys := map[string]bool{}
+		for k := range a {
+			keys[k] = true
+		}
+		for k := range b {
+			keys[k] = true
+		}
+		for _, k := range slices.Sorted(maps.Keys(keys)) {
+			c.compare(append(slices.Clone(key), k), a[k], b[k])
+		}
+	case len(key) > 2 && key[0] == "agents" && key[2] == "env":
+		c.add(key, "was %s, is %s", hidden(was), hidden(is))
+	default:
+		c.value(key, was, is)
+	}
+}
+
+func empty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// value notes a value that is no mapping.
+func (c *comparison) value(key []string, was, is any) {
+	a, aText := was.(string)
+	b, bText := is.(string)
+	if long(a) || long(b) {
+		if aText && bText {
+			c.add(key, "differs from line %d on", firstDifference(a, b))
+			return
+		}
+		c.add(key, "was %s, is %s", lengthOf(was), lengthOf(is))
+		return
+	}
+	c.add(key, "was %s, is %s", shown(was), shown(is))
+}
+
+// maxShown is how many characters of a value are shown.
+const maxShown = 80
+
+func long(s string) bool { return len(s) > maxShown || strings.Contains(s, "\n") }
+
+func lengthOf(v any) string {
+	if s, ok := v.(string); ok && s != "" {
+		return fmt.Sprintf("a text of %d lines", strings.Count(strings.TrimSuffix(s, "\n"), "\n")+1)
+	}
+	return shown(v)
+}
+
+// firstDifference is the number of the first line that two texts do not share.
+func firstDifference(a, b string) int {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return i + 1
+		}
+	}
+	return min(len(x), len(y)) + 1
+}
+
+// shown is a value as a job file could have it.
+func shown(v any) string {
+	if empty(v) {
+		return "not set"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "something else"
+	}
+	if s := string(text); utf8.RuneCountInString(s) <= maxShown {
+		return s
+	}
+	return string([]rune(string(text))[:maxShown]) + "…"
+}
+
+// onlyVariable is a value that says where another one comes from, and nothing else.
+var onlyVariable = regexp.MustCompile(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
+
+// hidden is the value of an agent's variable, which may be a secret.
+func hidden(v any) string {
+	s, _ := v.(string)
+	switch {
+	case s == "":
+		return "not set"
+	case onlyVariable.MatchString(s):
+		return s
+	}
+	return "a value that is not shown"
+}
+
+// attempts compares how many there are with the plan, not with config.json: it is the plan that says what was run.
+func (c *comparison) attempts(before result.Plan, now int) {
+	was := 0
+	for _, key := range before.Trials {
+		was = max(was, key.Attempt)
+	}
+	switch {
+	case now < was:
+		c.add([]string{"n_attempts"}, "was %d, is %d: it may grow, not shrink", was, now)
+	case now > was && before.Shard != nil:
+		c.add([]string{"n_attempts"}, "was %d, is %d: it may not grow in a shard, as that would move trials between shards", was, now)
+	}
+}
+
+// tasks names those whose files are others now.
+func (c *comparison) tasks(before, now []result.PlannedTask) {
+	name := func(t result.PlannedTask) taskName { return taskName{t.Dataset, t.Task} }
+	digests := map[taskName]string{}
+	for _, t := range before {
+		digests[name(t)] = t.Digest
+	}
+	for _, t := range now {
+		was, there := digests[name(t)]
+		delete(digests, name(t))
+		switch {
+		case !there:
+			c.add(nil, "task %s/%s is new", t.Dataset, t.Task)
+		case t.Digest == "" && was != "":
+			c.add(nil, "task %s/%s cannot be read any more", t.Dataset, t.Task)
+		case t.Digest != was:
+			c.add(nil, "task %s/%s has other files: it was %s, is %s", t.Dataset, t.Task, shortDigest(was), shortDigest(t.Digest))
+		}
+	}
+	for _, t := range before {
+		if _, gone := digests[name(t)]; gone {
+			c.add(nil, "task %s/%s is gone", t.Dataset, t.Task)
+		}
+	}
+}
+
+// shortDigest is enough of a digest to tell it from another.
+func shortDigest(digest string) string {
+	if digest == "" {
+		return "unreadable"
+	}
+	return digest[:min(len(digest), len("sha256:")+12)]
+}
+
+// trials catches what nothing else explains: a plan that was edited, or one of another version.
+func (c *comparison) trials(before, now []result.Key) {
+	planned := map[result.Key]bool{}
+	for _, key := range now {
+		planned[key] = true
+	}
+	var gone []string
+	for _, key := range before {
+		if !planned[key] {
+			gone = append(gone, strconv.Quote(key.String()))
+		}
+	}
+	if len(gone) > 0 {
+		c.add(nil, "the plan has trials that the job file does not: %s", untrusted.Names(gone))
+	}
+}

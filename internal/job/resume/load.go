@@ -1,0 +1,93 @@
+package resume
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/nofollow"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Job is a job as its folder has it.
+type Job struct {
+	Dir    string
+	Plan   result.Plan
+	Config config.Job
+	text   []byte // of config.json
+}
+
+// ErrNotBegun means that a folder has no plan: no trial of a job ever began in it.
+var ErrNotBegun = errors.New("is not the folder of a job: it has no " + result.PlanFile)
+
+// Load reads a job's folder for resuming. It refuses (with a Refusal) what no run has left. The error is a diag.List if config.json
+// is no configuration that this version knows, and ErrNotBegun if there is no plan.
+func Load(dir string) (Job, error) {
+	j := Job{Dir: dir}
+	text, err := nofollow.ReadFile(filepath.Join(dir, result.PlanFile), result.MaxJobFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return j, fmt.Errorf("%s %w", dir, ErrNotBegun)
+	}
+	if err != nil {
+		return j, job.Refuse("%v", err)
+	}
+	if err := json.Unmarshal(text, &j.Plan); err != nil {
+		return j, job.Refuse("%s: %v: %v", filepath.Join(dir, result.PlanFile), result.ErrTorn, err)
+	}
+	if err := j.checkPlan(); err != nil {
+		return j, job.Refuse("%s: %v", filepath.Join(dir, result.PlanFile), err)
+	}
+	if j.Plan.Proof {
+		return j, job.Refuse("it is what rollout validate --run has left, which proves tasks in one go: run that again")
+	}
+	path := filepath.Join(dir, result.ConfigFile)
+	if j.text, err = result.ReadConfig(dir); err != nil {
+		return j, job.Refuse("it is not known what the job was asked to do: %v", err)
+	}
+	j.Config, err = config.Stored(path, j.text)
+	return j, err
+}
+
+func (j Job) checkPlan() error {
+	if err := j.Plan.Check(); err != nil {
+		return err
+	}
+	if j.Plan.Digest == "" {
+		return errors.New("has no digest: it was not made by this version of rollout")
+	}
+	if j.Plan.JobName == "" {
+		return errors.New("has no job_name")
+	}
+	return job.CheckNames(j.Plan.Trials)
+}
+
+// PathsFrom is the folder where the relative paths in config.json begin, or "" if that is not known.
+func (j Job) PathsFrom() (string, error) {
+	if j.Plan.PathsFrom == "" {
+		return "", nil
+	}
+	real, err := job.RealPath(j.Dir)
+	return filepath.Join(real, filepath.FromSlash(j.Plan.PathsFrom)), err
+}
+
+// Drift says in what a job means other work now than when it began: cfg and now are its configuration and plan of today.
+func (j Job) Drift(cfg config.Job, now result.Plan) ([]Change, error) {
+	return drift(j.Config, j.Plan, cfg, now)
+}
+
+// Pending says what is to be run of the plan now, which has not drifted. It refuses a folder that holds what no run has left.
+func (j Job) Pending(now result.Plan, policy RerunPolicy) (Pending, error) {
+	digests := make(map[taskName]string, len(now.Tasks))
+	for _, t := range now.Tasks {
+		digests[taskName{t.Dataset, t.Task}] = t.Digest
+	}
+	out, err := pendingOf(j.Dir, now.Own(), digests, policy)
+	if err == nil {
+		err = out.confirmations(j.Dir, j.Plan, now, policy)
+	}
+	return out, err
+}

@@ -1,0 +1,55 @@
+package resume
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+func TestWhichTrialsAreRunAgain(t *testing.T) {
+	for kind, want := range map[result.ErrorType]bool{
+		result.TaskInvalid: false, result.TaskNotFound: false,
+		result.AgentInstallFailed: false, result.AgentExecutionTimeout: false,
+		result.VerifierFailed: false, result.VerifierRewardMissing: false,
+		result.EnvironmentBuildFailed: true, result.EnvironmentImagePullFailed: true, result.EnvironmentStartFailed: true,
+		result.EnvironmentLost: true, result.InternalError: true, result.Cancelled: true,
+		result.EnvironmentTeardownFailed: false, // everything else about the trial is known
+		"of_a_later_version":             false,
+		"environment_of_a_later_version": true,
+	} {
+		failed := result.Trial{Error: &result.Error{Type: kind}}
+		if got := (RerunPolicy{}).reruns(failed); got != want {
+			t.Errorf("%s: run again is %v, want %v", kind, got, want)
+		}
+		if got := (RerunPolicy{OnlyFailed: true}).reruns(failed); got != (want && kind != result.Cancelled) {
+			t.Errorf("%s with OnlyFailed: run again is %v", kind, got)
+		}
+		if !(RerunPolicy{Types: []result.ErrorType{kind}}).reruns(failed) {
+			t.Errorf("%s is not run again although it is named", kind)
+		}
+		failed.Reward = new(0.5)
+		if (RerunPolicy{}).reruns(failed) {
+			t.Errorf("%s is run again although it has a reward", kind)
+		}
+	}
+	if (RerunPolicy{Types: result.ErrorTypes}).reruns(result.Trial{Reward: new(0.0)}) {
+		t.Error("a trial without an error is run again")
+	}
+}
+
+func TestErrorTypesAreAllListed(t *testing.T) {
+	types, err := ParseErrorTypes([]string{"all"})
+	if err != nil || !slices.Equal(types, result.ErrorTypes) {
+		t.Errorf("all is %v, %v", types, err)
+	}
+	text, err := os.ReadFile("../../result/trial.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), "ErrorType = \""); n != len(result.ErrorTypes) {
+		t.Errorf("%d error types are listed, there are %d", len(result.ErrorTypes), n)
+	}
+}

@@ -1,0 +1,100 @@
+package resume
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// plan is the one that is written when the job goes on: what is counted may have changed, and there may be more attempts.
+func (j Job) plan(now result.Plan) result.Plan {
+	plan := j.Plan
+	plan.Metrics, plan.PathsFrom = now.Metrics, now.PathsFrom
+	plan.Compared = plan.Compared || now.Compared
+	if len(now.Trials) != len(plan.Trials) {
+		plan.Trials, plan.Tasks, plan.Digest = now.Trials, now.Tasks, now.Digest
+		plan.Confirm = nil // their numbers are those of planned attempts now
+	}
+	return plan
+}
+
+// Reopen makes the folder ready for the trials that are pending. The tree has the lock from then on.
+//
+// Each step leaves a folder that can be resumed: the configuration is replaced before the plan, since more attempts than
+// planned can be planned, but not fewer. The job's result.json goes, for it would say what is not so any more, and is written
+// at the end. So does merge.json: what is in the folder now is in no shard, and no merge may replace it.
+//
+// prompt gives the tasks' instructions for outputs.jsonl, which gets a line for each result that stays; those of trials that
+// are run again and are not begun, after a cancel, get theirs at the end.
+func (j Job) Reopen(lock *job.Lock, cfg config.Job, now result.Plan, pending Pending, prompt func(dataset, task string) []result.Message, at time.Time) (*job.Tree, error) {
+	plan := j.plan(now)
+	plan.Resumed = append(plan.Resumed[:len(plan.Resumed):len(plan.Resumed)], resumption(plan, pending.Earlier, at))
+	t, err := job.Reopen(j.Dir, lock, plan)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range pending.stale {
+		if err := t.Supersede(key); err != nil {
+			return nil, err
+		}
+	}
+	if err := j.replace(cfg, plan); err != nil {
+		return nil, err
+	}
+	kept := slices.DeleteFunc(slices.Clone(pending.Earlier), func(t result.Trial) bool { return pending.Keys[t.Key] || pending.Confirmations[t.Key] })
+	if err := t.Continue(kept, prompt); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// replace writes the configuration and the plan, where they differ from what is there.
+func (j Job) replace(cfg config.Job, plan result.Plan) error {
+	cfg.Name = plan.JobName
+	for _, file := range []struct {
+		name     string
+		was, now any
+	}{{result.ConfigFile, j.Config, cfg}, {result.PlanFile, j.Plan, plan}} {
+		was, err := result.Marshal(file.was)
+		if err != nil {
+			return err
+		}
+		now, err := result.Marshal(file.now)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(was, now) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(j.Dir, result.SumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) { // which has the digest of what was
+			return err
+		}
+		if err := result.WriteFile(filepath.Join(j.Dir, file.name), now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resumption is the entry of a job that goes on now.
+func resumption(plan result.Plan, earlier []result.Trial, at time.Time) result.Resumption {
+	last := plan.StartedAt
+	if n := len(plan.Resumed); n > 0 && plan.Resumed[n-1].At.After(last) {
+		last = plan.Resumed[n-1].At
+	}
+	for _, t := range earlier {
+		if end := t.Timestamps.EndedAt; end.After(last) && !end.After(at) {
+			last = end
+		}
+	}
+	at = result.Stamp(at)
+	return result.Resumption{At: at, IdleSec: result.Seconds(max(0, at.Sub(last)))}
+}

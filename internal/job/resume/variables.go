@@ -1,0 +1,64 @@
+package resume
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// VariableDrift says what keeps trials of today from standing beside the results that stay, though the job file is the same: variables of the
+// host that are no secrets (redact.except) have other values. visible and passed are those of today, as in trial.DigestsOf.
+func (j Job) VariableDrift(pending Pending, cfg config.Job, visible map[string]map[string]string, passed map[string]string) []Change {
+	// The configuration may have changed in what does not matter, but the digests of the results are of what it was.
+	now, was := trial.DigestsOf(cfg, visible, passed), trial.DigestsOf(j.Config, visible, passed)
+	// In the digest of the configuration also keys count that may change. It tells something only of results that were made with the
+	// configuration that is there.
+	comparable := now.Config == was.Config && len(passed) > 0
+	others, otherPassed := map[string]int{}, 0
+	for _, t := range pending.Earlier {
+		if pending.Keys[t.Key] || pending.Confirmations[t.Key] {
+			continue
+		}
+		if d := t.AgentDigest; d != "" && d != now.Agents[t.Agent] && d != was.Agents[t.Agent] {
+			others[t.Agent]++
+		}
+		if d := t.ConfigDigest; comparable && d != "" && d != now.Config && t.Reused == nil && j.sinceResumed(t) {
+			otherPassed++
+		}
+	}
+	var out []Change
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		out = append(out, Change{Key: "agents." + name + ".env", Message: fmt.Sprintf(
+			"%s from another agent: one of its variables%s had another value, or redact.except named others", resultsAre(others[name]), listed(visible[name]))})
+	}
+	if otherPassed > 0 {
+		out = append(out, Change{Key: "environment.pass_env", Message: fmt.Sprintf("%s with other values of the variables%s", resultsAre(otherPassed), listed(passed))})
+	}
+	return out
+}
+
+// sinceResumed reports whether a trial began after the job was last resumed.
+func (j Job) sinceResumed(t result.Trial) bool {
+	n := len(j.Plan.Resumed)
+	return n == 0 || !t.Timestamps.StartedAt.Before(j.Plan.Resumed[n-1].At)
+}
+
+func resultsAre(n int) string {
+	if n == 1 {
+		return "1 result that stays is"
+	}
+	return fmt.Sprintf("%d results that stay are", n)
+}
+
+// listed is the names of variables in parentheses, after a space.
+func listed(variables map[string]string) string {
+	if len(variables) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(slices.Sorted(maps.Keys(variables)), ", ") + ")"
+}

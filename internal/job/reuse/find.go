@@ -1,0 +1,162 @@
+package reuse
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/org/rollout-action/internal/nofollow"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// Source is a job's folder that results may be taken over from. It is hostile, but what it says of rewards is believed.
+type Source struct {
+	Label string // the folder as it was given
+	Dir   string
+	Job   string // its name
+}
+
+// Open looks at the folder of a job. It fails with fs.ErrNotExist where there is no plan.
+func Open(label, dir string) (Source, error) {
+	plan, err := result.ReadPlanHead(dir)
+	return Source{Label: label, Dir: dir, Job: plan.JobName}, err
+}
+
+// Experiment is what has to be the same for a result to be taken over.
+type Experiment struct {
+	Digests trial.Digests
+	// ImageID is environment.Provider's, of an image that a task names; "" if it is not known. ref is asked about only where
+	// nothing else differs. It may be nil.
+	ImageID func(ref string) string
+	// Unaddressed is what comes into all environments although no digest covers it, in a few words each. If there is any, nobody
+	// can tell whether trials are the same, so none is.
+	Unaddressed []string
+}
+
+// Found is a result that can be taken over. Trial is what it will be in the new job.
+type Found struct {
+	Trial  result.Trial
+	source Source
+}
+
+// Find looks in each source for a result of each spec's own key that stands for the same experiment: with a reward and
+// without an error, of a task with the same files, the same agent, configuration and image. The first that fits is taken. No link
+// is followed, and nothing is changed. When ctx ends it stops looking.
+func Find(ctx context.Context, sources []Source, specs []trial.Spec, same Experiment) (Findings, error) {
+	if len(same.Unaddressed) > 0 {
+		return Findings{Missed: map[Reason]int{Unaddressed: len(specs)}}, nil
+	}
+	found := make([]*Found, len(specs))
+	whys := make([]Reason, len(specs))
+	var group errgroup.Group
+	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some wait for the disk
+	const batch = 64
+	for first := 0; first < len(specs) && ctx.Err() == nil; first += batch {
+		group.Go(func() error {
+			var reader result.TrialReader
+			for i := first; i < min(first+batch, len(specs)); i++ {
+				for _, s := range sources {
+					t, why, ok := reusable(&reader, s, specs[i], same)
+					if ok {
+						found[i] = &Found{Trial: t, source: s}
+						break
+					}
+					whys[i] = max(whys[i], why)
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return Findings{}, err
+	}
+	r := Findings{Missed: map[Reason]int{}}
+	for i, f := range found {
+		if f != nil {
+			r.Found = append(r.Found, *f)
+		} else if ctx.Err() == nil {
+			r.Missed[whys[i]]++
+		}
+	}
+	return r, nil
+}
+
+// reusable is a spec's result in a source, marked; ok is false if there is none that stands for the same.
+func reusable(reader *result.TrialReader, s Source, spec trial.Spec, same Experiment) (t result.Trial, why Reason, ok bool) {
+	folder, err := openTrial(s.Dir, spec.Key)
+	if errors.Is(err, os.ErrNotExist) {
+		return t, NoResult, false
+	}
+	if err != nil {
+		return t, Unreadable, false
+	}
+	defer folder.Close()
+	there, err := reader.Read(folder, s.Label, spec.Key, &t, nil)
+	switch {
+	case err != nil:
+		return t, Unreadable, false
+	case !there:
+		return t, NoResult, false
+	}
+	if why, ok := differs(t, spec, same); !ok {
+		return t, why, false
+	}
+	mark := result.Reused{Job: s.Job, From: s.Label, StartedAt: t.Timestamps.StartedAt}
+	if t.Reused != nil {
+		mark.Job, mark.StartedAt = t.Reused.Job, t.Reused.StartedAt
+	}
+	t.Reused = &mark
+	t.Environment.Preserved = false // what is kept is the other job's
+	return t, 0, true
+}
+
+// openTrial opens a trial's folder. No link is followed.
+func openTrial(dir string, key result.Key) (*os.File, error) {
+	return nofollow.OpenDirBelow(dir, strings.Split(key.Dir(), "/")...)
+}
+
+// differs compares what a result stands for with what a spec would be.
+func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok bool) {
+	switch e := t.Environment; {
+	case t.Confirmation:
+		return OnlyConfirmed, false
+	case !t.Completed() || t.Error != nil:
+		return NotCompleted, false
+	case t.TaskDigest == "" || t.AgentDigest == "" || t.ConfigDigest == "" || e == nil || e.Image == "":
+		return NoDigests, false
+	case t.TaskFormat != trial.FormatOf(spec.Task):
+		return OtherFormat, false
+	case t.TaskDigest != spec.Task.Digest():
+		return OtherTask, false
+	case t.AgentDigest != same.Digests.Agents[spec.Agent.Name]:
+		return OtherAgent, false
+	case t.ConfigDigest != same.Digests.Config:
+		return OtherConfig, false
+	case e.Base != nil:
+		return OtherImage, false
+	case e.Image != spec.Task.Config.Environment.DockerImage:
+		return 0, true // it was built of the task's files
+	}
+	return otherImage(t.Environment, same)
+}
+
+// otherImage compares an image that the task names. A tag may have been moved since, a digest may not; but also a digest has
+// another image for each platform, so what is known of it counts.
+func otherImage(e *result.Environment, same Experiment) (why Reason, ok bool) {
+	pinned, id := strings.Contains(e.Image, "@sha256:"), ""
+	if e.ImageID == "" {
+		return UnknownImage, pinned
+	}
+	if same.ImageID != nil {
+		id = same.ImageID(e.Image)
+	}
+	if id == "" {
+		return UnknownImage, pinned
+	}
+	return OtherImage, id == e.ImageID
+}

@@ -1,0 +1,60 @@
+package reuse
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Reason says why a trial has to be run although there are folders with results. Larger ones came closer.
+type Reason int
+
+// The reasons.
+const (
+	NoResult Reason = iota
+	Unreadable
+	OnlyConfirmed
+	NotCompleted
+	NoDigests
+	OtherTask
+	OtherFormat
+	OtherAgent
+	OtherConfig
+	OtherImage
+	UnknownImage
+	Unaddressed
+)
+
+var reasonText = []string{
+	NoResult: "without a result there", Unreadable: "with a result that cannot be read", OnlyConfirmed: "with an attempt that was made because the task looked broken",
+	NotCompleted: "with an error or without a reward",
+	NoDigests:    "of a version that did not say what it ran", OtherTask: "of other files of the task", OtherFormat: "of the task in another format", OtherAgent: "of another agent",
+	OtherConfig: "of another configuration", OtherImage: "on another image, or on a stand-in for it",
+	UnknownImage: "on an image named by a tag, whose content is not known any more", Unaddressed: "with what no digest covers",
+}
+
+// Findings is what can be taken over.
+type Findings struct {
+	Found []Found
+	// Missed counts the trials that cannot be taken over, by the reason that came closest.
+	Missed map[Reason]int
+}
+
+// Reasons is why trials cannot be taken over, the most frequent first; "" if all can be.
+func (f Findings) Reasons() string {
+	var whys []Reason
+	for w := range f.Missed {
+		whys = append(whys, w)
+	}
+	slices.SortFunc(whys, func(a, b Reason) int {
+		if f.Missed[a] != f.Missed[b] {
+			return f.Missed[b] - f.Missed[a]
+		}
+		return int(b - a)
+	})
+	var parts []string
+	for _, w := range whys {
+		parts = append(parts, fmt.Sprintf("%d %s", f.Missed[w], reasonText[w]))
+	}
+	return strings.Join(parts, ", ")
+}

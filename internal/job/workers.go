@@ -1,0 +1,225 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/org/rollout-action/internal/awake"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// written is an outcome after the attempt to write it.
+type written struct {
+	trial.Outcome
+	err    error
+	notRun bool // err kept the trial from beginning: there is no outcome
+}
+
+// work hands the specs to the workers and takes in their outcomes.
+func (r *run) work(ctx context.Context, specs []trial.Spec) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	workers := max(1, min(r.Workers, len(specs)))
+	queue := make(chan trial.Spec)
+	// After a cancel a worker sends at most one more outcome, so that none blocks when collect has given up.
+	outcomes := make(chan written, workers)
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for spec := range queue {
+				now := r.Now()
+				if ctx.Err() != nil || !r.mayStart() {
+					continue
+				}
+				began, err := r.begin(spec.Key, now)
+				if err != nil {
+					outcomes <- written{Outcome: trial.Outcome{Trial: result.Trial{Key: spec.Key}}, err: err, notRun: true}
+				}
+				if !began {
+					continue
+				}
+				outcome := r.one(ctx, spec, now)
+				r.blame(ctx, &outcome.Trial)
+				if r.end(spec.Key) {
+					outcomes <- r.write(outcome)
+				}
+			}
+		})
+	}
+	go func() {
+		defer close(outcomes)
+		defer group.Wait()
+		defer close(queue)
+		for _, spec := range specs {
+			select {
+			case queue <- spec:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	r.collect(ctx, stop, outcomes)
+}
+
+// collect takes outcomes until there are no more, or until the grace after a cancel is over.
+func (r *run) collect(ctx context.Context, stop func(cause error), outcomes <-chan written) {
+	cancelled := ctx.Done()
+	hard := r.Hard.Done()
+	var grace <-chan struct{}
+	for {
+		select {
+		case outcome, ok := <-outcomes:
+			if !ok {
+				return
+			}
+			r.received()
+			r.take(outcome)
+			if outcome.err != nil {
+				stop(&trial.AbortError{Err: outcome.err})
+			}
+		case <-cancelled:
+			cancelled = nil
+			grace = awake.After(context.WithoutCancel(ctx), r.Grace)
+			r.emit(event.Event{Kind: event.Cancelling, Total: r.inFlight(), Message: "no more trials are started, running ones are stopped"})
+		case <-grace:
+			r.abandon(ctx, "it did not stop in time", outcomes)
+			return
+		case <-hard:
+			r.abandon(ctx, "rollout was told to stop at once", outcomes)
+			return
+		}
+	}
+}
+
+// take notes an outcome and tells the watchers.
+func (r *run) take(w written) {
+	if w.notRun {
+		r.lost = append(r.lost, fmt.Errorf("%s was not run again, and its earlier result stays: %w", w.Trial.Key, w.err))
+		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the folder of %s cannot be moved away, so no more trials are started: %v", w.Trial.Key, w.err)})
+		return
+	}
+	if w.err != nil {
+		r.unwritten = append(r.unwritten, w.Outcome)
+		r.stopped = cmp.Or(r.stopped, w.err)
+		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the result of %s cannot be written, so no more trials are started: %v", w.Trial.Key, w.err)})
+	}
+	if w.MachineFault != nil {
+		r.machine = cmp.Or(r.machine, w.MachineFault)
+		r.machines++
+	}
+	r.trials = append(r.trials, w.Trial)
+	r.writeMetadata()
+	r.emit(event.Event{Kind: event.TrialEnded, Key: &w.Trial.Key, Trial: &w.Trial, Message: r.Tree.TrialDir(w.Trial.Key)})
+}
+
+// abandon records the trials that are still running as cancelled, and takes the outcomes that are on
+// their way.
+func (r *run) abandon(ctx context.Context, why string, outcomes <-chan written) {
+	kind, what := result.Cancelled, "the job was cancelled"
+	if stop := (*trial.AbortError)(nil); errors.As(context.Cause(ctx), &stop) {
+		kind, what = result.InternalError, "rollout stopped all trials ("+stop.Error()+")"
+	}
+	r.mu.Lock()
+	left, coming := r.running, r.writing
+	r.running = nil
+	r.mu.Unlock()
+	for range coming {
+		r.take(<-outcomes)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(left), result.Key.Compare) {
+		r.take(r.write(r.unfinished(key, left[key], kind,
+			what+", and the trial given up because "+why+": rollout clean removes its environment")))
+	}
+}
+
+// begin notes that a trial runs, once what an earlier run left of it is out of the way, and reports false if it may not run:
+// because nothing may any more, or because of an error, which is on its way to collect then.
+func (r *run) begin(key result.Key, now time.Time) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running == nil {
+		return false, nil
+	}
+	// Under the mutex, so that nothing is moved any more when what runs was given up and the job is counted.
+	if err := r.Tree.Supersede(key); err != nil {
+		r.writing++
+		return false, err
+	}
+	r.begun[key] = true
+	r.running[key] = now
+	return true, nil
+}
+
+// end notes that a trial's outcome is about to be written, and reports false if it was given up.
+func (r *run) end(key result.Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running == nil {
+		return false
+	}
+	delete(r.running, key)
+	r.writing++
+	return true
+}
+
+// received notes that an outcome has arrived.
+func (r *run) received() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writing--
+}
+
+func (r *run) write(outcome trial.Outcome) written {
+	r.mu.Lock()
+	outcome.Trial.Confirmation = r.confirms[outcome.Trial.Key]
+	r.mu.Unlock()
+	return written{Outcome: outcome, err: r.Tree.WriteTrial(outcome)}
+}
+
+func (r *run) inFlight() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.running)
+}
+
+// one runs one trial; a panic becomes its result.
+func (r *run) one(ctx context.Context, spec trial.Spec, began time.Time) (outcome trial.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			outcome = r.unfinished(spec.Key, began, result.InternalError,
+				fmt.Sprintf("rollout itself failed (%v): please report this, with the trial's error.txt", p))
+			outcome.Detail = string(debug.Stack())
+		}
+	}()
+	r.emit(event.Event{Kind: event.TrialStarted, Key: &spec.Key})
+	dir := r.Tree.TrialDir(spec.Key)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		err = environment.MarkMachineError(err)
+		outcome := r.unfinished(spec.Key, began, result.InternalError, "the trial's folder cannot be made: "+err.Error())
+		if fault := environment.MachineFault(err); fault != nil {
+			outcome.MachineFault = fault
+		}
+		return outcome
+	}
+	return r.Runner.Run(ctx, spec, dir)
+}
+
+// unfinished is the outcome of a trial whose runner gave none.
+func (r *run) unfinished(key result.Key, began time.Time, kind result.ErrorType, message string) trial.Outcome {
+	end := r.Now()
+	t := result.Trial{Key: key, Error: &result.Error{Type: kind, Message: message}}
+	t.Timestamps.StartedAt, t.Timestamps.EndedAt = result.Stamp(began), result.Stamp(end)
+	t.Durations.TotalSec = result.Seconds(end.Sub(began))
+	return trial.Outcome{Trial: t}
+}

@@ -1,0 +1,22 @@
+package untrusted
+
+import (
+	"strconv"
+	"strings"
+)
+
+// maxNames is how many names Names returns.
+const maxNames = 10
+
+// Names returns the first ten names of a list on one line that is safe to print, and how many others there are.
+func Names(names []string) string {
+	shown := make([]string, 0, maxNames)
+	for _, n := range names[:min(len(names), maxNames)] {
+		shown = append(shown, Line(n))
+	}
+	text := strings.Join(shown, ", ")
+	if rest := len(names) - len(shown); rest > 0 {
+		text += " and " + strconv.Itoa(rest) + " more"
+	}
+	return text
+}
