@@ -10,21 +10,21 @@ import (
 	"github.com/org/rollout-action/internal/quantity"
 )
 
-// Disk is a folder whose file system trials fill.
+// Disk is a directory on a file system that trials fill.
 type Disk struct {
-	What string // is kept there, for people: "results"
+	What string // what is kept there, for messages: "results"
 	Dir  string // need not exist yet
 }
 
-// Watermark is how much of each disk must be free for another trial to start. The zero one is no limit.
+// Watermark is how much of each disk must be free for another trial to start. The zero Watermark has no limit.
 type Watermark struct {
 	Min   int64 // bytes; 0: any
 	Disks []Disk
-	// Free is how many bytes a user may still write below a folder that exists. nil: what the system says.
+	// Free returns how many bytes the user may still write below a directory that exists. nil: the system is asked.
 	Free func(dir string) (int64, error)
 }
 
-// LowDiskError is the error of a disk below the watermark.
+// LowDiskError means that a disk has less free space than the watermark.
 type LowDiskError struct {
 	Disk      Disk
 	Free, Min int64 // bytes
@@ -35,7 +35,8 @@ func (e *LowDiskError) Error() string {
 		e.Disk.What, e.Disk.Dir, quantity.Size(e.Free), quantity.Size(e.Min))
 }
 
-// Check is a *LowDiskError for the first disk that is too full, else nil. One that tells nothing counts as empty.
+// Check returns a *LowDiskError for the first disk that is too full, and nil if there is none. A disk whose free space is not known
+// counts as empty.
 func (w Watermark) Check() error {
 	if w.Min <= 0 {
 		return nil
@@ -52,7 +53,7 @@ func (w Watermark) Check() error {
 	return nil
 }
 
-// nearest is a folder, or the nearest above it that exists.
+// nearest returns the directory, or the nearest one above it that exists.
 func nearest(dir string) string {
 	for {
 		above := filepath.Dir(dir)

@@ -53,7 +53,7 @@ func TestWatermark(t *testing.T) {
 	}
 }
 
-func TestNoRoomStartsNoMoreTrials(t *testing.T) {
+func TestFullDiskStartsNoMoreTrials(t *testing.T) {
 	list := specs(20)
 	tree, rec := newTree(t, list), &recorder{}
 	var running atomic.Int32
@@ -94,8 +94,8 @@ func TestNoRoomStartsNoMoreTrials(t *testing.T) {
 	}
 }
 
-// TestWhatEndsWithItsProviderIsMarked: only the infrastructure's errors, and only while the provider is not there.
-func TestWhatEndsWithItsProviderIsMarked(t *testing.T) {
+// TestErrorsAreMarkedWhileTheProviderIsUnreachable: only the infrastructure's errors, and only while the provider is not there.
+func TestErrorsAreMarkedWhileTheProviderIsUnreachable(t *testing.T) {
 	gone := &environment.Error{Kind: environment.KindUnavailable, Err: errors.New("the engine does not answer any more")}
 	for _, c := range []struct {
 		name  string

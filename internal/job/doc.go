@@ -1,3 +1,3 @@
-// Package job is many trials: the plan, the workers, the output tree, leftovers. It does not know
-// providers, flags or terminals.
+// Package job plans the trials of a job, runs them and writes their results into the job's directory. It also divides jobs into
+// shards, and removes environments and images that nobody uses. It does not know providers, flags or terminals.
 package job

@@ -10,12 +10,12 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// MinImageAge is how long after its last use an image counts as being used: a run notes that when it begins with an image, and when
-// it makes an environment of it, and a build in between may take this long.
+// MinImageAge is how long after its last use an image counts as in use. A run notes the use when it builds or pulls an image and
+// again when it creates an environment from it; a build between the two may take this long.
 const MinImageAge = time.Hour
 
-// Prunable are the images that may go, each before those that it needs: used last before the time given, and neither in use nor
-// needed by one that stays. images is not changed.
+// Prunable returns the images that may be removed: they were last used before the given time, are not in use, and no image that
+// stays needs them. Each comes before the images that it needs. images is not changed.
 func Prunable(images []environment.Image, before time.Time) []environment.Image {
 	byID := map[string]environment.Image{}
 	for _, img := range images {
@@ -42,7 +42,7 @@ func Prunable(images []environment.Image, before time.Time) []environment.Image 
 	return dependentsFirst(slices.DeleteFunc(slices.Clone(images), func(img environment.Image) bool { return stays[img.ID] }))
 }
 
-// dependentsFirst sorts images so that each comes before those that it needs, and the oldest come first otherwise.
+// dependentsFirst sorts images so that each comes before the images that it needs, and otherwise the oldest first.
 func dependentsFirst(images []environment.Image) []environment.Image {
 	slices.SortFunc(images, func(a, b environment.Image) int {
 		return cmp.Or(a.Used.Compare(b.Used), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
@@ -72,7 +72,7 @@ func dependentsFirst(images []environment.Image) []environment.Image {
 	return sorted
 }
 
-// RemoveImages removes images and returns those that are gone now.
+// RemoveImages removes images in their order and returns those that it removed. It stops when ctx ends.
 func RemoveImages(ctx context.Context, store environment.ImageStore, images []environment.Image) ([]environment.Image, error) {
 	var gone []environment.Image
 	var errs []error

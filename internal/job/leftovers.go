@@ -9,9 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// Leftovers are the environments whose owner is dead for certain: as far as this machine can know, or because it
-// belonged to an earlier attempt of this workflow's run. Those of live runs, of other hosts and those kept on purpose
-// are not among them.
+// Leftovers returns the environments whose owner is certainly dead: its process ended on this machine, or it belonged to an earlier
+// attempt of this workflow run. Environments of running jobs, of other hosts and those kept on purpose are not among them.
 func Leftovers(listed []environment.Listed) []environment.Listed {
 	self := environment.Self().Workflow
 	var left []environment.Listed
@@ -24,13 +23,13 @@ func Leftovers(listed []environment.Listed) []environment.Listed {
 	return left
 }
 
-// OwnLeftovers are the environments that this process made for a job and did not keep. When the job is over there
-// should be none; an engine that went down while it made one may have finished it later.
+// OwnLeftovers returns the environments that this process made for a job and did not keep. After the job there should be none, but
+// an engine that went down while it made one may have finished it later.
 func OwnLeftovers(listed []environment.Listed, job string) []environment.Listed {
 	return slices.DeleteFunc(OwnedBy(listed, environment.Self()), func(l environment.Listed) bool { return l.Labels.Job != job })
 }
 
-// OwnedBy are the environments that owner made and did not keep.
+// OwnedBy returns the environments that owner made and did not keep.
 func OwnedBy(listed []environment.Listed, owner environment.Owner) []environment.Listed {
 	var own []environment.Listed
 	for _, l := range listed {
@@ -41,7 +40,7 @@ func OwnedBy(listed []environment.Listed, owner environment.Owner) []environment
 	return own
 }
 
-// RemoveEnvironments destroys environments and returns those that are gone now.
+// RemoveEnvironments destroys environments and returns those that it destroyed. It tries all of them; the error joins all failures.
 func RemoveEnvironments(ctx context.Context, provider environment.Provider, listed []environment.Listed) ([]environment.Listed, error) {
 	var gone []environment.Listed
 	var errs []error

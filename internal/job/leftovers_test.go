@@ -7,7 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-func TestWhatASweepTouches(t *testing.T) {
+func TestLeftoversAreOfDeadOwners(t *testing.T) {
 	for name, value := range map[string]string{
 		"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "acme/widgets",
 		"GITHUB_RUN_ID": "123", "GITHUB_RUN_ATTEMPT": "2", "GITHUB_JOB": "eval",

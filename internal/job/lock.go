@@ -17,31 +17,31 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// lockFile is in the folder of a job that is being run. Artifacts leave out names that begin with a dot. It is removed at the
-// end; one that a killed process left means nothing, as only the system's lock on it counts, which ends with the process.
+// lockFile is in the directory of a job while it runs. Artifacts leave out names that begin with a dot. It is removed at the end. A
+// file that a killed process left means nothing: only the system's lock on it counts, and that ends with the process.
 const lockFile = ".rollout.lock"
 
-// Lock is the right to write into a job's folder. No two processes that see the folder on one machine have it at once. On a
-// network file system that depends on its server; where it has no locks at all, Unguarded says so.
+// Lock is the right to write into a job's directory. Two processes on one machine never have it at the same time. On a network file
+// system that depends on the server; if the file system has no locks at all, Unguarded is set.
 type Lock struct {
 	path     string
 	flock    *flock.Flock
 	released bool
-	// Unguarded is why nothing keeps other processes out; nil: they are kept out.
+	// Unguarded is the reason why other processes are not kept out. nil: they are.
 	Unguarded error
 }
 
 // LockedError means that another process has the lock.
 type LockedError struct {
 	Dir    string
-	Holder string // who, for people: what it wrote about itself, made safe to print
+	Holder string // what the process wrote about itself, safe to print
 }
 
 func (b *LockedError) Error() string {
 	return fmt.Sprintf("%s is being run by %s: wait until it has ended, or stop it", b.Dir, b.Holder)
 }
 
-// holder is what the lock's file says about who has it.
+// holder is what the lock's file says about the process that has the lock.
 type holder struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"` // for people
@@ -50,18 +50,19 @@ type holder struct {
 	Start string    `json:"start"`
 }
 
-// dead reports a holder that is no more, for certain.
+// dead reports whether the holder's process has certainly ended.
 func (h holder) dead() bool {
 	return environment.Owner{Host: h.Scope, PID: h.PID, Start: h.Start}.Alive() == environment.Dead
 }
 
-// What a killed process was just starting (a child between its fork and its exec) has its lock a moment longer than itself.
+// A child that a killed process was just starting (between fork and exec) keeps its lock for a moment longer.
 const (
 	lockLingers = 10 * time.Second
 	lockPoll    = 5 * time.Millisecond
 )
 
-// TakeLock takes the lock of a job's folder. It waits for nobody who lives: the error is a *LockedError if another process has it.
+// TakeLock takes the lock of a job's directory. The error is a *LockedError if another process has it; TakeLock does not wait for a
+// process that is alive.
 func TakeLock(dir string, now time.Time) (*Lock, error) {
 	l := &Lock{path: filepath.Join(dir, lockFile)}
 	for began := time.Now(); ; {
@@ -73,7 +74,7 @@ func TakeLock(dir string, now time.Time) (*Lock, error) {
 			_ = os.Remove(l.path)
 			return l, nil
 		case err != nil:
-			return nil, fmt.Errorf("lock the job's folder: %w", err)
+			return nil, fmt.Errorf("lock the job's directory: %w", err)
 		case !got:
 			_ = l.flock.Close()
 			h, known := readHolder(l.path)
@@ -87,7 +88,7 @@ func TakeLock(dir string, now time.Time) (*Lock, error) {
 			l.sign(now)
 			return l, nil
 		}
-		_ = l.flock.Close() // of a file that its holder removed meanwhile
+		_ = l.flock.Close() // the holder removed this file meanwhile
 	}
 }
 
@@ -111,7 +112,7 @@ func (l *Lock) current() bool {
 	return err == nil && os.SameFile(locked, there)
 }
 
-// sign says in the file who has the lock. Nothing depends on it, so that a full disk is no reason to give up.
+// sign writes into the file which process has the lock. Nothing depends on it, so errors (such as a full disk) are ignored.
 func (l *Lock) sign(now time.Time) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -124,16 +125,16 @@ func (l *Lock) sign(now time.Time) {
 	}
 }
 
-// Release gives the lock back, once: what was given back, and no lock at all, is left alone. Nothing may be written into the folder
-// after it.
+// Release gives the lock back. It does nothing for a nil lock and for one that was given back. Callers must not write into the
+// directory afterwards.
 func (l *Lock) Release() error {
 	if !l.held() {
 		return nil
 	}
 	l.released = true
-	// The file first: who locks the removed one sees that it is another than the one that is there.
+	// The file is removed first: a process that locks the removed file sees that another one is there now.
 	err := os.Remove(l.path)
-	if errors.Is(err, os.ErrNotExist) { // with the folder
+	if errors.Is(err, os.ErrNotExist) { // with the directory
 		err = nil
 	}
 	return errors.Join(err, l.flock.Close())
@@ -141,13 +142,13 @@ func (l *Lock) Release() error {
 
 func (l *Lock) held() bool { return l != nil && l.Unguarded == nil && !l.released }
 
-// readHolder is who says to have the lock, if anybody does.
+// readHolder returns what the lock's file says. known is false if it says nothing that can be read.
 func readHolder(path string) (h holder, known bool) {
 	text, err := nofollow.ReadFile(path, 4096)
 	return h, err == nil && json.Unmarshal(text, &h) == nil && h.PID > 0
 }
 
-// describe is the holder for people.
+// describe returns the holder in words.
 func (h holder) describe(known bool) string {
 	const other = "another rollout"
 	if !known {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestALockIsHadByOne(t *testing.T) {
+func TestOneProcessHasTheLock(t *testing.T) {
 	dir := t.TempDir()
 	first, err := TakeLock(dir, time.Unix(1e9, 0))
 	if err != nil {
@@ -42,7 +42,7 @@ func TestALockIsHadByOne(t *testing.T) {
 	}
 }
 
-func TestALockFileAloneKeepsNobodyOut(t *testing.T) {
+func TestLockFileOfADeadProcessDoesNotLock(t *testing.T) {
 	for name, text := range map[string]string{"of a killed process": `{"pid":1,"host":"x"}`, "empty": "", "something else": "\x1b[31m{"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -60,7 +60,7 @@ func TestALockFileAloneKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-func TestWhatALockSaysIsNotBelieved(t *testing.T) {
+func TestHolderTextIsSafeToPrint(t *testing.T) {
 	dir := t.TempDir()
 	lock, err := TakeLock(dir, time.Now())
 	if err != nil {
@@ -78,7 +78,7 @@ func TestWhatALockSaysIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestALinkIsNoLock(t *testing.T) {
+func TestLockDoesNotFollowALink(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "file")
 	if err := os.Symlink(outside, filepath.Join(dir, lockFile)); err != nil {

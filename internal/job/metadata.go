@@ -7,19 +7,20 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// How often metadata.json is written while a job runs: at most every metadataEvery, and so rarely that it takes no more than
-// one part of metadataShare of the time.
+// While a job runs, metadata.json is written at most every metadataEvery, and so rarely that writing takes at most 1/metadataShare of
+// the time.
 const (
 	metadataEvery = 5 * time.Second
 	metadataShare = 50
 )
 
-// WriteMetadata writes metadata.json.
+// WriteMetadata writes metadata.json, which tells other programs how far the job is.
 func (t *Tree) WriteMetadata(job result.Job) error {
 	return result.WriteJSON(filepath.Join(t.Dir, result.MetadataFile), result.MetadataOf(t.Plan, job))
 }
 
-// writeMetadata writes metadata.json if it is time to. What cannot be written now is at the end, or said then.
+// writeMetadata writes metadata.json if the last time is long enough ago. It ignores errors: the file is written again at the end, and
+// that error is reported.
 func (r *run) writeMetadata() {
 	began := r.Now()
 	if began.Before(r.nextMetadata) {

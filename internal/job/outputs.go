@@ -25,11 +25,11 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// outputs is outputs.jsonl while a job runs: a line for each trial, in the order in which they end. Nothing that counts is
-// read from it. Of a tree that Create did not make it is nil, and keeps nothing.
+// outputs writes outputs.jsonl while a job runs: a line for each trial, in the order in which the trials end. No result is read from
+// it. A nil outputs writes nothing; a tree that no function of this package made has one.
 type outputs struct {
 	plan result.Plan
-	// prompt is the instruction of a task; nil for one that is not known.
+	// prompt returns the instruction of a task, and nil if it is not known.
 	prompt func(dataset, task string) []result.Message
 
 	mu   sync.Mutex
@@ -37,7 +37,7 @@ type outputs struct {
 	size int64 // of whole lines
 }
 
-// openOutputs makes the file for a job that begins.
+// openOutputs creates the file of a new job.
 func openOutputs(dir string, plan result.Plan) (*outputs, error) {
 	f, err := os.OpenFile(filepath.Join(dir, result.OutputsFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
 	if err != nil {
@@ -46,13 +46,13 @@ func openOutputs(dir string, plan result.Plan) (*outputs, error) {
 	return &outputs{plan: plan, file: f}, nil
 }
 
-// repairOutputs opens the file of a job that goes on, brought in line with the results that are kept: a line for each of
-// them, and no others. So it does not matter what the file has lost, or whether its last line is torn.
+// repairOutputs writes the file of a resumed job anew, with a line for each of the kept results, and opens it. So it does not matter
+// which lines the file has lost, or whether its last line is torn.
 func repairOutputs(dir string, plan result.Plan, kept []result.Trial, prompt func(dataset, task string) []result.Message) (*outputs, error) {
 	path := filepath.Join(dir, result.OutputsFile)
 	flags := os.O_WRONLY | os.O_APPEND | os.O_CREATE
 	if len(kept) == 0 {
-		flags |= os.O_TRUNC // an atomic writer that nothing is written to leaves what is there
+		flags |= os.O_TRUNC // an atomic writer without a write leaves the old file
 	} else {
 		w, err := atomicwriter.New(path, 0o644)
 		if err != nil {
@@ -73,7 +73,7 @@ func repairOutputs(dir string, plan result.Plan, kept []result.Trial, prompt fun
 	return &outputs{plan: plan, file: f, size: info.Size()}, nil
 }
 
-// add writes a trial's line, whole or not at all.
+// add writes a trial's line. After an error no part of it is left.
 func (o *outputs) add(t result.Trial) error {
 	if o == nil {
 		return nil
@@ -95,7 +95,7 @@ func (o *outputs) add(t result.Trial) error {
 	return nil
 }
 
-// OutputLine is an output as a line, with its line break. It is safe to print.
+// OutputLine returns an output as one line of JSON with its line break. It is safe to print.
 func OutputLine(o result.Output) ([]byte, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -106,15 +106,15 @@ func OutputLine(o result.Output) ([]byte, error) {
 	return []byte(untrusted.JSON(b.String())), nil
 }
 
-// from says where instructions come from.
+// from sets the function that returns tasks' instructions.
 func (o *outputs) from(prompt func(dataset, task string) []result.Message) {
 	if o != nil {
 		o.prompt = prompt
 	}
 }
 
-// Instructions are the prompts of the tasks that are run, without secrets. They are read anew for each trial: a job may have
-// more of them than fit into memory.
+// Instructions returns a function that returns the prompt of each of the specs' tasks, without secrets. It reads the instruction again
+// for each trial: a job may have more of them than fit into memory.
 func Instructions(specs []trial.Spec, redactor *redact.Redactor) func(dataset, name string) []result.Message {
 	type id struct{ dataset, task string }
 	tasks := map[id]*task.Task{}
@@ -126,7 +126,7 @@ func Instructions(specs []trial.Spec, redactor *redact.Redactor) func(dataset, n
 	}
 }
 
-// Instruction is a task's instruction as a prompt, without secrets; nil if it cannot be read.
+// Instruction returns a task's instruction as a prompt, without secrets, and nil if it cannot be read.
 func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
 	if t == nil || t.FS == nil {
 		return nil
@@ -135,11 +135,11 @@ func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
 	if err != nil {
 		return nil
 	}
-	// More than is kept, so that no secret is hidden from the redactor by the cut.
+	// The cut leaves more than is kept, so that the redactor sees every secret whole.
 	return result.PromptOf(string(redactor.Bytes(text[:min(len(text), 2*result.MaxPrompt)])))
 }
 
-// WriteOutputs writes the lines of trials, in the order in which they ended.
+// WriteOutputs writes the lines of an outputs.jsonl, in the order in which the trials ended. prompt returns tasks' instructions.
 func WriteOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	order := make([]*result.Trial, len(trials))
 	for i := range trials {
@@ -162,16 +162,16 @@ func WriteOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompt f
 // Prompts are the instructions of tasks, by result.ExampleID.
 type Prompts map[int64][]result.Message
 
-// maxPrompts bounds what is kept of a file's prompts, in bytes: that of 12,000 tasks of the usual length is a fifth of it.
+// maxPrompts bounds what is kept of a file's prompts, in bytes. 12,000 tasks of the usual length need a fifth of it.
 const maxPrompts = 256 << 20
 
 // maxLine bounds a line that prompts are read from, in bytes.
 const maxLine = 1 << 20
 
-// Of is a task's prompt; nil if it is not known.
+// Of returns a task's prompt, and nil if it is not known.
 func (p Prompts) Of(dataset, task string) []result.Message { return p[result.ExampleID(dataset, task)] }
 
-// Read adds what an outputs.jsonl says. The file is hostile: what is no line of ours is passed over, and no more than
+// Read adds the prompts in an outputs.jsonl. The file is hostile: lines that Rollout did not write are left out, and at most
 // maxPrompts bytes are kept.
 func (p Prompts) Read(path string) error {
 	f, err := nofollow.Open(path)
@@ -198,7 +198,7 @@ func (p Prompts) Read(path string) error {
 	return nil
 }
 
-// exampleID is what a line begins with. It saves reading the rest of most lines.
+// exampleID returns the number that a line begins with. Most lines need not be read further.
 func exampleID(line []byte) (int64, bool) {
 	rest, ok := bytes.CutPrefix(line, []byte(`{"example_id":`))
 	number, _, comma := bytes.Cut(rest[:min(len(rest), 20)], []byte(","))
@@ -206,7 +206,7 @@ func exampleID(line []byte) (int64, bool) {
 	return id, ok && comma && err == nil
 }
 
-// promptIn is the prompt in a line; nil if it has none, or is not what this program writes.
+// promptIn returns the prompt in a line, and nil if it has none or Rollout did not write the line.
 func promptIn(line []byte, id int64) []result.Message {
 	var said struct {
 		Dataset string           `json:"dataset"`

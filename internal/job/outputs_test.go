@@ -37,7 +37,7 @@ func lines(t *testing.T, path string) []result.Output {
 	return out
 }
 
-func TestARunLeavesALineForEachTrial(t *testing.T) {
+func TestRunWritesAnOutputLineForEachTrial(t *testing.T) {
 	list := specs(20)
 	const secret = "hunter2hunter2"
 	for i := range list {
@@ -73,7 +73,7 @@ func TestARunLeavesALineForEachTrial(t *testing.T) {
 	}
 }
 
-func TestMetadataIsWrittenNowAndThen(t *testing.T) {
+func TestMetadataIsWrittenEveryFiveSeconds(t *testing.T) {
 	list := specs(12)
 	tree := newTree(t, list)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -99,7 +99,7 @@ func TestMetadataIsWrittenNowAndThen(t *testing.T) {
 	}
 }
 
-func TestAnOutputsFileIsMended(t *testing.T) {
+func TestOutputsFileIsRepaired(t *testing.T) {
 	for name, damage := range map[string]func(text string) string{
 		"torn last line":   func(text string) string { return text[:len(text)-20] },
 		"no file":          func(string) string { return "" },
@@ -201,7 +201,7 @@ func TestPromptsOfAHostileFileAreBounded(t *testing.T) {
 	}
 }
 
-func TestAnOutputsFileOfNoResultsIsEmpty(t *testing.T) {
+func TestOutputsFileWithoutResultsIsEmpty(t *testing.T) {
 	for name, before := range map[string]string{"no file": "", "a line of a trial that is gone": "{\"example_id\":1}\n"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

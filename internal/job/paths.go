@@ -20,7 +20,7 @@ func RealPath(path string) (string, error) {
 	return real, err
 }
 
-// PathsFrom is result.Plan.PathsFrom of a job's folder, which need not be there, for paths that begin at from.
+// PathsFrom returns the result.Plan.PathsFrom of a job in the directory dir, which need not exist, whose relative paths begin at from.
 func PathsFrom(dir, from string) (string, error) {
 	real, err := RealPath(dir)
 	if err != nil {

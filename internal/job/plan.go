@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// Plan is every trial of a job: agents × tasks × attempts, in the order of the job file (agents, then
+// Plan returns every trial of a job: agents × tasks × attempts, in the order of the job file (agents, then
 // datasets), tasks by name, attempts from 1. env holds each agent's expanded variables.
 // Source: specification, "Trial enumeration".
 func Plan(cfg config.Job, sets []*dataset.Set, env map[string]map[string]string) []trial.Spec {
@@ -37,7 +37,7 @@ func Plan(cfg config.Job, sets []*dataset.Set, env map[string]map[string]string)
 	return specs
 }
 
-// Keys are the specs' keys, in order.
+// Keys returns the specs' keys, in order.
 func Keys(specs []trial.Spec) []result.Key {
 	keys := make([]result.Key, len(specs))
 	for i, s := range specs {
@@ -46,7 +46,7 @@ func Keys(specs []trial.Spec) []result.Key {
 	return keys
 }
 
-// CheckNames reports two trials that would share a folder, although their names differ.
+// CheckNames returns an error if two trials with different names would have the same directory.
 func CheckNames(keys []result.Key) error {
 	byDir := make(map[string]result.Key, len(keys))
 	for _, key := range keys {
@@ -55,7 +55,7 @@ func CheckNames(keys []result.Key) error {
 		if taken {
 			pair := []result.Key{other, key}
 			slices.SortFunc(pair, func(a, b result.Key) int { return cmp.Compare(a.String(), b.String()) })
-			return fmt.Errorf("%s and %s would share the folder %s: rename one of them", pair[0], pair[1], dir)
+			return fmt.Errorf("%s and %s would have the same directory %s: rename one of them", pair[0], pair[1], dir)
 		}
 		byDir[dir] = key
 	}

@@ -23,12 +23,12 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// RecordOptions are what a plan says besides its trials.
+// RecordOptions is what a plan says besides its trials.
 type RecordOptions struct {
 	StartedAt time.Time
 	Commit    *string  // of the job file's repository; nil outside git
 	Parents   []string // of Commit; nil if they are not known
-	Dir       string   // the current folder, absolute: where paths of tasks outside git begin
+	Dir       string   // the current directory, absolute: paths of tasks outside git are relative to it
 	// Shard and ShardOf are as in result.Plan: nil and empty for a job that is run whole.
 	Shard   *result.Shard
 	ShardOf []int
@@ -38,8 +38,8 @@ type RecordOptions struct {
 	Proof     bool // as in result.Plan
 }
 
-// Record is the plan of a job as it is written to disk. It reads every file of every task, for their digests, and fails where
-// this machine cannot.
+// Record returns the plan of a job as it is written to disk. It reads every file of every task for the tasks' digests. It fails if
+// this machine cannot read one.
 func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan, error) {
 	plan := result.Plan{
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Parents: opts.Parents, Shard: opts.Shard,
@@ -65,7 +65,7 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 	return plan, nil
 }
 
-// plannedTasks are the tasks of the specs, each once.
+// plannedTasks returns the tasks of the specs, each once, sorted by dataset and name.
 func plannedTasks(specs []trial.Spec, dir string) []result.PlannedTask {
 	type name struct{ dataset, task string }
 	tasks := map[name]*task.Task{}
@@ -82,7 +82,7 @@ func plannedTasks(specs []trial.Spec, dir string) []result.PlannedTask {
 		}
 		planned = append(planned, p)
 		group.Go(func() error {
-			t.Digest() // is kept by the task
+			t.Digest() // the task keeps it
 			return nil
 		})
 	}
@@ -96,7 +96,7 @@ func plannedTasks(specs []trial.Spec, dir string) []result.PlannedTask {
 	return planned
 }
 
-// repoPath is where a task is as seen by people who look at its repository.
+// repoPath returns the path of a task in its repository, or below dir if it is in none; "" if it is elsewhere.
 func repoPath(t *task.Task, dir string) string {
 	if t.Origin != nil {
 		return "" // it is in another repository
@@ -111,8 +111,8 @@ func repoPath(t *task.Task, dir string) string {
 	return filepath.ToSlash(below)
 }
 
-// CanonicalConfig returns the configuration without what changes no trial: what may differ between machines that do parts of the same
-// work and between a run and its resuming, and what matters only afterwards.
+// CanonicalConfig returns the configuration without the keys that change no trial: those that may differ between the shards of a job or
+// between a run and its resumption, and those that matter only after the trials.
 func CanonicalConfig(cfg config.Job) config.Job {
 	cfg.Name, cfg.JobsDir, cfg.NConcurrentTrials, cfg.LogLevel = "", "", 0, ""
 	cfg.Gate, cfg.Metrics, cfg.Retry, cfg.Redact, cfg.MaxStreamSize = gate.Policy{}, nil, config.Retry{}, config.Redact{}, 0
@@ -130,7 +130,7 @@ func CanonicalConfig(cfg config.Job) config.Job {
 	return cfg
 }
 
-// planDigest is result.Plan.Digest.
+// planDigest returns the result.Plan.Digest of a plan.
 func planDigest(cfg config.Job, plan result.Plan) (string, error) {
 	cfg = CanonicalConfig(cfg)
 	sum := sha256.New()
@@ -155,8 +155,8 @@ func planDigest(cfg config.Job, plan result.Plan) (string, error) {
 	return digestOf(sum), nil
 }
 
-// splitDigest is result.Plan.Split. It is apart from the plan's digest, so that a merge of shards has the digest of the
-// job that is run whole.
+// splitDigest returns the result.Plan.Split of a division into shards. It is no part of the plan's digest, so that merged shards have
+// the same digest as the job run on one machine.
 func splitDigest(total int, shardOf []int) string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, total, shardOf)

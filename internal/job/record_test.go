@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// recorded is the plan of a small job at a folder, after a change to it.
+// recorded is the plan of a small job at a directory, after a change to it.
 func recorded(t *testing.T, dir string, change func(cfg *config.Job, specs []trial.Spec, opts *RecordOptions)) result.Plan {
 	t.Helper()
 	cfg := config.Job{Name: "j", JobsDir: "jobs", NAttempts: 2, Metrics: []config.Metric{{Type: "mean"}}, Datasets: []config.Dataset{{Path: dir, Name: "d"}}}
@@ -36,7 +36,7 @@ func recorded(t *testing.T, dir string, change func(cfg *config.Job, specs []tri
 	return plan
 }
 
-func TestRecordSaysWhatAJobIsAbout(t *testing.T) {
+func TestRecordDescribesTheJob(t *testing.T) {
 	plan := recorded(t, "/work/evals", nil)
 	if len(plan.Trials) != 4 || !reflect.DeepEqual(plan.Metrics, []string{"mean"}) || plan.JobName != "j" {
 		t.Errorf("got %+v", plan)
@@ -50,19 +50,19 @@ func TestRecordSaysWhatAJobIsAbout(t *testing.T) {
 		t.Error("two tasks have one digest")
 	}
 	if got := recorded(t, "/elsewhere", nil).Tasks[0].Path; got != "" {
-		t.Errorf("a task that is not below the folder has the path %q", got)
+		t.Errorf("a task that is not below the directory has the path %q", got)
 	}
 }
 
-func TestPlansOfTheSameWorkHaveOneDigest(t *testing.T) {
+func TestPlansOfTheSameWorkHaveTheSameDigest(t *testing.T) {
 	original := recorded(t, "/work/evals", nil).Digest
 	type change = func(cfg *config.Job, specs []trial.Spec, opts *RecordOptions)
 	same := map[string]change{
-		"another name":   func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Name = "k" },
-		"another folder": func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.JobsDir = "/other" },
-		"more at a time": func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.NConcurrentTrials = 64 },
-		"another gate":   func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Gate = gate.Policy{Confidence: 0.5} },
-		"another time":   func(_ *config.Job, _ []trial.Spec, opts *RecordOptions) { opts.StartedAt = time.Unix(2e9, 0) },
+		"another name":      func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Name = "k" },
+		"another directory": func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.JobsDir = "/other" },
+		"more at a time":    func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.NConcurrentTrials = 64 },
+		"another gate":      func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Gate = gate.Policy{Confidence: 0.5} },
+		"another time":      func(_ *config.Job, _ []trial.Spec, opts *RecordOptions) { opts.StartedAt = time.Unix(2e9, 0) },
 		"another machine": func(cfg *config.Job, _ []trial.Spec, opts *RecordOptions) {
 			opts.Dir = "/home"
 			cfg.Datasets[0].Path = "/home/evals"
@@ -92,7 +92,7 @@ func TestPlansOfTheSameWorkHaveOneDigest(t *testing.T) {
 	}
 }
 
-func TestAShardHasTheDigestOfTheWholeAndOfItsSplit(t *testing.T) {
+func TestShardHasTheDigestOfTheJobAndOfItsSplit(t *testing.T) {
 	split := func(index int, of ...int) result.Plan {
 		return recorded(t, "/work/evals", func(_ *config.Job, _ []trial.Spec, opts *RecordOptions) {
 			opts.Shard, opts.ShardOf = &result.Shard{Index: index, Total: 2}, of

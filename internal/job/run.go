@@ -16,52 +16,53 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// Runner runs one trial; see trial.Runner. Run is called by many goroutines, returns soon after ctx
-// ends, and reports everything, its own panics aside, in the outcome.
+// Runner runs one trial; see trial.Runner. Many goroutines call Run. It returns soon after ctx ends, and everything that goes wrong
+// is in the outcome; only panics are not.
 type Runner interface {
 	Run(ctx context.Context, spec trial.Spec, dir string) trial.Outcome
 }
 
-// Options are what Run needs besides the trials.
+// Options is what Run needs besides the trials.
 type Options struct {
 	Tree    *Tree
 	Runner  Runner
 	Workers int
 	Emit    event.Sink // safe for many goroutines
 	Now     func() time.Time
-	// Grace is how long running trials may take to end after a cancel. Whatever is not over then is
-	// recorded as cancelled without waiting for it. 0: DefaultGrace.
+	// Grace is how long running trials may take to end after a cancel. Run records those that still run after it as cancelled and
+	// does not wait for them. 0: DefaultGrace.
 	Grace time.Duration
-	// Hard, when it ends, ends the grace too. nil: never.
+	// Hard ends the grace when it ends. nil: it never ends.
 	Hard context.Context
-	// Redactor hides secrets in the tasks' instructions, which outputs.jsonl has. nil: nothing is hidden.
+	// Redactor hides secrets in the tasks' instructions, which are in outputs.jsonl. nil: nothing is hidden.
 	Redactor *redact.Redactor
-	// Prompt gives the tasks' instructions for outputs.jsonl. nil: those of the trials that are run, without the Redactor's secrets.
+	// Prompt returns the tasks' instructions for outputs.jsonl. nil: Instructions of the specs and the Redactor.
 	Prompt func(dataset, task string) []result.Message
-	// CheckDisk is called before each trial whether the machine has room for it. After an error no more trials start, those that
-	// run go on to their end, and Run returns the error. nil: there always is.
+	// CheckDisk is called before each trial and returns an error if the machine has no room for it. After an error no more trials
+	// start, those that run go on to their end, and Run returns the error. nil: there is always room.
 	CheckDisk func() error
-	// Earlier are the results that were in the folder before. Those of trials that are run again count until they
-	// begin, the others to the end.
+	// Earlier has the results that were in the directory before. The result of a trial that is run again counts until the trial begins,
+	// the others count to the end.
 	Earlier []result.Trial
-	// Reconfirm are the confirmation attempts among Earlier that are made again if Confirm asks for them: they have no line in
-	// outputs.jsonl.
+	// Reconfirm has the confirmation attempts among Earlier that are made again if Confirm returns them. They have no line in
+	// outputs.jsonl yet.
 	Reconfirm map[result.Key]bool
-	// Confirm returns confirmation attempts (result.Trial.Confirmation) that are to be made. It is asked with all results when nothing is
-	// left to run, and again when those have ended, until it returns none. It is not asked any more after a cancel. nil: none.
+	// Confirm returns the confirmation attempts (result.Trial.Confirmation) that are to be made. Run calls it with all results when no
+	// trial is left to run, and again when those attempts have ended, until it returns none. Run does not call it after a cancel.
+	// nil: there are none.
 	Confirm func(ctx context.Context, trials []result.Trial) ([]trial.Spec, error)
 }
 
 // DefaultGrace leaves half a second of the 5 s that a cancelled job may take for its last writes.
 const DefaultGrace = 4500 * time.Millisecond
 
-// Run runs the trials and writes each one's result as it ends, then the job's. When ctx ends, no
-// further trial starts, running ones are stopped, and the result says so.
+// Run runs the trials. It writes the result of each when the trial ends, and the job's result at the end. When ctx ends, no further
+// trial starts, running ones are stopped, and the result says so.
 //
-// It fails only for what is no trial's fault: when results cannot be written (full disk, a folder
-// that vanished), it starts no more trials, ends those that run, tries the writing again at the end,
-// and names in the error whatever could not be kept. Nor is Options.CheckDisk any trial's fault, nor what this machine lacked while
-// a trial ran (trial.Outcome.MachineFault): the other trials are run, and the error says how many it has ended.
+// It returns an error only for what no trial did. If a result cannot be written (the disk is full, the directory is gone), it starts no
+// more trials, ends those that run, writes again at the end, and names in the error what could not be written. It also returns the error
+// of Options.CheckDisk. If this machine ended a trial (trial.Outcome.MachineFault), the other trials are run, and the error says how many the
+// machine ended.
 func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, error) {
 	if opts.Grace == 0 {
 		opts.Grace = DefaultGrace
@@ -110,7 +111,7 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 	return job, r.err(len(specs))
 }
 
-// err is what went wrong that is no trial's fault. wanted is how many trials were to be run.
+// err returns what went wrong that no trial did. wanted is how many trials were to be run.
 func (r *run) err(wanted int) error {
 	cut := len(r.trials) < wanted || slices.ContainsFunc(r.trials, func(t result.Trial) bool {
 		return t.Error != nil && t.Error.Type == result.InternalError
@@ -120,7 +121,7 @@ func (r *run) err(wanted int) error {
 	case len(r.lost) > 0:
 		errs = append(errs, fmt.Errorf("results could not be written below %s: %w", r.Tree.Dir, errors.Join(r.lost...)))
 	case r.stopped != nil && cut:
-		errs = append(errs, fmt.Errorf("the job was stopped, because a result could not be written at first: %w", r.stopped))
+		errs = append(errs, fmt.Errorf("the job was stopped because a result could not be written at first: %w", r.stopped))
 	}
 	if n := r.machines; n > 0 {
 		what := "1 trial"
@@ -134,29 +135,28 @@ func (r *run) err(wanted int) error {
 
 // run is one run of a job. Only the goroutine in collect touches trials, unwritten, lost and nextMetadata.
 //
-// Every trial has one outcome, because one goroutine takes it out of running: its worker when it is
-// over, or collect when it is given up. Workers write their results themselves, side by side: one
-// after the other they would all wait for the disk.
+// Every trial has one outcome, because one goroutine removes it from running: its worker when the trial is over, or collect when the
+// trial is abandoned. Workers write their results themselves, at the same time: one after the other they would all wait for the disk.
 type run struct {
 	Options
 	trials    []result.Trial
 	unwritten []trial.Outcome
 	lost      []error
-	stopped   error // the first result that could not be written, and stopped the job
-	machine   error // what of this machine ended the first of machines trials
+	stopped   error // of the first result that could not be written, which stopped the job
+	machine   error // what on this machine ended the first of machines trials
 	machines  int
-	// nextMetadata is when metadata.json is to be written again.
+	// nextMetadata is when metadata.json is written next.
 	nextMetadata time.Time
 
 	mu       sync.Mutex
-	running  map[result.Key]time.Time // since when; nil once what runs was given up
-	begun    map[result.Key]bool      // whose earlier result does not count any more
-	confirms map[result.Key]bool      // which trials are confirmation attempts
-	writing  int                      // workers on their way from running to collect
+	running  map[result.Key]time.Time // since when; nil after the running trials were abandoned
+	begun    map[result.Key]bool      // their earlier results no longer count
+	confirms map[result.Key]bool      // these trials are confirmation attempts
+	writing  int                      // outcomes that were removed from running and are not yet in collect
 	diskErr  error                    // of CheckDisk
 }
 
-// mayStart reports whether another trial may start. Once there was no room, none may.
+// mayStart reports whether another trial may start. After the first error of CheckDisk none may.
 func (r *run) mayStart() bool {
 	if r.CheckDisk == nil {
 		return true
@@ -174,7 +174,7 @@ func (r *run) mayStart() bool {
 	return now == nil
 }
 
-// blame notes in the result of a trial that the infrastructure ended whether its provider does not answer any more.
+// blame marks the result of a trial that the infrastructure ended if the provider no longer answers.
 func (r *run) blame(ctx context.Context, t *result.Trial) {
 	if t.Error == nil || !t.Error.Type.Infrastructure() || t.Error.Type == result.Cancelled || ctx.Err() != nil || r.mayStart() {
 		return
@@ -184,7 +184,7 @@ func (r *run) blame(ctx context.Context, t *result.Trial) {
 	t.Error.Unreachable = environment.KindOf(r.diskErr) == environment.KindUnavailable
 }
 
-// without are the trials that are not among keys.
+// without returns the trials that are not among keys.
 func without(trials []result.Trial, keys map[result.Key]bool) []result.Trial {
 	return slices.DeleteFunc(slices.Clone(trials), func(t result.Trial) bool { return keys[t.Key] })
 }
@@ -216,7 +216,7 @@ func (r *run) confirm(ctx context.Context) {
 	}
 }
 
-// counted are the results that count by now.
+// counted returns the results that count now.
 func (r *run) counted() []result.Trial {
 	if len(r.Earlier) == 0 {
 		return r.trials
@@ -231,7 +231,7 @@ func (r *run) emit(e event.Event) {
 	r.Emit(e)
 }
 
-// describe is a result in a few words, for when it cannot be written.
+// describe returns a result in a few words, for errors.
 func describe(t result.Trial) string {
 	switch {
 	case t.Reward != nil:

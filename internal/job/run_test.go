@@ -126,7 +126,7 @@ func TestRunWritesEveryResult(t *testing.T) {
 	}
 }
 
-func TestAPanicIsOneTrialsFailure(t *testing.T) {
+func TestPanicFailsOneTrial(t *testing.T) {
 	list := specs(5)
 	tree := newTree(t, list)
 	runner := runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
@@ -172,7 +172,7 @@ func TestCancelStopsRunningTrialsAndSkipsTheRest(t *testing.T) {
 	}
 }
 
-func TestATrialThatDoesNotStopIsGivenUp(t *testing.T) {
+func TestTrialThatDoesNotStopIsAbandoned(t *testing.T) {
 	dir := newTree(t, nil).Dir // outside the bubble: it touches the disk only
 	synctest.Test(t, func(t *testing.T) {
 		list := specs(3)
@@ -227,7 +227,7 @@ func TestTheSecondSignalEndsTheGrace(t *testing.T) {
 	}
 }
 
-func TestAResultOnItsWaySurvivesGivingUp(t *testing.T) {
+func TestResultBeingWrittenIsKeptWhenTrialsAreAbandoned(t *testing.T) {
 	for range 8 { // what happens first is left to chance
 		list := specs(2)
 		tree := newTree(t, list)
@@ -270,11 +270,11 @@ func TestAResultOnItsWaySurvivesGivingUp(t *testing.T) {
 	}
 }
 
-func TestAResultThatCannotBeWrittenEndsTheJobButIsNotLost(t *testing.T) {
+func TestUnwritableResultEndsTheJobAndIsWrittenAtTheEnd(t *testing.T) {
 	list := specs(10)
 	tree := newTree(t, list)
 	blocker := tree.TrialDir(list[0].Key)
-	block := func() { // a file stands where the trial's folder must be
+	block := func() { // a file stands where the trial's directory must be
 		if err := os.MkdirAll(filepath.Dir(blocker), 0o755); err != nil {
 			t.Error(err)
 		}
@@ -322,8 +322,8 @@ func TestAResultThatCannotBeWrittenEndsTheJobButIsNotLost(t *testing.T) {
 	})
 }
 
-// TestNobodyCancelledAJobThatADiskHasStopped: trials that were stopped are the infrastructure's, and the job says why.
-func TestNobodyCancelledAJobThatADiskHasStopped(t *testing.T) {
+// TestJobStoppedByTheDiskIsNotCancelled: trials that were stopped are the infrastructure's, and the job says why.
+func TestJobStoppedByTheDiskIsNotCancelled(t *testing.T) {
 	list := specs(3)
 	tree := newTree(t, list)
 	blocker := tree.TrialDir(list[0].Key)
@@ -364,7 +364,7 @@ func TestNobodyCancelledAJobThatADiskHasStopped(t *testing.T) {
 	}
 }
 
-func TestWhatThisMachineLacksIsSaid(t *testing.T) {
+func TestMachineFaultsAreReported(t *testing.T) {
 	list := specs(4)
 	fault := &environment.MachineError{Err: syscall.EMFILE}
 	runner := runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
@@ -384,6 +384,6 @@ func TestWhatThisMachineLacksIsSaid(t *testing.T) {
 func TestCreateNeverOverwrites(t *testing.T) {
 	tree := newTree(t, nil)
 	if _, err := Create(tree.Dir, config.Job{}, result.Plan{}); err == nil {
-		t.Error("a second job was made in the same folder")
+		t.Error("a second job was made in the same directory")
 	}
 }

@@ -9,16 +9,15 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// Shards divides trials among n shards: it returns the shard of each spec, from 1. It depends on nothing but its
-// arguments, so that every machine that is given the same ones divides alike.
+// Shards divides trials among n shards. It returns the shard of each spec, from 1. The result depends only on the arguments, so every
+// machine divides in the same way.
 //
-// The trials of one task stay together, because its image is made once on each machine that needs it. A task is
-// divided only if there are fewer tasks than shards, or if it is larger than a shard's share of the whole.
+// The trials of one task stay together, because every machine that needs the task's image builds or pulls it once. A task is divided
+// only if there are fewer tasks than shards, or if it is larger than a shard's share of all trials.
 //
-// With timings the shards take about as long as each other: what takes longest is given out first, each time to
-// the shard with the least to do so far, and a task that was never timed takes as long as the median of those
-// that were. Without (none of the trials is known), they have about as many trials as each other.
-// No shard is empty unless there are fewer trials than shards.
+// With timings, the shards take about equally long: the longest task is assigned first, each time to the shard with the least to do so
+// far. A task without a timing counts as long as the median of the others. Without any timing, the shards have about equally many
+// trials. No shard is empty unless there are fewer trials than shards.
 func Shards(specs []trial.Spec, n int, timings Timings) []int {
 	shards := make([]int, len(specs))
 	if n <= 1 {
@@ -45,7 +44,7 @@ type unit struct {
 	weight        int64
 }
 
-// unitsOf are the specs by task, sorted by dataset and task.
+// unitsOf returns the specs by task, sorted by dataset and task.
 func unitsOf(specs []trial.Spec, weights []int64) []unit {
 	type name struct{ dataset, task string }
 	index := map[name]int{}
@@ -74,8 +73,8 @@ func (u unit) heaviestFirst(o unit) int {
 	return cmp.Or(cmp.Compare(o.weight, u.weight), u.byName(o))
 }
 
-// dealEvenly cuts the trials, task after task, into n runs of equal length, give or take one trial. So at most n-1
-// tasks are divided.
+// dealEvenly cuts the list of trials, task after task, into n parts whose lengths differ by at most one. So it divides at most n-1
+// tasks.
 func dealEvenly(tasks []unit, n int, shards []int) {
 	at := 0
 	for _, t := range tasks {
@@ -86,8 +85,7 @@ func dealEvenly(tasks []unit, n int, shards []int) {
 	}
 }
 
-// divide cuts tasks that are larger than a shard's share, and goes on with the largest until every shard can
-// have something.
+// divide cuts the tasks that are larger than a shard's share, and then the largest ones until there is a unit for every shard.
 func divide(tasks []unit, weights []int64, n int) []unit {
 	var total int64
 	for _, t := range tasks {
@@ -114,7 +112,7 @@ func divide(tasks []unit, weights []int64, n int) []unit {
 	return units
 }
 
-// renumber makes the pieces of each task differ in their number, in the order of their trials.
+// renumber numbers the pieces of each task in the order of their trials.
 func renumber(units []unit) {
 	slices.SortFunc(units, func(a, b unit) int {
 		return cmp.Or(cmp.Compare(a.dataset, b.dataset), cmp.Compare(a.task, b.task), cmp.Compare(a.trials[0], b.trials[0]))
@@ -127,7 +125,7 @@ func renumber(units []unit) {
 	}
 }
 
-// cut is the unit in as many parts, which are about as heavy as each other and have a trial or more each.
+// cut returns the unit in as many parts. They have about the same weight and at least one trial each.
 func (u unit) cut(parts int, weights []int64) []unit {
 	if parts <= 1 {
 		return []unit{u}
@@ -173,13 +171,13 @@ func assign(units []unit, n int, shards []int) {
 	}
 }
 
-// Timings are how long the trials of an agent at a task are expected to take. The keys' Attempt is 0.
+// Timings has the expected duration of a trial of an agent at a task. The keys' Attempt is 0.
 type Timings map[result.Key]time.Duration
 
 // longestTiming bounds what a file can say, so that sums do not overflow.
 const longestTiming = 30 * 24 * time.Hour
 
-// TimingsOf are the mean durations of the trials of a job that ran. Trials that were cut short tell nothing.
+// TimingsOf returns the mean durations of the trials of a job. Trials that were cancelled do not count.
 func TimingsOf(job result.Job) Timings {
 	type sum struct {
 		total time.Duration
@@ -203,14 +201,14 @@ func TimingsOf(job result.Job) Timings {
 	return timings
 }
 
-// timed is the key under which a trial's duration is known.
+// timed returns the key of a trial's duration in Timings.
 func timed(key result.Key) result.Key {
 	key.Attempt = 0
 	return key
 }
 
-// Expect is how long each of the specs is expected to take, and whether any of them is known. Those that are not
-// take as long as the median of the known ones.
+// Expect returns how long each of the specs is expected to take, and whether any of them is known. The unknown ones take as long as the
+// median of the known ones.
 func (t Timings) Expect(specs []trial.Spec) (each []time.Duration, known bool) {
 	each = make([]time.Duration, len(specs))
 	unknown := map[int]bool{}
@@ -235,7 +233,7 @@ func (t Timings) Expect(specs []trial.Spec) (each []time.Duration, known bool) {
 	return each, true
 }
 
-// weights are what the specs are balanced by: milliseconds, at least one, or 1 for each trial if no timing is known.
+// weights returns what the specs are balanced by: milliseconds, at least 1, or 1 for each trial if no timing is known.
 func (t Timings) weights(specs []trial.Spec) (weights []int64, known bool) {
 	each, known := t.Expect(specs)
 	weights = make([]int64, len(specs))
@@ -258,19 +256,19 @@ func median(found map[result.Key]time.Duration) time.Duration {
 	return values[(n-1)/2]/2 + values[n/2]/2
 }
 
-// Load is what one shard has to do.
+// Load is the work of one shard.
 type Load struct {
 	Trials  int
 	Total   time.Duration // of its trials, one after the other
 	Longest time.Duration // of its trials
 }
 
-// Wall is how long a machine takes for it that runs so many trials at a time.
+// Wall returns how long a machine takes that runs concurrent trials at a time.
 func (l Load) Wall(concurrent int) time.Duration {
 	return max(l.Longest, l.Total/time.Duration(max(1, concurrent)))
 }
 
-// Loads are what each of n shards has to do; each is as of Expect.
+// Loads returns the work of each of n shards. shards is as Shards returns it, each as Expect does.
 func Loads(shards []int, n int, each []time.Duration) []Load {
 	loads := make([]Load, n)
 	for i, s := range shards {
@@ -282,9 +280,8 @@ func Loads(shards []int, n int, each []time.Duration) []Load {
 	return loads
 }
 
-// ShardsNeeded is the smallest number of shards, at most limit, with which none is expected to take longer than
-// target, or no longer than the longest trial, which no number of shards makes shorter. If there is none, it is the number with
-// which the last is done first. each is as of Expect.
+// ShardsNeeded returns the smallest number of shards, at most limit, with which no shard is expected to take longer than target. If the
+// longest trial takes longer, it counts as the target. If no number is enough, it returns the one with which the last shard ends first.
 func ShardsNeeded(specs []trial.Spec, timings Timings, concurrent int, target time.Duration, limit int) int {
 	each, _ := timings.Expect(specs)
 	limit = max(1, min(limit, len(specs)))

@@ -38,7 +38,7 @@ func someTimings(list []trial.Spec, r *rand.Rand) Timings {
 	return timings
 }
 
-func TestShardsAreThePlanDividedOnce(t *testing.T) {
+func TestEveryTrialIsInOneShard(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		list := suite(1+r.IntN(4), 1+r.IntN(30), 1+r.IntN(6))
@@ -73,7 +73,7 @@ func TestShardsAreThePlanDividedOnce(t *testing.T) {
 	}
 }
 
-func TestTheSplitDoesNotDependOnTheOrderOfTheJobFile(t *testing.T) {
+func TestSplitDoesNotDependOnTheOrderOfTheJobFile(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		list := suite(2, 20, 1)
@@ -107,7 +107,7 @@ func tasksOf(list []trial.Spec, shards []int) map[string]int {
 	return out
 }
 
-func TestWithoutTimingsTheSplitIsEven(t *testing.T) {
+func TestSplitWithoutTimingsIsEven(t *testing.T) {
 	for _, tc := range []struct {
 		name                    string
 		agents, tasks, attempts int
@@ -145,7 +145,7 @@ func TestWithoutTimingsTheSplitIsEven(t *testing.T) {
 	}
 }
 
-func TestALargeTaskAloneIsDivided(t *testing.T) {
+func TestOnlyLargeTasksAreDivided(t *testing.T) {
 	list := suite(1, 12, 4)
 	timings := Timings{}
 	for _, s := range list {
@@ -187,8 +187,8 @@ func TestNoShardIsMuchSlowerThanTheMean(t *testing.T) {
 	}
 }
 
-// TestSmallSplitsAgainstTheBest tries all splits: the bound is Graham's, 4/3 - 1/(3n).
-func TestSmallSplitsAgainstTheBest(t *testing.T) {
+// TestSmallSplitsAreCloseToTheBest tries all splits: the bound is Graham's, 4/3 - 1/(3n).
+func TestSmallSplitsAreCloseToTheBest(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		units := make([]unit, 2+r.IntN(6))
@@ -249,7 +249,7 @@ func TestTimingsOf(t *testing.T) {
 	}
 }
 
-func TestUnknownTasksTakeAsLongAsTheMedian(t *testing.T) {
+func TestUnknownTasksTakeTheMedian(t *testing.T) {
 	list := suite(1, 5, 1)
 	timings := Timings{timed(list[0].Key): time.Second, timed(list[1].Key): time.Minute, timed(list[2].Key): time.Hour}
 	each, known := timings.Expect(list)
@@ -262,7 +262,7 @@ func TestUnknownTasksTakeAsLongAsTheMedian(t *testing.T) {
 	}
 }
 
-func TestEnough(t *testing.T) {
+func TestShardsNeeded(t *testing.T) {
 	list := suite(1, 40, 1)
 	timings := Timings{}
 	for _, s := range list {

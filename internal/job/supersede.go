@@ -11,19 +11,19 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Supersede moves the folder that an earlier run left of a trial to superseded/, so that nothing of it is mixed with what
-// comes now. It does so when the trial begins again, not before: until then the old result counts.
-// Whatever fails, the folder is where it was.
+// Supersede moves a trial's directory from an earlier run to superseded/, so that its files do not mix with those of the next run.
+// Callers do this when the trial begins again: until then the old result counts. After an error the directory is where it was. In a tree
+// that Create or Begin made it does nothing.
 func (t *Tree) Supersede(key result.Key) error {
 	if !t.resumed {
-		return nil // the folder was made by this run, and nothing can be there
+		return nil // this run created the directory, so nothing is there
 	}
 	dir := t.TrialDir(key)
 	if err := nofollow.CheckDir(dir); err != nil {
 		return err
 	}
 	if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
-		return nil // it was empty (the trial had only just begun), or not there
+		return nil // it was empty (the trial had just begun), or not there
 	}
 	below := filepath.Join(result.SupersededDir, filepath.FromSlash(key.Dir()))
 	parent := filepath.Dir(filepath.Join(t.Dir, below))
@@ -33,11 +33,11 @@ func (t *Tree) Supersede(key result.Key) error {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return err
 	}
-	// Not synced: a machine that goes down may undo it, and then the trial is found as it was.
+	// Not synced: if the machine goes down, the trial may be found where it was.
 	return os.Rename(dir, t.freeName(below))
 }
 
-// freeName is the first of below, below.2, below.3 … that is not taken. The lock keeps others from taking it.
+// freeName returns the first of below, below.2, below.3 … that does not exist. The lock keeps other processes from creating it.
 func (t *Tree) freeName(below string) string {
 	path := filepath.Join(t.Dir, below)
 	for n := 2; ; n++ {

@@ -18,22 +18,22 @@ import (
 	"strings"
 )
 
-// Tree is a job's folder while the job runs. It has the folder's lock.
+// Tree is a job's directory while the job runs. It has the directory's lock.
 type Tree struct {
 	Dir     string
 	Plan    result.Plan
 	Lock    *Lock
 	events  *os.File
 	outputs *outputs
-	// resumed: trials' folders of an earlier run may be there, which are moved out of the way; see Supersede.
+	// resumed: there may be trials' directories of an earlier run, which are moved away; see Supersede.
 	resumed bool
 }
 
-// ErrExists means that the job's folder is there already; it is never written over.
+// ErrExists means that the job's directory exists already. It is never overwritten.
 var ErrExists = errors.New("already exists")
 
-// Create makes the job's folder with its plan and configuration. The folder must not exist; when Create
-// fails, it does not exist either.
+// Create creates a job's directory with its plan and configuration, and takes its lock. If the directory exists, the error is ErrExists.
+// After any other error it does not exist.
 func Create(dir string, cfg config.Job, plan result.Plan) (*Tree, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func Create(dir string, cfg config.Job, plan result.Plan) (*Tree, error) {
 	return tree, nil
 }
 
-// Begin writes the plan and the configuration into a folder whose lock is held, and which no job began in yet. The tree has
-// the lock from then on. The plan is last: a folder without it is no job's, whatever else is there.
+// Begin writes the plan and the configuration into a directory whose lock is held, and in which no job has begun (see NotBegun). The
+// tree owns the lock from then on. The plan is written last: without it a directory is no job's, whatever else is there.
 func Begin(dir string, lock *Lock, cfg config.Job, plan result.Plan) (*Tree, error) {
 	t := &Tree{Dir: dir, Plan: plan, Lock: lock}
 	if err := result.WriteJSON(filepath.Join(dir, result.ConfigFile), cfg); err != nil {
@@ -86,8 +86,8 @@ func (t *Tree) openEvents() (err error) {
 	return err
 }
 
-// Sink writes every event as a line of events.jsonl. What cannot be written is dropped: results never
-// depend on events.
+// Sink writes an event as a line of events.jsonl. An event that cannot be written is dropped: results
+// never depend on events.
 func (t *Tree) Sink(e event.Event) {
 	line, err := json.Marshal(e)
 	if err == nil {
@@ -95,19 +95,19 @@ func (t *Tree) Sink(e event.Event) {
 	}
 }
 
-// Close ends events.jsonl and outputs.jsonl, and gives the lock back.
+// Close closes events.jsonl and outputs.jsonl, and gives the lock back.
 func (t *Tree) Close() error {
 	return errors.Join(t.events.Close(), t.outputs.file.Close(), t.Lock.Release())
 }
 
-// PlanConfirmation notes in the plan which confirmation attempts the job sets out to make. It does so before any of them begins, so
-// that what they leave is known to belong to the job.
+// PlanConfirmation writes into the plan which confirmation attempts the job makes. Callers do so before any of them begins, so that
+// their directories are known to belong to the job.
 func (t *Tree) PlanConfirmation(plan result.Plan) error {
 	t.Plan.Confirm = plan.Confirm
 	return result.WriteJSON(filepath.Join(t.Dir, result.PlanFile), t.Plan)
 }
 
-// TrialDir is the folder of a trial.
+// TrialDir returns the directory of a trial.
 func (t *Tree) TrialDir(key result.Key) string {
 	return filepath.Join(t.Dir, filepath.FromSlash(key.Dir()))
 }
@@ -150,7 +150,7 @@ func (t *Tree) WriteJob(job result.Job) error {
 	return result.WriteFile(filepath.Join(t.Dir, result.ResultFile), text)
 }
 
-// syncDir makes sure that what a folder's entries are now outlives a machine that goes down.
+// syncDir writes a directory's entries to the disk, so that they are there after a crash of the machine.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -159,7 +159,7 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// UsePrompts says where the tasks' instructions for outputs.jsonl come from.
+// UsePrompts sets the function that returns the tasks' instructions for outputs.jsonl.
 func (t *Tree) UsePrompts(prompt func(dataset, task string) []result.Message) { t.outputs.from(prompt) }
 
 // Reopen returns the tree of a job that was run before, whose lock is held. It removes the drafts that a killed process left, and opens
@@ -194,8 +194,8 @@ func (t *Tree) Continue(kept []result.Trial, prompt func(dataset, task string) [
 	return t.endTornEvent()
 }
 
-// WriteEnd writes into the directory of a job that nothing is left to run of what Run writes at its end: outputs.jsonl, with a line for
-// each of trials, and what WriteJob writes.
+// WriteEnd writes what Run writes at its end, for a job with nothing left to run: outputs.jsonl with a line for each of trials, and the
+// files of WriteJob.
 func WriteEnd(dir string, plan result.Plan, job result.Job, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	t := Tree{Dir: dir, Plan: plan}
 	var err error
@@ -205,7 +205,7 @@ func WriteEnd(dir string, plan result.Plan, job result.Job, trials []result.Tria
 	return errors.Join(t.outputs.file.Close(), t.WriteJob(job))
 }
 
-// RemoveDrafts removes from a job's directory what a killed process left of files that it had not yet put in place.
+// RemoveDrafts removes from a job's directory the files that a killed process was writing and had not renamed yet.
 func RemoveDrafts(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -221,10 +221,10 @@ func RemoveDrafts(dir string) error {
 	return nil
 }
 
-// draft reports the drafts of atomicwriter.
+// draft reports whether e is a draft of atomicwriter.
 func draft(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".tmp-") && e.Type().IsRegular() }
 
-// endTornEvent ends a line of events.jsonl that was being written when the process was killed: readers leave it out.
+// endTornEvent ends the line of events.jsonl that was being written when the process was killed. Readers skip that line.
 func (t *Tree) endTornEvent() error {
 	info, err := t.events.Stat()
 	if err != nil || info.Size() == 0 {
@@ -240,7 +240,7 @@ func (t *Tree) endTornEvent() error {
 	return err
 }
 
-// NotBegun reports whether a folder holds nothing but what a run leaves that is killed before it writes its plan.
+// NotBegun reports whether a directory has only those files that a run leaves if it is killed before it writes its plan.
 func NotBegun(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 type written struct {
 	trial.Outcome
 	err    error
-	notRun bool // err kept the trial from beginning: there is no outcome
+	notRun bool // the trial did not begin because of err, so there is no outcome
 }
 
 // work hands the specs to the workers and takes in their outcomes.
@@ -32,7 +32,7 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 	defer stop(nil)
 	workers := max(1, min(r.Workers, len(specs)))
 	queue := make(chan trial.Spec)
-	// After a cancel a worker sends at most one more outcome, so that none blocks when collect has given up.
+	// After a cancel each worker sends at most one more outcome, so none blocks when collect no longer reads.
 	outcomes := make(chan written, workers)
 	var group sync.WaitGroup
 	for range workers {
@@ -102,11 +102,11 @@ func (r *run) collect(ctx context.Context, stop func(cause error), outcomes <-ch
 	}
 }
 
-// take notes an outcome and tells the watchers.
+// take adds an outcome to the results and emits an event.
 func (r *run) take(w written) {
 	if w.notRun {
 		r.lost = append(r.lost, fmt.Errorf("%s was not run again, and its earlier result stays: %w", w.Trial.Key, w.err))
-		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the folder of %s cannot be moved away, so no more trials are started: %v", w.Trial.Key, w.err)})
+		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the directory of %s cannot be moved to superseded/, so no more trials are started: %v", w.Trial.Key, w.err)})
 		return
 	}
 	if w.err != nil {
@@ -123,8 +123,7 @@ func (r *run) take(w written) {
 	r.emit(event.Event{Kind: event.TrialEnded, Key: &w.Trial.Key, Trial: &w.Trial, Message: r.Tree.TrialDir(w.Trial.Key)})
 }
 
-// abandon records the trials that are still running as cancelled, and takes the outcomes that are on
-// their way.
+// abandon takes the outcomes that are being written, and records the trials that still run as cancelled.
 func (r *run) abandon(ctx context.Context, why string, outcomes <-chan written) {
 	kind, what := result.Cancelled, "the job was cancelled"
 	if stop := (*trial.AbortError)(nil); errors.As(context.Cause(ctx), &stop) {
@@ -139,19 +138,19 @@ func (r *run) abandon(ctx context.Context, why string, outcomes <-chan written) 
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(left), result.Key.Compare) {
 		r.take(r.write(r.unfinished(key, left[key], kind,
-			what+", and the trial given up because "+why+": rollout clean removes its environment")))
+			what+", and the trial was abandoned because "+why+": rollout clean removes its environment")))
 	}
 }
 
-// begin notes that a trial runs, once what an earlier run left of it is out of the way, and reports false if it may not run:
-// because nothing may any more, or because of an error, which is on its way to collect then.
+// begin moves away what an earlier run left of a trial, and notes that the trial runs. It reports false if the trial may not run. If
+// that is because of an error, the caller sends it to collect.
 func (r *run) begin(key result.Key, now time.Time) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running == nil {
 		return false, nil
 	}
-	// Under the mutex, so that nothing is moved any more when what runs was given up and the job is counted.
+	// With the mutex held, so that nothing is moved after the running trials were abandoned and while the job is counted.
 	if err := r.Tree.Supersede(key); err != nil {
 		r.writing++
 		return false, err
@@ -161,7 +160,7 @@ func (r *run) begin(key result.Key, now time.Time) (bool, error) {
 	return true, nil
 }
 
-// end notes that a trial's outcome is about to be written, and reports false if it was given up.
+// end notes that a trial's outcome is about to be written. It reports false if the trial was abandoned.
 func (r *run) end(key result.Key) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +192,7 @@ func (r *run) inFlight() int {
 	return len(r.running)
 }
 
-// one runs one trial; a panic becomes its result.
+// one runs one trial. A panic becomes the trial's error.
 func (r *run) one(ctx context.Context, spec trial.Spec, began time.Time) (outcome trial.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -206,7 +205,7 @@ func (r *run) one(ctx context.Context, spec trial.Spec, began time.Time) (outcom
 	dir := r.Tree.TrialDir(spec.Key)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		err = environment.MarkMachineError(err)
-		outcome := r.unfinished(spec.Key, began, result.InternalError, "the trial's folder cannot be made: "+err.Error())
+		outcome := r.unfinished(spec.Key, began, result.InternalError, "the trial's directory cannot be created: "+err.Error())
 		if fault := environment.MachineFault(err); fault != nil {
 			outcome.MachineFault = fault
 		}
@@ -215,7 +214,7 @@ func (r *run) one(ctx context.Context, spec trial.Spec, began time.Time) (outcom
 	return r.Runner.Run(ctx, spec, dir)
 }
 
-// unfinished is the outcome of a trial whose runner gave none.
+// unfinished returns the outcome of a trial whose runner returned none.
 func (r *run) unfinished(key result.Key, began time.Time, kind result.ErrorType, message string) trial.Outcome {
 	end := r.Now()
 	t := result.Trial{Key: key, Error: &result.Error{Type: kind, Message: message}}

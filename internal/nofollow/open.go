@@ -135,7 +135,7 @@ func CheckDir(path string) error {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return fmt.Errorf("%s is a link, which no run of rollout leaves", path)
 	case !info.IsDir():
-		return fmt.Errorf("%s is not a folder", path)
+		return fmt.Errorf("%s is not a directory", path)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 // maxEvent bounds a line of events.jsonl, in bytes. Longer ones are left out: results never depend on events.
 const maxEvent = 1 << 20
 
-// writeEvents writes the events of all shards in the order of their times; those of one shard stay in their order.
+// writeEvents writes the events of all shards in the order of their times. The events of one shard keep their order.
 func (m *merge) writeEvents(ctx context.Context, path string) (err error) {
 	out, err := os.Create(path)
 	if err != nil {
@@ -36,7 +36,7 @@ func (m *merge) writeEvents(ctx context.Context, path string) (err error) {
 	for _, p := range m.parts {
 		f, err := nofollow.Open(filepath.Join(p.dir, result.EventsFile))
 		if err != nil {
-			m.note("shard %s has no events that can be read: %v", p.name(), err)
+			m.note("the events of shard %s cannot be read: %v", p.name(), err)
 			continue
 		}
 		s := &eventStream{file: f, index: p.index, in: untrusted.NewLineReader(f, maxEvent)}
@@ -73,7 +73,7 @@ type eventStream struct {
 	at    int64  // its time, in nanoseconds
 }
 
-// next goes on to the next whole event.
+// next reads the next whole event. It reports false at the end.
 func (s *eventStream) next() bool {
 	for {
 		line, err := s.in.Next()
@@ -84,14 +84,13 @@ func (s *eventStream) next() bool {
 			continue
 		}
 		s.line = line
-		// Where times in one file go back (several goroutines tell what happens), or there is none, the event follows
-		// the one before it at once.
+		// If times in one file go back (several goroutines emit events), or an event has none, it directly follows the one before it.
 		s.at = eventTime(line)
 		return true
 	}
 }
 
-// eventTime is the time that an event's line begins with; 0 if it does not.
+// eventTime returns the time that an event's line begins with, in nanoseconds, and 0 if it begins with none.
 func eventTime(line []byte) int64 {
 	rest, ok := bytes.CutPrefix(line, []byte(`{"time":"`))
 	end := bytes.IndexByte(rest, '"')

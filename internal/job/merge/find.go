@@ -16,35 +16,35 @@ import (
 )
 
 const (
-	maxLevels   = 3       // below a folder that was given; artifacts are downloaded into one folder each
-	maxVisited  = 200_000 // entries of folders that are looked through for shards
-	maxArchives = 2       // within each other: an artifact, which is a zip, may hold a tar
+	maxLevels   = 3       // below a given directory; each artifact is downloaded into a directory of its own
+	maxVisited  = 200_000 // entries of directories that are searched for shards
+	maxArchives = 2       // within each other: an artifact is a zip that may have a tar in it
 )
 
-// shardDir is one folder of a shard. plan is only the beginning of its plan.json: no tasks, trials and split.
+// shardDir is a shard's directory. plan has only what result.ReadPlanHead reads.
 type shardDir struct {
 	dir   string
-	label string // for people: as it was given, and where it is in an archive
-	from  string // its folder, or the archive that it was in
+	label string // for messages: the path as it was given, and the path in an archive
+	from  string // its directory, or the archive that it was in
 	plan  result.Plan
 	index int // from 1
 	total int // 1 for a job that was run whole
 	state state
 }
 
-// name is the shard, for people.
+// name returns the shard for messages, such as "2/4".
 func (p *shardDir) name() string { return result.Shard{Index: p.index, Total: p.total}.String() }
 
-// state is how a shard's run ended, by its own result.json.
+// state is how a shard's run ended, according to its result.json.
 type state int
 
 const (
-	unfinished state = iota // it has none that can be read: it was killed, or still runs
+	unfinished state = iota // no result.json can be read: the run was killed or still goes on
 	cancelled
 	complete
 )
 
-// find looks for shards in everything that was given.
+// find returns the shards in all given paths. It refuses paths without any.
 func (m *merge) find(ctx context.Context) ([]*shardDir, error) {
 	f := finder{merge: m, seen: map[string]bool{}}
 	for _, path := range m.opts.Paths {
@@ -57,7 +57,7 @@ func (m *merge) find(ctx context.Context) ([]*shardDir, error) {
 		if len(m.damaged) > 0 {
 			why = "; " + untrusted.Names(m.damaged)
 		}
-		return nil, job.Refuse("no shard was found in %s (a shard's folder has a %s; folders are searched %d levels down)%s",
+		return nil, job.Refuse("no shard was found in %s (a shard's directory has a %s; directories are searched %d levels down)%s",
 			strings.Join(m.opts.Paths, ", "), result.PlanFile, maxLevels, why)
 	}
 	return f.found, nil
@@ -65,16 +65,16 @@ func (m *merge) find(ctx context.Context) ([]*shardDir, error) {
 
 type finder struct {
 	*merge
-	seen  map[string]bool // folders and archives that were looked at, in case one is given twice
+	seen  map[string]bool // directories and archives that were searched, in case one is given twice
 	found []*shardDir
-	in    string // the outermost archive that is looked at; "" if none is
+	in    string // the outermost archive that is being searched; "" for none
 }
 
-// path looks at something that was named, which may be a link.
+// path searches a given path, which may be a link.
 func (f *finder) path(ctx context.Context, path string) error {
 	real, err := filepath.EvalSymlinks(f.opts.path(path))
 	if errors.Is(err, fs.ErrNotExist) {
-		return job.Refuse("%s: there is no such folder or archive", path)
+		return job.Refuse("%s: there is no such directory or archive", path)
 	}
 	if err != nil {
 		return err
@@ -84,14 +84,14 @@ func (f *finder) path(ctx context.Context, path string) error {
 	case err != nil:
 		return err
 	case info.IsDir():
-		return f.folder(ctx, real, path, 0, 0)
+		return f.searchDir(ctx, real, path, 0, 0)
 	case archiveKind(real) == "":
-		return job.Refuse("%s: is neither a folder nor an archive (.tar, .tar.gz, .tgz, .zip)", path)
+		return job.Refuse("%s: is neither a directory nor an archive (.tar, .tar.gz, .tgz, .zip)", path)
 	}
 	return f.archive(ctx, real, path, 0)
 }
 
-// damagedInput notes what was given and cannot be merged.
+// damagedInput adds a note about something that was given and cannot be merged.
 func (f *finder) damagedInput(format string, args ...any) {
 	f.note(format+": download it again", args...)
 	f.damage(format, args...)
@@ -100,15 +100,15 @@ func (f *finder) damagedInput(format string, args ...any) {
 // maxDamaged is how many sentences about damaged input there are.
 const maxDamaged = 10
 
-// damage is told if a shard is missing.
+// damage adds a sentence that is reported if a shard is missing: this may be why.
 func (f *finder) damage(format string, args ...any) {
 	if len(f.damaged) < maxDamaged {
 		f.damaged = append(f.damaged, untrusted.Line(fmt.Sprintf(format+": download it again", args...)))
 	}
 }
 
-// folder looks at a folder, and then below it unless it is a shard's.
-func (f *finder) folder(ctx context.Context, dir, label string, level, archives int) error {
+// searchDir adds a directory if it is a shard's, and searches below it if not.
+func (f *finder) searchDir(ctx context.Context, dir, label string, level, archives int) error {
 	if f.seen[dir] {
 		return nil
 	}
@@ -128,13 +128,13 @@ func (f *finder) folder(ctx context.Context, dir, label string, level, archives 
 			return ctx.Err()
 		}
 		if f.visited++; f.visited > maxVisited {
-			return job.Refuse("%s: more than %d files and folders were looked through for shards: name the folders that hold them", label, maxVisited)
+			return job.Refuse("%s: more than %d files and directories were searched for shards: name the directories of the shards", label, maxVisited)
 		}
 		path, shown := filepath.Join(dir, e.Name()), filepath.Join(label, e.Name())
 		switch {
 		case strings.HasPrefix(e.Name(), "."): // drafts of other merges, for example
 		case e.IsDir():
-			err = f.folder(ctx, path, shown, level+1, archives)
+			err = f.searchDir(ctx, path, shown, level+1, archives)
 		case e.Type().IsRegular() && archiveKind(path) != "" && archives < maxArchives:
 			err = f.archive(ctx, path, shown, archives)
 		}
@@ -145,8 +145,7 @@ func (f *finder) folder(ctx context.Context, dir, label string, level, archives 
 	return nil
 }
 
-// archive unpacks an archive and looks at what was in it. One that cannot be unpacked is said: the shard in it will be
-// missing.
+// archive unpacks an archive and searches what was in it. If it cannot be unpacked, it adds a note: the shard in it is missing then.
 func (f *finder) archive(ctx context.Context, path, label string, archives int) error {
 	if f.seen[path] {
 		return nil
@@ -173,20 +172,20 @@ func (f *finder) archive(ctx context.Context, path, label string, archives int) 
 	case errors.As(err, &local):
 		return fmt.Errorf("unpack %s: %w", label, err) // a full disk, say
 	case err != nil:
-		f.damagedInput("%s cannot be unpacked, so nothing in it counts: %v", label, err)
+		f.damagedInput("%s cannot be unpacked, so nothing in it is merged: %v", label, err)
 		return os.RemoveAll(dir)
 	}
 	before := len(f.found)
-	if err := f.folder(ctx, dir, label, 0, archives+1); err != nil {
+	if err := f.searchDir(ctx, dir, label, 0, archives+1); err != nil {
 		return err
 	}
-	if len(f.found) == before { // nothing is wrong with that, unless a shard is missing
+	if len(f.found) == before { // that is fine unless a shard is missing
 		f.damage("%s has no shard in it", label)
 	}
 	return nil
 }
 
-// tree notes a shard's folder.
+// tree adds a shard's directory.
 func (f *finder) tree(dir, label string) error {
 	head, err := result.ReadPlanHead(dir)
 	if err != nil {
@@ -213,15 +212,15 @@ func (f *finder) tree(dir, label string) error {
 	return nil
 }
 
-// same compares what the plan of a shard says of itself with what its result says. Only one shard's plan is compared with
-// its digest: plans are large.
+// same reports whether the plan and the result of a shard are about the same run. Only one shard's plan is compared with its digest:
+// plans are large.
 func (p *shardDir) same(job result.Job) bool {
 	sameShard := (p.plan.Shard == nil) == (job.Shard == nil) && (job.Shard == nil || *job.Shard == *p.plan.Shard)
 	return sameShard && job.PlanDigest == p.plan.Digest && job.JobName == p.plan.JobName &&
 		job.StartedAt.Equal(p.plan.StartedAt) && commitOf(result.Plan{Commit: job.Commit}) == commitOf(p.plan)
 }
 
-// stateOf reads how a shard ended.
+// stateOf returns how a shard ended, and the beginning of its result.
 func stateOf(dir string) (state, result.Job) {
 	job, err := result.ReadJobHead(dir)
 	switch {

@@ -24,18 +24,17 @@ import (
 // batchSize is how many trials a worker links at a time.
 const batchSize = 64
 
-// outcomes are what became of the planned trials, by index in the plan: a result if there is one, or an error if there is
-// one that cannot be used.
+// outcomes has the result of each planned trial, by index in the plan, or an error if its result cannot be used.
 type outcomes struct {
 	trials []result.Trial
 	there  []bool
 	errs   []error
 }
 
-// group is the folder of an agent's trials on a dataset.
+// group is the directory with an agent's trials on a dataset.
 type group struct {
-	agent, dataset string         // as folders
-	trials         map[string]int // index in the plan by the folder's name
+	agent, dataset string         // names of directories
+	trials         map[string]int // index in the plan, by the directory's name
 }
 
 // batch is some trials of one group in one shard.
@@ -45,7 +44,7 @@ type batch struct {
 	names []string
 }
 
-// linkTrials links all trials' folders into the draft and reads their results, by index in the plan.
+// linkTrials links all trials' directories into the draft, or moves them, and reads their results.
 func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error) {
 	batches := m.batched
 	sums, err := m.readTrialSums(m.groups)
@@ -92,9 +91,9 @@ func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error)
 	return out, workers.Wait()
 }
 
-// groupsOf are the plan's trials by folder. Two in one folder are refused.
+// groupsOf returns the plan's trials by directory. It refuses two trials in one directory.
 func groupsOf(keys []result.Key) (map[string]*group, error) {
-	slugs := map[string]string{} // making one takes longer than everything else here
+	slugs := map[string]string{} // making a slug takes longer than everything else here
 	slug := func(name string) string {
 		s, ok := slugs[name]
 		if !ok {
@@ -109,26 +108,26 @@ func groupsOf(keys []result.Key) (map[string]*group, error) {
 		g := groups[path.Join(agent, dataset)]
 		if g == nil {
 			if slices.Contains(result.ReservedNames, agent) {
-				return nil, job.Refuse("the plan is no job's: an agent's folder would be the file %s", agent)
+				return nil, job.Refuse("the plan is no job's: an agent's directory would be the file %s", agent)
 			}
 			g = &group{agent: agent, dataset: dataset, trials: map[string]int{}}
 			groups[path.Join(agent, dataset)] = g
 		}
 		name := slug(key.Task) + "__" + strconv.Itoa(key.Attempt)
 		if other, taken := g.trials[name]; taken {
-			return nil, job.Refuse("the plan is no job's: %s and %s would share a folder", keys[other], key)
+			return nil, job.Refuse("the plan is no job's: %s and %s would have the same directory", keys[other], key)
 		}
 		g.trials[name] = i
 	}
 	return groups, nil
 }
 
-// batches are all folders of trials that the shards have. Groups take turns, as the file system makes only one folder
-// at a time in another.
+// batches returns the directories of all trials in the shards. Groups take turns, because the file system creates only one directory
+// at a time in another one.
 func (m *merge) batches(ctx context.Context, groups map[string]*group) ([]batch, error) {
 	var rounds [][]batch
 	for _, p := range m.parts {
-		found, err := m.ownFolders(ctx, p, groups)
+		found, err := m.ownDirs(ctx, p, groups)
 		if err != nil {
 			return nil, err
 		}
@@ -146,9 +145,9 @@ func (m *merge) batches(ctx context.Context, groups map[string]*group) ([]batch,
 	return slices.Concat(rounds...), nil
 }
 
-// ownFolders are the folders of a shard's own trials, a batch for each group. Results of other trials in it are refused:
-// such a folder was not written by one run.
-func (m *merge) ownFolders(ctx context.Context, p *shardDir, groups map[string]*group) ([]batch, error) {
+// ownDirs returns the directories of a shard's own trials, a batch for each group. It refuses results of other trials: one run does not
+// leave them.
+func (m *merge) ownDirs(ctx context.Context, p *shardDir, groups map[string]*group) ([]batch, error) {
 	root, err := nofollow.OpenDir(p.dir)
 	if err != nil {
 		return nil, fmt.Errorf("read shard %s: %w", p.label, err)
@@ -157,7 +156,7 @@ func (m *merge) ownFolders(ctx context.Context, p *shardDir, groups map[string]*
 	var out []batch
 	err = nofollow.EachDir(root, func(agentName string, agent *os.File) error {
 		if agentName == result.SupersededDir {
-			return nil // of trials that count no more
+			return nil // these trials no longer count
 		}
 		return nofollow.EachDir(agent, func(datasetName string, dataset *os.File) error {
 			if ctx.Err() != nil {
@@ -196,7 +195,7 @@ func (m *merge) ownFolders(ctx context.Context, p *shardDir, groups map[string]*
 	return out, err
 }
 
-// refuseForeign refuses the result of a trial that is not the shard's. A folder without one is left out.
+// refuseForeign refuses a directory with a result that is not the shard's. A directory without a result is left out of the merge.
 func (m *merge) refuseForeign(p *shardDir, dataset *os.File, below, name string, g *group) error {
 	where := path.Join(below, name)
 	if !nofollow.Exists(dataset, name+"/"+result.ResultFile) {
@@ -206,23 +205,23 @@ func (m *merge) refuseForeign(p *shardDir, dataset *os.File, below, name string,
 	if g != nil {
 		if i, ok := g.trials[name]; ok {
 			owner := result.Shard{Index: m.shardOf[i], Total: m.total}
-			return job.Refuse("%s (shard %s) has a result of %s, which is shard %s's: it was not written by one run of that shard, or was damaged on its way (then download it again)",
+			return job.Refuse("%s (shard %s) has a result of %s, which is shard %s's: one run of that shard does not leave this; if the shard was damaged on its way, download it again",
 				p.label, p.name(), m.keys[i], owner)
 		}
 	}
-	return job.Refuse("%s (shard %s) has a result in %s, which is no trial of the plan: it was not written by one run of that shard, or was damaged on its way (then download it again)", p.label, p.name(), where)
+	return job.Refuse("%s (shard %s) has a result in %s, which is no trial of the plan: one run of that shard does not leave this; if the shard was damaged on its way, download it again", p.label, p.name(), where)
 }
 
-// placer puts trials' folders into the draft. It is one worker's.
+// placer puts trials' directories into the draft. Each worker has its own.
 type placer struct {
-	move    bool // folders instead of linking their files
+	move    bool // move directories instead of linking their files
 	linker  linktree.Linker
 	reader  result.TrialReader
 	skipped omissions
-	sums    *trialSums // nil: results are not compared with any
+	sums    *trialSums // nil: results are not compared with digests
 }
 
-// batch places some trials.
+// batch places the trials of a batch and reads their results into out.
 func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) error {
 	p.linker.Restart()
 	source, err := nofollow.OpenDirBelow(b.part.dir, b.group.agent, b.group.dataset)
@@ -236,21 +235,21 @@ func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) 
 	}
 	defer target.Close()
 	for _, name := range b.names {
-		folder, err := nofollow.OpenDirAt(source, name)
+		opened, err := nofollow.OpenDirAt(source, name)
 		if err != nil {
 			return err
 		}
 		if p.move {
-			err = p.linker.Move(folder, source, target, name)
+			err = p.linker.Move(opened, source, target, name)
 		} else {
-			err = p.linker.Link(folder, target, name)
+			err = p.linker.Link(opened, target, name)
 		}
 		if err == nil {
 			i := b.group.trials[name]
-			out.there[i], out.errs[i] = p.reader.Read(folder, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), keys[i], &out.trials[i],
+			out.there[i], out.errs[i] = p.reader.Read(opened, filepath.Join(b.part.label, b.group.agent, b.group.dataset, name), keys[i], &out.trials[i],
 				func(text []byte, file string) error { return p.sums.check(i, b.part.index, text, file) })
 		}
-		if err := errors.Join(err, folder.Close()); err != nil {
+		if err := errors.Join(err, opened.Close()); err != nil {
 			return err
 		}
 	}

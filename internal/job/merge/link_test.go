@@ -34,11 +34,11 @@ func TestLinksAndOddNamesAreLeftOut(t *testing.T) {
 	own := s.In("shards", "1", filepath.FromSlash(s.Specs[0].Key.Dir()))
 	s.Write(s.In("secret.txt"), "secret")
 	s.Check(os.Symlink(s.In("secret.txt"), filepath.Join(own, "logs", "link.txt")))
-	s.Check(os.Symlink(s.Dir, filepath.Join(own, "logs", "folder")))
+	s.Check(os.Symlink(s.Dir, filepath.Join(own, "logs", "directory")))
 	s.Check(unix.Mkfifo(filepath.Join(own, "pipe"), 0o644))
 	s.Write(filepath.Join(own, "logs", "a:b"), "")
 	s.Write(filepath.Join(own, "logs", ".tmp-1"), "")
-	// A result that is a link, and a shard's folders that are.
+	// A result that is a link, and a shard's directories that are.
 	second := s.In("shards", "1", filepath.FromSlash(s.Specs[1].Key.Dir()))
 	s.Check(os.Rename(filepath.Join(second, result.ResultFile), s.In("elsewhere.json")))
 	s.Check(os.Symlink(s.In("elsewhere.json"), filepath.Join(second, result.ResultFile)))
@@ -58,7 +58,7 @@ func TestLinksAndOddNamesAreLeftOut(t *testing.T) {
 	s.says(merged.Incomplete, "shard 2/2", "of its 8 trials, 4 have no result")
 }
 
-func TestMovingUsesTheShardsUp(t *testing.T) {
+func TestMoveEmptiesTheShards(t *testing.T) {
 	s := newScene(t)
 	s.RunShard(s.In("whole"), 0, 0, nil)
 	s.Shards(3)
@@ -80,15 +80,15 @@ func TestMovingUsesTheShardsUp(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(odd); err != nil {
-		t.Errorf("a folder with a link in it has to be linked file by file: %v", err)
+		t.Errorf("a directory with a link in it has to be linked file by file: %v", err)
 	}
 }
 
-func TestAFailedMoveIsTakenBack(t *testing.T) {
+func TestFailedMoveIsUndone(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	before := s.Content(s.In("shards"))
-	// The events cannot be written where a folder is: the merge fails with folders moved.
+	// The events cannot be written where a directory is: the merge fails with directories moved.
 	m := &merge{opts: Options{Paths: []string{s.In("shards")}, Move: true}, parent: s.In("jobs"), output: s.In("jobs", "nightly")}
 	found, err := m.find(t.Context())
 	s.Check(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-func TestAMergeNeverReplacesTheOnlyCopyOfAResult(t *testing.T) {
+func TestMergeNeverReplacesTheOnlyCopyOfAResult(t *testing.T) {
 	s := newScene(t)
 	s.Shards(3)
 	link := s.In("shards", "1", filepath.FromSlash(s.Specs[0].Key.Dir()), "link")
@@ -51,7 +51,7 @@ func TestAMergeNeverReplacesTheOnlyCopyOfAResult(t *testing.T) {
 	s.Check(err)
 }
 
-func TestShardsThatAreNeededAgainAreNotUsedUp(t *testing.T) {
+func TestIncompleteShardsAreNotMoved(t *testing.T) {
 	s := newScene(t)
 	s.Shards(3, 2)
 	s.RunShard(s.In("cut"), 2, 3, func(key result.Key) bool { return key.Attempt == 2 })
@@ -59,7 +59,7 @@ func TestShardsThatAreNeededAgainAreNotUsedUp(t *testing.T) {
 		before := s.Content(s.In("shards"))
 		merged, err := s.mergeInto("out", true, paths...)
 		s.Check(err)
-		s.says(merged.Notes, "left as they are, in spite of --move")
+		s.says(merged.Notes, "--move was ignored, and the shards are left as they are")
 		if !maps.Equal(before, s.Content(s.In("shards"))) {
 			t.Fatalf("%q: the shards were used up", paths)
 		}
@@ -72,21 +72,21 @@ func TestShardsThatAreNeededAgainAreNotUsedUp(t *testing.T) {
 	}
 }
 
-func TestTheOutputIsApartFromTheShards(t *testing.T) {
+func TestOutputMustNotOverlapTheShards(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	_, err := s.mergeInto("out", false, "shards")
 	s.Check(err)
 	s.Check(os.Symlink("shards", s.In("link")))
-	s.refusedInto("shards/1/merged", false, "in the folder of a shard", "shards")
-	s.refusedInto("link/2/merged/deep", false, "in the folder of a shard", "shards")
+	s.refusedInto("shards/1/merged", false, "in the directory of a shard", "shards")
+	s.refusedInto("link/2/merged/deep", false, "in the directory of a shard", "shards")
 	s.Check(os.Mkdir(s.In("empty"), 0o755))
 	var refusal job.Refusal
 	if _, err := Run(t.Context(), Options{Paths: []string{"../shards"}, Output: ".", Base: s.In("empty")}); !errors.As(err, &refusal) {
-		t.Errorf("into the current folder, which cannot be replaced: got %v", err)
+		t.Errorf("into the current directory, which cannot be replaced: got %v", err)
 	}
 
-	// Below what an earlier merge made, whose folder is replaced as a whole.
+	// Below what an earlier merge made, whose directory is replaced as a whole.
 	s.Check(os.CopyFS(s.In("out", "shards"), os.DirFS(s.In("shards"))))
 	s.refusedInto("out", false, "would be lost", "out/shards")
 	s.refusedInto("out", false, "would be lost", "shards", "out/shards/1")
@@ -98,7 +98,7 @@ func TestTheOutputIsApartFromTheShards(t *testing.T) {
 	s.Check(err)
 }
 
-func TestAnOutputMayEndWithASlash(t *testing.T) {
+func TestOutputMayEndWithASlash(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	for range 2 {
@@ -124,18 +124,18 @@ func TestNotesAreBounded(t *testing.T) {
 	}
 }
 
-func TestNoAgentTakesTheNameOfAFileOfTheJob(t *testing.T) {
+func TestAgentNamedLikeAFileOfTheJobIsRefused(t *testing.T) {
 	s := newScene(t)
 	for i := range s.Specs {
 		s.Specs[i].Key.Agent = result.ResultFile
 	}
 	s.RunShard(s.In("whole"), 0, 0, func(result.Key) bool { return true })
 	s.Write(s.In("shards", "1", result.PlanFile), s.Read(s.In("whole", result.PlanFile)))
-	s.refused(nil, "an agent's folder would be the file "+result.ResultFile)
+	s.refused(nil, "an agent's directory would be the file "+result.ResultFile)
 }
 
-// What cannot be read is named as it was given: the folder that an archive was unpacked into is gone by then.
-func TestUnreadableResultsAreNamedAsTheyWereGiven(t *testing.T) {
+// What cannot be read is named as it was given: the directory that an archive was unpacked into is gone by then.
+func TestUnreadableResultsAreNamedByTheGivenPath(t *testing.T) {
 	s := newScene(t)
 	s.Shards(1)
 	s.Write(s.In("shards", "1", filepath.FromSlash(s.Specs[0].Key.Dir()), result.ResultFile), "torn")

@@ -23,7 +23,7 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// largeShards leaves the folders of a job's shards, of two agents, so many tasks and five attempts, and returns how many trials it has. It
+// largeShards leaves the directories of a job's shards, of two agents, so many tasks and five attempts, and returns how many trials it has. It
 // writes what counts for memory and syncs nothing.
 func largeShards(t *testing.T, dir string, tasks, shards int) int {
 	t.Helper()
@@ -130,9 +130,9 @@ func live(do func()) (peak, allocated uint64) {
 	return peak - min(peak, before), sample[1].Value.Uint64() - allocs
 }
 
-// TestAMergeNeedsNoMoreMemoryForMoreShards counts what a merge holds and allocates: both depend on the number of trials alone. Each shard
+// TestMemoryDoesNotGrowWithTheNumberOfShards counts what a merge holds and allocates: both depend on the number of trials alone. Each shard
 // has the whole plan.
-func TestAMergeNeedsNoMoreMemoryForMoreShards(t *testing.T) {
+func TestMemoryDoesNotGrowWithTheNumberOfShards(t *testing.T) {
 	const tasks = 200
 	type need struct{ peak, allocated uint64 }
 	needs := map[int]need{}

@@ -11,22 +11,21 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Options say what is merged, and where to.
+// Options says what is merged, and where to.
 type Options struct {
-	// Paths are shards' folders, folders that hold some (up to three levels down), or archives of such folders.
+	// Paths has shards' directories, directories with shards up to three levels down, or archives of such directories.
 	Paths []string
-	// Output is the merged job's folder; "" is the job's name below Parent.
+	// Output is the merged job's directory. "": the job's name, below Parent.
 	Output string
 	Parent string
-	// Move moves the folders of trials out of the shards, which is faster and uses the shards up. A merge that fails
-	// moves them back. Where a shard is missing or did not finish they are linked all the same: whoever merges again
-	// when it is there needs the others.
+	// Move moves trials' directories out of the shards instead of linking their files. That is faster and uses the shards up. A merge
+	// that fails moves them back. If a shard is missing or did not finish, nothing is moved: the next merge needs the other shards.
 	Move bool
-	// Base is where relative paths begin; "" is the process's folder.
+	// Base is what relative paths are relative to. "": the current directory.
 	Base string
 }
 
-// path is a path that was given, from Base.
+// path returns a given path, relative to Base.
 func (o Options) path(p string) string {
 	if filepath.IsAbs(p) || o.Base == "" {
 		return p
@@ -34,32 +33,32 @@ func (o Options) path(p string) string {
 	return filepath.Join(o.Base, p)
 }
 
-// Result is what came of a merge.
+// Result is the outcome of a merge.
 type Result struct {
-	Dir    string // the merged job's folder, as Output or Parent name it
+	Dir    string // the merged job's directory, as Output or Parent name it
 	Tree   result.Tree
 	Job    result.Job
-	Shards int // that the job was divided into
-	Merged int // that were there
-	// Incomplete says, a sentence each, what is missing: the job does not pass then. Notes are worth saying besides.
+	Shards int // how many the job was divided into
+	Merged int // how many of them were there
+	// Incomplete has a sentence for each thing that is missing. If there is any, the job does not pass. Notes has other sentences that
+	// users should read.
 	Incomplete []string
 	Notes      []string
 }
 
-// Run puts the shards of a job together: it writes the one folder that a run of the whole job would have left. The
-// shards are left as they are (but see Move); files are linked where the file system can, and copied where it cannot.
+// Run puts the shards of a job together: it writes the directory that one run of the whole job would have left. The shards stay as they
+// are (but see Options.Move). Files are linked if the file system allows it, and copied if not.
 //
-// It refuses (with a job.Refusal) what are not shards of one plan split in one way. Missing shards and results do not keep it from
-// merging the others: they are skipped trials in the result, and Incomplete names them. Of two folders of one
-// shard, the newest complete one counts, as a whole.
+// It refuses (with a job.Refusal) what are not shards of one plan and one split. If shards or results are missing, it merges the others:
+// the missing trials are skipped trials in the result, and Incomplete names them. Of two directories of the same shard it takes the
+// newest complete one, as a whole.
 //
-// What is given is hostile: nothing is written outside of Output, no link is followed, and names that no run would
-// have written are left out. A folder that is there already is replaced, as a whole and at the end, if merging the
-// same plan made it.
+// What is given is hostile: Run writes nothing outside of Output, follows no link, and leaves out names that no run would have written.
+// If Output exists and a merge of the same plan made it, Run replaces it, as a whole and at the end.
 func Run(ctx context.Context, opts Options) (_ Result, err error) {
 	defer SaveMemory()()
 	if opts.Output != "" {
-		opts.Output = filepath.Clean(opts.Output) // of "out/" the parent would be the folder itself
+		opts.Output = filepath.Clean(opts.Output) // the parent of "out/" would be the directory itself
 		opts.Parent = filepath.Dir(opts.Output)
 	}
 	m := &merge{opts: opts, parent: opts.path(opts.Parent)}
@@ -103,8 +102,8 @@ func Run(ctx context.Context, opts Options) (_ Result, err error) {
 	return m.out, nil
 }
 
-// SaveMemory has garbage collected more often until the function that it returns is called: whoever holds the results of a large job
-// would need twice their memory. Collecting takes a quarter more processor time.
+// SaveMemory makes the garbage collector run more often until restore is called. Without it, a process with the results of a large job
+// needs twice their memory; with it, about a quarter more processor time.
 func SaveMemory() (restore func()) {
 	const percent = 50
 	before := debug.SetGCPercent(percent)
@@ -114,41 +113,41 @@ func SaveMemory() (restore func()) {
 	return func() { debug.SetGCPercent(before) }
 }
 
-// merge is one run of Merge.
+// merge is the state of one call of Run.
 type merge struct {
 	opts    Options
-	parent  string   // where drafts are made
-	output  string   // the merged job's folder
-	scratch *scratch // for drafts and what was unpacked, beside the output; nil until it is needed
+	parent  string   // drafts are created in it
+	output  string   // the merged job's directory
+	scratch *scratch // for drafts and unpacked archives; nil until it is needed
 	unpacks int
 	limits  unpackLimits
 	visited int
 	skipped omissions
-	// unpackSkipped are those of skipped that were found before trials were placed.
+	// unpackSkipped is skipped as it was before trials were linked.
 	unpackSkipped omissions
 	notes         int // also those above maxNotes
 	damaged       []string
 
 	plan    result.Plan  // of the whole job, as it will be written
-	keys    []result.Key // the plan's trials, and then the confirmation attempts that there may be
+	keys    []result.Key // the plan's trials, then the possible confirmation attempts
 	shardOf []int        // the shard of each of keys
 	owned   [][]int      // see own
 	total   int
-	found   []*shardDir // all that are no merges
-	parts   []*shardDir // one for each shard that is there, by index
-	base    *shardDir   // the one that began first: names and configuration are its
+	found   []*shardDir // all directories of shards
+	parts   []*shardDir // the directory of each shard, sorted by index
+	base    *shardDir   // the one that began first; its plan and configuration are taken
 
 	groups   map[string]*group
-	batched  []batch // the folders of trials that the shards have
-	onlyCopy bool    // the folder that is replaced has the only copy of its trials
+	batched  []batch // the trials' directories in the shards
+	onlyCopy bool    // the output that is replaced has the only copy of its trials
 
 	out Result
 }
 
-// maxNotes is how many sentences for people there are: what is given may have any number of folders to tell of.
+// maxNotes bounds the notes: the given paths may have any number of directories to report.
 const maxNotes = 100
 
-// note adds a sentence for people.
+// note adds a note to the result.
 func (m *merge) note(format string, args ...any) {
 	if m.notes++; m.notes > maxNotes {
 		return
@@ -156,7 +155,8 @@ func (m *merge) note(format string, args ...any) {
 	m.out.Notes = append(m.out.Notes, untrusted.Line(fmt.Sprintf(format, args...)))
 }
 
-// draftDir is a folder for drafts on the output's file system, so that they can be renamed.
+// draftDir returns a directory for drafts on the output's file system, from which they can be renamed. It creates it when it is first
+// called.
 func (m *merge) draftDir() (string, error) {
 	if m.scratch == nil {
 		made, err := makeScratch(m.parent)

@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-func TestAMergeIsWhatARunOfTheWholeJobLeaves(t *testing.T) {
+func TestMergeEqualsARunOfTheWholeJob(t *testing.T) {
 	for _, total := range []int{1, 2, 4, 7} {
 		s := newScene(t)
 		s.RunShard(s.In("whole"), 0, 0, nil)
@@ -51,7 +51,7 @@ func TestAMergeIsWhatARunOfTheWholeJobLeaves(t *testing.T) {
 	}
 }
 
-func TestAMissingShardIsNamedWithItsTrials(t *testing.T) {
+func TestMissingShardIsReportedWithItsTrials(t *testing.T) {
 	s := newScene(t)
 	s.Shards(4, 3)
 	merged := s.mustMerge()
@@ -86,12 +86,12 @@ func TestManyMissingShardsAreCounted(t *testing.T) {
 	}
 }
 
-func TestWhatAKilledShardFinishedCounts(t *testing.T) {
+func TestFinishedTrialsOfAKilledShardCount(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	own := func(i int) string { return s.In("shards", "2", filepath.FromSlash(s.Specs[i].Key.Dir())) }
 	s.Check(os.Remove(s.In("shards", "2", result.ResultFile)))
-	// A trial that runs has a folder with logs; another one's result is torn, and so is the last event.
+	// A trial that runs has a directory with logs; another one's result is torn, and so is the last event.
 	s.Check(os.Remove(filepath.Join(own(2), result.ResultFile)))
 	s.Write(filepath.Join(own(3), result.ResultFile), `{"task_name": "task-1", "rew`)
 	events := s.Read(s.In("shards", "2", result.EventsFile))
@@ -109,32 +109,32 @@ func TestWhatAKilledShardFinishedCounts(t *testing.T) {
 	}
 }
 
-func TestACancelledShardIsSaid(t *testing.T) {
+func TestCancelledShardIsReported(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2, 2)
 	s.RunShard(s.In("shards", "2"), 2, 2, func(key result.Key) bool { return key.Attempt == 2 })
 	s.says(s.mustMerge().Incomplete, "shard 2/2 was cancelled", "of its 8 trials, 4 have no result", "agent 0/my/set/task-1__2")
 }
 
-func TestResultsThatWereLostOnTheWayAreSaid(t *testing.T) {
+func TestLostResultsAreReported(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	s.Check(os.RemoveAll(s.In("shards", "1", filepath.FromSlash(s.Specs[0].Key.Dir()))))
 	s.says(s.mustMerge().Incomplete, "shard 1/2 finished, but results of it are gone", "agent 0/my/set/task-0__1")
 }
 
-func TestOnlyItsOwnWorkIsReplaced(t *testing.T) {
+func TestOnlyAnEarlierMergeIsReplaced(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	s.Write(s.In("jobs", "nightly", "precious.txt"), "mine")
-	s.refused(nil, "is there already", "choose another --output")
+	s.refused(nil, "exists already", "choose another --output")
 	s.Check(os.Remove(s.In("jobs", "nightly", "precious.txt")))
-	s.mustMerge() // an empty folder is nobody's
+	s.mustMerge() // an empty directory is nobody's
 
 	// A merge of another plan is no reason.
 	record := s.Read(s.In("jobs", "nightly", result.MergeFile))
 	s.Write(s.In("jobs", "nightly", result.MergeFile), strings.Replace(record, "sha256:", "sha256:0", 1))
-	s.refused(nil, "is there already")
+	s.refused(nil, "exists already")
 	s.Write(s.In("file"), "")
 	_, err := Run(t.Context(), Options{Paths: []string{"shards"}, Output: "file", Base: s.Dir})
 	var refusal job.Refusal
@@ -143,7 +143,7 @@ func TestOnlyItsOwnWorkIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAMergeThatIsCancelledLeavesNothing(t *testing.T) {
+func TestCancelledMergeLeavesNothing(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -157,8 +157,8 @@ func TestAMergeThatIsCancelledLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestAMergedJobKnowsWhereItsPathsBegin also where the merge is given relative paths, as a shell does.
-func TestAMergedJobKnowsWhereItsPathsBegin(t *testing.T) {
+// TestMergedJobHasPathsFrom also where the merge is given relative paths, as a shell does.
+func TestMergedJobHasPathsFrom(t *testing.T) {
 	s := newScene(t)
 	s.PathsFrom = "../.."
 	s.Shards(2)

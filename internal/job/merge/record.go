@@ -13,10 +13,10 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// record is merge.json: what a job was put together from.
+// record is merge.json: the shards that a job was merged from.
 type record struct {
 	PlanDigest string        `json:"plan_digest"`
-	Moved      bool          `json:"moved,omitempty"` // the trials are in no shard any more
+	Moved      bool          `json:"moved,omitempty"` // the trials are no longer in the shards
 	Total      int           `json:"total"`
 	Shards     []recordShard `json:"shards"`
 	Incomplete []string      `json:"incomplete"`
@@ -26,15 +26,15 @@ type recordShard struct {
 	Index     int       `json:"index"`
 	Folder    string    `json:"folder"`
 	StartedAt time.Time `json:"started_at"`
-	Trials    int       `json:"trials"`  // that it owed
+	Trials    int       `json:"trials"`  // in its part of the plan
 	Results   int       `json:"results"` // that could be read
 }
 
 // maxMergeFile bounds merge.json, in bytes; a thousand shards need a tenth of it.
 const maxMergeFile = 4 << 20
 
-// Missing is what the merge that made a job's folder found to be missing, a sentence each, made safe to print: as nothing in
-// the trials' results may show it, a report asks here. It is empty for folders that no merge made.
+// Missing returns what was missing when a job's directory was merged: a sentence each, safe to print. Reports need it because the
+// trials' results may not show it. It returns nil if no merge made the directory.
 func Missing(dir string) []string {
 	path := filepath.Join(dir, result.MergeFile)
 	info, err := os.Lstat(path)
@@ -52,7 +52,7 @@ func Missing(dir string) []string {
 		}
 	}
 	if err != nil {
-		return []string{untrusted.Line(fmt.Sprintf("%s cannot be read, so it is not known whether the merge was complete: %v", result.MergeFile, err))}
+		return []string{untrusted.Line(fmt.Sprintf("%s cannot be read, so Rollout does not know whether the merge was complete: %v", result.MergeFile, err))}
 	}
 	var out []string
 	for _, sentence := range made.Incomplete[:min(len(made.Incomplete), maxSentences)] {

@@ -19,41 +19,41 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// scratch is a merge's folder for what is not finished, beside its output. Its name begins with a dot: nobody looks for shards in
-// it, and artifacts leave it out. The lock says whether the merge still runs.
+// scratch is a merge's directory for what is not finished, beside the output. Its name begins with a dot, so merges do not search it and
+// artifacts leave it out. Its lock tells whether the merge still runs.
 type scratch struct {
 	dir  string
 	lock *job.Lock
-	keep bool // it has trials that are nowhere else
+	keep bool // it has trials that exist nowhere else
 }
 
 const (
 	scratchPrefix = ".rollout-merge-"
 	journalName   = "merge-began.json"
 	draftName     = "job"
-	oldName       = "old" // what was where the output is to be
+	oldName       = "old" // what was at the output before
 )
 
 func makeScratch(parent string) (*scratch, error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder to merge into: %w", err)
+		return nil, fmt.Errorf("create the directory to merge into: %w", err)
 	}
 	for n := 0; ; n++ {
 		dir, err := os.MkdirTemp(parent, scratchPrefix)
 		if err != nil {
-			return nil, fmt.Errorf("make a folder for the merge: %w", err)
+			return nil, fmt.Errorf("create a directory for the merge: %w", err)
 		}
 		lock, err := job.TakeLock(dir, time.Now())
 		if err == nil {
 			return &scratch{dir: dir, lock: lock}, nil
 		}
-		if n == 10 || !errors.Is(err, fs.ErrNotExist) { // another merge has swept it before it was locked
-			return nil, errors.Join(fmt.Errorf("lock the merge's folder: %w", err), os.RemoveAll(dir))
+		if n == 10 || !errors.Is(err, fs.ErrNotExist) { // another merge removed it before it was locked
+			return nil, errors.Join(fmt.Errorf("lock the merge's directory: %w", err), os.RemoveAll(dir))
 		}
 	}
 }
 
-// remove removes the folder, unless it has to be kept, and ends the lock.
+// remove removes the directory, unless it has to be kept, and gives the lock back.
 func (s *scratch) remove() error {
 	if s == nil {
 		return nil
@@ -61,10 +61,10 @@ func (s *scratch) remove() error {
 	if s.keep {
 		return s.lock.Release()
 	}
-	return errors.Join(os.RemoveAll(s.dir), s.lock.Release()) // in this order: nobody else is to sweep it meanwhile
+	return errors.Join(os.RemoveAll(s.dir), s.lock.Release()) // in this order, so that no other merge recovers it meanwhile
 }
 
-// journal is what a merge notes in its scratch folder before it moves anything, for one that comes after it was killed.
+// journal is what a merge writes into its scratch directory before it moves anything, for the next merge if this one is killed.
 type journal struct {
 	Output     string         `json:"output"` // without links
 	PlanDigest string         `json:"plan_digest"`
@@ -72,7 +72,7 @@ type journal struct {
 	Shards     []journalShard `json:"shards"`
 }
 
-// journalShard is where the trials of a shard come from. What was unpacked from an archive can be unpacked again: Dir is empty.
+// journalShard says where the trials of a shard come from. Dir is empty for a shard from an archive, which can be unpacked again.
 type journalShard struct {
 	Index int    `json:"index"`
 	Dir   string `json:"dir,omitempty"` // without links
@@ -97,7 +97,7 @@ func (m *merge) begin() (journal, error) {
 	return j, result.WriteJSON(filepath.Join(m.scratch.dir, journalName), j)
 }
 
-// undo moves what is in a draft back to its shards. What cannot be moved is kept, and named.
+// undo moves the trials in a draft back to their shards. If that fails, it keeps the draft, and the error names it.
 func (m *merge) undo(j journal, draft string) error {
 	err := m.moveBack(j, draft)
 	if err == nil {
@@ -107,8 +107,8 @@ func (m *merge) undo(j journal, draft string) error {
 	return fmt.Errorf("trials that were moved out of their shards are in %s, and could not be moved back (merge again, which tries to): %w", draft, err)
 }
 
-// moveBack moves the trials in a draft to where they were. A shard that still has a trial keeps it: the draft has links to its files
-// then. Nothing is moved through a link.
+// moveBack moves the trials in a draft to where they were. If a shard still has a trial, the draft has only links to its files, and the
+// shard's stays. moveBack follows no link.
 func (m *merge) moveBack(j journal, draft string) error {
 	dirs := map[int]string{}
 	for _, s := range j.Shards {
@@ -160,7 +160,7 @@ func (m *merge) moveBack(j journal, draft string) error {
 	})
 }
 
-// linkAgain links what moving has found to be incomplete: whoever merges again when the rest is there needs the shards.
+// linkAgain moves the trials back and links them instead, after results turned out to be missing: the next merge needs the shards.
 func (m *merge) linkAgain(ctx context.Context, j journal, draft string) (*outcomes, error) {
 	if err := m.moveBack(j, draft); err != nil {
 		return nil, err
@@ -171,17 +171,18 @@ func (m *merge) linkAgain(ctx context.Context, j journal, draft string) (*outcom
 		}
 	}
 	m.opts.Move, m.skipped = false, m.unpackSkipped
-	m.note("the shards are left as they are, in spite of --move: results of them are missing or damaged, and the next merge needs these")
+	m.note("--move was ignored, and the shards are left as they are: some of their results are missing or damaged, and the next merge needs these")
 	return m.linkTrials(ctx, draft)
 }
 
-// whole reports whether each of the planned trials has a result, and none cannot be read.
+// whole reports whether every planned trial has a result and all results can be read.
 func (o *outcomes) whole(planned int) bool {
 	unreadable := slices.ContainsFunc(o.errs, func(err error) bool { return err != nil })
 	return !slices.Contains(o.there[:planned], false) && !unreadable
 }
 
-// alreadyMoved reports whether an earlier merge has moved the trials of these very shards into the output: what they still have is there, too.
+// alreadyMoved reports whether an earlier merge moved the trials of these shards into the output. Trials that are still in the shards
+// are in the output, too.
 func (m *merge) alreadyMoved() bool {
 	if !m.onlyCopy {
 		return false
@@ -217,15 +218,15 @@ func (m *merge) reread() error {
 	return nil
 }
 
-// recoverKilled looks for what merges into the same folder have left that were killed. Trials that they had moved are moved back, and are merged
-// now; drafts are removed. What belongs to a merge that runs, or to one of other shards, is left alone.
+// recoverKilled finds what killed merges left beside the output. It moves the trials that they had moved back, so that they are merged
+// now, and removes drafts. It does not touch the files of a merge that runs, nor of a merge of other shards.
 func (m *merge) recoverKilled() error {
 	entries, err := os.ReadDir(m.parent)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for what killed merges have left: %w", err)
+		return fmt.Errorf("look for files of killed merges: %w", err)
 	}
 	for _, e := range entries {
 		dir := filepath.Join(m.parent, e.Name())
@@ -247,13 +248,13 @@ func (m *merge) recoverKilled() error {
 			err = errors.Join(err, lock.Release())
 		}
 		if err != nil {
-			m.note("%s is left of a merge that was killed, and is not removed: %v", dir, err)
+			m.note("%s is from a merge that was killed, and was not removed: %v", dir, err)
 		}
 	}
 	return nil
 }
 
-// recover puts back what is in the scratch folder of a merge that was killed. After an error the folder must stay.
+// recover moves back what is in the scratch directory of a killed merge. After an error the directory must stay.
 func (m *merge) recover(dir string) error {
 	text, err := nofollow.ReadFile(filepath.Join(dir, journalName), maxMergeFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,26 +274,26 @@ func (m *merge) recover(dir string) error {
 	old := filepath.Join(dir, oldName)
 	ours := j.Output == output && j.PlanDigest == m.plan.Digest && m.hasShardsOf(j)
 	if !ours {
-		if !j.Moves && !isFolder(old) {
+		if !j.Moves && !isDir(old) {
 			return nil // links only
 		}
-		if !isFolder(filepath.Join(dir, draftName)) && isFolder(j.Output) {
+		if !isDir(filepath.Join(dir, draftName)) && isDir(j.Output) {
 			return nil // it was done, all but this
 		}
-		return fmt.Errorf("it may have trials of the shards that were being merged into %s: repeat that merge, which finishes it", j.Output)
+		return fmt.Errorf("it may have trials of shards that were being merged into %s: run that merge again to finish it", j.Output)
 	}
 	if j.Moves {
 		if err := m.moveBack(j, filepath.Join(dir, draftName)); err != nil {
 			return err
 		}
 	}
-	if _, err := os.Lstat(output); errors.Is(err, fs.ErrNotExist) && isFolder(old) {
+	if _, err := os.Lstat(output); errors.Is(err, fs.ErrNotExist) && isDir(old) {
 		return os.Rename(old, output)
 	}
 	return nil
 }
 
-// hasShardsOf reports whether all shards of a journal are among those that are merged now. Nothing is moved anywhere else.
+// hasShardsOf reports whether all shards of a journal are among those that are merged now. Trials are moved nowhere else.
 func (m *merge) hasShardsOf(j journal) bool {
 	dirs := map[string]bool{"": true}
 	for _, p := range m.found {
@@ -308,7 +309,7 @@ func (m *merge) hasShardsOf(j journal) bool {
 	return true
 }
 
-func isFolder(path string) bool {
+func isDir(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.IsDir()
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// maxSentences is how many shards are complained of one by one.
+// maxSentences is how many incomplete shards are named.
 const maxSentences = 20
 
-// report says of every shard what is missing from it.
+// report adds to the result what is missing from each shard, and what was left out.
 func (m *merge) report(out *outcomes) {
 	parts := map[int]*shardDir{}
 	for _, p := range m.parts {
@@ -27,7 +27,7 @@ func (m *merge) report(out *outcomes) {
 		sentences = append(sentences[:maxSentences], fmt.Sprintf("%d more shards are missing or incomplete", more))
 	}
 	if len(sentences) > 0 {
-		sentences = append(sentences, m.damaged...) // which may be why
+		sentences = append(sentences, m.damaged...) // they may be the reason
 	}
 	m.out.Incomplete = slices.Concat(sentences, m.out.Incomplete)
 	if more := m.notes - maxNotes; more > 0 {
@@ -36,7 +36,7 @@ func (m *merge) report(out *outcomes) {
 	m.out.Notes = append(m.out.Notes, m.skipped.sentences()...)
 }
 
-// missing is what is missing from one shard; "" is: nothing. p is nil if it is not there at all.
+// missing returns a sentence about what is missing from one shard, and "" if nothing is. p is nil if the shard is not there.
 func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	var without []string
 	cut := 0
@@ -75,7 +75,7 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	return shard
 }
 
-// counts are how many trials a shard owed, and how many results of them there are.
+// counts returns how many trials a shard should have, and how many results of them there are.
 func (m *merge) counts(trials []int, out *outcomes) (owed, have int) {
 	for _, i := range trials {
 		if out.there[i] {
@@ -85,7 +85,7 @@ func (m *merge) counts(trials []int, out *outcomes) (owed, have int) {
 	return len(trials), have
 }
 
-// own are a shard's trials, by index in the plan.
+// own returns a shard's trials, as indexes in the plan.
 func (m *merge) own(index int) []int {
 	if m.owned == nil {
 		m.owned = make([][]int, m.total+1)
@@ -103,7 +103,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// omissions are files that were left out. The zero value is none.
+// omissions counts files that were left out.
 type omissions struct {
 	n     int
 	first []string
@@ -123,5 +123,5 @@ func (o *omissions) sentences() []string {
 	if more := o.n - len(o.first); more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return []string{fmt.Sprintf("%s left out (links, special files, names that no run gives): %s", count(o.n, "file"), names)}
+	return []string{fmt.Sprintf("%s left out (links, special files, names that no run writes): %s", count(o.n, "file"), names)}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/job/jobtest"
 )
 
-// merge merges what is at the paths in the scene into the folder jobs.
+// merge merges what is at the paths in the scene into the directory jobs.
 func (s *scene) merge(paths ...string) (Result, error) {
 	if len(paths) == 0 {
 		paths = []string{"shards"}
@@ -88,7 +88,7 @@ func (s *scene) refusedInto(output string, move bool, why string, paths ...strin
 	}
 }
 
-// tarred is a folder as a tar, its entries below prefix.
+// tarred is a directory as a tar, its entries below prefix.
 func (s *scene) tarred(dir, prefix string) []byte {
 	s.Helper()
 	var b bytes.Buffer

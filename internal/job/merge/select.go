@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// selectShards decides which of the folders that were found are merged, and reads the one plan that they share.
+// selectShards selects the directories that are merged, and reads the plan that they share.
 func (m *merge) selectShards(found []*shardDir) error {
 	found, err := m.withoutMerges(found)
 	if err != nil {
@@ -36,7 +36,7 @@ func (m *merge) selectShards(found []*shardDir) error {
 	return m.readPlan()
 }
 
-// withoutMerges leaves out what an earlier merge wrote beside the shards that it was made from.
+// withoutMerges returns the directories that no merge wrote. It refuses to merge only merged jobs.
 func (m *merge) withoutMerges(found []*shardDir) ([]*shardDir, error) {
 	var shards, merged []*shardDir
 	for _, p := range found {
@@ -50,12 +50,12 @@ func (m *merge) withoutMerges(found []*shardDir) ([]*shardDir, error) {
 		return nil, job.Refuse("%s: is merged already (rollout report reports on it again)", merged[0].label)
 	}
 	for _, p := range merged {
-		m.note("%s is the outcome of an earlier merge, so it is not merged again", p.label)
+		m.note("%s is the result of an earlier merge, so it is not merged again", p.label)
 	}
 	return shards, nil
 }
 
-// oneOfEach chooses one folder for each shard: the newest one that is complete, or else the newest.
+// oneOfEach returns one directory for each shard: the newest complete one, or the newest if none is complete.
 func (m *merge) oneOfEach(found []*shardDir) []*shardDir {
 	byIndex := map[int][]*shardDir{}
 	for _, p := range found {
@@ -88,20 +88,20 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// describe is what tells a shard's folder from another of the same shard.
+// describe returns what distinguishes a directory from others of the same shard.
 func (p *shardDir) describe() string {
 	how := map[state]string{complete: "complete", cancelled: "cancelled", unfinished: "did not finish"}[p.state]
 	return how + ", started " + p.plan.StartedAt.UTC().Format("2006-01-02 15:04:05")
 }
 
-// noteCommits says if shards with equal tasks and configuration ran at several commits.
+// noteCommits adds a note if shards with equal tasks and configuration ran at different commits.
 func (m *merge) noteCommits() {
 	commits := map[string]bool{}
 	for _, p := range m.parts {
 		commits[commitOf(p.plan)] = true
 	}
 	if len(commits) > 1 {
-		m.note("the shards ran at %d commits that differ in nothing the plan is about; %s is named", len(commits), commitOf(m.base.plan))
+		m.note("the shards ran at %d commits, with the same tasks and configuration; the merged job names %s", len(commits), commitOf(m.base.plan))
 	}
 }
 
@@ -130,7 +130,7 @@ func (m *merge) readPlan() error {
 	return m.addConfirmations()
 }
 
-// addConfirmations takes up the confirmation attempts that the shards made.
+// addConfirmations adds the confirmation attempts of the shards to the plan.
 func (m *merge) addConfirmations() error {
 	m.keys = m.plan.Trials
 	owner := map[result.Key]int{}
@@ -179,7 +179,7 @@ func (p *shardDir) readPlan() (plan result.Plan, err error) {
 	return plan, plan.Check()
 }
 
-// refuseDifferent says in what two plans differ, as far as can be told.
+// refuseDifferent returns a refusal that says how two shards' plans differ, as far as is known.
 func refuseDifferent(a, b *shardDir) error {
 	for _, p := range []*shardDir{a, b} {
 		if err := p.checkPlan(); err != nil {
@@ -208,7 +208,7 @@ func refuseDifferent(a, b *shardDir) error {
 	return job.Refuse("%s (plan %s) and %s (plan %s) are not parts of one job: %s", a.label, a.plan.Digest, b.label, b.plan.Digest, strings.Join(why, "; "))
 }
 
-// differences are what two plans' tasks and trials differ in.
+// differences returns how two plans' tasks and trials differ.
 func differences(a, b result.Plan) (out []string) {
 	type name struct{ dataset, task string }
 	digests := map[name]string{}

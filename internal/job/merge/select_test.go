@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-func TestTheNewestCompleteFolderOfAShardCounts(t *testing.T) {
+func TestNewestCompleteDirectoryOfAShardIsMerged(t *testing.T) {
 	first := func(key result.Key) bool { return key.Attempt == 1 }
 	for _, tc := range []struct {
 		name     string
@@ -44,7 +44,7 @@ func TestTheNewestCompleteFolderOfAShardCounts(t *testing.T) {
 	}
 }
 
-func TestAFolderThatIsNamedTwiceIsMergedOnce(t *testing.T) {
+func TestDirectoryGivenTwiceIsMergedOnce(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	s.Check(os.Symlink("shards", s.In("link")))
@@ -95,16 +95,16 @@ func TestDifferentSplitsAreRefused(t *testing.T) {
 	s.refused([]string{"shards", "other"}, "in different ways", "the same --timings")
 }
 
-func TestAnEarlierMergeBesideItsShardsIsPassedOver(t *testing.T) {
+func TestEarlierMergeBesideItsShardsIsIgnored(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	s.mustMerge()
 	s.Check(os.Rename(s.In("jobs", "nightly"), s.In("shards", "nightly")))
-	s.says(s.mustMerge().Notes, "shards/nightly is the outcome of an earlier merge")
+	s.says(s.mustMerge().Notes, "shards/nightly is the result of an earlier merge")
 	s.refused([]string{"shards/nightly"}, "is merged already")
 }
 
-func TestJobsThatWereRunWholeCanBeMergedToo(t *testing.T) {
+func TestJobWithoutShardsCanBeMerged(t *testing.T) {
 	s := newScene(t)
 	s.RunShard(s.In("whole"), 0, 0, nil)
 	if merged := s.mustMerge("whole"); len(merged.Incomplete) > 0 || merged.Shards != 1 {
@@ -112,7 +112,7 @@ func TestJobsThatWereRunWholeCanBeMergedToo(t *testing.T) {
 	}
 }
 
-func TestWhereThereAreNoShards(t *testing.T) {
+func TestPathsWithoutShardsAreRefused(t *testing.T) {
 	s := newScene(t)
 	s.Write(s.In("empty", "a", "b", "c", "d", result.PlanFile), "{}")
 	s.Write(s.In("text", "x"), "")
@@ -121,9 +121,9 @@ func TestWhereThereAreNoShards(t *testing.T) {
 	s.Write(s.In("odd", result.PlanFile), `{"digest": "d", "shard": {"index": 3, "total": 2}, "trials": []}`)
 	s.Write(s.In("short", result.PlanFile), `{"job_name": "x", "digest": "d", "shard": {"index": 1, "total": 2}, "trials": [{}]}`)
 	for path, want := range map[string]string{
-		"nowhere": "there is no such folder or archive",
+		"nowhere": "there is no such directory or archive",
 		"empty":   "no shard was found in empty",
-		"text/x":  "neither a folder nor an archive",
+		"text/x":  "neither a directory nor an archive",
 		"torn":    "no shard was found in torn",
 		"old":     "has no digest",
 		"odd":     "there is no shard 3/2",

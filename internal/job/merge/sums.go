@@ -23,8 +23,8 @@ type digest = [sha256.Size]byte
 // maxSums bounds a SHA256SUMS, in bytes: that of a million trials with long names.
 const maxSums = 512 << 20
 
-// readSums reads a shard's SHA256SUMS: each file's digest and its path, which is valid during the call. A shard of an older
-// version has none; the error is fs.ErrNotExist then.
+// readSums reads a shard's SHA256SUMS and calls each with every file's digest and path; the path is valid during the call. The error is
+// fs.ErrNotExist if there is none: older versions did not write it.
 func readSums(dir string, each func(sum digest, name []byte) error) error {
 	f, err := nofollow.Open(filepath.Join(dir, result.SumsFile))
 	if err != nil {
@@ -53,7 +53,7 @@ func readSums(dir string, each func(sum digest, name []byte) error) error {
 	return lines.Err()
 }
 
-// scanWhole is bufio.ScanLines for a file whose last line has an end, too.
+// scanWhole is like bufio.ScanLines, and fails if the last line has no line break.
 func scanWhole(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if atEOF && len(data) > 0 && data[len(data)-1] != '\n' && !bytes.Contains(data, []byte("\n")) {
 		return 0, nil, errors.New("it is torn")
@@ -61,12 +61,12 @@ func scanWhole(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	return bufio.ScanLines(data, atEOF)
 }
 
-// damaged says that a file is not what its shard's digests say.
+// damaged returns the error of a file that does not have the digest in its shard's SHA256SUMS.
 func damaged(file string) error {
-	return fmt.Errorf("%s: is not what %s beside the shard's plan says: it was damaged on its way, or edited: download the shard again", file, result.SumsFile)
+	return fmt.Errorf("%s: does not have the checksum in the shard's %s: it was damaged on its way or edited: download the shard again", file, result.SumsFile)
 }
 
-// topSums are the digests of the files at the top of a shard's folder, by name; nil if the shard has no digests.
+// topSums returns the digests of the files at the top of a shard's directory, by name, and nil if the shard has no digests.
 func (p *shardDir) topSums() (map[string]digest, error) {
 	top := map[string]digest{}
 	err := readSums(p.dir, func(sum digest, name []byte) error {
@@ -81,7 +81,8 @@ func (p *shardDir) topSums() (map[string]digest, error) {
 	return top, err
 }
 
-// checkTop compares a file at the top of the shard's folder with its digest. Without digests nothing is compared.
+// checkTop returns an error if a file at the top of the shard's directory does not have its digest. A shard without digests is not
+// checked.
 func (p *shardDir) checkTop(name string, text []byte) error {
 	top, err := p.topSums()
 	switch {
@@ -93,7 +94,7 @@ func (p *shardDir) checkTop(name string, text []byte) error {
 	return nil
 }
 
-// checkPlan compares the shard's plan.json with its digest.
+// checkPlan is checkTop for the shard's plan.json.
 func (p *shardDir) checkPlan() error {
 	text, err := nofollow.ReadFile(filepath.Join(p.dir, result.PlanFile), result.MaxJobFile)
 	if err != nil {
@@ -102,14 +103,14 @@ func (p *shardDir) checkPlan() error {
 	return p.checkTop(result.PlanFile, text)
 }
 
-// trialSums are the digests of the trials' results in the shards, by index in the plan.
+// trialSums has the digests of the trials' results in the shards, by index in the plan.
 type trialSums struct {
 	digests []digest
 	has     []bool
-	strict  map[int]bool // shards that have digests, so that each result has one
+	strict  map[int]bool // these shards have digests, so each of their results must have one
 }
 
-// readTrialSums reads the digests of all shards. A shard whose digests are damaged is refused.
+// readTrialSums returns the digests of all shards. It refuses a shard whose digests are damaged.
 func (m *merge) readTrialSums(groups map[string]*group) (*trialSums, error) {
 	sums := &trialSums{strict: map[int]bool{}}
 	for _, p := range m.parts {
@@ -122,10 +123,10 @@ func (m *merge) readTrialSums(groups map[string]*group) (*trialSums, error) {
 			if below == "" {
 				return nil // see checkTop
 			}
-			below, folder := path.Split(strings.TrimSuffix(below, "/"))
+			below, trial := path.Split(strings.TrimSuffix(below, "/"))
 			g := groups[strings.TrimSuffix(below, "/")]
 			if file == result.ResultFile && g != nil {
-				if i, ok := g.trials[folder]; ok && m.shardOf[i] == p.index {
+				if i, ok := g.trials[trial]; ok && m.shardOf[i] == p.index {
 					sums.digests[i], sums.has[i] = sum, true
 					return nil
 				}
@@ -139,7 +140,7 @@ func (m *merge) readTrialSums(groups map[string]*group) (*trialSums, error) {
 	return sums, nil
 }
 
-// check compares a trial's result with its digest.
+// check returns an error if a trial's result does not have its digest.
 func (s *trialSums) check(i, shard int, text []byte, file string) error {
 	if s == nil || !s.strict[shard] {
 		return nil

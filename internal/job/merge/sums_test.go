@@ -85,7 +85,7 @@ func sameResult(a, b result.Trial) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-func TestFlippedBitsNeverChangeAReward(t *testing.T) {
+func TestFlippedBitsInArchivesNeverChangeAReward(t *testing.T) {
 	for _, kind := range []string{".tar", ".tgz", ".zip"} {
 		t.Run(kind, func(t *testing.T) {
 			s := newScene(t)
@@ -107,7 +107,7 @@ func TestFlippedBitsNeverChangeAReward(t *testing.T) {
 	}
 }
 
-func TestFlippedBitsInAShardsFilesNeverChangeAReward(t *testing.T) {
+func TestFlippedBitsInShardsNeverChangeAReward(t *testing.T) {
 	s := newScene(t)
 	s.Specs = s.Specs[:6]
 	s.Shards(2)
@@ -141,7 +141,7 @@ func TestShardsWithoutDigestsAreMerged(t *testing.T) {
 }
 
 // The digests are those that sha256sum -c checks.
-func TestOnlyAShardHasDigests(t *testing.T) {
+func TestOnlyShardsHaveDigests(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	s.RunShard(s.In("whole"), 0, 0, nil)

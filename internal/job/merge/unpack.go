@@ -17,14 +17,14 @@ import (
 	"github.com/org/rollout-action/internal/job/linktree"
 )
 
-// What all archives of a merge may come to together.
+// Limits of all archives of a merge together.
 const (
 	maxUnpackedBytes = 64 << 30
 	maxUnpackedFiles = 4_000_000
 	maxUnpackedDepth = 64
 )
 
-// unpackLimits count what was unpacked so far.
+// unpackLimits counts what was unpacked so far.
 type unpackLimits struct {
 	bytes int64
 	files int
@@ -33,7 +33,7 @@ type unpackLimits struct {
 // errArchiveTooLarge ends the unpacking of an archive.
 var errArchiveTooLarge = fmt.Errorf("it has more than %d files or %d bytes", maxUnpackedFiles, int64(maxUnpackedBytes))
 
-// archiveKind is how an archive is packed, by its name; "" if it is none.
+// archiveKind returns the suffix that tells how an archive is packed, and "" if the name is no archive's.
 func archiveKind(name string) string {
 	name = strings.ToLower(filepath.Base(name))
 	for _, suffix := range []string{".tar", ".tar.gz", ".tgz", ".zip"} {
@@ -44,9 +44,9 @@ func archiveKind(name string) string {
 	return ""
 }
 
-// unpack unpacks an archive into a folder of its own. The archive is hostile: nothing is written outside of dir, no link is
-// made, sizes that it names are not believed, and names that no run would have written are left out.
-// An *fs.PathError is this machine's failure, any other error the archive's.
+// unpack unpacks an archive into dir. The archive is hostile: unpack writes nothing outside of dir, creates no link, does not rely on the
+// sizes in the archive, and leaves out names that no run would have written. An *fs.PathError means that this machine failed; any other
+// error is the archive's fault.
 func (m *merge) unpack(ctx context.Context, file, dir string) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -77,8 +77,7 @@ func (m *merge) unpack(ctx context.Context, file, dir string) (err error) {
 	return u.drain(stream)
 }
 
-// drain reads what comes after the end of a tar: its padding, and with it the checksum of what was packed, which gzip compares at
-// the very end.
+// drain reads what comes after the end of a tar, so that gzip compares its checksum, which is at the very end.
 func (u *unpacker) drain(stream io.Reader) error {
 	left := maxUnpackedBytes - u.limits.bytes
 	n, err := io.Copy(io.Discard, contentReader{io.LimitReader(stream, left+1)})
@@ -92,7 +91,7 @@ type unpacker struct {
 	ctx     context.Context
 	root    *os.Root
 	limits  *unpackLimits
-	made    map[string]bool // folders
+	made    map[string]bool // directories
 	skipped *omissions
 }
 
@@ -110,7 +109,7 @@ func (u *unpacker) tar(archive *tar.Reader) error {
 		case tar.TypeReg:
 			err = u.file(header.Name, archive)
 		case tar.TypeDir:
-			err = u.folder(header.Name)
+			err = u.dir(header.Name)
 		default:
 			u.skipped.add(header.Name)
 			err = u.count()
@@ -139,7 +138,7 @@ func (u *unpacker) zipped(entry *zip.File) error {
 	name := strings.ReplaceAll(entry.Name, `\`, "/") // some writers on Windows
 	switch mode := entry.Mode(); {
 	case mode.IsDir() || strings.HasSuffix(name, "/"):
-		return u.folder(name)
+		return u.dir(name)
 	case !mode.IsRegular():
 		u.skipped.add(name)
 		return u.count()
@@ -152,7 +151,7 @@ func (u *unpacker) zipped(entry *zip.File) error {
 	return u.file(name, content)
 }
 
-// count counts an entry, whatever becomes of it.
+// count counts an entry, also one that is left out. It fails at the limit and when ctx ends.
 func (u *unpacker) count() error {
 	if u.ctx.Err() != nil {
 		return u.ctx.Err()
@@ -163,7 +162,7 @@ func (u *unpacker) count() error {
 	return nil
 }
 
-// clean is the path of an entry below the folder, or false if no run would have written it.
+// clean returns the path of an entry below the directory, and false if no run would have written it.
 func (u *unpacker) clean(name string) (string, bool) {
 	if strings.HasPrefix(name, "/") {
 		return "", false
@@ -182,21 +181,21 @@ func (u *unpacker) clean(name string) (string, bool) {
 	return on, len(elements) > 0 && len(elements) <= maxUnpackedDepth && len(on) <= linktree.MaxPath
 }
 
-func (u *unpacker) folder(name string) error {
+func (u *unpacker) dir(name string) error {
 	if err := u.count(); err != nil {
 		return err
 	}
 	on, ok := u.clean(name)
 	if !ok {
-		if strings.Trim(name, "./") != "" { // the folder itself may be named
+		if strings.Trim(name, "./") != "" { // the directory itself may be named
 			u.skipped.add(name)
 		}
 		return nil
 	}
-	return entryError(u.makeFolder(on))
+	return entryError(u.makeDir(on))
 }
 
-func (u *unpacker) makeFolder(on string) error {
+func (u *unpacker) makeDir(on string) error {
 	if u.made[on] {
 		return nil
 	}
@@ -216,7 +215,7 @@ func (u *unpacker) file(name string, content io.Reader) error {
 		u.skipped.add(name)
 		return nil
 	}
-	if err := u.makeFolder(path.Dir(on)); err != nil {
+	if err := u.makeDir(path.Dir(on)); err != nil {
 		return entryError(err)
 	}
 	f, err := u.root.OpenFile(on, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -232,7 +231,7 @@ func (u *unpacker) file(name string, content io.Reader) error {
 	return err
 }
 
-// entryError takes two entries of one name for the archive's fault.
+// entryError makes the error of two entries with one name the archive's fault.
 func entryError(err error) error {
 	if errors.Is(err, os.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
 		return archiveError(err)
@@ -240,7 +239,7 @@ func entryError(err error) error {
 	return err
 }
 
-// contentReader marks the errors of an archive's content, as those of the disk that it is written to are others.
+// contentReader makes errors of reading an archive the archive's fault; errors of writing are this machine's.
 type contentReader struct{ io.Reader }
 
 func (r contentReader) Read(p []byte) (int, error) {
@@ -251,5 +250,5 @@ func (r contentReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// archiveError is an error that is no *fs.PathError.
+// archiveError returns an error with the same text that is no *fs.PathError.
 func archiveError(err error) error { return errors.New(err.Error()) }

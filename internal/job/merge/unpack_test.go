@@ -26,7 +26,7 @@ func TestShardsAreFoundWhereverArtifactsPutThem(t *testing.T) {
 		s.Check(os.MkdirAll(filepath.Dir(s.In(to...)), 0o755))
 		s.Check(os.Rename(shard(i), s.In(to...)))
 	}
-	// A folder, one three levels down, a tar, a compressed one, a zip, and a zip with a tar in it.
+	// A directory, one three levels down, a tar, a compressed one, a zip, and a zip with a tar in it.
 	move("1", "down", "rollout-shard-1-of-6")
 	move("2", "down", "rollout-shard-2-of-6", "jobs", "nightly.shard-2-of-6")
 	s.Write(s.In("down", "rollout-shard-3-of-6", "job.tar"), string(s.tarred(shard("3"), "./nightly.shard-3-of-6/")))
@@ -50,7 +50,7 @@ func TestShardsAreFoundWhereverArtifactsPutThem(t *testing.T) {
 	}
 }
 
-func TestArchivesThatCannotBeUnpackedAreSaid(t *testing.T) {
+func TestBrokenArchivesAreReported(t *testing.T) {
 	s := newScene(t)
 	s.Shards(3)
 	packed := gzipped(s.tarred(s.In("shards", "2"), ""))
@@ -82,11 +82,11 @@ func hostile() []tar.Header {
 		{Name: `back\slash`, Typeflag: tar.TypeReg},
 		{Name: strings.Repeat("d/", 70) + "deep", Typeflag: tar.TypeReg},
 		{Name: strings.Repeat(strings.Repeat("x", 150)+"/", 15) + "long", Typeflag: tar.TypeReg},
-		{Name: "../folder/", Typeflag: tar.TypeDir},
+		{Name: "../directory/", Typeflag: tar.TypeDir},
 	}
 }
 
-// unpacked unpacks an archive into the folder x, and returns what is in the scene's folder then.
+// unpacked unpacks an archive into the directory x, and returns what is in the scene's directory then.
 func (s *scene) unpacked(name string, data []byte) (map[string]string, *merge, error) {
 	s.Helper()
 	s.Write(s.In(name), string(data))
@@ -99,7 +99,7 @@ func (s *scene) unpacked(name string, data []byte) (map[string]string, *merge, e
 	return files, m, err
 }
 
-func TestHostileTarsStayInTheirFolder(t *testing.T) {
+func TestHostileTarsStayInTheirDirectory(t *testing.T) {
 	s := newScene(t)
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -124,11 +124,11 @@ func TestHostileTarsStayInTheirFolder(t *testing.T) {
 	}
 }
 
-func TestHostileZipsStayInTheirFolder(t *testing.T) {
+func TestHostileZipsStayInTheirDirectory(t *testing.T) {
 	s := newScene(t)
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
-	for _, name := range []string{"../escaped.txt", "/absolute.txt", `..\escaped.txt`, "good/file.txt", "folder/", "../folder/"} {
+	for _, name := range []string{"../escaped.txt", "/absolute.txt", `..\escaped.txt`, "good/file.txt", "directory/", "../directory/"} {
 		f, err := w.Create(name)
 		s.Check(err)
 		if !strings.HasSuffix(name, "/") {
@@ -150,13 +150,13 @@ func TestHostileZipsStayInTheirFolder(t *testing.T) {
 	}
 }
 
-func TestEntriesThatClashAreTheArchivesFault(t *testing.T) {
+func TestClashingEntriesAreTheArchivesFault(t *testing.T) {
 	s := newScene(t)
 	for name, entries := range map[string][]string{
-		"a file twice":                     {"a", "a"},
-		"a file that is to be a folder":    {"a", "a/b"},
-		"a folder that is to be a file":    {"a/b", "a"},
-		"a file that is to be two folders": {"a", "a/b/c"},
+		"a file twice":                         {"a", "a"},
+		"a file that is to be a directory":     {"a", "a/b"},
+		"a directory that is to be a file":     {"a/b", "a"},
+		"a file that is to be two directories": {"a", "a/b/c"},
 	} {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)

@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// write makes the merged folder: a draft first, which then takes its place.
+// write writes the merged job as a draft and then renames it to the output.
 func (m *merge) write(ctx context.Context) (err error) {
 	scratch, err := m.draftDir()
 	if err != nil {
@@ -78,7 +78,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 	return m.replace(draft)
 }
 
-// tree is the outcomes as a tree on disk would give them. It takes their memory.
+// tree returns the outcomes as result.ReadTree would. It reuses their memory, so they must not be used afterwards.
 func (o *outcomes) tree(plan result.Plan) result.Tree {
 	tree := result.Tree{Plan: plan}
 	n := 0
@@ -100,12 +100,12 @@ func (o *outcomes) tree(plan result.Plan) result.Tree {
 	return tree
 }
 
-// writeOutputs makes outputs.jsonl anew from the results. The shards' own are asked for the instructions alone.
+// writeOutputs writes outputs.jsonl from the results. It reads only the instructions from the shards' files.
 func (m *merge) writeOutputs(draft string) error {
 	prompts := job.Prompts{}
 	for _, p := range m.parts {
 		if err := prompts.Read(filepath.Join(p.dir, result.OutputsFile)); err != nil {
-			m.note("shard %s has no %s that can be read, so its tasks' instructions may be missing from the merged one: %v", p.name(), result.OutputsFile, err)
+			m.note("the %[2]s of shard %[1]s cannot be read, so the merged one may lack its tasks' instructions: %[3]v", p.name(), result.OutputsFile, err)
 		}
 	}
 	f, err := os.Create(filepath.Join(draft, result.OutputsFile))
@@ -118,11 +118,11 @@ func (m *merge) writeOutputs(draft string) error {
 	return nil
 }
 
-// writeConfig copies the configuration.
+// writeConfig copies the configuration of the base shard.
 func (m *merge) writeConfig(draft string) error {
 	config, err := result.ReadConfig(m.base.dir)
 	if err != nil {
-		m.out.Incomplete = append(m.out.Incomplete, untrusted.Line(fmt.Sprintf("the job's configuration and gate are not known, for shard %s has no %s: %v",
+		m.out.Incomplete = append(m.out.Incomplete, untrusted.Line(fmt.Sprintf("the job's configuration and gate are not known, because shard %s has no %s: %v",
 			m.base.name(), result.ConfigFile, err)))
 		return nil
 	}
@@ -132,7 +132,7 @@ func (m *merge) writeConfig(draft string) error {
 	return os.WriteFile(filepath.Join(draft, result.ConfigFile), config, 0o644)
 }
 
-// newRecord returns what merge.json says.
+// newRecord returns the merge.json of this merge.
 func (m *merge) newRecord(out *outcomes) record {
 	r := record{PlanDigest: m.plan.Digest, Moved: m.opts.Move, Total: m.total, Shards: []recordShard{}, Incomplete: append([]string{}, m.out.Incomplete...)}
 	for _, p := range m.parts {
@@ -142,7 +142,7 @@ func (m *merge) newRecord(out *outcomes) record {
 	return r
 }
 
-// writeLarge writes a file of the draft, without holding all of its text. It is not synced: a merge can be made again.
+// writeLarge writes a file of the draft without holding all of its text in memory. It does not sync: a merge can be run again.
 func writeLarge(path string, v any) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -155,18 +155,18 @@ func writeLarge(path string, v any) error {
 	return nil
 }
 
-// replace puts the draft where the output is to be.
+// replace renames the draft to the output. What was there is moved to the scratch directory.
 func (m *merge) replace(draft string) error {
 	old := filepath.Join(m.scratch.dir, oldName)
 	if err := os.Rename(m.output, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("replace the merged job's folder: %w", err)
+		return fmt.Errorf("replace the merged job's directory: %w", err)
 	}
 	if err := os.Rename(draft, m.output); err != nil {
 		back := os.Rename(old, m.output)
 		if errors.Is(back, fs.ErrNotExist) { // there was none
 			back = nil
 		}
-		return errors.Join(fmt.Errorf("put the merged job in its place: %w", err), back)
+		return errors.Join(fmt.Errorf("rename the merged job to its directory: %w", err), back)
 	}
 	return nil
 }

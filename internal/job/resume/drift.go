@@ -18,16 +18,16 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Change is something that keeps a job from being resumed: it means other work now than when the job began.
+// Change is a difference between the job as it began and as it is now that keeps it from being resumed.
 type Change struct {
-	// Key is the key of the job file, with the names of agents and datasets for their places: agents.cpe.execute. It is "" for
-	// changes of tasks.
+	// Key is the key of the job file, with names of agents and datasets instead of indexes: agents.cpe.execute. It is "" if tasks
+	// changed.
 	Key string
-	// Message is for people. It may hold text from the job's folder and the job file, but no value of an agent's variable.
+	// Message says what changed. It may have text from the job's directory and the job file, but no value of an agent's variable.
 	Message string
 }
 
-// drift compares what a job meant when it began with what it means now: first the configuration, then the tasks.
+// drift compares a job as it began with the job as it is now: first the configuration, then the tasks.
 func drift(was config.Job, before result.Plan, is config.Job, now result.Plan) ([]Change, error) {
 	a, err := asTree(was)
 	if err != nil {
@@ -47,8 +47,8 @@ func drift(was config.Job, before result.Plan, is config.Job, now result.Plan) (
 	return c.changes, nil
 }
 
-// asTree is the part of a configuration that has to stay, as JSON has it, with the names of agents and datasets as keys: their
-// order only says what is started first. The number of attempts is left out; see attempts.
+// asTree returns the part of a configuration that must not change as a JSON object. Agents and datasets have their names as keys: their
+// order only decides which trials start first. The number of attempts is left out; see attempts.
 func asTree(cfg config.Job) (map[string]any, error) {
 	formats, tasksFormat := make([]config.Format, len(cfg.Datasets)), cfg.TasksFormat
 	for i, d := range cfg.Datasets {
@@ -59,7 +59,7 @@ func asTree(cfg config.Job) (map[string]any, error) {
 	}
 	cfg = job.CanonicalConfig(cfg)
 	cfg.NAttempts = 0
-	cfg.TasksFormat = tasksFormat // tasks differ where formats do, but this is why
+	cfg.TasksFormat = tasksFormat // if it changed, tasks differ, too, and this is why
 	for i := range cfg.Datasets {
 		cfg.Datasets[i].Format = formats[i]
 	}
@@ -93,9 +93,9 @@ func (c *comparison) add(key []string, format string, args ...any) {
 	c.changes = append(c.changes, Change{Key: strings.Join(key, "."), Message: fmt.Sprintf(format, args...)})
 }
 
-// compare notes in what two values of one key differ. null, "" and an absent one are the same.
+// compare adds the differences between two values of a key. null, "" and a missing value are equal.
 func (c *comparison) compare(key []string, was, is any) {
-	entry := len(key) == 2 && (key[0] == "agents" || key[0] == "datasets") // of which oracle, say, has nothing but a name
+	entry := len(key) == 2 && (key[0] == "agents" || key[0] == "datasets") // an entry may be empty: oracle has only a name
 	if reflect.DeepEqual(was, is) || empty(was) && empty(is) && !entry {
 		return
 	}
@@ -138,7 +138,7 @@ func empty(v any) bool {
 	return false
 }
 
-// value notes a value that is no mapping.
+// value adds the difference between two values that are no mappings.
 func (c *comparison) value(key []string, was, is any) {
 	a, aText := was.(string)
 	b, bText := is.(string)
@@ -165,7 +165,7 @@ func lengthOf(v any) string {
 	return shown(v)
 }
 
-// firstDifference is the number of the first line that two texts do not share.
+// firstDifference returns the number of the first line in which two texts differ.
 func firstDifference(a, b string) int {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(x), len(y)) {
@@ -176,7 +176,7 @@ func firstDifference(a, b string) int {
 	return min(len(x), len(y)) + 1
 }
 
-// shown is a value as a job file could have it.
+// shown returns a value as it would be in a job file, shortened.
 func shown(v any) string {
 	if empty(v) {
 		return "not set"
@@ -191,10 +191,10 @@ func shown(v any) string {
 	return string([]rune(string(text))[:maxShown]) + "…"
 }
 
-// onlyVariable is a value that says where another one comes from, and nothing else.
+// onlyVariable matches a value that is only a reference to a variable of the host.
 var onlyVariable = regexp.MustCompile(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
 
-// hidden is the value of an agent's variable, which may be a secret.
+// hidden returns text for the value of an agent's variable, which may be a secret.
 func hidden(v any) string {
 	s, _ := v.(string)
 	switch {
@@ -206,7 +206,7 @@ func hidden(v any) string {
 	return "a value that is not shown"
 }
 
-// attempts compares how many there are with the plan, not with config.json: it is the plan that says what was run.
+// attempts compares n_attempts with the plan, not with config.json: the plan says what was run.
 func (c *comparison) attempts(before result.Plan, now int) {
 	was := 0
 	for _, key := range before.Trials {
@@ -220,7 +220,7 @@ func (c *comparison) attempts(before result.Plan, now int) {
 	}
 }
 
-// tasks names those whose files are others now.
+// tasks adds the tasks whose files changed, and those that are new or gone.
 func (c *comparison) tasks(before, now []result.PlannedTask) {
 	name := func(t result.PlannedTask) taskName { return taskName{t.Dataset, t.Task} }
 	digests := map[taskName]string{}
@@ -236,7 +236,7 @@ func (c *comparison) tasks(before, now []result.PlannedTask) {
 		case t.Digest == "" && was != "":
 			c.add(nil, "task %s/%s cannot be read any more", t.Dataset, t.Task)
 		case t.Digest != was:
-			c.add(nil, "task %s/%s has other files: it was %s, is %s", t.Dataset, t.Task, shortDigest(was), shortDigest(t.Digest))
+			c.add(nil, "task %s/%s has other files: the digest was %s, is %s", t.Dataset, t.Task, shortDigest(was), shortDigest(t.Digest))
 		}
 	}
 	for _, t := range before {
@@ -246,7 +246,7 @@ func (c *comparison) tasks(before, now []result.PlannedTask) {
 	}
 }
 
-// shortDigest is enough of a digest to tell it from another.
+// shortDigest returns the beginning of a digest.
 func shortDigest(digest string) string {
 	if digest == "" {
 		return "unreadable"
@@ -254,7 +254,7 @@ func shortDigest(digest string) string {
 	return digest[:min(len(digest), len("sha256:")+12)]
 }
 
-// trials catches what nothing else explains: a plan that was edited, or one of another version.
+// trials adds trials that are missing in the new plan although nothing else changed: the plan was edited, or another version wrote it.
 func (c *comparison) trials(before, now []result.Key) {
 	planned := map[result.Key]bool{}
 	for _, key := range now {

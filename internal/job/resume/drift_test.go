@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-func TestDriftIsToldByKey(t *testing.T) {
+func TestDriftNamesTheKey(t *testing.T) {
 	long := strings.Repeat("echo a line of a script\n", 5)
 	base := func() config.Job {
 		return config.Job{Name: "j", NAttempts: 2, TimeoutMultiplier: 1, Agents: []agent.Agent{
@@ -62,11 +62,11 @@ func TestDriftIsToldByKey(t *testing.T) {
 	}
 }
 
-func TestDriftOfTasksIsToldByTheirNames(t *testing.T) {
+func TestDriftNamesTheTasks(t *testing.T) {
 	before := []result.PlannedTask{{Dataset: "d", Task: "gone", Digest: "sha256:0"}, {Dataset: "d", Task: "mended", Digest: "sha256:1"}, {Dataset: "d", Task: "same", Digest: "sha256:2"}}
 	now := []result.PlannedTask{{Dataset: "d", Task: "mended", Digest: "sha256:3"}, {Dataset: "d", Task: "new", Digest: "sha256:4"}, {Dataset: "d", Task: "same", Digest: "sha256:2"}}
 	changes, err := drift(config.Job{}, result.Plan{Tasks: before}, config.Job{}, result.Plan{Tasks: now})
-	want := []Change{{Message: "task d/mended has other files: it was sha256:1, is sha256:3"}, {Message: "task d/new is new"}, {Message: "task d/gone is gone"}}
+	want := []Change{{Message: "task d/mended has other files: the digest was sha256:1, is sha256:3"}, {Message: "task d/new is new"}, {Message: "task d/gone is gone"}}
 	if err != nil || !slices.Equal(changes, want) {
 		t.Errorf("got %q, %v, want %q", changes, err, want)
 	}

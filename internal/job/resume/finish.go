@@ -15,8 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Finish is for a job of which nothing is pending: it writes what a run does at its end, if that is not there or says something
-// else. Nothing is written if there is nothing to say.
+// Finish writes the files that a run writes at its end, for a job without pending trials. Files that are there and correct stay as they
+// are.
 func (j Job) Finish(cfg config.Job, now result.Plan, earlier []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	plan := j.plan(now)
 	if err := j.replace(cfg, plan); err != nil {
@@ -40,25 +40,26 @@ func (j Job) Finish(cfg config.Job, now result.Plan, earlier []result.Trial, pro
 		}
 	}
 	planned := slices.DeleteFunc(slices.Clone(earlier), func(t result.Trial) bool { return t.Confirmation })
-	if len(planned) == len(plan.Own()) && len(merge.Missing(j.Dir)) > 0 { // what the merge lacked has been run here
+	if len(planned) == len(plan.Own()) && len(merge.Missing(j.Dir)) > 0 { // what was missing at the merge has been run here
 		return os.Remove(filepath.Join(j.Dir, result.MergeFile))
 	}
 	return nil
 }
 
-// says reports whether a file of the folder holds this text.
+// says reports whether a file of the job has exactly this text.
 func (j Job) says(name string, text []byte) bool {
 	was, err := nofollow.ReadFile(filepath.Join(j.Dir, name), result.MaxJobFile)
 	return err == nil && bytes.Equal(was, text)
 }
 
-// hasSums reports whether a shard has digests, which older versions did not write, and which go when its plan or configuration changes.
+// hasSums reports whether a shard has digests. Older versions did not write them, and they are removed when the plan or the
+// configuration changes. Other jobs need none.
 func (j Job) hasSums() bool {
 	_, err := os.Lstat(filepath.Join(j.Dir, result.SumsFile))
 	return j.Plan.Shard == nil || err == nil
 }
 
-// hasOutputs reports whether outputs.jsonl has as many lines as there are results. A disk that was full has left out some.
+// hasOutputs reports whether outputs.jsonl has want lines. Some are missing if the disk was full.
 func (j Job) hasOutputs(want int) bool {
 	f, err := nofollow.Open(filepath.Join(j.Dir, result.OutputsFile))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-func TestNothingIsOwedOfAJobThatWasKilledAtItsVeryEnd(t *testing.T) {
+func TestNothingIsPendingAfterAKillAtTheEnd(t *testing.T) {
 	r := newRestart(t)
 	want, err := result.Marshal(r.first())
 	r.must(err)

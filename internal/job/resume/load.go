@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Job is a job as its folder has it.
+// Job is a job as it is stored in its directory.
 type Job struct {
 	Dir    string
 	Plan   result.Plan
@@ -21,11 +21,11 @@ type Job struct {
 	text   []byte // of config.json
 }
 
-// ErrNotBegun means that a folder has no plan: no trial of a job ever began in it.
-var ErrNotBegun = errors.New("is not the folder of a job: it has no " + result.PlanFile)
+// ErrNotBegun means that a directory has no plan, so no trial of a job ever began in it.
+var ErrNotBegun = errors.New("is not the directory of a job: it has no " + result.PlanFile)
 
-// Load reads a job's folder for resuming. It refuses (with a Refusal) what no run has left. The error is a diag.List if config.json
-// is no configuration that this version knows, and ErrNotBegun if there is no plan.
+// Load reads the plan and the configuration in a job's directory. It refuses (with a job.Refusal) what no run writes. The error is a
+// diag.List if this version does not know the configuration, and ErrNotBegun if there is no plan.
 func Load(dir string) (Job, error) {
 	j := Job{Dir: dir}
 	text, err := nofollow.ReadFile(filepath.Join(dir, result.PlanFile), result.MaxJobFile)
@@ -42,11 +42,11 @@ func Load(dir string) (Job, error) {
 		return j, job.Refuse("%s: %v", filepath.Join(dir, result.PlanFile), err)
 	}
 	if j.Plan.Proof {
-		return j, job.Refuse("it is what rollout validate --run has left, which proves tasks in one go: run that again")
+		return j, job.Refuse("rollout validate --run wrote it: run that command again")
 	}
 	path := filepath.Join(dir, result.ConfigFile)
 	if j.text, err = result.ReadConfig(dir); err != nil {
-		return j, job.Refuse("it is not known what the job was asked to do: %v", err)
+		return j, job.Refuse("its configuration cannot be read: %v", err)
 	}
 	j.Config, err = config.Stored(path, j.text)
 	return j, err
@@ -65,7 +65,7 @@ func (j Job) checkPlan() error {
 	return job.CheckNames(j.Plan.Trials)
 }
 
-// PathsFrom is the folder where the relative paths in config.json begin, or "" if that is not known.
+// PathsFrom returns the directory that the relative paths in config.json are relative to, and "" if it is not known.
 func (j Job) PathsFrom() (string, error) {
 	if j.Plan.PathsFrom == "" {
 		return "", nil
@@ -74,12 +74,13 @@ func (j Job) PathsFrom() (string, error) {
 	return filepath.Join(real, filepath.FromSlash(j.Plan.PathsFrom)), err
 }
 
-// Drift says in what a job means other work now than when it began: cfg and now are its configuration and plan of today.
+// Drift returns the differences that keep the job from being resumed. cfg and now are its configuration and plan as they are today.
 func (j Job) Drift(cfg config.Job, now result.Plan) ([]Change, error) {
 	return drift(j.Config, j.Plan, cfg, now)
 }
 
-// Pending says what is to be run of the plan now, which has not drifted. It refuses a folder that holds what no run has left.
+// Pending returns which trials of the plan now are to be run. Callers check Drift first. It refuses (with a job.Refusal) a directory
+// with files that no run writes.
 func (j Job) Pending(now result.Plan, policy RerunPolicy) (Pending, error) {
 	digests := make(map[taskName]string, len(now.Tasks))
 	for _, t := range now.Tasks {

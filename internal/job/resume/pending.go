@@ -11,21 +11,21 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Pending is what is to be run of a job, and what is there.
+// Pending says which trials of a job are to be run, and which results there are.
 type Pending struct {
 	Keys    map[result.Key]bool // to be run
-	Earlier []result.Trial      // every result that is there, also of what is run again
+	Earlier []result.Trial      // all results, also those of trials that are run again
 	Kept    int                 // results that stay
-	Missing int                 // trials that have none, or a torn one, and are not to be run
-	// Confirmations are the confirmation attempts among Earlier that are made again, if they are still asked for.
+	Missing int                 // trials without a whole result that are not run
+	// Confirmations has the confirmation attempts among Earlier that are made again if job.Options.Confirm returns them.
 	Confirmations map[result.Key]bool
 	stale         []result.Key // confirmation attempts of a plan with fewer attempts
 }
 
-// pending decides for each of a job's trials whether it is to be run. It refuses a folder that holds what no run has left.
+// pendingOf decides for each of a job's trials whether it is run. It refuses a directory with files that no run writes.
 func pendingOf(dir string, keys []result.Key, digests map[taskName]string, policy RerunPolicy) (Pending, error) {
 	out := Pending{Keys: map[result.Key]bool{}}
-	if err := onlyFolders(dir, keys); err != nil {
+	if err := checkTrialDirs(dir, keys); err != nil {
 		return out, err
 	}
 	trials, errs := result.ReadEachTrial(dir, keys)
@@ -40,9 +40,9 @@ func pendingOf(dir string, keys []result.Key, digests map[taskName]string, polic
 			}
 			continue
 		case err != nil:
-			return out, job.Refuse("%v: remove or mend it", err)
+			return out, job.Refuse("%v: remove or repair it", err)
 		case t.TaskDigest != "" && t.TaskDigest != digests[taskName{key.Dataset, key.Task}]:
-			return out, job.Refuse("%s: is the result of other files of the task than plan.json names: it was not written by this job",
+			return out, job.Refuse("%s: the task had other files than plan.json says, so this job did not write it",
 				filepath.Join(dir, filepath.FromSlash(key.Dir()), result.ResultFile))
 		}
 		if t.Confirmation { // of a plan with fewer attempts
@@ -59,8 +59,8 @@ func pendingOf(dir string, keys []result.Key, digests map[taskName]string, polic
 	return out, nil
 }
 
-// confirmations adds what there is of confirmation attempts. Those that show nothing, because they were cut short or the infrastructure
-// failed, can be made again. now is the plan of today, which may have more attempts than the one that is there.
+// confirmations adds the confirmation attempts that there are. Those that were cut short, or that failed because of the infrastructure,
+// can be made again. now is the plan of today, which may have more attempts than the stored one.
 func (p *Pending) confirmations(dir string, plan, now result.Plan, policy RerunPolicy) error {
 	keys := plan.ConfirmationKeys()
 	if len(now.Trials) != len(plan.Trials) {
@@ -71,7 +71,7 @@ func (p *Pending) confirmations(dir string, plan, now result.Plan, policy RerunP
 		p.stale = slices.DeleteFunc(keys, func(k result.Key) bool { return planned[k] })
 		return nil
 	}
-	if err := onlyFolders(dir, keys); err != nil {
+	if err := checkTrialDirs(dir, keys); err != nil {
 		return err
 	}
 	trials, errs := result.ReadEachTrial(dir, keys)
@@ -79,11 +79,11 @@ func (p *Pending) confirmations(dir string, plan, now result.Plan, policy RerunP
 	for i, t := range trials {
 		switch {
 		case errors.Is(errs[i], fs.ErrNotExist), errors.Is(errs[i], result.ErrTorn):
-			continue // made again when it is its turn
+			continue // it is made again if it is still wanted
 		case errs[i] != nil:
-			return job.Refuse("%v: remove or mend it", errs[i])
+			return job.Refuse("%v: remove or repair it", errs[i])
 		case !t.Confirmation:
-			return job.Refuse("%s: is no confirmation attempt, as plan.json has it", filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), result.ResultFile))
+			return job.Refuse("%s: is no confirmation attempt, but plan.json says so", filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), result.ResultFile))
 		}
 		p.Earlier = append(p.Earlier, t)
 		if policy.reruns(t) {
@@ -93,8 +93,8 @@ func (p *Pending) confirmations(dir string, plan, now result.Plan, policy RerunP
 	return nil
 }
 
-// onlyFolders refuses trials' folders that are links or files, or are reached through one.
-func onlyFolders(dir string, keys []result.Key) error {
+// checkTrialDirs refuses trials' directories that are links or files, or below one.
+func checkTrialDirs(dir string, keys []result.Key) error {
 	seen := map[string]bool{}
 	for _, key := range keys {
 		path := filepath.FromSlash(key.Dir())

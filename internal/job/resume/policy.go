@@ -10,18 +10,18 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// RerunPolicy says which of the trials that have a result are run again.
+// RerunPolicy says which trials with a result are run again. The zero value: those that the infrastructure failed.
 type RerunPolicy struct {
-	// Types are error types that are run again besides those of the infrastructure, whatever else the result says.
+	// Types has further error types with which trials are run again, even if the result has a reward.
 	Types []result.ErrorType
-	// OnlyFailed leaves out what has no result yet, and what was cut short or torn: only failed trials are run again.
+	// OnlyFailed leaves out trials without a whole result and cancelled ones, so that only failed trials are run again.
 	OnlyFailed bool
 }
 
 // allErrors stands for every error type.
 const allErrors = "all"
 
-// ParseErrorTypes reads a list of error types, or "all". The error names all that there are not.
+// ParseErrorTypes returns the error types with these names; "all" stands for every type. The error names all unknown ones.
 func ParseErrorTypes(names []string) ([]result.ErrorType, error) {
 	var types []result.ErrorType
 	var unknown []string
@@ -53,7 +53,7 @@ func unknownType(name string) string {
 	return fmt.Sprintf("there is no error type %q (%s)", name, hint)
 }
 
-// reruns reports whether a trial with this result is to be run again. A trial with a reward is complete, and failures of agents,
+// reruns reports whether a trial with this result is run again. By default a trial with a reward is not, and failures of agents,
 // verifiers and tasks are outcomes.
 func (p RerunPolicy) reruns(t result.Trial) bool {
 	if t.Error == nil {

@@ -40,7 +40,7 @@ func TestWhichTrialsAreRunAgain(t *testing.T) {
 	}
 }
 
-func TestErrorTypesAreAllListed(t *testing.T) {
+func TestAllErrorTypesAreListed(t *testing.T) {
 	types, err := ParseErrorTypes([]string{"all"})
 	if err != nil || !slices.Equal(types, result.ErrorTypes) {
 		t.Errorf("all is %v, %v", types, err)

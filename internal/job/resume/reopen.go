@@ -14,26 +14,25 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// plan is the one that is written when the job goes on: what is counted may have changed, and there may be more attempts.
+// plan returns the plan that is written when the job is resumed: the metrics may have changed, and there may be more attempts.
 func (j Job) plan(now result.Plan) result.Plan {
 	plan := j.Plan
 	plan.Metrics, plan.PathsFrom = now.Metrics, now.PathsFrom
 	plan.Compared = plan.Compared || now.Compared
 	if len(now.Trials) != len(plan.Trials) {
 		plan.Trials, plan.Tasks, plan.Digest = now.Trials, now.Tasks, now.Digest
-		plan.Confirm = nil // their numbers are those of planned attempts now
+		plan.Confirm = nil // planned attempts have their numbers now
 	}
 	return plan
 }
 
-// Reopen makes the folder ready for the trials that are pending. The tree has the lock from then on.
+// Reopen makes the directory ready for the pending trials. The tree owns the lock from then on.
 //
-// Each step leaves a folder that can be resumed: the configuration is replaced before the plan, since more attempts than
-// planned can be planned, but not fewer. The job's result.json goes, for it would say what is not so any more, and is written
-// at the end. So does merge.json: what is in the folder now is in no shard, and no merge may replace it.
+// If the process is killed at any step, the directory can be resumed. So the configuration is replaced before the plan: a job may have
+// more attempts than planned, but not fewer.
 //
-// prompt gives the tasks' instructions for outputs.jsonl, which gets a line for each result that stays; those of trials that
-// are run again and are not begun, after a cancel, get theirs at the end.
+// prompt returns the tasks' instructions for outputs.jsonl, which gets a line for each result that stays. A trial that is to be run
+// again but does not begin, because the job is cancelled, gets its line at the end of the run.
 func (j Job) Reopen(lock *job.Lock, cfg config.Job, now result.Plan, pending Pending, prompt func(dataset, task string) []result.Message, at time.Time) (*job.Tree, error) {
 	plan := j.plan(now)
 	plan.Resumed = append(plan.Resumed[:len(plan.Resumed):len(plan.Resumed)], resumption(plan, pending.Earlier, at))
@@ -56,7 +55,7 @@ func (j Job) Reopen(lock *job.Lock, cfg config.Job, now result.Plan, pending Pen
 	return t, nil
 }
 
-// replace writes the configuration and the plan, where they differ from what is there.
+// replace writes the configuration and the plan if they differ from the stored ones.
 func (j Job) replace(cfg config.Job, plan result.Plan) error {
 	cfg.Name = plan.JobName
 	for _, file := range []struct {
@@ -74,7 +73,7 @@ func (j Job) replace(cfg config.Job, plan result.Plan) error {
 		if bytes.Equal(was, now) {
 			continue
 		}
-		if err := os.Remove(filepath.Join(j.Dir, result.SumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) { // which has the digest of what was
+		if err := os.Remove(filepath.Join(j.Dir, result.SumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it has the digest of the old file
 			return err
 		}
 		if err := result.WriteFile(filepath.Join(j.Dir, file.name), now); err != nil {
@@ -84,7 +83,7 @@ func (j Job) replace(cfg config.Job, plan result.Plan) error {
 	return nil
 }
 
-// resumption is the entry of a job that goes on now.
+// resumption returns the plan's entry about resuming now: when, and for how long nothing ran.
 func resumption(plan result.Plan, earlier []result.Trial, at time.Time) result.Resumption {
 	last := plan.StartedAt
 	if n := len(plan.Resumed); n > 0 && plan.Resumed[n-1].At.After(last) {

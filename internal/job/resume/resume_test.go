@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-func TestAResumedJobIsWhatARunWouldHaveLeft(t *testing.T) {
+func TestResumedJobEqualsARun(t *testing.T) {
 	r := newRestart(t)
 	r.first()
 	r.must(os.Remove(r.in("a/d/two__1/result.json")))
@@ -42,7 +42,7 @@ func TestAResumedJobIsWhatARunWouldHaveLeft(t *testing.T) {
 	}
 }
 
-func TestAnEarlierResultCountsUntilItsTrialBeginsAgain(t *testing.T) {
+func TestEarlierResultCountsUntilItsTrialBegins(t *testing.T) {
 	r := newRestart(t)
 	r.first()
 	r.fail(1, result.EnvironmentStartFailed)
@@ -59,7 +59,7 @@ func TestAnEarlierResultCountsUntilItsTrialBeginsAgain(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMovedAwayIsNotRunAgain(t *testing.T) {
+func TestTrialThatCannotBeSupersededIsNotRun(t *testing.T) {
 	r := newRestart(t)
 	r.first()
 	r.fail(1, result.EnvironmentStartFailed)
@@ -79,7 +79,7 @@ func TestWhatCannotBeMovedAwayIsNotRunAgain(t *testing.T) {
 	}
 }
 
-func TestAttemptsGrow(t *testing.T) {
+func TestAttemptsMayGrow(t *testing.T) {
 	r := newRestart(t)
 	before := r.first()
 	r.cfg.NAttempts, r.specs = 3, r.plan(3, "task")
@@ -110,22 +110,22 @@ func TestAttemptsGrow(t *testing.T) {
 	}
 }
 
-func TestFoldersThatNoRunLeftAreRefused(t *testing.T) {
+func TestDirectoriesThatNoRunWritesAreRefused(t *testing.T) {
 	outside := t.TempDir()
 	for name, damage := range map[string]func(r *restart){
 		"a result that is a link": func(r *restart) {
 			r.must(os.Rename(r.in("a/d/one__1/result.json"), filepath.Join(outside, "r")))
 			r.must(os.Symlink(filepath.Join(outside, "r"), r.in("a/d/one__1/result.json")))
 		},
-		"a trial's folder that is a link": func(r *restart) {
+		"a trial's directory that is a link": func(r *restart) {
 			r.must(os.RemoveAll(r.in("a/d/one__1")))
 			r.must(os.Symlink(outside, r.in("a/d/one__1")))
 		},
-		"an agent's folder that is a link": func(r *restart) {
+		"an agent's directory that is a link": func(r *restart) {
 			r.must(os.RemoveAll(r.in("a")))
 			r.must(os.Symlink(outside, r.in("a")))
 		},
-		"a file for a trial's folder": func(r *restart) {
+		"a file for a trial's directory": func(r *restart) {
 			r.must(os.RemoveAll(r.in("a/d/one__1")))
 			r.write("a/d/one__1", "")
 		},
@@ -145,7 +145,7 @@ func TestFoldersThatNoRunLeftAreRefused(t *testing.T) {
 			r.must(result.WriteJSON(r.in(result.PlanFile), plan))
 		},
 		"a torn plan": func(r *restart) { r.write(result.PlanFile, `{"job_name": "j"`) },
-		"a plan with trials in one folder": func(r *restart) {
+		"a plan with trials in one directory": func(r *restart) {
 			plan := r.open().Plan
 			plan.Trials = append(plan.Trials, plan.Trials[0])
 			r.must(result.WriteJSON(r.in(result.PlanFile), plan))

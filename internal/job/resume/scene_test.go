@@ -166,7 +166,7 @@ func (r *restart) wantRan(want ...string) {
 	}
 }
 
-// wantCounted checks that a run's outcome is what its folder says, and that outputs.jsonl has a line for each result.
+// wantCounted checks that a run's outcome is what its directory says, and that outputs.jsonl has a line for each result.
 func (r *restart) wantCounted(job result.Job) {
 	r.t.Helper()
 	onDisk, err := result.ReadTree(r.dir)
@@ -176,7 +176,7 @@ func (r *restart) wantCounted(job result.Job) {
 	b, err := result.Marshal(job)
 	r.must(err)
 	if string(a) != string(b) {
-		r.t.Errorf("the run says\n%s\nand its folder\n%s", b, a)
+		r.t.Errorf("the run says\n%s\nand its directory\n%s", b, a)
 	}
 	seen := map[string]int{}
 	for _, line := range outputs(r.t, r.in(result.OutputsFile)) {

@@ -11,13 +11,12 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// VariableDrift says what keeps trials of today from standing beside the results that stay, though the job file is the same: variables of the
-// host that are no secrets (redact.except) have other values. visible and passed are those of today, as in trial.DigestsOf.
+// VariableDrift returns differences that Drift cannot see: variables of the host that are no secrets (redact.except) had other values when
+// results that stay were made. visible and passed are the values of today, as in trial.DigestsOf.
 func (j Job) VariableDrift(pending Pending, cfg config.Job, visible map[string]map[string]string, passed map[string]string) []Change {
-	// The configuration may have changed in what does not matter, but the digests of the results are of what it was.
+	// Keys that do not matter may have changed since, so a result may also have the digests of the stored configuration.
 	now, was := trial.DigestsOf(cfg, visible, passed), trial.DigestsOf(j.Config, visible, passed)
-	// In the digest of the configuration also keys count that may change. It tells something only of results that were made with the
-	// configuration that is there.
+	// Keys that may change are in the digest of the configuration, too, so it can be compared only if they did not change.
 	comparable := now.Config == was.Config && len(passed) > 0
 	others, otherPassed := map[string]int{}, 0
 	for _, t := range pending.Earlier {
@@ -55,7 +54,7 @@ func resultsAre(n int) string {
 	return fmt.Sprintf("%d results that stay are", n)
 }
 
-// listed is the names of variables in parentheses, after a space.
+// listed returns the names of variables in parentheses, after a space.
 func listed(variables map[string]string) string {
 	if len(variables) == 0 {
 		return ""

@@ -14,39 +14,39 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// Source is a job's folder that results may be taken over from. It is hostile, but what it says of rewards is believed.
+// Source is the directory of a job whose results may be taken over. Its files are hostile, but its rewards are trusted.
 type Source struct {
-	Label string // the folder as it was given
+	Label string // the directory as it was given
 	Dir   string
 	Job   string // its name
 }
 
-// Open looks at the folder of a job. It fails with fs.ErrNotExist where there is no plan.
+// Open returns the source in the directory of a job. The error is fs.ErrNotExist if it has no plan.
 func Open(label, dir string) (Source, error) {
 	plan, err := result.ReadPlanHead(dir)
 	return Source{Label: label, Dir: dir, Job: plan.JobName}, err
 }
 
-// Experiment is what has to be the same for a result to be taken over.
+// Experiment is what must be the same for a result to be taken over.
 type Experiment struct {
 	Digests trial.Digests
-	// ImageID is environment.Provider's, of an image that a task names; "" if it is not known. ref is asked about only where
-	// nothing else differs. It may be nil.
+	// ImageID returns the ID of an image that a task names, and "" if it is not known. Find calls it only if nothing else differs. It
+	// may be nil.
 	ImageID func(ref string) string
-	// Unaddressed is what comes into all environments although no digest covers it, in a few words each. If there is any, nobody
-	// can tell whether trials are the same, so none is.
+	// Unaddressed names what is in all environments and in no digest. If there is any, nothing is taken over, because nobody knows
+	// whether trials are the same.
 	Unaddressed []string
 }
 
-// Found is a result that can be taken over. Trial is what it will be in the new job.
+// Found is a result that can be taken over. Trial is the result as it will be in the new job.
 type Found struct {
 	Trial  result.Trial
 	source Source
 }
 
-// Find looks in each source for a result of each spec's own key that stands for the same experiment: with a reward and
-// without an error, of a task with the same files, the same agent, configuration and image. The first that fits is taken. No link
-// is followed, and nothing is changed. When ctx ends it stops looking.
+// Find searches the sources for a result of each spec that can be taken over: a result of the same key, with a reward and without an
+// error, of a task with the same files, and with the same agent, configuration and image. It takes the first one. It follows no link,
+// changes nothing, and stops when ctx ends.
 func Find(ctx context.Context, sources []Source, specs []trial.Spec, same Experiment) (Findings, error) {
 	if len(same.Unaddressed) > 0 {
 		return Findings{Missed: map[Reason]int{Unaddressed: len(specs)}}, nil
@@ -86,17 +86,17 @@ func Find(ctx context.Context, sources []Source, specs []trial.Spec, same Experi
 	return r, nil
 }
 
-// reusable is a spec's result in a source, marked; ok is false if there is none that stands for the same.
+// reusable returns a spec's result in a source, marked as reused. If ok is false, there is none, and why is the reason.
 func reusable(reader *result.TrialReader, s Source, spec trial.Spec, same Experiment) (t result.Trial, why Reason, ok bool) {
-	folder, err := openTrial(s.Dir, spec.Key)
+	opened, err := openTrial(s.Dir, spec.Key)
 	if errors.Is(err, os.ErrNotExist) {
 		return t, NoResult, false
 	}
 	if err != nil {
 		return t, Unreadable, false
 	}
-	defer folder.Close()
-	there, err := reader.Read(folder, s.Label, spec.Key, &t, nil)
+	defer opened.Close()
+	there, err := reader.Read(opened, s.Label, spec.Key, &t, nil)
 	switch {
 	case err != nil:
 		return t, Unreadable, false
@@ -111,16 +111,16 @@ func reusable(reader *result.TrialReader, s Source, spec trial.Spec, same Experi
 		mark.Job, mark.StartedAt = t.Reused.Job, t.Reused.StartedAt
 	}
 	t.Reused = &mark
-	t.Environment.Preserved = false // what is kept is the other job's
+	t.Environment.Preserved = false // a kept environment is the other job's
 	return t, 0, true
 }
 
-// openTrial opens a trial's folder. No link is followed.
+// openTrial opens a trial's directory. It follows no link.
 func openTrial(dir string, key result.Key) (*os.File, error) {
 	return nofollow.OpenDirBelow(dir, strings.Split(key.Dir(), "/")...)
 }
 
-// differs compares what a result stands for with what a spec would be.
+// differs compares a result with the trial that a spec would be. ok is true if they are the same experiment; why is the difference.
 func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok bool) {
 	switch e := t.Environment; {
 	case t.Confirmation:
@@ -140,13 +140,13 @@ func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok b
 	case e.Base != nil:
 		return OtherImage, false
 	case e.Image != spec.Task.Config.Environment.DockerImage:
-		return 0, true // it was built of the task's files
+		return 0, true // it was built from the task's files
 	}
 	return otherImage(t.Environment, same)
 }
 
-// otherImage compares an image that the task names. A tag may have been moved since, a digest may not; but also a digest has
-// another image for each platform, so what is known of it counts.
+// otherImage compares images that tasks name. A tag may have been moved since. A digest may not, but it has one image for each platform,
+// so a known ID counts more.
 func otherImage(e *result.Environment, same Experiment) (why Reason, ok bool) {
 	pinned, id := strings.Contains(e.Image, "@sha256:"), ""
 	if e.ImageID == "" {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reason says why a trial has to be run although there are folders with results. Larger ones came closer.
+// Reason says why no result of a trial can be taken over. A larger one was closer to being taken over.
 type Reason int
 
 // The reasons.
@@ -33,14 +33,14 @@ var reasonText = []string{
 	UnknownImage: "on an image named by a tag, whose content is not known any more", Unaddressed: "with what no digest covers",
 }
 
-// Findings is what can be taken over.
+// Findings says which results can be taken over.
 type Findings struct {
 	Found []Found
 	// Missed counts the trials that cannot be taken over, by the reason that came closest.
 	Missed map[Reason]int
 }
 
-// Reasons is why trials cannot be taken over, the most frequent first; "" if all can be.
+// Reasons returns why trials cannot be taken over, the most frequent reason first, and "" if all can be.
 func (f Findings) Reasons() string {
 	var whys []Reason
 	for w := range f.Missed {

@@ -18,7 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// reuseScene is a scene with a folder "old" whose first trial can be taken over, but for what change does to it.
+// reuseScene is a scene with a directory "old" whose first trial can be taken over, but for what change does to it.
 func reuseScene(t *testing.T, change func(*result.Trial)) (*jobtest.Scene, trial.Spec, Experiment) {
 	s := jobtest.New(t)
 	spec := s.Specs[0]
@@ -46,7 +46,7 @@ func find(s *jobtest.Scene, spec trial.Spec, same Experiment) Findings {
 	return r
 }
 
-func TestOnlyTheSameExperimentIsTakenOver(t *testing.T) {
+func TestOnlyTheSameExperimentIsReused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*result.Trial)
 		want   Reason
@@ -106,12 +106,12 @@ func TestImagesAreComparedByContent(t *testing.T) {
 	}
 }
 
-func TestATrialIsTakenOverWithItsFiles(t *testing.T) {
+func TestTrialIsTakenOverWithItsFiles(t *testing.T) {
 	s, spec, same := reuseScene(t, nil)
 	s.Write(s.In("secret"), "of the machine")
 	old := s.In("old", spec.Key.Dir())
 	s.Check(os.Symlink(s.In("secret"), filepath.Join(old, "link.txt")))
-	s.Check(os.Symlink(s.Dir, filepath.Join(old, "folder")))
+	s.Check(os.Symlink(s.Dir, filepath.Join(old, "directory")))
 	s.Check(unix.Mkfifo(filepath.Join(old, "pipe"), 0o644))
 	before := s.Read(filepath.Join(old, result.ResultFile))
 	plan, err := job.Record(s.Config, s.Specs, job.RecordOptions{StartedAt: s.Began.Add(time.Hour), Dir: s.Dir})
@@ -127,7 +127,7 @@ func TestATrialIsTakenOverWithItsFiles(t *testing.T) {
 	}
 	files := s.Content(tree.TrialDir(spec.Key))
 	if len(files) != 2 || files[filepath.Join("command", "stdout.txt")] != "hello" || !strings.Contains(files[result.ResultFile], `"from": "old"`) {
-		t.Errorf("in the new folder there are %v", files)
+		t.Errorf("in the new directory there are %v", files)
 	}
 	if after := s.Read(filepath.Join(old, result.ResultFile)); after != before {
 		t.Errorf("the old result was changed to %s", after)
@@ -141,14 +141,14 @@ func TestATrialIsTakenOverWithItsFiles(t *testing.T) {
 	}
 }
 
-// TestSourcesAreHostile: what is reached through links is not looked at.
-func TestSourcesAreHostile(t *testing.T) {
+// TestSourcesWithLinksAreNotRead: what is reached through links is not looked at.
+func TestSourcesWithLinksAreNotRead(t *testing.T) {
 	s, spec, same := reuseScene(t, nil)
 	agent := s.In("old", result.Slug(spec.Key.Agent))
 	s.Check(os.Rename(agent, s.In("elsewhere")))
 	s.Check(os.Symlink(s.In("elsewhere"), agent))
 	if r := find(s, spec, same); len(r.Found) != 0 || r.Missed[Unreadable] != 1 {
-		t.Errorf("through a link to an agent's folder: %+v", r)
+		t.Errorf("through a link to an agent's directory: %+v", r)
 	}
 	s, spec, same = reuseScene(t, nil)
 	file := s.In("old", spec.Key.Dir(), result.ResultFile)
@@ -158,7 +158,7 @@ func TestSourcesAreHostile(t *testing.T) {
 		t.Errorf("through a link to a result: %+v", r)
 	}
 	if _, err := Open("x", s.In("nowhere")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no folder: %v", err)
+		t.Errorf("no directory: %v", err)
 	}
 	s.Check(os.Symlink(s.In("secret"), s.In("old", result.PlanFile)))
 	if _, err := Open("x", s.In("old")); err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -166,15 +166,15 @@ func TestSourcesAreHostile(t *testing.T) {
 	}
 }
 
-// TestATrialThatIsNotWholeIsNoResult: a result is the last that is there.
-func TestATrialThatIsNotWholeIsNoResult(t *testing.T) {
+// TestFailedTakeOverLeavesNoResult: a result is the last that is there.
+func TestFailedTakeOverLeavesNoResult(t *testing.T) {
 	s, spec, same := reuseScene(t, nil)
 	found := find(s, spec, same).Found
 	plan, err := job.Record(s.Config, s.Specs, job.RecordOptions{StartedAt: s.Began, Dir: s.Dir})
 	s.Check(err)
 	tree, err := job.Create(s.In("new"), s.Config, plan)
 	s.Check(err)
-	s.Write(filepath.Join(tree.TrialDir(spec.Key), "in-the-way.txt"), "x") // so that the folder cannot be made
+	s.Write(filepath.Join(tree.TrialDir(spec.Key), "in-the-way.txt"), "x") // so that the directory cannot be made
 	taken, err := TakeOver(t.Context(), tree, found, nil)
 	if err == nil || len(taken) != 0 {
 		t.Errorf("%d taken over, %v", len(taken), err)
