@@ -76,7 +76,7 @@ var rows = []row{
 	}},
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate", "internal/prove"}, vocabulary...)},
 	{packages: []string{"reporters/internal/sections"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted"}},
-	{packages: []string{"reporters/proof"}, only: []string{"internal/prove", "internal/result", "internal/untrusted"}},
+	{packages: []string{"reporters/provereport"}, only: []string{"internal/prove", "internal/result", "internal/untrusted"}},
 	{packages: []string{"reporters/*"}, only: []string{
 		"internal/report", "internal/result", "internal/gate", "internal/untrusted", "reporters/internal/*",
 	}},

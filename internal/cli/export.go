@@ -86,8 +86,8 @@ func (a *app) exported(report export.Report) error {
 	if report.Missing > 0 {
 		a.warnf("%d of %s have no result, and are left out", report.Missing, plural(report.Missing+report.Trials+len(report.Unreadable), "trial"))
 	}
-	if report.NoPrompt > 0 {
-		a.warnf("the prompt of %s is null: no outputs.jsonl tells it, and the task's folder is not here or has changed", plural(report.NoPrompt, "task"))
+	if report.MissingPrompts > 0 {
+		a.warnf("the prompt of %s is null: no outputs.jsonl tells it, and the task's folder is not here or has changed", plural(report.MissingPrompts, "task"))
 	}
 	for _, unreadable := range report.Unreadable[:min(len(report.Unreadable), 10)] {
 		a.warnf("%v", unreadable)

@@ -22,7 +22,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/ui"
-	"github.com/org/rollout-action/reporters/proof"
+	"github.com/org/rollout-action/reporters/provereport"
 )
 
 // prove runs oracle and nop on every task of a dataset, and says which tasks are proven.
@@ -90,7 +90,7 @@ func offline(specs []trial.Spec) []trial.Spec {
 	return out
 }
 
-// wants tells whether a trial is part of the proof.
+// wants reports whether validate --run runs a trial.
 func (f *proveFlags) wants(s trial.Spec) bool {
 	switch {
 	case s.Task.Missing || s.Task.Err() != nil:
@@ -170,24 +170,24 @@ func (a *app) finishProof(p *prepared, dir string, how *proveFlags, whole bool) 
 		}
 	}
 	report := prove.Report{
-		Proofs: a.proofs(p, tree, how), Dir: dir, Notes: how.notes, StartedAt: tree.Plan.StartedAt,
+		Tasks: a.taskReports(p, tree, how), Dir: dir, Notes: how.notes, StartedAt: tree.Plan.StartedAt,
 		Cancelled: result.Summarize(tree.Plan, tree.Trials).Cancelled,
 	}
 	err := a.deliverProof(&report, how)
 	if how.format == formatText {
 		color, width := a.stdoutLook()
-		ui.Proof(a.Stdout, report, color, width)
+		ui.ProveReport(a.Stdout, report, color, width)
 	} else {
-		err = errors.Join(err, proof.Formats[how.format](a.Stdout, report))
+		err = errors.Join(err, provereport.Formats[how.format](a.Stdout, report))
 	}
 	if err != nil || !whole {
 		return err
 	}
-	return proofOutcome(report.Outcome())
+	return proveOutcome(report.Outcome())
 }
 
-// proofs checks every task, in the job's order.
-func (a *app) proofs(p *prepared, tree result.Tree, how *proveFlags) []prove.Proof {
+// taskReports checks every task, in the job's order.
+func (a *app) taskReports(p *prepared, tree result.Tree, how *proveFlags) []prove.TaskReport {
 	type name struct{ dataset, task string }
 	byTask := map[name][]result.Trial{}
 	slices.SortFunc(tree.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
@@ -195,13 +195,13 @@ func (a *app) proofs(p *prepared, tree result.Tree, how *proveFlags) []prove.Pro
 		n := name{t.Dataset, t.Task}
 		byTask[n] = append(byTask[n], t)
 	}
-	var out []prove.Proof
+	var out []prove.TaskReport
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // reading files is mostly system calls
 	for _, set := range p.sets {
 		out = slices.Grow(out, len(set.Tasks))
 		for _, t := range set.Tasks {
-			out = append(out, prove.Proof{Dataset: set.Name, Task: t.Name, Dir: a.shownTask(t, ""), Path: t.RepoPath, Fetched: t.Origin != nil, Runs: how.runsOf(byTask[name{set.Name, t.Name}])})
+			out = append(out, prove.TaskReport{Dataset: set.Name, Task: t.Name, Dir: a.shownTask(t, ""), Path: t.RepoPath, Fetched: t.Origin != nil, Runs: how.runsOf(byTask[name{set.Name, t.Name}])})
 		}
 	}
 	tasks := allTasks(p.sets)
@@ -260,8 +260,8 @@ func (a *app) shownDir(dir string) string {
 	return filepath.ToSlash(rel)
 }
 
-// proofOutcome is the command's outcome.
-func proofOutcome(outcome prove.Outcome) error {
+// proveOutcome returns the command's outcome.
+func proveOutcome(outcome prove.Outcome) error {
 	switch outcome {
 	case prove.Passed:
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/prove"
 	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/reporters/proof"
+	"github.com/org/rollout-action/reporters/provereport"
 )
 
 // deliverProof writes a report to where it is wanted. What GitHub refuses is a note in it; a file that cannot be written
@@ -24,10 +24,10 @@ func (a *app) deliverProof(report *prove.Report, how *proveFlags) error {
 	var failed error
 	for _, file := range []struct {
 		path   string
-		format proof.Format
-	}{{how.junit, proof.JUnit}, {how.markdown, proof.Markdown}, {how.asJSON, proof.JSON}} {
+		format provereport.Format
+	}{{how.junit, provereport.JUnit}, {how.markdown, provereport.Markdown}, {how.asJSON, provereport.JSON}} {
 		if file.path != "" {
-			if err := a.writeProof(file.path, file.format, *report); err != nil {
+			if err := a.writeProveReport(file.path, file.format, *report); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("write the report %s: %w", file.path, err))
 			}
 		}
@@ -35,7 +35,7 @@ func (a *app) deliverProof(report *prove.Report, how *proveFlags) error {
 	return failed
 }
 
-func (a *app) writeProof(path string, format proof.Format, report prove.Report) error {
+func (a *app) writeProveReport(path string, format provereport.Format, report prove.Report) error {
 	var text bytes.Buffer
 	if err := format(&text, report); err != nil {
 		return err
@@ -50,13 +50,13 @@ func (a *app) writeProof(path string, format proof.Format, report prove.Report) 
 // leaveProof gives the workflow its summary, annotations and outputs.
 func (a *app) leaveProof(w *workflow, report prove.Report, how *proveFlags) (notes []string) {
 	var text bytes.Buffer
-	limit := min(proof.DefaultLimit, github.SummaryRoom(w.getenv))
-	err := proof.MarkdownLimit(limit)(&text, report)
+	limit := min(provereport.DefaultLimit, github.SummaryRoom(w.getenv))
+	err := provereport.MarkdownLimit(limit)(&text, report)
 	if err = errors.Join(err, github.AppendSummary(w.getenv, text.Bytes())); err != nil {
 		notes = append(notes, "the job summary is missing: "+err.Error())
 	}
 	if how.format != "annotations" { // which would be the second of each
-		_ = proof.Annotations(a.Stderr, report) // nobody may be reading it any more
+		_ = provereport.Annotations(a.Stderr, report) // nobody may be reading it any more
 	}
 	for _, o := range [][2]string{{"verdict", string(report.Outcome())}, {"result-path", resultIn(report.Dir)}, {"junit-path", how.junit}} {
 		if err := github.SetOutput(w.getenv, o[0], o[1]); err != nil {

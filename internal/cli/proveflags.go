@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/org/rollout-action/reporters/proof"
+	"github.com/org/rollout-action/reporters/provereport"
 )
 
 // proveFlags are the flags of validate that are about running tasks.
@@ -35,7 +35,7 @@ func (f *proveFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.offline, "offline", false, "run each solution once more without any network, and say which tasks need one")
 	flags.StringVar(&f.since, "changed", "", "only tasks with files that changed since this commit, branch or tag, committed or not")
 	flags.StringVar(&f.shard, "shard", "", "only this part of the tasks, as in 2/4")
-	flags.StringVar(&f.format, "format", formatText, "what is printed: text, "+strings.Join(slices.Sorted(maps.Keys(proof.Formats)), ", ")+"; without --run text or json")
+	flags.StringVar(&f.format, "format", formatText, "what is printed: text, "+strings.Join(slices.Sorted(maps.Keys(provereport.Formats)), ", ")+"; without --run text or json")
 	flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
 	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
 	flags.StringVar(&f.asJSON, "report-json", "", "write the machine-readable report to this file")
@@ -55,13 +55,13 @@ func (f *proveFlags) check(job jobFlags) error {
 	if f.since == "" && f.given("changed") {
 		return usage("--changed has no value: name a commit, branch or tag, or leave it out")
 	}
-	if _, ok := proof.Formats[f.format]; !ok && f.format != formatText {
-		return usage("--format %s: want text, %s", f.format, strings.Join(slices.Sorted(maps.Keys(proof.Formats)), ", "))
+	if _, ok := provereport.Formats[f.format]; !ok && f.format != formatText {
+		return usage("--format %s: want text, %s", f.format, strings.Join(slices.Sorted(maps.Keys(provereport.Formats)), ", "))
 	}
 	return (&reportFlags{github: f.github, comment: "off", gate: gateFlags{changed: func(string) bool { return false }}, changed: f.given}).check()
 }
 
-// needRun refuses flags of a proof where none is asked for.
+// needRun refuses flags of validate --run without --run.
 func (f *proveFlags) needRun() error {
 	for _, flag := range onlyWithRun {
 		if f.given(flag) {

@@ -175,7 +175,7 @@ func (a *app) linted(t *task.Task) diag.List {
 		if f.Rule != prove.TaskFormat {
 			d.Message += " [" + f.Rule + "]"
 		}
-		if f.Severity == prove.Warning || !prove.KeepsFromRunning(f.Rule) {
+		if f.Severity == prove.Warning || !prove.PreventsRun(f.Rule) {
 			d.Severity = diag.Warning
 		}
 		problems = append(problems, d)

@@ -15,7 +15,7 @@ type Column struct {
 	Value func(row) any
 }
 
-// Columns are all of them, in the order in which they are written. New ones are added at the end. Durations are seconds, times
+// Columns lists all columns in the order in which they are written. New ones are added at the end. Durations are seconds, times
 // UTC, costs US dollars.
 var Columns = []Column{
 	{"example_id", func(r row) any { return result.ExampleID(r.trial.Dataset, r.trial.Task) }},
@@ -83,14 +83,14 @@ var Columns = []Column{
 	{"confirmation", func(r row) any { return r.trial.Confirmation }},
 }
 
-// rewards are several rewards as the text of a JSON object; no trial has a column of its own.
+// rewards returns the rewards of reward.json as the text of a JSON object, because their names are not known in advance.
 func rewards(r row) any {
 	if len(r.trial.Rewards) == 0 {
 		return nil
 	}
 	text, err := json.Marshal(r.trial.Rewards)
 	if err != nil {
-		return nil // only numbers that no result file can hold
+		return nil // cannot happen with numbers from a result file
 	}
 	return string(text)
 }
@@ -116,7 +116,7 @@ func text(s *string) any {
 	return *s
 }
 
-// stamp is a time as it stands in result files.
+// stamp returns a time in the form of result files.
 func stamp(t *time.Time) any {
 	if t == nil || t.IsZero() {
 		return nil

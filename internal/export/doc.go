@@ -1,3 +1,3 @@
-// Package export writes the results in a job's folder as one file for other programs: a line or row for each trial. It
-// counts nothing that package result does not count, and does not know where the file goes.
+// Package export writes the results in a job's directory as one file for other programs, with a line or row for each trial. It
+// computes nothing that package result does not compute, and does not know where the file goes.
 package export

@@ -15,37 +15,37 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Formats are what can be written.
+// Formats lists the formats that Write knows.
 //
 //	outputs  a result.Output on each line, as in outputs.jsonl, with advantages
 //	jsonl    a flat object on each line: every Column
 //	csv      the same as a table (RFC 4180), with the names of the columns first
 var Formats = []string{"outputs", "jsonl", "csv"}
 
-// Options say what is exported.
+// Options tells Write what to export.
 type Options struct {
-	Dir    string // of the job, also of one that was cancelled or killed, that still runs, or of a shard
+	Dir    string // of a job, which may have been cancelled or killed, may still run, or may be a shard
 	Format string // one of Formats
-	// Instruction is the prompt of a planned task that no outputs.jsonl tells; nil for one that is not known. It may be nil.
+	// Instruction returns the prompt of a planned task that is not in outputs.jsonl, or nil if it is not known. It may be nil.
 	Instruction func(result.PlannedTask) []result.Message
 
-	atATime int // trials that are held in memory, unless one group has more; 0 is chunk
+	atATime int // trials in memory, unless one group has more; 0 means chunk
 }
 
-// Report is what was written, and what was not.
+// Report has the numbers of what was written, and of what was not.
 type Report struct {
 	Trials     int     // that were written
-	Missing    int     // planned ones without a result
+	Missing    int     // planned trials without a result
 	Unreadable []error // the first results that cannot be read
-	// NoPrompt is how many tasks' instructions are not known. Only the format "outputs" has them.
-	NoPrompt int
+	// MissingPrompts is the number of tasks whose instruction is not known. It is 0 but for the format "outputs".
+	MissingPrompts int
 }
 
-// chunk is as many trials as keep the disk and all processors busy.
+// chunk is enough trials to keep the disk and all processors busy.
 const chunk = 2000
 
 // Write writes the trials of a job that have a result, sorted by agent, dataset, task and attempt. It holds few of them in
-// memory, however many there are. The error is fs.ErrNotExist where the folder is no job's.
+// memory, however many there are. The error is fs.ErrNotExist if the directory is not a job's.
 func Write(ctx context.Context, w io.Writer, opts Options) (Report, error) {
 	plan, err := result.ReadPlan(opts.Dir)
 	if err != nil {
@@ -70,22 +70,22 @@ func Write(ctx context.Context, w io.Writer, opts Options) (Report, error) {
 	if err := e.all(ctx); err != nil {
 		return e.report, err
 	}
-	e.report.NoPrompt, err = e.rows.end()
+	e.report.MissingPrompts, err = e.rows.end()
 	return e.report, errors.Join(err, buffered.Flush())
 }
 
-// rows is one format.
+// rows writes one format.
 type rows interface {
 	row(row) error
-	// end writes what is left, and says how many tasks have no prompt.
-	end() (noPrompt int, err error)
+	// end writes what is left, and returns how many tasks have no prompt.
+	end() (missingPrompts int, err error)
 }
 
-// row is one trial on its way out.
+// row is one trial to be written.
 type row struct {
 	plan      *result.Plan
 	trial     *result.Trial
-	advantage *result.Advantage // nil: the group is not complete
+	advantage *result.Advantage // nil if the group is not complete
 }
 
 type exporter struct {
@@ -95,9 +95,9 @@ type exporter struct {
 	report Report
 }
 
-// all goes through the trials, a few whole groups at a time.
+// all writes the trials, a few whole groups at a time.
 func (e *exporter) all(ctx context.Context) error {
-	planned := map[result.Key]int{} // attempts of each group, those of other shards too
+	planned := map[result.Key]int{} // attempts of each group, including those of other shards
 	for _, k := range e.plan.Trials {
 		planned[groupOf(k)]++
 	}
@@ -118,7 +118,7 @@ func (e *exporter) all(ctx context.Context) error {
 	return e.confirmations()
 }
 
-// confirmations exports the attempts that confirm tasks which look broken. They are in no group, so they have no advantage.
+// confirmations writes the confirmation attempts. They belong to no group, so they have no advantage.
 func (e *exporter) confirmations() error {
 	trials, unreadable := result.ReadConfirmations(e.Dir, e.plan)
 	e.report.Unreadable = append(e.report.Unreadable, unreadable...)
@@ -162,8 +162,8 @@ func (e *exporter) some(keys []result.Key, planned map[result.Key]int) error {
 	return nil
 }
 
-// advantagesOf are the advantages of a group; nil if not all of its planned attempts have a reward, because the mean of
-// those that are left would not be the group's.
+// advantagesOf returns the advantages of a group. It returns nil if one of its planned attempts has no reward, because the mean of
+// the others is not the group's.
 func advantagesOf(group []result.Trial, planned int) []result.Advantage {
 	if len(group) != planned {
 		return nil
@@ -178,17 +178,17 @@ func advantagesOf(group []result.Trial, planned int) []result.Advantage {
 	return result.Advantages(rewards)
 }
 
-// outputs is the format of outputs.jsonl.
+// outputs writes the format of outputs.jsonl.
 type outputs struct {
 	w           io.Writer
 	prompts     job.Prompts
 	tasks       map[int64]result.PlannedTask
 	instruction func(result.PlannedTask) []result.Message
-	none        map[int64]bool // tasks whose prompt was looked for in vain
+	unknown     map[int64]bool // tasks whose prompt is not known
 }
 
 func newOutputs(w io.Writer, opts Options, plan result.Plan) (*outputs, error) {
-	o := &outputs{w: w, prompts: job.Prompts{}, tasks: map[int64]result.PlannedTask{}, instruction: opts.Instruction, none: map[int64]bool{}}
+	o := &outputs{w: w, prompts: job.Prompts{}, tasks: map[int64]result.PlannedTask{}, instruction: opts.Instruction, unknown: map[int64]bool{}}
 	for _, t := range plan.Tasks {
 		o.tasks[result.ExampleID(t.Dataset, t.Task)] = t
 	}
@@ -212,10 +212,10 @@ func (o *outputs) row(r row) error {
 	return err
 }
 
-// prompt is the instruction of a trial's task.
+// prompt returns the instruction of a trial's task.
 func (o *outputs) prompt(t *result.Trial) []result.Message {
 	id := result.ExampleID(t.Dataset, t.Task)
-	if p := o.prompts[id]; p != nil || o.none[id] {
+	if p := o.prompts[id]; p != nil || o.unknown[id] {
 		return p
 	}
 	if planned, ok := o.tasks[id]; ok && o.instruction != nil {
@@ -224,8 +224,8 @@ func (o *outputs) prompt(t *result.Trial) []result.Message {
 			return p
 		}
 	}
-	o.none[id] = true
+	o.unknown[id] = true
 	return nil
 }
 
-func (o *outputs) end() (int, error) { return len(o.none), nil }
+func (o *outputs) end() (int, error) { return len(o.unknown), nil }

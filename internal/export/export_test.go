@@ -92,8 +92,8 @@ func TestFormats(t *testing.T) {
 			if err != nil || report.Trials != 11 || report.Missing != 1 || len(report.Unreadable) > 0 {
 				t.Errorf("%+v %v", report, err)
 			}
-			if want := map[string]int{"outputs": 1}[format]; report.NoPrompt != want {
-				t.Errorf("%d tasks without a prompt, want %d", report.NoPrompt, want)
+			if want := map[string]int{"outputs": 1}[format]; report.MissingPrompts != want {
+				t.Errorf("%d tasks without a prompt, want %d", report.MissingPrompts, want)
 			}
 			golden := filepath.Join("testdata", format+".golden")
 			if *update {
@@ -112,7 +112,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-func TestATableHasNoFormulas(t *testing.T) {
+func TestCSVHasNoFormulas(t *testing.T) {
 	for value, want := range map[any]string{
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'=1", "\r\n-x": "'-x", "\u200b=1": "'=1", "\x1b[31m=1": "'=1", "＝1": "'＝1",
 		"a=1": "a=1", "": "", "a\nb": "a⏎b", -0.5: "-0.5", -3: "-3", true: "true", nil: "",
@@ -152,8 +152,8 @@ func TestEveryFlatFormatHasEveryColumn(t *testing.T) {
 	}
 }
 
-// TestTheOutputsFileTellsPrompts also of an export of a job whose tasks are gone.
-func TestTheOutputsFileTellsPrompts(t *testing.T) {
+// TestPromptsComeFromOutputsFile also of an export of a job whose tasks are gone.
+func TestPromptsComeFromOutputsFile(t *testing.T) {
 	dir := folder(t, nil)
 	line, err := job.OutputLine(result.OutputOf(result.Plan{}, result.Trial{Key: result.Key{Dataset: "set", Task: "add"}}, result.PromptOf("add them")))
 	if err != nil {
@@ -164,12 +164,12 @@ func TestTheOutputsFileTellsPrompts(t *testing.T) {
 	}
 	var out bytes.Buffer
 	report, err := Write(t.Context(), &out, Options{Dir: dir, Format: "outputs"})
-	if err != nil || report.NoPrompt != 2 || strings.Count(out.String(), `"content":"add them"`) != 4 {
+	if err != nil || report.MissingPrompts != 2 || strings.Count(out.String(), `"content":"add them"`) != 4 {
 		t.Errorf("%+v %v\n%s", report, err, out.String())
 	}
 }
 
-func TestAResultThatCannotBeReadIsSaid(t *testing.T) {
+func TestUnreadableResultIsReported(t *testing.T) {
 	dir := folder(t, nil)
 	if err := os.WriteFile(filepath.Join(dir, "a", "set", "add__1", result.ResultFile), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
@@ -183,8 +183,8 @@ func TestAResultThatCannotBeReadIsSaid(t *testing.T) {
 	}
 }
 
-// TestAShardHasNoAdvantageOfHalfAGroup: the rest of the group is elsewhere.
-func TestAShardHasNoAdvantageOfHalfAGroup(t *testing.T) {
+// TestIncompleteGroupHasNoAdvantage: the rest of the group is elsewhere.
+func TestIncompleteGroupHasNoAdvantage(t *testing.T) {
 	dir := folder(t, func(p *result.Plan, _ []result.Trial) {
 		p.Shard = &result.Shard{Index: 1, Total: 2}
 		for i := range p.Trials {
@@ -208,8 +208,8 @@ func TestAShardHasNoAdvantageOfHalfAGroup(t *testing.T) {
 	}
 }
 
-// TestGroupsAreNotDivided: how many trials are held at a time makes no difference.
-func TestGroupsAreNotDivided(t *testing.T) {
+// TestGroupsAreReadWhole: how many trials are held at a time makes no difference.
+func TestGroupsAreReadWhole(t *testing.T) {
 	dir := folder(t, nil)
 	want, err := os.ReadFile(filepath.Join("testdata", "csv.golden"))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// jsonRows is the format "jsonl". Objects have all columns, in their order, null where there is nothing.
+// jsonRows writes the format "jsonl". Each object has all columns in their order, with null for missing values.
 type jsonRows struct{ w io.Writer }
 
 func (j jsonRows) row(r row) error {
@@ -39,7 +39,7 @@ func (j jsonRows) row(r row) error {
 
 func (j jsonRows) end() (int, error) { return 0, nil }
 
-// table is the format "csv". Its first column is a number, so that no line begins with foreign text.
+// table writes the format "csv". Its first column is a number, so that no line begins with foreign text.
 type table struct {
 	w    *csv.Writer
 	line []string
@@ -66,8 +66,8 @@ func (t *table) end() (int, error) {
 	return 0, t.w.Error()
 }
 
-// cell is a value in a table; nothing where there is none. Text that a spreadsheet would take for a formula gets an
-// apostrophe in front, and all of it is one line without escape sequences. Source: OWASP, "CSV Injection".
+// cell returns a value as text, and "" for nil. Text that a spreadsheet would take for a formula gets an apostrophe in front. All text is
+// one line without escape sequences. Source: OWASP, "CSV Injection".
 func cell(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -81,7 +81,7 @@ func cell(value any) string {
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	case string:
-		line := untrusted.Line(v) // which has no white space in front
+		line := untrusted.Line(v) // without leading white space
 		if strings.IndexAny(line, formula) == 0 {
 			return "'" + line
 		}
@@ -90,5 +90,5 @@ func cell(value any) string {
 	panic(fmt.Sprintf("no cell is a %T", value))
 }
 
-// formula is what formulas begin with; also full-width, which spreadsheets take for the same.
+// formula has the characters that formulas begin with, also in full width, which spreadsheets accept, too.
 const formula = "=+-@＝＋－＠"

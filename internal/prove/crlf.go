@@ -10,13 +10,12 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// crlf finds Windows line ends in shell scripts where the shell trips over them: it takes a carriage return for a part of the
-// command, but not one in a comment, in quotes or in a here-document, which may be wanted there. In tests/ and solution/, which
-// are run as they are, that is an error; what is in environment/ may be converted while the image is built, or be the very
-// problem that the agent is given.
+// crlf finds Windows line ends in shell scripts, where the shell takes the carriage return for a part of the command. It accepts
+// them in comments, quotes and here-documents, where they may be wanted. They are errors in tests/ and solution/, which run as they
+// are. Files of environment/ may be converted while the image is built, or be the problem that the agent has to solve.
 //
-// Programs in other languages are not looked at: python, node and the like read such line ends. Only the kernel does not, in the
-// line that names the interpreter: that matters for test.sh and solve.sh of tasks that have them executed directly.
+// It does not check programs in other languages, because python, node and the like read such line ends. Only the kernel does not, in
+// the line that names the interpreter, which matters for test.sh and solve.sh of tasks that execute them directly.
 func crlf(t *task.Task, f file) []Finding {
 	at := bytes.Index(f.head, []byte("\r\n"))
 	if at < 0 {
@@ -28,35 +27,35 @@ func crlf(t *task.Task, f file) []Finding {
 		Message: "the script has Windows line ends (CRLF), which its shell takes for a part of each command",
 		Hint:    "sed -i 's/\\r$//' on it, and a .gitattributes with: *.sh text eol=lf"}
 	switch {
-	case entry && t.Rules().RunAsPrograms && bytes.HasPrefix(first, mark) && bytes.HasSuffix(first, []byte("\r")):
+	case entry && t.Rules().RunAsPrograms && bytes.HasPrefix(first, shebangMark) && bytes.HasSuffix(first, []byte("\r")):
 		finding.Line, finding.Message = 1, "the first line ends with a carriage return (CRLF), which Linux takes for a part of the interpreter's name"
 		return []Finding{finding}
-	case !isShell(f) || !shellRuns(first):
+	case !isShell(f) || !isShellShebang(first):
 		return nil
 	}
 	if !strings.HasPrefix(f.name, "tests/") && !strings.HasPrefix(f.name, "solution/") || !f.whole() || f.size > maxScript {
 		finding.Severity = Warning
 	}
 	if f.whole() && f.size <= maxScript {
-		stumbles, known := stumble(f.head)
+		stray, known := firstStrayReturn(f.head)
 		switch {
 		case !known:
 			finding.Severity = Warning
-		case stumbles < 0:
+		case stray < 0:
 			return nil
 		default:
-			finding.Line = lineAt(f.head, stumbles)
+			finding.Line = lineAt(f.head, stray)
 		}
 	}
 	return []Finding{finding}
 }
 
-// shellRuns reports whether a script with this first line is run by a shell.
-func shellRuns(first []byte) bool {
-	if !bytes.HasPrefix(first, mark) {
+// isShellShebang reports whether a shell runs a script with this first line.
+func isShellShebang(first []byte) bool {
+	if !bytes.HasPrefix(first, shebangMark) {
 		return true
 	}
-	words := strings.Fields(string(first[len(mark):]))
+	words := strings.Fields(string(first[len(shebangMark):]))
 	for _, w := range words {
 		switch path.Base(w) {
 		case "sh", "bash", "dash", "ash", "zsh", "ksh":
@@ -66,10 +65,10 @@ func shellRuns(first []byte) bool {
 	return false
 }
 
-// stumble is the offset of the first carriage return that is a part of a command; -1 if there is none. known is false for a
-// script that cannot be read with or without them.
-func stumble(script []byte) (at int, known bool) {
-	// For the shell a carriage return is a letter like any other; for the parser it is white space.
+// firstStrayReturn returns the offset of the first carriage return that is a part of a command, or -1. known is false for a script
+// that cannot be parsed with or without them.
+func firstStrayReturn(script []byte) (at int, known bool) {
+	// The shell takes a carriage return for a letter, the parser for white space.
 	letters := bytes.ReplaceAll(script, []byte("\r"), []byte("R"))
 	parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(bytes.NewReader(letters), "")
 	if err != nil {
@@ -77,7 +76,7 @@ func stumble(script []byte) (at int, known bool) {
 		_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(without), "")
 		return bytes.IndexByte(script, '\r'), err == nil // as in "then\r"
 	}
-	changes := make([]int, len(script)+1) // of how many harmless things a byte is in
+	changes := make([]int, len(script)+1) // how many comments, quotes and the like begin or end at a byte
 	span := func(from, to int) {
 		if from < to && to < len(changes) {
 			changes[from]++
@@ -97,7 +96,7 @@ func stumble(script []byte) (at int, known bool) {
 				if len(n.Hdoc.Parts) == 0 {
 					break
 				}
-				cover(n.Word) // delimiters that both have one are alike
+				cover(n.Word) // if both delimiters have one, they are equal
 				if end := int(n.Hdoc.End().Offset()); end < len(script) {
 					if line := bytes.IndexByte(script[end:], '\n'); line >= 0 {
 						span(end, end+line)

@@ -8,12 +8,12 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// large is from where GitHub warns of files; it refuses those of 100 MiB.
+// largeSize is the size above which GitHub warns of files. It refuses those of 100 MiB.
 // Source: docs.github.com, "About large files on GitHub".
-const large = 50 << 20
+const largeSize = 50 << 20
 
 func largeFile(f file) []Finding {
-	if f.size <= large {
+	if f.size <= largeSize {
 		return nil
 	}
 	return []Finding{{Rule: "large-file", Severity: Warning, File: f.name,
@@ -21,10 +21,10 @@ func largeFile(f file) []Finding {
 		Hint:    "make it while the image is built, or fetch it there by its checksum"}}
 }
 
-// fileName finds names that artifact upload refuses and that Windows cannot check out. result.Slug has the rule.
+// fileName finds names that artifact upload refuses or Windows cannot check out. result.Slug has the rule.
 func fileName(f file) []Finding {
 	for _, part := range strings.Split(f.name, "/") {
-		// Only the beginning: Slug also shortens, and hides what is hidden.
+		// Not long names or leading dots, which Slug changes, too.
 		if part = strings.TrimLeft(part, "."); part != "" && len(part) < 150 && result.Slug(part) != part {
 			return []Finding{{Rule: "file-name", Severity: Warning, File: f.name,
 				Message: "the name has a character that Windows and GitHub's artifacts do not allow", Hint: "rename it, or make it while the image is built"}}

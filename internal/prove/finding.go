@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Severity separates what makes a task unfit from what may trouble somebody later.
+// Severity tells errors, which make a task unfit, from warnings.
 type Severity string
 
 // The severities. A task with an error does not pass, even if it is proven.
@@ -16,27 +16,27 @@ const (
 	Warning Severity = "warning"
 )
 
-// Finding is one thing about a task. All its texts may quote the task's files, so they are hostile.
+// Finding is one problem of a task. All its texts may quote the task's files, so they are hostile.
 type Finding struct {
 	Rule     string   `json:"rule"` // one of Rules
 	Severity Severity `json:"severity"`
-	// File is below the task's folder, with forward slashes; "" is the task itself. Line and Column (in bytes) count from 1;
+	// File is below the task's directory, with forward slashes; "" is the task itself. Line and Column (in bytes) count from 1;
 	// 0 is the whole file, or the whole line.
 	File    string `json:"file"`
 	Line    int    `json:"line"`
 	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"` // a sentence without a full stop
-	Hint    string `json:"hint"`    // the way out; may be ""
-	// Ignored is the reason that task.toml gives for ignoring it; "" if it counts.
+	Hint    string `json:"hint"`    // what to do about it; may be ""
+	// Ignored is the reason for which task.toml ignores the finding; "" if it counts.
 	Ignored string `json:"ignored,omitempty"`
 }
 
-// Place is where the finding is, as path:line:column, when the task's folder is at dir.
+// Place returns where the finding is, as path:line:column, if the task's directory is dir.
 func (f Finding) Place(dir string) string {
 	return f.at(cmp.Or(path.Join(dir, f.File), "."))
 }
 
-// at is a place in a file.
+// at returns place with the finding's line and column.
 func (f Finding) at(place string) string {
 	if f.Line > 0 {
 		place += ":" + strconv.Itoa(f.Line)
@@ -47,10 +47,10 @@ func (f Finding) at(place string) string {
 	return place
 }
 
-// Counts tells whether the finding is an error that nobody has excused.
+// Counts reports whether the finding is an error that the task does not ignore.
 func (f Finding) Counts() bool { return f.Severity == Error && f.Ignored == "" }
 
-// sortFindings orders by severity, errors first, then by place, rule and message.
+// sortFindings sorts by severity, errors first, then by place, rule and message.
 func sortFindings(findings []Finding) {
 	slices.SortFunc(findings, func(a, b Finding) int {
 		return cmp.Or(

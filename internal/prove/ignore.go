@@ -10,13 +10,13 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// ignore marks the findings that task.toml excuses, and finds what is wrong with the excuses:
+// applyIgnores marks the findings that task.toml ignores, and returns what is wrong with its table:
 //
 //	[metadata.lint.ignore]
 //	verifier-network = "the task is about a public service"
 //
-// metadata is free for all in every format of tasks, so that other harnesses do not mind. findings is changed.
-func ignore(t *task.Task, findings []Finding) []Finding {
+// Every format of tasks allows any keys in metadata, so that other harnesses accept it. It changes findings.
+func applyIgnores(t *task.Task, findings []Finding) []Finding {
 	lint, _ := t.Config.Metadata["lint"].(map[string]any)
 	list, stated := lint["ignore"]
 	if !stated {
@@ -37,7 +37,7 @@ func ignore(t *task.Task, findings []Finding) []Finding {
 		case !known:
 			out = append(out, wrong(fmt.Sprintf("metadata.lint.ignore names the rule %q, which does not exist", id), diag.DidYouMean(id, ruleNames())))
 		case rule.Always:
-			out = append(out, wrong(fmt.Sprintf("metadata.lint.ignore names the rule %s, which cannot be ignored", id), "the verdict rests on it"))
+			out = append(out, wrong(fmt.Sprintf("metadata.lint.ignore names the rule %s, which cannot be ignored", id), "the verdict depends on it"))
 		case reason == "":
 			out = append(out, wrong(fmt.Sprintf("metadata.lint.ignore gives no reason for %s, so it is not ignored", id), id+` = "the reason"`))
 		default:

@@ -19,16 +19,16 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// moving are tags that stand for another image every now and then, alone or before a dash.
-var moving = []string{
+// movingTags are tags that name a different image from time to time, alone or before a dash.
+var movingTags = []string{
 	"latest", "stable", "edge", "nightly", "main", "master", "dev", "devel", "rolling", "lts", "current", "next", "canary",
 	"testing", "unstable", "sid",
 }
 
-// build is a date or a commit in a tag, as in stable-20260112-slim and main-4f0c8d1: such an image stays what it is.
-var build = regexp.MustCompile(`(?i)(?:^|[-_.])(?:g|sha-?)?(?:\d{6,}|\d{4}-\d\d(?:-\d\d)?|[0-9a-f]*\d[0-9a-f]{6,}|[0-9a-f]{7,}\d[0-9a-f]*)(?:[-_.]|$)`)
+// fixedTag matches a date or a commit in a tag, as in stable-20260112-slim and main-4f0c8d1: such an image does not change.
+var fixedTag = regexp.MustCompile(`(?i)(?:^|[-_.])(?:g|sha-?)?(?:\d{6,}|\d{4}-\d\d(?:-\d\d)?|[0-9a-f]*\d[0-9a-f]{6,}|[0-9a-f]{7,}\d[0-9a-f]*)(?:[-_.]|$)`)
 
-// unpinned is what is wrong with the name of an image; "" is: nothing.
+// unpinned returns why the name of an image may stand for another image later, or "".
 func unpinned(image string) string {
 	if strings.Contains(image, "@") { // a digest
 		return ""
@@ -37,9 +37,9 @@ func unpinned(image string) string {
 	word, rest, _ := strings.Cut(tag, "-")
 	switch {
 	case tag == "":
-		return fmt.Sprintf("the image %s has no tag, so it is whatever is newest", image)
-	case slices.Contains(moving, word) && !build.MatchString(rest):
-		return fmt.Sprintf("the tag of the image %s moves: it is another image tomorrow", image)
+		return fmt.Sprintf("the image %s has no tag, so it is the newest one", image)
+	case slices.Contains(movingTags, word) && !fixedTag.MatchString(rest):
+		return fmt.Sprintf("the tag of the image %s moves: it may be another image tomorrow", image)
 	}
 	return ""
 }
@@ -55,7 +55,7 @@ func unpinnedImage(image, file string, line int) []Finding {
 
 var imageKey = regexp.MustCompile(`(?m)^[ \t]*(?:environment\.)?docker_image[ \t]*=`)
 
-// imageOfConfig looks at the image that task.toml names.
+// imageOfConfig checks the image that task.toml names.
 func imageOfConfig(t *task.Task, f file) []Finding {
 	image := t.Config.Environment.DockerImage
 	if image == "" {
@@ -74,7 +74,7 @@ type stage struct {
 	base string // with arguments filled in; "" if that is not possible
 }
 
-// dockerfileRules looks at the file that the image is built from.
+// dockerfileRules checks the Dockerfile.
 func dockerfileRules(t *task.Task, f file) []Finding {
 	if !f.whole() {
 		return nil
@@ -86,14 +86,14 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 			line = at.Locations[0][0].Start.Line
 		}
 		finding := Finding{Rule: "dockerfile", Severity: Error, File: f.name, Line: line, Message: err.Error(), Hint: "BuildKit will say the same"}
-		if t.Config.Environment.DockerImage != "" || foreignSyntax(f.head) { // it is not built, or by somebody who knows other instructions
+		if t.Config.Environment.DockerImage != "" || foreignSyntax(f.head) { // it is not built, or by a frontend with other instructions
 			finding.Severity = Warning
 		}
 		return []Finding{finding}
 	}
 	var out []Finding
 	for i, s := range stages {
-		if s.base != "" && s.base != "scratch" && named(stages[:i], s.base) < 0 {
+		if s.base != "" && s.base != "scratch" && stageIndex(stages[:i], s.base) < 0 {
 			out = append(out, unpinnedImage(s.base, f.name, firstLine(s.Location))...)
 		}
 		for _, command := range s.Commands {
@@ -106,14 +106,14 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 	if len(stages) > 0 && t.Config.Environment.WorkDir == "" && !hasWorkdir(stages, len(stages)-1) {
 		last := stages[len(stages)-1]
 		out = append(out, Finding{Rule: "workdir", Severity: Warning, File: f.name, Line: firstLine(last.Location),
-			Message: "there is no WORKDIR, so the agent begins in /, among everything that is no part of the task",
+			Message: "there is no WORKDIR, so the agent begins in /, among files that do not belong to the task",
 			Hint:    "add WORKDIR, such as WORKDIR /app"})
 	}
 	return out
 }
 
-// missingSources finds files that the image is to be built from and environment/, which is the build context, does not have.
-// Patterns and variables are not judged, nor are stages that the image does not stand on, which may not be built.
+// missingSources finds files that the Dockerfile copies and that environment/, the build context, does not have. It skips patterns
+// and variables, and stages that the image does not use, which may not be built.
 func missingSources(t *task.Task, f file, stages []stage) []Finding {
 	if t.Config.Environment.DockerImage != "" {
 		return nil // it is not built
@@ -122,7 +122,7 @@ func missingSources(t *task.Task, f file, stages []stage) []Finding {
 		return nil // that file may name another build context; loading the task finds it
 	}
 	var out []Finding
-	for _, s := range chain(stages) {
+	for _, s := range usedStages(stages) {
 		for _, command := range s.Commands {
 			var sources []string
 			var where []parser.Range
@@ -161,25 +161,25 @@ func foreignSyntax(text []byte) bool {
 	return ok && !strings.HasPrefix(strings.TrimPrefix(syntax, "docker.io/"), "docker/dockerfile:")
 }
 
-// isImage tells images from stages in COPY --from.
+// isImage reports whether COPY --from names an image and not a stage.
 func isImage(before []stage, from string) bool {
 	_, err := strconv.Atoi(from)
-	return from != "" && err != nil && !strings.Contains(from, "$") && named(before, from) < 0
+	return from != "" && err != nil && !strings.Contains(from, "$") && stageIndex(before, from) < 0
 }
 
-// named is the stage with that name, or -1.
-func named(stages []stage, name string) int {
+// stageIndex returns the index of the stage with that name, or -1.
+func stageIndex(stages []stage, name string) int {
 	return slices.IndexFunc(stages, func(s stage) bool { return s.Name != "" && strings.EqualFold(s.Name, name) })
 }
 
-// rootWorkdir are official images that are known to set no WORKDIR. Of others nothing is said.
+// rootWorkdir lists official images that are known to set no WORKDIR.
 // Source: the Dockerfiles of docker-library.
 var rootWorkdir = []string{
 	"scratch", "almalinux", "alpine", "amazonlinux", "archlinux", "buildpack-deps", "busybox", "debian", "eclipse-temurin", "fedora",
 	"gcc", "node", "python", "rockylinux", "ruby", "rust", "ubuntu",
 }
 
-// hasWorkdir tells whether a stage, or what it stands on, sets one. What is not known counts as if it did.
+// hasWorkdir reports whether a stage or its base sets a WORKDIR. It reports true for unknown images.
 func hasWorkdir(stages []stage, at int) bool {
 	s := stages[at]
 	for _, command := range s.Commands {
@@ -187,7 +187,7 @@ func hasWorkdir(stages []stage, at int) bool {
 			return true
 		}
 	}
-	if base := named(stages[:at], s.base); base >= 0 {
+	if base := stageIndex(stages[:at], s.base); base >= 0 {
 		return hasWorkdir(stages, base)
 	}
 	image, _, _ := strings.Cut(s.base, "@")
@@ -198,7 +198,7 @@ func hasWorkdir(stages []stage, at int) bool {
 	return !slices.Contains(rootWorkdir, image)
 }
 
-// stagesOf reads a Dockerfile as BuildKit does.
+// stagesOf returns the stages of a Dockerfile, as BuildKit parses it.
 func stagesOf(text []byte) ([]stage, error) {
 	if at := bytes.IndexByte(text, 0); at >= 0 {
 		return nil, fmt.Errorf("line %d has a zero byte: this is not a text file", lineAt(text, at))
@@ -207,7 +207,7 @@ func stagesOf(text []byte) ([]stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A linter that finds nothing: without any, a comment like "# check=x" in the middle of a file makes the parser panic.
+	// A linter that finds nothing: without a linter, a comment like "# check=x" in the middle of a file makes the parser panic.
 	from, global, err := instructions.Parse(parsed.AST, linter.New(&linter.Config{SkipAll: true}))
 	if err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func stagesOf(text []byte) ([]stage, error) {
 	return out, nil
 }
 
-// arguments are the defaults of the ARGs before the first FROM.
+// arguments returns the defaults of the ARGs before the first FROM.
 func arguments(lex *shell.Lex, global []instructions.ArgCommand) shell.EnvGetter {
 	var pairs []string
 	for _, command := range global {

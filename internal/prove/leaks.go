@@ -13,30 +13,30 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// hiddenPath is a file below the directories that exist in an environment only while the solution or the tests run.
-var hiddenPath = regexp.MustCompile("(?:^|[\\s\"'`(=])(/(?:solution|oracle|tests)/([\\w./-]*\\w))")
+// privatePath matches a file below the directories that exist in an environment only while the solution or the tests run.
+var privatePath = regexp.MustCompile("(?:^|[\\s\"'`(=])(/(?:solution|oracle|tests)/([\\w./-]*\\w))")
 
-// notForAgents are words in a line that say what an agent must not do, or does not have, so that nobody goes looking for it.
-var notForAgents = regexp.MustCompile(`(?i)\b(?:not|never|no|without|avoid|cannot|don't|doesn't|won't|can't|mustn't|shouldn't|isn't|forbidden|prohibited|off-limits|hidden|unavailable|inaccessible|disallowed|cheat\w*)\b`)
+// forbiddingWords are words of lines that tell what an agent must not do, or does not have.
+var forbiddingWords = regexp.MustCompile(`(?i)\b(?:not|never|no|without|avoid|cannot|don't|doesn't|won't|can't|mustn't|shouldn't|isn't|forbidden|prohibited|off-limits|hidden|unavailable|inaccessible|disallowed|cheat\w*)\b`)
 
-// toWrite are words in a line that say what an agent is to make.
-var toWrite = regexp.MustCompile(`(?i)\b(?:write|written|save|saved|create|created|put|place|placed|store|stored|output|produce|produced|generate|generated|implement|add|export|deliver|submit)\b`)
+// writingWords are words of lines that tell what an agent has to write.
+var writingWords = regexp.MustCompile(`(?i)\b(?:write|written|save|saved|create|created|put|place|placed|store|stored|output|produce|produced|generate|generated|implement|add|export|deliver|submit)\b`)
 
-// ofGrader are words of sentences that say how an agent's work is judged, so that nobody is sent anywhere.
-var ofGrader = regexp.MustCompile(`(?i)\b(?:(?:auto)?grad(?:e|es|ed|er|ers|ing)|verif(?:ier|iers|ied|ication)|evaluat(?:e|es|ed|or|ion)|scor(?:e|es|ed|ing|er)|judged?|tested|checked|validated|harness|benchmark|CI)\b`)
+// graderWords are words of sentences that tell how an agent's work is judged.
+var graderWords = regexp.MustCompile(`(?i)\b(?:(?:auto)?grad(?:e|es|ed|er|ers|ing)|verif(?:ier|iers|ied|ication)|evaluat(?:e|es|ed|or|ion)|scor(?:e|es|ed|ing|er)|judged?|tested|checked|validated|harness|benchmark|CI)\b`)
 
-// sends are words that send somebody to what follows in the same sentence.
-var sends = regexp.MustCompile(`(?i)\b(?:run|rerun|execute|invoke|use|see|read|open|look|inspect|consult|refer|examine|study|follow|check|pass)\b`)
+// readingWords tell an agent to read or run what follows in the same sentence.
+var readingWords = regexp.MustCompile(`(?i)\b(?:run|rerun|execute|invoke|use|see|read|open|look|inspect|consult|refer|examine|study|follow|check|pass)\b`)
 
-// sentenceEnds separate sentences in a line.
+// sentenceEnds matches the ends of sentences in a line.
 var sentenceEnds = regexp.MustCompile(`[.!?]\s+`)
 
 // instructionLeak finds an instruction that sends the agent to a file of the task's own tests/ or solution/, which is not there
-// while the agent works. It is not about what the agent is to write there, what the image or a test has there, what is said
-// of the grader, nor about lines that forbid something. A sentence that tells the agent to run or to read the file counts,
+// while the agent works. It accepts paths that the agent has to write, that the image or a test has, sentences about
+// the grader, and lines that forbid something. A sentence that tells the agent to run or to read the file counts,
 // whatever else its line says.
 func instructionLeak(f file, all []file) []Finding {
-	for _, at := range hiddenPath.FindAllSubmatchIndex(f.head, -1) {
+	for _, at := range privatePath.FindAllSubmatchIndex(f.head, -1) {
 		full, name := string(f.head[at[2]:at[3]]), string(f.head[at[4]:at[5]])
 		dir, _, _ := strings.Cut(strings.TrimPrefix(full, "/"), "/")
 		own := "solution/" + name
@@ -61,7 +61,7 @@ func instructionLeak(f file, all []file) []Finding {
 // sendsTo reports whether a line sends an agent to the path that is at from to to in it.
 func sendsTo(line []byte, from, to int) bool {
 	innocent := func(text []byte) bool {
-		return notForAgents.Match(text) || toWrite.Match(text) || ofGrader.Match(text)
+		return forbiddingWords.Match(text) || writingWords.Match(text) || graderWords.Match(text)
 	}
 	if !innocent(line) {
 		return true
@@ -75,10 +75,10 @@ func sendsTo(line []byte, from, to int) bool {
 			end = stop[0]
 		}
 	}
-	return sends.Match(line[begin:from]) && !innocent(line[begin:end])
+	return readingWords.Match(line[begin:from]) && !innocent(line[begin:end])
 }
 
-// namedBy reports whether a file below prefix names a directory of the environment's root, or something in it.
+// namedBy reports whether a file below prefix mentions a directory of the environment's root, or a path in it.
 func namedBy(files []file, prefix, dir string) bool {
 	return slices.ContainsFunc(files, func(f file) bool {
 		if !f.text || !strings.HasPrefix(f.name, prefix) {
@@ -88,7 +88,7 @@ func namedBy(files []file, prefix, dir string) bool {
 	})
 }
 
-// hasWord reports whether a path or a part of one is named in a text, not just the end of a longer one.
+// hasWord reports whether a text contains a path or a part of one, and not only as the end of a longer word.
 func hasWord(text []byte, word string) bool {
 	for from := 0; ; {
 		at := bytes.Index(text[from:], []byte(word))
@@ -108,16 +108,16 @@ func isNameByte(c byte) bool {
 	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// shortest is the size from which equal files are taken for copies.
-const shortest = 32
+// minCopySize is the size from which equal files count as copies.
+const minCopySize = 32
 
 // copies finds a solution or a verifier that the image keeps: a file of environment/ that equals solve.sh, a patch of the
-// solution, test.sh or test_outputs.py, that the Dockerfile copies and does not remove. Other files are in both places because
-// tasks are made so: what the solution or a test needs is often what the agent was given.
+// solution, test.sh or test_outputs.py, and that the Dockerfile copies and does not remove. Other files may be in both places, because
+// the solution or a test often needs what the agent was given.
 func copies(files []file) []Finding {
 	of := map[[sha256.Size]byte]string{}
 	for _, f := range files {
-		if (isSolution(f.name) || isVerifier(f.name)) && f.whole() && f.size >= shortest {
+		if (isSolution(f.name) || isVerifier(f.name)) && f.whole() && f.size >= minCopySize {
 			if sum := sha256.Sum256(f.head); of[sum] == "" {
 				of[sum] = f.name
 			}
@@ -140,14 +140,14 @@ func copies(files []file) []Finding {
 	var out []Finding
 	for _, f := range files {
 		name, inside := strings.CutPrefix(f.name, "environment/")
-		if !inside || !f.whole() || f.size < shortest {
+		if !inside || !f.whole() || f.size < minCopySize {
 			continue
 		}
 		original := of[sha256.Sum256(f.head)]
 		if original == "" || bytes.Contains(ignored, []byte(path.Base(name))) {
 			continue
 		}
-		line := kept(stages, name)
+		line := keptAt(stages, name)
 		if line == 0 {
 			continue
 		}
@@ -170,15 +170,15 @@ func isSolution(name string) bool {
 
 func isVerifier(name string) bool { return name == testsScript || name == "tests/test_outputs.py" }
 
-// kept is the line of the Dockerfile that copies a file of environment/ into the image for good; 0 if none is known to.
-func kept(stages []stage, name string) int {
+// keptAt returns the line of the Dockerfile that copies a file of environment/ into the image for good, or 0.
+func keptAt(stages []stage, name string) int {
 	line, dest := 0, ""
 	copied := func(c instructions.SourcesAndDest, where []parser.Range) {
-		if slices.ContainsFunc(c.SourcePaths, func(source string) bool { return takes(source, name) }) {
+		if slices.ContainsFunc(c.SourcePaths, func(source string) bool { return copiesFile(source, name) }) {
 			line, dest = firstLine(where), c.DestPath
 		}
 	}
-	for _, s := range chain(stages) {
+	for _, s := range usedStages(stages) {
 		for _, command := range s.Commands {
 			switch c := command.(type) {
 			case *instructions.CopyCommand:
@@ -188,7 +188,7 @@ func kept(stages []stage, name string) int {
 			case *instructions.AddCommand:
 				copied(c.SourcesAndDest, c.Location())
 			case *instructions.RunCommand:
-				if line > 0 && removes(c, name, dest) {
+				if line > 0 && mayRemove(c, name, dest) {
 					line = 0
 				}
 			}
@@ -197,19 +197,19 @@ func kept(stages []stage, name string) int {
 	return line
 }
 
-// chain are the stages that the image consists of, in the order in which they are built: the last, and those below it.
-func chain(stages []stage) []stage {
+// usedStages returns the stages that the image consists of, in the order of the build: the last one, and those below it.
+func usedStages(stages []stage) []stage {
 	var out []stage
 	for at := len(stages) - 1; at >= 0; {
 		out = append(out, stages[at])
-		at = named(stages[:at], stages[at].base)
+		at = stageIndex(stages[:at], stages[at].base)
 	}
 	slices.Reverse(out)
 	return out
 }
 
-// takes reports whether a source of COPY or ADD takes a file of the build context.
-func takes(source, name string) bool {
+// copiesFile reports whether a source of COPY or ADD includes a file of the build context.
+func copiesFile(source, name string) bool {
 	source = path.Clean(strings.TrimPrefix(source, "/"))
 	if source == "." || source == name || strings.HasPrefix(name, source+"/") {
 		return true
@@ -223,16 +223,16 @@ func takes(source, name string) bool {
 	return false
 }
 
-// removing are programs after which a file may be elsewhere, or nowhere.
-var removing = regexp.MustCompile(`(?:^|[\s;&|(/])(?:rm|mv|unlink|shred|find|git\s+clean|git\s+stash|truncate)\s`)
+// removers matches programs that may move or remove a file.
+var removers = regexp.MustCompile(`(?:^|[\s;&|(/])(?:rm|mv|unlink|shred|find|git\s+clean|git\s+stash|truncate)\s`)
 
-// removes reports whether a step may take away a file that was copied to dest. When in doubt, it does.
-func removes(run *instructions.RunCommand, name, dest string) bool {
+// mayRemove reports whether a step may remove a file that was copied to dest.
+func mayRemove(run *instructions.RunCommand, name, dest string) bool {
 	text := strings.Join(run.CmdLine, " ")
 	for _, file := range run.Files {
 		text += "\n" + file.Data
 	}
-	if !removing.MatchString(text) {
+	if !removers.MatchString(text) {
 		return false
 	}
 	top, _, _ := strings.Cut(name, "/")

@@ -10,15 +10,14 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// How much of a task is looked at. A task may come from a stranger.
+// How much of a task is read. A task may come from a stranger.
 const (
 	maxHead  = 1 << 20   // of a file
 	maxFiles = 20_000    // of a task
 	maxRead  = 128 << 20 // of all files together
 )
 
-// file is what lints see of a file. Links are not followed: what they point to is a file of the task as well, or
-// none of its own.
+// file is a file of a task. Links are not followed: they point to another file of the task, or out of it.
 type file struct {
 	name       string // below the task, with forward slashes
 	size       int64
@@ -30,7 +29,7 @@ type file struct {
 // whole reports whether head is all of it.
 func (f file) whole() bool { return int64(len(f.head)) == f.size }
 
-// lint is what a task's files tell.
+// lint returns the findings in a task's files.
 func lint(t *task.Task) []Finding {
 	files, findings := read(t.FS)
 	whole := len(findings) == 0
@@ -60,7 +59,7 @@ func lint(t *task.Task) []Finding {
 	return append(findings, longTimeouts(t)...)
 }
 
-// read is the beginning of every file, sorted by name.
+// read returns the beginning of every file, sorted by name.
 func read(fsys fs.FS) (files []file, problems []Finding) {
 	left := maxRead
 	cut := false
@@ -69,7 +68,7 @@ func read(fsys fs.FS) (files []file, problems []Finding) {
 			cut = true
 			return fs.SkipAll
 		}
-		// What cannot be read is found when the task is loaded, where it matters.
+		// Loading the task reports unreadable files where they matter.
 		if failed == nil && entry.Type().IsRegular() {
 			if f, ok := readFile(fsys, name, min(maxHead, left)); ok {
 				left -= len(f.head)
@@ -80,7 +79,7 @@ func read(fsys fs.FS) (files []file, problems []Finding) {
 	})
 	if cut || err != nil {
 		problems = append(problems, Finding{Rule: "unread", Severity: Warning,
-			Message: fmt.Sprintf("only the first %d files were looked at", len(files)),
+			Message: fmt.Sprintf("only the first %d files were checked", len(files)),
 			Hint:    "pack large collections of files into an archive"})
 	}
 	return files, problems
@@ -105,5 +104,5 @@ func readFile(fsys fs.FS, name string, most int) (file, bool) {
 	}, true
 }
 
-// lineAt is the number of the line that holds the byte at offset.
+// lineAt returns the number of the line that has the byte at offset.
 func lineAt(text []byte, offset int) int { return 1 + bytes.Count(text[:offset], []byte("\n")) }

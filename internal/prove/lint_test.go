@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-func TestAGoodTask(t *testing.T) {
+func TestGoodTaskHasNoFindings(t *testing.T) {
 	if found := prove.Lint(load(t, nil)); len(found) > 0 {
 		t.Errorf("found %v", found)
 	}
@@ -232,14 +232,14 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 }
 
-func TestWindowsLineEndsAreSaidOnce(t *testing.T) {
+func TestCRLFIsReportedOnce(t *testing.T) {
 	task := load(t, map[string]string{"tests/test.sh": "#!/bin/bash\r\necho 1 > /logs/verifier/reward.txt\r\n"})
 	if found := prove.Lint(task); len(found) != 1 || found[0].Rule != "crlf" {
 		t.Errorf("found %v", found)
 	}
 }
 
-func TestWhatLoadingFinds(t *testing.T) {
+func TestProblemsOfLoadingAreFindings(t *testing.T) {
 	found := prove.Lint(load(t, map[string]string{"instruction.md": "", "task.toml": "version = \"1.0\"\nodd = 1\n"}))
 	if len(found) != 2 || found[0].Place("x") != "x/instruction.md" || found[0].Severity != prove.Error ||
 		found[1].Place("x") != "x/task.toml:2:1" || found[1].Severity != prove.Warning {
@@ -266,7 +266,7 @@ func TestIgnore(t *testing.T) {
 	}
 	want := `metadata.lint.ignore gives no reason for unpinned-image, so it is not ignored: unpinned-image = "the reason"
 metadata.lint.ignore names the rule "secrets", which does not exist: did you mean "secret"?
-metadata.lint.ignore names the rule flaky, which cannot be ignored: the verdict rests on it`
+metadata.lint.ignore names the rule flaky, which cannot be ignored: the verdict depends on it`
 	if got := strings.Join(said, "\n"); got != want {
 		t.Errorf("got\n%s", got)
 	}
@@ -283,7 +283,7 @@ metadata.lint.ignore names the rule flaky, which cannot be ignored: the verdict 
 }
 
 // Every rule has a test, and is one of the list.
-func TestEveryFindingIsOfARule(t *testing.T) {
+func TestEveryFindingHasARule(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range prove.Rules {
 		if seen[r.ID] || r.Doc == "" || strings.HasSuffix(r.Doc, ".") {

@@ -10,16 +10,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// networkUse finds commands that fetch something. A verifier that does is as reliable as what it fetches from, and changes
-// with it.
+// networkUse finds commands that fetch something. A verifier with such a command depends on the server that it fetches from.
 func networkUse(f file, script *syntax.File) []Finding {
 	var out []Finding
 	syntax.Walk(script, func(node syntax.Node) bool {
 		call, ok := node.(*syntax.CallExpr)
-		if !ok || len(out) > 0 { // one says enough
+		if !ok || len(out) > 0 { // one finding is enough
 			return len(out) == 0
 		}
-		if what := fetches(command(call)); what != "" {
+		if what := fetchCommand(command(call)); what != "" {
 			out = append(out, Finding{Rule: "verifier-network", Severity: Warning, File: f.name, Line: int(call.Pos().Line()),
 				Message: fmt.Sprintf("the verifier needs the network: it runs %s", what),
 				Hint:    "install what it needs while the image is built"})
@@ -29,8 +28,8 @@ func networkUse(f file, script *syntax.File) []Finding {
 	return out
 }
 
-// installs are commands that fetch packages, by program, with the sub-commands that do.
-var installs = map[string][]string{
+// fetchingCommands has the sub-commands that fetch packages, by program.
+var fetchingCommands = map[string][]string{
 	"apt": {"install", "update", "upgrade"}, "apt-get": {"install", "update", "upgrade", "dist-upgrade"}, "aptitude": {"install", "update"},
 	"apk": {"add", "update"}, "dnf": {"install", "update"}, "yum": {"install", "update"}, "microdnf": {"install"}, "zypper": {"install", "in"}, "pacman": {"-S", "-Sy", "-Syu"},
 	"pip": {"install", "download"}, "pip3": {"install", "download"}, "pipx": {"install", "run"}, "poetry": {"install", "add"}, "conda": {"install", "create"}, "mamba": {"install", "create"},
@@ -38,13 +37,13 @@ var installs = map[string][]string{
 	"gem": {"install"}, "bundle": {"install"}, "cargo": {"install", "fetch"}, "composer": {"install", "require"}, "git": {"clone", "fetch", "pull"},
 }
 
-// offline are options by which these commands do without the network.
-var offline = []string{
+// offlineOptions make these commands work without the network.
+var offlineOptions = []string{
 	"--offline", "--no-index", "--local", "--no-download", "--frozen-offline", "--prefer-local", "-f", "--find-links", "--cached",
 }
 
-// fetches is what a command fetches by, in words; "" if it fetches nothing, or if that cannot be told.
-func fetches(words []string) string {
+// fetchCommand returns the command that fetches something, for people, or "" if it fetches nothing as far as is known.
+func fetchCommand(words []string) string {
 	if len(words) == 0 {
 		return ""
 	}
@@ -55,7 +54,7 @@ func fetches(words []string) string {
 	if program == "uv" && len(args) > 0 && args[0] == "pip" {
 		program, args = "pip", args[1:]
 	}
-	if slices.ContainsFunc(args, func(a string) bool { return slices.Contains(offline, a) }) {
+	if slices.ContainsFunc(args, func(a string) bool { return slices.Contains(offlineOptions, a) }) {
 		return ""
 	}
 	switch program {
@@ -85,23 +84,23 @@ func fetches(words []string) string {
 		return ""
 	}
 	at := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") || program == "pacman" })
-	if at < 0 || !slices.Contains(installs[program], args[at]) {
+	if at < 0 || !slices.Contains(fetchingCommands[program], args[at]) {
 		return ""
 	}
 	switch rest := args[at+1:]; {
-	case program == "git" && !slices.ContainsFunc(rest, isRemote): // of a folder, or of a remote that may be one
+	case program == "git" && !slices.ContainsFunc(rest, isRemote): // from a directory, or from a remote that may be one
 		return ""
 	case program == "pip" || program == "pip3":
-		if onlyLocal(rest) {
+		if installsLocalFiles(rest) {
 			return ""
 		}
 	}
 	return program + " " + args[at]
 }
 
-// onlyLocal tells whether all that pip is to install are files and folders, which may still need packages from elsewhere:
-// those that are there already.
-func onlyLocal(args []string) bool {
+// installsLocalFiles reports whether pip installs only files and directories. If they need other packages, those may be installed
+// already.
+func installsLocalFiles(args []string) bool {
 	found := false
 	for _, a := range args {
 		switch {
@@ -115,7 +114,7 @@ func onlyLocal(args []string) bool {
 	return found
 }
 
-// isRemote recognises the address of another machine. One that is put together when the script runs is not judged.
+// isRemote reports whether a word is the address of another machine. It reports false for addresses with variables.
 func isRemote(word string) bool {
 	if strings.HasPrefix(word, "git@") {
 		return true
@@ -131,5 +130,5 @@ func isRemote(word string) bool {
 	case host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1" || host == "0.0.0.0":
 		return false
 	}
-	return strings.Contains(host, ".") // others are names that the environment gives to itself
+	return strings.Contains(host, ".") // a name without a dot is probably the environment's own
 }

@@ -8,31 +8,31 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Report is what is known about all tasks of a dataset. Texts may come from outside.
+// Report has the verdicts and findings of all tasks of a run. Its texts may come from outside.
 type Report struct {
-	Proofs []Proof  // in the order of the datasets, by task
-	Dir    string   // the folder of the job whose trials are the evidence; "" if nothing was run
-	Notes  []string // sentences for people
-	// Cancelled: runs are missing because somebody wanted it so.
+	Tasks []TaskReport // in the order of the datasets, by task
+	Dir   string       // the directory of the job whose trials are the evidence; "" if nothing was run
+	Notes []string     // sentences for people
+	// Cancelled tells that runs are missing because somebody cancelled them.
 	Cancelled bool
 	StartedAt time.Time
 }
 
-// Outcome is what a report comes to.
+// Outcome is the overall result of a report.
 type Outcome string
 
 // The outcomes.
 const (
 	Passed     Outcome = "passed"     // all tasks are proven
-	Failed     Outcome = "failed"     // a task is not, by its own fault
+	Failed     Outcome = "failed"     // a task is at fault
 	Incomplete Outcome = "incomplete" // no task is at fault, but the infrastructure failed some
 	Stopped    Outcome = "cancelled"
 )
 
-// Outcome puts what is certain first: a task at fault. After a cancel nothing is.
+// Outcome returns the overall result. A task at fault outweighs failures of the infrastructure, and a cancel everything.
 func (r Report) Outcome() Outcome {
 	out := Passed
-	for _, p := range r.Proofs {
+	for _, p := range r.Tasks {
 		switch {
 		case p.Verdict == Unknown && out == Passed:
 			out = Incomplete
@@ -46,22 +46,22 @@ func (r Report) Outcome() Outcome {
 	return out
 }
 
-// Counts are how many tasks came to each verdict. Every verdict has an entry.
+// Counts returns the number of tasks with each verdict. Every verdict has an entry.
 func (r Report) Counts() map[Verdict]int {
 	counts := map[Verdict]int{}
 	for _, v := range Verdicts {
 		counts[v] = 0
 	}
-	for _, p := range r.Proofs {
+	for _, p := range r.Tasks {
 		counts[p.Verdict]++
 	}
 	return counts
 }
 
-// Headline is what the dataset came to in one line, without text from outside.
+// Headline returns the verdicts and findings, counted, in one line. It has no text from outside.
 func (r Report) Headline() string {
 	counts := r.Counts()
-	parts := []string{fmt.Sprintf("%d of %d proven", counts[Proven], len(r.Proofs))}
+	parts := []string{fmt.Sprintf("%d of %d proven", counts[Proven], len(r.Tasks))}
 	for _, v := range Verdicts {
 		if n := counts[v]; n > 0 && v != Proven {
 			parts = append(parts, fmt.Sprintf("%d %s", n, v.Words()))
@@ -69,7 +69,7 @@ func (r Report) Headline() string {
 	}
 	text := strings.Join(parts, ", ")
 	errors, warnings, ignored := 0, 0, 0
-	for _, p := range r.Proofs {
+	for _, p := range r.Tasks {
 		for _, f := range p.Findings {
 			switch {
 			case f.Ignored != "":
@@ -102,11 +102,11 @@ func (r Report) Headline() string {
 	return text
 }
 
-// Words is a verdict for people.
+// Words returns the verdict for people.
 func (v Verdict) Words() string { return strings.ReplaceAll(string(v), "_", " ") }
 
-// Seconds is how long all runs of a task took together.
-func (p Proof) Seconds() float64 {
+// Seconds returns how long all runs of the task took together.
+func (p TaskReport) Seconds() float64 {
 	sum := 0.0
 	for _, group := range [][]result.Trial{p.Runs.Oracle, p.Runs.Nop} {
 		for _, t := range group {

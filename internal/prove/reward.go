@@ -11,21 +11,21 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// testers are programs whose failure is the usual way in which a test says no.
-var testers = []string{
+// testPrograms are programs that usually fail when a test fails.
+var testPrograms = []string{
 	"pytest", "py.test", "python", "python3", "node", "npm", "npx", "go", "cargo", "make", "bash", "sh", "diff", "cmp", "grep", "test", "[", "bats",
 	"uvx", "uv", "curl", "mvn", "gradle", "rspec", "ruby", "perl", "php",
 }
 
-// rewardLost finds a test script that set -e ends at the first test that fails, before it has written any reward: an
-// agent's failure is then an error of the trial.
+// rewardLost finds a test script that set -e ends at the first test that fails, before it has written any reward: the
+// agent's failure becomes an error of the trial.
 func rewardLost(f file, script *syntax.File) []Finding {
-	r := rewardNames(script)
-	if !slices.ContainsFunc(script.Stmts, r.written) {
+	r := collectRewardNames(script)
+	if !slices.ContainsFunc(script.Stmts, r.writes) {
 		return nil // something else writes it
 	}
 	strict := false
-	ends := r.endsAt(script.Stmts, &strict)
+	ends := r.failsAt(script.Stmts, &strict)
 	if ends == nil {
 		return nil
 	}
@@ -34,12 +34,12 @@ func rewardLost(f file, script *syntax.File) []Finding {
 		words = command(call)
 	}
 	return []Finding{{Rule: "reward-missing", Severity: Warning, File: f.name, Line: int(ends.Pos().Line()),
-		Message: fmt.Sprintf("because of set -e the script ends here when %s fails, before it has written a reward", called(words)),
+		Message: fmt.Sprintf("because of set -e the script ends here when %s fails, before it has written a reward", testName(words)),
 		Hint:    "if COMMAND; then echo 1; else echo 0; fi > /logs/verifier/reward.txt"}}
 }
 
-// endsAt is the first statement at which set -e may end a script that has not written a reward; nil if there is none.
-func (r names) endsAt(stmts []*syntax.Stmt, strict *bool) *syntax.Stmt {
+// failsAt returns the first statement at which set -e may end a script before it has written a reward, or nil.
+func (r rewardNames) failsAt(stmts []*syntax.Stmt, strict *bool) *syntax.Stmt {
 	for _, stmt := range stmts {
 		call, _ := stmt.Cmd.(*syntax.CallExpr)
 		words := []string(nil)
@@ -50,23 +50,23 @@ func (r names) endsAt(stmts []*syntax.Stmt, strict *bool) *syntax.Stmt {
 		switch {
 		case len(words) > 0 && words[0] == "trap":
 			return nil
-		case isIf && !stmt.Negated && !slices.ContainsFunc(stmt.Redirs, func(to *syntax.Redirect) bool { return r.mentioned(to.Word) }):
+		case isIf && !stmt.Negated && !slices.ContainsFunc(stmt.Redirs, func(to *syntax.Redirect) bool { return r.mentions(to.Word) }):
 			for part := branch; part != nil; part = part.Else {
-				if slices.ContainsFunc(part.Cond, r.written) {
+				if slices.ContainsFunc(part.Cond, r.writes) {
 					return nil
 				}
 				inside := *strict
-				if ends := r.endsAt(part.Then, &inside); ends != nil {
+				if ends := r.failsAt(part.Then, &inside); ends != nil {
 					return ends
 				}
 			}
-			if r.written(stmt) {
+			if r.writes(stmt) {
 				return nil
 			}
-		case r.written(stmt):
+		case r.writes(stmt):
 			return nil
 		case len(words) > 1 && words[0] == "set":
-			*strict = errexit(words[1:], *strict)
+			*strict = errexitAfter(words[1:], *strict)
 		case *strict && !stmt.Negated && !stmt.Background && isTester(stmt.Cmd, words):
 			return stmt
 		}
@@ -74,8 +74,8 @@ func (r names) endsAt(stmts []*syntax.Stmt, strict *bool) *syntax.Stmt {
 	return nil
 }
 
-// noReward finds tests that cannot write a reward: no file of tests/ or environment/ names one. A program in a ready-made
-// image may write it, so the tests of such a task are not judged, nor are those with files that were not read to the end.
+// noReward finds tests that cannot write a reward, because no file of tests/ or environment/ mentions one. It skips tasks with a
+// ready-made image, which may have a program that writes it, and tests with files that were not read to the end.
 func noReward(t *task.Task, files []file) []Finding {
 	if t.Config.Environment.DockerImage != "" {
 		return nil
@@ -95,12 +95,12 @@ func noReward(t *task.Task, files []file) []Finding {
 		return nil
 	}
 	return []Finding{{Rule: "reward-missing", Severity: Warning, File: testsScript,
-		Message: "no file of tests/ names a reward, so nothing seems to write one",
+		Message: "no file of tests/ names a reward, so probably nothing writes one",
 		Hint:    "let the script write a number to reward.txt in the verifier's logs: 1 for success, 0 for failure"}}
 }
 
-// errexit is whether set -e holds after set with these arguments.
-func errexit(args []string, before bool) bool {
+// errexitAfter reports whether set -e holds after set with these arguments.
+func errexitAfter(args []string, before bool) bool {
 	for i, a := range args {
 		switch {
 		case a == "-o" && i+1 < len(args) && args[i+1] == "errexit":
@@ -116,35 +116,35 @@ func errexit(args []string, before bool) bool {
 	return before
 }
 
-// isTester tells whether a statement is a test of its own.
+// isTester reports whether a command is a test.
 func isTester(cmd syntax.Command, words []string) bool {
 	if _, ok := cmd.(*syntax.TestClause); ok { // [[ … ]]
 		return true
 	}
-	return len(words) > 0 && slices.Contains(testers, words[0])
+	return len(words) > 0 && slices.Contains(testPrograms, words[0])
 }
 
-func called(words []string) string {
+func testName(words []string) string {
 	if len(words) == 0 {
 		return "the test"
 	}
 	return words[0]
 }
 
-// names are the variables that hold the path of a reward's file and the functions that name it, in one script.
-type names map[string]bool
+// rewardNames has the variables of a script that hold the path of the reward's file, and the functions that mention it.
+type rewardNames map[string]bool
 
-// rewardNames collects them.
-func rewardNames(script *syntax.File) names {
-	r := names{}
+// collectRewardNames returns the reward names of a script.
+func collectRewardNames(script *syntax.File) rewardNames {
+	r := rewardNames{}
 	syntax.Walk(script, func(node syntax.Node) bool {
 		switch n := node.(type) {
 		case *syntax.Assign:
-			if n.Name != nil && n.Value != nil && r.mentioned(n.Value) {
+			if n.Name != nil && n.Value != nil && r.mentions(n.Value) {
 				r[n.Name.Value] = true
 			}
 		case *syntax.FuncDecl:
-			if n.Body != nil && r.written(n.Body) {
+			if n.Body != nil && r.writes(n.Body) {
 				r[n.Name.Value] = true
 			}
 		}
@@ -153,8 +153,8 @@ func rewardNames(script *syntax.File) names {
 	return r
 }
 
-// mentioned reports whether a node names the reward's file, itself or by a variable or function.
-func (r names) mentioned(node syntax.Node) bool {
+// mentions reports whether a node names the reward's file, itself or by a variable or function.
+func (r rewardNames) mentions(node syntax.Node) bool {
 	found := false
 	syntax.Walk(node, func(node syntax.Node) bool {
 		switch n := node.(type) {
@@ -172,13 +172,13 @@ func (r names) mentioned(node syntax.Node) bool {
 
 func isReward(s string) bool { return strings.Contains(strings.ToLower(s), "reward") }
 
-// preparing are programs that name a reward's file without writing a reward to it.
+// preparing lists programs that mention a reward's file without writing a reward to it.
 var preparing = []string{"mkdir", "rm", "chmod", "chown", "touch", "cd", "test", "[", "export", "unset"}
 
-// written reports whether a statement may have written a reward when the script goes on behind it. A definition has not, and
-// neither has a block that ends the script.
-func (r names) written(stmt *syntax.Stmt) bool {
-	if !r.mentioned(stmt) {
+// writes reports whether a statement may have written a reward when the script continues after it. A definition does not, and
+// neither does a block that ends the script.
+func (r rewardNames) writes(stmt *syntax.Stmt) bool {
+	if !r.mentions(stmt) {
 		return false
 	}
 	switch c := stmt.Cmd.(type) {
@@ -188,17 +188,17 @@ func (r names) written(stmt *syntax.Stmt) bool {
 		words := command(c)
 		switch {
 		case len(words) == 0:
-			return len(stmt.Redirs) > 0 || slices.ContainsFunc(c.Assigns, func(a *syntax.Assign) bool { return a.Value != nil && runs(a.Value) })
+			return len(stmt.Redirs) > 0 || slices.ContainsFunc(c.Assigns, func(a *syntax.Assign) bool { return a.Value != nil && isCommandOutput(a.Value) })
 		case words[0] == "echo", words[0] == "printf":
-			return slices.ContainsFunc(stmt.Redirs, func(to *syntax.Redirect) bool { return r.mentioned(to.Word) })
+			return slices.ContainsFunc(stmt.Redirs, func(to *syntax.Redirect) bool { return r.mentions(to.Word) })
 		}
 		return !slices.Contains(preparing, words[0])
 	case *syntax.IfClause:
-		if slices.ContainsFunc(stmt.Redirs, func(to *syntax.Redirect) bool { return r.mentioned(to.Word) }) {
+		if slices.ContainsFunc(stmt.Redirs, func(to *syntax.Redirect) bool { return r.mentions(to.Word) }) {
 			return true
 		}
 		for part := c; part != nil; part = part.Else {
-			if slices.ContainsFunc(part.Cond, r.written) || !exits(part.Then) && slices.ContainsFunc(part.Then, r.written) {
+			if slices.ContainsFunc(part.Cond, r.writes) || !exits(part.Then) && slices.ContainsFunc(part.Then, r.writes) {
 				return true
 			}
 		}
@@ -207,8 +207,8 @@ func (r names) written(stmt *syntax.Stmt) bool {
 	return true
 }
 
-// runs reports whether a value is what a command prints.
-func runs(value *syntax.Word) bool {
+// isCommandOutput reports whether a value is the output of a command.
+func isCommandOutput(value *syntax.Word) bool {
 	found := false
 	syntax.Walk(value, func(node syntax.Node) bool {
 		if _, ok := node.(*syntax.CmdSubst); ok {

@@ -2,25 +2,25 @@ package prove
 
 import "slices"
 
-// Rule is one thing that is looked for.
+// Rule is a kind of finding.
 type Rule struct {
 	ID  string
 	Doc string // what it finds, for a table: no full stop
-	// Always: a task cannot switch it off, because it is what the verdict rests on.
+	// Always tells that a task cannot ignore the rule, because the verdict depends on it.
 	Always bool
 }
 
-// TaskFormat is the rule of what loading a task finds.
+// TaskFormat is the rule of problems that loading a task finds.
 const TaskFormat = "task-format"
 
-// Rules are all of them, in the order in which help lists them.
+// Rules lists all rules, in the order of the help.
 var Rules = []Rule{
 	{ID: "oracle-fails", Doc: "the solution never scores 1", Always: true},
 	{ID: "flaky", Doc: "the solution scores 1 in some runs only", Always: true},
 	{ID: "nop-passes", Doc: "doing nothing scores 1", Always: true},
 	{ID: "no-solution", Doc: "there is no solution to prove the task with", Always: true},
 	{ID: "not-run", Doc: "runs failed for reasons outside of the task, or are missing", Always: true},
-	{ID: TaskFormat, Doc: "what every command finds in a task's files: missing ones, wrong or unknown keys", Always: true},
+	{ID: TaskFormat, Doc: "problems that every command reports: missing files, wrong or unknown keys", Always: true},
 	{ID: "exit-code", Doc: "tests/test.sh ends with an exit code that disagrees with its reward"},
 	{ID: "reward-missing", Doc: "tests/test.sh ends without a reward, or does when set -e ends it early, or nothing in tests/ names one"},
 	{ID: "verifier-network", Doc: "tests/ fetches something from the network"},
@@ -39,11 +39,11 @@ var Rules = []Rule{
 	{ID: "tests-in-image", Doc: "the image keeps a copy of test.sh or test_outputs.py"},
 	{ID: "file-name", Doc: "a file's name cannot be checked out on Windows or uploaded as an artifact"},
 	{ID: "large-file", Doc: "a file is larger than 50 MiB"},
-	{ID: "unread", Doc: "there was too much to look at everything"},
-	{ID: "lint-ignore", Doc: "an entry of metadata.lint.ignore means nothing"},
+	{ID: "unread", Doc: "the task has too many files to check them all"},
+	{ID: "lint-ignore", Doc: "an entry of metadata.lint.ignore has no effect"},
 }
 
-// ruleOf finds a rule by its name.
+// ruleOf returns the rule with an ID.
 func ruleOf(id string) (Rule, bool) {
 	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.ID == id })
 	if i < 0 {
@@ -52,8 +52,8 @@ func ruleOf(id string) (Rule, bool) {
 	return Rules[i], true
 }
 
-// KeepsFromRunning tells whether an error of a rule keeps a task from being run, so that it is invalid before anything has run.
-// An error of another rule is about the task's worth.
-func KeepsFromRunning(id string) bool {
+// PreventsRun reports whether a task with an error of a rule cannot run, so that it is invalid before anything has run. Errors of other
+// rules concern the task's quality.
+func PreventsRun(id string) bool {
 	return id == TaskFormat || id == "dockerfile" || id == "copy-source" || id == "crlf"
 }

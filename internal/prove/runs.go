@@ -17,7 +17,7 @@ const (
 	dockerfile      = "environment/Dockerfile"
 )
 
-// fromRuns is what the runs of a task have shown.
+// fromRuns returns the findings in the runs of a task.
 func fromRuns(t *task.Task, runs Runs) []Finding {
 	var out []Finding
 	out = append(out, fromOracle(runs)...)
@@ -35,27 +35,27 @@ func fromRuns(t *task.Task, runs Runs) []Finding {
 }
 
 func fromOracle(runs Runs) []Finding {
-	counted := tallyOf(runs.Oracle)
+	counted := countOutcomes(runs.Oracle)
 	switch {
 	case counted[fails] == 0:
 		return nil
 	case counted[passes] > 0:
 		return []Finding{{Rule: "flaky", Severity: Error, File: testsScript,
-			Message: fmt.Sprintf("the oracle's %d runs came to %s: the same solution scores 1 now and then", len(runs.Oracle), scores(runs.Oracle)),
+			Message: fmt.Sprintf("the oracle's %d runs came to %s: the same solution scores 1 only sometimes", len(runs.Oracle), scores(runs.Oracle)),
 			Hint:    "compare the logs of those runs; the usual causes are time, order, chance, services that are not up yet, and ports of a network that runs share (--n-concurrent 1 tells)"}}
 	}
 	bad := runs.Oracle[slices.IndexFunc(runs.Oracle, func(t result.Trial) bool { return outcomeOf(t) == fails })]
 	f := Finding{Rule: "oracle-fails", Severity: Error, File: testsScript,
 		Message: fmt.Sprintf("the solution never scores 1: its runs came to %s", scores(runs.Oracle)),
-		Hint:    "mend the solution or the tests; the output of both is in the run's folder"}
+		Hint:    "correct the solution or the tests; the output of both is in the run's directory"}
 	if bad.Error != nil {
-		f.File, f.Message = blamed(bad.Error.Type), fmt.Sprintf("the solution never scores 1 (%s): %s", bad.Error.Type, bad.Error.Message)
+		f.File, f.Message = fileFor(bad.Error.Type), fmt.Sprintf("the solution never scores 1 (%s): %s", bad.Error.Type, bad.Error.Message)
 	}
 	return []Finding{f}
 }
 
-// blamed is the file to look at first for a type of error.
-func blamed(kind result.ErrorType) string {
+// fileFor returns the file that most likely causes a type of error.
+func fileFor(kind result.ErrorType) string {
 	switch kind {
 	case result.EnvironmentBuildFailed, result.EnvironmentBuildTimeout:
 		return dockerfile
@@ -68,17 +68,17 @@ func blamed(kind result.ErrorType) string {
 }
 
 func fromNop(runs Runs) []Finding {
-	n := tallyOf(runs.Nop)[passes]
+	n := countOutcomes(runs.Nop)[passes]
 	if n == 0 {
 		return nil
 	}
 	return []Finding{{Rule: "nop-passes", Severity: Error, File: testsScript,
-		Message: fmt.Sprintf("doing nothing scores 1 (%s)", times(n)),
-		Hint:    "test something that only the solution brings about"}}
+		Message: fmt.Sprintf("doing nothing scores 1 (%s)", timesText(n)),
+		Hint:    "test something that only the solution achieves"}}
 }
 
-// exitCodes finds verifiers whose exit code and reward contradict each other. A code other than 0 is an error of the
-// trial where the dataset's format says so, and then an honest 0 is lost.
+// exitCodes finds verifiers whose exit code and reward contradict each other. If the dataset's format requires exit code 0, another code
+// is an error of the trial, and a reward of 0 is lost.
 func exitCodes(runs Runs) []Finding {
 	var out []Finding
 	for _, group := range []struct {
@@ -104,22 +104,22 @@ func exitCode(t result.Trial, when string) (Finding, bool) {
 	case *code != 0 && t.Passed():
 		f.Rule, f.Severity = "exit-code", Warning
 		f.Message = fmt.Sprintf("%s tests/test.sh writes the reward 1 and ends with exit code %d", when, *code)
-		f.Hint = "let it end with exit 0: most readers take another code for a failure of the test itself"
+		f.Hint = "let it end with exit 0: most harnesses take another code for a failure of the test itself"
 	case *code != 0 && t.Error != nil && t.Error.Type == result.VerifierFailed:
 		f.Rule, f.Severity = "exit-code", Error
 		f.Message = fmt.Sprintf("%s: %s", when, t.Error.Message)
-		f.Hint = "write the reward and end with exit 0 whatever it is; else an agent's failure is an error of the trial and no 0"
+		f.Hint = "write the reward and always end with exit 0; otherwise an agent's failure is an error of the trial and not a reward of 0"
 	case t.Error != nil && t.Error.Type == result.VerifierRewardMissing:
 		f.Rule, f.Severity = "reward-missing", Error
 		f.Message = when + " tests/test.sh leaves no reward"
-		f.Hint = "write 0 to /logs/verifier/reward.txt where it gives up"
+		f.Hint = "write 0 to /logs/verifier/reward.txt before it gives up"
 	default:
 		return f, false
 	}
 	return f, true
 }
 
-// missingRuns says which runs say nothing, and why.
+// missingRuns finds runs that failed for other reasons than the task, and runs that are missing.
 func missingRuns(t *task.Task, runs Runs) []Finding {
 	var out []Finding
 	for _, group := range []struct {
@@ -145,16 +145,16 @@ func notRun(message string) Finding {
 	return Finding{Rule: "not-run", Severity: Error, Message: message, Hint: "run it again: nothing is known about the task"}
 }
 
-// withoutNetwork tells whether a solution that works needs the network, or its verification does. Which of the two it is cannot
-// be told where the solution says nothing of its failure.
+// withoutNetwork finds solutions that need the network, or whose verification does. If the solution itself does not fail, it is not
+// known which of the two it is.
 func withoutNetwork(runs Runs) []Finding {
-	oracle, without := tallyOf(runs.Oracle), tallyOf(runs.Offline)
+	oracle, without := countOutcomes(runs.Oracle), countOutcomes(runs.Offline)
 	if oracle[passes] == 0 || oracle[fails] > 0 || without[fails] == 0 {
 		return nil
 	}
 	who, file := "its verifier needs the network, or its solution does", testsScript
 	for _, t := range runs.Offline {
-		if t.Error != nil && blamed(t.Error.Type) == solutionScript {
+		if t.Error != nil && fileFor(t.Error.Type) == solutionScript {
 			who, file = "its solution needs the network", solutionScript
 		}
 	}
@@ -163,8 +163,8 @@ func withoutNetwork(runs Runs) []Finding {
 		Hint:    "install what is needed while the image is built"}}
 }
 
-// worksOffline tells whether a run has shown that neither the solution nor its verification needs the network.
+// worksOffline reports whether a run has shown that neither the solution nor its verification needs the network.
 func worksOffline(runs Runs) bool {
-	without := tallyOf(runs.Offline)
+	without := countOutcomes(runs.Offline)
 	return without[passes] > 0 && without[fails] == 0
 }

@@ -13,12 +13,12 @@ import (
 // secretKind is one kind of secret. The first group of its pattern, if it has one, is the secret.
 type secretKind struct {
 	name    string
-	holds   []string // one of them is in every secret: looking for them is quick
+	holds   []string // every secret contains one of them, and searching for them is fast
 	pattern *regexp.Regexp
-	entropy float64 // in bits per character: less is a placeholder
+	entropy float64 // in bits per character; a value with less is a placeholder
 }
 
-// secretKinds have a form of their own, so that little else is taken for them.
+// secretKinds lists secrets with a distinctive form.
 // Source: gitleaks (MIT), config/gitleaks.toml, and the issuers' documentation.
 var secretKinds = []secretKind{
 	{"an AWS access key", []string{"AKIA", "ASIA", "ABIA", "ACCA"}, regexp.MustCompile(`\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16})\b`), 3},
@@ -36,19 +36,19 @@ var secretKinds = []secretKind{
 	{"a private key", []string{"PRIVATE KEY"}, regexp.MustCompile(`(-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----\s+(?:[A-Za-z-]+: [^\n]*\s+)*[0-9A-Za-z+/=\s]{64,})`), 3},
 }
 
-// assigned is a value that a variable for secrets is set to.
+// assigned matches a value that is assigned to a variable for secrets.
 var assigned = regexp.MustCompile(`(?i)\b[a-z0-9_-]*(?:api_?key|access_?key|secret_?key|private_?key|secret|token)["']?[ \t]*(?::=|=|:)[ \t]*["']?([0-9A-Za-z+/_.=-]{20,200})`)
 
-// placeholders are words in values that nobody has to hide.
+// placeholders matches words of values that are no secrets.
 var placeholders = regexp.MustCompile(`(?i)example|change|placeholder|dummy|fake|sample|your|xxx|1234567|abcdef|redacted|secret|password|token|test`)
 
-// maxAssigned is how much of a file is searched for variables, in bytes: code and settings are shorter, data is not.
+// maxAssigned limits how much of a file is searched for variables, in bytes. Code and settings are shorter.
 const maxAssigned = 256 << 10
 
-// maxSecrets keeps a file of keys from flooding the output.
+// maxSecrets limits the findings in one file.
 const maxSecrets = 5
 
-// secrets finds keys and tokens. None is ever quoted as a whole.
+// secrets finds keys and tokens. It never quotes one whole.
 func secrets(f file) []Finding {
 	var out []Finding
 	seen := map[int]bool{} // lines
@@ -65,41 +65,41 @@ func secrets(f file) []Finding {
 		for _, at := range kind.pattern.FindAllSubmatchIndex(f.head, maxSecrets) {
 			secret := string(f.head[at[2]:at[3]])
 			if entropy(secret) >= kind.entropy && !strings.HasSuffix(secret, "EXAMPLE") {
-				add(at[2], Error, fmt.Sprintf("this looks like %s (%s)", kind.name, masked(secret)),
-					"revoke it, for whoever has the repository has it; if it was made for the task alone, say so in metadata.lint.ignore")
+				add(at[2], Error, fmt.Sprintf("this looks like %s (%s)", kind.name, maskSecret(secret)),
+					"revoke it, because everybody with the repository has it; if it was made for this task alone, say so in metadata.lint.ignore")
 			}
 		}
 	}
 	for _, at := range assigned.FindAllSubmatchIndex(f.head[:min(len(f.head), maxAssigned)], -1) {
 		if secret := string(f.head[at[2]:at[3]]); isRandom(secret) && !isCode(f, at[2], at[3]) {
-			add(at[2], Warning, fmt.Sprintf("a key or token seems to be set to a real value (%s)", masked(secret)),
-				"let it come from outside, or make it while the image is built")
+			add(at[2], Warning, fmt.Sprintf("a key or token seems to be set to a real value (%s)", maskSecret(secret)),
+				"pass it in from outside, or make it while the image is built")
 		}
 	}
 	return out
 }
 
-// code are the ends of names of programs, in whose languages a text stands in quotes.
-var code = []string{
+// codeExtensions are those of languages that write texts in quotes.
+var codeExtensions = []string{
 	".c", ".cc", ".cpp", ".cs", ".go", ".h", ".hpp", ".java", ".js", ".jsx", ".kt", ".lua", ".mjs", ".php", ".py", ".rb", ".rs", ".scala", ".swift", ".ts", ".tsx",
 }
 
-// isCode tells an expression from a value that is written out: in a program one without quotes, anywhere one that is called.
+// isCode reports whether a value is an expression: in a program one without quotes, elsewhere a function call.
 func isCode(f file, from, to int) bool {
 	quoted := from > 0 && (f.head[from-1] == '"' || f.head[from-1] == '\'' || f.head[from-1] == '`')
 	called := to < len(f.head) && f.head[to] == '('
-	return !quoted && (called || slices.Contains(code, path.Ext(f.name)))
+	return !quoted && (called || slices.Contains(codeExtensions, path.Ext(f.name)))
 }
 
-// masked shows enough of a secret to find it, and no more.
-func masked(secret string) string {
+// maskSecret returns enough of a secret to find it, and no more.
+func maskSecret(secret string) string {
 	if line, _, ok := strings.Cut(secret, "\n"); ok {
 		return strings.TrimSpace(line) + " …"
 	}
 	return fmt.Sprintf("%s…, %d characters", secret[:4], len(secret))
 }
 
-// isRandom tells what was drawn by chance from what was written by people.
+// isRandom reports whether a text looks random.
 func isRandom(s string) bool {
 	digits := strings.ContainsAny(s, "0123456789")
 	lower, upper := strings.ToUpper(s) != s, strings.ToLower(s) != s
@@ -112,7 +112,7 @@ func isRandom(s string) bool {
 	return lower && upper && entropy(s) >= 4
 }
 
-// entropy is Shannon's, in bits per byte.
+// entropy returns Shannon's entropy in bits per byte.
 func entropy(s string) float64 {
 	var counts [256]float64
 	for i := range len(s) {

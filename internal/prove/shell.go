@@ -7,10 +7,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxScript bounds the scripts that are parsed, in bytes: nesting costs the parser stack.
+// maxScript limits the size of scripts that are parsed, in bytes, because nesting costs the parser stack.
 const maxScript = 64 << 10
 
-// parseShell is a script as bash reads it; nil if it is too long or cannot be read. Then the run shows what is wrong.
+// parseShell returns a script as bash parses it, or nil if it is too long or invalid. An invalid script fails when it runs.
 func parseShell(f file) *syntax.File {
 	if !f.whole() || f.size > maxScript {
 		return nil
@@ -22,7 +22,7 @@ func parseShell(f file) *syntax.File {
 	return parsed
 }
 
-// testScript looks at a shell script of tests/.
+// testScript checks a shell script of tests/.
 func testScript(f file) []Finding {
 	parsed := parseShell(f)
 	if parsed == nil {
@@ -35,7 +35,7 @@ func testScript(f file) []Finding {
 	return out
 }
 
-// text is a word without its quotes. What is known only when the script runs is a "$".
+// text returns a word without its quotes, with "$" for what is known only when the script runs.
 func text(w *syntax.Word) string {
 	var b strings.Builder
 	writeParts(&b, w.Parts)
@@ -62,7 +62,7 @@ var wrappers = map[string]bool{
 	"command": true, "env": true, "exec": true, "nice": true, "nohup": true, "sudo": true, "time": true, "timeout": true, "stdbuf": true, "setsid": true,
 }
 
-// command is what a simple command runs, with its arguments: "timeout 20 env A=b curl x" is "curl x".
+// command returns the program and arguments that a simple command runs, without wrappers: "timeout 20 env A=b curl x" is "curl x".
 func command(call *syntax.CallExpr) []string {
 	var words []string
 	for _, w := range call.Args {

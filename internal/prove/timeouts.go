@@ -7,14 +7,13 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// tight is the share of a timeout from which on a machine that is busier may well exceed it, and brief the seconds below
-// which nobody minds.
+// A run that takes more than tightShare of its timeout may exceed it on a busier machine. Runs of at most minSeconds do not count.
 const (
-	tight = 0.8
-	brief = 5
+	tightShare = 0.8
+	minSeconds = 5
 )
 
-// tightTimeouts finds timeouts that leave the solution, or the tests after it, no room. An agent is hardly faster.
+// tightTimeouts finds timeouts that are hardly enough for the solution or the tests after it. An agent is hardly faster.
 func tightTimeouts(t *task.Task, runs Runs) []Finding {
 	var out []Finding
 	for _, limit := range []struct {
@@ -31,10 +30,10 @@ func tightTimeouts(t *task.Task, runs Runs) []Finding {
 				longest = max(longest, *sec)
 			}
 		}
-		if longest > tight*limit.sec && longest > brief {
+		if longest > tightShare*limit.sec && longest > minSeconds {
 			out = append(out, Finding{Rule: "tight-timeout", Severity: Warning, File: configFile,
 				Message: fmt.Sprintf("%s took %.0f of the %g seconds of %s", limit.what, longest, limit.sec, limit.key),
-				Hint:    "allow a few times as much: other machines are slower, and agents try more than one thing"})
+				Hint:    "allow several times as much: other machines are slower, and agents try more than one thing"})
 		}
 	}
 	return out

@@ -10,32 +10,32 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// Verdict is what the runs of a task came to.
+// Verdict is the judgement of a task by its runs.
 type Verdict string
 
 // The verdicts, the worst first.
 const (
-	Broken     Verdict = "broken"      // its solution never scores 1, or it cannot be run at all
-	Flaky      Verdict = "flaky"       // its solution scores 1 in some runs only
+	Broken     Verdict = "broken"      // the solution never scores 1, or the task cannot run
+	Flaky      Verdict = "flaky"       // the solution scores 1 in some runs only
 	Trivial    Verdict = "trivial"     // doing nothing scores 1
-	NoSolution Verdict = "no_solution" // there is nothing to prove it with
-	Flawed     Verdict = "flawed"      // proven, but with an error that its verdict does not tell
-	Unknown    Verdict = "error"       // the infrastructure failed, or a run is missing: nothing can be said of the task
-	Proven     Verdict = "proven"      // its solution scored 1 in every run, doing nothing in none
+	NoSolution Verdict = "no_solution" // there is no solution to prove the task with
+	Flawed     Verdict = "flawed"      // proven, but with an error in its findings
+	Unknown    Verdict = "error"       // the infrastructure failed, or a run is missing: nothing is known about the task
+	Proven     Verdict = "proven"      // the solution scored 1 in every run, and doing nothing in none
 )
 
-// Verdicts are all of them, the worst first.
+// Verdicts lists all verdicts, the worst first.
 var Verdicts = []Verdict{Broken, Flaky, Trivial, NoSolution, Flawed, Unknown, Proven}
 
-// Runs are a task's results. Wanted are how many runs there should be of each.
+// Runs has a task's results, and how many of each there should be.
 type Runs struct {
 	Oracle, Nop             []result.Trial
 	OracleWanted, NopWanted int
-	// Offline are runs of the solution without any network, if somebody wanted to know.
+	// Offline has runs of the solution without any network (--offline).
 	Offline []result.Trial
 }
 
-// String is how many runs of each scored 1, for people: "oracle 3/3, nop 0/1".
+// String returns how many runs of each scored 1, for people: "oracle 3/3, nop 0/1".
 func (r Runs) String() string {
 	var parts []string
 	if len(r.Oracle) > 0 {
@@ -47,30 +47,30 @@ func (r Runs) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// OracleString and NopString are "3/3": how many of a kind's runs scored 1; "–" without any.
+// OracleString returns how many runs of the oracle scored 1, as in "3/3", or "–" without any.
 func (r Runs) OracleString() string { return share(r.Oracle) }
 
-// NopString is as OracleString.
+// NopString returns how many runs of nop scored 1, like OracleString.
 func (r Runs) NopString() string { return share(r.Nop) }
 
 func share(trials []result.Trial) string {
 	if len(trials) == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%d/%d", tallyOf(trials)[passes], len(trials))
+	return fmt.Sprintf("%d/%d", countOutcomes(trials)[passes], len(trials))
 }
 
-// outcome is what one run says about its task.
+// outcome tells what one run shows about its task.
 type outcome int
 
 const (
 	passes  outcome = iota
-	fails           // by the task's own doing
+	fails           // because of the task
 	nothing         // the infrastructure failed
 )
 
-// infrastructure are errors that say nothing about the task. A failed build is not among them: it is nearly always
-// the Dockerfile's doing.
+// infrastructure lists errors that show nothing about the task. A failed build is not among them: the Dockerfile nearly always
+// causes it.
 var infrastructure = []result.ErrorType{
 	result.EnvironmentImagePullFailed, result.EnvironmentStartFailed, result.EnvironmentResourceAllocationFailed,
 	result.EnvironmentLost, result.EnvironmentTeardownFailed, result.InternalError, result.Cancelled,
@@ -88,20 +88,20 @@ func outcomeOf(t result.Trial) outcome {
 	return fails
 }
 
-// tally counts outcomes.
-type tally map[outcome]int
+// outcomeCounts has the number of runs by outcome.
+type outcomeCounts map[outcome]int
 
-func tallyOf(trials []result.Trial) tally {
-	out := tally{}
+func countOutcomes(trials []result.Trial) outcomeCounts {
+	out := outcomeCounts{}
 	for _, t := range trials {
 		out[outcomeOf(t)]++
 	}
 	return out
 }
 
-// judge is the verdict on a task that could be run, from its runs alone.
-func judge(t *task.Task, runs Runs) Verdict {
-	oracle, nop := tallyOf(runs.Oracle), tallyOf(runs.Nop)
+// verdictOf returns the verdict on a task that could run, from its runs alone.
+func verdictOf(t *task.Task, runs Runs) Verdict {
+	oracle, nop := countOutcomes(runs.Oracle), countOutcomes(runs.Nop)
 	switch {
 	case oracle[passes] > 0 && oracle[fails] > 0:
 		return Flaky
@@ -117,7 +117,7 @@ func judge(t *task.Task, runs Runs) Verdict {
 	return Proven
 }
 
-// scores are the outcomes of runs in words, in order: "1, 0, verifier_failed".
+// scores returns the outcomes of runs in words, in order: "1, 0, verifier_failed".
 func scores(trials []result.Trial) string {
 	const most = 10
 	var out []string
@@ -136,8 +136,8 @@ func scores(trials []result.Trial) string {
 	return strings.Join(out, ", ")
 }
 
-// times says how often.
-func times(n int) string {
+// timesText returns a number of times in words.
+func timesText(n int) string {
 	if n == 1 {
 		return "once"
 	}

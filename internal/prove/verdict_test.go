@@ -53,14 +53,14 @@ func TestVerdicts(t *testing.T) {
 			if got := strings.Join(rules, " "); verdict != c.want || got != c.rules {
 				t.Errorf("got %s with %q, want %s with %q", verdict, got, c.want, c.rules)
 			}
-			if passed := (prove.Proof{Verdict: verdict}).Passed(); passed != (c.want == prove.Proven) {
+			if passed := (prove.TaskReport{Verdict: verdict}).Passed(); passed != (c.want == prove.Proven) {
 				t.Errorf("passed is %v", passed)
 			}
 		})
 	}
 }
 
-func TestAMissingTask(t *testing.T) {
+func TestMissingTaskIsBroken(t *testing.T) {
 	task := load(t, nil)
 	task.Missing = true
 	verdict, findings := prove.Check(task, prove.Runs{})

@@ -1,3 +1,3 @@
-// Package vet copies files of a checkout that are, byte for byte, what a commit has, and refuses all others. It knows the
-// commit by what is passed in, and believes nothing that the checkout says of itself.
+// Package vet copies the files of a checkout that equal a commit's, byte for byte, and refuses all others. It learns the commit's
+// content from its caller, and trusts nothing in the checkout.
 package vet

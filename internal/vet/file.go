@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// file copies a file if its content is the commit's. It is read once.
+// file copies a file if its content is the commit's. It reads the file once.
 func (c *Checker) file(e Entry) error {
 	switch info, err := c.from.Lstat(e.Path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -25,7 +25,7 @@ func (c *Checker) file(e Entry) error {
 	case err == nil && !info.Mode().IsRegular():
 		return &Refusal{Path: e.Path, Why: "is a file in that commit, and something else here"}
 	}
-	// Whatever took its place meanwhile, only the commit's content is copied.
+	// Even if the file was replaced meanwhile, only the commit's content is copied.
 	in, err := c.from.OpenFile(e.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return &Refusal{Path: e.Path, Why: "cannot be read: " + reason(err)}
@@ -63,8 +63,8 @@ func (c *Checker) file(e Entry) error {
 	return &Refusal{Path: e.Path, Why: "differs from that commit's", Hint: c.hint(e)}
 }
 
-// copyChecked copies size bytes, and reports whether they are the content that an object is named after: the blob itself,
-// or what its Git LFS pointer stands for.
+// copyChecked copies size bytes, and reports whether they are the content of the object id: the blob itself, or the file that its Git
+// LFS pointer stands for.
 func copyChecked(out io.Writer, in io.Reader, size int64, id string) (bool, error) {
 	blob, content := newHash(id), sha256.New()
 	fmt.Fprintf(blob, "blob %d\x00", size)
@@ -79,10 +79,10 @@ func copyChecked(out io.Writer, in io.Reader, size int64, id string) (bool, erro
 	return idOf(id, []byte(pointer)) == id, nil
 }
 
-// maxHint bounds how much of a file is read again to say what is wrong with it.
+// maxHint limits how much of a file is read again to find out how it differs.
 const maxHint = 4 << 20
 
-// hint says what a file may differ in.
+// hint returns how a file differs, if that is known, or "".
 func (c *Checker) hint(e Entry) string {
 	in, err := c.from.OpenFile(e.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *Checker) hint(e Entry) string {
 	return ""
 }
 
-// newHash is the algorithm that an object was named by.
+// newHash returns the hash that an object's id was computed with.
 func newHash(id string) hash.Hash {
 	if len(id) == hex.EncodedLen(sha256.Size) {
 		return sha256.New()
@@ -104,7 +104,7 @@ func newHash(id string) hash.Hash {
 	return sha1.New() //nolint:gosec // as above
 }
 
-// idOf is the name of a blob, by the algorithm of another id.
+// idOf returns the id of a blob, by the algorithm of the id like.
 func idOf(like string, content []byte) string {
 	h := newHash(like)
 	fmt.Fprintf(h, "blob %d\x00", len(content))

@@ -29,17 +29,16 @@ type Entry struct {
 	ID   string // of the blob or tree
 }
 
-// Trees are the trees of a repository, from somebody who is trusted.
+// Trees lists the trees of a repository. It has to be trustworthy.
 type Trees interface {
-	// Tree lists a tree: its own entries or, if deep, also those of all trees below. !whole: there are more of those than
-	// it lists.
+	// Tree returns the entries of a tree and, if deep, those of all trees below. whole is false if there are more than it returns.
 	Tree(ctx context.Context, id string, deep bool) (entries []Entry, whole bool, err error)
 }
 
-// Refusal says of a file or directory that it is not what the commit has.
+// Refusal is the error of a file or directory that differs from the commit's.
 type Refusal struct {
-	Path string // below the checkout, with forward slashes; or as it was given, if it lies elsewhere
-	Why  string // goes on after the path
+	Path string // below the checkout, with forward slashes; as it was given if it is elsewhere
+	Why  string // follows the path
 	Hint string // what to do about it; may be ""
 }
 
@@ -51,7 +50,7 @@ func (r *Refusal) Error() string {
 	return text
 }
 
-// Checker copies what is right in one checkout. It is not safe for concurrent use.
+// Checker copies files of one checkout that equal the commit's. It is not safe for concurrent use.
 type Checker struct {
 	trees  Trees
 	rootID string
@@ -64,8 +63,8 @@ type Checker struct {
 	depth  int
 }
 
-// New checks files below top against the tree rootID, and copies them to the same places below into, an empty directory
-// that nobody else can write to.
+// New returns a Checker that compares files below top with the tree rootID, and copies them to the same paths below into, an empty
+// directory that nobody else can write to.
 func New(trees Trees, rootID, top, into string) (*Checker, error) {
 	from, err := os.OpenRoot(top)
 	if err != nil {
@@ -79,16 +78,16 @@ func New(trees Trees, rootID, top, into string) (*Checker, error) {
 	return &Checker{trees: trees, rootID: rootID, top: top, from: from, into: into, to: to, listed: map[string][]Entry{}, done: map[string]bool{}}, nil
 }
 
-// Close closes what is open. The copy stays.
+// Close releases what the Checker holds. The copy stays.
 func (c *Checker) Close() error { return errors.Join(c.from.Close(), c.to.Close()) }
 
-// Admit checks a file, or a directory and everything below it, and copies it. It returns the copy's path. What is neither in the
-// commit nor on disk is not in the copy either, and no error: a *Refusal is for what is there and should not be, is not
-// there and should be, or is something else. What is read is what is copied.
+// Admit checks a file, or a directory and everything below it, and copies it. It returns the copy's path. A path that is
+// neither in the commit nor on disk is no error and is not copied. The error is a *Refusal if a path is in only one of them, or
+// differs. What is checked is what is copied.
 func (c *Checker) Admit(ctx context.Context, name string) (string, error) {
 	below, err := filepath.Rel(c.top, name)
 	if err != nil || !filepath.IsLocal(below) {
-		below, err = filepath.Rel(c.into, name) // as named by a file of the copy
+		below, err = filepath.Rel(c.into, name) // a path in the copy
 	}
 	if err != nil || !filepath.IsLocal(below) {
 		return "", &Refusal{Path: name, Why: "lies outside of the checkout"}
@@ -100,10 +99,10 @@ func (c *Checker) Admit(ctx context.Context, name string) (string, error) {
 	return filepath.Join(c.into, below), nil
 }
 
-// maxLinks bounds how many links one path leads through.
+// maxLinks limits how many links one path may follow.
 const maxLinks = 40
 
-// admit walks to a path from the top, through directories that are directories on disk, too.
+// admit walks from the top to a path and copies what is there. All directories on the way must be directories on disk, too.
 func (c *Checker) admit(ctx context.Context, name string) error {
 	if c.depth++; c.depth > maxLinks {
 		return &Refusal{Path: name, Why: "leads through too many links"}
@@ -145,7 +144,7 @@ func (c *Checker) admit(ctx context.Context, name string) error {
 	return c.take(ctx, at)
 }
 
-// child is the entry of a name in a tree.
+// child returns the entry of a name in a tree.
 func (c *Checker) child(ctx context.Context, tree Entry, name string) (Entry, bool, error) {
 	entries, err := c.list(ctx, tree.ID)
 	if err != nil {
@@ -160,7 +159,7 @@ func (c *Checker) child(ctx context.Context, tree Entry, name string) (Entry, bo
 	return Entry{}, false, nil
 }
 
-// list are the entries of one tree.
+// list returns the entries of one tree.
 func (c *Checker) list(ctx context.Context, id string) ([]Entry, error) {
 	if entries, ok := c.listed[id]; ok {
 		return entries, nil
@@ -176,11 +175,11 @@ func (c *Checker) list(ctx context.Context, id string) ([]Entry, error) {
 	return entries, nil
 }
 
-// listDeep notes the entries of a tree and of all below it, with few requests.
+// listDeep loads the entries of a tree and of all trees below it with few requests.
 func (c *Checker) listDeep(ctx context.Context, id string) error {
 	entries, whole, err := c.trees.Tree(ctx, id, true)
 	if err != nil || !whole {
-		return err // list asks for one after the other
+		return err // list loads them one by one
 	}
 	ids := map[string]string{".": id}
 	for _, e := range entries {
@@ -207,13 +206,13 @@ func (c *Checker) listDeep(ctx context.Context, id string) error {
 	return nil
 }
 
-// unknown is about a path that the commit does not have.
+// unknown returns a Refusal if a path that the commit does not have is on disk.
 func (c *Checker) unknown(name string) error {
 	switch _, err := c.from.Lstat(name); {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return nil
 	case err != nil:
-		return &Refusal{Path: name, Why: "cannot be looked at: " + reason(err)}
+		return &Refusal{Path: name, Why: "cannot be read: " + reason(err)}
 	}
 	return &Refusal{Path: name, Why: "is not in that commit"}
 }
@@ -247,7 +246,7 @@ func (c *Checker) take(ctx context.Context, e Entry) error {
 	case ModeSubmodule:
 		return &Refusal{Path: e.Path, Why: "is a submodule, whose files are another repository's"}
 	}
-	return &Refusal{Path: e.Path, Why: "is of a kind that is not known: " + e.Mode}
+	return &Refusal{Path: e.Path, Why: "is of an unknown kind: " + e.Mode}
 }
 
 // takeAll copies what is in a directory, on disk and in the commit.
@@ -286,7 +285,7 @@ func (c *Checker) takeAll(ctx context.Context, dir Entry) error {
 	return nil
 }
 
-// under copies a directory whose entries have been listed with those of the one around it, unless there were too many.
+// under copies a directory of a directory that was listed with listDeep.
 func (c *Checker) under(ctx context.Context, dir Entry) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -326,14 +325,14 @@ func (c *Checker) empty(name string, depth int) bool {
 	return true
 }
 
-// directory makes a directory of the copy that is one in the checkout.
+// directory makes a directory in the copy that is a directory in the checkout.
 func (c *Checker) directory(name string) error {
 	info, err := c.from.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &Refusal{Path: name, Why: "is missing here"}
 	case err != nil:
-		return &Refusal{Path: name, Why: "cannot be looked at: " + reason(err)}
+		return &Refusal{Path: name, Why: "cannot be read: " + reason(err)}
 	case !info.IsDir():
 		return &Refusal{Path: name, Why: "is a directory in that commit, and something else here"}
 	}
@@ -366,7 +365,7 @@ func (c *Checker) link(e Entry) (string, error) {
 	return target, nil
 }
 
-// reason is an error without the path, which is said already.
+// reason returns the text of an error without its path.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -146,7 +146,7 @@ func (r *aRepo) refused(name, why string) {
 	}
 }
 
-func TestOnlyWhatIsAskedForIsCopied(t *testing.T) {
+func TestOnlyAdmittedFilesAreCopied(t *testing.T) {
 	for _, format := range []string{"sha1", "sha256"} {
 		r := newRepo(t, "--object-format="+format)
 		r.write("job.yaml", "a")
@@ -185,7 +185,7 @@ func TestOnlyWhatIsAskedForIsCopied(t *testing.T) {
 }
 
 // What is checked is what is used: a file that changes afterwards does not change in the copy.
-func TestTheCopyIsWhatWasChecked(t *testing.T) {
+func TestCopyIsWhatWasChecked(t *testing.T) {
 	r := newRepo(t)
 	r.write("x/a", "right")
 	r.write("x/b", "right")
@@ -235,7 +235,7 @@ func TestLinks(t *testing.T) {
 	r.refused("data", "data is a link in that commit, and not here")
 }
 
-func TestLargeFilesAreKnownByTheirPointers(t *testing.T) {
+func TestLFSFilesMatchTheirPointers(t *testing.T) {
 	content := strings.Repeat("a model ", 1000)
 	r := newRepo(t)
 	r.write("model", fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%x\nsize %d\n", sha256.Sum256([]byte(content)), len(content)))
@@ -248,7 +248,7 @@ func TestLargeFilesAreKnownByTheirPointers(t *testing.T) {
 	r.refused("model", "model differs")
 }
 
-func TestWhatIsNotTheCommits(t *testing.T) {
+func TestFilesThatDifferAreRefused(t *testing.T) {
 	r := newRepo(t)
 	r.write("evals/one/x", "a\nb\n")
 	r.write("evals/two/x", "c")

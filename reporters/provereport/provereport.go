@@ -1,4 +1,4 @@
-package proof
+package provereport
 
 import (
 	"cmp"
@@ -19,4 +19,4 @@ var Formats = map[string]Format{
 }
 
 // place returns the place of a finding relative to the root of the repository; outside git, as a user would type it.
-func place(p prove.Proof, f prove.Finding) string { return p.Place(f, cmp.Or(p.Path, p.Dir)) }
+func place(p prove.TaskReport, f prove.Finding) string { return p.Place(f, cmp.Or(p.Path, p.Dir)) }

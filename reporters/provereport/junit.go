@@ -1,4 +1,4 @@
-package proof
+package provereport
 
 import (
 	"bytes"
@@ -21,15 +21,15 @@ func JUnit(w io.Writer, in prove.Report) error {
 	doc := junit.Testsuites{Name: "rollout validate"}
 	names := map[string]int{}
 	total := 0.0
-	for from := 0; from < len(in.Proofs); {
+	for from := 0; from < len(in.Tasks); {
 		to := from
-		for to < len(in.Proofs) && in.Proofs[to].Dataset == in.Proofs[from].Dataset {
+		for to < len(in.Tasks) && in.Tasks[to].Dataset == in.Tasks[from].Dataset {
 			to++
 		}
-		s := suite(in, in.Proofs[from:to], names)
+		s := suite(in, in.Tasks[from:to], names)
 		s.ID = len(doc.Suites)
 		doc.AddSuite(s)
-		for _, p := range in.Proofs[from:to] {
+		for _, p := range in.Tasks[from:to] {
 			total += p.Seconds()
 		}
 		from = to
@@ -48,15 +48,15 @@ func JUnit(w io.Writer, in prove.Report) error {
 	return err
 }
 
-func suite(in prove.Report, proofs []prove.Proof, names map[string]int) junit.Testsuite {
-	dataset := cmp.Or(untrusted.Cut(untrusted.XMLLine(proofs[0].Dataset), maxName), "dataset")
+func suite(in prove.Report, tasks []prove.TaskReport, names map[string]int) junit.Testsuite {
+	dataset := cmp.Or(untrusted.Cut(untrusted.XMLLine(tasks[0].Dataset), maxName), "dataset")
 	s := junit.Testsuite{Name: dataset}
 	s.SetTimestamp(in.StartedAt.UTC())
 	if in.Dir != "" {
 		s.AddProperty("rollout.job_dir", untrusted.Cut(untrusted.XMLLine(in.Dir), maxLine))
 	}
 	total := 0.0
-	for _, p := range proofs {
+	for _, p := range tasks {
 		total += p.Seconds()
 		c := junit.Testcase{Classname: "validate." + dataset, Time: seconds(p.Seconds())}
 		c.Name = unique(names, c.Classname, cmp.Or(untrusted.Cut(untrusted.XMLLine(p.Task), maxName), "task"))
@@ -100,7 +100,7 @@ func unique(names map[string]int, class, name string) string {
 }
 
 // message returns a task's verdict in one line.
-func message(p prove.Proof) string {
+func message(p prove.TaskReport) string {
 	out := p.Verdict.Words()
 	if runs := p.Runs.String(); runs != "" {
 		out += " (" + runs + ")"
@@ -115,7 +115,7 @@ func message(p prove.Proof) string {
 }
 
 // text returns a task's findings of some kind, in two lines each.
-func text(p prove.Proof, kind func(prove.Finding) bool) string {
+func text(p prove.TaskReport, kind func(prove.Finding) bool) string {
 	var lines []string
 	for _, f := range p.Findings {
 		if !kind(f) {

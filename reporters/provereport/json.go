@@ -1,4 +1,4 @@
-package proof
+package provereport
 
 import (
 	"fmt"
@@ -58,7 +58,7 @@ func JSON(w io.Writer, in prove.Report) error {
 		SchemaVersion: SchemaVersion, Outcome: in.Outcome(), Passed: in.Outcome() == prove.Passed, Headline: in.Headline(), JobDir: in.Dir,
 		Verdicts: in.Counts(), Tasks: []Task{}, Notes: append([]string{}, in.Notes...),
 	}
-	for _, p := range in.Proofs {
+	for _, p := range in.Tasks {
 		doc.Tasks = append(doc.Tasks, Task{
 			Dataset: p.Dataset, Task: p.Task, Path: p.Path, Verdict: p.Verdict, Passed: p.Passed(),
 			OracleWanted: p.Runs.OracleWanted, NopWanted: p.Runs.NopWanted, Oracle: runsOf(p.Runs.Oracle), Nop: runsOf(p.Runs.Nop),

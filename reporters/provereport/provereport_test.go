@@ -1,4 +1,4 @@
-package proof_test
+package provereport_test
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
-	"github.com/org/rollout-action/reporters/proof"
+	"github.com/org/rollout-action/reporters/provereport"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -35,7 +35,7 @@ func must(t *testing.T, err error) {
 func write(t *testing.T, format string, in prove.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	must(t, proof.Formats[format](&b, in))
+	must(t, provereport.Formats[format](&b, in))
 	return b.String()
 }
 
@@ -51,8 +51,8 @@ func runs(agent, dataset, task string, rewards ...float64) []result.Trial {
 	return out
 }
 
-func of(dataset, task string, verdict prove.Verdict, oracle, nop []float64, findings ...prove.Finding) prove.Proof {
-	return prove.Proof{
+func of(dataset, task string, verdict prove.Verdict, oracle, nop []float64, findings ...prove.Finding) prove.TaskReport {
+	return prove.TaskReport{
 		Dataset: dataset, Task: task, Dir: "../" + dataset + "/" + task, Path: "evals/" + task, Verdict: verdict, Findings: findings,
 		Runs: prove.Runs{Oracle: runs("oracle", dataset, task, oracle...), Nop: runs("nop", dataset, task, nop...), OracleWanted: 3, NopWanted: 1},
 	}
@@ -68,7 +68,7 @@ func every() prove.Report {
 	lost.Path = ""
 	return prove.Report{
 		Dir: "jobs/validate", Notes: []string{"8 of 20 tasks changed since main"}, StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Proofs: []prove.Proof{
+		Tasks: []prove.TaskReport{
 			of("evals", "broken", prove.Broken, []float64{0, 0, 0}, []float64{0},
 				prove.Finding{Rule: "oracle-fails", Severity: prove.Error, File: "tests/test.sh", Message: "the solution never scores 1: its runs came to 0, 0, 0", Hint: "mend the solution or the tests"}),
 			of("evals", "flaky", prove.Flaky, []float64{1, 0, 1}, []float64{0},
@@ -110,11 +110,11 @@ func TestGolden(t *testing.T) {
 }
 
 func TestNothing(t *testing.T) {
-	for format := range proof.Formats {
+	for format := range provereport.Formats {
 		text := write(t, format, prove.Report{})
 		switch format {
 		case "json":
-			var doc proof.Document
+			var doc provereport.Document
 			must(t, json.Unmarshal([]byte(text), &doc))
 			if doc.Outcome != prove.Passed || doc.Tasks == nil || doc.Notes == nil {
 				t.Errorf("json: %s", text)
@@ -177,18 +177,18 @@ func hostile(text string) prove.Report {
 	ignored.Ignored = text
 	p := of(text, text, prove.Flawed, []float64{1}, []float64{0}, finding(prove.Error), finding(prove.Warning), ignored)
 	p.Dir, p.Path = text, text
-	return prove.Report{Proofs: []prove.Proof{p, p}, Dir: text, Notes: []string{text}}
+	return prove.Report{Tasks: []prove.TaskReport{p, p}, Dir: text, Notes: []string{text}}
 }
 
 func TestAttacksStayText(t *testing.T) {
 	for _, a := range untrustedtest.Corpus {
 		in := hostile(a.Text)
 		texts := map[string]string{}
-		for format := range proof.Formats {
+		for format := range provereport.Formats {
 			texts[format] = write(t, format, in)
 		}
 		var page bytes.Buffer
-		must(t, proof.MarkdownLimit(50_000)(&page, in))
+		must(t, provereport.MarkdownLimit(50_000)(&page, in))
 		texts["markdown"] = page.String()
 		checkXML(t, texts["junit"], 2)
 		for _, problem := range untrustedtest.Markdown(page.Bytes()) {
@@ -211,7 +211,7 @@ func TestAttacksStayText(t *testing.T) {
 				}
 			}
 		}
-		var doc proof.Document
+		var doc provereport.Document
 		must(t, json.Unmarshal([]byte(texts["json"]), &doc))
 		if got := doc.Tasks[0].Findings[0].Message; utf8.ValidString(a.Text) && got != a.Text {
 			t.Errorf("%s: JSON has %q", a.Name, got)
@@ -223,16 +223,16 @@ func TestAttacksStayText(t *testing.T) {
 func TestFits(t *testing.T) {
 	var in prove.Report
 	for i := range 3000 {
-		in.Proofs = append(in.Proofs, of("evals", fmt.Sprintf("task-%d", i), prove.Flawed, []float64{1}, []float64{0},
+		in.Tasks = append(in.Tasks, of("evals", fmt.Sprintf("task-%d", i), prove.Flawed, []float64{1}, []float64{0},
 			prove.Finding{Rule: "secret", Severity: prove.Error, File: "x", Message: strings.Repeat("long ", 200), Hint: "h"}))
 	}
 	text := write(t, "annotations", in)
 	if n := strings.Count(text, "\n"); n != 10 || !strings.HasSuffix(text, "::and 2991 more of this kind: see the job summary\n") {
 		t.Errorf("%d annotations, the last: %s", n, text[max(0, len(text)-100):])
 	}
-	for _, limit := range []int{0, 500, 20_000, proof.DefaultLimit} {
+	for _, limit := range []int{0, 500, 20_000, provereport.DefaultLimit} {
 		var b bytes.Buffer
-		must(t, proof.MarkdownLimit(limit)(&b, in))
+		must(t, provereport.MarkdownLimit(limit)(&b, in))
 		if b.Len() > max(limit, 500) || !strings.Contains(b.String(), "0 of 3000 proven") || !strings.Contains(b.String(), "did not fit") {
 			t.Errorf("limit %d: %d bytes", limit, b.Len())
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Proof prints a line for each task, with its findings below, and finally how many tasks have each verdict. color and width are
+// ProveReport prints a line for each task, with its findings below, and finally how many tasks have each verdict. color and width are
 // as for Summary.
-func Proof(w io.Writer, in prove.Report, color bool, width int) {
+func ProveReport(w io.Writer, in prove.Report, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
@@ -23,11 +23,11 @@ func Proof(w io.Writer, in prove.Report, color bool, width int) {
 		}
 	}
 	name, verdict := 0, 0
-	for _, p := range in.Proofs {
+	for _, p := range in.Tasks {
 		name = max(name, min(len([]rune(untrusted.Line(p.Task))), 40))
 		verdict = max(verdict, len(p.Verdict.Words()))
 	}
-	for _, p := range in.Proofs {
+	for _, p := range in.Tasks {
 		write(s.proven(p, name, verdict))
 		for _, f := range p.Findings {
 			write(s.finding(p, f)...)
@@ -44,7 +44,7 @@ func Proof(w io.Writer, in prove.Report, color bool, width int) {
 }
 
 // proven returns a task's own line.
-func (s *summary) proven(p prove.Proof, name, verdict int) string {
+func (s *summary) proven(p prove.TaskReport, name, verdict int) string {
 	mark, render := "✗", s.styles.bad.Render
 	switch {
 	case p.Passed():
@@ -60,7 +60,7 @@ func (s *summary) proven(p prove.Proof, name, verdict int) string {
 }
 
 // finding returns the lines of a finding: message, place and hint.
-func (s *summary) finding(p prove.Proof, f prove.Finding) []string {
+func (s *summary) finding(p prove.TaskReport, f prove.Finding) []string {
 	mark, text := s.styles.warn.Render("!"), untrusted.Line(p.Place(f, p.Dir))+": "+untrusted.Line(f.Message)
 	switch {
 	case f.Ignored != "":

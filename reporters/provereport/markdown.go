@@ -1,4 +1,4 @@
-package proof
+package provereport
 
 import (
 	"fmt"
@@ -40,13 +40,13 @@ func markdown(in prove.Report, limit int) string {
 	if in.Outcome() == prove.Stopped {
 		b.WriteString("The command was cancelled, so runs are missing.\n\n")
 	}
-	if len(in.Proofs) > 0 {
+	if len(in.Tasks) > 0 {
 		b.WriteString("| task | verdict | oracle | nop | findings |\n|---|---|---|---|---|\n")
 	}
-	for _, p := range in.Proofs {
+	for _, p := range in.Tasks {
 		add(row(p))
 	}
-	for _, p := range in.Proofs {
+	for _, p := range in.Tasks {
 		var list strings.Builder
 		for _, f := range p.Findings {
 			list.WriteString(item(p, f))
@@ -64,7 +64,7 @@ func markdown(in prove.Report, limit int) string {
 	return b.String()
 }
 
-func row(p prove.Proof) string {
+func row(p prove.TaskReport) string {
 	mark := "❌"
 	switch {
 	case p.Passed():
@@ -82,7 +82,7 @@ func row(p prove.Proof) string {
 		p.Runs.OracleString(), p.Runs.NopString(), counts)
 }
 
-func item(p prove.Proof, f prove.Finding) string {
+func item(p prove.TaskReport, f prove.Finding) string {
 	text := "- " + string(f.Severity) + " `" + f.Rule + "` " + untrusted.Code(untrusted.Cut(place(p, f), maxLine)) + ": " + short(f.Message)
 	switch {
 	case f.Ignored != "":

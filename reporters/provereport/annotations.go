@@ -1,4 +1,4 @@
-package proof
+package provereport
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ func Annotations(w io.Writer, in prove.Report) error {
 	var b strings.Builder
 	for _, severity := range []prove.Severity{prove.Error, prove.Warning} {
 		var lines []string
-		for _, p := range in.Proofs {
+		for _, p := range in.Tasks {
 			for _, f := range p.Findings {
 				if f.Severity == severity && f.Ignored == "" {
 					lines = append(lines, annotation(p, f))
@@ -39,7 +39,7 @@ func Annotations(w io.Writer, in prove.Report) error {
 	return err
 }
 
-func annotation(p prove.Proof, f prove.Finding) string {
+func annotation(p prove.TaskReport, f prove.Finding) string {
 	props := ""
 	if !p.Fetched { // else the file is in no checkout
 		file := path.Join(cmp.Or(p.Path, p.Dir), cmp.Or(f.File, "task.toml")) // a folder cannot be annotated

@@ -1,3 +1,0 @@
-// Package proof reports the proof of a dataset: as JSON, as JUnit XML with a case for each task, as annotations of a GitHub
-// workflow, and as Markdown for its summary. Package ui prints it on terminals.
-package proof
