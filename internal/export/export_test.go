@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// folder leaves a job's folder: two agents, three tasks, two attempts. One trial has no result.
-func folder(t *testing.T, change func(*result.Plan, []result.Trial)) string {
+// jobDir writes a job's directory: two agents, three tasks, two attempts. One trial has no result.
+func jobDir(t *testing.T, change func(*result.Plan, []result.Trial)) string {
 	t.Helper()
 	dir := t.TempDir()
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -81,7 +81,7 @@ func write(t *testing.T, path string, v any) {
 func TestFormats(t *testing.T) {
 	for _, format := range Formats {
 		t.Run(format, func(t *testing.T) {
-			dir := folder(t, nil)
+			dir := jobDir(t, nil)
 			var out bytes.Buffer
 			report, err := Write(t.Context(), &out, Options{Dir: dir, Format: format, Instruction: func(p result.PlannedTask) []result.Message {
 				if p.Task == "zebra" {
@@ -124,7 +124,7 @@ func TestCSVHasNoFormulas(t *testing.T) {
 }
 
 func TestEveryFlatFormatHasEveryColumn(t *testing.T) {
-	dir := folder(t, nil)
+	dir := jobDir(t, nil)
 	var table, objects bytes.Buffer
 	for w, format := range map[*bytes.Buffer]string{&table: "csv", &objects: "jsonl"} {
 		if _, err := Write(t.Context(), w, Options{Dir: dir, Format: format}); err != nil {
@@ -154,7 +154,7 @@ func TestEveryFlatFormatHasEveryColumn(t *testing.T) {
 
 // TestPromptsComeFromOutputsFile also of an export of a job whose tasks are gone.
 func TestPromptsComeFromOutputsFile(t *testing.T) {
-	dir := folder(t, nil)
+	dir := jobDir(t, nil)
 	line, err := job.OutputLine(result.OutputOf(result.Plan{}, result.Trial{Key: result.Key{Dataset: "set", Task: "add"}}, result.PromptOf("add them")))
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestPromptsComeFromOutputsFile(t *testing.T) {
 }
 
 func TestUnreadableResultIsReported(t *testing.T) {
-	dir := folder(t, nil)
+	dir := jobDir(t, nil)
 	if err := os.WriteFile(filepath.Join(dir, "a", "set", "add__1", result.ResultFile), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestUnreadableResultIsReported(t *testing.T) {
 
 // TestIncompleteGroupHasNoAdvantage: the rest of the group is elsewhere.
 func TestIncompleteGroupHasNoAdvantage(t *testing.T) {
-	dir := folder(t, func(p *result.Plan, _ []result.Trial) {
+	dir := jobDir(t, func(p *result.Plan, _ []result.Trial) {
 		p.Shard = &result.Shard{Index: 1, Total: 2}
 		for i := range p.Trials {
 			p.ShardOf = append(p.ShardOf, 1+i%4/3) // of agent a the second attempts are elsewhere
@@ -210,7 +210,7 @@ func TestIncompleteGroupHasNoAdvantage(t *testing.T) {
 
 // TestGroupsAreReadWhole: how many trials are held at a time makes no difference.
 func TestGroupsAreReadWhole(t *testing.T) {
-	dir := folder(t, nil)
+	dir := jobDir(t, nil)
 	want, err := os.ReadFile(filepath.Join("testdata", "csv.golden"))
 	if err != nil {
 		t.Fatal(err)

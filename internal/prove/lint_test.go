@@ -53,7 +53,7 @@ func TestRules(t *testing.T) {
 		{"no WORKDIR", "workdir", file(dockerfile, "FROM debian:12\nRUN true\n"), dockerfile + ":1"},
 		{"no WORKDIR in the last stage", "workdir", file(dockerfile, "FROM debian:12\nWORKDIR /a\nFROM docker.io/library/alpine:3\n"), dockerfile + ":3"},
 		{"a WORKDIR in the stage below", "workdir", file(dockerfile, "FROM debian:12 AS a\nWORKDIR /a\nFROM a\n"), ""},
-		{"a folder in task.toml", "workdir", map[string]string{dockerfile: "FROM debian:12\n", toml: "version = \"1.0\"\n[environment]\nworkdir = \"/app\"\n"}, ""},
+		{"a directory in task.toml", "workdir", map[string]string{dockerfile: "FROM debian:12\n", toml: "version = \"1.0\"\n[environment]\nworkdir = \"/app\"\n"}, ""},
 		{"an image that may have one", "workdir", file(dockerfile, "FROM example.org/base:1\n"), ""},
 		{"an official image from a mirror", "workdir", file(dockerfile, "FROM public.ecr.aws/docker/library/python:3.13-slim\n"), dockerfile + ":1"},
 
@@ -81,7 +81,7 @@ func TestRules(t *testing.T) {
 		{"apt-get", "verifier-network", script("apt-get -y install curl\n"), test + ":2"},
 		{"npm", "verifier-network", file("tests/run.sh", "npm ci\n"), "tests/run.sh:1"},
 		{"npm that runs what is there", "verifier-network", script("npm test\nnpm run build\nnpx jest\nnpm ci --offline\n"), ""},
-		{"a clone of a folder", "verifier-network", script("git clone /app/repo x\ngit -C x pull\ngit fetch origin\n"), ""},
+		{"a clone of a directory", "verifier-network", script("git clone /app/repo x\ngit -C x pull\ngit fetch origin\n"), ""},
 		{"a clone from elsewhere", "verifier-network", script("git clone https://example.org/a.git\n"), test + ":2"},
 		{"the words in a text", "verifier-network", script("echo 'run pip install x' # pip install\ncat <<E\npip install y\nE\n"), ""},
 		{"the solution may fetch", "verifier-network", file(solve, "#!/bin/bash\npip install x\n"), ""},

@@ -18,7 +18,7 @@ import (
 // artifactsDir is the directory of a trial's artifacts, below the trial's own.
 const artifactsDir = "artifacts"
 
-// Bounds of all artifacts of a trial together.
+// Limits of all artifacts of a trial together.
 const (
 	maxArtifactBytes = 1 << 30
 	maxArtifactFiles = 50_000
@@ -126,8 +126,8 @@ func artifactPath(destination string) string {
 	return path.Join(artifactsDir, path.Join(elements...))
 }
 
-// excludes matches paths as tar --exclude does: a pattern matches a name, or several with / between, wherever they are, and
-// a matching directory excludes everything in it.
+// excludes returns a function that matches paths as tar --exclude does: a pattern matches one name, or several with / between, at any
+// depth, and a matching directory excludes everything in it.
 func excludes(patterns []string) func(string) bool {
 	if len(patterns) == 0 {
 		return nil

@@ -23,7 +23,7 @@ type failure struct {
 	Type         result.ErrorType
 	Message      string
 	detail       string // for error.txt
-	machineFault error  // this machine's failure that it is, if it is one
+	machineFault error  // this machine's failure that caused it; nil if something else did
 }
 
 func (f *failure) Error() string { return f.Message }
@@ -82,7 +82,7 @@ func taskError(spec Spec) *failure {
 }
 
 // classify returns the failure for an error of a step: its type and a message that says what to do. The error's own type
-// decides, never its text. The message is without what secrets hides. Source: specification, "Error Types".
+// decides, never its text. The message is redacted. Source: specification, "Error Types".
 func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Redactor) *failure {
 	var known *failure
 	if errors.As(err, &known) {
@@ -97,7 +97,7 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 	f := timedOut(phase, err, limits)
 	if fault := environment.MachineFault(err); fault != nil {
 		f = failf(result.InternalError, "this machine failed during %s: %s", phaseName[phase], brief(err, secrets))
-		if !strings.Contains(f.Message, fault.Error()) { // which has the way out
+		if !strings.Contains(f.Message, fault.Error()) { // it tells what to do
 			f.Message += ": " + fault.Error()
 		}
 		f.machineFault = fault
@@ -115,7 +115,7 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 		case result.EnvironmentLost:
 			f.Message = "the environment was lost during " + phaseName[phase] + ": " + f.Message
 		case result.InternalError:
-			f.Message = "rollout could not go on during " + phaseName[phase] + ": " + f.Message
+			f.Message = "rollout could not continue during " + phaseName[phase] + ": " + f.Message
 		}
 	}
 	f.detail = e.Error()
@@ -145,7 +145,7 @@ func brief(err error, secrets *redact.Redactor) string {
 }
 
 // lastLines returns the last lines of what a failed build printed, which nearly always tell the reason: ", after it printed: …", or "". The very
-// last line comes first, for whoever shows the message cuts its end. They are redacted before they are cut.
+// last line comes first, because whoever shows the message cuts its end. It redacts the lines before it cuts them.
 func lastLines(output string, secrets *redact.Redactor) string {
 	const before, most, mostBefore = 2, 300, 100
 	var printed []string
@@ -169,8 +169,8 @@ func lastLines(output string, secrets *redact.Redactor) string {
 	return text
 }
 
-// typeOf maps the kind of an environment's failure. Lost environments have one type wherever it
-// happens: what ran in them cannot be judged.
+// typeOf returns the type for the kind of an environment's failure. Lost environments have the same type in all phases, because
+// what ran in them cannot be judged.
 func typeOf(phase event.Phase, err error) result.ErrorType {
 	switch environment.KindOf(err) {
 	case environment.KindBuild:
@@ -189,7 +189,7 @@ func typeOf(phase event.Phase, err error) result.ErrorType {
 		if phase == event.EnvironmentSetup {
 			return result.EnvironmentStartFailed
 		}
-		return result.EnvironmentLost // and not the agent's or the verifier's doing
+		return result.EnvironmentLost // neither the agent nor the verifier caused it
 	case environment.KindCopy, environment.KindExec:
 		return phaseFailed[phase]
 	}

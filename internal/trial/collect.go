@@ -72,7 +72,7 @@ func (p *plan) explainIgnoredReward(e *result.Error, exitCode int, reward float6
 	}
 }
 
-// harborSetting returns what makes the job read this task by Harbor's rules.
+// harborSetting returns the setting by which the job reads this task with Harbor's rules.
 func (p *plan) harborSetting() string {
 	if p.spec.Key.Dataset == config.TasksDataset {
 		return "tasks_format: harbor"
@@ -83,7 +83,7 @@ func (p *plan) harborSetting() string {
 // formatErrors lists the errors that a task made for Harbor may cause under Rollout's rules.
 var formatErrors = []result.ErrorType{result.VerifierFailed, result.VerifierRewardMissing, result.VerifierRewardInvalid}
 
-// suggestHarbor adds to an error of the trial, if it has one, that the task's format may explain why the task looks made for Harbor.
+// suggestHarbor adds to an error that a wrong format may have caused why the task looks made for Harbor. e may be nil.
 func (p *plan) suggestHarbor(e *result.Error) {
 	if e == nil || p.spec.Task.Format != task.FormatRollout || strings.Contains(e.Message, p.harborSetting()) {
 		return

@@ -115,7 +115,7 @@ func TestTasksMadeForHarbor(t *testing.T) {
 			want:  want{err: result.VerifierRewardInvalid, says: []string{"reward.json could not be read", "symbolic link"}},
 		},
 		{
-			name: "canary lines are for training, not for agents; everybody may write to the log folders",
+			name: "canary lines are for training, not for agents; everybody may write to the log directories",
 			story: story{
 				options: harbor, agent: script(`cat "$ROLLOUT_TASK_INSTRUCTION"; echo kept >/logs/artifacts/out.txt`),
 				files: map[string]string{"instruction.md": "<!-- canary GUID 1 -->\n\nDo it.\n"},

@@ -83,7 +83,7 @@ func TestImages(t *testing.T) {
 			want:  want{err: result.EnvironmentStartFailed, says: []string{"ENTRYPOINT"}, detail: []string{"bye"}},
 		}},
 		{tale: tale{
-			name: "user, folder and variables of the image are those of agent and verifier",
+			name: "user, directory and variables of the image are those of agent and verifier",
 			story: story{
 				agent: script(`echo "$(id -un) $PWD $COLOR"; cat "$ROLLOUT_TASK_INSTRUCTION" >/logs/agent/seen`),
 				files: with(dockerfile("FROM {{image}}\nCOPY nonce /\nENV COLOR=red\nWORKDIR /work\nUSER nobody\n"),

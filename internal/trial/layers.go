@@ -19,7 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/trial/layer"
 )
 
-// snapshotTimeout bounds how long an installed agent may take to become a layer.
+// snapshotTimeout limits how long it may take to make a layer.
 const snapshotTimeout = 10 * time.Minute
 
 // findLayer returns the image to begin with: the agent's layer on the task's image ref if there is one, or else ref, on which the

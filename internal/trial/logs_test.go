@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// files are the paths of all files and folders in the trial's folder, with what is in the files.
+// files are the paths of all files and directories in the trial's directory, with what is in the files.
 func (o outcome) files(t testing.TB) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -32,7 +32,7 @@ func (o outcome) files(t testing.TB) map[string]string {
 			return err
 		}
 		if !entry.IsDir() {
-			t.Errorf("%s is neither a file nor a folder", name)
+			t.Errorf("%s is neither a file nor a directory", name)
 		}
 		return nil
 	})
@@ -190,7 +190,7 @@ func TestSpecialFilesInLogsAreOmitted(t *testing.T) {
 for i in 1 2 3 4 5 6 7 8 9; do for j in 1 2 3 4 5 6 7 8 9; do for k in 1 2 3; do ln -s /etc/passwd link$i$j$k; done; done; done
 ln -s / root; ln -s .. up; ` + pipes)})
 		o.check(t, want{reward: "1"})
-		files := o.files(t) // complains about anything but files and folders
+		files := o.files(t) // complains about anything but files and directories
 		for name := range files {
 			if strings.HasPrefix(name, "logs/agent/") && name != "logs/agent/file" && name != "logs/agent/hard" {
 				t.Errorf("%s was copied", name)

@@ -16,7 +16,7 @@ import (
 )
 
 // NetworksOf returns what a trial's phases may reach. What the job says replaces what the task says, key by key: the job
-// may allow less, and with network: public or allowlist in so many words also more, of which the trial warns.
+// may allow less, and with an explicit network: public or allowlist also more, of which the trial warns.
 func NetworksOf(job config.Job, t task.Config) task.Networks {
 	env, n := job.Environment, t.Environment.Networks
 	if own, _ := env.ProviderConfig["network"].(string); own == string(environment.NetworkNone) {
@@ -64,8 +64,8 @@ func (p *plan) initialNetwork(agentInstalled bool) environment.Network {
 	return p.networks.Agent
 }
 
-// checkNetworkSwitches returns an error if a later phase needs another network and env cannot change it: before the agent has run,
-// because its work would be lost.
+// checkNetworkSwitches returns an error if a later phase needs another network and env cannot change it. It is called before the agent
+// runs, because the agent's work would be lost.
 func (p *plan) checkNetworkSwitches(env environment.Environment, network environment.Network, provider string) error {
 	if _, ok := environment.As[environment.NetworkSetter](env); ok {
 		return nil
@@ -82,7 +82,7 @@ func (p *plan) checkNetworkSwitches(env environment.Environment, network environ
 	return nil
 }
 
-// restriction returns a network in words, "" if it is public.
+// restriction returns a network in words, or "" if it is public.
 func restriction(n environment.Network) string {
 	if n.Public() {
 		return ""

@@ -229,7 +229,7 @@ func TestOutcomes(t *testing.T) {
 			want:  want{err: result.VerifierRewardInvalid, says: []string{"symbolic link to /tmp/r", "plain file"}},
 		},
 		{
-			name:  "a reward that is a folder",
+			name:  "a reward that is a directory",
 			pure:  true,
 			story: story{agent: script("true"), files: tests("mkdir /logs/verifier/reward.txt\n")},
 			want:  want{err: result.VerifierRewardMissing, says: []string{"left no file"}},
@@ -251,7 +251,7 @@ func TestOutcomes(t *testing.T) {
 			},
 		},
 		{
-			name: "the instruction is where the job wants it, in folders that are made",
+			name: "the instruction is where the job wants it, in directories that are made",
 			story: story{
 				agent: script(`[ "$ROLLOUT_TASK_INSTRUCTION" = /work/deep/dir/task.md ] && cat /work/deep/dir/task.md`),
 				job:   func(job *config.Job) { job.InstructionPath = "/work/deep/dir/task.md" },

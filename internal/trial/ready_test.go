@@ -60,9 +60,9 @@ func TestMissingUsersAndDirectories(t *testing.T) {
 			says       []string
 		}{
 			{"an agent's user", "agent.user = \"no-such-user\"", []string{"agent.user in task.toml, no-such-user", "name a user who is in the image"}},
-			{"a verifier's user, in a folder that is there", "verifier.user = \"no-such-user\"\nenvironment.workdir = \"/usr\"", []string{"verifier.user in task.toml, no-such-user"}},
-			{"a folder", "environment.workdir = \"/no/such/folder\"", []string{"environment.workdir in task.toml, /no/such/folder", "its user may enter"}},
-			{"a folder, for a user who is there", "agent.user = \"root\"\nenvironment.workdir = \"/no/such/folder\"", []string{"/no/such/folder", "root may enter"}},
+			{"a verifier's user, in a directory that is there", "verifier.user = \"no-such-user\"\nenvironment.workdir = \"/usr\"", []string{"verifier.user in task.toml, no-such-user"}},
+			{"a directory", "environment.workdir = \"/no/such/folder\"", []string{"environment.workdir in task.toml, /no/such/folder", "its user may enter"}},
+			{"a directory, for a user who is there", "agent.user = \"root\"\nenvironment.workdir = \"/no/such/folder\"", []string{"/no/such/folder", "root may enter"}},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				t.Parallel()

@@ -96,7 +96,7 @@ type scene struct {
 	provider environment.Provider
 	job      config.Job
 	runner   *trial.Runner
-	prepare  func(dir string) // what is in the trial's folder before; may be nil
+	prepare  func(dir string) // what is in the trial's directory before; may be nil
 	dataset  string           // the tasks'; "" is "tests"
 
 	mu     sync.Mutex
@@ -347,7 +347,7 @@ func contains(t testing.TB, what, text string, parts ...string) {
 	}
 }
 
-// file is the content of a file in the trial's folder.
+// file is the content of a file in the trial's directory.
 func (o outcome) file(t testing.TB, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(o.dir, filepath.FromSlash(name)))

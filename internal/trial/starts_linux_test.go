@@ -19,7 +19,7 @@ func TestFailedSandboxFailsItsTrial(t *testing.T) {
 	standIns(t) // skips where there are none
 	testenv.NeedRoot(t, "to mount a small file system")
 	small := t.TempDir()
-	// Enough for the picture of this machine's folders, which sandboxes stand on.
+	// Enough for the picture of this machine's directories, which sandboxes stand on.
 	if err := syscall.Mount("none", small, "tmpfs", 0, "size=512m"); err != nil {
 		testenv.Lacks(t, sandbox.Name, "the right to mount a small file system: "+err.Error())
 	}

@@ -29,7 +29,7 @@ const (
 	instructionVar = "ROLLOUT_TASK_INSTRUCTION"
 )
 
-// Bounds on calls to a provider that no configured timeout covers, so that none can hold up a job.
+// Timeouts of calls to a provider that no configured timeout covers, so that none can block a job.
 const (
 	startTimeout = 5 * time.Minute
 	copyTimeout  = 5 * time.Minute
@@ -124,7 +124,7 @@ func imageError(err error, pulled bool) error {
 	}
 	timedOut := errors.Is(err, environment.ErrTimeout)
 	if !timedOut && (!pulled || environment.KindOf(err) != environment.KindUnavailable) {
-		return err // a provider that cannot be reached is no failure of the build, which would be the task's
+		return err // not a failure of the build, for which the task would be responsible
 	}
 	e := environment.Error{Err: err}
 	if known := new(environment.Error); errors.As(err, &known) {

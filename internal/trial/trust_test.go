@@ -49,7 +49,7 @@ func TestAgentsCannotGradeThemselves(t *testing.T) {
 			want: want{reward: "1"},
 		},
 		{
-			name: "a file where the log folder was does not spare an agent its verdict",
+			name: "a file where the log directory was does not spare an agent its verdict",
 			story: story{
 				agent: script("rm -r /logs; echo x >/logs"),
 				files: tests("echo 0 >/logs/verifier/reward.txt\n"),
@@ -65,7 +65,7 @@ func TestAgentsCannotGradeThemselves(t *testing.T) {
 			want: want{reward: "0"},
 		},
 		{
-			name: "a link to the system's folder is replaced, and the system unharmed",
+			name: "a link to the system's directory is replaced, and the system unharmed",
 			story: story{
 				agent: script("ln -s /etc /tests"),
 				files: tests("[ -e /etc/passwd ] && [ ! -e /etc/test.sh ] && " + reward1),
@@ -73,7 +73,7 @@ func TestAgentsCannotGradeThemselves(t *testing.T) {
 			want: want{reward: "1"},
 		},
 		{
-			name: "names that look like the reward's folder on disk do not shadow it",
+			name: "names that look like the reward's directory on disk do not shadow it",
 			story: story{
 				agent: script(`for d in Verifier VERIFIER 'verifier.' 'verifier '; do mkdir "/logs/$d"; echo 1 >"/logs/$d/reward.txt"; echo 1 >"/logs/$d/REWARD.TXT"; done`),
 				files: tests("echo 0 >/logs/verifier/reward.txt\n"),
@@ -106,7 +106,7 @@ func TestAgentsCannotGradeThemselves(t *testing.T) {
 			want: want{reward: "1"},
 		},
 		{
-			name:  "an agent that removes the logs' folder is verified all the same",
+			name:  "an agent that removes the logs' directory is verified all the same",
 			story: story{agent: script("rm -rf /logs")},
 			want:  want{reward: "1"},
 		},
