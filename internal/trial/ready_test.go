@@ -100,7 +100,7 @@ func TestHealthchecks(t *testing.T) {
 			},
 			want: want{
 				err:    result.EnvironmentStartFailed,
-				says:   []string{"check 2 of environment.healthcheck in task.toml came to exit code 4", "error.txt"},
+				says:   []string{"check 2 of environment.healthcheck in task.toml ended with exit code 4", "error.txt"},
 				detail: []string{"no luck with ***\n", "bad\n"},
 			},
 			verify: func(t *testing.T, o outcome) {
@@ -112,7 +112,7 @@ func TestHealthchecks(t *testing.T) {
 		{
 			name:  "one that hangs is ended",
 			story: story{toml: "environment.healthcheck = {command = \"sleep 600\", timeout_sec = 0.5, retries = 1}\n", agent: script("true")},
-			want:  want{err: result.EnvironmentStartFailed, says: []string{"check 1 of environment.healthcheck in task.toml came to no end within 500ms"}},
+			want:  want{err: result.EnvironmentStartFailed, says: []string{"check 1 of environment.healthcheck in task.toml ended with a timeout of 500ms"}},
 		},
 		{
 			name: "the job's multiplier stretches it",
@@ -121,7 +121,7 @@ func TestHealthchecks(t *testing.T) {
 				toml: "environment.healthcheck = {command = \"sleep 600\", timeout_sec = 2, retries = 1}\n", agent: script("true"),
 				job: func(job *config.Job) { job.TimeoutMultiplier = 0.125 },
 			},
-			want: want{err: result.EnvironmentStartFailed, says: []string{"no end within 250ms"}},
+			want: want{err: result.EnvironmentStartFailed, says: []string{"a timeout of 250ms"}},
 		},
 		{
 			name:  "much output is cut in the middle",
