@@ -17,25 +17,26 @@ type row struct {
 	only []string
 }
 
-// vocabulary are the packages that all others may use. The last one is below the others.
+// vocabulary are the packages that all others may use. The last two are below the others.
 var vocabulary = []string{
 	"internal/result", "internal/diag", "internal/quantity", "internal/environment", "internal/redact",
-	"internal/untrusted", "internal/egress", "internal/awake", "internal/agent",
+	"internal/untrusted", "internal/egress", "internal/awake", "internal/excerpt", "internal/agent",
 }
 
 // rows is the map, lowest first: a package imports rows below its own, never beside or above.
 // It is the table of docs/internals/architecture.md, "The map", with the order inside its rows.
 var rows = []row{
+	{packages: []string{"internal/excerpt"}, only: []string{}},
 	{packages: []string{"internal/agent", "internal/nofollow"}},
-	{packages: vocabulary[:len(vocabulary)-1]},
+	{packages: vocabulary[:len(vocabulary)-2]},
 	{packages: []string{"internal/github", "internal/github/githubtest"}, only: []string{"internal/untrusted"}},
 	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
-	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag"}},
+	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt"}},
 	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone
 	{packages: []string{"internal/gate/gatetest"}, only: []string{"internal/result"}},              // used by tests alone
 	{packages: []string{"internal/gate"}, only: []string{"internal/result", "internal/agent"}},
-	{packages: []string{"internal/report"}, only: []string{"internal/result", "internal/agent", "internal/gate", "internal/untrusted"}},
+	{packages: []string{"internal/report"}, only: []string{"internal/result", "internal/agent", "internal/gate", "internal/untrusted", "internal/excerpt"}},
 	{packages: []string{"internal/report/reporttest"}, only: []string{ // used by tests alone
 		"internal/result", "internal/gate", "internal/untrusted/untrustedtest", "internal/report",
 	}},
@@ -59,9 +60,9 @@ var rows = []row{
 	// What the sandbox is made of, from the bottom up.
 	{packages: []string{
 		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine",
-		"providers/sandbox/internal/cgroup", "providers/sandbox/internal/oci", "providers/sandbox/internal/dockerfile",
-		"providers/sandbox/internal/rtnl",
+		"providers/sandbox/internal/cgroup", "providers/sandbox/internal/oci", "providers/sandbox/internal/rtnl",
 	}, only: []string{}},
+	{packages: []string{"providers/sandbox/internal/dockerfile"}, only: []string{"internal/excerpt"}},
 	{packages: []string{"providers/sandbox/internal/usernet"}, only: []string{
 		"providers/sandbox/internal/wire", "providers/sandbox/internal/rtnl", "internal/egress",
 	}},
@@ -71,11 +72,11 @@ var rows = []row{
 	{packages: []string{"providers/docker/internal/relay"}, only: []string{}},
 	{packages: []string{"providers/docker/internal/killer"}, only: []string{"providers/internal/processes"}},
 	{packages: []string{"providers/*"}, only: []string{
-		"internal/environment", "internal/quantity", "internal/redact", "internal/egress", "internal/awake", "providers/sandbox/internal/*",
+		"internal/environment", "internal/quantity", "internal/redact", "internal/egress", "internal/awake", "internal/excerpt", "providers/sandbox/internal/*",
 		"providers/docker/internal/*", "providers/internal/*",
 	}},
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate", "internal/prove"}, vocabulary...)},
-	{packages: []string{"reporters/internal/sections"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted"}},
+	{packages: []string{"reporters/internal/sections"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted", "internal/excerpt"}},
 	{packages: []string{"reporters/provereport"}, only: []string{"internal/prove", "internal/result", "internal/untrusted"}},
 	{packages: []string{"reporters/*"}, only: []string{
 		"internal/report", "internal/result", "internal/gate", "internal/untrusted", "reporters/internal/*",

@@ -310,3 +310,11 @@ func runByDefault(root *cobra.Command, args []string) []string {
 	}
 	return append([]string{"run"}, args...)
 }
+
+// areOf is the verb of "n of so many things are …".
+func areOf(total int) string {
+	if total == 1 {
+		return "is"
+	}
+	return "are"
+}

@@ -155,7 +155,7 @@ func looked(tasks int) string {
 // affords says why no more attempts are made: the job has used up what its gate allows, so that it fails anyway. "" is: they are made.
 func (c *confirmer) affords(plan result.Plan, trials []result.Trial) string {
 	limits := c.p.Job.Gate.Thresholds
-	if limits.MaxCostUSD != nil && result.Summarize(plan, trials).TotalCost > *limits.MaxCostUSD {
+	if limits.MaxCostUSD != nil && result.Summarize(plan, trials).TotalCost.Amount() > *limits.MaxCostUSD {
 		return "the job has cost more than its gate allows (max_cost_usd)"
 	}
 	if limits.MaxDurationSec != nil {

@@ -166,7 +166,7 @@ func writeGroups(w io.Writer, d result.Diff) {
 		t.row(strconv.Itoa(g.Tasks),
 			fromTo(fmt.Sprintf("%.1f%%", g.Base.PassRate*100), fmt.Sprintf("%.1f%%", g.Head.PassRate*100), fmt.Sprintf("%+.1f", change.PassRate*100)),
 			fromTo(rewardText(g.Base.MeanReward), rewardText(g.Head.MeanReward), fmt.Sprintf("%+.3g", change.MeanReward)),
-			fromTo(fmt.Sprintf("$%.2f", g.Base.Cost), fmt.Sprintf("$%.2f", g.Head.Cost), fmt.Sprintf("%+.2f", change.Cost)),
+			costFromTo(g.Base.Cost, g.Head.Cost),
 			fromTo(fmt.Sprintf("%.1fs", g.Base.DurationSec), fmt.Sprintf("%.1fs", g.Head.DurationSec), fmt.Sprintf("%+.1f", change.DurationSec)),
 			groupName(g))
 	}
@@ -181,6 +181,23 @@ func groupName(g result.GroupDiff) string {
 		return clean(g.Agent)
 	}
 	return clean(g.Agent) + " on " + clean(g.Dataset)
+}
+
+// costText is an amount to the cent; "–" where nobody has reported one.
+func costText(cost result.USD) string {
+	usd, ok := cost.Reported()
+	if !ok {
+		return "–"
+	}
+	return fmt.Sprintf("$%.2f", usd)
+}
+
+func costFromTo(from, to result.USD) string {
+	delta, ok := to.Minus(from).Reported()
+	if !ok && costText(from) != costText(to) {
+		return costText(from) + " → " + costText(to)
+	}
+	return fromTo(costText(from), costText(to), fmt.Sprintf("%+.2f", delta))
 }
 
 // fromTo leaves out a change that nobody would see.

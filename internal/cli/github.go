@@ -177,6 +177,12 @@ func changed(d *result.Diff) bool {
 // setOutputs sets the outputs of the step, all of them numbers, words and paths of our own.
 func setOutputs(w *workflow, in report.Input, flags reportFlags) error {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	cost := func(u result.USD) string {
+		if usd, ok := u.Reported(); ok {
+			return number(usd)
+		}
+		return ""
+	}
 	count := func(kind result.Change) string {
 		if in.Diff == nil {
 			return ""
@@ -193,7 +199,7 @@ func setOutputs(w *workflow, in report.Input, flags reportFlags) error {
 	var problems []error
 	for _, o := range [][2]string{
 		{"pass-rate", number(in.Job.PassRate)}, {"mean-reward", number(in.Job.MeanReward)}, {"verdict", verdict},
-		{"broken", count(result.Broken)}, {"fixed", count(result.Fixed)}, {"total-cost", number(in.Job.TotalCost)},
+		{"broken", count(result.Broken)}, {"fixed", count(result.Fixed)}, {"total-cost", cost(in.Job.TotalCost)},
 		{"result-path", in.Dir + "/" + result.ResultFile}, {"junit-path", flags.junit},
 	} {
 		problems = append(problems, github.SetOutput(w.getenv, o[0], o[1]))

@@ -214,8 +214,8 @@ func (a *app) gather(dir string, flags reportFlags, end *ending) (report.Input, 
 			tasks = len(c.Tasks)
 		}
 		sentence := fmt.Sprintf("%s broken and had %s (gate.confirm), which %s no rate", looked(tasks), plural(n, "further attempt"), map[bool]string{true: "enters", false: "enter"}[n == 1])
-		if job.ConfirmationCost > 0 {
-			sentence += fmt.Sprintf(" and cost %s of the total", report.Dollars(job.ConfirmationCost))
+		if usd := job.ConfirmationCost.Amount(); usd > 0 {
+			sentence += fmt.Sprintf(" and cost %s of the total", report.Dollars(usd))
 		}
 		in.Notes = append(slices.Clone(in.Notes), sentence)
 	}

@@ -213,7 +213,8 @@ func (a *app) resumeJob(ctx context.Context, p *prepared, stored resume.Job, loc
 	prompt := job.Instructions(p.own(), redact.New(p.Secrets))
 	p.again, p.confirm = pending.Confirmations, a.confirmer(p, report, maps.Clone(pending.Confirmations))
 	if len(pending.Keys) == 0 && !p.confirm.left(ctx, stored.Plan, pending.Earlier) {
-		fmt.Fprintf(a.Stderr, "Nothing to run: %d of %s in %s are done\n", pending.Kept, plural(len(now.Own()), "trial"), clean(p.dir()))
+		total := len(now.Own())
+		fmt.Fprintf(a.Stderr, "Nothing to run: %d of %s in %s %s done\n", pending.Kept, plural(total, "trial"), clean(p.dir()), areOf(total))
 		if err := stored.Finish(p.Job, now, pending.Earlier, prompt); err != nil {
 			return fmt.Errorf("write the job's files: %w", err)
 		}

@@ -153,11 +153,11 @@ func reused(job result.Job, trials []result.Trial) string {
 		return ""
 	}
 	from := map[string]bool{}
-	cost := 0.0
+	var cost result.USD
 	for _, t := range trials {
 		if t.Reused != nil {
 			from[t.Reused.From] = true
-			cost += t.Cost
+			cost = cost.Plus(t.Cost)
 		}
 	}
 	folders := slices.Sorted(maps.Keys(from))
@@ -165,8 +165,8 @@ func reused(job result.Job, trials []result.Trial) string {
 	if more := len(folders) - 3; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	if cost > 0 {
-		text += fmt.Sprintf("; the %s that they cost there are not counted", report.Dollars(cost))
+	if usd := cost.Amount(); usd > 0 {
+		text += fmt.Sprintf("; the %s that they cost there are not counted", report.Dollars(usd))
 	}
 	return text
 }

@@ -35,6 +35,7 @@ func (c *checker) check() {
 	c.globs("include_tasks", c.out.Job.IncludeTasks)
 	c.globs("exclude_tasks", c.out.Job.ExcludeTasks)
 	c.gate()
+	c.gateConfirm()
 	if !c.opts.Recorded {
 		c.gateAgents() // before some of them are left out
 	}
@@ -61,8 +62,18 @@ func (c *checker) jobName() {
 		return
 	}
 	if slug := result.Slug(job.Name); slug != job.Name {
-		c.problem(keyPath{"name"}, fmt.Sprintf("write %q", slug), "name %q cannot be the name of a directory", shorten(job.Name))
+		c.problem(keyPath{"name"}, nameHint(job.Name, slug), "name %q cannot be the name of a directory", shorten(job.Name))
 	}
+}
+
+// nameHint is a name that can be used instead. The last part of a path is more likely meant than a path with its slashes replaced.
+func nameHint(name, slug string) string {
+	last := path.Base(name)
+	leads := path.IsAbs(name) || strings.HasPrefix(name, "./") || strings.Contains(name, "../") // to a directory
+	if !leads || last == "." || last == ".." || last == "/" {
+		return fmt.Sprintf("write %q", slug)
+	}
+	return fmt.Sprintf("write %q; jobs_dir says in which directory", result.Slug(last))
 }
 
 func (c *checker) jobsDir() {

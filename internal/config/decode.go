@@ -160,7 +160,12 @@ func asEntry(n *node, all []rules) string {
 	if i < 0 {
 		i = slices.IndexFunc(all, func(r rules) bool { return r.key == "path" })
 	}
-	if i < 0 || n.kind != text || len(n.text) > 60 {
+	ok := n.kind == text
+	if i < 0 && n.kind == integer { // as in "confirm: 4" of a gate
+		i = slices.IndexFunc(all, func(r rules) bool { return r.typ.Kind() == reflect.Int })
+		ok = true
+	}
+	if i < 0 || !ok || len(n.text) > 60 {
 		return ""
 	}
 	key := all[i].key

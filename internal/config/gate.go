@@ -43,6 +43,14 @@ func (c *checker) gate() {
 	}
 }
 
+// gateConfirm warns of a gate.confirm that can never do anything.
+func (c *checker) gateConfirm() {
+	at := keyPath{"gate", "confirm"}
+	if policy := c.out.Job.Gate; policy.Confirm.Attempts > 0 && !policy.LimitsBroken() && !c.badBelow(keyPath{"gate"}) {
+		c.warn(c.root.locate(at, false), "set max_broken_tasks, or remove confirm", "gate.confirm has no effect without gate.max_broken_tasks, which says how many tasks may be broken")
+	}
+}
+
 // gateAgents reports groups that match no agent of the file: their thresholds would never be checked.
 func (c *checker) gateAgents() {
 	names := []string{agent.Oracle, agent.Nop} // which --agent adds

@@ -15,14 +15,27 @@ type GateKey struct {
 }
 
 // Flag returns the name of the key's flag: min-pass-rate.
-func (k GateKey) Flag() string { return strings.ReplaceAll(k.Key, "_", "-") }
+func (k GateKey) Flag() string {
+	if k.Key == confirmAttempts {
+		return "confirm" // the number that people mean by it
+	}
+	return strings.ReplaceAll(k.Key, "_", "-")
+}
 
-// GateKeys returns the keys of gate with a single value, in the order of the documentation.
+// confirmAttempts is the key of gate.confirm that has a flag.
+const confirmAttempts = "confirm.attempts"
+
+// GateKeys returns the keys of gate with a single value, and confirm.attempts, in the order of the documentation.
 func GateKeys() []GateKey {
 	var keys []GateKey
 	for _, r := range rulesOf(reflect.TypeFor[gate.Policy]()) {
 		if r.typ.Kind() != reflect.Slice && r.typ.Kind() != reflect.Struct {
 			keys = append(keys, GateKey{Key: r.key, Doc: r.doc})
+		}
+	}
+	for _, r := range rulesOf(reflect.TypeFor[gate.Confirm]()) {
+		if "confirm."+r.key == confirmAttempts {
+			keys = append(keys, GateKey{Key: confirmAttempts, Doc: r.doc})
 		}
 	}
 	return keys

@@ -56,7 +56,7 @@ func TestGateKeysAreFlags(t *testing.T) {
 		}
 		flags = append(flags, k.Flag())
 	}
-	want := "min-pass-rate min-pass-rate-all min-mean-reward max-failed-trials max-pass-rate-drop max-mean-reward-drop max-broken-tasks max-cost-usd max-duration-sec confidence noise on-inconclusive"
+	want := "min-pass-rate min-pass-rate-all min-mean-reward max-failed-trials max-pass-rate-drop max-mean-reward-drop max-broken-tasks max-cost-usd max-duration-sec confidence noise on-inconclusive confirm"
 	if got := strings.Join(flags, " "); got != want {
 		t.Errorf("got %s", got)
 	}

@@ -93,7 +93,7 @@ type Environment interface {
 	// then fails), after Stop, twice, and when the environment is already gone, which is no error.
 	Destroy(ctx context.Context) error
 
-	// Cost returns what the environment has cost so far, in US dollars.
+	// Cost returns what the environment has cost so far, in US dollars. 0 means that the provider does not know.
 	Cost() float64
 }
 

@@ -16,7 +16,7 @@ type Column struct {
 }
 
 // Columns lists all columns in the order in which they are written. New ones are added at the end. Durations are seconds, times
-// UTC, costs US dollars.
+// UTC, costs US dollars; a cost that nobody reported is empty.
 var Columns = []Column{
 	{"example_id", func(r row) any { return result.ExampleID(r.trial.Dataset, r.trial.Task) }},
 	{"agent_name", func(r row) any { return r.trial.Agent }},
@@ -32,10 +32,10 @@ var Columns = []Column{
 	{"error_message", func(r row) any { return ofError(r, func(e *result.Error) any { return e.Message }) }},
 	{"advantage", func(r row) any { return ofAdvantage(r, func(a *result.Advantage) any { return a.Plain }) }},
 	{"advantage_normalized", func(r row) any { return ofAdvantage(r, func(a *result.Advantage) any { return a.Normalized }) }},
-	{"cost", func(r row) any { return r.trial.Cost }},
-	{"cost_environment", func(r row) any { return r.trial.Costs.Environment }},
-	{"cost_model", func(r row) any { return r.trial.Costs.Model }},
-	{"cost_judges", func(r row) any { return r.trial.Costs.Judges }},
+	{"cost", func(r row) any { return dollars(r.trial.Cost) }},
+	{"cost_environment", func(r row) any { return dollars(r.trial.Costs.Environment) }},
+	{"cost_model", func(r row) any { return dollars(r.trial.Costs.Model) }},
+	{"cost_judges", func(r row) any { return dollars(r.trial.Costs.Judges) }},
 	{"total_sec", func(r row) any { return r.trial.Durations.TotalSec }},
 	{"environment_setup_sec", func(r row) any { return orNil(r.trial.Durations.EnvironmentSetupSec) }},
 	{"agent_setup_sec", func(r row) any { return orNil(r.trial.Durations.AgentSetupSec) }},
@@ -107,6 +107,14 @@ func orNil(f *float64) any {
 		return nil
 	}
 	return *f
+}
+
+func dollars(u result.USD) any {
+	amount, ok := u.Reported()
+	if !ok {
+		return nil
+	}
+	return amount
 }
 
 func text(s *string) any {

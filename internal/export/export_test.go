@@ -35,7 +35,7 @@ func jobDir(t *testing.T, change func(*result.Plan, []result.Trial)) string {
 				n := len(trials)
 				tr := result.Trial{
 					Key: result.Key{Agent: agent, Dataset: "set", Task: task, Attempt: attempt}, TaskDigest: "sha256:" + task,
-					Costs: result.Costs{Model: 0.25 * float64(n)}, Cost: 0.25 * float64(n),
+					Costs: result.Costs{Model: result.Dollars(0.25 * float64(n))}, Cost: result.Dollars(0.25 * float64(n)),
 				}
 				tr.Timestamps.StartedAt = began.Add(time.Duration(n) * time.Second)
 				tr.Timestamps.EndedAt = tr.Timestamps.StartedAt.Add(1500 * time.Millisecond)

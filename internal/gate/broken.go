@@ -83,7 +83,7 @@ func (j *judge) maxBrokenTasks(s scope) {
 	c.Outcome = failIf(len(b.names) > b.limit)
 	c.Message = b.sentence()
 	if c.Outcome == Fail {
-		c.Hint = b.helps(0)
+		c.Hint = b.helps(0, 1)
 	}
 }
 
@@ -135,7 +135,7 @@ func (b broken) decide(j *judge, adjusted, alpha float64, looks int) {
 		c.Message += "; " + byLuck(test) + ", so this suite cannot tell it from luck"
 	}
 	if c.Outcome != Pass {
-		c.Hint = b.helps(alpha)
+		c.Hint = b.helps(alpha, looks)
 	}
 }
 
@@ -164,8 +164,9 @@ func wereCounted(n int) string {
 	return fmt.Sprintf("%d were", n)
 }
 
-// helps says what would make broken tasks clear; alpha is 0 where nothing is tested.
-func (b broken) helps(alpha float64) string {
+// helps says what would make broken tasks clear; alpha is 0 where nothing is tested. looks is how many checks share the chance of a
+// false alarm.
+func (b broken) helps(alpha float64, looks int) string {
 	var parts []string
 	if alpha > 0 {
 		least := b.mended + 1
@@ -175,6 +176,9 @@ func (b broken) helps(alpha float64) string {
 		text := fmt.Sprintf("it takes %d broken tasks to be more than luck", least)
 		if b.mended > 0 {
 			text += fmt.Sprintf(" when %s mended", wereCounted(b.mended))
+		}
+		if looks > 1 {
+			text += fmt.Sprintf(" (%d checks share the chance of a false alarm)", looks)
 		}
 		parts = append(parts, text)
 	}

@@ -177,10 +177,31 @@ func TestPlainThresholds(t *testing.T) {
 func TestRoundingBreaksNoLimit(t *testing.T) {
 	var head result.Job
 	addTask(&head, "a", "d", "t", 0.1, 0.1, 0.1)
-	head.Results[0].Cost, head.Results[1].Cost, head.Results[2].Cost = 0.1, 0.1, 0.1
+	head.Results[0].Cost, head.Results[1].Cost, head.Results[2].Cost = result.Dollars(0.1), result.Dollars(0.1), result.Dollars(0.1)
 	p := Policy{Thresholds: Thresholds{MaxCostUSD: new(0.3), MinMeanReward: new(0.1)}}
 	if v := p.Check(head, nil, today); v.Outcome != Pass {
 		t.Errorf("%+v", v)
+	}
+}
+
+func TestALimitOnCostsSaysIfNobodyReportedOne(t *testing.T) {
+	limit := Policy{Thresholds: Thresholds{MaxCostUSD: new(0.5)}}
+	head := result.Job{Results: []result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: new(1.0)}}}
+	for _, c := range []struct {
+		cost    result.USD
+		outcome Outcome
+		message string
+	}{
+		{result.USD{}, Pass, "no trial has reported what it cost, at most $0.50 is allowed"},
+		{result.Dollars(0), Pass, "the trials cost $0.00, at most $0.50 is allowed"},
+		{result.Dollars(0.51), Fail, "the trials cost $0.51, at most $0.50 is allowed"},
+	} {
+		head.Results[0].Cost = c.cost
+		v := limit.Check(head, nil, time.Time{})
+		i := slices.IndexFunc(v.Checks, func(c Check) bool { return c.Name == "max_cost_usd" })
+		if i < 0 || v.Checks[i].Outcome != c.outcome || v.Checks[i].Message != c.message {
+			t.Errorf("%v: %+v", c.cost, v.Checks)
+		}
 	}
 }
 

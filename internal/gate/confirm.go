@@ -2,6 +2,7 @@ package gate
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/org/rollout-action/internal/result"
@@ -38,6 +39,11 @@ func (p Policy) Confirmable(base, head result.Job, now time.Time) []result.Key {
 
 // maxConfirmed is the default of Confirm.MaxTasks.
 const maxConfirmed = 20
+
+// LimitsBroken reports whether there is any limit on broken tasks.
+func (p Policy) LimitsBroken() bool {
+	return p.MaxBrokenTasks != nil || slices.ContainsFunc(p.Groups, func(g Group) bool { return g.MaxBrokenTasks != nil })
+}
 
 // limitsBroken reports whether a limit on broken tasks is about an agent on a dataset.
 func (p Policy) limitsBroken(agent, dataset string) bool {

@@ -247,7 +247,7 @@ func (d drop) absolute(v float64) string {
 // byLuck says how often there is as much without any change; of what is exactly as much, half counts (mid-p).
 func byLuck(t Test) string {
 	text := "luck alone does that in " + chance(t.P) + " of runs"
-	if t.Adjusted > t.P {
+	if chance(t.Adjusted) != chance(t.P) {
 		text += fmt.Sprintf(" (%s when %d checks are tested)", chance(t.Adjusted), t.Looks)
 	}
 	return text
@@ -283,6 +283,9 @@ func (d drop) helps(t Test, asked, alpha float64) string {
 		text += fmt.Sprintf("; n_attempts: %d in both jobs would show one of %s that many tasks share", t.NeededAttempts, d.absolute(asked))
 	case t.Detectable == nil || *t.Detectable > asked*(1+rounding):
 		text += fmt.Sprintf("; to show one of %s it needs more tasks", d.absolute(asked))
+		if n := neededTasks(d.sample, asked/d.scale, alpha); n > 0 {
+			text += fmt.Sprintf(", about %d like these", n)
+		}
 	}
 	return text
 }

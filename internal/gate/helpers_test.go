@@ -20,7 +20,7 @@ func addTask(j *result.Job, agent, dataset, task string, rewards ...float64) {
 	for n, r := range rewards {
 		j.Results = append(j.Results, result.Outcome{
 			Key:    result.Key{Agent: agent, Dataset: dataset, Task: task, Attempt: n + 1},
-			Reward: &r, Cost: 0.5, DurationSec: 2, TaskDigest: "sha256:1",
+			Reward: &r, Cost: result.Dollars(0.5), DurationSec: 2, TaskDigest: "sha256:1",
 		})
 	}
 	j.TotalTrials += len(rewards)

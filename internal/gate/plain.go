@@ -198,14 +198,19 @@ func (j *judge) maxCost(s scope) {
 	}
 	cost, confirming := s.confirming, ""
 	for _, o := range s.all {
-		cost += o.Cost
+		cost = cost.Plus(o.Cost)
 	}
-	if s.confirming > 0 {
-		confirming = fmt.Sprintf(" (%s of it to confirm broken tasks)", dollars(s.confirming))
+	if amount := s.confirming.Amount(); amount > 0 {
+		confirming = fmt.Sprintf(" (%s of it to confirm broken tasks)", dollars(amount))
+	}
+	amount, reported := cost.Reported()
+	said := fmt.Sprintf("the trials cost %s%s", dollars(amount), confirming)
+	if !reported {
+		said = "no trial has reported what it cost"
 	}
 	j.add(s, Check{
-		Name: name, Value: cost, Limit: *s.MaxCostUSD, Outcome: failIf(above(cost, *s.MaxCostUSD)),
-		Message: fmt.Sprintf("the trials cost %s%s, at most %s is allowed", dollars(cost), confirming, dollars(*s.MaxCostUSD)),
+		Name: name, Value: amount, Limit: *s.MaxCostUSD, Outcome: failIf(above(amount, *s.MaxCostUSD)),
+		Message: fmt.Sprintf("%s, at most %s is allowed", said, dollars(*s.MaxCostUSD)),
 	})
 }
 

@@ -17,8 +17,10 @@ const (
 	maxExactBroken = 300
 	// brokenCells is how finely the others' drops are rounded then: thirds, quarters and fifths of a broken task are whole.
 	brokenCells = 60
-	// maxNeeded is how many attempts are worth proposing.
-	maxNeeded = 1000
+	// maxNeeded is how many attempts are worth proposing. Whoever needs more is better served by more tasks.
+	maxNeeded = 20
+	// maxNeededTasks is how many tasks are worth proposing.
+	maxNeededTasks = 1000
 )
 
 // detectable is the smallest true drop that many tasks share and that the test at alpha finds in 80 % of runs; false if it finds none.
@@ -229,6 +231,25 @@ func needed(s sample, drop, alpha float64) int {
 	return high
 }
 
+// neededTasks is about how many tasks that vary like these would show a true drop in 80 % of runs; 0 if those there are do, or if it
+// takes more than anybody would make.
+func neededTasks(s sample, drop, alpha float64) int {
+	if drop <= 0 || drop >= s.span() {
+		return 0
+	}
+	variance := s.variance(drop, nil)
+	enough := func(n int) bool { return !tooFew(n, alpha) && powerOf(n, drop, alpha, variance) >= power }
+	now := len(s.tasks)
+	if enough(now) || !enough(maxNeededTasks) {
+		return 0
+	}
+	n := now + sort.Search(maxNeededTasks-now, func(i int) bool { return enough(now + i) })
+	if n > 20 {
+		n = (n + 9) / 10 * 10 // an estimate from few tasks is not exact
+	}
+	return n
+}
+
 // tooFew: even if every task fell, p would be above alpha. Tasks with unequal attempts are taken for equal ones, which are told apart
 // best.
 func tooFew(tasks int, alpha float64) bool { return math.Exp2(-float64(tasks)-1) > alpha }
@@ -238,8 +259,13 @@ func leastTasks(alpha float64) int { return int(math.Ceil(-math.Log2(alpha) - 1 
 
 // normalPower is how often a test at alpha on the tasks' drops finds a true drop, when they have this variance.
 func (s sample) normalPower(drop, alpha, variance float64) float64 {
+	return powerOf(len(s.tasks), drop, alpha, variance)
+}
+
+// powerOf is that of so many tasks.
+func powerOf(tasks int, drop, alpha, variance float64) float64 {
 	null := math.Sqrt(variance + drop*drop) // what the sign changes of such drops vary by
-	z := (drop*math.Sqrt(float64(len(s.tasks))) - normalQuantile(1-alpha)*null) / math.Sqrt(variance)
+	z := (drop*math.Sqrt(float64(tasks)) - normalQuantile(1-alpha)*null) / math.Sqrt(variance)
 	return 0.5 * math.Erfc(-z/math.Sqrt2)
 }
 

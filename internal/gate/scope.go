@@ -26,7 +26,7 @@ type scope struct {
 	all, gated []result.Outcome
 	tasks      []result.TaskDiff
 	seconds    float64
-	confirming float64 // what confirmation attempts cost, in US dollars
+	confirming result.USD // what confirmation attempts cost
 }
 
 // in is the part of a job that a group is about.
@@ -56,7 +56,7 @@ func (g Group) in(head result.Job, diff *result.Diff, q quarantines) scope {
 	}
 	for _, o := range head.Confirmations {
 		if g.means(o.Agent, o.Dataset) {
-			s.confirming += o.Cost
+			s.confirming = s.confirming.Plus(o.Cost)
 			s.seconds += o.DurationSec
 		}
 	}

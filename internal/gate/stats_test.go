@@ -1,8 +1,10 @@
 package gate
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -164,4 +166,50 @@ func toss(rng *rand.Rand, chance float64) float64 {
 		return 1
 	}
 	return 0
+}
+
+// Six tasks would need hundreds of attempts to show a small drop, which nobody makes: it says how many tasks would.
+func TestASmallSuiteIsToldToHaveMoreTasks(t *testing.T) {
+	s := coins(6, 1, 0)
+	if n := needed(s, 0.1, 0.05); n != 0 {
+		t.Errorf("n_attempts: %d is proposed", n)
+	}
+	tasks := neededTasks(s, 0.1, 0.05)
+	if tasks < 100 || tasks > maxNeededTasks || tasks%10 != 0 {
+		t.Errorf("%d tasks are proposed", tasks)
+	}
+	if v := s.variance(0.1, nil); powerOf(tasks, 0.1, 0.05, v) < power || powerOf(tasks-10, 0.1, 0.05, v) >= power {
+		t.Errorf("%d tasks are not about as many as it takes", tasks)
+	}
+	d := drop{sample: s, what: passRates}
+	if got := d.helps(Test{Tasks: 6}, 0.1, 0.05); !strings.Contains(got, fmt.Sprintf("it needs more tasks, about %d like these", tasks)) || strings.Contains(got, "n_attempts") {
+		t.Error(got)
+	}
+	if n := neededTasks(s, 0.0001, 0.05); n != 0 {
+		t.Errorf("%d tasks are proposed for next to nothing", n)
+	}
+}
+
+func TestBrokenTasksSayThatChecksShareTheChance(t *testing.T) {
+	b := broken{confirm: 1}
+	if got, want := b.helps(0.05, 1), "it takes 4 broken tasks to be more than luck"; got != want {
+		t.Errorf("one check: %q", got)
+	}
+	if got, want := b.helps(0.025, 2), "it takes 5 broken tasks to be more than luck (2 checks share the chance of a false alarm)"; got != want {
+		t.Errorf("two checks: %q, want %q", got, want)
+	}
+}
+
+func TestAChanceIsNotRepeated(t *testing.T) {
+	for _, c := range []struct {
+		test Test
+		want string
+	}{
+		{Test{P: 0.0625, Adjusted: 0.0626, Looks: 2}, "luck alone does that in 6.3% of runs"},
+		{Test{P: 0.03125, Adjusted: 0.0625, Looks: 2}, "luck alone does that in 3.1% of runs (6.3% when 2 checks are tested)"},
+	} {
+		if got := byLuck(c.test); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -21,7 +22,7 @@ import (
 type Error struct {
 	Doing   string // "fetch", "ls-remote", …
 	Remote  string // safe to print
-	Message string // the end of git's stderr, safe to print; may be empty
+	Message string // the beginning and the end of git's stderr, safe to print; may be empty
 	Err     error
 }
 
@@ -52,6 +53,7 @@ type call struct {
 const (
 	maxOutput = 64 << 20 // bytes that are kept of what git writes
 	maxStderr = 16 << 10
+	maxLines  = 5 // of what git says, in a message
 )
 
 var (
@@ -85,22 +87,23 @@ func (g *Client) run(ctx context.Context, c call) ([]byte, error) {
 	if c.stdout != nil {
 		cmd.Stdout = c.stdout
 	}
-	stderr := tail{size: maxStderr}
+	stderr := excerpt.Ends{Size: maxStderr}
 	cmd.Stderr = &stderr
 	err = cmd.Run()
 	if err == nil {
 		return out.text.Bytes(), nil
 	}
+	message := stderr.String()
 	if out.left < 0 {
-		err, stderr.text = errTooMuch, nil // stderr only has a broken pipe
+		err, message = errTooMuch, "" // stderr only has a broken pipe
 	}
 	if cause := context.Cause(inner); cause != nil {
 		err = cause
 		if ctx.Err() == nil {
-			stderr.text = nil // the messages of a killed git mislead
+			message = "" // the messages of a killed git mislead
 		}
 	}
-	return nil, &Error{Doing: c.args[0], Remote: c.remote.shown, Message: c.remote.message(stderr.text), Err: err}
+	return nil, &Error{Doing: c.args[0], Remote: c.remote.shown, Message: c.remote.message(message), Err: err}
 }
 
 // environment returns the environment of git. It includes the configuration, so addresses and credentials do not show in
@@ -149,9 +152,9 @@ func (g *Client) watch(ctx context.Context, dir string, end context.CancelCauseF
 	}
 }
 
-// message returns the end of git's stderr, safe to print.
-func (r Remote) message(stderr []byte) string {
-	text := string(stderr)
+// message is the beginning and the end of what git said, on one line and safe to show. What failed first and what git concludes are
+// both worth reading.
+func (r Remote) message(text string) string {
 	if r.secret != "" {
 		text = strings.ReplaceAll(text, r.secret, "***")
 	}
@@ -161,11 +164,13 @@ func (r Remote) message(stderr []byte) string {
 			lines = append(lines, line)
 		}
 	}
-	return untrusted.Cut(strings.Join(lines[max(0, len(lines)-3):], "; "), 600)
+	const lineSize = 300
+	said := excerpt.Text{Tail: lines}.Fit(maxLines, maxLines*lineSize, lineSize)
+	return strings.Join(said.Lines(), "; ")
 }
 
-// safe returns text from outside in a form that is safe to print.
-func safe(text string) string { return untrusted.Cut(untrusted.Line(text), 500) }
+// safe is text from outside, fit to be shown.
+func safe(text string) string { return excerpt.Line(untrusted.Line(text), 500) }
 
 // limited keeps what is written to it, up to a limit. The buffer is not embedded: io.Copy would use its ReadFrom, which has no limit.
 type limited struct {
@@ -178,18 +183,4 @@ func (l *limited) Write(p []byte) (int, error) {
 		return 0, errTooMuch
 	}
 	return l.text.Write(p)
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	text []byte
-	size int
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.text = append(t.text, p...)
-	if over := len(t.text) - t.size; over > 0 {
-		t.text = append(t.text[:0], t.text[over:]...)
-	}
-	return len(p), nil
 }

@@ -17,3 +17,20 @@ func TestTooMuchOutputIsReported(t *testing.T) {
 		t.Errorf("%v, want %v", err, errTooMuch)
 	}
 }
+
+// What failed first stands at the beginning of what git says, what git concludes at the end.
+func TestAMessageKeepsBothEndsOfWhatGitSays(t *testing.T) {
+	var said strings.Builder
+	said.WriteString("the cause\nhint: no hints\n")
+	for range 100 {
+		said.WriteString("between\n")
+	}
+	said.WriteString("fatal: the conclusion https://u:s3cret@x\n")
+	got := Remote{secret: "s3cret"}.message(said.String())
+	if want := "the cause; [784 bytes are left out here]; between; between; fatal: the conclusion https://u:***@x"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := (Remote{}).message("cause" + strings.Repeat("x", 5000) + "effect"); len(got) > 500 || !strings.HasPrefix(got, "cause") || !strings.HasSuffix(got, "effect") || !strings.Contains(got, " bytes…] ") {
+		t.Errorf("a long line: %q", got)
+	}
+}

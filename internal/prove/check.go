@@ -53,7 +53,7 @@ func Check(t *task.Task, runs Runs) (Verdict, []Finding) {
 // Lint returns the findings of a task that was not run, sorted: those in its files, and those of loading it.
 func Lint(t *task.Task) []Finding {
 	if t.Missing {
-		return []Finding{{Rule: TaskFormat, Severity: Error, Message: "there is no such task", Hint: "correct the path, or remove it"}}
+		return []Finding{{Rule: TaskFormat, Severity: Error, Message: "there is no such task: a run would start the others, and its trials would end with task_not_found", Hint: "correct the path, or remove it"}}
 	}
 	return addProblems(t, lint(t))
 }

@@ -112,14 +112,14 @@ func (c Case) Advantages() []result.Advantage {
 	return result.Advantages(rewards)
 }
 
-// Cost is what all attempts cost together, in US dollars, and Seconds how long they took together.
-func (c Case) Cost() (usd float64) {
+// Cost is what all attempts cost together.
+func (c Case) Cost() (cost result.USD) {
 	for _, a := range c.Attempts {
 		if a.Trial != nil {
-			usd += a.Trial.Cost
+			cost = cost.Plus(a.Trial.Cost)
 		}
 	}
-	return usd
+	return cost
 }
 
 // Seconds is how long all attempts took together.

@@ -1,10 +1,10 @@
 package report
 
 import (
-	"bytes"
 	"path"
 	"strings"
 
+	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -27,24 +27,30 @@ const (
 	explainWidth = 500
 )
 
-// Explain gives the end of the log that explains why a trial did not pass: the first of those that tell of its type of
-// error, or of its reward below 1, that has anything in it. file is below the job's folder; lines are safe to show (see
+// Explain returns the beginning and the end of the log that explains why a trial did not pass: the first of those that tell of its
+// type of error, or of its reward below 1, that has anything in it. file is below the job's folder; lines are safe to show (see
 // untrusted.Lines), at most 50 of at most 500 bytes, 16 KiB together. Both are empty if there is nothing to show.
-func Explain(in Input, t result.Trial) (file string, lines []string) {
+func Explain(in Input, t result.Trial) (file string, log excerpt.Text) {
 	for _, log := range telling(t) {
 		file := path.Join(t.Dir(), log)
-		data, cut, err := readTail(in.Files, file)
+		head, tail, dropped, err := readEnds(in.Files, file)
 		if err != nil {
 			continue // a log that is not there, or is no plain file, explains nothing
 		}
-		if _, rest, ok := bytes.Cut(data, []byte("\n")); cut && ok {
-			data = rest // the first line is only the end of one
-		}
-		if lines := untrusted.Tail(untrusted.Lines(string(data)), explainLines, explainBytes, explainWidth); len(lines) > 0 {
-			return file, lines
+		log := excerpt.Text{Head: untrusted.Lines(string(head)), Tail: untrusted.Lines(string(tail)), Dropped: dropped}
+		if log = log.Fit(explainLines, explainBytes, explainWidth); !log.Empty() {
+			return file, log
 		}
 	}
-	return "", nil
+	return "", excerpt.Text{}
+}
+
+// Caption is what stands above the lines of a log that explains a trial.
+func Caption(log excerpt.Text, file string) string {
+	if log.Dropped > 0 {
+		return "The beginning and the end of " + file + ":"
+	}
+	return "The end of " + file + ":"
 }
 
 // telling are the logs that may explain a trial, the likeliest first.

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,7 +26,8 @@ func TestExplainByTypeOfError(t *testing.T) {
 		result.VerifierRewardMissing: "logs/verifier/stdout.txt", result.VerifierRewardInvalid: "logs/verifier/stdout.txt",
 	}
 	for _, trial := range in.Trials {
-		file, lines := report.Explain(in, trial)
+		file, told := report.Explain(in, trial)
+		lines := told.Lines()
 		log := want[trial.Error.Type]
 		if log == "" {
 			log = "error.txt"
@@ -53,19 +55,29 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-func TestExplainReadsTheEnd(t *testing.T) {
+func TestExplainReadsTheBeginningAndTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	in, trial := at(dir)
 	log := filepath.Join(dir, "a/d/t__1/logs/verifier/stdout.txt")
-	write(t, log, strings.Repeat("a line that is not the last\n", 100_000)+"\x1b[31mthe end\x1b[0m\n::error::x\n\n")
-	file, lines := report.Explain(in, trial)
-	if n := len(lines); file == "" || n != 50 || lines[n-2] != "the end" || lines[n-1] != ": :error::x" || lines[0] != "a line that is not the last" {
+	text := "the cause\n" + strings.Repeat("a line between\n", 100_000) + "\x1b[31mthe end\x1b[0m\n::error::x\n\n"
+	write(t, log, text)
+	file, told := report.Explain(in, trial)
+	lines := told.Lines()
+	if n := len(lines); file == "" || n != 50 || lines[n-2] != "the end" || lines[n-1] != ": :error::x" || lines[0] != "the cause" || lines[1] != "a line between" {
 		t.Errorf("%s: %d lines, the last %q", file, n, lines[max(0, n-3):])
+	}
+	shown := 0
+	for _, line := range slices.Concat(told.Head, told.Tail) {
+		shown += len(line) + 1
+	}
+	// The colours and the blank line at the end are not shown, and a workflow command is broken up by a space.
+	if want := int64(len(text) - shown - len("\x1b[31m\x1b[0m\n") + 1); told.Dropped != want || !slices.Contains(lines, fmt.Sprintf("[%d bytes are left out here]", want)) {
+		t.Errorf("%d bytes are left out, want %d: %q", told.Dropped, want, lines)
 	}
 	write(t, log, "\n \n")
 	write(t, filepath.Join(dir, "a/d/t__1/logs/verifier/stderr.txt"), "told here")
-	if file, lines := report.Explain(in, trial); !strings.HasSuffix(file, "stderr.txt") || !slices.Equal(lines, []string{"told here"}) {
-		t.Errorf("%s: %q", file, lines)
+	if file, told := report.Explain(in, trial); !strings.HasSuffix(file, "stderr.txt") || !slices.Equal(told.Lines(), []string{"told here"}) {
+		t.Errorf("%s: %q", file, told.Lines())
 	}
 }
 
@@ -85,8 +97,9 @@ func TestExplainBoundsAHugeLine(t *testing.T) {
 	if _, err := f.WriteString("\nthe end\n" + strings.Repeat("日", 2000)); err != nil {
 		t.Fatal(err)
 	}
-	_, lines := report.Explain(in, trial)
-	if len(lines) != 2 || lines[0] != "the end" || len(lines[1]) > 500 || !strings.HasSuffix(lines[1], "日…") {
+	_, told := report.Explain(in, trial)
+	lines := told.Lines()
+	if len(lines) != 4 || lines[0] != "x" || lines[2] != "the end" || len(lines[3]) > 500 || !strings.HasSuffix(lines[3], "日") || !strings.Contains(lines[3], " bytes…] 日") || told.Dropped < 1<<36-64<<10 {
 		t.Errorf("%d lines: %.100q", len(lines), lines)
 	}
 }
@@ -142,8 +155,8 @@ func TestExplainFollowsNoLinkAndOpensNoPipe(t *testing.T) {
 				t.Fatal(err)
 			}
 			in, trial := at(dir)
-			if file, lines := report.Explain(in, trial); file != "" || lines != nil {
-				t.Errorf("%s: %q", file, lines)
+			if file, log := report.Explain(in, trial); file != "" || !log.Empty() {
+				t.Errorf("%s: %q", file, log.Lines())
 			}
 			if tests, ok := report.VerifierTests(in, trial); ok {
 				t.Errorf("tests: %+v", tests)
@@ -158,8 +171,8 @@ func TestExplainFollowsNoLinkAndOpensNoPipe(t *testing.T) {
 func TestWithoutFilesThereIsNothingToExplain(t *testing.T) {
 	in := reporttest.Errors()
 	in.Files = nil
-	if file, lines := report.Explain(in, in.Trials[0]); file != "" || lines != nil {
-		t.Errorf("%s: %q", file, lines)
+	if file, log := report.Explain(in, in.Trials[0]); file != "" || !log.Empty() {
+		t.Errorf("%s: %q", file, log.Lines())
 	}
 	if _, ok := report.VerifierTests(in, in.Trials[0]); ok {
 		t.Error("tests out of nothing")

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/org/rollout-action/internal/result"
 )
 
 // Number is a reward or a metric for people: at most three decimals.
@@ -28,12 +30,22 @@ func Percent(rate float64) string {
 	return strconv.FormatFloat(p, 'f', -1, 64) + "%"
 }
 
-// Cost is what something cost, in US dollars; "–" where nobody has said it.
-func Cost(usd float64) string {
-	if usd == 0 {
+// Cost is what something cost, in US dollars; "–" where nobody has reported it.
+func Cost(cost result.USD) string {
+	usd, ok := cost.Reported()
+	if !ok {
 		return "–"
 	}
 	return Dollars(usd)
+}
+
+// CostChange is a difference of costs with its sign; "–" where one of them is not reported.
+func CostChange(now, then result.USD) string {
+	usd, ok := now.Minus(then).Reported()
+	if !ok {
+		return "–"
+	}
+	return Signed(usd, Dollars)
 }
 
 // Dollars is an amount in US dollars: to the cent, and more exactly below ten of them.

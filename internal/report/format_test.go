@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
 )
 
 func TestFormats(t *testing.T) {
@@ -27,7 +28,7 @@ func TestFormats(t *testing.T) {
 }
 
 func TestACostThatNobodySaidIsNoZero(t *testing.T) {
-	if got := report.Cost(0) + " " + report.Cost(0.5); got != "– $0.50" {
+	if got := report.Cost(result.USD{}) + " " + report.Cost(result.Dollars(0.5)) + " " + report.Cost(result.Dollars(0)); got != "– $0.50 $0.00" {
 		t.Errorf("got %s", got)
 	}
 }

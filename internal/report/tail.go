@@ -1,16 +1,20 @@
 package report
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
+
+	"github.com/org/rollout-action/internal/excerpt"
 )
 
 // What is read of a file of an environment, whose size and kind are whatever the environment made of it.
 const (
-	tailBytes  = 64 << 10
+	headBytes  = 16 << 10 // a quarter of both, as excerpt.Ends has it
+	tailBytes  = 48 << 10
 	scanBytes  = 64 << 20 // of a file that can only be read from its start
 	smallBytes = 8 << 20  // of a file that is read as a whole
 )
@@ -66,37 +70,44 @@ func readSmall(files fs.FS, name string) ([]byte, error) {
 	return data, err
 }
 
-// readTail reads the end of a file: at most tailBytes. cut says that there is more before.
-func readTail(files fs.FS, name string) (data []byte, cut bool, err error) {
+// readEnds reads the beginning and the end of a file: at most headBytes and tailBytes, in whole lines if there are any. dropped is
+// how many bytes are between them. If there are none, tail is all of the file.
+func readEnds(files fs.FS, name string) (head, tail []byte, dropped int64, err error) {
 	file, info, err := open(files, name)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, 0, err
 	}
 	defer file.Close()
-	if seeker, ok := file.(io.Seeker); ok && info.Size() > tailBytes {
+	if seeker, ok := file.(io.Seeker); ok && info.Size() > headBytes+tailBytes {
+		head, err = io.ReadAll(io.LimitReader(file, headBytes))
+		if err != nil {
+			return nil, nil, 0, err
+		}
 		if _, err := seeker.Seek(info.Size()-tailBytes, io.SeekStart); err != nil {
-			return nil, false, err
+			return nil, nil, 0, err
 		}
-		data, err = io.ReadAll(io.LimitReader(file, tailBytes))
-		return data, true, err
+		tail, err = io.ReadAll(io.LimitReader(file, tailBytes))
+		dropped = info.Size() - headBytes - tailBytes
+	} else {
+		ends := excerpt.Ends{Size: headBytes + tailBytes}
+		_, err = io.Copy(&ends, io.LimitReader(file, scanBytes))
+		var n int
+		head, tail, n = ends.Parts()
+		dropped = int64(n)
 	}
-	return lastOf(io.LimitReader(file, scanBytes))
-}
-
-// lastOf is the last tailBytes of a stream.
-func lastOf(r io.Reader) (data []byte, cut bool, err error) {
-	buffer := make([]byte, 0, 2*tailBytes)
-	for {
-		n, err := r.Read(buffer[len(buffer):cap(buffer)])
-		buffer = buffer[:len(buffer)+n]
-		if over := len(buffer) - tailBytes; over > 0 && (len(buffer) == cap(buffer) || err != nil) {
-			buffer, cut = append(buffer[:0], buffer[over:]...), true
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return buffer, cut, nil
-		case err != nil:
-			return buffer, cut, err
-		}
+	if err != nil {
+		return nil, nil, 0, err
 	}
+	if dropped == 0 {
+		return nil, append(head, tail...), 0, nil
+	}
+	if i := bytes.LastIndexByte(head, '\n'); i >= 0 {
+		dropped += int64(len(head) - i - 1)
+		head = head[:i+1]
+	}
+	if i := bytes.IndexByte(tail, '\n'); i >= 0 {
+		dropped += int64(i + 1)
+		tail = tail[i+1:]
+	}
+	return head, tail, dropped, nil
 }

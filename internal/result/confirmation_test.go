@@ -19,26 +19,26 @@ func TestConfirmationsEnterNoRate(t *testing.T) {
 	last := confirming(failed(key("a", "t", 4), AgentExecutionTimeout))
 	last.Timestamps.EndedAt = start.Add(time.Minute)
 	reused := confirming(rewarded(key("a", "t", 5), 1))
-	reused.Reused, reused.Costs.Model = &Reused{Job: "x"}, 7
+	reused.Reused, reused.Costs.Model = &Reused{Job: "x"}, Dollars(7)
 	paid := confirming(rewarded(key("a", "t", 3), 9))
-	paid.Costs.Model = 0.5
+	paid.Costs.Model = Dollars(0.5)
 	trials := append([]Trial{last, reused, paid, confirming(rewarded(key("a", "unplanned", 2), 1)), confirming(rewarded(key("a", "t", 3), 1))}, planned...)
 	trials = append(trials, confirming(rewarded(key("a", "u", 1), 0))) // is marked, so that it cannot stand for the planned one
 
 	without, with := Summarize(plan, planned), Summarize(plan, trials)
 	want := without
-	want.TotalCost, want.ConfirmationCost, want.ConfirmationTrials = without.TotalCost+1.25, 1.25, 4
+	want.TotalCost, want.ConfirmationCost, want.ConfirmationTrials = without.TotalCost.Plus(Dollars(1.25)), Dollars(1.25), 4
 	want.EndedAt, want.TotalDurationSec = start.Add(time.Minute), 60
-	want.Costs.Model = 0.5
+	want.Costs.Model = Dollars(0.5)
 	agent := want.Agents["a"]
-	agent.TotalCost, agent.ConfirmationCost, agent.ConfirmationTrials = agent.TotalCost+1.25, 1.25, 4
+	agent.TotalCost, agent.ConfirmationCost, agent.ConfirmationTrials = agent.TotalCost.Plus(Dollars(1.25)), Dollars(1.25), 4
 	want.Agents["a"] = agent
 	want.Confirmations = []Outcome{OutcomeOf(paid), OutcomeOf(last), OutcomeOf(reused), OutcomeOf(trials[len(trials)-1])}
 	if !reflect.DeepEqual(with, want) {
 		t.Errorf("got  %+v\nwant %+v", with, want)
 	}
 	groups, before := Groups(plan, trials), Groups(plan, planned)
-	if g := groups[0]; g.PassRate != before[0].PassRate || g.TotalTrials != 3 || g.ConfirmationTrials != 4 || g.TotalCost != before[0].TotalCost+1.25 {
+	if g := groups[0]; g.PassRate != before[0].PassRate || g.TotalTrials != 3 || g.ConfirmationTrials != 4 || g.TotalCost != before[0].TotalCost.Plus(Dollars(1.25)) {
 		t.Errorf("group %+v", g)
 	}
 	if !reflect.DeepEqual(groups[1], before[1]) {

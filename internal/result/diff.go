@@ -74,7 +74,7 @@ type Attempts struct {
 	Cancelled   int         `json:"cancelled"`             // those of Failed that a cancel stopped
 	Lost        int         `json:"lost"`                  // those of Failed that the agent or the verifier ended; see Fault.Loses
 	Errors      []ErrorType `json:"errors,omitempty"`      // of all attempts that have one, by attempt
-	Cost        float64     `json:"cost"`                  // US dollars, together
+	Cost        USD         `json:"cost"`                  // together
 	DurationSec float64     `json:"duration_sec"`          // together
 	Digest      string      `json:"task_digest,omitempty"` // of the task; "" if not known
 }
@@ -121,7 +121,7 @@ func (g GroupDiff) Delta() Level {
 	return Level{
 		PassRate:    g.Head.PassRate - g.Base.PassRate,
 		MeanReward:  finite(g.Head.MeanReward - g.Base.MeanReward),
-		Cost:        g.Head.Cost - g.Base.Cost,
+		Cost:        g.Head.Cost.Minus(g.Base.Cost),
 		DurationSec: g.Head.DurationSec - g.Base.DurationSec,
 	}
 }
@@ -130,7 +130,7 @@ func (g GroupDiff) Delta() Level {
 type Level struct {
 	PassRate    float64 `json:"pass_rate"`
 	MeanReward  float64 `json:"mean_reward"`
-	Cost        float64 `json:"cost"`         // US dollars, of all attempts at these tasks
+	Cost        USD     `json:"cost"`         // of all attempts at these tasks that reported one
 	DurationSec float64 `json:"duration_sec"` // of all attempts at these tasks, together
 }
 
@@ -232,7 +232,7 @@ func attempts(all []Outcome, skipped []Key) []taskAttempts {
 
 func add(a *Attempts, o Outcome) {
 	a.Total++
-	a.Cost += o.Cost
+	a.Cost = a.Cost.Plus(o.Cost)
 	a.DurationSec += o.DurationSec
 	a.Digest = cmp.Or(a.Digest, o.TaskDigest)
 	if o.Completed() {
@@ -339,7 +339,7 @@ func LevelOf(tasks []*Attempts) Level {
 	passes, rewards := make([]float64, len(tasks)), make([]float64, len(tasks))
 	for i, t := range tasks {
 		passes[i], rewards[i] = t.PassRate(), t.Mean()
-		l.Cost += t.Cost
+		l.Cost = l.Cost.Plus(t.Cost)
 		l.DurationSec += t.DurationSec
 	}
 	l.PassRate, l.MeanReward = Mean(passes), Mean(rewards)

@@ -11,7 +11,7 @@ import (
 
 // try is one attempt in shorthand: a reward as a number, an error type, or "skipped".
 func try(job *Job, key Key, what any) {
-	o := Outcome{Key: key, Cost: 0.5, DurationSec: 2, TaskDigest: "sha256:1"}
+	o := Outcome{Key: key, Cost: Dollars(0.5), DurationSec: 2, TaskDigest: "sha256:1"}
 	switch w := what.(type) {
 	case float64:
 		o.Reward = &w
@@ -154,7 +154,7 @@ func TestMatching(t *testing.T) {
 	var names []string
 	for _, task := range d.Tasks {
 		names = append(names, task.Agent+task.Task)
-		if a := task.Head; a.Total != 2 || a.Passed != 1 || !slices.Equal(a.Rewards, []float64{1, 0}) || a.Cost != 1 || a.DurationSec != 4 {
+		if a := task.Head; a.Total != 2 || a.Passed != 1 || !slices.Equal(a.Rewards, []float64{1, 0}) || a.Cost != Dollars(1) || a.DurationSec != 4 {
 			t.Errorf("%s: %+v", task.Task, *a)
 		}
 	}
@@ -183,13 +183,13 @@ func TestLevels(t *testing.T) {
 
 	want := GroupDiff{
 		Tasks: 3,
-		Base:  Level{PassRate: 1, MeanReward: 1, Cost: 1.5, DurationSec: 6},
-		Head:  Level{PassRate: 1. / 3, MeanReward: 0.5, Cost: 2.5, DurationSec: 10}, // each task counts once
+		Base:  Level{PassRate: 1, MeanReward: 1, Cost: Dollars(1.5), DurationSec: 6},
+		Head:  Level{PassRate: 1. / 3, MeanReward: 0.5, Cost: Dollars(2.5), DurationSec: 10}, // each task counts once
 	}
 	if d.Overall != want {
 		t.Errorf("overall %+v\n   want %+v", d.Overall, want)
 	}
-	if got, want := d.Overall.Delta(), (Level{PassRate: want.Head.PassRate - 1, MeanReward: -0.5, Cost: 1, DurationSec: 4}); got != want {
+	if got, want := d.Overall.Delta(), (Level{PassRate: want.Head.PassRate - 1, MeanReward: -0.5, Cost: Dollars(1), DurationSec: 4}); got != want {
 		t.Errorf("delta %+v, want %+v", got, want)
 	}
 	var agents, groups []string

@@ -217,6 +217,7 @@ func ParseTrial(data []byte, key Key, into *Trial) error {
 	if into.Key != key {
 		return fmt.Errorf("is the result of %s, not of %s", into.Key, key)
 	}
+	forgetUnsaid(into)
 	into.Key = key // many trials share the names, so that one copy of them is enough
 	share(into)
 	return nil
@@ -278,5 +279,6 @@ func readJob(path string) (job Job, err error) {
 	if job.JobName == "" || job.Agents == nil {
 		return job, fmt.Errorf("%s is not the result.json of a job: it has no job_name or no agents", path)
 	}
+	forgetUnsaidOfJob(&job)
 	return job, nil
 }

@@ -97,11 +97,11 @@ func TestResultsThatCannotBeUsedAreNamed(t *testing.T) {
 func TestParseTrialReadsWhatIsWritten(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 	whole := Trial{
-		Key: Key{Task: "t<>&\u2028", Dataset: "d", Agent: "a", Attempt: 3}, TaskGitCommitID: new("abc"), Reward: new(0.25), Cost: 1.5,
+		Key: Key{Task: "t<>&\u2028", Dataset: "d", Agent: "a", Attempt: 3}, TaskGitCommitID: new("abc"), Reward: new(0.25), Cost: Dollars(1.5),
 		Error:      &Error{Type: AgentExecutionFailed, Message: "bad \xff byte"},
 		Durations:  Durations{TotalSec: 9.899, VerifierSec: new(0.001)},
 		Timestamps: Timestamps{StartedAt: at, VerifierStartedAt: &at, EndedAt: at},
-		TaskDigest: "sha256:0", Costs: Costs{Environment: 0.1, Model: 1.4},
+		TaskDigest: "sha256:0", Costs: Costs{Environment: Dollars(0.1), Model: Dollars(1.4)},
 		Environment: &Environment{Provider: "docker", Preserved: true, Unenforced: []string{"cpus"}, Base: &Base{Requested: "x", Actual: "y", Reason: "z"}},
 		Retries:     []Retry{{Operation: "pull", Attempt: 1, Message: "no", At: at}},
 		Omitted:     []Omission{{Path: "p", Reason: "r"}}, Renamed: []Rename{{From: "f", To: "t"}}, Warnings: []string{"w"},

@@ -159,12 +159,12 @@ type Summary struct {
 	ReusedTrials int `json:"reused_trials,omitempty"`
 	// ConfirmationTrials is how many attempts confirmed tasks that looked broken. They are in no other number of the summary
 	// except TotalCost, of which ConfirmationCost is their part.
-	ConfirmationTrials int     `json:"confirmation_trials,omitempty"`
-	ConfirmationCost   float64 `json:"confirmation_cost,omitempty"`
+	ConfirmationTrials int `json:"confirmation_trials,omitempty"`
+	ConfirmationCost   USD `json:"confirmation_cost,omitzero"`
 
 	PassRate   float64 `json:"pass_rate"`
 	MeanReward float64 `json:"mean_reward"`
-	TotalCost  float64 `json:"total_cost"`
+	TotalCost  USD     `json:"total_cost"` // of the trials that reported one; null if none did
 
 	PassRateAll   float64  `json:"pass_rate_all"`
 	MeanRewardAll float64  `json:"mean_reward_all"`
@@ -178,7 +178,7 @@ type Outcome struct {
 	Key
 	Reward      *float64  `json:"reward"`
 	Error       ErrorType `json:"error,omitempty"`
-	Cost        float64   `json:"cost"`         // US dollars
+	Cost        USD       `json:"cost"`
 	DurationSec float64   `json:"duration_sec"` // of the whole trial
 	TaskDigest  string    `json:"task_digest,omitempty"`
 	Reused      bool      `json:"reused,omitempty"` // Cost and DurationSec are of the run that it was taken from
@@ -302,10 +302,7 @@ func Summarize(plan Plan, trials []Trial) Job {
 
 // note takes up what a trial cost, when it ended, and that it was cancelled.
 func (j *Job) note(t Trial) {
-	spent := t.Spent()
-	j.Costs.Environment = finite(j.Costs.Environment + spent.Environment)
-	j.Costs.Model = finite(j.Costs.Model + spent.Model)
-	j.Costs.Judges = finite(j.Costs.Judges + spent.Judges)
+	j.Costs = j.Costs.Plus(t.Spent())
 	j.Cancelled = j.Cancelled || t.Error != nil && t.Error.Type == Cancelled
 	if t.Timestamps.EndedAt.After(j.EndedAt) {
 		j.EndedAt = t.Timestamps.EndedAt
@@ -384,7 +381,8 @@ func index(trials []Trial) map[Key]*Trial {
 // The zero Tally is empty and ready to use.
 type Tally struct {
 	total, completed, failed, skipped, passed, reused, confirmations int
-	sum, low, high, cost, confirmationCost                           float64
+	sum, low, high                                                   float64
+	cost, confirmationCost                                           USD
 }
 
 // Skip counts a planned trial without a result.
@@ -398,7 +396,7 @@ func (t *Tally) Add(trial Trial) {
 	if trial.Confirmation {
 		t.confirmations++
 		if trial.Reused == nil {
-			t.cost, t.confirmationCost = finite(t.cost+trial.Cost), finite(t.confirmationCost+trial.Cost)
+			t.cost, t.confirmationCost = t.cost.Plus(trial.Cost), t.confirmationCost.Plus(trial.Cost)
 		}
 		return
 	}
@@ -406,7 +404,7 @@ func (t *Tally) Add(trial Trial) {
 	if trial.Reused != nil {
 		t.reused++
 	} else {
-		t.cost = finite(t.cost + trial.Cost)
+		t.cost = t.cost.Plus(trial.Cost)
 	}
 	if trial.Failed() {
 		t.failed++

@@ -40,7 +40,7 @@ type Standing struct {
 	// PassAtK and PassHatK have "1", "2" and so on as keys; they are left out where there is one attempt only. See PassK.
 	PassAtK  map[string]float64 `json:"pass_at_k,omitempty"`
 	PassHatK map[string]float64 `json:"pass_hat_k,omitempty"`
-	Cost     *float64           `json:"cost"`
+	Cost     USD                `json:"cost"`
 }
 
 // MetadataOf is where a job stands. job is what Summarize makes of the trials so far.
@@ -67,12 +67,10 @@ func MetadataOf(plan Plan, job Job) Metadata {
 func standingOf(s Summary) Standing {
 	out := Standing{
 		TotalTrials: s.TotalTrials, CompletedTrials: s.CompletedTrials, FailedTrials: s.FailedTrials, PendingTrials: s.SkippedTrials, ReusedTrials: s.ReusedTrials,
+		Cost: s.TotalCost,
 	}
 	if s.CompletedTrials > 0 {
 		out.AvgReward, out.PassRate = &s.MeanReward, &s.PassRate
-	}
-	if s.TotalCost > 0 {
-		out.Cost = &s.TotalCost
 	}
 	for _, p := range s.PassK {
 		if p.Tasks == 0 {

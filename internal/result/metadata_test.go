@@ -13,7 +13,7 @@ func TestMetadataSaysNullWhereNothingIsKnown(t *testing.T) {
 	}{
 		{Summary{TotalTrials: 2, FailedTrials: 2}, `"avg_reward":null,"pass_rate":null,"cost":null`},
 		{Summary{TotalTrials: 2, CompletedTrials: 2}, `"avg_reward":0,"pass_rate":0,"cost":null`},
-		{Summary{TotalTrials: 2, CompletedTrials: 2, MeanReward: 0.5, PassRate: 0.5, TotalCost: 0.25}, `"avg_reward":0.5,"pass_rate":0.5,"cost":0.25`},
+		{Summary{TotalTrials: 2, CompletedTrials: 2, MeanReward: 0.5, PassRate: 0.5, TotalCost: Dollars(0.25)}, `"avg_reward":0.5,"pass_rate":0.5,"cost":0.25`},
 	} {
 		text, err := json.Marshal(standingOf(test.summary))
 		if err != nil || !strings.Contains(string(text), test.want) {

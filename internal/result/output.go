@@ -39,7 +39,7 @@ type Output struct {
 	Advantage           *float64 `json:"advantage,omitempty"`
 	AdvantageNormalized *float64 `json:"advantage_normalized,omitempty"`
 
-	Cost   float64 `json:"cost"` // US dollars; of the run that it was taken from, if it is Reused
+	Cost   USD     `json:"cost"` // of the run that it was taken from, if it is Reused
 	Reused *Reused `json:"reused,omitempty"`
 	// Confirmation: Trial.Confirmation.
 	Confirmation bool          `json:"confirmation,omitempty"`

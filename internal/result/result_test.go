@@ -63,9 +63,11 @@ func key(agent, task string, attempt int) Key {
 	return Key{Agent: agent, Dataset: "d", Task: task, Attempt: attempt}
 }
 
-func rewarded(k Key, reward float64) Trial { return Trial{Key: k, Reward: &reward, Cost: 0.5} }
+func rewarded(k Key, reward float64) Trial { return Trial{Key: k, Reward: &reward, Cost: Dollars(0.5)} }
 
-func failed(k Key, kind ErrorType) Trial { return Trial{Key: k, Error: &Error{Type: kind}, Cost: 0.25} }
+func failed(k Key, kind ErrorType) Trial {
+	return Trial{Key: k, Error: &Error{Type: kind}, Cost: Dollars(0.25)}
+}
 
 func TestSummarize(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -162,8 +164,8 @@ func TestHugeCostsStayNumbers(t *testing.T) {
 	var trials []Trial
 	for _, k := range plan.Trials {
 		trial := rewarded(k, 1)
-		trial.Costs = Costs{Environment: 1e308, Model: 1e308, Judges: 1e308}
-		trial.Cost = 1e308
+		trial.Costs = Costs{Environment: Dollars(1e308), Model: Dollars(1e308), Judges: Dollars(1e308)}
+		trial.Cost = Dollars(1e308)
 		trials = append(trials, trial)
 	}
 	if _, err := Marshal(Summarize(plan, trials)); err != nil {

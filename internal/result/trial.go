@@ -105,15 +105,20 @@ type Error struct {
 	Unreachable bool `json:"unreachable,omitempty"`
 }
 
-// Costs splits a trial's cost, in US dollars.
+// Costs splits a trial's cost, in US dollars. A part that nobody has reported is null.
 type Costs struct {
-	Environment float64 `json:"environment"`
-	Model       float64 `json:"model"`
-	Judges      float64 `json:"judges"`
+	Environment USD `json:"environment"`
+	Model       USD `json:"model"`
+	Judges      USD `json:"judges"`
 }
 
-// Total is the sum of the parts, in US dollars.
-func (c Costs) Total() float64 { return c.Environment + c.Model + c.Judges }
+// Total is the sum of the parts that were reported.
+func (c Costs) Total() USD { return c.Environment.Plus(c.Model).Plus(c.Judges) }
+
+// Plus adds part by part.
+func (c Costs) Plus(d Costs) Costs {
+	return Costs{Environment: c.Environment.Plus(d.Environment), Model: c.Model.Plus(d.Model), Judges: c.Judges.Plus(d.Judges)}
+}
 
 // Durations are in seconds; null where the phase never began.
 type Durations struct {
@@ -221,7 +226,7 @@ type Trial struct {
 	Key
 	TaskGitCommitID *string    `json:"task_git_commit_id"`
 	Reward          *float64   `json:"reward"` // no unit; null without one
-	Cost            float64    `json:"cost"`   // US dollars, Costs.Total()
+	Cost            USD        `json:"cost"`   // Costs.Total(); null where nobody has reported one
 	Error           *Error     `json:"error"`
 	Durations       Durations  `json:"durations"`
 	Timestamps      Timestamps `json:"timestamps"`

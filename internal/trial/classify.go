@@ -12,6 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -141,7 +142,7 @@ var remedies = map[environment.Kind]string{
 func brief(err error, secrets *redact.Redactor) string {
 	const most = 600
 	text := strings.Join(strings.Fields(hide(secrets, err.Error())), " ")
-	return environment.CutMiddle(text, most)
+	return excerpt.Middle(text, most)
 }
 
 // lastLines returns the last lines of what a failed build printed, which nearly always tell the reason: ", after it printed: …", or "". The very
@@ -158,7 +159,7 @@ func lastLines(output string, secrets *redact.Redactor) string {
 		return ""
 	}
 	last := len(printed) - 1
-	text := ", after it printed: " + environment.CutMiddle(printed[last], most)
+	text := ", after it printed: " + excerpt.Middle(printed[last], most)
 	var context []string
 	for _, line := range printed[max(0, last-before):last] {
 		context = append(context, untrusted.Cut(line, mostBefore))

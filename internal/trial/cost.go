@@ -6,6 +6,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/result"
 )
 
 // costPath is where agents may write what their model cost, below /logs: a number of US dollars. Only the agent knows it.
@@ -37,5 +38,12 @@ func (r *record) addModelCost(file rewardFile) {
 		r.warn("%s/%s %v, so the model's cost is not known: write one number there, in US dollars", environment.LogsDir, costPath, err)
 		return
 	}
-	r.trial.Costs.Model += cost
+	r.trial.Costs.Model = r.trial.Costs.Model.Plus(result.Dollars(cost))
+}
+
+// noteEnvironmentCost adds what an environment cost, if its provider knows.
+func (r *record) noteEnvironmentCost(env environment.Environment) {
+	if cost := env.Cost(); cost > 0 {
+		r.trial.Costs.Environment = r.trial.Costs.Environment.Plus(result.Dollars(cost))
+	}
 }

@@ -177,7 +177,7 @@ func (x *execution) leaveEnvironment(ctx context.Context) error {
 	c, cancel := x.cleanup(ctx, teardownTimeout, teardownGrace)
 	defer cancel()
 	err := live.env.Destroy(c)
-	x.trial.Costs.Environment += live.env.Cost()
+	x.noteEnvironmentCost(live.env)
 	if err != nil {
 		x.warn("the environment in which the agent was installed could not be removed: %s (remove it with rollout clean)", brief(err, x.secrets))
 	}

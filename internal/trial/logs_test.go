@@ -294,11 +294,11 @@ func TestAgentReportsItsCost(t *testing.T) {
 		cost := func(text string) agent.Agent {
 			return agent.Agent{Execute: "echo done > /app/done; printf '" + text + "' > /logs/agent/cost_usd.txt"}
 		}
-		if o := p.run(t, story{agent: cost("0.25")}); o.Trial.Cost != 0.25 || o.Trial.Costs.Model != 0.25 {
+		if o := p.run(t, story{agent: cost("0.25")}); o.Trial.Cost != result.Dollars(0.25) || o.Trial.Costs.Model != result.Dollars(0.25) {
 			t.Errorf("the costs are %+v", o.Trial.Costs)
 		}
 		o := p.run(t, story{agent: cost("cheap")})
-		if o.Trial.Cost != 0 || o.Trial.Reward == nil {
+		if o.Trial.Cost != (result.USD{}) || o.Trial.Reward == nil {
 			t.Errorf("the costs are %+v, the reward is %v", o.Trial.Costs, o.Trial.Reward)
 		}
 		contains(t, "the warnings", strings.Join(o.Trial.Warnings, "\n"), "cost_usd.txt", `"cheap"`)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -143,9 +144,9 @@ type healthcheck struct {
 // awaitHealth repeats a healthcheck until it succeeds. If it fails too often, the task has failed.
 func (r readiness) awaitHealth(ctx context.Context, h healthcheck) error {
 	var last string // the outcome of the last check
-	var output *environment.Ends
+	var output *excerpt.Ends
 	n, healthy, err := repeatCheck(ctx, h, func() (bool, error) {
-		output = &environment.Ends{Size: maxCheckOutput}
+		output = &excerpt.Ends{Size: maxCheckOutput}
 		hidden := r.secrets.Writer(output)
 		code, err := r.env.Exec(ctx, h.command, environment.ExecOptions{
 			Env: h.env, WorkDir: h.workDir, Stdout: hidden, Stderr: hidden, Timeout: h.timeout,

@@ -125,20 +125,21 @@ func parseReward(text string, lenient bool, secrets *redact.Redactor) (float64, 
 		plain = digitSeparators.ReplaceAllString(digitSeparators.ReplaceAllString(text, "$1$2"), "$1$2") // twice, for 1_2_3
 	}
 	if !number.MatchString(plain) {
-		return 0, fmt.Errorf("holds %s, which is not a number", excerpt(secrets.String(text)))
+		return 0, fmt.Errorf("holds %s, which is not a number", quoted(secrets.String(text)))
 	}
 	reward, err := strconv.ParseFloat(plain, 64)
 	if err != nil || math.IsInf(reward, 0) {
-		return 0, fmt.Errorf("holds %s, which is out of range", excerpt(secrets.String(text)))
+		return 0, fmt.Errorf("holds %s, which is out of range", quoted(secrets.String(text)))
 	}
 	return reward, nil
 }
 
-// excerpt quotes the beginning of hostile text. It must have been redacted: secrets that are cut are
-// not recognised any more.
-func excerpt(text string) string {
-	if len(text) > 40 {
-		return strconv.QuoteToASCII(text[:40]) + "…"
+// quoted quotes the beginning and the end of hostile text. It must have been redacted: secrets that are cut are
+// not recognised.
+func quoted(text string) string {
+	const head, tail = 30, 10
+	if len(text) <= head+tail {
+		return strconv.QuoteToASCII(text)
 	}
-	return strconv.QuoteToASCII(text)
+	return fmt.Sprintf("%s […%d bytes…] %s", strconv.QuoteToASCII(text[:head]), len(text)-head-tail, strconv.QuoteToASCII(text[len(text)-tail:]))
 }

@@ -59,7 +59,7 @@ func TestRewards(t *testing.T) {
 		{"another script's digits", "١", 0, `"\u0661"`},
 		{"a sign alone", "-", 0, "not a number"},
 		{"a point alone", ".", 0, "not a number"},
-		{"a long text, which is cut", strings.Repeat("x", 10_000), 0, `"` + strings.Repeat("x", 40) + `"…`},
+		{"a long text, which is cut", strings.Repeat("x", 9_995) + "wrong", 0, `"` + strings.Repeat("x", 30) + `" […9960 bytes…] "xxxxxwrong"`},
 		{"escape sequences, which are not shown", "\x1b[31m1", 0, `"\x1b[31m1"`},
 		{"a text of the largest size", "1" + strings.Repeat(" ", environment.MaxTap-1), 1, ""},
 		{"one byte more", "1" + strings.Repeat(" ", environment.MaxTap), 0, "is larger than 64 KiB"},

@@ -35,7 +35,7 @@ func (r *rewardFile) rewards(lenient bool, secrets *redact.Redactor) (verdict, e
 func parseRewards(text string, lenient bool, secrets *redact.Redactor) (verdict, error) {
 	var values map[string]jsontext.Value
 	if err := json.Unmarshal([]byte(text), &values); err != nil || values == nil {
-		return verdict{}, fmt.Errorf("holds %s, which is no JSON object of numbers with names of their own", excerpt(secrets.String(text)))
+		return verdict{}, fmt.Errorf("holds %s, which is no JSON object of numbers with names of their own", quoted(secrets.String(text)))
 	}
 	if len(values) == 0 || len(values) > maxRewards {
 		return verdict{}, fmt.Errorf("holds %d rewards, and not between 1 and %d", len(values), maxRewards)
@@ -49,7 +49,7 @@ func parseRewards(text string, lenient bool, secrets *redact.Redactor) (verdict,
 		}
 		reward, err := rewardValue(values[name], lenient, secrets)
 		if err != nil {
-			return verdict{}, fmt.Errorf("has for %s %w", excerpt(shown), err)
+			return verdict{}, fmt.Errorf("has for %s %w", quoted(shown), err)
 		}
 		v.all[shown] = reward
 		n++
@@ -76,7 +76,7 @@ func rewardValue(value jsontext.Value, lenient bool, secrets *redact.Redactor) (
 			return 0, errors.New("a text that cannot be read")
 		}
 	default:
-		return 0, fmt.Errorf("%s, which is not a number", excerpt(secrets.String(text)))
+		return 0, fmt.Errorf("%s, which is not a number", quoted(secrets.String(text)))
 	}
 	reward, err := parseReward(text, lenient, secrets)
 	if err != nil {

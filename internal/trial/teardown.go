@@ -18,7 +18,7 @@ func (x *execution) teardown(ctx context.Context, ended bool) {
 	c, cancel := x.cleanup(ctx, teardownTimeout, teardownGrace)
 	defer cancel()
 	err := x.endEnvironment(c, ended)
-	x.trial.Costs.Environment += x.live.env.Cost()
+	x.noteEnvironmentCost(x.live.env)
 	if err != nil {
 		f := failf(result.EnvironmentTeardownFailed, "the environment could not be removed: %s (remove it with rollout clean)", brief(err, x.secrets))
 		f.detail = err.Error()

@@ -120,7 +120,7 @@ func (d *demo) trial(ctx context.Context, key result.Key) {
 		}
 		pause()
 	}
-	t := result.Trial{Key: key, Durations: result.Durations{TotalSec: time.Since(began).Seconds()}, Cost: 0.01}
+	t := result.Trial{Key: key, Durations: result.Durations{TotalSec: time.Since(began).Seconds()}, Cost: result.Dollars(0.01)}
 	t.Timestamps.EndedAt = time.Now()
 	switch n := rand.IntN(10); {
 	case ctx.Err() != nil:

@@ -108,6 +108,14 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
+// areOf returns the verb for "n of total things are …".
+func areOf(total int) string {
+	if total == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 // name returns the name of a trial for users.
 func name(k *result.Key) string {
 	if k == nil {

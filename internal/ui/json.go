@@ -35,7 +35,7 @@ type line struct {
 
 type trialLine struct {
 	Reward    *float64         `json:"reward"`
-	Cost      float64          `json:"cost"`
+	Cost      result.USD       `json:"cost"`
 	ErrorType result.ErrorType `json:"error_type,omitempty"`
 	Error     string           `json:"error,omitempty"`
 }

@@ -39,7 +39,7 @@ func everything() SummaryInput {
 	}
 	for i := range 12 {
 		t := from("claude-code", "terminal-bench", reward(key("write-compressor", i+1), float64(i)/12, 33.3))
-		t.Cost = 0.25
+		t.Cost = result.Dollars(0.25)
 		trials = append(trials, t)
 	}
 	for i := range 6 {

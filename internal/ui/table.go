@@ -64,7 +64,7 @@ func (s *summary) columns(short bool) []column {
 			columns = append(columns, column{kind, kind, rate(func(r row) string { return metricValue(r.Metrics, i) })})
 		}
 	}
-	if s.Job.TotalCost > 0 {
+	if _, ok := s.Job.TotalCost.Reported(); ok {
 		columns = append(columns, column{"cost", "cost", func(r row) string { return dollars(r.TotalCost) }})
 	}
 	return append(columns, column{"avg time", "time", s.meanTime})
@@ -77,11 +77,12 @@ func metricValue(metrics []result.Metric, i int) string {
 	return aligned(*metrics[i].Value)
 }
 
-func dollars(cost float64) string {
-	if cost == 0 {
-		return "–" // the cost is unknown
+func dollars(cost result.USD) string {
+	usd, ok := cost.Reported()
+	if !ok {
+		return "–" // nobody reported it
 	}
-	return "$" + strconv.FormatFloat(cost, 'f', 2, 64)
+	return "$" + strconv.FormatFloat(usd, 'f', 2, 64)
 }
 
 // table returns a line per agent and dataset and a total or, if that does not fit, a paragraph for each.

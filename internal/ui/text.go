@@ -5,23 +5,21 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Only the beginning of a message is read, and a part of that shown: result.json has all of it.
+// Of a message's first line, the beginning and the end are shown: the whole of it is in result.json.
 const (
-	maxMessageBytes = 4096
-	maxMessageCells = 300
+	maxMessageRead  = 4096 // bytes of it that are made safe
+	maxMessageShown = 400  // bytes
 )
 
 // firstLine returns the first non-empty line of a message, sanitized and cut.
 func firstLine(message string) string {
-	if len(message) > maxMessageBytes {
-		message = message[:maxMessageBytes]
-	}
 	for line := range strings.Lines(message) {
-		if line = untrusted.Line(line); line != "" {
-			return cutEnd(line, maxMessageCells)
+		if line = untrusted.Line(excerpt.Line(line, maxMessageRead)); line != "" {
+			return excerpt.Line(line, maxMessageShown)
 		}
 	}
 	return ""

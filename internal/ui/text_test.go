@@ -19,7 +19,7 @@ func FuzzCuts(f *testing.F) {
 		if cut := cutMiddle(got, width); ansi.StringWidth(cut) > max(width, 0) {
 			t.Errorf("cutMiddle(%q, %d) = %q is %d wide", got, width, cut, ansi.StringWidth(cut))
 		}
-		if line := firstLine(s); ansi.StringWidth(line) > maxMessageCells {
+		if line := firstLine(s); len(line) > maxMessageShown {
 			t.Errorf("firstLine(%q) = %q", s, line)
 		}
 	})
@@ -30,8 +30,8 @@ func TestFirstLine(t *testing.T) {
 		{"the first of several", "one\ntwo", "one"},
 		{"empty lines are skipped", "\n \x1b[0m\n two\nthree", "two"},
 		{"no text", "\n\n", ""},
-		{"a long line is cut", strings.Repeat("x", 1000), strings.Repeat("x", maxMessageCells-1) + "…"},
-		{"a cut character", strings.Repeat("\n", maxMessageBytes-1) + "é", "�"},
+		{"a long line is cut", "cause " + strings.Repeat("x", 988) + " effect", "cause " + strings.Repeat("x", 184) + " […621 bytes…] " + strings.Repeat("x", 183) + " effect"},
+		{"empty lines before it are not read", strings.Repeat("\n", maxMessageRead) + "é", "é"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := firstLine(c.in); got != c.want {

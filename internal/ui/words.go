@@ -46,7 +46,7 @@ func startLine(e event.Event, concurrency int) string {
 	case len(e.Kept) > 0 && !slices.ContainsFunc(e.Kept, func(t result.Trial) bool { return t.Reused == nil }):
 		line += fmt.Sprintf(", %d reused", len(e.Kept))
 	default:
-		line = fmt.Sprintf("Resuming: %d of %s are done, %d to run", len(e.Kept), plural(e.Total, "trial"), toRun)
+		line = fmt.Sprintf("Resuming: %d of %s %s done, %d to run", len(e.Kept), plural(e.Total, "trial"), areOf(e.Total), toRun)
 	}
 	if concurrency > 1 && toRun > 1 {
 		line += fmt.Sprintf(", %d at a time", min(concurrency, toRun))

@@ -20,22 +20,3 @@ func Cut(s string, size int) string {
 	}
 	return s[:keep] + mark
 }
-
-// Tail returns the last lines: at most count, and at most size bytes including line breaks. It cuts lines longer than width bytes.
-// It does not change lines.
-func Tail(lines []string, count, size, width int) []string {
-	from := len(lines)
-	var kept []string
-	for from > 0 && len(lines)-from < count {
-		line := Cut(lines[from-1], min(width, size))
-		if size -= len(line) + 1; size < 0 {
-			break
-		}
-		kept = append(kept, line)
-		from--
-	}
-	for i, j := 0, len(kept)-1; i < j; i, j = i+1, j-1 {
-		kept[i], kept[j] = kept[j], kept[i]
-	}
-	return kept
-}

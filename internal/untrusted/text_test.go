@@ -68,27 +68,6 @@ func FuzzCut(f *testing.F) {
 	})
 }
 
-func TestTail(t *testing.T) {
-	lines := []string{"one", "two", "three", "four"}
-	for _, c := range []struct {
-		name               string
-		count, size, width int
-		want               []string
-	}{
-		{"few lines are all kept", 9, 99, 99, lines},
-		{"the last ones are kept", 2, 99, 99, []string{"three", "four"}},
-		{"whole lines are dropped", 9, 11, 99, []string{"three", "four"}},
-		{"long lines are cut", 2, 99, 4, []string{"t…", "four"}},
-		{"a size of 0 keeps no line", 2, 0, 99, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := untrusted.Tail(lines, c.count, c.size, c.width); !slices.Equal(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
 // checkXML checks with a strict parser that text and attributes are unchanged.
 func checkXML(t *testing.T, s string) {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/excerpt"
 )
 
 const (
@@ -69,7 +69,7 @@ func (l *lines) line(line string) {
 	if line == "" {
 		return
 	}
-	line = environment.CutMiddle(line, maxLineLen)
+	line = excerpt.Middle(line, maxLineLen)
 	if len(l.first) < headLines {
 		l.first = append(l.first, line)
 	} else {

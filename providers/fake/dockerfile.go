@@ -14,6 +14,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 	dockershell "github.com/moby/buildkit/frontend/dockerfile/shell"
+
 	"github.com/org/rollout-action/internal/environment"
 )
 
@@ -24,7 +25,7 @@ type builder struct {
 	provider *Provider
 	files    []contextFile
 	opts     environment.BuildOptions
-	out      tailOf
+	out      printed
 
 	m     *machine
 	image image

@@ -5,40 +5,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/excerpt"
 )
 
 // entry is the process that an image's ENTRYPOINT runs as.
 type entry struct {
-	said lastOutput
+	said excerpt.Ends
 	code atomic.Int64
 	busy bool
 	ran  atomic.Bool // a command has begun
-}
-
-// lastOutput keeps the end of what is written to it.
-type lastOutput struct {
-	mu   sync.Mutex
-	text string
-}
-
-func (t *lastOutput) Write(p []byte) (int, error) {
-	const most = 8 << 10
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text += string(p)
-	t.text = t.text[max(0, len(t.text)-most):]
-	return len(p), nil
-}
-
-func (t *lastOutput) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(t.text)
 }
 
 // Readiness implements environment.ReadinessReporter.
@@ -120,7 +99,7 @@ func (m *machine) handOver() {
 // failure is the error of an environment that its ENTRYPOINT has ended.
 func (e *entry) failure(img *image) error {
 	failure := &environment.Error{
-		Kind: environment.KindStart, Output: e.said.String(),
+		Kind: environment.KindStart, Output: strings.TrimSpace(e.said.String()),
 		Err:  fmt.Errorf("the image's ENTRYPOINT %q has ended (exit code %d)", img.entrypoint, e.code.Load()),
 		Hint: "an ENTRYPOINT must run the command that it is given, as exec \"$@\" does",
 	}

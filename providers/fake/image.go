@@ -15,7 +15,9 @@ import (
 
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
+
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/excerpt"
 )
 
 // builtRef begins every reference that BuildImage returns.
@@ -160,14 +162,14 @@ func safeName(name string) string {
 	return safe
 }
 
-// tailOf keeps the last lines of what a build prints, and hands all lines on.
-type tailOf struct {
+// printed keeps the beginning and the end of what a build prints, and hands all lines on.
+type printed struct {
 	progress func(string)
-	lines    []string
+	kept     excerpt.Ends
 	rest     string
 }
 
-func (t *tailOf) Write(p []byte) (int, error) {
+func (t *printed) Write(p []byte) (int, error) {
 	t.rest += string(p)
 	for {
 		line, rest, ok := strings.Cut(t.rest, "\n")
@@ -179,12 +181,11 @@ func (t *tailOf) Write(p []byte) (int, error) {
 	}
 }
 
-func (t *tailOf) add(line string) {
+func (t *printed) add(line string) {
 	if t.progress != nil {
 		t.progress(line)
 	}
-	t.lines = append(t.lines, line)
-	t.lines = t.lines[max(0, len(t.lines)-20):]
+	_, _ = io.WriteString(&t.kept, line+"\n") // never fails
 }
 
-func (t *tailOf) String() string { return strings.Join(append(t.lines, t.rest), "\n") }
+func (t *printed) String() string { return t.kept.String() + t.rest }

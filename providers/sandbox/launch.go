@@ -13,7 +13,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/providers/sandbox/internal/inside"
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
@@ -288,6 +288,6 @@ func (b *box) running() bool {
 }
 
 // tail keeps what process 1 or an entrypoint says.
-type tail struct{ environment.Ends }
+type tail struct{ excerpt.Ends }
 
 func (t *tail) String() string { return strings.TrimSpace(t.Ends.String()) }

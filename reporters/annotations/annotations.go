@@ -40,10 +40,12 @@ type annotation struct {
 	file, title, message string
 }
 
-// maxTitle and excerptLines keep an annotation readable.
+// These keep an annotation readable.
 const (
 	maxTitle     = 200
 	excerptLines = 10
+	excerptBytes = 4 << 10
+	excerptWidth = 500
 )
 
 // Write implements report.Reporter.
@@ -175,9 +177,10 @@ func of(in report.Input, l level, c report.Case) annotation {
 		if t.Error != nil {
 			lines = append(lines, string(t.Error.Type)+": "+t.Error.Message)
 		}
-		if file, log := report.Explain(in, *t); len(log) > 0 {
-			lines = append(lines, "", "The end of "+file+":")
-			lines = append(lines, log[max(0, len(log)-excerptLines):]...)
+		if file, log := report.Explain(in, *t); !log.Empty() {
+			log = log.Fit(excerptLines, excerptBytes, excerptWidth)
+			lines = append(lines, "", report.Caption(log, file))
+			lines = append(lines, log.Lines()...)
 		}
 	}
 	a.message = strings.Join(lines, "\n")

@@ -76,7 +76,7 @@ type Task struct {
 	Change      result.Change `json:"change,omitempty"` // since the baseline, see Diff; left out without one
 	Quarantined bool          `json:"quarantined"`
 	Reward      *float64      `json:"reward"` // mean of the attempts that have one; null without any
-	Cost        float64       `json:"cost"`
+	Cost        result.USD    `json:"cost"`   // null where nobody has reported one
 	DurationSec float64       `json:"duration_sec"`
 	Attempts    []Attempt     `json:"attempts"` // planned ones, by number
 	// Confirmation is what the attempts came to that were made because the task looked broken (gate.confirm). No other number of the task has them; it
@@ -90,7 +90,7 @@ type Attempt struct {
 	Run         bool          `json:"run"` // false: there is no result
 	Reward      *float64      `json:"reward"`
 	Error       *result.Error `json:"error"`
-	Cost        float64       `json:"cost"`
+	Cost        result.USD    `json:"cost"` // null where nobody has reported one
 	DurationSec float64       `json:"duration_sec"`
 	Dir         string        `json:"dir"` // below the job's folder
 	// Reused says which job ran it, if it was not this one; cost and duration are that run's.
@@ -133,10 +133,10 @@ type Compared struct {
 
 // Level is where a job stands: means over tasks, and sums.
 type Level struct {
-	PassRate    float64 `json:"pass_rate"`
-	MeanReward  float64 `json:"mean_reward"`
-	Cost        float64 `json:"cost"`
-	DurationSec float64 `json:"duration_sec"`
+	PassRate    float64    `json:"pass_rate"`
+	MeanReward  float64    `json:"mean_reward"`
+	Cost        result.USD `json:"cost"`
+	DurationSec float64    `json:"duration_sec"`
 }
 
 // TaskDiff is one task that changed. Base or Head is null where the task is not there.
@@ -189,7 +189,7 @@ func Of(in report.Input) Report {
 		Commit: in.Job.Commit, Sha: in.Links.Sha, PlanDigest: in.Job.PlanDigest, Shard: in.Job.Shard, Cancelled: in.Job.Cancelled,
 		StartedAt: in.Job.StartedAt, EndedAt: in.Job.EndedAt, DurationSec: finite(in.Job.TotalDurationSec),
 		Summary: summary(in.Job.Summary), Errors: map[result.ErrorType]int{}, States: map[report.State]int{},
-		Costs:    result.Costs{Environment: finite(in.Job.Costs.Environment), Model: finite(in.Job.Costs.Model), Judges: finite(in.Job.Costs.Judges)},
+		Costs:    result.Costs{Environment: in.Job.Costs.Environment.Finite(), Model: in.Job.Costs.Model.Finite(), Judges: in.Job.Costs.Judges.Finite()},
 		Groups:   groups(in, cases),
 		Tasks:    []Task{},
 		Baseline: Baseline{Description: in.Baseline}, Diff: diff(in.Diff),
@@ -227,7 +227,7 @@ func groups(in report.Input, cases []report.Case) []Group {
 func task(c report.Case, whole bool) Task {
 	t := Task{
 		Agent: c.Agent, Dataset: c.Dataset, Task: c.Task, Path: c.Path, State: c.State, Change: c.Change(), Quarantined: c.Quarantine != nil,
-		Cost: finite(c.Cost()), DurationSec: finite(c.Seconds()), Attempts: []Attempt{},
+		Cost: c.Cost().Finite(), DurationSec: finite(c.Seconds()), Attempts: []Attempt{},
 		Confirmation: side(c.Confirmation),
 	}
 	if mean, ok := c.Reward(); ok {
@@ -240,7 +240,7 @@ func task(c report.Case, whole bool) Task {
 			attempt.Run, attempt.Reward, attempt.Error = true, pointer(a.Trial.Reward), a.Trial.Error
 			attempt.Reused = a.Trial.Reused
 			attempt.Rewards = rewards(a.Trial.Rewards)
-			attempt.Cost, attempt.DurationSec = finite(a.Trial.Cost), finite(a.Trial.Durations.TotalSec)
+			attempt.Cost, attempt.DurationSec = a.Trial.Cost.Finite(), finite(a.Trial.Durations.TotalSec)
 		}
 		if whole && advantages != nil {
 			attempt.Advantage, attempt.AdvantageNormalized = &advantages[i].Plain, &advantages[i].Normalized
@@ -270,7 +270,7 @@ func diff(d *result.Diff) *Diff {
 
 func compared(g result.GroupDiff) Compared {
 	level := func(l result.Level) Level {
-		return Level{PassRate: finite(l.PassRate), MeanReward: finite(l.MeanReward), Cost: finite(l.Cost), DurationSec: finite(l.DurationSec)}
+		return Level{PassRate: finite(l.PassRate), MeanReward: finite(l.MeanReward), Cost: l.Cost.Finite(), DurationSec: finite(l.DurationSec)}
 	}
 	return Compared{Agent: g.Agent, Dataset: g.Dataset, Tasks: g.Tasks, Base: level(g.Base), Head: level(g.Head)}
 }
@@ -287,9 +287,10 @@ func side(a *result.Attempts) *Side {
 }
 
 func summary(s result.Summary) result.Summary {
-	for _, f := range []*float64{&s.PassRate, &s.MeanReward, &s.TotalCost, &s.PassRateAll, &s.MeanRewardAll} {
+	for _, f := range []*float64{&s.PassRate, &s.MeanReward, &s.PassRateAll, &s.MeanRewardAll} {
 		*f = finite(*f)
 	}
+	s.TotalCost, s.ConfirmationCost = s.TotalCost.Finite(), s.ConfirmationCost.Finite()
 	metrics := make([]result.Metric, len(s.Metrics))
 	for i, m := range s.Metrics {
 		metrics[i] = result.Metric{Type: m.Type, Value: pointer(m.Value)}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/report/reporttest"
+	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
 	"github.com/org/rollout-action/reporters/json"
@@ -75,7 +76,7 @@ func TestNumbersThatJSONCannotHold(t *testing.T) {
 	if c := r.Verdict.Checks[0]; c.Value != math.MaxFloat64 || c.Test.P != 0.25 || c.Test.High != 0 {
 		t.Errorf("check %+v, test %+v", c, *c.Test)
 	}
-	if r.Summary.TotalCost != math.MaxFloat64 {
-		t.Errorf("total cost %g", r.Summary.TotalCost)
+	if r.Summary.TotalCost != result.Dollars(math.MaxFloat64) {
+		t.Errorf("total cost %v", r.Summary.TotalCost)
 	}
 }

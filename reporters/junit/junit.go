@@ -260,8 +260,8 @@ func (b *builder) properties(s *suite, c report.Case) {
 			add("trials", strconv.Itoa(g.TotalTrials))
 			add("pass_rate", number(g.PassRate))
 			add("mean_reward", number(g.MeanReward))
-			if g.TotalCost > 0 { // else nobody reported one
-				add("cost_usd", number(g.TotalCost))
+			if usd, ok := g.TotalCost.Reported(); ok {
+				add("cost_usd", number(usd))
 			}
 			if g.ReusedTrials > 0 { // taken over from another job, and not run
 				add("reused_trials", strconv.Itoa(g.ReusedTrials))

@@ -16,6 +16,7 @@ const (
 	maxMessage = 1000
 	maxText    = 16 << 10
 	maxWidth   = 500 // of a line
+	maxLines   = 50  // of a log
 )
 
 func cut(s string) string { return untrusted.Cut(s, maxName) }
@@ -55,9 +56,10 @@ func (b *builder) failure(c report.Case, t result.Trial) *outcome {
 	if tested {
 		lines = append(append(lines, ""), b.listed(tests)...)
 	}
-	if file, log := report.Explain(b.in, t); len(log) > 0 {
-		lines = append(lines, "", "The end of "+file+":")
-		lines = append(lines, untrusted.Tail(log, len(log), b.excerpt, maxWidth)...)
+	if file, log := report.Explain(b.in, t); !log.Empty() {
+		log = log.Fit(maxLines, b.excerpt, maxWidth)
+		lines = append(lines, "", report.Caption(log, file))
+		lines = append(lines, log.Lines()...)
 	}
 	r.block = blockOf(text(strings.Join(lines, "\n")))
 	return r

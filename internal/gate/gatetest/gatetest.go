@@ -112,7 +112,7 @@ func (w *World) Confirm(rng *rand.Rand, keys []result.Key, attempts int) {
 func (s Suite) add(rng *rand.Rand, job *result.Job, key result.Key, rewards []float64) {
 	for n, r := range rewards {
 		key.Attempt = n + 1
-		o := result.Outcome{Key: key, Reward: &r, Cost: 0.5, DurationSec: 2, TaskDigest: "sha256:1"}
+		o := result.Outcome{Key: key, Reward: &r, Cost: result.Dollars(0.5), DurationSec: 2, TaskDigest: "sha256:1"}
 		if r < 1 && s.Crashed > 0 && rng.Float64() < s.Crashed {
 			o.Reward, o.Error = nil, result.AgentExecutionTimeout
 		}

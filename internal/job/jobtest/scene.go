@@ -64,7 +64,7 @@ func (s *Scene) Outcome(i int) trial.Outcome {
 	t.Timestamps.StartedAt = s.Began.Add(time.Duration(i) * time.Second)
 	t.Timestamps.EndedAt = t.Timestamps.StartedAt.Add(800 * time.Millisecond)
 	t.Durations.TotalSec = 0.8
-	t.Costs.Model, t.Cost = 0.1*float64(i), 0.1*float64(i)
+	t.Costs.Model, t.Cost = result.Dollars(0.1*float64(i)), result.Dollars(0.1*float64(i))
 	if i%7 == 3 {
 		t.Error = &result.Error{Type: result.AgentExecutionFailed, Message: "it fell over"}
 	} else {

@@ -76,7 +76,7 @@ func largeShards(t *testing.T, dir string, tasks, shards int) int {
 				}}
 				made.AgentDigest, made.ConfigDigest = "sha256:"+strings.Repeat("b", 64), "sha256:"+strings.Repeat("c", 64)
 				made.TaskGitCommitID, made.VerifierExitCode = new(strings.Repeat("d", 40)), new(0)
-				made.Costs.Model, made.Cost = 0.25, 0.25
+				made.Costs.Model, made.Cost = result.Dollars(0.25), result.Dollars(0.25)
 				at := func(ms int) *time.Time { return new(began.Add(time.Duration(n*1000+ms) * time.Millisecond)) }
 				made.Timestamps = result.Timestamps{
 					StartedAt: *at(0), EnvironmentSetupStartedAt: at(1), EnvironmentSetupEndedAt: at(2), AgentSetupStartedAt: at(3), AgentSetupEndedAt: at(4),

@@ -24,7 +24,7 @@ func reuseScene(t *testing.T, change func(*result.Trial)) (*jobtest.Scene, trial
 	spec := s.Specs[0]
 	spec.Agent.Name = spec.Key.Agent
 	one := result.Trial{
-		Key: spec.Key, Reward: new(1.0), Cost: 2, Costs: result.Costs{Model: 2}, TaskDigest: spec.Task.Digest(), AgentDigest: "sha256:a", ConfigDigest: "sha256:c",
+		Key: spec.Key, Reward: new(1.0), Cost: result.Dollars(2), Costs: result.Costs{Model: result.Dollars(2)}, TaskDigest: spec.Task.Digest(), AgentDigest: "sha256:a", ConfigDigest: "sha256:c",
 		Environment: &result.Environment{Provider: "fake", Image: "debian", ImageID: "one", Preserved: true},
 	}
 	one.Timestamps.StartedAt = s.Began
@@ -122,7 +122,7 @@ func TestTrialIsTakenOverWithItsFiles(t *testing.T) {
 	s.Check(err)
 	s.Check(tree.Close())
 	want := result.Reused{Job: "main", From: "old", StartedAt: s.Began}
-	if len(taken) != 1 || *taken[0].Reused != want || taken[0].Environment.Preserved || taken[0].Cost != 2 {
+	if len(taken) != 1 || *taken[0].Reused != want || taken[0].Environment.Preserved || taken[0].Cost != result.Dollars(2) {
 		t.Errorf("taken over: %+v", taken)
 	}
 	files := s.Content(tree.TrialDir(spec.Key))
@@ -136,7 +136,7 @@ func TestTrialIsTakenOverWithItsFiles(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 	job := result.Summarize(plan, taken)
-	if job.ReusedTrials != 1 || job.TotalCost != 0 || job.Costs.Model != 0 || !job.Results[0].Reused || job.Results[0].Cost != 2 || job.Agents[spec.Key.Agent].ReusedTrials != 1 {
+	if job.ReusedTrials != 1 || job.TotalCost != (result.USD{}) || job.Costs.Model != (result.USD{}) || !job.Results[0].Reused || job.Results[0].Cost != result.Dollars(2) || job.Agents[spec.Key.Agent].ReusedTrials != 1 {
 		t.Errorf("the job is %+v", job.Summary)
 	}
 }

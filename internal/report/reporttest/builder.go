@@ -68,7 +68,7 @@ func Make(name string, specs []Spec) report.Input {
 
 func trial(s Spec, from, to time.Time) result.Trial {
 	t := result.Trial{
-		Key: s.key(), Reward: s.Reward, Cost: s.Cost, Costs: result.Costs{Model: s.Cost}, TaskDigest: s.Digest,
+		Key: s.key(), Reward: s.Reward, Cost: cost(s.Cost), Costs: result.Costs{Model: cost(s.Cost)}, TaskDigest: s.Digest,
 		Durations:  result.Durations{TotalSec: s.Seconds},
 		Timestamps: result.Timestamps{StartedAt: from, EndedAt: to},
 	}
@@ -102,4 +102,12 @@ func logs(sets ...map[string]string) map[string]string {
 		maps.Copy(all, s)
 	}
 	return all
+}
+
+// cost is a reported amount; 0 stands for none.
+func cost(usd float64) result.USD {
+	if usd == 0 {
+		return result.USD{}
+	}
+	return result.Dollars(usd)
 }

@@ -94,8 +94,8 @@ func (p *Page) explained(c report.Case) string {
 	if e.tested {
 		parts = append(parts, p.tests(e.tests))
 	}
-	if len(e.lines) > 0 {
-		parts = append(parts, "The end of "+name(e.file)+":", untrusted.Fence(untrusted.Tail(e.lines, p.detail.Lines, 8<<10, 300)))
+	if log := e.log.Fit(p.detail.Lines, 8<<10, 300); !log.Empty() {
+		parts = append(parts, report.Caption(log, name(e.file)), untrusted.Fence(log.Lines()))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "No log tells why.")

@@ -35,7 +35,9 @@ func (p *Page) Groups() string {
 		if d := diffs[k]; d.Tasks > 0 {
 			rate += " (" + report.Signed(d.Head.PassRate-d.Base.PassRate, report.Points) + ")"
 			mean += " (" + report.Signed(d.Head.MeanReward-d.Base.MeanReward, report.Number) + ")"
-			cost += " (" + report.Signed(d.Head.Cost-d.Base.Cost, report.Dollars) + ")"
+			if change := report.CostChange(d.Head.Cost, d.Base.Cost); change != "–" {
+				cost += " (" + change + ")"
+			}
 		}
 		rows = append(rows, []string{
 			name(g.Agent), name(g.Dataset), bar(g.PassRate), rate, mean, report.Count(g.TotalTrials), report.Count(g.FailedTrials), report.Count(g.SkippedTrials), cost, report.Took(times[k]),
@@ -84,10 +86,10 @@ func (p *Page) costs() string {
 	var parts []string
 	for _, part := range []struct {
 		what string
-		usd  float64
+		cost result.USD
 	}{{"model", c.Model}, {"environment", c.Environment}, {"judges", c.Judges}} {
-		if part.usd > 0 {
-			parts = append(parts, part.what+" "+report.Dollars(part.usd))
+		if usd := part.cost.Amount(); usd > 0 {
+			parts = append(parts, part.what+" "+report.Dollars(usd))
 		}
 	}
 	if len(parts) < 2 {

@@ -62,7 +62,7 @@ func (p *Page) Numbers() string {
 	rows := p.levels()
 	now, then := o.Head, o.Base
 	rows = append(rows,
-		[]string{"Cost", report.Cost(now.Cost), report.Cost(then.Cost), share(now.Cost, then.Cost, report.Dollars)},
+		[]string{"Cost", report.Cost(now.Cost), report.Cost(then.Cost), shareOfCost(now.Cost, then.Cost)},
 		[]string{"Time of trials", report.Took(now.DurationSec), report.Took(then.DurationSec), share(now.DurationSec, then.DurationSec, report.Took)},
 	)
 	text := table([]string{"", ">now", ">baseline", ">change"}, rows)
@@ -180,6 +180,14 @@ func share(now, then float64, format func(float64) string) string {
 	return fmt.Sprintf("%s (%s%%)", s, strings.Replace(fmt.Sprintf("%+.0f", percent), "-", "−", 1))
 }
 
+// shareOfCost is "–" where one of them is not reported.
+func shareOfCost(now, then result.USD) string {
+	if _, ok := now.Minus(then).Reported(); !ok {
+		return "–"
+	}
+	return share(now.Amount(), then.Amount(), report.Dollars)
+}
+
 // Checks is what the gate looked at, those that failed first; and what it has to say besides.
 func (p *Page) Checks() string {
 	v := p.in.Verdict
@@ -274,8 +282,9 @@ func shortSha(sha string) string {
 }
 
 // spent is a job's cost beside other numbers.
-func spent(usd float64) string {
-	if usd == 0 {
+func spent(cost result.USD) string {
+	usd, ok := cost.Reported()
+	if !ok {
 		return "cost –"
 	}
 	return report.Dollars(usd)

@@ -3,6 +3,7 @@ package sections
 import (
 	"strings"
 
+	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -32,7 +33,7 @@ type Page struct {
 // explanation is what a trial's files tell of it.
 type explanation struct {
 	file   string
-	lines  []string
+	log    excerpt.Text
 	tests  report.Tests
 	tested bool
 }
@@ -40,7 +41,7 @@ type explanation struct {
 func (p *Page) explain(t result.Trial) explanation {
 	e, ok := p.told[t.Key]
 	if !ok {
-		e.file, e.lines = report.Explain(p.in, t)
+		e.file, e.log = report.Explain(p.in, t)
 		e.tests, e.tested = report.VerifierTests(p.in, t)
 		p.told[t.Key] = e
 	}

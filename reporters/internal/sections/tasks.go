@@ -120,7 +120,7 @@ func (p *Page) changeRow(d result.TaskDiff, c report.Case) []string {
 		delta = report.Signed(d.Head.Mean()-d.Base.Mean(), report.Number)
 	}
 	if d.Base != nil && d.Head != nil {
-		cost = report.Signed(d.Head.Cost-d.Base.Cost, report.Dollars)
+		cost = report.CostChange(d.Head.Cost, d.Base.Cost)
 		seconds = report.Signed(d.Head.DurationSec-d.Base.DurationSec, report.Took)
 	}
 	levels := level(d.Base) + " → " + level(d.Head)

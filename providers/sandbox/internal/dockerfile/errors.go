@@ -88,7 +88,7 @@ type StepError struct {
 	Line        int    // where the instruction begins
 	Instruction string // as in the file, on one line and cut if long
 	ExitCode    int    // never 0
-	Output      string // the last 20 lines of stdout and stderr together, at most 4 KiB
+	Output      string // the beginning and the end of stdout and stderr together, about 4 KiB
 }
 
 // Error has the place, the instruction, the exit code and the output, on several lines.

@@ -123,12 +123,12 @@ func TestAFailedRun(t *testing.T) {
 	if !strings.HasPrefix(step.Error(), "Dockerfile:4: "+step.Instruction+": exit code 3\n") {
 		t.Errorf("%q", step)
 	}
-	tail := strings.Split(strings.TrimSuffix(step.Output, "\n"), "\n")
-	if len(tail) != tailLines || tail[0] != "line 12" || tail[19] != "the \uFFFD end" || len(step.Output) > tailSize {
-		t.Errorf("%d lines, from %q to %q, %d bytes", len(tail), tail[0], tail[len(tail)-1], len(step.Output))
+	printed := strings.Split(strings.TrimSuffix(step.Output, "\n"), "\n")
+	if n := len(printed); n != 32 || printed[0] != "line 0" || printed[n-1] != "the \uFFFD end" || len(step.Output) > maxOutput {
+		t.Errorf("%d lines, from %q to %q, %d bytes", n, printed[0], printed[n-1], len(step.Output))
 	}
-	if long := tail[18]; !strings.HasSuffix(long, "éé…") || len(long) > maxLine+len("…") {
-		t.Errorf("the long line has %d bytes", len(long))
+	if long := printed[len(printed)-2]; !strings.HasPrefix(long, "éé") || !strings.HasSuffix(long, "éé") || !strings.Contains(long, " […4000 bytes…] ") || len(long) > maxLine+50 {
+		t.Errorf("the long line has %d bytes: %q", len(long), long)
 	}
 	if len(lines) != 3+32 || lines[3] != "line 0" || len(m.commands) != 2 || len(m.layers) != 1 {
 		t.Errorf("%d lines, %d commands, %d layers", len(lines), len(m.commands), len(m.layers))
@@ -138,13 +138,15 @@ func TestAFailedRun(t *testing.T) {
 	}
 }
 
-func TestTheEndOfLongOutputIsKept(t *testing.T) {
-	out := &output{show: func(string) {}}
+// The cause may be the first thing that a command printed, or the last.
+func TestBothEndsOfLongOutputAreKept(t *testing.T) {
+	out := newOutput(func(string) {})
 	for i := range 5 {
-		fmt.Fprintf(out, "%d%s\n", i, strings.Repeat("x", 1500))
+		fmt.Fprintf(out, "%d%s%d\n", i, strings.Repeat("x", 1500), i)
 	}
-	if got := out.last(); len(got) > tailSize || !strings.HasPrefix(got, "3") || !strings.HasSuffix(got, "x\n") {
-		t.Errorf("%d bytes from %.10q", len(got), got)
+	want := fmt.Sprintf("\n[%d bytes are left out here]\n", 5*1503-maxOutput)
+	if got := out.ends(); len(got) != maxOutput+len(want) || !strings.HasPrefix(got, "0xx") || !strings.HasSuffix(got, "x4\n") || !strings.Contains(got, want) {
+		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }
 

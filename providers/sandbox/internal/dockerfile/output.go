@@ -2,23 +2,26 @@ package dockerfile
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"strings"
 	"sync"
+
+	"github.com/org/rollout-action/internal/excerpt"
 )
 
 const (
-	maxLine   = 2000 // bytes of a line that are shown; the rest is dropped
-	tailLines = 20
-	tailSize  = 4 << 10
+	maxLine   = 2000 // bytes of a line that are shown, its beginning and its end
+	maxOutput = 4 << 10
 )
 
-// output shows what a command prints line by line, and remembers the end.
+// output shows what a command prints line by line, and remembers the beginning and the end.
 type output struct {
 	mu   sync.Mutex
 	show func(string)
-	line []byte
-	long bool
-	tail []string
+	line excerpt.Ends
+	open bool // a line has begun
+	kept excerpt.Ends
 }
 
 // Write implements io.Writer.
@@ -28,7 +31,8 @@ func (o *output) Write(p []byte) (int, error) {
 	size := len(p)
 	for len(p) > 0 {
 		part, rest, whole := bytes.Cut(p, []byte("\n"))
-		o.add(part)
+		o.open = true
+		_, _ = o.line.Write(part) // never fails
 		if whole {
 			o.finish()
 		}
@@ -37,45 +41,31 @@ func (o *output) Write(p []byte) (int, error) {
 	return size, nil
 }
 
-func (o *output) add(part []byte) {
-	if room := maxLine - len(o.line); len(part) > room {
-		part, o.long = part[:room], true
-	}
-	o.line = append(o.line, part...)
-}
-
 func (o *output) finish() {
-	line := strings.ToValidUTF8(strings.TrimSuffix(string(o.line), "\r"), "\uFFFD")
-	if o.long {
-		line += "…"
+	head, tail, dropped := o.line.Parts()
+	line := string(head) + string(tail)
+	if dropped > 0 {
+		line = fmt.Sprintf("%s […%d bytes…] %s", strings.ToValidUTF8(string(head), ""), dropped, strings.ToValidUTF8(string(tail), ""))
 	}
-	o.line, o.long = o.line[:0], false
+	line = strings.ToValidUTF8(strings.TrimSuffix(line, "\r"), "\uFFFD")
+	o.line, o.open = excerpt.Ends{Size: maxLine}, false
 	o.show(line)
-	if o.tail = append(o.tail, line); len(o.tail) > tailLines {
-		o.tail = o.tail[1:]
-	}
+	_, _ = io.WriteString(&o.kept, line+"\n") // never fails
 }
 
 // end shows a last line that was not ended.
 func (o *output) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.line) > 0 {
+	if o.open {
 		o.finish()
 	}
 }
 
-// last is the end of what was printed: whole lines, unless one is too long by itself.
-func (o *output) last() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	text := ""
-	for i := len(o.tail) - 1; i >= 0; i-- {
-		next := o.tail[i] + "\n" + text
-		if len(next) > tailSize {
-			break
-		}
-		text = next
-	}
-	return text
+// ends is the beginning and the end of what was printed.
+func (o *output) ends() string { return o.kept.String() }
+
+// newOutput makes an output that shows lines with show.
+func newOutput(show func(string)) *output {
+	return &output{show: show, line: excerpt.Ends{Size: maxLine}, kept: excerpt.Ends{Size: maxOutput}}
 }

@@ -160,7 +160,7 @@ func (r *runCommand) exec(ctx context.Context, b *builder, box Box) error {
 			env = env.with(name, value)
 		}
 	}
-	out := &output{show: b.progress}
+	out := newOutput(b.progress)
 	exit, err := box.Run(ctx, Command{
 		Args:    r.args,
 		Env:     env.sorted(),
@@ -175,7 +175,7 @@ func (r *runCommand) exec(ctx context.Context, b *builder, box Box) error {
 		return fmt.Errorf("%s: %w", r.text, err)
 	}
 	if exit != 0 {
-		return &StepError{Line: r.line, Instruction: cut(r.text, maxFailedText), ExitCode: exit, Output: out.last()}
+		return &StepError{Line: r.line, Instruction: cut(r.text, maxFailedText), ExitCode: exit, Output: out.ends()}
 	}
 	return nil
 }

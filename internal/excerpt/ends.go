@@ -1,8 +1,9 @@
-package environment
+package excerpt
 
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -41,20 +42,42 @@ func (e *Ends) Write(p []byte) (int, error) {
 
 // String returns the kept text as valid UTF-8.
 func (e *Ends) String() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.dropped == 0 {
-		return strings.ToValidUTF8(string(e.head)+string(e.tail), "")
+	head, tail, dropped := e.Parts()
+	if dropped == 0 {
+		return strings.ToValidUTF8(string(head)+string(tail), "")
 	}
-	return strings.ToValidUTF8(string(e.head), "") + fmt.Sprintf("\n[%d bytes are left out here]\n", e.dropped) + strings.ToValidUTF8(string(e.tail), "")
+	return strings.ToValidUTF8(string(head), "") + "\n" + gap(int64(dropped)) + "\n" + strings.ToValidUTF8(string(tail), "")
 }
 
-// CutMiddle shortens text to its beginning and its end, with the number of bytes left out between them. It returns a text of at
+// Parts returns the beginning, the end, and how many bytes are left out between them. If none are, the end follows the beginning.
+func (e *Ends) Parts() (head, tail []byte, dropped int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.head), slices.Clone(e.tail), e.dropped
+}
+
+// gap stands where so many bytes are left out.
+func gap(dropped int64) string { return fmt.Sprintf("[%d bytes are left out here]", dropped) }
+
+// Middle shortens a text to its beginning and its end, with the number of bytes left out between them. It returns a text of at
 // most size bytes unchanged.
-func CutMiddle(text string, size int) string {
+func Middle(text string, size int) string {
 	if len(text) <= size {
 		return text
 	}
 	head := size - size/2
 	return strings.ToValidUTF8(text[:head], "") + fmt.Sprintf(" […%d bytes…] ", len(text)-size) + strings.ToValidUTF8(text[len(text)-size/2:], "")
+}
+
+// Line shortens a text to its beginning and its end as Middle does, to at most size bytes with what it says between them. If that
+// is too little room, only the beginning is kept.
+func Line(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	mark := len(fmt.Sprintf(" […%d bytes…] ", len(text)))
+	if size < 2*mark {
+		return strings.ToValidUTF8(text[:max(size-len("…"), 0)], "") + "…"
+	}
+	return Middle(text, size-mark)
 }

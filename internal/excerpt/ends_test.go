@@ -1,4 +1,4 @@
-package environment
+package excerpt
 
 import (
 	"fmt"
@@ -28,13 +28,13 @@ func TestEndsKeepsBoth(t *testing.T) {
 	}
 }
 
-func TestCutMiddle(t *testing.T) {
+func TestMiddle(t *testing.T) {
 	for text, want := range map[string]string{
 		"short":        "short",
 		"exactly ten":  "exact […1 bytes…]  ten",
 		"éééééééééééé": "éé […14 bytes…] éé",
 	} {
-		if got := CutMiddle(text, 10); (text == "exactly ten" && !strings.HasPrefix(got, "exact […1 bytes…] ")) || text != "exactly ten" && got != want || !utf8.ValidString(got) {
+		if got := Middle(text, 10); (text == "exactly ten" && !strings.HasPrefix(got, "exact […1 bytes…] ")) || text != "exactly ten" && got != want || !utf8.ValidString(got) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -1,0 +1,78 @@
+package excerpt
+
+import "slices"
+
+// Text is the beginning and the end of a text, line by line. If no bytes are left out between them, Head is empty and Tail is all of it.
+type Text struct {
+	Head, Tail []string
+	Dropped    int64 // bytes between Head and Tail that are left out
+}
+
+// Empty reports whether there is no line to show.
+func (t Text) Empty() bool { return len(t.Head)+len(t.Tail) == 0 }
+
+// Lines returns what there is to show. Between the beginning and the end, a line says how many bytes are left out.
+func (t Text) Lines() []string {
+	if t.Empty() {
+		return nil
+	}
+	if t.Dropped == 0 {
+		return slices.Concat(t.Head, t.Tail)
+	}
+	return slices.Concat(t.Head, []string{gap(t.Dropped)}, t.Tail)
+}
+
+// gapSize is room for the line that names what is left out, with its line break.
+const gapSize = len("[9223372036854775807 bytes are left out here]\n")
+
+// Fit shortens the text to count lines, and to size bytes together with their line breaks. A quarter of both is for the beginning. A
+// line that is longer than width loses its middle. The text itself is not changed.
+func (t Text) Fit(count, size, width int) Text {
+	out := Text{Dropped: t.Dropped}
+	if t.Dropped == 0 {
+		all := slices.Concat(t.Head, t.Tail)
+		if kept := fitting(all, count, size, width); len(kept) == len(all) {
+			out.Tail = kept
+			return out
+		}
+		t = Text{Head: all, Tail: all}
+	}
+	count, size = max(count-1, 0), max(size-gapSize, 0)
+	out.Head = fitting(t.Head, count/4, size/4, width)
+	count, size = count-len(out.Head), size-bytesOf(out.Head)
+
+	reversed := slices.Clone(t.Tail)
+	slices.Reverse(reversed)
+	out.Tail = fitting(reversed, count, size, width)
+	slices.Reverse(out.Tail)
+
+	left := t.Tail[:len(t.Tail)-len(out.Tail)]
+	if out.Dropped == 0 { // Head and Tail are the same lines
+		left = left[min(len(out.Head), len(left)):]
+	} else {
+		out.Dropped += int64(bytesOf(t.Head[len(out.Head):]))
+	}
+	out.Dropped += int64(bytesOf(left))
+	return out
+}
+
+// fitting returns the first of the lines that there is room for.
+func fitting(lines []string, count, size, width int) []string {
+	var kept []string
+	for _, line := range lines[:min(len(lines), max(count, 0))] {
+		line = Line(line, min(width, size))
+		if size -= len(line) + 1; size < 0 {
+			break
+		}
+		kept = append(kept, line)
+	}
+	return kept
+}
+
+func bytesOf(lines []string) int {
+	n := 0
+	for _, line := range lines {
+		n += len(line) + 1
+	}
+	return n
+}
