@@ -145,7 +145,7 @@ func WriteOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompt f
 	for i := range trials {
 		order[i] = &trials[i]
 	}
-	slices.SortFunc(order, func(a, b *result.Trial) int { return result.ByEnd(*a, *b) })
+	slices.SortFunc(order, func(a, b *result.Trial) int { return result.CompareEnd(*a, *b) })
 	buffered := bufio.NewWriterSize(w, 1<<18)
 	for _, t := range order {
 		line, err := OutputLine(result.OutputOf(plan, *t, prompt(t.Dataset, t.Task)))

@@ -12,35 +12,35 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// State is what one agent's attempts at one task came to.
+// State sums up one agent's attempts at one task.
 type State string
 
-// The states. A cancelled attempt is an error; an attempt that was skipped has no say beside others.
+// The states. A cancelled attempt is an error. A skipped attempt counts only if all were skipped.
 const (
 	Passed     State = "passed"     // every attempt has reward 1
 	Flaky      State = "flaky"      // some attempts have reward 1, others less, or an error
 	Failed     State = "failed"     // there are rewards, and none is 1
 	Errored    State = "errored"    // errors kept every attempt from a reward
 	Skipped    State = "skipped"    // no attempt has a result
-	Unverified State = "unverified" // the attempts ended well, and nothing judged them (verifier.disable)
+	Unverified State = "unverified" // the attempts ended well and were not verified (verifier.disable)
 )
 
-// States are all of them, from the most to the least telling.
+// States lists all states, the most important first.
 var States = []State{Errored, Failed, Flaky, Skipped, Unverified, Passed}
 
-// Case is one task, tried by one agent.
+// Case has the attempts of one agent at one task.
 type Case struct {
 	Agent, Dataset, Task string
-	// Path is the task's folder in its repository, with forward slashes and not leading out of it; "" if not known.
+	// Path is the task's directory in its repository, with forward slashes and never outside of it; "" if unknown.
 	Path     string
 	Attempts []Attempt // planned ones, by number
 	State    State
-	// Diff is the task held against the baseline; nil without one.
+	// Diff compares the task with the baseline; nil without one.
 	Diff *result.TaskDiff
 	// Confirmation is what the attempts came to that were made because the task looked broken (gate.confirm), with a baseline or without; nil if
 	// there were none. They are not among Attempts, and State, Reward, Cost and Seconds are without them.
 	Confirmation *result.Attempts
-	// Quarantine says why the task is not gated; nil if it is.
+	// Quarantine tells why the task is not gated; nil if it is.
 	Quarantine *gate.Quarantined
 }
 
@@ -50,7 +50,7 @@ type Attempt struct {
 	Trial *result.Trial
 }
 
-// Change is what became of the task since the baseline; "" without one.
+// Change returns how the task changed since the baseline; "" without one.
 func (c Case) Change() result.Change {
 	if c.Diff == nil {
 		return ""
@@ -61,14 +61,14 @@ func (c Case) Change() result.Change {
 // NotBroken reports whether the task looked broken, and passed when it was tried again.
 func (c Case) NotBroken() bool { return c.Confirmation != nil && c.Confirmation.Passed > 0 }
 
-// File returns the file of the task that people would look at first, in the task's repository: the one that an attempt
-// which did not pass points to, else task.toml; "" if it is not known where the task is.
+// File returns the file of the task that a reader should open first, as a path in the task's repository: the one that an
+// attempt which did not pass points to, or task.toml. It returns "" if the task's place is unknown.
 func (c Case) File() string {
 	if c.Path == "" {
 		return ""
 	}
 	file := "task.toml"
-	if t := c.Telling(); t != nil {
+	if t := c.FirstFailure(); t != nil {
 		switch {
 		case t.Error == nil:
 			file = "instruction.md"
@@ -83,10 +83,10 @@ func (c Case) File() string {
 	return path.Join(c.Path, file)
 }
 
-// Expected reports whether the task did not pass, and was not to: nop does nothing, and a sound task gives it less than 1.
+// Expected reports whether the agent is nop and did not pass, as it should: a sound task gives it less than 1.
 func (c Case) Expected() bool { return c.Agent == agent.Nop && c.State == Failed }
 
-// Reward is the mean reward of the attempts that have one; ok is false without any.
+// Reward returns the mean reward of the attempts that have one. ok is false if none has.
 func (c Case) Reward() (mean float64, ok bool) {
 	sum, n := 0.0, 0
 	for _, a := range c.Attempts {
@@ -97,7 +97,7 @@ func (c Case) Reward() (mean float64, ok bool) {
 	return sum / float64(max(n, 1)), n > 0
 }
 
-// Advantages are those of the attempts, in their order; nil for fewer than two, and where one of them has no reward.
+// Advantages returns the advantages of the attempts, in their order; nil for fewer than two, or if one of them has no reward.
 func (c Case) Advantages() []result.Advantage {
 	var rewards []float64
 	for _, a := range c.Attempts {
@@ -112,7 +112,7 @@ func (c Case) Advantages() []result.Advantage {
 	return result.Advantages(rewards)
 }
 
-// Cost is what all attempts cost together.
+// Cost returns the cost of all attempts.
 func (c Case) Cost() (cost result.USD) {
 	for _, a := range c.Attempts {
 		if a.Trial != nil {
@@ -122,7 +122,7 @@ func (c Case) Cost() (cost result.USD) {
 	return cost
 }
 
-// Seconds is how long all attempts took together.
+// Seconds returns the duration of all attempts together.
 func (c Case) Seconds() (sec float64) {
 	for _, a := range c.Attempts {
 		if a.Trial != nil {
@@ -132,9 +132,9 @@ func (c Case) Seconds() (sec float64) {
 	return sec
 }
 
-// Telling is the attempt that tells why the task did not pass: the first with a reward below 1, else the first with an
-// error; nil if there is none.
-func (c Case) Telling() *result.Trial {
+// FirstFailure returns the attempt that shows why the task did not pass: the first with a reward below 1, otherwise the first
+// with an error, or nil if there is none.
+func (c Case) FirstFailure() *result.Trial {
 	var failed *result.Trial
 	for _, a := range c.Attempts {
 		switch t := a.Trial; {
@@ -148,8 +148,8 @@ func (c Case) Telling() *result.Trial {
 	return failed
 }
 
-// Cases are a job's tasks, for each agent, sorted by agent, dataset and task. Trials that the plan does not name are
-// ignored, as is a second result for the same key.
+// Cases returns a job's tasks for each agent, sorted by agent, dataset and task. Trials that the plan does not name are
+// ignored, as is a second result with the same key.
 func Cases(in Input) []Case {
 	type name struct{ agent, dataset, task string }
 	trials := make(map[result.Key]*result.Trial, len(in.Trials))
@@ -227,8 +227,8 @@ func state(attempts []Attempt) State {
 	return Skipped
 }
 
-// cleanPath is a path of a plan, or "" if it leads out of its repository or holds what no name should: a plan may come from
-// an artifact.
+// cleanPath returns a path of a plan, or "" if it leads out of the repository or has characters that no name should have: the
+// plan may come from an artifact.
 func cleanPath(p string) string {
 	if p == "" || p != untrusted.Line(p) || p != path.Clean(p) || path.IsAbs(p) || p == "." || p == ".." || strings.HasPrefix(p, "../") {
 		return ""
@@ -236,26 +236,26 @@ func cleanPath(p string) string {
 	return p
 }
 
-// Troubled are the cases that a reader should see first: those that got worse, and those that did not pass. The most
-// telling come first; those in quarantine last. cases is not changed.
-func Troubled(cases []Case) []Case {
-	var troubled []Case
+// Problems returns the cases that a reader should see first: those that got worse and those that did not pass. The most
+// important come first, those in quarantine last. cases is not changed.
+func Problems(cases []Case) []Case {
+	var problems []Case
 	for _, c := range cases {
-		if c.trouble() < fine {
-			troubled = append(troubled, c)
+		if c.severity() < fine {
+			problems = append(problems, c)
 		}
 	}
-	slices.SortStableFunc(troubled, func(a, b Case) int { return cmp.Or(cmp.Compare(a.trouble(), b.trouble()), compareCases(a, b)) })
-	return troubled
+	slices.SortStableFunc(problems, func(a, b Case) int { return cmp.Or(cmp.Compare(a.severity(), b.severity()), compareCases(a, b)) })
+	return problems
 }
 
-// The orders of trouble. Quarantined ones come after all others.
+// Severities, the most severe first. A task in quarantine comes after all others.
 const (
 	fine        = 20
 	quarantined = 10
 )
 
-func (c Case) trouble() int {
+func (c Case) severity() int {
 	order := fine
 	switch {
 	case c.Change() == result.Broken:

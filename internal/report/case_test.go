@@ -35,7 +35,7 @@ func TestStates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got := report.Cases(reporttest.Make("x", c.specs))[0]
 			telling := 0
-			if trial := got.Telling(); trial != nil {
+			if trial := got.FirstFailure(); trial != nil {
 				telling = trial.Attempt
 			}
 			if got.State != c.want || telling != c.telling {
@@ -47,7 +47,7 @@ func TestStates(t *testing.T) {
 
 func result1() *float64 { return new(1.0) }
 
-func TestCasesAreThePlansOwn(t *testing.T) {
+func TestCasesFollowThePlan(t *testing.T) {
 	in := reporttest.Shard()
 	if got := report.Cases(in); len(got) != 1 || got[0].Task != "baking-order" {
 		t.Errorf("got %+v", got)
@@ -76,11 +76,11 @@ func TestPathsThatLeadOutAreDropped(t *testing.T) {
 	}
 }
 
-func TestTroubledIsInOrder(t *testing.T) {
+func TestProblemsAreInOrder(t *testing.T) {
 	in := reporttest.Mixed()
 	in.Verdict.Quarantined = []gate.Quarantined{{Dataset: "cookbook", Task: "library-fines"}}
 	var got []string
-	for _, c := range report.Troubled(report.Cases(in)) {
+	for _, c := range report.Problems(report.Cases(in)) {
 		got = append(got, c.Task)
 	}
 	// broken, errored, failed, flaky; and the broken one that is in quarantine
@@ -109,14 +109,14 @@ func TestHeadlines(t *testing.T) {
 	}
 }
 
-// nop does nothing: that it does not pass is what a sound task is for.
-func TestNopIsNoTrouble(t *testing.T) {
+// A sound task does not let nop pass.
+func TestNopThatFailsIsNoProblem(t *testing.T) {
 	in := reporttest.Make("x", []reporttest.Spec{
 		{Agent: "nop", Dataset: "d", Task: "sound", Reward: new(0.0)}, {Agent: "nop", Dataset: "d", Task: "lost", Error: result.EnvironmentLost, Message: "gone"},
 		{Agent: "oracle", Dataset: "d", Task: "sound", Reward: new(1.0)}, {Agent: "oracle", Dataset: "d", Task: "lost", Reward: new(1.0)},
 	})
 	cases := report.Cases(in)
-	if got := report.Troubled(cases); len(got) != 1 || got[0].Task != "lost" || got[0].Agent != "nop" {
+	if got := report.Problems(cases); len(got) != 1 || got[0].Task != "lost" || got[0].Agent != "nop" {
 		t.Errorf("troubled are %+v, want nop's error alone", got)
 	}
 	for _, c := range []struct {

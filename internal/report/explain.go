@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// The logs of a trial, below its folder. Source: package trial.
+// The logs of a trial, below its directory. Source: package trial.
 const (
 	setupStdout    = "setup/stdout.txt"
 	setupStderr    = "setup/stderr.txt"
@@ -20,22 +20,22 @@ const (
 	verifierStderr = verifierDir + "/stderr.txt"
 )
 
-// How much of a log Explain gives at most.
+// Bounds of what Explain returns.
 const (
 	explainLines = 50
 	explainBytes = 16 << 10
 	explainWidth = 500
 )
 
-// Explain returns the beginning and the end of the log that explains why a trial did not pass: the first of those that tell of its
-// type of error, or of its reward below 1, that has anything in it. file is below the job's folder; lines are safe to show (see
-// untrusted.Lines), at most 50 of at most 500 bytes, 16 KiB together. Both are empty if there is nothing to show.
+// Explain returns the beginning and the end of the log that explains why a trial did not pass: the first of those for its
+// type of error, or for a reward below 1, that is not empty. file is relative to the job's directory. Lines are safe to show
+// (see untrusted.Lines): at most 50 of at most 500 bytes, 16 KiB together. Both are empty if there is nothing to show.
 func Explain(in Input, t result.Trial) (file string, log excerpt.Text) {
-	for _, log := range telling(t) {
+	for _, log := range explaining(t) {
 		file := path.Join(t.Dir(), log)
 		head, tail, dropped, err := readEnds(in.Files, file)
 		if err != nil {
-			continue // a log that is not there, or is no plain file, explains nothing
+			continue // the log is missing or not a regular file
 		}
 		log := excerpt.Text{Head: untrusted.Lines(string(head)), Tail: untrusted.Lines(string(tail)), Dropped: dropped}
 		if log = log.Fit(explainLines, explainBytes, explainWidth); !log.Empty() {
@@ -53,8 +53,8 @@ func Caption(log excerpt.Text, file string) string {
 	return "The end of " + file + ":"
 }
 
-// telling are the logs that may explain a trial, the likeliest first.
-func telling(t result.Trial) []string {
+// explaining returns the logs that may explain a trial, the likeliest first.
+func explaining(t result.Trial) []string {
 	verifier := []string{verifierStdout, verifierStderr}
 	if t.Error == nil {
 		if t.Completed() && !t.Passed() {
@@ -73,8 +73,8 @@ func telling(t result.Trial) []string {
 	return []string{result.ErrorFile}
 }
 
-// Logs are the files of a trial that people may want to open, of those that are there and have anything in them, below
-// the job's folder.
+// Logs returns the files of a trial that people may want to open, relative to the job's directory. Missing and empty ones
+// are left out.
 func Logs(in Input, t result.Trial) []string {
 	var found []string
 	for _, log := range []string{

@@ -38,7 +38,7 @@ func TestExplainByTypeOfError(t *testing.T) {
 	}
 }
 
-// at is a job of one trial with a reward of 0, whose logs are in dir.
+// at returns a job of one trial with a reward of 0, whose logs are in dir.
 func at(dir string) (report.Input, result.Trial) {
 	in := reporttest.Make("x", []reporttest.Spec{{Agent: "a", Dataset: "d", Task: "t", Reward: new(0.0)}})
 	in.Files = os.DirFS(dir)
@@ -86,7 +86,7 @@ func TestExplainBoundsAHugeLine(t *testing.T) {
 	in, trial := at(dir)
 	log := filepath.Join(dir, "a/d/t__1/logs/verifier/stdout.txt")
 	write(t, log, "x")
-	if err := os.Truncate(log, 1<<36); err != nil { // a hole of 64 GiB: nobody reads it from its start
+	if err := os.Truncate(log, 1<<36); err != nil { // a hole of 64 GiB, too large to be read from its start
 		t.Fatal(err)
 	}
 	f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
@@ -168,7 +168,7 @@ func TestExplainFollowsNoLinkAndOpensNoPipe(t *testing.T) {
 	}
 }
 
-func TestWithoutFilesThereIsNothingToExplain(t *testing.T) {
+func TestExplainWithoutFiles(t *testing.T) {
 	in := reporttest.Errors()
 	in.Files = nil
 	if file, log := report.Explain(in, in.Trials[0]); file != "" || !log.Empty() {
@@ -223,7 +223,7 @@ func TestVerifierTests(t *testing.T) {
 	}
 }
 
-// A test case of two bytes takes a hundred in memory: of a file full of them only those that count are held.
+// A test case of two bytes takes a hundred in memory, so only those within the bound are kept.
 func TestVerifierTestsTakeLittleMemory(t *testing.T) {
 	in, trial := verifier("ctrf.json", `{"results":{"tests":[`+strings.Repeat("{},", 2_700_000)+`{}]}}`)
 	var before, after runtime.MemStats

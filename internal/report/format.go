@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Number is a reward or a metric for people: at most three decimals.
+// Number formats a reward or a metric for people, with at most three decimals.
 func Number(f float64) string {
 	if math.Abs(f) >= 1e6 || f != 0 && math.Abs(f) < 0.0005 || math.IsNaN(f) {
 		return strconv.FormatFloat(f, 'g', 3, 64)
@@ -18,7 +18,7 @@ func Number(f float64) string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// Percent shows a rate; only what is really none or all reads 0% or 100%.
+// Percent formats a rate. Only exactly none and all are shown as 0% and 100%.
 func Percent(rate float64) string {
 	p := math.Round(rate*1000) / 10
 	switch {
@@ -30,7 +30,7 @@ func Percent(rate float64) string {
 	return strconv.FormatFloat(p, 'f', -1, 64) + "%"
 }
 
-// Cost is what something cost, in US dollars; "–" where nobody has reported it.
+// Cost formats a cost in US dollars; "–" if none was reported.
 func Cost(cost result.USD) string {
 	usd, ok := cost.Reported()
 	if !ok {
@@ -39,7 +39,7 @@ func Cost(cost result.USD) string {
 	return Dollars(usd)
 }
 
-// CostChange is a difference of costs with its sign; "–" where one of them is not reported.
+// CostChange formats a difference of costs with its sign; "–" if one of them was not reported.
 func CostChange(now, then result.USD) string {
 	usd, ok := now.Minus(then).Reported()
 	if !ok {
@@ -48,7 +48,7 @@ func CostChange(now, then result.USD) string {
 	return Signed(usd, Dollars)
 }
 
-// Dollars is an amount in US dollars: to the cent, and more exactly below ten of them.
+// Dollars formats an amount in US dollars: to the cent, and more exactly below ten cents.
 func Dollars(usd float64) string {
 	sign := ""
 	if usd < 0 {
@@ -57,16 +57,16 @@ func Dollars(usd float64) string {
 	switch {
 	case usd >= 0.0005 && usd < 0.0995:
 		return sign + "$" + strconv.FormatFloat(usd, 'f', 3, 64)
-	case !(usd < 1e12): // what no job costs, and a file may say, has up to 309 digits
+	case !(usd < 1e12): // no job costs so much, but a file may say so, with up to 309 digits
 		return sign + "$" + strings.TrimPrefix(strconv.FormatFloat(usd, 'g', 3, 64), "+")
 	}
 	return sign + "$" + strconv.FormatFloat(usd, 'f', 2, 64)
 }
 
-// Took is a duration in seconds: 0.4s, 12.3s, 1m02s, 3h04m.
-func Took(sec float64) string {
+// Duration formats a duration in seconds: 0.4s, 12.3s, 1m02s, 3h04m.
+func Duration(sec float64) string {
 	if sec < 0 {
-		return "-" + Took(-sec)
+		return "-" + Duration(-sec)
 	}
 	if sec < 59.95 {
 		return fmt.Sprintf("%.1fs", sec)
@@ -78,7 +78,7 @@ func Took(sec float64) string {
 	return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
 }
 
-// Signed is a difference as format shows it, with its sign; "±0" if nothing of it would be seen.
+// Signed formats a difference with its sign; "±0" if format would show it as 0.
 func Signed(delta float64, format func(float64) string) string {
 	switch shown, none := format(math.Abs(delta)), format(0); {
 	case shown == none:
@@ -90,12 +90,12 @@ func Signed(delta float64, format func(float64) string) string {
 	}
 }
 
-// Points is a difference of rates in percentage points, without a sign.
+// Points formats a difference of rates in percentage points, without a sign.
 func Points(delta float64) string {
 	return strconv.FormatFloat(math.Round(math.Abs(delta)*1000)/10, 'f', -1, 64) + " pp"
 }
 
-// Plural counts things: 1 trial, 2 trials.
+// Plural returns a number with its noun: 1 trial, 2 trials.
 func Plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -103,7 +103,7 @@ func Plural(n int, noun string) string {
 	return Count(n) + " " + noun
 }
 
-// Count is a number of things with its thousands apart: 12,345.
+// Count formats a number with separators of thousands: 12,345.
 func Count(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {

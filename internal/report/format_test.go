@@ -15,7 +15,7 @@ func TestFormats(t *testing.T) {
 		{report.Percent(1), "100%"}, {report.Percent(0.9999), "99.9%"}, {report.Percent(0.0001), "0.1%"}, {report.Percent(0), "0%"}, {report.Percent(0.125), "12.5%"},
 		{report.Dollars(0), "$0.00"}, {report.Dollars(0.0123), "$0.012"}, {report.Dollars(0.5), "$0.50"}, {report.Dollars(1234.5), "$1234.50"}, {report.Dollars(-2), "-$2.00"},
 		{report.Dollars(1e308), "$1e+308"}, {report.Dollars(math.Inf(-1)), "-$Inf"}, {report.Dollars(math.NaN()), "$NaN"},
-		{report.Took(0.44), "0.4s"}, {report.Took(59.96), "1m00s"}, {report.Took(3599.6), "1h00m"}, {report.Took(11000), "3h03m"}, {report.Took(-2), "-2.0s"},
+		{report.Duration(0.44), "0.4s"}, {report.Duration(59.96), "1m00s"}, {report.Duration(3599.6), "1h00m"}, {report.Duration(11000), "3h03m"}, {report.Duration(-2), "-2.0s"},
 		{report.Signed(0.25, report.Number), "+0.25"}, {report.Signed(-0.25, report.Number), "−0.25"}, {report.Signed(1e-17, report.Dollars), "±0"},
 		{report.Signed(-0.05, report.Points), "−5 pp"}, {report.Points(0.125), "12.5 pp"},
 		{report.Count(0), "0"}, {report.Count(999), "999"}, {report.Count(12345), "12,345"}, {report.Count(-1234567), "-1,234,567"},

@@ -21,8 +21,8 @@ const (
 	MarkPart         Mark = "part"       // a shard: only the merge is judged
 )
 
-// Sign returns the mark as a picture.
-func (m Mark) Sign() string {
+// Emoji returns the mark as a picture.
+func (m Mark) Emoji() string {
 	return map[Mark]string{MarkPassed: "✅", MarkFailed: "❌", MarkInconclusive: "🟡", MarkIncomplete: "⛔", MarkPart: "🧩"}[m]
 }
 

@@ -11,16 +11,16 @@ import (
 	"github.com/org/rollout-action/internal/excerpt"
 )
 
-// What is read of a file of an environment, whose size and kind are whatever the environment made of it.
+// Bounds of what is read of a file from an environment, which may have any size and kind.
 const (
 	headBytes  = 16 << 10 // a quarter of both, as excerpt.Ends has it
 	tailBytes  = 48 << 10
-	scanBytes  = 64 << 20 // of a file that can only be read from its start
+	scanBytes  = 64 << 20 // of a file that cannot be read from its end
 	smallBytes = 8 << 20  // of a file that is read as a whole
 )
 
-// open opens a regular file that stands where its name says: no link is followed, neither to it nor on the way to it,
-// for logs come out of environments, and folders of jobs out of artifacts. A pipe or a device is not opened at all.
+// open opens a regular file. It follows no link, neither to the file nor on the way to it, because logs come out of
+// environments and directories of jobs out of artifacts. It does not open pipes and devices.
 func open(files fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	if files == nil {
 		return nil, nil, fs.ErrNotExist
@@ -54,9 +54,9 @@ func open(files fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-var errNotPlain = errors.New("not a plain file in a plain folder")
+var errNotPlain = errors.New("not a regular file in a directory")
 
-// readSmall reads a file as a whole, unless it is larger than smallBytes.
+// readSmall reads a whole file. It fails if the file is larger than smallBytes.
 func readSmall(files fs.FS, name string) ([]byte, error) {
 	file, _, err := open(files, name)
 	if err != nil {

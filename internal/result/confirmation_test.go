@@ -11,8 +11,8 @@ func confirming(t Trial) Trial {
 	return t
 }
 
-// TestConfirmationsEnterNoRate: they cost money and time, and change nothing else.
-func TestConfirmationsEnterNoRate(t *testing.T) {
+// TestConfirmationsCountInNoRate: they count in the cost and the time, and nowhere else.
+func TestConfirmationsCountInNoRate(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	plan := Plan{JobName: "j", StartedAt: start, Metrics: []string{"sum", "max"}, Trials: []Key{key("a", "t", 1), key("a", "t", 2), key("a", "u", 1), key("b", "t", 1)}}
 	planned := []Trial{rewarded(key("a", "t", 1), 0), rewarded(key("a", "t", 2), 0), rewarded(key("a", "u", 1), 1), rewarded(key("b", "t", 1), 1)}
@@ -23,7 +23,7 @@ func TestConfirmationsEnterNoRate(t *testing.T) {
 	paid := confirming(rewarded(key("a", "t", 3), 9))
 	paid.Costs.Model = Dollars(0.5)
 	trials := append([]Trial{last, reused, paid, confirming(rewarded(key("a", "unplanned", 2), 1)), confirming(rewarded(key("a", "t", 3), 1))}, planned...)
-	trials = append(trials, confirming(rewarded(key("a", "u", 1), 0))) // is marked, so that it cannot stand for the planned one
+	trials = append(trials, confirming(rewarded(key("a", "u", 1), 0))) // is marked, so it does not count as the planned one
 
 	without, with := Summarize(plan, planned), Summarize(plan, trials)
 	want := without
@@ -50,7 +50,7 @@ func TestConfirmationsEnterNoRate(t *testing.T) {
 	}
 }
 
-// TestChangeAfterConfirmation: what passes once when it is tried again is flaky instead of broken.
+// TestChangeAfterConfirmation: a task that passes once when it is tried again is flaky instead of broken.
 func TestChangeAfterConfirmation(t *testing.T) {
 	type list = []any
 	for _, c := range []struct {

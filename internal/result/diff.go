@@ -8,12 +8,12 @@ import (
 	"github.com/org/rollout-action/internal/agent"
 )
 
-// Change is what became of one agent's task between two jobs.
+// Change is how the results of one agent at one task differ between two jobs.
 type Change string
 
-// The changes, from the most to the least telling. An attempt that the agent or the verifier ended without a reward counts as
-// one with reward 0 (Attempts.Scores). Attempts that the infrastructure ended or a cancel stopped have no say, except where it says
-// so. An attempt passes with a reward of exactly 1.
+// The changes, the most important first. An attempt that the agent or the verifier ended without a reward counts as one with
+// reward 0 (Attempts.Scores). Attempts that the infrastructure or a cancel ended do not count, unless stated otherwise. An
+// attempt passes with a reward of exactly 1.
 const (
 	Broken  Change = "broken"  // every attempt passed, now none does, confirmation attempts included
 	Errored Change = "errored" // there were rewards, and now there are only errors
@@ -22,15 +22,15 @@ const (
 	Better  Change = "better"  // the mean reward rose, or there is a reward where there were only errors
 	Changed Change = "changed" // the task's own files changed, so that the two are not comparable
 	New     Change = "new"     // the baseline has no such task
-	Removed Change = "removed" // the baseline has it, this job has not
-	Unknown Change = "unknown" // a side says nothing: its attempts were skipped, cancelled or not verified
+	Removed Change = "removed" // only the baseline has the task
+	Unknown Change = "unknown" // one side has no results: its attempts were skipped, cancelled or not verified
 	Same    Change = "same"    // the mean reward is equal, or there are only errors as before
 )
 
-// Changes are all of them, in that order.
+// Changes lists all changes in that order.
 var Changes = []Change{Broken, Errored, Worse, Fixed, Better, Changed, New, Removed, Unknown, Same}
 
-// Diff is a job held against its baseline, task by task. Its zero value compares nothing. Its JSON form is for
+// Diff is the comparison of a job with its baseline, task by task. The zero value compares nothing. Its JSON form is for
 // programs; see MarshalJSON.
 type Diff struct {
 	Base, Head Job
@@ -42,62 +42,62 @@ type Diff struct {
 	Groups     []GroupDiff // for each agent and dataset, sorted
 }
 
-// TaskDiff is one agent's task. Base or Head is nil where there is none.
+// TaskDiff compares one agent's attempts at one task. Base or Head is nil if that job does not have the task.
 type TaskDiff struct {
 	Agent   string `json:"agent_name"`
 	Dataset string `json:"dataset_name"`
 	Task    string `json:"task_name"`
 	Change  Change `json:"change"`
 	// Flaky: the attempts of this job disagree, confirmation attempts included. Some pass, others do not or end with an error.
-	// Cancelled and skipped ones have no say.
+	// Cancelled and skipped ones do not count.
 	Flaky bool      `json:"flaky"`
 	Base  *Attempts `json:"base"`
 	Head  *Attempts `json:"head"`
-	// Confirmation is what the attempts of this job came to that confirmed that the task is broken, or did not; nil without any.
-	// They decide only between "broken" or "errored" and "worse".
+	// Confirmation has the confirmation attempts of this job at the task; nil if there are none. They decide only between
+	// "broken" or "errored" and "worse".
 	Confirmation *Attempts `json:"confirmation,omitempty"`
 }
 
-// Comparable reports whether scores on both sides are about the same task, so that their difference means something.
+// Comparable reports whether both sides have scores of the same task, so that their difference is meaningful.
 func (d TaskDiff) Comparable() bool {
 	return d.Change != Changed && d.Base != nil && d.Head != nil && len(d.Base.Scores) > 0 && len(d.Head.Scores) > 0
 }
 
-// Attempts is what the attempts of one agent at one task came to.
+// Attempts sums up the attempts of one agent at one task.
 type Attempts struct {
 	Total   int       `json:"total"`   // planned ones
 	Rewards []float64 `json:"rewards"` // of completed attempts, by attempt
-	// Scores is what counts where jobs are compared, by attempt: the rewards, and 0 for each attempt of Lost.
+	// Scores are what counts when jobs are compared, by attempt: the rewards, and 0 for each lost attempt.
 	Scores      []float64   `json:"scores"`
 	Passed      int         `json:"passed"`                // with reward 1
 	Failed      int         `json:"failed"`                // ended with an error and without a reward
 	Cancelled   int         `json:"cancelled"`             // those of Failed that a cancel stopped
 	Lost        int         `json:"lost"`                  // those of Failed that the agent or the verifier ended; see Fault.Loses
-	Errors      []ErrorType `json:"errors,omitempty"`      // of all attempts that have one, by attempt
+	Errors      []ErrorType `json:"errors,omitempty"`      // by attempt
 	Cost        USD         `json:"cost"`                  // together
 	DurationSec float64     `json:"duration_sec"`          // together
 	Digest      string      `json:"task_digest,omitempty"` // of the task; "" if not known
 }
 
-// Mean is the mean of Scores, and 0 without any.
+// Mean returns the mean of Scores, or 0 if there are none.
 func (a Attempts) Mean() float64 { return Mean(a.Scores) }
 
-// PassRate is the share of Scores that are passes, and 0 without any.
+// PassRate returns the share of Scores that are passes, or 0 if there are none.
 func (a Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Scores)) }
 
-// LeftOut is how many attempts have no score because of an error that says nothing about the agent: the
+// LeftOut returns how many attempts have no score because of an error that says nothing about the agent: the
 // infrastructure's, the task's, or a cancel.
 func (a Attempts) LeftOut() int { return a.Failed - a.Lost }
 
-// crashed reports that attempts ended with errors of their own, and none with a reward.
+// crashed reports whether attempts ended with errors other than a cancel, and none with a reward.
 func (a Attempts) crashed() bool { return len(a.Rewards) == 0 && a.Failed > a.Cancelled }
 
-// flaky is TaskDiff.Flaky.
+// flaky reports TaskDiff.Flaky.
 func (a Attempts) flaky() bool {
 	return a.Passed > 0 && (a.Passed < len(a.Rewards) || a.Failed > a.Cancelled)
 }
 
-// with is a with further attempts.
+// with returns a with further attempts added.
 func (a Attempts) with(more *Attempts) Attempts {
 	if more != nil {
 		a.Rewards = slices.Concat(a.Rewards, more.Rewards)
@@ -108,15 +108,15 @@ func (a Attempts) with(more *Attempts) Attempts {
 	return a
 }
 
-// GroupDiff compares what is comparable: the tasks that both jobs have, unchanged, with scores on both sides.
-// Rates and rewards are means over those tasks, each task counting once however many attempts it has.
+// GroupDiff compares the comparable tasks of a group: those that both jobs have, unchanged, with scores on both sides.
+// Rates and rewards are means over these tasks; each counts once, however many attempts it has.
 type GroupDiff struct {
 	Agent, Dataset string // "" for all
-	Tasks          int    // comparable ones: an agent's tasks, so that one that two agents tried counts twice
+	Tasks          int    // comparable ones; a task that two agents tried counts twice
 	Base, Head     Level
 }
 
-// Delta is Head minus Base.
+// Delta returns Head minus Base.
 func (g GroupDiff) Delta() Level {
 	return Level{
 		PassRate:    g.Head.PassRate - g.Base.PassRate,
@@ -126,7 +126,7 @@ func (g GroupDiff) Delta() Level {
 	}
 }
 
-// Level is where a job stands on a group of tasks.
+// Level sums up the results of a job on a group of tasks.
 type Level struct {
 	PassRate    float64 `json:"pass_rate"`
 	MeanReward  float64 `json:"mean_reward"`
@@ -134,10 +134,10 @@ type Level struct {
 	DurationSec float64 `json:"duration_sec"` // of all attempts at these tasks, together
 }
 
-// Compare holds head against base. Trials are matched by key, tasks by their digest: where both are known and
-// differ the task is Changed, whatever its rewards; where one is not known the task counts as the same. The numbers
-// of attempts may differ. Of results with one key the first counts, as in Summarize. The jobs are not changed.
-// nop is left out: what does nothing gets neither better nor worse.
+// Compare compares head with base. Trials are matched by key, tasks by digest. If both digests are known and differ, the
+// task is Changed, whatever its rewards; if one is unknown, the task counts as the same. The numbers of attempts may
+// differ. If several results have one key, the first counts, as in Summarize. The jobs are not changed. The agent nop is
+// left out, because it does nothing that could get better or worse.
 func Compare(base, head Job) Diff {
 	before, after := attempts(base.Results, base.Skipped), attempts(head.Results, head.Skipped)
 	confirmations := ConfirmedTasks(head)
@@ -171,13 +171,13 @@ func Compare(base, head Job) Diff {
 	return d
 }
 
-// taskAttempts is a task with its attempts; the key's Attempt is 0.
+// taskAttempts has one agent's attempts at one task; the key's Attempt is 0.
 type taskAttempts struct {
 	key Key
 	Attempts
 }
 
-// pair takes the first task off two sorted lists: from both of them if both begin with it.
+// pair removes the first task from two sorted lists, or from one of them if the other does not begin with it.
 func pair(base, head []taskAttempts) (t TaskDiff, baseRest, headRest []taskAttempts) {
 	order := 0
 	switch {
@@ -199,13 +199,13 @@ func pair(base, head []taskAttempts) (t TaskDiff, baseRest, headRest []taskAttem
 	return t, base, head
 }
 
-// attempts gathers outcomes, and planned trials that have none, by agent, dataset and task, sorted.
+// attempts groups outcomes, and planned trials without one, by agent, dataset and task, sorted.
 func attempts(all []Outcome, skipped []Key) []taskAttempts {
 	order := func(a, b Outcome) int { return a.Key.Compare(b.Key) }
 	if len(skipped) > 0 || !slices.IsSortedFunc(all, order) {
 		all = slices.Clone(all)
 		for _, k := range skipped {
-			all = append(all, Outcome{Key: k}) // after the results, so that of one key a result comes first
+			all = append(all, Outcome{Key: k}) // after the results, so that a result with the same key comes first
 		}
 		slices.SortStableFunc(all, order)
 	}
@@ -279,7 +279,7 @@ func change(base, head *Attempts) Change {
 	return Unknown
 }
 
-// scoreChange is the change where both sides have scores.
+// scoreChange returns the change of a task with scores on both sides.
 func scoreChange(base, head Attempts) Change {
 	before, after := base.Mean(), head.Mean()
 	switch {
@@ -295,7 +295,7 @@ func scoreChange(base, head Attempts) Change {
 	return Better
 }
 
-// rounding is how far two means of the same rewards may be apart, as a share of the largest.
+// rounding bounds the difference of two means of the same rewards, as a share of the largest reward.
 const rounding = 1e-12
 
 func largest(values []float64) float64 {
@@ -306,7 +306,7 @@ func largest(values []float64) float64 {
 	return m
 }
 
-// groups sums up runs of tasks for which of gives the same names.
+// groups sums up each run of tasks for which of returns the same names.
 func groups(tasks []TaskDiff, of func(TaskDiff) GroupDiff) []GroupDiff {
 	var out []GroupDiff
 	for i := 0; i < len(tasks); {
@@ -320,7 +320,7 @@ func groups(tasks []TaskDiff, of func(TaskDiff) GroupDiff) []GroupDiff {
 	return out
 }
 
-// group sums up the comparable ones of tasks.
+// group sums up the comparable tasks.
 func group(agent, dataset string, tasks []TaskDiff) GroupDiff {
 	g := GroupDiff{Agent: agent, Dataset: dataset}
 	var base, head []*Attempts
@@ -333,7 +333,7 @@ func group(agent, dataset string, tasks []TaskDiff) GroupDiff {
 	return g
 }
 
-// LevelOf is the level of tasks with scores, each of which counts once.
+// LevelOf returns the level of tasks that have scores. Each task counts once.
 func LevelOf(tasks []*Attempts) Level {
 	var l Level
 	passes, rewards := make([]float64, len(tasks)), make([]float64, len(tasks))
@@ -346,7 +346,7 @@ func LevelOf(tasks []*Attempts) Level {
 	return l
 }
 
-// Mean is the mean of finite values, finite even if their sum is not; 0 without any.
+// Mean returns the mean of finite values, which is finite even if their sum is not; 0 if there are none.
 func Mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
@@ -362,7 +362,7 @@ func Mean(values []float64) float64 {
 	return ratio(sum, len(values))
 }
 
-// finite is the float that JSON can hold that is nearest to f.
+// finite returns f, or the nearest float that JSON can represent.
 func finite(f float64) float64 {
 	return max(-math.MaxFloat64, min(math.MaxFloat64, f))
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// try is one attempt in shorthand: a reward as a number, an error type, or "skipped".
+// try adds an attempt in shorthand: a reward as a number, an error type, or "skipped".
 func try(job *Job, key Key, what any) {
 	o := Outcome{Key: key, Cost: Dollars(0.5), DurationSec: 2, TaskDigest: "sha256:1"}
 	switch w := what.(type) {
@@ -134,7 +134,7 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// TestMatching: order, duplicates and attempts that are both there and skipped change nothing.
+// TestMatching: order, duplicates, and attempts that have a result and are listed as skipped change nothing.
 func TestMatching(t *testing.T) {
 	var base, head Job
 	for _, agent := range []string{"b", "a"} {
@@ -251,7 +251,7 @@ func manyTasks(n int) Job {
 	return job
 }
 
-// BenchmarkCompare is the cost of 100,000 trials on each side.
+// BenchmarkCompare compares 100,000 trials on each side.
 func BenchmarkCompare(b *testing.B) {
 	base, head := manyTasks(100_000), manyTasks(100_000)
 	slices.Reverse(head.Results)

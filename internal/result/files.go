@@ -26,22 +26,21 @@ const (
 	PlanFile   = "plan.json"
 	EventsFile = "events.jsonl"
 	ErrorFile  = "error.txt"
-	// MergeFile is in jobs that were put together from shards only: which ones.
+	// MergeFile is only in merged jobs and lists their shards.
 	MergeFile = "merge.json"
-	// OutputsFile has a line for each finished trial (Output), MetadataFile where the job stands (Metadata).
+	// OutputsFile has a line for each finished trial (Output), MetadataFile the progress of the job (Metadata).
 	OutputsFile  = "outputs.jsonl"
 	MetadataFile = "metadata.json"
-	// SumsFile is in shards only: the digests of their results, in the form of sha256sum, for the merge.
+	// SumsFile is only in shards. It has the digests of their results, in the format of sha256sum, for the merge.
 	SumsFile = "SHA256SUMS"
-	// SupersededDir is the folder at the top of a job's that holds the folders of trials that a resume ran again. Nothing
-	// in it counts.
+	// SupersededDir, below the job's directory, has the directories of trials that a resume ran again. Nothing in it counts.
 	SupersededDir = "superseded"
 )
 
-// ReservedNames are the names at the top of a job's folder that no agent's folder may have.
+// ReservedNames are the names in a job's directory that no agent's directory may have.
 var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, MergeFile, OutputsFile, MetadataFile, SumsFile, SupersededDir}
 
-// Marshal is how every result file is written: indented, a final newline, no HTML escapes.
+// Marshal encodes v as every result file is written: indented, with a final newline, without HTML escapes.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	if err := Encode(&b, v); err != nil {
@@ -50,7 +49,7 @@ func Marshal(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Encode writes what Marshal makes.
+// Encode writes what Marshal returns.
 func Encode(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -58,12 +57,12 @@ func Encode(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// WriteFile replaces path as a whole or not at all: temporary file, fsync, rename.
+// WriteFile replaces path atomically: temporary file, fsync, rename.
 func WriteFile(path string, data []byte) error {
 	return atomicwriter.WriteFile(path, data, 0o644)
 }
 
-// WriteJSON writes v as Marshal does, as a whole or not at all.
+// WriteJSON encodes v as Marshal does, and replaces path atomically.
 func WriteJSON(path string, v any) error {
 	data, err := Marshal(v)
 	if err != nil {
@@ -72,18 +71,18 @@ func WriteJSON(path string, v any) error {
 	return WriteFile(path, data)
 }
 
-// Tree is what stands in a job's folder.
+// Tree is the content of a job's directory.
 type Tree struct {
 	Plan   Plan
-	Trials []Trial // the folder's own (see Plan.Own) in the plan's order; trials without a result are missing
-	// Confirmations are the confirmation attempts that have a result, sorted. They count for little; see Summarize.
+	Trials []Trial // those of Plan.Own that have a result, in the plan's order
+	// Confirmations are the confirmation attempts that have a result, sorted. See Summarize for what they count for.
 	Confirmations []Trial
-	// Unreadable says which planned trials have a result file that cannot be used, and why.
+	// Unreadable has an error for each planned trial whose result file cannot be used.
 	Unreadable []error
 }
 
-// ReadTree reads a job's folder: its plan and the result of every trial that has one. It fails
-// when there is no plan to read (the folder is no job's, or the job never started).
+// ReadTree reads a job's directory: its plan and the result of every trial that has one. It fails if there is no plan (the
+// directory is not a job's, or the job never started).
 func ReadTree(dir string) (tree Tree, err error) {
 	if tree.Plan, err = ReadPlan(dir); err != nil {
 		return tree, err
@@ -101,7 +100,7 @@ func ReadConfirmations(dir string, plan Plan) (confirmations []Trial, unreadable
 	return slices.DeleteFunc(confirmations, func(t Trial) bool { return !t.Confirmation }), unreadable
 }
 
-// All are the trials and the confirmation attempts, as Summarize and Groups want them.
+// All returns the trials and the confirmation attempts, as Summarize and Groups take them.
 func (t Tree) All() []Trial {
 	if len(t.Confirmations) == 0 {
 		return t.Trials
@@ -109,7 +108,7 @@ func (t Tree) All() []Trial {
 	return slices.Concat(t.Trials, t.Confirmations)
 }
 
-// ReadPlan reads the plan in a job's folder. The error is fs.ErrNotExist where there is none: the folder is no job's.
+// ReadPlan reads the plan in a job's directory. The error is fs.ErrNotExist if there is none: the directory is not a job's.
 func ReadPlan(dir string) (plan Plan, err error) {
 	data, err := readBounded(filepath.Join(dir, PlanFile), MaxJobFile)
 	if err == nil {
@@ -127,8 +126,8 @@ func ReadPlan(dir string) (plan Plan, err error) {
 	return plan, nil
 }
 
-// ReadTrials reads the results of many trials, in the order of their keys. Those without a result are left out; unreadable
-// says which results cannot be used, and why.
+// ReadTrials returns the results of many trials, in the order of their keys. Those without a result are left out; unreadable
+// has an error for each result that cannot be used.
 func ReadTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
 	trials, errs := ReadEachTrial(dir, keys)
 	n := 0
@@ -145,14 +144,14 @@ func ReadTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
 	return trials[:n], unreadable
 }
 
-// ReadEachTrial reads the results of trials in a job's folder. Each key has a trial, or else an error: fs.ErrNotExist if
-// there is no result, ErrTorn if what is there cannot be read as one.
+// ReadEachTrial reads the results of trials in a job's directory. For each key it returns a trial or an error: fs.ErrNotExist
+// if there is no result, ErrTorn if the file is not a valid one.
 func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 	trials = make([]Trial, len(keys))
 	errs = make([]error, len(keys))
 	var next atomic.Int64
 	var group sync.WaitGroup
-	for range min(len(keys), 2*runtime.GOMAXPROCS(0)) { // some wait for the disk
+	for range min(len(keys), 2*runtime.GOMAXPROCS(0)) { // more than processors, because some wait for the disk
 		group.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(keys); i = int(next.Add(1)) - 1 {
 				path := filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), ResultFile)
@@ -170,16 +169,16 @@ func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 	return trials, errs
 }
 
-// ErrTorn means that a result is no whole one: its writing was cut short, or it was edited.
+// ErrTorn means that a result file is not valid: it is incomplete, or it was edited.
 var ErrTorn = errors.New("not a valid file of this kind (torn or edited?)")
 
-// MaxTrialFile is how large a trial's result.json may be, in bytes: far more than any that is written.
+// MaxTrialFile bounds the size of a trial's result.json, in bytes. It is far above the size of any that is written.
 const MaxTrialFile = 16 << 20
 
-// MaxJobFile is how large a job's plan.json and result.json may be, in bytes: a job of a million trials has a tenth of it.
+// MaxJobFile bounds the size of a job's plan.json and result.json, in bytes. A job of a million trials takes a tenth of it.
 const MaxJobFile = 512 << 20
 
-// readBounded reads a file of a job's folder. What is no file, a pipe say, is not waited for.
+// readBounded reads a regular file in a job's directory. It does not open anything else, such as a pipe, which might block.
 func readBounded(path string, limit int64) ([]byte, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -193,7 +192,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// readAtMost reads a file, which may be a link or a pipe that somebody named.
+// readAtMost reads a file that the user named, which may be a link or a pipe.
 func readAtMost(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -207,8 +206,8 @@ func readAtMost(path string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// ParseTrial reads the result.json of the trial that key names into a zero Trial. Names of fields count as they are
-// written, and none may be there twice.
+// ParseTrial parses the result.json of the trial with this key into a zero Trial. Names of fields are case-sensitive, and
+// none may occur twice.
 func ParseTrial(data []byte, key Key, into *Trial) error {
 	// A job has up to a hundred thousand results: encoding/json takes twice as long for each.
 	if err := fastjson.Unmarshal(data, into); err != nil {
@@ -218,12 +217,12 @@ func ParseTrial(data []byte, key Key, into *Trial) error {
 		return fmt.Errorf("is the result of %s, not of %s", into.Key, key)
 	}
 	forgetUnsaid(into)
-	into.Key = key // many trials share the names, so that one copy of them is enough
+	into.Key = key // many trials share these names; one copy is enough
 	share(into)
 	return nil
 }
 
-// share keeps one copy of texts that are the same in many results.
+// share replaces texts that many results have in common by one copy.
 func share(t *Trial) {
 	texts := []*string{&t.TaskDigest, &t.AgentDigest, &t.ConfigDigest, &t.TaskFormat}
 	if t.TaskGitCommitID != nil {
@@ -244,8 +243,9 @@ func parseJSON(path string, data []byte, v any) error {
 	return nil
 }
 
-// ReadJob reads a job's aggregate from its folder or from a result.json. From a folder with a plan it is made anew
-// from the trials' results; unreadable has those that could not be read. The error is fs.ErrNotExist where there is nothing.
+// ReadJob returns a job's aggregate from its directory or from a result.json. For a directory with a plan it is computed
+// from the trials' results; unreadable has an error for each that cannot be used. The error is fs.ErrNotExist if there is
+// nothing.
 func ReadJob(path string) (job Job, unreadable []error, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -267,7 +267,7 @@ func ReadJob(path string) (job Job, unreadable []error, err error) {
 	return job, nil, err
 }
 
-// readJob reads a job's result.json, and tells it from a trial's.
+// readJob reads a job's result.json. It refuses a trial's.
 func readJob(path string) (job Job, err error) {
 	data, err := readAtMost(path, MaxJobFile)
 	if err == nil {

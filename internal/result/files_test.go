@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// writeTree writes a plan of n trials and the results of those that keep says, and returns the folder and the keys.
+// writeTree writes a plan of n trials and the results of those that keep selects. It returns the directory and the keys.
 func writeTree(t *testing.T, n int, keep func(i int) bool) (string, []Key) {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,7 +59,7 @@ func TestReadTreeKeepsThePlansOrder(t *testing.T) {
 	}
 }
 
-func TestResultsThatCannotBeUsedAreNamed(t *testing.T) {
+func TestUnusableResultsAreReported(t *testing.T) {
 	dir, keys := writeTree(t, 6, func(int) bool { return true })
 	path := func(i int) string { return filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), ResultFile) }
 	other, err := os.ReadFile(path(0))
@@ -94,7 +94,7 @@ func TestResultsThatCannotBeUsedAreNamed(t *testing.T) {
 	}
 }
 
-func TestParseTrialReadsWhatIsWritten(t *testing.T) {
+func TestParseTrialReadsWhatMarshalWrites(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 	whole := Trial{
 		Key: Key{Task: "t<>&\u2028", Dataset: "d", Agent: "a", Attempt: 3}, TaskGitCommitID: new("abc"), Reward: new(0.25), Cost: Dollars(1.5),
@@ -121,7 +121,7 @@ func TestParseTrialReadsWhatIsWritten(t *testing.T) {
 	}
 }
 
-func TestParseTrialRefusesWhatNobodyWrites(t *testing.T) {
+func TestParseTrialRefusesInvalidFiles(t *testing.T) {
 	const key = `"task_name": "t", "dataset_name": "d", "agent_name": "a", "attempt": 1`
 	for name, text := range map[string]string{
 		"nothing":          ``,
@@ -141,7 +141,7 @@ func TestParseTrialRefusesWhatNobodyWrites(t *testing.T) {
 	}
 }
 
-// touch makes an empty file.
+// touch creates an empty file.
 func touch(path string) string {
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		panic(err)
@@ -149,7 +149,7 @@ func touch(path string) string {
 	return path
 }
 
-func TestPlansThatNobodyMadeAreRefused(t *testing.T) {
+func TestInvalidPlansAreRefused(t *testing.T) {
 	keys := []Key{{Task: "a"}, {Task: "b"}}
 	for name, plan := range map[string]Plan{
 		"an unknown metric":          {Trials: keys, Metrics: []string{"median"}},
@@ -177,7 +177,7 @@ func TestPlansThatNobodyMadeAreRefused(t *testing.T) {
 	}
 }
 
-// TestHugeFilesAreNotRead: folders come from other machines, and a file of many gigabytes takes no room where it is sparse.
+// TestHugeFilesAreNotRead: directories come from other machines, and a sparse file of many gigabytes takes no space.
 func TestHugeFilesAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{PlanFile, ResultFile} {

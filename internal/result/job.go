@@ -6,50 +6,50 @@ import (
 	"time"
 )
 
-// Plan is what a job set out to do: <job>/plan.json. It is written before the first trial and
-// travels with the results, so that whatever is missing from them can be named.
+// Plan is what a job is going to run: <job>/plan.json. It is written before the first trial and stays with the results, so
+// that missing ones can be named.
 type Plan struct {
 	JobName   string    `json:"job_name"`
 	StartedAt time.Time `json:"started_at"`
-	// Digest ("sha256:…") is equal for plans that mean the same work: configuration, contents of tasks and trials, however
-	// they are split. Names of the job and of folders, and how many trials run at once, are not part of it.
+	// Digest ("sha256:…") is equal for plans of the same work: configuration, contents of tasks and trials, however they are
+	// split. It does not cover the names of the job and of directories, or how many trials run at once.
 	Digest string `json:"digest"`
-	// Commit is the git commit that the job file was at; nil outside git.
+	// Commit is the git commit of the job file; nil outside git.
 	Commit *string `json:"commit"`
-	// Parents are the parents of Commit, the first one first; empty if they are not known. A pull request is checked out as a
-	// merge, whose parents say what it was merged with.
+	// Parents are the parents of Commit, in order; empty if unknown. A pull request is checked out as a merge, whose parents
+	// tell what was merged.
 	Parents []string `json:"commit_parents,omitempty"`
-	// Shard is the part of the plan that this folder holds; nil: all of it.
+	// Shard is the part of the plan that this directory has; nil means all of it.
 	Shard *Shard `json:"shard,omitempty"`
 	// Split ("sha256:…") is equal for plans that are split alike. Empty without Shard.
 	Split   string   `json:"split,omitempty"`
-	Metrics []string `json:"metrics"` // sum, min, max, mean: what the job asked to see
-	// Confirm is there once tasks looked broken and were to be tried again (gate.confirm). Of a shard it is about the shard's own tasks.
+	Metrics []string `json:"metrics"` // that the job asks for: sum, min, max, mean
+	// Confirm is set when tasks look broken and are going to be tried again (gate.confirm). A shard has only its own tasks in it.
 	Confirm *PlannedConfirmation `json:"confirm,omitempty"`
 	Tasks   []PlannedTask        `json:"tasks"`  // sorted by dataset and name
 	Trials  []Key                `json:"trials"` // of the whole job, in the order in which they are started
-	// ShardOf has for each of Trials the shard that it belongs to, from 1. Empty without Shard.
+	// ShardOf has the shard of each of Trials, from 1. Empty without Shard.
 	ShardOf []int `json:"shard_of,omitempty"`
-	// Resumed has an entry for each time that the job was resumed, in their order.
+	// Resumed has an entry for each time that the job was resumed, in order.
 	Resumed []Resumption `json:"resumed,omitempty"`
-	// PathsFrom is where the relative paths in config.json begin, seen from the job's folder, with forward slashes; "" if
-	// that is not known (after a merge).
+	// PathsFrom is the directory to which the paths in config.json are relative, as a path from the job's directory with
+	// forward slashes; "" if unknown (after a merge).
 	PathsFrom string `json:"paths_from,omitempty"`
-	// Compared: the job began with a baseline. Which one is not noted: it may be a path of the machine.
+	// Compared: the job began with a baseline. Which one is not stored, because it may be a path of the machine.
 	Compared bool `json:"compared,omitempty"`
-	// Proof: the trials prove tasks. They are not those that config.json alone would mean.
+	// Proof: the trials prove tasks. They are not the ones that config.json alone would plan.
 	Proof bool `json:"proof,omitempty"`
 }
 
 // Resumption is one time that a job was resumed.
 type Resumption struct {
 	At time.Time `json:"at"`
-	// IdleSec is for how many seconds nothing is known to have run before: since the last trial ended. A job's duration
-	// does not count them.
+	// IdleSec is the time, in seconds, in which nothing is known to have run: since the end of the last trial. A job's
+	// duration leaves it out.
 	IdleSec float64 `json:"idle_sec"`
 }
 
-// Idle is how long the job lay between being stopped and being resumed, all in all.
+// Idle returns the total time between being stopped and being resumed.
 func (p Plan) Idle() time.Duration {
 	var sum float64
 	for _, r := range p.Resumed {
@@ -64,27 +64,27 @@ type Shard struct {
 	Total int `json:"total"`
 }
 
-// String is "3/4".
+// String returns "3/4".
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Total) }
 
-// PlannedTask is one task of a job, as it was when the job was planned.
+// PlannedTask describes a task of a job at the time of planning.
 type PlannedTask struct {
 	Dataset string `json:"dataset_name"`
 	Task    string `json:"task_name"`
 	// Digest ("sha256:…") is equal for tasks with equal files and formats; "" if they could not be read.
 	Digest string `json:"digest"`
-	// Format says whose rules the task is read by ("harbor"); "" is Rollout's own.
+	// Format names the rules that the task is read by ("harbor"); "" means Rollout's own.
 	Format string `json:"format,omitempty"`
-	// Path is the task's folder from the top of its repository (or, outside git, from the current folder), with
-	// forward slashes; "" if it is not below.
+	// Path is the task's directory relative to the root of its repository (outside git: to the current directory), with forward
+	// slashes; "" if the task is not below that.
 	Path string `json:"path"`
-	// GitURL, GitCommitID (whole) and GitPath say what a registry's task was taken out of; "" for others.
+	// GitURL, GitCommitID (complete) and GitPath tell where a registry's task comes from; "" for others.
 	GitURL      string `json:"git_url,omitempty"`
 	GitCommitID string `json:"git_commit_id,omitempty"`
 	GitPath     string `json:"git_path,omitempty"`
 }
 
-// Own is the keys that this folder is to hold: those of its shard, or all.
+// Own returns the keys of the trials that belong into this directory: those of its shard, or all.
 func (p Plan) Own() []Key {
 	if p.Shard == nil {
 		return p.Trials
@@ -92,7 +92,7 @@ func (p Plan) Own() []Key {
 	return p.Part(p.Shard.Index)
 }
 
-// Part is the keys of one shard, from 1, in the plan's order.
+// Part returns the keys of one shard, counted from 1, in the plan's order.
 func (p Plan) Part(index int) []Key {
 	var keys []Key
 	for i, key := range p.Trials {
@@ -103,14 +103,13 @@ func (p Plan) Part(index int) []Key {
 	return keys
 }
 
-// MaxShards bounds how many shards a job may have. It is more than a workflow can start (256), and a file that says more
-// is no plan of ours.
+// MaxShards bounds the number of shards of a job. A workflow can start 256 jobs. Check refuses plans with more.
 const MaxShards = 1000
 
-// maxIdle bounds how long a job was idle, in seconds, so that sums of it do not overflow: a century.
+// maxIdle bounds the idle time of a job, in seconds, so that sums do not overflow: a century.
 const maxIdle = 100 * 366 * 24 * 3600
 
-// Check refuses plans that Record would not have made; a file may say anything.
+// Check returns an error for a plan that job.Record would not make, because a file may contain anything.
 func (p Plan) Check() error {
 	for _, m := range p.Metrics {
 		if !slices.Contains(MetricTypes, m) {
@@ -142,23 +141,23 @@ func (p Plan) Check() error {
 	return nil
 }
 
-// Metric is one aggregate over the rewards of completed trials; null where there are none.
+// Metric is an aggregate of the rewards of completed trials; null if there are none.
 type Metric struct {
 	Type  string   `json:"type"`
 	Value *float64 `json:"value"`
 }
 
-// Summary counts trials. Rates and means are over completed trials, the *All forms over every
-// planned trial, where a failed, cancelled or skipped one counts 0. Costs are US dollars.
+// Summary counts trials. Rates and means are over completed trials. The *All forms are over every planned trial, and a
+// failed, cancelled or skipped one counts 0. Costs are US dollars.
 type Summary struct {
 	TotalTrials     int `json:"total_trials"`
 	CompletedTrials int `json:"completed_trials"`
 	FailedTrials    int `json:"failed_trials"`
 	SkippedTrials   int `json:"skipped_trials"`
-	// ReusedTrials are those of CompletedTrials that were not run but taken over; their cost is not in TotalCost.
+	// ReusedTrials counts those of CompletedTrials that were reused instead of run; their cost is not in TotalCost.
 	ReusedTrials int `json:"reused_trials,omitempty"`
-	// ConfirmationTrials is how many attempts confirmed tasks that looked broken. They are in no other number of the summary
-	// except TotalCost, of which ConfirmationCost is their part.
+	// ConfirmationTrials counts the confirmation attempts. They are in no other number of the summary except TotalCost, of
+	// which ConfirmationCost is their part.
 	ConfirmationTrials int `json:"confirmation_trials,omitempty"`
 	ConfirmationCost   USD `json:"confirmation_cost,omitzero"`
 
@@ -169,11 +168,11 @@ type Summary struct {
 	PassRateAll   float64  `json:"pass_rate_all"`
 	MeanRewardAll float64  `json:"mean_reward_all"`
 	Metrics       []Metric `json:"metrics,omitempty"`
-	// PassK is there if a task has more than one attempt, by k.
+	// PassK is set if a task has more than one attempt; by k.
 	PassK []PassK `json:"pass_k,omitempty"`
 }
 
-// Outcome is one line of a job's results: what a comparison with another job needs of a trial.
+// Outcome is an entry of a job's results: what a comparison with another job needs to know about a trial.
 type Outcome struct {
 	Key
 	Reward      *float64  `json:"reward"`
@@ -181,10 +180,10 @@ type Outcome struct {
 	Cost        USD       `json:"cost"`
 	DurationSec float64   `json:"duration_sec"` // of the whole trial
 	TaskDigest  string    `json:"task_digest,omitempty"`
-	Reused      bool      `json:"reused,omitempty"` // Cost and DurationSec are of the run that it was taken from
+	Reused      bool      `json:"reused,omitempty"` // Cost and DurationSec are those of the original run
 }
 
-// OutcomeOf is the line of a trial.
+// OutcomeOf returns the outcome of a trial.
 func OutcomeOf(t Trial) Outcome {
 	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil}
 	if t.Error != nil {
@@ -201,7 +200,7 @@ func (o Outcome) Failed() bool {
 	return o.Reward == nil && o.Error != "" && o.Error != EnvironmentTeardownFailed
 }
 
-// Passed reports a reward of exactly 1; see Trial.Passed.
+// Passed reports whether the reward is exactly 1; see Trial.Passed.
 func (o Outcome) Passed() bool { return o.Reward != nil && *o.Reward == 1 }
 
 // Job is the aggregate of a job's trials: <job>/result.json. Durations are in seconds.
@@ -209,7 +208,7 @@ type Job struct {
 	JobName    string  `json:"job_name"`
 	PlanDigest string  `json:"plan_digest"`     // Plan.Digest
 	Commit     *string `json:"commit"`          // Plan.Commit
-	Shard      *Shard  `json:"shard,omitempty"` // the part of the job that this is about; nil: all of it
+	Shard      *Shard  `json:"shard,omitempty"` // the part of the job that this covers; nil means all of it
 	Cancelled  bool    `json:"cancelled"`
 	Summary
 	TotalDurationSec float64            `json:"total_duration_sec"`
@@ -217,11 +216,11 @@ type Job struct {
 	EndedAt          time.Time          `json:"ended_at"`
 	Agents           map[string]Summary `json:"agents"`
 	Results          []Outcome          `json:"results"`
-	// Confirmations are the attempts that confirmed tasks which looked broken (Trial.Confirmation). Results has none of them.
+	// Confirmations are the confirmation attempts (Trial.Confirmation). Results has none of them.
 	Confirmations []Outcome `json:"confirmations,omitempty"`
 
 	Costs   Costs             `json:"costs"`
-	Errors  map[ErrorType]int `json:"errors"`  // how many trials ended with each error type
+	Errors  map[ErrorType]int `json:"errors"`  // number of trials by error type
 	Skipped []Key             `json:"skipped"` // planned trials without a result
 }
 
@@ -235,12 +234,12 @@ type Group struct {
 // MetricTypes are the aggregates that a job may ask for. Source: specification, "metrics".
 var MetricTypes = []string{"sum", "min", "max", "mean"}
 
-// Summarize counts trials into a Job. trials may come in any order and are not changed; those that
-// the plan does not name are ignored, as is a second result for the same key. A planned trial
-// without a result is skipped, and a job with skipped or cancelled trials is cancelled. Of a shard's plan, the
-// shard's own trials count. Confirmation attempts at planned tasks are not in the plan: they become Confirmations, and
-// count for nothing but the costs, the time and whether the job is cancelled.
-// It depends on nothing but its arguments: run, report and merge all get their numbers here.
+// Summarize computes a Job from its trials. trials may have any order and are not changed. Trials that the plan does not
+// name are ignored, as is a second result with the same key. A planned trial without a result is skipped, and a job with
+// skipped or cancelled trials is cancelled. Of a shard's plan, only the shard's own trials count. Confirmation attempts at
+// planned tasks become Confirmations, and count only for the costs, the time and whether the job is cancelled.
+//
+// Summarize depends only on its arguments: run, report and merge all get their numbers from it.
 // Source: specification, "Job result.json".
 func Summarize(plan Plan, trials []Trial) Job {
 	byKey := index(trials)
@@ -288,11 +287,11 @@ func Summarize(plan Plan, trials []Trial) Job {
 	job.Cancelled = job.Cancelled || len(job.Skipped) > 0
 	job.Summary = all.Summary(plan.Metrics)
 	job.TotalDurationSec = Seconds(max(0, job.EndedAt.Sub(job.StartedAt)-plan.Idle()))
-	tried := goesOf(plan.Own(), byKey)
-	job.PassK = passK(tried)
+	counts := countAttempts(plan.Own(), byKey)
+	job.PassK = passK(counts)
 	for name, t := range agents {
 		s := t.Summary(plan.Metrics)
-		s.PassK = passK(within(tried, name, nil))
+		s.PassK = passK(within(counts, name, nil))
 		job.Agents[name] = s
 	}
 	slices.SortFunc(job.Results, func(a, b Outcome) int { return a.Key.Compare(b.Key) })
@@ -300,7 +299,7 @@ func Summarize(plan Plan, trials []Trial) Job {
 	return job
 }
 
-// note takes up what a trial cost, when it ended, and that it was cancelled.
+// note adds the cost of a trial, its end, and whether it was cancelled.
 func (j *Job) note(t Trial) {
 	j.Costs = j.Costs.Plus(t.Spent())
 	j.Cancelled = j.Cancelled || t.Error != nil && t.Error.Type == Cancelled
@@ -309,7 +308,7 @@ func (j *Job) note(t Trial) {
 	}
 }
 
-// confirmations are the confirmation attempts at planned tasks, sorted by key, the first of each key.
+// confirmations returns the confirmation attempts at planned tasks, sorted by key; the first of each key counts.
 func confirmations(planned []Key, trials []Trial) []*Trial {
 	var found []*Trial
 	for i := range trials {
@@ -334,7 +333,7 @@ func confirmations(planned []Key, trials []Trial) []*Trial {
 	})
 }
 
-// Groups summarises per agent and dataset, sorted by both.
+// Groups returns a summary for each agent and dataset, sorted by both.
 func Groups(plan Plan, trials []Trial) []Group {
 	byKey := index(trials)
 	type pair struct{ agent, dataset string }
@@ -353,11 +352,11 @@ func Groups(plan Plan, trials []Trial) []Group {
 	for _, trial := range confirmations(plan.Own(), trials) {
 		tallies[pair{trial.Agent, trial.Dataset}].Add(*trial)
 	}
-	tried := goesOf(plan.Own(), byKey)
+	counts := countAttempts(plan.Own(), byKey)
 	groups := make([]Group, 0, len(tallies))
 	for p, t := range tallies {
 		s := t.Summary(plan.Metrics)
-		s.PassK = passK(within(tried, p.agent, &p.dataset))
+		s.PassK = passK(within(counts, p.agent, &p.dataset))
 		groups = append(groups, Group{Agent: p.agent, Dataset: p.dataset, Summary: s})
 	}
 	slices.SortFunc(groups, func(a, b Group) int {
@@ -366,7 +365,7 @@ func Groups(plan Plan, trials []Trial) []Group {
 	return groups
 }
 
-// index finds trials by their keys, except confirmation attempts. It points into trials: there may be a hundred thousand of them.
+// index returns trials by key, without confirmation attempts. It points into trials, which may be a hundred thousand.
 func index(trials []Trial) map[Key]*Trial {
 	byKey := make(map[Key]*Trial, len(trials))
 	for i := range trials {
@@ -377,8 +376,7 @@ func index(trials []Trial) map[Key]*Trial {
 	return byKey
 }
 
-// Tally collects what a Summary needs, one trial at a time, for whoever shows a job while it runs.
-// The zero Tally is empty and ready to use.
+// Tally computes a Summary one trial at a time, for the view of a running job. The zero Tally is ready to use.
 type Tally struct {
 	total, completed, failed, skipped, passed, reused, confirmations int
 	sum, low, high                                                   float64
@@ -391,7 +389,7 @@ func (t *Tally) Skip() {
 	t.skipped++
 }
 
-// Add counts one trial's outcome. Of a confirmation attempt it counts the cost.
+// Add counts the outcome of a trial. Of a confirmation attempt it counts only the cost.
 func (t *Tally) Add(trial Trial) {
 	if trial.Confirmation {
 		t.confirmations++
@@ -417,14 +415,14 @@ func (t *Tally) Add(trial Trial) {
 		t.low, t.high = reward, reward
 	}
 	t.completed++
-	t.sum = finite(t.sum + reward) // or two huge rewards would make a result that JSON cannot hold
+	t.sum = finite(t.sum + reward) // two huge rewards could have a sum that JSON cannot represent
 	t.low, t.high = min(t.low, reward), max(t.high, reward)
 	if trial.Passed() {
 		t.passed++
 	}
 }
 
-// Summary is what has been counted so far, with the named metrics (see MetricTypes) in that order.
+// Summary returns the summary of what was counted so far, with the named metrics (see MetricTypes) in that order.
 func (t *Tally) Summary(metrics []string) Summary {
 	s := Summary{
 		TotalTrials:     t.total,
@@ -472,7 +470,7 @@ func ratio(part float64, whole int) float64 {
 	return part / float64(whole)
 }
 
-// Seconds is d in seconds, to the millisecond: what every duration in a result file is.
+// Seconds returns d in seconds, rounded to the millisecond, as all durations in result files are.
 func Seconds(d time.Duration) float64 {
 	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000 // d.Seconds() would give 9.899000000000001
 }

@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// Metadata is a job at a glance: <job>/metadata.json, written when the job begins, now and then while it runs, and when it
-// ends. The names of its first fields are those of the metadata that stands beside an outputs.jsonl elsewhere. Nothing
-// reads it back: what it says is counted anew from the trials.
+// Metadata sums up a job: <job>/metadata.json, written when the job begins, from time to time while it runs, and when it
+// ends. Its first fields have the names that other tools use in the metadata beside an outputs.jsonl. Rollout never reads
+// it; it is always computed from the trials.
 type Metadata struct {
 	JobName    string   `json:"job_name"`
 	PlanDigest string   `json:"plan_digest"`
 	Commit     *string  `json:"commit"`
-	Shard      *Shard   `json:"shard,omitempty"` // the counts are of its trials
+	Shard      *Shard   `json:"shard,omitempty"` // whose trials are counted
 	Datasets   []string `json:"datasets"`        // sorted
-	// NumExamples is how many tasks the whole job has, RolloutsPerExample how many attempts each agent has at each.
+	// NumExamples is the number of tasks of the whole job, RolloutsPerExample the number of attempts of each agent at each.
 	NumExamples        int       `json:"num_examples"`
 	RolloutsPerExample int       `json:"rollouts_per_example"`
 	StartedAt          time.Time `json:"started_at"`
-	// UpdatedAt is when the last of the trials ended that are counted here.
+	// UpdatedAt is the end of the last trial that is counted.
 	UpdatedAt time.Time `json:"updated_at"`
 	// IsComplete: every planned trial has a result, and the job was not cancelled.
 	IsComplete bool `json:"is_complete"`
-	Standing
-	Agents map[string]Standing `json:"agents"`
+	Progress
+	Agents map[string]Progress `json:"agents"`
 }
 
-// Standing is what trials came to so far. AvgReward and PassRate are over completed trials, and null without one; Cost is in US
-// dollars, and null where nobody has said what anything cost.
-type Standing struct {
+// Progress sums up the trials so far. AvgReward and PassRate are over completed trials, and null if there are none. Cost is in
+// US dollars, and null if nothing reported a cost.
+type Progress struct {
 	TotalTrials     int      `json:"total_trials"` // planned
 	CompletedTrials int      `json:"completed_trials"`
 	FailedTrials    int      `json:"failed_trials"`
@@ -37,18 +37,18 @@ type Standing struct {
 	ReusedTrials    int      `json:"reused_trials,omitempty"`
 	AvgReward       *float64 `json:"avg_reward"`
 	PassRate        *float64 `json:"pass_rate"`
-	// PassAtK and PassHatK have "1", "2" and so on as keys; they are left out where there is one attempt only. See PassK.
+	// PassAtK and PassHatK have the keys "1", "2" and so on; they are omitted if tasks have one attempt only. See PassK.
 	PassAtK  map[string]float64 `json:"pass_at_k,omitempty"`
 	PassHatK map[string]float64 `json:"pass_hat_k,omitempty"`
 	Cost     USD                `json:"cost"`
 }
 
-// MetadataOf is where a job stands. job is what Summarize makes of the trials so far.
+// MetadataOf returns the metadata of a job. job is what Summarize returns for the trials so far.
 func MetadataOf(plan Plan, job Job) Metadata {
 	m := Metadata{
 		JobName: plan.JobName, PlanDigest: plan.Digest, Commit: plan.Commit, Shard: plan.Shard,
 		Datasets: []string{}, NumExamples: len(plan.Tasks), StartedAt: plan.StartedAt, UpdatedAt: job.EndedAt,
-		IsComplete: !job.Cancelled, Standing: standingOf(job.Summary), Agents: map[string]Standing{},
+		IsComplete: !job.Cancelled, Progress: progressOf(job.Summary), Agents: map[string]Progress{},
 	}
 	for _, t := range plan.Tasks {
 		m.Datasets = append(m.Datasets, t.Dataset)
@@ -59,13 +59,13 @@ func MetadataOf(plan Plan, job Job) Metadata {
 		m.RolloutsPerExample = max(m.RolloutsPerExample, k.Attempt)
 	}
 	for name, s := range job.Agents {
-		m.Agents[name] = standingOf(s)
+		m.Agents[name] = progressOf(s)
 	}
 	return m
 }
 
-func standingOf(s Summary) Standing {
-	out := Standing{
+func progressOf(s Summary) Progress {
+	out := Progress{
 		TotalTrials: s.TotalTrials, CompletedTrials: s.CompletedTrials, FailedTrials: s.FailedTrials, PendingTrials: s.SkippedTrials, ReusedTrials: s.ReusedTrials,
 		Cost: s.TotalCost,
 	}

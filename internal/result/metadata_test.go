@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMetadataSaysNullWhereNothingIsKnown(t *testing.T) {
+func TestMetadataHasNullForWhatIsUnknown(t *testing.T) {
 	for _, test := range []struct {
 		summary Summary
 		want    string
@@ -15,7 +15,7 @@ func TestMetadataSaysNullWhereNothingIsKnown(t *testing.T) {
 		{Summary{TotalTrials: 2, CompletedTrials: 2}, `"avg_reward":0,"pass_rate":0,"cost":null`},
 		{Summary{TotalTrials: 2, CompletedTrials: 2, MeanReward: 0.5, PassRate: 0.5, TotalCost: Dollars(0.25)}, `"avg_reward":0.5,"pass_rate":0.5,"cost":0.25`},
 	} {
-		text, err := json.Marshal(standingOf(test.summary))
+		text, err := json.Marshal(progressOf(test.summary))
 		if err != nil || !strings.Contains(string(text), test.want) {
 			t.Errorf("%s, want %s (%v)", text, test.want, err)
 		}

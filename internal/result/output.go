@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Output is one finished trial for programs that learn or evaluate from rollouts: a line of outputs.jsonl, and of what
-// "rollout export --format outputs" writes. Names and units of the first fields are those of the RolloutOutput that such
-// programs know; times are milliseconds there, and not seconds. Nothing in it counts: it says again what results say.
+// Output describes a finished trial for programs that learn from rollouts or evaluate them: a line of outputs.jsonl, and of
+// what "rollout export --format outputs" writes. The first fields have the names and units of the RolloutOutput that such
+// programs know, with times in milliseconds. It only repeats what results state.
 type Output struct {
 	// ExampleID is the same number for all attempts of all agents at one task, in every job. See ExampleID.
 	ExampleID int64  `json:"example_id"`
@@ -18,24 +18,24 @@ type Output struct {
 	Dataset   string `json:"dataset"`
 	Agent     string `json:"agent"`
 	Attempt   int    `json:"attempt"`
-	// Prompt is the task's instruction as one message of a user, at most MaxPrompt bytes of it; null if it is not known.
+	// Prompt is the task's instruction as one message of a user, at most MaxPrompt bytes of it; null if unknown.
 	Prompt []Message `json:"prompt"`
-	// Completion is null: what an agent printed is no conversation, and is in the trial's folder.
+	// Completion is null: the output of an agent is not a conversation. It is in the trial's directory.
 	Completion []Message    `json:"completion"`
 	Reward     *float64     `json:"reward"` // no unit; null without one
 	Timing     OutputTiming `json:"timing"`
 	// IsCompleted: the trial has a reward.
 	IsCompleted bool `json:"is_completed"`
-	// IsTruncated: the agent was stopped because its time was over.
+	// IsTruncated: the agent was stopped by its timeout.
 	IsTruncated bool `json:"is_truncated"`
 	// Metrics are the verifier's numbers by name; a single reward has the name "reward". Names may be hostile.
 	Metrics map[string]float64 `json:"metrics"`
-	Error   *string            `json:"error"` // its type and message; null without one
+	Error   *string            `json:"error"` // type and message; null without one
 	// StopCondition is why the trial ended: "completed" (it ran to its end and has a reward), "not_verified" (it ran to its
-	// end, and nobody verified it), or else the type of its error.
+	// end and was not verified), or the type of its error.
 	StopCondition string `json:"stop_condition"`
 
-	// Advantage and AdvantageNormalized are in exports only, and null where an attempt of the group has no reward. See Advantage.
+	// Advantage and AdvantageNormalized are only in exports, and null if an attempt of the group has no reward. See Advantage.
 	Advantage           *float64 `json:"advantage,omitempty"`
 	AdvantageNormalized *float64 `json:"advantage_normalized,omitempty"`
 
@@ -44,17 +44,17 @@ type Output struct {
 	// Confirmation: Trial.Confirmation.
 	Confirmation bool          `json:"confirmation,omitempty"`
 	Digests      OutputDigests `json:"digests"`
-	Commit       *string       `json:"commit"` // that the job file was at; null outside git
-	Dir          string        `json:"dir"`    // of the trial, below the job's folder
+	Commit       *string       `json:"commit"` // of the job file; null outside git
+	Dir          string        `json:"dir"`    // of the trial, below the job's directory
 }
 
-// Message is one of a conversation.
+// Message is a message of a conversation.
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// OutputTiming is when and how long. Durations are milliseconds, 0 for what never began.
+// OutputTiming has the start of a trial and its durations, in milliseconds; 0 for what never began.
 type OutputTiming struct {
 	StartTime    float64 `json:"start_time"`    // seconds since 1970, UTC
 	SetupMS      float64 `json:"setup_ms"`      // environment and installation of the agent
@@ -63,7 +63,7 @@ type OutputTiming struct {
 	TotalMS      float64 `json:"total_ms"`      // the whole trial, more than the sum of the parts
 }
 
-// OutputDigests say what was run ("sha256:…"); "" for what is not known.
+// OutputDigests identify what was run ("sha256:…"); "" if unknown.
 type OutputDigests struct {
 	Task   string `json:"task"`
 	Agent  string `json:"agent"`
@@ -71,17 +71,17 @@ type OutputDigests struct {
 	Plan   string `json:"plan"`
 }
 
-// MaxPrompt is how much of an instruction stands in an Output, in bytes. What is cut is marked.
+// MaxPrompt bounds the instruction in an Output, in bytes. A longer one is cut and marked.
 const MaxPrompt = 64 << 10
 
-// ExampleID is a number for a task that depends on the names of dataset and task alone. It is positive and below 2⁵³,
-// so that every reader of JSON keeps it; two of a million tasks have the same one with a chance of 1 to 18,000.
+// ExampleID returns a number for a task that depends only on the names of dataset and task. It is positive and below 2⁵³, so
+// that every reader of JSON represents it exactly. The chance that two of a million tasks have the same one is 1 in 18,000.
 func ExampleID(dataset, task string) int64 {
 	sum := sha256.Sum256([]byte(dataset + "\x00" + task))
 	return int64(binary.BigEndian.Uint64(sum[:]) >> 11)
 }
 
-// PromptOf is an instruction as messages.
+// PromptOf returns an instruction as messages.
 func PromptOf(instruction string) []Message {
 	const mark = "\n[cut]"
 	text := strings.ToValidUTF8(instruction, "\uFFFD")
@@ -95,7 +95,7 @@ func PromptOf(instruction string) []Message {
 	return []Message{{Role: "user", Content: text}}
 }
 
-// OutputOf is a trial's line. prompt may be nil.
+// OutputOf returns the output of a trial. prompt may be nil.
 func OutputOf(plan Plan, t Trial, prompt []Message) Output {
 	o := Output{
 		ExampleID: ExampleID(t.Dataset, t.Task), Task: t.Task, Dataset: t.Dataset, Agent: t.Agent, Attempt: t.Attempt,
@@ -116,13 +116,13 @@ func OutputOf(plan Plan, t Trial, prompt []Message) Output {
 	return o
 }
 
-// The values of Output.StopCondition that are no ErrorType.
+// The values of Output.StopCondition that are not an ErrorType.
 const (
 	StopCompleted   = "completed"
 	StopNotVerified = "not_verified"
 )
 
-// StopCondition is Output.StopCondition.
+// StopCondition returns a trial's Output.StopCondition.
 func StopCondition(t Trial) string {
 	switch {
 	case t.Error != nil && t.Error.Type != EnvironmentTeardownFailed:
@@ -153,7 +153,7 @@ func timingOf(t Trial) OutputTiming {
 	}
 }
 
-// ByEnd orders trials as they ended, which is the order of the lines of outputs.jsonl; those that ended together by key.
-func ByEnd(a, b Trial) int {
+// CompareEnd orders trials by their end, and then by key. The lines of outputs.jsonl have this order.
+func CompareEnd(a, b Trial) int {
 	return cmp.Or(a.Timestamps.EndedAt.Compare(b.Timestamps.EndedAt), a.Key.Compare(b.Key))
 }

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// PassK is what k attempts at a task come to, as the mean over tasks (of each agent), each of which counts once. It
-// is worked out without chance from all n attempts that there are, c of which passed (a reward of exactly 1).
+// PassK has the chances of k attempts at a task, as means over the tasks of each agent; each task counts once. They are
+// computed exactly, without sampling, from all n attempts at a task, of which c passed (a reward of exactly 1).
 //
-// The plain forms know completed attempts only, as pass_rate does: n is how many of a task's attempts have a reward, and
-// tasks with fewer than k of them are left out; Tasks is how many are not. The *All forms are over every planned attempt,
-// where one without a reward did not pass; no task is left out, but those that were planned with fewer than k attempts.
+// The plain forms are over completed attempts, as pass_rate is: n is the number of a task's attempts with a reward, and
+// tasks with fewer than k are left out. Tasks is the number of the others. The *All forms are over every planned attempt,
+// and one without a reward did not pass; only tasks with fewer than k planned attempts are left out.
 // Source: M. Chen et al., Evaluating Large Language Models Trained on Code, 2021, equation 1 (pass@k); S. Yao et al.,
 // τ-bench, 2024 (pass^k).
 type PassK struct {
@@ -26,12 +26,13 @@ type PassK struct {
 	PassHatAll float64 `json:"pass_hat_k_all"`
 }
 
-// EveryK is up to where pass@k is worked out for every k. Beyond it only powers of two and the largest k are, because a job
-// may have 100,000 attempts.
+// EveryK is the largest number up to which pass@k is computed for every k. Beyond it, it is computed for powers of two and
+// the largest k, because a job may have 100,000 attempts.
 const EveryK = 100
 
-// TellingK are the few of them that people are shown: k of 1, 5, 10 and 100, and the largest that there is something to say of.
-func TellingK(all []PassK) []PassK {
+// ShownPassK returns the entries that are shown to people: those for k of 1, 5, 10 and 100, and for the largest k that a task
+// has enough attempts for.
+func ShownPassK(all []PassK) []PassK {
 	all = slices.DeleteFunc(slices.Clone(all), func(p PassK) bool { return p.Tasks == 0 })
 	if len(all) == 0 {
 		return nil
@@ -40,16 +41,16 @@ func TellingK(all []PassK) []PassK {
 	return slices.DeleteFunc(all, func(p PassK) bool { return !slices.Contains([]int{1, 5, 10, 100, most}, p.K) })
 }
 
-// PassAt is the unbiased estimate of pass@k from n attempts of which c passed: the share of all choices of k attempts with one
-// that passed. 0 < k ≤ n and 0 ≤ c ≤ n.
+// PassAt returns the unbiased estimate of pass@k from n attempts of which c passed: the share of all choices of k attempts
+// with at least one that passed. 0 < k ≤ n and 0 ≤ c ≤ n.
 func PassAt(n, c, k int) float64 { return 1 - drawn(n, n-c, k) }
 
-// PassHat is the unbiased estimate of pass^k from n attempts of which c passed: the share of all choices of k attempts that
-// all passed. 0 < k ≤ n and 0 ≤ c ≤ n.
+// PassHat returns the unbiased estimate of pass^k from n attempts of which c passed: the share of all choices of k attempts
+// that all passed. 0 < k ≤ n and 0 ≤ c ≤ n.
 func PassHat(n, c, k int) float64 { return drawn(n, c, k) }
 
-// drawn is C(m,k)/C(n,k), the chance that k of n that are drawn without putting back are all of certain m. It is a product of
-// numbers up to 1: factorials of a hundred attempts would not fit.
+// drawn returns C(m,k)/C(n,k): the chance that k items, drawn from n without replacement, are all among m of them. It is
+// computed as a product of numbers up to 1, because factorials of a hundred attempts would overflow.
 func drawn(n, m, k int) float64 {
 	if m < k {
 		return 0
@@ -61,20 +62,20 @@ func drawn(n, m, k int) float64 {
 	return p
 }
 
-// goes counts one agent's attempts at one task.
-type goes struct {
+// attemptCounts counts one agent's attempts at one task.
+type attemptCounts struct {
 	key                        Key // Attempt is 0
 	planned, completed, passed int
 }
 
-// goesOf counts the attempts at each task, sorted by agent, dataset and task. It is empty where no task has a second
-// attempt: then there is nothing to say beyond the pass rate.
-func goesOf(keys []Key, byKey map[Key]*Trial) []goes {
+// countAttempts counts the attempts at each task, sorted by agent, dataset and task. It returns nil if no task has a second
+// attempt, because then the pass rate says everything.
+func countAttempts(keys []Key, byKey map[Key]*Trial) []attemptCounts {
 	if !slices.ContainsFunc(keys, func(k Key) bool { return k.Attempt > 1 }) {
 		return nil
 	}
 	index := map[Key]int{}
-	var all []goes
+	var all []attemptCounts
 	for _, key := range keys {
 		t := byKey[key]
 		key.Attempt = 0
@@ -82,7 +83,7 @@ func goesOf(keys []Key, byKey map[Key]*Trial) []goes {
 		if !ok {
 			i = len(all)
 			index[key] = i
-			all = append(all, goes{key: key})
+			all = append(all, attemptCounts{key: key})
 		}
 		all[i].planned++
 		if t != nil && t.Completed() {
@@ -92,13 +93,13 @@ func goesOf(keys []Key, byKey map[Key]*Trial) []goes {
 			all[i].passed++
 		}
 	}
-	slices.SortFunc(all, func(a, b goes) int { return a.key.Compare(b.key) })
+	slices.SortFunc(all, func(a, b attemptCounts) int { return a.key.Compare(b.key) })
 	return all
 }
 
-// within is the part of sorted counts that is one agent's, on one dataset if that is not nil.
-func within(all []goes, agent string, dataset *string) []goes {
-	order := func(t goes, k Key) int {
+// within returns the part of sorted counts that is one agent's, on one dataset if that is not nil.
+func within(all []attemptCounts, agent string, dataset *string) []attemptCounts {
+	order := func(t attemptCounts, k Key) int {
 		c := cmp.Compare(t.key.Agent, k.Agent)
 		if dataset != nil {
 			c = cmp.Or(c, cmp.Compare(t.key.Dataset, k.Dataset))
@@ -117,8 +118,8 @@ func within(all []goes, agent string, dataset *string) []goes {
 	return all[first:last]
 }
 
-// passK is every k that the attempts of some task allow; nothing where no task has two.
-func passK(all []goes) []PassK {
+// passK returns an entry for every k that the attempts of some task allow, or nil if no task has two.
+func passK(all []attemptCounts) []PassK {
 	most := 0
 	for _, t := range all {
 		most = max(most, t.planned)
@@ -153,7 +154,7 @@ func passK(all []goes) []PassK {
 	return out
 }
 
-// ksUpTo is every k up to EveryK, then powers of two, and the most.
+// ksUpTo returns every k up to EveryK, then powers of two, and most.
 func ksUpTo(most int) []int {
 	var ks []int
 	for k := 1; k < most; k++ {
@@ -167,22 +168,21 @@ func ksUpTo(most int) []int {
 	return append(ks, most)
 }
 
-// Advantage is how much better or worse an attempt did than the others of its group: the same agent's attempts at the same
-// task. Source: Z. Shao et al., DeepSeekMath, 2024 (GRPO).
+// Advantage tells how much better or worse an attempt was than its group: the same agent's attempts at the same task. Source: Z. Shao et al., DeepSeekMath, 2024 (GRPO).
 type Advantage struct {
 	Plain float64 // the reward minus the group's mean
-	// Normalized is Plain divided by the group's standard deviation (of the group itself: the sum of squares is divided by
-	// n), and 0 where all rewards are equal.
+	// Normalized is Plain divided by the group's standard deviation (of the population: the sum of squares is divided by n), or
+	// 0 if all rewards are equal.
 	Normalized float64
 }
 
-// Advantages are those of a whole group, in the order of its rewards, which are finite.
+// Advantages returns the advantages of a whole group, in the order of its rewards, which must be finite.
 func Advantages(rewards []float64) []Advantage {
 	out := make([]Advantage, len(rewards))
 	if len(rewards) == 0 {
 		return out
 	}
-	scale := largest(rewards) // huge rewards have squares that are not finite
+	scale := largest(rewards) // squares of huge rewards are not finite
 	if scale == 0 || equal(rewards) {
 		return out
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPassKIsTheShareOfAllChoices counts every choice of k attempts.
+// TestPassKIsTheShareOfAllChoices compares with a count of all choices of k attempts.
 func TestPassKIsTheShareOfAllChoices(t *testing.T) {
 	for n := 1; n <= 10; n++ {
 		for c := 0; c <= n; c++ {
@@ -48,7 +48,7 @@ func TestPassKStaysFiniteForManyAttempts(t *testing.T) {
 			}
 		}
 	}
-	// One of n passes: any k of them have it with the chance k/n.
+	// If one of n passes, it is among any k of them with the chance k/n.
 	if got := PassAt(n, 1, 100); math.Abs(got-0.001) > 1e-9 {
 		t.Errorf("pass@100 of 1/%d is %g, want 0.001", n, got)
 	}
@@ -58,7 +58,7 @@ func TestPassKStaysFiniteForManyAttempts(t *testing.T) {
 	}
 }
 
-// job makes a plan and trials of one agent: for each task the rewards of its attempts; NaN is an error.
+// passJob returns a plan and trials of one agent. tasks has for each task the rewards of its attempts; NaN is an error.
 func passJob(tasks ...[]float64) (Plan, []Trial) {
 	plan := Plan{JobName: "j"}
 	var trials []Trial
@@ -182,14 +182,14 @@ func near(a, b float64) bool {
 	return a == b || math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), math.Abs(b))
 }
 
-func TestFewKsAreShown(t *testing.T) {
+func TestShownPassK(t *testing.T) {
 	for most, want := range map[int][]int{2: {1, 2}, 5: {1, 5}, 8: {1, 5, 8}, 300: {1, 5, 10, 100, 300}} {
 		var all []PassK
 		for _, k := range append(ksUpTo(most), most+1) {
 			all = append(all, PassK{K: k, Tasks: max(0, most+1-k)})
 		}
 		var got []int
-		for _, p := range TellingK(all) {
+		for _, p := range ShownPassK(all) {
 			got = append(got, p.K)
 		}
 		if !slices.Equal(got, want) {

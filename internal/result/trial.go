@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ErrorType says what kept a trial from a reward, or what went wrong around one.
+// ErrorType is the type of a trial's error.
 // Source: specification, "Error Types"; EnvironmentLost and Cancelled are this project's own (see docs/internals/decisions.md).
 type ErrorType string
 
@@ -51,7 +51,7 @@ const (
 	Cancelled ErrorType = "cancelled"
 )
 
-// ErrorTypes are all error types, in the order of the phases that produce them.
+// ErrorTypes lists all error types, in the order of the phases that produce them.
 var ErrorTypes = []ErrorType{
 	TaskInvalid, TaskNotFound,
 	EnvironmentBuildFailed, EnvironmentBuildTimeout, EnvironmentImagePullFailed, EnvironmentStartFailed, EnvironmentResourceAllocationFailed,
@@ -60,12 +60,12 @@ var ErrorTypes = []ErrorType{
 	EnvironmentTeardownFailed, InternalError, EnvironmentLost, Cancelled,
 }
 
-// Fault says whose failure an error is.
+// Fault tells whose failure an error is.
 type Fault string
 
-// The faults. An agent that is not there to try (FaultInstall) is told apart from one that tried and failed (FaultAgent).
+// The faults. An agent that could not try (FaultInstall) differs from one that tried and failed (FaultAgent).
 const (
-	FaultAgent          Fault = "agent"          // the agent ran, and failed or took too long: it has lost the task
+	FaultAgent          Fault = "agent"          // the agent ran, and failed or took too long: it lost the task
 	FaultInstall        Fault = "install"        // the agent could not be installed
 	FaultVerifier       Fault = "verifier"       // the verifier gave no verdict
 	FaultTask           Fault = "task"           // the task's files are wrong or missing
@@ -89,15 +89,16 @@ func (t ErrorType) Fault() Fault {
 	return FaultUnknown
 }
 
-// Infrastructure reports an error that says nothing about the agent or the task: where the trial ran failed, or Rollout
-// did, or the job was cancelled.
+// Infrastructure reports whether the error says nothing about the agent or the task: the infrastructure or Rollout failed,
+// or the job was cancelled.
 func (t ErrorType) Infrastructure() bool { return t.Fault() == FaultInfrastructure }
 
-// Loses reports whether a trial with this error and without a reward counts as 0 where jobs are compared: the agent or the
-// verifier ended it, so that a change which makes them crash makes the result worse. The others say nothing about the agent.
+// Loses reports whether a trial with this error and without a reward counts as 0 when jobs are compared. It does if the agent
+// or the verifier ended it, so that a change which makes them crash makes the result worse. Other errors say nothing about
+// the agent.
 func (f Fault) Loses() bool { return f == FaultAgent || f == FaultInstall || f == FaultVerifier }
 
-// Error is one failure of a trial. Message is for people and says what to do about it.
+// Error is a failure of a trial. Message is for people and names the remedy.
 type Error struct {
 	Type    ErrorType `json:"type"`
 	Message string    `json:"message"`
@@ -105,14 +106,14 @@ type Error struct {
 	Unreachable bool `json:"unreachable,omitempty"`
 }
 
-// Costs splits a trial's cost, in US dollars. A part that nobody has reported is null.
+// Costs splits a trial's cost, in US dollars. A part that was not reported is null.
 type Costs struct {
 	Environment USD `json:"environment"`
 	Model       USD `json:"model"`
 	Judges      USD `json:"judges"`
 }
 
-// Total is the sum of the parts that were reported.
+// Total returns the sum of the parts that were reported.
 func (c Costs) Total() USD { return c.Environment.Plus(c.Model).Plus(c.Judges) }
 
 // Plus adds part by part.
@@ -120,18 +121,18 @@ func (c Costs) Plus(d Costs) Costs {
 	return Costs{Environment: c.Environment.Plus(d.Environment), Model: c.Model.Plus(d.Model), Judges: c.Judges.Plus(d.Judges)}
 }
 
-// Durations are in seconds; null where the phase never began.
+// Durations are in seconds; null if the phase never began.
 type Durations struct {
 	TotalSec            float64  `json:"total_sec"`
 	EnvironmentSetupSec *float64 `json:"environment_setup_sec"`
-	// ImageSec is how much of EnvironmentSetupSec the trial waited for its image to be built or pulled.
+	// ImageSec is the part of EnvironmentSetupSec in which the trial waited for its image to be built or pulled.
 	ImageSec          *float64 `json:"image_sec,omitempty"`
 	AgentSetupSec     *float64 `json:"agent_setup_sec"`
 	AgentExecutionSec *float64 `json:"agent_execution_sec"`
 	VerifierSec       *float64 `json:"verifier_sec"`
 }
 
-// Timestamps are UTC; null where the phase never began.
+// Timestamps are in UTC; null if the phase never began.
 type Timestamps struct {
 	StartedAt                 time.Time  `json:"started_at"`
 	EnvironmentSetupStartedAt *time.Time `json:"environment_setup_started_at"`
@@ -145,7 +146,7 @@ type Timestamps struct {
 	EndedAt                   time.Time  `json:"ended_at"`
 }
 
-// Retry is one infrastructure failure that was tried again.
+// Retry is an infrastructure failure after which an operation was tried again.
 type Retry struct {
 	Operation string    `json:"operation"` // build, pull, create, exec, copy, look, network, stop, destroy, trial
 	Attempt   int       `json:"attempt"`   // the attempt that failed, from 1
@@ -153,40 +154,40 @@ type Retry struct {
 	At        time.Time `json:"at"`
 }
 
-// Environment says where a trial ran.
+// Environment describes where a trial ran.
 type Environment struct {
 	Provider string `json:"provider"`
 	ID       string `json:"id,omitempty"`
 	Image    string `json:"image,omitempty"`
-	// ImageID is what the provider knows the image's content by, where it does: the same reference may be another image later.
+	// ImageID identifies the image's content, if the provider can do that: the same reference may be another image later.
 	ImageID string `json:"image_id,omitempty"`
 	// Preserved: the environment was stopped but kept for inspection (preserve_env).
 	Preserved bool `json:"preserved,omitempty"`
-	// Unenforced names limits that were asked for and that this provider could not apply: cpus, memory, storage, pids.
+	// Unenforced names the limits that were asked for and that the provider could not apply: cpus, memory, storage, pids.
 	Unenforced []string `json:"unenforced_limits,omitempty"`
-	// Base is there if the environment did not run on the image that was asked for.
+	// Base is set if the environment did not run on the image that was asked for.
 	Base *Base `json:"base,omitempty"`
-	// AgentLayer is there if the environment began with an installed agent (agents[].cache_install).
+	// AgentLayer is set if the environment began with an installed agent (agents[].cache_install).
 	AgentLayer *AgentLayer `json:"agent_layer,omitempty"`
-	// Network is there unless all phases had the provider's ordinary network.
+	// Network is set unless all phases had the provider's ordinary network.
 	Network *Network `json:"network,omitempty"`
 }
 
-// Network is what the phases of a trial could reach: each is public, none or allowlist.
+// Network describes what the phases of a trial could reach: each is public, none or allowlist.
 type Network struct {
 	Install  string `json:"install"` // the agent's install script
 	Agent    string `json:"agent"`
 	Verifier string `json:"verifier"`
-	// AllowedHosts are what the phases with an allowlist could reach, by phase: install, agent, verifier.
+	// AllowedHosts are the hosts that phases with an allowlist could reach, by phase: install, agent, verifier.
 	AllowedHosts map[string][]string `json:"allowed_hosts,omitempty"`
 }
 
-// AgentLayer is an image that an agent's install script has left, for all trials of that agent on one image.
+// AgentLayer is an image with an installed agent, for all trials of that agent on one image.
 type AgentLayer struct {
-	Image string `json:"image"` // which the environment was made from; Environment.Image is what the script began with
+	Image string `json:"image"` // from which the environment was created; Environment.Image is the one that the script began with
 	// Cached: another trial had run the script, so this one has no agent setup. False for the trial that ran it.
 	Cached bool `json:"cached"`
-	// From says which trial ran the script, for people; empty if it was this one.
+	// From tells people which trial ran the script; empty if it was this one.
 	From string `json:"from,omitempty"`
 }
 
@@ -212,16 +213,16 @@ type Omission struct {
 	Reason string `json:"reason"`
 }
 
-// Artifact is a file or folder that was kept because the task asks for it.
+// Artifact is a file or directory that was kept because the task asks for it.
 type Artifact struct {
 	Source string `json:"source"` // in the environment
-	Path   string `json:"path"`   // below the trial's folder
-	Files  int    `json:"files"`  // and folders
+	Path   string `json:"path"`   // below the trial's directory
+	Files  int    `json:"files"`  // and directories
 	Bytes  int64  `json:"bytes"`
 }
 
-// Trial is the outcome of one attempt: <trial>/result.json. The fields down to Timestamps are the
-// specification's; the others are this project's additions.
+// Trial is the outcome of a trial: <trial>/result.json. The fields up to Timestamps are the specification's; the others are
+// this project's.
 type Trial struct {
 	Key
 	TaskGitCommitID *string    `json:"task_git_commit_id"`
@@ -232,13 +233,13 @@ type Trial struct {
 	Timestamps      Timestamps `json:"timestamps"`
 
 	TaskDigest string `json:"task_digest,omitempty"` // PlannedTask.Digest
-	// AgentDigest and ConfigDigest ("sha256:…") say by whom and under which configuration the task was tried; see trial.Digests.
+	// AgentDigest and ConfigDigest ("sha256:…") identify the agent and the configuration; see trial.Digests.
 	AgentDigest  string `json:"agent_digest,omitempty"`
 	ConfigDigest string `json:"config_digest,omitempty"`
-	// Reused is there if the trial was not run by this job: its result and its files are another's.
+	// Reused is set if the trial was not run by this job: its result and its files are another job's.
 	Reused *Reused `json:"reused,omitempty"`
-	// Confirmation: an attempt beyond those of the plan, made because the task looked broken (gate.confirm). Its Attempt follows the
-	// planned ones. It enters no count, rate or metric, but its cost is part of the total cost. See Summarize and Compare.
+	// Confirmation: this is an attempt beyond the planned ones, made because the task looked broken (gate.confirm). Its Attempt
+	// follows the planned ones. It is in no count, rate or metric, but its cost is part of the total. See Summarize and Compare.
 	Confirmation bool `json:"confirmation,omitempty"`
 
 	Costs       Costs        `json:"costs"`
@@ -248,24 +249,24 @@ type Trial struct {
 	Renamed     []Rename     `json:"renamed,omitempty"`
 	Warnings    []string     `json:"warnings,omitempty"`
 
-	// VerifierExitCode is what tests/test.sh ended with; null if it did not run to its end.
+	// VerifierExitCode is the exit code of tests/test.sh; null if it did not run to its end.
 	VerifierExitCode *int `json:"verifier_exit_code,omitempty"`
 
 	TaskFormat string `json:"task_format,omitempty"` // PlannedTask.Format
-	// Rewards are what the verifier wrote to reward.json, by name; at most 100, all finite. Reward is the one named
-	// "reward", or else the only one, or else their mean, unless a reward.txt says otherwise. Names are the verifier's: hostile.
+	// Rewards are the numbers in the verifier's reward.json, by name; at most 100, all finite. Reward is the one named "reward",
+	// otherwise the only one, otherwise their mean, unless a reward.txt counts instead. Names are hostile.
 	Rewards   map[string]float64 `json:"rewards,omitempty"`
 	Artifacts []Artifact         `json:"artifacts,omitempty"` // in the task's order
 }
 
-// Reused says which job ran a trial whose result was taken over. The trial's cost, times and durations are of that run.
+// Reused tells which job ran a trial whose result was reused. The trial's cost, times and durations are those of that run.
 type Reused struct {
 	Job       string    `json:"job_name"`   // that ran it
-	From      string    `json:"from"`       // the folder that it was taken from, as it was given
+	From      string    `json:"from"`       // the directory with the result, as it was given
 	StartedAt time.Time `json:"started_at"` // of the trial
 }
 
-// Spent is what the job that has this result paid for it, in US dollars: nothing for what was taken over.
+// Spent returns what this job paid for the result, in US dollars: nothing if it was reused.
 func (t Trial) Spent() Costs {
 	if t.Reused != nil {
 		return Costs{}
@@ -277,13 +278,13 @@ func (t Trial) Spent() Costs {
 func (t Trial) Completed() bool { return t.Reward != nil }
 
 // Failed reports whether an error kept the trial from a reward. A trial without reward and without
-// error (verifier.disable) is neither completed nor failed. A teardown error alone is no failure.
+// error (verifier.disable) is neither completed nor failed. A teardown error alone is not a failure.
 func (t Trial) Failed() bool {
 	return t.Reward == nil && t.Error != nil && t.Error.Type != EnvironmentTeardownFailed
 }
 
-// Passed reports a reward of exactly 1. Source: specification, "pass_rate".
+// Passed reports whether the reward is exactly 1. Source: specification, "pass_rate".
 func (t Trial) Passed() bool { return t.Reward != nil && *t.Reward == 1 }
 
-// Stamp is how times are written in result files: UTC, to the millisecond.
+// Stamp returns t as it is written in result files: in UTC, truncated to the millisecond.
 func Stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

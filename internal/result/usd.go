@@ -6,22 +6,23 @@ import (
 	"math"
 )
 
-// USD is an amount of US dollars, or that nobody has reported one: the zero USD, which is null in files. A reported 0 is another one.
+// USD is an amount of US dollars that may be unknown. The zero USD means that none was reported, and is null in files. It
+// differs from a reported 0.
 type USD struct {
 	amount   float64
 	reported bool
 }
 
-// Dollars is a reported amount.
+// Dollars returns a reported amount.
 func Dollars(amount float64) USD { return USD{amount: amount, reported: true} }
 
-// Reported returns the amount; ok is false, and the amount 0, if nobody has reported one.
+// Reported returns the amount. ok is false and the amount 0 if none was reported.
 func (u USD) Reported() (amount float64, ok bool) { return u.amount, u.reported }
 
-// Amount is the amount; 0 if nobody has reported one.
+// Amount returns the amount, or 0 if none was reported.
 func (u USD) Amount() float64 { return u.amount }
 
-// Plus is the sum of what was reported: null if neither was. It is finite, so that JSON can hold it.
+// Plus returns the sum of the reported amounts, or null if neither was reported. It is finite, so that JSON can represent it.
 func (u USD) Plus(v USD) USD {
 	if !u.reported || !v.reported {
 		return USD{amount: u.amount + v.amount, reported: u.reported || v.reported}.Finite()
@@ -29,7 +30,7 @@ func (u USD) Plus(v USD) USD {
 	return Dollars(u.amount + v.amount).Finite()
 }
 
-// Minus is the difference of two reported amounts: null if one of them is.
+// Minus returns the difference of two reported amounts, or null if one of them is null.
 func (u USD) Minus(v USD) USD {
 	if !u.reported || !v.reported {
 		return USD{}
@@ -37,7 +38,7 @@ func (u USD) Minus(v USD) USD {
 	return Dollars(u.amount - v.amount)
 }
 
-// Finite is the amount that JSON can hold that is nearest to this one; what is no number counts as not reported.
+// Finite returns the amount, or the nearest one that JSON can represent. NaN counts as not reported.
 func (u USD) Finite() USD {
 	if math.IsNaN(u.amount) {
 		return USD{}
@@ -46,7 +47,7 @@ func (u USD) Finite() USD {
 	return u
 }
 
-// MarshalJSON writes a number, or null.
+// MarshalJSON encodes a number or null.
 func (u USD) MarshalJSON() ([]byte, error) {
 	if !u.reported {
 		return []byte("null"), nil
@@ -54,7 +55,7 @@ func (u USD) MarshalJSON() ([]byte, error) {
 	return json.Marshal(u.amount)
 }
 
-// UnmarshalJSON reads a number, or null.
+// UnmarshalJSON decodes a number or null.
 func (u *USD) UnmarshalJSON(data []byte) error {
 	var amount *float64
 	if err := json.Unmarshal(data, &amount); err != nil {
@@ -67,11 +68,11 @@ func (u *USD) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// unsaid reports whether these are the costs of a file from before there was null: each part was 0 where nobody had reported one.
-// Since then, at least one part is null where the others are 0, for no provider reports that an environment was free.
-func (c Costs) unsaid() bool { return c == Costs{Dollars(0), Dollars(0), Dollars(0)} }
+// isOldUnknown reports whether these are unknown costs in a file of an earlier version, which wrote 0 for all parts. Since then
+// at least one part is null if the others are 0, because no provider reports that an environment was free.
+func (c Costs) isOldUnknown() bool { return c == Costs{Dollars(0), Dollars(0), Dollars(0)} }
 
-// unlessZero is the amount, or null instead of 0.
+// unlessZero returns the amount, or null instead of 0.
 func unlessZero(u USD) USD {
 	if u.amount == 0 {
 		return USD{}
@@ -81,7 +82,7 @@ func unlessZero(u USD) USD {
 
 // forgetUnsaid makes null of the costs that nobody reported, in the result of an older version.
 func forgetUnsaid(t *Trial) {
-	if t.Costs.unsaid() {
+	if t.Costs.isOldUnknown() {
 		t.Costs = Costs{}
 		t.Cost = unlessZero(t.Cost)
 	}
@@ -89,7 +90,7 @@ func forgetUnsaid(t *Trial) {
 
 // forgetUnsaidOfJob does so in a job's result.
 func forgetUnsaidOfJob(j *Job) {
-	if !j.Costs.unsaid() {
+	if !j.Costs.isOldUnknown() {
 		return
 	}
 	j.Costs = Costs{}

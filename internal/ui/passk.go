@@ -17,7 +17,7 @@ func (s *summary) attempts() []string {
 	var rows [][]string
 	part := false
 	for _, agent := range slices.Sorted(maps.Keys(s.Job.Agents)) {
-		shown := result.TellingK(s.Job.Agents[agent].PassK)
+		shown := result.ShownPassK(s.Job.Agents[agent].PassK)
 		if len(shown) == 0 {
 			continue
 		}

@@ -69,7 +69,7 @@ func (r Reporter) Write(w io.Writer, in report.Input) error {
 // ordered is cases in trouble first, in their order, then the others in theirs.
 func ordered(cases []report.Case) []report.Case {
 	type name struct{ agent, dataset, task string }
-	out := report.Troubled(cases)
+	out := report.Problems(cases)
 	seen := make(map[name]bool, len(out))
 	for _, c := range out {
 		seen[name{c.Agent, c.Dataset, c.Task}] = true
@@ -130,7 +130,7 @@ func jobs(in report.Input) map[level][]annotation {
 
 // levelOf is the type of a task's annotation; "" if it gets none.
 func levelOf(in report.Input, c report.Case) level {
-	if t := c.Telling(); t != nil && c.State == report.Errored && t.EndedUnreachable() {
+	if t := c.FirstFailure(); t != nil && c.State == report.Errored && t.EndedUnreachable() {
 		return "" // one annotation has them all
 	}
 	l := level("")
@@ -173,7 +173,7 @@ func of(in report.Input, l level, c report.Case) annotation {
 	if c.Quarantine != nil {
 		lines = append(lines, "not gated until "+c.Quarantine.Until+": "+c.Quarantine.Reason)
 	}
-	if t := c.Telling(); t != nil {
+	if t := c.FirstFailure(); t != nil {
 		if t.Error != nil {
 			lines = append(lines, string(t.Error.Type)+": "+t.Error.Message)
 		}

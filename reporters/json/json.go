@@ -12,34 +12,34 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// SchemaVersion grows when a field changes its meaning or goes. New fields do not change it.
+// SchemaVersion is incremented when a field changes its meaning or is removed. New fields do not change it.
 const SchemaVersion = 1
 
-// Reporter writes the object, indented, with a line break at its end. Texts that came from outside are as they came:
-// whoever shows them has to make them safe. The file itself is safe to print: what is invisible, and what GitHub's
-// runner would take for a command, is written as \u escapes.
+// Reporter writes the object, indented, with a final newline. It implements report.Reporter. Texts from outside are not
+// changed: programs that show them must make them safe. The file itself is safe to print: invisible characters, and what
+// GitHub's runner would read as a command, are written as \u escapes.
 type Reporter struct{}
 
-// Report is the object. Rates are 0 to 1, rewards have no unit, costs are US dollars, durations seconds, times UTC.
-// Lists are never null, and sorted as said.
+// Report is the object. Rates are from 0 to 1, rewards have no unit, costs are US dollars, durations seconds, times UTC. Lists
+// are never null, and are sorted as stated.
 type Report struct {
 	SchemaVersion int    `json:"schema_version"`
 	JobName       string `json:"job_name"`
-	// Passed is whether the command ends with 0: the gate passed, and nothing is missing.
+	// Passed: the gate passed and nothing is missing, so the exit code is 0.
 	Passed bool `json:"passed"`
 	// Outcome is passed, failed, inconclusive (passes), incomplete (does not pass) or part (a shard, which is not judged).
 	Outcome report.Mark `json:"outcome"`
 	// Headline is the outcome in a few words: "2 broken, 1 fixed".
 	Headline string `json:"headline"`
-	// Verdict is the gate's: outcome (pass, fail, inconclusive; "" for a shard), reason, checks, notes, quarantined.
+	// Verdict is the verdict of the gate: outcome (pass, fail, inconclusive; "" for a shard), reason, checks, notes, quarantined.
 	Verdict    gate.Verdict `json:"verdict"`
-	Incomplete []string     `json:"incomplete"` // what is missing from the job, a sentence each
+	Incomplete []string     `json:"incomplete"` // sentences about what is missing from the job
 	Notes      []string     `json:"notes"`
 
-	Commit      *string       `json:"commit"` // that the job file was at; null outside git
-	Sha         string        `json:"sha"`    // that was evaluated, for people; "" if not known
+	Commit      *string       `json:"commit"` // of the job file; null outside git
+	Sha         string        `json:"sha"`    // that was evaluated, for people; "" if unknown
 	PlanDigest  string        `json:"plan_digest"`
-	Shard       *result.Shard `json:"shard"` // null: the whole job
+	Shard       *result.Shard `json:"shard"` // null for a whole job
 	Cancelled   bool          `json:"cancelled"`
 	StartedAt   time.Time     `json:"started_at"`
 	EndedAt     time.Time     `json:"ended_at"`
@@ -47,8 +47,8 @@ type Report struct {
 
 	Summary result.Summary           `json:"summary"` // of all trials
 	Costs   result.Costs             `json:"costs"`
-	Errors  map[result.ErrorType]int `json:"errors"` // trials that ended with each type of error
-	States  map[report.State]int     `json:"states"` // tasks, for each agent, in each state; every state has an entry
+	Errors  map[result.ErrorType]int `json:"errors"` // number of trials by type of error
+	States  map[report.State]int     `json:"states"` // number of tasks, for each agent, by state; every state has an entry
 	Groups  []Group                  `json:"groups"` // sorted by agent and dataset
 	Tasks   []Task                   `json:"tasks"`  // for each agent, sorted by agent, dataset and task
 
@@ -57,7 +57,7 @@ type Report struct {
 	Links    Links    `json:"links"`
 }
 
-// Group is one agent on one dataset.
+// Group sums up the trials of one agent on one dataset.
 type Group struct {
 	Agent   string `json:"agent_name"`
 	Dataset string `json:"dataset_name"`
@@ -65,15 +65,15 @@ type Group struct {
 	DurationSec float64 `json:"duration_sec"` // of its trials, together
 }
 
-// Task is one agent's attempts at one task.
+// Task has one agent's attempts at one task.
 type Task struct {
 	Agent   string `json:"agent_name"`
 	Dataset string `json:"dataset_name"`
 	Task    string `json:"task_name"`
-	Path    string `json:"path"` // in its repository; "" if not known
+	Path    string `json:"path"` // in its repository; "" if unknown
 	// State is passed, flaky, failed, errored, skipped or unverified.
 	State       report.State  `json:"state"`
-	Change      result.Change `json:"change,omitempty"` // since the baseline, see Diff; left out without one
+	Change      result.Change `json:"change,omitempty"` // since the baseline, see Diff; omitted without one
 	Quarantined bool          `json:"quarantined"`
 	Reward      *float64      `json:"reward"` // mean of the attempts that have one; null without any
 	Cost        result.USD    `json:"cost"`   // null where nobody has reported one
@@ -84,45 +84,45 @@ type Task struct {
 	Confirmation *Side `json:"confirmation,omitempty"`
 }
 
-// Attempt is one trial.
+// Attempt describes a trial.
 type Attempt struct {
 	Attempt     int           `json:"attempt"`
-	Run         bool          `json:"run"` // false: there is no result
+	Run         bool          `json:"run"` // false if there is no result
 	Reward      *float64      `json:"reward"`
 	Error       *result.Error `json:"error"`
 	Cost        result.USD    `json:"cost"` // null where nobody has reported one
 	DurationSec float64       `json:"duration_sec"`
-	Dir         string        `json:"dir"` // below the job's folder
-	// Reused says which job ran it, if it was not this one; cost and duration are that run's.
+	Dir         string        `json:"dir"` // below the job's directory
+	// Reused tells which job ran the trial, if it was not this one; cost and duration are those of that run.
 	Reused *result.Reused `json:"reused,omitempty"`
-	// Rewards are the verifier's by name, where it wrote a reward.json; names are the verifier's, and hostile.
+	// Rewards are the numbers in the verifier's reward.json by name, if there is one. Names are hostile.
 	Rewards map[string]float64 `json:"rewards,omitempty"`
-	// Advantage is the reward minus the mean of the task's attempts, AdvantageNormalized that divided by their standard
-	// deviation. They are left out of tasks with one attempt or with an attempt without a reward, and of shards.
+	// Advantage is the reward minus the mean of the task's attempts. AdvantageNormalized is that divided by their standard
+	// deviation. They are omitted for tasks with one attempt or with an attempt without a reward, and in shards.
 	Advantage           *float64 `json:"advantage,omitempty"`
 	AdvantageNormalized *float64 `json:"advantage_normalized,omitempty"`
 }
 
-// Baseline is what was compared with. Description says so in a sentence, or why there was nothing to compare with.
+// Baseline identifies what was compared with. Description is a sentence about it, or about why there is nothing to compare with.
 type Baseline struct {
 	Description string  `json:"description"`
 	JobName     string  `json:"job_name,omitempty"`
 	Commit      *string `json:"commit,omitempty"`
 }
 
-// Diff is the comparison with the baseline. Changes are counted by name: broken, errored, worse, fixed, better, changed (the
-// task's own files), new, removed, same and what else package result knows.
+// Diff is the comparison with the baseline. Changes has the number of tasks by change: broken, errored, worse, fixed, better,
+// changed (the task's own files), new, removed, same, and the others of result.Changes.
 type Diff struct {
 	Counts  map[result.Change]int `json:"counts"`
 	Flaky   int                   `json:"flaky"`
 	Overall Compared              `json:"overall"`
 	Groups  []Compared            `json:"groups"` // for each agent and dataset, sorted
-	// Tasks are those that are not the same, removed ones too, sorted by agent, dataset and task.
+	// Tasks are the tasks that are not the same, including removed ones, sorted by agent, dataset and task.
 	Tasks []TaskDiff `json:"tasks"`
 }
 
-// Compared is two jobs on the tasks that both have, unchanged and judged. A trial that the agent or the
-// verifier ended without a reward counts as 0, as it does in the checks.
+// Compared compares two jobs on the tasks that both have, unchanged and with scores. A trial that the agent or the verifier
+// ended without a reward counts as 0, as in the checks.
 type Compared struct {
 	Agent   string `json:"agent_name,omitempty"`
 	Dataset string `json:"dataset_name,omitempty"`
@@ -131,7 +131,7 @@ type Compared struct {
 	Head    Level  `json:"head"`
 }
 
-// Level is where a job stands: means over tasks, and sums.
+// Level sums up a job: means over tasks, and totals.
 type Level struct {
 	PassRate    float64    `json:"pass_rate"`
 	MeanReward  float64    `json:"mean_reward"`
@@ -139,7 +139,7 @@ type Level struct {
 	DurationSec float64    `json:"duration_sec"`
 }
 
-// TaskDiff is one task that changed. Base or Head is null where the task is not there.
+// TaskDiff is a task that changed. Base or Head is null if that job does not have the task.
 type TaskDiff struct {
 	Agent   string        `json:"agent_name"`
 	Dataset string        `json:"dataset_name"`
@@ -152,7 +152,7 @@ type TaskDiff struct {
 	Confirmation *Side `json:"confirmation,omitempty"`
 }
 
-// Side is a task's attempts in one of the two jobs.
+// Side sums up a task's attempts in one of the two jobs.
 type Side struct {
 	Attempts   int      `json:"attempts"` // planned
 	Completed  int      `json:"completed"`
@@ -162,7 +162,7 @@ type Side struct {
 	MeanReward *float64 `json:"mean_reward"`    // null without rewards
 }
 
-// Links are where to find more; each is an absolute URL or "".
+// Links lead to more information. Each is an absolute URL or "".
 type Links struct {
 	Run      string `json:"run"`
 	Artifact string `json:"artifact"`
@@ -180,7 +180,7 @@ func (Reporter) Write(w io.Writer, in report.Input) error {
 	return err
 }
 
-// Of is the object for a job.
+// Of returns the object for a job.
 func Of(in report.Input) Report {
 	cases := report.Cases(in)
 	r := Report{
@@ -314,7 +314,7 @@ func verdict(v gate.Verdict) gate.Verdict {
 	return v
 }
 
-// finite is f, or the number next to it that JSON can hold: sums of what an artifact claims may be infinite.
+// finite returns f, or the nearest number that JSON can represent: sums of what an artifact claims may be infinite.
 func finite(f float64) float64 {
 	if math.IsNaN(f) {
 		return 0
@@ -322,7 +322,7 @@ func finite(f float64) float64 {
 	return min(max(f, -math.MaxFloat64), math.MaxFloat64)
 }
 
-// rewards are those that can be written.
+// rewards returns the rewards that JSON can represent.
 func rewards(all map[string]float64) map[string]float64 {
 	if len(all) == 0 {
 		return nil

@@ -336,7 +336,7 @@ func (b *builder) testcase(c report.Case) testcase {
 
 // outcomes puts the attempts that did not pass into a case.
 func (b *builder) outcomes(tc *testcase, c report.Case) {
-	telling := c.Telling()
+	telling := c.FirstFailure()
 	for _, a := range c.Attempts {
 		switch t := a.Trial; {
 		case t == nil, t.Passed(), !t.Completed() && !t.Failed():

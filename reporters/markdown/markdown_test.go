@@ -23,12 +23,12 @@ func TestIsSafeAndFits(t *testing.T) {
 	reporttest.Markdown(t, func(limit int) report.Reporter { return markdown.Reporter{Limit: limit} }, markdown.DefaultLimit)
 }
 
-// The fixed order in which detail goes, and that it is said.
+// Detail is dropped in a fixed order, and the page says so.
 func TestDropsDetailInOrder(t *testing.T) {
 	in := reporttest.Large(400) // 40 broken (every tenth), 120 that never passed (task 3 is one), the rest passed (task 1)
 	for _, c := range []struct {
 		limit                                                  int
-		passed, broken, last, failedBefore, logs, counts, note bool // what is in it
+		passed, broken, last, failedBefore, logs, counts, note bool // what the page has
 	}{
 		{1_000_000, true, true, true, true, true, true, false},
 		{250_000, false, true, true, true, true, true, true},
@@ -58,7 +58,7 @@ func TestDropsDetailInOrder(t *testing.T) {
 	}
 }
 
-func TestSaysWhereTrialsReallyRan(t *testing.T) {
+func TestReportsWhereTrialsRan(t *testing.T) {
 	in := reporttest.Passing()
 	for i := range in.Trials {
 		in.Trials[i].Environment = &result.Environment{Provider: "sandbox", Base: &result.Base{Requested: "debian", Actual: "this machine's root", Reason: "no engine"}}

@@ -11,10 +11,10 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// start is when all jobs here began.
+// start is the start of all jobs here.
 var start = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 
-// Spec is one trial of a job that is made up.
+// Spec describes a trial of a made-up job.
 type Spec struct {
 	Agent, Dataset, Task string
 	Attempt              int      // 0 is 1
@@ -24,7 +24,7 @@ type Spec struct {
 	Seconds, Cost        float64
 	Missing              bool // planned, without a result
 	Digest               string
-	// Logs are files below the trial's folder.
+	// Logs are files below the trial's directory.
 	Logs map[string]string
 }
 
@@ -32,7 +32,7 @@ func (s Spec) key() result.Key {
 	return result.Key{Agent: s.Agent, Dataset: s.Dataset, Task: s.Task, Attempt: max(s.Attempt, 1)}
 }
 
-// Make is a job of trials that follow each other. Its tasks are at tasks/<dataset>/<task>.
+// Make returns a job whose trials ran one after the other. Its tasks are at tasks/<dataset>/<task>.
 func Make(name string, specs []Spec) report.Input {
 	commit := "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 	in := report.Input{
@@ -78,7 +78,7 @@ func trial(s Spec, from, to time.Time) result.Trial {
 	return t
 }
 
-// Against compares a job with a baseline.
+// Against returns in, compared with a baseline.
 func Against(in, base report.Input) report.Input {
 	diff := result.Compare(base.Job, in.Job)
 	in.Diff = &diff
@@ -86,7 +86,7 @@ func Against(in, base report.Input) report.Input {
 	return in
 }
 
-// Links are where the jobs here are found.
+// Links are the links of all jobs here.
 var Links = report.Links{
 	Run:      "https://github.com/acme/widgets/actions/runs/42",
 	Artifact: "https://github.com/acme/widgets/actions/runs/42/artifacts/7",
@@ -95,7 +95,7 @@ var Links = report.Links{
 	Files:    "https://github.com/acme/widgets/tree/1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d",
 }
 
-// logs joins sets of files.
+// logs returns the union of sets of files.
 func logs(sets ...map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, s := range sets {

@@ -8,14 +8,14 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// failures are cases of one type of error.
+// failures are the cases with one type of error.
 type failures struct {
-	kind  string // in words of our own
+	kind  string // not from outside
 	cases []report.Case
 }
 
-// Failures explains what did not pass, by type of error: the message, and the end of the log that explains it. heading
-// is the marks of the heading for each type.
+// Failures explains what did not pass, by type of error: the message, and the end of the log that explains it. heading is the
+// Markdown prefix of the heading for each type.
 func (p *Page) Failures(heading string) string {
 	if p.detail.Excerpts == 0 {
 		return ""
@@ -39,12 +39,12 @@ func (p *Page) Failures(heading string) string {
 	return Join(parts...)
 }
 
-// byKind groups what is in trouble by type of error, in the order of the most telling of each. What ended with its provider is left out.
+// byKind groups problems by type of error. The group with the most important case comes first. What ended with its provider is left out.
 func (p *Page) byKind() []failures {
 	var groups []failures
 	at := map[string]int{}
-	for _, c := range report.Troubled(p.cases) {
-		t := c.Telling()
+	for _, c := range report.Problems(p.cases) {
+		t := c.FirstFailure()
 		if t == nil || t.EndedUnreachable() {
 			continue
 		}
@@ -60,7 +60,7 @@ func (p *Page) byKind() []failures {
 	return groups
 }
 
-// errorName is what types of errors look like. One that does not (of an artifact that was made up) is not shown.
+// errorName matches types of errors. Others, from a forged artifact, are not shown.
 var errorName = regexp.MustCompile(`^[a-z][a-z_]{0,60}$`)
 
 func kindOf(t result.Trial) string {
@@ -73,9 +73,9 @@ func kindOf(t result.Trial) string {
 	return "`" + string(t.Error.Type) + "`"
 }
 
-// explained is one case, folded away.
+// explained returns a case, folded.
 func (p *Page) explained(c report.Case) string {
-	t := *c.Telling()
+	t := *c.FirstFailure()
 	title := untrusted.HTMLCode(untrusted.Cut(untrusted.Line(c.Agent+"/"+c.Dataset+"/"+c.Task), 2*maxName))
 	if len(c.Attempts) > 1 {
 		title += " attempt " + report.Count(t.Attempt) + " of " + report.Count(len(c.Attempts))
@@ -103,7 +103,7 @@ func (p *Page) explained(c report.Case) string {
 	return Details(title, Join(parts...))
 }
 
-// tests are a verifier's own test cases: how many, and those that failed.
+// tests returns the number of a verifier's own test cases, and those that failed.
 func (p *Page) tests(tests report.Tests) string {
 	all := tests.Passed + tests.Failed + tests.Skipped
 	text := "Tests: " + report.Count(tests.Passed) + " of " + report.Count(all) + " passed"

@@ -9,11 +9,10 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// maxGroups is how many agents and datasets are listed at most.
+// maxGroups bounds how many agents and datasets are listed.
 const maxGroups = 100
 
-// Groups is where each agent stands on each dataset, and how that differs from the baseline on the tasks that can be
-// compared.
+// Groups returns the results of each agent on each dataset, and how they differ from the baseline on the comparable tasks.
 func (p *Page) Groups() string {
 	type key struct{ agent, dataset string }
 	diffs, times := map[key]result.GroupDiff{}, map[key]float64{}
@@ -40,7 +39,7 @@ func (p *Page) Groups() string {
 			}
 		}
 		rows = append(rows, []string{
-			name(g.Agent), name(g.Dataset), bar(g.PassRate), rate, mean, report.Count(g.TotalTrials), report.Count(g.FailedTrials), report.Count(g.SkippedTrials), cost, report.Took(times[k]),
+			name(g.Agent), name(g.Dataset), bar(g.PassRate), rate, mean, report.Count(g.TotalTrials), report.Count(g.FailedTrials), report.Count(g.SkippedTrials), cost, report.Duration(times[k]),
 		})
 	}
 	if len(rows) == 0 {
@@ -55,12 +54,12 @@ func (p *Page) Groups() string {
 	return Join("### Results", table(head, shown), more, p.attempts(), p.costs())
 }
 
-// attempts is what several attempts at a task come to, for each agent; nothing where there was one.
+// attempts returns pass@k for each agent; nothing if tasks have one attempt only.
 func (p *Page) attempts() string {
 	agents := slices.Sorted(maps.Keys(p.in.Job.Agents))
 	var rows [][]string
 	for _, agent := range agents {
-		for i, k := range result.TellingK(p.in.Job.Agents[agent].PassK) {
+		for i, k := range result.ShownPassK(p.in.Job.Agents[agent].PassK) {
 			first := ""
 			if i == 0 {
 				first = name(agent)
@@ -80,7 +79,7 @@ func (p *Page) attempts() string {
 		"`pass@k`: one of k attempts at a task passes; `pass^k`: all of them do. Tasks with fewer than k completed attempts are left out.\n")
 }
 
-// costs says what the money went to, if to more than one thing.
+// costs returns the parts of the cost, if there is more than one.
 func (p *Page) costs() string {
 	c := p.in.Job.Costs
 	var parts []string

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Title is the heading: how the job ended, in words of our own alone.
+// Title returns the heading: how the job ended, without any text from outside.
 func (p *Page) Title() string {
 	mark, words := p.in.Mark(), ""
 	switch mark {
@@ -27,10 +27,10 @@ func (p *Page) Title() string {
 	case report.MarkPart:
 		words = "Rollout, shard " + strings.Replace(p.in.Plan.Shard.String(), "/", " of ", 1)
 	}
-	return "## " + mark.Sign() + " " + words + ": " + p.in.Headline(p.cases) + "\n"
+	return "## " + mark.Emoji() + " " + words + ": " + p.in.Headline(p.cases) + "\n"
 }
 
-// Reason is why, what is missing, and what was compared with.
+// Reason returns why the job ended so, what is missing, and what it was compared with.
 func (p *Page) Reason() string {
 	var b strings.Builder
 	if len(p.in.Incomplete) > 0 {
@@ -52,8 +52,8 @@ func (p *Page) Reason() string {
 	return b.String()
 }
 
-// Numbers returns where each agent stands, where the baseline stood on the same tasks, and what all trials took. There is no
-// rate over several agents: it would say nothing about any of them.
+// Numbers returns the results of each agent, those of the baseline on the same tasks, and the time and cost of all trials. There
+// is no rate over several agents, because it would say nothing about any of them.
 func (p *Page) Numbers() string {
 	if p.in.Diff == nil || p.in.Diff.Overall.Tasks == 0 {
 		return p.rates() + p.spent() + "\n"
@@ -63,7 +63,7 @@ func (p *Page) Numbers() string {
 	now, then := o.Head, o.Base
 	rows = append(rows,
 		[]string{"Cost", report.Cost(now.Cost), report.Cost(then.Cost), shareOfCost(now.Cost, then.Cost)},
-		[]string{"Time of trials", report.Took(now.DurationSec), report.Took(then.DurationSec), share(now.DurationSec, then.DurationSec, report.Took)},
+		[]string{"Time of trials", report.Duration(now.DurationSec), report.Duration(then.DurationSec), share(now.DurationSec, then.DurationSec, report.Duration)},
 	)
 	text := table([]string{"", ">now", ">baseline", ">change"}, rows)
 	text += "\nOver the " + report.Plural(o.Tasks, "task") + " that both have, unchanged and judged; a trial that the agent or the verifier ended without a reward counts as 0. In all: " + p.spent()
@@ -120,7 +120,7 @@ func (p *Page) rates() string {
 	return b.String()
 }
 
-// spent returns how many trials there were, and what they took.
+// spent returns the number of trials, their time and their cost.
 func (p *Page) spent() string {
 	j := p.in.Job
 	all := j.Summary
@@ -128,7 +128,7 @@ func (p *Page) spent() string {
 		all.PassRateAll = all.PassRate // which is of no agent
 	}
 	trials := report.Plural(j.TotalTrials, "trial") + unfinished(all)
-	return strings.Join([]string{trials, spent(j.TotalCost), report.Took(j.TotalDurationSec)}, " · ")
+	return strings.Join([]string{trials, spent(j.TotalCost), report.Duration(j.TotalDurationSec)}, " · ")
 }
 
 // unfinished returns how many trials have no reward, and what the rate is if they count as 0; "" if all have one.
@@ -149,13 +149,13 @@ func unfinished(s result.Summary) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// bar is a rate as a picture of ten blocks.
+// bar returns a rate as a bar of ten blocks.
 func bar(rate float64) string {
 	full := int(min(max(rate, 0), 1)*10 + 1e-9)
 	return "`" + strings.Repeat("█", full) + strings.Repeat("░", 10-full) + "`"
 }
 
-// arrow is a difference that is good if it has the sign of good.
+// arrow formats a difference, which is good if it has the sign of good.
 func arrow(delta float64, format func(float64) string, good float64) string {
 	s := report.Signed(delta, format)
 	switch {
@@ -167,14 +167,14 @@ func arrow(delta float64, format func(float64) string, good float64) string {
 	return "🔴 " + s
 }
 
-// share is a difference with what it is of the amount before.
+// share formats a difference, also as a percentage of the amount before.
 func share(now, then float64, format func(float64) string) string {
 	s := report.Signed(now-then, format)
 	if s == "±0" || then <= 0 {
 		return s
 	}
 	percent := (now - then) / then * 100
-	if !(percent > -999 && percent < 999) { // nor where it is none, as of two infinite amounts
+	if !(percent > -999 && percent < 999) { // or not a number, as of two infinite amounts
 		return s
 	}
 	return fmt.Sprintf("%s (%s%%)", s, strings.Replace(fmt.Sprintf("%+.0f", percent), "-", "−", 1))
@@ -188,7 +188,7 @@ func shareOfCost(now, then result.USD) string {
 	return share(now.Amount(), then.Amount(), report.Dollars)
 }
 
-// Checks is what the gate looked at, those that failed first; and what it has to say besides.
+// Checks returns the gate's checks, failed ones first, and its notes.
 func (p *Page) Checks() string {
 	v := p.in.Verdict
 	order := map[gate.Outcome]int{gate.Fail: 0, gate.Inconclusive: 1, gate.Pass: 2}
@@ -239,7 +239,7 @@ func sign(c gate.Check) string {
 	return "❌"
 }
 
-// Footer is where to find more, and what was left out here.
+// Footer returns links to more, and what was left out.
 func (p *Page) Footer() string {
 	l := p.in.Links
 	var parts []string
@@ -273,7 +273,7 @@ func (p *Page) Footer() string {
 	return text
 }
 
-// shortSha is a commit as people read it.
+// shortSha shortens a commit for people.
 func shortSha(sha string) string {
 	if len(sha) == 40 && strings.Trim(sha, "0123456789abcdef") == "" {
 		return sha[:7]
@@ -281,7 +281,7 @@ func shortSha(sha string) string {
 	return sha
 }
 
-// spent is a job's cost beside other numbers.
+// spent formats a job's cost beside other numbers.
 func spent(cost result.USD) string {
 	usd, ok := cost.Reported()
 	if !ok {

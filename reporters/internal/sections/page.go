@@ -9,28 +9,28 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// Detail is how much a page tells.
+// Detail is a level of detail.
 type Detail struct {
-	All      bool // a table of every task, also of those that passed and did not change
+	All      bool // a table of every task, including those that passed and did not change
 	Rows     int  // of each table; 0: counts only
-	Excerpts int  // failures that are explained by a log
+	Excerpts int  // failures with the end of a log
 	Lines    int  // of each log
-	// Brief leaves the title, the reason and what is missing.
+	// Brief keeps only the title, the reason and what is missing.
 	Brief bool
-	// Omitted is what this detail leaves out, for people; "" if nothing.
+	// Omitted tells people what this level leaves out; "" if nothing.
 	Omitted string
 }
 
-// Page is a job on its way to Markdown.
+// Page makes the sections for a job.
 type Page struct {
-	in     report.Input
-	cases  []report.Case
-	detail Detail
-	many   struct{ agents, datasets bool } // more than one: tables have a column for them
-	told   map[result.Key]explanation      // what was read of logs for one detail serves the others
+	in           report.Input
+	cases        []report.Case
+	detail       Detail
+	many         struct{ agents, datasets bool } // more than one, so tables have a column for them
+	explanations map[result.Key]explanation      // read once for all levels of detail
 }
 
-// explanation is what a trial's files tell of it.
+// explanation is what a trial's files explain.
 type explanation struct {
 	file   string
 	log    excerpt.Text
@@ -39,11 +39,11 @@ type explanation struct {
 }
 
 func (p *Page) explain(t result.Trial) explanation {
-	e, ok := p.told[t.Key]
+	e, ok := p.explanations[t.Key]
 	if !ok {
 		e.file, e.log = report.Explain(p.in, t)
 		e.tests, e.tested = report.VerifierTests(p.in, t)
-		p.told[t.Key] = e
+		p.explanations[t.Key] = e
 	}
 	return e
 }
@@ -52,7 +52,7 @@ func (p *Page) explain(t result.Trial) explanation {
 // one that does not fit and the next, which does, Fit looks for the largest number of rows that still fits. If none fits, it
 // returns the title line, and if that is too long, nothing.
 func Fit(in report.Input, limit int, details []Detail, render func(*Page) string) string {
-	p := &Page{in: in, cases: report.Cases(in), told: map[result.Key]explanation{}}
+	p := &Page{in: in, cases: report.Cases(in), explanations: map[result.Key]explanation{}}
 	for _, c := range p.cases {
 		p.many.agents = p.many.agents || c.Agent != p.cases[0].Agent
 		p.many.datasets = p.many.datasets || c.Dataset != p.cases[0].Dataset
@@ -87,10 +87,10 @@ func (p *Page) fill(text string, tooMany, limit int, render func(*Page) string) 
 	return text
 }
 
-// Detail is how much the page is to tell.
+// Detail returns the level of detail of the page.
 func (p *Page) Detail() Detail { return p.detail }
 
-// Join puts sections below each other, leaving out empty ones.
+// Join joins sections with blank lines. Empty ones are left out.
 func Join(sections ...string) string {
 	var b strings.Builder
 	for _, s := range sections {
@@ -105,22 +105,22 @@ func Join(sections ...string) string {
 	return b.String()
 }
 
-// How long foreign texts may be, in bytes before they are made safe.
+// Bounds of texts from outside, in bytes before they are made safe.
 const (
 	maxName     = 150
 	maxSentence = 600
-	maxList     = 30 // sentences of a kind
+	maxList     = 30 // sentences of one kind
 )
 
-// words is a foreign sentence, in Markdown.
+// words returns a sentence from outside as Markdown.
 func words(s string) string {
 	return untrusted.Markdown(untrusted.Cut(untrusted.Line(s), maxSentence))
 }
 
-// name is a foreign name, in Markdown.
+// name returns a name from outside as Markdown.
 func name(s string) string { return untrusted.Code(untrusted.Cut(untrusted.Line(s), maxName)) }
 
-// list is an item for each foreign sentence.
+// list returns an item for each sentence from outside.
 func list(sentences []string) string {
 	var b strings.Builder
 	for i, s := range sentences {
@@ -133,12 +133,12 @@ func list(sentences []string) string {
 	return b.String()
 }
 
-// Details folds a body away below a summary, which is HTML.
+// Details folds a body below a summary, which is HTML.
 func Details(summary, body string) string {
 	return "<details>\n<summary>" + summary + "</summary>\n\n" + strings.Trim(body, "\n") + "\n\n</details>\n"
 }
 
-// table is a Markdown table. Columns whose heading begins with ">" are aligned to the right. Cells hold no line breaks.
+// table returns a Markdown table. Columns whose heading begins with ">" are aligned to the right. Cells must not have line breaks.
 func table(head []string, rows [][]string) string {
 	if len(rows) == 0 {
 		return ""
@@ -160,7 +160,7 @@ func table(head []string, rows [][]string) string {
 	return b.String()
 }
 
-// first is as many rows as there is room for, and a sentence about the others.
+// first returns as many rows as the level of detail allows, and a sentence about the others.
 func (p *Page) first(rows [][]string) (kept [][]string, more string) {
 	if len(rows) <= p.detail.Rows {
 		return rows, ""

@@ -9,19 +9,19 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// changeSign is a change in a picture and a word.
+// changeSign returns a change as an emoji and a word.
 var changeSign = map[result.Change]string{
 	result.Broken: "❌ broken", result.Errored: "💥 errored", result.Worse: "🔻 worse", result.Fixed: "✅ fixed", result.Better: "🔼 better",
 	result.Changed: "📝 task changed", result.New: "🆕 new", result.Removed: "🚮 removed", result.Same: "same",
 }
 
-// stateSign is a state in a picture and a word.
+// stateSign returns a state as an emoji and a word.
 var stateSign = map[report.State]string{
 	report.Passed: "✅ passed", report.Flaky: "🎲 flaky", report.Failed: "❌ failed", report.Errored: "💥 errored",
 	report.Skipped: "⚪ not run", report.Unverified: "⚪ not judged",
 }
 
-// Changes is what became of the tasks since the baseline, the most telling first; those that did not change are left out.
+// Changes returns how tasks changed since the baseline, the most important first. Those that did not change are left out.
 func (p *Page) Changes() string {
 	if p.in.Diff == nil {
 		return ""
@@ -58,7 +58,7 @@ func (p *Page) Changes() string {
 	return text
 }
 
-// changeCounts is how many tasks there are of each change.
+// changeCounts returns the number of tasks with each change.
 func (p *Page) changeCounts() string {
 	var parts []string
 	for _, change := range result.Changes {
@@ -72,18 +72,18 @@ func (p *Page) changeCounts() string {
 	return strings.Join(parts, ", ")
 }
 
-// newOrOld tells the changes of the suite from those of the agent.
+// newOrOld reports whether a change is one of the suite, not of the agent.
 func newOrOld(c result.Change) bool {
 	return c == result.Changed || c == result.New || c == result.Removed
 }
 
-// worthARow tells the changes that are listed task by task from those that are only counted.
+// worthARow reports whether tasks with a change are listed, not only counted.
 func worthARow(c result.Change) bool {
 	_, known := changeSign[c]
 	return known && c != result.Same
 }
 
-// head is the heading of a table of tasks, with columns for agent and dataset where there are several.
+// head returns the heading of a table of tasks, with columns for agent and dataset if there are several.
 func (p *Page) head(first, second string, others ...string) []string {
 	head := []string{first, second}
 	if p.many.agents {
@@ -95,7 +95,7 @@ func (p *Page) head(first, second string, others ...string) []string {
 	return append(head, others...)
 }
 
-// cells are what goes below head.
+// cells returns a row that fits head.
 func (p *Page) cells(sign, task, agent, dataset string, others ...string) []string {
 	cells := []string{sign, task}
 	if p.many.agents {
@@ -121,7 +121,7 @@ func (p *Page) changeRow(d result.TaskDiff, c report.Case) []string {
 	}
 	if d.Base != nil && d.Head != nil {
 		cost = report.CostChange(d.Head.Cost, d.Base.Cost)
-		seconds = report.Signed(d.Head.DurationSec-d.Base.DurationSec, report.Took)
+		seconds = report.Signed(d.Head.DurationSec-d.Base.DurationSec, report.Duration)
 	}
 	levels := level(d.Base) + " → " + level(d.Head)
 	if text := d.ConfirmedText(); text != "" {
@@ -130,7 +130,7 @@ func (p *Page) changeRow(d result.TaskDiff, c report.Case) []string {
 	return p.cells(sign, p.task(d.Task, c.Path), d.Agent, d.Dataset, levels, delta, cost, seconds)
 }
 
-// level is what attempts came to, in a few characters of our own.
+// level sums up attempts in a few characters, none of them from outside.
 func level(a *result.Attempts) string {
 	switch {
 	case a == nil:
@@ -145,15 +145,15 @@ func level(a *result.Attempts) string {
 	return report.Number(a.Mean())
 }
 
-// task is a task's name, linked to its files where they are known.
+// task returns a task's name, with a link to its files if their place is known.
 func (p *Page) task(task, path string) string {
 	return untrusted.Link(name(task), untrusted.Below(p.in.Links.Files, path))
 }
 
-// Failed is the tasks that did not pass: all of them without a baseline; with one those that are listed nowhere else.
+// Failed returns the tasks that did not pass: without a baseline all of them, with one those that are not listed elsewhere.
 func (p *Page) Failed() string {
 	var rows [][]string
-	for _, c := range report.Troubled(p.cases) {
+	for _, c := range report.Problems(p.cases) {
 		if c.Diff == nil || !worthARow(c.Change()) {
 			rows = append(rows, p.caseRow(c))
 		}
@@ -174,7 +174,7 @@ func (p *Page) Failed() string {
 	return Details(title, text)
 }
 
-// Everything is a table of all tasks, folded away.
+// Everything returns a folded table of all tasks.
 func (p *Page) Everything() string {
 	if !p.detail.All || len(p.cases) == 0 {
 		return ""
@@ -209,5 +209,5 @@ func (p *Page) caseRow(c report.Case) []string {
 	if text := result.ConfirmedText(c.Confirmation); text != "" {
 		attempts += "; " + text
 	}
-	return p.cells(sign, p.task(c.Task, c.Path), c.Agent, c.Dataset, reward, attempts, report.Cost(c.Cost()), report.Took(c.Seconds()))
+	return p.cells(sign, p.task(c.Task, c.Path), c.Agent, c.Dataset, reward, attempts, report.Cost(c.Cost()), report.Duration(c.Seconds()))
 }
