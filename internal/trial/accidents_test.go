@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/environment"
@@ -164,9 +163,12 @@ func TestLostEnvironments(t *testing.T) {
 				hooks: hooks{before: func(_ context.Context, c call) error {
 					if c.script == "execute.sh" {
 						starts.Add(1)
-						time.AfterFunc(300*time.Millisecond, func() { _ = p.lose(c.in, c.env.ID()) })
 					}
 					return nil
+				}, said: func(c call, text string) {
+					if strings.Contains(text, "begun") {
+						go func() { _ = p.lose(c.in, c.env.ID()) }()
+					}
 				}},
 			})
 			o.check(t, want{err: result.EnvironmentLost, says: []string{"during agent execution", "run the job again"}})
