@@ -62,6 +62,38 @@ func TestInputsAsACommandLine(t *testing.T) {
 	}
 }
 
+// The Action's log, summary and annotations name commands, too. The summary is Markdown.
+func TestCommandsThatTheActionPrintsCanBeRun(t *testing.T) {
+	s := step(t, map[string]string{"job": "job.yaml", "baseline": "none", "comment": "off"}).job(t)
+	s.env["API_KEY"] = "key"
+	s.env["GITHUB_STEP_SUMMARY"], s.env["GITHUB_ACTIONS"] = filepath.Join(t.TempDir(), "summary.md"), "true"
+	if code := s.main(t, "action"); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	stepMust(t, os.RemoveAll(filepath.Join(s.dir, "jobs/j/a/evals/one__1")))
+	stepMust(t, os.Remove(filepath.Join(s.dir, "jobs/j/result.json")))
+	delete(s.env, "INPUT_JOB")
+	s.env["INPUT_COMMAND"], s.env["INPUT_PATHS"] = "report", "jobs/j"
+	s.stdout.Reset()
+	s.stderr.Reset()
+	if code := s.main(t, "action"); code != 1 {
+		t.Fatalf("exit code %d", code)
+	}
+	summary, err := os.ReadFile(s.env["GITHUB_STEP_SUMMARY"])
+	stepMust(t, err)
+	shell := s.world()
+	shell.Getenv = func(name string) (string, bool) {
+		if strings.HasPrefix(name, "GITHUB_") || strings.HasPrefix(name, "INPUT_") {
+			return "", false
+		}
+		return s.world().Getenv(name)
+	}
+	if n := runPrinted(t, shell, s.stdout.String()+s.stderr.String()); n == 0 {
+		t.Error("the log names no command to resume the job")
+	}
+	t.Logf("%d commands in the summary\n%s", runPrinted(t, shell, string(summary)), summary)
+}
+
 // aStep is a step of a workflow, in a workspace of its own.
 type aStep struct {
 	env            map[string]string

@@ -349,7 +349,7 @@ func TestThePrintedCommandKeepsTheBaseline(t *testing.T) {
 			s.rollout(130, "run", "job.yaml", "--baseline", "jobs/base", "--junit", "the report.xml", "--max-broken-tasks", "1", "--log-format", "plain")
 			s.stop = nil
 			again := s.printed("Go on with it:")
-			if want := []string{"resume", "jobs/pr", "--baseline", "jobs/base", "--junit", "the report.xml"}; !slices.Equal(again, want) {
+			if want := []string{"resume", "jobs/pr", "--baseline", "jobs/base", "--junit", "the report.xml", "--log-format", "plain"}; !slices.Equal(again, want) {
 				t.Errorf("it says %q, want %q", again, want)
 			}
 			if strings.Contains(s.read("jobs/pr/plan.json"), "jobs/base") {

@@ -127,14 +127,19 @@ func named(list []string) bool {
 	return err == nil && cmd.HasParent()
 }
 
-// touching are commands that are only parsed: they are about all environments and caches of this machine.
-var touching = []string{"clean", "cache", "datasets"}
+// judge is what runPrinted tells: a *testscript.TestScript or a *testing.T.
+type judge interface {
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+}
 
-// runPrinted runs the commands in a text.
-func runPrinted(ts *testscript.TestScript, env Env, text string) {
+var _ judge = (*testscript.TestScript)(nil)
+
+// runPrinted runs the commands in a text and returns how many.
+func runPrinted(ts judge, env Env, text string) (ran int) {
 	seen := map[string]bool{}
 	if strings.Contains(text, "Exit codes:") || strings.Contains(text, cobra.ShellCompRequestCmd) {
-		return // help, whose examples are not about the files that are here, and completions
+		return 0 // help, whose examples are not about the files that are here, and completions
 	}
 	for _, line := range mentions(text) {
 		list := words(line)
@@ -149,7 +154,7 @@ func runPrinted(ts *testscript.TestScript, env Env, text string) {
 			}
 			continue
 		}
-		if len(args) == 1 || slices.Contains(touching, args[0]) || slices.ContainsFunc(args, placeholder) {
+		if len(args) == 1 && args[0] != "clean" || slices.ContainsFunc(args, placeholder) {
 			continue
 		}
 		err := runCopy(env, args, line)
@@ -157,8 +162,12 @@ func runPrinted(ts *testscript.TestScript, env Env, text string) {
 			ts.Logf("not run, for there is no Docker engine: rollout %s", line)
 			continue
 		}
-		ts.Check(err)
+		if err != nil {
+			ts.Fatalf("%v", err)
+		}
+		ran++
 	}
+	return ran
 }
 
 // placeholder is an argument that stands for the user's own: JOB_FILE.
@@ -179,6 +188,9 @@ func runCopy(env Env, args []string, line string) error {
 	}
 	for i, arg := range args {
 		args[i] = strings.ReplaceAll(arg, env.Dir, there)
+	}
+	if args[0] == "clean" {
+		args = append(args, "--dry-run") // the environments may be other tests'
 	}
 	var out bytes.Buffer
 	env.Dir, env.Stdout, env.Stderr, env.Stdin = there, &out, &out, strings.NewReader("")
@@ -222,6 +234,22 @@ func TestCommandsAreFoundInSentences(t *testing.T) {
 		args, _ := commandIn(t.TempDir(), words(text))
 		if got := strings.Join(args, "|"); want != "" && got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A command that continues a job repeats the flags that choose what runs again.
+func TestGivenFlagsOfResume(t *testing.T) {
+	for _, tc := range []struct {
+		flags againFlags
+		want  string
+	}{
+		{againFlags{}, ""},
+		{againFlags{onlyFailed: true}, " --only-failed"},
+		{againFlags{retryErrors: []string{"agent_execution_timeout", "all"}, onlyFailed: true}, " --retry-errors agent_execution_timeout,all --only-failed"},
+	} {
+		if got := tc.flags.given(); got != tc.want {
+			t.Errorf("%+v: %q, want %q", tc.flags, got, tc.want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +34,18 @@ func (f *againFlags) add(cmd *cobra.Command, when string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.retryErrors, "retry-errors", nil, when+"also run trials again that ended with these error types, such as agent_execution_timeout, or with any (all)")
 	flags.BoolVar(&f.onlyFailed, "only-failed", false, when+"run only failed trials again; leave out trials that never ran or were interrupted")
+}
+
+// given returns the flags that were given, as a shell takes them, each after a space.
+func (f *againFlags) given() string {
+	out := ""
+	if len(f.retryErrors) > 0 {
+		out += " --retry-errors " + untrusted.ShellPath(strings.Join(f.retryErrors, ","))
+	}
+	if f.onlyFailed {
+		out += " --only-failed"
+	}
+	return out
 }
 
 // again is the flags, checked.
@@ -104,6 +117,7 @@ func (a *app) resume(ctx context.Context, dir, jobFile string, flags jobFlags, a
 		return err
 	}
 	p.into, p.report = dir, report
+	p.rerun = againFlags.given() + flags.givenLogFormat()
 	return a.resumeJob(ctx, p, stored, lock, again, flags.logFormat, report)
 }
 
@@ -202,7 +216,7 @@ func (a *app) resumeJob(ctx context.Context, p *prepared, stored resume.Job, loc
 	if err != nil {
 		return err
 	}
-	p.command = a.resumption(p.dir(), stored.Plan, report)
+	p.command = a.resumption(p.dir(), stored.Plan, report) + p.rerun
 	look, err := a.begin(p, logFormat)
 	if err != nil {
 		return err

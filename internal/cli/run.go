@@ -24,6 +24,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/internal/untrusted"
 	"github.com/org/rollout-action/providers"
 )
 
@@ -127,6 +128,14 @@ func (f *jobFlags) addLogFormat(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.logFormat, "log-format", "auto", "how progress is shown: auto, live, plain or json")
 }
 
+// givenLogFormat returns the flag of addLogFormat, after a space, if it was given.
+func (f *jobFlags) givenLogFormat() string {
+	if f.changed == nil || !f.changed("log-format") {
+		return ""
+	}
+	return " --log-format " + untrusted.ShellPath(f.logFormat)
+}
+
 // overrides are the flags as keys of the job file, in a fixed order, --set last.
 func (f *jobFlags) overrides() ([]config.Override, error) {
 	var out []config.Override
@@ -167,6 +176,7 @@ type prepared struct {
 	shard   *result.Shard
 	shardOf []int
 
+	rerun   string              // flags that a command which continues the job needs besides those of its report, each after a space
 	command string              // that goes on with the job; "" before its folder is there
 	into    string              // the folder of a job that is gone on with; "": the one that its name and jobs_dir say
 	lock    *job.Lock           // of a folder that is there, and in which the job has not begun; nil: there is none
@@ -281,6 +291,7 @@ func (a *app) run(ctx context.Context, path string, flags runFlags) error {
 	if p.reuse, err = a.sources(flags.reuse, p.dir()); err != nil {
 		return err
 	}
+	p.rerun = flags.again.given() + flags.job.givenLogFormat()
 	if flags.resume {
 		if done, err := a.resumeIfExists(ctx, p, again, flags.job.logFormat, flags.report); done {
 			return err
@@ -310,7 +321,7 @@ func (a *app) runAndReport(ctx context.Context, p *prepared, provider environmen
 	}
 	defer func() {
 		if a.hard.Err() != nil {
-			a.warnf("the clean-up was skipped, so environments may still run: the next run removes them, or rollout clean")
+			a.warnf("the clean-up was skipped, so environments may still run: the next run removes them, or %s", environment.CleanCommand(p.Job.Environment.Type))
 		}
 	}()
 	if p.confirm == nil {
@@ -331,7 +342,7 @@ func (a *app) runAndReport(ctx context.Context, p *prepared, provider environmen
 	// What is left out on purpose does not make it a cancelled run.
 	err = a.finish(ctx, p.dir(), report, ending{ran: true, cancelled: p.into == "" || ctx.Err() != nil, baseline: p.confirm.found()})
 	if ctx.Err() != nil {
-		fmt.Fprintf(a.Stderr, "Go on with it: %s\n", a.resumption(p.dir(), tree.Plan, report))
+		fmt.Fprintf(a.Stderr, "Go on with it: %s\n", a.resumption(p.dir(), tree.Plan, report)+p.rerun)
 	}
 	return err
 }
@@ -443,9 +454,9 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		Redactor: redactor,
 		CheckDisk: func() error {
 			if err := environment.Reachable(ctx, provider); err != nil {
-				return fmt.Errorf("%w; what has not run stays pending: %s goes on with it", err, a.resumption(p.dir(), tree.Plan, p.report))
+				return fmt.Errorf("%w; what has not run stays pending: %s goes on with it", err, a.resumption(p.dir(), tree.Plan, p.report)+p.rerun)
 			}
-			return a.checkDisk(p, provider, a.resumption(p.dir(), tree.Plan, p.report))
+			return a.checkDisk(p, provider, a.resumption(p.dir(), tree.Plan, p.report)+p.rerun)
 		},
 		Reconfirm: p.again,
 		Confirm:   confirm,

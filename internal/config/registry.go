@@ -3,7 +3,10 @@ package config
 import (
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
+
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // registry checks a dataset of a registry. It returns the registry's absolute path or its URL.
@@ -18,7 +21,7 @@ func (c *checker) registry(ds *Dataset, at keyPath) string {
 	case reg.Path != "" && reg.URL != "":
 		c.problem(key, "keep one of them", "%s has a path as well as a url", key)
 	case ds.Name == "":
-		c.problem(at, "rollout datasets ls shows which there are", "%s needs the name of a dataset in the registry", at)
+		c.problem(at, "rollout datasets ls --registry "+untrusted.ShellPath(c.shownRegistry(reg))+" lists them", "%s needs the name of a dataset in the registry", at)
 	case reg.URL != "":
 		c.registryURL(reg.URL, key.child("url"))
 		return reg.URL
@@ -34,6 +37,14 @@ func (c *checker) registry(ds *Dataset, at keyPath) string {
 		return path
 	}
 	return ""
+}
+
+// shownRegistry returns a registry as a user names it on the command line.
+func (c *checker) shownRegistry(reg *Registry) string {
+	if reg.URL != "" || filepath.IsAbs(reg.Path) {
+		return reg.URL + reg.Path
+	}
+	return filepath.Join(filepath.Dir(c.source.file), reg.Path)
 }
 
 func (c *checker) registryURL(text string, p keyPath) {

@@ -161,3 +161,15 @@ func process(pid int) (state, start string) {
 	}
 	return fields[0], fields[19]
 }
+
+// defaultProvider is the provider that commands mean which name none. Source: specification, "environment.type".
+const defaultProvider = "docker"
+
+// CleanCommand returns the rollout command that removes what a provider keeps, with further flags.
+func CleanCommand(provider string, flags ...string) string {
+	words := append([]string{"rollout", "clean"}, flags...)
+	if provider != defaultProvider {
+		words = append(words, "--env-type", provider)
+	}
+	return strings.Join(words, " ")
+}

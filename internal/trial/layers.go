@@ -179,7 +179,7 @@ func (x *execution) leaveEnvironment(ctx context.Context) error {
 	err := live.env.Destroy(c)
 	x.noteEnvironmentCost(live.env)
 	if err != nil {
-		x.warn("the environment in which the agent was installed could not be removed: %s (remove it with rollout clean)", brief(err, x.secrets))
+		x.warn("the environment in which the agent was installed could not be removed: %s (remove it with %s)", brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name()))
 	}
 	return ctx.Err()
 }

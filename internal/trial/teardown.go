@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -20,7 +21,7 @@ func (x *execution) teardown(ctx context.Context, ended bool) {
 	err := x.endEnvironment(c, ended)
 	x.noteEnvironmentCost(x.live.env)
 	if err != nil {
-		f := failf(result.EnvironmentTeardownFailed, "the environment could not be removed: %s (remove it with rollout clean)", brief(err, x.secrets))
+		f := failf(result.EnvironmentTeardownFailed, "the environment could not be removed: %s (remove it with %s)", brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name()))
 		f.detail = err.Error()
 		x.fail(f)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -132,11 +133,10 @@ func (s *summary) kept() []string {
 
 // cleanKept returns the command that removes the kept environments. It names the provider unless that is the default.
 func cleanKept(trials []result.Trial) string {
-	command := "rollout clean --kept"
-	if provider := trials[0].Environment.Provider; provider != "docker" && plainID.MatchString(provider) {
-		command += " --env-type " + provider
+	if provider := trials[0].Environment.Provider; plainID.MatchString(provider) {
+		return environment.CleanCommand(provider, "--kept")
 	}
-	return command
+	return "rollout clean --kept"
 }
 
 // plainID matches identifiers that need no quotes on a command line.

@@ -34,7 +34,7 @@ func ProveReport(w io.Writer, in prove.Report, color bool, width int) {
 		}
 	}
 	for _, note := range in.Notes {
-		write(s.wrap("Note: " + untrusted.Line(note))...)
+		write(s.noteLines(note)...)
 	}
 	write(s.wrap(in.Headline())...)
 	if in.Dir != "" {

@@ -236,6 +236,16 @@ func (s *summary) wrap(text string) []string {
 	return wrapped(text, s.width)
 }
 
+// noteLines returns the lines of a note. A command at its end has a line of its own, however long it is: what is broken cannot be
+// pasted into a shell.
+func (s *summary) noteLines(text string) []string {
+	sentence, command, ok := strings.Cut(untrusted.Line(text), ": rollout ")
+	if !ok {
+		return s.wrap("Note: " + sentence)
+	}
+	return append(s.wrap("Note: "+sentence+":"), "  rollout "+command)
+}
+
 // quote breaks text from outside into lines that begin with a bar.
 func (s *summary) quote(text string) []string {
 	if text == "" {

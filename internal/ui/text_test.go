@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,15 @@ func TestFirstLine(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestCommandsInNotesAreNotBroken(t *testing.T) {
+	const command = "rollout resume jobs/a-long-name --baseline jobs/base --junit report.xml"
+	s := summary{width: 40}
+	want := []string{"Note: 2 tasks look broken and had no", "further attempts. To make them now:", "  " + command}
+	if got := s.noteLines("2 tasks look broken and had no further attempts. To make them now: " + command); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

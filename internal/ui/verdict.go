@@ -48,7 +48,7 @@ func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	}
 	s.add(s.gate(in.Verdict, in.Missing))
 	for _, note := range in.Notes {
-		s.add(s.wrap("Note: " + untrusted.Line(note)))
+		s.add(s.noteLines(note))
 	}
 	var b strings.Builder
 	for _, lines := range s.sections {
