@@ -53,12 +53,11 @@ func (m *merge) find(ctx context.Context) ([]*shardDir, error) {
 		}
 	}
 	if len(f.found) == 0 {
-		why := ""
 		if len(m.damaged) > 0 {
-			why = "; " + untrusted.Names(m.damaged)
+			return nil, job.Refuse("no shard was found: %s", untrusted.Names(m.damaged))
 		}
-		return nil, job.Refuse("no shard was found in %s (a shard's directory has a %s; directories are searched %d levels down)%s",
-			strings.Join(m.opts.Paths, ", "), result.PlanFile, maxLevels, why)
+		return nil, job.Refuse("no shard was found in %s (a shard's directory has a %s; directories are searched %d levels down)",
+			strings.Join(m.opts.Paths, ", "), result.PlanFile, maxLevels)
 	}
 	return f.found, nil
 }

@@ -124,7 +124,7 @@ func TestPathsWithoutShardsAreRefused(t *testing.T) {
 		"nowhere": "there is no such directory or archive",
 		"empty":   "no shard was found in empty",
 		"text/x":  "neither a directory nor an archive",
-		"torn":    "no shard was found in torn",
+		"torn":    "no shard was found: torn is not merged",
 		"old":     "has no digest",
 		"odd":     "there is no shard 3/2",
 		"short":   "for 0 of 1 trials in which shard they are",
