@@ -35,6 +35,14 @@ type engine struct {
 
 func startEngine(t *testing.T) *engine {
 	t.Helper()
+	e := newEngine(t)
+	e.start()
+	return e
+}
+
+// newEngine returns an engine that has not been started. The test stops it at its end.
+func newEngine(t *testing.T) *engine {
+	t.Helper()
 	testenv.NeedDocker(t)
 	testenv.NeedRoot(t, "to start a Docker engine of its own")
 	if _, err := exec.LookPath("dockerd"); err != nil {
@@ -45,14 +53,15 @@ func startEngine(t *testing.T) *engine {
 	must(t, err)
 	e := &engine{t: t, dir: dir, host: "unix://" + filepath.Join(dir, "sock")}
 	t.Cleanup(func() {
-		e.stop()
+		if e.cmd != nil {
+			e.stop()
+		}
 		unmountBelow(t, dir)
 		_ = os.RemoveAll(dir)
 		if t.Failed() {
 			t.Logf("dockerd:\n%s", tail(e.log.String(), 4000))
 		}
 	})
-	e.start()
 	return e
 }
 
@@ -252,5 +261,59 @@ func TestAnEngineThatDiesIsOneSentence(t *testing.T) {
 	}
 	if res := j.result(t); res.CompletedTrials != trials || res.PassRate != 1 {
 		t.Errorf("after the resume: %+v", res.Summary)
+	}
+}
+
+// TestAnAgentThatFillsTheEnginesDiskIsEnded: an agent fills the disk on which the engine has everything, and leaves a process behind
+// that frees a little of it and writes a reward, again and again. The verifier frees all of it, and writes another. Whatever still
+// works on such a disk, the agent's process must not be alive by then.
+func TestAnAgentThatFillsTheEnginesDiskIsEnded(t *testing.T) {
+	e := newEngine(t)
+	data := filepath.Join(e.dir, "data")
+	must(t, os.Mkdir(data, 0o711))
+	must(t, syscall.Mount("tmpfs", data, "tmpfs", 0, "size=1400m"))
+	e.start()
+	e.takeImage()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"job.yaml": "name: full\nenvironment: {type: docker, min_free_disk: 0}\ntasks: [t]\nagents:\n  - name: filler\n    execute: |\n" +
+			"      (while :; do : > /part; echo 1 > /logs/verifier/reward.txt; done) > /dev/null 2>&1 &\n" +
+			"      head -c 1000000 /dev/zero > /part\n" +
+			"      cat /dev/zero > /full\n" +
+			"      echo the disk is full > /dev/stderr; df / > /dev/stderr; sleep 1000\n",
+		"t/instruction.md": "Fill the disk.\n",
+		"t/task.toml":      "version = \"1.0\"\n[environment]\ndocker_image = \"" + testenv.Image + "\"\n[agent]\ntimeout_sec = 30\n",
+		"t/tests/test.sh":  "rm -f /full\necho 0 > /logs/verifier/reward.txt\nsleep 2\ncat /logs/verifier/reward.txt\n",
+	} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	r := &run{cmd: exec.Command(binary, "job.yaml"), output: &bytes.Buffer{}}
+	r.cmd.Dir = dir
+	r.cmd.Env = append(os.Environ(), "DOCKER_HOST="+e.host)
+	r.cmd.Stdout, r.cmd.Stderr = r.output, r.output
+	must(t, r.cmd.Start())
+	code := r.exit(t)
+	t.Logf("exit code %d:\n%s", code, r.output)
+	tree, err := result.ReadTree(filepath.Join(dir, "jobs", "full"))
+	must(t, err)
+	if len(tree.Trials) != 1 {
+		t.Fatalf("%d results, want 1", len(tree.Trials))
+	}
+	trial := tree.Trials[0]
+	logs, _ := os.ReadFile(filepath.Join(dir, "jobs", "full", trial.Key.Dir(), "command", "stderr.txt"))
+	if !strings.Contains(string(logs), "the disk is full") {
+		t.Errorf("the disk was not filled within the time:\n%s", logs)
+	}
+	if trial.Error == nil {
+		t.Error("the trial has no error")
+	}
+	if trial.Reward != nil && *trial.Reward != 0 {
+		t.Errorf("the reward is %v, which a process wrote that should be dead", *trial.Reward)
+	}
+	left, err := e.client().ContainerList(context.Background(), container.ListOptions{All: true})
+	must(t, err)
+	for _, c := range left {
+		t.Errorf("a container is left: %s, %s", c.Names, c.Status)
 	}
 }
