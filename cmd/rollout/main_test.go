@@ -275,7 +275,8 @@ func TestASignalStopsTheJobInGoodOrder(t *testing.T) {
 				if code != 130 {
 					t.Errorf("exit code %d, want 130", code)
 				}
-				if took > 5*time.Second { // a promise to users, kept by timers of our own
+				// Timers of our own end it after less than 5 s. The rest is for a busy machine: GitHub waits for 7.5 s.
+				if took > 7500*time.Millisecond {
 					t.Errorf("it took %s", took)
 				}
 				res := j.result(t)
