@@ -59,6 +59,10 @@ func Create(dir string, cfg config.Job, plan result.Plan) (*Tree, error) {
 // tree owns the lock from then on. The plan is written last: without it a directory is no job's, whatever else is there.
 func Begin(dir string, lock *Lock, cfg config.Job, plan result.Plan) (*Tree, error) {
 	t := &Tree{Dir: dir, Plan: plan, Lock: lock}
+	// A run that was killed here before it had a plan left them.
+	if err := RemoveDrafts(dir); err != nil {
+		return nil, err
+	}
 	if err := result.WriteJSON(filepath.Join(dir, result.ConfigFile), cfg); err != nil {
 		return nil, err
 	}
