@@ -60,7 +60,7 @@ func WithTimeout(parent context.Context, d time.Duration) (context.Context, cont
 	return WithTimeoutCause(parent, d, nil)
 }
 
-// WithTimeoutCause is WithTimeout with a cause, as context.WithTimeoutCause has. The context has no deadline of its own,
+// WithTimeoutCause does what WithTimeout does, with a cause, as context.WithTimeoutCause has. The context has no deadline of its own,
 // because the moment is not known.
 func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	inner, end := context.WithCancelCause(parent)

@@ -61,7 +61,7 @@ func newStage(ctx context.Context, dir, image string, tasks int, provider enviro
 	}, nil
 }
 
-// once is run, and removes the job's directory afterwards.
+// once runs the job as run does, and removes its directory afterwards.
 func (s *stage) once(ctx context.Context, trials, workers int) (time.Duration, error) {
 	took, dir, err := s.run(ctx, trials, workers)
 	if err != nil {

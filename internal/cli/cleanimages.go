@@ -57,7 +57,7 @@ func (a *app) printImages(images []environment.Image) {
 	_ = w.Flush()
 }
 
-// taken is how much space images take together, in words.
+// taken returns how much space images take together, in words.
 func taken(images []environment.Image) string {
 	var sum int64
 	unknown := 0

@@ -47,7 +47,7 @@ type Env struct {
 	FreeDisk func(dir string) (int64, error)
 }
 
-// System is the real outside world.
+// System returns the real outside world.
 func System() Env {
 	e := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Environ: os.Environ, Now: time.Now}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
@@ -104,7 +104,7 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// exitCode is the only place where exit codes are chosen. Where nobody has cancelled the command, no error says so.
+// exitCode returns the exit code of a command. No other place chooses one. Where nobody has cancelled the command, no error says so.
 func exitCode(err error, cancelled bool) int {
 	var f *failure
 	var problems diag.List
@@ -143,7 +143,7 @@ func (a *app) warnf(format string, args ...any) {
 	fmt.Fprintf(a.Stderr, "warning: %s\n", clean(fmt.Sprintf(format, args...)))
 }
 
-// shown is the path of a user's file as it is shown: from the current folder, if it is below that.
+// shown returns the path of a user's file for messages: from the current directory, if the file is below it.
 func (a *app) shown(file string) string {
 	if filepath.IsAbs(file) {
 		return a.shownDir(file)
@@ -175,7 +175,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// usage is an error of the command line itself.
+// usage returns an error of the command line itself.
 func usage(format string, args ...any) error {
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
@@ -243,7 +243,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// nearFlag is the flag that is likely to be meant by one that does not exist, or "".
+// nearFlag returns the flag that the user probably meant by one that does not exist, or "".
 func nearFlag(cmd *cobra.Command, err error) string {
 	missing, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || len(missing.GetSpecifiedName()) < 2 {
