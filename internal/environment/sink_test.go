@@ -3,6 +3,7 @@ package environment
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -30,21 +31,23 @@ func TestSinkReturnsTheFirstError(t *testing.T) {
 }
 
 func TestSinkGivesUpOnABlockedWriter(t *testing.T) {
-	release, calls := make(chan struct{}), 0
-	s := newSink(writes(func(p []byte) (int, error) { calls++; <-release; return len(p), nil }))
-	began := time.Now()
-	for range 100 {
-		_, _ = s.Write(make([]byte, 100<<10))
-	}
-	if err := s.close(); !errors.Is(err, errStuck) {
-		t.Error(err)
-	}
-	if took := time.Since(began); took > 4*sinkTimeout {
-		t.Errorf("took %v", took)
-	}
-	close(release)
-	<-s.done
-	if calls != 1 {
-		t.Errorf("%d calls, one of them after close", calls)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		release, calls := make(chan struct{}), 0
+		s := newSink(writes(func(p []byte) (int, error) { calls++; <-release; return len(p), nil }))
+		began := time.Now()
+		for range 100 {
+			_, _ = s.Write(make([]byte, 100<<10))
+		}
+		if err := s.close(); !errors.Is(err, errStuck) {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 4*sinkTimeout {
+			t.Errorf("took %v", took)
+		}
+		close(release)
+		<-s.done
+		if calls != 1 {
+			t.Errorf("%d calls, one of them after close", calls)
+		}
+	})
 }
