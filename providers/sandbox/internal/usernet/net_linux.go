@@ -107,8 +107,10 @@ func (n *Net) Close() {
 		close(ended)
 	}()
 	if s == nil {
-		n.link.close()
+		// receive must be out of the file: otherwise its last read would end the device, and Close would wait for the kernel.
+		n.link.stop()
 		<-ended
+		n.link.close()
 		return
 	}
 	// The sandbox hears that its connections end, as long as there is the device. A connection may be made just now.
