@@ -32,7 +32,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	return testenv.Binary(built, testenv.Released...)
 })
 
-func TestTheReleasedBinaryIsSmall(t *testing.T) {
+func TestReleasedBinarySize(t *testing.T) {
 	if raceEnabled {
 		t.Skip("with the race detector the binary is not the one that is released")
 	}

@@ -184,9 +184,9 @@ func cells(tasks, attempts []int, copied []float64) []gatetest.Suite {
 
 const sweepVariable = "ROLLOUT_TEST_SWEEP"
 
-// TestPoliciesAreNotRedByLuck: of pull requests that change nothing, every policy that we write into somebody's repository fails one
+// TestPoliciesRarelyFailUnchangedAgents: of pull requests that change nothing, every policy that we write into somebody's repository fails one
 // in twenty at most. What counts is the share in each cell, with the margin of a simulation, and the share over all of them.
-func TestPoliciesAreNotRedByLuck(t *testing.T) {
+func TestPoliciesRarelyFailUnchangedAgents(t *testing.T) {
 	all := policies(t)
 	if len(all) < 4 || !slices.ContainsFunc(all, func(p policy) bool { return p.Confirm.Attempts > 0 }) {
 		t.Fatalf("only %d policies were found: %+v", len(all), all)
@@ -253,8 +253,8 @@ func limit(runs int, errors float64) float64 {
 	return 0.05 + errors*math.Sqrt(0.05*0.95/float64(runs))
 }
 
-// TestPoliciesSeeBreakage: what the documentation says of how often broken tasks are found.
-func TestPoliciesSeeBreakage(t *testing.T) {
+// TestPoliciesDetectBreakage: what the documentation says of how often broken tasks are found.
+func TestPoliciesDetectBreakage(t *testing.T) {
 	p := gate.Policy{Thresholds: gate.Thresholds{MaxBrokenTasks: new(0)}, Confirm: gate.Confirm{Attempts: 4}}
 	runs := 60
 	if os.Getenv(sweepVariable) != "" {

@@ -51,9 +51,9 @@ gate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 4}}
 	return j
 }
 
-// TestConfirmationsThatAreKilledAgainAndAgainAreMadeOnce kills jobs while they try again what looks broken, goes on with them, and compares
+// TestKilledConfirmationsRunOnce kills jobs while they try again what looks broken, goes on with them, and compares
 // what they left with an undisturbed job.
-func TestConfirmationsThatAreKilledAgainAndAgainAreMadeOnce(t *testing.T) {
+func TestKilledConfirmationsRunOnce(t *testing.T) {
 	testenv.Long(t, "jobs are killed many times while they confirm")
 	t.Parallel()
 	random := seed(t)

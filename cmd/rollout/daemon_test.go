@@ -127,7 +127,7 @@ func (e *engine) takeImage() {
 	must(e.t, err)
 }
 
-func TestAnEngineThatRestartsCostsOnlyWhatRanOnIt(t *testing.T) {
+func TestEngineRestart(t *testing.T) {
 	e := startEngine(t)
 	e.takeImage()
 	j := hangingJob(t, "docker", 1)
@@ -189,9 +189,9 @@ agents:
 	}
 }
 
-// TestAnEngineThatDiesIsOneSentence: what ran when the engine died has errors of its own in its results, but people are told once. When the
+// TestDeadEngineIsReportedOnce: what ran when the engine died has errors of its own in its results, but people are told once. When the
 // engine is back, a resume runs all of it.
-func TestAnEngineThatDiesIsOneSentence(t *testing.T) {
+func TestDeadEngineIsReportedOnce(t *testing.T) {
 	const trials, workers = 20, 4
 	e := startEngine(t)
 	e.takeImage()
@@ -264,10 +264,10 @@ func TestAnEngineThatDiesIsOneSentence(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatFillsTheEnginesDiskIsEnded: an agent fills the disk on which the engine has everything, and leaves a process behind
+// TestAgentThatFillsEngineDisk: an agent fills the disk on which the engine has everything, and leaves a process behind
 // that frees a little of it and writes a reward, again and again. The verifier frees all of it, and writes another. Whatever still
 // works on such a disk, the agent's process must not be alive by then.
-func TestAnAgentThatFillsTheEnginesDiskIsEnded(t *testing.T) {
+func TestAgentThatFillsEngineDisk(t *testing.T) {
 	e := newEngine(t)
 	data := filepath.Join(e.dir, "data")
 	must(t, os.Mkdir(data, 0o711))

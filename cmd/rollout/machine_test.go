@@ -12,9 +12,9 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// TestTooFewOpenFilesAreTheMachines: however few files the process may open, no task is called invalid, and nobody is said to
+// TestOpenFileLimitIsAMachineFault: however few files the process may open, no task is called invalid, and nobody is said to
 // have cancelled the job.
-func TestTooFewOpenFilesAreTheMachines(t *testing.T) {
+func TestOpenFileLimitIsAMachineFault(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		path := filepath.Join(dir, name)
@@ -65,8 +65,8 @@ datasets: [{path: evals}]
 	}
 }
 
-// TestChildrenHaveTheLimitOfOpenFilesThatTheUserHas: the process raises its own, and what it starts gets the old one back.
-func TestChildrenHaveTheLimitOfOpenFilesThatTheUserHas(t *testing.T) {
+// TestChildrenInheritOpenFileLimit: the process raises its own, and what it starts gets the old one back.
+func TestChildrenInheritOpenFileLimit(t *testing.T) {
 	needSandbox(t)
 	j := hangingJob(t, "sandbox", 1)
 	text, err := os.ReadFile(filepath.Join(j.dir, "job.yaml"))

@@ -311,7 +311,7 @@ func stopBySignal(t *testing.T, provider string, signal os.Signal) (inTime bool)
 	return inTime
 }
 
-func TestAReaderThatIsGoneDoesNotKeepTheCleanUpFromHappening(t *testing.T) {
+func TestCleanupRunsAfterStdoutCloses(t *testing.T) {
 	sideBySide(t, providersHere, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 4)
 		reader, writer, err := os.Pipe()
@@ -335,7 +335,7 @@ func TestAReaderThatIsGoneDoesNotKeepTheCleanUpFromHappening(t *testing.T) {
 	})
 }
 
-func TestASecondSignalSkipsTheCleanUp(t *testing.T) {
+func TestSecondSignalSkipsCleanup(t *testing.T) {
 	sideBySide(t, providersHere, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 8)
 		r := start(t, j.dir, "job.yaml")
@@ -370,7 +370,7 @@ func clean(t *testing.T, provider string) string {
 	return string(out)
 }
 
-func TestWhatAKilledRunLeavesIsRemovedAndALiveRunIsNot(t *testing.T) {
+func TestCleanRemovesOnlyDeadRuns(t *testing.T) {
 	realProviders(t, func(t *testing.T, provider string) {
 		killed, alive := hangingJob(t, provider, 3), hangingJob(t, provider, 2)
 		r, a := start(t, killed.dir, "job.yaml"), start(t, alive.dir, "job.yaml")
@@ -401,7 +401,7 @@ func TestWhatAKilledRunLeavesIsRemovedAndALiveRunIsNot(t *testing.T) {
 	})
 }
 
-func TestTheNextRunRemovesWhatAKilledOneLeft(t *testing.T) {
+func TestNextRunRemovesLeftoversOfKilledRun(t *testing.T) {
 	realProviders(t, func(t *testing.T, provider string) {
 		killed, next := hangingJob(t, provider, 2), hangingJob(t, provider, 1)
 		r := start(t, killed.dir, "job.yaml")
@@ -420,7 +420,7 @@ func TestTheNextRunRemovesWhatAKilledOneLeft(t *testing.T) {
 	})
 }
 
-func TestOnAFullDiskNoRewardIsLost(t *testing.T) {
+func TestFullDiskLosesNoReward(t *testing.T) {
 	// An engine takes minutes for so many, and does nothing with this disk.
 	t.Run("fake", func(t *testing.T) { fullDisk(t, "fake") })
 	t.Run("sandbox", func(t *testing.T) {
@@ -461,7 +461,7 @@ func fullDisk(t *testing.T, provider string) {
 	j.wantLeft(t, 0, "after the job")
 }
 
-func TestAJobsFolderThatCannotBeMadeIsSaid(t *testing.T) {
+func TestJobsDirectoryThatCannotBeCreated(t *testing.T) {
 	j := hangingJob(t, "fake", 1)
 	must(t, os.WriteFile(filepath.Join(j.dir, "file"), nil, 0o644))
 	r := start(t, j.dir, "job.yaml", "--jobs-dir", "file")
@@ -470,7 +470,7 @@ func TestAJobsFolderThatCannotBeMadeIsSaid(t *testing.T) {
 	}
 }
 
-func TestNoEngineIsSaidBeforeAnythingIsStarted(t *testing.T) {
+func TestMissingEngineStopsTheJobFirst(t *testing.T) {
 	j := hangingJob(t, "docker", 1)
 	r := &run{cmd: exec.Command(binary, "job.yaml"), output: &bytes.Buffer{}}
 	r.cmd.Dir = j.dir

@@ -37,9 +37,9 @@ func everything(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestAMergeThatIsKilledAgainAndAgainLosesNothing repeats merges until they come to their end, and compares each with one that nobody
+// TestKilledMergesLoseNothing repeats merges until they come to their end, and compares each with one that nobody
 // disturbs, file by file.
-func TestAMergeThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
+func TestKilledMergesLoseNothing(t *testing.T) {
 	testenv.Long(t, "merges are killed many times")
 	t.Parallel()
 	const shards = 3

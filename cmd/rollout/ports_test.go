@@ -58,7 +58,7 @@ func servingDir(t *testing.T) string {
 	return dir
 }
 
-func TestTrialsDoNotMeetEachOthersServers(t *testing.T) {
+func TestTrialsHaveSeparateNetworks(t *testing.T) {
 	dir := servingDir(t)
 	start(t, dir, "job.yaml").exit(t)
 	tree, err := result.ReadTree(filepath.Join(dir, "jobs", "serve"))
@@ -74,7 +74,7 @@ func TestTrialsDoNotMeetEachOthersServers(t *testing.T) {
 	}
 }
 
-func TestATaskWithAServerIsProven(t *testing.T) {
+func TestProofOfTaskWithServer(t *testing.T) {
 	r := start(t, servingDir(t), "validate", "--run", "job.yaml", "--n-concurrent", "6")
 	if code := r.exit(t); code != 0 || !strings.Contains(r.output.String(), "1 of 1 proven") || strings.Contains(r.output.String(), "trivial") {
 		t.Errorf("exit code %d, want 0 and the task proven", code)

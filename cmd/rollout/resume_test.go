@@ -136,7 +136,7 @@ func seed(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(n, 0))
 }
 
-func TestAJobThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
+func TestKilledJobsLoseNothing(t *testing.T) {
 	testenv.Long(t, "jobs are killed many times")
 	t.Run("fake", func(t *testing.T) { killAgainAndAgain(t, "fake", testenv.Times(16, 100), 6) })
 	t.Run("sandbox", func(t *testing.T) {
@@ -330,7 +330,7 @@ func wantNoSleepers(t *testing.T, j job) {
 	}
 }
 
-func TestOneOfTwoProcessesHasTheJob(t *testing.T) {
+func TestOnlyOneProcessOwnsTheJob(t *testing.T) {
 	j := hangingJob(t, "fake", 2)
 	dir := filepath.Join("jobs", j.name)
 	first := start(t, j.dir, "job.yaml")
@@ -397,7 +397,7 @@ func (j job) waitMoved(t *testing.T, n int) {
 	}
 }
 
-func TestAJobOnAFullDiskIsResumedWhenThereIsRoom(t *testing.T) {
+func TestResumeAfterFullDisk(t *testing.T) {
 	testenv.NeedRoot(t, "to mount a small file system")
 	j := steadyJob(t, "fake", 30, "0.001")
 	small := filepath.Join(j.dir, "jobs")

@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/testenv"
 )
 
-// TestWhatNoDigestCoversIsNotReused: a reward depends on a file that comes through a mount, and the file changes.
-func TestWhatNoDigestCoversIsNotReused(t *testing.T) {
+// TestReuseNeedsDigests: a reward depends on a file that comes through a mount, and the file changes.
+func TestReuseNeedsDigests(t *testing.T) {
 	realProviders(t, func(t *testing.T, provider string) {
 		dir := t.TempDir()
 		outside := filepath.Join(dir, "outside")

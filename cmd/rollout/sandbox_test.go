@@ -45,7 +45,7 @@ func wantNoScratch(t *testing.T) {
 	}
 }
 
-func TestAnEnvironmentThatIsKilledUnderItsAgentIsLost(t *testing.T) {
+func TestKilledEnvironmentIsLost(t *testing.T) {
 	realProviders(t, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 1)
 		r := start(t, j.dir, "job.yaml")
@@ -89,7 +89,7 @@ func (j job) killContainer(t *testing.T) {
 	}
 }
 
-func TestAFullDiskUnderSandboxesIsTheirAgentsTrouble(t *testing.T) {
+func TestFullDiskOfSandboxes(t *testing.T) {
 	needSandbox(t)
 	testenv.NeedRoot(t, "to mount a small file system")
 	small := t.TempDir()
@@ -120,7 +120,7 @@ func TestAFullDiskUnderSandboxesIsTheirAgentsTrouble(t *testing.T) {
 }
 
 // In a user namespace whose owner has set its quota of mount namespaces to nothing, as hardened machines do for all.
-func TestNoNamespacesIsSaidBeforeAnythingIsStarted(t *testing.T) {
+func TestMissingNamespacesStopTheJobFirst(t *testing.T) {
 	needSandbox(t)
 	if _, err := exec.LookPath("unshare"); err != nil {
 		testenv.Lacks(t, sandbox.Name, "unshare: "+err.Error())
@@ -142,7 +142,7 @@ func TestNoNamespacesIsSaidBeforeAnythingIsStarted(t *testing.T) {
 	}
 }
 
-func TestAnImageWhoseRegistryDoesNotExistFailsItsTrial(t *testing.T) {
+func TestUnreachableRegistryFailsTrial(t *testing.T) {
 	realProviders(t, func(t *testing.T, provider string) {
 		const nowhere = "nowhere.invalid/none/such:1"
 		j := hangingJob(t, provider, 1)

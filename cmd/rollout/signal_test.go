@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/testenv"
 )
 
-func TestSignalsWithinASecondAreOne(t *testing.T) {
+func TestSignalsWithinASecondCountOnce(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		after   []time.Duration // the first signal
@@ -46,9 +46,9 @@ func TestSignalsWithinASecondAreOne(t *testing.T) {
 	}
 }
 
-// TestTimeoutsSignalsAreOne: coreutils' timeout signals its child and then the group that the child is in. When its own time is
+// TestTimeoutCommandSignalsCountOnce: coreutils' timeout signals its child and then the group that the child is in. When its own time is
 // over it does so because of SIGALRM, which can as well be sent to it.
-func TestTimeoutsSignalsAreOne(t *testing.T) {
+func TestTimeoutCommandSignalsCountOnce(t *testing.T) {
 	timeout, err := exec.LookPath("timeout")
 	if err != nil {
 		testenv.Lacks(t, "docker", "timeout of coreutils")

@@ -23,8 +23,8 @@ func sleepsThrough(t *testing.T, r *run, pause time.Duration) {
 	must(t, r.cmd.Process.Signal(syscall.SIGCONT))
 }
 
-// TestTimeAsleepIsNoTimeout: while rollout is stopped, its agents go on. Who ends meanwhile is not late, and who never ends still is.
-func TestTimeAsleepIsNoTimeout(t *testing.T) {
+// TestSuspendedTimeIsNotInTimeouts: while rollout is stopped, its agents go on. Who ends meanwhile is not late, and who never ends still is.
+func TestSuspendedTimeIsNotInTimeouts(t *testing.T) {
 	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		for _, test := range []struct {
 			name, then string
@@ -72,8 +72,8 @@ func TestTimeAsleepIsNoTimeout(t *testing.T) {
 	})
 }
 
-// TestTimeAsleepIsNotOfTheGrace: a job that is cancelled and then stopped still removes its environments.
-func TestTimeAsleepIsNotOfTheGrace(t *testing.T) {
+// TestSuspendedTimeIsNotInGrace: a job that is cancelled and then stopped still removes its environments.
+func TestSuspendedTimeIsNotInGrace(t *testing.T) {
 	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 3)
 		r := start(t, j.dir, "job.yaml")

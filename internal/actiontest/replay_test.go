@@ -125,7 +125,7 @@ func TestACancelledStepLeavesItsResult(t *testing.T) {
 	r.wantOwned()
 }
 
-func TestTheStepAfterTheJobRemovesWhatAKilledOneLeft(t *testing.T) {
+func TestPostStepRemovesLeftovers(t *testing.T) {
 	image := needImage(t)
 	r, other := newRunner(t), newRunner(t)
 	hanging(t, r, "2")
@@ -154,7 +154,7 @@ func TestTheStepAfterTheJobRemovesWhatAKilledOneLeft(t *testing.T) {
 	}
 }
 
-func TestARerunRemovesWhatTheFirstAttemptLeft(t *testing.T) {
+func TestRerunRemovesLeftoversOfFirstAttempt(t *testing.T) {
 	image := needImage(t)
 	r := newRunner(t)
 	hanging(t, r, "2")
@@ -173,7 +173,7 @@ func TestARerunRemovesWhatTheFirstAttemptLeft(t *testing.T) {
 }
 
 // Without secrets a step of a fork's pull request runs; with secrets it refuses to.
-func TestAForksCheckoutIsRefusedWhereThereAreSecrets(t *testing.T) {
+func TestForkCheckoutWithSecretsIsRefused(t *testing.T) {
 	image := needImage(t)
 	r := newRunner(t)
 	suite(t, r.workspace)

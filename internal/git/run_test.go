@@ -19,7 +19,7 @@ func TestTooMuchOutputIsReported(t *testing.T) {
 }
 
 // What failed first stands at the beginning of what git says, what git concludes at the end.
-func TestAMessageKeepsBothEndsOfWhatGitSays(t *testing.T) {
+func TestMessageKeepsBothEndsOfGitOutput(t *testing.T) {
 	var said strings.Builder
 	said.WriteString("the cause\nhint: no hints\n")
 	for range 100 {

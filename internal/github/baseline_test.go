@@ -217,7 +217,7 @@ func TestRunsOfForksDoNotHideTheBaseline(t *testing.T) {
 	found(t, c, query(), 2)
 }
 
-func TestOnlySomeRunsAreCheckedForArtifacts(t *testing.T) {
+func TestArtifactSearchIsBounded(t *testing.T) {
 	s, c := history(t)
 	for range maxCandidates + 10 {
 		s.AddRun(repo, githubtest.Run{WorkflowFile: workflowCI, Branch: "main", SHA: sha(4)})

@@ -128,7 +128,7 @@ func TestAStandInPasses(t *testing.T) {
 }
 
 // A provider without optional interfaces passes, except that it reports the limits that the fake does not apply.
-func TestAProviderWithTheCoreAlonePasses(t *testing.T) {
+func TestCoreOnlyProviderPasses(t *testing.T) {
 	opts := mutantOptions(hooks{core: true})
 	opts.hurried, opts.small = false, true
 	opts.Lacks = slices.DeleteFunc(slices.Sorted(maps.Keys(optional)), func(name string) bool { return name == limitReporter })
