@@ -7,6 +7,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/providers"
 )
 
@@ -49,7 +50,7 @@ func (a *app) removeLeft(ctx context.Context) error {
 	}
 	gone, err := job.RemoveEnvironments(ctx, provider, job.OwnedBy(listed, owner))
 	if len(gone) > 0 {
-		fmt.Fprintf(a.Stderr, "removed %s that the step left\n", plural(len(gone), "environment"))
+		fmt.Fprintf(a.Stderr, "removed %s that the step left\n", plural.Count(len(gone), "environment"))
 	}
 	return err
 }

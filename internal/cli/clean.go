@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/providers"
 )
 
@@ -84,7 +85,7 @@ func (a *app) clean(ctx context.Context, flags cleanFlags) error {
 	if flags.dryRun {
 		verb = "would remove"
 	}
-	fmt.Fprintf(a.Stdout, "%s %s\n", verb, plural(len(doomed), "environment"))
+	fmt.Fprintf(a.Stdout, "%s %s\n", verb, plural.Count(len(doomed), "environment"))
 	if flags.images && ctx.Err() == nil {
 		err = errors.Join(err, a.cleanImages(ctx, provider, age, flags.dryRun))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/quantity"
 )
 
@@ -38,9 +39,9 @@ func (a *app) cleanImages(ctx context.Context, provider environment.Provider, ag
 	if dryRun {
 		verb = "would remove"
 	}
-	fmt.Fprintf(a.Stdout, "%s %s%s\n", verb, plural(len(doomed), "image"), taken(doomed))
+	fmt.Fprintf(a.Stdout, "%s %s%s\n", verb, plural.Count(len(doomed), "image"), taken(doomed))
 	if recent > 0 {
-		fmt.Fprintf(a.Stdout, "%s more stayed: used within the last hour, so a run may need what was to go\n", plural(recent, "image"))
+		fmt.Fprintf(a.Stdout, "%s more stayed: used within the last hour, so a run may need what was to go\n", plural.Count(recent, "image"))
 	}
 	return err
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -164,15 +165,8 @@ func (a *app) printProblems(problems diag.List) {
 		fmt.Fprintln(a.Stderr, p)
 	}
 	if n := len(problems.Errors()); n > 0 {
-		fmt.Fprintf(a.Stderr, "%s, nothing was started\n", plural(n, "problem"))
+		fmt.Fprintf(a.Stderr, "%s, nothing was started\n", plural.Count(n, "problem"))
 	}
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // usage returns an error of the command line itself.
@@ -309,12 +303,4 @@ func runByDefault(root *cobra.Command, args []string) []string {
 		return args // cobra says which command may be meant
 	}
 	return append([]string{"run"}, args...)
-}
-
-// areOf is the verb of "n of so many things are …".
-func areOf(total int) string {
-	if total == 1 {
-		return "is"
-	}
-	return "are"
 }

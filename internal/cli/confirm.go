@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
@@ -116,7 +117,7 @@ func (c *confirmer) next(ctx context.Context, tree *job.Tree, emit event.Sink, t
 		return nil, nil
 	}
 	if !reflect.DeepEqual(plan.Confirm, tree.Plan.Confirm) {
-		say("%s broken: up to %s more, to be sure", lookBroken(len(plan.Confirm.Tasks)), plural(plan.Confirm.Attempts, "attempt"))
+		say("%s broken: up to %s more, to be sure", lookBroken(len(plan.Confirm.Tasks)), plural.Count(plan.Confirm.Attempts, "attempt"))
 		if err := tree.PlanConfirmation(plan); err != nil {
 			return nil, fmt.Errorf("note in %s which tasks are tried again: %w", result.PlanFile, err)
 		}

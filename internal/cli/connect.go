@@ -9,6 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/ui"
 	"github.com/org/rollout-action/providers"
@@ -88,7 +89,7 @@ func (a *app) sweep(ctx context.Context, provider environment.Provider) {
 		var gone []environment.Listed
 		gone, err = job.RemoveEnvironments(ctx, provider, job.Leftovers(listed))
 		if len(gone) > 0 {
-			fmt.Fprintf(a.Stderr, "removed %s left by a run that was killed\n", plural(len(gone), "environment"))
+			fmt.Fprintf(a.Stderr, "removed %s left by a run that was killed\n", plural.Count(len(gone), "environment"))
 		}
 	}
 	if err != nil && ctx.Err() == nil {

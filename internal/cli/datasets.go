@@ -16,6 +16,7 @@ import (
 
 	"github.com/org/rollout-action/internal/dataset"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/registry"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
@@ -133,7 +134,7 @@ func (a *app) listDatasets(reg *registry.Registry, asJSON bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "\n%s in %s\n", plural(len(list), "dataset"), reg.Source)
+	fmt.Fprintf(a.Stdout, "\n%s in %s\n", plural.Count(len(list), "dataset"), reg.Source)
 	return nil
 }
 
@@ -201,7 +202,7 @@ func (a *app) showDataset(reg *registry.Registry, d *registry.Dataset, asJSON bo
 	fmt.Fprintf(a.Stdout, "\nversions: %s\n", cell(strings.Join(versions, ", ")))
 	fmt.Fprintf(a.Stdout, "format: %s\n", cmp.Or(d.Format, string(task.FormatHarbor)))
 	if n := len(d.Metrics); n > 0 {
-		fmt.Fprintf(a.Stdout, "metrics of its own: %s, which a job does not use: it has metrics itself\n", plural(n, "metric"))
+		fmt.Fprintf(a.Stdout, "metrics of its own: %s, which a job does not use: it has metrics itself\n", plural.Count(n, "metric"))
 	}
 	fmt.Fprintln(a.Stdout)
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
@@ -277,12 +278,12 @@ func (a *app) download(ctx context.Context, where, label, output string) error {
 		}
 		written++
 	}
-	fmt.Fprintf(a.Stdout, "%s of %s in %s; for the job file: {path: %s, format: %s}\n", plural(written, "task"), d.Label(), output, quoted(output), sets[0].Format)
+	fmt.Fprintf(a.Stdout, "%s of %s in %s; for the job file: {path: %s, format: %s}\n", plural.Count(written, "task"), d.Label(), output, quoted(output), sets[0].Format)
 	if len(failed) > 0 {
 		for _, f := range failed {
 			fmt.Fprintln(a.Stderr, f)
 		}
-		return &failure{code: exitFailed, err: fmt.Errorf("%s could not be had", plural(len(failed), "task"))}
+		return &failure{code: exitFailed, err: fmt.Errorf("%s could not be had", plural.Count(len(failed), "task"))}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/reporters/json"
@@ -125,7 +126,7 @@ func lacks(job result.Job) string {
 		text += ", only shard " + job.Shard.String()
 	}
 	if n := job.SkippedTrials; n > 0 {
-		text += fmt.Sprintf(", incomplete: %d of %s have no result", n, plural(job.TotalTrials, "trial"))
+		text += fmt.Sprintf(", incomplete: %d of %s have no result", n, plural.Count(job.TotalTrials, "trial"))
 	}
 	return text
 }

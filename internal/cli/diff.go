@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -140,7 +141,7 @@ func writeDiff(w io.Writer, d result.Diff) {
 
 // writeGroups prints the levels of all, of agents with several datasets, and of agents on datasets.
 func writeGroups(w io.Writer, d result.Diff) {
-	fmt.Fprintf(w, "\nOn the %s that can be compared, each counting once:\n", plural(d.Overall.Tasks, "task"))
+	fmt.Fprintf(w, "\nOn the %s that can be compared, each counting once:\n", plural.Count(d.Overall.Tasks, "task"))
 	t := newTable(w)
 	t.row("TASKS", "PASS RATE", "MEAN REWARD", "COST", "DURATION", "OF")
 	datasets := map[string]int{}
@@ -240,7 +241,7 @@ func countsText(d result.Diff) string {
 	if len(counts) == 0 {
 		return "Neither job has a task."
 	}
-	text := plural(len(d.Tasks), "task") + ": " + strings.Join(counts, ", ")
+	text := plural.Count(len(d.Tasks), "task") + ": " + strings.Join(counts, ", ")
 	if d.Flaky > 0 {
 		text += fmt.Sprintf("; %d flaky", d.Flaky)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/org/rollout-action/internal/export"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 )
@@ -84,16 +85,16 @@ func (a *app) export(ctx context.Context, dir, format, output string) error {
 // exported says what was not written.
 func (a *app) exported(report export.Report) error {
 	if report.Missing > 0 {
-		a.warnf("%d of %s have no result, and are left out", report.Missing, plural(report.Missing+report.Trials+len(report.Unreadable), "trial"))
+		a.warnf("%d of %s have no result, and are left out", report.Missing, plural.Count(report.Missing+report.Trials+len(report.Unreadable), "trial"))
 	}
 	if report.MissingPrompts > 0 {
-		a.warnf("the prompt of %s is null: no outputs.jsonl tells it, and the task's folder is not here or has changed", plural(report.MissingPrompts, "task"))
+		a.warnf("the prompt of %s is null: no outputs.jsonl tells it, and the task's folder is not here or has changed", plural.Count(report.MissingPrompts, "task"))
 	}
 	for _, unreadable := range report.Unreadable[:min(len(report.Unreadable), 10)] {
 		a.warnf("%v", unreadable)
 	}
 	if n := len(report.Unreadable); n > 0 {
-		a.warnf("%s cannot be read, and are left out", plural(n, "result"))
+		a.warnf("%s cannot be read, and are left out", plural.Count(n, "result"))
 		return &failure{code: exitGate}
 	}
 	return nil

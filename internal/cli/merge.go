@@ -9,6 +9,7 @@ import (
 
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/job/merge"
+	"github.com/org/rollout-action/internal/plural"
 )
 
 func (a *app) mergeCommand() *cobra.Command {
@@ -59,7 +60,7 @@ func (a *app) merge(ctx context.Context, opts merge.Options, flags reportFlags) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stderr, "Merged %d of %s into %s\n", merged.Merged, plural(merged.Shards, "shard"), clean(merged.Dir))
+	fmt.Fprintf(a.Stderr, "Merged %d of %s into %s\n", merged.Merged, plural.Count(merged.Shards, "shard"), clean(merged.Dir))
 	for _, note := range merged.Notes {
 		fmt.Fprintf(a.Stderr, "note: %s\n", clean(note))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -66,7 +67,7 @@ func (a *app) plan(ctx context.Context, path string, flags jobFlags, asJSON bool
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "\n%s, %d at a time, on %s\n", plural(len(keys), "trial"), p.Job.NConcurrentTrials, p.Job.Environment.Type)
+	fmt.Fprintf(a.Stdout, "\n%s, %d at a time, on %s\n", plural.Count(len(keys), "trial"), p.Job.NConcurrentTrials, p.Job.Environment.Type)
 	return nil
 }
 

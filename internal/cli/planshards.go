@@ -14,6 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
 )
@@ -103,7 +104,7 @@ func (a *app) countShards(p *prepared, division matrixFlags, timings job.Timings
 		return 0, usage("--shards %d: a GitHub matrix has at most %d jobs", n, maxMatrix)
 	}
 	if n > len(p.specs) {
-		fmt.Fprintf(a.Stderr, "%s instead of %d, as the job has no more trials\n", plural(len(p.specs), "shard"), n)
+		fmt.Fprintf(a.Stderr, "%s instead of %d, as the job has no more trials\n", plural.Count(len(p.specs), "shard"), n)
 		n = len(p.specs)
 	}
 	return n, nil
@@ -121,7 +122,7 @@ func (a *app) enoughShards(p *prepared, target time.Duration, timings job.Timing
 		all := float64(len(p.specs)) * guessedTrial.Seconds() / float64(concurrent)
 		n := max(1, min(int(math.Ceil(all/target.Seconds())), guessedMost, len(tasks)))
 		fmt.Fprintf(a.Stderr, "How long these trials take is not known (--timings tells), so each is taken to need %s: %s for %s, with "+
-			"no task divided and at most %d shards\n", brief(guessedTrial), plural(n, "shard"), plural(len(p.specs), "trial"), guessedMost)
+			"no task divided and at most %d shards\n", brief(guessedTrial), plural.Count(n, "shard"), plural.Count(len(p.specs), "trial"), guessedMost)
 		return n
 	}
 	n := job.ShardsNeeded(p.specs, timings, concurrent, target, maxMatrix)
@@ -134,7 +135,7 @@ func (a *app) enoughShards(p *prepared, target time.Duration, timings job.Timing
 		if n == maxMatrix {
 			why = "a workflow can start no more"
 		}
-		fmt.Fprintf(a.Stderr, "%s take %s, longer than the target of %s: %s\n", plural(n, "shard"), brief(wall), brief(target), why)
+		fmt.Fprintf(a.Stderr, "%s take %s, longer than the target of %s: %s\n", plural.Count(n, "shard"), brief(wall), brief(target), why)
 	}
 	return n
 }
@@ -180,7 +181,7 @@ func (a *app) printMatrix(m matrix, concurrent int) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.Stdout, "\n%s in %s, %d at a time in each\n", plural(trials, "trial"), plural(len(m.Include), "shard"), concurrent)
+	_, err := fmt.Fprintf(a.Stdout, "\n%s in %s, %d at a time in each\n", plural.Count(trials, "trial"), plural.Count(len(m.Include), "shard"), concurrent)
 	return err
 }
 

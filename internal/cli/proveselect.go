@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/dataset"
 	"github.com/org/rollout-action/internal/git"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/task"
 )
 
@@ -22,7 +23,7 @@ func (a *app) selectTasks(ctx context.Context, p *prepared, how *proveFlags) err
 		}
 		total := p.tasks()
 		p.keep(func(_ int, t *task.Task) bool { return changed[t] })
-		how.notes = append(how.notes, fmt.Sprintf("%d of %s changed since %s", p.tasks(), plural(total, "task"), how.since))
+		how.notes = append(how.notes, fmt.Sprintf("%d of %s changed since %s", p.tasks(), plural.Count(total, "task"), how.since))
 	}
 	if how.shard != "" {
 		shard, err := parseShard(how.shard)
@@ -32,7 +33,7 @@ func (a *app) selectTasks(ctx context.Context, p *prepared, how *proveFlags) err
 		total := p.tasks()
 		p.keep(func(i int, _ *task.Task) bool { return i%shard.Total == shard.Index-1 })
 		p.Job.Name += ".tasks-" + shardName(*shard)
-		how.notes = append(how.notes, fmt.Sprintf("this is part %s: %d of %s", shard, p.tasks(), plural(total, "task")))
+		how.notes = append(how.notes, fmt.Sprintf("this is part %s: %d of %s", shard, p.tasks(), plural.Count(total, "task")))
 	}
 	return nil
 }

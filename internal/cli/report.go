@@ -18,6 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/job/merge"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/ui"
@@ -213,7 +214,7 @@ func (a *app) gather(dir string, flags reportFlags, end *ending) (report.Input, 
 		if c := tree.Plan.Confirm; c != nil {
 			tasks = len(c.Tasks)
 		}
-		sentence := fmt.Sprintf("%s broken and had %s (gate.confirm), which %s no rate", looked(tasks), plural(n, "further attempt"), map[bool]string{true: "enters", false: "enter"}[n == 1])
+		sentence := fmt.Sprintf("%s broken and had %s (gate.confirm), which %s no rate", looked(tasks), plural.Count(n, "further attempt"), map[bool]string{true: "enters", false: "enter"}[n == 1])
 		if usd := job.ConfirmationCost.Amount(); usd > 0 {
 			sentence += fmt.Sprintf(" and cost %s of the total", report.Dollars(usd))
 		}
@@ -239,13 +240,13 @@ func (a *app) gather(dir string, flags reportFlags, end *ending) (report.Input, 
 func missing(job result.Job, tree result.Tree) []string {
 	var out []string
 	if n := len(tree.Unreadable); n > 0 {
-		out = append(out, fmt.Sprintf("%s cannot be read; the first: %v", plural(n, "result"), tree.Unreadable[0]))
+		out = append(out, fmt.Sprintf("%s cannot be read; the first: %v", plural.Count(n, "result"), tree.Unreadable[0]))
 	}
 	if n := job.Errors[result.Cancelled]; n > 0 {
-		out = append(out, fmt.Sprintf("the job was cancelled while %s ran", plural(n, "trial")))
+		out = append(out, fmt.Sprintf("the job was cancelled while %s ran", plural.Count(n, "trial")))
 	}
 	if n := job.SkippedTrials - len(tree.Unreadable); n > 0 {
-		out = append(out, fmt.Sprintf("%d of %s never ran or left no result", n, plural(job.TotalTrials, "trial")))
+		out = append(out, fmt.Sprintf("%d of %s never ran or left no result", n, plural.Count(job.TotalTrials, "trial")))
 	}
 	return out
 }

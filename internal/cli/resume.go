@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/job/resume"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
@@ -222,13 +223,13 @@ func (a *app) resumeJob(ctx context.Context, p *prepared, stored resume.Job, loc
 		return err
 	}
 	if pending.Missing > 0 {
-		fmt.Fprintf(a.Stderr, "note: %s without a whole result left as they are (--only-failed)\n", plural(pending.Missing, "trial"))
+		fmt.Fprintf(a.Stderr, "note: %s without a whole result left as they are (--only-failed)\n", plural.Count(pending.Missing, "trial"))
 	}
 	prompt := job.Instructions(p.own(), redact.New(p.Secrets))
 	p.again, p.confirm = pending.Confirmations, a.confirmer(p, report, maps.Clone(pending.Confirmations))
 	if len(pending.Keys) == 0 && !p.confirm.left(ctx, stored.Plan, pending.Earlier) {
 		total := len(now.Own())
-		fmt.Fprintf(a.Stderr, "Nothing to run: %d of %s in %s %s done\n", pending.Kept, plural(total, "trial"), clean(p.dir()), areOf(total))
+		fmt.Fprintf(a.Stderr, "Nothing to run: %d of %s in %s %s done\n", pending.Kept, plural.Count(total, "trial"), clean(p.dir()), plural.Are(total))
 		if err := stored.Finish(p.Job, now, pending.Earlier, prompt); err != nil {
 			return fmt.Errorf("write the job's files: %w", err)
 		}
@@ -300,7 +301,7 @@ func (a *app) refuseDrift(p *prepared, changes []resume.Change) error {
 		fmt.Fprintf(a.Stderr, "%s: %s\n", clean(p.File), clean(secrets.String(line)))
 	}
 	return usage("%s cannot be resumed, as it would go on with other work than it began with (%s): undo that, give the flags and variables that it began with, or begin a new job with another --name",
-		clean(p.dir()), plural(len(changes), "difference"))
+		clean(p.dir()), plural.Count(len(changes), "difference"))
 }
 
 // resumeIfExists is run with --resume: it goes on with the job if its folder is there.

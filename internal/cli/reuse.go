@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/job/reuse"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
@@ -69,7 +70,7 @@ func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Pr
 	}
 	if len(unaddressed) > 0 {
 		fmt.Fprintf(a.Stderr, "Reused 0 of %s: what environment.provider_config brings into all environments cannot be compared: %s\n",
-			plural(total, "trial"), clean(strings.Join(unaddressed, ", ")))
+			plural.Count(total, "trial"), clean(strings.Join(unaddressed, ", ")))
 		return nil
 	}
 	found, err := reuse.Find(ctx, p.reuse, p.todo, reuse.Experiment{
@@ -88,7 +89,7 @@ func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Pr
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	line := fmt.Sprintf("Reused %d of %s", len(taken), plural(total, "trial"))
+	line := fmt.Sprintf("Reused %d of %s", len(taken), plural.Count(total, "trial"))
 	if why := found.Reasons(); why != "" {
 		line += " (the others: " + why + ")"
 	}
@@ -161,7 +162,7 @@ func reused(job result.Job, trials []result.Trial) string {
 		}
 	}
 	folders := slices.Sorted(maps.Keys(from))
-	text := fmt.Sprintf("%d of %s were not run but taken over from %s", job.ReusedTrials, plural(job.TotalTrials, "trial"), clean(strings.Join(folders[:min(3, len(folders))], ", ")))
+	text := fmt.Sprintf("%d of %s were not run but taken over from %s", job.ReusedTrials, plural.Count(job.TotalTrials, "trial"), clean(strings.Join(folders[:min(3, len(folders))], ", ")))
 	if more := len(folders) - 3; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
 )
@@ -76,7 +77,7 @@ func (a *app) split(p *prepared, flags shardFlags) error {
 	}
 	p.shard, p.shardOf = shard, job.Shards(p.specs, shard.Total, timings)
 	if own := p.own(); len(own) == 0 {
-		fmt.Fprintf(a.Stderr, "Shard %s has nothing to do: the job has only %s\n", shard, plural(len(p.specs), "trial"))
+		fmt.Fprintf(a.Stderr, "Shard %s has nothing to do: the job has only %s\n", shard, plural.Count(len(p.specs), "trial"))
 	}
 	return nil
 }

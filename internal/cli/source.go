@@ -12,6 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/dataset"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/git"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/quantity"
 	"github.com/org/rollout-action/internal/task"
 )
@@ -144,7 +145,7 @@ func madeForHarbor(set *dataset.Set, at config.Place, key string) diag.List {
 	}
 	return diag.List{{
 		File: at.File, Line: at.Line, Column: at.Column, Severity: diag.Warning,
-		Message: clean(fmt.Sprintf("%d of %s of dataset %q look made for Harbor (%s), and are read by Rollout's rules", signs, plural(readable, "task"), set.Name, first)),
+		Message: clean(fmt.Sprintf("%d of %s of dataset %q look made for Harbor (%s), and are read by Rollout's rules", signs, plural.Count(readable, "task"), set.Name, first)),
 		Hint:    fmt.Sprintf("say %s: harbor, or rollout if that is right; validate of a directory: --task-format harbor", key),
 	}}
 }

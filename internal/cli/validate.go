@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/prove"
 	"github.com/org/rollout-action/internal/task"
 )
@@ -137,14 +138,14 @@ func (a *app) validate(ctx context.Context, path string, flags jobFlags, asJSON 
 func (f findings) summary(p *prepared, wrong int) string {
 	switch without := ""; {
 	case wrong > 0:
-		return fmt.Sprintf("%s: %s", clean(p.File), plural(wrong, "problem"))
+		return fmt.Sprintf("%s: %s", clean(p.File), plural.Count(wrong, "problem"))
 	case p.folder:
 		if f.NoSolution > 0 {
 			without = fmt.Sprintf(", %d without a solution", f.NoSolution)
 		}
-		return fmt.Sprintf("%s is valid: %s%s (--run proves them)", clean(p.File), plural(f.Tasks, "task"), without)
+		return fmt.Sprintf("%s is valid: %s%s (--run proves them)", clean(p.File), plural.Count(f.Tasks, "task"), without)
 	}
-	return fmt.Sprintf("%s is valid: %s × %s × %s = %s", clean(p.File), plural(f.Agents, "agent"), plural(f.Tasks, "task"), plural(f.Attempts, "attempt"), plural(f.Trials, "trial"))
+	return fmt.Sprintf("%s is valid: %s × %s × %s = %s", clean(p.File), plural.Count(f.Agents, "agent"), plural.Count(f.Tasks, "task"), plural.Count(f.Attempts, "attempt"), plural.Count(f.Trials, "trial"))
 }
 
 // taskProblems are what is wrong with the tasks: each once, however many agents would run it.

@@ -21,6 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/cache"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/git"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/registry"
 	"github.com/org/rollout-action/internal/task"
 )
@@ -208,7 +209,7 @@ func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]l
 		return s.export(ctx, snap, draft, missing, pathOf, transient)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("fetch %s: %w", plural(len(parts), "task"), err)
+		return nil, fmt.Errorf("fetch %s: %w", plural.Count(len(parts), "task"), err)
 	}
 	out := make(map[*registry.Task]location, len(snap.requests))
 	for _, w := range snap.requests {
@@ -230,7 +231,7 @@ func (s *Source) take(ctx context.Context, snap *snapshot) (map[*registry.Task]l
 
 // export exports the missing parts of the cache. Transient failures go to transient instead.
 func (s *Source) export(ctx context.Context, snap *snapshot, draft string, missing []string, pathOf map[string]string, transient map[string]git.Directory) error {
-	s.notify("fetching %s of %s at %s", plural(len(missing), "task"), snap.remote, snap.commit[:12])
+	s.notify("fetching %s of %s at %s", plural.Count(len(missing), "task"), snap.remote, snap.commit[:12])
 	paths, names := make([]string, len(missing)), make([]string, len(missing))
 	for i, part := range missing {
 		paths[i], names[i] = pathOf[part], filepath.Join(part, taskDirectory)
@@ -278,13 +279,6 @@ func notes(dir string) (git.Directory, error) {
 func partOf(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:12])
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // revision is a commit as a registry names it.

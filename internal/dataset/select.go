@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/registry"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -84,7 +85,7 @@ func (s *Source) choose(set *Set, ref Ref) (*Set, *diag.Diagnostic) {
 		return nil, &d
 	}
 	if !slices.ContainsFunc(out.All, func(name string) bool { return chosen(name, sel.Include, sel.Exclude) }) {
-		return nothing("tasks and exclude_tasks leave nothing of dataset %q, which has %s: %s", out.Name, counted(len(out.All)), some(out.All))
+		return nothing("tasks and exclude_tasks leave nothing of dataset %q, which has %s: %s", out.Name, plural.Count(len(out.All), "task"), some(out.All))
 	}
 	out.Tasks = nil
 	for _, t := range set.Tasks {
@@ -96,19 +97,11 @@ func (s *Source) choose(set *Set, ref Ref) (*Set, *diag.Diagnostic) {
 	if before := out.Tasks; len(sel.Metadata) > 0 && len(before) > 0 {
 		out.Tasks = slices.DeleteFunc(slices.Clone(before), func(t *task.Task) bool { return !hasMetadata(t, sel.Metadata) })
 		if len(out.Tasks) == 0 {
-			return nothing("metadata leaves nothing of dataset %q (%s): %s", out.Name, counted(len(before)), there(before, sel.Metadata))
+			return nothing("metadata leaves nothing of dataset %q (%s): %s", out.Name, plural.Count(len(before), "task"), there(before, sel.Metadata))
 		}
 	}
 	out.Tasks = sample(out.Tasks, taskName, sel.N, sel.Seed)
 	return &out, nil
-}
-
-// counted returns the number of tasks as text.
-func counted(n int) string {
-	if n == 1 {
-		return "1 task"
-	}
-	return fmt.Sprintf("%d tasks", n)
 }
 
 // some returns a list of names, shortened.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -140,7 +141,7 @@ func (b broken) decide(j *judge, adjusted, alpha float64, looks int) {
 }
 
 func (b broken) sentence() string {
-	text := fmt.Sprintf("%s broke (passed in every attempt of the baseline, and in none now)", counted(len(b.names), "task"))
+	text := fmt.Sprintf("%s broke (passed in every attempt of the baseline, and in none now)", plural.Count(len(b.names), "task"))
 	if b.mended > 0 {
 		text += fmt.Sprintf(" and %s mended", wereCounted(b.mended))
 	}
@@ -152,7 +153,7 @@ func (b broken) sentence() string {
 		text += fmt.Sprintf("; %d of them not confirmed", b.untried)
 	}
 	if b.flaky > 0 {
-		text += fmt.Sprintf("; %s passed when tried again (flaky)", counted(b.flaky, "more task"))
+		text += fmt.Sprintf("; %s passed when tried again (flaky)", plural.Count(b.flaky, "more task"))
 	}
 	return text
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -110,7 +111,7 @@ func conclude(checks []Check) (Outcome, string) {
 			return o, first
 		}
 		if n > 1 {
-			return o, fmt.Sprintf("%s; and %s besides", first, counted(n-1, "check"))
+			return o, fmt.Sprintf("%s; and %s besides", first, plural.Count(n-1, "check"))
 		}
 	}
 	if len(checks) == 1 {
@@ -123,7 +124,7 @@ func conclude(checks []Check) (Outcome, string) {
 		}
 	}
 	if skipped > 0 {
-		return Pass, fmt.Sprintf("%s passed, %d had nothing to compare or to judge", counted(len(checks)-skipped, "check"), skipped)
+		return Pass, fmt.Sprintf("%s passed, %d had nothing to compare or to judge", plural.Count(len(checks)-skipped, "check"), skipped)
 	}
 	return Pass, fmt.Sprintf("all %d checks passed", len(checks))
 }

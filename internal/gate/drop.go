@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -83,9 +84,9 @@ func (c counts) String() string {
 		switch {
 		case one.n == [2]int{}:
 		case one.n[0] == 0:
-			parts = append(parts, counted(one.n[1], "trial")+" "+one.what)
+			parts = append(parts, plural.Count(one.n[1], "trial")+" "+one.what)
 		default:
-			parts = append(parts, fmt.Sprintf("%s (and %d of the baseline) %s", counted(one.n[1], "trial"), one.n[0], one.what))
+			parts = append(parts, fmt.Sprintf("%s (and %d of the baseline) %s", plural.Count(one.n[1], "trial"), one.n[0], one.what))
 		}
 	}
 	if len(parts) == 0 {
@@ -211,7 +212,7 @@ func (d drop) decide(j *judge, adjusted, alpha float64, looks int) {
 
 // sentence says what happened: "pass rate fell from 62.0% to 54.0% (-8.0 points, 90% interval …) on 100 tasks".
 func (d drop) sentence(interval string) string {
-	tasks := counted(len(d.sample.tasks), "task") + d.counts.String()
+	tasks := plural.Count(len(d.sample.tasks), "task") + d.counts.String()
 	if before, after := d.what.level(d.base), d.what.level(d.head); d.size() != 0 {
 		verb := "rose"
 		if d.size() > 0 {
@@ -260,7 +261,7 @@ func (d drop) shown(t Test) string {
 		shapes = append(shapes, d.absolute(*t.Detectable)+" if many tasks share it")
 	}
 	if t.DetectableBroken != nil {
-		shapes = append(shapes, fmt.Sprintf("%s if %s broke", d.absolute(*t.DetectableBroken), counted(t.DetectableTasks, "task")))
+		shapes = append(shapes, fmt.Sprintf("%s if %s broke", d.absolute(*t.DetectableBroken), plural.Count(t.DetectableTasks, "task")))
 	}
 	if len(shapes) == 0 {
 		return ""
@@ -292,7 +293,7 @@ func (d drop) helps(t Test, asked, alpha float64) string {
 
 func (d drop) tooFewTasks(t Test, alpha float64) string {
 	return fmt.Sprintf("%s can show no drop, however large: luck can do the same to all of them. It takes %d or more; with fewer, noise: ignore counts every drop",
-		counted(t.Tasks, "task"), leastTasks(alpha))
+		plural.Count(t.Tasks, "task"), leastTasks(alpha))
 }
 
 // noteSmall tells that a suite is too small to show anything, also if nothing was seen: then nobody would know.
@@ -339,7 +340,7 @@ func (j *judge) noteComparison() {
 				}
 			}
 			if n > 0 {
-				j.notes = append(j.notes, fmt.Sprintf("%s %s: not part of any drop", counted(n, "task"), left.why))
+				j.notes = append(j.notes, fmt.Sprintf("%s %s: not part of any drop", plural.Count(n, "task"), left.why))
 			}
 		}
 	}

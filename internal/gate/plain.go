@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -34,7 +35,7 @@ func (j *judge) minPassRate(s scope) {
 		Name: name, Value: rate, Limit: *s.MinPassRate, Outcome: failIf(below(rate, *s.MinPassRate)),
 		Interval: &Interval{Low: low, High: high, Confidence: j.policy.Confidence},
 		Message: fmt.Sprintf("pass rate %s (%d of %s; %s interval %s to %s), at least %s is asked for", percent(rate), passed,
-			counted(trials, "trial"), share(j.policy.Confidence), percent(low), percent(high), percent(*s.MinPassRate)),
+			plural.Count(trials, "trial"), share(j.policy.Confidence), percent(low), percent(high), percent(*s.MinPassRate)),
 	})
 }
 
@@ -95,7 +96,7 @@ func (j *judge) minMeanReward(s scope) {
 	m := result.Mean(values)
 	j.add(s, Check{
 		Name: name, Value: m, Limit: *s.MinMeanReward, Outcome: failIf(below(m, *s.MinMeanReward)),
-		Message: fmt.Sprintf("mean reward %s over %s, at least %s is asked for", number(m), counted(len(results), "trial"), number(*s.MinMeanReward)),
+		Message: fmt.Sprintf("mean reward %s over %s, at least %s is asked for", number(m), plural.Count(len(results), "trial"), number(*s.MinMeanReward)),
 	})
 }
 
@@ -133,9 +134,9 @@ func (j *judge) maxFailedTrials(s scope) {
 		}
 	}
 	c := Check{Name: name, Value: float64(failed), Limit: float64(limit), Outcome: failIf(limit >= 0 && failed > limit)}
-	c.Message = fmt.Sprintf("%d of %s have no verdict", failed, counted(s.planned, "trial"))
+	c.Message = fmt.Sprintf("%d of %s have no verdict", failed, plural.Count(s.planned, "trial"))
 	if failed == 1 {
-		c.Message = fmt.Sprintf("1 of %s has no verdict", counted(s.planned, "trial"))
+		c.Message = fmt.Sprintf("1 of %s has no verdict", plural.Count(s.planned, "trial"))
 	}
 	switch cancelled {
 	case 0:

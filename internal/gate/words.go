@@ -8,14 +8,6 @@ import (
 
 const noBaseline = "there is no baseline to compare with"
 
-// counted is "1 task" or "3 tasks".
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return strconv.Itoa(n) + " " + what
-}
-
 // percent is a rate of which only none reads 0.0% and only all 100.0%.
 func percent(rate float64) string {
 	tenths := math.Round(rate*1000) / 10

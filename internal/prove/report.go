@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -86,11 +87,8 @@ func (r Report) Headline() string {
 		n    int
 		what string
 	}{{errors, "error"}, {warnings, "warning"}} {
-		switch {
-		case c.n == 1:
-			findings = append(findings, "1 "+c.what)
-		case c.n > 1:
-			findings = append(findings, fmt.Sprintf("%d %ss", c.n, c.what))
+		if c.n > 0 {
+			findings = append(findings, plural.Count(c.n, c.what))
 		}
 	}
 	if ignored > 0 {

@@ -3,6 +3,8 @@ package result
 import (
 	"fmt"
 	"slices"
+
+	"github.com/org/rollout-action/internal/plural"
 )
 
 // PlannedConfirmation describes the confirmation attempts (Trial.Confirmation) that a job plans. A task gets no further one
@@ -132,17 +134,10 @@ func ConfirmedText(a *Attempts) string {
 	}
 	switch tried := len(a.Rewards) + a.Lost; {
 	case a.Passed > 0: // the last one, after which there are no more
-		return fmt.Sprintf("not broken: passed %d of %s", a.Passed, moreAttempts(tried))
+		return fmt.Sprintf("not broken: passed %d of %s", a.Passed, plural.Count(tried, "more attempt"))
 	case tried > 0:
-		return "confirmed broken: failed " + moreAttempts(tried)
+		return "confirmed broken: failed " + plural.Count(tried, "more attempt")
 	default:
 		return "not confirmed: no further attempt showed anything"
 	}
-}
-
-func moreAttempts(n int) string {
-	if n == 1 {
-		return "1 more attempt"
-	}
-	return fmt.Sprintf("%d more attempts", n)
 }

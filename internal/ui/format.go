@@ -100,22 +100,6 @@ func percent(rate float64) string {
 	return fmt.Sprintf("%.1f%%", p)
 }
 
-// plural formats a count: 1 trial, 2 trials.
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// areOf returns the verb for "n of total things are …".
-func areOf(total int) string {
-	if total == 1 {
-		return "is"
-	}
-	return "are"
-}
-
 // name returns the name of a trial for users.
 func name(k *result.Key) string {
 	if k == nil {

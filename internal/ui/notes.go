@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -46,18 +47,18 @@ func (s *summary) bases() []string {
 	var lines []string
 	actuals := slices.Sorted(maps.Keys(trials))
 	for _, actual := range actuals[:min(len(actuals), maxExamples)] {
-		lines = append(lines, s.note(plural(trials[actual], "trial")+" did NOT run on the image asked for, but on"))
+		lines = append(lines, s.note(plural.Count(trials[actual], "trial")+" did NOT run on the image asked for, but on"))
 		lines = append(lines, s.quote(actual)...)
 		whats := slices.Sorted(maps.Keys(instead[actual]))
 		for _, what := range whats[:min(len(whats), maxExamples)] {
-			lines = append(lines, s.quote(plural(instead[actual][what], "trial")+" asked for "+what)...)
+			lines = append(lines, s.quote(plural.Count(instead[actual][what], "trial")+" asked for "+what)...)
 		}
 		lines = append(lines, more(len(whats)-maxExamples)...)
 	}
 	lines = append(lines, more(len(actuals)-maxExamples)...)
 	whats := slices.Sorted(maps.Keys(asked))
 	for _, what := range whats[:min(len(whats), maxExamples)] {
-		lines = append(lines, s.note(plural(asked[what], "trial")+" ran on "+what))
+		lines = append(lines, s.note(plural.Count(asked[what], "trial")+" ran on "+what))
 	}
 	return append(lines, more(len(whats)-maxExamples)...)
 }
@@ -78,7 +79,7 @@ func (s *summary) unenforced() []string {
 	}
 	var lines []string
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
-		lines = append(lines, s.note(fmt.Sprintf("%s (%s)", what, plural(counts[what], "trial"))))
+		lines = append(lines, s.note(fmt.Sprintf("%s (%s)", what, plural.Count(counts[what], "trial"))))
 	}
 	return lines
 }
@@ -89,7 +90,7 @@ func (s *summary) omitted() []string {
 	if len(trials) == 0 {
 		return nil
 	}
-	lines := []string{s.note(plural(len(trials), "trial") + " with logs cut or left out:")}
+	lines := []string{s.note(plural.Count(len(trials), "trial") + " with logs cut or left out:")}
 	for _, t := range trials[:min(len(trials), maxExamples)] {
 		first := t.Omitted[0]
 		what := untrusted.Line(first.Path) + ": " + firstLine(first.Reason)
@@ -112,7 +113,7 @@ func (s *summary) warnings() []string {
 		count += len(t.Warnings)
 	}
 	first := trials[0]
-	lines := []string{s.note(fmt.Sprintf("%s in %s, the first:", plural(count, "warning"), plural(len(trials), "trial")))}
+	lines := []string{s.note(fmt.Sprintf("%s in %s, the first:", plural.Count(count, "warning"), plural.Count(len(trials), "trial")))}
 	lines = append(lines, s.quote(firstLine(first.Warnings[0]))...)
 	return append(lines, "  "+s.dir(first.Key))
 }
@@ -123,7 +124,7 @@ func (s *summary) kept() []string {
 	if len(trials) == 0 {
 		return nil
 	}
-	lines := []string{plural(len(trials), "environment") + " kept"}
+	lines := []string{plural.Count(len(trials), "environment") + " kept"}
 	for _, t := range trials[:min(len(trials), maxExamples)] {
 		lines = append(lines, "  "+enter(*t.Environment)+"  "+s.styles.dim.Render("# "+name(&t.Key)))
 	}

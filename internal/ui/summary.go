@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -87,7 +88,7 @@ func (s *summary) headline() []string {
 	if j.Shard != nil {
 		title += ", shard " + j.Shard.String()
 	}
-	trials := plural(j.TotalTrials, "trial")
+	trials := plural.Count(j.TotalTrials, "trial")
 	switch {
 	case s.Partial:
 		return s.wrap(title + s.styles.warn.Render(fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)) + ".")
@@ -164,7 +165,7 @@ func (s *summary) failures() {
 	})
 	for _, kind := range types {
 		trials := byType[kind]
-		lines := []string{s.styles.bad.Render("✗ "+untrusted.Line(string(kind))) + " (" + plural(len(trials), "trial") + ")"}
+		lines := []string{s.styles.bad.Render("✗ "+untrusted.Line(string(kind))) + " (" + plural.Count(len(trials), "trial") + ")"}
 		if kind != result.Cancelled {
 			lines = append(lines, s.examples(trials)...)
 		}
@@ -209,12 +210,12 @@ func (s *summary) notPassed() []string {
 		}
 	}
 	if free > 0 {
-		lines = s.wrap(s.styles.warn.Render(plural(free, "trial")+" of nop passed") + ": a task that rewards doing nothing does not measure agents. rollout validate --run lists such tasks.")
+		lines = s.wrap(s.styles.warn.Render(plural.Count(free, "trial")+" of nop passed") + ": a task that rewards doing nothing does not measure agents. rollout validate --run lists such tasks.")
 	}
 	if len(trials) == 0 {
 		return lines
 	}
-	lines = append(lines, s.styles.warn.Render(plural(len(trials), "trial")+" completed without passing"))
+	lines = append(lines, s.styles.warn.Render(plural.Count(len(trials), "trial")+" completed without passing"))
 	for _, t := range trials[:min(len(trials), maxNotPassed)] {
 		lines = append(lines, fmt.Sprintf("  %-5s  %s", number(*t.Reward), s.dir(t.Key)))
 	}

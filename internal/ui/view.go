@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/lipgloss"
 
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -105,7 +106,7 @@ func (v view) bar() string {
 func (v view) counts() []string {
 	s := v.state
 	if s.cancelling {
-		return []string{" " + v.styles.warn.Render("Cancelling: "+plural(len(s.running), "trial")+" left to stop")}
+		return []string{" " + v.styles.warn.Render("Cancelling: "+plural.Count(len(s.running), "trial")+" left to stop")}
 	}
 	counted := s.tally.Summary(v.opts.Metrics)
 	rate := "–"

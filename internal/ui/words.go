@@ -7,6 +7,7 @@ import (
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -40,13 +41,13 @@ func problem(e *result.Error) string {
 
 func startLine(e event.Event, concurrency int) string {
 	toRun := e.Total - len(e.Kept)
-	line := "Running " + plural(toRun, "trial")
+	line := "Running " + plural.Count(toRun, "trial")
 	switch {
 	case e.Kept == nil:
 	case len(e.Kept) > 0 && !slices.ContainsFunc(e.Kept, func(t result.Trial) bool { return t.Reused == nil }):
 		line += fmt.Sprintf(", %d reused", len(e.Kept))
 	default:
-		line = fmt.Sprintf("Resuming: %d of %s %s done, %d to run", len(e.Kept), plural(e.Total, "trial"), areOf(e.Total), toRun)
+		line = fmt.Sprintf("Resuming: %d of %s %s done, %d to run", len(e.Kept), plural.Count(e.Total, "trial"), plural.Are(e.Total), toRun)
 	}
 	if concurrency > 1 && toRun > 1 {
 		line += fmt.Sprintf(", %d at a time", min(concurrency, toRun))
@@ -72,7 +73,7 @@ func cancelLine(stopping int, again string) string {
 	if stopping == 0 {
 		return "Cancelling: no more trials are started"
 	}
-	return fmt.Sprintf("Cancelling: stopping %s; %s without cleaning up", plural(stopping, "trial"), again)
+	return fmt.Sprintf("Cancelling: stopping %s; %s without cleaning up", plural.Count(stopping, "trial"), again)
 }
 
 // heartbeat returns a line about the running trials, or "" if there are none.

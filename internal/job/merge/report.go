@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -31,7 +32,7 @@ func (m *merge) report(out *outcomes) {
 	}
 	m.out.Incomplete = slices.Concat(sentences, m.out.Incomplete)
 	if more := m.notes - maxNotes; more > 0 {
-		m.out.Notes = append(m.out.Notes, "and "+count(more, "more note"))
+		m.out.Notes = append(m.out.Notes, "and "+plural.Count(more, "more note"))
 	}
 	m.out.Notes = append(m.out.Notes, m.skipped.sentences()...)
 }
@@ -55,7 +56,7 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 		m.note("%s is missing, but has no trials", shard)
 		return ""
 	case p == nil:
-		return fmt.Sprintf("%s is missing, and with it %s: %s", shard, count(owed, "trial"), untrusted.Names(without))
+		return fmt.Sprintf("%s is missing, and with it %s: %s", shard, plural.Count(owed, "trial"), untrusted.Names(without))
 	case p.state == cancelled:
 		shard += " was cancelled"
 	case p.state == unfinished:
@@ -65,7 +66,7 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	default:
 		return ""
 	}
-	shard += fmt.Sprintf(": of its %s, %d have no result", count(owed, "trial"), len(without))
+	shard += fmt.Sprintf(": of its %s, %d have no result", plural.Count(owed, "trial"), len(without))
 	if cut > 0 {
 		shard += fmt.Sprintf(" and %d %s cut short", cut, map[bool]string{true: "was", false: "were"}[cut == 1])
 	}
@@ -96,13 +97,6 @@ func (m *merge) own(index int) []int {
 	return m.owned[index]
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // omissions counts files that were left out.
 type omissions struct {
 	n     int
@@ -123,5 +117,5 @@ func (o *omissions) sentences() []string {
 	if more := o.n - len(o.first); more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return []string{fmt.Sprintf("%s left out (links, special files, names that no run writes): %s", count(o.n, "file"), names)}
+	return []string{fmt.Sprintf("%s left out (links, special files, names that no run writes): %s", plural.Count(o.n, "file"), names)}
 }
