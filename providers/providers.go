@@ -1,4 +1,4 @@
-// Package providers is the table of the places where trials can run. A new provider is a folder
+// Package providers is the table of the places where trials can run. A new provider is a directory
 // beside this file and a line in All.
 package providers
 
@@ -7,7 +7,6 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/docker"
-	"github.com/org/rollout-action/providers/fake"
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
@@ -40,8 +39,11 @@ type Host struct {
 	Progress func(string)
 }
 
-// All are the providers, the default one first.
-var All = []Entry{
+// Table lists providers, the default one first.
+type Table []Entry
+
+// All has the providers that users can choose.
+var All = Table{
 	{
 		Name:    docker.Name,
 		Summary: "containers of a Docker engine, images built with BuildKit",
@@ -62,29 +64,20 @@ var All = []Entry{
 		},
 		Unaddressed: sandbox.Unaddressed,
 	},
-	{
-		Name:    fake.Name,
-		Summary: "no isolation: scripts run in an embedded shell with files in memory, for trying out job files",
-		Check:   fake.Check,
-		New: func(context.Context, map[string]any, Host) (environment.Provider, error) {
-			return fake.New(fake.Options{}), nil
-		},
-		Unaddressed: func(map[string]any) []string { return nil },
-	},
 }
 
-// Names are the providers' names, the default one's first.
-func Names() []string {
-	names := make([]string, len(All))
-	for i, e := range All {
+// Names returns the names of the providers, in the table's order.
+func (t Table) Names() []string {
+	names := make([]string, len(t))
+	for i, e := range t {
 		names[i] = e.Name
 	}
 	return names
 }
 
-// Find is the provider of that name.
-func Find(name string) (Entry, bool) {
-	for _, e := range All {
+// Find returns the provider with that name.
+func (t Table) Find(name string) (Entry, bool) {
+	for _, e := range t {
 		if e.Name == name {
 			return e, true
 		}

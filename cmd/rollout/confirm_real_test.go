@@ -68,7 +68,7 @@ gate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 3, max_tasks: 3}}
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	if r := start(t, j.dir, "run", "base.yaml"); r.exit(t) != 0 {
+	if r := j.start(t, "run", "base.yaml"); r.exit(t) != 0 {
 		t.Fatalf("the baseline does not pass:\n%s", r.output)
 	}
 	return j
@@ -142,14 +142,14 @@ func TestConfirmationsOnRealProviders(t *testing.T) {
 	realProviders(t, func(t *testing.T, provider string) {
 		mark := fmt.Sprintf("3600.%d", time.Now().UnixNano())
 		calm := pullRequest(t, provider, mark)
-		r := start(t, calm.dir, "run", "pr.yaml", "--baseline", "jobs/base")
+		r := calm.start(t, "run", "pr.yaml", "--baseline", "jobs/base")
 		if code := r.exit(t); code != 1 {
 			t.Errorf("exit code %d, want 1", code)
 		}
 		calm.wantVerdict(t, r.output.String())
 
 		t.Run("one task at most", func(t *testing.T) { // the first; the flaky one has been tried often enough to pass now
-			r := start(t, calm.dir, "run", "pr.yaml", "--name", "pr-one", "--baseline", "jobs/base", "--set", "gate.confirm.max_tasks=1")
+			r := calm.start(t, "run", "pr.yaml", "--name", "pr-one", "--baseline", "jobs/base", "--set", "gate.confirm.max_tasks=1")
 			if code := r.exit(t); code != 1 {
 				t.Errorf("exit code %d, want 1", code)
 			}
@@ -169,11 +169,11 @@ func TestConfirmationsOnRealProviders(t *testing.T) {
 		t.Run("shards", func(t *testing.T) {
 			j := pullRequest(t, provider, mark)
 			for _, shard := range []string{"1/2", "2/2"} {
-				if code := start(t, j.dir, "run", "pr.yaml", "--baseline", "jobs/base", "--shard", shard).exit(t); code != 0 {
+				if code := j.start(t, "run", "pr.yaml", "--baseline", "jobs/base", "--shard", shard).exit(t); code != 0 {
 					t.Errorf("shard %s ends with %d", shard, code)
 				}
 			}
-			r := start(t, j.dir, "merge", "jobs/pr.shard-1-of-2", "jobs/pr.shard-2-of-2", "--baseline", "jobs/base")
+			r := j.start(t, "merge", "jobs/pr.shard-1-of-2", "jobs/pr.shard-2-of-2", "--baseline", "jobs/base")
 			if code := r.exit(t); code != 1 {
 				t.Errorf("the merge ends with %d, want 1", code)
 			}
@@ -184,7 +184,7 @@ func TestConfirmationsOnRealProviders(t *testing.T) {
 				j := pullRequest(t, provider, mark)
 				hold := filepath.Join(j.dir, "hold")
 				must(t, os.WriteFile(hold, nil, 0o644))
-				r := start(t, j.dir, "run", "pr.yaml", "--baseline", "jobs/base")
+				r := j.start(t, "run", "pr.yaml", "--baseline", "jobs/base")
 				j.waitFor(t, "solver/evals/broken__2/command/stdout.txt", "working")
 				j.waitFor(t, "solver/evals/flaky__2/result.json", "{") // the others go on meanwhile
 				must(t, r.cmd.Process.Signal(signal))
@@ -200,10 +200,10 @@ func TestConfirmationsOnRealProviders(t *testing.T) {
 				}
 				before := j.results(t)
 				must(t, os.Remove(hold))
-				if r := start(t, j.dir, "report", "jobs/pr", "--baseline", "jobs/base"); r.exit(t) != 1 || !strings.Contains(r.output.String(), "incomplete") {
+				if r := j.start(t, "report", "jobs/pr", "--baseline", "jobs/base"); r.exit(t) != 1 || !strings.Contains(r.output.String(), "incomplete") {
 					t.Errorf("the report does not say that confirmation attempts are missing:\n%s", r.output)
 				}
-				r = start(t, j.dir, "resume", "jobs/pr", "--baseline", "jobs/base")
+				r = j.start(t, "resume", "jobs/pr", "--baseline", "jobs/base")
 				if code := r.exit(t); code != 1 {
 					t.Errorf("the resume ends with %d, want 1", code)
 				}

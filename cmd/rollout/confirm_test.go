@@ -14,12 +14,13 @@ import (
 
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/providers/fake"
 )
 
 // suspectJob is a folder with a job of which all tasks look broken beside its baseline.
 func suspectJob(t *testing.T) job {
 	t.Helper()
-	j := job{dir: t.TempDir(), name: "suspect", provider: "fake"}
+	j := job{dir: t.TempDir(), name: "suspect", provider: fake.Name}
 	files := map[string]string{}
 	for name, answer := range map[string]string{"base": "1", "job": "0"} {
 		files[name+".yaml"] = fmt.Sprintf(`
@@ -45,7 +46,7 @@ gate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 4}}
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	if r := start(t, j.dir, "run", "base.yaml"); r.exit(t) != 0 {
+	if r := j.start(t, "run", "base.yaml"); r.exit(t) != 0 {
 		t.Fatalf("the baseline does not pass:\n%s", r.output)
 	}
 	return j
@@ -60,7 +61,7 @@ func TestKilledConfirmationsRunOnce(t *testing.T) {
 	calm := suspectJob(t)
 	args := []string{"run", "job.yaml", "--resume", "--baseline", "jobs/base"}
 	began := time.Now()
-	r := start(t, calm.dir, args...)
+	r := calm.start(t, args...)
 	want := r.exit(t)
 	took := time.Since(began)
 	if n := len(calm.results(t)); want != 1 || n != 3+3*4 {
@@ -71,7 +72,7 @@ func TestKilledConfirmationsRunOnce(t *testing.T) {
 		j := suspectJob(t)
 		before := map[string]string{}
 		for within := took; ; within += took / 4 { // a machine that has become slower comes to the end, too
-			r := start(t, j.dir, args...)
+			r := j.start(t, args...)
 			ended := make(chan struct{})
 			go func() {
 				_ = r.cmd.Wait()

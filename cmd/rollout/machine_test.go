@@ -39,7 +39,7 @@ datasets: [{path: evals}]
 	kinds := map[int]int{}
 	for files := 10; files <= 40; files += 3 {
 		name := fmt.Sprintf("with-%d", files)
-		r := startWith(t, dir, "sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$@"`, files), "sh", binary, "run", "job.yaml", "--name", name)
+		r := startWith(t, dir, "sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$@"`, files), "sh", fakeBinary, "run", "job.yaml", "--name", name)
 		code := r.exit(t)
 		kinds[code]++
 		if code != 0 && code != 3 {

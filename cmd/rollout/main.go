@@ -14,6 +14,11 @@ import (
 
 func main() {
 	sandbox.Init() // does not return in a process that is to be a sandbox
+	os.Exit(rollout(cli.System()))
+}
+
+// rollout runs this process's command line and returns the exit code.
+func rollout(env cli.Env) int {
 	soft, cancel := context.WithCancel(context.Background())
 	hard, abort := context.WithCancel(context.Background())
 	// A reader that went away (| head, or | tee killed by the same Ctrl-C) must not end the process before
@@ -25,7 +30,7 @@ func main() {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	go obey(signals, cancel, abort)
-	os.Exit(cli.Main(soft, hard, cli.System(), cli.Args(os.Args)))
+	return cli.Main(soft, hard, env, cli.Args(os.Args))
 }
 
 // sameSignal is how long after a signal others are that same one. Programs that end others send theirs to the process and then to

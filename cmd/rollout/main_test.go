@@ -20,18 +20,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/cli"
+	"github.com/org/rollout-action/internal/cli/clitest"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/providers/docker"
+	"github.com/org/rollout-action/providers/fake"
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
 // binary is the real thing, built once for all tests, and scratch a directory for it and for the store of sandboxes.
 var binary, scratch string
 
+// fakeBinary is the program rollout with the fake provider, which users do not have: a link to this test program in scratch.
+var fakeBinary string
+
+// fakeName is the name under which this test program is rollout.
+const fakeName = "rollout-with-fake"
+
 func TestMain(m *testing.M) {
 	sandbox.Init() // sandboxes are started by executing this program
+	if filepath.Base(os.Args[0]) == fakeName {
+		env := cli.System()
+		env.Providers = clitest.Providers()
+		os.Exit(rollout(env))
+	}
 	testenv.Parallel(6)
 	os.Exit(runTests(m))
 }
@@ -43,6 +57,14 @@ func runTests(m *testing.M) int {
 	}
 	scratch = dir
 	if binary, err = testenv.Binary(dir); err != nil {
+		panic(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	fakeBinary = filepath.Join(dir, fakeName)
+	if err := os.Symlink(self, fakeBinary); err != nil {
 		panic(err)
 	}
 	// The store of sandboxes, for this process and for those that it starts. Not before the build, whose cache it is, too.
@@ -113,6 +135,20 @@ type run struct {
 	output *bytes.Buffer
 }
 
+// program returns the rollout that has a provider.
+func program(provider string) string {
+	if provider == fake.Name {
+		return fakeBinary
+	}
+	return binary
+}
+
+// start starts rollout in the job's directory.
+func (j job) start(t *testing.T, args ...string) *run {
+	t.Helper()
+	return startWith(t, j.dir, program(j.provider), args...)
+}
+
 func start(t *testing.T, dir string, args ...string) *run {
 	t.Helper()
 	return startWith(t, dir, binary, args...)
@@ -181,7 +217,7 @@ func (j job) result(t *testing.T) result.Job {
 // left are the environments of this job, alive or not, of providers that keep account of them.
 func (j job) left(t *testing.T) int {
 	t.Helper()
-	if j.provider == "fake" {
+	if j.provider == fake.Name {
 		return 0
 	}
 	p, err := open(j.provider)
@@ -232,7 +268,7 @@ func needSandbox(t *testing.T) {
 func providersHere(t *testing.T, test func(t *testing.T, provider string)) {
 	t.Helper()
 	realProviders(t, test)
-	t.Run("fake", func(t *testing.T) { test(t, "fake") })
+	t.Run("fake", func(t *testing.T) { test(t, fake.Name) })
 }
 
 // realProviders are those whose environments are more than this process's memory.
@@ -282,7 +318,7 @@ func TestSignalStopsJobInOrder(t *testing.T) {
 func stopBySignal(t *testing.T, provider string, signal os.Signal) (inTime bool) {
 	t.Helper()
 	j := hangingJob(t, provider, 10)
-	r := start(t, j.dir, "job.yaml")
+	r := j.start(t, "job.yaml")
 	j.waitRunning(t, 8)
 	inside := j.insideOf(t, r.cmd.Process.Pid, 8)
 	must(t, r.cmd.Process.Signal(signal))
@@ -316,7 +352,7 @@ func TestCleanupRunsAfterStdoutCloses(t *testing.T) {
 		j := hangingJob(t, provider, 4)
 		reader, writer, err := os.Pipe()
 		must(t, err)
-		cmd := exec.Command(binary, "job.yaml")
+		cmd := exec.Command(program(provider), "job.yaml")
 		cmd.Dir, cmd.Stdout, cmd.Stderr = j.dir, writer, writer
 		must(t, cmd.Start())
 		must(t, writer.Close())
@@ -338,7 +374,7 @@ func TestCleanupRunsAfterStdoutCloses(t *testing.T) {
 func TestSecondSignalSkipsCleanup(t *testing.T) {
 	sideBySide(t, providersHere, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 8)
-		r := start(t, j.dir, "job.yaml")
+		r := j.start(t, "job.yaml")
 		j.waitRunning(t, 8)
 		inside := j.insideOf(t, r.cmd.Process.Pid, 8)
 		must(t, r.cmd.Process.Signal(os.Interrupt))
@@ -352,7 +388,7 @@ func TestSecondSignalSkipsCleanup(t *testing.T) {
 		if res := j.result(t); !res.Cancelled || res.Errors[result.Cancelled]+res.SkippedTrials != 8 {
 			t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
 		}
-		if provider != "fake" {
+		if provider != fake.Name {
 			clean(t, provider)
 			j.wantLeft(t, 0, "after rollout clean")
 		}
@@ -363,7 +399,7 @@ func TestSecondSignalSkipsCleanup(t *testing.T) {
 // clean removes what dead runs left, and returns what rollout says of it.
 func clean(t *testing.T, provider string) string {
 	t.Helper()
-	out, err := exec.Command(binary, "clean", "--env-type", provider).CombinedOutput()
+	out, err := exec.Command(program(provider), "clean", "--env-type", provider).CombinedOutput()
 	if err != nil {
 		t.Errorf("rollout clean: %v\n%s", err, out)
 	}
@@ -373,7 +409,7 @@ func clean(t *testing.T, provider string) string {
 func TestCleanRemovesOnlyDeadRuns(t *testing.T) {
 	realProviders(t, func(t *testing.T, provider string) {
 		killed, alive := hangingJob(t, provider, 3), hangingJob(t, provider, 2)
-		r, a := start(t, killed.dir, "job.yaml"), start(t, alive.dir, "job.yaml")
+		r, a := killed.start(t, "job.yaml"), alive.start(t, "job.yaml")
 		killed.waitRunning(t, 3)
 		alive.waitRunning(t, 2)
 		ended, running := killed.insideOf(t, r.cmd.Process.Pid, 3), alive.insideOf(t, a.cmd.Process.Pid, 2)
@@ -382,7 +418,7 @@ func TestCleanRemovesOnlyDeadRuns(t *testing.T) {
 		ended.wantGone(t)
 		killed.wantLeft(t, 3, "by the killed run")
 
-		report := start(t, killed.dir, "report", filepath.Join("jobs", killed.name))
+		report := killed.start(t, "report", filepath.Join("jobs", killed.name))
 		if code := report.exit(t); code != 1 || !strings.Contains(report.output.String(), "incomplete") {
 			t.Errorf("report ends with %d and says:\n%s", code, report.output)
 		}
@@ -404,11 +440,11 @@ func TestCleanRemovesOnlyDeadRuns(t *testing.T) {
 func TestNextRunRemovesLeftoversOfKilledRun(t *testing.T) {
 	realProviders(t, func(t *testing.T, provider string) {
 		killed, next := hangingJob(t, provider, 2), hangingJob(t, provider, 1)
-		r := start(t, killed.dir, "job.yaml")
+		r := killed.start(t, "job.yaml")
 		killed.waitRunning(t, 2)
 		must(t, r.cmd.Process.Kill())
 		r.exit(t)
-		n := start(t, next.dir, "job.yaml", "--set", "agents=[{name: nop}]")
+		n := next.start(t, "job.yaml", "--set", "agents=[{name: nop}]")
 		if code := n.exit(t); code != 0 {
 			t.Errorf("the next run ends with %d", code)
 		}
@@ -422,7 +458,7 @@ func TestNextRunRemovesLeftoversOfKilledRun(t *testing.T) {
 
 func TestFullDiskLosesNoReward(t *testing.T) {
 	// An engine takes minutes for so many, and does nothing with this disk.
-	t.Run("fake", func(t *testing.T) { fullDisk(t, "fake") })
+	t.Run("fake", func(t *testing.T) { fullDisk(t, fake.Name) })
 	t.Run("sandbox", func(t *testing.T) {
 		needSandbox(t)
 		fullDisk(t, "sandbox")
@@ -437,7 +473,7 @@ func fullDisk(t *testing.T, provider string) {
 	}
 	defer func() { must(t, syscall.Unmount(small, syscall.MNT_DETACH)) }()
 	j := hangingJob(t, provider, 200)
-	r := start(t, j.dir, "job.yaml", "--jobs-dir", small, "--set", "agents=[{name: a, execute: echo hi}]",
+	r := j.start(t, "job.yaml", "--jobs-dir", small, "--set", "agents=[{name: a, execute: echo hi}]",
 		"--set", "environment.min_free_disk=0") // or nothing would begin
 	if code := r.exit(t); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
@@ -462,9 +498,9 @@ func fullDisk(t *testing.T, provider string) {
 }
 
 func TestJobsDirectoryThatCannotBeCreated(t *testing.T) {
-	j := hangingJob(t, "fake", 1)
+	j := hangingJob(t, fake.Name, 1)
 	must(t, os.WriteFile(filepath.Join(j.dir, "file"), nil, 0o644))
-	r := start(t, j.dir, "job.yaml", "--jobs-dir", "file")
+	r := j.start(t, "job.yaml", "--jobs-dir", "file")
 	if code := r.exit(t); code != 3 || !strings.Contains(r.output.String(), "make the job's folder") {
 		t.Errorf("exit code %d, output:\n%s", code, r.output)
 	}

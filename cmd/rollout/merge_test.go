@@ -16,6 +16,7 @@ import (
 
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/providers/fake"
 )
 
 // everything is all files below a folder with what is in them; folders end with a slash.
@@ -43,9 +44,9 @@ func TestKilledMergesLoseNothing(t *testing.T) {
 	testenv.Long(t, "merges are killed many times")
 	t.Parallel()
 	const shards = 3
-	j := steadyJob(t, "fake", 12, "0.001")
+	j := steadyJob(t, fake.Name, 12, "0.001")
 	for i := 1; i <= shards; i++ {
-		start(t, j.dir, "run", "job.yaml", "--shard", fmt.Sprintf("%d/%d", i, shards)).exit(t)
+		j.start(t, "run", "job.yaml", "--shard", fmt.Sprintf("%d/%d", i, shards)).exit(t)
 	}
 	intact := everything(t, filepath.Join(j.dir, "jobs"))
 	random := seed(t)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/providers/fake"
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
@@ -138,7 +139,7 @@ func seed(t *testing.T) *rand.Rand {
 
 func TestKilledJobsLoseNothing(t *testing.T) {
 	testenv.Long(t, "jobs are killed many times")
-	t.Run("fake", func(t *testing.T) { killAgainAndAgain(t, "fake", testenv.Times(16, 100), 6) })
+	t.Run("fake", func(t *testing.T) { killAgainAndAgain(t, fake.Name, testenv.Times(16, 100), 6) })
 	t.Run("sandbox", func(t *testing.T) {
 		needSandbox(t)
 		killAgainAndAgain(t, sandbox.Name, testenv.Times(9, 50), 4)
@@ -151,7 +152,7 @@ func killAgainAndAgain(t *testing.T, provider string, kills, attempts int) {
 	random := seed(t)
 	mark := fmt.Sprintf("0.02%d", time.Now().UnixNano())
 	calm := steadyJob(t, provider, attempts, mark)
-	r := start(t, calm.dir, "job.yaml")
+	r := calm.start(t, "job.yaml")
 	want := r.exit(t)
 	if n := len(calm.results(t)); n != 6*attempts {
 		t.Fatalf("the undisturbed run has %d results, want %d", n, 6*attempts)
@@ -207,7 +208,7 @@ func (j job) killOnce(t *testing.T, random *rand.Rand, results int) (r *run, cod
 	if early {
 		delay = time.Duration(random.IntN(60_000)) * time.Microsecond
 	}
-	r = start(t, j.dir, args...)
+	r = j.start(t, args...)
 	ended := make(chan struct{})
 	go func() {
 		_ = r.cmd.Wait()
@@ -331,12 +332,12 @@ func wantNoSleepers(t *testing.T, j job) {
 }
 
 func TestOnlyOneProcessOwnsTheJob(t *testing.T) {
-	j := hangingJob(t, "fake", 2)
+	j := hangingJob(t, fake.Name, 2)
 	dir := filepath.Join("jobs", j.name)
-	first := start(t, j.dir, "job.yaml")
+	first := j.start(t, "job.yaml")
 	j.waitRunning(t, 2)
 	for _, args := range [][]string{{"resume", dir}, {"run", "job.yaml", "--resume"}} {
-		second := start(t, j.dir, args...)
+		second := j.start(t, args...)
 		if code := second.exit(t); code != 2 {
 			t.Errorf("%v ends with %d, want 2", args, code)
 		}
@@ -352,7 +353,7 @@ func TestOnlyOneProcessOwnsTheJob(t *testing.T) {
 	}
 
 	// Of two that go on with it at once, one does.
-	a, b := start(t, j.dir, "resume", dir), start(t, j.dir, "resume", dir)
+	a, b := j.start(t, "resume", dir), j.start(t, "resume", dir)
 	ended := make(chan *run, 2)
 	for _, r := range []*run{a, b} {
 		go func() {
@@ -399,14 +400,14 @@ func (j job) waitMoved(t *testing.T, n int) {
 
 func TestResumeAfterFullDisk(t *testing.T) {
 	testenv.NeedRoot(t, "to mount a small file system")
-	j := steadyJob(t, "fake", 30, "0.001")
+	j := steadyJob(t, fake.Name, 30, "0.001")
 	small := filepath.Join(j.dir, "jobs")
 	must(t, os.Mkdir(small, 0o755))
 	if err := syscall.Mount("none", small, "tmpfs", 0, "size=400k"); err != nil {
 		testenv.Lacks(t, "docker", "the right to mount a small file system: "+err.Error())
 	}
 	defer func() { must(t, syscall.Unmount(small, syscall.MNT_DETACH)) }()
-	r := start(t, j.dir, "job.yaml", "--set", "environment.min_free_disk=0")
+	r := j.start(t, "job.yaml", "--set", "environment.min_free_disk=0")
 	if code := r.exit(t); code != 3 {
 		t.Fatalf("exit code %d, want 3", code)
 	}
@@ -415,13 +416,13 @@ func TestResumeAfterFullDisk(t *testing.T) {
 		t.Fatalf("%d trials on disk: the disk was too small or too large for this test", len(before))
 	}
 	dir := filepath.Join("jobs", j.name)
-	r = start(t, j.dir, "resume", dir)
+	r = j.start(t, "resume", dir)
 	if code := r.exit(t); code != 3 || !strings.Contains(r.output.String(), "no space left on device") {
 		t.Errorf("on the full disk it ends with %d and says\n%s", code, r.output)
 	}
 	before = j.wantKept(t, before)
 	must(t, syscall.Mount("none", small, "tmpfs", syscall.MS_REMOUNT, "size=100m"))
-	r = start(t, j.dir, "resume", dir)
+	r = j.start(t, "resume", dir)
 	if code := r.exit(t); code != 1 { // one of the agents fails
 		t.Errorf("when there is room it ends with %d, want 1", code)
 	}

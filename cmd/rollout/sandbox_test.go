@@ -48,7 +48,7 @@ func wantNoScratch(t *testing.T) {
 func TestKilledEnvironmentIsLost(t *testing.T) {
 	realProviders(t, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 1)
-		r := start(t, j.dir, "job.yaml")
+		r := j.start(t, "job.yaml")
 		j.waitRunning(t, 1)
 		inside := j.insideOf(t, r.cmd.Process.Pid, 1)
 		if provider == sandbox.Name {
@@ -99,7 +99,7 @@ func TestFullDiskOfSandboxes(t *testing.T) {
 	}
 	defer func() { must(t, syscall.Unmount(small, syscall.MNT_DETACH)) }()
 	j := hangingJob(t, sandbox.Name, 1)
-	r := start(t, j.dir, "job.yaml", "--set", "environment.provider_config.dir="+filepath.Join(small, "store"),
+	r := j.start(t, "job.yaml", "--set", "environment.provider_config.dir="+filepath.Join(small, "store"),
 		"--set", "agents=[{name: greedy, execute: head -c 1G /dev/zero >/big}]", "--set", "environment.min_free_disk=0")
 	if code := r.exit(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
@@ -154,7 +154,7 @@ func TestUnreachableRegistryFailsTrial(t *testing.T) {
 		if provider == sandbox.Name {
 			args = append(args, "--set", "environment.provider_config.base=image")
 		}
-		if code := start(t, j.dir, args...).exit(t); code != 1 {
+		if code := j.start(t, args...).exit(t); code != 1 {
 			t.Errorf("exit code %d, want 1", code)
 		}
 		if failed := j.errorOf(t); failed.Type != result.EnvironmentImagePullFailed || !strings.Contains(failed.Message, nowhere) {

@@ -49,7 +49,7 @@ func TestSuspendedTimeIsNotInTimeouts(t *testing.T) {
 					}
 					must(t, os.WriteFile(path, []byte(changed), 0o644))
 				}
-				r := start(t, j.dir, "job.yaml")
+				r := j.start(t, "job.yaml")
 				j.waitRunning(t, 2)
 				sleepsThrough(t, r, 17*time.Second)
 				r.exit(t)
@@ -76,7 +76,7 @@ func TestSuspendedTimeIsNotInTimeouts(t *testing.T) {
 func TestSuspendedTimeIsNotInGrace(t *testing.T) {
 	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 3)
-		r := start(t, j.dir, "job.yaml")
+		r := j.start(t, "job.yaml")
 		j.waitRunning(t, 3)
 		must(t, r.cmd.Process.Signal(syscall.SIGTERM))
 		sleepsThrough(t, r, 12*time.Second)

@@ -31,6 +31,31 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// TestTheProgramHasNoTestCode: what exists for tests is in no program that users get.
+func TestTheProgramHasNoTestCode(t *testing.T) {
+	imports := map[string][]string{}
+	for _, p := range list(t, "linux") {
+		imports[below(p.ImportPath)] = p.Imports
+	}
+	if imports["cmd/rollout"] == nil || imports["providers/fake"] == nil {
+		t.Fatal("cmd/rollout or providers/fake is not where this test looks for it")
+	}
+	parts := []string{"cmd/rollout"}
+	for seen := map[string]bool{"": true}; len(parts) > 0; parts = parts[1:] {
+		name := parts[0]
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		if name == "providers/fake" || name == "internal/testenv" || strings.HasSuffix(name, "test") {
+			t.Errorf("cmd/rollout is built from %s, which is for tests alone", name)
+		}
+		for _, imported := range imports[name] {
+			parts = append(parts, below(imported))
+		}
+	}
+}
+
 // list returns every package of the module, as it is built for a system.
 func list(t *testing.T, system string) []listed {
 	t.Helper()

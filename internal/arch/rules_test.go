@@ -85,6 +85,7 @@ var rows = []row{
 	{packages: []string{"providers"}, only: []string{"internal/environment", "providers/*"}},
 
 	{packages: []string{"internal/cli"}},
+	{packages: []string{"internal/cli/clitest"}, only: []string{"internal/environment", "providers", "providers/*"}}, // used by tests alone
 	{packages: []string{"cmd/*", "internal/bench", "internal/arch", "internal/actiontest", "internal/testsets", "examples"}},
 }
 

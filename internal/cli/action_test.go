@@ -115,7 +115,8 @@ func step(t *testing.T, inputs map[string]string) *aStep {
 
 func (s *aStep) world() Env {
 	return Env{
-		Stdin: strings.NewReader(""), Stdout: &s.stdout, Stderr: &s.stderr, Dir: s.dir, Now: time.Now,
+		Providers: offered,
+		Stdin:     strings.NewReader(""), Stdout: &s.stdout, Stderr: &s.stderr, Dir: s.dir, Now: time.Now,
 		Getenv: func(name string) (string, bool) { value, ok := s.env[name]; return value, ok },
 		Environ: func() (all []string) {
 			for _, name := range slices.Sorted(maps.Keys(s.env)) {

@@ -35,7 +35,7 @@ func (a *app) removeLeft(ctx context.Context) error {
 	if !a.state(stateProvider, &name) || !a.state(stateOwner, &owner) {
 		return nil // it has not come so far as to make any
 	}
-	entry, ok := providers.Find(name)
+	entry, ok := a.Providers.Find(name)
 	if !ok {
 		return fmt.Errorf("there is no provider %q", name)
 	}

@@ -47,7 +47,7 @@ does not know when an image was used, so that is when it was made, or when you u
 			return a.clean(cmd.Context(), flags)
 		},
 	}
-	cmd.Flags().StringVar(&flags.envType, "env-type", providers.All[0].Name, "the provider to clean up")
+	cmd.Flags().StringVar(&flags.envType, "env-type", a.Providers[0].Name, "the provider to clean up")
 	cmd.Flags().BoolVar(&flags.kept, "kept", false, "also remove environments kept by preserve_env")
 	cmd.Flags().BoolVar(&flags.others, "others", false, "also remove environments whose run cannot be seen from here, dead or alive")
 	cmd.Flags().BoolVar(&flags.images, "images", false, "also remove images that rollout has made")
@@ -57,9 +57,9 @@ does not know when an image was used, so that is when it was made, or when you u
 }
 
 func (a *app) clean(ctx context.Context, flags cleanFlags) error {
-	entry, ok := providers.Find(flags.envType)
+	entry, ok := a.Providers.Find(flags.envType)
 	if !ok {
-		return usage("--env-type %s: there is no such provider (there are: %s)", flags.envType, strings.Join(providers.Names(), ", "))
+		return usage("--env-type %s: there is no such provider (there are: %s)", flags.envType, strings.Join(a.Providers.Names(), ", "))
 	}
 	age, err := parseAge(flags.olderThan)
 	if err != nil {

@@ -51,7 +51,8 @@ func (c cleaning) create(image string) environment.Environment {
 func (c cleaning) run(later time.Duration, args ...string) said {
 	var stdout, stderr bytes.Buffer
 	env := Env{
-		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: c.t.TempDir(), Getenv: func(string) (string, bool) { return "", false },
+		Providers: offered,
+		Stdin:     strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: c.t.TempDir(), Getenv: func(string) (string, bool) { return "", false },
 		Now: func() time.Time { return time.Now().Add(later) },
 	}
 	return said{Main(c.t.Context(), context.Background(), env, append([]string{"clean", "--env-type", "tried"}, args...)), stdout.String(), stderr.String()}

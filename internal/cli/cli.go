@@ -21,6 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/providers"
 )
 
 // The exit codes. Source: design, "Exit codes".
@@ -46,11 +47,13 @@ type Env struct {
 	Terminal *os.File
 	// FreeDisk is how many bytes may still be written below a folder. nil: what the system says.
 	FreeDisk func(dir string) (int64, error)
+	// Providers are those that jobs can choose; nil: providers.All.
+	Providers providers.Table
 }
 
 // System returns the real outside world.
 func System() Env {
-	e := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Environ: os.Environ, Now: time.Now}
+	e := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Environ: os.Environ, Now: time.Now, Providers: providers.All}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		e.Terminal = os.Stderr
 	}
@@ -60,6 +63,9 @@ func System() Env {
 // Main runs one command line and returns the process's exit code. When soft ends, the command stops in
 // good order; when hard ends, at once.
 func Main(soft, hard context.Context, env Env, args []string) int {
+	if env.Providers == nil {
+		env.Providers = providers.All
+	}
 	a := &app{Env: env, hard: hard, opened: new([]io.Closer)}
 	defer a.close()
 	root := a.root()

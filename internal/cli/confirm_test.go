@@ -138,7 +138,8 @@ func (s *suspects) rollout(want int, args ...string) string {
 	}
 	ready := args[0] == "run"
 	env := Env{
-		Stdin: strings.NewReader(""), Stdout: &s.out, Stderr: &s.out, Dir: s.dir,
+		Providers: offered,
+		Stdin:     strings.NewReader(""), Stdout: &s.out, Stderr: &s.out, Dir: s.dir,
 		Now: func() time.Time {
 			if ready || strings.Contains(s.out.String(), "Resuming") {
 				s.begins(lookedAt)

@@ -18,7 +18,7 @@ import (
 // connect opens the job's provider, with retries, and removes what dead runs left there. A job that is
 // cancelled meanwhile leaves no folder.
 func (a *app) connect(ctx context.Context, p *prepared, look ui.Options) (environment.Provider, error) {
-	entry, _ := providers.Find(p.Job.Environment.Type) // config.Load has checked the name
+	entry, _ := a.Providers.Find(p.Job.Environment.Type) // config.Load has checked the name
 	secrets := redact.New(p.Secrets)
 	show, endView := ui.New(look) // writes nothing unless the provider has something to say
 	provider, err := a.open(ctx, entry, p.Job.Environment.ProviderConfig, providers.Host{

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/cli/clitest"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/providers"
@@ -24,17 +25,16 @@ import (
 // connecting is a New of a provider.
 type connecting = func(ctx context.Context, cfg map[string]any, host providers.Host) (environment.Provider, error)
 
-// withProvider adds a provider named "tried" to the table while a test runs. The tests in this file do not
-// run in parallel: they share the table.
+// offered are the providers that the command lines of tests can choose.
+var offered = clitest.Providers()
+
+// withProvider adds a provider named "tried" to offered while a test runs. The tests that call it do not run in parallel:
+// they share offered.
 func withProvider(t *testing.T, connect connecting) {
 	t.Helper()
-	before := providers.All
-	t.Cleanup(func() { providers.All = before })
-	providers.All = append(slices.Clone(before), providers.Entry{
-		Name: "tried", Summary: "what a test tries out",
-		Check: func(map[string]any) []environment.ConfigProblem { return nil },
-		New:   connect,
-	})
+	before := offered
+	t.Cleanup(func() { offered = before })
+	offered = clitest.Providers(clitest.Entry("tried", connect))
 }
 
 // tried is a fake provider that notes when it is closed.
@@ -91,7 +91,8 @@ func rollout(t *testing.T, soft, hard context.Context, dir string, args ...strin
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	env := Env{
-		Stdin: strings.NewReader(triedJob), Stdout: &stdout, Stderr: &stderr, Dir: dir, Now: time.Now,
+		Providers: offered,
+		Stdin:     strings.NewReader(triedJob), Stdout: &stdout, Stderr: &stderr, Dir: dir, Now: time.Now,
 		Getenv: func(string) (string, bool) { return "", false },
 	}
 	code := Main(soft, cmp.Or(hard, context.Background()), env, args)

@@ -23,7 +23,8 @@ func TestManyVersionsAreListed(t *testing.T) {
 	}
 	var stdout, stderr bytes.Buffer
 	code := Main(t.Context(), t.Context(), Env{
-		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir, Now: time.Now,
+		Providers: offered,
+		Stdin:     strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir, Now: time.Now,
 		Getenv: func(name string) (string, bool) { return dir, name == "XDG_CACHE_HOME" },
 	}, []string{"datasets", "ls", "--json", "--registry", "registry.json"})
 	if got := strings.Count(stdout.String(), `"default": true`); code != 0 || got != 1 || strings.Count(stdout.String(), `"name"`) != many {

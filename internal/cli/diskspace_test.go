@@ -24,7 +24,8 @@ func TestALowDisk(t *testing.T) {
 	run := func(args ...string) said {
 		var stdout, stderr bytes.Buffer
 		env := Env{
-			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir, Now: time.Now,
+			Providers: offered,
+			Stdin:     strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir, Now: time.Now,
 			Getenv: func(string) (string, bool) { return "", false },
 			FreeDisk: func(string) (int64, error) {
 				if n := enough.Load(); n > 0 && asked.Add(1) > n {

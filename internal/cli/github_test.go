@@ -132,7 +132,8 @@ func (p *aPull) rollout(code int, args ...string) {
 		soft = p.soft
 	}
 	got := Main(soft, p.t.Context(), Env{
-		Stdin: strings.NewReader(""), Stdout: &p.stdout, Stderr: &p.stderr, Dir: p.dir,
+		Providers: offered,
+		Stdin:     strings.NewReader(""), Stdout: &p.stdout, Stderr: &p.stderr, Dir: p.dir,
 		Now:    func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 		Getenv: func(name string) (string, bool) { value, ok := p.env[name]; return value, ok },
 	}, args)

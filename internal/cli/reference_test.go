@@ -581,7 +581,7 @@ func outputTable(list parameters) string {
 }
 
 func providerTable(t *testing.T, name string) string {
-	provider, ok := providers.Find(name)
+	provider, ok := providers.All.Find(name)
 	if !ok {
 		t.Fatalf("there is no provider %s", name)
 	}

@@ -44,7 +44,8 @@ func (s *registryScene) rollout(args ...string) (code int, stdout, stderr string
 	s.Helper()
 	var out, errs bytes.Buffer
 	env := Env{
-		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: s.dir, Now: time.Now,
+		Providers: offered,
+		Stdin:     strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: s.dir, Now: time.Now,
 		Getenv: func(name string) (string, bool) { v, ok := s.env[name]; return v, ok },
 	}
 	code = Main(s.Context(), s.Context(), env, args)

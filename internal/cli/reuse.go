@@ -22,7 +22,6 @@ import (
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
-	"github.com/org/rollout-action/providers"
 )
 
 // sources are the folders that --reuse names. dir is the folder of the job that is run.
@@ -65,7 +64,7 @@ func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Pr
 	}
 	total := len(p.todo)
 	var unaddressed []string
-	if entry, ok := providers.Find(p.Job.Environment.Type); ok {
+	if entry, ok := a.Providers.Find(p.Job.Environment.Type); ok {
 		unaddressed = entry.Unaddressed(p.Job.Environment.ProviderConfig)
 	}
 	if len(unaddressed) > 0 {

@@ -25,7 +25,6 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/ui"
 	"github.com/org/rollout-action/internal/untrusted"
-	"github.com/org/rollout-action/providers"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -194,7 +193,7 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 		return nil, err
 	}
 	checks := map[string]config.ProviderCheck{}
-	for _, p := range providers.All {
+	for _, p := range a.Providers {
 		checks[p.Name] = p.Check
 	}
 	var admit func(string) (string, error)

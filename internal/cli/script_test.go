@@ -59,11 +59,12 @@ func inProcess(ts *testscript.TestScript, neg bool, stdin string, args []string)
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var said bytes.Buffer
 	env := Env{
-		Stdin:  strings.NewReader(stdin),
-		Stdout: io.MultiWriter(ts.Stdout(), &said),
-		Stderr: io.MultiWriter(ts.Stderr(), &said),
-		Dir:    ts.MkAbs("."),
-		Now:    func() time.Time { return clock },
+		Providers: offered,
+		Stdin:     strings.NewReader(stdin),
+		Stdout:    io.MultiWriter(ts.Stdout(), &said),
+		Stderr:    io.MultiWriter(ts.Stderr(), &said),
+		Dir:       ts.MkAbs("."),
+		Now:       func() time.Time { return clock },
 		Getenv: func(name string) (string, bool) {
 			value := ts.Getenv(name)
 			return value, value != ""

@@ -98,7 +98,9 @@ func (c *checker) provider() {
 	if !ok {
 		names := slices.Sorted(maps.Keys(c.opts.Providers))
 		hint := "there are: " + strings.Join(names, ", ")
-		if near := diag.DidYouMean(env.Type, names); near != "" {
+		if env.Type == "fake" { // users had it before the first release
+			hint = "sandbox is the one that needs no engine; " + hint
+		} else if near := diag.DidYouMean(env.Type, names); near != "" {
 			hint = near + " " + hint
 		}
 		c.problem(keyPath{"environment", "type"}, hint, "unknown provider %q", env.Type)

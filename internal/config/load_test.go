@@ -24,8 +24,8 @@ func options(dir string) config.Options {
 		Getenv: func(name string) (string, bool) { v, ok := host[name]; return v, ok },
 		Now:    func() time.Time { return time.Date(2026, 11, 21, 9, 8, 7, 0, time.UTC) },
 		Providers: map[string]config.ProviderCheck{
-			"docker": checkDocker,
-			"fake":   nil,
+			"docker":  checkDocker,
+			"sandbox": nil,
 		},
 	}
 }
