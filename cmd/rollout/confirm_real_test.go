@@ -193,7 +193,7 @@ func TestConfirmationsOnRealProviders(t *testing.T) {
 					if code != 130 {
 						t.Errorf("exit code %d, want 130", code)
 					}
-					if want := "Go on with it: rollout resume jobs/pr --baseline jobs/base"; !strings.Contains(r.output.String(), want) {
+					if want := "Resume it with: rollout resume jobs/pr --baseline jobs/base"; !strings.Contains(r.output.String(), want) {
 						t.Errorf("it does not say %q", want)
 					}
 					j.wantLeft(t, 0, "after the cancel")

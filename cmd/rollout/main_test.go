@@ -329,7 +329,7 @@ func stopBySignal(t *testing.T, provider string, signal os.Signal) (inTime bool)
 	if !res.Cancelled || res.TotalTrials != 10 || res.Errors[result.Cancelled] != 8 || res.SkippedTrials != 2 || len(res.Skipped) != 2 {
 		t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
 	}
-	if hint := "Go on with it: rollout resume jobs/" + j.name; !strings.Contains(r.output.String(), hint) {
+	if hint := "Resume it with: rollout resume jobs/" + j.name; !strings.Contains(r.output.String(), hint) {
 		t.Errorf("the output does not say how to resume: want %q", hint)
 	}
 	tree, err := result.ReadTree(filepath.Join(j.dir, "jobs", j.name))
@@ -501,7 +501,7 @@ func TestJobsDirectoryThatCannotBeCreated(t *testing.T) {
 	j := hangingJob(t, fake.Name, 1)
 	must(t, os.WriteFile(filepath.Join(j.dir, "file"), nil, 0o644))
 	r := j.start(t, "job.yaml", "--jobs-dir", "file")
-	if code := r.exit(t); code != 3 || !strings.Contains(r.output.String(), "make the job's folder") {
+	if code := r.exit(t); code != 3 || !strings.Contains(r.output.String(), "make the job's directory") {
 		t.Errorf("exit code %d, output:\n%s", code, r.output)
 	}
 }

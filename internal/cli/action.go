@@ -19,7 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/github"
 )
 
-// Args are the arguments of a process that was started with these words: the image of the Action has the program
+// Args returns the arguments of a process that was started with these words: the image of the Action has the program
 // under names that stand for its hidden verb, because GitHub's runner starts one path, without arguments.
 func Args(words []string) []string {
 	if len(words) == 0 {
@@ -55,7 +55,7 @@ func (a *app) actionCommand() *cobra.Command {
 	}
 }
 
-// action is the step: it reads the inputs, and does what they say.
+// action runs the step: it reads the inputs and does what they say.
 func (a *app) action(ctx context.Context) error {
 	in, err := a.readInputs()
 	if err != nil {
@@ -141,13 +141,13 @@ func (a *app) mask(secrets []string) {
 // ExecutionContext.cs, _maxCountPerIssueType.
 const maxAnnotated = 10
 
-// annotated says on the workflow's page what went wrong, where a file is to blame in that file.
+// annotated reports on the workflow's page what went wrong; a problem in a file is shown in that file.
 func (a *app) annotated(err error) error {
 	var f *failure
 	var problems diag.List
 	switch {
 	case err == nil, errors.As(err, &f) && f.err == nil:
-		return err // has been said
+		return err // nothing is left to report
 	case errors.As(err, &problems):
 		for i, p := range problems.Errors() {
 			if i < maxAnnotated {

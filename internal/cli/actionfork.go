@@ -40,7 +40,7 @@ type guard struct {
 	cacheDir string
 }
 
-// newGuard is the guard of this run; nil: anything may be executed.
+// newGuard returns the guard of this run; nil: anything may be executed.
 func (a *app) newGuard(ctx context.Context, in set) (*guard, error) {
 	facts, _, err := github.FromEnv(func(name string) (string, bool) {
 		if name == "GITHUB_ACTIONS" {
@@ -73,7 +73,7 @@ func (a *app) newGuard(ctx context.Context, in set) (*guard, error) {
 			return nil, g.refusal("the input changed asks the checkout's own history, which may be a stranger's")
 		}
 		if g.temp, err = os.MkdirTemp("", "rollout-checked-"); err != nil {
-			return nil, fmt.Errorf("make a folder for checked files: %w", err)
+			return nil, fmt.Errorf("make a directory for checked files: %w", err)
 		}
 		g.cacheDir = filepath.Join(g.temp, "cache") // nobody else has written to this one
 	}
@@ -92,7 +92,7 @@ func (g *guard) Close() error {
 	return err
 }
 
-// refusal is the error that nothing is executed.
+// refusal returns the error that says that nothing is executed, and why.
 func (g *guard) refusal(format string, args ...any) error {
 	event, why := clean(g.facts.Event), clean(fmt.Sprintf(format, args...))
 	rule := fmt.Sprintf("the event %s gives this workflow the repository's secrets, which a fork's changes could read; %s", event, why)
@@ -105,7 +105,7 @@ func (g *guard) refusal(format string, args ...any) error {
 		"If somebody you trust has read what is here, say so with the input allow-fork-checkout: true", rule)
 }
 
-// admit is config.Options.Admit.
+// admit implements config.Options.Admit.
 func (g *guard) admit(path string) (string, error) {
 	if g.level == github.OwnCheckout {
 		return path, g.own(path)
@@ -143,7 +143,7 @@ func (g *guard) begin(path string) error {
 	// A dataset may be named after the directory at the top.
 	copied := filepath.Join(g.temp, "files", filepath.Base(top))
 	if err := os.MkdirAll(copied, 0o755); err != nil {
-		return fmt.Errorf("make a folder for checked files: %w", err)
+		return fmt.Errorf("make a directory for checked files: %w", err)
 	}
 	checker, err := vet.New(trees{g.client, g.facts.Repository}, root, top, copied)
 	if err != nil {
@@ -152,26 +152,26 @@ func (g *guard) begin(path string) error {
 	// So that results name the commit that was compared with.
 	if err := errors.Join(os.Mkdir(filepath.Join(copied, ".git"), 0o755),
 		os.WriteFile(filepath.Join(copied, ".git", "HEAD"), []byte(commit+"\n"), 0o644)); err != nil {
-		return fmt.Errorf("make a folder for checked files: %w", err)
+		return fmt.Errorf("make a directory for checked files: %w", err)
 	}
 	g.checker, g.commit, g.top, g.copied = checker, commit, top, copied
 	return nil
 }
 
-// choose is the commit that GitHub says is the repository's own: the one that is said to be checked out if it is one, else
-// the event's.
-func (g *guard) choose(said task.Checkout) (string, error) {
+// choose returns a commit that GitHub says is the repository's own: the one that the checkout names if it is one, else the
+// event's.
+func (g *guard) choose(checkout task.Checkout) (string, error) {
 	own := g.facts.OwnCommits()
-	if said.Commit != nil {
-		if slices.Contains(own, *said.Commit) {
-			return *said.Commit, nil
+	if checkout.Commit != nil {
+		if slices.Contains(own, *checkout.Commit) {
+			return *checkout.Commit, nil
 		}
-		whose, err := g.client.Whose(g.ctx, g.facts.Repository, *said.Commit, g.facts.DefaultBranch, g.facts.BaseRef)
+		whose, err := g.client.Ownership(g.ctx, g.facts.Repository, *checkout.Commit, g.facts.DefaultBranch, g.facts.BaseRef)
 		if err != nil {
 			return "", err
 		}
 		if whose == github.Own {
-			return *said.Commit, nil
+			return *checkout.Commit, nil
 		}
 	}
 	if len(own) > 0 {
@@ -198,7 +198,7 @@ func (t trees) Tree(ctx context.Context, id string, deep bool) ([]vet.Entry, boo
 	return entries, whole, err
 }
 
-// topAround is the top of the checkout around a path, as the path is written; without one, the workspace around it, or "".
+// topAround returns the top of the checkout around a path, spelled as the path is; without one, the workspace around it, or "".
 func topAround(path, workspace string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -278,7 +278,7 @@ func (g *guard) judge(checkout task.Checkout) error {
 	}
 	if g.facts.Number != 0 && strings.HasPrefix(g.facts.Event, "pull_request") && !g.facts.Fork {
 		// The merge may have been made again since the event.
-		merge, head, err := g.client.MergeOf(g.ctx, g.facts.Repository, g.facts.Number)
+		merge, head, err := g.client.PullMerge(g.ctx, g.facts.Repository, g.facts.Number)
 		if err == nil && merge == *checkout.Commit && strings.EqualFold(head, g.facts.Repository) {
 			return nil
 		}
@@ -291,7 +291,7 @@ func (g *guard) judge(checkout task.Checkout) error {
 			continue
 		}
 		seen[commit] = true
-		whose, err := g.client.Whose(g.ctx, g.facts.Repository, commit, g.facts.DefaultBranch, g.facts.BaseRef, strings.TrimPrefix(g.facts.Ref, "refs/heads/"))
+		whose, err := g.client.Ownership(g.ctx, g.facts.Repository, commit, g.facts.DefaultBranch, g.facts.BaseRef, strings.TrimPrefix(g.facts.Ref, "refs/heads/"))
 		switch {
 		case err != nil:
 			return g.refusal("it cannot be told whose commit %s is, which is checked out in %s: %v", shortCommit(commit), checkout.Top, err)
@@ -338,7 +338,7 @@ func namesPath(value any) bool {
 	return false
 }
 
-// shown is a path in the copy as people know it.
+// shown replaces the copy's directory in a text by the checkout's, which users know.
 func (g *guard) shown(text string) string {
 	if g == nil || g.copied == "" {
 		return text
@@ -346,7 +346,7 @@ func (g *guard) shown(text string) string {
 	return strings.ReplaceAll(text, g.copied, g.top)
 }
 
-// inShown is an error whose problems are in files as people know them.
+// inShown returns err with the copy's paths in its problems replaced by those that users know.
 func (g *guard) inShown(err error) error {
 	var problems diag.List
 	if g == nil || !errors.As(err, &problems) {

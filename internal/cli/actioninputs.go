@@ -47,11 +47,11 @@ var (
 	withFiles      = []string{"run", "merge", "report", "validate"}
 )
 
-// actionInputs are all inputs, in the order in which they become a command line.
+// actionInputs returns all inputs, in the order in which they become a command line.
 func actionInputs() []input {
 	inputs := []input{
 		{name: "command", commands: actionCommands, as: asOwn, standard: "run"},
-		{name: "job", commands: beforehand, as: asArgument, without: "it has paths instead: folders with results"},
+		{name: "job", commands: beforehand, as: asArgument, without: "it has paths instead: directories with results"},
 		{name: "paths", commands: afterwards, as: asPaths, without: "it has job instead: a job file"},
 		{name: "shard", commands: executing, without: "each job of the matrix runs one shard, and merge puts them together"},
 		{name: "shards", commands: onlyPlan, without: "plan divides a job, and run has shard: 1/4"},
@@ -180,7 +180,7 @@ func (a *app) knownInputs() error {
 	return nil
 }
 
-// commandLine is what the inputs come to.
+// commandLine returns the command line that the inputs stand for.
 func (s set) commandLine() ([]string, error) {
 	flags := []string{s.command}
 	if s.command == "validate" {
@@ -226,12 +226,12 @@ func (s set) commandLine() ([]string, error) {
 
 func (s set) missing() error {
 	if s.command == "validate" {
-		return usage("the input job is missing: validate needs a folder of tasks, or a job file, as in job: evals")
+		return usage("the input job is missing: validate needs a directory of tasks, or a job file, as in job: evals")
 	}
 	if slices.Contains(beforehand, s.command) {
 		return usage("the input job is missing: %s needs a job file, as in job: evals/job.yaml", s.command)
 	}
-	return usage("the input paths is missing: %s needs folders with results, as in paths: shards", s.command)
+	return usage("the input paths is missing: %s needs directories with results, as in paths: shards", s.command)
 }
 
 func (s set) useless(in input) error {
@@ -242,7 +242,7 @@ func (s set) useless(in input) error {
 	return usage("command: %s has no use for the input %s (%s)", s.command, in.name, why)
 }
 
-// written are the files and folders that the command may write to, as far as the inputs tell.
+// written returns the files and directories that the inputs name as places to write to.
 func (s set) written() []string {
 	var paths []string
 	switch s.command {
@@ -259,7 +259,7 @@ func (s set) written() []string {
 	return paths
 }
 
-// inputLines are the lines of an input, without those that are empty.
+// inputLines returns the lines of an input that are not empty.
 func inputLines(value string) []string {
 	var out []string
 	for line := range strings.Lines(value) {

@@ -10,7 +10,7 @@ import (
 
 // handOver gives what root wrote below the workspace to the workspace's owner. In a container action everything is
 // written by root, and the next checkout on the same machine could not remove it (actions/runner#434). paths are files
-// and folders, from the current folder; what is not there, or not in the workspace, is left alone.
+// and directories, from the current directory; what is not there, or not in the workspace, is left alone.
 func (a *app) handOver(paths []string) {
 	workspace := a.getenv("GITHUB_WORKSPACE")
 	info, err := os.Stat(workspace)
@@ -49,7 +49,7 @@ type handover struct {
 	errs     []error // the first few
 }
 
-// give hands over a path, what is below it, and the folders above it that were made for it.
+// give hands over a path, what is below it, and the directories above it that were made for it.
 func (h *handover) give(path string) {
 	if path == "." {
 		return // results are never the workspace itself

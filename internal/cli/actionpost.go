@@ -15,7 +15,7 @@ import (
 const postLimit = time.Minute
 
 // actionPost removes what the step left when it was killed. The step's own clean-up is done by then, so there is
-// nothing to do as a rule; whatever goes wrong is said, and does not fail the job.
+// nothing to do as a rule; what goes wrong is only a warning, and does not fail the job.
 func (a *app) actionPost(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()

@@ -29,7 +29,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// quoted is s as a YAML string: JSON's form is one.
+// quoted returns s as a YAML string, in JSON's form.
 func quoted(s string) string {
 	text, _ := json.Marshal(s) // a string always has a JSON form
 	return string(text)
@@ -46,7 +46,7 @@ func cutSet(set string) (path, value string, ok bool) {
 	return path, value, ok && path != ""
 }
 
-// path is a path on the command line or in the job file, from the current folder.
+// path returns a path of the command line or the job file, taken from the current directory.
 func (a *app) path(p string) string {
 	if filepath.IsAbs(p) || a.Dir == "" {
 		return p

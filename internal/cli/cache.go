@@ -14,10 +14,10 @@ import (
 func (a *app) cacheCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
-		Short: "Look at what is kept of datasets, and remove it",
-		Long: `Look at what is kept of datasets and registries, so that nothing is fetched twice, and remove it. It is
-below $XDG_CACHE_HOME/rollout, or ~/.cache/rollout, and never larger than $ROLLOUT_CACHE_SIZE (20Gi): what was used
-least recently goes first. Images and layers of the sandbox are not part of it; see "rollout clean".
+		Short: "List and remove cached datasets",
+		Long: `List and remove cached datasets and registries. The cache is in $XDG_CACHE_HOME/rollout, or ~/.cache/rollout.
+When it grows larger than $ROLLOUT_CACHE_SIZE (20Gi), the least recently used entries are removed. Images and layers
+of the sandbox are not part of it; see "rollout clean".
 ` + doneCodes,
 		Example: `  rollout cache ls
   rollout cache prune --older-than 7d --dry-run`,
@@ -35,8 +35,8 @@ func (a *app) cacheLs() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "List what the cache holds",
-		Long:  "List what the cache holds, what was used least recently first.\n" + doneCodes,
+		Short: "List the entries of the cache",
+		Long:  "List the entries of the cache, the least recently used first.\n" + doneCodes,
 		Example: `  rollout cache ls
   rollout cache ls --json`,
 		Args: noArgs,
@@ -90,7 +90,7 @@ func entries(n int) string {
 	return fmt.Sprintf("%d entries", n)
 }
 
-// size is an amount of bytes for people.
+// size formats an amount of bytes for people.
 func size(bytes int64) string {
 	value, unit := float64(bytes), "B"
 	for _, next := range []string{"Ki", "Mi", "Gi", "Ti"} {
@@ -114,23 +114,23 @@ func (a *app) cachePrune() *cobra.Command {
 	var flags pruneFlags
 	cmd := &cobra.Command{
 		Use:   "prune",
-		Short: "Remove what the cache holds",
-		Long: `Remove what the cache holds, as far as the flags say, and what killed runs left half-made. What a running
-process uses stays.
+		Short: "Remove entries from the cache",
+		Long: `Remove the entries of the cache that the flags select, and the incomplete entries of killed runs. Entries that a
+running process uses stay.
 ` + doneCodes,
 		Example: `  rollout cache prune --older-than 7d --max-size 10G
   rollout cache prune --all --dry-run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd.Context(), flags) },
 	}
-	cmd.Flags().StringVar(&flags.maxSize, "max-size", "", "remove the least recently used until the rest is no larger, as in 10G")
-	cmd.Flags().StringVar(&flags.olderThan, "older-than", "", "remove what was not used for so long, such as 36h, 7d or 2w")
+	cmd.Flags().StringVar(&flags.maxSize, "max-size", "", "remove the least recently used entries until the rest is at most this large, as in 10G")
+	cmd.Flags().StringVar(&flags.olderThan, "older-than", "", "remove entries that were not used for this long, such as 36h, 7d or 2w")
 	cmd.Flags().BoolVar(&flags.all, "all", false, "remove everything")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only list what would be removed")
 	return cmd
 }
 
-// policy is what the flags ask for.
+// policy returns what the flags ask for.
 func (f pruneFlags) policy() (cache.Policy, error) {
 	p := cache.Policy{All: f.all, DryRun: f.dryRun}
 	if !f.all && f.maxSize == "" && f.olderThan == "" {

@@ -26,15 +26,15 @@ func (a *app) cleanCommand() *cobra.Command {
 	var flags cleanFlags
 	cmd := &cobra.Command{
 		Use:   "clean",
-		Short: "Remove what killed runs left behind, and images",
-		Long: `Remove the environments whose run is over for certain: its process on this machine is dead.
-Environments of running jobs are never touched. Those kept on purpose (preserve_env) stay unless
---kept is given; those made on another machine, or in another container, stay unless --others is.
+		Short: "Remove environments of killed runs, and images",
+		Long: `Remove the environments of runs whose process on this machine has ended. Environments of running jobs are
+never touched. Environments that were kept on purpose (preserve_env) stay unless --kept is given; environments
+of other machines or containers stay unless --others is given.
 
-With --images, also remove images that were built for tasks, installed agents (cache_install), and what the sandbox
-provider is made of, if they were last used before --older-than, and no environment and no younger image uses them. Images
-that were pulled to a Docker engine stay, and so does what was used within the last hour: a run may need it. Docker
-does not know when an image was used, so that is when it was made, or when you used it on this machine.
+With --images, also remove images that were built for tasks, installed agents (cache_install), and the images and layers of
+the sandbox provider, if they were not used for --older-than, and no environment and no newer image uses them. Images
+that were pulled to a Docker engine stay. Images that were used within the last hour stay, too, because a run may need
+them. Docker does not record when an image was used; its creation, or its last use by Rollout on this machine, counts.
 ` + doneCodes,
 		Example: `  rollout clean
   rollout clean --kept --dry-run
@@ -49,9 +49,9 @@ does not know when an image was used, so that is when it was made, or when you u
 	}
 	cmd.Flags().StringVar(&flags.envType, "env-type", a.Providers[0].Name, "the provider to clean up")
 	cmd.Flags().BoolVar(&flags.kept, "kept", false, "also remove environments kept by preserve_env")
-	cmd.Flags().BoolVar(&flags.others, "others", false, "also remove environments whose run cannot be seen from here, dead or alive")
-	cmd.Flags().BoolVar(&flags.images, "images", false, "also remove images that rollout has made")
-	cmd.Flags().StringVar(&flags.olderThan, "older-than", "7d", "with --images: only those that were not used for so long, such as 36h, 7d or 2w")
+	cmd.Flags().BoolVar(&flags.others, "others", false, "also remove environments of other machines or containers, whether their run has ended or not")
+	cmd.Flags().BoolVar(&flags.images, "images", false, "also remove images that Rollout made")
+	cmd.Flags().StringVar(&flags.olderThan, "older-than", "7d", "with --images: only images that were not used for this long, such as 36h, 7d or 2w")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only list what would be removed")
 	return cmd
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/quantity"
 )
 
-// cleanImages removes images that were not used for age, and says what they took.
+// cleanImages removes images that were not used for age, and reports how much space they took.
 func (a *app) cleanImages(ctx context.Context, provider environment.Provider, age time.Duration, dryRun bool) error {
 	store, ok := environment.As[environment.ImageStore](provider)
 	if !ok {

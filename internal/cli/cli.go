@@ -41,11 +41,11 @@ type Env struct {
 	Getenv func(string) (string, bool)
 	// Environ is every variable, as NAME=value. nil: they are not known.
 	Environ func() []string
-	Dir     string // the current folder; "" is the process's
+	Dir     string // the current directory; "" is the process's
 	Now     func() time.Time
 	// Terminal is stderr when it is one, else nil.
 	Terminal *os.File
-	// FreeDisk is how many bytes may still be written below a folder. nil: what the system says.
+	// FreeDisk is how many bytes may still be written below a directory. nil: what the system says.
 	FreeDisk func(dir string) (int64, error)
 	// Providers are those that jobs can choose; nil: providers.All.
 	Providers providers.Table
@@ -82,7 +82,7 @@ func Main(soft, hard context.Context, env Env, args []string) int {
 type app struct {
 	Env
 	hard context.Context
-	// onLoad is called with the job file as soon as it is read, before anything is said of it. It may be nil.
+	// onLoad is called with the job file as soon as it is read, before anything about it is printed. It may be nil.
 	onLoad func(*config.Loaded)
 	// guard says what may be executed; nil: anything.
 	guard *guard
@@ -99,7 +99,7 @@ func (a *app) close() {
 // failure is an error that knows its exit code.
 type failure struct {
 	code int
-	err  error // nil: all has been said already
+	err  error // nil: everything was printed already
 }
 
 func (f *failure) Error() string {
@@ -111,7 +111,7 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// exitCode returns the exit code of a command. No other place chooses one. Where nobody has cancelled the command, no error says so.
+// exitCode returns the exit code of a command. No other place chooses one. If nobody cancelled the command, it is never that of a cancel.
 func exitCode(err error, cancelled bool) int {
 	var f *failure
 	var problems diag.List
@@ -130,7 +130,7 @@ func exitCode(err error, cancelled bool) int {
 	return exitFailed
 }
 
-// explain says on stderr what went wrong.
+// explain prints on stderr what went wrong.
 func (a *app) explain(err error) {
 	var f *failure
 	var problems diag.List
@@ -209,7 +209,7 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rollout JOB_FILE",
 		Short: "Evaluate agents on containerised tasks",
-		Long: `Rollout runs agents on containerised tasks and says how well they did.
+		Long: `Rollout runs agents on containerised tasks and reports how well they did.
 
 "rollout job.yaml" is short for "rollout run job.yaml".
 ` + exitCodes,
@@ -224,7 +224,7 @@ func (a *app) root() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if number := new(strconv.NumError); errors.As(err, &number) { // which is told as strconv.ParseInt: parsing "x": invalid syntax
+		if number := new(strconv.NumError); errors.As(err, &number) { // whose text is strconv.ParseInt: parsing "x": invalid syntax
 			return usage("%s (see %s --help)", strings.Replace(err.Error(), number.Error(), "want a whole number", 1), cmd.CommandPath())
 		}
 		hint := "see " + cmd.CommandPath() + " --help"
@@ -258,7 +258,7 @@ func nearFlag(cmd *cobra.Command, err error) string {
 	return diag.Nearest(missing.GetSpecifiedName(), names)
 }
 
-// unknownCommand is the argument check of the root command, which takes none.
+// unknownCommand checks the arguments of the root command, which takes none.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

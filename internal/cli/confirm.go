@@ -26,7 +26,7 @@ type foundBaseline struct {
 // confirmer says which attempts confirm that tasks are broken (gate.confirm). nil: none do.
 type confirmer struct {
 	app   *app
-	p     *prepared
+	p     *session
 	flags reportFlags
 	// again are attempts of an earlier run that showed nothing. They are made again.
 	again map[result.Key]bool
@@ -34,18 +34,18 @@ type confirmer struct {
 	base *foundBaseline
 	// chosen: the tasks that look broken were looked for.
 	chosen bool
-	said   bool // that there is no baseline
+	noted  bool // the user knows that there is no baseline
 }
 
-// confirmer is that of a job; nil if its gate does not ask for one.
-func (a *app) confirmer(p *prepared, flags reportFlags, again map[result.Key]bool) *confirmer {
+// confirmer returns the confirmer of a job; nil if its gate asks for no confirmation.
+func (a *app) confirmer(p *session, flags reportFlags, again map[result.Key]bool) *confirmer {
 	if p.Job.Gate.Confirm.Attempts <= 0 || p.proof {
 		return nil
 	}
 	return &confirmer{app: a, p: p, flags: flags, again: again}
 }
 
-// baseline is what the job is compared with. It is looked for once, so that the verdict is about the same one.
+// baseline returns what the job is compared with. It looks once, so that the verdict uses the same baseline.
 func (c *confirmer) baseline(ctx context.Context, plan result.Plan) *foundBaseline {
 	if c.base == nil {
 		b := &foundBaseline{}
@@ -58,7 +58,7 @@ func (c *confirmer) baseline(ctx context.Context, plan result.Plan) *foundBaseli
 	return c.base
 }
 
-// found is the baseline, if it was looked for.
+// found returns the baseline if it was looked for, else nil.
 func (c *confirmer) found() *foundBaseline {
 	if c == nil {
 		return nil
@@ -66,7 +66,7 @@ func (c *confirmer) found() *foundBaseline {
 	return c.base
 }
 
-// plan is the plan with the tasks of the folder that look broken. Those that it has already stay: a job that was killed goes on with them.
+// plan returns plan with the tasks that look broken. It keeps those that plan already has: a job that was killed continues with them.
 func (c *confirmer) plan(ctx context.Context, plan result.Plan, trials []result.Trial) result.Plan {
 	if c.chosen || !c.flags.compares() {
 		return plan
@@ -98,14 +98,14 @@ func (c *confirmer) left(ctx context.Context, plan result.Plan, trials []result.
 	return len(planned.NextConfirmations(trials, c.again)) > 0 && c.affords(planned, trials) == ""
 }
 
-// next is job.Options.Confirm.
+// next implements job.Options.Confirm.
 func (c *confirmer) next(ctx context.Context, tree *job.Tree, emit event.Sink, trials []result.Trial) ([]trial.Spec, error) {
 	say := func(format string, args ...any) {
 		emit(event.Event{Time: c.app.Now().UTC(), Kind: event.Notice, Message: fmt.Sprintf(format, args...)})
 	}
 	plan := c.plan(ctx, tree.Plan, trials)
-	if c.base != nil && c.base.job == nil && c.base.err == nil && !c.said {
-		c.said = true
+	if c.base != nil && c.base.job == nil && c.base.err == nil && !c.noted {
+		c.noted = true
 		say("whether tasks look broken is not known, so none is tried again: %s", c.base.sentence)
 	}
 	keys := plan.NextConfirmations(trials, c.again)
@@ -153,7 +153,7 @@ func looked(tasks int) string {
 	return fmt.Sprintf("%d tasks looked", tasks)
 }
 
-// affords says why no more attempts are made: the job has used up what its gate allows, so that it fails anyway. "" is: they are made.
+// affords returns why no more attempts are made: the job has used up what its gate allows, so it fails anyway. "": they are made.
 func (c *confirmer) affords(plan result.Plan, trials []result.Trial) string {
 	limits := c.p.Job.Gate.Thresholds
 	if limits.MaxCostUSD != nil && result.Summarize(plan, trials).TotalCost.Amount() > *limits.MaxCostUSD {
@@ -168,8 +168,8 @@ func (c *confirmer) affords(plan result.Plan, trials []result.Trial) string {
 	return ""
 }
 
-// unconfirmed says what the attempts lack that should have confirmed what is broken. The second sentence is for people; the first says that
-// the job's results are not whole.
+// unconfirmed reports which confirmation attempts are missing. incomplete says that the job's results are not complete; note is
+// for people.
 func unconfirmed(in report.Input, confirmations []result.Trial, base *result.Job) (incomplete, note string) {
 	if in.Policy.Confirm.Attempts <= 0 {
 		return "", ""

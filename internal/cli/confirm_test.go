@@ -306,7 +306,7 @@ func TestConfirmationsThatAreCancelledAreResumed(t *testing.T) {
 		return err == nil
 	}
 	s.rollout(130, "run", "job.yaml", "--baseline", "jobs/base", "--log-format", "plain")
-	s.says("Go on with it: rollout resume jobs/pr")
+	s.says("Resume it with: rollout resume jobs/pr")
 	if _, confirmations := s.attempts("pr"); len(confirmations) == 0 || slices.Equal(confirmations, wantConfirmations) {
 		t.Fatalf("this test has lost its point: there are %q", confirmations)
 	}
@@ -349,7 +349,7 @@ func TestThePrintedCommandKeepsTheBaseline(t *testing.T) {
 			}
 			s.rollout(130, "run", "job.yaml", "--baseline", "jobs/base", "--junit", "the report.xml", "--max-broken-tasks", "1", "--log-format", "plain")
 			s.stop = nil
-			again := s.printed("Go on with it:")
+			again := s.printed("Resume it with:")
 			if want := []string{"resume", "jobs/pr", "--baseline", "jobs/base", "--junit", "the report.xml", "--log-format", "plain"}; !slices.Equal(again, want) {
 				t.Errorf("it says %q, want %q", again, want)
 			}

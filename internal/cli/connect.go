@@ -16,8 +16,8 @@ import (
 )
 
 // connect opens the job's provider, with retries, and removes what dead runs left there. A job that is
-// cancelled meanwhile leaves no folder.
-func (a *app) connect(ctx context.Context, p *prepared, look ui.Options) (environment.Provider, error) {
+// cancelled meanwhile leaves no directory.
+func (a *app) connect(ctx context.Context, p *session, look ui.Options) (environment.Provider, error) {
 	entry, _ := a.Providers.Find(p.Job.Environment.Type) // config.Load has checked the name
 	secrets := redact.New(p.Secrets)
 	show, endView := ui.New(look) // writes nothing unless the provider has something to say
@@ -38,7 +38,7 @@ func (a *app) connect(ctx context.Context, p *prepared, look ui.Options) (enviro
 		if p.into != "" {
 			return nil, &failure{code: exitCancelled, err: errors.New("cancelled before the job went on: it is as it was, nothing was run")}
 		}
-		return nil, &failure{code: exitCancelled, err: errors.New("cancelled before the job began: it has no folder, nothing was run")}
+		return nil, &failure{code: exitCancelled, err: errors.New("cancelled before the job began: it has no directory, nothing was run")}
 	}
 	if err == nil {
 		if err = a.checkDisk(p, provider, p.command); err != nil {
@@ -82,7 +82,7 @@ func (a *app) open(ctx context.Context, entry providers.Entry, cfg map[string]an
 	return nil, fmt.Errorf("connect to %s: %w", entry.Name, context.Canceled)
 }
 
-// sweep removes what runs that were killed left behind. A failure is said, and nothing more.
+// sweep removes what killed runs left behind. A failure is only a warning.
 func (a *app) sweep(ctx context.Context, provider environment.Provider) {
 	listed, err := provider.List(ctx)
 	if err == nil {

@@ -44,7 +44,7 @@ the public registry of Harbor's datasets.
 	return cmd
 }
 
-// unknownSubcommand is the argument check of a command that has only subcommands.
+// unknownSubcommand checks the arguments of a command that has only subcommands.
 func unknownSubcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -60,7 +60,7 @@ func unknownSubcommand(cmd *cobra.Command, args []string) error {
 	return usage("%s has no command %q (%s)", cmd.CommandPath(), args[0], hint)
 }
 
-// registryFlag is the flag of all that look at a registry.
+// registryFlag adds the flag that names a registry.
 func registryFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "registry", registry.DefaultURL, "the registry: a `path` or URL")
 }
@@ -138,7 +138,7 @@ func (a *app) listDatasets(reg *registry.Registry, asJSON bool) error {
 	return nil
 }
 
-// cell is a text from outside for a table.
+// cell makes text from outside fit for a table.
 func cell(text string) string { return untrusted.Cut(clean(text), 80) }
 
 func (a *app) datasetsShow() *cobra.Command {
@@ -187,7 +187,7 @@ func (a *app) showDataset(reg *registry.Registry, d *registry.Dataset, asJSON bo
 		shown.Tasks = slices.Clone(d.Tasks)
 		for i := range shown.Tasks {
 			if t := &shown.Tasks[i]; t.GitURL != "" {
-				t.GitURL = dataset.Shown(reg, t)
+				t.GitURL = dataset.PublicSource(reg, t)
 			}
 		}
 		return a.printJSON(struct {
@@ -209,7 +209,7 @@ func (a *app) showDataset(reg *registry.Registry, d *registry.Dataset, asJSON bo
 	fmt.Fprintln(w, "TASK\tPATH\tCOMMIT\tREPOSITORY")
 	for i := range d.Tasks {
 		t := &d.Tasks[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cell(t.Name), cell(t.Path), cell(short(t.GitCommitID)), cell(dataset.Shown(reg, t)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cell(t.Name), cell(t.Path), cell(short(t.GitCommitID)), cell(dataset.PublicSource(reg, t)))
 	}
 	return w.Flush()
 }

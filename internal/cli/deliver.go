@@ -45,7 +45,7 @@ func (a *app) deliver(ctx context.Context, w *workflow, in report.Input, flags r
 	return notes, err
 }
 
-// writeReport writes one report to a file, making its folder.
+// writeReport writes one report to a file, making its directory.
 func (a *app) writeReport(path string, r report.Reporter, in report.Input) error {
 	var text bytes.Buffer
 	if err := r.Write(&text, in); err != nil {
@@ -58,8 +58,8 @@ func (a *app) writeReport(path string, r report.Reporter, in report.Input) error
 	return result.WriteFile(full, text.Bytes())
 }
 
-// findBaseline is the job to compare with, and a sentence about it or about why there is none.
-// dir is the folder of the job that is compared, and of the commit that it evaluated.
+// findBaseline returns the job to compare with, and a sentence about it or about why there is none.
+// dir is the directory of the job that is compared, and of is the commit that it evaluated.
 func (a *app) findBaseline(ctx context.Context, dir string, of evaluated, flags reportFlags) (base *result.Job, sentence string, err error) {
 	source := flags.baseline
 	if !flags.compares() {
@@ -89,13 +89,13 @@ func (a *app) findBaseline(ctx context.Context, dir string, of evaluated, flags 
 	return job, fmt.Sprintf("%s (job %s%s)%s", source, job.JobName, commit, lacks(*job)), nil
 }
 
-// readBaseline is a baseline from disk, which has to be there: somebody named it.
+// readBaseline reads a baseline from disk. It must exist, because somebody named it.
 func (a *app) readBaseline(path string) (job *result.Job, unreadable []error, err error) {
 	read, unreadable, err := result.ReadJob(a.path(path))
 	if errors.Is(err, fs.ErrNotExist) {
-		what := "there is no such folder or file"
+		what := "there is no such directory or file"
 		if _, err := os.Stat(a.path(path)); err == nil {
-			what = "there are no results of a job in this folder"
+			what = "there are no results of a job in this directory"
 		}
 		return nil, nil, usage("--baseline %s: %s (none compares with nothing)", clean(path), what)
 	}
@@ -105,21 +105,21 @@ func (a *app) readBaseline(path string) (job *result.Job, unreadable []error, er
 	return &read, unreadable, nil
 }
 
-// same reports whether a path is a job's folder or the result.json in it.
+// same reports whether a path is a job's directory or the result.json in it.
 func (a *app) same(path, dir string) bool {
 	job, err := os.Stat(a.path(dir))
 	if err != nil {
 		return false
 	}
-	folder := a.path(path)
-	if filepath.Base(folder) == result.ResultFile {
-		folder = filepath.Dir(folder)
+	other := a.path(path)
+	if filepath.Base(other) == result.ResultFile {
+		other = filepath.Dir(other)
 	}
-	info, err := os.Stat(folder)
+	info, err := os.Stat(other)
 	return err == nil && os.SameFile(info, job)
 }
 
-// lacks says, for the end of a sentence about a job, that it is not a whole one.
+// lacks returns the end of a sentence about a job: what is missing of it; "" if nothing is.
 func lacks(job result.Job) string {
 	text := ""
 	if job.Shard != nil {
@@ -131,7 +131,7 @@ func lacks(job result.Job) string {
 	return text
 }
 
-// shortCommit is a commit as people read it.
+// shortCommit shortens a commit for people.
 func shortCommit(commit string) string {
 	if len(commit) > 12 {
 		return commit[:7]

@@ -57,19 +57,19 @@ func (a *app) diff(ctx context.Context, basePath, headPath string, at storedAt, 
 		return err
 	}
 	d := result.Compare(base, head)
-	said := fmt.Sprintf("Base: %s\nHead: %s\n", baseName, headName)
+	sides := fmt.Sprintf("Base: %s\nHead: %s\n", baseName, headName)
 	if asJSON {
-		fmt.Fprint(a.Stderr, said)
+		fmt.Fprint(a.Stderr, sides)
 		return a.printJSON(d)
 	}
 	var b strings.Builder
-	b.WriteString(said)
+	b.WriteString(sides)
 	writeDiff(&b, d)
 	_, err = io.WriteString(a.Stdout, b.String())
 	return err
 }
 
-// evaluatedAt is the commit that the other side of a diff evaluated, if that is a job's folder or result.json.
+// evaluatedAt returns the commit that the other side of a diff evaluated, if that is a job's directory or result.json.
 func (a *app) evaluatedAt(path string) evaluated {
 	job, _, err := result.ReadJob(a.path(path))
 	if err != nil || job.Commit == nil {
@@ -78,7 +78,7 @@ func (a *app) evaluatedAt(path string) evaluated {
 	return evaluated{commit: *job.Commit}
 }
 
-// diffSide is a job to compare, and what it is called: its name, commit, and where it came from. other is the commit of
+// diffSide returns a job to compare and its description: its name, commit, and where it came from. other is the commit of
 // the job that it is compared with.
 func (a *app) diffSide(ctx context.Context, path string, at storedAt, other evaluated) (result.Job, string, error) {
 	if branch, ok := strings.CutPrefix(path, githubPrefix); ok {
@@ -93,7 +93,7 @@ func (a *app) diffSide(ctx context.Context, path string, at storedAt, other eval
 	}
 	job, unreadable, err := result.ReadJob(a.path(path))
 	if errors.Is(err, fs.ErrNotExist) {
-		return job, "", usage("%s: there are no results of a job (give a job's folder, its result.json or github:BRANCH)", clean(path))
+		return job, "", usage("%s: there are no results of a job (give a job's directory, its result.json or github:BRANCH)", clean(path))
 	}
 	if err != nil {
 		return job, "", usage("%w", err)
@@ -184,7 +184,7 @@ func groupName(g result.GroupDiff) string {
 	return clean(g.Agent) + " on " + clean(g.Dataset)
 }
 
-// costText is an amount to the cent; "–" where nobody has reported one.
+// costText formats an amount to the cent; "–" if none was reported.
 func costText(cost result.USD) string {
 	usd, ok := cost.Reported()
 	if !ok {
@@ -209,7 +209,7 @@ func fromTo(from, to, change string) string {
 	return fmt.Sprintf("%s → %s (%s)", from, to, change)
 }
 
-// attemptsText is the mean reward and how many of the attempts passed, or why there is none.
+// attemptsText returns the mean reward and how many of the attempts passed, or why there is none.
 func attemptsText(a *result.Attempts) string {
 	switch {
 	case a == nil:
@@ -222,7 +222,7 @@ func attemptsText(a *result.Attempts) string {
 	return "no result"
 }
 
-// rewardText is a number to three digits, without an exponent where that is readable.
+// rewardText formats a number to three digits, without an exponent where that is readable.
 func rewardText(v float64) string {
 	if m := math.Abs(v); m != 0 && (m < 0.001 || m >= 1e6) {
 		return strconv.FormatFloat(v, 'g', 3, 64)
@@ -230,7 +230,7 @@ func rewardText(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
 }
 
-// countsText is "1 broken, 2 fixed, 97 same; 3 of them flaky".
+// countsText returns a text such as "1 broken, 2 fixed, 97 same; 3 of them flaky".
 func countsText(d result.Diff) string {
 	var counts []string
 	for _, c := range result.Changes {

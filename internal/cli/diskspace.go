@@ -8,8 +8,9 @@ import (
 	"github.com/org/rollout-action/internal/job"
 )
 
-// checkDisk returns the error of a machine whose disks are too full for another trial of a job, with the way out. resume is the command that goes on with the job, once it has begun; "" before.
-func (a *app) checkDisk(p *prepared, provider environment.Provider, resume string) error {
+// checkDisk returns the error of a machine whose disks are too full for another trial of a job, and what to do about it. resume is
+// the command that resumes the job, once it has begun; "" before.
+func (a *app) checkDisk(p *session, provider environment.Provider, resume string) error {
 	disks := []job.Disk{{What: "results", Dir: a.path(p.dir())}}
 	if dir := environment.Disk(provider); dir != "" {
 		disks = append(disks, job.Disk{What: "images and environments", Dir: dir})
@@ -18,9 +19,9 @@ func (a *app) checkDisk(p *prepared, provider environment.Provider, resume strin
 	if low := new(job.LowDiskError); errors.As(err, &low) {
 		again := ""
 		if resume != "" {
-			again = ", then go on with " + resume
+			again = ", then run " + resume
 		}
-		return fmt.Errorf("%w (make room, for example with rollout clean --images --env-type %s%s; environment.min_free_disk: 0 goes on regardless)",
+		return fmt.Errorf("%w (make room, for example with rollout clean --images --env-type %s%s; environment.min_free_disk: 0 continues regardless)",
 			err, clean(p.Job.Environment.Type), again)
 	}
 	return err

@@ -44,7 +44,7 @@ Exit codes:
   3  rollout or its infrastructure failed`,
 		Example: `  rollout export jobs/nightly --format csv --output nightly.csv
   rollout export jobs/nightly --format outputs | jq 'select(.reward == 1)'`,
-		Args: oneArg("a job's folder"),
+		Args: oneArg("a job's directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.export(cmd.Context(), args[0], format, output)
 		},
@@ -58,7 +58,7 @@ func (a *app) export(ctx context.Context, dir, format, output string) error {
 	if !slices.Contains(export.Formats, format) {
 		return usage("--format %s: there are %s", clean(format), strings.Join(export.Formats, ", "))
 	}
-	if err := a.isFolder(dir); err != nil {
+	if err := a.checkJobDir(dir); err != nil {
 		return err
 	}
 	opts := export.Options{Dir: a.path(dir), Format: format, Instruction: a.instruction}
@@ -74,7 +74,7 @@ func (a *app) export(ctx context.Context, dir, format, output string) error {
 		err = whole(a.path(output), write)
 	}
 	if errors.Is(err, fs.ErrNotExist) && report.Trials == 0 {
-		return usage("%w (give the folder of a job, such as jobs/nightly)", err)
+		return usage("%w (give the directory of a job, such as jobs/nightly)", err)
 	}
 	if err != nil {
 		return fmt.Errorf("export %s: %w", dir, err)
@@ -82,13 +82,13 @@ func (a *app) export(ctx context.Context, dir, format, output string) error {
 	return a.exported(report)
 }
 
-// exported says what was not written.
+// exported warns of what was not written.
 func (a *app) exported(report export.Report) error {
 	if report.Missing > 0 {
 		a.warnf("%d of %s have no result, and are left out", report.Missing, plural.Count(report.Missing+report.Trials+len(report.Unreadable), "trial"))
 	}
 	if report.MissingPrompts > 0 {
-		a.warnf("the prompt of %s is null: no outputs.jsonl tells it, and the task's folder is not here or has changed", plural.Count(report.MissingPrompts, "task"))
+		a.warnf("the prompt of %s is null: no outputs.jsonl tells it, and the task's directory is not here or has changed", plural.Count(report.MissingPrompts, "task"))
 	}
 	for _, unreadable := range report.Unreadable[:min(len(report.Unreadable), 10)] {
 		a.warnf("%v", unreadable)
@@ -100,7 +100,7 @@ func (a *app) exported(report export.Report) error {
 	return nil
 }
 
-// instruction is the prompt of a task that is still where it was when the job was planned, and as it was.
+// instruction returns the prompt of a task whose directory has not changed since the job was planned; nil for others.
 func (a *app) instruction(planned result.PlannedTask) []result.Message {
 	path := filepath.FromSlash(planned.Path)
 	if planned.Digest == "" || !filepath.IsLocal(path) {
@@ -118,7 +118,7 @@ func (a *app) instruction(planned result.PlannedTask) []result.Message {
 	return nil
 }
 
-// repository is the top of the git repository around a folder; "" outside git.
+// repository returns the top of the git repository around a directory; "" outside git.
 func repository(dir string) string {
 	dir, err := filepath.Abs(dir)
 	for err == nil {
@@ -134,7 +134,7 @@ func repository(dir string) string {
 	return ""
 }
 
-// whole writes a file as a whole or not at all, making its folder.
+// whole writes a file as a whole or not at all, making its directory.
 func whole(path string, write func(io.Writer) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

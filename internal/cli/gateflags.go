@@ -21,7 +21,7 @@ func (f *gateFlags) add(cmd *cobra.Command) {
 	}
 }
 
-// overrides are the flags that were given, as keys of the job file, in the keys' order.
+// overrides returns the flags that were given, as keys of the job file, in the keys' order.
 func (f *gateFlags) overrides() []config.Override {
 	var out []config.Override
 	for _, k := range config.GateKeys() {

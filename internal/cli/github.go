@@ -33,8 +33,8 @@ type workflow struct {
 	getenv github.Getenv
 }
 
-// workflow finds out whether the command is part of a workflow and is to leave something there; nil: no. What GitHub did not
-// tell is a note.
+// workflow returns the workflow run that the command is part of; nil if it is not in one or is not to write to it. What GitHub
+// did not provide becomes a note.
 func (a *app) workflow(flags reportFlags) (w *workflow, notes []string) {
 	if flags.github == "off" {
 		return nil, nil
@@ -50,7 +50,7 @@ func (a *app) workflow(flags reportFlags) (w *workflow, notes []string) {
 	return &workflow{Actions: facts, token: token, getenv: a.Getenv}, notes
 }
 
-// links are where people find more about the run.
+// links returns where people find more about the run.
 func (w *workflow) links() report.Links {
 	l := report.Links{Run: w.RunURL(), Commit: w.CommitURL(), Sha: w.HeadSHA, Files: w.FilesURL()}
 	if l.Run != "" {
@@ -59,8 +59,8 @@ func (w *workflow) links() report.Links {
 	return l
 }
 
-// leave gives the workflow what it shows: the comment, the summary, annotations and outputs. What is not possible becomes
-// a note, which the summary then has: it says nothing about the agents.
+// leave writes the comment, the summary, annotations and outputs of the workflow. What fails becomes a note, which the summary
+// then has, because it says nothing about the agents.
 func (a *app) leave(ctx context.Context, w *workflow, in report.Input, flags reportFlags) (notes []string) {
 	if in.Plan.Shard == nil {
 		if note := a.comment(ctx, w, in, flags); note != "" {
@@ -81,7 +81,7 @@ func (a *app) leave(ctx context.Context, w *workflow, in report.Input, flags rep
 // summarize adds the report to the step's summary, in as much detail as fits.
 func (a *app) summarize(w *workflow, in report.Input) error {
 	var text strings.Builder
-	r := markdown.Reporter{Limit: min(markdown.DefaultLimit, github.SummaryRoom(w.getenv))}
+	r := markdown.Reporter{Limit: min(markdown.DefaultLimit, github.SummarySpace(w.getenv))}
 	if err := r.Write(&text, in); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (w *workflow) upsert(ctx context.Context, mode github.Mode, in report.Input
 			return err
 		}
 	}
-	if !github.Wanted(mode, changed(in.Diff), !in.Passed(), exists) {
+	if !github.ShouldComment(mode, changed(in.Diff), !in.Passed(), exists) {
 		return nil
 	}
 	c := github.Comment{
@@ -160,7 +160,7 @@ func (w *workflow) upsert(ctx context.Context, mode github.Mode, in report.Input
 // newName is a name that a job gets that has none of its own (package config): another one in each run.
 var newName = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}__\d{2}-\d{2}-\d{2}$`)
 
-// commentName tells this job's comment from those of others: its name. A job without one is known by its place in the
+// commentName returns what tells this job's comment from those of others: its name. A job without one is known by its place in the
 // workflow, or each run would leave a comment more.
 func (w *workflow) commentName(job string) string {
 	if !newName.MatchString(job) {
@@ -207,7 +207,7 @@ func setOutputs(w *workflow, in report.Input, flags reportFlags) error {
 	return errors.Join(problems...)
 }
 
-// githubBaseline is the result of the last run on a branch ("": the pull request's base, or the default branch), and a sentence
+// githubBaseline returns the result of the last run on a branch ("": the pull request's base, or the default branch), and a sentence
 // about it or about why there is none. That is never an error: the first run of all has no baseline. of is the commit
 // that was evaluated.
 func (a *app) githubBaseline(ctx context.Context, branch string, at storedAt, of evaluated) (*result.Job, string) {
@@ -231,13 +231,13 @@ func (a *app) githubBaseline(ctx context.Context, branch string, at storedAt, of
 	return job, sentence
 }
 
-// evaluated is the commit that a job evaluated, as its folder tells; "" if it does not.
+// evaluated is the commit that a job evaluated, as its directory tells; "" if it does not.
 type evaluated struct {
 	commit  string
 	parents []string
 }
 
-// evaluatedIn is the commit that a job with this plan evaluated.
+// evaluatedIn returns the commit that a job with this plan evaluated.
 func evaluatedIn(plan result.Plan) evaluated {
 	if plan.Commit == nil {
 		return evaluated{}
@@ -269,7 +269,7 @@ func (a *app) fetchBaseline(ctx context.Context, facts github.Actions, branch st
 	}
 	dir, err := os.MkdirTemp("", "rollout-baseline-")
 	if err != nil {
-		return nil, none, fmt.Errorf("make a folder for the baseline: %w", err)
+		return nil, none, fmt.Errorf("make a directory for the baseline: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	query := facts.Query(branch, of.commit, of.parents)

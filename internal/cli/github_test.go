@@ -236,7 +236,7 @@ func TestWithoutABaselineNothingFails(t *testing.T) {
 		t.Error("it stutters")
 	}
 	p.rollout(exitUsage, "report", "pr", "--baseline", "nowhere.json")
-	p.want("stderr", p.stderr.String(), "--baseline nowhere.json: there is no such folder or file")
+	p.want("stderr", p.stderr.String(), "--baseline nowhere.json: there is no such directory or file")
 }
 
 func TestGitHubOffLeavesNothingThere(t *testing.T) {

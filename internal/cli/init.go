@@ -35,7 +35,7 @@ func (a *app) initCommand() *cobra.Command {
 			if len(args) == 0 {
 				return nil
 			}
-			return oneArg("at most a folder")(cmd, args)
+			return oneArg("at most a directory")(cmd, args)
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "."
@@ -55,7 +55,7 @@ func (a *app) init(dir string) error {
 	root := a.path(dir)
 	for _, f := range files {
 		if _, err := os.Lstat(filepath.Join(root, f.path)); err == nil {
-			return usage("%s exists already: nothing was written (choose another folder, or move it away)", filepath.Join(dir, f.path))
+			return usage("%s exists already: nothing was written (choose another directory, or move it away)", filepath.Join(dir, f.path))
 		}
 	}
 	for _, f := range files {
@@ -88,7 +88,7 @@ func writeNew(target string, data []byte, mode fs.FileMode) (err error) {
 }
 
 type scaffoldFile struct {
-	path string // below the target folder
+	path string // below the target directory
 	data []byte
 	mode fs.FileMode
 }

@@ -33,7 +33,7 @@ repeated: it replaces only what an earlier merge of the same plan wrote.
   rollout merge artifacts/ --baseline github: --junit junit.xml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("%s needs folders with shards (see %s --help)", cmd.CommandPath(), cmd.CommandPath())
+				return usage("%s needs directories with shards (see %s --help)", cmd.CommandPath(), cmd.CommandPath())
 			}
 			return nil
 		},

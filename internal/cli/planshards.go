@@ -91,8 +91,8 @@ func (a *app) planShards(ctx context.Context, path string, flags jobFlags, divis
 	return a.printMatrix(m, p.Job.NConcurrentTrials)
 }
 
-// countShards is the number of shards that --shards asks for. None of them will be empty.
-func (a *app) countShards(p *prepared, division matrixFlags, timings job.Timings) (int, error) {
+// countShards returns the number of shards that --shards asks for. None of them will be empty.
+func (a *app) countShards(p *session, division matrixFlags, timings job.Timings) (int, error) {
 	if division.shards == "auto" {
 		return a.enoughShards(p, division.target, timings), nil
 	}
@@ -110,8 +110,8 @@ func (a *app) countShards(p *prepared, division matrixFlags, timings job.Timings
 	return n, nil
 }
 
-// enoughShards is what --shards auto comes to.
-func (a *app) enoughShards(p *prepared, target time.Duration, timings job.Timings) int {
+// enoughShards returns the number of shards of --shards auto.
+func (a *app) enoughShards(p *session, target time.Duration, timings job.Timings) int {
 	concurrent := p.Job.NConcurrentTrials
 	each, known := timings.Expect(p.specs)
 	if !known {
@@ -185,7 +185,7 @@ func (a *app) printMatrix(m matrix, concurrent int) error {
 	return err
 }
 
-// brief is a duration as people write it: 1h5m, 20m, 1m30s, 4.5s, 20ms.
+// brief formats a duration as people write it: 1h5m, 20m, 1m30s, 4.5s, 20ms.
 func brief(d time.Duration) string {
 	switch {
 	case d < 50*time.Millisecond:

@@ -25,7 +25,7 @@ import (
 	"github.com/org/rollout-action/reporters/provereport"
 )
 
-// prove runs oracle and nop on every task of a dataset, and says which tasks are proven.
+// prove runs oracle and nop on every task of a dataset, and reports which tasks are proven.
 func (a *app) prove(ctx context.Context, target string, flags jobFlags, how *proveFlags) error {
 	if err := how.check(flags); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (a *app) prove(ctx context.Context, target string, flags jobFlags, how *pro
 		return err
 	}
 	a.printWarnings(p.Warnings)
-	look, err := a.look(flags.logFormat)
+	look, err := a.view(flags.logFormat)
 	if err != nil {
 		return err
 	}
@@ -49,8 +49,8 @@ func (a *app) prove(ctx context.Context, target string, flags jobFlags, how *pro
 	return errors.Join(err, a.finishProof(p, dir, how, err == nil))
 }
 
-// prepareProof is the job that proves the target's tasks: oracle and nop on each that can be run.
-func (a *app) prepareProof(ctx context.Context, target string, flags jobFlags, how *proveFlags) (*prepared, error) {
+// prepareProof returns the job that proves the target's tasks: oracle and nop on each that can be run.
+func (a *app) prepareProof(ctx context.Context, target string, flags jobFlags, how *proveFlags) (*session, error) {
 	flags.agents = []string{agent.Oracle, agent.Nop}
 	flags.attempts = max(how.runs, how.nopRuns)
 	given := flags.changed
@@ -78,7 +78,7 @@ func (a *app) prepareProof(ctx context.Context, target string, flags jobFlags, h
 // offlineAgent is what runs of oracle without a network are filed under.
 const offlineAgent = "oracle-offline"
 
-// offline is the first run of each solution once more, without a network.
+// offline returns the first run of each solution once more, without a network.
 func offline(specs []trial.Spec) []trial.Spec {
 	var out []trial.Spec
 	for _, s := range specs {
@@ -101,15 +101,15 @@ func (f *proveFlags) wants(s trial.Spec) bool {
 	return s.Key.Attempt <= f.nopRuns
 }
 
-// prepareTarget prepares a job file, or a job for a folder of tasks or a task.
-func (a *app) prepareTarget(ctx context.Context, target string, flags jobFlags) (*prepared, error) {
+// prepareTarget prepares a job file, or a job for a directory of tasks or a task.
+func (a *app) prepareTarget(ctx context.Context, target string, flags jobFlags) (*session, error) {
 	info, err := os.Stat(a.path(target))
 	if filepath.Base(target) == "task.toml" && err == nil && !info.IsDir() {
-		return nil, diag.List{{File: target, Message: "is a file of a task, not a job file", Hint: "give the task's folder: " + filepath.Dir(target)}}
+		return nil, diag.List{{File: target, Message: "is a file of a task, not a job file", Hint: "give the task's directory: " + filepath.Dir(target)}}
 	}
 	if target == "-" || err != nil || !info.IsDir() {
 		if flags.taskFormat != "" {
-			return nil, usage("--task-format is for a folder of tasks; a job file says it itself, with datasets[].format and tasks_format")
+			return nil, usage("--task-format is for a directory of tasks; a job file says it itself, with datasets[].format and tasks_format")
 		}
 		return a.prepare(ctx, target, flags)
 	}
@@ -139,12 +139,12 @@ func (a *app) prepareTarget(ctx context.Context, target string, flags jobFlags) 
 			p.Warnings[i].File, p.Warnings[i].Line, p.Warnings[i].Column = target, 0, 0
 		}
 	}
-	p.folder, p.File, p.path = true, target, filepath.Join(abs, "task.toml") // whose folder says which repository it is
+	p.implied, p.File, p.path = true, target, filepath.Join(abs, "task.toml") // whose directory says which repository it is
 	return p, nil
 }
 
-// runProof runs the trials in a job's folder, which it returns once it is made.
-func (a *app) runProof(ctx context.Context, p *prepared, look ui.Options) (dir string, err error) {
+// runProof runs the trials in a job's directory, which it returns once it is made.
+func (a *app) runProof(ctx context.Context, p *session, look ui.Options) (dir string, err error) {
 	provider, err := a.connect(ctx, p, look)
 	if err != nil {
 		return "", err
@@ -160,8 +160,8 @@ func (a *app) runProof(ctx context.Context, p *prepared, look ui.Options) (dir s
 	return p.dir(), err
 }
 
-// finishProof says what the runs have shown, and judges if they are whole; dir is "" if there were none.
-func (a *app) finishProof(p *prepared, dir string, how *proveFlags, whole bool) error {
+// finishProof reports what the runs have shown, and returns the outcome if they are whole; dir is "" if there were none.
+func (a *app) finishProof(p *session, dir string, how *proveFlags, whole bool) error {
 	var tree result.Tree
 	if dir != "" {
 		var err error
@@ -175,7 +175,7 @@ func (a *app) finishProof(p *prepared, dir string, how *proveFlags, whole bool) 
 	}
 	err := a.deliverProof(&report, how)
 	if how.format == formatText {
-		color, width := a.stdoutLook()
+		color, width := a.stdoutStyle()
 		ui.ProveReport(a.Stdout, report, color, width)
 	} else {
 		err = errors.Join(err, provereport.Formats[how.format](a.Stdout, report))
@@ -187,7 +187,7 @@ func (a *app) finishProof(p *prepared, dir string, how *proveFlags, whole bool) 
 }
 
 // taskReports checks every task, in the job's order.
-func (a *app) taskReports(p *prepared, tree result.Tree, how *proveFlags) []prove.TaskReport {
+func (a *app) taskReports(p *session, tree result.Tree, how *proveFlags) []prove.TaskReport {
 	type name struct{ dataset, task string }
 	byTask := map[name][]result.Trial{}
 	slices.SortFunc(tree.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
@@ -239,7 +239,7 @@ func (f *proveFlags) runsOf(trials []result.Trial) prove.Runs {
 	return runs
 }
 
-// shownTask is a file of a task as people know it; "" is the task itself.
+// shownTask returns the path of a task's file for messages; "" is the task itself.
 func (a *app) shownTask(t *task.Task, name string) string {
 	if t.Origin != nil {
 		return t.File(name)
@@ -247,7 +247,7 @@ func (a *app) shownTask(t *task.Task, name string) string {
 	return filepath.Join(a.shownDir(t.Dir), filepath.FromSlash(name))
 }
 
-// shownDir is a folder as people would type it: below the current folder, if it is there.
+// shownDir returns a directory as users would type it: relative to the current directory, if it is below it.
 func (a *app) shownDir(dir string) string {
 	here, err := filepath.Abs(a.path("."))
 	if err != nil {

@@ -47,10 +47,10 @@ func (a *app) writeProveReport(path string, format provereport.Format, report pr
 	return result.WriteFile(full, text.Bytes())
 }
 
-// leaveProof gives the workflow its summary, annotations and outputs.
+// leaveProof writes the summary, annotations and outputs of the workflow.
 func (a *app) leaveProof(w *workflow, report prove.Report, how *proveFlags) (notes []string) {
 	var text bytes.Buffer
-	limit := min(provereport.DefaultLimit, github.SummaryRoom(w.getenv))
+	limit := min(provereport.DefaultLimit, github.SummarySpace(w.getenv))
 	err := provereport.MarkdownLimit(limit)(&text, report)
 	if err = errors.Join(err, github.AppendSummary(w.getenv, text.Bytes())); err != nil {
 		notes = append(notes, "the job summary is missing: "+err.Error())
@@ -66,7 +66,7 @@ func (a *app) leaveProof(w *workflow, report prove.Report, how *proveFlags) (not
 	return notes
 }
 
-// resultIn is the result of the job in a folder, if there is one.
+// resultIn returns the path of the result.json in a job's directory; "" without a directory.
 func resultIn(dir string) string {
 	if dir == "" {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// selectTasks leaves the tasks of the prepared job that --changed and --shard ask for.
-func (a *app) selectTasks(ctx context.Context, p *prepared, how *proveFlags) error {
+// selectTasks leaves the tasks of the session that --changed and --shard ask for.
+func (a *app) selectTasks(ctx context.Context, p *session, how *proveFlags) error {
 	if how.since != "" {
 		changed, err := a.changedTasks(ctx, allTasks(p.sets), how.since)
 		if err != nil {
@@ -39,7 +39,7 @@ func (a *app) selectTasks(ctx context.Context, p *prepared, how *proveFlags) err
 }
 
 // keep leaves the tasks that are wanted, by their place among all.
-func (p *prepared) keep(wanted func(i int, t *task.Task) bool) {
+func (p *session) keep(wanted func(i int, t *task.Task) bool) {
 	i := 0
 	var sets []*dataset.Set
 	for _, set := range p.sets {
@@ -56,8 +56,8 @@ func (p *prepared) keep(wanted func(i int, t *task.Task) bool) {
 	p.sets = sets
 }
 
-// changedTasks are the tasks with a file that is not what it was where this branch began. Tasks that are in no repository
-// cannot be judged, and so are not left out.
+// changedTasks returns the tasks with a file that changed since this branch began. Tasks outside repositories cannot be judged,
+// so they are kept.
 func (a *app) changedTasks(ctx context.Context, tasks []*task.Task, since string) (map[*task.Task]bool, error) {
 	client := git.New(git.Options{})
 	files := map[string][]string{} // by repository, sorted
@@ -88,7 +88,7 @@ func (a *app) changedTasks(ctx context.Context, tasks []*task.Task, since string
 	return changed, nil
 }
 
-// topOf is the root of the repository that a task is in; "" outside git.
+// topOf returns the root of the repository that a task is in; "" outside git.
 func topOf(t *task.Task) string {
 	real, err := filepath.EvalSymlinks(t.Dir)
 	if err != nil || t.RepoPath == "" {
@@ -100,8 +100,8 @@ func topOf(t *task.Task) string {
 	return strings.TrimSuffix(real, string(filepath.Separator)+filepath.FromSlash(t.RepoPath))
 }
 
-// holds tells whether one of the files is in the folder.
-func holds(files []string, folder string) bool {
-	return folder == "." && len(files) > 0 ||
-		slices.ContainsFunc(files, func(name string) bool { return strings.HasPrefix(name, folder+"/") })
+// holds reports whether one of the files is in a directory.
+func holds(files []string, dir string) bool {
+	return dir == "." && len(files) > 0 ||
+		slices.ContainsFunc(files, func(name string) bool { return strings.HasPrefix(name, dir+"/") })
 }

@@ -31,7 +31,7 @@ func TestADeadEngine(t *testing.T) {
 	withProvider(t, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) { return p, nil })
 	p.left.Store(2)
 	o := rollout(t, t.Context(), nil, dir, "job.yaml", "--n-attempts", "20", "--n-concurrent", "1", "--baseline", "github:main")
-	o.check(t, exitFailed, "rollout: the engine at nowhere does not answer (start it); what has not run stays pending: rollout resume jobs/nightly --baseline 'github:main' goes on with it")
+	o.check(t, exitFailed, "rollout: the engine at nowhere does not answer (start it); what has not run stays pending; resume it with: rollout resume jobs/nightly --baseline 'github:main'")
 	tree, err := result.ReadTree(dir + "/jobs/nightly")
 	if err != nil || len(tree.Trials) != 2 {
 		t.Fatalf("%d results, want 2: %v", len(tree.Trials), err)

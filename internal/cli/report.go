@@ -41,7 +41,7 @@ The gate is the one in the job's config.json; flags win over it.
 		Example: `  rollout report jobs/nightly --junit junit.xml --markdown report.md
   rollout report jobs/pr --baseline jobs/main --max-broken-tasks 0 --format comment
   rollout report jobs/nightly --json | jq .pass_rate`,
-		Args: oneArg("a job's folder"),
+		Args: oneArg("a job's directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON && flags.format != formatText {
 				return usage("--json and --format %s are two things to print: give one of them", clean(flags.format))
@@ -58,9 +58,9 @@ The gate is the one in the job's config.json; flags win over it.
 	return cmd
 }
 
-// ending is what the command that finishes a job knows besides what is in the job's folder.
+// ending is what the command that finishes a job knows besides what is in the job's directory.
 type ending struct {
-	tree       *result.Tree // what is in the folder, if that is known already
+	tree       *result.Tree // what is in the directory, if that is known already
 	incomplete []string     // a sentence for each thing that is missing; with one the job does not pass
 	notes      []string     // further sentences for people
 	// cancelled: the job's own run ends here, and a cancel is its outcome.
@@ -78,11 +78,11 @@ type ending struct {
 	stopped bool
 }
 
-// readTree reads a job's folder, and warns of what cannot be read in it.
+// readTree reads a job's directory, and warns of what cannot be read in it.
 func (a *app) readTree(dir string) (result.Tree, error) {
 	tree, err := result.ReadTree(a.path(dir))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return tree, usage("%w (give the folder of a job, such as jobs/nightly)", err)
+		return tree, usage("%w (give the directory of a job, such as jobs/nightly)", err)
 	}
 	for _, unreadable := range tree.Unreadable {
 		a.warnf("%v", unreadable)
@@ -90,8 +90,8 @@ func (a *app) readTree(dir string) (result.Tree, error) {
 	return tree, err
 }
 
-// finish is how run, merge and report end: it reads the job's folder, compares, judges, prints, writes and delivers. The
-// error is the command's outcome.
+// finish ends run, merge and report: it reads the job's directory, compares, judges, prints, writes and delivers. The error is
+// the command's outcome.
 func (a *app) finish(ctx context.Context, dir string, flags reportFlags, end ending) error {
 	if err := flags.check(); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (a *app) print(in report.Input, flags reportFlags, end ending) error {
 	return nil
 }
 
-// gather is everything about a job that its folder tells.
+// gather returns everything about a job that its directory tells.
 func (a *app) gather(dir string, flags reportFlags, end *ending) (report.Input, error) {
 	tree := result.Tree{}
 	if end.tree != nil {
@@ -236,7 +236,7 @@ func (a *app) gather(dir string, flags reportFlags, end *ending) (report.Input, 
 	return in, err
 }
 
-// missing says what of a job's results is not there.
+// missing returns a sentence for each kind of result that a job lacks.
 func missing(job result.Job, tree result.Tree) []string {
 	var out []string
 	if n := len(tree.Unreadable); n > 0 {
@@ -256,10 +256,10 @@ func (a *app) printSummary(in report.Input, flags reportFlags, end ending) {
 	_, err := os.Stat(filepath.Join(a.path(in.Dir), result.ResultFile))
 	_, noConfig := os.Stat(filepath.Join(a.path(in.Dir), result.ConfigFile))
 	resume := ""
-	if noConfig == nil && !in.Plan.Proof {
+	if noConfig == nil && !in.Plan.ProvesTasks {
 		resume = a.resumption(in.Dir, in.Plan, flags)
 	}
-	color, width := a.stdoutLook()
+	color, width := a.stdoutStyle()
 	ui.Summary(a.Stdout, ui.SummaryInput{
 		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir,
 		Missing: err != nil && in.Job.SkippedTrials > 0, Resume: resume, Partial: len(end.incomplete) > 0 && in.Job.SkippedTrials > 0,
@@ -276,15 +276,15 @@ func (a *app) printSummary(in report.Input, flags reportFlags, end ending) {
 	ui.Verdict(a.Stdout, verdict, color, width)
 }
 
-// asksMore tells whether the gate asks for more than that no trial fails.
+// asksMore reports whether the gate asks for more than that no trial fails.
 func asksMore(in report.Input) bool {
 	limits := in.Policy.Thresholds
 	limits.MaxFailedTrials = nil
 	return limits != (gate.Thresholds{}) || len(in.Policy.Groups)+len(in.Policy.Quarantine) > 0
 }
 
-// stdoutLook says how to print on stdout: with colours only on a terminal that wants them.
-func (a *app) stdoutLook() (color bool, width int) {
+// stdoutStyle returns how to print on stdout: with colours only on a terminal that wants them.
+func (a *app) stdoutStyle() (color bool, width int) {
 	file, ok := a.Stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return false, 100

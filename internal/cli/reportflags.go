@@ -55,7 +55,7 @@ const (
 	formatJSON = "json"
 )
 
-// given is the flags that were given and that a job's folder does not have, as a shell takes them, each after a space. Those of the
+// given returns the flags that were given and are not in the job's directory, as a shell takes them, each after a space. Those of the
 // gate are in config.json. compared: the job began with a baseline, so that a command without one lacks it.
 func (f *reportFlags) given(compared bool) string {
 	if f.changed == nil {
@@ -84,7 +84,7 @@ func (f *reportFlags) given(compared bool) string {
 	return out.String()
 }
 
-// forgets reports whether a job that began with a baseline is judged without one, and nobody said that it should be.
+// forgets reports whether a job that began with a baseline is judged without one, although nobody asked for that.
 func (f *reportFlags) forgets(plan result.Plan) bool {
 	return plan.Compared && !f.compares() && !(f.changed != nil && f.changed("baseline"))
 }
@@ -116,7 +116,7 @@ func (f *reportFlags) check() error {
 // compares reports whether a baseline was asked for.
 func (f *reportFlags) compares() bool { return f.baseline != "none" && f.baseline != "" }
 
-// ready is check for a command that takes long before it reports: a baseline that is not there is found out now.
+// ready checks the flags of a command that takes long before it reports: it reports a missing baseline now.
 func (a *app) ready(flags reportFlags) error {
 	if err := flags.check(); err != nil {
 		return err

@@ -49,7 +49,7 @@ func (f *againFlags) given() string {
 	return out
 }
 
-// again is the flags, checked.
+// again checks the flags and returns what they ask for.
 func (f *againFlags) again() (resume.RerunPolicy, error) {
 	types, err := resume.ParseErrorTypes(f.retryErrors)
 	if err != nil {
@@ -78,7 +78,7 @@ left, resume reports on the job as "rollout report" does.
 		Example: `  rollout resume jobs/nightly
   rollout resume jobs/nightly --retry-errors agent_execution_timeout,agent_install_failed
   rollout resume jobs/nightly --n-attempts 5 --junit junit.xml`,
-		Args: oneArg("a job's folder"),
+		Args: oneArg("a job's directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.resume(cmd.Context(), args[0], jobFile, flags, again, report)
 		},
@@ -91,7 +91,7 @@ left, resume reports on the job as "rollout report" does.
 	return cmd
 }
 
-// resume goes on with the job in a folder.
+// resume resumes the job in a directory.
 func (a *app) resume(ctx context.Context, dir, jobFile string, flags jobFlags, againFlags againFlags, report reportFlags) error {
 	again, err := againFlags.again()
 	if err != nil {
@@ -108,7 +108,7 @@ func (a *app) resume(ctx context.Context, dir, jobFile string, flags jobFlags, a
 	defer lock.Release() //nolint:errcheck // only a file that means nothing is left
 	stored, err := a.openStored(dir)
 	if errors.Is(err, resume.ErrNotBegun) {
-		return usage("%w (give the folder of a job, such as jobs/nightly; a job that was killed before it began is begun by rollout run JOB_FILE --resume)", err)
+		return usage("%w (give the directory of a job, such as jobs/nightly; a job that was killed before it began is begun by rollout run JOB_FILE --resume)", err)
 	}
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (a *app) resume(ctx context.Context, dir, jobFile string, flags jobFlags, a
 	return a.resumeJob(ctx, p, stored, lock, again, flags.logFormat, report)
 }
 
-// resumption is the command that goes on with a job, with the flags of a report that are not in its folder.
+// resumption returns the command that resumes a job, with the flags of its report that are not in its directory.
 func (a *app) resumption(dir string, plan result.Plan, report reportFlags) string {
 	command := "rollout resume " + untrusted.ShellPath(dir)
 	stored := resume.Job{Dir: a.path(dir), Plan: plan}
@@ -137,20 +137,20 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// isFolder is an error if what should be a job's folder is none.
-func (a *app) isFolder(dir string) error {
+// checkJobDir returns an error if what should be a job's directory is none.
+func (a *app) checkJobDir(dir string) error {
 	switch info, err := os.Stat(a.path(dir)); {
 	case errors.Is(err, fs.ErrNotExist):
-		return usage("%s: there is no such folder (give the folder of a job, such as jobs/nightly)", clean(dir))
+		return usage("%s: there is no such directory (give the directory of a job, such as jobs/nightly)", clean(dir))
 	case err == nil && !info.IsDir():
-		return usage("%s is a file (give the folder of a job, such as jobs/nightly)", clean(dir))
+		return usage("%s is a file (give the directory of a job, such as jobs/nightly)", clean(dir))
 	}
 	return nil
 }
 
-// lock takes the lock of a job's folder.
+// lock takes the lock of a job's directory.
 func (a *app) lock(dir string) (*job.Lock, error) {
-	if err := a.isFolder(dir); err != nil {
+	if err := a.checkJobDir(dir); err != nil {
 		return nil, err
 	}
 	lock, err := job.TakeLock(a.path(dir), a.Now())
@@ -175,8 +175,8 @@ func (a *app) openStored(dir string) (resume.Job, error) {
 	return stored, err
 }
 
-// prepareStored is prepare for the job that a folder has, or for a job file in its place.
-func (a *app) prepareStored(ctx context.Context, stored resume.Job, jobFile string, flags jobFlags) (*prepared, error) {
+// prepareStored prepares the job in a directory, or a job file in its place.
+func (a *app) prepareStored(ctx context.Context, stored resume.Job, jobFile string, flags jobFlags) (*session, error) {
 	if jobFile != "" {
 		for _, agent := range stored.Config.Agents {
 			flags.agents = append(flags.agents, agent.Name)
@@ -189,7 +189,7 @@ func (a *app) prepareStored(ctx context.Context, stored resume.Job, jobFile stri
 	}
 	path := filepath.Join(stored.Dir, result.ConfigFile)
 	if !isDir(from) {
-		return nil, usage("%s: its paths cannot be followed, as it is not known where its job file was, or that folder is gone: give the job file with --job-file", clean(path))
+		return nil, usage("%s: its paths cannot be followed, as it is not known where its job file was, or that directory is gone: give the job file with --job-file", clean(path))
 	}
 	flags.pathsFrom = from
 	p, err := a.prepare(ctx, path, flags)
@@ -200,7 +200,7 @@ func (a *app) prepareStored(ctx context.Context, stored resume.Job, jobFile stri
 }
 
 // resumeJob runs what is pending of the job that p is today and stored was before.
-func (a *app) resumeJob(ctx context.Context, p *prepared, stored resume.Job, lock *job.Lock, again resume.RerunPolicy, logFormat string, report reportFlags) error {
+func (a *app) resumeJob(ctx context.Context, p *session, stored resume.Job, lock *job.Lock, again resume.RerunPolicy, logFormat string, report reportFlags) error {
 	p.divideLike(stored.Plan)
 	now, err := a.record(p)
 	if err != nil {
@@ -252,18 +252,18 @@ func (a *app) resumeJob(ctx context.Context, p *prepared, stored resume.Job, loc
 	return a.runAndReport(ctx, p, provider, tree, look, report)
 }
 
-// begin shows the warnings about a job, and says how it is to be shown.
-func (a *app) begin(p *prepared, logFormat string) (ui.Options, error) {
+// begin prints the warnings about a job, and returns how it is shown.
+func (a *app) begin(p *session, logFormat string) (ui.Options, error) {
 	if logLevel(p.Job.LogLevel) <= slog.LevelWarn {
 		a.printWarnings(p.Warnings)
 	}
-	look, err := a.look(logFormat)
+	look, err := a.view(logFormat)
 	look.Level = logLevel(p.Job.LogLevel)
 	return look, err
 }
 
 // divideLike makes p the part of the job that a plan is, whatever would be balanced today.
-func (p *prepared) divideLike(plan result.Plan) {
+func (p *session) divideLike(plan result.Plan) {
 	p.shard, p.shardOf = plan.Shard, nil
 	if plan.Shard == nil {
 		return
@@ -274,12 +274,12 @@ func (p *prepared) divideLike(plan result.Plan) {
 	}
 	p.shardOf = make([]int, len(p.specs))
 	for i, s := range p.specs {
-		p.shardOf[i] = max(1, of[s.Key]) // a trial that is new is told as drift
+		p.shardOf[i] = max(1, of[s.Key]) // a new trial is reported as drift
 	}
 }
 
 // checkDrift refuses a job that means other work than when it began, naming all that differs.
-func (a *app) checkDrift(p *prepared, stored resume.Job, now result.Plan) error {
+func (a *app) checkDrift(p *session, stored resume.Job, now result.Plan) error {
 	changes, err := stored.Drift(p.Job, now)
 	if err != nil {
 		return err
@@ -287,8 +287,8 @@ func (a *app) checkDrift(p *prepared, stored resume.Job, now result.Plan) error 
 	return a.refuseDrift(p, changes)
 }
 
-// refuseDrift is the error of a job that means other work than when it began; nil without changes.
-func (a *app) refuseDrift(p *prepared, changes []resume.Change) error {
+// refuseDrift returns the error of a job that means other work than when it began; nil without changes.
+func (a *app) refuseDrift(p *session, changes []resume.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -300,14 +300,14 @@ func (a *app) refuseDrift(p *prepared, changes []resume.Change) error {
 		}
 		fmt.Fprintf(a.Stderr, "%s: %s\n", clean(p.File), clean(secrets.String(line)))
 	}
-	return usage("%s cannot be resumed, as it would go on with other work than it began with (%s): undo that, give the flags and variables that it began with, or begin a new job with another --name",
+	return usage("%s cannot be resumed, because it is no longer the same work as when it began (%s): undo that, give the flags and variables that it began with, or begin a new job with another --name",
 		clean(p.dir()), plural.Count(len(changes), "difference"))
 }
 
-// resumeIfExists is run with --resume: it goes on with the job if its folder is there.
-func (a *app) resumeIfExists(ctx context.Context, p *prepared, again resume.RerunPolicy, logFormat string, report reportFlags) (done bool, err error) {
+// resumeIfExists implements run --resume: it resumes the job if its directory exists.
+func (a *app) resumeIfExists(ctx context.Context, p *session, again resume.RerunPolicy, logFormat string, report reportFlags) (done bool, err error) {
 	if p.Unnamed {
-		return true, usage("%s: --resume needs a job with a name, by which its folder is found: add name: to the file, or --name", clean(p.File))
+		return true, usage("%s: --resume needs a job with a name, by which its directory is found: add name: to the file, or --name", clean(p.File))
 	}
 	if _, err := os.Lstat(a.path(p.dir())); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -324,7 +324,7 @@ func (a *app) resumeIfExists(ctx context.Context, p *prepared, again resume.Reru
 			return false, nil
 		}
 		_ = lock.Release()
-		return true, usage("%w: choose another --name, or remove the folder", err)
+		return true, usage("%w: choose another --name, or remove the directory", err)
 	}
 	defer lock.Release() //nolint:errcheck // only a file that means nothing is left
 	if err != nil {

@@ -24,27 +24,27 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// sources are the folders that --reuse names. dir is the folder of the job that is run.
+// sources opens the directories that --reuse names. dir is the directory of the job that is run.
 func (a *app) sources(paths []string, dir string) ([]reuse.Source, error) {
 	var out []reuse.Source
 	for _, path := range paths {
 		if strings.HasPrefix(path, githubPrefix) {
-			return nil, usage("--reuse %s: results are taken over with their logs, which are in no baseline: download the artifact with the job's folder, and give that", clean(path))
+			return nil, usage("--reuse %s: results are taken over with their logs, which are in no baseline: download the artifact with the job's directory, and give that", clean(path))
 		}
 		if a.same(path, dir) {
-			return nil, usage("--reuse %s: is the job itself: --resume goes on with it", clean(path))
+			return nil, usage("--reuse %s: is the job itself: --resume resumes it", clean(path))
 		}
 		folder := path
 		if info, err := os.Stat(a.path(path)); err == nil && !info.IsDir() {
 			if filepath.Base(path) != result.ResultFile {
-				return nil, usage("--reuse %s: is not the folder of a job", clean(path))
+				return nil, usage("--reuse %s: is not the directory of a job", clean(path))
 			}
 			folder = filepath.Dir(path)
 		}
 		source, err := reuse.Open(path, a.path(folder))
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-			return nil, usage("--reuse %s: is not the folder of a job: it has no %s. A result.json alone does not say what was run, and has no logs: give the whole folder",
+			return nil, usage("--reuse %s: is not the directory of a job: it has no %s. A result.json alone does not say what was run, and has no logs: give the whole directory",
 				clean(path), result.PlanFile)
 		case err != nil:
 			return nil, usage("--reuse %s: its %s cannot be read: %v", clean(path), result.PlanFile, clean(err.Error()))
@@ -54,8 +54,8 @@ func (a *app) sources(paths []string, dir string) ([]reuse.Source, error) {
 	return out, nil
 }
 
-// takeOver takes over what is to be run and need not be, and says what it did.
-func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Provider, tree *job.Tree) error {
+// takeOver takes over the results of trials that need not run again, and reports how many.
+func (a *app) takeOver(ctx context.Context, p *session, provider environment.Provider, tree *job.Tree) error {
 	if len(p.reuse) == 0 || over(ctx) { // of a cancel the run says something, in good order
 		return nil
 	}
@@ -98,7 +98,7 @@ func (a *app) takeOver(ctx context.Context, p *prepared, provider environment.Pr
 }
 
 // notCompared names the variables of the host whose values were not compared.
-func (a *app) notCompared(p *prepared) {
+func (a *app) notCompared(p *session) {
 	names := slices.Clone(p.HiddenPassed)
 	for _, hidden := range p.Hidden {
 		names = append(names, hidden...)
@@ -130,7 +130,7 @@ func (a *app) imageIDs(ctx context.Context, provider environment.Provider) func(
 	}
 }
 
-// imageID is the content of an image; "" if that is not known.
+// imageID returns the ID of an image's content; "" if that is not known.
 func (a *app) imageID(ctx context.Context, provider environment.Provider, ref string) string {
 	ctx, cancel := context.WithTimeout(ctx, imageTimeout)
 	defer cancel()
@@ -147,7 +147,7 @@ func (a *app) imageID(ctx context.Context, provider environment.Provider, ref st
 	return id
 }
 
-// reused is a sentence for every report about trials that were taken over; "" if there are none.
+// reused returns a sentence for every report about trials that were taken over; "" if there are none.
 func reused(job result.Job, trials []result.Trial) string {
 	if job.ReusedTrials == 0 {
 		return ""
@@ -160,9 +160,9 @@ func reused(job result.Job, trials []result.Trial) string {
 			cost = cost.Plus(t.Cost)
 		}
 	}
-	folders := slices.Sorted(maps.Keys(from))
-	text := fmt.Sprintf("%d of %s were not run but taken over from %s", job.ReusedTrials, plural.Count(job.TotalTrials, "trial"), clean(strings.Join(folders[:min(3, len(folders))], ", ")))
-	if more := len(folders) - 3; more > 0 {
+	directories := slices.Sorted(maps.Keys(from))
+	text := fmt.Sprintf("%d of %s were not run but taken over from %s", job.ReusedTrials, plural.Count(job.TotalTrials, "trial"), clean(strings.Join(directories[:min(3, len(directories))], ", ")))
+	if more := len(directories) - 3; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	if usd := cost.Amount(); usd > 0 {

@@ -32,8 +32,8 @@ func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run JOB_FILE",
 		Short: "Run a job: every agent on every task, as often as asked",
-		Long: `Run the trials of a job file (job.yaml or job.json; "-" reads it from stdin), and leave
-their results below jobs_dir. Flags win over the file; what was run stands in config.json.
+		Long: `Run the trials of a job file (job.yaml or job.json; "-" reads it from stdin), and write
+their results below jobs_dir. Flags win over the file. The configuration that was run is in config.json.
 
 With --shard 2/4 it runs the second of four parts, in a directory of its own; "rollout merge" puts the parts
 together. The same job file and tasks are divided in the same way on every machine.
@@ -78,12 +78,12 @@ type jobFlags struct {
 	agents, tasks, excluded, sets []string
 	attempts, concurrent          int
 	name, jobsDir, envType        string
-	taskFormat                    string // of validate's folders; empty: not said
+	taskFormat                    string // of validate's directories; empty: not given
 	logFormat                     string
 	gate                          []config.Override
 	datasets, metadata            []string
 	nTasks, sampleSeed            int
-	pathsFrom                     string // where the file's relative paths begin; "": its folder
+	pathsFrom                     string // where the file's relative paths begin; "": its directory
 	changed                       func(string) bool
 }
 
@@ -111,7 +111,7 @@ func (f *jobFlags) addScheduling(cmd *cobra.Command) {
 	f.changed = flags.Changed
 }
 
-// selection is what the flags say about datasets.
+// selection returns what the flags say about datasets.
 func (f *jobFlags) selection() config.Selection {
 	s := config.Selection{Datasets: f.datasets, Metadata: f.metadata}
 	if f.changed("n-tasks") {
@@ -135,7 +135,7 @@ func (f *jobFlags) givenLogFormat() string {
 	return " --log-format " + untrusted.ShellPath(f.logFormat)
 }
 
-// overrides are the flags as keys of the job file, in a fixed order, --set last.
+// overrides returns the flags as keys of the job file, in a fixed order, --set last.
 func (f *jobFlags) overrides() ([]config.Override, error) {
 	var out []config.Override
 	add := func(flag, path, value string) {
@@ -161,24 +161,24 @@ func (f *jobFlags) overrides() ([]config.Override, error) {
 	return out, nil
 }
 
-// prepared is a job that is ready to be planned.
-type prepared struct {
+// session is a job that is ready to be planned.
+type session struct {
 	*config.Loaded
-	path    string      // the job file as it was given; "-" is standard input
-	folder  bool        // there is no job file: the job was made for a folder of tasks
-	proof   bool        // the trials prove tasks
-	report  reportFlags // how the command reports
-	sets    []*dataset.Set
-	folders []string // of all tasks, also of those that are filtered out
-	specs   []trial.Spec
+	path     string      // the job file as it was given; "-" is standard input
+	implied  bool        // there is no job file: the job was made for a directory of tasks
+	proof    bool        // the trials prove tasks
+	report   reportFlags // how the command reports
+	sets     []*dataset.Set
+	taskDirs []string // of all tasks, also of those that are filtered out
+	specs    []trial.Spec
 	// shard is the part that is run, and shardOf says which part each of specs is in; nil: all is run.
 	shard   *result.Shard
 	shardOf []int
 
 	rerun   string              // flags that a command which continues the job needs besides those of its report, each after a space
-	command string              // that goes on with the job; "" before its folder is there
-	into    string              // the folder of a job that is gone on with; "": the one that its name and jobs_dir say
-	lock    *job.Lock           // of a folder that is there, and in which the job has not begun; nil: there is none
+	command string              // that resumes the job; "" before its directory is there
+	into    string              // the directory of a job that is resumed; "": the one that its name and jobs_dir say
+	lock    *job.Lock           // of a directory that is there, and in which the job has not begun; nil: there is none
 	todo    []trial.Spec        // what is left to run; nil: all of own
 	earlier []result.Trial      // results that are there
 	again   map[result.Key]bool // those of confirmation attempts that can be made again
@@ -187,7 +187,7 @@ type prepared struct {
 }
 
 // prepare loads and checks everything that can be known before anything is started.
-func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepared, error) {
+func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*session, error) {
 	overrides, err := flags.overrides()
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 			return nil, err
 		}
 	}
-	p := &prepared{Loaded: loaded, path: path}
+	p := &session{Loaded: loaded, path: path}
 	problems := loaded.Warnings
 	sets, warnings, err := a.loadDatasets(ctx, loaded)
 	if err != nil {
@@ -231,9 +231,9 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	}
 	names := taskNames(p.sets)
 	for i, set := range p.sets {
-		p.folders = append(p.folders, set.Directories...)
+		p.taskDirs = append(p.taskDirs, set.Directories...)
 		for _, t := range set.Tasks {
-			p.folders = append(p.folders, t.Dir)
+			p.taskDirs = append(p.taskDirs, t.Dir)
 		}
 		p.sets[i] = set.Filter(loaded.Job.IncludeTasks, loaded.Job.ExcludeTasks)
 	}
@@ -248,12 +248,12 @@ func (a *app) prepare(ctx context.Context, path string, flags jobFlags) (*prepar
 	return p, nil
 }
 
-// taskOptions are what tasks of a format are loaded with in a job.
+// taskOptions returns the options with which a job loads tasks of a format.
 func (a *app) taskOptions(cfg config.Job, format config.Format) task.Options {
 	return task.Options{Format: task.Format(format), PassEnv: cfg.Environment.PassEnv, Getenv: a.Getenv}
 }
 
-// taskNames are the names of the first few tasks, for a message.
+// taskNames returns the names of the first few tasks, for a message.
 func taskNames(sets []*dataset.Set) []string {
 	var names []string
 	for _, set := range sets {
@@ -314,7 +314,7 @@ func (a *app) run(ctx context.Context, path string, flags runFlags) error {
 }
 
 // runAndReport runs the trials of a job that is ready, and reports on it.
-func (a *app) runAndReport(ctx context.Context, p *prepared, provider environment.Provider, tree *job.Tree, look ui.Options, report reportFlags) error {
+func (a *app) runAndReport(ctx context.Context, p *session, provider environment.Provider, tree *job.Tree, look ui.Options, report reportFlags) error {
 	if tree.Lock.Unguarded != nil {
 		a.warnf("nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", p.dir(), tree.Lock.Unguarded)
 	}
@@ -341,7 +341,7 @@ func (a *app) runAndReport(ctx context.Context, p *prepared, provider environmen
 	// What is left out on purpose does not make it a cancelled run.
 	err = a.finish(ctx, p.dir(), report, ending{ran: true, cancelled: p.into == "" || ctx.Err() != nil, baseline: p.confirm.found()})
 	if ctx.Err() != nil {
-		fmt.Fprintf(a.Stderr, "Go on with it: %s\n", a.resumption(p.dir(), tree.Plan, report)+p.rerun)
+		fmt.Fprintf(a.Stderr, "Resume it with: %s\n", a.resumption(p.dir(), tree.Plan, report)+p.rerun)
 	}
 	return err
 }
@@ -364,7 +364,7 @@ func (a *app) removeOwn(ctx context.Context, provider environment.Provider, name
 	}
 }
 
-func (a *app) createTree(p *prepared) (*job.Tree, error) {
+func (a *app) createTree(p *session) (*job.Tree, error) {
 	tree, err := a.beginTree(p)
 	name := p.Job.Name
 	for n := 2; errors.Is(err, job.ErrExists) && p.Unnamed && p.shard == nil && n < 100; n++ { // begun in the same second
@@ -372,12 +372,12 @@ func (a *app) createTree(p *prepared) (*job.Tree, error) {
 		tree, err = a.beginTree(p)
 	}
 	if errors.Is(err, job.ErrExists) {
-		return nil, usage("%w: a job is never written over; choose another --name, go on with it (--resume), or remove the folder", err)
+		return nil, usage("%w: a job is never written over; choose another --name, resume it (--resume), or remove the directory", err)
 	}
 	return tree, err
 }
 
-func (a *app) beginTree(p *prepared) (*job.Tree, error) {
+func (a *app) beginTree(p *session) (*job.Tree, error) {
 	plan, err := a.record(p)
 	if err != nil {
 		return nil, err
@@ -389,16 +389,16 @@ func (a *app) beginTree(p *prepared) (*job.Tree, error) {
 		tree, err = job.Create(a.path(p.dir()), p.Job, plan)
 	}
 	if err != nil && !errors.Is(err, job.ErrExists) {
-		err = fmt.Errorf("make the job's folder: %w", err)
+		err = fmt.Errorf("make the job's directory: %w", err)
 	}
 	return tree, err
 }
 
-// record is the job's plan, as it is written to disk.
-func (a *app) record(p *prepared) (result.Plan, error) {
+// record returns the job's plan as it is written to disk.
+func (a *app) record(p *session) (result.Plan, error) {
 	here, err := filepath.Abs(a.path("."))
 	if err != nil {
-		return result.Plan{}, fmt.Errorf("find the current folder: %w", err)
+		return result.Plan{}, fmt.Errorf("find the current directory: %w", err)
 	}
 	from := here
 	if p.path != "-" {
@@ -406,19 +406,19 @@ func (a *app) record(p *prepared) (result.Plan, error) {
 	}
 	pathsFrom, err := job.PathsFrom(a.path(p.dir()), p.PathsFrom)
 	if err != nil {
-		return result.Plan{}, fmt.Errorf("make the job's folder %s: %w", a.path(p.dir()), err)
+		return result.Plan{}, fmt.Errorf("make the job's directory %s: %w", a.path(p.dir()), err)
 	}
 	checkout := task.CheckoutAround(from)
 	if a.guard != nil && a.guard.commit != "" {
 		checkout = task.Checkout{Commit: &a.guard.commit} // not what the checkout says of itself
 	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
-		StartedAt: a.Now(), Commit: checkout.Commit, Parents: a.parents(checkout), Dir: here, Shard: p.shard, ShardOf: p.shardOf, PathsFrom: pathsFrom, Compared: p.report.compares(), Proof: p.proof,
+		StartedAt: a.Now(), Commit: checkout.Commit, Parents: a.parents(checkout), Dir: here, Shard: p.shard, ShardOf: p.shardOf, PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proof,
 	})
 }
 
 // execute runs the trials while the terminal shows them.
-func (a *app) execute(ctx context.Context, p *prepared, provider environment.Provider, tree *job.Tree, look ui.Options) error {
+func (a *app) execute(ctx context.Context, p *session, provider environment.Provider, tree *job.Tree, look ui.Options) error {
 	for _, m := range p.Job.Metrics {
 		look.Metrics = append(look.Metrics, m.Type)
 	}
@@ -453,7 +453,7 @@ func (a *app) execute(ctx context.Context, p *prepared, provider environment.Pro
 		Redactor: redactor,
 		CheckDisk: func() error {
 			if err := environment.Reachable(ctx, provider); err != nil {
-				return fmt.Errorf("%w; what has not run stays pending: %s goes on with it", err, a.resumption(p.dir(), tree.Plan, p.report)+p.rerun)
+				return fmt.Errorf("%w; what has not run stays pending; resume it with: %s", err, a.resumption(p.dir(), tree.Plan, p.report)+p.rerun)
 			}
 			return a.checkDisk(p, provider, a.resumption(p.dir(), tree.Plan, p.report)+p.rerun)
 		},

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 //	rollout CODE ARG...        run a command line in this process, and expect this exit code
 //	feed FILE CODE ARG...      the same with FILE as standard input
 //
-// and the variable HARBOR for a folder of tasks made for Harbor.
+// and the variable HARBOR for a directory of tasks made for Harbor.
 // Time stands still at 2026-01-02 03:04:05 UTC.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{

@@ -41,14 +41,14 @@ func parseShard(text string) (*result.Shard, error) {
 	return &result.Shard{Index: index, Total: total}, nil
 }
 
-// timings are the durations that an earlier job took; none without a path.
+// timings reads the durations of an earlier job's trials; none without a path.
 func (a *app) timings(path string) (job.Timings, error) {
 	if path == "" {
 		return nil, nil
 	}
 	earlier, unreadable, err := result.ReadJob(a.path(path))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usage("--timings %s: there is no such folder or file", path)
+		return nil, usage("--timings %s: there is no such directory or file", path)
 	}
 	if err != nil {
 		return nil, usage("--timings: %w", err)
@@ -59,8 +59,8 @@ func (a *app) timings(path string) (job.Timings, error) {
 	return job.TimingsOf(earlier), nil
 }
 
-// split makes the prepared job one part of itself.
-func (a *app) split(p *prepared, flags shardFlags) error {
+// split reduces the session to one part of its job.
+func (a *app) split(p *session, flags shardFlags) error {
 	if flags.shard == "" {
 		if flags.timings != "" {
 			return usage("--timings says how to divide a job into shards: it needs --shard")
@@ -82,8 +82,8 @@ func (a *app) split(p *prepared, flags shardFlags) error {
 	return nil
 }
 
-// own are the trials that this run is to run.
-func (p *prepared) own() []trial.Spec {
+// own returns the trials of this run: those of its shard, or all.
+func (p *session) own() []trial.Spec {
 	if p.shard == nil {
 		return p.specs
 	}
@@ -96,8 +96,8 @@ func (p *prepared) own() []trial.Spec {
 	return own
 }
 
-// dir is the job's folder. All of a job's shards can be on one machine.
-func (p *prepared) dir() string {
+// dir returns the job's directory. Each shard has its own, so that one machine can hold all of them.
+func (p *session) dir() string {
 	if p.into != "" {
 		return p.into
 	}
@@ -108,5 +108,5 @@ func (p *prepared) dir() string {
 	return filepath.Join(p.Job.JobsDir, name)
 }
 
-// shardName is a shard as a part of a file's or an artifact's name.
+// shardName returns a shard as a part of a file's or an artifact's name.
 func shardName(s result.Shard) string { return fmt.Sprintf("%d-of-%d", s.Index, s.Total) }

@@ -23,7 +23,7 @@ const (
 	cacheSizeVariable   = "ROLLOUT_CACHE_SIZE"
 )
 
-// parents are the parents of the commit that is checked out; nil if they cannot be told. Only a workflow has a use for them.
+// parents returns the parents of the commit that is checked out; nil if they are not known. Only a workflow needs them.
 func (a *app) parents(checkout task.Checkout) []string {
 	if a.getenv("GITHUB_ACTIONS") != "true" || checkout.Commit == nil || checkout.Objects == "" {
 		return nil
@@ -39,7 +39,7 @@ func (a *app) parents(checkout task.Checkout) []string {
 	return parents
 }
 
-// source is where datasets are had from. It is closed when the command ends.
+// source returns the source of datasets. It is closed when the command ends.
 func (a *app) source() *dataset.Source {
 	opts := git.Options{}
 	if a.Environ != nil {
@@ -62,7 +62,7 @@ func (a *app) source() *dataset.Source {
 	return s
 }
 
-// cache is Rollout's cache.
+// cache returns Rollout's cache.
 func (a *app) cache() (*cache.Cache, error) {
 	root, err := cache.Root(a.Getenv)
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *app) loadDatasets(ctx context.Context, loaded *config.Loaded) ([]*datas
 		return nil, nil, err
 	}
 	for i, set := range sets {
-		if unsaid := settle(&loaded.Job.Datasets[i].Format, set); unsaid {
+		if open := settle(&loaded.Job.Datasets[i].Format, set); open {
 			warnings = append(warnings, madeForHarbor(set, loaded.DatasetAt[i], "format")...)
 		}
 	}
@@ -107,7 +107,7 @@ func (a *app) loadDatasets(ctx context.Context, loaded *config.Loaded) ([]*datas
 		if err != nil {
 			return nil, nil, err
 		}
-		if unsaid := settle(&loaded.Job.TasksFormat, set); unsaid {
+		if open := settle(&loaded.Job.TasksFormat, set); open {
 			warnings = append(warnings, madeForHarbor(set, config.Place{File: loaded.File}, "tasks_format")...)
 		}
 		sets = append(sets, set)
@@ -118,12 +118,12 @@ func (a *app) loadDatasets(ctx context.Context, loaded *config.Loaded) ([]*datas
 // settle notes in the job the format that a set was loaded in, so that config.json records what was run. It reports whether the
 // job had left that open.
 func settle(format *config.Format, set *dataset.Set) bool {
-	unsaid := *format == ""
+	open := *format == ""
 	*format = config.Format(set.Format)
-	return unsaid
+	return open
 }
 
-// madeForHarbor warns of tasks on disk that are read by Rollout's rules, for nobody said otherwise, and look as if they were
+// madeForHarbor warns of tasks on disk that are read by Rollout's rules, because no format is given, and look as if they were
 // made for Harbor: at least half of those that can be read have a sign of it.
 func madeForHarbor(set *dataset.Set, at config.Place, key string) diag.List {
 	if set.Format != task.FormatRollout {

@@ -29,14 +29,14 @@ all problems at once, each with its place and the way out. Nothing is started, n
 
 With --run every task is proven as well: its solution must score 1 in each of --runs runs, and doing nothing in
 none of --nop-runs. The runs and their logs are kept in a job's directory. Exit code 1 means that a task is not proven,
-3 that nothing can be said because the infrastructure failed.
+3 that the infrastructure failed, so that the result is not known.
 
 What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] RULE = "the reason"
 ` + ruleTable() + proofCodes,
 		Example: `  rollout validate job.yaml
   rollout validate job.yaml --set environment.type=docker
   rollout validate --run evals/ --env-type sandbox`,
-		Args: oneArg("a job file or a folder of tasks"),
+		Args: oneArg("a job file or a directory of tasks"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if how.run {
 				return a.prove(cmd.Context(), args[0], flags, &how)
@@ -134,12 +134,12 @@ func (a *app) validate(ctx context.Context, path string, flags jobFlags, asJSON 
 	return err
 }
 
-// summary is the last line of the text.
-func (f findings) summary(p *prepared, wrong int) string {
+// summary returns the last line of the text.
+func (f findings) summary(p *session, wrong int) string {
 	switch without := ""; {
 	case wrong > 0:
 		return fmt.Sprintf("%s: %s", clean(p.File), plural.Count(wrong, "problem"))
-	case p.folder:
+	case p.implied:
 		if f.NoSolution > 0 {
 			without = fmt.Sprintf(", %d without a solution", f.NoSolution)
 		}
@@ -148,9 +148,9 @@ func (f findings) summary(p *prepared, wrong int) string {
 	return fmt.Sprintf("%s is valid: %s × %s × %s = %s", clean(p.File), plural.Count(f.Agents, "agent"), plural.Count(f.Tasks, "task"), plural.Count(f.Attempts, "attempt"), plural.Count(f.Trials, "trial"))
 }
 
-// taskProblems are what is wrong with the tasks: each once, however many agents would run it.
-func (a *app) taskProblems(p *prepared) diag.List {
-	oracle := !p.folder && slices.ContainsFunc(p.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
+// taskProblems returns the problems of the tasks, each once, however many agents would run it.
+func (a *app) taskProblems(p *session) diag.List {
+	oracle := !p.implied && slices.ContainsFunc(p.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
 	tasks := allTasks(p.sets)
 	found := make([]diag.List, len(tasks))
 	var group errgroup.Group
@@ -165,7 +165,7 @@ func (a *app) taskProblems(p *prepared) diag.List {
 	return slices.Concat(found...)
 }
 
-// linted is what a task's files tell, of which only what keeps it from being run is a problem here.
+// linted returns what the lint rules find in a task. Only what keeps the task from being run is an error here; the rest warns.
 func (a *app) linted(t *task.Task) diag.List {
 	var problems diag.List
 	for _, f := range prove.Lint(t) {
@@ -184,10 +184,10 @@ func (a *app) linted(t *task.Task) diag.List {
 	return problems
 }
 
-// unrunnable is what keeps a task that is written correctly from being run, or its solution. A task need not have one: only the
-// oracle's trials do.
+// unrunnable returns what keeps a correctly written task, or its solution, from being run. Only the oracle's trials need a
+// solution.
 func (a *app) unrunnable(t *task.Task, oracle bool) diag.List {
-	if broken := t.Missing || t.Err() != nil; broken { // which is said already
+	if broken := t.Missing || t.Err() != nil; broken { // which linted reports
 		return nil
 	}
 	file := clean(a.shownTask(t, ""))
@@ -207,7 +207,7 @@ func (a *app) unrunnable(t *task.Task, oracle bool) diag.List {
 	return problems
 }
 
-func (p *prepared) tasks() int {
+func (p *session) tasks() int {
 	n := 0
 	for _, set := range p.sets {
 		n += len(set.Tasks)

@@ -8,8 +8,8 @@ import (
 	"github.com/org/rollout-action/internal/ui"
 )
 
-// look says how a running job is shown on stderr.
-func (a *app) look(format string) (ui.Options, error) {
+// view returns how a running job is shown on stderr.
+func (a *app) view(format string) (ui.Options, error) {
 	mode, color, err := ui.DetectMode(a.Terminal, format, a.getenv)
 	if err != nil {
 		return ui.Options{}, usage("%w", err)
@@ -27,7 +27,7 @@ func (a *app) look(format string) (ui.Options, error) {
 	return opts, nil
 }
 
-// logLevel is log_level, whose values config.Load has checked.
+// logLevel parses log_level, whose values config.Load has checked.
 func logLevel(name string) slog.Level {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(name))

@@ -4,9 +4,9 @@ import (
 	"reflect"
 )
 
-// Stored parses the config.json of a job, to compare it with another: defaults are filled in, but nothing is expanded, and
+// ParseStored parses the config.json of a job, to compare it with another: defaults are filled in, but nothing is expanded, and
 // datasets and providers need not exist. file is the name for messages. The error is a diag.List.
-func Stored(file string, data []byte) (Job, error) {
+func ParseStored(file string, data []byte) (Job, error) {
 	var p problems
 	var job Job
 	src := source{file: file, data: data, json: true}

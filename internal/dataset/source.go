@@ -207,8 +207,8 @@ func beside(reg *registry.Registry, path string) string {
 	return filepath.Join(reg.Dir, path)
 }
 
-// Shown returns where a registry's task comes from, for users: without credentials.
-func Shown(reg *registry.Registry, t *registry.Task) string {
+// PublicSource returns where a registry's task comes from, for users: without credentials.
+func PublicSource(reg *registry.Registry, t *registry.Task) string {
 	if t.GitURL == "" {
 		return "beside the registry"
 	}

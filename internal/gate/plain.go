@@ -163,7 +163,7 @@ func (j *judge) maxFailedTrials(s scope) {
 	switch {
 	case c.Outcome != Fail:
 	case cancelled == failed:
-		c.Hint = "the job was cancelled while they ran: go on with it to get them"
+		c.Hint = "the job was cancelled while they ran: resume it to get them"
 	default:
 		c.Hint = "an error of the infrastructure, the task, the agent's installation or the verifier kept them from one"
 	}

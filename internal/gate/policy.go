@@ -4,8 +4,8 @@ package gate
 type Policy struct {
 	Thresholds
 	Confidence     float64      `yaml:"confidence" json:"confidence" default:"0.95" min:"0.5" max:"0.9999" doc:"How sure a drop must be before it counts: 0.95 fails a suite that did not change at most once in twenty times."`
-	Noise          Noise        `yaml:"noise" json:"noise" default:"test" enum:"test,ignore" doc:"test: a drop, or a number of broken tasks, counts only when it is more than luck makes. ignore: every one counts."`
-	OnInconclusive Outcome      `yaml:"on_inconclusive" json:"on_inconclusive" default:"pass" enum:"pass,fail" doc:"What becomes of a drop, or of broken tasks, that this suite cannot tell from luck."`
+	Noise          Noise        `yaml:"noise" json:"noise" default:"test" enum:"test,ignore" doc:"test: a drop, or a number of broken tasks, counts only if it is statistically significant. ignore: every one counts."`
+	OnInconclusive Outcome      `yaml:"on_inconclusive" json:"on_inconclusive" default:"pass" enum:"pass,fail" doc:"The verdict for a drop, or for broken tasks, that this suite cannot distinguish from chance."`
 	Confirm        Confirm      `yaml:"confirm" json:"confirm,omitzero" doc:"Whether tasks that look broken are tried again before they count."`
 	Groups         []Group      `yaml:"groups" json:"groups,omitempty" most:"1000" doc:"Thresholds for single agents or datasets, besides those for the whole job."`
 	Quarantine     []Quarantine `yaml:"quarantine" json:"quarantine,omitempty" doc:"Tasks that are known to be flaky: they are reported, not gated."`
@@ -26,7 +26,7 @@ type Thresholds struct {
 	MaxFailedTrials   *int     `yaml:"max_failed_trials" json:"max_failed_trials,omitempty" min:"-1" doc:"How many trials may have no verdict, because of an error of the infrastructure, the task, the agent's installation or the verifier; -1: any number. A trial that the agent loses, because it fails or takes too long, is not among them. Default for the whole job: 0."`
 	MaxPassRateDrop   *float64 `yaml:"max_pass_rate_drop" json:"max_pass_rate_drop,omitempty" min:"0" max:"1" doc:"How far the pass rate may fall below the baseline's: 0.05 is five percentage points. A trial that the agent or the verifier ended without a reward counts as not passed."`
 	MaxMeanRewardDrop *float64 `yaml:"max_mean_reward_drop" json:"max_mean_reward_drop,omitempty" min:"0" doc:"How far the mean reward may fall below the baseline's. A trial that the agent or the verifier ended without a reward counts as 0."`
-	MaxBrokenTasks    *int     `yaml:"max_broken_tasks" json:"max_broken_tasks,omitempty" min:"0" doc:"How many tasks may be broken: passed in every attempt of the baseline, and in none now, be it for errors of the agent or the verifier. Under noise: test more count only if they are more than luck makes."`
+	MaxBrokenTasks    *int     `yaml:"max_broken_tasks" json:"max_broken_tasks,omitempty" min:"0" doc:"How many tasks may be broken: passed in every attempt of the baseline, and in none now, be it for errors of the agent or the verifier. Under noise: test, more than that count only if their number is statistically significant."`
 	MaxCostUSD        *float64 `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" min:"0" doc:"The most that the trials may cost together, in US dollars."`
 	MaxDurationSec    *float64 `yaml:"max_duration_sec" json:"max_duration_sec,omitempty" min:"0" doc:"The longest that the job may take, from its start to the end of its last trial, in seconds. For a group: the sum of its trials' durations."`
 }
@@ -46,7 +46,7 @@ type Quarantine struct {
 	Until   string `yaml:"until" json:"until" required:"true" doc:"The last day of the quarantine, as YYYY-MM-DD (UTC). Then the tasks are gated again."`
 }
 
-// Noise says whether drops are tested against luck.
+// Noise selects whether drops are tested for statistical significance.
 type Noise string
 
 // The values of gate.noise.
@@ -58,7 +58,7 @@ const (
 // Outcome is what becomes of a check, and of a job.
 type Outcome string
 
-// The outcomes. Inconclusive: a drop was seen that this suite cannot tell from luck; it passes unless the policy
+// The outcomes. Inconclusive: a drop was seen that this suite cannot distinguish from chance; it passes unless the policy
 // says otherwise.
 const (
 	Pass         Outcome = "pass"

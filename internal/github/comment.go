@@ -121,7 +121,7 @@ func (c *Client) Upsert(ctx context.Context, w Comment) (Result, error) {
 	return u.result, nil
 }
 
-// HasComment reports whether an earlier run left a comment for the job; see Wanted.
+// HasComment reports whether an earlier run left a comment for the job; see ShouldComment.
 func (c *Client) HasComment(ctx context.Context, repo string, number int, job string) (bool, error) {
 	owner, name, err := split(repo)
 	if err != nil {

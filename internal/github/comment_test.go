@@ -458,8 +458,8 @@ func TestWanted(t *testing.T) {
 		{Failures, true, false, true, true},
 		{"", true, true, true, false},
 	} {
-		if got := Wanted(tc.mode, tc.changed, tc.failed, tc.exists); got != tc.want {
-			t.Errorf("Wanted(%q, %v, %v, %v) = %v", tc.mode, tc.changed, tc.failed, tc.exists, got)
+		if got := ShouldComment(tc.mode, tc.changed, tc.failed, tc.exists); got != tc.want {
+			t.Errorf("ShouldComment(%q, %v, %v, %v) = %v", tc.mode, tc.changed, tc.failed, tc.exists, got)
 		}
 	}
 	for _, mode := range Modes {

@@ -29,9 +29,9 @@ func ParseMode(s string) (Mode, error) {
 	return mode, nil
 }
 
-// Wanted reports whether to write the comment. changed: something differs from the baseline; failed: the job does not pass;
+// ShouldComment reports whether to write the comment. changed: something differs from the baseline; failed: the job does not pass;
 // exists: an earlier run left a comment. An existing comment is always updated: one that still said "failed" would be wrong.
-func Wanted(mode Mode, changed, failed, exists bool) bool {
+func ShouldComment(mode Mode, changed, failed, exists bool) bool {
 	switch mode {
 	case Always:
 		return true

@@ -89,9 +89,9 @@ func AppendSummary(getenv Getenv, markdown []byte) error {
 	return nil
 }
 
-// SummaryRoom returns how many bytes fit into the summary, a little less than GitHub accepts. Outside a step, or if the file
+// SummarySpace returns how many bytes fit into the summary, a little less than GitHub accepts. Outside a step, or if the file
 // cannot be read, it returns the size for an empty summary.
-func SummaryRoom(getenv Getenv) int {
+func SummarySpace(getenv Getenv) int {
 	file, _ := getenv("GITHUB_STEP_SUMMARY")
 	info, err := os.Stat(file)
 	if err != nil {

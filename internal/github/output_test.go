@@ -165,7 +165,7 @@ func TestRefusedOutputs(t *testing.T) {
 func TestSummaryStaysBelowTheLimit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "summary")
 	getenv := env(map[string]string{"GITHUB_STEP_SUMMARY": file})
-	if got := SummaryRoom(getenv); got != aimSummary {
+	if got := SummarySpace(getenv); got != aimSummary {
 		t.Errorf("an empty summary has space for %d", got)
 	}
 	if err := errors.Join(AppendSummary(getenv, []byte("# one\n\n\n")), AppendSummary(getenv, []byte("| two |")), AppendSummary(getenv, []byte(" \n"))); err != nil {
@@ -174,11 +174,11 @@ func TestSummaryStaysBelowTheLimit(t *testing.T) {
 	if got, err := os.ReadFile(file); err != nil || string(got) != "# one\n\n| two |\n" {
 		t.Fatalf("the summary is %q, %v", got, err)
 	}
-	room := SummaryRoom(getenv)
+	room := SummarySpace(getenv)
 	if err := AppendSummary(getenv, bytes.Repeat([]byte("x"), room)); err != nil {
 		t.Fatal(err)
 	}
-	if got := SummaryRoom(getenv); got != 0 {
+	if got := SummarySpace(getenv); got != 0 {
 		t.Errorf("a full summary has space for %d", got)
 	}
 	info, err := os.Stat(file)

@@ -61,9 +61,9 @@ const (
 	Own                      // a branch or tag of the repository has it
 )
 
-// Whose returns whether a commit is the repository's own: the head of a branch, a tag, or in the history of one of branches.
+// Ownership returns whether a commit is the repository's own: the head of a branch, a tag, or in the history of one of branches.
 // GitHub finds the commits of all forks by the repository's name.
-func (c *Client) Whose(ctx context.Context, repo, commit string, branches ...string) (Ownership, error) {
+func (c *Client) Ownership(ctx context.Context, repo, commit string, branches ...string) (Ownership, error) {
 	owner, name, err := split(repo)
 	if err != nil {
 		return Unknown, err
@@ -132,8 +132,8 @@ func (c *Client) BranchHead(ctx context.Context, repo, branch string) (string, e
 	return got[0].GetSHA(), nil
 }
 
-// MergeOf returns the merge that GitHub made for a pull request, and the repository of the pull request's head.
-func (c *Client) MergeOf(ctx context.Context, repo string, number int) (merge, headRepo string, err error) {
+// PullMerge returns the merge that GitHub made for a pull request, and the repository of the pull request's head.
+func (c *Client) PullMerge(ctx context.Context, repo string, number int) (merge, headRepo string, err error) {
 	owner, name, err := split(repo)
 	if err != nil {
 		return "", "", err

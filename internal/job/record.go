@@ -33,9 +33,9 @@ type RecordOptions struct {
 	Shard   *result.Shard
 	ShardOf []int
 	// PathsFrom is as in result.Plan.
-	PathsFrom string
-	Compared  bool // as in result.Plan
-	Proof     bool // as in result.Plan
+	PathsFrom   string
+	Compared    bool // as in result.Plan
+	ProvesTasks bool // as in result.Plan
 }
 
 // Record returns the plan of a job as it is written to disk. It reads every file of every task for the tasks' digests. It fails if
@@ -44,7 +44,7 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 	plan := result.Plan{
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Parents: opts.Parents, Shard: opts.Shard,
 		Metrics: []string{}, Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom,
-		Compared: opts.Compared, Proof: opts.Proof,
+		Compared: opts.Compared, ProvesTasks: opts.ProvesTasks,
 	}
 	for _, m := range cfg.Metrics {
 		plan.Metrics = append(plan.Metrics, m.Type)

@@ -116,7 +116,7 @@ func ReadPlan(dir string) (plan Plan, err error) {
 	}
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return plan, fmt.Errorf("%s is not the folder of a job: it has no %s: %w", dir, PlanFile, fs.ErrNotExist)
+			return plan, fmt.Errorf("%s is not the directory of a job: it has no %s: %w", dir, PlanFile, fs.ErrNotExist)
 		}
 		return plan, err
 	}

@@ -37,8 +37,8 @@ type Plan struct {
 	PathsFrom string `json:"paths_from,omitempty"`
 	// Compared: the job began with a baseline. Which one is not stored, because it may be a path of the machine.
 	Compared bool `json:"compared,omitempty"`
-	// Proof: the trials prove tasks. They are not the ones that config.json alone would plan.
-	Proof bool `json:"proof,omitempty"`
+	// ProvesTasks: the trials prove tasks. They are not the ones that config.json alone would plan.
+	ProvesTasks bool `json:"proof,omitempty"`
 }
 
 // Resumption is one time that a job was resumed.

@@ -60,13 +60,13 @@ mcp_servers = []
 			c.Verifier.TimeoutSec, c.Agent.TimeoutSec = 900, 900
 			c.Environment.DockerImage = "alexgshaw/fix-git:20251031"
 			c.Environment.MilliCPUs, c.Environment.Memory, c.Environment.Storage = 1000, 2<<30, 10<<30
-			c.Environment.Asked = Asked{true, true, true}
+			c.Environment.Explicit = ExplicitLimits{true, true, true}
 		})},
 		{"an older one, whose sizes are powers of 1024", "version = \"1.0\"\n[metadata]\nauthor_name = \"A\"\n[environment]\ncpus = 1\nmemory = \"2G\"\nstorage = \"1.5g\"\n",
 			plain(func(c *Config) {
 				c.Metadata = map[string]any{"author_name": "A"}
 				c.Environment.MilliCPUs, c.Environment.Memory, c.Environment.Storage = 1000, 2<<30, 3<<29
-				c.Environment.Asked = Asked{true, true, true}
+				c.Environment.Explicit = ExplicitLimits{true, true, true}
 			})},
 		{"SWE-gen-JS", `version = "1.0"
 [metadata]
@@ -89,7 +89,7 @@ CI = "1"
 			c.Metadata = map[string]any{"difficulty": "medium"}
 			c.Agent.TimeoutSec, c.Environment.BuildTimeoutSec = 600, 1200
 			c.Environment.MilliCPUs, c.Environment.Memory, c.Environment.Storage = 2000, 4<<30, 10<<30
-			c.Environment.Asked = Asked{true, true, true}
+			c.Environment.Explicit = ExplicitLimits{true, true, true}
 			c.Verifier.Env = map[string]string{"CI": "1"}
 		})},
 		{"schema 1.4 with everything", `schema_version = "1.4"
@@ -133,7 +133,7 @@ retries = 7
 			c.Agent.User, c.Verifier.User = "coder", "1000"
 			c.Verifier.Env = map[string]string{"KEY": "v", "NONE": "a $HOME b"}
 			c.Solution.Env = map[string]string{"WAY": "short"}
-			c.Environment.MilliCPUs, c.Environment.Asked.CPUs = 2000, true
+			c.Environment.MilliCPUs, c.Environment.Explicit.CPUs = 2000, true
 			c.Environment.WorkDir, c.Environment.Env = "/app", map[string]string{"A": "1"}
 			c.Environment.Healthcheck = &Healthcheck{"true", 1, 2.5, 3, 0.5, 7}
 		})},

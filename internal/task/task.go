@@ -132,15 +132,15 @@ type Environment struct {
 	MilliCPUs       int64   // default 1000; for tasks written for Harbor 0, which means no limit, also in the next two
 	Memory          int64   // bytes, default 2 GB ("2G")
 	Storage         int64   // bytes, default 10 GB ("10G")
-	Asked           Asked
+	Explicit        ExplicitLimits
 	Networks        Networks          // of the phases; [agent] and [verifier] may override this table
 	WorkDir         string            // absolute, where scripts run; "" is the image's
 	Env             map[string]string // as written, with placeholders; see Task.EnvironmentEnv
 	Healthcheck     *Healthcheck      // nil: none
 }
 
-// Asked tells which limits task.toml sets; the others are defaults.
-type Asked struct{ CPUs, Memory, Storage bool }
+// ExplicitLimits tells which limits task.toml sets; the others are defaults.
+type ExplicitLimits struct{ CPUs, Memory, Storage bool }
 
 // The paths in a task. Source: specification, "Task".
 const (

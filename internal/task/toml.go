@@ -155,7 +155,7 @@ func (d *document) read(values map[string]any, c *Config) (vars variables) {
 	env.timeout("build_timeout_sec", &c.Environment.BuildTimeoutSec)
 	c.Environment.Networks = readNetworks(env, agent, verifier)
 	env.image("docker_image", &c.Environment.DockerImage)
-	c.Environment.Asked = Asked{
+	c.Environment.Explicit = ExplicitLimits{
 		CPUs:    env.cpus("cpus", &c.Environment.MilliCPUs),
 		Memory:  env.size("memory", "memory_mb", &c.Environment.Memory),
 		Storage: env.size("storage", "storage_mb", &c.Environment.Storage),

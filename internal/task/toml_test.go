@@ -52,7 +52,7 @@ storage = "10G"
 			c.Verifier.TimeoutSec = 120
 			c.Agent.TimeoutSec = 120
 			c.Environment.DockerImage = "some-org/some-name:some-tag"
-			c.Environment.Asked = Asked{CPUs: true, Memory: true, Storage: true}
+			c.Environment.Explicit = ExplicitLimits{CPUs: true, Memory: true, Storage: true}
 		})},
 		{"a task written for Harbor", `
 schema_version = "1.1"
@@ -81,7 +81,7 @@ os = "linux"
 			c.Environment.MilliCPUs = 2000
 			c.Environment.Memory = 4 << 30
 			c.Environment.Storage = 10 << 30
-			c.Environment.Asked = Asked{CPUs: true, Memory: true, Storage: true}
+			c.Environment.Explicit = ExplicitLimits{CPUs: true, Memory: true, Storage: true}
 		})},
 		{"dotted keys and inline tables", `
 version = "1.0"
@@ -91,20 +91,20 @@ environment = { cpus = "500m", memory = "512Mi" }
 			c.Agent.TimeoutSec = 5
 			c.Environment.MilliCPUs = 500
 			c.Environment.Memory = 512 << 20
-			c.Environment.Asked = Asked{CPUs: true, Memory: true}
+			c.Environment.Explicit = ExplicitLimits{CPUs: true, Memory: true}
 		})},
 		{"a fraction of a CPU, and a source", "version = \"1\"\nsource = \"swe-bench\"\nenvironment.cpus = 0.25\n",
 			with(func(c *Config) {
-				c.Version, c.Source, c.Environment.MilliCPUs, c.Environment.Asked.CPUs = "1", "swe-bench", 250, true
+				c.Version, c.Source, c.Environment.MilliCPUs, c.Environment.Explicit.CPUs = "1", "swe-bench", 250, true
 			})},
 		{"the shortest timeouts and whole megabytes as floats", "version = \"1.0\"\nverifier.timeout_sec = 0.001\nenvironment.memory_mb = 512.0",
 			with(func(c *Config) {
-				c.Verifier.TimeoutSec, c.Environment.Memory, c.Environment.Asked.Memory = 0.001, 512<<20, true
+				c.Verifier.TimeoutSec, c.Environment.Memory, c.Environment.Explicit.Memory = 0.001, 512<<20, true
 			})},
 		{"Windows line ends and a byte order mark", "\ufeffversion = \"1.0\"\r\n[agent]\r\ntimeout_sec = 7\r\n",
 			with(func(c *Config) { c.Agent.TimeoutSec = 7 })},
 		{"a default that is asked for", "version = \"1.0\"\nenvironment.storage = \"10G\"\n",
-			with(func(c *Config) { c.Environment.Asked.Storage = true })},
+			with(func(c *Config) { c.Environment.Explicit.Storage = true })},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := Load(newTask(t, map[string]string{"task.toml": tc.toml}))

@@ -50,7 +50,7 @@ func (p *plan) limits() environment.Limits {
 // unenforced returns those of the limits that were not applied which task.toml or the job asks for. It leaves out defaults, which
 // nobody expects.
 func (p *plan) unenforced(notApplied []string) []string {
-	asked, job := p.spec.Task.Config.Environment.Asked, p.job.Environment
+	asked, job := p.spec.Task.Config.Environment.Explicit, p.job.Environment
 	isDefault := map[string]bool{
 		"cpus":    !asked.CPUs && job.OverrideCPUs == nil,
 		"memory":  !asked.Memory && job.OverrideMemory == nil,

@@ -97,7 +97,7 @@ func (s *summary) headline() []string {
 		if s.Resume == "" {
 			return s.wrap(title + s.styles.warn.Render(what) + ". It is still running, or it was killed.")
 		}
-		return append(s.wrap(title+s.styles.warn.Render(what)+". It is still running, or it was killed. Go on with it:"),
+		return append(s.wrap(title+s.styles.warn.Render(what)+". It is still running, or it was killed. Resume it with:"),
 			"  "+s.Resume) // commands are not wrapped
 	case j.Cancelled && j.Errors[result.Cancelled] == 0: // an engine died, a disk was full, or no trial ran just then
 		return s.wrap(title + s.styles.warn.Render(fmt.Sprintf(" is incomplete: of %s %d never started", trials, j.SkippedTrials)) + ".")

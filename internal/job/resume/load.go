@@ -41,14 +41,14 @@ func Load(dir string) (Job, error) {
 	if err := j.checkPlan(); err != nil {
 		return j, job.Refuse("%s: %v", filepath.Join(dir, result.PlanFile), err)
 	}
-	if j.Plan.Proof {
+	if j.Plan.ProvesTasks {
 		return j, job.Refuse("rollout validate --run wrote it: run that command again")
 	}
 	path := filepath.Join(dir, result.ConfigFile)
 	if j.text, err = result.ReadConfig(dir); err != nil {
 		return j, job.Refuse("its configuration cannot be read: %v", err)
 	}
-	j.Config, err = config.Stored(path, j.text)
+	j.Config, err = config.ParseStored(path, j.text)
 	return j, err
 }
 

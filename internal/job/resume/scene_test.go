@@ -37,7 +37,7 @@ func newRestart(t *testing.T) *restart {
 	t.Helper()
 	r := &restart{t: t, dir: filepath.Join(t.TempDir(), "j"), clock: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)}
 	var err error
-	r.cfg, err = config.Stored("config.json", []byte(`{"name": "j", "n_attempts": 2, "agents": [{"name": "a", "execute": "true"}]}`))
+	r.cfg, err = config.ParseStored("config.json", []byte(`{"name": "j", "n_attempts": 2, "agents": [{"name": "a", "execute": "true"}]}`))
 	r.must(err)
 	r.specs = r.plan(2, "task")
 	return r
