@@ -73,6 +73,7 @@ type Environment interface {
 	//
 	// If the command exits by itself, its background processes live on, even if they write to the command's output later.
 	// Exec returns when the output has been read, or half a second after the exit if a background process keeps it open.
+	// Later output is read or buffered; a provider may stop reading it, but not before 64 KiB.
 	//
 	// After Timeout (ErrTimeout) or the end of ctx (ctx.Err()), Exec returns only when every process that the command started
 	// is dead, however detached (setsid, nohup, an empty environment, double forks). Processes that ran before it live on, and

@@ -286,7 +286,7 @@ func checkBuildCancelled(s *scene) {
 	ctx, cancel := context.WithTimeout(s.ctx, 3*time.Second)
 	defer cancel()
 	nonce := rand.Text()
-	content := files(map[string]string{"Dockerfile": s.from() + "RUN echo " + nonce + "; sleep 300\n"})
+	content := files(map[string]string{"Dockerfile": s.from() + "RUN echo " + nonce + "; sleep 3600\n"})
 	_, err := s.buildWith(ctx, environment.BuildOptions{Name: "environmenttest", Context: content})
 	if !errors.Is(err, context.DeadlineExceeded) || environment.IsTransient(err) {
 		s.Errorf("error %v (transient: %v), want %v", err, environment.IsTransient(err), context.DeadlineExceeded)

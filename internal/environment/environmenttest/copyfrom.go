@@ -246,6 +246,6 @@ func checkFetchGrowing(s *scene) {
 func checkFetchAfterTimeout(s *scene) {
 	env := s.create()
 	env.run("mkdir -p /logs")
-	cancelEnds(s, env, "echo so far > /logs/out; echo ready; sleep 300")
+	cancelEnds(s, env, "echo so far > /logs/out; echo ready; sleep 3600")
 	s.equal("content", env.fetch("/logs", environment.ExtractOptions{}).ok(s).text(s, "out"), "so far\n")
 }

@@ -75,7 +75,7 @@ func checkEntrypointUser(s *scene) {
 
 func checkEntrypointForms(s *scene) {
 	// The ENTRYPOINT gets no arguments and keeps running. The environment is created anyway, because of its HEALTHCHECK.
-	shell := s.build(map[string]string{"Dockerfile": s.from() + "HEALTHCHECK CMD true\nENTRYPOINT echo $# $0 >/prepared; sleep 300\n"})
+	shell := s.build(map[string]string{"Dockerfile": s.from() + "HEALTHCHECK CMD true\nENTRYPOINT echo $# $0 >/prepared; sleep 3600\n"})
 	s.equal("in shell form", s.create(on(shell)).run("until [ -s /prepared ]; do sleep 0.02; done; cut -c 1-6 /prepared"), "2 bash\n")
 	base := s.withEntrypoint("shift; echo prepared >/prepared; exec \"$@\"\n")
 	child := s.build(map[string]string{"Dockerfile": "FROM " + base + "\nRUN echo child >/child\n"})
@@ -90,13 +90,13 @@ func checkEntrypointReset(s *scene) {
 func checkEntrypointLives(s *scene) {
 	env := s.enters("shift; bash /k/tick.sh service & setsid bash /k/tick.sh detached & exec \"$@\"\n")
 	env.run(". /k/lib.sh; reached service 2; reached detached 2")
-	timeoutEnds(s, env, "echo ready; sleep 300")
+	timeoutEnds(s, env, "echo ready; sleep 3600")
 	s.equal("the services", env.run(". /k/lib.sh; grown service 10; grown detached 10; alive $(cat /k/service.pid) || echo dead"), "")
 }
 
 func checkEntrypointLater(s *scene) {
 	env := s.enters("shift; \"$@\" & until [ -e /k/go ]; do sleep 0.02; done; bash /k/tick.sh late & wait\n")
-	timeoutEnds(s, env, ". /k/lib.sh; touch /k/go; reached late 2; echo ready; sleep 300")
+	timeoutEnds(s, env, ". /k/lib.sh; touch /k/go; reached late 2; echo ready; sleep 3600")
 	s.equal("the service", env.run(". /k/lib.sh; grown late 10; alive $(cat /k/late.pid) || echo dead"), "")
 }
 
@@ -105,7 +105,7 @@ func checkEntrypointExits(s *scene) {
 		ref := s.withEntrypoint("echo 'I do my own thing'; echo 'and complain' >&2; exit " + code + "\n")
 		env, err := s.provider.CreateEnvironment(s.ctx, environment.CreateOptions{Image: ref, Labels: s.labels})
 		if err == nil {
-			err = (&box{env, s}).exec(s.ctx, "sleep 300", environment.ExecOptions{}).err
+			err = (&box{env, s}).exec(s.ctx, "sleep 3600", environment.ExecOptions{}).err
 			_ = env.Destroy(s.ctx)
 		}
 		s.wantKind("an ENTRYPOINT that exits", err, environment.KindStart)
@@ -134,7 +134,7 @@ func checkEntrypointMissing(s *scene) {
 func checkEntrypointEnds(s *scene) {
 	env := s.enters("shift; \"$@\" & until [ -e /k/go ]; do sleep 0.02; done; exit 4\n")
 	env.run("true")
-	o := env.exec(s.ctx, "touch /k/go; sleep 300", environment.ExecOptions{})
+	o := env.exec(s.ctx, "touch /k/go; sleep 3600", environment.ExecOptions{})
 	s.wantKind("the command", o.err, environment.KindLost)
 	s.wantKind("the next one", env.exec(s.ctx, "echo ran", environment.ExecOptions{}).err, environment.KindLost)
 }
@@ -168,7 +168,7 @@ func checkEntrypointBusy(s *scene) {
 }
 
 func checkEntrypointCancelled(s *scene) {
-	ref := s.withEntrypoint("sleep 300\n")
+	ref := s.withEntrypoint("sleep 3600\n")
 	ctx, cancel := context.WithTimeout(s.ctx, 1500*time.Millisecond)
 	defer cancel()
 	env, err := s.provider.CreateEnvironment(ctx, environment.CreateOptions{Image: ref, Labels: s.labels})

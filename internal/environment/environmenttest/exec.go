@@ -61,7 +61,7 @@ var exitCodes = []struct {
 	{"an empty script", "", 0},
 	{"a script that begins with a dash", "-no-such-command-here", 127},
 	{"a command that is killed is 128 + 9", "kill -9 $$", 137},
-	{"a command that is terminated is 128 + 15", "kill -TERM $$; sleep 300", 143},
+	{"a command that is terminated is 128 + 15", "kill -TERM $$; sleep 3600", 143},
 }
 
 var scripts = []struct{ name, script, want string }{
@@ -138,7 +138,7 @@ func checkEnv(s *scene) {
 
 func checkEnvNotInArgv(s *scene) {
 	env := s.create(func(o *environment.CreateOptions) { o.Env = map[string]string{"SECRET_A": "value-" + s.labels.Job} })
-	got := env.runWith(`sleep 300 & all=$(cat /proc/[0-9]*/cmdline | tr '\0' ' ')
+	got := env.runWith(`sleep 3600 & all=$(cat /proc/[0-9]*/cmdline | tr '\0' ' ')
 		case $all in *sleep*) echo looked;; esac
 		case $all in *"$SECRET_A"*) echo "A is in: $all";; esac
 		case $all in *"$SECRET_B"*) echo "B is in: $all";; esac`,
@@ -216,7 +216,7 @@ func checkLastOutput(s *scene) {
 }
 
 func checkMuchOutput(s *scene) {
-	size := int64(1 << 30)
+	size := int64(1 << 28)
 	if s.opts.brief() {
 		size = 1 << 26
 	}

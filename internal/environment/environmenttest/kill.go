@@ -38,13 +38,13 @@ func killChecks() []check {
 var victims = []struct{ name, script string }{
 	{"the command itself", "bash /k/tick.sh victim"},
 	{"a background child", "bash /k/tick.sh victim & wait"},
-	{"a child that left the session", "setsid nohup bash /k/tick.sh victim >/dev/null 2>&1 & sleep 300"},
+	{"a child that left the session", "setsid nohup bash /k/tick.sh victim >/dev/null 2>&1 & sleep 3600"},
 	{"an orphan without session and environment",
-		"(env -i setsid bash -c 'bash /k/tick.sh victim &' >/dev/null 2>&1 &); sleep 300"},
+		"(env -i setsid bash -c 'bash /k/tick.sh victim &' >/dev/null 2>&1 &); sleep 3600"},
 	{"a child that ignores every polite signal",
-		`bash -c 'trap "" TERM INT HUP QUIT; bash /k/tick.sh victim' & sleep 300`},
-	{"a process that keeps starting others", "bash /k/spread.sh & sleep 300"},
-	{"a chain of processes in which each starts the next and dies", "bash /k/chain.sh 20000; sleep 300"},
+		`bash -c 'trap "" TERM INT HUP QUIT; bash /k/tick.sh victim' & sleep 3600`},
+	{"a process that keeps starting others", "bash /k/spread.sh & sleep 3600"},
+	{"a chain of processes in which each starts the next and dies", "bash /k/chain.sh 20000; sleep 3600"},
 }
 
 // tools returns the scripts of the kill and background checks, for CreateOptions.Files.
@@ -60,7 +60,7 @@ var toolScripts = map[string]string{
 	// Appends to a file as long as it lives.
 	"tick.sh": `echo $$ > /k/$1.pid; while :; do echo x >> /k/$1; sleep 0.02; done`,
 	// Starts many processes that detach at once and stay.
-	"spread.sh": `i=0; while [ $i -lt 300 ]; do i=$((i+1)); setsid bash -c 'echo x >> /k/victim; sleep 300' & sleep 0.02; done`,
+	"spread.sh": `i=0; while [ $i -lt 300 ]; do i=$((i+1)); setsid bash -c 'echo x >> /k/victim; sleep 3600' & sleep 0.02; done`,
 	// Each generation is an orphan in its own session before the next one begins.
 	"chain.sh": `echo $$ > /k/victim.pid; echo x >> /k/victim
 		if [ $1 -gt 0 ]; then env -i setsid bash /k/chain.sh $(($1-1)) >/dev/null 2>&1 & fi`,
@@ -149,13 +149,13 @@ func checkOlderStarts(s *scene, start string) {
 	cancelEnds(s, env, fmt.Sprintf(`. /k/lib.sh
 		echo '%s' > /k/order.new; mv /k/order.new /k/order
 		until [ -s /k/new ]; do sleep 0.01; done
-		echo ready; sleep 300`, start))
+		echo ready; sleep 3600`, start))
 	s.equal("afterwards", env.run(". /k/lib.sh; grown older 20; grown new 20; alive $(cat /k/new.pid) || echo dead"), "")
 }
 
 func checkOtherEnvironment(s *scene) {
 	other, env := s.withTools(), s.withTools()
-	cancelEnds(s, env, "echo ready; sleep 300")
+	cancelEnds(s, env, "echo ready; sleep 3600")
 	s.equal("the server in the other", other.run(". /k/lib.sh; grown older 20"), "")
 	if err := env.Destroy(s.ctx); err != nil {
 		s.Fatalf("Destroy: %v", err)
@@ -175,7 +175,7 @@ func checkBlockedWriter(s *scene) {
 	env := s.withTools()
 	w := stuck{make(chan struct{})}
 	defer close(w.release)
-	o := env.exec(s.ctx, "bash /k/tick.sh victim & head -c 10000000 /dev/zero; sleep 300",
+	o := env.exec(s.ctx, "bash /k/tick.sh victim & head -c 10000000 /dev/zero; sleep 3600",
 		environment.ExecOptions{Stdout: w, Timeout: 2 * time.Second})
 	if !errors.Is(o.err, environment.ErrTimeout) {
 		s.Errorf("error %v, want %v", o.err, environment.ErrTimeout)
@@ -187,7 +187,7 @@ func checkBlockedWriter(s *scene) {
 func checkOutputBeforeTimeout(s *scene) {
 	env := s.create()
 	for timeout := time.Second; timeout <= s.opts.patience()/2; timeout *= 2 {
-		o := env.exec(s.ctx, "echo out; echo err >&2; sleep 300", environment.ExecOptions{Timeout: timeout})
+		o := env.exec(s.ctx, "echo out; echo err >&2; sleep 3600", environment.ExecOptions{Timeout: timeout})
 		if !errors.Is(o.err, environment.ErrTimeout) {
 			s.Fatalf("error %v, want %v", o.err, environment.ErrTimeout)
 		}
@@ -200,7 +200,7 @@ func checkOutputBeforeTimeout(s *scene) {
 
 func checkUnusedTimeout(s *scene) {
 	env := s.create()
-	o := env.exec(s.ctx, "sleep 300 & echo out; exit 3", environment.ExecOptions{Timeout: s.opts.patience()})
+	o := env.exec(s.ctx, "sleep 3600 & echo out; exit 3", environment.ExecOptions{Timeout: s.opts.patience()})
 	if o.err != nil || o.code != 3 || o.stdout != "out\n" {
 		s.Errorf("exit code %d, error %v, stdout %q; want 3, no error and %q", o.code, o.err, o.stdout, "out\n")
 	}

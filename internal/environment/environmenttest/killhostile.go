@@ -46,7 +46,7 @@ var attacks = []attack{
 			done 2>/dev/null
 		done &`},
 	{name: "that has all the processes there may be", limits: environment.Limits{Pids: 48}, limit: "pids", mayFail: true, script: `
-		(for i in $(seq 1 200); do sleep 300 & echo $i > /k/started; done) >/dev/null 2>&1 &
+		(for i in $(seq 1 200); do sleep 3600 & echo $i > /k/started; done) >/dev/null 2>&1 &
 		until [ "$(cat /k/started 2>/dev/null)" -ge 30 ]; do :; done 2>/dev/null`},
 	{name: "that multiplies up to the limit of processes", limits: environment.Limits{Pids: 64, MilliCPUs: 1000}, limit: "pids", mayFail: true, script: `
 		bomb() { echo x > /k/bomb; bomb & bomb & wait; }; (bomb) >/dev/null 2>&1 & until [ -s /k/bomb ]; do :; done`},

@@ -173,7 +173,7 @@ func checkClose(s *scene) {
 
 func checkDestroyTwice(s *scene) {
 	env := s.create()
-	env.run("sleep 300 & sleep 300 & true")
+	env.run("sleep 3600 & sleep 3600 & true")
 	for i := range 3 {
 		if err := env.Destroy(s.ctx); err != nil {
 			s.Errorf("Destroy, time %d: %v", i+1, err)
@@ -192,19 +192,27 @@ func checkUseAfterDestroy(s *scene) {
 	s.isLost(env)
 }
 
-// during runs a command that never ends, and calls end while it runs.
+// during runs a command that never ends, and calls end while it runs. end may fail the check, so it is called by the check's
+// own goroutine.
 func (s *scene) during(b *box, end func() error) outcome {
 	s.Helper()
 	stdout := newSignal("ready\n")
-	ended := make(chan error, 1)
+	var o outcome
+	ended := make(chan struct{})
 	go func() {
-		<-stdout.seen
-		ended <- end()
+		defer close(ended)
+		o.code, o.err = b.Exec(s.ctx, "sleep 3600 & echo ready; sleep 3600", environment.ExecOptions{Stdout: stdout})
 	}()
-	o := b.exec(s.ctx, "sleep 300 & echo ready; sleep 300", environment.ExecOptions{Stdout: stdout})
-	if err := <-ended; err != nil {
+	s.within("the command's first line", func() {
+		select {
+		case <-stdout.seen:
+		case <-ended:
+		}
+	})
+	if err := end(); err != nil {
 		s.Errorf("meanwhile: %v", err)
 	}
+	s.within("Exec", func() { <-ended })
 	return o
 }
 
@@ -217,7 +225,7 @@ func checkDestroyDuringExec(s *scene) {
 
 func checkDestroyAtOnce(s *scene) {
 	env := s.create()
-	env.run("sleep 300 & true")
+	env.run("sleep 3600 & true")
 	errs := make([]error, 8)
 	var all sync.WaitGroup
 	for i := range errs {
@@ -363,7 +371,7 @@ func (s *scene) trial(i int) (id string, err error) {
 	}
 	defer func() { err = errors.Join(err, env.Destroy(s.ctx)) }()
 	var out strings.Builder
-	code, err := env.Exec(s.ctx, "sleep 300 & mkdir -p /logs; cat /task/in; cp /task/in /logs/out", environment.ExecOptions{Stdout: &out})
+	code, err := env.Exec(s.ctx, "sleep 3600 & mkdir -p /logs; cat /task/in; cp /task/in /logs/out", environment.ExecOptions{Stdout: &out})
 	if err != nil || code != 0 || out.String() != name {
 		return env.ID(), fmt.Errorf("trial %d: exit code %d, output %q: %w", i, code, out.String(), err)
 	}

@@ -81,7 +81,7 @@ func checkCPUs(s *scene) {
 // checkPids starts more processes than allowed. They end with the timeout at the latest.
 func checkPids(s *scene) {
 	env := s.limited("pids", environment.Limits{Pids: 64})
-	o := env.exec(s.ctx, `: > /tmp/started; for i in $(seq 1 300); do sleep 300 & echo $i >> /tmp/started; done; echo all`,
+	o := env.exec(s.ctx, `: > /tmp/started; for i in $(seq 1 300); do sleep 3600 & echo $i >> /tmp/started; done; echo all`,
 		environment.ExecOptions{Timeout: 5 * time.Second})
 	if strings.Contains(o.stdout, "all") {
 		s.Error("300 processes were started within a limit of 64")

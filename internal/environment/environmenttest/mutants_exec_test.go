@@ -14,7 +14,7 @@ import (
 
 var execMutants = []broken{
 	{"holds output back until the end", []string{"output is handed on while the command runs"}, hooks{exec: holdBack(false)}},
-	{"keeps all output in memory", []string{"1 GiB of output needs no memory"}, hooks{exec: holdBack(false)}},
+	{"keeps all output in memory", []string{"256 MiB of output needs no memory"}, hooks{exec: holdBack(false)}},
 	{"loses the output of a command that did not end well", []string{"output from before a timeout is kept"}, hooks{exec: holdBack(true)}},
 	{"writes both streams to one", []string{"the two output streams keep their order and do not mix"},
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.Stderr = o.Stdout })},
@@ -29,7 +29,7 @@ var execMutants = []broken{
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.Env = nil })},
 	{"has variables in its arguments", []string{"values of variables are in no process's arguments"},
 		changeExec(func(script *string, _ *environment.ExecOptions) {
-			*script = `mkdir -p /proc/1; printf 'sleep 300 %s %s' "$SECRET_A" "$SECRET_B" > /proc/1/cmdline; ` + *script
+			*script = `mkdir -p /proc/1; printf 'sleep 3600 %s %s' "$SECRET_A" "$SECRET_B" > /proc/1/cmdline; ` + *script
 		})},
 	{"runs everything as root in the root", []string{"a command runs where and as whom it is told",
 		"an unknown user cannot start a command", "a missing working directory is an error"},

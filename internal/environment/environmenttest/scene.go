@@ -25,7 +25,7 @@ type scene struct {
 }
 
 func newScene(t testing.TB, opts Options) *scene {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*opts.patience())
+	ctx, cancel := context.WithTimeout(context.Background(), 3*opts.patience())
 	t.Cleanup(cancel)
 	s := &scene{TB: t, opts: opts, ctx: ctx}
 	s.provider = s.newProvider()
