@@ -18,8 +18,8 @@ import (
 
 const (
 	killed = 128 + 9 // the exit code of what SIGKILL ended
-	// lostGrace is how long the end of a container may take to show.
-	lostGrace = 5 * time.Second
+	// lostGrace is how long the end of a container may take to show: engines that are busy notice it late.
+	lostGrace = 30 * time.Second
 )
 
 var errSilent = errors.New("the Docker engine does not answer")
@@ -152,11 +152,11 @@ func (e *containerEnv) survived(ctx context.Context, code int) error {
 func (e *containerEnv) stillThere(ctx context.Context) error {
 	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), lostGrace)
 	defer cancel()
-	// For a moment the engine takes a dead container for a running one; but nothing starts in it.
-	if !e.ended.Load() && e.answers(ctx) {
-		return nil
-	}
-	for {
+	for interval := pollMin; ; interval = min(2*interval, pollMax) {
+		// For a while the engine takes a dead container for a running one; but nothing starts in it.
+		if !e.ended.Load() && e.answers(ctx) {
+			return nil
+		}
 		state, err := e.p.api.ContainerInspect(ctx, e.id)
 		if err != nil && ctx.Err() == nil {
 			return failedInside(environment.KindLost, "look after the container", err)
@@ -167,7 +167,7 @@ func (e *containerEnv) stillThere(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil // it is there, if too full to answer
-		case <-time.After(pollMin):
+		case <-time.After(interval):
 		}
 	}
 }
