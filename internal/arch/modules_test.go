@@ -117,7 +117,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/tonistiigi/fsutil"},
 		use:      "the build context that BuildKit reads; its metadata of files",
 		why:      "It is the type in BuildKit's API.",
-		packages: []string{"providers/docker", "providers/sandbox/internal/dockerfile"},
+		packages: []string{"providers/docker", "providers/internal/buildcontext", "providers/sandbox/internal/dockerfile"},
 	},
 	{
 		paths:    []string{"google.golang.org/grpc"},
@@ -137,7 +137,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/moby/patternmatcher"},
 		use:      "`.dockerignore`",
 		why:      "It has the engine's own rules.",
-		packages: []string{"providers/docker", "providers/fake", "providers/sandbox/internal/dockerfile"},
+		packages: []string{"providers/fake", "providers/internal/buildcontext", "providers/sandbox/internal/dockerfile"},
 	},
 	{
 		paths:    []string{"github.com/opencontainers/go-digest"},

@@ -56,13 +56,13 @@ var rows = []row{
 
 	// The edges are strangers to the engine, and to each other.
 	{packages: []string{"internal/environment/environmenttest", "internal/testenv"}, only: []string{"internal/environment"}},
-	{packages: []string{"providers/internal/processes"}, only: []string{}}, // what providers share
+	{packages: []string{"providers/internal/processes", "providers/internal/buildcontext"}, only: []string{}}, // what providers share
 	// What the sandbox is made of, from the bottom up.
 	{packages: []string{
 		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine",
 		"providers/sandbox/internal/cgroup", "providers/sandbox/internal/oci", "providers/sandbox/internal/rtnl",
 	}, only: []string{}},
-	{packages: []string{"providers/sandbox/internal/dockerfile"}, only: []string{"internal/excerpt"}},
+	{packages: []string{"providers/sandbox/internal/dockerfile"}, only: []string{"internal/excerpt", "providers/internal/buildcontext"}},
 	{packages: []string{"providers/sandbox/internal/usernet"}, only: []string{
 		"providers/sandbox/internal/wire", "providers/sandbox/internal/rtnl", "internal/egress",
 	}},

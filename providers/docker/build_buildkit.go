@@ -18,6 +18,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/tonistiigi/fsutil"
 	"google.golang.org/grpc/codes"
+
+	"github.com/org/rollout-action/providers/internal/buildcontext"
 )
 
 // hasBuildKit finds out, once, whether the engine has BuildKit. What an engine announces is only
@@ -79,7 +81,7 @@ func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *lines) e
 		return err
 	}
 	defer builder.Close()
-	attrs := map[string]string{"filename": dockerfileName}
+	attrs := map[string]string{"filename": buildcontext.Dockerfile}
 	for key, value := range req.args {
 		attrs["build-arg:"+key] = value
 	}
@@ -96,7 +98,7 @@ func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *lines) e
 		Frontend:      "dockerfile.v0",
 		FrontendAttrs: attrs,
 		LocalMounts: map[string]fsutil.FS{
-			"context":    req.content.files,
+			"context":    req.content.Files,
 			"dockerfile": req.content.frontend(p.reachable(ctx, req.content.dockerfile, out)),
 		},
 		// Without a key of its own, a build takes the files of any other for its own if only their

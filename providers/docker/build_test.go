@@ -45,6 +45,7 @@ func forget(t *testing.T, p *Provider, ref string) {
 }
 
 func TestBuilders(t *testing.T) {
+	t.Parallel()
 	eachBuilder(t, func(t *testing.T, p *Provider) {
 		dir := t.TempDir()
 		err := errors.Join(
@@ -110,6 +111,7 @@ RUN echo "hello $WHO from `+t.Name()+`" > /hello; echo "said on the way"
 }
 
 func TestFailingBuilds(t *testing.T) {
+	t.Parallel()
 	eachBuilder(t, func(t *testing.T, p *Provider) {
 		r := newRegistry(t, p)
 		for _, test := range []struct {
@@ -159,6 +161,7 @@ func TestBuildFromPrivateBase(t *testing.T) {
 
 // Without its image, a "# syntax=" line would be the only reason for a build to fail.
 func TestBuildWithUnreachableSyntax(t *testing.T) {
+	t.Parallel()
 	eachBuilder(t, func(t *testing.T, p *Provider) {
 		var progress strings.Builder
 		ref, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "docker-test",
@@ -176,6 +179,7 @@ func TestBuildWithUnreachableSyntax(t *testing.T) {
 
 // What a build without cache replaces goes, unless somebody gave it another name.
 func TestBuildWithoutCacheRemovesWhatItReplaces(t *testing.T) {
+	t.Parallel()
 	eachBuilder(t, func(t *testing.T, p *Provider) {
 		opts := environment.BuildOptions{Name: "docker-test", Context: fstest.MapFS{"Dockerfile": {
 			Data: []byte("FROM " + testImage + "\n# " + time.Now().String() + "\nRUN date +%N >/date\n")}}}
@@ -209,6 +213,7 @@ func TestBuildWithoutCacheRemovesWhatItReplaces(t *testing.T) {
 }
 
 func TestOwnIgnoreFileWins(t *testing.T) {
+	t.Parallel()
 	eachBuilder(t, func(t *testing.T, p *Provider) {
 		ref := buildImage(t, p, map[string]string{
 			"Dockerfile":              "FROM " + testImage + "\n# " + t.Name() + "\nCOPY . /ctx/\n",
@@ -225,6 +230,7 @@ func TestOwnIgnoreFileWins(t *testing.T) {
 
 // The caller who began a build may go while others wait for it.
 func TestBuildOutlivesItsFirstCaller(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	opts := environment.BuildOptions{Name: "docker-test", Context: fstest.MapFS{"Dockerfile": {
 		Data: []byte("FROM " + testImage + "\n# " + time.Now().String() + "\nRUN sleep 2\n")}}}
@@ -329,7 +335,7 @@ func TestContextRefusesDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := content.digest(t.Context(), nil, ""); err == nil || err.Error() != "p: only files, folders and links can be part of a build" {
+	if _, err := content.digest(t.Context(), nil, ""); err == nil || err.Error() != "p: only files, directories and links can be part of a build" {
 		t.Error(err)
 	}
 }

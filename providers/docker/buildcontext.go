@@ -6,64 +6,37 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
-	"strings"
 
-	"github.com/moby/patternmatcher/ignorefile"
 	"github.com/tonistiigi/fsutil"
 	"github.com/tonistiigi/fsutil/types"
+
+	"github.com/org/rollout-action/providers/internal/buildcontext"
 )
 
-const (
-	dockerfileName = "Dockerfile"
-	ignoreName     = ".dockerignore"
-	ownIgnoreName  = dockerfileName + ignoreName // wins over the other
-)
-
-// buildContext is a task's environment folder as a builder sees it.
+// buildContext is a task's environment directory as a builder sees it.
 type buildContext struct {
+	buildcontext.Context
 	dockerfile []byte
-	ignore     []byte    // nil: there is none
-	files      fsutil.FS // without what is ignored
-	src        fs.FS
 }
 
-// readContext looks at a folder. It fails with fs.ErrNotExist if there is no Dockerfile.
-func readContext(src fs.FS) (buildContext, error) {
-	dockerfile, err := fs.ReadFile(src, dockerfileName)
+// readContext reads a directory's Dockerfile and ignore file. It fails with fs.ErrNotExist if there is no Dockerfile.
+func readContext(source fs.FS) (buildContext, error) {
+	dockerfile, err := fs.ReadFile(source, buildcontext.Dockerfile)
 	if err != nil {
 		return buildContext{}, err
 	}
-	c := buildContext{dockerfile: dockerfile, src: src}
-	for _, name := range []string{ownIgnoreName, ignoreName} {
-		c.ignore, err = fs.ReadFile(src, name)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return buildContext{}, err
-		}
-	}
-	excludes, err := ignorefile.ReadAll(bytes.NewReader(c.ignore))
-	if err != nil {
-		return buildContext{}, fmt.Errorf("read %s: %w", ignoreName, err)
-	}
-	c.files, err = fsutil.NewFilterFS(contextFS{src}, &fsutil.FilterOpt{ExcludePatterns: excludes})
-	if err != nil {
-		return buildContext{}, fmt.Errorf("read %s: %w", ignoreName, err)
-	}
-	return c, nil
+	opened, err := buildcontext.Open(source)
+	return buildContext{Context: opened, dockerfile: dockerfile}, err
 }
 
-// digest identifies what is built: the Dockerfile, every file that is not ignored (path, mode and
-// content), the arguments and the platform.
+// digest returns what identifies the image that is built: a checksum of the Dockerfile, every file that is not ignored (path,
+// mode and content), the arguments and the platform.
 func (c buildContext) digest(ctx context.Context, args map[string]string, platform string) (string, error) {
 	sum := sha256.New()
 	field(sum, platform)
@@ -73,7 +46,7 @@ func (c buildContext) digest(ctx context.Context, args map[string]string, platfo
 		field(sum, args[key])
 	}
 	field(sum, "files")
-	err := c.files.Walk(ctx, "", func(name string, entry fs.DirEntry, err error) error {
+	err := c.Files.Walk(ctx, "", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -85,8 +58,11 @@ func (c buildContext) digest(ctx context.Context, args map[string]string, platfo
 		field(sum, name)
 		field(sum, info.Mode().String())
 		field(sum, stat.Linkname)
-		if !info.Mode().IsRegular() {
+		switch mode := info.Mode(); {
+		case mode.IsDir(), mode&fs.ModeSymlink != 0:
 			return nil
+		case !mode.IsRegular():
+			return fmt.Errorf("%s: only files, directories and links can be part of a build", name)
 		}
 		return c.add(sum, name, info.Size())
 	})
@@ -98,7 +74,7 @@ func (c buildContext) digest(ctx context.Context, args map[string]string, platfo
 
 // add hashes a file's content with its length.
 func (c buildContext) add(sum hash.Hash, name string, size int64) error {
-	f, err := c.src.Open(name)
+	f, err := c.Source.Open(name)
 	if err != nil {
 		return err
 	}
@@ -116,9 +92,9 @@ func field(sum hash.Hash, text string) {
 
 // frontend is what BuildKit's Dockerfile frontend reads besides the context.
 func (c buildContext) frontend(dockerfile []byte) fsutil.FS {
-	files := memoryFS{dockerfileName: dockerfile}
-	if c.ignore != nil {
-		files[ownIgnoreName] = c.ignore
+	files := memoryFS{buildcontext.Dockerfile: dockerfile}
+	if c.Ignore != nil {
+		files[buildcontext.OwnIgnoreFile] = c.Ignore
 	}
 	return files
 }
@@ -126,72 +102,19 @@ func (c buildContext) frontend(dockerfile []byte) fsutil.FS {
 // tar writes the context for the classic builder, which wants the Dockerfile and the ignore file in
 // it, ignored or not, and drops them itself if they are.
 func (c buildContext) tar(ctx context.Context, w io.Writer) error {
-	own := memoryFS{dockerfileName: c.dockerfile}
-	if c.ignore != nil {
-		own[ignoreName] = c.ignore
+	own := memoryFS{buildcontext.Dockerfile: c.dockerfile}
+	if c.Ignore != nil {
+		own[buildcontext.IgnoreFile] = c.Ignore
 	}
-	return fsutil.WriteTar(ctx, overlayFS{below: c.files, above: own}, w)
+	return fsutil.WriteTar(ctx, overlayFS{below: c.Files, above: own}, w)
 }
-
-// contextFS shows an fs.FS to a builder. Everything belongs to root, as the docker command has it.
-type contextFS struct{ src fs.FS }
-
-// Walk implements fsutil.FS. Links are kept as links; they lead nowhere outside of the build. A
-// target that is not there has no entries.
-func (c contextFS) Walk(ctx context.Context, target string, visit fs.WalkDirFunc) error {
-	return fs.WalkDir(c.src, clean(target), func(name string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) && entry == nil {
-			return fs.SkipDir
-		}
-		if err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if name == "." {
-			return nil
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		stat := &types.Stat{
-			Path:    name,
-			Mode:    uint32(info.Mode()),
-			ModTime: info.ModTime().UnixNano(),
-		}
-		switch {
-		case info.Mode().IsRegular():
-			stat.Size = info.Size()
-		case info.Mode()&fs.ModeSymlink != 0:
-			if stat.Linkname, err = fs.ReadLink(c.src, name); err != nil {
-				return err
-			}
-		case !info.IsDir():
-			return fmt.Errorf("%s: only files, folders and links can be part of a build", name)
-		}
-		return visit(name, &fsutil.DirEntryInfo{Stat: stat}, nil)
-	})
-}
-
-// clean is a path as fs.FS wants it.
-func clean(target string) string {
-	if target = strings.Trim(path.Clean("/"+target), "/"); target != "" {
-		return target
-	}
-	return "."
-}
-
-// Open implements fsutil.FS.
-func (c contextFS) Open(name string) (io.ReadCloser, error) { return c.src.Open(name) }
 
 // memoryFS is a folder of files in memory.
 type memoryFS map[string][]byte
 
 // Walk implements fsutil.FS.
 func (m memoryFS) Walk(_ context.Context, target string, visit fs.WalkDirFunc) error {
-	target = clean(target)
+	target = buildcontext.Clean(target)
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if target != "." && target != name {
 			continue

@@ -2,18 +2,17 @@ package dockerfile
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
 	"strings"
 
-	"github.com/moby/patternmatcher/ignorefile"
 	"github.com/tonistiigi/fsutil"
 	"github.com/tonistiigi/fsutil/types"
+
+	"github.com/org/rollout-action/providers/internal/buildcontext"
 )
 
 // maxLinks is how many links a path may lead through before it is taken for a circle; Linux' own limit.
@@ -28,16 +27,12 @@ type folder struct {
 
 // readFolder looks at everything that a context has in it.
 func readFolder(ctx context.Context, src fs.FS) (*folder, error) {
-	patterns, err := readIgnored(src)
+	opened, err := buildcontext.Open(src)
 	if err != nil {
 		return nil, err
 	}
-	visible, err := fsutil.NewFilterFS(walker{src}, &fsutil.FilterOpt{ExcludePatterns: patterns})
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", ignoreName, err)
-	}
 	f := &folder{src: src, entries: map[string]fs.FileInfo{}, names: map[string][]string{"/": nil}}
-	err = visible.Walk(ctx, "", func(name string, entry fs.DirEntry, err error) error {
+	err = opened.Files.Walk(ctx, "", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -54,61 +49,6 @@ func readFolder(ctx context.Context, src fs.FS) (*folder, error) {
 		return nil, fmt.Errorf("read the folder of the Dockerfile: %w", err)
 	}
 	return f, nil
-}
-
-// readIgnored reads the patterns of what COPY must not see.
-func readIgnored(src fs.FS) ([]string, error) {
-	for _, name := range []string{ownIgnoreName, ignoreName} {
-		text, err := fs.ReadFile(src, name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		patterns, err := ignorefile.ReadAll(bytes.NewReader(text))
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		return patterns, nil
-	}
-	return nil, nil
-}
-
-// walker is a context for fsutil, which knows how ignore patterns work on whole folders.
-type walker struct{ src fs.FS }
-
-// Open implements fsutil.FS.
-func (w walker) Open(name string) (io.ReadCloser, error) { return w.src.Open(name) }
-
-// Walk implements fsutil.FS.
-func (w walker) Walk(ctx context.Context, target string, visit fs.WalkDirFunc) error {
-	target = strings.Trim(path.Clean("/"+target), "/")
-	if target == "" {
-		target = "."
-	}
-	return fs.WalkDir(w.src, target, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if name == "." {
-			return nil
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		stat := &types.Stat{Path: name, Mode: uint32(info.Mode()), ModTime: info.ModTime().UnixNano(), Size: info.Size()}
-		if info.Mode()&fs.ModeSymlink != 0 {
-			if stat.Linkname, err = fs.ReadLink(w.src, name); err != nil {
-				return err
-			}
-		}
-		return visit(name, &fsutil.DirEntryInfo{Stat: stat}, nil)
-	})
 }
 
 // Look implements tree.

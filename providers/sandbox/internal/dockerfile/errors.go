@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
+
+	"github.com/org/rollout-action/providers/internal/buildcontext"
 )
 
 const (
-	fileName      = "Dockerfile"
-	ignoreName    = ".dockerignore"
-	ownIgnoreName = fileName + ignoreName // wins over the other
+	fileName   = buildcontext.Dockerfile
+	ignoreName = buildcontext.IgnoreFile
 )
 
 // Problem is something in the Dockerfile that is wrong or cannot be done. Build returns all that can be found
