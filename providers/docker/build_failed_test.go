@@ -16,6 +16,7 @@ import (
 
 // A failed step says where it stands in the Dockerfile, and what it printed, whatever else was printed meanwhile.
 func TestAFailedBuildShowsItsCause(t *testing.T) {
+	t.Parallel()
 	eachBuilder(t, func(t *testing.T, p *Provider) {
 		long := strings.Repeat("true && ", 200)
 		_, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "docker-test", Context: fstest.MapFS{"Dockerfile": {Data: []byte(
@@ -38,6 +39,7 @@ func TestAFailedBuildShowsItsCause(t *testing.T) {
 type engineSays struct{ error }
 
 func TestTheEnginesFaultsAreNotTheDockerfiles(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	for _, tc := range []struct {
 		name      string

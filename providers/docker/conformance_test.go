@@ -5,13 +5,17 @@ import (
 	"net"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/environment/environmenttest"
 	"github.com/org/rollout-action/internal/testenv"
 )
+
+// lasting is a provider whose Close leaves its killer to the others: to start one for each check takes long.
+type lasting struct{ *Provider }
+
+func (l lasting) Close() error { return l.Provider.api.Close() }
 
 func TestConformance(t *testing.T) {
 	testenv.Long(t, "all of the contract, on the machine's engine")
@@ -22,10 +26,12 @@ func TestConformance(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return p
+			p.killers = engine.killers
+			return lasting{p}
 		},
-		Image: testImage,
-		Serve: func(t testing.TB) string { return environmenttest.Outside(t, engine.gateway(t)) },
+		Image:    testImage,
+		Parallel: true,
+		Serve:    func(t testing.TB) string { return environmenttest.Outside(t, engine.gateway(t)) },
 		Local: func(t testing.TB) []string {
 			address := environmenttest.Outside(t, "127.0.0.1")
 			_, port, _ := net.SplitHostPort(address)
@@ -33,7 +39,7 @@ func TestConformance(t *testing.T) {
 		},
 		NetworkClient: environmenttest.BashClient,
 		Vanish: func(t testing.TB, id string) {
-			if err := engine.api.ContainerRemove(t.Context(), id, container.RemoveOptions{Force: true}); err != nil {
+			if err := engine.Remove(t.Context(), id); err != nil { // which is patient with a busy engine
 				t.Fatal(err)
 			}
 		},

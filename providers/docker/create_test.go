@@ -16,6 +16,7 @@ import (
 )
 
 func TestUnusableImages(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	for _, test := range []struct {
 		name, dockerfile string
@@ -60,6 +61,7 @@ func waitStopped(t *testing.T, p *Provider, env environment.Environment) {
 }
 
 func TestEntrypointServices(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	ref := buildImage(t, p, map[string]string{
 		"Dockerfile": "FROM " + testImage + "\nCOPY entry.sh /entry.sh\nENTRYPOINT [\"bash\", \"/entry.sh\"]\nCMD [\"never\", \"run\"]\n",
@@ -70,6 +72,7 @@ func TestEntrypointServices(t *testing.T) {
 }
 
 func TestOrphansAreReaped(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{})
 	run(t, env, "for i in {1..20}; do (setsid sleep 0.01 &); done")
@@ -88,6 +91,7 @@ func TestOrphansAreReaped(t *testing.T) {
 }
 
 func TestProviderConfig(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, map[string]any{
 		"network":    "none",
 		"pids_limit": 100,
@@ -108,6 +112,7 @@ func TestProviderConfig(t *testing.T) {
 }
 
 func TestUnknownNetworkAndRuntime(t *testing.T) {
+	t.Parallel()
 	for key, value := range map[string]string{"network": "no-such-network", "runtime": "no-such-runtime"} {
 		p := newProvider(t, map[string]any{key: value})
 		_, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testImage, Labels: testLabels(t)})
@@ -160,6 +165,7 @@ func TestGrant(t *testing.T) {
 
 // Engines on overlay2 and xfs refuse a storage limit unless the file system has project quotas.
 func TestStorageLimitIsDroppedIfRefused(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	p.info.Driver, p.info.DriverStatus = "overlay2", [][2]string{{"Backing Filesystem", "xfs"}}
 	for range 2 {
@@ -172,6 +178,7 @@ func TestStorageLimitIsDroppedIfRefused(t *testing.T) {
 }
 
 func TestLongAndOddScripts(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{Env: map[string]string{"BASH_ENV": "/noise"}})
 	run(t, env, "echo 'echo noise; echo noise >&2' > /noise")
@@ -195,6 +202,7 @@ func TestLongAndOddScripts(t *testing.T) {
 
 // A command may close its output long before it ends.
 func TestCommandWithoutOutputIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{})
 	code, err := env.Exec(t.Context(), "exec >/dev/null 2>&1; sleep 1; touch /end; exit 4", environment.ExecOptions{})
@@ -219,6 +227,7 @@ func (b *brokenReader) Read(p []byte) (int, error) {
 }
 
 func TestBrokenInputIsReported(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{})
 	var out bytes.Buffer

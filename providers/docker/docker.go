@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
@@ -22,8 +23,10 @@ type Provider struct {
 	config config
 
 	flights flights // builds and pulls under way
-	killers killers
+	killers *killers
 	silent  atomic.Bool // the engine left the last request unanswered
+
+	reachTime time.Duration
 
 	noStorage atomic.Bool // the engine refused a storage limit
 
@@ -42,7 +45,7 @@ func New(ctx context.Context, cfg map[string]any) (*Provider, error) {
 	if err != nil {
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: err}
 	}
-	p := &Provider{config: conf}
+	p := &Provider{config: conf, killers: newKillers(), reachTime: reachTime}
 	p.api, err = connect(os.Getenv, &p.silent)
 	if err != nil {
 		return nil, err

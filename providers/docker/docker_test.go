@@ -105,6 +105,7 @@ func run(t testing.TB, env environment.Environment, script string) string {
 }
 
 func TestLifecycle(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{
 		Env: map[string]string{"A": "1"},
@@ -140,6 +141,7 @@ func TestLifecycle(t *testing.T) {
 }
 
 func TestStopTwice(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{})
 	for i := range 2 {

@@ -118,7 +118,7 @@ func whole(resp *http.Response) (*http.Response, error) {
 	return resp, nil
 }
 
-// reachTime is how long an engine that does not answer is waited for: it may be about to start again.
+// reachTime is how long Reachable waits for an engine that does not answer: it may be about to start again.
 const reachTime = 20 * time.Second
 
 // Reachable implements environment.Backend.
@@ -126,7 +126,7 @@ func (p *Provider) Reachable(ctx context.Context) error {
 	if !p.silent.Load() {
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, reachTime)
+	limited, cancel := context.WithTimeout(ctx, p.reachTime)
 	defer cancel()
 	last := errSilent
 	for {

@@ -186,6 +186,7 @@ func TestReachable(t *testing.T) {
 	if err := p.Reachable(ended); err != nil {
 		t.Errorf("of a cancelled job: %v", err)
 	}
+	p.reachTime = time.Second
 	err := p.Reachable(t.Context())
 	wantTransient(t, "Reachable", err, environment.KindUnavailable)
 	if err == nil || !strings.Contains(err.Error(), "wire.sock") || !strings.Contains(err.Error(), "start Docker again") {

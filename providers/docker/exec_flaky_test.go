@@ -10,6 +10,7 @@ import (
 
 // An engine gives a command whose connection broke the exit code 126, which commands may have as well.
 func TestExitCode126(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{})
 	for _, script := range []string{"exit 126", "sleep 0.5; exit 126", "exec /etc/passwd"} {

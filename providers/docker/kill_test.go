@@ -2,6 +2,7 @@ package docker
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -15,7 +16,34 @@ import (
 	"github.com/org/rollout-action/providers/docker/internal/killer"
 )
 
-// timesOut runs a script that does not end by itself.
+// endReady runs a script that does not end by itself, and ends it as a timeout does as soon as it prints "ready".
+func endReady(t *testing.T, env environment.Environment, script string) error {
+	t.Helper()
+	ctx, end := context.WithCancelCause(t.Context())
+	defer end(nil)
+	out := readyWriter{end: func() { end(environment.ErrTimeout) }}
+	code, err := env.Exec(ctx, script, environment.ExecOptions{Stdout: &out, Stderr: &out})
+	if err == nil {
+		t.Fatalf("the script ended with code %d:\n%s", code, &out)
+	}
+	return err
+}
+
+// readyWriter calls end when a line "ready" has been written.
+type readyWriter struct {
+	bytes.Buffer
+	end func()
+}
+
+func (w *readyWriter) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if strings.Contains(w.String(), "ready\n") {
+		w.end()
+	}
+	return n, err
+}
+
+// timesOut runs a script that does not end by itself, with a timeout.
 func timesOut(t *testing.T, env environment.Environment, script string, timeout time.Duration) error {
 	t.Helper()
 	var out bytes.Buffer
@@ -27,9 +55,10 @@ func timesOut(t *testing.T, env environment.Environment, script string, timeout 
 }
 
 func TestTimeoutWithoutFreeProcessIDs(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{Limits: environment.Limits{Pids: 40}})
-	err := timesOut(t, env, "for i in {1..200}; do sleep 600 & done; sleep 600", 2*time.Second)
+	err := endReady(t, env, "for i in {1..200}; do sleep 600 & [ $i != 36 ] || echo ready; done; sleep 600")
 	if !errors.Is(err, environment.ErrTimeout) {
 		t.Fatalf("error %v, want %v", err, environment.ErrTimeout)
 	}
@@ -43,6 +72,7 @@ func TestTimeoutWithoutFreeProcessIDs(t *testing.T) {
 }
 
 func TestTimeoutOfForkBomb(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{Limits: environment.Limits{Pids: 100, MilliCPUs: 1000}})
 	err := timesOut(t, env, "bomb() { bomb | bomb & }; bomb; sleep 600", 2*time.Second)
@@ -60,9 +90,10 @@ func TestTimeoutOfForkBomb(t *testing.T) {
 
 // Nothing of the container's is needed, nor run.
 func TestTimeoutAfterBashIsGone(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{})
-	err := timesOut(t, env, "rm -f /bin/bash /usr/bin/bash; sleep 600 & sleep 600", 2*time.Second)
+	err := endReady(t, env, "rm -f /bin/bash /usr/bin/bash; sleep 600 & echo ready; sleep 600")
 	if !errors.Is(err, environment.ErrTimeout) {
 		t.Errorf("error %v, want %v", err, environment.ErrTimeout)
 	}
@@ -72,10 +103,11 @@ func TestTimeoutAfterBashIsGone(t *testing.T) {
 }
 
 func TestTimeoutAfterWorkDirIsGone(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	ref := buildImage(t, p, map[string]string{"Dockerfile": "FROM " + testImage + "\nWORKDIR /app\n"})
 	env := newEnvironment(t, p, environment.CreateOptions{Image: ref})
-	if err := timesOut(t, env, "rmdir /app; setsid sleep 600 & sleep 600", time.Second); !errors.Is(err, environment.ErrTimeout) {
+	if err := endReady(t, env, "rmdir /app; setsid sleep 600 & echo ready; sleep 600"); !errors.Is(err, environment.ErrTimeout) {
 		t.Errorf("error %v, want %v", err, environment.ErrTimeout)
 	}
 	if _, err := env.Exec(t.Context(), "true", environment.ExecOptions{}); environment.KindOf(err) != environment.KindExec {
@@ -89,6 +121,7 @@ func TestTimeoutAfterWorkDirIsGone(t *testing.T) {
 
 // Somebody may be looking into the environment.
 func TestTimeoutSparesCommandsOfOthers(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{})
 	var out bytes.Buffer
@@ -99,13 +132,14 @@ func TestTimeoutSparesCommandsOfOthers(t *testing.T) {
 				break
 			}
 		}
-		_, err := p.container(env).Exec(t.Context(), "touch /tmp/looking; (sleep 4; echo child) & sleep 4; wait; echo looked", environment.ExecOptions{Stdout: &out})
+		_, err := p.container(env).Exec(t.Context(), "touch /tmp/looking; (until [ -e /tmp/go ]; do sleep 0.05; done; echo child) & wait; echo looked", environment.ExecOptions{Stdout: &out})
 		other <- err
 	}()
-	err := timesOut(t, env, "touch /tmp/began; until [ -e /tmp/looking ]; do sleep 0.05; done; echo both; sleep 600", 2*time.Second)
+	err := endReady(t, env, "touch /tmp/began; until [ -e /tmp/looking ]; do sleep 0.05; done; echo ready; sleep 600")
 	if !errors.Is(err, environment.ErrTimeout) {
 		t.Error(err)
 	}
+	run(t, env, "touch /tmp/go")
 	if err := <-other; err != nil || out.String() != "child\nlooked\n" {
 		t.Errorf("the other command: %v, %q", err, &out)
 	}
@@ -118,6 +152,7 @@ func (p *Provider) container(env environment.Environment) *containerEnv {
 
 // A process whose first thread has ended looks dead but is not.
 func TestTimeoutKillsThreadsOfZombies(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{Files: []environment.Copy{{Dst: "/k", Src: fstest.MapFS{"zombie.py": {
 		Mode: 0o644,
@@ -132,7 +167,7 @@ ctypes.CDLL(None).pthread_exit(None)
 	if code, _ := env.Exec(t.Context(), "python3 -c 'import ctypes'", environment.ExecOptions{}); code != 0 {
 		t.Skip("needs python3 in the image")
 	}
-	err := timesOut(t, env, "setsid python3 /k/zombie.py & sleep 600", 2*time.Second)
+	err := endReady(t, env, "setsid python3 /k/zombie.py & until [ -s /tmp/ticks ]; do sleep 0.05; done; echo ready; sleep 600")
 	if !errors.Is(err, environment.ErrTimeout) {
 		t.Fatal(err)
 	}
@@ -143,13 +178,14 @@ ctypes.CDLL(None).pthread_exit(None)
 
 // What PID 1 starts is not taken for an orphan of the command, as it shares PID 1's session.
 func TestTimeoutSparesChildrenOfTheEntrypoint(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	ref := buildImage(t, p, map[string]string{
 		"Dockerfile": "FROM " + testImage + "\nCOPY entry.sh /entry.sh\nENTRYPOINT [\"bash\", \"/entry.sh\"]\n",
 		"entry.sh":   "until [ -e /order ]; do sleep 0.02; done\nsleep 600 & echo $! > /child\nwhile :; do wait; sleep 1; done\n",
 	})
 	env := newEnvironment(t, p, environment.CreateOptions{Image: ref})
-	err := timesOut(t, env, "touch /order; until [ -s /child ]; do sleep 0.02; done; setsid sleep 600 & sleep 600", 2*time.Second)
+	err := endReady(t, env, "touch /order; until [ -s /child ]; do sleep 0.02; done; setsid sleep 600 & echo ready; sleep 600")
 	if !errors.Is(err, environment.ErrTimeout) {
 		t.Fatal(err)
 	}
@@ -162,13 +198,14 @@ func TestTimeoutSparesChildrenOfTheEntrypoint(t *testing.T) {
 // A command's first process has its parent outside of the container, as those have whom nobody in it has started. It can
 // make others like it.
 func TestTimeoutKillsSiblingsOfTheCommand(t *testing.T) {
+	t.Parallel()
 	const cloneParent, sigchld = 0x8000, 17
 	clone := map[string]int{"amd64": 56, "arm64": 220}[runtime.GOARCH]
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{})
-	err := timesOut(t, env, fmt.Sprintf(`exec perl -e '
+	err := endReady(t, env, fmt.Sprintf(`exec perl -e '
 		if (syscall(%d, %d, 0, 0, 0, 0) == 0) { exec "setsid", "bash", "-c", "while :; do echo \$PPID >> /ticks; sleep 0.01; done" }
-		sleep 600'`, clone, cloneParent|sigchld), 2*time.Second)
+		$| = 1; select(undef, undef, undef, 0.05) until -s "/ticks"; print "ready\n"; sleep 600'`, clone, cloneParent|sigchld))
 	if !errors.Is(err, environment.ErrTimeout) {
 		t.Fatal(err)
 	}
@@ -180,11 +217,12 @@ func TestTimeoutKillsSiblingsOfTheCommand(t *testing.T) {
 
 // What the first process runs, it runs as an elder: it must run nothing that a command could have replaced.
 func TestTheFirstProcessRunsNoProgram(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{})
-	err := timesOut(t, env, `
+	err := endReady(t, env, `
 		for tool in sleep cat true; do printf '#!/bin/dash\nwhile :; do echo x >> /ticks; done\n' > /bin/$tool; done
-		for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill -9 ${p#/proc/}; done; : > /ticks; while :; do :; done`, 2*time.Second)
+		for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill -9 ${p#/proc/}; done; : > /ticks; echo ready; while :; do :; done`)
 	if !errors.Is(err, environment.ErrTimeout) {
 		t.Fatal(err)
 	}
@@ -223,7 +261,7 @@ func TestKillersComeAndGo(t *testing.T) {
 	var both sync.WaitGroup
 	for _, env := range []environment.Environment{one, two} {
 		both.Go(func() {
-			if _, err := env.Exec(t.Context(), "sleep 600", environment.ExecOptions{Timeout: time.Second}); !errors.Is(err, environment.ErrTimeout) {
+			if _, err := env.Exec(t.Context(), "sleep 600", environment.ExecOptions{Timeout: 100 * time.Millisecond}); !errors.Is(err, environment.ErrTimeout) {
 				t.Error(err)
 			}
 		})
@@ -239,7 +277,7 @@ func TestKillersComeAndGo(t *testing.T) {
 	if err := direct.Remove(t.Context(), killers[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := timesOut(t, two, "sleep 600", time.Second); !errors.Is(err, environment.ErrTimeout) {
+	if err := timesOut(t, two, "sleep 600", 100*time.Millisecond); !errors.Is(err, environment.ErrTimeout) {
 		t.Error(err)
 	}
 	if again := killersOf(t, direct); len(again) != 1 || again[0] == killers[0] {
@@ -258,7 +296,7 @@ func TestKillersEndWithTheirInput(t *testing.T) {
 	direct := newProvider(t, nil)
 	p := newProvider(t, nil)
 	env := newEnvironmentOf(t, p, direct)
-	if err := timesOut(t, env, "sleep 600", time.Second); !errors.Is(err, environment.ErrTimeout) {
+	if err := timesOut(t, env, "sleep 600", 100*time.Millisecond); !errors.Is(err, environment.ErrTimeout) {
 		t.Fatal(err)
 	}
 	p.killers.now.conn.Close() // as the kernel does for a process that was killed

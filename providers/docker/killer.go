@@ -22,11 +22,12 @@ import (
 
 // killers has the provider's killer, which is started when it is first needed: one for all containers.
 type killers struct {
-	once   sync.Once
 	turn   chan struct{} // held by who looks at the rest
 	now    *killerContainer
 	closed bool
 }
+
+func newKillers() *killers { return &killers{turn: make(chan struct{}, 1)} }
 
 // errKillerGone says that the connection to a killer has ended.
 var errKillerGone = errors.New("the container that ends commands has ended itself")
@@ -47,7 +48,6 @@ func (e *containerEnv) ask(ctx context.Context, r killer.Request) (answer killer
 var errClosed = errors.New("the provider was closed")
 
 func (s *killers) lock(ctx context.Context) error {
-	s.once.Do(func() { s.turn = make(chan struct{}, 1) })
 	select {
 	case s.turn <- struct{}{}:
 		return nil

@@ -10,6 +10,7 @@ import (
 )
 
 func TestCopiesSpareWhatIsMounted(t *testing.T) {
+	t.Parallel()
 	host := t.TempDir()
 	canary := filepath.Join(host, "canary")
 	if err := os.WriteFile(canary, []byte("alive"), 0o644); err != nil {

@@ -3,6 +3,7 @@ package docker
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"runtime/pprof"
@@ -24,6 +25,7 @@ func listed(hosts ...string) environment.Network {
 
 // What is no HTTP request goes nowhere: datagrams, questions to name servers, addresses.
 func TestNothingGoesPastTheDoor(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	at := p.gateway(t)
 	plain, names := environmenttest.Listen(t, at, 0), environmenttest.Listen(t, at, 53)
@@ -63,6 +65,7 @@ func TestNothingGoesPastTheDoor(t *testing.T) {
 
 // The relay belongs to whoever is root in the container; who ends it has no network, until the next phase.
 func TestARelayThatIsKilledIsMissedByItsContainerAlone(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	address := environmenttest.Outside(t, p.gateway(t))
 	e := newEnvironment(t, p, environment.CreateOptions{Network: listed(address)})
@@ -85,6 +88,7 @@ func TestARelayThatIsKilledIsMissedByItsContainerAlone(t *testing.T) {
 
 // A timeout ends what a command started, and not the relay that was there before.
 func TestATimeoutSparesTheRelay(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	address := environmenttest.Outside(t, p.gateway(t))
 	e := newEnvironment(t, p, environment.CreateOptions{Network: listed(address)})
@@ -124,8 +128,9 @@ func goroutines(name string) bool {
 
 // The engine's name server for its users' networks would stay behind.
 func TestAUsersNetworkIsNotLeft(t *testing.T) {
+	t.Parallel()
 	direct := newProvider(t, nil)
-	const name = "rollout-network-test"
+	name := "rollout-network-test-" + strings.ToLower(rand.Text()) // others may test with the same engine
 	if _, err := direct.api.NetworkCreate(t.Context(), name, network.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +150,7 @@ func TestAUsersNetworkIsNotLeft(t *testing.T) {
 }
 
 func TestWhatSharesANetworkCannotBeRestricted(t *testing.T) {
+	t.Parallel()
 	for _, own := range []string{"host", "container:x", "none"} {
 		p := newProvider(t, map[string]any{"network": own})
 		_, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testImage, Labels: testLabels(t), Network: listed("pypi.org")})
@@ -156,6 +162,7 @@ func TestWhatSharesANetworkCannotBeRestricted(t *testing.T) {
 
 // What the agent has put in the relay's place is not run when the next phase needs a relay.
 func TestAReplacedRelayIsNotRun(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	address := environmenttest.Outside(t, p.gateway(t))
 	e := newEnvironment(t, p, environment.CreateOptions{Network: listed(address)})

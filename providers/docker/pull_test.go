@@ -83,6 +83,7 @@ func (r *localRegistry) push(t *testing.T, p *Provider, repository string) strin
 }
 
 func TestPullImage(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	r := newRegistry(t, p)
 	ref := r.push(t, p, "some/thing:1.0")

@@ -11,6 +11,7 @@ import (
 
 // No namespace keeps these in, or they are large parts of the kernel that nobody needs here. Ordinary sockets can be made.
 func TestDangerousCallsAreRefused(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	for _, n := range []environment.Network{{}, offline} {
 		env := newEnvironment(t, p, environment.CreateOptions{Network: n})

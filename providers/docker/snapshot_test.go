@@ -45,6 +45,7 @@ func snapshotOf(t *testing.T, p *Provider, from, script string, labels environme
 // TestASnapshotForgetsItsContainer: labels of the container's owner, and of the workflow that it belonged to, would be those of every
 // container of the image that has none of its own.
 func TestASnapshotForgetsItsContainer(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	labels := environment.Labels{Job: "j", Trial: "first", Owner: environment.Owner{Host: "h", PID: 7, Start: "8", Workflow: environment.Workflow{Run: "r", Attempt: 1, Job: "w"}}}
 	ref, err := snapshotOf(t, p, testImage, "true", labels)
@@ -77,6 +78,7 @@ func TestASnapshotForgetsItsContainer(t *testing.T) {
 
 // TestAVolumeIsNotKept: commits leave volumes out, and the agent in one would be missing.
 func TestAVolumeIsNotKept(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	from, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "volume", Context: fstest.MapFS{
 		"Dockerfile": {Data: []byte("FROM " + testImage + "\nVOLUME /opt/agent\nLABEL nonce=" + rand.Text() + "\n")},
@@ -93,6 +95,7 @@ func TestAVolumeIsNotKept(t *testing.T) {
 
 // TestNamesThatAreNoTextAreInspected: the engine's list of changes has them in another form than its stream of files.
 func TestNamesThatAreNoTextAreInspected(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testImage, Labels: environment.Labels{Job: "j"}})
 	if err != nil {
@@ -118,6 +121,7 @@ func TestNamesThatAreNoTextAreInspected(t *testing.T) {
 
 // TestForeignImagesAreNotRemoved: what has no label of ours stays, whoever names it.
 func TestForeignImagesAreNotRemoved(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
