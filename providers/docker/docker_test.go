@@ -156,3 +156,21 @@ func TestStopTwice(t *testing.T) {
 		t.Errorf("of a container that is gone: %v", err)
 	}
 }
+
+// A command that ends as if it was killed, or was not started, makes the provider ask whether the container still lives. It must
+// not wait for the end of a container that does.
+func TestALivingContainerAnswers(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, nil)
+	env := newEnvironment(t, p, environment.CreateOptions{})
+	if !p.container(env).answers(t.Context()) {
+		t.Error("a container that runs does not answer")
+	}
+	if err := p.api.ContainerKill(t.Context(), env.ID(), "KILL"); err != nil {
+		t.Fatal(err)
+	}
+	waitStopped(t, p, env)
+	if p.container(env).answers(t.Context()) {
+		t.Error("a container that was killed answers")
+	}
+}

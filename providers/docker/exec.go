@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -172,19 +171,21 @@ func (e *containerEnv) stillThere(ctx context.Context) error {
 	}
 }
 
-// notFound is the exit code of a program that is not there.
+// notFound is the exit code of a program that is not there. The engine 20.10 gives notRun.
 const notFound = 127
 
-// answers reports whether programs can be started: the engine looks for one in the container that nobody has, so that
-// nothing of the container's is run.
+// answers reports whether programs can be started: the engine looks for one in the container that nobody has, so that nothing
+// of the container's is run. The runtime names that program only if it has looked for it inside.
 func (e *containerEnv) answers(ctx context.Context) bool {
-	p, err := e.start(ctx, container.ExecOptions{Cmd: []string{"/rollout-" + rand.Text()}, User: "0:0", WorkingDir: "/"}, nil, io.Discard, io.Discard)
+	name := "/rollout-" + rand.Text()
+	said := &bounded{left: maxDoorErrors}
+	p, err := e.start(ctx, container.ExecOptions{Cmd: []string{name}, User: "0:0", WorkingDir: "/"}, nil, said, said)
 	if err != nil {
 		return false
 	}
 	code, err := p.wait(ctx)
 	p.drain(0)
-	return err == nil && code == notFound
+	return err == nil && (code == notFound || code == notRun && strings.Contains(said.String(), name))
 }
 
 // ownCommand runs a script of ours in a container in which nobody else has run anything, whatever the image has made of the
