@@ -29,7 +29,7 @@ type policy struct {
 }
 
 // policies are all of them, read from the files themselves: what they compare with a baseline. Limits on what a job is by
-// itself (min_pass_rate, max_cost_usd, …) are taken out, because they are not about luck, and groups are about all agents.
+// itself (min_pass_rate, max_cost_usd, …) are taken out, because no chance is involved, and groups are about all agents.
 func policies(t *testing.T) []policy {
 	t.Helper()
 	var found []policy
@@ -159,7 +159,7 @@ func mustJSON(t *testing.T, v any) string {
 }
 
 // red reports whether a policy fails a pull request, which confirms what looks broken.
-func red(p gate.Policy, w gatetest.World, rng *rand.Rand) bool {
+func red(p gate.Policy, w gatetest.Pair, rng *rand.Rand) bool {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w.Confirm(rng, p.Confirmable(w.Base, w.Head, now), p.Confirm.Attempts)
 	diff := result.Compare(w.Base, w.Head)
@@ -248,7 +248,7 @@ func TestPoliciesRarelyFailUnchangedAgents(t *testing.T) {
 	}
 }
 
-// limit is the largest share of reds that is 5 % but for luck: so many standard errors more.
+// limit is the largest share of reds that is 5 % in a simulation: so many standard errors more.
 func limit(runs int, errors float64) float64 {
 	return 0.05 + errors*math.Sqrt(0.05*0.95/float64(runs))
 }

@@ -83,7 +83,7 @@ func TestTheGateOnAPullRequest(t *testing.T) {
 	_, err = r.api.AddArtifact(slug, run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": read(t, baseline, "result.json")}})
 	must(t, err)
 
-	suite(t, r.dir) // has forgotten all five: fewer could be luck
+	suite(t, r.dir) // has forgotten all five: fewer could be chance
 	r.confirms()
 	head := r.commit("a worse agent", base)
 	r.api.AddPull(slug, githubtest.Pull{Number: 7, HeadBranch: "change", HeadSHA: head, Base: "main"})

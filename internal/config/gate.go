@@ -46,7 +46,7 @@ func (c *checker) gate() {
 // gateConfirm warns of a gate.confirm that can never do anything.
 func (c *checker) gateConfirm() {
 	at := keyPath{"gate", "confirm"}
-	if policy := c.out.Job.Gate; policy.Confirm.Attempts > 0 && !policy.LimitsBroken() && !c.badBelow(keyPath{"gate"}) {
+	if policy := c.out.Job.Gate; policy.Confirm.Attempts > 0 && !policy.LimitsBrokenTasks() && !c.badBelow(keyPath{"gate"}) {
 		c.warn(c.root.locate(at, false), "set max_broken_tasks, or remove confirm", "gate.confirm has no effect without gate.max_broken_tasks, which says how many tasks may be broken")
 	}
 }

@@ -10,61 +10,61 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// broken is a check on broken tasks that waits for all tests to be known.
+// brokenTasks is the comparison for max_broken_tasks.
 //
-// A task that is passed in some of its attempts breaks by luck every now and then, and as often it is mended by luck: never passed before,
-// and always now. Two runs of one thing could as well be the other way round, so that broken and mended tasks are like the
-// falls and rises of a drop, and obey the same test. With confirmation attempts only those count as broken that never pass in these,
-// either. That makes broken ones rarer than mended ones if nothing changed, and the test stricter than it has to be.
-type broken struct {
-	check   int // its place among the checks
-	limit   int
-	names   []result.Key // of the broken tasks; Attempt is 0
-	mended  int
-	crashed int // of the broken ones: have nothing but errors
-	untried int // of the broken ones: have no confirmation attempt that says anything
-	flaky   int // passed when they were tried again
-	confirm int // Policy.Confirm.Attempts
-	sample      // of tasks that broke (1) or were mended (-1)
-	p       float64
-	method  string
+// A task that passes in some of its attempts breaks by chance now and then, and is fixed by chance as often: it never passed
+// before and always passes now. If nothing changed, the two runs are exchangeable, so broken and fixed tasks are like the falls
+// and rises of a drop, and the same test applies. With confirmation attempts, a task counts as broken only if it never passes in
+// these either. Then broken tasks are rarer than fixed ones if nothing changed, and the test is stricter than necessary.
+type brokenTasks struct {
+	check       int // index of its check
+	limit       int
+	names       []result.Key // of the broken tasks; Attempt is 0
+	fixed       int
+	crashed     int // broken tasks that have only errors
+	unconfirmed int // broken tasks without a confirmation attempt that ended with a verdict
+	flaky       int // tasks that passed when they were tried again
+	confirm     int // Policy.Confirm.Attempts
+	sample          // tasks fell by 1 if they broke and rose by 1 if they were fixed
+	p           float64
+	method      string
 }
 
-// maxBrokenTasks takes up the limit on broken tasks.
-func (j *judge) maxBrokenTasks(s scope) {
+// maxBrokenTasks checks the limit on broken tasks, or adds the comparison that will.
+func (k *checker) maxBrokenTasks(s scope) {
 	const name = "max_broken_tasks"
-	if s.MaxBrokenTasks == nil || j.nothing(s, name, float64(*s.MaxBrokenTasks)) {
+	if s.MaxBrokenTasks == nil || k.nothingToCheck(s, name, float64(*s.MaxBrokenTasks)) {
 		return
 	}
-	if j.diff == nil {
-		j.skip(s, name, float64(*s.MaxBrokenTasks), noBaseline)
+	if k.diff == nil {
+		k.skip(s, name, float64(*s.MaxBrokenTasks), noBaseline)
 		return
 	}
 	if len(s.comparable()) == 0 {
-		j.skip(s, name, float64(*s.MaxBrokenTasks), noComparison)
+		k.skip(s, name, float64(*s.MaxBrokenTasks), noComparison)
 		return
 	}
-	b := broken{limit: *s.MaxBrokenTasks, confirm: j.policy.Confirm.Attempts}
+	b := brokenTasks{limit: *s.MaxBrokenTasks, confirm: k.policy.Confirm.Attempts}
 	var flips []result.TaskDiff
 	for _, t := range s.tasks {
 		untried := t
 		untried.Confirmation = nil
 		flip := unchanged
 		switch {
-		case broke(t):
+		case isBroken(t):
 			b.names = append(b.names, result.Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task})
 			if len(t.Head.Rewards) == 0 {
 				b.crashed++
 			}
 			if t.Confirmation == nil || len(t.Confirmation.Scores) == 0 {
-				b.untried++
+				b.unconfirmed++
 			}
-			flip = down
-		case broke(untried):
+			flip = fell
+		case isBroken(untried):
 			b.flaky++
-		case mended(t):
-			b.mended++
-			flip = up
+		case isFixed(t):
+			b.fixed++
+			flip = rose
 		}
 		if t.Comparable() {
 			t.Base, t.Head = flip[0], flip[1]
@@ -72,85 +72,83 @@ func (j *judge) maxBrokenTasks(s scope) {
 		}
 	}
 	b.sample = sampleOf(flips, passes)
-	if j.policy.Noise != NoiseIgnore {
+	if k.policy.Noise != NoiseIgnore {
 		b.p, b.method = pValue(b.sample)
 	}
-	b.check = j.add(s, Check{Name: name, Value: float64(len(b.names)), Limit: float64(b.limit)})
-	if j.policy.Noise != NoiseIgnore && len(flips) > 0 {
-		j.tests = append(j.tests, b)
+	b.check = k.add(s, Check{Name: name, Value: float64(len(b.names)), Limit: float64(b.limit)})
+	if k.policy.Noise != NoiseIgnore && len(flips) > 0 {
+		k.tests = append(k.tests, b)
 		return
 	}
-	c := &j.checks[b.check]
+	c := &k.checks[b.check]
 	c.Outcome = failIf(len(b.names) > b.limit)
-	c.Message = b.sentence()
+	c.Message = b.message()
 	if c.Outcome == Fail {
-		c.Hint = b.helps(0, 1)
+		c.Hint = b.hint(0, 1)
 	}
 }
 
-// The two sides of a task that broke, was mended, or neither.
+// The baseline and the job of a task that broke, was fixed, or neither.
 var (
-	lost, won = &result.Attempts{Scores: []float64{0}}, &result.Attempts{Scores: []float64{1}}
-	down      = [2]*result.Attempts{won, lost}
-	up        = [2]*result.Attempts{lost, won}
-	unchanged = [2]*result.Attempts{lost, lost}
+	failed, passed = &result.Attempts{Scores: []float64{0}}, &result.Attempts{Scores: []float64{1}}
+	fell           = [2]*result.Attempts{passed, failed}
+	rose           = [2]*result.Attempts{failed, passed}
+	unchanged      = [2]*result.Attempts{failed, failed}
 )
 
-// mended reports that a task was never passed in the baseline and is always now. Where one side has more attempts than the
-// other, as many of them are looked at as the other has: a task is mended by luck at least as often as it breaks by luck
-// only if both take equally many attempts.
-func mended(t result.TaskDiff) bool {
+// isFixed reports whether a task never passed in the baseline and always passes now. If one side has more attempts than the
+// other, the surplus is ignored: only with equally many attempts is a task fixed by chance at least as often as it breaks by
+// chance.
+func isFixed(t result.TaskDiff) bool {
 	if !t.Comparable() {
 		return false
 	}
 	n := min(len(t.Base.Scores), len(t.Head.Scores))
-	passed := func(v float64) bool { return v == 1 }
-	failed := func(v float64) bool { return v != 1 }
-	return !slices.ContainsFunc(t.Base.Scores[:n], passed) && !slices.ContainsFunc(t.Head.Scores[:n], failed)
+	return !slices.Contains(t.Base.Scores[:n], 1) && !slices.ContainsFunc(t.Head.Scores[:n], func(v float64) bool { return v != 1 })
 }
 
-func (b broken) chance() float64 { return b.p }
+func (b brokenTasks) pValue() float64 { return b.p }
 
-func (b broken) sameAs(o test) bool {
-	other, ok := o.(broken)
-	return ok && other.mended == b.mended && len(other.tasks) == len(b.tasks) && slices.Equal(other.names, b.names)
+func (b brokenTasks) sameAs(o comparison) bool {
+	other, ok := o.(brokenTasks)
+	return ok && other.fixed == b.fixed && len(other.tasks) == len(b.tasks) && slices.Equal(other.names, b.names)
 }
 
-func (b broken) decide(j *judge, adjusted, alpha float64, looks int) {
-	c := &j.checks[b.check]
-	real := j.real(adjusted)
-	test := newTest(b.sample, b.method, b.p, adjusted, looks, alpha)
-	low, high := interval(b.sample, alpha, real)
+func (b brokenTasks) decide(k *checker, adjusted, alpha float64, tests int) {
+	c := &k.checks[b.check]
+	significant := k.significant(adjusted)
+	test := newTest(b.sample, b.method, b.p, adjusted, tests, alpha)
+	low, high := interval(b.sample, alpha, significant)
 	n := float64(len(b.tasks))
 	test.Low, test.High = low*n, high*n
 	c.Test = &test
-	c.Message = b.sentence()
+	c.Message = b.message()
 	switch {
 	case len(b.names) <= b.limit:
 		c.Outcome = Pass
-	case real:
+	case significant:
 		c.Outcome = Fail
-		c.Message += "; " + byLuck(test)
+		c.Message += "; " + byChance(test)
 	default:
 		c.Outcome = Inconclusive
-		c.Message += "; " + byLuck(test) + ", so this suite cannot tell it from luck"
+		c.Message += "; " + byChance(test) + ", so this suite cannot tell it from chance"
 	}
 	if c.Outcome != Pass {
-		c.Hint = b.helps(alpha, looks)
+		c.Hint = b.hint(alpha, tests)
 	}
 }
 
-func (b broken) sentence() string {
+func (b brokenTasks) message() string {
 	text := fmt.Sprintf("%s broke (passed in every attempt of the baseline, and in none now)", plural.Count(len(b.names), "task"))
-	if b.mended > 0 {
-		text += fmt.Sprintf(" and %s mended", wereCounted(b.mended))
+	if b.fixed > 0 {
+		text += fmt.Sprintf(" and %s fixed", wereCounted(b.fixed))
 	}
 	text += fmt.Sprintf(", at most %d may", b.limit)
 	if b.crashed > 0 {
 		text += fmt.Sprintf("; %d of them for errors alone", b.crashed)
 	}
-	if b.confirm > 0 && b.untried > 0 {
-		text += fmt.Sprintf("; %d of them not confirmed", b.untried)
+	if b.confirm > 0 && b.unconfirmed > 0 {
+		text += fmt.Sprintf("; %d of them not confirmed", b.unconfirmed)
 	}
 	if b.flaky > 0 {
 		text += fmt.Sprintf("; %s passed when tried again (flaky)", plural.Count(b.flaky, "more task"))
@@ -165,21 +163,21 @@ func wereCounted(n int) string {
 	return fmt.Sprintf("%d were", n)
 }
 
-// helps says what would make broken tasks clear; alpha is 0 where nothing is tested. looks is how many checks share the chance of a
-// false alarm.
-func (b broken) helps(alpha float64, looks int) string {
+// hint returns what would make the outcome clearer. alpha is 0 if nothing was tested. tests is how many checks share the chance
+// of a false alarm.
+func (b brokenTasks) hint(alpha float64, tests int) string {
 	var parts []string
 	if alpha > 0 {
-		least := b.mended + 1
-		for atLeast(least+b.mended, least, 0.5)+atLeast(least+b.mended, least+1, 0.5) > 2*alpha {
+		least := b.fixed + 1
+		for atLeast(least+b.fixed, least, 0.5)+atLeast(least+b.fixed, least+1, 0.5) > 2*alpha {
 			least++
 		}
-		text := fmt.Sprintf("it takes %d broken tasks to be more than luck", least)
-		if b.mended > 0 {
-			text += fmt.Sprintf(" when %s mended", wereCounted(b.mended))
+		text := fmt.Sprintf("it takes %d broken tasks to be more than chance", least)
+		if b.fixed > 0 {
+			text += fmt.Sprintf(" when %s fixed", wereCounted(b.fixed))
 		}
-		if looks > 1 {
-			text += fmt.Sprintf(" (%d checks share the chance of a false alarm)", looks)
+		if tests > 1 {
+			text += fmt.Sprintf(" (%d checks share the chance of a false alarm)", tests)
 		}
 		parts = append(parts, text)
 	}
@@ -189,10 +187,10 @@ func (b broken) helps(alpha float64, looks int) string {
 	return strings.Join(parts, "; ")
 }
 
-// newTest is a test without its interval.
-func newTest(s sample, method string, p, adjusted float64, looks int, alpha float64) Test {
+// newTest returns a Test without an interval and without what the suite can detect.
+func newTest(s sample, method string, p, adjusted float64, tests int, alpha float64) Test {
 	return Test{
-		Method: method, Tasks: len(s.tasks), P: p, Adjusted: adjusted, Looks: looks,
+		Method: method, Tasks: len(s.tasks), P: p, Adjusted: adjusted, Tests: tests,
 		IntervalConfidence: math.Round((1-2*alpha)*1e9) / 1e9, // 0.9, not 0.8999999999999999
 	}
 }

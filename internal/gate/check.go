@@ -8,15 +8,15 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// DefaultConfidence is that of a policy that names none.
+// DefaultConfidence is used if a policy has no Confidence.
 const DefaultConfidence = 0.95
 
-// judge is one call of Check.
-type judge struct {
+// checker collects the checks of one call of Policy.Check.
+type checker struct {
 	policy Policy
 	diff   *result.Diff
 	checks []Check
-	tests  []test // of those checks that are tested against luck
+	tests  []comparison // of those checks that need a significance test; decideAll makes them
 	notes  []string
 }
 
@@ -24,76 +24,76 @@ func check(p Policy, head result.Job, diff *result.Diff, now time.Time) Verdict 
 	if p.Confidence <= 0 || p.Confidence >= 1 {
 		p.Confidence = DefaultConfidence
 	}
-	held, notes := p.current(head, now)
-	j := &judge{policy: p, diff: diff, notes: notes}
+	active, notes := p.activeQuarantines(head, now)
+	k := &checker{policy: p, diff: diff, notes: notes}
 	whole := p.Thresholds
 	if whole.MaxFailedTrials == nil {
 		whole.MaxFailedTrials = new(int)
 	}
-	j.scope(Group{Thresholds: whole}.in(head, diff, held))
+	k.checkScope(Group{Thresholds: whole}.scope(head, diff, active))
 	for _, g := range p.Groups {
-		j.scope(g.in(head, diff, held))
+		k.checkScope(g.scope(head, diff, active))
 	}
-	j.runTests()
-	j.noteComparison()
-	v := Verdict{Checks: j.checks, Notes: j.notes, Quarantined: held.tasks(head)}
-	v.Outcome, v.Reason = conclude(j.checks)
+	k.decideAll()
+	k.noteComparison()
+	v := Verdict{Checks: k.checks, Notes: k.notes, Quarantined: active.tasks(head)}
+	v.Outcome, v.Reason = conclude(k.checks)
 	if v.Outcome == Inconclusive && !v.Passed(p) {
 		v.Reason += "; it fails all the same, because on_inconclusive is fail"
 	}
 	return v
 }
 
-// scope holds one part of the job against its thresholds, in the order of the documentation.
-func (j *judge) scope(s scope) {
-	j.minPassRate(s)
-	j.minPassRateAll(s)
-	j.minMeanReward(s)
-	j.maxFailedTrials(s)
-	j.drop(s, "max_pass_rate_drop", s.MaxPassRateDrop, passRates)
-	j.drop(s, "max_mean_reward_drop", s.MaxMeanRewardDrop, meanRewards)
-	j.maxBrokenTasks(s)
-	j.maxCost(s)
-	j.maxDuration(s)
+// checkScope checks one part of the job against its thresholds, in the order of the documentation.
+func (k *checker) checkScope(s scope) {
+	k.minPassRate(s)
+	k.minPassRateAll(s)
+	k.minMeanReward(s)
+	k.maxFailedTrials(s)
+	k.drop(s, "max_pass_rate_drop", s.MaxPassRateDrop, passRates)
+	k.drop(s, "max_mean_reward_drop", s.MaxMeanRewardDrop, meanRewards)
+	k.maxBrokenTasks(s)
+	k.maxCost(s)
+	k.maxDuration(s)
 }
 
-// add adds a check, and returns its place.
-func (j *judge) add(s scope, c Check) int {
+// add appends a check and returns its index.
+func (k *checker) add(s scope, c Check) int {
 	c.Agent, c.Dataset = s.Agent, s.Dataset
 	if c.Outcome == "" {
 		c.Outcome = Pass
 	}
 	c.Value, c.Limit = finite(c.Value), finite(c.Limit)
-	j.checks = append(j.checks, c)
-	return len(j.checks) - 1
+	k.checks = append(k.checks, c)
+	return len(k.checks) - 1
 }
 
-// skip adds a check that has nothing to judge, for a good reason.
-func (j *judge) skip(s scope, name string, limit float64, why string) {
-	j.add(s, Check{Name: name, Limit: limit, Skipped: true, Message: "not checked: " + why})
+// skip adds a check that passes because there is nothing to check.
+func (k *checker) skip(s scope, name string, limit float64, why string) {
+	k.add(s, Check{Name: name, Limit: limit, Skipped: true, Message: "not checked: " + why})
 }
 
-// noComparison says why a limit on drops or broken tasks is not checked.
+// noComparison explains why a limit on drops or broken tasks was not checked.
 const noComparison = "no task can be compared with the baseline: each is new, removed, changed or without a verdict on one side"
 
-// nothing reports that a threshold has nothing to judge, after adding a check that says so. A job without trials fails. A group
-// without any is not checked: job files whose groups are about nothing are refused when they are read, so these trials were left
-// out on purpose (--agent, --task); nor is one where a quarantine has taken everything.
-func (j *judge) nothing(s scope, name string, limit float64) bool {
+// nothingToCheck reports whether a threshold has no trials to check, and then adds a check with the outcome: it fails if the job
+// has no trials, and is skipped if a group has none or a quarantine covers them all. Package config refuses groups that match
+// nothing in the job file, so a group's trials are missing on purpose (--agent, --task).
+func (k *checker) nothingToCheck(s scope, name string, limit float64) bool {
 	switch {
 	case s.matched == 0 && s.whole:
-		j.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "the job has no trials, so there is nothing to check", Hint: "correct datasets, tasks, include_tasks and exclude_tasks"})
+		k.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "the job has no trials, so there is nothing to check", Hint: "correct datasets, tasks, include_tasks and exclude_tasks"})
 	case s.matched == 0:
-		j.skip(s, name, limit, "this job has no trials of the group")
+		k.skip(s, name, limit, "this job has no trials of the group")
 	case len(s.all) > 0 && len(s.gated) == 0:
-		j.skip(s, name, limit, "all of its tasks are in quarantine")
+		k.skip(s, name, limit, "all of its tasks are in quarantine")
 	default:
 		return false
 	}
 	return true
 }
 
-// conclude draws one outcome and a sentence from the checks.
+// conclude returns the outcome of all checks together and the sentence that explains it.
 func conclude(checks []Check) (Outcome, string) {
 	for _, o := range []Outcome{Fail, Inconclusive} {
 		var first string
@@ -103,7 +103,7 @@ func conclude(checks []Check) (Outcome, string) {
 				continue
 			}
 			if n == 0 {
-				first = scope{Group: Group{Agent: c.Agent, Dataset: c.Dataset}, whole: c.Agent+c.Dataset == ""}.name() + c.Message
+				first = scope{Group: Group{Agent: c.Agent, Dataset: c.Dataset}, whole: c.Agent+c.Dataset == ""}.prefix() + c.Message
 			}
 			n++
 		}
@@ -124,7 +124,7 @@ func conclude(checks []Check) (Outcome, string) {
 		}
 	}
 	if skipped > 0 {
-		return Pass, fmt.Sprintf("%s passed, %d had nothing to compare or to judge", plural.Count(len(checks)-skipped, "check"), skipped)
+		return Pass, fmt.Sprintf("%s passed, %d had nothing to check", plural.Count(len(checks)-skipped, "check"), skipped)
 	}
 	return Pass, fmt.Sprintf("all %d checks passed", len(checks))
 }

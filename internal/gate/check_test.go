@@ -14,7 +14,7 @@ import (
 
 var today = time.Date(2026, 3, 14, 23, 0, 0, 0, time.UTC)
 
-// fall is n tasks that passed, of which the first fell do not any more.
+// fall returns a baseline in which n tasks passed, and a job in which the first fell of them do not.
 func fall(n, fell int) (base, head result.Job) {
 	var pairs [][2][]float64
 	for i := range n {
@@ -27,7 +27,7 @@ func fall(n, fell int) (base, head result.Job) {
 	return jobs(pairs...)
 }
 
-// verdict compares and checks.
+// verdict compares two jobs and checks the policy.
 func verdict(p Policy, base, head result.Job) Verdict {
 	diff := result.Compare(base, head)
 	return p.Check(head, &diff, today)
@@ -60,10 +60,10 @@ func TestDrops(t *testing.T) {
 		{"a clear drop", drop(0), 100, 10, Fail, "pass rate fell from 100.0% to 90.0% (-10.0 points, 90% interval -15.", "four of five runs is"},
 		{"a clear drop that is allowed", drop(0.2), 100, 10, Pass, "within the limit of 20.0 points", ""},
 		{"exactly what is allowed", drop(0.1), 100, 10, Pass, "within the limit of 10.0 points", ""},
-		{"a clear drop above the limit", drop(0.05), 100, 10, Fail, "on 100 tasks; luck alone does that in less than 0.1% of runs, and the limit is 5.0 points", ""},
-		{"a drop that may be luck", drop(0.01), 100, 3, Inconclusive, "luck alone does that in 6.3% of runs, so this suite cannot tell it from luck", " in both jobs would show one of 1.0 points that many tasks share"},
-		{"four tasks are enough for a total loss", drop(0), 4, 4, Fail, "luck alone does that in 3.1% of runs", ""},
-		{"three are not", drop(0), 3, 3, Inconclusive, "luck alone does that in 6.3% of runs", "3 tasks can show no drop, however large"},
+		{"a clear drop above the limit", drop(0.05), 100, 10, Fail, "on 100 tasks; chance alone does that in less than 0.1% of runs, and the limit is 5.0 points", ""},
+		{"a drop that may be chance", drop(0.01), 100, 3, Inconclusive, "chance alone does that in 6.3% of runs, so this suite cannot tell it from chance", " in both jobs would show one of 1.0 points that many tasks share"},
+		{"four tasks are enough for a total loss", drop(0), 4, 4, Fail, "chance alone does that in 3.1% of runs", ""},
+		{"three are not", drop(0), 3, 3, Inconclusive, "chance alone does that in 6.3% of runs", "3 tasks can show no drop, however large"},
 		{"noise is ignored", ignore, 4, 1, Fail, "pass rate fell from 100.0% to 75.0% (-25.0 points) on 4 tasks", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestDrops(t *testing.T) {
 			if c.policy.Noise == NoiseIgnore {
 				return
 			}
-			if got.Test == nil || got.Test.Tasks != c.tasks || got.Test.Method != methodMcNemar || got.Test.Looks != 1 {
+			if got.Test == nil || got.Test.Tasks != c.tasks || got.Test.Method != methodMcNemar || got.Test.Tests != 1 {
 				t.Errorf("test %+v", got.Test)
 			}
 			if above0 := got.Test.Low > 0; above0 && got.Test.P > 0.05 || !above0 && got.Test.P <= 0.05 {
@@ -112,8 +112,8 @@ func TestOnInconclusive(t *testing.T) {
 func TestManyDrops(t *testing.T) {
 	base, head := fall(20, 4) // p 1/32
 	same := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0), MaxMeanRewardDrop: new(0.0)}}
-	if v := verdict(same, base, head); v.Outcome != Fail || v.Checks[1].Test.Looks != 1 || v.Checks[2].Outcome != Fail {
-		t.Errorf("pass rate and mean reward of passes are one look: %+v", v)
+	if v := verdict(same, base, head); v.Outcome != Fail || v.Checks[1].Test.Tests != 1 || v.Checks[2].Outcome != Fail {
+		t.Errorf("pass rate and mean reward of passes count as one test: %+v", v)
 	}
 	addTask(&base, "b", "d", "other", 0.5)
 	addTask(&head, "b", "d", "other", 0.25)
@@ -123,7 +123,7 @@ func TestManyDrops(t *testing.T) {
 	}}
 	v := verdict(groups, base, head)
 	c := find(t, v, "max_pass_rate_drop")
-	if c.Outcome != Inconclusive || c.Test.Looks != 2 || math.Abs(c.Test.Adjusted-2./32) > 1e-12 || c.Agent != "a" || c.Test.Low > 0 {
+	if c.Outcome != Inconclusive || c.Test.Tests != 2 || math.Abs(c.Test.Adjusted-2./32) > 1e-12 || c.Agent != "a" || c.Test.Low > 0 {
 		t.Errorf("%+v %+v", c, c.Test)
 	}
 	if !strings.Contains(c.Message, "3.1% of runs (6.3% when 2 checks are tested)") || !strings.HasPrefix(v.Reason, "agent a: pass rate fell") || !strings.HasSuffix(v.Reason, "; and 1 check besides") {
@@ -158,7 +158,7 @@ func TestPlainThresholds(t *testing.T) {
 		{"the pass rate of all trials is met", Thresholds{MinPassRateAll: new(0.5)}, "min_pass_rate_all", Pass, 7. / 13, "pass rate over all planned trials 53.8% (7 of 13), at least 50.0% is asked for"},
 		{"the pass rate of all trials is missed", Thresholds{MinPassRateAll: new(0.6)}, "min_pass_rate_all", Fail, 7. / 13, ""},
 		{"as many broke as may", Thresholds{MaxBrokenTasks: new(3)}, "max_broken_tasks", Pass, 3, "3 tasks broke"},
-		{"more broke, but not more than luck makes", Thresholds{MaxBrokenTasks: new(0)}, "max_broken_tasks", Inconclusive, 3, "at most 0 may; luck alone does that in 6.3% of runs"},
+		{"more broke, but not more than chance explains", Thresholds{MaxBrokenTasks: new(0)}, "max_broken_tasks", Inconclusive, 3, "at most 0 may; chance alone does that in 6.3% of runs"},
 		{"it costs as much as it may", Thresholds{MaxCostUSD: new(5.0)}, "max_cost_usd", Pass, 5, "the trials cost $5.00, at most $5.00 is allowed"},
 		{"it costs more", Thresholds{MaxCostUSD: new(4.99)}, "max_cost_usd", Fail, 5, ""},
 		{"it takes as long as it may", Thresholds{MaxDurationSec: new(100.0)}, "max_duration_sec", Pass, 100, "the job took 100 s, at most 100 s is allowed"},
@@ -184,7 +184,7 @@ func TestRoundingBreaksNoLimit(t *testing.T) {
 	}
 }
 
-func TestALimitOnCostsSaysIfNobodyReportedOne(t *testing.T) {
+func TestCostLimitWithoutReportedCosts(t *testing.T) {
 	limit := Policy{Thresholds: Thresholds{MaxCostUSD: new(0.5)}}
 	head := result.Job{Results: []result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: new(1.0)}}}
 	for _, c := range []struct {
@@ -231,7 +231,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestBrokenTasks: more of them count than luck makes, given those that were mended, and then each one.
+// TestBrokenTasks: they count if more broke than chance explains, given those that were fixed; with noise: ignore each one counts.
 func TestBrokenTasks(t *testing.T) {
 	tested := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}}
 	confirming, ignoring := tested, tested
@@ -245,13 +245,13 @@ func TestBrokenTasks(t *testing.T) {
 		message      string
 		hint         string
 	}{
-		{"none", tested, 0, 2, Pass, "0 tasks broke (passed in every attempt of the baseline, and in none now) and 2 were mended, at most 0 may", ""},
-		{"a flip of one task is no evidence", tested, 1, 0, Inconclusive, "luck alone does that in 25.0% of runs", "it takes 4 broken tasks to be more than luck; gate.confirm: {attempts: 4} tries"},
-		{"as many were mended", tested, 5, 5, Inconclusive, "5 tasks broke (passed in every attempt of the baseline, and in none now) and 5 were mended", "it takes 12 broken tasks to be more than luck when 5 were mended"},
-		{"more broke than were mended", tested, 6, 1, Fail, "and 1 was mended, at most 0 may; luck alone does that in 3.5% of runs", "gate.confirm"},
-		{"none was mended", tested, 4, 0, Fail, "luck alone does that in 3.1% of runs", "gate.confirm"},
+		{"none", tested, 0, 2, Pass, "0 tasks broke (passed in every attempt of the baseline, and in none now) and 2 were fixed, at most 0 may", ""},
+		{"a flip of one task is no evidence", tested, 1, 0, Inconclusive, "chance alone does that in 25.0% of runs", "it takes 4 broken tasks to be more than chance; gate.confirm: {attempts: 4} tries"},
+		{"as many were fixed", tested, 5, 5, Inconclusive, "5 tasks broke (passed in every attempt of the baseline, and in none now) and 5 were fixed", "it takes 12 broken tasks to be more than chance when 5 were fixed"},
+		{"more broke than were fixed", tested, 6, 1, Fail, "and 1 was fixed, at most 0 may; chance alone does that in 3.5% of runs", "gate.confirm"},
+		{"none was fixed", tested, 4, 0, Fail, "chance alone does that in 3.1% of runs", "gate.confirm"},
 		{"they are not confirmed", confirming, 4, 0, Fail, "4 of them not confirmed", "it takes 4 broken tasks"},
-		{"without a test each one counts", ignoring, 1, 5, Fail, "1 task broke (passed in every attempt of the baseline, and in none now) and 5 were mended, at most 0 may", "gate.confirm"},
+		{"without a test each one counts", ignoring, 1, 5, Fail, "1 task broke (passed in every attempt of the baseline, and in none now) and 5 were fixed, at most 0 may", "gate.confirm"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base, head := fall(20, c.broke)
@@ -267,7 +267,7 @@ func TestBrokenTasks(t *testing.T) {
 	}
 }
 
-// TestFailedTrials: what the agent lost is lost, and no failure of the check; what gave no verdict is one.
+// TestFailedTrials: a trial that the agent lost is no failure of the check; one without a verdict is.
 func TestFailedTrials(t *testing.T) {
 	base, _ := fall(10, 0)
 	for _, c := range []struct {
@@ -356,8 +356,8 @@ func TestCrashesAreDrops(t *testing.T) {
 	}
 }
 
-// TestNothingToJudge: a threshold that was not checked says so, and a job without trials never passes.
-func TestNothingToJudge(t *testing.T) {
+// TestNothingToCheck: a threshold that was not checked says so, and a job without trials never passes.
+func TestNothingToCheck(t *testing.T) {
 	base, head := fall(5, 0)
 	all := Thresholds{
 		MinPassRate: new(0.0), MinPassRateAll: new(0.0), MinMeanReward: new(0.0), MaxFailedTrials: new(9), MaxPassRateDrop: new(1.0),
@@ -386,8 +386,8 @@ func TestNothingToJudge(t *testing.T) {
 	}
 }
 
-// TestRemovedTasksAreTold: a pull request that takes the tasks away that it fails must not look like one that fails none.
-func TestRemovedTasksAreTold(t *testing.T) {
+// TestRemovedTasksAreNoted: a pull request that removes the tasks that it fails must not look like one that fails none.
+func TestRemovedTasksAreNoted(t *testing.T) {
 	base, head := fall(5, 2)
 	head.Results = head.Results[2:]
 	v := verdict(Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}}, base, head)
@@ -400,7 +400,7 @@ func TestNoBaseline(t *testing.T) {
 	_, head := fall(5, 5)
 	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0), MaxMeanRewardDrop: new(0.0), MaxBrokenTasks: new(0)}}
 	v := p.Check(head, nil, today)
-	if v.Outcome != Pass || len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "no baseline") || v.Reason != "1 check passed, 3 had nothing to compare or to judge" {
+	if v.Outcome != Pass || len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "no baseline") || v.Reason != "1 check passed, 3 had nothing to check" {
 		t.Errorf("%+v", v)
 	}
 	for _, c := range v.Checks[1:] {
@@ -449,7 +449,7 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("one that ran out: %+v", v)
 	}
 	v = hold(Quarantine{Task: "t000[01]", Dataset: "e*", Reason: "r", Until: "2027-01-01"})
-	if v.Outcome != Fail || !strings.Contains(strings.Join(v.Notes, "\n"), "means no task of this job") {
+	if v.Outcome != Fail || !strings.Contains(strings.Join(v.Notes, "\n"), "matches no task of this job") {
 		t.Errorf("one for another dataset: %+v", v)
 	}
 	v = hold(Quarantine{Task: "*", Reason: "r", Until: "2027-01-01"})
@@ -466,8 +466,8 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// TestSmallSuitesAreTold also if nothing was seen: nobody would know otherwise that nothing could be.
-func TestSmallSuitesAreTold(t *testing.T) {
+// TestSmallSuitesAreNoted: also if nothing fell, because nobody would know otherwise that the suite cannot show it.
+func TestSmallSuitesAreNoted(t *testing.T) {
 	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.05)}}
 	base, head := fall(3, 0)
 	v := verdict(p, base, head)
@@ -480,7 +480,7 @@ func TestSmallSuitesAreTold(t *testing.T) {
 	}
 }
 
-// TestOddRewardsDoNotBreakTheVerdict: whatever a verifier says, the verdict can be written down.
+// TestOddRewardsDoNotBreakTheVerdict: whatever a verifier reports, the verdict is valid JSON.
 func TestOddRewardsDoNotBreakTheVerdict(t *testing.T) {
 	p := Policy{Thresholds: Thresholds{
 		MinPassRate: new(0.1), MinMeanReward: new(-1.0), MaxPassRateDrop: new(0.0), MaxMeanRewardDrop: new(0.0), MaxBrokenTasks: new(0),

@@ -10,21 +10,21 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// quantity is what may drop, and how people are told of it.
-type quantity struct {
+// metric is a quantity that may drop, and how messages show it.
+type metric struct {
 	name   string
 	values func(*result.Attempts) []float64
-	level  func(float64) string // where it stands
-	amount func(float64) string // by how much it changed, with its sign
-	unit   string               // after an amount
+	level  func(float64) string // formats a value
+	amount func(float64) string // formats a change, with its sign
+	unit   string               // follows an amount
 }
 
-var passRates = quantity{
+var passRates = metric{
 	name: "pass rate", values: passes, level: percent, unit: " points",
 	amount: func(v float64) string { return signed(positiveZero(fmt.Sprintf("%.1f", v*100))) },
 }
 
-var meanRewards = quantity{
+var meanRewards = metric{
 	name: "mean reward", values: rewards, level: number,
 	amount: func(v float64) string { return signed(number(v)) },
 }
@@ -36,31 +36,33 @@ func positiveZero(text string) string {
 	return text
 }
 
-// drop is a check on a drop that waits for all others to be known.
+// drop is the comparison for max_pass_rate_drop or max_mean_reward_drop.
 type drop struct {
-	check int // its place among the checks
+	check int // index of its check
 	scope scope
-	what  quantity
+	what  metric
 	limit float64
 	sample
-	base, head float64 // where the quantity stood, and stands
+	base, head float64 // the metric before and now
 	tasks      []float64
 	counts     counts
 	p          float64
 	method     string
 }
 
+// size returns how far the metric fell. A rise is negative.
 func (d drop) size() float64 {
 	if math.Abs(d.base/2-d.head/2) <= 1e-12*max(math.Abs(d.base), math.Abs(d.head)) {
-		return 0 // the same numbers, added up in another order
+		return 0 // the same numbers, added in another order
 	}
 	return finite(d.base - d.head)
 }
 
-// counts is how many trials of compared tasks have no reward, in the baseline and in the job.
+// counts is the number of trials of compared tasks without a reward, in the baseline and in the job.
 type counts struct{ lost, leftOut [2]int }
 
-func countsOf(tasks []result.TaskDiff) counts {
+// missingRewards counts the trials without a reward.
+func missingRewards(tasks []result.TaskDiff) counts {
 	var c counts
 	for _, t := range tasks {
 		for i, side := range []*result.Attempts{t.Base, t.Head} {
@@ -71,7 +73,7 @@ func countsOf(tasks []result.TaskDiff) counts {
 	return c
 }
 
-// String is how a sentence goes on about them; "" if every trial has a reward.
+// String returns the counts in parentheses, to append to a sentence; "" if every trial has a reward.
 func (c counts) String() string {
 	var parts []string
 	for _, one := range []struct {
@@ -95,18 +97,18 @@ func (c counts) String() string {
 	return " (with " + strings.Join(parts, ", and ") + ")"
 }
 
-// drop takes up a threshold on a drop.
-func (j *judge) drop(s scope, name string, limit *float64, what quantity) {
-	if limit == nil || j.nothing(s, name, *limit) {
+// drop checks a threshold on a drop, or adds the comparison that will.
+func (k *checker) drop(s scope, name string, limit *float64, what metric) {
+	if limit == nil || k.nothingToCheck(s, name, *limit) {
 		return
 	}
-	if j.diff == nil {
-		j.skip(s, name, *limit, noBaseline)
+	if k.diff == nil {
+		k.skip(s, name, *limit, noBaseline)
 		return
 	}
 	tasks := s.comparable()
 	if len(tasks) == 0 {
-		j.skip(s, name, *limit, noComparison)
+		k.skip(s, name, *limit, noComparison)
 		return
 	}
 	d := drop{scope: s, what: what, limit: *limit, sample: sampleOf(tasks, what.values)}
@@ -117,37 +119,38 @@ func (j *judge) drop(s scope, name string, limit *float64, what quantity) {
 	}
 	d.base, d.head = result.Mean(base), result.Mean(head)
 	d.tasks = d.drops()
-	d.counts = countsOf(tasks)
-	d.check = j.add(s, Check{Name: name, Value: d.size(), Limit: *limit})
-	if j.policy.Noise != NoiseIgnore {
+	d.counts = missingRewards(tasks)
+	d.check = k.add(s, Check{Name: name, Value: d.size(), Limit: *limit})
+	if k.policy.Noise != NoiseIgnore {
 		d.p, d.method = pValue(d.sample)
-		j.tests = append(j.tests, d)
+		k.tests = append(k.tests, d)
 		return
 	}
-	c := &j.checks[d.check]
+	c := &k.checks[d.check]
 	c.Outcome = failIf(above(d.size(), d.limit))
-	c.Message = d.sentence("") + d.within(c.Outcome)
+	c.Message = d.message("") + d.limitText(c.Outcome)
 }
 
-// test is a check that waits for all others: a drop, or broken tasks.
-type test interface {
-	chance() float64    // p
-	sameAs(o test) bool // they are the same numbers, and so one look
-	decide(j *judge, adjusted, alpha float64, looks int)
+// comparison is a significance test whose outcome depends on how many others there are: of a drop or of broken tasks.
+type comparison interface {
+	pValue() float64
+	sameAs(o comparison) bool // reports whether both test the same numbers, and so count as one test
+	// decide completes the check. adjusted is the p-value corrected for so many tests, alpha the level that it was tested at.
+	decide(k *checker, adjusted, alpha float64, tests int)
 }
 
-// runTests decides about all drops and broken tasks together. A drop fails the job if it is larger than its threshold and
-// larger than luck; if it is only larger than its threshold, it is inconclusive.
+// decideAll decides all comparisons together. A drop fails the job if it is larger than its threshold and significant; if it
+// is only larger than its threshold, it is inconclusive.
 //
-// "Larger than luck" is tested against "nothing changed", not against "it fell by the threshold at most": the question is
-// whether the drop that was seen is real, and one that is counts as it was seen. A suite that did not change therefore
-// fails in at most a share 1 - confidence of runs, whatever the thresholds, also with a threshold of 0. That holds
-// for the verdict as a whole: with several drops each is held against a smaller share (see holm). Thresholds on
-// the same numbers (pass rate and mean reward where every reward is 0 or 1) are one.
-func (j *judge) runTests() {
-	var different []test
-	at := make([]int, len(j.tests))
-	for i, t := range j.tests {
+// The null hypothesis is "nothing changed", not "the drop is at most the threshold": the question is whether the observed drop
+// is real, and a real one counts as it was observed. A suite that did not change therefore fails in at most a share
+// 1 - confidence of runs, whatever the thresholds, also with a threshold of 0. This holds for the verdict as a whole: with
+// several drops each is tested at a lower level (see holm). Thresholds on the same numbers (pass rate and mean reward
+// if every reward is 0 or 1) count as one test.
+func (k *checker) decideAll() {
+	var different []comparison
+	at := make([]int, len(k.tests))
+	for i, t := range k.tests {
 		at[i] = slices.IndexFunc(different, t.sameAs)
 		if at[i] < 0 {
 			at[i] = len(different)
@@ -156,30 +159,32 @@ func (j *judge) runTests() {
 	}
 	ps := make([]float64, len(different))
 	for i, t := range different {
-		ps[i] = t.chance()
+		ps[i] = t.pValue()
 	}
-	adjusted, levels := holm(ps, 1-j.policy.Confidence)
-	for i, t := range j.tests {
-		t.decide(j, adjusted[at[i]], levels[at[i]], len(different))
+	adjusted, levels := holm(ps, 1-k.policy.Confidence)
+	for i, t := range k.tests {
+		t.decide(k, adjusted[at[i]], levels[at[i]], len(different))
 	}
 }
 
-// real reports that a test found more than luck. The bound is generous by rounding only: confidence is given in decimals.
-func (j *judge) real(adjusted float64) bool { return adjusted <= (1-j.policy.Confidence)*(1+1e-9) }
+// significant reports whether an adjusted p-value is at most 1 - confidence, but for rounding: confidence is given in decimals.
+func (k *checker) significant(adjusted float64) bool {
+	return adjusted <= (1-k.policy.Confidence)*(1+1e-9)
+}
 
-func (d drop) chance() float64 { return d.p }
+func (d drop) pValue() float64 { return d.p }
 
-// sameAs: the same tasks with the same drops.
-func (d drop) sameAs(other test) bool {
+// sameAs reports whether other tests the same tasks with the same drops.
+func (d drop) sameAs(other comparison) bool {
 	o, ok := other.(drop)
-	return ok && d.scale == o.scale && d.units == o.units && slices.Equal(d.tasks, o.tasks) && d.single() == o.single() && d.p == o.p
+	return ok && d.scale == o.scale && d.units == o.units && slices.Equal(d.tasks, o.tasks) && d.matchedPairs() == o.matchedPairs() && d.p == o.p
 }
 
-func (d drop) decide(j *judge, adjusted, alpha float64, looks int) {
-	c := &j.checks[d.check]
-	real := j.real(adjusted)
-	test := newTest(d.sample, d.method, d.p, adjusted, looks, alpha)
-	low, high := interval(d.sample, alpha, real)
+func (d drop) decide(k *checker, adjusted, alpha float64, tests int) {
+	c := &k.checks[d.check]
+	significant := k.significant(adjusted)
+	test := newTest(d.sample, d.method, d.p, adjusted, tests, alpha)
+	low, high := interval(d.sample, alpha, significant)
 	test.Low, test.High = finite(low*d.scale), finite(high*d.scale)
 	if smallest, ok := detectable(d.sample, alpha); ok {
 		test.Detectable = new(finite(smallest * d.scale))
@@ -191,27 +196,27 @@ func (d drop) decide(j *judge, adjusted, alpha float64, looks int) {
 	if asked == 0 {
 		asked = d.size()
 	}
-	test.NeededAttempts = needed(d.sample, asked/d.scale, alpha)
+	test.NeededAttempts = neededAttempts(d.sample, asked/d.scale, alpha)
 	c.Test = &test
-	c.Message = d.sentence(fmt.Sprintf(", %s interval %s to %s", share(test.IntervalConfidence), d.what.amount(-test.High), d.what.amount(-test.Low)))
+	c.Message = d.message(fmt.Sprintf(", %s interval %s to %s", share(test.IntervalConfidence), d.what.amount(-test.High), d.what.amount(-test.Low)))
 	switch {
 	case !above(d.size(), d.limit):
 		c.Outcome = Pass
-		c.Message += d.within(Pass)
-	case real:
+		c.Message += d.limitText(Pass)
+	case significant:
 		c.Outcome = Fail
-		c.Message += "; " + byLuck(test) + d.within(Fail)
-		c.Hint = d.shown(test)
+		c.Message += "; " + byChance(test) + d.limitText(Fail)
+		c.Hint = d.detectableText(test)
 	default:
 		c.Outcome = Inconclusive
-		c.Message += "; " + byLuck(test) + ", so this suite cannot tell it from luck"
-		c.Hint = d.helps(test, asked, alpha)
+		c.Message += "; " + byChance(test) + ", so this suite cannot tell it from chance"
+		c.Hint = d.hint(test, asked, alpha)
 	}
-	j.noteSmall(d, test, alpha)
+	k.noteTooSmall(d, test, alpha)
 }
 
-// sentence says what happened: "pass rate fell from 62.0% to 54.0% (-8.0 points, 90% interval …) on 100 tasks".
-func (d drop) sentence(interval string) string {
+// message returns what happened: "pass rate fell from 62.0% to 54.0% (-8.0 points, 90% interval …) on 100 tasks".
+func (d drop) message(interval string) string {
 	tasks := plural.Count(len(d.sample.tasks), "task") + d.counts.String()
 	if before, after := d.what.level(d.base), d.what.level(d.head); d.size() != 0 {
 		verb := "rose"
@@ -223,21 +228,21 @@ func (d drop) sentence(interval string) string {
 	return fmt.Sprintf("%s stayed at %s (0%s%s) on %s", d.what.name, d.what.level(d.head), d.what.unit, interval, tasks)
 }
 
-// within compares with the threshold.
-func (d drop) within(o Outcome) string {
+// limitText returns how the drop compares with the threshold, to append to a sentence.
+func (d drop) limitText(o Outcome) string {
 	switch {
 	case o == Fail && d.limit == 0:
 		return ""
 	case o == Fail:
-		return ", and the limit is " + d.absolute(d.limit)
+		return ", and the limit is " + d.unsigned(d.limit)
 	case d.size() > 0:
-		return ", within the limit of " + d.absolute(d.limit)
+		return ", within the limit of " + d.unsigned(d.limit)
 	}
 	return ""
 }
 
-// absolute is an amount without a sign.
-func (d drop) absolute(v float64) string {
+// unsigned formats an amount without its sign.
+func (d drop) unsigned(v float64) string {
 	text := d.what.amount(v)
 	if text[0] == '+' || text[0] == '-' {
 		text = text[1:]
@@ -245,23 +250,23 @@ func (d drop) absolute(v float64) string {
 	return text + d.what.unit
 }
 
-// byLuck says how often there is as much without any change; of what is exactly as much, half counts (mid-p).
-func byLuck(t Test) string {
-	text := "luck alone does that in " + chance(t.P) + " of runs"
-	if chance(t.Adjusted) != chance(t.P) {
-		text += fmt.Sprintf(" (%s when %d checks are tested)", chance(t.Adjusted), t.Looks)
+// byChance returns the sentence about the p-value.
+func byChance(t Test) string {
+	text := "chance alone does that in " + formatP(t.P) + " of runs"
+	if formatP(t.Adjusted) != formatP(t.P) {
+		text += fmt.Sprintf(" (%s when %d checks are tested)", formatP(t.Adjusted), t.Tests)
 	}
 	return text
 }
 
-// shown says what the suite could have shown.
-func (d drop) shown(t Test) string {
+// detectableText returns the smallest drops that the suite detects; "" if there are none.
+func (d drop) detectableText(t Test) string {
 	var shapes []string
 	if t.Detectable != nil {
-		shapes = append(shapes, d.absolute(*t.Detectable)+" if many tasks share it")
+		shapes = append(shapes, d.unsigned(*t.Detectable)+" if many tasks share it")
 	}
 	if t.DetectableBroken != nil {
-		shapes = append(shapes, fmt.Sprintf("%s if %s broke", d.absolute(*t.DetectableBroken), plural.Count(t.DetectableTasks, "task")))
+		shapes = append(shapes, fmt.Sprintf("%s if %s broke", d.unsigned(*t.DetectableBroken), plural.Count(t.DetectableTasks, "task")))
 	}
 	if len(shapes) == 0 {
 		return ""
@@ -269,21 +274,21 @@ func (d drop) shown(t Test) string {
 	return "the smallest drop that this suite shows in four of five runs is " + strings.Join(shapes, ", and ")
 }
 
-// helps says what would make an inconclusive drop clear.
-func (d drop) helps(t Test, asked, alpha float64) string {
+// hint returns what would make an inconclusive drop clear.
+func (d drop) hint(t Test, asked, alpha float64) string {
 	if tooFew(t.Tasks, alpha) {
 		return d.tooFewTasks(t, alpha)
 	}
-	text := d.shown(t)
+	text := d.detectableText(t)
 	if text == "" {
 		text = "this suite shows no drop in four of five runs"
 	}
 	switch {
 	case t.NeededAttempts > 0:
-		// More attempts do not help where few tasks make up all of it: they fall every time, and luck can do the same to few.
-		text += fmt.Sprintf("; n_attempts: %d in both jobs would show one of %s that many tasks share", t.NeededAttempts, d.absolute(asked))
+		// More attempts do not help if few tasks make up the drop: they fall in every attempt, and chance can do the same to few tasks.
+		text += fmt.Sprintf("; n_attempts: %d in both jobs would show one of %s that many tasks share", t.NeededAttempts, d.unsigned(asked))
 	case t.Detectable == nil || *t.Detectable > asked*(1+rounding):
-		text += fmt.Sprintf("; to show one of %s it needs more tasks", d.absolute(asked))
+		text += fmt.Sprintf("; to show one of %s it needs more tasks", d.unsigned(asked))
 		if n := neededTasks(d.sample, asked/d.scale, alpha); n > 0 {
 			text += fmt.Sprintf(", about %d like these", n)
 		}
@@ -292,36 +297,36 @@ func (d drop) helps(t Test, asked, alpha float64) string {
 }
 
 func (d drop) tooFewTasks(t Test, alpha float64) string {
-	return fmt.Sprintf("%s can show no drop, however large: luck can do the same to all of them. It takes %d or more; with fewer, noise: ignore counts every drop",
+	return fmt.Sprintf("%s can show no drop, however large: chance can do the same to all of them. It takes %d or more; with fewer, noise: ignore counts every drop",
 		plural.Count(t.Tasks, "task"), leastTasks(alpha))
 }
 
-// noteSmall tells that a suite is too small to show anything, also if nothing was seen: then nobody would know.
-func (j *judge) noteSmall(d drop, t Test, alpha float64) {
+// noteTooSmall adds a note if a suite is too small to show anything, also if there was no drop: otherwise nobody would know.
+func (k *checker) noteTooSmall(d drop, t Test, alpha float64) {
 	if t.Detectable != nil || t.DetectableBroken != nil || d.span() == 0 {
 		return
 	}
-	note := d.scope.name() + d.what.name + ": "
+	note := d.scope.prefix() + d.what.name + ": "
 	if tooFew(t.Tasks, alpha) {
 		note += d.tooFewTasks(t, alpha)
 	} else {
 		note += "this suite is too small to show any drop reliably. More attempts (n_attempts) or more tasks help"
 	}
-	if !slices.Contains(j.notes, note) {
-		j.notes = append(j.notes, note)
+	if !slices.Contains(k.notes, note) {
+		k.notes = append(k.notes, note)
 	}
 }
 
-// noteComparison says what thresholds on drops did not look at.
-func (j *judge) noteComparison() {
+// noteComparison adds notes about what thresholds on drops and broken tasks did not compare.
+func (k *checker) noteComparison() {
 	asked := false
-	for _, c := range j.checks {
+	for _, c := range k.checks {
 		asked = asked || c.Name == "max_pass_rate_drop" || c.Name == "max_mean_reward_drop" || c.Name == "max_broken_tasks"
 	}
 	switch {
 	case !asked:
-	case j.diff == nil:
-		j.notes = append(j.notes, "thresholds on drops and broken tasks were not checked: "+noBaseline)
+	case k.diff == nil:
+		k.notes = append(k.notes, "thresholds on drops and broken tasks were not checked: "+noBaseline)
 	default:
 		for _, left := range []struct {
 			change result.Change
@@ -334,13 +339,13 @@ func (j *judge) noteComparison() {
 			{result.Unknown, "without a result on one side"},
 		} {
 			n := 0
-			for _, t := range j.diff.Tasks {
+			for _, t := range k.diff.Tasks {
 				if t.Change == left.change && !t.Comparable() {
 					n++
 				}
 			}
 			if n > 0 {
-				j.notes = append(j.notes, fmt.Sprintf("%s %s: not part of any drop", plural.Count(n, "task"), left.why))
+				k.notes = append(k.notes, fmt.Sprintf("%s %s: not part of any drop", plural.Count(n, "task"), left.why))
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// jobs are a baseline and a job with these rewards, of one agent on one dataset.
+// jobs returns a baseline and a job with these rewards, of one agent on one dataset.
 func jobs(pairs ...[2][]float64) (base, head result.Job) {
 	for i, p := range pairs {
 		addTask(&base, "a", "d", fmt.Sprintf("t%04d", i), p[0]...)

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// holm corrects for many looks: of m drops that are tested, the chance that any of them is called real by luck stays at
-// alpha, however they depend on each other. adjusted are to be held against alpha; levels are those that
-// each p was really held against, so that an interval of that level excludes 0 exactly if adjusted is at most alpha.
+// holm corrects p-values for multiple tests: the probability that any of them is significant although nothing changed stays
+// at alpha, however they depend on each other. A p-value is significant if its adjusted one is at most alpha. levels has the
+// level that each p was compared with, so that an interval of that level excludes 0 exactly if adjusted is at most alpha.
 // Source: S. Holm, Scand. J. Statist. 6 (1979) 65.
 func holm(ps []float64, alpha float64) (adjusted, levels []float64) {
 	order := make([]int, len(ps))

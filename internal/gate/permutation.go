@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// How a drop was told from luck. The first two are exact.
+// The methods of a test. The first two are exact.
 const (
 	methodMcNemar = "McNemar's exact test"
 	methodExact   = "exact paired permutation test"
@@ -15,35 +15,35 @@ const (
 	methodNormal  = "paired permutation test, normal approximation"
 )
 
-// What a test may cost; beyond, it is approximated.
+// Limits on the cost of a test. Beyond them it is approximated.
 const (
 	maxCells     = 50_000_000 // additions of a convolution
-	maxDecimals  = 4          // of rewards that are whole numbers of a lattice
-	maxLattice   = 1_000_000  // points of a lattice per unit of reward
-	maxEnumerate = 18         // tasks whose 2^n sign changes are all tried
-	maxReassign  = 12         // attempts at a task, both sides together, whose reassignments are all listed
-	maxPoints    = 4096       // values that a task's drop may have; with more it counts as normal
+	maxDecimals  = 4          // of rewards that are scaled to integers
+	maxScale     = 1_000_000  // integer steps per unit of reward
+	maxEnumerate = 18         // tasks of which all 2^n sign changes are tried
+	maxRelabel   = 12         // attempts at a task, both sides together, of which all relabelings are listed
+	maxPoints    = 4096       // values of a task's drop; with more it is approximated by a normal distribution
 )
 
-// tail is how likely a sum is to be above the one that was seen, and to be equal to it.
+// tail has the probabilities that a sum is above the observed one and that it is equal to it.
 type tail struct{ above, equal float64 }
 
 func (t tail) atLeast() float64 { return min(1, t.above+t.equal) }
 func (t tail) mid() float64     { return min(1, t.above+t.equal/2) }
 
-// pValue is the chance that a drop as large as the sample's, or larger, comes about although nothing changed. Then the two
-// runs could as well be the other way round: each task's drop keeps its size and has either sign, so that the distribution of
-// their sum is that of all sign changes. This holds for every number of tasks and any rewards, and for attempts at one task
-// that succeed and fail together within a run. Tasks without a difference add nothing.
+// pValue returns the probability of a drop as large as the sample's, or larger, if nothing changed. Then the two runs are
+// exchangeable: each task's drop keeps its size and has either sign, so the sum of the drops has the distribution over all
+// sign changes. This holds for any number of tasks and any rewards, and for attempts at one task that succeed and fail
+// together within a run. Tasks without a difference add nothing.
 //
-// Of the sums that are equal to the one that was seen, half count (mid-p). Counting all of them makes the test fail far less
-// often than it may, and so blind on small suites; with half of them it stays at the level (the largest size of McNemar's
-// mid-p test over all flip rates and 5 to 200 tasks is 0.0501 at 0.05, and TestMidP computes it).
+// Half of the probability of the observed sum counts (mid-p). If all of it counted, the test would fail much less often than
+// it may, and would detect little on small suites. With half of it the test keeps its level: the largest size of McNemar's
+// mid-p test over all flip rates and 5 to 200 tasks is 0.0501 at 0.05 (TestMidP computes it).
 //
-// A task with more attempts on one side than on the other is not symmetric. Sign changes of such tasks go wrong where rewards are
-// skewed and attempts independent; reassigning the attempts of a task to the two sides goes wrong where attempts of one run
-// resemble each other. If there is such a task, p is the larger of the two, each without mid-p: with it the larger one reaches
-// 6.8 % where 5 % are meant, without it 5.2 % (see TestUnequalAttempts).
+// A task with more attempts on one side than on the other is not symmetric. Sign changes of such tasks are wrong if rewards
+// are skewed and attempts independent; relabeling the attempts of a task is wrong if attempts of one run resemble each other.
+// If there is such a task, p is the larger of the two, each without mid-p: with mid-p it would reach 6.8 % where 5 % are
+// meant, without it 5.2 % (see TestUnequalAttempts).
 //
 // Sources: R. A. Fisher, The Design of Experiments (1935), §21; E. J. G. Pitman, Suppl. J. R. Statist. Soc. 4 (1937) 119;
 // Q. McNemar, Psychometrika 12 (1947) 153; M. Pagano and D. Tritchler, J. Am. Statist. Assoc. 78 (1983) 435 (convolution in whole
@@ -51,46 +51,46 @@ func (t tail) mid() float64     { return min(1, t.above+t.equal/2) }
 // (2013) 91 (mid-p).
 func pValue(s sample) (p float64, method string) {
 	if s.balanced() {
-		t, method := distribution(s, false)
+		t, method := permutationTail(s, false)
 		return t.mid(), method
 	}
-	flipped, method := distribution(s, false)
-	reassigned, other := distribution(s, true)
-	if reassigned.atLeast() > flipped.atLeast() {
-		flipped, method = reassigned, other
+	flipped, method := permutationTail(s, false)
+	relabeled, other := permutationTail(s, true)
+	if relabeled.atLeast() > flipped.atLeast() {
+		flipped, method = relabeled, other
 	}
 	return flipped.atLeast(), method
 }
 
-// distribution is the tail of the sum of the tasks' drops when each has either sign or, if reassign is set, when the attempts
-// of tasks that are not balanced are reassigned to the sides, every assignment being as likely.
-func distribution(s sample, reassign bool) (tail, string) {
+// permutationTail returns the tail of the sum of the tasks' drops, and the method. Each drop has either sign; if relabel is set,
+// the attempts of tasks that are not balanced are assigned to the sides anew instead, each assignment with equal probability.
+func permutationTail(s sample, relabel bool) (tail, string) {
 	exact := methodExact
-	if s.single() {
+	if s.matchedPairs() {
 		exact = methodMcNemar
 	}
-	if t, ok := signTest(s, reassign); ok {
+	if t, ok := signTest(s, relabel); ok {
 		return t, exact
 	}
-	if t, ok := onLattice(s, reassign); ok {
+	if t, ok := exactConvolution(s, relabel); ok {
 		return t, exact
 	}
-	if t, ok := enumerate(s, reassign); ok {
+	if t, ok := enumerateSigns(s, relabel); ok {
 		return t, exact
 	}
-	if t, ok := normal(s, reassign); ok {
+	if t, ok := normalApproximation(s, relabel); ok {
 		return t, methodNormal
 	}
-	return onGrid(s, reassign), methodGrid
+	return gridConvolution(s, relabel), methodGrid
 }
 
-// signTest is the distribution where all drops are of one size: a binomial count.
-func signTest(s sample, reassign bool) (tail, bool) {
+// signTest returns the tail if all drops are of one size; then it is binomial. It returns false if they are not.
+func signTest(s sample, relabel bool) (tail, bool) {
 	down, up, size := 0, 0, 0.0
 	for _, t := range s.tasks {
 		d := t.drop()
 		switch {
-		case reassign && !t.balanced(), d != 0 && size != 0 && math.Abs(d) != size:
+		case relabel && !t.balanced(), d != 0 && size != 0 && math.Abs(d) != size:
 			return tail{}, false
 		case d > 0:
 			down, size = down+1, d
@@ -102,21 +102,22 @@ func signTest(s sample, reassign bool) (tail, bool) {
 	return tail{above: more, equal: atLeast(down+up, down, 0.5) - more}, true
 }
 
-// point is one value that a task's drop can have, in whole numbers, and how likely it is.
+// point is a value that a task's drop can have, as an integer, with its probability.
 type point struct {
-	drop   int64
-	chance float64
+	drop        int64
+	probability float64
 }
 
-// onLattice is the distribution in whole numbers, if all means of the sample are, and they are few enough.
-func onLattice(s sample, reassign bool) (tail, bool) {
-	attempts, decimals, ok := latticeOf(s, reassign)
+// exactConvolution returns the tail by convolution of integers. It returns false if the means of the sample cannot be scaled
+// to integers, or if that costs too much.
+func exactConvolution(s sample, relabel bool) (tail, bool) {
+	attempts, decimals, ok := integerScale(s, relabel)
 	if !ok {
 		return tail{}, false
 	}
 	sum := convolution{}
 	for _, t := range s.tasks {
-		drop, points := t.points(attempts, decimals, s.binary, reassign)
+		drop, points := t.points(attempts, decimals, s.binary, relabel)
 		sum.add(drop, points)
 	}
 	if sum.cost() > maxCells {
@@ -125,17 +126,17 @@ func onLattice(s sample, reassign bool) (tail, bool) {
 	return sum.tail(), true
 }
 
-// convolution is a sum of independent drops.
+// convolution computes the distribution of a sum of independent drops.
 type convolution struct {
 	tasks    [][]point // each begins at 0
-	observed int64     // the sum that was seen, when the least that there can be is 0
+	observed int64     // the observed sum, less the smallest possible one
 	step     int64     // divides every drop
 }
 
-// add adds a task with the drop that was seen. Its points may be in any order, and are changed.
+// add adds a task with its observed drop. points may be in any order; add changes them.
 func (c *convolution) add(drop int64, points []point) {
 	if len(points) == 1 {
-		return // it can be nothing else
+		return // it is constant
 	}
 	least := slices.MinFunc(points, func(a, b point) int { return cmp.Compare(a.drop, b.drop) }).drop
 	for i := range points {
@@ -146,6 +147,7 @@ func (c *convolution) add(drop int64, points []point) {
 	c.tasks = append(c.tasks, points)
 }
 
+// largestDrop returns the largest drop of points, which begin at 0.
 func largestDrop(points []point) int64 {
 	most := int64(0)
 	for _, p := range points {
@@ -154,7 +156,7 @@ func largestDrop(points []point) int64 {
 	return most
 }
 
-// cost is how many additions the sum takes.
+// cost returns how many additions distribution makes, or a number above maxCells.
 func (c *convolution) cost() int64 {
 	reach, cost := int64(0), int64(0)
 	for _, points := range c.tasks {
@@ -167,7 +169,7 @@ func (c *convolution) cost() int64 {
 	return cost
 }
 
-// distribution is how likely each sum is, in multiples of step from 0.
+// distribution returns the probability of each sum, in multiples of step from 0.
 func (c *convolution) distribution() []float64 {
 	reach := int64(0)
 	for _, points := range c.tasks {
@@ -181,8 +183,8 @@ func (c *convolution) distribution() []float64 {
 		clear(next[:grown+1])
 		for _, p := range points {
 			by := p.drop / c.step
-			for i, chance := range now[:filled+1] {
-				next[int64(i)+by] += chance * p.chance
+			for i, before := range now[:filled+1] {
+				next[int64(i)+by] += before * p.probability
 			}
 		}
 		filled = grown
@@ -197,38 +199,38 @@ func (c *convolution) tail() tail {
 	}
 	at := c.observed / c.step
 	var t tail
-	for i, chance := range c.distribution() {
+	for i, p := range c.distribution() {
 		switch {
 		case int64(i) > at:
-			t.above += chance
+			t.above += p
 		case int64(i) == at:
-			t.equal = chance
+			t.equal = p
 		}
 	}
 	return t
 }
 
-// latticeOf finds the scale at which every mean is a whole number: attempts is a common multiple of the numbers of
-// attempts, decimals is the power of ten of the rewards' decimals.
-func latticeOf(s sample, reassign bool) (attempts, decimals int64, ok bool) {
+// integerScale returns the scale at which every mean is an integer: attempts is a common multiple of the numbers of attempts,
+// decimals is a power of ten by which every reward becomes an integer.
+func integerScale(s sample, relabel bool) (attempts, decimals int64, ok bool) {
 	attempts, decimals = 1, 1
 	for _, t := range s.tasks {
 		for _, u := range t {
 			for _, n := range []int{len(u.base), len(u.head)} {
 				attempts = attempts / gcd(attempts, int64(n)) * int64(n)
-				if attempts > maxLattice {
+				if attempts > maxScale {
 					return 0, 0, false
 				}
 			}
 		}
 	}
-	if s.scale != 1 || math.Abs(s.low) > maxLattice || math.Abs(s.high) > maxLattice {
+	if s.scale != 1 || math.Abs(s.low) > maxScale || math.Abs(s.high) > maxScale {
 		return 0, 0, false
 	}
 	if s.binary {
 		return attempts, 1, true
 	}
-	if reassign && slices.ContainsFunc(s.tasks, func(t task) bool { return t.large() }) {
+	if relabel && slices.ContainsFunc(s.tasks, func(t task) bool { return t.large() }) {
 		return 0, 0, false
 	}
 	for range maxDecimals + 1 {
@@ -238,36 +240,37 @@ func latticeOf(s sample, reassign bool) (attempts, decimals int64, ok bool) {
 			whole = whole && math.Abs(scaled-math.Round(scaled)) < 1e-9
 		})
 		if whole {
-			return attempts, decimals, attempts*decimals <= maxLattice
+			return attempts, decimals, attempts*decimals <= maxScale
 		}
 		decimals *= 10
 	}
 	return 0, 0, false
 }
 
-// large: it has too many attempts to list all ways to reassign them.
+// large reports whether the task has too many attempts to list all their relabelings.
 func (t task) large() bool {
-	return slices.ContainsFunc(t, func(u unit) bool { return !u.balanced() && len(u.base)+len(u.head) > maxReassign })
+	return slices.ContainsFunc(t, func(u unit) bool { return !u.balanced() && len(u.base)+len(u.head) > maxRelabel })
 }
 
-// points is a task's drop and what else it could have been.
-func (t task) points(attempts, decimals int64, binary, reassign bool) (drop int64, points []point) {
-	reassign = reassign && !t.balanced()
+// points returns a task's drop, and all values that it could have had if nothing changed.
+func (t task) points(attempts, decimals int64, binary, relabel bool) (drop int64, points []point) {
+	relabel = relabel && !t.balanced()
 	points = []point{{0, 1}}
 	for _, u := range t {
 		base, head := wholes(u.base, decimals), wholes(u.head, decimals)
 		perBase, perHead := attempts/int64(len(base)), attempts/int64(len(head))
 		drop += total(base)*perBase - total(head)*perHead
-		if reassign {
-			points = combine(points, reassigned(base, head, perBase, perHead, binary))
+		if relabel {
+			points = combine(points, relabeledDrops(base, head, perBase, perHead, binary))
 		}
 	}
-	if reassign {
+	if relabel {
 		return drop, points
 	}
 	return drop, eitherSign(drop)
 }
 
+// eitherSign returns a drop with either sign.
 func eitherSign(drop int64) []point {
 	if drop == 0 {
 		return []point{{0, 1}}
@@ -275,31 +278,31 @@ func eitherSign(drop int64) []point {
 	return []point{{drop, 0.5}, {-drop, 0.5}}
 }
 
-// reassigned are the drops of all ways to assign a unit's attempts to two sides of their sizes. Of attempts that pass or not,
-// a hypergeometric number falls to one side.
-func reassigned(base, head []int64, perBase, perHead int64, binary bool) []point {
+// relabeledDrops returns the drops of all ways to assign a unit's attempts to two sides of the same sizes. If attempts pass or
+// not, the number of passes on one side is hypergeometric.
+func relabeledDrops(base, head []int64, perBase, perHead int64, binary bool) []point {
 	if !binary {
 		var parts []part
 		for _, v := range slices.Concat(base, head) {
 			parts = append(parts, part{base: v * perBase, head: -v * perHead})
 		}
-		return assignments(parts, len(head))
+		return relabelings(parts, len(head))
 	}
 	var points []point
 	passed, all, side := int(total(base)+total(head)), len(base)+len(head), len(head)
 	for x := max(0, side-(all-passed)); x <= min(side, passed); x++ {
-		chance := math.Exp(logChoose(passed, x) + logChoose(all-passed, side-x) - logChoose(all, side))
-		points = append(points, point{int64(passed-x)*perBase - int64(x)*perHead, chance})
+		probability := math.Exp(logChoose(passed, x) + logChoose(all-passed, side-x) - logChoose(all, side))
+		points = append(points, point{int64(passed-x)*perBase - int64(x)*perHead, probability})
 	}
 	return points
 }
 
-// combine is the sum of two independent drops.
+// combine returns the distribution of the sum of two independent drops.
 func combine(a, b []point) []point {
 	sums := map[int64]float64{}
 	for _, x := range a {
 		for _, y := range b {
-			sums[x.drop+y.drop] += x.chance * y.chance
+			sums[x.drop+y.drop] += x.probability * y.probability
 		}
 	}
 	var out []point
@@ -309,9 +312,10 @@ func combine(a, b []point) []point {
 	return out
 }
 
-// enumerate tries all sign changes, each differing from the last in one sign (Gray code).
-func enumerate(s sample, reassign bool) (tail, bool) {
-	if reassign && !s.balanced() {
+// enumerateSigns returns the tail by trying all sign changes, each differing from the last in one sign (Gray code). It returns
+// false if there are too many, or if attempts have to be relabeled.
+func enumerateSigns(s sample, relabel bool) (tail, bool) {
+	if relabel && !s.balanced() {
 		return tail{}, false
 	}
 	var signed []float64
@@ -343,12 +347,12 @@ func enumerate(s sample, reassign bool) (tail, bool) {
 	return tail{above: float64(above) / all, equal: float64(equal) / all}, true
 }
 
-// normal is the distribution of so many drops of similar size that their sum is as good as normal: the error is of the order of the
-// largest one's share of the variance.
-func normal(s sample, reassign bool) (tail, bool) {
+// normalApproximation returns the tail of a sum of so many drops of similar size that it is normal: the error is of the order of
+// the largest drop's share of the variance. It returns false if one drop's share is too large.
+func normalApproximation(s sample, relabel bool) (tail, bool) {
 	sum, variance, largest := 0.0, 0.0, 0.0
 	for _, t := range s.tasks {
-		v := t.variance(reassign)
+		v := t.variance(relabel)
 		sum += t.drop()
 		variance += v
 		largest = max(largest, v)
@@ -359,10 +363,10 @@ func normal(s sample, reassign bool) (tail, bool) {
 	return tail{above: 0.5 * math.Erfc(sum/math.Sqrt(2*variance))}, true
 }
 
-// variance is that of a task's drop if nothing changed. Source for attempts that are reassigned: W. G. Cochran, Sampling
+// variance returns the variance of a task's drop if nothing changed. Source for relabeled attempts: W. G. Cochran, Sampling
 // Techniques (3rd ed. 1977), §2.5 (drawing without replacement).
-func (t task) variance(reassign bool) float64 {
-	if !reassign || t.balanced() {
+func (t task) variance(relabel bool) float64 {
+	if !relabel || t.balanced() {
 		return t.drop() * t.drop()
 	}
 	v := 0.0
@@ -372,13 +376,13 @@ func (t task) variance(reassign bool) float64 {
 	return v
 }
 
-// onGrid is the distribution of drops that are rounded to as fine a grid as the budget allows. The sum is off by about the square
-// root of the number of tasks, in steps of the grid, of which its standard deviation has many times more. It has no floor, as random
-// draws would have: a p of 1e-9 is found.
-func onGrid(s sample, reassign bool) tail {
+// gridConvolution returns the tail by convolution of drops that are rounded to as fine a grid as maxCells allows. The error of the
+// sum is about the square root of the number of tasks, in steps of the grid; its standard deviation is many times larger.
+// Unlike random draws this has no smallest p: it finds a p of 1e-9.
+func gridConvolution(s sample, relabel bool) tail {
 	reach := 0.0
 	for _, t := range s.tasks {
-		if reassign && !t.balanced() {
+		if relabel && !t.balanced() {
 			reach += 12 * math.Sqrt(t.variance(true))
 		} else {
 			reach += 2 * math.Abs(t.drop())
@@ -387,7 +391,7 @@ func onGrid(s sample, reassign bool) tail {
 	for step := reach * float64(len(s.tasks)) / maxCells; ; step *= 2 {
 		sum := convolution{}
 		for _, t := range s.tasks {
-			sum.add(t.rounded(step, reassign))
+			sum.add(t.rounded(step, relabel))
 		}
 		if sum.cost() <= maxCells {
 			return sum.tail()
@@ -395,9 +399,9 @@ func onGrid(s sample, reassign bool) tail {
 	}
 }
 
-// rounded is a task's drop and what else it could have been, in multiples of step.
-func (t task) rounded(step float64, reassign bool) (drop int64, points []point) {
-	if !reassign || t.balanced() {
+// rounded returns what points returns, in multiples of step.
+func (t task) rounded(step float64, relabel bool) (drop int64, points []point) {
+	if !relabel || t.balanced() {
 		drop = int64(math.Round(t.drop() / step))
 		return drop, eitherSign(drop)
 	}
@@ -412,11 +416,11 @@ func (t task) rounded(step float64, reassign bool) (drop int64, points []point) 
 				drop += p.head
 			}
 		}
-		if points != nil && len(parts) <= maxReassign {
-			points = combine(points, assignments(parts, len(u.head)))
+		if points != nil && len(parts) <= maxRelabel {
+			points = combine(points, relabelings(parts, len(u.head)))
 		}
-		if len(parts) > maxReassign || len(points) > maxPoints {
-			points = nil // too many: their normal approximation does
+		if len(parts) > maxRelabel || len(points) > maxPoints {
+			points = nil // too many: see below
 		}
 	}
 	if points == nil {
@@ -425,13 +429,13 @@ func (t task) rounded(step float64, reassign bool) (drop int64, points []point) 
 	return drop, points
 }
 
-// part is what an attempt adds to its unit's drop on either side.
+// part is what an attempt adds to its unit's drop if it is on the baseline's or on the head's side.
 type part struct{ base, head int64 }
 
-// assignments are the drops that come about when n of the parts are the head's and the others the baseline's, with the share of all
-// ways that comes to each.
-func assignments(parts []part, n int) []point {
-	ways := make([]map[int64]float64, n+1) // by how many are the head's so far
+// relabelings returns the distribution of the drop over all ways to choose n of the parts for the head and the others for the
+// baseline.
+func relabelings(parts []part, n int) []point {
+	ways := make([]map[int64]float64, n+1) // by how many parts are the head's so far
 	for i := range ways {
 		ways[i] = map[int64]float64{}
 	}
@@ -458,14 +462,14 @@ func assignments(parts []part, n int) []point {
 	return points
 }
 
-// normalPoints stand for a normal distribution around 0 with a standard deviation in steps.
+// normalPoints returns points that approximate a normal distribution around 0. deviation is its standard deviation in steps.
 func normalPoints(deviation float64) []point {
 	const width = 0.05 // of a point, in standard deviations
 	var points []point
 	for i := -120; i <= 120; i++ {
 		z := float64(i) * width
-		chance := 0.5 * (math.Erfc((z-width/2)/math.Sqrt2) - math.Erfc((z+width/2)/math.Sqrt2))
-		points = append(points, point{int64(math.Round(z * deviation)), chance})
+		probability := 0.5 * (math.Erfc((z-width/2)/math.Sqrt2) - math.Erfc((z+width/2)/math.Sqrt2))
+		points = append(points, point{int64(math.Round(z * deviation)), probability})
 	}
 	return points
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// single-agent tasks, base and head by turns.
+// sampleFrom returns a sample of tasks of one agent, each with the baseline's and the job's values.
 func sampleFrom(pairs ...[2][]float64) sample {
 	s := sample{scale: 1}
 	for _, p := range pairs {
 		s.tasks = append(s.tasks, task{{base: p[0], head: p[1]}})
 		s.units++
 	}
-	return s.surveyed()
+	return s.withRange()
 }
 
 func one(base, head float64) [2][]float64 { return [2][]float64{{base}, {head}} }
 
-// bruteSigns is the definition of the test: the shares of sign changes with a larger sum, and with the same.
-func bruteSigns(s sample) tail {
+// bruteSignChanges computes the test by its definition: the shares of sign changes with a larger sum, and with the same.
+func bruteSignChanges(s sample) tail {
 	observed := 0.0
 	for _, t := range s.tasks {
 		observed += t.drop()
@@ -74,8 +74,8 @@ func TestAgainstBruteForce(t *testing.T) {
 						pairs = append(pairs, p)
 					}
 					s := sampleFrom(pairs...)
-					got, method := distribution(s, false)
-					want := bruteSigns(s)
+					got, method := permutationTail(s, false)
+					want := bruteSignChanges(s)
 					if !got.near(want, 1e-9) {
 						t.Fatalf("%v: %v by %s, want %v", pairs, got, method, want)
 					}
@@ -91,20 +91,20 @@ func TestAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// TestTheWaysAgree holds the lattice, the enumeration, the grid and the normal approximation against each other.
-func TestTheWaysAgree(t *testing.T) {
+// TestMethodsAgree compares convolution, enumeration, grid and normal approximation with each other.
+func TestMethodsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var pairs [][2][]float64
 	for range 16 {
 		pairs = append(pairs, [2][]float64{{float64(rng.IntN(2)), float64(rng.IntN(2))}, {float64(rng.IntN(2)), 0}})
 	}
 	s := sampleFrom(pairs...)
-	a, ok1 := onLattice(s, false)
-	b, ok2 := enumerate(s, false)
+	a, ok1 := exactConvolution(s, false)
+	b, ok2 := enumerateSigns(s, false)
 	if !ok1 || !ok2 || !a.near(b, 1e-12) {
-		t.Errorf("lattice %v, enumeration %v", a, b)
+		t.Errorf("convolution %v, enumeration %v", a, b)
 	}
-	if c := onGrid(s, false); !c.near(a, 1e-12) {
+	if c := gridConvolution(s, false); !c.near(a, 1e-12) {
 		t.Errorf("on a grid %v, exact %v", c, a)
 	}
 	pairs = nil
@@ -112,10 +112,10 @@ func TestTheWaysAgree(t *testing.T) {
 		pairs = append(pairs, [2][]float64{{float64(rng.IntN(2)), float64(rng.IntN(2))}, {float64(rng.IntN(2)), float64(rng.IntN(2))}})
 	}
 	s = sampleFrom(pairs...)
-	a, ok1 = onLattice(s, false)
-	b, ok2 = normal(s, false)
+	a, ok1 = exactConvolution(s, false)
+	b, ok2 = normalApproximation(s, false)
 	if !ok1 || !ok2 || math.Abs(a.mid()-b.mid()) > 0.0005 {
-		t.Errorf("lattice %v %v, normal %v %v", a, ok1, b, ok2)
+		t.Errorf("convolution %v %v, normal %v %v", a, ok1, b, ok2)
 	}
 }
 
@@ -139,8 +139,8 @@ func TestSmallChancesAreFound(t *testing.T) {
 	}
 	// Far out the grid is as good as the sum of all sign changes: 18 tasks are still enumerated.
 	s := sampleFrom(apart[:17]...)
-	exact, _ := enumerate(s, false)
-	if got := onGrid(s, false); math.Abs(got.mid()-exact.mid()) > 1e-7 {
+	exact, _ := enumerateSigns(s, false)
+	if got := gridConvolution(s, false); math.Abs(got.mid()-exact.mid()) > 1e-7 {
 		t.Errorf("on a grid %v, exact %v", got, exact)
 	}
 }
@@ -151,7 +151,7 @@ func TestMidP(t *testing.T) {
 	worst := 0.0
 	for _, n := range []int{5, 10, 15, 20, 30, 50, 100, 200} {
 		for flips := 0.01; flips <= 0.5001; flips += 0.01 {
-			worst = max(worst, mcnemarPower(criticals(n, 0.05), flips/2, flips/2))
+			worst = max(worst, mcnemarPower(criticalValues(n, 0.05), flips/2, flips/2))
 		}
 	}
 	t.Logf("the largest size is %.4f", worst)
@@ -183,28 +183,28 @@ func TestMcNemar(t *testing.T) {
 		if math.Abs(got-c.want) > 1e-12 || method != methodMcNemar {
 			t.Errorf("%d against %d: %v by %s, want %v", c.down, c.up, got, method, c.want)
 		}
-		if byTask, ok := onLattice(s, false); !ok || math.Abs(byTask.mid()-c.want) > 1e-12 {
+		if byTask, ok := exactConvolution(s, false); !ok || math.Abs(byTask.mid()-c.want) > 1e-12 {
 			t.Errorf("%d against %d: the permutation test says %v %v, want %v", c.down, c.up, byTask, ok, c.want)
 		}
 	}
 }
 
-// TestReassignment: 1 pass of 1 before and 1 of 3 after. Of the four attempts two passed; of the four ways to pick the
+// TestRelabeling: 1 pass of 1 before and 1 of 3 after. Of the four attempts two passed; of the four ways to pick the
 // baseline's one, two have a pass, as seen.
-func TestReassignment(t *testing.T) {
+func TestRelabeling(t *testing.T) {
 	for _, pair := range [][2][]float64{{{1}, {1, 0, 0}}, {{0.8}, {0.8, 0.3, 0.3}}} {
-		got, method := distribution(sampleFrom(pair), true)
+		got, method := permutationTail(sampleFrom(pair), true)
 		if math.Abs(got.atLeast()-0.5) > 1e-12 || method != methodExact {
 			t.Errorf("%v: %v by %s, want 0.5", pair, got, method)
 		}
 	}
-	// Against all deals of two tasks, by hand of a computer.
+	// All relabelings of two tasks.
 	a, b := []float64{1, 0.5, 0}, []float64{0, 0.25}
 	c, d := []float64{0.75}, []float64{0, 0.5}
 	s := sampleFrom([2][]float64{a, b}, [2][]float64{c, d})
-	got, _ := distribution(s, true)
+	got, _ := permutationTail(s, true)
 	observed, count, all := result.Mean(a)-result.Mean(b)+result.Mean(c)-result.Mean(d), 0, 0
-	first, second := dealsByHand(append(append([]float64{}, a...), b...), 3), dealsByHand(append(append([]float64{}, c...), d...), 1)
+	first, second := bruteRelabelings(append(append([]float64{}, a...), b...), 3), bruteRelabelings(append(append([]float64{}, c...), d...), 1)
 	for _, x := range first {
 		for _, y := range second {
 			all++
@@ -216,17 +216,17 @@ func TestReassignment(t *testing.T) {
 	if want := float64(count) / float64(all); math.Abs(got.atLeast()-want) > 1e-12 {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if grid := onGrid(s, true); math.Abs(grid.mid()-got.mid()) > 1e-6 {
+	if grid := gridConvolution(s, true); math.Abs(grid.mid()-got.mid()) > 1e-6 {
 		t.Errorf("on a grid %v, exact %v", grid, got)
 	}
-	flipped, _ := distribution(s, false)
+	flipped, _ := permutationTail(s, false)
 	if p, _ := pValue(s); p != max(got.atLeast(), flipped.atLeast()) {
 		t.Errorf("p %v is not the larger of %v and %v", p, got, flipped)
 	}
 }
 
-// dealsByHand are the drops of all ways to take n of the values as the baseline's.
-func dealsByHand(values []float64, n int) []float64 {
+// bruteRelabelings returns the drops of all ways to take n of the values as the baseline's.
+func bruteRelabelings(values []float64, n int) []float64 {
 	var out []float64
 	for mask := range 1 << len(values) {
 		var u unit
@@ -285,14 +285,14 @@ func TestOddRewardsDoNotBreakTheTest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, method := pValue(s)
 			low, high := interval(s, 0.05, p <= 0.05)
-			_, v := spread(s)
+			_, v := agrestiMin(s)
 			if !(p > 0 && p <= 1) || math.IsNaN(low) || math.IsNaN(high) || low > high || !(v >= 0) {
 				t.Errorf("p %v by %s, interval %v to %v, variance %v", p, method, low, high, v)
 			}
 			if d, ok := detectable(s, 0.05); ok && !(d > 0) {
 				t.Errorf("detectable %v", d)
 			}
-			needed(s, 0.1, 0.05)
+			neededAttempts(s, 0.1, 0.05)
 		})
 	}
 	if p, _ := pValue(sampleFrom([2][]float64{{0.1, 0.2, 0.3}, {0.3, 0.2, 0.1}}, one(1, 0))); p != 0.25 {
@@ -300,7 +300,7 @@ func TestOddRewardsDoNotBreakTheTest(t *testing.T) {
 	}
 }
 
-// scaled goes the way of real results, which rescales.
+// scaled returns the sample of real results, which is rescaled.
 func scaled(pairs ...[2][]float64) sample { return sampleOf(diffTasks(pairs...), rewards) }
 
 func many(n int) [][2][]float64 {

@@ -1,24 +1,24 @@
 package gate
 
-// Policy is the gate of a job: what must hold for it to pass. The tags are those of a job file's keys; see package config.
+// Policy is the gate of a job: what must hold for the job to pass. The tags describe the keys of a job file; see package config.
 type Policy struct {
 	Thresholds
 	Confidence     float64      `yaml:"confidence" json:"confidence" default:"0.95" min:"0.5" max:"0.9999" doc:"How sure a drop must be before it counts: 0.95 fails a suite that did not change at most once in twenty times."`
 	Noise          Noise        `yaml:"noise" json:"noise" default:"test" enum:"test,ignore" doc:"test: a drop, or a number of broken tasks, counts only if it is statistically significant. ignore: every one counts."`
 	OnInconclusive Outcome      `yaml:"on_inconclusive" json:"on_inconclusive" default:"pass" enum:"pass,fail" doc:"The verdict for a drop, or for broken tasks, that this suite cannot distinguish from chance."`
-	Confirm        Confirm      `yaml:"confirm" json:"confirm,omitzero" doc:"Whether tasks that look broken are tried again before they count."`
+	Confirm        Confirm      `yaml:"confirm" json:"confirm,omitzero" doc:"Tries tasks that look broken again before they count."`
 	Groups         []Group      `yaml:"groups" json:"groups,omitempty" most:"1000" doc:"Thresholds for single agents or datasets, besides those for the whole job."`
 	Quarantine     []Quarantine `yaml:"quarantine" json:"quarantine,omitempty" doc:"Tasks that are known to be flaky: they are reported, not gated."`
 }
 
-// Confirm says whether tasks that look broken are tried again, with attempts that enter no rate; see Policy.Confirmable.
+// Confirm limits the attempts that try tasks again that look broken. They enter no rate; see Policy.Confirmable.
 type Confirm struct {
 	Attempts int `yaml:"attempts" json:"attempts" default:"0" min:"0" max:"20" doc:"How many more attempts, at most, a task gets that passed in every attempt of the baseline and in none now. One that passes in any of them is flaky, not broken. 0: none."`
-	MaxTasks int `yaml:"max_tasks" json:"max_tasks,omitempty" min:"0" max:"100000" doc:"How many tasks are tried again at most. Default: 20. Where more look broken, the others count as broken untried: so many are no flakiness, and would cost a second job."`
+	MaxTasks int `yaml:"max_tasks" json:"max_tasks,omitempty" min:"0" max:"100000" doc:"How many tasks are tried again at most. Default: 20. If more look broken, the others count as broken without another attempt: so many are no flakiness, and would cost a second job."`
 }
 
-// Thresholds are limits on what a job may come to. nil: not asked for. Rates are 0 to 1, rewards have no unit, costs are
-// US dollars. Those on drops compare with a baseline and say nothing without one.
+// Thresholds are limits on a job's numbers. nil means no limit. Rates are from 0 to 1, rewards have no unit, costs are in
+// US dollars. Limits on drops and broken tasks compare with a baseline, and are not checked without one.
 type Thresholds struct {
 	MinPassRate       *float64 `yaml:"min_pass_rate" json:"min_pass_rate,omitempty" min:"0" max:"1" doc:"The smallest share of trials, of those with a reward, whose reward is 1."`
 	MinPassRateAll    *float64 `yaml:"min_pass_rate_all" json:"min_pass_rate_all,omitempty" min:"0" max:"1" doc:"The smallest share of all planned trials whose reward is 1: one without a reward, whatever ended it, did not pass."`
@@ -26,12 +26,12 @@ type Thresholds struct {
 	MaxFailedTrials   *int     `yaml:"max_failed_trials" json:"max_failed_trials,omitempty" min:"-1" doc:"How many trials may have no verdict, because of an error of the infrastructure, the task, the agent's installation or the verifier; -1: any number. A trial that the agent loses, because it fails or takes too long, is not among them. Default for the whole job: 0."`
 	MaxPassRateDrop   *float64 `yaml:"max_pass_rate_drop" json:"max_pass_rate_drop,omitempty" min:"0" max:"1" doc:"How far the pass rate may fall below the baseline's: 0.05 is five percentage points. A trial that the agent or the verifier ended without a reward counts as not passed."`
 	MaxMeanRewardDrop *float64 `yaml:"max_mean_reward_drop" json:"max_mean_reward_drop,omitempty" min:"0" doc:"How far the mean reward may fall below the baseline's. A trial that the agent or the verifier ended without a reward counts as 0."`
-	MaxBrokenTasks    *int     `yaml:"max_broken_tasks" json:"max_broken_tasks,omitempty" min:"0" doc:"How many tasks may be broken: passed in every attempt of the baseline, and in none now, be it for errors of the agent or the verifier. Under noise: test, more than that count only if their number is statistically significant."`
+	MaxBrokenTasks    *int     `yaml:"max_broken_tasks" json:"max_broken_tasks,omitempty" min:"0" doc:"How many tasks may be broken: passed in every attempt of the baseline, and in none now, also if the agent or the verifier ended them with an error. Under noise: test, more than that count only if their number is statistically significant."`
 	MaxCostUSD        *float64 `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" min:"0" doc:"The most that the trials may cost together, in US dollars."`
 	MaxDurationSec    *float64 `yaml:"max_duration_sec" json:"max_duration_sec,omitempty" min:"0" doc:"The longest that the job may take, from its start to the end of its last trial, in seconds. For a group: the sum of its trials' durations."`
 }
 
-// Group is thresholds for the trials of agents and datasets whose names match the globs; an empty one matches all.
+// Group has thresholds for the trials of agents and datasets whose names match the globs. An empty glob matches all.
 type Group struct {
 	Agent   string `yaml:"agent" json:"agent,omitempty" doc:"Glob of the agents meant (*, ?, [a-z]). Default: all together."`
 	Dataset string `yaml:"dataset" json:"dataset,omitempty" doc:"Glob of the datasets meant. Default: all together."`
@@ -46,7 +46,7 @@ type Quarantine struct {
 	Until   string `yaml:"until" json:"until" required:"true" doc:"The last day of the quarantine, as YYYY-MM-DD (UTC). Then the tasks are gated again."`
 }
 
-// Noise selects whether drops are tested for statistical significance.
+// Noise selects whether drops and broken tasks are tested for statistical significance.
 type Noise string
 
 // The values of gate.noise.
@@ -55,11 +55,11 @@ const (
 	NoiseIgnore Noise = "ignore"
 )
 
-// Outcome is what becomes of a check, and of a job.
+// Outcome is the outcome of a check, or of a job.
 type Outcome string
 
-// The outcomes. Inconclusive: a drop was seen that this suite cannot distinguish from chance; it passes unless the policy
-// says otherwise.
+// The outcomes. Inconclusive: there is a drop that this suite cannot distinguish from chance. It passes unless the
+// policy's OnInconclusive is Fail.
 const (
 	Pass         Outcome = "pass"
 	Fail         Outcome = "fail"

@@ -9,42 +9,48 @@ import (
 )
 
 const (
-	// power is how often a drop must be told from luck to count as one that the suite shows.
+	// power is the probability with which a test must find a drop for the suite to detect it.
 	power = 0.8
-	// maxExactPower is the number of tasks up to which McNemar's power is summed up exactly.
+	// maxExactPower is the number of tasks up to which McNemar's power is computed exactly.
 	maxExactPower = 100
-	// maxExactBroken is the number of drops up to which the power for few broken tasks is summed up exactly.
+	// maxExactBroken is the number of drops up to which the power for few broken tasks is computed exactly.
 	maxExactBroken = 300
-	// brokenCells is how finely the others' drops are rounded then: thirds, quarters and fifths of a broken task are whole.
+	// brokenCells is the number of steps per broken task to which the others' drops are rounded then: thirds, quarters and
+	// fifths of a broken task are whole.
 	brokenCells = 60
-	// maxNeeded is how many attempts are worth proposing. Whoever needs more is better served by more tasks.
+	// maxNeeded is the largest number of attempts that is proposed. Beyond it, more tasks help more.
 	maxNeeded = 20
-	// maxNeededTasks is how many tasks are worth proposing.
+	// maxNeededTasks is the largest number of tasks that is proposed.
 	maxNeededTasks = 1000
 )
 
-// detectable is the smallest true drop that many tasks share and that the test at alpha finds in 80 % of runs; false if it finds none.
+// detectable returns the smallest true drop that many tasks share and that the test at alpha finds in 80 % of runs; false if it
+// finds none.
 //
-// With one attempt that passes or not, the power of McNemar's test is summed up exactly (up to 100 tasks), for as many tasks
-// that get better by luck as were seen; else it is normal. Then every task's chance falls by one amount, as far as it has one: tasks
-// that never pass cannot fall, so that the drop is smaller than the amount, and tasks differ in it. Source: R. J. Connor,
-// Biometrics 43 (1987) 207.
+// With one attempt that passes or not, the power of McNemar's test is computed exactly (up to 100 tasks), assuming that as
+// many tasks improve by chance as did. Otherwise it is a normal approximation, in which every task's probability of passing
+// falls by one amount but not below 0, so the mean drop is smaller than the amount. Source: R. J. Connor, Biometrics 43
+// (1987) 207.
 func detectable(s sample, alpha float64) (float64, bool) {
 	span := s.span()
 	if tooFew(len(s.tasks), alpha) || span == 0 {
 		return 0, false
 	}
-	shown := func(amount float64) (drop, power float64) { return s.spreadPower(amount, alpha) }
-	if s.single() && len(s.tasks) <= maxExactPower {
-		crit := criticals(len(s.tasks), alpha)
+	var shown func(amount float64) (drop, power float64)
+	if s.matchedPairs() && len(s.tasks) <= maxExactPower {
+		crit := criticalValues(len(s.tasks), alpha)
 		shown = func(drop float64) (float64, float64) {
-			up := s.churn(drop)
+			up := s.flipShare(drop)
 			return drop, mcnemarPower(crit, up+drop, up)
 		}
-	} else if s.single() {
+	} else if s.matchedPairs() {
 		shown = func(drop float64) (float64, float64) {
 			return drop, s.normalPower(drop, alpha, s.variance(drop, nil))
 		}
+	} else {
+		means := s.unitMeans()
+		_, v := agrestiMin(s)
+		shown = func(amount float64) (float64, float64) { return s.spreadPower(amount, alpha, means, v) }
 	}
 	if _, p := shown(span); p < power {
 		return 0, false
@@ -62,17 +68,18 @@ func detectable(s sample, alpha float64) (float64, bool) {
 	return drop, true
 }
 
-// spreadPower is how often the test finds that every unit's level falls by an amount, or to the lowest level where it has less to
-// lose; drop is by how much the mean falls.
-func (s sample) spreadPower(amount, alpha float64) (drop, power float64) {
+// spreadPower returns the power of the test if every unit's mean falls by an amount, but not below the lowest value. drop is by
+// how much the sample's mean falls. means has the units' means, v the variance of agrestiMin.
+func (s sample) spreadPower(amount, alpha float64, means []float64, v float64) (drop, power float64) {
 	n := float64(len(s.tasks))
-	_, v := spread(s)
 	lowest := min(0, s.low)
 	sum, squares, noise := 0.0, 0.0, v*n
+	next := 0
 	for _, t := range s.tasks {
 		fall := 0.0
 		for _, u := range t {
-			level := result.Mean(slices.Concat(u.base, u.head))
+			level := means[next]
+			next++
 			by := max(0, min(amount, level-lowest))
 			fall += by
 			if s.binary {
@@ -89,12 +96,23 @@ func (s sample) spreadPower(amount, alpha float64) (drop, power float64) {
 	return sum / n, 0.5 * math.Erfc(-z/math.Sqrt2)
 }
 
-// detectableBroken is the smallest number of tasks that break, from the level of those that do well to none, and that the test at
-// alpha finds in 80 % of runs, with the drop that this is; false if it finds none. The other tasks do what luck does: the
-// differences that were seen, or twice those that rose where more fell, and one attempt's besides, each with either sign.
+// unitMeans returns the mean of each unit over both sides, in the order of the tasks.
+func (s sample) unitMeans() []float64 {
+	means := make([]float64, 0, s.units)
+	for _, t := range s.tasks {
+		for _, u := range t {
+			means = append(means, result.Mean(slices.Concat(u.base, u.head)))
+		}
+	}
+	return means
+}
+
+// detectableBroken returns the smallest number of tasks that break, from goodLevel to nothing, and that the test at alpha finds
+// in 80 % of runs, and the drop that they make; false if it finds none. The other tasks vary randomly: by the observed
+// differences (or twice the rises if more tasks fell) and by that of one attempt, each with either sign.
 func detectableBroken(s sample, alpha float64) (tasks int, drop float64, ok bool) {
 	drops := s.drops()
-	size, most := s.level()
+	size, most := s.goodLevel()
 	if size <= 0 || tooFew(len(drops), alpha) {
 		return 0, 0, false
 	}
@@ -106,7 +124,7 @@ func detectableBroken(s sample, alpha float64) (tasks int, drop float64, ok bool
 			rises += d * d
 		}
 	}
-	noise := []float64{s.attemptLuck()}
+	noise := []float64{s.attemptNoise()}
 	for _, d := range drops {
 		switch {
 		case d < 0 && falls > rises:
@@ -115,7 +133,7 @@ func detectableBroken(s sample, alpha float64) (tasks int, drop float64, ok bool
 			noise = append(noise, math.Abs(d))
 		}
 	}
-	others := othersOf(noise, size)
+	others := otherTasksOf(noise, size)
 	found := func(k int) bool { return others.power(k, alpha) >= power }
 	if !found(most) {
 		return 0, 0, false
@@ -131,9 +149,9 @@ func detectableBroken(s sample, alpha float64) (tasks int, drop float64, ok bool
 	return high, float64(high) * size / float64(len(drops)), true
 }
 
-// level is how far a task can fall that does well: the mean of those tasks' levels, in the baseline, that are above the
-// average. tasks is how many there are.
-func (s sample) level() (height float64, tasks int) {
+// goodLevel returns how far a task that does well can fall: the mean of the tasks' means in the baseline, of those that are at
+// least average. tasks is the number of these.
+func (s sample) goodLevel() (height float64, tasks int) {
 	lowest := min(0, s.low)
 	var levels []float64
 	for _, t := range s.tasks {
@@ -148,9 +166,10 @@ func (s sample) level() (height float64, tasks int) {
 	return result.Mean(good), len(good)
 }
 
-// othersOf are the sums that the other tasks' drops may come to, each with either sign. size is that of a broken task.
-func othersOf(noise []float64, size float64) others {
-	o := others{size: size, tasks: len(noise)}
+// otherTasksOf returns the distribution of the sum of the other tasks' drops, each with either sign. size is the drop of a broken
+// task.
+func otherTasksOf(noise []float64, size float64) otherTasks {
+	o := otherTasks{size: size, tasks: len(noise)}
 	for _, d := range noise {
 		o.squares += d * d
 	}
@@ -171,21 +190,21 @@ func othersOf(noise []float64, size float64) others {
 	return o
 }
 
-// others are the tasks that did not break.
-type others struct {
+// otherTasks has the distribution of the sum of the drops of tasks that did not break.
+type otherTasks struct {
 	size, squares float64 // squares: the sum of the drops' squares
 	tasks         int
-	sums, above   []float64 // how likely each sum is, and a larger one, in cells from the least; nil: there are too many
+	sums, above   []float64 // the probability of each sum and of a larger one, in cells from the smallest; nil if there are too many
 }
 
-// power is how often the test finds that k tasks fall by size while the others do what luck does.
-func (o others) power(k int, alpha float64) float64 {
+// power returns the power of the test if k tasks fall by size while the others vary randomly.
+func (o otherTasks) power(k int, alpha float64) float64 {
 	fall := float64(k) * o.size
 	if o.sums == nil {
 		z := (fall - normalQuantile(1-alpha)*math.Sqrt(o.squares+fall*o.size)) / math.Sqrt(o.squares)
 		return 0.5 * math.Erfc(-z/math.Sqrt2)
 	}
-	// The more the others fall, the smaller is p.
+	// p decreases with the sum.
 	least := sort.Search(len(o.sums), func(i int) bool { return o.p(k, i) <= alpha })
 	if least == len(o.sums) {
 		return 0
@@ -193,8 +212,9 @@ func (o others) power(k int, alpha float64) float64 {
 	return o.above[least] + o.sums[least]
 }
 
-// p is the test's when k tasks fell and the others' sum is i: of the k, m rise when signs are changed, which takes 2m sizes.
-func (o others) p(k, i int) float64 {
+// p returns the p-value if k tasks fell and the others' sum is i. If m of the k rise when signs change, the others have to make
+// up for 2m sizes.
+func (o otherTasks) p(k, i int) float64 {
 	p := 0.0
 	for m := 0; m <= k; m++ {
 		at := i + 2*m*brokenCells
@@ -206,14 +226,14 @@ func (o others) p(k, i int) float64 {
 	return p
 }
 
-// needed is how many attempts per task, on both sides, would show a true drop in 80 % of runs; 0 if those there are do, or
-// if no number does. What attempts at one task differ by gets smaller with their number; what tasks differ by does not. With
-// one attempt the two cannot be told apart, and all is taken for the former.
-func needed(s sample, drop, alpha float64) int {
+// neededAttempts returns how many attempts per task, on both sides, would detect a true drop in 80 % of runs; 0 if the present
+// ones do, or if no number does. The variance between attempts at one task decreases with their number; the variance between
+// tasks does not. With one attempt the two cannot be separated, and all of it counts as variance between attempts.
+func neededAttempts(s sample, drop, alpha float64) int {
 	if drop <= 0 || tooFew(len(s.tasks), alpha) || drop >= s.span() {
 		return 0
 	}
-	now := s.attempts()
+	now := s.meanAttempts()
 	enough := func(n float64) bool {
 		return s.normalPower(drop, alpha, s.variance(drop, &n)) >= power
 	}
@@ -231,8 +251,8 @@ func needed(s sample, drop, alpha float64) int {
 	return high
 }
 
-// neededTasks is about how many tasks that vary like these would show a true drop in 80 % of runs; 0 if those there are do, or if it
-// takes more than anybody would make.
+// neededTasks returns about how many tasks that vary like these would detect a true drop in 80 % of runs; 0 if the present ones
+// do, or if it takes more than maxNeededTasks.
 func neededTasks(s sample, drop, alpha float64) int {
 	if drop <= 0 || drop >= s.span() {
 		return 0
@@ -250,50 +270,49 @@ func neededTasks(s sample, drop, alpha float64) int {
 	return n
 }
 
-// tooFew: even if every task fell, p would be above alpha. Tasks with unequal attempts are taken for equal ones, which are told apart
-// best.
+// tooFew reports whether p would be above alpha even if every task fell. It assumes equal attempts, which detect most.
 func tooFew(tasks int, alpha float64) bool { return math.Exp2(-float64(tasks)-1) > alpha }
 
-// leastTasks is the smallest number that is not too few.
+// leastTasks returns the smallest number of tasks that is not too few.
 func leastTasks(alpha float64) int { return int(math.Ceil(-math.Log2(alpha) - 1 - 1e-9)) }
 
-// normalPower is how often a test at alpha on the tasks' drops finds a true drop, when they have this variance.
+// normalPower returns the power of a test at alpha on the tasks' drops for a true drop, if they have this variance.
 func (s sample) normalPower(drop, alpha, variance float64) float64 {
 	return powerOf(len(s.tasks), drop, alpha, variance)
 }
 
-// powerOf is that of so many tasks.
+// powerOf returns normalPower for a number of tasks.
 func powerOf(tasks int, drop, alpha, variance float64) float64 {
-	null := math.Sqrt(variance + drop*drop) // what the sign changes of such drops vary by
+	null := math.Sqrt(variance + drop*drop) // the standard deviation of such drops under sign changes
 	z := (drop*math.Sqrt(float64(tasks)) - normalQuantile(1-alpha)*null) / math.Sqrt(variance)
 	return 0.5 * math.Erfc(-z/math.Sqrt2)
 }
 
-// variance is that of a task's drop around a true drop, with as many attempts as there are or, if given, with others.
+// variance returns the variance of a task's drop around a true drop, with the present number of attempts or with another.
 func (s sample) variance(drop float64, attempts *float64) float64 {
-	if s.single() {
-		up := s.churn(drop)
+	if s.matchedPairs() {
+		up := s.flipShare(drop)
 		all := 2*up + drop - drop*drop
 		if attempts == nil {
 			return all
 		}
 		return all / *attempts
 	}
-	_, all := spread(s)
+	_, all := agrestiMin(s)
 	if attempts == nil {
 		return all
 	}
 	between := 0.0
-	if within, known := s.within(); known {
-		// Only what is clearly more than attempts explain (two standard errors) is the tasks' own.
+	if within, known := s.attemptVariance(); known {
+		// Only what attempts clearly do not explain (two standard errors) is variance between tasks.
 		between = max(0, all-within*(1+2*math.Sqrt(2/float64(len(s.tasks)))))
 	}
-	return between + (all-between)*s.attempts() / *attempts
+	return between + (all-between)*s.meanAttempts() / *attempts
 }
 
-// churn is the share of tasks that get better by luck while others get worse, of tasks with one attempt on each side: the
-// smaller of the two shares that were seen, with half a task on top (see spread).
-func (s sample) churn(drop float64) float64 {
+// flipShare returns the share of tasks that improve by chance while others get worse, for one attempt on each side: the smaller
+// of the two observed shares, with half a task added (see agrestiMin).
+func (s sample) flipShare(drop float64) float64 {
 	down, up := 0, 0
 	for _, t := range s.tasks {
 		switch d := t.drop(); {
@@ -307,9 +326,9 @@ func (s sample) churn(drop float64) float64 {
 	return min(share, max(0, (1-drop)/2))
 }
 
-// within is what of the variance of a task's drop comes from attempts at the same task that differ; not known if no
-// unit has more than one attempt.
-func (s sample) within() (within float64, known bool) {
+// attemptVariance returns the part of the variance of a task's drop that comes from differences between attempts at the same
+// task; not known if no unit has more than one attempt.
+func (s sample) attemptVariance() (within float64, known bool) {
 	sum, sides := 0.0, 0
 	for _, t := range s.tasks {
 		for _, u := range t {
@@ -327,20 +346,20 @@ func (s sample) within() (within float64, known bool) {
 	return sum / float64(sides) * 2 * float64(len(s.tasks)) / float64(s.units), true
 }
 
-// criticals has, for each number of tasks that changed, how many of them must have fallen for McNemar's test at alpha.
-func criticals(n int, alpha float64) []int {
+// criticalValues returns, for each number of tasks that changed, how many of them must have fallen for McNemar's test at alpha.
+func criticalValues(n int, alpha float64) []int {
 	crit := make([]int, n+1)
 	k := 1
 	for changed := range crit {
 		for k <= changed && (atLeast(changed, k, 0.5)+atLeast(changed, k+1, 0.5))/2 > alpha {
 			k++
 		}
-		crit[changed] = k // above changed: never
+		crit[changed] = k // larger than changed: the test never finds a drop
 	}
 	return crit
 }
 
-// mcnemarPower is how often McNemar's test finds that tasks fall with chance down and rise with chance up.
+// mcnemarPower returns the power of McNemar's test if tasks fall with probability down and rise with probability up.
 func mcnemarPower(crit []int, down, up float64) float64 {
 	n := len(crit) - 1
 	changes := min(1, down+up)
@@ -349,14 +368,14 @@ func mcnemarPower(crit []int, down, up float64) float64 {
 		if crit[changed] > changed {
 			continue
 		}
-		chance := math.Exp(logChoose(n, changed) + float64(changed)*math.Log(changes) + float64(n-changed)*math.Log1p(-changes))
+		probability := math.Exp(logChoose(n, changed) + float64(changed)*math.Log(changes) + float64(n-changed)*math.Log1p(-changes))
 		if changes == 1 {
-			chance = 0
+			probability = 0
 			if changed == n {
-				chance = 1
+				probability = 1
 			}
 		}
-		sum += chance * atLeast(changed, crit[changed], down/(down+up))
+		sum += probability * atLeast(changed, crit[changed], down/(down+up))
 	}
 	return sum
 }

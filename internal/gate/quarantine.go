@@ -9,12 +9,13 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// quarantines are those of a policy that still hold.
+// quarantines are a policy's quarantines that have not expired.
 type quarantines []Quarantine
 
-// current are the quarantines of the day of now, in UTC, and a note for each that ran out or means no task of the job. One
-// whose day cannot be read has run out: what is not gated by mistake is worse than what is.
-func (p Policy) current(head result.Job, now time.Time) (quarantines, []string) {
+// activeQuarantines returns the quarantines that apply on the day of now, in UTC, and a note for each that has expired or matches
+// no task of the job. A quarantine whose day is malformed has expired, because not gating a task by mistake is worse than
+// gating it.
+func (p Policy) activeQuarantines(head result.Job, now time.Time) (quarantines, []string) {
 	var out quarantines
 	var notes []string
 	today := now.UTC().Format(time.DateOnly)
@@ -22,42 +23,42 @@ func (p Policy) current(head result.Job, now time.Time) (quarantines, []string) 
 		switch _, err := time.Parse(time.DateOnly, q.Until); {
 		case err != nil:
 			notes = append(notes, fmt.Sprintf("the quarantine of %q has no valid day in until (%q): its tasks are gated", q.Task, q.Until))
-		case q.Until < today: // days written like this sort
+		case q.Until < today: // days in this format sort
 			notes = append(notes, fmt.Sprintf("the quarantine of %q (%s) ended on %s: its tasks are gated again", q.Task, q.Reason, q.Until))
 		default:
 			out = append(out, q)
-			if !q.means(head) {
-				notes = append(notes, fmt.Sprintf("the quarantine of %q means no task of this job: correct or remove it", q.Task))
+			if !q.matchesAny(head) {
+				notes = append(notes, fmt.Sprintf("the quarantine of %q matches no task of this job: correct or remove it", q.Task))
 			}
 		}
 	}
 	return out, notes
 }
 
-func (q Quarantine) holds(dataset, task string) bool {
+func (q Quarantine) covers(dataset, task string) bool {
 	return matches(q.Task, task) && matches(q.Dataset, dataset)
 }
 
-func (q Quarantine) means(head result.Job) bool {
-	return slices.ContainsFunc(head.Results, func(o result.Outcome) bool { return q.holds(o.Dataset, o.Task) }) ||
-		slices.ContainsFunc(head.Skipped, func(k result.Key) bool { return q.holds(k.Dataset, k.Task) })
+func (q Quarantine) matchesAny(head result.Job) bool {
+	return slices.ContainsFunc(head.Results, func(o result.Outcome) bool { return q.covers(o.Dataset, o.Task) }) ||
+		slices.ContainsFunc(head.Skipped, func(k result.Key) bool { return q.covers(k.Dataset, k.Task) })
 }
 
 func (q quarantines) find(dataset, task string) (Quarantine, bool) {
 	for _, one := range q {
-		if one.holds(dataset, task) {
+		if one.covers(dataset, task) {
 			return one, true
 		}
 	}
 	return Quarantine{}, false
 }
 
-func (q quarantines) holds(dataset, task string) bool {
+func (q quarantines) covers(dataset, task string) bool {
 	_, ok := q.find(dataset, task)
 	return ok
 }
 
-// tasks are the job's tasks that are in quarantine, sorted by dataset and task.
+// tasks returns the job's tasks that are in quarantine, sorted by dataset and task.
 func (q quarantines) tasks(head result.Job) []Quarantined {
 	type name struct{ dataset, task string }
 	seen := map[name]bool{}

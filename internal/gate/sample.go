@@ -7,19 +7,19 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// unit is one agent's task that is on both sides: the values (rewards, or 1 for passed and 0 for not) of its attempts.
+// unit has the values of the attempts of one agent at one task on both sides: rewards, or 1 for passed and 0 for not.
 type unit struct{ base, head []float64 }
 
-// drop is how far the mean fell; a rise is negative.
+// drop returns how far the mean fell. A rise is negative.
 func (u unit) drop() float64 {
 	base, head := result.Mean(u.base), result.Mean(u.head)
 	if math.Abs(base-head) <= 1e-12*max(math.Abs(base), math.Abs(head)) {
-		return 0 // the same rewards, added up in another order
+		return 0 // the same rewards, added in another order
 	}
 	return base - head
 }
 
-// balanced: as many attempts on both sides, or all of one value, so that their number makes no difference.
+// balanced reports whether both sides have as many attempts, or all values are equal, so that their number does not matter.
 func (u unit) balanced() bool { return len(u.base) == len(u.head) || u.constant() }
 
 func (u unit) constant() bool {
@@ -27,11 +27,11 @@ func (u unit) constant() bool {
 	return !slices.ContainsFunc(u.base, differs) && !slices.ContainsFunc(u.head, differs)
 }
 
-// task is all agents' units of one task. Tasks, not attempts and not agents, are what counts as independent: attempts at
-// one task succeed and fail together, and so may agents.
+// task has the units of all agents for one task. Tasks are independent of each other; attempts at one task are not, and agents
+// may not be.
 type task []unit
 
-// drop is the sum of the units' drops.
+// drop returns the sum of the units' drops.
 func (t task) drop() float64 {
 	sum := 0.0
 	for _, u := range t {
@@ -44,22 +44,22 @@ func (t task) balanced() bool {
 	return !slices.ContainsFunc(t, func(u unit) bool { return !u.balanced() })
 }
 
-// sample is what a drop is tested on. Every unit counts once, however many attempts it has.
+// sample has the values that a drop is tested on. Every unit counts once, however many attempts it has.
 type sample struct {
 	tasks []task
 	units int
-	// The values are the true ones divided by scale, so that no sum overflows and none is lost below 1e-12.
+	// The values were divided by scale, so that no sum overflows and none is lost below 1e-12.
 	scale     float64
 	low, high float64 // the smallest and the largest value
 	binary    bool    // every value is 0 or 1
 }
 
-// balanced: every task is.
+// balanced reports whether every task is balanced.
 func (s sample) balanced() bool {
 	return !slices.ContainsFunc(s.tasks, func(t task) bool { return !t.balanced() })
 }
 
-// The two things that may drop.
+// passes returns 1 for each attempt that passed and 0 for each that did not.
 func passes(a *result.Attempts) []float64 {
 	values := make([]float64, len(a.Scores))
 	for i, r := range a.Scores {
@@ -70,9 +70,10 @@ func passes(a *result.Attempts) []float64 {
 	return values
 }
 
+// rewards returns the attempts' rewards.
 func rewards(a *result.Attempts) []float64 { return a.Scores }
 
-// sampleOf takes the values of comparable tasks. They are sorted by agent, dataset and task.
+// sampleOf returns the sample of comparable tasks, which must be sorted by agent, dataset and task.
 func sampleOf(tasks []result.TaskDiff, values func(*result.Attempts) []float64) sample {
 	s := sample{scale: 1}
 	largest := 0.0
@@ -97,10 +98,10 @@ func sampleOf(tasks []result.TaskDiff, values func(*result.Attempts) []float64) 
 	if largest > 1e9 || largest > 0 && largest < 1e-6 {
 		s = s.rescaled(largest)
 	}
-	return s.surveyed()
+	return s.withRange()
 }
 
-// rescaled divides all values, which belong to the jobs and are not to be changed.
+// rescaled returns the sample with all values divided by scale. It copies them, because they belong to the jobs.
 func (s sample) rescaled(scale float64) sample {
 	divided := func(values []float64) []float64 {
 		out := make([]float64, len(values))
@@ -118,8 +119,8 @@ func (s sample) rescaled(scale float64) sample {
 	return s
 }
 
-// surveyed knows low, high and binary.
-func (s sample) surveyed() sample {
+// withRange returns the sample with low, high and binary.
+func (s sample) withRange() sample {
 	s.low, s.high, s.binary = math.Inf(1), math.Inf(-1), true
 	s.each(func(v float64) {
 		s.low, s.high = min(s.low, v), max(s.high, v)
@@ -144,8 +145,8 @@ func (s sample) each(f func(float64)) {
 	}
 }
 
-// drops are the tasks' own, so scaled that their mean is the sample's drop: a task that three of four agents tried
-// weighs three quarters of one that all four tried.
+// drops returns the tasks' drops, scaled so that their mean is the sample's drop: a task that three of four agents tried has
+// three quarters of the weight of one that all four tried.
 func (s sample) drops() []float64 {
 	out := make([]float64, len(s.tasks))
 	for i, t := range s.tasks {
@@ -154,7 +155,7 @@ func (s sample) drops() []float64 {
 	return out
 }
 
-// span is how far a value can fall: 1 for passes, the range of what was seen for rewards.
+// span returns how far a value can fall: 1 for passes, the range of the values for rewards.
 func (s sample) span() float64 {
 	if s.binary {
 		return 1
@@ -162,8 +163,8 @@ func (s sample) span() float64 {
 	return s.high - s.low
 }
 
-// attempts is how many attempts a unit has on each side, on average (the harmonic mean, as noise goes with 1/n).
-func (s sample) attempts() float64 {
+// meanAttempts returns the mean number of attempts of a unit on a side. It is the harmonic mean, because variance goes with 1/n.
+func (s sample) meanAttempts() float64 {
 	inverse := 0.0
 	for _, t := range s.tasks {
 		for _, u := range t {
@@ -173,8 +174,9 @@ func (s sample) attempts() float64 {
 	return float64(s.units) / inverse
 }
 
-// single: one agent, one attempt on each side, passed or not. It is what McNemar's test is for.
-func (s sample) single() bool {
+// matchedPairs reports whether the sample is of one agent with one attempt on each side that passed or not, as McNemar's test
+// requires.
+func (s sample) matchedPairs() bool {
 	for _, t := range s.tasks {
 		if len(t) != 1 || len(t[0].base) != 1 || len(t[0].head) != 1 {
 			return false
@@ -183,7 +185,7 @@ func (s sample) single() bool {
 	return s.binary
 }
 
-// variance is that of a population of which values are a sample; 0 for fewer than two.
+// variance returns the estimated variance of the population of which values are a sample; 0 for fewer than two values.
 func variance(values []float64) float64 {
 	if len(values) < 2 {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// What does nothing neither lowers the rates of others nor breaks tasks; its errors are errors like others'.
+// nop neither lowers the rates of others nor breaks tasks. Its errors count like others'.
 func TestNopIsNotGated(t *testing.T) {
 	var base, head result.Job
 	addTask(&base, "mine", "d", "t", 1)
@@ -30,7 +30,7 @@ func TestNopIsNotGated(t *testing.T) {
 	}
 }
 
-// Where nothing could be compared, nobody knows whether a task broke.
+// If nothing could be compared, nobody knows whether a task broke.
 func TestBrokenTasksAreNotCheckedWithoutAComparison(t *testing.T) {
 	base, _ := fall(3, 0)
 	var head result.Job

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestWilson holds the interval against published ones. Source: R. G. Newcombe, Statist. Med. 17 (1998) 857, table I, method 3.
+// TestWilson compares the interval with published ones. Source: R. G. Newcombe, Statist. Med. 17 (1998) 857, table I, method 3.
 func TestWilson(t *testing.T) {
 	for _, c := range []struct{ passed, n, low, high float64 }{
 		{81, 263, 0.2553, 0.3662}, {15, 148, 0.0624, 0.1605}, {0, 20, 0, 0.1611}, {1, 29, 0.0061, 0.1718},
@@ -40,7 +40,7 @@ func TestEffective(t *testing.T) {
 		{"one task", repeat(1, tally{3, 5}), 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, n := effective(c.tasks)
+			_, n := effectiveAttempts(c.tasks)
 			least := float64(len(c.tasks))
 			if want := max(c.want, least); math.Abs(n-want) > 2 {
 				t.Errorf("%v independent attempts, want about %v", n, want)
@@ -80,7 +80,7 @@ func TestHolm(t *testing.T) {
 	}
 }
 
-// TestStudent holds quantiles against the tables.
+// TestStudent compares quantiles with tables.
 func TestStudent(t *testing.T) {
 	for _, c := range []struct{ p, freedom, want float64 }{
 		{0.95, 1, 6.3138}, {0.95, 10, 1.8125}, {0.975, 5, 2.5706}, {0.99, 100, 2.3642}, {0.5, 3, 0},
@@ -117,13 +117,13 @@ func TestNeeded(t *testing.T) {
 	if !ok || smallest < 0.2 || smallest > 0.5 {
 		t.Fatalf("smallest drop %v %v", smallest, ok)
 	}
-	if n := needed(s, smallest*1.1, 0.05); n != 0 {
+	if n := neededAttempts(s, smallest*1.1, 0.05); n != 0 {
 		t.Errorf("%d attempts needed for what one shows", n)
 	}
-	if n := needed(s, smallest/2, 0.05); n < 3 || n > 8 {
+	if n := neededAttempts(s, smallest/2, 0.05); n < 3 || n > 8 {
 		t.Errorf("%d attempts needed for half of what one shows, want about 4", n)
 	}
-	if n := needed(coins(3, 1, 0), 0.1, 0.05); n != 0 {
+	if n := neededAttempts(coins(3, 1, 0), 0.1, 0.05); n != 0 {
 		t.Errorf("%d attempts, though three tasks can show nothing", n)
 	}
 	if _, ok := detectable(coins(3, 5, 0), 0.05); ok {
@@ -138,7 +138,7 @@ func TestNeeded(t *testing.T) {
 		v := float64(i % 2)
 		pairs = append(pairs, [2][]float64{{v, v, v}, {1 - v, 1 - v, 1 - v}})
 	}
-	if n := needed(sampleFrom(pairs...), 0.1, 0.05); n != 0 {
+	if n := neededAttempts(sampleFrom(pairs...), 0.1, 0.05); n != 0 {
 		t.Errorf("%d attempts needed, though they change nothing", n)
 	}
 	if tooFew(4, 0.05) || !tooFew(3, 0.05) || leastTasks(0.05) != 4 || leastTasks(0.25) != 1 || leastTasks(0.1) != 3 {
@@ -146,7 +146,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// coins are tasks that pass with chance one half, and drop less afterwards.
+// coins returns tasks that pass with probability one half, and with drop less afterwards.
 func coins(tasks, attempts int, drop float64) sample {
 	rng := rand.New(rand.NewPCG(uint64(tasks), uint64(attempts)))
 	var pairs [][2][]float64
@@ -168,10 +168,10 @@ func toss(rng *rand.Rand, chance float64) float64 {
 	return 0
 }
 
-// Six tasks would need hundreds of attempts to show a small drop, which nobody makes: it says how many tasks would.
-func TestASmallSuiteIsToldToHaveMoreTasks(t *testing.T) {
+// Six tasks would need hundreds of attempts to detect a small drop, so the hint names a number of tasks instead.
+func TestHintOfASmallSuiteAsksForTasks(t *testing.T) {
 	s := coins(6, 1, 0)
-	if n := needed(s, 0.1, 0.05); n != 0 {
+	if n := neededAttempts(s, 0.1, 0.05); n != 0 {
 		t.Errorf("n_attempts: %d is proposed", n)
 	}
 	tasks := neededTasks(s, 0.1, 0.05)
@@ -182,7 +182,7 @@ func TestASmallSuiteIsToldToHaveMoreTasks(t *testing.T) {
 		t.Errorf("%d tasks are not about as many as it takes", tasks)
 	}
 	d := drop{sample: s, what: passRates}
-	if got := d.helps(Test{Tasks: 6}, 0.1, 0.05); !strings.Contains(got, fmt.Sprintf("it needs more tasks, about %d like these", tasks)) || strings.Contains(got, "n_attempts") {
+	if got := d.hint(Test{Tasks: 6}, 0.1, 0.05); !strings.Contains(got, fmt.Sprintf("it needs more tasks, about %d like these", tasks)) || strings.Contains(got, "n_attempts") {
 		t.Error(got)
 	}
 	if n := neededTasks(s, 0.0001, 0.05); n != 0 {
@@ -190,25 +190,25 @@ func TestASmallSuiteIsToldToHaveMoreTasks(t *testing.T) {
 	}
 }
 
-func TestBrokenTasksSayThatChecksShareTheChance(t *testing.T) {
-	b := broken{confirm: 1}
-	if got, want := b.helps(0.05, 1), "it takes 4 broken tasks to be more than luck"; got != want {
+func TestHintOfBrokenTasksCountsChecks(t *testing.T) {
+	b := brokenTasks{confirm: 1}
+	if got, want := b.hint(0.05, 1), "it takes 4 broken tasks to be more than chance"; got != want {
 		t.Errorf("one check: %q", got)
 	}
-	if got, want := b.helps(0.025, 2), "it takes 5 broken tasks to be more than luck (2 checks share the chance of a false alarm)"; got != want {
+	if got, want := b.hint(0.025, 2), "it takes 5 broken tasks to be more than chance (2 checks share the chance of a false alarm)"; got != want {
 		t.Errorf("two checks: %q, want %q", got, want)
 	}
 }
 
-func TestAChanceIsNotRepeated(t *testing.T) {
+func TestByChanceNamesEqualPValuesOnce(t *testing.T) {
 	for _, c := range []struct {
 		test Test
 		want string
 	}{
-		{Test{P: 0.0625, Adjusted: 0.0626, Looks: 2}, "luck alone does that in 6.3% of runs"},
-		{Test{P: 0.03125, Adjusted: 0.0625, Looks: 2}, "luck alone does that in 3.1% of runs (6.3% when 2 checks are tested)"},
+		{Test{P: 0.0625, Adjusted: 0.0626, Tests: 2}, "chance alone does that in 6.3% of runs"},
+		{Test{P: 0.03125, Adjusted: 0.0625, Tests: 2}, "chance alone does that in 3.1% of runs (6.3% when 2 checks are tested)"},
 	} {
-		if got := byLuck(c.test); got != c.want {
+		if got := byChance(c.test); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}

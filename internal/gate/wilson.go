@@ -2,7 +2,7 @@ package gate
 
 import "math"
 
-// wilson is the two-sided interval for a rate of which a share p was seen in n independent trials (n need not be whole).
+// wilson returns the two-sided confidence interval of a rate that was p in n independent trials. n need not be whole.
 // Source: E. B. Wilson, J. Am. Statist. Assoc. 22 (1927) 209.
 func wilson(p, n, confidence float64) (low, high float64) {
 	z := normalQuantile((1 + confidence) / 2)
@@ -11,15 +11,15 @@ func wilson(p, n, confidence float64) (low, high float64) {
 	return max(0, centre-reach), min(1, centre+reach)
 }
 
-// tally is how many of a task's attempts passed.
+// tally counts a task's attempts and those of them that passed.
 type tally struct{ passed, attempts int }
 
-// effective is how many independent attempts the tasks' attempts are worth: attempts at one task resemble each other, so
-// it lies between the number of tasks and the number of attempts. It is found from how far the tasks' own rates are
-// apart (the design effect, from the linearised variance of a ratio); where all attempts agree nothing can be found,
-// and tasks are counted. Sources: L. Kish, Survey Sampling (1965), §8.2; for using it with Wilson's interval,
+// effectiveAttempts returns the pass rate p, and to how many independent attempts the tasks' attempts amount. Attempts at one
+// task resemble each other, so n is between the number of tasks and the number of attempts. It is estimated from the variance
+// between the tasks' rates (the design effect, from the linearised variance of a ratio). If all attempts agree, nothing can
+// be estimated, and n is the number of tasks. Sources: L. Kish, Survey Sampling (1965), §8.2; for using it with Wilson's interval,
 // C. Franco et al., J. Surv. Stat. Methodol. 7 (2019) 334.
-func effective(tasks []tally) (p, n float64) {
+func effectiveAttempts(tasks []tally) (p, n float64) {
 	passed, attempts, squares := 0.0, 0.0, 0.0
 	for _, t := range tasks {
 		passed += float64(t.passed)

@@ -1,5 +1,5 @@
-// Package gatetest makes up jobs to try a gate on: two runs of one suite of tasks, with or without a change between
-// them. It is for tests.
+// Package gatetest simulates jobs for tests of a gate: two runs of one suite of tasks, with or without a change between
+// them.
 package gatetest
 
 import (
@@ -10,24 +10,24 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Suite is a world to draw jobs from: tasks that differ in difficulty, each with a chance to pass.
+// Suite describes tasks that differ in difficulty, each with a probability of passing. Draw simulates runs of them.
 type Suite struct {
 	Tasks, Attempts int
-	HeadAttempts    int     // of the job, where the baseline has Attempts; 0: as many
-	A, B            float64 // the chances are drawn from the beta distribution of these
-	// Copied is the share of a task's attempts that copy the run's first one: attempts that succeed and fail together.
+	HeadAttempts    int     // attempts in the job if the baseline has Attempts; 0: as many
+	A, B            float64 // the probabilities are drawn from the beta distribution with these parameters
+	// Copied is the share of a task's attempts that copy the first one of the run, so that they succeed and fail together.
 	Copied float64
-	Drop   float64 // of every task's chance, as far as it has one
-	// Drift is how much the logarithm of every task's odds is lower in the job: what a model or a network that is another one today does.
+	Drop   float64 // of every task's probability, which stays at least 0
+	// Drift is by how much the logarithm of every task's odds is lower in the job, as when a model or a network is worse today.
 	Drift  float64
-	Broken int // how many tasks never pass in the job, of those whose chance is at least the mean
+	Broken int // how many tasks never pass in the job, of those whose probability is at least the mean
 	Parts  int // rewards are multiples of 1/Parts; 0 and 1: passed or not
 	Agents int // 0 is one: "a0", "a1", …
-	// Crashed is the share of attempts that did not pass which end with an error of the agent instead of a reward of 0.
+	// Crashed is the share of failed attempts that end with an error of the agent instead of a reward of 0.
 	Crashed float64
 }
 
-// String is the name of a test, so short.
+// String returns a short description, for names of tests.
 func (s Suite) String() string {
 	name := fmt.Sprintf("%d tasks, %d attempts, %.1f of 1 pass", s.Tasks, s.Attempts, s.A/(s.A+s.B))
 	if s.HeadAttempts > 0 {
@@ -49,22 +49,22 @@ func (s Suite) String() string {
 	return name
 }
 
-// Fixed is a suite in which every task passes with one chance.
-func Fixed(tasks, attempts int, chance, drop float64) Suite {
+// Equal returns a suite in which every task passes with the same probability.
+func Equal(tasks, attempts int, chance, drop float64) Suite {
 	return Suite{Tasks: tasks, Attempts: attempts, A: chance * 1e9, B: (1 - chance) * 1e9, Drop: drop}
 }
 
-// World is two jobs that were drawn from a suite.
-type World struct {
+// Pair is a baseline and a job that were drawn from a suite.
+type Pair struct {
 	Base, Head result.Job
 	suite      Suite
-	chances    map[result.Key]float64 // of the job's tasks
+	chances    map[result.Key]float64 // of the tasks in the job, to pass
 	firsts     map[result.Key]float64 // the job's first rewards
 }
 
-// Draw runs the suite before and after.
-func (s Suite) Draw(rng *rand.Rand) *World {
-	w := &World{suite: s, chances: map[result.Key]float64{}, firsts: map[result.Key]float64{}}
+// Draw simulates a run before the change and one after it.
+func (s Suite) Draw(rng *rand.Rand) *Pair {
+	w := &Pair{suite: s, chances: map[result.Key]float64{}, firsts: map[result.Key]float64{}}
 	broken := 0
 	for i := range s.Tasks {
 		before := beta(rng, s.A, s.B)
@@ -88,14 +88,14 @@ func (s Suite) Draw(rng *rand.Rand) *World {
 	return w
 }
 
-// drifted is a chance whose odds were multiplied by exp(-drift).
+// drifted returns a probability after its odds were multiplied by exp(-drift).
 func drifted(chance, drift float64) float64 {
 	worse := chance * math.Exp(-drift)
 	return worse / (1 - chance + worse)
 }
 
-// Confirm gives tasks of the job confirmation attempts, until one passes. The keys have no Attempt.
-func (w *World) Confirm(rng *rand.Rand, keys []result.Key, attempts int) {
+// Confirm adds confirmation attempts of tasks of the job, until one passes. The keys have no Attempt.
+func (w *Pair) Confirm(rng *rand.Rand, keys []result.Key, attempts int) {
 	for _, key := range keys {
 		first := w.firsts[key]
 		for n, r := range w.suite.rewards(rng, w.chances[key], attempts, &first) {
@@ -121,7 +121,7 @@ func (s Suite) add(rng *rand.Rand, job *result.Job, key result.Key, rewards []fl
 	job.TotalTrials += len(rewards)
 }
 
-// rewards are those of n attempts, of which some copy the first of their run.
+// rewards returns the rewards of n attempts, of which some copy the first one of their run.
 func (s Suite) rewards(rng *rand.Rand, chance float64, n int, first *float64) []float64 {
 	var out []float64
 	for range n {
@@ -143,7 +143,7 @@ func (s Suite) rewards(rng *rand.Rand, chance float64, n int, first *float64) []
 	return out
 }
 
-// beta is a chance drawn from a beta distribution. Source: two gamma variates, Marsaglia and Tsang, ACM TOMS 26 (2000) 363.
+// beta draws from a beta distribution. Source: two gamma variates, Marsaglia and Tsang, ACM TOMS 26 (2000) 363.
 func beta(rng *rand.Rand, a, b float64) float64 {
 	x, y := gamma(rng, a), gamma(rng, b)
 	return x / (x + y)

@@ -187,7 +187,7 @@ func Inconclusive() report.Input {
 	head[1].Reward, head[2].Reward = new(0.0), new(0.8)
 	in := Against(Make("small", head), Make("main", base))
 	in.Verdict = gate.Verdict{
-		Outcome: gate.Inconclusive, Reason: "The mean reward fell by 0.05, which 2 tasks cannot tell from luck.",
+		Outcome: gate.Inconclusive, Reason: "The mean reward fell by 0.05, which 2 tasks cannot tell from chance.",
 		Checks: []gate.Check{{
 			Name: "max_mean_reward_drop", Outcome: gate.Inconclusive, Value: 0.05, Message: "The mean reward fell by 0.05; p = 0.5 over 2 tasks.",
 			Hint: "No drop could be shown by 2 tasks: more tasks, or max_broken_tasks: 0, would help.",

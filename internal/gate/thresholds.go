@@ -9,13 +9,13 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// rounding is by how much a number may miss a limit for no other reason than how computers count: 0.1 + 0.2 > 0.3.
+// rounding is the relative error that a number may have from floating-point arithmetic: 0.1 + 0.2 > 0.3.
 const rounding = 1e-9
 
 func below(value, limit float64) bool { return value < limit-rounding*max(1, -limit, limit) }
 func above(value, limit float64) bool { return value > limit+rounding*max(1, -limit, limit) }
 
-// failIf is the outcome of a plain threshold.
+// failIf returns the outcome of a threshold that needs no test.
 func failIf(broken bool) Outcome {
 	if broken {
 		return Fail
@@ -23,26 +23,26 @@ func failIf(broken bool) Outcome {
 	return Pass
 }
 
-func (j *judge) minPassRate(s scope) {
+func (k *checker) minPassRate(s scope) {
 	const name = "min_pass_rate"
-	if s.MinPassRate == nil || j.nothing(s, name, *s.MinPassRate) || j.noRewards(s, name, *s.MinPassRate) {
+	if s.MinPassRate == nil || k.nothingToCheck(s, name, *s.MinPassRate) || k.noRewards(s, name, *s.MinPassRate) {
 		return
 	}
 	tasks, passed, trials := tallies(s.rewarded())
-	rate, n := effective(tasks)
-	low, high := wilson(rate, n, j.policy.Confidence)
-	j.add(s, Check{
+	rate, n := effectiveAttempts(tasks)
+	low, high := wilson(rate, n, k.policy.Confidence)
+	k.add(s, Check{
 		Name: name, Value: rate, Limit: *s.MinPassRate, Outcome: failIf(below(rate, *s.MinPassRate)),
-		Interval: &Interval{Low: low, High: high, Confidence: j.policy.Confidence},
+		Interval: &Interval{Low: low, High: high, Confidence: k.policy.Confidence},
 		Message: fmt.Sprintf("pass rate %s (%d of %s; %s interval %s to %s), at least %s is asked for", percent(rate), passed,
-			plural.Count(trials, "trial"), share(j.policy.Confidence), percent(low), percent(high), percent(*s.MinPassRate)),
+			plural.Count(trials, "trial"), share(k.policy.Confidence), percent(low), percent(high), percent(*s.MinPassRate)),
 	})
 }
 
-// minPassRateAll is over every planned trial: one that has no reward, for whatever reason, did not pass.
-func (j *judge) minPassRateAll(s scope) {
+// minPassRateAll checks the pass rate over every planned trial: one without a reward, for whatever reason, did not pass.
+func (k *checker) minPassRateAll(s scope) {
 	const name = "min_pass_rate_all"
-	if s.MinPassRateAll == nil || j.nothing(s, name, *s.MinPassRateAll) {
+	if s.MinPassRateAll == nil || k.nothingToCheck(s, name, *s.MinPassRateAll) {
 		return
 	}
 	passed, planned := 0, s.planned
@@ -55,13 +55,13 @@ func (j *judge) minPassRateAll(s scope) {
 		}
 	}
 	rate := float64(passed) / float64(planned)
-	j.add(s, Check{
+	k.add(s, Check{
 		Name: name, Value: rate, Limit: *s.MinPassRateAll, Outcome: failIf(below(rate, *s.MinPassRateAll)),
 		Message: fmt.Sprintf("pass rate over all planned trials %s (%d of %d), at least %s is asked for", percent(rate), passed, planned, percent(*s.MinPassRateAll)),
 	})
 }
 
-// tallies counts the passes of each task, by all agents together.
+// tallies counts the passes of each task, over all agents.
 func tallies(results []result.Outcome) (tasks []tally, passed, trials int) {
 	type name struct{ dataset, task string }
 	at := map[name]int{}
@@ -83,9 +83,9 @@ func tallies(results []result.Outcome) (tasks []tally, passed, trials int) {
 	return tasks, passed, trials
 }
 
-func (j *judge) minMeanReward(s scope) {
+func (k *checker) minMeanReward(s scope) {
 	const name = "min_mean_reward"
-	if s.MinMeanReward == nil || j.nothing(s, name, *s.MinMeanReward) || j.noRewards(s, name, *s.MinMeanReward) {
+	if s.MinMeanReward == nil || k.nothingToCheck(s, name, *s.MinMeanReward) || k.noRewards(s, name, *s.MinMeanReward) {
 		return
 	}
 	results := s.rewarded()
@@ -94,30 +94,30 @@ func (j *judge) minMeanReward(s scope) {
 		values[i] = *o.Reward
 	}
 	m := result.Mean(values)
-	j.add(s, Check{
+	k.add(s, Check{
 		Name: name, Value: m, Limit: *s.MinMeanReward, Outcome: failIf(below(m, *s.MinMeanReward)),
 		Message: fmt.Sprintf("mean reward %s over %s, at least %s is asked for", number(m), plural.Count(len(results), "trial"), number(*s.MinMeanReward)),
 	})
 }
 
-// noRewards reports that there is not one reward to judge, after failing the check.
-func (j *judge) noRewards(s scope, name string, limit float64) bool {
+// noRewards reports whether there is no reward at all, and then adds a check that fails.
+func (k *checker) noRewards(s scope, name string, limit float64) bool {
 	if len(s.rewarded()) > 0 {
 		return false
 	}
-	j.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "no trial has a reward, so there is nothing to check", Hint: "look at the errors of the trials"})
+	k.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "no trial has a reward, so there is nothing to check", Hint: "look at the errors of the trials"})
 	return true
 }
 
-func (j *judge) maxFailedTrials(s scope) {
+func (k *checker) maxFailedTrials(s scope) {
 	const name = "max_failed_trials"
 	if s.MaxFailedTrials == nil {
 		return
 	}
 	limit := *s.MaxFailedTrials
-	asked := !s.whole || j.policy.MaxFailedTrials != nil
-	// That nothing failed where nothing was tried is no reason to pass, whoever asked.
-	if (asked || s.matched == 0) && j.nothing(s, name, float64(limit)) {
+	asked := !s.whole || k.policy.MaxFailedTrials != nil
+	// A job without trials fails even if nobody set this threshold.
+	if (asked || s.matched == 0) && k.nothingToCheck(s, name, float64(limit)) {
 		return
 	}
 	failed, lost, cancelled := 0, 0, 0
@@ -172,10 +172,10 @@ func (j *judge) maxFailedTrials(s scope) {
 		c.Message += fmt.Sprintf("; but no trial of %s has a reward", strings.Join(without, ", "))
 		c.Hint = "an agent that fails at every task was probably not able to run; max_failed_trials: -1 allows it"
 	}
-	j.add(s, c)
+	k.add(s, c)
 }
 
-// neverRewarded are the agents that lost trials and have not one reward, sorted.
+// neverRewarded returns the agents that lost trials and have no reward at all, sorted.
 func (s scope) neverRewarded() []string {
 	rewarded := map[string]bool{}
 	for _, o := range s.gated {
@@ -192,9 +192,9 @@ func (s scope) neverRewarded() []string {
 	return out
 }
 
-func (j *judge) maxCost(s scope) {
+func (k *checker) maxCost(s scope) {
 	const name = "max_cost_usd"
-	if s.MaxCostUSD == nil || s.matched == 0 && j.nothing(s, name, *s.MaxCostUSD) {
+	if s.MaxCostUSD == nil || s.matched == 0 && k.nothingToCheck(s, name, *s.MaxCostUSD) {
 		return
 	}
 	cost, confirming := s.confirming, ""
@@ -205,26 +205,26 @@ func (j *judge) maxCost(s scope) {
 		confirming = fmt.Sprintf(" (%s of it to confirm broken tasks)", dollars(amount))
 	}
 	amount, reported := cost.Reported()
-	said := fmt.Sprintf("the trials cost %s%s", dollars(amount), confirming)
+	text := fmt.Sprintf("the trials cost %s%s", dollars(amount), confirming)
 	if !reported {
-		said = "no trial has reported what it cost"
+		text = "no trial has reported what it cost"
 	}
-	j.add(s, Check{
+	k.add(s, Check{
 		Name: name, Value: amount, Limit: *s.MaxCostUSD, Outcome: failIf(above(amount, *s.MaxCostUSD)),
-		Message: fmt.Sprintf("%s, at most %s is allowed", said, dollars(*s.MaxCostUSD)),
+		Message: fmt.Sprintf("%s, at most %s is allowed", text, dollars(*s.MaxCostUSD)),
 	})
 }
 
-func (j *judge) maxDuration(s scope) {
+func (k *checker) maxDuration(s scope) {
 	const name = "max_duration_sec"
-	if s.MaxDurationSec == nil || s.matched == 0 && j.nothing(s, name, *s.MaxDurationSec) {
+	if s.MaxDurationSec == nil || s.matched == 0 && k.nothingToCheck(s, name, *s.MaxDurationSec) {
 		return
 	}
 	what := "the job took"
 	if !s.whole {
 		what = "the trials took together"
 	}
-	j.add(s, Check{
+	k.add(s, Check{
 		Name: name, Value: s.seconds, Limit: *s.MaxDurationSec, Outcome: failIf(above(s.seconds, *s.MaxDurationSec)),
 		Message: fmt.Sprintf("%s %s s, at most %s s is allowed", what, seconds(s.seconds), seconds(*s.MaxDurationSec)),
 	})

@@ -8,7 +8,7 @@ import (
 
 const noBaseline = "there is no baseline to compare with"
 
-// percent is a rate of which only none reads 0.0% and only all 100.0%.
+// percent formats a rate. Only 0 is "0.0%", and only 1 is "100.0%".
 func percent(rate float64) string {
 	tenths := math.Round(rate*1000) / 10
 	switch {
@@ -20,23 +20,23 @@ func percent(rate float64) string {
 	return fmt.Sprintf("%.1f%%", tenths)
 }
 
-// share is a confidence: 95%, 99.9%.
+// share formats a confidence: 95%, 99.9%.
 func share(confidence float64) string {
 	return strconv.FormatFloat(math.Round(confidence*1e6)/1e4, 'f', -1, 64) + "%"
 }
 
-// chance is a p: "3.1%", "less than 0.1%".
-func chance(p float64) string {
+// formatP formats a p-value: "3.1%", "less than 0.1%".
+func formatP(p float64) string {
 	if p < 0.001 {
 		return "less than 0.1%"
 	}
 	return fmt.Sprintf("%.1f%%", math.Floor(p*1000+0.5+1e-9)/10) // 6.25% is 6.3%, however it was computed
 }
 
-// number is a reward, to four digits.
+// number formats a reward with four digits.
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
-// signed is a number with its sign, and 0 without.
+// signed adds the sign + to a positive number.
 func signed(text string) string {
 	if text[0] == '-' || text == "0" || text == "0.0" {
 		return text

@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// atLeast is the chance of k or more successes in n trials of chance p. Source: Abramowitz and Stegun, 26.5.24.
+// atLeast returns the probability of k or more successes in n independent trials with probability p each. Source: Abramowitz and Stegun, 26.5.24.
 func atLeast(n, k int, p float64) float64 {
 	switch {
 	case k <= 0:
@@ -20,10 +20,10 @@ func atLeast(n, k int, p float64) float64 {
 	return mathext.RegIncBeta(float64(k), float64(n-k+1), p)
 }
 
-// normalQuantile is where the standard normal distribution has p below.
+// normalQuantile returns the quantile p of the standard normal distribution.
 func normalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
-// studentQuantile is where Student's distribution has p, at least a half, below. Source: Abramowitz and Stegun, 26.7.1.
+// studentQuantile returns the quantile p of Student's t distribution, and 0 for p below a half. Source: Abramowitz and Stegun, 26.7.1.
 func studentQuantile(p, freedom float64) float64 {
 	if p <= 0.5 {
 		return 0
@@ -32,7 +32,7 @@ func studentQuantile(p, freedom float64) float64 {
 	return math.Sqrt(freedom * (1 - x) / x)
 }
 
-// logChoose is the logarithm of the number of ways to choose k of n.
+// logChoose returns the logarithm of the binomial coefficient n over k.
 func logChoose(n, k int) float64 {
 	lgamma := func(n int) float64 { v, _ := math.Lgamma(float64(n + 1)); return v }
 	return lgamma(n) - lgamma(k) - lgamma(n-k)
@@ -45,7 +45,7 @@ func gcd(a, b int64) int64 {
 	return max(a, -a)
 }
 
-// wholes are values times decimals, which are whole but for rounding.
+// wholes returns values times decimals as integers. The products must be whole but for rounding.
 func wholes(values []float64, decimals int64) []int64 {
 	out := make([]int64, len(values))
 	for i, v := range values {
@@ -64,7 +64,7 @@ func total(values []int64) int64 {
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// finite is the number that JSON can hold that is nearest to f.
+// finite returns the number nearest to f that JSON can hold; 0 for NaN.
 func finite(f float64) float64 {
 	if math.IsNaN(f) {
 		return 0
