@@ -12,20 +12,22 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// DefaultPerType is how many annotations of each type the runner keeps of a step.
+// DefaultPerType is the number of annotations of each type that the runner keeps of a step.
 // Source: actions/runner, ExecutionContext.cs, _maxCountPerIssueType.
 const DefaultPerType = 10
 
-// Reporter writes a line for each annotation. Errors are what makes the job fail or what the change broke: something
-// missing, a check that failed, a task that is broken or ended with an error. Warnings are tasks that got worse, are
-// flaky or, without a baseline, did not pass, and broken ones in quarantine. Notices are what got better, and what does
-// not pass as before. The most telling come first.
+// Reporter writes a line for each annotation, the most important ones first:
+//   - errors for what makes the job fail or what the change broke: something missing, a check that failed, a task that is
+//     broken or ended with an error
+//   - warnings for tasks that got worse, are flaky or, without a baseline, did not pass, and for broken tasks in quarantine
+//   - notices for tasks that got better, and for those that still do not pass
 type Reporter struct {
-	// PerType is the most annotations of each type; 0 is DefaultPerType. If there are more, the last says how many.
+	// PerType is the largest number of annotations of each type; 0 means DefaultPerType. If there are more, the last one
+	// has their number.
 	PerType int
 }
 
-// level is a type of annotation, as the command is called.
+// level is a type of annotation. Its value is the name of the workflow command.
 type level string
 
 const (
@@ -34,13 +36,13 @@ const (
 	notice  level = "notice"
 )
 
-// annotation is one of them. All texts may come from outside.
+// annotation is one annotation. All its texts may come from outside.
 type annotation struct {
 	level                level
 	file, title, message string
 }
 
-// These keep an annotation readable.
+// Limits on the texts of an annotation.
 const (
 	maxTitle     = 200
 	excerptLines = 10
@@ -51,7 +53,7 @@ const (
 // Write implements report.Reporter.
 func (r Reporter) Write(w io.Writer, in report.Input) error {
 	most := cmp.Or(r.PerType, DefaultPerType)
-	all := jobs(in)
+	all := jobAnnotations(in)
 	byLevel := map[level][]report.Case{}
 	for _, c := range report.Cases(in) {
 		if l := levelOf(in, c); l != "" {
@@ -66,7 +68,7 @@ func (r Reporter) Write(w io.Writer, in report.Input) error {
 	return err
 }
 
-// ordered is cases in trouble first, in their order, then the others in theirs.
+// ordered returns the cases with the problems first, in their own order.
 func ordered(cases []report.Case) []report.Case {
 	type name struct{ agent, dataset, task string }
 	out := report.Problems(cases)
@@ -87,13 +89,13 @@ func writeLevel(b *strings.Builder, in report.Input, l level, jobs []annotation,
 	total := len(jobs) + len(cases)
 	room := most
 	if total > most {
-		room-- // for the one that counts the others
+		room-- // for the annotation with the number of the others
 	}
 	for i := range min(total, room) {
 		if i < len(jobs) {
 			jobs[i].write(b)
 		} else {
-			of(in, l, cases[i-len(jobs)]).write(b)
+			taskAnnotation(in, l, cases[i-len(jobs)]).write(b)
 		}
 	}
 	if total > most && most > 0 {
@@ -101,8 +103,8 @@ func writeLevel(b *strings.Builder, in report.Input, l level, jobs []annotation,
 	}
 }
 
-// jobs are the annotations that are about no single task.
-func jobs(in report.Input) map[level][]annotation {
+// jobAnnotations returns the annotations that are not about a single task.
+func jobAnnotations(in report.Input) map[level][]annotation {
 	all := map[level][]annotation{}
 	add := func(l level, title, message string) {
 		all[l] = append(all[l], annotation{level: l, title: title, message: message})
@@ -128,10 +130,10 @@ func jobs(in report.Input) map[level][]annotation {
 	return all
 }
 
-// levelOf is the type of a task's annotation; "" if it gets none.
+// levelOf returns the type of a task's annotation; "" if it gets none.
 func levelOf(in report.Input, c report.Case) level {
 	if t := c.FirstFailure(); t != nil && c.State == report.Errored && t.EndedUnreachable() {
-		return "" // one annotation has them all
+		return "" // one annotation covers all of them
 	}
 	l := level("")
 	switch change := c.Change(); {
@@ -157,9 +159,9 @@ func levelOf(in report.Input, c report.Case) level {
 	return l
 }
 
-// of is the annotation of one task.
-func of(in report.Input, l level, c report.Case) annotation {
-	a := annotation{level: l, title: what(c) + ": " + untrusted.Line(c.Task) + " (" + untrusted.Line(c.Agent) + ", " + untrusted.Line(c.Dataset) + ")"}
+// taskAnnotation returns the annotation of one task.
+func taskAnnotation(in report.Input, l level, c report.Case) annotation {
+	a := annotation{level: l, title: title(c) + ": " + untrusted.Line(c.Task) + " (" + untrusted.Line(c.Agent) + ", " + untrusted.Line(c.Dataset) + ")"}
 	a.file = c.File()
 	var lines []string
 	if d := c.Diff; d != nil && d.Comparable() {
@@ -187,8 +189,8 @@ func of(in report.Input, l level, c report.Case) annotation {
 	return a
 }
 
-// what is how a task did, in a few words.
-func what(c report.Case) string {
+// title returns how a task ended, in a few words.
+func title(c report.Case) string {
 	if c.NotBroken() {
 		return "Task is flaky"
 	}
@@ -205,7 +207,7 @@ func what(c report.Case) string {
 	return "Task did not pass"
 }
 
-// write writes the command. The runner wants a message.
+// write writes the command. The runner requires a message.
 func (a annotation) write(b *strings.Builder) {
 	b.WriteString("::" + string(a.level))
 	sep := " "

@@ -17,21 +17,20 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// DefaultLimit is below the 30 MB that GitLab takes.
+// DefaultLimit is below 30 MB, the most that GitLab reads.
 const DefaultLimit = 29_000_000
 
 // Reporter writes JUnit XML.
 type Reporter struct {
-	// Limit is the most bytes that are written; 0 is DefaultLimit. To keep it, excerpts of logs go first, then cases
-	// that passed, then all cases; the counts of a suite stay those of all, and a property says how many were left out.
+	// Limit is the largest size of the document in bytes; 0 means DefaultLimit. A larger document loses excerpts of logs
+	// first, then cases that passed, then all cases. The counts of a suite still include them, and a property has the
+	// number of cases left out.
 	Limit int
-	// CaseFiles adds the attribute file to test cases: the file of the task that people would look at first. See the
-	// package's documentation.
+	// CaseFiles adds the attribute file to test cases, with the main file of the task. See the package's documentation.
 	CaseFiles bool
 }
 
-// document, suite and testcase add to the library's types what those lack. Their fields hide the embedded ones of the
-// same element.
+// document, suite and testcase extend the library's types. Their fields hide the embedded ones of the same element.
 type document struct {
 	XMLName xml.Name `xml:"testsuites"`
 	junit.Testsuites
@@ -66,13 +65,14 @@ type rerun struct {
 	StackTrace block  `xml:"stackTrace"`
 }
 
-// block is text of several lines: CDATA, which people can read in the file. Text with the end of CDATA in it is escaped
-// instead: some readers lose a text that is in two pieces of CDATA, or put something between them.
+// block is text of several lines, written as CDATA, which is readable in the file. Text that contains the end of CDATA is
+// escaped instead, because some readers lose text in two sections of CDATA or insert something between them.
 type block struct {
 	CData   string `xml:",cdata"`
 	Escaped string `xml:",chardata"`
 }
 
+// blockOf returns a block with the text.
 func blockOf(text string) block {
 	if strings.Contains(text, "]]>") {
 		return block{Escaped: text}
@@ -80,7 +80,7 @@ func blockOf(text string) block {
 	return block{CData: text}
 }
 
-// detail is how much is said; the steps are taken in this order until the limit is kept.
+// detail says what a document contains. details lists the levels in the order in which Write tries them.
 type detail struct {
 	excerpts       bool
 	passing, cases bool
@@ -107,7 +107,7 @@ func (r Reporter) Write(w io.Writer, in report.Input) error {
 	return err
 }
 
-// excerptSize is how many bytes of logs each attempt that did not pass may show, so that all of them take half the room.
+// excerptSize returns how many bytes of logs each failed attempt may show, so that all of them take half of limit.
 func excerptSize(cases []report.Case, limit int) int {
 	attempts := 0
 	for _, c := range cases {
@@ -130,14 +130,14 @@ func encode(doc document) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// builder makes one document.
+// builder builds one document.
 type builder struct {
 	in      report.Input
 	cases   []report.Case
 	detail  detail
 	files   bool
-	excerpt int // bytes of logs for each attempt
-	names   map[string]int
+	excerpt int            // bytes of logs for each attempt
+	names   map[string]int // how often a class and name were used
 }
 
 func (b *builder) document() document {
@@ -157,6 +157,7 @@ func (b *builder) document() document {
 	return doc
 }
 
+// add appends a suite and counts its cases.
 func (d *document) add(s suite) {
 	s.ID = len(d.Suites)
 	d.Testsuites.AddSuite(s.Testsuite)
@@ -164,7 +165,7 @@ func (d *document) add(s suite) {
 	d.Suites = append(d.Suites, s)
 }
 
-// incomplete is a suite that fails because something is missing; nil if nothing is.
+// incomplete returns a suite that fails if something is missing from the job; nil if nothing is.
 func (b *builder) incomplete() *suite {
 	if len(b.in.Incomplete) == 0 {
 		return nil
@@ -181,6 +182,7 @@ func (b *builder) incomplete() *suite {
 	return &s
 }
 
+// add appends a case and counts it.
 func (s *suite) add(c testcase) {
 	counted := junit.Testcase{}
 	if c.Error != nil {
@@ -197,12 +199,12 @@ func (s *suite) add(c testcase) {
 	s.Testcases = append(s.Testcases, c)
 }
 
-// suite is one agent on one dataset.
+// suite returns the suite of one agent on one dataset.
 func (b *builder) suite(cases []report.Case) suite {
 	var s suite
 	agent, dataset := untrusted.XMLLine(cases[0].Agent), untrusted.XMLLine(cases[0].Dataset)
 	s.Name = cut(agent + "/" + dataset)
-	s.File = cut(untrusted.XMLLine(folder(cases)))
+	s.File = cut(untrusted.XMLLine(commonDir(cases)))
 	s.SetTimestamp(b.in.Job.StartedAt.UTC())
 	b.properties(&s, cases[0])
 	classname := cut(agent + "." + dataset)
@@ -224,25 +226,25 @@ func (b *builder) suite(cases []report.Case) suite {
 	return s
 }
 
-// unique is the name, with a number if it was given before for the class: different names may look the same once they
-// are safe, and "a.b" on "c" has the class of "a" on "b.c".
+// unique returns the name, with a number if the class has it already: different names may become equal when they are made
+// safe, and "a.b" on "c" has the class of "a" on "b.c".
 func (b *builder) unique(classname, name string) string {
-	given := func(name string) string { return classname + "\x00" + name }
-	n := b.names[given(name)]
-	b.names[given(name)]++
+	key := func(name string) string { return classname + "\x00" + name }
+	n := b.names[key(name)]
+	b.names[key(name)]++
 	if n == 0 {
 		return name
 	}
 	for {
 		n++
-		if try := name + " (" + strconv.Itoa(n) + ")"; b.names[given(try)] == 0 {
-			b.names[given(try)], b.names[given(name)] = 1, n
-			return try
+		if numbered := name + " (" + strconv.Itoa(n) + ")"; b.names[key(numbered)] == 0 {
+			b.names[key(numbered)], b.names[key(name)] = 1, n
+			return numbered
 		}
 	}
 }
 
-// properties of a suite are its numbers, and what it was made from.
+// properties adds the suite's numbers and their origin.
 func (b *builder) properties(s *suite, c report.Case) {
 	add := func(name, value string) {
 		if value != "" {
@@ -263,7 +265,7 @@ func (b *builder) properties(s *suite, c report.Case) {
 			if usd, ok := g.TotalCost.Reported(); ok {
 				add("cost_usd", number(usd))
 			}
-			if g.ReusedTrials > 0 { // taken over from another job, and not run
+			if g.ReusedTrials > 0 { // copied from another job instead of run
 				add("reused_trials", strconv.Itoa(g.ReusedTrials))
 			}
 		}
@@ -273,8 +275,8 @@ func (b *builder) properties(s *suite, c report.Case) {
 	add("run", b.in.Links.Run)
 }
 
-// folder is the deepest folder that holds all tasks of a suite; "" if it is the top, or not known.
-func folder(cases []report.Case) string {
+// commonDir returns the deepest directory that contains all tasks of a suite; "" if that is the root or unknown.
+func commonDir(cases []report.Case) string {
 	var common []string
 	for i, c := range cases {
 		if c.Path == "" {
@@ -296,7 +298,7 @@ func folder(cases []report.Case) string {
 	return ""
 }
 
-// testcase is one task, without its names.
+// testcase returns the case of one task, without its names.
 func (b *builder) testcase(c report.Case) testcase {
 	var tc testcase
 	tc.Time = seconds(c.Seconds())
@@ -310,13 +312,13 @@ func (b *builder) testcase(c report.Case) testcase {
 	}
 	switch c.State {
 	case report.Passed:
-		out = b.passing(c)
+		out = b.passed(c)
 	case report.Skipped:
 		tc.Skipped = &outcome{Message: "this task was not run"}
 	case report.Unverified:
 		tc.Skipped = &outcome{Message: "no verifier judged this task"}
 	default:
-		b.outcomes(&tc, c)
+		b.addFailures(&tc, c)
 	}
 	if text := result.ConfirmedText(c.Confirmation); text != "" {
 		out = append(out, text)
@@ -334,17 +336,17 @@ func (b *builder) testcase(c report.Case) testcase {
 	return tc
 }
 
-// outcomes puts the attempts that did not pass into a case.
-func (b *builder) outcomes(tc *testcase, c report.Case) {
-	telling := c.FirstFailure()
+// addFailures adds the attempts that did not pass to a case.
+func (b *builder) addFailures(tc *testcase, c report.Case) {
+	first := c.FirstFailure()
 	for _, a := range c.Attempts {
 		switch t := a.Trial; {
 		case t == nil, t.Passed(), !t.Completed() && !t.Failed():
 		case c.State == report.Flaky, c.NotBroken():
 			tc.Flaky = append(tc.Flaky, rerunOf(b.failure(c, *t)))
-		case t == telling && (t.Completed() || t.Error.Type.Fault() == result.FaultAgent):
+		case t == first && (t.Completed() || t.Error.Type.Fault() == result.FaultAgent):
 			tc.Failure = b.failure(c, *t)
-		case t == telling:
+		case t == first:
 			tc.Error = b.failure(c, *t)
 		default:
 			tc.Rerun = append(tc.Rerun, rerunOf(b.failure(c, *t)))
@@ -363,7 +365,7 @@ func number(f float64) string {
 	return strconv.FormatFloat(math.Round(f*1e6)/1e6, 'f', -1, 64)
 }
 
-// seconds is a time as all readers take it: plain digits, three decimals.
+// seconds formats a duration as all readers accept it: digits and three decimals.
 func seconds(sec float64) string {
 	if !(sec > 0 && sec < 1e12) {
 		sec = 0

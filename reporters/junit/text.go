@@ -10,24 +10,25 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// How long texts may be, in bytes.
+// Limits on texts, in bytes.
 const (
 	maxName    = 500
 	maxMessage = 1000
 	maxText    = 16 << 10
 	maxWidth   = 500 // of a line
-	maxLines   = 50  // of a log
+	maxLines   = 50  // of a log, in lines
 )
 
 func cut(s string) string { return untrusted.Cut(s, maxName) }
 
-// text is a block of foreign text for an element. A line that Jenkins or GitLab would take for an attachment is broken
-// up: with it a log could publish any file of the machine that reads the report.
+// text makes text from outside safe for an element.
 func text(s string) string { return noAttachment(untrusted.XML(s)) }
 
+// noAttachment breaks up lines that Jenkins or GitLab would read as attachments. With such a line a log could publish any file
+// of the machine that reads the report.
 func noAttachment(s string) string { return strings.ReplaceAll(s, "[[", "[ [") }
 
-// failure is an attempt that did not pass: in a line what happened, and below all that explains it.
+// failure returns the outcome of an attempt that did not pass: a line about what happened, and below it what explains it.
 func (b *builder) failure(c report.Case, t result.Trial) *outcome {
 	r := &outcome{Type: "reward", Message: "no reward"}
 	if t.Reward != nil {
@@ -54,7 +55,7 @@ func (b *builder) failure(c report.Case, t result.Trial) *outcome {
 		return r
 	}
 	if tested {
-		lines = append(append(lines, ""), b.listed(tests)...)
+		lines = append(append(lines, ""), b.listTests(tests)...)
 	}
 	if file, log := report.Explain(b.in, t); !log.Empty() {
 		log = log.Fit(maxLines, b.excerpt, maxWidth)
@@ -65,15 +66,15 @@ func (b *builder) failure(c report.Case, t result.Trial) *outcome {
 	return r
 }
 
-// passing is what a case that passed says: the test cases of its verifiers.
-func (b *builder) passing(c report.Case) []string {
+// passed returns the text of a case that passed: the test cases of its verifiers.
+func (b *builder) passed(c report.Case) []string {
 	var lines []string
 	for _, a := range c.Attempts {
 		if a.Trial == nil {
 			continue
 		}
 		if tests, ok := b.tests(*a.Trial); ok {
-			lines = append(lines, b.listed(tests)...)
+			lines = append(lines, b.listTests(tests)...)
 		}
 	}
 	if len(lines) == 0 {
@@ -82,6 +83,7 @@ func (b *builder) passing(c report.Case) []string {
 	return []string{text(strings.Join(lines, "\n"))}
 }
 
+// tests returns the test cases of a trial's verifier; false if there are none or the document has no room for them.
 func (b *builder) tests(t result.Trial) (report.Tests, bool) {
 	if !b.detail.excerpts {
 		return report.Tests{}, false
@@ -89,8 +91,8 @@ func (b *builder) tests(t result.Trial) (report.Tests, bool) {
 	return report.VerifierTests(b.in, t)
 }
 
-// listed is the test cases of a verifier, line by line: as many as there is room for, the failed ones first.
-func (b *builder) listed(tests report.Tests) []string {
+// listTests returns the test cases of a verifier as lines: as many as there is room for, the failed ones first.
+func (b *builder) listTests(tests report.Tests) []string {
 	lines := []string{fmt.Sprintf("%s: %s passed, %s failed, %s skipped", path.Base(tests.File), report.Count(tests.Passed), report.Count(tests.Failed), report.Count(tests.Skipped))}
 	marks := map[report.TestStatus]string{report.TestFailed: "✗", report.TestPassed: "✓", report.TestSkipped: "○"}
 	room := b.excerpt
@@ -119,8 +121,8 @@ func (b *builder) listed(tests report.Tests) []string {
 	return lines
 }
 
-// attachments are the lines that Jenkins' junit-attachments plugin and GitLab read: the logs of the attempts that did not
-// pass, by their paths as people are told of the job's folder.
+// attachments returns lines that Jenkins' junit-attachments plugin and GitLab read: the logs of the attempts that did not pass,
+// with paths relative to the command's working directory.
 func (b *builder) attachments(c report.Case) []string {
 	if !b.detail.excerpts || c.State == report.Passed {
 		return nil
@@ -131,7 +133,7 @@ func (b *builder) attachments(c report.Case) []string {
 			continue
 		}
 		for _, log := range report.Logs(b.in, *a.Trial) {
-			if name := b.shown(log); untrusted.XMLLine(name) == name && !strings.Contains(name, "]]") && !strings.Contains(name, "[[") {
+			if name := b.relative(log); untrusted.XMLLine(name) == name && !strings.Contains(name, "]]") && !strings.Contains(name, "[[") {
 				lines = append(lines, "[[ATTACHMENT|"+name+"]]")
 			}
 		}
@@ -139,8 +141,8 @@ func (b *builder) attachments(c report.Case) []string {
 	return lines
 }
 
-// shown is a path below the job's folder as seen from the folder that the command was run in, if that is above it.
-func (b *builder) shown(name string) string {
+// relative returns a path in the job's directory relative to the command's working directory, if that contains the job's.
+func (b *builder) relative(name string) string {
 	dir := strings.ReplaceAll(b.in.Dir, `\`, "/")
 	if dir == "" || path.IsAbs(dir) || path.Clean(dir) == ".." || strings.HasPrefix(path.Clean(dir), "../") || strings.Contains(dir, ":") {
 		return name

@@ -180,7 +180,7 @@ func share(now, then float64, format func(float64) string) string {
 	return fmt.Sprintf("%s (%s%%)", s, strings.Replace(fmt.Sprintf("%+.0f", percent), "-", "−", 1))
 }
 
-// shareOfCost is "–" where one of them is not reported.
+// shareOfCost returns the change of a cost as share does; "–" if one of the costs was not reported.
 func shareOfCost(now, then result.USD) string {
 	if _, ok := now.Minus(then).Reported(); !ok {
 		return "–"
