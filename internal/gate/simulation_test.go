@@ -8,15 +8,22 @@ import (
 
 	"github.com/org/rollout-action/internal/gate/gatetest"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // suite is gatetest.Suite.
 type suite = gatetest.Suite
 
+// simulations returns how many runs of a suite a test simulates: all of them at night, a quarter for a change. The quarter was
+// chosen so that it finds each of these faults, which were put into the code one by one: ties not counted in p, p-values of one
+// verdict not corrected, unequal attempts tested by sign changes alone or by relabeling alone, an interval of half the width,
+// a power of 50 % instead of 80 %, half the detectable drop, and half or twice the size of a broken task.
+func simulations(full int) int { return testenv.Times(full/4, full) }
+
 // TestUnchangedSuitesPass: if nothing changed, at most a share 1 - confidence of runs fails, with any threshold, also for the
 // verdict of a policy with several drops as a whole.
 func TestUnchangedSuitesPass(t *testing.T) {
-	const runs = 400
+	runs := simulations(400)
 	policy := func(confidence, limit float64) Policy {
 		drops := Thresholds{MaxPassRateDrop: &limit, MaxMeanRewardDrop: &limit}
 		return Policy{Thresholds: drops, Confidence: confidence}
@@ -92,7 +99,7 @@ func caught(s suite, runs int, seed uint64, confidence float64, each func(Test))
 // TestRealDropsAreCaught about as often as theory says: McNemar's power summed up exactly for one attempt, the normal
 // approximation with the true variance for more.
 func TestRealDropsAreCaught(t *testing.T) {
-	const runs = 400
+	runs := simulations(400)
 	for i, c := range []suite{
 		gatetest.Equal(30, 1, 0.8, 0.25), gatetest.Equal(60, 1, 0.9, 0.1), gatetest.Equal(100, 1, 0.6, 0.2), gatetest.Equal(100, 1, 0.5, 0.05),
 		gatetest.Equal(40, 3, 0.7, 0.15), gatetest.Equal(40, 5, 0.7, 0.15), gatetest.Equal(100, 3, 0.5, 0.1), gatetest.Equal(200, 2, 0.6, 0.05),
@@ -110,7 +117,7 @@ func TestRealDropsAreCaught(t *testing.T) {
 				want = s.normalPower(c.Drop, 0.05, (chance*(1-chance)+after*(1-after))/float64(c.Attempts))
 			}
 			got := caught(c, runs, uint64(i), 0.95, func(Test) {})
-			noise := 3.3 * math.Sqrt(want*(1-want)/runs)
+			noise := 3.3 * math.Sqrt(want*(1-want)/float64(runs))
 			t.Logf("caught %.3f, theory %.3f", got, want)
 			if math.Abs(got-want) > noise+slack {
 				t.Errorf("caught in a share of %.3f, theory says %.3f ± %.3f", got, want, noise)
@@ -122,7 +129,7 @@ func TestRealDropsAreCaught(t *testing.T) {
 // TestTheDetectableDropIsDetected: a drop of the size that unchanged runs are told is caught in about 80% of runs, and as many
 // attempts as runs of one attempt are told are needed for half of it are about enough.
 func TestTheDetectableDropIsDetected(t *testing.T) {
-	const runs = 200
+	runs := simulations(200)
 	for i, c := range []suite{
 		gatetest.Equal(40, 1, 0.8, 0), gatetest.Equal(80, 1, 0.5, 0), gatetest.Equal(150, 1, 0.7, 0), gatetest.Equal(30, 3, 0.8, 0),
 		{Tasks: 60, Attempts: 3, A: 2, B: 1}, {Tasks: 60, Attempts: 4, A: 1, B: 1, Copied: 0.5},
@@ -174,7 +181,7 @@ func TestTheDetectableDropIsDetected(t *testing.T) {
 
 // TestIntervalsHoldTheDrop as often as they say.
 func TestIntervalsHoldTheDrop(t *testing.T) {
-	const runs = 300
+	runs := simulations(300)
 	for i, c := range []suite{
 		gatetest.Equal(20, 1, 0.9, 0.1), gatetest.Equal(100, 1, 0.99, 0), gatetest.Equal(50, 1, 0.5, 0.2), gatetest.Equal(20, 4, 0.8, 0.1), gatetest.Equal(60, 3, 0.6, 0),
 	} {
@@ -197,7 +204,7 @@ func TestIntervalsHoldTheDrop(t *testing.T) {
 // TestUnequalAttempts: if nothing changed, p is at most 0.05 in at most 5 % of runs with different numbers of attempts, whether the
 // attempts are independent and skewed, for which sign changes are wrong, or alike within a run, for which relabeling is wrong.
 func TestUnequalAttempts(t *testing.T) {
-	const runs = 500
+	const runs = 500 // sign changes and relabeling alone must both be seen to fail
 	var worstSigns, worstRelabeled float64
 	for i, c := range []suite{
 		{Tasks: 10, Attempts: 5, HeadAttempts: 1, A: 1, B: 9},
@@ -240,7 +247,7 @@ func share100(n, of int) float64 { return 100 * float64(n) / float64(of) }
 
 // TestTheDetectableBreakageIsDetected: as many broken tasks as unchanged runs are told this suite shows are found in about 80 % of runs.
 func TestTheDetectableBreakageIsDetected(t *testing.T) {
-	const runs = 200
+	runs := simulations(200)
 	for i, c := range []suite{
 		gatetest.Equal(30, 3, 0.8, 0), gatetest.Equal(100, 1, 0.9, 0), gatetest.Equal(100, 3, 0.9, 0),
 		{Tasks: 30, Attempts: 3, A: 0.3, B: 0.3}, {Tasks: 100, Attempts: 3, A: 2, B: 1},
@@ -299,7 +306,7 @@ func wantShare(t *testing.T, got, documented float64, runs int) {
 // TestGradedRewardsAreBetterGatedByTheirMean: what the documentation says of 30 tasks with graded rewards (five parts, of which an
 // average task has half or two thirds done) that all fall by 0.1.
 func TestGradedRewardsAreBetterGatedByTheirMean(t *testing.T) {
-	const runs = 300
+	runs := simulations(300)
 	for _, c := range []struct {
 		suite
 		byReward, byPasses float64
@@ -319,7 +326,7 @@ func TestGradedRewardsAreBetterGatedByTheirMean(t *testing.T) {
 
 // TestDriftIsRed: what the documentation says of a job that changes nothing, on a day on which every task's odds are lower by the same factor.
 func TestDriftIsRed(t *testing.T) {
-	const runs = 100
+	runs := testenv.Times(50, 100) // with fewer, no drift at all would be within the margins
 	for _, c := range []struct {
 		suite
 		red float64

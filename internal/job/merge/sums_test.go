@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // judged is what a job is judged by: each trial's result, the plan and the configuration.
@@ -100,8 +101,9 @@ func TestFlippedBitsInArchivesNeverChangeAReward(t *testing.T) {
 			}
 			s.Check(os.RemoveAll(s.In("shards", "2")))
 			s.Write(s.In("shards", "2"+kind), string(packed))
-			if found := s.flips(s.In("shards", "2"+kind), "shards/2"+kind, 60); found < 6 {
-				t.Errorf("only %d of 60 flipped bits were found: this test has lost its point", found)
+			bits := testenv.Times(20, 60)
+			if found := s.flips(s.In("shards", "2"+kind), "shards/2"+kind, bits); found < bits/10 {
+				t.Errorf("only %d of %d flipped bits were found: this test has lost its point", found, bits)
 			}
 		})
 	}
