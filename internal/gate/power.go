@@ -37,17 +37,18 @@ func detectable(s sample, alpha float64) (float64, bool) {
 		return 0, false
 	}
 	var shown func(amount float64) (drop, power float64)
-	if s.matchedPairs() && len(s.tasks) <= maxExactPower {
+	switch {
+	case s.matchedPairs() && len(s.tasks) <= maxExactPower:
 		crit := criticalValues(len(s.tasks), alpha)
 		shown = func(drop float64) (float64, float64) {
 			up := s.flipShare(drop)
 			return drop, mcnemarPower(crit, up+drop, up)
 		}
-	} else if s.matchedPairs() {
+	case s.matchedPairs():
 		shown = func(drop float64) (float64, float64) {
 			return drop, s.normalPower(drop, alpha, s.variance(drop, nil))
 		}
-	} else {
+	default:
 		means := s.unitMeans()
 		_, v := agrestiMin(s)
 		shown = func(amount float64) (float64, float64) { return s.spreadPower(amount, alpha, means, v) }
