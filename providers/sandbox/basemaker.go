@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// baseMaker fills a base's folder.
+// baseMaker writes a base into dir: see hostBase.
 type baseMaker struct {
 	ctx  context.Context
 	root string
@@ -29,28 +29,28 @@ type baseMaker struct {
 
 func (b *baseMaker) make(parts []hostPart) error {
 	root := filepath.Join(b.dir, rootPart)
-	if err := makeFolder(root, 0o755); err != nil {
+	if err := makeDir(root, 0o755); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(empty)) {
-		if err := makeFolder(filepath.Join(root, name), empty[name]); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(emptyDirs)) {
+		if err := makeDir(filepath.Join(root, name), emptyDirs[name]); err != nil {
 			return err
 		}
 	}
-	for _, step := range []func(root string) error{b.links, b.etc, b.state, b.options} {
+	for _, step := range []func(root string) error{b.copyLinks, b.copyEtc, b.copyState, b.linkOpt} {
 		if err := step(root); err != nil {
 			return err
 		}
 	}
 	for _, p := range parts {
-		if err := errors.Join(makeFolder(filepath.Join(root, p.At), 0o755), b.beside(p.At, root)); err != nil {
+		if err := errors.Join(makeDir(filepath.Join(root, p.At), 0o755), b.copySiblings(p.At, root)); err != nil {
 			return err
 		}
 		if p.At == "/nix" || p.At == "/gnu" {
-			continue // nothing is ever installed into these by hand
+			continue // nobody installs into these by hand
 		}
 		own := filepath.Join(b.dir, p.part())
-		if err := makeFolder(own, 0o755); err != nil {
+		if err := makeDir(own, 0o755); err != nil {
 			return err
 		}
 		if err := b.cover(p.Host, own); err != nil {
@@ -60,9 +60,9 @@ func (b *baseMaker) make(parts []hostPart) error {
 	return nil
 }
 
-// beside copies the links and files that stand beside a part and those above it: folders that are shown by their own
-// folders only.
-func (b *baseMaker) beside(at, root string) error {
+// copySiblings copies the links and files beside a part, and beside the directories above it. Those directories are not
+// shown themselves; only some of their subdirectories are.
+func (b *baseMaker) copySiblings(at, root string) error {
 	for dir := filepath.Dir(at); dir != "/"; dir = filepath.Dir(dir) {
 		entries, _ := os.ReadDir(filepath.Join(b.root, dir))
 		for _, entry := range entries {
@@ -78,17 +78,17 @@ func (b *baseMaker) beside(at, root string) error {
 	return nil
 }
 
-// makeFolder makes a folder with exactly this mode.
-func makeFolder(path string, mode fs.FileMode) error {
+// makeDir creates a directory, and its parents, and sets its mode whatever the umask is.
+func makeDir(path string, mode fs.FileMode) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return err
 	}
 	return os.Chmod(path, mode)
 }
 
-// links copies the links of the root: /bin -> usr/bin and the like.
-func (b *baseMaker) links(root string) error {
-	for _, name := range shown {
+// copyLinks copies the links of the root, such as /bin -> usr/bin.
+func (b *baseMaker) copyLinks(root string) error {
+	for _, name := range shownDirs {
 		target, err := os.Readlink(filepath.Join(b.root, name))
 		if err != nil {
 			continue
@@ -100,19 +100,19 @@ func (b *baseMaker) links(root string) error {
 	return nil
 }
 
-func (b *baseMaker) etc(root string) error {
+func (b *baseMaker) copyEtc(root string) error {
 	if err := b.copyTree("etc", root); err != nil {
 		return err
 	}
-	for _, name := range essential {
+	for _, name := range requiredFiles {
 		if exists(filepath.Join(b.root, name)) && !exists(filepath.Join(root, name)) {
 			return fmt.Errorf("/%s could not be copied: everybody must be able to read it", name)
 		}
 	}
-	if err := b.shadow(root); err != nil {
+	if err := b.writeShadow(root); err != nil {
 		return err
 	}
-	if !b.mode.user() || !exists(filepath.Join(root, aptConfiguration)) {
+	if !b.mode.usesUserNamespace() || !exists(filepath.Join(root, aptConfiguration)) {
 		return nil
 	}
 	return errors.Join(
@@ -139,8 +139,8 @@ done
 `
 )
 
-// shadow makes up the files of passwords, without any.
-func (b *baseMaker) shadow(root string) error {
+// writeShadow writes /etc/shadow and /etc/gshadow for the accounts of /etc/passwd and /etc/group, without passwords.
+func (b *baseMaker) writeShadow(root string) error {
 	for _, f := range []struct{ names, file, rest string }{
 		{"etc/passwd", "etc/shadow", ":*:19000:0:99999:7:::"}, {"etc/group", "etc/gshadow", ":*::"},
 	} {
@@ -165,8 +165,8 @@ func (b *baseMaker) shadow(root string) error {
 	return nil
 }
 
-func (b *baseMaker) state(root string) error {
-	for _, path := range copied {
+func (b *baseMaker) copyState(root string) error {
+	for _, path := range copiedState {
 		if err := b.copyTree(path, root); err != nil {
 			return err
 		}
@@ -179,17 +179,17 @@ func (b *baseMaker) state(root string) error {
 	return nil
 }
 
-func (b *baseMaker) options(root string) error {
-	for _, name := range optionals(b.root) {
-		if err := os.Symlink(filepath.Join(hostOpt, name), filepath.Join(root, optional, name)); err != nil {
+func (b *baseMaker) linkOpt(root string) error {
+	for _, name := range publicOptEntries(b.root) {
+		if err := os.Symlink(filepath.Join(hostOpt, name), filepath.Join(root, optDir, name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// copyTree copies a file or folder of the machine, below the same path in root. What is not public is left out;
-// such folders are made, but empty.
+// copyTree copies a file or directory of the machine to the same path below root. It leaves out files that not every
+// user may read. It creates directories that not every user may read, but empty.
 func (b *baseMaker) copyTree(path, root string) error {
 	return filepath.WalkDir(filepath.Join(b.root, path), func(from string, entry fs.DirEntry, err error) error {
 		below, relErr := filepath.Rel(b.root, from)
@@ -197,14 +197,14 @@ func (b *baseMaker) copyTree(path, root string) error {
 			return errors.Join(relErr, b.ctx.Err())
 		}
 		if err != nil {
-			return ignored(err) // not there, not ours to read, or gone by now
+			return ignoreUnreadable(err) // it does not exist, or may not be read
 		}
-		if slices.Contains(private, below) {
-			return skipped(entry)
+		if slices.Contains(privatePaths, below) {
+			return skip(entry)
 		}
 		info, err := entry.Info()
 		if err != nil {
-			return ignored(err)
+			return ignoreUnreadable(err)
 		}
 		to := filepath.Join(root, below)
 		switch {
@@ -212,19 +212,19 @@ func (b *baseMaker) copyTree(path, root string) error {
 			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 				return err
 			}
-			if err := errors.Join(makeFolder(to, info.Mode().Perm()|info.Mode()&fs.ModeSetgid|0o700), b.own(to, info)); err != nil {
+			if err := errors.Join(makeDir(to, info.Mode().Perm()|info.Mode()&fs.ModeSetgid|0o700), b.copyOwner(to, info)); err != nil {
 				return err
 			}
-			if !public(info) {
+			if !worldReadable(info) {
 				return fs.SkipDir
 			}
 			return nil
-		case !public(info):
+		case !worldReadable(info):
 			return nil
 		case info.Mode()&fs.ModeSymlink != 0:
 			target, err := os.Readlink(from)
 			if err != nil {
-				return ignored(err)
+				return ignoreUnreadable(err)
 			}
 			return os.Symlink(target, to) //nolint:gosec // nobody else writes to a draft
 		}
@@ -232,15 +232,15 @@ func (b *baseMaker) copyTree(path, root string) error {
 	})
 }
 
-// ignored is nil for files that cannot be had: the picture goes without them.
-func ignored(err error) error {
+// ignoreUnreadable returns nil for errors of files that do not exist or may not be read: a base does without them.
+func ignoreUnreadable(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil
 	}
 	return err
 }
 
-func skipped(entry fs.DirEntry) error {
+func skip(entry fs.DirEntry) error {
 	if entry.IsDir() {
 		return fs.SkipDir
 	}
@@ -250,7 +250,7 @@ func skipped(entry fs.DirEntry) error {
 func (b *baseMaker) copyFile(from, to string, info fs.FileInfo) error {
 	in, err := os.Open(from)
 	if err != nil {
-		return ignored(err)
+		return ignoreUnreadable(err)
 	}
 	defer in.Close()
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -261,7 +261,7 @@ func (b *baseMaker) copyFile(from, to string, info fs.FileInfo) error {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	if err := errors.Join(err, out.Close(), b.own(to, info)); err != nil {
+	if err := errors.Join(err, out.Close(), b.copyOwner(to, info)); err != nil {
 		return err
 	}
 	if err := os.Chmod(to, info.Mode().Perm()); err != nil {
@@ -270,8 +270,8 @@ func (b *baseMaker) copyFile(from, to string, info fs.FileInfo) error {
 	return os.Chtimes(to, info.ModTime(), info.ModTime())
 }
 
-// own gives a copy the owner of the original, where there are owners.
-func (b *baseMaker) own(path string, info fs.FileInfo) error {
+// copyOwner gives a copy the owner of the original. It does nothing in a user namespace, where that is not possible.
+func (b *baseMaker) copyOwner(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || b.mode != modeRoot {
 		return nil
@@ -279,29 +279,29 @@ func (b *baseMaker) own(path string, info fs.FileInfo) error {
 	return os.Lchown(path, int(stat.Uid), int(stat.Gid))
 }
 
-// cover fills the folder that lies over a part of the machine: with marks (whiteouts) that hide what is not public,
-// and in a user namespace with folders of its own.
+// cover fills the directory that is mounted over a part of the machine. It has whiteouts for files that not every user
+// may read and, in a user namespace, copies of the directories.
 func (b *baseMaker) cover(host, own string) error {
-	type folder struct{ host, own string }
-	level, made := []folder{{host, own}}, 0
+	type hostDir struct{ host, own string }
+	level, made := []hostDir{{host, own}}, 0
 	for len(level) > 0 {
-		var next []folder
+		var next []hostDir
 		for _, f := range level {
 			if err := b.ctx.Err(); err != nil {
 				return err
 			}
 			entries, err := os.ReadDir(f.host)
 			if err != nil {
-				continue // shown, but not to be read: nothing can be done below
+				continue // it is shown, but cannot be read: nothing can be done below
 			}
 			for _, entry := range entries {
 				from, to := filepath.Join(f.host, entry.Name()), filepath.Join(f.own, entry.Name())
-				enter, err := b.coverOne(f.host, entry, to, made < maxSkeleton)
+				enter, err := b.coverEntry(f.host, entry, to, made < maxCoverDirs)
 				if err != nil {
 					return err
 				}
 				if enter {
-					next = append(next, folder{from, to})
+					next = append(next, hostDir{from, to})
 					made++
 				}
 			}
@@ -311,28 +311,29 @@ func (b *baseMaker) cover(host, own string) error {
 	return nil
 }
 
-// coverOne covers one entry of the folder host. enter: there is more to cover below. room: there may be more folders.
-func (b *baseMaker) coverOne(host string, entry fs.DirEntry, to string, room bool) (enter bool, err error) {
+// coverEntry covers one entry of the directory host. It creates a directory only if room is set, and reports whether
+// the entry has to be entered.
+func (b *baseMaker) coverEntry(host string, entry fs.DirEntry, to string, room bool) (enter bool, err error) {
 	info, err := entry.Info()
 	if err != nil {
-		return false, ignored(err)
+		return false, ignoreUnreadable(err)
 	}
-	if !public(info) {
+	if !worldReadable(info) {
 		if err := b.mirror(host, filepath.Dir(to)); err != nil {
-			return false, ignored(err)
+			return false, ignoreUnreadable(err)
 		}
 		if err := unix.Mknod(to, unix.S_IFCHR, 0); err != nil { // a whiteout
-			return false, fmt.Errorf("hide %s: the store's file system allows no marks for that (%s): %w", filepath.Join(host, entry.Name()), onDisk, err)
+			return false, fmt.Errorf("hide %s: the store's file system does not support whiteouts (%s): %w", filepath.Join(host, entry.Name()), diskHint, err)
 		}
 		return false, nil
 	}
-	if !info.IsDir() || !b.mode.user() || !room {
+	if !info.IsDir() || !b.mode.usesUserNamespace() || !room {
 		return info.IsDir(), nil
 	}
 	return true, errors.Join(os.Mkdir(to, 0o755), os.Chmod(to, info.Mode().Perm()|0o700))
 }
 
-// mirror makes a folder, and its parents, with the modes and owners of the machine's, which it covers.
+// mirror creates a directory, and its parents, with the modes and owners of the machine's directory that it covers.
 func (b *baseMaker) mirror(host, own string) error {
 	if _, err := os.Lstat(own); err == nil {
 		return nil
@@ -344,5 +345,5 @@ func (b *baseMaker) mirror(host, own string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.Mkdir(own, 0o755), b.own(own, info), os.Chmod(own, info.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky)))
+	return errors.Join(os.Mkdir(own, 0o755), b.copyOwner(own, info), os.Chmod(own, info.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky)))
 }

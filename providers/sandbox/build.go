@@ -5,6 +5,7 @@ package sandbox
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 	var progress func(string)
 	if opts.Progress != nil {
 		progress = func(line string) {
-			if !strings.HasSuffix(line, " (cached)") { // what was made before is no news
+			if !strings.HasSuffix(line, " (cached)") { // steps from the store are not shown
 				opts.Progress(line)
 			}
 		}
@@ -44,19 +45,19 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 	}
 	_, id, _ := strings.Cut(built.ID, ":")
 	ref := builtPrefix + slug(opts.Name) + ":" + id[:16]
-	stands, _ := built.Image.Base.(standing)
+	below, _ := built.Image.Base.(buildBase)
 	img := &image{
 		ID: built.ID, Name: ref, Layers: built.Image.Layers, Env: built.Image.Env, WorkDir: built.Image.WorkDir, User: built.Image.User,
 		Entrypoint: built.Image.Entrypoint, Shell: built.Image.Shell, Healthcheck: built.Image.Healthcheck,
-		Host: stands.host, Base: stands.base,
+		Host: below.host, Base: below.base,
 	}
 	if err := p.recordImage(ref, img); err != nil {
-		return "", &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("keep the image: %w", err)}
+		return "", &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("record the image: %w", err)}
 	}
 	return ref, nil
 }
 
-// buildFailed is the error of a build.
+// buildFailed returns the environment.Error for an error of dockerfile.Build, or the context's error if that has ended.
 func buildFailed(ctx context.Context, name string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("build %s: %w", name, ctx.Err())
@@ -76,17 +77,17 @@ func buildFailed(ctx context.Context, name string, err error) error {
 
 var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slug is a name as references have them.
+// slug returns name in the form that references allow.
 func slug(name string) string {
 	name = strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	if len(name) > 60 {
 		name = strings.TrimRight(name[:60], "-")
 	}
-	return first(name, "task")
+	return cmp.Or(name, "task")
 }
 
-// standing is what the stages of a build stand on.
-type standing struct {
+// buildBase is what is below the layers of a stage: see dockerfile.Image.
+type buildBase struct {
 	host *hostBase
 	base *environment.Base
 }
@@ -106,13 +107,13 @@ func (m *machine) From(ctx context.Context, ref string) (dockerfile.Image, error
 		return dockerfile.Image{}, err
 	}
 	return dockerfile.Image{
-		Layers: img.Layers, Env: img.Env, WorkDir: img.WorkDir, User: img.User, ID: img.ID, Base: standing{img.Host, img.Base},
+		Layers: img.Layers, Env: img.Env, WorkDir: img.WorkDir, User: img.User, ID: img.ID, Base: buildBase{img.Host, img.Base},
 		Entrypoint: img.Entrypoint, Shell: img.Shell, Healthcheck: img.Healthcheck,
 	}, nil
 }
 
-// Layer implements dockerfile.Machine. Which layer has a key stands in a file, so that one that is made again
-// does not disturb those who use the old one.
+// Layer implements dockerfile.Machine. A file for each key names the key's layer, so a layer that is built again does
+// not disturb those who use the old one.
 func (m *machine) Layer(ctx context.Context, key string, under dockerfile.Image, fresh bool, do func(context.Context, dockerfile.Box) error) (string, bool, error) {
 	s := m.p.store
 	name := "key-" + digest(key)
@@ -134,7 +135,7 @@ func (m *machine) Layer(ctx context.Context, key string, under dockerfile.Image,
 		return id, false, nil
 	}
 	id := digest(key + newID())
-	if err := m.visit(ctx, under, do, func(d *draft) error { return s.keep(d.dir, id) }); err != nil {
+	if err := m.visit(ctx, under, do, func(d *draft) error { return s.addLayer(d.dir, id) }); err != nil {
 		return "", false, err
 	}
 	return id, true, s.record(record, id)
@@ -145,12 +146,12 @@ func (m *machine) Visit(ctx context.Context, under dockerfile.Image, do func(con
 	return m.visit(ctx, under, do, func(*draft) error { return nil })
 }
 
-// visit calls do with a box, and keep with what it has changed.
+// visit calls do with a sandbox on an image, and then keep with the draft that has its changes.
 func (m *machine) visit(ctx context.Context, under dockerfile.Image, do func(context.Context, dockerfile.Box) error, keep func(*draft) error) error {
 	if m.p.memoryOnly {
 		return &environment.Error{
-			Kind: environment.KindBuild, Hint: onDisk,
-			Err: fmt.Errorf("images cannot be built here, for overlays cannot be made in %s", m.p.store.dir),
+			Kind: environment.KindBuild, Hint: diskHint,
+			Err: fmt.Errorf("images cannot be built here: the file system of %s cannot hold overlays", m.p.store.dir),
 		}
 	}
 	d, err := m.p.store.draft()
@@ -158,8 +159,8 @@ func (m *machine) visit(ctx context.Context, under dockerfile.Image, do func(con
 		return err
 	}
 	defer d.discard()
-	stands, _ := under.Base.(standing)
-	setup, err := m.p.setup(&image{Layers: under.Layers, Host: stands.host}, d.dir, surroundings{})
+	below, _ := under.Base.(buildBase)
+	setup, err := m.p.setup(&image{Layers: under.Layers, Host: below.host}, d.dir, mountOptions{})
 	if err != nil {
 		return err
 	}
@@ -176,8 +177,8 @@ func (m *machine) visit(ctx context.Context, under dockerfile.Image, do func(con
 	return keep(d)
 }
 
-// keep makes what a sandbox has changed, in its folder, a layer.
-func (s *store) keep(dir, id string) error {
+// addLayer moves the changes of the ended sandbox in dir into the store as the layer id.
+func (s *store) addLayer(dir, id string) error {
 	up := filepath.Join(dir, "up")
 	parts, err := os.ReadDir(up)
 	if err != nil {
@@ -192,7 +193,7 @@ func (s *store) keep(dir, id string) error {
 	return s.publish(up, s.path("l", id))
 }
 
-// buildBox is a sandbox that a step of a Dockerfile works in.
+// buildBox is the sandbox in which a step of a Dockerfile runs.
 type buildBox struct {
 	*box
 	p       *Provider
@@ -204,11 +205,12 @@ func (b *buildBox) close() {
 	b.network.close()
 }
 
-// setNetwork gives a command the network that it runs with. Images are built with one whatever trials have.
+// setNetwork attaches or detaches the network before a command. Builds have a public network, whatever network trials
+// have.
 func (b *buildBox) setNetwork(ctx context.Context, offline bool) error {
 	switch {
 	case b.p.shares() && offline:
-		return errors.New("RUN --network=none takes a network of the sandbox's own: remove network: host from environment.provider_config")
+		return errors.New("RUN --network=none needs a network of the sandbox's own: remove network: host from environment.provider_config")
 	case b.p.shares():
 		return nil
 	case offline:
@@ -224,9 +226,9 @@ func (b *buildBox) Run(ctx context.Context, c dockerfile.Command) (int, error) {
 	if err := b.setNetwork(ctx, c.Offline); err != nil {
 		return 0, err
 	}
-	info, err := b.Look(ctx, c.Dir)
+	info, err := b.Stat(ctx, c.Dir)
 	if err == nil && !info.Exists {
-		err = b.Put(ctx, folderStream(c.Dir))
+		err = b.Put(ctx, dirStream(c.Dir))
 	}
 	if err != nil {
 		return 0, err
@@ -247,12 +249,12 @@ func (b *buildBox) Run(ctx context.Context, c dockerfile.Command) (int, error) {
 	return code, err
 }
 
-// folderStream is a tar stream with one folder.
-func folderStream(dir string) io.Reader {
+// dirStream returns a tar stream that contains only a directory.
+func dirStream(dir string) io.Reader {
 	var stream bytes.Buffer
 	w := tar.NewWriter(&stream)
 	header := &tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(dir, "/") + "/", Mode: 0o755, ModTime: time.Now()}
-	_ = w.WriteHeader(header) // memory takes everything
+	_ = w.WriteHeader(header) // writing to memory does not fail
 	_ = w.Close()
 	return &stream
 }
@@ -275,9 +277,9 @@ func (b *buildBox) Get(ctx context.Context, path string, w io.Writer) error {
 	return errors.Join(reading, err)
 }
 
-// Look implements dockerfile.Box.
-func (b *buildBox) Look(ctx context.Context, path string) (dockerfile.Info, error) {
-	answer, err := b.call(ctx, wire.Request{Op: wire.Look, Path: path})
+// Stat implements dockerfile.Box.
+func (b *buildBox) Stat(ctx context.Context, path string) (dockerfile.Info, error) {
+	answer, err := b.call(ctx, wire.Request{Op: wire.Stat, Path: path})
 	if err != nil || answer.Info == nil {
 		return dockerfile.Info{}, err
 	}

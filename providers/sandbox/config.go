@@ -13,24 +13,24 @@ import (
 // Name selects this provider in environment.type.
 const Name = "sandbox"
 
-// Problem is what is wrong with a value of environment.provider_config.
+// Problem describes an invalid value in environment.provider_config.
 type Problem = environment.ConfigProblem
 
-// The values of base: what environments stand on.
+// The values of base: the root file system of environments.
 const (
-	baseAuto  = "auto"  // the image where it can be had, else this machine's root
+	baseAuto  = "auto"  // the image if it can be reached, else this machine's root
 	baseHost  = "host"  // always this machine's root
 	baseImage = "image" // always the image
 )
 
 // The values of network: what a public network is.
 const (
-	networkOwn  = "own"  // the sandbox's own, with a way outside
+	networkOwn  = "own"  // the sandbox's own, connected to the outside
 	networkHost = "host" // this machine's
-	networkNone = "none" // the sandbox's own, with nothing
+	networkNone = "none" // the sandbox's own, with only a loopback device
 )
 
-// config is environment.provider_config.
+// config is the checked environment.provider_config.
 type config struct {
 	base      string
 	images    []string
@@ -41,18 +41,18 @@ type config struct {
 	askedPids bool // pidsLimit is the user's
 }
 
-// defaultPids bounds the processes and threads of an environment that sets no limit, so that a fork
-// bomb is that environment's problem alone.
+// defaultPids bounds the processes and threads of an environment without a limit of its own, so that a fork bomb
+// affects only that environment.
 const defaultPids = 4096
 
-// choices are the keys that have a few values, the default first.
+// choices lists the values of keys that have only a few, the default first.
 var choices = map[string][]string{
 	"base":    {baseAuto, baseHost, baseImage},
 	"network": {networkOwn, networkHost, networkNone},
 	"scratch": {"disk", "memory"},
 }
 
-// Keys are the keys of environment.provider_config.
+// Keys lists the keys of environment.provider_config.
 var Keys = []environment.ConfigKey{
 	{Name: "base", Default: baseAuto, Doc: "What environments are based on. `auto`: the image, or the root file system of this machine if the image cannot be reached. `host`: always the root file system of this machine; Rollout downloads nothing. `image`: the image, or the trial fails."},
 	{Name: "images", Doc: "Files in which Rollout looks for images by their names: OCI layouts, OCI archives, and what `docker save` writes. A list."},
@@ -68,7 +68,8 @@ func Check(cfg map[string]any) []Problem {
 	return problems
 }
 
-// Unaddressed returns the keys of a valid environment.provider_config that bring in what no digest covers.
+// Unaddressed returns the keys of a valid environment.provider_config that make trials depend on something that no
+// digest covers.
 func Unaddressed(cfg map[string]any) []string {
 	var keys []string
 	if cfg["base"] == baseHost {
@@ -99,7 +100,7 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 			*texts[key] = text
 		case key == "dir":
 			if !isText || text == "" {
-				complain(key, "must be a folder", "")
+				complain(key, "must be a directory", "")
 				continue
 			}
 			c.dir = text

@@ -22,7 +22,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// Addresses of two networks that TestThisMachinesNetwork connects: this machine's, and the one outside. The outside also has
+// Addresses of two networks that TestHostNetwork connects: this machine's, and the one outside. The outside also has
 // addresses that no sandbox may reach, wherever they are.
 var (
 	hereAddrs    = addrs("203.0.113.1", "fd00::1")
@@ -38,9 +38,9 @@ func addrs(list ...string) []netip.Addr {
 	return out
 }
 
-// TestThisMachinesNetwork runs anew in a network namespace, which is this machine's network then, and connects it with
+// TestHostNetwork runs anew in a network namespace, which is this machine's network then, and connects it with
 // another one. Nothing stands in for the network here, unlike in the other tests.
-func TestThisMachinesNetwork(t *testing.T) {
+func TestHostNetwork(t *testing.T) {
 	testenv.NeedRoot(t, "who makes networks and joins them")
 	if os.Getenv(secret) == "" {
 		again := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v")

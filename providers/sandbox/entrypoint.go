@@ -14,28 +14,28 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// entry is the process that an image's ENTRYPOINT runs as.
-type entry struct {
-	said    tail                // the end of what it printed
-	ending  atomic.Pointer[end] // set when it has ended in a way that ends the sandbox
-	over    chan struct{}       // closed when it has ended in any way
-	entered atomic.Bool         // CreateEnvironment is done with it
-	busy    bool                // see environment.Readiness
-	ran     atomic.Bool         // a command has begun
+// entrypointProcess is the process of an image's ENTRYPOINT.
+type entrypointProcess struct {
+	output  tail                           // the end of what it printed
+	exit    atomic.Pointer[entrypointExit] // set when it has ended and the sandbox must end, too
+	done    chan struct{}                  // closed when it has ended
+	created atomic.Bool                    // CreateEnvironment waits for it no longer
+	busy    bool                           // see environment.Readiness
+	ran     atomic.Bool                    // a command has begun
 }
 
-// end is how an ENTRYPOINT ended.
-type end struct {
+// entrypointExit says how an ENTRYPOINT ended.
+type entrypointExit struct {
 	code int
 	err  error // it could not be started
 }
 
 // Readiness implements environment.ReadinessReporter.
 func (e *sandboxEnv) Readiness() environment.Readiness {
-	return environment.Readiness{Healthcheck: e.img.health(), Busy: e.entry.busy}
+	return environment.Readiness{Healthcheck: e.img.health(), Busy: e.entrypoint.busy}
 }
 
-// health is the image's HEALTHCHECK.
+// health returns the image's HEALTHCHECK, or nil.
 func (i *image) health() *environment.Healthcheck {
 	h := i.Healthcheck
 	if h == nil {
@@ -46,65 +46,66 @@ func (i *image) health() *environment.Healthcheck {
 	})
 }
 
-// enter runs the image's ENTRYPOINT, if it has one, and waits until it has run its arguments.
-func (e *sandboxEnv) enter(ctx context.Context) error {
+// runEntrypoint starts the image's ENTRYPOINT, if it has one, and waits until the ENTRYPOINT runs its arguments.
+func (e *sandboxEnv) runEntrypoint(ctx context.Context) error {
 	if len(e.img.Entrypoint) == 0 {
 		return nil
 	}
 	process, err := e.box.startCommand(wire.Command{
 		Args: slices.Concat(e.img.Entrypoint, environment.Idle()), Env: environ(e.img.Env, e.env),
 		Dir: e.img.WorkDir, User: e.img.User, MaxProcesses: e.perUser,
-	}, nil, &e.entry.said, &e.entry.said)
+	}, nil, &e.entrypoint.output, &e.entrypoint.output)
 	if err != nil {
-		return e.failed(ctx, environment.KindStart, "run the image's ENTRYPOINT", err)
+		return e.requestFailed(ctx, environment.KindStart, "run the image's ENTRYPOINT", err)
 	}
-	e.entry.over = make(chan struct{})
+	e.entrypoint.done = make(chan struct{})
 	go e.watch(context.WithoutCancel(ctx), process)
 	var within time.Duration
 	if e.img.health() == nil {
 		within = environment.HandoverTime
 	}
 	answer, err := e.box.call(ctx, wire.Request{
-		Op: wire.Await, Target: process.id, Command: &wire.Command{Args: environment.Idle()}, Within: within,
+		Op: wire.WaitFor, Target: process.id, Command: &wire.Command{Args: environment.Idle()}, Within: within,
 	})
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait for the image's ENTRYPOINT: %w", ctx.Err())
 	}
-	e.entry.entered.Store(true)
+	e.entrypoint.created.Store(true)
 	if err == nil && (answer.Begun || answer.Running) {
-		e.entry.busy = !answer.Begun && within > 0
+		e.entrypoint.busy = !answer.Begun && within > 0
 		return nil
 	}
 	select {
-	case <-e.entry.over: // it has ended, so this comes
+	case <-e.entrypoint.done: // it has ended, so this is closed soon
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the image's ENTRYPOINT: %w", ctx.Err())
 	}
 	return e.lost("run the image's ENTRYPOINT")
 }
 
-// watch ends the sandbox when the ENTRYPOINT exits. ctx does not end.
+// watch ends the sandbox when the ENTRYPOINT exits. The caller passes a context that does not end.
 func (e *sandboxEnv) watch(ctx context.Context, process *started) {
-	defer close(e.entry.over)
+	defer close(e.entrypoint.done)
 	answer, err := process.wait(ctx)
 	switch {
 	case errors.Is(err, errGone):
-		return // it was ended with the sandbox
-	case err == nil && answer.Killed && e.entry.entered.Load():
-		return // as process 1 it would have been spared
+		return // it ended with the sandbox
+	case err == nil && answer.Killed && e.entrypoint.created.Load():
+		return // as process 1 of a container it would not have been killed
 	}
-	e.entry.ending.Store(&end{answer.Code, err})
+	e.entrypoint.exit.Store(&entrypointExit{answer.Code, err})
 	e.box.end()
 }
 
-// failure is the error of a sandbox that its ENTRYPOINT has ended, nil if there is none.
-func (e *sandboxEnv) entryFailure() error {
-	ending := e.entry.ending.Load()
+// entrypointError returns the error of a sandbox that ended because its ENTRYPOINT ended, or nil if that was not the
+// reason.
+func (e *sandboxEnv) entrypointError() error {
+	ending := e.entrypoint.exit.Load()
 	if ending == nil {
 		return nil
 	}
 	failure := &environment.Error{
-		Kind: environment.KindStart, Output: e.entry.said.String(),
+		Kind: environment.KindStart, Output: e.entrypoint.output.String(),
 		Err:  fmt.Errorf("the image's ENTRYPOINT %q has ended (exit code %d), and the sandbox with it", e.img.Entrypoint, ending.code),
 		Hint: "an ENTRYPOINT must run the command that it is given, as exec \"$@\" does",
 	}
@@ -115,7 +116,7 @@ func (e *sandboxEnv) entryFailure() error {
 	if e.OOMKills(context.Background()) > 0 {
 		failure.Err, failure.Hint = fmt.Errorf("%w: %w", failure.Err, environment.ErrOutOfMemory), ""
 	}
-	if e.entry.ran.Load() {
+	if e.entrypoint.ran.Load() {
 		failure.Kind = environment.KindLost
 	}
 	return failure

@@ -67,7 +67,7 @@ func TestEntrypointOfAnArchive(t *testing.T) {
 }
 
 // A snapshot of an earlier version, whose record has no ENTRYPOINT, counts as none.
-func TestOldSnapshotsAreMadeAgain(t *testing.T) {
+func TestSnapshotsOfOldFormAreIgnored(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	e := create(t, p, environment.CreateOptions{Image: testImage})
 	const key = "0123456789abcdef"

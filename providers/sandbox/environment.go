@@ -22,7 +22,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// sandboxEnv is an environment.
+// sandboxEnv implements environment.Environment.
 type sandboxEnv struct {
 	p          *Provider
 	id         string
@@ -34,7 +34,7 @@ type sandboxEnv struct {
 	group      *cgroup.Group
 	unenforced []string
 	network    networking
-	entry      entry
+	entrypoint entrypointProcess
 
 	mu      sync.Mutex
 	removed bool
@@ -56,7 +56,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	}
 	e := &sandboxEnv{p: p, id: newID(), img: img, env: opts.Env}
 	if err := e.create(ctx, opts); err != nil {
-		cleanup, cancel := awake.WithTimeout(context.WithoutCancel(ctx), destroyTime)
+		cleanup, cancel := awake.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
 		defer cancel()
 		if destroying := e.Destroy(cleanup); destroying != nil {
 			err = errors.Join(err, destroying)
@@ -66,19 +66,19 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	return e, nil
 }
 
-// destroyTime bounds the removal of what could not be created.
-const destroyTime = 30 * time.Second
+// destroyTimeout bounds the removal of an environment that could not be created.
+const destroyTimeout = 30 * time.Second
 
 func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions) error {
 	dir := e.dir()
-	err := e.announce(opts)
+	err := e.writeMeta(opts)
 	if err != nil {
 		return startFailed(ctx, err)
 	}
 	if err := e.p.checkNetwork(opts.Network); err != nil {
 		return err
 	}
-	setup, err := e.p.setup(e.img, dir, e.p.surroundings(opts.Limits))
+	setup, err := e.p.setup(e.img, dir, e.p.mountOptions(opts.Limits))
 	if err != nil {
 		return startFailed(ctx, err)
 	}
@@ -88,7 +88,7 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 	}
 	if err := e.launch(ctx, setup); err != nil {
 		if missing := e.p.store.complete(e.img); missing != nil && ctx.Err() == nil {
-			e.p.named.forget(opts.Image)
+			e.p.resolved.forget(opts.Image)
 			err = fmt.Errorf("%s: %w: %w", opts.Image, environment.ErrNoImage, missing)
 		}
 		return startFailed(ctx, err)
@@ -101,17 +101,17 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 			return err
 		}
 	}
-	return e.enter(ctx)
+	return e.runEntrypoint(ctx)
 }
 
 func (e *sandboxEnv) launch(ctx context.Context, setup wire.Setup) error {
-	doors, err := e.group.Doors()
+	tasks, err := e.group.OpenTasks()
 	if err != nil {
 		return err
 	}
 	defer func() {
-		for _, door := range doors {
-			door.Close()
+		for _, file := range tasks {
+			file.Close()
 		}
 	}()
 	whole := false // process 1 is in the group, too
@@ -119,38 +119,38 @@ func (e *sandboxEnv) launch(ctx context.Context, setup wire.Setup) error {
 		var err error
 		whole, err = e.group.AddUnified(pid)
 		return errors.Join(writeProcess(filepath.Join(e.dir(), "init"), pid), err)
-	}, doors...)
+	}, tasks...)
 	if err != nil {
 		return err
 	}
-	go func() { // whoever ends it
+	go func() { // whatever ends it
 		<-e.box.ended
 		e.network.close()
 	}()
 	own := threads(e.box.cmd.Process.Pid)
 	if e.perUser > 0 {
-		e.perUser = e.pids + own // it is counted with the commands, but only they are limited
+		e.perUser = e.pids + own // process 1 counts as well, but only commands are limited
 	}
 	if !whole {
 		return nil
 	}
-	const more = 3 // which process 1 may still need, and would not survive to be refused
+	const more = 3 // that process 1 may still need, and cannot do without
 	return e.group.SetPids(e.pids + own + more)
 }
 
-// threads are how many threads a process has.
+// threads returns the number of a process's threads.
 func threads(pid int) int64 {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
-		return initProcesses
+		return initThreads
 	}
 	return int64(len(tasks))
 }
 
 func (e *sandboxEnv) dir() string { return e.p.store.path("env", e.id) }
 
-// announce makes the environment's folder, with its labels in it from the first moment.
-func (e *sandboxEnv) announce(opts environment.CreateOptions) error {
+// writeMeta creates the environment's directory. It contains the labels from the first moment.
+func (e *sandboxEnv) writeMeta(opts environment.CreateOptions) error {
 	d, err := e.p.store.draft()
 	if err != nil {
 		return err
@@ -166,11 +166,10 @@ func (e *sandboxEnv) announce(opts environment.CreateOptions) error {
 	return os.Rename(d.dir, e.dir())
 }
 
-// initProcesses is how many threads process 1 may need besides what a limit lets the sandbox have, where it is
-// counted with it.
-const initProcesses = 24
+// initThreads is how many threads process 1 may need. They are added to the limit where process 1 counts against it.
+const initThreads = 24
 
-// limit makes the group, and notes what it cannot do.
+// limit creates the control group and records the limits that it cannot apply.
 func (e *sandboxEnv) limit(l environment.Limits) error {
 	pids := l.Pids
 	if pids == 0 {
@@ -183,8 +182,8 @@ func (e *sandboxEnv) limit(l environment.Limits) error {
 	e.group, e.pids = group, pids
 	for _, name := range unenforced {
 		// Before Linux 5.14 it would count all processes of this user.
-		if name == cgroup.Pids && e.p.store.mode.user() && !kernelBefore(5, 14) {
-			e.perUser = pids // the kernel counts them in the user namespace
+		if name == cgroup.Pids && e.p.store.mode.usesUserNamespace() && !kernelBefore(5, 14) {
+			e.perUser = pids // the kernel counts the processes in the user namespace
 			continue
 		}
 		if name != cgroup.Pids || l.Pids > 0 || e.p.config.askedPids {
@@ -201,7 +200,7 @@ func (e *sandboxEnv) limit(l environment.Limits) error {
 // ID implements environment.Environment.
 func (e *sandboxEnv) ID() string { return e.id }
 
-// Cost implements environment.Environment. This machine is paid for already.
+// Cost implements environment.Environment. This machine costs nothing extra.
 func (e *sandboxEnv) Cost() float64 { return 0 }
 
 // Unenforced implements environment.LimitReporter.
@@ -209,7 +208,7 @@ func (e *sandboxEnv) Unenforced() []string { return slices.Clone(e.unenforced) }
 
 // OOMKills implements environment.MemoryReporter.
 func (e *sandboxEnv) OOMKills(context.Context) int {
-	kills, _ := e.group.OOMKills() // where it cannot be known, none is
+	kills, _ := e.group.OOMKills() // 0 if it is not known
 	return kills
 }
 
@@ -222,7 +221,7 @@ func (e *sandboxEnv) Stop(ctx context.Context) error {
 	e.box.end()
 	e.network.close()
 	if err := errors.Join(err, e.group.Remove(ctx)); err != nil {
-		return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("keep the sandbox: %w", err)}
+		return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("stop the sandbox: %w", err)}
 	}
 	return nil
 }
@@ -259,21 +258,22 @@ func (e *sandboxEnv) CopyTo(ctx context.Context, files ...environment.Copy) erro
 	if reading != nil {
 		return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy into the sandbox: %w", reading)}
 	}
-	return e.failed(ctx, environment.KindCopy, "copy into the sandbox", err)
+	return e.requestFailed(ctx, environment.KindCopy, "copy into the sandbox", err)
 }
 
-// put has a tar stream unpacked. source is what writing it failed with, unless that followed from err.
+// put unpacks the tar stream that write writes. source is the error of write, unless write failed only because
+// unpacking had failed.
 func (b *box) put(ctx context.Context, replace bool, write func(io.Writer) error) (source, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	wide(w)
+	enlargePipe(w)
 	written := make(chan error, 1)
 	go func() {
 		err := write(w)
 		if err != nil {
-			// The end of the stream must not look like one: what was unpacked is no whole.
+			// The stream must not look complete: only a part was written.
 			_, _ = w.WriteString("broken off")
 		}
 		w.Close()
@@ -304,21 +304,21 @@ func (e *sandboxEnv) CopyFrom(ctx context.Context, src, dst string, opts environ
 		out, err = environment.Extract(r, dst, strip, opts)
 		return err
 	})
-	// What the reader stopped at comes first: that the sandbox could not write on follows from it. A stream that breaks
-	// off follows from what happened in the sandbox.
+	// The reader's own error is the cause if the sandbox could not go on writing. If the stream ended early, the cause is
+	// the sandbox's error.
 	if extracting != nil && (err == nil || !errors.Is(extracting, io.ErrUnexpectedEOF)) {
 		return out, &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy %s out of the sandbox: %w", src, extracting)}
 	}
-	return out, e.failed(ctx, environment.KindCopy, "copy "+src+" out of the sandbox", err)
+	return out, e.requestFailed(ctx, environment.KindCopy, "copy "+src+" out of the sandbox", err)
 }
 
-// get has something packed and reads the stream. reading is what read returned.
+// get sends a request that writes a stream, and calls read with that stream. reading is the error of read.
 func (b *box) get(ctx context.Context, request wire.Request, read func(io.Reader) error) (reading, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	wide(w)
+	enlargePipe(w)
 	done := make(chan error, 1)
 	go func() {
 		err := read(r)
@@ -332,8 +332,8 @@ func (b *box) get(ctx context.Context, request wire.Request, read func(io.Reader
 	return <-done, err
 }
 
-// failed is the error of a request to the sandbox, nil if there is none.
-func (e *sandboxEnv) failed(ctx context.Context, kind environment.Kind, doing string, err error) error {
+// requestFailed returns the environment.Error for the error of a request to the sandbox. It returns nil if err is nil.
+func (e *sandboxEnv) requestFailed(ctx context.Context, kind environment.Kind, doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -345,22 +345,22 @@ func (e *sandboxEnv) failed(ctx context.Context, kind environment.Kind, doing st
 	return &environment.Error{Kind: kind, Err: fmt.Errorf("%s: %w", doing, err)}
 }
 
-// lost is the error of an environment that does not run any more.
+// lost returns the error of an environment that has ended.
 func (e *sandboxEnv) lost(doing string) error {
 	err := fmt.Errorf("%s: %w", doing, errGone)
-	if said := e.box.errors.String(); said != "" {
-		err = fmt.Errorf("%w: %s", err, said)
+	if text := e.box.stderr.String(); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
 	}
 	if e.OOMKills(context.Background()) > 0 {
 		err = fmt.Errorf("%w: %w", err, environment.ErrOutOfMemory)
 	}
-	if failure := e.entryFailure(); failure != nil {
+	if failure := e.entrypointError(); failure != nil {
 		return failure
 	}
 	return &environment.Error{Kind: environment.KindLost, Err: err}
 }
 
-// startFailed is the error of a sandbox that could not be made, nil if there is none.
+// startFailed returns the environment.Error for a sandbox that could not be created. It returns nil if err is nil.
 func startFailed(ctx context.Context, err error) error {
 	switch known := new(environment.Error); {
 	case err == nil:
@@ -372,7 +372,7 @@ func startFailed(ctx context.Context, err error) error {
 	}
 	e := &environment.Error{
 		Kind: environment.KindStart, Err: fmt.Errorf("make a sandbox: %w", err),
-		Hint: "see that the folder for sandboxes can be written to and has room: environment.provider_config.dir, or the user's cache folder",
+		Hint: "make sure that the directory for sandboxes is writable and has free space: environment.provider_config.dir, or the user's cache directory",
 	}
 	if setup := new(setupError); errors.As(err, &setup) && setup.lacking {
 		e.Hint = "the image needs bash"
@@ -380,7 +380,8 @@ func startFailed(ctx context.Context, err error) error {
 	return e
 }
 
-// statFields are the fields of a line of /proc/PID/stat from the third on; the second may hold anything.
+// statFields returns the fields of a line of /proc/PID/stat from the third on. The second field may contain spaces and
+// parentheses.
 func statFields(line string) []string {
 	return strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 }

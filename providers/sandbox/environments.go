@@ -18,19 +18,19 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// An environment's folder, env/ID of the store, holds
+// An environment's directory, env/ID of the store, holds
 //
-//	meta.json  what List tells
-//	init       the process that it runs in: see processOf
-//	kept       is there if it was stopped to be kept
-//	up/PART/   what it has changed, work/ and root/ as the kernel needs them
+//	meta.json  labels and more, for List
+//	init       its process 1: see writeProcess
+//	kept       exists if it was stopped and kept
+//	up/PART/   its changes; work/ and root/ are what the kernel needs for them
 //
 // It appears in env/ with meta.json in it.
 
 type meta struct {
 	Labels map[string]string `json:"labels"`
 	Base   *environment.Base `json:"base,omitempty"`
-	// Layers, Host and Image are what it stands on: they are in use.
+	// Layers, Host and Image are in use by it.
 	Layers []string `json:"layers,omitempty"`
 	Host   string   `json:"host,omitempty"`  // key of a base
 	Image  string   `json:"image,omitempty"` // name of a record
@@ -72,14 +72,14 @@ func (p *Provider) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// remove ends the environment's processes, whosever they are, and removes its folder. One that is gone, or that
-// somebody else removes at this moment, is no error.
+// remove ends the environment's processes, even if another process started them, and removes its directory. It returns
+// nil if the environment does not exist or somebody else removes it at the same time.
 func (s *store) remove(ctx context.Context, id string) error {
 	dir := s.path("env", id)
 	if err := endProcess(ctx, filepath.Join(dir, "init")); err != nil {
 		return err
 	}
-	// It is out of sight at once, even if removing it takes a while or is interrupted.
+	// It is moved at once, even if removing its files takes long or is interrupted.
 	d, err := s.draft()
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *store) remove(ctx context.Context, id string) error {
 	return err
 }
 
-// writeProcess notes which process an environment runs in: its id, and when it started, for ids are used again.
+// writeProcess records the process of an environment: its id and its start time, because ids are reused.
 func writeProcess(path string, pid int) error {
 	start, err := processStart(pid)
 	if err != nil {
@@ -101,7 +101,7 @@ func writeProcess(path string, pid int) error {
 	return os.WriteFile(path, fmt.Appendf(nil, "%d %s", pid, start), 0o600)
 }
 
-// endProcess kills the process that a note names, if it still runs, and waits for its end.
+// endProcess kills the process that writeProcess recorded in note, if it still runs, and waits for its end.
 func endProcess(ctx context.Context, note string) error {
 	text, err := os.ReadFile(note)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +113,7 @@ func endProcess(ctx context.Context, note string) error {
 	var pid int
 	var start string
 	if _, err := fmt.Sscan(string(text), &pid, &start); err != nil || pid <= 1 {
-		return nil //nolint:nilerr // its writer was killed before anything was started
+		return nil //nolint:nilerr // the process that writes it was killed before it started anything
 	}
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		now, err := processStart(pid)
@@ -131,8 +131,8 @@ func endProcess(ctx context.Context, note string) error {
 	}
 }
 
-// processStart tells a process from all others of this boot: its start time in clock ticks, field 22 of
-// /proc/PID/stat. A dead one that nobody waited for yet counts as gone.
+// processStart returns a process's start time in clock ticks, field 22 of /proc/PID/stat. With the id it identifies a
+// process until the next boot. For a zombie it returns ESRCH.
 func processStart(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -96,32 +96,32 @@ func escape(socket string) {
 
 // escapeByDevices makes the machine's disks, and reads them.
 func escapeByDevices(attempt func(string, error)) {
-	for _, folder := range []string{"/", "/tmp", "/usr/bin", "/dev", "/dev/shm", "/dev/pts", "/run"} {
+	for _, dir := range []string{"/", "/tmp", "/usr/bin", "/dev", "/dev/shm", "/dev/pts", "/run"} {
 		for _, disk := range [][2]uint32{{8, 0}, {254, 0}, {253, 0}, {259, 0}, {7, 0}} {
-			name := filepath.Join(folder, "escape-disk")
+			name := filepath.Join(dir, "escape-disk")
 			if unix.Mknod(name, unix.S_IFBLK|0o666, int(unix.Mkdev(disk[0], disk[1]))) != nil {
 				continue
 			}
 			_, err := os.ReadFile(name)
-			attempt(fmt.Sprintf("read block device %d in %s", disk, folder), err)
+			attempt(fmt.Sprintf("read block device %d in %s", disk, dir), err)
 			f, err := os.OpenFile(name, os.O_RDWR, 0)
-			attempt(fmt.Sprintf("open block device %d in %s", disk, folder), err)
+			attempt(fmt.Sprintf("open block device %d in %s", disk, dir), err)
 			if err == nil || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
-				fmt.Printf("the kernel asks for block device %d in %s: %v\n", disk, folder, err)
+				fmt.Printf("the kernel asks for block device %d in %s: %v\n", disk, dir, err)
 				f.Close()
 			}
 			_ = os.Remove(name)
 		}
-		name := filepath.Join(folder, "escape-memory")
+		name := filepath.Join(dir, "escape-memory")
 		if unix.Mknod(name, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 1))) == nil {
 			_, err := os.Open(name)
-			attempt("open the machine's memory in "+folder, err)
+			attempt("open the machine's memory in "+dir, err)
 			_ = os.Remove(name)
 		}
 	}
 }
 
-// escapeByChroot is the classic: a root below the folder that is open lets one climb over it.
+// escapeByChroot is the classic: a root below the directory that is open lets one climb over it.
 func escapeByChroot(attempt func(string, error)) {
 	var before, after unix.Stat_t
 	_ = unix.Stat("/", &before)
@@ -141,7 +141,7 @@ func escapeByChroot(attempt func(string, error)) {
 	attempt("leave the root", nil)
 }
 
-func TestNoWayOut(t *testing.T) {
+func TestEscapes(t *testing.T) {
 	program, err := os.ReadFile(self)
 	must(t, err)
 	socket := "rollout-test-" + newID()
@@ -216,7 +216,7 @@ func mountsAreHarmless(t *testing.T, mountinfo string) {
 	}
 }
 
-func TestWhatIsShownOfTheMachineIsNeverChanged(t *testing.T) {
+func TestMachinesFilesAreNeverChanged(t *testing.T) {
 	p := newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost})
 	e := create(t, p, environment.CreateOptions{Image: testImage})
 	mark := "rollout-test-" + newID()

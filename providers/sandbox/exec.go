@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,8 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// killTime bounds the ending of a command and all that it started.
-const killTime = time.Minute
+// killTimeout bounds the ending of a command and of all that it started.
+const killTimeout = time.Minute
 
 // Exec implements environment.Environment.
 func (e *sandboxEnv) Exec(ctx context.Context, script string, opts environment.ExecOptions) (int, error) {
@@ -33,8 +34,8 @@ func (e *sandboxEnv) Exec(ctx context.Context, script string, opts environment.E
 	command := wire.Command{
 		Args:         append([]string{"bash", "-c", environment.EvalArguments, "bash"}, parts...),
 		Env:          environ(e.img.Env, e.env, opts.Env, e.network.variables()),
-		Dir:          first(opts.WorkDir, e.img.WorkDir),
-		User:         first(opts.User, e.img.User),
+		Dir:          cmp.Or(opts.WorkDir, e.img.WorkDir),
+		User:         cmp.Or(opts.User, e.img.User),
 		MaxProcesses: e.perUser,
 	}
 	limited := ctx
@@ -45,18 +46,18 @@ func (e *sandboxEnv) Exec(ctx context.Context, script string, opts environment.E
 	}
 	sinks := environment.NewSinks(opts.Stdout, opts.Stderr)
 	if e.box.running() {
-		e.entry.ran.Store(true)
+		e.entrypoint.ran.Store(true)
 	}
 	code, err := e.box.run(limited, command, opts.Stdin, sinks.Stdout, sinks.Stderr)
 	writing := sinks.Close()
 	switch refused := new(requestError); {
 	case err == nil && writing != nil:
-		return code, fmt.Errorf("hand on the command's output: %w", writing)
+		return code, fmt.Errorf("write the command's output: %w", writing)
 	case err == nil:
 		return code, nil
 	case errors.Is(err, errInput):
 		return code, err
-	case errors.Is(err, errSurvived):
+	case errors.Is(err, errNotEnded):
 		e.box.end()
 		return -1, &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("the sandbox was ended: %w", err)}
 	case limited.Err() != nil:
@@ -69,7 +70,7 @@ func (e *sandboxEnv) Exec(ctx context.Context, script string, opts environment.E
 	return -1, e.lost("run a command in the sandbox")
 }
 
-// execHint is the way out for a command that could not be started.
+// execHint returns the hint for a command that could not be started.
 func (e *sandboxEnv) execHint(user string) string {
 	if e.p.store.mode.lacksUser(user) {
 		return oneIDHint
@@ -82,10 +83,10 @@ const oneIDHint = "this machine grants you one user id, so root is the only user
 
 var (
 	errInput    = errors.New("read the command's input")
-	errSurvived = errors.New("what the command started could not be ended")
+	errNotEnded = errors.New("processes that the command started could not be ended")
 )
 
-// run runs a command to its end, or ends it and all that it started when ctx ends.
+// run runs a command until it exits. If ctx ends, it ends the command and all that it started.
 func (b *box) run(ctx context.Context, command wire.Command, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	started, err := b.startCommand(command, stdin, stdout, stderr)
 	if err != nil {
@@ -95,7 +96,7 @@ func (b *box) run(ctx context.Context, command wire.Command, stdin io.Reader, st
 	return answer.Code, err
 }
 
-// started is a command that was asked for.
+// started is a command whose start was requested.
 type started struct {
 	b         *box
 	id        int64
@@ -104,7 +105,8 @@ type started struct {
 	out, errs *output // the same one if both streams go to the same writer
 }
 
-// startCommand asks for a command. The writers are of comparable types, and may be one and the same. Who calls it waits for its end, or leaves.
+// startCommand requests the start of a command. stdout and stderr must be of comparable types and may be the same
+// writer. The caller must call wait or closeStreams.
 func (b *box) startCommand(command wire.Command, stdin io.Reader, stdout, stderr io.Writer) (*started, error) {
 	in, err := newInput(stdin)
 	if err != nil {
@@ -122,7 +124,7 @@ func (b *box) startCommand(command wire.Command, stdin io.Reader, stdout, stderr
 			in.theirs.Close()
 			in.close()
 			out.theirs.Close()
-			out.leave()
+			out.discardRest()
 			return nil, err
 		}
 	}
@@ -132,23 +134,23 @@ func (b *box) startCommand(command wire.Command, stdin io.Reader, stdout, stderr
 	}
 	s := &started{b: b, in: in, out: out, errs: errs}
 	if s.id, s.answers, err = b.send(wire.Request{Op: wire.Exec, Command: &command}, files...); err != nil {
-		s.leave()
+		s.closeStreams()
 		return nil, err
 	}
 	return s, nil
 }
 
-// leave lets go of the streams.
-func (s *started) leave() {
+// closeStreams closes the command's input and discards the rest of its output.
+func (s *started) closeStreams() {
 	s.in.close()
-	s.out.leave()
-	s.errs.leave()
+	s.out.discardRest()
+	s.errs.discardRest()
 }
 
-// wait waits for the end of a command and of its output, or ends it and all that it started when ctx ends.
+// wait waits for the end of a command and of its output. If ctx ends, it ends the command and all that it started.
 func (s *started) wait(ctx context.Context) (wire.Answer, error) {
-	defer s.leave()
-	answer, err := s.follow(ctx)
+	defer s.closeStreams()
+	answer, err := s.waitExit(ctx)
 	exited := time.Now()
 	s.out.drain(exited)
 	s.errs.drain(exited)
@@ -158,13 +160,13 @@ func (s *started) wait(ctx context.Context) (wire.Answer, error) {
 	return answer, err
 }
 
-// follow waits for the end of a command.
-func (s *started) follow(ctx context.Context) (wire.Answer, error) {
+// waitExit waits for the end of a command, or ends it when ctx ends.
+func (s *started) waitExit(ctx context.Context) (wire.Answer, error) {
 	select {
 	case answer := <-s.answers:
 		return answer, problemOf(answer)
 	case <-s.b.ended:
-		if answer, said := last(s.answers); said {
+		if answer, ok := pollAnswer(s.answers); ok {
 			return answer, problemOf(answer)
 		}
 		return wire.Answer{Code: -1}, errGone
@@ -175,18 +177,18 @@ func (s *started) follow(ctx context.Context) (wire.Answer, error) {
 
 // kill ends a command and all that it started.
 func (b *box) kill(ctx context.Context, id int64) error {
-	limited, cancel := awake.WithTimeout(context.WithoutCancel(ctx), killTime)
+	limited, cancel := awake.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
 	if _, err := b.call(limited, wire.Request{Op: wire.Kill, Target: id}); err != nil {
 		if errors.Is(err, errGone) {
 			return err
 		}
-		return fmt.Errorf("%w: %w", errSurvived, err)
+		return fmt.Errorf("%w: %w", errNotEnded, err)
 	}
 	return ctx.Err()
 }
 
-// environ puts the environment together, the last one winning.
+// environ merges the variables of an image and of maps, of which later ones win. The result is sorted.
 func environ(image []string, more ...map[string]string) []string {
 	all := map[string]string{"PATH": defaultPath, "HOSTNAME": hostname}
 	for _, v := range image {
@@ -202,13 +204,4 @@ func environ(image []string, more ...map[string]string) []string {
 		list = append(list, key+"="+all[key])
 	}
 	return list
-}
-
-func first(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// TestACommandThatIsCancelledAtOnceDoesNotRunOn: the request to end it must not come before the one to start it.
-func TestACommandThatIsCancelledAtOnceDoesNotRunOn(t *testing.T) {
+// TestCommandCancelledAtOnceEnds: the request to end it must not come before the one to start it.
+func TestCommandCancelledAtOnceEnds(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testImage})
 	if err != nil {

@@ -32,7 +32,7 @@ func TestCommandsInheritNoFiles(t *testing.T) {
 	if _, err := env.Exec(t.Context(), `cd /proc/$$/fd && echo *`, environment.ExecOptions{Stdout: &out}); err != nil {
 		t.Fatal(err)
 	}
-	if out.String() != "0 1 2 3\n" { // 3 is bash's own, for reading the folder
+	if out.String() != "0 1 2 3\n" { // 3 is bash's own, for reading the directory
 		t.Errorf("a command has the files %q open", out.String())
 	}
 }

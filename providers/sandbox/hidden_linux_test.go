@@ -25,7 +25,7 @@ import (
 // secret is in the environment of this process, and nowhere in sandboxes.
 const secret = "ROLLOUT_TEST_SECRET_7d1f"
 
-func TestWhatIsTheMachinesIsNotSeen(t *testing.T) {
+func TestMachinesPrivateFilesAreHidden(t *testing.T) {
 	t.Setenv(secret, secret+"_value")
 	private := t.TempDir() // as tasks, datasets and jobs are, outside of what is shown
 	must(t, os.WriteFile(filepath.Join(private, secret), []byte("a solution"), 0o644))
@@ -33,7 +33,7 @@ func TestWhatIsTheMachinesIsNotSeen(t *testing.T) {
 	inherited, err := os.Open(filepath.Join(private, secret))
 	must(t, err)
 	defer inherited.Close()
-	shown := shownFolders(t)
+	shown := shownHostDirs(t)
 	dir := storeDir(t)
 	for _, scratch := range choices["scratch"] {
 		t.Run("scratch "+scratch, func(t *testing.T) {
@@ -109,22 +109,22 @@ func TestKeysAreNotSeen(t *testing.T) {
 	}
 }
 
-// shownFolders are three folders of the machine that sandboxes show, if they are not hidden.
-func shownFolders(t *testing.T) []string {
+// shownFolders are three directories of the machine that sandboxes show, if they are not hidden.
+func shownHostDirs(t *testing.T) []string {
 	t.Helper()
-	folders, err := filepath.Glob("/usr/share/*")
+	dirs, err := filepath.Glob("/usr/share/*")
 	must(t, err)
-	folders = slices.DeleteFunc(folders, func(path string) bool {
+	dirs = slices.DeleteFunc(dirs, func(path string) bool {
 		info, err := os.Lstat(path)
-		return err != nil || !info.IsDir() || !public(info)
+		return err != nil || !info.IsDir() || !worldReadable(info)
 	})
-	if len(folders) < 3 {
-		t.Skipf("needs three folders in /usr/share, and there are only %q", folders)
+	if len(dirs) < 3 {
+		t.Skipf("needs three directories in /usr/share, and there are only %q", dirs)
 	}
-	return folders[:3]
+	return dirs[:3]
 }
 
-func TestTestsAndSolutionsAreSeenOnlyWhenTheyAreDue(t *testing.T) {
+func TestTestsAndSolutionsAreHiddenUntilCopied(t *testing.T) {
 	p := newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost})
 	e := create(t, p, environment.CreateOptions{Image: testImage})
 	if got := run(t, e, "cat /tests/test.sh /oracle/solve.sh 2> /dev/null || echo nothing"); got != "nothing\n" {
@@ -153,20 +153,20 @@ func TestFilesOfRootAreHidden(t *testing.T) {
 		}
 		return
 	}
-	for _, folder := range []string{"/opt", "/usr/src", "/mnt"} {
-		must(t, os.MkdirAll(folder, 0o755))
-		must(t, syscall.Mount("test", folder, "tmpfs", 0, "mode=755"))
+	for _, dir := range []string{"/opt", "/usr/src", "/mnt"} {
+		must(t, os.MkdirAll(dir, 0o755))
+		must(t, syscall.Mount("test", dir, "tmpfs", 0, "mode=755"))
 		plant := func(name string, mode fs.FileMode) {
-			must(t, os.MkdirAll(filepath.Join(folder, "tool", "deep"), 0o755))
-			must(t, os.WriteFile(filepath.Join(folder, "tool", name), []byte(secret), mode))
+			must(t, os.MkdirAll(filepath.Join(dir, "tool", "deep"), 0o755))
+			must(t, os.WriteFile(filepath.Join(dir, "tool", name), []byte(secret), mode))
 		}
 		plant("public", 0o755)
 		plant("private", 0o600)
 		plant("groups", 0o640)
 		plant("deep/private", 0o700)
-		must(t, os.MkdirAll(filepath.Join(folder, "closed", "deep"), 0o700))
-		must(t, os.WriteFile(filepath.Join(folder, "closed", "deep", "public"), []byte(secret), 0o644))
-		listener, err := net.Listen("unix", filepath.Join(folder, "tool", "socket"))
+		must(t, os.MkdirAll(filepath.Join(dir, "closed", "deep"), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, "closed", "deep", "public"), []byte(secret), 0o644))
+		listener, err := net.Listen("unix", filepath.Join(dir, "tool", "socket"))
 		must(t, err)
 		defer listener.Close()
 	}
@@ -179,7 +179,7 @@ func TestFilesOfRootAreHidden(t *testing.T) {
 	if got := run(t, e, "find /opt/ /.host /usr/src -name socket -o -name private -o -name closed"); got != "" {
 		t.Errorf("seen are\n%s", got)
 	}
-	// Links and files beside a folder that had to be split for what is mounted in it.
+	// Links and files beside a directory that had to be split for what is mounted in it.
 	links, err := filepath.Glob("/usr/*")
 	must(t, err)
 	for _, path := range links {
@@ -200,7 +200,7 @@ func machineSecrets(t *testing.T, e environment.Environment) []string {
 				return nil //nolint:nilerr // gone meanwhile
 			}
 			info, err := entry.Info()
-			if err == nil && !public(info) && !slices.Contains([]string{"/etc/shadow", "/etc/gshadow"}, path) && info.Size() > 0 && !info.IsDir() {
+			if err == nil && !worldReadable(info) && !slices.Contains([]string{"/etc/shadow", "/etc/gshadow"}, path) && info.Size() > 0 && !info.IsDir() {
 				fmt.Fprintf(&paths, "%s\n", path)
 			}
 			return nil

@@ -18,12 +18,12 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// hostBase is this machine's root as the lowest layer of sandboxes. Programs (/usr and the like) are shown as they
-// are; configuration and the package manager's state are copied once; all else of a root file system is new and
-// empty. Whatever is not named here is not shown: home directories, data, other people's work.
+// hostBase is this machine's root file system as the lowest layer of sandboxes. Programs (/usr and similar directories)
+// are the machine's own. Configuration and the package manager's state are copied once. All other directories are new
+// and empty. What is not named below is not visible: home directories, data, other people's work.
 //
-// In a user namespace the machine's folders belong to nobody, and nothing could be made in them. There
-// the base has its own copy of the folders (not of the files) of each part, which then lies between.
+// In a user namespace the machine's directories belong to nobody, and nothing could be created in them. There the base
+// has copies of each part's directories (not of their files), mounted between the part and the sandbox's changes.
 type hostBase struct {
 	Key   string     `json:"key"`
 	OS    string     `json:"os"` // for people
@@ -32,13 +32,13 @@ type hostBase struct {
 	made bool
 }
 
-// hostPart is a folder of the machine that is shown.
+// hostPart is a directory of the machine that sandboxes show.
 type hostPart struct {
 	At   string `json:"at"`   // in the sandbox
 	Host string `json:"host"` // on the machine
 }
 
-// part is the one that is mounted at a path.
+// part returns the part that is mounted at a path.
 func (b *hostBase) part(at string) (hostPart, bool) {
 	i := slices.IndexFunc(b.Parts, func(p hostPart) bool { return p.At == at })
 	if i < 0 {
@@ -47,48 +47,49 @@ func (b *hostBase) part(at string) (hostPart, bool) {
 	return b.Parts[i], true
 }
 
-// rootPart is the part of layers for everything that no other part has.
+// rootPart is the directory of a layer for all that is in no other part.
 const rootPart = "root"
 
-// part is the name of a part's folder in layers.
+// part returns the name of the part's directory in layers.
 func (p hostPart) part() string { return strings.ReplaceAll(p.At, "/", "+") }
 
-// hostVersion changes when bases are made in another way.
+// hostVersion must change when bases are made differently.
 const hostVersion = "3"
 
 var (
-	// shown are the folders of the machine's root that are shown, if they are there.
-	shown = []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix", "gnu"}
-	// optional is shown by links to its folders: it can be removed, as in an image.
-	optional = "opt"
-	// hostOpt is where optional really is.
+	// shownDirs lists the directories of the machine's root that sandboxes show if they exist.
+	shownDirs = []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix", "gnu"}
+	// optDir is shown by links to its entries, so that it can be removed as in an image.
+	optDir = "opt"
+	// hostOpt is where optDir is mounted.
 	hostOpt = "/.host/opt"
-	// empty are the folders that every root has, with their modes.
-	empty = map[string]fs.FileMode{
+	// emptyDirs lists the directories that every root has, with their modes.
+	emptyDirs = map[string]fs.FileMode{
 		"boot": 0o755, "home": 0o755, "media": 0o755, "mnt": 0o755, "opt": 0o755, "root": 0o700, "run": 0o755, "run/lock": 0o777 | fs.ModeSticky,
 		"srv": 0o755, "tmp": 0o777 | fs.ModeSticky, "var": 0o755, "var/backups": 0o755, "var/cache": 0o755, "var/lib": 0o755, "var/local": 0o775,
 		"var/log": 0o755, "var/mail": 0o775, "var/opt": 0o755, "var/spool": 0o755, "var/tmp": 0o777 | fs.ModeSticky,
 		"var/cache/apt": 0o755, "var/cache/apt/archives": 0o755, "var/cache/apt/archives/partial": 0o700, "var/log/apt": 0o755,
 		"var/lib/apt": 0o755, "var/lib/apt/lists": 0o755, "var/lib/apt/lists/partial": 0o700,
 	}
-	// copied is the state of package managers and of what packages register with.
-	copied = []string{
+	// copiedState lists the state of package managers and of what packages register with.
+	copiedState = []string{
 		"var/lib/dpkg", "var/lib/rpm", "var/lib/dnf", "var/lib/pacman", "var/lib/pam", "var/lib/ucf", "var/lib/python", "var/lib/systemd/deb-systemd-helper-enabled",
 		"var/lib/alternatives", "var/lib/dictionaries-common", "var/lib/aspell", "var/lib/sgml-base", "var/lib/xml-core", "var/lib/emacsen-common",
 		"var/lib/shells.state", "var/lib/apt/extended_states", "var/cache/debconf", "var/cache/ldconfig",
 	}
-	// private of /etc is state of services that agents have nothing to do with, readable or not.
-	private = []string{"etc/machine-id", "etc/docker", "etc/containerd", "etc/kubernetes", "etc/hostname", "etc/hosts", "etc/resolv.conf", "etc/mtab"}
+	// privatePaths lists state of services in /etc that agents must not see even if everybody may read it.
+	privatePaths = []string{"etc/machine-id", "etc/docker", "etc/containerd", "etc/kubernetes", "etc/hostname", "etc/hosts", "etc/resolv.conf", "etc/mtab"}
 )
 
-// essential are the files without which a base would be worse than none.
-var essential = []string{"etc/passwd", "etc/group"}
+// requiredFiles lists the files without which a base is of no use.
+var requiredFiles = []string{"etc/passwd", "etc/group"}
 
-// maxSkeleton bounds the folders that are made anew in a user namespace. The deepest are left out.
-const maxSkeleton = 60_000
+// maxCoverDirs bounds the directories that are copied in a user namespace. The deepest are left out.
+const maxCoverDirs = 60_000
 
-// hostParts finds out what is shown. Folders with mounts in them are shown by their own folders, for overlays show
-// no mounts, and in a user namespace the kernel refuses them. So are folders with the store in them.
+// hostParts returns the directories that sandboxes show. A directory with a mount in it is replaced by its
+// subdirectories, because overlays do not show mounts and the kernel refuses them in a user namespace. So is a
+// directory that contains the store.
 func hostParts(root string, mounts []string, storeDir string) []hostPart {
 	var parts []hostPart
 	var add func(at string)
@@ -106,40 +107,41 @@ func hostParts(root string, mounts []string, storeDir string) []hostPart {
 			return
 		}
 		for _, entry := range entries {
-			if info, err := entry.Info(); err == nil && info.IsDir() && public(info) {
+			if info, err := entry.Info(); err == nil && info.IsDir() && worldReadable(info) {
 				add(at + "/" + entry.Name())
 			}
 		}
 	}
-	for _, name := range shown {
+	for _, name := range shownDirs {
 		if info, err := os.Lstat(filepath.Join(root, name)); err == nil && info.IsDir() {
 			add("/" + name)
 		}
 	}
 	below := func(p string) bool { return p != "/opt" && environment.Within(p, "/opt") }
-	if len(optionals(root)) > 0 && !slices.ContainsFunc(mounts, below) && !environment.Within(storeDir, "/opt") {
-		parts = append(parts, hostPart{At: hostOpt, Host: filepath.Join(root, optional)})
+	if len(publicOptEntries(root)) > 0 && !slices.ContainsFunc(mounts, below) && !environment.Within(storeDir, "/opt") {
+		parts = append(parts, hostPart{At: hostOpt, Host: filepath.Join(root, optDir)})
 	}
 	return parts
 }
 
-// optionals are the entries of /opt that everybody may read.
-func optionals(root string) []string {
-	entries, err := os.ReadDir(filepath.Join(root, optional))
+// publicOptEntries returns the entries of /opt that every user may read.
+func publicOptEntries(root string) []string {
+	entries, err := os.ReadDir(filepath.Join(root, optDir))
 	if err != nil {
 		return nil
 	}
 	var names []string
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && public(info) && (info.IsDir() || info.Mode().IsRegular()) {
+		if info, err := entry.Info(); err == nil && worldReadable(info) && (info.IsDir() || info.Mode().IsRegular()) {
 			names = append(names, entry.Name())
 		}
 	}
 	return names
 }
 
-// public tells what an ordinary user of the machine may read: nothing else of the machine's is shown to agents.
-func public(info fs.FileInfo) bool {
+// worldReadable reports whether every user of the machine may read a file or enter a directory. Agents see no other
+// files of the machine.
+func worldReadable(info fs.FileInfo) bool {
 	switch {
 	case info.IsDir():
 		return info.Mode()&0o005 == 0o005
@@ -149,7 +151,7 @@ func public(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSymlink != 0
 }
 
-// hostKey identifies the machine's state, as far as the base depends on it.
+// hostKey returns a digest of the machine's state, as far as the base depends on it.
 func hostKey(root string, m mode, parts []hostPart) string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, hostVersion, m, parts)
@@ -158,24 +160,24 @@ func hostKey(root string, m mode, parts []hostPart) string {
 			fmt.Fprintln(sum, path, info.Mode(), info.Size(), info.ModTime().UnixNano())
 		}
 	}
-	for _, path := range append([]string{"etc", "etc/passwd", "etc/group", "etc/alternatives", "opt", "var/lib/dpkg/status"}, copied...) {
+	for _, path := range append([]string{"etc", "etc/passwd", "etc/group", "etc/alternatives", "opt", "var/lib/dpkg/status"}, copiedState...) {
 		look(filepath.Join(root, path))
 	}
-	folders := []string{filepath.Join(root, "usr", "local")} // where things are installed by hand
+	dirs := []string{filepath.Join(root, "usr", "local")} // where things are installed by hand
 	for _, p := range parts {
-		folders = append(folders, p.Host)
+		dirs = append(dirs, p.Host)
 	}
-	for _, folder := range folders {
-		look(folder)
-		entries, _ := os.ReadDir(folder)
+	for _, dir := range dirs {
+		look(dir)
+		entries, _ := os.ReadDir(dir)
 		for _, entry := range entries {
-			look(filepath.Join(folder, entry.Name()))
+			look(filepath.Join(dir, entry.Name()))
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
-// hostBase is the base for this machine as it is now, made by this call or found.
+// hostBase returns the base for the machine's present state. It makes the base if the store does not have it.
 func (s *store) hostBase(ctx context.Context, progress func(string)) (*hostBase, error) {
 	const root = "/"
 	base, err := s.findBase(root)
@@ -191,7 +193,7 @@ func (s *store) hostBase(ctx context.Context, progress func(string)) (*hostBase,
 		return base, err
 	}
 	if progress != nil {
-		progress("making a picture of this machine's folders for sandboxes to stand on; this is done once, and again when its packages change")
+		progress("copying this machine's configuration for sandboxes; this is done once, and again when its packages change")
 	}
 	for range baseAttempts {
 		now, err := s.makeBase(ctx, root, base)
@@ -206,7 +208,7 @@ func (s *store) hostBase(ctx context.Context, progress func(string)) (*hostBase,
 	return nil, errChanging
 }
 
-// makeBase makes a base, unless the machine changes meanwhile. now is what the machine is then.
+// makeBase makes a base, unless the machine changes meanwhile. now has the machine's state at the end.
 func (s *store) makeBase(ctx context.Context, root string, base *hostBase) (now *hostBase, err error) {
 	d, err := s.draft()
 	if err != nil {
@@ -215,7 +217,7 @@ func (s *store) makeBase(ctx context.Context, root string, base *hostBase) (now 
 	defer d.discard()
 	b := baseMaker{ctx: ctx, root: root, dir: d.dir, mode: s.mode}
 	if err := b.make(base.Parts); err != nil {
-		return nil, fmt.Errorf("picture this machine's folders: %w", err)
+		return nil, fmt.Errorf("copy this machine's configuration: %w", err)
 	}
 	now, err = s.findBase(root)
 	if err != nil || now.Key != base.Key {
@@ -236,12 +238,12 @@ func (s *store) makeBase(ctx context.Context, root string, base *hostBase) (now 
 	return now, s.publish(d.dir, to)
 }
 
-// baseAttempts is how often a base is made anew because the machine changed meanwhile.
+// baseAttempts is how often a base is made again because the machine changed meanwhile.
 const baseAttempts = 5
 
 var errChanging = errors.New("this machine's packages or accounts keep changing: wait for what installs them, and start again")
 
-// findBase looks for the base for the machine as it is now. One that is not there yet is not made.
+// findBase returns the base for the machine's present state, with made set if the store has it.
 func (s *store) findBase(root string) (*hostBase, error) {
 	mounts, err := mountPoints()
 	if err != nil {
@@ -257,7 +259,7 @@ func (s *store) findBase(root string) (*hostBase, error) {
 	return &hostBase{Key: key, OS: osName(root), Parts: parts}, nil
 }
 
-// mountPoints are the absolute paths that something is mounted on. Source: proc(5), /proc/[pid]/mountinfo.
+// mountPoints returns the absolute paths of all mounts. Source: proc(5), /proc/[pid]/mountinfo.
 func mountPoints() ([]string, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -273,7 +275,7 @@ func mountPoints() ([]string, error) {
 	return points, nil
 }
 
-// osName is the machine's operating system in words. Source: os-release(5).
+// osName returns the name of the machine's operating system for people. Source: os-release(5).
 func osName(root string) string {
 	for _, path := range []string{"etc/os-release", "usr/lib/os-release"} {
 		text, err := os.ReadFile(filepath.Join(root, path))

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineRoot makes a root file system: names that end in / are folders, "a -> b" are links, the others are
+// machineRoot makes a root file system: names that end in / are directories, "a -> b" are links, the others are
 // files that hold their name. A mode may follow: "etc/secret 600".
 func machineRoot(t *testing.T, names ...string) string {
 	t.Helper()
@@ -59,7 +59,7 @@ func TestHostParts(t *testing.T) {
 		want   []string
 	}{
 		{"programs, and what is optional", merged, []string{"/", "/proc"}, "/home/u/store", []string{"/usr", "/.host/opt"}},
-		{"folders of the root that are no links", append([]string{"sbin/x", "nix/store/"}, merged...), nil, "/s", []string{"/usr", "/sbin", "/nix", "/.host/opt"}},
+		{"directories of the root that are no links", append([]string{"sbin/x", "nix/store/"}, merged...), nil, "/s", []string{"/usr", "/sbin", "/nix", "/.host/opt"}},
 		{"no part has mounts in it", merged, []string{"/usr/local/bin"}, "/s", []string{"/usr/bin", "/usr/lib", "/usr/local/bin", "/usr/share", "/.host/opt"}},
 		{"a part may be a mount", merged, []string{"/usr"}, "/s", []string{"/usr", "/.host/opt"}},
 		{"no part has the store in it", merged, nil, "/usr/local/store", []string{"/usr/bin", "/usr/lib", "/usr/local/bin", "/usr/share", "/.host/opt"}},
@@ -87,7 +87,7 @@ func TestHostParts(t *testing.T) {
 	}
 }
 
-func TestHostKeyTellsMachinesApart(t *testing.T) {
+func TestHostKeyDependsOnTheMachine(t *testing.T) {
 	root := machineRoot(t, "usr/bin/x", "usr/local/bin/", "etc/passwd", "etc/group", "etc/alternatives/", "opt/tool/x", "var/lib/dpkg/status", "home/u/x")
 	parts := hostParts(root, nil, "/store")
 	before := hostKey(root, modeRoot, parts)
@@ -99,7 +99,7 @@ func TestHostKeyTellsMachinesApart(t *testing.T) {
 	}
 	must(t, os.WriteFile(filepath.Join(root, "home/u/y"), nil, 0o644))
 	if other := hostKey(root, modeRoot, parts); other != before {
-		t.Error("a file in a home folder changes the key")
+		t.Error("a file in a home directory changes the key")
 	}
 	for _, change := range []string{"usr/bin/y", "usr/local/bin/y", "etc/passwd", "etc/group", "etc/new", "etc/alternatives/y", "opt/other", "var/lib/dpkg/status"} {
 		t.Run(change, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestHostKeyTellsMachinesApart(t *testing.T) {
 	}
 }
 
-// makeBase makes the base of a made-up machine in a new folder.
+// makeBase makes the base of a made-up machine in a new directory.
 func makeBase(t *testing.T, ctx context.Context, root string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -120,7 +120,7 @@ func makeBase(t *testing.T, ctx context.Context, root string) (string, error) {
 	return dir, b.make(hostParts(root, nil, "/store"))
 }
 
-func TestABaseHoldsWhatItShould(t *testing.T) {
+func TestBaseContents(t *testing.T) {
 	root := machineRoot(t, "usr/bin/tool", "usr/bin/secret 600", "usr/share/private/ 600", "bin -> usr/bin", "etc/passwd", "etc/group", "etc/shadow 600",
 		"etc/ssl/private/ 600", "etc/ssl/certs/ca", "etc/docker/key", "etc/apt/apt.conf.d/1", "var/lib/dpkg/status", "var/lib/secret", "opt/tool/x", "opt/private/ 600",
 		"home/u/x", "root/.ssh/id", "srv/data")
@@ -155,7 +155,7 @@ func TestABaseHoldsWhatItShould(t *testing.T) {
 	}
 }
 
-func TestWhatIsBesideMountsIsInTheBase(t *testing.T) {
+func TestBaseHasFilesBesideMounts(t *testing.T) {
 	root := machineRoot(t, "usr/bin/tool", "usr/local/bin/tool", "usr/local/share/man/", "usr/local/man -> share/man", "usr/note", "usr/secret 600", "etc/passwd", "etc/group")
 	dir := t.TempDir()
 	b := baseMaker{ctx: t.Context(), root: root, dir: dir, mode: modeOne}
@@ -174,8 +174,8 @@ func modeOf(t *testing.T, path string) fs.FileMode {
 	return info.Mode() &^ fs.ModeType
 }
 
-func TestABaseWithoutAccountsIsNotMade(t *testing.T) {
-	for _, name := range essential {
+func TestBaseNeedsAccounts(t *testing.T) {
+	for _, name := range requiredFiles {
 		t.Run(name, func(t *testing.T) {
 			_, err := makeBase(t, t.Context(), machineRoot(t, "usr/bin/", "etc/hosts", name+" 600"))
 			if err == nil || !strings.Contains(err.Error(), "/"+name) {
@@ -213,7 +213,7 @@ func TestFilesThatVanishWhileTheyAreCopied(t *testing.T) {
 	for range 50 {
 		dir, err := makeBase(t, t.Context(), root)
 		must(t, err)
-		for _, name := range essential {
+		for _, name := range requiredFiles {
 			if !exists(filepath.Join(dir, rootPart, name)) {
 				t.Fatalf("%s is missing", name)
 			}
@@ -222,7 +222,7 @@ func TestFilesThatVanishWhileTheyAreCopied(t *testing.T) {
 	}
 }
 
-func TestACancelledBaseLeavesNothing(t *testing.T) {
+func TestCancelledBaseLeavesNothing(t *testing.T) {
 	s, err := openStore(ownStoreDir(t), findMode(networkOwn))
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -238,7 +238,7 @@ func TestACancelledBaseLeavesNothing(t *testing.T) {
 }
 
 // Many who make or remove drafts at once never remove what is another's: this is how a base once lost its accounts.
-func TestASweepSparesDraftsOfTheLiving(t *testing.T) {
+func TestSweepKeepsDraftsOfLivingProcesses(t *testing.T) {
 	s, err := openStore(ownStoreDir(t), findMode(networkOwn))
 	must(t, err)
 	var makers, sweepers sync.WaitGroup
@@ -282,7 +282,7 @@ func TestASweepSparesDraftsOfTheLiving(t *testing.T) {
 	}
 }
 
-func TestASweepRemovesWhatTheDeadLeft(t *testing.T) {
+func TestSweepRemovesDraftsOfDeadProcesses(t *testing.T) {
 	s, err := openStore(ownStoreDir(t), findMode(networkOwn))
 	must(t, err)
 	must(t, os.MkdirAll(s.path("tmp", "abandoned", "deep"), 0o755))

@@ -18,10 +18,10 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// image is a root file system to start sandboxes from.
+// image is a root file system from which sandboxes start.
 type image struct {
 	ID      string   `json:"id"`             // of the content
-	Name    string   `json:"name,omitempty"` // for people: a reference, or what it is
+	Name    string   `json:"name,omitempty"` // for people
 	Layers  []string `json:"layers"`         // of the store, bottom first
 	Env     []string `json:"env"`            // KEY=value
 	WorkDir string   `json:"work_dir"`
@@ -31,16 +31,16 @@ type image struct {
 	Entrypoint  []string                      `json:"entrypoint,omitempty"`
 	Shell       []string                      `json:"shell,omitempty"`
 	Healthcheck *dockerspec.HealthcheckConfig `json:"healthcheck,omitempty"`
-	// Host is what the layers stand on, if that is this machine's root.
+	// Host is set if the layers are on this machine's root.
 	Host *hostBase `json:"host,omitempty"`
-	// Base is set when that is not what was asked for.
+	// Base is set if the image is not the requested one.
 	Base *environment.Base `json:"base,omitempty"`
 }
 
 // recordForm is the form of an image's record. Form 1 has ENTRYPOINT, SHELL and HEALTHCHECK.
 const recordForm = 1
 
-// readImage reads the record of an image. One of another form counts as none: what made it makes it again.
+// readImage reads the record of an image. A record of another form does not exist for it, so the image is made again.
 func (p *Provider) readImage(ref string) (*image, error) {
 	img := &image{}
 	if err := readJSON(p.imageFile(ref), img); err != nil {
@@ -52,36 +52,36 @@ func (p *Provider) readImage(ref string) (*image, error) {
 	return img, p.store.complete(img)
 }
 
-// recordImage keeps the record of an image.
+// recordImage writes the record of an image.
 func (p *Provider) recordImage(ref string, img *image) error {
 	img.Form = recordForm
 	return p.store.record(p.imageFile(ref), img)
 }
 
-// hostEnv is the environment on this machine's root. pip must not refuse to install into it, as it would on the
-// machine itself.
+// hostEnv has the environment variables on this machine's root. On the machine itself pip refuses to install into the
+// system's directories; in a sandbox it must not.
 var hostEnv = []string{"PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=ignore"}
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// hostPath is where programs are looked for on this machine's root: the usual folders, and those of this
-// process's PATH that are shown.
+// hostPath returns PATH for this machine's root: the usual directories, and those of this process's PATH that sandboxes
+// show.
 func hostPath(parts []hostPart, path string) string {
-	folders := strings.Split(defaultPath, ":")
-	for _, folder := range filepath.SplitList(path) {
-		folder = filepath.Clean(folder)
-		isShown := environment.Within(folder, "/opt") || slices.ContainsFunc(parts, func(p hostPart) bool { return environment.Within(folder, p.At) })
-		if isShown && !slices.Contains(folders, folder) {
-			folders = append(folders, folder)
+	dirs := strings.Split(defaultPath, ":")
+	for _, dir := range filepath.SplitList(path) {
+		dir = filepath.Clean(dir)
+		isShown := environment.Within(dir, "/opt") || slices.ContainsFunc(parts, func(p hostPart) bool { return environment.Within(dir, p.At) })
+		if isShown && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
 		}
 	}
-	return strings.Join(folders, ":")
+	return strings.Join(dirs, ":")
 }
 
 // builtPrefix begins the references of images that were built here. No registry has such names.
 const builtPrefix = "rollout.sandbox/"
 
-// image finds what a reference stands for. progress, if not nil, gets lines for people.
+// image returns the image that a reference names. progress, if not nil, gets lines for people.
 func (p *Provider) image(ctx context.Context, ref string, progress func(string)) (*image, error) {
 	if strings.HasPrefix(ref, builtPrefix) {
 		img, err := p.builtImage(ref)
@@ -94,10 +94,10 @@ func (p *Provider) image(ctx context.Context, ref string, progress func(string))
 		progress = func(string) {}
 	}
 	find := func(ctx context.Context) (*image, error) { return p.resolve(ctx, ref, progress) }
-	img, err := p.named.get(ctx, ref, find)
-	if err == nil && p.store.complete(img) != nil { // removed since
-		p.named.forget(ref)
-		img, err = p.named.get(ctx, ref, find)
+	img, err := p.resolved.get(ctx, ref, find)
+	if err == nil && p.store.complete(img) != nil { // it was removed meanwhile
+		p.resolved.forget(ref)
+		img, err = p.resolved.get(ctx, ref, find)
 	}
 	if err == nil {
 		p.touch(img, ref)
@@ -105,7 +105,8 @@ func (p *Provider) image(ctx context.Context, ref string, progress func(string))
 	return img, err
 }
 
-// builtImage reads the record of an image, and sees that all of it is still there.
+// builtImage reads the record of an image that was built here. It returns environment.ErrNoImage if a part of the image
+// is missing.
 func (p *Provider) builtImage(ref string) (*image, error) {
 	img, err := p.readImage(ref)
 	if err == nil {
@@ -119,10 +120,10 @@ func (p *Provider) builtImage(ref string) (*image, error) {
 
 func (p *Provider) imageFile(ref string) string { return p.store.path("images", recordName(ref)) }
 
-// recordName is the name of a reference's file in images/.
+// recordName returns the name of a reference's record in images/.
 func recordName(ref string) string { return digest(ref) + ".json" }
 
-// complete looks whether all that an image is made of is there.
+// complete returns an error if a part of an image is not in the store.
 func (s *store) complete(img *image) error {
 	for _, id := range img.Layers {
 		if _, err := os.Stat(s.path("l", id)); err != nil {
@@ -137,7 +138,7 @@ func (s *store) complete(img *image) error {
 	return nil
 }
 
-// hostImage is this machine's root as an image. requested is what it stands in for.
+// hostImage returns this machine's root as an image. It stands in for the image requested.
 func (p *Provider) hostImage(ctx context.Context, requested, reason string, progress func(string)) (*image, error) {
 	base, err := p.store.hostBase(ctx, progress)
 	if err != nil {
@@ -151,13 +152,13 @@ func (p *Provider) hostImage(ctx context.Context, requested, reason string, prog
 	}, nil
 }
 
-// mounts are the overlays of a new sandbox, whose changes go below changes (a path in the store).
+// mounts returns the overlays of a new sandbox. Its changes are stored below changes, a path in the store.
 func (p *Provider) mounts(img *image, changes string) []wire.Mount {
 	root := wire.Mount{At: "/", Lower: p.store.layers(img.Layers, rootPart)}
 	if img.Host != nil {
 		root.Lower = append(root.Lower, filepath.Join("bases", img.Host.Key, rootPart))
 	}
-	over := []string{filepath.Join("l", p.scaffold, rootPart)}
+	over := []string{filepath.Join("l", p.commonLayer, rootPart)}
 	if p.aptLayer != "" && slices.ContainsFunc(root.Lower, func(dir string) bool { return exists(p.store.path(dir, aptConfiguration)) }) {
 		over = append(over, filepath.Join("l", p.aptLayer, rootPart))
 	}
@@ -166,7 +167,7 @@ func (p *Provider) mounts(img *image, changes string) []wire.Mount {
 	if img.Host != nil {
 		for _, part := range img.Host.Parts {
 			if slices.ContainsFunc(p.opts.Hide, func(path string) bool { return environment.Within(part.Host, path) }) {
-				continue // as a whole
+				continue // the whole part is hidden
 			}
 			m := wire.Mount{At: part.At, Lower: p.store.layers(img.Layers, part.part())}
 			if own := filepath.Join("bases", img.Host.Key, part.part()); exists(p.store.path(own)) {
@@ -184,7 +185,7 @@ func (p *Provider) mounts(img *image, changes string) []wire.Mount {
 	return mounts
 }
 
-// partName is the name of a mount's folder in layers.
+// partName returns the name of a mount's directory in layers.
 func partName(at string) string {
 	if at == "/" {
 		return rootPart
@@ -192,7 +193,8 @@ func partName(at string) string {
 	return hostPart{At: at}.part()
 }
 
-// layers are the folders of those layers that change a part, top first. What is below an opaque one is hidden.
+// layers returns the directories of the layers that change a part, top first. It leaves out the layers below an opaque
+// one.
 func (s *store) layers(ids []string, part string) []string {
 	var dirs []string
 	for _, id := range slices.Backward(ids) {

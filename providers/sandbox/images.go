@@ -17,70 +17,71 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// The kinds of what the store keeps, as they stand before the slash of an environment.Image's ID. They are folders of it.
+// The kinds of things in the store: the parts of an environment.Image's ID before the slash, and directories of the store.
 const (
-	keptImages = "images"
-	keptLayers = "l"
-	keptBases  = "bases"
+	kindImages = "images"
+	kindLayers = "l"
+	kindBases  = "bases"
 )
 
-// stepRecord begins the names of records that say which layer a step of a Dockerfile has made.
-const stepRecord = "key-"
+// stepRecordPrefix begins the names of the records that name the layer of a Dockerfile's step.
+const stepRecordPrefix = "key-"
 
-// touch notes that something of the store is used. What stands in the overlays' way is not touched: they lie deeper.
+// touch records that something in the store is used. It sets the time of the directory above those that overlays mount,
+// so it does not affect them. Errors are ignored: using something does not depend on the record.
 func (s *store) touch(elements ...string) {
 	now := time.Now()
-	_ = os.Chtimes(s.path(elements...), now, now) // what cannot be noted is used all the same
+	_ = os.Chtimes(s.path(elements...), now, now) // see above
 }
 
-// touch notes that an image is used, and what it stands on.
+// touch records that an image is used, with its layers and base.
 func (p *Provider) touch(img *image, ref string) {
-	p.store.touch(keptImages, recordName(ref))
+	p.store.touch(kindImages, recordName(ref))
 	for _, id := range p.layersOf(img) {
-		p.store.touch(keptLayers, id)
+		p.store.touch(kindLayers, id)
 	}
 	if img.Host != nil {
-		p.store.touch(keptBases, img.Host.Key)
+		p.store.touch(kindBases, img.Host.Key)
 	}
 }
 
-// layersOf are the layers that an environment on an image uses.
+// layersOf returns the layers of the environments on an image.
 func (p *Provider) layersOf(img *image) []string {
-	layers := append(slices.Clone(img.Layers), p.scaffold)
+	layers := append(slices.Clone(img.Layers), p.commonLayer)
 	if p.aptLayer != "" {
 		layers = append(layers, p.aptLayer)
 	}
 	return layers
 }
 
-// Images implements environment.ImageStore. They are the records of images (whose size is that of nothing), layers, and
-// pictures of this machine.
+// Images implements environment.ImageStore. It lists the records of images, which have no size, the layers and the
+// bases.
 func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	used, err := p.inUse()
 	if err != nil {
-		return nil, unlisted(err)
+		return nil, listFailed(err)
 	}
 	var all []environment.Image
-	budget := maxMeasured
-	for _, kind := range []string{keptImages, keptLayers, keptBases} {
+	budget := maxFilesMeasured
+	for _, kind := range []string{kindImages, kindLayers, kindBases} {
 		entries, err := os.ReadDir(p.store.path(kind))
 		if err != nil {
-			return nil, unlisted(err)
+			return nil, listFailed(err)
 		}
 		for _, entry := range entries {
-			if strings.HasPrefix(entry.Name(), stepRecord) {
-				continue // goes with its layer
+			if strings.HasPrefix(entry.Name(), stepRecordPrefix) {
+				continue // removed with its layer
 			}
 			info, err := entry.Info()
 			if err != nil {
 				continue // removed meanwhile
 			}
 			img := environment.Image{ID: kind + "/" + entry.Name(), Used: info.ModTime()}
-			if img.InUse = used[img.ID]; kind == keptImages {
-				p.describe(&img, entry.Name())
+			if img.InUse = used[img.ID]; kind == kindImages {
+				p.describeRecord(&img, entry.Name())
 			} else {
-				img.Name = map[string]string{keptLayers: "layer ", keptBases: "picture of this machine "}[kind] + entry.Name()
-				img.Size = measure(ctx, p.store.path(kind, entry.Name()), &budget)
+				img.Name = map[string]string{kindLayers: "layer ", kindBases: "copy of this machine's configuration "}[kind] + entry.Name()
+				img.Size = diskUsage(ctx, p.store.path(kind, entry.Name()), &budget)
 			}
 			all = append(all, img)
 		}
@@ -88,33 +89,33 @@ func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	return all, ctx.Err()
 }
 
-func unlisted(err error) error {
-	return &environment.Error{Kind: environment.KindUnavailable, Err: fmt.Errorf("list what sandboxes are made of: %w", err)}
+func listFailed(err error) error {
+	return &environment.Error{Kind: environment.KindUnavailable, Err: fmt.Errorf("list images: %w", err)}
 }
 
-// describe says what a record of an image stands for.
-func (p *Provider) describe(listed *environment.Image, record string) {
+// describeRecord sets the name and needs of an image's record.
+func (p *Provider) describeRecord(listed *environment.Image, record string) {
 	img := &image{}
 	listed.Name = "image " + strings.TrimSuffix(record, ".json")
-	if readJSON(p.store.path(keptImages, record), img) != nil {
-		return // it is of no use
+	if readJSON(p.store.path(kindImages, record), img) != nil {
+		return // it cannot be used
 	}
 	if img.Name != "" {
 		listed.Name = img.Name
 	}
 	for _, id := range img.Layers {
-		listed.Needs = append(listed.Needs, keptLayers+"/"+id)
+		listed.Needs = append(listed.Needs, kindLayers+"/"+id)
 	}
 	if img.Host != nil {
-		listed.Needs = append(listed.Needs, keptBases+"/"+img.Host.Key)
+		listed.Needs = append(listed.Needs, kindBases+"/"+img.Host.Key)
 	}
 }
 
-// inUse are the IDs of what environments stand on, and what every new one would.
+// inUse returns the IDs of what environments use, and of what every new one would use.
 func (p *Provider) inUse() (map[string]bool, error) {
 	used := map[string]bool{}
 	for _, id := range p.layersOf(&image{}) {
-		used[keptLayers+"/"+id] = true
+		used[kindLayers+"/"+id] = true
 	}
 	entries, err := os.ReadDir(p.store.path("env"))
 	if err != nil {
@@ -125,9 +126,9 @@ func (p *Provider) inUse() (map[string]bool, error) {
 		if readJSON(p.store.path("env", entry.Name(), "meta.json"), &m) != nil {
 			continue // being removed
 		}
-		used[keptImages+"/"+m.Image], used[keptBases+"/"+m.Host] = true, true
+		used[kindImages+"/"+m.Image], used[kindBases+"/"+m.Host] = true, true
 		for _, id := range m.Layers {
-			used[keptLayers+"/"+id] = true
+			used[kindLayers+"/"+id] = true
 		}
 	}
 	return used, nil
@@ -136,8 +137,8 @@ func (p *Provider) inUse() (map[string]bool, error) {
 // RemoveImage implements environment.ImageStore.
 func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	kind, name, _ := strings.Cut(id, "/")
-	if !slices.Contains([]string{keptImages, keptLayers, keptBases}, kind) || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return nil // nothing here has this name
+	if !slices.Contains([]string{kindImages, kindLayers, kindBases}, kind) || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+		return nil // nothing in the store has this name
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -147,7 +148,7 @@ func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 		err = errors.New("a sandbox uses it")
 	}
 	if err == nil {
-		err = p.store.removeKept(kind, name)
+		err = p.store.removeStored(kind, name)
 	}
 	if err != nil {
 		return &environment.Error{Kind: environment.KindTeardown, Err: fmt.Errorf("remove %s: %w", id, err)}
@@ -155,9 +156,9 @@ func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	return nil
 }
 
-// removeKept takes something out of sight at once, even if removing it takes a while or is interrupted.
-func (s *store) removeKept(kind, name string) error {
-	if kind == keptLayers {
+// removeStored moves something out of the store at once, even if removing its files takes long or is interrupted.
+func (s *store) removeStored(kind, name string) error {
+	if kind == kindLayers {
 		s.forgetStep(name)
 	}
 	d, err := s.draft()
@@ -174,21 +175,21 @@ func (s *store) removeKept(kind, name string) error {
 
 // forgetStep removes the records that name a layer as a step's.
 func (s *store) forgetStep(layer string) {
-	records, _ := filepath.Glob(s.path(keptImages, stepRecord+"*.json"))
+	records, _ := filepath.Glob(s.path(kindImages, stepRecordPrefix+"*.json"))
 	for _, record := range records {
 		var id string
 		if readJSON(record, &id) == nil && id == layer {
-			_ = os.Remove(record) // one that stays names a layer that is not there, and is not believed
+			_ = os.Remove(record) // a record of a missing layer is ignored
 		}
 	}
 }
 
-// maxMeasured bounds how many files are looked at to know how large things are.
-const maxMeasured = 2_000_000
+// maxFilesMeasured bounds how many files Images looks at to compute sizes.
+const maxFilesMeasured = 2_000_000
 
-// measure is how many bytes a folder takes on disk, -1 if that is too much work or cannot be seen. It takes the files that
-// it looked at from the budget.
-func measure(ctx context.Context, dir string, budget *int) int64 {
+// diskUsage returns the bytes that a directory takes on disk. It returns -1 if the budget of files is used up or a file
+// cannot be read. It takes each file from the budget.
+func diskUsage(ctx context.Context, dir string, budget *int) int64 {
 	var sum int64
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if *budget--; *budget < 0 {

@@ -35,8 +35,8 @@ func kept(t *testing.T, p *Provider) (all, used []string) {
 	return all, used
 }
 
-// TestWhatIsKeptCanBeRemoved: everything that no sandbox needs can go, step by step, and is made again when it is needed.
-func TestWhatIsKeptCanBeRemoved(t *testing.T) {
+// TestRemoveImage: everything that no sandbox needs can go, step by step, and is made again when it is needed.
+func TestRemoveImage(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	build := func() string {
 		t.Helper()
@@ -87,8 +87,8 @@ func TestWhatIsKeptCanBeRemoved(t *testing.T) {
 	}
 }
 
-// TestForeignNamesAreNotRemoved: an ID is a name in the store, and nothing else.
-func TestForeignNamesAreNotRemoved(t *testing.T) {
+// TestRemoveIgnoresForeignNames: an ID is a name in the store, and nothing else.
+func TestRemoveIgnoresForeignNames(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	victim := filepath.Join(p.store.dir, "victim")
 	if err := os.WriteFile(victim, nil, 0o600); err != nil {
@@ -122,7 +122,7 @@ func TestPackLayer(t *testing.T) {
 		"root/etc/passwd": "/etc/passwd", "root/": "", "root": "", "+usr": "", "+usr/lib/x": "/usr/lib/x", "+.host+opt/tool": "/.host/opt/tool",
 		"root/a name\nwith a line": "/a name\nwith a line",
 	} {
-		if got := inRoot(name); got != want {
+		if got := pathInSandbox(name); got != want {
 			t.Errorf("inRoot(%q) = %q, want %q", name, got, want)
 		}
 	}

@@ -72,7 +72,7 @@ func creator(t *testing.T, cfg map[string]any) *exec.Cmd {
 	return cmd
 }
 
-func TestProcessesThatMakeTheSameAtOnce(t *testing.T) {
+func TestConcurrentProcessesShareLayers(t *testing.T) {
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)
@@ -117,7 +117,7 @@ func bothBases(t *testing.T) map[string]func(*testing.T) map[string]any {
 	}
 }
 
-func TestWhatAKilledMakerLeftIsNotUsed(t *testing.T) {
+func TestIncompleteLayersAreNotUsed(t *testing.T) {
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)
@@ -128,7 +128,7 @@ func TestWhatAKilledMakerLeftIsNotUsed(t *testing.T) {
 			must(t, err)
 			must(t, cmd.Start())
 			said, reader := "", bufio.NewReader(out)
-			for !strings.Contains(said, "unpacking") && !strings.Contains(said, "making a picture") { // it begins now
+			for !strings.Contains(said, "unpacking") && !strings.Contains(said, "copying this machine's configuration") { // it begins now
 				line, err := reader.ReadString('\n')
 				said += line
 				if err != nil || strings.HasPrefix(line, "ok") {
@@ -148,7 +148,7 @@ func TestWhatAKilledMakerLeftIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestAnImageThatCannotBeHad(t *testing.T) {
+func TestUnavailableImage(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix:///nonexistent")
 	for _, key := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
 		t.Setenv(key, "")
@@ -197,7 +197,7 @@ func TestAnImageThatCannotBeHad(t *testing.T) {
 	})
 }
 
-func TestAnImageKeepsWhatItHas(t *testing.T) {
+func TestImageFilesKeepOwnersAndModes(t *testing.T) {
 	cfg := realImage(t)
 	cfg["dir"] = storeDir(t)
 	p := newProvider(t, cfg)
@@ -280,9 +280,9 @@ func dockerfileContext(t *testing.T) fstest.MapFS {
 	}
 }
 
-// TestTheOutputOfABuildIsInOrder: what goes to stdout and what goes to stderr stay in the order in which they were written, so
+// TestBuildOutputIsInOrder: what goes to stdout and what goes to stderr stay in the order in which they were written, so
 // that the last line is the last one.
-func TestTheOutputOfABuildIsInOrder(t *testing.T) {
+func TestBuildOutputIsInOrder(t *testing.T) {
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)
@@ -311,7 +311,7 @@ func TestTheOutputOfABuildIsInOrder(t *testing.T) {
 	}
 }
 
-func TestADockerfile(t *testing.T) {
+func TestBuildDockerfile(t *testing.T) {
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)
@@ -373,7 +373,7 @@ func wantNoDrafts(t *testing.T, p *Provider) {
 	}
 }
 
-func TestADockerfileWithUsers(t *testing.T) {
+func TestBuildDockerfileWithUsers(t *testing.T) {
 	cfg := realImage(t)
 	cfg["dir"] = storeDir(t)
 	p := newProvider(t, cfg)

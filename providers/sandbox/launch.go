@@ -25,8 +25,8 @@ const (
 	roleWorkerMapped = "rollout-sandbox-worker-mapped"
 )
 
-// Init must be the first thing that main does (and TestMain, of tests that use this provider): sandboxes are
-// started by executing this very program, which then never gets to the rest of main.
+// Init must be the first call in main (and in the TestMain of tests that use this provider). Sandboxes are started by
+// executing this program again. Init does not return in such a process.
 func Init() {
 	switch os.Args[0] {
 	case roleWorker:
@@ -36,8 +36,8 @@ func Init() {
 	}
 }
 
-// starts run in one thread that lives as long as the process: the kernel ends sandboxes when the thread that
-// started them ends (PR_SET_PDEATHSIG).
+// starts receives functions for one thread that lives as long as this process: the kernel ends sandboxes when the
+// thread that started them ends (PR_SET_PDEATHSIG).
 var starts = sync.OnceValue(func() chan<- func() {
 	c := make(chan func())
 	go func() {
@@ -49,17 +49,27 @@ var starts = sync.OnceValue(func() chan<- func() {
 	return c
 })
 
-// errGone: the sandbox has ended, whoever ended it.
+// startProcess starts a command in the thread of starts. It returns a startError if the kernel refuses.
+func startProcess(cmd *exec.Cmd) error {
+	failed := make(chan error)
+	starts() <- func() { failed <- cmd.Start() }
+	if err := <-failed; err != nil {
+		return &startError{err}
+	}
+	return nil
+}
+
+// errGone says that the sandbox has ended, whoever ended it.
 var errGone = errors.New("the sandbox is not running any more")
 
-// box is a running sandbox as seen from here: its process 1, and the connection to it.
+// box is a running sandbox: its process 1, and the connection to it.
 type box struct {
-	cmd    *exec.Cmd
-	conn   *wire.Conn
-	errors tail
-	heard  chan struct{} // closed when nothing more can come over the connection
-	ended  chan struct{} // closed when process 1, and everything with it, has ended, and its last words were heard
-	ready  wire.Answer
+	cmd      *exec.Cmd
+	conn     *wire.Conn
+	stderr   tail
+	received chan struct{} // closed when nothing more can be received
+	ended    chan struct{} // closed when process 1, and everything with it, has ended and received is closed
+	ready    wire.Answer
 
 	mu      sync.Mutex
 	last    int64
@@ -67,15 +77,15 @@ type box struct {
 	closed  bool
 }
 
-// launch starts a sandbox and waits until its file system stands. before runs when process 1 exists but nothing of
-// the sandbox does; it may be nil. doors are those of a control group, see wire.Setup.
-func launch(ctx context.Context, mode mode, setup wire.Setup, before func(pid int) error, doors ...*os.File) (*box, error) {
+// launch starts a sandbox and waits until its file system is mounted. before, if not nil, runs when process 1 exists
+// and before anything in the sandbox does. cgroupTasks are for wire.Setup.
+func launch(ctx context.Context, mode mode, setup wire.Setup, before func(pid int) error, cgroupTasks ...*os.File) (*box, error) {
 	conn, theirs, err := wire.Pair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	b := &box{conn: conn, heard: make(chan struct{}), ended: make(chan struct{}), waiting: map[int64]chan wire.Answer{}}
+	b := &box{conn: conn, received: make(chan struct{}), ended: make(chan struct{}), waiting: map[int64]chan wire.Answer{}}
 	cmd, release, err := mode.command(inside.Role, inside.RoleMapped, theirs)
 	if err != nil {
 		conn.Close()
@@ -85,31 +95,29 @@ func launch(ctx context.Context, mode mode, setup wire.Setup, before func(pid in
 	if setup.Loopback {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNET
 	}
-	cmd.Stderr = &b.errors
+	cmd.Stderr = &b.stderr
 	b.cmd = cmd
 	if err := b.start(release, before); err != nil {
 		return nil, err
 	}
-	theirs.Close() // or the connection would have no end
-	if err := b.begin(ctx, setup, doors); err != nil {
+	theirs.Close() // otherwise the connection would never end
+	if err := b.setUp(ctx, setup, cgroupTasks); err != nil {
 		b.end()
 		return nil, err
 	}
 	return b, nil
 }
 
-// start starts process 1 and everything that follows it.
+// start starts process 1 and the goroutines that serve it.
 func (b *box) start(release func(pid int) error, before func(pid int) error) error {
-	failed := make(chan error)
-	starts() <- func() { failed <- b.cmd.Start() }
-	if err := <-failed; err != nil {
+	if err := startProcess(b.cmd); err != nil {
 		b.conn.Close()
-		return errors.Join(&startError{err}, release(0))
+		return errors.Join(err, release(0))
 	}
 	go b.receive()
 	go func() {
-		_ = b.cmd.Wait() // how it ended says nothing
-		<-b.heard
+		_ = b.cmd.Wait() // the exit status has no meaning
+		<-b.received
 		close(b.ended)
 	}()
 	err := release(b.cmd.Process.Pid)
@@ -123,14 +131,14 @@ func (b *box) start(release func(pid int) error, before func(pid int) error) err
 	return nil
 }
 
-// startError: the kernel does not start a process in namespaces of its own.
+// startError says that the kernel does not start a process in its own namespaces.
 type startError struct{ err error }
 
 func (e *startError) Error() string { return "start a sandbox: " + e.err.Error() }
 func (e *startError) Unwrap() error { return e.err }
 
-// setupError: the sandbox could not be made. Refused: the kernel does not allow what it takes. Lacking: a program
-// that it needs is not in the image.
+// setupError says that process 1 could not create the sandbox. refused: the kernel does not permit something that is
+// needed. lacking: the image does not have a program that is needed.
 type setupError struct {
 	refused, lacking bool
 	problem          string
@@ -138,17 +146,17 @@ type setupError struct {
 
 func (e *setupError) Error() string { return e.problem }
 
-func (b *box) begin(ctx context.Context, setup wire.Setup, doors []*os.File) error {
-	ready := b.expect(0)
-	if err := b.conn.Send(setup, doors...); err != nil {
+func (b *box) setUp(ctx context.Context, setup wire.Setup, cgroupTasks []*os.File) error {
+	ready := b.register(0)
+	if err := b.conn.Send(setup, cgroupTasks...); err != nil {
 		return fmt.Errorf("set a sandbox up: %w", err)
 	}
 	select {
 	case b.ready = <-ready:
 	case <-b.ended:
-		var said bool
-		if b.ready, said = last(ready); !said {
-			return fmt.Errorf("a sandbox ended before it began: %s", b.errors.String())
+		var ok bool
+		if b.ready, ok = pollAnswer(ready); !ok {
+			return fmt.Errorf("a sandbox ended before it was ready: %s", b.stderr.String())
 		}
 	case <-ctx.Done():
 		return ctx.Err()
@@ -161,8 +169,9 @@ func (b *box) begin(ctx context.Context, setup wire.Setup, doors []*os.File) err
 	return nil
 }
 
-// last is an answer that came before the sandbox ended, if one did: both may be seen at once.
-func last(answers <-chan wire.Answer) (answer wire.Answer, said bool) {
+// pollAnswer returns the answer that came before the sandbox ended, if there is one: a select may choose the end
+// although both are there.
+func pollAnswer(answers <-chan wire.Answer) (answer wire.Answer, ok bool) {
 	select {
 	case answer = <-answers:
 		return answer, true
@@ -171,14 +180,14 @@ func last(answers <-chan wire.Answer) (answer wire.Answer, said bool) {
 	}
 }
 
-// receive hands answers to who waits for them.
+// receive passes answers to the goroutines that wait for them.
 func (b *box) receive() {
-	defer close(b.heard)
+	defer close(b.received)
 	for {
 		var answer wire.Answer
 		files, err := b.conn.Receive(&answer)
 		if err != nil {
-			_ = b.cmd.Process.Kill() // nobody would hear of it any more
+			_ = b.cmd.Process.Kill() // nobody can talk to it any more
 			return
 		}
 		answer.Files = files
@@ -196,8 +205,8 @@ func (b *box) receive() {
 	}
 }
 
-// expect makes the channel for the answer to a request.
-func (b *box) expect(id int64) chan wire.Answer {
+// register creates the channel for the answer to a request.
+func (b *box) register(id int64) chan wire.Answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := make(chan wire.Answer, 1)
@@ -205,7 +214,7 @@ func (b *box) expect(id int64) chan wire.Answer {
 	return c
 }
 
-// send sends a request and closes the files that go with it.
+// send sends a request. It closes the files that go with it.
 func (b *box) send(request wire.Request, files ...*os.File) (int64, <-chan wire.Answer, error) {
 	defer func() {
 		for _, f := range files {
@@ -216,7 +225,7 @@ func (b *box) send(request wire.Request, files ...*os.File) (int64, <-chan wire.
 	b.last++
 	request.ID = b.last
 	b.mu.Unlock()
-	answers := b.expect(request.ID)
+	answers := b.register(request.ID)
 	if err := b.conn.Send(request, files...); err != nil {
 		if !b.running() || errors.Is(err, syscall.EPIPE) {
 			err = errGone
@@ -226,7 +235,7 @@ func (b *box) send(request wire.Request, files ...*os.File) (int64, <-chan wire.
 	return request.ID, answers, nil
 }
 
-// call sends a request and waits for its only answer.
+// call sends a request and waits for its answer.
 func (b *box) call(ctx context.Context, request wire.Request, files ...*os.File) (wire.Answer, error) {
 	_, answers, err := b.send(request, files...)
 	if err != nil {
@@ -236,7 +245,7 @@ func (b *box) call(ctx context.Context, request wire.Request, files ...*os.File)
 	case answer := <-answers:
 		return answer, problemOf(answer)
 	case <-b.ended:
-		if answer, said := last(answers); said {
+		if answer, ok := pollAnswer(answers); ok {
 			return answer, problemOf(answer)
 		}
 		return wire.Answer{}, errGone
@@ -245,11 +254,11 @@ func (b *box) call(ctx context.Context, request wire.Request, files ...*os.File)
 	}
 }
 
-// requestError is a request that failed inside.
+// requestError says that a request failed in the sandbox.
 type requestError struct {
 	kind    wire.Problem
 	problem string
-	code    int // what a shell would say of a command that could not be started; 0: nothing
+	code    int // the exit code of a shell for a command that could not be started; 0: none
 }
 
 func (e *requestError) Error() string { return e.problem }
@@ -265,7 +274,7 @@ func problemOf(answer wire.Answer) error {
 	return &requestError{answer.Kind, answer.Problem, answer.Code}
 }
 
-// end ends everything in the sandbox and waits for that. It may be called often.
+// end ends everything in the sandbox and waits until it has ended. It may be called many times.
 func (b *box) end() {
 	b.mu.Lock()
 	if !b.closed {
@@ -277,7 +286,7 @@ func (b *box) end() {
 	<-b.ended
 }
 
-// running reports whether process 1 lives.
+// running reports whether process 1 is alive.
 func (b *box) running() bool {
 	select {
 	case <-b.ended:
@@ -287,7 +296,7 @@ func (b *box) running() bool {
 	}
 }
 
-// tail keeps what process 1 or an entrypoint says.
+// tail keeps the beginning and the end of what a process prints.
 type tail struct{ excerpt.Ends }
 
 func (t *tail) String() string { return strings.TrimSpace(t.Ends.String()) }

@@ -9,24 +9,24 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// TestTheLastWordsOfASandboxAreHeard: process 1 may say why it ends and be gone before anybody has read it.
-func TestTheLastWordsOfASandboxAreHeard(t *testing.T) {
+// TestAnswerSentBeforeTheEndIsReceived: process 1 may say why it ends and be gone before anybody has read it.
+func TestAnswerSentBeforeTheEndIsReceived(t *testing.T) {
 	for range 50 {
 		conn, theirs, err := wire.Pair()
 		if err != nil {
 			t.Fatal(err)
 		}
 		b := &box{
-			cmd: exec.Command("true"), conn: conn, heard: make(chan struct{}), ended: make(chan struct{}),
+			cmd: exec.Command("true"), conn: conn, received: make(chan struct{}), ended: make(chan struct{}),
 			waiting: map[int64]chan wire.Answer{},
 		}
-		answers := b.expect(7)
+		answers := b.register(7)
 		fd, err := unix.Dup(int(theirs.Fd()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		theirs.Close()
-		speaker, err := wire.Inherited(fd)
+		speaker, err := wire.FromFD(fd)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestTheLastWordsOfASandboxAreHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-b.ended
-		if _, err := (&started{b: b, id: 7, answers: answers}).follow(t.Context()); err == nil || err.Error() != "no bash here" {
+		if _, err := (&started{b: b, id: 7, answers: answers}).waitExit(t.Context()); err == nil || err.Error() != "no bash here" {
 			t.Fatalf("what is known of its end: %v", err)
 		}
 		conn.Close()

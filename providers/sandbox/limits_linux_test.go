@@ -18,7 +18,7 @@ import (
 // allLimits are limits that every machine has room for.
 var allLimits = environment.Limits{MilliCPUs: 500, Memory: 256 << 20, Storage: 32 << 20, Pids: 40}
 
-func TestLimitsThatAreNotAppliedAreNamed(t *testing.T) {
+func TestUnenforcedLimitsAreReported(t *testing.T) {
 	dir := storeDir(t)
 	for _, scratch := range choices["scratch"] {
 		t.Run("scratch "+scratch, func(t *testing.T) {
@@ -78,10 +78,10 @@ func TestEachEnvironmentHasItsOwnProcesses(t *testing.T) {
 }
 
 // A hardened machine makes all files private: sandboxes must not inherit that.
-func TestAStrictUmaskIsNotInherited(t *testing.T) {
+func TestUmaskIsNotInherited(t *testing.T) {
 	before := syscall.Umask(0o077)
 	defer syscall.Umask(before)
-	p, err := New(t.Context(), map[string]any{"dir": ownStoreDir(t), "base": baseHost}, Options{Hide: []string{shownFolders(t)[0]}})
+	p, err := New(t.Context(), map[string]any{"dir": ownStoreDir(t), "base": baseHost}, Options{Hide: []string{shownHostDirs(t)[0]}})
 	if environment.KindOf(err) == environment.KindUnavailable {
 		t.Skip(err)
 	}

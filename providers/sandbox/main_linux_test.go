@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/testenv"
 )
 
-// shared is a folder with what takes long to make and to remove, bases, for the stores of all tests.
+// shared is a directory with what takes long to make and to remove, bases, for the stores of all tests.
 var shared string
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func runAll(m *testing.M) int {
 	return m.Run()
 }
 
-// storeDir is a folder for a store that has nothing but its bases in common with others.
+// storeDir is a directory for a store that has nothing but its bases in common with others.
 func storeDir(t testing.TB) string {
 	t.Helper()
 	dir := ownStoreDir(t)
@@ -44,7 +44,7 @@ func storeDir(t testing.TB) string {
 	return dir
 }
 
-// ownStoreDir is a folder for a store of the test's own. What sandboxes leave in it may belong to other users.
+// ownStoreDir is a directory for a store of the test's own. What sandboxes leave in it may belong to other users.
 func ownStoreDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rollout-sandbox-")

@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// memo remembers what was found for a name. Those who ask at the same time wait for the first, whose failure is
-// not remembered.
+// memo remembers what find returned for a name. Callers with one name wait for the first of them. An error is not
+// remembered: the next caller tries again, with its own context.
 type memo[T any] struct {
-	mu    sync.Mutex
-	found map[string]T
-	going map[string]chan struct{}
+	mu      sync.Mutex
+	found   map[string]T
+	running map[string]chan struct{}
 }
 
 func (m *memo[T]) get(ctx context.Context, name string, find func(context.Context) (T, error)) (T, error) {
@@ -22,7 +22,7 @@ func (m *memo[T]) get(ctx context.Context, name string, find func(context.Contex
 			m.mu.Unlock()
 			return found, nil
 		}
-		going, busy := m.going[name]
+		going, busy := m.running[name]
 		if !busy {
 			break
 		}
@@ -35,10 +35,10 @@ func (m *memo[T]) get(ctx context.Context, name string, find func(context.Contex
 		}
 	}
 	if m.found == nil {
-		m.found, m.going = map[string]T{}, map[string]chan struct{}{}
+		m.found, m.running = map[string]T{}, map[string]chan struct{}{}
 	}
 	done := make(chan struct{})
-	m.going[name] = done
+	m.running[name] = done
 	m.mu.Unlock()
 
 	found, err := find(ctx)
@@ -47,7 +47,7 @@ func (m *memo[T]) get(ctx context.Context, name string, find func(context.Contex
 	if err == nil {
 		m.found[name] = found
 	}
-	delete(m.going, name)
+	delete(m.running, name)
 	close(done)
 	return found, err
 }

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mode says whose rights sandboxes are made with. The text names its store: what one mode leaves there is of no
-// use to another.
+// mode says with which rights sandboxes are made. It is also the name of the store's directory: one mode cannot use
+// what another has stored.
 type mode string
 
 const (
@@ -28,20 +28,20 @@ const (
 	modeOne mode = "one"
 )
 
-// manyIDs is how many ids modeIDs needs: nobody is 65534.
+// manyIDs is how many ids modeIDs needs, because nobody is 65534.
 const manyIDs = 65536
 
-// user tells whether there is a user namespace.
-func (m mode) user() bool { return m != modeRoot }
+// usesUserNamespace reports whether sandboxes have a user namespace.
+func (m mode) usesUserNamespace() bool { return m != modeRoot }
 
-// lacksUser tells whether a user is not there because there is only one id.
+// lacksUser reports whether a user does not exist because sandboxes have only one id.
 func (m mode) lacksUser(user string) bool {
 	return m == modeOne && !slices.Contains([]string{"", "root", "0", "0:0", "root:root"}, user)
 }
 
-// xattr is where overlayfs keeps its marks.
+// xattr returns the namespace of overlayfs's extended attributes.
 func (m mode) xattr() string {
-	if m.user() {
+	if m.usesUserNamespace() {
 		return "user"
 	}
 	return "trusted"
@@ -52,14 +52,14 @@ var subordinate struct{ uid, gid idRange }
 
 type idRange struct{ start, count int }
 
-// findMode chooses the mode with the most rights that this process has. network is that of the configuration: whoever
-// shares this machine's makes none.
+// findMode returns the mode with the most rights that this process has. network is the configuration's: with the
+// machine's network, root does not need the capability to make one.
 func findMode(network string) mode {
 	needed := []int{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
 	if network == networkHost {
 		needed = needed[:1]
 	}
-	if os.Geteuid() == 0 && has(needed...) {
+	if os.Geteuid() == 0 && hasCapabilities(needed...) {
 		return modeRoot
 	}
 	if findSubordinate() {
@@ -68,8 +68,8 @@ func findMode(network string) mode {
 	return modeOne
 }
 
-// has reports whether this process has capabilities: root in a container may lack them.
-func has(capabilities ...int) bool {
+// hasCapabilities reports whether this process has capabilities. Root in a container may lack them.
+func hasCapabilities(capabilities ...int) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if unix.Capget(&header, &data[0]) != nil {
@@ -94,7 +94,7 @@ func findSubordinate() bool {
 	return ok1 && ok2
 }
 
-// readSubordinate is the first range in a file that is long enough. Source: subuid(5).
+// readSubordinate returns the first range in a file that is long enough. Source: subuid(5).
 func readSubordinate(path string, names []string) (idRange, bool) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -115,22 +115,22 @@ func readSubordinate(path string, names []string) (idRange, bool) {
 	return idRange{}, false
 }
 
-// firstFile is the number of the first of a command's ExtraFiles in the new process.
+// firstFile is the file descriptor of the first of a command's ExtraFiles in the new process.
 const firstFile = 3
 
-// command is this program, to be started in a role with the ids of the mode and with open files, from firstFile on.
-// release must be called when it runs, or could not be started: where the ids have to be given from outside, it
-// waits for that in another role.
+// command returns a command that starts this program in a role, with the mode's ids and with open files from firstFile
+// on. The caller must call release when the process runs or could not be started: where the ids are set from outside,
+// the process waits for them in the role waiting.
 func (m mode) command(role, waiting string, files ...*os.File) (cmd *exec.Cmd, release func(pid int) error, err error) {
 	cmd = exec.Command(self) //nolint:noctx // its life is not that of a context: see box.end
 	cmd.Args, cmd.ExtraFiles = []string{role}, slices.Clone(files)
-	// What it needs of Go's runtime; nothing of this process's environment.
+	// Settings of Go's runtime; nothing of this process's environment.
 	cmd.Env = []string{"GOMAXPROCS=2", "GOGC=50", "GOTRACEBACK=single"}
-	// A session of its own: Ctrl-C is for this process, which decides what to do about it.
+	// A session of its own: Ctrl-C is for this process, which decides what to end.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	nothing := func(int) error { return nil }
 	defer func() {
-		if program := sealed(); program != nil && err == nil {
+		if program := sealedProgram(); program != nil && err == nil {
 			cmd.Path = fmt.Sprintf("/proc/self/fd/%d", firstFile+len(cmd.ExtraFiles)) // of the new process
 			cmd.ExtraFiles = append(cmd.ExtraFiles, program)
 		}
@@ -161,7 +161,7 @@ func (m mode) command(role, waiting string, files ...*os.File) (cmd *exec.Cmd, r
 	}, nil
 }
 
-// mapIDs gives a process in a user namespace its ids.
+// mapIDs sets the ids of a process in a user namespace.
 func mapIDs(pid int) error {
 	for _, m := range []struct {
 		program string

@@ -18,7 +18,7 @@ import (
 
 // device is the network device of every sandbox whose network is public. The addresses are among those that hosts have for
 // networks which end in themselves (RFC 7335, RFC 4193), so they are nobody's to reach.
-var device = wire.Device{
+var defaultDevice = wire.Device{
 	Name: "eth0", MTU: 1500,
 	Addrs: []wire.Address{
 		{Own: netip.MustParseAddr("192.0.0.2"), Gateway: nameServer},
@@ -26,32 +26,32 @@ var device = wire.Device{
 	},
 }
 
-// nameServer is the name server in sandboxes.
+// nameServer is the address of the name server in sandboxes.
 var nameServer = netip.MustParseAddr("192.0.0.1")
 
-// networking is what a sandbox may reach, as it was set last. It has a network of its own: while that is public, with a device
-// that leads to a stack in this process, and for an allowlist with a proxy of this process on its loopback device.
+// networking is the network of a sandbox, as it was set last. If it is public, the sandbox has a device that leads to a
+// stack in this process. With an allowlist, a proxy of this process listens on the sandbox's loopback device.
 type networking struct {
-	mu     sync.Mutex
-	public *usernet.Net  // nil if there is no device
-	door   *egress.Proxy // nil until it is needed
-	at     netip.AddrPort
-	open   bool // commands are told of the door
-	closed bool
+	mu           sync.Mutex
+	device       *usernet.Net  // nil if there is no device
+	proxy        *egress.Proxy // nil until it is needed
+	proxyAddr    netip.AddrPort
+	throughProxy bool // commands get the variables of the proxy
+	closed       bool
 }
 
-// shares tells whether sandboxes share the machine's network.
+// shares reports whether sandboxes use the machine's network.
 func (p *Provider) shares() bool { return p.config.network == networkHost }
 
-// checkNetwork refuses what cannot be kept.
+// checkNetwork returns an error if the configuration cannot enforce a network.
 func (p *Provider) checkNetwork(n environment.Network) error {
 	refused := func(hint, format string, args ...any) error {
 		return &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf(format, args...), Hint: hint}
 	}
 	switch {
 	case p.shares() && !n.Public():
-		return refused("remove network from provider_config, or allow public in so many words: environment.network: public",
-			"the network is to be %s, but environment.provider_config.network is host, which cannot be restricted", n.Mode)
+		return refused("remove network from provider_config, or set environment.network: public",
+			"the network must be %s, but environment.provider_config.network is host, which cannot be restricted", n.Mode)
 	case p.config.network == networkNone && n.Mode == environment.NetworkAllowlist:
 		return refused("remove network from provider_config", "environment.provider_config.network is none, so no host can be allowed")
 	}
@@ -84,26 +84,26 @@ func (e *sandboxEnv) SetNetwork(ctx context.Context, n environment.Network) erro
 		err = e.network.detach(ctx, e.box)
 	}
 	if err == nil && open {
-		err = e.openDoor(ctx)
+		err = e.startProxy(ctx)
 	}
 	if err != nil {
-		return e.failed(ctx, environment.KindStart, "make the sandbox's network "+string(n.Mode), err)
+		return e.requestFailed(ctx, environment.KindStart, "make the sandbox's network "+string(n.Mode), err)
 	}
 	e.network.set(policy, open, n.Refused)
 	return nil
 }
 
-// usernet is how sandboxes get outside.
+// usernet returns the options of the networks of sandboxes.
 func (p *Provider) usernet() usernet.Options {
-	d := device
+	d := defaultDevice
 	d.Frames = p.frames
 	return usernet.Options{Device: d, Dial: p.opts.Dial, Servers: p.opts.NameServers}
 }
 
-// attach gives a sandbox the device that leads outside, unless it has it.
+// attach gives a sandbox the device that leads outside, unless it has one.
 func (n *networking) attach(ctx context.Context, b *box, opts usernet.Options) error {
 	n.mu.Lock()
-	has := n.public != nil
+	has := n.device != nil
 	n.mu.Unlock()
 	if has {
 		return nil
@@ -123,21 +123,21 @@ func (n *networking) attach(ctx context.Context, b *box, opts usernet.Options) e
 		public.Close()
 		return errGone
 	}
-	n.public = public
+	n.device = public
 	return nil
 }
 
-// detach takes the device away, and all connections with it.
+// detach removes the device, and with it all connections.
 func (n *networking) detach(ctx context.Context, b *box) error {
 	n.mu.Lock()
-	public := n.public
-	n.public = nil
+	public := n.device
+	n.device = nil
 	n.mu.Unlock()
 	if public == nil {
 		return nil
 	}
 	public.Close()
-	_, err := b.call(ctx, wire.Request{Op: wire.Detach, Device: &device})
+	_, err := b.call(ctx, wire.Request{Op: wire.Detach, Device: &defaultDevice})
 	return err
 }
 
@@ -156,9 +156,9 @@ func (b *box) callForFile(ctx context.Context, request wire.Request) (*os.File, 
 	return nil, answer, err
 }
 
-// openDoor has a proxy of this process listen in the sandbox's network, unless one does.
-func (e *sandboxEnv) openDoor(ctx context.Context) error {
-	if e.network.door != nil {
+// startProxy serves the filtering proxy on the sandbox's loopback device, unless it is served already.
+func (e *sandboxEnv) startProxy(ctx context.Context) error {
+	if e.network.proxy != nil {
 		return nil
 	}
 	socket, _, err := e.box.callForFile(ctx, wire.Request{Op: wire.Listen})
@@ -182,49 +182,49 @@ func (e *sandboxEnv) openDoor(ctx context.Context) error {
 		listener.Close()
 		return errGone
 	}
-	n.door, n.at = egress.New(), at.AddrPort()
+	n.proxy, n.proxyAddr = egress.New(), at.AddrPort()
 	if e.p.opts.Dial != nil {
-		n.door.Dial = e.p.opts.Dial
+		n.proxy.Dial = e.p.opts.Dial
 	}
-	go func() { _ = n.door.Serve(listener) }() // ends with the door
+	go func() { _ = n.proxy.Serve(listener) }() // ends when the proxy is closed
 	return nil
 }
 
-// set changes what the door lets through, if there is one.
+// set changes what the proxy permits, if there is one.
 func (n *networking) set(policy egress.Policy, open bool, refused func(environment.Refusal)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.open = open
-	if n.door == nil {
+	n.throughProxy = open
+	if n.proxy == nil {
 		return
 	}
-	n.door.Set(policy, func(r egress.Refusal) {
+	n.proxy.Set(policy, func(r egress.Refusal) {
 		if refused != nil {
 			refused(environment.Refusal(r))
 		}
 	})
 }
 
-// variables tell commands of the door.
+// variables returns the variables that name the proxy to commands, or nil without an allowlist.
 func (n *networking) variables() map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.open {
+	if !n.throughProxy {
 		return nil
 	}
-	return environment.ProxyVariables(n.at)
+	return environment.ProxyVariables(n.proxyAddr)
 }
 
-// close ends the network and everything that goes through it.
+// close ends the network and all of its connections.
 func (n *networking) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closed = true
-	if n.public != nil {
-		n.public.Close()
-		n.public = nil
+	if n.device != nil {
+		n.device.Close()
+		n.device = nil
 	}
-	if n.door != nil {
-		_ = n.door.Close()
+	if n.proxy != nil {
+		_ = n.proxy.Close()
 	}
 }

@@ -74,7 +74,7 @@ func led(t *testing.T, p *Provider, path []environment.Network) environment.Envi
 }
 
 // What is no HTTP request goes nowhere: datagrams, questions to name servers, pings, addresses of IPv6.
-func TestNothingGoesPastTheDoor(t *testing.T) {
+func TestAllowlistPassesOnlyHTTP(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		plain := environmenttest.Listen(t, "127.0.0.1", 0)
 		at := netip.AddrPortFrom(hosts.New(), 7)
@@ -103,7 +103,7 @@ func TestNothingGoesPastTheDoor(t *testing.T) {
 }
 
 // A public network that comes after another one is the same: with names and without a proxy.
-func TestPublicAgain(t *testing.T) {
+func TestNetworkBecomesPublicAgain(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		e := led(t, p, []environment.Network{{Mode: environment.NetworkNone}, {}, {Mode: environment.NetworkAllowlist}, {}})
 		if got := run(t, e, environmenttest.BashClient+"direct "+hosts.OutsideByName(t)+"; echo $http_proxy"); got != "hello\n\n" {
@@ -113,7 +113,7 @@ func TestPublicAgain(t *testing.T) {
 }
 
 // What the agent leaves on its loopback device is there for a verifier that has the network.
-func TestServersStayInReachOfAPublicNetworkLater(t *testing.T) {
+func TestServersOutliveANetworkChange(t *testing.T) {
 	hosts := &environmenttest.Hosts{}
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	p.opts.Dial = hosts.Dial
@@ -131,7 +131,7 @@ func TestServersStayInReachOfAPublicNetworkLater(t *testing.T) {
 }
 
 // This machine is reached at none of its addresses, whatever asks: the kernel, or root with packets of its own making.
-func TestThisMachineIsNotReached(t *testing.T) {
+func TestMachinesOwnAddressesAreUnreachable(t *testing.T) {
 	own, err := net.InterfaceAddrs()
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestThisMachineIsNotReached(t *testing.T) {
 }
 
 // A socket that sees all packets sees none but its own sandbox's.
-func TestPacketsOfOthersAreNotSeen(t *testing.T) {
+func TestPacketsOfOtherSandboxesAreNotSeen(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		spy, talker := create(t, p, environment.CreateOptions{Image: testImage}), create(t, p, environment.CreateOptions{Image: testImage})
 		run(t, spy, `perl -e 'socket(S, 17, 3, 0x0300) or die "socket: $!"; open(O, ">", "/seen"); print "up\n"; close STDOUT; while (recv(S, $b, 65535, 0), length $b) { syswrite O, $b }' & sleep 0.2`)

@@ -6,9 +6,9 @@ import (
 	"net/netip"
 )
 
-// Options are what a provider needs to know of this machine and of who uses it.
+// Options describes this machine and what the caller wants of it.
 type Options struct {
-	// Hide are absolute paths that no environment may show: tasks, datasets, job folders.
+	// Hide are absolute paths that no environment may show: tasks, datasets, job directories.
 	Hide []string
 	// Dial, if not nil, makes the connections of sandboxes to the outside, as net.Dialer.DialContext does, in place of this
 	// machine's network; networks are tcp, udp, and ping4 and ping6 for echo requests.

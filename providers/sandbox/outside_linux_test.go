@@ -57,7 +57,7 @@ func online(t *testing.T, p *Provider) environment.Environment {
 func tcp(at netip.AddrPort) string { return fmt.Sprintf("/dev/tcp/%s/%d", at.Addr(), at.Port()) }
 
 // What fails outside fails inside in the same way, and at once.
-func TestFailuresLookAsOutside(t *testing.T) {
+func TestErrorsEqualThoseOutside(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		errs := map[string]error{
 			"198.51.100.201": syscall.ECONNREFUSED, "198.51.100.202": syscall.EHOSTUNREACH, "198.51.100.203": syscall.ENETUNREACH, "198.51.100.204": syscall.EACCES,
@@ -90,7 +90,7 @@ func TestFailuresLookAsOutside(t *testing.T) {
 }
 
 // A host that does not answer is one that does not answer, and nothing of waiting for it stays.
-func TestSilenceStaysSilence(t *testing.T) {
+func TestSilentHostsStaySilent(t *testing.T) {
 	hosts := &environmenttest.Hosts{}
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	var waiting atomic.Int32
@@ -202,7 +202,7 @@ func TestDatagrams(t *testing.T) {
 }
 
 // More connections and flows than a sandbox may have keep none of the others from working, and are bounded.
-func TestOneSandboxCannotHaveEverything(t *testing.T) {
+func TestConnectionsAreLimited(t *testing.T) {
 	hosts := &environmenttest.Hosts{}
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	var now, most atomic.Int32
@@ -288,7 +288,7 @@ func TestNames(t *testing.T) {
 }
 
 // Nothing but names is served at the gateway.
-func TestTheGatewayServesNamesAlone(t *testing.T) {
+func TestGatewayServesOnlyDNS(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, _ *environmenttest.Hosts) {
 		got := run(t, online(t, p), `perl -MIO::Socket::INET -e 'for (1 .. 1100, 2375, 3128, 8080, 9000, 51820, 65535) { print "$_ " if IO::Socket::INET->new(PeerAddr => "192.0.0.1:$_", Timeout => 5) }'`)
 		if got != "53 " {
@@ -298,7 +298,7 @@ func TestTheGatewayServesNamesAlone(t *testing.T) {
 }
 
 // Each step of a Dockerfile has the network of its own, too, or none.
-func TestBuildsHaveANetworkOfTheirOwn(t *testing.T) {
+func TestBuildsHaveTheirOwnNetwork(t *testing.T) {
 	hosts := &environmenttest.Hosts{}
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	p.opts.Dial = hosts.Dial

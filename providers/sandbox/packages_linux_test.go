@@ -16,7 +16,7 @@ import (
 // networkTime bounds what asks mirrors.
 const networkTime = 4 * time.Minute
 
-// needOutside skips the test where this machine itself cannot do something, run in an empty folder. What it says is
+// needOutside skips the test where this machine itself cannot do something, run in an empty directory. What it says is
 // the reason: package managers are missing, or their mirrors cannot be reached.
 func needOutside(t *testing.T, script string) {
 	t.Helper()

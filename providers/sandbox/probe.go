@@ -18,8 +18,8 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// open chooses the mode and the store, by trying whether a sandbox can be made of them. Where no folder's file system
-// can hold changes (as in most containers, whose root is an overlay itself), memory can.
+// open chooses the mode and the store, by trying to create a sandbox. If no directory's file system can hold changes
+// (as in most containers, whose root is an overlay), changes are kept in memory.
 func (p *Provider) open(ctx context.Context) error {
 	m := findMode(p.config.network)
 	var failures []error
@@ -33,33 +33,33 @@ func (p *Provider) open(ctx context.Context) error {
 		if isOverlay(err) && !p.memory {
 			inMemory = append(inMemory, dir)
 		} else if isRefused(err) {
-			break // another folder changes nothing
+			break // another directory would be refused, too
 		}
 	}
 	if len(inMemory) == 0 {
-		return unusable(m, failures)
+		return unavailable(m, failures)
 	}
 	p.memory, p.memoryOnly = true, true
 	if err := p.openAt(ctx, inMemory[0], m); err != nil {
-		return unusable(m, append(failures, fmt.Errorf("in memory: %w", err)))
+		return unavailable(m, append(failures, fmt.Errorf("in memory: %w", err)))
 	}
 	if p.opts.Progress != nil {
-		p.opts.Progress("what sandboxes change is kept in memory, and no images can be built, for overlays cannot be made in " + p.store.dir + " (" + onDisk + ")")
+		p.opts.Progress("changes of sandboxes are kept in memory, and no images can be built: the file system of " + p.store.dir + " cannot hold overlays (" + diskHint + ")")
 	}
 	return nil
 }
 
-// onDisk is the way out where the store's file system cannot hold what sandboxes change.
-const onDisk = "name a folder on an ordinary file system, such as ext4 or xfs, in environment.provider_config.dir; in a container, mount a volume there: -v rollout:/root/.cache/rollout"
+// diskHint is the hint if the store's file system cannot hold the changes of sandboxes.
+const diskHint = "name a directory on an ordinary file system, such as ext4 or xfs, in environment.provider_config.dir; in a container, mount a volume there: -v rollout:/root/.cache/rollout"
 
-// openAt makes a sandbox with nothing in it, with the store in dir.
+// openAt opens the store in dir and creates an empty sandbox with it.
 func (p *Provider) openAt(ctx context.Context, dir string, m mode) error {
 	s, err := openStore(dir, m)
 	if err != nil {
 		return err
 	}
 	p.store = s
-	if p.scaffold, err = s.makeScaffold(ctx, p.config.network); err != nil {
+	if p.commonLayer, err = s.makeCommonLayer(ctx, p.config.network); err != nil {
 		return err
 	}
 	if m == modeOne {
@@ -67,32 +67,32 @@ func (p *Provider) openAt(ctx context.Context, dir string, m mode) error {
 			return err
 		}
 	}
-	if err := p.tryOnce(ctx); err != nil {
+	if err := p.tryLaunch(ctx); err != nil {
 		return err
 	}
 	p.groups, err = cgroup.Open("rollout")
 	return startFailed(ctx, err)
 }
 
-// isRefused tells whether it was the kernel that did not let a sandbox be made.
+// isRefused reports whether the kernel did not permit a sandbox.
 func isRefused(err error) bool {
 	started, setup, network := new(startError), new(setupError), new(networkError)
 	return errors.As(err, &started) || errors.As(err, &network) || errors.As(err, &setup) && setup.refused
 }
 
-// isOverlay tells whether it is the overlay that failed.
+// isOverlay reports whether mounting the overlay failed.
 func isOverlay(err error) bool {
 	setup := new(setupError)
 	return errors.As(err, &setup) && setup.refused && strings.Contains(setup.problem, "mount an overlay")
 }
 
-func (p *Provider) tryOnce(ctx context.Context) error {
+func (p *Provider) tryLaunch(ctx context.Context) error {
 	d, err := p.store.draft()
 	if err != nil {
 		return err
 	}
 	defer d.discard()
-	setup, err := p.setup(&image{}, d.dir, p.surroundings(environment.Limits{}))
+	setup, err := p.setup(&image{}, d.dir, p.mountOptions(environment.Limits{}))
 	if err != nil {
 		return err
 	}
@@ -112,15 +112,15 @@ func (p *Provider) tryOnce(ctx context.Context) error {
 	return nil
 }
 
-// networkError: a sandbox cannot have a network device.
+// networkError says that a sandbox cannot have a network device.
 type networkError struct{ err error }
 
 func (e *networkError) Error() string { return "make a sandbox's network: " + e.err.Error() }
 func (e *networkError) Unwrap() error { return e.err }
 
-// unusable says why no sandbox can be made here, and what to do about it.
-func unusable(m mode, failures []error) error {
-	hint := thisMachine().remedy(m, errors.Join(failures...))
+// unavailable returns the error for a machine on which no sandbox can be created, with a hint.
+func unavailable(m mode, failures []error) error {
+	hint := readHostFacts().remedy(m, errors.Join(failures...))
 	return &environment.Error{
 		Kind: environment.KindUnavailable,
 		Err:  fmt.Errorf("this machine does not let rollout make sandboxes: %w", errors.Join(failures...)),
@@ -134,58 +134,58 @@ const (
 	containerVolume  = "a volume for what sandboxes change, -v rollout:/root/.cache/rollout"
 )
 
-const elsewhere = "or use another provider: environment.type: docker (--env-type docker)"
+const otherProviderHint = "or use another provider: environment.type: docker (--env-type docker)"
 
-// circumstances are what a remedy depends on.
-type circumstances struct {
+// hostFacts is what a remedy depends on.
+type hostFacts struct {
 	container bool
 	// mounts: this process may mount, but make no networks.
-	mounts    bool
-	setting   func(name string) string // of the kernel, as sysctl names it; "" if there is none
-	olderThan func(major, minor int) bool
+	mountsOnly bool
+	setting    func(name string) string // of the kernel, as sysctl names it; "" if there is none
+	olderThan  func(major, minor int) bool
 }
 
-func thisMachine() circumstances {
-	return circumstances{container: inContainer(), mounts: has(unix.CAP_SYS_ADMIN) && !has(unix.CAP_NET_ADMIN), olderThan: kernelBefore, setting: func(name string) string {
+func readHostFacts() hostFacts {
+	return hostFacts{container: inContainer(), mountsOnly: hasCapabilities(unix.CAP_SYS_ADMIN) && !hasCapabilities(unix.CAP_NET_ADMIN), olderThan: kernelBefore, setting: func(name string) string {
 		text, _ := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
 		return strings.TrimSpace(string(text))
 	}}
 }
 
-// remedy is the way out for what failed.
-func (c circumstances) remedy(m mode, err error) string {
+// remedy returns the hint for an error.
+func (c hostFacts) remedy(m mode, err error) string {
 	started := new(startError)
 	namespaces := errors.As(err, &started)
 	switch {
 	case errors.As(err, new(*networkError)):
 		return "a sandbox has a network of its own, which takes TUN devices or pairs of virtual Ethernet devices: run sudo modprobe tun (or veth), " +
-			"share this machine's network by environment.provider_config.network: host, " + elsewhere
+			"share this machine's network by environment.provider_config.network: host, " + otherProviderHint
 	case errors.Is(err, errForeign):
-		return "choose a folder of your own in environment.provider_config.dir, " + elsewhere
-	case c.container && c.mounts:
+		return "choose a directory of your own in environment.provider_config.dir, " + otherProviderHint
+	case c.container && c.mountsOnly:
 		return "this container may mount, but make no networks: add --cap-add NET_ADMIN, or share the container's network by " +
-			"environment.provider_config.network: host, both with " + containerVolume + "; or start it without more capabilities, but with " + containerOptions + " and " + containerVolume + ", " + elsewhere
+			"environment.provider_config.network: host, both with " + containerVolume + "; or start it without more capabilities, but with " + containerOptions + " and " + containerVolume + ", " + otherProviderHint
 	case c.container:
-		return "this is a container: start it with " + containerOptions + " and " + containerVolume + ", " + elsewhere
-	case m.user() && c.setting("kernel.apparmor_restrict_unprivileged_userns") == "1":
-		return "AppArmor restricts user namespaces here: run sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run rollout with sudo, " + elsewhere
-	case m.user() && c.setting("kernel.unprivileged_userns_clone") == "0":
-		return "user namespaces are switched off here: run sudo sysctl -w kernel.unprivileged_userns_clone=1, or run rollout with sudo, " + elsewhere
-	case c.setting("user.max_user_namespaces") == "0" && m.user():
-		return "user namespaces are switched off here: run sudo sysctl -w user.max_user_namespaces=15000, or run rollout with sudo, " + elsewhere
-	case m.user() && c.olderThan(5, 11):
-		return "Linux before 5.11 lets only root mount overlays: run rollout with sudo, " + elsewhere
+		return "this is a container: start it with " + containerOptions + " and " + containerVolume + ", " + otherProviderHint
+	case m.usesUserNamespace() && c.setting("kernel.apparmor_restrict_unprivileged_userns") == "1":
+		return "AppArmor restricts user namespaces here: run sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run rollout with sudo, " + otherProviderHint
+	case m.usesUserNamespace() && c.setting("kernel.unprivileged_userns_clone") == "0":
+		return "user namespaces are switched off here: run sudo sysctl -w kernel.unprivileged_userns_clone=1, or run rollout with sudo, " + otherProviderHint
+	case c.setting("user.max_user_namespaces") == "0" && m.usesUserNamespace():
+		return "user namespaces are switched off here: run sudo sysctl -w user.max_user_namespaces=15000, or run rollout with sudo, " + otherProviderHint
+	case m.usesUserNamespace() && c.olderThan(5, 11):
+		return "Linux before 5.11 lets only root mount overlays: run rollout with sudo, " + otherProviderHint
 	case namespaces && errors.Is(err, syscall.ENOSPC):
-		return "there are as many namespaces as this machine allows: see /proc/sys/user/max_*_namespaces, " + elsewhere
-	case m.user():
-		return "run rollout with sudo, " + elsewhere
+		return "there are as many namespaces as this machine allows: see /proc/sys/user/max_*_namespaces, " + otherProviderHint
+	case m.usesUserNamespace():
+		return "run rollout with sudo, " + otherProviderHint
 	case isOverlay(err):
-		return onDisk + "; " + elsewhere
+		return diskHint + "; " + otherProviderHint
 	}
-	return "rollout needs namespaces and overlays, which the kernel or a security module refuses here; " + strings.TrimPrefix(elsewhere, "or ")
+	return "rollout needs namespaces and overlays, which the kernel or a security module refuses here; " + strings.TrimPrefix(otherProviderHint, "or ")
 }
 
-// inContainer tells whether this process runs in a container of the usual kinds.
+// inContainer reports whether this process runs in a container of the usual kinds.
 func inContainer() bool {
 	if os.Getenv("container") != "" || exists("/run/.containerenv") {
 		return true
@@ -194,7 +194,7 @@ func inContainer() bool {
 	return err == nil && exists("/.dockerenv") && strings.HasPrefix(string(mounts), "overlay / ")
 }
 
-// kernelBefore compares the running kernel's version.
+// kernelBefore reports whether the running kernel is older than a version.
 func kernelBefore(major, minor int) bool {
 	var name unix.Utsname
 	if unix.Uname(&name) != nil {
@@ -207,24 +207,25 @@ func kernelBefore(major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
-// surroundings are what sandboxes of one image may differ in. The zero value is for building images.
-type surroundings struct {
+// mountOptions is where a sandbox's changes are kept. The zero value is for building images.
+type mountOptions struct {
 	memory  bool
 	storage int64 // limit, with memory; 0: half the machine's
 }
 
-func (p *Provider) surroundings(limits environment.Limits) surroundings {
-	return surroundings{memory: p.memory, storage: limits.Storage}
+func (p *Provider) mountOptions(limits environment.Limits) mountOptions {
+	return mountOptions{memory: p.memory, storage: limits.Storage}
 }
 
-// setup is what an init needs to know to make a sandbox whose changes go below dir, a folder in the store.
-func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, error) {
+// setup returns the first message to a sandbox's process 1, and creates the directories that it names. Changes are
+// stored below dir, a directory in the store.
+func (p *Provider) setup(img *image, dir string, in mountOptions) (wire.Setup, error) {
 	setup := wire.Setup{
 		Store:    p.store.dir,
 		Root:     dir + "/root",
 		Mounts:   p.mounts(img, strings.TrimPrefix(dir, p.store.dir+"/")),
 		Hostname: hostname,
-		User:     p.store.mode.user(),
+		User:     p.store.mode.usesUserNamespace(),
 		OneID:    p.store.mode == modeOne,
 		Loopback: !p.shares(),
 	}
@@ -241,7 +242,7 @@ func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, e
 	}
 	for _, m := range setup.Mounts {
 		for _, path := range []string{m.Upper, m.Work} {
-			if err := makeFolder(p.store.path(path), 0o755); err != nil { // the sandbox's / gets this mode
+			if err := makeDir(p.store.path(path), 0o755); err != nil { // the sandbox's / has this mode
 				return setup, err
 			}
 		}
@@ -249,8 +250,8 @@ func (p *Provider) setup(img *image, dir string, in surroundings) (wire.Setup, e
 	return setup, p.hide(img, dir, setup.Mounts)
 }
 
-// hide marks what must not be seen in the parts of this machine that the image shows: in layers of the sandbox's own,
-// below what it changes, so that a layer that is built has no such marks in it.
+// hide adds whiteouts for Options.Hide to the mounts of this machine's parts. They are in layers of the sandbox's own,
+// below its changes, so that a layer that is built does not contain them.
 func (p *Provider) hide(img *image, dir string, mounts []wire.Mount) error {
 	if img.Host == nil {
 		return nil
@@ -262,7 +263,7 @@ func (p *Provider) hide(img *image, dir string, mounts []wire.Mount) error {
 			continue
 		}
 		layer := dir + "/hide/" + part.part()
-		if err := makeFolder(layer, 0o755); err != nil {
+		if err := makeDir(layer, 0o755); err != nil {
 			return err
 		}
 		for _, path := range paths {
@@ -275,15 +276,15 @@ func (p *Provider) hide(img *image, dir string, mounts []wire.Mount) error {
 	return nil
 }
 
-// whiteout makes a mark in a layer of a part that what lies below it under this path is not there.
+// whiteout adds a whiteout for a path to a layer of a part.
 func (p *Provider) whiteout(part hostPart, layer, path string) error {
 	b := baseMaker{mode: p.store.mode}
 	if err := b.mirror(filepath.Dir(part.Host+"/"+path), filepath.Dir(layer+"/"+path)); err != nil {
-		return ignored(err) // it is not there
+		return ignoreUnreadable(err) // it does not exist
 	}
 	err := unix.Mknod(layer+"/"+path, unix.S_IFCHR, 0)
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTDIR) {
-		return nil // hidden already, itself or what it is in
+		return nil // it is hidden already, or a directory above it is
 	}
 	if err != nil {
 		return fmt.Errorf("hide %s/%s: %w", part.Host, path, err)

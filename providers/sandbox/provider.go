@@ -18,23 +18,22 @@ import (
 
 // Provider makes sandboxes. See New.
 type Provider struct {
-	config config
-	opts   Options
-	store  *store
-	memory bool // changes are kept in memory …
-	// … because the store's file system cannot hold them
-	memoryOnly bool
-	scaffold   string // the layer on every image
-	aptLayer   string // the layer on images with apt, if that needs one
-	groups     *cgroup.Tree
-	frames     wire.Frames // if set, what devices of sandboxes have to be
-	named      memo[*image]
+	config      config
+	opts        Options
+	store       *store
+	memory      bool   // changes are kept in memory
+	memoryOnly  bool   // the store's file system cannot hold them
+	commonLayer string // the id of the layer on every image
+	aptLayer    string // the id of the layer on images with apt; empty if that needs none
+	groups      *cgroup.Tree
+	frames      wire.Frames // if set, the only kind of device that sandboxes may have
+	resolved    memo[*image]
 }
 
 var _ environment.Provider = (*Provider)(nil)
 
-// New finds out what this machine allows. It fails with environment.KindUnavailable, and the way out, when no
-// sandbox can be made here. cfg is environment.provider_config, see Check.
+// New finds out what this machine permits. If no sandbox can be created, it returns an error of
+// environment.KindUnavailable with a hint. cfg is environment.provider_config, see Check.
 func New(ctx context.Context, cfg map[string]any, opts Options) (environment.Provider, error) {
 	c, problems := readConfig(cfg)
 	if len(problems) > 0 {
@@ -44,7 +43,7 @@ func New(ctx context.Context, cfg map[string]any, opts Options) (environment.Pro
 		}
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: errors.Join(errs...)}
 	}
-	opts.Hide = hidden(opts.Hide)
+	opts.Hide = pathsToHide(opts.Hide)
 	p := &Provider{config: c, opts: opts, memory: c.scratch == "memory"}
 	if err := p.open(ctx); err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func New(ctx context.Context, cfg map[string]any, opts Options) (environment.Pro
 // Name implements environment.Provider.
 func (p *Provider) Name() string { return Name }
 
-// Close implements environment.Provider. Environments live on as long as this process.
+// Close implements environment.Provider. Environments keep running until this process ends.
 func (p *Provider) Close() error { return nil }
 
 // PullImage implements environment.Provider.
@@ -76,33 +75,33 @@ func (p *Provider) PullImage(ctx context.Context, ref string, progress func(stri
 	return nil
 }
 
-// checkLimits refuses what this machine does not have.
+// checkLimits returns an error if this machine has less than l.
 func checkLimits(l environment.Limits) error {
 	if cpus := int64(runtime.NumCPU()) * 1000; l.MilliCPUs > cpus {
 		return &environment.Error{
 			Kind: environment.KindResources,
-			Err:  fmt.Errorf("%g cpus are wanted, and this machine has %d", float64(l.MilliCPUs)/1000, runtime.NumCPU()),
+			Err:  fmt.Errorf("%g cpus are requested, and this machine has %d", float64(l.MilliCPUs)/1000, runtime.NumCPU()),
 			Hint: "lower environment.override_cpus or the task's cpus, or run on a larger machine",
 		}
 	}
 	return nil
 }
 
-// needed are folders that hold what every program needs. They and what they lie in are shown, whatever is to be hidden.
-var needed = []string{
+// alwaysShown lists directories that every program needs. They and the directories above them are never hidden.
+var alwaysShown = []string{
 	"/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/share", "/usr/local/bin",
 	"/usr/local/sbin", "/usr/local/lib", "/opt", "/nix/store", "/gnu/store",
 }
 
-// hidden are those of the paths to hide that sandboxes could show at all: below the folders of this machine that are
-// shown, none within another. Not many are, so that looking through them costs nothing later.
-func hidden(hide []string) []string {
+// pathsToHide returns the paths of hide that sandboxes could show, sorted: those in directories of this machine that
+// they show. It leaves out paths within others. Few paths remain, so checking them later is cheap.
+func pathsToHide(hide []string) []string {
 	var list []string
-	for _, path := range slices.Sorted(slices.Values(hide)) { // what a path lies in comes before it
+	for _, path := range slices.Sorted(slices.Values(hide)) { // a directory comes before the paths in it
 		first := strings.Split(path+"//", "/")[1]
-		isShown := first == optional || slices.Contains(shown, first)
+		isShown := first == optDir || slices.Contains(shownDirs, first)
 		covered := slices.ContainsFunc(list, func(other string) bool { return environment.Within(path, other) })
-		isNeeded := slices.ContainsFunc(needed, func(dir string) bool { return environment.Within(dir, path) })
+		isNeeded := slices.ContainsFunc(alwaysShown, func(dir string) bool { return environment.Within(dir, path) })
 		if isShown && !covered && !isNeeded {
 			list = append(list, path)
 		}
@@ -110,7 +109,7 @@ func hidden(hide []string) []string {
 	return list
 }
 
-// whiteouts are the paths to hide within a part, relative to it.
+// whiteouts returns the paths to hide within a part, relative to the part.
 func whiteouts(hide []string, part hostPart) []string {
 	var list []string
 	for _, path := range hide {

@@ -16,12 +16,12 @@ func TestHidden(t *testing.T) {
 		hide, want []string
 	}{
 		{"what is not shown anyway need not be hidden", []string{"/home/u/tasks", "/work", "/tmp/x", "/"}, nil},
-		{"what lies below shown folders is hidden", []string{"/usr/src/app", "/opt/tasks"}, []string{"/opt/tasks", "/usr/src/app"}},
-		{"what lies in hidden folders is hidden with them", []string{"/opt/a/b", "/opt/a", "/opt/ab"}, []string{"/opt/a", "/opt/ab"}},
+		{"what lies below shown directories is hidden", []string{"/usr/src/app", "/opt/tasks"}, []string{"/opt/tasks", "/usr/src/app"}},
+		{"what lies in hidden directories is hidden with them", []string{"/opt/a/b", "/opt/a", "/opt/ab"}, []string{"/opt/a", "/opt/ab"}},
 		{"what programs need is shown all the same", []string{"/usr", "/usr/bin", "/usr/local", "/opt", "/usr/lib/x"}, []string{"/usr/lib/x"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := hidden(tc.hide); !slices.Equal(got, tc.want) {
+			if got := pathsToHide(tc.hide); !slices.Equal(got, tc.want) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -50,7 +50,7 @@ func TestLayersBelowAnOpaqueOneAreHidden(t *testing.T) {
 	}
 }
 
-func TestUnpackingALayerNotesThatItIsOpaque(t *testing.T) {
+func TestOpaqueLayerIsMarked(t *testing.T) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	if err := errors.Join(w.WriteHeader(&tar.Header{Name: ".wh..wh..opq", Mode: 0o644}), w.Close()); err != nil {
@@ -69,7 +69,7 @@ func TestUnpackingALayerNotesThatItIsOpaque(t *testing.T) {
 	}
 }
 
-func TestAStoreThatOthersCanChangeIsRefused(t *testing.T) {
+func TestStoreWritableByOthersIsRefused(t *testing.T) {
 	open := func(t *testing.T, dir string, change func(dir string) error, want error) {
 		t.Helper()
 		store := filepath.Join(dir, "a", "store")
@@ -80,7 +80,7 @@ func TestAStoreThatOthersCanChangeIsRefused(t *testing.T) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}
-	public, err := os.MkdirTemp(forAll, "rollout-test-")
+	public, err := os.MkdirTemp(sharedTemp, "rollout-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestAStoreThatOthersCanChangeIsRefused(t *testing.T) {
 	}
 }
 
-func TestPartsThatAreToBeHiddenAreNotMounted(t *testing.T) {
+func TestHiddenPartsAreNotMounted(t *testing.T) {
 	s, err := openStore(ownStoreDir(t), findMode(networkOwn))
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestPartsThatAreToBeHiddenAreNotMounted(t *testing.T) {
 	}
 }
 
-func TestPrivateFoldersBesideMountsAreNotShown(t *testing.T) {
+func TestPrivateDirectoriesBesideMountsAreHidden(t *testing.T) {
 	root := t.TempDir()
 	for path, mode := range map[string]os.FileMode{"usr/src/m": 0o755, "usr/src/secret": 0o700, "usr/src/open": 0o755} {
 		if err := errors.Join(os.MkdirAll(filepath.Join(root, path), 0o755), os.Chmod(filepath.Join(root, path), mode)); err != nil {
@@ -136,7 +136,7 @@ func TestPrivateFoldersBesideMountsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestUsersThatASandboxLacks(t *testing.T) {
+func TestMissingUsersAreExplained(t *testing.T) {
 	for user, want := range map[string]bool{"": false, "root": false, "0": false, "0:0": false, "nobody": true, "1000": true, "0:5": true} {
 		if got := modeOne.lacksUser(user); got != want {
 			t.Errorf("%q: %v", user, got)

@@ -35,12 +35,12 @@ func TestRemedies(t *testing.T) {
 		{"too many namespaces", modeRoot, &startError{syscall.ENOSPC}, false, nil, false, "/proc/sys/user/max_*_namespaces"},
 		{"an ordinary user, for another reason", modeOne, noNamespaces, false, nil, false, "run rollout with sudo"},
 		{"root on a file system that cannot hold changes", modeRoot, noOverlay, false, nil, false, "environment.provider_config.dir"},
-		{"a store that others can change", modeRoot, errForeign, true, nil, false, "choose a folder of your own"},
+		{"a store that others can change", modeRoot, errForeign, true, nil, false, "choose a directory of your own"},
 		{"root, for another reason", modeRoot, noNamespaces, false, nil, false, "use another provider"},
 		{"switches of user namespaces are nothing to root", modeRoot, noNamespaces, false, map[string]string{"user.max_user_namespaces": "0"}, true, "refuses here"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := circumstances{container: tc.container, setting: func(name string) string { return tc.settings[name] }, olderThan: func(int, int) bool { return tc.old }}
+			c := hostFacts{container: tc.container, setting: func(name string) string { return tc.settings[name] }, olderThan: func(int, int) bool { return tc.old }}
 			got := c.remedy(tc.mode, errors.Join(tc.err))
 			if !strings.Contains(got, tc.want) || !strings.Contains(got, "--env-type docker") {
 				t.Errorf("got %q, want %q in it, and the other provider", got, tc.want)
@@ -49,12 +49,12 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-func TestAFolderThatCannotBeUsed(t *testing.T) {
+func TestUnusableStoreDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
 	_, err := New(t.Context(), map[string]any{"dir": file + "/store"}, Options{})
 	if environment.KindOf(err) != environment.KindUnavailable || !strings.Contains(err.Error(), file) {
-		t.Errorf("error %v, want one that names the folder", err)
+		t.Errorf("error %v, want one that names the directory", err)
 	}
 }
 

@@ -15,13 +15,14 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/oci"
 )
 
-// dialTimeout is short: where there is no network, this machine's root is to stand in soon.
+// dialTimeout is short, so that without a network this machine's root soon stands in.
 const dialTimeout = 5 * time.Second
 
-// scratchRef is Dockerfile for an image without anything. Source: Docker's reference for FROM.
+// scratchRef is the image without files. Source: Docker's reference for FROM.
 const scratchRef = "scratch"
 
-// resolve finds what a reference that was not built here stands for, as provider_config.base has it.
+// resolve returns the image that a reference names, or what provider_config.base says instead. The reference is none of
+// builtPrefix.
 func (p *Provider) resolve(ctx context.Context, ref string, progress func(string)) (*image, error) {
 	if ref == scratchRef {
 		return &image{ID: scratchRef}, nil
@@ -41,7 +42,7 @@ func (p *Provider) resolve(ctx context.Context, ref string, progress func(string
 	return p.hostImage(ctx, ref, err.Error(), progress)
 }
 
-// pullFailed is the error of an image that cannot be had.
+// pullFailed returns the environment.Error for an error of oci.Find.
 func pullFailed(err error) error {
 	e := &environment.Error{Kind: environment.KindPull, Err: err}
 	if errors.Is(err, oci.ErrUnreachable) {
@@ -51,8 +52,8 @@ func pullFailed(err error) error {
 	return e
 }
 
-// realImage finds an image and has its layers unpacked. One that was had from a registry before is not asked for
-// again, as Docker has it.
+// realImage finds an image and unpacks its layers. As with Docker, an image that was pulled before is not looked for in
+// a registry again.
 func (p *Provider) realImage(ctx context.Context, ref string, progress func(string)) (*image, error) {
 	known, err := p.readImage(ref)
 	if err != nil {
@@ -109,13 +110,13 @@ func (p *Provider) unpack(ctx context.Context, layer oci.Layer, dir string) erro
 	return p.store.mode.unpack(ctx, stream, root)
 }
 
-// dockerSocket is where an engine listens, if none is named.
+// dockerSocket is where an engine listens unless DOCKER_HOST names another address.
 const dockerSocket = "/var/run/docker.sock"
 
-// pingTime is how long an engine may take to say that it is there.
-const pingTime = 2 * time.Second
+// pingTimeout bounds how long an engine may take to answer.
+const pingTimeout = 2 * time.Second
 
-// dockerEngine is the Docker engine of this machine, nil if none answers this user.
+// dockerEngine returns a client of this machine's Docker engine, or nil if no engine answers this user.
 func dockerEngine(ctx context.Context) *client.Client {
 	if os.Getenv("DOCKER_HOST") == "" && !exists(dockerSocket) {
 		return nil
@@ -124,7 +125,7 @@ func dockerEngine(ctx context.Context) *client.Client {
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	if _, err := engine.Ping(ctx); err != nil {
 		engine.Close()

@@ -16,13 +16,14 @@ import (
 // self is this program's file, also when it was replaced or removed meanwhile.
 const self = inside.Self
 
-// sealed is the program to start in sandboxes: a copy of this one in memory that nobody can write to. Commands can get hold of
-// the program that process 1 runs (bash replaced by a link to /proc/self/exe is enough), and real root could
-// write to the machine's file as soon as nothing runs it. See CVE-2019-5736. Where no copy can be made it is nil.
+// sealedProgram returns the program that is started in sandboxes: a copy of this one in memory that nobody can write
+// to. Commands can open the program that process 1 runs (bash replaced by a link to /proc/self/exe is enough), and real
+// root could write to the machine's file as soon as nothing runs it. See CVE-2019-5736. It returns nil if no copy can
+// be made.
 //
-// It is handed to each process that is to run it, among its files. A number kept open for all of them would not do: what
-// starts a process moves files about in it, and may put another one at that number.
-var sealed = sync.OnceValue(func() *os.File {
+// Each process that runs it gets it among its files. One file descriptor for all of them would not do: starting a
+// process moves files about in it, and may put another one at that number.
+var sealedProgram = sync.OnceValue(func() *os.File {
 	file, err := copySelf()
 	if err != nil {
 		return nil

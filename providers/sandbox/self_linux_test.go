@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/inside"
 )
 
-func TestTheProgramThatSandboxesRunCannotBeWritten(t *testing.T) {
-	program := sealed()
+func TestSealedProgramCannotBeWritten(t *testing.T) {
+	program := sealedProgram()
 	if program == nil {
 		t.Fatal("no copy of the program was made")
 	}
@@ -34,9 +34,9 @@ func TestTheProgramThatSandboxesRunCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestStartingDependsOnNoNumber: starting a process moves files about in it, above the highest number of those that it gets.
+// TestStartDoesNotDependOnFileDescriptors: starting a process moves files about in it, above the highest number of those that it gets.
 // With many files open that was once the very number at which the program was.
-func TestStartingDependsOnNoNumber(t *testing.T) {
+func TestStartDoesNotDependOnFileDescriptors(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +84,8 @@ func TestProcess1RunsTheCopy(t *testing.T) {
 	}
 }
 
-// TestADeepTreeComesOutAsFarAsItMay: and the copying ends.
-func TestADeepTreeComesOutAsFarAsItMay(t *testing.T) {
+// TestCopyFromStopsAtMaximumDepth: and the copying ends.
+func TestCopyFromStopsAtMaximumDepth(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testImage})
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 // Snapshot implements environment.Snapshottable: what the sandbox has changed becomes a layer of the store, without a copy.
 func (e *sandboxEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
 	e.box.end()
-	if err := e.keepable(); err != nil {
-		return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("keep sandbox %s as an image: %w", e.id, err)}
+	if err := e.checkSnapshot(); err != nil {
+		return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("make an image of sandbox %s: %w", e.id, err)}
 	}
 	s := e.p.store
 	if opts.Inspect != nil {
@@ -32,29 +32,29 @@ func (e *sandboxEnv) Snapshot(ctx context.Context, opts environment.SnapshotOpti
 			if ctx.Err() != nil {
 				err = ctx.Err()
 			}
-			return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("keep sandbox %s as an image: %w", e.id, err)}
+			return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("make an image of sandbox %s: %w", e.id, err)}
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
 	id, ref := digest("snapshot "+newID()), snapshotRef(opts.Key)
-	err := s.keep(e.dir(), id)
+	err := s.addLayer(e.dir(), id)
 	if err == nil {
 		img := *e.img
 		img.ID, img.Name, img.Layers = "snapshot "+id, opts.Description, append(slices.Clone(e.img.Layers), id)
 		err = e.p.recordImage(ref, &img)
 	}
 	if err != nil {
-		return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("keep sandbox %s as an image: %w", e.id, err)}
+		return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("make an image of sandbox %s: %w", e.id, err)}
 	}
 	return ref, nil
 }
 
-// snapshotRef is the reference of the image with a key.
+// snapshotRef returns the reference of the image with a key.
 func snapshotRef(key string) string { return builtPrefix + "layer:" + key }
 
-func (e *sandboxEnv) keepable() error {
+func (e *sandboxEnv) checkSnapshot() error {
 	switch {
 	case len(e.env) > 0:
 		return errors.New("it has variables of its own, and images must not have them")
@@ -94,12 +94,12 @@ func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
 // Disk implements environment.LocalDisk.
 func (p *Provider) Disk() string { return p.store.dir }
 
-// inspect shows what is in an environment's folder of changes.
+// inspect calls see for each file that an environment has changed.
 func (s *store) inspect(ctx context.Context, dir string, see func(*tar.Header, io.Reader) error) error {
 	up := filepath.Join(dir, "up")
 	r, w := io.Pipe()
 	go func() {
-		if s.mode.user() {
+		if s.mode.usesUserNamespace() {
 			w.CloseWithError(s.mode.work(ctx, workPack, up, nil, w)) // which may read all that is its users'
 			return
 		}
@@ -116,7 +116,7 @@ func (s *store) inspect(ctx context.Context, dir string, see func(*tar.Header, i
 		if err != nil {
 			return err
 		}
-		if header.Name = inRoot(header.Name); header.Name == "" {
+		if header.Name = pathInSandbox(header.Name); header.Name == "" {
 			continue
 		}
 		if err := see(header, archive); err != nil {
@@ -125,8 +125,9 @@ func (s *store) inspect(ctx context.Context, dir string, see func(*tar.Header, i
 	}
 }
 
-// inRoot is the path in a sandbox of a path in a layer's folder: PART/path. "" for the root and for parts themselves.
-func inRoot(name string) string {
+// pathInSandbox returns the path in a sandbox of PART/path in a layer. It returns "" for the root and for parts
+// themselves.
+func pathInSandbox(name string) string {
 	part, below, _ := strings.Cut(strings.TrimSuffix(name, "/"), "/")
 	if below == "" {
 		return ""
@@ -137,8 +138,8 @@ func inRoot(name string) string {
 	return path.Join(strings.ReplaceAll(part, "+", "/"), below)
 }
 
-// packLayer writes a folder as a tar stream, for those who look at it: marks of overlayfs come as they are, and a file with
-// several names comes several times.
+// packLayer writes a directory as a tar stream for inspection: it writes overlayfs's whiteouts as they are, and a file
+// with several names several times.
 func packLayer(dir string, w io.Writer) error {
 	archive := tar.NewWriter(w)
 	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
@@ -195,10 +196,11 @@ type emptyFile struct{ fs.FileInfo }
 func (emptyFile) Mode() fs.FileMode { return 0 }
 func (emptyFile) Size() int64       { return 0 }
 
-// maxAttribute is the most that a file system keeps in one attribute, or in all names. Source: linux/limits.h.
+// maxAttribute is the most that a file system stores in one extended attribute, or in all names. Source:
+// linux/limits.h.
 const maxAttribute = 64 << 10
 
-// attributes are a file's extended attributes, as tar streams have them.
+// attributes returns a file's extended attributes as records of a tar stream.
 func attributes(at string) (map[string]string, error) {
 	buffer := make([]byte, maxAttribute)
 	n, err := unix.Llistxattr(at, buffer)

@@ -24,14 +24,14 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
 )
 
-// store is the folder of one mode's layers, images and environments. Everything in it is written whole or not at
-// all, so that many processes can share it.
+// store is the directory of one mode's layers, images and environments. Everything in it is written whole or not at
+// all, so many processes can share it.
 //
-//	l/ID/PART/      a layer: what it changes, in overlayfs's form, for each part of the root file system
-//	bases/KEY/      what stands in for an image: see hostBase
-//	images/ID.json  what references stand for
+//	l/ID/PART/      a layer: its changes, in overlayfs's form, for each part of the root file system
+//	bases/KEY/      stand-ins for images: see hostBase
+//	images/ID.json  the images that references name
 //	env/ID/         an environment; see environments.go
-//	tmp/            half-made things, each with the lock of its maker
+//	tmp/            unfinished things, each with the lock of its maker
 //	locks/
 type store struct {
 	dir  string
@@ -48,20 +48,20 @@ func openStore(dir string, m mode) (*store, error) {
 			return nil, err
 		}
 	}
-	// What is shown of this machine is told from the store by its path.
+	// Paths of this machine are compared with the store's.
 	var err error
 	if s.dir, err = filepath.EvalSymlinks(s.dir); err != nil {
 		return nil, err
 	}
-	return s, ours(s.dir)
+	return s, checkOwner(s.dir)
 }
 
-// errForeign: others can change the store.
-var errForeign = errors.New("it can be changed by other users, and with it what sandboxes run")
+// errForeign says that other users can change the store.
+var errForeign = errors.New("other users can change it, and so what sandboxes run")
 
-// ours sees that nobody else has put anything into the store's folder. Where everybody may make folders, one of its name may
-// be there before, or one on the way to it.
-func ours(dir string) error {
+// checkOwner returns an error if others could have put something into the store's directory. Below a directory where
+// everybody may create files, somebody may have created it, or one above it, before.
+func checkOwner(dir string) error {
 	for at := dir; ; at = filepath.Dir(at) {
 		info, err := os.Lstat(at)
 		if err != nil {
@@ -71,14 +71,14 @@ func ours(dir string) error {
 		if !ok || int(stat.Uid) != os.Geteuid() || info.Mode()&0o002 != 0 || !info.IsDir() {
 			return fmt.Errorf("%s: %w", at, errForeign)
 		}
-		if !environment.Within(dir, forAll) || filepath.Dir(at) == forAll {
+		if !environment.Within(dir, sharedTemp) || filepath.Dir(at) == sharedTemp {
 			return nil
 		}
 	}
 }
 
-// forAll is where a store is when the user's cache folder cannot have it.
-const forAll = "/var/tmp"
+// sharedTemp contains the store if the user's cache directory cannot.
+const sharedTemp = "/var/tmp"
 
 func (s *store) path(elements ...string) string {
 	return filepath.Join(append([]string{s.dir}, elements...)...)
@@ -93,7 +93,7 @@ func (s *store) lock(ctx context.Context, name string) (unlock func(), err error
 	return func() { _ = held.Unlock() }, nil
 }
 
-// draft is a folder for something half-made. Its lock says that its maker lives.
+// draft is a directory for something unfinished. Its lock shows that its maker is alive.
 type draft struct {
 	dir  string
 	lock *flock.Flock
@@ -110,7 +110,7 @@ func (s *store) draft() (*draft, error) {
 		}
 		if !locked || !exists(d.lock.Path()) {
 			_ = d.lock.Unlock()
-			continue // a sweep came between making the file and locking it, and removes it
+			continue // a sweep removed the file before it was locked
 		}
 		if err := os.Mkdir(d.dir, 0o700); err != nil {
 			d.discard()
@@ -120,20 +120,20 @@ func (s *store) draft() (*draft, error) {
 	}
 }
 
-// discard removes what is left of the draft.
+// discard removes the draft and what is left in it.
 func (d *draft) discard() {
 	_ = d.s.mode.removeAll(d.dir)
 	_ = os.Remove(d.lock.Path())
 	_ = d.lock.Unlock()
 }
 
-// sweepDrafts removes what makers that were killed left behind. A draft without a lock has no maker any more, for
-// the lock is the first of it that is made and the last that is removed.
+// sweepDrafts removes the drafts of processes that were killed. A draft without a lock has no maker: the lock is
+// created first and removed last.
 func (s *store) sweepDrafts() {
 	entries, _ := os.ReadDir(s.path("tmp"))
 	for _, entry := range entries {
 		path := s.path("tmp", strings.TrimSuffix(entry.Name(), ".lock"))
-		// A lock is never made here: its maker tells by its name whether it still is the draft's.
+		// This must not create the lock: its maker checks by name whether it is still the draft's.
 		lock := flock.New(path+".lock", flock.SetFlag(os.O_RDONLY))
 		free, err := lock.TryLock()
 		if free || errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +142,7 @@ func (s *store) sweepDrafts() {
 	}
 }
 
-// publish moves a finished folder to its place, where nothing may be.
+// publish moves a finished directory to its place. It returns an error if something is there.
 func (s *store) publish(from, to string) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
@@ -151,30 +151,30 @@ func (s *store) publish(from, to string) error {
 	return fmt.Errorf("%s is there already: %w", to, err)
 }
 
-// group is the name of an environment's control group. Stores share the groups of a machine, so that it has the
-// store in it.
+// group returns the name of an environment's control group. It contains a digest of the store, because stores share the
+// machine's groups.
 func (s *store) group(id string) string { return digest(s.dir)[:8] + "-" + id }
 
-// sweepGroups removes the control groups of this store's environments that are gone.
+// sweepGroups removes the control groups of this store's environments that no longer exist.
 func (s *store) sweepGroups(groups *cgroup.Tree) {
 	prefix := s.group("")
-	_ = groups.Sweep(func(group string) bool { // what still ends is left to the next sweep
+	_ = groups.Sweep(func(group string) bool { // the next sweep removes what is still ending
 		id, ours := strings.CutPrefix(group, prefix)
 		return !ours || exists(s.path("env", id))
 	})
 }
 
-// newID names something that nothing else has the name of.
+// newID returns a new random name.
 func newID() string { return strings.ToLower(rand.Text()[:12]) }
 
-// digest names content: 24 hexadecimal digits of its hash. Short, for the paths of all layers of a root file
-// system have to fit on one page (see wire.Setup).
+// digest returns a name for content: 24 hexadecimal digits of its hash. It is short because the paths of all layers of
+// a root file system have to fit on one page (see wire.Setup).
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:12])
 }
 
-// record writes a file of the store, whole or not at all.
+// record writes a JSON file of the store, whole or not at all.
 func (s *store) record(path string, value any) error {
 	d, err := s.draft()
 	if err != nil {
@@ -204,7 +204,7 @@ func readJSON(path string, value any) error {
 	return json.Unmarshal(data, value)
 }
 
-// syncLayer brings a finished layer to the disk, so that none is there by half after a power cut.
+// syncLayer writes a finished layer to the disk, so that a power failure does not leave half of it.
 func syncLayer(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -214,7 +214,7 @@ func syncLayer(dir string) error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
-// storeDirs are the folders that may hold the store, the best first.
+// storeDirs returns the directories that may contain the store, the preferred one first.
 func storeDirs(c config) []string {
 	if c.dir != "" {
 		dir, err := filepath.Abs(c.dir)
@@ -227,5 +227,5 @@ func storeDirs(c config) []string {
 	if cache, err := os.UserCacheDir(); err == nil {
 		dirs = append(dirs, filepath.Join(cache, "rollout", "sandbox"))
 	}
-	return append(dirs, fmt.Sprintf("%s/rollout-%d/sandbox", forAll, os.Geteuid()))
+	return append(dirs, fmt.Sprintf("%s/rollout-%d/sandbox", sharedTemp, os.Geteuid()))
 }

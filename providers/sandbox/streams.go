@@ -14,14 +14,14 @@ import (
 const (
 	// drainTime is how long output is read after the exit, if a background process holds it open.
 	drainTime = 500 * time.Millisecond
-	// stallTime is how long a writer may take for nothing at all, before the rest of the output is given up.
+	// stallTime is how long a writer may make no progress, before the rest of the output is discarded.
 	stallTime = 5 * time.Second
 	drainPoll = 2 * time.Millisecond
-	// pipeSize is more than the default, so that streams take fewer turns.
+	// pipeSize is larger than the default, so that streams need fewer switches.
 	pipeSize = 1 << 20
 )
 
-// input is what a command reads.
+// input is the standard input of a command.
 type input struct {
 	theirs, ours *os.File // nil if there is no input
 	failed       atomic.Pointer[error]
@@ -37,7 +37,7 @@ func newInput(from io.Reader) (*input, error) {
 	}
 	in := &input{theirs: r, ours: w}
 	go func() {
-		// A command that finds its input cut off does not know; one that reads no more is no failure.
+		// The command does not see why its input ended early. It is no failure if it stops reading.
 		_, _ = io.Copy(w, readerFunc(func(p []byte) (int, error) {
 			n, err := from.Read(p)
 			if err != nil && err != io.EOF {
@@ -54,30 +54,30 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// close ends the input. What waits for more of it on our side ends when the reader returns.
+// close ends the input. The goroutine that reads for it ends when its reader returns.
 func (i *input) close() {
 	if i.ours != nil {
 		i.ours.Close()
 	}
 }
 
-// output is one stream of a command on its way to a writer.
+// output carries one stream of a command to a writer.
 type output struct {
 	ours, theirs *os.File
-	taken        atomic.Int64 // bytes out of the pipe
-	handed       atomic.Int64 // bytes that the writer took
-	left         atomic.Bool
-	ended        chan struct{} // nothing more can come
+	fromPipe     atomic.Int64 // bytes read from the pipe
+	written      atomic.Int64 // bytes that the writer accepted
+	discarding   atomic.Bool
+	ended        chan struct{} // closed when nothing more can come
 }
 
-// newOutput reads until nothing in the sandbox can write any more. After leave what comes is thrown away, so that
-// what the command left in the background neither blocks nor dies of it.
+// newOutput reads until nothing in the sandbox can write any more. After discardRest it discards what it reads, so that
+// background processes of the command neither block nor die.
 func newOutput(w io.Writer) (*output, error) {
 	r, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	wide(theirs)
+	enlargePipe(theirs)
 	o := &output{ours: r, theirs: theirs, ended: make(chan struct{})}
 	go func() {
 		defer r.Close()
@@ -85,11 +85,11 @@ func newOutput(w io.Writer) (*output, error) {
 		buffer := make([]byte, 64<<10)
 		for {
 			n, err := r.Read(buffer)
-			o.taken.Add(int64(n))
-			if n > 0 && !o.left.Load() {
+			o.fromPipe.Add(int64(n))
+			if n > 0 && !o.discarding.Load() {
 				_, _ = w.Write(buffer[:n])
 			}
-			o.handed.Add(int64(n))
+			o.written.Add(int64(n))
 			if err != nil {
 				return
 			}
@@ -98,8 +98,8 @@ func newOutput(w io.Writer) (*output, error) {
 	return o, nil
 }
 
-// wide gives a pipe more room, if there is some left for this user.
-func wide(f *os.File) {
+// enlargePipe enlarges a pipe's buffer, if this user's quota permits it.
+func enlargePipe(f *os.File) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return
@@ -107,19 +107,19 @@ func wide(f *os.File) {
 	_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
 }
 
-// drain waits until the output has ended, or a while after the exit if a background process holds it open. What
-// was written before the exit is waited for as long as the writer takes anything.
+// drain waits until the output has ended, or for drainTime after the exit if a background process holds it open. It
+// waits for what was written before the exit as long as the writer makes progress.
 func (o *output) drain(exited time.Time) {
-	target := o.pending() + o.taken.Load() // in this order: at most too much
+	target := o.pending() + o.fromPipe.Load() // in this order: it may be too much, never too little
 	select {
 	case <-o.ended:
 		return
 	case <-time.After(time.Until(exited.Add(drainTime))):
 	}
-	last, since := o.handed.Load(), time.Now()
+	last, since := o.written.Load(), time.Now()
 	for {
-		handed := o.handed.Load()
-		if handed >= target || handed == o.taken.Load() && o.pending() == 0 {
+		handed := o.written.Load()
+		if handed >= target || handed == o.fromPipe.Load() && o.pending() == 0 {
 			return
 		}
 		if handed != last {
@@ -136,7 +136,7 @@ func (o *output) drain(exited time.Time) {
 	}
 }
 
-// pending is how much is in the pipe.
+// pending returns the number of bytes in the pipe.
 func (o *output) pending() int64 {
 	var n int
 	raw, err := o.ours.SyscallConn()
@@ -146,4 +146,4 @@ func (o *output) pending() int64 {
 	return int64(n)
 }
 
-func (o *output) leave() { o.left.Store(true) }
+func (o *output) discardRest() { o.discarding.Store(true) }

@@ -85,25 +85,25 @@ func own(dir string) error {
 // mounts, as far as this user may know. This program's own is none of them.
 func marked(t *testing.T, markers ...string) []string {
 	t.Helper()
-	folders, err := filepath.Glob("/proc/[0-9]*")
+	dirs, err := filepath.Glob("/proc/[0-9]*")
 	must(t, err)
 	var found []string
-	for _, folder := range folders {
-		if filepath.Base(folder) == strconv.Itoa(os.Getpid()) {
+	for _, dir := range dirs {
+		if filepath.Base(dir) == strconv.Itoa(os.Getpid()) {
 			continue
 		}
-		arguments, _ := os.ReadFile(folder + "/cmdline")
-		variables, _ := os.ReadFile(folder + "/environ")
-		mounts, _ := os.ReadFile(folder + "/mountinfo")
+		arguments, _ := os.ReadFile(dir + "/cmdline")
+		variables, _ := os.ReadFile(dir + "/environ")
+		mounts, _ := os.ReadFile(dir + "/mountinfo")
 		all := string(arguments) + string(variables) + string(mounts)
 		if slices.ContainsFunc(markers, func(m string) bool { return strings.Contains(all, m) }) {
-			found = append(found, folder+" "+string(bytes.ReplaceAll(arguments, []byte{0}, []byte{' '})))
+			found = append(found, dir+" "+string(bytes.ReplaceAll(arguments, []byte{0}, []byte{' '})))
 		}
 	}
 	return found
 }
 
-func TestNothingSurvivesItsOwner(t *testing.T) {
+func TestSandboxesEndWithRollout(t *testing.T) {
 	dir := storeDir(t)
 	p := newProvider(t, map[string]any{"dir": dir, "base": baseHost}) // or the test is skipped
 	owner := exec.Command(self)
@@ -209,7 +209,7 @@ func TestNothingIsMountedOnTheMachine(t *testing.T) {
 	mounted("at the end")
 }
 
-func TestAHundredAtOnce(t *testing.T) {
+func TestHundredSandboxesAtOnce(t *testing.T) {
 	p := newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost})
 	var wait sync.WaitGroup
 	envs := make([]environment.Environment, 100)

@@ -15,8 +15,8 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/oci"
 )
 
-// In modeIDs this process may neither make nor remove the files of the users in its sandboxes. A worker, this
-// program in a user namespace with the same ids, may. Its work stands in its environment.
+// In modeIDs this process may neither create nor remove the files of the users in its sandboxes. A worker, this
+// program in a user namespace with the same ids, may. Its environment says what to do.
 const (
 	workKey = "ROLLOUT_SANDBOX_WORK"
 	dirKey  = "ROLLOUT_SANDBOX_DIR"
@@ -26,7 +26,7 @@ const (
 	workPack   = "pack"   // a layer, to stdout
 )
 
-// removeAll removes a folder of the store, whatever a sandbox has made of it.
+// removeAll removes a directory of the store, whatever a sandbox has done to it.
 func (m mode) removeAll(dir string) error {
 	err := removeTree(dir)
 	if err == nil || m != modeIDs {
@@ -35,41 +35,41 @@ func (m mode) removeAll(dir string) error {
 	return m.work(context.Background(), workRemove, dir, nil, nil)
 }
 
-// removeTree is os.RemoveAll that gets into folders which nobody may enter, and into those that are deeper than this
-// process may open files.
+// removeTree removes a directory like os.RemoveAll. It also removes directories that nobody may enter, and those that
+// are deeper than this process may open files.
 func removeTree(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil {
 		return nil
 	}
-	flatten(dir)
+	flattenTree(dir)
 	if again := os.RemoveAll(dir); again != nil {
 		return errors.Join(err, again)
 	}
 	return nil
 }
 
-// flatten moves all folders below dir into dir itself, each when it is its turn, so that no path is longer than two
-// elements. What fails here shows when dir is removed.
-func flatten(dir string) {
+// flattenTree moves all directories below dir into dir itself, one level at a time, so that no path has more than two
+// elements. Errors show when dir is removed.
+func flattenTree(dir string) {
 	_ = os.Chmod(dir, 0o700)
-	for todo := folders(dir); len(todo) > 0; {
+	for todo := subdirs(dir); len(todo) > 0; {
 		var found []string
-		for _, folder := range todo {
-			for _, below := range folders(folder) {
+		for _, directory := range todo {
+			for _, below := range subdirs(directory) {
 				moved := filepath.Join(dir, newID())
-				if os.Chmod(below, 0o700) == nil && os.Rename(below, moved) == nil { // its ".." changes, which takes rights
+				if os.Chmod(below, 0o700) == nil && os.Rename(below, moved) == nil { // this changes its "..", so its mode must permit it
 					found = append(found, moved)
 				}
 			}
-			_ = os.RemoveAll(folder)
+			_ = os.RemoveAll(directory)
 		}
 		todo = found
 	}
 }
 
-// folders are the folders in a folder, which is opened up for its owner.
-func folders(dir string) []string {
+// subdirs makes a directory accessible to its owner and returns the directories in it.
+func subdirs(dir string) []string {
 	_ = os.Chmod(dir, 0o700)
 	entries, _ := os.ReadDir(dir)
 	var list []string
@@ -81,7 +81,7 @@ func folders(dir string) []string {
 	return list
 }
 
-// unpack unpacks a layer into dir, which exists and is empty.
+// unpack unpacks a layer into dir, which must be empty.
 func (m mode) unpack(ctx context.Context, layer io.Reader, dir string) error {
 	if m == modeIDs {
 		return m.work(ctx, workUnpack, dir, layer, nil)
@@ -89,7 +89,8 @@ func (m mode) unpack(ctx context.Context, layer io.Reader, dir string) error {
 	return unpackLayer(ctx, layer, dir, oci.UnpackOptions{Xattr: m.xattr(), Owners: m == modeRoot})
 }
 
-// opaqueMark lies in the folder of a layer that hides all layers below: overlayfs has no mark for that at the top.
+// opaqueMark is a file beside the root of a layer that hides all layers below. overlayfs has no mark for that at the
+// top of a layer.
 const opaqueMark = "opaque"
 
 func unpackLayer(ctx context.Context, layer io.Reader, dir string, opts oci.UnpackOptions) error {
@@ -100,19 +101,17 @@ func unpackLayer(ctx context.Context, layer io.Reader, dir string, opts oci.Unpa
 	return os.WriteFile(filepath.Join(filepath.Dir(dir), opaqueMark), nil, 0o600)
 }
 
-// work has a worker do something.
+// work starts a worker and waits for it.
 func (m mode) work(ctx context.Context, what, dir string, input io.Reader, output io.Writer) error {
 	cmd, release, err := m.command(roleWorker, roleWorkerMapped)
 	if err != nil {
 		return err
 	}
 	cmd.Env = append(cmd.Env, workKey+"="+what, dirKey+"="+dir)
-	var said tail
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, &said
-	failed := make(chan error)
-	starts() <- func() { failed <- cmd.Start() }
-	if err := <-failed; err != nil {
-		return errors.Join(&startError{err}, release(0))
+	var problems tail
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, &problems
+	if err := startProcess(cmd); err != nil {
+		return errors.Join(err, release(0))
 	}
 	ended := make(chan struct{})
 	defer close(ended)
@@ -131,12 +130,12 @@ func (m mode) work(ctx context.Context, what, dir string, input io.Reader, outpu
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%s %s: %w: %s", what, dir, err, strings.TrimSpace(said.String()))
+		return fmt.Errorf("%s %s: %w: %s", what, dir, err, strings.TrimSpace(problems.String()))
 	}
 	return nil
 }
 
-// work is a worker's main. It does not return.
+// work is the main function of a worker. It does not return.
 func work() {
 	dir, err := os.Getenv(dirKey), errors.New("unknown work")
 	syscall.Umask(0o022)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestFoldersOfAnyDepthAreRemoved(t *testing.T) {
-	const depth, files = 3000, 256 // without a limit of its own, deeper folders than there may be open files
+func TestDirectoriesOfAnyDepthAreRemoved(t *testing.T) {
+	const depth, files = 3000, 256 // without a limit of its own, deeper directories than there may be open files
 	top := t.TempDir() + "/top"
 	must(t, os.Mkdir(top, 0o700))
 	at, err := unix.Open(top, unix.O_RDONLY, 0)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// fakeKernel is folders that behave as the kernel's groups do, with the rules that matter here. Version 1
+// fakeKernel is directories that behave as the kernel's groups do, with the rules that matter here. Version 1
 // hierarchies have the files that split says, version 2 those of the controllers that the parent enabled.
 type fakeKernel struct {
 	kernelFiles
@@ -62,7 +62,7 @@ func (k *fakeKernel) make(dir string) error {
 		return err
 	}
 	if k.isUnified(dir) {
-		enabled := words(k.kernelFiles, filepath.Join(filepath.Dir(dir), "cgroup.subtree_control"))
+		enabled := readWords(k.kernelFiles, filepath.Join(filepath.Dir(dir), "cgroup.subtree_control"))
 		put(dir, "cgroup.type", "domain")
 		put(dir, "cgroup.controllers", strings.Join(enabled, " "))
 		put(dir, "cgroup.subtree_control", "")
@@ -94,7 +94,7 @@ func (k *fakeKernel) rmdir(dir string) error {
 	if err != nil {
 		return err
 	}
-	if len(names) > 0 || len(words(k.kernelFiles, filepath.Join(dir, "cgroup.procs"))) > 0 {
+	if len(names) > 0 || len(readWords(k.kernelFiles, filepath.Join(dir, "cgroup.procs"))) > 0 {
 		return &fs.PathError{Op: "rmdir", Path: dir, Err: syscall.EBUSY}
 	}
 	return os.RemoveAll(dir)
@@ -133,16 +133,16 @@ func (k *fakeKernel) control(dir, value string) error {
 	file := filepath.Join(dir, "cgroup.subtree_control")
 	name := strings.TrimPrefix(value, "+")
 	switch {
-	case !slices.Contains(words(k.kernelFiles, filepath.Join(dir, "cgroup.controllers")), name):
+	case !slices.Contains(readWords(k.kernelFiles, filepath.Join(dir, "cgroup.controllers")), name):
 		return &fs.PathError{Op: "write", Path: file, Err: syscall.ENOENT}
-	case dir != k.unified && len(words(k.kernelFiles, filepath.Join(dir, "cgroup.procs"))) > 0:
+	case dir != k.unified && len(readWords(k.kernelFiles, filepath.Join(dir, "cgroup.procs"))) > 0:
 		return &fs.PathError{Op: "write", Path: file, Err: syscall.EBUSY}
 	}
-	put(dir, "cgroup.subtree_control", strings.Join(append(words(k.kernelFiles, file), name), " "))
+	put(dir, "cgroup.subtree_control", strings.Join(append(readWords(k.kernelFiles, file), name), " "))
 	children, _ := k.kernelFiles.list(dir)
 	for _, child := range children {
 		child = filepath.Join(dir, child)
-		available := append(words(k.kernelFiles, filepath.Join(child, "cgroup.controllers")), name)
+		available := append(readWords(k.kernelFiles, filepath.Join(child, "cgroup.controllers")), name)
 		put(child, "cgroup.controllers", strings.Join(available, " "))
 		putAll(child, unifiedFiles[name])
 	}
@@ -157,17 +157,17 @@ func (k *fakeKernel) move(dir, pid string) error {
 			top = point
 		}
 	}
-	if k.isUnified(dir) && dir != k.unified && len(words(k.kernelFiles, filepath.Join(dir, "cgroup.subtree_control"))) > 0 {
+	if k.isUnified(dir) && dir != k.unified && len(readWords(k.kernelFiles, filepath.Join(dir, "cgroup.subtree_control"))) > 0 {
 		return &fs.PathError{Op: "write", Path: dir, Err: syscall.EBUSY}
 	}
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() == "cgroup.procs" {
-			stay := slices.DeleteFunc(words(k.kernelFiles, path), func(p string) bool { return p == pid })
+			stay := slices.DeleteFunc(readWords(k.kernelFiles, path), func(p string) bool { return p == pid })
 			put(filepath.Dir(path), "cgroup.procs", strings.Join(stay, "\n"))
 		}
 		return err
 	})
-	put(dir, "cgroup.procs", strings.Join(append(words(k.kernelFiles, filepath.Join(dir, "cgroup.procs")), pid), "\n"))
+	put(dir, "cgroup.procs", strings.Join(append(readWords(k.kernelFiles, filepath.Join(dir, "cgroup.procs")), pid), "\n"))
 	return err
 }
 

@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// files is what the kernel lets one do with groups: folders that come with files. The tests have one
-// that behaves as version 2 does, which cannot be mounted everywhere.
+// files has the kernel's operations on groups, which are directories with files. The tests have an implementation with
+// the rules of version 2, which cannot be mounted everywhere.
 type files interface {
 	mkdir(dir string) error
 	rmdir(dir string) error
 	read(file string) (string, error)
 	write(file, value string) error
-	// list is the names of the groups in dir.
+	// list returns the names of the groups in dir.
 	list(dir string) ([]string, error)
 }
 
@@ -23,7 +23,7 @@ type kernelFiles struct{}
 
 func (kernelFiles) mkdir(dir string) error { return os.Mkdir(dir, 0o755) }
 
-// rmdir is not os.Remove, which would try to unlink first and may report that.
+// rmdir does not use os.Remove, which would try unlink first and may return the error of that.
 func (kernelFiles) rmdir(dir string) error {
 	if err := syscall.Rmdir(dir); err != nil {
 		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
@@ -36,7 +36,7 @@ func (kernelFiles) read(file string) (string, error) {
 	return string(data), err
 }
 
-// write does not create the file: a file that is not there means a limit that cannot be had.
+// write does not create the file: a limit whose file is missing is not supported.
 func (kernelFiles) write(file, value string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
@@ -57,19 +57,19 @@ func (kernelFiles) list(dir string) ([]string, error) {
 	return names, err
 }
 
-// gone reports whether a group, or the file of it, is not there. ENODEV is what a file says whose group
-// was removed while it was open.
+// gone reports whether a group, or a file of it, does not exist. ENODEV is the error of a file whose group was removed
+// while it was open.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }
 
-// busy reports whether a group could not be removed because something is in it.
+// busy reports whether a group could not be removed because it is not empty.
 func busy(err error) bool {
 	return errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ENOTEMPTY)
 }
 
-// words reads a file of names or numbers; none if it cannot be read.
-func words(f files, file string) []string {
+// readWords returns the words of a file, or none if it cannot be read.
+func readWords(f files, file string) []string {
 	text, err := f.read(file)
 	if err != nil {
 		return nil

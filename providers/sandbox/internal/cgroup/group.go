@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// attempts bounds how often the top group is made anew when other processes keep removing it: each
-// attempt fails only if another process's last group went away in the same microseconds.
+// attempts bounds how often the top group is created again when other processes remove it: an attempt fails only if
+// another process removes its last group in the same microseconds.
 const attempts = 50
 
-// removal is how long Remove waits for processes that were killed to be gone.
-const removal = 2 * time.Second
+// removeTimeout is how long Remove waits for killed processes.
+const removeTimeout = 2 * time.Second
 
-// Group holds the processes of one sandbox: a group in each hierarchy that a limit needs, none if there
-// is no limit. Its methods are not for several goroutines at once.
+// Group has the processes of one sandbox. It is a group in each hierarchy that a limit needs; without limits there is
+// none. Its methods must not be called concurrently.
 type Group struct {
 	tree   *Tree
 	dirs   []string
@@ -31,10 +31,10 @@ type Group struct {
 	memory string  // where out-of-memory kills are counted; "" is: not limited
 }
 
-// New makes a group with limits. id is letters, digits, _ and -, and must be one that no other group has;
-// a process that sweeps at this time must be told that it is alive already. unenforced is the names of the
-// limits that were asked for and cannot be set, sorted: those of Missing, and one that the kernel refuses for
-// this value. After an error nothing is left. It takes half a millisecond, with Remove, for all limits.
+// New makes a group with limits. id consists of letters, digits, _ and -, and must be unique; the alive function of a
+// concurrent Sweep must report it as alive already. unenforced has the names of the requested limits that cannot be
+// set, sorted: those of missing controllers, and those whose value the kernel refuses. After an error nothing is left.
+// New and Remove together take half a millisecond for all limits.
 func (t *Tree) New(id string, l Limits) (g *Group, unenforced []string, err error) {
 	if !validName(id) {
 		return nil, nil, fmt.Errorf("%q cannot name a cgroup: use letters, digits, _ and -", id)
@@ -88,7 +88,7 @@ func (g *Group) limit(p place, id, name string, settings []setting) (bool, error
 	return true, nil
 }
 
-// makeGroup makes dir in p's top group, and that as well if it is not there.
+// makeGroup creates dir in p's top group, and the top group if it does not exist.
 func (t *Tree) makeGroup(p place, dir string) error {
 	var err error
 	for range attempts {
@@ -105,8 +105,8 @@ func (t *Tree) makeGroup(p place, dir string) error {
 	return err
 }
 
-// prepare makes the top group. Another process may remove it at any time while it is empty; then the
-// error is one of those that gone knows.
+// prepare creates the top group. Another process may remove it at any time while it is empty; the error is then one for
+// which gone reports true.
 func (t *Tree) prepare(p place) error {
 	if p.unified {
 		// The system's manager may have disabled what nobody used. A refusal shows in what is missing below.
@@ -122,8 +122,8 @@ func (t *Tree) prepare(p place) error {
 	return nil
 }
 
-// set writes value. A file that must be there but is not may be one of a version 2 top group that another
-// process has made but not prepared yet.
+// set writes value. If a required file is missing, another process may have created the top group of version 2 but not
+// prepared it yet.
 func (t *Tree) set(p place, file, value string, optional bool) error {
 	err := t.files.write(file, value)
 	if gone(err) && p.unified && !optional && t.prepare(p) == nil {
@@ -132,9 +132,8 @@ func (t *Tree) set(p place, file, value string, optional bool) error {
 	return err
 }
 
-// Add puts a process into the group. What it starts from then on is in the group too; what it started
-// before is not. In version 1 the kernel can take some 15 ms for it, when no process was put into any group
-// for a while.
+// Add moves a process into the group. Processes that it starts later are in the group; earlier ones are not. In version
+// 1 the kernel can take some 15 ms, if no process was moved to any group for a while.
 func (g *Group) Add(pid int) error {
 	for _, dir := range g.dirs {
 		if err := g.tree.files.write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid)); err != nil {
@@ -144,28 +143,28 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// Doors are files of the group in version 1: a thread that writes "0" to one is in that hierarchy's group, and so is
-// what it starts; the other threads of its process stay where they are. Moving a thread by itself is cheap, other
-// than Add. The caller closes the files. In version 2 processes cannot be divided: see AddUnified.
-func (g *Group) Doors() ([]*os.File, error) {
-	var doors []*os.File
+// OpenTasks opens the "tasks" files of the group in version 1. A thread that writes "0" to one of them enters that
+// hierarchy's group, and so do the processes that it starts; the other threads of its process do not. Moving a single
+// thread is cheap, unlike Add. The caller closes the files. In version 2 threads cannot be moved alone: see AddUnified.
+func (g *Group) OpenTasks() ([]*os.File, error) {
+	var files []*os.File
 	for i, dir := range g.dirs {
 		if g.places[i].unified {
 			continue
 		}
-		door, err := os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
+		file, err := os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
 		if err != nil {
-			for _, d := range doors {
+			for _, d := range files {
 				d.Close()
 			}
 			return nil, fmt.Errorf("open a cgroup's list of threads: %w", err)
 		}
-		doors = append(doors, door)
+		files = append(files, file)
 	}
-	return doors, nil
+	return files, nil
 }
 
-// AddUnified is Add for those of the groups that have no door. It reports whether there are any.
+// AddUnified moves a process into the groups of version 2. It reports whether there are any.
 func (g *Group) AddUnified(pid int) (bool, error) {
 	only := Group{tree: g.tree}
 	for i, dir := range g.dirs {
@@ -184,8 +183,8 @@ func (g *Group) SetPids(n int64) error {
 	return g.tree.files.write(g.pids, strconv.FormatInt(n, 10))
 }
 
-// OOMKills is how many processes the kernel killed because the group was out of memory; 0 if its memory
-// is not limited, or the kernel does not count (before 4.13).
+// OOMKills returns how many processes the kernel killed because the group was out of memory. It returns 0 if memory is
+// not limited or the kernel does not count (before 4.13).
 func (g *Group) OOMKills() (int, error) {
 	if g.memory == "" {
 		return 0, nil
@@ -206,11 +205,10 @@ func (g *Group) OOMKills() (int, error) {
 	return 0, nil
 }
 
-// Remove removes the group, and the top group if it was the last. Its processes must have been killed:
-// Remove waits for 2 s at most until they are gone, or until ctx ends. A group that is gone already is fine,
-// so it may be called again.
+// Remove removes the group, and the top group if it was the last. Its processes must have been killed: Remove waits
+// until they are gone, but for 2 s at most or until ctx ends. It may be called again.
 func (g *Group) Remove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, removal)
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	var errs []error
 	for i, dir := range g.dirs {
@@ -223,8 +221,8 @@ func (g *Group) Remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeGroup retries while processes are in dir, with pauses that grow from 1 ms to 50 ms. It tries once
-// even when ctx has ended.
+// removeGroup retries while processes are in dir, with pauses that grow from 1 ms to 50 ms. It tries once even if ctx
+// has ended.
 func (t *Tree) removeGroup(ctx context.Context, dir string) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		err := t.files.rmdir(dir)
@@ -236,7 +234,7 @@ func (t *Tree) removeGroup(ctx context.Context, dir string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w (processes in it: %s)", err, strings.Join(words(t.files, filepath.Join(dir, "cgroup.procs")), " "))
+			return fmt.Errorf("%w (processes in it: %s)", err, strings.Join(readWords(t.files, filepath.Join(dir, "cgroup.procs")), " "))
 		case <-time.After(pause):
 		}
 	}

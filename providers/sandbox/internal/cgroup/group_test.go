@@ -27,7 +27,7 @@ func TestNoLimitsNeedNoGroups(t *testing.T) {
 	m.want(filepath.Join(pids, "rollout/cgroup.procs"), "absent")
 }
 
-func TestIDsAreTakenOnce(t *testing.T) {
+func TestIDsAreUnique(t *testing.T) {
 	m := newMachine(t)
 	pids := m.splitMount("pids")
 	tree := m.open()
@@ -58,7 +58,7 @@ func TestNewLeavesNothingBehind(t *testing.T) {
 	m.want(filepath.Join(pids, "rollout/cgroup.procs"), "absent")
 }
 
-func TestWhatTheKernelRefusesIsUnenforced(t *testing.T) {
+func TestRefusedLimitsAreUnenforced(t *testing.T) {
 	m := newMachine(t)
 	m.splitMount("cpu", "memory", "pids")
 	tree := m.open()
@@ -232,7 +232,7 @@ func TestRemoveGivesUp(t *testing.T) {
 			if err := g.Remove(ctx); !errors.Is(err, syscall.EBUSY) || !strings.Contains(err.Error(), "77") {
 				t.Errorf("got %v", err)
 			}
-			if took := time.Since(start); ctxEnds && took > 0 || took > removal {
+			if took := time.Since(start); ctxEnds && took > 0 || took > removeTimeout {
 				t.Errorf("took %v of fake time", took)
 			}
 			m.want(filepath.Join(pids, "rollout/a/cgroup.procs"), "77")

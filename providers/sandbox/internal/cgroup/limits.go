@@ -12,7 +12,7 @@ const (
 	Pids   = "pids"
 )
 
-// Limits is what the processes of a group may use together. Zero and less is no limit.
+// Limits bounds what the processes of a group use together. Zero and less is no limit.
 type Limits struct {
 	MilliCPUs int64 // thousandths of a processor's time
 	Memory    int64 // bytes; there is no swap on top where the kernel can tell
@@ -22,8 +22,8 @@ type Limits struct {
 // limit is one of the three limits: its name and the kernel's controller for it.
 type limit struct{ name, controller string }
 
-// limits has memory before the others: where a version 2 group still holds processes the kernel refuses
-// that one, while the others would be granted and spoil the group for what is in it.
+// limits has memory first. If a group of version 2 contains processes, the kernel refuses that controller; the others
+// would be permitted and make the group unusable for its processes.
 var limits = []limit{{Memory, "memory"}, {CPUs, "cpu"}, {Pids, "pids"}}
 
 const (
@@ -39,7 +39,7 @@ type setting struct {
 	optional    bool
 }
 
-// settings is what has to be written for the limit called name; none if l does not limit it.
+// settings returns what has to be written for a limit. It returns nothing if l does not have that limit.
 func (l Limits) settings(name string, unified bool) []setting {
 	switch {
 	case name == CPUs && l.MilliCPUs > 0:
@@ -67,8 +67,8 @@ func cpuSettings(milli int64, unified bool) []setting {
 	}
 }
 
-// memorySettings leaves memory.oom.group at the 0 of a new group: the kernel ends one process, not the
-// sandbox with all that it is to tell.
+// memorySettings leaves memory.oom.group at the 0 of a new group: the kernel then kills one process, not the whole
+// sandbox with its results.
 func memorySettings(bytes string, unified bool) []setting {
 	if unified {
 		return []setting{{file: "memory.max", value: bytes}, {file: "memory.swap.max", value: "0", optional: true}}
@@ -80,7 +80,7 @@ func memorySettings(bytes string, unified bool) []setting {
 	}
 }
 
-// probe is a file that a version 1 group has when its controller can enforce the limit.
-func probe(name string) string {
+// limitFile returns the file that a group of version 1 has if its controller can enforce the limit.
+func limitFile(name string) string {
 	return map[string]string{CPUs: "cpu.cfs_quota_us", Memory: "memory.limit_in_bytes", Pids: "pids.max"}[name]
 }

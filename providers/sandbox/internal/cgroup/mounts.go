@@ -14,8 +14,8 @@ type mount struct {
 	controllers []string // of version 1
 }
 
-// parseMounts finds the hierarchies in the text of a mountinfo file, in its order. Lines of another
-// form are left out. Source: man 5 proc_pid_mountinfo.
+// parseMounts returns the hierarchies in the text of a mountinfo file, in its order. It skips lines of another form.
+// Source: man 5 proc_pid_mountinfo.
 func parseMounts(text string) []mount {
 	var out []mount
 	for line := range strings.Lines(text) {
@@ -42,7 +42,7 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// parseOwn is the process's group per version 1 controller, and under "" its version 2 group, from the
+// parseOwn returns the process's group for each controller of version 1, and its group of version 2 under "", from the
 // text of /proc/self/cgroup. Source: man 7 cgroups.
 func parseOwn(text string) map[string]string {
 	own := make(map[string]string)
@@ -58,10 +58,10 @@ func parseOwn(text string) map[string]string {
 	return own
 }
 
-// candidates is where groups might be made in m: at the top of what is mounted, else in the process's own
-// group, as far as it is to be seen there. leaf is the name of the group that an earlier run moved the
-// process to: then the one that it came from is meant.
-func candidates(m mount, own, leaf string) []string {
+// candidateDirs returns the directories in m where groups might be made: the top of what is mounted, and the process's
+// own group if it is visible there. leaf is the name of the group to which an earlier run may have moved the process;
+// its parent is then the process's own group.
+func candidateDirs(m mount, own, leaf string) []string {
 	out := []string{m.point}
 	if strings.HasPrefix(own, "/..") || strings.HasPrefix(m.root, "/..") {
 		return out // outside of the cgroup namespace

@@ -41,7 +41,7 @@ func TestCandidates(t *testing.T) {
 		{"the hierarchy is not known", "/", "", "[/p]"},
 		{"an earlier run moved the process", "/", "/a/rollout-self", "[/p /p/a]"},
 	} {
-		got := fmt.Sprint(candidates(mount{root: tc.root, point: "/p"}, tc.own, "rollout-self"))
+		got := fmt.Sprint(candidateDirs(mount{root: tc.root, point: "/p"}, tc.own, "rollout-self"))
 		if got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}

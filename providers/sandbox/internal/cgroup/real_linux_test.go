@@ -236,7 +236,7 @@ func TestManyAtOnceForReal(t *testing.T) {
 }
 
 // Whoever runs this, on whatever machine: what is said to be missing is what is not enforced.
-func TestMissingIsTheTruthHere(t *testing.T) {
+func TestMissingMatchesThisMachine(t *testing.T) {
 	tree, err := Open(fmt.Sprintf("rollout-test-%d", os.Getpid()))
 	if err != nil {
 		t.Fatal(err)

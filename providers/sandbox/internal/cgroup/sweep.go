@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Sweep removes the groups that killed processes left in the top group: all for whose id alive is false.
-// One that still holds processes is an error, and stays; nothing is killed. alive is asked once or more for
-// an id, and not at the same time. A run that was in another delegated group is not seen.
+// Sweep removes the groups in the top group for whose id alive returns false. It kills nothing: a group that still has
+// processes is an error and stays. alive is called once or more for an id, and not concurrently. Sweep does not find
+// groups that a run made in another delegated group.
 func (t *Tree) Sweep(alive func(id string) bool) error {
 	var errs []error
 	for _, base := range t.bases() {
@@ -34,7 +34,7 @@ func (t *Tree) Sweep(alive func(id string) bool) error {
 	return errors.Join(errs...)
 }
 
-// bases is where top groups may be, sorted, each once.
+// bases returns the directories that may contain top groups, sorted, each once.
 func (t *Tree) bases() []string {
 	var out []string
 	for _, p := range t.places {

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Tree is where this process may make groups. It may be used by many goroutines at once, and many
-// processes may use the same top group.
+// Tree is where this process may make groups. Its methods may be called concurrently, and many processes may use one
+// top group.
 type Tree struct {
 	files   files
 	top     string           // the name of the top group
@@ -27,18 +27,17 @@ type place struct {
 	controllers []string // that the top group hands on; only version 2
 }
 
-// process is who asks.
+// process is the calling process.
 type process struct {
 	pid  int
 	root bool
 	own  map[string]string // see parseOwn
 }
 
-// Open finds out which limits this process may set, for groups in a top group of the given name. Nothing
-// is left behind by that but, in version 2, controllers enabled in the groups above; and where the
-// process is alone in a group that was delegated to it, it is moved to a child called top + "-self",
-// since no group may both hold processes and limit its children. That no limit can be set is no error:
-// see Missing. An error means that /proc cannot be read.
+// Open finds out which limits this process may set, for groups in a top group of the given name. It leaves nothing
+// behind, except with version 2: controllers stay enabled in the groups above, and if the process is alone in a group
+// that was delegated to it, Open moves it to a child called top + "-self", because no group may both contain processes
+// and limit its children. Open returns an error only if /proc cannot be read. Limits that cannot be set show in New.
 func Open(top string) (*Tree, error) {
 	if !validName(top) {
 		return nil, fmt.Errorf("%q cannot name a cgroup: use letters, digits, _ and -", top)
@@ -68,11 +67,11 @@ func open(f files, top string, mounts []mount, self process) *Tree {
 	return t
 }
 
-// Missing is the limits that cannot be set, each with the reason for people to read.
+// Missing returns the limits that cannot be set, each with the reason for people to read.
 func (t *Tree) Missing() map[string]string { return maps.Clone(t.missing) }
 
-// fails notes why a limit cannot be set at base.
-func (t *Tree) fails(name, base string, self process, unified bool, err error) {
+// noteMissing records why a limit cannot be set at base.
+func (t *Tree) noteMissing(name, base string, self process, unified bool, err error) {
 	t.missing[name] = reason(err, base, self.root, unified)
 }
 
@@ -93,15 +92,15 @@ func reason(err error, base string, root, unified bool) string {
 	return "no cgroup can be used: " + err.Error()
 }
 
-// trial makes the top group in base, calls check, and removes the group again if nothing is in it. Since
-// another process may remove it just as well, it tries again while something is not there.
-func (t *Tree) trial(base string, check func(top string) error) error {
+// tryBase creates the top group in base, calls check, and removes the group if it is empty. Another process may remove
+// the group, too, so tryBase tries again while something does not exist.
+func (t *Tree) tryBase(base string, check func(top string) error) error {
 	top := filepath.Join(base, t.top)
 	var err error
 	for range attempts {
 		err = t.files.mkdir(top)
 		if errors.Is(err, fs.ErrExist) {
-			err = t.open(top)
+			err = t.checkTop(top)
 		}
 		if err == nil {
 			err = check(top)
@@ -114,8 +113,8 @@ func (t *Tree) trial(base string, check func(top string) error) error {
 	return err
 }
 
-// open reports whether groups may be made in a top group that is there already, which may be another user's.
-func (t *Tree) open(top string) error {
+// checkTop returns an error if no groups may be made in an existing top group, which may belong to another user.
+func (t *Tree) checkTop(top string) error {
 	probe := filepath.Join(top, "probe-"+rand.Text())
 	if err := t.files.mkdir(probe); err != nil {
 		return err
@@ -123,7 +122,7 @@ func (t *Tree) open(top string) error {
 	return t.files.rmdir(probe)
 }
 
-// validName allows what no control file is called: those have a dot.
+// validName reports whether a group may have this name. It permits no dots, which the names of control files have.
 func validName(name string) bool {
 	for _, c := range []byte(name) {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'

@@ -186,7 +186,7 @@ func TestMissing(t *testing.T) {
 }
 
 // Others in the group must not be moved, nor the process away from them.
-func TestOthersStay(t *testing.T) {
+func TestOtherProcessesAreNotMoved(t *testing.T) {
 	m := newMachine(t)
 	m.unifiedMount("cpu", "memory", "pids")
 	own := m.delegate("7")

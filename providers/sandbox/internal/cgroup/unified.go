@@ -10,15 +10,15 @@ import (
 	"syscall"
 )
 
-// openUnified looks for one place in the version 2 hierarchy for all limits whose controllers are not
-// with version 1: a process can be in one group of it only. The hierarchy may be mounted more than once.
+// openUnified looks in the hierarchy of version 2 for one place for all limits whose controllers are not in version 1:
+// a process can be in one group of that hierarchy only. The hierarchy may be mounted more than once.
 func (t *Tree) openUnified(mounts []mount, self process) {
 	wanted := unifiedLimits(mounts)
 	for _, m := range mounts {
 		if !m.unified || len(wanted) == 0 {
 			continue
 		}
-		for _, base := range candidates(m, self.own[""], t.leaf()) {
+		for _, base := range candidateDirs(m, self.own[""], t.leaf()) {
 			if t.openUnifiedAt(base, wanted, self) {
 				return
 			}
@@ -29,9 +29,9 @@ func (t *Tree) openUnified(mounts []mount, self process) {
 // openUnifiedAt reports whether any limit can be set in base.
 func (t *Tree) openUnifiedAt(base string, wanted []limit, self process) bool {
 	var granted []string
-	err := t.trial(base, func(top string) error {
+	err := t.tryBase(base, func(top string) error {
 		var err error
-		granted, err = t.handDown(base, top, wanted, self)
+		granted, err = t.delegate(base, top, wanted, self)
 		return err
 	})
 	if err != nil {
@@ -40,7 +40,7 @@ func (t *Tree) openUnifiedAt(base string, wanted []limit, self process) bool {
 	for _, l := range wanted {
 		switch {
 		case err != nil:
-			t.fails(l.name, base, self, true, err)
+			t.noteMissing(l.name, base, self, true, err)
 		case slices.Contains(granted, l.controller):
 			t.places[l.name] = place{base: base, unified: true, controllers: granted}
 		default:
@@ -50,8 +50,8 @@ func (t *Tree) openUnifiedAt(base string, wanted []limit, self process) bool {
 	return len(granted) > 0
 }
 
-// unifiedLimits is the limits whose controllers no version 1 hierarchy has. The kernel has each controller
-// in one hierarchy, so the others cannot be had in version 2, and the reason found in version 1 stands.
+// unifiedLimits returns the limits whose controllers no hierarchy of version 1 has. The kernel has each controller in
+// one hierarchy, so the other limits are not available in version 2, and the reason found in version 1 remains.
 func unifiedLimits(mounts []mount) []limit {
 	return slices.DeleteFunc(slices.Clone(limits), func(l limit) bool {
 		return slices.ContainsFunc(mounts, func(m mount) bool { return slices.Contains(m.controllers, l.controller) })
@@ -60,17 +60,17 @@ func unifiedLimits(mounts []mount) []limit {
 
 func (t *Tree) leaf() string { return t.top + "-self" }
 
-// handDown enables controllers for the children of base and of top, and returns those that top's
-// children can have.
-func (t *Tree) handDown(base, top string, wanted []limit, self process) ([]string, error) {
+// delegate enables controllers for the children of base and of top. It returns the controllers that top's children can
+// have.
+func (t *Tree) delegate(base, top string, wanted []limit, self process) ([]string, error) {
 	var names []string
-	available := words(t.files, filepath.Join(base, "cgroup.controllers"))
+	available := readWords(t.files, filepath.Join(base, "cgroup.controllers"))
 	for _, l := range wanted {
 		if slices.Contains(available, l.controller) {
 			names = append(names, l.controller)
 		}
 	}
-	if err := t.handDownFrom(base, names, self); err != nil {
+	if err := t.enableBelow(base, names, self); err != nil {
 		return nil, err
 	}
 	disabled := t.disabled(base, names)
@@ -79,12 +79,13 @@ func (t *Tree) handDown(base, top string, wanted []limit, self process) ([]strin
 	return names, t.enable(top, names)
 }
 
-// handDownFrom enables controllers in base, after moving this process out of it if that must be.
-func (t *Tree) handDownFrom(base string, names []string, self process) error {
+// enableBelow enables controllers for the children of base. It first moves this process out of base if the kernel
+// demands that.
+func (t *Tree) enableBelow(base string, names []string, self process) error {
 	if len(t.disabled(base, names)) == 0 {
 		return nil
 	}
-	comeBack, err := t.vacate(base, self)
+	comeBack, err := t.moveOut(base, self)
 	if err != nil {
 		return err
 	}
@@ -95,16 +96,16 @@ func (t *Tree) handDownFrom(base string, names []string, self process) error {
 	return nil
 }
 
-// vacate moves this process to a child of base, because a group other than the root must hold no
-// processes to hand controllers down. The kernel is not relied upon to refuse: without memory among the
-// controllers it agrees, but then makes no usable children. Other processes are not ours to move.
-func (t *Tree) vacate(base string, self process) (comeBack func(), err error) {
+// moveOut moves this process to a child of base, because only the root group may both contain processes and enable
+// controllers for its children. It does not rely on the kernel's refusal: without memory among the controllers the
+// kernel accepts, but the children cannot be used. Other processes must not be moved.
+func (t *Tree) moveOut(base string, self process) (comeBack func(), err error) {
 	stay := func() {}
 	if _, err := t.files.read(filepath.Join(base, "cgroup.type")); errors.Is(err, fs.ErrNotExist) {
 		return stay, nil // only the real root has no type, and it may hold processes
 	}
 	procs, pid := filepath.Join(base, "cgroup.procs"), strconv.Itoa(self.pid)
-	inside := words(t.files, procs)
+	inside := readWords(t.files, procs)
 	if len(inside) == 0 {
 		return stay, nil
 	}
@@ -127,8 +128,8 @@ func (t *Tree) vacate(base string, self process) (comeBack func(), err error) {
 	}, nil
 }
 
-// enable enables what is not enabled yet, one by one: where the kernel refuses one, the others are had.
-// A group that holds processes refuses all, and that is an error.
+// enable enables the controllers that are not enabled, one by one: if the kernel refuses one, the others remain
+// possible. A group that contains processes refuses all, which is an error.
 func (t *Tree) enable(dir string, names []string) error {
 	file := filepath.Join(dir, "cgroup.subtree_control")
 	var first error
@@ -151,6 +152,6 @@ func (t *Tree) enable(dir string, names []string) error {
 }
 
 func (t *Tree) disabled(dir string, names []string) []string {
-	enabled := words(t.files, filepath.Join(dir, "cgroup.subtree_control"))
+	enabled := readWords(t.files, filepath.Join(dir, "cgroup.subtree_control"))
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(enabled, name) })
 }

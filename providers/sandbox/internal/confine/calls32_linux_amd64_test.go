@@ -14,7 +14,7 @@ import (
 // TestPrograms32 runs programs of 32 bits, which name calls by other numbers.
 func TestPrograms32(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		dir := p.folder(t)
+		dir := p.writableDir(t)
 		errnoOf := func(number uint32, o *Options) unix.Errno {
 			program := filepath.Join(dir, fmt.Sprint(number))
 			if err := os.WriteFile(program, program32(number), 0o755); err != nil && !errors.Is(err, os.ErrExist) {

@@ -2,7 +2,7 @@ package confine
 
 import "golang.org/x/sys/unix"
 
-// abi is a way in which programs name system calls.
+// abi is a set of numbers by which programs name system calls.
 type abi int
 
 const (

@@ -19,7 +19,7 @@ var namespaces = []uintptr{
 
 // native lists the calls that the filter refuses in this machine's own ABI.
 func native() map[string]uintptr {
-	column := machines[runtime.GOARCH][0]
+	column := supported[runtime.GOARCH][0]
 	out := map[string]uintptr{}
 	for _, c := range refused {
 		if c.number[column] != none {
@@ -104,7 +104,7 @@ func tryClone(args []string) error {
 
 func TestProgramsCannotMount(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		dir := p.folder(t)
+		dir := p.writableDir(t)
 		script := `unshare -m sh -c 'mount -t tmpfs none "$0" && umount "$0"' "$0"`
 		p.free(t, "sh", "-c", script, dir).want(t, "")
 		if r := p.confined(t, Options{}, "mount", "-t", "tmpfs", "none", dir); r.code == 0 {

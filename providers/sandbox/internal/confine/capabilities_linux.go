@@ -15,7 +15,7 @@ var kept = []uintptr{
 	unix.CAP_SYS_CHROOT, unix.CAP_KILL, unix.CAP_AUDIT_WRITE,
 }
 
-// dropCapabilities limits what a program can get by being run as user 0 or by its file's rights.
+// dropCapabilities bounds the capabilities that programs can get from user 0 or from their files.
 func dropCapabilities() error {
 	var keep uint64
 	for _, c := range kept {

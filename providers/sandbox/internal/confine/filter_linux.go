@@ -11,7 +11,7 @@ import (
 type machine []abi
 
 // machines are the kernels that there are numbers for, by runtime.GOARCH. All are little-endian.
-var machines = map[string]machine{
+var supported = map[string]machine{
 	"amd64": {amd64, i386},
 	"arm64": {arm64, arm},
 }
@@ -45,9 +45,8 @@ const (
 		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 )
 
-// program is the filter for a kernel: a list of what is refused, so that new calls work as they do
-// outside. The list is no burden for other calls: the kernel works out beforehand which it always allows
-// (since Linux 5.11).
+// program returns the filter for a kernel. It lists refused calls, so new calls of later kernels work as they do
+// outside. Other calls are not slower: since Linux 5.11 the kernel computes which calls are always permitted.
 func program(m machine, fakeOwners bool) []bpf.Instruction {
 	out := []bpf.Instruction{bpf.LoadAbsolute{Off: abiAt, Size: 4}}
 	for _, a := range m {
@@ -60,7 +59,7 @@ func program(m machine, fakeOwners bool) []bpf.Instruction {
 	return append(out, fail(unix.ENOSYS)) // an ABI without rules
 }
 
-// rulesFor judges a call in the ABI. It always returns.
+// rulesFor returns the rules for calls in the ABI. They always return.
 func rulesFor(a abi, fakeOwners bool) []bpf.Instruction {
 	out := []bpf.Instruction{bpf.LoadAbsolute{Off: numberAt, Size: 4}}
 	if a == amd64 {
@@ -70,17 +69,17 @@ func rulesFor(a abi, fakeOwners bool) []bpf.Instruction {
 			fail(unix.ENOSYS))
 	}
 	for _, c := range refused {
-		out = append(out, on(c, a, fail(c.errno))...)
+		out = append(out, whenCall(c, a, fail(c.errno))...)
 	}
 	for _, c := range withNamespaces {
-		out = append(out, on(c, a,
+		out = append(out, whenCall(c, a,
 			bpf.LoadAbsolute{Off: firstArgAt, Size: 4},
 			bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: newNamespaces, SkipFalse: 1},
 			fail(c.errno),
 			allow)...)
 	}
 	for _, c := range withLimits {
-		out = append(out, on(c, a,
+		out = append(out, whenCall(c, a,
 			bpf.LoadAbsolute{Off: firstArgAt, Size: 4},
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 5}, // its own
 			bpf.LoadAbsolute{Off: thirdArgAt, Size: 4},
@@ -95,10 +94,10 @@ func rulesFor(a abi, fakeOwners bool) []bpf.Instruction {
 		for _, family := range families {
 			then = append(then, bpf.JumpIf{Cond: bpf.JumpEqual, Val: family, SkipFalse: 1}, fail(c.errno))
 		}
-		out = append(out, on(c, a, append(then, allow)...)...)
+		out = append(out, whenCall(c, a, append(then, allow)...)...)
 	}
 	for _, c := range withSockets {
-		out = append(out, on(c, a,
+		out = append(out, whenCall(c, a,
 			bpf.LoadAbsolute{Off: firstArgAt, Size: 4},
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: sysSocket, SkipFalse: 1},
 			fail(c.errno),
@@ -106,14 +105,14 @@ func rulesFor(a abi, fakeOwners bool) []bpf.Instruction {
 	}
 	if fakeOwners {
 		for _, c := range faked {
-			out = append(out, on(c, a, fail(c.errno))...)
+			out = append(out, whenCall(c, a, fail(c.errno))...)
 		}
 	}
 	return append(out, allow)
 }
 
-// on does something about a call, if the ABI has it. What it does must return.
-func on(c call, a abi, then ...bpf.Instruction) []bpf.Instruction {
+// whenCall returns instructions that run then for a call, if the ABI has it. then must return.
+func whenCall(c call, a abi, then ...bpf.Instruction) []bpf.Instruction {
 	if c.number[a] == none {
 		return nil
 	}
@@ -123,7 +122,7 @@ func on(c call, a abi, then ...bpf.Instruction) []bpf.Instruction {
 
 var allow = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
 
-// fail ends a call with an error, or with success if errno is 0.
+// fail returns the instruction that ends a call with an error, or with success if errno is 0.
 func fail(errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)}
 }

@@ -62,7 +62,7 @@ func eachABI(t *testing.T, check func(t *testing.T, m machine, a abi, numbers ma
 	if err != nil || dir == "" {
 		testenv.Lacks(t, "go", fmt.Sprintf("the go command and the module's sources: %v", err))
 	}
-	for _, m := range machines {
+	for _, m := range supported {
 		for _, a := range m {
 			name := [abis]string{"amd64", "386", "arm64", "arm"}[a]
 			t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestCloneFailsOnlyForNamespaces(t *testing.T) {
 	})
 }
 
-func TestLimitsAreSetOnlyForOneself(t *testing.T) {
+func TestPrlimitOnlyForTheCaller(t *testing.T) {
 	eachABI(t, func(t *testing.T, m machine, a abi, numbers map[string]uint32) {
 		for _, tc := range []struct {
 			name   string
@@ -160,7 +160,7 @@ func TestSocketsOfSomeFamiliesCannotBeMade(t *testing.T) {
 }
 
 func TestOtherABIsDoNotExist(t *testing.T) {
-	amd := machines["amd64"]
+	amd := supported["amd64"]
 	for _, tc := range []struct {
 		name         string
 		m            machine
@@ -172,7 +172,7 @@ func TestOtherABIsDoNotExist(t *testing.T) {
 		{"a call that a debugger took back", amd, unix.AUDIT_ARCH_X86_64, 0xffffffff, allowed},
 		{"a call that is newer than the rules", amd, unix.AUDIT_ARCH_X86_64, 9999, allowed},
 		{"MIPS on amd64", amd, unix.AUDIT_ARCH_MIPS, 39, failing(unix.ENOSYS)},
-		{"amd64 on arm64", machines["arm64"], unix.AUDIT_ARCH_X86_64, 39, failing(unix.ENOSYS)},
+		{"amd64 on arm64", supported["arm64"], unix.AUDIT_ARCH_X86_64, 39, failing(unix.ENOSYS)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := judge(t, tc.m, false, tc.arch, tc.number, 0); got != tc.want {

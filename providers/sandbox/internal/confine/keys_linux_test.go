@@ -12,7 +12,7 @@ import (
 
 const keyName = "confine-test-key"
 
-func TestTheCallersKeysAreLeftBehind(t *testing.T) {
+func TestCallersKeysAreUnreachable(t *testing.T) {
 	if _, err := os.Stat("/proc/keys"); err != nil {
 		testenv.Lacks(t, "keys", "a kernel that lists keys: "+err.Error())
 	}

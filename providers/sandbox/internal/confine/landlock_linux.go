@@ -38,7 +38,7 @@ func scopeSockets() error {
 	return nil
 }
 
-// landlockVersion is the version of the kernel's interface, from 1.
+// landlockVersion returns the version of the kernel's interface, from 1.
 func landlockVersion() (int, error) {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {

@@ -206,8 +206,8 @@ func (r result) want(t *testing.T, out string) {
 	}
 }
 
-// folder is one that everybody may write to, and that belongs to the place's user if it is single.
-func (p place) folder(t *testing.T) string {
+// directory is one that everybody may write to, and that belongs to the place's user if it is single.
+func (p place) writableDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "confine")
 	if err != nil {

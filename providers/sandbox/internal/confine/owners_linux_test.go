@@ -28,7 +28,7 @@ func TestOwnersAreFakedWhereAskedFor(t *testing.T) {
 		{"unpacking what others own", "tar -xf a.tar; test -f foreign"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dir := p.folder(t)
+			dir := p.writableDir(t)
 			archive := `tar -cf a.tar --owner=33 --group=33 --transform=s/f/foreign/ f; `
 			argv := []string{"bash", "-c", `cd "$0" && touch f && ` + archive + `set -e; ` + tc.script, dir}
 			if r := p.free(t, argv...); r.code == 0 {
@@ -37,7 +37,7 @@ func TestOwnersAreFakedWhereAskedFor(t *testing.T) {
 			if r := p.confined(t, Options{}, argv...); r.code == 0 {
 				t.Errorf("it is faked though nobody asked")
 			}
-			p.confined(t, Options{FakeOwners: true}, append(argv[:3:3], p.folder(t))...).want(t, "")
+			p.confined(t, Options{FakeOwners: true}, append(argv[:3:3], p.writableDir(t))...).want(t, "")
 		})
 	}
 }
@@ -83,7 +83,7 @@ func tryIDs([]string) error {
 
 func TestDevicesAreNotFaked(t *testing.T) {
 	p := single()
-	dir := p.folder(t)
+	dir := p.writableDir(t)
 	if r := p.confined(t, Options{FakeOwners: true}, "mknod", filepath.Join(dir, "null"), "c", "1", "3"); r.code == 0 {
 		t.Error("mknod of a device seemed to work")
 	}

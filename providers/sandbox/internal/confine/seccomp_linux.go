@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filterCalls puts the filter on the calling thread. Without no_new_privs, for setuid programs have
-// to work, that takes CAP_SYS_ADMIN in the thread's user namespace.
+// filterCalls applies the filter to the calling thread. Without no_new_privs, which would break setuid programs, this
+// needs CAP_SYS_ADMIN in the thread's user namespace.
 func filterCalls(fakeOwners bool) error {
-	native, ok := machines[runtime.GOARCH]
+	native, ok := supported[runtime.GOARCH]
 	if !ok {
 		return fmt.Errorf("there are no numbers of system calls for %s: use provider docker", runtime.GOARCH)
 	}

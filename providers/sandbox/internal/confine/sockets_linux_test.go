@@ -18,7 +18,7 @@ func needScopes(t *testing.T) {
 	}
 }
 
-func TestWhatTheKernelLacksIsSaid(t *testing.T) {
+func TestMissingKernelFeaturesAreReported(t *testing.T) {
 	version, err := landlockVersion()
 	want := err != nil || version < landlockScopes
 	everywhere(t, func(t *testing.T, p place) {
@@ -59,9 +59,9 @@ func TestAbstractSocketsInsideWork(t *testing.T) {
 	})
 }
 
-func TestFilesMoveAndLinkAcrossFolders(t *testing.T) {
+func TestFilesMoveAndLinkAcrossDirectories(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		p.confined(t, Options{}, "role:refer", p.folder(t)).want(t, "")
+		p.confined(t, Options{}, "role:refer", p.writableDir(t)).want(t, "")
 	})
 }
 

@@ -24,7 +24,7 @@ func statusOf(r result) map[string]string {
 	return status
 }
 
-func TestAProgramHasDockersCapabilitiesAndNoMore(t *testing.T) {
+func TestCapabilitiesAreDockersDefault(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		// The thread starts out with all capabilities inheritable and ambient.
 		r := p.run(t, "privilege", plan{Commands: [][]string{{"cat", "/proc/self/status"}}})
@@ -41,12 +41,12 @@ func TestAProgramHasDockersCapabilitiesAndNoMore(t *testing.T) {
 	})
 }
 
-// TestTheRestKeepsItsRights calls Thread in this process, on a thread that ends with its goroutine.
-func TestTheRestKeepsItsRights(t *testing.T) {
+// TestOtherThreadsKeepTheirRights calls Thread in this process, on a thread that ends with its goroutine.
+func TestOtherThreadsKeepTheirRights(t *testing.T) {
 	if os.Geteuid() != 0 {
 		r := (place{"", true}).run(t, "confine", plan{Free: true, Commands: [][]string{
-			{"/proc/self/exe", "-test.run=^TestTheRestKeepsItsRights$", "-test.v"}}})
-		if r.code != 0 || !strings.Contains(r.stdout, "--- PASS: TestTheRestKeepsItsRights") {
+			{"/proc/self/exe", "-test.run=^TestOtherThreadsKeepTheirRights$", "-test.v"}}})
+		if r.code != 0 || !strings.Contains(r.stdout, "--- PASS: TestOtherThreadsKeepTheirRights") {
 			t.Errorf("in a user namespace: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 		}
 		return
@@ -67,7 +67,7 @@ func TestTheRestKeepsItsRights(t *testing.T) {
 func TestSetuidProgramsRaiseRights(t *testing.T) {
 	testenv.NeedRoot(t, "to make a program setuid")
 	p := places()[0]
-	dir := p.folder(t)
+	dir := p.writableDir(t)
 	id, err := exec.LookPath("id")
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 )
 
-// add plans an ADD.
+// add plans an ADD instruction.
 func (p *planner) add(c config, cmd *instructions.AddCommand, line int) (operation, error) {
 	op := &copyFiles{name: "ADD", line: line, context: true, chown: cmd.Chown, chmod: cmd.Chmod, exclude: cmd.ExcludePatterns, unpack: unpackLocal}
 	if cmd.Unpack != nil {
@@ -33,17 +33,17 @@ func (p *planner) add(c config, cmd *instructions.AddCommand, line int) (operati
 			return nil, fmt.Errorf("ADD %s: repositories are not fetched: RUN git clone, or put the files beside the Dockerfile and COPY them", src)
 		}
 	}
-	if err := op.complete(c, cmd.SourcesAndDest); err != nil {
+	if err := op.setPaths(c, cmd.SourcesAndDest); err != nil {
 		return nil, err
 	}
-	err := op.checksum(cmd.Checksum)
+	err := op.setChecksum(cmd.Checksum)
 	return op, err
 }
 
 var sha256Sum = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// checksum takes in what a download must sum up to.
-func (op *copyFiles) checksum(sum string) error {
+// setChecksum sets the digest that a download must have.
+func (op *copyFiles) setChecksum(sum string) error {
 	switch {
 	case sum == "":
 	case len(op.urls) != 1 || len(op.sources)+len(op.texts) > 0:
@@ -61,7 +61,7 @@ func isURL(src string) bool {
 
 var scpLike = regexp.MustCompile(`^[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:`)
 
-// isGit tells what BuildKit takes for a repository.
+// isGit reports whether BuildKit takes src for a repository.
 func isGit(src string) bool {
 	if strings.HasPrefix(src, "git://") || strings.HasPrefix(src, "ssh://") || scpLike.MatchString(src) {
 		return true
@@ -70,8 +70,8 @@ func isGit(src string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.HasSuffix(u.Path, ".git")
 }
 
-// download is a file that ADD fetches. It is fetched once for a build: when its content is needed for the key (there is no checksum), or else only
-// when the layer is made.
+// download is a file that ADD fetches, once for a build. Without a checksum it is fetched for the key, because that
+// depends on the content; otherwise only when the layer is made.
 type download struct {
 	url  string
 	sum  string
@@ -80,7 +80,7 @@ type download struct {
 	hash string
 }
 
-// downloads prepares what an ADD fetches and adds it to the key.
+// downloads returns the files that an ADD fetches, and adds them to the key.
 func (b *builder) downloads(ctx context.Context, op *copyFiles, k key) ([]item, error) {
 	k.number(int64(len(op.urls)))
 	var items []item
@@ -107,7 +107,7 @@ func (b *builder) downloads(ctx context.Context, op *copyFiles, k key) ([]item, 
 	return items, nil
 }
 
-// name is what the file is called in a folder.
+// name returns the file's name in the destination directory.
 func (d *download) name() string {
 	if u, err := url.Parse(d.url); err == nil {
 		if base := path.Base(u.Path); base != "." && base != "/" {
@@ -117,12 +117,12 @@ func (d *download) name() string {
 	return "__unnamed__" // as BuildKit has it
 }
 
-// fetch downloads a file, unless that was done.
+// fetch downloads a file, unless it was downloaded before.
 func (b *builder) fetch(ctx context.Context, d *download) error {
 	if d.file != "" {
 		return nil
 	}
-	err := b.get(ctx, d)
+	err := b.download(ctx, d)
 	if err != nil {
 		return fmt.Errorf("%s: %w: without a network, put the file beside the Dockerfile and COPY it", d.url, err)
 	}
@@ -132,7 +132,7 @@ func (b *builder) fetch(ctx context.Context, d *download) error {
 	return nil
 }
 
-func (b *builder) get(ctx context.Context, d *download) error {
+func (b *builder) download(ctx context.Context, d *download) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url, http.NoBody)
 	if err != nil {
 		return err
@@ -143,17 +143,17 @@ func (b *builder) get(ctx context.Context, d *download) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the server says %s", response.Status)
+		return fmt.Errorf("the server answered %s", response.Status)
 	}
-	d.time = madeAt
+	d.time = fixedTime
 	if changed, err := http.ParseTime(response.Header.Get("Last-Modified")); err == nil {
 		d.time = changed
 	}
-	return b.keep(response.Body, d)
+	return b.store(response.Body, d)
 }
 
-// keep writes a download to a file that goes when the build ends.
-func (b *builder) keep(r io.Reader, d *download) (err error) {
+// store writes a download to a file that is removed when the build ends.
+func (b *builder) store(r io.Reader, d *download) (err error) {
 	if b.scratch == "" {
 		if b.scratch, err = os.MkdirTemp("", "dockerfile-add-"); err != nil {
 			return err
@@ -172,14 +172,14 @@ func (b *builder) keep(r io.Reader, d *download) (err error) {
 	return nil
 }
 
-// fetched is a download as a tree: a file at "/", for its owner only, as BuildKit has it.
+// fetched is a download as a tree: a file at "/" that only its owner may read, as with BuildKit.
 type fetched struct {
 	b *builder
 	d *download
 }
 
-// Look implements tree.
-func (f fetched) Look(context.Context, string) (Info, error) {
+// Stat implements tree.
+func (f fetched) Stat(context.Context, string) (Info, error) {
 	return Info{Path: "/", Exists: true}, nil
 }
 
@@ -212,15 +212,15 @@ func (f fetched) open(string) (io.ReadCloser, error) { return os.Open(f.d.file) 
 // textFile is a heredoc of COPY as a tree: a file at "/".
 type textFile string
 
-// Look implements tree.
-func (f textFile) Look(context.Context, string) (Info, error) {
+// Stat implements tree.
+func (f textFile) Stat(context.Context, string) (Info, error) {
 	return Info{Path: "/", Exists: true}, nil
 }
 
 // Get implements tree.
 func (f textFile) Get(_ context.Context, _ string, w io.Writer) error {
 	archive := tar.NewWriter(w)
-	if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: ".", Mode: 0o644, Size: int64(len(f)), ModTime: madeAt, Format: tar.FormatPAX}); err != nil {
+	if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: ".", Mode: 0o644, Size: int64(len(f)), ModTime: fixedTime, Format: tar.FormatPAX}); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(archive, string(f)); err != nil {

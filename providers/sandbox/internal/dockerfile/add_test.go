@@ -55,7 +55,7 @@ func TestAddUnpacksArchives(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMemory()
-			dir := folderOf("FROM debian:12\n"+c.add+"\n", map[string]string{"file": string(c.file)})
+			dir := dirOf("FROM debian:12\n"+c.add+"\n", map[string]string{"file": string(c.file)})
 			res, err := Build(t.Context(), m, Options{Context: dir})
 			if err != nil {
 				t.Fatal(err)
@@ -98,7 +98,7 @@ func TestAddDownloads(t *testing.T) {
 		asked                  int // in a build, and the same build again
 	}{
 		{"a file", "ADD URL/dir/file.txt?x=1 /f", "/f 0600 0:0 \"from far away\"\n", "", 2},
-		{"into a folder", "ADD --chown=5 --chmod=644 URL/dir/file.txt /d/", "/d/ 0644 5:5\n/d/file.txt 0644 5:5 \"from far away\"\n", "", 2},
+		{"into a directory", "ADD --chown=5 --chmod=644 URL/dir/file.txt /d/", "/d/ 0644 5:5\n/d/file.txt 0644 5:5 \"from far away\"\n", "", 2},
 		{"without a name", "ADD URL/ /d/", "/d/ 0755 0:0\n/d/__unnamed__ 0600 0:0 \"from far away\"\n", "", 2},
 		{"with its checksum: not even asked for when it is there", "ADD --checksum=" + good + " URL/dir/file.txt /f", "/f 0600 0:0 \"from far away\"\n", "", 1},
 		{"with another checksum", "ADD --checksum=sha256:" + strings.Repeat("0", 64) + " URL/dir/file.txt /f", "", good, 2},
@@ -110,7 +110,7 @@ func TestAddDownloads(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			asked = 0
 			m := newMemory()
-			dir := folderOf("FROM debian:12\n"+strings.ReplaceAll(c.add, "URL", server.URL)+"\n", nil)
+			dir := dirOf("FROM debian:12\n"+strings.ReplaceAll(c.add, "URL", server.URL)+"\n", nil)
 			t.Setenv("TMPDIR", t.TempDir())
 			for range 2 {
 				res, err := Build(t.Context(), m, Options{Context: dir, HTTP: server.Client()})
@@ -137,7 +137,7 @@ func TestAddDownloads(t *testing.T) {
 	}
 }
 
-func TestWhatIsTakenForARepository(t *testing.T) {
+func TestIsGit(t *testing.T) {
 	for src, want := range map[string]bool{
 		"git@github.com:o/r.git":               true,
 		"git://host/r":                         true,
@@ -206,7 +206,7 @@ func TestFilesOfAnImageKeepTheirOwnersAndLinks(t *testing.T) {
 		"/t/z":    {kind: tar.TypeDir, mode: 0o711, uid: 1, gid: 2},
 		"/t/z/zz": {kind: tar.TypeReg, mode: 0o600},
 	}}
-	res, err := Build(t.Context(), m, Options{Context: folderOf("FROM debian:12\nCOPY --from=tools /cur /x\nCOPY --from=tools t/l pipe /y/\nCOPY --from=tools /t/?/zz /zz\nCOPY --from=tools --chown=agent --chmod=700 t/z /w\n", nil)})
+	res, err := Build(t.Context(), m, Options{Context: dirOf("FROM debian:12\nCOPY --from=tools /cur /x\nCOPY --from=tools t/l pipe /y/\nCOPY --from=tools /t/?/zz /zz\nCOPY --from=tools --chown=agent --chmod=700 t/z /w\n", nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestMountsLeaveWhatWasThere(t *testing.T) {
 		b.files["/etc/new"] = node{kind: tar.TypeDir, mode: 0o755}
 		return 0, nil
 	}
-	res, err := Build(t.Context(), m, Options{Context: folderOf(
+	res, err := Build(t.Context(), m, Options{Context: dirOf(
 		"FROM debian:12\nRUN --mount=type=tmpfs,target=/tmp --mount=type=cache,target=/cache --mount=type=cache,target=/made/by/mount --mount=type=cache,target=/etc x\n", nil)})
 	if err != nil {
 		t.Fatal(err)
@@ -250,8 +250,8 @@ func TestMountsLeaveWhatWasThere(t *testing.T) {
 	}
 }
 
-func TestASpecialFileIsAProblemOnlyWhenItIsCopied(t *testing.T) {
-	dir := folderOf("FROM debian:12\nCOPY a /a\n", map[string]string{"a": "a"})
+func TestSpecialFileFailsOnlyIfCopied(t *testing.T) {
+	dir := dirOf("FROM debian:12\nCOPY a /a\n", map[string]string{"a": "a"})
 	dir["p"] = &fstest.MapFile{Mode: os.ModeNamedPipe | 0o600}
 	if _, err := Build(t.Context(), newMemory(), Options{Context: dir}); err != nil {
 		t.Error(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// unpacking is what ADD does with archives.
+// unpacking says which archives an instruction unpacks.
 type unpacking int
 
 const (
@@ -22,14 +22,15 @@ const (
 	unpackAlways                  // ADD --unpack=true: downloads as well
 )
 
-var errXZ = errors.New("this is compressed by xz, which ADD cannot unpack here: compress it with gzip, bzip2 or zstd, or COPY it and RUN tar -xJf, or say --unpack=false to keep it as a file")
+var errXZ = errors.New("this is compressed by xz, which ADD cannot unpack here: compress it with gzip, bzip2 or zstd, or COPY it and RUN tar -xJf, or set --unpack=false to keep it as a file")
 
-// opener is a tree that can open a file by itself.
+// opener is a tree whose files can be opened without a tar stream.
 type opener interface {
 	open(path string) (io.ReadCloser, error)
 }
 
-// isArchive tells whether a file is a tar archive, perhaps compressed: by its content, as BuildKit does, whatever its name.
+// isArchive reports whether a file is a tar archive, compressed or not. Like BuildKit it looks at the content, not at
+// the name.
 func isArchive(ctx context.Context, t tree, name string) (bool, error) {
 	files, ok := t.(opener)
 	if !ok || ctx.Err() != nil {
@@ -52,7 +53,7 @@ func isArchive(ctx context.Context, t tree, name string) (bool, error) {
 	return err == nil, nil
 }
 
-// unpack gives the entries of an archive.
+// unpack calls visit for each entry of an archive.
 func unpack(ctx context.Context, t tree, name string, visit func(*tar.Header, io.Reader) error) error {
 	file, err := t.(opener).open(name)
 	if err != nil {
@@ -72,7 +73,7 @@ func unpack(ctx context.Context, t tree, name string, visit func(*tar.Header, io
 	})
 }
 
-// decompress finds out how a stream is compressed, if it is. done frees what reading took.
+// decompress returns the uncompressed content of a stream. done releases what reading needs.
 func decompress(r io.Reader) (content io.Reader, done func(), err error) {
 	buffered := bufio.NewReader(r)
 	start, _ := buffered.Peek(6) // shorter if the file is

@@ -12,9 +12,9 @@ import (
 	"slices"
 )
 
-// Options say what is built.
+// Options describes a build.
 type Options struct {
-	// Context is the folder with the Dockerfile, and .dockerignore or Dockerfile.dockerignore. A link in it is a link, never followed out of it.
+	// Context is the directory with the Dockerfile, and .dockerignore or Dockerfile.dockerignore. A link in it is a link, never followed out of it.
 	Context fs.FS
 	// Args are build arguments. One that no ARG declares has no effect, apart from proxies.
 	Args map[string]string
@@ -30,7 +30,7 @@ type Options struct {
 	HTTP *http.Client
 }
 
-// Result is what was built.
+// Result describes what was built.
 type Result struct {
 	// Image is the target stage's; its Env has no build arguments.
 	Image Image
@@ -41,9 +41,9 @@ type Result struct {
 	Notes []string
 }
 
-// Build executes a Dockerfile. Everything that can be found wrong without running something is found first, and nothing is made then.
-// Errors are Problems and StepErrors; one that is not the Dockerfile's doing has the line all the same. When ctx ends, its error is in the
-// chain. Notes are given with errors, too.
+// Build executes a Dockerfile. It first finds every problem that can be found without running anything, and makes
+// nothing if there is one. Its errors are Problems and StepErrors; other errors have the line, too. If ctx ends, its
+// error is in the chain. The result has Notes also with an error.
 func Build(ctx context.Context, m Machine, opts Options) (Result, error) {
 	b := &builder{
 		machine:  m,
@@ -73,7 +73,7 @@ func Build(ctx context.Context, m Machine, opts Options) (Result, error) {
 	return Result{Image: image, ID: identity(image), Notes: b.notes}, nil
 }
 
-// identity sums up an image and its configuration.
+// identity returns the digest of an image and its configuration.
 func identity(image Image) string {
 	k := key{sha256.New()}
 	k.text("image", image.ID, image.WorkDir, image.User)
@@ -89,9 +89,9 @@ func identity(image Image) string {
 	return "sha256:" + hex.EncodeToString(k.sum.Sum(nil))
 }
 
-// operation is what a step does.
+// operation is the work of a step.
 type operation interface {
-	// prepare adds to the key whatever the layer depends on, and gives what makes the layer.
+	// prepare adds all that the layer depends on to the key. It returns the function that makes the layer.
 	prepare(ctx context.Context, b *builder, k key) (apply, error)
 }
 
@@ -109,12 +109,12 @@ type builder struct {
 	stages  stages
 	images  map[string]Image // by reference
 	built   map[int]Image    // by stage
-	folder  *folder          // the context, once something is copied from it
-	scratch string           // a folder for downloads, or empty
+	files   *buildContext    // the context, once something is copied from it
+	scratch string           // a directory for downloads, or empty
 	notes   []string
 }
 
-// run plans, and then builds.
+// run plans the build, and then executes the plan.
 func (b *builder) run(ctx context.Context, opts Options) (Image, error) {
 	platform, err := readPlatform(opts.Platform)
 	if err != nil {
@@ -137,7 +137,7 @@ func (b *builder) run(ctx context.Context, opts Options) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	order, err := b.stages.needed(target)
+	order, err := b.stages.buildOrder(target)
 	if err != nil {
 		return Image{}, err
 	}
@@ -154,14 +154,14 @@ func (b *builder) run(ctx context.Context, opts Options) (Image, error) {
 	return b.built[target], nil
 }
 
-// stagePlan is a stage with everything expanded.
+// stagePlan is a stage with all variables expanded.
 type stagePlan struct {
 	*stage
 	steps []step
 	end   config
 }
 
-// plan plans the stages that are needed; for that, the images must be known.
+// plan plans the stages in order. It needs the configurations of their images.
 func (b *builder) plan(ctx context.Context, p *planner, order []int) ([]stagePlan, error) {
 	var (
 		plans    []stagePlan
@@ -176,7 +176,7 @@ func (b *builder) plan(ctx context.Context, p *planner, order []int) ([]stagePla
 			if err != nil {
 				return nil, at(st.line, fmt.Errorf("FROM %s: %w", st.image, err))
 			}
-			start, ok = begin(image), true
+			start, ok = initialConfig(image), true
 		}
 		if !ok {
 			return nil, fmt.Errorf("stage %d is not planned before stage %d", st.base, i)
@@ -188,8 +188,8 @@ func (b *builder) plan(ctx context.Context, p *planner, order []int) ([]stagePla
 		ends[i] = end
 		plans = append(plans, stagePlan{stage: st, steps: steps, end: end})
 	}
-	p.unused()
-	return plans, inOrder(problems)
+	p.noteUnused()
+	return plans, joinByLine(problems)
 }
 
 // stage builds one stage.
@@ -218,7 +218,7 @@ func (b *builder) stage(ctx context.Context, plan stagePlan) error {
 	return nil
 }
 
-// step finds or makes one layer.
+// step returns the image with the layer of one step, from the store or made.
 func (b *builder) step(ctx context.Context, s step, under Image, label string) (Image, error) {
 	if err := ctx.Err(); err != nil {
 		return Image{}, err
@@ -236,7 +236,7 @@ func (b *builder) step(ctx context.Context, s step, under Image, label string) (
 		return failed
 	})
 	if failed != nil && errors.Is(err, failed) {
-		err = failed // what the machine was doing meanwhile is no news to whoever wrote the Dockerfile
+		err = failed // the machine's part of the error does not help the Dockerfile's author
 	}
 	if err != nil {
 		return Image{}, err
@@ -249,7 +249,7 @@ func (b *builder) step(ctx context.Context, s step, under Image, label string) (
 	return under, nil
 }
 
-// from asks the machine for an image, once.
+// from asks the machine for an image, once for each reference.
 func (b *builder) from(ctx context.Context, ref string) (Image, error) {
 	if image, ok := b.images[ref]; ok {
 		return image, nil
@@ -261,7 +261,7 @@ func (b *builder) from(ctx context.Context, ref string) (Image, error) {
 	return image, err
 }
 
-// image is what an origin names.
+// image returns the image that an origin names.
 func (b *builder) image(ctx context.Context, o origin) (Image, error) {
 	if o.stage >= 0 {
 		return b.built[o.stage], nil
@@ -269,7 +269,7 @@ func (b *builder) image(ctx context.Context, o origin) (Image, error) {
 	return b.from(ctx, o.image)
 }
 
-// nameOf is an origin for people.
+// nameOf returns the name of an origin for messages.
 func (b *builder) nameOf(o origin) string {
 	if o.stage < 0 {
 		return o.image
@@ -280,7 +280,7 @@ func (b *builder) nameOf(o origin) string {
 	return fmt.Sprint(o.stage)
 }
 
-// open gives the files of our own context, or of an origin.
+// open calls do with the files of the build context (own), or else of an origin.
 func (b *builder) open(ctx context.Context, own bool, o origin, do func(context.Context, tree) error) error {
 	if !own {
 		image, err := b.image(ctx, o)
@@ -289,19 +289,19 @@ func (b *builder) open(ctx context.Context, own bool, o origin, do func(context.
 		}
 		return b.machine.Visit(ctx, image, func(ctx context.Context, box Box) error { return do(ctx, box) })
 	}
-	if b.folder == nil {
-		f, err := readFolder(ctx, b.context)
+	if b.files == nil {
+		f, err := readContext(ctx, b.context)
 		if err != nil {
 			return err
 		}
-		b.folder = f
+		b.files = f
 	}
-	return do(ctx, b.folder)
+	return do(ctx, b.files)
 }
 
-// notef makes a note of something that was found while building; the same thing once.
+// notef adds a note, unless it was added before.
 func (b *builder) notef(op *copyFiles, format string, args ...any) {
-	note := place(op.line) + fmt.Sprintf(format, args...)
+	note := position(op.line) + fmt.Sprintf(format, args...)
 	if !slices.Contains(b.notes, note) {
 		b.notes = append(b.notes, note)
 	}

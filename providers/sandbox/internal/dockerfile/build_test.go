@@ -8,8 +8,8 @@ import (
 	"testing/fstest"
 )
 
-// folderOf is a folder with a Dockerfile and other files.
-func folderOf(dockerfile string, others map[string]string) fstest.MapFS {
+// folderOf is a directory with a Dockerfile and other files.
+func dirOf(dockerfile string, others map[string]string) fstest.MapFS {
 	m := fstest.MapFS{"Dockerfile": {Data: []byte(dockerfile), Mode: 0o644}}
 	for name, content := range others {
 		m[name] = &fstest.MapFile{Data: []byte(content), Mode: 0o644}
@@ -17,9 +17,9 @@ func folderOf(dockerfile string, others map[string]string) fstest.MapFS {
 	return m
 }
 
-func TestAStepBuildsOnTheStepBefore(t *testing.T) {
+func TestStepBuildsOnPreviousStep(t *testing.T) {
 	m := newMemory()
-	context := folderOf("FROM debian:12\nENV A=1 B=$A\nWORKDIR /app\nCOPY . .\nRUN echo $A\n", map[string]string{"x/y": "why"})
+	context := dirOf("FROM debian:12\nENV A=1 B=$A\nWORKDIR /app\nCOPY . .\nRUN echo $A\n", map[string]string{"x/y": "why"})
 	context["l"] = &fstest.MapFile{Data: []byte("x/y"), Mode: fs.ModeSymlink | 0o777}
 	res, err := Build(t.Context(), m, Options{Context: context})
 	if err != nil {

@@ -15,23 +15,23 @@ import (
 	"github.com/org/rollout-action/providers/internal/buildcontext"
 )
 
-// maxLinks is how many links a path may lead through before it is taken for a circle; Linux' own limit.
+// maxLinks is how many links a path may have; Linux has the same limit.
 const maxLinks = 40
 
-// folder is the context as COPY sees it: without what .dockerignore hides, everything root's.
-type folder struct {
+// buildContext has the files that COPY sees: without those that .dockerignore hides, and owned by root.
+type buildContext struct {
 	src     fs.FS
 	entries map[string]fs.FileInfo // by absolute path
-	names   map[string][]string    // what is in a folder, sorted
+	names   map[string][]string    // what is in a directory, sorted
 }
 
-// readFolder looks at everything that a context has in it.
-func readFolder(ctx context.Context, src fs.FS) (*folder, error) {
+// readContext lists all files of a context.
+func readContext(ctx context.Context, src fs.FS) (*buildContext, error) {
 	opened, err := buildcontext.Open(src)
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{src: src, entries: map[string]fs.FileInfo{}, names: map[string][]string{"/": nil}}
+	f := &buildContext{src: src, entries: map[string]fs.FileInfo{}, names: map[string][]string{"/": nil}}
 	err = opened.Files.Walk(ctx, "", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -46,13 +46,13 @@ func readFolder(ctx context.Context, src fs.FS) (*folder, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the folder of the Dockerfile: %w", err)
+		return nil, fmt.Errorf("read the directory of the Dockerfile: %w", err)
 	}
 	return f, nil
 }
 
-// Look implements tree.
-func (f *folder) Look(_ context.Context, name string) (Info, error) {
+// Stat implements tree.
+func (f *buildContext) Stat(_ context.Context, name string) (Info, error) {
 	real := f.follow(name)
 	if real == "" {
 		return Info{Path: name}, nil
@@ -62,8 +62,8 @@ func (f *folder) Look(_ context.Context, name string) (Info, error) {
 	return Info{Path: real, Exists: ok || real == "/", Dir: dir, Names: f.names[real]}, nil
 }
 
-// follow resolves the links in a path, which lead nowhere out of the context. A circle gives "".
-func (f *folder) follow(name string) string {
+// follow resolves the links in a path. They do not lead outside of the context. It returns "" for too many links.
+func (f *buildContext) follow(name string) string {
 	var (
 		done  = "/"
 		rest  = strings.Split(strings.Trim(name, "/"), "/")
@@ -90,8 +90,8 @@ func (f *folder) follow(name string) string {
 }
 
 // Get implements tree.
-func (f *folder) Get(ctx context.Context, name string, w io.Writer) error {
-	at, err := f.Look(ctx, name)
+func (f *buildContext) Get(ctx context.Context, name string, w io.Writer) error {
+	at, err := f.Stat(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func (f *folder) Get(ctx context.Context, name string, w io.Writer) error {
 	return archive.Close()
 }
 
-// write writes an entry and all that is beneath.
-func (f *folder) write(ctx context.Context, w *tar.Writer, full, name string) error {
+// write writes an entry and all that is below it.
+func (f *buildContext) write(ctx context.Context, w *tar.Writer, full, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (f *folder) write(ctx context.Context, w *tar.Writer, full, name string) er
 	case info.Mode().IsRegular():
 		header.Typeflag, header.Size = tar.TypeReg, info.Size()
 	default:
-		return fmt.Errorf("%s: only files, folders and links can be copied", strings.TrimPrefix(full, "/"))
+		return fmt.Errorf("%s: only files, directories and links can be copied", strings.TrimPrefix(full, "/"))
 	}
 	if err := w.WriteHeader(header); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (f *folder) write(ctx context.Context, w *tar.Writer, full, name string) er
 	return nil
 }
 
-func (f *folder) content(w io.Writer, full string) error {
+func (f *buildContext) content(w io.Writer, full string) error {
 	file, err := f.open(full)
 	if err != nil {
 		return err
@@ -150,12 +150,13 @@ func (f *folder) content(w io.Writer, full string) error {
 }
 
 // open opens a file; full has no links in it.
-func (f *folder) open(full string) (io.ReadCloser, error) {
+func (f *buildContext) open(full string) (io.ReadCloser, error) {
 	return f.src.Open(strings.TrimPrefix(full, "/"))
 }
 
-// hidden tells that a file is there, but not for COPY. It follows no links: they could lead out of the context.
-func (f *folder) hidden(full string) bool {
+// hidden reports whether a file exists but COPY must not see it. It follows no links, which could lead outside of the
+// context.
+func (f *buildContext) hidden(full string) bool {
 	name := "."
 	for part := range strings.SplitSeq(strings.TrimPrefix(full, "/"), "/") {
 		name = path.Join(name, part)
@@ -170,7 +171,7 @@ func (f *folder) hidden(full string) bool {
 	return true
 }
 
-// permissions are a mode's as archives have them.
+// permissions returns a mode's bits as archives have them.
 func permissions(mode fs.FileMode) int64 {
 	bits := int64(mode.Perm())
 	for flag, bit := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {

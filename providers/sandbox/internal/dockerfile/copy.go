@@ -11,7 +11,7 @@ import (
 	"github.com/moby/patternmatcher"
 )
 
-// copyFiles is COPY, and ADD once what it downloads is there.
+// copyFiles is COPY, and ADD with its downloads.
 type copyFiles struct {
 	name    string // COPY or ADD
 	from    origin
@@ -23,7 +23,7 @@ type copyFiles struct {
 	sum     string // that a download must have
 	unpack  unpacking
 	dest    string // absolute
-	folder  bool   // dest is said to be a folder
+	toDir   bool   // dest must be a directory
 	chown   string
 	chmod   string
 	change  modeChange
@@ -33,11 +33,11 @@ type copyFiles struct {
 
 // sourcePath is a path or pattern, both parts absolute.
 type sourcePath struct {
-	root string // for --parents: the folder that names begin in
+	root string // for --parents: the directory that names begin in
 	path string
 }
 
-// copy plans a COPY.
+// copy plans a COPY instruction.
 func (p *planner) copy(st *stage, c config, cmd *instructions.CopyCommand, line int) (operation, error) {
 	for _, src := range cmd.SourcePaths {
 		if isURL(src) || isGit(src) {
@@ -51,12 +51,12 @@ func (p *planner) copy(st *stage, c config, cmd *instructions.CopyCommand, line 
 			return nil, err
 		}
 	}
-	err := op.complete(c, cmd.SourcesAndDest)
+	err := op.setPaths(c, cmd.SourcesAndDest)
 	return op, err
 }
 
-// complete fills in what COPY and ADD share.
-func (op *copyFiles) complete(c config, paths instructions.SourcesAndDest) error {
+// setPaths sets the fields that COPY and ADD have in common.
+func (op *copyFiles) setPaths(c config, paths instructions.SourcesAndDest) error {
 	for _, src := range paths.SourcePaths {
 		if isURL(src) {
 			op.urls = append(op.urls, src)
@@ -70,7 +70,7 @@ func (op *copyFiles) complete(c config, paths instructions.SourcesAndDest) error
 	}
 	op.texts = paths.SourceContents
 	op.dest = c.absolute(paths.DestPath)
-	op.folder = op.parents || paths.DestPath == "." || paths.DestPath == "" || op.dest == "/" ||
+	op.toDir = op.parents || paths.DestPath == "." || paths.DestPath == "" || op.dest == "/" ||
 		strings.HasSuffix(paths.DestPath, "/") || strings.HasSuffix(paths.DestPath, "/.")
 	if _, err := patternmatcher.New(op.exclude); err != nil {
 		return fmt.Errorf("%s --exclude: %w", op.name, err)
@@ -86,7 +86,7 @@ func (op *copyFiles) complete(c config, paths instructions.SourcesAndDest) error
 // prepare implements operation.
 func (op *copyFiles) prepare(ctx context.Context, b *builder, k key) (apply, error) {
 	k.text(op.dest, op.chown, op.chmod)
-	k.flag(op.folder)
+	k.flag(op.toDir)
 	k.flag(op.parents)
 	k.list(op.exclude)
 	k.number(int64(op.unpack))
@@ -107,13 +107,13 @@ func (op *copyFiles) prepare(ctx context.Context, b *builder, k key) (apply, err
 			if err != nil {
 				return err
 			}
-			return op.place(ctx, box, items)
+			return op.copyInto(ctx, box, items)
 		})
 	}, nil
 }
 
-// sumSources adds the sources to a key: the content of files of the context, but only the names of what comes from an image, whose
-// ID says the rest.
+// sumSources adds the sources to a key: the content of files of the context, but only the names of files of an image,
+// because its ID covers the rest.
 func (op *copyFiles) sumSources(ctx context.Context, b *builder, k key) error {
 	k.flag(op.context)
 	k.number(int64(len(op.sources)))
@@ -144,7 +144,7 @@ func (op *copyFiles) sumSources(ctx context.Context, b *builder, k key) error {
 	})
 }
 
-// items are what is copied, in the order of the instruction.
+// items returns what is copied, in the order of the instruction.
 func (op *copyFiles) items(ctx context.Context, b *builder, t tree, downloads []item) ([]item, error) {
 	items, err := op.fromTree(ctx, b, t)
 	if err != nil {
@@ -157,7 +157,7 @@ func (op *copyFiles) items(ctx context.Context, b *builder, t tree, downloads []
 	return items, nil
 }
 
-// fromTree finds the sources.
+// fromTree returns the sources in a tree.
 func (op *copyFiles) fromTree(ctx context.Context, b *builder, t tree) ([]item, error) {
 	var items []item
 	for _, src := range op.sources {
@@ -191,8 +191,8 @@ func (op *copyFiles) fromTree(ctx context.Context, b *builder, t tree) ([]item, 
 	return items, nil
 }
 
-// item is one match; without a tree if --exclude leaves it out.
-func (op *copyFiles) item(ctx context.Context, t tree, match found) (item, error) {
+// item returns the item for one match. Its tree is nil if --exclude leaves it out.
+func (op *copyFiles) item(ctx context.Context, t tree, match match) (item, error) {
 	it := item{base: path.Base(match.name), tree: t, path: match.Path, dir: match.Dir}
 	if len(op.exclude) > 0 {
 		matcher, err := patternmatcher.New(op.exclude)
@@ -217,7 +217,7 @@ func (op *copyFiles) item(ctx context.Context, t tree, match found) (item, error
 	return it, nil
 }
 
-// withParents finds the sources of COPY --parents, whose names keep the folders that lead to them.
+// withParents returns the sources of COPY --parents, whose names keep the directories that lead to them.
 func (op *copyFiles) withParents(ctx context.Context, b *builder, t tree, src sourcePath) ([]item, error) {
 	roots, err := glob(ctx, t, src.root)
 	if err != nil {
@@ -228,7 +228,7 @@ func (op *copyFiles) withParents(ctx context.Context, b *builder, t tree, src so
 		if !root.Dir {
 			continue
 		}
-		more, err := op.beneath(ctx, t, root, strings.TrimPrefix(src.path, "/"))
+		more, err := op.matchBelow(ctx, t, root, strings.TrimPrefix(src.path, "/"))
 		if err != nil {
 			return nil, err
 		}
@@ -240,10 +240,10 @@ func (op *copyFiles) withParents(ctx context.Context, b *builder, t tree, src so
 	return items, nil
 }
 
-// beneath finds what a pattern with "**" matches in a folder.
-func (op *copyFiles) beneath(ctx context.Context, t tree, root found, pattern string) ([]item, error) {
+// matchBelow returns what a pattern with "**" matches in a directory.
+func (op *copyFiles) matchBelow(ctx context.Context, t tree, root match, pattern string) ([]item, error) {
 	fixed, rest := fixedPart(pattern)
-	at, err := t.Look(ctx, path.Join(root.Path, fixed))
+	at, err := t.Stat(ctx, path.Join(root.Path, fixed))
 	if err != nil || !at.Exists {
 		return nil, err
 	}
@@ -268,26 +268,26 @@ func (op *copyFiles) beneath(ctx context.Context, t tree, root found, pattern st
 func fixedPart(pattern string) (fixed, rest string) {
 	parts := strings.Split(path.Clean(pattern), "/")
 	for i, part := range parts {
-		if wild(part) {
+		if hasWildcard(part) {
 			return path.Join(parts[:i]...), path.Join(parts[i:]...)
 		}
 	}
 	return path.Join(parts...), ""
 }
 
-// missing says that a source is not there; a pattern may match nothing.
+// missing returns the error for a source that does not exist. A pattern that matches nothing is only noted.
 func (op *copyFiles) missing(b *builder, t tree, src string) error {
 	name := strings.TrimPrefix(src, "/")
-	if wild(src) {
+	if hasWildcard(src) {
 		b.notef(op, "%s: nothing matches %s", op.name, name)
 		return nil
 	}
-	f, ok := t.(*folder)
+	f, ok := t.(*buildContext)
 	switch {
 	case !ok:
 		return fmt.Errorf("%s --from=%s: %s is not there: %w", op.name, b.nameOf(op.from), src, fs.ErrNotExist)
 	case f.hidden(src):
 		return fmt.Errorf("%s: %s is hidden by %s: %w", op.name, name, ignoreName, fs.ErrNotExist)
 	}
-	return fmt.Errorf("%s: %s is not in the folder of the Dockerfile: %w", op.name, name, fs.ErrNotExist)
+	return fmt.Errorf("%s: %s is not in the directory of the Dockerfile: %w", op.name, name, fs.ErrNotExist)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// environ is an environment: KEY=value, each key once, in the order in which keys came. It is never changed in
+// environ is an environment: KEY=value, each key once, in the order in which keys came. Methods do not change it in
 // place.
 type environ []string
 
@@ -29,7 +29,7 @@ func (e environ) Keys() []string {
 	return keys
 }
 
-// with is the environment with one variable set.
+// with returns the environment with one variable set.
 func (e environ) with(key, value string) environ {
 	e = slices.Clone(e)
 	for i, pair := range e {
@@ -41,7 +41,7 @@ func (e environ) with(key, value string) environ {
 	return append(e, key+"="+value)
 }
 
-// sorted is the environment by key.
+// sorted returns the environment sorted by key.
 func (e environ) sorted() []string {
 	pairs := slices.Clone(e)
 	slices.SortFunc(pairs, func(a, b string) int {
@@ -52,8 +52,8 @@ func (e environ) sorted() []string {
 	return pairs
 }
 
-// clean is an image's environment: pairs only, each key once with its last value.
-func clean(pairs []string) environ {
+// normalize returns an image's environment with only pairs, and each key once with its last value.
+func normalize(pairs []string) environ {
 	var e environ
 	for _, pair := range pairs {
 		if key, value, ok := strings.Cut(pair, "="); ok && key != "" {

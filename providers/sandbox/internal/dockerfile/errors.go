@@ -17,20 +17,20 @@ const (
 	ignoreName = buildcontext.IgnoreFile
 )
 
-// Problem is something in the Dockerfile that is wrong or cannot be done. Build returns all that can be found
-// without running anything, joined; errors.As finds the first.
+// Problem is something in the Dockerfile that is invalid or not supported. Build returns all that can be found without
+// running anything, joined; errors.As finds the first.
 type Problem struct {
 	Line int // from 1; 0 if it is the file as a whole
 	Err  error
 }
 
-// Error begins with the place: "Dockerfile:3: …".
-func (p *Problem) Error() string { return place(p.Line) + p.Err.Error() }
+// Error begins with the position: "Dockerfile:3: …".
+func (p *Problem) Error() string { return position(p.Line) + p.Err.Error() }
 
-// Unwrap gives what is wrong, without its place.
+// Unwrap returns the error without its position.
 func (p *Problem) Unwrap() error { return p.Err }
 
-func place(line int) string {
+func position(line int) string {
 	if line == 0 {
 		return fileName + ": "
 	}
@@ -41,7 +41,7 @@ func problemf(line int, format string, args ...any) error {
 	return &Problem{Line: line, Err: fmt.Errorf(format, args...)}
 }
 
-// at says where an error comes from, unless it does so itself.
+// at adds a line to an error, unless it has one.
 func at(line int, err error) error {
 	if err == nil {
 		return nil
@@ -55,16 +55,16 @@ func at(line int, err error) error {
 	return &Problem{Line: line, Err: err}
 }
 
-// located is an error of the parser with the line that it knows, else the given one.
-func located(line int, err error) error {
+// withLocation adds a line to an error of the parser: the parser's, or else the given one.
+func withLocation(line int, err error) error {
 	if where, ok := errors.AsType[*parser.LocationError](err); ok && len(where.Locations) > 0 && len(where.Locations[0]) > 0 {
 		line = max(where.Locations[0][0].Start.Line, 1)
 	}
 	return &Problem{Line: line, Err: err}
 }
 
-// inOrder joins problems by line, wherever they were found.
-func inOrder(problems []error) error {
+// joinByLine joins problems, sorted by line.
+func joinByLine(problems []error) error {
 	var flat []error
 	for _, err := range problems {
 		if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -84,7 +84,7 @@ func lineOf(err error) int {
 	return 0
 }
 
-// StepError is a RUN that failed.
+// StepError says that a RUN instruction failed.
 type StepError struct {
 	Line        int    // where the instruction begins
 	Instruction string // as in the file, on one line and cut if long
@@ -92,9 +92,9 @@ type StepError struct {
 	Output      string // the beginning and the end of stdout and stderr together, about 4 KiB
 }
 
-// Error has the place, the instruction, the exit code and the output, on several lines.
+// Error returns the position, the instruction, the exit code and the output, on several lines.
 func (e *StepError) Error() string {
-	text := fmt.Sprintf("%s%s: exit code %d", place(e.Line), e.Instruction, e.ExitCode)
+	text := fmt.Sprintf("%s%s: exit code %d", position(e.Line), e.Instruction, e.ExitCode)
 	if e.Output == "" {
 		return text
 	}

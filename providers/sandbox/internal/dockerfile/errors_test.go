@@ -25,25 +25,25 @@ func TestErrorsSayWhereAndWhat(t *testing.T) {
 		{"a required variable", "ARG IMAGE\nFROM ${IMAGE:?which}\n", []string{"Dockerfile:2: ", "which"}},
 		{"two directives", "# escape=`\n# escape=`\nFROM debian:12\n", []string{"Dockerfile:", "only one escape"}},
 		{"a heredoc without an end", "FROM debian:12\nRUN <<EOF\nx\n", []string{"Dockerfile:2: unterminated heredoc"}},
-		{"a source that is not there", "FROM debian:12\nCOPY a nix /b/\n", []string{"Dockerfile:2: COPY: nix is not in the folder"}},
-		{"a source above", "FROM debian:12\nCOPY ../../etc/passwd /b/\n", []string{"Dockerfile:2: COPY: etc/passwd is not in the folder"}},
+		{"a source that is not there", "FROM debian:12\nCOPY a nix /b/\n", []string{"Dockerfile:2: COPY: nix is not in the directory"}},
+		{"a source above", "FROM debian:12\nCOPY ../../etc/passwd /b/\n", []string{"Dockerfile:2: COPY: etc/passwd is not in the directory"}},
 		{"a link that leads nowhere", "FROM debian:12\nCOPY gone /b/\n", []string{"Dockerfile:2: COPY: gone"}},
 		{"links in a circle", "FROM debian:12\nCOPY circle /b/\n", []string{"Dockerfile:2: COPY: circle"}},
 		{"a bad pattern", "FROM debian:12\nCOPY a[ /b/\n", []string{"Dockerfile:2: ", "syntax error in pattern"}},
 		{"a source that is not in a stage", "FROM debian:12 AS x\nFROM debian:12\nCOPY --from=x /nix /b\n", []string{"Dockerfile:3: COPY --from=x: /nix is not there"}},
 		{"an image to copy from that is not there", "FROM debian:12\nCOPY --from=nothing /a /b\n", []string{"Dockerfile:2: ", "no image nothing"}},
-		{"a folder where a file is", "FROM debian:12\nCOPY d /etc/passwd\n", []string{"Dockerfile:2: COPY: /etc/passwd is a file"}},
+		{"a directory where a file is", "FROM debian:12\nCOPY d /etc/passwd\n", []string{"Dockerfile:2: COPY: /etc/passwd is a file"}},
 		{"a slash after a file", "FROM debian:12\nCOPY a /etc/passwd/\n", []string{"Dockerfile:2: COPY: /etc/passwd is a file"}},
 		{"a file beneath a file", "FROM debian:12\nCOPY a /etc/passwd/x\n", []string{"Dockerfile:2: ", "/etc/passwd is"}},
-		{"a file where a folder is", "FROM debian:12\nCOPY a /x/a/b\nCOPY a /x/\n", []string{"Dockerfile:3: ", "collide"}},
-		{"several files into a file", "FROM debian:12\nCOPY a b /x\n", []string{"Dockerfile:2: COPY of several files needs a folder", "/x/"}},
+		{"a file where a directory is", "FROM debian:12\nCOPY a /x/a/b\nCOPY a /x/\n", []string{"Dockerfile:3: ", "collide"}},
+		{"several files into a file", "FROM debian:12\nCOPY a b /x\n", []string{"Dockerfile:2: COPY of several files needs a directory", "/x/"}},
 		{"WORKDIR in a file", "FROM debian:12\nWORKDIR /etc/passwd\n", []string{"Dockerfile:2: WORKDIR: /etc/passwd is a file"}},
 		{"WORKDIR of a user that is not there", "FROM debian:12\nUSER who\nWORKDIR /x\n", []string{"Dockerfile:3: WORKDIR /x for the user who"}},
 		{"--chown of a user that is not there", "FROM debian:12\nCOPY --chown=who:staff a /x\n", []string{"Dockerfile:2: COPY --chown=who:staff: there is no user who"}},
 		{"--chown of a group that is not there", "FROM debian:12\nCOPY --chown=0:who a /x\n", []string{"Dockerfile:2: COPY --chown=0:who: there is no group who"}},
 		{"a mount over what is there", "FROM debian:12\nRUN --mount=type=bind,source=d,target=/etc true\n", []string{"Dockerfile:2: ", "/etc exists already", "COPY"}},
 		{"a mount over a file", "FROM debian:12\nRUN --mount=type=cache,target=/etc/passwd true\n", []string{"Dockerfile:2: ", "/etc/passwd exists already"}},
-		{"a bind of what is not there", "FROM debian:12\nRUN --mount=type=bind,source=nix,target=/x true\n", []string{"Dockerfile:2: RUN --mount=type=bind: nix is not in the folder"}},
+		{"a bind of what is not there", "FROM debian:12\nRUN --mount=type=bind,source=nix,target=/x true\n", []string{"Dockerfile:2: RUN --mount=type=bind: nix is not in the directory"}},
 		{"a mount without a target", "FROM debian:12\nRUN --mount=type=cache true\n", []string{"Dockerfile:2: RUN --mount=type=cache needs a target"}},
 		{"a mount of another kind", "FROM debian:12\nRUN --mount=type=disk,target=/x true\n", []string{"Dockerfile:2: unsupported mount type"}},
 		{"--network of another kind", "FROM debian:12\nRUN --network=x true\n", []string{"Dockerfile:2: invalid network mode"}},
@@ -52,7 +52,7 @@ func TestErrorsSayWhereAndWhat(t *testing.T) {
 		{"a broken ignore file", "FROM debian:12\nCOPY a /\n#[", []string{""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := folderOf(c.dockerfile, map[string]string{"a": "a", "b": "b", "d/x": "x", "x.tar.xz": "\xfd7zXZ\x00..."})
+			dir := dirOf(c.dockerfile, map[string]string{"a": "a", "b": "b", "d/x": "x", "x.tar.xz": "\xfd7zXZ\x00..."})
 			for name, target := range map[string]string{"gone": "nowhere", "circle": "circle2", "circle2": "circle"} {
 				dir[name] = &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink | 0o777}
 			}
@@ -79,23 +79,23 @@ func TestErrorsSayWhereAndWhat(t *testing.T) {
 	}
 }
 
-func TestAContextWithoutADockerfile(t *testing.T) {
+func TestMissingDockerfile(t *testing.T) {
 	_, err := Build(t.Context(), newMemory(), Options{Context: fstest.MapFS{}})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "Dockerfile") {
 		t.Error(err)
 	}
 }
 
-func TestATargetThatIsNotThere(t *testing.T) {
+func TestMissingTarget(t *testing.T) {
 	for _, target := range []string{"nix", "2", "-1"} {
-		_, err := Build(t.Context(), newMemory(), Options{Context: folderOf("FROM debian:12\nFROM debian:12 AS b\n", nil), Target: target})
+		_, err := Build(t.Context(), newMemory(), Options{Context: dirOf("FROM debian:12\nFROM debian:12 AS b\n", nil), Target: target})
 		if err == nil || !strings.Contains(err.Error(), target) {
 			t.Errorf("%s: %v", target, err)
 		}
 	}
 }
 
-func TestAFailedRun(t *testing.T) {
+func TestFailedRun(t *testing.T) {
 	m := newMemory()
 	m.run = func(_ *memoryBox, c Command) (int, error) {
 		if c.Args[2] == "first" {
@@ -110,7 +110,7 @@ func TestAFailedRun(t *testing.T) {
 	}
 	var lines []string
 	res, err := Build(t.Context(), m, Options{
-		Context:  folderOf("FROM debian:12\nCMD x\nRUN first\nRUN a \\\n  b "+strings.Repeat("c ", 100)+"\nRUN never\n", nil),
+		Context:  dirOf("FROM debian:12\nCMD x\nRUN first\nRUN a \\\n  b "+strings.Repeat("c ", 100)+"\nRUN never\n", nil),
 		Progress: func(l string) { lines = append(lines, l) },
 	})
 	step, ok := errors.AsType[*StepError](err)
@@ -150,17 +150,17 @@ func TestBothEndsOfLongOutputAreKept(t *testing.T) {
 	}
 }
 
-func TestWhatTheMachineCannotDo(t *testing.T) {
+func TestUnavailableMachineFeatures(t *testing.T) {
 	broken := errors.New("the disk is full")
 	m := newMemory()
 	m.run = func(*memoryBox, Command) (int, error) { return 0, broken }
-	_, err := Build(t.Context(), m, Options{Context: folderOf("FROM debian:12\nRUN x\n", nil)})
+	_, err := Build(t.Context(), m, Options{Context: dirOf("FROM debian:12\nRUN x\n", nil)})
 	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "Dockerfile:2: ") {
 		t.Error(err)
 	}
 }
 
-func TestABuildThatIsCancelled(t *testing.T) {
+func TestCancelledBuild(t *testing.T) {
 	for _, when := range []string{"before", "in a command", "while copying"} {
 		t.Run(when, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -170,7 +170,7 @@ func TestABuildThatIsCancelled(t *testing.T) {
 				cancel()
 				return 137, nil // what a killed command looks like
 			}
-			opts := Options{Context: folderOf("FROM debian:12\nRUN x\nCOPY . /x\nRUN y\n", nil)}
+			opts := Options{Context: dirOf("FROM debian:12\nRUN x\nCOPY . /x\nRUN y\n", nil)}
 			switch when {
 			case "before":
 				cancel()

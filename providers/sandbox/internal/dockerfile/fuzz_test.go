@@ -64,7 +64,7 @@ func FuzzBuild(f *testing.F) {
 		if len(dockerfile) > 10_000 {
 			t.Skip("long texts only take long")
 		}
-		dir := folderOf(dockerfile, map[string]string{"a": "a", "b.tar": "b", "d/x": "x", "d/e/y": "y", ".dockerignore": ignore})
+		dir := dirOf(dockerfile, map[string]string{"a": "a", "b.tar": "b", "d/x": "x", "d/e/y": "y", ".dockerignore": ignore})
 		dir["loop"] = &fstest.MapFile{Data: []byte("loop/loop"), Mode: fs.ModeSymlink | 0o777}
 		dir["up"] = &fstest.MapFile{Data: []byte("../../d"), Mode: fs.ModeSymlink | 0o777}
 		m := newMemory()

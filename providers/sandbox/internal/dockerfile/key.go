@@ -8,11 +8,11 @@ import (
 	"io"
 )
 
-// keyVersion changes when the same instruction would make another layer than before.
+// keyVersion must change when an instruction makes another layer than before.
 const keyVersion = "dockerfile layer 1"
 
-// key sums up what goes into a layer. Every field is preceded by its length, and every list by its count, so that no two
-// instructions look alike.
+// key is the digest of what a layer depends on. Each field is preceded by its length, and each list by its count, so no
+// two instructions have the same key.
 type key struct{ sum hash.Hash }
 
 func newKey(kind string) key {

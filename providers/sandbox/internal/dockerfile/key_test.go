@@ -45,7 +45,7 @@ RUN --mount=type=bind,source=m,target=/m third
 ADD a /
 `
 	files := func() fstest.MapFS {
-		dir := folderOf(dockerfile, map[string]string{"tool": "t", "d/x": "x", "d/sub/y": "y", "f": "f", "m": "m", "a": "a", "unused": "u"})
+		dir := dirOf(dockerfile, map[string]string{"tool": "t", "d/x": "x", "d/sub/y": "y", "f": "f", "m": "m", "a": "a", "unused": "u"})
 		dir["d/l"] = &fstest.MapFile{Data: []byte("x"), Mode: fs.ModeSymlink | 0o777}
 		return dir
 	}
@@ -81,7 +81,7 @@ ADD a /
 		{"another command", replace("RUN second", "RUN second "+"x"), 3},
 		{"the exec form of the same words", replace("RUN first", `RUN ["first"]`), 2},
 		{"the user of a RUN", replace("RUN second", "USER 5\nRUN second"), 3},
-		{"the folder of a RUN", replace("RUN second", "WORKDIR /\nWORKDIR tmp\nRUN second"), 3},
+		{"the directory of a RUN", replace("RUN second", "WORKDIR /\nWORKDIR tmp\nRUN second"), 3},
 		{"the shell of a RUN", replace("RUN second", "SHELL [\"/bin/bash\",\"-c\"]\nRUN second"), 3},
 		{"the network of a RUN", replace("RUN second", "RUN --network=none second"), 3},
 		{"a file's content", func(d fstest.MapFS, _ *Options) { d["d/x"].Data = []byte("z") }, 4},
@@ -91,7 +91,7 @@ ADD a /
 		{"where a link leads", func(d fstest.MapFS, _ *Options) { d["d/l"].Data = []byte("y") }, 4},
 		{"a link instead of a file with the same text", func(d fstest.MapFS, _ *Options) { d["d/l"].Mode = 0o777 }, 4},
 		{"the destination", replace("COPY d /d", "COPY d /e"), 4},
-		{"a destination that is said to be a folder", replace("COPY d /d", "COPY d /d/"), 4},
+		{"a destination that is said to be a directory", replace("COPY d /d", "COPY d /d/"), 4},
 		{"COPY of other excludes", replace("COPY d /d", "COPY --exclude=nix d /d"), 4},
 		{"a file of a stage that is copied from", func(d fstest.MapFS, _ *Options) { d["tool"].Data = []byte("z") }, 1},
 		{"the owner", replace("--chown=agent", "--chown=5"), 6},
@@ -138,9 +138,9 @@ func TestFieldsOfAKeyAreNotConfused(t *testing.T) {
 	}
 }
 
-func TestTheIDSaysContentAndConfiguration(t *testing.T) {
+func TestIDCoversContentAndConfiguration(t *testing.T) {
 	id := func(dockerfile string, opts Options) string {
-		opts.Context = folderOf(dockerfile, map[string]string{"f": "f"})
+		opts.Context = dirOf(dockerfile, map[string]string{"f": "f"})
 		res, err := Build(t.Context(), newMemory(), opts)
 		if err != nil {
 			t.Fatal(err)
@@ -173,9 +173,9 @@ func TestTheIDSaysContentAndConfiguration(t *testing.T) {
 	}
 }
 
-func TestWhatIsStoredIsNotMadeAgain(t *testing.T) {
+func TestStoredLayersAreNotMadeAgain(t *testing.T) {
 	m := newMemory()
-	dir := folderOf("FROM debian:12\nCOPY f /f\nRUN x\n", map[string]string{"f": "f"})
+	dir := dirOf("FROM debian:12\nCOPY f /f\nRUN x\n", map[string]string{"f": "f"})
 	var lines []string
 	build := func(fresh bool) Result {
 		t.Helper()

@@ -23,84 +23,83 @@ type Image struct {
 	Entrypoint  []string
 	Healthcheck *dockerspec.HealthcheckConfig
 	// ID identifies the content below, for the keys of what is built on it. Images with the same ID are taken to
-	// be the same, so an ID of From must change when the image (or what stands in for it) changes.
+	// be the same, so an ID of From must change when the image (or its stand-in) changes.
 	ID string
-	// Base is the machine's own and is handed through unread: what the layers stand on. Every image built on an
+	// Base is what is below the layers. Only the machine uses it. Every image built on an
 	// image has its Base. It must be safe to copy.
 	Base any
 }
 
-// Machine makes and keeps root file systems. Build calls its methods one at a time, except where said.
-// Errors are returned wrapped; those of a context that ended must have its error in their chain.
+// Machine makes and stores root file systems. Build calls its methods one at a time, except where stated. Errors are
+// returned wrapped; those of an ended context must have its error in their chain.
 type Machine interface {
-	// From gives the image that FROM (or COPY --from, or a bind mount) names: "debian:12", "scratch" for an empty
-	// one. It is called once for a reference and build, and only for what the target needs.
+	// From returns the image that FROM (or COPY --from, or a bind mount) names: "debian:12", "scratch" for an empty one.
+	// It is called once for each reference and build, and only for images that the target needs.
 	From(ctx context.Context, ref string) (Image, error)
 
-	// Layer gives the layer with a key: from the store, or made by do in a box on under, whose changes become the
-	// layer. The key is 64 hexadecimal digits and covers under as well. Many processes that ask for one key make it
-	// once: the others wait. fresh makes it even if it is stored; the new one takes the old one's place, without
-	// disturbing who uses that. made tells whether do ran, here and now. When do fails, nothing is stored and err
-	// has do's error in its chain. id goes into Layers of the next step's image. do may call Visit.
+	// Layer returns the layer with a key: from the store, or made by do in a box on under, whose changes become the layer.
+	// The key is 64 hexadecimal digits and covers under as well. If many processes ask for one key, one makes the layer
+	// and the others wait. fresh makes it even if it is stored; the new layer replaces the old one without disturbing its
+	// users. made reports whether do ran in this call. If do fails, nothing is stored and err has do's error in its chain.
+	// id goes into Layers of the next step's image. do may call Visit.
 	Layer(ctx context.Context, key string, under Image, fresh bool, do func(context.Context, Box) error) (id string, made bool, err error)
 
-	// Visit calls do with a box on an image that is thrown away afterwards, whatever do changed in it. It is called
-	// while a layer is made, and both boxes are then used at a time, from two goroutines.
+	// Visit calls do with a box on an image, and discards the box with its changes. It is called while a layer is made:
+	// both boxes are then used concurrently.
 	Visit(ctx context.Context, image Image, do func(context.Context, Box) error) error
 }
 
-// Box is one root file system in use. Its calls come one at a time. Paths are absolute and clean
-// ("/a/b", no "..", no trailing slash but for "/" itself), and links are followed inside of the box only: an
-// absolute link begins at the box's root, and ".." stops there. A box has methods for files because not every image has programs
-// that could do it.
+// Box is one root file system in use. Its methods are called one at a time. Paths are absolute and clean ("/a/b", no
+// "..", no trailing slash but for "/" itself). Links are followed inside of the box only: an absolute link begins at
+// the box's root, and ".." stops there. A box has methods for files because not every image has programs for them.
 type Box interface {
-	// Run runs a command and gives its exit code: 128+n if signal n ended it, 127 if there is no such program, 126 if
-	// it cannot be started, both with the reason written to Stderr. err is for what is not the command's doing, like a
-	// user that does not exist. What the command left running is ended before Run returns, and so is the
-	// command when ctx ends (err is ctx's then). Both writers have had everything when it returns.
+	// Run runs a command and returns its exit code: 128+n if signal n ended it, 127 if there is no such program, 126 if it
+	// cannot be started, both with the reason written to Stderr. err is for failures that are not the command's, such as a
+	// user that does not exist. Run ends what the command left running before it returns, and the command itself when ctx
+	// ends (err is then ctx's). It returns when both writers have received all output.
 	Run(ctx context.Context, c Command) (exit int, err error)
 
 	// Put unpacks a tar stream, without compression, at the root. Names are relative and clean ("a/b", or "." for the
-	// root). Entries are files, folders, symbolic links, hard links (to names as in the stream, which may also be
+	// root). Entries are files, directories, symbolic links, hard links (to names as in the stream, which may also be
 	// files that were there before), and devices and pipes where the machine may make them. They carry numeric uid and
 	// gid (which must not be looked up by name), permissions with setuid, setgid and sticky, times,
 	// and extended attributes as PAX records SCHILY.xattr.*.
 	// Where the machine cannot give an owner, it leaves its own. Links in parents are followed, the last element is
 	// not; missing parents are made, 0755 and root's. A file or link takes the place of a file or link (never written
-	// through). A folder merges into a folder, which gets the entry's mode, owner and times. What else collides
-	// (a folder where a file is, a file where a folder is) is an error that names the path. Folders get their times last.
+	// through). A directory merges into a directory, which gets the entry's mode, owner and times. What else collides
+	// (a directory where a file is, a file where a directory is) is an error that names the path. Directories get their times last.
 	Put(ctx context.Context, tar io.Reader) error
 
 	// Get writes what is at path, and all that is beneath, as a tar stream without compression: names are relative to path, and
-	// path itself is "." and comes first, with its true type, folders before what is in them, each in the order of
+	// path itself is "." and comes first, with its true type, directories before what is in them, each in the order of
 	// names. Links are followed in path, its last element included, never beneath it. Owners are
 	// numeric and as seen inside; permissions with setuid, setgid and sticky, times, extended attributes as for Put.
 	// The second name of a file is a hard link to the first, if both are beneath path.
 	// Sockets are left out. Nothing at path: fs.ErrNotExist is in the chain.
 	Get(ctx context.Context, path string, w io.Writer) error
 
-	// Look tells what is at path, following links in all of it. Nothing there (a link that leads nowhere
-	// included) is no error.
-	Look(ctx context.Context, path string) (Info, error)
+	// Stat describes the file at path. It follows links in all of it. It is not an error if nothing is there, or if a link
+	// leads nowhere.
+	Stat(ctx context.Context, path string) (Info, error)
 
-	// Remove removes what is at path and beneath. Links in parents are followed, the last element is not. Nothing
-	// there is no error.
+	// Remove removes the file or directory at path, if there is one. Links in parents are followed, the last element is
+	// not.
 	Remove(ctx context.Context, path string) error
 
-	// Lookup gives the numbers of a user and a group: names from the box's /etc/passwd and /etc/group, numbers as
-	// they are, whether known there or not. An empty group is the named user's own group, or, for a number, the same number.
-	// A name that is not known is an error that names it.
+	// Lookup returns the ids of a user and a group: names from the box's /etc/passwd and /etc/group, numbers as they are,
+	// whether known there or not. An empty group is the named user's own group or, for a number, the same number. The
+	// error for an unknown name contains it.
 	Lookup(ctx context.Context, user, group string) (uid, gid int, err error)
 }
 
-// Info is what Look tells.
+// Info is the result of Stat.
 type Info struct {
 	// Path is the path with links resolved, as far as it exists: "/bin/sh" is "/usr/bin/dash". What does not exist
 	// yet stays as it was asked for.
 	Path string
-	// Exists, and whether it is a folder.
+	// Exists, and whether it is a directory.
 	Exists, Dir bool
-	// Names are what a folder has in it, sorted, without "." and "..".
+	// Names are what a directory has in it, sorted, without "." and "..".
 	Names []string
 }
 

@@ -152,7 +152,7 @@ func (b *memoryBox) resolve(name string, last bool) string {
 	return done
 }
 
-func (b *memoryBox) Look(_ context.Context, name string) (Info, error) {
+func (b *memoryBox) Stat(_ context.Context, name string) (Info, error) {
 	if name != path.Clean(name) || !path.IsAbs(name) {
 		return Info{}, fmt.Errorf("look: %q is not absolute and clean", name)
 	}
@@ -202,7 +202,7 @@ func (b *memoryBox) put(h *tar.Header, content string) error {
 	for dir := path.Dir(name); dir != "/"; dir = path.Dir(dir) {
 		n, ok := b.files[dir]
 		if ok && n.kind != tar.TypeDir {
-			return fmt.Errorf("%s is not a folder", dir)
+			return fmt.Errorf("%s is not a directory", dir)
 		}
 		if !ok {
 			missing = append(missing, dir)
@@ -213,7 +213,7 @@ func (b *memoryBox) put(h *tar.Header, content string) error {
 	}
 	old, ok := b.files[name]
 	if ok && (old.kind == tar.TypeDir) != (h.Typeflag == tar.TypeDir) {
-		return fmt.Errorf("%s: a folder and a file collide", name)
+		return fmt.Errorf("%s: a directory and a file collide", name)
 	}
 	n := node{kind: h.Typeflag, content: content, mode: h.Mode, uid: h.Uid, gid: h.Gid}
 	switch h.Typeflag {

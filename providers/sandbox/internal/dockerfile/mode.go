@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// modeChange is what --chmod does to a mode. The zero value leaves it.
+// modeChange is --chmod. The zero value changes nothing.
 type modeChange struct {
 	absolute bool
 	bits     int64
 	clauses  []modeClause
 }
 
-// modeClause is one of "u=rw,go+rX".
+// modeClause is one clause of "u=rw,go+rX".
 type modeClause struct {
 	who   int64 // permission bits of those who are meant
 	op    byte
 	perms string
 }
 
-// parseMode reads --chmod: octal, or as the command chmod has it, but for copies like g=u. The umask plays no part.
+// parseMode parses --chmod: octal, or like the command chmod without copies such as g=u. The umask has no effect.
 func parseMode(text string) (modeChange, error) {
 	if text == "" {
 		return modeChange{}, nil
@@ -39,7 +39,7 @@ func parseMode(text string) (modeChange, error) {
 	return change, nil
 }
 
-// parseClause reads who, and then any number of operations on them.
+// parseClause parses who, and then any number of operations.
 func parseClause(text string) ([]modeClause, bool) {
 	ops := strings.IndexAny(text, "+-=")
 	if ops < 0 {
@@ -80,7 +80,7 @@ func parseClause(text string) ([]modeClause, bool) {
 	return clauses, true
 }
 
-// to gives the mode that a file or folder comes to have.
+// to returns the new mode of a file or directory.
 func (c modeChange) to(mode int64, dir bool) int64 {
 	mode &= 0o7777
 	if c.absolute {
@@ -100,7 +100,7 @@ func (c modeChange) to(mode int64, dir bool) int64 {
 	return mode
 }
 
-// mask is what a clause names, in bits.
+// mask returns the bits that a clause names.
 func (c modeClause) mask(mode int64, dir bool) int64 {
 	var bits int64
 	for _, p := range c.perms {

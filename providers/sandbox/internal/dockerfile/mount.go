@@ -11,9 +11,10 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 )
 
-// mount is RUN --mount. Nothing is mounted: a cache and a tmpfs are folders that are made, a bind is a copy, and what was not there
-// before is removed after the command, so that the layer is what a mount would have left. Two things differ: a folder that exists stays in
-// view, and what a command changes deep in it stays in the layer (what it adds right in it does not).
+// mount is RUN --mount. Nothing is mounted: a cache and a tmpfs are directories that are created, a bind is a copy.
+// What did not exist before is removed after the command, so the layer is the one that a mount would have left. There
+// are two differences: an existing directory stays visible, and what a command changes deep in it stays in the layer
+// (what it adds directly in it does not).
 type mount struct {
 	kind   instructions.MountType
 	target string
@@ -23,7 +24,7 @@ type mount struct {
 	mode   int64
 }
 
-// mounts plans the mounts of a RUN.
+// mounts plans the mounts of a RUN instruction.
 func (p *planner) mounts(st *stage, c config, cmd *instructions.RunCommand, line int) ([]mount, error) {
 	var (
 		mounts   []mount
@@ -44,7 +45,7 @@ func (p *planner) mount(st *stage, c config, m *instructions.Mount, line int) (m
 	name := "RUN --mount=type=" + string(m.Type)
 	switch m.Type {
 	case instructions.MountTypeSecret, instructions.MountTypeSSH:
-		return mount{}, fmt.Errorf("%s is not supported: builds are given no secrets and no keys. Do what needs them before, and COPY the outcome; or give what is not secret as an ARG", name)
+		return mount{}, fmt.Errorf("%s is not supported: builds get no secrets and no keys. Fetch what needs them before the build and COPY it, or pass what is not secret as an ARG", name)
 	}
 	if m.Target == "" {
 		return mount{}, fmt.Errorf("%s needs a target", name)
@@ -58,9 +59,9 @@ func (p *planner) mount(st *stage, c config, m *instructions.Mount, line int) (m
 		return p.bind(st, planned, m, line)
 	}
 	if m.From != "" {
-		return mount{}, fmt.Errorf("%s,from=%s is not supported: the folder begins empty; use COPY --from to fill it", name, m.From)
+		return mount{}, fmt.Errorf("%s,from=%s is not supported: the directory is empty at first; use COPY --from to fill it", name, m.From)
 	}
-	p.noteOnce(line, name+" is a folder for the time of the command: nothing is kept in it from build to build")
+	p.noteOnce(line, name+" is a directory for the time of the command: nothing is kept in it from build to build")
 	planned.own, planned.mode = owner{number(m.UID, 0), number(m.GID, 0)}, int64(number(m.Mode, 0o755))
 	return planned, nil
 }
@@ -82,8 +83,8 @@ func (p *planner) noteOnce(line int, text string) {
 // bind plans a bind mount as a copy.
 func (p *planner) bind(st *stage, planned mount, m *instructions.Mount, line int) (mount, error) {
 	planned.source = path.Join("/", m.Source)
-	if wild(planned.source) {
-		return mount{}, fmt.Errorf("RUN --mount=type=bind,source=%s: a mount's source is one file or folder, without wildcards", m.Source)
+	if hasWildcard(planned.source) {
+		return mount{}, fmt.Errorf("RUN --mount=type=bind,source=%s: a mount's source is one file or directory, without wildcards", m.Source)
 	}
 	planned.copy = &copyFiles{
 		name: "RUN --mount=type=bind", line: line, context: m.From == "", dest: planned.target,
@@ -97,7 +98,7 @@ func (p *planner) bind(st *stage, planned mount, m *instructions.Mount, line int
 	return planned, err
 }
 
-// sum adds a mount to a key: where it is, and for a bind what is in it.
+// sum adds a mount to a key: its target and, for a bind, its content.
 func (m mount) sum(ctx context.Context, b *builder, k key) error {
 	k.text(string(m.kind), m.target)
 	k.number(m.mode)
@@ -109,29 +110,29 @@ func (m mount) sum(ctx context.Context, b *builder, k key) error {
 	return m.copy.sumSources(ctx, b, k)
 }
 
-// placedMount is what has to be undone after the command.
-type placedMount struct {
+// madeMount has what must be undone after the command.
+type madeMount struct {
 	target  string
 	existed bool
-	names   []string // what was in the folder
+	names   []string // what was in the directory
 	parents []string // that were made, from above
 }
 
-// place makes a mount's target in a box.
-func (m mount) place(ctx context.Context, b *builder, box Box) (placedMount, error) {
-	before, err := box.Look(ctx, m.target)
+// make creates a mount's target in a box.
+func (m mount) make(ctx context.Context, b *builder, box Box) (madeMount, error) {
+	before, err := box.Stat(ctx, m.target)
 	if err != nil {
-		return placedMount{}, err
+		return madeMount{}, err
 	}
 	name := "RUN --mount=type=" + string(m.kind)
 	if before.Exists && (!before.Dir || m.copy != nil && len(before.Names) > 0) {
-		return placedMount{}, fmt.Errorf("%s: %s exists already, and nothing can be mounted over it here: choose another target, or use COPY", name, m.target)
+		return madeMount{}, fmt.Errorf("%s: %s exists already, and nothing can be mounted over it here: choose another target, or use COPY", name, m.target)
 	}
-	parents, err := missingFolders(ctx, box, path.Dir(before.Path))
+	parents, err := missingDirs(ctx, box, path.Dir(before.Path))
 	if err != nil {
-		return placedMount{}, fmt.Errorf("%s: %w", name, err)
+		return madeMount{}, fmt.Errorf("%s: %w", name, err)
 	}
-	placed := placedMount{target: before.Path, existed: before.Exists, names: before.Names, parents: parents}
+	placed := madeMount{target: before.Path, existed: before.Exists, names: before.Names, parents: parents}
 	if m.copy != nil {
 		return placed, m.fill(ctx, b, box)
 	}
@@ -140,30 +141,30 @@ func (m mount) place(ctx context.Context, b *builder, box Box) (placedMount, err
 	}
 	return placed, put(ctx, box, func(w *writer) error {
 		for _, dir := range parents {
-			if err := w.folder(dir); err != nil {
+			if err := w.dir(dir); err != nil {
 				return err
 			}
 		}
 		w.own, w.change = &m.own, modeChange{absolute: true, bits: m.mode}
-		return w.folder(before.Path)
+		return w.dir(before.Path)
 	})
 }
 
-// fill copies what a bind shows.
+// fill copies the source of a bind.
 func (m mount) fill(ctx context.Context, b *builder, box Box) error {
 	return b.open(ctx, m.copy.context, m.copy.from, func(ctx context.Context, t tree) error {
 		items, err := m.copy.fromTree(ctx, b, t)
 		if err != nil {
 			return err
 		}
-		return m.copy.place(ctx, box, items)
+		return m.copy.copyInto(ctx, box, items)
 	})
 }
 
-// remove takes away what was not there before.
-func (p placedMount) remove(ctx context.Context, box Box) error {
+// remove removes what did not exist before.
+func (p madeMount) remove(ctx context.Context, box Box) error {
 	if p.existed {
-		after, err := box.Look(ctx, p.target)
+		after, err := box.Stat(ctx, p.target)
 		if err != nil {
 			return err
 		}
@@ -181,7 +182,7 @@ func (p placedMount) remove(ctx context.Context, box Box) error {
 		return err
 	}
 	for _, dir := range slices.Backward(p.parents) {
-		at, err := box.Look(ctx, dir)
+		at, err := box.Stat(ctx, dir)
 		if err != nil {
 			return err
 		}

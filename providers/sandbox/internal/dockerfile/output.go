@@ -15,7 +15,7 @@ const (
 	maxOutput = 4 << 10
 )
 
-// output shows what a command prints line by line, and remembers the beginning and the end.
+// output shows what a command prints line by line, and keeps the beginning and the end.
 type output struct {
 	mu   sync.Mutex
 	show func(string)
@@ -53,7 +53,7 @@ func (o *output) finish() {
 	_, _ = io.WriteString(&o.kept, line+"\n") // never fails
 }
 
-// end shows a last line that was not ended.
+// end shows a last line without a line end.
 func (o *output) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,10 +62,10 @@ func (o *output) end() {
 	}
 }
 
-// ends is the beginning and the end of what was printed.
+// ends returns the beginning and the end of what was printed.
 func (o *output) ends() string { return o.kept.String() }
 
-// newOutput makes an output that shows lines with show.
+// newOutput returns an output that calls show for each line.
 func newOutput(show func(string)) *output {
 	return &output{show: show, line: excerpt.Ends{Size: maxLine}, kept: excerpt.Ends{Size: maxOutput}}
 }

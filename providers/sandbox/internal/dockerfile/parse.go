@@ -11,53 +11,53 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// recipe is a Dockerfile that was read: correct as far as that can be told without knowing any image.
-type recipe struct {
+// source is a parsed Dockerfile. Everything in it is valid that can be checked without an image.
+type source struct {
 	escape rune
 	global []*instructions.ArgCommand // before the first FROM
 	stages []*instructions.Stage
 	notes  []string
 }
 
-// read reads the Dockerfile of a context.
-func read(context fs.FS) (recipe, error) {
+// read parses the Dockerfile of a context.
+func read(context fs.FS) (source, error) {
 	text, err := fs.ReadFile(context, fileName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return recipe{}, fmt.Errorf("there is no file named %s: %w", fileName, err)
+		return source{}, fmt.Errorf("there is no file named %s: %w", fileName, err)
 	}
 	if err != nil {
-		return recipe{}, err
+		return source{}, err
 	}
 	return parse(text)
 }
 
-// parse finds every problem that an instruction has by itself.
-func parse(text []byte) (recipe, error) {
+// parse parses a Dockerfile. It returns every problem that an instruction has by itself.
+func parse(text []byte) (source, error) {
 	if line := zeroByte(text); line > 0 {
-		return recipe{}, problemf(line, "a zero byte: this is not a text file")
+		return source{}, problemf(line, "a zero byte: this is not a text file")
 	}
 	parsed, err := parser.Parse(bytes.NewReader(text))
 	if err != nil {
-		return recipe{}, located(1, err)
+		return source{}, withLocation(1, err)
 	}
-	src := recipe{escape: parsed.EscapeToken}
+	src := source{escape: parsed.EscapeToken}
 	if name, _, where, ok := parser.DetectSyntax(text); ok {
-		src.note(firstLine(where), "the syntax image %s is not used: instructions are understood as BuildKit's own frontend does", name)
+		src.note(firstLine(where), "the syntax image %s is not used: Rollout reads instructions as BuildKit's own frontend does", name)
 	}
 	var problems []error
 	for _, node := range parsed.AST.Children {
 		if err := src.add(node); err != nil {
-			problems = append(problems, located(node.StartLine, err))
+			problems = append(problems, withLocation(node.StartLine, err))
 		}
 	}
 	if len(problems) == 0 && len(src.stages) == 0 {
 		problems = append(problems, problemf(0, "no FROM: name an image to begin with"))
 	}
-	return src, inOrder(problems)
+	return src, joinByLine(problems)
 }
 
-// add takes one instruction in.
-func (src *recipe) add(node *parser.Node) error {
+// add parses one instruction and adds it.
+func (src *source) add(node *parser.Node) error {
 	// A linter that finds nothing: without any, a comment like "# check=x" in the middle of a file makes the parser panic.
 	parsed, err := instructions.ParseInstructionWithLinter(node, linter.New(&linter.Config{SkipAll: true}))
 	if err != nil {
@@ -70,7 +70,7 @@ func (src *recipe) add(node *parser.Node) error {
 	if len(src.stages) == 0 {
 		arg, ok := parsed.(*instructions.ArgCommand)
 		if !ok {
-			return fmt.Errorf("%s before the first FROM: only ARG may stand there", upper(node.Value))
+			return fmt.Errorf("%s before the first FROM: only ARG is allowed there", upper(node.Value))
 		}
 		src.global = append(src.global, arg)
 		return nil
@@ -83,11 +83,11 @@ func (src *recipe) add(node *parser.Node) error {
 	return nil
 }
 
-func (src *recipe) note(line int, format string, args ...any) {
-	src.notes = append(src.notes, place(line)+fmt.Sprintf(format, args...))
+func (src *source) note(line int, format string, args ...any) {
+	src.notes = append(src.notes, position(line)+fmt.Sprintf(format, args...))
 }
 
-// zeroByte gives the line of the first one, or 0.
+// zeroByte returns the line of the first zero byte, or 0.
 func zeroByte(text []byte) int {
 	at := bytes.IndexByte(text, 0)
 	if at < 0 {

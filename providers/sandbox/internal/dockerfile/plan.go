@@ -13,10 +13,10 @@ import (
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
-// defaultPath is what a command finds its programs in when the image does not say; as BuildKit has it.
+// defaultPath is PATH if the image does not set it; BuildKit has the same.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// config is how commands run: what instructions change without touching a file.
+// config is what instructions change besides files.
 type config struct {
 	image   environ // what the image keeps
 	run     environ // what RUN and expansion see: with the ARGs
@@ -35,7 +35,7 @@ type step struct {
 	op   operation
 }
 
-// planner turns instructions into steps. Everything is expanded here, so that steps need no environment.
+// planner turns instructions into steps. It expands all variables, so steps need no environment.
 type planner struct {
 	stages stages
 	lex    *shell.Lex
@@ -48,8 +48,8 @@ type planner struct {
 	notes []string
 }
 
-// newPlanner evaluates the ARGs before the first FROM.
-func newPlanner(src recipe, args map[string]string, platform platforms.Platform, target string) (*planner, error) {
+// newPlanner returns a planner. It evaluates the ARGs before the first FROM.
+func newPlanner(src source, args map[string]string, platform platforms.Platform, target string) (*planner, error) {
 	p := &planner{
 		lex:    shell.NewLex(src.escape),
 		args:   args,
@@ -77,10 +77,10 @@ func newPlanner(src recipe, args map[string]string, platform platforms.Platform,
 			}
 		}
 	}
-	return p, inOrder(problems)
+	return p, joinByLine(problems)
 }
 
-// value is what an ARG comes to: what the caller gave, or else its default.
+// value returns the value of an ARG: the caller's, or else its default.
 func (p *planner) value(arg instructions.KeyValuePairOptional, env environ) (value string, ok bool, err error) {
 	if value, ok = p.args[arg.Key]; ok {
 		p.used[arg.Key] = true
@@ -93,7 +93,7 @@ func (p *planner) value(arg instructions.KeyValuePairOptional, env environ) (val
 	return value, err == nil, err
 }
 
-// proxies are the arguments that every RUN sees without an ARG, in both spellings.
+// proxies returns the proxy variables that every RUN has without an ARG, in both spellings.
 func proxies(args map[string]string) environ {
 	var env environ
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -112,9 +112,9 @@ func isProxy(name string) bool {
 	return false
 }
 
-// begin is the configuration of a stage that stands on an image.
-func begin(image Image) config {
-	env := clean(image.Env)
+// initialConfig returns the configuration with which a stage on an image begins.
+func initialConfig(image Image) config {
+	env := normalize(image.Env)
 	if _, ok := env.Get("PATH"); !ok {
 		env = env.with("PATH", defaultPath)
 	}
@@ -124,7 +124,7 @@ func begin(image Image) config {
 	}
 }
 
-// stage plans one stage, and gives every problem that it has.
+// stage plans one stage. Its error has every problem of the stage.
 func (p *planner) stage(st *stage, c config) ([]step, config, error) {
 	var (
 		steps    []step
@@ -140,10 +140,10 @@ func (p *planner) stage(st *stage, c config) ([]step, config, error) {
 			steps = append(steps, step{line: line, text: describe(command), op: op})
 		}
 	}
-	return steps, c, inOrder(problems)
+	return steps, c, joinByLine(problems)
 }
 
-// describe is an instruction as progress shows it.
+// describe returns an instruction as progress shows it.
 func describe(command instructions.Command) string {
 	code := command.Name()
 	if c, ok := command.(fmt.Stringer); ok {
@@ -156,7 +156,7 @@ func describe(command instructions.Command) string {
 	return text
 }
 
-// command works out one instruction; op is nil if it makes no layer.
+// command plans one instruction; op is nil if it makes no layer.
 func (p *planner) command(st *stage, c *config, command instructions.Command, line int) (op operation, err error) {
 	if err := p.expand(command, c.run); err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (p *planner) command(st *stage, c *config, command instructions.Command, li
 	return nil, nil
 }
 
-// expand replaces variables in an instruction with their values before it.
+// expand replaces the variables in an instruction with their values.
 func (p *planner) expand(command instructions.Command, env environ) error {
 	if _, ok := command.(*instructions.ArgCommand); ok {
 		return nil // each with what the one before it gave
@@ -215,7 +215,7 @@ func (p *planner) expand(command instructions.Command, env environ) error {
 	return nil
 }
 
-// arg declares arguments in a stage. One without a default takes it from the ARG of that name before the first FROM.
+// arg declares the arguments of a stage. An argument without a default has that of the ARG before the first FROM.
 func (p *planner) arg(c *config, cmd *instructions.ArgCommand) error {
 	for _, arg := range cmd.Args {
 		value, ok, err := p.value(arg, c.run)
@@ -233,11 +233,11 @@ func (p *planner) arg(c *config, cmd *instructions.ArgCommand) error {
 	return nil
 }
 
-// env sets variables.
+// env sets the variables of ENV.
 func (c *config) env(cmd *instructions.EnvCommand) error {
 	for _, pair := range cmd.Env {
 		if pair.Key == "" || strings.Contains(pair.Key, "=") {
-			return fmt.Errorf("ENV: %q is no name of a variable", pair.Key)
+			return fmt.Errorf("ENV: %q is not the name of a variable", pair.Key)
 		}
 		c.image = c.image.with(pair.Key, pair.Value)
 		c.run = c.run.with(pair.Key, pair.Value)
@@ -245,7 +245,7 @@ func (c *config) env(cmd *instructions.EnvCommand) error {
 	return nil
 }
 
-// changeDir is WORKDIR.
+// changeDir sets the directory of WORKDIR.
 func (c *config) changeDir(dir string) operation {
 	if !path.IsAbs(dir) {
 		dir = path.Join(c.workDir, dir)
@@ -257,7 +257,7 @@ func (c *config) changeDir(dir string) operation {
 	return makeDir{path: c.workDir, user: c.user}
 }
 
-// absolute is a path of COPY's destination or a mount's target, without a trailing slash.
+// absolute returns the absolute path of COPY's destination or of a mount's target, without a trailing slash.
 func (c *config) absolute(name string) string {
 	if !path.IsAbs(name) {
 		name = path.Join(c.workDir, name)
@@ -265,7 +265,8 @@ func (c *config) absolute(name string) string {
 	return path.Clean(name)
 }
 
-// noEffect makes a note of what is understood but changes nothing; once for an instruction.
+// noEffect adds a note that an instruction changes nothing, once for each kind of instruction. It returns an error for
+// an unknown instruction.
 func (p *planner) noEffect(command instructions.Command, line int) error {
 	name := upper(command.Name())
 	why, ok := map[string]string{
@@ -273,9 +274,9 @@ func (p *planner) noEffect(command instructions.Command, line int) error {
 		"EXPOSE":     "has no effect: programs in an environment reach its ports anyway",
 		"LABEL":      "has no effect: nothing here reads labels",
 		"MAINTAINER": "has no effect: nothing here reads it",
-		"ONBUILD":    "has no effect: the image is not kept to be built upon",
+		"ONBUILD":    "has no effect: no image is built on this one",
 		"STOPSIGNAL": "has no effect: an environment is stopped as a whole",
-		"VOLUME":     "makes no volume: the folder is a part of the environment like any other",
+		"VOLUME":     "makes no volume: the directory is part of the environment",
 	}[name]
 	if !ok {
 		return fmt.Errorf("%s is not supported", name)
@@ -288,11 +289,11 @@ func (p *planner) noEffect(command instructions.Command, line int) error {
 }
 
 func (p *planner) note(line int, format string, args ...any) {
-	p.notes = append(p.notes, place(line)+fmt.Sprintf(format, args...))
+	p.notes = append(p.notes, position(line)+fmt.Sprintf(format, args...))
 }
 
-// unused makes a note of arguments that were given in vain.
-func (p *planner) unused() {
+// noteUnused adds a note for each argument of the caller that no ARG declares.
+func (p *planner) noteUnused() {
 	for _, name := range slices.Sorted(maps.Keys(p.args)) {
 		if !p.used[name] && !isProxy(name) {
 			p.note(0, "the build argument %s has no effect: no ARG that is used declares it", name)

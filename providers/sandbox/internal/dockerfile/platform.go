@@ -7,8 +7,8 @@ import (
 	"github.com/containerd/platforms"
 )
 
-// readPlatform gives a platform in its normal form: "linux/arm64/v8" is "linux/arm64". Empty is this machine's processor
-// with linux.
+// readPlatform parses a platform and normalises it: "linux/arm64/v8" becomes "linux/arm64". Empty is linux on this
+// machine's architecture.
 func readPlatform(text string) (platforms.Platform, error) {
 	if text == "" {
 		text = "linux/" + runtime.GOARCH
@@ -20,7 +20,7 @@ func readPlatform(text string) (platforms.Platform, error) {
 	return platforms.Normalize(p), nil
 }
 
-// platformArgs are the arguments that every Dockerfile knows, for a build on the platform that it is for.
+// platformArgs returns the arguments that every Dockerfile has. The build's platform is the target's.
 func platformArgs(p platforms.Platform, target string) environ {
 	if target == "" {
 		target = "default"

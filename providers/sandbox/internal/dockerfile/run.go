@@ -13,8 +13,8 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// scriptPath is where a heredoc with a "#!" line is while it runs. It is not in /tmp, which an image may lack and which
-// would then stay behind.
+// scriptPath is the path of a heredoc with a "#!" line while it runs. It is not in /tmp: an image may not have that,
+// and it would then stay in the layer.
 const scriptPath = "/.dockerfile-run"
 
 // runCommand is RUN.
@@ -31,16 +31,16 @@ type runCommand struct {
 	mounts  []mount
 }
 
-// run plans a RUN.
+// run plans a RUN instruction.
 func (p *planner) run(st *stage, c config, cmd *instructions.RunCommand, line int) (operation, error) {
 	if len(cmd.CmdLine) == 0 || cmd.CmdLine[0] == "" && len(cmd.CmdLine) == 1 {
 		return nil, errors.New("RUN needs a command")
 	}
 	if instructions.GetSecurity(cmd) == instructions.SecurityInsecure {
-		return nil, errors.New("RUN --security=insecure is not supported: a step has no rights that an environment has not. Leave it away, or use the provider docker")
+		return nil, errors.New("RUN --security=insecure is not supported: a step has only the rights of an environment. Remove it, or use the provider docker")
 	}
 	if slices.Contains(cmd.FlagsUsed, "device") {
-		return nil, errors.New("RUN --device is not supported: builds are given no devices. Leave it away, or use the provider docker")
+		return nil, errors.New("RUN --device is not supported: builds get no devices. Remove it, or use the provider docker")
 	}
 	args, script, err := commandLine(cmd)
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *planner) run(st *stage, c config, cmd *instructions.RunCommand, line in
 	}, nil
 }
 
-// inShell is the command of an instruction in shell form.
+// inShell returns the arguments of an instruction in shell form.
 func (c *config) inShell(text string) []string {
 	if len(c.shell) == 0 {
 		return []string{"/bin/sh", "-c", text}
@@ -75,8 +75,8 @@ func (c *config) inShell(text string) []string {
 	return append(slices.Clone(c.shell), text)
 }
 
-// commandLine works heredocs into the arguments, as BuildKit does: a heredoc by itself is the script; otherwise
-// the shell gets all of them to read.
+// commandLine returns the arguments of a RUN with its heredocs. As in BuildKit, a heredoc alone is the script;
+// otherwise the shell reads all of them.
 func commandLine(cmd *instructions.RunCommand) (args []string, script string, err error) {
 	args = cmd.CmdLine
 	if len(cmd.Files) == 0 {
@@ -120,11 +120,11 @@ func (r *runCommand) prepare(ctx context.Context, b *builder, k key) (apply, err
 	return func(ctx context.Context, box Box) error { return r.apply(ctx, b, box) }, nil
 }
 
-// apply runs the command, and takes away what was there only for it.
+// apply runs the command, and removes what existed only for it.
 func (r *runCommand) apply(ctx context.Context, b *builder, box Box) error {
-	var placed []placedMount
+	var placed []madeMount
 	for _, m := range r.mounts {
-		at, err := m.place(ctx, b, box)
+		at, err := m.make(ctx, b, box)
 		if err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func (r *runCommand) exec(ctx context.Context, b *builder, box Box) error {
 func putScript(ctx context.Context, box Box, script string) error {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: scriptPath[1:], Mode: 0o755, Size: int64(len(script)), ModTime: madeAt}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: scriptPath[1:], Mode: 0o755, Size: int64(len(script)), ModTime: fixedTime}); err != nil {
 		return err
 	}
 	if _, err := w.Write([]byte(script)); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 )
 
-// stage is one FROM and what follows it.
+// stage is one FROM with its instructions.
 type stage struct {
 	index    int
 	name     string // of AS, or empty
@@ -22,11 +22,11 @@ type stage struct {
 	commands []instructions.Command
 }
 
-// stages are a Dockerfile's, in its order.
+// stages has a Dockerfile's stages, in its order.
 type stages []*stage
 
-// resolve works out what each stage stands on. global is what ARGs before the first FROM gave.
-func resolve(src recipe, global environ, platform platforms.Platform) (stages, error) {
+// resolve returns the stages, each with its base. global has the values of the ARGs before the first FROM.
+func resolve(src source, global environ, platform platforms.Platform) (stages, error) {
 	var (
 		all      stages
 		problems []error
@@ -52,10 +52,10 @@ func resolve(src recipe, global environ, platform platforms.Platform) (stages, e
 		}
 		all = append(all, st)
 	}
-	return all, inOrder(problems)
+	return all, joinByLine(problems)
 }
 
-// from reads a FROM.
+// from sets the base of a stage.
 func (st *stage) from(from *instructions.Stage, lex *shell.Lex, global environ, platform platforms.Platform, before stages) error {
 	name, _, err := lex.ProcessWord(from.BaseName, global)
 	if err != nil {
@@ -75,7 +75,7 @@ func (st *stage) from(from *instructions.Stage, lex *shell.Lex, global environ, 
 	return nil
 }
 
-// checkPlatform refuses what this machine cannot run.
+// checkPlatform returns an error for a platform that this machine cannot run.
 func checkPlatform(asked string, lex *shell.Lex, global environ, ours platforms.Platform) error {
 	if asked == "" {
 		return nil
@@ -92,12 +92,12 @@ func checkPlatform(asked string, lex *shell.Lex, global environ, ours platforms.
 		return err
 	}
 	if !platforms.Only(ours).Match(p) {
-		return fmt.Errorf("--platform=%s: this builds for %s only: leave --platform away, or use the provider docker", text, platforms.Format(ours))
+		return fmt.Errorf("--platform=%s: this builds for %s only: remove --platform, or use the provider docker", text, platforms.Format(ours))
 	}
 	return nil
 }
 
-// named finds a stage by the name that AS gave it; of two with one name, the later.
+// named returns the stage with a name of AS; of two with one name, the later.
 func (all stages) named(name string) (int, bool) {
 	for _, st := range slices.Backward(all) {
 		if st.name != "" && strings.EqualFold(st.name, name) {
@@ -107,7 +107,7 @@ func (all stages) named(name string) (int, bool) {
 	return 0, false
 }
 
-// find finds a stage by name or number.
+// find returns the stage with a name or number.
 func (all stages) find(name string) (index int, ok bool, err error) {
 	if i, ok := all.named(name); ok {
 		return i, true, nil
@@ -122,7 +122,7 @@ func (all stages) find(name string) (index int, ok bool, err error) {
 	return i, true, nil
 }
 
-// target is the stage to build.
+// target returns the stage to build.
 func (all stages) target(name string) (int, error) {
 	if name == "" {
 		return len(all) - 1, nil
@@ -137,13 +137,13 @@ func (all stages) target(name string) (int, error) {
 	return i, nil
 }
 
-// origin is what --from or a mount's from names.
+// origin is the stage or image that --from or a mount's from names.
 type origin struct {
 	stage int    // or -1
 	image string // if it is no stage
 }
 
-// origin finds what an instruction of a stage copies from.
+// origin returns what an instruction of st copies from.
 func (all stages) origin(st *stage, name string) (origin, error) {
 	i, ok, err := all.find(name)
 	if err != nil {
@@ -153,13 +153,13 @@ func (all stages) origin(st *stage, name string) (origin, error) {
 		return origin{stage: -1, image: name}, nil
 	}
 	if i >= st.index {
-		return origin{}, fmt.Errorf("stage %q is not complete here: only earlier stages can be copied from", name)
+		return origin{}, fmt.Errorf("stage %q is not complete here: COPY --from needs an earlier stage", name)
 	}
 	return origin{stage: i}, nil
 }
 
-// needed lists what must be built for a target, in order, or every problem that naming stages has.
-func (all stages) needed(target int) ([]int, error) {
+// buildOrder returns the stages that a target needs, in order. Its error has every problem with names of stages.
+func (all stages) buildOrder(target int) ([]int, error) {
 	var (
 		wanted   = make([]bool, len(all))
 		problems []error
@@ -176,7 +176,7 @@ func (all stages) needed(target int) ([]int, error) {
 			wanted[st.base] = true
 		}
 		for _, command := range st.commands {
-			for _, name := range froms(command) {
+			for _, name := range sourceNames(command) {
 				o, err := all.origin(st, name)
 				if strings.Contains(name, "$") {
 					err = fmt.Errorf("--from=%s: variables have no effect there: give the image a stage of its own (FROM %s AS name) and copy from that", name, name)
@@ -190,11 +190,11 @@ func (all stages) needed(target int) ([]int, error) {
 		}
 	}
 	slices.Reverse(order)
-	return order, inOrder(problems)
+	return order, joinByLine(problems)
 }
 
-// froms are the stages and images that an instruction takes files from.
-func froms(command instructions.Command) []string {
+// sourceNames returns the stages and images from which an instruction takes files.
+func sourceNames(command instructions.Command) []string {
 	switch c := command.(type) {
 	case *instructions.CopyCommand:
 		if c.From != "" {

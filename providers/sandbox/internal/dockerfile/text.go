@@ -13,7 +13,7 @@ const maxFailedText = 60
 
 func upper(name string) string { return strings.ToUpper(name) }
 
-// oneLine is an instruction for people.
+// oneLine returns an instruction on one line, for people.
 func oneLine(code string) string {
 	words := strings.Fields(code)
 	if len(words) == 0 {
@@ -23,7 +23,7 @@ func oneLine(code string) string {
 	return cut(strings.Join(words, " "), maxText)
 }
 
-// cut shortens a text to so many bytes, between characters.
+// cut shortens a text to at most size bytes, between characters.
 func cut(text string, size int) string {
 	if len(text) <= size {
 		return text
@@ -36,7 +36,7 @@ func cut(text string, size int) string {
 	return text[:size] + more
 }
 
-// firstTextLine is the first line that says something.
+// firstTextLine returns the first line that is not empty.
 func firstTextLine(text string) string {
 	line, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if line = strings.TrimSpace(line); rest != "" {

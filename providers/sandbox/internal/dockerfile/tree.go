@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// tree is what COPY takes files from: the context, or the root of an image (a Box is one).
+// tree is what COPY takes files from: the context, or an image's root (a Box is a tree).
 type tree interface {
-	Look(ctx context.Context, path string) (Info, error)
+	Stat(ctx context.Context, path string) (Info, error)
 	Get(ctx context.Context, path string, w io.Writer) error
 }
 
-// found is a file or folder that a source names.
-type found struct {
+// match is a file or directory that a source names.
+type match struct {
 	name string // absolute, as it was asked for: its last element is what the copy is called
 	Info
 }
 
-// glob gives what a pattern matches, in order; a pattern without wildcards matches itself, if it is there.
-func glob(ctx context.Context, t tree, pattern string) ([]found, error) {
+// glob returns what a pattern matches, in order. A pattern without wildcards matches itself, if it exists.
+func glob(ctx context.Context, t tree, pattern string) ([]match, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, fmt.Errorf("%s: %w", pattern, err)
 	}
@@ -42,25 +42,25 @@ func glob(ctx context.Context, t tree, pattern string) ([]found, error) {
 		}
 		matches = next
 	}
-	var all []found
+	var all []match
 	for _, name := range matches {
-		info, err := t.Look(ctx, name)
+		info, err := t.Stat(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		if info.Exists {
-			all = append(all, found{name: name, Info: info})
+			all = append(all, match{name: name, Info: info})
 		}
 	}
 	return all, nil
 }
 
-// matching gives what is in a folder by a pattern without slashes.
+// matching returns the entries of a directory that match a pattern without slashes.
 func matching(ctx context.Context, t tree, dir, part string) ([]string, error) {
-	if !wild(part) {
+	if !hasWildcard(part) {
 		return []string{path.Join(dir, part)}, nil
 	}
-	in, err := t.Look(ctx, dir)
+	in, err := t.Stat(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +73,8 @@ func matching(ctx context.Context, t tree, dir, part string) ([]string, error) {
 	return names, nil
 }
 
-// wild tells whether a pattern may match more than itself.
-func wild(pattern string) bool {
+// hasWildcard reports whether a pattern may match anything but itself.
+func hasWildcard(pattern string) bool {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {
 		case '*', '?', '[':
@@ -86,7 +86,7 @@ func wild(pattern string) bool {
 	return false
 }
 
-// each gives every entry of what is at a path: names are relative to it, and "." is itself.
+// each calls visit for each entry of the file or directory at a path. Names are relative to it; "." is itself.
 func each(ctx context.Context, t tree, name string, visit func(*tar.Header, io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -111,7 +111,7 @@ func each(ctx context.Context, t tree, name string, visit func(*tar.Header, io.R
 
 var errStopped = errors.New("no more is read")
 
-// entries reads an archive.
+// entries calls visit for each entry of an archive.
 func entries(r io.Reader, visit func(*tar.Header, io.Reader) error) error {
 	archive := tar.NewReader(r)
 	for {
@@ -132,7 +132,7 @@ func entries(r io.Reader, visit func(*tar.Header, io.Reader) error) error {
 	}
 }
 
-// relative is an entry's name without anything that could lead out of where it belongs.
+// relative returns an entry's name as a relative path that cannot lead outside.
 func relative(name string) string {
 	if name = strings.TrimPrefix(path.Clean("/"+name), "/"); name == "" {
 		return "."

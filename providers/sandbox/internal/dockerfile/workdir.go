@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// makeDir is WORKDIR: a folder that is made, with what leads to it, if it is not there. It belongs to the USER of that line, as
-// BuildKit has it.
+// makeDir is WORKDIR. It creates the directory and its parents, if they do not exist. As in BuildKit they belong to the
+// USER of that line.
 type makeDir struct {
 	path string
 	user string
@@ -19,7 +19,7 @@ func (d makeDir) prepare(_ context.Context, _ *builder, k key) (apply, error) {
 }
 
 func (d makeDir) apply(ctx context.Context, box Box) error {
-	missing, err := missingFolders(ctx, box, d.path)
+	missing, err := missingDirs(ctx, box, d.path)
 	if err != nil {
 		return fmt.Errorf("WORKDIR: %w", err)
 	}
@@ -37,7 +37,7 @@ func (d makeDir) apply(ctx context.Context, box Box) error {
 	return put(ctx, box, func(w *writer) error {
 		w.own = own
 		for _, dir := range missing {
-			if err := w.folder(dir); err != nil {
+			if err := w.dir(dir); err != nil {
 				return err
 			}
 		}

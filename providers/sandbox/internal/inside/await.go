@@ -18,11 +18,11 @@ const (
 	awaitMax = 50 * time.Millisecond
 )
 
-// await answers an Await: see wire.Answer.
+// await serves a WaitFor request: see wire.Answer.
 func (c *children) await(request wire.Request) (begun, running bool) {
 	since := time.Now()
 	for wait := awaitMin; ; wait = min(2*wait, awaitMax) {
-		if request.Command != nil && someRuns(request.Command.Args) {
+		if request.Command != nil && anyRuns(request.Command.Args) {
 			return true, true
 		}
 		if !c.runs(request.Target) {
@@ -35,8 +35,8 @@ func (c *children) await(request wire.Request) (begun, running bool) {
 	}
 }
 
-// someRuns reports whether any process runs the program with these arguments, wherever it was found.
-func someRuns(args []string) bool {
+// anyRuns reports whether any process runs the program with these arguments, in whatever directory the program is.
+func anyRuns(args []string) bool {
 	lists, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is sound
 	for _, list := range lists {
 		line, err := os.ReadFile(list)
@@ -47,7 +47,7 @@ func someRuns(args []string) bool {
 	return false
 }
 
-// runs reports whether a process with this content of its cmdline runs the program with these arguments.
+// runs reports whether a process with this cmdline runs the program with these arguments.
 func runs(cmdline []byte, args []string) bool {
 	var has []string
 	for arg := range bytes.SplitSeq(bytes.TrimSuffix(cmdline, []byte{0}), []byte{0}) {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Self is this program, also when its file was replaced or removed meanwhile.
+// Self is this program, even if its file was replaced or removed.
 const Self = "/proc/self/exe"
 
 // The roles in which this program is started to be process 1, as the name that it is started with.
@@ -19,21 +19,21 @@ const (
 	RoleMapped = "rollout-sandbox-mapped" // waits for its ids first, see WaitForIDs
 )
 
-// Process 1 begins here and not in main, because a program's packages are made ready one by one, and main is the last.
-// Most of what rollout is made of (clients of engines and registries, their protocols) comes after this package,
-// whose imports are few. Without it a sandbox needs less than half the memory and is there some milliseconds
-// earlier; "go run ./internal/bench --only sandbox" measures both.
+// Process 1 starts here and not in main. Go initialises a program's packages one by one, and main is the last. Most
+// packages of rollout (clients of engines and registries, their protocols) come after this one, whose imports are few.
+// Starting here halves a sandbox's memory and saves some milliseconds; "go run ./internal/bench --only sandbox"
+// measures both.
 func init() {
 	switch os.Args[0] {
 	case Role:
-		serveForever()
+		serveAndExit()
 	case RoleMapped:
 		WaitForIDs(Role)
 	}
 }
 
-// WaitForIDs is what a process does that was started before it had its ids: it waits for the end of the file
-// that its argument names, and starts anew in its role, for the rights of root come with that. It does not return.
+// WaitForIDs serves a process that was started before its ids were set. It waits for the end of the file that its
+// argument names, and executes the program again in its role: the rights of root come with execve. It does not return.
 func WaitForIDs(role string) {
 	gate, err := strconv.Atoi(os.Args[1])
 	if err == nil {

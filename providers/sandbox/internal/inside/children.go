@@ -21,43 +21,43 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// killTime bounds the ending of one command.
-const killTime = 30 * time.Second
+// killTimeout bounds the ending of one command.
+const killTimeout = 30 * time.Second
 
-// The ways in which a command cannot be started, apart from its user and folder.
+// The ways in which a command cannot be started, apart from its user and directory.
 var (
 	errNoProgram = errors.New("no such program")
 	errStart     = errors.New("start")
 )
 
-// errAlive: processes that a command started could not be ended.
-var errAlive = errors.New("processes of the command live on")
+// errNotEnded says that processes of a command could not be ended.
+var errNotEnded = errors.New("processes of the command are still running")
 
-// children are the commands of a sandbox. One thread, with less rights than the others, starts them all.
-// Process 1 has to wait for orphans, too, so nothing here uses os/exec, which waits by itself.
+// children has the commands of a sandbox. One thread, with fewer rights than the others, starts them all. Process 1
+// must wait for orphans, too, so nothing here uses os/exec, which waits by itself.
 type children struct {
-	oneID  bool
-	doors  []*os.File // of the control groups that commands are in
-	notes  []string
-	starts chan func()
+	oneID       bool
+	cgroupTasks []*os.File // "tasks" files of the control groups of commands
+	notes       []string
+	starts      chan func()
 
-	mu      sync.Mutex       // held while a command is started, so that none is waited for before it is known
+	mu      sync.Mutex       // held while a command is started, so that reap does not miss it
 	running map[int]*command // by process id
 	// execs are the commands that run, and those that ended since the last one was started: when one
 	// ends just as it is to be killed, what it started is killed all the same.
 	execs map[int64]*command
 }
 
-// command is one that was started.
+// command is a command that was started.
 type command struct {
 	processes.Process
 	ended bool
-	exit  chan<- unix.WaitStatus // has room for it
+	exit  chan<- unix.WaitStatus // has a buffer for it
 }
 
-// newChildren makes the starting thread. What it writes "0" to the doors for stands at wire.Setup.
-func newChildren(oneID bool, doors []*os.File) (*children, error) {
-	c := &children{oneID: oneID, doors: doors, starts: make(chan func()), running: map[int]*command{}, execs: map[int64]*command{}}
+// newChildren starts the thread that starts commands. wire.Setup explains cgroupTasks.
+func newChildren(oneID bool, cgroupTasks []*os.File) (*children, error) {
+	c := &children{oneID: oneID, cgroupTasks: cgroupTasks, starts: make(chan func()), running: map[int]*command{}, execs: map[int64]*command{}}
 	if err := ignoreSignals(); err != nil {
 		return nil, err
 	}
@@ -74,12 +74,12 @@ func newChildren(oneID bool, doors []*os.File) (*children, error) {
 	return c, nil
 }
 
-// startThread makes the thread that starts commands.
+// startThread starts the thread that starts commands.
 func (c *children) startThread() error {
 	confined := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: its rights are gone
-		err := enter(c.doors)
+		runtime.LockOSThread() // never unlocked: it has lost its rights
+		err := joinCgroups(c.cgroupTasks)
 		if err == nil {
 			c.notes, err = confine.Thread(confine.Options{FakeOwners: c.oneID})
 		}
@@ -95,16 +95,16 @@ func (c *children) startThread() error {
 	return nil
 }
 
-func enter(doors []*os.File) error {
-	for _, door := range doors {
-		if _, err := door.WriteString("0"); err != nil {
+func joinCgroups(cgroupTasks []*os.File) error {
+	for _, file := range cgroupTasks {
+		if _, err := file.WriteString("0"); err != nil {
 			return fmt.Errorf("enter a control group: %w", err)
 		}
 	}
 	return nil
 }
 
-// reap waits for all that have ended.
+// reap waits for all processes that have ended.
 func (c *children) reap() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *children) reap() {
 	}
 }
 
-// exitCode is what a shell says of a process.
+// exitCode returns a process's exit code as a shell reports it.
 func exitCode(status unix.WaitStatus) int {
 	if status.Signaled() {
 		return 128 + int(status.Signal())
@@ -133,7 +133,7 @@ func exitCode(status unix.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// start starts a command. The channel gets how it exited.
+// start starts a command. The channel receives its exit status.
 func (c *children) start(id int64, cmd *wire.Command, files []*os.File) (<-chan unix.WaitStatus, error) {
 	if len(files) == 2 {
 		// Not opened by the provider: real root could change the mode of the machine's device by its open file.
@@ -161,7 +161,7 @@ func (c *children) start(id int64, cmd *wire.Command, files []*os.File) (<-chan 
 	return exit, nil
 }
 
-// fork runs in the starting thread.
+// fork starts a command. It must run in the starting thread.
 func (c *children) fork(id int64, program string, cmd *wire.Command, attr *syscall.ProcAttr, exit chan<- unix.WaitStatus) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,18 +175,18 @@ func (c *children) fork(id int64, program string, cmd *wire.Command, attr *sysca
 	}
 	start, err := processes.Started(pid)
 	if err == nil && cmd.MaxProcesses > 0 {
-		// The program has only begun: it has started nothing yet.
+		// The program has just begun and has started nothing.
 		err = limitProcesses(pid, cmd.MaxProcesses)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("look after %s: %w", program, err), unix.Kill(pid, unix.SIGKILL))
+		return errors.Join(fmt.Errorf("watch %s: %w", program, err), unix.Kill(pid, unix.SIGKILL))
 	}
 	started := &command{Process: processes.Process{PID: pid, Start: start}, exit: exit}
 	c.running[pid], c.execs[id] = started, started
 	return nil
 }
 
-// limitProcesses limits the processes of the user that a process runs as.
+// limitProcesses limits the processes of the user of process pid.
 func limitProcesses(pid int, most int64) error {
 	limit := unix.Rlimit{Cur: uint64(most), Max: uint64(most)}
 	done := make(chan error)
@@ -194,7 +194,7 @@ func limitProcesses(pid int, most int64) error {
 	return <-done
 }
 
-// prepare looks up the program, the user and the folder of a command.
+// prepare looks up the program, the user and the directory of a command.
 func (c *children) prepare(cmd *wire.Command) (string, *syscall.ProcAttr, error) {
 	if len(cmd.Args) == 0 {
 		return "", nil, errors.New("no command")
@@ -210,7 +210,7 @@ func (c *children) prepare(cmd *wire.Command) (string, *syscall.ProcAttr, error)
 	if info, err := os.Stat(dir); err != nil {
 		return "", nil, fmt.Errorf("the working directory: %w", err)
 	} else if !info.IsDir() {
-		return "", nil, fmt.Errorf("the working directory %s is not a folder", dir)
+		return "", nil, fmt.Errorf("the working directory %s is not a directory", dir)
 	}
 	env := withHome(cmd.Env, who.home)
 	program, err := lookPath(cmd.Args[0], env, dir)
@@ -229,7 +229,7 @@ func (c *children) prepare(cmd *wire.Command) (string, *syscall.ProcAttr, error)
 	return program, attr, nil
 }
 
-// runs reports whether a command still does.
+// runs reports whether a command is still running.
 func (c *children) runs(id int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,10 +251,10 @@ func (c *children) kill(id int64) error {
 	if !known {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	if err := processes.Kill(ctx, root.Process, others...); err != nil {
-		return fmt.Errorf("%w: %w", errAlive, err)
+		return fmt.Errorf("%w: %w", errNotEnded, err)
 	}
 	return nil
 }

@@ -14,17 +14,16 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// Socket is the file descriptor of the connection that an init is started with.
+// Socket is the file descriptor of process 1's connection.
 const Socket = 3
 
-// serveForever serves a sandbox until the connection ends. It does not return: with process 1 all others of the
-// sandbox end.
-func serveForever() {
-	// With the thread that started it; the kernel forgets that when a start brings rights with it (modes with ids).
+// serveAndExit serves a sandbox until the connection ends, and exits. All processes of the sandbox end with it.
+func serveAndExit() {
+	// End with the thread that started this process. The kernel resets this when execve brings rights (modes with ids).
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
-	conn, err := wire.Inherited(Socket)
+	conn, err := wire.FromFD(Socket)
 	if err == nil {
-		err = keepFiles()
+		err = closeOnExec()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -38,9 +37,9 @@ func serveForever() {
 	os.Exit(0)
 }
 
-// keepFiles keeps from commands what this process has inherited besides its socket: files that the provider's process
-// was started with, and knows nothing of.
-func keepFiles() error {
+// closeOnExec keeps commands from inheriting files that this process inherited besides its socket. The provider's
+// process may have been started with them, and does not know them.
+func closeOnExec() error {
 	err := unix.CloseRange(Socket+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	if err == nil {
 		return nil
@@ -54,20 +53,20 @@ func keepFiles() error {
 	return err
 }
 
-// server answers the requests of one sandbox.
+// server serves the requests of one sandbox.
 type server struct {
 	conn     *wire.Conn
 	children *children
-	tun      int // tunDevice, to be opened anew; -1 if it is not there
+	tun      int // tunDevice, to be opened again; -1 without one
 }
 
 func (s *server) serve() error {
 	var setup wire.Setup
-	doors, err := s.conn.Receive(&setup)
+	cgroupTasks, err := s.conn.Receive(&setup)
 	if err != nil {
 		return fmt.Errorf("receive the setup: %w", err)
 	}
-	ready, err := s.begin(setup, doors)
+	ready, err := s.begin(setup, cgroupTasks)
 	if err != nil {
 		kind := wire.Failed
 		switch refused := new(refusal); {
@@ -85,11 +84,11 @@ func (s *server) serve() error {
 		var request wire.Request
 		files, err := s.conn.Receive(&request)
 		if err != nil {
-			return nil //nolint:nilerr // the provider has gone, or has closed the connection: the end
+			return nil //nolint:nilerr // the provider has ended or closed the connection
 		}
 		switch request.Op {
 		case wire.Exec:
-			s.exec(request, files) // in its turn: a Kill that comes next must find it
+			s.exec(request, files) // not concurrently: a Kill that comes next must find it
 		case wire.Attach, wire.Detach, wire.Listen:
 			s.network(request)
 		default:
@@ -98,8 +97,8 @@ func (s *server) serve() error {
 	}
 }
 
-// begin makes the sandbox.
-func (s *server) begin(setup wire.Setup, doors []*os.File) (wire.Answer, error) {
+// begin creates the sandbox.
+func (s *server) begin(setup wire.Setup, cgroupTasks []*os.File) (wire.Answer, error) {
 	unix.Umask(0)
 	s.findTUN()
 	if err := makeRoot(setup); err != nil {
@@ -124,7 +123,7 @@ func (s *server) begin(setup wire.Setup, doors []*os.File) (wire.Answer, error) 
 		}
 	}
 	unix.Umask(0o022)
-	started, err := newChildren(setup.OneID, doors)
+	started, err := newChildren(setup.OneID, cgroupTasks)
 	if err != nil {
 		return wire.Answer{}, err
 	}
@@ -132,25 +131,25 @@ func (s *server) begin(setup wire.Setup, doors []*os.File) (wire.Answer, error) 
 	return wire.Answer{Notes: started.notes}, nil
 }
 
-// handle answers one request other than Exec. Files are closed by whoever uses them.
+// handle serves one request other than Exec. The function that uses the files closes them.
 func (s *server) handle(request wire.Request, files []*os.File) {
 	answer := wire.Answer{ID: request.ID}
 	var err error
 	switch request.Op {
 	case wire.Kill:
 		err = s.children.kill(request.Target)
-	case wire.Await:
+	case wire.WaitFor:
 		answer.Begun, answer.Running = s.children.await(request)
 	case wire.Unpack:
 		err = s.unpack(files, request.Replace)
 	case wire.Pack:
 		err = packTo(files, request)
-	case wire.Look:
-		answer.Info, err = look(request.Path)
+	case wire.Stat:
+		answer.Info, err = stat(request.Path)
 	case wire.Remove:
 		err = remove(request.Path)
 	case wire.Identify:
-		answer.UID, answer.GID, err = owner(request.User, request.Group)
+		answer.UID, answer.GID, err = lookupOwner(request.User, request.Group)
 	default:
 		err = fmt.Errorf("unknown request %q", request.Op)
 	}
@@ -160,7 +159,7 @@ func (s *server) handle(request wire.Request, files []*os.File) {
 	s.answer(answer)
 }
 
-// exec starts a command and sees to it that its end is answered.
+// exec starts a command. It answers the request when the command has ended.
 func (s *server) exec(request wire.Request, files []*os.File) {
 	ended, err := s.children.start(request.ID, request.Command, files)
 	closeFiles(files)
@@ -173,14 +172,15 @@ func (s *server) exec(request wire.Request, files []*os.File) {
 		answer := wire.Answer{ID: request.ID, Code: exitCode(status), Killed: status.Signaled()}
 		if request.Command.Alone {
 			if err := s.children.kill(request.ID); err != nil {
-				answer.Kind, answer.Problem = wire.Alive, err.Error()
+				answer.Kind, answer.Problem = wire.NotEnded, err.Error()
 			}
 		}
 		s.answer(answer)
 	}()
 }
 
-// shellCode is what a shell says of a program that is not there, or cannot be run; 0 for other failures.
+// shellCode returns the exit code with which a shell reports a program that does not exist or cannot be run. It returns
+// 0 for other errors.
 func shellCode(err error) int {
 	switch {
 	case errors.Is(err, errNoProgram):
@@ -191,7 +191,7 @@ func shellCode(err error) int {
 	return 0
 }
 
-// answer ends everything if nobody listens any more.
+// answer sends an answer. It ends the sandbox if nobody receives it.
 func (s *server) answer(a wire.Answer) {
 	if s.conn.Send(a) != nil {
 		os.Exit(1)
@@ -204,13 +204,13 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// kindOf sorts failures for the provider.
+// kindOf returns an error's kind for the provider.
 func kindOf(err error) wire.Problem {
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		return wire.NotFound
-	case errors.Is(err, errAlive):
-		return wire.Alive
+	case errors.Is(err, errNotEnded):
+		return wire.NotEnded
 	}
 	return wire.Failed
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// network answers a request about the sandbox's network.
+// network serves a request about the sandbox's network.
 func (s *server) network(request wire.Request) {
 	answer := wire.Answer{ID: request.ID}
 	var files []*os.File
@@ -47,10 +47,11 @@ func (s *server) network(request wire.Request) {
 	}
 }
 
-// tunDevice is what TUN devices are made by. Source: the kernel's Documentation/networking/tuntap.rst.
+// tunDevice is the file through which TUN devices are made. Source: the kernel's Documentation/networking/tuntap.rst.
 const tunDevice = "/dev/net/tun"
 
-// findTUN remembers tunDevice for later, when the machine's files are gone. Where it is not there, it remembers nothing.
+// findTUN keeps tunDevice open for later, when the machine's files are out of reach. s.tun is -1 if the machine does
+// not have it.
 func (s *server) findTUN() {
 	s.tun = -1
 	if fd, err := unix.Open(tunDevice, unix.O_PATH|unix.O_CLOEXEC, 0); err == nil {
@@ -58,13 +59,13 @@ func (s *server) findTUN() {
 	}
 }
 
-// attach makes a device, with its addresses and routes, and returns its other end.
+// attach makes a device with its addresses and routes, and returns its other end.
 func (s *server) attach(d wire.Device) (*os.File, wire.Frames, error) {
 	var failures []error
 	for _, way := range []struct {
 		frames wire.Frames
 		make   func(name string) (*os.File, error)
-	}{{wire.Ethernet, makeVeth}, {wire.Packets, s.makeTUN}} { // the kernel removes a TUN device slowly, and holds others up
+	}{{wire.Ethernet, makeVeth}, {wire.Packets, s.makeTUN}} { // the kernel removes TUN devices slowly, which delays others
 		if d.Frames != "" && d.Frames != way.frames {
 			continue
 		}
@@ -82,8 +83,8 @@ func (s *server) attach(d wire.Device) (*os.File, wire.Frames, error) {
 	return nil, "", refused("make a network device", errors.Join(failures...))
 }
 
-// makeTUN makes a device whose other end is a file of packets. Large segments are cut, and checksums made, by nobody: they
-// stay within this machine.
+// makeTUN makes a device whose other end is a file of packets. Nobody cuts large segments or computes checksums: the
+// packets stay within this machine.
 func (s *server) makeTUN(name string) (*os.File, error) {
 	if s.tun < 0 {
 		return nil, fmt.Errorf("open %s: %w", tunDevice, os.ErrNotExist)
@@ -108,11 +109,11 @@ func (s *server) makeTUN(name string) (*os.File, error) {
 	return end, nil
 }
 
-// farName is the other end of a pair of devices, in a network that has nothing else.
-const farName = "far"
+// farDevice is the name of the pair's other device, in a network that has nothing else.
+const farDevice = "far"
 
-// makeVeth makes one end of a pair of devices. The other end is in a network that is there only for a packet socket, and
-// ends with it: no process is in it, and none can get there.
+// makeVeth makes one end of a pair of devices. The other end is in a network that exists only for a packet socket, and
+// ends with it. No process is in that network, and none can enter it.
 func makeVeth(name string) (*os.File, error) {
 	type made struct {
 		end *os.File
@@ -120,15 +121,15 @@ func makeVeth(name string) (*os.File, error) {
 	}
 	result := make(chan made)
 	go func() {
-		runtime.LockOSThread() // for good: the thread is in another network, and ends with this function
-		end, err := farEnd(name)
+		runtime.LockOSThread() // never unlocked: the thread is in another network, and ends with this function
+		end, err := makeFarEnd(name)
 		result <- made{end, err}
 	}()
 	m := <-result
 	return m.end, m.err
 }
 
-func farEnd(name string) (*os.File, error) {
+func makeFarEnd(name string) (*os.File, error) {
 	own, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("find the sandbox's own network: %w", err)
@@ -142,20 +143,21 @@ func farEnd(name string) (*os.File, error) {
 		return nil, err
 	}
 	defer kernel.Close()
-	if err := kernel.AddVeth(farName, name, own, wire.Hardware); err != nil {
+	if err := kernel.AddVeth(farDevice, name, own, wire.Hardware); err != nil {
 		return nil, err
 	}
-	far, err := rtnl.Index(farName)
+	far, err := rtnl.Index(farDevice)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(kernel.Quiet(far), kernel.SetUp(far, wire.MaxMTU, true)); err != nil {
+	if err := errors.Join(kernel.DisableAutoconf(far), kernel.SetUp(far, wire.MaxMTU, true)); err != nil {
 		return nil, err
 	}
 	return packetSocket(far)
 }
 
-// packetSocket is what goes through a device of this thread's network, but for what is sent through the socket itself.
+// packetSocket opens a socket that sends and receives a device's packets in this thread's network. It does not receive
+// what is sent through it.
 func packetSocket(device int) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // 0: nothing before Bind
 	if err != nil {
@@ -183,7 +185,7 @@ func packetSocket(device int) (*os.File, error) {
 	return end, nil
 }
 
-// configure gives a device its addresses, and makes it the way to everything.
+// configure sets a device's addresses and the default routes through it.
 func configure(d wire.Device) error {
 	kernel, err := rtnl.Open()
 	if err != nil {
@@ -194,19 +196,20 @@ func configure(d wire.Device) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(kernel.Quiet(index), kernel.SetUp(index, d.MTU, true)); err != nil {
+	if err := errors.Join(kernel.DisableAutoconf(index), kernel.SetUp(index, d.MTU, true)); err != nil {
 		return err
 	}
 	for _, addr := range d.Addrs {
-		if err := addressed(kernel, index, addr); err != nil {
+		if err := addAddress(kernel, index, addr); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addressed gives a device an address and the default route of its kind. Where the kernel has no IPv6, there is none.
-func addressed(kernel *rtnl.Conn, index int, a wire.Address) error {
+// addAddress sets a device's address, and the default route of the address's family. It does nothing for IPv6 if the
+// kernel does not have it.
+func addAddress(kernel *rtnl.Conn, index int, a wire.Address) error {
 	err := kernel.AddAddress(index, a.Own)
 	if err == nil {
 		err = kernel.AddDefault(index, a.Gateway)
@@ -219,7 +222,7 @@ func addressed(kernel *rtnl.Conn, index int, a wire.Address) error {
 
 func isIPv6(addr netip.Addr) bool { return addr.Is6() && !addr.Is4In6() }
 
-// detach removes a device. One that has gone, with its other end, is no error.
+// detach removes a device. It returns nil if the device does not exist any more.
 func detach(name string) error {
 	kernel, err := rtnl.Open()
 	if err != nil {
@@ -236,8 +239,9 @@ func detach(name string) error {
 	return err
 }
 
-// ownSettings are as in containers: everybody may listen on any port and send pings. What cannot be set stays as it is.
-func ownSettings() {
+// setNetworkDefaults makes the same settings as for containers: everybody may listen on any port and send pings. It
+// ignores errors.
+func setNetworkDefaults() {
 	for name, value := range map[string]string{
 		"ip_unprivileged_port_start": "0",
 		"ping_group_range":           "0 2147483647",
@@ -246,13 +250,13 @@ func ownSettings() {
 	}
 }
 
-// listen opens a socket on the loopback device, at a port that is free.
+// listen opens a socket on the loopback device, at a free port.
 func listen() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	file := os.NewFile(uintptr(fd), "door")
+	file := os.NewFile(uintptr(fd), "proxy")
 	err = unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
 	if err == nil {
 		err = unix.Listen(fd, unix.SOMAXCONN)

@@ -19,13 +19,14 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// packTo writes what is at a path as a tar stream to the one file. A reader that goes away ends it.
+// packTo writes the file or directory at a path as a tar stream to the one file. It ends when the reader closes the
+// stream.
 func packTo(files []*os.File, request wire.Request) error {
 	defer closeFiles(files)
 	if len(files) != 1 {
 		return errors.New("packing needs one file")
 	}
-	// Links are followed in the path itself, never beneath it.
+	// Links are followed in the path itself, never below it.
 	resolved, err := filepath.EvalSymlinks(request.Path)
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func packTo(files []*os.File, request wire.Request) error {
 		return err
 	}
 	defer root.Close()
-	if err := realFiles(root); err != nil {
+	if err := refuseKernelFiles(root); err != nil {
 		return err
 	}
 	p := packer{tw: tar.NewWriter(files[0]), plain: request.Plain, root: root, links: map[inode]string{}}
@@ -63,30 +64,30 @@ func packTo(files []*os.File, request wire.Request) error {
 	return p.tw.Close()
 }
 
-// maxPlainDepth is somewhat more than readers of plain streams take: they are to see that there is more. See
+// maxPlainDepth is a little more than readers of plain streams accept, so that they notice that there is more. See
 // environment.Extract.
 const maxPlainDepth = 80
 
-// inode tells files apart.
+// inode identifies a file.
 type inode struct{ dev, ino uint64 }
 
 type packer struct {
 	tw     *tar.Writer
 	plain  bool
 	root   *os.Root
-	device uint64           // of the top: what is mounted beneath is left out
+	device uint64           // of the path: what is mounted below is left out
 	links  map[inode]string // the first names of files that have several
 }
 
 func deviceOf(info fs.FileInfo) (uint64, error) {
 	stat, ok := info.Sys().(*unixStat)
 	if !ok {
-		return 0, errors.New("the file system tells nothing of its files")
+		return 0, errors.New("the file system does not report device numbers")
 	}
 	return stat.Dev, nil
 }
 
-// add writes the entry for below (a path in root) and, if it is a folder, for all in it.
+// add writes the entry for below (a path in root). For a directory it also writes what is in it.
 func (p *packer) add(below, name string, info fs.FileInfo) error {
 	header, err := p.header(below, name, info)
 	if err != nil || header == nil {
@@ -101,15 +102,15 @@ func (p *packer) add(below, name string, info fs.FileInfo) error {
 	if !info.IsDir() || p.plain && strings.Count(below, "/") > maxPlainDepth {
 		return nil
 	}
-	folder, err := p.root.Open(below)
-	if gone(err) {
-		return nil // replaced or removed while we look
+	dir, err := p.root.Open(below)
+	if vanished(err) {
+		return nil // it was replaced or removed meanwhile
 	}
 	if err != nil {
 		return err
 	}
-	entries, err := folder.ReadDir(-1)
-	folder.Close()
+	entries, err := dir.ReadDir(-1)
+	dir.Close()
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (p *packer) add(below, name string, info fs.FileInfo) error {
 	for _, entry := range entries {
 		child := path.Join(below, entry.Name())
 		info, err := p.root.Lstat(child)
-		if gone(err) {
+		if vanished(err) {
 			continue
 		}
 		if err != nil {
@@ -135,12 +136,12 @@ func (p *packer) add(below, name string, info fs.FileInfo) error {
 	return nil
 }
 
-// gone tells of files that vanish while their folder is read.
-func gone(err error) bool {
+// vanished reports whether a file was removed or replaced while its directory was read.
+func vanished(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// header describes one entry; nil for what is left out.
+// header returns the header of one entry, or nil for an entry to leave out.
 func (p *packer) header(below, name string, info fs.FileInfo) (*tar.Header, error) {
 	if info.Mode()&fs.ModeSocket != 0 && !p.plain {
 		return nil, nil
@@ -149,7 +150,7 @@ func (p *packer) header(below, name string, info fs.FileInfo) (*tar.Header, erro
 	if info.Mode()&fs.ModeSymlink != 0 {
 		var err error
 		target, err = p.root.Readlink(below)
-		if gone(err) {
+		if vanished(err) {
 			return nil, nil
 		}
 		if err != nil {
@@ -180,7 +181,7 @@ func (p *packer) header(below, name string, info fs.FileInfo) (*tar.Header, erro
 	return header, nil
 }
 
-// fileHeader is tar.FileInfoHeader, with sockets as pipes: tar knows none, and readers leave both out.
+// fileHeader is tar.FileInfoHeader, with pipes for sockets: tar has no sockets, and readers leave both out.
 func fileHeader(info fs.FileInfo, target string) (*tar.Header, error) {
 	if info.Mode()&fs.ModeSocket != 0 {
 		return &tar.Header{Typeflag: tar.TypeFifo, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()}, nil
@@ -188,12 +189,12 @@ func fileHeader(info fs.FileInfo, target string) (*tar.Header, error) {
 	return tar.FileInfoHeader(info, target)
 }
 
-// file writes a file's entry. Its size is what it was: one that grows is cut, one that shrinks is filled up with
-// zeros, for the header has gone already.
+// file writes a file's entry. The header has the size that the file had: if the file grows, it is cut; if it shrinks,
+// zeros follow.
 func (p *packer) file(below string, header *tar.Header) error {
 	f, err := p.root.OpenFile(below, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if gone(err) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
-		return nil // it became something else
+	if vanished(err) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
+		return nil // it was replaced by something else
 	}
 	if err != nil {
 		return err
@@ -222,7 +223,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// attributes adds extended attributes, as far as they are the sandbox's own business.
+// attributes adds the extended attributes that belong to the sandbox.
 func (p *packer) attributes(below string, header *tar.Header) {
 	full := path.Join(p.root.Name(), below)
 	size, err := unix.Llistxattr(full, nil)
@@ -231,7 +232,7 @@ func (p *packer) attributes(below string, header *tar.Header) {
 	}
 	list := make([]byte, size)
 	if size, err = unix.Llistxattr(full, list); err != nil {
-		return // they change while we look
+		return // they changed meanwhile
 	}
 	for key := range strings.SplitSeq(string(list[:size]), "\x00") {
 		if key == "" || strings.HasPrefix(key, "trusted.") || strings.HasPrefix(key, "user.overlay.") || strings.HasPrefix(key, "security.selinux") {

@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// refusal is what the kernel does not let a sandbox do; the provider knows the ways out.
+// refusal says that the kernel does not permit something. The provider knows the remedies.
 type refusal struct {
 	doing string
 	err   error
@@ -32,7 +32,7 @@ func refused(doing string, err error) error {
 	return &refusal{doing, err}
 }
 
-// makeRoot mounts everything and makes it the root; what was the root before is gone from here.
+// makeRoot mounts everything and makes it the root. The machine's root is then unreachable.
 func makeRoot(setup wire.Setup) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return refused("make mounts private", err)
@@ -70,7 +70,7 @@ func makeRoot(setup wire.Setup) error {
 	return os.Chdir("/")
 }
 
-// inMemory gives the mounts places to write to in a file system in memory.
+// inMemory returns the mounts with their changes in a file system in memory, which it mounts.
 func inMemory(setup wire.Setup) ([]wire.Mount, error) {
 	options := "mode=700"
 	if size := *setup.Memory; size > 0 {
@@ -95,14 +95,14 @@ func inMemory(setup wire.Setup) ([]wire.Mount, error) {
 func mountOverlay(setup wire.Setup, m wire.Mount) error {
 	lower := make([]string, len(m.Lower))
 	for i, dir := range m.Lower {
-		lower[i] = escaped(dir)
+		lower[i] = escape(dir)
 	}
-	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + escaped(m.Upper) + ",workdir=" + escaped(m.Work)
+	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + escape(m.Upper) + ",workdir=" + escape(m.Work)
 	if setup.User {
 		options += ",userxattr"
 	}
 	if page := os.Getpagesize(); len(options)+len(",volatile") >= page {
-		return fmt.Errorf("the image has too many layers: what there is to mount at %s does not fit into the %d bytes that the kernel takes (join steps of the Dockerfile)", m.At, page)
+		return fmt.Errorf("the image has too many layers: the mount options for %s do not fit into the kernel's %d bytes (join steps of the Dockerfile)", m.At, page)
 	}
 	target := filepath.Join(setup.Root, m.At)
 	// volatile: what is thrown away need not reach the disk first. Kernels before 5.10 do not know it.
@@ -113,15 +113,15 @@ func mountOverlay(setup wire.Setup, m wire.Mount) error {
 	return refused("mount an overlay at "+m.At, err)
 }
 
-// escaped hides from overlayfs what separates its options and paths. Source: the kernel's
+// escape escapes the characters with which overlayfs separates options and paths. Source: the kernel's
 // Documentation/filesystems/overlayfs.rst.
-func escaped(path string) string {
+func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`).Replace(path)
 }
 
-// The functions below work in the new root, which is the current folder.
+// The functions below work in the new root, which is the current directory.
 
-// What of /proc is hidden, or only to be read. Source: the list of paths that Docker masks.
+// The files of /proc that are hidden or read-only. Source: the list of paths that Docker masks.
 var (
 	hiddenFiles = []string{"proc/kcore", "proc/latency_stats", "proc/timer_list", "proc/sched_debug"}
 	// keyFiles show the keys of the user who runs the sandbox, also to the root of a user namespace.
@@ -136,10 +136,10 @@ func mountProc(setup wire.Setup) error {
 		return refused("mount /proc", err)
 	}
 	if setup.Loopback {
-		ownSettings()
+		setNetworkDefaults()
 	}
 	hidden := keyFiles
-	if !setup.User { // whose root may neither read nor write the others: they belong to the machine's
+	if !setup.User { // root of a user namespace may neither read nor write the others
 		hidden = slices.Concat(keyFiles, hiddenFiles)
 	}
 	for _, name := range hidden {
@@ -170,8 +170,8 @@ func mountProc(setup wire.Setup) error {
 	return nil
 }
 
-// mountSys shows /sys, for reading. A user namespace that shares the machine's network may not mount it anew, so
-// that the machine's, with what is mounted in it, is shown.
+// mountSys mounts /sys read-only. In a user namespace with the machine's network a new sysfs cannot be mounted, so the
+// machine's is shown, with the mounts in it.
 func mountSys(setup wire.Setup) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY
 	if unix.Mount("sysfs", "sys", "sysfs", flags, "") == nil {
@@ -191,8 +191,8 @@ var deviceLinks = map[string]string{
 }
 
 func mountDev(setup wire.Setup) error {
-	// Devices that are made here are of no use (MS_NODEV): real root may make the machine's disks. Those that
-	// are shown are mounts of their own.
+	// MS_NODEV, because real root could make device nodes of the machine's disks. The devices that are shown are
+	// mounts of their own.
 	if err := unix.Mount("dev", "dev", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_STRICTATIME, "mode=755,size=64k"); err != nil {
 		return refused("mount /dev", err)
 	}
@@ -215,7 +215,7 @@ func mountDev(setup wire.Setup) error {
 	}
 	options := "newinstance,ptmxmode=0666,mode=0620"
 	if !setup.OneID {
-		options += ",gid=5" // tty, everywhere
+		options += ",gid=5" // the group tty on every distribution
 	}
 	if err := unix.Mount("devpts", "dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, options); err != nil {
 		return refused("mount /dev/pts", err)
@@ -224,8 +224,8 @@ func mountDev(setup wire.Setup) error {
 	return refused("mount /dev/shm", unix.Mount("shm", "dev/shm", "tmpfs", flags, "mode=1777,size=64m"))
 }
 
-// showDevice shows a device of the machine. Real root could change its mode and owner for all of the machine; where it
-// is shown for reading only, it cannot, and devices can be written to all the same.
+// showDevice shows a device of the machine. It is mounted read-only, because real root could otherwise change the
+// machine's device's mode and owner. Devices in read-only mounts can be written to.
 func showDevice(device, at string) error {
 	if err := unix.Mount(device, at, "", unix.MS_BIND, ""); err != nil {
 		return err
@@ -233,7 +233,7 @@ func showDevice(device, at string) error {
 	return unix.Mount("", at, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NOEXEC, "")
 }
 
-// loopbackUp switches the loopback device of a network of our own on.
+// loopbackUp switches the loopback device of the sandbox's own network on.
 func loopbackUp() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

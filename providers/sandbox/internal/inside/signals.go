@@ -12,7 +12,7 @@ import (
 
 // kept are the signals that Go's runtime and this package need handlers for, those that cannot be ignored, and those
 // that only stop a process: the kernel stops no first process of a pid namespace.
-var kept = []unix.Signal{
+var notIgnored = []unix.Signal{
 	unix.SIGCHLD, unix.SIGURG, unix.SIGKILL, unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCONT,
 }
 
@@ -26,7 +26,7 @@ func ignoreSignals() error {
 	const last, ignore = 64, 1
 	action := [4]uint64{ignore} // struct kernel_sigaction: handler, flags, restorer, mask
 	for s := unix.Signal(1); s <= last; s++ {
-		if slices.Contains(kept, s) {
+		if slices.Contains(notIgnored, s) {
 			continue
 		}
 		_, _, errno := unix.Syscall6(unix.SYS_RT_SIGACTION, uintptr(s),

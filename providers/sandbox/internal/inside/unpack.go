@@ -23,29 +23,28 @@ func (s *server) unpack(files []*os.File, replace bool) error {
 		return errors.New("unpacking needs one file")
 	}
 	u := unpacker{replace: replace, oneID: s.children.oneID}
-	defer u.leave()
-	return u.all(tar.NewReader(files[0]))
+	defer u.closeParent()
+	return u.unpack(tar.NewReader(files[0]))
 }
 
-// unpacker unpacks one tar stream at "/". What the agent has made of the file system meanwhile, it may
-// lead files astray, but only within the sandbox: links in parents are followed, the last element of a
-// path never is.
+// unpacker unpacks one tar stream at "/". The agent may have changed the file system, so links may lead files
+// elsewhere, but only within the sandbox: links in a path's parents are followed, links in its last element are not.
 type unpacker struct {
 	replace bool
 	oneID   bool
 
-	dir    string // the folder that parent is
+	dir    string // the directory that parent is
 	parent *os.Root
-	times  []folderTime
+	times  []dirTime
 }
 
-// folderTime is set when everything is in place: what is put into a folder changes its time.
-type folderTime struct {
+// dirTime is a directory's time. It is set at the end, because each new file in a directory changes it.
+type dirTime struct {
 	path string
 	time time.Time
 }
 
-func (u *unpacker) all(archive *tar.Reader) error {
+func (u *unpacker) unpack(archive *tar.Reader) error {
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -54,55 +53,55 @@ func (u *unpacker) all(archive *tar.Reader) error {
 		if err != nil {
 			return fmt.Errorf("read the archive: %w", err)
 		}
-		if err := u.entry(header, archive); err != nil {
+		if err := u.unpackEntry(header, archive); err != nil {
 			return fmt.Errorf("/%s: %w", header.Name, err)
 		}
 	}
-	for _, folder := range u.times {
-		if err := os.Chtimes(folder.path, time.Time{}, folder.time); err != nil {
+	for _, dir := range u.times {
+		if err := os.Chtimes(dir.path, time.Time{}, dir.time); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
+func (u *unpacker) unpackEntry(header *tar.Header, content io.Reader) error {
 	full := path.Clean("/" + header.Name)
 	if full == "/" {
 		return nil
 	}
 	dir, name := path.Split(full)
-	if err := u.enter(path.Clean(dir)); err != nil {
+	if err := u.setParent(path.Clean(dir)); err != nil {
 		return err
 	}
-	merged, err := u.makeWay(name, header.Typeflag == tar.TypeDir)
+	merged, err := u.clearPath(name, header.Typeflag == tar.TypeDir)
 	if err != nil || merged && header.Typeflag != tar.TypeDir {
 		return err
 	}
 	switch header.Typeflag {
 	case tar.TypeDir:
-		return u.folder(full, name, header, merged)
+		return u.makeDir(full, name, header, merged)
 	case tar.TypeReg, tar.TypeGNUSparse:
-		return u.file(name, header, content)
+		return u.writeFile(name, header, content)
 	case tar.TypeSymlink:
 		if err := u.parent.Symlink(header.Linkname, name); err != nil {
 			return err
 		}
-		return u.own(name, header)
+		return u.setOwner(name, header)
 	case tar.TypeLink:
 		return u.link(full, header.Linkname)
 	case tar.TypeFifo, tar.TypeChar, tar.TypeBlock:
-		return u.device(name, header)
+		return u.makeNode(name, header)
 	}
 	return fmt.Errorf("an entry of type %q cannot be unpacked", header.Typeflag)
 }
 
-// enter makes dir the current parent. Missing folders are made, 0755.
-func (u *unpacker) enter(dir string) error {
+// setParent makes dir the current parent. It creates missing directories with mode 0755.
+func (u *unpacker) setParent(dir string) error {
 	if u.parent != nil && u.dir == dir {
 		return nil
 	}
-	u.leave()
+	u.closeParent()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -110,32 +109,32 @@ func (u *unpacker) enter(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := realFiles(root); err != nil {
+	if err := refuseKernelFiles(root); err != nil {
 		return errors.Join(err, root.Close())
 	}
 	u.dir, u.parent = dir, root
 	return nil
 }
 
-func (u *unpacker) leave() {
+func (u *unpacker) closeParent() {
 	if u.parent != nil {
 		u.parent.Close()
 		u.parent = nil
 	}
 }
 
-var errKernelFiles = errors.New("a link leads to the kernel's files, where nothing is copied from or to")
+var errKernelFiles = errors.New("a link leads to a file system of the kernel, and nothing is copied from or to it")
 
-// realFiles keeps away from what is no file system of files: links can lead there, and what is written
-// would be written with the rights of process 1.
-func realFiles(root *os.Root) error {
-	folder, err := root.Open(".")
+// refuseKernelFiles returns an error if root is in a file system of the kernel's. Links can lead there, and files would
+// be written with the rights of process 1.
+func refuseKernelFiles(root *os.Root) error {
+	dir, err := root.Open(".")
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
+	defer dir.Close()
 	var stat unix.Statfs_t
-	if err := unix.Fstatfs(int(folder.Fd()), &stat); err != nil {
+	if err := unix.Fstatfs(int(dir.Fd()), &stat); err != nil {
 		return err
 	}
 	switch stat.Type {
@@ -145,8 +144,8 @@ func realFiles(root *os.Root) error {
 	return nil
 }
 
-// makeWay removes what stands at name, and reports whether there is a folder to merge into.
-func (u *unpacker) makeWay(name string, folder bool) (merged bool, err error) {
+// clearPath removes the file at name. It reports whether there is a directory into which to merge.
+func (u *unpacker) clearPath(name string, directory bool) (merged bool, err error) {
 	info, err := u.parent.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -155,44 +154,44 @@ func (u *unpacker) makeWay(name string, folder bool) (merged bool, err error) {
 		return false, err
 	}
 	switch {
-	case folder && info.IsDir():
+	case directory && info.IsDir():
 		return true, nil
 	case u.replace:
-		u.forget(path.Join(u.dir, name))
+		u.dropTimes(path.Join(u.dir, name))
 		return false, u.parent.RemoveAll(name)
-	case folder:
-		return false, errors.New("a file is where the folder should be")
+	case directory:
+		return false, errors.New("a file is in the place of a directory")
 	case info.IsDir():
-		return false, errors.New("a folder is where the file should be")
+		return false, errors.New("a directory is in the place of a file")
 	}
 	return false, u.parent.Remove(name)
 }
 
-// forget drops what was noted for folders at or below one that is removed.
-func (u *unpacker) forget(removed string) {
+// dropTimes drops the recorded times of a removed directory and of those in it.
+func (u *unpacker) dropTimes(removed string) {
 	kept := u.times[:0]
-	for _, folder := range u.times {
-		if folder.path != removed && !strings.HasPrefix(folder.path, removed+"/") {
-			kept = append(kept, folder)
+	for _, dir := range u.times {
+		if dir.path != removed && !strings.HasPrefix(dir.path, removed+"/") {
+			kept = append(kept, dir)
 		}
 	}
 	u.times = kept
 }
 
-func (u *unpacker) folder(full, name string, header *tar.Header, merged bool) error {
+func (u *unpacker) makeDir(full, name string, header *tar.Header, merged bool) error {
 	if !merged {
 		if err := u.parent.Mkdir(name, 0o755); err != nil {
 			return err
 		}
 	}
-	if err := u.own(name, header); err != nil {
+	if err := u.setOwner(name, header); err != nil {
 		return err
 	}
-	u.times = append(u.times, folderTime{full, header.ModTime})
+	u.times = append(u.times, dirTime{full, header.ModTime})
 	return u.parent.Chmod(name, mode(header))
 }
 
-func (u *unpacker) file(name string, header *tar.Header, content io.Reader) error {
+func (u *unpacker) writeFile(name string, header *tar.Header, content io.Reader) error {
 	f, err := u.parent.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -201,7 +200,7 @@ func (u *unpacker) file(name string, header *tar.Header, content io.Reader) erro
 	if _, err := io.Copy(f, content); err != nil {
 		return err
 	}
-	if err := u.own(name, header); err != nil {
+	if err := u.setOwner(name, header); err != nil {
 		return err
 	}
 	if err := f.Chmod(mode(header)); err != nil { // after the owner, which takes setuid away
@@ -213,8 +212,8 @@ func (u *unpacker) file(name string, header *tar.Header, content io.Reader) erro
 	return f.Close()
 }
 
-// own gives an entry its owner and its attributes. It leaves the sandbox's only one where there is one.
-func (u *unpacker) own(name string, header *tar.Header) error {
+// setOwner sets an entry's owner and attributes. It does not change the owner in a sandbox with one id.
+func (u *unpacker) setOwner(name string, header *tar.Header) error {
 	if !u.oneID {
 		if err := u.parent.Lchown(name, header.Uid, header.Gid); err != nil {
 			return err
@@ -238,30 +237,29 @@ func (u *unpacker) link(full, target string) error {
 	return os.Link(path.Clean("/"+target), full)
 }
 
-// device makes pipes, and devices where the kernel allows it; elsewhere they are left out, as /dev is
-// the sandbox's own anyway.
-func (u *unpacker) device(name string, header *tar.Header) error {
+// makeNode makes a pipe, or a device if the kernel permits it. Other devices are left out: /dev is the sandbox's own.
+func (u *unpacker) makeNode(name string, header *tar.Header) error {
 	kind := map[byte]uint32{tar.TypeFifo: unix.S_IFIFO, tar.TypeChar: unix.S_IFCHR, tar.TypeBlock: unix.S_IFBLK}[header.Typeflag]
-	folder, err := u.parent.Open(".")
+	dir, err := u.parent.Open(".")
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
+	defer dir.Close()
 	number := unix.Mkdev(uint32(header.Devmajor), uint32(header.Devminor))
-	err = unix.Mknodat(int(folder.Fd()), name, kind|0o600, int(number))
+	err = unix.Mknodat(int(dir.Fd()), name, kind|0o600, int(number))
 	if errors.Is(err, syscall.EPERM) && header.Typeflag != tar.TypeFifo {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := u.own(name, header); err != nil {
+	if err := u.setOwner(name, header); err != nil {
 		return err
 	}
 	return u.parent.Chmod(name, mode(header))
 }
 
-// mode is an entry's permissions, with setuid, setgid and sticky.
+// mode returns an entry's permissions, with setuid, setgid and sticky.
 func mode(header *tar.Header) fs.FileMode {
 	return header.FileInfo().Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
 }

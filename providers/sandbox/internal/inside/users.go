@@ -19,25 +19,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity is whom a command runs as.
+// identity is the user as whom a command runs.
 type identity struct {
 	uid, gid uint32
 	groups   []uint32
 	home     string
 }
 
-// account is what is used of a line of /etc/passwd.
+// account has the fields of /etc/passwd that are used.
 type account struct {
 	name     string
 	uid, gid uint32
 	home     string
 }
 
-// identify reads user[:group], names or numbers; empty is root. A number need not be in /etc/passwd: its
-// group is 0 then. Source: Docker's reference for USER.
+// identify parses user[:group], each a name or a number; empty is root. A number need not be in /etc/passwd; its group
+// is then 0. Source: Docker's reference for USER.
 func identify(user string) (identity, error) {
 	name, group, hasGroup := strings.Cut(cmp.Or(user, "0"), ":")
-	id, isNumber := number(name)
+	id, isNumber := parseID(name)
 	found, known, err := lookup(name, id, isNumber)
 	if err != nil {
 		return identity{}, err
@@ -58,7 +58,7 @@ func identify(user string) (identity, error) {
 		return who, err
 	}
 	for _, fields := range groups {
-		gid, ok := number(field(fields, 2))
+		gid, ok := parseID(field(fields, 2))
 		if ok && known && slices.Contains(strings.Split(field(fields, 3), ","), found.name) {
 			who.groups = append(who.groups, gid)
 		}
@@ -66,7 +66,7 @@ func identify(user string) (identity, error) {
 	return who, nil
 }
 
-// lookup finds an account by its name or, if that is a number, by its id.
+// lookup returns the account with a name or, if isNumber is set, with an id.
 func lookup(name string, id uint32, isNumber bool) (account, bool, error) {
 	lines, err := readLines("/etc/passwd")
 	if err != nil {
@@ -74,8 +74,8 @@ func lookup(name string, id uint32, isNumber bool) (account, bool, error) {
 	}
 	var byID *account
 	for _, fields := range lines {
-		uid, ok1 := number(field(fields, 2))
-		gid, ok2 := number(field(fields, 3))
+		uid, ok1 := parseID(field(fields, 2))
+		gid, ok2 := parseID(field(fields, 3))
 		if !ok1 || !ok2 {
 			continue
 		}
@@ -95,21 +95,21 @@ func lookup(name string, id uint32, isNumber bool) (account, bool, error) {
 
 func groupID(groups [][]string, name string) (uint32, error) {
 	for _, fields := range groups {
-		if gid, ok := number(field(fields, 2)); ok && fields[0] == name {
+		if gid, ok := parseID(field(fields, 2)); ok && fields[0] == name {
 			return gid, nil
 		}
 	}
-	if gid, ok := number(name); ok {
+	if gid, ok := parseID(name); ok {
 		return gid, nil
 	}
 	return 0, fmt.Errorf("there is no group %q in /etc/group", name)
 }
 
-// maxAccounts is how much is read of a file like /etc/passwd.
-const maxAccounts = 4 << 20
+// maxAccountsFile is how much is read of a file like /etc/passwd.
+const maxAccountsFile = 4 << 20
 
-// readLines is a file like /etc/passwd; one that is not there has no lines. Commands may have made anything of it:
-// process 1 neither waits for a pipe nor takes the memory for a file without end.
+// readLines returns the fields of each line of a file like /etc/passwd, or none if it does not exist. Commands may have
+// replaced the file: readLines does not wait for a pipe, and it reads a limited size.
 func readLines(path string) ([][]string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +125,7 @@ func readLines(path string) ([][]string, error) {
 		return nil, fmt.Errorf("%s is not a file", path)
 	}
 	var lines [][]string
-	for scanner := bufio.NewScanner(io.LimitReader(f, maxAccounts)); scanner.Scan(); {
+	for scanner := bufio.NewScanner(io.LimitReader(f, maxAccountsFile)); scanner.Scan(); {
 		lines = append(lines, strings.Split(scanner.Text(), ":"))
 	}
 	return lines, nil
@@ -138,13 +138,13 @@ func field(fields []string, i int) string {
 	return ""
 }
 
-// number reads a user or group id.
-func number(text string) (uint32, bool) {
+// parseID parses a user or group id.
+func parseID(text string) (uint32, bool) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	return uint32(n), err == nil && n < math.MaxUint32
 }
 
-// withHome adds HOME where it is missing.
+// withHome returns env with HOME, if it was missing.
 func withHome(env []string, home string) []string {
 	if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "HOME=") }) {
 		return env
@@ -155,7 +155,8 @@ func withHome(env []string, home string) []string {
 // defaultPath is where programs are looked for without PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// lookPath finds a program as a shell in dir would or, if PATH does not have it, in the usual folders.
+// lookPath returns the path of a program. It looks in the PATH of env, as a shell in dir would, and then in the usual
+// directories.
 func lookPath(name string, env []string, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -169,11 +170,11 @@ func lookPath(name string, env []string, dir string) (string, error) {
 			path = value
 		}
 	}
-	for _, folder := range append(filepath.SplitList(path), filepath.SplitList(defaultPath)...) {
-		if !filepath.IsAbs(folder) {
-			folder = filepath.Join(dir, folder)
+	for _, directory := range append(filepath.SplitList(path), filepath.SplitList(defaultPath)...) {
+		if !filepath.IsAbs(directory) {
+			directory = filepath.Join(dir, directory)
 		}
-		program := filepath.Join(folder, name)
+		program := filepath.Join(directory, name)
 		if info, err := os.Stat(program); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return program, nil
 		}

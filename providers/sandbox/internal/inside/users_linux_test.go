@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAccountsThatAreNoFile(t *testing.T) {
+func TestAccountsMustBeAFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(pipe, 0o644); err != nil {
 		t.Fatal(err)
@@ -20,18 +20,18 @@ func TestAccountsThatAreNoFile(t *testing.T) {
 	}
 }
 
-func TestAccountsAreReadToALimit(t *testing.T) {
+func TestAccountsFileSizeIsLimited(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "passwd")
 	line := []byte("x:x:1:1\n")
-	many := make([]byte, 0, 2*maxAccounts)
-	for len(many) < 2*maxAccounts {
+	many := make([]byte, 0, 2*maxAccountsFile)
+	for len(many) < 2*maxAccountsFile {
 		many = append(many, line...)
 	}
 	if err := os.WriteFile(path, many, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	lines, err := readLines(path)
-	if want := maxAccounts / len(line); err != nil || len(lines) != want {
+	if want := maxAccountsFile / len(line); err != nil || len(lines) != want {
 		t.Errorf("%d lines, error %v; want %d", len(lines), err, want)
 	}
 }

@@ -1,4 +1,4 @@
 // Package oci finds container images, in local files, in a Docker engine's store and in registries, and
-// unpacks their layers into folders that overlayfs can stack. It does not know namespaces, mounts or what
-// the folders are for.
+// unpacks their layers into directories that overlayfs can stack. It does not know namespaces, mounts or what
+// the directories are for.
 package oci

@@ -15,31 +15,31 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Engine is what is asked of a Docker engine; *client.Client is one.
+// Engine has the calls to a Docker engine that are needed; *client.Client implements it.
 type Engine interface {
 	// ImageInspect describes an image of the engine's store.
 	ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
-	// ImageSave is an archive of images.
+	// ImageSave returns an archive of images.
 	ImageSave(ctx context.Context, refs []string, opts ...client.ImageSaveOption) (io.ReadCloser, error)
 }
 
-// engineStore is how people are told of it.
+// engineStore names an engine's store in messages.
 const engineStore = "the Docker engine's store"
 
-// inEngine is the store of an engine.
-func inEngine(engine Engine, ref, tempDir string) place {
+// enginePlace returns the place that looks in an engine's store.
+func enginePlace(engine Engine, ref, tempDir string) place {
 	return place{name: engineStore, find: func(ctx context.Context) (*Image, error) {
 		found, err := engine.ImageInspect(ctx, ref)
 		if err != nil {
-			return nil, engineAnswer(err)
+			return nil, engineError(err)
 		}
-		return savedImage(engine, found, tempDir)
+		return engineImage(engine, found, tempDir)
 	}}
 }
 
-// engineAnswer says what an engine's error means.
-func engineAnswer(err error) error {
-	a := &answer{place: engineStore, text: err.Error(), err: err}
+// engineError returns the error of an engine with its kind.
+func engineError(err error) error {
+	a := &placeError{place: engineStore, text: err.Error(), err: err}
 	switch {
 	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err): // not a name for it: it has no such image either
 		a.kind, a.text = ErrNotFound, "not there"
@@ -49,17 +49,17 @@ func engineAnswer(err error) error {
 	return a
 }
 
-// savedImage is an image of an engine's, which is saved when the first layer is opened.
-func savedImage(engine Engine, found image.InspectResponse, tempDir string) (*Image, error) {
+// engineImage returns an image of an engine. The image is saved when its first layer is opened.
+func engineImage(engine Engine, found image.InspectResponse, tempDir string) (*Image, error) {
 	config := Config{OS: found.Os, Architecture: found.Architecture}
 	if found.Config != nil {
 		config.Env, config.WorkingDir, config.User = slices.Clone(found.Config.Env), found.Config.WorkingDir, found.Config.User
 		config.Entrypoint, config.Shell, config.Healthcheck = slices.Clone(found.Config.Entrypoint), found.Config.Shell, found.Config.Healthcheck
 	}
-	if err := config.fits(); err != nil {
-		return nil, answered(engineStore, err)
+	if err := config.checkPlatform(); err != nil {
+		return nil, asPlaceError(engineStore, err)
 	}
-	s := &saved{engine: engine, id: found.ID, tempDir: tempDir}
+	s := &savedArchive{engine: engine, id: found.ID, tempDir: tempDir}
 	out := &Image{ID: found.ID, Source: engineStore, Config: config, close: s.remove}
 	for _, diffID := range found.RootFS.Layers {
 		out.Layers = append(out.Layers, Layer{DiffID: diffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
@@ -69,8 +69,8 @@ func savedImage(engine Engine, found image.InspectResponse, tempDir string) (*Im
 	return out, nil
 }
 
-// saved is an archive of an image, made when it is needed.
-type saved struct {
+// savedArchive is an image's archive. It is made when it is needed.
+type savedArchive struct {
 	engine  Engine
 	id      string
 	tempDir string
@@ -81,7 +81,7 @@ type saved struct {
 	closed bool
 }
 
-func (s *saved) layer(ctx context.Context, diffID string) (io.ReadCloser, error) {
+func (s *savedArchive) layer(ctx context.Context, diffID string) (io.ReadCloser, error) {
 	layer, err := s.find(ctx, diffID)
 	if err != nil {
 		return nil, fmt.Errorf("save image %s from %s: %w", s.id, engineStore, err)
@@ -89,8 +89,8 @@ func (s *saved) layer(ctx context.Context, diffID string) (io.ReadCloser, error)
 	return layer.Open(ctx)
 }
 
-// find saves the image, unless that is done.
-func (s *saved) find(ctx context.Context, diffID string) (Layer, error) {
+// find returns a layer. It saves the image if that was not done yet.
+func (s *savedArchive) find(ctx context.Context, diffID string) (Layer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -108,8 +108,8 @@ func (s *saved) find(ctx context.Context, diffID string) (Layer, error) {
 	return layer, nil
 }
 
-// save writes the archive. Call it with mu held.
-func (s *saved) save(ctx context.Context) error {
+// save writes the archive. The caller holds mu.
+func (s *savedArchive) save(ctx context.Context) error {
 	file, err := s.download(ctx)
 	if err != nil {
 		return err
@@ -122,10 +122,10 @@ func (s *saved) save(ctx context.Context) error {
 	return nil
 }
 
-func (s *saved) download(ctx context.Context) (file string, err error) {
+func (s *savedArchive) download(ctx context.Context) (file string, err error) {
 	from, err := s.engine.ImageSave(ctx, []string{s.id})
 	if err != nil {
-		return "", engineAnswer(err)
+		return "", engineError(err)
 	}
 	defer from.Close()
 	to, err := os.CreateTemp(s.tempDir, "image-*.tar")
@@ -139,7 +139,7 @@ func (s *saved) download(ctx context.Context) (file string, err error) {
 	return to.Name(), nil
 }
 
-// layersOf are the layers of all images in an archive that are for this machine.
+// layersOf returns the layers of all images in an archive that are for this machine, by DiffID.
 func layersOf(file string) (map[string]Layer, error) {
 	s, err := openStore(file)
 	if err != nil {
@@ -165,8 +165,8 @@ func layersOf(file string) (map[string]Layer, error) {
 	return out, nil
 }
 
-// remove is the image's Close.
-func (s *saved) remove() error {
+// remove removes the archive. Later calls of layer fail.
+func (s *savedArchive) remove() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

@@ -23,27 +23,27 @@ var (
 	ErrUnreachable = errors.New("the image cannot be reached")
 )
 
-// answer is what one place said when it did not have the image. It is an error of kind, if that is set.
-type answer struct {
+// placeError says why one place does not have the image.
+type placeError struct {
 	place string
 	kind  error // one of the above; nil: none of them
 	text  string
 	err   error // the cause; may be nil
 }
 
-func (a *answer) Error() string { return a.place + ": " + oneLine(a.text) }
+func (a *placeError) Error() string { return a.place + ": " + oneLine(a.text) }
 
-func (a *answer) Unwrap() []error {
+func (a *placeError) Unwrap() []error {
 	return slices.DeleteFunc([]error{a.kind, a.err}, func(err error) bool { return err == nil })
 }
 
-// answered is err as the answer of place.
-func answered(place string, err error) *answer {
-	var a *answer
+// asPlaceError returns err as an error of place.
+func asPlaceError(place string, err error) *placeError {
+	var a *placeError
 	if errors.As(err, &a) {
 		return a
 	}
-	a = &answer{place: place, text: err.Error(), err: err}
+	a = &placeError{place: place, text: err.Error(), err: err}
 	for _, kind := range []error{ErrNotFound, ErrPlatform, ErrDenied, ErrUnreachable} {
 		if errors.Is(err, kind) {
 			a.kind = kind
@@ -52,16 +52,16 @@ func answered(place string, err error) *answer {
 	return a
 }
 
-// nowhere is the error of a search that found nothing. It is one line.
-type nowhere struct {
-	ref     string
-	kind    error // nil: none
-	answers []*answer
+// findError is the error of a search without a result. Its text is one line.
+type findError struct {
+	ref      string
+	kind     error // nil: none
+	failures []*placeError
 }
 
-// summarize makes one error of the answers of all places.
-func summarize(ref string, answers []*answer) error {
-	out := &nowhere{ref: ref, answers: answers}
+// summarize returns one error for the errors of all places.
+func summarize(ref string, answers []*placeError) error {
+	out := &findError{ref: ref, failures: answers}
 	certain := []error{ErrNotFound, ErrPlatform, nil, ErrDenied, ErrUnreachable} // the least first
 	most := 0
 	for _, a := range answers {
@@ -71,28 +71,28 @@ func summarize(ref string, answers []*answer) error {
 	return out
 }
 
-func (n *nowhere) Error() string {
-	var said []string
-	for _, a := range n.answers {
-		said = append(said, a.Error())
+func (n *findError) Error() string {
+	var reasons []string
+	for _, a := range n.failures {
+		reasons = append(reasons, a.Error())
 	}
-	if len(said) == 0 {
-		said = []string{"there is no place where it may be looked for"}
+	if len(reasons) == 0 {
+		reasons = []string{"there is no place to look for it"}
 	}
 	what := "the image cannot be used"
 	if n.kind != nil {
 		what = n.kind.Error()
 	}
-	return fmt.Sprintf("image %s: %s (%s)", oneLine(n.ref), what, strings.Join(said, "; "))
+	return fmt.Sprintf("image %s: %s (%s)", oneLine(n.ref), what, strings.Join(reasons, "; "))
 }
 
-// Unwrap is the kind and the causes, but not the kinds of single answers.
-func (n *nowhere) Unwrap() []error {
+// Unwrap returns the kind and the causes, but not the kinds of single places.
+func (n *findError) Unwrap() []error {
 	var out []error
 	if n.kind != nil {
 		out = append(out, n.kind)
 	}
-	for _, a := range n.answers {
+	for _, a := range n.failures {
 		if a.err != nil && !errors.Is(a.err, ErrNotFound) && !errors.Is(a.err, ErrPlatform) &&
 			!errors.Is(a.err, ErrDenied) && !errors.Is(a.err, ErrUnreachable) {
 			out = append(out, a.err)
@@ -101,10 +101,10 @@ func (n *nowhere) Unwrap() []error {
 	return out
 }
 
-// maxText is how much of what a registry says is repeated.
+// maxText bounds how much of a registry's answer a message repeats.
 const maxText = 400
 
-// oneLine is text fit for a message: it may come from strangers.
+// oneLine returns text on one line, printable and bounded, because it may come from strangers.
 func oneLine(text string) string {
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)

@@ -71,7 +71,7 @@ func fence(base string) error {
 	return nil
 }
 
-func TestFence(t *testing.T) {
+func TestFencedThreadCannotWriteOutside(t *testing.T) {
 	dir := layerDir(t)
 	other := layerDir(t)
 	fenced(t, dir, func() {

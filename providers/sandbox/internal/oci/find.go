@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// FindOptions are the places where an image may be looked for; the zero value is none.
+// FindOptions has the places to look for an image. The zero value has none.
 type FindOptions struct {
-	// Local are OCI layouts (folders, or archives of them) and archives as `docker save` writes them.
+	// Local are OCI layouts (directories, or archives of them) and archives as `docker save` writes them.
 	Local []string
 	// Docker is an engine whose store is looked into; nil: none. It is never made to pull.
 	Docker Engine
-	// TempDir is where an image of the engine's is put until it is closed; "" is the system's folder for
+	// TempDir is where an image of the engine's is put until it is closed; "" is the system's directory for
 	// temporary files.
 	TempDir string
 	// Registry allows to ask the registry that the image's name names, with the credentials that
@@ -32,13 +32,13 @@ type FindOptions struct {
 //
 // Nothing but the description of the image is fetched; its layers are when they are opened. Close the
 // image in the end. Errors are ErrInvalidRef, ErrNotFound, ErrPlatform, ErrDenied, ErrUnreachable, the
-// context's, or another if a place is broken; they name all places that were asked and what each said.
+// context's, or another if a place is broken; they have the reason of each place.
 func Find(ctx context.Context, ref string, opts FindOptions) (*Image, error) {
 	places, err := placesFor(ref, opts)
 	if err != nil {
 		return nil, err
 	}
-	var answers []*answer
+	var answers []*placeError
 	for _, p := range places {
 		image, err := p.find(ctx)
 		if ctx.Err() != nil {
@@ -51,7 +51,7 @@ func Find(ctx context.Context, ref string, opts FindOptions) (*Image, error) {
 			image.Ref = ref
 			return image, nil
 		}
-		answers = append(answers, answered(p.name, err))
+		answers = append(answers, asPlaceError(p.name, err))
 	}
 	return nil, summarize(ref, answers)
 }
@@ -72,10 +72,10 @@ type place struct {
 	find func(ctx context.Context) (*Image, error)
 }
 
-// placesFor are the places where ref is to be looked for, in order.
+// placesFor returns the places to look for ref, in order.
 func placesFor(ref string, opts FindOptions) ([]place, error) {
 	if file, want, ok := direct(ref); ok {
-		return []place{inFile(file, want)}, nil
+		return []place{filePlace(file, want)}, nil
 	}
 	parsed, err := parse(ref)
 	if err != nil {
@@ -83,13 +83,13 @@ func placesFor(ref string, opts FindOptions) ([]place, error) {
 	}
 	var places []place
 	for _, file := range opts.Local {
-		places = append(places, inFile(file, wishFor(parsed, ref)))
+		places = append(places, filePlace(file, requestFor(parsed, ref)))
 	}
 	if opts.Docker != nil {
-		places = append(places, inEngine(opts.Docker, ref, opts.TempDir))
+		places = append(places, enginePlace(opts.Docker, ref, opts.TempDir))
 	}
 	if opts.Registry {
-		places = append(places, inRegistry(parsed, opts))
+		places = append(places, registryPlace(parsed, opts))
 	}
 	return places, nil
 }

@@ -267,7 +267,7 @@ func annotated(key, value string) layout.Option {
 	return layout.WithAnnotations(map[string]string{key: value})
 }
 
-// packed is an archive of a folder, compressed by to if that is set.
+// packed is an archive of a directory, compressed by to if that is set.
 func packed(t *testing.T, dir string, to func(io.Writer) io.WriteCloser) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -373,7 +373,7 @@ func TestFindForOtherPlatforms(t *testing.T) {
 	missing(t, "one", opts, ErrPlatform, "it is for "+other)
 }
 
-func TestChoosePrefersWhatEveryProcessorRuns(t *testing.T) {
+func TestSelectPlatformPrefersBaselineVariant(t *testing.T) {
 	of := func(variant string) v1.Descriptor {
 		return v1.Descriptor{Size: int64(len(variant)), Platform: &v1.Platform{OS: "linux", Architecture: runtime.GOARCH, Variant: variant}}
 	}
@@ -385,14 +385,14 @@ func TestChoosePrefersWhatEveryProcessorRuns(t *testing.T) {
 		{[]v1.Descriptor{of("v999"), of("v8")}, "v8"},
 		{[]v1.Descriptor{of("v333")}, "v333"},
 	} {
-		got, err := choose(tc.from)
+		got, err := selectPlatform(tc.from)
 		if err != nil || got.Platform.Variant != tc.want {
 			t.Errorf("chose %q, %v; want %q", got.Platform.Variant, err, tc.want)
 		}
 	}
 }
 
-func TestFindGoesOnWhereAFileIsBroken(t *testing.T) {
+func TestFindContinuesAfterBrokenFile(t *testing.T) {
 	a := testImage(t, "a", runtime.GOARCH)
 	good := dockerArchive(t, map[string]v1.Image{"x": a})
 	empty := t.TempDir()
@@ -520,7 +520,7 @@ func TestFindWithInvalidRef(t *testing.T) {
 }
 
 func TestFindNowhere(t *testing.T) {
-	missing(t, "debian", FindOptions{}, ErrNotFound, "image debian: no such image (there is no place where it may be looked for)")
+	missing(t, "debian", FindOptions{}, ErrNotFound, "image debian: no such image (there is no place to look for it)")
 }
 
 // engine is a Docker engine with one image.
@@ -803,7 +803,7 @@ func TestRegistryThatBreaksOff(t *testing.T) {
 	missing(t, host+"/a", quick(), ErrUnreachable)
 }
 
-func TestRegistryThatHangs(t *testing.T) {
+func TestFindStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	host := testRegistry(t, func(_ http.ResponseWriter, r *http.Request) bool {
 		cancel()
@@ -856,7 +856,7 @@ func TestRegistryWithAnUnknownCertificate(t *testing.T) {
 		t.Fatal("the certificate was accepted")
 	}
 	r := &registry{repository: reference(t, "debian").Context(), place: "registry x"}
-	if err = r.blame(err); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "registry x: ") {
+	if err = r.classify(err); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "registry x: ") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -870,7 +870,7 @@ func TestNamesThatNeverExist(t *testing.T) {
 	}
 }
 
-func TestHubIsShownAsPeopleKnowIt(t *testing.T) {
+func TestDockerHubIsShownAsDockerIO(t *testing.T) {
 	if got := shownHost(reference(t, "debian").Context().Registry); got != "docker.io" {
 		t.Errorf("shown as %q", got)
 	}

@@ -16,7 +16,7 @@ import (
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
-// Image is an image that was found. Its layers are fetched when they are opened, not before.
+// Image is an image that was found. Its layers are fetched when they are opened.
 type Image struct {
 	// ID tells images apart: the digest of the configuration, "sha256:" and 64 digits, which is what
 	// Docker shows. An engine that keeps images in containerd's store has another digest as the ID, and
@@ -31,7 +31,7 @@ type Image struct {
 	close func() error
 }
 
-// Config is what an image says about the programs in it.
+// Config is the part of an image's configuration that concerns the programs in it.
 type Config struct {
 	Env              []string // NAME=value
 	WorkingDir, User string   // "" is: the image does not say
@@ -58,11 +58,11 @@ func (i *Image) Close() error {
 	return i.close()
 }
 
-// opener opens a layer as it is stored, compressed or not.
-type opener func(ctx context.Context) (io.ReadCloser, error)
+// openFunc opens a layer as it is stored, compressed or not.
+type openFunc func(ctx context.Context) (io.ReadCloser, error)
 
-// assemble is the image with the configuration raw and the stored layers, the bottom first.
-func assemble(raw []byte, stored []opener) (*Image, error) {
+// assemble returns the image with the configuration raw and the stored layers, the bottom first.
+func assemble(raw []byte, stored []openFunc) (*Image, error) {
 	file, err := v1.ParseConfigFile(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("the image's configuration: %w", err)
@@ -87,7 +87,7 @@ func assemble(raw []byte, stored []opener) (*Image, error) {
 		Shell:        more.Config.Shell,
 		Healthcheck:  more.Config.Healthcheck,
 	}
-	if err := config.fits(); err != nil {
+	if err := config.checkPlatform(); err != nil {
 		return nil, err
 	}
 	if len(file.RootFS.DiffIDs) != len(stored) {
@@ -100,7 +100,7 @@ func assemble(raw []byte, stored []opener) (*Image, error) {
 	return image, nil
 }
 
-func newLayer(diffID string, stored opener) Layer {
+func newLayer(diffID string, stored openFunc) Layer {
 	return Layer{DiffID: diffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
 		from, err := stored(ctx)
 		if err != nil {
@@ -110,16 +110,16 @@ func newLayer(diffID string, stored opener) Layer {
 	}}
 }
 
-// fits reports an image for another platform. What it does not say is taken to be right.
-func (c Config) fits() error {
+// checkPlatform returns ErrPlatform for an image of another platform. It accepts an image that does not name one.
+func (c Config) checkPlatform() error {
 	if (c.OS != "" && c.OS != "linux") || (c.Architecture != "" && c.Architecture != runtime.GOARCH) {
 		return fmt.Errorf("%w, linux/%s: it is for %s/%s", ErrPlatform, runtime.GOARCH, c.OS, c.Architecture)
 	}
 	return nil
 }
 
-// choose is the image for this machine among those of an index.
-func choose(from []v1.Descriptor) (v1.Descriptor, error) {
+// selectPlatform returns the image for this machine among those of an index.
+func selectPlatform(from []v1.Descriptor) (v1.Descriptor, error) {
 	var fitting []v1.Descriptor
 	var others []string
 	for _, d := range from {

@@ -27,8 +27,8 @@ type candidate struct {
 	inner  func() ([]candidate, error) // what an index lists; nil: this is none
 }
 
-// inFile is an OCI layout or archive.
-func inFile(file string, want wish) place {
+// filePlace returns the place that looks in an OCI layout or archive.
+func filePlace(file string, want request) place {
 	return place{name: file, find: func(context.Context) (*Image, error) {
 		s, err := openStore(file)
 		if errors.Is(err, fs.ErrNotExist) && want.direct {
@@ -42,16 +42,16 @@ func inFile(file string, want wish) place {
 			return nil, err
 		}
 		source := kind + " " + file
-		image, err := pick(found, want)
+		image, err := selectImage(found, want)
 		if err != nil {
-			return nil, answered(source, err)
+			return nil, asPlaceError(source, err)
 		}
 		image.Source = source
 		return image, nil
 	}}
 }
 
-// candidates are the images in a store, and what kind of store it is, for people.
+// candidates returns the images in a store, and the kind of the store for messages.
 func (s *store) candidates() (kind string, found []candidate, err error) {
 	manifest, err := s.read("manifest.json")
 	isDocker := err == nil
@@ -80,7 +80,7 @@ func (s *store) candidates() (kind string, found []candidate, err error) {
 	}
 }
 
-// dockerImages are the images of an archive by docker save. Source: Docker Engine API, "Image tarball format".
+// dockerImages returns the images of an archive of docker save. Source: Docker Engine API, "Image tarball format".
 func (s *store) dockerImages(manifest []byte) ([]candidate, error) {
 	var images []struct {
 		Config   string
@@ -94,13 +94,13 @@ func (s *store) dockerImages(manifest []byte) ([]candidate, error) {
 	for _, i := range images {
 		raw, err := s.read(i.Config)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // of another platform, which the engine left out
+			continue // an image of another platform, which the engine left out
 		}
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, candidate{names: i.RepoTags, digest: digestOf(raw), load: func() (*Image, error) {
-			var layers []opener
+			var layers []openFunc
 			for _, name := range i.Layers {
 				layers = append(layers, s.stored(name))
 			}
@@ -110,10 +110,9 @@ func (s *store) dockerImages(manifest []byte) ([]candidate, error) {
 	return out, nil
 }
 
-// ociImages are the images that an OCI layout's index names. Source: the OCI image specification,
-// image-layout.md.
+// ociImages returns the images in the index of an OCI layout. Source: the OCI image specification, image-layout.md.
 func (s *store) ociImages(index []byte) ([]candidate, error) {
-	var top document
+	var top manifest
 	if err := json.Unmarshal(index, &top); err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
@@ -134,7 +133,7 @@ func (s *store) ociImages(index []byte) ([]candidate, error) {
 	return out, nil
 }
 
-// namesOf are the names that annotations give an image. A tag alone is no name where there is a whole one.
+// namesOf returns the names that annotations give an image. It leaves out a tag alone if there is a whole name.
 func namesOf(d v1.Descriptor) []string {
 	whole, ref := d.Annotations[annotationName], d.Annotations[annotationRef]
 	switch {
@@ -148,9 +147,9 @@ func namesOf(d v1.Descriptor) []string {
 	return nil
 }
 
-// ociImage loads the image that d describes, or the one for this machine if d describes many.
+// ociImage loads the image that d describes or, if d is an index, the one for this machine.
 func (s *store) ociImage(d v1.Descriptor) (*Image, error) {
-	doc, err := descend(d, s.document)
+	doc, err := resolveManifest(d, s.document)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +157,7 @@ func (s *store) ociImage(d v1.Descriptor) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	var layers []opener
+	var layers []openFunc
 	for _, l := range doc.Layers {
 		layers = append(layers, s.stored(blobName(l.Digest)))
 	}
@@ -167,24 +166,24 @@ func (s *store) ociImage(d v1.Descriptor) (*Image, error) {
 
 func (s *store) document(d v1.Descriptor) ([]byte, error) { return s.blob(d.Digest) }
 
-// pick loads the image of found that is wanted.
-func pick(found []candidate, want wish) (*Image, error) {
+// selectImage loads the wanted image.
+func selectImage(found []candidate, want request) (*Image, error) {
 	if want.text == "" {
-		return only(found)
+		return onlyImage(found)
 	}
 	if want.digest != "" {
-		return pickDigest(found, want.digest, maxDepth)
+		return selectByDigest(found, want.digest, maxDepth)
 	}
 	for _, c := range found {
-		if want.calledBy(c.names) {
+		if want.matches(c.names) {
 			return c.load()
 		}
 	}
-	return nil, fmt.Errorf("%w: %s", ErrNotFound, has(found))
+	return nil, fmt.Errorf("%w: %s", ErrNotFound, listNames(found))
 }
 
-// pickDigest loads the image whose manifest or index has that digest, in indexes up to depth deep.
-func pickDigest(found []candidate, digest string, depth int) (*Image, error) {
+// selectByDigest loads the image whose manifest or index has that digest. It looks in indexes up to depth deep.
+func selectByDigest(found []candidate, digest string, depth int) (*Image, error) {
 	for _, c := range found {
 		if c.digest == digest {
 			return c.load()
@@ -196,12 +195,12 @@ func pickDigest(found []candidate, digest string, depth int) (*Image, error) {
 		}
 		inner, err := c.inner()
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // copies for one platform leave the others' out
+			continue // a copy for one platform does not have the others
 		}
 		if err != nil {
 			return nil, err
 		}
-		image, err := pickDigest(inner, digest, depth-1)
+		image, err := selectByDigest(inner, digest, depth-1)
 		if !errors.Is(err, ErrNotFound) {
 			return image, err
 		}
@@ -209,8 +208,8 @@ func pickDigest(found []candidate, digest string, depth int) (*Image, error) {
 	return nil, fmt.Errorf("%w: nothing in it has this digest", ErrNotFound)
 }
 
-// only is the image of found, if it is the only one.
-func only(found []candidate) (*Image, error) {
+// onlyImage loads the only image of found. It returns ErrNotFound if there are several.
+func onlyImage(found []candidate) (*Image, error) {
 	different := map[string]bool{}
 	var image *Image
 	for _, c := range found {
@@ -228,12 +227,12 @@ func only(found []candidate) (*Image, error) {
 	case 1:
 		return image, nil
 	default:
-		return nil, fmt.Errorf("%w: there are several in it, so add :NAME: %s", ErrNotFound, has(found))
+		return nil, fmt.Errorf("%w: there are several in it, so add :NAME: %s", ErrNotFound, listNames(found))
 	}
 }
 
-// has says which images there are.
-func has(found []candidate) string {
+// listNames returns a phrase with the names of images.
+func listNames(found []candidate) string {
 	var names []string
 	for _, c := range found {
 		for _, n := range c.names {
@@ -248,9 +247,9 @@ func has(found []candidate) string {
 	return "it has " + strings.Join(names, ", ")
 }
 
-// ociKind tells folders from archives.
+// ociKind names the kind of an OCI store.
 func (s *store) ociKind() string {
-	if s.folder {
+	if s.isDir {
 		return "OCI layout"
 	}
 	return "OCI archive"

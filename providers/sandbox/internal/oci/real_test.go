@@ -26,7 +26,7 @@ import (
 	"github.com/org/rollout-action/internal/testenv"
 )
 
-// unpackAs, where it is set, is the folder into which this process only unpacks its standard input.
+// unpackAs, where it is set, is the directory into which this process only unpacks its standard input.
 const unpackAs = "ROLLOUT_TEST_UNPACK_INTO"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 const nobody = 65534
 
 // listing prints what find and sha256sum, which know nothing of this package, say of each file in the
-// current folder: "ABOUT\tNAME\0" and "DIGEST  ./NAME\0".
+// current directory: "ABOUT\tNAME\0" and "DIGEST  ./NAME\0".
 const listing = `set -e
 find . -xdev '(' -type d -printf 'd %m owner=%U:%G %T@\t%P\0' -o -type f -printf 'f %m owner=%U:%G %n links %s bytes %T@\t%P\0' \
 	-o -type l -printf 'l owner=%U:%G %T@ %l\t%P\0' -o -printf '%y %m owner=%U:%G %T@\t%P\0' ')'
@@ -54,11 +54,11 @@ find . -xdev -type f -print0 | xargs -0 sha256sum -z
 // changes are what an image's second layer is made of: every way in which it can differ from the first.
 const changes = `set -e
 rm /etc/issue                                   # a whiteout
-rm -r /usr/share/doc; mkdir /usr/share/doc      # an opaque folder
+rm -r /usr/share/doc; mkdir /usr/share/doc      # an opaque directory
 echo new >/usr/share/doc/new
-rm -r /var/cache; ln -s /tmp /var/cache         # a folder becomes a link
-rm /etc/os-release; mkdir /etc/os-release; echo x >/etc/os-release/x # a link becomes a folder
-rm -r /etc/skel; echo x >/etc/skel              # a folder becomes a file
+rm -r /var/cache; ln -s /tmp /var/cache         # a directory becomes a link
+rm /etc/os-release; mkdir /etc/os-release; echo x >/etc/os-release/x # a link becomes a directory
+rm -r /etc/skel; echo x >/etc/skel              # a directory becomes a file
 chmod 2700 /opt; chown 33:42 /srv               # only the mode or the owner
 echo more >>/etc/profile
 mkdir /t; cd /t
@@ -214,8 +214,8 @@ func mounted(t *testing.T, layers []string, script string, options ...string) []
 	return out
 }
 
-// layerFolder is an empty folder that uid owns and can reach.
-func layerFolder(t *testing.T, uid int) string {
+// layerFolder is an empty directory that uid owns and can reach.
+func emptyLayerDir(t *testing.T, uid int) string {
 	t.Helper()
 	dir := layerDir(t)
 	must(t, os.Chmod(filepath.Dir(dir), 0o755))
@@ -250,7 +250,7 @@ func TestRealImage(t *testing.T) {
 	t.Run("as root", func(t *testing.T) {
 		var layers []string
 		for _, l := range img.Layers {
-			dir := layerFolder(t, 0)
+			dir := emptyLayerDir(t, 0)
 			from, err := l.Open(t.Context())
 			must(t, err)
 			report, err := Unpack(t.Context(), from, dir, UnpackOptions{Xattr: XattrTrusted, Owners: true})
@@ -267,7 +267,7 @@ func TestRealImage(t *testing.T) {
 	t.Run("as an ordinary user", func(t *testing.T) {
 		var layers []string
 		for _, l := range img.Layers {
-			dir := layerFolder(t, nobody)
+			dir := emptyLayerDir(t, nobody)
 			from, err := l.Open(t.Context())
 			must(t, err)
 			unpackAsNobody(t, from, dir)
@@ -283,17 +283,17 @@ func TestRealImage(t *testing.T) {
 func TestOverlay(t *testing.T) {
 	testenv.NeedRoot(t, "to mount")
 	below := archive(t, file("gone", "x", 0o644), file("kept", "x", 0o644), file("d/old", "x", 0o644), file("e/old", "x", 0o644),
-		file("f/old", "x", 0o644), file("g/old", "x", 0o644), file("deep/er/gone", "x", 0o644), file("deep/er/kept", "x", 0o644), folder("mode", 0o700))
-	above := archive(t, file(".wh.gone", "", 0), folder("d", 0o755), file("d/.wh..wh..opq", "", 0), file("d/new", "x", 0o644),
+		file("f/old", "x", 0o644), file("g/old", "x", 0o644), file("deep/er/gone", "x", 0o644), file("deep/er/kept", "x", 0o644), directory("mode", 0o700))
+	above := archive(t, file(".wh.gone", "", 0), directory("d", 0o755), file("d/.wh..wh..opq", "", 0), file("d/new", "x", 0o644),
 		file(".wh.e", "", 0), file("e/new", "x", 0o644), // gone and made again
 		file("f/new", "x", 0o644),
-		file("g/.wh.old", "", 0), file("deep/er/.wh.gone", "", 0), folder("mode", 0o711), file(".wh.never-was", "", 0))
+		file("g/.wh.old", "", 0), file("deep/er/.wh.gone", "", 0), directory("mode", 0o711), file(".wh.never-was", "", 0))
 	const want = "d\nd/new\ndeep\ndeep/er\ndeep/er/kept\ne\ne/new\nf\nf/new\nf/old\ng\nkept\nmode\n"
 	const script = "find . -mindepth 1 -printf '%P\\n' | LC_ALL=C sort; stat -c %a mode"
 	t.Run("trusted", func(t *testing.T) {
 		var layers []string
 		for _, data := range [][]byte{below, above} {
-			dir := layerFolder(t, 0)
+			dir := emptyLayerDir(t, 0)
 			_, err := Unpack(t.Context(), bytes.NewReader(data), dir, UnpackOptions{Xattr: XattrTrusted, Owners: true})
 			must(t, err)
 			layers = append(layers, dir)
@@ -305,7 +305,7 @@ func TestOverlay(t *testing.T) {
 	t.Run("user", func(t *testing.T) {
 		var layers []string
 		for _, data := range [][]byte{below, above} {
-			dir := layerFolder(t, nobody)
+			dir := emptyLayerDir(t, nobody)
 			unpackAsNobody(t, bytes.NewReader(data), dir)
 			layers = append(layers, dir)
 		}

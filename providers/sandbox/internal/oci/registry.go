@@ -39,8 +39,8 @@ type registry struct {
 	pause      func(ctx context.Context, nth int) error
 }
 
-// inRegistry is the registry that ref names.
-func inRegistry(ref name.Reference, opts FindOptions) place {
+// registryPlace returns the place that looks in the registry that ref names.
+func registryPlace(ref name.Reference, opts FindOptions) place {
 	host := shownHost(ref.Context().Registry)
 	r := &registry{
 		repository: ref.Context(),
@@ -53,13 +53,13 @@ func inRegistry(ref name.Reference, opts FindOptions) place {
 	}
 	return place{name: r.place, find: func(ctx context.Context) (*Image, error) {
 		if isInvalid(host) {
-			return nil, &answer{place: r.place, kind: ErrNotFound, text: "names below .invalid never exist (RFC 6761), so it was not asked"}
+			return nil, &placeError{place: r.place, kind: ErrNotFound, text: "names below .invalid never exist (RFC 6761), so Rollout did not ask it"}
 		}
 		return r.image(ctx, ref)
 	}}
 }
 
-// shownHost is a registry as people know it: the library has another name for Docker Hub.
+// shownHost returns a registry's name for messages. The library has another name for Docker Hub.
 func shownHost(at name.Registry) string {
 	if host := at.RegistryStr(); host != name.DefaultRegistry {
 		return host
@@ -67,7 +67,7 @@ func shownHost(at name.Registry) string {
 	return "docker.io"
 }
 
-// isInvalid reports hosts that there cannot be. Source: RFC 6761, 6.4.
+// isInvalid reports whether a host cannot exist. Source: RFC 6761, 6.4.
 func isInvalid(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -95,13 +95,13 @@ func (r *registry) options(ctx context.Context) []remote.Option {
 	}
 }
 
-// image describes the image ref.
+// image returns the image ref.
 func (r *registry) image(ctx context.Context, ref name.Reference) (*Image, error) {
 	top, err := attempt(ctx, r, func() (*remote.Descriptor, error) { return remote.Get(ref, r.options(ctx)...) })
 	if err != nil {
 		return nil, err
 	}
-	doc, err := descend(top.Descriptor, func(d v1.Descriptor) ([]byte, error) {
+	doc, err := resolveManifest(top.Descriptor, func(d v1.Descriptor) ([]byte, error) {
 		if d.Digest == top.Digest {
 			return top.Manifest, nil
 		}
@@ -120,7 +120,7 @@ func (r *registry) image(ctx context.Context, ref name.Reference) (*Image, error
 	if err != nil {
 		return nil, err
 	}
-	var layers []opener
+	var layers []openFunc
 	for _, l := range doc.Layers {
 		layers = append(layers, func(ctx context.Context) (io.ReadCloser, error) {
 			return attempt(ctx, r, func() (io.ReadCloser, error) { return r.open(ctx, l.Digest) })
@@ -134,7 +134,7 @@ func (r *registry) image(ctx context.Context, ref name.Reference) (*Image, error
 	return image, nil
 }
 
-// open reads a blob as it is stored; the last Read fails if it does not match digest.
+// open opens a blob as it is stored. The last Read fails if the content does not match digest.
 func (r *registry) open(ctx context.Context, digest v1.Hash) (io.ReadCloser, error) {
 	layer, err := remote.Layer(r.repository.Digest(digest.String()), r.options(ctx)...)
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *registry) open(ctx context.Context, digest v1.Hash) (io.ReadCloser, err
 	if err != nil {
 		return nil, err
 	}
-	return &blamed{ReadCloser: data, blame: r.blame}, nil
+	return &classifyingReader{ReadCloser: data, classify: r.classify}, nil
 }
 
 func (r *registry) blob(ctx context.Context, digest v1.Hash) ([]byte, error) {
@@ -160,35 +160,35 @@ func (r *registry) blob(ctx context.Context, digest v1.Hash) ([]byte, error) {
 	return data, err
 }
 
-// blamed says of errors in the middle of a transfer what they mean.
-type blamed struct {
+// classifyingReader gives errors in the middle of a transfer their kind.
+type classifyingReader struct {
 	io.ReadCloser
-	blame func(error) error
+	classify func(error) error
 }
 
-func (b *blamed) Read(p []byte) (int, error) {
+func (b *classifyingReader) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = b.blame(err)
+		err = b.classify(err)
 	}
 	return n, err
 }
 
-// attempt calls ask until it succeeds, or fails in a way that another time would not mend.
+// attempt calls ask until it succeeds, or fails with an error that is not transient.
 func attempt[T any](ctx context.Context, r *registry, ask func() (T, error)) (T, error) {
 	for nth := 1; ; nth++ {
 		out, err := ask()
 		if err == nil {
 			return out, nil
 		}
-		if nth == attempts || !isPassing(err) || r.pause(ctx, nth) != nil {
+		if nth == attempts || !isTransient(err) || r.pause(ctx, nth) != nil {
 			var none T
-			return none, r.blame(err)
+			return none, r.classify(err)
 		}
 	}
 }
 
-// pause is the pause before the attempt after the nth.
+// pause waits before the attempt after the nth.
 func pause(ctx context.Context, nth int) error {
 	long := firstPause
 	for range nth - 1 {
@@ -204,12 +204,12 @@ func pause(ctx context.Context, nth int) error {
 	}
 }
 
-// isPassing reports errors that may be gone a second later. A registry that cannot be connected is not
-// among them: on a machine without a network that would only cost time.
-func isPassing(err error) bool {
-	var said *transport.Error
-	if errors.As(err, &said) {
-		return said.StatusCode >= 500 || said.StatusCode == http.StatusTooManyRequests || said.StatusCode == http.StatusRequestTimeout
+// isTransient reports whether another attempt may succeed a second later. Failing to connect is not transient: without
+// a network, attempts would only take time.
+func isTransient(err error) bool {
+	var response *transport.Error
+	if errors.As(err, &response) {
+		return response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout
 	}
 	var dialed *net.OpError
 	if errors.As(err, &dialed) && dialed.Op == "dial" {
@@ -218,54 +218,54 @@ func isPassing(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// blame is err as the registry's answer.
-func (r *registry) blame(err error) error {
-	var known *answer
+// classify returns err as an error of the registry, with its kind.
+func (r *registry) classify(err error) error {
+	var known *placeError
 	if errors.As(err, &known) {
 		return err
 	}
-	a := &answer{place: r.place, text: err.Error(), err: err}
-	var said *transport.Error
+	a := &placeError{place: r.place, text: err.Error(), err: err}
+	var response *transport.Error
 	var failed *url.Error
 	var broken net.Error
 	switch {
-	case errors.As(err, &said):
-		a.kind, a.text = meaning(said), sayings(said)
+	case errors.As(err, &response):
+		a.kind, a.text = errorKind(response), describeResponse(response)
 		if errors.Is(a.kind, ErrDenied) {
 			a.text += ": if the image exists and is private, run `docker login " + shownHost(r.repository.Registry) +
 				"`; registries answer so for names that do not exist, too"
 		}
 	case errors.As(err, &failed):
 		a.kind, a.text = ErrUnreachable, failed.Err.Error()
-	case errors.As(err, &broken), isPassing(err):
+	case errors.As(err, &broken), isTransient(err):
 		a.kind = ErrUnreachable
 	}
 	return a
 }
 
-// meaning is the kind of a registry's answer. Source: the OCI distribution specification, "Error codes".
-func meaning(said *transport.Error) error {
+// errorKind returns the kind of a registry's error. Source: the OCI distribution specification, "Error codes".
+func errorKind(response *transport.Error) error {
 	has := func(codes ...transport.ErrorCode) bool {
-		return slices.ContainsFunc(said.Errors, func(d transport.Diagnostic) bool { return slices.Contains(codes, d.Code) })
+		return slices.ContainsFunc(response.Errors, func(d transport.Diagnostic) bool { return slices.Contains(codes, d.Code) })
 	}
 	switch {
-	case said.StatusCode >= 500, said.StatusCode == http.StatusTooManyRequests, said.StatusCode == http.StatusRequestTimeout,
+	case response.StatusCode >= 500, response.StatusCode == http.StatusTooManyRequests, response.StatusCode == http.StatusRequestTimeout,
 		has(transport.TooManyRequestsErrorCode, transport.UnavailableErrorCode):
 		return ErrUnreachable
-	case said.StatusCode == http.StatusUnauthorized, said.StatusCode == http.StatusForbidden,
+	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden,
 		has(transport.UnauthorizedErrorCode, transport.DeniedErrorCode):
 		return ErrDenied
-	case said.StatusCode == http.StatusNotFound, has(transport.ManifestUnknownErrorCode, transport.NameUnknownErrorCode):
+	case response.StatusCode == http.StatusNotFound, has(transport.ManifestUnknownErrorCode, transport.NameUnknownErrorCode):
 		return ErrNotFound
 	}
 	return nil
 }
 
-// sayings is a registry's answer for people. What is not in the form of the specification is left out: it
-// is a page for browsers.
-func sayings(said *transport.Error) string {
-	out := fmt.Sprintf("%d %s", said.StatusCode, http.StatusText(said.StatusCode))
-	for _, d := range said.Errors {
+// describeResponse returns a registry's answer for people. It leaves out bodies that are not in the form of the
+// specification: they are pages for browsers.
+func describeResponse(response *transport.Error) string {
+	out := fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	for _, d := range response.Errors {
 		out += ", " + strings.TrimSuffix(fmt.Sprintf("%s: %s", d.Code, d.Message), ": ")
 	}
 	return out

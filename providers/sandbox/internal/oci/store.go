@@ -15,24 +15,23 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// store is a folder or a tar archive with images in it.
+// store is a directory or a tar archive with images in it.
 type store struct {
-	folder bool
-	open   func(name string) (io.ReadCloser, error) // fs.ErrNotExist: there is no file of that name
+	isDir bool
+	open  func(name string) (io.ReadCloser, error) // fs.ErrNotExist: there is no file of that name
 }
 
-// maxDescription is how long the JSON of an index, a manifest or a configuration may be. Registries take
-// manifests up to 4 MiB.
+// maxDescription bounds the JSON of an index, a manifest or a configuration. Registries accept manifests up to 4 MiB.
 const maxDescription = 16 << 20
 
-// openStore looks whether file is a folder or an archive.
+// openStore opens a directory or an archive.
 func openStore(file string) (*store, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
 	}
 	if info.IsDir() {
-		return &store{folder: true, open: func(name string) (io.ReadCloser, error) {
+		return &store{isDir: true, open: func(name string) (io.ReadCloser, error) {
 			if !filepath.IsLocal(filepath.FromSlash(name)) {
 				return nil, fs.ErrNotExist
 			}
@@ -46,14 +45,14 @@ func openStore(file string) (*store, error) {
 // in the archive already.
 const maxLinks = 10
 
-// openInArchive opens the file name of a tar archive.
+// openInArchive opens the file name in a tar archive.
 func openInArchive(file, name string) (io.ReadCloser, error) {
 	for range maxLinks {
 		f, err := openArchive(file)
 		if err != nil {
 			return nil, err
 		}
-		data, link, err := seek(tar.NewReader(f), name)
+		data, link, err := findInArchive(tar.NewReader(f), name)
 		if err == nil && link == "" {
 			return &stream{Reader: data, close: []func() error{f.Close}}, nil
 		}
@@ -66,8 +65,8 @@ func openInArchive(file, name string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("%s: too many links", name)
 }
 
-// seek finds the file name in an archive: its data, or the name of the file that it is a link to.
-func seek(archive *tar.Reader, name string) (data io.Reader, link string, err error) {
+// findInArchive returns the data of the file name in an archive, or the name of the file to which it links.
+func findInArchive(archive *tar.Reader, name string) (data io.Reader, link string, err error) {
 	for {
 		hdr, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -90,7 +89,7 @@ func seek(archive *tar.Reader, name string) (data io.Reader, link string, err er
 	}
 }
 
-// openArchive opens a tar archive. One that is not compressed is not read where it is skipped.
+// openArchive opens a tar archive. In an uncompressed archive, skipping entries does not read them.
 func openArchive(file string) (io.ReadCloser, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -109,7 +108,7 @@ func openArchive(file string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// read is the whole of a description.
+// read returns the whole of a description.
 func (s *store) read(name string) ([]byte, error) {
 	f, err := s.open(name)
 	if err != nil {
@@ -126,7 +125,7 @@ func (s *store) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// blob is the whole of a description with that digest.
+// blob returns the whole of the description with that digest.
 func (s *store) blob(digest v1.Hash) ([]byte, error) {
 	data, err := s.read(blobName(digest))
 	if err != nil {
@@ -138,12 +137,12 @@ func (s *store) blob(digest v1.Hash) ([]byte, error) {
 	return data, nil
 }
 
-// blobName is where an OCI layout keeps a blob. Source: the OCI image specification, image-layout.md.
+// blobName returns the path of a blob in an OCI layout. Source: the OCI image specification, image-layout.md.
 func blobName(digest v1.Hash) string {
 	return path.Join("blobs", digest.Algorithm, digest.Hex)
 }
 
-// stored opens a file of the store as a layer.
-func (s *store) stored(name string) opener {
+// stored returns a function that opens a file of the store as a layer.
+func (s *store) stored(name string) openFunc {
 	return func(context.Context) (io.ReadCloser, error) { return s.open(name) }
 }

@@ -24,10 +24,10 @@ var (
 	xzMagic    = []byte{0xfd, '7', 'z', 'X', 'Z'}
 )
 
-// longestMagic is how much of a file tells how it is compressed.
+// longestMagic is how many bytes show how a file is compressed.
 const longestMagic = 5
 
-// maxWindow is how much memory a zstd archive may ask for: what zstd itself allows.
+// maxWindow bounds the memory for a zstd archive: zstd itself has the same limit.
 const maxWindow = 128 << 20
 
 // stream reads through a decompressor and closes what is below.
@@ -45,8 +45,8 @@ func (s *stream) Close() error {
 	return errors.Join(errs...)
 }
 
-// uncompressed reads from, whether it is compressed or not, and closes it in the end, also after an error.
-// The media types of images are not asked: not all of them tell the truth.
+// uncompressed returns the uncompressed content of from, and closes from in the end, also after an error. It does not
+// use the media types of images, which may be wrong.
 func uncompressed(from io.ReadCloser) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(from, 64<<10)
 	begin, err := buffered.Peek(longestMagic)
@@ -77,8 +77,8 @@ func uncompressed(from io.ReadCloser) (io.ReadCloser, error) {
 	return out, nil
 }
 
-// verified is the uncompressed archive in from. Its last Read fails if the digest is another than diffID,
-// and every Read after ctx ended.
+// verified returns the uncompressed archive in from. Its last Read fails if the digest is not diffID; every Read fails
+// after ctx has ended.
 func verified(ctx context.Context, from io.ReadCloser, diffID string) (io.ReadCloser, error) {
 	data, err := uncompressed(from)
 	if err != nil {

@@ -39,13 +39,13 @@ type UnpackOptions struct {
 	Owners bool
 	// MaxBytes limits the sum of the files' sizes, holes included; 0 is 64 GiB.
 	MaxBytes int64
-	// MaxFiles limits the number of entries and of folders made for them; 0 is 5,000,000.
+	// MaxFiles limits the number of entries and of directories made for them; 0 is 5,000,000.
 	MaxFiles int
 }
 
-// Report is what unpacking a layer came to.
+// Report is the result of unpacking a layer.
 type Report struct {
-	Files int   // entries, and folders that no entry spoke of
+	Files int   // entries, and directories that no entry spoke of
 	Bytes int64 // of regular files, holes included
 	// Opaque: the layer hides all that is below it. overlayfs has no mark for that at the top of a layer,
 	// so the layers below have to be left out.
@@ -60,14 +60,14 @@ type Report struct {
 const maxSkipped = 100
 
 // Unpack unpacks r, the uncompressed tar archive of one layer, into dir in overlayfs's form: whiteouts
-// become character devices 0/0 (Linux 5.8 and later make those for everybody), opaque folders get the
+// become character devices 0/0 (Linux 5.8 and later make those for everybody), opaque directories get the
 // attribute overlay.opaque. dir exists and is empty; it gets the mode 0755 if the archive does not name
 // another. r is read to its end, whatever follows the archive, so that a reader which verifies can. After
 // an error dir holds a part of the layer.
 //
 // Nothing outside of dir is touched, whatever the archive says: names that lead out of it are errors, and
 // links that earlier entries made are followed as if dir were the root. Set-user-id programs and devices
-// do become real, so dir belongs below a folder that only the caller can enter.
+// do become real, so dir belongs below a directory that only the caller can enter.
 //
 // Source: the OCI image specification, layer.md.
 func Unpack(ctx context.Context, r io.Reader, dir string, opts UnpackOptions) (Report, error) {
@@ -87,8 +87,8 @@ func Unpack(ctx context.Context, r io.Reader, dir string, opts UnpackOptions) (R
 	return u.report, nil
 }
 
-// unpacker is one layer being unpacked. Until the end its folders have the mode 0700, or an ordinary
-// user could not fill those that are to be read-only.
+// unpacker unpacks one layer. Until the end its directories have the mode 0700, or an ordinary user could not fill
+// those that are read-only.
 type unpacker struct {
 	ctx    context.Context
 	opts   UnpackOptions
@@ -97,12 +97,12 @@ type unpacker struct {
 	report Report
 	buf    []byte
 
-	// recent is the folder that was asked for last: neighbours in an archive are neighbours in a folder.
+	// recent is the directory that was asked for last: neighbours in an archive are neighbours in a directory.
 	recent     int // -1: none
 	recentName string
 
-	// folders are by inode, because a folder may be reached by several names.
-	folders map[uint64]folderMeta
+	// directories are by inode, because a directory may be reached by several names.
+	dirs map[uint64]dirMeta
 }
 
 func (u *unpacker) unpack(r io.Reader) error {
@@ -148,7 +148,7 @@ func (u *unpacker) drain(r io.Reader) error {
 	}
 }
 
-// entry unpacks one entry; its data is read from r.
+// entry unpacks one entry, whose data it reads from r.
 func (u *unpacker) entry(hdr *tar.Header, r io.Reader) error {
 	if hdr.Typeflag == tar.TypeXGlobalHeader {
 		return nil // about the archive, not a file
@@ -156,7 +156,7 @@ func (u *unpacker) entry(hdr *tar.Header, r io.Reader) error {
 	if err := u.count(hdr); err != nil {
 		return err
 	}
-	name, err := inside(hdr.Name)
+	name, err := relativeName(hdr.Name)
 	if err != nil {
 		return err
 	}
@@ -165,30 +165,30 @@ func (u *unpacker) entry(hdr *tar.Header, r io.Reader) error {
 		return err
 	}
 	if name == "." {
-		return u.top(hdr)
+		return u.unpackTop(hdr)
 	}
 	parent, base := path.Dir(name), path.Base(name)
-	at, err := u.folder(parent)
+	at, err := u.openDir(parent)
 	if err != nil {
 		return err
 	}
 	switch kind {
 	case opaqueMark:
-		return u.hideBelow(at, parent)
+		return u.makeOpaque(at, parent)
 	case whiteout:
 		return u.whiteout(at, base[len(whiteoutPrefix):])
 	default:
-		return u.make(at, base, hdr, r)
+		return u.unpackAs(at, base, hdr, r)
 	}
 }
 
-// make makes what hdr speaks of as base in the folder at, in place of what is there.
-func (u *unpacker) make(at int, base string, hdr *tar.Header, r io.Reader) error {
+// unpackAs creates the file of an entry as base in the directory at. It replaces what is there.
+func (u *unpacker) unpackAs(at int, base string, hdr *tar.Header, r io.Reader) error {
 	switch hdr.Typeflag {
 	case tar.TypeDir:
-		return u.directory(at, base, hdr)
+		return u.unpackDir(at, base, hdr)
 	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
-		return u.file(at, base, hdr, r)
+		return u.unpackFile(at, base, hdr, r)
 	case tar.TypeSymlink:
 		return u.symlink(at, base, hdr)
 	case tar.TypeLink:
@@ -204,7 +204,7 @@ func (u *unpacker) make(at int, base string, hdr *tar.Header, r io.Reader) error
 	}
 }
 
-// count adds an entry to the report, if the limits allow it.
+// count adds an entry to the report, or returns ErrLimit.
 func (u *unpacker) count(hdr *tar.Header) error {
 	if hdr.Typeflag == tar.TypeReg || hdr.Typeflag == tar.TypeCont || hdr.Typeflag == tar.TypeGNUSparse {
 		if hdr.Size > u.opts.MaxBytes-u.report.Bytes {
@@ -223,7 +223,7 @@ func (u *unpacker) countFile() error {
 	return nil
 }
 
-// skip notes what could not be unpacked.
+// skip records something that could not be unpacked.
 func (u *unpacker) skip(name, why string) {
 	u.report.SkippedCount++
 	if len(u.report.Skipped) < maxSkipped {

@@ -18,25 +18,25 @@ import (
 // permissions are the bits of a mode that chmod sets.
 const permissions = 0o7777
 
-// top is an entry for the layer's top itself.
-func (u *unpacker) top(hdr *tar.Header) error {
+// unpackTop unpacks an entry for the root of the layer.
+func (u *unpacker) unpackTop(hdr *tar.Header) error {
 	if hdr.Typeflag != tar.TypeDir {
-		return errors.New("the top of a layer is a folder")
+		return errors.New("the root of a layer must be a directory")
 	}
-	return u.dressFolder(u.root, hdr)
+	return u.setDirMeta(u.root, hdr)
 }
 
-func (u *unpacker) directory(at int, base string, hdr *tar.Header) error {
-	fd, err := u.makeFolder(at, base, true)
+func (u *unpacker) unpackDir(at int, base string, hdr *tar.Header) error {
+	fd, err := u.makeDir(at, base, true)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	return u.dressFolder(fd, hdr)
+	return u.setDirMeta(fd, hdr)
 }
 
-// dressFolder gives a folder what can be given now, and remembers the rest.
-func (u *unpacker) dressFolder(fd int, hdr *tar.Header) error {
+// setDirMeta sets a directory's owner and attributes. Its mode and time are set at the end.
+func (u *unpacker) setDirMeta(fd int, hdr *tar.Header) error {
 	if err := u.chown(hdr, func(uid, gid int) error { return unix.Fchown(fd, uid, gid) }); err != nil {
 		return err
 	}
@@ -44,10 +44,10 @@ func (u *unpacker) dressFolder(fd int, hdr *tar.Header) error {
 		return err
 	}
 	mtime := timespec(hdr.ModTime)
-	return u.remember(fd, folderMeta{mode: uint32(hdr.Mode & permissions), mtime: &mtime})
+	return u.remember(fd, dirMeta{mode: uint32(hdr.Mode & permissions), mtime: &mtime})
 }
 
-func (u *unpacker) file(at int, base string, hdr *tar.Header, r io.Reader) error {
+func (u *unpacker) unpackFile(at int, base string, hdr *tar.Header, r io.Reader) error {
 	var fd int
 	err := u.replacing(at, base, func() (err error) {
 		fd, err = unix.Openat(at, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -89,9 +89,9 @@ func (u *unpacker) symlink(at int, base string, hdr *tar.Header) error {
 	return setTime(at, base, timespec(hdr.ModTime))
 }
 
-// hardLink makes another name for a file of this layer. The file has its owner, mode and times already.
+// hardLink makes another name for a file of this layer. The file already has its owner, mode and times.
 func (u *unpacker) hardLink(at int, base string, hdr *tar.Header) error {
-	target, err := inside(hdr.Linkname)
+	target, err := relativeName(hdr.Linkname)
 	if err != nil {
 		return fmt.Errorf("hard link to %q: %w", hdr.Linkname, err)
 	}
@@ -105,11 +105,11 @@ func (u *unpacker) hardLink(at int, base string, hdr *tar.Header) error {
 		return fmt.Errorf("hard link to %q, which this layer does not have: %w", hdr.Linkname, err)
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR || isWhiteout(&st) {
-		return fmt.Errorf("hard link to %q, which is no file", hdr.Linkname)
+		return fmt.Errorf("hard link to %q, which is not a file", hdr.Linkname)
 	}
 	var old unix.Stat_t
 	if err := unix.Fstatat(at, base, &old, unix.AT_SYMLINK_NOFOLLOW); err == nil && old.Ino == st.Ino {
-		return nil // to itself, or twice
+		return nil // a link to itself, or a second one
 	}
 	err = u.replacing(at, base, func() error { return unix.Linkat(from, path.Base(target), at, base, 0) })
 	if err != nil {
@@ -127,7 +127,7 @@ func (u *unpacker) node(at int, base string, hdr *tar.Header, kind uint32) error
 		}
 		dev = int(unix.Mkdev(uint32(hdr.Devmajor), uint32(hdr.Devminor)))
 		if kind == unix.S_IFCHR && dev == 0 {
-			u.skip(hdr.Name, "the character device 0/0 is overlayfs's mark, archives have another")
+			u.skip(hdr.Name, "the character device 0/0 is overlayfs's whiteout; archives have another mark")
 			return nil
 		}
 	}
@@ -148,7 +148,7 @@ func (u *unpacker) node(at int, base string, hdr *tar.Header, kind uint32) error
 	return setTime(at, base, timespec(hdr.ModTime))
 }
 
-// replacing calls make, and once more if something was in its place, when that is removed.
+// replacing calls make. If something exists in its place, it removes that and calls make again.
 func (u *unpacker) replacing(at int, base string, make func() error) error {
 	err := make()
 	if !errors.Is(err, unix.EEXIST) {
@@ -166,7 +166,7 @@ func (u *unpacker) chownAt(at int, base string, hdr *tar.Header) error {
 	})
 }
 
-// chown calls set with the owner that hdr names, if owners are wanted.
+// chown calls set with the entry's owner, if owners are wanted.
 func (u *unpacker) chown(hdr *tar.Header, set func(uid, gid int) error) error {
 	if !u.opts.Owners {
 		return nil
@@ -185,7 +185,7 @@ func isUint32(n int64) bool {
 	return n >= 0 && n <= math.MaxUint32
 }
 
-// timespec is t for the kernel; what no file system can hold is 1970.
+// timespec returns t for the kernel. A time that no file system can store becomes 1970.
 func timespec(t time.Time) unix.Timespec {
 	ts, err := unix.TimeToTimespec(t)
 	if err != nil {
@@ -194,7 +194,7 @@ func timespec(t time.Time) unix.Timespec {
 	return ts
 }
 
-// setTime sets when base in at was modified.
+// setTime sets the modification time of base in at.
 func setTime(at int, base string, mtime unix.Timespec) error {
 	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, mtime}
 	return unix.UtimesNanoAt(at, base, times, unix.AT_SYMLINK_NOFOLLOW)

@@ -77,7 +77,7 @@ func outside(t testing.TB, base string) string {
 	return out.String()
 }
 
-// FuzzUnpack looks for archives, or scripts of them, that change anything outside of the layer's folder.
+// FuzzUnpack looks for archives, or scripts of them, that change anything outside of the layer's directory.
 func FuzzUnpack(f *testing.F) {
 	for _, lines := range []string{
 		"f ../canary",

@@ -16,7 +16,7 @@ const (
 	aufsPrefix     = ".wh..wh." // besides opaqueName: the bookkeeping of a file system that nobody uses any more
 )
 
-// entryKind is what the name of an entry says about it.
+// entryKind is the meaning of an entry's name.
 type entryKind int
 
 const (
@@ -26,16 +26,16 @@ const (
 	aufsData
 )
 
-// inside is name relative to the layer's top: "." or a clean path. Archives name files "x", "./x" or "/x".
-func inside(name string) (string, error) {
+// relativeName returns name relative to the layer's root: "." or a clean path. Archives name files "x", "./x" or "/x".
+func relativeName(name string) (string, error) {
 	clean := path.Clean(strings.TrimLeft(name, "/"))
 	if clean == ".." || strings.HasPrefix(clean, "../") {
-		return "", errors.New("the name leads out of the layer")
+		return "", errors.New("the name leads outside of the layer")
 	}
 	return clean, nil
 }
 
-// kindOf looks for the marks of whiteouts in a name of inside's.
+// kindOf returns the kind of an entry from its name, as relativeName returns it.
 func kindOf(name string) (entryKind, error) {
 	for dir := path.Dir(name); dir != "." && dir != "/"; dir = path.Dir(dir) {
 		base := path.Base(dir)
@@ -43,7 +43,7 @@ func kindOf(name string) (entryKind, error) {
 			return aufsData, nil
 		}
 		if strings.HasPrefix(base, whiteoutPrefix) {
-			return plain, errors.New("a whiteout cannot be a folder")
+			return plain, errors.New("a whiteout cannot be a directory")
 		}
 	}
 	base := path.Base(name)

@@ -10,13 +10,13 @@ import (
 	"os"
 )
 
-// pieceSize is how long a run of zeros has to be to become a hole.
+// pieceSize is how long a run of zeros must be to become a hole.
 const pieceSize = 64 << 10
 
 var zeros [pieceSize]byte
 
-// copySparse copies size bytes of r to f, which is empty. Pieces of nothing but zeros become holes; tar
-// reads those that an archive has as such as zeros. buf is a piece.
+// copySparse copies size bytes of r to f, which is empty. Pieces of zeros become holes; tar returns an archive's own
+// holes as zeros. buf has the size of a piece.
 func copySparse(ctx context.Context, f *os.File, r io.Reader, size int64, buf []byte) error {
 	var at, end int64 // end: of what was written
 	for at < size {

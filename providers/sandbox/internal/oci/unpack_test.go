@@ -34,7 +34,7 @@ func file(name, data string, mode int64) entry {
 	return entry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(data)), ModTime: stamp}, data}
 }
 
-func folder(name string, mode int64) entry {
+func directory(name string, mode int64) entry {
 	return entry{tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: mode, ModTime: stamp}, ""}
 }
 
@@ -79,7 +79,7 @@ func options() UnpackOptions {
 	return UnpackOptions{Xattr: xattrOf(), Owners: os.Geteuid() == 0}
 }
 
-// layerDir is an empty folder beside which lies nothing but a file that must stay as it is.
+// layerDir is an empty directory beside which lies nothing but a file that must stay as it is.
 func layerDir(t testing.TB) string {
 	t.Helper()
 	base, err := os.MkdirTemp("", "oci")
@@ -94,7 +94,7 @@ func layerDir(t testing.TB) string {
 	return dir
 }
 
-// removeAll removes folders that their owner may not enter, too.
+// removeAll removes directories that their owner may not enter, too.
 func removeAll(t testing.TB, dir string) {
 	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -139,9 +139,9 @@ func describe(t testing.TB, dir, name string) string {
 	case unix.S_IFDIR:
 		value := make([]byte, 10)
 		if n, err := unix.Lgetxattr(p, xattrOf()+".overlay.opaque", value); err == nil {
-			return "folder " + mode + " opaque=" + string(value[:n])
+			return "directory " + mode + " opaque=" + string(value[:n])
 		}
-		return "folder " + mode
+		return "directory " + mode
 	case unix.S_IFLNK:
 		target, _ := os.Readlink(p)
 		return "link " + target
@@ -166,70 +166,70 @@ func TestUnpack(t *testing.T) {
 		{"files keep mode and data, set-user-id bits too",
 			[]entry{file("a", "x", 0o644), file("b", "", 0o4755), file("c", "y", 0o2711), file("d", "z", 0o400)},
 			map[string]string{"a": "file 0644 x", "b": "file 4755 ", "c": "file 2711 y", "d": "file 0400 z"}},
-		{"a read-only folder is filled",
-			[]entry{folder("d", 0o555), file("d/e/f", "x", 0o444), folder("d/e", 0o1500)},
-			map[string]string{"d": "folder 0555", "d/e": "folder 1500", "d/e/f": "file 0444 x"}},
+		{"a read-only directory is filled",
+			[]entry{directory("d", 0o555), file("d/e/f", "x", 0o444), directory("d/e", 0o1500)},
+			map[string]string{"d": "directory 0555", "d/e": "directory 1500", "d/e/f": "file 0444 x"}},
 		{"missing parents are made",
 			[]entry{file("a/b/c", "x", 0o600)},
-			map[string]string{".": "folder 0755", "a": "folder 0755", "a/b": "folder 0755", "a/b/c": "file 0600 x"}},
+			map[string]string{".": "directory 0755", "a": "directory 0755", "a/b": "directory 0755", "a/b/c": "file 0600 x"}},
 		{"the top has a mode",
-			[]entry{folder("./", 0o711), file("./a", "x", 0o600)},
-			map[string]string{".": "folder 0711", "a": "file 0600 x"}},
+			[]entry{directory("./", 0o711), file("./a", "x", 0o600)},
+			map[string]string{".": "directory 0711", "a": "file 0600 x"}},
 		{"absolute names are relative",
 			[]entry{file("/a", "x", 0o600), file("//b/./c/../d", "y", 0o600), hardLink("/e", "/a")},
 			map[string]string{"a": "file 0600 x", "b/d": "file 0600 y", "e": "file 0600 x"}},
 		{"links and pipes",
 			[]entry{symlink("l", "../../anywhere"), {tar.Header{Typeflag: tar.TypeFifo, Name: "p", Mode: 0o622}, ""}},
 			map[string]string{"l": "link ../../anywhere", "p": "fifo 0622"}},
-		{"hard links before and after a folder is closed",
-			[]entry{folder("d", 0o500), file("d/a", "x", 0o600), folder("e", 0o700), hardLink("e/b", "d/a"),
+		{"hard links before and after a directory is closed",
+			[]entry{directory("d", 0o500), file("d/a", "x", 0o600), directory("e", 0o700), hardLink("e/b", "d/a"),
 				hardLink("e/c", "e/b"), symlink("s", "a"), hardLink("t", "s")},
 			map[string]string{"e/b": "file 0600 x", "e/c": "file 0600 x", "t": "link a"}},
 		{"a hard link to itself and one made twice change nothing",
 			[]entry{file("a", "x", 0o600), hardLink("a", "a"), hardLink("b", "a"), hardLink("b", "a")},
 			map[string]string{"a": "file 0600 x", "b": "file 0600 x"}},
 		{"whiteouts",
-			[]entry{file(".wh.a", "", 0), file("d/.wh.b", "", 0), folder("e", 0o750), file("e/.wh..wh..opq", "", 0)},
-			map[string]string{"a": "whiteout", "d/b": "whiteout", "e": "folder 0750 opaque=y", ".wh.a": "no such file or directory"}},
+			[]entry{file(".wh.a", "", 0), file("d/.wh.b", "", 0), directory("e", 0o750), file("e/.wh..wh..opq", "", 0)},
+			map[string]string{"a": "whiteout", "d/b": "whiteout", "e": "directory 0750 opaque=y", ".wh.a": "no such file or directory"}},
 		{"a whiteout does not hide its own layer's file, in either order",
 			[]entry{file(".wh.a", "", 0), file("a", "x", 0o600), file("b", "y", 0o600), file(".wh.b", "", 0),
 				symlink("c", "nowhere"), file(".wh.c", "", 0)},
 			map[string]string{"a": "file 0600 x", "b": "file 0600 y", "c": "link nowhere"}},
-		{"a whiteout and a folder are an opaque folder, in either order, with and without an entry",
-			[]entry{file(".wh.a", "", 0), folder("a", 0o700), folder("b", 0o700), file(".wh.b", "", 0),
+		{"a whiteout and a directory are an opaque directory, in either order, with and without an entry",
+			[]entry{file(".wh.a", "", 0), directory("a", 0o700), directory("b", 0o700), file(".wh.b", "", 0),
 				file(".wh.c", "", 0), file("c/d", "x", 0o600)},
-			map[string]string{"a": "folder 0700 opaque=y", "b": "folder 0700 opaque=y", "c": "folder 0755 opaque=y", "c/d": "file 0600 x"}},
+			map[string]string{"a": "directory 0700 opaque=y", "b": "directory 0700 opaque=y", "c": "directory 0755 opaque=y", "c/d": "file 0600 x"}},
 		{"another file system's bookkeeping is left out",
-			[]entry{file(".wh..wh.aufs", "", 0), folder(".wh..wh.plnk", 0o700), file(".wh..wh.plnk/1.2", "x", 0o600)},
+			[]entry{file(".wh..wh.aufs", "", 0), directory(".wh..wh.plnk", 0o700), file(".wh..wh.plnk/1.2", "x", 0o600)},
 			map[string]string{".wh..wh.aufs": "no such file or directory", ".wh..wh.plnk": "no such file or directory"}},
 		{"later entries replace earlier ones",
 			[]entry{
 				file("ff", "longer", 0o600), file("ff", "new", 0o644),
-				file("fd", "x", 0o600), folder("fd", 0o711), file("fd/a", "y", 0o600),
-				folder("df", 0o555), file("df/a/b", "x", 0o600), folder("df/a", 0o500), file("df", "y", 0o600),
-				folder("dl", 0o700), file("dl/a", "x", 0o600), symlink("dl", "fd"),
+				file("fd", "x", 0o600), directory("fd", 0o711), file("fd/a", "y", 0o600),
+				directory("df", 0o555), file("df/a/b", "x", 0o600), directory("df/a", 0o500), file("df", "y", 0o600),
+				directory("dl", 0o700), file("dl/a", "x", 0o600), symlink("dl", "fd"),
 				symlink("lf", "ff"), file("lf", "own", 0o600),
-				symlink("ld", "fd"), folder("ld", 0o700), file("ld/b", "z", 0o600),
-				folder("dd", 0o700), file("dd/a", "x", 0o600), folder("dd", 0o750),
+				symlink("ld", "fd"), directory("ld", 0o700), file("ld/b", "z", 0o600),
+				directory("dd", 0o700), file("dd/a", "x", 0o600), directory("dd", 0o750),
 			},
-			map[string]string{"ff": "file 0644 new", "fd": "folder 0711", "fd/a": "file 0600 y", "df": "file 0600 y",
-				"dl": "link fd", "lf": "file 0600 own", "ld": "folder 0700", "ld/b": "file 0600 z",
-				"fd/b": "no such file or directory", "dd": "folder 0750", "dd/a": "file 0600 x"}},
-		{"an inode that is used again does not inherit a folder's mode",
-			[]entry{folder("a", 0o500), file("a", "x", 0o600), file("b/c", "y", 0o600), folder("c", 0o711)},
-			map[string]string{"a": "file 0600 x", "b": "folder 0755", "c": "folder 0711"}},
+			map[string]string{"ff": "file 0644 new", "fd": "directory 0711", "fd/a": "file 0600 y", "df": "file 0600 y",
+				"dl": "link fd", "lf": "file 0600 own", "ld": "directory 0700", "ld/b": "file 0600 z",
+				"fd/b": "no such file or directory", "dd": "directory 0750", "dd/a": "file 0600 x"}},
+		{"an inode that is used again does not inherit a directory's mode",
+			[]entry{directory("a", 0o500), file("a", "x", 0o600), file("b/c", "y", 0o600), directory("c", 0o711)},
+			map[string]string{"a": "file 0600 x", "b": "directory 0755", "c": "directory 0711"}},
 		{"a parent that is a link is followed inside the layer",
-			[]entry{folder("usr/lib", 0o755), symlink("lib", "usr/lib"), file("lib/a", "x", 0o600),
+			[]entry{directory("usr/lib", 0o755), symlink("lib", "usr/lib"), file("lib/a", "x", 0o600),
 				symlink("abs", "/usr/lib"), file("abs/b", "y", 0o600),
 				symlink("usr/up", "../../../../usr/lib"), file("usr/up/c", "z", 0o600),
-				folder("lib/d", 0o511), file("lib/d/e", "w", 0o600)},
+				directory("lib/d", 0o511), file("lib/d/e", "w", 0o600)},
 			map[string]string{"usr/lib/a": "file 0600 x", "usr/lib/b": "file 0600 y", "usr/lib/c": "file 0600 z",
-				"usr/lib/d": "folder 0511", "lib": "link usr/lib"}},
+				"usr/lib/d": "directory 0511", "lib": "link usr/lib"}},
 		{"a link that leads out leads to the layer's top",
 			[]entry{symlink("l", "../.."), file("l/l/canary/x", "x", 0o600)},
-			map[string]string{"canary": "folder 0755", "canary/x": "file 0600 x", "l": "link ../.."}},
+			map[string]string{"canary": "directory 0755", "canary/x": "file 0600 x", "l": "link ../.."}},
 		{"a link that is moved is followed to where it leads now",
-			[]entry{folder("a", 0o755), folder("b", 0o755), symlink("l", "a"), file("l/1", "x", 0o600),
+			[]entry{directory("a", 0o755), directory("b", 0o755), symlink("l", "a"), file("l/1", "x", 0o600),
 				symlink("l", "b"), file("l/2", "y", 0o600)},
 			map[string]string{"a/1": "file 0600 x", "b/2": "file 0600 y", "a/2": "no such file or directory"}},
 	} {
@@ -297,7 +297,7 @@ func TestUnpackTimes(t *testing.T) {
 		e.ModTime = times[filepath.Clean(e.Name)]
 		return e
 	}
-	dir, _ := unpack(t, at(folder("./", 0o755)), at(folder("d", 0o555)), at(folder("d/e", 0o755)), at(file("d/f", "x", 0o600)),
+	dir, _ := unpack(t, at(directory("./", 0o755)), at(directory("d", 0o555)), at(directory("d/e", 0o755)), at(file("d/f", "x", 0o600)),
 		at(symlink("d/l", "/nowhere")), file("d/e/g", "x", 0o600), at(file("old", "", 0o600)))
 	for name, want := range times {
 		info, err := os.Lstat(filepath.Join(dir, name))
@@ -311,7 +311,7 @@ func TestUnpackTimes(t *testing.T) {
 }
 
 func TestUnpackHardLinksShareAFile(t *testing.T) {
-	dir, _ := unpack(t, file("a/b", "x", 0o600), folder("c", 0o755), hardLink("c/d", "a/b"))
+	dir, _ := unpack(t, file("a/b", "x", 0o600), directory("c", 0o755), hardLink("c/d", "a/b"))
 	a, err := os.Lstat(filepath.Join(dir, "a/b"))
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +332,7 @@ func TestUnpackOwners(t *testing.T) {
 		return e
 	}
 	entries := []entry{
-		own(folder("d", 0o2750), 33, 42), own(file("d/f", "x", 0o6755), 1000, 0), own(symlink("d/l", "f"), 0, 65534),
+		own(directory("d", 0o2750), 33, 42), own(file("d/f", "x", 0o6755), 1000, 0), own(symlink("d/l", "f"), 0, 65534),
 		own(entry{tar.Header{Typeflag: tar.TypeFifo, Name: "p", Mode: 0o600}, ""}, 7, 8),
 		own(entry{tar.Header{Typeflag: tar.TypeBlock, Name: "b", Mode: 0o640, Devmajor: 8, Devminor: 300}, ""}, 0, 6),
 		own(file("max", "", 0o600), 1<<32-2, 1<<32-2),
@@ -350,7 +350,7 @@ func TestUnpackOwners(t *testing.T) {
 	if got := describe(t, dir, "d/f"); got != "file 6755 x" {
 		t.Errorf("after its owner changed: %s", got)
 	}
-	if got := describe(t, dir, "d"); got != "folder 2750" {
+	if got := describe(t, dir, "d"); got != "directory 2750" {
 		t.Errorf("after its owner changed: %s", got)
 	}
 
@@ -405,7 +405,7 @@ func TestUnpackXattrs(t *testing.T) {
 	}
 	tool := with(file("tool", "x", 0o555))
 	tool.PAXRecords[paxXattr+"security.capability"] = capability
-	dir, report := unpack(t, with(folder("d", 0o555)), tool)
+	dir, report := unpack(t, with(directory("d", 0o555)), tool)
 	for _, name := range []string{"d", "tool"} {
 		list := make([]byte, 4096)
 		n, err := unix.Llistxattr(filepath.Join(dir, name), list)
@@ -460,27 +460,27 @@ func TestUnpackRefuses(t *testing.T) {
 		entries []entry
 		want    string // in the error
 	}{
-		{"a name that leads out", []entry{file("../a", "x", 0o600)}, `entry "../a": the name leads out of the layer`},
+		{"a name that leads out", []entry{file("../a", "x", 0o600)}, `entry "../a": the name leads outside of the layer`},
 		{"a name that leads out on its way", []entry{file("b/../../a", "x", 0o600)}, `"b/../../a": the name leads out`},
 		{"an absolute name that leads out", []entry{file("/../a", "x", 0o600)}, `"/../a": the name leads out`},
 		{"a hard link that leads out", []entry{hardLink("a", "../canary")}, `entry "a": hard link to "../canary": the name leads out`},
 		{"a hard link to a file of the machine", []entry{hardLink("a", "BASE/canary")}, `/canary", which this layer does not have`},
 		{"a hard link through a link to the machine", []entry{symlink("l", "BASE"), hardLink("a", "l/canary")}, `hard link to "l/canary", which`},
 		{"a hard link to a later file", []entry{hardLink("a", "b"), file("b", "x", 0o600)}, `entry "a": hard link to "b", which`},
-		{"a hard link to a folder", []entry{folder("d", 0o700), hardLink("a", "d")}, `hard link to "d", which is no file`},
-		{"a hard link to a whiteout", []entry{file(".wh.d", "", 0), hardLink("a", "d")}, `hard link to "d", which is no file`},
-		{"a parent that is a link to what is not there", []entry{symlink("l", "BASE"), file("l/canary", "x", 0o600)}, `entry "l/canary": "l" is no folder`},
-		{"a parent that is a file", []entry{file("f", "x", 0o600), file("f/a", "x", 0o600)}, `entry "f/a": "f" is no folder`},
-		{"a parent that was a link until now", []entry{folder("d", 0o700), symlink("d/l", "."), file("d/l/l", "x", 0o600), file("d/l/x", "x", 0o600)}, `entry "d/l/x": "d/l" is no folder`},
+		{"a hard link to a directory", []entry{directory("d", 0o700), hardLink("a", "d")}, `hard link to "d", which is not a file`},
+		{"a hard link to a whiteout", []entry{file(".wh.d", "", 0), hardLink("a", "d")}, `hard link to "d", which is not a file`},
+		{"a parent that is a link to what is not there", []entry{symlink("l", "BASE"), file("l/canary", "x", 0o600)}, `entry "l/canary": "l" is not a directory`},
+		{"a parent that is a file", []entry{file("f", "x", 0o600), file("f/a", "x", 0o600)}, `entry "f/a": "f" is not a directory`},
+		{"a parent that was a link until now", []entry{directory("d", 0o700), symlink("d/l", "."), file("d/l/l", "x", 0o600), file("d/l/x", "x", 0o600)}, `entry "d/l/x": "d/l" is not a directory`},
 		{"links in a circle", []entry{symlink("a", "b"), symlink("b", "a"), file("a/c", "x", 0o600)}, `entry "a/c": `},
 		{"a name that is too long", []entry{file(long, "x", 0o600)}, "file name too long"},
-		{"a folder with a name that is too long", []entry{file(long+"/a", "x", 0o600)}, "file name too long"},
-		{"a file at the top", []entry{file(".", "", 0o600)}, "the top of a layer is a folder"},
-		{"a link at the top", []entry{symlink(".", "/")}, "the top of a layer is a folder"},
-		{"a whiteout of the folder itself", []entry{file("d/.wh..", "", 0)}, "a whiteout without the name of a file"},
-		{"a whiteout of the folder above", []entry{file("d/.wh...", "", 0)}, "a whiteout without the name of a file"},
+		{"a directory with a name that is too long", []entry{file(long+"/a", "x", 0o600)}, "file name too long"},
+		{"a file at the top", []entry{file(".", "", 0o600)}, "the root of a layer must be a directory"},
+		{"a link at the top", []entry{symlink(".", "/")}, "the root of a layer must be a directory"},
+		{"a whiteout of the directory itself", []entry{file("d/.wh..", "", 0)}, "a whiteout without the name of a file"},
+		{"a whiteout of the directory above", []entry{file("d/.wh...", "", 0)}, "a whiteout without the name of a file"},
 		{"a whiteout of nothing", []entry{file(".wh.", "", 0)}, "a whiteout without the name of a file"},
-		{"a file below a whiteout's name", []entry{file(".wh.a/b", "", 0)}, "a whiteout cannot be a folder"},
+		{"a file below a whiteout's name", []entry{file(".wh.a/b", "", 0)}, "a whiteout cannot be a directory"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := layerDir(t)
@@ -538,7 +538,7 @@ func TestUnpackLimits(t *testing.T) {
 		{"just enough", 1 << 14, 3, ""},
 		{"too many bytes", 9, 3, `entry "b/c": the layer is larger than allowed: more than 9 bytes`},
 		{"too many files", 1 << 14, 1, `entry "b/c": the layer is larger than allowed: more than 1 files`},
-		{"folders that nobody spoke of count", 1 << 14, 2, `entry "b/c": the layer is larger than allowed: more than 2 files`},
+		{"directories that nobody spoke of count", 1 << 14, 2, `entry "b/c": the layer is larger than allowed: more than 2 files`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			opts := options()
@@ -588,7 +588,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-func TestUnpackObeysItsContext(t *testing.T) {
+func TestUnpackStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	data := archive(t, file("a", strings.Repeat("x", 1<<20), 0o600), file("b", "", 0o600))
 	dir := layerDir(t)
@@ -613,7 +613,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestUnpackWantsAFolderOfItsOwn(t *testing.T) {
+func TestUnpackNeedsEmptyDirectory(t *testing.T) {
 	dir := layerDir(t)
 	if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -630,7 +630,7 @@ func TestUnpackWantsAFolderOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestUnpackSaysThatTheWholeLayerIsOpaque(t *testing.T) {
+func TestUnpackReportsOpaqueLayer(t *testing.T) {
 	if _, report := unpack(t, file(".wh..wh..opq", "", 0)); !report.Opaque {
 		t.Error("not opaque")
 	}

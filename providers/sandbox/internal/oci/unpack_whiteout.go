@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isWhiteout reports overlayfs's mark for a file that is gone: the character device 0/0.
+// isWhiteout reports whether a file is overlayfs's mark for a removed file: the character device 0/0.
 func isWhiteout(st *unix.Stat_t) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
 }
 
-// whiteout hides base of the layers below. What this layer itself has of that name stays, in whichever
-// order the two come: whiteouts are about lower layers only. Source: the OCI image specification, layer.md.
+// whiteout hides base of the layers below. It keeps what this layer itself has of that name, in whichever order the two
+// come: whiteouts affect lower layers only. Source: the OCI image specification, layer.md.
 func (u *unpacker) whiteout(at int, base string) error {
 	err := unix.Mknodat(at, base, unix.S_IFCHR, 0)
 	switch {
@@ -26,9 +26,9 @@ func (u *unpacker) whiteout(at int, base string) error {
 	case !errors.Is(err, unix.EEXIST):
 		return err
 	}
-	fd, err := unix.Openat(at, base, openFolder|unix.O_NOFOLLOW, 0)
+	fd, err := unix.Openat(at, base, openDirFlags|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return nil // anything but a folder hides what is below without a mark
+		return nil // anything but a directory hides what is below without a mark
 	}
 	if err != nil {
 		return err
@@ -37,8 +37,8 @@ func (u *unpacker) whiteout(at int, base string) error {
 	return u.setOpaque(fd)
 }
 
-// hideBelow makes the folder name, open as fd, hide all that layers below have in it.
-func (u *unpacker) hideBelow(fd int, name string) error {
+// makeOpaque makes the directory name, open as fd, hide what layers below have in it.
+func (u *unpacker) makeOpaque(fd int, name string) error {
 	if name == "." {
 		u.report.Opaque = true
 	}

@@ -16,11 +16,11 @@ import (
 // and Docker write them.
 const paxXattr = "SCHILY.xattr."
 
-// xattrs gives a file or folder the attributes that hdr names and this file system and user may have.
+// xattrs sets the attributes of a file or directory, as far as this file system and user permit.
 func (u *unpacker) xattrs(fd int, hdr *tar.Header) error {
 	for _, record := range slices.Sorted(maps.Keys(hdr.PAXRecords)) {
 		name, is := strings.CutPrefix(record, paxXattr)
-		if !is || !wanted(name) {
+		if !is || !keepXattr(name) {
 			continue
 		}
 		err := unix.Fsetxattr(fd, name, []byte(hdr.PAXRecords[record]), 0)
@@ -36,9 +36,9 @@ func (u *unpacker) xattrs(fd int, hdr *tar.Header) error {
 	return nil
 }
 
-// wanted are attributes that mean something in any file system: those of programs, and capabilities.
-// overlayfs's own would let an archive redirect folders to others.
-func wanted(name string) bool {
+// keepXattr reports whether an attribute has a meaning in any file system: those of programs, and capabilities. With
+// overlayfs's own attributes an archive could redirect directories.
+func keepXattr(name string) bool {
 	return name == "security.capability" ||
 		strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.")
 }

@@ -15,7 +15,7 @@ const align = 4
 
 var order = binary.NativeEndian
 
-// attribute is one attribute of a message.
+// attribute encodes one attribute of a message.
 func attribute(kind uint16, value []byte) []byte {
 	size := unix.SizeofNlAttr + len(value)
 	out := make([]byte, (size+align-1)/align*align)
@@ -31,7 +31,7 @@ func number(kind uint16, value uint32) []byte {
 	return attribute(kind, order.AppendUint32(nil, value))
 }
 
-// nested is an attribute of attributes.
+// nested encodes an attribute that contains attributes.
 func nested(kind uint16, list ...[]byte) []byte {
 	return attribute(kind|unix.NLA_F_NESTED, joined(list))
 }
@@ -44,19 +44,18 @@ func joined(list [][]byte) []byte {
 	return out
 }
 
-// header is one of the fixed headers of rtnetlink, as the kernel has it in memory.
+// header encodes a fixed header of rtnetlink as the kernel has it in memory.
 func header[T unix.IfInfomsg | unix.IfAddrmsg | unix.RtMsg](h T) []byte {
 	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h))...) // #nosec G103 -- a struct of numbers
 }
 
-// Conn is a connection to the kernel about the network that the thread was in that made it. It is used by one
-// goroutine at a time.
+// Conn is a connection to the kernel about the network of the thread that made it. It must not be used concurrently.
 type Conn struct {
 	fd   int
 	last uint32
 }
 
-// Open makes a connection.
+// Open returns a connection about the calling thread's network.
 func Open() (*Conn, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -65,10 +64,10 @@ func Open() (*Conn, error) {
 	return &Conn{fd: fd}, nil
 }
 
-// Close closes it.
+// Close closes the connection.
 func (c *Conn) Close() error { return unix.Close(c.fd) }
 
-// request sends a message and returns the body of its answer, nil if that is only that it was done.
+// request sends a message and returns the body of its answer. The body is nil if the answer only acknowledges.
 func (c *Conn) request(kind, flags uint16, parts ...[]byte) ([]byte, error) {
 	c.last++
 	body := joined(parts)
@@ -112,7 +111,7 @@ func (c *Conn) request(kind, flags uint16, parts ...[]byte) ([]byte, error) {
 
 var errShort = errors.New("the kernel's answer is too short")
 
-// Index is the number of a device.
+// Index returns the number of a device.
 func Index(name string) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -129,7 +128,7 @@ func Index(name string) (int, error) {
 	return int(int32(request.Uint32())), nil
 }
 
-const done = unix.NLM_F_ACK
+const ack = unix.NLM_F_ACK
 
 // vethPeer is the attribute that describes the other end. Source: <linux/veth.h>.
 const vethPeer = 1
@@ -137,43 +136,43 @@ const vethPeer = 1
 // AddVeth makes a pair of devices: name in this network, and peer, with this hardware address, in the network that is
 // open as peerNetwork.
 func (c *Conn) AddVeth(name, peer string, peerNetwork int, peerAddress [6]byte) error {
-	_, err := c.request(unix.RTM_NEWLINK, done|unix.NLM_F_CREATE|unix.NLM_F_EXCL, header(unix.IfInfomsg{}), text(unix.IFLA_IFNAME, name),
+	_, err := c.request(unix.RTM_NEWLINK, ack|unix.NLM_F_CREATE|unix.NLM_F_EXCL, header(unix.IfInfomsg{}), text(unix.IFLA_IFNAME, name),
 		nested(unix.IFLA_LINKINFO, text(unix.IFLA_INFO_KIND, "veth"),
 			nested(unix.IFLA_INFO_DATA, nested(vethPeer, header(unix.IfInfomsg{}), text(unix.IFLA_IFNAME, peer),
 				attribute(unix.IFLA_ADDRESS, peerAddress[:]), number(unix.IFLA_NET_NS_FD, uint32(peerNetwork))))))
-	return failed("make a pair of virtual devices", err)
+	return wrap("make a pair of virtual devices", err)
 }
 
 // noAddresses is IN6_ADDR_GEN_MODE_NONE. Source: <linux/if_link.h>.
 const noAddresses = 1
 
-// Quiet keeps the kernel from giving a device, which is not up yet, addresses of IPv6 and from asking its neighbours for
-// routers. Kernels without IPv6 need no such word.
-func (c *Conn) Quiet(index int) error {
-	_, err := c.request(unix.RTM_NEWLINK, done, header(unix.IfInfomsg{Index: int32(index)}),
+// DisableAutoconf keeps the kernel from assigning IPv6 addresses to a device, which is not up yet, and from asking its
+// neighbours for routers. It does nothing on kernels without IPv6.
+func (c *Conn) DisableAutoconf(index int) error {
+	_, err := c.request(unix.RTM_NEWLINK, ack, header(unix.IfInfomsg{Index: int32(index)}),
 		nested(unix.IFLA_AF_SPEC, nested(unix.AF_INET6, attribute(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{noAddresses}))))
 	if errors.Is(err, unix.EAFNOSUPPORT) {
 		return nil
 	}
-	return failed("keep a device quiet", err)
+	return wrap("keep a device quiet", err)
 }
 
-// SetUp switches a device on. noARP: it has no neighbours to ask for hardware addresses.
+// SetUp switches a device on. noARP says that it has no neighbours to ask for hardware addresses.
 func (c *Conn) SetUp(index, mtu int, noARP bool) error {
 	flags := uint32(unix.IFF_UP)
 	change := flags | unix.IFF_NOARP | unix.IFF_MULTICAST
 	if noARP {
 		flags |= unix.IFF_NOARP
 	}
-	_, err := c.request(unix.RTM_NEWLINK, done, header(unix.IfInfomsg{Index: int32(index), Flags: flags, Change: change}),
+	_, err := c.request(unix.RTM_NEWLINK, ack, header(unix.IfInfomsg{Index: int32(index), Flags: flags, Change: change}),
 		number(unix.IFLA_MTU, uint32(mtu)))
-	return failed("switch a device on", err)
+	return wrap("switch a device on", err)
 }
 
 // Delete removes a device.
 func (c *Conn) Delete(index int) error {
-	_, err := c.request(unix.RTM_DELLINK, done, header(unix.IfInfomsg{Index: int32(index)}))
-	return failed("remove a device", err)
+	_, err := c.request(unix.RTM_DELLINK, ack, header(unix.IfInfomsg{Index: int32(index)}))
+	return wrap("remove a device", err)
 }
 
 func family(addr netip.Addr) uint8 {
@@ -183,29 +182,29 @@ func family(addr netip.Addr) uint8 {
 	return unix.AF_INET6
 }
 
-// AddAddress gives a device an address, and no route to others.
+// AddAddress adds an address to a device, without a route to others.
 func (c *Conn) AddAddress(index int, addr netip.Addr) error {
 	raw := addr.AsSlice()
-	_, err := c.request(unix.RTM_NEWADDR, done|unix.NLM_F_CREATE|unix.NLM_F_EXCL,
+	_, err := c.request(unix.RTM_NEWADDR, ack|unix.NLM_F_CREATE|unix.NLM_F_EXCL,
 		header(unix.IfAddrmsg{Family: family(addr), Prefixlen: uint8(addr.BitLen()), Flags: unix.IFA_F_NODAD, Index: uint32(index)}),
 		attribute(unix.IFA_LOCAL, raw), attribute(unix.IFA_ADDRESS, raw))
-	return failed("give a device the address "+addr.String(), err)
+	return wrap("give a device the address "+addr.String(), err)
 }
 
-// AddDefault makes gateway, which need not be in a network that the device is known to lead to, the way to everything.
+// AddDefault adds the default route by gateway. The gateway need not be in a network of the device.
 func (c *Conn) AddDefault(index int, gateway netip.Addr) error {
-	_, err := c.request(unix.RTM_NEWROUTE, done|unix.NLM_F_CREATE|unix.NLM_F_EXCL,
+	_, err := c.request(unix.RTM_NEWROUTE, ack|unix.NLM_F_CREATE|unix.NLM_F_EXCL,
 		header(unix.RtMsg{
 			Family: family(gateway), Table: unix.RT_TABLE_MAIN, Protocol: unix.RTPROT_STATIC, Scope: unix.RT_SCOPE_UNIVERSE,
 			Type: unix.RTN_UNICAST, Flags: unix.RTNH_F_ONLINK,
 		}),
 		attribute(unix.RTA_GATEWAY, gateway.AsSlice()), number(unix.RTA_OIF, uint32(index)))
-	return failed("make the default route by "+gateway.String(), err)
+	return wrap("make the default route by "+gateway.String(), err)
 }
 
-// Leaves tells whether what is sent to an address would leave this machine, by its routing table: addr is none of the
-// machine's own, and no broadcast. It is the error of sending where there is no way to it.
-func (c *Conn) Leaves(addr netip.Addr) (bool, error) {
+// LeavesMachine reports whether packets to an address leave this machine, by its routing table: addr is not one of the
+// machine's own, and no broadcast. Without a route it returns the error of sending.
+func (c *Conn) LeavesMachine(addr netip.Addr) (bool, error) {
 	addr = addr.Unmap()
 	answer, err := c.request(unix.RTM_GETROUTE, 0, header(unix.RtMsg{Family: family(addr), Dst_len: uint8(addr.BitLen())}),
 		attribute(unix.RTA_DST, addr.AsSlice()))
@@ -219,7 +218,7 @@ func (c *Conn) Leaves(addr netip.Addr) (bool, error) {
 	return answer[typeAt] == unix.RTN_UNICAST, nil
 }
 
-func failed(doing string, err error) error {
+func wrap(doing string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Every address of this machine stays on it, whatever it was given for.
-func TestWhatLeavesThisMachine(t *testing.T) {
+func TestLeavesMachine(t *testing.T) {
 	c, err := Open()
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestWhatLeavesThisMachine(t *testing.T) {
 	}
 	for _, addr := range stays {
 		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) { // polls
-			leaves, err := c.Leaves(addr)
+			leaves, err := c.LeavesMachine(addr)
 			if err == nil && !leaves || !stillThere(t, addr) {
 				break
 			}

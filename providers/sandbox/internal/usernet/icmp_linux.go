@@ -9,7 +9,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 )
 
-// isNoRoute tells whether an error says that there is no way to a host.
+// isNoRoute reports whether an error says that there is no route to a host.
 func isNoRoute(err error) bool {
 	return errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.ENETDOWN) || errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)
 }
@@ -20,8 +20,8 @@ type codes struct {
 	six  header.ICMPv6Code
 }
 
-// unreachable tells the sandbox why what it sent has not arrived, as a router or the host would; quote is what it sent. Where the
-// outside was silent, nothing is said either.
+// unreachable tells the sandbox why a packet did not arrive, as a router or the host would; quote is the packet's
+// headers. It sends nothing if the outside did not answer at all.
 func (n *Net) unreachable(quote []byte, err error) {
 	var c codes
 	switch {
@@ -43,7 +43,7 @@ func (n *Net) unreachable(quote []byte, err error) {
 	}
 }
 
-// gatewayFor is this end's address of the kind that a packet has.
+// gatewayFor returns this end's address of a packet's family.
 func (n *Net) gatewayFor(p packet) tcpip.Address {
 	for _, a := range n.opts.Device.Addrs {
 		if a.Gateway.Is4() == p.isIPv4() {
@@ -82,7 +82,7 @@ func (n *Net) errorIPv6(about packet, code header.ICMPv6Code) []byte {
 	return n.ipv6(address(from), n.gatewayFor(about), body)
 }
 
-// ipv6 is a packet with an ICMP message, whose checksum it makes.
+// ipv6 returns a packet with an ICMP message, whose checksum it computes.
 func (n *Net) ipv6(to, from tcpip.Address, body header.ICMPv6) []byte {
 	body.SetChecksum(0)
 	sum := header.PseudoHeaderChecksum(header.ICMPv6ProtocolNumber, from, to, uint16(len(body)))

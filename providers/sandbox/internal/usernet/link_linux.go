@@ -38,7 +38,7 @@ const (
 
 var order = binary.NativeEndian
 
-// link is the device's other end, as the stack sees it.
+// link is the device's other end, as the stack uses it.
 type link struct {
 	file     *os.File
 	raw      syscall.RawConn
@@ -75,15 +75,15 @@ func newLink(end *os.File, opts Options) (*link, error) {
 	return l, nil
 }
 
-// packet is one of IP.
+// packet is a packet of IP.
 type packet struct {
 	data    []byte // nil: it was none
-	segment int    // if not 0, it stands for datagrams with so many bytes each
+	segment int    // if not 0, it contains datagrams of so many bytes each
 }
 
 func (p packet) isIPv4() bool { return p.data[0]>>4 == 4 }
 
-// addresses are where a packet comes from and where it goes.
+// addresses returns a packet's source and destination.
 func (p packet) addresses() (from, to netip.Addr) {
 	if p.isIPv4() {
 		return netip.AddrFrom4([4]byte(p.data[12:16])), netip.AddrFrom4([4]byte(p.data[16:20]))
@@ -91,7 +91,7 @@ func (p packet) addresses() (from, to netip.Addr) {
 	return netip.AddrFrom16([16]byte(p.data[8:24])), netip.AddrFrom16([16]byte(p.data[24:40]))
 }
 
-// read waits for a frame. What is no packet of IP is a packet without data. The packet is valid until the next call.
+// read waits for a frame. The packet of a frame that is not IP has no data. The packet is valid until the next call.
 func (l *link) read(buf []byte) (packet, error) {
 	for {
 		n, err := l.file.Read(buf)
@@ -131,7 +131,7 @@ func (l *link) parse(frame []byte) packet {
 	return p
 }
 
-// deliver hands a packet to the stack.
+// deliver passes a packet to the stack.
 func (l *link) deliver(p packet) {
 	l.mu.RLock()
 	d := l.dispatcher
@@ -150,7 +150,8 @@ func (l *link) deliver(p packet) {
 	}
 }
 
-// datagrams are the packets that a packet stands for, in most cases itself. Checksums are not looked at by the stack.
+// datagrams returns the datagrams that a packet contains, in most cases itself. The stack does not check their
+// checksums.
 func (p packet) datagrams() [][]byte {
 	at := header.IPv6MinimumSize
 	if p.isIPv4() {
@@ -213,7 +214,7 @@ func (l *link) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 	return list.Len(), nil
 }
 
-// send writes a packet that is complete.
+// send writes a complete packet.
 func (l *link) send(data []byte) {
 	protocol := tcpip.NetworkProtocolNumber(header.IPv6ProtocolNumber)
 	if data[0]>>4 == 4 {
@@ -222,7 +223,7 @@ func (l *link) send(data []byte) {
 	_ = l.write([headerSize]byte{}, protocol, [][]byte{data}) // lost, as packets may be
 }
 
-// write writes a frame. It waits for room where there is none, unless the device is closed.
+// write writes a frame. It waits for room, unless the device is closed.
 func (l *link) write(head [headerSize]byte, protocol tcpip.NetworkProtocolNumber, parts [][]byte) error {
 	list := make([][]byte, 0, 8)
 	list = append(list, head[:])
@@ -249,10 +250,10 @@ func (l *link) write(head [headerSize]byte, protocol tcpip.NetworkProtocolNumber
 	return nil // what the device did not take is lost, as on any network
 }
 
-// stop ends read.
+// stop makes read return.
 func (l *link) stop() { _ = l.file.SetReadDeadline(time.Unix(1, 0)) }
 
-// close ends the device. The kernel takes tens of milliseconds for it, which nobody waits for.
+// close ends the device. It does not wait for the kernel, which takes tens of milliseconds.
 func (l *link) close() {
 	l.stop()
 	l.closing.Do(func() { go l.file.Close() })

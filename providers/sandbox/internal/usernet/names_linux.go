@@ -19,7 +19,7 @@ import (
 const (
 	portDNS = 53
 	// askTime is for one question, staggerTime for a server until the next one is asked, too. A resolver gives
-	// a server five seconds, and this one stands for all.
+	// a server five seconds, and this one asks for all.
 	askTime     = 10 * time.Second
 	staggerTime = 1500 * time.Millisecond
 	// namesIdle is how long a connection to the name server may be quiet.
@@ -29,7 +29,7 @@ const (
 // resolvConf is where this machine's name servers are listed.
 const resolvConf = "/etc/resolv.conf"
 
-// machineServers are this machine's name servers as they are now. Source: resolv.conf(5).
+// machineServers returns this machine's present name servers. Source: resolv.conf(5).
 func machineServers() []netip.AddrPort {
 	f, err := os.Open(resolvConf)
 	if err != nil {
@@ -57,7 +57,7 @@ const maxServers = 3
 
 var localServer = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), portDNS)}
 
-// serveNames answers questions for names at an address.
+// serveNames serves DNS at an address.
 func (n *Net) serveNames(s *stack.Stack, at netip.Addr) {
 	local := tcpip.FullAddress{NIC: nic, Addr: address(at), Port: portDNS}
 	datagrams, err := gonet.DialUDP(s, &local, nil, protocolOf(at))
@@ -76,8 +76,8 @@ func (n *Net) serveNames(s *stack.Stack, at netip.Addr) {
 	n.work.Go(func() { n.answerStreams(streams) })
 }
 
-// turn takes one of the places for questions, if there is one.
-func (n *Net) turn() bool {
+// beginQuestion takes one of the places for questions. It reports false if none is free.
+func (n *Net) beginQuestion() bool {
 	select {
 	case n.asked <- struct{}{}:
 		return true
@@ -97,7 +97,7 @@ func (n *Net) answerDatagrams(conn *gonet.UDPConn) {
 			continue
 		}
 		question := append([]byte(nil), buf[:size]...)
-		if !n.turn() {
+		if !n.beginQuestion() {
 			continue // who asks asks again
 		}
 		n.work.Go(func() {
@@ -109,7 +109,7 @@ func (n *Net) answerDatagrams(conn *gonet.UDPConn) {
 	}
 }
 
-// ask asks the name servers, the first one first, until one has an answer. It returns nil if none has.
+// ask asks the name servers in order until one answers. It returns nil if none does.
 func (n *Net) ask(question []byte) []byte {
 	ctx, cancel := context.WithTimeout(n.ctx, askTime)
 	defer cancel()
@@ -143,7 +143,7 @@ func (n *Net) ask(question []byte) []byte {
 	return last
 }
 
-// conclusive tells whether a resolver would leave it at an answer, and not ask the next server.
+// conclusive reports whether a resolver would accept an answer and not ask the next server.
 func conclusive(answer []byte) bool {
 	var p dnsmessage.Parser
 	h, err := p.Start(answer)
@@ -190,7 +190,7 @@ func (n *Net) answerStreams(l *gonet.TCPListener) {
 			}
 			continue
 		}
-		if !n.turn() {
+		if !n.beginQuestion() {
 			_ = conn.Close()
 			continue
 		}
@@ -204,7 +204,7 @@ func (n *Net) answerStreams(l *gonet.TCPListener) {
 	}
 }
 
-// dialServer connects to the first server that takes a connection; nil if none does.
+// dialServer connects to the first server that accepts a connection. It returns nil if none does.
 func (n *Net) dialServer() net.Conn {
 	for _, server := range n.opts.Servers() {
 		ctx, cancel := context.WithTimeout(n.ctx, askTime)
@@ -217,7 +217,7 @@ func (n *Net) dialServer() net.Conn {
 	return nil
 }
 
-// answerStream hands a connection on to a server.
+// answerStream relays a connection to a server.
 func (n *Net) answerStream(inside net.Conn) {
 	outside := n.dialServer()
 	if outside == nil {
@@ -234,22 +234,22 @@ func (n *Net) answerStream(inside net.Conn) {
 	done := make(chan struct{})
 	n.work.Go(func() {
 		defer close(done)
-		_ = carry(touching{inside, quiet}, outside)
+		_ = copyStream(idleConn{inside, quiet}, outside)
 		_ = inside.Close()
 	})
-	if carry(touching{outside, quiet}, inside) != nil || closeWrite(outside) != nil {
+	if copyStream(idleConn{outside, quiet}, inside) != nil || closeWrite(outside) != nil {
 		_ = outside.Close()
 	}
 	<-done
 }
 
-// touching puts a timer off by each write.
-type touching struct {
+// idleConn resets a timer with each write.
+type idleConn struct {
 	net.Conn
 	quiet *time.Timer
 }
 
-func (t touching) Write(b []byte) (int, error) {
+func (t idleConn) Write(b []byte) (int, error) {
 	t.quiet.Reset(namesIdle)
 	return t.Conn.Write(b)
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// What one sandbox can have at once. What is beyond is dropped as by a network that is too busy, and tried again by who sent
-// it; of flows of datagrams, which have no end, the one that was quiet for longest makes room.
+// What one sandbox can have at once. More is dropped, as by a busy network, and the sender tries again. Flows of datagrams
+// have no end, so the one that was idle for longest is ended.
 const (
 	maxConns = 1024
 	maxFlows = 512
@@ -39,7 +39,7 @@ const (
 // connections on which each write is an echo request (ICMP, with any checksum), and each read an answer.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Options describe a network.
+// Options describes a network.
 type Options struct {
 	// Device is how the sandbox's device was made: its addresses and MTU.
 	Device wire.Device
@@ -62,7 +62,7 @@ type Net struct {
 	stack  *stack.Stack // nil until the first packet
 	closed bool
 	syns   map[stack.TransportEndpointID][]byte // connections that are being made, and what errors about them quote
-	conns  int                                  // that stand, or are being made
+	conns  int                                  // that exist, or are being made
 	flows  map[stack.TransportEndpointID]*flow
 	asked  chan struct{} // has room for each question that may be open
 	pings  map[ping]*pinger
@@ -70,7 +70,7 @@ type Net struct {
 	forwarder *tcp.Forwarder
 }
 
-// New serves a device by its other end, which it takes over.
+// New serves a device by its other end, which it closes.
 func New(end *os.File, opts Options) (*Net, error) {
 	l, err := newLink(end, opts)
 	if err != nil {
@@ -91,7 +91,7 @@ func New(end *os.File, opts Options) (*Net, error) {
 	return n, nil
 }
 
-// Close ends all connections, and the device. It may be called often.
+// Close ends all connections, and the device. It may be called many times.
 func (n *Net) Close() {
 	n.mu.Lock()
 	closed, s := n.closed, n.stack
@@ -129,7 +129,7 @@ func (n *Net) Close() {
 	n.link.close()
 }
 
-// receive hands packets to the stack until the device ends.
+// receive passes packets to the stack until the device ends.
 func (n *Net) receive() {
 	small := make([]byte, headerSize+ethernetSize+2048) // for sandboxes without any network traffic
 	buf := small
@@ -138,7 +138,7 @@ func (n *Net) receive() {
 		if err != nil {
 			return
 		}
-		if packet.data == nil || !n.fromSandbox(packet) {
+		if packet.data == nil || !n.isFromSandbox(packet) {
 			continue
 		}
 		if n.stack == nil {
@@ -154,9 +154,9 @@ func (n *Net) receive() {
 	}
 }
 
-// fromSandbox tells whether a packet comes from an address of the sandbox and is for one host. Everything else is about neighbours
-// that the device does not have, or is forged.
-func (n *Net) fromSandbox(p packet) bool {
+// isFromSandbox reports whether a packet comes from an address of the sandbox and is for one host. Other packets
+// concern neighbours, which the device does not have, or are forged.
+func (n *Net) isFromSandbox(p packet) bool {
 	from, to := p.addresses()
 	if to.IsMulticast() || to.IsUnspecified() || to.Is4() && to.As4() == [4]byte{255, 255, 255, 255} {
 		return false
@@ -173,16 +173,16 @@ const nic = 1
 
 // quiet keeps the stack from writing to this process's stderr. Parts of it have taken the logger already, so it is that
 // one which is changed; nothing has used it before the first stack is made.
-var quiet = sync.OnceFunc(func() { log.Log().Emitter = &log.Writer{Next: io.Discard} })
+var silenceLog = sync.OnceFunc(func() { log.Log().Emitter = &log.Writer{Next: io.Discard} })
 
-// start makes the stack; false if the network was closed meanwhile.
+// start makes the stack. It returns false if the network was closed meanwhile.
 func (n *Net) start() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return false
 	}
-	quiet()
+	silenceLog()
 	s := stack.New(stack.Options{
 		NetworkProtocols: []stack.NetworkProtocolFactory{
 			ipv4.NewProtocol,
@@ -204,8 +204,8 @@ func (n *Net) start() bool {
 	must(s.SetSpoofing(nic, true))        // and answers come from them
 	s.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nic}, {Destination: header.IPv6EmptySubnet, NIC: nic}})
 	n.forwarder = tcp.NewForwarder(s, tcpBuffer, maxConns, n.connect)
-	s.SetTransportProtocolHandler(tcp.ProtocolNumber, n.syn)
-	s.SetTransportProtocolHandler(udp.ProtocolNumber, n.datagram(s))
+	s.SetTransportProtocolHandler(tcp.ProtocolNumber, n.handleSYN)
+	s.SetTransportProtocolHandler(udp.ProtocolNumber, n.handleDatagram(s))
 	for _, a := range n.opts.Device.Addrs {
 		must(s.AddProtocolAddress(nic, tcpip.ProtocolAddress{
 			Protocol: protocolOf(a.Gateway), AddressWithPrefix: address(a.Gateway).WithPrefix(),
@@ -220,7 +220,7 @@ func (n *Net) start() bool {
 // between it and the sandbox, so little is gained by remembering them for longer.
 const lingerTime = 10 * time.Second
 
-// must is for calls that fail only for what is wrong in this package.
+// must panics for an error of a call that fails only if this package is wrong.
 func must(err tcpip.Error) {
 	if err != nil {
 		panic("usernet: " + err.String())
@@ -236,13 +236,13 @@ func protocolOf(addr netip.Addr) tcpip.NetworkProtocolNumber {
 
 func address(addr netip.Addr) tcpip.Address { return tcpip.AddrFromSlice(addr.AsSlice()) }
 
-// target is where a sandbox wants to get to.
+// target returns the address that a sandbox wants to reach.
 func target(id stack.TransportEndpointID) netip.AddrPort {
 	addr, _ := netip.AddrFromSlice(id.LocalAddress.AsSlice())
 	return netip.AddrPortFrom(addr, id.LocalPort)
 }
 
-// isGateway tells whether an address is of this end of the device.
+// isGateway reports whether an address is one of this end.
 func (n *Net) isGateway(addr netip.Addr) bool {
 	for _, a := range n.opts.Device.Addrs {
 		if a.Gateway == addr {
@@ -252,7 +252,7 @@ func (n *Net) isGateway(addr netip.Addr) bool {
 	return false
 }
 
-// reachable tells whether the sandbox may get to an address: not this machine's, whatever they are for.
+// reachable reports whether a sandbox may reach an address. It may not reach those of this machine.
 func reachable(addr netip.Addr) bool {
 	if !egress.MayBeRemote(addr) {
 		return false
@@ -262,14 +262,14 @@ func reachable(addr netip.Addr) bool {
 		return false
 	}
 	defer kernel.Close()
-	leaves, err := kernel.Leaves(addr)
+	leaves, err := kernel.LeavesMachine(addr)
 	if err != nil {
-		return isNoRoute(err) // nothing is sent anywhere then, and who wants to send is told why
+		return isNoRoute(err) // nothing is sent, and the sandbox gets the reason
 	}
 	return leaves
 }
 
-// dial is DialFunc for this machine's network.
+// dial implements DialFunc with this machine's network.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if network == "ping4" || network == "ping6" {
 		return dialPing(address)

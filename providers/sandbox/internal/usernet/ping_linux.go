@@ -14,13 +14,13 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 )
 
-// ping is who asks whom: requests that differ only in their sequence number.
+// ping identifies echo requests that differ only in their sequence number.
 type ping struct {
 	from, to netip.Addr
 	id       uint16
 }
 
-// pinger passes echo requests on.
+// pinger forwards echo requests.
 type pinger struct {
 	requests chan []byte // as the sandbox has sent them, from the ICMP header on
 }
@@ -35,8 +35,8 @@ const (
 	echoSize                 = 8
 )
 
-// echoRequest finds the ICMP message of an echo request, and where it begins. part: the packet is a fragment of what may be
-// one.
+// echoRequest returns the position of the ICMP message if the packet is an echo request, and 0 otherwise. part reports
+// a fragment of what may be one.
 func (p packet) echoRequest() (at int, part bool) {
 	next, protocol, request := p.data[6], uint8(header.ICMPv6ProtocolNumber), byte(echoRequest6)
 	at = header.IPv6MinimumSize
@@ -56,8 +56,8 @@ func (p packet) echoRequest() (at int, part bool) {
 	return at, false
 }
 
-// echo passes an echo request for another host on, and tells whether the packet was one. The stack would answer by itself,
-// whether there is such a host or not. Those in fragments are lost.
+// echo forwards an echo request for another host, and reports whether the packet was one. The stack would answer by
+// itself, whether there is such a host or not. Requests in fragments are lost.
 func (n *Net) echo(p packet) bool {
 	at, part := p.echoRequest()
 	from, to := p.addresses()
@@ -76,7 +76,7 @@ func (n *Net) echo(p packet) bool {
 		known = &pinger{requests: make(chan []byte, 8)}
 		n.pings[key] = known
 		quote := slices.Clone(p.data[:at+echoSize])
-		n.work.Go(func() { n.ping(key, known, quote) })
+		n.work.Go(func() { n.servePinger(key, known, quote) })
 	}
 	select {
 	case known.requests <- body:
@@ -85,8 +85,8 @@ func (n *Net) echo(p packet) bool {
 	return true
 }
 
-// ping serves one pinger.
-func (n *Net) ping(key ping, p *pinger, quote []byte) {
+// servePinger forwards the requests of one pinger.
+func (n *Net) servePinger(key ping, p *pinger, quote []byte) {
 	defer func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -107,7 +107,7 @@ func (n *Net) ping(key ping, p *pinger, quote []byte) {
 	}
 	stop := context.AfterFunc(n.ctx, func() { _ = conn.Close() })
 	defer stop()
-	n.work.Go(func() { n.pong(key, conn) })
+	n.work.Go(func() { n.forwardReplies(key, conn) })
 	defer conn.Close()
 	quiet := time.NewTimer(pingTime)
 	defer quiet.Stop()
@@ -126,8 +126,8 @@ func (n *Net) ping(key ping, p *pinger, quote []byte) {
 	}
 }
 
-// pong hands answers to the sandbox, under the number that it asked with.
-func (n *Net) pong(key ping, conn net.Conn) {
+// forwardReplies sends answers to the sandbox with the identifier of its requests.
+func (n *Net) forwardReplies(key ping, conn net.Conn) {
 	buf := datagramBuffers.Get().(*[datagramSize]byte)
 	defer datagramBuffers.Put(buf)
 	for {
@@ -151,9 +151,9 @@ func (n *Net) pong(key ping, conn net.Conn) {
 	}
 }
 
-// dialPing is DialFunc for pings. Source: icmp(7), the section on ping sockets: the kernel sets number and checksum of requests and
-// hands out only their answers. Only groups in net.ipv4.ping_group_range may have them, and not even root otherwise: that is
-// EACCES, and the sandbox hears that pings are prohibited.
+// dialPing implements DialFunc for pings. Source: icmp(7), the section on ping sockets: the kernel sets identifier and
+// checksum of requests and delivers only their answers. Only groups in net.ipv4.ping_group_range may have such sockets,
+// root included: the error is then EACCES, and the sandbox is told that pings are prohibited.
 func dialPing(addr string) (net.Conn, error) {
 	to, err := netip.ParseAddr(addr)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// syn handles a segment that belongs to no connection.
-func (n *Net) syn(id stack.TransportEndpointID, pkt *stack.PacketBuffer) bool {
+// handleSYN handles a segment that belongs to no connection.
+func (n *Net) handleSYN(id stack.TransportEndpointID, pkt *stack.PacketBuffer) bool {
 	h := header.TCP(pkt.TransportHeader().Slice())
 	if len(h) < header.TCPMinimumSize || h.Flags()&(header.TCPFlagSyn|header.TCPFlagAck) != header.TCPFlagSyn {
 		return false
@@ -32,20 +32,20 @@ func (n *Net) syn(id stack.TransportEndpointID, pkt *stack.PacketBuffer) bool {
 		n.mu.Unlock()
 		return true
 	}
-	n.syns[id] = quoted(pkt)
+	n.syns[id] = headersOf(pkt)
 	n.conns++
 	n.work.Add(1)
 	n.mu.Unlock()
 	if n.forwarder.HandlePacket(id, pkt) {
 		return true
 	}
-	n.connected(id)
-	n.disconnected()
+	n.takeQuote(id)
+	n.endConn()
 	return false
 }
 
-// connected forgets what was kept while a connection was made, and returns it.
-func (n *Net) connected(id stack.TransportEndpointID) []byte {
+// takeQuote returns and forgets the headers that were kept while a connection was made.
+func (n *Net) takeQuote(id stack.TransportEndpointID) []byte {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	quote := n.syns[id]
@@ -53,20 +53,20 @@ func (n *Net) connected(id stack.TransportEndpointID) []byte {
 	return quote
 }
 
-func (n *Net) disconnected() {
+func (n *Net) endConn() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.conns--
 	n.work.Done()
 }
 
-// connect makes a connection to the outside, accepts the sandbox's when it stands, and carries what they say.
+// connect connects to the outside, then accepts the sandbox's connection, and relays between the two.
 func (n *Net) connect(r *tcp.ForwarderRequest) {
-	defer n.disconnected()
+	defer n.endConn()
 	id := r.ID()
 	outside, err := n.open("tcp", target(id))
 	if err != nil {
-		quote := n.connected(id)
+		quote := n.takeQuote(id)
 		reset := errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ECONNRESET)
 		r.Complete(reset)
 		if !reset {
@@ -77,45 +77,45 @@ func (n *Net) connect(r *tcp.ForwarderRequest) {
 	defer outside.Close()
 	var queue waiter.Queue
 	e, failed := r.CreateEndpoint(&queue)
-	n.connected(id)
+	n.takeQuote(id)
 	r.Complete(false)
 	if failed != nil {
-		cut(outside)
+		reset(outside)
 		return
 	}
 	inside := gonet.NewTCPConn(&queue, e)
 	defer inside.Close()
 	stop := context.AfterFunc(n.ctx, func() { e.Abort() })
 	defer stop()
-	join(inside, e, outside)
+	relay(inside, e, outside)
 }
 
-// join carries bytes both ways until both have ended. The end of one direction is passed on as such; where one side breaks
-// off, so does the other.
-func join(inside *gonet.TCPConn, e tcpip.Endpoint, outside net.Conn) {
+// relay copies bytes both ways until both have ended. It passes on the end of one direction; if one side is reset, it
+// resets the other.
+func relay(inside *gonet.TCPConn, e tcpip.Endpoint, outside net.Conn) {
 	broken := sync.OnceFunc(func() {
 		e.Abort()
-		cut(outside)
+		reset(outside)
 	})
 	var down sync.WaitGroup
 	down.Go(func() {
-		if carry(inside, outside) != nil || inside.CloseWrite() != nil {
+		if copyStream(inside, outside) != nil || inside.CloseWrite() != nil {
 			broken()
 		}
 	})
-	if carry(outside, inside) != nil || closeWrite(outside) != nil {
+	if copyStream(outside, inside) != nil || closeWrite(outside) != nil {
 		broken()
 	}
 	down.Wait()
 }
 
-// carryBuffers are for carry, of 64 KiB: as much as comes with one segment at most.
-var carryBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+// streamBuffers has the buffers of copyStream, of 64 KiB: the most that comes with one segment.
+var streamBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// carry copies to the end of from.
-func carry(to io.Writer, from io.Reader) error {
-	buf := carryBuffers.Get().(*[64 << 10]byte)
-	defer carryBuffers.Put(buf)
+// copyStream copies until from ends.
+func copyStream(to io.Writer, from io.Reader) error {
+	buf := streamBuffers.Get().(*[64 << 10]byte)
+	defer streamBuffers.Put(buf)
 	for {
 		size, err := from.Read(buf[:])
 		if size > 0 {
@@ -132,7 +132,7 @@ func carry(to io.Writer, from io.Reader) error {
 	}
 }
 
-// closeWrite says that nothing more comes.
+// closeWrite ends the writing side of a connection.
 func closeWrite(c net.Conn) error {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok {
@@ -141,15 +141,15 @@ func closeWrite(c net.Conn) error {
 	return half.CloseWrite()
 }
 
-// cut ends a connection by a reset.
-func cut(c net.Conn) {
+// reset ends a connection by a reset.
+func reset(c net.Conn) {
 	if l, ok := c.(interface{ SetLinger(sec int) error }); ok {
 		_ = l.SetLinger(0)
 	}
 	_ = c.Close()
 }
 
-// quoted is what errors about a packet quote of it: its headers.
-func quoted(pkt *stack.PacketBuffer) []byte {
+// headersOf returns a packet's headers, which errors about it quote.
+func headersOf(pkt *stack.PacketBuffer) []byte {
 	return slices.Concat(pkt.NetworkHeader().Slice(), pkt.TransportHeader().Slice())
 }

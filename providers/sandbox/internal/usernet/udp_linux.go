@@ -18,7 +18,7 @@ import (
 // flowTime is how long a flow of datagrams may be quiet. Source: RFC 4787, REQ-5 (two minutes at least).
 const flowTime = 2 * time.Minute
 
-// flow is what one port of the sandbox exchanges with one of another host.
+// flow is an exchange of datagrams between a port of the sandbox and one of another host.
 type flow struct {
 	last atomic.Int64 // Unix nanoseconds
 	end  context.CancelFunc
@@ -26,13 +26,13 @@ type flow struct {
 
 func (f *flow) touch() { f.last.Store(time.Now().UnixNano()) }
 
-// deadline is when a flow ends if nothing comes until then.
+// deadline returns when a flow ends if nothing comes until then.
 func (f *flow) deadline() time.Time { return time.Unix(0, f.last.Load()).Add(flowTime) }
 
-// datagram handles one that belongs to no flow.
-func (n *Net) datagram(s *stack.Stack) func(stack.TransportEndpointID, *stack.PacketBuffer) bool {
+// handleDatagram returns the handler of datagrams that belong to no flow.
+func (n *Net) handleDatagram(s *stack.Stack) func(stack.TransportEndpointID, *stack.PacketBuffer) bool {
 	return func(id stack.TransportEndpointID, pkt *stack.PacketBuffer) bool {
-		to, quote := target(id), quoted(pkt)
+		to, quote := target(id), headersOf(pkt)
 		if n.isGateway(to.Addr()) {
 			return false
 		}
@@ -66,7 +66,7 @@ func (n *Net) datagram(s *stack.Stack) func(stack.TransportEndpointID, *stack.Pa
 	}
 }
 
-// newFlow makes room for a flow, and counts it.
+// newFlow adds a flow. It ends the flow that was idle for longest if there are too many.
 func (n *Net) newFlow(id stack.TransportEndpointID) (*flow, context.Context) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -102,10 +102,9 @@ func (n *Net) endFlow(id stack.TransportEndpointID, f *flow) {
 	n.work.Done()
 }
 
-// datagramSize is the most that a datagram can have.
+// datagramSize is the largest size of a datagram.
 const datagramSize = 65535
 
-// datagramBuffers are for datagrams that come.
 var datagramBuffers = sync.Pool{New: func() any { return new([datagramSize]byte) }}
 
 // exchange carries datagrams until nothing has come for flowTime, or ctx ends.

@@ -16,27 +16,27 @@ import (
 const (
 	// inline is the longest message that travels in the socket itself, which has a limited buffer;
 	// longer ones travel as a file in memory.
-	inline = 32 << 10
+	maxInline = 32 << 10
 	// maxMessage bounds what is read from the other side.
 	maxMessage = 64 << 20
 	// maxFiles bounds the files of one message.
 	maxFiles = 8
 )
 
-// Conn is one end of a connection. Send may be called by many goroutines at once, Receive by one.
+// Conn is one end of a connection. Send may be called concurrently, Receive may not.
 type Conn struct {
 	file *os.File
 	mu   sync.Mutex
 }
 
-// envelope is what travels in the socket: the message, or where it is.
+// envelope is a message in the socket.
 type envelope struct {
 	Body json.RawMessage `json:"b,omitempty"`
 	// Spilled: the first file holds the body.
 	Spilled bool `json:"s,omitempty"`
 }
 
-// Pair makes a connection: this process's end, and a file that is to be inherited by another process.
+// Pair returns this process's end of a new connection, and the file that another process is to inherit.
 func Pair() (*Conn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -45,9 +45,8 @@ func Pair() (*Conn, *os.File, error) {
 	return &Conn{file: os.NewFile(uintptr(fds[0]), "sandbox")}, os.NewFile(uintptr(fds[1]), "sandbox init"), nil
 }
 
-// Inherited is the connection on a file descriptor that this process was started with. It is not
-// inherited further.
-func Inherited(fd int) (*Conn, error) {
+// FromFD returns the connection on a file descriptor that this process inherited. Children do not inherit it.
+func FromFD(fd int) (*Conn, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("use the inherited socket: %w", err)
@@ -55,7 +54,7 @@ func Inherited(fd int) (*Conn, error) {
 	return &Conn{file: os.NewFile(uintptr(fd), "sandbox")}, nil
 }
 
-// Close ends the connection, also for those who wait in Receive.
+// Close ends the connection. A waiting Receive returns.
 func (c *Conn) Close() error { return c.file.Close() }
 
 // Send sends a message and copies of open files, which stay open here.
@@ -65,8 +64,8 @@ func (c *Conn) Send(message any, files ...*os.File) error {
 		return err
 	}
 	env := envelope{Body: body}
-	if len(body) > inline {
-		spill, err := spilled(body)
+	if len(body) > maxInline {
+		spill, err := memoryFile(body)
 		if err != nil {
 			return err
 		}
@@ -103,8 +102,8 @@ func (c *Conn) send(packet, rights []byte) error {
 	return errors.Join(err, sending)
 }
 
-// spilled is a file in memory with this content, at its beginning.
-func spilled(body []byte) (*os.File, error) {
+// memoryFile returns a file in memory with this content.
+func memoryFile(body []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("message", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make a file in memory: %w", err)
@@ -120,7 +119,7 @@ func spilled(body []byte) (*os.File, error) {
 // Receive waits for a message, decodes it into message, and returns the files that came with it, which
 // the caller closes. At the end of the connection it returns io.EOF.
 func (c *Conn) Receive(message any) ([]*os.File, error) {
-	packet := make([]byte, inline+1024)
+	packet := make([]byte, maxInline+1024)
 	control := make([]byte, unix.CmsgSpace(4*maxFiles))
 	raw, err := c.file.SyscallConn()
 	if err != nil {

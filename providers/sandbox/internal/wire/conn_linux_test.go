@@ -21,7 +21,7 @@ func pair(t *testing.T) (*Conn, *Conn) {
 }
 
 func TestMessagesArriveWholeWithTheirFiles(t *testing.T) {
-	for name, size := range map[string]int{"short": 10, "just inline": inline - 200, "longer than the socket takes": 4 << 20} {
+	for name, size := range map[string]int{"short": 10, "just inline": maxInline - 200, "longer than the socket takes": 4 << 20} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := pair(t)
 			r, w, err := os.Pipe()
@@ -51,7 +51,7 @@ func TestMessagesArriveWholeWithTheirFiles(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAConnectionIsTold(t *testing.T) {
+func TestConnectionEndIsPassedOn(t *testing.T) {
 	ours, theirs := pair(t)
 	ours.Close()
 	if _, err := theirs.Receive(&Request{}); !errors.Is(err, io.EOF) {
@@ -62,7 +62,7 @@ func TestTheEndOfAConnectionIsTold(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoMessageIsAnError(t *testing.T) {
+func TestInvalidMessages(t *testing.T) {
 	ours, theirs := pair(t)
 	if err := ours.send([]byte("{"), nil); err != nil {
 		t.Fatal(err)

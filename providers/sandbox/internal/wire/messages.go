@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Setup is the first message to a sandbox's init: what its root file system is made of. Its files are written "0" to
-// by the thread that starts commands, which puts that thread into control groups.
+// Setup is the first message to a sandbox's process 1. It describes the root file system. The files that come with it
+// are "tasks" files of control groups: the thread that starts commands writes "0" to each, and so enters the groups.
 type Setup struct {
-	// Store is the folder that relative paths in Mounts begin at; short paths, for the kernel takes one
+	// Store is the directory that relative paths in Mounts begin at; short paths, for the kernel takes one
 	// page of options for a mount.
 	Store string `json:"store"`
-	// Root is an empty folder of the machine to mount on, in the sandbox's own mount namespace.
+	// Root is an empty directory of the machine to mount on, in the sandbox's own mount namespace.
 	Root   string  `json:"root"`
 	Mounts []Mount `json:"mounts"` // parents first; the first one is at "/"
 	// Memory, if set, keeps what the sandbox writes in memory instead of in the mounts' Upper, within
-	// so many bytes (0: half the machine's). Scratch is then an empty folder of the machine to mount on.
+	// so many bytes (0: half the machine's). Scratch is then an empty directory of the machine to mount on.
 	Memory   *int64 `json:"memory,omitempty"`
 	Scratch  string `json:"scratch,omitempty"`
 	Hostname string `json:"hostname"`
@@ -46,11 +46,11 @@ const (
 	Exec Op = "exec" // Command; files: stdin, if there is one, stdout, stderr
 	Kill Op = "kill" // Target is the ID of an Exec: end all that it started
 	// Await waits until some process runs Command's Args, for at most Within and while the Exec with the ID Target runs.
-	Await  Op = "await"
-	Unpack Op = "unpack" // files: a tar stream, to be unpacked at "/"
-	Pack   Op = "pack"   // Path; files: where the tar stream goes
-	Look   Op = "look"   // Path
-	Remove Op = "remove" // Path
+	WaitFor Op = "await"
+	Unpack  Op = "unpack" // files: a tar stream, to be unpacked at "/"
+	Pack    Op = "pack"   // Path; files: where the tar stream goes
+	Stat    Op = "look"   // Path
+	Remove  Op = "remove" // Path
 	// Identify turns User and Group into numbers.
 	Identify Op = "identify"
 	// Attach makes the network device of Device, and routes everything through it. The answer has its other end as its
@@ -71,7 +71,7 @@ type Request struct {
 	// Within (Await)
 	Within time.Duration `json:"within,omitempty"`
 	Path   string        `json:"path,omitempty"` // absolute
-	// Replace (Unpack): files and folders may take each other's place.
+	// Replace (Unpack): files and directories may take each other's place.
 	Replace bool `json:"replace,omitempty"`
 	// Prefix (Pack) is the name in the stream of what is at Path; empty is ".".
 	Prefix string `json:"prefix,omitempty"`
@@ -96,11 +96,11 @@ type Address struct {
 	Gateway netip.Addr `json:"gateway"`
 }
 
-// MaxMTU is the largest that a device can have.
+// MaxMTU is the largest MTU of a device.
 const MaxMTU = 65535
 
-// Frames says what is read from and written to the other end of a device, one at a time, each behind a struct
-// virtio_net_hdr of ten bytes.
+// Frames is the format of what is read from and written to the other end of a device, one frame at a time, each behind
+// a struct virtio_net_hdr of ten bytes.
 type Frames string
 
 // The frames.
@@ -109,7 +109,7 @@ const (
 	Ethernet Frames = "ethernet" // those that are written are for Hardware
 )
 
-// Hardware is the hardware address of the devices that have one.
+// Hardware is the hardware address of devices of Ethernet.
 var Hardware = [6]byte{0x02, 0, 0, 0, 0, 0x02}
 
 // Command is a process to start.
@@ -129,11 +129,12 @@ type Answer struct {
 	ID int64 `json:"id"`
 	// Killed: a signal ended the Exec.
 	Killed bool `json:"killed,omitempty"`
-	// Begun: some process runs what an Await waited for. Running: the time was over, and the Exec still runs.
+	// Begun: some process runs what a WaitFor waited for. Running: the time was over, and the Exec is still running.
 	Begun   bool `json:"begun,omitempty"`
 	Running bool `json:"running,omitempty"`
-	Code    int  `json:"code,omitempty"` // exit code of an Exec; 128+n if signal n ended it; of one
-	// that was not started, 127 or 126 if that is what a shell would say
+	// Code is the exit code of an Exec; 128+n if signal n ended it; 127 or 126 if it was not started and a shell would
+	// report that.
+	Code int `json:"code,omitempty"`
 	// Problem says why the request failed; Kind is which of the Problem kinds it is.
 	Problem string   `json:"problem,omitempty"`
 	Kind    Problem  `json:"kind,omitempty"`
@@ -146,15 +147,15 @@ type Answer struct {
 	Files []*os.File `json:"-"`
 }
 
-// Info is what Look finds.
+// Info is the answer to Stat.
 type Info struct {
 	Path   string   `json:"path"` // with links resolved, as far as it exists
 	Exists bool     `json:"exists,omitempty"`
 	Dir    bool     `json:"dir,omitempty"`
-	Names  []string `json:"names,omitempty"` // of what is in a folder, sorted
+	Names  []string `json:"names,omitempty"` // of what is in a directory, sorted
 }
 
-// Problem says what sort of failure an answer is about.
+// Problem is the kind of a failure.
 type Problem string
 
 // The problems.
@@ -162,6 +163,6 @@ const (
 	Failed     Problem = "failed"
 	NotFound   Problem = "not_found"   // a path that does not exist
 	NotStarted Problem = "not_started" // a command that could not begin
-	Alive      Problem = "alive"       // processes that could not be ended
+	NotEnded   Problem = "alive"       // processes that could not be ended
 	Refused    Problem = "refused"     // the kernel refuses what the sandbox is made of
 )

@@ -14,12 +14,12 @@ import (
 	"strings"
 )
 
-// hostname is every sandbox's.
+// hostname is the host name in every sandbox.
 const hostname = "rollout"
 
-// makeScaffold makes the layer that lies on every image: where the kernel's file systems are mounted, and the
-// files of the network, which follow this machine's. It returns its id.
-func (s *store) makeScaffold(ctx context.Context, network string) (string, error) {
+// makeCommonLayer makes the layer that is on top of every image, and returns its id. It has the mount points of the
+// kernel's file systems and the network's files, which follow this machine's.
+func (s *store) makeCommonLayer(ctx context.Context, network string) (string, error) {
 	files := map[string]string{
 		"etc/hostname": hostname + "\n",
 		"etc/hosts":    "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t" + hostname + "\n",
@@ -39,7 +39,7 @@ func (s *store) makeScaffold(ctx context.Context, network string) (string, error
 	return s.fixedLayer(ctx, "scaffold 2", []string{"etc", "dev", "proc", "sys"}, files)
 }
 
-// resolverFor is this machine's configuration of names with the sandbox's name server in place of the machine's, which that one asks.
+// resolverFor returns this machine's resolv.conf with the sandbox's name server, which asks the machine's.
 func resolverFor(machine string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "nameserver %s\n", nameServer)
@@ -51,20 +51,20 @@ func resolverFor(machine string) string {
 	return out.String()
 }
 
-// aptConfiguration is where Debian's package manager has a folder of configuration.
+// aptConfiguration is the directory of configuration of Debian's package manager.
 const aptConfiguration = "etc/apt/apt.conf.d"
 
-// makeAptLayer makes the layer that lies on images with Debian's package manager, where there is one id: it gives up
-// its rights for a user that does not exist then.
+// makeAptLayer makes the layer for images with Debian's package manager in modeOne, and returns its id. The package
+// manager would otherwise switch to a user that does not exist.
 func (s *store) makeAptLayer(ctx context.Context) (string, error) {
 	return s.fixedLayer(ctx, "apt 1", []string{"etc", "etc/apt", aptConfiguration}, map[string]string{
 		aptConfiguration + "/99rollout": "APT::Sandbox::User \"root\";\n",
 	})
 }
 
-// fixedLayer makes a layer of these folders and files, unless it is there, and returns its id. The kind tells it from
+// fixedLayer makes a layer of directories and files, unless it exists, and returns its id. kind distinguishes it from
 // other layers with the same files.
-func (s *store) fixedLayer(ctx context.Context, kind string, folders []string, files map[string]string) (string, error) {
+func (s *store) fixedLayer(ctx context.Context, kind string, dirs []string, files map[string]string) (string, error) {
 	content := kind
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		content += "\n" + name + "\n" + files[name]
@@ -72,8 +72,8 @@ func (s *store) fixedLayer(ctx context.Context, kind string, folders []string, f
 	id := digest(content)
 	err := s.layer(ctx, id, func(dir string) error {
 		root := filepath.Join(dir, rootPart)
-		for _, name := range append([]string{""}, folders...) {
-			if err := makeFolder(filepath.Join(root, name), 0o755); err != nil {
+		for _, name := range append([]string{""}, dirs...) {
+			if err := makeDir(filepath.Join(root, name), 0o755); err != nil {
 				return err
 			}
 		}
@@ -88,7 +88,7 @@ func (s *store) fixedLayer(ctx context.Context, kind string, folders []string, f
 	return id, err
 }
 
-// layer has the layer with this id made, unless it is there.
+// layer makes the layer with this id, unless it exists. fill writes its files.
 func (s *store) layer(ctx context.Context, id string, fill func(dir string) error) error {
 	if exists(s.path("l", id)) {
 		return nil

@@ -16,23 +16,23 @@ import (
 	"github.com/moby/patternmatcher"
 )
 
-// madeAt is the time of files and folders that come from nowhere: always the same, so that a layer is too. Zip archives know no
-// time before 1980.
-var madeAt = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+// fixedTime is the time of files and directories that have no source. It never changes, so layers do not either. Zip
+// archives have no time before 1980.
+var fixedTime = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// item is one file or folder to be copied.
+// item is one file or directory to copy.
 type item struct {
-	base    string // what it is called
+	base    string // its name
 	tree    tree
 	path    string // in the tree
-	dir     bool   // its content is copied, not itself
-	archive bool   // what is in it is copied
-	prefix  string // for --parents: what leads to it, itself included
+	dir     bool   // a directory, whose content is copied
+	archive bool   // its entries are copied
+	prefix  string // for --parents: its path, with the directories that lead to it
 	only    *patternmatcher.PatternMatcher
 	drop    *patternmatcher.PatternMatcher
 }
 
-// each gives the entries that are copied; a file by itself is ".".
+// each calls visit for each entry to copy. A single file is ".".
 func (it item) each(ctx context.Context, visit func(*tar.Header, io.Reader) error) error {
 	if it.archive {
 		return unpack(ctx, it.tree, it.path, visit)
@@ -46,7 +46,7 @@ func (it item) each(ctx context.Context, visit func(*tar.Header, io.Reader) erro
 	})
 }
 
-// keeps applies --exclude and the pattern of --parents.
+// keeps reports whether --exclude and the pattern of --parents keep an entry.
 func (it item) keeps(header *tar.Header) (bool, error) {
 	if header.Name == "." {
 		return !it.dir || it.prefix != "" && it.only == nil, nil
@@ -72,7 +72,7 @@ func (it item) keeps(header *tar.Header) (bool, error) {
 	return true, nil
 }
 
-// sum adds what is copied to a key; not its times, which change without anything being changed.
+// sum adds what is copied to a key. It leaves out times, which may change although nothing else does.
 func (it item) sum(ctx context.Context, k key) error {
 	k.text(it.prefix)
 	k.flag(it.dir)
@@ -97,7 +97,7 @@ func (it item) sum(ctx context.Context, k key) error {
 	return err
 }
 
-// sumFile adds an archive as the file that it is.
+// sumFile adds an archive's bytes to a key.
 func (it item) sumFile(ctx context.Context, k key) error {
 	return each(ctx, it.tree, it.path, func(_ *tar.Header, body io.Reader) error {
 		content := sha256.New()
@@ -107,16 +107,16 @@ func (it item) sumFile(ctx context.Context, k key) error {
 	})
 }
 
-// place copies items into a box.
-func (op *copyFiles) place(ctx context.Context, box Box, items []item) error {
+// copyInto copies items into a box.
+func (op *copyFiles) copyInto(ctx context.Context, box Box, items []item) error {
 	if len(items) == 0 {
 		return nil
 	}
-	dest, err := box.Look(ctx, op.dest)
+	dest, err := box.Stat(ctx, op.dest)
 	if err != nil {
 		return err
 	}
-	targets, folder, err := op.targets(dest, items)
+	targets, isDir, err := op.targets(dest, items)
 	if err != nil {
 		return err
 	}
@@ -125,17 +125,17 @@ func (op *copyFiles) place(ctx context.Context, box Box, items []item) error {
 		return err
 	}
 	last := path.Dir(dest.Path)
-	if folder {
+	if isDir {
 		last = dest.Path
 	}
-	parents, err := missingFolders(ctx, box, last)
+	parents, err := missingDirs(ctx, box, last)
 	if err != nil {
 		return err
 	}
 	return put(ctx, box, func(w *writer) error {
 		w.own, w.change = own, op.change
 		for _, dir := range parents {
-			if err := w.folder(dir); err != nil {
+			if err := w.dir(dir); err != nil {
 				return err
 			}
 		}
@@ -148,32 +148,33 @@ func (op *copyFiles) place(ctx context.Context, box Box, items []item) error {
 	})
 }
 
-// targets decides where items come to lie. folder tells whether the destination itself becomes a folder if it is not there.
-func (op *copyFiles) targets(dest Info, items []item) (targets []string, folder bool, err error) {
+// targets returns the path of each item in the box. isDir reports whether the destination becomes a directory if it
+// does not exist.
+func (op *copyFiles) targets(dest Info, items []item) (targets []string, isDir bool, err error) {
 	files := slices.ContainsFunc(items, func(it item) bool { return !it.dir && !it.archive })
-	into := op.folder || dest.Dir
+	into := op.toDir || dest.Dir
 	switch {
-	case dest.Exists && !dest.Dir && (op.folder || slices.ContainsFunc(items, func(it item) bool { return it.dir || it.archive })):
-		return nil, false, fmt.Errorf("%s: %s is a file, not a folder", op.name, op.dest)
+	case dest.Exists && !dest.Dir && (op.toDir || slices.ContainsFunc(items, func(it item) bool { return it.dir || it.archive })):
+		return nil, false, fmt.Errorf("%s: %s is a file, not a directory", op.name, op.dest)
 	case files && !into && len(items) > 1:
-		return nil, false, fmt.Errorf("%s of several files needs a folder as destination: write %s/", op.name, op.dest)
+		return nil, false, fmt.Errorf("%s of several files needs a directory as destination: write %s/", op.name, op.dest)
 	}
 	for _, it := range items {
 		switch {
 		case it.prefix != "":
 			targets = append(targets, path.Join(dest.Path, it.prefix))
 		case it.dir || it.archive:
-			targets, folder = append(targets, dest.Path), true
+			targets, isDir = append(targets, dest.Path), true
 		case into:
 			targets = append(targets, path.Join(dest.Path, it.base))
 		default:
 			targets = append(targets, dest.Path)
 		}
 	}
-	return targets, folder || into, nil
+	return targets, isDir || into, nil
 }
 
-// owner is who --chown names; nil if it is not used.
+// owner returns the owner that --chown names, or nil without --chown.
 func (op *copyFiles) owner(ctx context.Context, box Box) (*owner, error) {
 	if op.chown == "" {
 		return nil, nil
@@ -198,16 +199,16 @@ func lookup(ctx context.Context, box Box, text string) (owner, error) {
 	return owner{uid, gid}, err
 }
 
-// missingFolders lists what must be made for a folder to be there, from above.
-func missingFolders(ctx context.Context, box Box, dir string) ([]string, error) {
+// missingDirs returns the directories that must be created for dir, topmost first.
+func missingDirs(ctx context.Context, box Box, dir string) ([]string, error) {
 	var missing []string
 	for {
-		at, err := box.Look(ctx, dir)
+		at, err := box.Stat(ctx, dir)
 		if err != nil {
 			return nil, err
 		}
 		if at.Exists && !at.Dir {
-			return nil, fmt.Errorf("%s is a file, not a folder", dir)
+			return nil, fmt.Errorf("%s is a file, not a directory", dir)
 		}
 		if at.Exists || at.Path == "/" {
 			slices.Reverse(missing)
@@ -225,7 +226,7 @@ type writer struct {
 	change  modeChange
 }
 
-// put has a box unpack what write writes, without keeping it in memory.
+// put has a box unpack the archive that write writes. It does not keep the archive in memory.
 func put(ctx context.Context, box Box, write func(*writer) error) error {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
@@ -241,21 +242,21 @@ func put(ctx context.Context, box Box, write func(*writer) error) error {
 	err := box.Put(ctx, r)
 	r.CloseWithError(errStopped)
 	if from := <-written; from != nil && !errors.Is(from, errStopped) {
-		return from // the cause; what Put says is that its stream broke off
+		return from // the cause; Put only reports that its stream ended early
 	}
 	return err
 }
 
-// folder makes a folder that no source has. Only an octal --chmod is for it too, as BuildKit has it.
-func (w *writer) folder(name string) error {
+// dir writes a directory that has no source. As in BuildKit, only an octal --chmod applies to it.
+func (w *writer) dir(name string) error {
 	change := w.change
 	if !change.absolute {
 		change = modeChange{}
 	}
-	return w.with(change).entry(&tar.Header{Typeflag: tar.TypeDir, Mode: 0o755, ModTime: madeAt}, name)
+	return w.with(change).entry(&tar.Header{Typeflag: tar.TypeDir, Mode: 0o755, ModTime: fixedTime}, name)
 }
 
-// item writes an item's entries at a target.
+// item writes an item's entries below a target.
 func (w *writer) item(ctx context.Context, it item, target string) error {
 	return it.each(ctx, func(header *tar.Header, body io.Reader) error {
 		out := *header
@@ -282,7 +283,7 @@ func (w *writer) with(change modeChange) *writer {
 	return &writer{archive: w.archive, own: w.own, change: change}
 }
 
-// entry writes a header for a place in the box.
+// entry writes a header for a path in the box.
 func (w *writer) entry(header *tar.Header, name string) error {
 	switch header.Typeflag {
 	case tar.TypeGNUSparse, tar.TypeCont:

@@ -16,14 +16,13 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// unixStat is what the system tells of a file.
 type unixStat = syscall.Stat_t
 
-// look tells what is at a path, following links.
-func look(asked string) (*wire.Info, error) {
-	found := &wire.Info{Path: resolve(path.Clean(asked))}
+// stat describes the file at a path. It follows links.
+func stat(asked string) (*wire.Info, error) {
+	found := &wire.Info{Path: resolveLinks(path.Clean(asked))}
 	info, err := os.Stat(found.Path)
-	if gone(err) || errors.Is(err, unix.ELOOP) {
+	if vanished(err) || errors.Is(err, unix.ELOOP) {
 		return found, nil
 	}
 	if err != nil {
@@ -40,8 +39,8 @@ func look(asked string) (*wire.Info, error) {
 	return found, err
 }
 
-// resolve follows the links in a path as far as it exists.
-func resolve(asked string) string {
+// resolveLinks resolves the links in the part of a path that exists.
+func resolveLinks(asked string) string {
 	rest := ""
 	for at := asked; ; at = path.Dir(at) {
 		if resolved, err := filepath.EvalSymlinks(at); err == nil {
@@ -54,30 +53,30 @@ func resolve(asked string) string {
 	}
 }
 
-// remove removes what is at a path, which may be nothing. Links in its parents are followed.
+// remove removes the file or directory at a path, if there is one. It follows links in the path's parents.
 func remove(asked string) error {
 	dir, name := path.Split(path.Clean(asked))
 	if name == "" {
 		return errors.New("the root cannot be removed")
 	}
 	root, err := os.OpenRoot(path.Clean(dir))
-	if gone(err) {
+	if vanished(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if err := realFiles(root); err != nil {
+	if err := refuseKernelFiles(root); err != nil {
 		return err
 	}
 	return root.RemoveAll(name)
 }
 
-// owner turns names into numbers, for files. Without a group it is the user's own or, for a number, that
-// number.
-func owner(user, group string) (uid, gid int, err error) {
-	id, isNumber := number(user)
+// lookupOwner returns the ids of a user and a group. Without a group it returns the user's own group or, for a number,
+// the same number.
+func lookupOwner(user, group string) (uid, gid int, err error) {
+	id, isNumber := parseID(user)
 	found, known, err := lookup(user, id, isNumber)
 	if err != nil {
 		return 0, 0, err
