@@ -248,7 +248,7 @@ var dependencies = []dependency{
 		paths:    []string{"golang.org/x/sync"},
 		use:      "errgroup",
 		why:      "It is beside the standard library.",
-		packages: []string{"internal/cli", "internal/job", "internal/job/merge", "internal/job/reuse", "internal/dataset", "internal/bench"},
+		packages: []string{"internal/app", "internal/job", "internal/job/merge", "internal/job/reuse", "internal/dataset", "internal/bench"},
 	},
 	{
 		paths: []string{"golang.org/x/sys"},

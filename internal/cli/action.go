@@ -34,7 +34,7 @@ func Args(words []string) []string {
 	return words[1:]
 }
 
-func (a *app) actionCommand() *cobra.Command {
+func newActionCommand(v *invocation) *cobra.Command {
 	return &cobra.Command{
 		Use:    "action [post]",
 		Hidden: true,
@@ -47,37 +47,42 @@ func (a *app) actionCommand() *cobra.Command {
 		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"post"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				a.actionPost(cmd.Context())
+				v.actionPost(cmd.Context())
 				return nil
 			}
-			return a.annotated(a.action(cmd.Context()))
+			return v.annotated(v.action(cmd.Context()))
 		},
 	}
 }
 
 // action runs the step: it reads the inputs and does what they say.
-func (a *app) action(ctx context.Context) error {
-	in, err := a.readInputs()
+func (v *invocation) action(ctx context.Context) error {
+	in, err := v.readInputs()
 	if err != nil {
 		return err
 	}
-	a.mask(append(slices.Sorted(maps.Values(in.env)), in.value("github-token")))
+	v.mask(append(slices.Sorted(maps.Values(in.env)), in.value("github-token")))
 	var g *guard
 	if slices.Contains(executing, in.command) && in.value("allow-fork-checkout") != "true" {
-		if g, err = a.newGuard(ctx, in); err != nil {
+		if g, err = v.newGuard(ctx, in); err != nil {
 			return err
 		}
+	}
+	if g != nil {
+		defer g.Close()
 	}
 	args, err := in.commandLine()
 	if err != nil {
 		return err
 	}
 	written := in.written()
-	a.saveState(stateWritten, written)
-	defer func() { a.handOver(written) }()
+	v.saveState(stateWritten, written)
+	defer func() { v.handOver(written) }()
 
-	step := *a
-	step.guard = g
+	step := *v
+	if g != nil {
+		step.guard = g
+	}
 	step.Getenv = func(name string) (string, bool) {
 		if name == "XDG_CACHE_HOME" && g != nil && g.cacheDir != "" {
 			return g.cacheDir, true
@@ -88,36 +93,37 @@ func (a *app) action(ctx context.Context) error {
 		if token := in.value("github-token"); name == "GITHUB_TOKEN" && token != "" {
 			return token, true
 		}
-		return a.Getenv(name)
+		return v.Getenv(name)
 	}
+	step.github = readOnce(step.Getenv)
 	step.onLoad = func(loaded *config.Loaded) {
-		a.mask(loaded.Secrets)
+		v.mask(loaded.Secrets)
 		if slices.Contains(executing, in.command) {
 			written = append(written, loaded.Job.JobsDir)
-			a.saveState(stateWritten, written)
-			a.saveState(stateProvider, loaded.Job.Environment.Type)
-			a.saveState(stateOwner, environment.Self())
+			v.saveState(stateWritten, written)
+			v.saveState(stateProvider, loaded.Job.Environment.Type)
+			v.saveState(stateOwner, environment.Self())
 		}
 	}
 	root := step.root()
 	root.SetArgs(args)
-	root.SetIn(a.Stdin)
-	root.SetOut(a.Stdout)
-	root.SetErr(a.Stderr)
+	root.SetIn(v.Stdin)
+	root.SetOut(v.Stdout)
+	root.SetErr(v.Stderr)
 	return g.inShown(root.ExecuteContext(ctx))
 }
 
 // commands writes commands of workflows. They go to stderr: stdout is for what was asked for, and the runner reads
 // both. The library panics if it cannot write.
-func (a *app) commands() *githubactions.Action {
-	return githubactions.New(githubactions.WithWriter(patient{a}), githubactions.WithGetenv(a.getenv))
+func (v *invocation) commands() *githubactions.Action {
+	return githubactions.New(githubactions.WithWriter(patient{v}), githubactions.WithGetenv(v.getenv))
 }
 
 // patient writes to stderr, and does not mind if nobody reads it any more.
-type patient struct{ a *app }
+type patient struct{ v *invocation }
 
 func (p patient) Write(b []byte) (int, error) {
-	_, _ = p.a.Stderr.Write(b)
+	_, _ = p.v.Stderr.Write(b)
 	return len(b), nil
 }
 
@@ -127,11 +133,11 @@ const shortestMask = 6
 
 // mask has the runner hide values in the log and in summaries. It hides each line for itself, however short, so
 // that short lines of a secret (the braces of a key in JSON) are not given to it.
-func (a *app) mask(secrets []string) {
+func (v *invocation) mask(secrets []string) {
 	for _, secret := range secrets {
 		for line := range strings.Lines(secret) {
 			if line = strings.TrimSpace(line); utf8.RuneCountInString(line) >= shortestMask {
-				a.commands().AddMask(line)
+				v.commands().AddMask(line)
 			}
 		}
 	}
@@ -142,7 +148,7 @@ func (a *app) mask(secrets []string) {
 const maxAnnotated = 10
 
 // annotated reports on the workflow's page what went wrong; a problem in a file is shown in that file.
-func (a *app) annotated(err error) error {
+func (v *invocation) annotated(err error) error {
 	var f *failure
 	var problems diag.List
 	switch {
@@ -151,17 +157,17 @@ func (a *app) annotated(err error) error {
 	case errors.As(err, &problems):
 		for i, p := range problems.Errors() {
 			if i < maxAnnotated {
-				a.annotate(p)
+				v.annotate(p)
 			}
 		}
-		a.printProblems(problems)
+		v.printProblems(problems)
 	default:
-		a.annotate(diag.Diagnostic{Message: err.Error()})
+		v.annotate(diag.Diagnostic{Message: err.Error()})
 	}
 	return &failure{code: exitCode(err, true)}
 }
 
-func (a *app) annotate(p diag.Diagnostic) {
+func (v *invocation) annotate(p diag.Diagnostic) {
 	fields := map[string]string{"title": "Rollout"}
 	for key, at := range map[string]int{"line": p.Line, "col": p.Column} {
 		if at > 0 {
@@ -178,7 +184,7 @@ func (a *app) annotate(p diag.Diagnostic) {
 	for line := range strings.Lines(p.Message) {
 		lines = append(lines, clean(line))
 	}
-	a.commands().WithFieldsMap(fields).Errorf("%s", strings.Join(lines, "\n"))
+	v.commands().WithFieldsMap(fields).Errorf("%s", strings.Join(lines, "\n"))
 }
 
 // What the step tells its post step, as JSON. Source for their way: GitHub's documentation, "Sending values to the pre
@@ -190,18 +196,18 @@ const (
 )
 
 // saveState leaves a value for the post step. Without it, the post step finds less to do.
-func (a *app) saveState(name string, value any) {
+func (v *invocation) saveState(name string, value any) {
 	text, err := json.Marshal(value)
 	if err == nil {
-		err = github.SaveState(a.Getenv, name, string(text))
+		err = github.SaveState(v.Getenv, name, string(text))
 	}
 	if err != nil {
-		a.warnf("the step after the job will not know what to clean up: %v", err)
+		v.warnf("the step after the job will not know what to clean up: %v", err)
 	}
 }
 
 // state reads what saveState left, and reports whether it is there.
-func (a *app) state(name string, value any) bool {
-	text := a.getenv("STATE_" + name)
+func (v *invocation) state(name string, value any) bool {
+	text := v.getenv("STATE_" + name)
 	return text != "" && json.Unmarshal([]byte(text), value) == nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"os"
 	"os/exec"
@@ -127,7 +128,7 @@ func (s *aStep) world() Env {
 	}
 }
 
-func (s *aStep) app() *app { return &app{Env: s.world()} }
+func (s *aStep) app() *invocation { return newInvocation(context.Background(), s.world()) }
 
 func (s *aStep) main(t *testing.T, args ...string) int {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/git"
@@ -41,12 +42,12 @@ type guard struct {
 }
 
 // newGuard returns the guard of this run; nil: anything may be executed.
-func (a *app) newGuard(ctx context.Context, in set) (*guard, error) {
+func (v *invocation) newGuard(ctx context.Context, in set) (*guard, error) {
 	facts, _, err := github.FromEnv(func(name string) (string, bool) {
 		if name == "GITHUB_ACTIONS" {
 			return "true", true
 		}
-		return a.Getenv(name)
+		return v.Getenv(name)
 	})
 	g := &guard{ctx: ctx, facts: facts, level: facts.Guard(), judged: map[string]error{}, workspace: facts.Workspace}
 	needsEvent := g.level != github.OwnCheckout || strings.HasPrefix(facts.Event, "pull_request")
@@ -57,17 +58,16 @@ func (a *app) newGuard(ctx context.Context, in set) (*guard, error) {
 		return nil, nil
 	}
 	if g.workspace == "" {
-		g.workspace = a.path(".")
+		g.workspace = v.path(".")
 	}
 	opts := git.Options{Timeout: 30 * time.Second}
-	if a.Environ != nil {
-		opts.Environ = a.Environ()
+	if v.Environ != nil {
+		opts.Environ = v.Environ()
 	}
 	g.git = git.New(opts)
 	if g.client, err = github.New(in.value("github-token"), facts.APIURL); err != nil {
 		return nil, err
 	}
-	*a.opened = append(*a.opened, g)
 	if g.level == github.EveryFile {
 		if in.value("changed") != "" {
 			return nil, g.refusal("the input changed asks the checkout's own history, which may be a stranger's")
@@ -105,8 +105,8 @@ func (g *guard) refusal(format string, args ...any) error {
 		"If somebody you trust has read what is here, say so with the input allow-fork-checkout: true", rule)
 }
 
-// admit implements config.Options.Admit.
-func (g *guard) admit(path string) (string, error) {
+// Admit implements app.Guard.
+func (g *guard) Admit(path string) (string, error) {
 	if g.level == github.OwnCheckout {
 		return path, g.own(path)
 	}
@@ -119,9 +119,9 @@ func (g *guard) admit(path string) (string, error) {
 	var refused *vet.Refusal
 	switch {
 	case errors.As(err, &refused):
-		return "", g.refusal("%v (it was compared with commit %s)", refused, shortCommit(g.commit))
+		return "", g.refusal("%v (it was compared with commit %s)", refused, app.ShortCommit(g.commit))
 	case err != nil:
-		return "", fmt.Errorf("compare %s with commit %s: %w", clean(path), shortCommit(g.commit), err)
+		return "", fmt.Errorf("compare %s with commit %s: %w", clean(path), app.ShortCommit(g.commit), err)
 	}
 	return admitted, nil
 }
@@ -294,9 +294,9 @@ func (g *guard) judge(checkout task.Checkout) error {
 		whose, err := g.client.Ownership(g.ctx, g.facts.Repository, commit, g.facts.DefaultBranch, g.facts.BaseRef, strings.TrimPrefix(g.facts.Ref, "refs/heads/"))
 		switch {
 		case err != nil:
-			return g.refusal("it cannot be told whose commit %s is, which is checked out in %s: %v", shortCommit(commit), checkout.Top, err)
+			return g.refusal("it cannot be told whose commit %s is, which is checked out in %s: %v", app.ShortCommit(commit), checkout.Top, err)
 		case whose == github.Foreign:
-			return g.refusal("commit %s, which is checked out in %s, is on no branch of the repository, as those of forks", shortCommit(commit), checkout.Top)
+			return g.refusal("commit %s, which is checked out in %s, is on no branch of the repository, as those of forks", app.ShortCommit(commit), checkout.Top)
 		case whose == github.Own:
 			continue
 		}
@@ -311,8 +311,14 @@ func (g *guard) judge(checkout task.Checkout) error {
 // maxLocal bounds how many commits that were made here are looked at.
 const maxLocal = 20
 
-// hostFiles refuses settings of a provider that put files of this machine into environments.
-func (g *guard) hostFiles(job config.Job) error {
+// Commit implements app.Guard.
+func (g *guard) Commit() string { return g.commit }
+
+// Check implements app.Guard: it refuses settings of a provider that put files of this machine into environments.
+func (g *guard) Check(job config.Job) error {
+	if g.checker == nil {
+		return nil
+	}
 	for key, value := range job.Environment.ProviderConfig {
 		if slices.Contains([]string{"mounts", "images", "dir"}, key) || namesPath(value) {
 			return g.refusal("environment.provider_config.%s names files of this machine, which may be a stranger's", key)
@@ -338,8 +344,8 @@ func namesPath(value any) bool {
 	return false
 }
 
-// shown replaces the copy's directory in a text by the checkout's, which users know.
-func (g *guard) shown(text string) string {
+// Shown implements app.Guard: it replaces the copy's directory in a text by the checkout's, which users know.
+func (g *guard) Shown(text string) string {
 	if g == nil || g.copied == "" {
 		return text
 	}
@@ -354,7 +360,7 @@ func (g *guard) inShown(err error) error {
 	}
 	shown := slices.Clone(problems)
 	for i, p := range shown {
-		shown[i].File, shown[i].Message, shown[i].Hint = g.shown(p.File), g.shown(p.Message), g.shown(p.Hint)
+		shown[i].File, shown[i].Message, shown[i].Hint = g.Shown(p.File), g.Shown(p.Message), g.Shown(p.Hint)
 	}
 	return shown
 }

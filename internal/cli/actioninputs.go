@@ -9,6 +9,7 @@ import (
 
 	"github.com/sethvargo/go-githubactions"
 
+	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
 )
@@ -77,8 +78,8 @@ func actionInputs() []input {
 		{name: "task-format", commands: onlyValidate},
 		{name: "changed", commands: onlyValidate},
 		{name: "output", commands: []string{"merge"}, without: "run has jobs-dir and name"},
-		{name: "baseline", commands: withReport, standard: "github:"},
-		{name: "baseline-artifact", commands: withReport, standard: defaultBaselineArtifact},
+		{name: "baseline", commands: withReport, standard: app.GitHubPrefix},
+		{name: "baseline-artifact", commands: withReport, standard: app.DefaultBaselineArtifact},
 		{name: "baseline-workflow", commands: withReport},
 		{name: "junit", commands: withFiles},
 		{name: "markdown", commands: withFiles},
@@ -105,11 +106,11 @@ func (s set) value(name string) string { return s.values[name] }
 
 // readInputs reads and checks what the workflow set. The runner checks nothing: neither names nor that required ones
 // are there.
-func (a *app) readInputs() (set, error) {
-	if err := a.knownInputs(); err != nil {
+func (v *invocation) readInputs() (set, error) {
+	if err := v.knownInputs(); err != nil {
 		return set{}, err
 	}
-	reader := githubactions.New(githubactions.WithGetenv(a.getenv))
+	reader := githubactions.New(githubactions.WithGetenv(v.getenv))
 	s := set{values: map[string]string{}}
 	for _, in := range actionInputs() {
 		if value := reader.GetInput(in.name); value != "" {
@@ -153,8 +154,8 @@ func variables(text string) (map[string]string, error) {
 }
 
 // knownInputs refuses misspelt ones, of which the runner only warns.
-func (a *app) knownInputs() error {
-	if a.Environ == nil {
+func (v *invocation) knownInputs() error {
+	if v.Environ == nil {
 		return nil
 	}
 	var names []string
@@ -162,7 +163,7 @@ func (a *app) knownInputs() error {
 		names = append(names, in.name)
 	}
 	var unknown []string
-	for _, variable := range a.Environ() {
+	for _, variable := range v.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		name, isInput := strings.CutPrefix(name, "INPUT_")
 		if name = strings.ToLower(name); !isInput || slices.Contains(names, name) {

@@ -11,8 +11,8 @@ import (
 // handOver gives what root wrote below the workspace to the workspace's owner. In a container action everything is
 // written by root, and the next checkout on the same machine could not remove it (actions/runner#434). paths are files
 // and directories, from the current directory; what is not there, or not in the workspace, is left alone.
-func (a *app) handOver(paths []string) {
-	workspace := a.getenv("GITHUB_WORKSPACE")
+func (v *invocation) handOver(paths []string) {
+	workspace := v.getenv("GITHUB_WORKSPACE")
 	info, err := os.Stat(workspace)
 	if workspace == "" || err != nil || os.Geteuid() != 0 {
 		return
@@ -24,13 +24,13 @@ func (a *app) handOver(paths []string) {
 	// Links in the workspace come from strangers: through this root none leads out of it.
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
-		a.warnf("results stay root's: %v", err)
+		v.warnf("results stay root's: %v", err)
 		return
 	}
 	defer root.Close()
 	h := handover{root: root, uid: int(owner.Uid), gid: int(owner.Gid)}
 	for _, path := range paths {
-		abs, err := filepath.Abs(a.path(path))
+		abs, err := filepath.Abs(v.path(path))
 		if err != nil {
 			continue
 		}
@@ -39,7 +39,7 @@ func (a *app) handOver(paths []string) {
 		}
 	}
 	if len(h.errs) > 0 {
-		a.warnf("results stay root's: %v", errors.Join(h.errs...))
+		v.warnf("results stay root's: %v", errors.Join(h.errs...))
 	}
 }
 

@@ -16,30 +16,30 @@ const postLimit = time.Minute
 
 // actionPost removes what the step left when it was killed. The step's own clean-up is done by then, so there is
 // nothing to do as a rule; what goes wrong is only a warning, and does not fail the job.
-func (a *app) actionPost(ctx context.Context) {
+func (v *invocation) actionPost(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
-	if err := a.removeLeft(ctx); err != nil {
-		a.warnf("environments of this job may be left: %v", err)
+	if err := v.removeLeft(ctx); err != nil {
+		v.warnf("environments of this job may be left: %v", err)
 	}
 	var written []string
-	if a.state(stateWritten, &written) {
-		a.handOver(written)
+	if v.state(stateWritten, &written) {
+		v.handOver(written)
 	}
 }
 
 // removeLeft removes the step's environments. Its provider is reached as the Action reaches it by default.
-func (a *app) removeLeft(ctx context.Context) error {
+func (v *invocation) removeLeft(ctx context.Context) error {
 	var name string
 	var owner environment.Owner
-	if !a.state(stateProvider, &name) || !a.state(stateOwner, &owner) {
+	if !v.state(stateProvider, &name) || !v.state(stateOwner, &owner) {
 		return nil // it has not come so far as to make any
 	}
-	entry, ok := a.Providers.Find(name)
+	entry, ok := v.Providers.Find(name)
 	if !ok {
 		return fmt.Errorf("there is no provider %q", name)
 	}
-	provider, err := a.open(ctx, entry, nil, providers.Host{})
+	provider, err := v.host().Connect(ctx, entry, nil, providers.Host{})
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (a *app) removeLeft(ctx context.Context) error {
 	}
 	gone, err := job.RemoveEnvironments(ctx, provider, job.OwnedBy(listed, owner))
 	if len(gone) > 0 {
-		fmt.Fprintf(a.Stderr, "removed %s that the step left\n", plural.Count(len(gone), "environment"))
+		fmt.Fprintf(v.Stderr, "removed %s that the step left\n", plural.Count(len(gone), "environment"))
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,7 +17,7 @@ import (
 // Every input that becomes a flag does so for commands that have the flag.
 func TestInputsAreFlags(t *testing.T) {
 	commands := map[string]func(string) bool{}
-	for _, c := range (&app{Env: System()}).root().Commands() {
+	for _, c := range newInvocation(context.Background(), System()).root().Commands() {
 		commands[c.Name()] = func(flag string) bool { return c.Flags().Lookup(flag) != nil }
 	}
 	for _, in := range actionInputs() {
@@ -42,7 +43,7 @@ func TestFlagsAreInputs(t *testing.T) {
 			inputs[command+" "+in.name] = true
 		}
 	}
-	for _, c := range (&app{Env: System()}).root().Commands() {
+	for _, c := range newInvocation(context.Background(), System()).root().Commands() {
 		if !slices.Contains(actionCommands, c.Name()) {
 			continue
 		}

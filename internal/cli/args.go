@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"strings"
 
@@ -29,27 +28,10 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// quoted returns s as a YAML string, in JSON's form.
-func quoted(s string) string {
-	text, _ := json.Marshal(s) // a string always has a JSON form
-	return string(text)
-}
-
-func quotedList(list []string) string {
-	text, _ := json.Marshal(list)
-	return string(text)
-}
-
-// cutSet splits the argument of --set.
-func cutSet(set string) (path, value string, ok bool) {
-	path, value, ok = strings.Cut(set, "=")
-	return path, value, ok && path != ""
-}
-
 // path returns a path of the command line or the job file, taken from the current directory.
-func (a *app) path(p string) string {
-	if filepath.IsAbs(p) || a.Dir == "" {
+func (v *invocation) path(p string) string {
+	if filepath.IsAbs(p) || v.Dir == "" {
 		return p
 	}
-	return filepath.Join(a.Dir, p)
+	return filepath.Join(v.Dir, p)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/quantity"
 )
 
-func (a *app) cacheCommand() *cobra.Command {
+func newCacheCommand(v *invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
 		Short: "List and remove cached datasets",
@@ -27,11 +27,11 @@ of the sandbox are not part of it; see "rollout clean".
 			return &failure{code: exitUsage}
 		},
 	}
-	cmd.AddCommand(a.cacheLs(), a.cachePrune())
+	cmd.AddCommand(newCacheLsCommand(v), newCachePruneCommand(v))
 	return cmd
 }
 
-func (a *app) cacheLs() *cobra.Command {
+func newCacheLsCommand(v *invocation) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
@@ -41,7 +41,7 @@ func (a *app) cacheLs() *cobra.Command {
   rollout cache ls --json`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			c, err := a.cache()
+			c, err := v.host().Cache()
 			if err != nil {
 				return err
 			}
@@ -49,22 +49,22 @@ func (a *app) cacheLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printEntries(c, all, asJSON)
+			return v.printEntries(c, all, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: kind, about, path, size_bytes, last_used and in_use")
 	return cmd
 }
 
-func (a *app) printEntries(c *cache.Cache, all []cache.Entry, asJSON bool) error {
+func (v *invocation) printEntries(c *cache.Cache, all []cache.Entry, asJSON bool) error {
 	if asJSON {
 		if all == nil {
 			all = []cache.Entry{}
 		}
-		return a.printJSON(all)
+		return v.printJSON(all)
 	}
 	total := int64(0)
-	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
 	if len(all) > 0 {
 		fmt.Fprintln(w, "LAST USED\tSIZE\tKIND\tWHAT")
 	}
@@ -79,7 +79,7 @@ func (a *app) printEntries(c *cache.Cache, all []cache.Entry, asJSON bool) error
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "%s, %s in %s\n", entries(len(all)), size(total), clean(c.Dir()))
+	fmt.Fprintf(v.Stdout, "%s, %s in %s\n", entries(len(all)), size(total), clean(c.Dir()))
 	return nil
 }
 
@@ -110,7 +110,7 @@ type pruneFlags struct {
 	all, dryRun        bool
 }
 
-func (a *app) cachePrune() *cobra.Command {
+func newCachePruneCommand(v *invocation) *cobra.Command {
 	var flags pruneFlags
 	cmd := &cobra.Command{
 		Use:   "prune",
@@ -121,7 +121,7 @@ running process uses stay.
 		Example: `  rollout cache prune --older-than 7d --max-size 10G
   rollout cache prune --all --dry-run`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd.Context(), flags) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return v.prune(cmd.Context(), flags) },
 	}
 	cmd.Flags().StringVar(&flags.maxSize, "max-size", "", "remove the least recently used entries until the rest is at most this large, as in 10G")
 	cmd.Flags().StringVar(&flags.olderThan, "older-than", "", "remove entries that were not used for this long, such as 36h, 7d or 2w")
@@ -153,12 +153,12 @@ func (f pruneFlags) policy() (cache.Policy, error) {
 	return p, nil
 }
 
-func (a *app) prune(ctx context.Context, flags pruneFlags) error {
+func (v *invocation) prune(ctx context.Context, flags pruneFlags) error {
 	policy, err := flags.policy()
 	if err != nil {
 		return err
 	}
-	c, err := a.cache()
+	c, err := v.host().Cache()
 	if err != nil {
 		return err
 	}
@@ -166,15 +166,15 @@ func (a *app) prune(ctx context.Context, flags pruneFlags) error {
 	freed := int64(0)
 	for _, e := range pruned.Removed {
 		freed += e.Size
-		fmt.Fprintf(a.Stdout, "%s  %s\n", size(e.Size), cell(e.About))
+		fmt.Fprintf(v.Stdout, "%s  %s\n", size(e.Size), cell(e.About))
 	}
 	verb := "removed"
 	if flags.dryRun {
 		verb = "would remove"
 	}
-	fmt.Fprintf(a.Stdout, "%s %s, %s; %s left\n", verb, entries(len(pruned.Removed)), size(freed), size(pruned.Kept))
+	fmt.Fprintf(v.Stdout, "%s %s, %s; %s left\n", verb, entries(len(pruned.Removed)), size(freed), size(pruned.Kept))
 	if n := len(pruned.InUse); n > 0 {
-		fmt.Fprintf(a.Stderr, "%s in use, and stay\n", entries(n))
+		fmt.Fprintf(v.Stderr, "%s in use, and stay\n", entries(n))
 	}
 	return err
 }

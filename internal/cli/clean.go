@@ -22,7 +22,7 @@ type cleanFlags struct {
 	olderThan            string
 }
 
-func (a *app) cleanCommand() *cobra.Command {
+func newCleanCommand(v *invocation) *cobra.Command {
 	var flags cleanFlags
 	cmd := &cobra.Command{
 		Use:   "clean",
@@ -44,10 +44,10 @@ them. Docker does not record when an image was used; its creation, or its last u
 			if cmd.Flags().Changed("older-than") && !flags.images {
 				return usage("--older-than is about images: give --images, too")
 			}
-			return a.clean(cmd.Context(), flags)
+			return v.clean(cmd.Context(), flags)
 		},
 	}
-	cmd.Flags().StringVar(&flags.envType, "env-type", a.Providers[0].Name, "the provider to clean up")
+	cmd.Flags().StringVar(&flags.envType, "env-type", v.Providers[0].Name, "the provider to clean up")
 	cmd.Flags().BoolVar(&flags.kept, "kept", false, "also remove environments kept by preserve_env")
 	cmd.Flags().BoolVar(&flags.others, "others", false, "also remove environments of other machines or containers, whether their run has ended or not")
 	cmd.Flags().BoolVar(&flags.images, "images", false, "also remove images that Rollout made")
@@ -56,17 +56,17 @@ them. Docker does not record when an image was used; its creation, or its last u
 	return cmd
 }
 
-func (a *app) clean(ctx context.Context, flags cleanFlags) error {
-	entry, ok := a.Providers.Find(flags.envType)
+func (v *invocation) clean(ctx context.Context, flags cleanFlags) error {
+	entry, ok := v.Providers.Find(flags.envType)
 	if !ok {
-		return usage("--env-type %s: there is no such provider (there are: %s)", flags.envType, strings.Join(a.Providers.Names(), ", "))
+		return usage("--env-type %s: there is no such provider (there are: %s)", flags.envType, strings.Join(v.Providers.Names(), ", "))
 	}
 	age, err := parseAge(flags.olderThan)
 	if err != nil {
 		return usage("--older-than %s: %w", flags.olderThan, err)
 	}
-	provider, err := a.open(ctx, entry, nil, providers.Host{
-		Progress: func(line string) { fmt.Fprintln(a.Stderr, clean(line)) },
+	provider, err := v.host().Connect(ctx, entry, nil, providers.Host{
+		Progress: func(line string) { fmt.Fprintln(v.Stderr, clean(line)) },
 	})
 	if err != nil {
 		return err
@@ -80,14 +80,14 @@ func (a *app) clean(ctx context.Context, flags cleanFlags) error {
 	if !flags.dryRun {
 		doomed, err = job.RemoveEnvironments(ctx, provider, doomed)
 	}
-	a.printEnvironments(doomed)
+	v.printEnvironments(doomed)
 	verb := "removed"
 	if flags.dryRun {
 		verb = "would remove"
 	}
-	fmt.Fprintf(a.Stdout, "%s %s\n", verb, plural.Count(len(doomed), "environment"))
+	fmt.Fprintf(v.Stdout, "%s %s\n", verb, plural.Count(len(doomed), "environment"))
 	if flags.images && ctx.Err() == nil {
-		err = errors.Join(err, a.cleanImages(ctx, provider, age, flags.dryRun))
+		err = errors.Join(err, v.cleanImages(ctx, provider, age, flags.dryRun))
 	}
 	return err
 }
@@ -109,8 +109,8 @@ func (f cleanFlags) choose(listed []environment.Listed) []environment.Listed {
 	return doomed
 }
 
-func (a *app) printEnvironments(list []environment.Listed) {
-	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+func (v *invocation) printEnvironments(list []environment.Listed) {
+	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
 	for _, l := range list {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", clean(short(l.ID)), clean(l.Labels.Job), clean(l.Labels.Trial))
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // cleanImages removes images that were not used for age, and reports how much space they took.
-func (a *app) cleanImages(ctx context.Context, provider environment.Provider, age time.Duration, dryRun bool) error {
+func (v *invocation) cleanImages(ctx context.Context, provider environment.Provider, age time.Duration, dryRun bool) error {
 	store, ok := environment.As[environment.ImageStore](provider)
 	if !ok {
 		return usage("--images: the provider %s keeps no images that Rollout could list and remove", provider.Name())
@@ -25,7 +25,7 @@ func (a *app) cleanImages(ctx context.Context, provider environment.Provider, ag
 	if err != nil {
 		return err
 	}
-	now := a.Now()
+	now := v.Now()
 	doomed := job.Prunable(images, now.Add(-max(age, job.MinImageAge)))
 	recent := 0
 	if age < job.MinImageAge {
@@ -34,20 +34,20 @@ func (a *app) cleanImages(ctx context.Context, provider environment.Provider, ag
 	if !dryRun {
 		doomed, err = job.RemoveImages(ctx, store, doomed)
 	}
-	a.printImages(doomed)
+	v.printImages(doomed)
 	verb := "removed"
 	if dryRun {
 		verb = "would remove"
 	}
-	fmt.Fprintf(a.Stdout, "%s %s%s\n", verb, plural.Count(len(doomed), "image"), taken(doomed))
+	fmt.Fprintf(v.Stdout, "%s %s%s\n", verb, plural.Count(len(doomed), "image"), taken(doomed))
 	if recent > 0 {
-		fmt.Fprintf(a.Stdout, "%s more stayed: used within the last hour, so a run may need what was to go\n", plural.Count(recent, "image"))
+		fmt.Fprintf(v.Stdout, "%s more stayed: used within the last hour, so a run may need what was to go\n", plural.Count(recent, "image"))
 	}
 	return err
 }
 
-func (a *app) printImages(images []environment.Image) {
-	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+func (v *invocation) printImages(images []environment.Image) {
+	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
 	for _, img := range images {
 		size := "?"
 		if img.Size >= 0 {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -66,34 +65,15 @@ func Main(soft, hard context.Context, env Env, args []string) int {
 	if env.Providers == nil {
 		env.Providers = providers.All
 	}
-	a := &app{Env: env, hard: hard, opened: new([]io.Closer)}
-	defer a.close()
-	root := a.root()
+	v := newInvocation(hard, env)
+	root := v.root()
 	root.SetArgs(runByDefault(root, args))
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	err := root.ExecuteContext(soft)
-	a.explain(err)
+	v.explain(err)
 	return exitCode(err, soft.Err() != nil)
-}
-
-// app is one invocation.
-type app struct {
-	Env
-	hard context.Context
-	// onLoad is called with the job file as soon as it is read, before anything about it is printed. It may be nil.
-	onLoad func(*config.Loaded)
-	// guard says what may be executed; nil: anything.
-	guard *guard
-	// opened are closed when the command ends, whatever became of it.
-	opened *[]io.Closer
-}
-
-func (a *app) close() {
-	for _, c := range *a.opened {
-		_ = c.Close() // locks, which end with the process at the latest
-	}
 }
 
 // failure is an error that knows its exit code.
@@ -114,6 +94,7 @@ func (f *failure) Unwrap() error { return f.err }
 // exitCode returns the exit code of a command. No other place chooses one. If nobody cancelled the command, it is never that of a cancel.
 func exitCode(err error, cancelled bool) int {
 	var f *failure
+	var wrong *app.UsageError
 	var problems diag.List
 	switch {
 	case err == nil:
@@ -122,62 +103,57 @@ func exitCode(err error, cancelled bool) int {
 		return exitFailed
 	case errors.As(err, &f):
 		return f.code
-	case errors.As(err, &problems):
+	case errors.As(err, &wrong), errors.As(err, &problems):
 		return exitUsage
-	case errors.Is(err, context.Canceled) && cancelled:
+	case cancelled && (errors.Is(err, context.Canceled) || errors.Is(err, app.ErrCancelled)):
 		return exitCancelled
 	}
 	return exitFailed
 }
 
 // explain prints on stderr what went wrong.
-func (a *app) explain(err error) {
+func (v *invocation) explain(err error) {
 	var f *failure
 	var problems diag.List
 	switch {
 	case err == nil, errors.As(err, &f) && f.err == nil:
 	case errors.As(err, &problems):
-		a.printProblems(problems)
+		v.printProblems(problems)
 	default:
-		fmt.Fprintf(a.Stderr, "rollout: %v\n", err)
+		fmt.Fprintf(v.Stderr, "rollout: %v\n", err)
 	}
 }
 
 // clean makes text that may be hostile (names of tasks, labels) fit for one line of a terminal.
 func clean(text string) string { return untrusted.Line(text) }
 
-func (a *app) warnf(format string, args ...any) {
-	fmt.Fprintf(a.Stderr, "warning: %s\n", clean(fmt.Sprintf(format, args...)))
+func (v *invocation) warnf(format string, args ...any) {
+	fmt.Fprintf(v.Stderr, "warning: %s\n", clean(fmt.Sprintf(format, args...)))
 }
 
 // shown returns the path of a user's file for messages: from the current directory, if the file is below it.
-func (a *app) shown(file string) string {
-	if filepath.IsAbs(file) {
-		return a.shownDir(file)
-	}
-	return file
-}
+func (v *invocation) shown(file string) string { return v.host().Shown(file) }
 
-func (a *app) printWarnings(problems diag.List) {
+func (v *invocation) printWarnings(problems diag.List) {
 	for _, p := range problems.Warnings() {
-		p.File = a.shown(p.File)
-		fmt.Fprintln(a.Stderr, p)
+		p.File = v.shown(p.File)
+		fmt.Fprintln(v.Stderr, p)
 	}
 }
 
-func (a *app) printProblems(problems diag.List) {
+func (v *invocation) printProblems(problems diag.List) {
 	for _, p := range problems {
-		p.File = a.shown(p.File)
-		fmt.Fprintln(a.Stderr, p)
+		p.File = v.shown(p.File)
+		fmt.Fprintln(v.Stderr, p)
 	}
 	if n := len(problems.Errors()); n > 0 {
-		fmt.Fprintf(a.Stderr, "%s, nothing was started\n", plural.Count(n, "problem"))
+		fmt.Fprintf(v.Stderr, "%s, nothing was started\n", plural.Count(n, "problem"))
 	}
 }
 
 // usage returns an error of the command line itself.
 func usage(format string, args ...any) error {
-	return &failure{code: exitUsage, err: fmt.Errorf(format, args...)}
+	return &app.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
 const exitCodes = `
@@ -205,7 +181,7 @@ Exit codes:
   3    rollout or its infrastructure failed
   130  cancelled`
 
-func (a *app) root() *cobra.Command {
+func (v *invocation) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rollout JOB_FILE",
 		Short: "Evaluate agents on containerised tasks",
@@ -237,8 +213,8 @@ func (a *app) root() *cobra.Command {
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
-		a.runCommand(), a.resumeCommand(), a.validateCommand(), a.planCommand(), a.mergeCommand(), a.reportCommand(), a.diffCommand(), a.exportCommand(), a.initCommand(),
-		a.datasetsCommand(), a.cacheCommand(), a.cleanCommand(), a.schemaCommand(), a.versionCommand(), a.actionCommand(),
+		newRunCommand(v), newResumeCommand(v), newValidateCommand(v), newPlanCommand(v), newMergeCommand(v), newReportCommand(v), newDiffCommand(v), newExportCommand(v), newInitCommand(v),
+		newDatasetsCommand(v), newCacheCommand(v), newCleanCommand(v), newSchemaCommand(v), newVersionCommand(v), newActionCommand(v),
 	)
 	return root
 }

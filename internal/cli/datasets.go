@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,7 +24,7 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-func (a *app) datasetsCommand() *cobra.Command {
+func newDatasetsCommand(v *invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "datasets",
 		Short: "Look at a registry's datasets, and download them",
@@ -40,7 +41,7 @@ the public registry of Harbor's datasets.
 			return &failure{code: exitUsage}
 		},
 	}
-	cmd.AddCommand(a.datasetsLs(), a.datasetsShow(), a.datasetsDownload())
+	cmd.AddCommand(newDatasetsLsCommand(v), newDatasetsShowCommand(v), newDatasetsDownloadCommand(v))
 	return cmd
 }
 
@@ -65,17 +66,21 @@ func registryFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "registry", registry.DefaultURL, "the registry: a `path` or URL")
 }
 
-// openRegistry loads the registry of the flag.
-func (a *app) openRegistry(ctx context.Context, where string) (*dataset.Source, *registry.Registry, error) {
-	s := a.source()
+// openRegistry loads the registry of the flag. The caller closes the source.
+func (v *invocation) openRegistry(ctx context.Context, where string) (*dataset.Source, *registry.Registry, error) {
+	s := v.host().Source()
 	if !registry.IsURL(where) {
-		where = a.path(where)
+		where = v.path(where)
 	}
 	reg, err := s.LoadRegistry(ctx, where)
-	return s, reg, err
+	if err != nil {
+		_ = s.Close() // locks, which end with the process at the latest
+		return nil, nil, err
+	}
+	return s, reg, nil
 }
 
-func (a *app) datasetsLs() *cobra.Command {
+func newDatasetsLsCommand(v *invocation) *cobra.Command {
 	var where string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -86,11 +91,12 @@ func (a *app) datasetsLs() *cobra.Command {
   rollout datasets ls --registry https://example.org/registry.json --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, reg, err := a.openRegistry(cmd.Context(), where)
+			source, reg, err := v.openRegistry(cmd.Context(), where)
 			if err != nil {
 				return err
 			}
-			return a.listDatasets(reg, asJSON)
+			defer source.Close()
+			return v.listDatasets(reg, asJSON)
 		},
 	}
 	registryFlag(cmd, &where)
@@ -107,7 +113,7 @@ type listed struct {
 	Default     bool   `json:"default"` // the version that is meant when none is given
 }
 
-func (a *app) listDatasets(reg *registry.Registry, asJSON bool) error {
+func (v *invocation) listDatasets(reg *registry.Registry, asJSON bool) error {
 	list := []listed{}
 	versions := map[string][]string{}
 	for i := range reg.Datasets {
@@ -124,9 +130,9 @@ func (a *app) listDatasets(reg *registry.Registry, asJSON bool) error {
 	}
 	slices.SortStableFunc(list, func(x, y listed) int { return strings.Compare(x.Name, y.Name) })
 	if asJSON {
-		return a.printJSON(list)
+		return v.printJSON(list)
 	}
-	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tVERSION\tTASKS\tDESCRIPTION")
 	for _, d := range list {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", cell(d.Name), cell(d.Version), d.Tasks, cell(d.Description))
@@ -134,14 +140,14 @@ func (a *app) listDatasets(reg *registry.Registry, asJSON bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "\n%s in %s\n", plural.Count(len(list), "dataset"), reg.Source)
+	fmt.Fprintf(v.Stdout, "\n%s in %s\n", plural.Count(len(list), "dataset"), reg.Source)
 	return nil
 }
 
 // cell makes text from outside fit for a table.
 func cell(text string) string { return untrusted.Cut(clean(text), 80) }
 
-func (a *app) datasetsShow() *cobra.Command {
+func newDatasetsShowCommand(v *invocation) *cobra.Command {
 	var where string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -154,15 +160,16 @@ jobs take: head, else the highest.
   rollout datasets show terminal-bench@2.0 --json`,
 		Args: oneArg("the name of a dataset"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, reg, err := a.openRegistry(cmd.Context(), where)
+			source, reg, err := v.openRegistry(cmd.Context(), where)
 			if err != nil {
 				return err
 			}
+			defer source.Close()
 			d, err := find(reg, args[0])
 			if err != nil {
 				return err
 			}
-			return a.showDataset(reg, d, asJSON)
+			return v.showDataset(reg, d, asJSON)
 		},
 	}
 	registryFlag(cmd, &where)
@@ -180,7 +187,7 @@ func find(reg *registry.Registry, label string) (*registry.Dataset, error) {
 	return d, err
 }
 
-func (a *app) showDataset(reg *registry.Registry, d *registry.Dataset, asJSON bool) error {
+func (v *invocation) showDataset(reg *registry.Registry, d *registry.Dataset, asJSON bool) error {
 	versions := reg.Versions(d.Name)
 	if asJSON {
 		shown := *d
@@ -190,22 +197,22 @@ func (a *app) showDataset(reg *registry.Registry, d *registry.Dataset, asJSON bo
 				t.GitURL = dataset.PublicSource(reg, t)
 			}
 		}
-		return a.printJSON(struct {
+		return v.printJSON(struct {
 			registry.Dataset
 			Versions []string `json:"versions"`
 		}{shown, versions})
 	}
-	fmt.Fprintf(a.Stdout, "%s\n", d.Label())
+	fmt.Fprintf(v.Stdout, "%s\n", d.Label())
 	if d.Description != "" {
-		fmt.Fprintf(a.Stdout, "%s\n", untrusted.Cut(clean(d.Description), 1000))
+		fmt.Fprintf(v.Stdout, "%s\n", untrusted.Cut(clean(d.Description), 1000))
 	}
-	fmt.Fprintf(a.Stdout, "\nversions: %s\n", cell(strings.Join(versions, ", ")))
-	fmt.Fprintf(a.Stdout, "format: %s\n", cmp.Or(d.Format, string(task.FormatHarbor)))
+	fmt.Fprintf(v.Stdout, "\nversions: %s\n", cell(strings.Join(versions, ", ")))
+	fmt.Fprintf(v.Stdout, "format: %s\n", cmp.Or(d.Format, string(task.FormatHarbor)))
 	if n := len(d.Metrics); n > 0 {
-		fmt.Fprintf(a.Stdout, "metrics of its own: %s, which a job does not use: it has metrics itself\n", plural.Count(n, "metric"))
+		fmt.Fprintf(v.Stdout, "metrics of its own: %s, which a job does not use: it has metrics itself\n", plural.Count(n, "metric"))
 	}
-	fmt.Fprintln(a.Stdout)
-	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(v.Stdout)
+	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TASK\tPATH\tCOMMIT\tREPOSITORY")
 	for i := range d.Tasks {
 		t := &d.Tasks[i]
@@ -214,7 +221,7 @@ func (a *app) showDataset(reg *registry.Registry, d *registry.Dataset, asJSON bo
 	return w.Flush()
 }
 
-func (a *app) datasetsDownload() *cobra.Command {
+func newDatasetsDownloadCommand(v *invocation) *cobra.Command {
 	var where, output string
 	cmd := &cobra.Command{
 		Use:   "download NAME[@VERSION]",
@@ -226,7 +233,7 @@ called as the registry calls them.
   rollout datasets download hello-world --output hello --registry registry.json`,
 		Args: oneArg("the name of a dataset"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.download(cmd.Context(), where, args[0], output)
+			return v.download(cmd.Context(), where, args[0], output)
 		},
 	}
 	registryFlag(cmd, &where)
@@ -234,11 +241,12 @@ called as the registry calls them.
 	return cmd
 }
 
-func (a *app) download(ctx context.Context, where, label, output string) error {
-	s, reg, err := a.openRegistry(ctx, where)
+func (v *invocation) download(ctx context.Context, where, label, output string) error {
+	s, reg, err := v.openRegistry(ctx, where)
 	if err != nil {
 		return err
 	}
+	defer s.Close()
 	d, err := find(reg, label)
 	if err != nil {
 		return err
@@ -246,14 +254,14 @@ func (a *app) download(ctx context.Context, where, label, output string) error {
 	if output == "" {
 		output = result.Slug(d.Name)
 	}
-	dir := a.path(output)
+	dir := v.path(output)
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return usage("%s is not empty: choose another --output", output)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return usage("--output: %w", err)
 	}
 	if !registry.IsURL(where) {
-		where = a.path(where)
+		where = v.path(where)
 	}
 	sets, _, err := s.Load(ctx, []dataset.Ref{{Name: d.Name, Version: d.Version, Registry: where}})
 	if err != nil {
@@ -278,14 +286,20 @@ func (a *app) download(ctx context.Context, where, label, output string) error {
 		}
 		written++
 	}
-	fmt.Fprintf(a.Stdout, "%s of %s in %s; for the job file: {path: %s, format: %s}\n", plural.Count(written, "task"), d.Label(), output, quoted(output), sets[0].Format)
+	fmt.Fprintf(v.Stdout, "%s of %s in %s; for the job file: {path: %s, format: %s}\n", plural.Count(written, "task"), d.Label(), output, quoted(output), sets[0].Format)
 	if len(failed) > 0 {
 		for _, f := range failed {
-			fmt.Fprintln(a.Stderr, f)
+			fmt.Fprintln(v.Stderr, f)
 		}
 		return &failure{code: exitFailed, err: fmt.Errorf("%s could not be had", plural.Count(len(failed), "task"))}
 	}
 	return nil
+}
+
+// quoted returns s as a YAML string, in JSON's form.
+func quoted(s string) string {
+	text, _ := json.Marshal(s) // a string always has a JSON form
+	return string(text)
 }
 
 func isEmpty(fsys fs.FS) bool {

@@ -3,10 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"slices"
 	"strconv"
@@ -15,13 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 )
 
-func (a *app) diffCommand() *cobra.Command {
+func newDiffCommand(v *invocation) *cobra.Command {
 	var asJSON bool
-	var at storedAt
+	var stored storedFlags
 	cmd := &cobra.Command{
 		Use:   "diff BASE HEAD",
 		Short: "Compare two jobs, task by task",
@@ -39,77 +38,30 @@ Nothing is judged: the exit code is 0 whatever changed. See "rollout report --ba
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.diff(cmd.Context(), args[0], args[1], at, asJSON)
+			return v.diff(cmd.Context(), app.CompareRequest{Base: args[0], Head: args[1], Stored: stored.at(cmd.Flags().Changed)}, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: base, head, changes, flaky, overall, agents, groups and tasks")
-	at.add(cmd)
+	stored.add(cmd)
 	return cmd
 }
 
-func (a *app) diff(ctx context.Context, basePath, headPath string, at storedAt, asJSON bool) error {
-	base, baseName, err := a.diffSide(ctx, basePath, at, a.evaluatedAt(headPath))
+// diff prints what differs between two jobs.
+func (v *invocation) diff(ctx context.Context, req app.CompareRequest, asJSON bool) error {
+	c, err := app.Compare(ctx, v.host(), req)
 	if err != nil {
 		return err
 	}
-	head, headName, err := a.diffSide(ctx, headPath, at, a.evaluatedAt(basePath))
-	if err != nil {
-		return err
-	}
-	d := result.Compare(base, head)
-	sides := fmt.Sprintf("Base: %s\nHead: %s\n", baseName, headName)
+	sides := fmt.Sprintf("Base: %s\nHead: %s\n", c.Base, c.Head)
 	if asJSON {
-		fmt.Fprint(a.Stderr, sides)
-		return a.printJSON(d)
+		fmt.Fprint(v.Stderr, sides)
+		return v.printJSON(c.Diff)
 	}
 	var b strings.Builder
 	b.WriteString(sides)
-	writeDiff(&b, d)
-	_, err = io.WriteString(a.Stdout, b.String())
+	writeDiff(&b, c.Diff)
+	_, err = io.WriteString(v.Stdout, b.String())
 	return err
-}
-
-// evaluatedAt returns the commit that the other side of a diff evaluated, if that is a job's directory or result.json.
-func (a *app) evaluatedAt(path string) evaluated {
-	job, _, err := result.ReadJob(a.path(path))
-	if err != nil || job.Commit == nil {
-		return evaluated{} // whoever reads that side says what is wrong
-	}
-	return evaluated{commit: *job.Commit}
-}
-
-// diffSide returns a job to compare and its description: its name, commit, and where it came from. other is the commit of
-// the job that it is compared with.
-func (a *app) diffSide(ctx context.Context, path string, at storedAt, other evaluated) (result.Job, string, error) {
-	if branch, ok := strings.CutPrefix(path, githubPrefix); ok {
-		job, sentence := a.githubBaseline(ctx, branch, at, other)
-		if ctx.Err() != nil {
-			return result.Job{}, "", fmt.Errorf("%s: %w", path, ctx.Err())
-		}
-		if job == nil {
-			return result.Job{}, "", fmt.Errorf("%s: %s", path, clean(sentence))
-		}
-		return *job, describe(*job, sentence), nil
-	}
-	job, unreadable, err := result.ReadJob(a.path(path))
-	if errors.Is(err, fs.ErrNotExist) {
-		return job, "", usage("%s: there are no results of a job (give a job's directory, its result.json or github:BRANCH)", clean(path))
-	}
-	if err != nil {
-		return job, "", usage("%w", err)
-	}
-	for _, u := range unreadable {
-		a.warnf("%v", u)
-	}
-	return job, describe(job, path), nil
-}
-
-func describe(job result.Job, source string) string {
-	text := "job " + clean(job.JobName)
-	if job.Commit != nil {
-		text += " at commit " + clean(shortCommit(*job.Commit))
-	}
-	return text + " (" + clean(source) + ")" + lacks(job)
 }
 
 // writeDiff prints a diff for people: what changed, the most telling first, then the numbers, then the counts.

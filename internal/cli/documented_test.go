@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -86,7 +87,7 @@ func TestDocumentedCommands(t *testing.T) {
 // documentedCommand parses what follows "rollout". A command in a sentence may lack its arguments.
 func documentedCommand(line string, whole bool) error {
 	list := words(strings.NewReplacer(" N", " 1", "[", "", "]", "").Replace(line))
-	root := (&app{Env: System()}).root()
+	root := newInvocation(context.Background(), System()).root()
 	root.InitDefaultCompletionCmd()
 	args := runByDefault(root, list)
 	cmd, rest, err := root.Find(args)

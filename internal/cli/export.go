@@ -20,7 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-func (a *app) exportCommand() *cobra.Command {
+func newExportCommand(v *invocation) *cobra.Command {
 	var format, output string
 	cmd := &cobra.Command{
 		Use:   "export JOB_DIR",
@@ -46,7 +46,7 @@ Exit codes:
   rollout export jobs/nightly --format outputs | jq 'select(.reward == 1)'`,
 		Args: oneArg("a job's directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.export(cmd.Context(), args[0], format, output)
+			return v.export(cmd.Context(), args[0], format, output)
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "outputs", "what to write: "+strings.Join(export.Formats, ", "))
@@ -54,14 +54,14 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) export(ctx context.Context, dir, format, output string) error {
+func (v *invocation) export(ctx context.Context, dir, format, output string) error {
 	if !slices.Contains(export.Formats, format) {
 		return usage("--format %s: there are %s", clean(format), strings.Join(export.Formats, ", "))
 	}
-	if err := a.checkJobDir(dir); err != nil {
+	if err := v.host().CheckJobDir(dir); err != nil {
 		return err
 	}
-	opts := export.Options{Dir: a.path(dir), Format: format, Instruction: a.instruction}
+	opts := export.Options{Dir: v.path(dir), Format: format, Instruction: v.instruction}
 	var report export.Report
 	write := func(w io.Writer) (err error) {
 		report, err = export.Write(ctx, w, opts)
@@ -69,9 +69,9 @@ func (a *app) export(ctx context.Context, dir, format, output string) error {
 	}
 	var err error
 	if output == "" {
-		err = write(a.Stdout)
+		err = write(v.Stdout)
 	} else {
-		err = whole(a.path(output), write)
+		err = whole(v.path(output), write)
 	}
 	if errors.Is(err, fs.ErrNotExist) && report.Trials == 0 {
 		return usage("%w (give the directory of a job, such as jobs/nightly)", err)
@@ -79,34 +79,34 @@ func (a *app) export(ctx context.Context, dir, format, output string) error {
 	if err != nil {
 		return fmt.Errorf("export %s: %w", dir, err)
 	}
-	return a.exported(report)
+	return v.exported(report)
 }
 
 // exported warns of what was not written.
-func (a *app) exported(report export.Report) error {
+func (v *invocation) exported(report export.Report) error {
 	if report.Missing > 0 {
-		a.warnf("%d of %s have no result, and are left out", report.Missing, plural.Count(report.Missing+report.Trials+len(report.Unreadable), "trial"))
+		v.warnf("%d of %s have no result, and are left out", report.Missing, plural.Count(report.Missing+report.Trials+len(report.Unreadable), "trial"))
 	}
 	if report.MissingPrompts > 0 {
-		a.warnf("the prompt of %s is null: no outputs.jsonl tells it, and the task's directory is not here or has changed", plural.Count(report.MissingPrompts, "task"))
+		v.warnf("the prompt of %s is null: no outputs.jsonl tells it, and the task's directory is not here or has changed", plural.Count(report.MissingPrompts, "task"))
 	}
 	for _, unreadable := range report.Unreadable[:min(len(report.Unreadable), 10)] {
-		a.warnf("%v", unreadable)
+		v.warnf("%v", unreadable)
 	}
 	if n := len(report.Unreadable); n > 0 {
-		a.warnf("%s cannot be read, and are left out", plural.Count(n, "result"))
+		v.warnf("%s cannot be read, and are left out", plural.Count(n, "result"))
 		return &failure{code: exitGate}
 	}
 	return nil
 }
 
 // instruction returns the prompt of a task whose directory has not changed since the job was planned; nil for others.
-func (a *app) instruction(planned result.PlannedTask) []result.Message {
+func (v *invocation) instruction(planned result.PlannedTask) []result.Message {
 	path := filepath.FromSlash(planned.Path)
 	if planned.Digest == "" || !filepath.IsLocal(path) {
 		return nil
 	}
-	for _, top := range []string{a.path("."), repository(a.path("."))} {
+	for _, top := range []string{v.path("."), repository(v.path("."))} {
 		if top == "" {
 			continue
 		}

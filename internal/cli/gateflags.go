@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/config"
@@ -30,14 +28,4 @@ func (f *gateFlags) overrides() []config.Override {
 		}
 	}
 	return out
-}
-
-// check refuses flags without a value. A variable that is not set must not take a threshold away.
-func (f *gateFlags) check() error {
-	for _, o := range f.overrides() {
-		if strings.TrimSpace(o.Value) == "" {
-			return usage("%s has no value: leave it out for what the job file says, or write null for no limit", o.Origin)
-		}
-	}
-	return nil
 }

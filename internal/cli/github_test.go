@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/github/githubtest"
 	"github.com/org/rollout-action/internal/job"
@@ -197,7 +198,7 @@ func TestABaselineOfAnotherCommitIsSaidToBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--baseline-workflow", "other.yml", "--comment", "off")
-	p.want("stdout", p.stdout.String(), "run 40), whose results are of commit "+shortCommit(headCommit))
+	p.want("stdout", p.stdout.String(), "run 40), whose results are of commit "+app.ShortCommit(headCommit))
 	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "off")
 	if strings.Contains(p.stdout.String(), "whose results") {
 		t.Error(p.stdout.String())

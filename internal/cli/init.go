@@ -22,7 +22,7 @@ var scaffold embed.FS
 // workflowPath is where the scaffold's workflow.yml goes.
 const workflowPath = ".github/workflows/rollout.yml"
 
-func (a *app) initCommand() *cobra.Command {
+func newInitCommand(v *invocation) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a first job: a job.yaml, a dataset with one task, a workflow",
@@ -42,17 +42,17 @@ func (a *app) initCommand() *cobra.Command {
 			if len(args) == 1 {
 				dir = args[0]
 			}
-			return a.init(dir)
+			return v.init(dir)
 		},
 	}
 }
 
-func (a *app) init(dir string) error {
+func (v *invocation) init(dir string) error {
 	files, err := scaffoldFiles()
 	if err != nil {
 		return err
 	}
-	root := a.path(dir)
+	root := v.path(dir)
 	for _, f := range files {
 		if _, err := os.Lstat(filepath.Join(root, f.path)); err == nil {
 			return usage("%s exists already: nothing was written (choose another directory, or move it away)", filepath.Join(dir, f.path))
@@ -66,12 +66,12 @@ func (a *app) init(dir string) error {
 		if err := writeNew(target, f.data, f.mode); err != nil {
 			return err
 		}
-		fmt.Fprintln(a.Stdout, filepath.Join(dir, f.path))
+		fmt.Fprintln(v.Stdout, filepath.Join(dir, f.path))
 	}
 	job := filepath.Join(dir, "job.yaml")
-	fmt.Fprintf(a.Stderr, "next: rollout validate %s, then rollout %s\n", untrusted.ShellPath(job), untrusted.ShellPath(job))
+	fmt.Fprintf(v.Stderr, "next: rollout validate %s, then rollout %s\n", untrusted.ShellPath(job), untrusted.ShellPath(job))
 	if filepath.Clean(dir) != "." {
-		fmt.Fprintf(a.Stderr, "GitHub reads workflows at the top of a repository only: move %s there, and adapt its paths, if %s is not that\n",
+		fmt.Fprintf(v.Stderr, "GitHub reads workflows at the top of a repository only: move %s there, and adapt its paths, if %s is not that\n",
 			filepath.Join(dir, workflowPath), dir)
 	}
 	return nil

@@ -2,20 +2,21 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/job/merge"
-	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/app"
 )
 
-func (a *app) mergeCommand() *cobra.Command {
-	var output string
-	var move bool
-	var flags reportFlags
+// mergeOptions are the flags of merge.
+type mergeOptions struct {
+	output string
+	move   bool
+	report reportFlags
+}
+
+func newMergeCommand(v *invocation) *cobra.Command {
+	var opts mergeOptions
 	cmd := &cobra.Command{
 		Use:   "merge DIR...",
 		Short: "Put the shards of a job together, and report on the whole",
@@ -38,31 +39,27 @@ repeated: it replaces only what an earlier merge of the same plan wrote.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.merge(cmd.Context(), merge.Options{Paths: args, Output: output, Parent: "jobs", Base: a.Dir, Move: move}, flags)
+			req, err := opts.request(args)
+			if err != nil {
+				return err
+			}
+			return v.merge(cmd.Context(), req)
 		},
 	}
-	cmd.Flags().StringVar(&output, "output", "", "the merged job's directory (default: the job's name below jobs)")
-	cmd.Flags().BoolVar(&move, "move", false, "move the trials out of the shards' directories instead of linking them: faster for very large jobs, but the shards are used up; only if all shards are present and complete")
-	flags.add(cmd)
+	cmd.Flags().StringVar(&opts.output, "output", "", "the merged job's directory (default: the job's name below jobs)")
+	cmd.Flags().BoolVar(&opts.move, "move", false, "move the trials out of the shards' directories instead of linking them: faster for very large jobs, but the shards are used up; only if all shards are present and complete")
+	opts.report.add(cmd)
 	return cmd
 }
 
-func (a *app) merge(ctx context.Context, opts merge.Options, flags reportFlags) error {
-	if err := flags.check(); err != nil {
-		return err
-	}
-	defer merge.SaveMemory()()
-	merged, err := merge.Run(ctx, opts)
-	var refusal job.Refusal
-	if errors.As(err, &refusal) {
-		return usage("%w", err)
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(a.Stderr, "Merged %d of %s into %s\n", merged.Merged, plural.Count(merged.Shards, "shard"), clean(merged.Dir))
-	for _, note := range merged.Notes {
-		fmt.Fprintf(a.Stderr, "note: %s\n", clean(note))
-	}
-	return a.finish(ctx, merged.Dir, flags, ending{tree: &merged.Tree, incomplete: merged.Incomplete, notes: merged.Notes})
+// request returns what a command line asks for.
+func (o *mergeOptions) request(paths []string) (app.MergeRequest, error) {
+	report, err := o.report.options()
+	return app.MergeRequest{Paths: paths, Output: o.output, Move: o.move, Report: report}, err
+}
+
+// merge puts a job's shards together and prints what it came to.
+func (v *invocation) merge(ctx context.Context, req app.MergeRequest) error {
+	finished, err := app.Merge(ctx, v.host(), req)
+	return v.conclude(finished, err, nil)
 }

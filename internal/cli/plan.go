@@ -1,21 +1,36 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 )
 
-func (a *app) planCommand() *cobra.Command {
-	var flags jobFlags
-	var matrix matrixFlags
-	var asJSON bool
+// planOptions are the flags of plan.
+type planOptions struct {
+	job             jobFlags
+	shards, timings string
+	target          time.Duration
+	asJSON          bool
+	changed         func(string) bool
+}
+
+// defaultTarget is how long a shard may take if nobody says it.
+const defaultTarget = 15 * time.Minute
+
+func newPlanCommand(v *invocation) *cobra.Command {
+	var opts planOptions
 	cmd := &cobra.Command{
 		Use:   "plan JOB_FILE",
 		Short: "Show which trials a job would run, or divide it into shards",
@@ -31,35 +46,47 @@ workflow. In a workflow it sets the outputs matrix (that JSON) and shards (their
   rollout plan job.yaml --shards auto --target 10m --timings results/main/result.json`,
 		Args: oneArg("a job file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !matrix.given(cmd) {
-				return a.plan(cmd.Context(), args[0], flags, asJSON)
+			req, err := opts.job.request(args[0])
+			if err != nil {
+				return err
 			}
-			return a.planShards(cmd.Context(), args[0], flags, matrix, asJSON)
+			if !opts.divides() {
+				return v.plan(cmd.Context(), req, opts.asJSON)
+			}
+			return v.divide(cmd.Context(), app.DivideRequest{Job: req, Shards: opts.shards, Target: opts.target, Timings: opts.timings}, opts.asJSON)
 		},
 	}
-	flags.add(cmd)
-	matrix.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: job_name, total_trials and trials, or with --shards the matrix")
+	opts.changed = cmd.Flags().Changed
+	opts.job.add(cmd)
+	cmd.Flags().StringVar(&opts.shards, "shards", "", "divide the job into so many shards, or auto: as many as --target needs")
+	cmd.Flags().DurationVar(&opts.target, "target", defaultTarget, "with --shards auto: how long a shard may take, as in 20m")
+	addTimings(cmd, &opts.timings)
+	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print JSON: job_name, total_trials and trials, or with --shards the matrix")
 	return cmd
 }
 
-func (a *app) plan(ctx context.Context, path string, flags jobFlags, asJSON bool) error {
-	p, err := a.prepare(ctx, path, flags)
+// divides reports whether the command line asks for shards.
+func (o *planOptions) divides() bool {
+	return o.changed("shards") || o.changed("target") || o.changed("timings")
+}
+
+// plan prints the trials of a job.
+func (v *invocation) plan(ctx context.Context, req app.JobRequest, asJSON bool) error {
+	p, err := app.PlanJob(ctx, v.host(), req)
 	if err != nil {
 		return err
 	}
-	a.printWarnings(p.Warnings)
-	keys := job.Keys(p.specs)
+	v.printWarnings(p.Warnings)
 	if asJSON {
-		return a.printJSON(struct {
+		return v.printJSON(struct {
 			JobName string       `json:"job_name"`
 			Total   int          `json:"total_trials"`
 			Trials  []result.Key `json:"trials"`
-		}{p.Job.Name, len(keys), keys})
+		}{p.Job.Name, len(p.Trials), p.Trials})
 	}
-	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "AGENT\tDATASET\tTASK\tATTEMPTS")
-	for _, k := range keys {
+	for _, k := range p.Trials {
 		if k.Attempt == 1 {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", clean(k.Agent), clean(k.Dataset), clean(k.Task), p.Job.NAttempts)
 		}
@@ -67,15 +94,75 @@ func (a *app) plan(ctx context.Context, path string, flags jobFlags, asJSON bool
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "\n%s, %d at a time, on %s\n", plural.Count(len(keys), "trial"), p.Job.NConcurrentTrials, p.Job.Environment.Type)
+	fmt.Fprintf(v.Stdout, "\n%s, %d at a time, on %s\n", plural.Count(len(p.Trials), "trial"), p.Job.NConcurrentTrials, p.Job.Environment.Type)
 	return nil
 }
 
-func (a *app) printJSON(v any) error {
-	text, err := result.Marshal(v)
+// matrix is what a GitHub workflow's strategy.matrix takes.
+type matrix struct {
+	Include []matrixEntry `json:"include"`
+}
+
+// matrixEntry is one shard. Shard is what run --shard takes, Name fits into the name of an artifact.
+type matrixEntry struct {
+	Shard        string   `json:"shard"`
+	Index        int      `json:"index"`
+	Total        int      `json:"total"`
+	Name         string   `json:"name"`
+	Trials       int      `json:"trials"`
+	EstimatedSec *float64 `json:"estimated_sec,omitempty"` // until its last trial is over; nil: nothing is known
+}
+
+func newMatrix(d app.Division) matrix {
+	var m matrix
+	for _, s := range d.Shards {
+		entry := matrixEntry{Shard: s.Shard.String(), Index: s.Index, Total: s.Total, Name: app.ShardName(s.Shard), Trials: s.Trials}
+		if s.Wall != nil {
+			entry.EstimatedSec = new(result.Seconds(*s.Wall))
+		}
+		m.Include = append(m.Include, entry)
+	}
+	return m
+}
+
+// divide prints how a job is divided into shards, and sets the outputs of a workflow's step, if this is one.
+func (v *invocation) divide(ctx context.Context, req app.DivideRequest, asJSON bool) error {
+	d, err := app.Divide(ctx, v.host(), req)
 	if err != nil {
 		return err
 	}
-	_, err = a.Stdout.Write(text)
+	m := newMatrix(d)
+	line, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := github.SetOutput(v.Getenv, "matrix", string(bytes.TrimSpace(line))); err != nil {
+		return err
+	}
+	if err := github.SetOutput(v.Getenv, "shards", strconv.Itoa(len(m.Include))); err != nil {
+		return err
+	}
+	if asJSON {
+		return v.printJSON(m)
+	}
+	return v.printDivision(d)
+}
+
+func (v *invocation) printDivision(d app.Division) error {
+	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SHARD\tTRIALS\tEXPECTED")
+	trials := 0
+	for _, s := range d.Shards {
+		expected := "not known"
+		if s.Wall != nil {
+			expected = app.Brief(*s.Wall)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\n", s.Shard, s.Trials, expected)
+		trials += s.Trials
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(v.Stdout, "\n%s in %s, %d at a time in each\n", plural.Count(trials, "trial"), plural.Count(len(d.Shards), "shard"), d.Concurrent)
 	return err
 }

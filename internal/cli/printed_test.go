@@ -81,7 +81,7 @@ func prose(dir, word string) bool {
 
 // takesValue reports whether a word is a flag of the command whose value is the next word.
 func takesValue(command, flag string) bool {
-	a := &app{Env: System()}
+	a := newInvocation(context.Background(), System())
 	cmd, _, err := a.root().Find([]string{command})
 	if err != nil || !strings.HasPrefix(flag, "--") {
 		return false
@@ -102,7 +102,7 @@ func commandIn(dir string, list []string) (args []string, ok bool) {
 	for n := len(list); n > 0; n-- {
 		args := slices.Clone(list[:n])
 		args[n-1] = strings.TrimRight(args[n-1], ".:")
-		a := &app{Env: System()}
+		a := newInvocation(context.Background(), System())
 		root := a.root()
 		if prose(dir, args[0]) && runByDefault(root, args)[0] != args[0] {
 			continue
@@ -122,7 +122,7 @@ func commandIn(dir string, list []string) (args []string, ok bool) {
 
 // named is a command that a sentence names without its arguments ("rollout report says it again").
 func named(list []string) bool {
-	a := &app{Env: System()}
+	a := newInvocation(context.Background(), System())
 	cmd, _, err := a.root().Find([]string{strings.TrimRight(list[0], ".:")})
 	return err == nil && cmd.HasParent()
 }
@@ -234,22 +234,6 @@ func TestCommandsAreFoundInSentences(t *testing.T) {
 		args, _ := commandIn(t.TempDir(), words(text))
 		if got := strings.Join(args, "|"); want != "" && got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}
-
-// A command that continues a job repeats the flags that choose what runs again.
-func TestGivenFlagsOfResume(t *testing.T) {
-	for _, tc := range []struct {
-		flags againFlags
-		want  string
-	}{
-		{againFlags{}, ""},
-		{againFlags{onlyFailed: true}, " --only-failed"},
-		{againFlags{retryErrors: []string{"agent_execution_timeout", "all"}, onlyFailed: true}, " --retry-errors agent_execution_timeout,all --only-failed"},
-	} {
-		if got := tc.flags.given(); got != tc.want {
-			t.Errorf("%+v: %q, want %q", tc.flags, got, tc.want)
 		}
 	}
 }

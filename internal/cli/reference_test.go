@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -320,7 +321,7 @@ func userCommands() []*cobra.Command {
 			add(sub)
 		}
 	}
-	root := (&app{Env: System()}).root()
+	root := newInvocation(context.Background(), System()).root()
 	root.InitDefaultCompletionCmd()
 	add(root)
 	return out

@@ -1,25 +1,18 @@
 package cli
 
 import (
-	"maps"
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
-	"github.com/org/rollout-action/reporters"
+	"github.com/org/rollout-action/internal/app"
 )
 
-// reportFlags are the flags of every command that ends with a report: run, merge and report.
+// reportFlags are the flags of every command that ends with a report: run, resume, merge and report.
 type reportFlags struct {
 	baseline                string
-	stored                  storedAt
+	stored                  storedFlags
 	junit, markdown, asJSON string
 	caseFiles               bool
 	github, comment         string
-	format                  string // of what is printed; only report has a flag for it
 	gate                    gateFlags
 	changed                 func(string) bool
 }
@@ -27,7 +20,7 @@ type reportFlags struct {
 func (f *reportFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.changed = flags.Changed
-	flags.StringVar(&f.baseline, "baseline", "none", "compare with a job's directory or result.json, with github: or github:BRANCH (the last results on that branch), or with none")
+	flags.StringVar(&f.baseline, "baseline", app.BaselineNone, "compare with a job's directory or result.json, with github: or github:BRANCH (the last results on that branch), or with none")
 	f.stored.add(cmd)
 	flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
 	flags.BoolVar(&f.caseFiles, "junit-case-files", false, "name a file of the task in each JUnit test case, as annotations need and the strictest schema forbids; always so in a GitHub workflow")
@@ -38,92 +31,42 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 	f.gate.add(cmd)
 }
 
-// storedAt is where on GitHub the results of a branch are.
-type storedAt struct{ workflow, artifact string }
-
-func (s *storedAt) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.artifact, "baseline-artifact", defaultBaselineArtifact, "with github: the artifact with the branch's result.json")
-	cmd.Flags().StringVar(&s.workflow, "baseline-workflow", "", "with github: the file of the workflow whose runs left it, such as nightly.yml (default: this run's)")
+// options returns what the flags ask for.
+func (f *reportFlags) options() (app.ReportOptions, error) {
+	if f.baseline == "" && f.changed("baseline") {
+		return app.ReportOptions{}, usage("--baseline has no value: none compares with nothing")
+	}
+	given := func(flag, value string) string {
+		if !f.changed(flag) {
+			return ""
+		}
+		return value
+	}
+	return app.ReportOptions{
+		Baseline: given("baseline", f.baseline), Stored: f.stored.at(f.changed),
+		JUnit: f.junit, Markdown: f.markdown, JSON: f.asJSON, CaseFiles: f.caseFiles,
+		GitHub: given("github", f.github), Comment: given("comment", f.comment), Gate: f.gate.overrides(),
+	}, nil
 }
 
-// defaultBaselineArtifact is the artifact that holds the merged job's result.json and nothing else.
-const defaultBaselineArtifact = "rollout-result"
+// storedFlags say where on GitHub the results of a branch are.
+type storedFlags struct{ workflow, artifact string }
 
-// formatText is the summary for terminals, and what is printed by default.
+func (f *storedFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.artifact, "baseline-artifact", app.DefaultBaselineArtifact, "with github: the artifact with the branch's result.json")
+	cmd.Flags().StringVar(&f.workflow, "baseline-workflow", "", "with github: the file of the workflow whose runs left it, such as nightly.yml (default: this run's)")
+}
+
+func (f *storedFlags) at(changed func(string) bool) app.StoredAt {
+	at := app.StoredAt{Workflow: f.workflow}
+	if changed("baseline-artifact") {
+		at.Artifact = f.artifact
+	}
+	return at
+}
+
+// The formats that several commands print.
 const (
-	formatText = "text"
+	formatText = "text" // the summary for terminals
 	formatJSON = "json"
 )
-
-// given returns the flags that were given and are not in the job's directory, as a shell takes them, each after a space. Those of the
-// gate are in config.json. compared: the job began with a baseline, so that a command without one lacks it.
-func (f *reportFlags) given(compared bool) string {
-	if f.changed == nil {
-		return ""
-	}
-	var out strings.Builder
-	add := func(name, value string) {
-		if f.changed(name) {
-			out.WriteString(" --" + name + " " + untrusted.ShellPath(value))
-		}
-	}
-	if compared && !f.changed("baseline") {
-		out.WriteString(" --baseline BASELINE")
-	}
-	add("baseline", f.baseline)
-	add("baseline-artifact", f.stored.artifact)
-	add("baseline-workflow", f.stored.workflow)
-	add("junit", f.junit)
-	if f.caseFiles && f.changed("junit-case-files") {
-		out.WriteString(" --junit-case-files")
-	}
-	add("markdown", f.markdown)
-	add("report-json", f.asJSON)
-	add("github", f.github)
-	add("comment", f.comment)
-	return out.String()
-}
-
-// forgets reports whether a job that began with a baseline is judged without one, although nobody asked for that.
-func (f *reportFlags) forgets(plan result.Plan) bool {
-	return plan.Compared && !f.compares() && !(f.changed != nil && f.changed("baseline"))
-}
-
-// check refuses values that mean nothing, before any work is done.
-func (f *reportFlags) check() error {
-	if err := f.gate.check(); err != nil {
-		return err
-	}
-	if f.baseline == "" && f.changed("baseline") {
-		return usage("--baseline has no value: none compares with nothing")
-	}
-	switch f.github {
-	case "auto", "on", "off":
-	default:
-		return usage("--github %s: want auto, on or off", f.github)
-	}
-	if _, ok := reporters.All[f.format]; !ok && f.format != formatText && f.format != "" {
-		return usage("--format %s: want text, %s", f.format, strings.Join(slices.Sorted(maps.Keys(reporters.All)), ", "))
-	}
-	switch f.comment {
-	case "off", "always", "changes", "failures":
-	default:
-		return usage("--comment %s: want off, always, changes or failures", f.comment)
-	}
-	return nil
-}
-
-// compares reports whether a baseline was asked for.
-func (f *reportFlags) compares() bool { return f.baseline != "none" && f.baseline != "" }
-
-// ready checks the flags of a command that takes long before it reports: it reports a missing baseline now.
-func (a *app) ready(flags reportFlags) error {
-	if err := flags.check(); err != nil {
-		return err
-	}
-	if !flags.compares() || strings.HasPrefix(flags.baseline, githubPrefix) {
-		return nil
-	}
-	_, _, err := a.readBaseline(flags.baseline)
-	return err
-}

@@ -7,7 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-func (a *app) schemaCommand() *cobra.Command {
+func newSchemaCommand(v *invocation) *cobra.Command {
 	schemas := map[string]func() ([]byte, error){"job": config.Schema, "task": task.Schema}
 	return &cobra.Command{
 		Use:   "schema job|task",
@@ -28,7 +28,7 @@ for YAML, begin the file with "# yaml-language-server: $schema=PATH".
 			if err != nil {
 				return err
 			}
-			_, err = a.Stdout.Write(text)
+			_, err = v.Stdout.Write(text)
 			return err
 		},
 	}

@@ -78,7 +78,7 @@ func inProcess(ts *testscript.TestScript, neg bool, stdin string, args []string)
 
 // TestHelp holds every help text against its golden file, and to two examples.
 func TestHelp(t *testing.T) {
-	a := &app{Env: System()}
+	a := newInvocation(context.Background(), System())
 	lines := [][]string{{}}
 	for _, c := range a.root().Commands() {
 		if c.Name() != "help" && c.Name() != "completion" {

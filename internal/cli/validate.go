@@ -4,23 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/reporters/provereport"
 )
 
-func (a *app) validateCommand() *cobra.Command {
-	var flags jobFlags
-	var how proveFlags
+// validateOptions are the flags of validate. Those from runs on mean something only with run.
+type validateOptions struct {
+	job        jobFlags
+	taskFormat string
+	format     string
+	run        bool
+
+	runs, nopRuns           int
+	offline                 bool
+	since, shard            string
+	junit, markdown, asJSON string
+	github                  string
+	view                    viewFlags
+	changed                 func(string) bool
+}
+
+// The numbers of runs of a task if nobody says them.
+const (
+	defaultRuns    = 3
+	defaultNopRuns = 1
+)
+
+// onlyWithRun are the flags that mean nothing where nothing is run.
+var onlyWithRun = []string{"runs", "nop-runs", "offline", "changed", "shard", "junit", "markdown", "report-json", "github", "log-format"}
+
+func newValidateCommand(v *invocation) *cobra.Command {
+	var opts validateOptions
 	cmd := &cobra.Command{
 		Use:   "validate JOB_FILE | DATASET | TASK",
 		Short: "Check a job file or tasks; with --run, prove the tasks",
@@ -38,20 +62,89 @@ What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] R
   rollout validate --run evals/ --env-type sandbox`,
 		Args: oneArg("a job file or a directory of tasks"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if how.run {
-				return a.prove(cmd.Context(), args[0], flags, &how)
+			if !opts.run {
+				req, err := opts.request(args[0])
+				if err != nil {
+					return err
+				}
+				return v.validate(cmd.Context(), req, opts.format == formatJSON)
 			}
-			if err := how.needRun(); err != nil {
+			req, err := opts.proof(args[0])
+			if err != nil {
 				return err
 			}
-			return a.validate(cmd.Context(), args[0], flags, how.format == formatJSON)
+			return v.prove(cmd.Context(), req, opts.format, opts.view.format)
 		},
 	}
-	flags.add(cmd)
-	flags.addLogFormat(cmd)
-	cmd.Flags().StringVar(&flags.taskFormat, "task-format", "", "whose rules the tasks of a directory follow: rollout (the default) or harbor")
-	how.add(cmd)
+	opts.changed = cmd.Flags().Changed
+	opts.job.add(cmd)
+	opts.view.add(cmd)
+	cmd.Flags().StringVar(&opts.taskFormat, "task-format", "", "whose rules the tasks of a directory follow: rollout (the default) or harbor")
+	opts.addProof(cmd)
 	return cmd
+}
+
+func (o *validateOptions) addProof(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&o.run, "run", false, "prove the tasks: run their solutions, and nothing at all, and see what that scores")
+	flags.IntVar(&o.runs, "runs", defaultRuns, "how often the solution of each task is run")
+	flags.IntVar(&o.nopRuns, "nop-runs", defaultNopRuns, "how often each task is run without doing anything")
+	flags.BoolVar(&o.offline, "offline", false, "run each solution once more without any network, and say which tasks need one")
+	flags.StringVar(&o.since, "changed", "", "only tasks with files that changed since this commit, branch or tag, committed or not")
+	flags.StringVar(&o.shard, "shard", "", "only this part of the tasks, as in 2/4")
+	flags.StringVar(&o.format, "format", formatText, "what is printed: text, "+strings.Join(proofFormats(), ", ")+"; without --run text or json")
+	flags.StringVar(&o.junit, "junit", "", "write a JUnit XML report to this file")
+	flags.StringVar(&o.markdown, "markdown", "", "write a Markdown report to this file")
+	flags.StringVar(&o.asJSON, "report-json", "", "write the machine-readable report to this file")
+	flags.StringVar(&o.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
+}
+
+func proofFormats() []string { return slices.Sorted(maps.Keys(provereport.Formats)) }
+
+// request returns what a command line without --run asks for.
+func (o *validateOptions) request(target string) (app.JobRequest, error) {
+	for _, flag := range onlyWithRun {
+		if o.changed(flag) {
+			return app.JobRequest{}, usage("--%s is for tasks that are run: it needs --run", flag)
+		}
+	}
+	if o.format != formatText && o.format != formatJSON {
+		return app.JobRequest{}, usage("--format %s without --run: want text or json", clean(o.format))
+	}
+	req, err := o.job.request(target)
+	req.TaskFormat = o.taskFormat
+	return req, err
+}
+
+// proof returns what a command line with --run asks for.
+func (o *validateOptions) proof(target string) (req app.ProveRequest, err error) {
+	for _, flag := range []string{"agent", "n-attempts"} {
+		if o.changed(flag) {
+			return req, usage("--%s has no meaning with --run, which runs oracle and nop: see --runs and --nop-runs", flag)
+		}
+	}
+	if o.runs < 1 || o.nopRuns < 1 {
+		return req, usage("--runs and --nop-runs want at least 1")
+	}
+	if o.since == "" && o.changed("changed") {
+		return req, usage("--changed has no value: name a commit, branch or tag, or leave it out")
+	}
+	if _, ok := provereport.Formats[o.format]; !ok && o.format != formatText {
+		return req, usage("--format %s: want text, %s", o.format, strings.Join(proofFormats(), ", "))
+	}
+	req = app.ProveRequest{
+		Runs: o.runs, NopRuns: o.nopRuns, Offline: o.offline, Since: o.since,
+		Reports: app.ProveReports{
+			JUnit: o.junit, Markdown: o.markdown, JSON: o.asJSON, GitHub: o.github,
+			NoAnnotations: o.format == "annotations", // which would be the second of each
+		},
+	}
+	if req.Job, err = o.job.request(target); err != nil {
+		return req, err
+	}
+	req.Job.TaskFormat = o.taskFormat
+	req.Shard, err = parseShard(o.shard)
+	return req, err
 }
 
 // ruleTable lists the rules for help.
@@ -63,7 +156,7 @@ func ruleTable() string {
 	return b.String()
 }
 
-// findings is what validate says when nothing is run.
+// findings is what validate prints when nothing is run.
 type findings struct {
 	SchemaVersion int       `json:"schema_version"`
 	Valid         bool      `json:"valid"` // whether the command ends with 0
@@ -97,36 +190,34 @@ func problemsOf(list diag.List) []problem {
 	return out
 }
 
-func (a *app) validate(ctx context.Context, path string, flags jobFlags, asJSON bool) error {
+// validate prints the problems of a job or of tasks, without running anything.
+func (v *invocation) validate(ctx context.Context, req app.JobRequest, asJSON bool) error {
 	found := findings{SchemaVersion: 1}
-	p, err := a.prepareTarget(ctx, path, flags)
+	checked, err := app.Validate(ctx, v.host(), req)
 	var wrong diag.List
 	switch {
 	case asJSON && errors.As(err, &wrong): // the job itself is wrong
 		found.Problems = problemsOf(wrong)
-		return errors.Join(a.printJSON(found), &failure{code: exitUsage})
+		return errors.Join(v.printJSON(found), &failure{code: exitUsage})
 	case err != nil:
 		return err
 	}
-	problems := slices.Concat(p.Warnings, a.taskProblems(p))
+	problems := checked.Problems
 	for i := range problems {
-		problems[i].File = a.shown(problems[i].File)
+		problems[i].File = v.shown(problems[i].File)
 	}
-	found.Valid = len(problems.Errors()) == 0
-	found.Agents, found.Tasks, found.Attempts, found.Trials = len(p.Job.Agents), p.tasks(), p.Job.NAttempts, len(p.specs)
-	for _, t := range allTasks(p.sets) {
-		if !t.Missing && !t.HasSolution() {
-			found.NoSolution++
-		}
-	}
+	wrongs := len(problems.Errors())
+	found.Valid = wrongs == 0
+	found.Agents, found.Tasks, found.Attempts, found.Trials = checked.Agents, checked.Tasks, checked.Attempts, checked.Trials
+	found.NoSolution = checked.NoSolution
 	if asJSON {
 		found.Problems = problemsOf(problems)
-		err = a.printJSON(found)
+		err = v.printJSON(found)
 	} else {
 		for _, d := range problems {
-			fmt.Fprintln(a.Stdout, d)
+			fmt.Fprintln(v.Stdout, d)
 		}
-		fmt.Fprintln(a.Stdout, found.summary(p, len(problems.Errors())))
+		fmt.Fprintln(v.Stdout, summary(checked, wrongs))
 	}
 	if err == nil && !found.Valid {
 		err = &failure{code: exitUsage}
@@ -135,82 +226,46 @@ func (a *app) validate(ctx context.Context, path string, flags jobFlags, asJSON 
 }
 
 // summary returns the last line of the text.
-func (f findings) summary(p *session, wrong int) string {
+func summary(c app.Checked, wrong int) string {
+	file, tasks := clean(c.File), plural.Count(c.Tasks, "task")
 	switch without := ""; {
 	case wrong > 0:
-		return fmt.Sprintf("%s: %s", clean(p.File), plural.Count(wrong, "problem"))
-	case p.implied:
-		if f.NoSolution > 0 {
-			without = fmt.Sprintf(", %d without a solution", f.NoSolution)
+		return fmt.Sprintf("%s: %s", file, plural.Count(wrong, "problem"))
+	case c.Implied:
+		if c.NoSolution > 0 {
+			without = fmt.Sprintf(", %d without a solution", c.NoSolution)
 		}
-		return fmt.Sprintf("%s is valid: %s%s (--run proves them)", clean(p.File), plural.Count(f.Tasks, "task"), without)
+		return fmt.Sprintf("%s is valid: %s%s (--run proves them)", file, tasks, without)
 	}
-	return fmt.Sprintf("%s is valid: %s × %s × %s = %s", clean(p.File), plural.Count(f.Agents, "agent"), plural.Count(f.Tasks, "task"), plural.Count(f.Attempts, "attempt"), plural.Count(f.Trials, "trial"))
+	return fmt.Sprintf("%s is valid: %s × %s × %s = %s", file, plural.Count(c.Agents, "agent"), tasks, plural.Count(c.Attempts, "attempt"), plural.Count(c.Trials, "trial"))
 }
 
-// taskProblems returns the problems of the tasks, each once, however many agents would run it.
-func (a *app) taskProblems(p *session) diag.List {
-	oracle := !p.implied && slices.ContainsFunc(p.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
-	tasks := allTasks(p.sets)
-	found := make([]diag.List, len(tasks))
-	var group errgroup.Group
-	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // reading files is mostly system calls
-	for i, t := range tasks {
-		group.Go(func() error {
-			found[i] = append(a.linted(t), a.unrunnable(t, oracle)...)
-			return nil
-		})
+// prove proves tasks and prints what that came to.
+func (v *invocation) prove(ctx context.Context, req app.ProveRequest, format, logFormat string) error {
+	host, err := v.hostShowing(logFormat)
+	if err != nil {
+		return err
 	}
-	_ = group.Wait() // of functions that return nil
-	return slices.Concat(found...)
-}
-
-// linted returns what the lint rules find in a task. Only what keeps the task from being run is an error here; the rest warns.
-func (a *app) linted(t *task.Task) diag.List {
-	var problems diag.List
-	for _, f := range prove.Lint(t) {
-		if f.Ignored != "" {
-			continue
-		}
-		d := diag.Diagnostic{File: clean(a.shownTask(t, f.File)), Line: f.Line, Column: f.Column, Message: clean(f.Message), Hint: clean(f.Hint)}
-		if f.Rule != prove.TaskFormat {
-			d.Message += " [" + f.Rule + "]"
-		}
-		if f.Severity == prove.Warning || !prove.PreventsRun(f.Rule) {
-			d.Severity = diag.Warning
-		}
-		problems = append(problems, d)
+	report, err := app.Prove(ctx, host, req)
+	if report == nil {
+		return err
 	}
-	return problems
-}
-
-// unrunnable returns what keeps a correctly written task, or its solution, from being run. Only the oracle's trials need a
-// solution.
-func (a *app) unrunnable(t *task.Task, oracle bool) diag.List {
-	if broken := t.Missing || t.Err() != nil; broken { // which linted reports
+	if format == formatText {
+		color, width := v.stdoutStyle()
+		ui.ProveReport(v.Stdout, *report, color, width)
+	} else {
+		err = errors.Join(err, provereport.Formats[format](v.Stdout, *report))
+	}
+	if err != nil {
+		return err
+	}
+	switch report.Outcome() {
+	case prove.Passed:
 		return nil
+	case prove.Stopped:
+		return &failure{code: exitCancelled}
+	case prove.Incomplete:
+		return &failure{code: exitFailed}
 	}
-	file := clean(a.shownTask(t, ""))
-	var problems diag.List
-	if oracle && !t.HasSolution() {
-		problems = append(problems, diag.Diagnostic{
-			File: file, Severity: diag.Warning,
-			Message: "there is no solution/solve.sh, so the oracle's trials of this task will fail", Hint: "add it, or do not run oracle on it",
-		})
-	}
-	if oracle {
-		problems = append(problems, t.SolutionProblems()...)
-	}
-	if t.Config.Environment.DockerImage == "" && !t.HasDockerfile() {
-		problems = append(problems, diag.Diagnostic{File: file, Message: "there is neither environment/Dockerfile nor environment.docker_image", Hint: "add one of them"})
-	}
-	return problems
-}
-
-func (p *session) tasks() int {
-	n := 0
-	for _, set := range p.sets {
-		n += len(set.Tasks)
-	}
-	return n
+	return &failure{code: exitGate}
 }

@@ -11,7 +11,7 @@ import (
 // version is set by release builds: -ldflags "-X …/internal/cli.version=v1.2.3".
 var version = ""
 
-func (a *app) versionCommand() *cobra.Command {
+func newVersionCommand(v *invocation) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
@@ -20,7 +20,7 @@ func (a *app) versionCommand() *cobra.Command {
   rollout --version`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(a.Stdout, versionLine())
+			_, err := fmt.Fprintln(v.Stdout, versionLine())
 			return err
 		},
 	}

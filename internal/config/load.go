@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -94,18 +95,9 @@ const maxSize = 1 << 20
 // object, is JSON; others are YAML. The error is a diag.List with all problems of the file and the flags, sorted. Only if a file
 // exists and cannot be read, it is another error.
 func Load(path string, opts Options) (*Loaded, error) {
-	if opts.Dir == "" {
-		dir, err := os.Getwd()
-		if err != nil {
-			return nil, fmt.Errorf("find the current directory: %w", err)
-		}
-		opts.Dir = dir
-	}
-	if opts.Getenv == nil {
-		opts.Getenv = os.LookupEnv
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
+	opts, err := opts.completed()
+	if err != nil {
+		return nil, err
 	}
 	src, err := read(path, opts)
 	if err != nil {
@@ -114,7 +106,64 @@ func Load(path string, opts Options) (*Loaded, error) {
 	if opts.PathsFrom != "" {
 		src.dir = resolve(opts.Dir, opts.PathsFrom)
 	}
-	return src.load(opts)
+	var p problems
+	root := src.parse(&p)
+	if root == nil {
+		return nil, p.all(src.file)
+	}
+	return src.load(root, &p, opts)
+}
+
+// Tasks are a directory of tasks, or one task, without a job file.
+type Tasks struct {
+	Name   string // for messages
+	Dir    string // absolute
+	Single bool   // Dir is one task
+	Format string // of the tasks; "": the default
+}
+
+// LoadTasks returns the job that runs oracle and nop on tasks. Its paths are relative to the current directory. The error is as in Load.
+func LoadTasks(tasks Tasks, opts Options) (*Loaded, error) {
+	opts, err := opts.completed()
+	if err != nil {
+		return nil, err
+	}
+	set := map[string]any{"path": tasks.Dir}
+	job := map[string]any{
+		"agents":   []any{map[string]any{"name": agent.Oracle}, map[string]any{"name": agent.Nop}},
+		"datasets": []any{set},
+	}
+	formatKey := "datasets.0.format"
+	if tasks.Single {
+		delete(job, "datasets")
+		job["tasks"] = []string{tasks.Dir}
+		formatKey = "tasks_format"
+	}
+	root := literal(job)
+	root.flag(origin{file: tasks.Name})
+	if tasks.Format != "" {
+		format := Override{Path: formatKey, Literal: tasks.Format, Origin: "--task-format " + tasks.Format}
+		opts.Overrides = append([]Override{format}, opts.Overrides...)
+	}
+	return source{file: tasks.Name, dir: opts.Dir}.load(root, &problems{}, opts)
+}
+
+// completed returns the options with their defaults.
+func (o Options) completed() (Options, error) {
+	if o.Dir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return o, fmt.Errorf("find the current directory: %w", err)
+		}
+		o.Dir = dir
+	}
+	if o.Getenv == nil {
+		o.Getenv = os.LookupEnv
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o, nil
 }
 
 // source is a job file's content.
@@ -207,17 +256,12 @@ func resolve(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// load does everything except reading the file.
-func (s source) load(opts Options) (*Loaded, error) {
-	var p problems
-	root := s.parse(&p)
-	if root == nil {
-		return nil, p.all(s.file)
-	}
+// load checks and completes the file's tree. p has the problems found so far.
+func (s source) load(root *node, p *problems, opts Options) (*Loaded, error) {
 	for _, o := range opts.Overrides {
-		apply(root, o, &p)
+		apply(root, o, p)
 	}
-	d := newDecoder(&p)
+	d := newDecoder(p)
 	c := &checker{decoder: d, source: s, opts: opts, root: root}
 	c.out.File, c.out.PathsFrom = s.file, s.dir
 	d.decode(root, nil, reflect.ValueOf(&c.out.Job).Elem(), rules{})

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -8,8 +11,12 @@ import (
 // Override sets one key and wins over the file. Path is dotted, with indexes for entries of lists ("environment.override_cpus",
 // "agents.0.env.MODEL"); an index may be one past the end. Value is YAML ("2", "[a, b]", "true", plain text); for a key that
 // takes text, a value that YAML would read as something else is used as typed. An empty Value restores the default. Origin is
-// what the user typed ("--set environment.override_cpus=2"); messages show it in place of file:line:col.
-type Override struct{ Path, Value, Origin string }
+// what the user typed ("--set environment.override_cpus=2"); messages show it in place of file:line:col. Literal is the value
+// itself, a string, an int or a []string, in place of Value; nil: Value counts.
+type Override struct {
+	Path, Value, Origin string
+	Literal             any
+}
 
 // apply sets o.Path in the tree below root.
 func apply(root *node, o Override, p *problems) {
@@ -71,6 +78,11 @@ func (n *node) slot(name string, parent keyPath, at origin, p *problems) **node 
 // parseOverride parses the value. Text that is not YAML is taken literally, unless it begins like a list or mapping.
 func parseOverride(o Override, p *problems) (*node, bool) {
 	at := origin{file: o.Origin}
+	if o.Literal != nil {
+		n := literal(o.Literal)
+		n.flag(at)
+		return n, true
+	}
 	var found problems
 	n := parseYAML(o.Origin, []byte(o.Value), &found)
 	switch {
@@ -85,6 +97,35 @@ func parseOverride(o Override, p *problems) (*node, bool) {
 	n.flag(at)
 	n.typed = o.Value
 	return n, true
+}
+
+// literal returns a value of a program as a node.
+func literal(value any) *node {
+	switch value := value.(type) {
+	case int:
+		return &node{kind: integer, text: strconv.Itoa(value)}
+	case []string:
+		n := &node{kind: list}
+		for _, item := range value {
+			n.items = append(n.items, literal(item))
+		}
+		return n
+	case map[string]any:
+		n := &node{kind: mapping}
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			n.fields = append(n.fields, &field{name: name, value: literal(value[name])})
+		}
+		return n
+	case []any:
+		n := &node{kind: list}
+		for _, item := range value {
+			n.items = append(n.items, literal(item))
+		}
+		return n
+	case string:
+		return &node{kind: text, text: value}
+	}
+	panic(fmt.Sprintf("config: a literal of type %T", value))
 }
 
 // flag sets the origin of n and everything in it to at.

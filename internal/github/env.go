@@ -118,6 +118,22 @@ func FromEnv(getenv Getenv) (Actions, bool, error) {
 	return a, true, nil
 }
 
+// Environment is what the environment and the event tell about the run of GitHub Actions that a process belongs to.
+type Environment struct {
+	Actions
+	Inside bool   // the process belongs to a run; otherwise, there are no facts
+	Err    error  // why the event could not be read; the other facts are valid
+	Token  string // "" without one
+}
+
+// ReadEnvironment reads the environment and the event. See FromEnv.
+func ReadEnvironment(getenv Getenv) Environment {
+	var e Environment
+	e.Actions, e.Inside, e.Err = FromEnv(getenv)
+	e.Token, _ = getenv("GITHUB_TOKEN")
+	return e
+}
+
 // isPull reports whether an event is about a pull request's head.
 func isPull(event string) bool { return strings.HasPrefix(event, "pull_request") }
 

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -14,35 +14,31 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// selectTasks leaves the tasks of the session that --changed and --shard ask for.
-func (a *app) selectTasks(ctx context.Context, p *session, how *proveFlags) error {
-	if how.since != "" {
-		changed, err := a.changedTasks(ctx, allTasks(p.sets), how.since)
+// selectTasks keeps the tasks that a request asks for. The notes say what it came to.
+func (l *loaded) selectTasks(ctx context.Context, req ProveRequest) (notes []string, err error) {
+	if req.Since != "" {
+		changed, err := changedTasks(ctx, l.tasks(), req.Since)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		total := p.tasks()
-		p.keep(func(_ int, t *task.Task) bool { return changed[t] })
-		how.notes = append(how.notes, fmt.Sprintf("%d of %s changed since %s", p.tasks(), plural.Count(total, "task"), how.since))
+		total := len(l.tasks())
+		l.keep(func(_ int, t *task.Task) bool { return changed[t] })
+		notes = append(notes, fmt.Sprintf("%d of %s changed since %s", len(l.tasks()), plural.Count(total, "task"), req.Since))
 	}
-	if how.shard != "" {
-		shard, err := parseShard(how.shard)
-		if err != nil {
-			return err
-		}
-		total := p.tasks()
-		p.keep(func(i int, _ *task.Task) bool { return i%shard.Total == shard.Index-1 })
-		p.Job.Name += ".tasks-" + shardName(*shard)
-		how.notes = append(how.notes, fmt.Sprintf("this is part %s: %d of %s", shard, p.tasks(), plural.Count(total, "task")))
+	if shard := req.Shard; shard != nil {
+		total := len(l.tasks())
+		l.keep(func(i int, _ *task.Task) bool { return i%shard.Total == shard.Index-1 })
+		l.Job.Name += ".tasks-" + ShardName(*shard)
+		notes = append(notes, fmt.Sprintf("this is part %s: %d of %s", shard, len(l.tasks()), plural.Count(total, "task")))
 	}
-	return nil
+	return notes, nil
 }
 
 // keep leaves the tasks that are wanted, by their place among all.
-func (p *session) keep(wanted func(i int, t *task.Task) bool) {
+func (l *loaded) keep(wanted func(i int, t *task.Task) bool) {
 	i := 0
 	var sets []*dataset.Set
-	for _, set := range p.sets {
+	for _, set := range l.sets {
 		kept := *set
 		kept.Tasks = nil
 		for _, t := range set.Tasks {
@@ -53,12 +49,12 @@ func (p *session) keep(wanted func(i int, t *task.Task) bool) {
 		}
 		sets = append(sets, &kept)
 	}
-	p.sets = sets
+	l.sets = sets
 }
 
 // changedTasks returns the tasks with a file that changed since this branch began. Tasks outside repositories cannot be judged,
 // so they are kept.
-func (a *app) changedTasks(ctx context.Context, tasks []*task.Task, since string) (map[*task.Task]bool, error) {
+func changedTasks(ctx context.Context, tasks []*task.Task, since string) (map[*task.Task]bool, error) {
 	client := git.New(git.Options{})
 	files := map[string][]string{} // by repository, sorted
 	changed := map[*task.Task]bool{}

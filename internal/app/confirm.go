@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -25,9 +25,7 @@ type foundBaseline struct {
 
 // confirmer says which attempts confirm that tasks are broken (gate.confirm). nil: none do.
 type confirmer struct {
-	app   *app
-	p     *session
-	flags reportFlags
+	p *planned
 	// again are attempts of an earlier run that showed nothing. They are made again.
 	again map[result.Key]bool
 	// base is set once it was looked for.
@@ -38,18 +36,18 @@ type confirmer struct {
 }
 
 // confirmer returns the confirmer of a job; nil if its gate asks for no confirmation.
-func (a *app) confirmer(p *session, flags reportFlags, again map[result.Key]bool) *confirmer {
-	if p.Job.Gate.Confirm.Attempts <= 0 || p.proof {
+func (p *planned) confirmer(again map[result.Key]bool) *confirmer {
+	if p.Job.Gate.Confirm.Attempts <= 0 || p.proves {
 		return nil
 	}
-	return &confirmer{app: a, p: p, flags: flags, again: again}
+	return &confirmer{p: p, again: again}
 }
 
 // baseline returns what the job is compared with. It looks once, so that the verdict uses the same baseline.
 func (c *confirmer) baseline(ctx context.Context, plan result.Plan) *foundBaseline {
 	if c.base == nil {
 		b := &foundBaseline{}
-		b.job, b.sentence, b.err = c.app.findBaseline(ctx, c.p.dir(), evaluatedIn(plan), c.flags)
+		b.job, b.sentence, b.err = c.p.host.findBaseline(ctx, c.p.dir(), evaluatedIn(plan), c.p.report)
 		if ctx.Err() != nil {
 			return b // it may be there
 		}
@@ -68,7 +66,7 @@ func (c *confirmer) found() *foundBaseline {
 
 // plan returns plan with the tasks that look broken. It keeps those that plan already has: a job that was killed continues with them.
 func (c *confirmer) plan(ctx context.Context, plan result.Plan, trials []result.Trial) result.Plan {
-	if c.chosen || !c.flags.compares() {
+	if c.chosen || !c.p.report.compares() {
 		return plan
 	}
 	base := c.baseline(ctx, plan)
@@ -76,7 +74,7 @@ func (c *confirmer) plan(ctx context.Context, plan result.Plan, trials []result.
 		return plan
 	}
 	c.chosen = true
-	tasks := c.p.Job.Gate.Confirmable(*base.job, result.Summarize(plan, trials), c.app.Now())
+	tasks := c.p.Job.Gate.Confirmable(*base.job, result.Summarize(plan, trials), c.p.host.Now())
 	if plan.Shard != nil {
 		// A task's attempts may be in several shards. The one with the first attempt tries it again.
 		first := map[result.Key]bool{}
@@ -101,7 +99,7 @@ func (c *confirmer) left(ctx context.Context, plan result.Plan, trials []result.
 // next implements job.Options.Confirm.
 func (c *confirmer) next(ctx context.Context, tree *job.Tree, emit event.Sink, trials []result.Trial) ([]trial.Spec, error) {
 	say := func(format string, args ...any) {
-		emit(event.Event{Time: c.app.Now().UTC(), Kind: event.Notice, Message: fmt.Sprintf(format, args...)})
+		emit(event.Event{Time: c.p.host.Now().UTC(), Kind: event.Notice, Message: fmt.Sprintf(format, args...)})
 	}
 	plan := c.plan(ctx, tree.Plan, trials)
 	if c.base != nil && c.base.job == nil && c.base.err == nil && !c.noted {
@@ -160,7 +158,7 @@ func (c *confirmer) affords(plan result.Plan, trials []result.Trial) string {
 		return "the job has cost more than its gate allows (max_cost_usd)"
 	}
 	if limits.MaxDurationSec != nil {
-		took := c.app.Now().Sub(plan.StartedAt) - plan.Idle()
+		took := c.p.host.Now().Sub(plan.StartedAt) - plan.Idle()
 		if took > time.Duration(*limits.MaxDurationSec*float64(time.Second)) {
 			return "the job has taken longer than its gate allows (max_duration_sec)"
 		}

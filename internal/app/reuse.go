@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -24,24 +24,24 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// sources opens the directories that --reuse names. dir is the directory of the job that is run.
-func (a *app) sources(paths []string, dir string) ([]reuse.Source, error) {
+// reuseSources opens the directories to take trials from. dir is the directory of the job that is run.
+func (h *Host) reuseSources(paths []string, dir string) ([]reuse.Source, error) {
 	var out []reuse.Source
 	for _, path := range paths {
-		if strings.HasPrefix(path, githubPrefix) {
+		if strings.HasPrefix(path, GitHubPrefix) {
 			return nil, usage("--reuse %s: results are taken over with their logs, which are in no baseline: download the artifact with the job's directory, and give that", clean(path))
 		}
-		if a.same(path, dir) {
+		if h.same(path, dir) {
 			return nil, usage("--reuse %s: is the job itself: --resume resumes it", clean(path))
 		}
 		folder := path
-		if info, err := os.Stat(a.path(path)); err == nil && !info.IsDir() {
+		if info, err := os.Stat(h.Path(path)); err == nil && !info.IsDir() {
 			if filepath.Base(path) != result.ResultFile {
 				return nil, usage("--reuse %s: is not the directory of a job", clean(path))
 			}
 			folder = filepath.Dir(path)
 		}
-		source, err := reuse.Open(path, a.path(folder))
+		source, err := reuse.Open(path, h.Path(folder))
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 			return nil, usage("--reuse %s: is not the directory of a job: it has no %s. A result.json alone does not say what was run, and has no logs: give the whole directory",
@@ -54,37 +54,34 @@ func (a *app) sources(paths []string, dir string) ([]reuse.Source, error) {
 	return out, nil
 }
 
-// takeOver takes over the results of trials that need not run again, and reports how many.
-func (a *app) takeOver(ctx context.Context, p *session, provider environment.Provider, tree *job.Tree) error {
-	if len(p.reuse) == 0 || over(ctx) { // of a cancel the run says something, in good order
+// reuse takes over the results of trials that need not run again, and reports how many.
+func (o *opened) reuse(ctx context.Context, sources []reuse.Source) error {
+	if len(sources) == 0 || over(ctx) { // the run reports the cancel, in good order
 		return nil
 	}
-	if p.todo == nil {
-		p.todo = slices.Clone(p.own())
-	}
-	total := len(p.todo)
+	total := len(o.todo)
 	var unaddressed []string
-	if entry, ok := a.Providers.Find(p.Job.Environment.Type); ok {
-		unaddressed = entry.Unaddressed(p.Job.Environment.ProviderConfig)
+	if entry, ok := o.host.Providers.Find(o.Job.Environment.Type); ok {
+		unaddressed = entry.Unaddressed(o.Job.Environment.ProviderConfig)
 	}
 	if len(unaddressed) > 0 {
-		fmt.Fprintf(a.Stderr, "Reused 0 of %s: what environment.provider_config brings into all environments cannot be compared: %s\n",
-			plural.Count(total, "trial"), clean(strings.Join(unaddressed, ", ")))
+		o.host.linef("Reused 0 of %s: what environment.provider_config brings into all environments cannot be compared: %s",
+			plural.Count(total, "trial"), joined(unaddressed))
 		return nil
 	}
-	found, err := reuse.Find(ctx, p.reuse, p.todo, reuse.Experiment{
-		Digests: trial.DigestsOf(p.Job, p.Visible, p.VisiblePassed), ImageID: a.imageIDs(ctx, provider), Unaddressed: unaddressed,
+	found, err := reuse.Find(ctx, sources, o.todo, reuse.Experiment{
+		Digests: trial.DigestsOf(o.Job, o.Visible, o.VisiblePassed), ImageID: o.imageIDs(ctx), Unaddressed: unaddressed,
 	})
 	if err != nil {
 		return err
 	}
-	taken, err := reuse.TakeOver(ctx, tree, found.Found, job.Instructions(p.own(), redact.New(p.Secrets)))
+	taken, err := reuse.TakeOver(ctx, o.tree, found.Found, job.Instructions(o.own(), redact.New(o.Secrets)))
 	keys := map[result.Key]bool{}
 	for _, t := range taken {
 		keys[t.Key] = true
 	}
-	p.todo = slices.DeleteFunc(p.todo, func(s trial.Spec) bool { return keys[s.Key] })
-	p.earlier = append(slices.DeleteFunc(p.earlier, func(t result.Trial) bool { return keys[t.Key] }), taken...)
+	o.todo = slices.DeleteFunc(o.todo, func(s trial.Spec) bool { return keys[s.Key] })
+	o.earlier = append(slices.DeleteFunc(o.earlier, func(t result.Trial) bool { return keys[t.Key] }), taken...)
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -92,21 +89,21 @@ func (a *app) takeOver(ctx context.Context, p *session, provider environment.Pro
 	if why := found.Reasons(); why != "" {
 		line += " (the others: " + why + ")"
 	}
-	fmt.Fprintln(a.Stderr, line)
-	a.notCompared(p)
+	o.host.Output.Line(line)
+	o.noteUncompared()
 	return nil
 }
 
-// notCompared names the variables of the host whose values were not compared.
-func (a *app) notCompared(p *session) {
+// noteUncompared names the variables of the host whose values were not compared.
+func (p *planned) noteUncompared() {
 	names := slices.Clone(p.HiddenPassed)
 	for _, hidden := range p.Hidden {
 		names = append(names, hidden...)
 	}
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > 0 {
-		fmt.Fprintf(a.Stderr, "note: the values of %s were not compared: they may be secrets. If one of them says what is run, a model say, name it in redact.except\n",
-			clean(strings.Join(names, ", ")))
+		p.host.linef("note: the values of %s were not compared: they may be secrets. If one of them says what is run, a model say, name it in redact.except",
+			joined(names))
 	}
 }
 
@@ -115,7 +112,7 @@ const imageTimeout = 10 * time.Minute
 
 // imageIDs asks a provider for the contents of images, once for each. One that this machine does not have is pulled: that is
 // cheaper than to run its trials, for which it would be pulled as well.
-func (a *app) imageIDs(ctx context.Context, provider environment.Provider) func(ref string) string {
+func (o *opened) imageIDs(ctx context.Context) func(ref string) string {
 	var mu sync.Mutex
 	known := map[string]string{}
 	return func(ref string) string {
@@ -123,7 +120,7 @@ func (a *app) imageIDs(ctx context.Context, provider environment.Provider) func(
 		defer mu.Unlock()
 		id, ok := known[ref]
 		if !ok {
-			id = a.imageID(ctx, provider, ref)
+			id = o.imageID(ctx, ref)
 			known[ref] = id
 		}
 		return id
@@ -131,14 +128,14 @@ func (a *app) imageIDs(ctx context.Context, provider environment.Provider) func(
 }
 
 // imageID returns the ID of an image's content; "" if that is not known.
-func (a *app) imageID(ctx context.Context, provider environment.Provider, ref string) string {
+func (o *opened) imageID(ctx context.Context, ref string) string {
 	ctx, cancel := context.WithTimeout(ctx, imageTimeout)
 	defer cancel()
-	id, err := environment.ImageID(ctx, provider, ref)
+	id, err := environment.ImageID(ctx, o.provider, ref)
 	if errors.Is(err, environment.ErrNoImage) && !strings.Contains(ref, "@sha256:") {
-		fmt.Fprintf(a.Stderr, "Pulling %s, to see whether it is still the image that earlier trials ran on\n", clean(ref))
-		if err = provider.PullImage(ctx, ref, nil); err == nil {
-			id, err = environment.ImageID(ctx, provider, ref)
+		o.host.linef("Pulling %s, to see whether it is still the image that earlier trials ran on", clean(ref))
+		if err = o.provider.PullImage(ctx, ref, nil); err == nil {
+			id, err = environment.ImageID(ctx, o.provider, ref)
 		}
 	}
 	if err != nil {

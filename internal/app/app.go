@@ -1,0 +1,190 @@
+// Package app has the use cases of Rollout: run a job, resume it, merge its shards, report on it, prove tasks, and what
+// leads up to them. A use case takes a request and returns values. It knows neither flags nor terminals: what it reports
+// while it works goes to the Output of its Host, and no exit code is chosen here.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/github"
+	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/providers"
+)
+
+// Host is the outside world of a use case. Getenv, Now, Providers, Output, Commands, GitHub and Hard are required.
+type Host struct {
+	Stdin   io.Reader // has the job file "-"
+	Getenv  func(string) (string, bool)
+	Environ func() []string // every variable, as NAME=value; nil: they are not known
+	Dir     string          // the current directory; "": the process's
+	Now     func() time.Time
+	// FreeDisk returns how many bytes may still be written below a directory; nil: what the system reports.
+	FreeDisk  func(dir string) (int64, error)
+	Providers providers.Table
+	Output    Output
+	// Commands receives the commands of GitHub workflows, such as annotations.
+	Commands io.Writer
+	// GitHub returns what the environment and the event tell about the run of GitHub Actions that this process belongs to.
+	GitHub func() github.Environment
+	// Guard decides which files may be executed; nil: all.
+	Guard Guard
+	// OnLoad is called with a job file as soon as it is read, before anything about it is reported; nil: nobody wants it.
+	OnLoad func(*config.Loaded)
+	// Hard ends when even the clean-up has to stop. The context that a use case gets is the soft one: when it ends, the use case
+	// stops in good order.
+	Hard context.Context
+}
+
+// Output receives what a use case reports to people while it works. Text from outside is already safe to print, except in
+// warnings of Warn. Several goroutines may call it.
+type Output interface {
+	// Line reports one thing that happened: "Reused 2 of 3 trials".
+	Line(text string)
+	// Warn reports what went wrong without being an error of the use case.
+	Warn(text string)
+	// Warnings reports the warnings about a user's files.
+	Warnings(diag.List)
+	// View begins the live view of a job. The returned function ends it and must be called; until then, nothing else is reported.
+	View(View) (event.Sink, func())
+}
+
+// View says what the live view of a job has to know.
+type View struct {
+	Level       slog.Level // the lowest level of messages
+	Metrics     []string   // as in ui.Options
+	Concurrency int        // as in ui.Options
+}
+
+// Guard decides which files of a checkout may be executed. See config.Options.Admit for Admit.
+type Guard interface {
+	Admit(path string) (string, error)
+	// Check refuses settings of a job that bring files of this machine into environments.
+	Check(job config.Job) error
+	// Commit returns the commit that admitted files were compared with; "" if they were not compared.
+	Commit() string
+	// Shown replaces the paths of admitted copies in a text by those that users know.
+	Shown(text string) string
+}
+
+// UsageError means that the request cannot be carried out as it is, and that nothing was started.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// usage returns a UsageError.
+func usage(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
+
+// ErrCancelled means that the use case was cancelled before it began its work.
+var ErrCancelled = errors.New("cancelled")
+
+// cancelled is an ErrCancelled with a text of its own.
+type cancelled string
+
+func (c cancelled) Error() string        { return string(c) }
+func (c cancelled) Is(target error) bool { return target == ErrCancelled }
+
+func (h *Host) linef(format string, args ...any) { h.Output.Line(fmt.Sprintf(format, args...)) }
+func (h *Host) warnf(format string, args ...any) { h.Output.Warn(fmt.Sprintf(format, args...)) }
+
+func (h *Host) getenv(name string) string {
+	value, _ := h.Getenv(name)
+	return value
+}
+
+// environ returns every variable; nil if they are not known.
+func (h *Host) environ() []string {
+	if h.Environ == nil {
+		return nil
+	}
+	return h.Environ()
+}
+
+// Path returns a path of a request or a job file, taken from the current directory.
+func (h *Host) Path(path string) string {
+	if filepath.IsAbs(path) || h.Dir == "" {
+		return path
+	}
+	return filepath.Join(h.Dir, path)
+}
+
+// Shown returns a path as users would type it: relative to the current directory, if it is below it.
+func (h *Host) Shown(path string) string {
+	if !filepath.IsAbs(path) {
+		return path
+	}
+	here, err := filepath.Abs(h.Path("."))
+	if err != nil {
+		return path
+	}
+	original := path
+	if h.Guard != nil {
+		original = h.Guard.Shown(path)
+	}
+	rel, err := filepath.Rel(here, original)
+	if err != nil || !filepath.IsLocal(rel) {
+		return path
+	}
+	return filepath.ToSlash(rel)
+}
+
+// clean makes text that may be hostile (names of tasks, labels) fit for one line of a terminal.
+func clean(text string) string { return untrusted.Line(text) }
+
+// logLevel parses log_level, whose values config.Load has checked.
+func logLevel(name string) slog.Level {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(name))
+	return level
+}
+
+// ShortCommit shortens a commit for people.
+func ShortCommit(commit string) string {
+	if len(commit) > 12 {
+		return commit[:7]
+	}
+	return commit
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// CheckJobDir returns a UsageError if what should be a job's directory is none.
+func (h *Host) CheckJobDir(dir string) error {
+	switch info, err := os.Stat(h.Path(dir)); {
+	case errors.Is(err, os.ErrNotExist):
+		return usage("%s: there is no such directory (give the directory of a job, such as jobs/nightly)", clean(dir))
+	case err == nil && !info.IsDir():
+		return usage("%s is a file (give the directory of a job, such as jobs/nightly)", clean(dir))
+	}
+	return nil
+}
+
+// quotedPath quotes a path for a shell.
+func quotedPath(path string) string { return untrusted.ShellPath(path) }
+
+// flag returns a flag of a command line and its value, after a space; "" without a value.
+func flag(name, value string) string {
+	if value == "" {
+		return ""
+	}
+	return " --" + name + " " + quotedPath(value)
+}
+
+// joined joins texts for one line of a terminal.
+func joined(texts []string) string { return clean(strings.Join(texts, ", ")) }

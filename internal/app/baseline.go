@@ -1,0 +1,166 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/org/rollout-action/internal/github"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// findBaseline returns the job to compare with, and a sentence about it or about why there is none.
+// dir is the directory of the job that is compared, and of is the commit that it evaluated.
+func (h *Host) findBaseline(ctx context.Context, dir string, of evaluated, opts ReportOptions) (base *result.Job, sentence string, err error) {
+	source := opts.Baseline
+	if !opts.compares() {
+		return nil, "none was asked for, so nothing was compared", nil
+	}
+	if branch, ok := strings.CutPrefix(source, GitHubPrefix); ok {
+		base, sentence = h.githubBaseline(ctx, branch, opts.Stored, of)
+		if base != nil {
+			sentence += lacks(*base)
+		}
+		return base, sentence, nil
+	}
+	if h.same(source, dir) {
+		return nil, "", usage("--baseline %s: is the job itself, which is never worse than itself", clean(source))
+	}
+	job, unreadable, err := h.readBaseline(source)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, u := range unreadable {
+		h.warnf("baseline: %v", u)
+	}
+	commit := ", commit not known"
+	if job.Commit != nil {
+		commit = " at commit " + ShortCommit(*job.Commit)
+	}
+	return job, fmt.Sprintf("%s (job %s%s)%s", source, job.JobName, commit, lacks(*job)), nil
+}
+
+// readBaseline reads a baseline from disk. It must exist, because somebody named it.
+func (h *Host) readBaseline(path string) (job *result.Job, unreadable []error, err error) {
+	read, unreadable, err := result.ReadJob(h.Path(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		what := "there is no such directory or file"
+		if _, err := os.Stat(h.Path(path)); err == nil {
+			what = "there are no results of a job in this directory"
+		}
+		return nil, nil, usage("--baseline %s: %s (none compares with nothing)", clean(path), what)
+	}
+	if err != nil {
+		return nil, nil, usage("--baseline: %w", err)
+	}
+	return &read, unreadable, nil
+}
+
+// same reports whether a path is a job's directory or the result.json in it.
+func (h *Host) same(path, dir string) bool {
+	job, err := os.Stat(h.Path(dir))
+	if err != nil {
+		return false
+	}
+	other := h.Path(path)
+	if filepath.Base(other) == result.ResultFile {
+		other = filepath.Dir(other)
+	}
+	info, err := os.Stat(other)
+	return err == nil && os.SameFile(info, job)
+}
+
+// lacks returns the end of a sentence about a job: what is missing of it; "" if nothing is.
+func lacks(job result.Job) string {
+	text := ""
+	if job.Shard != nil {
+		text += ", only shard " + job.Shard.String()
+	}
+	if n := job.SkippedTrials; n > 0 {
+		text += fmt.Sprintf(", incomplete: %d of %s have no result", n, plural.Count(job.TotalTrials, "trial"))
+	}
+	return text
+}
+
+// githubBaseline returns the result of the last run on a branch ("": the pull request's base, or the default branch), and a sentence
+// about it or about why there is none. That is never an error: the first run of all has no baseline. of is the commit
+// that was evaluated.
+func (h *Host) githubBaseline(ctx context.Context, branch string, at StoredAt, of evaluated) (*result.Job, string) {
+	env := h.GitHub()
+	if env.Err != nil || env.Repository == "" {
+		return nil, "results are looked for on GitHub only in a workflow, whose environment says which repository it is"
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	job, found, err := fetchBaseline(ctx, env, branch, at, of)
+	switch {
+	case errors.Is(err, github.ErrNoBaseline):
+		return nil, err.Error()
+	case err != nil:
+		return nil, "it could not be looked for: " + inTime(ctx, err).Error()
+	}
+	sentence := found.String()
+	if job.Commit != nil && *job.Commit != found.Commit { // of another ref, or of another repository
+		sentence += ", whose results are of commit " + clean(ShortCommit(*job.Commit))
+	}
+	return job, sentence
+}
+
+// evaluated is the commit that a job evaluated, as its directory tells; "" if it does not.
+type evaluated struct {
+	commit  string
+	parents []string
+}
+
+// evaluatedIn returns the commit that a job with this plan evaluated.
+func evaluatedIn(plan result.Plan) evaluated {
+	if plan.Commit == nil {
+		return evaluated{}
+	}
+	return evaluated{*plan.Commit, plan.Parents}
+}
+
+func fetchBaseline(ctx context.Context, env github.Environment, branch string, at StoredAt, of evaluated) (*result.Job, github.Found, error) {
+	var none github.Found
+	client, err := github.New(env.Token, env.APIURL)
+	if err != nil {
+		return nil, none, err
+	}
+	file := env.WorkflowFile
+	if env.Origin != nil { // the workflow that ran the job, not the one that reports on it
+		file = env.Origin.WorkflowFile
+	}
+	file = cmp.Or(at.Workflow, file)
+	if branch == "" {
+		branch = env.BaselineBranch()
+	}
+	if branch == "" && env.NeedsPull() {
+		pull, err := client.FindPull(ctx, env.Actions)
+		if err != nil && !errors.Is(err, github.ErrNoPull) {
+			return nil, none, err
+		}
+		branch = cmp.Or(pull.BaseRef, env.DefaultBranch)
+	}
+	dir, err := os.MkdirTemp("", "rollout-baseline-")
+	if err != nil {
+		return nil, none, fmt.Errorf("make a directory for the baseline: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	query := env.Query(branch, of.commit, of.parents)
+	query.WorkflowFile, query.Artifact = file, cmp.Or(at.Artifact, DefaultBaselineArtifact)
+	found, err := client.FindBaseline(ctx, query, dir)
+	if err != nil {
+		return nil, none, err
+	}
+	job, _, err := result.ReadJob(found.Path)
+	if err != nil {
+		return nil, none, err
+	}
+	return &job, found, nil
+}

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// CompareRequest is what Compare takes. Each side is a job's directory, its result.json, or GitHubPrefix with a branch.
+type CompareRequest struct {
+	Base, Head string
+	Stored     StoredAt
+}
+
+// Comparison is two jobs side by side.
+type Comparison struct {
+	Base, Head string // what the sides are: name, commit, and where they came from
+	Diff       result.Diff
+}
+
+// Compare compares two jobs. It judges nothing.
+func Compare(ctx context.Context, h *Host, req CompareRequest) (Comparison, error) {
+	base, baseName, err := h.side(ctx, req.Base, req.Stored, h.evaluatedAt(req.Head))
+	if err != nil {
+		return Comparison{}, err
+	}
+	head, headName, err := h.side(ctx, req.Head, req.Stored, h.evaluatedAt(req.Base))
+	if err != nil {
+		return Comparison{}, err
+	}
+	return Comparison{Base: baseName, Head: headName, Diff: result.Compare(base, head)}, nil
+}
+
+// evaluatedAt returns the commit that the other side of a comparison evaluated, if that is a job's directory or result.json.
+func (h *Host) evaluatedAt(path string) evaluated {
+	job, _, err := result.ReadJob(h.Path(path))
+	if err != nil || job.Commit == nil {
+		return evaluated{} // whoever reads that side reports what is wrong
+	}
+	return evaluated{commit: *job.Commit}
+}
+
+// side returns a job to compare and its description: its name, commit, and where it came from. other is the commit of the job that
+// it is compared with.
+func (h *Host) side(ctx context.Context, path string, at StoredAt, other evaluated) (result.Job, string, error) {
+	if branch, ok := strings.CutPrefix(path, GitHubPrefix); ok {
+		job, sentence := h.githubBaseline(ctx, branch, at, other)
+		if ctx.Err() != nil {
+			return result.Job{}, "", fmt.Errorf("%s: %w", path, ctx.Err())
+		}
+		if job == nil {
+			return result.Job{}, "", fmt.Errorf("%s: %s", path, clean(sentence))
+		}
+		return *job, describe(*job, sentence), nil
+	}
+	job, unreadable, err := result.ReadJob(h.Path(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return job, "", usage("%s: there are no results of a job (give a job's directory, its result.json or github:BRANCH)", clean(path))
+	}
+	if err != nil {
+		return job, "", usage("%w", err)
+	}
+	for _, u := range unreadable {
+		h.warnf("%v", u)
+	}
+	return job, describe(job, path), nil
+}
+
+func describe(job result.Job, source string) string {
+	text := "job " + clean(job.JobName)
+	if job.Commit != nil {
+		text += " at commit " + clean(ShortCommit(*job.Commit))
+	}
+	return text + " (" + clean(source) + ")" + lacks(job)
+}

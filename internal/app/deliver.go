@@ -1,0 +1,57 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/reporters/json"
+	"github.com/org/rollout-action/reporters/junit"
+	"github.com/org/rollout-action/reporters/markdown"
+)
+
+// deliver writes the reports that were asked for to where they go. What cannot be delivered to GitHub is a note for people,
+// for it says nothing about the agents; a file that cannot be written is an error. w may be nil.
+func (h *Host) deliver(ctx context.Context, w *workflow, in report.Input, opts ReportOptions) (notes []string, err error) {
+	if w == nil && opts.comments() && opts.GitHub != "off" {
+		notes = append(notes, "there is no comment, because this is not a run of a GitHub workflow")
+	}
+	if w != nil {
+		notes = w.write(ctx, in, opts)
+		in.Notes = append(in.Notes, notes...)
+	}
+	for _, file := range []struct {
+		path     string
+		reporter report.Reporter
+	}{
+		{opts.JUnit, junit.Reporter{CaseFiles: opts.CaseFiles || w != nil}},
+		{opts.Markdown, markdown.Reporter{}},
+		{opts.JSON, json.Reporter{}},
+	} {
+		if file.path != "" {
+			if failed := h.writeReport(file.path, func(out io.Writer) error { return file.reporter.Write(out, in) }); failed != nil {
+				err = errors.Join(err, fmt.Errorf("write the report %s: %w", file.path, failed))
+			}
+		}
+	}
+	return notes, err
+}
+
+// writeReport writes one report to a file, making its directory.
+func (h *Host) writeReport(path string, write func(io.Writer) error) error {
+	var text bytes.Buffer
+	if err := write(&text); err != nil {
+		return err
+	}
+	full := h.Path(path)
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		return err
+	}
+	return result.WriteFile(full, text.Bytes())
+}

@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// maxMatrix is how many jobs a matrix may have. Source: docs.github.com, "Actions limits".
+const maxMatrix = 256
+
+// What is taken for granted where nothing is known of how long trials take.
+const (
+	guessedTrial = 5 * time.Minute
+	// guessedMost is how many jobs run at a time on GitHub's free plan. Source: docs.github.com, "Actions limits".
+	guessedMost = 20
+)
+
+// DivideRequest is what Divide takes.
+type DivideRequest struct {
+	Job     JobRequest
+	Shards  string        // a number, or "auto": as many as Target needs
+	Target  time.Duration // how long a shard may take
+	Timings string        // as in RunRequest
+}
+
+// Division is a job divided into shards.
+type Division struct {
+	Shards     []DividedShard
+	Concurrent int // trials at a time in each
+}
+
+// DividedShard is one part of a job.
+type DividedShard struct {
+	result.Shard
+	Trials int
+	Wall   *time.Duration // until its last trial is over; nil: nothing is known
+}
+
+// Divide divides a job among machines. It contacts no provider.
+func Divide(ctx context.Context, h *Host, req DivideRequest) (Division, error) {
+	if req.Shards == "" {
+		return Division{}, usage("--target and --timings say how to divide a job: they need --shards")
+	}
+	if req.Target <= 0 {
+		return Division{}, usage("--target %s: want a time, as in 20m", req.Target)
+	}
+	timings, err := h.timings(req.Timings)
+	if err != nil {
+		return Division{}, err
+	}
+	p, err := h.loadPlan(ctx, req.Job)
+	if err != nil {
+		return Division{}, err
+	}
+	defer p.close()
+	h.Output.Warnings(p.Warnings)
+	n, err := p.countShards(req, timings)
+	if err != nil {
+		return Division{}, err
+	}
+	return p.divide(n, timings), nil
+}
+
+// countShards returns the number of shards that --shards asks for. None of them will be empty.
+func (p *planned) countShards(req DivideRequest, timings job.Timings) (int, error) {
+	if req.Shards == "auto" {
+		return p.enoughShards(req.Target, timings), nil
+	}
+	n, err := strconv.Atoi(req.Shards)
+	if err != nil || n < 1 {
+		return 0, usage("--shards %s: want a number from 1 to %d, or auto", req.Shards, maxMatrix)
+	}
+	if n > maxMatrix {
+		return 0, usage("--shards %d: a GitHub matrix has at most %d jobs", n, maxMatrix)
+	}
+	if n > len(p.specs) {
+		p.host.linef("%s instead of %d, as the job has no more trials", plural.Count(len(p.specs), "shard"), n)
+		n = len(p.specs)
+	}
+	return n, nil
+}
+
+// enoughShards returns the number of shards of --shards auto.
+func (p *planned) enoughShards(target time.Duration, timings job.Timings) int {
+	concurrent := p.Job.NConcurrentTrials
+	each, known := timings.Expect(p.specs)
+	if !known {
+		tasks := map[[2]string]bool{}
+		for _, s := range p.specs {
+			tasks[[2]string{s.Key.Dataset, s.Key.Task}] = true
+		}
+		all := float64(len(p.specs)) * guessedTrial.Seconds() / float64(concurrent)
+		n := max(1, min(int(math.Ceil(all/target.Seconds())), guessedMost, len(tasks)))
+		p.host.linef("How long these trials take is not known (--timings tells), so each is taken to need %s: %s for %s, with "+
+			"no task divided and at most %d shards", Brief(guessedTrial), plural.Count(n, "shard"), plural.Count(len(p.specs), "trial"), guessedMost)
+		return n
+	}
+	n := job.ShardsNeeded(p.specs, timings, concurrent, target, maxMatrix)
+	var wall time.Duration
+	for _, l := range job.Loads(job.Shards(p.specs, n, timings), n, each) {
+		wall = max(wall, l.Wall(concurrent))
+	}
+	if wall > target {
+		why := "more shards would not help"
+		if n == maxMatrix {
+			why = "a workflow can start no more"
+		}
+		p.host.linef("%s take %s, longer than the target of %s: %s", plural.Count(n, "shard"), Brief(wall), Brief(target), why)
+	}
+	return n
+}
+
+// divide divides the trials into n shards.
+func (p *planned) divide(n int, timings job.Timings) Division {
+	concurrent := p.Job.NConcurrentTrials
+	each, known := timings.Expect(p.specs)
+	d := Division{Concurrent: concurrent}
+	for i, l := range job.Loads(job.Shards(p.specs, n, timings), n, each) {
+		shard := DividedShard{Shard: result.Shard{Index: i + 1, Total: n}, Trials: l.Trials}
+		if known {
+			shard.Wall = new(l.Wall(concurrent))
+		}
+		d.Shards = append(d.Shards, shard)
+	}
+	return d
+}
+
+// Brief formats a duration as people write it: 1h5m, 20m, 1m30s, 4.5s, 20ms.
+func Brief(d time.Duration) string {
+	switch {
+	case d < 50*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	case d >= time.Hour:
+		d = d.Round(time.Minute)
+	case d >= 10*time.Second:
+		d = d.Round(time.Second)
+	default:
+		return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + "s"
+	}
+	var b []byte
+	for _, part := range []struct {
+		unit time.Duration
+		name string
+	}{{time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
+		if n := d / part.unit; n > 0 {
+			b = append(strconv.AppendInt(b, int64(n), 10), part.name...)
+		}
+		d %= part.unit
+	}
+	return string(b)
+}

@@ -1,0 +1,292 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/cache"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/dataset"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/git"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/quantity"
+	"github.com/org/rollout-action/internal/task"
+)
+
+// The variables that say how datasets are fetched and kept.
+const (
+	credentialsVariable = "ROLLOUT_GIT_CREDENTIALS"
+	cacheSizeVariable   = "ROLLOUT_CACHE_SIZE"
+)
+
+// loaded is the first stage of a job: its file and its tasks are read and checked, and nothing is started.
+type loaded struct {
+	*config.Loaded
+	host     *Host
+	path     string // the job file as it was given; "-" is standard input
+	implied  bool   // there is no job file: the job was made for a directory of tasks
+	sets     []*dataset.Set
+	taskDirs []string // of all tasks, also of those that are filtered out
+	source   *dataset.Source
+}
+
+// close releases the datasets.
+func (l *loaded) close() {
+	_ = l.source.Close() // locks, which end with the process at the latest
+}
+
+// overrides returns the keys to change, in a fixed order, Sets last.
+func (r JobRequest) overrides() []config.Override {
+	return append(r.Overrides[:len(r.Overrides):len(r.Overrides)], r.Sets...)
+}
+
+// options returns how a job file is loaded.
+func (h *Host) options(req JobRequest) config.Options {
+	checks := map[string]config.ProviderCheck{}
+	for _, p := range h.Providers {
+		checks[p.Name] = p.Check
+	}
+	opts := config.Options{
+		Stdin: h.Stdin, Dir: h.Dir, Getenv: h.Getenv, Now: h.Now, Providers: checks,
+		Overrides: req.overrides(), OnlyAgents: req.Agents, Selection: req.Selection,
+		PathsFrom: req.pathsFrom, Recorded: req.pathsFrom != "",
+	}
+	if h.Guard != nil {
+		opts.Admit = h.Guard.Admit
+	}
+	return opts
+}
+
+// load reads and checks a job file and its tasks.
+func (h *Host) load(ctx context.Context, req JobRequest) (*loaded, error) {
+	file, err := config.Load(req.File, h.options(req))
+	if err != nil {
+		return nil, err
+	}
+	return h.loadTasks(ctx, file, req.File)
+}
+
+// loadTarget loads a job file, or a job for a directory of tasks or of one task.
+func (h *Host) loadTarget(ctx context.Context, req JobRequest) (*loaded, error) {
+	target := req.File
+	info, err := os.Stat(h.Path(target))
+	if filepath.Base(target) == "task.toml" && err == nil && !info.IsDir() {
+		return nil, diag.List{{File: target, Message: "is a file of a task, not a job file", Hint: "give the task's directory: " + filepath.Dir(target)}}
+	}
+	if target == "-" || err != nil || !info.IsDir() {
+		if req.TaskFormat != "" {
+			return nil, usage("--task-format is for a directory of tasks; a job file says it itself, with datasets[].format and tasks_format")
+		}
+		return h.load(ctx, req)
+	}
+	abs, err := filepath.Abs(h.Path(target))
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", target, err)
+	}
+	isTask, err := task.IsTask(os.DirFS(abs), ".")
+	if err != nil {
+		return nil, err
+	}
+	file, err := config.LoadTasks(config.Tasks{Name: target, Dir: abs, Single: isTask, Format: req.TaskFormat}, h.options(req))
+	if err != nil {
+		return nil, err
+	}
+	l, err := h.loadTasks(ctx, file, filepath.Join(abs, "task.toml")) // whose directory says which repository it is
+	if err != nil {
+		return nil, err
+	}
+	l.implied = true
+	return l, nil
+}
+
+// loadTasks loads the tasks of a job.
+func (h *Host) loadTasks(ctx context.Context, file *config.Loaded, path string) (_ *loaded, err error) {
+	if h.OnLoad != nil {
+		h.OnLoad(file)
+	}
+	if h.Guard != nil {
+		if err := h.Guard.Check(file.Job); err != nil {
+			return nil, err
+		}
+	}
+	l := &loaded{Loaded: file, host: h, path: path, source: h.Source()}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	sets, warnings, err := l.loadSets(ctx)
+	if list := (diag.List{}); errors.As(err, &list) {
+		return nil, slices.Concat(file.Warnings, list)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.Warnings = append(l.Warnings, warnings...)
+	if err := l.Warnings.Err(); err != nil {
+		return nil, err
+	}
+	names := taskNames(sets)
+	total := 0
+	for i, set := range sets {
+		l.taskDirs = append(l.taskDirs, set.Directories...)
+		for _, t := range set.Tasks {
+			l.taskDirs = append(l.taskDirs, t.Dir)
+		}
+		sets[i] = set.Filter(l.Job.IncludeTasks, l.Job.ExcludeTasks)
+		total += len(sets[i].Tasks)
+	}
+	if l.sets = sets; total == 0 {
+		return nil, usage("%s: include_tasks and exclude_tasks (--task, --exclude-task) leave none of the tasks: %s", l.File, strings.Join(names, ", "))
+	}
+	return l, nil
+}
+
+// loadSets loads the datasets of a job and its single tasks, and notes in the job the formats that it left open.
+func (l *loaded) loadSets(ctx context.Context) ([]*dataset.Set, diag.List, error) {
+	l.source.Include, l.source.Exclude = l.Job.IncludeTasks, l.Job.ExcludeTasks
+	refs := make([]dataset.Ref, len(l.Job.Datasets))
+	for i, ds := range l.Job.Datasets {
+		at := l.DatasetAt[i]
+		refs[i] = dataset.Ref{
+			Name: ds.Name, Dir: l.DatasetDirs[i], Registry: l.Registries[i], Version: ds.Version,
+			Options: l.taskOptions(ds.Format),
+			Select: dataset.Selection{
+				Include: ds.Tasks, Exclude: ds.ExcludeTasks, Metadata: ds.Metadata, N: ds.NTasks, Seed: ds.Seed,
+			},
+			Place: diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column},
+		}
+	}
+	sets, warnings, err := l.source.Load(ctx, refs)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, set := range sets {
+		if open := settle(&l.Job.Datasets[i].Format, set); open {
+			warnings = append(warnings, madeForHarbor(set, l.DatasetAt[i], "format")...)
+		}
+	}
+	if len(l.TaskDirs) > 0 {
+		set, err := dataset.FromPaths(ctx, config.TasksDataset, l.TaskDirs, l.taskOptions(l.Job.TasksFormat))
+		if err != nil {
+			return nil, nil, err
+		}
+		if open := settle(&l.Job.TasksFormat, set); open {
+			warnings = append(warnings, madeForHarbor(set, config.Place{File: l.File}, "tasks_format")...)
+		}
+		sets = append(sets, set)
+	}
+	return sets, warnings, nil
+}
+
+// taskOptions returns the options with which the job loads tasks of a format.
+func (l *loaded) taskOptions(format config.Format) task.Options {
+	return task.Options{Format: task.Format(format), PassEnv: l.Job.Environment.PassEnv, Getenv: l.host.Getenv}
+}
+
+// tasks returns the tasks of the job, in its order.
+func (l *loaded) tasks() []*task.Task {
+	var tasks []*task.Task
+	for _, set := range l.sets {
+		tasks = append(tasks, set.Tasks...)
+	}
+	return tasks
+}
+
+// shownTask returns the path of a task's file for messages; "" is the task itself.
+func (h *Host) shownTask(t *task.Task, name string) string {
+	if t.Origin != nil {
+		return t.File(name)
+	}
+	return filepath.Join(h.Shown(t.Dir), filepath.FromSlash(name))
+}
+
+// taskNames returns the names of the first few tasks, for a message.
+func taskNames(sets []*dataset.Set) []string {
+	var names []string
+	for _, set := range sets {
+		for _, name := range set.Names() {
+			if len(names) == 20 {
+				return append(names, "…")
+			}
+			names = append(names, clean(name))
+		}
+	}
+	return names
+}
+
+// settle notes in the job the format that a set was loaded in, so that config.json records what was run. It reports whether the
+// job had left that open.
+func settle(format *config.Format, set *dataset.Set) bool {
+	open := *format == ""
+	*format = config.Format(set.Format)
+	return open
+}
+
+// madeForHarbor warns of tasks on disk that are read by Rollout's rules, because no format is given, and look as if they were
+// made for Harbor: at least half of those that can be read have a sign of it.
+func madeForHarbor(set *dataset.Set, at config.Place, key string) diag.List {
+	if set.Format != task.FormatRollout {
+		return nil
+	}
+	signs, readable, first := 0, 0, ""
+	for _, t := range set.Tasks {
+		if t.Missing {
+			continue
+		}
+		readable++
+		if sign := t.HarborSign(); sign != "" {
+			signs++
+			first = cmp.Or(first, fmt.Sprintf("%s: %s", t.Name, sign))
+		}
+	}
+	if signs == 0 || 2*signs < readable {
+		return nil
+	}
+	return diag.List{{
+		File: at.File, Line: at.Line, Column: at.Column, Severity: diag.Warning,
+		Message: clean(fmt.Sprintf("%d of %s of dataset %q look made for Harbor (%s), and are read by Rollout's rules", signs, plural.Count(readable, "task"), set.Name, first)),
+		Hint:    fmt.Sprintf("say %s: harbor, or rollout if that is right; validate of a directory: --task-format harbor", key),
+	}}
+}
+
+// Source returns the source of datasets. The caller closes it.
+func (h *Host) Source() *dataset.Source {
+	opts := git.Options{Environ: h.environ()}
+	if hosts := h.getenv(credentialsVariable); hosts != "" {
+		for host := range strings.SplitSeq(hosts, ",") {
+			opts.CredentialHosts = append(opts.CredentialHosts, strings.TrimSpace(host))
+		}
+	}
+	s := &dataset.Source{
+		Git:    git.New(opts),
+		Notify: func(text string) { h.linef("datasets: %s", clean(text)) },
+	}
+	if h.Guard != nil {
+		s.Admit = h.Guard.Admit
+	}
+	s.Cache, s.CacheErr = h.Cache()
+	return s
+}
+
+// Cache returns Rollout's cache.
+func (h *Host) Cache() (*cache.Cache, error) {
+	root, err := cache.Root(h.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(0)
+	if text := h.getenv(cacheSizeVariable); text != "" {
+		if size, err = quantity.Bytes(text); err != nil || size <= 0 {
+			return nil, usage("%s=%s: want an amount, as in 20G", cacheSizeVariable, text)
+		}
+	}
+	return cache.New(root, size), nil
+}

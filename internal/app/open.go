@@ -1,0 +1,288 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/org/rollout-action/internal/cache"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/providers"
+)
+
+// opened is the third stage of a job: its provider answers, and its directory exists and is locked.
+type opened struct {
+	*planned
+	provider environment.Provider
+	tree     *job.Tree
+	todo     []trial.Spec        // what is left to run
+	earlier  []result.Trial      // results that exist
+	again    map[result.Key]bool // confirmation attempts that may be made again
+	confirm  *confirmer          // which attempts confirm what looks broken; nil: none do
+}
+
+// warn reports the warnings about a job before it begins.
+func (p *planned) warn() {
+	if logLevel(p.Job.LogLevel) <= slog.LevelWarn {
+		p.host.Output.Warnings(p.Warnings)
+	}
+}
+
+// connect opens the job's provider, with retries, and removes what killed runs left there. A job that is cancelled meanwhile
+// leaves no directory. resumption is the command that resumes the job; "" before it has begun.
+func (p *planned) connect(ctx context.Context, resumption string) (environment.Provider, error) {
+	h := p.host
+	entry, _ := h.Providers.Find(p.Job.Environment.Type) // config.Load has checked the name
+	secrets := redact.New(p.Secrets)
+	show, endView := h.Output.View(View{Level: logLevel(p.Job.LogLevel)}) // shows nothing unless the provider reports something
+	provider, err := h.Connect(ctx, entry, p.Job.Environment.ProviderConfig, providers.Host{
+		Hide: p.hidden(),
+		Progress: func(line string) {
+			show(event.Event{Time: h.Now().UTC(), Kind: event.Notice, Message: secrets.String(line)})
+		},
+	})
+	endView()
+	if err == nil {
+		h.sweep(ctx, provider)
+	}
+	if ctx.Err() != nil {
+		if err == nil {
+			_ = provider.Close()
+		}
+		if p.into != "" {
+			return nil, cancelled("cancelled before the job went on: it is as it was, nothing was run")
+		}
+		return nil, cancelled("cancelled before the job began: it has no directory, nothing was run")
+	}
+	if err == nil {
+		if err = p.checkDisk(provider, resumption); err != nil {
+			_ = provider.Close()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg := p.Job.Retry
+	return environment.Retry(provider, environment.RetryPolicy{
+		MaxAttempts: cfg.MaxAttempts,
+		Initial:     time.Duration(cfg.InitialDelayMs) * time.Millisecond,
+		Max:         time.Duration(cfg.MaxDelayMs) * time.Millisecond,
+		Multiplier:  cfg.Multiplier,
+	}), nil
+}
+
+// Connect connects to a provider, unless ctx ends meanwhile. When the hard context ends, it does not wait for the provider any
+// more.
+func (h *Host) Connect(ctx context.Context, entry providers.Entry, cfg map[string]any, host providers.Host) (environment.Provider, error) {
+	type connection struct {
+		provider environment.Provider
+		err      error
+	}
+	made := make(chan connection, 1)
+	go func() {
+		provider, err := entry.New(ctx, cfg, host)
+		made <- connection{provider, err}
+	}()
+	select {
+	case c := <-made:
+		if ctx.Err() == nil {
+			return c.provider, c.err
+		}
+		if c.err == nil {
+			_ = c.provider.Close()
+		}
+	case <-h.Hard.Done():
+	}
+	return nil, fmt.Errorf("connect to %s: %w", entry.Name, context.Canceled)
+}
+
+// sweep removes what killed runs left behind. A failure is only a warning.
+func (h *Host) sweep(ctx context.Context, provider environment.Provider) {
+	listed, err := provider.List(ctx)
+	if err == nil {
+		var gone []environment.Listed
+		gone, err = job.RemoveEnvironments(ctx, provider, job.Leftovers(listed))
+		if len(gone) > 0 {
+			h.linef("removed %s left by a run that was killed", plural.Count(len(gone), "environment"))
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		h.warnf("leftovers of earlier runs could not be removed: %v", err)
+	}
+}
+
+// hidden returns the files and directories of this machine that no environment of a job may show; see providers.Host. Tasks are
+// listed besides their datasets, which may be put together of links.
+func (p *planned) hidden() []string {
+	paths := slices.Concat([]string{".", p.Job.JobsDir, filepath.Join(p.Job.JobsDir, p.Job.Name)}, p.DatasetDirs, p.TaskDirs, p.taskDirs)
+	if root, err := cache.Root(p.host.Getenv); err == nil {
+		paths = append(paths, filepath.Join(root, cache.DirsName)) // tasks that other jobs use; not the whole cache, in which a provider may live
+	}
+	if p.path != "-" {
+		paths = append(paths, p.path)
+	}
+	var hidden []string
+	for _, path := range paths {
+		abs, err := filepath.Abs(p.host.Path(path))
+		if err != nil {
+			continue // there is no current directory, so nothing is found from there
+		}
+		hidden = append(hidden, abs, resolved(abs))
+	}
+	slices.Sort(hidden)
+	return slices.Compact(hidden)
+}
+
+// resolved follows the links in an absolute path, as far as it exists.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(resolved(parent), filepath.Base(path))
+}
+
+// checkDisk returns the error of a machine whose disks are too full for another trial of a job, and what to do about it. resumption
+// is the command that resumes the job, once it has begun; "" before.
+func (p *planned) checkDisk(provider environment.Provider, resumption string) error {
+	disks := []job.Disk{{What: "results", Dir: p.host.Path(p.dir())}}
+	if dir := environment.Disk(provider); dir != "" {
+		disks = append(disks, job.Disk{What: "images and environments", Dir: dir})
+	}
+	err := job.Watermark{Min: int64(p.Job.Environment.MinFreeDisk), Disks: disks, Free: p.host.FreeDisk}.Check()
+	if low := new(job.LowDiskError); errors.As(err, &low) {
+		again := ""
+		if resumption != "" {
+			again = ", then run " + resumption
+		}
+		return fmt.Errorf("%w (make room, for example with rollout clean --images --env-type %s%s; environment.min_free_disk: 0 continues regardless)",
+			err, clean(p.Job.Environment.Type), again)
+	}
+	return err
+}
+
+// open creates the directory of a new job. lock is that of an empty directory that exists; nil: there is none.
+func (p *planned) open(provider environment.Provider, lock *job.Lock) (*opened, error) {
+	tree, err := p.create(lock)
+	name := p.Job.Name
+	for n := 2; errors.Is(err, job.ErrExists) && p.Unnamed && p.shard == nil && n < 100; n++ { // begun in the same second
+		p.Job.Name = fmt.Sprintf("%s-%d", name, n)
+		tree, err = p.create(lock)
+	}
+	if errors.Is(err, job.ErrExists) {
+		return nil, usage("%w: a job is never written over; choose another --name, resume it (--resume), or remove the directory", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &opened{planned: p, provider: provider, tree: tree, todo: slices.Clone(p.own())}, nil
+}
+
+func (p *planned) create(lock *job.Lock) (*job.Tree, error) {
+	plan, err := p.record()
+	if err != nil {
+		return nil, err
+	}
+	var tree *job.Tree
+	if lock != nil {
+		tree, err = job.Begin(p.host.Path(p.dir()), lock, p.Job, plan)
+	} else {
+		tree, err = job.Create(p.host.Path(p.dir()), p.Job, plan)
+	}
+	if err != nil && !errors.Is(err, job.ErrExists) {
+		err = fmt.Errorf("make the job's directory: %w", err)
+	}
+	return tree, err
+}
+
+// execute runs the trials while the live view shows them.
+func (o *opened) execute(ctx context.Context) error {
+	h := o.host
+	view := View{Level: logLevel(o.Job.LogLevel), Concurrency: o.Job.NConcurrentTrials}
+	for _, m := range o.Job.Metrics {
+		view.Metrics = append(view.Metrics, m.Type)
+	}
+	show, endView := h.Output.View(view)
+	defer endView()
+	var mu sync.Mutex
+	sinks := event.Tee(o.tree.Sink, show)
+	emit := func(e event.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		sinks(e)
+	}
+	redactor := redact.New(o.Secrets)
+	var confirm func(context.Context, []result.Trial) ([]trial.Spec, error)
+	if o.confirm != nil {
+		confirm = func(ctx context.Context, trials []result.Trial) ([]trial.Spec, error) {
+			return o.confirm.next(ctx, o.tree, emit, trials)
+		}
+	}
+	_, err := job.Run(ctx, o.todo, job.Options{
+		Earlier:   o.earlier,
+		Tree:      o.tree,
+		Workers:   o.Job.NConcurrentTrials,
+		Emit:      emit,
+		Now:       h.Now,
+		Hard:      h.Hard,
+		Redactor:  redactor,
+		CheckDisk: func() error { return o.checkMachine(ctx) },
+		Reconfirm: o.again,
+		Confirm:   confirm,
+		Prompt:    job.Instructions(o.own(), redactor),
+		Runner: trial.NewRunner(trial.Options{
+			Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.Visible, o.VisiblePassed), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
+		}),
+	})
+	return err
+}
+
+// checkMachine returns an error if no further trial can run on this machine.
+func (o *opened) checkMachine(ctx context.Context) error {
+	resumption := o.resumption()
+	if err := environment.Reachable(ctx, o.provider); err != nil {
+		return fmt.Errorf("%w; what has not run stays pending; resume it with: %s", err, resumption)
+	}
+	return o.checkDisk(o.provider, resumption)
+}
+
+// resumption returns the command that resumes the job.
+func (o *opened) resumption() string {
+	return o.host.resumption(o.dir(), o.tree.Plan, o.report) + o.rerun
+}
+
+// close ends the job's files, before the reports, which may take long, and removes what trials could not remove, because the
+// engine was down just then. A job that is cancelled has only time to look.
+func (o *opened) close(ctx context.Context) {
+	h := o.host
+	if err := o.tree.Close(); err != nil {
+		h.warnf("end the job's files: %v", err)
+	}
+	limit := time.Minute
+	if ctx.Err() != nil {
+		limit = 400 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(h.Hard, limit)
+	defer cancel()
+	listed, err := o.provider.List(ctx)
+	if err == nil {
+		_, err = job.RemoveEnvironments(ctx, o.provider, job.OwnLeftovers(listed, o.Job.Name))
+	}
+	if err != nil && h.Hard.Err() == nil {
+		h.warnf("environments of this job may be left, the next run removes them: %v", err)
+	}
+}

@@ -1,0 +1,205 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/git"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/resume"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// planned is the second stage of a job: it is known which trials this run is responsible for, and in which directory.
+type planned struct {
+	*loaded
+	specs []trial.Spec // of the whole job
+	// shard is the part that is run, and shardOf has the part of each of specs; nil: all is run.
+	shard   *result.Shard
+	shardOf []int
+	into    string        // the directory of the existing job that is resumed; "": a new one, by the job's name
+	proves  bool          // the trials prove tasks
+	report  ReportOptions // how the job will be reported
+	rerun   string        // flags that the command which resumes the job needs besides those of its report, each after a space
+}
+
+// plan returns the trials of a loaded job.
+func (l *loaded) plan() (*planned, error) {
+	p := &planned{loaded: l, specs: job.Plan(l.Job, l.sets, l.Env)}
+	if err := job.CheckNames(job.Keys(p.specs)); err != nil {
+		return nil, usage("%s: %w", l.File, err)
+	}
+	return p, nil
+}
+
+// loadPlan loads a job file and plans its trials.
+func (h *Host) loadPlan(ctx context.Context, req JobRequest) (*planned, error) {
+	l, err := h.load(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	p, err := l.plan()
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Plan is what a job would run.
+type Plan struct {
+	Job      config.Job
+	Trials   []result.Key // in the order in which they start
+	Warnings diag.List
+}
+
+// PlanJob returns the trials that a job would run. It contacts no provider.
+func PlanJob(ctx context.Context, h *Host, req JobRequest) (Plan, error) {
+	p, err := h.loadPlan(ctx, req)
+	if err != nil {
+		return Plan{}, err
+	}
+	defer p.close()
+	return Plan{Job: p.Job, Trials: job.Keys(p.specs), Warnings: p.Warnings}, nil
+}
+
+// timings reads the durations of an earlier job's trials; none without a path.
+func (h *Host) timings(path string) (job.Timings, error) {
+	if path == "" {
+		return nil, nil
+	}
+	earlier, unreadable, err := result.ReadJob(h.Path(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usage("--timings %s: there is no such directory or file", path)
+	}
+	if err != nil {
+		return nil, usage("--timings: %w", err)
+	}
+	for _, u := range unreadable {
+		h.warnf("timings: %v", u)
+	}
+	return job.TimingsOf(earlier), nil
+}
+
+// split reduces the plan to one shard of its job.
+func (p *planned) split(shard *result.Shard, timings string) error {
+	if shard == nil {
+		if timings != "" {
+			return usage("--timings says how to divide a job into shards: it needs --shard")
+		}
+		return nil
+	}
+	durations, err := p.host.timings(timings)
+	if err != nil {
+		return err
+	}
+	p.shard, p.shardOf = shard, job.Shards(p.specs, shard.Total, durations)
+	if own := p.own(); len(own) == 0 {
+		p.host.linef("Shard %s has nothing to do: the job has only %s", shard, plural.Count(len(p.specs), "trial"))
+	}
+	return nil
+}
+
+// divideLike makes p the part of the job that an earlier plan was, whatever would be balanced today.
+func (p *planned) divideLike(plan result.Plan) {
+	p.shard, p.shardOf = plan.Shard, nil
+	if plan.Shard == nil {
+		return
+	}
+	of := make(map[result.Key]int, len(plan.Trials))
+	for i, key := range plan.Trials {
+		of[key] = plan.ShardOf[i]
+	}
+	p.shardOf = make([]int, len(p.specs))
+	for i, s := range p.specs {
+		p.shardOf[i] = max(1, of[s.Key]) // a new trial is reported as drift
+	}
+}
+
+// own returns the trials of this run: those of its shard, or all.
+func (p *planned) own() []trial.Spec {
+	if p.shard == nil {
+		return p.specs
+	}
+	var own []trial.Spec
+	for i, s := range p.specs {
+		if p.shardOf[i] == p.shard.Index {
+			own = append(own, s)
+		}
+	}
+	return own
+}
+
+// dir returns the job's directory. Each shard has its own, so that one machine can hold all of them.
+func (p *planned) dir() string {
+	if p.into != "" {
+		return p.into
+	}
+	name := p.Job.Name
+	if p.shard != nil {
+		name = fmt.Sprintf("%s.shard-%s", name, ShardName(*p.shard))
+	}
+	return filepath.Join(p.Job.JobsDir, name)
+}
+
+// ShardName returns a shard as a part of a file's or an artifact's name.
+func ShardName(s result.Shard) string { return fmt.Sprintf("%d-of-%d", s.Index, s.Total) }
+
+// record returns the job's plan as it is written to disk.
+func (p *planned) record() (result.Plan, error) {
+	h := p.host
+	here, err := filepath.Abs(h.Path("."))
+	if err != nil {
+		return result.Plan{}, fmt.Errorf("find the current directory: %w", err)
+	}
+	from := here
+	if p.path != "-" {
+		from = filepath.Dir(h.Path(p.path))
+	}
+	pathsFrom, err := job.PathsFrom(h.Path(p.dir()), p.PathsFrom)
+	if err != nil {
+		return result.Plan{}, fmt.Errorf("make the job's directory %s: %w", h.Path(p.dir()), err)
+	}
+	checkout := task.CheckoutAround(from)
+	if h.Guard != nil {
+		if commit := h.Guard.Commit(); commit != "" {
+			checkout = task.Checkout{Commit: &commit} // not what the checkout says of itself
+		}
+	}
+	return job.Record(p.Job, p.specs, job.RecordOptions{
+		StartedAt: h.Now(), Commit: checkout.Commit, Parents: h.parents(checkout), Dir: here, Shard: p.shard, ShardOf: p.shardOf,
+		PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proves,
+	})
+}
+
+// parents returns the parents of the commit that is checked out; nil if they are not known. Only a workflow needs them.
+func (h *Host) parents(checkout task.Checkout) []string {
+	if !h.GitHub().Inside || checkout.Commit == nil || checkout.Objects == "" {
+		return nil
+	}
+	opts := git.Options{Timeout: 30 * time.Second, Environ: h.environ()}
+	parents, err := git.New(opts).Parents(h.Hard, checkout.Objects, *checkout.Commit)
+	if err != nil {
+		return nil // GitHub is asked
+	}
+	return parents
+}
+
+// resumption returns the command that resumes a job, with the flags of a report that are not in its directory.
+func (h *Host) resumption(dir string, plan result.Plan, report ReportOptions) string {
+	command := "rollout resume " + quotedPath(dir)
+	stored := resume.Job{Dir: h.Path(dir), Plan: plan}
+	if from, err := stored.PathsFrom(); err != nil || !isDir(from) {
+		command += " --job-file JOB_FILE"
+	}
+	return command + report.flags(plan.Compared)
+}

@@ -1,0 +1,206 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// ProveRequest is what Prove takes.
+type ProveRequest struct {
+	Job           JobRequest
+	Runs, NopRuns int           // how often each solution is run, and how often nothing is done; at least 1
+	Offline       bool          // run each solution once more without a network
+	Since         string        // only tasks with files that changed since this commit, branch or tag; "": all
+	Shard         *result.Shard // only this part of the tasks; nil: all
+	Reports       ProveReports
+}
+
+// ProveReports says where the report of Prove goes.
+type ProveReports struct {
+	JUnit, Markdown, JSON string // files to write; "": none
+	GitHub                string // as in ReportOptions
+	NoAnnotations         bool   // the caller prints the annotations
+}
+
+// Prove runs oracle and nop on every task of a dataset or a job, and reports which tasks are proven. With an error, the report is what
+// there is to show, and has no outcome; nil: nothing.
+func Prove(ctx context.Context, h *Host, req ProveRequest) (*prove.Report, error) {
+	if err := (ReportOptions{GitHub: req.Reports.GitHub}).check(); err != nil {
+		return nil, err
+	}
+	p, notes, err := h.planProof(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	h.Output.Warnings(p.Warnings)
+	dir := ""
+	if len(p.specs) > 0 {
+		if dir, err = p.runProof(ctx); dir == "" {
+			return nil, err
+		}
+	}
+	report, reportErr := p.finishProof(dir, req, notes)
+	return report, errors.Join(err, reportErr)
+}
+
+// planProof plans the job that proves the target's tasks: oracle and nop on each that can be run. The notes are for people.
+func (h *Host) planProof(ctx context.Context, req ProveRequest) (_ *planned, notes []string, err error) {
+	proof := req.Job
+	proof.Agents = []string{agent.Oracle, agent.Nop}
+	proof.Overrides = append(slices.Clip(proof.Overrides),
+		config.Override{Path: "n_attempts", Literal: max(req.Runs, req.NopRuns), Origin: "--runs"})
+	if !slices.ContainsFunc(proof.Overrides, func(o config.Override) bool { return o.Path == "name" }) {
+		name := "validate-" + h.Now().Format("2006-01-02__15-04-05")
+		proof.Overrides = append(proof.Overrides, config.Override{Path: "name", Literal: name, Origin: "--name"})
+	}
+	l, err := h.loadTarget(ctx, proof)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if _, err := l.plan(); err != nil { // names are checked before tasks are left out
+		return nil, nil, err
+	}
+	if notes, err = l.selectTasks(ctx, req); err != nil {
+		return nil, nil, err
+	}
+	l.Job.Verifier.Disable = false // whatever the job file is for
+	l.Job.Gate = gate.Policy{Confidence: gate.DefaultConfidence, Noise: gate.NoiseTest, OnInconclusive: gate.Pass}
+	p, err := l.plan()
+	if err != nil {
+		return nil, nil, err
+	}
+	p.proves = true
+	p.specs = slices.DeleteFunc(p.specs, func(s trial.Spec) bool { return !req.wants(s) })
+	if req.Offline {
+		p.specs = append(p.specs, offline(p.specs)...)
+	}
+	return p, notes, nil
+}
+
+// offlineAgent is what runs of oracle without a network are filed under.
+const offlineAgent = "oracle-offline"
+
+// offline returns the first run of each solution once more, without a network.
+func offline(specs []trial.Spec) []trial.Spec {
+	var out []trial.Spec
+	for _, s := range specs {
+		if s.Key.Agent == agent.Oracle && s.Key.Attempt == 1 {
+			s.Key.Agent, s.Offline = offlineAgent, true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// wants reports whether a trial is part of the proof.
+func (r ProveRequest) wants(s trial.Spec) bool {
+	switch {
+	case s.Task.Missing || s.Task.Err() != nil:
+		return false
+	case s.Key.Agent == agent.Oracle:
+		return s.Key.Attempt <= r.Runs && s.Task.HasSolution()
+	}
+	return s.Key.Attempt <= r.NopRuns
+}
+
+// runProof runs the trials in a job's directory, which it returns once it exists.
+func (p *planned) runProof(ctx context.Context) (dir string, err error) {
+	provider, err := p.connect(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	defer provider.Close()
+	o, err := p.open(provider, nil)
+	if err != nil {
+		return "", err
+	}
+	err = o.execute(ctx)
+	o.close(ctx)
+	return p.dir(), err
+}
+
+// finishProof checks what the runs have shown, and writes the reports; dir is "" if there were no runs.
+func (p *planned) finishProof(dir string, req ProveRequest, notes []string) (*prove.Report, error) {
+	var tree result.Tree
+	if dir != "" {
+		var err error
+		if tree, err = p.host.readTree(dir); err != nil {
+			return nil, err
+		}
+	}
+	report := prove.Report{
+		Tasks: p.taskReports(tree, req), Dir: dir, Notes: notes, StartedAt: tree.Plan.StartedAt,
+		Cancelled: result.Summarize(tree.Plan, tree.Trials).Cancelled,
+	}
+	err := p.host.deliverProof(&report, req.Reports)
+	return &report, err
+}
+
+// taskReports checks every task, in the job's order.
+func (p *planned) taskReports(tree result.Tree, req ProveRequest) []prove.TaskReport {
+	type name struct{ dataset, task string }
+	byTask := map[name][]result.Trial{}
+	slices.SortFunc(tree.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
+	for _, t := range tree.Trials {
+		n := name{t.Dataset, t.Task}
+		byTask[n] = append(byTask[n], t)
+	}
+	var out []prove.TaskReport
+	for _, set := range p.sets {
+		out = slices.Grow(out, len(set.Tasks))
+		for _, t := range set.Tasks {
+			out = append(out, prove.TaskReport{Dataset: set.Name, Task: t.Name, Dir: p.host.shownTask(t, ""), Path: t.RepoPath, Fetched: t.Origin != nil, Runs: req.runsOf(byTask[name{set.Name, t.Name}])})
+		}
+	}
+	eachTask(p.tasks(), func(i int, t *task.Task) {
+		out[i].Verdict, out[i].Findings = prove.Check(t, out[i].Runs)
+	})
+	return out
+}
+
+// eachTask calls do for every task, several at a time.
+func eachTask(tasks []*task.Task, do func(i int, t *task.Task)) {
+	var group errgroup.Group
+	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // reading files is mostly system calls
+	for i, t := range tasks {
+		group.Go(func() error {
+			do(i, t)
+			return nil
+		})
+	}
+	_ = group.Wait() // of functions that return nil
+}
+
+// runsOf sorts a task's trials by agent.
+func (r ProveRequest) runsOf(trials []result.Trial) prove.Runs {
+	runs := prove.Runs{OracleWanted: r.Runs, NopWanted: r.NopRuns}
+	for _, t := range trials {
+		switch t.Agent {
+		case agent.Oracle:
+			runs.Oracle = append(runs.Oracle, t)
+		case offlineAgent:
+			runs.Offline = append(runs.Offline, t)
+		case agent.Nop:
+			runs.Nop = append(runs.Nop, t)
+		}
+	}
+	return runs
+}

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/org/rollout-action/internal/github"
+	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/reporters/provereport"
+)
+
+// deliverProof writes a report to the files and the workflow that are wanted. What GitHub refuses is a note in it; a file that cannot be written
+// is an error.
+func (h *Host) deliverProof(report *prove.Report, to ProveReports) error {
+	w, notes := h.workflow(to.GitHub)
+	report.Notes = append(report.Notes, notes...)
+	if w != nil {
+		report.Notes = append(report.Notes, w.writeProof(*report, to)...)
+	}
+	var failed error
+	for _, file := range []struct {
+		path   string
+		format provereport.Format
+	}{{to.JUnit, provereport.JUnit}, {to.Markdown, provereport.Markdown}, {to.JSON, provereport.JSON}} {
+		if file.path != "" {
+			if err := h.writeReport(file.path, func(out io.Writer) error { return file.format(out, *report) }); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("write the report %s: %w", file.path, err))
+			}
+		}
+	}
+	return failed
+}
+
+// writeProof writes the summary, annotations and outputs of the workflow.
+func (w *workflow) writeProof(report prove.Report, to ProveReports) (notes []string) {
+	var text bytes.Buffer
+	limit := min(provereport.DefaultLimit, github.SummarySpace(w.host.Getenv))
+	err := provereport.MarkdownLimit(limit)(&text, report)
+	if err = errors.Join(err, github.AppendSummary(w.host.Getenv, text.Bytes())); err != nil {
+		notes = append(notes, "the job summary is missing: "+err.Error())
+	}
+	if !to.NoAnnotations {
+		_ = provereport.Annotations(w.host.Commands, report) // nobody may be reading it any more
+	}
+	for _, o := range [][2]string{{"verdict", string(report.Outcome())}, {"result-path", resultIn(report.Dir)}, {"junit-path", to.JUnit}} {
+		if err := github.SetOutput(w.host.Getenv, o[0], o[1]); err != nil {
+			notes = append(notes, "the step's outputs are incomplete: "+err.Error())
+		}
+	}
+	return notes
+}
+
+// resultIn returns the path of the result.json in a job's directory; "" without a directory.
+func resultIn(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return dir + "/" + result.ResultFile
+}

@@ -1,0 +1,274 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/job/merge"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Finished is the last stage of a job: what its directory has, what it was compared with, and the verdict.
+type Finished struct {
+	Input   report.Input
+	Outcome Outcome
+	// Incomplete are the sentences about what is missing that a summary cannot take from the numbers of Input.
+	Incomplete []string
+	// Compared: a baseline was asked for.
+	Compared bool
+	// Judged: the verdict says more than the numbers do.
+	Judged bool
+	// NoResult: the job's result.json is missing, because the run was killed or still goes on.
+	NoResult bool
+	// Resume is the command that runs what is left; "" if none does.
+	Resume string
+	// ResumeWith is the command to resume a job that was cancelled just now, with the flags of this run; "": it was not.
+	ResumeWith string
+}
+
+// Outcome is how a use case ended that judges a job.
+type Outcome int
+
+// The outcomes.
+const (
+	Passed  Outcome = iota
+	Failed          // the gate failed, or results are missing
+	Stopped         // it was cancelled, so nothing was judged
+)
+
+// Report reports on a job from what is in its directory. It runs no trial. With an error, the Finished is what there is; nil:
+// nothing.
+func Report(ctx context.Context, h *Host, dir string, opts ReportOptions) (*Finished, error) {
+	return h.finish(ctx, dir, opts, ending{})
+}
+
+// ending is what a use case that finishes a job knows besides what is in the job's directory.
+type ending struct {
+	tree       *result.Tree // the directory, if it was read already
+	incomplete []string     // a sentence for each thing that is missing; with one the job does not pass
+	notes      []string     // further sentences for people
+	cancelled  bool         // the job's own run ends here, and a cancel is its outcome
+	ran        bool         // the use case ran the job, or would have if anything had been left to run
+	// baseline is what the job is compared with, if that was looked for already.
+	baseline *foundBaseline
+}
+
+// finishing is a job on its way from ending to Finished.
+type finishing struct {
+	*Host
+	opts ReportOptions
+	end  ending
+	in   report.Input
+	// confirmations are the confirmation attempts; unconfirmed: some of them were not made.
+	confirmations []result.Trial
+	unconfirmed   bool
+	// stopped: the use case was cancelled before it knew what to compare with, so that its verdict says nothing.
+	stopped bool
+}
+
+// readTree reads a job's directory, and warns of what cannot be read in it.
+func (h *Host) readTree(dir string) (result.Tree, error) {
+	tree, err := result.ReadTree(h.Path(dir))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return tree, usage("%w (give the directory of a job, such as jobs/nightly)", err)
+	}
+	for _, unreadable := range tree.Unreadable {
+		h.warnf("%v", unreadable)
+	}
+	return tree, err
+}
+
+// finish ends Run, Resume, Merge and Report: it reads the job's directory, compares, judges and delivers. With an error, the
+// Finished is what there is to show; nil: nothing.
+func (h *Host) finish(ctx context.Context, dir string, opts ReportOptions, end ending) (*Finished, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	if end.tree == nil {
+		end.incomplete = append(end.incomplete, merge.Missing(h.Path(dir))...)
+	}
+	f := &finishing{Host: h, opts: opts, end: end}
+	if err := f.gather(dir); err != nil {
+		return nil, err
+	}
+	w, notes := h.workflow(opts.GitHub)
+	f.in.Notes = append(f.in.Notes, notes...)
+	if w != nil {
+		f.in.Links = w.links()
+	}
+	if err := f.judge(ctx); err != nil {
+		return nil, err
+	}
+	notes, err := h.deliver(ctx, w, f.in, opts)
+	f.in.Notes = append(f.in.Notes, notes...)
+	return f.finished(ctx), err
+}
+
+// finished returns the stage that callers see.
+func (f *finishing) finished(ctx context.Context) *Finished {
+	in := f.in
+	_, err := os.Stat(filepath.Join(f.Path(in.Dir), result.ResultFile))
+	out := &Finished{
+		Input: in, Incomplete: f.end.incomplete, Compared: f.opts.compares(), NoResult: err != nil, Outcome: f.outcome(ctx),
+	}
+	if _, err := os.Stat(filepath.Join(f.Path(in.Dir), result.ConfigFile)); err == nil && !in.Plan.ProvesTasks {
+		out.Resume = f.resumption(in.Dir, in.Plan, f.opts)
+	}
+	// Without a gate or a baseline the numbers say all there is, unless all trials are there and the job does not pass.
+	unexplained := len(in.Incomplete) == 0 && !in.Verdict.Passed(in.Policy)
+	out.Judged = in.Plan.Shard == nil && (in.Diff != nil || asksMore(in) || unexplained)
+	return out
+}
+
+func (f *finishing) outcome(ctx context.Context) Outcome {
+	in := f.in
+	switch {
+	case f.stopped, f.end.cancelled && (in.Job.Cancelled || ctx.Err() != nil && f.unconfirmed):
+		return Stopped
+	case in.Plan.Shard != nil && len(in.Incomplete) == 0, in.Plan.Shard == nil && in.Passed():
+		return Passed
+	}
+	return Failed
+}
+
+// missing notes that something is missing that the numbers do not show.
+func (f *finishing) missing(sentence string) {
+	f.end.incomplete = append(f.end.incomplete, sentence)
+	f.in.Incomplete = append(f.in.Incomplete, sentence)
+}
+
+// judge compares the job with its baseline, and checks its gate.
+func (f *finishing) judge(ctx context.Context) error {
+	in := &f.in
+	if f.opts.forgets(in.Plan) && (in.Plan.Shard == nil || in.Policy.Confirm.Attempts > 0) {
+		const forgotten = "the job began with a baseline, and is compared with none: give it again with --baseline, or say --baseline none"
+		if f.end.ran {
+			f.missing(forgotten)
+		} else {
+			in.Notes = append(in.Notes, forgotten)
+		}
+	}
+	if in.Plan.Shard != nil {
+		// The Action names a baseline always: a shard tries again what looks broken beside it (gate.confirm).
+		named := f.opts.compares() && f.opts.Baseline != GitHubPrefix
+		if in.Policy.Confirm.Attempts == 0 && named || asksMore(*in) {
+			in.Notes = append(in.Notes, fmt.Sprintf("this is shard %s: the gate and the baseline are for the whole job, when rollout merge has put it together", in.Plan.Shard))
+		}
+		return nil
+	}
+	found := f.end.baseline
+	if found == nil {
+		found = &foundBaseline{}
+		found.job, found.sentence, found.err = f.findBaseline(ctx, in.Dir, evaluatedIn(in.Plan), f.opts)
+	}
+	if found.err != nil {
+		return found.err
+	}
+	base := found.job
+	in.Baseline = found.sentence
+	if base != nil {
+		diff := result.Compare(*base, in.Job)
+		in.Diff = &diff
+	}
+	if _, note := unconfirmed(*in, f.confirmations, base); note != "" {
+		note += ". To make them now: " + f.resumption(in.Dir, in.Plan, f.opts)
+		in.Notes = append(in.Notes, note)
+		f.unconfirmed = f.unconfirmed || ctx.Err() != nil
+	}
+	if base == nil && f.opts.compares() && ctx.Err() != nil {
+		f.stopped = true
+		f.missing("the command was cancelled before it had found the baseline")
+	}
+	in.Verdict = in.Policy.Check(in.Job, in.Diff, f.Now())
+	return nil
+}
+
+// gather reads everything about the job that its directory has.
+func (f *finishing) gather(dir string) error {
+	tree := result.Tree{}
+	if f.end.tree != nil {
+		tree = *f.end.tree
+	} else {
+		var err error
+		if tree, err = f.readTree(dir); err != nil {
+			return err
+		}
+	}
+	path := filepath.Join(dir, result.ConfigFile)
+	data, err := result.ReadConfig(f.Path(dir))
+	job := result.Summarize(tree.Plan, tree.All())
+	f.confirmations = tree.Confirmations
+	f.in = report.Input{
+		Job: job, Plan: tree.Plan, Trials: tree.Trials, Groups: result.Groups(tree.Plan, tree.All()),
+		Files: os.DirFS(f.Path(dir)), Dir: dir, Notes: slices.Clone(f.end.notes), Now: f.Now(),
+		Incomplete: append(missing(job, tree), f.end.incomplete...),
+	}
+	in := &f.in
+	if sentence := reused(job, tree.Trials); sentence != "" {
+		in.Notes = append(in.Notes, sentence)
+	}
+	if sentence := confirmed(job, tree.Plan); sentence != "" {
+		in.Notes = append(in.Notes, sentence)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		in.Incomplete = append(in.Incomplete, "there is no "+result.ConfigFile+", so it is not known what the job's gate asks for")
+	case err != nil:
+		return fmt.Errorf("read the job's gate: %w", err)
+	}
+	in.Policy, err = config.Policy(path, data, f.opts.Gate)
+	if incomplete, _ := unconfirmed(*in, tree.Confirmations, nil); incomplete != "" {
+		f.unconfirmed = true
+		f.missing(incomplete)
+	}
+	return err
+}
+
+// confirmed returns a sentence about the confirmation attempts of a job; "" if there are none.
+func confirmed(job result.Job, plan result.Plan) string {
+	n := job.ConfirmationTrials
+	if n == 0 {
+		return ""
+	}
+	tasks := 0
+	if plan.Confirm != nil {
+		tasks = len(plan.Confirm.Tasks)
+	}
+	sentence := fmt.Sprintf("%s broken and had %s (gate.confirm), which %s no rate", looked(tasks), plural.Count(n, "further attempt"), map[bool]string{true: "enters", false: "enter"}[n == 1])
+	if usd := job.ConfirmationCost.Amount(); usd > 0 {
+		sentence += fmt.Sprintf(" and cost %s of the total", report.Dollars(usd))
+	}
+	return sentence
+}
+
+// missing returns a sentence for each kind of result that a job lacks.
+func missing(job result.Job, tree result.Tree) []string {
+	var out []string
+	if n := len(tree.Unreadable); n > 0 {
+		out = append(out, fmt.Sprintf("%s cannot be read; the first: %v", plural.Count(n, "result"), tree.Unreadable[0]))
+	}
+	if n := job.Errors[result.Cancelled]; n > 0 {
+		out = append(out, fmt.Sprintf("the job was cancelled while %s ran", plural.Count(n, "trial")))
+	}
+	if n := job.SkippedTrials - len(tree.Unreadable); n > 0 {
+		out = append(out, fmt.Sprintf("%d of %s never ran or left no result", n, plural.Count(job.TotalTrials, "trial")))
+	}
+	return out
+}
+
+// asksMore reports whether the gate asks for more than that no trial fails.
+func asksMore(in report.Input) bool {
+	limits := in.Policy.Thresholds
+	limits.MaxFailedTrials = nil
+	return limits != (gate.Thresholds{}) || len(in.Policy.Groups)+len(in.Policy.Quarantine) > 0
+}

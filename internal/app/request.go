@@ -1,0 +1,158 @@
+package app
+
+import (
+	"strings"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/job/resume"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// JobRequest names a job, and what to change in it.
+type JobRequest struct {
+	// File is a job file; "-" is Host.Stdin. Validate and Prove also take a directory of tasks or of one task.
+	File      string
+	Overrides []config.Override // keys that have flags of their own
+	Sets      []config.Override // other keys; they win
+	Agents    []string          // the agents to keep; empty: all
+	Selection config.Selection
+	// TaskFormat is the format of a directory of tasks; "": the default.
+	TaskFormat string
+
+	pathsFrom string // the base of relative paths in the config.json of an existing job; "": File is a job file
+}
+
+// gated returns the request with the gate's keys that a report asks for.
+func (r JobRequest) gated(report ReportOptions) JobRequest {
+	r.Overrides = append(r.Overrides[:len(r.Overrides):len(r.Overrides)], report.Gate...)
+	return r
+}
+
+// RerunRequest says which trials of an existing job run again besides those that are pending.
+type RerunRequest struct {
+	RetryErrors []string // types of errors
+	OnlyFailed  bool
+}
+
+func (r RerunRequest) empty() bool { return len(r.RetryErrors) == 0 && !r.OnlyFailed }
+
+func (r RerunRequest) policy() (resume.RerunPolicy, error) {
+	types, err := resume.ParseErrorTypes(r.RetryErrors)
+	if err != nil {
+		return resume.RerunPolicy{}, usage("--retry-errors: %w", err)
+	}
+	return resume.RerunPolicy{Types: types, OnlyFailed: r.OnlyFailed}, nil
+}
+
+// flags returns the flags of the request, as a shell takes them, each after a space.
+func (r RerunRequest) flags() string {
+	out := flag("retry-errors", strings.Join(r.RetryErrors, ","))
+	if r.OnlyFailed {
+		out += " --only-failed"
+	}
+	return out
+}
+
+// RunRequest is what Run takes.
+type RunRequest struct {
+	Job     JobRequest
+	Shard   *result.Shard // the part to run; nil: the whole job
+	Timings string        // an earlier job, by whose durations shards are balanced; "": they are balanced by numbers of trials
+	Resume  bool          // resume the job if its directory exists
+	Rerun   RerunRequest  // with Resume
+	Reuse   []string      // directories of jobs to take trials from
+	Report  ReportOptions
+	// LogFormat is the format of the live view that the user chose. Only the command that resumes the job needs it; "": none.
+	LogFormat string
+}
+
+// ResumeRequest is what Resume takes.
+type ResumeRequest struct {
+	Dir       string
+	JobFile   string     // the job file to use instead of the job's config.json; "": none
+	Job       JobRequest // without File
+	Rerun     RerunRequest
+	Report    ReportOptions
+	LogFormat string // as in RunRequest
+}
+
+// BaselineNone is the baseline of a job that is compared with nothing, on purpose.
+const BaselineNone = "none"
+
+// GitHubPrefix begins a baseline that is looked for on GitHub; a branch follows, or nothing.
+const GitHubPrefix = "github:"
+
+// DefaultBaselineArtifact is the artifact that holds the merged job's result.json and nothing else.
+const DefaultBaselineArtifact = "rollout-result"
+
+// StoredAt says where on GitHub the results of a branch are. Artifact "" is DefaultBaselineArtifact; Workflow "" is this run's.
+type StoredAt struct{ Artifact, Workflow string }
+
+// ReportOptions say how a job is judged and where the reports go. The zero value compares with nothing.
+type ReportOptions struct {
+	// Baseline is a job's directory, its result.json, GitHubPrefix with or without a branch, or BaselineNone; "": nobody asked.
+	Baseline string
+	Stored   StoredAt
+	// JUnit, Markdown and JSON are files to write; "": none.
+	JUnit, Markdown, JSON string
+	CaseFiles             bool   // name files in JUnit's test cases, as always in a workflow
+	GitHub                string // whether to write to the workflow: "auto", which is "", "on" or "off"
+	Comment               string // "off", which is "", "always", "changes" or "failures"
+	Gate                  []config.Override
+}
+
+// compares reports whether a baseline was asked for.
+func (o ReportOptions) compares() bool { return o.Baseline != "" && o.Baseline != BaselineNone }
+
+// comments reports whether a comment is wanted.
+func (o ReportOptions) comments() bool { return o.Comment != "" && o.Comment != "off" }
+
+// forgets reports whether a job that began with a baseline is judged without one, although nobody asked for that.
+func (o ReportOptions) forgets(plan result.Plan) bool { return plan.Compared && o.Baseline == "" }
+
+// flags returns the flags that a command needs to report in the same way on a job whose directory exists, as a shell takes them,
+// each after a space. Those of the gate are in its config.json. compared: the job began with a baseline, so a command without one
+// lacks it.
+func (o ReportOptions) flags(compared bool) string {
+	out := flag("baseline", o.Baseline)
+	if compared && o.Baseline == "" {
+		out = " --baseline BASELINE"
+	}
+	out += flag("baseline-artifact", o.Stored.Artifact) + flag("baseline-workflow", o.Stored.Workflow) + flag("junit", o.JUnit)
+	if o.CaseFiles {
+		out += " --junit-case-files"
+	}
+	return out + flag("markdown", o.Markdown) + flag("report-json", o.JSON) + flag("github", o.GitHub) + flag("comment", o.Comment)
+}
+
+// check refuses values that mean nothing, before any work is done.
+func (o ReportOptions) check() error {
+	for _, g := range o.Gate {
+		if strings.TrimSpace(g.Value) == "" { // a variable that is not set must not take a threshold away
+			return usage("%s has no value: leave it out for what the job file says, or write null for no limit", g.Origin)
+		}
+	}
+	switch o.GitHub {
+	case "", "auto", "on", "off":
+	default:
+		return usage("--github %s: want auto, on or off", o.GitHub)
+	}
+	switch o.Comment {
+	case "", "off", "always", "changes", "failures":
+	default:
+		return usage("--comment %s: want off, always, changes or failures", o.Comment)
+	}
+	return nil
+}
+
+// checkEarly is check for a use case that takes long before it reports: it also reports a missing baseline.
+func (h *Host) checkEarly(o ReportOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if !o.compares() || strings.HasPrefix(o.Baseline, GitHubPrefix) {
+		return nil
+	}
+	_, _, err := h.readBaseline(o.Baseline)
+	return err
+}

@@ -1,0 +1,27 @@
+package app
+
+import "testing"
+
+// The command that resumes a job repeats the flags that choose what runs again, and those of its report.
+func TestFlagsOfTheCommandThatResumes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rerun    RerunRequest
+		report   ReportOptions
+		compared bool
+		want     string
+	}{
+		"none":           {},
+		"only failed":    {rerun: RerunRequest{OnlyFailed: true}, want: " --only-failed"},
+		"types and more": {rerun: RerunRequest{RetryErrors: []string{"agent_execution_timeout", "all"}, OnlyFailed: true}, want: " --retry-errors agent_execution_timeout,all --only-failed"},
+		"a report": {
+			report: ReportOptions{Baseline: "github:main", Stored: StoredAt{Workflow: "nightly.yml"}, JUnit: "a b.xml", CaseFiles: true, GitHub: "on"},
+			want:   " --baseline 'github:main' --baseline-workflow nightly.yml --junit 'a b.xml' --junit-case-files --github on",
+		},
+		"a baseline that is missing now": {compared: true, want: " --baseline BASELINE"},
+		"no baseline on purpose":         {report: ReportOptions{Baseline: BaselineNone}, compared: true, want: " --baseline none"},
+	} {
+		if got := tc.report.flags(tc.compared) + tc.rerun.flags(); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}

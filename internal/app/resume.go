@@ -1,0 +1,175 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/resume"
+	"github.com/org/rollout-action/internal/job/reuse"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// Resume runs the trials of a job that are pending, and reports on it. The Finished is as in Run.
+func Resume(ctx context.Context, h *Host, req ResumeRequest) (*Finished, error) {
+	policy, err := req.Rerun.policy()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.checkEarly(req.Report); err != nil {
+		return nil, err
+	}
+	lock, err := h.lock(req.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release() //nolint:errcheck // only a file that means nothing is left
+	stored, err := h.openStored(req.Dir)
+	if errors.Is(err, resume.ErrNotBegun) {
+		return nil, usage("%w (give the directory of a job, such as jobs/nightly; a job that was killed before it began is begun by rollout run JOB_FILE --resume)", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.planStored(ctx, stored, req)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	p.into, p.report, p.rerun = req.Dir, req.Report, req.Rerun.flags()+flag("log-format", req.LogFormat)
+	return p.resume(ctx, stored, lock, policy, nil)
+}
+
+// lock takes the lock of a job's directory.
+func (h *Host) lock(dir string) (*job.Lock, error) {
+	if err := h.CheckJobDir(dir); err != nil {
+		return nil, err
+	}
+	lock, err := job.TakeLock(h.Path(dir), h.Now())
+	var busy *job.LockedError
+	if errors.As(err, &busy) {
+		busy.Dir = clean(dir)
+		return nil, usage("%w", busy)
+	}
+	if err == nil && lock.Unguarded != nil {
+		h.warnf("nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", dir, lock.Unguarded)
+	}
+	return lock, err
+}
+
+// openStored reads what there is of a job.
+func (h *Host) openStored(dir string) (resume.Job, error) {
+	stored, err := resume.Load(h.Path(dir))
+	var refusal job.Refusal
+	if errors.As(err, &refusal) {
+		return stored, usage("%s cannot be resumed: %w", clean(dir), err)
+	}
+	return stored, err
+}
+
+// planStored plans the job in a directory, or a job file in its place.
+func (h *Host) planStored(ctx context.Context, stored resume.Job, req ResumeRequest) (*planned, error) {
+	again := req.Job.gated(req.Report)
+	if req.JobFile != "" {
+		again.File, again.Agents = req.JobFile, nil
+		for _, agent := range stored.Config.Agents {
+			again.Agents = append(again.Agents, agent.Name)
+		}
+		return h.loadPlan(ctx, again)
+	}
+	from, err := stored.PathsFrom()
+	if err != nil {
+		return nil, err
+	}
+	again.File = filepath.Join(stored.Dir, result.ConfigFile)
+	if !isDir(from) {
+		return nil, usage("%s: its paths cannot be followed, as it is not known where its job file was, or that directory is gone: give the job file with --job-file", clean(again.File))
+	}
+	again.pathsFrom = from
+	p, err := h.loadPlan(ctx, again)
+	if problems := (diag.List{}); errors.As(err, &problems) {
+		h.linef("note: paths of this job begin at %s, where its job file was; if something was moved since, give the job file with --job-file", clean(from))
+	}
+	return p, err
+}
+
+// resume runs what is pending of the job that p is today and stored was before.
+func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock, policy resume.RerunPolicy, sources []reuse.Source) (*Finished, error) {
+	h := p.host
+	p.divideLike(stored.Plan)
+	now, err := p.record()
+	if err != nil {
+		return nil, err
+	}
+	changes, err := stored.Drift(p.Job, now)
+	if err == nil {
+		err = p.refuseDrift(changes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	pending, err := stored.Pending(now, policy)
+	var refusal job.Refusal
+	if errors.As(err, &refusal) {
+		return nil, usage("%s cannot be resumed: %w", clean(p.dir()), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.warn()
+	if pending.Missing > 0 {
+		h.linef("note: %s without a whole result left as they are (--only-failed)", plural.Count(pending.Missing, "trial"))
+	}
+	prompt := job.Instructions(p.own(), redact.New(p.Secrets))
+	confirm := p.confirmer(maps.Clone(pending.Confirmations))
+	if len(pending.Keys) == 0 && !confirm.left(ctx, stored.Plan, pending.Earlier) {
+		total := len(now.Own())
+		h.linef("Nothing to run: %d of %s in %s %s done", pending.Kept, plural.Count(total, "trial"), clean(p.dir()), plural.Are(total))
+		if err := stored.Finish(p.Job, now, pending.Earlier, prompt); err != nil {
+			return nil, fmt.Errorf("write the job's files: %w", err)
+		}
+		return h.finish(ctx, p.dir(), p.report, ending{ran: true, baseline: confirm.found()})
+	}
+	if err := p.refuseDrift(stored.VariableDrift(pending, p.Job, p.Visible, p.VisiblePassed)); err != nil {
+		return nil, err
+	}
+	provider, err := p.connect(ctx, h.resumption(p.dir(), stored.Plan, p.report)+p.rerun)
+	if err != nil {
+		return nil, err
+	}
+	defer provider.Close()
+	tree, err := stored.Reopen(lock, p.Job, now, pending, prompt, h.Now())
+	if err != nil {
+		return nil, fmt.Errorf("write the job's files: %w", err)
+	}
+	o := &opened{
+		planned: p, provider: provider, tree: tree, earlier: pending.Earlier, again: pending.Confirmations, confirm: confirm,
+		todo: slices.DeleteFunc(slices.Clone(p.own()), func(s trial.Spec) bool { return !pending.Keys[s.Key] }),
+	}
+	return o.run(ctx, sources)
+}
+
+// refuseDrift reports what differs in a job that means other work than when it began, and returns an error; nil without changes.
+func (p *planned) refuseDrift(changes []resume.Change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	secrets := redact.New(p.Secrets)
+	for _, c := range changes {
+		line := c.Message
+		if c.Key != "" {
+			line = c.Key + ": " + line
+		}
+		p.host.linef("%s: %s", clean(p.File), clean(secrets.String(line)))
+	}
+	return usage("%s cannot be resumed, because it is no longer the same work as when it began (%s): undo that, give the flags and variables that it began with, or begin a new job with another --name",
+		clean(p.dir()), plural.Count(len(changes), "difference"))
+}

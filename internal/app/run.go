@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/resume"
+	"github.com/org/rollout-action/internal/job/reuse"
+)
+
+// Run runs a job, or a shard of it, and reports on it. With an error, the Finished is what there is of the job; nil: nothing.
+func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
+	if !req.Resume && !req.Rerun.empty() {
+		return nil, usage("--retry-errors and --only-failed say what is run again of a job that is there: they need --resume")
+	}
+	policy, err := req.Rerun.policy()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.checkEarly(req.Report); err != nil {
+		return nil, err
+	}
+	p, err := h.loadPlan(ctx, req.Job.gated(req.Report))
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	p.report, p.rerun = req.Report, req.Rerun.flags()+flag("log-format", req.LogFormat)
+	if err := p.split(req.Shard, req.Timings); err != nil {
+		return nil, err
+	}
+	sources, err := h.reuseSources(req.Reuse, p.dir())
+	if err != nil {
+		return nil, err
+	}
+	var lock *job.Lock
+	if req.Resume {
+		existing, err := p.existing()
+		if err != nil {
+			return nil, err
+		}
+		defer existing.lock.Release() //nolint:errcheck // only a file that means nothing is left
+		if existing.begun {
+			p.into = p.dir()
+			return p.resume(ctx, existing.stored, existing.lock, policy, sources)
+		}
+		lock = existing.lock
+	}
+	p.warn()
+	provider, err := p.connect(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	defer provider.Close()
+	o, err := p.open(provider, lock)
+	if err != nil {
+		return nil, err
+	}
+	o.confirm = p.confirmer(nil)
+	return o.run(ctx, sources)
+}
+
+// existing is the directory that a job has already.
+type existing struct {
+	lock   *job.Lock // nil: there is no directory
+	begun  bool
+	stored resume.Job // if it has begun
+}
+
+// existing opens the directory of a job that is run with Resume.
+func (p *planned) existing() (e existing, err error) {
+	h, dir := p.host, p.dir()
+	if p.Unnamed {
+		return e, usage("%s: --resume needs a job with a name, by which its directory is found: add name: to the file, or --name", clean(p.File))
+	}
+	if _, err := os.Lstat(h.Path(dir)); errors.Is(err, fs.ErrNotExist) {
+		return e, nil
+	}
+	if e.lock, err = h.lock(dir); err != nil {
+		return existing{}, err
+	}
+	e.stored, err = h.openStored(dir)
+	if errors.Is(err, resume.ErrNotBegun) {
+		if empty, emptyErr := job.NotBegun(h.Path(dir)); emptyErr == nil && empty {
+			return e, nil
+		}
+		err = usage("%w: choose another --name, or remove the directory", err)
+	}
+	if err != nil {
+		_ = e.lock.Release() // only a file that means nothing is left
+		return existing{}, err
+	}
+	e.begun = true
+	return e, nil
+}
+
+// run runs the trials of an opened job, and reports on it.
+func (o *opened) run(ctx context.Context, sources []reuse.Source) (*Finished, error) {
+	h := o.host
+	if o.tree.Lock.Unguarded != nil {
+		h.warnf("nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", o.dir(), o.tree.Lock.Unguarded)
+	}
+	defer func() {
+		if h.Hard.Err() != nil {
+			h.warnf("the clean-up was skipped, so environments may still run: the next run removes them, or %s", environment.CleanCommand(o.Job.Environment.Type))
+		}
+	}()
+	err := o.reuse(ctx, sources)
+	if err == nil {
+		err = o.execute(ctx)
+	}
+	o.close(ctx)
+	end := ending{ran: true, baseline: o.confirm.found()}
+	// What is left out on purpose does not make it a cancelled run.
+	end.cancelled = err == nil && (o.into == "" || ctx.Err() != nil)
+	finished, reportErr := h.finish(ctx, o.dir(), o.report, end)
+	if err != nil {
+		return finished, err
+	}
+	if finished != nil && ctx.Err() != nil {
+		finished.ResumeWith = o.resumption()
+	}
+	return finished, reportErr
+}

@@ -1,0 +1,101 @@
+package app
+
+import (
+	"context"
+	"slices"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/task"
+)
+
+// Checked is what Validate found.
+type Checked struct {
+	File     string // as messages name it
+	Implied  bool   // there is no job file: the request named tasks
+	Agents   int
+	Tasks    int
+	Attempts int
+	Trials   int
+	// NoSolution are the tasks without a solution, which only the oracle needs.
+	NoSolution int
+	Problems   diag.List // of the job and its tasks, errors and warnings
+}
+
+// Validate checks a job, or a directory of tasks, without starting anything. The error is a diag.List if the job itself is wrong.
+func Validate(ctx context.Context, h *Host, req JobRequest) (Checked, error) {
+	l, err := h.loadTarget(ctx, req)
+	if err != nil {
+		return Checked{}, err
+	}
+	defer l.close()
+	p, err := l.plan()
+	if err != nil {
+		return Checked{}, err
+	}
+	tasks := l.tasks()
+	checked := Checked{
+		File: l.File, Implied: l.implied, Problems: slices.Concat(l.Warnings, l.taskProblems()),
+		Agents: len(l.Job.Agents), Tasks: len(tasks), Attempts: l.Job.NAttempts, Trials: len(p.specs),
+	}
+	for _, t := range tasks {
+		if !t.Missing && !t.HasSolution() {
+			checked.NoSolution++
+		}
+	}
+	return checked, nil
+}
+
+// taskProblems returns the problems of the tasks, each once, however many agents would run it.
+func (l *loaded) taskProblems() diag.List {
+	oracle := !l.implied && slices.ContainsFunc(l.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
+	tasks := l.tasks()
+	found := make([]diag.List, len(tasks))
+	eachTask(tasks, func(i int, t *task.Task) {
+		found[i] = append(l.host.linted(t), l.host.unrunnable(t, oracle)...)
+	})
+	return slices.Concat(found...)
+}
+
+// linted returns what the lint rules find in a task. Only what keeps the task from being run is an error here; the rest warns.
+func (h *Host) linted(t *task.Task) diag.List {
+	var problems diag.List
+	for _, f := range prove.Lint(t) {
+		if f.Ignored != "" {
+			continue
+		}
+		d := diag.Diagnostic{File: clean(h.shownTask(t, f.File)), Line: f.Line, Column: f.Column, Message: clean(f.Message), Hint: clean(f.Hint)}
+		if f.Rule != prove.TaskFormat {
+			d.Message += " [" + f.Rule + "]"
+		}
+		if f.Severity == prove.Warning || !prove.PreventsRun(f.Rule) {
+			d.Severity = diag.Warning
+		}
+		problems = append(problems, d)
+	}
+	return problems
+}
+
+// unrunnable returns what keeps a correctly written task, or its solution, from being run. Only the oracle's trials need a
+// solution.
+func (h *Host) unrunnable(t *task.Task, oracle bool) diag.List {
+	if broken := t.Missing || t.Err() != nil; broken { // which linted reports
+		return nil
+	}
+	file := clean(h.shownTask(t, ""))
+	var problems diag.List
+	if oracle && !t.HasSolution() {
+		problems = append(problems, diag.Diagnostic{
+			File: file, Severity: diag.Warning,
+			Message: "there is no solution/solve.sh, so the oracle's trials of this task will fail", Hint: "add it, or do not run oracle on it",
+		})
+	}
+	if oracle {
+		problems = append(problems, t.SolutionProblems()...)
+	}
+	if t.Config.Environment.DockerImage == "" && !t.HasDockerfile() {
+		problems = append(problems, diag.Diagnostic{File: file, Message: "there is neither environment/Dockerfile nor environment.docker_image", Hint: "add one of them"})
+	}
+	return problems
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/term"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/github"
+	"github.com/org/rollout-action/internal/ui"
+)
+
+// invocation is one command line with the world around it. All commands share it.
+type invocation struct {
+	Env
+	hard context.Context
+	// onLoad and guard are as in app.Host.
+	onLoad func(*config.Loaded)
+	guard  app.Guard
+	github func() github.Environment // reads the environment and the event once
+}
+
+func newInvocation(hard context.Context, env Env) *invocation {
+	return &invocation{Env: env, hard: hard, github: readOnce(env.Getenv)}
+}
+
+// readOnce returns a function that reads the facts about the run of GitHub Actions at its first call.
+func readOnce(getenv github.Getenv) func() github.Environment {
+	return sync.OnceValue(func() github.Environment { return github.ReadEnvironment(getenv) })
+}
+
+// host returns the world of a use case that shows no job.
+func (v *invocation) host() *app.Host {
+	return v.hostWith(output{invocation: v})
+}
+
+// hostShowing returns the world of a use case that shows running jobs in a format of --log-format.
+func (v *invocation) hostShowing(format string) (*app.Host, error) {
+	mode, color, err := ui.DetectMode(v.Terminal, format, v.getenv)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	view := ui.Options{Out: v.Stderr, Mode: mode, Color: color, Now: v.Now}
+	if v.Terminal != nil {
+		view.Width = func() (int, int) {
+			cols, rows, err := term.GetSize(int(v.Terminal.Fd()))
+			if err != nil {
+				return 80, 24
+			}
+			return cols, rows
+		}
+	}
+	return v.hostWith(output{v, view}), nil
+}
+
+func (v *invocation) hostWith(out output) *app.Host {
+	return &app.Host{
+		Stdin: v.Stdin, Getenv: v.Getenv, Environ: v.Environ, Dir: v.Dir, Now: v.Now, FreeDisk: v.FreeDisk,
+		Providers: v.Providers, Output: out, Commands: v.Stderr, GitHub: v.github, Guard: v.guard, OnLoad: v.onLoad, Hard: v.hard,
+	}
+}
+
+func (v *invocation) getenv(name string) string {
+	value, _ := v.Getenv(name)
+	return value
+}
+
+// output writes what use cases report to stderr.
+type output struct {
+	*invocation
+	view ui.Options
+}
+
+var _ app.Output = output{}
+
+func (o output) Line(text string)            { fmt.Fprintln(o.Stderr, text) }
+func (o output) Warn(text string)            { o.warnf("%s", text) }
+func (o output) Warnings(problems diag.List) { o.printWarnings(problems) }
+
+func (o output) View(view app.View) (event.Sink, func()) {
+	opts := o.view
+	opts.Level, opts.Metrics, opts.Concurrency = view.Level, view.Metrics, view.Concurrency
+	return ui.New(opts)
+}

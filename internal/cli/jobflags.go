@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// jobFlags are the flags that change a job file's keys.
+type jobFlags struct {
+	agents, tasks, excluded, sets []string
+	attempts, concurrent          int
+	name, jobsDir, envType        string
+	datasets, metadata            []string
+	nTasks, sampleSeed            int
+	changed                       func(string) bool
+}
+
+func (f *jobFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.agents, "agent", nil, "run only this agent of the job file, or oracle or nop (repeatable)")
+	flags.StringArrayVar(&f.tasks, "task", nil, "run only tasks whose name matches this glob (repeatable)")
+	flags.StringArrayVar(&f.excluded, "exclude-task", nil, "leave out tasks whose name matches this glob (repeatable)")
+	f.addScheduling(cmd)
+	flags.StringVar(&f.name, "name", "", "the name of the job and of its directory")
+	flags.StringVar(&f.jobsDir, "jobs-dir", "", "the directory in which the job's directory is made")
+	flags.StringVar(&f.envType, "env-type", "", "the provider to run on")
+}
+
+// addScheduling adds the flags that also a job that is there already can be given.
+func (f *jobFlags) addScheduling(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.datasets, "dataset", nil, "run only datasets whose name matches this glob (repeatable)")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "run only tasks of datasets with KEY=VALUE in [metadata] of task.toml (repeatable)")
+	flags.IntVar(&f.nTasks, "n-tasks", 0, "run only a sample of so many tasks of each dataset")
+	flags.IntVar(&f.sampleSeed, "sample-seed", 0, "which sample --n-tasks takes")
+	flags.IntVar(&f.attempts, "n-attempts", 0, "attempts per agent and task")
+	flags.IntVar(&f.concurrent, "n-concurrent", 0, "trials at a time")
+	flags.StringArrayVar(&f.sets, "set", nil, "set any key, as in environment.override_cpus=2 (repeatable)")
+	f.changed = flags.Changed
+}
+
+// request returns the job that a file and the flags ask for.
+func (f *jobFlags) request(file string) (app.JobRequest, error) {
+	req := app.JobRequest{File: file, Agents: f.agents, Selection: f.selection()}
+	add := func(flag, path string, value any) {
+		if f.changed(flag) {
+			req.Overrides = append(req.Overrides, config.Override{Path: path, Literal: value, Origin: "--" + flag})
+		}
+	}
+	add("n-attempts", "n_attempts", f.attempts)
+	add("n-concurrent", "n_concurrent_trials", f.concurrent)
+	add("name", "name", f.name)
+	add("jobs-dir", "jobs_dir", f.jobsDir)
+	add("env-type", "environment.type", f.envType)
+	add("task", "include_tasks", f.tasks)
+	add("exclude-task", "exclude_tasks", f.excluded)
+	for _, set := range f.sets {
+		path, value, ok := strings.Cut(set, "=")
+		if !ok || path == "" {
+			return req, usage("--set %s: want path=value, as in --set environment.override_cpus=2", set)
+		}
+		req.Sets = append(req.Sets, config.Override{Path: path, Value: value, Origin: "--set " + set})
+	}
+	return req, nil
+}
+
+// selection returns what the flags say about datasets.
+func (f *jobFlags) selection() config.Selection {
+	s := config.Selection{Datasets: f.datasets, Metadata: f.metadata}
+	if f.changed("n-tasks") {
+		s.NTasks = &f.nTasks
+	}
+	if f.changed("sample-seed") {
+		s.Seed = &f.sampleSeed
+	}
+	return s
+}
+
+// viewFlags say how a running job is shown.
+type viewFlags struct {
+	format  string
+	changed func(string) bool
+}
+
+func (f *viewFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.format, "log-format", "auto", "how progress is shown: auto, live, plain or json")
+	f.changed = cmd.Flags().Changed
+}
+
+// given returns the format if it was given, else "".
+func (f *viewFlags) given() string {
+	if !f.changed("log-format") {
+		return ""
+	}
+	return f.format
+}
+
+// rerunFlags say what of a job that is there already is run again.
+type rerunFlags struct {
+	retryErrors []string
+	onlyFailed  bool
+}
+
+func (f *rerunFlags) add(cmd *cobra.Command, when string) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.retryErrors, "retry-errors", nil, when+"also run trials again that ended with these error types, such as agent_execution_timeout, or with any (all)")
+	flags.BoolVar(&f.onlyFailed, "only-failed", false, when+"run only failed trials again; leave out trials that never ran or were interrupted")
+}
+
+func (f *rerunFlags) request() app.RerunRequest {
+	return app.RerunRequest{RetryErrors: f.retryErrors, OnlyFailed: f.onlyFailed}
+}
+
+func addTimings(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "timings", "", "balance shards by the durations in an earlier job's directory or result.json; the same for all shards")
+}
+
+// parseShard parses i/N; nil if text is empty.
+func parseShard(text string) (*result.Shard, error) {
+	if text == "" {
+		return nil, nil
+	}
+	left, right, ok := strings.Cut(text, "/")
+	index, err := strconv.Atoi(left)
+	total, err2 := strconv.Atoi(right)
+	if !ok || err != nil || err2 != nil || index < 1 || total < index || total > result.MaxShards {
+		return nil, usage("--shard %s: want i/N with i from 1 to N, as in 2/4, and N at most %d", text, result.MaxShards)
+	}
+	return &result.Shard{Index: index, Total: total}, nil
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/ui"
+)
+
+// conclude prints a finished job, and returns the command's outcome. finished and err are what the use case returned; print is how
+// to print, nil: the summary.
+func (v *invocation) conclude(finished *app.Finished, err error, print func(report.Input) error) error {
+	if finished == nil {
+		return err
+	}
+	if print == nil {
+		v.printSummary(finished)
+	} else {
+		err = errors.Join(err, print(finished.Input))
+	}
+	if finished.ResumeWith != "" {
+		fmt.Fprintf(v.Stderr, "Resume it with: %s\n", finished.ResumeWith)
+	}
+	if err != nil {
+		return err
+	}
+	switch finished.Outcome {
+	case app.Passed:
+		return nil
+	case app.Stopped:
+		return &failure{code: exitCancelled}
+	}
+	return &failure{code: exitGate}
+}
+
+// printSummary shows people on stdout what the reports say.
+func (v *invocation) printSummary(f *app.Finished) {
+	in := f.Input
+	color, width := v.stdoutStyle()
+	ui.Summary(v.Stdout, ui.SummaryInput{
+		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir, Resume: f.Resume,
+		Missing: f.NoResult && in.Job.SkippedTrials > 0, Partial: len(f.Incomplete) > 0 && in.Job.SkippedTrials > 0,
+	}, color, width)
+	verdict := ui.VerdictInput{Diff: in.Diff, Incomplete: f.Incomplete, Notes: in.Notes, Missing: len(in.Incomplete) > 0}
+	if f.Compared {
+		verdict.Baseline = in.Baseline
+	}
+	if f.Judged {
+		verdict.Verdict = in.Verdict
+	}
+	ui.Verdict(v.Stdout, verdict, color, width)
+}
+
+func (v *invocation) printJSON(value any) error {
+	text, err := result.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = v.Stdout.Write(text)
+	return err
+}
+
+// stdoutStyle returns how to print on stdout: with colours only on a terminal that wants them.
+func (v *invocation) stdoutStyle() (color bool, width int) {
+	file, ok := v.Stdout.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return false, 100
+	}
+	_, color, err := ui.DetectMode(file, "auto", v.getenv)
+	cols, _, sizeErr := term.GetSize(int(file.Fd()))
+	if sizeErr != nil || cols <= 0 {
+		cols = 80
+	}
+	return color && err == nil, cols
+}
