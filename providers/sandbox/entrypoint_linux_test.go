@@ -1,15 +1,16 @@
 package sandbox
 
 import (
+	"archive/tar"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -24,22 +25,12 @@ func TestEntrypointOfAnArchive(t *testing.T) {
 		testenv.Lacks(t, "image archive", "ROLLOUT_TEST_IMAGE_ARCHIVE names none")
 	}
 	const ref = "rollout.test/entry:1"
-	from, err := name.NewTag(testImage)
-	must(t, err)
-	plain, err := tarball.ImageFromPath(archive, &from)
-	must(t, err)
-	file, err := plain.ConfigFile()
-	must(t, err)
-	config := file.Config
-	config.Entrypoint = []string{"bash", "-c", "echo prepared >/tmp/prepared; exec \"$@\"", "entry"}
-	config.Shell = []string{"/bin/bash", "-c"}
-	config.Healthcheck = &v1.HealthConfig{Test: []string{"CMD-SHELL", "[[ -e /tmp/healthy ]]"}, Retries: 9}
-	changed, err := mutate.Config(plain, config)
-	must(t, err)
-	to, err := name.NewTag(ref)
-	must(t, err)
 	path := filepath.Join(t.TempDir(), "image.tar")
-	must(t, tarball.WriteToFile(path, to, changed))
+	copyImage(t, archive, path, ref, func(config *v1.Config) {
+		config.Entrypoint = []string{"bash", "-c", "echo prepared >/tmp/prepared; exec \"$@\"", "entry"}
+		config.Shell = []string{"/bin/bash", "-c"}
+		config.Healthcheck = &v1.HealthConfig{Test: []string{"CMD-SHELL", "[[ -e /tmp/healthy ]]"}, Retries: 9}
+	})
 
 	cfg := map[string]any{"base": "image", "images": []any{path}, "dir": storeDir(t)}
 	for _, when := range []string{"first", "with an old record"} {
@@ -64,6 +55,53 @@ func TestEntrypointOfAnArchive(t *testing.T) {
 		}
 		run(t, e, "touch /tmp/healthy; "+h.Script())
 	}
+}
+
+// copyImage copies the image of an archive, as docker save writes it, to an archive of its own, with another name and a changed
+// configuration. Its layers are copied as they are: a library that writes images would compress them, which takes minutes.
+func copyImage(t *testing.T, from, to, ref string, change func(*v1.Config)) {
+	t.Helper()
+	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(from) })
+	must(t, err)
+	if len(manifest) != 1 {
+		t.Fatalf("%s has %d images, want 1", from, len(manifest))
+	}
+	in, err := os.Open(from)
+	must(t, err)
+	defer in.Close()
+	out, err := os.Create(to)
+	must(t, err)
+	defer out.Close()
+	w := tar.NewWriter(out)
+	write := func(name string, v any) {
+		text, err := json.Marshal(v)
+		must(t, err)
+		must(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))}))
+		_, err = w.Write(text)
+		must(t, err)
+	}
+	image := manifest[0]
+	for r := tar.NewReader(in); ; {
+		header, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		must(t, err)
+		switch {
+		case header.Name == image.Config:
+			var config v1.ConfigFile
+			must(t, json.NewDecoder(r).Decode(&config))
+			change(&config.Config)
+			write("changed.json", config)
+		case slices.Contains(image.Layers, header.Name):
+			must(t, w.WriteHeader(header))
+			_, err := io.Copy(w, r)
+			must(t, err)
+		}
+	}
+	image.Config, image.RepoTags = "changed.json", []string{ref}
+	write("manifest.json", tarball.Manifest{image})
+	must(t, w.Close())
 }
 
 // A snapshot of an earlier version, whose record has no ENTRYPOINT, counts as none.
