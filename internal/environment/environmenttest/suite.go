@@ -52,8 +52,8 @@ type Options struct {
 	// Skip names checks that cannot pass on this backend, each with the reason.
 	Skip map[string]string
 
-	// Less asks for smaller amounts of output, of environments at once and of files. It is for a second configuration of a
-	// provider whose first one has the whole suite.
+	// Less asks for smaller amounts of output, of environments at once and of files. It is for a run that another one, with the
+	// full amounts, completes: with another configuration of the provider, or by night.
 	Less bool
 
 	hurried bool // for the suite's own test: short timeouts, and smaller amounts
