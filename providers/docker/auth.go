@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// credentials are what the user's Docker configuration, credential helpers included, knows about
+// credentials returns what the user's Docker configuration, credential helpers included, knows about
 // the registry of an image. The zero value is no credentials.
 func credentials(ctx context.Context, ref string) (registry.AuthConfig, error) {
 	image, err := name.ParseReference(ref, name.WeakValidation)
@@ -41,7 +41,7 @@ func lookUp(ctx context.Context, at authn.Resource) (registry.AuthConfig, error)
 	}, nil
 }
 
-// encoded is auth as the engine's header wants it; "" if there is none.
+// encoded returns auth as the engine's header wants it; "" if there is none.
 func encoded(config registry.AuthConfig) string {
 	if config == (registry.AuthConfig{ServerAddress: config.ServerAddress}) {
 		return ""

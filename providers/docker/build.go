@@ -28,7 +28,7 @@ const (
 	tagDigits = 16
 	// maxImageName keeps references short; tags tell images apart.
 	maxImageName = 60
-	// lockPoll is how often a build looks whether another process has finished the same.
+	// lockPoll is the interval at which a build checks whether another process has finished the same.
 	lockPoll = 200 * time.Millisecond
 )
 
@@ -65,16 +65,16 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 	return tag, nil
 }
 
-// unreadable is the error of a context that cannot be built, whoever tries.
+// unreadable returns the error for a context that cannot be read, which no retry mends.
 func unreadable(err error) error {
 	e := &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("read the build context: %w", err)}
 	if errors.Is(err, fs.ErrNotExist) {
-		e.Hint = "the environment folder needs a Dockerfile"
+		e.Hint = "the environment directory needs a Dockerfile"
 	}
 	return e
 }
 
-// imageName makes a path component of an image reference of any text.
+// imageName returns any text as a path component of an image reference.
 func imageName(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
@@ -139,7 +139,7 @@ func (p *Provider) buildWith(ctx context.Context, req buildRequest, out *lines) 
 	return p.buildClassic(ctx, req, out)
 }
 
-// buildFailed is the error of a build. It is transient if the engine failed, or if a base image is
+// buildFailed returns the error of a build. It is transient if the engine failed, or if a base image is
 // missing whose registry does not answer.
 func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *lines, err error) error {
 	doing := "build " + req.tag
@@ -171,14 +171,14 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *lines
 			continue
 		}
 		var reason string
-		e.Transient, reason = p.askWhy(ctx, ref)
+		e.Transient, reason = p.pullFailure(ctx, ref)
 		e.Hint = "base image " + ref + ": " + reason
 		break
 	}
 	return e
 }
 
-// engineFault is the way out if a build failed for the engine's own reasons; "" if it did not, or nobody knows.
+// engineFault returns what to do if a build failed for the engine's own reasons; "" if it did not, or that is not known.
 func engineFault(err error) string {
 	switch {
 	case isCommandFailure(err):
@@ -191,7 +191,7 @@ func engineFault(err error) string {
 	return ""
 }
 
-// failedLine is the line of the Dockerfile at which a build failed, 0 if that is not known.
+// failedLine returns the line of the Dockerfile at which a build failed, 0 if that is not known.
 func failedLine(dockerfile []byte, out *lines, err error) int {
 	for _, source := range errdefs.Sources(err) {
 		if ranges := source.GetRanges(); len(ranges) > 0 {
@@ -212,7 +212,7 @@ func failedLine(dockerfile []byte, out *lines, err error) int {
 // stage, and its instruction.
 var stepName = regexp.MustCompile(`^\[(?:(\S+) )?([0-9]+)/[0-9]+\] ([A-Z]+) `)
 
-// lineOfStep is the line of a step by BuildKit's name of it, 0 if it cannot be told.
+// lineOfStep returns the line of a step by BuildKit's name of it, 0 if it cannot be told.
 func lineOfStep(instructions []*parser.Node, name string) int {
 	named := stepName.FindStringSubmatch(name)
 	if named == nil {
@@ -255,7 +255,7 @@ func isStage(instructions []*parser.Node, stage int, name string) bool {
 	return name == "" || name == fmt.Sprintf("stage-%d", stage)
 }
 
-// instructionAt is the beginning of the instruction at a line of a Dockerfile, on one line.
+// instructionAt returns the beginning of the instruction at a line of a Dockerfile, on one line.
 func instructionAt(dockerfile []byte, line int) string {
 	const most = 60 // what the step printed matters more, and has to have room behind it
 	parsed, err := parser.Parse(bytes.NewReader(dockerfile))

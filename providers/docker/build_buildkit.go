@@ -117,7 +117,7 @@ func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *lines) e
 	return err
 }
 
-// reachable is the Dockerfile without its "# syntax=" line if the image that the line names cannot be
+// reachable returns the Dockerfile without its "# syntax=" line if the image that the line names cannot be
 // had: the build would fail for nothing but that.
 func (p *Provider) reachable(ctx context.Context, dockerfile []byte, out *lines) []byte {
 	stripped, ref := withoutSyntax(dockerfile)
@@ -142,7 +142,7 @@ type buildStep struct {
 	name, err string // if it failed
 }
 
-// failedStep is the step of which a build has the error, nil if that is not known. Engines before 23 say it in words only, which
+// failedStep returns the step of which a build has the error, nil if that is not known. Engines before 23 say it in words only, which
 // are the step's own.
 func failedStep(steps map[digest.Digest]*buildStep, err error) *buildStep {
 	if err == nil {

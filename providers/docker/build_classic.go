@@ -57,7 +57,7 @@ func imageLabels() map[string]string {
 	return map[string]string{environment.LabelJob: "build"}
 }
 
-// baseCredentials are those for the registries of the base images.
+// baseCredentials returns those for the registries of the base images.
 func baseCredentials(ctx context.Context, req buildRequest) map[string]registry.AuthConfig {
 	all := map[string]registry.AuthConfig{}
 	for _, ref := range baseImages(req.content.dockerfile, req.args) {
@@ -73,7 +73,7 @@ func baseCredentials(ctx context.Context, req buildRequest) map[string]registry.
 // Dockerfile mends.
 func isCommandFailure(err error) bool { return exitCode(err) != 0 }
 
-// exitCode is the exit code with which a RUN failed; 0 if something else did.
+// exitCode returns the exit code with which a RUN failed; 0 if something else did.
 func exitCode(err error) int {
 	var classic *jsonmessage.JSONError
 	if errors.As(err, &classic) && classic.Code != 0 {

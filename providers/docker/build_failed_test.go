@@ -38,7 +38,7 @@ func TestAFailedBuildShowsItsCause(t *testing.T) {
 // engineSays is an error of the engine's API.
 type engineSays struct{ error }
 
-func TestTheEnginesFaultsAreNotTheDockerfiles(t *testing.T) {
+func TestEngineFailuresAreNotBuildFailures(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
 	for _, tc := range []struct {

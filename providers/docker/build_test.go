@@ -289,7 +289,7 @@ func TestDigest(t *testing.T) {
 			delete(m, "a/b")
 			return nil, ""
 		},
-		"folder": func(m fstest.MapFS) (map[string]string, string) {
+		"directory": func(m fstest.MapFS) (map[string]string, string) {
 			m["d"] = &fstest.MapFile{Mode: fs.ModeDir | 0o755}
 			return nil, ""
 		},

@@ -90,7 +90,7 @@ func field(sum hash.Hash, text string) {
 	_, _ = io.WriteString(sum, text)
 }
 
-// frontend is what BuildKit's Dockerfile frontend reads besides the context.
+// frontend returns what BuildKit's Dockerfile frontend reads besides the context.
 func (c buildContext) frontend(dockerfile []byte) fsutil.FS {
 	files := memoryFS{buildcontext.Dockerfile: dockerfile}
 	if c.Ignore != nil {
@@ -109,7 +109,7 @@ func (c buildContext) tar(ctx context.Context, w io.Writer) error {
 	return fsutil.WriteTar(ctx, overlayFS{below: c.Files, above: own}, w)
 }
 
-// memoryFS is a folder of files in memory.
+// memoryFS is a directory of files in memory.
 type memoryFS map[string][]byte
 
 // Walk implements fsutil.FS.

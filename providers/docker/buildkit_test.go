@@ -14,8 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// TestOnlyAnAnswerTellsWhetherThereIsBuildKit: an engine that fails says nothing about it, and is asked again.
-func TestOnlyAnAnswerTellsWhetherThereIsBuildKit(t *testing.T) {
+// TestBuildKitIsDetectedOnlyFromAnAnswer: an engine that fails says nothing about it, and is asked again.
+func TestBuildKitIsDetectedOnlyFromAnAnswer(t *testing.T) {
 	const without = http.StatusNotFound
 	for _, c := range []struct {
 		name    string

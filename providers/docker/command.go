@@ -8,7 +8,7 @@ import "github.com/org/rollout-action/internal/environment"
 const prologue = `printf '%s\n' "$1" >&2; shift
 ` + environment.EvalArguments
 
-// command is the command line that runs script after the prologue.
+// command returns the command line that runs script after the prologue.
 func command(mark, script string) ([]string, error) {
 	parts, err := environment.SplitScript(script)
 	if err != nil {

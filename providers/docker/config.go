@@ -56,7 +56,7 @@ func Unaddressed(cfg map[string]any) []string {
 	return keys
 }
 
-// parseConfig is the checked configuration; all problems are one error.
+// parseConfig returns the checked configuration; all problems are one error.
 func parseConfig(cfg map[string]any) (config, error) {
 	c, problems := readConfig(cfg)
 	var errs []error
@@ -199,9 +199,9 @@ func checkMount(where string, m mount.Mount) []Problem {
 // names reports whether the configuration names things that may not exist on the engine.
 func (c config) names() bool { return c.network != "" || c.runtime != "" || len(c.mounts) > 0 }
 
-// suspect names the configuration as what may be at fault, where nothing better is known about why a
+// hintAtConfig names the configuration as what may be at fault, where nothing better is known about why a
 // container does not start.
-func (c config) suspect(err error) error {
+func (c config) hintAtConfig(err error) error {
 	var e *environment.Error
 	if c.names() && errors.As(err, &e) &&
 		e.Kind == environment.KindStart && !e.Transient && e.Hint == "" {
@@ -210,8 +210,8 @@ func (c config) suspect(err error) error {
 	return err
 }
 
-// spares refuses copies that would write or remove files of the engine's host.
-func (c config) spares(files []environment.Copy) error {
+// checkCopies refuses copies that would write or remove files of the engine's host.
+func (c config) checkCopies(files []environment.Copy) error {
 	for _, f := range files {
 		for _, m := range c.mounts {
 			if environment.Within(f.Dst, m.Target) || f.Clean && environment.Within(m.Target, f.Dst) {

@@ -36,8 +36,8 @@ var silence = sync.OnceFunc(func() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 })
 
-// connect makes a client for the engine that the surroundings name; nothing is sent yet. silent will tell whether the engine
-// left the last request unanswered.
+// connect returns a client for the engine that the environment variables name; nothing is sent yet. silent is set to
+// whether the engine left the last request unanswered.
 func connect(getenv func(string) string, silent *atomic.Bool) (*client.Client, error) {
 	silence()
 	at, err := findEndpoint(getenv)
@@ -55,7 +55,7 @@ func unavailable(err error, hint string) error {
 	return &environment.Error{Kind: environment.KindUnavailable, Hint: hint, Err: err}
 }
 
-// client makes the API client for an endpoint. DOCKER_API_VERSION fixes the version; otherwise it
+// client returns the API client for an endpoint. DOCKER_API_VERSION fixes the version; otherwise it
 // is negotiated with the first request.
 func (at endpoint) client(getenv func(string) string, silent *atomic.Bool) (*client.Client, error) {
 	transport := &http.Transport{MaxIdleConns: maxIdle, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute}
@@ -83,12 +83,12 @@ func (at endpoint) client(getenv func(string) string, silent *atomic.Bool) (*cli
 	}
 	api, err := client.NewClientWithOpts(options...)
 	if err == nil {
-		requests.Transport = patient{requests.Transport, silent} // the client has taken what it wants to know of the other by now
+		requests.Transport = retryReads{requests.Transport, silent} // the client has taken what it wants to know of the other by now
 	}
 	return api, err
 }
 
-// unreachable is the error of a first contact that failed. host says what was contacted.
+// unreachable returns the error of a first contact that failed. host says what was contacted.
 func unreachable(ctx context.Context, host string, err error) error {
 	e := &environment.Error{
 		Kind: environment.KindUnavailable,

@@ -17,20 +17,20 @@ import (
 
 // CopyTo implements environment.Environment.
 func (e *containerEnv) CopyTo(ctx context.Context, files ...environment.Copy) error {
-	err := persist(ctx, func() error { return e.put(ctx, files) })
+	err := persist(ctx, func() error { return e.upload(ctx, files) })
 	if err != nil {
 		return failedInside(environment.KindCopy, "copy into the container", err)
 	}
 	return nil
 }
 
-// put sends files in one request. Folders and other files are only exchanged for each other if one
+// upload sends files in one request. Directories and other files are only exchanged for each other if one
 // of the copies is to be clean.
-func (e *containerEnv) put(ctx context.Context, files []environment.Copy) error {
+func (e *containerEnv) upload(ctx context.Context, files []environment.Copy) error {
 	if len(files) == 0 {
 		return nil
 	}
-	if err := e.p.config.spares(files); err != nil {
+	if err := e.p.config.checkCopies(files); err != nil {
 		return err
 	}
 	reader, writer := io.Pipe()
@@ -65,7 +65,8 @@ func (e *containerEnv) CopyFrom(ctx context.Context, src, dst string, opts envir
 	return out, nil
 }
 
-// missing tells a file that does not exist from a container that does not, and from other failures.
+// missing returns the error of a failed copy: it distinguishes a file that does not exist from a container that does not, and
+// from other failures.
 func (e *containerEnv) missing(ctx context.Context, src string, err error) error {
 	doing := "copy " + src + " out of the container"
 	if isContext(err) || isConnection(err) {

@@ -37,7 +37,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err := ctx.Err(); err != nil {
 		return nil, failed(environment.KindStart, "create container", err)
 	}
-	if err := p.config.spares(opts.Files); err != nil {
+	if err := p.config.checkCopies(opts.Files); err != nil {
 		return nil, err
 	}
 	if _, err := p.config.policy(opts.Network); err != nil {
@@ -50,7 +50,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		err = env.begin(ctx, opts)
 	}
 	if err != nil {
-		return nil, p.discard(ctx, name, p.config.suspect(err))
+		return nil, p.discard(ctx, name, p.config.hintAtConfig(err))
 	}
 	return env, nil
 }
@@ -60,13 +60,13 @@ func (p *Provider) create(ctx context.Context, name string, opts environment.Cre
 	if err != nil {
 		return nil, err
 	}
-	patient, done := outlive(ctx, createGrace)
+	longer, done := withGrace(ctx, createGrace)
 	defer done()
-	id, err := p.createContainer(patient, name, opts, limits)
+	id, err := p.createContainer(longer, name, opts, limits)
 	if err != nil && limits.storage > 0 && ctx.Err() == nil && !isConnection(err) && !cerrdefs.IsNotFound(err) {
 		// Perhaps for that limit; if so, it works without.
 		limits.storage, limits.unenforced = 0, append(limits.unenforced, "storage")
-		if id, err = p.createContainer(patient, name, opts, limits); err == nil {
+		if id, err = p.createContainer(longer, name, opts, limits); err == nil {
 			p.noStorage.Store(true)
 		}
 	}
@@ -114,7 +114,7 @@ func (p *Provider) logs() container.LogConfig {
 	return container.LogConfig{} // the engine's own
 }
 
-// notCreated is the error of a creation that failed.
+// notCreated returns the error of a creation that failed.
 func (p *Provider) notCreated(ctx context.Context, ref string, err error) error {
 	err = failed(environment.KindStart, "create container", err)
 	var e *environment.Error
@@ -132,8 +132,8 @@ func (p *Provider) notCreated(ctx context.Context, ref string, err error) error 
 	return err
 }
 
-// outlive is a context that ends grace after ctx does.
-func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+// withGrace returns a context that ends grace after ctx does.
+func withGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		select {
@@ -145,17 +145,17 @@ func outlive(ctx context.Context, grace time.Duration) (context.Context, context
 	return longer, func() { stop(); cancel() }
 }
 
-// begin puts the files in place, starts the container, and opens its door if it is to have one.
+// begin puts the files in place, starts the container, and opens its tunnel if it is to have one.
 func (e *containerEnv) begin(ctx context.Context, opts environment.CreateOptions) error {
 	files := opts.Files
 	if opts.Network.Mode == environment.NetworkAllowlist {
-		relay, err := e.p.doorFiles()
+		relay, err := e.p.relayFiles()
 		if err != nil {
 			return err
 		}
-		files, e.door.copied = append(slices.Clip(files), relay), true
+		files, e.tunnel.copied = append(slices.Clip(files), relay), true
 	}
-	if err := persist(ctx, func() error { return e.put(ctx, files) }); err != nil {
+	if err := persist(ctx, func() error { return e.upload(ctx, files) }); err != nil {
 		return failed(environment.KindStart, "copy into the new container", err)
 	}
 	// One that has started already is no error.
@@ -164,7 +164,7 @@ func (e *containerEnv) begin(ctx context.Context, opts environment.CreateOptions
 		if err := e.SetNetwork(ctx, opts.Network); err != nil {
 			return err
 		}
-		return e.enter(ctx)
+		return e.awaitEntrypoint(ctx)
 	}
 	err = failed(environment.KindStart, "start container", err)
 	var refused *environment.Error
@@ -184,7 +184,7 @@ func (p *Provider) discard(ctx context.Context, name string, failure error) erro
 	return failure
 }
 
-// environ is variables as KEY=value strings, sorted; of those with one name the last one counts.
+// environ returns variables as KEY=value strings, sorted; of those with one name the last one counts.
 func environ(some ...map[string]string) []string {
 	env := map[string]string{}
 	for _, m := range some {

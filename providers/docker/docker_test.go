@@ -73,7 +73,7 @@ func buildImage(t testing.TB, p *Provider, files map[string]string) string {
 	return ref
 }
 
-// gateway is the machine's address in the engine's own network.
+// gateway returns the machine's address in the engine's own network.
 func (p *Provider) gateway(t testing.TB) string {
 	t.Helper()
 	state, err := p.api.NetworkInspect(t.Context(), networkBridge, network.InspectOptions{})
@@ -159,18 +159,18 @@ func TestStopTwice(t *testing.T) {
 
 // A command that ends as if it was killed, or was not started, makes the provider ask whether the container still lives. It must
 // not wait for the end of a container that does.
-func TestALivingContainerAnswers(t *testing.T) {
+func TestRunningContainerCanStartCommands(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
 	env := newEnvironment(t, p, environment.CreateOptions{})
-	if !p.container(env).answers(t.Context()) {
+	if !p.container(env).canStart(t.Context()) {
 		t.Error("a container that runs does not answer")
 	}
 	if err := p.api.ContainerKill(t.Context(), env.ID(), "KILL"); err != nil {
 		t.Fatal(err)
 	}
 	waitStopped(t, p, env)
-	if p.container(env).answers(t.Context()) {
+	if p.container(env).canStart(t.Context()) {
 		t.Error("a container that was killed answers")
 	}
 }

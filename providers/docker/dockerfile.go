@@ -8,7 +8,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 )
 
-// baseImages are the images that a Dockerfile builds upon, as it names them. What cannot be parsed
+// baseImages returns the images that a Dockerfile builds upon, as it names them. What cannot be parsed
 // has none: saying so is the builder's business.
 func baseImages(dockerfile []byte, args map[string]string) []string {
 	parsed, err := parser.Parse(bytes.NewReader(dockerfile))

@@ -64,7 +64,7 @@ func tlsFiles(dir string) tlsconfig.Options {
 	}
 }
 
-// configDir is where the docker command keeps its configuration; "" if nowhere.
+// configDir returns where the docker command keeps its configuration; "" if nowhere.
 func configDir(getenv func(string) string) string {
 	if dir := getenv("DOCKER_CONFIG"); dir != "" {
 		return dir
@@ -76,7 +76,7 @@ func configDir(getenv func(string) string) string {
 	return filepath.Join(home, ".docker")
 }
 
-// currentContext is the context that config.json selects; "" if none does.
+// currentContext returns the context that config.json selects; "" if none does.
 func currentContext(dir string) (string, error) {
 	if dir == "" {
 		return "", nil
@@ -94,7 +94,7 @@ func currentContext(dir string) (string, error) {
 }
 
 // namedEndpoint reads a context from the store of the docker command. Source: github.com/docker/cli,
-// cli/context/store: folders are named after the hash of the context's name.
+// cli/context/store: directories are named after the hash of the context's name.
 func namedEndpoint(dir, name string) (endpoint, error) {
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])

@@ -18,8 +18,8 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// An engine fails now and then without meaning it: it is busy, or restarts, or a proxy before it does. How often such an
-// answer is asked for again, and the first wait before that, which doubles.
+// Engines fail now and then because they are busy, or restart, or because a proxy before them does. These are the number of
+// tries, and the first wait between them, which doubles.
 const (
 	engineTries = 6
 	engineWait  = 20 * time.Millisecond
@@ -31,18 +31,18 @@ func persist(ctx context.Context, do func() error) error {
 	return persistWhile(ctx, isPassing, do)
 }
 
-// persistWhile is persist with a condition for another try.
+// persistWhile does what persist does, with a condition for another try.
 func persistWhile(ctx context.Context, again func(error) bool, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
-		if err == nil || try == engineTries || !again(err) || !nap(ctx, try) {
+		if err == nil || try == engineTries || !again(err) || !backOff(ctx, try) {
 			return err
 		}
 	}
 }
 
-// nap waits after a try that failed, and reports false if ctx ended.
-func nap(ctx context.Context, try int) bool {
+// backOff waits after a try that failed, and reports false if ctx ended.
+func backOff(ctx context.Context, try int) bool {
 	select {
 	case <-time.After(engineWait << (try - 1)):
 		return true
@@ -51,7 +51,7 @@ func nap(ctx context.Context, try int) bool {
 	}
 }
 
-// isPassing reports whether an error may not be the engine's last word.
+// isPassing reports whether the engine may answer otherwise when it is asked again.
 func isPassing(err error) bool {
 	return isTransient(err) || isGone(err) && !isContext(err)
 }
@@ -59,14 +59,14 @@ func isPassing(err error) bool {
 // isGone reports whether the engine says that what was asked about does not exist, or is not in a state for that.
 func isGone(err error) bool { return cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) }
 
-// patient repeats requests that only ask for something, so that a passing failure is not taken for the answer.
-type patient struct {
+// retryReads repeats requests that only ask for something, so that a passing failure is not taken for the answer.
+type retryReads struct {
 	next   http.RoundTripper
 	silent *atomic.Bool // the last request was not answered
 }
 
 // RoundTrip implements http.RoundTripper.
-func (t patient) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t retryReads) RoundTrip(req *http.Request) (*http.Response, error) {
 	once := func() (*http.Response, error) {
 		resp, err := t.next.RoundTrip(req)
 		if err == nil || isConnection(err) {
@@ -80,16 +80,16 @@ func (t patient) RoundTrip(req *http.Request) (*http.Response, error) {
 	for try := 1; ; try++ {
 		resp, err := once()
 		if err == nil {
-			resp, err = whole(resp)
+			resp, err = bufferJSON(resp)
 		}
-		if try == engineTries || err != nil && !isConnection(err) || err == nil && !unsure(req, resp.StatusCode) {
+		if try == engineTries || err != nil && !isConnection(err) || err == nil && !mayRetry(req, resp.StatusCode) {
 			return resp, err
 		}
 		if err == nil {
 			_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
 			resp.Body.Close()
 		}
-		if !nap(req.Context(), try) {
+		if !backOff(req.Context(), try) {
 			return nil, req.Context().Err()
 		}
 	}
@@ -98,9 +98,9 @@ func (t patient) RoundTrip(req *http.Request) (*http.Response, error) {
 // maxAnswer bounds how much of an answer is read before it is handed on.
 const maxAnswer = 4 << 20
 
-// whole reads the answer to a question, so that one which breaks off is asked for again. Archives and other streams, such as
+// bufferJSON reads the answer to a question, so that one which breaks off is asked for again. Archives and other streams, such as
 // events, which never end, are left to whoever reads them.
-func whole(resp *http.Response) (*http.Response, error) {
+func bufferJSON(resp *http.Response) (*http.Response, error) {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if kind != "application/json" || resp.Request != nil && strings.HasSuffix(resp.Request.URL.Path, "/events") {
 		return resp, nil
@@ -148,21 +148,21 @@ func (p *Provider) Reachable(ctx context.Context) error {
 	}
 }
 
-// ours are what a provider asks about that it has made itself: it is seldom that they are not there.
-var ours = regexp.MustCompile(`/(containers|exec)/[0-9a-f]{64}/(json|archive)$`)
+// containerPaths matches requests about containers and commands that the provider has made. They seldom do not exist.
+var containerPaths = regexp.MustCompile(`/(containers|exec)/[0-9a-f]{64}/(json|archive)$`)
 
-// unsure reports whether an answer is to be asked for again.
-func unsure(req *http.Request, status int) bool {
+// mayRetry reports whether an answer is to be asked for again.
+func mayRetry(req *http.Request, status int) bool {
 	switch status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	case http.StatusNotFound, http.StatusConflict:
-		return ours.MatchString(req.URL.Path)
+		return containerPaths.MatchString(req.URL.Path)
 	}
 	return false
 }
 
-// hijack makes a connection of a request. The client does not obey ctx while it waits for the answer, so this does; a
+// hijack returns the connection of a request. The client does not obey ctx while it waits for the answer, so this does; a
 // connection that comes later is closed.
 func hijack(ctx context.Context, connect func(context.Context) (types.HijackedResponse, error)) (types.HijackedResponse, error) {
 	if err := ctx.Err(); err != nil {
@@ -190,7 +190,7 @@ func hijack(ctx context.Context, connect func(context.Context) (types.HijackedRe
 	}
 }
 
-// notBegun is the error for a command that the engine did not start, though the container is there.
+// notBegun returns the error for a command that the engine did not start, though the container is there.
 func notBegun(doing string, err error) error {
 	return &environment.Error{Kind: environment.KindLost, Transient: true, Err: fmt.Errorf("%s: %w (%w)", doing, err, environment.ErrNotBegun)}
 }

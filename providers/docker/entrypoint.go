@@ -20,7 +20,7 @@ type settings struct {
 	healthcheck *container.HealthConfig
 }
 
-// health is the image's HEALTHCHECK.
+// health returns the image's HEALTHCHECK.
 func (s settings) health() *environment.Healthcheck {
 	h := s.healthcheck
 	if h == nil {
@@ -46,7 +46,7 @@ func (p *Provider) noteSettings(ref string, found image.InspectResponse) setting
 	return s
 }
 
-// settingsOf are the settings of an image that containers can be made of.
+// settingsOf returns the settings of an image that containers can be made of.
 func (p *Provider) settingsOf(ctx context.Context, ref string) (settings, error) {
 	p.mu.Lock()
 	s, known := p.settings[ref]
@@ -69,9 +69,9 @@ func (e *containerEnv) Readiness() environment.Readiness {
 	return environment.Readiness{Healthcheck: e.settings.health(), Busy: e.busy}
 }
 
-// entered waits until some process of the container runs the idle command: the arguments are its script, and for how many
+// awaitIdle waits until some process of the container runs the idle command: the arguments are its script, and for how many
 // seconds. An ENTRYPOINT that is yet to run it has it among its arguments, too, but not as its first ones.
-const entered = `end=$((SECONDS + $2))
+const awaitIdle = `end=$((SECONDS + $2))
 while :; do
   for list in /proc/[0-9]*/cmdline; do
     { IFS= read -r -d '' a && IFS= read -r -d '' b && IFS= read -r -d '' c; } 2>/dev/null <"$list" || continue
@@ -81,15 +81,15 @@ while :; do
   sleep 0.02 || exit 4
 done`
 
-const stillBusy = 3 // the exit code of entered when the time is over
+const stillBusy = 3 // the exit code of awaitIdle when the time is over
 
-// enter waits until the image's ENTRYPOINT, if it has one, has run its arguments.
-func (e *containerEnv) enter(ctx context.Context) error {
+// awaitEntrypoint waits until the image's ENTRYPOINT, if it has one, has run its arguments.
+func (e *containerEnv) awaitEntrypoint(ctx context.Context) error {
 	if len(e.settings.entrypoint) == 0 || e.settings.health() != nil {
 		return nil
 	}
 	within := strconv.Itoa(int(environment.HandoverTime / time.Second))
-	p, err := e.start(ctx, ownCommand(entered, environment.Idle()[2], within), nil, io.Discard, io.Discard)
+	p, err := e.start(ctx, ownCommand(awaitIdle, environment.Idle()[2], within), nil, io.Discard, io.Discard)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (e *containerEnv) enter(ctx context.Context) error {
 		return nil
 	}
 	e.busy = code == stillBusy
-	return e.stillThere(ctx)
+	return e.checkRunning(ctx)
 }
 
 // forgetSettings is called when a reference has got another image.

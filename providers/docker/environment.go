@@ -24,29 +24,29 @@ type containerEnv struct {
 	busy       bool // see environment.Readiness
 	unenforced []string
 	connected  bool // to a network other than "none"
-	door       door
+	tunnel     tunnel
 	ran        atomic.Bool // a command did run
 	ended      atomic.Bool // Stop or Destroy was called
 }
 
 var _ environment.Environment = (*containerEnv)(nil)
 
-// ID is the container's id.
+// ID returns the container's id.
 func (e *containerEnv) ID() string { return e.id }
 
-// Cost is 0: what the machine costs is not known here.
+// Cost returns 0: what the machine costs is not known here.
 func (e *containerEnv) Cost() float64 { return 0 }
 
 // Unenforced implements environment.LimitReporter.
 func (e *containerEnv) Unenforced() []string { return e.unenforced }
 
-// Base is nil: a container runs on its image.
+// Base returns nil: a container runs on its image.
 func (e *containerEnv) Base() *environment.Base { return nil }
 
 // Stop implements environment.Environment: the container is killed, and renamed to mark it as kept.
 func (e *containerEnv) Stop(ctx context.Context) error {
 	e.ended.Store(true)
-	e.door.close()
+	e.tunnel.close()
 	err := persistWhile(ctx, isTransient, func() error { return e.p.api.ContainerKill(ctx, e.id, "KILL") })
 	if err != nil && !cerrdefs.IsConflict(err) { // conflict: not running
 		return failed(environment.KindTeardown, "kill container", err)
@@ -63,7 +63,7 @@ func (e *containerEnv) isKept(ctx context.Context) bool {
 	return err == nil && hasKeptName(state.Name)
 }
 
-// hasKeptName tells by its name that a container was stopped to be kept.
+// hasKeptName reports whether a container's name says that it was stopped to be kept.
 func hasKeptName(name string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(name, "/"), keptPrefix)
 }
@@ -71,7 +71,7 @@ func hasKeptName(name string) bool {
 // Destroy implements environment.Environment.
 func (e *containerEnv) Destroy(ctx context.Context) error {
 	e.ended.Store(true)
-	e.door.close()
+	e.tunnel.close()
 	return e.p.remove(ctx, e.id)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// failed is err as a failure of the engine to do something with kind. An engine that cannot be
+// failed returns err as a failure of the engine to do something with kind. An engine that cannot be
 // reached is KindUnavailable, whatever was wanted of it.
 func failed(kind environment.Kind, doing string, err error) error {
 	if isConnection(err) {
@@ -22,7 +22,7 @@ func failed(kind environment.Kind, doing string, err error) error {
 	return wrapped(kind, doing, err)
 }
 
-// failedInside is the same for a container: if the engine or the container cannot be reached, the
+// failedInside does the same for a container: if the engine or the container cannot be reached, the
 // environment is lost.
 func failedInside(kind environment.Kind, doing string, err error) error {
 	if isConnection(err) || cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {

@@ -33,7 +33,7 @@ func (e *containerEnv) Exec(ctx context.Context, script string, opts environment
 	out := newOutput(mark, opts.Stdout, opts.Stderr)
 	code, err := e.exec(ctx, container.ExecOptions{
 		Cmd:        args,
-		Env:        environ(opts.Env, e.door.variables()),
+		Env:        environ(opts.Env, e.tunnel.variables()),
 		WorkingDir: opts.WorkDir,
 		User:       opts.User,
 	}, opts, out)
@@ -43,7 +43,7 @@ func (e *containerEnv) Exec(ctx context.Context, script string, opts environment
 	return code, err
 }
 
-// newMark is what the prologue says of one command.
+// newMark returns the line that the prologue prints for one command.
 func newMark() string { return "rollout-exec-" + rand.Text() }
 
 func (e *containerEnv) exec(ctx context.Context, cfg container.ExecOptions, opts environment.ExecOptions, out *output) (int, error) {
@@ -95,9 +95,9 @@ func (e *containerEnv) end(ctx context.Context, p *process, cause error) error {
 	return cause
 }
 
-// notStarted is the error of a command whose shell never said that it ran.
+// notStarted returns the error for a command whose shell never printed its mark.
 func (e *containerEnv) notStarted(ctx context.Context, p *process, out *output) error {
-	if err := e.stillThere(ctx); err != nil {
+	if err := e.checkRunning(ctx); err != nil {
 		return err
 	}
 	said := strings.TrimSpace(string(out.heldOut) + string(out.heldErr))
@@ -113,8 +113,8 @@ func (e *containerEnv) notStarted(ctx context.Context, p *process, out *output) 
 	}
 }
 
-// unheard is the error for a command of which nothing was heard because its output was lost on its way, and nil if it said
-// nothing: when another one is not heard either, bash is not what it was.
+// unheard returns the error for a command whose output was lost, and nil if it printed nothing: if another command prints
+// nothing either, bash in the container has been changed.
 func (e *containerEnv) unheard(ctx context.Context, p *process) error {
 	const doing = "hear from a command in the container"
 	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), startGrace)
@@ -144,16 +144,16 @@ func (e *containerEnv) survived(ctx context.Context, code int) error {
 	if code != killed {
 		return nil
 	}
-	return e.stillThere(ctx)
+	return e.checkRunning(ctx)
 }
 
-// stillThere returns an error if the container has ended.
-func (e *containerEnv) stillThere(ctx context.Context) error {
+// checkRunning returns an error if the container has ended.
+func (e *containerEnv) checkRunning(ctx context.Context) error {
 	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), lostGrace)
 	defer cancel()
 	for interval := pollMin; ; interval = min(2*interval, pollMax) {
 		// For a while the engine takes a dead container for a running one; but nothing starts in it.
-		if !e.ended.Load() && e.answers(ctx) {
+		if !e.ended.Load() && e.canStart(ctx) {
 			return nil
 		}
 		state, err := e.p.api.ContainerInspect(ctx, e.id)
@@ -174,11 +174,11 @@ func (e *containerEnv) stillThere(ctx context.Context) error {
 // notFound is the exit code of a program that is not there. The engine 20.10 gives notRun.
 const notFound = 127
 
-// answers reports whether programs can be started: the engine looks for one in the container that nobody has, so that nothing
+// canStart reports whether programs can be started: the engine looks for one in the container that nobody has, so that nothing
 // of the container's is run. The runtime names that program only if it has looked for it inside.
-func (e *containerEnv) answers(ctx context.Context) bool {
+func (e *containerEnv) canStart(ctx context.Context) bool {
 	name := "/rollout-" + rand.Text()
-	said := &bounded{left: maxDoorErrors}
+	said := &bounded{left: maxHelperErrors}
 	p, err := e.start(ctx, container.ExecOptions{Cmd: []string{name}, User: "0:0", WorkingDir: "/"}, nil, said, said)
 	if err != nil {
 		return false
@@ -189,7 +189,7 @@ func (e *containerEnv) answers(ctx context.Context) bool {
 }
 
 // ownCommand runs a script of ours in a container in which nobody else has run anything, whatever the image has made of the
-// environment: without BASH_ENV and functions that are variables (-p), as root, and where there always is a folder.
+// environment: without BASH_ENV and functions that are variables (-p), as root, and where there always is a directory.
 func ownCommand(script string, args ...string) container.ExecOptions {
 	return container.ExecOptions{
 		Cmd:        append([]string{"bash", "-p", "-c", script, "bash"}, args...),
@@ -199,7 +199,7 @@ func ownCommand(script string, args ...string) container.ExecOptions {
 	}
 }
 
-// unusable is the error for a container that refused to start a command. If it does not run, the error says why; if it does,
+// unusable returns the error for a container that refused to start a command. If it does not run, the error says why; if it does,
 // and the engine may think better of it, the error is ErrNotBegun.
 func (e *containerEnv) unusable(ctx context.Context, doing string, err error) error {
 	if isContext(err) || isConnection(err) {
@@ -225,7 +225,7 @@ func isRefusal(err error) bool {
 	return cerrdefs.IsInvalidArgument(err) || cerrdefs.IsPermissionDenied(err) || cerrdefs.IsNotImplemented(err)
 }
 
-// gone is the error for a container that does not run any more. Before anything did run in it the
+// gone returns the error for a container that does not run any more. Before anything did run in it the
 // image is at fault.
 func (e *containerEnv) gone(ctx context.Context, state container.InspectResponse) error {
 	lost := &environment.Error{

@@ -37,7 +37,7 @@ func (f *flights) do(ctx context.Context, key string, progress func(string), job
 		f.now[key] = run
 		go func() {
 			defer cancel()
-			err := job(jobCtx, run.tell)
+			err := job(jobCtx, run.broadcast)
 			f.mu.Lock()
 			if f.now[key] == run {
 				delete(f.now, key)
@@ -96,8 +96,8 @@ func (r *flight) leave(id int) int {
 	return r.waiting
 }
 
-// tell calls one listener at a time.
-func (r *flight) tell(line string) {
+// broadcast calls one listener at a time.
+func (r *flight) broadcast(line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, listener := range r.listeners {

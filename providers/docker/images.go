@@ -54,7 +54,7 @@ func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	return list, nil
 }
 
-// usedImages are the ids of the images that containers stand on, whosever they are.
+// usedImages returns the ids of the images of all containers, also of those that Rollout has not created.
 func (p *Provider) usedImages(ctx context.Context) (map[string]bool, error) {
 	containers, err := p.api.ContainerList(ctx, container.ListOptions{All: true})
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *Provider) usedImages(ctx context.Context) (map[string]bool, error) {
 	return used, nil
 }
 
-// nameOf is what people know an image by.
+// nameOf returns the name of an image for users.
 func nameOf(i image.Summary) string {
 	name := "a replaced build"
 	tags := slices.DeleteFunc(slices.Clone(i.RepoTags), func(tag string) bool { return tag == "<none>:<none>" }) // as old engines say
@@ -110,7 +110,7 @@ func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	return nil
 }
 
-// Disk implements environment.LocalDisk: the engine's folder, if the engine is this machine's and the folder can be seen
+// Disk implements environment.LocalDisk: the engine's directory, if the engine is this machine's and the directory can be seen
 // from here.
 func (p *Provider) Disk() string {
 	if !strings.HasPrefix(p.api.DaemonHost(), "unix://") || p.info.DockerRootDir == "" {
@@ -122,7 +122,7 @@ func (p *Provider) Disk() string {
 	return p.info.DockerRootDir
 }
 
-// lastUse is when an image was made, or when this user last used it on this machine, as far as that is noted: engines do
+// lastUse returns when an image was made, or when this user last used it on this machine, as far as that is noted: engines do
 // not know.
 func lastUse(i image.Summary) time.Time {
 	last := time.Unix(i.Created, 0)
@@ -155,7 +155,7 @@ func forgetUse(ref string) {
 	}
 }
 
-// useNote is the file whose time says when an image was used; "" if there is no place for it.
+// useNote returns the file whose time says when an image was used; "" if there is no place for it.
 func useNote(ref string) string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -77,7 +77,7 @@ func (e *containerEnv) tryKill(ctx context.Context, p *process) error {
 		}
 		return nil
 	}
-	ask, err := e.accuse(ctx, p, pid)
+	ask, err := e.killRequest(ctx, p, pid)
 	if err == nil && held {
 		// Everything is still: all are dead before they can do anything else.
 		ask.Op = killer.Strike
@@ -99,8 +99,9 @@ func (e *containerEnv) isFree(ctx context.Context) bool {
 	return err == nil && state.State != nil && !state.State.Paused
 }
 
-// accuse finds out what is to be ended: when the command began, and which other commands are none of it. pid is its process.
-func (e *containerEnv) accuse(ctx context.Context, p *process, pid int) (killer.Request, error) {
+// killRequest returns the request that ends a command: when it began, and which commands in the container are not part of it. pid
+// is its process.
+func (e *containerEnv) killRequest(ctx context.Context, p *process, pid int) (killer.Request, error) {
 	state, err := e.p.api.ContainerInspect(ctx, e.id)
 	if err != nil {
 		return killer.Request{}, err
@@ -136,7 +137,7 @@ func (e *containerEnv) accuse(ctx context.Context, p *process, pid int) (killer.
 	return ask, nil
 }
 
-// pid is the id of the command's process, as the engine knows it. It waits for a command that is about to begin.
+// pid returns the id of the command's process, as the engine knows it. It waits for a command that is about to begin.
 func (p *process) pid(ctx context.Context) (int, error) {
 	ctx, cancel := awake.WithTimeout(ctx, beginGrace)
 	defer cancel()
@@ -168,8 +169,8 @@ func (p *process) over() bool {
 	}
 }
 
-// killerConfig is what a killer's container is: this program alone, which sees the engine's processes and may signal them,
-// and no more. Of the image nothing is run.
+// killerConfig returns the configuration of a killer's container. It runs this program alone, which sees the engine's processes
+// and may signal them. It runs nothing of the image.
 func killerConfig(image string, labels environment.Labels, remapped bool) (*container.Config, *container.HostConfig) {
 	host := &container.HostConfig{
 		PidMode:     "host",

@@ -111,7 +111,7 @@ func TestTimeoutAfterWorkDirIsGone(t *testing.T) {
 		t.Errorf("error %v, want %v", err, environment.ErrTimeout)
 	}
 	if _, err := env.Exec(t.Context(), "true", environment.ExecOptions{}); environment.KindOf(err) != environment.KindExec {
-		t.Errorf("a command without its folder: %v", err)
+		t.Errorf("a command without its directory: %v", err)
 	}
 	var out bytes.Buffer
 	if _, err := env.Exec(t.Context(), "cat /proc/[0-9]*/cmdline | tr '\\0' ' '", environment.ExecOptions{WorkDir: "/", Stdout: &out}); err != nil || strings.Contains(out.String(), "sleep 600") {
@@ -145,7 +145,7 @@ func TestTimeoutSparesCommandsOfOthers(t *testing.T) {
 	}
 }
 
-// container is another handle for an environment.
+// container returns another handle for an environment.
 func (p *Provider) container(env environment.Environment) *containerEnv {
 	return &containerEnv{p: p, id: env.ID(), image: testImage}
 }
@@ -215,7 +215,7 @@ func TestTimeoutKillsSiblingsOfTheCommand(t *testing.T) {
 	}
 }
 
-// What the first process runs, it runs as an elder: it must run nothing that a command could have replaced.
+// What the first process runs, it runs as if it was older than the command: it must run nothing that a command could have replaced.
 func TestTheFirstProcessRunsNoProgram(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
@@ -231,7 +231,7 @@ func TestTheFirstProcessRunsNoProgram(t *testing.T) {
 	}
 }
 
-// killersOf are the containers of this process's killers.
+// killersOf returns the containers of this process's killers.
 func killersOf(t *testing.T, p *Provider) []string {
 	t.Helper()
 	listed, err := p.List(t.Context())
@@ -248,7 +248,7 @@ func killersOf(t *testing.T, p *Provider) []string {
 }
 
 // One killer does for all containers. If it is gone, another takes over, and none is left.
-func TestKillersComeAndGo(t *testing.T) {
+func TestKillerIsSharedAndReplaced(t *testing.T) {
 	direct := newProvider(t, nil)
 	p, err := New(t.Context(), nil)
 	if err != nil {
@@ -308,7 +308,7 @@ func TestKillersEndWithTheirInput(t *testing.T) {
 }
 
 // What cannot be told apart is not ended one by one.
-func TestKillersTakeNoOtherProcessForAContainers(t *testing.T) {
+func TestKillerRefusesProcessesOutsideContainers(t *testing.T) {
 	p := newProvider(t, nil)
 	k, err := p.startKiller(t.Context(), testImage)
 	if err != nil {

@@ -58,7 +58,7 @@ func (s *killers) lock(ctx context.Context) error {
 
 func (s *killers) unlock() { <-s.turn }
 
-// get is a killer that is ready. If there is none, it starts one in a container of the image.
+// get returns a killer that is ready. If there is none, it starts one in a container of the image.
 func (s *killers) get(ctx context.Context, p *Provider, image string) (*killerContainer, error) {
 	if err := s.lock(ctx); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (p *Provider) startKiller(ctx context.Context, image string) (*killerContai
 		return nil, p.discard(ctx, name, failed(environment.KindStart, "create it", err))
 	}
 	k := &killerContainer{
-		p: p, id: created.ID, ended: make(chan struct{}), waiting: map[int64]chan<- killer.Answer{}, said: bounded{left: maxDoorErrors},
+		p: p, id: created.ID, ended: make(chan struct{}), waiting: map[int64]chan<- killer.Answer{}, said: bounded{left: maxHelperErrors},
 	}
 	if err := k.begin(ctx, program); err != nil {
 		return nil, p.discard(ctx, name, err)
@@ -139,7 +139,7 @@ func (p *Provider) startKiller(ctx context.Context, image string) (*killerContai
 
 func (k *killerContainer) begin(ctx context.Context, program environment.Copy) error {
 	e := &containerEnv{p: k.p, id: k.id}
-	if err := e.put(ctx, []environment.Copy{program}); err != nil {
+	if err := e.upload(ctx, []environment.Copy{program}); err != nil {
 		return failed(environment.KindStart, "copy rollout into it", err)
 	}
 	conn, err := hijack(ctx, func(ctx context.Context) (types.HijackedResponse, error) {
@@ -156,7 +156,7 @@ func (k *killerContainer) begin(ctx context.Context, program environment.Copy) e
 	}()
 	go func() {
 		defer close(k.ended)
-		_ = killer.Answers(output, k.take)
+		_ = killer.Answers(output, k.deliver)
 		output.Close()
 		conn.Close()
 	}()
@@ -168,7 +168,7 @@ func (k *killerContainer) begin(ctx context.Context, program environment.Copy) e
 	return nil
 }
 
-func (k *killerContainer) take(a killer.Answer) {
+func (k *killerContainer) deliver(a killer.Answer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if waiting := k.waiting[a.ID]; waiting != nil {

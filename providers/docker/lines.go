@@ -92,7 +92,7 @@ func (l *lines) line(line string) {
 	}
 }
 
-// tail is what came first and last, of the step that failed if that is known.
+// tail returns the first and the last lines, of the step that failed if that is known.
 func (l *lines) tail() string {
 	if l.failed != nil {
 		return l.failed.tail()

@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-func TestCopiesSpareWhatIsMounted(t *testing.T) {
+func TestCopiesOntoMountsAreRefused(t *testing.T) {
 	t.Parallel()
 	host := t.TempDir()
 	canary := filepath.Join(host, "canary")
@@ -39,6 +39,6 @@ func TestCopiesSpareWhatIsMounted(t *testing.T) {
 		t.Errorf("later: %v", err)
 	}
 	if left, err := os.ReadDir(host); err != nil || len(left) != 1 {
-		t.Errorf("the host's folder holds %v, %v", left, err)
+		t.Errorf("the host's directory holds %v, %v", left, err)
 	}
 }

@@ -21,7 +21,7 @@ const (
 	networkBridge = "bridge"
 )
 
-// networkMode is what a container is created with.
+// networkMode returns the network with which a container is created.
 func (c config) networkMode(n environment.Network) container.NetworkMode {
 	if !n.Public() {
 		return networkNone
@@ -29,7 +29,7 @@ func (c config) networkMode(n environment.Network) container.NetworkMode {
 	return container.NetworkMode(c.network)
 }
 
-// policy is what a Network lets through its door. One that cannot be kept together with the configuration is refused.
+// policy returns what the tunnel lets through. It refuses a Network that contradicts the configuration.
 func (c config) policy(n environment.Network) (egress.Policy, error) {
 	refused := func(hint, format string, args ...any) (egress.Policy, error) {
 		return egress.Policy{}, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf(format, args...), Hint: hint}
@@ -63,15 +63,15 @@ func (e *containerEnv) SetNetwork(ctx context.Context, n environment.Network) er
 	if err := ctx.Err(); err != nil {
 		return failedInside(environment.KindStart, "set the container's network", err)
 	}
-	door := n.Mode == environment.NetworkAllowlist
+	tunnel := n.Mode == environment.NetworkAllowlist
 	err = e.connect(ctx, n.Public())
-	if err == nil && door {
-		err = e.door.open(ctx, e)
+	if err == nil && tunnel {
+		err = e.tunnel.open(ctx, e)
 	}
 	if err != nil {
 		return err
 	}
-	e.door.set(policy, door, n.Refused)
+	e.tunnel.set(policy, tunnel, n.Refused)
 	return nil
 }
 

@@ -24,7 +24,7 @@ func listed(hosts ...string) environment.Network {
 }
 
 // What is no HTTP request goes nowhere: datagrams, questions to name servers, addresses.
-func TestNothingGoesPastTheDoor(t *testing.T) {
+func TestTrafficOutsideTheProxyIsBlocked(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
 	at := p.gateway(t)
@@ -64,7 +64,7 @@ func TestNothingGoesPastTheDoor(t *testing.T) {
 }
 
 // The relay belongs to whoever is root in the container; who ends it has no network, until the next phase.
-func TestARelayThatIsKilledIsMissedByItsContainerAlone(t *testing.T) {
+func TestKillingTheRelayCutsOnlyItsContainer(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
 	address := environmenttest.Outside(t, p.gateway(t))
@@ -74,7 +74,7 @@ func TestARelayThatIsKilledIsMissedByItsContainerAlone(t *testing.T) {
 	if _, err := e.Exec(t.Context(), fetch, environment.ExecOptions{User: "nobody", Stdout: &out}); err != nil || out.String() != "hello\n" {
 		t.Fatalf("a user who is not root: %q, %v", out.String(), err)
 	}
-	run(t, e, `for p in /proc/[0-9]*; do [ "$(readlink $p/exe)" != /.rollout/rollout-door ] || kill -9 ${p#/proc/}; done`)
+	run(t, e, `for p in /proc/[0-9]*; do [ "$(readlink $p/exe)" != /.rollout/rollout-relay ] || kill -9 ${p#/proc/}; done`)
 	if got := run(t, e, fetch); got != "none\n" {
 		t.Errorf("without the relay: %q", got)
 	}
@@ -87,7 +87,7 @@ func TestARelayThatIsKilledIsMissedByItsContainerAlone(t *testing.T) {
 }
 
 // A timeout ends what a command started, and not the relay that was there before.
-func TestATimeoutSparesTheRelay(t *testing.T) {
+func TestTimeoutDoesNotKillTheRelay(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
 	address := environmenttest.Outside(t, p.gateway(t))
@@ -101,25 +101,25 @@ func TestATimeoutSparesTheRelay(t *testing.T) {
 	}
 }
 
-func TestDoorsAreClosed(t *testing.T) {
+func TestDestroyClosesTheTunnel(t *testing.T) {
 	p := newProvider(t, nil)
 	address := environmenttest.Outside(t, p.gateway(t))
 	e := newEnvironment(t, p, environment.CreateOptions{Network: listed(address)})
 	run(t, e, environmenttest.BashClient+"stream "+address+" >/tmp/stream & sleep 0.2")
 	if !goroutines("yamux.") || !goroutines("internal/egress.") {
-		t.Fatal("there is no door")
+		t.Fatal("there is no tunnel")
 	}
 	if err := e.Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); goroutines("yamux.") || goroutines("internal/egress."); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("goroutines of the door live on")
+			t.Fatal("goroutines of the tunnel live on")
 		}
 	}
 }
 
-// goroutines tells whether one runs code with this in its name.
+// goroutines reports whether one runs code with this in its name.
 func goroutines(name string) bool {
 	var all bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
@@ -127,7 +127,7 @@ func goroutines(name string) bool {
 }
 
 // The engine's name server for its users' networks would stay behind.
-func TestAUsersNetworkIsNotLeft(t *testing.T) {
+func TestLeavingAUserDefinedNetworkIsRefused(t *testing.T) {
 	t.Parallel()
 	direct := newProvider(t, nil)
 	name := "rollout-network-test-" + strings.ToLower(rand.Text()) // others may test with the same engine
@@ -149,7 +149,7 @@ func TestAUsersNetworkIsNotLeft(t *testing.T) {
 	}
 }
 
-func TestWhatSharesANetworkCannotBeRestricted(t *testing.T) {
+func TestSharedNetworksCannotBeRestricted(t *testing.T) {
 	t.Parallel()
 	for _, own := range []string{"host", "container:x", "none"} {
 		p := newProvider(t, map[string]any{"network": own})
@@ -167,12 +167,12 @@ func TestAReplacedRelayIsNotRun(t *testing.T) {
 	address := environmenttest.Outside(t, p.gateway(t))
 	e := newEnvironment(t, p, environment.CreateOptions{Network: listed(address)})
 	for name, replace := range map[string]string{
-		"the file":   `cp /evil /.rollout/rollout-door`,
-		"the folder": `rm -r /.rollout; ln -s /elsewhere /.rollout; mkdir -p /elsewhere; cp /evil /elsewhere/rollout-door`,
+		"the file":      `cp /evil /.rollout/rollout-relay`,
+		"the directory": `rm -r /.rollout; ln -s /elsewhere /.rollout; mkdir -p /elsewhere; cp /evil /elsewhere/rollout-relay`,
 	} {
 		run(t, e, `printf '#!/bin/sh\necho x > /ran\n' > /evil; chmod 755 /evil
-			for p in /proc/[0-9]*; do [ "$(readlink $p/exe)" != /.rollout/rollout-door ] || kill -9 ${p#/proc/}; done
-			sleep 0.1; rm -f /.rollout/rollout-door; `+replace)
+			for p in /proc/[0-9]*; do [ "$(readlink $p/exe)" != /.rollout/rollout-relay ] || kill -9 ${p#/proc/}; done
+			sleep 0.1; rm -f /.rollout/rollout-relay; `+replace)
 		if err := environment.SetNetwork(t.Context(), e, listed(address, "192.0.2.1")); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -39,7 +39,7 @@ func (o *output) stdout(p []byte) (int, error) {
 		return o.out.Write(p)
 	}
 	o.heldOut = append(o.heldOut, p...)
-	o.look()
+	o.findMark()
 	return len(p), nil
 }
 
@@ -48,13 +48,13 @@ func (o *output) stderr(p []byte) (int, error) {
 		return o.err.Write(p)
 	}
 	o.heldErr = append(o.heldErr, p...)
-	o.look()
+	o.findMark()
 	return len(p), nil
 }
 
-// look searches for the prologue's line in what was held back; what is before it comes from the
+// findMark searches for the prologue's line in what was held back; what is before it comes from the
 // image's BASH_ENV.
-func (o *output) look() {
+func (o *output) findMark() {
 	from := bytes.Index(o.heldErr, o.mark)
 	if from < 0 {
 		if len(o.heldOut)+len(o.heldErr) > maxHeld {

@@ -44,7 +44,7 @@ func TestOutputStripsTheProloguesLine(t *testing.T) {
 	}
 }
 
-func TestOutputHoldsBackWhatIsNotTheCommands(t *testing.T) {
+func TestOutputBeforeTheMarkIsHeldBack(t *testing.T) {
 	var stdout bytes.Buffer
 	o := newOutput(mark, &stdout, nil)
 	_, _ = o.stdout([]byte("OCI runtime exec failed"))

@@ -89,7 +89,7 @@ func (i *input) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// define tells the engine of a command, which does not begin yet, so that this may be repeated.
+// define creates a command in the engine. It does not begin yet, so this may be repeated.
 func (e *containerEnv) define(ctx context.Context, opts container.ExecOptions) (id string, err error) {
 	const doing = "run a command in the container"
 	var final error
@@ -143,7 +143,7 @@ func (e *containerEnv) launch(ctx context.Context, id string) (types.HijackedRes
 			return conn, e.abandon(ctx, fmt.Errorf("%s: %w (%w)", doing, errUnattended, err))
 		case asked.Err() != nil || isConnection(lost):
 			return conn, failedInside(environment.KindLost, doing, err)
-		case ctx.Err() == nil && try < engineTries && nap(asked, try):
+		case ctx.Err() == nil && try < engineTries && backOff(asked, try):
 			continue
 		case unanswered:
 			return conn, e.abandon(ctx, fmt.Errorf("%s: it is not known whether it began: %w", doing, err))
@@ -203,7 +203,7 @@ func (p *process) exit(ctx context.Context) (int, error) {
 	}
 }
 
-// lost is the error for a command that began and cannot be followed any more: what becomes of it is nobody's to tell.
+// lost returns the error for a command that began and cannot be followed any more. Nobody knows what becomes of it.
 func (p *process) lost(ctx context.Context, err error) (int, error) {
 	if ctx.Err() != nil {
 		return -1, context.Cause(ctx)
@@ -230,7 +230,7 @@ func (p *process) drain(limit time.Duration) {
 	<-p.ended
 }
 
-// code is the exit code of a process that has ended, when its output has.
+// code returns the exit code of a process that has ended, when its output has.
 func (p *process) code(ctx context.Context) (int, error) {
 	p.drain(drainTime)
 	return p.exit(context.WithoutCancel(ctx))

@@ -16,7 +16,7 @@ const programDir = "/.rollout"
 // architectures are the engine's names for them, and Go's.
 var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
 
-// program is this program as the engine can run it, under the name of a role, which tells it what to do.
+// program returns a copy of this program that the engine can run. Its name is the role, which says what it does.
 func (p *Provider) program(role string) (environment.Copy, error) {
 	file, err := programFile(p.info.OSType, architectures[p.info.Architecture])
 	var content []byte
@@ -38,7 +38,7 @@ func (p *Provider) program(role string) (environment.Copy, error) {
 // programName is what releases call the program; those for other systems have "-linux-ARCH" behind it.
 const programName = "rollout"
 
-// programFile is a file with this program for an engine: its own, or that of another system beside it.
+// programFile returns a file with this program for an engine: its own, or that of another system beside it.
 func programFile(system, goarch string) (string, error) {
 	if system != "linux" || goarch == "" {
 		return "", fmt.Errorf("there is no rollout for it")

@@ -62,13 +62,13 @@ func (p *Provider) pull(ctx context.Context, ref string, tell func(string)) erro
 		return failed(environment.KindPull, doing, err)
 	}
 	e := &environment.Error{Kind: environment.KindPull, Err: fmt.Errorf("%s: %w", doing, err)}
-	e.Transient, e.Hint = p.askWhy(ctx, ref)
+	e.Transient, e.Hint = p.pullFailure(ctx, ref)
 	return e
 }
 
-// askWhy is why an image could not be had, and whether another try may help. Engines report the
+// pullFailure returns why an image could not be had, and whether another try may help. Engines report the
 // reasons in words only; so the registry is asked once more, in a way that has a status.
-func (p *Provider) askWhy(ctx context.Context, ref string) (transient bool, reason string) {
+func (p *Provider) pullFailure(ctx context.Context, ref string) (transient bool, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, registryPatience)
 	defer cancel()
 	switch err := p.askRegistry(ctx, ref); {

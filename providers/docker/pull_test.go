@@ -147,7 +147,7 @@ func TestPullImage(t *testing.T) {
 	})
 }
 
-// waiting is how many callers wait for a flight.
+// waiting returns how many callers wait for a flight.
 func waiting(p *Provider, key string) int {
 	p.flights.mu.Lock()
 	defer p.flights.mu.Unlock()

@@ -41,7 +41,7 @@ var seccomp = sync.OnceValue(func() string {
 	return string(text)
 })
 
-// securityOptions are those of containers. A profile of the engine's administrator, or the word that there is none, stays.
+// securityOptions returns the security options of containers. A profile that the engine's administrator has chosen, or none, is kept.
 func (p *Provider) securityOptions() []string {
 	for _, option := range p.info.SecurityOptions {
 		fields := strings.Split(option, ",")

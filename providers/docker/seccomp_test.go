@@ -25,7 +25,7 @@ func TestDangerousCallsAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheProfileOfAnEnginesAdministratorStays(t *testing.T) {
+func TestAdministratorsSeccompProfileIsKept(t *testing.T) {
 	for option, ours := range map[string]bool{
 		"name=seccomp,profile=default": true, "name=seccomp,profile=builtin": true,
 		"name=seccomp,profile=/etc/docker/seccomp.json": false, "name=seccomp,profile=unconfined": false, "name=apparmor": false,

@@ -59,10 +59,10 @@ func (e *containerEnv) Snapshot(ctx context.Context, opts environment.SnapshotOp
 	return ref, nil
 }
 
-// snapshotRef is the reference of the image with a key.
+// snapshotRef returns the reference of the image with a key.
 func snapshotRef(key string) string { return snapshotRepository + ":" + key }
 
-// keepable is the id of the container's image, or why it cannot be kept.
+// keepable returns the id of the container's image, or the reason why the container cannot be kept.
 func (e *containerEnv) keepable(ctx context.Context) (base string, err error) {
 	if e.variables {
 		return "", errors.New("it has variables of its own, and images must not have them")
@@ -116,7 +116,7 @@ func (e *containerEnv) inspect(ctx context.Context, see func(*tar.Header, io.Rea
 	}
 }
 
-// asJSON is a text as it comes back from the engine's JSON: each byte that is no UTF-8 has become U+FFFD.
+// asJSON returns a text as it comes back from the engine's JSON: each byte that is no UTF-8 has become U+FFFD.
 func asJSON(text string) string { return string([]rune(text)) }
 
 // FindSnapshot implements environment.Snapshotter.

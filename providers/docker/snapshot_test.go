@@ -42,9 +42,9 @@ func snapshotOf(t *testing.T, p *Provider, from, script string, labels environme
 	return ref, err
 }
 
-// TestASnapshotForgetsItsContainer: labels of the container's owner, and of the workflow that it belonged to, would be those of every
+// TestSnapshotHasNoLabelsOfItsContainer: labels of the container's owner, and of the workflow that it belonged to, would be those of every
 // container of the image that has none of its own.
-func TestASnapshotForgetsItsContainer(t *testing.T) {
+func TestSnapshotHasNoLabelsOfItsContainer(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
 	labels := environment.Labels{Job: "j", Trial: "first", Owner: environment.Owner{Host: "h", PID: 7, Start: "8", Workflow: environment.Workflow{Run: "r", Attempt: 1, Job: "w"}}}
@@ -76,8 +76,8 @@ func TestASnapshotForgetsItsContainer(t *testing.T) {
 	}
 }
 
-// TestAVolumeIsNotKept: commits leave volumes out, and the agent in one would be missing.
-func TestAVolumeIsNotKept(t *testing.T) {
+// TestSnapshotRefusesVolumes: commits leave volumes out, and the agent in one would be missing.
+func TestSnapshotRefusesVolumes(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
 	from, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "volume", Context: fstest.MapFS{
@@ -93,8 +93,8 @@ func TestAVolumeIsNotKept(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreNoTextAreInspected: the engine's list of changes has them in another form than its stream of files.
-func TestNamesThatAreNoTextAreInspected(t *testing.T) {
+// TestSnapshotInspectsNamesThatAreNotUTF8: the engine's list of changes has them in another form than its stream of files.
+func TestSnapshotInspectsNamesThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
 	env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testImage, Labels: environment.Labels{Job: "j"}})

@@ -19,27 +19,27 @@ import (
 	"github.com/org/rollout-action/providers/docker/internal/relay"
 )
 
-// doorTime is how long a relay may take to begin.
-const doorTime = 30 * time.Second
+// relayTime is how long a relay may take to begin.
+const relayTime = 30 * time.Second
 
-// maxDoorErrors bounds what is kept of what a relay says.
-const maxDoorErrors = 4 << 10
+// maxHelperErrors bounds what is kept of what a relay says.
+const maxHelperErrors = 4 << 10
 
-// door is the way out of a container without a network: a relay in it, which is this very program, and a proxy
+// tunnel connects a container without a network to the filtering proxy: a relay in it, which is this very program, and a proxy
 // here. Between them is the connection of an exec, so that it does not matter where the engine is.
-type door struct {
+type tunnel struct {
 	mu       sync.Mutex
 	copied   bool
 	proxy    *egress.Proxy
 	listener net.Listener // what comes from the relay
 	process  *process
 	at       netip.AddrPort
-	isOpen   bool // commands are told of it
+	isOpen   bool // commands get its variables
 	closed   bool
 }
 
-// doorFiles are what a container needs for a door.
-func (p *Provider) doorFiles() (environment.Copy, error) {
+// relayFiles returns what a container needs for a tunnel.
+func (p *Provider) relayFiles() (environment.Copy, error) {
 	program, err := p.program(relay.Role)
 	var lacks *environment.Error
 	if errors.As(err, &lacks) {
@@ -50,14 +50,14 @@ func (p *Provider) doorFiles() (environment.Copy, error) {
 }
 
 // open starts a relay and a proxy, unless they are there.
-func (d *door) open(ctx context.Context, e *containerEnv) error {
+func (d *tunnel) open(ctx context.Context, e *containerEnv) error {
 	if d.alive() {
 		return nil
 	}
 	// What was there from the beginning is the agent's to change: it must not be run once the agent has.
 	fresh := d.copied && d.process == nil
 	if !fresh {
-		files, err := e.p.doorFiles()
+		files, err := e.p.relayFiles()
 		if err != nil {
 			return err
 		}
@@ -81,14 +81,14 @@ func (d *door) open(ctx context.Context, e *containerEnv) error {
 	d.listener, d.process = listener, p
 	d.at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
 	go func() {
-		_ = d.proxy.Serve(listener) // ends with the relay, the container, or the door
+		_ = d.proxy.Serve(listener) // ends with the relay, the container, or the tunnel
 		p.conn.Close()
 	}()
 	return nil
 }
 
-// alive tells whether the relay still runs.
-func (d *door) alive() bool {
+// alive reports whether the relay still runs.
+func (d *tunnel) alive() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.process == nil {
@@ -102,8 +102,8 @@ func (d *door) alive() bool {
 	}
 }
 
-// set changes what the door lets through, if there is one.
-func (d *door) set(policy egress.Policy, open bool, refused func(environment.Refusal)) {
+// set changes what the tunnel lets through, if there is one.
+func (d *tunnel) set(policy egress.Policy, open bool, refused func(environment.Refusal)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.isOpen = open
@@ -117,8 +117,8 @@ func (d *door) set(policy egress.Policy, open bool, refused func(environment.Ref
 	})
 }
 
-// variables tell commands of the door.
-func (d *door) variables() map[string]string {
+// variables returns the environment variables that tell commands to use the tunnel, or nil if it is not in use.
+func (d *tunnel) variables() map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.isOpen {
@@ -127,8 +127,8 @@ func (d *door) variables() map[string]string {
 	return environment.ProxyVariables(d.at)
 }
 
-// close ends the door and everything that went through it.
-func (d *door) close() {
+// close ends the tunnel and everything that went through it.
+func (d *tunnel) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
@@ -144,7 +144,7 @@ func (d *door) close() {
 func (e *containerEnv) startRelay(ctx context.Context) (*process, net.Listener, uint16, error) {
 	input, toRelay := io.Pipe()
 	fromRelay, output := io.Pipe()
-	said := &bounded{left: maxDoorErrors}
+	said := &bounded{left: maxHelperErrors}
 	p, err := e.start(ctx, container.ExecOptions{
 		Cmd:        []string{programDir + "/" + relay.Role},
 		Env:        []string{"GOMAXPROCS=2", "GOGC=50", "GOTRACEBACK=single"},
@@ -160,7 +160,7 @@ func (e *containerEnv) startRelay(ctx context.Context) (*process, net.Listener, 
 		input.Close()
 	}()
 	stop := context.AfterFunc(ctx, p.conn.Close)
-	late := time.AfterFunc(doorTime, p.conn.Close)
+	late := time.AfterFunc(relayTime, p.conn.Close)
 	listener, port, err := relay.Accept(&pipes{fromRelay, toRelay, p})
 	late.Stop()
 	if !stop() && err == nil {
@@ -172,14 +172,14 @@ func (e *containerEnv) startRelay(ctx context.Context) (*process, net.Listener, 
 	p.conn.Close()
 	<-p.ended
 	if ctx.Err() != nil {
-		return nil, nil, 0, failedInside(environment.KindStart, "open a door in the container", ctx.Err())
+		return nil, nil, 0, failedInside(environment.KindStart, "open the proxy tunnel of the container", ctx.Err())
 	}
-	if lost := e.stillThere(ctx); lost != nil {
+	if lost := e.checkRunning(ctx); lost != nil {
 		return nil, nil, 0, lost
 	}
 	return nil, nil, 0, &environment.Error{
 		Kind: environment.KindStart, Hint: "network: allowlist runs a part of rollout in the container: it must be a rollout that is linked statically",
-		Err: fmt.Errorf("open a door in the container: %w %s", err, strings.TrimSpace(said.String())),
+		Err: fmt.Errorf("open the proxy tunnel of the container: %w %s", err, strings.TrimSpace(said.String())),
 	}
 }
 

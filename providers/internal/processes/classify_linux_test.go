@@ -6,7 +6,7 @@ import (
 )
 
 // Process 100 is the command, which began at 50 in session 100; process 1 is in session 1.
-func TestJudge(t *testing.T) {
+func TestClassify(t *testing.T) {
 	first := stat{Process: Process{1, 1}, state: 'S', session: 1, threads: 5}
 	command := stat{Process: Process{100, 50}, state: 'S', parent: 1, session: 100, threads: 1}
 	p := func(pid int, start int64, parent, session int) stat {
@@ -27,11 +27,11 @@ func TestJudge(t *testing.T) {
 		{name: "a child", list: []stat{p(101, 51, 100, 100)}, victims: []int{101}},
 		{name: "an orphan of its own session", list: []stat{p(101, 51, 1, 101)}, victims: []int{101}},
 		{name: "an orphan with a lower id, later", list: []stat{p(7, 51, 1, 7)}, victims: []int{7}},
-		{name: "an elder", list: []stat{p(90, 49, 1, 90)}},
-		{name: "an elder with a higher id", list: []stat{p(101, 49, 1, 101)}},
-		{name: "an elder's grandchild in its own session", list: []stat{p(90, 49, 1, 90), p(101, 51, 90, 101), p(102, 51, 101, 102)}},
-		{name: "an orphan in an elder's session", list: []stat{p(90, 49, 1, 90), p(101, 51, 1, 90)}},
-		{name: "an orphan in a dead elder's session", list: []stat{in('Z', 1, p(90, 49, 1, 90)), p(101, 51, 1, 90)}},
+		{name: "an unrelated process", list: []stat{p(90, 49, 1, 90)}},
+		{name: "an unrelated process with a higher id", list: []stat{p(101, 49, 1, 101)}},
+		{name: "an unrelated process's grandchild in its own session", list: []stat{p(90, 49, 1, 90), p(101, 51, 90, 101), p(102, 51, 101, 102)}},
+		{name: "an orphan in an unrelated process's session", list: []stat{p(90, 49, 1, 90), p(101, 51, 1, 90)}},
+		{name: "an orphan in a dead unrelated process's session", list: []stat{in('Z', 1, p(90, 49, 1, 90)), p(101, 51, 1, 90)}},
 		{name: "a child of process 1 in its session", list: []stat{p(101, 51, 1, 1)}},
 		{name: "session 0 is everybody's whose leader is outside", list: []stat{p(90, 49, 1, 0), p(101, 51, 1, 0)}, victims: []int{101}},
 		{name: "a stranger from outside", list: []stat{p(101, 51, 0, 0), p(102, 51, 101, 102)}},
@@ -44,11 +44,11 @@ func TestJudge(t *testing.T) {
 		{name: "a higher id in the same tick came later", list: []stat{p(101, 50, 1, 101)}, victims: []int{101}},
 		{name: "a lower id in the same tick is a child's after the ids started over", list: []stat{p(2, 50, 100, 2), p(3, 50, 2, 3)}, victims: []int{2, 3}},
 		{name: "a parent that is missing", list: []stat{p(102, 51, 101, 102)}, unclear: true},
-		{name: "a missing parent does not matter in an elder's session", list: []stat{p(90, 49, 1, 90), p(102, 51, 101, 90)}},
+		{name: "a missing parent does not matter in an unrelated process's session", list: []stat{p(90, 49, 1, 90), p(102, 51, 101, 90)}},
 		{name: "a circle", list: []stat{p(102, 51, 101, 102), p(101, 51, 102, 101)}, unclear: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, unclear := judge(append([]stat{first, command}, tc.list...), command.Process, tc.others)
+			got, unclear := classify(append([]stat{first, command}, tc.list...), command.Process, tc.others)
 			ids := []int{}
 			for _, v := range got {
 				ids = append(ids, v.PID)
@@ -61,7 +61,7 @@ func TestJudge(t *testing.T) {
 }
 
 // What would spare the command does not, where its caller did not keep to the rules.
-func TestJudgeTheCommand(t *testing.T) {
+func TestClassifyTheCommand(t *testing.T) {
 	first := stat{Process: Process{1, 1}, state: 'S', threads: 5} // in nobody's session
 	command := stat{Process: Process{100, 50}, state: 'S', parent: 1, session: 100, threads: 1}
 	child := stat{Process: Process{101, 51}, state: 'S', parent: 100, session: 101, threads: 1}
@@ -77,7 +77,7 @@ func TestJudgeTheCommand(t *testing.T) {
 		{"it shares the session of process 1", []stat{inSession(1, first), inSession(1, command), child}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, unclear := judge(tc.list, command.Process, []Process{command.Process})
+			got, unclear := classify(tc.list, command.Process, []Process{command.Process})
 			if want := []Process{command.Process, child.Process}; !slices.Equal(got, want) || unclear {
 				t.Errorf("victims %v, unclear %v; want %v", got, unclear, want)
 			}

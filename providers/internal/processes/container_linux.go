@@ -61,7 +61,7 @@ func (c *Container) enter() error {
 // Close releases what the Container holds.
 func (c *Container) Close() { c.list.close() }
 
-// Find is the process of the container that has an id now. The error is unix.ESRCH if there is none.
+// Find returns the process of the container that has an id now. The error is unix.ESRCH if there is none.
 func (c *Container) Find(pid int) (Process, error) {
 	list, err := c.scan()
 	if err != nil {
@@ -109,7 +109,7 @@ func (c *Container) look(root Process, others []Process) ([]Process, bool, error
 
 func (c *Container) signal(to Process, sig unix.Signal) error { return c.list.signal(to, sig) }
 
-// scan lists the container's processes as judge wants them: the first is process 1, and what has its parent outside is an
+// scan lists the container's processes as classify wants them: the first is process 1, and what has its parent outside is an
 // orphan, so a child of process 1.
 func (c *Container) scan() ([]stat, error) {
 	all, err := c.list.scan()

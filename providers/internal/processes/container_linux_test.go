@@ -16,7 +16,7 @@ import (
 // outside is before the names of scenes in which commands are ended from outside of their namespace.
 const outside = "from outside: "
 
-// fromOutside are scenes in which the first process only waits.
+// fromOutside returns scenes in which the first process only waits.
 func fromOutside() map[string]func(*scene) {
 	all := map[string]func(*scene){
 		outside + "an older server lives on, and a later command that is named": func(s *scene) {
@@ -100,7 +100,7 @@ func obey(first int, dir string, strike bool) {
 	say(errors.Join(err, c.Kill(ctx, all[0], all[1:]...)))
 }
 
-// known is the id here of the process that has the id inside in the namespace of first; 0 if there is none.
+// known returns the id here of the process that has the id inside in the namespace of first; 0 if there is none.
 func known(first int, inside string) int {
 	entries, _ := os.ReadDir("/proc")
 	want, _ := os.Readlink("/proc/" + strconv.Itoa(first) + "/ns/pid")

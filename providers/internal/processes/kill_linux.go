@@ -130,7 +130,7 @@ func (k *killer) look() (victims []Process, unclear bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	victims, unclear = judge(list, k.root, k.others)
+	victims, unclear = classify(list, k.root, k.others)
 	return victims, unclear, nil
 }
 

@@ -233,7 +233,7 @@ func BenchmarkScan(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		judge(all, Process{PID: 1 << 22, Start: 1 << 62}, nil)
+		classify(all, Process{PID: 1 << 22, Start: 1 << 62}, nil)
 		found = len(all)
 	}
 	b.ReportMetric(float64(found), "processes")

@@ -53,7 +53,7 @@ func inNamespace(t *testing.T, name string) {
 	inNamespaceWith(t, name, func(int, string) {})
 }
 
-// inNamespaceWith does something beside the scene, with the id of its first process and its folder.
+// inNamespaceWith does something beside the scene, with the id of its first process and its directory.
 func inNamespaceWith(t *testing.T, name string, beside func(first int, dir string)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -134,7 +134,7 @@ func (s *scene) must(err error) {
 	}
 }
 
-// start runs a script as a command of its own session, with $d as the folder for files.
+// start runs a script as a command of its own session, with $d as the directory for files.
 func (s *scene) start(script string) Process { return s.startIn(script, true) }
 
 func (s *scene) startIn(script string, session bool) Process {

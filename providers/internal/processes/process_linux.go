@@ -17,7 +17,7 @@ type Process struct {
 	Start int64
 }
 
-// Started says when a process of this pid namespace began, as Process has it. A process that has ended and
+// Started returns when a process of this pid namespace began, as Process has it. A process that has ended and
 // that nobody has waited for still is one; otherwise the error is unix.ENOENT or unix.ESRCH.
 func Started(pid int) (int64, error) {
 	list, err := openProc()
@@ -41,7 +41,7 @@ type stat struct {
 	threads int
 }
 
-// dead says that nothing of the process runs. Its first thread may have ended while others have not.
+// dead reports whether nothing of the process runs. Its first thread may have ended while others have not.
 func (s stat) dead() bool {
 	return (s.state == 'Z' || s.state == 'X' || s.state == 'x') && s.threads < 2
 }
@@ -88,7 +88,7 @@ func parseStat(line []byte) (stat, error) {
 	return s, nil
 }
 
-// gone says that an error means that the process has ended.
+// gone reports whether an error means that the process has ended.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH)
 }

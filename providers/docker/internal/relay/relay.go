@@ -20,7 +20,7 @@ import (
 
 // Role is the name that this program is started by to be a relay: that of its file, for an engine lets nobody choose
 // another.
-const Role = "rollout-door"
+const Role = "rollout-relay"
 
 // writeTime is how long one end waits for the other to read. A container may have little of the processor.
 const writeTime = 5 * time.Minute
@@ -43,7 +43,7 @@ func configuration() *yamux.Config {
 	return c
 }
 
-// serve is a relay's main. It returns only what keeps it from being one.
+// serve is the main function of a relay. It returns only an error that keeps it from working.
 func serve() error {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // it takes no time
 	if err != nil {
