@@ -115,7 +115,7 @@ func TestUseCasesOfAJobInShards(t *testing.T) {
 	if err != nil || merged.Outcome != app.Passed || merged.Input.Job.CompletedTrials != 2 {
 		t.Fatalf("both shards: %+v, %v", merged, err)
 	}
-	again, err := app.Report(t.Context(), h, merged.Input.Dir, app.ReportOptions{Baseline: shards[0]})
+	again, err := app.Report(t.Context(), h, app.ReportRequest{Dir: merged.Input.Dir, Options: app.ReportOptions{Baseline: shards[0]}})
 	if err != nil || again.Input.Job.PassRate != merged.Input.Job.PassRate || again.Input.Diff == nil {
 		t.Errorf("report: %+v, %v", again, err)
 	}

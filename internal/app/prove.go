@@ -37,6 +37,9 @@ type ProveReports struct {
 // Prove runs oracle and nop on every task of a dataset or a job, and reports which tasks are proven. With an error, the report is what
 // there is to show, and has no outcome; nil: nothing.
 func Prove(ctx context.Context, h *Host, req ProveRequest) (*prove.Report, error) {
+	if req.Runs < 1 || req.NopRuns < 1 {
+		return nil, usage("--runs and --nop-runs want at least 1")
+	}
 	if err := (ReportOptions{GitHub: req.Reports.GitHub}).check(); err != nil {
 		return nil, err
 	}

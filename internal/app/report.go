@@ -48,8 +48,8 @@ const (
 
 // Report reports on a job from what is in its directory. It runs no trial. With an error, the Finished is what there is; nil:
 // nothing.
-func Report(ctx context.Context, h *Host, dir string, opts ReportOptions) (*Finished, error) {
-	return h.finish(ctx, dir, opts, ending{})
+func Report(ctx context.Context, h *Host, req ReportRequest) (*Finished, error) {
+	return h.finish(ctx, req.Dir, req.Options, ending{})
 }
 
 // ending is what a use case that finishes a job knows besides what is in the job's directory.

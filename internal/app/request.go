@@ -1,7 +1,9 @@
 package app
 
 import (
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/job/resume"
@@ -75,6 +77,42 @@ type ResumeRequest struct {
 	Report    ReportOptions
 	LogFormat string // as in RunRequest
 }
+
+// ReportRequest is what Report takes.
+type ReportRequest struct {
+	Dir     string
+	Options ReportOptions
+}
+
+// ParseShard parses i/N; nil if text is empty.
+func ParseShard(text string) (*result.Shard, error) {
+	if text == "" {
+		return nil, nil
+	}
+	left, right, ok := strings.Cut(text, "/")
+	index, err := strconv.Atoi(left)
+	total, err2 := strconv.Atoi(right)
+	if !ok || err != nil || err2 != nil || index < 1 || total < index || total > result.MaxShards {
+		return nil, usage("--shard %s: want i/N with i from 1 to N, as in 2/4, and N at most %d", text, result.MaxShards)
+	}
+	return &result.Shard{Index: index, Total: total}, nil
+}
+
+// ParseSet parses PATH=VALUE.
+func ParseSet(text string) (config.Override, error) {
+	path, value, ok := strings.Cut(text, "=")
+	if !ok || path == "" {
+		return config.Override{}, usage("--set %s: want path=value, as in --set environment.override_cpus=2", text)
+	}
+	return config.Override{Path: path, Value: value, Origin: "--set " + text}, nil
+}
+
+// The values of requests if nobody chooses them.
+const (
+	DefaultTarget  = 15 * time.Minute // of DivideRequest
+	DefaultRuns    = 3                // of ProveRequest
+	DefaultNopRuns = 1                // of ProveRequest
+)
 
 // BaselineNone is the baseline of a job that is compared with nothing, on purpose.
 const BaselineNone = "none"

@@ -218,7 +218,7 @@ var dependencies = []dependency{
 		use:   "masks and annotations of the Action's step, and its inputs",
 		why: "It has the runner's rules for names and escapes. Its file writers are not used: they have a fixed delimiter, and " +
 			"they panic.",
-		packages: []string{"internal/cli"},
+		packages: []string{"internal/action"},
 	},
 	{
 		paths:    []string{"github.com/jstemmer/go-junit-report/v2"},

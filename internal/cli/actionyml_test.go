@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/org/rollout-action/internal/action"
 	"github.com/org/rollout-action/internal/config"
 )
 
@@ -20,13 +21,13 @@ func TestInputsAreFlags(t *testing.T) {
 	for _, c := range newInvocation(context.Background(), System()).root().Commands() {
 		commands[c.Name()] = func(flag string) bool { return c.Flags().Lookup(flag) != nil }
 	}
-	for _, in := range actionInputs() {
-		for _, command := range in.commands {
+	for _, in := range action.Inputs() {
+		for _, command := range in.Commands {
 			switch has, ok := commands[command]; {
 			case !ok:
-				t.Errorf("%s: there is no command %s", in.name, command)
-			case (in.as == asFlag || in.as == asFlags) && !has(in.name):
-				t.Errorf("%s has no flag --%s", command, in.name)
+				t.Errorf("%s: there is no command %s", in.Name, command)
+			case in.IsFlag() && !has(in.Name):
+				t.Errorf("%s has no flag --%s", command, in.Name)
 			}
 		}
 	}
@@ -38,13 +39,13 @@ var ofNoInput = []string{"validate run", "validate offline", "validate agent", "
 
 func TestFlagsAreInputs(t *testing.T) {
 	inputs := map[string]bool{}
-	for _, in := range actionInputs() {
-		for _, command := range in.commands {
-			inputs[command+" "+in.name] = true
+	for _, in := range action.Inputs() {
+		for _, command := range in.Commands {
+			inputs[command+" "+in.Name] = true
 		}
 	}
 	for _, c := range newInvocation(context.Background(), System()).root().Commands() {
-		if !slices.Contains(actionCommands, c.Name()) {
+		if !slices.Contains(action.Commands(), c.Name()) {
 			continue
 		}
 		for _, line := range strings.Split(c.Flags().FlagUsages(), "\n") {
@@ -67,27 +68,27 @@ func TestActionFile(t *testing.T) {
 		Runs    map[string]string
 	}
 	stepMust(t, yaml.Unmarshal(text, &file))
-	for _, in := range actionInputs() {
-		stated, ok := file.Inputs[in.name]
+	for _, in := range action.Inputs() {
+		stated, ok := file.Inputs[in.Name]
 		if !ok {
-			t.Errorf("action.yml lacks the input %s", in.name)
+			t.Errorf("action.yml lacks the input %s", in.Name)
 		}
-		if in.name == "github-token" {
-			in.standard = "${{ github.token }}"
+		if in.Name == "github-token" {
+			in.Default = "${{ github.token }}"
 		}
-		if stated.Default != in.standard {
-			t.Errorf("action.yml: %s is %q by default, want %q", in.name, stated.Default, in.standard)
+		if stated.Default != in.Default {
+			t.Errorf("action.yml: %s is %q by default, want %q", in.Name, stated.Default, in.Default)
 		}
 		if len(stated.Description) < 20 {
-			t.Errorf("action.yml: %s is described as %q", in.name, stated.Description)
+			t.Errorf("action.yml: %s is described as %q", in.Name, stated.Description)
 		}
-		if who, _, _ := strings.Cut(stated.Description, ":"); len(in.commands) < len(actionCommands) &&
-			who != strings.Join(in.commands, ", ") && who != "plan with shards auto" && !slices.ContainsFunc(config.GateKeys(), func(k config.GateKey) bool { return k.Flag() == in.name }) {
-			if in.name != "paths" { // says something of each
-				t.Errorf("action.yml: %s is for %q, want %q", in.name, who, strings.Join(in.commands, ", "))
+		if who, _, _ := strings.Cut(stated.Description, ":"); len(in.Commands) < len(action.Commands()) &&
+			who != strings.Join(in.Commands, ", ") && who != "plan with shards auto" && !slices.ContainsFunc(config.GateKeys(), func(k config.GateKey) bool { return k.Flag() == in.Name }) {
+			if in.Name != "paths" { // says something of each
+				t.Errorf("action.yml: %s is for %q, want %q", in.Name, who, strings.Join(in.Commands, ", "))
 			}
 		}
-		delete(file.Inputs, in.name)
+		delete(file.Inputs, in.Name)
 	}
 	for name := range file.Inputs {
 		t.Errorf("action.yml has the input %s, which nobody reads", name)

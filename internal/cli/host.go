@@ -8,7 +8,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/github"
@@ -18,20 +17,23 @@ import (
 // invocation is one command line with the world around it. All commands share it.
 type invocation struct {
 	Env
-	hard context.Context
-	// onLoad and guard are as in app.Host.
-	onLoad func(*config.Loaded)
-	guard  app.Guard
+	hard   context.Context
 	github func() github.Environment // reads the environment and the event once
+	// step is the world of the Action's step, whose inputs change it; nil outside.
+	step *app.Host
 }
 
 func newInvocation(hard context.Context, env Env) *invocation {
-	return &invocation{Env: env, hard: hard, github: readOnce(env.Getenv)}
+	return &invocation{
+		Env: env, hard: hard, github: sync.OnceValue(func() github.Environment { return github.ReadEnvironment(env.Getenv) }),
+	}
 }
 
-// readOnce returns a function that reads the facts about the run of GitHub Actions at its first call.
-func readOnce(getenv github.Getenv) func() github.Environment {
-	return sync.OnceValue(func() github.Environment { return github.ReadEnvironment(getenv) })
+// within returns the invocation in the world of the Action's step.
+func (v *invocation) within(step *app.Host) *invocation {
+	inside := *v
+	inside.Getenv, inside.step = step.Getenv, step
+	return &inside
 }
 
 // host returns the world of a use case that shows no job.
@@ -59,9 +61,14 @@ func (v *invocation) hostShowing(format string) (*app.Host, error) {
 }
 
 func (v *invocation) hostWith(out output) *app.Host {
+	if v.step != nil {
+		host := *v.step
+		host.Output = out
+		return &host
+	}
 	return &app.Host{
 		Stdin: v.Stdin, Getenv: v.Getenv, Environ: v.Environ, Dir: v.Dir, Now: v.Now, FreeDisk: v.FreeDisk,
-		Providers: v.Providers, Output: out, Commands: v.Stderr, GitHub: v.github, Guard: v.guard, OnLoad: v.onLoad, Hard: v.hard,
+		Providers: v.Providers, Output: out, Commands: v.Stderr, GitHub: v.github, Hard: v.hard,
 	}
 }
 

@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/result"
 )
 
 // jobFlags are the flags that change a job file's keys.
@@ -61,11 +57,11 @@ func (f *jobFlags) request(file string) (app.JobRequest, error) {
 	add("task", "include_tasks", f.tasks)
 	add("exclude-task", "exclude_tasks", f.excluded)
 	for _, set := range f.sets {
-		path, value, ok := strings.Cut(set, "=")
-		if !ok || path == "" {
-			return req, usage("--set %s: want path=value, as in --set environment.override_cpus=2", set)
+		override, err := app.ParseSet(set)
+		if err != nil {
+			return req, err
 		}
-		req.Sets = append(req.Sets, config.Override{Path: path, Value: value, Origin: "--set " + set})
+		req.Sets = append(req.Sets, override)
 	}
 	return req, nil
 }
@@ -119,18 +115,4 @@ func (f *rerunFlags) request() app.RerunRequest {
 
 func addTimings(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "timings", "", "balance shards by the durations in an earlier job's directory or result.json; the same for all shards")
-}
-
-// parseShard parses i/N; nil if text is empty.
-func parseShard(text string) (*result.Shard, error) {
-	if text == "" {
-		return nil, nil
-	}
-	left, right, ok := strings.Cut(text, "/")
-	index, err := strconv.Atoi(left)
-	total, err2 := strconv.Atoi(right)
-	if !ok || err != nil || err2 != nil || index < 1 || total < index || total > result.MaxShards {
-		return nil, usage("--shard %s: want i/N with i from 1 to N, as in 2/4, and N at most %d", text, result.MaxShards)
-	}
-	return &result.Shard{Index: index, Total: total}, nil
 }

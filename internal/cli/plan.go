@@ -26,9 +26,6 @@ type planOptions struct {
 	changed         func(string) bool
 }
 
-// defaultTarget is how long a shard may take if nobody says it.
-const defaultTarget = 15 * time.Minute
-
 func newPlanCommand(v *invocation) *cobra.Command {
 	var opts planOptions
 	cmd := &cobra.Command{
@@ -59,7 +56,7 @@ workflow. In a workflow it sets the outputs matrix (that JSON) and shards (their
 	opts.changed = cmd.Flags().Changed
 	opts.job.add(cmd)
 	cmd.Flags().StringVar(&opts.shards, "shards", "", "divide the job into so many shards, or auto: as many as --target needs")
-	cmd.Flags().DurationVar(&opts.target, "target", defaultTarget, "with --shards auto: how long a shard may take, as in 20m")
+	cmd.Flags().DurationVar(&opts.target, "target", app.DefaultTarget, "with --shards auto: how long a shard may take, as in 20m")
 	addTimings(cmd, &opts.timings)
 	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print JSON: job_name, total_trials and trials, or with --shards the matrix")
 	return cmd

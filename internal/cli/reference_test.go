@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/org/rollout-action/internal/action"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/prove"
@@ -558,17 +559,17 @@ func actionInputTable(t *testing.T) string {
 		stated[p.Name] = p
 	}
 	var rows [][]string
-	for _, in := range actionInputs() {
-		doc, commands := stated[in.name].Description, "all"
-		if len(in.commands) < len(actionCommands) {
+	for _, in := range action.Inputs() {
+		doc, commands := stated[in.Name].Description, "all"
+		if len(in.Commands) < len(action.Commands()) {
 			var names []string
-			for _, c := range in.commands {
+			for _, c := range in.Commands {
 				names = append(names, code(c))
 			}
 			commands = strings.Join(names, ", ")
-			doc = strings.TrimPrefix(doc, strings.Join(in.commands, ", ")+": ")
+			doc = strings.TrimPrefix(doc, strings.Join(in.Commands, ", ")+": ")
 		}
-		rows = append(rows, []string{code(in.name), commands, stated[in.name].standard(), sentence(strings.TrimPrefix(doc, "gate: "))})
+		rows = append(rows, []string{code(in.Name), commands, stated[in.Name].standard(), sentence(strings.TrimPrefix(doc, "gate: "))})
 	}
 	return markdownTable([]string{"input", "commands", "default", "meaning"}, rows)
 }

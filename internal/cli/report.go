@@ -37,11 +37,11 @@ The gate is the one in the job's config.json; flags win over it.
   rollout report jobs/nightly --json | jq .pass_rate`,
 		Args: oneArg("a job's directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := opts.options()
+			req, err := opts.request(args[0])
 			if err != nil {
 				return err
 			}
-			return v.report(cmd.Context(), args[0], req, opts.printer(v))
+			return v.report(cmd.Context(), req, opts.printer(v))
 		},
 	}
 	cmd.Flags().StringVar(&opts.format, "format", formatText, "what to print: text, or a report: "+strings.Join(formats(), ", "))
@@ -53,19 +53,19 @@ The gate is the one in the job's config.json; flags win over it.
 // formats returns the names of the reports that can be printed.
 func formats() []string { return slices.Sorted(maps.Keys(reporters.All)) }
 
-// options returns what the flags ask for.
-func (o *reportOptions) options() (app.ReportOptions, error) {
+// request returns what a command line asks for.
+func (o *reportOptions) request(dir string) (app.ReportRequest, error) {
 	if o.asJSON && o.format != formatText {
-		return app.ReportOptions{}, usage("--json and --format %s are two things to print: give one of them", clean(o.format))
+		return app.ReportRequest{}, usage("--json and --format %s are two things to print: give one of them", clean(o.format))
 	}
 	if _, ok := reporters.All[o.format]; !ok && o.format != formatText {
-		return app.ReportOptions{}, usage("--format %s: want text, %s", o.format, strings.Join(formats(), ", "))
+		return app.ReportRequest{}, usage("--format %s: want text, %s", o.format, strings.Join(formats(), ", "))
 	}
 	opts, err := o.report.options()
 	if o.asJSON && opts.GitHub == "" {
 		opts.GitHub = "off" // a program asks for numbers, maybe after a step that wrote to the workflow
 	}
-	return opts, err
+	return app.ReportRequest{Dir: dir, Options: opts}, err
 }
 
 // printer returns how to print the job; nil: as a summary.
@@ -84,7 +84,7 @@ func (o *reportOptions) printer(v *invocation) func(report.Input) error {
 }
 
 // report reports on a job and prints what it came to; print is as in conclude.
-func (v *invocation) report(ctx context.Context, dir string, opts app.ReportOptions, print func(report.Input) error) error {
-	finished, err := app.Report(ctx, v.host(), dir, opts)
+func (v *invocation) report(ctx context.Context, req app.ReportRequest, print func(report.Input) error) error {
+	finished, err := app.Report(ctx, v.host(), req)
 	return v.conclude(finished, err, print)
 }

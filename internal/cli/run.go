@@ -69,7 +69,7 @@ func (o *runOptions) request(file string) (req app.RunRequest, err error) {
 	if req.Job, err = o.job.request(file); err != nil {
 		return req, err
 	}
-	req.Shard, err = parseShard(o.shard)
+	req.Shard, err = app.ParseShard(o.shard)
 	return req, err
 }
 

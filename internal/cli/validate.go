@@ -34,12 +34,6 @@ type validateOptions struct {
 	changed                 func(string) bool
 }
 
-// The numbers of runs of a task if nobody says them.
-const (
-	defaultRuns    = 3
-	defaultNopRuns = 1
-)
-
 // onlyWithRun are the flags that mean nothing where nothing is run.
 var onlyWithRun = []string{"runs", "nop-runs", "offline", "changed", "shard", "junit", "markdown", "report-json", "github", "log-format"}
 
@@ -87,8 +81,8 @@ What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] R
 func (o *validateOptions) addProof(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.run, "run", false, "prove the tasks: run their solutions, and nothing at all, and see what that scores")
-	flags.IntVar(&o.runs, "runs", defaultRuns, "how often the solution of each task is run")
-	flags.IntVar(&o.nopRuns, "nop-runs", defaultNopRuns, "how often each task is run without doing anything")
+	flags.IntVar(&o.runs, "runs", app.DefaultRuns, "how often the solution of each task is run")
+	flags.IntVar(&o.nopRuns, "nop-runs", app.DefaultNopRuns, "how often each task is run without doing anything")
 	flags.BoolVar(&o.offline, "offline", false, "run each solution once more without any network, and say which tasks need one")
 	flags.StringVar(&o.since, "changed", "", "only tasks with files that changed since this commit, branch or tag, committed or not")
 	flags.StringVar(&o.shard, "shard", "", "only this part of the tasks, as in 2/4")
@@ -123,9 +117,6 @@ func (o *validateOptions) proof(target string) (req app.ProveRequest, err error)
 			return req, usage("--%s has no meaning with --run, which runs oracle and nop: see --runs and --nop-runs", flag)
 		}
 	}
-	if o.runs < 1 || o.nopRuns < 1 {
-		return req, usage("--runs and --nop-runs want at least 1")
-	}
 	if o.since == "" && o.changed("changed") {
 		return req, usage("--changed has no value: name a commit, branch or tag, or leave it out")
 	}
@@ -143,7 +134,7 @@ func (o *validateOptions) proof(target string) (req app.ProveRequest, err error)
 		return req, err
 	}
 	req.Job.TaskFormat = o.taskFormat
-	req.Shard, err = parseShard(o.shard)
+	req.Shard, err = app.ParseShard(o.shard)
 	return req, err
 }
 

@@ -134,6 +134,27 @@ func ReadEnvironment(getenv Getenv) Environment {
 	return e
 }
 
+// ReadStep is ReadEnvironment for a step of the Action, which always belongs to a run: it also has the facts if the environment does
+// not say that it is one.
+func ReadStep(getenv Getenv) Environment {
+	e := ReadEnvironment(getenv)
+	if !e.Inside {
+		e.Actions, _, e.Err = FromEnv(func(name string) (string, bool) {
+			if name == "GITHUB_ACTIONS" {
+				return "true", true
+			}
+			return getenv(name)
+		})
+	}
+	return e
+}
+
+// Workspace returns the directory that has the checkouts of a step; "" outside a step.
+func Workspace(getenv Getenv) string {
+	dir, _ := getenv("GITHUB_WORKSPACE")
+	return dir
+}
+
 // isPull reports whether an event is about a pull request's head.
 func isPull(event string) bool { return strings.HasPrefix(event, "pull_request") }
 

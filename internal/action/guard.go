@@ -1,4 +1,4 @@
-package cli
+package action
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/git"
 	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/untrusted"
 	"github.com/org/rollout-action/internal/vet"
 )
 
@@ -41,28 +42,23 @@ type guard struct {
 	cacheDir string
 }
 
-// newGuard returns the guard of this run; nil: anything may be executed.
-func (v *invocation) newGuard(ctx context.Context, in set) (*guard, error) {
-	facts, _, err := github.FromEnv(func(name string) (string, bool) {
-		if name == "GITHUB_ACTIONS" {
-			return "true", true
-		}
-		return v.Getenv(name)
-	})
+// newGuard returns the guard of a step; nil: anything may be executed.
+func newGuard(ctx context.Context, h *app.Host, in inputs, env github.Environment) (_ *guard, err error) {
+	facts := env.Actions
 	g := &guard{ctx: ctx, facts: facts, level: facts.Guard(), judged: map[string]error{}, workspace: facts.Workspace}
 	needsEvent := g.level != github.OwnCheckout || strings.HasPrefix(facts.Event, "pull_request")
 	switch {
-	case err != nil && needsEvent:
-		return nil, g.refusal("it cannot be told whose changes this is about: %v", err)
+	case env.Err != nil && needsEvent:
+		return nil, g.refusal("it cannot be told whose changes this is about: %v", env.Err)
 	case g.level == github.NoGuard:
 		return nil, nil
 	}
 	if g.workspace == "" {
-		g.workspace = v.path(".")
+		g.workspace = h.Path(".")
 	}
 	opts := git.Options{Timeout: 30 * time.Second}
-	if v.Environ != nil {
-		opts.Environ = v.Environ()
+	if h.Environ != nil {
+		opts.Environ = h.Environ()
 	}
 	g.git = git.New(opts)
 	if g.client, err = github.New(in.value("github-token"), facts.APIURL); err != nil {
@@ -80,8 +76,11 @@ func (v *invocation) newGuard(ctx context.Context, in set) (*guard, error) {
 	return g, nil
 }
 
-// Close removes the copy.
+// Close removes the copy. It may be called on nil.
 func (g *guard) Close() error {
+	if g == nil {
+		return nil
+	}
 	var err error
 	if g.checker != nil {
 		err = g.checker.Close()
@@ -94,11 +93,11 @@ func (g *guard) Close() error {
 
 // refusal returns the error that says that nothing is executed, and why.
 func (g *guard) refusal(format string, args ...any) error {
-	event, why := clean(g.facts.Event), clean(fmt.Sprintf(format, args...))
+	event, why := untrusted.Line(g.facts.Event), untrusted.Line(fmt.Sprintf(format, args...))
 	rule := fmt.Sprintf("the event %s gives this workflow the repository's secrets, which a fork's changes could read; %s", event, why)
 	if g.level == github.EveryFile {
 		rule = fmt.Sprintf("the event %s may be about a stranger's changes, and gives this workflow the repository's secrets. "+
-			"There, everything that runs must be what a commit of %s has, file by file; but %s", event, clean(g.facts.Repository), why)
+			"There, everything that runs must be what a commit of %s has, file by file; but %s", event, untrusted.Line(g.facts.Repository), why)
 	}
 	return usage("refused to run anything: %s. "+
 		"Run changes of forks on pull_request, which has no secrets, and report on workflow_run (examples/workflows/fork-run.yml and fork-report.yml). "+
@@ -121,7 +120,7 @@ func (g *guard) Admit(path string) (string, error) {
 	case errors.As(err, &refused):
 		return "", g.refusal("%v (it was compared with commit %s)", refused, app.ShortCommit(g.commit))
 	case err != nil:
-		return "", fmt.Errorf("compare %s with commit %s: %w", clean(path), app.ShortCommit(g.commit), err)
+		return "", fmt.Errorf("compare %s with commit %s: %w", untrusted.Line(path), app.ShortCommit(g.commit), err)
 	}
 	return admitted, nil
 }
@@ -147,7 +146,7 @@ func (g *guard) begin(path string) error {
 	}
 	checker, err := vet.New(trees{g.client, g.facts.Repository}, root, top, copied)
 	if err != nil {
-		return fmt.Errorf("open %s: %w", clean(top), err)
+		return fmt.Errorf("open %s: %w", untrusted.Line(top), err)
 	}
 	// So that results name the commit that was compared with.
 	if err := errors.Join(os.Mkdir(filepath.Join(copied, ".git"), 0o755),

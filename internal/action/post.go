@@ -1,10 +1,11 @@
-package cli
+package action
 
 import (
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/plural"
@@ -14,32 +15,32 @@ import (
 // postLimit is how long the step after the job may take: a cancelled job is given five minutes for all such steps.
 const postLimit = time.Minute
 
-// actionPost removes what the step left when it was killed. The step's own clean-up is done by then, so there is
-// nothing to do as a rule; what goes wrong is only a warning, and does not fail the job.
-func (v *invocation) actionPost(ctx context.Context) {
+// Post removes what the step left when it was killed. The step's own clean-up is done by then, so there is nothing to do as a
+// rule; what goes wrong is only a warning, and does not fail the job.
+func Post(ctx context.Context, h *app.Host) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
-	if err := v.removeLeft(ctx); err != nil {
-		v.warnf("environments of this job may be left: %v", err)
+	if err := removeLeft(ctx, h); err != nil {
+		h.Output.Warn(fmt.Sprintf("environments of this job may be left: %v", err))
 	}
 	var written []string
-	if v.state(stateWritten, &written) {
-		v.handOver(written)
+	if state(h, stateWritten, &written) {
+		handOver(h, written)
 	}
 }
 
 // removeLeft removes the step's environments. Its provider is reached as the Action reaches it by default.
-func (v *invocation) removeLeft(ctx context.Context) error {
+func removeLeft(ctx context.Context, h *app.Host) error {
 	var name string
 	var owner environment.Owner
-	if !v.state(stateProvider, &name) || !v.state(stateOwner, &owner) {
+	if !state(h, stateProvider, &name) || !state(h, stateOwner, &owner) {
 		return nil // it has not come so far as to make any
 	}
-	entry, ok := v.Providers.Find(name)
+	entry, ok := h.Providers.Find(name)
 	if !ok {
 		return fmt.Errorf("there is no provider %q", name)
 	}
-	provider, err := v.host().Connect(ctx, entry, nil, providers.Host{})
+	provider, err := h.Connect(ctx, entry, nil, providers.Host{})
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (v *invocation) removeLeft(ctx context.Context) error {
 	}
 	gone, err := job.RemoveEnvironments(ctx, provider, job.OwnedBy(listed, owner))
 	if len(gone) > 0 {
-		fmt.Fprintf(v.Stderr, "removed %s that the step left\n", plural.Count(len(gone), "environment"))
+		h.Output.Line(fmt.Sprintf("removed %s that the step left", plural.Count(len(gone), "environment")))
 	}
 	return err
 }

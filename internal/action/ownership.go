@@ -1,18 +1,22 @@
-package cli
+package action
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/github"
 )
 
 // handOver gives what root wrote below the workspace to the workspace's owner. In a container action everything is
 // written by root, and the next checkout on the same machine could not remove it (actions/runner#434). paths are files
 // and directories, from the current directory; what is not there, or not in the workspace, is left alone.
-func (v *invocation) handOver(paths []string) {
-	workspace := v.getenv("GITHUB_WORKSPACE")
+func handOver(h *app.Host, paths []string) {
+	workspace := github.Workspace(h.Getenv)
 	info, err := os.Stat(workspace)
 	if workspace == "" || err != nil || os.Geteuid() != 0 {
 		return
@@ -24,22 +28,22 @@ func (v *invocation) handOver(paths []string) {
 	// Links in the workspace come from strangers: through this root none leads out of it.
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
-		v.warnf("results stay root's: %v", err)
+		h.Output.Warn(fmt.Sprintf("results stay root's: %v", err))
 		return
 	}
 	defer root.Close()
-	h := handover{root: root, uid: int(owner.Uid), gid: int(owner.Gid)}
+	to := handover{root: root, uid: int(owner.Uid), gid: int(owner.Gid)}
 	for _, path := range paths {
-		abs, err := filepath.Abs(v.path(path))
+		abs, err := filepath.Abs(h.Path(path))
 		if err != nil {
 			continue
 		}
 		if below, err := filepath.Rel(workspace, abs); err == nil && filepath.IsLocal(below) {
-			h.give(filepath.ToSlash(below))
+			to.give(filepath.ToSlash(below))
 		}
 	}
-	if len(h.errs) > 0 {
-		v.warnf("results stay root's: %v", errors.Join(h.errs...))
+	if len(to.errs) > 0 {
+		h.Output.Warn(fmt.Sprintf("results stay root's: %v", errors.Join(to.errs...)))
 	}
 }
 

@@ -1,0 +1,84 @@
+package action
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sethvargo/go-githubactions"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// commandsTo returns a writer of commands of workflows. The library panics if it cannot write.
+func commandsTo(h *app.Host) *githubactions.Action {
+	return githubactions.New(githubactions.WithWriter(ignoreErrors{h.Commands}), githubactions.WithGetenv(func(name string) string {
+		value, _ := h.Getenv(name)
+		return value
+	}))
+}
+
+// ignoreErrors is a writer that never fails: maybe nobody reads any more.
+type ignoreErrors struct{ w io.Writer }
+
+func (i ignoreErrors) Write(b []byte) (int, error) {
+	_, _ = i.w.Write(b)
+	return len(b), nil
+}
+
+// shortestMask is the length in characters from which a value is hidden; shorter ones would hide half the log. It is
+// that of package redact.
+const shortestMask = 6
+
+// mask has the runner hide values in the log and in summaries. It hides each line for itself, however short, so
+// that short lines of a secret (the braces of a key in JSON) are not given to it.
+func mask(h *app.Host, secrets []string) {
+	for _, secret := range secrets {
+		for line := range strings.Lines(secret) {
+			if line = strings.TrimSpace(line); utf8.RuneCountInString(line) >= shortestMask {
+				commandsTo(h).AddMask(line)
+			}
+		}
+	}
+}
+
+// maxAnnotated is how many annotations of a kind the runner keeps of a step. Source: actions/runner,
+// ExecutionContext.cs, _maxCountPerIssueType.
+const maxAnnotated = 10
+
+// Annotate reports an error on the workflow's page; a problem in a file is shown in that file.
+func Annotate(h *app.Host, err error) {
+	problems, ok := err.(diag.List) //nolint:errorlint // callers have found the list already
+	if !ok {
+		annotate(h, diag.Diagnostic{Message: err.Error()})
+		return
+	}
+	for i, p := range problems.Errors() {
+		if i < maxAnnotated {
+			annotate(h, p)
+		}
+	}
+}
+
+func annotate(h *app.Host, p diag.Diagnostic) {
+	fields := map[string]string{"title": "Rollout"}
+	for key, at := range map[string]int{"line": p.Line, "col": p.Column} {
+		if at > 0 {
+			fields[key] = strconv.Itoa(at)
+		}
+	}
+	if p.File != "" {
+		fields["file"] = untrusted.Line(p.File)
+	}
+	if p.Hint != "" {
+		p.Message += " (" + p.Hint + ")"
+	}
+	var lines []string
+	for line := range strings.Lines(p.Message) {
+		lines = append(lines, untrusted.Line(line))
+	}
+	commandsTo(h).WithFieldsMap(fields).Errorf("%s", strings.Join(lines, "\n"))
+}

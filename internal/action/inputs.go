@@ -1,0 +1,393 @@
+package action
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sethvargo/go-githubactions"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Input is one input of the Action. action.yml lists the same ones.
+type Input struct {
+	Name     string
+	Commands []string // those that it is for
+	// Default is its value when the workflow sets none. A command that it is not for ignores this value.
+	Default string
+	// instead explains what to do instead, when a command does not have the input; may be "".
+	instead string
+	// lines: the value may have several lines.
+	lines bool
+	// set puts the value into the request; nil: the Action itself reads it.
+	set func(*form, string) error
+}
+
+// IsFlag reports whether the command line has a flag with the name of the input.
+func (in Input) IsFlag() bool { return in.set != nil && in.Name != "job" && in.Name != "paths" }
+
+// The commands of the Action.
+const (
+	commandRun      = "run"
+	commandPlan     = "plan"
+	commandMerge    = "merge"
+	commandReport   = "report"
+	commandValidate = "validate"
+)
+
+// Commands returns the commands of the Action.
+func Commands() []string { return slices.Clone(commands) }
+
+var (
+	commands     = []string{commandRun, commandPlan, commandMerge, commandReport, commandValidate}
+	onlyRun      = []string{commandRun}
+	onlyPlan     = []string{commandPlan}
+	onlyMerge    = []string{commandMerge}
+	onlyValidate = []string{commandValidate}
+	executing    = []string{commandRun, commandValidate} // what the checkout says
+	ofAgents     = []string{commandRun, commandPlan}
+	beforehand   = []string{commandRun, commandPlan, commandValidate}
+	afterwards   = []string{commandMerge, commandReport}
+	withReport   = []string{commandRun, commandMerge, commandReport}
+	withFiles    = []string{commandRun, commandMerge, commandReport, commandValidate}
+)
+
+// form collects the values of the inputs, for every command.
+type form struct {
+	job                    app.JobRequest
+	paths                  []string
+	shard                  *result.Shard
+	timings, output, since string
+	reuse                  []string
+	divide                 bool // plan divides the job
+	shards                 string
+	target                 time.Duration
+	runs, nopRuns          int
+	report                 app.ReportOptions
+}
+
+// to returns a setter of a text.
+func to(field func(*form) *string) func(*form, string) error {
+	return func(f *form, value string) error {
+		*field(f) = value
+		return nil
+	}
+}
+
+// eachTo returns a setter of a list with an entry for each line.
+func eachTo(field func(*form) *[]string) func(*form, string) error {
+	return func(f *form, value string) error {
+		*field(f) = nonEmptyLines(value)
+		return nil
+	}
+}
+
+// key returns a setter of a key of the job file.
+func key(input, path string, parse func(string) (any, error)) func(*form, string) error {
+	return func(f *form, value string) error {
+		parsed, err := parse(value)
+		f.job.Overrides = append(f.job.Overrides, config.Override{Path: path, Literal: parsed, Origin: "--" + input})
+		return err
+	}
+}
+
+func asText(value string) (any, error)  { return value, nil }
+func asLines(value string) (any, error) { return nonEmptyLines(value), nil }
+
+// asNumber returns a parser of an input that is a whole number.
+func asNumber(input string) func(string) (any, error) {
+	return func(value string) (any, error) { return number(input, value) }
+}
+
+func number(input, value string) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		return 0, usage("the input %s is %q: want a whole number", input, value)
+	}
+	return n, nil
+}
+
+// numberTo returns a setter of a whole number.
+func numberTo(input string, set func(*form, int)) func(*form, string) error {
+	return func(f *form, value string) error {
+		n, err := number(input, value)
+		set(f, n)
+		return err
+	}
+}
+
+// Inputs returns all inputs of the Action, in the order of the documentation.
+func Inputs() []Input {
+	inputs := []Input{
+		{Name: "command", Commands: commands, Default: commandRun},
+		{Name: "job", Commands: beforehand, lines: true, instead: "it has paths instead: directories with results", set: to(func(f *form) *string { return &f.job.File })},
+		{Name: "paths", Commands: afterwards, lines: true, instead: "it has job instead: a job file", set: eachTo(func(f *form) *[]string { return &f.paths })},
+		{Name: "shard", Commands: executing, instead: "each job of the matrix runs one shard, and merge puts them together", set: setShard},
+		{Name: "shards", Commands: onlyPlan, instead: "plan divides a job, and run has shard: 1/4", set: dividing(to(func(f *form) *string { return &f.shards }))},
+		{Name: "target", Commands: onlyPlan, instead: "plan divides a job, and run has shard: 1/4", set: dividing(setTarget)},
+		{Name: "timings", Commands: ofAgents, set: dividing(to(func(f *form) *string { return &f.timings }))},
+		{Name: "reuse", Commands: onlyRun, lines: true, instead: "only run takes trials over", set: eachTo(func(f *form) *[]string { return &f.reuse })},
+		{Name: "agent", Commands: ofAgents, lines: true, set: eachTo(func(f *form) *[]string { return &f.job.Agents })},
+		{Name: "task", Commands: beforehand, lines: true, set: key("task", "include_tasks", asLines)},
+		{Name: "exclude-task", Commands: beforehand, lines: true, set: key("exclude-task", "exclude_tasks", asLines)},
+		{Name: "dataset", Commands: beforehand, lines: true, set: eachTo(func(f *form) *[]string { return &f.job.Selection.Datasets })},
+		{Name: "metadata", Commands: beforehand, lines: true, set: eachTo(func(f *form) *[]string { return &f.job.Selection.Metadata })},
+		{Name: "n-tasks", Commands: beforehand, set: numberTo("n-tasks", func(f *form, n int) { f.job.Selection.NTasks = &n })},
+		{Name: "sample-seed", Commands: beforehand, set: numberTo("sample-seed", func(f *form, n int) { f.job.Selection.Seed = &n })},
+		{Name: "n-attempts", Commands: ofAgents, set: key("n-attempts", "n_attempts", asNumber("n-attempts"))},
+		{Name: "n-concurrent", Commands: beforehand, set: key("n-concurrent", "n_concurrent_trials", asNumber("n-concurrent"))},
+		{Name: "name", Commands: beforehand, set: key("name", "name", asText)},
+		{Name: "jobs-dir", Commands: beforehand, set: key("jobs-dir", "jobs_dir", asText)},
+		{Name: "env-type", Commands: beforehand, set: key("env-type", "environment.type", asText)},
+		{Name: "set", Commands: beforehand, lines: true, set: setKeys},
+		{Name: "env", Commands: beforehand, lines: true},
+		{Name: "runs", Commands: onlyValidate, instead: "run has n-attempts", set: numberTo("runs", func(f *form, n int) { f.runs = n })},
+		{Name: "nop-runs", Commands: onlyValidate, set: numberTo("nop-runs", func(f *form, n int) { f.nopRuns = n })},
+		{Name: "task-format", Commands: onlyValidate, set: to(func(f *form) *string { return &f.job.TaskFormat })},
+		{Name: "changed", Commands: onlyValidate, set: to(func(f *form) *string { return &f.since })},
+		{Name: "output", Commands: onlyMerge, instead: "run has jobs-dir and name", set: to(func(f *form) *string { return &f.output })},
+		{Name: "baseline", Commands: withReport, Default: app.GitHubPrefix, set: to(func(f *form) *string { return &f.report.Baseline })},
+		{Name: "baseline-artifact", Commands: withReport, Default: app.DefaultBaselineArtifact, set: to(func(f *form) *string { return &f.report.Stored.Artifact })},
+		{Name: "baseline-workflow", Commands: withReport, set: to(func(f *form) *string { return &f.report.Stored.Workflow })},
+		{Name: "junit", Commands: withFiles, set: to(func(f *form) *string { return &f.report.JUnit })},
+		{Name: "markdown", Commands: withFiles, set: to(func(f *form) *string { return &f.report.Markdown })},
+		{Name: "report-json", Commands: withFiles, set: to(func(f *form) *string { return &f.report.JSON })},
+		{Name: "comment", Commands: withReport, Default: "changes", set: to(func(f *form) *string { return &f.report.Comment })},
+	}
+	for _, k := range config.GateKeys() {
+		inputs = append(inputs, Input{Name: k.Flag(), Commands: withReport, set: func(f *form, value string) error {
+			f.report.Gate = append(f.report.Gate, config.Override{Path: "gate." + k.Key, Value: value, Origin: "--" + k.Flag()})
+			return nil
+		}})
+	}
+	return append(inputs,
+		Input{Name: "github-token", Commands: commands, lines: true},
+		Input{Name: "allow-fork-checkout", Commands: commands, Default: "false", lines: true},
+	)
+}
+
+// dividing returns a setter after which plan divides the job.
+func dividing(set func(*form, string) error) func(*form, string) error {
+	return func(f *form, value string) error {
+		f.divide = true
+		return set(f, value)
+	}
+}
+
+func setShard(f *form, value string) (err error) {
+	f.shard, err = app.ParseShard(value)
+	return err
+}
+
+func setTarget(f *form, value string) (err error) {
+	if f.target, err = time.ParseDuration(value); err != nil {
+		return usage("the input target is %q: want a time, as in 20m", value)
+	}
+	return nil
+}
+
+func setKeys(f *form, value string) error {
+	for _, line := range nonEmptyLines(value) {
+		set, err := app.ParseSet(line)
+		if err != nil {
+			return err
+		}
+		f.job.Sets = append(f.job.Sets, set)
+	}
+	return nil
+}
+
+// inputs are the inputs of a step.
+type inputs struct {
+	command string
+	values  map[string]string // those that are not empty
+	env     map[string]string // variables for the job file
+}
+
+func (s inputs) value(name string) string { return s.values[name] }
+
+// executes reports whether the command runs what the checkout says.
+func (s inputs) executes() bool { return slices.Contains(executing, s.command) }
+
+// readInputs reads and checks what the workflow set. The runner checks nothing: neither names nor that required ones are there.
+func readInputs(h *app.Host) (inputs, error) {
+	if err := checkNames(h); err != nil {
+		return inputs{}, err
+	}
+	reader := githubactions.New(githubactions.WithGetenv(func(name string) string {
+		value, _ := h.Getenv(name)
+		return value
+	}))
+	s := inputs{values: map[string]string{}}
+	for _, in := range Inputs() {
+		if value := reader.GetInput(in.Name); value != "" {
+			s.values[in.Name] = value
+		}
+	}
+	s.command = s.values["command"]
+	if s.command == "" {
+		s.command = commandRun
+	}
+	if !slices.Contains(commands, s.command) {
+		return s, usage("the input command is %q: want %s", s.command, strings.Join(commands, ", "))
+	}
+	if allow := s.value("allow-fork-checkout"); allow != "" && allow != "true" && allow != "false" {
+		return s, usage("the input allow-fork-checkout is %q: want true or false", allow)
+	}
+	var err error
+	s.env, err = variables(s.value("env"))
+	return s, err
+}
+
+// variable matches the name of a variable.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// variables parses lines of the form NAME=value. They are secrets, so an error shows none of them.
+func variables(text string) (map[string]string, error) {
+	vars := map[string]string{}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSpace(line)
+		name, value, ok := strings.Cut(line, "=")
+		if line != "" && (!ok || !variable.MatchString(name)) {
+			return nil, usage("line %d of the input env is not of the form NAME=value", number)
+		}
+		if line != "" {
+			vars[name] = value
+		}
+	}
+	return vars, nil
+}
+
+// checkNames refuses misspelt inputs, of which the runner only warns.
+func checkNames(h *app.Host) error {
+	if h.Environ == nil {
+		return nil
+	}
+	var names []string
+	for _, in := range Inputs() {
+		names = append(names, in.Name)
+	}
+	var unknown []string
+	for _, variable := range h.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		name, isInput := strings.CutPrefix(name, "INPUT_")
+		if name = strings.ToLower(name); !isInput || slices.Contains(names, name) {
+			continue
+		}
+		if hint := diag.DidYouMean(name, names); hint != "" {
+			name += " (" + hint + ")"
+		}
+		unknown = append(unknown, name)
+	}
+	slices.Sort(unknown)
+	if len(unknown) > 0 {
+		return usage("the Action has no such input: %s", strings.Join(unknown, ", "))
+	}
+	return nil
+}
+
+// request returns what the inputs ask for; see Step.Request.
+func (s inputs) request() (any, error) {
+	f := form{target: app.DefaultTarget, runs: app.DefaultRuns, nopRuns: app.DefaultNopRuns}
+	for _, in := range Inputs() {
+		value := s.value(in.Name)
+		switch {
+		case value == "":
+			continue
+		case !slices.Contains(in.Commands, s.command):
+			if value == in.Default {
+				continue
+			}
+			return nil, s.useless(in)
+		case in.set == nil:
+			continue
+		case strings.Contains(value, "\n") && !in.lines:
+			return nil, usage("the input %s has several lines, and wants one", in.Name)
+		}
+		if err := in.set(&f, value); err != nil {
+			return nil, err
+		}
+	}
+	if slices.Contains(beforehand, s.command) && f.job.File == "" || slices.Contains(afterwards, s.command) && len(f.paths) == 0 {
+		return nil, s.missing()
+	}
+	if f.shard != nil {
+		f.report.Comment = "" // the whole job is commented on, when its shards are merged
+	}
+	switch s.command {
+	case commandPlan:
+		if f.divide {
+			return app.DivideRequest{Job: f.job, Shards: f.shards, Target: f.target, Timings: f.timings}, nil
+		}
+		return f.job, nil
+	case commandMerge:
+		return app.MergeRequest{Paths: f.paths, Output: f.output, Report: f.report}, nil
+	case commandReport:
+		if len(f.paths) > 1 {
+			return nil, usage("command: report takes one directory in the input paths, got %d: %s", len(f.paths), strings.Join(f.paths, " "))
+		}
+		return app.ReportRequest{Dir: f.paths[0], Options: f.report}, nil
+	case commandValidate:
+		return app.ProveRequest{
+			Job: f.job, Runs: f.runs, NopRuns: f.nopRuns, Since: f.since, Shard: f.shard,
+			Reports: app.ProveReports{JUnit: f.report.JUnit, Markdown: f.report.Markdown, JSON: f.report.JSON},
+		}, nil
+	}
+	return app.RunRequest{Job: f.job, Shard: f.shard, Timings: f.timings, Reuse: f.reuse, Report: f.report}, nil
+}
+
+func (s inputs) missing() error {
+	if s.command == commandValidate {
+		return usage("the input job is missing: validate needs a directory of tasks, or a job file, as in job: evals")
+	}
+	if slices.Contains(beforehand, s.command) {
+		return usage("the input job is missing: %s needs a job file, as in job: evals/job.yaml", s.command)
+	}
+	return usage("the input paths is missing: %s needs directories with results, as in paths: shards", s.command)
+}
+
+func (s inputs) useless(in Input) error {
+	why := fmt.Sprintf("it is for %s", strings.Join(in.Commands, ", "))
+	if in.instead != "" {
+		why += "; " + in.instead
+	}
+	return usage("command: %s has no use for the input %s (%s)", s.command, in.Name, why)
+}
+
+// written returns the files and directories that the inputs name as places to write to.
+func (s inputs) written() []string {
+	var paths []string
+	switch s.command {
+	case commandMerge:
+		paths = append(paths, "jobs")
+	case commandReport:
+		paths = append(paths, nonEmptyLines(s.value("paths"))...)
+	}
+	for _, name := range []string{"output", "junit", "markdown", "report-json"} {
+		if path := s.value(name); path != "" {
+			paths = append(paths, filepath.Clean(path))
+		}
+	}
+	return paths
+}
+
+// nonEmptyLines returns the lines of an input that are not empty.
+func nonEmptyLines(value string) []string {
+	var out []string
+	for line := range strings.Lines(value) {
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}

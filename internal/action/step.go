@@ -1,0 +1,135 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/github"
+)
+
+// Step is a step of a workflow that runs the Action. Close it when its request was carried out.
+type Step struct {
+	// Request is what the inputs ask for: an app.RunRequest, app.JobRequest (of PlanJob), app.DivideRequest, app.MergeRequest,
+	// app.ReportRequest or app.ProveRequest.
+	Request any
+	// Host is the world for the request: with the variables and the token of the inputs, and the fork rule.
+	Host *app.Host
+
+	outer   *app.Host
+	inputs  inputs
+	guard   *guard   // nil: everything may be executed
+	written []string // where the step writes in the workspace
+}
+
+// usage returns an app.UsageError.
+func usage(format string, args ...any) error {
+	return &app.UsageError{Err: fmt.Errorf(format, args...)}
+}
+
+// Open reads the inputs of a step and checks whether it may do what they ask for.
+func Open(ctx context.Context, h *app.Host) (_ *Step, err error) {
+	in, err := readInputs(h)
+	if err != nil {
+		return nil, err
+	}
+	mask(h, append(slices.Sorted(maps.Values(in.env)), in.value("github-token")))
+	s := &Step{outer: h, inputs: in, written: in.written()}
+	facts := sync.OnceValue(func() github.Environment { return github.ReadStep(h.Getenv) })
+	if in.executes() && in.value("allow-fork-checkout") != "true" {
+		if s.guard, err = newGuard(ctx, h, in, facts()); err != nil {
+			return nil, err
+		}
+	}
+	if s.Request, err = in.request(); err != nil {
+		return nil, errors.Join(err, s.guard.Close())
+	}
+	saveState(h, stateWritten, s.written)
+	s.Host = s.host(facts)
+	return s, nil
+}
+
+// host returns the world for the request.
+func (s *Step) host(facts func() github.Environment) *app.Host {
+	host := *s.outer
+	host.Getenv = s.getenv
+	host.OnLoad = s.loaded
+	host.GitHub = func() github.Environment {
+		env := facts()
+		if !env.Inside {
+			env = github.Environment{}
+		}
+		env.Token, _ = s.getenv("GITHUB_TOKEN")
+		return env
+	}
+	if s.guard != nil {
+		host.Guard = s.guard
+	}
+	return &host
+}
+
+// getenv is the environment with the variables of the inputs.
+func (s *Step) getenv(name string) (string, bool) {
+	if name == "XDG_CACHE_HOME" && s.guard != nil && s.guard.cacheDir != "" {
+		return s.guard.cacheDir, true
+	}
+	if value, ok := s.inputs.env[name]; ok {
+		return value, true
+	}
+	if token := s.inputs.value("github-token"); name == "GITHUB_TOKEN" && token != "" {
+		return token, true
+	}
+	return s.outer.Getenv(name)
+}
+
+// loaded is app.Host.OnLoad: it hides the job's secrets, and tells the post step what the job will leave.
+func (s *Step) loaded(file *config.Loaded) {
+	mask(s.outer, file.Secrets)
+	if s.inputs.executes() {
+		s.written = append(s.written, file.Job.JobsDir)
+		saveState(s.outer, stateWritten, s.written)
+		saveState(s.outer, stateProvider, file.Job.Environment.Type)
+		saveState(s.outer, stateOwner, environment.Self())
+	}
+}
+
+// Shown returns an error of the request with the paths of checked copies replaced by those that users know.
+func (s *Step) Shown(err error) error { return s.guard.inShown(err) }
+
+// Close removes what the step needed, and gives what it wrote to the owner of the workspace.
+func (s *Step) Close() error {
+	handOver(s.outer, s.written)
+	return s.guard.Close()
+}
+
+// What the step tells its post step, as JSON. Source for their way: GitHub's documentation, "Sending values to the pre
+// and post actions".
+const (
+	stateWritten  = "rollout_written"  // []string: where it writes in the workspace
+	stateProvider = "rollout_provider" // string
+	stateOwner    = "rollout_owner"    // environment.Owner
+)
+
+// saveState saves a value for the post step. Without it, the post step finds less to do.
+func saveState(h *app.Host, name string, value any) {
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = github.SaveState(h.Getenv, name, string(text))
+	}
+	if err != nil {
+		h.Output.Warn(fmt.Sprintf("the step after the job will not know what to clean up: %v", err))
+	}
+}
+
+// state reads what saveState saved, and reports whether there is such a value.
+func state(h *app.Host, name string, value any) bool {
+	text, _ := h.Getenv("STATE_" + name)
+	return text != "" && json.Unmarshal([]byte(text), value) == nil
+}
