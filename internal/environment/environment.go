@@ -117,6 +117,8 @@ type Limits struct {
 
 // CreateOptions describe an environment to create.
 type CreateOptions struct {
+	// Image is a reference. If the image lacks its own working directory, the provider creates it, with its parents: it
+	// belongs to root and has mode 0755.
 	Image  string
 	Limits Limits
 	Env    map[string]string // variables of every process

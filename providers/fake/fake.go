@@ -201,7 +201,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	}
 	e := &Environment{provider: p, m: m, image: img, env: maps.Clone(img.env), labels: opts.Labels.Map(), ended: make(chan struct{})}
 	maps.Copy(e.env, opts.Env)
-	if err := errors.Join(m.unpack(opts.Files), ctx.Err()); err != nil {
+	if err := errors.Join(m.mkdirAll(nil, img.workDir, 0o755), m.unpack(opts.Files), ctx.Err()); err != nil {
 		return nil, err
 	}
 	p.world.register(e)

@@ -82,6 +82,7 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 	if err != nil {
 		return startFailed(ctx, err)
 	}
+	setup.WorkDir = e.img.WorkDir
 	setup.Needs, setup.Env = "bash", environ(e.img.Env, opts.Env)
 	if err := e.limit(opts.Limits); err != nil {
 		return &environment.Error{Kind: environment.KindResources, Err: fmt.Errorf("limit a sandbox: %w", err)}
@@ -374,7 +375,11 @@ func startFailed(ctx context.Context, err error) error {
 		Kind: environment.KindStart, Err: fmt.Errorf("make a sandbox: %w", err),
 		Hint: "make sure that the directory for sandboxes is writable and has free space: environment.provider_config.dir, or the user's cache directory",
 	}
-	if setup := new(setupError); errors.As(err, &setup) && setup.lacking {
+	setup := new(setupError)
+	switch {
+	case errors.As(err, &setup) && setup.workDir:
+		e.Hint = "the image's WORKDIR must be a directory, or a path at which one can be created"
+	case errors.As(err, &setup) && setup.lacking:
 		e.Hint = "the image needs bash"
 	}
 	return e

@@ -422,3 +422,22 @@ func TestFromScratch(t *testing.T) {
 		t.Errorf("error %v, want one that says that bash is needed", err)
 	}
 }
+
+func TestWorkDirThatCannotBeCreated(t *testing.T) {
+	p := newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost})
+	for name, steps := range map[string]string{
+		"below a file":    "WORKDIR /dir/work\nRUN rm -r /dir && touch /dir\n",
+		"a ring of links": "WORKDIR /dir/work\nRUN rm -r /dir && ln -s dir /dir\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ref, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "x", Context: fstest.MapFS{"Dockerfile": {Data: []byte("FROM " + testImage + "\n" + steps)}}})
+			must(t, err)
+			_, err = p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: ref})
+			known := new(environment.Error)
+			if !errors.As(err, &known) || known.Kind != environment.KindStart || !strings.Contains(err.Error(), "/dir/work") || !strings.Contains(known.Hint, "WORKDIR") {
+				t.Errorf("got %v, want an error that names the directory", err)
+			}
+			wantNothing(t, p)
+		})
+	}
+}

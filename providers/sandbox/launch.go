@@ -138,10 +138,11 @@ func (e *startError) Error() string { return "start a sandbox: " + e.err.Error()
 func (e *startError) Unwrap() error { return e.err }
 
 // setupError says that process 1 could not create the sandbox. refused: the kernel does not permit something that is
-// needed. lacking: the image does not have a program that is needed.
+// needed. lacking: the image does not have a program that is needed. workDir: the image's working directory cannot be
+// created.
 type setupError struct {
-	refused, lacking bool
-	problem          string
+	refused, lacking, workDir bool
+	problem                   string
 }
 
 func (e *setupError) Error() string { return e.problem }
@@ -163,7 +164,8 @@ func (b *box) setUp(ctx context.Context, setup wire.Setup, cgroupTasks []*os.Fil
 	}
 	if b.ready.Problem != "" {
 		return &setupError{
-			refused: b.ready.Kind == wire.Refused, lacking: b.ready.Kind == wire.NotStarted, problem: b.ready.Problem,
+			refused: b.ready.Kind == wire.Refused, lacking: b.ready.Kind == wire.NotStarted, workDir: b.ready.Kind == wire.NoWorkDir,
+			problem: b.ready.Problem,
 		}
 	}
 	return nil

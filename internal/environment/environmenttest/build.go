@@ -18,6 +18,7 @@ import (
 func buildChecks() []check {
 	return []check{
 		{"an image has what its Dockerfile says", checkBuildContent},
+		{"a working directory that the image lacks is made", checkMissingWorkDir},
 		{"the same content gives the same image and is built once", checkBuildOnce},
 		{"changed content gives another image", checkBuildChanged},
 		{"contexts that differ in nothing but what is in their files are not confused", checkBuildAlike},
@@ -112,6 +113,12 @@ RUN cp /copied.txt here && chmod 640 here
 	})
 	s.equal("in the image", s.inImage(ref, `pwd; echo "$ONE $TWO"; cat /made/file data/a data/sub/b here; stat -c %a here; ls`),
 		"/work/dir\n1 two words\nmade with two words\na\nb\none\n640\ndata\nhere\n")
+}
+
+// checkMissingWorkDir builds an image whose configuration names a directory that its file system does not have.
+func checkMissingWorkDir(s *scene) {
+	ref := s.build(map[string]string{"Dockerfile": s.from() + "RUN mkdir /real && ln -s real /link\nWORKDIR /link/work/dir\nRUN rm -r /real\nUSER nobody\n"})
+	s.equal("in the image", s.inImage(ref, "pwd -P; stat -c '%a %u %g' /real /real/work /real/work/dir"), "/real/work/dir\n755 0 0\n755 0 0\n755 0 0\n")
 }
 
 func checkBuildOnce(s *scene) {

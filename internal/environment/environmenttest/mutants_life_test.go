@@ -138,6 +138,14 @@ var buildMutants = []broken{
 		build: func(*mutant, context.Context, environment.BuildOptions) (string, error) {
 			return "debian:bookworm", nil
 		}}},
+	{"makes directories for somebody else", []string{"a working directory that the image lacks is made"}, hooks{
+		create: func(m *mutant, ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
+			env, err := m.make(ctx, o)
+			if err == nil {
+				_, err = env.Exec(ctx, "case $PWD in */work/dir) chown 65534 .;; esac", environment.ExecOptions{User: "root"})
+			}
+			return env, err
+		}}},
 	{"builds every time", []string{"the same content gives the same image and is built once", "two builds of the same content at once build once"},
 		changeBuild(func(o *environment.BuildOptions) { o.NoCache = true })},
 	{"never builds again", []string{"without cache an image is built again"}, changeBuild(func(o *environment.BuildOptions) { o.NoCache = false })},

@@ -58,7 +58,7 @@ type command struct {
 // newChildren starts the thread that starts commands. wire.Setup explains cgroupTasks.
 func newChildren(oneID bool, cgroupTasks []*os.File) (*children, error) {
 	c := &children{oneID: oneID, cgroupTasks: cgroupTasks, starts: make(chan func()), running: map[int]*command{}, execs: map[int64]*command{}}
-	if err := ignoreSignals(); err != nil {
+	if err := resistSignals(); err != nil {
 		return nil, err
 	}
 	signals := make(chan os.Signal, 1)

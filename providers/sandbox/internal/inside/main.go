@@ -21,7 +21,11 @@ const Socket = 3
 func serveAndExit() {
 	// End with the thread that started this process. The kernel resets this when execve brings rights (modes with ids).
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
-	conn, err := wire.FromFD(Socket)
+	err := unblockSignals(Role)
+	var conn *wire.Conn
+	if err == nil {
+		conn, err = wire.FromFD(Socket)
+	}
 	if err == nil {
 		err = closeOnExec()
 	}
@@ -74,6 +78,8 @@ func (s *server) serve() error {
 			kind = wire.Refused
 		case errors.Is(err, errNoProgram):
 			kind = wire.NotStarted
+		case errors.Is(err, errWorkDir):
+			kind = wire.NoWorkDir
 		}
 		return s.conn.Send(wire.Answer{Kind: kind, Problem: err.Error()})
 	}
@@ -115,6 +121,11 @@ func (s *server) begin(setup wire.Setup, cgroupTasks []*os.File) (wire.Answer, e
 	if !setup.OneID {
 		if err := unix.Setgroups(nil); err != nil {
 			return wire.Answer{}, fmt.Errorf("drop supplementary groups: %w", err)
+		}
+	}
+	if setup.WorkDir != "" {
+		if err := makeWorkDir(setup.WorkDir); err != nil {
+			return wire.Answer{}, fmt.Errorf("%w %s: %w", errWorkDir, setup.WorkDir, err)
 		}
 	}
 	if setup.Needs != "" {

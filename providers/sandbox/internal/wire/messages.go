@@ -23,6 +23,8 @@ type Setup struct {
 	// Needs, if set, is a program that must be there; Env has the PATH to look in.
 	Needs string   `json:"needs,omitempty"`
 	Env   []string `json:"env,omitempty"`
+	// WorkDir, if set, is a directory that process 1 creates, with its parents, if it does not exist.
+	WorkDir string `json:"work_dir,omitempty"`
 	// User: in a user namespace. OneID: only user and group 0 exist in it.
 	User  bool `json:"user,omitempty"`
 	OneID bool `json:"one_id,omitempty"`
@@ -163,6 +165,7 @@ const (
 	Failed     Problem = "failed"
 	NotFound   Problem = "not_found"   // a path that does not exist
 	NotStarted Problem = "not_started" // a command that could not begin
+	NoWorkDir  Problem = "no_work_dir" // Setup.WorkDir cannot be created
 	NotEnded   Problem = "alive"       // processes that could not be ended
 	Refused    Problem = "refused"     // the kernel refuses what the sandbox is made of
 )
