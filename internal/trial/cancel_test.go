@@ -89,26 +89,44 @@ func TestCancel(t *testing.T) {
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				t.Parallel()
-				ctx, stop := context.WithCancel(context.Background())
-				defer stop()
-				var once sync.Once
-				var cancelled time.Time
-				s := tc.story(func() { once.Do(func() { cancelled = time.Now(); stop() }) })
-				s.ctx = ctx
-				o := p.run(t, s)
-				if took := time.Since(cancelled); cancelled.IsZero() || took > patience {
-					t.Errorf("it took %v from the cancel at %v", took, cancelled)
-				}
-				o.check(t, tc.want)
-				if tc.logs && o.file(t, "logs/agent/log.txt") != "begun\n" {
-					t.Error("the logs are lost")
-				}
-				if len(o.left) > 0 || len(o.Trial.Warnings) > 0 {
-					t.Errorf("left: %+v, warnings: %q", o.left, o.Trial.Warnings)
+				// On a machine that is busy with other tests, the graces of a cancelled trial may end before the running command
+				// has been killed. Then the logs may be lost; but not every time.
+				const tries, graceOfCommand = 5, 1500 * time.Millisecond
+				for n := 1; ; n++ {
+					o, took := cancelled(t, p, tc.story)
+					if took > graceOfCommand && n < tries {
+						t.Logf("ending the trial took %v: trying again", took)
+						continue
+					}
+					o.check(t, tc.want)
+					if tc.logs && o.file(t, "logs/agent/log.txt") != "begun\n" {
+						t.Error("the logs are lost")
+					}
+					if len(o.left) > 0 || len(o.Trial.Warnings) > 0 {
+						t.Errorf("left: %+v, warnings: %q", o.left, o.Trial.Warnings)
+					}
+					return
 				}
 			})
 		}
 	})
+}
+
+// cancelled runs a story that cancels its trial, and returns how long the trial took from then on.
+func cancelled(t *testing.T, p place, tell func(cancel func()) story) (outcome, time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var once sync.Once
+	var at time.Time
+	s := tell(func() { once.Do(func() { at = time.Now(); stop() }) })
+	s.ctx = ctx
+	o := p.run(t, s)
+	took := time.Since(at)
+	if at.IsZero() || took > patience {
+		t.Errorf("it took %v from the cancel at %v", took, at)
+	}
+	return o, took
 }
 
 func TestCancelledTrialsThatNeverBeganHaveNoTimes(t *testing.T) {
