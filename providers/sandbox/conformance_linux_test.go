@@ -37,10 +37,16 @@ func TestConformanceOnAnImage(t *testing.T) {
 // realImage is a configuration with which the image is had, and no other place asked.
 func realImage(t testing.TB) map[string]any {
 	t.Helper()
+	if os.Getenv("ROLLOUT_TEST_IMAGE_ARCHIVE") == "" {
+		testenv.NeedDocker(t)
+	}
+	return realImageConfig()
+}
+
+func realImageConfig() map[string]any {
 	if archive := os.Getenv("ROLLOUT_TEST_IMAGE_ARCHIVE"); archive != "" {
 		return map[string]any{"base": "image", "images": []any{archive}}
 	}
-	testenv.NeedDocker(t)
 	return map[string]any{"base": "image"}
 }
 

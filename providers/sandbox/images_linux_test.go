@@ -108,6 +108,15 @@ func TestConcurrentProcessesShareLayers(t *testing.T) {
 	}
 }
 
+// storeFor returns a directory for a store with what a configuration of bothBases needs.
+func storeFor(t *testing.T, cfg map[string]any) string {
+	t.Helper()
+	if cfg["base"] == baseHost {
+		return storeDir(t)
+	}
+	return storeWithImage(t)
+}
+
 // bothBases are configurations on this machine's root and on an image. The second may skip the test.
 func bothBases(t *testing.T) map[string]func(*testing.T) map[string]any {
 	t.Helper()
@@ -199,7 +208,7 @@ func TestUnavailableImage(t *testing.T) {
 
 func TestImageFilesKeepOwnersAndModes(t *testing.T) {
 	cfg := realImage(t)
-	cfg["dir"] = storeDir(t)
+	cfg["dir"] = storeWithImage(t)
 	p := newProvider(t, cfg)
 	e := create(t, p, environment.CreateOptions{Image: testImage})
 	if environment.BaseOf(e) != nil {
@@ -286,7 +295,7 @@ func TestBuildOutputIsInOrder(t *testing.T) {
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)
-			cfg["dir"] = storeDir(t)
+			cfg["dir"] = storeFor(t, cfg)
 			p := newProvider(t, cfg)
 			text := "FROM " + testImage + "\nRUN for i in $(seq 500); do echo out $i; echo err $i >&2; done; exit 1\n"
 			_, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "order", Context: fstest.MapFS{"Dockerfile": {Data: []byte(text)}}})
@@ -315,7 +324,7 @@ func TestBuildDockerfile(t *testing.T) {
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)
-			cfg["dir"] = storeDir(t)
+			cfg["dir"] = storeFor(t, cfg)
 			p := newProvider(t, cfg)
 			var lines []string
 			build := func(opts environment.BuildOptions) string {
@@ -375,7 +384,7 @@ func wantNoDrafts(t *testing.T, p *Provider) {
 
 func TestBuildDockerfileWithUsers(t *testing.T) {
 	cfg := realImage(t)
-	cfg["dir"] = storeDir(t)
+	cfg["dir"] = storeWithImage(t)
 	p := newProvider(t, cfg)
 	text := `FROM ` + testImage + `
 RUN useradd --create-home --uid 1234 agent && groupadd --gid 4321 crew

@@ -1,10 +1,13 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/org/rollout-action/internal/testenv"
@@ -39,6 +42,39 @@ func storeDir(t testing.TB) string {
 		to := filepath.Join(shared, name)
 		if err := errors.Join(os.MkdirAll(to, 0o700), os.MkdirAll(store, 0o700), os.Symlink(to, filepath.Join(store, name))); err != nil {
 			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// unpackedStore returns a directory, shared by all tests, whose store has the image of realImage and nothing else.
+var unpackedStore = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(shared, "unpacked")
+	cfg := maps.Clone(realImageConfig())
+	cfg["dir"] = dir
+	p, err := New(context.Background(), cfg, Options{})
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, string(findMode(networkOwn))), errors.Join(p.PullImage(context.Background(), testImage, nil), p.Close())
+})
+
+// storeWithImage returns what storeDir does for a configuration of realImage, with the image in the store: to unpack it takes
+// half a minute with the race detector.
+func storeWithImage(t testing.TB) string {
+	t.Helper()
+	from, err := unpackedStore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := storeDir(t)
+	store := filepath.Join(dir, string(findMode(networkOwn)))
+	for _, kind := range []string{kindLayers, kindImages} {
+		must(t, os.MkdirAll(filepath.Join(store, kind), 0o700))
+		entries, err := os.ReadDir(filepath.Join(from, kind))
+		must(t, err)
+		for _, entry := range entries {
+			must(t, os.Symlink(filepath.Join(from, kind, entry.Name()), filepath.Join(store, kind, entry.Name())))
 		}
 	}
 	return dir

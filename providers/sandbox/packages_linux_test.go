@@ -58,7 +58,7 @@ func networkFiles() []environment.Copy {
 // network is an environment that can reach what this machine can.
 func network(t *testing.T, cfg map[string]any) environment.Environment {
 	t.Helper()
-	cfg["dir"] = storeDir(t)
+	cfg["dir"] = storeFor(t, cfg)
 	return create(t, newProvider(t, cfg), environment.CreateOptions{Image: testImage, Env: networkEnv(), Files: networkFiles()})
 }
 
