@@ -9,14 +9,14 @@ import (
 	"syscall"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/github"
+	"github.com/org/rollout-action/internal/ghvars"
 )
 
 // handOver gives what root wrote below the workspace to the workspace's owner. In a container action everything is
 // written by root, and the next checkout on the same machine could not remove it (actions/runner#434). paths are files
 // and directories, from the current directory; what is not there, or not in the workspace, is left alone.
 func handOver(h *app.Host, paths []string) {
-	workspace := github.Workspace(h.Getenv)
+	workspace := ghvars.Read(h.Getenv).Workspace
 	info, err := os.Stat(workspace)
 	if workspace == "" || err != nil || os.Geteuid() != 0 {
 		return

@@ -12,6 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/ghvars"
 	"github.com/org/rollout-action/internal/github"
 )
 
@@ -66,7 +67,7 @@ func (s *Step) host(facts func() github.Environment) *app.Host {
 		if !env.Inside {
 			env = github.Environment{}
 		}
-		env.Token, _ = s.getenv("GITHUB_TOKEN")
+		env.Token = ghvars.Read(s.getenv).Token
 		return env
 	}
 	if s.guard != nil {
@@ -83,7 +84,7 @@ func (s *Step) getenv(name string) (string, bool) {
 	if value, ok := s.inputs.env[name]; ok {
 		return value, true
 	}
-	if token := s.inputs.value("github-token"); name == "GITHUB_TOKEN" && token != "" {
+	if token := s.inputs.value("github-token"); name == ghvars.Token && token != "" {
 		return token, true
 	}
 	return s.outer.Getenv(name)

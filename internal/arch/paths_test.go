@@ -34,13 +34,18 @@ var spelled = map[string]struct {
 
 // specialPaths returns the strings in a file's Go code that have a special path, with their places.
 func specialPaths(fset *token.FileSet, f *ast.File) []string {
+	return stringsLike(specialPath, fset, f)
+}
+
+// stringsLike returns the strings in a file's Go code that match, with their places.
+func stringsLike(like *regexp.Regexp, fset *token.FileSet, f *ast.File) []string {
 	var out []string
 	ast.Inspect(f, func(n ast.Node) bool {
 		lit, ok := n.(*ast.BasicLit)
 		if !ok || lit.Kind != token.STRING {
 			return true
 		}
-		if text, err := strconv.Unquote(lit.Value); err == nil && specialPath.MatchString(text) {
+		if text, err := strconv.Unquote(lit.Value); err == nil && like.MatchString(text) {
 			out = append(out, fmt.Sprintf("%s: %.80q", fset.Position(lit.Pos()), text))
 		}
 		return true
@@ -55,9 +60,10 @@ func helpsTests(name string) bool {
 		strings.HasSuffix(base, "test")
 }
 
-// TestSpecialPaths parses the Go files of all systems, tests left out. It opens each, so go test's cache knows when one changes.
-func TestSpecialPaths(t *testing.T) {
-	found := map[string][]string{}
+// eachFile parses the Go files of all systems, tests left out, and calls do with each and the name of its package. It opens each,
+// so go test's cache knows when one changes.
+func eachFile(t *testing.T, do func(name string, fset *token.FileSet, f *ast.File)) {
+	t.Helper()
 	files := 0
 	err := filepath.WalkDir("../..", func(file string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() && (e.Name() == "testdata" || e.Name() == ".git") {
@@ -79,10 +85,7 @@ func TestSpecialPaths(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		name := filepath.ToSlash(dir)
-		if list := specialPaths(fset, parsed); len(list) > 0 && name != pathsHome && !helpsTests(name) {
-			found[name] = append(found[name], list...)
-		}
+		do(filepath.ToSlash(dir), fset, parsed)
 		return nil
 	})
 	if err != nil {
@@ -91,6 +94,15 @@ func TestSpecialPaths(t *testing.T) {
 	if files < 300 {
 		t.Fatalf("only %d files: the check looks at the wrong directory", files)
 	}
+}
+
+func TestSpecialPaths(t *testing.T) {
+	found := map[string][]string{}
+	eachFile(t, func(name string, fset *token.FileSet, f *ast.File) {
+		if list := specialPaths(fset, f); len(list) > 0 && name != pathsHome && !helpsTests(name) {
+			found[name] = append(found[name], list...)
+		}
+	})
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		switch n, allowed := len(found[name]), spelled[name].strings; {
 		case n > allowed:
@@ -130,5 +142,28 @@ func TestSpecialPathsInStrings(t *testing.T) {
 		if got := specialPath.MatchString(text); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
+	}
+}
+
+// variablesHome is the package that reads the variables that GitHub Actions sets for a step.
+const variablesHome = "internal/ghvars"
+
+// gitHubVariable finds the name of such a variable, but not a sentence that mentions one.
+var gitHubVariable = regexp.MustCompile(`^GITHUB_[A-Z_]*$`)
+
+func TestGitHubVariables(t *testing.T) {
+	home := 0
+	eachFile(t, func(name string, fset *token.FileSet, f *ast.File) {
+		list := stringsLike(gitHubVariable, fset, f)
+		if name == variablesHome {
+			home += len(list)
+			return
+		}
+		if len(list) > 0 && !helpsTests(name) {
+			t.Errorf("%s spells variables of GitHub Actions: use %s\n\t%s", name, variablesHome, strings.Join(list, "\n\t"))
+		}
+	})
+	if home == 0 {
+		t.Errorf("%s spells no variable, so the check sees none", variablesHome)
 	}
 }

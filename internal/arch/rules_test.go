@@ -26,12 +26,12 @@ var vocabulary = []string{
 // rows is the map, lowest first: a package imports rows below its own, never beside or above.
 // It is the table of docs/internals/architecture.md, "The map", with the order inside its rows.
 var rows = []row{
-	{packages: []string{"internal/excerpt", "internal/plural"}, only: []string{}},
+	{packages: []string{"internal/excerpt", "internal/plural", "internal/ghvars"}, only: []string{}},
 	{packages: []string{"internal/agent", "internal/nofollow"}},
 	{packages: vocabulary[:len(vocabulary)-3]},
-	{packages: []string{"internal/github", "internal/github/githubtest"}, only: []string{"internal/untrusted"}},
+	{packages: []string{"internal/github", "internal/github/githubtest"}, only: []string{"internal/untrusted", "internal/ghvars"}},
 	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
-	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt"}},
+	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt", "internal/ghvars"}},
 	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone
 	{packages: []string{"internal/gate/gatetest"}, only: []string{"internal/result"}},              // used by tests alone
@@ -86,7 +86,7 @@ var rows = []row{
 
 	{packages: []string{"internal/app"}},
 	{packages: []string{"internal/action"}, only: append([]string{
-		"internal/app", "internal/config", "internal/task", "internal/job", "internal/github", "internal/git", "internal/vet", "providers",
+		"internal/app", "internal/config", "internal/task", "internal/job", "internal/github", "internal/git", "internal/vet", "internal/ghvars", "providers",
 	}, vocabulary...)},
 	{packages: []string{"internal/cli"}},
 	{packages: []string{"internal/cli/clitest"}, only: []string{"internal/environment", "providers", "providers/*"}}, // used by tests alone

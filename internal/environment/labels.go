@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/org/rollout-action/internal/ghvars"
 )
 
 // Labels are attached to every environment, so that anyone can find and identify leftovers. Providers store Map and read it back
@@ -84,19 +86,18 @@ func ParseLabels(m map[string]string) Labels {
 // Self returns this process.
 func Self() Owner {
 	_, start := process(os.Getpid())
-	return Owner{Host: thisHost(), PID: os.Getpid(), Start: start, Workflow: thisWorkflow(os.Getenv)}
+	return Owner{Host: thisHost(), PID: os.Getpid(), Start: start, Workflow: workflowOf(ghvars.Read(os.LookupEnv))}
 }
 
-// thisWorkflow returns the workflow of a process with this environment. Source: GitHub's documentation of default environment
-// variables.
-func thisWorkflow(getenv func(string) string) Workflow {
-	if getenv("GITHUB_ACTIONS") != "true" || getenv("GITHUB_RUN_ID") == "" {
+// workflowOf returns the workflow of a process with these variables.
+func workflowOf(vars ghvars.Vars) Workflow {
+	if !vars.Actions || vars.RunID == "" {
 		return Workflow{}
 	}
-	attempt, _ := strconv.Atoi(getenv("GITHUB_RUN_ATTEMPT"))
+	attempt, _ := strconv.Atoi(vars.RunAttempt)
 	return Workflow{
-		Run:     fmt.Sprintf("%s/%s/actions/runs/%s", getenv("GITHUB_SERVER_URL"), getenv("GITHUB_REPOSITORY"), getenv("GITHUB_RUN_ID")),
-		Attempt: attempt, Job: getenv("GITHUB_JOB"),
+		Run:     fmt.Sprintf("%s/%s/actions/runs/%s", vars.ServerURL, vars.Repository, vars.RunID),
+		Attempt: attempt, Job: vars.Job,
 	}
 }
 

@@ -3,14 +3,15 @@ package environment
 import (
 	"os/exec"
 	"testing"
+
+	"github.com/org/rollout-action/internal/ghvars"
 )
 
 func TestLabelsContainTheWorkflow(t *testing.T) {
-	env := map[string]string{
-		"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "acme/widgets",
-		"GITHUB_RUN_ID": "123", "GITHUB_RUN_ATTEMPT": "2", "GITHUB_JOB": "eval",
+	vars := ghvars.Vars{
+		Actions: true, ServerURL: "https://github.com", Repository: "acme/widgets", RunID: "123", RunAttempt: "2", Job: "eval",
 	}
-	got := thisWorkflow(func(name string) string { return env[name] })
+	got := workflowOf(vars)
 	want := Workflow{Run: "https://github.com/acme/widgets/actions/runs/123", Attempt: 2, Job: "eval"}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -19,8 +20,8 @@ func TestLabelsContainTheWorkflow(t *testing.T) {
 	if back := ParseLabels(labels.Map()); back != labels {
 		t.Errorf("labels are read back as %+v", back)
 	}
-	delete(env, "GITHUB_ACTIONS")
-	if got := thisWorkflow(func(name string) string { return env[name] }); got != (Workflow{}) {
+	vars.Actions = false
+	if got := workflowOf(vars); got != (Workflow{}) {
 		t.Errorf("outside of a workflow: %+v", got)
 	}
 }

@@ -95,12 +95,18 @@ func recent(version string) bool {
 }
 
 func (g *Client) getenv(name string) string {
+	value, _ := g.lookup(name)
+	return value
+}
+
+// lookup is os.LookupEnv in the client's environment.
+func (g *Client) lookup(name string) (string, bool) {
 	for _, v := range slices.Backward(g.Environ) {
 		if value, ok := strings.CutPrefix(v, name+"="); ok {
-			return value
+			return value, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // kept are git's own variables that are passed on: how to reach servers is up to the user.

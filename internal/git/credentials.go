@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/org/rollout-action/internal/ghvars"
 )
 
 // login is a user's login for one host. The zero value means that there is none.
@@ -60,9 +62,10 @@ func (g *Client) loginFor(r Remote) (config [][2]string, env []string) {
 
 func (g *Client) credentials(host string) login {
 	l := login{user: "x-access-token"}
-	server, err := url.Parse(g.getenv("GITHUB_SERVER_URL"))
+	vars := ghvars.Read(g.lookup)
+	server, err := url.Parse(vars.ServerURL)
 	if host == "github.com" || err == nil && server.Host == host {
-		l.password = strings.TrimSpace(g.getenv("GITHUB_TOKEN"))
+		l.password = vars.Token
 	}
 	if l.password == "" {
 		l.user, l.password = g.fromHelpers(host)

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/org/rollout-action/internal/ghvars"
 )
 
 // Getenv returns an environment variable, like os.LookupEnv.
@@ -81,41 +83,44 @@ type Origin struct {
 // The error means that the event could not be read; the facts of the environment are valid in that case.
 // Source: docs.github.com, "Variables reference"; actions/runner, GitHubContext.cs.
 func FromEnv(getenv Getenv) (Actions, bool, error) {
-	get := func(name string) string {
-		value, _ := getenv("GITHUB_" + name)
-		return strings.TrimSpace(value)
-	}
-	if get("ACTIONS") != "true" {
+	vars := ghvars.Read(getenv)
+	if !vars.Actions {
 		return Actions{}, false, nil
 	}
+	a, err := factsOf(vars)
+	return a, true, err
+}
+
+// factsOf returns the facts of a step. The error is as in FromEnv.
+func factsOf(vars ghvars.Vars) (Actions, error) {
 	a := Actions{
-		ServerURL:  strings.TrimRight(cmp.Or(get("SERVER_URL"), "https://github.com"), "/"),
-		APIURL:     strings.TrimRight(cmp.Or(get("API_URL"), DefaultAPI), "/"),
-		Repository: get("REPOSITORY"),
-		Event:      get("EVENT_NAME"),
-		Actor:      get("ACTOR"),
-		Job:        get("JOB"),
-		Workspace:  get("WORKSPACE"),
-		SHA:        hash(get("SHA")),
-		HeadSHA:    hash(get("SHA")),
-		Ref:        get("REF"),
-		BaseRef:    get("BASE_REF"),
-		HeadBranch: get("HEAD_REF"),
-		RunID:      number(get("RUN_ID")),
-		RunNumber:  int(number(get("RUN_NUMBER"))),
-		RunAttempt: max(1, int(number(get("RUN_ATTEMPT")))),
-		Dependabot: get("ACTOR") == "dependabot[bot]",
+		ServerURL:  strings.TrimRight(cmp.Or(vars.ServerURL, "https://github.com"), "/"),
+		APIURL:     strings.TrimRight(cmp.Or(vars.APIURL, DefaultAPI), "/"),
+		Repository: vars.Repository,
+		Event:      vars.EventName,
+		Actor:      vars.Actor,
+		Job:        vars.Job,
+		Workspace:  vars.Workspace,
+		SHA:        hash(vars.SHA),
+		HeadSHA:    hash(vars.SHA),
+		Ref:        vars.Ref,
+		BaseRef:    vars.BaseRef,
+		HeadBranch: vars.HeadRef,
+		RunID:      number(vars.RunID),
+		RunNumber:  int(number(vars.RunNumber)),
+		RunAttempt: max(1, int(number(vars.RunAttempt))),
+		Dependabot: vars.Actor == "dependabot[bot]",
 	}
-	a.WorkflowFile = workflowFile(get("WORKFLOW_REF"), a.Repository)
+	a.WorkflowFile = workflowFile(vars.WorkflowRef, a.Repository)
 	a.Number = pullOf(a.Ref)
-	e, err := readEvent(get("EVENT_PATH"))
+	e, err := readEvent(vars.EventPath)
 	if err != nil {
 		// Without the event, it is unknown whose code this is: assume a fork's.
 		a.Fork = isPull(a.Event)
-		return a, true, fmt.Errorf("read the event of this run: %w", err)
+		return a, fmt.Errorf("read the event of this run: %w", err)
 	}
 	e.teach(&a)
-	return a, true, nil
+	return a, nil
 }
 
 // Environment is what the environment and the event tell about the run of GitHub Actions that a process belongs to.
@@ -128,31 +133,20 @@ type Environment struct {
 
 // ReadEnvironment reads the environment and the event. See FromEnv.
 func ReadEnvironment(getenv Getenv) Environment {
-	var e Environment
-	e.Actions, e.Inside, e.Err = FromEnv(getenv)
-	e.Token, _ = getenv("GITHUB_TOKEN")
-	return e
+	vars := ghvars.Read(getenv)
+	if !vars.Actions {
+		return Environment{Token: vars.Token}
+	}
+	return ReadStep(getenv)
 }
 
 // ReadStep is ReadEnvironment for a step of the Action, which always belongs to a run: it also has the facts if the environment does
 // not say that it is one.
 func ReadStep(getenv Getenv) Environment {
-	e := ReadEnvironment(getenv)
-	if !e.Inside {
-		e.Actions, _, e.Err = FromEnv(func(name string) (string, bool) {
-			if name == "GITHUB_ACTIONS" {
-				return "true", true
-			}
-			return getenv(name)
-		})
-	}
+	vars := ghvars.Read(getenv)
+	e := Environment{Inside: vars.Actions, Token: vars.Token}
+	e.Actions, e.Err = factsOf(vars)
 	return e
-}
-
-// Workspace returns the directory that has the checkouts of a step; "" outside a step.
-func Workspace(getenv Getenv) string {
-	dir, _ := getenv("GITHUB_WORKSPACE")
-	return dir
 }
 
 // isPull reports whether an event is about a pull request's head.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/org/rollout-action/internal/ghvars"
 )
 
 // This package writes the files itself. go-githubactions separates values with a constant line, so a value that contains it could
@@ -33,15 +35,15 @@ var outputName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 // SetOutput sets an output of the step. Outside a step (GITHUB_OUTPUT is not set) it does nothing.
 func SetOutput(getenv Getenv, name, value string) error {
-	return setValue(getenv, "GITHUB_OUTPUT", "output", name, value)
+	return setValue(ghvars.Read(getenv).Output, "output", name, value)
 }
 
 // SaveState saves a value for the action's post step, which gets it as STATE_<name>.
 func SaveState(getenv Getenv, name, value string) error {
-	return setValue(getenv, "GITHUB_STATE", "state", name, value)
+	return setValue(ghvars.Read(getenv).State, "state", name, value)
 }
 
-func setValue(getenv Getenv, file, what, name, value string) error {
+func setValue(file ghvars.File, what, name, value string) error {
 	if !outputName.MatchString(name) {
 		return fmt.Errorf("%q cannot be the name of an %s: letters, digits, - and _ can, after a letter or _", name, what)
 	}
@@ -57,7 +59,7 @@ func setValue(getenv Getenv, file, what, name, value string) error {
 		return fmt.Errorf("set the %s %s: %w", what, name, err)
 	}
 	record := fmt.Sprintf("%s<<%s\n%s\n%s\n", name, delimiter, value, delimiter)
-	if err := appendTo(getenv, file, addition{text: record}); err != nil {
+	if err := appendTo(file, addition{text: record}); err != nil {
 		return fmt.Errorf("set the %s %s: %w", what, name, err)
 	}
 	return nil
@@ -83,7 +85,7 @@ func AppendSummary(getenv Getenv, markdown []byte) error {
 		return nil
 	}
 	text := string(bytes.TrimRight(markdown, "\n")) + "\n"
-	if err := appendTo(getenv, "GITHUB_STEP_SUMMARY", addition{text: text, apart: true, limit: maxSummary}); err != nil {
+	if err := appendTo(ghvars.Read(getenv).Summary, addition{text: text, apart: true, limit: maxSummary}); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
 	return nil
@@ -92,8 +94,7 @@ func AppendSummary(getenv Getenv, markdown []byte) error {
 // SummarySpace returns how many bytes fit into the summary, a little less than GitHub accepts. Outside a step, or if the file
 // cannot be read, it returns the size for an empty summary.
 func SummarySpace(getenv Getenv) int {
-	file, _ := getenv("GITHUB_STEP_SUMMARY")
-	info, err := os.Stat(file)
+	info, err := os.Stat(ghvars.Read(getenv).Summary.Path)
 	if err != nil {
 		return aimSummary
 	}
@@ -107,19 +108,17 @@ type addition struct {
 	limit int64 // of the whole file, in bytes; 0: none
 }
 
-// appendTo appends to the file that a variable names, beginning on a new line, in one write. If the variable is not set, it does
-// nothing.
-func appendTo(getenv Getenv, variable string, add addition) (err error) {
-	path, _ := getenv(variable)
-	if path == "" {
+// appendTo appends to a file, beginning on a new line, in one write. Outside a step it does nothing.
+func appendTo(to ghvars.File, add addition) (err error) {
+	if to.Path == "" {
 		return nil
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s: %w", variable, err)
+			err = fmt.Errorf("%s: %w", to.Variable, err)
 		}
 	}()
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := os.OpenFile(to.Path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
 	}

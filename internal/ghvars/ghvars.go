@@ -1,0 +1,50 @@
+// Package ghvars reads the variables that GitHub Actions sets for a step. No other package spells their names in code; what the
+// values mean is decided by those who use them.
+package ghvars
+
+import "strings"
+
+// Token is the name of the variable with the workflow's token, which steps set themselves.
+const Token = "GITHUB_TOKEN"
+
+// Vars are the variables of a step. A variable that is not set is "". Source: docs.github.com, "Variables reference".
+type Vars struct {
+	Actions bool // this is a step
+
+	ServerURL, APIURL            string
+	Repository, Workspace        string
+	EventName, EventPath         string
+	Actor, Job, WorkflowRef      string
+	SHA, Ref, BaseRef, HeadRef   string
+	RunID, RunNumber, RunAttempt string
+
+	Token string // of the workflow
+
+	Output, State, Summary File
+}
+
+// File is a file in which a step leaves something for the runner.
+type File struct {
+	Variable string // that names the file
+	Path     string // "" outside a step
+}
+
+// Read reads the variables from an environment, such as os.LookupEnv.
+func Read(getenv func(string) (string, bool)) Vars {
+	get := func(name string) string {
+		value, _ := getenv("GITHUB_" + name)
+		return strings.TrimSpace(value)
+	}
+	file := func(name string) File { return File{Variable: "GITHUB_" + name, Path: get(name)} }
+	return Vars{
+		Actions:   get("ACTIONS") == "true",
+		ServerURL: get("SERVER_URL"), APIURL: get("API_URL"),
+		Repository: get("REPOSITORY"), Workspace: get("WORKSPACE"),
+		EventName: get("EVENT_NAME"), EventPath: get("EVENT_PATH"),
+		Actor: get("ACTOR"), Job: get("JOB"), WorkflowRef: get("WORKFLOW_REF"),
+		SHA: get("SHA"), Ref: get("REF"), BaseRef: get("BASE_REF"), HeadRef: get("HEAD_REF"),
+		RunID: get("RUN_ID"), RunNumber: get("RUN_NUMBER"), RunAttempt: get("RUN_ATTEMPT"),
+		Token:  get("TOKEN"),
+		Output: file("OUTPUT"), State: file("STATE"), Summary: file("STEP_SUMMARY"),
+	}
+}

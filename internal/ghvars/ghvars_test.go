@@ -1,0 +1,42 @@
+package ghvars
+
+import (
+	"reflect"
+	"testing"
+)
+
+// Each field has a variable of its own.
+func TestReadFillsEveryField(t *testing.T) {
+	asked := map[string]bool{}
+	v := Read(func(name string) (string, bool) {
+		asked[name] = true
+		if name == "GITHUB_ACTIONS" {
+			return "true", true
+		}
+		return " " + name + "\n", true
+	})
+	seen := map[string]bool{}
+	fields := reflect.ValueOf(v)
+	for i := range fields.NumField() {
+		name := fields.Type().Field(i).Name
+		switch field := fields.Field(i).Interface().(type) {
+		case bool:
+			if !field {
+				t.Errorf("%s is false", name)
+			}
+		case string:
+			if seen[field] || !asked[field] {
+				t.Errorf("%s is %q", name, field)
+			}
+			seen[field] = true
+		case File:
+			if field.Path != field.Variable || seen[field.Path] || !asked[field.Path] {
+				t.Errorf("%s is %+v", name, field)
+			}
+			seen[field.Path] = true
+		}
+	}
+	if len(seen)+1 != len(asked) {
+		t.Errorf("%d variables for %d fields", len(asked), len(seen)+1)
+	}
+}
