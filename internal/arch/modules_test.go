@@ -42,7 +42,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/docker/docker"},
 		use:      "the client of the Docker engine",
 		why:      "It negotiates every API version since 1.24. The API of its successor still changes.",
-		packages: []string{"providers/docker", "providers/sandbox", "providers/sandbox/internal/oci", "internal/bench", "internal/testenv"},
+		packages: []string{"providers/docker", "providers/sandbox", "providers/sandbox/internal/oci", "bench", "internal/testenv"},
 	},
 	{
 		paths:    []string{"github.com/docker/cli/cli/connhelper"},
@@ -248,7 +248,7 @@ var dependencies = []dependency{
 		paths:    []string{"golang.org/x/sync"},
 		use:      "errgroup",
 		why:      "It is beside the standard library.",
-		packages: []string{"internal/app", "internal/job", "internal/job/merge", "internal/job/reuse", "internal/dataset", "internal/bench"},
+		packages: []string{"internal/app", "internal/job", "internal/job/merge", "internal/job/reuse", "internal/job/jobtest", "internal/dataset", "bench"},
 	},
 	{
 		paths: []string{"golang.org/x/sys"},

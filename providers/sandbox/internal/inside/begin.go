@@ -21,7 +21,7 @@ const (
 
 // Process 1 starts here and not in main. Go initialises a program's packages one by one, and main is the last. Most
 // packages of rollout (clients of engines and registries, their protocols) come after this one, whose imports are few.
-// Starting here halves a sandbox's memory and saves some milliseconds; "go run ./internal/bench --only sandbox"
+// Starting here halves a sandbox's memory and saves some milliseconds; "go run ./bench --only sandbox"
 // measures both.
 func init() {
 	switch os.Args[0] {

@@ -61,13 +61,15 @@ func newStage(ctx context.Context, dir, image string, tasks int, provider enviro
 	}, nil
 }
 
-// once runs the job as run does, and removes its directory afterwards.
-func (s *stage) once(ctx context.Context, trials, workers int) (time.Duration, error) {
-	took, dir, err := s.run(ctx, trials, workers)
-	if err != nil {
-		return 0, err
+// trials measures a job of so many trials in milliseconds, and removes its directory afterwards.
+func (s *stage) trials(n, workers int) measured {
+	return func(ctx context.Context) (float64, error) {
+		took, dir, err := s.run(ctx, n, workers)
+		if err != nil {
+			return 0, err
+		}
+		return milliseconds(took), os.RemoveAll(dir)
 	}
-	return took, os.RemoveAll(dir)
 }
 
 // run runs a whole job of so many trials, like the run command without its terminal output. It returns the duration and the job's

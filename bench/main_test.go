@@ -40,6 +40,22 @@ func TestTurnsInterleavesAndDropsWarmUps(t *testing.T) {
 	}
 }
 
+func TestMeasurementsAreComplete(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range measurements {
+		if seen[m.name] {
+			t.Errorf("%s is there twice", m.name)
+		}
+		seen[m.name] = true
+		if m.target.bound <= 0 || m.target.of != "ours" && m.floorIs == "" {
+			t.Errorf("%s: its target %s cannot be checked", m.name, m.target)
+		}
+		if !slices.ContainsFunc(parts, func(p part) bool { return strings.HasPrefix(m.name, p.name+".") }) {
+			t.Errorf("%s belongs to no part", m.name)
+		}
+	}
+}
+
 func TestWrongUsage(t *testing.T) {
 	for _, args := range [][]string{{"--only", "everything"}, {"--rounds", "0"}, {"docker"}, {"--nonsense"}} {
 		var out, errs bytes.Buffer

@@ -50,7 +50,7 @@ func TestTrialMakesTheFewestEngineCalls(t *testing.T) {
 	floor.api.NegotiateAPIVersion(t.Context())
 
 	proxy.take()
-	if _, err := ours.once(t.Context(), 1, 1); err != nil {
+	if _, err := ours.trials(1, 1)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// Each task of a job checks once whether the image exists, and for its content.

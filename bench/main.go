@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/org/rollout-action/providers/sandbox"
 )
@@ -22,7 +21,7 @@ type bench struct {
 	image  string // of the hello trial
 	dir    string // scratch
 	stderr io.Writer
-	report Report
+	report report
 }
 
 // part is a group of measurements. It returns errUnmeasurable if this machine cannot do them.
@@ -52,15 +51,14 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 3 && args[0] == childArg {
-		return child(ctx, args[1], args[2], stdout, stderr)
+	if len(args) > 0 && args[0] == childArg {
+		return child(ctx, args[1:], stdout, stderr)
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	only := flags.String("only", "", "measure only this part: "+partNames())
 	rounds := flags.Int("rounds", 20, "how many `pairs` to measure; what takes long is measured less often")
 	image := flags.String("image", "debian:bookworm", "`image` of the hello trial; it needs bash")
-	jsonTo := flags.String("json", "", "write the report as JSON to `file`; - is stdout, and the table goes to stderr")
 	check := flags.Bool("check", false, "exit with 1 when a target is missed")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -71,12 +69,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "bench: want --rounds of 1 or more, --only one of %s, and no arguments\n", partNames())
 		return 2
 	}
-	b := &bench{rounds: *rounds, image: *image, stderr: stderr, report: newReport(*rounds, *image, time.Now())}
+	b := &bench{rounds: *rounds, image: *image, stderr: stderr}
 	if err := b.run(ctx, *only); err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 3
 	}
-	if err := b.publish(*jsonTo, stdout); err != nil {
+	if err := b.report.write(stdout); err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 3
 	}
@@ -106,7 +104,7 @@ func (b *bench) run(ctx context.Context, only string) (err error) {
 		}
 		err := p.measure(b, ctx)
 		if errors.Is(err, errUnmeasurable) {
-			b.report.Missing = append(b.report.Missing, fmt.Sprintf("%s: %v", p.name, err))
+			b.missing(p.name, err)
 			continue
 		}
 		if err != nil {
@@ -115,57 +113,3 @@ func (b *bench) run(ctx context.Context, only string) (err error) {
 	}
 	return nil
 }
-
-func (b *bench) publish(jsonTo string, stdout io.Writer) error {
-	if jsonTo == "-" {
-		return errors.Join(b.report.writeTable(b.stderr), b.report.writeJSON(stdout))
-	}
-	if err := b.report.writeTable(stdout); err != nil || jsonTo == "" {
-		return err
-	}
-	file, err := os.Create(jsonTo)
-	if err != nil {
-		return err
-	}
-	return errors.Join(b.report.writeJSON(file), file.Close())
-}
-
-func (b *bench) add(results ...Result) { b.report.Results = append(b.report.Results, results...) }
-
-func (b *bench) logf(format string, args ...any) {
-	fmt.Fprintf(b.stderr, "bench: "+format+"\n", args...)
-}
-
-// measured is something to measure; it returns a value in the caller's unit.
-type measured func(ctx context.Context) (float64, error)
-
-// turns measures things in turn, rounds times after the warm-ups, and returns the values of each.
-func turns(ctx context.Context, warmups, rounds int, things ...measured) ([][]float64, error) {
-	values := make([][]float64, len(things))
-	for n := range warmups + rounds {
-		for i, thing := range things {
-			value, err := thing(ctx)
-			if err != nil {
-				return nil, err
-			}
-			if n >= warmups {
-				values[i] = append(values[i], value)
-			}
-		}
-	}
-	return values, ctx.Err()
-}
-
-// fewer returns the number of rounds of a slow measurement: one for each per, at least least.
-func (b *bench) fewer(per, least int) int { return max(least, (b.rounds+per-1)/per) }
-
-// timed measures the duration of work in milliseconds.
-func timed(work func(ctx context.Context) error) measured {
-	return func(ctx context.Context) (float64, error) {
-		began := time.Now()
-		err := work(ctx)
-		return milliseconds(time.Since(began)), err
-	}
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -25,7 +25,7 @@ func TestTrialOnALayerMakesFewerEngineCalls(t *testing.T) {
 	}
 	ours.loaded.Job.Agents[0].CacheInstall = true
 	ours.loaded.Job.Agents[0].Install += "# " + t.TempDir() + "\n" // a layer that no earlier test has made
-	if _, err := ours.once(t.Context(), 1, 1); err != nil {
+	if _, err := ours.trials(1, 1)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -61,7 +61,7 @@ func TestTrialOnALayerMakesFewerEngineCalls(t *testing.T) {
 		}
 	}
 
-	if _, err := ours.once(t.Context(), 1, 1); err != nil {
+	if _, err := ours.trials(1, 1)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	image := "GET /images/" + testenv.Image + "/json"
