@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
 	"github.com/org/rollout-action/internal/quantity"
 )
 
@@ -51,7 +52,7 @@ func (d *decoder) mustBe(n *node, p keyPath, wanted, hint string) {
 }
 
 // decode sets v from n. n may be nil if the key is missing.
-func (d *decoder) decode(n *node, p keyPath, v reflect.Value, r rules) {
+func (d *decoder) decode(n *node, p keyPath, v reflect.Value, r keys.Rules) {
 	if n == nil || n.kind == null {
 		d.setDefault(n, p, v, r)
 		return
@@ -91,7 +92,7 @@ func (d *decoder) decode(n *node, p keyPath, v reflect.Value, r rules) {
 }
 
 // setDefault sets v for a key that is missing or has no value.
-func (d *decoder) setDefault(n *node, p keyPath, v reflect.Value, r rules) {
+func (d *decoder) setDefault(n *node, p keyPath, v reflect.Value, r keys.Rules) {
 	switch {
 	case v.Kind() == reflect.Struct:
 		empty := &node{kind: mapping}
@@ -99,9 +100,9 @@ func (d *decoder) setDefault(n *node, p keyPath, v reflect.Value, r rules) {
 			empty.at = n.at
 		}
 		d.structure(empty, p, v)
-	case r.defaultYAML != "":
+	case r.Default != "":
 		n := defaultNode(r)
-		r.defaultYAML = ""
+		r.Default = ""
 		d.decode(n, p, v, r)
 	}
 }
@@ -110,66 +111,66 @@ func (d *decoder) setDefault(n *node, p keyPath, v reflect.Value, r rules) {
 var defaults sync.Map
 
 // defaultNode returns the parsed default tag.
-func defaultNode(r rules) *node {
-	if n, ok := defaults.Load(r.defaultYAML); ok {
+func defaultNode(r keys.Rules) *node {
+	if n, ok := defaults.Load(r.Default); ok {
 		return n.(*node)
 	}
 	var p problems
-	n := parseYAML("default of "+r.key, []byte(r.defaultYAML), &p)
+	n := parseYAML("default of "+r.Key, []byte(r.Default), &p)
 	if n == nil || len(p.list) > 0 {
 		panic(p.list.Error())
 	}
-	defaults.Store(r.defaultYAML, n)
+	defaults.Store(r.Default, n)
 	return n
 }
 
 func (d *decoder) structure(n *node, p keyPath, v reflect.Value) {
-	all := rulesOf(v.Type())
+	all := keys.Of(v.Type())
 	if n.kind != mapping {
 		d.mustBe(n, p, "a mapping", asEntry(n, all))
 		return
 	}
-	known := keysOf(all)
+	known := keys.Names(all)
 	for _, f := range n.fields {
 		if !slices.Contains(known, f.name) {
 			d.unknownKey(f, p, known)
 		}
 	}
 	for _, r := range all {
-		value := n.given(r.key)
-		if value == nil && r.required && len(p) > 0 {
-			d.spoil(p.child(r.key))
-			d.add(n.at, "", "%s needs %q", p, r.key)
+		value := n.given(r.Key)
+		if value == nil && r.Required && len(p) > 0 {
+			d.spoil(p.child(r.Key))
+			d.add(n.at, "", "%s needs %q", p, r.Key)
 			continue
 		}
-		field := v.FieldByIndex(r.index)
-		if r.mb != "" && d.megabytes(n, p, field, r) {
+		field := v.FieldByIndex(r.Index)
+		if r.MB != "" && d.megabytes(n, p, field, r) {
 			continue
 		}
-		if value == nil && n.field(r.key) != nil {
-			value = n.field(r.key).value
+		if value == nil && n.field(r.Key) != nil {
+			value = n.field(r.Key).value
 		}
-		d.decode(value, p.child(r.key), field, r)
+		d.decode(value, p.child(r.Key), field, r)
 	}
 }
 
 // asEntry returns the hint for a scalar in place of a mapping that has a required key: to write the key. A path may also be
 // meant as something else.
-func asEntry(n *node, all []rules) string {
-	i := slices.IndexFunc(all, func(r rules) bool { return r.required })
+func asEntry(n *node, all []keys.Rules) string {
+	i := slices.IndexFunc(all, func(r keys.Rules) bool { return r.Required })
 	if i < 0 {
-		i = slices.IndexFunc(all, func(r rules) bool { return r.key == "path" })
+		i = slices.IndexFunc(all, func(r keys.Rules) bool { return r.Key == "path" })
 	}
 	ok := n.kind == text
 	if i < 0 && n.kind == integer { // as in "confirm: 4" of a gate
-		i = slices.IndexFunc(all, func(r rules) bool { return r.typ.Kind() == reflect.Int })
+		i = slices.IndexFunc(all, func(r keys.Rules) bool { return r.Type.Kind() == reflect.Int })
 		ok = true
 	}
 	if i < 0 || !ok || len(n.text) > 60 {
 		return ""
 	}
-	key := all[i].key
-	if key == "path" && strings.Contains(n.text, "://") && slices.ContainsFunc(all, func(r rules) bool { return r.key == "url" }) {
+	key := all[i].Key
+	if key == "path" && strings.Contains(n.text, "://") && slices.ContainsFunc(all, func(r keys.Rules) bool { return r.Key == "url" }) {
 		key = "url"
 	}
 	return fmt.Sprintf("write {%s: %s}", key, n.text)
@@ -193,14 +194,14 @@ func (d *decoder) unknownKey(f *field, p keyPath, known []string) {
 }
 
 // megabytes reads the key of an amount in megabytes, if it is the one that counts.
-func (d *decoder) megabytes(n *node, p keyPath, v reflect.Value, r rules) bool {
-	amount, mb := n.given(r.key), n.given(r.mb)
+func (d *decoder) megabytes(n *node, p keyPath, v reflect.Value, r keys.Rules) bool {
+	amount, mb := n.given(r.Key), n.given(r.MB)
 	if mb == nil {
 		return false
 	}
 	if amount != nil {
 		if amount.at.isFlag() == mb.at.isFlag() {
-			d.wrong(mb, p.child(r.mb), "keep one of them", "%s and %s are the same setting", p.child(r.key), r.mb)
+			d.wrong(mb, p.child(r.MB), "keep one of them", "%s and %s are the same setting", p.child(r.Key), r.MB)
 			return true
 		}
 		if amount.at.isFlag() { // a flag wins over the file
@@ -208,7 +209,7 @@ func (d *decoder) megabytes(n *node, p keyPath, v reflect.Value, r rules) bool {
 		}
 	}
 	target := reflect.New(v.Type().Elem())
-	at := p.child(r.mb)
+	at := p.child(r.MB)
 	d.amount(mb, at, target.Elem(), r, quantity.MiB)
 	if !d.bad[at.String()] {
 		v.Set(target)
@@ -216,16 +217,16 @@ func (d *decoder) megabytes(n *node, p keyPath, v reflect.Value, r rules) bool {
 	return true
 }
 
-func (d *decoder) list(n *node, p keyPath, v reflect.Value, r rules) {
+func (d *decoder) list(n *node, p keyPath, v reflect.Value, r keys.Rules) {
 	if n.kind != list {
 		d.mustBe(n, p, "a list", "begin each entry with \"- \"")
 		return
 	}
-	if r.most != nil && float64(len(n.items)) > *r.most {
-		d.wrong(n, p, "", "%s has %d entries, and may have %.0f", p, len(n.items), *r.most)
+	if r.Most != nil && float64(len(n.items)) > *r.Most {
+		d.wrong(n, p, "", "%s has %d entries, and may have %.0f", p, len(n.items), *r.Most)
 		return
 	}
-	if len(n.items) == 0 && r.defaultYAML == "" {
+	if len(n.items) == 0 && r.Default == "" {
 		return // equal to no list, also in JSON
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
@@ -234,7 +235,7 @@ func (d *decoder) list(n *node, p keyPath, v reflect.Value, r rules) {
 			d.wrong(item, p.index(i), "remove it", "%s is empty", p.index(i))
 			continue
 		}
-		d.decode(item, p.index(i), out.Index(i), rules{raw: r.raw})
+		d.decode(item, p.index(i), out.Index(i), keys.Rules{Raw: r.Raw})
 	}
 	v.Set(out)
 }

@@ -1,6 +1,10 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/org/rollout-action/internal/keys"
+)
 
 // later are planned keys that do not exist yet, with what to do until then. They are errors: if a judge were ignored, results
 // would look better than they are.
@@ -15,16 +19,16 @@ func belongsIn(key string) string {
 	var places []string
 	var search func(t reflect.Type, place string)
 	search = func(t reflect.Type, place string) {
-		for _, r := range rulesOf(t) {
-			if r.key == key || r.mb != "" && r.mb == key {
+		for _, r := range keys.Of(t) {
+			if r.Key == key || r.MB != "" && r.MB == key {
 				places = append(places, place)
 			}
-			inner, suffix := r.typ, ""
+			inner, suffix := r.Type, ""
 			if inner.Kind() == reflect.Slice {
 				inner, suffix = inner.Elem(), "[]"
 			}
 			if inner.Kind() == reflect.Struct {
-				search(inner, "in "+r.key+suffix)
+				search(inner, "in "+r.Key+suffix)
 			}
 		}
 	}

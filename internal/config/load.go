@@ -16,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // Options configure how a job file is loaded. The zero value reads the file without checks of the provider.
@@ -264,7 +265,7 @@ func (s source) load(root *node, p *problems, opts Options) (*Loaded, error) {
 	d := newDecoder(p)
 	c := &checker{decoder: d, source: s, opts: opts, root: root}
 	c.out.File, c.out.PathsFrom = s.file, s.dir
-	d.decode(root, nil, reflect.ValueOf(&c.out.Job).Elem(), rules{})
+	d.decode(root, nil, reflect.ValueOf(&c.out.Job).Elem(), keys.Rules{})
 	if root.kind == mapping {
 		c.check()
 	}

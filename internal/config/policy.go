@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // GateKey is a key of gate with a single value, which has a flag.
@@ -27,18 +28,18 @@ const confirmAttempts = "confirm.attempts"
 
 // GateKeys returns the keys of gate with a single value, and confirm.attempts, in the order of the documentation.
 func GateKeys() []GateKey {
-	var keys []GateKey
-	for _, r := range rulesOf(reflect.TypeFor[gate.Policy]()) {
-		if r.typ.Kind() != reflect.Slice && r.typ.Kind() != reflect.Struct {
-			keys = append(keys, GateKey{Key: r.key, Doc: r.doc})
+	var out []GateKey
+	for _, r := range keys.Of(reflect.TypeFor[gate.Policy]()) {
+		if r.Type.Kind() != reflect.Slice && r.Type.Kind() != reflect.Struct {
+			out = append(out, GateKey{Key: r.Key, Doc: r.Doc})
 		}
 	}
-	for _, r := range rulesOf(reflect.TypeFor[gate.Confirm]()) {
-		if "confirm."+r.key == confirmAttempts {
-			keys = append(keys, GateKey{Key: confirmAttempts, Doc: r.doc})
+	for _, r := range keys.Of(reflect.TypeFor[gate.Confirm]()) {
+		if "confirm."+r.Key == confirmAttempts {
+			out = append(out, GateKey{Key: confirmAttempts, Doc: r.Doc})
 		}
 	}
-	return keys
+	return out
 }
 
 // Policy returns the gate of a job that has run: the key gate of its config.json, changed by overrides (whose paths begin with
@@ -57,7 +58,7 @@ func Policy(file string, data []byte, overrides []Override) (gate.Policy, error)
 		Gate gate.Policy `yaml:"gate" json:"gate"`
 	}
 	d := newDecoder(&p)
-	d.decode(root, nil, reflect.ValueOf(&out).Elem(), rules{})
+	d.decode(root, nil, reflect.ValueOf(&out).Elem(), keys.Rules{})
 	c := &checker{decoder: d, root: root}
 	c.out.Job.Gate = out.Gate
 	c.gate()

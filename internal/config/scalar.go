@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // variable reads the value of an environment variable: any scalar, as written.
@@ -29,7 +30,7 @@ func (d *decoder) variable(n *node, p keyPath) (string, bool) {
 	return n.text, true
 }
 
-func (d *decoder) text(n *node, p keyPath, v reflect.Value, r rules) {
+func (d *decoder) text(n *node, p keyPath, v reflect.Value, r keys.Rules) {
 	s := n.text
 	switch {
 	case n.kind == text:
@@ -45,12 +46,12 @@ func (d *decoder) text(n *node, p keyPath, v reflect.Value, r rules) {
 	switch {
 	case strings.ContainsRune(s, 0):
 		d.wrong(n, p, "", "%s must not contain a NUL character", p)
-	case !r.raw && strings.TrimSpace(s) == "":
+	case !r.Raw && strings.TrimSpace(s) == "":
 		d.wrong(n, p, "", "%s must not be empty", p)
-	case !r.raw && strings.Contains(s, "${"):
+	case !r.Raw && strings.Contains(s, "${"):
 		d.wrong(n, p, "it is expanded in agents[].env only", "%s must not contain ${…}: %q", p, shorten(s))
-	case len(r.enum) > 0 && !slices.Contains(r.enum, s):
-		d.wrong(n, p, diag.DidYouMean(s, r.enum), "%s must be one of %s, not %q", p, strings.Join(r.enum, ", "), shorten(s))
+	case len(r.Enum) > 0 && !slices.Contains(r.Enum, s):
+		d.wrong(n, p, diag.DidYouMean(s, r.Enum), "%s must be one of %s, not %q", p, strings.Join(r.Enum, ", "), shorten(s))
 	default:
 		v.SetString(s)
 	}
@@ -69,7 +70,7 @@ func (d *decoder) boolean(n *node, p keyPath, v reflect.Value) {
 	}
 }
 
-func (d *decoder) integer(n *node, p keyPath, v reflect.Value, r rules) {
+func (d *decoder) integer(n *node, p keyPath, v reflect.Value, r keys.Rules) {
 	f, ok := n.number()
 	if !ok || f != math.Trunc(f) || math.IsInf(f, 0) {
 		d.mustBe(n, p, "a whole number", unquote(n))
@@ -80,7 +81,7 @@ func (d *decoder) integer(n *node, p keyPath, v reflect.Value, r rules) {
 	}
 }
 
-func (d *decoder) float(n *node, p keyPath, v reflect.Value, r rules) {
+func (d *decoder) float(n *node, p keyPath, v reflect.Value, r keys.Rules) {
 	f, ok := n.number()
 	if !ok {
 		d.mustBe(n, p, "a number", unquote(n))
@@ -116,7 +117,7 @@ func (n *node) number() (float64, bool) {
 }
 
 // amount reads a number or a quantity. read returns an error for invalid text.
-func (d *decoder) amount(n *node, p keyPath, v reflect.Value, r rules, read func(string) (int64, error)) {
+func (d *decoder) amount(n *node, p keyPath, v reflect.Value, r keys.Rules, read func(string) (int64, error)) {
 	if n.kind != integer && n.kind != float && n.kind != text {
 		d.mustBe(n, p, "a number or a quantity", "")
 		return
@@ -131,17 +132,17 @@ func (d *decoder) amount(n *node, p keyPath, v reflect.Value, r rules, read func
 	}
 }
 
-func (d *decoder) inBounds(n *node, p keyPath, f float64, r rules) bool {
+func (d *decoder) inBounds(n *node, p keyPath, f float64, r keys.Rules) bool {
 	got := shorten(n.text)
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
 		d.wrong(n, p, "", "%s must be a finite number, not %s", p, got)
-	case r.min != nil && f < *r.min:
-		d.wrong(n, p, "", "%s must be at least %s, not %s", p, plain(*r.min, r.typ), got)
-	case r.max != nil && f > *r.max:
-		d.wrong(n, p, "", "%s must be at most %s, not %s", p, plain(*r.max, r.typ), got)
-	case r.above != nil && f <= *r.above:
-		d.wrong(n, p, "", "%s must be more than %s, not %s", p, plain(*r.above, r.typ), got)
+	case r.Min != nil && f < *r.Min:
+		d.wrong(n, p, "", "%s must be at least %s, not %s", p, plain(*r.Min, r.Type), got)
+	case r.Max != nil && f > *r.Max:
+		d.wrong(n, p, "", "%s must be at most %s, not %s", p, plain(*r.Max, r.Type), got)
+	case r.Above != nil && f <= *r.Above:
+		d.wrong(n, p, "", "%s must be more than %s, not %s", p, plain(*r.Above, r.Type), got)
 	default:
 		return true
 	}
@@ -167,7 +168,7 @@ func (d *decoder) anything(n *node, p keyPath) any {
 		return strings.EqualFold(n.text, "true")
 	case text:
 		var s string
-		d.text(n, p, reflect.ValueOf(&s).Elem(), rules{raw: !strings.Contains(n.text, "${")})
+		d.text(n, p, reflect.ValueOf(&s).Elem(), keys.Rules{Raw: !strings.Contains(n.text, "${")})
 		return s
 	case list:
 		out := make([]any, len(n.items))
@@ -183,7 +184,7 @@ func (d *decoder) anything(n *node, p keyPath) any {
 		return out
 	}
 	f, ok := n.number()
-	if !ok || !d.inBounds(n, p, f, rules{}) {
+	if !ok || !d.inBounds(n, p, f, keys.Rules{}) {
 		if !ok {
 			d.mustBe(n, p, "a number", "")
 		}

@@ -2,6 +2,8 @@ package config
 
 import (
 	"reflect"
+
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // ParseStored parses the config.json of a job, to compare it with another: defaults are filled in, but nothing is expanded, and
@@ -15,6 +17,6 @@ func ParseStored(file string, data []byte) (Job, error) {
 		return job, p.all(file)
 	}
 	d := newDecoder(&p)
-	d.decode(root, nil, reflect.ValueOf(&job).Elem(), rules{})
+	d.decode(root, nil, reflect.ValueOf(&job).Elem(), keys.Rules{})
 	return job, p.all(file).Err()
 }

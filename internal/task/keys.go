@@ -9,21 +9,6 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 )
 
-// knownKeys are the keys of each table that Load reads; "" is the root, and "artifacts" is an entry of that list.
-var knownKeys = map[string][]string{
-	"":         {"version", "schema_version", "source", "metadata", "task", "verifier", "agent", "environment", "solution", "artifacts"},
-	"task":     {"name", "version", "description", "authors", "keywords"},
-	"verifier": {"timeout_sec", "user", "env", "network_mode", "allowed_hosts"},
-	"agent":    {"install_timeout_sec", "timeout_sec", "user", "network_mode", "allowed_hosts"},
-	"environment": {
-		"build_timeout_sec", "docker_image", "cpus", "memory", "memory_mb", "storage", "storage_mb", "workdir", "env", "healthcheck",
-		"network", "network_mode", "allow_internet", "allowed_hosts", "network_during_install", "network_during_verify",
-	},
-	"environment.healthcheck": {"command", "interval_sec", "timeout_sec", "start_period_sec", "start_interval_sec", "retries"},
-	"solution":                {"env"},
-	"artifacts":               {"source", "destination", "exclude", "service"},
-}
-
 // leaveOut is the hint for tasks that cannot run.
 const leaveOut = "leave the task out: exclude_tasks in the job"
 
@@ -62,7 +47,7 @@ func (t table) checkKeys() { t.checkKeysOf(strings.Join(t.path, ".")) }
 
 // checkKeysOf is checkKeys for a table like section.
 func (t table) checkKeysOf(section string) {
-	known := knownKeys[section]
+	known := knownKeys(section)
 	var unknown []string
 	for _, key := range slices.Sorted(maps.Keys(t.values)) {
 		name := t.name(key)

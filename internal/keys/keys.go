@@ -1,0 +1,110 @@
+// Package keys describes the keys of files by the tags of struct fields: for decoders, and as JSON Schemas for editors. It does
+// not know which files there are.
+package keys
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/org/rollout-action/internal/quantity"
+)
+
+// Rules are the tags of one struct field, which describe its key in a file:
+//
+//	yaml:"key"          the key; toml:"key" in a TOML file
+//	doc:"…"             for users
+//	default:"…"         YAML, if the key is missing or has no value; otherwise the zero value
+//	required:"true"     there is no default
+//	min, max, above     inclusive and exclusive bounds of a number or a quantity
+//	enum:"a,b"          the valid values
+//	mb:"key_mb"         another key for the same amount, in megabytes
+//	most:"1000"         how many entries a list may have
+//	raw:"true"          any text is valid: also blank, or with ${…}
+//	pattern:"…"         a regular expression that the text matches
+type Rules struct {
+	Key           string
+	Doc           string
+	Default       string
+	Required, Raw bool
+	Min, Max      *float64
+	Above         *float64
+	Most          *float64
+	Enum          []string
+	MB            string
+	Pattern       string
+	Type          reflect.Type
+	Index         []int // as reflect's FieldByIndex takes it
+}
+
+// known caches the rules of types.
+var known sync.Map
+
+// Of returns the rules of a struct type, including embedded structs. It panics on invalid tags, which are bugs. The result
+// is shared and must not be changed.
+func Of(t reflect.Type) []Rules {
+	if out, ok := known.Load(t); ok {
+		return out.([]Rules)
+	}
+	var out []Rules
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous { // its fields come next
+			continue
+		}
+		r := Rules{
+			Key:      cmp.Or(f.Tag.Get("yaml"), f.Tag.Get("toml")),
+			Doc:      f.Tag.Get("doc"),
+			Default:  f.Tag.Get("default"),
+			Required: f.Tag.Get("required") == "true",
+			Raw:      f.Tag.Get("raw") == "true",
+			Min:      bound(f, "min"),
+			Max:      bound(f, "max"),
+			Above:    bound(f, "above"),
+			Most:     bound(f, "most"),
+			MB:       f.Tag.Get("mb"),
+			Pattern:  f.Tag.Get("pattern"),
+			Type:     f.Type,
+			Index:    f.Index,
+		}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			r.Enum = strings.Split(enum, ",")
+		}
+		if r.Key == "" {
+			panic(fmt.Sprintf("%s.%s has no tag for its key", t, f.Name))
+		}
+		out = append(out, r)
+	}
+	known.Store(t, out)
+	return out
+}
+
+func bound(f reflect.StructField, tag string) *float64 {
+	text := f.Tag.Get(tag)
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		bytes, qerr := quantity.Bytes(text)
+		if qerr != nil {
+			panic(fmt.Sprintf("%s: %s:%q: %v", f.Name, tag, text, qerr))
+		}
+		n = float64(bytes)
+	}
+	return &n
+}
+
+// Names returns the names of all keys, with those in megabytes.
+func Names(all []Rules) []string {
+	var out []string
+	for _, r := range all {
+		out = append(out, r.Key)
+		if r.MB != "" {
+			out = append(out, r.MB)
+		}
+	}
+	return out
+}

@@ -1,0 +1,135 @@
+package keys
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+)
+
+// Schema is a JSON Schema; encoding/json sorts its keys, so equal schemas are equal bytes.
+type Schema map[string]any
+
+// Dialect says how the keys of a kind of file become a JSON Schema.
+type Dialect struct {
+	// Closed files have no other keys than those described, optional keys may be null, and text that is not raw is not blank.
+	Closed bool
+	// Types has the schemas of types that are no plain structs, lists, maps, booleans, numbers or texts.
+	Types map[reflect.Type]Schema
+	// Structs complete the schemas of structs.
+	Structs map[reflect.Type]func(Schema)
+	// Default returns the default of a key that has one, as encoding/json takes it.
+	Default func(Rules) any
+}
+
+// Struct returns the schema of a mapping with known keys.
+func (d Dialect) Struct(t reflect.Type) Schema {
+	properties, required, both := Schema{}, []string{}, []Schema{}
+	for _, r := range Of(t) {
+		properties[r.Key] = d.key(r)
+		if r.Required {
+			required = append(required, r.Key)
+		}
+		if r.MB != "" {
+			properties[r.MB] = Schema{
+				"description": r.Key + " as a whole number of megabytes (2^20 bytes).",
+				"type":        []string{"integer", "null"}, "minimum": 1,
+			}
+			both = append(both, notBoth(r.Key, r.MB))
+		}
+	}
+	s := Schema{"type": "object", "properties": properties}
+	if d.Closed {
+		s["additionalProperties"] = false
+	}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	if len(both) > 0 {
+		s["allOf"] = both
+	}
+	if complete := d.Structs[t]; complete != nil {
+		complete(s)
+	}
+	return s
+}
+
+// key returns the schema of one key by its rules.
+func (d Dialect) key(r Rules) Schema {
+	s := d.typ(r.Type, r.Raw)
+	s["description"] = r.Doc
+	if r.Default != "" {
+		s["default"] = d.Default(r)
+	}
+	for name, bound := range map[string]*float64{"minimum": r.Min, "maximum": r.Max, "exclusiveMinimum": r.Above} {
+		if bound != nil {
+			s[name] = *bound
+		}
+	}
+	if r.Most != nil {
+		s["maxItems"] = int(*r.Most)
+	}
+	if r.Pattern != "" {
+		s["pattern"] = r.Pattern
+	}
+	if r.Enum != nil {
+		var values []any
+		for _, v := range r.Enum {
+			values = append(values, v)
+		}
+		s["enum"] = values
+		delete(s, "pattern")
+	}
+	if r.Required && r.Type.Kind() == reflect.Slice {
+		s["minItems"] = 1
+	}
+	if r.Required || !d.Closed {
+		return s
+	}
+	switch types := s["type"].(type) {
+	case string:
+		s["type"] = []string{types, "null"}
+	case []string:
+		s["type"] = append(types, "null")
+	}
+	if values, ok := s["enum"].([]any); ok {
+		s["enum"] = append(values, nil)
+	}
+	return s
+}
+
+// typ returns the schema of a type, without description.
+func (d Dialect) typ(t reflect.Type, raw bool) Schema {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if s, ok := d.Types[t]; ok {
+		return maps.Clone(s)
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return d.Struct(t)
+	case reflect.Slice:
+		return Schema{"type": "array", "items": d.typ(t.Elem(), false)}
+	case reflect.Map:
+		return Schema{"type": "object"}
+	case reflect.Bool:
+		return Schema{"type": "boolean"}
+	case reflect.Int:
+		return Schema{"type": "integer"}
+	case reflect.Float64:
+		return Schema{"type": "number"}
+	case reflect.String:
+		if raw || !d.Closed {
+			return Schema{"type": "string"}
+		}
+		return Schema{"type": "string", "pattern": `\S`}
+	default:
+		panic(fmt.Sprintf("no schema for %s", t))
+	}
+}
+
+// notBoth returns a schema that refuses two keys that both have a value.
+func notBoth(a, b string) Schema {
+	value := Schema{"not": Schema{"type": "null"}}
+	return Schema{"not": Schema{"required": []string{a, b}, "properties": Schema{a: value, b: value}}}
+}
