@@ -97,7 +97,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/klauspost/compress"},
 		use:      "compressed layers, and archives that `ADD` unpacks",
 		why:      "BuildKit and containerd use it; the standard library has no zstd.",
-		packages: []string{"providers/sandbox/internal/dockerfile", "providers/sandbox/internal/oci"},
+		packages: []string{"providers/sandbox/internal/decompress"},
 	},
 	{
 		paths: []string{"github.com/moby/buildkit/frontend/dockerfile"},

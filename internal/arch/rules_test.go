@@ -61,9 +61,12 @@ var rows = []row{
 	// What the sandbox is made of, from the bottom up.
 	{packages: []string{
 		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine",
-		"providers/sandbox/internal/cgroup", "providers/sandbox/internal/oci", "providers/sandbox/internal/rtnl",
+		"providers/sandbox/internal/cgroup", "providers/sandbox/internal/decompress", "providers/sandbox/internal/rtnl",
 	}, only: []string{}},
-	{packages: []string{"providers/sandbox/internal/dockerfile"}, only: []string{"internal/excerpt", "providers/internal/buildcontext"}},
+	{packages: []string{"providers/sandbox/internal/oci"}, only: []string{"providers/sandbox/internal/decompress"}},
+	{packages: []string{"providers/sandbox/internal/dockerfile"}, only: []string{
+		"internal/excerpt", "providers/internal/buildcontext", "providers/sandbox/internal/decompress",
+	}},
 	{packages: []string{"providers/sandbox/internal/usernet"}, only: []string{
 		"providers/sandbox/internal/wire", "providers/sandbox/internal/rtnl", "internal/egress",
 	}},

@@ -2,15 +2,12 @@ package dockerfile
 
 import (
 	"archive/tar"
-	"bufio"
-	"bytes"
-	"compress/bzip2"
-	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/org/rollout-action/providers/sandbox/internal/decompress"
 )
 
 // unpacking says which archives an instruction unpacks.
@@ -22,7 +19,8 @@ const (
 	unpackAlways                  // ADD --unpack=true: downloads as well
 )
 
-var errXZ = errors.New("this is compressed by xz, which ADD cannot unpack here: compress it with gzip, bzip2 or zstd, or COPY it and RUN tar -xJf, or set --unpack=false to keep it as a file")
+// xzHint is the way out for what ADD cannot unpack.
+const xzHint = "compress it with gzip, bzip2 or zstd, or COPY it and RUN tar -xJf, or set --unpack=false to keep it as a file"
 
 // opener is a tree whose files can be opened without a tar stream.
 type opener interface {
@@ -41,14 +39,14 @@ func isArchive(ctx context.Context, t tree, name string) (bool, error) {
 		return false, err
 	}
 	defer file.Close()
-	content, done, err := decompress(file)
-	if errors.Is(err, errXZ) {
-		return false, err
+	content, release, err := decompress.Reader(file)
+	if errors.Is(err, decompress.ErrXZ) {
+		return false, fmt.Errorf("%w, which ADD cannot unpack here: %s", err, xzHint)
 	}
 	if err != nil {
 		return false, nil // not compressed well: a file like any other
 	}
-	defer done()
+	defer release()
 	_, err = tar.NewReader(content).Next()
 	return err == nil, nil
 }
@@ -60,38 +58,15 @@ func unpack(ctx context.Context, t tree, name string, visit func(*tar.Header, io
 		return err
 	}
 	defer file.Close()
-	content, done, err := decompress(file)
+	content, release, err := decompress.Reader(file)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer release()
 	return entries(content, func(header *tar.Header, body io.Reader) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		return visit(header, body)
 	})
-}
-
-// decompress returns the uncompressed content of a stream. done releases what reading needs.
-func decompress(r io.Reader) (content io.Reader, done func(), err error) {
-	buffered := bufio.NewReader(r)
-	start, _ := buffered.Peek(6) // shorter if the file is
-	nothing := func() {}
-	switch {
-	case bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
-		unzipped, err := gzip.NewReader(buffered)
-		return unzipped, nothing, err
-	case bytes.HasPrefix(start, []byte("BZh")):
-		return bzip2.NewReader(buffered), nothing, nil
-	case bytes.HasPrefix(start, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		decoder, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1))
-		if err != nil {
-			return nil, nothing, err
-		}
-		return decoder, decoder.Close, nil
-	case bytes.HasPrefix(start, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
-		return nil, nothing, errXZ
-	}
-	return buffered, nothing, nil
 }

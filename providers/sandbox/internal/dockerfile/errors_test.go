@@ -48,7 +48,7 @@ func TestErrorsSayWhereAndWhat(t *testing.T) {
 		{"a mount of another kind", "FROM debian:12\nRUN --mount=type=disk,target=/x true\n", []string{"Dockerfile:2: unsupported mount type"}},
 		{"--network of another kind", "FROM debian:12\nRUN --network=x true\n", []string{"Dockerfile:2: invalid network mode"}},
 		{"a device", "FROM debian:12\nRUN --device=gpu true\n", []string{"Dockerfile:2: RUN --device is not supported"}},
-		{"xz", "FROM debian:12\nADD x.tar.xz /\n", []string{"Dockerfile:2: ADD x.tar.xz: this is compressed by xz", "--unpack=false"}},
+		{"xz", "FROM debian:12\nADD x.tar.xz /\n", []string{"Dockerfile:2: ADD x.tar.xz: it is compressed by xz", "--unpack=false"}},
 		{"a broken ignore file", "FROM debian:12\nCOPY a /\n#[", []string{""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

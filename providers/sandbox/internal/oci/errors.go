@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// What errors of Find and Identify are. One error is one of them at most: where several places were asked,
+// What errors of Find are. One error is one of them at most: where several places were asked,
 // it is the one that leaves most open, so ErrNotFound is certain.
 var (
 	// ErrInvalidRef is a text that cannot be the name of an image.

@@ -56,16 +56,6 @@ func Find(ctx context.Context, ref string, opts FindOptions) (*Image, error) {
 	return nil, summarize(ref, answers)
 }
 
-// Identify is the ID and the source of the image that Find would find, for those who may have its layers
-// already. It costs as little as Find does.
-func Identify(ctx context.Context, ref string, opts FindOptions) (id, source string, err error) {
-	image, err := Find(ctx, ref, opts)
-	if err != nil {
-		return "", "", err
-	}
-	return image.ID, image.Source, image.Close()
-}
-
 // place is somewhere an image may be. find sets the image's Source.
 type place struct {
 	name string

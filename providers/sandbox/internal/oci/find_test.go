@@ -189,10 +189,6 @@ func found(t *testing.T, ref string, opts FindOptions) *Image {
 	if img.Ref != ref {
 		t.Errorf("Ref is %q, want %q", img.Ref, ref)
 	}
-	id, source, err := Identify(t.Context(), ref, opts)
-	if id != img.ID || source != img.Source || err != nil {
-		t.Errorf("Identify says %s from %q, %v; Find %s from %q", id, source, err, img.ID, img.Source)
-	}
 	return img
 }
 
@@ -470,7 +466,7 @@ func TestDamage(t *testing.T) {
 		}
 	})
 	t.Run("a layer compressed by what is not supported", func(t *testing.T) {
-		dir := damaged(t, blob, func(p string) { must(t, os.WriteFile(p, xzMagic, 0o600)) })
+		dir := damaged(t, blob, func(p string) { must(t, os.WriteFile(p, []byte("\xfd7zXZ\x00"), 0o600)) })
 		if _, err := found(t, "x", FindOptions{Local: []string{dir}}).Layers[1].Open(t.Context()); err == nil || !strings.Contains(err.Error(), "xz") {
 			t.Errorf("error %v", err)
 		}

@@ -2,7 +2,6 @@ package oci
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"path/filepath"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/decompress"
 )
 
 // store is a directory or a tar archive with images in it.
@@ -95,15 +96,13 @@ func openArchive(file string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	begin := make([]byte, longestMagic)
+	begin := make([]byte, decompress.MagicSize)
 	n, err := f.ReadAt(begin, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, errors.Join(err, f.Close())
 	}
-	for _, magic := range [][]byte{gzipMagic, zstdMagic, bzip2Magic, xzMagic} {
-		if bytes.HasPrefix(begin[:n], magic) {
-			return uncompressed(f)
-		}
+	if decompress.Compressed(begin[:n]) {
+		return uncompressed(f)
 	}
 	return f, nil
 }
