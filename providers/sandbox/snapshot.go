@@ -8,16 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/sandbox/internal/inside"
 )
 
 // Snapshot implements environment.Snapshottable: what the sandbox has changed becomes a layer of the store, without a copy.
@@ -103,7 +100,7 @@ func (s *store) inspect(ctx context.Context, dir string, see func(*tar.Header, i
 			w.CloseWithError(s.mode.work(ctx, workPack, up, nil, w)) // which may read all that is its users'
 			return
 		}
-		w.CloseWithError(packLayer(up, w))
+		w.CloseWithError(inside.PackAll(up, w))
 	}()
 	defer r.Close()
 	stop := context.AfterFunc(ctx, func() { r.CloseWithError(ctx.Err()) })
@@ -136,94 +133,4 @@ func pathInSandbox(name string) string {
 		return "/" + below
 	}
 	return path.Join(strings.ReplaceAll(part, "+", "/"), below)
-}
-
-// packLayer writes a directory as a tar stream for inspection: it writes overlayfs's whiteouts as they are, and a file
-// with several names several times.
-func packLayer(dir string, w io.Writer) error {
-	archive := tar.NewWriter(w)
-	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
-		if err != nil || at == dir {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		return packOne(archive, dir, at, info)
-	})
-	return errors.Join(err, archive.Close())
-}
-
-func packOne(archive *tar.Writer, dir, at string, info fs.FileInfo) error {
-	name, err := filepath.Rel(dir, at)
-	if err != nil {
-		return err
-	}
-	if info.Mode()&fs.ModeSocket != 0 {
-		info = emptyFile{info} // tar knows no sockets, and nothing is in them
-	}
-	header, err := tar.FileInfoHeader(info, "")
-	if err != nil {
-		return err
-	}
-	if info.Mode()&fs.ModeSymlink != 0 {
-		if header.Linkname, err = os.Readlink(at); err != nil {
-			return err
-		}
-	}
-	header.Name, header.Format = name, tar.FormatPAX
-	if header.PAXRecords, err = attributes(at); err != nil {
-		return err
-	}
-	if err := archive.WriteHeader(header); err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return nil
-	}
-	file, err := os.Open(at)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	_, err = io.CopyN(archive, file, header.Size)
-	return err
-}
-
-type emptyFile struct{ fs.FileInfo }
-
-func (emptyFile) Mode() fs.FileMode { return 0 }
-func (emptyFile) Size() int64       { return 0 }
-
-// maxAttribute is the most that a file system stores in one extended attribute, or in all names. Source:
-// linux/limits.h.
-const maxAttribute = 64 << 10
-
-// attributes returns a file's extended attributes as records of a tar stream.
-func attributes(at string) (map[string]string, error) {
-	buffer := make([]byte, maxAttribute)
-	n, err := unix.Llistxattr(at, buffer)
-	if errors.Is(err, unix.ENOTSUP) {
-		return nil, nil //nolint:nilnil // none
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the attributes of a file: %w", err)
-	}
-	records := map[string]string{}
-	for name := range strings.SplitSeq(string(buffer[:n]), "\x00") {
-		if name == "" {
-			continue
-		}
-		n, err := unix.Lgetxattr(at, name, buffer)
-		if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EPERM) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the attributes of a file: %w", err)
-		}
-		// A name must not have "=", nor a value NUL: what is looked for has neither.
-		records["SCHILY.xattr."+strings.ReplaceAll(name, "=", "-")] = strings.ReplaceAll(string(buffer[:n]), "\x00", "\n")
-	}
-	return records, nil
 }

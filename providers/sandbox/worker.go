@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/org/rollout-action/providers/sandbox/internal/inside"
 	"github.com/org/rollout-action/providers/sandbox/internal/oci"
 )
 
@@ -145,7 +146,7 @@ func work() {
 	case workUnpack:
 		err = unpackLayer(context.Background(), os.Stdin, dir, oci.UnpackOptions{Xattr: modeIDs.xattr(), Owners: true})
 	case workPack:
-		err = packLayer(dir, os.Stdout)
+		err = inside.PackAll(dir, os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -47,7 +47,12 @@ func packTo(files []*os.File, request wire.Request) error {
 	if err := refuseKernelFiles(root); err != nil {
 		return err
 	}
-	p := packer{tw: tar.NewWriter(files[0]), plain: request.Plain, root: root, links: map[inode]string{}}
+	p := packer{tw: tar.NewWriter(files[0]), root: root}
+	if request.Plain {
+		p.sockets, p.maxDepth = true, maxPlainDepth
+	} else {
+		p.links, p.attributes = map[inode]string{}, belongsToSandbox
+	}
 	name := "."
 	if request.Prefix != "" {
 		name = request.Prefix
@@ -64,19 +69,47 @@ func packTo(files []*os.File, request wire.Request) error {
 	return p.tw.Close()
 }
 
+// PackAll writes everything in a directory as a tar stream, for inspection: overlayfs's whiteouts and attributes as they
+// are, a file with several names several times, and sockets as pipes.
+func PackAll(dir string, w io.Writer) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	info, err := root.Stat(".")
+	if err != nil {
+		return err
+	}
+	p := packer{tw: tar.NewWriter(w), root: root, strict: true, sockets: true, attributes: func(string) bool { return true }}
+	if p.device, err = deviceOf(info); err != nil {
+		return err
+	}
+	if err := p.add(".", ".", info); err != nil {
+		return err
+	}
+	return p.tw.Close()
+}
+
 // maxPlainDepth is a little more than readers of plain streams accept, so that they notice that there is more. See
 // environment.Extract.
 const maxPlainDepth = 80
+
+// maxAttribute is the most that a file system stores in one extended attribute, or in all names. Source: linux/limits.h.
+const maxAttribute = 64 << 10
 
 // inode identifies a file.
 type inode struct{ dev, ino uint64 }
 
 type packer struct {
-	tw     *tar.Writer
-	plain  bool
-	root   *os.Root
-	device uint64           // of the path: what is mounted below is left out
-	links  map[inode]string // the first names of files that have several
+	tw         *tar.Writer
+	root       *os.Root
+	device     uint64                 // of the path: what is mounted below is left out
+	links      map[inode]string       // the first names of files that have several; nil: each name has the content
+	attributes func(name string) bool // the extended attributes to write; nil: none
+	strict     bool                   // attributes that cannot be read are an error
+	sockets    bool                   // write them as pipes
+	maxDepth   int                    // of directories whose entries are written; 0: no limit
 }
 
 func deviceOf(info fs.FileInfo) (uint64, error) {
@@ -99,7 +132,7 @@ func (p *packer) add(below, name string, info fs.FileInfo) error {
 	if err := p.tw.WriteHeader(header); err != nil {
 		return err
 	}
-	if !info.IsDir() || p.plain && strings.Count(below, "/") > maxPlainDepth {
+	if !info.IsDir() || p.maxDepth > 0 && strings.Count(below, "/") > p.maxDepth {
 		return nil
 	}
 	dir, err := p.root.Open(below)
@@ -143,7 +176,7 @@ func vanished(err error) bool {
 
 // header returns the header of one entry, or nil for an entry to leave out.
 func (p *packer) header(below, name string, info fs.FileInfo) (*tar.Header, error) {
-	if info.Mode()&fs.ModeSocket != 0 && !p.plain {
+	if info.Mode()&fs.ModeSocket != 0 && !p.sockets {
 		return nil, nil
 	}
 	var target string
@@ -166,10 +199,7 @@ func (p *packer) header(below, name string, info fs.FileInfo) (*tar.Header, erro
 	if info.IsDir() {
 		header.Name += "/"
 	}
-	if p.plain {
-		return header, nil
-	}
-	if stat, ok := info.Sys().(*unixStat); ok && info.Mode().IsRegular() && stat.Nlink > 1 {
+	if stat, ok := info.Sys().(*unixStat); ok && info.Mode().IsRegular() && stat.Nlink > 1 && p.links != nil {
 		id := inode{stat.Dev, stat.Ino}
 		if first, seen := p.links[id]; seen {
 			header.Typeflag, header.Linkname, header.Size = tar.TypeLink, first, 0
@@ -177,7 +207,11 @@ func (p *packer) header(below, name string, info fs.FileInfo) (*tar.Header, erro
 		}
 		p.links[id] = name
 	}
-	p.attributes(below, header)
+	if p.attributes != nil {
+		if err := p.addAttributes(below, header); err != nil {
+			return nil, err
+		}
+	}
 	return header, nil
 }
 
@@ -223,29 +257,47 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// attributes adds the extended attributes that belong to the sandbox.
-func (p *packer) attributes(below string, header *tar.Header) {
+// addAttributes adds a file's extended attributes to its header. Errors about a file that changes meanwhile are ignored,
+// unless the packer is strict.
+func (p *packer) addAttributes(below string, header *tar.Header) error {
 	full := path.Join(p.root.Name(), below)
-	size, err := unix.Llistxattr(full, nil)
-	if err != nil || size <= 0 {
-		return // the file system has none, or the file is gone
+	list := make([]byte, maxAttribute)
+	n, err := unix.Llistxattr(full, list)
+	if err != nil {
+		return p.attributeError(err)
 	}
-	list := make([]byte, size)
-	if size, err = unix.Llistxattr(full, list); err != nil {
-		return // they changed meanwhile
-	}
-	for key := range strings.SplitSeq(string(list[:size]), "\x00") {
-		if key == "" || strings.HasPrefix(key, "trusted.") || strings.HasPrefix(key, "user.overlay.") || strings.HasPrefix(key, "security.selinux") {
+	for key := range strings.SplitSeq(string(list[:n]), "\x00") {
+		if key == "" || !p.attributes(key) {
 			continue
 		}
-		value := make([]byte, 64<<10)
+		value := make([]byte, maxAttribute)
 		n, err := unix.Lgetxattr(full, key, value)
 		if err != nil {
+			if err := p.attributeError(err); err != nil {
+				return err
+			}
 			continue
 		}
 		if header.PAXRecords == nil {
 			header.PAXRecords = map[string]string{}
 		}
+		if p.strict {
+			key = strings.ReplaceAll(key, "=", "-") // which names in a tar stream cannot have
+		}
 		header.PAXRecords["SCHILY.xattr."+key] = string(value[:n])
 	}
+	return nil
+}
+
+// attributeError returns err if it must end packing.
+func (p *packer) attributeError(err error) error {
+	if !p.strict || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return fmt.Errorf("read the attributes of a file: %w", err)
+}
+
+// belongsToSandbox reports whether an extended attribute is the sandbox's own, and not overlayfs's or the machine's.
+func belongsToSandbox(name string) bool {
+	return !strings.HasPrefix(name, "trusted.") && !strings.HasPrefix(name, "user.overlay.") && !strings.HasPrefix(name, "security.selinux")
 }
