@@ -73,6 +73,7 @@ func creator(t *testing.T, cfg map[string]any) *exec.Cmd {
 }
 
 func TestConcurrentProcessesShareLayers(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)
@@ -127,6 +128,7 @@ func bothBases(t *testing.T) map[string]func(*testing.T) map[string]any {
 }
 
 func TestIncompleteLayersAreNotUsed(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)
@@ -292,6 +294,7 @@ func dockerfileContext(t *testing.T) fstest.MapFS {
 // TestBuildOutputIsInOrder: what goes to stdout and what goes to stderr stay in the order in which they were written, so
 // that the last line is the last one.
 func TestBuildOutputIsInOrder(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)
@@ -321,6 +324,7 @@ func TestBuildOutputIsInOrder(t *testing.T) {
 }
 
 func TestBuildDockerfile(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range bothBases(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg(t)

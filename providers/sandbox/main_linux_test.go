@@ -16,6 +16,8 @@ import (
 // shared is a directory with what takes long to make and to remove, bases, for the stores of all tests.
 var shared string
 
+// Tests that take long, and look at nothing but stores and servers of their own, run side by side after the others. Those that
+// remove bases, or compare states of the machine, do not.
 func TestMain(m *testing.M) {
 	Init()
 	testenv.Parallel(6)

@@ -60,6 +60,7 @@ func TestUnusableStoreDirectory(t *testing.T) {
 
 // TestInContainers runs this program in containers, to see whether the remedy that it names is one.
 func TestInContainers(t *testing.T) {
+	t.Parallel()
 	testenv.Long(t, "sandboxes in containers with several rights")
 	testenv.NeedDocker(t)
 	for _, program := range []string{"docker", "go"} {
