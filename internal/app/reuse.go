@@ -34,14 +34,14 @@ func (h *Host) reuseSources(paths []string, dir string) ([]reuse.Source, error) 
 		if h.same(path, dir) {
 			return nil, usage("--reuse %s: is the job itself: --resume resumes it", clean(path))
 		}
-		folder := path
+		jobDir := path
 		if info, err := os.Stat(h.Path(path)); err == nil && !info.IsDir() {
 			if filepath.Base(path) != result.ResultFile {
 				return nil, usage("--reuse %s: is not the directory of a job", clean(path))
 			}
-			folder = filepath.Dir(path)
+			jobDir = filepath.Dir(path)
 		}
-		source, err := reuse.Open(path, h.Path(folder))
+		source, err := reuse.Open(path, h.Path(jobDir))
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 			return nil, usage("--reuse %s: is not the directory of a job: it has no %s. A result.json alone does not say what was run, and has no logs: give the whole directory",

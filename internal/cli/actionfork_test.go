@@ -303,7 +303,7 @@ func TestWhatAStrangerWroteIsNotRun(t *testing.T) {
 			c.env["INPUT_COMMAND"] = "validate"
 			c.git("checkout", "--quiet", "hidden/pr")
 		}, "evals/one/tests/test.sh differs"},
-		{"nor are folders of them", func(c *aCheckout) {
+		{"nor are directories of them", func(c *aCheckout) {
 			c.env["INPUT_COMMAND"], c.env["INPUT_JOB"] = "validate", "evals"
 			strangers(c)
 		}, "evals/one/tests/test.sh differs"},
@@ -523,7 +523,7 @@ func TestTreesThatGitHubCutsAreListedOneByOne(t *testing.T) {
 	c.refused("evals/one/tests/test.sh differs")
 }
 
-// A registry on disk names folders beside it: they are compared, too. It cannot name repositories of this machine.
+// A registry on disk names directories beside it: they are compared, too. It cannot name repositories of this machine.
 func TestRegistriesOnDiskAreChecked(t *testing.T) {
 	of := newHistory(t)
 	of.write(t, map[string]string{

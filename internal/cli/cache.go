@@ -105,13 +105,14 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
 
-type pruneFlags struct {
+// pruneOptions are the flags of cache prune.
+type pruneOptions struct {
 	maxSize, olderThan string
 	all, dryRun        bool
 }
 
 func newCachePruneCommand(v *invocation) *cobra.Command {
-	var flags pruneFlags
+	var opts pruneOptions
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove entries from the cache",
@@ -121,43 +122,46 @@ running process uses stay.
 		Example: `  rollout cache prune --older-than 7d --max-size 10G
   rollout cache prune --all --dry-run`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return v.prune(cmd.Context(), flags) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			policy, err := opts.policy()
+			if err != nil {
+				return err
+			}
+			return v.prune(cmd.Context(), policy)
+		},
 	}
-	cmd.Flags().StringVar(&flags.maxSize, "max-size", "", "remove the least recently used entries until the rest is at most this large, as in 10G")
-	cmd.Flags().StringVar(&flags.olderThan, "older-than", "", "remove entries that were not used for this long, such as 36h, 7d or 2w")
-	cmd.Flags().BoolVar(&flags.all, "all", false, "remove everything")
-	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only list what would be removed")
+	cmd.Flags().StringVar(&opts.maxSize, "max-size", "", "remove the least recently used entries until the rest is at most this large, as in 10G")
+	cmd.Flags().StringVar(&opts.olderThan, "older-than", "", "remove entries that were not used for this long, such as 36h, 7d or 2w")
+	cmd.Flags().BoolVar(&opts.all, "all", false, "remove everything")
+	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only list what would be removed")
 	return cmd
 }
 
 // policy returns what the flags ask for.
-func (f pruneFlags) policy() (cache.Policy, error) {
-	p := cache.Policy{All: f.all, DryRun: f.dryRun}
-	if !f.all && f.maxSize == "" && f.olderThan == "" {
+func (o *pruneOptions) policy() (cache.Policy, error) {
+	p := cache.Policy{All: o.all, DryRun: o.dryRun}
+	if !o.all && o.maxSize == "" && o.olderThan == "" {
 		return p, usage("say what to remove: --max-size 10G, --older-than 7d or --all")
 	}
-	if f.maxSize != "" {
-		bytes, err := quantity.Bytes(f.maxSize)
+	if o.maxSize != "" {
+		bytes, err := quantity.Bytes(o.maxSize)
 		if err != nil {
 			return p, usage("--max-size: %w", err)
 		}
 		p.MaxSize = &bytes
 	}
-	if f.olderThan != "" {
-		age, err := parseAge(f.olderThan)
+	if o.olderThan != "" {
+		age, err := parseAge(o.olderThan)
 		if err != nil || age <= 0 {
-			return p, usage("--older-than %s: give a length of time, such as 36h, 7d or 2w", f.olderThan)
+			return p, usage("--older-than %s: give a length of time, such as 36h, 7d or 2w", o.olderThan)
 		}
 		p.OlderThan = age
 	}
 	return p, nil
 }
 
-func (v *invocation) prune(ctx context.Context, flags pruneFlags) error {
-	policy, err := flags.policy()
-	if err != nil {
-		return err
-	}
+// prune removes entries of the cache, and prints them.
+func (v *invocation) prune(ctx context.Context, policy cache.Policy) error {
 	c, err := v.host().Cache()
 	if err != nil {
 		return err
@@ -169,7 +173,7 @@ func (v *invocation) prune(ctx context.Context, flags pruneFlags) error {
 		fmt.Fprintf(v.Stdout, "%s  %s\n", size(e.Size), cell(e.About))
 	}
 	verb := "removed"
-	if flags.dryRun {
+	if policy.DryRun {
 		verb = "would remove"
 	}
 	fmt.Fprintf(v.Stdout, "%s %s, %s; %s left\n", verb, entries(len(pruned.Removed)), size(freed), size(pruned.Kept))

@@ -4,26 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/quantity"
 	"github.com/org/rollout-action/providers"
 )
 
-type cleanFlags struct {
+// cleanOptions are the flags of clean.
+type cleanOptions struct {
 	envType              string
 	kept, others, dryRun bool
 	images               bool
 	olderThan            string
+	changed              func(string) bool
+}
+
+// cleanRequest is what a command line asks clean for.
+type cleanRequest struct {
+	provider     providers.Entry
+	kept, others bool
+	images       bool
+	age          time.Duration // of images
+	dryRun       bool
 }
 
 func newCleanCommand(v *invocation) *cobra.Command {
-	var flags cleanFlags
+	var opts cleanOptions
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove environments of killed runs, and images",
@@ -41,31 +55,43 @@ them. Docker does not record when an image was used; its creation, or its last u
   rollout clean --images --older-than 7d --env-type sandbox`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("older-than") && !flags.images {
-				return usage("--older-than is about images: give --images, too")
+			req, err := opts.request(v.Providers)
+			if err != nil {
+				return err
 			}
-			return v.clean(cmd.Context(), flags)
+			return v.clean(cmd.Context(), req)
 		},
 	}
-	cmd.Flags().StringVar(&flags.envType, "env-type", v.Providers[0].Name, "the provider to clean up")
-	cmd.Flags().BoolVar(&flags.kept, "kept", false, "also remove environments kept by preserve_env")
-	cmd.Flags().BoolVar(&flags.others, "others", false, "also remove environments of other machines or containers, whether their run has ended or not")
-	cmd.Flags().BoolVar(&flags.images, "images", false, "also remove images that Rollout made")
-	cmd.Flags().StringVar(&flags.olderThan, "older-than", "7d", "with --images: only images that were not used for this long, such as 36h, 7d or 2w")
-	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only list what would be removed")
+	opts.changed = cmd.Flags().Changed
+	cmd.Flags().StringVar(&opts.envType, "env-type", v.Providers[0].Name, "the provider to clean up")
+	cmd.Flags().BoolVar(&opts.kept, "kept", false, "also remove environments kept by preserve_env")
+	cmd.Flags().BoolVar(&opts.others, "others", false, "also remove environments of other machines or containers, whether their run has ended or not")
+	cmd.Flags().BoolVar(&opts.images, "images", false, "also remove images that Rollout made")
+	cmd.Flags().StringVar(&opts.olderThan, "older-than", "7d", "with --images: only images that were not used for this long, such as 36h, 7d or 2w")
+	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only list what would be removed")
 	return cmd
 }
 
-func (v *invocation) clean(ctx context.Context, flags cleanFlags) error {
-	entry, ok := v.Providers.Find(flags.envType)
-	if !ok {
-		return usage("--env-type %s: there is no such provider (there are: %s)", flags.envType, strings.Join(v.Providers.Names(), ", "))
+// request returns what a command line asks for; table has the providers that there are.
+func (o *cleanOptions) request(table providers.Table) (cleanRequest, error) {
+	req := cleanRequest{kept: o.kept, others: o.others, images: o.images, dryRun: o.dryRun}
+	if o.changed("older-than") && !o.images {
+		return req, usage("--older-than is about images: give --images, too")
 	}
-	age, err := parseAge(flags.olderThan)
-	if err != nil {
-		return usage("--older-than %s: %w", flags.olderThan, err)
+	var ok bool
+	if req.provider, ok = table.Find(o.envType); !ok {
+		return req, usage("--env-type %s: there is no such provider (there are: %s)", o.envType, strings.Join(table.Names(), ", "))
 	}
-	provider, err := v.host().Connect(ctx, entry, nil, providers.Host{
+	var err error
+	if req.age, err = parseAge(o.olderThan); err != nil {
+		return req, usage("--older-than %s: %w", o.olderThan, err)
+	}
+	return req, nil
+}
+
+// clean removes environments and images, and prints them.
+func (v *invocation) clean(ctx context.Context, req cleanRequest) error {
+	provider, err := v.host().Connect(ctx, req.provider, nil, providers.Host{
 		Progress: func(line string) { fmt.Fprintln(v.Stderr, clean(line)) },
 	})
 	if err != nil {
@@ -76,33 +102,33 @@ func (v *invocation) clean(ctx context.Context, flags cleanFlags) error {
 	if err != nil {
 		return err
 	}
-	doomed := flags.choose(listed)
-	if !flags.dryRun {
+	doomed := req.selects(listed)
+	if !req.dryRun {
 		doomed, err = job.RemoveEnvironments(ctx, provider, doomed)
 	}
 	v.printEnvironments(doomed)
 	verb := "removed"
-	if flags.dryRun {
+	if req.dryRun {
 		verb = "would remove"
 	}
 	fmt.Fprintf(v.Stdout, "%s %s\n", verb, plural.Count(len(doomed), "environment"))
-	if flags.images && ctx.Err() == nil {
-		err = errors.Join(err, v.cleanImages(ctx, provider, age, flags.dryRun))
+	if req.images && ctx.Err() == nil {
+		err = errors.Join(err, v.cleanImages(ctx, provider, req.age, req.dryRun))
 	}
 	return err
 }
 
-// choose picks what may go. Whatever the flags, the environments of a live owner stay.
-func (f cleanFlags) choose(listed []environment.Listed) []environment.Listed {
+// selects returns the environments to remove. Those of a live owner are never among them.
+func (r cleanRequest) selects(listed []environment.Listed) []environment.Listed {
 	var doomed []environment.Listed
 	for _, l := range listed {
 		alive := l.Labels.Owner.Alive()
 		switch {
 		case l.Kept:
-			if f.kept && (alive != environment.Unknown || f.others) {
+			if r.kept && (alive != environment.Unknown || r.others) {
 				doomed = append(doomed, l)
 			}
-		case alive == environment.Dead, alive == environment.Unknown && f.others:
+		case alive == environment.Dead, alive == environment.Unknown && r.others:
 			doomed = append(doomed, l)
 		}
 	}
@@ -122,4 +148,84 @@ func short(id string) string {
 		return id[:12]
 	}
 	return id
+}
+
+// cleanImages removes images that were not used for age, and reports how much space they took.
+func (v *invocation) cleanImages(ctx context.Context, provider environment.Provider, age time.Duration, dryRun bool) error {
+	store, ok := environment.As[environment.ImageStore](provider)
+	if !ok {
+		return usage("--images: the provider %s keeps no images that Rollout could list and remove", provider.Name())
+	}
+	images, err := store.Images(ctx)
+	if err != nil {
+		return err
+	}
+	now := v.Now()
+	doomed := job.Prunable(images, now.Add(-max(age, job.MinImageAge)))
+	recent := 0
+	if age < job.MinImageAge {
+		recent = len(job.Prunable(images, now.Add(-age))) - len(doomed)
+	}
+	if !dryRun {
+		doomed, err = job.RemoveImages(ctx, store, doomed)
+	}
+	v.printImages(doomed)
+	verb := "removed"
+	if dryRun {
+		verb = "would remove"
+	}
+	fmt.Fprintf(v.Stdout, "%s %s%s\n", verb, plural.Count(len(doomed), "image"), taken(doomed))
+	if recent > 0 {
+		fmt.Fprintf(v.Stdout, "%s more stayed: used within the last hour, so a run may need what was to go\n", plural.Count(recent, "image"))
+	}
+	return err
+}
+
+func (v *invocation) printImages(images []environment.Image) {
+	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
+	for _, img := range images {
+		size := "?"
+		if img.Size >= 0 {
+			size = quantity.Size(img.Size)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", clean(img.Name), size, img.Used.UTC().Format("2006-01-02 15:04"))
+	}
+	_ = w.Flush()
+}
+
+// taken returns how much space images take together, in words.
+func taken(images []environment.Image) string {
+	var sum int64
+	unknown := 0
+	for _, img := range images {
+		if img.Size < 0 {
+			unknown++
+		}
+		sum += max(0, img.Size)
+	}
+	switch {
+	case len(images) == 0:
+		return ""
+	case unknown > 0:
+		return fmt.Sprintf(", up to %s and what %d of unknown size took", quantity.Size(sum), unknown)
+	}
+	return ", up to " + quantity.Size(sum)
+}
+
+// parseAge reads a length of time: Go's durations, and whole days and weeks.
+func parseAge(text string) (time.Duration, error) {
+	for _, unit := range []struct {
+		suffix string
+		length time.Duration
+	}{{"d", 24 * time.Hour}, {"w", 7 * 24 * time.Hour}} {
+		number, ok := strings.CutSuffix(text, unit.suffix)
+		if n, err := strconv.ParseUint(number, 10, 16); ok && err == nil && n <= 36500 {
+			return time.Duration(n) * unit.length, nil
+		}
+	}
+	age, err := time.ParseDuration(text)
+	if err != nil || age < 0 {
+		return 0, errors.New("give a length of time, such as 36h, 7d or 2w")
+	}
+	return age, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// suspects is a folder with a job on three tasks. What their verifiers say is decided when a trial begins: outcome has for each task the
+// suspects is a directory with a job on three tasks. What their verifiers say is decided when a trial begins: outcome has for each task the
 // reward by the number of the attempt, the last one for all that follow.
 type suspects struct {
 	*testing.T

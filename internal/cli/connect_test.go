@@ -56,8 +56,8 @@ agents: [{name: nop}]
 datasets: [{path: evals}]
 `
 
-// jobFolder is a folder with a job of a task that passes whatever the agent does.
-func jobFolder(t *testing.T) string {
+// jobDir is a directory with a job of a task that passes whatever the agent does.
+func jobDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, dir, "job.yaml", triedJob)
@@ -115,7 +115,7 @@ func (s said) check(t *testing.T, code int, stderr ...string) {
 func noJobFolder(t *testing.T, dir string) {
 	t.Helper()
 	if _, err := os.Lstat(filepath.Join(dir, "jobs")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is a folder of jobs (%v), although nothing was to be run", err)
+		t.Errorf("there is a directory of jobs (%v), although nothing was to be run", err)
 	}
 }
 
@@ -132,8 +132,8 @@ func TestAProviderThatCannotBeUsedIsSaidBeforeAnythingStarts(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			withProvider(t, refuse)
-			dir := jobFolder(t)
-			t.Setenv("DOCKER_HOST", "unix:///nonexistent/no-engine.sock") // a test's own folder is too long for a socket
+			dir := jobDir(t)
+			t.Setenv("DOCKER_HOST", "unix:///nonexistent/no-engine.sock") // a test's own directory is too long for a socket
 			rollout(t, t.Context(), nil, dir, "job.yaml", "--env-type", tc.provider).check(t, exitFailed, tc.says...)
 			noJobFolder(t, dir)
 			rollout(t, t.Context(), nil, dir, "clean", "--env-type", tc.provider).check(t, exitFailed, tc.says...)
@@ -170,7 +170,7 @@ func TestCancellingWhileAProviderConnects(t *testing.T) {
 					<-ctx.Done()
 					return tc.then(p, hurry)
 				})
-				dir := jobFolder(t)
+				dir := jobDir(t)
 				rollout(t, soft, hard, dir, command...).check(t, exitCancelled, "rollout: c")
 				noJobFolder(t, dir)
 				if p.closed.Load() != tc.closed {
@@ -198,7 +198,7 @@ func TestCancellingWhileLeftoversAreRemoved(t *testing.T) {
 	withProvider(t, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
 		return &sweptWhileCancelled{p, cancel}, nil
 	})
-	dir := jobFolder(t)
+	dir := jobDir(t)
 	o := rollout(t, soft, nil, dir, "job.yaml")
 	o.check(t, exitCancelled, "cancelled before the job began")
 	if strings.Contains(o.stderr, "warning") {
@@ -227,7 +227,7 @@ func TestWhatAProviderSaysWhileItConnects(t *testing.T) {
 		{"when cleaning up", []string{"clean", "--env-type", "tried"}, first + "\n" + second + "\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			o := rollout(t, t.Context(), nil, jobFolder(t), tc.args...)
+			o := rollout(t, t.Context(), nil, jobDir(t), tc.args...)
 			o.check(t, exitOK)
 			if !strings.HasPrefix(o.stderr, tc.want) {
 				t.Errorf("stderr: got\n%s\nwant\n%s", o.stderr, tc.want)
@@ -235,7 +235,7 @@ func TestWhatAProviderSaysWhileItConnects(t *testing.T) {
 		})
 	}
 	t.Run("as JSON", func(t *testing.T) {
-		o := rollout(t, t.Context(), nil, jobFolder(t), "job.yaml", "--log-format", "json")
+		o := rollout(t, t.Context(), nil, jobDir(t), "job.yaml", "--log-format", "json")
 		o.check(t, exitOK)
 		var events []string
 		for line := range strings.Lines(o.stderr) {
@@ -274,7 +274,7 @@ func TestAnotherBaseIsSaidOnceInTheSummaryAndInEveryResult(t *testing.T) {
 	withProvider(t, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
 		return onAnother{newTried()}, nil
 	})
-	dir := jobFolder(t)
+	dir := jobDir(t)
 	o := rollout(t, t.Context(), nil, dir, "job.yaml", "--n-attempts", "3")
 	o.check(t, exitOK)
 	const notice = "note: debian:bookworm is NOT used: its trials run on this machine's root (Debian GNU/Linux 12) instead (docker.io cannot be reached)\n"

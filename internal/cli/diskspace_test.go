@@ -15,7 +15,7 @@ import (
 
 // TestALowDisk: before a job, while it runs, and when there is room again.
 func TestALowDisk(t *testing.T) {
-	dir := jobFolder(t)
+	dir := jobDir(t)
 	var free atomic.Int64
 	var asked, enough atomic.Int32
 	withProvider(t, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {

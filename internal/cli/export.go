@@ -20,8 +20,11 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
+// exportOptions are the flags of export.
+type exportOptions struct{ format, output string }
+
 func newExportCommand(v *invocation) *cobra.Command {
-	var format, output string
+	var opts exportOptions
 	cmd := &cobra.Command{
 		Use:   "export JOB_DIR",
 		Short: "Write a job's trials as one file for other programs",
@@ -46,32 +49,33 @@ Exit codes:
   rollout export jobs/nightly --format outputs | jq 'select(.reward == 1)'`,
 		Args: oneArg("a job's directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return v.export(cmd.Context(), args[0], format, output)
+			return v.export(cmd.Context(), args[0], opts)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "outputs", "what to write: "+strings.Join(export.Formats, ", "))
-	cmd.Flags().StringVar(&output, "output", "", "write to this file instead of stdout")
+	cmd.Flags().StringVar(&opts.format, "format", "outputs", "what to write: "+strings.Join(export.Formats, ", "))
+	cmd.Flags().StringVar(&opts.output, "output", "", "write to this file instead of stdout")
 	return cmd
 }
 
-func (v *invocation) export(ctx context.Context, dir, format, output string) error {
-	if !slices.Contains(export.Formats, format) {
-		return usage("--format %s: there are %s", clean(format), strings.Join(export.Formats, ", "))
+// export writes the trials of a job.
+func (v *invocation) export(ctx context.Context, dir string, opts exportOptions) error {
+	if !slices.Contains(export.Formats, opts.format) {
+		return usage("--format %s: there are %s", clean(opts.format), strings.Join(export.Formats, ", "))
 	}
 	if err := v.host().CheckJobDir(dir); err != nil {
 		return err
 	}
-	opts := export.Options{Dir: v.path(dir), Format: format, Instruction: v.instruction}
+	how := export.Options{Dir: v.path(dir), Format: opts.format, Instruction: v.instruction}
 	var report export.Report
 	write := func(w io.Writer) (err error) {
-		report, err = export.Write(ctx, w, opts)
+		report, err = export.Write(ctx, w, how)
 		return err
 	}
 	var err error
-	if output == "" {
+	if opts.output == "" {
 		err = write(v.Stdout)
 	} else {
-		err = whole(v.path(output), write)
+		err = whole(v.path(opts.output), write)
 	}
 	if errors.Is(err, fs.ErrNotExist) && report.Trials == 0 {
 		return usage("%w (give the directory of a job, such as jobs/nightly)", err)

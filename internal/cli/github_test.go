@@ -87,7 +87,7 @@ func (p *aPull) write(name string, data []byte) {
 	}
 }
 
-// writeJob makes the folder of a job in which an agent tried tasks once.
+// writeJob makes the directory of a job in which an agent tried tasks once.
 func (p *aPull) writeJob(name string, rewards map[string]float64) {
 	p.t.Helper()
 	commit, parents := mergeCommit, []string{mainCommit, headCommit}
@@ -295,7 +295,7 @@ func TestTheVerdictIsWhatTheExitCodeSays(t *testing.T) {
 func TestAWorkflowWithoutFiles(t *testing.T) {
 	p := newPull(t)
 	delete(p.env, "GITHUB_OUTPUT")
-	p.env["GITHUB_STEP_SUMMARY"] = filepath.Join(p.dir, "no", "such", "folder")
+	p.env["GITHUB_STEP_SUMMARY"] = filepath.Join(p.dir, "no", "such", "directory")
 	p.env["GITHUB_EVENT_PATH"] = filepath.Join(p.dir, "none.json")
 	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "off")
 	p.want("stdout", p.stdout.String(), "Gate: fail", "the event of this workflow cannot be read", "the job summary is missing")

@@ -35,7 +35,7 @@ func hides(t *testing.T, root, dir string, code int, args ...string) []string {
 	return below
 }
 
-// realDir is a folder of the test that is reached through no link.
+// realDir is a directory of the test that is reached through no link.
 func realDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -93,7 +93,7 @@ func TestAJobFromStandardInputHasNoFileToHide(t *testing.T) {
 }
 
 func TestCleaningUpHidesNothing(t *testing.T) {
-	dir := jobFolder(t)
+	dir := jobDir(t)
 	if got := hides(t, dir, dir, exitOK, "clean", "--env-type", "tried"); len(got) > 0 {
 		t.Errorf("got %q, want nothing: no environment is made", got)
 	}

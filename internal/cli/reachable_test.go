@@ -26,7 +26,7 @@ func (m *mortal) Reachable(context.Context) error {
 
 // TestADeadEngine: the job ends with one sentence, and what has not run is left for a resume.
 func TestADeadEngine(t *testing.T) {
-	dir := jobFolder(t)
+	dir := jobDir(t)
 	p := &mortal{tried: newTried()}
 	withProvider(t, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) { return p, nil })
 	p.left.Store(2)

@@ -25,7 +25,7 @@ type registryScene struct {
 	git      *gittest.Server
 	web      *httptest.Server
 	registry func() string // what the web server has now
-	dir      string        // the current folder
+	dir      string        // the current directory
 	env      map[string]string
 }
 
@@ -131,7 +131,7 @@ datasets:
 	}
 }
 
-// contents is the digest of everything below a folder, times and modes included.
+// contents is the digest of everything below a directory, times and modes included.
 func contents(t *testing.T, dir string) string {
 	t.Helper()
 	sum := sha256.New()
@@ -209,7 +209,7 @@ datasets: [{registry: {url: "`+s.web.URL+`/registry.json"}, name: bench, version
 	}
 }
 
-// TestDownload copies a dataset, which then is a folder like any other.
+// TestDownload copies a dataset, which then is a directory like any other.
 func TestDownload(t *testing.T) {
 	s := newRegistryScene(t)
 	s.repo.Commit("main", gittest.Tasks("tasks/one", "tasks/two"))
