@@ -44,7 +44,7 @@ func (b *bench) engine(ctx context.Context) error {
 	return err
 }
 
-// runTrials is the child that runs a large job. It returns the duration of a trial.
+// runTrials runs a large job in a child, and returns the duration of a trial.
 func runTrials(ctx context.Context, b *bench) (ms []float64, err error) {
 	provider := fake.New(fake.Options{})
 	defer func() { err = errors.Join(err, provider.Close()) }()

@@ -37,12 +37,12 @@ func (b *bench) merge(ctx context.Context) error {
 	return b.measure(ctx, "merge.move", b.inChild("merge-move", dir, nil), nil)
 }
 
-// mergeByLinking is the child that merges the shards beside its directory into it, by linking.
+// mergeByLinking merges the shards beside the directory into it, by linking. It runs in a child.
 func mergeByLinking(ctx context.Context, b *bench) ([]float64, error) {
 	return mergeInto(ctx, b.dir, false)
 }
 
-// mergeByMoving is mergeByLinking by moving.
+// mergeByMoving is like mergeByLinking, but moves.
 func mergeByMoving(ctx context.Context, b *bench) ([]float64, error) {
 	return mergeInto(ctx, b.dir, true)
 }
@@ -57,7 +57,7 @@ func mergeInto(ctx context.Context, dir string, move bool) ([]float64, error) {
 	return []float64{milliseconds(took)}, err
 }
 
-// mergeBare is the child that reads and links the same files as mergeByLinking, and does nothing more.
+// mergeBare reads and links the same files as mergeByLinking, and does nothing more. It runs in a child.
 func mergeBare(ctx context.Context, b *bench) ([]float64, error) {
 	began := time.Now()
 	shards, err := filepath.Glob(filepath.Join(filepath.Dir(b.dir), "shards", "*"))

@@ -136,7 +136,7 @@ func (b *bench) sandboxTrial(ctx context.Context, ours *sandboxes) error {
 	return err
 }
 
-// trialsInSandboxes is the child that measures single trials as its user.
+// trialsInSandboxes measures single trials. It runs in a child of another user.
 func trialsInSandboxes(ctx context.Context, b *bench) ([]float64, error) {
 	ours, err := b.newSandboxes(ctx, b.dir, nil, sandbox.Options{})
 	if err != nil {

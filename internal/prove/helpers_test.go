@@ -21,7 +21,7 @@ var good = map[string]string{
 	"tests/test.sh":          "#!/bin/bash\ngrep -q hello /app/hello && reward=1 || reward=0\necho $reward > /logs/verifier/reward.txt\n",
 }
 
-// load is the good task with other files. A file without content is removed; a name that begins with + is executable.
+// load returns the good task with other files. A file without content is removed; a name that begins with + is executable.
 func load(t *testing.T, changes map[string]string) *task.Task {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "greet")
@@ -53,7 +53,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// of are the findings of a rule.
+// of returns the findings of a rule.
 func of(findings []prove.Finding, rule string) []prove.Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f prove.Finding) bool { return f.Rule != rule })
 }
