@@ -177,7 +177,7 @@ func TestBuildWithUnreachableSyntax(t *testing.T) {
 	})
 }
 
-// What a build without cache replaces goes, unless somebody gave it another name.
+// A build without cache removes the image that it replaces, unless that has another name.
 func TestBuildWithoutCacheRemovesWhatItReplaces(t *testing.T) {
 	t.Parallel()
 	eachBuilder(t, func(t *testing.T, p *Provider) {

@@ -205,7 +205,7 @@ func (c config) hintAtConfig(err error) error {
 	var e *environment.Error
 	if c.names() && errors.As(err, &e) &&
 		e.Kind == environment.KindStart && !e.Transient && e.Hint == "" {
-		e.Hint = "see that the network, runtime and mounts of environment.provider_config exist on the engine"
+		e.Hint = "check that the network, runtime and mounts of environment.provider_config exist on the engine"
 	}
 	return err
 }
@@ -217,8 +217,8 @@ func (c config) checkCopies(files []environment.Copy) error {
 			if environment.Within(f.Dst, m.Target) || f.Clean && environment.Within(m.Target, f.Dst) {
 				return &environment.Error{
 					Kind: environment.KindCopy,
-					Hint: "mount it elsewhere, or move what is copied: instruction_path, say",
-					Err:  fmt.Errorf("nothing is copied to %s, for the host's files are mounted at %s", f.Dst, m.Target),
+					Hint: "mount it elsewhere, or copy to another path, for example with instruction_path",
+					Err:  fmt.Errorf("cannot copy to %s: the host's files are mounted at %s", f.Dst, m.Target),
 				}
 			}
 		}

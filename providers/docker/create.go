@@ -99,7 +99,7 @@ func (p *Provider) createContainer(ctx context.Context, name string, opts enviro
 		Cmd:    environment.Idle(),
 		Env:    environ(opts.Env),
 		Labels: opts.Labels.Map(),
-		// Who wants to know runs the image's check: the engine's would run on, beside what is measured.
+		// The engine's health checks would disturb what is measured. Callers run the image's check themselves.
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 	}, host, nil, nil, name)
 	return created.ID, err
@@ -122,10 +122,10 @@ func (p *Provider) notCreated(ctx context.Context, ref string, err error) error 
 		present, asked := p.hasImage(ctx, ref)
 		if asked == nil && !present {
 			e.Err = fmt.Errorf("%w: %w", environment.ErrNoImage, e.Err)
-			e.Hint = "it was neither built nor pulled on this engine, or it was removed since"
+			e.Hint = "it was neither built nor pulled on this engine, or it has been removed since"
 		}
 	}
-	// What else there may not be is the configuration's. Nobody else has the name.
+	// Anything else that does not exist is named by the configuration. The container's name is unique, so a conflict passes.
 	if (cerrdefs.IsNotFound(err) && !errors.Is(err, environment.ErrNoImage) && !p.config.names() || cerrdefs.IsConflict(err)) && errors.As(err, &e) {
 		e.Transient = true
 	}

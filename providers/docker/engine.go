@@ -25,8 +25,8 @@ const (
 	engineWait  = 20 * time.Millisecond
 )
 
-// persist calls do until it succeeds, fails for good, or has failed too often. What do asks of the engine may be repeated.
-// A conflict and a thing that is not there count as passing: whoever knows what they mean looks first.
+// persist calls do until it succeeds, fails for good, or has failed too often. do must be repeatable.
+// A conflict, and a thing that does not exist, count as passing: callers that know better check first.
 func persist(ctx context.Context, do func() error) error {
 	return persistWhile(ctx, isPassing, do)
 }

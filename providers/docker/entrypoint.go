@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// settings are what an image says about how it is run, as far as the engine does not see to it.
+// settings are the parts of an image's configuration that Rollout, not the engine, acts on.
 type settings struct {
 	entrypoint  []string
 	shell       []string
@@ -56,7 +56,7 @@ func (p *Provider) settingsOf(ctx context.Context, ref string) (settings, error)
 	}
 	found, err := p.api.ImageInspect(ctx, ref)
 	if cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err) {
-		return settings{}, nil // who makes a container of it is told
+		return settings{}, nil // creating a container reports it
 	}
 	if err != nil {
 		return settings{}, failed(environment.KindStart, "look for image "+ref, err)
@@ -69,8 +69,9 @@ func (e *containerEnv) Readiness() environment.Readiness {
 	return environment.Readiness{Healthcheck: e.settings.health(), Busy: e.busy}
 }
 
-// awaitIdle waits until some process of the container runs the idle command: the arguments are its script, and for how many
-// seconds. An ENTRYPOINT that is yet to run it has it among its arguments, too, but not as its first ones.
+// awaitIdle is a script that waits until a process of the container runs the idle command. Its arguments are that command's
+// script, and the longest wait in seconds. An ENTRYPOINT that has not run the command yet has it among its own arguments, but not
+// as the first ones.
 const awaitIdle = `end=$((SECONDS + $2))
 while :; do
   for list in /proc/[0-9]*/cmdline; do

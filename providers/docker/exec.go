@@ -38,7 +38,7 @@ func (e *containerEnv) Exec(ctx context.Context, script string, opts environment
 		User:       opts.User,
 	}, opts, out)
 	if writing := out.close(); err == nil && writing != nil {
-		err = fmt.Errorf("hand on the command's output: %w", writing)
+		err = fmt.Errorf("write the command's output: %w", writing)
 	}
 	return code, err
 }

@@ -20,7 +20,7 @@ func TestExitCode126(t *testing.T) {
 	}
 }
 
-// Whatever becomes of what starts a command, it is run at most once, and nobody is told an exit code that is not its own.
+// Whatever fails while a command is started, it runs at most once, and Exec returns no exit code but its own.
 func TestCommandsOnAFlakyEngine(t *testing.T) {
 	direct := newProvider(t, nil)
 	flaky := testenv.NewFlaky(t, 7)

@@ -39,7 +39,7 @@ func (e *containerEnv) killSince(ctx context.Context, p *process) error {
 	if failure == nil || errors.Is(failure, errExited) {
 		return failure
 	}
-	return e.abandon(ctx, fmt.Errorf("what the command started could not be ended, so the container was killed: %w", failure))
+	return e.abandon(ctx, fmt.Errorf("the command's processes could not be killed, so the container was: %w", failure))
 }
 
 // abandon kills a container in which something runs that nobody has in hand any more, and returns KindLost.
@@ -63,7 +63,7 @@ func (e *containerEnv) tryKill(ctx context.Context, p *process) error {
 		return err
 	}
 	if _, err := e.p.killers.get(ctx, e.p, e.image); err != nil { // before anything is held still
-		return fmt.Errorf("start a container to do so: %w", err)
+		return fmt.Errorf("start the container that ends commands: %w", err)
 	}
 	held := persist(ctx, func() error { return e.p.api.ContainerPause(ctx, e.id) }) == nil || !e.isFree(ctx)
 	release := func() error {
@@ -73,7 +73,7 @@ func (e *containerEnv) tryKill(ctx context.Context, p *process) error {
 		held = false
 		err := persist(ctx, func() error { return e.p.api.ContainerUnpause(ctx, e.id) })
 		if err != nil && !e.isFree(ctx) {
-			return fmt.Errorf("let the container go on: %w", err)
+			return fmt.Errorf("unpause the container: %w", err)
 		}
 		return nil
 	}

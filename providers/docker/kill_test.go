@@ -176,7 +176,7 @@ ctypes.CDLL(None).pthread_exit(None)
 	}
 }
 
-// What PID 1 starts is not taken for an orphan of the command, as it shares PID 1's session.
+// A process that PID 1 starts is not taken for an orphan of the command, because it is in PID 1's session.
 func TestTimeoutSparesChildrenOfTheEntrypoint(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
@@ -215,7 +215,7 @@ func TestTimeoutKillsSiblingsOfTheCommand(t *testing.T) {
 	}
 }
 
-// What the first process runs, it runs as if it was older than the command: it must run nothing that a command could have replaced.
+// Programs that the first process runs count as older than the command. So it must run none that a command could have replaced.
 func TestTheFirstProcessRunsNoProgram(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
@@ -307,7 +307,7 @@ func TestKillersEndWithTheirInput(t *testing.T) {
 	}
 }
 
-// What cannot be told apart is not ended one by one.
+// Without a container of their own, processes are not killed one by one.
 func TestKillerRefusesProcessesOutsideContainers(t *testing.T) {
 	p := newProvider(t, nil)
 	k, err := p.startKiller(t.Context(), testImage)

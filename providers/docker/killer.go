@@ -37,7 +37,7 @@ func (e *containerEnv) ask(ctx context.Context, r killer.Request) (answer killer
 	err = persistWhile(ctx, func(err error) bool { return errors.Is(err, errKillerGone) }, func() error {
 		k, err := e.p.killers.get(ctx, e.p, e.image)
 		if err != nil {
-			return fmt.Errorf("start a container to do so: %w", err)
+			return fmt.Errorf("start the container that ends commands: %w", err)
 		}
 		answer, err = k.ask(ctx, r)
 		return err

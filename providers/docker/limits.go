@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// What a container needs at least. Source: moby, daemon_unix.go (linuxMinMemory, NanoCPUs).
+// The least that a container needs. Source: moby, daemon_unix.go (linuxMinMemory, NanoCPUs).
 const (
 	minMemory    = 6 << 20
 	minMilliCPUs = 10

@@ -39,8 +39,8 @@ func (c config) policy(n environment.Network) (egress.Policy, error) {
 	case n.Public():
 		return egress.Policy{}, nil
 	case shared:
-		return refused("remove network from provider_config, or allow public in so many words: environment.network: public",
-			"the network is to be %s, but environment.provider_config.network is %s, which takes no notice of that", n.Mode, c.network)
+		return refused("remove network from provider_config, or set environment.network: public",
+			"the network is to be %s, but environment.provider_config.network is %s, which cannot be restricted", n.Mode, c.network)
 	case c.network == networkNone && n.Mode == environment.NetworkAllowlist:
 		return refused("remove network from provider_config", "environment.provider_config.network is none, so no host can be allowed")
 	case n.Mode == environment.NetworkNone:
@@ -53,8 +53,8 @@ func (c config) policy(n environment.Network) (egress.Policy, error) {
 	return policy, nil
 }
 
-// SetNetwork implements environment.NetworkSetter. A device that is taken from a container takes all connections with it,
-// whoever holds them.
+// SetNetwork implements environment.NetworkSetter. Removing a device from a container ends all connections through it,
+// whichever process holds them.
 func (e *containerEnv) SetNetwork(ctx context.Context, n environment.Network) error {
 	policy, err := e.p.config.policy(n)
 	if err != nil {

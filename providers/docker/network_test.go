@@ -23,7 +23,7 @@ func listed(hosts ...string) environment.Network {
 	return environment.Network{Mode: environment.NetworkAllowlist, Hosts: hosts}
 }
 
-// What is no HTTP request goes nowhere: datagrams, questions to name servers, addresses.
+// Traffic other than HTTP requests goes nowhere: datagrams, requests to name servers, connections to addresses.
 func TestTrafficOutsideTheProxyIsBlocked(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
@@ -63,7 +63,7 @@ func TestTrafficOutsideTheProxyIsBlocked(t *testing.T) {
 	}
 }
 
-// The relay belongs to whoever is root in the container; who ends it has no network, until the next phase.
+// root in the container can kill the relay. It then has no network until the next phase.
 func TestKillingTheRelayCutsOnlyItsContainer(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
@@ -160,7 +160,7 @@ func TestSharedNetworksCannotBeRestricted(t *testing.T) {
 	}
 }
 
-// What the agent has put in the relay's place is not run when the next phase needs a relay.
+// A program that the agent has put in the relay's place is not run when the next phase needs a relay.
 func TestAReplacedRelayIsNotRun(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)

@@ -41,7 +41,7 @@ const programName = "rollout"
 // programFile returns a file with this program for an engine: its own, or that of another system beside it.
 func programFile(system, goarch string) (string, error) {
 	if system != "linux" || goarch == "" {
-		return "", fmt.Errorf("there is no rollout for it")
+		return "", fmt.Errorf("there is no release of rollout for it")
 	}
 	if runtime.GOOS == "linux" && runtime.GOARCH == goarch {
 		return "/proc/self/exe", nil // also when the file was replaced or removed meanwhile

@@ -119,7 +119,7 @@ func TestSnapshotInspectsNamesThatAreNotUTF8(t *testing.T) {
 	}
 }
 
-// TestForeignImagesAreNotRemoved: what has no label of ours stays, whoever names it.
+// TestForeignImagesAreNotRemoved: RemoveImage refuses images without Rollout's label.
 func TestForeignImagesAreNotRemoved(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
