@@ -14,6 +14,7 @@ const testImage = testenv.Image
 
 // needOthers are the checks that need users other than root, which a sandbox with one id does not have.
 var needOthers = []string{
+	"a working directory that the image lacks is made",
 	"a timeout kills a command of a user who is not root",
 	"an ENTRYPOINT runs as the image's user",
 	"a command runs where and as whom it is told",
@@ -34,7 +35,7 @@ func TestConformanceOnAnImage(t *testing.T) {
 	conform(t, realImage(t), testenv.Times(1, 2) == 1) // in full only in the nightly run
 }
 
-// realImage is a configuration with which the image is had, and no other place asked.
+// realImage returns a configuration with which the test image comes from one place.
 func realImage(t testing.TB) map[string]any {
 	t.Helper()
 	if os.Getenv("ROLLOUT_TEST_IMAGE_ARCHIVE") == "" {

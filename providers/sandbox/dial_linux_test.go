@@ -221,7 +221,7 @@ func newListening(name string) (*listening, error) {
 	return l, nil
 }
 
-// fetch is what this process hears from a server.
+// fetch returns what this process reads from a server.
 func fetch(addr netip.Addr, l *listening) string {
 	c, err := net.Dial("tcp", netip.AddrPortFrom(addr, uint16(l.port)).String())
 	if err != nil {
@@ -233,8 +233,8 @@ func fetch(addr netip.Addr, l *listening) string {
 	return strings.TrimSpace(string(buf[:n]))
 }
 
-// reach is a script that asks a server, over both protocols, and waits for so many seconds where nothing says that it cannot be
-// reached.
+// reach returns a script that connects to a server over both protocols. It waits for so many seconds if nothing reports
+// that the server cannot be reached.
 func reach(addr netip.Addr, port int, wait float64) string {
 	return fmt.Sprintf(`exec 2>/dev/null
 		(read -t %[3]g -r word </dev/tcp/%[1]s/%[2]d && echo "tcp $word")

@@ -121,7 +121,7 @@ func escapeByDevices(attempt func(string, error)) {
 	}
 }
 
-// escapeByChroot is the classic: a root below the directory that is open lets one climb over it.
+// escapeByChroot tries the classic escape: a root below the open directory, which can then be left by "..".
 func escapeByChroot(attempt func(string, error)) {
 	var before, after unix.Stat_t
 	_ = unix.Stat("/", &before)
@@ -182,7 +182,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// scopesMissing is what a command can do where the kernel cannot keep abstract sockets apart.
+// scopesMissing returns what a command can reach if the kernel cannot separate abstract sockets.
 func scopesMissing(t *testing.T) string {
 	t.Helper()
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)

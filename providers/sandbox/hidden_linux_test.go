@@ -109,7 +109,7 @@ func TestKeysAreNotSeen(t *testing.T) {
 	}
 }
 
-// shownFolders are three directories of the machine that sandboxes show, if they are not hidden.
+// shownHostDirs returns three directories of the machine that sandboxes show unless they are hidden.
 func shownHostDirs(t *testing.T) []string {
 	t.Helper()
 	dirs, err := filepath.Glob("/usr/share/*")
@@ -190,7 +190,7 @@ func TestFilesOfRootAreHidden(t *testing.T) {
 	}
 }
 
-// machineSecrets are the private files of this machine's programs and configuration that an environment can read.
+// machineSecrets returns the private files of this machine that an environment can read.
 func machineSecrets(t *testing.T, e environment.Environment) []string {
 	t.Helper()
 	var paths bytes.Buffer

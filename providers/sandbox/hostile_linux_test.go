@@ -55,7 +55,7 @@ func disturb() {
 	fmt.Println("done")
 }
 
-// program is this program, as a file to copy.
+// program returns this program as a file to copy.
 func program(t *testing.T, name string) fstest.MapFS {
 	t.Helper()
 	binary, err := os.ReadFile(self)

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// kept are the IDs of what a provider keeps, and those that are in use.
+// kept returns the IDs of what a provider stores, and of what is in use.
 func kept(t *testing.T, p *Provider) (all, used []string) {
 	t.Helper()
 	images, err := p.Images(t.Context())

@@ -62,7 +62,7 @@ func createOnce(text string) error {
 	return e.Destroy(ctx)
 }
 
-// creator is a process that makes an environment.
+// creator returns a command whose process creates an environment.
 func creator(t *testing.T, cfg map[string]any) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(cfg)
@@ -118,7 +118,7 @@ func storeFor(t *testing.T, cfg map[string]any) string {
 	return storeWithImage(t)
 }
 
-// bothBases are configurations on this machine's root and on an image. The second may skip the test.
+// bothBases returns configurations with this machine's root and with an image. The second may skip the test.
 func bothBases(t *testing.T) map[string]func(*testing.T) map[string]any {
 	t.Helper()
 	return map[string]func(*testing.T) map[string]any{
@@ -452,5 +452,18 @@ func TestWorkDirThatCannotBeCreated(t *testing.T) {
 			}
 			wantNothing(t, p)
 		})
+	}
+}
+
+// The conformance suite's check needs a user other than root, which sandboxes with one id do not have.
+func TestMissingWorkDirIsCreated(t *testing.T) {
+	p := newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost})
+	ref, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "x", Context: fstest.MapFS{
+		"Dockerfile": {Data: []byte("FROM " + testImage + "\nWORKDIR /dir/work\nRUN rm -r /dir\n")},
+	}})
+	must(t, err)
+	got := run(t, create(t, p, environment.CreateOptions{Image: ref}), "pwd; stat -c '%a %u %g' . ..")
+	if want := "/dir/work\n755 0 0\n755 0 0\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

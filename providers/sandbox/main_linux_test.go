@@ -35,7 +35,7 @@ func runAll(m *testing.M) int {
 	return m.Run()
 }
 
-// storeDir is a directory for a store that has nothing but its bases in common with others.
+// storeDir returns a directory for a store that shares only its bases with others.
 func storeDir(t testing.TB) string {
 	t.Helper()
 	dir := ownStoreDir(t)
@@ -82,7 +82,7 @@ func storeWithImage(t testing.TB) string {
 	return dir
 }
 
-// ownStoreDir is a directory for a store of the test's own. What sandboxes leave in it may belong to other users.
+// ownStoreDir returns a directory for a store of the test's own. What sandboxes leave in it may belong to other users.
 func ownStoreDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rollout-sandbox-")

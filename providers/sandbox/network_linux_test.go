@@ -36,8 +36,8 @@ var ways = []struct {
 // kinds are how a sandbox's device can be made.
 var kinds = []wire.Frames{wire.Packets, wire.Ethernet}
 
-// ofKind is a provider whose sandboxes have this kind of device and reach these hosts. It skips the test where this user
-// may not have such devices but may have others.
+// ofKind returns a provider whose sandboxes have this kind of device and reach these hosts. It skips the test if this
+// user may not have such devices but may have others.
 func ofKind(t *testing.T, kind wire.Frames, hosts *environmenttest.Hosts) *Provider {
 	t.Helper()
 	if kind == wire.Packets {
@@ -73,7 +73,7 @@ func led(t *testing.T, p *Provider, path []environment.Network) environment.Envi
 	return e
 }
 
-// What is no HTTP request goes nowhere: datagrams, questions to name servers, pings, addresses of IPv6.
+// With an allowlist, what is not HTTP goes nowhere: datagrams, questions to name servers, pings, addresses of IPv6.
 func TestAllowlistPassesOnlyHTTP(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		plain := environmenttest.Listen(t, "127.0.0.1", 0)
@@ -249,7 +249,7 @@ func TestNetworksAreClosed(t *testing.T) {
 	})
 }
 
-// open are the devices and sockets that this process has open.
+// open returns the devices and sockets that this process has open.
 func open(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -265,7 +265,7 @@ func open(t *testing.T) []string {
 	return list
 }
 
-// goroutines tells whether one runs code with this in its name.
+// goroutines reports whether a goroutine runs code with this in its name.
 func goroutines(name string) bool {
 	var all bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 1)

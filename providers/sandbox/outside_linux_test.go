@@ -48,7 +48,7 @@ func server(t *testing.T, hosts *environmenttest.Hosts, serve func(c *net.TCPCon
 	return at
 }
 
-// online is an environment with the default network.
+// online returns an environment with the default network.
 func online(t *testing.T, p *Provider) environment.Environment {
 	t.Helper()
 	return create(t, p, environment.CreateOptions{Image: testImage})

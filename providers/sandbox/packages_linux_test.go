@@ -30,7 +30,8 @@ func needOutside(t *testing.T, script string) {
 	}
 }
 
-// networkEnv is how this machine's programs reach the network: through proxies, and with authorities of its own.
+// networkEnv returns the variables with which this machine's programs reach the network: proxies, and authorities of
+// its own.
 func networkEnv() map[string]string {
 	env := map[string]string{}
 	for _, v := range os.Environ() {
@@ -46,7 +47,7 @@ func networkEnv() map[string]string {
 // authorities is where Debian keeps the certificates that are trusted.
 const authorities = "/etc/ssl/certs/ca-certificates.crt"
 
-// networkFiles are this machine's authorities, for images that have others.
+// networkFiles returns this machine's authorities, for images that have others.
 func networkFiles() []environment.Copy {
 	bundle, err := os.ReadFile(authorities)
 	if err != nil {
@@ -55,7 +56,7 @@ func networkFiles() []environment.Copy {
 	return []environment.Copy{{Src: fstest.MapFS{"ca-certificates.crt": {Data: bundle, Mode: 0o644}}, Dst: "/etc/ssl/certs"}}
 }
 
-// network is an environment that can reach what this machine can.
+// network returns an environment that can reach what this machine can.
 func network(t *testing.T, cfg map[string]any) environment.Environment {
 	t.Helper()
 	cfg["dir"] = storeFor(t, cfg)
@@ -102,7 +103,7 @@ func TestApt(t *testing.T) {
 	}
 }
 
-// machineState is what installing packages would change on this machine.
+// machineState returns what installing packages would change on this machine.
 func machineState(t *testing.T) string {
 	t.Helper()
 	var out bytes.Buffer

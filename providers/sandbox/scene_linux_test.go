@@ -32,7 +32,7 @@ func run(t testing.TB, e environment.Environment, script string) string {
 	return runAs(t, e, environment.ExecOptions{}, script)
 }
 
-// runAs is run with options.
+// runAs calls run with options.
 func runAs(t testing.TB, e environment.Environment, opts environment.ExecOptions, script string) string {
 	t.Helper()
 	var out bytes.Buffer

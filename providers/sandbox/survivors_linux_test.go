@@ -81,8 +81,8 @@ func own(dir string) error {
 	return err
 }
 
-// marked are the living processes that name one of the markers in their arguments, their environment or among their
-// mounts, as far as this user may know. This program's own is none of them.
+// marked returns the living processes that name one of the markers in their arguments, their environment or their
+// mounts, as far as this user may know. It leaves out this process.
 func marked(t *testing.T, markers ...string) []string {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")

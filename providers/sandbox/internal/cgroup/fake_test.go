@@ -254,7 +254,7 @@ func (m *machine) must(err error) {
 
 func (m *machine) open() *Tree { return open(m.kernel, "rollout", m.mounts, m.self) }
 
-// contents is what file holds, or "absent".
+// contents returns the content of file, or "absent".
 func contents(file string) string {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 // waitForLine returns when the test has put this process into its group.
 func waitForLine() { _, _ = os.Stdin.Read(make([]byte, 1)) }
 
-// realTree is this machine's groups, all removed at the end of the test.
+// realTree returns this machine's groups. They are removed at the end of the test.
 func realTree(t testing.TB) *Tree {
 	t.Helper()
 	testenv.NeedRoot(t, "to make cgroups")

@@ -126,7 +126,7 @@ type place struct {
 	single bool
 }
 
-// places are those that this machine has: real root only for root.
+// places returns the places that this machine has: real root only for root.
 func places() []place {
 	single := place{"as the only user of a user namespace", true}
 	if os.Geteuid() == 0 {
@@ -190,7 +190,7 @@ func (p place) free(t *testing.T, argv ...string) result {
 	return p.run(t, "confine", plan{Free: true, Commands: [][]string{argv}})
 }
 
-// everywhere is a subtest in each place.
+// everywhere runs a subtest in each place.
 func everywhere(t *testing.T, check func(t *testing.T, p place)) {
 	t.Helper()
 	for _, p := range places() {
@@ -206,7 +206,7 @@ func (r result) want(t *testing.T, out string) {
 	}
 }
 
-// directory is one that everybody may write to, and that belongs to the place's user if it is single.
+// writableDir returns a directory that everybody may write to. It belongs to the place's user if that is single.
 func (p place) writableDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "confine")

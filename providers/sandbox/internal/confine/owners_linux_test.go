@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// single is the place with one id.
+// single returns the place with one id.
 func single() place {
 	all := places()
 	return all[len(all)-1]

@@ -23,7 +23,7 @@ func onItsOwnThread(done chan<- error, stay <-chan struct{}) {
 	<-stay
 }
 
-// rightsOfOthers is what every thread has that filters no calls, and whether this one may make calls.
+// rightsOfOthers returns the rights of every thread without a filter, and whether this one may make calls.
 func rightsOfOthers(t *testing.T) string {
 	t.Helper()
 	runtime.LockOSThread()

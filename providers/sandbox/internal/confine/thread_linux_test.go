@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/testenv"
 )
 
-// statusOf is what of /proc/self/status a program in the place sees.
+// statusOf returns the fields of /proc/self/status that a program printed.
 func statusOf(r result) map[string]string {
 	status := map[string]string{}
 	for line := range strings.Lines(r.stdout) {

@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 )
 
-// folderOf is a directory with a Dockerfile and other files.
+// dirOf returns a directory with a Dockerfile and other files.
 func dirOf(dockerfile string, others map[string]string) fstest.MapFS {
 	m := fstest.MapFS{"Dockerfile": {Data: []byte(dockerfile), Mode: 0o644}}
 	for name, content := range others {

@@ -19,7 +19,7 @@ func replaceOnce(t *testing.T, text, old, now string) string {
 	return strings.Replace(text, old, now, 1)
 }
 
-// tarOf is an archive with the given entries.
+// tarOf returns an archive with the given entries.
 func tarOf(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
 	var buf bytes.Buffer

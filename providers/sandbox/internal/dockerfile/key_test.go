@@ -20,7 +20,7 @@ func keysOf(t *testing.T, dir fstest.MapFS, opts Options) []string {
 	return m.asked
 }
 
-// same tells how many keys are the same from the beginning.
+// same returns how many keys are equal from the beginning.
 func same(a, b []string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

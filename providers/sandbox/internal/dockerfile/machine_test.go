@@ -80,7 +80,7 @@ func (m *memory) From(ctx context.Context, ref string) (Image, error) {
 	return image.Image, ctx.Err()
 }
 
-// root is a copy of an image's files.
+// root returns a copy of an image's files.
 func (m *memory) root(image Image) files {
 	for _, known := range m.images {
 		if len(image.Layers) == 0 && image.ID == known.ID || len(image.Layers) == 1 && slices.Equal(image.Layers, known.Layers) {

@@ -40,7 +40,7 @@ import (
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
-// tarOf is a layer with one file.
+// tarOf returns a layer with one file.
 func tarOf(t *testing.T, file, data string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -53,7 +53,7 @@ func tarOf(t *testing.T, file, data string) []byte {
 	return out.Bytes()
 }
 
-// testImage is an image of two layers for a platform; text makes it differ from others.
+// testImage returns an image of two layers for a platform. text makes it different from others.
 func testImage(t *testing.T, text, arch string) v1.Image {
 	t.Helper()
 	var layers []v1.Layer
@@ -84,7 +84,7 @@ func testImage(t *testing.T, text, arch string) v1.Image {
 	return img
 }
 
-// otherArch is an architecture that this machine does not have.
+// otherArch returns an architecture that this machine does not have.
 func otherArch() string {
 	if runtime.GOARCH == "s390x" {
 		return "amd64"
@@ -92,7 +92,7 @@ func otherArch() string {
 	return "s390x"
 }
 
-// testIndex is an index of images for several platforms, this machine's among them if img is not nil.
+// testIndex returns an index of images for several platforms, with this machine's if img is not nil.
 func testIndex(t *testing.T, img v1.Image) v1.ImageIndex {
 	t.Helper()
 	platforms := []struct {
@@ -179,7 +179,7 @@ func readLayer(t *testing.T, l Layer) []byte {
 	return data
 }
 
-// found is the image ref, which must be there.
+// found returns the image ref, which must exist.
 func found(t *testing.T, ref string, opts FindOptions) *Image {
 	t.Helper()
 	img, err := Find(t.Context(), ref, opts)
@@ -233,7 +233,7 @@ func dockerArchive(t *testing.T, images map[string]v1.Image) string {
 	return file
 }
 
-// ociLayout is a layout with what add puts in.
+// ociLayout returns the path of a layout to which add adds images.
 func ociLayout(t *testing.T, add func(layout.Path)) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -263,7 +263,7 @@ func annotated(key, value string) layout.Option {
 	return layout.WithAnnotations(map[string]string{key: value})
 }
 
-// packed is an archive of a directory, compressed by to if that is set.
+// packed returns the path of an archive of a directory, compressed by to if that is set.
 func packed(t *testing.T, dir string, to func(io.Writer) io.WriteCloser) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -631,7 +631,7 @@ func TestFindInEngine(t *testing.T) {
 
 func nopLogger() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// testRegistry is a registry on the loopback interface. before may answer a request instead.
+// testRegistry returns the address of a registry on the loopback interface. before may answer a request instead.
 func testRegistry(t *testing.T, before func(http.ResponseWriter, *http.Request) bool) (host string) {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())

@@ -71,7 +71,7 @@ printf x >"$(printf '%0255d' 1)"
 touch -d '2001-02-03 04:05:06.789012345Z' empty; touch -h -d '1999-01-01 00:00:00.5Z' l; touch -d '1970-01-01 00:00:00Z' d
 `
 
-// parseListing is what listing printed about each file, without what engines put into every container.
+// parseListing returns what listing printed about each file, without what engines put into every container.
 func parseListing(t *testing.T, out []byte) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -114,7 +114,7 @@ func compare(t *testing.T, got, want map[string]string) {
 	t.Logf("%d files, %d differ", len(want), differ)
 }
 
-// ownedBy is a listing in which everything belongs to one user.
+// ownedBy returns a listing in which everything belongs to one user.
 func ownedBy(files map[string]string, uid int) map[string]string {
 	out := map[string]string{}
 	for name, about := range files {
@@ -180,7 +180,7 @@ func (r realImage) run(t *testing.T, script string) (id string) {
 	return made.ID
 }
 
-// listed is the listing of a container of the image. It comes out as a file, because logs lose what is not
+// listed returns the listing of a container of the image. It is copied out as a file, because logs lose what is not
 // UTF-8.
 func (r realImage) listed(t *testing.T) map[string]string {
 	t.Helper()
@@ -214,7 +214,7 @@ func mounted(t *testing.T, layers []string, script string, options ...string) []
 	return out
 }
 
-// layerFolder is an empty directory that uid owns and can reach.
+// emptyLayerDir returns an empty directory that uid owns and can reach.
 func emptyLayerDir(t *testing.T, uid int) string {
 	t.Helper()
 	dir := layerDir(t)

@@ -46,7 +46,7 @@ func hardLink(name, target string) entry {
 	return entry{tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: target, Mode: 0o644, ModTime: stamp}, ""}
 }
 
-// archive is a tar archive of entries.
+// archive returns a tar archive of entries.
 func archive(t testing.TB, entries ...entry) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -67,7 +67,7 @@ func archive(t testing.TB, entries ...entry) []byte {
 	return out.Bytes()
 }
 
-// xattrOf is the attributes that whoever runs the tests may set.
+// xattrOf returns the namespace of attributes that the user of the tests may set.
 func xattrOf() string {
 	if os.Geteuid() == 0 {
 		return XattrTrusted
@@ -79,7 +79,7 @@ func options() UnpackOptions {
 	return UnpackOptions{Xattr: xattrOf(), Owners: os.Geteuid() == 0}
 }
 
-// layerDir is an empty directory beside which lies nothing but a file that must stay as it is.
+// layerDir returns an empty directory. Beside it is only a file that must not change.
 func layerDir(t testing.TB) string {
 	t.Helper()
 	base, err := os.MkdirTemp("", "oci")
@@ -120,7 +120,7 @@ func unpack(t testing.TB, entries ...entry) (string, Report) {
 	return dir, report
 }
 
-// describe is what stands at name in dir, without its time: "file 0644 data", "link target" and so on.
+// describe returns what is at name in dir, without its time: "file 0644 data", "link target" and so on.
 func describe(t testing.TB, dir, name string) string {
 	t.Helper()
 	p := filepath.Join(dir, name)
@@ -283,7 +283,7 @@ func TestUnpackOddNames(t *testing.T) {
 	}
 }
 
-// gnuFile is a file in GNU's format, which takes names that are not UTF-8.
+// gnuFile returns a file in GNU's format, which permits names that are not UTF-8.
 func gnuFile(name, data string) entry {
 	return entry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(data)), Format: tar.FormatGNU}, data}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// pair is both ends of a connection.
+// pair returns both ends of a connection.
 func pair(t *testing.T) (*Conn, *Conn) {
 	t.Helper()
 	ours, file, err := Pair()
