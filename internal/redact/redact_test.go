@@ -190,7 +190,7 @@ func TestWriterMemoryIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := r.Writer(io.Discard).(*writer)
 			io.WriteString(w, "QUFB")
-			for range 200 {
+			for range 20 { // ten times what may be held back
 				io.WriteString(w, piece)
 			}
 			if held := len(w.stream.buf) + len(w.stream.spans); held > 8192 {
@@ -282,8 +282,8 @@ func TestIn(t *testing.T) {
 		"hunter2%2Dc0rrect":            true,
 		"aHVudGVyMi1jMHJyZWN0":         true,
 		"x" + "aHVudGVyMi1jMHJy\nZWN0": true,
-		strings.Repeat("hunter2-c0", 20_000) + "hunter2-c0rrect": true,
-		strings.Repeat("hunter2-c0", 20_000):                     false,
+		strings.Repeat("hunter2-c0", 5_000) + "hunter2-c0rrect": true,
+		strings.Repeat("hunter2-c0", 5_000):                     false,
 	} {
 		for name, reader := range map[string]io.Reader{
 			"whole": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text)), "with the end": iotest.DataErrReader(strings.NewReader(text)),
