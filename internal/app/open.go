@@ -61,7 +61,7 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 			_ = provider.Close()
 		}
 		if p.into != "" {
-			return nil, cancelled("cancelled before the job went on: it is as it was, nothing was run")
+			return nil, cancelled("cancelled before the job was resumed: nothing was run, and nothing changed")
 		}
 		return nil, cancelled("cancelled before the job began: it has no directory, nothing was run")
 	}

@@ -42,7 +42,7 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	var without []string
 	cut := 0
 	trials := m.own(index)
-	owed := len(trials)
+	planned := len(trials)
 	for _, i := range trials {
 		if !out.there[i] {
 			without = append(without, m.plan.Trials[i].String())
@@ -52,11 +52,11 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	}
 	shard := "shard " + result.Shard{Index: index, Total: m.total}.String()
 	switch {
-	case p == nil && owed == 0:
+	case p == nil && planned == 0:
 		m.note("%s is missing, but has no trials", shard)
 		return ""
 	case p == nil:
-		return fmt.Sprintf("%s is missing, and with it %s: %s", shard, plural.Count(owed, "trial"), untrusted.Names(without))
+		return fmt.Sprintf("%s is missing, and with it %s: %s", shard, plural.Count(planned, "trial"), untrusted.Names(without))
 	case p.state == cancelled:
 		shard += " was cancelled"
 	case p.state == unfinished:
@@ -66,7 +66,7 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	default:
 		return ""
 	}
-	shard += fmt.Sprintf(": of its %s, %d have no result", plural.Count(owed, "trial"), len(without))
+	shard += fmt.Sprintf(": of its %s, %d have no result", plural.Count(planned, "trial"), len(without))
 	if cut > 0 {
 		shard += fmt.Sprintf(" and %d %s cut short", cut, map[bool]string{true: "was", false: "were"}[cut == 1])
 	}
@@ -77,7 +77,7 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 }
 
 // counts returns how many trials a shard should have, and how many results of them there are.
-func (m *merge) counts(trials []int, out *outcomes) (owed, have int) {
+func (m *merge) counts(trials []int, out *outcomes) (planned, have int) {
 	for _, i := range trials {
 		if out.there[i] {
 			have++

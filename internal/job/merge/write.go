@@ -136,8 +136,8 @@ func (m *merge) writeConfig(draft string) error {
 func (m *merge) newRecord(out *outcomes) record {
 	r := record{PlanDigest: m.plan.Digest, Moved: m.opts.Move, Total: m.total, Shards: []recordShard{}, Incomplete: append([]string{}, m.out.Incomplete...)}
 	for _, p := range m.parts {
-		owed, have := m.counts(m.own(p.index), out)
-		r.Shards = append(r.Shards, recordShard{Index: p.index, Folder: p.label, StartedAt: p.plan.StartedAt, Trials: owed, Results: have})
+		planned, have := m.counts(m.own(p.index), out)
+		r.Shards = append(r.Shards, recordShard{Index: p.index, Folder: p.label, StartedAt: p.plan.StartedAt, Trials: planned, Results: have})
 	}
 	return r
 }

@@ -134,7 +134,7 @@ func (r *restart) todo(pending Pending) []trial.Spec {
 	return slices.DeleteFunc(slices.Clone(r.specs), func(s trial.Spec) bool { return !pending.Keys[s.Key] })
 }
 
-// again goes on with the job.
+// again resumes the job.
 func (r *restart) again(policy RerunPolicy) result.Job {
 	r.t.Helper()
 	tree, pending := r.reopen(policy)
