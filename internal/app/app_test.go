@@ -71,7 +71,7 @@ func host(t *testing.T) (*app.Host, *recorder) {
 		Getenv: func(string) (string, bool) { return "", false }, Dir: dir, Now: time.Now, Output: out, Commands: &bytes.Buffer{},
 		GitHub: func() github.Environment { return github.Environment{} }, Hard: context.Background(),
 		Providers: providers.Table{{
-			Name: fake.Name, Check: fake.Check,
+			Name: fake.Name, Check: func(map[string]any) []environment.ConfigProblem { return nil },
 			New: func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
 				return fake.New(fake.Options{}), nil
 			},

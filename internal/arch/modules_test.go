@@ -255,7 +255,7 @@ var dependencies = []dependency{
 		use:   "system calls: files, processes, namespaces, disk space",
 		why:   "It is beside the standard library.",
 		packages: []string{
-			"internal/cache", "internal/job", "internal/job/linktree", "internal/nofollow", "providers/docker/internal/killer", "providers/fake", "providers/internal/processes",
+			"internal/cache", "internal/job", "internal/job/linktree", "internal/nofollow", "providers/docker/internal/killer", "providers/internal/processes",
 			"providers/sandbox", "providers/sandbox/internal/confine", "providers/sandbox/internal/inside",
 			"providers/sandbox/internal/oci", "providers/sandbox/internal/rtnl", "providers/sandbox/internal/usernet",
 			"providers/sandbox/internal/wire",

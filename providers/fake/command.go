@@ -1,12 +1,11 @@
 package fake
 
 import (
-	"context"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,172 +13,202 @@ import (
 	"syscall"
 
 	"mvdan.cc/sh/v3/interp"
+
+	"github.com/org/rollout-action/internal/environment"
 )
 
 // command is one call of a command by a shell or by another command.
 type command struct {
 	p              *process
 	name           string
-	args           []string
+	args           []string // without flags
+	flags          map[byte]string
 	env            map[string]string
 	dir            string
 	stdin          *os.File // nil: empty
 	stdout, stderr io.Writer
 }
 
-// commands are what there is besides bash's builtins. Each returns its exit code. It is filled by
-// init, for some run others.
-var commands map[string]func(*command) int
-
-func init() {
-	commands = map[string]func(*command) int{}
-	for _, part := range []map[string]func(*command) int{
-		fileCommands, listCommands, textCommands, lineCommands, matchCommands, processCommands, infoCommands, netCommands,
-	} {
-		maps.Copy(commands, part)
-	}
-}
-
-// exec runs what is neither a function nor a builtin.
-func (s *shell) exec(ctx context.Context, args []string) error {
-	hc := interp.HandlerCtx(ctx)
-	p := s.current(hc)
-	switch args[0] {
-	case forkCommand, bornCommand, exitCommand:
-		return s.jobCommand(ctx, hc, p, args)
-	}
-	c := &command{p: p, name: args[0], args: args[1:], env: map[string]string{}, dir: hc.Dir, stdout: hc.Stdout, stderr: hc.Stderr}
-	c.stdin, _ = hc.Stdin.(*os.File)
-	for name, v := range hc.Env.Each {
-		switch {
-		case !v.IsSet():
-			delete(c.env, name)
-		case v.Exported:
-			c.env[name] = v.String()
-		}
-	}
-	if p.simple || strings.HasPrefix(c.name, builtinPrefix) {
-		p.simple = false // it is the first command only that becomes the process
-		return status(c.execute())
-	}
-	code, err := c.spawn()
-	if errors.Is(err, syscall.EAGAIN) {
-		return noFork(ctx, hc)
-	}
-	return status(code)
-}
-
-// spawn executes the command as a process of its own, and waits for its end.
-func (c *command) spawn() (int, error) {
-	child, err := c.p.run.start(c.p, strings.Join(append([]string{c.name}, c.args...), " "))
-	if err != nil {
-		return 1, err
-	}
-	c.p = child
-	if !slices.Contains(runsOthers, c.name) {
-		code := child.exit(c.execute())
-		child.forget()
-		return code, nil
-	}
-	// Killed, it must end at once, even if what it runs does not.
-	go func() { child.exit(c.execute()) }()
-	<-child.done
-	_, code := child.dead()
-	child.forget()
-	return code, nil
-}
-
-// runsOthers are the commands that run others within themselves.
-var runsOthers = []string{"bash", "sh", "env", "nohup", "setsid", "timeout", "xargs"}
-
-// execute runs the command as the process that it is called from.
-func (c *command) execute() int {
-	if strings.Contains(c.name, "/") {
-		return c.executeFile(absolute(c.dir, c.name))
-	}
-	if path := c.p.run.m.lookPath(c.p, c.env["PATH"], c.name); path != "" {
-		return c.executeFile(path)
-	}
-	if run := commands[c.name]; run != nil {
-		return run(c)
-	}
-	fmt.Fprintf(c.stderr, "bash: %s: command not found (the fake environment has few)\n", c.name)
-	return 127
-}
-
-// programFolders are where the built-in commands seem to be.
-var programFolders = []string{"/bin/", "/usr/bin/", "/usr/local/bin/"}
-
-// builtIn is the name of the command that a path seems to be, or "".
-func builtIn(path string) string {
-	for _, dir := range programFolders {
-		if name, ok := strings.CutPrefix(path, dir); ok && commands[name] != nil {
-			return name
-		}
-	}
-	return ""
-}
-
-// executeFile runs the file at path: a script, or what seems to be a program.
-func (c *command) executeFile(path string) int {
-	m := c.p.run.m
-	data, err := m.readFile(c.p, path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if name := builtIn(path); name != "" {
-			return commands[name](c)
-		}
-		fmt.Fprintf(c.stderr, "bash: %s: No such file or directory\n", c.name)
-		return 127
-	case err != nil || m.access(c.p, path, 0o5) != nil:
-		fmt.Fprintf(c.stderr, "bash: %s: Permission denied\n", c.name)
-		return 126
-	case string(data) == program:
-		return commands[base(path)](c)
-	}
-	line, _, _ := strings.Cut(string(data), "\n")
-	if interpreter, ok := strings.CutPrefix(line, "#!"); ok {
-		words := append([]string{""}, strings.Fields(interpreter)...)
-		if last := base(words[len(words)-1]); last != "bash" && last != "sh" {
-			fmt.Fprintf(c.stderr, "bash: %s: %s is not there (the fake environment runs bash only)\n", c.name, line)
-			return 126
-		}
-	}
-	return c.bash(nil, string(data), path, c.args)
-}
-
-// program is the content of files that stand for built-in commands.
+// program is the content of files that stand for commands.
 const program = "#!fake\n"
-
-// bash runs a script within the process of the command.
-func (c *command) bash(options []string, text, name string, params []string) int {
-	s := shell{p: c.p, env: c.env, dir: c.dir, stdin: c.stdin, stdout: c.stdout, stderr: c.stderr,
-		params: slices.Concat(options, []string{"--"}, params)}
-	return s.run(text, name)
-}
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// lookPath finds an executable file in path (empty: the default one), or "".
-func (m *machine) lookPath(p *process, path, name string) string {
+// execute runs the command as the process that calls it, and returns its exit code.
+func (c *command) execute() int {
+	path := absolute(c.dir, c.name)
+	if !strings.Contains(c.name, "/") {
+		if path = c.lookPath(); path == "" && commands[c.name].run != nil {
+			return c.builtIn(c.name)
+		}
+	}
+	data, err := c.m().readFile(c.p, path)
+	name := base(path)
+	switch {
+	case path == "" || errors.Is(err, fs.ErrNotExist) && commands[name].run == nil:
+		fmt.Fprintf(c.stderr, "bash: %s: %s\n", c.name, map[bool]string{true: "command not found", false: "No such file or directory"}[path == ""])
+		return 127
+	case errors.Is(err, fs.ErrNotExist) || string(data) == program:
+		return c.builtIn(name)
+	case err != nil || c.m().access(c.p, path, 0o1) != nil:
+		fmt.Fprintf(c.stderr, "bash: %s: Permission denied\n", c.name)
+		return 126
+	}
+	return c.shell(nil, string(data), path, c.args)
+}
+
+// lookPath returns the executable file with the command's name in $PATH, or "".
+func (c *command) lookPath() string {
+	path := c.env["PATH"]
 	if path == "" {
 		path = defaultPath
 	}
 	for dir := range strings.SplitSeq(path, ":") {
-		file := absolute(dir, name)
-		if i, err := m.stat(p, file, true); err == nil && i.mode.IsRegular() && i.mode&0o111 != 0 {
+		file := absolute(dir, c.name)
+		if i, err := c.m().stat(c.p, file, true); err == nil && i.mode.IsRegular() && i.mode&0o111 != 0 {
 			return file
 		}
 	}
 	return ""
 }
 
-// path is an argument as an absolute path.
-func (c *command) path(arg string) string { return absolute(c.dir, arg) }
+// builtIn runs a command of the table.
+func (c *command) builtIn(name string) int {
+	entry := commands[name]
+	if entry.flags != anyFlags {
+		if err := c.parse(entry.flags); err != nil {
+			return c.usage("%v", err)
+		}
+	}
+	return entry.run(c)
+}
+
+// anyFlags marks commands that parse their arguments.
+const anyFlags = "*"
+
+// parse takes flags out of the arguments as getopt does: letters in spec are flags; with a colon they have a value.
+func (c *command) parse(spec string) error {
+	c.flags = map[byte]string{}
+	var rest []string
+	for i := 0; i < len(c.args); i++ {
+		arg := c.args[i]
+		if arg == "--" {
+			rest = append(rest, c.args[i+1:]...)
+			break
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			rest = append(rest, arg)
+			continue
+		}
+		for j := 1; j < len(arg); j++ {
+			at := strings.IndexByte(spec, arg[j])
+			if at < 0 || arg[j] == ':' {
+				return fmt.Errorf("unknown option %s", arg)
+			}
+			c.flags[arg[j]] = "yes"
+			if !strings.HasPrefix(spec[at+1:], ":") {
+				continue
+			}
+			value := arg[j+1:]
+			if value == "" {
+				if i++; i == len(c.args) {
+					return fmt.Errorf("option %s needs a value", arg)
+				}
+				value = c.args[i]
+			}
+			c.flags[arg[j]] = value
+			break
+		}
+	}
+	c.args = rest
+	return nil
+}
+
+// shell runs a script as a child process, or as the process itself if that is a job of one command.
+func (c *command) shell(options []string, text, name string, params []string) int {
+	p := c.p
+	if p.simple {
+		p.simple = false
+	} else {
+		child, err := p.run.start(p)
+		if err != nil {
+			return forkCode(err)
+		}
+		p = child
+	}
+	s := shell{p: p, env: c.env, dir: c.dir, stdin: c.stdin, stdout: c.stdout, stderr: c.stderr, params: slices.Concat(options, []string{"--"}, params)}
+	if p == c.p {
+		return s.run(text, name)
+	}
+	go func() { p.exit(s.run(text, name)) }()
+	<-p.done // at once when it is killed, even if what it runs does not notice
+	_, code := p.dead()
+	c.m().mu.Lock()
+	defer c.m().mu.Unlock()
+	delete(c.m().procs, p.pid)
+	return code
+}
+
+// bash runs -c TEXT, a file, or the standard input.
+func bash(c *command) int {
+	var options []string
+	name, inline := "bash", false
+	for len(c.args) > 0 && len(c.args[0]) > 1 && c.args[0][0] == '-' {
+		arg := c.args[0]
+		c.args = c.args[1:]
+		if arg == "--" {
+			break
+		}
+		for _, letter := range strings.TrimLeft(arg, "-") {
+			switch {
+			case letter == 'c' && arg[1] != '-':
+				inline = true
+			case letter == 'o' && arg[1] != '-' && len(c.args) > 0:
+				options, c.args = append(options, "-o", c.args[0]), c.args[1:]
+			case strings.ContainsRune("eux", letter) && arg[1] != '-':
+				options = append(options, "-"+string(letter))
+			}
+		}
+	}
+	var text string
+	switch {
+	case inline && len(c.args) == 0:
+		return c.usage("-c needs a script")
+	case inline:
+		text, c.args = c.args[0], c.args[1:]
+		if text == environment.Idle()[2] { // which has a process substitution
+			c.m().handOver()
+			text = "while :; do sleep infinity & wait $!; done"
+		}
+		if len(c.args) > 0 {
+			name, c.args = c.args[0], c.args[1:]
+		}
+	default:
+		in := c.input()
+		if len(c.args) > 0 {
+			name, c.args = c.args[0], c.args[1:]
+			var err error
+			if in, err = c.open(name); err != nil {
+				c.fail(name, err)
+				return 127
+			}
+		} else {
+			c.stdin = nil
+		}
+		data, err := io.ReadAll(in)
+		if err != nil {
+			return c.fail(name, err)
+		}
+		text = string(data)
+	}
+	return c.shell(options, text, name, c.args)
+}
 
 func (c *command) m() *machine { return c.p.run.m }
 
-// input is what a command reads if it is not told otherwise.
+// path returns an argument as an absolute path.
+func (c *command) path(arg string) string { return absolute(c.dir, arg) }
+
 func (c *command) input() io.Reader {
 	if c.stdin == nil {
 		return strings.NewReader("")
@@ -199,122 +228,130 @@ func (c *command) open(arg string) (io.Reader, error) {
 	return f, err
 }
 
-// each calls do with every file that is named, or with the standard input, and is 1 if one failed.
-func (c *command) each(names []string, do func(name string, r io.Reader) error) int {
-	if len(names) == 0 {
-		names = []string{"-"}
+// each calls do with each operand, or with "" if there is none and optional is set. It returns 1 if one fails.
+func (c *command) each(optional string, do func(arg string) error) int {
+	if len(c.args) == 0 {
+		if optional == "" {
+			return c.usage("missing operand")
+		}
+		c.args = []string{optional}
 	}
 	code := 0
-	for _, name := range names {
-		r, err := c.open(name)
-		if err == nil {
-			err = do(name, r)
-		}
-		if errors.Is(err, errStdout) {
+	for _, arg := range c.args {
+		if err := do(arg); errors.Is(err, errOutput) {
 			return 128 + int(syscall.SIGPIPE)
-		}
-		if err != nil {
-			code = c.fail(name, err)
+		} else if err != nil {
+			code = c.fail(arg, err)
 		}
 	}
 	return code
 }
 
-// errStdout is the end of a command that nobody listens to any more.
-var errStdout = errors.New("nobody reads the output")
-
-// buffers are for reading; most commands live too short to have their own.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
-
-// copy hands on what it reads.
-func (c *command) copy(r io.Reader) error {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	for {
-		n, err := r.Read(*buf)
-		if n > 0 {
-			if dead, _ := c.p.dead(); dead {
-				return errStdout
-			}
-			if _, err := c.stdout.Write((*buf)[:n]); err != nil {
-				return errStdout
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
+// files is each for files that are read, by default the standard input.
+func (c *command) files(do func(name string, r io.Reader) error) int {
+	return c.each("-", func(arg string) error {
+		r, err := c.open(arg)
 		if err != nil {
 			return err
 		}
+		return do(arg, r)
+	})
+}
+
+// lines calls do with each line of the files, without its end.
+func (c *command) lines(do func(line string) error) int {
+	return c.files(func(_ string, r io.Reader) error {
+		for in := bufio.NewReader(r); ; {
+			line, err := in.ReadString('\n')
+			if line != "" {
+				if err := do(strings.TrimSuffix(line, "\n")); err != nil {
+					return err
+				}
+			}
+			if err != nil {
+				return eofIsNone(err)
+			}
+		}
+	})
+}
+
+func eofIsNone(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
 	}
+	return err
 }
 
-// print writes a line, and tells whether anybody wants more.
-func (c *command) print(format string, args ...any) bool {
-	_, err := fmt.Fprintf(c.stdout, format, args...)
-	dead, _ := c.p.dead()
-	return err == nil && !dead
+// errOutput ends a command whose output nobody reads, or that was killed.
+var errOutput = errors.New("nobody reads the output")
+
+// Write writes to the standard output.
+func (c *command) Write(p []byte) (int, error) {
+	if dead, _ := c.p.dead(); dead {
+		return 0, errOutput
+	}
+	n, err := c.stdout.Write(p)
+	if err != nil {
+		return n, errOutput
+	}
+	return n, nil
 }
 
-// fail says what went wrong with a file, and is 1.
+// buffers are for copying: most commands live too short for one of their own.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+
+// copy writes what it reads.
+func (c *command) copy(r io.Reader) error {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	_, err := io.CopyBuffer(c, struct{ io.Reader }{r}, *buf)
+	return err
+}
+
+func (c *command) print(format string, args ...any) error {
+	_, err := fmt.Fprintf(c, format, args...)
+	return err
+}
+
+// result prints unless there is an error.
+func (c *command) result(err error, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
+	return c.print(format, args...)
+}
+
+// fail prints what is wrong with a file, and returns 1.
 func (c *command) fail(what string, err error) int {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		err = pathErr.Err
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err
 	}
 	text := err.Error()
-	fmt.Fprintf(c.stderr, "%s: %s: %s\n", c.name, what, strings.ToUpper(text[:1])+text[1:])
+	fmt.Fprintf(c.stderr, "%s: %s: %s\n", strings.TrimPrefix(c.name, builtinPrefix), what, strings.ToUpper(text[:1])+text[1:])
 	return 1
 }
 
-// usage complains about arguments, and is 2.
+// usage prints what is wrong with the arguments, and returns 2.
 func (c *command) usage(format string, args ...any) int {
 	fmt.Fprintf(c.stderr, "%s: %s (the fake environment knows few options)\n", c.name, fmt.Sprintf(format, args...))
 	return 2
 }
 
-// options parses flags as getopt does: letters in spec are flags, with a colon they have a value. Long
-// names are given as "name=letter". The operands are left in c.args.
-func (c *command) options(spec string, long ...string) (map[byte]string, error) {
-	found := map[byte]string{}
-	var rest []string
-	for i := 0; i < len(c.args); i++ {
-		arg := c.args[i]
+// which prints where commands are.
+func which(c *command) int {
+	code := 0
+	for _, c.name = range c.args {
+		path := c.lookPath()
 		switch {
-		case arg == "--":
-			rest = append(rest, c.args[i+1:]...)
-			i = len(c.args)
-		case len(arg) < 2 || arg[0] != '-':
-			rest = append(rest, arg)
-		case strings.HasPrefix(arg, "--"):
-			name, value, _ := strings.Cut(arg[2:], "=")
-			letter := slices.IndexFunc(long, func(l string) bool { return strings.HasPrefix(l, name+"=") })
-			if letter < 0 {
-				return nil, fmt.Errorf("unknown option %s", arg)
-			}
-			found[long[letter][len(name)+1]] = value
-		default:
-			for j := 1; j < len(arg); j++ {
-				at := strings.IndexByte(spec, arg[j])
-				if at < 0 || arg[j] == ':' {
-					return nil, fmt.Errorf("unknown option -%c", arg[j])
-				}
-				if at+1 == len(spec) || spec[at+1] != ':' {
-					found[arg[j]] = "yes"
-					continue
-				}
-				value := arg[j+1:]
-				if value == "" {
-					if i++; i == len(c.args) {
-						return nil, fmt.Errorf("option -%c needs a value", arg[j])
-					}
-					value = c.args[i]
-				}
-				found[arg[j]] = value
-				break
-			}
+		case interp.IsBuiltin(c.name):
+			path = c.name
+		case path == "" && commands[c.name].run != nil:
+			path = "/usr/bin/" + c.name
+		case path == "":
+			code = 1
+			continue
 		}
+		_ = c.print("%s\n", path)
 	}
-	c.args = rest
-	return found, nil
+	return code
 }

@@ -4,15 +4,16 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -20,7 +21,7 @@ import (
 
 // CopyTo implements environment.Environment.
 func (e *Environment) CopyTo(ctx context.Context, files ...environment.Copy) error {
-	end, err := e.begin(ctx, "copy_to", running)
+	end, err := e.begin(ctx, "CopyTo", running)
 	if err != nil {
 		return err
 	}
@@ -34,177 +35,117 @@ func (e *Environment) CopyTo(ctx context.Context, files ...environment.Copy) err
 	return ctx.Err()
 }
 
-// streams are for tar streams on their way in; most are small.
-var streams = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// unpack puts files into the machine by way of a tar stream, as for any other environment.
+// unpack puts files into the machine with a tar stream, as other providers do.
 func (m *machine) unpack(files []environment.Copy) error {
 	if len(files) == 0 {
 		return nil
 	}
-	stream := streams.Get().(*bytes.Buffer)
-	err := environment.Pack(stream, files...)
-	if err == nil {
-		err = m.untar(stream)
-	}
-	if stream.Cap() < 1<<20 {
-		stream.Reset()
-		streams.Put(stream)
-	}
-	if err != nil {
-		return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy into the environment: %w", err)}
-	}
-	return nil
-}
-
-// untar unpacks a stream that Pack made, as tar does: what is of another type is replaced, and links are
-// followed in folders only.
-func (m *machine) untar(r io.Reader) error {
-	archive := tar.NewReader(r)
-	for {
-		header, err := archive.Next()
-		if err == io.EOF {
-			return nil
+	var stream bytes.Buffer
+	err := environment.Pack(&stream, files...)
+	archive := tar.NewReader(&stream)
+	for err == nil {
+		var header *tar.Header
+		if header, err = archive.Next(); err != nil {
+			break
 		}
-		if err != nil {
-			return err
-		}
-		n := newDir(header.FileInfo().Mode().Perm())
+		n := newNode(header.FileInfo().Mode().Perm()|header.FileInfo().Mode().Type(), "")
 		if header.Typeflag == tar.TypeReg {
-			data := make([]byte, header.Size)
-			if _, err := io.ReadFull(archive, data); err != nil {
-				return err
-			}
-			n = newFile(header.FileInfo().Mode().Perm(), "")
-			n.data, n.size = data, header.Size
+			n.data, n.size = make([]byte, header.Size), header.Size
+			_, err = io.ReadFull(archive, n.data)
 		}
-		if err := m.place("/"+header.Name, n); err != nil {
-			return err
-		}
+		err = errors.Join(err, m.replace("/"+header.Name, n))
 	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy into the environment: %w", err)}
 }
 
-// place puts a node at a path, in the stead of what is there.
-func (m *machine) place(name string, n *node) error {
+// replace puts a node at a path as tar does: it follows links in directories only, and replaces what is of another type.
+func (m *machine) replace(name string, n *node) error {
 	name = strings.TrimRight(name, "/")
-	return m.call(nil, "create", name, func() error {
-		if err := m.makeDirs(nil, path.Dir(name), 0o755); err != nil {
-			return err
-		}
-		at, err := m.walk(nil, name, false)
-		if err != nil {
-			return err
-		}
+	if err := m.mkdirAll(nil, path.Dir(name)); err != nil {
+		return err
+	}
+	return m.at(nil, name, false, func(at place) error {
 		if at.node != nil && at.node.mode.IsDir() && n.mode.IsDir() {
 			at.node.mode = n.mode
 			return nil
 		}
 		if at.node != nil {
-			if err := m.unlinkTree(nil, at); err != nil {
+			if err := m.unlink(nil, at, true); err != nil {
 				return err
 			}
 		}
-		if err := m.bill(n, int64(len(n.data))); err != nil {
-			return err
-		}
-		return m.insert(nil, place{dir: at.dir, name: at.name}, n)
+		at.node = nil
+		m.used += n.size
+		return (*process)(nil).insert(at, n)
 	})
 }
 
-// CopyFrom implements environment.Environment. It works on a stopped environment too.
+// CopyFrom implements environment.Environment. It also works in a stopped environment.
 func (e *Environment) CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error) {
-	end, err := e.begin(ctx, "copy_from", stopped)
+	end, err := e.begin(ctx, "CopyFrom", stopped)
 	if err != nil {
 		return environment.Extracted{}, err
 	}
 	defer end()
-	tree, err := e.m.snapshot(src)
+	fails := func(err error) error {
+		return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy %s out of the environment: %w", src, err)}
+	}
+	var tree *node
+	err = e.m.find(nil, src, false, func(at place) error { tree = at.node.clone(map[*node]*node{}); return nil })
+	if errors.Is(err, syscall.ENOTDIR) {
+		err = fs.ErrNotExist
+	}
 	if err != nil {
-		return environment.Extracted{}, err
+		return environment.Extracted{}, fails(err)
 	}
 	name := strings.Replace(base(src), "/", "root", 1)
 	r, w := io.Pipe()
 	go func() {
 		buffered := bufio.NewWriter(w)
 		archive := tar.NewWriter(buffered)
-		err := writeTar(archive, name, tree, map[*node]string{})
+		err := tree.pack(archive, name, map[*node]string{})
 		_ = w.CloseWithError(errors.Join(err, archive.Close(), buffered.Flush()))
 	}()
-	stop := context.AfterFunc(ctx, func() { _ = r.CloseWithError(ctx.Err()) })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = r.CloseWithError(ctx.Err()) })()
 	out, err := environment.Extract(r, dst, name, opts)
 	_ = r.CloseWithError(errors.New("the copy has ended"))
-	if ctx.Err() != nil {
-		return out, ctx.Err()
+	if err != nil && ctx.Err() == nil {
+		err = fails(err)
 	}
-	if err != nil {
-		return out, &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy %s out of the environment: %w", src, err)}
-	}
-	return out, nil
+	return out, cmp.Or(ctx.Err(), err)
 }
 
-// snapshot is the tree at src as it is now.
-func (m *machine) snapshot(src string) (tree *node, err error) {
-	err = m.call(nil, "open", src, func() error {
-		at, err := m.find(nil, src, false)
-		if err == nil {
-			tree = at.node.clone()
-		}
-		if errors.Is(err, syscall.ENOTDIR) {
-			err = fs.ErrNotExist
-		}
-		return err
-	})
-	if err != nil {
-		return nil, &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy out of the environment: %w", err)}
-	}
-	return tree, nil
-}
-
-// writeTar writes a tree. Files with several names are hard links of the first.
-func writeTar(w *tar.Writer, name string, n *node, seen map[*node]string) error {
-	if first, ok := seen[n]; ok {
+// pack writes a tree as tar does. done has the first name of each file with several.
+func (n *node) pack(w *tar.Writer, name string, done map[*node]string) error {
+	if first, ok := done[n]; ok {
 		return w.WriteHeader(&tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: first})
 	}
 	if n.links > 1 {
-		seen[n] = name
+		done[n] = name
 	}
-	header, err := tar.FileInfoHeader(n.info(base(name)), n.target)
+	header, err := tar.FileInfoHeader(n.info(path.Base(name)), n.target)
 	if err != nil {
 		return err
 	}
 	header.Name, header.Uid, header.Gid = name, n.uid, n.gid
-	header.Devmajor, header.Devminor = int64(n.device[0]), int64(n.device[1])
 	if n.mode.IsDir() {
 		header.Name += "/"
 	}
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}
-	if n.mode.IsRegular() {
-		_, err := w.Write(n.data)
-		if hole := n.size - int64(len(n.data)); err == nil && hole > 0 {
-			_, err = io.CopyN(w, zeros{}, hole)
-		}
-		return err
+	if n.size == int64(len(n.data)) {
+		_, err = w.Write(n.data)
+	} else { // a copy takes a buffer
+		_, err = io.Copy(w, io.NewSectionReader(n, 0, n.size))
 	}
-	names := make([]string, 0, len(n.children))
-	for child := range n.children {
-		names = append(names, child)
-	}
-	slices.Sort(names)
-	for _, child := range names {
-		if err := writeTar(w, name+"/"+child, n.children[child], seen); err != nil {
+	for _, child := range slices.Sorted(maps.Keys(n.children)) {
+		if err := n.children[child].pack(w, name+"/"+child, done); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// zeros is what a hole in a file holds.
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
+	return err
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/org/rollout-action/internal/excerpt"
 )
 
-// entry is the process that an image's ENTRYPOINT runs as.
+// entry is what became of an image's ENTRYPOINT.
 type entry struct {
-	said excerpt.Ends
-	code atomic.Int64
-	busy bool
-	ran  atomic.Bool // a command has begun
+	printed excerpt.Ends
+	code    atomic.Int64
+	busy    bool
+	ran     atomic.Bool // a command has begun
 }
 
 // Readiness implements environment.ReadinessReporter.
@@ -35,47 +35,33 @@ func (i *image) health() *environment.Healthcheck {
 	})
 }
 
-// idle is environment.Idle without process substitution, which the fake environment does not have.
-const idle = "while :; do sleep infinity & wait $!; done"
-
 // enter runs the image's ENTRYPOINT, if it has one, and waits until it has run its arguments.
 func (e *Environment) enter(ctx context.Context) error {
 	if len(e.image.entrypoint) == 0 {
 		return nil
 	}
-	words := slices.Concat(e.image.entrypoint, environment.Idle())
-	for i, word := range words {
-		words[i] = quote(word)
-	}
-	opts := environment.ExecOptions{Stdout: &e.entry.said, Stderr: &e.entry.said}
-	x := e.m.execution(e.env, opts)
-	p, err := x.begin("exec "+strings.Join(words, " "), nil, e.image, opts)
+	script := "exec " + quoted(slices.Concat(e.image.entrypoint, environment.Idle()))
+	_, p, err := e.m.begin(script, nil, e.env, e.image, environment.ExecOptions{Stdout: &e.entry.printed, Stderr: &e.entry.printed})
 	if err != nil {
 		return &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("run the image's ENTRYPOINT: %w", err)}
 	}
-	entered := make(chan struct{})
+	var entered atomic.Bool
+	defer entered.Store(true)
 	go func() {
 		<-p.done
 		_, code := p.dead()
-		select {
-		case <-entered:
-			if code >= 128 {
-				return // a signal: a container's first process would have been spared
-			}
-		default:
+		if code >= 128 && entered.Load() {
+			return // a signal, which would spare a container's first process
 		}
 		e.entry.code.Store(int64(code))
 		e.end(over)
 	}()
-	defer close(entered)
 	if e.image.health() != nil {
 		return nil
 	}
-	timer := time.NewTimer(environment.HandoverTime)
-	defer timer.Stop()
 	select {
 	case <-e.m.handed:
-	case <-timer.C:
+	case <-time.After(environment.HandoverTime):
 		e.entry.busy = true
 	case <-e.ended:
 		return e.lost()
@@ -85,7 +71,7 @@ func (e *Environment) enter(ctx context.Context) error {
 	return nil
 }
 
-// handOver notes that the idle command runs.
+// handOver notes that the ENTRYPOINT has run its arguments.
 func (m *machine) handOver() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,10 +82,10 @@ func (m *machine) handOver() {
 	}
 }
 
-// failure is the error of an environment that its ENTRYPOINT has ended.
+// failure returns the error of an environment whose ENTRYPOINT has ended.
 func (e *entry) failure(img *image) error {
 	failure := &environment.Error{
-		Kind: environment.KindStart, Output: strings.TrimSpace(e.said.String()),
+		Kind: environment.KindStart, Output: strings.TrimSpace(e.printed.String()),
 		Err:  fmt.Errorf("the image's ENTRYPOINT %q has ended (exit code %d)", img.entrypoint, e.code.Load()),
 		Hint: "an ENTRYPOINT must run the command that it is given, as exec \"$@\" does",
 	}

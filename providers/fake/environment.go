@@ -1,20 +1,17 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 )
-
-// drainFor is how long Exec waits for background processes that hold the output open.
-const drainFor = 500 * time.Millisecond
 
 // state is what has become of an environment.
 type state int
@@ -38,13 +35,13 @@ type Environment struct {
 	m        *machine
 	image    *image
 	env      map[string]string
-	labels   map[string]string
-	ended    chan struct{} // closed when it runs no more
+	labels   environment.Labels
+	ended    chan struct{} // closed when it stops running
 	entry    entry
 
 	mu    sync.Mutex
 	state state
-	busy  string // the method that is under way
+	busy  string // the method in progress
 }
 
 var _ environment.Environment = (*Environment)(nil)
@@ -52,7 +49,7 @@ var _ environment.Environment = (*Environment)(nil)
 // ID implements environment.Environment.
 func (e *Environment) ID() string { return e.id }
 
-// Cost implements environment.Environment: memory is cheap.
+// Cost implements environment.Environment.
 func (e *Environment) Cost() float64 { return 0 }
 
 // Unenforced implements environment.LimitReporter.
@@ -61,52 +58,51 @@ func (e *Environment) Unenforced() []string { return []string{"cpus", "memory"} 
 // OOMKills implements environment.MemoryReporter: memory is not limited.
 func (e *Environment) OOMKills(context.Context) int { return 0 }
 
-// Base implements environment.BaseReporter: all images are made up alike, so none stands in for another.
+// Base implements environment.BaseReporter: no image stands in for another.
 func (e *Environment) Base() *environment.Base { return nil }
 
-func (e *Environment) isKept() bool {
+func (e *Environment) is(s state) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state == stopped
+	return e.state == s
 }
 
+// lost returns why the environment cannot be used.
 func (e *Environment) lost() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state == over {
-		return e.entry.failure(e.image)
-	}
-	return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("environment %s %v", e.id, e.state)}
+	return e.failure(e.state)
 }
 
-// begin starts one of the methods that are called one at a time, on an environment that must not
-// be beyond last. The returned function ends it.
+func (e *Environment) failure(s state) error {
+	if s == over {
+		return e.entry.failure(e.image)
+	}
+	return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("environment %s %v", e.id, s)}
+}
+
+// begin starts a method that excludes others, in an environment whose state is not beyond last. end ends it.
 func (e *Environment) begin(ctx context.Context, op string, last state) (end func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
-	state, busy := e.state, e.busy
-	if state <= last {
-		e.busy = op
+	defer e.mu.Unlock()
+	if e.busy != "" {
+		e.provider.complain(fmt.Sprintf("%s of %s during its %s", op, e.id, e.busy))
 	}
-	e.mu.Unlock()
-	if busy != "" {
-		e.provider.complain("%s of %s while its %s is under way", op, e.id, busy)
-	}
-	if state > last {
-		if state != over { // which nobody can know
-			e.provider.complain("%s of %s, which %v", op, e.id, state)
+	if e.state > last {
+		if e.state != over { // which nobody can know
+			e.provider.complain(fmt.Sprintf("%s of %s, which %v", op, e.id, e.state))
 		}
-		return nil, e.lost()
+		return nil, e.failure(e.state)
 	}
-	end = func() {
+	e.busy = op
+	return func() {
 		e.mu.Lock()
 		e.busy = ""
 		e.mu.Unlock()
-	}
-	if err := e.provider.begin(ctx, op); err != nil {
-		end()
-		return nil, err
-	}
-	return end, nil
+	}, nil
 }
 
 // end brings the environment to a later state, and ends its processes.
@@ -118,18 +114,18 @@ func (e *Environment) end(to state) {
 	if before == running {
 		close(e.ended)
 	}
-	e.m.killAll()
+	e.m.mu.Lock()
+	e.m.off = true
+	e.m.mu.Unlock()
+	e.m.killAll(nil, nil)
 }
 
 // Stop implements environment.Environment.
 func (e *Environment) Stop(ctx context.Context) error {
-	if err := e.provider.begin(ctx, "stop"); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e.mu.Lock()
-	isGone := e.state == gone
-	e.mu.Unlock()
-	if isGone {
+	if e.is(gone) {
 		return e.lost()
 	}
 	e.end(stopped)
@@ -138,7 +134,7 @@ func (e *Environment) Stop(ctx context.Context) error {
 
 // Destroy implements environment.Environment.
 func (e *Environment) Destroy(ctx context.Context) error {
-	if err := e.provider.begin(ctx, "destroy"); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	e.destroy()
@@ -149,21 +145,17 @@ func (e *Environment) destroy() {
 	e.end(gone)
 	e.provider.world.remove(e.id)
 	e.provider.mu.Lock()
+	defer e.provider.mu.Unlock()
 	delete(e.provider.mine, e.id)
-	e.provider.mu.Unlock()
 }
 
 // Exec implements environment.Environment.
 func (e *Environment) Exec(ctx context.Context, script string, opts environment.ExecOptions) (int, error) {
-	end, err := e.begin(ctx, "exec", running)
+	end, err := e.begin(ctx, "Exec", running)
 	if err != nil {
 		return 0, err
 	}
 	defer end()
-	if e.provider.opts.OnExec != nil {
-		e.provider.opts.OnExec(environment.ParseLabels(e.labels), script, opts)
-	}
-	x := e.m.execution(e.env, opts)
 	var stdin *os.File
 	if opts.Stdin != nil {
 		if stdin, err = piped(opts.Stdin); err != nil {
@@ -171,7 +163,7 @@ func (e *Environment) Exec(ctx context.Context, script string, opts environment.
 		}
 		defer stdin.Close()
 	}
-	p, err := x.begin(script, stdin, e.image, opts)
+	x, p, err := e.m.begin(script, stdin, e.env, e.image, opts)
 	if err != nil && e.lostNow() {
 		return 0, e.lost()
 	}
@@ -188,7 +180,7 @@ func (e *Environment) Exec(ctx context.Context, script string, opts environment.
 	}
 	select {
 	case <-p.done:
-		x.wait(ctx, drainFor)
+		x.drain(ctx)
 	case <-timeout:
 		err = environment.ErrTimeout
 	case <-ctx.Done():
@@ -196,7 +188,7 @@ func (e *Environment) Exec(ctx context.Context, script string, opts environment.
 	case <-e.ended:
 	}
 	if err != nil {
-		x.kill()
+		e.m.killAll(x, nil)
 	}
 	writeErr := errors.Join(x.stdout.close(), x.stderr.close())
 	if err != nil {
@@ -209,7 +201,7 @@ func (e *Environment) Exec(ctx context.Context, script string, opts environment.
 	return code, writeErr
 }
 
-// lostNow tells whether the environment has ended, which kills its commands.
+// lostNow reports whether the environment has ended, which kills its commands.
 func (e *Environment) lostNow() bool {
 	select {
 	case <-e.ended:
@@ -223,45 +215,32 @@ func execError(err error) error {
 	return &environment.Error{Kind: environment.KindExec, Err: fmt.Errorf("start command: %w", err)}
 }
 
-// execution prepares what belongs to one Exec.
-func (m *machine) execution(env map[string]string, opts environment.ExecOptions) *execution {
+// begin starts the first process of an execution. Its processes outlive the Exec.
+func (m *machine) begin(script string, stdin *os.File, env map[string]string, img *image, opts environment.ExecOptions) (*execution, *process, error) {
 	writing := new(sync.Mutex)
 	x := &execution{
 		m: m, env: maps.Clone(env), released: make(chan struct{}, 1),
 		stdout: &sink{mu: writing, w: opts.Stdout}, stderr: &sink{mu: writing, w: opts.Stderr},
 	}
 	maps.Copy(x.env, opts.Env)
-	// Its processes outlive the Exec; what ends them is kill.
 	x.ctx, x.cancel = context.WithCancel(context.Background())
-	return x
-}
-
-// begin starts the first process.
-func (x *execution) begin(script string, stdin *os.File, img *image, opts environment.ExecOptions) (*process, error) {
-	user, dir := opts.User, opts.WorkDir
-	if user == "" {
-		user = img.user
+	user, dir := cmp.Or(opts.User, img.user), cmp.Or(opts.WorkDir, img.workDir)
+	var home string
+	var err error
+	if x.uid, x.gid, home, err = m.user(user); err != nil {
+		return nil, nil, execError(err)
 	}
-	if dir == "" {
-		dir = img.workDir
-	}
-	uid, gid, home, err := x.m.user(user)
-	if err != nil {
-		return nil, execError(err)
-	}
-	if i, err := x.m.stat(nil, dir, true); err != nil || !i.IsDir() {
-		return nil, execError(fmt.Errorf("there is no folder %s to work in", dir))
+	if i, err := m.stat(nil, dir, true); err != nil || !i.IsDir() {
+		return nil, nil, execError(fmt.Errorf("there is no directory %s to work in", dir))
 	}
 	if _, ok := x.env["HOME"]; !ok {
 		x.env["HOME"] = home
 	}
-	x.env["HOSTNAME"] = "fake"
-	x.uid, x.gid = uid, gid
-	p, err := x.start(nil, "bash -c "+script)
+	p, err := x.start(nil)
 	if err != nil {
-		return nil, execError(err)
+		return nil, nil, execError(err)
 	}
 	s := &shell{p: p, env: x.env, dir: dir, params: []string{"--"}, stdin: stdin, stdout: x.stdout, stderr: x.stderr}
 	go func() { p.exit(s.run(script, "bash")) }()
-	return p, nil
+	return x, p, nil
 }

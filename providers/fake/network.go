@@ -13,8 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// Serve makes a host of the world's own network: whoever may reach host (a name or an address) at port gets
-// text. It is all that there is outside of environments; nothing leads to the real network.
+// Serve adds a host to the world's network: who may reach host (a name or an address) at port, receives text.
 func (w *World) Serve(host string, port uint16, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -26,17 +25,13 @@ type network struct {
 	world *World
 
 	mu      sync.Mutex
-	local   map[uint16]string // what is said on loopback, by port
+	local   map[string]string // what servers on loopback say, by port
 	set     environment.Network
 	policy  egress.Policy
 	changed chan struct{} // closed when it is set anew
 }
 
-func newNetwork(w *World) *network {
-	return &network{world: w, local: map[uint16]string{}, changed: make(chan struct{})}
-}
-
-// change ends what was connected before: commands in connections notice at once, and may not print any more.
+// change ends the connections that there are: nothing of them arrives after it has returned.
 func (n *network) change(to environment.Network) error {
 	policy, err := egress.Parse(to.Hosts)
 	if err != nil {
@@ -50,51 +45,9 @@ func (n *network) change(to environment.Network) error {
 	return nil
 }
 
-// The exit codes of curl. Source: curl(1).
-const (
-	curlURL       = 3
-	curlNoConnect = 7
-	curlRefused   = 22 // with -f, for an answer of 400 or more
-	curlPartial   = 18
-)
-
-// connect finds what a host says, or the exit code of a curl that did not get to it. direct is past the door.
-func (n *network) connect(host string, port uint16, direct bool) (text string, changed <-chan struct{}, code int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if isLoopback(host) { // the machine's own, whatever the world has there
-		if said, ok := n.local[port]; ok {
-			return said, n.changed, 0
-		}
-		return "", nil, curlNoConnect
-	}
-	if !n.set.Public() && (direct || n.set.Mode == environment.NetworkNone) {
-		return "", nil, curlNoConnect
-	}
-	if !n.set.Public() && !n.policy.Allows(host, port) {
-		if n.set.Refused != nil {
-			n.set.Refused(environment.Refusal{Host: host, Port: port, Reason: "allowed_hosts does not list it"})
-		}
-		return "", nil, curlRefused
-	}
-	n.world.mu.Lock()
-	text, ok := n.world.hosts[net.JoinHostPort(host, strconv.Itoa(int(port)))]
-	n.world.mu.Unlock()
-	if !ok {
-		return "", nil, curlNoConnect
-	}
-	return text, n.changed, 0
-}
-
-// isLoopback tells whether a host is the machine itself.
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
-}
-
-// SetNetwork implements environment.NetworkSetter. What is cut off is the world's own network: there is no other.
+// SetNetwork implements environment.NetworkSetter.
 func (e *Environment) SetNetwork(ctx context.Context, to environment.Network) error {
-	end, err := e.begin(ctx, "network", running)
+	end, err := e.begin(ctx, "SetNetwork", running)
 	if err != nil {
 		return err
 	}
@@ -102,32 +55,50 @@ func (e *Environment) SetNetwork(ctx context.Context, to environment.Network) er
 	return e.m.network.change(to)
 }
 
-// netCommands use the network.
-var netCommands = map[string]func(*command) int{"curl": curl, "say-on": sayOn}
+// connect returns what a host says, or an exit code of curl. direct connections bypass the proxy.
+func (n *network) connect(host, port string, direct bool) (text string, changed <-chan struct{}, code int) {
+	const noConnection, refused = 7, 22
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return "", nil, noConnection
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	addr, err := netip.ParseAddr(host)
+	if host == "localhost" || err == nil && addr.IsLoopback() {
+		text, ok := n.local[port]
+		return text, n.changed, map[bool]int{false: noConnection}[ok]
+	}
+	if !n.set.Public() && (direct || n.set.Mode == environment.NetworkNone) {
+		return "", nil, noConnection
+	}
+	if !n.set.Public() && !n.policy.Allows(host, uint16(number)) {
+		if n.set.Refused != nil {
+			n.set.Refused(environment.Refusal{Host: host, Port: uint16(number), Reason: "allowed_hosts does not list it"})
+		}
+		return "", nil, refused
+	}
+	n.world.mu.Lock()
+	defer n.world.mu.Unlock()
+	text, ok := n.world.hosts[net.JoinHostPort(host, port)]
+	return text, n.changed, map[bool]int{false: noConnection}[ok]
+}
 
-// NetworkClient are functions that reach for a host:port by way of the door (fetch, and stream until the connection
-// ends) and past it (direct), and one that serves on loopback in the background.
+// NetworkClient is environmenttest.Options.NetworkClient for this provider.
 const NetworkClient = `
 fetch() { curl -sf "http://$1/"; }
-direct() { curl -sf --noproxy=all "http://$1/"; }
+direct() { curl -sfp "http://$1/"; }
 stream() { curl -sN "http://$1/"; }
 serve() { say-on "$1" hello & }
 `
 
 // sayOn says a text on loopback, at a port, as long as it runs.
 func sayOn(c *command) int {
-	if len(c.args) != 2 {
-		return c.usage("want a port and a text")
-	}
-	port, err := strconv.ParseUint(c.args[0], 10, 16)
-	if err != nil {
-		return c.usage("%q is no port", c.args[0])
-	}
 	n := c.m().network
 	n.mu.Lock()
-	_, taken := n.local[uint16(port)]
+	_, taken := n.local[c.args[0]]
 	if !taken {
-		n.local[uint16(port)] = c.args[1]
+		n.local[c.args[0]] = c.args[1]
 	}
 	n.mu.Unlock()
 	if taken {
@@ -136,57 +107,34 @@ func sayOn(c *command) int {
 	<-c.p.ctx.Done()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.local, uint16(port))
+	delete(n.local, c.args[0])
 	return 0
 }
 
-// streamPause is between the lines of curl -N.
-const streamPause = 5 * time.Millisecond
-
-// curl gets what a host of the world says; with -N again and again, until the connection is cut. With --noproxy it
-// does not use the door.
+// curl prints what a host says; with -N again and again, until the connection ends. With -p, which is not curl's, it uses no proxy.
 func curl(c *command) int {
-	flags, err := c.options("sSfNm:", "silent=s", "fail=f", "no-buffer=N", "noproxy=p")
-	if err != nil || len(c.args) != 1 {
-		return c.usage("want one address (%v)", err)
-	}
+	const badURL, partial = 3, 18
 	address, err := url.Parse(c.args[0])
-	if err != nil || address.Scheme != "http" && address.Scheme != "https" {
-		return curlURL
+	if err != nil {
+		return badURL
 	}
-	port := map[string]uint64{"http": 80, "https": 443}[address.Scheme]
-	if text := address.Port(); text != "" {
-		if port, err = strconv.ParseUint(text, 10, 16); err != nil {
-			return curlURL
-		}
-	}
-	_, direct := flags['p']
 	n := c.m().network
-	text, changed, code := n.connect(address.Hostname(), uint16(port), direct)
-	if code != 0 {
-		return code
-	}
-	for c.sayWhile(changed, text) {
-		if _, again := flags['N']; !again {
-			return 0
-		}
+	text, changed, code := n.connect(address.Hostname(), address.Port(), c.flags['p'] != "")
+	for code == 0 {
+		n.mu.Lock() // nothing may be printed after a change
 		select {
-		case <-time.After(streamPause):
+		case <-changed:
+			code = partial
 		case <-c.p.ctx.Done():
+			code = partial
+		default:
+			_ = c.print("%s\n", text)
 		}
+		n.mu.Unlock()
+		if c.flags['N'] == "" {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
-	return curlPartial
-}
-
-// sayWhile prints a line unless the network was changed: not even the line that was on its way may come after that.
-func (c *command) sayWhile(changed <-chan struct{}, text string) bool {
-	n := c.m().network
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	select {
-	case <-changed:
-		return false
-	default:
-		return c.print("%s\n", text)
-	}
+	return code
 }

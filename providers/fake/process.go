@@ -10,33 +10,49 @@ import (
 	"time"
 )
 
-var (
-	errKilled  = errors.New("the process has been killed")
-	errNoPipes = errors.New("named pipes cannot be opened in the fake environment")
-)
+// machine has the files and processes of an environment. One lock guards both: a process that was killed changes nothing.
+type machine struct {
+	mu       sync.Mutex
+	root     *node
+	storage  int64 // how many bytes may be written; 0: any number
+	used     int64
+	procs    map[int]*process
+	lastPid  int
+	live     int
+	maxProcs int
+	off      bool // no process may start any more
+	network  *network
+	handed   chan struct{} // closed when the ENTRYPOINT has run its arguments
+}
 
-// process is something that can be killed: a shell, a background job, or a command. It runs as a
-// goroutine, or within that of its shell; when it is killed its calls have no effect any more, and
-// the goroutine ends as soon as it notices.
+func newMachine(root *node, w *World) *machine {
+	return &machine{
+		root: root.clone(map[*node]*node{}), procs: map[int]*process{}, maxProcs: 4096,
+		network: &network{world: w, local: map[string]string{}, changed: make(chan struct{})}, handed: make(chan struct{}),
+	}
+}
+
+var errKilled = errors.New("the process has been killed")
+
+// process is a shell or a background job, and what it runs. It is a goroutine: when it is killed, its calls have no effect any
+// more, and the goroutine ends when it notices.
 type process struct {
-	pid, ppid int
-	run       *execution
-	uid, gid  int
-	args      string // for ps
-	ctx       context.Context
-	cancel    context.CancelFunc
-	done      chan struct{} // closed at its end
-	holds     bool          // has its execution's output open, in the background
-	simple    bool          // a job that is one command: the command is the process
-	job       string        // what the interpreter calls this job
+	pid, ppid, uid, gid int
+	run                 *execution
+	ctx                 context.Context
+	cancel              context.CancelFunc
+	done                chan struct{} // closed at its end
+	simple              bool          // a job that is one command: the next shell is this process
+	job                 string        // the interpreter's name of this job
 
 	// Guarded by the machine's lock.
+	holds bool // the execution's output is open in this background job
 	ended bool
 	code  int // 128 + signal if it was killed
 	deaf  bool
 }
 
-// execution is all that one Exec started, and what those started in turn.
+// execution has all processes that descend from one Exec.
 type execution struct {
 	m              *machine
 	ctx            context.Context // of all its processes
@@ -47,13 +63,12 @@ type execution struct {
 
 	// Guarded by the machine's lock.
 	killed   bool
-	holding  int           // processes that hold the output open
-	released chan struct{} // has an element when one let go
-	sources  []string      // texts that the source builtin is to read
+	holding  int           // jobs that hold the output open
+	released chan struct{} // has an element when one of them ends
 }
 
 // start makes a process. A nil parent makes the first one of an execution.
-func (x *execution) start(parent *process, args string) (*process, error) {
+func (x *execution) start(parent *process) (*process, error) {
 	m := x.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,7 +80,7 @@ func (x *execution) start(parent *process, args string) (*process, error) {
 	}
 	m.live++
 	m.lastPid++
-	p := &process{pid: m.lastPid, run: x, uid: x.uid, gid: x.gid, args: args, done: make(chan struct{})}
+	p := &process{pid: m.lastPid, run: x, uid: x.uid, gid: x.gid, done: make(chan struct{})}
 	if parent != nil {
 		p.ppid, p.uid, p.gid, p.deaf = parent.pid, parent.uid, parent.gid, parent.deaf
 	}
@@ -74,40 +89,12 @@ func (x *execution) start(parent *process, args string) (*process, error) {
 	return p, nil
 }
 
-// hold notes that p keeps the output open.
-func (p *process) hold() {
-	p.run.m.mu.Lock()
-	defer p.run.m.mu.Unlock()
-	if !p.ended && !p.holds {
-		p.holds = true
-		p.run.holding++
-	}
-}
-
-// exit ends p by itself. It returns its exit code, which is another one if p was killed before.
+// exit ends p. It returns the exit code, which is another one if p was killed before.
 func (p *process) exit(code int) int {
 	p.run.m.mu.Lock()
 	defer p.run.m.mu.Unlock()
 	p.end(code)
 	return p.code
-}
-
-// sweep forgets what has ended of an execution whose first process has ended: nobody waits for it.
-func (x *execution) sweep() {
-	x.m.mu.Lock()
-	defer x.m.mu.Unlock()
-	for pid, p := range x.m.procs {
-		if p.run == x && p.ended {
-			delete(x.m.procs, pid)
-		}
-	}
-}
-
-// forget drops an ended process that nobody can ask for.
-func (p *process) forget() {
-	p.run.m.mu.Lock()
-	defer p.run.m.mu.Unlock()
-	delete(p.run.m.procs, p.pid)
 }
 
 // end is exit under the lock.
@@ -128,39 +115,41 @@ func (p *process) end(code int) {
 	}
 }
 
-// dead tells whether p has ended, and how.
+// dead reports whether p has ended, and how.
 func (p *process) dead() (bool, int) {
 	p.run.m.mu.Lock()
 	defer p.run.m.mu.Unlock()
 	return p.ended, p.code
 }
 
-// kill ends everything that the execution started and has not ended, and lets it start nothing more.
-// When it returns, none of that does anything any more.
-func (x *execution) kill() {
-	x.m.mu.Lock()
-	defer x.m.mu.Unlock()
-	x.killed = true
-	for _, p := range x.m.procs {
-		if p.run == x {
+// killAll ends all processes but spared, or those of one execution, which can start no others then. When it returns, they do
+// nothing any more.
+func (m *machine) killAll(of *execution, spared *process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.procs {
+		if p != spared && (of == nil || p.run == of) {
 			p.end(128 + int(syscall.SIGKILL))
 		}
 	}
-	x.cancel()
-}
-
-// killAll ends every process of the machine for ever.
-func (m *machine) killAll() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.off = true
-	for _, p := range m.procs {
-		p.end(128 + int(syscall.SIGKILL))
-		p.run.cancel()
+	if of != nil {
+		of.killed = true
+		of.cancel()
 	}
 }
 
-// signal sends a signal from p to a process; 0 only asks whether it is there.
+// sweep forgets the processes of an execution that have ended.
+func (x *execution) sweep() {
+	x.m.mu.Lock()
+	defer x.m.mu.Unlock()
+	for pid, p := range x.m.procs {
+		if p.run == x && p.ended {
+			delete(x.m.procs, pid)
+		}
+	}
+}
+
+// signal sends a signal from p to a process; 0 only asks whether it lives.
 func (m *machine) signal(p *process, pid int, sig syscall.Signal) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,17 +159,19 @@ func (m *machine) signal(p *process, pid int, sig syscall.Signal) error {
 		return syscall.ESRCH
 	case p.uid != 0 && p.uid != to.uid:
 		return syscall.EPERM
-	case sig == 0 || to.deaf && sig != syscall.SIGKILL:
-		return nil
+	case sig != 0 && (!to.deaf || sig == syscall.SIGKILL):
+		to.end(128 + int(sig))
 	}
-	to.end(128 + int(sig))
 	return nil
 }
 
-// wait lets the processes that hold the output open go on writing, but not for longer than
-// drain. It returns early when ctx ends.
-func (x *execution) wait(ctx context.Context, drain time.Duration) {
-	var timeout <-chan time.Time
+// drainFor is how long Exec waits for background jobs that hold the output open.
+const drainFor = 500 * time.Millisecond
+
+// drain waits for them, but returns when ctx ends.
+func (x *execution) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, drainFor)
+	defer cancel()
 	for {
 		x.m.mu.Lock()
 		holding := x.holding
@@ -188,26 +179,18 @@ func (x *execution) wait(ctx context.Context, drain time.Duration) {
 		if holding == 0 {
 			return
 		}
-		if timeout == nil {
-			timer := time.NewTimer(drain)
-			defer timer.Stop() //nolint:gocritic // is reached once
-			timeout = timer.C
-		}
 		select {
 		case <-x.released:
-		case <-timeout:
-			return
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// sink hands output on until it is closed or the writer fails; after that it swallows it. Those who
-// write never see an error.
+// sink passes output on until it is closed or the writer fails; after that it drops it. Write returns no error.
 type sink struct {
 	closed atomic.Bool
-	mu     *sync.Mutex // of both streams, for they may have one writer
+	mu     *sync.Mutex // of both streams, which may have one writer
 	w      io.Writer   // nil: nowhere
 	err    error
 }
@@ -224,28 +207,19 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// close ends the handing on and returns the first error of the writer. It waits for a write that is
-// under way, but not for long: the writer may be stuck.
+// close returns the first error of the writer. It waits for a write in progress, but not for long: the writer may block.
 func (s *sink) close() error {
 	s.closed.Store(true)
-	if !s.mu.TryLock() {
-		locked := make(chan struct{})
-		go func() {
-			s.mu.Lock()
-			close(locked)
-		}()
-		timer := time.NewTimer(drainFor)
-		defer timer.Stop()
-		select {
-		case <-locked:
-		case <-timer.C:
-			go func() {
-				<-locked
-				s.mu.Unlock()
-			}()
-			return nil
-		}
+	locked := make(chan error, 1)
+	go func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		locked <- s.err
+	}()
+	select {
+	case err := <-locked:
+		return err
+	case <-time.After(drainFor):
+		return nil
 	}
-	defer s.mu.Unlock()
-	return s.err
 }

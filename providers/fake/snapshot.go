@@ -9,65 +9,44 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/org/rollout-action/internal/environment"
 )
 
-// snapshotRef begins the references of images that Snapshot keeps.
+// snapshotRef begins the references of images that Snapshot makes.
 const snapshotRef = builtRef + "layer:"
 
-// Snapshot implements environment.Snapshottable: with a copy of all files.
+// Snapshot implements environment.Snapshottable.
 func (e *Environment) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
-	end, err := e.begin(ctx, "snapshot", running)
+	end, err := e.begin(ctx, "Snapshot", running)
 	if err != nil {
 		return "", err
 	}
 	defer end()
 	e.end(spent)
 	if !maps.Equal(e.env, e.image.env) {
-		return "", &environment.Error{Kind: environment.KindSnapshot, Err: errors.New("the environment has variables of its own")}
+		err = errors.New("the environment has variables of its own")
+	} else if opts.Inspect != nil {
+		err = inspect(ctx, "/", e.m.root, e.image.root, opts.Inspect)
 	}
-	e.m.mu.Lock()
-	root := e.m.root.clone()
-	e.m.mu.Unlock()
-	if opts.Inspect != nil {
-		if err := inspectChanges(ctx, "/", root, e.image.root, opts.Inspect); err != nil {
-			return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("keep environment %s as an image: %w", e.id, err)}
-		}
+	if err != nil && ctx.Err() == nil {
+		return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("keep environment %s as an image: %w", e.id, err)}
 	}
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	w, ref := e.provider.world, snapshotRef+opts.Key
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.kept++
-	w.images[ref] = &image{
-		id: fmt.Sprintf("snapshot %d", w.kept), from: e.image, about: opts.Description, used: time.Now(),
-		root: root.freeze(), env: e.image.env, workDir: e.image.workDir, user: e.image.user,
-		entrypoint: e.image.entrypoint, shell: e.image.shell, healthcheck: e.image.healthcheck,
-	}
-	return ref, nil
+	img := *e.image
+	img.from, img.about = e.image, opts.Description
+	e.provider.world.keep(snapshotRef+opts.Key, &img, e.m.root)
+	return snapshotRef + opts.Key, ctx.Err()
 }
 
-// inspectChanges shows what n has that before, the node of the same name in the image, has not.
-func inspectChanges(ctx context.Context, name string, n, before *node, inspect func(*tar.Header, io.Reader) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+// inspect calls look with what n has that before, the node of this name in the image, has not.
+func inspect(ctx context.Context, name string, n, before *node, look func(*tar.Header, io.Reader) error) error {
 	if before == nil || before.mode != n.mode || !before.modified.Equal(n.modified) || before.size != n.size || before.target != n.target {
 		header, err := tar.FileInfoHeader(n.info(path.Base(name)), n.target)
 		if err != nil {
 			return err
 		}
 		header.Name = name
-		content := io.Reader(&nodeReader{n: n})
-		if !n.mode.IsRegular() {
-			content = strings.NewReader("")
-		}
-		if err := inspect(header, content); err != nil {
+		if err := look(header, io.NewSectionReader(n, 0, n.size)); err != nil {
 			return err
 		}
 	}
@@ -76,41 +55,23 @@ func inspectChanges(ctx context.Context, name string, n, before *node, inspect f
 		if before != nil {
 			old = before.children[child]
 		}
-		if err := inspectChanges(ctx, path.Join(name, child), n.children[child], old, inspect); err != nil {
+		if err := inspect(ctx, path.Join(name, child), n.children[child], old, look); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// nodeReader reads a file that nobody changes.
-type nodeReader struct {
-	n  *node
-	at int64
-}
-
-func (r *nodeReader) Read(p []byte) (int, error) {
-	got := r.n.readAt(p, r.at)
-	r.at += int64(got)
-	if got == 0 && len(p) > 0 {
-		return 0, io.EOF
-	}
-	return got, nil
+	return ctx.Err()
 }
 
 // ImageID implements environment.ImageIdentifier.
 func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
 	img := p.image(ref)
-	if img == nil {
+	switch {
+	case img == nil:
 		return "", &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: %w", ref, environment.ErrNoImage)}
+	case img == baseImage:
+		return "base " + ref, ctx.Err()
 	}
-	if img == baseImage {
-		return "base " + ref, nil
-	}
-	return img.id, nil
+	return img.id, ctx.Err()
 }
 
 // FindSnapshot implements environment.Snapshotter.
@@ -118,7 +79,6 @@ func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, descripti
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
 	if img := p.world.images[snapshotRef+key]; img != nil {
-		img.used = time.Now()
 		return snapshotRef + key, img.about, ctx.Err()
 	}
 	return "", "", ctx.Err()
@@ -126,31 +86,10 @@ func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, descripti
 
 // LockSnapshot implements environment.Snapshotter.
 func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error) {
-	w := p.world
-	for {
-		w.mu.Lock()
-		held := w.locks[key]
-		if held == nil {
-			free := make(chan struct{})
-			w.locks[key] = free
-			w.mu.Unlock()
-			return func() {
-				w.mu.Lock()
-				delete(w.locks, key)
-				w.mu.Unlock()
-				close(free)
-			}, nil
-		}
-		w.mu.Unlock()
-		select {
-		case <-held:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+	return p.world.lock(ctx, snapshotRef+key)
 }
 
-// Images implements environment.ImageStore. Sizes are those of the files alone.
+// Images implements environment.ImageStore. A size is that of the files.
 func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	w := p.world
 	w.mu.Lock()
@@ -172,7 +111,7 @@ func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	return all, ctx.Err()
 }
 
-// uses tells whether an environment stands on an image.
+// uses reports whether an environment has an image.
 func (w *World) uses(img *image) bool {
 	for _, e := range w.environments {
 		if e.image == img {
@@ -182,25 +121,7 @@ func (w *World) uses(img *image) bool {
 	return false
 }
 
-// RemoveImage implements environment.ImageStore.
-func (p *Provider) RemoveImage(ctx context.Context, id string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	w := p.world
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if img := w.images[id]; img != nil && w.uses(img) {
-		return fmt.Errorf("remove image %s: an environment uses it", id)
-	}
-	delete(w.images, id)
-	return nil
-}
-
-// Disk implements environment.LocalDisk: everything is in memory.
-func (p *Provider) Disk() string { return "" }
-
-// bytes is how much data a tree has.
+// bytes returns how much data a tree has.
 func (n *node) bytes() int64 {
 	sum := int64(len(n.data))
 	for _, child := range n.children {
@@ -208,3 +129,17 @@ func (n *node) bytes() int64 {
 	}
 	return sum
 }
+
+// RemoveImage implements environment.ImageStore.
+func (p *Provider) RemoveImage(ctx context.Context, id string) error {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	if img := p.world.images[id]; img != nil && p.world.uses(img) {
+		return fmt.Errorf("remove image %s: an environment uses it", id)
+	}
+	delete(p.world.images, id)
+	return ctx.Err()
+}
+
+// Disk implements environment.LocalDisk: all is in memory.
+func (p *Provider) Disk() string { return "" }

@@ -99,7 +99,7 @@ func (c *cutWriter) Write(p []byte) (int, error) {
 
 // killEverything ends all processes of an environment, whoever started them.
 func (e *brokenEnv) killEverything(ctx context.Context) {
-	_, _ = e.Environment.Exec(context.WithoutCancel(ctx), `for p in $(ps | tail -n +2 | cut -d" " -f2); do kill -9 $p; done`, environment.ExecOptions{})
+	_, _ = e.Environment.Exec(context.WithoutCancel(ctx), "kill -9 -1", environment.ExecOptions{})
 }
 
 var killMutants = []broken{
