@@ -33,7 +33,7 @@ func init() {
 		"xargs": {anyFlags, runArgs}, "sleep": {"", sleep}, builtinPrefix + "kill": {anyFlags, kill}, "which": {"", which},
 		"id": {"ugn", id}, "date": {anyFlags, date}, "curl": {"sfNp", curl}, "say-on": {"", sayOn},
 		"mkdir": {"pm:", mkdir}, "rm": {"rf", rm}, "cp": {"", cp}, "mv": {"f", mv}, "ln": {"sf", ln}, "touch": {"", touch},
-		"chmod": {anyFlags, chmod}, "truncate": {"s:", truncate}, "mkfifo": {"", mkfifo},
+		"chmod": {anyFlags, chmod}, "chown": {"", chown}, "truncate": {"s:", truncate}, "mkfifo": {"", mkfifo},
 		"ls": {"Aad", ls}, "stat": {"c:", stat}, "find": {anyFlags, find}, "readlink": {"", readlink},
 		"cat": {"", cat}, "head": {"c:", head}, "wc": {"lc", wc}, "tr": {"", tr}, "cut": {"c:", cut},
 		"sort": {"", sortLines}, "grep": {"qc", grep}, "seq": {"", seq}, "sha256sum": {"", checksum},
@@ -242,6 +242,19 @@ func chmod(c *command) int {
 	mode := c.args[0]
 	c.args = c.args[1:]
 	return c.each("", func(arg string) error { return c.chmod(c.path(arg), mode) })
+}
+
+// chown knows the numbers of users.
+func chown(c *command) int {
+	if len(c.args) != 2 || c.p.uid != 0 {
+		return c.usage("want root, a user's number and a file")
+	}
+	uid, err := strconv.Atoi(c.args[0])
+	if err != nil {
+		return c.usage("%v", err)
+	}
+	c.args = c.args[1:]
+	return c.each("", func(arg string) error { return c.m().change(c.p, c.path(arg), func(n *node) { n.uid = uid }) })
 }
 
 // unixBits are the bits beyond the permissions.

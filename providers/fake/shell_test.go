@@ -87,6 +87,7 @@ func TestCommands(t *testing.T) {
 		{"grep", "printf 'one\ntwo\n' > f; grep tw f; grep -c o f; grep -q three f; echo $?; grep x none; echo $?", "two\n2\n1\ngrep: none: No such file or directory\n2\n", 0},
 		{"cp and mv", "mkdir -p d/e; echo 1 > d/e/f; chmod 700 d/e/f; cp d/e/f g; mv d c; stat -c '%a %n' c/e/f g; cp c x; mv none x", "700 c/e/f\n700 g\ncp: c: Is a directory\nmv: none: No such file or directory\n", 1},
 		{"modes", "touch f; chmod 640 f; stat -c %a f; mkdir -m 1777 d; stat -c '%a %F' d; chmod rwx f", "640\n1777 directory\nchmod: f: Invalid mode \"rwx\"\n", 1},
+		{"owners", "touch f; chown 12 f; stat -c %u f; chown root f; echo $?", "12\nchown: strconv.Atoi: parsing \"root\": invalid syntax (the fake environment knows few options)\n2\n", 0},
 		{"seq", "seq 2; seq 3 4; seq x", "1\n2\n3\n4\nseq: strconv.Atoi: parsing \"x\": invalid syntax (the fake environment knows few options)\n", 2},
 		{"a directory into itself", "mkdir -p a/b; mv a a/b", "mv: a: Invalid argument\n", 1},
 		{"rm", "mkdir d; touch d/f; rm d; rm -r d; rm -f none; rm none", "rm: d: Is a directory\nrm: none: No such file or directory\n", 1},
