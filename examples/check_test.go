@@ -107,11 +107,11 @@ func checkNumbers(t *testing.T, dir string, want expected) {
 	}
 }
 
-// checkTree looks at every file of the job's folder.
+// checkTree looks at every file of the job's directory.
 func checkTree(t *testing.T, dir string, want expected) {
 	t.Helper()
 	agents := sortedKeys(want.Rewards)
-	same(t, "the job's folder", names(t, dir), sorted(append([]string{
+	same(t, "the job's directory", names(t, dir), sorted(append([]string{
 		"config.json", "events.jsonl", "metadata.json", "outputs.jsonl", "plan.json", "result.json",
 	}, agents...)))
 	for _, agent := range agents {
@@ -132,18 +132,18 @@ func checkTree(t *testing.T, dir string, want expected) {
 	checkEvents(t, filepath.Join(dir, "events.jsonl"))
 }
 
-// checkTrial looks at a trial's folder. Only agents with scripts install something, and log it.
+// checkTrial looks at a trial's directory. Only agents with scripts install something, and log it.
 func checkTrial(t *testing.T, dir string, want outcome) {
 	t.Helper()
 	phases := []string{"environment_setup", "agent_execution", "verifier"}
-	folders := []string{"command", "logs", "result.json"}
+	directories := []string{"command", "logs", "result.json"}
 	scripted := want.Agent != "oracle"
 	if scripted {
 		phases = slices.Insert(phases, 1, "agent_setup")
-		folders = append(folders, "setup")
+		directories = append(directories, "setup")
 		same(t, "setup/", names(t, filepath.Join(dir, "setup")), []string{"stderr.txt", "stdout.txt"})
 	}
-	same(t, "the trial's folder", names(t, dir), folders)
+	same(t, "the trial's directory", names(t, dir), directories)
 	same(t, "command/", names(t, filepath.Join(dir, "command")), []string{"stderr.txt", "stdout.txt"})
 	same(t, "logs/", names(t, filepath.Join(dir, "logs")), []string{"agent", "verifier"})
 	same(t, "logs/verifier/", names(t, filepath.Join(dir, "logs", "verifier")), []string{"reward.txt", "stderr.txt", "stdout.txt"})
@@ -202,7 +202,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// names are the names in a folder, sorted.
+// names are the names in a directory, sorted.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -42,7 +42,7 @@ type proofRun struct {
 // hasty is what the scripted agent of datasets/job.yaml earns; 0 on every other task.
 var hasty = map[string]float64{"break-in": 0.1667, "proxy-mended": 0.1429}
 
-// TestDatasetsAreListed keeps the registry and the table of tasks in step with the folders.
+// TestDatasetsAreListed keeps the registry and the table of tasks in step with the directories.
 func TestDatasetsAreListed(t *testing.T) {
 	var registry []struct {
 		Tasks []struct {
@@ -111,7 +111,7 @@ func images(provider string) []string {
 	return args
 }
 
-// at is a path below this folder, for a binary that runs elsewhere.
+// at is a path below this directory, for a binary that runs elsewhere.
 func at(t *testing.T, path string) string {
 	t.Helper()
 	abs, err := filepath.Abs(path)

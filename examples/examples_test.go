@@ -22,7 +22,7 @@ type expected struct {
 	Rewards  map[string]map[string]float64 `json:"rewards"`
 }
 
-// TestExamples runs every folder with a job.yaml as a user would. TestDatasets runs what is in datasets.
+// TestExamples runs every directory with a job.yaml as a user would. TestDatasets runs what is in datasets.
 func TestExamples(t *testing.T) {
 	jobs, err := filepath.Glob("*/job.yaml")
 	jobs = slices.DeleteFunc(jobs, func(job string) bool { return filepath.Dir(job) == "datasets" })
@@ -50,7 +50,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// runner runs the binary in a folder of the test's.
+// runner runs the binary in a directory of the test's.
 type runner struct {
 	binary, dir, job string
 	provider         needs
@@ -76,7 +76,7 @@ func (r runner) run(t *testing.T, args ...string) string {
 	return stdout.String()
 }
 
-// start runs the job under a name of its own and returns its folder.
+// start runs the job under a name of its own and returns its directory.
 func (r runner) start(t *testing.T, name string, args ...string) (dir, stdout string) {
 	t.Helper()
 	name = fmt.Sprintf("example-%s-%d", name, os.Getpid())

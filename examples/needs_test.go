@@ -63,7 +63,7 @@ func sandboxesIn(t *testing.T, dir, _ string) []string {
 	t.Helper()
 	stores, err := filepath.Glob(filepath.Join(dir, "cache/rollout/sandbox/*/env"))
 	if err != nil || len(stores) != 1 {
-		t.Fatalf("sandboxes are kept in %q (%v), not in one folder", stores, err)
+		t.Fatalf("sandboxes are kept in %q (%v), not in one directory", stores, err)
 	}
 	return append([]string{}, names(t, stores[0])...)
 }

@@ -29,9 +29,9 @@ type Entry struct {
 // Host is what a provider gets to know of the machine on which Rollout runs, and of those who wait there.
 // The zero Host hides nothing and listens to nobody.
 type Host struct {
-	// Hide are files and folders of this machine that no environment may show, for they hold solutions,
-	// tests and the results of other trials: the job file, datasets, tasks, the folder of all jobs, and the
-	// current folder, whatever that is. They are absolute, sorted and unique; one that is reached
+	// Hide are files and directories of this machine that no environment may show, for they hold solutions,
+	// tests and the results of other trials: the job file, datasets, tasks, the directory of all jobs, and the
+	// current directory, whatever that is. They are absolute, sorted and unique; one that is reached
 	// through links is listed in both forms, one may lie in another, and not all exist (yet). Providers
 	// whose environments show nothing of this machine need not look at them.
 	Hide []string

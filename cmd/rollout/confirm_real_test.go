@@ -209,7 +209,7 @@ func TestConfirmationsOnRealProviders(t *testing.T) {
 				}
 				j.wantKept(t, before)
 				j.wantVerdict(t, r.output.String())
-				moved, err := filepath.Glob(filepath.Join(j.folder(), result.SupersededDir, "*/*/*"))
+				moved, err := filepath.Glob(filepath.Join(j.directory(), result.SupersededDir, "*/*/*"))
 				must(t, err)
 				if len(moved) != 1 || filepath.Base(moved[0]) != "broken__2" {
 					t.Errorf("%q were moved away, want the attempt that the signal hit", moved)
@@ -229,12 +229,12 @@ func TestConfirmationsOnRealProviders(t *testing.T) {
 	})
 }
 
-// waitFor returns when a file in the job's folder has a text.
+// waitFor returns when a file in the job's directory has a text.
 func (j job) waitFor(t *testing.T, file, text string) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
-		found, err := os.ReadFile(filepath.Join(j.folder(), filepath.FromSlash(file)))
+		found, err := os.ReadFile(filepath.Join(j.directory(), filepath.FromSlash(file)))
 		if err == nil && strings.Contains(string(found), text) {
 			return
 		}

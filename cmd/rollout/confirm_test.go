@@ -17,7 +17,7 @@ import (
 	"github.com/org/rollout-action/providers/fake"
 )
 
-// suspectJob is a folder with a job of which all tasks look broken beside its baseline.
+// suspectJob is a directory with a job of which all tasks look broken beside its baseline.
 func suspectJob(t *testing.T) job {
 	t.Helper()
 	j := job{dir: t.TempDir(), name: "suspect", provider: fake.Name}
@@ -88,8 +88,8 @@ func TestKilledConfirmationsRunOnce(t *testing.T) {
 			code := r.cmd.ProcessState.ExitCode()
 			if code == signalled {
 				hit++
-				plan, err := os.ReadFile(filepath.Join(j.folder(), result.PlanFile))
-				_, resultErr := os.Stat(filepath.Join(j.folder(), result.ResultFile))
+				plan, err := os.ReadFile(filepath.Join(j.directory(), result.PlanFile))
+				_, resultErr := os.Stat(filepath.Join(j.directory(), result.ResultFile))
 				if err == nil && resultErr != nil && strings.Contains(string(plan), `"confirm": {`) {
 					confirming++
 				}
@@ -101,9 +101,9 @@ func TestKilledConfirmationsRunOnce(t *testing.T) {
 			break
 		}
 		j.wantLike(t, calm)
-		then, err := result.ReadPlan(calm.folder())
+		then, err := result.ReadPlan(calm.directory())
 		must(t, err)
-		now, err := result.ReadPlan(j.folder())
+		now, err := result.ReadPlan(j.directory())
 		must(t, err)
 		if !reflect.DeepEqual(now.Confirm, then.Confirm) || now.Confirm == nil {
 			t.Fatalf("the plan confirms %+v, undisturbed %+v", now.Confirm, then.Confirm)

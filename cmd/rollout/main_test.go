@@ -82,7 +82,7 @@ func runTests(m *testing.M) int {
 	return code
 }
 
-// job is a folder with a job file whose single agent reports that it runs, detaches a child and never
+// job is a directory with a job file whose single agent reports that it runs, detaches a child and never
 // ends. What it starts can be told by its trial's label, its processes by their argument.
 type job struct {
 	dir      string
@@ -517,7 +517,7 @@ func TestMissingEngineStopsTheJobFirst(t *testing.T) {
 		t.Errorf("exit code %d, output:\n%s", code, r.output)
 	}
 	if _, err := os.Stat(filepath.Join(j.dir, "jobs")); err == nil {
-		t.Error("a folder was made")
+		t.Error("a directory was made")
 	}
 }
 

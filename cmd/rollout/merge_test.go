@@ -19,7 +19,7 @@ import (
 	"github.com/org/rollout-action/providers/fake"
 )
 
-// everything is all files below a folder with what is in them; folders end with a slash.
+// everything is all files below a directory with what is in them; directories end with a slash.
 func everything(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -67,7 +67,7 @@ func TestKilledMergesLoseNothing(t *testing.T) {
 			if tc.again {
 				start(t, ready, "merge", "shards", "--output", "jobs/steady").exit(t)
 			}
-			// copied is a folder with the shards.
+			// copied is a directory with the shards.
 			copied := func(t *testing.T) string {
 				dir := t.TempDir()
 				must(t, os.CopyFS(dir, os.DirFS(ready)))
@@ -136,7 +136,7 @@ func TestKilledMergesLoseNothing(t *testing.T) {
 					t.FailNow()
 				}
 				if got := everything(t, filepath.Join(dir, "shards")); !maps.Equal(got, left) {
-					t.Fatalf("the shards have %d files and folders, after an undisturbed merge %d", len(got), len(left))
+					t.Fatalf("the shards have %d files and directories, after an undisturbed merge %d", len(got), len(left))
 				}
 				must(t, os.RemoveAll(dir))
 			}

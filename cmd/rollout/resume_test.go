@@ -28,7 +28,7 @@ import (
 // lockName is the file by which two processes are kept apart.
 const lockName = ".rollout.lock"
 
-// steadyJob is a folder with a job whose trials always end in the same way: some pass, some fail, some end in half a reward.
+// steadyJob is a directory with a job whose trials always end in the same way: some pass, some fail, some end in half a reward.
 // What its agents' processes sleep is given, as it is a part of what the job means.
 func steadyJob(t *testing.T, provider string, attempts int, mark string) job {
 	t.Helper()
@@ -69,12 +69,12 @@ datasets:
 	return j
 }
 
-func (j job) folder() string { return filepath.Join(j.dir, "jobs", j.name) }
+func (j job) directory() string { return filepath.Join(j.dir, "jobs", j.name) }
 
-// results are the trials' result.json files by their path below the job's folder, without those of trials that were cut short.
+// results are the trials' result.json files by their path below the job's directory, without those of trials that were cut short.
 func (j job) results(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(j.folder(), "*/evals/*", result.ResultFile))
+	files, err := filepath.Glob(filepath.Join(j.directory(), "*/evals/*", result.ResultFile))
 	must(t, err)
 	found := map[string]string{}
 	for _, file := range files {
@@ -83,7 +83,7 @@ func (j job) results(t *testing.T) map[string]string {
 			continue // a resume has just moved it away
 		}
 		must(t, err)
-		below, err := filepath.Rel(j.folder(), file)
+		below, err := filepath.Rel(j.directory(), file)
 		must(t, err)
 		if !cutShort(text) {
 			found[below] = string(text)
@@ -188,7 +188,7 @@ func killAgainAndAgain(t *testing.T, provider string, kills, attempts int) {
 	if moved == 0 {
 		t.Error("this test has lost its point: no kill has hit a running trial")
 	}
-	t.Logf("%d kills of %d jobs, which moved %d folders away", hit, rounds, moved)
+	t.Logf("%d kills of %d jobs, which moved %d directories away", hit, rounds, moved)
 }
 
 // signalled is the exit code of a process that a signal ended.
@@ -199,7 +199,7 @@ const signalled = -1
 func (j job) killOnce(t *testing.T, random *rand.Rand, results int) (r *run, code int) {
 	t.Helper()
 	args := []string{"run", "job.yaml", "--resume"}
-	if _, err := os.Stat(filepath.Join(j.folder(), result.PlanFile)); err == nil && random.IntN(2) == 0 {
+	if _, err := os.Stat(filepath.Join(j.directory(), result.PlanFile)); err == nil && random.IntN(2) == 0 {
 		args = []string{"resume", filepath.Join("jobs", j.name)}
 	}
 	enough := results + 1 + random.IntN(3)
@@ -251,11 +251,11 @@ func (j job) wantKept(t *testing.T, before map[string]string) map[string]string 
 }
 
 // wantLike checks that a job left what another one did: no trial is lost, none is there twice, none that had ended was run
-// again. It returns how many folders were superseded.
+// again. It returns how many directories were superseded.
 func (j job) wantLike(t *testing.T, calm job) int {
 	t.Helper()
 	for _, file := range []string{result.ResultFile, result.MetadataFile} {
-		if got, want := steady(t, filepath.Join(j.folder(), file)), steady(t, filepath.Join(calm.folder(), file)); got != want {
+		if got, want := steady(t, filepath.Join(j.directory(), file)), steady(t, filepath.Join(calm.directory(), file)); got != want {
 			t.Errorf("%s is\n%s\nand of the undisturbed run\n%s", file, got, want)
 		}
 	}
@@ -268,7 +268,7 @@ func (j job) wantLike(t *testing.T, calm job) int {
 	if got, want := j.files(t), calm.files(t); !reflect.DeepEqual(got, want) {
 		t.Errorf("the files are\n%q\nand of the undisturbed run\n%q", got, want)
 	}
-	moved, err := filepath.Glob(filepath.Join(j.folder(), result.SupersededDir, "*/*/*"))
+	moved, err := filepath.Glob(filepath.Join(j.directory(), result.SupersededDir, "*/*/*"))
 	must(t, err)
 	for _, dir := range moved {
 		if text, err := os.ReadFile(filepath.Join(dir, result.ResultFile)); err == nil && !cutShort(text) {
@@ -284,7 +284,7 @@ func (j job) wantLike(t *testing.T, calm job) int {
 // outputs is how often each trial is in outputs.jsonl, with whether its line has a prompt.
 func (j job) outputs(t *testing.T) map[string]int {
 	t.Helper()
-	f, err := os.Open(filepath.Join(j.folder(), result.OutputsFile))
+	f, err := os.Open(filepath.Join(j.directory(), result.OutputsFile))
 	must(t, err)
 	defer f.Close()
 	lines := map[string]int{}
@@ -303,11 +303,11 @@ func (j job) outputs(t *testing.T) map[string]int {
 func (j job) files(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	must(t, filepath.WalkDir(j.folder(), func(path string, e fs.DirEntry, err error) error {
+	must(t, filepath.WalkDir(j.directory(), func(path string, e fs.DirEntry, err error) error {
 		if e.IsDir() && e.Name() == result.SupersededDir {
 			return filepath.SkipDir
 		}
-		below, relErr := filepath.Rel(j.folder(), path)
+		below, relErr := filepath.Rel(j.directory(), path)
 		names = append(names, below)
 		return cmp.Or(err, relErr)
 	}))
@@ -348,7 +348,7 @@ func TestOnlyOneProcessOwnsTheJob(t *testing.T) {
 	}
 	must(t, first.cmd.Process.Kill())
 	first.exit(t)
-	if _, err := os.Stat(filepath.Join(j.folder(), lockName)); err != nil {
+	if _, err := os.Stat(filepath.Join(j.directory(), lockName)); err != nil {
 		t.Errorf("this test has lost its point: a killed process leaves its lock's file: %v", err)
 	}
 
@@ -376,7 +376,7 @@ func TestOnlyOneProcessOwnsTheJob(t *testing.T) {
 	if code := winner.cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("the other one ends with %d, want 130:\n%s", code, winner.output)
 	}
-	if _, err := os.Stat(filepath.Join(j.folder(), lockName)); err == nil {
+	if _, err := os.Stat(filepath.Join(j.directory(), lockName)); err == nil {
 		t.Error("the lock's file is there after the job")
 	}
 }
@@ -386,7 +386,7 @@ func (j job) waitMoved(t *testing.T, n int) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
-		moved, err := filepath.Glob(filepath.Join(j.folder(), result.SupersededDir, "*/*/*"))
+		moved, err := filepath.Glob(filepath.Join(j.directory(), result.SupersededDir, "*/*/*"))
 		must(t, err)
 		if len(moved) == n {
 			return

@@ -36,8 +36,8 @@ func wantNoScratch(t *testing.T) {
 	if stores, err := filepath.Glob(filepath.Join(scratch, "cache/rollout/sandbox/*")); err != nil || len(stores) == 0 {
 		t.Errorf("this test has lost its point: there is no store of sandboxes in %s (%v)", scratch, err)
 	}
-	for _, folder := range []string{"env", "tmp"} {
-		left, err := filepath.Glob(filepath.Join(scratch, "cache/rollout/sandbox/*", folder, "*"))
+	for _, directory := range []string{"env", "tmp"} {
+		left, err := filepath.Glob(filepath.Join(scratch, "cache/rollout/sandbox/*", directory, "*"))
 		must(t, err)
 		if len(left) > 0 {
 			t.Errorf("files of sandboxes are left: %q", left)
@@ -93,7 +93,7 @@ func TestFullDiskOfSandboxes(t *testing.T) {
 	needSandbox(t)
 	testenv.NeedRoot(t, "to mount a small file system")
 	small := t.TempDir()
-	// Enough for the picture of this machine's folders, which sandboxes stand on.
+	// Enough for the picture of this machine's directories, which sandboxes stand on.
 	if err := syscall.Mount("none", small, "tmpfs", 0, "size=512m"); err != nil {
 		testenv.Lacks(t, sandbox.Name, "the right to mount a small file system: "+err.Error())
 	}
@@ -138,7 +138,7 @@ func TestMissingNamespacesStopTheJobFirst(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(j.dir, "jobs")); err == nil {
-		t.Error("a folder was made")
+		t.Error("a directory was made")
 	}
 }
 

@@ -141,7 +141,7 @@ func examples(t *testing.T) []string {
 	files, err := filepath.Glob(filepath.Join(top, "examples/workflows/*.yml"))
 	must(t, err)
 	if len(files) < 5 {
-		t.Fatalf("there are only %d examples: the test looks at the wrong folder", len(files))
+		t.Fatalf("there are only %d examples: the test looks at the wrong directory", len(files))
 	}
 	return files
 }
@@ -175,7 +175,7 @@ type acted struct {
 	log     string
 	lines   []actLine
 	results map[string]string // job and matrix -> success, failure or skipped
-	// artifacts are folders with what was uploaded.
+	// artifacts are directories with what was uploaded.
 	artifacts string
 }
 
@@ -327,7 +327,7 @@ func (a *acted) wantResults(want map[string]string) {
 	}
 }
 
-// artifact unpacks an uploaded artifact into a folder of its own.
+// artifact unpacks an uploaded artifact into a directory of its own.
 func (a *acted) artifact(name string) string {
 	a.t.Helper()
 	found, err := filepath.Glob(filepath.Join(a.artifacts, "*", name, name+".zip"))

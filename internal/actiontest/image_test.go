@@ -94,6 +94,6 @@ func TestTheImageIsAlsoTheCommand(t *testing.T) {
 	docker(t, "run", "--rm", "--entrypoint", "test", name, "-s", "/etc/ssl/certs/ca-certificates.crt")
 	config := docker(t, "image", "inspect", "--format", "{{json .Config.Entrypoint}} {{.Config.WorkingDir}}|{{.Config.User}}", name)
 	if config != `["/rollout-action"] |` {
-		t.Errorf("the image starts %s: want one path, and neither a folder nor a user", config)
+		t.Errorf("the image starts %s: want one path, and neither a directory nor a user", config)
 	}
 }

@@ -17,7 +17,7 @@ func ours(t *testing.T) []string {
 	files, err := filepath.Glob(filepath.Join(top, ".github/workflows/*.yml"))
 	must(t, err)
 	if len(files) < 3 {
-		t.Fatalf("there are only %d workflows: the test looks at the wrong folder", len(files))
+		t.Fatalf("there are only %d workflows: the test looks at the wrong directory", len(files))
 	}
 	return files
 }

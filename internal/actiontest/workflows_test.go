@@ -23,7 +23,7 @@ func unzip(t *testing.T, path, dir string) {
 			continue
 		}
 		if !filepath.IsLocal(f.Name) {
-			t.Fatalf("%s is not below the folder", f.Name)
+			t.Fatalf("%s is not below the directory", f.Name)
 		}
 		r, err := f.Open()
 		must(t, err)

@@ -226,7 +226,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "key")
 	must(t, os.WriteFile(outside, []byte("ghp_"+random[:36]), 0o600))
 	must(t, os.Symlink(outside, filepath.Join(task.Dir, "environment", "key")))
-	must(t, os.Symlink(filepath.Dir(outside), filepath.Join(task.Dir, "environment", "folder")))
+	must(t, os.Symlink(filepath.Dir(outside), filepath.Join(task.Dir, "environment", "directory")))
 	if found := prove.Lint(task); len(found) > 0 {
 		t.Errorf("found %v", found)
 	}

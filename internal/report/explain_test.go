@@ -145,7 +145,7 @@ func TestExplainFollowsNoLinkAndOpensNoPipe(t *testing.T) {
 			}
 			return nil
 		},
-		"a folder": func(dir string) error {
+		"a directory": func(dir string) error {
 			return os.MkdirAll(filepath.Join(dir, "a/d/t__1/logs/verifier/stdout.txt"), 0o755)
 		},
 	} {

@@ -24,11 +24,11 @@ func writeTree(t *testing.T, n int, keep func(i int) bool) (string, []Key) {
 		if !keep(i) {
 			continue
 		}
-		folder := filepath.Join(dir, filepath.FromSlash(key.Dir()))
-		if err := os.MkdirAll(folder, 0o755); err != nil {
+		directory := filepath.Join(dir, filepath.FromSlash(key.Dir()))
+		if err := os.MkdirAll(directory, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := WriteJSON(filepath.Join(folder, ResultFile), Trial{Key: key, Reward: new(1.0)}); err != nil {
+		if err := WriteJSON(filepath.Join(directory, ResultFile), Trial{Key: key, Reward: new(1.0)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,12 +18,12 @@ func TestSlug(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
 		{"a safe name stays", "adaptive-rejection-sampler", "adaptive-rejection-sampler"},
 		{"spaces and other scripts stay", "Claude Code 日本", "Claude Code 日本"},
-		{"a slash cannot make a folder", "org/name", "org-name"},
+		{"a slash cannot make a directory", "org/name", "org-name"},
 		{"a backslash cannot either", `a\b`, "a-b"},
 		{"what artifact upload refuses is replaced", `a"b:c<d>e|f*g?h`, "a-b-c-d-e-f-g-h"},
 		{"line ends are replaced", "a\r\nb", "a--b"},
 		{"a bidi control is replaced", "a\u202eb", "a-b"},
-		{"the parent folder is no name", "..", "-"},
+		{"the parent directory is no name", "..", "-"},
 		{"a hidden name is shown", ".git", "-git"},
 		{"trailing dots and spaces go", "name. ", "name"},
 		{"an empty name becomes one", "", "-"},
@@ -205,7 +205,7 @@ func TestReadTree(t *testing.T) {
 		t.Errorf("unreadable: %v", tree.Unreadable)
 	}
 	if _, err := ReadTree(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a folder without a plan gives %v", err)
+		t.Errorf("a directory without a plan gives %v", err)
 	}
 }
 

@@ -61,8 +61,8 @@ func TestMissingUsersAndDirectories(t *testing.T) {
 		}{
 			{"an agent's user", "agent.user = \"no-such-user\"", []string{"agent.user in task.toml, no-such-user", "name a user who is in the image"}},
 			{"a verifier's user, in a directory that is there", "verifier.user = \"no-such-user\"\nenvironment.workdir = \"/usr\"", []string{"verifier.user in task.toml, no-such-user"}},
-			{"a directory", "environment.workdir = \"/no/such/folder\"", []string{"environment.workdir in task.toml, /no/such/folder", "its user may enter"}},
-			{"a directory, for a user who is there", "agent.user = \"root\"\nenvironment.workdir = \"/no/such/folder\"", []string{"/no/such/folder", "root may enter"}},
+			{"a directory", "environment.workdir = \"/no/such/directory\"", []string{"environment.workdir in task.toml, /no/such/directory", "its user may enter"}},
+			{"a directory, for a user who is there", "agent.user = \"root\"\nenvironment.workdir = \"/no/such/directory\"", []string{"/no/such/directory", "root may enter"}},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				t.Parallel()

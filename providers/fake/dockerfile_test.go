@@ -17,7 +17,7 @@ func TestDockerfile(t *testing.T) {
 		{"an argument before FROM", "ARG BASE=x\nARG TAG\nFROM $BASE:${TAG:-1}\nRUN echo fine > /f", "cat /f", "fine\n"},
 		{"an argument from outside", "FROM x\nARG WHO=me\nENV FOR=$WHO\nRUN echo $FOR $WHO > /f", "cat /f; echo $FOR", "you you\nyou\n"},
 		{"the old form of ENV", "FROM x\nENV A b c", "echo $A", "b c\n"},
-		{"relative folders add up", "FROM x\nWORKDIR /a\nWORKDIR b\nRUN echo here > f", "pwd; cat /a/b/f", "/a/b\nhere\n"},
+		{"relative directories add up", "FROM x\nWORKDIR /a\nWORKDIR b\nRUN echo here > f", "pwd; cat /a/b/f", "/a/b\nhere\n"},
 		{"a user and a group", "FROM x\nUSER 12:34\nRUN id -u > /tmp/f; id -g >> /tmp/f", "cat /tmp/f; id -u", "12\n34\n12\n"},
 		{"several sources", "FROM x\nCOPY a.txt b.txt d/e /in/\nCOPY d /d\nCOPY a.txt /in/renamed\nCOPY --chmod=755 d/e/f /bin/tool", "cd /in; echo *; find /d | sort; cat renamed; stat -c %a /bin/tool",
 			"a.txt b.txt f renamed\n/d\n/d/e\n/d/e/f\na\n755\n"},

@@ -42,7 +42,7 @@ func Annotations(w io.Writer, in prove.Report) error {
 func annotation(p prove.TaskReport, f prove.Finding) string {
 	props := ""
 	if !p.Fetched { // else the file is in no checkout
-		file := path.Join(cmp.Or(p.Path, p.Dir), cmp.Or(f.File, "task.toml")) // a folder cannot be annotated
+		file := path.Join(cmp.Or(p.Path, p.Dir), cmp.Or(f.File, "task.toml")) // a directory cannot be annotated
 		props = "file=" + untrusted.CommandProperty(file) + ","
 		if f.Line > 0 {
 			props += "line=" + strconv.Itoa(f.Line) + ","

@@ -30,7 +30,7 @@ type Document struct {
 type Task struct {
 	Dataset string        `json:"dataset_name"`
 	Task    string        `json:"task_name"`
-	Path    string        `json:"path"` // of its folder in its repository; "" outside git
+	Path    string        `json:"path"` // of its directory in its repository; "" outside git
 	Verdict prove.Verdict `json:"verdict"`
 	Passed  bool          `json:"passed"`
 	// OracleWanted and NopWanted are the numbers of runs that there should be.
@@ -49,7 +49,7 @@ type Run struct {
 	Error            *result.Error `json:"error"`
 	VerifierExitCode *int          `json:"verifier_exit_code"`
 	DurationSec      float64       `json:"duration_sec"`
-	Dir              string        `json:"dir"` // below the job's folder
+	Dir              string        `json:"dir"` // below the job's directory
 }
 
 // JSON writes a Document.
