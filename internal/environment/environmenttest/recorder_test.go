@@ -2,11 +2,13 @@ package environmenttest
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // recorder is a test that may fail: it records what is reported to it. Everything else comes from the real test.
@@ -25,6 +27,20 @@ func (r *recorder) Cleanup(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cleanups = append(r.cleanups, do)
+}
+
+// TempDir returns a directory that is removed with the test. What a broken provider left running may still write there.
+func (r *recorder) TempDir() string {
+	dir, err := os.MkdirTemp("", "recorder")
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.TB.Cleanup(func() {
+		for deadline := time.Now().Add(time.Minute); os.RemoveAll(dir) != nil && time.Now().Before(deadline); {
+			time.Sleep(50 * time.Millisecond) // polls
+		}
+	})
+	return dir
 }
 
 func (r *recorder) note(problem string) {
