@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/cache"
 	"github.com/org/rollout-action/internal/git/gittest"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -181,7 +182,7 @@ datasets: [{registry: {url: "`+s.web.URL+`/registry.json"}, name: bench, version
 	if out := must(0, "validate", "job.yaml"); !strings.Contains(out, "1 agent × 2 tasks × 1 attempt = 2 trials") {
 		t.Errorf("%s", out)
 	}
-	kept := filepath.Join(s.env["XDG_CACHE_HOME"], "rollout", "directories")
+	kept := filepath.Join(s.env["XDG_CACHE_HOME"], "rollout", cache.DirsName)
 	before := contents(t, kept)
 	must(0, "run", "job.yaml", "--shard", "1/2")
 	must(0, "run", "job.yaml", "--shard", "2/2")

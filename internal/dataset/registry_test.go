@@ -162,7 +162,7 @@ func TestOnlySelectedTasksAreFetched(t *testing.T) {
 }
 
 func (s *scene) parts() int {
-	found, _ := filepath.Glob(filepath.Join(s.cacheDir, "directories", "git", "*", "*", notesFile))
+	found, _ := filepath.Glob(filepath.Join(s.cacheDir, cache.DirsName, "git", "*", "*", notesFile))
 	return len(found)
 }
 

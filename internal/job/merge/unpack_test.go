@@ -45,7 +45,7 @@ func TestShardsAreFoundWhereverArtifactsPutThem(t *testing.T) {
 
 	// An archive can be named itself. What it is called is told as it was given.
 	merged = s.mustMerge("down/4.tgz")
-	if merged.Merged != 1 || !strings.Contains(s.Read(s.In("jobs", "nightly", result.MergeFile)), `"directory": "down/4.tgz"`) {
+	if merged.Merged != 1 || !strings.Contains(s.Read(s.In("jobs", "nightly", result.MergeFile)), `"folder": "down/4.tgz"`) {
 		t.Errorf("%d shards were merged", merged.Merged)
 	}
 }
