@@ -352,13 +352,17 @@ func (e *sandboxEnv) lost(doing string) error {
 	if text := e.box.stderr.String(); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
+	kind := environment.KindLost
 	if e.OOMKills(context.Background()) > 0 {
 		err = fmt.Errorf("%w: %w", err, environment.ErrOutOfMemory)
+		if e.entrypoint.done != nil && !e.entrypoint.ran.Load() {
+			kind = environment.KindStart // the kernel ended process 1 with the ENTRYPOINT, before any command ran
+		}
 	}
 	if failure := e.entrypointError(); failure != nil {
 		return failure
 	}
-	return &environment.Error{Kind: environment.KindLost, Err: err}
+	return &environment.Error{Kind: kind, Err: err}
 }
 
 // startFailed returns the environment.Error for a sandbox that could not be created. It returns nil if err is nil.
