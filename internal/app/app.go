@@ -41,6 +41,9 @@ type Host struct {
 	Guard Guard
 	// OnLoad is called with a job file as soon as it is read, before anything about it is reported; nil: nobody wants it.
 	OnLoad func(*config.Loaded)
+	// Finished is called by Run and Resume when a job's reports are written, before the provider is closed, which may take seconds
+	// that a cancelled process does not have; nil: nobody waits for it.
+	Finished func(*Finished)
 	// Hard ends when even the clean-up has to stop. The context that a use case gets is the soft one: when it ends, the use case
 	// stops in good order.
 	Hard context.Context

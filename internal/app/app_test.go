@@ -97,6 +97,35 @@ func TestRunReturnsTheFinishedJob(t *testing.T) {
 	}
 }
 
+// closing notes when a provider is closed.
+type closing struct {
+	environment.Provider
+	order *[]string
+}
+
+func (c closing) Close() error {
+	*c.order = append(*c.order, "closed")
+	return c.Provider.Close()
+}
+
+// A provider may take seconds to close, which a cancelled process does not have.
+func TestFinishedIsCalledBeforeProviderCloses(t *testing.T) {
+	h, _ := host(t)
+	var order []string
+	connect := h.Providers[0].New
+	h.Providers[0].New = func(ctx context.Context, cfg map[string]any, on providers.Host) (environment.Provider, error) {
+		p, err := connect(ctx, cfg, on)
+		return closing{p, &order}, err
+	}
+	h.Finished = func(f *app.Finished) { order = append(order, f.Input.Job.JobName) }
+	if _, err := app.Run(t.Context(), h, app.RunRequest{Job: app.JobRequest{File: "job.yaml"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(order, ", "); got != "nightly, closed" {
+		t.Errorf("the order is %s", got)
+	}
+}
+
 // One after the other, the use cases work on what those before them left.
 func TestUseCasesOfAJobInShards(t *testing.T) {
 	h, out := host(t)

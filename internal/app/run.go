@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -118,11 +119,15 @@ func (o *opened) run(ctx context.Context, sources []reuse.Source) (*Finished, er
 	// What is left out on purpose does not make it a cancelled run.
 	end.cancelled = err == nil && (o.into == "" || ctx.Err() != nil)
 	finished, reportErr := h.finish(ctx, o.dir(), o.report, end)
-	if err != nil {
-		return finished, err
+	if err == nil && ctx.Err() != nil {
+		if finished == nil { // what went wrong with the reports must not hide how to resume
+			h.linef("Resume it with: %s", o.resumption())
+		} else {
+			finished.ResumeWith = o.resumption()
+		}
 	}
-	if finished != nil && ctx.Err() != nil {
-		finished.ResumeWith = o.resumption()
+	if finished != nil && h.Finished != nil {
+		h.Finished(finished)
 	}
-	return finished, reportErr
+	return finished, cmp.Or(err, reportErr)
 }

@@ -20,7 +20,8 @@ type invocation struct {
 	hard   context.Context
 	github func() github.Environment // reads the environment and the event once
 	// step is the world of the Action's step, whose inputs change it; nil outside.
-	step *app.Host
+	step    *app.Host
+	printed *app.Finished // the job whose summary was printed last
 }
 
 func newInvocation(hard context.Context, env Env) *invocation {
@@ -63,12 +64,13 @@ func (v *invocation) hostShowing(format string) (*app.Host, error) {
 func (v *invocation) hostWith(out output) *app.Host {
 	if v.step != nil {
 		host := *v.step
-		host.Output = out
+		host.Output, host.Finished = out, v.show
 		return &host
 	}
 	return &app.Host{
 		Stdin: v.Stdin, Getenv: v.Getenv, Environ: v.Environ, Dir: v.Dir, Now: v.Now, FreeDisk: v.FreeDisk,
 		Providers: v.Providers, Output: out, Commands: v.Stderr, GitHub: v.github, Hard: v.hard,
+		Finished: v.show,
 	}
 }
 

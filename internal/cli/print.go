@@ -20,12 +20,9 @@ func (v *invocation) conclude(finished *app.Finished, err error, print func(repo
 		return err
 	}
 	if print == nil {
-		v.printSummary(finished)
+		v.show(finished)
 	} else {
 		err = errors.Join(err, print(finished.Input))
-	}
-	if finished.ResumeWith != "" {
-		fmt.Fprintf(v.Stderr, "Resume it with: %s\n", finished.ResumeWith)
 	}
 	if err != nil {
 		return err
@@ -37,6 +34,18 @@ func (v *invocation) conclude(finished *app.Finished, err error, print func(repo
 		return &failure{code: exitCancelled}
 	}
 	return &failure{code: exitGate}
+}
+
+// show prints the summary of a finished job and how to resume it, once. It is app.Host.Finished.
+func (v *invocation) show(finished *app.Finished) {
+	if v.printed == finished {
+		return
+	}
+	v.printed = finished
+	v.printSummary(finished)
+	if finished.ResumeWith != "" {
+		fmt.Fprintf(v.Stderr, "Resume it with: %s\n", finished.ResumeWith)
+	}
 }
 
 // printSummary shows people on stdout what the reports say.

@@ -36,6 +36,13 @@ func (f *reportFlags) options() (app.ReportOptions, error) {
 	if f.baseline == "" && f.changed("baseline") {
 		return app.ReportOptions{}, usage("--baseline has no value: none compares with nothing")
 	}
+	// A variable that is not set must not decide.
+	if f.github == "" && f.changed("github") {
+		return app.ReportOptions{}, usage("--github has no value: want auto, on or off")
+	}
+	if f.comment == "" && f.changed("comment") {
+		return app.ReportOptions{}, usage("--comment has no value: want off, always, changes or failures")
+	}
 	given := func(flag, value string) string {
 		if !f.changed(flag) {
 			return ""

@@ -120,6 +120,9 @@ func (o *validateOptions) proof(target string) (req app.ProveRequest, err error)
 	if o.since == "" && o.changed("changed") {
 		return req, usage("--changed has no value: name a commit, branch or tag, or leave it out")
 	}
+	if o.github == "" {
+		return req, usage("--github has no value: want auto, on or off")
+	}
 	if _, ok := provereport.Formats[o.format]; !ok && o.format != formatText {
 		return req, usage("--format %s: want text, %s", o.format, strings.Join(proofFormats(), ", "))
 	}
