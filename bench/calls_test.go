@@ -14,6 +14,7 @@ import (
 
 	"github.com/docker/docker/client"
 
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/providers/docker"
 )
@@ -31,17 +32,24 @@ var engineCalls = []string{
 	"DELETE /containers/{id}",
 }
 
-func TestTrialMakesTheFewestEngineCalls(t *testing.T) {
+// countedTrials returns a job of one trial on a Docker engine whose calls the proxy counts.
+func countedTrials(t *testing.T) (*callProxy, environment.Provider, *stage) {
+	t.Helper()
 	proxy := newCallProxy(t)
 	provider, err := docker.New(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer provider.Close()
+	t.Cleanup(func() { provider.Close() })
 	ours, err := newStage(t.Context(), t.TempDir(), testenv.Image, 1, provider)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return proxy, provider, ours
+}
+
+func TestTrialMakesTheFewestEngineCalls(t *testing.T) {
+	proxy, _, ours := countedTrials(t)
 	floor, err := newBare(testenv.Image)
 	if err != nil {
 		t.Fatal(err)

@@ -8,21 +8,11 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/testenv"
-	"github.com/org/rollout-action/providers/docker"
 )
 
 // The trial has no calls for the install script, and no additional ones.
 func TestTrialOnALayerMakesFewerEngineCalls(t *testing.T) {
-	proxy := newCallProxy(t)
-	provider, err := docker.New(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer provider.Close()
-	ours, err := newStage(t.Context(), t.TempDir(), testenv.Image, 1, provider)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy, provider, ours := countedTrials(t)
 	ours.loaded.Job.Agents[0].CacheInstall = true
 	ours.loaded.Job.Agents[0].Install += "# " + t.TempDir() + "\n" // a layer that no earlier test has made
 	if _, err := ours.trials(1, 1)(t.Context()); err != nil {

@@ -42,7 +42,7 @@ func mergeByLinking(ctx context.Context, b *bench) ([]float64, error) {
 	return mergeInto(ctx, b.dir, false)
 }
 
-// mergeByMoving is like mergeByLinking, but moves.
+// mergeByMoving merges the shards beside the directory into it, by moving their trials. It runs in a child.
 func mergeByMoving(ctx context.Context, b *bench) ([]float64, error) {
 	return mergeInto(ctx, b.dir, true)
 }

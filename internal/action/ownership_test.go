@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // The files that a step makes as root belong to whom the workspace belongs to; nothing else changes hands.
 func TestFilesAreHandedOver(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can give files away")
-	}
+	testenv.NeedRoot(t, "to give files away")
 	const uid, gid = 54321, 54322
 	outside := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(outside, "theirs"), nil, 0o644))

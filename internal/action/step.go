@@ -76,7 +76,7 @@ func (s *Step) host(facts func() github.Environment) *app.Host {
 	return &host
 }
 
-// getenv is the environment with the variables of the inputs.
+// getenv looks a variable up in the inputs, and then in the environment of the step.
 func (s *Step) getenv(name string) (string, bool) {
 	if name == "XDG_CACHE_HOME" && s.guard != nil && s.guard.cacheDir != "" {
 		return s.guard.cacheDir, true
@@ -90,7 +90,7 @@ func (s *Step) getenv(name string) (string, bool) {
 	return s.outer.Getenv(name)
 }
 
-// loaded is app.Host.OnLoad: it hides the job's secrets, and tells the post step what the job will leave.
+// loaded hides the job's secrets, and saves for the post step what the job will leave. It is the step's app.Host.OnLoad.
 func (s *Step) loaded(file *config.Loaded) {
 	mask(s.outer, file.Secrets)
 	if s.inputs.executes() {

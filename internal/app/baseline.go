@@ -15,8 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// findBaseline returns the job to compare with, and a sentence about it or about why there is none.
-// dir is the directory of the job that is compared, and of is the commit that it evaluated.
+// findBaseline returns the job to compare with, and a sentence about it or about why there is none, for the job in dir, which
+// evaluated the commit of.
 func (h *Host) findBaseline(ctx context.Context, dir string, of evaluated, opts ReportOptions) (base *result.Job, sentence string, err error) {
 	source := opts.Baseline
 	if !opts.compares() {

@@ -44,8 +44,8 @@ func (h *Host) evaluatedAt(path string) evaluated {
 	return evaluated{commit: *job.Commit}
 }
 
-// side returns a job to compare and its description: its name, commit, and where it came from. other is the commit of the job that
-// it is compared with.
+// side returns a job to compare, with the job that evaluated the commit other, and its description: its name, commit, and where it
+// came from.
 func (h *Host) side(ctx context.Context, path string, at StoredAt, other evaluated) (result.Job, string, error) {
 	if branch, ok := strings.CutPrefix(path, GitHubPrefix); ok {
 		job, sentence := h.githubBaseline(ctx, branch, at, other)

@@ -34,8 +34,8 @@ type ProveReports struct {
 	NoAnnotations         bool   // the caller prints the annotations
 }
 
-// Prove runs oracle and nop on every task of a dataset or a job, and reports which tasks are proven. With an error, the report is what
-// there is to show, and has no outcome; nil: nothing.
+// Prove runs oracle and nop on every task of a dataset or a job, and reports which tasks are proven. With an error, it returns what
+// there is to report, without an outcome, or nil.
 func Prove(ctx context.Context, h *Host, req ProveRequest) (*prove.Report, error) {
 	if req.Runs < 1 || req.NopRuns < 1 {
 		return nil, usage("--runs and --nop-runs want at least 1")

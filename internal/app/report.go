@@ -88,8 +88,8 @@ func (h *Host) readTree(dir string) (result.Tree, error) {
 	return tree, err
 }
 
-// finish ends Run, Resume, Merge and Report: it reads the job's directory, compares, judges and delivers. With an error, the
-// Finished is what there is to show; nil: nothing.
+// finish ends Run, Resume, Merge and Report: it reads the job's directory, compares, judges and delivers. With an error, it
+// returns what there is to show, or nil.
 func (h *Host) finish(ctx context.Context, dir string, opts ReportOptions, end ending) (*Finished, error) {
 	if err := opts.check(); err != nil {
 		return nil, err

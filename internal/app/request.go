@@ -183,7 +183,7 @@ func (o ReportOptions) check() error {
 	return nil
 }
 
-// checkEarly is check for a use case that takes long before it reports: it also reports a missing baseline.
+// checkEarly refuses what check refuses, and a baseline that is missing, for a use case that takes long before it reports.
 func (h *Host) checkEarly(o ReportOptions) error {
 	if err := o.check(); err != nil {
 		return err

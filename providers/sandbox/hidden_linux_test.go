@@ -119,7 +119,7 @@ func shownHostDirs(t *testing.T) []string {
 		return err != nil || !info.IsDir() || !worldReadable(info)
 	})
 	if len(dirs) < 3 {
-		t.Skipf("needs three directories in /usr/share, and there are only %q", dirs)
+		testenv.Lacks(t, Name, fmt.Sprintf("three directories in /usr/share: there are only %q", dirs))
 	}
 	return dirs[:3]
 }

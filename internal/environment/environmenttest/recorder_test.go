@@ -36,8 +36,15 @@ func (r *recorder) TempDir() string {
 		r.Fatal(err)
 	}
 	r.TB.Cleanup(func() {
-		for deadline := time.Now().Add(time.Minute); os.RemoveAll(dir) != nil && time.Now().Before(deadline); {
-			time.Sleep(50 * time.Millisecond) // polls
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // polls
+			err := os.RemoveAll(dir)
+			if err == nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				r.TB.Logf("a directory is left: %v", err)
+				return
+			}
 		}
 	})
 	return dir

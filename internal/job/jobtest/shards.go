@@ -68,18 +68,7 @@ func WriteShards(dir string, tasks, shards int) (trials int, err error) {
 			var trials []result.Trial
 			var outputs, events bytes.Buffer
 			for n, key := range own.Own() {
-				made := result.Trial{Key: key, Reward: new(float64(n % 2)), TaskDigest: digests[key.Task], Environment: &result.Environment{
-					Provider: "docker", ID: fmt.Sprintf("%064x", n), Image: "debian:bookworm", ImageID: "sha256:" + strings.Repeat("a", 64),
-				}}
-				made.AgentDigest, made.ConfigDigest = "sha256:"+strings.Repeat("b", 64), "sha256:"+strings.Repeat("c", 64)
-				made.TaskGitCommitID, made.VerifierExitCode = new(strings.Repeat("d", 40)), new(0)
-				made.Costs.Model, made.Cost = result.Dollars(0.25), result.Dollars(0.25)
-				at := func(ms int) *time.Time { return new(began.Add(time.Duration(n*1000+ms) * time.Millisecond)) }
-				made.Timestamps = result.Timestamps{
-					StartedAt: *at(0), EnvironmentSetupStartedAt: at(1), EnvironmentSetupEndedAt: at(2), AgentSetupStartedAt: at(3), AgentSetupEndedAt: at(4),
-					AgentExecutionStartedAt: at(5), AgentExecutionEndedAt: at(6), VerifierStartedAt: at(7), VerifierEndedAt: at(8), EndedAt: *at(9),
-				}
-				made.Durations = result.Durations{TotalSec: 1, EnvironmentSetupSec: new(0.1), AgentSetupSec: new(0.2), AgentExecutionSec: new(0.3), VerifierSec: new(0.4)}
+				made := largeTrial(began.Add(time.Duration(n)*time.Second), key, n, digests[key.Task])
 				trials = append(trials, made)
 				text, err := result.Marshal(made)
 				line, lineErr := job.OutputLine(result.OutputOf(own, made, prompts(key.Dataset, key.Task)))
@@ -106,4 +95,21 @@ func WriteShards(dir string, tasks, shards int) (trials int, err error) {
 		})
 	}
 	return len(specs), group.Wait()
+}
+
+// largeTrial returns a trial with all usual fields, the n-th of its shard.
+func largeTrial(began time.Time, key result.Key, n int, digest string) result.Trial {
+	made := result.Trial{Key: key, Reward: new(float64(n % 2)), TaskDigest: digest, Environment: &result.Environment{
+		Provider: "docker", ID: fmt.Sprintf("%064x", n), Image: "debian:bookworm", ImageID: "sha256:" + strings.Repeat("a", 64),
+	}}
+	made.AgentDigest, made.ConfigDigest = "sha256:"+strings.Repeat("b", 64), "sha256:"+strings.Repeat("c", 64)
+	made.TaskGitCommitID, made.VerifierExitCode = new(strings.Repeat("d", 40)), new(0)
+	made.Costs.Model, made.Cost = result.Dollars(0.25), result.Dollars(0.25)
+	at := func(ms int) *time.Time { return new(began.Add(time.Duration(ms) * time.Millisecond)) }
+	made.Timestamps = result.Timestamps{
+		StartedAt: *at(0), EnvironmentSetupStartedAt: at(1), EnvironmentSetupEndedAt: at(2), AgentSetupStartedAt: at(3), AgentSetupEndedAt: at(4),
+		AgentExecutionStartedAt: at(5), AgentExecutionEndedAt: at(6), VerifierStartedAt: at(7), VerifierEndedAt: at(8), EndedAt: *at(9),
+	}
+	made.Durations = result.Durations{TotalSec: 1, EnvironmentSetupSec: new(0.1), AgentSetupSec: new(0.2), AgentExecutionSec: new(0.3), VerifierSec: new(0.4)}
+	return made
 }
