@@ -8,6 +8,7 @@ import (
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -15,52 +16,52 @@ import (
 func (c *checker) agents() {
 	names := c.newNames("agents", "rename one of them")
 	for i, a := range c.out.Job.Agents {
-		p := keyPath{"agents"}.index(i)
-		if c.bad[p.String()] {
+		p := keys.Path{"agents"}.Index(i)
+		if c.Bad(p) {
 			continue
 		}
 		c.agentName(a, p, names)
 		c.scripts(a, p)
 		c.cacheInstall(a, p)
 	}
-	broken := c.badBelow(keyPath{"agents"})
+	broken := c.BadBelow(keys.Path{"agents"})
 	c.selectAgents(broken)
 	if len(c.out.Job.Agents) == 0 && !broken && len(c.opts.OnlyAgents) == 0 {
-		c.add(c.root.locate(keyPath{"agents"}, true), "add agents:, each with a name and an execute script, or - name: oracle", "the job has no agents")
+		c.Add(c.Root.Locate(keys.Path{"agents"}, true), "add agents:, each with a name and an execute script, or - name: oracle", "the job has no agents")
 	}
 }
 
-func (c *checker) agentName(a agent.Agent, owner keyPath, names *names) {
-	p := owner.child("name")
-	if c.bad[p.String()] {
+func (c *checker) agentName(a agent.Agent, owner keys.Path, names *names) {
+	p := owner.Child("name")
+	if c.Bad(p) {
 		return
 	}
 	if slug := result.Slug(a.Name); slices.Contains(result.ReservedNames, slug) {
-		c.problem(p, "choose another name", "agent %q would have the directory %q, where the job keeps something else", a.Name, slug)
+		c.Problem(p, "choose another name", "agent %q would have the directory %q, where the job keeps something else", a.Name, slug)
 		return
 	}
 	names.take(a.Name, owner, p)
 }
 
-func (c *checker) scripts(a agent.Agent, p keyPath) {
+func (c *checker) scripts(a agent.Agent, p keys.Path) {
 	scripts := []struct{ key, text string }{{"install", a.Install}, {"execute", a.Execute}}
 	switch {
 	case a.Reserved():
 		for _, s := range scripts {
 			if s.text != "" {
-				c.problem(p.child(s.key), "remove the script, or rename the agent", "agent %q is built in and takes no %s script", a.Name, s.key)
+				c.Problem(p.Child(s.key), "remove the script, or rename the agent", "agent %q is built in and takes no %s script", a.Name, s.key)
 			}
 		}
-	case c.bad[p.child("execute").String()] || c.bad[p.child("name").String()]:
+	case c.Bad(p.Child("execute")) || c.Bad(p.Child("name")):
 	case strings.TrimSpace(a.Execute) == "":
-		c.problem(p, fmt.Sprintf("only %s and %s need none", agent.Oracle, agent.Nop), "agent %q has no execute script", shorten(a.Name))
+		c.Problem(p, fmt.Sprintf("only %s and %s need none", agent.Oracle, agent.Nop), "agent %q has no execute script", keys.Shorten(a.Name))
 	}
 }
 
 // cacheInstall checks that there is an install script to cache.
-func (c *checker) cacheInstall(a agent.Agent, p keyPath) {
-	if at := p.child("cache_install"); a.CacheInstall && strings.TrimSpace(a.Install) == "" && !c.bad[p.child("install").String()] {
-		c.problem(at, "give an install script, or remove cache_install", "agent %q has no install script to cache", shorten(a.Name))
+func (c *checker) cacheInstall(a agent.Agent, p keys.Path) {
+	if at := p.Child("cache_install"); a.CacheInstall && strings.TrimSpace(a.Install) == "" && !c.Bad(p.Child("install")) {
+		c.Problem(at, "give an install script, or remove cache_install", "agent %q has no install script to cache", keys.Shorten(a.Name))
 	}
 }
 
@@ -90,7 +91,7 @@ func (c *checker) selectAgents(broken bool) {
 			if near := diag.DidYouMean(name, known); near != "" {
 				hint = near + " " + hint
 			}
-			c.add(origin{file: c.source.file}, hint, "there is no agent %q to run", name)
+			c.Add(keys.Place{File: c.source.file}, hint, "there is no agent %q to run", name)
 		}
 	}
 	c.out.Job.Agents = kept
@@ -108,10 +109,10 @@ func (c *checker) variables() {
 	}
 	c.passed(secrets, except)
 	for _, a := range job.Agents {
-		p := c.agentPath(a.Name).child("env")
+		p := c.agentPath(a.Name).Child("env")
 		env, visible, hidden := make(map[string]string, len(a.Env)), map[string]string{}, map[string]bool{}
 		for _, name := range slices.Sorted(maps.Keys(a.Env)) {
-			at := p.child(name)
+			at := p.Child(name)
 			c.variableName(name, at)
 			e := expand(a.Env[name], c.opts.Getenv)
 			env[name], visible[name] = e.value, e.value
@@ -119,8 +120,8 @@ func (c *checker) variables() {
 			for _, host := range slices.Sorted(maps.Keys(e.host)) {
 				value := e.host[host]
 				if value == "" { // a workflow sets a missing secret to ""
-					c.warn(c.root.locate(at, false), "is there no such secret? Pull requests from forks have none",
-						"environment variable %s is set but empty; agent %q needs it", host, shorten(a.Name))
+					c.Warn(c.Root.Locate(at, false), "is there no such secret? Pull requests from forks have none",
+						"environment variable %s is set but empty; agent %q needs it", host, keys.Shorten(a.Name))
 				}
 				if except[host] {
 					continue
@@ -138,49 +139,49 @@ func (c *checker) variables() {
 }
 
 // agentPath returns the path of an agent in the file, where its index may differ from that in the job.
-func (c *checker) agentPath(name string) keyPath {
-	p := keyPath{"agents"}
+func (c *checker) agentPath(name string) keys.Path {
+	p := keys.Path{"agents"}
 	if c.agentAt == nil {
 		c.agentAt = map[string]int{}
-		if f := c.root.field("agents"); f != nil {
-			for i, item := range slices.Backward(f.value.items) { // the first agent of a name wins
-				if n := item.given("name"); n != nil {
-					c.agentAt[n.text] = i
+		if f := c.Root.Field("agents"); f != nil {
+			for i, item := range slices.Backward(f.Value.Items) { // the first agent of a name wins
+				if n := item.Given("name"); n != nil {
+					c.agentAt[n.Text] = i
 				}
 			}
 		}
 	}
 	if i, ok := c.agentAt[name]; ok {
-		return p.index(i)
+		return p.Index(i)
 	}
 	return p
 }
 
-func (c *checker) variableName(name string, p keyPath) {
+func (c *checker) variableName(name string, p keys.Path) {
 	switch {
 	case name == "ROLLOUT_TASK_INSTRUCTION":
-		c.add(c.root.locate(p, true), "see instruction_path", "%s is set by Rollout", name)
+		c.Add(c.Root.Locate(p, true), "see instruction_path", "%s is set by Rollout", name)
 	case !variableName.MatchString(name):
-		c.add(c.root.locate(p, true), "use letters, digits and _", "%q is not a name for a variable", shorten(name))
+		c.Add(c.Root.Locate(p, true), "use letters, digits and _", "%q is not a name for a variable", keys.Shorten(name))
 	}
 }
 
-func (c *checker) expansionProblems(agent string, e expansion, p keyPath) {
-	at := c.root.locate(p, false)
+func (c *checker) expansionProblems(agent string, e expansion, p keys.Path) {
+	at := c.Root.Locate(p, false)
 	if e.malformed != "" {
-		c.add(at, "write ${VAR} or ${VAR:-default}; $$ is a $", "%s: %s", p, e.malformed)
+		c.Add(at, "write ${VAR} or ${VAR:-default}; $$ is a $", "%s: %s", p, e.malformed)
 	}
 	for _, name := range e.unset {
-		c.add(at, fmt.Sprintf("export it, or give a default: ${%s:-…}", name),
-			"environment variable %s is not set; agent %q needs it", name, shorten(agent))
+		c.Add(at, fmt.Sprintf("export it, or give a default: ${%s:-…}", name),
+			"environment variable %s is not set; agent %q needs it", name, keys.Shorten(agent))
 	}
 }
 
 // exceptions checks redact.except.
 func (c *checker) exceptions() {
 	for i, name := range c.out.Job.Redact.Except {
-		if p := (keyPath{"redact", "except"}).index(i); !variableName.MatchString(name) {
-			c.problem(p, "give the name alone, without ${}", "%s: %q is not a name for a variable", p, shorten(name))
+		if p := (keys.Path{"redact", "except"}).Index(i); !variableName.MatchString(name) {
+			c.Problem(p, "give the name alone, without ${}", "%s: %q is not a name for a variable", p, keys.Shorten(name))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -16,7 +17,6 @@ type checker struct {
 	*decoder
 	source  source
 	opts    Options
-	root    *node
 	out     Loaded
 	refused error // the first error of Options.Admit
 	// agentAt is the index of each name in the file's agents; nil: not computed yet.
@@ -46,14 +46,6 @@ func (c *checker) check() {
 	c.gateDatasets()
 }
 
-// problem reports a problem with the value at p, unless one has been reported for it.
-func (c *checker) problem(p keyPath, hint, format string, args ...any) {
-	if !c.bad[p.String()] {
-		c.spoil(p)
-		c.add(c.root.locate(p, false), hint, format, args...)
-	}
-}
-
 func (c *checker) jobName() {
 	job := &c.out.Job
 	if job.Name == "" {
@@ -62,7 +54,7 @@ func (c *checker) jobName() {
 		return
 	}
 	if slug := result.Slug(job.Name); slug != job.Name {
-		c.problem(keyPath{"name"}, nameHint(job.Name, slug), "name %q cannot be the name of a directory", shorten(job.Name))
+		c.Problem(keys.Path{"name"}, nameHint(job.Name, slug), "name %q cannot be the name of a directory", keys.Shorten(job.Name))
 	}
 }
 
@@ -78,14 +70,14 @@ func nameHint(name, slug string) string {
 
 func (c *checker) jobsDir() {
 	if strings.HasPrefix(c.out.Job.JobsDir, "~") {
-		c.problem(keyPath{"jobs_dir"}, "write the path in full", "jobs_dir: ~ is not expanded: %q", shorten(c.out.Job.JobsDir))
+		c.Problem(keys.Path{"jobs_dir"}, "write the path in full", "jobs_dir: ~ is not expanded: %q", keys.Shorten(c.out.Job.JobsDir))
 	}
 }
 
 func (c *checker) instructionPath() {
 	p := c.out.Job.InstructionPath
 	if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
-		c.problem(keyPath{"instruction_path"}, "write it like /tmp/instruction.md", "instruction_path must be the absolute path of a file, not %q", shorten(p))
+		c.Problem(keys.Path{"instruction_path"}, "write it like /tmp/instruction.md", "instruction_path must be the absolute path of a file, not %q", keys.Shorten(p))
 	}
 }
 
@@ -103,11 +95,11 @@ func (c *checker) provider() {
 		} else if near := diag.DidYouMean(env.Type, names); near != "" {
 			hint = near + " " + hint
 		}
-		c.problem(keyPath{"environment", "type"}, hint, "unknown provider %q", env.Type)
+		c.Problem(keys.Path{"environment", "type"}, hint, "unknown provider %q", env.Type)
 		return
 	}
-	at := keyPath{"environment", "provider_config"}
-	if check == nil || c.badBelow(at) {
+	at := keys.Path{"environment", "provider_config"}
+	if check == nil || c.BadBelow(at) {
 		return
 	}
 	for _, problem := range check(env.ProviderConfig) {
@@ -115,14 +107,14 @@ func (c *checker) provider() {
 		if problem.Path != "" {
 			p = append(slices.Clip(at), strings.Split(problem.Path, ".")...)
 		}
-		c.add(c.root.locate(p, true), problem.Hint, "%s: %s", p, problem.Message)
+		c.Add(c.Root.Locate(p, true), problem.Hint, "%s: %s", p, problem.Message)
 	}
 }
 
 func (c *checker) verifier() {
 	v := c.out.Job.Verifier
 	if v.MaxTimeoutSec > 0 && v.OverrideTimeoutSec > v.MaxTimeoutSec {
-		c.warn(c.root.locate(keyPath{"verifier", "override_timeout_sec"}, false), "",
+		c.Warn(c.Root.Locate(keys.Path{"verifier", "override_timeout_sec"}, false), "",
 			"verifier.override_timeout_sec is above verifier.max_timeout_sec, which wins")
 	}
 }
@@ -131,7 +123,7 @@ func (c *checker) metrics() {
 	seen := map[string]bool{}
 	for i, m := range c.out.Job.Metrics {
 		if seen[m.Type] && m.Type != "" {
-			c.problem(keyPath{"metrics"}.index(i), "remove one", "metric %q is listed twice", m.Type)
+			c.Problem(keys.Path{"metrics"}.Index(i), "remove one", "metric %q is listed twice", m.Type)
 		}
 		seen[m.Type] = true
 	}
@@ -142,6 +134,6 @@ const globHint = `a [ begins a set of characters such as [a-z]; write \[ for the
 
 func (c *checker) globs(key string, patterns []string) {
 	for i, pattern := range patterns {
-		c.glob(keyPath{key}.index(i), pattern)
+		c.glob(keys.Path{key}.Index(i), pattern)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // TasksDataset is the name of the dataset that a job file's tasks list forms.
@@ -18,18 +19,18 @@ const TasksDataset = "tasks"
 // datasets resolves datasets to directories and registries, and names each.
 func (c *checker) datasets() {
 	job := &c.out.Job
-	if len(job.Datasets)+len(job.Tasks) == 0 && !c.badBelow(keyPath{"datasets"}) && !c.badBelow(keyPath{"tasks"}) {
-		c.add(c.root.locate(keyPath{"datasets"}, true), "add datasets: with a path or a registry, or tasks:", "the job has no tasks to run")
+	if len(job.Datasets)+len(job.Tasks) == 0 && !c.BadBelow(keys.Path{"datasets"}) && !c.BadBelow(keys.Path{"tasks"}) {
+		c.Add(c.Root.Locate(keys.Path{"datasets"}, true), "add datasets: with a path or a registry, or tasks:", "the job has no tasks to run")
 	}
 	names := c.newNames("datasets", "set name on one of them")
 	if len(job.Tasks) > 0 {
-		names.take(TasksDataset, keyPath{"tasks"}, keyPath{"tasks"})
+		names.take(TasksDataset, keys.Path{"tasks"}, keys.Path{"tasks"})
 	}
 	c.flagsOfSelection()
 	for i := range job.Datasets {
-		ds, at := &job.Datasets[i], keyPath{"datasets"}.index(i)
+		ds, at := &job.Datasets[i], keys.Path{"datasets"}.Index(i)
 		dir, registry := "", ""
-		ok := !c.badBelow(at)
+		ok := !c.BadBelow(at)
 		switch {
 		case ds.Registry != nil:
 			registry = c.registry(ds, at)
@@ -39,14 +40,13 @@ func (c *checker) datasets() {
 				c.datasetDirectory(ds, dir, at)
 			}
 		case ok:
-			c.problem(at, "add path: with a directory of tasks, or registry:", "%s has neither path nor registry", at)
+			c.Problem(at, "add path: with a directory of tasks, or registry:", "%s has neither path nor registry", at)
 		}
 		c.out.DatasetDirs = append(c.out.DatasetDirs, dir)
 		c.out.Registries = append(c.out.Registries, registry)
-		place := c.root.locate(at, false)
-		c.out.DatasetAt = append(c.out.DatasetAt, Place{File: place.file, Line: place.line, Column: place.column})
+		c.out.DatasetAt = append(c.out.DatasetAt, c.Root.Locate(at, false))
 		c.selection(*ds, at)
-		if ds.Name != "" && !c.bad[at.String()] {
+		if ds.Name != "" && !c.Bad(at) {
 			names.take(ds.Name, at, at)
 		}
 	}
@@ -54,11 +54,11 @@ func (c *checker) datasets() {
 }
 
 // datasetDirectory checks a dataset that is a directory.
-func (c *checker) datasetDirectory(ds *Dataset, dir string, at keyPath) {
+func (c *checker) datasetDirectory(ds *Dataset, dir string, at keys.Path) {
 	if ds.Version != "" {
-		c.problem(at.child("version"), "remove it, or name a registry", "%s.version has no effect for a directory", at)
+		c.Problem(at.Child("version"), "remove it, or name a registry", "%s.version has no effect for a directory", at)
 	}
-	c.datasetDir(ds.Path, dir, at.child("path"))
+	c.datasetDir(ds.Path, dir, at.Child("path"))
 	if ds.Name == "" {
 		ds.Name = filepath.Base(dir)
 	}
@@ -69,18 +69,18 @@ func (c *checker) datasetDirectory(ds *Dataset, dir string, at keyPath) {
 func (c *checker) tasks() {
 	names := c.newNames("tasks", "rename one of the directories, or make them two datasets")
 	for i, task := range c.out.Job.Tasks {
-		at := keyPath{"tasks"}.index(i)
+		at := keys.Path{"tasks"}.Index(i)
 		dir := c.admit(resolve(c.source.dir, task))
 		c.out.TaskDirs = append(c.out.TaskDirs, dir)
-		if c.bad[at.String()] {
+		if c.Bad(at) {
 			continue
 		}
 		names.take(filepath.Base(dir), at, at)
-		if isDir(dir) || c.count[diag.Warning] >= maxProblems {
+		if isDir(dir) || c.Full(diag.Warning) {
 			continue
 		}
 		if other := c.elsewhere(task); other != "" {
-			c.warn(c.root.locate(at, false), other, "there is no directory %s", dir)
+			c.Warn(c.Root.Locate(at, false), other, "there is no directory %s", dir)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (c *checker) elsewhere(path string) string {
 func (c *checker) elsewhereFile(path string) string { return c.fromHere(path, isFile) }
 
 func (c *checker) fromHere(path string, there func(string) bool) string {
-	if c.full() {
+	if c.Full(diag.Error) {
 		return ""
 	}
 	here := resolve(c.opts.Dir, path)
@@ -130,15 +130,15 @@ func (c *checker) fromHere(path string, there func(string) bool) string {
 }
 
 // datasetDir checks that a dataset's directory exists.
-func (c *checker) datasetDir(path, dir string, p keyPath) {
+func (c *checker) datasetDir(path, dir string, p keys.Path) {
 	info, err := os.Stat(dir)
 	switch {
 	case err == nil && info.IsDir():
 	case err == nil:
-		c.problem(p, "name the directory that contains the tasks", "%s is not a directory", dir)
+		c.Problem(p, "name the directory that contains the tasks", "%s is not a directory", dir)
 	case errors.Is(err, fs.ErrNotExist):
-		c.problem(p, c.elsewhere(path), "there is no directory %s", dir)
+		c.Problem(p, c.elsewhere(path), "there is no directory %s", dir)
 	default:
-		c.problem(p, "", "%s: %v", p, err)
+		c.Problem(p, "", "%s: %v", p, err)
 	}
 }

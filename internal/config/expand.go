@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // variableName matches what a shell accepts as the name of a variable.
@@ -86,6 +88,6 @@ func (e *expansion) placeholder(inner string, getenv func(string) (string, bool)
 
 func (e *expansion) fail(placeholder, why string) {
 	if e.malformed == "" {
-		e.malformed = fmt.Sprintf("%q %s", shorten(placeholder), why)
+		e.malformed = fmt.Sprintf("%q %s", keys.Shorten(placeholder), why)
 	}
 }

@@ -8,17 +8,18 @@ import (
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // gate checks the globs, days and groups of the key gate.
 func (c *checker) gate() {
 	policy := c.out.Job.Gate
-	groups := keyPath{"gate", "groups"}
+	groups := keys.Path{"gate", "groups"}
 	first := map[[2]string]int{}
 	for i, g := range policy.Groups {
-		at := groups.index(i)
-		c.glob(at.child("agent"), g.Agent)
-		c.glob(at.child("dataset"), g.Dataset)
+		at := groups.Index(i)
+		c.glob(at.Child("agent"), g.Agent)
+		c.glob(at.Child("dataset"), g.Dataset)
 		about := [2]string{g.Agent, g.Dataset}
 		same, seen := first[about]
 		if !seen {
@@ -26,28 +27,28 @@ func (c *checker) gate() {
 		}
 		switch {
 		case g.Agent == "" && g.Dataset == "":
-			c.problem(at, "name one, or write its thresholds directly below gate", "%s has neither agent nor dataset", at)
+			c.Problem(at, "name one, or write its thresholds directly below gate", "%s has neither agent nor dataset", at)
 		case g.Thresholds == gate.Thresholds{}:
-			c.problem(at, "add one, such as min_pass_rate, or remove the group", "%s has no threshold", at)
+			c.Problem(at, "add one, such as min_pass_rate, or remove the group", "%s has no threshold", at)
 		case seen:
-			c.problem(at, "merge them", "%s selects the same trials as %s", at, groups.index(same))
+			c.Problem(at, "merge them", "%s selects the same trials as %s", at, groups.Index(same))
 		}
 	}
 	for i, q := range policy.Quarantine {
-		at := keyPath{"gate", "quarantine"}.index(i)
-		c.glob(at.child("task"), q.Task)
-		c.glob(at.child("dataset"), q.Dataset)
+		at := keys.Path{"gate", "quarantine"}.Index(i)
+		c.glob(at.Child("task"), q.Task)
+		c.glob(at.Child("dataset"), q.Dataset)
 		if _, err := time.Parse(time.DateOnly, q.Until); err != nil {
-			c.problem(at.child("until"), "write the last day like 2026-12-31", "%s: %q is not a date", at.child("until"), shorten(q.Until))
+			c.Problem(at.Child("until"), "write the last day like 2026-12-31", "%s: %q is not a date", at.Child("until"), keys.Shorten(q.Until))
 		}
 	}
 }
 
 // gateConfirm warns of a gate.confirm that can never do anything.
 func (c *checker) gateConfirm() {
-	at := keyPath{"gate", "confirm"}
-	if policy := c.out.Job.Gate; policy.Confirm.Attempts > 0 && !policy.LimitsBrokenTasks() && !c.badBelow(keyPath{"gate"}) {
-		c.warn(c.root.locate(at, false), "set max_broken_tasks, or remove confirm", "gate.confirm has no effect without gate.max_broken_tasks, which says how many tasks may be broken")
+	at := keys.Path{"gate", "confirm"}
+	if policy := c.out.Job.Gate; policy.Confirm.Attempts > 0 && !policy.LimitsBrokenTasks() && !c.BadBelow(keys.Path{"gate"}) {
+		c.Warn(c.Root.Locate(at, false), "set max_broken_tasks, or remove confirm", "gate.confirm has no effect without gate.max_broken_tasks, which says how many tasks may be broken")
 	}
 }
 
@@ -58,7 +59,7 @@ func (c *checker) gateAgents() {
 		names = append(names, a.Name)
 	}
 	for i, g := range c.out.Job.Gate.Groups {
-		c.aboutSomething(keyPath{"gate", "groups"}.index(i).child("agent"), g.Agent, "agent", names)
+		c.aboutSomething(keys.Path{"gate", "groups"}.Index(i).Child("agent"), g.Agent, "agent", names)
 	}
 }
 
@@ -75,14 +76,14 @@ func (c *checker) gateDatasets() {
 		return // already reported
 	}
 	for i, g := range c.out.Job.Gate.Groups {
-		c.aboutSomething(keyPath{"gate", "groups"}.index(i).child("dataset"), g.Dataset, "dataset", names)
+		c.aboutSomething(keys.Path{"gate", "groups"}.Index(i).Child("dataset"), g.Dataset, "dataset", names)
 	}
 	for i, q := range c.out.Job.Gate.Quarantine {
-		c.aboutSomething(keyPath{"gate", "quarantine"}.index(i).child("dataset"), q.Dataset, "dataset", names)
+		c.aboutSomething(keys.Path{"gate", "quarantine"}.Index(i).Child("dataset"), q.Dataset, "dataset", names)
 	}
 }
 
-func (c *checker) aboutSomething(at keyPath, pattern, what string, names []string) {
+func (c *checker) aboutSomething(at keys.Path, pattern, what string, names []string) {
 	matches := func(name string) bool {
 		ok, err := path.Match(pattern, name)
 		return ok || err != nil // malformed patterns are reported elsewhere
@@ -91,15 +92,15 @@ func (c *checker) aboutSomething(at keyPath, pattern, what string, names []strin
 		return
 	}
 	hint := ""
-	if !c.full() {
+	if !c.Full(diag.Error) {
 		hint = diag.DidYouMean(pattern, names)
 	}
-	c.problem(at, hint, "%s: no %s is called %q", at, what, shorten(pattern))
+	c.Problem(at, hint, "%s: no %s is called %q", at, what, keys.Shorten(pattern))
 }
 
 // glob checks a pattern. An empty pattern matches all.
-func (c *checker) glob(at keyPath, pattern string) {
+func (c *checker) glob(at keys.Path, pattern string) {
 	if _, err := path.Match(pattern, ""); err != nil {
-		c.problem(at, globHint, "%s: %q is not a valid pattern", at, shorten(pattern))
+		c.Problem(at, globHint, "%s: %q is not a valid pattern", at, keys.Shorten(pattern))
 	}
 }

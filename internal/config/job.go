@@ -17,7 +17,7 @@ type Job struct {
 	Retry             Retry         `yaml:"retry" json:"retry" doc:"How transient failures of the infrastructure are retried. Failures of agents and verifiers are not retried."`
 	LogLevel          string        `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" doc:"Least important level of Rollout's own messages that is printed. info adds the progress of images, debug every phase; error hides warnings."`
 	InstructionPath   string        `yaml:"instruction_path" json:"instruction_path" default:"/tmp/instruction.md" doc:"Absolute path of the task's instruction in the environment; also in $ROLLOUT_TASK_INSTRUCTION."`
-	MaxStreamSize     Bytes         `yaml:"max_stream_size" json:"max_stream_size" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept. Of a longer one, the beginning and the end are kept."`
+	MaxStreamSize     Bytes         `yaml:"max_stream_size" json:"max_stream_size" unit:"bytes" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept. Of a longer one, the beginning and the end are kept."`
 	Environment       Environment   `yaml:"environment" json:"environment" doc:"Where trials run."`
 	Verifier          Verifier      `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
 	Metrics           []Metric      `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over the rewards of completed trials, shown while the job runs and in its result."`
@@ -46,16 +46,16 @@ type Environment struct {
 	PreserveEnv     Preserve       `yaml:"preserve_env" json:"preserve_env" default:"never" enum:"never,always,on_failure" doc:"Which environments are kept, stopped, after their trial. on_failure: with an error, or a reward below 1."`
 	PassEnv         []string       `yaml:"pass_env" json:"pass_env,omitempty" doc:"Variables of the host that tasks may use in the env tables of their task.toml."`
 	ProviderConfig  map[string]any `yaml:"provider_config" json:"provider_config,omitempty" doc:"Settings of the provider in type."`
-	OverrideCPUs    *MilliCPUs     `yaml:"override_cpus" json:"override_cpus,omitempty" above:"0" doc:"CPUs of every environment, instead of the task's: 2, 0.5 or 500m."`
-	OverrideMemory  *Bytes         `yaml:"override_memory" json:"override_memory,omitempty" min:"1Mi" mb:"override_memory_mb" doc:"Memory of every environment, instead of the task's: 2G, 512Mi or a number of bytes."`
-	OverrideStorage *Bytes         `yaml:"override_storage" json:"override_storage,omitempty" min:"1Mi" mb:"override_storage_mb" doc:"Storage of every environment, instead of the task's: 10G, 512Mi or a number of bytes."`
+	OverrideCPUs    *MilliCPUs     `yaml:"override_cpus" json:"override_cpus,omitempty" unit:"cpus" above:"0" doc:"CPUs of every environment, instead of the task's: 2, 0.5 or 500m."`
+	OverrideMemory  *Bytes         `yaml:"override_memory" json:"override_memory,omitempty" unit:"bytes" min:"1Mi" mb:"override_memory_mb" doc:"Memory of every environment, instead of the task's: 2G, 512Mi or a number of bytes."`
+	OverrideStorage *Bytes         `yaml:"override_storage" json:"override_storage,omitempty" unit:"bytes" min:"1Mi" mb:"override_storage_mb" doc:"Storage of every environment, instead of the task's: 10G, 512Mi or a number of bytes."`
 	// Network is empty if the task decides; see trial.NetworksOf.
 	Network              string   `yaml:"network" json:"network,omitempty" enum:"public,none,allowlist" doc:"What every environment may reach, instead of the task's: public (everything), none (nothing), allowlist (allowed_hosts, through a proxy)."`
 	AllowedHosts         []string `yaml:"allowed_hosts" json:"allowed_hosts,omitempty" doc:"What network: allowlist allows: names (pypi.org), all below a name (*.pypi.org), addresses, ranges of them (10.0.0.0/8); with a port, or 80 and 443."`
 	NetworkDuringInstall *bool    `yaml:"network_during_install" json:"network_during_install,omitempty" doc:"Whether the network is public while agents are installed; otherwise it is the agent's network. Default: the task decides."`
 	NetworkDuringVerify  *bool    `yaml:"network_during_verify" json:"network_during_verify,omitempty" doc:"Whether the network is public while trials are verified; otherwise it is the agent's network. Default: the task decides."`
 	// MinFreeDisk applies to the disk of the results and, if the provider reports them, to its disks for images and changes.
-	MinFreeDisk Bytes `yaml:"min_free_disk" json:"min_free_disk" default:"512Mi" min:"0" doc:"No trial starts while a disk has less free space than this; the job then ends with an error. 0: no minimum."`
+	MinFreeDisk Bytes `yaml:"min_free_disk" json:"min_free_disk" unit:"bytes" default:"512Mi" min:"0" doc:"No trial starts while a disk has less free space than this; the job then ends with an error. 0: no minimum."`
 }
 
 // Preserve says which environments are kept (stopped) after their trial.
@@ -70,8 +70,8 @@ const (
 
 // Verifier is the key verifier. 0 seconds mean that the task decides, or no ceiling.
 type Verifier struct {
-	OverrideTimeoutSec float64        `yaml:"override_timeout_sec" json:"override_timeout_sec" default:"0" min:"0" max:"1e8" doc:"Seconds a verifier may take, instead of the task's; 0: the task decides."`
-	MaxTimeoutSec      float64        `yaml:"max_timeout_sec" json:"max_timeout_sec" default:"0" min:"0" max:"1e8" doc:"Ceiling in seconds for every verifier's timeout; 0: none."`
+	OverrideTimeoutSec float64        `yaml:"override_timeout_sec" json:"override_timeout_sec" default:"0" min:"0" max:"100000000" doc:"Seconds a verifier may take, instead of the task's; 0: the task decides."`
+	MaxTimeoutSec      float64        `yaml:"max_timeout_sec" json:"max_timeout_sec" default:"0" min:"0" max:"100000000" doc:"Ceiling in seconds for every verifier's timeout; 0: none."`
 	Disable            bool           `yaml:"disable" json:"disable" default:"false" doc:"Do not verify: trials have no reward."`
 	OnAgentFailure     OnAgentFailure `yaml:"on_agent_failure" json:"on_agent_failure" default:"skip" enum:"skip,run" doc:"Whether to verify trials whose agent failed or timed out. With run, such a trial counts as completed if it has a reward."`
 }

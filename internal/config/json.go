@@ -4,23 +4,26 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
+
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // parseJSON parses one JSON document by JSON's own rules for strings, numbers and white space: YAML's differ in surrogate
 // pairs, tabs and more. It returns nil if the document is empty or invalid; p has the problems.
-func parseJSON(file string, data []byte, p *problems) *node {
+func parseJSON(file string, data []byte, p *keys.Problems) *keys.Node {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
-	c := &jsonConverter{problems: p, data: data, places: newLineIndex(file, data), dec: json.NewDecoder(bytes.NewReader(data))}
+	c := &jsonConverter{Problems: p, data: data, places: keys.NewLines(file, data), dec: json.NewDecoder(bytes.NewReader(data))}
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
 		var syntax *json.SyntaxError
 		offset := len(data)
 		if errors.As(err, &syntax) {
 			offset = int(syntax.Offset) - 1
 		}
-		p.add(c.places.at(offset), "", "not valid JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
+		p.Add(c.places.At(offset), "", "not valid JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
 		return nil
 	}
 	c.dec.UseNumber()
@@ -33,61 +36,60 @@ func parseJSON(file string, data []byte, p *problems) *node {
 
 // jsonConverter turns valid JSON into nodes.
 type jsonConverter struct {
-	*problems
+	*keys.Problems
 	data    []byte
-	places  *lineIndex
+	places  *keys.Lines
 	dec     *json.Decoder
 	stopped bool
 }
 
 // next reads a token and returns it with its position.
-func (c *jsonConverter) next() (json.Token, origin) {
+func (c *jsonConverter) next() (json.Token, keys.Place) {
 	offset := int(c.dec.InputOffset())
 	offset += len(c.data[offset:]) - len(bytes.TrimLeft(c.data[offset:], " \t\r\n,:"))
 	token, err := c.dec.Token()
 	if err != nil { // cannot happen: the document is valid
 		c.stopped = true
 	}
-	return token, c.places.at(offset)
+	return token, c.places.At(offset)
 }
 
-func (c *jsonConverter) value(depth int) *node {
+func (c *jsonConverter) value(depth int) *keys.Node {
 	token, at := c.next()
-	n := &node{at: at}
+	n := &keys.Node{At: at}
 	switch v := token.(type) {
 	case bool:
-		n.kind, n.text = boolean, map[bool]string{true: "true", false: "false"}[v]
+		n.Kind, n.Text = keys.Bool, strconv.FormatBool(v)
 	case json.Number:
-		n.kind, n.text = integer, v.String()
-		if strings.ContainsAny(n.text, ".eE") {
-			n.kind = float
+		n.Kind, n.Text = keys.Int, v.String()
+		if strings.ContainsAny(n.Text, ".eE") {
+			n.Kind = keys.Float
 		}
 	case string:
-		n.kind, n.text = text, v
+		n.Kind, n.Text = keys.Text, v
 	case json.Delim:
 		if depth > maxDepth && !c.stopped {
 			c.stopped = true
-			c.add(at, "", "nested too deeply")
+			c.Add(at, "", "nested too deeply")
 		}
 		c.collection(n, v, depth)
 	}
 	return n
 }
 
-func (c *jsonConverter) collection(n *node, open json.Delim, depth int) {
-	n.kind = list
+func (c *jsonConverter) collection(n *keys.Node, open json.Delim, depth int) {
+	n.Kind = keys.List
 	if open == '{' {
-		n.kind = mapping
+		n.Kind = keys.Mapping
 	}
-	keys := map[string]*field{}
 	for !c.stopped && c.dec.More() {
-		if n.kind == list {
-			n.items = append(n.items, c.value(depth+1))
+		if n.Kind == keys.List {
+			n.Items = append(n.Items, c.value(depth+1))
 			continue
 		}
 		key, at := c.next()
 		name, _ := key.(string)
-		n.addField(&field{name: name, at: at, value: c.value(depth + 1)}, keys, c.problems)
+		addField(n, &keys.Field{Name: name, At: at, Value: c.value(depth + 1)}, c.Problems)
 	}
 	c.next() // the closing bracket
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // repeat repeats text n times, with the number for each %d, up to the maximum size of a job file.
@@ -33,16 +34,16 @@ func TestLargeFiles(t *testing.T) {
 		file, text string
 		want       int // errors; 0: the file is right
 	}{
-		"unknown keys":          {"job.yaml", oracle + repeat(30_000, "k%d: 1\n"), maxProblems + 1},
-		"unknown keys in JSON":  {"job.json", `{"agents":[{"name":"oracle"}],"datasets":[{"path":"."}]` + repeat(30_000, `,"k%d":1`) + "}", maxProblems + 1},
-		"keys that are aliases": {"job.yaml", oracle + "k: &k 1\n" + repeat(30_000, "k%d: *k\n"), maxProblems + 1},
-		"a repeated key":        {"job.yaml", oracle + repeat(30_000, "k: 1\n"), maxProblems + 1},
+		"unknown keys":          {"job.yaml", oracle + repeat(30_000, "k%d: 1\n"), keys.MaxProblems + 1},
+		"unknown keys in JSON":  {"job.json", `{"agents":[{"name":"oracle"}],"datasets":[{"path":"."}]` + repeat(30_000, `,"k%d":1`) + "}", keys.MaxProblems + 1},
+		"keys that are aliases": {"job.yaml", oracle + "k: &k 1\n" + repeat(30_000, "k%d: *k\n"), keys.MaxProblems + 1},
+		"a repeated key":        {"job.yaml", oracle + repeat(30_000, "k: 1\n"), keys.MaxProblems + 1},
 		"variables":             {"job.yaml", "agents:\n- name: a\n  execute: x\n  env:\n" + repeat(20_000, "    K%d: v\n") + rest, 0},
-		"wrong variables":       {"job.yaml", "agents:\n- name: a\n  execute: x\n  env:\n" + repeat(20_000, "    'K %d': v\n") + rest, maxProblems + 1},
+		"wrong variables":       {"job.yaml", "agents:\n- name: a\n  execute: x\n  env:\n" + repeat(20_000, "    'K %d': v\n") + rest, keys.MaxProblems + 1},
 		"agents":                {"job.yaml", "agents:\n" + repeat(10_000, "- {name: a%d, execute: x}\n") + rest, 0},
-		"wrong agents":          {"job.yaml", "agents:\n" + repeat(10_000, "- {nam: a%d}\n") + rest, maxProblems + 1},
+		"wrong agents":          {"job.yaml", "agents:\n" + repeat(10_000, "- {nam: a%d}\n") + rest, keys.MaxProblems + 1},
 		"datasets":              {"job.yaml", "agents: [{name: oracle}]\ndatasets:\n" + repeat(10_000, "- {path: ., name: d%d}\n"), 0},
-		"missing datasets":      {"job.yaml", "agents: [{name: oracle}]\ndatasets:\n" + repeat(10_000, "- {path: q%d}\n"), maxProblems + 1},
+		"missing datasets":      {"job.yaml", "agents: [{name: oracle}]\ndatasets:\n" + repeat(10_000, "- {path: q%d}\n"), keys.MaxProblems + 1},
 		"tasks":                 {"job.yaml", "agents: [{name: oracle}]\ntasks:\n" + repeat(20_000, "- t%d\n"), 0},
 		"groups of the gate":    {"job.yaml", oracle + "gate:\n  groups:\n" + repeat(1001, "  - {agent: oracle, min_pass_rate: 0.5}\n"), 1},
 	} {
@@ -57,7 +58,7 @@ func TestLargeFiles(t *testing.T) {
 			if errors.As(err, &list); len(list.Errors()) != c.want {
 				t.Errorf("%d errors, want %d: %.200v", len(list.Errors()), c.want, err)
 			}
-			if c.want > maxProblems && !strings.Contains(list[len(list)-1].Message, "more of this kind") {
+			if c.want > keys.MaxProblems && !strings.Contains(list[len(list)-1].Message, "more of this kind") {
 				t.Errorf("the last is %v", list[len(list)-1])
 			}
 		})
@@ -66,14 +67,14 @@ func TestLargeFiles(t *testing.T) {
 
 // A problem with the tenth entry is no problem with the first.
 func TestBadBelowIsNotAPrefix(t *testing.T) {
-	d := newDecoder(new(problems))
-	d.spoil(keyPath{"datasets", "10", "path"})
+	d := newDecoder(nil, new(keys.Problems))
+	d.Spoil(keys.Path{"datasets", "10", "path"})
 	for path, want := range map[string]bool{"datasets": true, "datasets[10]": true, "datasets[10].path": true, "datasets[1]": false, "data": false} {
-		var p keyPath
+		var p keys.Path
 		for _, part := range strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("[].", r) }) {
 			p = append(p, part)
 		}
-		if got := d.badBelow(p); got != want {
+		if got := d.BadBelow(p); got != want {
 			t.Errorf("%s: %t, want %t", path, got, want)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -49,10 +48,7 @@ func (o Options) admit(path string) (string, error) {
 }
 
 // Place is a position in a job file, or a flag.
-type Place struct {
-	File         string
-	Line, Column int // from 1; 0: the whole file or flag
-}
+type Place = keys.Place
 
 // ProviderCheck returns the problems with environment.provider_config, whose values are map[string]any, []any, string, bool, int
 // (whole numbers), float64 (others) and nil. cfg may be nil. It may be called many times.
@@ -107,10 +103,10 @@ func Load(path string, opts Options) (*Loaded, error) {
 	if opts.PathsFrom != "" {
 		src.dir = resolve(opts.Dir, opts.PathsFrom)
 	}
-	var p problems
+	var p keys.Problems
 	root := src.parse(&p)
 	if root == nil {
-		return nil, p.all(src.file)
+		return nil, p.All(src.file)
 	}
 	return src.load(root, &p, opts)
 }
@@ -141,12 +137,12 @@ func LoadTasks(tasks Tasks, opts Options) (*Loaded, error) {
 		formatKey = "tasks_format"
 	}
 	root := literal(job)
-	root.flag(origin{file: tasks.Name})
+	flag(root, keys.Place{File: tasks.Name})
 	if tasks.Format != "" {
 		format := Override{Path: formatKey, Literal: tasks.Format, Origin: "--task-format " + tasks.Format}
 		opts.Overrides = append([]Override{format}, opts.Overrides...)
 	}
-	return source{file: tasks.Name, dir: opts.Dir}.load(root, &problems{}, opts)
+	return source{file: tasks.Name, dir: opts.Dir}.load(root, &keys.Problems{}, opts)
 }
 
 // completed returns the options with their defaults.
@@ -258,25 +254,25 @@ func resolve(dir, path string) string {
 }
 
 // load checks and completes the file's tree. p has the problems found so far.
-func (s source) load(root *node, p *problems, opts Options) (*Loaded, error) {
+func (s source) load(root *keys.Node, p *keys.Problems, opts Options) (*Loaded, error) {
 	for _, o := range opts.Overrides {
 		apply(root, o, p)
 	}
-	d := newDecoder(p)
-	c := &checker{decoder: d, source: s, opts: opts, root: root}
+	d := newDecoder(root, p)
+	c := &checker{decoder: d, source: s, opts: opts}
 	c.out.File, c.out.PathsFrom = s.file, s.dir
-	d.decode(root, nil, reflect.ValueOf(&c.out.Job).Elem(), keys.Rules{})
-	if root.kind == mapping {
+	d.Decode(&c.out.Job)
+	if root.Kind == keys.Mapping {
 		c.check()
 	}
 	if d.harbor {
-		p.add(origin{file: s.file}, "write a job file for Rollout with the same datasets (rollout init makes an example); the hints below name the keys",
+		p.Add(keys.Place{File: s.file}, "write a job file for Rollout with the same datasets (rollout init makes an example); the hints below name the keys",
 			"this looks like a job file of Harbor: Rollout's keys differ, and an agent is an execute script")
 	}
 	if c.refused != nil {
 		return nil, c.refused
 	}
-	list := p.all(s.file)
+	list := p.All(s.file)
 	if err := list.Err(); err != nil {
 		return nil, err
 	}
@@ -285,10 +281,10 @@ func (s source) load(root *node, p *problems, opts Options) (*Loaded, error) {
 }
 
 // parse returns the file's tree, or nil if there is nothing to check; then it has added the problem.
-func (s source) parse(p *problems) *node {
+func (s source) parse(p *keys.Problems) *keys.Node {
 	data := bytes.TrimPrefix(s.data, []byte("\ufeff")) // Windows editors mark UTF-8 this way
 	if !utf8.Valid(data) {
-		p.add(newLineIndex(s.file, data).at(firstInvalid(data)), "save the file as UTF-8", "the file is not UTF-8")
+		p.Add(keys.NewLines(s.file, data).At(firstInvalid(data)), "save the file as UTF-8", "the file is not UTF-8")
 		return nil
 	}
 	parse := parseYAML
@@ -296,8 +292,8 @@ func (s source) parse(p *problems) *node {
 		parse = parseJSON
 	}
 	root := parse(s.file, data, p)
-	if root == nil && len(p.list) == 0 || root != nil && root.kind == null {
-		p.add(origin{file: s.file}, "rollout init makes an example", "the file is empty")
+	if root == nil && len(p.List) == 0 || root != nil && root.Kind == keys.Null {
+		p.Add(keys.Place{File: s.file}, "rollout init makes an example", "the file is empty")
 		return nil
 	}
 	return root

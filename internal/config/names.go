@@ -1,6 +1,9 @@
 package config
 
-import "github.com/org/rollout-action/internal/result"
+import (
+	"github.com/org/rollout-action/internal/keys"
+	"github.com/org/rollout-action/internal/result"
+)
 
 // names finds equal names, and names that would share a directory.
 type names struct {
@@ -12,7 +15,7 @@ type names struct {
 
 type name struct {
 	text  string
-	owner keyPath
+	owner keys.Path
 }
 
 func (c *checker) newNames(kind, hint string) *names {
@@ -20,15 +23,15 @@ func (c *checker) newNames(kind, hint string) *names {
 }
 
 // take records that owner has the name text, written at p, and reports a clash.
-func (n *names) take(text string, owner, p keyPath) {
+func (n *names) take(text string, owner, p keys.Path) {
 	slug := result.Slug(text)
 	other, taken := n.bySlug[slug]
 	switch {
 	case !taken:
 		n.bySlug[slug] = name{text, owner}
 	case other.text == text:
-		n.c.problem(p, n.hint, "two %s are called %q: %s and %s", n.kind, shorten(text), other.owner, owner)
+		n.c.Problem(p, n.hint, "two %s are called %q: %s and %s", n.kind, keys.Shorten(text), other.owner, owner)
 	default:
-		n.c.problem(p, n.hint, "the %s %q and %q would share the directory %q", n.kind, shorten(other.text), shorten(text), slug)
+		n.c.Problem(p, n.hint, "the %s %q and %q would share the directory %q", n.kind, keys.Shorten(other.text), keys.Shorten(text), slug)
 	}
 }

@@ -6,32 +6,33 @@ import (
 
 	"github.com/org/rollout-action/internal/egress"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // network checks the network keys of environment, and that they do not contradict each other.
 func (c *checker) network() {
 	env := c.out.Job.Environment
 	mode := environment.NetworkMode(env.Network)
-	at := func(key string) keyPath { return keyPath{"environment", key} }
-	if c.bad[at("network").String()] || c.bad[at("allowed_hosts").String()] {
+	at := func(key string) keys.Path { return keys.Path{"environment", key} }
+	if c.Bad(at("network")) || c.Bad(at("allowed_hosts")) {
 		return
 	}
 	switch {
 	case len(env.AllowedHosts) > 0 && mode != environment.NetworkAllowlist:
-		c.problem(at("allowed_hosts"), "write network: allowlist above it, or remove the hosts (--set environment.allowed_hosts=[])",
+		c.Problem(at("allowed_hosts"), "write network: allowlist above it, or remove the hosts (--set environment.allowed_hosts=[])",
 			"environment.allowed_hosts is given, but environment.network is not allowlist")
 	case len(env.AllowedHosts) == 0 && mode == environment.NetworkAllowlist:
-		c.warn(c.root.locate(at("network"), false), "write none, or list hosts: allowed_hosts: [pypi.org]",
+		c.Warn(c.Root.Locate(at("network"), false), "write none, or list hosts: allowed_hosts: [pypi.org]",
 			"environment.network: an allowlist without allowed_hosts allows nothing")
 	}
 	for i, host := range env.AllowedHosts {
 		if _, err := egress.ParseRule(host); err != nil {
-			c.problem(at("allowed_hosts").index(i), "", "%s: %v", at("allowed_hosts").index(i), err)
+			c.Problem(at("allowed_hosts").Index(i), "", "%s: %v", at("allowed_hosts").Index(i), err)
 		}
 	}
 	for key, during := range map[string]*bool{"network_during_install": env.NetworkDuringInstall, "network_during_verify": env.NetworkDuringVerify} {
 		if during != nil && mode == environment.NetworkPublic {
-			c.warn(c.root.locate(at(key), false), "", "environment.%s has no effect: the network is public in all phases", key)
+			c.Warn(c.Root.Locate(at(key), false), "", "environment.%s has no effect: the network is public in all phases", key)
 		}
 	}
 	c.ownNetwork(mode)
@@ -42,12 +43,12 @@ func (c *checker) ownNetwork(mode environment.NetworkMode) {
 	own, _ := c.out.Job.Environment.ProviderConfig["network"].(string)
 	shared := own == "host" || strings.HasPrefix(own, "container:")
 	if own == "host" {
-		c.warn(c.root.locate(keyPath{"environment", "provider_config", "network"}, false), "leave it out to give each trial a network of its own",
+		c.Warn(c.Root.Locate(keys.Path{"environment", "provider_config", "network"}, false), "leave it out to give each trial a network of its own",
 			"environment.provider_config.network is host: trials share this machine's network, and reach each other's servers and everything on localhost")
 	}
 	restricted := mode == environment.NetworkNone || mode == environment.NetworkAllowlist
 	if shared && restricted || own == "none" && mode != "" && mode != environment.NetworkNone {
-		at := keyPath{"environment", "provider_config", "network"}
-		c.problem(at, "remove one of them", "%s", fmt.Sprintf("%s is %s, but environment.network is %s", at, shorten(own), mode))
+		at := keys.Path{"environment", "provider_config", "network"}
+		c.Problem(at, "remove one of them", "%s", fmt.Sprintf("%s is %s, but environment.network is %s", at, keys.Shorten(own), mode))
 	}
 }

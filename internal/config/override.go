@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // Override sets one key and wins over the file. Path is dotted, with indexes for entries of lists ("environment.override_cpus",
@@ -19,16 +21,16 @@ type Override struct {
 }
 
 // apply sets o.Path in the tree below root.
-func apply(root *node, o Override, p *problems) {
-	at := origin{file: o.Origin}
+func apply(root *keys.Node, o Override, p *keys.Problems) {
+	at := keys.Place{File: o.Origin}
 	value, ok := parseOverride(o, p)
-	if !ok || root.kind != mapping { // decode says what the root must be
+	if !ok || root.Kind != keys.Mapping { // decode says what the root must be
 		return
 	}
-	names := keyPath(strings.Split(o.Path, "."))
+	names := keys.Path(strings.Split(o.Path, "."))
 	n := root
 	for i, name := range names {
-		slot := n.slot(name, names[:i], at, p)
+		slot := slot(n, name, names[:i], at, p)
 		if slot == nil {
 			return
 		}
@@ -36,10 +38,10 @@ func apply(root *node, o Override, p *problems) {
 			*slot = value
 			break
 		}
-		if *slot == nil || (*slot).kind == null {
-			*slot = &node{kind: mapping, at: at}
-			if isIndex(names[i+1]) {
-				(*slot).kind = list
+		if *slot == nil || (*slot).Kind == keys.Null {
+			*slot = &keys.Node{Kind: keys.Mapping, At: at}
+			if keys.IsIndex(names[i+1]) {
+				(*slot).Kind = keys.List
 			}
 		}
 		n = *slot
@@ -47,98 +49,98 @@ func apply(root *node, o Override, p *problems) {
 }
 
 // slot returns the place of n's entry called name, and creates it if it is missing. After a problem it returns nil.
-func (n *node) slot(name string, parent keyPath, at origin, p *problems) **node {
+func slot(n *keys.Node, name string, parent keys.Path, at keys.Place, p *keys.Problems) **keys.Node {
 	switch {
 	case name == "":
-		p.add(at, "write key=value, with dots between keys", "the path has an empty key%s", parent.in())
+		p.Add(at, "write key=value, with dots between keys", "the path has an empty key%s", parent.In())
 		return nil
-	case n.kind == mapping:
-		f := n.field(name)
+	case n.Kind == keys.Mapping:
+		f := n.Field(name)
 		if f == nil {
-			f = &field{name: name, at: at}
-			n.fields = append(n.fields, f)
+			f = &keys.Field{Name: name, At: at}
+			n.Add(f)
 		}
-		return &f.value
-	case n.kind == list:
+		return &f.Value
+	case n.Kind == keys.List:
 		i, err := strconv.Atoi(name)
-		if err != nil || i < 0 || i > len(n.items) {
-			p.add(at, "", "%s has no entry %q: it has %d, counted from 0", parent, name, len(n.items))
+		if err != nil || i < 0 || i > len(n.Items) {
+			p.Add(at, "", "%s has no entry %q: it has %d, counted from 0", parent, name, len(n.Items))
 			return nil
 		}
-		if i == len(n.items) {
-			n.items = append(n.items, nil)
+		if i == len(n.Items) {
+			n.Items = append(n.Items, nil)
 		}
-		return &n.items[i]
+		return &n.Items[i]
 	default:
-		p.add(at, "", "%s is %s and has no key %q", parent, n, name)
+		p.Add(at, "", "%s is %s and has no key %q", parent, n, name)
 		return nil
 	}
 }
 
 // parseOverride parses the value. Text that is not YAML is taken literally, unless it begins like a list or mapping.
-func parseOverride(o Override, p *problems) (*node, bool) {
-	at := origin{file: o.Origin}
+func parseOverride(o Override, p *keys.Problems) (*keys.Node, bool) {
+	at := keys.Place{File: o.Origin}
 	if o.Literal != nil {
 		n := literal(o.Literal)
-		n.flag(at)
+		flag(n, at)
 		return n, true
 	}
-	var found problems
+	var found keys.Problems
 	n := parseYAML(o.Origin, []byte(o.Value), &found)
 	switch {
-	case len(found.list) > 0 && strings.ContainsAny(o.Value[:1], `[{"'`):
-		p.add(at, "", "%s", found.list[0].Message)
+	case len(found.List) > 0 && strings.ContainsAny(o.Value[:1], `[{"'`):
+		p.Add(at, "", "%s", found.List[0].Message)
 		return nil, false
-	case len(found.list) > 0:
-		n = &node{kind: text, text: o.Value}
+	case len(found.List) > 0:
+		n = &keys.Node{Kind: keys.Text, Text: o.Value}
 	case n == nil:
-		n = &node{kind: null}
+		n = &keys.Node{Kind: keys.Null}
 	}
-	n.flag(at)
-	n.typed = o.Value
+	flag(n, at)
+	n.Typed = o.Value
 	return n, true
 }
 
 // literal returns a value of a program as a node.
-func literal(value any) *node {
+func literal(value any) *keys.Node {
 	switch value := value.(type) {
 	case int:
-		return &node{kind: integer, text: strconv.Itoa(value)}
+		return &keys.Node{Kind: keys.Int, Text: strconv.Itoa(value)}
 	case []string:
-		n := &node{kind: list}
+		n := &keys.Node{Kind: keys.List}
 		for _, item := range value {
-			n.items = append(n.items, literal(item))
+			n.Items = append(n.Items, literal(item))
 		}
 		return n
 	case map[string]any:
-		n := &node{kind: mapping}
+		n := &keys.Node{Kind: keys.Mapping}
 		for _, name := range slices.Sorted(maps.Keys(value)) {
-			n.fields = append(n.fields, &field{name: name, value: literal(value[name])})
+			n.Add(&keys.Field{Name: name, Value: literal(value[name])})
 		}
 		return n
 	case []any:
-		n := &node{kind: list}
+		n := &keys.Node{Kind: keys.List}
 		for _, item := range value {
-			n.items = append(n.items, literal(item))
+			n.Items = append(n.Items, literal(item))
 		}
 		return n
 	case string:
-		return &node{kind: text, text: value}
+		return &keys.Node{Kind: keys.Text, Text: value}
 	}
 	panic(fmt.Sprintf("config: a literal of type %T", value))
 }
 
-// flag sets the origin of n and everything in it to at.
-func (n *node) flag(at origin) {
-	n.at = at
-	if n.typed == "" {
-		n.typed = n.text
+// flag sets the place of n and everything in it to at.
+func flag(n *keys.Node, at keys.Place) {
+	n.At = at
+	if n.Typed == "" {
+		n.Typed = n.Text
 	}
-	for _, item := range n.items {
-		item.flag(at)
+	for _, item := range n.Items {
+		flag(item, at)
 	}
-	for _, f := range n.fields {
-		f.at = at
-		f.value.flag(at)
+	for _, f := range n.Fields {
+		f.At = at
+		flag(f.Value, at)
 	}
 }

@@ -1,13 +1,15 @@
 package config
 
+import "github.com/org/rollout-action/internal/keys"
+
 // passed checks environment.pass_env and adds the values of these variables to the secrets, except those in except. An unset
 // variable is no problem here, but may be one of the tasks that use it.
 func (c *checker) passed(secrets, except map[string]bool) {
-	at := keyPath{"environment", "pass_env"}
+	at := keys.Path{"environment", "pass_env"}
 	c.out.VisiblePassed = map[string]string{}
 	for i, name := range c.out.Job.Environment.PassEnv {
-		if p := at.index(i); !variableName.MatchString(name) {
-			c.problem(p, "write the name alone, without ${}", "%s: %q is not a name for a variable", p, shorten(name))
+		if p := at.Index(i); !variableName.MatchString(name) {
+			c.Problem(p, "write the name alone, without ${}", "%s: %q is not a name for a variable", p, keys.Shorten(name))
 			continue
 		}
 		value, _ := c.opts.Getenv(name)

@@ -46,10 +46,10 @@ func GateKeys() []GateKey {
 // "gate."). It reads nothing else, so the job's datasets need not exist. file is the name for messages; empty data means a job
 // without a gate. The error is a diag.List.
 func Policy(file string, data []byte, overrides []Override) (gate.Policy, error) {
-	var p problems
+	var p keys.Problems
 	root := gateOnly(file, data, &p)
 	if root == nil {
-		return gate.Policy{}, p.list
+		return gate.Policy{}, p.List
 	}
 	for _, o := range overrides {
 		apply(root, o, &p)
@@ -57,27 +57,26 @@ func Policy(file string, data []byte, overrides []Override) (gate.Policy, error)
 	var out struct {
 		Gate gate.Policy `yaml:"gate" json:"gate"`
 	}
-	d := newDecoder(&p)
-	d.decode(root, nil, reflect.ValueOf(&out).Elem(), keys.Rules{})
-	c := &checker{decoder: d, root: root}
+	c := &checker{decoder: newDecoder(root, &p)}
+	c.Decode(&out)
 	c.out.Job.Gate = out.Gate
 	c.gate()
-	return out.Gate, p.all(file).Err()
+	return out.Gate, p.All(file).Err()
 }
 
 // gateOnly parses config.json and keeps only the key gate, with its positions; it returns nil after a problem.
-func gateOnly(file string, data []byte, p *problems) *node {
+func gateOnly(file string, data []byte, p *keys.Problems) *keys.Node {
 	if len(data) == 0 {
 		data = []byte("{}")
 	}
 	root := parseJSON(file, data, p)
 	switch {
-	case root == nil && len(p.list) > 0:
+	case root == nil && len(p.List) > 0:
 		return nil
-	case root == nil || root.kind != mapping:
-		p.add(origin{file: file}, "Rollout writes it at the start of a job; is this another file?", "is not the config.json of a job")
+	case root == nil || root.Kind != keys.Mapping:
+		p.Add(keys.Place{File: file}, "Rollout writes it at the start of a job; is this another file?", "is not the config.json of a job")
 		return nil
 	}
-	root.fields = slices.DeleteFunc(root.fields, func(f *field) bool { return f.name != "gate" })
+	root.Fields = slices.DeleteFunc(root.Fields, func(f *keys.Field) bool { return f.Name != "gate" })
 	return root
 }

@@ -6,24 +6,25 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/org/rollout-action/internal/keys"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // registry checks a dataset of a registry. It returns the registry's absolute path or its URL.
-func (c *checker) registry(ds *Dataset, at keyPath) string {
-	reg, key := ds.Registry, at.child("registry")
+func (c *checker) registry(ds *Dataset, at keys.Path) string {
+	reg, key := ds.Registry, at.Child("registry")
 	switch {
-	case c.badBelow(key):
+	case c.BadBelow(key):
 	case ds.Path != "":
-		c.problem(key, "keep one of them", "%s has a path as well as a registry", at)
+		c.Problem(key, "keep one of them", "%s has a path as well as a registry", at)
 	case reg.Path == "" && reg.URL == "":
-		c.problem(key, "add url: or path:", "%s has neither path nor url", key)
+		c.Problem(key, "add url: or path:", "%s has neither path nor url", key)
 	case reg.Path != "" && reg.URL != "":
-		c.problem(key, "keep one of them", "%s has a path as well as a url", key)
+		c.Problem(key, "keep one of them", "%s has a path as well as a url", key)
 	case ds.Name == "":
-		c.problem(at, "rollout datasets ls --registry "+untrusted.ShellPath(c.shownRegistry(reg))+" lists them", "%s needs the name of a dataset in the registry", at)
+		c.Problem(at, "rollout datasets ls --registry "+untrusted.ShellPath(c.shownRegistry(reg))+" lists them", "%s needs the name of a dataset in the registry", at)
 	case reg.URL != "":
-		c.registryURL(reg.URL, key.child("url"))
+		c.registryURL(reg.URL, key.Child("url"))
 		return reg.URL
 	default:
 		path := c.admit(resolve(c.source.dir, reg.Path))
@@ -32,7 +33,7 @@ func (c *checker) registry(ds *Dataset, at keyPath) string {
 			if strings.Contains(reg.Path, "://") {
 				hint = "write it as url:"
 			}
-			c.problem(key.child("path"), hint, "there is no registry %s", path)
+			c.Problem(key.Child("path"), hint, "there is no registry %s", path)
 		}
 		return path
 	}
@@ -47,13 +48,13 @@ func (c *checker) shownRegistry(reg *Registry) string {
 	return filepath.Join(filepath.Dir(c.source.file), reg.Path)
 }
 
-func (c *checker) registryURL(text string, p keyPath) {
+func (c *checker) registryURL(text string, p keys.Path) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		c.problem(p, "write it like https://example.org/registry.json", "%s is not an http or https URL", p)
+		c.Problem(p, "write it like https://example.org/registry.json", "%s is not an http or https URL", p)
 		return
 	}
 	if u.User != nil {
-		c.problem(p, "use a file, and path:", "%s contains a password, which would end up in config.json", p)
+		c.Problem(p, "use a file, and path:", "%s contains a password, which would end up in config.json", p)
 	}
 }

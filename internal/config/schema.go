@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -29,10 +30,17 @@ func Schema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// jobFile is how the keys of a job file become a schema.
+// jobFile is how the keys of a job file become a schema and are decoded.
 var jobFile = keys.Dialect{
 	Closed:  true,
-	Default: func(r keys.Rules) any { return defaultNode(r).plainValue() },
+	Default: defaultNode,
+	Words: keys.Words{
+		Name: func(p keys.Path) string { return cmp.Or(p.String(), "a job file") },
+		Text: "text", List: "a list", Mapping: "a mapping",
+		ListHint:       "begin each entry with \"- \"",
+		MappingHint:    asEntry,
+		NoPlaceholders: "it is expanded in agents[].env only",
+	},
 	Types: map[reflect.Type]schema{
 		reflect.TypeFor[Bytes]():     {"type": []string{"integer", "string"}, "pattern": bytePattern},
 		reflect.TypeFor[MilliCPUs](): {"type": []string{"number", "string"}, "pattern": milliPattern},
@@ -63,29 +71,4 @@ func scriptRules(s schema) {
 	s["if"] = schema{"required": []string{"name"}, "properties": schema{"name": schema{"enum": []string{agent.Oracle, agent.Nop}}}}
 	s["then"] = schema{"properties": schema{"install": none, "execute": none}}
 	s["else"] = schema{"required": []string{"execute"}, "properties": schema{"execute": schema{"type": "string", "pattern": `\S`}}}
-}
-
-// plainValue returns n in the types of encoding/json and JSON Schema validators.
-func (n *node) plainValue() any {
-	switch n.kind {
-	case boolean:
-		return n.text == "true"
-	case integer, float:
-		return json.Number(n.text)
-	case text:
-		return n.text
-	case list:
-		out := []any{}
-		for _, item := range n.items {
-			out = append(out, item.plainValue())
-		}
-		return out
-	case mapping:
-		out := map[string]any{}
-		for _, f := range n.fields {
-			out[f.name] = f.value.plainValue()
-		}
-		return out
-	}
-	return nil
 }

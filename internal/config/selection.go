@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // Selection are flags that apply to all datasets of a job. They set keys of each dataset, so config.json shows what ran.
@@ -26,11 +27,11 @@ func (c *checker) flagsOfSelection() {
 		return
 	}
 	if len(job.Datasets) == 0 {
-		c.add(origin{file: "--n-tasks, --sample-seed, --metadata"}, "use --task", "the job has no datasets to select from, only tasks")
+		c.Add(keys.Place{File: "--n-tasks, --sample-seed, --metadata"}, "use --task", "the job has no datasets to select from, only tasks")
 		return
 	}
 	if n := sel.NTasks; n != nil && *n < 1 {
-		c.add(origin{file: fmt.Sprintf("--n-tasks %d", *n)}, "", "n_tasks must be at least 1")
+		c.Add(keys.Place{File: fmt.Sprintf("--n-tasks %d", *n)}, "", "n_tasks must be at least 1")
 		return
 	}
 	for i := range job.Datasets {
@@ -56,7 +57,7 @@ func (c *checker) flagMetadata(pairs []string) (map[string]any, bool) {
 	for _, pair := range pairs {
 		key, value, found := strings.Cut(pair, "=")
 		if !found || key == "" || value == "" {
-			c.add(origin{file: "--metadata " + shorten(pair)}, "write it like --metadata difficulty=easy", "this is not KEY=VALUE")
+			c.Add(keys.Place{File: "--metadata " + keys.Shorten(pair)}, "write it like --metadata difficulty=easy", "this is not KEY=VALUE")
 			ok = false
 			continue
 		}
@@ -67,39 +68,39 @@ func (c *checker) flagMetadata(pairs []string) (map[string]any, bool) {
 }
 
 // selection checks the keys that select tasks of a dataset.
-func (c *checker) selection(ds Dataset, at keyPath) {
+func (c *checker) selection(ds Dataset, at keys.Path) {
 	for i, pattern := range ds.Tasks {
-		c.glob(at.child("tasks").index(i), pattern)
+		c.glob(at.Child("tasks").Index(i), pattern)
 	}
 	for i, pattern := range ds.ExcludeTasks {
-		c.glob(at.child("exclude_tasks").index(i), pattern)
+		c.glob(at.Child("exclude_tasks").Index(i), pattern)
 	}
 	for _, key := range slices.Sorted(maps.Keys(ds.Metadata)) {
-		p := at.child("metadata").child(key)
+		p := at.Child("metadata").Child(key)
 		values, isList := ds.Metadata[key].([]any)
 		if !isList {
 			values = []any{ds.Metadata[key]}
 		}
 		if len(values) == 0 {
-			c.problem(p, "remove the key", "%s has no values, so no task would match", p)
+			c.Problem(p, "remove the key", "%s has no values, so no task would match", p)
 		}
 		for _, v := range values {
 			switch v.(type) {
 			case string, bool, int, float64:
 			default:
-				c.problem(p, "write a value, or a list of values", "%s must be text, a number or true or false, or a list of such", p)
+				c.Problem(p, "write a value, or a list of values", "%s must be text, a number or true or false, or a list of such", p)
 			}
 		}
 	}
-	if c.root.given("datasets") != nil && ds.NTasks == 0 && ds.Seed != 0 {
-		c.warn(c.root.locate(at.child("seed"), false), "add n_tasks", "%s.seed has no effect without n_tasks", at)
+	if c.Root.Given("datasets") != nil && ds.NTasks == 0 && ds.Seed != 0 {
+		c.Warn(c.Root.Locate(at.Child("seed"), false), "add n_tasks", "%s.seed has no effect without n_tasks", at)
 	}
 }
 
 // onlyDatasets removes the datasets that Selection.Datasets does not match. Call it after datasets have their names.
 func (c *checker) onlyDatasets() {
 	wanted := c.opts.Selection.Datasets
-	if len(wanted) == 0 || c.badBelow(keyPath{"datasets"}) {
+	if len(wanted) == 0 || c.BadBelow(keys.Path{"datasets"}) {
 		return
 	}
 	job := &c.out.Job
@@ -118,7 +119,7 @@ func (c *checker) onlyDatasets() {
 		if near := diag.DidYouMean(pattern, names); near != "" {
 			hint = near + " " + hint
 		}
-		c.add(origin{file: "--dataset " + shorten(pattern)}, hint, "there is no such dataset in the job")
+		c.Add(keys.Place{File: "--dataset " + keys.Shorten(pattern)}, hint, "there is no such dataset in the job")
 	}
 	keep := func(name string) bool {
 		return slices.ContainsFunc(wanted, func(pattern string) bool { return matchesName(pattern, name) })

@@ -1,22 +1,17 @@
 package config
 
-import (
-	"reflect"
-
-	"github.com/org/rollout-action/internal/keys"
-)
+import "github.com/org/rollout-action/internal/keys"
 
 // ParseStored parses the config.json of a job, to compare it with another: defaults are filled in, but nothing is expanded, and
 // datasets and providers need not exist. file is the name for messages. The error is a diag.List.
 func ParseStored(file string, data []byte) (Job, error) {
-	var p problems
+	var p keys.Problems
 	var job Job
 	src := source{file: file, data: data, json: true}
 	root := src.parse(&p)
 	if root == nil {
-		return job, p.all(file)
+		return job, p.All(file)
 	}
-	d := newDecoder(&p)
-	d.decode(root, nil, reflect.ValueOf(&job).Elem(), keys.Rules{})
-	return job, p.all(file).Err()
+	newDecoder(root, &p).Decode(&job)
+	return job, p.All(file).Err()
 }

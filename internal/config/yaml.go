@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/org/rollout-action/internal/keys"
 )
 
 const (
@@ -19,7 +21,7 @@ const (
 
 // parseYAML parses one YAML document. It returns nil if the document is empty or cannot be parsed; in the latter case p has
 // the problem.
-func parseYAML(file string, data []byte, p *problems) *node {
+func parseYAML(file string, data []byte, p *keys.Problems) *keys.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
@@ -29,12 +31,12 @@ func parseYAML(file string, data []byte, p *problems) *node {
 		return nil
 	}
 	if err := dec.Decode(&more); err == nil {
-		p.add(origin{file, more.Line, more.Column}, "keep one job per file", "a second YAML document starts here")
+		p.Add(keys.Place{File: file, Line: more.Line, Column: more.Column}, "keep one job per file", "a second YAML document starts here")
 	} else if !errors.Is(err, io.EOF) {
 		addSyntaxError(file, data, err, p)
 		return nil
 	}
-	c := &yamlConverter{file: file, problems: p}
+	c := &yamlConverter{file: file, Problems: p}
 	root := c.convert(doc.Content[0], 0)
 	if c.stopped {
 		return nil
@@ -46,29 +48,29 @@ var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
 // addSyntaxError turns the parser's error into a problem. The parser counts lines from 0 in errors of its grammar ("did not find
 // expected …"), and from 1 in errors of its scanner.
-func addSyntaxError(file string, data []byte, err error, p *problems) {
-	at, message, hint := origin{file: file, line: 1}, err.Error(), ""
+func addSyntaxError(file string, data []byte, err error, p *keys.Problems) {
+	at, message, hint := keys.Place{File: file, Line: 1}, err.Error(), ""
 	if m := yamlError.FindStringSubmatch(message); m != nil {
 		message = m[2]
 		if n, err := strconv.Atoi(m[1]); err == nil {
-			at.line = n
+			at.Line = n
 			if strings.HasPrefix(message, "did not find expected") {
-				at.line++
+				at.Line++
 			}
 		}
 	}
 	lines := strings.Split(string(data), "\n")
-	at.line = min(at.line, len(lines))
+	at.Line = min(at.Line, len(lines))
 	switch {
 	case strings.Contains(message, "control characters"):
-		at = newLineIndex(file, data).at(bytes.IndexFunc(data, unprintable))
+		at = keys.NewLines(file, data).At(bytes.IndexFunc(data, unprintable))
 		hint = `write it as an escape in double quotes, such as "\x1b"`
-	case strings.Contains(message, "cannot start any token") && strings.HasPrefix(strings.TrimLeft(lines[at.line-1], " "), "\t"):
+	case strings.Contains(message, "cannot start any token") && strings.HasPrefix(strings.TrimLeft(lines[at.Line-1], " "), "\t"):
 		hint = "YAML is indented with spaces, not with tabs"
 	case strings.HasPrefix(message, "did not find expected"):
 		hint = "look for wrong indentation or a missing quote, here or further down"
 	}
-	p.add(at, hint, "not valid YAML: %s", message)
+	p.Add(at, hint, "not valid YAML: %s", message)
 }
 
 // unprintable reports whether r is a character that YAML does not allow unescaped.
@@ -84,26 +86,28 @@ func unprintable(r rune) bool {
 
 // yamlConverter turns the parser's nodes into ours.
 type yamlConverter struct {
-	*problems
+	*keys.Problems
 	file    string
 	inAlias int // how many aliases are being expanded
 	aliased int // nodes made by expanding aliases
 	stopped bool
 }
 
-func (c *yamlConverter) at(n *yaml.Node) origin { return origin{c.file, n.Line, n.Column} }
+func (c *yamlConverter) at(n *yaml.Node) keys.Place {
+	return keys.Place{File: c.file, Line: n.Line, Column: n.Column}
+}
 
 // stop reports a problem after which nothing more is converted, once.
-func (c *yamlConverter) stop(n *yaml.Node, hint, message string) *node {
+func (c *yamlConverter) stop(n *yaml.Node, hint, message string) *keys.Node {
 	if !c.stopped {
-		c.add(c.at(n), hint, "%s", message)
+		c.Add(c.at(n), hint, "%s", message)
 	}
 	c.stopped = true
-	return &node{at: c.at(n)}
+	return &keys.Node{At: c.at(n)}
 }
 
 // convert converts a node and copies aliases. depth bounds aliases that contain themselves.
-func (c *yamlConverter) convert(n *yaml.Node, depth int) *node {
+func (c *yamlConverter) convert(n *yaml.Node, depth int) *keys.Node {
 	if depth > maxDepth {
 		hint := ""
 		if c.inAlias > 0 {
@@ -118,7 +122,7 @@ func (c *yamlConverter) convert(n *yaml.Node, depth int) *node {
 		return c.stop(n, "write the values out", "the aliases expand to too much")
 	}
 	if c.stopped {
-		return &node{at: c.at(n)}
+		return &keys.Node{At: c.at(n)}
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -128,10 +132,10 @@ func (c *yamlConverter) convert(n *yaml.Node, depth int) *node {
 	case yaml.MappingNode:
 		return c.mapping(n, depth)
 	case yaml.SequenceNode:
-		out := &node{kind: list, at: c.at(n)}
+		out := &keys.Node{Kind: keys.List, At: c.at(n)}
 		c.checkTag(n, "!!seq")
 		for _, item := range n.Content {
-			out.items = append(out.items, c.convert(item, depth+1))
+			out.Items = append(out.Items, c.convert(item, depth+1))
 		}
 		return out
 	default:
@@ -139,32 +143,31 @@ func (c *yamlConverter) convert(n *yaml.Node, depth int) *node {
 	}
 }
 
-var scalarKinds = map[string]kind{
-	"!!null": null, "!!bool": boolean, "!!int": integer, "!!float": float, "!!str": text,
-	"!!timestamp": text, // a date is text, as in JSON
+var scalarKinds = map[string]keys.Kind{
+	"!!null": keys.Null, "!!bool": keys.Bool, "!!int": keys.Int, "!!float": keys.Float, "!!str": keys.Text,
+	"!!timestamp": keys.Text, // a date is text, as in JSON
 }
 
 // scalar converts a scalar. Of explicit tags it only accepts !!str, which quotes.
-func (c *yamlConverter) scalar(n *yaml.Node) *node {
+func (c *yamlConverter) scalar(n *yaml.Node) *keys.Node {
 	k, ok := scalarKinds[n.ShortTag()]
-	if !ok || n.Style&yaml.TaggedStyle != 0 && k != text {
-		c.add(c.at(n), "remove the tag", "the YAML tag %s is not supported", n.Tag)
-		k = text
+	if !ok || n.Style&yaml.TaggedStyle != 0 && k != keys.Text {
+		c.Add(c.at(n), "remove the tag", "the YAML tag %s is not supported", n.Tag)
+		k = keys.Text
 	}
-	return &node{kind: k, text: n.Value, at: c.at(n)}
+	return &keys.Node{Kind: k, Text: n.Value, At: c.at(n)}
 }
 
 func (c *yamlConverter) checkTag(n *yaml.Node, want string) {
 	if got := n.ShortTag(); got != want {
-		c.add(c.at(n), "remove the tag", "the YAML tag %s is not supported here", got)
+		c.Add(c.at(n), "remove the tag", "the YAML tag %s is not supported here", got)
 	}
 }
 
 // mapping converts the keys of n, then adds keys from merge keys (<<) that n does not have.
-func (c *yamlConverter) mapping(n *yaml.Node, depth int) *node {
+func (c *yamlConverter) mapping(n *yaml.Node, depth int) *keys.Node {
 	c.checkTag(n, "!!map")
-	out := &node{kind: mapping, at: c.at(n)}
-	keys := map[string]*field{}
+	out := &keys.Node{Kind: keys.Mapping, At: c.at(n)}
 	var merges []*yaml.Node
 	for i := 0; i+1 < len(n.Content) && !c.stopped; i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
@@ -174,44 +177,42 @@ func (c *yamlConverter) mapping(n *yaml.Node, depth int) *node {
 		}
 		key := c.convert(k, depth+1)
 		value := c.convert(v, depth+1)
-		if key.kind == list || key.kind == mapping {
-			c.add(key.at, "", "a key must be plain text, not %s", key)
+		if key.Kind == keys.List || key.Kind == keys.Mapping {
+			c.Add(key.At, "", "a key must be plain text, not %s", key)
 			continue
 		}
-		out.addField(&field{name: key.text, at: c.at(k), value: value}, keys, c.problems)
+		addField(out, &keys.Field{Name: key.Text, At: c.at(k), Value: value}, c.Problems)
 	}
 	for _, m := range merges {
-		c.merge(out, keys, m, depth+1)
+		c.merge(out, m, depth+1)
 	}
 	return out
 }
 
-func (c *yamlConverter) merge(into *node, keys map[string]*field, n *yaml.Node, depth int) {
+func (c *yamlConverter) merge(into *keys.Node, n *yaml.Node, depth int) {
 	from := c.convert(n, depth)
-	sources := []*node{from}
-	if from.kind == list {
-		sources = from.items
+	sources := []*keys.Node{from}
+	if from.Kind == keys.List {
+		sources = from.Items
 	}
 	for _, source := range sources {
-		if source.kind != mapping {
-			c.add(c.at(n), "", "<< must be given mappings, not %s", source)
+		if source.Kind != keys.Mapping {
+			c.Add(c.at(n), "", "<< must be given mappings, not %s", source)
 			continue
 		}
-		for _, f := range source.fields {
-			if keys[f.name] == nil {
-				keys[f.name] = f
-				into.fields = append(into.fields, f)
+		for _, f := range source.Fields {
+			if into.Field(f.Name) == nil {
+				into.Add(f)
 			}
 		}
 	}
 }
 
-// addField appends f. If seen has a field of that name, it reports a problem instead.
-func (n *node) addField(f *field, seen map[string]*field, p *problems) {
-	if first := seen[f.name]; first != nil {
-		p.add(f.at, "keep one of them", "duplicate key %q: line %d has it, too", shorten(f.name), first.at.line)
+// addField appends f to n's fields. If n has a field of that name, it reports a problem instead.
+func addField(n *keys.Node, f *keys.Field, p *keys.Problems) {
+	if first := n.Field(f.Name); first != nil {
+		p.Add(f.At, "keep one of them", "duplicate key %q: line %d has it, too", keys.Shorten(f.Name), first.At.Line)
 		return
 	}
-	seen[f.name] = f
-	n.fields = append(n.fields, f)
+	n.Add(f)
 }

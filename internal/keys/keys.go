@@ -1,14 +1,16 @@
-// Package keys describes the keys of files by the tags of struct fields: for decoders, and as JSON Schemas for editors. It does
-// not know which files there are.
+// Package keys describes the keys of files by the tags of struct fields. By them it decodes files of any format into structs,
+// with problems that name the place and the way out, and makes JSON Schemas for editors. It does not know which files there are.
 package keys
 
 import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/org/rollout-action/internal/quantity"
 )
@@ -17,7 +19,7 @@ import (
 //
 //	yaml:"key"          the key; toml:"key" in a TOML file
 //	doc:"…"             for users
-//	default:"…"         YAML, if the key is missing or has no value; otherwise the zero value
+//	default:"…"         if the key is missing or has no value; see Dialect.Default. Otherwise it is the zero value
 //	required:"true"     there is no default
 //	min, max, above     inclusive and exclusive bounds of a number or a quantity
 //	enum:"a,b"          the valid values
@@ -25,19 +27,30 @@ import (
 //	most:"1000"         how many entries a list may have
 //	raw:"true"          any text is valid: also blank, or with ${…}
 //	pattern:"…"         a regular expression that the text matches
+//	unit:"bytes"        a quantity such as 2G; unit:"cpus": such as 500m
+//	is:"a name"         what the value is, for "must be …"
+//	hint:"write …"      how to write it, for messages about it
 type Rules struct {
-	Key           string
-	Doc           string
-	Default       string
-	Required, Raw bool
-	Min, Max      *float64
-	Above         *float64
-	Most          *float64
-	Enum          []string
-	MB            string
-	Pattern       string
-	Type          reflect.Type
-	Index         []int // as reflect's FieldByIndex takes it
+	Key             string
+	Doc             string
+	Default         string
+	Required, Raw   bool
+	Min, Max, Above *Bound
+	Most            *Bound
+	Enum            []string
+	MB              string
+	Pattern         string
+	Unit            string
+	Is, Hint        string
+	Type            reflect.Type
+	Index           []int // as reflect's FieldByIndex takes it
+	matches         *regexp.Regexp
+}
+
+// Bound is the bound of a number, of an amount of bytes (1Mi) or of seconds (24h).
+type Bound struct {
+	Value float64
+	Text  string // as in the tag
 }
 
 // known caches the rules of types.
@@ -66,8 +79,12 @@ func Of(t reflect.Type) []Rules {
 			Most:     bound(f, "most"),
 			MB:       f.Tag.Get("mb"),
 			Pattern:  f.Tag.Get("pattern"),
+			Unit:     f.Tag.Get("unit"),
+			Is:       f.Tag.Get("is"),
+			Hint:     f.Tag.Get("hint"),
 			Type:     f.Type,
 			Index:    f.Index,
+			matches:  pattern(f.Tag.Get("pattern")),
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			r.Enum = strings.Split(enum, ",")
@@ -81,12 +98,15 @@ func Of(t reflect.Type) []Rules {
 	return out
 }
 
-func bound(f reflect.StructField, tag string) *float64 {
+func bound(f reflect.StructField, tag string) *Bound {
 	text := f.Tag.Get(tag)
 	if text == "" {
 		return nil
 	}
 	n, err := strconv.ParseFloat(text, 64)
+	if span, bad := time.ParseDuration(text); err != nil && bad == nil {
+		n, err = span.Seconds(), nil
+	}
 	if err != nil {
 		bytes, qerr := quantity.Bytes(text)
 		if qerr != nil {
@@ -94,7 +114,7 @@ func bound(f reflect.StructField, tag string) *float64 {
 		}
 		n = float64(bytes)
 	}
-	return &n
+	return &Bound{n, text}
 }
 
 // Names returns the names of all keys, with those in megabytes.

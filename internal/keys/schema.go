@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -17,8 +18,9 @@ type Dialect struct {
 	Types map[reflect.Type]Schema
 	// Structs complete the schemas of structs.
 	Structs map[reflect.Type]func(Schema)
-	// Default returns the default of a key that has one, as encoding/json takes it.
-	Default func(Rules) any
+	// Default returns the default of a key that has one.
+	Default func(Rules) *Node
+	Words   Words // for decoders
 }
 
 // Struct returns the schema of a mapping with known keys.
@@ -58,15 +60,15 @@ func (d Dialect) key(r Rules) Schema {
 	s := d.typ(r.Type, r.Raw)
 	s["description"] = r.Doc
 	if r.Default != "" {
-		s["default"] = d.Default(r)
+		s["default"] = d.Default(r).plain()
 	}
-	for name, bound := range map[string]*float64{"minimum": r.Min, "maximum": r.Max, "exclusiveMinimum": r.Above} {
-		if bound != nil {
-			s[name] = *bound
+	for name, bound := range map[string]*Bound{"minimum": r.Min, "maximum": r.Max, "exclusiveMinimum": r.Above} {
+		if bound != nil && s["type"] != "string" {
+			s[name] = bound.Value
 		}
 	}
 	if r.Most != nil {
-		s["maxItems"] = int(*r.Most)
+		s["maxItems"] = int(r.Most.Value)
 	}
 	if r.Pattern != "" {
 		s["pattern"] = r.Pattern
@@ -126,6 +128,31 @@ func (d Dialect) typ(t reflect.Type, raw bool) Schema {
 	default:
 		panic(fmt.Sprintf("no schema for %s", t))
 	}
+}
+
+// plain returns n in the types of encoding/json and JSON Schema validators.
+func (n *Node) plain() any {
+	switch n.Kind {
+	case Bool:
+		return n.Text == "true"
+	case Int, Float:
+		return json.Number(n.Text)
+	case Text, Date:
+		return n.Text
+	case List:
+		out := []any{}
+		for _, item := range n.Items {
+			out = append(out, item.plain())
+		}
+		return out
+	case Mapping:
+		out := map[string]any{}
+		for _, f := range n.Fields {
+			out[f.Name] = f.Value.plain()
+		}
+		return out
+	}
+	return nil
 }
 
 // notBoth returns a schema that refuses two keys that both have a value.

@@ -119,13 +119,12 @@ var dialect = keys.Dialect{
 			s["allOf"] = []keys.Schema{one("memory", "memory_mb"), one("storage", "storage_mb")}
 		},
 	},
-	Default: func(r keys.Rules) any {
-		switch r.Type.Kind() {
-		case reflect.Float64, reflect.Int:
-			return json.Number(r.Default)
-		default:
-			return r.Default
+	Default: func(r keys.Rules) *keys.Node {
+		n := &keys.Node{Kind: keys.Text, Text: r.Default}
+		if kind := r.Type.Kind(); kind == reflect.Float64 || kind == reflect.Int {
+			n.Kind = keys.Float
 		}
+		return n
 	},
 }
 
