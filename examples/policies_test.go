@@ -69,7 +69,7 @@ func policies(t *testing.T) []policy {
 	}
 	fence := regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```")
 	command := regexp.MustCompile(`--(m(?:ax|in)-[a-z-]+|confidence|noise|on-inconclusive)[ =](\S+)`)
-	for _, root := range []string{"../README.md", "../docs", "../.github", "../internal/cli/scaffold", "."} {
+	for _, root := range []string{"../README.md", "../docs", "../.github", "../internal/app/scaffold", "."} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if os.IsNotExist(err) || err == nil && d.IsDir() {
 				return nil

@@ -2,10 +2,13 @@ package app
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 	"time"
 
+	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
@@ -42,7 +45,47 @@ type DividedShard struct {
 	Wall   *time.Duration // until its last trial is over; nil: nothing is known
 }
 
-// Divide divides a job among machines. It contacts no provider.
+// Matrix is what the strategy.matrix of a GitHub workflow takes.
+type Matrix struct {
+	Include []MatrixEntry `json:"include"`
+}
+
+// MatrixEntry is one shard. Shard is what run --shard takes, Name fits into the name of an artifact.
+type MatrixEntry struct {
+	Shard        string   `json:"shard"`
+	Index        int      `json:"index"`
+	Total        int      `json:"total"`
+	Name         string   `json:"name"`
+	Trials       int      `json:"trials"`
+	EstimatedSec *float64 `json:"estimated_sec,omitempty"` // until its last trial is over; nil: nothing is known
+}
+
+// Matrix returns the division for a workflow.
+func (d Division) Matrix() Matrix {
+	var m Matrix
+	for _, s := range d.Shards {
+		entry := MatrixEntry{Shard: s.Shard.String(), Index: s.Index, Total: s.Total, Name: ShardName(s.Shard), Trials: s.Trials}
+		if s.Wall != nil {
+			entry.EstimatedSec = new(result.Seconds(*s.Wall))
+		}
+		m.Include = append(m.Include, entry)
+	}
+	return m
+}
+
+// setOutputs sets the outputs of a workflow's step, if this is one.
+func (d Division) setOutputs(getenv github.Getenv) error {
+	matrix, err := json.Marshal(d.Matrix())
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		github.SetOutput(getenv, "matrix", string(matrix)),
+		github.SetOutput(getenv, "shards", strconv.Itoa(len(d.Shards))),
+	)
+}
+
+// Divide divides a job among machines, and sets the outputs of a workflow's step, if this is one. It contacts no provider.
 func Divide(ctx context.Context, h *Host, req DivideRequest) (Division, error) {
 	if req.Shards == "" {
 		return Division{}, usage("--target and --timings say how to divide a job: they need --shards")
@@ -64,7 +107,8 @@ func Divide(ctx context.Context, h *Host, req DivideRequest) (Division, error) {
 	if err != nil {
 		return Division{}, err
 	}
-	return p.divide(n, timings), nil
+	d := p.divide(n, timings)
+	return d, d.setOutputs(h.Getenv)
 }
 
 // countShards returns the number of shards that --shards asks for. None of them will be empty.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,12 +25,4 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return usage("%s takes no arguments, got: %s (see %s --help)", cmd.CommandPath(), strings.Join(args, " "), cmd.CommandPath())
 	}
 	return nil
-}
-
-// path returns a path of the command line or the job file, taken from the current directory.
-func (v *invocation) path(p string) string {
-	if filepath.IsAbs(p) || v.Dir == "" {
-		return p
-	}
-	return filepath.Join(v.Dir, p)
 }

@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"context"
 	"fmt"
+	"io"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/cache"
 	"github.com/org/rollout-action/internal/quantity"
 )
@@ -41,34 +42,28 @@ func newCacheLsCommand(v *invocation) *cobra.Command {
   rollout cache ls --json`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			c, err := v.host().Cache()
+			cached, err := app.ListCache(v.host())
 			if err != nil {
 				return err
 			}
-			all, err := c.List()
-			if err != nil {
-				return err
+			if asJSON {
+				return v.printJSON(append([]cache.Entry{}, cached.Entries...)) // never null
 			}
-			return v.printEntries(c, all, asJSON)
+			return printEntries(v.Stdout, cached)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: kind, about, path, size_bytes, last_used and in_use")
 	return cmd
 }
 
-func (v *invocation) printEntries(c *cache.Cache, all []cache.Entry, asJSON bool) error {
-	if asJSON {
-		if all == nil {
-			all = []cache.Entry{}
-		}
-		return v.printJSON(all)
-	}
+// printEntries prints the cache for people.
+func printEntries(out io.Writer, cached app.Cached) error {
 	total := int64(0)
-	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
-	if len(all) > 0 {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(cached.Entries) > 0 {
 		fmt.Fprintln(w, "LAST USED\tSIZE\tKIND\tWHAT")
 	}
-	for _, e := range all {
+	for _, e := range cached.Entries {
 		total += e.Size
 		what := cell(e.About)
 		if e.InUse {
@@ -79,8 +74,8 @@ func (v *invocation) printEntries(c *cache.Cache, all []cache.Entry, asJSON bool
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(v.Stdout, "%s, %s in %s\n", entries(len(all)), size(total), clean(c.Dir()))
-	return nil
+	_, err := fmt.Fprintf(out, "%s, %s in %s\n", entries(len(cached.Entries)), size(total), clean(cached.Dir))
+	return err
 }
 
 func entries(n int) string {
@@ -127,7 +122,11 @@ running process uses stay.
 			if err != nil {
 				return err
 			}
-			return v.prune(cmd.Context(), policy)
+			pruned, err := app.PruneCache(cmd.Context(), v.host(), policy)
+			if pruned != nil {
+				v.printPruned(*pruned, policy.DryRun)
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&opts.maxSize, "max-size", "", "remove the least recently used entries until the rest is at most this large, as in 10G")
@@ -160,25 +159,23 @@ func (o *pruneOptions) policy() (cache.Policy, error) {
 	return p, nil
 }
 
-// prune removes entries of the cache, and prints them.
-func (v *invocation) prune(ctx context.Context, policy cache.Policy) error {
-	c, err := v.host().Cache()
-	if err != nil {
-		return err
-	}
-	pruned, err := c.Prune(ctx, policy)
+// printPruned prints what was removed from the cache, or would be.
+func (v *invocation) printPruned(pruned cache.Pruned, dryRun bool) {
 	freed := int64(0)
 	for _, e := range pruned.Removed {
 		freed += e.Size
 		fmt.Fprintf(v.Stdout, "%s  %s\n", size(e.Size), cell(e.About))
 	}
-	verb := "removed"
-	if policy.DryRun {
-		verb = "would remove"
-	}
-	fmt.Fprintf(v.Stdout, "%s %s, %s; %s left\n", verb, entries(len(pruned.Removed)), size(freed), size(pruned.Kept))
+	fmt.Fprintf(v.Stdout, "%s %s, %s; %s left\n", removed(dryRun), entries(len(pruned.Removed)), size(freed), size(pruned.Kept))
 	if n := len(pruned.InUse); n > 0 {
 		fmt.Fprintf(v.Stderr, "%s in use, and stay\n", entries(n))
 	}
-	return err
+}
+
+// removed returns what happened to things, or with --dry-run would happen.
+func removed(dryRun bool) string {
+	if dryRun {
+		return "would remove"
+	}
+	return "removed"
 }

@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -11,11 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/quantity"
-	"github.com/org/rollout-action/providers"
 )
 
 // cleanOptions are the flags of clean.
@@ -25,15 +24,6 @@ type cleanOptions struct {
 	images               bool
 	olderThan            string
 	changed              func(string) bool
-}
-
-// cleanRequest is what a command line asks clean for.
-type cleanRequest struct {
-	provider     providers.Entry
-	kept, others bool
-	images       bool
-	age          time.Duration // of images
-	dryRun       bool
 }
 
 func newCleanCommand(v *invocation) *cobra.Command {
@@ -55,11 +45,15 @@ them. Docker does not record when an image was used; its creation, or its last u
   rollout clean --images --older-than 7d --env-type sandbox`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			req, err := opts.request(v.Providers)
+			req, err := opts.request()
 			if err != nil {
 				return err
 			}
-			return v.clean(cmd.Context(), req)
+			cleaned, err := app.Clean(cmd.Context(), v.host(), req)
+			if cleaned != nil {
+				printCleaned(v.Stdout, *cleaned, req.DryRun)
+			}
+			return err
 		},
 	}
 	opts.changed = cmd.Flags().Changed
@@ -72,117 +66,31 @@ them. Docker does not record when an image was used; its creation, or its last u
 	return cmd
 }
 
-// request returns what a command line asks for; table has the providers that there are.
-func (o *cleanOptions) request(table providers.Table) (cleanRequest, error) {
-	req := cleanRequest{kept: o.kept, others: o.others, images: o.images, dryRun: o.dryRun}
+// request returns what a command line asks for.
+func (o *cleanOptions) request() (req app.CleanRequest, err error) {
+	req = app.CleanRequest{Provider: o.envType, Kept: o.kept, Others: o.others, Images: o.images, DryRun: o.dryRun}
 	if o.changed("older-than") && !o.images {
 		return req, usage("--older-than is about images: give --images, too")
 	}
-	var ok bool
-	if req.provider, ok = table.Find(o.envType); !ok {
-		return req, usage("--env-type %s: there is no such provider (there are: %s)", o.envType, strings.Join(table.Names(), ", "))
-	}
-	var err error
-	if req.age, err = parseAge(o.olderThan); err != nil {
+	if req.Age, err = parseAge(o.olderThan); err != nil {
 		return req, usage("--older-than %s: %w", o.olderThan, err)
 	}
 	return req, nil
 }
 
-// clean removes environments and images, and prints them.
-func (v *invocation) clean(ctx context.Context, req cleanRequest) error {
-	provider, err := v.host().Connect(ctx, req.provider, nil, providers.Host{
-		Progress: func(line string) { fmt.Fprintln(v.Stderr, clean(line)) },
-	})
-	if err != nil {
-		return err
-	}
-	defer provider.Close()
-	listed, err := provider.List(ctx)
-	if err != nil {
-		return err
-	}
-	doomed := req.selects(listed)
-	if !req.dryRun {
-		doomed, err = job.RemoveEnvironments(ctx, provider, doomed)
-	}
-	v.printEnvironments(doomed)
-	verb := "removed"
-	if req.dryRun {
-		verb = "would remove"
-	}
-	fmt.Fprintf(v.Stdout, "%s %s\n", verb, plural.Count(len(doomed), "environment"))
-	if req.images && ctx.Err() == nil {
-		err = errors.Join(err, v.cleanImages(ctx, provider, req.age, req.dryRun))
-	}
-	return err
-}
-
-// selects returns the environments to remove. Those of a live owner are never among them.
-func (r cleanRequest) selects(listed []environment.Listed) []environment.Listed {
-	var doomed []environment.Listed
-	for _, l := range listed {
-		alive := l.Labels.Owner.Alive()
-		switch {
-		case l.Kept:
-			if r.kept && (alive != environment.Unknown || r.others) {
-				doomed = append(doomed, l)
-			}
-		case alive == environment.Dead, alive == environment.Unknown && r.others:
-			doomed = append(doomed, l)
-		}
-	}
-	return doomed
-}
-
-func (v *invocation) printEnvironments(list []environment.Listed) {
-	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
-	for _, l := range list {
+// printCleaned prints what was removed, or would be.
+func printCleaned(out io.Writer, cleaned app.Cleaned, dryRun bool) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, l := range cleaned.Environments {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", clean(short(l.ID)), clean(l.Labels.Job), clean(l.Labels.Trial))
 	}
 	_ = w.Flush()
-}
-
-func short(id string) string {
-	if len(id) > 12 {
-		return id[:12]
+	fmt.Fprintf(out, "%s %s\n", removed(dryRun), plural.Count(len(cleaned.Environments), "environment"))
+	if cleaned.Images == nil {
+		return
 	}
-	return id
-}
-
-// cleanImages removes images that were not used for age, and reports how much space they took.
-func (v *invocation) cleanImages(ctx context.Context, provider environment.Provider, age time.Duration, dryRun bool) error {
-	store, ok := environment.As[environment.ImageStore](provider)
-	if !ok {
-		return usage("--images: the provider %s keeps no images that Rollout could list and remove", provider.Name())
-	}
-	images, err := store.Images(ctx)
-	if err != nil {
-		return err
-	}
-	now := v.Now()
-	doomed := job.Prunable(images, now.Add(-max(age, job.MinImageAge)))
-	recent := 0
-	if age < job.MinImageAge {
-		recent = len(job.Prunable(images, now.Add(-age))) - len(doomed)
-	}
-	if !dryRun {
-		doomed, err = job.RemoveImages(ctx, store, doomed)
-	}
-	v.printImages(doomed)
-	verb := "removed"
-	if dryRun {
-		verb = "would remove"
-	}
-	fmt.Fprintf(v.Stdout, "%s %s%s\n", verb, plural.Count(len(doomed), "image"), taken(doomed))
-	if recent > 0 {
-		fmt.Fprintf(v.Stdout, "%s more stayed: used within the last hour, so a run may need what was to go\n", plural.Count(recent, "image"))
-	}
-	return err
-}
-
-func (v *invocation) printImages(images []environment.Image) {
-	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
+	images := cleaned.Images.Removed
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, img := range images {
 		size := "?"
 		if img.Size >= 0 {
@@ -191,6 +99,17 @@ func (v *invocation) printImages(images []environment.Image) {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", clean(img.Name), size, img.Used.UTC().Format("2006-01-02 15:04"))
 	}
 	_ = w.Flush()
+	fmt.Fprintf(out, "%s %s%s\n", removed(dryRun), plural.Count(len(images), "image"), taken(images))
+	if n := cleaned.Images.Recent; n > 0 {
+		fmt.Fprintf(out, "%s more stayed: used within the last hour, so a run may need what was to go\n", plural.Count(n, "image"))
+	}
+}
+
+func short(id string) string {
+	if len(id) > 12 {
+		return id[:12]
+	}
+	return id
 }
 
 // taken returns how much space images take together, in words.

@@ -2,24 +2,18 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
+	"io"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/org/rollout-action/internal/dataset"
+	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/registry"
-	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -66,20 +60,6 @@ func registryFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "registry", registry.DefaultURL, "the registry: a `path` or URL")
 }
 
-// openRegistry loads the registry of the flag. The caller closes the source.
-func (v *invocation) openRegistry(ctx context.Context, where string) (*dataset.Source, *registry.Registry, error) {
-	s := v.host().Source()
-	if !registry.IsURL(where) {
-		where = v.path(where)
-	}
-	reg, err := s.LoadRegistry(ctx, where)
-	if err != nil {
-		_ = s.Close() // locks, which end with the process at the latest
-		return nil, nil, err
-	}
-	return s, reg, nil
-}
-
 func newDatasetsLsCommand(v *invocation) *cobra.Command {
 	var where string
 	var asJSON bool
@@ -91,12 +71,14 @@ func newDatasetsLsCommand(v *invocation) *cobra.Command {
   rollout datasets ls --registry https://example.org/registry.json --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			source, reg, err := v.openRegistry(cmd.Context(), where)
+			datasets, err := app.ListDatasets(cmd.Context(), v.host(), where)
 			if err != nil {
 				return err
 			}
-			defer source.Close()
-			return v.listDatasets(reg, asJSON)
+			if asJSON {
+				return v.printJSON(datasets.List)
+			}
+			return printDatasets(v.Stdout, datasets)
 		},
 	}
 	registryFlag(cmd, &where)
@@ -104,44 +86,18 @@ func newDatasetsLsCommand(v *invocation) *cobra.Command {
 	return cmd
 }
 
-// listed is a dataset as ls prints it.
-type listed struct {
-	Name        string `json:"name"`
-	Version     string `json:"version"`
-	Description string `json:"description"`
-	Tasks       int    `json:"tasks"`
-	Default     bool   `json:"default"` // the version that is meant when none is given
-}
-
-func (v *invocation) listDatasets(reg *registry.Registry, asJSON bool) error {
-	list := []listed{}
-	versions := map[string][]string{}
-	for i := range reg.Datasets {
-		d := &reg.Datasets[i]
-		versions[d.Name] = append(versions[d.Name], d.Version)
-	}
-	preferred := make(map[string]string, len(versions))
-	for name, all := range versions {
-		preferred[name] = registry.Preferred(all)
-	}
-	for i := range reg.Datasets {
-		d := &reg.Datasets[i]
-		list = append(list, listed{d.Name, d.Version, d.Description, len(d.Tasks), preferred[d.Name] == d.Version})
-	}
-	slices.SortStableFunc(list, func(x, y listed) int { return strings.Compare(x.Name, y.Name) })
-	if asJSON {
-		return v.printJSON(list)
-	}
-	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
+// printDatasets prints the datasets of a registry for people.
+func printDatasets(out io.Writer, datasets app.Datasets) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tVERSION\tTASKS\tDESCRIPTION")
-	for _, d := range list {
+	for _, d := range datasets.List {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", cell(d.Name), cell(d.Version), d.Tasks, cell(d.Description))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(v.Stdout, "\n%s in %s\n", plural.Count(len(list), "dataset"), reg.Source)
-	return nil
+	_, err := fmt.Fprintf(out, "\n%s in %s\n", plural.Count(len(datasets.List), "dataset"), datasets.Registry)
+	return err
 }
 
 // cell makes text from outside fit for a table.
@@ -160,16 +116,14 @@ jobs take: head, else the highest.
   rollout datasets show terminal-bench@2.0 --json`,
 		Args: oneArg("the name of a dataset"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			source, reg, err := v.openRegistry(cmd.Context(), where)
+			shown, err := app.ShowDataset(cmd.Context(), v.host(), app.DatasetRequest{Registry: where, Label: args[0]})
 			if err != nil {
 				return err
 			}
-			defer source.Close()
-			d, err := find(reg, args[0])
-			if err != nil {
-				return err
+			if asJSON {
+				return v.printJSON(shown)
 			}
-			return v.showDataset(reg, d, asJSON)
+			return printDataset(v.Stdout, shown)
 		},
 	}
 	registryFlag(cmd, &where)
@@ -177,52 +131,28 @@ jobs take: head, else the highest.
 	return cmd
 }
 
-func find(reg *registry.Registry, label string) (*registry.Dataset, error) {
-	name, version := registry.SplitLabel(label)
-	d, err := reg.Find(name, version)
-	var missing *registry.NotFoundError
-	if errors.As(err, &missing) {
-		return nil, usage("%w", err)
-	}
-	return d, err
-}
-
-func (v *invocation) showDataset(reg *registry.Registry, d *registry.Dataset, asJSON bool) error {
-	versions := reg.Versions(d.Name)
-	if asJSON {
-		shown := *d
-		shown.Tasks = slices.Clone(d.Tasks)
-		for i := range shown.Tasks {
-			if t := &shown.Tasks[i]; t.GitURL != "" {
-				t.GitURL = dataset.PublicSource(reg, t)
-			}
-		}
-		return v.printJSON(struct {
-			registry.Dataset
-			Versions []string `json:"versions"`
-		}{shown, versions})
-	}
-	fmt.Fprintf(v.Stdout, "%s\n", d.Label())
+// printDataset prints a dataset for people.
+func printDataset(out io.Writer, d app.ShownDataset) error {
+	fmt.Fprintf(out, "%s\n", d.Label())
 	if d.Description != "" {
-		fmt.Fprintf(v.Stdout, "%s\n", untrusted.Cut(clean(d.Description), 1000))
+		fmt.Fprintf(out, "%s\n", untrusted.Cut(clean(d.Description), 1000))
 	}
-	fmt.Fprintf(v.Stdout, "\nversions: %s\n", cell(strings.Join(versions, ", ")))
-	fmt.Fprintf(v.Stdout, "format: %s\n", cmp.Or(d.Format, string(task.FormatHarbor)))
+	fmt.Fprintf(out, "\nversions: %s\n", cell(strings.Join(d.Versions, ", ")))
+	fmt.Fprintf(out, "format: %s\n", cmp.Or(d.Format, string(task.FormatHarbor)))
 	if n := len(d.Metrics); n > 0 {
-		fmt.Fprintf(v.Stdout, "metrics of its own: %s, which a job does not use: it has metrics itself\n", plural.Count(n, "metric"))
+		fmt.Fprintf(out, "metrics of its own: %s, which a job does not use: it has metrics itself\n", plural.Count(n, "metric"))
 	}
-	fmt.Fprintln(v.Stdout)
-	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TASK\tPATH\tCOMMIT\tREPOSITORY")
-	for i := range d.Tasks {
-		t := &d.Tasks[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cell(t.Name), cell(t.Path), cell(short(t.GitCommitID)), cell(dataset.PublicSource(reg, t)))
+	for _, t := range d.Tasks {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cell(t.Name), cell(t.Path), cell(short(t.GitCommitID)), cell(cmp.Or(t.GitURL, "beside the registry")))
 	}
 	return w.Flush()
 }
 
 func newDatasetsDownloadCommand(v *invocation) *cobra.Command {
-	var where, output string
+	var req app.DownloadRequest
 	cmd := &cobra.Command{
 		Use:   "download NAME[@VERSION]",
 		Short: "Download the tasks of a dataset into a directory",
@@ -233,83 +163,33 @@ called as the registry calls them.
   rollout datasets download hello-world --output hello --registry registry.json`,
 		Args: oneArg("the name of a dataset"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return v.download(cmd.Context(), where, args[0], output)
+			req.Label = args[0]
+			downloaded, err := app.Download(cmd.Context(), v.host(), req)
+			if err != nil {
+				return err
+			}
+			return v.printDownloaded(downloaded)
 		},
 	}
-	registryFlag(cmd, &where)
-	cmd.Flags().StringVar(&output, "output", "", "the `directory`, which must not exist or be empty (default: the dataset's name)")
+	registryFlag(cmd, &req.Registry)
+	cmd.Flags().StringVar(&req.Output, "output", "", "the `directory`, which must not exist or be empty (default: the dataset's name)")
 	return cmd
 }
 
-func (v *invocation) download(ctx context.Context, where, label, output string) error {
-	s, reg, err := v.openRegistry(ctx, where)
-	if err != nil {
-		return err
+// printDownloaded prints what was written, and what could not be. The latter is a failure.
+func (v *invocation) printDownloaded(d app.Downloaded) error {
+	fmt.Fprintf(v.Stdout, "%s of %s in %s; for the job file: {path: %s, format: %s}\n", plural.Count(d.Tasks, "task"), d.Label, d.Output, quoted(d.Output), d.Format)
+	if len(d.Failed) == 0 {
+		return nil
 	}
-	defer s.Close()
-	d, err := find(reg, label)
-	if err != nil {
-		return err
+	for _, f := range d.Failed {
+		fmt.Fprintln(v.Stderr, f)
 	}
-	if output == "" {
-		output = result.Slug(d.Name)
-	}
-	dir := v.path(output)
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return usage("%s is not empty: choose another --output", output)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return usage("--output: %w", err)
-	}
-	if !registry.IsURL(where) {
-		where = v.path(where)
-	}
-	sets, _, err := s.Load(ctx, []dataset.Ref{{Name: d.Name, Version: d.Version, Registry: where}})
-	if err != nil {
-		return err
-	}
-	var failed diag.List
-	written := 0
-	for _, t := range sets[0].Tasks {
-		if t.Missing || isEmpty(t.FS) {
-			problem := "there is no such task"
-			if len(t.Problems) > 0 {
-				problem = t.Problems[0].Message
-			}
-			failed = append(failed, diag.Diagnostic{File: clean(t.Place()), Message: problem, Hint: nearHint(t.Nearest)})
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := os.CopyFS(filepath.Join(dir, result.Slug(t.Name)), t.FS); err != nil {
-			return fmt.Errorf("write the task %s: %w", clean(t.Name), err)
-		}
-		written++
-	}
-	fmt.Fprintf(v.Stdout, "%s of %s in %s; for the job file: {path: %s, format: %s}\n", plural.Count(written, "task"), d.Label(), output, quoted(output), sets[0].Format)
-	if len(failed) > 0 {
-		for _, f := range failed {
-			fmt.Fprintln(v.Stderr, f)
-		}
-		return &failure{code: exitFailed, err: fmt.Errorf("%s could not be had", plural.Count(len(failed), "task"))}
-	}
-	return nil
+	return &failure{code: exitFailed, err: fmt.Errorf("%s could not be had", plural.Count(len(d.Failed), "task"))}
 }
 
 // quoted returns s as a YAML string, in JSON's form.
 func quoted(s string) string {
 	text, _ := json.Marshal(s) // a string always has a JSON form
 	return string(text)
-}
-
-func isEmpty(fsys fs.FS) bool {
-	entries, err := fs.ReadDir(fsys, ".")
-	return err != nil || len(entries) == 0
-}
-
-func nearHint(near string) string {
-	if near == "" {
-		return ""
-	}
-	return fmt.Sprintf("did you mean %s?", clean(near))
 }

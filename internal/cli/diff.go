@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"math"
@@ -18,9 +17,14 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
+// diffOptions are the flags of diff.
+type diffOptions struct {
+	asJSON bool
+	stored storedFlags
+}
+
 func newDiffCommand(v *invocation) *cobra.Command {
-	var asJSON bool
-	var stored storedFlags
+	var opts diffOptions
 	cmd := &cobra.Command{
 		Use:   "diff BASE HEAD",
 		Short: "Compare two jobs, task by task",
@@ -38,20 +42,21 @@ Nothing is judged: the exit code is 0 whatever changed. See "rollout report --ba
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return v.diff(cmd.Context(), app.CompareRequest{Base: args[0], Head: args[1], Stored: stored.at(cmd.Flags().Changed)}, asJSON)
+			req := app.CompareRequest{Base: args[0], Head: args[1], Stored: opts.stored.at(cmd.Flags().Changed)}
+			c, err := app.Compare(cmd.Context(), v.host(), req)
+			if err != nil {
+				return err
+			}
+			return v.printComparison(c, opts.asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: base, head, changes, flaky, overall, agents, groups and tasks")
-	stored.add(cmd)
+	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print JSON: base, head, changes, flaky, overall, agents, groups and tasks")
+	opts.stored.add(cmd)
 	return cmd
 }
 
-// diff prints what differs between two jobs.
-func (v *invocation) diff(ctx context.Context, req app.CompareRequest, asJSON bool) error {
-	c, err := app.Compare(ctx, v.host(), req)
-	if err != nil {
-		return err
-	}
+// printComparison prints what differs between two jobs.
+func (v *invocation) printComparison(c app.Comparison, asJSON bool) error {
 	sides := fmt.Sprintf("Base: %s\nHead: %s\n", c.Base, c.Head)
 	if asJSON {
 		fmt.Fprint(v.Stderr, sides)
@@ -60,7 +65,7 @@ func (v *invocation) diff(ctx context.Context, req app.CompareRequest, asJSON bo
 	var b strings.Builder
 	b.WriteString(sides)
 	writeDiff(&b, c.Diff)
-	_, err = io.WriteString(v.Stdout, b.String())
+	_, err := io.WriteString(v.Stdout, b.String())
 	return err
 }
 

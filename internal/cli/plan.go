@@ -1,18 +1,14 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -95,52 +91,14 @@ func (v *invocation) plan(ctx context.Context, req app.JobRequest, asJSON bool) 
 	return nil
 }
 
-// matrix is what a GitHub workflow's strategy.matrix takes.
-type matrix struct {
-	Include []matrixEntry `json:"include"`
-}
-
-// matrixEntry is one shard. Shard is what run --shard takes, Name fits into the name of an artifact.
-type matrixEntry struct {
-	Shard        string   `json:"shard"`
-	Index        int      `json:"index"`
-	Total        int      `json:"total"`
-	Name         string   `json:"name"`
-	Trials       int      `json:"trials"`
-	EstimatedSec *float64 `json:"estimated_sec,omitempty"` // until its last trial is over; nil: nothing is known
-}
-
-func newMatrix(d app.Division) matrix {
-	var m matrix
-	for _, s := range d.Shards {
-		entry := matrixEntry{Shard: s.Shard.String(), Index: s.Index, Total: s.Total, Name: app.ShardName(s.Shard), Trials: s.Trials}
-		if s.Wall != nil {
-			entry.EstimatedSec = new(result.Seconds(*s.Wall))
-		}
-		m.Include = append(m.Include, entry)
-	}
-	return m
-}
-
-// divide prints how a job is divided into shards, and sets the outputs of a workflow's step, if this is one.
+// divide prints how a job is divided into shards.
 func (v *invocation) divide(ctx context.Context, req app.DivideRequest, asJSON bool) error {
 	d, err := app.Divide(ctx, v.host(), req)
 	if err != nil {
 		return err
 	}
-	m := newMatrix(d)
-	line, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	if err := github.SetOutput(v.Getenv, "matrix", string(bytes.TrimSpace(line))); err != nil {
-		return err
-	}
-	if err := github.SetOutput(v.Getenv, "shards", strconv.Itoa(len(m.Include))); err != nil {
-		return err
-	}
 	if asJSON {
-		return v.printJSON(m)
+		return v.printJSON(d.Matrix())
 	}
 	return v.printDivision(d)
 }

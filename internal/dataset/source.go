@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/org/rollout-action/internal/cache"
@@ -207,11 +208,20 @@ func beside(reg *registry.Registry, path string) string {
 	return filepath.Join(reg.Dir, path)
 }
 
-// PublicSource returns where a registry's task comes from, for users: without credentials.
-func PublicSource(reg *registry.Registry, t *registry.Task) string {
-	if t.GitURL == "" {
-		return "beside the registry"
+// Public returns a dataset of a registry for users: the addresses of its tasks have no credentials.
+func Public(reg *registry.Registry, d *registry.Dataset) registry.Dataset {
+	public := *d
+	public.Tasks = slices.Clone(d.Tasks)
+	for i := range public.Tasks {
+		if t := &public.Tasks[i]; t.GitURL != "" {
+			t.GitURL = publicSource(reg, t)
+		}
 	}
+	return public
+}
+
+// publicSource returns the repository of a registry's task without credentials.
+func publicSource(reg *registry.Registry, t *registry.Task) string {
 	remote, err := git.ParseRemote(t.GitURL, reg.Dir, git.AllowLocal)
 	if err != nil {
 		return "not an address"

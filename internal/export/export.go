@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -72,6 +73,27 @@ func Write(ctx context.Context, w io.Writer, opts Options) (Report, error) {
 	}
 	e.report.MissingPrompts, err = e.rows.end()
 	return e.report, errors.Join(err, buffered.Flush())
+}
+
+// WriteFile writes what Write writes to a file: as a whole or not at all. It makes the file's directory.
+func WriteFile(ctx context.Context, path string, opts Options) (report Report, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return Report{}, err
+	}
+	draft, err := os.CreateTemp(filepath.Dir(path), ".export-*")
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(draft.Name()))
+		}
+	}()
+	report, err = Write(ctx, draft, opts)
+	if err := errors.Join(err, draft.Chmod(0o644), draft.Close()); err != nil {
+		return report, err
+	}
+	return report, os.Rename(draft.Name(), path)
 }
 
 // rows writes one format.

@@ -39,6 +39,35 @@ func (r *Registry) Find(name, version string) (*Dataset, error) {
 	return found, nil
 }
 
+// Listed is a dataset of a registry, without its tasks.
+type Listed struct {
+	Name        string `json:"name"`
+	Version     string `json:"version"`
+	Description string `json:"description"`
+	Tasks       int    `json:"tasks"`
+	Default     bool   `json:"default"` // the version that is meant when none is given
+}
+
+// List returns all datasets, sorted by name; the versions of each are in the order of the registry. It is never nil.
+func (r *Registry) List() []Listed {
+	versions := map[string][]string{}
+	for i := range r.Datasets {
+		d := &r.Datasets[i]
+		versions[d.Name] = append(versions[d.Name], d.Version)
+	}
+	preferred := make(map[string]string, len(versions)) // found once for each name: a registry may have very many versions
+	for name, all := range versions {
+		preferred[name] = Preferred(all)
+	}
+	list := make([]Listed, 0, len(r.Datasets))
+	for i := range r.Datasets {
+		d := &r.Datasets[i]
+		list = append(list, Listed{d.Name, d.Version, d.Description, len(d.Tasks), preferred[d.Name] == d.Version})
+	}
+	slices.SortStableFunc(list, func(x, y Listed) int { return strings.Compare(x.Name, y.Name) })
+	return list
+}
+
 // Versions returns the versions of a dataset, lowest first.
 func (r *Registry) Versions(name string) []string {
 	var versions []string

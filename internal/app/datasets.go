@@ -1,0 +1,125 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/org/rollout-action/internal/dataset"
+	"github.com/org/rollout-action/internal/registry"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Datasets are those of a registry.
+type Datasets struct {
+	Registry string // where it is, without credentials
+	List     []registry.Listed
+}
+
+// ListDatasets returns the datasets of a registry, which is a path or a URL.
+func ListDatasets(ctx context.Context, h *Host, where string) (Datasets, error) {
+	source, reg, err := h.openRegistry(ctx, where)
+	if err != nil {
+		return Datasets{}, err
+	}
+	defer source.Close()
+	return Datasets{Registry: reg.Source, List: reg.List()}, nil
+}
+
+// DatasetRequest names a dataset of a registry.
+type DatasetRequest struct {
+	Registry string // a path or a URL
+	Label    string // the dataset: NAME or NAME@VERSION
+}
+
+// ShownDataset is a dataset as its registry has it, without credentials.
+type ShownDataset struct {
+	registry.Dataset
+	Versions []string `json:"versions"` // all that the registry has
+}
+
+// ShowDataset returns a dataset of a registry.
+func ShowDataset(ctx context.Context, h *Host, req DatasetRequest) (ShownDataset, error) {
+	source, reg, err := h.openRegistry(ctx, req.Registry)
+	if err != nil {
+		return ShownDataset{}, err
+	}
+	defer source.Close()
+	d, err := findDataset(reg, req.Label)
+	if err != nil {
+		return ShownDataset{}, err
+	}
+	return ShownDataset{dataset.Public(reg, d), reg.Versions(d.Name)}, nil
+}
+
+// DownloadRequest is what Download takes.
+type DownloadRequest struct {
+	DatasetRequest
+	Output string // the directory to write to, which is empty or missing; "": by the dataset's name
+}
+
+// Downloaded is a dataset that was written to disk.
+type Downloaded struct {
+	dataset.Written
+	Label  string
+	Output string // the directory, as the request names it
+	Format string // of its tasks
+}
+
+// Download writes the tasks of a registry's dataset into a directory.
+func Download(ctx context.Context, h *Host, req DownloadRequest) (Downloaded, error) {
+	source, reg, err := h.openRegistry(ctx, req.Registry)
+	if err != nil {
+		return Downloaded{}, err
+	}
+	defer source.Close()
+	d, err := findDataset(reg, req.Label)
+	if err != nil {
+		return Downloaded{}, err
+	}
+	out := Downloaded{Label: d.Label(), Output: req.Output}
+	if out.Output == "" {
+		out.Output = result.Slug(d.Name)
+	}
+	dir := h.Path(out.Output)
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return out, usage("%s is not empty: choose another --output", out.Output)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return out, usage("--output: %w", err)
+	}
+	sets, _, err := source.Load(ctx, []dataset.Ref{{Name: d.Name, Version: d.Version, Registry: h.registryPath(req.Registry)}})
+	if err != nil {
+		return out, err
+	}
+	out.Format = string(sets[0].Format)
+	out.Written, err = sets[0].Write(ctx, dir)
+	return out, err
+}
+
+// openRegistry loads a registry. The caller closes the source.
+func (h *Host) openRegistry(ctx context.Context, where string) (*dataset.Source, *registry.Registry, error) {
+	source := h.Source()
+	reg, err := source.LoadRegistry(ctx, h.registryPath(where))
+	if err != nil {
+		_ = source.Close() // locks, which end with the process at the latest
+		return nil, nil, err
+	}
+	return source, reg, nil
+}
+
+// registryPath returns where a registry of a request is, if that is a path, taken from the current directory.
+func (h *Host) registryPath(where string) string {
+	if registry.IsURL(where) {
+		return where
+	}
+	return h.Path(where)
+}
+
+func findDataset(reg *registry.Registry, label string) (*registry.Dataset, error) {
+	d, err := reg.Find(registry.SplitLabel(label))
+	if missing := (*registry.NotFoundError)(nil); errors.As(err, &missing) {
+		return nil, usage("%w", err)
+	}
+	return d, err
+}

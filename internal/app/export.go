@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/export"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+)
+
+// ExportRequest is what Export takes.
+type ExportRequest struct {
+	Dir    string    // of a job
+	Format string    // one of export.Formats
+	Output string    // the file to write, as a whole or not at all; "": To is written
+	To     io.Writer // used without Output
+}
+
+// Export writes the trials of a job that have a result, and returns how many those are.
+func Export(ctx context.Context, h *Host, req ExportRequest) (export.Report, error) {
+	if !slices.Contains(export.Formats, req.Format) {
+		return export.Report{}, usage("--format %s: there are %s", clean(req.Format), strings.Join(export.Formats, ", "))
+	}
+	if err := h.CheckJobDir(req.Dir); err != nil {
+		return export.Report{}, err
+	}
+	opts := export.Options{Dir: h.Path(req.Dir), Format: req.Format, Instruction: h.instruction}
+	var report export.Report
+	var err error
+	if req.Output == "" {
+		report, err = export.Write(ctx, req.To, opts)
+	} else {
+		report, err = export.WriteFile(ctx, h.Path(req.Output), opts)
+	}
+	if errors.Is(err, fs.ErrNotExist) && report.Trials == 0 {
+		return report, usage("%w (give the directory of a job, such as jobs/nightly)", err)
+	}
+	if err != nil {
+		return report, fmt.Errorf("export %s: %w", req.Dir, err)
+	}
+	return report, nil
+}
+
+// instruction returns the prompt of a task whose directory has not changed since the job was planned; nil for others.
+func (h *Host) instruction(planned result.PlannedTask) []result.Message {
+	path := filepath.FromSlash(planned.Path)
+	if planned.Digest == "" || !filepath.IsLocal(path) {
+		return nil
+	}
+	here, err := filepath.Abs(h.Path("."))
+	if err != nil {
+		return nil
+	}
+	for _, top := range []string{here, task.CheckoutAround(here).Top} {
+		if top == "" {
+			continue
+		}
+		loader := task.Loader{Options: task.Options{Format: task.Format(planned.Format)}}
+		if t := loader.Load(filepath.Join(top, path)); t.Digest() == planned.Digest {
+			return job.Instruction(t, nil)
+		}
+	}
+	return nil
+}

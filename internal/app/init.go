@@ -1,0 +1,86 @@
+package app
+
+import (
+	"embed"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// scaffold is what Init writes.
+//
+//go:embed all:scaffold
+var scaffold embed.FS
+
+// WorkflowPath is where Init writes the workflow, below the directory.
+const WorkflowPath = ".github/workflows/rollout.yml"
+
+// Init writes a first job into a directory: a job file, a dataset with one task, a workflow. It returns the files that it wrote. It
+// writes over none: if one exists, it writes nothing.
+func Init(h *Host, dir string) (written []string, err error) {
+	files, err := scaffoldFiles()
+	if err != nil {
+		return nil, err
+	}
+	root := h.Path(dir)
+	for _, f := range files {
+		if _, err := os.Lstat(filepath.Join(root, f.path)); err == nil {
+			return nil, usage("%s exists already: nothing was written (choose another directory, or move it away)", filepath.Join(dir, f.path))
+		}
+	}
+	for _, f := range files {
+		target := filepath.Join(root, f.path)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return written, err
+		}
+		if err := writeNew(target, f.data, f.mode); err != nil {
+			return written, err
+		}
+		written = append(written, filepath.Join(dir, f.path))
+	}
+	return written, nil
+}
+
+func writeNew(target string, data []byte, mode fs.FileMode) (err error) {
+	file, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	_, err = file.Write(data)
+	return err
+}
+
+type scaffoldFile struct {
+	path string // below the target directory
+	data []byte
+	mode fs.FileMode
+}
+
+func scaffoldFiles() ([]scaffoldFile, error) {
+	var files []scaffoldFile
+	err := fs.WalkDir(scaffold, "scaffold", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := scaffold.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		f := scaffoldFile{path: filepath.FromSlash(name[len("scaffold/"):]), data: data, mode: 0o644}
+		if path.Base(name) == "gitignore" {
+			f.path = ".gitignore"
+		}
+		if path.Base(name) == "workflow.yml" {
+			f.path = filepath.FromSlash(WorkflowPath)
+		}
+		if path.Ext(name) == ".sh" {
+			f.mode = 0o755
+		}
+		files = append(files, f)
+		return nil
+	})
+	return files, err
+}
