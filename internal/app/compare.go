@@ -59,7 +59,7 @@ func (h *Host) side(ctx context.Context, path string, at StoredAt, other evaluat
 	}
 	job, unreadable, err := result.ReadJob(h.Path(path))
 	if errors.Is(err, fs.ErrNotExist) {
-		return job, "", usage("%s: there are no results of a job (give a job's directory, its result.json or github:BRANCH)", clean(path))
+		return job, "", usage("%s: there are no results of a job (give a job's directory, its %s or github:BRANCH)", clean(path), result.ResultFile)
 	}
 	if err != nil {
 		return job, "", usage("%w", err)

@@ -44,8 +44,8 @@ func (h *Host) reuseSources(paths []string, dir string) ([]reuse.Source, error) 
 		source, err := reuse.Open(path, h.Path(jobDir))
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-			return nil, usage("--reuse %s: is not the directory of a job: it has no %s. A result.json alone does not say what was run, and has no logs: give the whole directory",
-				clean(path), result.PlanFile)
+			return nil, usage("--reuse %s: is not the directory of a job: it has no %s. A %s alone does not say what was run, and has no logs: give the whole directory",
+				clean(path), result.PlanFile, result.ResultFile)
 		case err != nil:
 			return nil, usage("--reuse %s: its %s cannot be read: %v", clean(path), result.PlanFile, clean(err.Error()))
 		}

@@ -23,19 +23,37 @@ const pathsHome = "internal/environment"
 // (such as ".github/workflows/rollout"). Source: specification, "special paths"; /solution is Harbor's, /rollout has the agent's scripts.
 var specialPath = regexp.MustCompile(`(?:^|[^\w./%$})~*-])/(?:tests|logs|oracle|solution|rollout)(?:[^\w.-]|$)`)
 
-// spelled are the packages besides pathsHome that spell special paths in strings, how many of their strings do, and why.
-// A number may only fall: use the constants of pathsHome.
-var spelled = map[string]struct {
-	strings int
-	why     string
-}{
-	"internal/prove": {2, "hints for the authors of tasks, who write these paths in their scripts"},
+// spelling is a rule about paths: only its home may spell those that match.
+type spelling struct {
+	what string
+	home string
+	like *regexp.Regexp
+	// allowed are the other packages that spell them, how many of their strings do, and why. A number may only fall.
+	allowed map[string]exception
 }
 
-// specialPaths returns the strings in a file's Go code that have a special path, with their places.
-func specialPaths(fset *token.FileSet, f *ast.File) []string {
-	return stringsLike(specialPath, fset, f)
+type exception struct {
+	strings int
+	why     string
 }
+
+var spellings = []spelling{
+	{"special paths", pathsHome, specialPath, map[string]exception{
+		"internal/prove": {2, "hints for the authors of tasks, who write these paths in their scripts"},
+	}},
+	{"files of the jobs tree", treeHome, treePath, map[string]exception{
+		"internal/cli":     {14, "help texts, as users read them"},
+		"providers/docker": {1, "the config.json of the Docker command line"},
+	}},
+}
+
+// treeHome is the package that defines the files and directories of the jobs tree.
+const treeHome = "internal/result"
+
+// treePath finds the name of a file in a job's directory or in a trial's, also within a sentence, and paths that begin with a
+// trial's directories.
+var treePath = regexp.MustCompile(`(?:^|[^\w.-])(?:(?:result|config|plan|merge|metadata)\.json|(?:events|outputs)\.jsonl|` +
+	`(?:error|stdout|stderr)\.txt|SHA256SUMS|superseded|\.rollout\.lock)\b|^(?:setup|command|logs|artifacts)/`)
 
 // stringsLike returns the strings in a file's Go code that match, with their places.
 func stringsLike(like *regexp.Regexp, fset *token.FileSet, f *ast.File) []string {
@@ -96,28 +114,66 @@ func eachFile(t *testing.T, do func(name string, fset *token.FileSet, f *ast.Fil
 	}
 }
 
-func TestSpecialPaths(t *testing.T) {
+func TestSpellings(t *testing.T) {
+	for _, rule := range spellings {
+		t.Run(rule.what, func(t *testing.T) { rule.check(t) })
+	}
+}
+
+func (rule spelling) check(t *testing.T) {
 	found := map[string][]string{}
 	eachFile(t, func(name string, fset *token.FileSet, f *ast.File) {
-		if list := specialPaths(fset, f); len(list) > 0 && name != pathsHome && !helpsTests(name) {
+		if list := stringsLike(rule.like, fset, f); len(list) > 0 && !helpsTests(name) {
 			found[name] = append(found[name], list...)
 		}
 	})
+	if len(found[rule.home]) == 0 {
+		t.Errorf("%s spells no %s, so the check sees none", rule.home, rule.what)
+	}
+	delete(found, rule.home)
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		switch n, allowed := len(found[name]), spelled[name].strings; {
+		switch n, allowed := len(found[name]), rule.allowed[name].strings; {
 		case n > allowed:
-			t.Errorf("%s spells special paths in %d strings, %d are allowed: use the constants of %s\n\t%s",
-				name, n, allowed, pathsHome, strings.Join(found[name], "\n\t"))
+			t.Errorf("%s spells %s in %d strings, %d are allowed: use the constants of %s\n\t%s",
+				name, rule.what, n, allowed, rule.home, strings.Join(found[name], "\n\t"))
 		case n < allowed:
-			t.Errorf("%s spells special paths in %d strings only: lower its number in internal/arch/paths_test.go to %d", name, n, n)
+			t.Errorf("%s spells %s in %d strings only: lower its number in internal/arch/paths_test.go", name, rule.what, n)
 		}
 	}
-	for name := range spelled {
+	for name, exception := range rule.allowed {
 		if len(found[name]) == 0 {
-			t.Errorf("%s spells no special path any more: remove it from internal/arch/paths_test.go", name)
+			t.Errorf("%s spells no %s any more: remove it from internal/arch/paths_test.go", name, rule.what)
 		}
-		if spelled[name].why == "" {
-			t.Errorf("%s: say why it spells special paths", name)
+		if exception.why == "" {
+			t.Errorf("%s: say why it spells %s", name, rule.what)
+		}
+	}
+}
+
+func TestTreePathsInStrings(t *testing.T) {
+	for text, want := range map[string]bool{
+		"result.json":                         true,
+		"jobs/main/result.json":               true,
+		"%s: there is no plan.json.":          true,
+		"the trial's error.txt":               true,
+		"setup/stdout.txt":                    true,
+		"moved to superseded/, so":            true,
+		"logs/verifier":                       true,
+		".rollout.lock":                       true,
+		"artifacts":                           false, // a key of task.toml
+		"command":                             false, // an input of the Action
+		"registry.json":                       false,
+		"https://example.org/my-result.json":  false,
+		"a result.jsonnet":                    false,
+		"see the logs/ of the task":           false,
+		"/artifacts/%s/%d":                    false,
+		"outputs, as in the job's directory":  false,
+		"a job's logs; /logs/artifacts":       false,
+		"superseded_by":                       false,
+		"write the report (plan.json is old)": true,
+	} {
+		if got := treePath.MatchString(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/keys"
+	"github.com/org/rollout-action/internal/result"
 )
 
 // GateKey is a key of gate with a single value, which has a flag.
@@ -74,7 +75,7 @@ func gateOnly(file string, data []byte, p *keys.Problems) *keys.Node {
 	case root == nil && len(p.List) > 0:
 		return nil
 	case root == nil || root.Kind != keys.Mapping:
-		p.Add(keys.Place{File: file}, "Rollout writes it at the start of a job; is this another file?", "is not the config.json of a job")
+		p.Add(keys.Place{File: file}, "Rollout writes it at the start of a job; is this another file?", "is not the "+result.ConfigFile+" of a job")
 		return nil
 	}
 	root.Fields = slices.DeleteFunc(root.Fields, func(f *keys.Field) bool { return f.Name != "gate" })

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/keys"
+	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -55,6 +56,6 @@ func (c *checker) registryURL(text string, p keys.Path) {
 		return
 	}
 	if u.User != nil {
-		c.Problem(p, "use a file, and path:", "%s contains a password, which would end up in config.json", p)
+		c.Problem(p, "use a file, and path:", "%s contains a password, which would end up in %s", p, result.ConfigFile)
 	}
 }

@@ -16,10 +16,9 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v66/github"
-)
 
-// resultFile is the file to take from an artifact: the job's result, never a trial's.
-const resultFile = "result.json"
+	"github.com/org/rollout-action/internal/result"
+)
 
 // errBadArtifact means that an artifact exists but cannot be used.
 var errBadArtifact = errors.New("the artifact cannot be used")
@@ -158,7 +157,7 @@ func extractResult(file *os.File, dir string, limit int64) (string, error) {
 	if err := out.Close(); err != nil {
 		return "", err
 	}
-	target := filepath.Join(dir, resultFile)
+	target := filepath.Join(dir, result.ResultFile)
 	return target, os.Rename(out.Name(), target)
 }
 
@@ -178,7 +177,7 @@ func copyBounded(out io.Writer, in io.Reader, limit int64) error {
 	case err != nil:
 		return err
 	case n > limit:
-		return fmt.Errorf("%w: its %s is larger than %d MiB", errBadArtifact, resultFile, limit>>20)
+		return fmt.Errorf("%w: its %s is larger than %d MiB", errBadArtifact, result.ResultFile, limit>>20)
 	}
 	return nil
 }
@@ -194,7 +193,7 @@ func chooseResult(files []*zip.File) (*zip.File, error) {
 	best, count := 0, 0
 	for _, f := range files {
 		name := f.Name
-		if path.Base(name) != resultFile || !fs.ValidPath(name) || !f.Mode().IsRegular() {
+		if path.Base(name) != result.ResultFile || !fs.ValidPath(name) || !f.Mode().IsRegular() {
 			continue
 		}
 		switch depth := strings.Count(name, "/"); {
@@ -206,11 +205,11 @@ func chooseResult(files []*zip.File) (*zip.File, error) {
 	}
 	switch {
 	case chosen == nil:
-		return nil, fmt.Errorf("%w: there is no %s in it", errBadArtifact, resultFile)
+		return nil, fmt.Errorf("%w: there is no %s in it", errBadArtifact, result.ResultFile)
 	case count > 1:
-		return nil, fmt.Errorf("%w: there are %d files %s in it, and it is unclear which is the job's", errBadArtifact, count, resultFile)
+		return nil, fmt.Errorf("%w: there are %d files %s in it, and it is unclear which is the job's", errBadArtifact, count, result.ResultFile)
 	case best > 1:
-		return nil, fmt.Errorf("%w: its only %s are too deep to be a job's", errBadArtifact, resultFile)
+		return nil, fmt.Errorf("%w: its only %s are too deep to be a job's", errBadArtifact, result.ResultFile)
 	}
 	return chosen, nil
 }

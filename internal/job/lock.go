@@ -14,15 +14,15 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/nofollow"
+	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// lockFile is in the directory of a job while it runs. Artifacts leave out names that begin with a dot. It is removed at the end. A
-// file that a killed process left means nothing: only the system's lock on it counts, and that ends with the process.
-const lockFile = ".rollout.lock"
-
 // Lock is the right to write into a job's directory. Two processes on one machine never have it at the same time. On a network file
 // system that depends on the server; if the file system has no locks at all, Unguarded is set.
+//
+// Its file is removed at the end. A file that a killed process left means nothing: only the system's lock on it counts, and that ends
+// with the process.
 type Lock struct {
 	path     string
 	flock    *flock.Flock
@@ -64,7 +64,7 @@ const (
 // TakeLock takes the lock of a job's directory. The error is a *LockedError if another process has it; TakeLock does not wait for a
 // process that is alive.
 func TakeLock(dir string, now time.Time) (*Lock, error) {
-	l := &Lock{path: filepath.Join(dir, lockFile)}
+	l := &Lock{path: filepath.Join(dir, result.LockFile)}
 	for began := time.Now(); ; {
 		l.flock = flock.New(l.path, flock.SetFlag(os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW), flock.SetPermissions(0o644))
 		got, err := l.flock.TryLock()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/org/rollout-action/internal/result"
 )
 
 func TestOneProcessHasTheLock(t *testing.T) {
@@ -46,7 +48,7 @@ func TestLockFileOfADeadProcessDoesNotLock(t *testing.T) {
 	for name, text := range map[string]string{"of a killed process": `{"pid":1,"host":"x"}`, "empty": "", "something else": "\x1b[31m{"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, lockFile), []byte(text), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, result.LockFile), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			lock, err := TakeLock(dir, time.Now())
@@ -68,7 +70,7 @@ func TestHolderTextIsSafeToPrint(t *testing.T) {
 	}
 	defer func() { _ = lock.Release() }()
 	for _, text := range []string{`{"pid":7,"host":"\u001b[31mx\n::error::y"}`, "{", strings.Repeat("x", 10_000), `{"pid":-1}`} {
-		if err := os.WriteFile(filepath.Join(dir, lockFile), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, result.LockFile), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		_, err := TakeLock(dir, time.Now())
@@ -81,7 +83,7 @@ func TestHolderTextIsSafeToPrint(t *testing.T) {
 func TestLockDoesNotFollowALink(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "file")
-	if err := os.Symlink(outside, filepath.Join(dir, lockFile)); err != nil {
+	if err := os.Symlink(outside, filepath.Join(dir, result.LockFile)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := TakeLock(dir, time.Now()); err == nil {

@@ -253,7 +253,7 @@ func NotBegun(dir string) (bool, error) {
 	for _, e := range entries {
 		switch {
 		case draft(e):
-		case e.Type().IsRegular() && (e.Name() == lockFile || e.Name() == result.ConfigFile):
+		case e.Type().IsRegular() && (e.Name() == result.LockFile || e.Name() == result.ConfigFile):
 		default:
 			return false, nil
 		}

@@ -106,7 +106,7 @@ func (r *run) collect(ctx context.Context, stop func(cause error), outcomes <-ch
 func (r *run) take(w written) {
 	if w.notRun {
 		r.lost = append(r.lost, fmt.Errorf("%s was not run again, and its earlier result stays: %w", w.Trial.Key, w.err))
-		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the directory of %s cannot be moved to superseded/, so no more trials are started: %v", w.Trial.Key, w.err)})
+		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("the directory of %s cannot be moved to %s/, so no more trials are started: %v", w.Trial.Key, result.SupersededDir, w.err)})
 		return
 	}
 	if w.err != nil {
@@ -197,7 +197,7 @@ func (r *run) one(ctx context.Context, spec trial.Spec, began time.Time) (outcom
 	defer func() {
 		if p := recover(); p != nil {
 			outcome = r.unfinished(spec.Key, began, result.InternalError,
-				fmt.Sprintf("rollout itself failed (%v): please report this, with the trial's error.txt", p))
+				fmt.Sprintf("rollout itself failed (%v): please report this, with the trial's %s", p, result.ErrorFile))
 			outcome.Detail = string(debug.Stack())
 		}
 	}()

@@ -9,15 +9,14 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// The logs of a trial, below its directory. Source: package trial.
+// The logs of a trial, below its directory.
 const (
-	setupStdout    = "setup/stdout.txt"
-	setupStderr    = "setup/stderr.txt"
-	commandStdout  = "command/stdout.txt"
-	commandStderr  = "command/stderr.txt"
-	verifierDir    = "logs/verifier"
-	verifierStdout = verifierDir + "/stdout.txt"
-	verifierStderr = verifierDir + "/stderr.txt"
+	setupStdout    = result.SetupDir + "/" + result.StdoutFile
+	setupStderr    = result.SetupDir + "/" + result.StderrFile
+	commandStdout  = result.CommandDir + "/" + result.StdoutFile
+	commandStderr  = result.CommandDir + "/" + result.StderrFile
+	verifierStdout = result.VerifierDir + "/" + result.StdoutFile
+	verifierStderr = result.VerifierDir + "/" + result.StderrFile
 )
 
 // Bounds of what Explain returns.

@@ -54,7 +54,7 @@ const (
 // *.xml by name that is one). ok is false if there is no valid one. Sources: CTRF's schema (results.tests), and JUnit's
 // common dialect.
 func VerifierTests(in Input, t result.Trial) (tests Tests, ok bool) {
-	dir := path.Join(t.Dir(), verifierDir)
+	dir := path.Join(t.Dir(), result.VerifierDir)
 	if data, err := readSmall(in.Files, path.Join(dir, "ctrf.json")); err == nil {
 		if tests, err := parseCTRF(data); err == nil {
 			tests.File = path.Join(dir, "ctrf.json")

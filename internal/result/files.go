@@ -35,6 +35,21 @@ const (
 	SumsFile = "SHA256SUMS"
 	// SupersededDir, below the job's directory, has the directories of trials that a resume ran again. Nothing in it counts.
 	SupersededDir = "superseded"
+	// LockFile is in a job's directory while it runs. Artifacts leave out names that begin with a dot.
+	LockFile = ".rollout.lock"
+)
+
+// What else is in a trial's directory. The first three directories have a StdoutFile and a StderrFile.
+const (
+	SetupDir    = "setup"               // of the agent's install script
+	CommandDir  = "command"             // of the agent's execute script, or of the solution
+	VerifierDir = LogsDir + "/verifier" // of the verifier, with the other files that it left
+	LogsDir     = "logs"                // the environment's /logs
+	// ArtifactsDir has the files that the task wants to keep.
+	ArtifactsDir = "artifacts"
+
+	StdoutFile = "stdout.txt"
+	StderrFile = "stderr.txt"
 )
 
 // ReservedNames are the names in a job's directory that no agent's directory may have.

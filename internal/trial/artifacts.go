@@ -15,9 +15,6 @@ import (
 	"github.com/org/rollout-action/internal/task"
 )
 
-// artifactsDir is the directory of a trial's artifacts, below the trial's own.
-const artifactsDir = "artifacts"
-
 // Limits of all artifacts of a trial together.
 const (
 	maxArtifactBytes = 1 << 30
@@ -123,7 +120,7 @@ func artifactPath(destination string) string {
 	for i, e := range elements {
 		elements[i] = result.Slug(e)
 	}
-	return path.Join(artifactsDir, path.Join(elements...))
+	return path.Join(result.ArtifactsDir, path.Join(elements...))
 }
 
 // excludes returns a function that matches paths as tar --exclude does: a pattern matches one name, or several with / between, at any

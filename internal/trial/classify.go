@@ -70,7 +70,7 @@ func taskError(spec Spec) *failure {
 	case t.Err() != nil:
 		f := failf(result.TaskInvalid, "the task is invalid: %v", t.Problems.Errors()[0])
 		if more := len(t.Problems.Errors()) - 1; more > 0 {
-			f.Message += fmt.Sprintf(" and %d more (see error.txt, or run rollout validate)", more)
+			f.Message += fmt.Sprintf(" and %d more (see %s, or run rollout validate)", more, result.ErrorFile)
 		}
 		f.detail = t.Err().Error()
 		return f
@@ -121,7 +121,7 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 	}
 	f.detail = e.Error()
 	if e.Output != "" {
-		f.Message += "; the end of its output is in error.txt"
+		f.Message += "; the end of its output is in " + result.ErrorFile
 	}
 	return f
 }
@@ -134,7 +134,7 @@ var remedies = map[environment.Kind]string{
 	environment.KindResources:   "lower cpus, memory or storage in task.toml, or override them in the job",
 	environment.KindStart:       "the image must have bash, and its ENTRYPOINT must run what it is given",
 	environment.KindLost:        "run the job again; if it happens again, the provider's own log knows why",
-	"":                          "run the job again; if it happens again, please report this, with the trial's error.txt",
+	"":                          "run the job again; if it happens again, please report this, with the trial's " + result.ErrorFile,
 }
 
 // brief returns an error in one line, not too long for a list of failures. It redacts the error before it cuts it, because a part

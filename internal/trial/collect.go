@@ -67,8 +67,8 @@ func (x *execution) collect(ctx context.Context) {
 func (p *plan) explainIgnoredReward(e *result.Error, exitCode int, reward float64) {
 	if e.Type == result.VerifierFailed {
 		e.Message = fmt.Sprintf("tests/test.sh ended with exit code %d, so the reward %g that it wrote does not count: let it end with exit 0, "+
-			"or, if the task was made for Harbor, set %s in the job (its output is in logs/verifier/stdout.txt and logs/verifier/stderr.txt)",
-			exitCode, reward, p.harborSetting())
+			"or, if the task was made for Harbor, set %s in the job (its output is in %s)",
+			exitCode, reward, p.harborSetting(), outputIn(result.VerifierDir))
 	}
 }
 
@@ -101,7 +101,7 @@ func (p *plan) suggestHarbor(e *result.Error) {
 func (p *plan) explainReward(f *failure, omitted []result.Omission) *failure {
 	for _, o := range omitted {
 		for _, file := range []string{rewardPath, rewardJSONPath} {
-			if o.Path == "logs/"+file && f.Type == result.VerifierRewardMissing {
+			if o.Path == result.LogsDir+"/"+file && f.Type == result.VerifierRewardMissing {
 				return failf(result.VerifierRewardInvalid, "%s/%s could not be read (%s): write one finite number into a plain file there", environment.LogsDir, file, o.Reason)
 			}
 		}
@@ -168,7 +168,7 @@ func (l *logCopy) copy(ctx context.Context, part string) error {
 			own = append(own, strings.TrimPrefix(name, dir+"/"))
 		}
 	}
-	return l.copyOut(ctx, l.env, path.Join(environment.LogsDir, part), path.Join("logs", dir), own, func(name string, size int64) io.Writer {
+	return l.copyOut(ctx, l.env, path.Join(environment.LogsDir, part), path.Join(result.LogsDir, dir), own, func(name string, size int64) io.Writer {
 		file := taps[path.Join(dir, name)]
 		if file == nil {
 			return nil

@@ -73,13 +73,13 @@ func (r *record) warnNoLayer(why error) {
 
 // noteCachedInstall writes a note where people look for the output of the install script.
 func (r *record) noteCachedInstall(l *layer.Layer) error {
-	note, err := r.capture("setup/stdout.txt")
+	note, err := r.capture(result.SetupDir + "/" + result.StdoutFile)
 	if err != nil {
 		return err
 	}
 	defer r.release(note)
 	_, err = fmt.Fprintf(note, "[rollout: the install script did not run here, because cache_install is on: the environment began with the agent layer %s (%s). "+
-		"The script's output is in that trial's setup/ directory.]\n", l.Ref, l.From)
+		"The script's output is in that trial's %s/ directory.]\n", l.Ref, l.From, result.SetupDir)
 	return err
 }
 
@@ -148,13 +148,13 @@ func (x *execution) snapshot(ctx context.Context, key string) (string, error) {
 
 // copyInstallLogs copies what the script left in /logs, which belongs to this trial alone.
 func (r *record) copyInstallLogs(ctx context.Context, env environment.Environment, logDirs []string) error {
-	dst := filepath.Join(r.dir, "setup", "logs")
+	dst := filepath.Join(r.dir, result.SetupDir, result.LogsDir)
 	if err := os.MkdirAll(dst, 0o755); err != nil {
 		return err
 	}
 	ctx, cancel := awake.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	err := r.copyOut(ctx, env, environment.LogsDir, "setup/logs", nil, nil)
+	err := r.copyOut(ctx, env, environment.LogsDir, result.SetupDir+"/"+result.LogsDir, nil, nil)
 	for _, dir := range slices.Concat(logDirs, []string{environment.LogsDir}) { // those that are empty
 		if below, relErr := filepath.Rel(environment.LogsDir, dir); relErr == nil && filepath.IsLocal(below) {
 			_ = os.Remove(filepath.Join(dst, below))

@@ -162,8 +162,8 @@ func (r readiness) awaitHealth(ctx context.Context, h healthcheck) error {
 	if healthy || err != nil {
 		return err
 	}
-	f := failf(result.EnvironmentStartFailed, "the environment is not healthy: check %d of %s ended with %s, and no retry is left; its output is in error.txt",
-		n, h.name, last)
+	f := failf(result.EnvironmentStartFailed, "the environment is not healthy: check %d of %s ended with %s, and no retry is left; its output is in %s",
+		n, h.name, last, result.ErrorFile)
 	f.detail = f.Message + "\n" + h.command + "\n" + output.String()
 	return f
 }

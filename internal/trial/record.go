@@ -65,7 +65,7 @@ func (r *record) warn(format string, args ...any) {
 // logs are kept and its environment is ended.
 func (r *record) recoverPanic() {
 	if p := recover(); p != nil {
-		f := failf(result.InternalError, "rollout itself failed (%v): please report this, with the trial's error.txt", p)
+		f := failf(result.InternalError, "rollout itself failed (%v): please report this, with the trial's %s", p, result.ErrorFile)
 		f.detail = string(debug.Stack())
 		r.fail(f)
 	}

@@ -174,9 +174,9 @@ func (x *execution) install(ctx context.Context) error {
 func (x *execution) runInstallScript(ctx context.Context) error {
 	x.refusals.setActor("the install script")
 	// Not as agent.user, who could not add packages.
-	code, err := x.exec(ctx, scriptRun{script: "exec bash " + installScript, logs: "setup", env: x.agentEnv(), timeout: x.timeouts.Install})
+	code, err := x.exec(ctx, scriptRun{script: "exec bash " + installScript, logs: result.SetupDir, env: x.agentEnv(), timeout: x.timeouts.Install})
 	if err == nil && code != 0 {
-		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d%s: see setup/stdout.txt and setup/stderr.txt", code, x.outOfMemory(ctx))
+		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), outputIn(result.SetupDir))
 	}
 	return err
 }
@@ -196,11 +196,11 @@ func (x *execution) execute(ctx context.Context) error {
 		script, what = scriptCommand(x.rules.SolutionDirs[0], solution, solveScript, x.rules.RunAsPrograms), "the task's solution/solve.sh"
 	}
 	code, err := x.exec(ctx, scriptRun{
-		script: script, logs: "command", env: x.agentEnv(), timeout: x.timeouts.Execute, user: x.spec.Task.Config.Agent.User,
+		script: script, logs: result.CommandDir, env: x.agentEnv(), timeout: x.timeouts.Execute, user: x.spec.Task.Config.Agent.User,
 	})
 	x.agentBegan = !errors.Is(err, environment.ErrNotBegun)
 	if err == nil && code != 0 {
-		return failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see command/stdout.txt and command/stderr.txt", what, code, x.outOfMemory(ctx))
+		return failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see %s", what, code, x.outOfMemory(ctx), outputIn(result.CommandDir))
 	}
 	return err
 }
@@ -226,7 +226,7 @@ func (x *execution) verify(ctx context.Context) error {
 		return err
 	}
 	code, err := x.exec(ctx, scriptRun{
-		script: scriptCommand(environment.TestsDir, tests, testScript, x.rules.RunAsPrograms), logs: "logs/verifier",
+		script: scriptCommand(environment.TestsDir, tests, testScript, x.rules.RunAsPrograms), logs: result.VerifierDir,
 		env: x.spec.Task.VerifierEnv(), timeout: x.timeouts.Verify, user: x.spec.Task.Config.Verifier.User,
 	})
 	if err != nil {
@@ -234,7 +234,7 @@ func (x *execution) verify(ctx context.Context) error {
 	}
 	x.trial.VerifierExitCode = &code
 	if code != 0 && x.rules.ExitCodeCounts {
-		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see logs/verifier/stdout.txt and logs/verifier/stderr.txt", code, x.outOfMemory(ctx))
+		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), outputIn(result.VerifierDir))
 	}
 	if code == exitKilled {
 		if note := x.outOfMemory(ctx); note != "" {
@@ -247,20 +247,25 @@ func (x *execution) verify(ctx context.Context) error {
 // scriptRun is a script to be run in a trial.
 type scriptRun struct {
 	script  string // for bash
-	logs    string // the directory below the trial's for stdout.txt and stderr.txt
+	logs    string // the directory below the trial's for the script's output
 	env     map[string]string
 	user    string // "" is the image's
 	timeout time.Duration
 }
 
+// outputIn names the files with a script's output, for messages.
+func outputIn(dir string) string {
+	return dir + "/" + result.StdoutFile + " and " + dir + "/" + result.StderrFile
+}
+
 // exec runs a script in the task's working directory, and returns its exit code.
 func (x *execution) exec(ctx context.Context, r scriptRun) (int, error) {
-	stdout, err := x.capture(r.logs + "/stdout.txt")
+	stdout, err := x.capture(r.logs + "/" + result.StdoutFile)
 	if err != nil {
 		return 0, err
 	}
 	defer x.release(stdout)
-	stderr, err := x.capture(r.logs + "/stderr.txt")
+	stderr, err := x.capture(r.logs + "/" + result.StderrFile)
 	if err != nil {
 		return 0, err
 	}

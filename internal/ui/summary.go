@@ -226,7 +226,7 @@ func (s *summary) results() []string {
 	if s.Missing {
 		return []string{"Results so far: " + untrusted.ShellPath(s.Dir)}
 	}
-	return []string{"Results: " + untrusted.ShellPath(path.Join(s.Dir, "result.json"))}
+	return []string{"Results: " + untrusted.ShellPath(path.Join(s.Dir, result.ResultFile))}
 }
 
 // dir returns the trial's directory as the user would type it.

@@ -42,8 +42,8 @@ func pendingOf(dir string, keys []result.Key, digests map[taskName]string, polic
 		case err != nil:
 			return out, job.Refuse("%v: remove or repair it", err)
 		case t.TaskDigest != "" && t.TaskDigest != digests[taskName{key.Dataset, key.Task}]:
-			return out, job.Refuse("%s: the task had other files than plan.json says, so this job did not write it",
-				filepath.Join(dir, filepath.FromSlash(key.Dir()), result.ResultFile))
+			return out, job.Refuse("%s: the task had other files than %s says, so this job did not write it",
+				filepath.Join(dir, filepath.FromSlash(key.Dir()), result.ResultFile), result.PlanFile)
 		}
 		if t.Confirmation { // of a plan with fewer attempts
 			out.Keys[key] = true
@@ -83,7 +83,7 @@ func (p *Pending) confirmations(dir string, plan, now result.Plan, policy RerunP
 		case errs[i] != nil:
 			return job.Refuse("%v: remove or repair it", errs[i])
 		case !t.Confirmation:
-			return job.Refuse("%s: is no confirmation attempt, but plan.json says so", filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), result.ResultFile))
+			return job.Refuse("%s: is no confirmation attempt, but %s says so", filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), result.ResultFile), result.PlanFile)
 		}
 		p.Earlier = append(p.Earlier, t)
 		if policy.reruns(t) {

@@ -261,7 +261,7 @@ func (p *Page) Footer() string {
 		text += "\n"
 	}
 	if p.detail.Omitted != "" {
-		where := "result.json in the job's directory"
+		where := result.ResultFile + " in the job's directory"
 		if p.in.Dir != "" {
 			where = name(p.in.Dir)
 		}
