@@ -343,23 +343,23 @@ func namesPath(value any) bool {
 	return false
 }
 
-// Shown implements app.Guard: it replaces the copy's directory in a text by the checkout's, which users know.
-func (g *guard) Shown(text string) string {
+// known implements app.Paths.Known: it replaces the copy's directory in a text by the checkout's, which users know.
+func (g *guard) known(text string) string {
 	if g == nil || g.copied == "" {
 		return text
 	}
 	return strings.ReplaceAll(text, g.copied, g.top)
 }
 
-// inShown returns err with the copy's paths in its problems replaced by those that users know.
-func (g *guard) inShown(err error) error {
+// inKnown returns err with the copy's paths in its problems replaced by those that users know.
+func (g *guard) inKnown(err error) error {
 	var problems diag.List
 	if g == nil || !errors.As(err, &problems) {
 		return err
 	}
 	shown := slices.Clone(problems)
 	for i, p := range shown {
-		shown[i].File, shown[i].Message, shown[i].Hint = g.Shown(p.File), g.Shown(p.Message), g.Shown(p.Hint)
+		shown[i].File, shown[i].Message, shown[i].Hint = g.known(p.File), g.known(p.Message), g.known(p.Hint)
 	}
 	return shown
 }

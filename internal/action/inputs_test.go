@@ -19,7 +19,7 @@ func step(inputs map[string]string) *app.Host {
 	for name, value := range inputs {
 		env["INPUT_"+strings.ToUpper(name)] = value
 	}
-	return &app.Host{
+	return &app.Host{Variables: app.Variables{
 		Getenv: func(name string) (string, bool) { value, ok := env[name]; return value, ok },
 		Environ: func() (all []string) {
 			for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -27,7 +27,7 @@ func step(inputs map[string]string) *app.Host {
 			}
 			return all
 		},
-	}
+	}}
 }
 
 func override(flag, path string, value any) config.Override {

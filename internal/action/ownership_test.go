@@ -28,7 +28,8 @@ func TestFilesAreHandedOver(t *testing.T) {
 	must(t, os.Lchown(filepath.Join(dir, "jobs/j/kept"), 7, 7))
 	must(t, os.Chown(dir, uid, gid))
 	var out warnings
-	h := &app.Host{Dir: dir, Output: &out, Getenv: func(name string) (string, bool) { return dir, name == "GITHUB_WORKSPACE" }}
+	workspace := func(name string) (string, bool) { return dir, name == "GITHUB_WORKSPACE" }
+	h := &app.Host{Paths: app.Paths{Dir: dir}, Output: &out, Variables: app.Variables{Getenv: workspace}}
 	handOver(h, []string{"jobs", "reports/deep/junit.xml", "away/theirs", "../x", outside, "missing", "."})
 	if out.n != 1 { // the link that leads out of the workspace
 		t.Errorf("%d warnings", out.n)

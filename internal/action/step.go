@@ -71,7 +71,7 @@ func (s *Step) host(facts func() github.Environment) *app.Host {
 		return env
 	}
 	if s.guard != nil {
-		host.Guard = s.guard
+		host.Guard, host.Known = s.guard, s.guard.known
 	}
 	return &host
 }
@@ -102,7 +102,7 @@ func (s *Step) loaded(file *config.Loaded) {
 }
 
 // Shown returns an error of the request with the paths of checked copies replaced by those that users know.
-func (s *Step) Shown(err error) error { return s.guard.inShown(err) }
+func (s *Step) Shown(err error) error { return s.guard.inKnown(err) }
 
 // Close removes what the step needed, and gives what it wrote to the owner of the workspace.
 func (s *Step) Close() error {

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -24,11 +22,10 @@ import (
 
 // Host is the outside world of a use case. Getenv, Now, Providers, Output, Commands, GitHub and Hard are required.
 type Host struct {
-	Stdin   io.Reader // has the job file "-"
-	Getenv  func(string) (string, bool)
-	Environ func() []string // every variable, as NAME=value; nil: they are not known
-	Dir     string          // the current directory; "": the process's
-	Now     func() time.Time
+	Paths
+	Variables
+	Stdin io.Reader // has the job file "-"
+	Now   func() time.Time
 	// FreeDisk returns how many bytes may still be written below a directory; nil: what the system reports.
 	FreeDisk  func(dir string) (int64, error)
 	Providers providers.Table
@@ -76,8 +73,26 @@ type Guard interface {
 	Check(job config.Job) error
 	// Commit returns the commit that admitted files were compared with; "" if they were not compared.
 	Commit() string
-	// Shown replaces the paths of admitted copies in a text by those that users know.
-	Shown(text string) string
+}
+
+// Variables are the variables of an environment.
+type Variables struct {
+	Getenv  func(string) (string, bool)
+	Environ func() []string // every variable, as NAME=value; nil: they are not known
+}
+
+// value returns the value of a variable; "" if it is not set.
+func (v Variables) value(name string) string {
+	value, _ := v.Getenv(name)
+	return value
+}
+
+// all returns every variable; nil if they are not known.
+func (v Variables) all() []string {
+	if v.Environ == nil {
+		return nil
+	}
+	return v.Environ()
 }
 
 // UsageError means that the request cannot be carried out as it is, and that nothing was started.
@@ -100,49 +115,8 @@ type cancelled string
 func (c cancelled) Error() string        { return string(c) }
 func (c cancelled) Is(target error) bool { return target == ErrCancelled }
 
-func (h *Host) linef(format string, args ...any) { h.Output.Line(fmt.Sprintf(format, args...)) }
-func (h *Host) warnf(format string, args ...any) { h.Output.Warn(fmt.Sprintf(format, args...)) }
-
-func (h *Host) getenv(name string) string {
-	value, _ := h.Getenv(name)
-	return value
-}
-
-// environ returns every variable; nil if they are not known.
-func (h *Host) environ() []string {
-	if h.Environ == nil {
-		return nil
-	}
-	return h.Environ()
-}
-
-// Path returns a path of a request or a job file, taken from the current directory.
-func (h *Host) Path(path string) string {
-	if filepath.IsAbs(path) || h.Dir == "" {
-		return path
-	}
-	return filepath.Join(h.Dir, path)
-}
-
-// Shown returns a path as users would type it: relative to the current directory, if it is below it.
-func (h *Host) Shown(path string) string {
-	if !filepath.IsAbs(path) {
-		return path
-	}
-	here, err := filepath.Abs(h.Path("."))
-	if err != nil {
-		return path
-	}
-	original := path
-	if h.Guard != nil {
-		original = h.Guard.Shown(path)
-	}
-	rel, err := filepath.Rel(here, original)
-	if err != nil || !filepath.IsLocal(rel) {
-		return path
-	}
-	return filepath.ToSlash(rel)
-}
+func linef(to Output, format string, args ...any) { to.Line(fmt.Sprintf(format, args...)) }
+func warnf(to Output, format string, args ...any) { to.Warn(fmt.Sprintf(format, args...)) }
 
 // clean makes text that may be hostile (names of tasks, labels) fit for one line of a terminal.
 func clean(text string) string { return untrusted.Line(text) }
@@ -160,22 +134,6 @@ func ShortCommit(commit string) string {
 		return commit[:7]
 	}
 	return commit
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
-// CheckJobDir returns a UsageError if what should be a job's directory is none.
-func (h *Host) CheckJobDir(dir string) error {
-	switch info, err := os.Stat(h.Path(dir)); {
-	case errors.Is(err, os.ErrNotExist):
-		return usage("%s: there is no such directory (give the directory of a job, such as jobs/nightly)", clean(dir))
-	case err == nil && !info.IsDir():
-		return usage("%s is a file (give the directory of a job, such as jobs/nightly)", clean(dir))
-	}
-	return nil
 }
 
 // quotedPath quotes a path for a shell.

@@ -68,7 +68,7 @@ func host(t *testing.T) (*app.Host, *recorder) {
 	}
 	out := &recorder{}
 	return &app.Host{
-		Getenv: func(string) (string, bool) { return "", false }, Dir: dir, Now: time.Now, Output: out, Commands: &bytes.Buffer{},
+		Paths: app.Paths{Dir: dir}, Variables: app.Variables{Getenv: func(string) (string, bool) { return "", false }}, Now: time.Now, Output: out, Commands: &bytes.Buffer{},
 		GitHub: func() github.Environment { return github.Environment{} }, Hard: context.Background(),
 		Providers: providers.Table{{
 			Name: fake.Name, Check: func(map[string]any) []environment.ConfigProblem { return nil },

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/org/rollout-action/internal/github"
@@ -15,29 +14,38 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// findBaseline returns the job to compare with, and a sentence about it or about why there is none, for the job in dir, which
+// finder finds the results of other jobs, on disk and on GitHub.
+type finder struct {
+	Paths
+	out    Output
+	github func() github.Environment
+}
+
+func (h *Host) finder() finder { return finder{h.Paths, h.Output, h.GitHub} }
+
+// baseline returns the job to compare with, and a sentence about it or about why there is none, for the job in dir, which
 // evaluated the commit of.
-func (h *Host) findBaseline(ctx context.Context, dir string, of evaluated, opts ReportOptions) (base *result.Job, sentence string, err error) {
+func (f finder) baseline(ctx context.Context, dir string, of evaluated, opts ReportOptions) (base *result.Job, sentence string, err error) {
 	source := opts.Baseline
 	if !opts.compares() {
 		return nil, "none was asked for, so nothing was compared", nil
 	}
 	if branch, ok := strings.CutPrefix(source, GitHubPrefix); ok {
-		base, sentence = h.githubBaseline(ctx, branch, opts.Stored, of)
+		base, sentence = f.onGitHub(ctx, branch, opts.Stored, of)
 		if base != nil {
 			sentence += lacks(*base)
 		}
 		return base, sentence, nil
 	}
-	if h.same(source, dir) {
+	if f.same(source, dir) {
 		return nil, "", usage("--baseline %s: is the job itself, which is never worse than itself", clean(source))
 	}
-	job, unreadable, err := h.readBaseline(source)
+	job, unreadable, err := f.read(source)
 	if err != nil {
 		return nil, "", err
 	}
 	for _, u := range unreadable {
-		h.warnf("baseline: %v", u)
+		warnf(f.out, "baseline: %v", u)
 	}
 	commit := ", commit not known"
 	if job.Commit != nil {
@@ -46,12 +54,12 @@ func (h *Host) findBaseline(ctx context.Context, dir string, of evaluated, opts 
 	return job, fmt.Sprintf("%s (job %s%s)%s", source, job.JobName, commit, lacks(*job)), nil
 }
 
-// readBaseline reads a baseline from disk. It must exist, because somebody named it.
-func (h *Host) readBaseline(path string) (job *result.Job, unreadable []error, err error) {
-	read, unreadable, err := result.ReadJob(h.Path(path))
+// read reads a baseline from disk. It must exist, because somebody named it.
+func (f finder) read(path string) (job *result.Job, unreadable []error, err error) {
+	read, unreadable, err := result.ReadJob(f.Path(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		what := "there is no such directory or file"
-		if _, err := os.Stat(h.Path(path)); err == nil {
+		if _, err := os.Stat(f.Path(path)); err == nil {
 			what = "there are no results of a job in this directory"
 		}
 		return nil, nil, usage("--baseline %s: %s (none compares with nothing)", clean(path), what)
@@ -60,20 +68,6 @@ func (h *Host) readBaseline(path string) (job *result.Job, unreadable []error, e
 		return nil, nil, usage("--baseline: %w", err)
 	}
 	return &read, unreadable, nil
-}
-
-// same reports whether a path is a job's directory or the result.json in it.
-func (h *Host) same(path, dir string) bool {
-	job, err := os.Stat(h.Path(dir))
-	if err != nil {
-		return false
-	}
-	other := h.Path(path)
-	if filepath.Base(other) == result.ResultFile {
-		other = filepath.Dir(other)
-	}
-	info, err := os.Stat(other)
-	return err == nil && os.SameFile(info, job)
 }
 
 // lacks returns the end of a sentence about a job: what is missing of it; "" if nothing is.
@@ -88,11 +82,11 @@ func lacks(job result.Job) string {
 	return text
 }
 
-// githubBaseline returns the result of the last run on a branch ("": the pull request's base, or the default branch), and a sentence
+// onGitHub returns the result of the last run on a branch ("": the pull request's base, or the default branch), and a sentence
 // about it or about why there is none. That is never an error: the first run of all has no baseline. of is the commit
 // that was evaluated.
-func (h *Host) githubBaseline(ctx context.Context, branch string, at StoredAt, of evaluated) (*result.Job, string) {
-	env := h.GitHub()
+func (f finder) onGitHub(ctx context.Context, branch string, at StoredAt, of evaluated) (*result.Job, string) {
+	env := f.github()
 	if env.Err != nil || env.Repository == "" {
 		return nil, "results are looked for on GitHub only in a workflow, whose environment says which repository it is"
 	}

@@ -4,7 +4,11 @@ import (
 	"context"
 
 	"github.com/org/rollout-action/internal/cache"
+	"github.com/org/rollout-action/internal/quantity"
 )
+
+// cacheSizeVariable says how large the cache may grow.
+const cacheSizeVariable = "ROLLOUT_CACHE_SIZE"
 
 // Cached is what the cache holds.
 type Cached struct {
@@ -14,7 +18,7 @@ type Cached struct {
 
 // ListCache returns the entries of Rollout's cache.
 func ListCache(h *Host) (Cached, error) {
-	c, err := h.Cache()
+	c, err := openCache(h.Variables)
 	if err != nil {
 		return Cached{}, err
 	}
@@ -25,10 +29,25 @@ func ListCache(h *Host) (Cached, error) {
 // PruneCache removes the entries of Rollout's cache that a policy selects. With an error, the value is what was removed before; nil:
 // nothing was looked at.
 func PruneCache(ctx context.Context, h *Host, policy cache.Policy) (*cache.Pruned, error) {
-	c, err := h.Cache()
+	c, err := openCache(h.Variables)
 	if err != nil {
 		return nil, err
 	}
 	pruned, err := c.Prune(ctx, policy)
 	return &pruned, err
+}
+
+// openCache returns Rollout's cache.
+func openCache(vars Variables) (*cache.Cache, error) {
+	root, err := cache.Root(vars.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(0)
+	if text := vars.value(cacheSizeVariable); text != "" {
+		if size, err = quantity.Bytes(text); err != nil || size <= 0 {
+			return nil, usage("%s=%s: want an amount, as in 20G", cacheSizeVariable, text)
+		}
+	}
+	return cache.New(root, size), nil
 }

@@ -24,11 +24,12 @@ type Comparison struct {
 
 // Compare compares two jobs. It judges nothing.
 func Compare(ctx context.Context, h *Host, req CompareRequest) (Comparison, error) {
-	base, baseName, err := h.side(ctx, req.Base, req.Stored, h.evaluatedAt(req.Head))
+	f := h.finder()
+	base, baseName, err := f.side(ctx, req.Base, req.Stored, f.evaluatedAt(req.Head))
 	if err != nil {
 		return Comparison{}, err
 	}
-	head, headName, err := h.side(ctx, req.Head, req.Stored, h.evaluatedAt(req.Base))
+	head, headName, err := f.side(ctx, req.Head, req.Stored, f.evaluatedAt(req.Base))
 	if err != nil {
 		return Comparison{}, err
 	}
@@ -36,8 +37,8 @@ func Compare(ctx context.Context, h *Host, req CompareRequest) (Comparison, erro
 }
 
 // evaluatedAt returns the commit that the other side of a comparison evaluated, if that is a job's directory or result.json.
-func (h *Host) evaluatedAt(path string) evaluated {
-	job, _, err := result.ReadJob(h.Path(path))
+func (f finder) evaluatedAt(path string) evaluated {
+	job, _, err := result.ReadJob(f.Path(path))
 	if err != nil || job.Commit == nil {
 		return evaluated{} // whoever reads that side reports what is wrong
 	}
@@ -46,9 +47,9 @@ func (h *Host) evaluatedAt(path string) evaluated {
 
 // side returns a job to compare, with the job that evaluated the commit other, and its description: its name, commit, and where it
 // came from.
-func (h *Host) side(ctx context.Context, path string, at StoredAt, other evaluated) (result.Job, string, error) {
+func (f finder) side(ctx context.Context, path string, at StoredAt, other evaluated) (result.Job, string, error) {
 	if branch, ok := strings.CutPrefix(path, GitHubPrefix); ok {
-		job, sentence := h.githubBaseline(ctx, branch, at, other)
+		job, sentence := f.onGitHub(ctx, branch, at, other)
 		if ctx.Err() != nil {
 			return result.Job{}, "", fmt.Errorf("%s: %w", path, ctx.Err())
 		}
@@ -57,7 +58,7 @@ func (h *Host) side(ctx context.Context, path string, at StoredAt, other evaluat
 		}
 		return *job, describe(*job, sentence), nil
 	}
-	job, unreadable, err := result.ReadJob(h.Path(path))
+	job, unreadable, err := result.ReadJob(f.Path(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return job, "", usage("%s: there are no results of a job (give a job's directory, its %s or github:BRANCH)", clean(path), result.ResultFile)
 	}
@@ -65,7 +66,7 @@ func (h *Host) side(ctx context.Context, path string, at StoredAt, other evaluat
 		return job, "", usage("%w", err)
 	}
 	for _, u := range unreadable {
-		h.warnf("%v", u)
+		warnf(f.out, "%v", u)
 	}
 	return job, describe(job, path), nil
 }

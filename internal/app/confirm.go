@@ -47,7 +47,7 @@ func (p *planned) confirmer(again map[result.Key]bool) *confirmer {
 func (c *confirmer) baseline(ctx context.Context, plan result.Plan) *foundBaseline {
 	if c.base == nil {
 		b := &foundBaseline{}
-		b.job, b.sentence, b.err = c.p.host.findBaseline(ctx, c.p.dir(), evaluatedIn(plan), c.p.report)
+		b.job, b.sentence, b.err = c.p.host.finder().baseline(ctx, c.p.dir(), evaluatedIn(plan), c.p.report)
 		if ctx.Err() != nil {
 			return b // it may be there
 		}

@@ -5,11 +5,16 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/org/rollout-action/internal/dataset"
+	"github.com/org/rollout-action/internal/git"
 	"github.com/org/rollout-action/internal/registry"
 	"github.com/org/rollout-action/internal/result"
 )
+
+// credentialsVariable names the hosts to which git may send credentials.
+const credentialsVariable = "ROLLOUT_GIT_CREDENTIALS"
 
 // Datasets are those of a registry.
 type Datasets struct {
@@ -19,7 +24,7 @@ type Datasets struct {
 
 // ListDatasets returns the datasets of a registry, which is a path or a URL.
 func ListDatasets(ctx context.Context, h *Host, where string) (Datasets, error) {
-	source, reg, err := h.openRegistry(ctx, where)
+	source, reg, err := openRegistry(ctx, h, where)
 	if err != nil {
 		return Datasets{}, err
 	}
@@ -41,7 +46,7 @@ type ShownDataset struct {
 
 // ShowDataset returns a dataset of a registry.
 func ShowDataset(ctx context.Context, h *Host, req DatasetRequest) (ShownDataset, error) {
-	source, reg, err := h.openRegistry(ctx, req.Registry)
+	source, reg, err := openRegistry(ctx, h, req.Registry)
 	if err != nil {
 		return ShownDataset{}, err
 	}
@@ -69,7 +74,7 @@ type Downloaded struct {
 
 // Download writes the tasks of a registry's dataset into a directory.
 func Download(ctx context.Context, h *Host, req DownloadRequest) (Downloaded, error) {
-	source, reg, err := h.openRegistry(ctx, req.Registry)
+	source, reg, err := openRegistry(ctx, h, req.Registry)
 	if err != nil {
 		return Downloaded{}, err
 	}
@@ -88,7 +93,7 @@ func Download(ctx context.Context, h *Host, req DownloadRequest) (Downloaded, er
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return out, usage("--output: %w", err)
 	}
-	sets, _, err := source.Load(ctx, []dataset.Ref{{Name: d.Name, Version: d.Version, Registry: h.registryPath(req.Registry)}})
+	sets, _, err := source.Load(ctx, []dataset.Ref{{Name: d.Name, Version: d.Version, Registry: registryPath(h.Paths, req.Registry)}})
 	if err != nil {
 		return out, err
 	}
@@ -98,9 +103,9 @@ func Download(ctx context.Context, h *Host, req DownloadRequest) (Downloaded, er
 }
 
 // openRegistry loads a registry. The caller closes the source.
-func (h *Host) openRegistry(ctx context.Context, where string) (*dataset.Source, *registry.Registry, error) {
-	source := h.Source()
-	reg, err := source.LoadRegistry(ctx, h.registryPath(where))
+func openRegistry(ctx context.Context, h *Host, where string) (*dataset.Source, *registry.Registry, error) {
+	source := newSource(h)
+	reg, err := source.LoadRegistry(ctx, registryPath(h.Paths, where))
 	if err != nil {
 		_ = source.Close() // locks, which end with the process at the latest
 		return nil, nil, err
@@ -109,11 +114,11 @@ func (h *Host) openRegistry(ctx context.Context, where string) (*dataset.Source,
 }
 
 // registryPath returns where a registry of a request is, if that is a path, taken from the current directory.
-func (h *Host) registryPath(where string) string {
+func registryPath(paths Paths, where string) string {
 	if registry.IsURL(where) {
 		return where
 	}
-	return h.Path(where)
+	return paths.Path(where)
 }
 
 func findDataset(reg *registry.Registry, label string) (*registry.Dataset, error) {
@@ -122,4 +127,23 @@ func findDataset(reg *registry.Registry, label string) (*registry.Dataset, error
 		return nil, usage("%w", err)
 	}
 	return d, err
+}
+
+// newSource returns the source of datasets. The caller closes it.
+func newSource(h *Host) *dataset.Source {
+	opts := git.Options{Environ: h.all()}
+	if hosts := h.value(credentialsVariable); hosts != "" {
+		for host := range strings.SplitSeq(hosts, ",") {
+			opts.CredentialHosts = append(opts.CredentialHosts, strings.TrimSpace(host))
+		}
+	}
+	s := &dataset.Source{
+		Git:    git.New(opts),
+		Notify: func(text string) { linef(h.Output, "datasets: %s", clean(text)) },
+	}
+	if h.Guard != nil {
+		s.Admit = h.Guard.Admit
+	}
+	s.Cache, s.CacheErr = openCache(h.Variables)
+	return s
 }

@@ -18,7 +18,7 @@ import (
 
 // deliver writes the reports that were asked for to where they go. What cannot be delivered to GitHub is a note for people,
 // for it says nothing about the agents; a file that cannot be written is an error. w may be nil.
-func (h *Host) deliver(ctx context.Context, w *workflow, in report.Input, opts ReportOptions) (notes []string, err error) {
+func deliver(ctx context.Context, paths Paths, w *workflow, in report.Input, opts ReportOptions) (notes []string, err error) {
 	if w == nil && opts.comments() && opts.GitHub != "off" {
 		notes = append(notes, "there is no comment, because this is not a run of a GitHub workflow")
 	}
@@ -35,7 +35,7 @@ func (h *Host) deliver(ctx context.Context, w *workflow, in report.Input, opts R
 		{opts.JSON, json.Reporter{}},
 	} {
 		if file.path != "" {
-			if failed := h.writeReport(file.path, func(out io.Writer) error { return file.reporter.Write(out, in) }); failed != nil {
+			if failed := writeReport(paths.Path(file.path), func(out io.Writer) error { return file.reporter.Write(out, in) }); failed != nil {
 				err = errors.Join(err, fmt.Errorf("write the report %s: %w", file.path, failed))
 			}
 		}
@@ -44,14 +44,13 @@ func (h *Host) deliver(ctx context.Context, w *workflow, in report.Input, opts R
 }
 
 // writeReport writes one report to a file, making its directory.
-func (h *Host) writeReport(path string, write func(io.Writer) error) error {
+func writeReport(path string, write func(io.Writer) error) error {
 	var text bytes.Buffer
 	if err := write(&text); err != nil {
 		return err
 	}
-	full := h.Path(path)
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return result.WriteFile(full, text.Bytes())
+	return result.WriteFile(path, text.Bytes())
 }

@@ -93,11 +93,11 @@ func Divide(ctx context.Context, h *Host, req DivideRequest) (Division, error) {
 	if req.Target <= 0 {
 		return Division{}, usage("--target %s: want a time, as in 20m", req.Target)
 	}
-	timings, err := h.timings(req.Timings)
+	timings, err := readTimings(h.Paths, h.Output, req.Timings)
 	if err != nil {
 		return Division{}, err
 	}
-	p, err := h.loadPlan(ctx, req.Job)
+	p, err := loadPlan(ctx, h, req.Job)
 	if err != nil {
 		return Division{}, err
 	}
@@ -124,7 +124,7 @@ func (p *planned) countShards(req DivideRequest, timings job.Timings) (int, erro
 		return 0, usage("--shards %d: a GitHub matrix has at most %d jobs", n, maxMatrix)
 	}
 	if n > len(p.specs) {
-		p.host.linef("%s instead of %d, as the job has no more trials", plural.Count(len(p.specs), "shard"), n)
+		linef(p.host.Output, "%s instead of %d, as the job has no more trials", plural.Count(len(p.specs), "shard"), n)
 		n = len(p.specs)
 	}
 	return n, nil
@@ -141,7 +141,7 @@ func (p *planned) enoughShards(target time.Duration, timings job.Timings) int {
 		}
 		all := float64(len(p.specs)) * guessedTrial.Seconds() / float64(concurrent)
 		n := max(1, min(int(math.Ceil(all/target.Seconds())), guessedMost, len(tasks)))
-		p.host.linef("How long these trials take is not known (--timings tells), so each is taken to need %s: %s for %s, with "+
+		linef(p.host.Output, "How long these trials take is not known (--timings tells), so each is taken to need %s: %s for %s, with "+
 			"no task divided and at most %d shards", Brief(guessedTrial), plural.Count(n, "shard"), plural.Count(len(p.specs), "trial"), guessedMost)
 		return n
 	}
@@ -155,7 +155,7 @@ func (p *planned) enoughShards(target time.Duration, timings job.Timings) int {
 		if n == maxMatrix {
 			why = "a workflow can start no more"
 		}
-		p.host.linef("%s take %s, longer than the target of %s: %s", plural.Count(n, "shard"), Brief(wall), Brief(target), why)
+		linef(p.host.Output, "%s take %s, longer than the target of %s: %s", plural.Count(n, "shard"), Brief(wall), Brief(target), why)
 	}
 	return n
 }

@@ -29,10 +29,10 @@ func Export(ctx context.Context, h *Host, req ExportRequest) (export.Report, err
 	if !slices.Contains(export.Formats, req.Format) {
 		return export.Report{}, usage("--format %s: there are %s", clean(req.Format), strings.Join(export.Formats, ", "))
 	}
-	if err := h.CheckJobDir(req.Dir); err != nil {
+	if err := h.checkJobDir(req.Dir); err != nil {
 		return export.Report{}, err
 	}
-	opts := export.Options{Dir: h.Path(req.Dir), Format: req.Format, Instruction: h.instruction}
+	opts := export.Options{Dir: h.Path(req.Dir), Format: req.Format, Instruction: func(t result.PlannedTask) []result.Message { return instruction(h.Path("."), t) }}
 	var report export.Report
 	var err error
 	if req.Output == "" {
@@ -49,13 +49,13 @@ func Export(ctx context.Context, h *Host, req ExportRequest) (export.Report, err
 	return report, nil
 }
 
-// instruction returns the prompt of a task whose directory has not changed since the job was planned; nil for others.
-func (h *Host) instruction(planned result.PlannedTask) []result.Message {
+// instruction returns the prompt of a task, seen from a directory, if its own directory has not changed since the job was planned; else nil.
+func instruction(dir string, planned result.PlannedTask) []result.Message {
 	path := filepath.FromSlash(planned.Path)
 	if planned.Digest == "" || !filepath.IsLocal(path) {
 		return nil
 	}
-	here, err := filepath.Abs(h.Path("."))
+	here, err := filepath.Abs(dir)
 	if err != nil {
 		return nil
 	}

@@ -10,20 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/cache"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/dataset"
 	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/git"
 	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/quantity"
 	"github.com/org/rollout-action/internal/task"
-)
-
-// The variables that say how datasets are fetched and kept.
-const (
-	credentialsVariable = "ROLLOUT_GIT_CREDENTIALS"
-	cacheSizeVariable   = "ROLLOUT_CACHE_SIZE"
 )
 
 // loaded is the first stage of a job: its file and its tasks are read and checked, and nothing is started.
@@ -47,8 +38,8 @@ func (r JobRequest) overrides() []config.Override {
 	return append(r.Overrides[:len(r.Overrides):len(r.Overrides)], r.Sets...)
 }
 
-// options returns how a job file is loaded.
-func (h *Host) options(req JobRequest) config.Options {
+// loadOptions returns how a job file is loaded.
+func loadOptions(h *Host, req JobRequest) config.Options {
 	checks := map[string]config.ProviderCheck{}
 	for _, p := range h.Providers {
 		checks[p.Name] = p.Check
@@ -64,17 +55,17 @@ func (h *Host) options(req JobRequest) config.Options {
 	return opts
 }
 
-// load reads and checks a job file and its tasks.
-func (h *Host) load(ctx context.Context, req JobRequest) (*loaded, error) {
-	file, err := config.Load(req.File, h.options(req))
+// loadJob reads and checks a job file and its tasks.
+func loadJob(ctx context.Context, h *Host, req JobRequest) (*loaded, error) {
+	file, err := config.Load(req.File, loadOptions(h, req))
 	if err != nil {
 		return nil, err
 	}
-	return h.loadTasks(ctx, file, req.File)
+	return loadTasks(ctx, h, file, req.File)
 }
 
 // loadTarget loads a job file, or a job for a directory of tasks or of one task.
-func (h *Host) loadTarget(ctx context.Context, req JobRequest) (*loaded, error) {
+func loadTarget(ctx context.Context, h *Host, req JobRequest) (*loaded, error) {
 	target := req.File
 	info, err := os.Stat(h.Path(target))
 	if filepath.Base(target) == "task.toml" && err == nil && !info.IsDir() {
@@ -84,7 +75,7 @@ func (h *Host) loadTarget(ctx context.Context, req JobRequest) (*loaded, error) 
 		if req.TaskFormat != "" {
 			return nil, usage("--task-format is for a directory of tasks; a job file says it itself, with datasets[].format and tasks_format")
 		}
-		return h.load(ctx, req)
+		return loadJob(ctx, h, req)
 	}
 	abs, err := filepath.Abs(h.Path(target))
 	if err != nil {
@@ -94,11 +85,11 @@ func (h *Host) loadTarget(ctx context.Context, req JobRequest) (*loaded, error) 
 	if err != nil {
 		return nil, err
 	}
-	file, err := config.LoadTasks(config.Tasks{Name: target, Dir: abs, Single: isTask, Format: req.TaskFormat}, h.options(req))
+	file, err := config.LoadTasks(config.Tasks{Name: target, Dir: abs, Single: isTask, Format: req.TaskFormat}, loadOptions(h, req))
 	if err != nil {
 		return nil, err
 	}
-	l, err := h.loadTasks(ctx, file, filepath.Join(abs, "task.toml")) // whose directory says which repository it is
+	l, err := loadTasks(ctx, h, file, filepath.Join(abs, "task.toml")) // whose directory says which repository it is
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +98,7 @@ func (h *Host) loadTarget(ctx context.Context, req JobRequest) (*loaded, error) 
 }
 
 // loadTasks loads the tasks of a job.
-func (h *Host) loadTasks(ctx context.Context, file *config.Loaded, path string) (_ *loaded, err error) {
+func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string) (_ *loaded, err error) {
 	if h.OnLoad != nil {
 		h.OnLoad(file)
 	}
@@ -116,7 +107,7 @@ func (h *Host) loadTasks(ctx context.Context, file *config.Loaded, path string) 
 			return nil, err
 		}
 	}
-	l := &loaded{Loaded: file, host: h, path: path, source: h.Source()}
+	l := &loaded{Loaded: file, host: h, path: path, source: newSource(h)}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -200,14 +191,6 @@ func (l *loaded) tasks() []*task.Task {
 	return tasks
 }
 
-// shownTask returns the path of a task's file for messages; "" is the task itself.
-func (h *Host) shownTask(t *task.Task, name string) string {
-	if t.Origin != nil {
-		return t.File(name)
-	}
-	return filepath.Join(h.Shown(t.Dir), filepath.FromSlash(name))
-}
-
 // taskNames returns the names of the first few tasks, for a message.
 func taskNames(sets []*dataset.Set) []string {
 	var names []string
@@ -255,38 +238,4 @@ func madeForHarbor(set *dataset.Set, at config.Place, key string) diag.List {
 		Message: clean(fmt.Sprintf("%d of %s of dataset %q look made for Harbor (%s), and are read by Rollout's rules", signs, plural.Count(readable, "task"), set.Name, first)),
 		Hint:    fmt.Sprintf("say %s: harbor, or rollout if that is right; validate of a directory: --task-format harbor", key),
 	}}
-}
-
-// Source returns the source of datasets. The caller closes it.
-func (h *Host) Source() *dataset.Source {
-	opts := git.Options{Environ: h.environ()}
-	if hosts := h.getenv(credentialsVariable); hosts != "" {
-		for host := range strings.SplitSeq(hosts, ",") {
-			opts.CredentialHosts = append(opts.CredentialHosts, strings.TrimSpace(host))
-		}
-	}
-	s := &dataset.Source{
-		Git:    git.New(opts),
-		Notify: func(text string) { h.linef("datasets: %s", clean(text)) },
-	}
-	if h.Guard != nil {
-		s.Admit = h.Guard.Admit
-	}
-	s.Cache, s.CacheErr = h.Cache()
-	return s
-}
-
-// Cache returns Rollout's cache.
-func (h *Host) Cache() (*cache.Cache, error) {
-	root, err := cache.Root(h.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	size := int64(0)
-	if text := h.getenv(cacheSizeVariable); text != "" {
-		if size, err = quantity.Bytes(text); err != nil || size <= 0 {
-			return nil, usage("%s=%s: want an amount, as in 20G", cacheSizeVariable, text)
-		}
-	}
-	return cache.New(root, size), nil
 }

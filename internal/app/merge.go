@@ -31,9 +31,9 @@ func Merge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.linef("Merged %d of %s into %s", merged.Merged, plural.Count(merged.Shards, "shard"), clean(merged.Dir))
+	linef(h.Output, "Merged %d of %s into %s", merged.Merged, plural.Count(merged.Shards, "shard"), clean(merged.Dir))
 	for _, note := range merged.Notes {
-		h.linef("note: %s", clean(note))
+		linef(h.Output, "note: %s", clean(note))
 	}
-	return h.finish(ctx, merged.Dir, req.Report, ending{tree: &merged.Tree, incomplete: merged.Incomplete, notes: merged.Notes})
+	return finish(ctx, h, merged.Dir, req.Report, ending{tree: &merged.Tree, incomplete: merged.Incomplete, notes: merged.Notes})
 }

@@ -46,7 +46,7 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 	entry, _ := h.Providers.Find(p.Job.Environment.Type) // config.Load has checked the name
 	secrets := redact.New(p.Secrets)
 	show, endView := h.Output.View(View{Level: logLevel(p.Job.LogLevel)}) // shows nothing unless the provider reports something
-	provider, err := h.Connect(ctx, entry, p.Job.Environment.ProviderConfig, providers.Host{
+	provider, err := Connect(ctx, h.Hard, entry, p.Job.Environment.ProviderConfig, providers.Host{
 		Hide: p.hidden(),
 		Progress: func(line string) {
 			show(event.Event{Time: h.Now().UTC(), Kind: event.Notice, Message: secrets.String(line)})
@@ -54,7 +54,7 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 	})
 	endView()
 	if err == nil {
-		h.sweep(ctx, provider)
+		sweep(ctx, provider, h.Output)
 	}
 	if ctx.Err() != nil {
 		if err == nil {
@@ -82,9 +82,9 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 	}), nil
 }
 
-// Connect connects to a provider, unless ctx ends meanwhile. When the hard context ends, it does not wait for the provider any
+// Connect connects to a provider, unless ctx ends meanwhile. When hard ends, it does not wait for the provider any
 // more.
-func (h *Host) Connect(ctx context.Context, entry providers.Entry, cfg map[string]any, host providers.Host) (environment.Provider, error) {
+func Connect(ctx, hard context.Context, entry providers.Entry, cfg map[string]any, host providers.Host) (environment.Provider, error) {
 	type connection struct {
 		provider environment.Provider
 		err      error
@@ -102,23 +102,23 @@ func (h *Host) Connect(ctx context.Context, entry providers.Entry, cfg map[strin
 		if c.err == nil {
 			_ = c.provider.Close()
 		}
-	case <-h.Hard.Done():
+	case <-hard.Done():
 	}
 	return nil, fmt.Errorf("connect to %s: %w", entry.Name, context.Canceled)
 }
 
 // sweep removes what killed runs left behind. A failure is only a warning.
-func (h *Host) sweep(ctx context.Context, provider environment.Provider) {
+func sweep(ctx context.Context, provider environment.Provider, out Output) {
 	listed, err := provider.List(ctx)
 	if err == nil {
 		var gone []environment.Listed
 		gone, err = job.RemoveEnvironments(ctx, provider, job.Leftovers(listed))
 		if len(gone) > 0 {
-			h.linef("removed %s left by a run that was killed", plural.Count(len(gone), "environment"))
+			linef(out, "removed %s left by a run that was killed", plural.Count(len(gone), "environment"))
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		h.warnf("leftovers of earlier runs could not be removed: %v", err)
+		warnf(out, "leftovers of earlier runs could not be removed: %v", err)
 	}
 }
 
@@ -262,7 +262,7 @@ func (o *opened) checkMachine(ctx context.Context) error {
 
 // resumption returns the command that resumes the job.
 func (o *opened) resumption() string {
-	return o.host.resumption(o.dir(), o.tree.Plan, o.report) + o.rerun
+	return resumption(o.host.Paths, o.dir(), o.tree.Plan, o.report) + o.rerun
 }
 
 // close ends the job's files, before the reports, which may take long, and removes what trials could not remove, because the
@@ -270,7 +270,7 @@ func (o *opened) resumption() string {
 func (o *opened) close(ctx context.Context) {
 	h := o.host
 	if err := o.tree.Close(); err != nil {
-		h.warnf("end the job's files: %v", err)
+		warnf(h.Output, "end the job's files: %v", err)
 	}
 	limit := time.Minute
 	if ctx.Err() != nil {
@@ -283,6 +283,6 @@ func (o *opened) close(ctx context.Context) {
 		_, err = job.RemoveEnvironments(ctx, o.provider, job.OwnLeftovers(listed, o.Job.Name))
 	}
 	if err != nil && h.Hard.Err() == nil {
-		h.warnf("environments of this job may be left, the next run removes them: %v", err)
+		warnf(h.Output, "environments of this job may be left, the next run removes them: %v", err)
 	}
 }

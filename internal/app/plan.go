@@ -42,8 +42,8 @@ func (l *loaded) plan() (*planned, error) {
 }
 
 // loadPlan loads a job file and plans its trials.
-func (h *Host) loadPlan(ctx context.Context, req JobRequest) (*planned, error) {
-	l, err := h.load(ctx, req)
+func loadPlan(ctx context.Context, h *Host, req JobRequest) (*planned, error) {
+	l, err := loadJob(ctx, h, req)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ type Plan struct {
 
 // PlanJob returns the trials that a job would run. It contacts no provider.
 func PlanJob(ctx context.Context, h *Host, req JobRequest) (Plan, error) {
-	p, err := h.loadPlan(ctx, req)
+	p, err := loadPlan(ctx, h, req)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -72,12 +72,12 @@ func PlanJob(ctx context.Context, h *Host, req JobRequest) (Plan, error) {
 	return Plan{Job: p.Job, Trials: job.Keys(p.specs), Warnings: p.Warnings}, nil
 }
 
-// timings reads the durations of an earlier job's trials; none without a path.
-func (h *Host) timings(path string) (job.Timings, error) {
+// readTimings reads the durations of an earlier job's trials; none without a path.
+func readTimings(paths Paths, out Output, path string) (job.Timings, error) {
 	if path == "" {
 		return nil, nil
 	}
-	earlier, unreadable, err := result.ReadJob(h.Path(path))
+	earlier, unreadable, err := result.ReadJob(paths.Path(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("--timings %s: there is no such directory or file", path)
 	}
@@ -85,7 +85,7 @@ func (h *Host) timings(path string) (job.Timings, error) {
 		return nil, usage("--timings: %w", err)
 	}
 	for _, u := range unreadable {
-		h.warnf("timings: %v", u)
+		warnf(out, "timings: %v", u)
 	}
 	return job.TimingsOf(earlier), nil
 }
@@ -98,13 +98,13 @@ func (p *planned) split(shard *result.Shard, timings string) error {
 		}
 		return nil
 	}
-	durations, err := p.host.timings(timings)
+	durations, err := readTimings(p.host.Paths, p.host.Output, timings)
 	if err != nil {
 		return err
 	}
 	p.shard, p.shardOf = shard, job.Shards(p.specs, shard.Total, durations)
 	if own := p.own(); len(own) == 0 {
-		p.host.linef("Shard %s has nothing to do: the job has only %s", shard, plural.Count(len(p.specs), "trial"))
+		linef(p.host.Output, "Shard %s has nothing to do: the job has only %s", shard, plural.Count(len(p.specs), "trial"))
 	}
 	return nil
 }
@@ -176,17 +176,17 @@ func (p *planned) record() (result.Plan, error) {
 		}
 	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
-		StartedAt: h.Now(), Commit: checkout.Commit, Parents: h.parents(checkout), Dir: here, Shard: p.shard, ShardOf: p.shardOf,
+		StartedAt: h.Now(), Commit: checkout.Commit, Parents: parentsOf(h, checkout), Dir: here, Shard: p.shard, ShardOf: p.shardOf,
 		PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proves,
 	})
 }
 
-// parents returns the parents of the commit that is checked out; nil if they are not known. Only a workflow needs them.
-func (h *Host) parents(checkout task.Checkout) []string {
+// parentsOf returns the parents of the commit that is checked out; nil if they are not known. Only a workflow needs them.
+func parentsOf(h *Host, checkout task.Checkout) []string {
 	if !h.GitHub().Inside || checkout.Commit == nil || checkout.Objects == "" {
 		return nil
 	}
-	opts := git.Options{Timeout: 30 * time.Second, Environ: h.environ()}
+	opts := git.Options{Timeout: 30 * time.Second, Environ: h.all()}
 	parents, err := git.New(opts).Parents(h.Hard, checkout.Objects, *checkout.Commit)
 	if err != nil {
 		return nil // GitHub is asked
@@ -195,9 +195,9 @@ func (h *Host) parents(checkout task.Checkout) []string {
 }
 
 // resumption returns the command that resumes a job, with the flags of a report that are not in its directory.
-func (h *Host) resumption(dir string, plan result.Plan, report ReportOptions) string {
+func resumption(paths Paths, dir string, plan result.Plan, report ReportOptions) string {
 	command := "rollout resume " + quotedPath(dir)
-	stored := resume.Job{Dir: h.Path(dir), Plan: plan}
+	stored := resume.Job{Dir: paths.Path(dir), Plan: plan}
 	if from, err := stored.PathsFrom(); err != nil || !isDir(from) {
 		command += " --job-file JOB_FILE"
 	}

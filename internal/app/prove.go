@@ -43,7 +43,7 @@ func Prove(ctx context.Context, h *Host, req ProveRequest) (*prove.Report, error
 	if err := (ReportOptions{GitHub: req.Reports.GitHub}).check(); err != nil {
 		return nil, err
 	}
-	p, notes, err := h.planProof(ctx, req)
+	p, notes, err := planProof(ctx, h, req)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func Prove(ctx context.Context, h *Host, req ProveRequest) (*prove.Report, error
 }
 
 // planProof plans the job that proves the target's tasks: oracle and nop on each that can be run. The notes are for people.
-func (h *Host) planProof(ctx context.Context, req ProveRequest) (_ *planned, notes []string, err error) {
+func planProof(ctx context.Context, h *Host, req ProveRequest) (_ *planned, notes []string, err error) {
 	proof := req.Job
 	proof.Agents = []string{agent.Oracle, agent.Nop}
 	proof.Overrides = append(slices.Clip(proof.Overrides),
@@ -69,7 +69,7 @@ func (h *Host) planProof(ctx context.Context, req ProveRequest) (_ *planned, not
 		name := "validate-" + h.Now().Format("2006-01-02__15-04-05")
 		proof.Overrides = append(proof.Overrides, config.Override{Path: "name", Literal: name, Origin: "--name"})
 	}
-	l, err := h.loadTarget(ctx, proof)
+	l, err := loadTarget(ctx, h, proof)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -145,7 +145,7 @@ func (p *planned) finishProof(dir string, req ProveRequest, notes []string) (*pr
 	var tree result.Tree
 	if dir != "" {
 		var err error
-		if tree, err = p.host.readTree(dir); err != nil {
+		if tree, err = readTree(p.host.Paths, p.host.Output, dir); err != nil {
 			return nil, err
 		}
 	}
@@ -153,7 +153,7 @@ func (p *planned) finishProof(dir string, req ProveRequest, notes []string) (*pr
 		Tasks: p.taskReports(tree, req), Dir: dir, Notes: notes, StartedAt: tree.Plan.StartedAt,
 		Cancelled: result.Summarize(tree.Plan, tree.Trials).Cancelled,
 	}
-	err := p.host.deliverProof(&report, req.Reports)
+	err := deliverProof(p.host, &report, req.Reports)
 	return &report, err
 }
 

@@ -14,8 +14,8 @@ import (
 
 // deliverProof writes a report to the files and the workflow that are wanted. What GitHub refuses is a note in it; a file that cannot be written
 // is an error.
-func (h *Host) deliverProof(report *prove.Report, to ProveReports) error {
-	w, notes := h.workflow(to.GitHub)
+func deliverProof(h *Host, report *prove.Report, to ProveReports) error {
+	w, notes := openWorkflow(h, to.GitHub)
 	report.Notes = append(report.Notes, notes...)
 	if w != nil {
 		report.Notes = append(report.Notes, w.writeProof(*report, to)...)
@@ -26,7 +26,7 @@ func (h *Host) deliverProof(report *prove.Report, to ProveReports) error {
 		format provereport.Format
 	}{{to.JUnit, provereport.JUnit}, {to.Markdown, provereport.Markdown}, {to.JSON, provereport.JSON}} {
 		if file.path != "" {
-			if err := h.writeReport(file.path, func(out io.Writer) error { return file.format(out, *report) }); err != nil {
+			if err := writeReport(h.Path(file.path), func(out io.Writer) error { return file.format(out, *report) }); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("write the report %s: %w", file.path, err))
 			}
 		}
@@ -37,16 +37,16 @@ func (h *Host) deliverProof(report *prove.Report, to ProveReports) error {
 // writeProof writes the summary, annotations and outputs of the workflow.
 func (w *workflow) writeProof(report prove.Report, to ProveReports) (notes []string) {
 	var text bytes.Buffer
-	limit := min(provereport.DefaultLimit, github.SummarySpace(w.host.Getenv))
+	limit := min(provereport.DefaultLimit, github.SummarySpace(w.getenv))
 	err := provereport.MarkdownLimit(limit)(&text, report)
-	if err = errors.Join(err, github.AppendSummary(w.host.Getenv, text.Bytes())); err != nil {
+	if err = errors.Join(err, github.AppendSummary(w.getenv, text.Bytes())); err != nil {
 		notes = append(notes, "the job summary is missing: "+err.Error())
 	}
 	if !to.NoAnnotations {
-		_ = provereport.Annotations(w.host.Commands, report) // nobody may be reading it any more
+		_ = provereport.Annotations(w.commands, report) // nobody may be reading it any more
 	}
 	for _, o := range [][2]string{{"verdict", string(report.Outcome())}, {"result-path", resultIn(report.Dir)}, {"junit-path", to.JUnit}} {
-		if err := github.SetOutput(w.host.Getenv, o[0], o[1]); err != nil {
+		if err := github.SetOutput(w.getenv, o[0], o[1]); err != nil {
 			notes = append(notes, "the step's outputs are incomplete: "+err.Error())
 		}
 	}

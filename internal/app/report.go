@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/gate"
@@ -49,7 +50,7 @@ const (
 // Report reports on a job from what is in its directory. It runs no trial. With an error, the Finished is what there is; nil:
 // nothing.
 func Report(ctx context.Context, h *Host, req ReportRequest) (*Finished, error) {
-	return h.finish(ctx, req.Dir, req.Options, ending{})
+	return finish(ctx, h, req.Dir, req.Options, ending{})
 }
 
 // ending is what a use case that finishes a job knows besides what is in the job's directory.
@@ -65,7 +66,8 @@ type ending struct {
 
 // finishing is a job on its way from ending to Finished.
 type finishing struct {
-	*Host
+	finder
+	now  func() time.Time
 	opts ReportOptions
 	end  ending
 	in   report.Input
@@ -77,31 +79,31 @@ type finishing struct {
 }
 
 // readTree reads a job's directory, and warns of what cannot be read in it.
-func (h *Host) readTree(dir string) (result.Tree, error) {
-	tree, err := result.ReadTree(h.Path(dir))
+func readTree(paths Paths, out Output, dir string) (result.Tree, error) {
+	tree, err := result.ReadTree(paths.Path(dir))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return tree, usage("%w (give the directory of a job, such as jobs/nightly)", err)
 	}
 	for _, unreadable := range tree.Unreadable {
-		h.warnf("%v", unreadable)
+		warnf(out, "%v", unreadable)
 	}
 	return tree, err
 }
 
 // finish ends Run, Resume, Merge and Report: it reads the job's directory, compares, judges and delivers. With an error, it
 // returns what there is to show, or nil.
-func (h *Host) finish(ctx context.Context, dir string, opts ReportOptions, end ending) (*Finished, error) {
+func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end ending) (*Finished, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
 	if end.tree == nil {
 		end.incomplete = append(end.incomplete, merge.Missing(h.Path(dir))...)
 	}
-	f := &finishing{Host: h, opts: opts, end: end}
+	f := &finishing{finder: h.finder(), now: h.Now, opts: opts, end: end}
 	if err := f.gather(dir); err != nil {
 		return nil, err
 	}
-	w, notes := h.workflow(opts.GitHub)
+	w, notes := openWorkflow(h, opts.GitHub)
 	f.in.Notes = append(f.in.Notes, notes...)
 	if w != nil {
 		f.in.Links = w.links()
@@ -109,7 +111,7 @@ func (h *Host) finish(ctx context.Context, dir string, opts ReportOptions, end e
 	if err := f.judge(ctx); err != nil {
 		return nil, err
 	}
-	notes, err := h.deliver(ctx, w, f.in, opts)
+	notes, err := deliver(ctx, h.Paths, w, f.in, opts)
 	f.in.Notes = append(f.in.Notes, notes...)
 	return f.finished(ctx), err
 }
@@ -122,7 +124,7 @@ func (f *finishing) finished(ctx context.Context) *Finished {
 		Input: in, Incomplete: f.end.incomplete, Compared: f.opts.compares(), NoResult: err != nil, Outcome: f.outcome(ctx),
 	}
 	if _, err := os.Stat(filepath.Join(f.Path(in.Dir), result.ConfigFile)); err == nil && !in.Plan.ProvesTasks {
-		out.Resume = f.resumption(in.Dir, in.Plan, f.opts)
+		out.Resume = resumption(f.Paths, in.Dir, in.Plan, f.opts)
 	}
 	// Without a gate or a baseline the numbers say all there is, unless all trials are there and the job does not pass.
 	unexplained := len(in.Incomplete) == 0 && !in.Verdict.Passed(in.Policy)
@@ -169,7 +171,7 @@ func (f *finishing) judge(ctx context.Context) error {
 	found := f.end.baseline
 	if found == nil {
 		found = &foundBaseline{}
-		found.job, found.sentence, found.err = f.findBaseline(ctx, in.Dir, evaluatedIn(in.Plan), f.opts)
+		found.job, found.sentence, found.err = f.baseline(ctx, in.Dir, evaluatedIn(in.Plan), f.opts)
 	}
 	if found.err != nil {
 		return found.err
@@ -181,7 +183,7 @@ func (f *finishing) judge(ctx context.Context) error {
 		in.Diff = &diff
 	}
 	if _, note := unconfirmed(*in, f.confirmations, base); note != "" {
-		note += ". To make them now: " + f.resumption(in.Dir, in.Plan, f.opts)
+		note += ". To make them now: " + resumption(f.Paths, in.Dir, in.Plan, f.opts)
 		in.Notes = append(in.Notes, note)
 		f.unconfirmed = f.unconfirmed || ctx.Err() != nil
 	}
@@ -189,7 +191,7 @@ func (f *finishing) judge(ctx context.Context) error {
 		f.stopped = true
 		f.missing("the command was cancelled before it had found the baseline")
 	}
-	in.Verdict = in.Policy.Check(in.Job, in.Diff, f.Now())
+	in.Verdict = in.Policy.Check(in.Job, in.Diff, f.now())
 	return nil
 }
 
@@ -200,7 +202,7 @@ func (f *finishing) gather(dir string) error {
 		tree = *f.end.tree
 	} else {
 		var err error
-		if tree, err = f.readTree(dir); err != nil {
+		if tree, err = readTree(f.Paths, f.out, dir); err != nil {
 			return err
 		}
 	}
@@ -210,7 +212,7 @@ func (f *finishing) gather(dir string) error {
 	f.confirmations = tree.Confirmations
 	f.in = report.Input{
 		Job: job, Plan: tree.Plan, Trials: tree.Trials, Groups: result.Groups(tree.Plan, tree.All()),
-		Files: os.DirFS(f.Path(dir)), Dir: dir, Notes: slices.Clone(f.end.notes), Now: f.Now(),
+		Files: os.DirFS(f.Path(dir)), Dir: dir, Notes: slices.Clone(f.end.notes), Now: f.now(),
 		Incomplete: append(missing(job, tree), f.end.incomplete...),
 	}
 	in := &f.in

@@ -184,13 +184,13 @@ func (o ReportOptions) check() error {
 }
 
 // checkEarly refuses what check refuses, and a baseline that is missing, for a use case that takes long before it reports.
-func (h *Host) checkEarly(o ReportOptions) error {
+func (o ReportOptions) checkEarly(f finder) error {
 	if err := o.check(); err != nil {
 		return err
 	}
 	if !o.compares() || strings.HasPrefix(o.Baseline, GitHubPrefix) {
 		return nil
 	}
-	_, _, err := h.readBaseline(o.Baseline)
+	_, _, err := f.read(o.Baseline)
 	return err
 }

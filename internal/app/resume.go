@@ -24,22 +24,22 @@ func Resume(ctx context.Context, h *Host, req ResumeRequest) (*Finished, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := h.checkEarly(req.Report); err != nil {
+	if err := req.Report.checkEarly(h.finder()); err != nil {
 		return nil, err
 	}
-	lock, err := h.lock(req.Dir)
+	lock, err := takeLock(h, req.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Release() //nolint:errcheck // only a file that means nothing is left
-	stored, err := h.openStored(req.Dir)
+	stored, err := openStored(h.Paths, req.Dir)
 	if errors.Is(err, resume.ErrNotBegun) {
 		return nil, usage("%w (give the directory of a job, such as jobs/nightly; a job that was killed before it began is begun by rollout run JOB_FILE --resume)", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.planStored(ctx, stored, req)
+	p, err := planStored(ctx, h, stored, req)
 	if err != nil {
 		return nil, err
 	}
@@ -48,9 +48,9 @@ func Resume(ctx context.Context, h *Host, req ResumeRequest) (*Finished, error) 
 	return p.resume(ctx, stored, lock, policy, nil)
 }
 
-// lock takes the lock of a job's directory.
-func (h *Host) lock(dir string) (*job.Lock, error) {
-	if err := h.CheckJobDir(dir); err != nil {
+// takeLock takes the lock of a job's directory.
+func takeLock(h *Host, dir string) (*job.Lock, error) {
+	if err := h.checkJobDir(dir); err != nil {
 		return nil, err
 	}
 	lock, err := job.TakeLock(h.Path(dir), h.Now())
@@ -60,14 +60,14 @@ func (h *Host) lock(dir string) (*job.Lock, error) {
 		return nil, usage("%w", busy)
 	}
 	if err == nil && lock.Unguarded != nil {
-		h.warnf("nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", dir, lock.Unguarded)
+		warnf(h.Output, "nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", dir, lock.Unguarded)
 	}
 	return lock, err
 }
 
 // openStored reads what there is of a job.
-func (h *Host) openStored(dir string) (resume.Job, error) {
-	stored, err := resume.Load(h.Path(dir))
+func openStored(paths Paths, dir string) (resume.Job, error) {
+	stored, err := resume.Load(paths.Path(dir))
 	var refusal job.Refusal
 	if errors.As(err, &refusal) {
 		return stored, usage("%s cannot be resumed: %w", clean(dir), err)
@@ -76,14 +76,14 @@ func (h *Host) openStored(dir string) (resume.Job, error) {
 }
 
 // planStored plans the job in a directory, or a job file in its place.
-func (h *Host) planStored(ctx context.Context, stored resume.Job, req ResumeRequest) (*planned, error) {
+func planStored(ctx context.Context, h *Host, stored resume.Job, req ResumeRequest) (*planned, error) {
 	again := req.Job.gated(req.Report)
 	if req.JobFile != "" {
 		again.File, again.Agents = req.JobFile, nil
 		for _, agent := range stored.Config.Agents {
 			again.Agents = append(again.Agents, agent.Name)
 		}
-		return h.loadPlan(ctx, again)
+		return loadPlan(ctx, h, again)
 	}
 	from, err := stored.PathsFrom()
 	if err != nil {
@@ -94,9 +94,9 @@ func (h *Host) planStored(ctx context.Context, stored resume.Job, req ResumeRequ
 		return nil, usage("%s: its paths cannot be followed, as it is not known where its job file was, or that directory is gone: give the job file with --job-file", clean(again.File))
 	}
 	again.pathsFrom = from
-	p, err := h.loadPlan(ctx, again)
+	p, err := loadPlan(ctx, h, again)
 	if problems := (diag.List{}); errors.As(err, &problems) {
-		h.linef("note: paths of this job begin at %s, where its job file was; if something was moved since, give the job file with --job-file", clean(from))
+		linef(h.Output, "note: paths of this job begin at %s, where its job file was; if something was moved since, give the job file with --job-file", clean(from))
 	}
 	return p, err
 }
@@ -126,22 +126,22 @@ func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock,
 	}
 	p.warn()
 	if pending.Missing > 0 {
-		h.linef("note: %s without a whole result left as they are (--only-failed)", plural.Count(pending.Missing, "trial"))
+		linef(h.Output, "note: %s without a whole result left as they are (--only-failed)", plural.Count(pending.Missing, "trial"))
 	}
 	prompt := job.Instructions(p.own(), redact.New(p.Secrets))
 	confirm := p.confirmer(maps.Clone(pending.Confirmations))
 	if len(pending.Keys) == 0 && !confirm.left(ctx, stored.Plan, pending.Earlier) {
 		total := len(now.Own())
-		h.linef("Nothing to run: %d of %s in %s %s done", pending.Kept, plural.Count(total, "trial"), clean(p.dir()), plural.Are(total))
+		linef(h.Output, "Nothing to run: %d of %s in %s %s done", pending.Kept, plural.Count(total, "trial"), clean(p.dir()), plural.Are(total))
 		if err := stored.Finish(p.Job, now, pending.Earlier, prompt); err != nil {
 			return nil, fmt.Errorf("write the job's files: %w", err)
 		}
-		return h.finish(ctx, p.dir(), p.report, ending{ran: true, baseline: confirm.found()})
+		return finish(ctx, h, p.dir(), p.report, ending{ran: true, baseline: confirm.found()})
 	}
 	if err := p.refuseDrift(stored.VariableDrift(pending, p.Job, p.Visible, p.VisiblePassed)); err != nil {
 		return nil, err
 	}
-	provider, err := p.connect(ctx, h.resumption(p.dir(), stored.Plan, p.report)+p.rerun)
+	provider, err := p.connect(ctx, resumption(h.Paths, p.dir(), stored.Plan, p.report)+p.rerun)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (p *planned) refuseDrift(changes []resume.Change) error {
 		if c.Key != "" {
 			line = c.Key + ": " + line
 		}
-		p.host.linef("%s: %s", clean(p.File), clean(secrets.String(line)))
+		linef(p.host.Output, "%s: %s", clean(p.File), clean(secrets.String(line)))
 	}
 	return usage("%s cannot be resumed, because it is no longer the same work as when it began (%s): undo that, give the flags and variables that it began with, or begin a new job with another --name",
 		clean(p.dir()), plural.Count(len(changes), "difference"))

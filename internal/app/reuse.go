@@ -25,23 +25,23 @@ import (
 )
 
 // reuseSources opens the directories to take trials from. dir is the directory of the job that is run.
-func (h *Host) reuseSources(paths []string, dir string) ([]reuse.Source, error) {
+func reuseSources(from Paths, paths []string, dir string) ([]reuse.Source, error) {
 	var out []reuse.Source
 	for _, path := range paths {
 		if strings.HasPrefix(path, GitHubPrefix) {
 			return nil, usage("--reuse %s: results are taken over with their logs, which are in no baseline: download the artifact with the job's directory, and give that", clean(path))
 		}
-		if h.same(path, dir) {
+		if from.same(path, dir) {
 			return nil, usage("--reuse %s: is the job itself: --resume resumes it", clean(path))
 		}
 		jobDir := path
-		if info, err := os.Stat(h.Path(path)); err == nil && !info.IsDir() {
+		if info, err := os.Stat(from.Path(path)); err == nil && !info.IsDir() {
 			if filepath.Base(path) != result.ResultFile {
 				return nil, usage("--reuse %s: is not the directory of a job", clean(path))
 			}
 			jobDir = filepath.Dir(path)
 		}
-		source, err := reuse.Open(path, h.Path(jobDir))
+		source, err := reuse.Open(path, from.Path(jobDir))
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 			return nil, usage("--reuse %s: is not the directory of a job: it has no %s. A %s alone does not say what was run, and has no logs: give the whole directory",
@@ -65,7 +65,7 @@ func (o *opened) reuse(ctx context.Context, sources []reuse.Source) error {
 		unaddressed = entry.Unaddressed(o.Job.Environment.ProviderConfig)
 	}
 	if len(unaddressed) > 0 {
-		o.host.linef("Reused 0 of %s: what environment.provider_config brings into all environments cannot be compared: %s",
+		linef(o.host.Output, "Reused 0 of %s: what environment.provider_config brings into all environments cannot be compared: %s",
 			plural.Count(total, "trial"), joined(unaddressed))
 		return nil
 	}
@@ -102,7 +102,7 @@ func (p *planned) noteUncompared() {
 	}
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > 0 {
-		p.host.linef("note: the values of %s were not compared: they may be secrets. If one of them says what is run, a model say, name it in redact.except",
+		linef(p.host.Output, "note: the values of %s were not compared: they may be secrets. If one of them says what is run, a model say, name it in redact.except",
 			joined(names))
 	}
 }
@@ -133,7 +133,7 @@ func (o *opened) imageID(ctx context.Context, ref string) string {
 	defer cancel()
 	id, err := environment.ImageID(ctx, o.provider, ref)
 	if errors.Is(err, environment.ErrNoImage) && !strings.Contains(ref, "@sha256:") {
-		o.host.linef("Pulling %s, to see whether it is still the image that earlier trials ran on", clean(ref))
+		linef(o.host.Output, "Pulling %s, to see whether it is still the image that earlier trials ran on", clean(ref))
 		if err = o.provider.PullImage(ctx, ref, nil); err == nil {
 			id, err = environment.ImageID(ctx, o.provider, ref)
 		}

@@ -22,10 +22,10 @@ func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.checkEarly(req.Report); err != nil {
+	if err := req.Report.checkEarly(h.finder()); err != nil {
 		return nil, err
 	}
-	p, err := h.loadPlan(ctx, req.Job.gated(req.Report))
+	p, err := loadPlan(ctx, h, req.Job.gated(req.Report))
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 	if err := p.split(req.Shard, req.Timings); err != nil {
 		return nil, err
 	}
-	sources, err := h.reuseSources(req.Reuse, p.dir())
+	sources, err := reuseSources(h.Paths, req.Reuse, p.dir())
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ func (p *planned) existing() (e existing, err error) {
 	if _, err := os.Lstat(h.Path(dir)); errors.Is(err, fs.ErrNotExist) {
 		return e, nil
 	}
-	if e.lock, err = h.lock(dir); err != nil {
+	if e.lock, err = takeLock(h, dir); err != nil {
 		return existing{}, err
 	}
-	e.stored, err = h.openStored(dir)
+	e.stored, err = openStored(h.Paths, dir)
 	if errors.Is(err, resume.ErrNotBegun) {
 		if empty, emptyErr := job.NotBegun(h.Path(dir)); emptyErr == nil && empty {
 			return e, nil
@@ -103,11 +103,11 @@ func (p *planned) existing() (e existing, err error) {
 func (o *opened) run(ctx context.Context, sources []reuse.Source) (*Finished, error) {
 	h := o.host
 	if o.tree.Lock.Unguarded != nil {
-		h.warnf("nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", o.dir(), o.tree.Lock.Unguarded)
+		warnf(h.Output, "nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", o.dir(), o.tree.Lock.Unguarded)
 	}
 	defer func() {
 		if h.Hard.Err() != nil {
-			h.warnf("the clean-up was skipped, so environments may still run: the next run removes them, or %s", environment.CleanCommand(o.Job.Environment.Type))
+			warnf(h.Output, "the clean-up was skipped, so environments may still run: the next run removes them, or %s", environment.CleanCommand(o.Job.Environment.Type))
 		}
 	}()
 	err := o.reuse(ctx, sources)
@@ -118,10 +118,10 @@ func (o *opened) run(ctx context.Context, sources []reuse.Source) (*Finished, er
 	end := ending{ran: true, baseline: o.confirm.found()}
 	// What is left out on purpose does not make it a cancelled run.
 	end.cancelled = err == nil && (o.into == "" || ctx.Err() != nil)
-	finished, reportErr := h.finish(ctx, o.dir(), o.report, end)
+	finished, reportErr := finish(ctx, h, o.dir(), o.report, end)
 	if err == nil && ctx.Err() != nil {
 		if finished == nil { // what went wrong with the reports must not hide how to resume
-			h.linef("Resume it with: %s", o.resumption())
+			linef(h.Output, "Resume it with: %s", o.resumption())
 		} else {
 			finished.ResumeWith = o.resumption()
 		}

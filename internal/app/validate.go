@@ -25,7 +25,7 @@ type Checked struct {
 
 // Validate checks a job, or a directory of tasks, without starting anything. The error is a diag.List if the job itself is wrong.
 func Validate(ctx context.Context, h *Host, req JobRequest) (Checked, error) {
-	l, err := h.loadTarget(ctx, req)
+	l, err := loadTarget(ctx, h, req)
 	if err != nil {
 		return Checked{}, err
 	}
@@ -53,19 +53,19 @@ func (l *loaded) taskProblems() diag.List {
 	tasks := l.tasks()
 	found := make([]diag.List, len(tasks))
 	eachTask(tasks, func(i int, t *task.Task) {
-		found[i] = append(l.host.linted(t), l.host.unrunnable(t, oracle)...)
+		found[i] = append(linted(l.host.Paths, t), unrunnable(l.host.Paths, t, oracle)...)
 	})
 	return slices.Concat(found...)
 }
 
 // linted returns what the lint rules find in a task. Only what keeps the task from being run is an error here; the rest warns.
-func (h *Host) linted(t *task.Task) diag.List {
+func linted(paths Paths, t *task.Task) diag.List {
 	var problems diag.List
 	for _, f := range prove.Lint(t) {
 		if f.Ignored != "" {
 			continue
 		}
-		d := diag.Diagnostic{File: clean(h.shownTask(t, f.File)), Line: f.Line, Column: f.Column, Message: clean(f.Message), Hint: clean(f.Hint)}
+		d := diag.Diagnostic{File: clean(paths.shownTask(t, f.File)), Line: f.Line, Column: f.Column, Message: clean(f.Message), Hint: clean(f.Hint)}
 		if f.Rule != prove.TaskFormat {
 			d.Message += " [" + f.Rule + "]"
 		}
@@ -79,11 +79,11 @@ func (h *Host) linted(t *task.Task) diag.List {
 
 // unrunnable returns what keeps a correctly written task, or its solution, from being run. Only the oracle's trials need a
 // solution.
-func (h *Host) unrunnable(t *task.Task, oracle bool) diag.List {
+func unrunnable(paths Paths, t *task.Task, oracle bool) diag.List {
 	if broken := t.Missing || t.Err() != nil; broken { // which linted reports
 		return nil
 	}
-	file := clean(h.shownTask(t, ""))
+	file := clean(paths.shownTask(t, ""))
 	var problems diag.List
 	if oracle && !t.HasSolution() {
 		problems = append(problems, diag.Diagnostic{

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -25,12 +26,13 @@ const apiPatience = 5 * time.Minute
 // workflow is the run of a workflow that a use case writes to.
 type workflow struct {
 	github.Environment
-	host *Host
+	getenv   github.Getenv // names the files for summaries and outputs
+	commands io.Writer     // receives annotations
 }
 
-// workflow returns the workflow run to write to; nil if there is none or mode ("auto", "on" or "off") forbids it. What GitHub
+// openWorkflow returns the workflow run to write to; nil if there is none or mode ("auto", "on" or "off") forbids it. What GitHub
 // did not provide becomes a note.
-func (h *Host) workflow(mode string) (w *workflow, notes []string) {
+func openWorkflow(h *Host, mode string) (w *workflow, notes []string) {
 	if mode == "off" {
 		return nil, nil
 	}
@@ -41,7 +43,7 @@ func (h *Host) workflow(mode string) (w *workflow, notes []string) {
 	if !env.Inside && mode != "on" {
 		return nil, notes
 	}
-	return &workflow{Environment: env, host: h}, notes
+	return &workflow{env, h.Getenv, h.Commands}, notes
 }
 
 // links returns where people find more about the run.
@@ -64,7 +66,7 @@ func (w *workflow) write(ctx context.Context, in report.Input, opts ReportOption
 		if err := w.summarize(in); err != nil {
 			notes = append(notes, "the job summary is missing: "+err.Error())
 		}
-		_ = annotations.Reporter{}.Write(w.host.Commands, in) // nobody may be reading it any more
+		_ = annotations.Reporter{}.Write(w.commands, in) // nobody may be reading it any more
 	}
 	if err := w.setOutputs(in, opts.JUnit); err != nil {
 		notes = append(notes, "the step's outputs are incomplete: "+err.Error())
@@ -75,11 +77,11 @@ func (w *workflow) write(ctx context.Context, in report.Input, opts ReportOption
 // summarize adds the report to the step's summary, in as much detail as fits.
 func (w *workflow) summarize(in report.Input) error {
 	var text strings.Builder
-	r := markdown.Reporter{Limit: min(markdown.DefaultLimit, github.SummarySpace(w.host.Getenv))}
+	r := markdown.Reporter{Limit: min(markdown.DefaultLimit, github.SummarySpace(w.getenv))}
 	if err := r.Write(&text, in); err != nil {
 		return err
 	}
-	return github.AppendSummary(w.host.Getenv, []byte(text.String()))
+	return github.AppendSummary(w.getenv, []byte(text.String()))
 }
 
 // comment brings the pull request's comment up to date, if one is wanted. A note says why it could not.
@@ -196,7 +198,7 @@ func (w *workflow) setOutputs(in report.Input, junitPath string) error {
 		{"broken", count(result.Broken)}, {"fixed", count(result.Fixed)}, {"total-cost", cost(in.Job.TotalCost)},
 		{"result-path", in.Dir + "/" + result.ResultFile}, {"junit-path", junitPath},
 	} {
-		problems = append(problems, github.SetOutput(w.host.Getenv, o[0], o[1]))
+		problems = append(problems, github.SetOutput(w.getenv, o[0], o[1]))
 	}
 	return errors.Join(problems...)
 }

@@ -160,15 +160,15 @@ func (o *pruneOptions) policy() (cache.Policy, error) {
 }
 
 // printPruned prints what was removed from the cache, or would be.
-func (v *invocation) printPruned(pruned cache.Pruned, dryRun bool) {
+func (e Env) printPruned(pruned cache.Pruned, dryRun bool) {
 	freed := int64(0)
-	for _, e := range pruned.Removed {
-		freed += e.Size
-		fmt.Fprintf(v.Stdout, "%s  %s\n", size(e.Size), cell(e.About))
+	for _, entry := range pruned.Removed {
+		freed += entry.Size
+		fmt.Fprintf(e.Stdout, "%s  %s\n", size(entry.Size), cell(entry.About))
 	}
-	fmt.Fprintf(v.Stdout, "%s %s, %s; %s left\n", removed(dryRun), entries(len(pruned.Removed)), size(freed), size(pruned.Kept))
+	fmt.Fprintf(e.Stdout, "%s %s, %s; %s left\n", removed(dryRun), entries(len(pruned.Removed)), size(freed), size(pruned.Kept))
 	if n := len(pruned.InUse); n > 0 {
-		fmt.Fprintf(v.Stderr, "%s in use, and stay\n", entries(n))
+		fmt.Fprintf(e.Stderr, "%s in use, and stay\n", entries(n))
 	}
 }
 

@@ -127,8 +127,8 @@ func (v *invocation) explain(err error) {
 // clean makes text that may be hostile (names of tasks, labels) fit for one line of a terminal.
 func clean(text string) string { return untrusted.Line(text) }
 
-func (v *invocation) warnf(format string, args ...any) {
-	fmt.Fprintf(v.Stderr, "warning: %s\n", clean(fmt.Sprintf(format, args...)))
+func (e Env) warnf(format string, args ...any) {
+	fmt.Fprintf(e.Stderr, "warning: %s\n", clean(fmt.Sprintf(format, args...)))
 }
 
 // shown returns the path of a user's file for messages: from the current directory, if the file is below it.

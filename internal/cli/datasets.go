@@ -177,13 +177,13 @@ called as the registry calls them.
 }
 
 // printDownloaded prints what was written, and what could not be. The latter is a failure.
-func (v *invocation) printDownloaded(d app.Downloaded) error {
-	fmt.Fprintf(v.Stdout, "%s of %s in %s; for the job file: {path: %s, format: %s}\n", plural.Count(d.Tasks, "task"), d.Label, d.Output, quoted(d.Output), d.Format)
+func (e Env) printDownloaded(d app.Downloaded) error {
+	fmt.Fprintf(e.Stdout, "%s of %s in %s; for the job file: {path: %s, format: %s}\n", plural.Count(d.Tasks, "task"), d.Label, d.Output, quoted(d.Output), d.Format)
 	if len(d.Failed) == 0 {
 		return nil
 	}
 	for _, f := range d.Failed {
-		fmt.Fprintln(v.Stderr, f)
+		fmt.Fprintln(e.Stderr, f)
 	}
 	return &failure{code: exitFailed, err: fmt.Errorf("%s could not be had", plural.Count(len(d.Failed), "task"))}
 }

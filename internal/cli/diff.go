@@ -56,16 +56,16 @@ Nothing is judged: the exit code is 0 whatever changed. See "rollout report --ba
 }
 
 // printComparison prints what differs between two jobs.
-func (v *invocation) printComparison(c app.Comparison, asJSON bool) error {
+func (e Env) printComparison(c app.Comparison, asJSON bool) error {
 	sides := fmt.Sprintf("Base: %s\nHead: %s\n", c.Base, c.Head)
 	if asJSON {
-		fmt.Fprint(v.Stderr, sides)
-		return v.printJSON(c.Diff)
+		fmt.Fprint(e.Stderr, sides)
+		return e.printJSON(c.Diff)
 	}
 	var b strings.Builder
 	b.WriteString(sides)
 	writeDiff(&b, c.Diff)
-	_, err := io.WriteString(v.Stdout, b.String())
+	_, err := io.WriteString(e.Stdout, b.String())
 	return err
 }
 

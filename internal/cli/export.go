@@ -53,18 +53,18 @@ Exit codes:
 }
 
 // exported warns of what was not written.
-func (v *invocation) exported(report export.Report) error {
+func (e Env) exported(report export.Report) error {
 	if report.Missing > 0 {
-		v.warnf("%d of %s have no result, and are left out", report.Missing, plural.Count(report.Missing+report.Trials+len(report.Unreadable), "trial"))
+		e.warnf("%d of %s have no result, and are left out", report.Missing, plural.Count(report.Missing+report.Trials+len(report.Unreadable), "trial"))
 	}
 	if report.MissingPrompts > 0 {
-		v.warnf("the prompt of %s is null: no %s tells it, and the task's directory is not here or has changed", plural.Count(report.MissingPrompts, "task"), result.OutputsFile)
+		e.warnf("the prompt of %s is null: no %s tells it, and the task's directory is not here or has changed", plural.Count(report.MissingPrompts, "task"), result.OutputsFile)
 	}
 	for _, unreadable := range report.Unreadable[:min(len(report.Unreadable), 10)] {
-		v.warnf("%v", unreadable)
+		e.warnf("%v", unreadable)
 	}
 	if n := len(report.Unreadable); n > 0 {
-		v.warnf("%s cannot be read, and are left out", plural.Count(n, "result"))
+		e.warnf("%s cannot be read, and are left out", plural.Count(n, "result"))
 		return &failure{code: exitGate}
 	}
 	return nil

@@ -68,14 +68,15 @@ func (v *invocation) hostWith(out output) *app.Host {
 		return &host
 	}
 	return &app.Host{
-		Stdin: v.Stdin, Getenv: v.Getenv, Environ: v.Environ, Dir: v.Dir, Now: v.Now, FreeDisk: v.FreeDisk,
+		Paths: app.Paths{Dir: v.Dir}, Variables: app.Variables{Getenv: v.Getenv, Environ: v.Environ},
+		Stdin: v.Stdin, Now: v.Now, FreeDisk: v.FreeDisk,
 		Providers: v.Providers, Output: out, Commands: v.Stderr, GitHub: v.github, Hard: v.hard,
 		Finished: v.show,
 	}
 }
 
-func (v *invocation) getenv(name string) string {
-	value, _ := v.Getenv(name)
+func (e Env) getenv(name string) string {
+	value, _ := e.Getenv(name)
 	return value
 }
 

@@ -43,11 +43,11 @@ func newInitCommand(v *invocation) *cobra.Command {
 }
 
 // printNext says what to do with the files that init wrote.
-func (v *invocation) printNext(dir string) {
+func (e Env) printNext(dir string) {
 	job := filepath.Join(dir, "job.yaml")
-	fmt.Fprintf(v.Stderr, "next: rollout validate %s, then rollout %s\n", untrusted.ShellPath(job), untrusted.ShellPath(job))
+	fmt.Fprintf(e.Stderr, "next: rollout validate %s, then rollout %s\n", untrusted.ShellPath(job), untrusted.ShellPath(job))
 	if filepath.Clean(dir) != "." {
-		fmt.Fprintf(v.Stderr, "GitHub reads workflows at the top of a repository only: move %s there, and adapt its paths, if %s is not that\n",
+		fmt.Fprintf(e.Stderr, "GitHub reads workflows at the top of a repository only: move %s there, and adapt its paths, if %s is not that\n",
 			filepath.Join(dir, app.WorkflowPath), dir)
 	}
 }

@@ -103,8 +103,8 @@ func (v *invocation) divide(ctx context.Context, req app.DivideRequest, asJSON b
 	return v.printDivision(d)
 }
 
-func (v *invocation) printDivision(d app.Division) error {
-	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
+func (e Env) printDivision(d app.Division) error {
+	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SHARD\tTRIALS\tEXPECTED")
 	trials := 0
 	for _, s := range d.Shards {
@@ -118,6 +118,6 @@ func (v *invocation) printDivision(d app.Division) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(v.Stdout, "\n%s in %s, %d at a time in each\n", plural.Count(trials, "trial"), plural.Count(len(d.Shards), "shard"), d.Concurrent)
+	_, err := fmt.Fprintf(e.Stdout, "\n%s in %s, %d at a time in each\n", plural.Count(trials, "trial"), plural.Count(len(d.Shards), "shard"), d.Concurrent)
 	return err
 }

@@ -49,10 +49,10 @@ func (v *invocation) show(finished *app.Finished) {
 }
 
 // printSummary shows people on stdout what the reports say.
-func (v *invocation) printSummary(f *app.Finished) {
+func (e Env) printSummary(f *app.Finished) {
 	in := f.Input
-	color, width := v.stdoutStyle()
-	ui.Summary(v.Stdout, ui.SummaryInput{
+	color, width := e.stdoutStyle()
+	ui.Summary(e.Stdout, ui.SummaryInput{
 		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir, Resume: f.Resume,
 		Missing: f.NoResult && in.Job.SkippedTrials > 0, Partial: len(f.Incomplete) > 0 && in.Job.SkippedTrials > 0,
 	}, color, width)
@@ -63,25 +63,25 @@ func (v *invocation) printSummary(f *app.Finished) {
 	if f.Judged {
 		verdict.Verdict = in.Verdict
 	}
-	ui.Verdict(v.Stdout, verdict, color, width)
+	ui.Verdict(e.Stdout, verdict, color, width)
 }
 
-func (v *invocation) printJSON(value any) error {
+func (e Env) printJSON(value any) error {
 	text, err := result.Marshal(value)
 	if err != nil {
 		return err
 	}
-	_, err = v.Stdout.Write(text)
+	_, err = e.Stdout.Write(text)
 	return err
 }
 
 // stdoutStyle returns how to print on stdout: with colours only on a terminal that wants them.
-func (v *invocation) stdoutStyle() (color bool, width int) {
-	file, ok := v.Stdout.(*os.File)
+func (e Env) stdoutStyle() (color bool, width int) {
+	file, ok := e.Stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return false, 100
 	}
-	_, color, err := ui.DetectMode(file, "auto", v.getenv)
+	_, color, err := ui.DetectMode(file, "auto", e.getenv)
 	cols, _, sizeErr := term.GetSize(int(file.Fd()))
 	if sizeErr != nil || cols <= 0 {
 		cols = 80
