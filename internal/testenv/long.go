@@ -17,10 +17,13 @@ import (
 // where it is left out.
 func Long(t testing.TB, what string) {
 	t.Helper()
-	if os.Getenv("ROLLOUT_TEST_LONG") != "1" {
+	if !LongRun() {
 		t.Skipf("takes long: %s; ROLLOUT_TEST_LONG=1 runs it", what)
 	}
 }
+
+// LongRun reports whether tests that take long run.
+func LongRun() bool { return os.Getenv("ROLLOUT_TEST_LONG") == "1" }
 
 // Times returns how often a test repeats what depends on chance: few times for a change, or full times if
 // ROLLOUT_TEST_FULL is 1, as it is in the nightly run.

@@ -26,7 +26,7 @@ var needOthers = []string{
 var needImages = []string{"an image that does not exist makes no environment", "an image that does not exist cannot be pulled"}
 
 func TestConformanceOnThisMachinesRoot(t *testing.T) {
-	conform(t, map[string]any{"base": baseHost}, false)
+	conform(t, map[string]any{"base": baseHost}, !testenv.LongRun()) // in full once for a change, not as each of several users
 }
 
 // TestConformanceOnAnImage needs an archive of the image, or an engine that has it.
