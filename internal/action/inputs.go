@@ -14,6 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/ghvars"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -250,7 +251,8 @@ func readInputs(h *app.Host) (inputs, error) {
 // variable matches the name of a variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// variables parses lines of the form NAME=value. They are secrets, so an error shows none of them.
+// variables parses lines of the form NAME=value. They are secrets, so an error shows no value. A value may come from a stranger (the
+// text of a pull request) and add lines, so GitHub's own variables are refused: they say where results go and what they are about.
 func variables(text string) (map[string]string, error) {
 	vars := map[string]string{}
 	number := 0
@@ -258,10 +260,15 @@ func variables(text string) (map[string]string, error) {
 		number++
 		line = strings.TrimSpace(line)
 		name, value, ok := strings.Cut(line, "=")
-		if line != "" && (!ok || !variable.MatchString(name)) {
+		switch {
+		case line == "":
+		case !ok || !variable.MatchString(name):
 			return nil, usage("line %d of the input env is not of the form NAME=value", number)
-		}
-		if line != "" {
+		case name == ghvars.Token:
+			return nil, usage("the input env sets %s: use the input github-token", name)
+		case ghvars.Reserved(name):
+			return nil, usage("the input env sets %s, which tells what GitHub knows about this run: use another name", name)
+		default:
 			vars[name] = value
 		}
 	}

@@ -60,6 +60,11 @@ func TestInputsBecomeRequests(t *testing.T) {
 					override("jobs-dir", "jobs_dir", "d"), override("env-type", "environment.type", "sandbox"),
 				},
 			}}},
+		"whole numbers may begin with zeros, and are decimal": {
+			map[string]string{"job": "j", "n-attempts": "010", "n-tasks": "08"},
+			app.RunRequest{Job: app.JobRequest{File: "j", Overrides: []config.Override{override("n-attempts", "n_attempts", 10)}, Selection: config.Selection{NTasks: new(8)}}}},
+		"variables of the job file may begin like GitHub's": {
+			map[string]string{"job": "j", "env": "GITHUB_PERSONAL_ACCESS_TOKEN=x"}, app.RunRequest{Job: app.JobRequest{File: "j"}}},
 		"thresholds of the gate": {
 			map[string]string{"command": "report", "paths": "jobs/a", "max-failed-trials": "-1", "on-inconclusive": "fail"},
 			app.ReportRequest{Dir: "jobs/a", Options: app.ReportOptions{Gate: []config.Override{
@@ -116,6 +121,9 @@ func TestWrongInputs(t *testing.T) {
 		{map[string]string{"command": "ruin", "job": "j"}, `the input command is "ruin": want run, plan, merge, report`},
 		{map[string]string{"job": "j", "allow-fork-checkout": "yes"}, `the input allow-fork-checkout is "yes": want true or false`},
 		{map[string]string{"job": "j", "env": "A_KEY=secret\nsecret"}, "line 2 of the input env is not of the form NAME=value"},
+		{map[string]string{"job": "j", "env": "BODY=secret\nGITHUB_OUTPUT=/tmp/elsewhere"}, "the input env sets GITHUB_OUTPUT, which tells what GitHub knows about this run"},
+		{map[string]string{"command": "plan", "job": "j", "env": "GITHUB_SHA=secret"}, "the input env sets GITHUB_SHA"},
+		{map[string]string{"job": "j", "env": "GITHUB_TOKEN=secret"}, "the input env sets GITHUB_TOKEN: use the input github-token"},
 		{map[string]string{"job": "j", "n-attempt": "3", "tasks": "x"}, `the Action has no such input: n-attempt (did you mean "n-attempts"?), tasks (did you mean "task"?)`},
 	} {
 		s, err := readInputs(step(c.inputs))

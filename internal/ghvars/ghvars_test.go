@@ -36,6 +36,16 @@ func TestReadFillsEveryField(t *testing.T) {
 			seen[field.Path] = true
 		}
 	}
+	for name := range asked {
+		if !Reserved(name) {
+			t.Errorf("%s is read, and not reserved", name)
+		}
+	}
+	for _, name := range []string{"GITHUB_PERSONAL_ACCESS_TOKEN", "GITHUB_", "REPOSITORY", "MY_GITHUB_SHA"} {
+		if Reserved(name) {
+			t.Errorf("%s is reserved, and GitHub does not set it", name)
+		}
+	}
 	if len(seen)+1 != len(asked) {
 		t.Errorf("%d variables for %d fields", len(asked), len(seen)+1)
 	}
