@@ -50,7 +50,7 @@ const (
 // Report reports on a job from what is in its directory. It runs no trial. With an error, the Finished is what there is; nil:
 // nothing.
 func Report(ctx context.Context, h *Host, req ReportRequest) (*Finished, error) {
-	return finish(ctx, h, req.Dir, req.Options, ending{})
+	return finish(ctx, h, req.Dir, req.Options, ending{quiet: req.Quiet})
 }
 
 // ending is what a use case that finishes a job knows besides what is in the job's directory.
@@ -59,6 +59,7 @@ type ending struct {
 	incomplete []string     // a sentence for each thing that is missing; with one the job does not pass
 	notes      []string     // further sentences for people
 	cancelled  bool         // the job's own run ends here, and a cancel is its outcome
+	quiet      bool         // as in ReportRequest
 	ran        bool         // the use case ran the job, or would have if anything had been left to run
 	// baseline is what the job is compared with, if that was looked for already.
 	baseline *foundBaseline
@@ -102,6 +103,9 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 	f := &finishing{finder: h.finder(), now: h.Now, opts: opts, end: end}
 	if err := f.gather(dir); err != nil {
 		return nil, err
+	}
+	if end.quiet && opts.GitHub == "" {
+		opts.GitHub = "off" // not in f.opts: printed commands have only flags that the user gave
 	}
 	w, notes := openWorkflow(h, opts.GitHub)
 	f.in.Notes = append(f.in.Notes, notes...)

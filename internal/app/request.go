@@ -82,6 +82,7 @@ type ResumeRequest struct {
 type ReportRequest struct {
 	Dir     string
 	Options ReportOptions
+	Quiet   bool // leave nothing in a workflow unless Options.GitHub says so
 }
 
 // ParseShard parses i/N; nil if text is empty.

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // oneArg wants exactly one argument, and says which.
@@ -25,4 +27,38 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return usage("%s takes no arguments, got: %s (see %s --help)", cmd.CommandPath(), strings.Join(args, " "), cmd.CommandPath())
 	}
 	return nil
+}
+
+// wanted is the annotation of a flag that says which values it takes.
+const wanted = "rollout_wanted"
+
+// wants says which values a flag takes, for the error about an empty one.
+func wants(flags *pflag.FlagSet, name, values string) {
+	if err := flags.SetAnnotation(name, wanted, []string{values}); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+// refuseEmpty refuses flags that were given without a value: a variable of a script that is not set must not decide anything.
+func refuseEmpty(cmd *cobra.Command, _ []string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err != nil || !isEmpty(f.Value) {
+			return
+		}
+		want := "leave it out, or give one: " + f.Usage
+		if values := f.Annotations[wanted]; len(values) > 0 {
+			want = values[0]
+		}
+		err = usage("--%s has no value: %s", f.Name, want)
+	})
+	return err
+}
+
+// isEmpty reports whether a flag that was given is empty, or one of its values is.
+func isEmpty(value pflag.Value) bool {
+	if list, ok := value.(pflag.SliceValue); ok {
+		values := list.GetSlice()
+		return len(values) == 0 || slices.Contains(values, "")
+	}
+	return value.String() == ""
 }

@@ -191,9 +191,10 @@ func (v *invocation) root() *cobra.Command {
 ` + exitCodes,
 		Example: `  rollout job.yaml
   rollout job.yaml --agent oracle --task 'hello-*' --n-attempts 1`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          unknownCommand,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              unknownCommand,
+		PersistentPreRunE: refuseEmpty,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
 			return &failure{code: exitUsage}

@@ -285,6 +285,10 @@ func TestShardsTryAgainWhatLooksBroken(t *testing.T) {
 	s.rollout(1, "merge", "jobs/late.shard-1-of-2", "jobs/late.shard-2-of-2", "--baseline", "jobs/base")
 	s.says("2 tasks look broken and had no further attempts")
 	again := s.printed("To make them now:")
+	s.rollout(1, "report", "jobs/late", "--baseline", "jobs/base", "--json", "--markdown", "late.md")
+	if text := s.read("late.md"); !strings.Contains(text, "--baseline jobs/base --markdown late.md") || strings.Contains(text, "--github") {
+		t.Errorf("with --json, the command in the report has not the flags that were given:\n%s", text)
+	}
 
 	// Where the job file was may not be known any more: the command says that it is needed.
 	plan := s.read("jobs/late/plan.json")

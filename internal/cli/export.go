@@ -49,6 +49,7 @@ Exit codes:
 	}
 	cmd.Flags().StringVar(&opts.format, "format", "outputs", "what to write: "+strings.Join(export.Formats, ", "))
 	cmd.Flags().StringVar(&opts.output, "output", "", "write to this file instead of stdout")
+	wants(cmd.Flags(), "format", "there are "+strings.Join(export.Formats, ", "))
 	return cmd
 }
 

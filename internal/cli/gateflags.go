@@ -16,6 +16,7 @@ func (f *gateFlags) add(cmd *cobra.Command) {
 	f.values, f.changed = map[string]*string{}, cmd.Flags().Changed
 	for _, k := range config.GateKeys() {
 		f.values[k.Key] = cmd.Flags().String(k.Flag(), "", "gate: "+k.Doc)
+		wants(cmd.Flags(), k.Flag(), "leave it out for what the job file says, or write null for no limit")
 	}
 }
 

@@ -86,6 +86,7 @@ type viewFlags struct {
 
 func (f *viewFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.format, "log-format", "auto", "how progress is shown: auto, live, plain or json")
+	wants(cmd.Flags(), "log-format", "want auto, live, plain or json")
 	f.changed = cmd.Flags().Changed
 }
 

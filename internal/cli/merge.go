@@ -39,11 +39,7 @@ repeated: it replaces only what an earlier merge of the same plan wrote.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := opts.request(args)
-			if err != nil {
-				return err
-			}
-			return v.merge(cmd.Context(), req)
+			return v.merge(cmd.Context(), opts.request(args))
 		},
 	}
 	cmd.Flags().StringVar(&opts.output, "output", "", "the merged job's directory (default: the job's name below jobs)")
@@ -53,9 +49,8 @@ repeated: it replaces only what an earlier merge of the same plan wrote.
 }
 
 // request returns what a command line asks for.
-func (o *mergeOptions) request(paths []string) (app.MergeRequest, error) {
-	report, err := o.report.options()
-	return app.MergeRequest{Paths: paths, Output: o.output, Move: o.move, Report: report}, err
+func (o *mergeOptions) request(paths []string) app.MergeRequest {
+	return app.MergeRequest{Paths: paths, Output: o.output, Move: o.move, Report: o.report.options()}
 }
 
 // merge puts a job's shards together and prints what it came to.

@@ -46,6 +46,7 @@ The gate is the one in the job's config.json; flags win over it.
 	}
 	cmd.Flags().StringVar(&opts.format, "format", formatText, "what to print: text, or a report: "+strings.Join(formats(), ", "))
 	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print the job's result.json, made anew from the trials', instead of a summary; nothing is left in a workflow unless --github on says so")
+	wants(cmd.Flags(), "format", "want text, "+strings.Join(formats(), ", "))
 	opts.report.add(cmd)
 	return cmd
 }
@@ -61,11 +62,8 @@ func (o *reportOptions) request(dir string) (app.ReportRequest, error) {
 	if _, ok := reporters.All[o.format]; !ok && o.format != formatText {
 		return app.ReportRequest{}, usage("--format %s: want text, %s", o.format, strings.Join(formats(), ", "))
 	}
-	opts, err := o.report.options()
-	if o.asJSON && opts.GitHub == "" {
-		opts.GitHub = "off" // a program asks for numbers, maybe after a step that wrote to the workflow
-	}
-	return app.ReportRequest{Dir: dir, Options: opts}, err
+	// With --json, a program asks for numbers, maybe after a step that wrote to the workflow.
+	return app.ReportRequest{Dir: dir, Options: o.report.options(), Quiet: o.asJSON}, nil
 }
 
 // printer returns how to print the job; nil: as a summary.

@@ -29,20 +29,13 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
 	flags.StringVar(&f.comment, "comment", "off", "comment on the pull request: off, always, changes or failures; needs GITHUB_TOKEN")
 	f.gate.add(cmd)
+	wants(flags, "baseline", "none compares with nothing")
+	wants(flags, "github", "want auto, on or off")
+	wants(flags, "comment", "want off, always, changes or failures")
 }
 
 // options returns what the flags ask for.
-func (f *reportFlags) options() (app.ReportOptions, error) {
-	if f.baseline == "" && f.changed("baseline") {
-		return app.ReportOptions{}, usage("--baseline has no value: none compares with nothing")
-	}
-	// A variable that is not set must not decide.
-	if f.github == "" && f.changed("github") {
-		return app.ReportOptions{}, usage("--github has no value: want auto, on or off")
-	}
-	if f.comment == "" && f.changed("comment") {
-		return app.ReportOptions{}, usage("--comment has no value: want off, always, changes or failures")
-	}
+func (f *reportFlags) options() app.ReportOptions {
 	given := func(flag, value string) string {
 		if !f.changed(flag) {
 			return ""
@@ -53,7 +46,7 @@ func (f *reportFlags) options() (app.ReportOptions, error) {
 		Baseline: given("baseline", f.baseline), Stored: f.stored.at(f.changed),
 		JUnit: f.junit, Markdown: f.markdown, JSON: f.asJSON, CaseFiles: f.caseFiles,
 		GitHub: given("github", f.github), Comment: given("comment", f.comment), Gate: f.gate.overrides(),
-	}, nil
+	}
 }
 
 // storedFlags say where on GitHub the results of a branch are.

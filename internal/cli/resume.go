@@ -56,10 +56,7 @@ left, resume reports on the job as "rollout report" does.
 
 // request returns what a command line asks for.
 func (o *resumeOptions) request(dir string) (req app.ResumeRequest, err error) {
-	req = app.ResumeRequest{Dir: dir, JobFile: o.jobFile, Rerun: o.rerun.request(), LogFormat: o.view.given()}
-	if req.Report, err = o.report.options(); err != nil {
-		return req, err
-	}
+	req = app.ResumeRequest{Dir: dir, JobFile: o.jobFile, Rerun: o.rerun.request(), LogFormat: o.view.given(), Report: o.report.options()}
 	req.Job, err = o.job.request("")
 	return req, err
 }

@@ -62,10 +62,7 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 
 // request returns what a command line asks for.
 func (o *runOptions) request(file string) (req app.RunRequest, err error) {
-	req = app.RunRequest{Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, LogFormat: o.view.given()}
-	if req.Report, err = o.report.options(); err != nil {
-		return req, err
-	}
+	req = app.RunRequest{Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, LogFormat: o.view.given(), Report: o.report.options()}
 	if req.Job, err = o.job.request(file); err != nil {
 		return req, err
 	}

@@ -91,6 +91,9 @@ func (o *validateOptions) addProof(cmd *cobra.Command) {
 	flags.StringVar(&o.markdown, "markdown", "", "write a Markdown report to this file")
 	flags.StringVar(&o.asJSON, "report-json", "", "write the machine-readable report to this file")
 	flags.StringVar(&o.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
+	wants(flags, "github", "want auto, on or off")
+	wants(flags, "changed", "name a commit, branch or tag, or leave it out")
+	wants(flags, "format", "want text, "+strings.Join(proofFormats(), ", ")+"; without --run text or json")
 }
 
 func proofFormats() []string { return slices.Sorted(maps.Keys(provereport.Formats)) }
@@ -116,12 +119,6 @@ func (o *validateOptions) proof(target string) (req app.ProveRequest, err error)
 		if o.changed(flag) {
 			return req, usage("--%s has no meaning with --run, which runs oracle and nop: see --runs and --nop-runs", flag)
 		}
-	}
-	if o.since == "" && o.changed("changed") {
-		return req, usage("--changed has no value: name a commit, branch or tag, or leave it out")
-	}
-	if o.github == "" {
-		return req, usage("--github has no value: want auto, on or off")
 	}
 	if _, ok := provereport.Formats[o.format]; !ok && o.format != formatText {
 		return req, usage("--format %s: want text, %s", o.format, strings.Join(proofFormats(), ", "))
