@@ -16,6 +16,8 @@ type Words struct {
 	Text, List, Mapping string            // "text", "a list", "a mapping"
 	ListHint            string            // for something else in place of a list
 	NoPlaceholders      string            // the hint for ${…}, if the files are closed
+	// Example returns the hint for a value of the wrong type, if there is no better one. nil: there is none.
+	Example func(Rules) string
 	// MappingHint returns the hint for n in place of the mapping at p, which has the keys all; nil: any keys.
 	MappingHint func(n *Node, p Path, all []Rules) string
 }
@@ -54,10 +56,10 @@ func (d *Decoder) Spoil(p Path) {
 }
 
 // Bad reports whether the value at p is invalid.
-func (d *Decoder) Bad(p Path) bool { return d.bad[p.String()] }
+func (d *Decoder) Bad(p Path) bool { return len(d.bad) > 0 && d.bad[p.String()] }
 
 // BadBelow reports whether the value at p, or a value in it, is invalid.
-func (d *Decoder) BadBelow(p Path) bool { return d.badIn[p.String()] }
+func (d *Decoder) BadBelow(p Path) bool { return len(d.bad) > 0 && d.badIn[p.String()] }
 
 // Problem reports a problem with the value at p, unless one has been reported for it.
 func (d *Decoder) Problem(p Path, hint, format string, args ...any) {
@@ -85,7 +87,11 @@ func (d *Decoder) MustBe(n *Node, p Path, r Rules, wanted, hint string) bool {
 	case Mapping:
 		got = words.Mapping
 	}
-	return d.Wrong(n, p, cmp.Or(r.Hint, hint), "%s must be %s, not %s", words.Name(p), cmp.Or(r.Is, wanted), got)
+	hint = cmp.Or(r.Hint, hint)
+	if hint == "" && words.Example != nil {
+		hint = words.Example(r)
+	}
+	return d.Wrong(n, p, hint, "%s must be %s, not %s", words.Name(p), cmp.Or(r.Is, wanted), got)
 }
 
 // decode sets v from n, or to its default if n is invalid or nil, which means that the key is missing.
@@ -169,9 +175,16 @@ func (d *Decoder) structure(n *Node, p Path, v reflect.Value, r Rules) bool {
 		value, field := d.given(n, r), v.FieldByIndex(r.Index)
 		if value == nil && r.Required && len(p) > 0 {
 			d.Spoil(p.Child(r.Key))
-			d.Add(n.At, "", "%s needs %q", d.Dialect.Words.Name(p), r.Key)
+			d.Add(n.At, r.Hint, "%s needs %q", d.Dialect.Words.Name(p), r.Key)
 		}
-		if mb := n.Given(r.MB); r.MB == "" || mb == nil || !d.megabytes(value, mb, p, field, *r) {
+		if r.MB != "" {
+			if mb := n.Given(r.MB); mb != nil && d.megabytes(value, mb, p, field, *r) {
+				continue
+			}
+		}
+		if value == nil {
+			d.setDefault(field, *r)
+		} else {
 			d.decode(value, p.Child(r.Key), field, *r)
 		}
 	}
@@ -193,6 +206,7 @@ func (d *Decoder) megabytes(amount, mb *Node, p Path, v reflect.Value, r Rules) 
 	if amount != nil {
 		if amount.At.IsFlag() == mb.At.IsFlag() {
 			name := d.Dialect.Words.Name
+			d.setDefault(v, r)
 			d.Wrong(mb, at, "keep one of them", "%s and %s are the same setting", name(p.Child(r.Key)), name(Path{r.MB}))
 			return true
 		}
@@ -200,8 +214,9 @@ func (d *Decoder) megabytes(amount, mb *Node, p Path, v reflect.Value, r Rules) 
 			return false
 		}
 	}
+	bounds := Rules{Key: r.MB, Default: "2048", Type: reflect.TypeFor[int](), Min: r.Min, Max: r.Max, Above: r.Above, Is: "a whole number of megabytes"}
 	if mb.Kind == Text && !d.Dialect.Closed {
-		d.MustBe(mb, at, Rules{}, "a whole number of megabytes", unquote(mb))
+		d.MustBe(mb, at, bounds, "", unquote(mb))
 		d.setDefault(v, r)
 		return true
 	}
@@ -209,7 +224,7 @@ func (d *Decoder) megabytes(amount, mb *Node, p Path, v reflect.Value, r Rules) 
 	if v.Kind() == reflect.Pointer {
 		target = reflect.New(v.Type().Elem()).Elem()
 	}
-	switch ok := d.amount(mb, at, target, r, quantity.MiB); {
+	switch ok := d.amount(mb, at, target, bounds, quantity.MiB); {
 	case !ok:
 		d.setDefault(v, r)
 	case v.Kind() == reflect.Pointer:

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/org/rollout-action/internal/quantity"
 )
@@ -47,7 +46,7 @@ type Rules struct {
 	matches         *regexp.Regexp
 }
 
-// Bound is the bound of a number, of an amount of bytes (1Mi) or of seconds (24h).
+// Bound is the bound of a number. Its tag may have a unit, for messages: 1Mi, 0.001 seconds, a day, a year.
 type Bound struct {
 	Value float64
 	Text  string // as in the tag
@@ -103,10 +102,8 @@ func bound(f reflect.StructField, tag string) *Bound {
 	if text == "" {
 		return nil
 	}
-	n, err := strconv.ParseFloat(text, 64)
-	if span, bad := time.ParseDuration(text); err != nil && bad == nil {
-		n, err = span.Seconds(), nil
-	}
+	digits := strings.NewReplacer("a day", "86400", "a year", "31536000", " seconds", "").Replace(text)
+	n, err := strconv.ParseFloat(digits, 64)
 	if err != nil {
 		bytes, qerr := quantity.Bytes(text)
 		if qerr != nil {

@@ -70,12 +70,17 @@ func (n *Node) Add(f *Field) {
 	n.Fields = append(n.Fields, f)
 }
 
-// Given returns the value of a key, or nil if the key is missing or has no value.
-func (n *Node) Given(name string) *Node {
-	if f := n.Field(name); f != nil && f.Value.Kind != Null {
-		return f.Value
+// Given returns the value of a key, or nil if the key is missing or has no value. Of several names, each is a key in the value
+// of the one before.
+func (n *Node) Given(names ...string) *Node {
+	for _, name := range names {
+		f := n.Field(name)
+		if f == nil || f.Value.Kind == Null {
+			return nil
+		}
+		n = f.Value
 	}
-	return nil
+	return n
 }
 
 // String returns a description of the node, for "must be …, not …".

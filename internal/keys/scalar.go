@@ -53,7 +53,7 @@ func (d *Decoder) text(n *Node, p Path, v reflect.Value, r Rules) bool {
 		hint := cmp.Or(diag.DidYouMean(s, r.Enum), r.Hint)
 		return d.Wrong(n, p, hint, "%s must be one of %s, not %q", words.Name(p), strings.Join(r.Enum, ", "), Shorten(s))
 	case r.matches != nil && !r.matches.MatchString(s):
-		return d.MustBe(n, p, r, "text that matches "+r.Pattern, "")
+		return d.MustBe(n, p, Rules{Is: r.Is, Hint: r.Hint}, "text that matches "+r.Pattern, "")
 	}
 	v.SetString(s)
 	return true
@@ -120,14 +120,16 @@ func unquote(n *Node) string {
 // and inf, and TOML a sign before nan.
 var notations = strings.NewReplacer("_", "", ".nan", "nan", ".inf", "inf", "+nan", "nan", "-nan", "nan")
 
-// Number returns the value of an Int or Float node, which may be NaN or infinite.
+// Number returns the value of an Int or Float node, which may be NaN or infinite. n may be nil.
 func (n *Node) Number() (float64, bool) {
-	if n.Kind != Int && n.Kind != Float {
+	if n == nil || n.Kind != Int && n.Kind != Float {
 		return 0, false
 	}
 	digits := notations.Replace(strings.ToLower(n.Text))
-	if i, err := strconv.ParseInt(digits, 0, 64); err == nil && n.Kind == Int {
-		return float64(i), true
+	if n.Kind == Int {
+		if i, err := strconv.ParseInt(digits, 0, 64); err == nil {
+			return float64(i), true
+		}
 	}
 	f, err := strconv.ParseFloat(digits, 64)
 	return f, err == nil || math.IsInf(f, 0)
@@ -145,7 +147,7 @@ func (d *Decoder) amount(n *Node, p Path, v reflect.Value, r Rules, read func(st
 		}
 	}
 	if err != nil {
-		return d.Wrong(n, p, r.Hint, "%s: %v", d.Dialect.Words.Name(p), err)
+		return d.Wrong(n, p, "", "%s: %v", d.Dialect.Words.Name(p), err)
 	}
 	if !d.inBounds(n, p, float64(amount), r) {
 		return false
@@ -155,18 +157,20 @@ func (d *Decoder) amount(n *Node, p Path, v reflect.Value, r Rules, read func(st
 }
 
 func (d *Decoder) inBounds(n *Node, p Path, f float64, r Rules) bool {
-	name, got := d.Dialect.Words.Name(p), Shorten(n.Text)
+	must := ""
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
-		return d.Wrong(n, p, "", "%s must be a finite number, not %s", name, got)
+		must = "a finite number"
 	case r.Min != nil && f < r.Min.Value:
-		return d.Wrong(n, p, "", "%s must be at least %s, not %s", name, r.Min.Text, got)
+		must = "at least " + r.Min.Text
 	case r.Max != nil && f > r.Max.Value:
-		return d.Wrong(n, p, "", "%s must be at most %s, not %s", name, r.Max.Text, got)
+		must = "at most " + r.Max.Text
 	case r.Above != nil && f <= r.Above.Value:
-		return d.Wrong(n, p, "", "%s must be more than %s, not %s", name, r.Above.Text, got)
+		must = "more than " + r.Above.Text
+	default:
+		return true
 	}
-	return true
+	return d.Wrong(n, p, "", "%s must be %s, not %s", d.Dialect.Words.Name(p), must, Shorten(n.Text))
 }
 
 // anything reads a provider's setting: map[string]any, []any, string, bool, nil, int or float64. Whole numbers are int however

@@ -23,6 +23,19 @@ type Dialect struct {
 	Words   Words // for decoders
 }
 
+// ScalarDefault is a Dialect's Default for keys with single values.
+func ScalarDefault(r Rules) *Node {
+	n := &Node{Kind: Text, Text: r.Default}
+	switch kind := r.Type.Kind(); {
+	case r.Unit != "": // quantities are text
+	case kind == reflect.Bool:
+		n.Kind = Bool
+	case kind == reflect.Float64 || kind == reflect.Int:
+		n.Kind = Float
+	}
+	return n
+}
+
 // Struct returns the schema of a mapping with known keys.
 func (d Dialect) Struct(t reflect.Type) Schema {
 	properties, required, both := Schema{}, []string{}, []Schema{}

@@ -2,12 +2,12 @@ package task
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // variables holds the env tables of a task.toml with the values of the host filled in. They must stay in memory; Config has
@@ -42,82 +42,95 @@ var (
 // instructionVar is a variable that Rollout sets for agents.
 const instructionVar = "ROLLOUT_TASK_INSTRUCTION"
 
-// env reads a table of variables and expands them with opts. If wanting is not nil, missing variables of the host go there.
-func (t table) env(opts Options, wanting *diag.List) (written, expanded map[string]string) {
-	if len(t.values) == 0 {
-		return nil, nil
+// DecodeNode reads a table of variables.
+func (e *env) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rules) bool {
+	if n.Kind != keys.Mapping {
+		return d.MustBe(n, p, r, "a table", "write ["+p.String()+"]")
 	}
-	written, expanded = map[string]string{}, map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(t.values)) {
-		text, ok := t.values[name].(string)
-		switch {
-		case !variableName.MatchString(name):
-			t.problem(name, fmt.Sprintf("%q is not a name for a variable", t.name(name)), "use letters, digits and _")
-			continue
-		case name == instructionVar:
-			t.problem(name, fmt.Sprintf("%q is set by Rollout", t.name(name)), "choose another name")
-			continue
-		case !ok:
-			t.wrongType(name, "a string", fmt.Sprintf("write %s = \"...\"", name))
-			continue
-		case strings.ContainsRune(text, 0):
-			t.problem(name, fmt.Sprintf("%q contains a NUL character", t.name(name)), "")
-			continue
-		}
-		written[name] = text
-		before := len(t.doc.problems)
-		expanded[name] = t.expand(name, text, opts)
-		if wanting != nil {
-			*wanting = append(*wanting, t.doc.problems[before:].Errors()...)
-			t.doc.problems = append(t.doc.problems[:before], t.doc.problems[before:].Warnings()...)
+	for _, f := range n.Fields {
+		var text string
+		switch at := p.Child(f.Name); {
+		case !variableName.MatchString(f.Name):
+			d.Wrong(f.Value, at, "use letters, digits and _", "%q is not a name for a variable", at)
+		case f.Name == instructionVar:
+			d.Wrong(f.Value, at, "choose another name", "%q is set by Rollout", at)
+		case d.Value(f.Value, at, &text, keys.Rules{Raw: true}):
+			if *e == nil {
+				*e = env{}
+			}
+			(*e)[f.Name] = text
 		}
 	}
-	return written, expanded
+	return true
 }
 
-// expand replaces the placeholders in key's value with values of the host.
-func (t table) expand(key, text string, opts Options) string {
+// expand returns the variables at p with the placeholders in their values replaced. Errors go to wanting.
+func (r *reader) expand(p keys.Path, written env, wanting *keys.Problems) map[string]string {
+	if len(written) == 0 {
+		return nil
+	}
+	expanded := make(map[string]string, len(written))
+	for name, text := range written {
+		at := p.Child(name)
+		e := expansion{r.Problems, wanting, r.opts, at, r.Root.Locate(at, false)}
+		expanded[name] = e.expand(text)
+	}
+	return expanded
+}
+
+// expansion expands one value.
+type expansion struct {
+	warnings, errors *keys.Problems
+	opts             Options
+	path             keys.Path
+	at               keys.Place
+}
+
+func (e *expansion) problem(hint, format string, args ...any) {
+	e.errors.Add(e.at, hint, "%q "+format, append([]any{e.path}, args...)...)
+}
+
+func (e *expansion) expand(text string) string {
 	if wholeValue.MatchString(text) && strings.Count(text, "${") == 1 {
-		return t.host(key, text[2:len(text)-1], opts)
+		return e.host(text[2 : len(text)-1])
 	}
 	if len(placeholder.FindAllString(text, -1)) != strings.Count(text, "${") {
-		t.problem(key, fmt.Sprintf("%q has a ${ that is neither ${NAME} nor ${NAME:-default}", t.name(key)), "write $${ for a literal ${")
+		e.problem("write $${ for a literal ${", "has a ${ that is neither ${NAME} nor ${NAME:-default}")
 		return ""
 	}
 	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
 		if literal, ok := strings.CutPrefix(found, "$$"); ok {
 			return "$" + literal
 		}
-		return t.host(key, found[2:len(found)-1], opts)
+		return e.host(found[2 : len(found)-1])
 	})
 }
 
 // host returns the value of a placeholder, given what is between its braces.
-func (t table) host(key, inside string, opts Options) string {
+func (e *expansion) host(inside string) string {
 	name, fallback, hasFallback := strings.Cut(inside, ":-")
 	if !variableName.MatchString(name) {
-		t.problem(key, fmt.Sprintf("%q has a placeholder without a valid name", t.name(key)), "write ${NAME} or ${NAME:-default}; $${ is a literal ${")
+		e.problem("write ${NAME} or ${NAME:-default}; $${ is a literal ${", "has a placeholder without a valid name")
 		return ""
 	}
 	value, set := "", false
-	if opts.Getenv != nil {
-		value, set = opts.Getenv(name)
+	if e.opts.Getenv != nil {
+		value, set = e.opts.Getenv(name)
 	}
-	passed := slices.Contains(opts.PassEnv, name)
+	passed := slices.Contains(e.opts.PassEnv, name)
 	pass := fmt.Sprintf("if the task may have it, set environment.pass_env: [%s] in the job", name)
 	switch {
 	case passed && set && (value != "" || !hasFallback):
 		return value
 	case hasFallback:
 		if !passed && set && value != "" {
-			t.warning(key, fmt.Sprintf("%q uses its default: the job does not pass on the host's variable %s", t.name(key), name), pass)
+			e.warnings.Warn(e.at, pass, "%q uses its default: the job does not pass on the host's variable %s", e.path, name)
 		}
 		return fallback
 	case !passed:
-		t.problem(key, fmt.Sprintf("%q needs the host's variable %s, which the job does not pass on", t.name(key), name), pass)
+		e.problem(pass, "needs the host's variable %s, which the job does not pass on", name)
 	default:
-		t.problem(key, fmt.Sprintf("%q needs the host's variable %s, which is not set", t.name(key), name),
-			fmt.Sprintf("export it, or give a default in task.toml: ${%s:-…}", name))
+		e.problem(fmt.Sprintf("export it, or give a default in task.toml: ${%s:-…}", name), "needs the host's variable %s, which is not set", name)
 	}
 	return ""
 }

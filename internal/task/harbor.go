@@ -8,27 +8,23 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // harborKeys are keys of task.toml that only Harbor uses, the clearest sign first.
 // Source: Harbor 0.22, src/harbor/models/task/config.py.
-var harborKeys = []struct{ table, key string }{
-	{"", "schema_version"}, {"", "steps"}, {"", "multi_step_reward_strategy"}, {"task", "name"},
+var harborKeys = []keys.Path{
+	{"schema_version"}, {"steps"}, {"multi_step_reward_strategy"}, {"task", "name"},
 	{"verifier", "environment_mode"}, {"verifier", "collect"}, {"verifier", "network_mode"}, {"agent", "network_mode"},
 	{"environment", "network_mode"}, {"environment", "allow_internet"}, {"environment", "mcp_servers"}, {"environment", "skills_dir"},
 	{"environment", "os"}, {"environment", "gpus"}, {"environment", "gpu_types"}, {"environment", "tpu"},
 }
 
 // harborKey returns the first of harborKeys that a task.toml has, or "".
-func harborKey(root map[string]any) string {
-	for _, k := range harborKeys {
-		values, name := root, k.key
-		if k.table != "" {
-			values, _ = root[k.table].(map[string]any)
-			name = k.table + "." + k.key
-		}
-		if _, there := values[k.key]; there {
-			return name
+func harborKey(root *keys.Node) string {
+	for _, p := range harborKeys {
+		if root.Given(p...) != nil {
+			return p.String()
 		}
 	}
 	return ""

@@ -1,6 +1,6 @@
 package task
 
-import "fmt"
+import "github.com/org/rollout-action/internal/keys"
 
 // Info is [task], a description that changes nothing. Keys that cannot be read are left out.
 type Info struct {
@@ -14,43 +14,65 @@ type Info struct {
 // Author is one of a task's authors.
 type Author struct{ Name, Email string }
 
-// info reads a description. Problems in it are only warnings.
-func (t table) info() Info {
-	var info Info
-	for key, to := range map[string]*string{"name": &info.Name, "version": &info.Version, "description": &info.Description} {
-		if text, ok := t.values[key].(string); ok {
-			*to = text
-		} else if t.has(key) {
-			t.unread(key, "a string")
-		}
-	}
-	keywords, _ := t.values["keywords"].([]any)
-	for _, k := range keywords {
-		if text, ok := k.(string); ok {
-			info.Keywords = append(info.Keywords, text)
-		}
-	}
-	if len(info.Keywords) < len(keywords) || keywords == nil && t.has("keywords") {
-		t.unread("keywords", "an array of strings")
-	}
-	authors, _ := t.values["authors"].([]any)
-	for _, a := range authors {
-		switch a := a.(type) {
-		case string:
-			info.Authors = append(info.Authors, Author{Name: a})
-		case map[string]any:
-			var author Author
-			author.Name, _ = a["name"].(string)
-			author.Email, _ = a["email"].(string)
-			info.Authors = append(info.Authors, author)
-		}
-	}
-	if len(info.Authors) < len(authors) || authors == nil && t.has("authors") {
-		t.unread("authors", "an array of {name, email}")
-	}
-	return info
+type infoKeys struct {
+	Name        looseText    `toml:"name" doc:"In Harbor's registry: org/name."`
+	Version     looseText    `toml:"version" doc:"The version of the task."`
+	Description looseText    `toml:"description" doc:"What the task is about."`
+	Authors     looseAuthors `toml:"authors" doc:"A list of {name, email}."`
+	Keywords    looseTexts   `toml:"keywords" doc:"A list of words to find the task by."`
 }
 
-func (t table) unread(key, want string) {
-	t.warning(key, fmt.Sprintf("%q should be %s and is ignored", t.name(key), want), "")
+func (k infoKeys) info() Info {
+	return Info{string(k.Name), string(k.Version), string(k.Description), k.Authors, k.Keywords}
+}
+
+// Values that only warn if they are of the wrong type.
+type (
+	looseText    string
+	looseTexts   []string
+	looseAuthors []Author
+)
+
+// DecodeNode reads text.
+func (t *looseText) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, _ keys.Rules) bool {
+	if n.Kind == keys.Text {
+		*t = looseText(n.Text)
+		return true
+	}
+	return ignored(d, n, p, "a string")
+}
+
+// DecodeNode reads an array of strings.
+func (t *looseTexts) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, _ keys.Rules) bool {
+	for _, item := range n.Items {
+		if item.Kind == keys.Text {
+			*t = append(*t, item.Text)
+		}
+	}
+	return n.Kind == keys.List && len(*t) == len(n.Items) || ignored(d, n, p, "an array of strings")
+}
+
+// DecodeNode reads an array of {name, email}, or of names.
+func (t *looseAuthors) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, _ keys.Rules) bool {
+	for _, item := range n.Items {
+		text := func(key string) string {
+			if value := item.Given(key); value != nil && value.Kind == keys.Text {
+				return value.Text
+			}
+			return ""
+		}
+		switch item.Kind {
+		case keys.Text:
+			*t = append(*t, Author{Name: item.Text})
+		case keys.Mapping:
+			*t = append(*t, Author{text("name"), text("email")})
+		}
+	}
+	return n.Kind == keys.List && len(*t) == len(n.Items) || ignored(d, n, p, "an array of {name, email}")
+}
+
+// ignored warns of a value that is ignored. It returns true: the task is valid.
+func ignored(d *keys.Decoder, n *keys.Node, p keys.Path, wanted string) bool {
+	d.Warn(n.At, "", "%q should be %s and is ignored", p, wanted)
+	return true
 }

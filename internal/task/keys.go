@@ -1,12 +1,11 @@
 package task
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // leaveOut is the hint for tasks that cannot run.
@@ -33,83 +32,66 @@ var noEffect = map[string]string{
 	"multi_step_reward_strategy": "there are no steps, so there is one reward",
 }
 
-// neutral are values of the keys above that ask for what happens anyway. Empty values (0, false, "", [] and empty tables) are
-// neutral, too.
-var neutral = map[string]any{
-	"verifier.environment_mode": "shared",
-}
-
 // maxUnknown is how many unknown keys of a table are reported.
 const maxUnknown = 10
 
-// checkKeys reports keys that are not supported, and warns of keys that have no effect or are unknown.
-func (t table) checkKeys() { t.checkKeysOf(strings.Join(t.path, ".")) }
-
-// checkKeysOf is checkKeys for a table like section.
-func (t table) checkKeysOf(section string) {
-	known := knownKeys(section)
-	var unknown []string
-	for _, key := range slices.Sorted(maps.Keys(t.values)) {
-		name := t.name(key)
-		instead, ineffective := noEffect[name]
-		why, refused := unsupported[name]
+// unknownKeys reports keys that are not supported, and warns of keys that have no effect or are unknown.
+func (r *reader) unknownKeys(n *keys.Node, p keys.Path, unknown []*keys.Field, known []string) {
+	count, next := 0, (*keys.Field)(nil) // the first that is not reported
+	for _, f := range unknown {
+		at := p.Child(f.Name)
+		why, refused := unsupported[at.String()]
+		instead, ineffective := noEffect[at.String()]
 		switch {
-		case slices.Contains(known, key):
-		case refused && !t.asksForNothing(key):
-			t.problem(key, fmt.Sprintf("%q is not supported: %s", name, why), leaveOut)
-		case ineffective && !t.asksForNothing(key):
-			t.warning(key, fmt.Sprintf("%q has no effect yet", name), instead)
-		case !refused && !ineffective:
-			unknown = append(unknown, key)
-		}
-	}
-	for i, key := range unknown {
-		if i == maxUnknown {
-			t.warning(key, fmt.Sprintf("%d more unknown keys have no effect", len(unknown)-i), "")
-			return
-		}
-		t.warning(key, fmt.Sprintf("unknown key %q has no effect", t.name(key)), diag.DidYouMean(key, known))
-	}
-}
-
-// asksForNothing reports whether the key's value asks for what happens anyway.
-func (t table) asksForNothing(key string) bool {
-	switch name := t.name(key); name {
-	case "verifier.environment":
-		return false // even an empty table asks for another environment
-	case "environment.gpu_types":
-		return t.values["gpus"] == int64(0) || isNeutral(name, t.values[key])
-	case "environment.os":
-		text, _ := t.values[key].(string)
-		return strings.EqualFold(text, "linux")
-	default:
-		return isNeutral(name, t.values[key])
-	}
-}
-
-// isNeutral reports whether v asks for what happens anyway.
-func isNeutral(name string, v any) bool {
-	if want, ok := neutral[name]; ok {
-		return v == want
-	}
-	switch v := v.(type) {
-	case string:
-		return v == ""
-	case int64:
-		return v == 0
-	case float64:
-		return v == 0
-	case bool:
-		return !v
-	case []any:
-		return len(v) == 0
-	case map[string]any:
-		for _, value := range v {
-			if !isNeutral("", value) {
-				return false
+		case (refused || ineffective) && asksForNothing(n, f, at.String()):
+		case refused:
+			r.Add(f.At, leaveOut, "%q is not supported: %s", at, why)
+		case ineffective:
+			r.Warn(f.At, instead, "%q has no effect yet", at)
+		default:
+			if count++; count <= maxUnknown {
+				r.Warn(f.At, diag.DidYouMean(f.Name, known), "unknown key %q has no effect", at)
+			} else if next == nil {
+				next = f
 			}
 		}
-		return true
+	}
+	if next != nil {
+		r.Warn(next.At, "", "%d more unknown keys have no effect", count-maxUnknown)
+	}
+}
+
+// asksForNothing reports whether the value of a field of n asks for what happens anyway: a neutral value, or none (0, false,
+// "", [] and tables of such).
+func asksForNothing(n *keys.Node, f *keys.Field, name string) bool {
+	switch value := f.Value; name {
+	case "verifier.environment":
+		return false // even an empty table asks for another environment
+	case "verifier.environment_mode":
+		return value.Text == "shared"
+	case "environment.gpu_types":
+		gpus, ok := n.Given("gpus").Number()
+		return isEmpty(value) || ok && gpus == 0
+	case "environment.os":
+		return strings.EqualFold(value.Text, "linux")
+	default:
+		return isEmpty(value)
+	}
+}
+
+func isEmpty(n *keys.Node) bool {
+	number, _ := n.Number()
+	switch n.Kind {
+	case keys.Text:
+		return n.Text == ""
+	case keys.Bool:
+		return n.Text == "false"
+	case keys.Int, keys.Float:
+		return number == 0
+	case keys.List:
+		return len(n.Items) == 0
+	case keys.Mapping:
+		return !slices.ContainsFunc(n.Fields, func(f *keys.Field) bool { return !isEmpty(f.Value) })
 	}
 	return false
 }

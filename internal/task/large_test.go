@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // Documents that the decoder would take too long for are refused with a position. Of many problems, the first are reported.
@@ -40,7 +41,7 @@ func TestLargeConfigs(t *testing.T) {
 	}
 	dir := newTask(t, map[string]string{"task.toml": "[environment]\nnetwork = \"allowlist\"\nallowed_hosts = [" + repeat(100_000, "%d, ") + "]\n"})
 	list := Load(dir).Problems.Errors()
-	if len(list) != maxProblems+1 || !slices.ContainsFunc(list, func(d diag.Diagnostic) bool { return d.Message == "and 99900 more of this kind" }) {
+	if len(list) != keys.MaxProblems+1 || !slices.ContainsFunc(list, func(d diag.Diagnostic) bool { return d.Message == "and 99900 more of this kind" }) {
 		t.Errorf("%d errors, the first is %v", len(list), list[0])
 	}
 }

@@ -1,10 +1,11 @@
 package task
 
 import (
-	"fmt"
+	"cmp"
 
 	"github.com/org/rollout-action/internal/egress"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/keys"
 )
 
 // Networks are the networks of a trial's phases. The default is public.
@@ -16,20 +17,19 @@ type Networks struct {
 	PublicDuringInstall, PublicDuringVerify bool
 }
 
-// modes maps the values of network and network_mode. Source of "no-network": Harbor, "Network Policy".
-var modes = map[string]environment.NetworkMode{
-	"public": "", "none": environment.NetworkNone, "no-network": environment.NetworkNone,
-	"allowlist": environment.NetworkAllowlist,
-}
-
-// readNetworks reads the networks of a task.toml: [environment] network (or Harbor's network_mode or allow_internet) for all
+// networks returns the networks of a task.toml: [environment] network (or Harbor's network_mode or allow_internet) for all
 // phases, [agent] and [verifier] for these two. As in Harbor, the agent's install script has the network of [environment].
-func readNetworks(env, agent, verifier table) Networks {
-	all := env.network(environment.Network{}, "network", "network_mode")
-	env.allowInternet(&all)
-	n := Networks{Install: all, Agent: agent.network(all, "network_mode"), Verify: verifier.network(all, "network_mode")}
-	env.flag("network_during_install", &n.PublicDuringInstall)
-	env.flag("network_during_verify", &n.PublicDuringVerify)
+func (r *reader) networks() Networks {
+	f, env := &r.file, &r.file.Environment
+	all := r.network("environment", environment.Network{}, networkMode(env.Network), env.NetworkMode, env.AllowedHosts)
+	r.allowInternet(&all)
+	n := Networks{
+		Install:             all,
+		Agent:               r.network("agent", all, "", f.Agent.Network, f.Agent.AllowedHosts),
+		Verify:              r.network("verifier", all, "", f.Verifier.Network, f.Verifier.AllowedHosts),
+		PublicDuringInstall: env.NetworkDuringInstall,
+		PublicDuringVerify:  env.NetworkDuringVerify,
+	}
 	if n.PublicDuringInstall {
 		n.Install = environment.Network{}
 	}
@@ -39,89 +39,69 @@ func readNetworks(env, agent, verifier table) Networks {
 	return n
 }
 
-// network reads a mode and its hosts. keys are the names of the mode; at most one may be set.
-func (t table) network(inherited environment.Network, keys ...string) environment.Network {
-	n, said := inherited, ""
-	for _, key := range keys {
-		var text string
-		t.text(key, &text)
-		if text == "" {
-			continue
-		}
-		mode, ok := modes[text]
-		switch {
-		case !ok:
-			t.problem(key, fmt.Sprintf("%q must be public, none or allowlist, not %q", t.name(key), text), "")
-		case said != "":
-			t.problem(key, fmt.Sprintf("%q and %q are the same setting", t.name(said), t.name(key)), "keep one of them")
-		default:
-			n, said = environment.Network{Mode: mode}, key
-		}
+// networkMode is a value of network_mode, or of network.
+type networkMode string
+
+func (m networkMode) mode() environment.NetworkMode {
+	switch m {
+	case "public":
+		return ""
+	case "no-network": // source: Harbor, "Network Policy"
+		return environment.NetworkNone
 	}
-	if t.has("allowed_hosts") {
-		n.Hosts = t.hosts(n.Mode)
+	return environment.NetworkMode(m)
+}
+
+// network returns the network of a table with the keys network, network_mode and allowed_hosts, which may be empty.
+func (r *reader) network(table string, inherited environment.Network, own, second networkMode, hosts []string) environment.Network {
+	n, key := inherited, keys.Path{table, "network_mode"}
+	if own != "" {
+		ownKey := keys.Path{table, "network"}
+		if second != "" {
+			r.Problem(key, "keep one of them", "%q and %q are the same setting", ownKey, key)
+		}
+		key = ownKey
 	}
-	if said != "" && n.Mode == environment.NetworkAllowlist && len(n.Hosts) == 0 {
-		t.warning(said, "an allowlist without allowed_hosts allows nothing", `write none, or list hosts: allowed_hosts = ["pypi.org"]`)
+	mode := cmp.Or(own, second)
+	if mode != "" {
+		n = environment.Network{Mode: mode.mode()}
+	}
+	at := keys.Path{table, "allowed_hosts"}
+	if r.Root.Given(at...) != nil {
+		n.Hosts = r.hosts(at, hosts, n.Mode)
+	}
+	if mode != "" && n.Mode == environment.NetworkAllowlist && len(n.Hosts) == 0 && !r.BadBelow(at) {
+		r.Warn(r.Root.Locate(key, false), `write none, or list hosts: allowed_hosts = ["pypi.org"]`, "an allowlist without allowed_hosts allows nothing")
 	}
 	return n
 }
 
-// hosts reads allowed_hosts, which need an allowlist.
-func (t table) hosts(mode environment.NetworkMode) []string {
-	const key = "allowed_hosts"
-	list, ok := t.values[key].([]any)
-	if !ok {
-		t.wrongType(key, "a list of hosts", `write allowed_hosts = ["pypi.org"]`)
+// hosts checks allowed_hosts, which need an allowlist.
+func (r *reader) hosts(at keys.Path, hosts []string, mode environment.NetworkMode) []string {
+	if len(hosts) > 0 && mode != environment.NetworkAllowlist {
+		r.Problem(at, `write network = "allowlist", or remove the hosts`, "%q is given, but the network is no allowlist", at)
 		return nil
 	}
-	if len(list) > 0 && mode != environment.NetworkAllowlist {
-		t.problem(key, fmt.Sprintf("%q is given, but the network is no allowlist", t.name(key)), `write network = "allowlist", or remove the hosts`)
-		return nil
-	}
-	var hosts []string
-	for i, item := range list {
-		text, ok := item.(string)
-		if !ok {
-			t.problem(key, fmt.Sprintf("entry %d of %q must be a string", i+1, t.name(key)), "")
-			continue
+	for i, host := range hosts {
+		if _, err := egress.ParseRule(host); err != nil {
+			r.Problem(at.Index(i), "", "%q: %v", at.Index(i), err)
 		}
-		if _, err := egress.ParseRule(text); err != nil {
-			t.problem(key, fmt.Sprintf("entry %d of %q: %v", i+1, t.name(key), err), "")
-			continue
-		}
-		hosts = append(hosts, text)
 	}
 	return hosts
 }
 
-// allowInternet reads Harbor's older key, which must not contradict the newer ones.
-func (t table) allowInternet(n *environment.Network) {
-	const key = "allow_internet"
-	allowed := true
-	if !t.has(key) || !t.flag(key, &allowed) {
+// allowInternet applies Harbor's older key, which must not contradict the newer ones.
+func (r *reader) allowInternet(n *environment.Network) {
+	allowed := r.file.Environment.AllowInternet
+	if allowed == nil {
 		return
 	}
-	said := t.has("network") || t.has("network_mode")
+	at := keys.Path{"environment", "allow_internet"}
+	named := r.Root.Given("environment", "network") != nil || r.Root.Given("environment", "network_mode") != nil
 	switch {
-	case said && allowed != n.Public():
-		t.problem(key, fmt.Sprintf("%q contradicts the network, which is %s", t.name(key), n), "keep one of them")
-	case !said && !allowed:
+	case named && *allowed != n.Public():
+		r.Problem(at, "keep one of them", "%q contradicts the network, which is %s", at, n)
+	case !named && !*allowed:
 		*n = environment.Network{Mode: environment.NetworkNone}
 	}
-}
-
-// flag reads a boolean, and reports whether there was one.
-func (t table) flag(key string, to *bool) bool {
-	v, ok := t.values[key]
-	if !ok {
-		return false
-	}
-	b, ok := v.(bool)
-	if !ok {
-		t.wrongType(key, "true or false", fmt.Sprintf("write %s = true", key))
-		return false
-	}
-	*to = b
-	return true
 }

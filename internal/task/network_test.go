@@ -38,17 +38,16 @@ func TestNetworksOfPhases(t *testing.T) {
 
 func TestContradictingNetworks(t *testing.T) {
 	for text, want := range map[string]string{
-		"network = \"off\"":                            `task.toml:3:1: "environment.network" must be public, none or allowlist, not "off"`,
+		"network = \"off\"":                            `task.toml:3:1: "environment.network" must be one of public, none, allowlist, not "off"`,
 		"network = \"none\"\nnetwork_mode = \"none\"":  `task.toml:4:1: "environment.network" and "environment.network_mode" are the same setting (keep one of them)`,
 		"network = \"public\"\nallow_internet = false": `task.toml:4:1: "environment.allow_internet" contradicts the network, which is public (keep one of them)`,
 		"network = \"none\"\nallow_internet = true":    `task.toml:4:1: "environment.allow_internet" contradicts the network, which is none (keep one of them)`,
-		"allow_internet = \"no\"":                      `task.toml:3:1: "environment.allow_internet" must be true or false, not a string (write allow_internet = true)`,
+		"allow_internet = \"no\"":                      `task.toml:3:1: "environment.allow_internet" must be true or false, not the string "no" (write false)`,
 		"allowed_hosts = [\"pypi.org\"]":               `task.toml:3:1: "environment.allowed_hosts" is given, but the network is no allowlist (write network = "allowlist", or remove the hosts)`,
 		"network = \"allowlist\"":                      `task.toml:3:1: warning: an allowlist without allowed_hosts allows nothing (write none, or list hosts: allowed_hosts = ["pypi.org"])`,
-		"network = \"allowlist\"\nallowed_hosts = [\"https://x/\", 1, \"b.example\"]": `task.toml:4:1: entry 1 of "environment.allowed_hosts": "https://x/" is more than a host: write it without https:// and without a path
-task.toml:4:1: entry 2 of "environment.allowed_hosts" must be a string`,
-		"network = \"allowlist\"\nallowed_hosts = \"pypi.org\"": `task.toml:3:1: warning: an allowlist without allowed_hosts allows nothing (write none, or list hosts: allowed_hosts = ["pypi.org"])
-task.toml:4:1: "environment.allowed_hosts" must be a list of hosts, not a string (write allowed_hosts = ["pypi.org"])`,
+		"network = \"allowlist\"\nallowed_hosts = [\"https://x/\", 1, \"b.example\"]": `task.toml:4:18: "environment.allowed_hosts[0]": "https://x/" is more than a host: write it without https:// and without a path
+task.toml:4:32: "environment.allowed_hosts[1]" must be a string, not the number 1 (write it in quotes: "1")`,
+		"network = \"allowlist\"\nallowed_hosts = \"pypi.org\"": `task.toml:4:1: "environment.allowed_hosts" must be a list of hosts, not the string "pypi.org" (write allowed_hosts = ["pypi.org"])`,
 	} {
 		dir := newTask(t, map[string]string{"task.toml": "version = \"1.0\"\n[environment]\n" + text + "\n"})
 		equalProblems(t, dir, Load(dir), strings.Split(want, "\n"))

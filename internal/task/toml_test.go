@@ -132,40 +132,40 @@ func TestConfigProblems(t *testing.T) {
 	}{
 		{"no version", "source = \"x\"", []string{`task.toml: warning: "version" is missing; using "1.0" (begin with: version = "1.0")`}, true},
 		{"an empty file", "# nothing\n", []string{`task.toml: warning: "version" is missing; using "1.0" (begin with: version = "1.0")`}, true},
-		{"a version that is a number", "version = 1.0", []string{`task.toml:1:1: "version" must be a string, not a float (write version = "...")`}, false},
+		{"a version that is a number", "version = 1.0", []string{`task.toml:1:1: "version" must be a string, not the number 1.0 (write it in quotes: "1.0")`}, false},
 		{"a later version", "version = \"2.0\"", []string{`task.toml:1:1: warning: unknown version "2.0" of the format; reading it as 1.0`}, true},
 		{"broken syntax", "version = \"1.0\"\n[agent\ntimeout_sec = 1", []string{`task.toml:2:7: expected ']' to close table name`}, true},
 		{"a key twice", "version = \"1.0\"\nversion = \"1.0\"", []string{`task.toml:2:1: key version is already defined`}, true},
 		{"several problems at once, in their order",
 			"version = \"1.0\"\n[verifier]\n  timeout_sec = -1\n[agent]\ntimeout_sec = \"600\"\ninstall_timeout_sec = nan\n[environment]\nbuild_timeout_sec = inf\ncpus = true\nmemory = 2048\n",
 			[]string{
-				`task.toml:3:3: "verifier.timeout_sec" must be more than 0 seconds and at most a year, not -1`,
-				`task.toml:5:1: "agent.timeout_sec" must be a number of seconds, not a string (write timeout_sec = 600)`,
-				`task.toml:6:1: "agent.install_timeout_sec" must be more than 0 seconds and at most a year, not NaN`,
-				`task.toml:8:1: "environment.build_timeout_sec" must be more than 0 seconds and at most a year, not +Inf`,
-				`task.toml:9:1: "environment.cpus" must be a number of CPUs, not a boolean (write cpus = 2, or cpus = "500m")`,
-				`task.toml:10:1: "environment.memory" must be an amount as a string, not an integer (write memory = "2G", or memory_mb = 2048)`,
+				`task.toml:3:3: "verifier.timeout_sec" must be at least 0.001 seconds, not -1`,
+				`task.toml:5:1: "agent.timeout_sec" must be a number of seconds, not the string "600" (write it without quotes)`,
+				`task.toml:6:1: "agent.install_timeout_sec" must be a finite number, not nan`,
+				`task.toml:8:1: "environment.build_timeout_sec" must be a finite number, not inf`,
+				`task.toml:9:1: "environment.cpus" must be a number of CPUs, not true (write cpus = 2, or cpus = "500m")`,
+				`task.toml:10:1: "environment.memory" must be an amount as a string, not the number 2048 (write memory = "2G", or memory_mb = 2048)`,
 			}, false},
-		{"a timeout of zero", "version = \"1.0\"\nagent.timeout_sec = 0", []string{`task.toml:2:7: "agent.timeout_sec" must be more than 0 seconds and at most a year, not 0`}, false},
-		{"a timeout longer than a year", "version = \"1.0\"\nagent.timeout_sec = 1e12", []string{`task.toml:2:7: "agent.timeout_sec" must be more than 0 seconds and at most a year, not 1e+12`}, false},
-		{"both forms of a size", "version = \"1.0\"\n[environment]\nmemory = \"2G\"\nmemory_mb = 2048", []string{`task.toml:4:1: "environment.memory" and "environment.memory_mb" are the same setting (keep one of them)`}, false},
-		{"no CPU at all", "version = \"1.0\"\n[environment]\ncpus = 0", []string{`task.toml:3:1: "environment.cpus" must be more than 0`}, false},
+		{"a timeout of zero", "version = \"1.0\"\nagent.timeout_sec = 0", []string{`task.toml:2:7: "agent.timeout_sec" must be at least 0.001 seconds, not 0`}, false},
+		{"a timeout longer than a year", "version = \"1.0\"\nagent.timeout_sec = 1e12", []string{`task.toml:2:7: "agent.timeout_sec" must be at most a year, not 1e12`}, false},
+		{"both forms of a size", "version = \"1.0\"\n[environment]\nmemory = \"2G\"\nmemory_mb = 2048", []string{`task.toml:4:1: "environment.memory" and "memory_mb" are the same setting (keep one of them)`}, false},
+		{"no CPU at all", "version = \"1.0\"\n[environment]\ncpus = 0", []string{`task.toml:3:1: "environment.cpus" must be more than 0, not 0`}, false},
 		{"negative CPUs", "version = \"1.0\"\n[environment]\ncpus = -1", []string{`task.toml:3:1: "environment.cpus": "-1" is negative`}, false},
-		{"an infinity of CPUs", "version = \"1.0\"\n[environment]\ncpus = inf", []string{`task.toml:3:1: "environment.cpus": "+Inf" is not a number of CPUs such as 1, 0.5 or 500m`}, true},
+		{"an infinity of CPUs", "version = \"1.0\"\n[environment]\ncpus = inf", []string{`task.toml:3:1: "environment.cpus": "inf" is not a number of CPUs such as 1, 0.5 or 500m`}, true},
 		{"CPUs in words", "version = \"1.0\"\n[environment]\ncpus = \"two\"", []string{`task.toml:3:1: "environment.cpus": "two" is not a number of CPUs such as 1, 0.5 or 500m`}, true},
 		{"memory in another notation", "version = \"1.0\"\n[environment]\nmemory = \"512m\"", []string{`task.toml:3:1: "environment.memory": "512m" is not a whole number of bytes: write 512M or 512Mi`}, true},
-		{"too little memory", "version = \"1.0\"\n[environment]\nmemory = \"2k\"", []string{`task.toml:3:1: "environment.memory" must be at least 1Mi`}, true},
+		{"too little memory", "version = \"1.0\"\n[environment]\nmemory = \"2k\"", []string{`task.toml:3:1: "environment.memory" must be at least 1Mi, not 2k`}, true},
 		{"negative megabytes", "version = \"1.0\"\n[environment]\nstorage_mb = -5", []string{`task.toml:3:1: "environment.storage_mb": "-5" is negative`}, false},
-		{"no megabytes", "version = \"1.0\"\n[environment]\nstorage_mb = 0", []string{`task.toml:3:1: "environment.storage_mb" must be at least 1Mi`}, false},
+		{"no megabytes", "version = \"1.0\"\n[environment]\nstorage_mb = 0", []string{`task.toml:3:1: "environment.storage_mb" must be at least 1Mi, not 0`}, false},
 		{"half a megabyte", "version = \"1.0\"\n[environment]\nmemory_mb = 0.5", []string{`task.toml:3:1: "environment.memory_mb": "0.5" is not a whole number of megabytes such as 2048`}, false},
-		{"megabytes as text", "version = \"1.0\"\n[environment]\nmemory_mb = \"2048\"", []string{`task.toml:3:1: "environment.memory_mb" must be a whole number of megabytes, not a string (write memory_mb = 2048)`}, false},
-		{"an image with a space", "version = \"1.0\"\n[environment]\ndocker_image = \"a b\"", []string{`task.toml:3:1: "a b" is not the name of an image`}, false},
+		{"megabytes as text", "version = \"1.0\"\n[environment]\nmemory_mb = \"2048\"", []string{`task.toml:3:1: "environment.memory_mb" must be a whole number of megabytes, not the string "2048" (write it without quotes)`}, false},
+		{"an image with a space", "version = \"1.0\"\n[environment]\ndocker_image = \"a b\"", []string{`task.toml:3:1: "environment.docker_image" must be the name of an image, not the string "a b"`}, false},
 		{"a section that is no table", "version = \"1.0\"\nagent = 600\nmetadata = \"x\"\n", []string{
-			`task.toml:2:1: "agent" must be a table, not an integer (write [agent])`,
-			`task.toml:3:1: "metadata" must be a table, not a string (write [metadata])`,
+			`task.toml:2:1: "agent" must be a table, not the number 600 (write [agent])`,
+			`task.toml:3:1: "metadata" must be a table, not the string "x" (write [metadata])`,
 		}, false},
 		{"an array of sections", "version = \"1.0\"\n[[verifier]]\ntimeout_sec = 1", []string{`task.toml:2:3: "verifier" must be a table, not an array (write [verifier])`}, false},
-		{"a date instead of a string", "version = 2025-01-01", []string{`task.toml:1:1: "version" must be a string, not a date or time (write version = "...")`}, true},
+		{"a date instead of a string", "version = 2025-01-01", []string{`task.toml:1:1: "version" must be a string, not the date or time 2025-01-01 (write it in quotes: "2025-01-01")`}, true},
 		{"unknown keys are warnings", "version = \"1.0\"\nauthor = \"me\"\n[environment]\nmemroy = \"2G\"\n[agent]\ntimeout = 5\n", []string{
 			`task.toml:2:1: warning: unknown key "author" has no effect`,
 			`task.toml:4:1: warning: unknown key "environment.memroy" has no effect (did you mean "memory"?)`,
@@ -194,7 +194,7 @@ os = "windows"
 mcp_servers = [{ name = "x" }]
 skills_dir = "/skills"
 `, []string{
-			`task.toml:2:1: "artifacts[0].service" is not supported: the environment is a single container (leave the task out: exclude_tasks in the job)`,
+			`task.toml:2:37: "artifacts[0].service" is not supported: the environment is a single container (leave the task out: exclude_tasks in the job)`,
 			`task.toml:3:1: warning: "multi_step_reward_strategy" has no effect yet (there are no steps, so there is one reward)`,
 			`task.toml:4:3: "steps" is not supported: a task is one instruction and one verifier (leave the task out: exclude_tasks in the job)`,
 			`task.toml:9:1: "verifier.environment_mode" is not supported: the verifier shares the agent's environment (leave the task out: exclude_tasks in the job)`,
@@ -217,14 +217,14 @@ user = -1
 workdir = "app"
 healthcheck = { interval_sec = -1, timeout_sec = 0, retries = 0, start_period_sec = nan, comand = "x" }
 `, []string{
-			`task.toml:3:1: "agent.user" must be the name or number of a user (write user = "agent", or user = 1000)`,
-			`task.toml:5:1: "verifier.user" must be the name or number of a user (write user = "agent", or user = 1000)`,
-			`task.toml:7:1: "environment.workdir": "app" is not an absolute path (write it like "/app")`,
-			`task.toml:8:1: "environment.healthcheck" has no command (write command = "..."; exit code 0 is healthy)`,
-			`task.toml:8:17: "environment.healthcheck.interval_sec" must be at least 0 seconds and at most a day, not -1`,
-			`task.toml:8:36: "environment.healthcheck.timeout_sec" must be more than 0 seconds and at most a year, not 0`,
-			`task.toml:8:53: "environment.healthcheck.retries" must be between 1 and 10000, not 0`,
-			`task.toml:8:66: "environment.healthcheck.start_period_sec" must be at least 0 seconds and at most a day, not NaN`,
+			`task.toml:3:1: "agent.user" must be the name or number of a user, not the string "a b" (write user = "agent", or user = 1000)`,
+			`task.toml:5:1: "verifier.user" must be the name or number of a user, not the number -1 (write user = "agent", or user = 1000)`,
+			`task.toml:7:1: "environment.workdir" must be an absolute path, not the string "app" (write it like "/app")`,
+			`task.toml:8:1: "environment.healthcheck" needs "command" (write command = "..."; exit code 0 is healthy)`,
+			`task.toml:8:17: "environment.healthcheck.interval_sec" must be at least 0, not -1`,
+			`task.toml:8:36: "environment.healthcheck.timeout_sec" must be at least 0.001 seconds, not 0`,
+			`task.toml:8:53: "environment.healthcheck.retries" must be at least 1, not 0`,
+			`task.toml:8:66: "environment.healthcheck.start_period_sec" must be a finite number, not nan`,
 			`task.toml:8:90: warning: unknown key "environment.healthcheck.comand" has no effect (did you mean "command"?)`,
 		}, true},
 		{"invalid variables", `version = "1.0"
@@ -238,7 +238,7 @@ NESTED = "${A:-${B}}"
 `, []string{
 			`task.toml:3:1: "environment.env.A B" is not a name for a variable (use letters, digits and _)`,
 			`task.toml:4:1: "environment.env.ROLLOUT_TASK_INSTRUCTION" is set by Rollout (choose another name)`,
-			`task.toml:5:1: "environment.env.NUMBER" must be a string, not an integer (write NUMBER = "...")`,
+			`task.toml:5:1: "environment.env.NUMBER" must be a string, not the number 1 (write it in quotes: "1")`,
 			`task.toml:6:1: "environment.env.OPEN" has a ${ that is neither ${NAME} nor ${NAME:-default} (write $${ for a literal ${)`,
 			`task.toml:7:1: "environment.env.ODD" has a placeholder without a valid name (write ${NAME} or ${NAME:-default}; $${ is a literal ${)`,
 			`task.toml:8:1: "environment.env.NESTED" has a ${ that is neither ${NAME} nor ${NAME:-default} (write $${ for a literal ${)`,
@@ -246,15 +246,15 @@ NESTED = "${A:-${B}}"
 		{"invalid artifacts", `version = "1.0"
 artifacts = ["out", "/", "/a/../b", 1, {}, {source = "/x", destination = "../y"}, {source = "/x", exclude = "*"}, "/a", {source = "/c", destination = "a/b"}, {source = "/d", sauce = 1}]
 `, []string{
-			`task.toml:2:1: "artifacts": "/a" and "/c" would overwrite each other (give one of them another destination)`,
-			`task.toml:2:1: "artifacts[0]": "out" is not the absolute path of a file or directory (write it like "/app/output")`,
-			`task.toml:2:1: "artifacts[1]": "/" is not the absolute path of a file or directory (write it like "/app/output")`,
-			`task.toml:2:1: "artifacts[2]": "/a/../b" is not the absolute path of a file or directory (write it like "/app/output")`,
-			`task.toml:2:1: "artifacts[3]" must be a path or a table, not an integer (write "/app/output", or {source = "/app/output"})`,
-			`task.toml:2:1: "artifacts[4]": "" is not the absolute path of a file or directory (write it like "/app/output")`,
-			`task.toml:2:1: "artifacts[5]": "../y" is not a path below the trial's artifacts directory (write it like "output")`,
-			`task.toml:2:1: "artifacts[6].exclude" must be an array of strings, not a string (write exclude = ["..."])`,
-			`task.toml:2:1: warning: unknown key "artifacts[9].sauce" has no effect (did you mean "source"?)`,
+			`task.toml:2:14: "artifacts[0]" must be the absolute path of a file or directory, not the string "out" (write it like "/app/output")`,
+			`task.toml:2:21: "artifacts[1]" must be the absolute path of a file or directory, not the string "/" (write it like "/app/output")`,
+			`task.toml:2:26: "artifacts[2]": "/a/../b" is not the absolute path of a file or directory (write it like "/app/output")`,
+			`task.toml:2:37: "artifacts[3]" must be a path or a table, not the number 1 (write "/app/output", or {source = "/app/output"})`,
+			`task.toml:2:40: "artifacts[4]" needs "source" (write it like "/app/output")`,
+			`task.toml:2:44: "artifacts[5]": "../y" is not a path below the trial's artifacts directory (write it like "output")`,
+			`task.toml:2:99: "artifacts[6].exclude" must be an array of strings, not the string "*" (write exclude = ["..."])`,
+			`task.toml:2:121: "artifacts": "/a" and "/c" would overwrite each other (give one of them another destination)`,
+			`task.toml:2:175: warning: unknown key "artifacts[9].sauce" has no effect (did you mean "source"?)`,
 		}, true},
 		{"invalid descriptions", "version = \"1.5\"\n[task]\nname = 1\nauthors = \"me\"\nkeywords = [1]\ndifficulty = \"easy\"\n[solution]\ntimeout_sec = 1\n[verifier]\nparser_name = \"x\"\n", []string{
 			`task.toml:1:1: warning: unknown version "1.5" of the format; reading it as 1.4`,
@@ -334,7 +334,7 @@ func checkSchema(t *testing.T, document string) error {
 	return schema.Validate(values)
 }
 
-// The schema is made from the tags of file, in which Load also looks up the keys that it knows.
+// The schema is made from the tags of file, by which Load also decodes.
 func TestSchemaGolden(t *testing.T) {
 	got, err := Schema()
 	if err != nil {
@@ -348,11 +348,6 @@ func TestSchemaGolden(t *testing.T) {
 	}
 	if want, err := os.ReadFile(golden); err != nil || string(want) != string(got) {
 		t.Errorf("%v; the schema is\n%s", err, got)
-	}
-	for _, section := range []string{"", "task", "verifier", "agent", "environment", "environment.healthcheck", "solution", "artifacts"} {
-		if len(knownKeys(section)) == 0 {
-			t.Errorf("no keys of %q are known", section)
-		}
 	}
 }
 
@@ -369,11 +364,11 @@ func FuzzConfig(f *testing.F) {
 		}
 		c := Load(dir).Config
 		e := c.Environment
-		if e.MilliCPUs <= 0 || e.Memory < minSize || e.Storage < minSize || c.Version == "" {
+		if e.MilliCPUs <= 0 || e.Memory < 1<<20 || e.Storage < 1<<20 || c.Version == "" {
 			t.Errorf("Load accepted an invalid configuration: %+v", c)
 		}
 		for _, sec := range []float64{c.Verifier.TimeoutSec, c.Agent.TimeoutSec, c.Agent.InstallTimeoutSec, e.BuildTimeoutSec} {
-			if !(sec > 0 && sec <= maxTimeoutSec) {
+			if !(sec > 0 && sec <= 365*24*60*60) {
 				t.Errorf("Load accepted the timeout %v", sec)
 			}
 		}

@@ -1,0 +1,236 @@
+package task
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/org/rollout-action/internal/keys"
+	"github.com/org/rollout-action/internal/quantity"
+)
+
+// harborAgentSec is the agent's timeout in tasks that set none. In Harbor there is no limit; a day is longer than CI jobs may
+// take.
+const harborAgentSec = 24 * 60 * 60
+
+// Defaults returns the configuration of an empty task.toml. Source: specification, "task.toml".
+func Defaults(format Format) Config {
+	if format == FormatHarbor {
+		return harborDefaults()
+	}
+	return rolloutDefaults()
+}
+
+var (
+	harborDefaults  = sync.OnceValue(func() Config { return empty(FormatHarbor) })
+	rolloutDefaults = sync.OnceValue(func() Config { return empty(FormatRollout) })
+)
+
+func empty(format Format) Config {
+	c, _ := newReader(&keys.Node{Kind: keys.Mapping}, Options{Format: format}, new(keys.Problems)).read()
+	return c
+}
+
+const maxConfigSize = 1 << 20
+
+// loadConfig reads task.toml. Invalid values keep their defaults.
+func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
+	c, vars := Defaults(opts.Format), variables{}
+	const hint = "it may be as short as: version = \"1.0\""
+	content, ok := p.readFile(fsys, configFile, maxConfigSize, hint)
+	if !ok {
+		return c, vars
+	}
+	if !utf8.Valid(content) {
+		p.add(configFile, "is not UTF-8", "")
+		return c, vars
+	}
+	// Windows editors begin files with a byte order mark. TOML 1.1 allows it; the library does not.
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	var found keys.Problems
+	file := p.path(configFile)
+	if root, values := parseTOML(file, content, &found); root != nil {
+		c, vars = newReader(root, opts, &found).read()
+		c.Metadata, _ = values["metadata"].(map[string]any)
+	}
+	p.list = append(p.list, found.All(file)...)
+	return c, vars
+}
+
+// reader makes a Config of a task.toml. It checks what tags cannot express: what depends on the task's format, on other keys
+// and on the host.
+type reader struct {
+	*keys.Decoder
+	opts Options
+	file file
+}
+
+func newReader(root *keys.Node, opts Options, p *keys.Problems) *reader {
+	r := &reader{Decoder: keys.NewDecoder(dialect, root, p), opts: opts}
+	r.Unknown = r.unknownKeys
+	return r
+}
+
+func (r *reader) read() (c Config, vars variables) {
+	vars.harborKey = harborKey(r.Root)
+	r.spellings()
+	f := &r.file
+	r.Decode(f)
+	env := &f.Environment
+	c = Config{
+		Version:  r.version(),
+		Source:   f.Source,
+		Info:     f.Task.info(),
+		Verifier: Verifier{TimeoutSec: f.Verifier.Timeout, User: string(f.Verifier.User), Env: f.Verifier.Env},
+		Agent:    Agent{InstallTimeoutSec: f.Agent.InstallTimeout, TimeoutSec: f.Agent.Timeout, User: string(f.Agent.User)},
+		Environment: Environment{
+			BuildTimeoutSec: env.BuildTimeout,
+			DockerImage:     env.DockerImage,
+			MilliCPUs:       int64(env.CPUs),
+			Memory:          int64(env.Memory),
+			Storage:         int64(env.Storage),
+			Networks:        r.networks(),
+			WorkDir:         r.workDir(),
+			Env:             env.Env,
+			Healthcheck:     env.Healthcheck,
+		},
+		Solution:  Solution{Env: f.Solution.Env},
+		Artifacts: r.artifacts(),
+	}
+	c.Environment.Explicit = ExplicitLimits{CPUs: r.sets("environment", "cpus"), Memory: r.setsSize("memory"), Storage: r.setsSize("storage")}
+	if r.opts.Format == FormatHarbor {
+		r.harborLimits(&c)
+	}
+	vars.environment = r.expand(keys.Path{"environment", "env"}, env.Env, r.Problems)
+	vars.verifier = r.expand(keys.Path{"verifier", "env"}, f.Verifier.Env, r.Problems)
+	var solution keys.Problems
+	vars.solution = r.expand(keys.Path{"solution", "env"}, f.Solution.Env, &solution)
+	vars.solutionProblems = solution.All(r.Root.At.File)
+	return c, vars
+}
+
+// sets reports whether the document has a valid value at p.
+func (r *reader) sets(p ...string) bool { return r.Root.Given(p...) != nil && !r.Bad(p) }
+
+// setsSize reports whether the document has a valid amount of memory or storage, in either form.
+func (r *reader) setsSize(key string) bool {
+	mb := key + "_mb"
+	return (r.sets("environment", key) || r.sets("environment", mb)) && !r.Bad(keys.Path{"environment", key}) && !r.Bad(keys.Path{"environment", mb})
+}
+
+// version reads version, or Harbor's schema_version.
+func (r *reader) version() string {
+	version, key := r.file.Version, "version"
+	if r.Root.Given(key) == nil {
+		version, key = cmp.Or(r.file.SchemaVersion, version), "schema_version"
+	}
+	at := r.Root.Locate(keys.Path{key}, false)
+	if r.Root.Given(key) == nil {
+		r.Warn(at, fmt.Sprintf("begin with: version = %q", version), "%q is missing; using %q", "version", version)
+	}
+	if minor, isOne := strings.CutPrefix(version, "1."); version != "1" && !isOne {
+		r.Warn(at, "", "unknown version %q of the format; reading it as 1.0", version)
+	} else if n, err := strconv.Atoi(minor); err == nil && n > lastMinor {
+		r.Warn(at, "", "unknown version %q of the format; reading it as 1.%d", version, lastMinor)
+	}
+	return version
+}
+
+// lastMinor is the newest minor version of Harbor's task.toml whose keys are known: 1.4, of Harbor 0.22.
+const lastMinor = 4
+
+// userName matches a user's name or number, with an optional group. Only the environment knows whether they exist.
+var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$`)
+
+const maxUserID = 1<<32 - 2
+
+// DecodeNode reads a user's name or number.
+func (u *user) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rules) bool {
+	id, _ := n.Number()
+	switch {
+	case n.Kind == keys.Int && id >= 0 && id <= maxUserID:
+		*u = user(strconv.FormatFloat(id, 'f', -1, 64))
+	case n.Kind == keys.Text && userName.MatchString(n.Text):
+		*u = user(n.Text)
+	default:
+		return d.MustBe(n, p, r, "", "")
+	}
+	return true
+}
+
+// DecodeNode reads a quantity. A number is none: megabytes are meant.
+func (s *size) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rules) bool {
+	if n.Kind != keys.Text {
+		return d.MustBe(n, p, r, "", "")
+	}
+	return d.Value(n, p, (*int64)(s), r)
+}
+
+// workDir returns the path of a directory in the environment.
+func (r *reader) workDir() string {
+	dir := r.file.Environment.WorkDir
+	if dir == "" {
+		return ""
+	}
+	if dir != "/" && badPath(dir) {
+		at := keys.Path{"environment", "workdir"}
+		r.Problem(at, "", "%q: %q is not an absolute path", at, keys.Shorten(dir))
+	}
+	return path.Clean(dir)
+}
+
+// harborSize matches a size in Harbor's notation, whose units are powers of 1024.
+var harborSize = regexp.MustCompile(`^\s*(\d+(?:\.\d+)?)\s*([GMKgmk])\s*$`)
+
+// spellings replaces Harbor's notations in the tree by Rollout's: of sizes, in tasks written for Harbor. There, both forms of a
+// size may be given if they are equal; then one is removed.
+func (r *reader) spellings() {
+	env := r.Root.Given("environment")
+	if second := r.Root.Given("schema_version"); second != nil && r.Root.Given("version") != nil {
+		second.Kind = keys.Null // version counts
+	}
+	if network := env.Given("network"); network != nil && network.Text == "no-network" {
+		network.Text = "none"
+	}
+	if r.opts.Format != FormatHarbor {
+		return
+	}
+	for _, key := range []string{"memory", "storage"} {
+		size, mb := env.Given(key), env.Given(key+"_mb")
+		if size == nil || size.Kind != keys.Text {
+			continue
+		}
+		if m := harborSize.FindStringSubmatch(size.Text); m != nil {
+			size.Text = m[1] + strings.ToUpper(m[2]) + "i"
+		}
+		bytes, err := quantity.Bytes(size.Text)
+		if n, ok := mb.Number(); ok && err == nil && float64(bytes) == n*(1<<20) {
+			mb.Kind = keys.Null
+		}
+	}
+}
+
+// harborLimits removes limits that a task does not set itself: tasks written for Harbor have no others.
+// Source: Harbor 0.22, src/harbor/models/task/config.py.
+func (r *reader) harborLimits(c *Config) {
+	env := &c.Environment
+	if !r.sets("agent", "timeout_sec") {
+		c.Agent.TimeoutSec = harborAgentSec
+	}
+	if !env.Explicit.CPUs {
+		env.MilliCPUs = 0
+	}
+	if !env.Explicit.Memory {
+		env.Memory = 0
+	}
+	if !env.Explicit.Storage {
+		env.Storage = 0
+	}
+}
