@@ -275,6 +275,8 @@ func (d *Decoder) mapping(n *Node, p Path, v reflect.Value, r Rules) bool {
 			}
 		case map[string]any:
 			m[f.Name] = d.anything(f.Value, at)
+		default:
+			panic(fmt.Sprintf("no rule for %s at %s", v.Type(), p))
 		}
 	}
 	return true

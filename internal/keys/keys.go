@@ -16,7 +16,7 @@ import (
 
 // Rules are the tags of one struct field, which describe its key in a file:
 //
-//	yaml:"key"          the key; toml:"key" in a TOML file
+//	yaml:"key"          the key; toml:"key" in a TOML file; toml:"-" is none
 //	doc:"…"             for users
 //	default:"…"         if the key is missing or has no value; see Dialect.Default. Otherwise it is the zero value
 //	required:"true"     there is no default
@@ -63,7 +63,7 @@ func Of(t reflect.Type) []Rules {
 	}
 	var out []Rules
 	for _, f := range reflect.VisibleFields(t) {
-		if f.Anonymous { // its fields come next
+		if f.Anonymous || f.Tag.Get("toml") == "-" { // the fields of an embedded struct come next
 			continue
 		}
 		r := Rules{

@@ -11,13 +11,19 @@ import (
 	"github.com/org/rollout-action/internal/keys"
 )
 
-// Artifact is a file or directory to copy out of the environment after the agent has run. Source: Harbor 0.22,
-// src/harbor/models/task/config.py.
+// Artifact is a file or directory to copy out of the environment after the agent has run. Destination is relative to the
+// trial's artifacts directory; default: Source, made relative. Source: Harbor 0.22, src/harbor/models/task/config.py.
 type Artifact struct {
-	Source      string   // absolute path in the environment
-	Destination string   // relative to the trial's artifacts directory; default: Source, made relative
-	Exclude     []string // patterns of tar --exclude: one name, or several joined by /
+	Source      string   `toml:"source" required:"true" pattern:"^/.*[^/].*$" is:"the absolute path of a file or directory" hint:"write it like \"/app/output\"" doc:"Absolute path in the environment."`
+	Destination string   `toml:"destination" doc:"Path below the directory artifacts. Default: as source."`
+	Exclude     patterns `toml:"exclude" most:"100" is:"an array of strings" hint:"write exclude = [\"...\"]" doc:"Patterns of what is left out of a directory, as those of tar --exclude."`
 }
+
+// patterns are patterns of tar --exclude: one name, or several joined by /.
+type patterns []string
+
+// service names a container of Harbor's tasks.
+type service string
 
 const maxPathBytes = 1024
 
@@ -25,7 +31,7 @@ const maxPathBytes = 1024
 func (a *artifactKeys) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rules) bool {
 	switch n.Kind {
 	case keys.Text:
-		return d.Value(n, p, &a.Source, keys.Of(reflect.TypeFor[artifactKeys]())[0])
+		return d.Value(n, p, &a.Source, keys.Of(reflect.TypeFor[Artifact]())[0])
 	case keys.Mapping:
 		type plain artifactKeys // without this method
 		return d.Value(n, p, (*plain)(a), r)
@@ -49,32 +55,31 @@ func (r *reader) artifacts() []Artifact {
 		if r.BadBelow(at) {
 			continue
 		}
-		if a, ok := r.artifact(k, at); ok && !r.collides(a, at, out) {
+		if a, ok := r.artifact(k.Artifact, at); ok && !r.collides(a, at, out) {
 			out = append(out, a)
 		}
 	}
 	return out
 }
 
-// artifact checks one entry. If !ok, it has reported a problem.
-func (r *reader) artifact(k artifactKeys, at keys.Path) (a Artifact, ok bool) {
-	if path.Clean(k.Source) != strings.TrimSuffix(k.Source, "/") || badPath(k.Source) {
-		r.Problem(at, `write it like "/app/output"`, "%q: %q is not the absolute path of a file or directory", at, keys.Shorten(k.Source))
+// artifact checks and completes one entry. If !ok, it has reported a problem.
+func (r *reader) artifact(a Artifact, at keys.Path) (_ Artifact, ok bool) {
+	if path.Clean(a.Source) != strings.TrimSuffix(a.Source, "/") || badPath(a.Source) {
+		r.Problem(at, `write it like "/app/output"`, "%q: %q is not the absolute path of a file or directory", at, keys.Shorten(a.Source))
 		return a, false
 	}
-	a.Source = path.Clean(k.Source)
-	a.Destination = strings.TrimSuffix(cmp.Or(k.Destination, strings.TrimPrefix(a.Source, "/")), "/")
+	a.Source = path.Clean(a.Source)
+	a.Destination = strings.TrimSuffix(cmp.Or(a.Destination, strings.TrimPrefix(a.Source, "/")), "/")
 	if !filepath.IsLocal(a.Destination) || path.Clean(a.Destination) != a.Destination || a.Destination == "." || badPath(a.Destination) || strings.Contains(a.Destination, `\`) {
 		r.Problem(at, `write it like "output"`, "%q: %q is not a path below the trial's artifacts directory", at, keys.Shorten(a.Destination))
 		return a, false
 	}
-	for i, excluded := range k.Exclude {
-		if badPath(string(excluded)) {
+	for i, excluded := range a.Exclude {
+		if badPath(excluded) {
 			r.Problem(at.Child("exclude").Index(i), "", "%q is not a pattern of files", at.Child("exclude").Index(i))
 		}
-		a.Exclude = append(a.Exclude, string(excluded))
 	}
-	return a, true
+	return a, !r.BadBelow(at)
 }
 
 // collides reports whether an artifact and one of others would overwrite each other.

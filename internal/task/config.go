@@ -83,32 +83,18 @@ func (r *reader) read() (c Config, vars variables) {
 	r.spellings()
 	f := &r.file
 	r.Decode(f)
-	env := &f.Environment
 	c = Config{
-		Version:  r.version(),
-		Source:   f.Source,
-		Info:     f.Task.info(),
-		Verifier: Verifier{TimeoutSec: f.Verifier.Timeout, User: string(f.Verifier.User), Env: f.Verifier.Env},
-		Agent:    Agent{InstallTimeoutSec: f.Agent.InstallTimeout, TimeoutSec: f.Agent.Timeout, User: string(f.Agent.User)},
-		Environment: Environment{
-			BuildTimeoutSec: env.BuildTimeout,
-			DockerImage:     env.DockerImage,
-			MilliCPUs:       int64(env.CPUs),
-			Memory:          int64(env.Memory),
-			Storage:         int64(env.Storage),
-			Networks:        r.networks(),
-			WorkDir:         r.workDir(),
-			Env:             env.Env,
-			Healthcheck:     env.Healthcheck,
-		},
-		Solution:  Solution{Env: f.Solution.Env},
+		Version: r.version(), Source: f.Source, Info: f.Info,
+		Verifier: f.Verifier.Verifier, Agent: f.Agent.Agent, Environment: f.Environment.Environment, Solution: f.Solution,
 		Artifacts: r.artifacts(),
 	}
+	c.Environment.Networks = r.networks()
+	c.Environment.WorkDir = r.workDir()
 	c.Environment.Explicit = ExplicitLimits{CPUs: r.sets("environment", "cpus"), Memory: r.setsSize("memory"), Storage: r.setsSize("storage")}
 	if r.opts.Format == FormatHarbor {
 		r.harborLimits(&c)
 	}
-	vars.environment = r.expand(keys.Path{"environment", "env"}, env.Env, r.Problems)
+	vars.environment = r.expand(keys.Path{"environment", "env"}, f.Environment.Env, r.Problems)
 	vars.verifier = r.expand(keys.Path{"verifier", "env"}, f.Verifier.Env, r.Problems)
 	var solution keys.Problems
 	vars.solution = r.expand(keys.Path{"solution", "env"}, f.Solution.Env, &solution)
@@ -152,13 +138,13 @@ var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9
 const maxUserID = 1<<32 - 2
 
 // DecodeNode reads a user's name or number.
-func (u *user) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rules) bool {
+func (u *User) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rules) bool {
 	id, _ := n.Number()
 	switch {
 	case n.Kind == keys.Int && id >= 0 && id <= maxUserID:
-		*u = user(strconv.FormatFloat(id, 'f', -1, 64))
+		*u = User(strconv.FormatFloat(id, 'f', -1, 64))
 	case n.Kind == keys.Text && userName.MatchString(n.Text):
-		*u = user(n.Text)
+		*u = User(n.Text)
 	default:
 		return d.MustBe(n, p, r, "", "")
 	}
@@ -166,7 +152,7 @@ func (u *user) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rul
 }
 
 // DecodeNode reads a quantity. A number is none: megabytes are meant.
-func (s *size) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rules) bool {
+func (s *Size) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rules) bool {
 	if n.Kind != keys.Text {
 		return d.MustBe(n, p, r, "", "")
 	}

@@ -43,7 +43,7 @@ var (
 const instructionVar = "ROLLOUT_TASK_INSTRUCTION"
 
 // DecodeNode reads a table of variables.
-func (e *env) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rules) bool {
+func (e *Env) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rules) bool {
 	if n.Kind != keys.Mapping {
 		return d.MustBe(n, p, r, "a table", "write ["+p.String()+"]")
 	}
@@ -56,7 +56,7 @@ func (e *env) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rule
 			d.Wrong(f.Value, at, "choose another name", "%q is set by Rollout", at)
 		case d.Value(f.Value, at, &text, keys.Rules{Raw: true}):
 			if *e == nil {
-				*e = env{}
+				*e = Env{}
 			}
 			(*e)[f.Name] = text
 		}
@@ -65,7 +65,7 @@ func (e *env) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rule
 }
 
 // expand returns the variables at p with the placeholders in their values replaced. Errors go to wanting.
-func (r *reader) expand(p keys.Path, written env, wanting *keys.Problems) map[string]string {
+func (r *reader) expand(p keys.Path, written Env, wanting *keys.Problems) map[string]string {
 	if len(written) == 0 {
 		return nil
 	}

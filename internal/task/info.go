@@ -4,17 +4,6 @@ import "github.com/org/rollout-action/internal/keys"
 
 // Info is [task], a description that changes nothing. Keys that cannot be read are left out.
 type Info struct {
-	Name        string // "org/name", as in Harbor's registry
-	Version     string
-	Description string
-	Authors     []Author
-	Keywords    []string
-}
-
-// Author is one of a task's authors.
-type Author struct{ Name, Email string }
-
-type infoKeys struct {
 	Name        looseText    `toml:"name" doc:"In Harbor's registry: org/name."`
 	Version     looseText    `toml:"version" doc:"The version of the task."`
 	Description looseText    `toml:"description" doc:"What the task is about."`
@@ -22,9 +11,8 @@ type infoKeys struct {
 	Keywords    looseTexts   `toml:"keywords" doc:"A list of words to find the task by."`
 }
 
-func (k infoKeys) info() Info {
-	return Info{string(k.Name), string(k.Version), string(k.Description), k.Authors, k.Keywords}
-}
+// Author is one of a task's authors.
+type Author struct{ Name, Email string }
 
 // Values that only warn if they are of the wrong type.
 type (

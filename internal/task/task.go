@@ -106,38 +106,50 @@ type Config struct {
 	Artifacts   []Artifact
 }
 
-// Verifier is [verifier]; seconds.
+// Verifier is [verifier].
 type Verifier struct {
-	TimeoutSec float64           // default 600
-	User       string            // name or number, perhaps with a group after a colon; "" is the image's
-	Env        map[string]string // as written, with placeholders; see Task.VerifierEnv
+	TimeoutSec float64 `toml:"timeout_sec" default:"600" min:"0.001 seconds" max:"a year" is:"a number of seconds" doc:"Seconds that tests/test.sh may take."`
+	User       User    `toml:"user" is:"the name or number of a user" hint:"write user = \"agent\", or user = 1000" doc:"Who runs tests/test.sh: a name or a number. Default: the image's user."`
+	Env        Env     `toml:"env" doc:"Variables of tests/test.sh. ${NAME} and ${NAME:-default} stand for variables of the host, which the job has to pass: environment.pass_env."`
 }
 
-// Agent is [agent]; seconds.
+// Agent is [agent]. User is for execute and the solution, not for install.
 type Agent struct {
-	InstallTimeoutSec float64 // default 300
-	TimeoutSec        float64 // default 600; for tasks written for Harbor, which has no limit, a day
-	User              string  // like Verifier.User; for execute and the solution, not for install
+	InstallTimeoutSec float64 `toml:"install_timeout_sec" default:"300" min:"0.001 seconds" max:"a year" is:"a number of seconds" doc:"Seconds that the installation of the agent may take."`
+	TimeoutSec        float64 `toml:"timeout_sec" default:"600" min:"0.001 seconds" max:"a year" is:"a number of seconds" doc:"Seconds that the agent may take. In tasks made for Harbor the default is a day."`
+	User              User    `toml:"user" is:"the name or number of a user" hint:"write user = \"agent\", or user = 1000" doc:"Who runs the agent (not its installation): a name or a number. Default: the image's user."`
 }
 
 // Solution is [solution].
 type Solution struct {
-	Env map[string]string // as written, with placeholders; see Task.SolutionEnv
+	Env Env `toml:"env" doc:"Further variables of solution/solve.sh. ${NAME} and ${NAME:-default} stand for variables of the host, which the job has to pass: environment.pass_env."`
 }
 
-// Environment is [environment].
+// Environment is [environment]. Of tasks written for Harbor, a limit of 0 means that there is none.
 type Environment struct {
-	BuildTimeoutSec float64 // seconds, default 600
-	DockerImage     string  // "" if the image is built from environment/
-	MilliCPUs       int64   // default 1000; for tasks written for Harbor 0, which means no limit, also in the next two
-	Memory          int64   // bytes, default 2 GB ("2G")
-	Storage         int64   // bytes, default 10 GB ("10G")
-	Explicit        ExplicitLimits
-	Networks        Networks          // of the phases; [agent] and [verifier] may override this table
-	WorkDir         string            // absolute, where scripts run; "" is the image's
-	Env             map[string]string // as written, with placeholders; see Task.EnvironmentEnv
-	Healthcheck     *Healthcheck      // nil: none
+	BuildTimeoutSec float64        `toml:"build_timeout_sec" default:"600" min:"0.001 seconds" max:"a year" is:"a number of seconds" doc:"Seconds that building or pulling the image may take."`
+	DockerImage     string         `toml:"docker_image" pattern:"^\\S*$" is:"the name of an image" doc:"An image to use instead of building environment/Dockerfile. It is pulled unless it is there."`
+	MilliCPUs       MilliCPUs      `toml:"cpus" default:"1" unit:"cpus" above:"0" is:"a number of CPUs" hint:"write cpus = 2, or cpus = \"500m\"" doc:"CPUs of the environment: a number, or a Kubernetes quantity such as \"500m\"."`
+	Memory          Size           `toml:"memory" default:"2G" unit:"bytes" min:"1Mi" mb:"memory_mb" is:"an amount as a string" hint:"write memory = \"2G\", or memory_mb = 2048" doc:"Memory of the environment as a Kubernetes quantity: 2G is 2*10^9 bytes, 2Gi is 2*2^30."`
+	Storage         Size           `toml:"storage" default:"10G" unit:"bytes" min:"1Mi" mb:"storage_mb" is:"an amount as a string" hint:"write storage = \"10G\", or storage_mb = 10240" doc:"Storage of the environment, beyond its image, as a Kubernetes quantity."`
+	Explicit        ExplicitLimits `toml:"-"`
+	Networks        Networks       `toml:"-"` // of the phases; [agent] and [verifier] may override this table
+	WorkDir         string         `toml:"workdir" pattern:"^(/.*)?$" is:"an absolute path" hint:"write it like \"/app\"" doc:"Absolute path of the directory in which all scripts run; it must be in the image. Default: the image's."`
+	Env             Env            `toml:"env" doc:"Variables of every process in the environment. ${NAME} and ${NAME:-default} stand for variables of the host, which the job has to pass: environment.pass_env."`
+	Healthcheck     *Healthcheck   `toml:"healthcheck" doc:"What must succeed before anything else is run in the environment. It means what Docker's HEALTHCHECK does."`
 }
+
+// MilliCPUs is thousandths of a CPU.
+type MilliCPUs int64
+
+// Size is a number of bytes.
+type Size int64
+
+// User is a name or number, perhaps with a group after a colon; "" is the image's.
+type User string
+
+// Env holds variables as written, with placeholders. Task.VerifierEnv and the like have them expanded.
+type Env map[string]string
 
 // ExplicitLimits tells which limits task.toml sets; the others are defaults.
 type ExplicitLimits struct{ CPUs, Memory, Storage bool }

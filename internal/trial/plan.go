@@ -34,7 +34,7 @@ func newPlan(spec Spec, job config.Job) plan {
 // limits returns the task's resources with the job's overrides.
 func (p *plan) limits() environment.Limits {
 	t, job := p.spec.Task.Config.Environment, p.job.Environment
-	limits := environment.Limits{MilliCPUs: t.MilliCPUs, Memory: t.Memory, Storage: t.Storage}
+	limits := environment.Limits{MilliCPUs: int64(t.MilliCPUs), Memory: int64(t.Memory), Storage: int64(t.Storage)}
 	if job.OverrideCPUs != nil {
 		limits.MilliCPUs = int64(*job.OverrideCPUs)
 	}

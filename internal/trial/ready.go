@@ -67,7 +67,7 @@ func (r readiness) awaitImageHealth(ctx context.Context, h environment.Healthche
 func (r readiness) checkUsers(ctx context.Context) error {
 	cfg := r.plan.spec.Task.Config
 	dir := cfg.Environment.WorkDir
-	asked := []struct{ key, user string }{{"agent.user", cfg.Agent.User}, {"verifier.user", cfg.Verifier.User}}
+	asked := []struct{ key, user string }{{"agent.user", string(cfg.Agent.User)}, {"verifier.user", string(cfg.Verifier.User)}}
 	if dir != "" {
 		asked = append(asked, struct{ key, user string }{"environment.workdir", ""})
 	}

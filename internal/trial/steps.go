@@ -196,7 +196,7 @@ func (x *execution) execute(ctx context.Context) error {
 		script, what = scriptCommand(x.rules.SolutionDirs[0], solution, solveScript, x.rules.RunAsPrograms), "the task's solution/solve.sh"
 	}
 	code, err := x.exec(ctx, scriptRun{
-		script: script, logs: result.CommandDir, env: x.agentEnv(), timeout: x.timeouts.Execute, user: x.spec.Task.Config.Agent.User,
+		script: script, logs: result.CommandDir, env: x.agentEnv(), timeout: x.timeouts.Execute, user: string(x.spec.Task.Config.Agent.User),
 	})
 	x.agentBegan = !errors.Is(err, environment.ErrNotBegun)
 	if err == nil && code != 0 {
@@ -227,7 +227,7 @@ func (x *execution) verify(ctx context.Context) error {
 	}
 	code, err := x.exec(ctx, scriptRun{
 		script: scriptCommand(environment.TestsDir, tests, testScript, x.rules.RunAsPrograms), logs: result.VerifierDir,
-		env: x.spec.Task.VerifierEnv(), timeout: x.timeouts.Verify, user: x.spec.Task.Config.Verifier.User,
+		env: x.spec.Task.VerifierEnv(), timeout: x.timeouts.Verify, user: string(x.spec.Task.Config.Verifier.User),
 	})
 	if err != nil {
 		return err
