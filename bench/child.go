@@ -13,13 +13,12 @@ import (
 	"strconv"
 )
 
-// childArg is the first argument of this program when it starts itself, to measure a process that does one thing or has another
-// user. The name of the work, a directory, the image and the rounds follow.
+// childArg is the first argument when this program starts itself, to measure a process that does one thing or has another user.
 const childArg = "child"
 
 // works are what a child can do. They return durations in milliseconds.
 var works = map[string]func(context.Context, *bench) ([]float64, error){
-	"trials": runTrials, "merge": mergeByLinking, "merge-move": mergeByMoving, "merge-floor": mergeBare, "sandbox": trialsInSandboxes,
+	"trials": runTrials, "link": mergeInto(false), "move": mergeInto(true), "floor": once(linkShards), "sandbox": trialsInSandboxes,
 }
 
 // childReport is the output of a child.
@@ -29,72 +28,54 @@ type childReport struct {
 	Missing string    `json:"missing,omitempty"` // why nothing could be measured
 }
 
-// inChild measures the first value of a work done in a process of its own, and appends the largest memory of that process.
-func (b *bench) inChild(work string, dir func() string, memory *[]float64) measured {
+// inChild measures the first value of a work done in a process of its own, and notes the largest memory of that process. The process
+// has a directory of its own below parent. Nothing is removed before the end: for minutes after a removal, some file systems (ext4)
+// are slow to create files, because they do not reuse the numbers of the removed ones.
+func (b *bench) inChild(parent, work string) measured {
 	return func(ctx context.Context) (float64, error) {
-		report, err := b.startChild(exec.CommandContext(ctx, "/proc/self/exe"), work, filepath.Join(b.dir, dir()))
+		b.children++
+		dir := filepath.Join(b.dir, parent, strconv.Itoa(b.children))
+		report, err := b.startChild(exec.CommandContext(ctx, "/proc/self/exe"), work, dir)
 		if err != nil {
 			return 0, err
 		}
-		if memory != nil {
-			*memory = append(*memory, report.PeakMB)
-		}
+		b.peaks[work] = append(b.peaks[work], report.PeakMB)
 		return report.Values[0], nil
 	}
 }
 
 // startChild runs this program as a child. cmd has its path: a name that users can start who may not enter the directory of a
 // program that "go run" built.
-func (b *bench) startChild(cmd *exec.Cmd, work, dir string) (childReport, error) {
-	var report childReport
+func (b *bench) startChild(cmd *exec.Cmd, work, dir string) (report childReport, err error) {
 	if _, err := os.Stat(cmd.Path); err != nil {
 		return report, fmt.Errorf("%w: %w", errUnmeasurable, err)
 	}
-	cmd.Args = append(cmd.Args, childArg, work, dir, b.image, strconv.Itoa(b.rounds))
+	cmd.Args = append(cmd.Args, childArg, "-work", work, "-dir", dir, "-image", b.image, "-rounds", strconv.Itoa(b.rounds))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return report, fmt.Errorf("%s in a process of its own: %w\n%s", work, err, &stderr)
 	}
-	if err := json.Unmarshal(out, &report); err != nil {
-		return report, err
+	if err = json.Unmarshal(out, &report); err == nil && report.Missing != "" {
+		err = fmt.Errorf("%w: %s", errUnmeasurable, report.Missing)
 	}
-	if report.Missing != "" {
-		return report, fmt.Errorf("%w: %s", errUnmeasurable, report.Missing)
-	}
-	return report, nil
+	return report, err
 }
 
-// child does the work of a child, and returns its exit code.
-func child(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if err := doWork(ctx, args, stdout, stderr); err != nil {
-		fmt.Fprintln(stderr, err)
-		return 3
-	}
-	return 0
-}
-
-func doWork(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) != 4 || works[args[0]] == nil {
-		return fmt.Errorf("unknown work %q", args)
-	}
-	rounds, err := strconv.Atoi(args[3])
-	if err != nil {
-		return err
-	}
+// work does the work of a child.
+func (b *bench) work(ctx context.Context, name string, stdout io.Writer) (err error) {
 	var report childReport
-	report.Values, err = works[args[0]](ctx, &bench{dir: args[1], image: args[2], rounds: rounds, stderr: stderr})
+	if works[name] == nil {
+		return fmt.Errorf("unknown work %q", name)
+	}
+	report.Values, err = works[name](ctx, b)
 	if errors.Is(err, errUnmeasurable) {
 		report.Missing, err = err.Error(), nil
 	}
-	if err != nil {
-		return err
-	}
-	if report.PeakMB, err = memoryOf("/proc/self/status", "VmHWM:"); err != nil {
-		return err
-	}
-	return json.NewEncoder(stdout).Encode(report)
+	var peakErr error
+	report.PeakMB, peakErr = memoryOf("/proc/self/status", "VmHWM:")
+	return errors.Join(err, peakErr, json.NewEncoder(stdout).Encode(report))
 }
 
 // memoryOf reads a field of a process, in millions of bytes. Source: proc(5).

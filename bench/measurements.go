@@ -2,36 +2,32 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
-	workers       = 8
-	dockerTrials  = 24
-	sandboxTrials = 48
-	alive         = 100       // sandboxes at the same time
-	download      = 128 << 20 // bytes
-	engineTrials  = 10_000
-	engineTasks   = 100
-	planAgents    = 10
-	planTasks     = 1000
-	planAttempts  = 10
-	mergeTasks    = 10_000
-	mergeShards   = 64
-
-	registryDatasets = 43 // as many tasks as the public registry has: 12,900 in 3.3 MB
-	registryTasks    = 300
+	workers                             = 8
+	dockerTrials, sandboxTrials         = 24, 48
+	alive                               = 100       // sandboxes at the same time
+	download                            = 128 << 20 // bytes
+	engineTrials, engineTasks           = 10_000, 100
+	planAgents, planTasks, planAttempts = 10, 1000, 10
+	mergeTasks, mergeShards             = 10_000, 64
+	registryDatasets, registryTasks     = 43, 300 // as many tasks as the public registry has: 12,900 in 3.3 MB
 )
 
 // measurement is a line of the report.
 type measurement struct {
-	name, unit string
-	what       string
-	floorIs    string // "" if there is no floor
-	target     target
-	pairs      pairs
+	name, unit, what string
+	floorIs          string // "" if there is no floor
+	target           target
+	pairs            pairs
 }
 
 // pairs says how often something is measured: warmups times without effect, then once for each per of --rounds, at least least
@@ -73,35 +69,38 @@ var measurements = []measurement{
 // measured is something to measure; it returns a value in the caller's unit.
 type measured func(ctx context.Context) (float64, error)
 
+// measuring is how to take the values of a measurement. floor is nil if it has none.
+type measuring struct {
+	name        string
+	ours, floor measured
+}
+
 // find returns the measurement with a name.
 func find(name string) measurement {
 	return measurements[slices.IndexFunc(measurements, func(m measurement) bool { return m.name == name })]
 }
 
-// measure takes the values of a measurement and adds it to the report. floor is nil if it has none.
-func (b *bench) measure(ctx context.Context, name string, ours, floor measured) error {
-	things := []measured{ours}
-	if floor != nil {
-		things = append(things, floor)
+// measure takes the values of measurements and adds them to the report.
+func (b *bench) measure(ctx context.Context, all ...measuring) error {
+	for _, m := range all {
+		things := slices.DeleteFunc([]measured{m.ours, m.floor}, func(m measured) bool { return m == nil })
+		n := find(m.name).pairs
+		rounds := max(n.least, (b.rounds+n.per-1)/n.per)
+		fmt.Fprintf(b.stderr, "bench: %s, %d times\n", m.name, rounds)
+		values, err := turns(ctx, n.warmups, rounds, things...)
+		if err == nil {
+			b.add(m.name, values...)
+		}
+		if err := b.unlessMissing(m.name, err); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
 	}
-	n := find(name).pairs
-	rounds := max(n.least, (b.rounds+n.per-1)/n.per)
-	fmt.Fprintf(b.stderr, "bench: %s, %d times\n", name, rounds)
-	values, err := turns(ctx, n.warmups, rounds, things...)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	b.add(name, values...)
 	return nil
 }
 
 // add adds a measurement with its values, and those of its floor, to the report.
 func (b *bench) add(name string, values ...[]float64) {
 	b.report.results = append(b.report.results, newRow(find(name), values...))
-}
-
-func (b *bench) missing(name string, reason error) {
-	b.report.missing = append(b.report.missing, fmt.Sprintf("%s: %v", name, reason))
 }
 
 // turns measures things in turn, rounds times after the warm-ups, and returns the values of each.
@@ -126,7 +125,7 @@ func timed(work func(ctx context.Context) error) measured {
 	return func(ctx context.Context) (float64, error) {
 		began := time.Now()
 		err := work(ctx)
-		return milliseconds(time.Since(began)), err
+		return float64(time.Since(began)) / float64(time.Millisecond), err
 	}
 }
 
@@ -138,4 +137,26 @@ func perSecond(amount float64, took measured) measured {
 	}
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// each calls do with 0 to n-1, at most limit at a time.
+func each(ctx context.Context, limit, n int, do func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(limit)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	return group.Wait()
+}
+
+// process measures the duration of a process. It returns errUnmeasurable if there is no such program.
+func process(name string, args ...string) measured {
+	return timed(func(ctx context.Context) error {
+		out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+		if errors.Is(err, exec.ErrNotFound) {
+			return fmt.Errorf("%w: %w", errUnmeasurable, err)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s %q: %w\n%s", name, args, err, out)
+		}
+		return err
+	})
+}

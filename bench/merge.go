@@ -9,9 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/org/rollout-action/internal/job/jobtest"
 	"github.com/org/rollout-action/internal/job/merge"
@@ -23,54 +20,41 @@ func (b *bench) merge(ctx context.Context) error {
 	if _, err := jobtest.WriteShards(filepath.Join(b.dir, "merge", "shards"), mergeTasks, mergeShards); err != nil {
 		return fmt.Errorf("write the shards: %w", err)
 	}
-	n := 0
-	dir := func() string { // remove nothing before the end; see engine
-		n++
-		return filepath.Join("merge", fmt.Sprint(n))
-	}
-	var memory []float64
-	if err := b.measure(ctx, "merge.time", b.inChild("merge", dir, &memory), b.inChild("merge-floor", dir, nil)); err != nil {
+	err := b.measure(ctx, measuring{"merge.time", b.inChild("merge", "link"), b.inChild("merge", "floor")})
+	if err != nil {
 		return err
 	}
-	b.add("merge.memory", memory)
+	b.add("merge.memory", b.peaks["link"])
 	// Last and once, because it consumes the shards.
-	return b.measure(ctx, "merge.move", b.inChild("merge-move", dir, nil), nil)
+	return b.measure(ctx, measuring{"merge.move", b.inChild("merge", "move"), nil})
 }
 
-// mergeByLinking merges the shards beside the directory into it, by linking. It runs in a child.
-func mergeByLinking(ctx context.Context, b *bench) ([]float64, error) {
-	return mergeInto(ctx, b.dir, false)
+// mergeInto returns a work of a child: to merge the shards beside the directory into it, by linking or moving their trials.
+func mergeInto(move bool) func(context.Context, *bench) ([]float64, error) {
+	return once(func(ctx context.Context, b *bench) error {
+		merged, err := merge.Run(ctx, merge.Options{Paths: []string{filepath.Join(filepath.Dir(b.dir), "shards")}, Output: b.dir, Move: move})
+		if err == nil && (merged.Job.CompletedTrials != mergeTasks*10 || len(merged.Incomplete) > 0) {
+			err = fmt.Errorf("the merge is not whole: %+v %v", merged.Job.Summary, merged.Incomplete)
+		}
+		return err
+	})
 }
 
-// mergeByMoving merges the shards beside the directory into it, by moving their trials. It runs in a child.
-func mergeByMoving(ctx context.Context, b *bench) ([]float64, error) {
-	return mergeInto(ctx, b.dir, true)
-}
-
-func mergeInto(ctx context.Context, dir string, move bool) ([]float64, error) {
-	began := time.Now()
-	merged, err := merge.Run(ctx, merge.Options{Paths: []string{filepath.Join(filepath.Dir(dir), "shards")}, Output: dir, Move: move})
-	took := time.Since(began)
-	if err == nil && (merged.Job.CompletedTrials != mergeTasks*10 || len(merged.Incomplete) > 0) {
-		err = fmt.Errorf("the merge is not whole: %+v %v", merged.Job.Summary, merged.Incomplete)
-	}
-	return []float64{milliseconds(took)}, err
-}
-
-// mergeBare reads and links the same files as mergeByLinking, and does nothing more. It runs in a child.
-func mergeBare(ctx context.Context, b *bench) ([]float64, error) {
-	began := time.Now()
+// linkShards reads and links the same files as a merge, and does nothing more.
+func linkShards(ctx context.Context, b *bench) error {
 	shards, err := filepath.Glob(filepath.Join(filepath.Dir(b.dir), "shards", "*"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(2 * runtime.GOMAXPROCS(0))
-	for _, shard := range shards {
-		group.Go(func() error { return linkShard(ctx, shard, b.dir) })
+	return each(ctx, 2*runtime.GOMAXPROCS(0), len(shards), func(ctx context.Context, i int) error { return linkShard(ctx, shards[i], b.dir) })
+}
+
+// once returns a work of a child that is measured once.
+func once(work func(context.Context, *bench) error) func(context.Context, *bench) ([]float64, error) {
+	return func(ctx context.Context, b *bench) ([]float64, error) {
+		took, err := timed(func(ctx context.Context) error { return work(ctx, b) })(ctx)
+		return []float64{took}, err
 	}
-	err = group.Wait()
-	return []float64{milliseconds(time.Since(began))}, err
 }
 
 // linkShard links a shard's trials and reads their results.
@@ -86,10 +70,8 @@ func linkShard(ctx context.Context, shard, dir string) error {
 			return nil // of the job
 		}
 		if entry.Name() == result.ResultFile {
-			if _, err := os.ReadFile(path); err != nil { //nolint:gosec // no other process uses these files
-				return err
-			}
+			_, err = os.ReadFile(path) //nolint:gosec // no other process uses these files
 		}
-		return os.Link(path, filepath.Join(dir, below)) //nolint:gosec // the same
+		return errors.Join(err, os.Link(path, filepath.Join(dir, below))) //nolint:gosec // the same
 	})
 }

@@ -35,26 +35,20 @@ func atMost(of string, bound float64) target { return target{of, bound, false} }
 func atLeast(of string, bound float64) target { return target{of, bound, true} }
 
 func (t target) String() string {
-	if t.atLeast {
-		return fmt.Sprintf("%s ≥ %g", t.of, t.bound)
-	}
-	return fmt.Sprintf("%s ≤ %g", t.of, t.bound)
+	return fmt.Sprintf("%s %s %g", t.of, map[bool]string{true: "≥", false: "≤"}[t.atLeast], t.bound)
 }
 
 // newRow returns the row of a measurement from its values and, if it has a floor, those of the floor.
 func newRow(m measurement, values ...[]float64) row {
 	r := row{measurement: m, ours: summarize(values[0])}
-	compared := r.ours
+	found := map[string]stats{"ours": r.ours}
 	if len(values) > 1 {
 		floor := summarize(values[1])
 		r.floor, r.ratio = &floor, summarize(pairwise(values[0], values[1], func(a, b float64) float64 { return a / b }))
-		switch m.target.of {
-		case "ratio":
-			compared = r.ratio
-		case "difference":
-			compared = summarize(pairwise(values[0], values[1], func(a, b float64) float64 { return a - b }))
-		}
+		found["ratio"] = r.ratio
+		found["difference"] = summarize(pairwise(values[0], values[1], func(a, b float64) float64 { return a - b }))
 	}
+	compared := found[m.target.of]
 	r.met = compared.n > 0 && (compared.median == m.target.bound || (compared.median > m.target.bound) == m.target.atLeast)
 	return r
 }
@@ -69,12 +63,9 @@ func (r report) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "MEASURED\tUNIT\tOURS\tFLOOR\tRATIO\tPAIRS\tTARGET\tVERDICT\tWHAT")
 	for _, res := range r.results {
-		floor, ratio, verdict, what := "–", "–", "target missed", res.what
+		floor, ratio, verdict, what := "–", "–", map[bool]string{true: "target met", false: "target missed"}[res.met], res.what
 		if res.floor != nil {
 			floor, ratio, what = res.floor.String(), res.ratio.String(), what+"; floor: "+res.floorIs
-		}
-		if res.met {
-			verdict = "target met"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", res.name, res.unit, res.ours, floor, ratio, res.ours.n, res.target, verdict, what)
 	}

@@ -37,7 +37,11 @@ func TestSandboxes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	ours, err := sandboxesOf(t.Context(), hostRoot(t, sandbox.Options{Dial: dialing(server)}), t.TempDir(), testenv.Image)
+	provider := hostRoot(t, sandbox.Options{Dial: server.dial})
+	if err := provider.PullImage(t.Context(), testenv.Image, nil); err != nil {
+		t.Fatal(err)
+	}
+	ours, err := newStage(t.Context(), t.TempDir(), testenv.Image, 1, provider)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +67,14 @@ func TestSandboxes(t *testing.T) {
 		if len(memory) != 1 || memory[0] < 0.1 || memory[0] > 100 {
 			t.Errorf("an idle sandbox has %v MB", memory)
 		}
-		if listed, err := ours.List(t.Context()); err != nil || len(listed) > 0 {
+		if listed, err := provider.List(t.Context()); err != nil || len(listed) > 0 {
 			t.Errorf("%d sandboxes are left, %v", len(listed), err)
 		}
 	})
 }
 
 func TestDescendantsMemory(t *testing.T) {
-	before, err := descendantsMemory(os.Getpid())
+	before, err := descendantsMemory("self")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +86,7 @@ func TestDescendantsMemory(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	with, err := descendantsMemory(os.Getpid())
+	with, err := descendantsMemory("self")
 	if err != nil || with <= before {
 		t.Errorf("with a child it is %g MB, without %g MB, %v", with, before, err)
 	}
@@ -90,7 +94,7 @@ func TestDescendantsMemory(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if after, err := descendantsMemory(os.Getpid()); err != nil || after >= with {
+	if after, err := descendantsMemory("self"); err != nil || after >= with {
 		t.Errorf("after its end it is %g MB, %v", after, err)
 	}
 }
@@ -107,7 +111,8 @@ func TestChildReportsItsMeasurements(t *testing.T) {
 	})
 	testenv.NeedDocker(t) // otherwise the image would be searched for in the network
 	var out bytes.Buffer
-	if code := child(t.Context(), []string{"sandbox", dir, testenv.Image, "1"}, &out, os.Stderr); code != 0 {
+	args := []string{childArg, "-work", "sandbox", "-dir", dir, "-image", testenv.Image, "-rounds", "1"}
+	if code := run(t.Context(), args, &out, os.Stderr); code != 0 {
 		t.Fatalf("the child's code is %d", code)
 	}
 	var report childReport

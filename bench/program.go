@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
@@ -31,29 +32,24 @@ func (b *bench) engine(ctx context.Context) error {
 			"instruction.md": {Data: fmt.Append(nil, "Do number ", n)}, "tests/test.sh": {Data: []byte("true")},
 		}})
 	}
-	if err := b.measure(ctx, "engine.plan", timed(func(context.Context) error { return plan(path, set) }), nil); err != nil {
-		return err
-	}
-	var memory []float64
-	// Remove nothing before the end: for minutes after a removal, some file systems (ext4) are slow to create files, because they
-	// do not reuse the numbers of the removed ones.
-	err = b.measure(ctx, "engine.trial", b.inChild("trials", func() string { return filepath.Join("engine", fmt.Sprint(len(memory))) }, &memory), nil)
+	err = b.measure(ctx,
+		measuring{"engine.plan", timed(func(context.Context) error { return plan(path, set) }), nil},
+		measuring{"engine.trial", b.inChild("engine", "trials"), nil})
 	if err == nil {
-		b.add("engine.memory", memory)
+		b.add("engine.memory", b.peaks["trials"])
 	}
 	return err
 }
 
-// runTrials runs a large job in a child, and returns the duration of a trial.
-func runTrials(ctx context.Context, b *bench) (ms []float64, err error) {
+// runTrials measures a trial of a large job. It runs in a child.
+func runTrials(ctx context.Context, b *bench) ([]float64, error) {
 	provider := fake.New(fake.Options{})
-	defer func() { err = errors.Join(err, provider.Close()) }()
 	ours, err := newStage(ctx, b.dir, "hello", engineTasks, provider)
 	if err != nil {
 		return nil, err
 	}
-	took, _, err := ours.run(ctx, engineTrials, workers)
-	return []float64{milliseconds(took) / engineTrials}, err
+	took, err := ours.run(engineTrials, workers)(ctx)
+	return []float64{took / engineTrials}, errors.Join(err, provider.Close())
 }
 
 // plan plans a large job, from its file to the text of plan.json.
@@ -64,18 +60,12 @@ func plan(path string, set *dataset.Set) error {
 	}
 	specs := job.Plan(loaded.Job, []*dataset.Set{set}, loaded.Env)
 	keys := job.Keys(specs)
-	if err := job.CheckNames(keys); err != nil {
-		return err
-	}
 	recorded, err := job.Record(loaded.Job, specs, job.RecordOptions{StartedAt: time.Now(), Dir: filepath.Dir(path)})
-	if err != nil {
-		return err
+	text, textErr := result.Marshal(recorded)
+	if len(keys) != planAgents*planTasks*planAttempts || len(text) == 0 {
+		return fmt.Errorf("%d trials were planned", len(keys))
 	}
-	text, err := result.Marshal(recorded)
-	if err == nil && (len(keys) != planAgents*planTasks*planAttempts || len(text) == 0) {
-		err = fmt.Errorf("%d trials were planned", len(keys))
-	}
-	return err
+	return errors.Join(job.CheckNames(keys), err, textErr)
 }
 
 // writeLargeJob writes a job file with many agents; its dataset is an empty directory.
@@ -96,10 +86,9 @@ func (b *bench) registry(ctx context.Context) error {
 		all[n] = registry.Dataset{Name: fmt.Sprint("dataset-", n), Version: "1.0", Description: "A dataset of many tasks, with a description of one sentence."}
 		for m := range registryTasks {
 			name := fmt.Sprintf("a-task-with-a-name-of-some-length-%04d", m)
-			all[n].Tasks = append(all[n].Tasks, registry.Task{
-				Name: name, GitURL: "https://git.example.org/datasets/datasets.git",
-				GitCommitID: "69671fbaac6d67a7ef0dfec016cc38a64ef7a77c", Path: "datasets/dataset/" + name,
-			})
+			task := registry.Task{Name: name, GitURL: "https://git.example.org/datasets/datasets.git", Path: "datasets/dataset/" + name}
+			task.GitCommitID = "69671fbaac6d67a7ef0dfec016cc38a64ef7a77c"
+			all[n].Tasks = append(all[n].Tasks, task)
 		}
 	}
 	text, err := json.MarshalIndent(all, "", "  ")
@@ -107,23 +96,36 @@ func (b *bench) registry(ctx context.Context) error {
 	if err := errors.Join(err, os.WriteFile(path, text, 0o644)); err != nil {
 		return err
 	}
-	return b.measure(ctx, "registry.load",
-		timed(func(ctx context.Context) error {
-			loaded, err := registry.Load(ctx, path, registry.Options{})
-			if err != nil {
-				return err
-			}
-			d, err := loaded.Find("dataset-7", "")
-			if err == nil && len(d.Tasks) != registryTasks {
-				err = fmt.Errorf("the dataset has %d tasks", len(d.Tasks))
-			}
+	load := timed(func(ctx context.Context) error {
+		loaded, err := registry.Load(ctx, path, registry.Options{})
+		if err != nil {
 			return err
-		}),
-		timed(func(context.Context) error {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			return json.Unmarshal(text, &[]registry.Dataset{})
-		}))
+		}
+		d, err := loaded.Find("dataset-7", "")
+		if err == nil && len(d.Tasks) != registryTasks {
+			err = fmt.Errorf("the dataset has %d tasks", len(d.Tasks))
+		}
+		return err
+	})
+	decode := timed(func(context.Context) error {
+		text, err := os.ReadFile(path)
+		return errors.Join(err, json.Unmarshal(text, &[]registry.Dataset{}))
+	})
+	return b.measure(ctx, measuring{"registry.load", load, decode})
+}
+
+// binary measures a static, stripped binary, built like releases.
+func (b *bench) binary(ctx context.Context) error {
+	path := filepath.Join(b.dir, "rollout")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "github.com/org/rollout-action/cmd/rollout")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build rollout: %w\n%s", err, out)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	b.add("binary.size", []float64{float64(info.Size()) / 1e6})
+	return b.measure(ctx, measuring{"binary.version", process(path, "version"), nil})
 }
