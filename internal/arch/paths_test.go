@@ -53,7 +53,7 @@ const treeHome = "internal/result"
 // treePath finds the name of a file in a job's directory or in a trial's, also within a sentence, and paths that begin with a
 // trial's directories.
 var treePath = regexp.MustCompile(`(?:^|[^\w.-])(?:(?:result|config|plan|merge|metadata)\.json|(?:events|outputs)\.jsonl|` +
-	`(?:error|stdout|stderr)\.txt|SHA256SUMS|superseded|\.rollout\.lock)\b|^(?:setup|command|logs|artifacts)/`)
+	`(?:error|stdout|stderr)\.txt|SHA256SUMS|superseded|\.rollout\.lock)\b|^\.tmp-|^(?:setup|command|logs|artifacts)/`)
 
 // stringsLike returns the strings in a file's Go code that match, with their places.
 func stringsLike(like *regexp.Regexp, fset *token.FileSet, f *ast.File) []string {

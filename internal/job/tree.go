@@ -14,8 +14,6 @@ import (
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
-
-	"strings"
 )
 
 // Tree is a job's directory while the job runs. It has the directory's lock.
@@ -216,7 +214,7 @@ func RemoveDrafts(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if draft(e) {
+		if result.IsDraft(e) {
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
@@ -224,9 +222,6 @@ func RemoveDrafts(dir string) error {
 	}
 	return nil
 }
-
-// draft reports whether e is a draft of atomicwriter.
-func draft(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".tmp-") && e.Type().IsRegular() }
 
 // endTornEvent ends the line of events.jsonl that was being written when the process was killed. Readers skip that line.
 func (t *Tree) endTornEvent() error {
@@ -252,7 +247,7 @@ func NotBegun(dir string) (bool, error) {
 	}
 	for _, e := range entries {
 		switch {
-		case draft(e):
+		case result.IsDraft(e):
 		case e.Type().IsRegular() && (e.Name() == result.LockFile || e.Name() == result.ConfigFile):
 		default:
 			return false, nil

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unique"
@@ -76,6 +77,9 @@ func Encode(w io.Writer, v any) error {
 func WriteFile(path string, data []byte) error {
 	return atomicwriter.WriteFile(path, data, 0o644)
 }
+
+// IsDraft reports whether a file is a temporary one of WriteFile, which a killed process may leave.
+func IsDraft(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".tmp-") && e.Type().IsRegular() }
 
 // WriteJSON encodes v as Marshal does, and replaces path atomically.
 func WriteJSON(path string, v any) error {
