@@ -12,7 +12,8 @@ type Schema map[string]any
 
 // Dialect says how the keys of a kind of file become a JSON Schema.
 type Dialect struct {
-	// Closed files have no other keys than those described, optional keys may be null, and text that is not raw is not blank.
+	// Closed files have no other keys than those described, optional keys may be null, and text that is not raw is not blank. In
+	// other files, empty text is as if the key were missing.
 	Closed bool
 	// Types has the schemas of types that are no plain structs, lists, maps, booleans, numbers or texts.
 	Types map[reflect.Type]Schema

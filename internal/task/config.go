@@ -161,22 +161,23 @@ func (s *Size) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rul
 
 // workDir returns the path of a directory in the environment.
 func (r *reader) workDir() string {
-	dir := r.file.Environment.WorkDir
-	if dir == "" {
-		return ""
-	}
-	if dir != "/" && badPath(dir) {
+	switch dir := r.file.Environment.WorkDir; {
+	case dir == "" || dir == "/":
+		return dir
+	case badPath(dir):
 		at := keys.Path{"environment", "workdir"}
-		r.Problem(at, "", "%q: %q is not an absolute path", at, keys.Shorten(dir))
+		r.Problem(at, `write it like "/app"`, "%q: %q is not an absolute path", at, keys.Shorten(dir))
+		return ""
+	default:
+		return path.Clean(dir)
 	}
-	return path.Clean(dir)
 }
 
 // harborSize matches a size in Harbor's notation, whose units are powers of 1024.
 var harborSize = regexp.MustCompile(`^\s*(\d+(?:\.\d+)?)\s*([GMKgmk])\s*$`)
 
-// spellings replaces Harbor's notations in the tree by Rollout's: of sizes, in tasks written for Harbor. There, both forms of a
-// size may be given if they are equal; then one is removed.
+// spellings replaces Harbor's spellings in the tree by Rollout's: everywhere schema_version and no-network, and in tasks written
+// for Harbor the units of sizes. These may have a size in both forms if they are equal; then one is removed.
 func (r *reader) spellings() {
 	env := r.Root.Given("environment")
 	if second := r.Root.Given("schema_version"); second != nil && r.Root.Given("version") != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/org/rollout-action/internal/keys"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/schema.golden")
@@ -348,6 +350,24 @@ func TestSchemaGolden(t *testing.T) {
 	}
 	if want, err := os.ReadFile(golden); err != nil || string(want) != string(got) {
 		t.Errorf("%v; the schema is\n%s", err, got)
+	}
+	documented(t, reflect.TypeFor[file]())
+}
+
+// documented checks that all keys have a doc tag.
+func documented(t *testing.T, typ reflect.Type) {
+	t.Helper()
+	for typ.Kind() == reflect.Slice || typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if typ.Kind() != reflect.Struct || typ == reflect.TypeFor[Author]() {
+		return
+	}
+	for _, r := range keys.Of(typ) {
+		if r.Doc == "" {
+			t.Errorf("%s of %s has no doc tag", r.Key, typ)
+		}
+		documented(t, r.Type)
 	}
 }
 
