@@ -130,14 +130,14 @@ var dependencies = []dependency{
 		use:   "HEALTHCHECK and other extensions in images' configurations",
 		why:   "It has the types that BuildKit and the engine's client use.",
 		packages: []string{
-			"providers/fake", "providers/sandbox", "providers/sandbox/internal/dockerfile", "providers/sandbox/internal/oci",
+			"providers/sandbox", "providers/sandbox/internal/dockerfile", "providers/sandbox/internal/oci",
 		},
 	},
 	{
 		paths:    []string{"github.com/moby/patternmatcher"},
 		use:      "`.dockerignore`",
 		why:      "It has the engine's own rules.",
-		packages: []string{"providers/fake", "providers/internal/buildcontext", "providers/sandbox/internal/dockerfile"},
+		packages: []string{"providers/internal/buildcontext", "providers/sandbox/internal/dockerfile"},
 	},
 	{
 		paths:    []string{"github.com/opencontainers/go-digest"},

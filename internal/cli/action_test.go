@@ -181,7 +181,7 @@ func TestAPlanKnowsTheParentsOfAMerge(t *testing.T) {
 func TestJobFilesGetTheTokenOnlyByItsName(t *testing.T) {
 	s := step(t, map[string]string{"job": "job.yaml", "baseline": "none", "comment": "off", "github-token": "ghs_token"}).job(t)
 	s.env["API_KEY"] = "none-needed"
-	s.write(t, map[string]string{"job.yaml": "name: j\nagents: [{name: a, execute: 'test \"$T\" = ghs_token && env > /logs/agent/env', env: {T: '${GITHUB_TOKEN}'}}]\ndatasets: [{path: evals}]\nenvironment: {type: fake}\n"})
+	s.write(t, map[string]string{"job.yaml": "name: j\nagents: [{name: a, execute: 'test \"$T\" = ghs_token && echo \"T=$T\" ${!G*} ${!I*} > /logs/agent/env', env: {T: '${GITHUB_TOKEN}'}}]\ndatasets: [{path: evals}]\nenvironment: {type: fake}\n"})
 	if code := s.main(t, "action"); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

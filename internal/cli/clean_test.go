@@ -30,7 +30,7 @@ func newCleaning(t *testing.T) cleaning {
 func (c cleaning) build(name string) string {
 	c.t.Helper()
 	ref, err := c.provider.BuildImage(c.t.Context(), environment.BuildOptions{
-		Name: name, Context: fstest.MapFS{"Dockerfile": {Data: []byte("FROM debian:bookworm\nRUN head -c 2000 /dev/zero >/" + name + "\n")}},
+		Name: name, Context: fstest.MapFS{"Dockerfile": {Data: []byte("FROM debian:bookworm\nRUN printf %02048d 0 >/" + name + "\n")}},
 	})
 	if err != nil {
 		c.t.Fatal(err)

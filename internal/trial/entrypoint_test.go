@@ -15,9 +15,9 @@ func entering(script string, more ...string) map[string]string {
 		"environment/entry.sh", script)
 }
 
-// The same task gets the same reward everywhere.
+// The same task gets the same reward in every place that runs ENTRYPOINTs.
 func TestEntrypoints(t *testing.T) {
-	everywhere(t, func(t *testing.T, p place) {
+	inPlaces(t, realPlaces, func(t *testing.T, p place) {
 		// It prepares the world, and has a service that agent and verifier speak with.
 		const prepares = `sleep 0.3; mkdir -p /world; cp "$GIVEN" /world/instruction; echo $((6*7)) >/world/answer
 (while :; do if [ -e /world/question ]; then mv /world/question /world/reply.new; mv /world/reply.new /world/reply; fi; sleep 0.02; done) &

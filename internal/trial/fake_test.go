@@ -14,6 +14,7 @@ import (
 var fakePlace = place{
 	name:  fake.Name,
 	image: testenv.Image,
+	users: func(testing.TB) bool { return false },
 	slots: make(chan struct{}, 16),
 	open: func(t testing.TB) environment.Provider {
 		p := &fakeProvider{world: fake.NewWorld()}

@@ -53,7 +53,7 @@ func (o outcome) omitted(path string) string {
 
 func TestOutputIsCapped(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		const flood = "for i in 1 2 3 4 5 6 7 8; do head -c 200000 /dev/zero | tr '\\0' x; done; "
+		const flood = "x=$(printf %0200000d 0); x=${x//0/x}; for i in 1 2 3 4 5 6 7 8; do printf %s $x; done; "
 		o := p.run(t, story{
 			agent: agent.Agent{
 				Install: "printf %01000d 7", // the limit itself
@@ -158,7 +158,7 @@ ln -s verifier VERIfier; echo mine >agent/file`),
 
 func TestTooLongRewardFileIsInvalid(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		const long = "printf '%070000d' 0 | tr 0 ' '; "
+		const long = "printf '%70000s' ''; "
 		for name, verify := range map[string]string{
 			"reward.txt":  "{ echo 1; " + long + "echo 0; } >/logs/verifier/reward.txt",
 			"reward.json": `{ echo '{"reward": 1}'; ` + long + "} >/logs/verifier/reward.json",

@@ -1,153 +1,96 @@
 package fake
 
 import (
-	"bufio"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 
-	"mvdan.cc/sh/v3/interp"
-
-	"github.com/org/rollout-action/internal/environment"
+	"mvdan.cc/sh/v3/expand"
 )
 
 // command is one call of a command by a shell or by another command.
 type command struct {
-	p              *process
+	x              *execution
+	ctx            context.Context
 	name           string
 	args           []string // without flags
-	flags          map[byte]string
-	env            map[string]string
+	flags          string
+	env            expand.Environ
 	dir            string
 	stdin          *os.File // nil: empty
 	stdout, stderr io.Writer
 }
 
-// program is the content of files that stand for commands.
-const program = "#!fake\n"
-
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// execute runs the command as the process that calls it, and returns its exit code.
+// execute runs the command and returns its exit code. A file in $PATH has precedence over a command of the same name.
 func (c *command) execute() int {
-	path := absolute(c.dir, c.name)
+	file := c.path(c.name)
 	if !strings.Contains(c.name, "/") {
-		if path = c.lookPath(); path == "" && commands[c.name].run != nil {
-			return c.builtIn(c.name)
-		}
+		file = c.lookPath()
 	}
-	data, err := c.m().readFile(c.p, path)
-	name := base(path)
+	i, err := c.x.stat(file, true)
+	entry, known := commands[path.Base(c.name)]
 	switch {
-	case path == "" || errors.Is(err, fs.ErrNotExist) && commands[name].run == nil:
-		fmt.Fprintf(c.stderr, "bash: %s: %s\n", c.name, map[bool]string{true: "command not found", false: "No such file or directory"}[path == ""])
+	case c.name == unknown:
+		return c.usage("%s", c.args[0])
+	case known && err != nil:
+		if err := c.parse(entry.flags); err != nil {
+			return c.usage("%v", err)
+		}
+		return entry.run(c)
+	case file == "":
+		fmt.Fprintf(c.stderr, "bash: %s: command not found\n", c.name)
 		return 127
-	case errors.Is(err, fs.ErrNotExist) || string(data) == program:
-		return c.builtIn(name)
-	case err != nil || c.m().access(c.p, path, 0o1) != nil:
+	case err != nil:
+		fmt.Fprintf(c.stderr, "bash: %s: No such file or directory\n", c.name)
+		return 127
+	case !i.Mode().IsRegular() || i.Mode()&0o111 == 0:
 		fmt.Fprintf(c.stderr, "bash: %s: Permission denied\n", c.name)
 		return 126
 	}
-	return c.shell(nil, string(data), path, c.args)
+	c.args = slices.Concat([]string{file}, c.args)
+	return bash(c)
 }
 
 // lookPath returns the executable file with the command's name in $PATH, or "".
 func (c *command) lookPath() string {
-	path := c.env["PATH"]
-	if path == "" {
-		path = defaultPath
-	}
-	for dir := range strings.SplitSeq(path, ":") {
+	for dir := range strings.SplitSeq(c.env.Get("PATH").String(), ":") {
 		file := absolute(dir, c.name)
-		if i, err := c.m().stat(c.p, file, true); err == nil && i.mode.IsRegular() && i.mode&0o111 != 0 {
+		if i, err := c.x.stat(file, true); err == nil && i.Mode().IsRegular() && i.Mode()&0o111 != 0 {
 			return file
 		}
 	}
 	return ""
 }
 
-// builtIn runs a command of the table.
-func (c *command) builtIn(name string) int {
-	entry := commands[name]
-	if entry.flags != anyFlags {
-		if err := c.parse(entry.flags); err != nil {
-			return c.usage("%v", err)
-		}
-	}
-	return entry.run(c)
-}
-
 // anyFlags marks commands that parse their arguments.
 const anyFlags = "*"
 
-// parse takes flags out of the arguments as getopt does: letters in spec are flags; with a colon they have a value.
-func (c *command) parse(spec string) error {
-	c.flags = map[byte]string{}
-	var rest []string
-	for i := 0; i < len(c.args); i++ {
-		arg := c.args[i]
-		if arg == "--" {
-			rest = append(rest, c.args[i+1:]...)
+// parse takes flags out of the arguments.
+func (c *command) parse(known string) error {
+	for known != anyFlags && len(c.args) > 0 && len(c.args[0]) > 1 && c.args[0][0] == '-' {
+		arg := c.args[0]
+		if c.args = c.args[1:]; arg == "--" {
 			break
 		}
-		if len(arg) < 2 || arg[0] != '-' {
-			rest = append(rest, arg)
-			continue
+		if strings.Trim(arg[1:], known) != "" {
+			return fmt.Errorf("unknown option %s", arg)
 		}
-		for j := 1; j < len(arg); j++ {
-			at := strings.IndexByte(spec, arg[j])
-			if at < 0 || arg[j] == ':' {
-				return fmt.Errorf("unknown option %s", arg)
-			}
-			c.flags[arg[j]] = "yes"
-			if !strings.HasPrefix(spec[at+1:], ":") {
-				continue
-			}
-			value := arg[j+1:]
-			if value == "" {
-				if i++; i == len(c.args) {
-					return fmt.Errorf("option %s needs a value", arg)
-				}
-				value = c.args[i]
-			}
-			c.flags[arg[j]] = value
-			break
-		}
+		c.flags += arg[1:]
 	}
-	c.args = rest
 	return nil
 }
 
-// shell runs a script as a child process, or as the process itself if that is a job of one command.
-func (c *command) shell(options []string, text, name string, params []string) int {
-	p := c.p
-	if p.simple {
-		p.simple = false
-	} else {
-		child, err := p.run.start(p)
-		if err != nil {
-			return forkCode(err)
-		}
-		p = child
-	}
-	s := shell{p: p, env: c.env, dir: c.dir, stdin: c.stdin, stdout: c.stdout, stderr: c.stderr, params: slices.Concat(options, []string{"--"}, params)}
-	if p == c.p {
-		return s.run(text, name)
-	}
-	go func() { p.exit(s.run(text, name)) }()
-	<-p.done // at once when it is killed, even if what it runs does not notice
-	_, code := p.dead()
-	c.m().mu.Lock()
-	defer c.m().mu.Unlock()
-	delete(c.m().procs, p.pid)
-	return code
-}
+// has reports whether a flag was given.
+func (c *command) has(flag rune) bool { return strings.ContainsRune(c.flags, flag) }
 
 // bash runs -c TEXT, a file, or the standard input.
 func bash(c *command) int {
@@ -155,17 +98,17 @@ func bash(c *command) int {
 	name, inline := "bash", false
 	for len(c.args) > 0 && len(c.args[0]) > 1 && c.args[0][0] == '-' {
 		arg := c.args[0]
-		c.args = c.args[1:]
-		if arg == "--" {
+		if c.args = c.args[1:]; arg == "--" {
 			break
 		}
 		for _, letter := range strings.TrimLeft(arg, "-") {
 			switch {
-			case letter == 'c' && arg[1] != '-':
+			case arg[1] == '-': // none of these has an effect
+			case letter == 'c':
 				inline = true
-			case letter == 'o' && arg[1] != '-' && len(c.args) > 0:
+			case letter == 'o' && len(c.args) > 0:
 				options, c.args = append(options, "-o", c.args[0]), c.args[1:]
-			case strings.ContainsRune("eux", letter) && arg[1] != '-':
+			case strings.ContainsRune("eux", letter):
 				options = append(options, "-"+string(letter))
 			}
 		}
@@ -176,59 +119,56 @@ func bash(c *command) int {
 		return c.usage("-c needs a script")
 	case inline:
 		text, c.args = c.args[0], c.args[1:]
-		if text == environment.Idle()[2] { // which has a process substitution
-			c.m().handOver()
-			text = "while :; do sleep infinity & wait $!; done"
-		}
-		if len(c.args) > 0 {
-			name, c.args = c.args[0], c.args[1:]
-		}
 	default:
-		in := c.input()
+		file := "-"
 		if len(c.args) > 0 {
-			name, c.args = c.args[0], c.args[1:]
-			var err error
-			if in, err = c.open(name); err != nil {
-				c.fail(name, err)
-				return 127
-			}
-		} else {
-			c.stdin = nil
+			file = c.args[0]
 		}
-		data, err := io.ReadAll(in)
+		data, err := c.read(file)
 		if err != nil {
-			return c.fail(name, err)
+			return c.fail(file, err) + 126
 		}
 		text = string(data)
 	}
-	return c.shell(options, text, name, c.args)
+	if len(c.args) > 0 {
+		name, c.args = c.args[0], c.args[1:]
+	}
+	env := map[string]string{}
+	for name, v := range c.env.Each {
+		delete(env, name)
+		if v.IsSet() && v.Exported {
+			env[name] = v.String()
+		}
+	}
+	s := shell{x: c.x, env: env, dir: c.dir, stdin: c.stdin, stdout: c.stdout, stderr: c.stderr}
+	s.params = slices.Concat(options, []string{"--"}, c.args)
+	return s.run(c.ctx, text, name)
 }
-
-func (c *command) m() *machine { return c.p.run.m }
 
 // path returns an argument as an absolute path.
 func (c *command) path(arg string) string { return absolute(c.dir, arg) }
 
-func (c *command) input() io.Reader {
-	if c.stdin == nil {
-		return strings.NewReader("")
-	}
-	return c.stdin
-}
-
 // open opens an argument for reading; "-" is the standard input.
 func (c *command) open(arg string) (io.Reader, error) {
-	if arg == "-" || arg == "/dev/stdin" {
-		return c.input(), nil
+	switch {
+	case arg != "-":
+		return c.x.open(c.path(arg), os.O_RDONLY, 0)
+	case c.stdin == nil:
+		return strings.NewReader(""), nil
 	}
-	f, err := c.m().open(c.p, c.path(arg), os.O_RDONLY, 0)
-	if err == nil && f.node.mode.IsDir() {
-		return nil, syscall.EISDIR
-	}
-	return f, err
+	return c.stdin, nil
 }
 
-// each calls do with each operand, or with "" if there is none and optional is set. It returns 1 if one fails.
+// read returns what open opens.
+func (c *command) read(arg string) ([]byte, error) {
+	r, err := c.open(arg)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
+
+// each calls do with each operand, or with optional if there is none and that is not "". It returns 1 if one fails.
 func (c *command) each(optional string, do func(arg string) error) int {
 	if len(c.args) == 0 {
 		if optional == "" {
@@ -238,87 +178,22 @@ func (c *command) each(optional string, do func(arg string) error) int {
 	}
 	code := 0
 	for _, arg := range c.args {
-		if err := do(arg); errors.Is(err, errOutput) {
-			return 128 + int(syscall.SIGPIPE)
-		} else if err != nil {
+		if err := do(arg); err != nil {
 			code = c.fail(arg, err)
 		}
 	}
 	return code
 }
 
-// files is each for files that are read, by default the standard input.
-func (c *command) files(do func(name string, r io.Reader) error) int {
-	return c.each("-", func(arg string) error {
-		r, err := c.open(arg)
-		if err != nil {
-			return err
-		}
-		return do(arg, r)
-	})
-}
-
-// lines calls do with each line of the files, without its end.
-func (c *command) lines(do func(line string) error) int {
-	return c.files(func(_ string, r io.Reader) error {
-		for in := bufio.NewReader(r); ; {
-			line, err := in.ReadString('\n')
-			if line != "" {
-				if err := do(strings.TrimSuffix(line, "\n")); err != nil {
-					return err
-				}
-			}
-			if err != nil {
-				return eofIsNone(err)
-			}
-		}
-	})
-}
-
-func eofIsNone(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-// errOutput ends a command whose output nobody reads, or that was killed.
-var errOutput = errors.New("nobody reads the output")
-
-// Write writes to the standard output.
+// Write writes to the standard output, until the command is killed.
 func (c *command) Write(p []byte) (int, error) {
-	if dead, _ := c.p.dead(); dead {
-		return 0, errOutput
-	}
 	n, err := c.stdout.Write(p)
-	if err != nil {
-		return n, errOutput
-	}
-	return n, nil
-}
-
-// buffers are for copying: most commands live too short for one of their own.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
-
-// copy writes what it reads.
-func (c *command) copy(r io.Reader) error {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	_, err := io.CopyBuffer(c, struct{ io.Reader }{r}, *buf)
-	return err
+	return n, cmp.Or(err, c.ctx.Err())
 }
 
 func (c *command) print(format string, args ...any) error {
 	_, err := fmt.Fprintf(c, format, args...)
 	return err
-}
-
-// result prints unless there is an error.
-func (c *command) result(err error, format string, args ...any) error {
-	if err != nil {
-		return err
-	}
-	return c.print(format, args...)
 }
 
 // fail prints what is wrong with a file, and returns 1.
@@ -327,7 +202,7 @@ func (c *command) fail(what string, err error) int {
 		err = path.Err
 	}
 	text := err.Error()
-	fmt.Fprintf(c.stderr, "%s: %s: %s\n", strings.TrimPrefix(c.name, builtinPrefix), what, strings.ToUpper(text[:1])+text[1:])
+	fmt.Fprintf(c.stderr, "%s: %s: %s\n", c.name, what, strings.ToUpper(text[:1])+text[1:])
 	return 1
 }
 
@@ -335,23 +210,4 @@ func (c *command) fail(what string, err error) int {
 func (c *command) usage(format string, args ...any) int {
 	fmt.Fprintf(c.stderr, "%s: %s (the fake environment knows few options)\n", c.name, fmt.Sprintf(format, args...))
 	return 2
-}
-
-// which prints where commands are.
-func which(c *command) int {
-	code := 0
-	for _, c.name = range c.args {
-		path := c.lookPath()
-		switch {
-		case interp.IsBuiltin(c.name):
-			path = c.name
-		case path == "" && commands[c.name].run != nil:
-			path = "/usr/bin/" + c.name
-		case path == "":
-			code = 1
-			continue
-		}
-		_ = c.print("%s\n", path)
-	}
-	return code
 }

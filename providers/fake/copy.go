@@ -2,9 +2,7 @@ package fake
 
 import (
 	"archive/tar"
-	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,17 +24,17 @@ func (e *Environment) CopyTo(ctx context.Context, files ...environment.Copy) err
 		return err
 	}
 	defer end()
-	if err := e.m.unpack(files); err != nil {
+	if err := e.unpack(files); err != nil {
 		return err
 	}
-	if e.lostNow() {
-		return e.lost()
+	if e.ctx.Err() != nil {
+		return e.lost(e.now())
 	}
 	return ctx.Err()
 }
 
-// unpack puts files into the machine with a tar stream, as other providers do.
-func (m *machine) unpack(files []environment.Copy) error {
+// unpack puts files into the environment with a tar stream, as other providers do.
+func (e *Environment) unpack(files []environment.Copy) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -48,12 +46,12 @@ func (m *machine) unpack(files []environment.Copy) error {
 		if header, err = archive.Next(); err != nil {
 			break
 		}
-		n := newNode(header.FileInfo().Mode().Perm()|header.FileInfo().Mode().Type(), "")
+		n := newDir(header.Mode)
 		if header.Typeflag == tar.TypeReg {
-			n.data, n.size = make([]byte, header.Size), header.Size
+			n = newFile(header.Mode, make([]byte, header.Size))
 			_, err = io.ReadFull(archive, n.data)
 		}
-		err = errors.Join(err, m.replace("/"+header.Name, n))
+		err = errors.Join(err, e.replace("/"+header.Name, n))
 	}
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -62,24 +60,16 @@ func (m *machine) unpack(files []environment.Copy) error {
 }
 
 // replace puts a node at a path as tar does: it follows links in directories only, and replaces what is of another type.
-func (m *machine) replace(name string, n *node) error {
-	name = strings.TrimRight(name, "/")
-	if err := m.mkdirAll(nil, path.Dir(name)); err != nil {
+func (e *Environment) replace(name string, n *node) error {
+	if err := e.own.mkdirAll(path.Dir(path.Clean(name))); err != nil {
 		return err
 	}
-	return m.at(nil, name, false, func(at place) error {
-		if at.node != nil && at.node.mode.IsDir() && n.mode.IsDir() {
+	return e.own.at(name, false, func(at place) error {
+		if at.node != nil && at.node.children != nil && n.children != nil {
 			at.node.mode = n.mode
 			return nil
 		}
-		if at.node != nil {
-			if err := m.unlink(nil, at, true); err != nil {
-				return err
-			}
-		}
-		at.node = nil
-		m.used += n.size
-		return (*process)(nil).insert(at, n)
+		return at.put(n)
 	})
 }
 
@@ -90,62 +80,38 @@ func (e *Environment) CopyFrom(ctx context.Context, src, dst string, opts enviro
 		return environment.Extracted{}, err
 	}
 	defer end()
-	fails := func(err error) error {
-		return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy %s out of the environment: %w", src, err)}
-	}
 	var tree *node
-	err = e.m.find(nil, src, false, func(at place) error { tree = at.node.clone(map[*node]*node{}); return nil })
+	err = e.own.find(src, false, func(at place) error { tree = at.node.clone(); return nil })
 	if errors.Is(err, syscall.ENOTDIR) {
 		err = fs.ErrNotExist
 	}
-	if err != nil {
-		return environment.Extracted{}, fails(err)
+	name := strings.Replace(path.Base(src), "/", "root", 1)
+	var stream bytes.Buffer
+	var out environment.Extracted
+	if err == nil {
+		archive := tar.NewWriter(&stream)
+		err = errors.Join(tree.pack(archive, name), archive.Close())
 	}
-	name := strings.Replace(base(src), "/", "root", 1)
-	r, w := io.Pipe()
-	go func() {
-		buffered := bufio.NewWriter(w)
-		archive := tar.NewWriter(buffered)
-		err := tree.pack(archive, name, map[*node]string{})
-		_ = w.CloseWithError(errors.Join(err, archive.Close(), buffered.Flush()))
-	}()
-	defer context.AfterFunc(ctx, func() { _ = r.CloseWithError(ctx.Err()) })()
-	out, err := environment.Extract(r, dst, name, opts)
-	_ = r.CloseWithError(errors.New("the copy has ended"))
-	if err != nil && ctx.Err() == nil {
-		err = fails(err)
+	if err == nil {
+		out, err = environment.Extract(&stream, dst, name, opts)
 	}
-	return out, cmp.Or(ctx.Err(), err)
+	switch {
+	case ctx.Err() != nil:
+		return out, ctx.Err()
+	case err != nil:
+		return out, &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy %s out of the environment: %w", src, err)}
+	}
+	return out, nil
 }
 
-// pack writes a tree as tar does. done has the first name of each file with several.
-func (n *node) pack(w *tar.Writer, name string, done map[*node]string) error {
-	if first, ok := done[n]; ok {
-		return w.WriteHeader(&tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: first})
-	}
-	if n.links > 1 {
-		done[n] = name
-	}
-	header, err := tar.FileInfoHeader(n.info(path.Base(name)), n.target)
-	if err != nil {
+// pack writes a tree as tar does, but for hard links, which become files.
+func (n *node) pack(w *tar.Writer, name string) error {
+	if err := w.WriteHeader(n.header(name)); err != nil {
 		return err
 	}
-	header.Name, header.Uid, header.Gid = name, n.uid, n.gid
-	if n.mode.IsDir() {
-		header.Name += "/"
-	}
-	if err := w.WriteHeader(header); err != nil {
-		return err
-	}
-	if n.size == int64(len(n.data)) {
-		_, err = w.Write(n.data)
-	} else { // a copy takes a buffer
-		_, err = io.Copy(w, io.NewSectionReader(n, 0, n.size))
-	}
+	_, err := w.Write(n.data)
 	for _, child := range slices.Sorted(maps.Keys(n.children)) {
-		if err := n.children[child].pack(w, name+"/"+child, done); err != nil {
-			return err
-		}
+		err = errors.Join(err, n.children[child].pack(w, name+"/"+child))
 	}
 	return err
 }

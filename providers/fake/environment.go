@@ -3,13 +3,14 @@ package fake
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"sync"
+	"sync/atomic"
+	"time"
 
-	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 )
 
@@ -18,33 +19,41 @@ type state int
 
 const (
 	running state = iota
-	over          // its ENTRYPOINT has ended
 	stopped
 	spent // it has become an image
 	gone
 )
 
 func (s state) String() string {
-	return [...]string{"is running", "has ended with its ENTRYPOINT", "has been stopped", "has been made an image", "is gone"}[s]
+	return [...]string{"is running", "has been stopped", "has been made an image", "is gone"}[s]
 }
 
 // Environment is an environment.Environment.
 type Environment struct {
 	provider *Provider
 	id       string
-	m        *machine
 	image    *image
 	env      map[string]string
 	labels   environment.Labels
-	ended    chan struct{} // closed when it stops running
-	entry    entry
+	ctx      context.Context // ends with the environment
+	cancel   context.CancelFunc
+	own      *execution // the provider's, which nobody kills
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards all files, too: an execution that has been killed changes none
+	root  *node
 	state state
 	busy  string // the method in progress
 }
 
 var _ environment.Environment = (*Environment)(nil)
+
+// newEnvironment returns an environment with the files and variables of an image.
+func (p *Provider) newEnvironment(img *image) *Environment {
+	e := &Environment{provider: p, image: img, env: maps.Clone(img.env), root: img.root.clone()}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.own = &execution{e: e, ctx: context.Background()}
+	return e
+}
 
 // ID implements environment.Environment.
 func (e *Environment) ID() string { return e.id }
@@ -52,32 +61,17 @@ func (e *Environment) ID() string { return e.id }
 // Cost implements environment.Environment.
 func (e *Environment) Cost() float64 { return 0 }
 
-// Unenforced implements environment.LimitReporter.
-func (e *Environment) Unenforced() []string { return []string{"cpus", "memory"} }
+// Unenforced implements environment.LimitReporter. There are no processes whose number could be limited.
+func (e *Environment) Unenforced() []string { return []string{"cpus", "memory", "storage"} }
 
-// OOMKills implements environment.MemoryReporter: memory is not limited.
-func (e *Environment) OOMKills(context.Context) int { return 0 }
-
-// Base implements environment.BaseReporter: no image stands in for another.
-func (e *Environment) Base() *environment.Base { return nil }
-
-func (e *Environment) is(s state) bool {
+func (e *Environment) now() state {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state == s
+	return e.state
 }
 
-// lost returns why the environment cannot be used.
-func (e *Environment) lost() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.failure(e.state)
-}
-
-func (e *Environment) failure(s state) error {
-	if s == over {
-		return e.entry.failure(e.image)
-	}
+// lost returns why an environment in this state cannot be used.
+func (e *Environment) lost(s state) error {
 	return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("environment %s %v", e.id, s)}
 }
 
@@ -87,17 +81,18 @@ func (e *Environment) begin(ctx context.Context, op string, last state) (end fun
 		return nil, err
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.busy != "" {
-		e.provider.complain(fmt.Sprintf("%s of %s during its %s", op, e.id, e.busy))
+	state, busy := e.state, e.busy
+	if state <= last {
+		e.busy = op
 	}
-	if e.state > last {
-		if e.state != over { // which nobody can know
-			e.provider.complain(fmt.Sprintf("%s of %s, which %v", op, e.id, e.state))
-		}
-		return nil, e.failure(e.state)
+	e.mu.Unlock()
+	if busy != "" {
+		e.provider.complain(fmt.Sprintf("%s of %s during its %s", op, e.id, busy))
 	}
-	e.busy = op
+	if state > last {
+		e.provider.complain(fmt.Sprintf("%s of %s, which %v", op, e.id, state))
+		return nil, e.lost(state)
+	}
 	return func() {
 		e.mu.Lock()
 		e.busy = ""
@@ -105,19 +100,12 @@ func (e *Environment) begin(ctx context.Context, op string, last state) (end fun
 	}, nil
 }
 
-// end brings the environment to a later state, and ends its processes.
+// end brings the environment to a later state. When it returns, its commands do nothing any more.
 func (e *Environment) end(to state) {
 	e.mu.Lock()
-	before := e.state
+	defer e.mu.Unlock()
 	e.state = max(e.state, to)
-	e.mu.Unlock()
-	if before == running {
-		close(e.ended)
-	}
-	e.m.mu.Lock()
-	e.m.off = true
-	e.m.mu.Unlock()
-	e.m.killAll(nil, nil)
+	e.cancel()
 }
 
 // Stop implements environment.Environment.
@@ -125,8 +113,8 @@ func (e *Environment) Stop(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if e.is(gone) {
-		return e.lost()
+	if e.now() == gone {
+		return e.lost(gone)
 	}
 	e.end(stopped)
 	return nil
@@ -137,16 +125,12 @@ func (e *Environment) Destroy(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e.destroy()
-	return nil
-}
-
-func (e *Environment) destroy() {
 	e.end(gone)
-	e.provider.world.remove(e.id)
-	e.provider.mu.Lock()
-	defer e.provider.mu.Unlock()
-	delete(e.provider.mine, e.id)
+	w := e.provider.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.environments, e.id)
+	return nil
 }
 
 // Exec implements environment.Environment.
@@ -156,91 +140,104 @@ func (e *Environment) Exec(ctx context.Context, script string, opts environment.
 		return 0, err
 	}
 	defer end()
-	var stdin *os.File
-	if opts.Stdin != nil {
-		if stdin, err = piped(opts.Stdin); err != nil {
-			return 0, execError(err)
-		}
-		defer stdin.Close()
-	}
-	x, p, err := e.m.begin(script, stdin, e.env, e.image, opts)
-	if err != nil && e.lostNow() {
-		return 0, e.lost()
-	}
+	x, done, err := e.start(script, opts)
 	if err != nil {
 		return 0, err
 	}
-	e.entry.ran.Store(true)
-	defer x.sweep()
-	var timeout <-chan struct{}
+	var timeout <-chan time.Time
 	if opts.Timeout > 0 {
-		waiting, cancel := context.WithCancel(ctx)
-		defer cancel()
-		timeout = awake.After(waiting, opts.Timeout)
+		timeout = time.After(opts.Timeout)
 	}
+	var code int
 	select {
-	case <-p.done:
-		x.drain(ctx)
+	case code = <-done:
 	case <-timeout:
 		err = environment.ErrTimeout
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-e.ended:
+	case <-e.ctx.Done():
 	}
 	if err != nil {
-		e.m.killAll(x, nil)
+		x.kill()
 	}
-	writeErr := errors.Join(x.stdout.close(), x.stderr.close())
-	if err != nil {
+	writeErr := x.close()
+	switch {
+	case err != nil:
 		return 0, err
+	case e.ctx.Err() != nil:
+		return 0, e.lost(e.now())
 	}
-	if e.lostNow() {
-		return 0, e.lost()
-	}
-	_, code := p.dead()
 	return code, writeErr
 }
 
-// lostNow reports whether the environment has ended, which kills its commands.
-func (e *Environment) lostNow() bool {
-	select {
-	case <-e.ended:
-		return true
-	default:
-		return false
-	}
+// execution is a command of an environment, with everything that it has started: goroutines, which end when they notice that it has
+// been killed.
+type execution struct {
+	e      *Environment
+	ctx    context.Context
+	cancel context.CancelFunc
+	sinks  *environment.Sinks
+	stdin  *os.File
+	closed atomic.Bool // nobody reads the output
 }
 
-func execError(err error) error {
-	return &environment.Error{Kind: environment.KindExec, Err: fmt.Errorf("start command: %w", err)}
+// kill ends the execution. When it returns, it does nothing any more.
+func (x *execution) kill() {
+	x.e.mu.Lock()
+	defer x.e.mu.Unlock()
+	x.cancel()
 }
 
-// begin starts the first process of an execution. Its processes outlive the Exec.
-func (m *machine) begin(script string, stdin *os.File, env map[string]string, img *image, opts environment.ExecOptions) (*execution, *process, error) {
-	writing := new(sync.Mutex)
-	x := &execution{
-		m: m, env: maps.Clone(env), released: make(chan struct{}, 1),
-		stdout: &sink{mu: writing, w: opts.Stdout}, stderr: &sink{mu: writing, w: opts.Stderr},
+// close ends the input and the output, and returns the first error of the writers.
+func (x *execution) close() error {
+	x.closed.Store(true)
+	if x.stdin != nil {
+		_ = x.stdin.Close()
 	}
-	maps.Copy(x.env, opts.Env)
-	x.ctx, x.cancel = context.WithCancel(context.Background())
-	user, dir := cmp.Or(opts.User, img.user), cmp.Or(opts.WorkDir, img.workDir)
-	var home string
-	var err error
-	if x.uid, x.gid, home, err = m.user(user); err != nil {
-		return nil, nil, execError(err)
+	return x.sinks.Close()
+}
+
+// output drops what is written when the execution is closed.
+type output struct {
+	x *execution
+	w io.Writer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.x.closed.Load() {
+		return len(p), nil
 	}
-	if i, err := m.stat(nil, dir, true); err != nil || !i.IsDir() {
-		return nil, nil, execError(fmt.Errorf("there is no directory %s to work in", dir))
+	return o.w.Write(p)
+}
+
+// start starts an execution, and returns where its exit code comes.
+func (e *Environment) start(script string, opts environment.ExecOptions) (*execution, <-chan int, error) {
+	fails := func(err error) error {
+		return &environment.Error{Kind: environment.KindExec, Err: fmt.Errorf("start command: %w", err)}
 	}
-	if _, ok := x.env["HOME"]; !ok {
-		x.env["HOME"] = home
+	dir := cmp.Or(opts.WorkDir, e.image.workDir)
+	if i, err := e.own.stat(dir, true); err != nil || !i.IsDir() {
+		return nil, nil, fails(fmt.Errorf("there is no directory %s to work in", dir))
 	}
-	p, err := x.start(nil)
-	if err != nil {
-		return nil, nil, execError(err)
+	if user := cmp.Or(opts.User, "root"); user != "root" && user != "0" {
+		return nil, nil, fails(fmt.Errorf("there is no user %s: the fake environment has only root", user))
 	}
-	s := &shell{p: p, env: x.env, dir: dir, params: []string{"--"}, stdin: stdin, stdout: x.stdout, stderr: x.stderr}
-	go func() { p.exit(s.run(script, "bash")) }()
-	return x, p, nil
+	x := &execution{e: e}
+	if opts.Stdin != nil {
+		var err error
+		if x.stdin, err = piped(opts.Stdin); err != nil {
+			return nil, nil, fails(err)
+		}
+	}
+	vars := maps.Clone(e.env)
+	maps.Copy(vars, opts.Env)
+	x.ctx, x.cancel = context.WithCancel(e.ctx)
+	x.sinks = environment.NewSinks(opts.Stdout, opts.Stderr)
+	s := shell{
+		x: x, env: vars, dir: dir, params: []string{"--"}, stdin: x.stdin,
+		stdout: &output{x, x.sinks.Stdout}, stderr: &output{x, x.sinks.Stderr},
+	}
+	done := make(chan int, 1)
+	go func() { done <- s.run(x.ctx, script, "bash") }()
+	return x, done, nil
 }

@@ -124,7 +124,7 @@ func TestAtOnce(t *testing.T) {
 	for i := range 100 {
 		all.Go(func() {
 			env := create(t, p, fmt.Sprint(i))
-			script := "for i in 1 2 3; do (echo $i >> /log; bash -c 'echo p$$ >> /log') & done; wait; wc -l < /log; sleep 300 & true"
+			script := "for i in 1 2 3; do (echo $i >> /log; bash -c 'echo child >> /log') & done; wait; wc -l < /log; sleep 300 & true"
 			out, code := run(t, env, script, environment.ExecOptions{})
 			if out != "6\n" || code != 0 {
 				t.Errorf("environment %d: %q, exit code %d", i, out, code)

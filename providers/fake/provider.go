@@ -1,5 +1,6 @@
-// Package fake is an environment.Provider for tests: environments in memory, whose bash is mvdan.cc/sh with a few commands. It
-// has no processes and reaches no real network. Users do not have it: tests give it to cli.Main.
+// Package fake is an environment.Provider for tests of what uses providers: environments in memory, whose bash is mvdan.cc/sh with
+// a few commands. It has no processes, no network, no user but root and no ENTRYPOINT; environmenttest knows what else it lacks.
+// Users do not have it: tests give it to cli.Main.
 package fake
 
 import (
@@ -11,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -29,60 +28,42 @@ type Options struct {
 	Complain func(complaint string)
 }
 
-// World is what providers share, as those of a real kind share an engine: images, environments and a network.
+// World is what providers share, as those of a real kind share an engine: images and environments.
 type World struct {
 	mu           sync.Mutex
 	made         int // environments so far
 	kept         int // images so far
 	environments map[string]*Environment
 	images       map[string]*image
-	locked       map[string]chan struct{} // builds and keys of snapshots; closed when they are free
-	hosts        map[string]string        // what they say, by host:port
+	locks        map[string]chan struct{} // of builds and keys of snapshots; they have an element while somebody has them
 }
 
 // NewWorld returns an empty world.
 func NewWorld() *World {
-	return &World{environments: map[string]*Environment{}, images: map[string]*image{}, locked: map[string]chan struct{}{}, hosts: map[string]string{}}
+	return &World{environments: map[string]*Environment{}, images: map[string]*image{}, locks: map[string]chan struct{}{}}
 }
 
 // lock waits until nobody else has the lock of this name.
 func (w *World) lock(ctx context.Context, name string) (unlock func(), err error) {
-	for {
-		w.mu.Lock()
-		held := w.locked[name]
-		if held == nil {
-			free := make(chan struct{})
-			w.locked[name] = free
-			w.mu.Unlock()
-			return func() {
-				w.mu.Lock()
-				delete(w.locked, name)
-				w.mu.Unlock()
-				close(free)
-			}, nil
-		}
-		w.mu.Unlock()
-		select {
-		case <-held:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	w.mu.Lock()
+	if w.locks[name] == nil {
+		w.locks[name] = make(chan struct{}, 1)
+	}
+	lock := w.locks[name]
+	w.mu.Unlock()
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
 // Lose destroys an environment as an accident would.
 func (w *World) Lose(id string) {
-	if env := w.find(id); env != nil {
-		w.remove(id)
-		env.end(gone)
+	if e := w.find(id); e != nil {
+		_ = e.Destroy(context.Background()) // which does not end
 	}
-}
-
-// Forget removes an image.
-func (w *World) Forget(ref string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.images, ref)
 }
 
 func (w *World) find(id string) *Environment {
@@ -91,21 +72,11 @@ func (w *World) find(id string) *Environment {
 	return w.environments[id]
 }
 
-func (w *World) remove(id string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.environments, id)
-}
-
 // image is a tree of files and how commands run in it.
 type image struct {
-	root        *node // is cloned and never changed
-	env         map[string]string
-	workDir     string
-	user        string
-	entrypoint  []string
-	shell       []string
-	healthcheck *dockerspec.HealthcheckConfig
+	root    *node // is cloned and never changed
+	env     map[string]string
+	workDir string
 
 	id    string    // of this build or snapshot
 	from  *image    // that it was made from; nil for baseImage
@@ -114,22 +85,19 @@ type image struct {
 }
 
 // baseImage is every image that was not built here.
-var baseImage = &image{root: baseRoot().clone(map[*node]*node{}), env: map[string]string{"PATH": defaultPath}, workDir: "/"}
+var baseImage = &image{root: baseRoot(), env: map[string]string{"PATH": defaultPath}, workDir: "/"}
 
 // Provider is an environment.Provider.
 type Provider struct {
 	world    *World
 	complain func(string)
-
-	mu   sync.Mutex
-	mine map[string]*Environment // that were made here and not destroyed
 }
 
 var _ environment.Provider = (*Provider)(nil)
 
 // New returns a provider. It cannot fail.
 func New(opts Options) *Provider {
-	p := &Provider{world: opts.World, complain: opts.Complain, mine: map[string]*Environment{}}
+	p := &Provider{world: opts.World, complain: opts.Complain}
 	if p.world == nil {
 		p.world = NewWorld()
 	}
@@ -171,33 +139,30 @@ func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 	var all []environment.Listed
 	for _, id := range slices.Sorted(maps.Keys(p.world.environments)) {
 		e := p.world.environments[id]
-		all = append(all, environment.Listed{ID: id, Labels: e.labels, Kept: e.is(stopped)})
+		all = append(all, environment.Listed{ID: id, Labels: e.labels, Kept: e.now() == stopped})
 	}
 	return all, ctx.Err()
 }
 
 // Remove implements environment.Provider.
 func (p *Provider) Remove(ctx context.Context, id string) error {
-	if e := p.world.find(id); e != nil && ctx.Err() == nil {
-		e.destroy()
+	if e := p.world.find(id); e != nil {
+		return e.Destroy(ctx)
 	}
 	return ctx.Err()
 }
 
 // Close implements environment.Provider.
 func (p *Provider) Close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(p.mine)) {
-		if !p.mine[id].is(stopped) && p.world.find(id) != nil {
-			p.complain(fmt.Sprintf("closed with environment %s (%s), which was never destroyed", id, p.mine[id].labels.Trial))
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(p.world.environments)) {
+		if e := p.world.environments[id]; e.provider == p && e.now() != stopped {
+			p.complain(fmt.Sprintf("closed with environment %s (%s), which was never destroyed", id, e.labels.Trial))
 		}
 	}
 	return nil
 }
-
-// maxCPUs is how many processors the machine pretends to have.
-const maxCPUs = 1024
 
 // CreateEnvironment implements environment.Provider.
 func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
@@ -205,33 +170,19 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if img == nil {
 		return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("create environment: there is no image %q: %w", opts.Image, environment.ErrNoImage)}
 	}
-	if opts.Limits.MilliCPUs > maxCPUs*1000 {
-		return nil, &environment.Error{Kind: environment.KindResources, Err: fmt.Errorf("create environment: the machine has %d processors", maxCPUs)}
+	if opts.Network.Mode == environment.NetworkAllowlist {
+		return nil, &environment.Error{Kind: environment.KindStart, Err: errors.New("create environment: the fake environment has no network, and no proxy")}
 	}
-	m := newMachine(img.root, p.world)
-	if err := m.network.change(opts.Network); err != nil {
-		return nil, err
-	}
-	m.storage = opts.Limits.Storage
-	if opts.Limits.Pids > 0 {
-		m.maxProcs = int(opts.Limits.Pids)
-	}
-	e := &Environment{provider: p, m: m, image: img, env: maps.Clone(img.env), labels: opts.Labels, ended: make(chan struct{})}
+	e := p.newEnvironment(img)
+	e.labels = opts.Labels
 	maps.Copy(e.env, opts.Env)
-	if err := errors.Join(m.mkdirAll(nil, img.workDir), m.unpack(opts.Files), ctx.Err()); err != nil {
+	if err := errors.Join(e.own.mkdirAll(img.workDir), e.unpack(opts.Files), ctx.Err()); err != nil {
 		return nil, err
 	}
 	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
 	p.world.made++
 	e.id = fmt.Sprintf("fake-%06d", p.world.made)
 	p.world.environments[e.id] = e
-	p.world.mu.Unlock()
-	p.mu.Lock()
-	p.mine[e.id] = e
-	p.mu.Unlock()
-	if err := e.enter(ctx); err != nil {
-		e.destroy()
-		return nil, err
-	}
 	return e, nil
 }

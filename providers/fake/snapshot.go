@@ -2,6 +2,7 @@ package fake
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,35 +28,29 @@ func (e *Environment) Snapshot(ctx context.Context, opts environment.SnapshotOpt
 	if !maps.Equal(e.env, e.image.env) {
 		err = errors.New("the environment has variables of its own")
 	} else if opts.Inspect != nil {
-		err = inspect(ctx, "/", e.m.root, e.image.root, opts.Inspect)
+		err = inspect(ctx, "/", e.root, e.image.root, opts.Inspect)
 	}
 	if err != nil && ctx.Err() == nil {
 		return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("keep environment %s as an image: %w", e.id, err)}
 	}
 	img := *e.image
 	img.from, img.about = e.image, opts.Description
-	e.provider.world.keep(snapshotRef+opts.Key, &img, e.m.root)
+	e.provider.world.keep(snapshotRef+opts.Key, img, e.root)
 	return snapshotRef + opts.Key, ctx.Err()
 }
 
 // inspect calls look with what n has that before, the node of this name in the image, has not.
 func inspect(ctx context.Context, name string, n, before *node, look func(*tar.Header, io.Reader) error) error {
-	if before == nil || before.mode != n.mode || !before.modified.Equal(n.modified) || before.size != n.size || before.target != n.target {
-		header, err := tar.FileInfoHeader(n.info(path.Base(name)), n.target)
-		if err != nil {
-			return err
-		}
-		header.Name = name
-		if err := look(header, io.NewSectionReader(n, 0, n.size)); err != nil {
+	if before == nil {
+		before = &node{}
+	}
+	if before.mode != n.mode || !before.modified.Equal(n.modified) || before.target != n.target || !bytes.Equal(before.data, n.data) {
+		if err := look(n.header(name), bytes.NewReader(n.data)); err != nil {
 			return err
 		}
 	}
 	for _, child := range slices.Sorted(maps.Keys(n.children)) {
-		var old *node
-		if before != nil {
-			old = before.children[child]
-		}
-		if err := inspect(ctx, path.Join(name, child), n.children[child], old, look); err != nil {
+		if err := inspect(ctx, path.Join(name, child), n.children[child], before.children[child], look); err != nil {
 			return err
 		}
 	}
@@ -140,6 +135,3 @@ func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	delete(p.world.images, id)
 	return ctx.Err()
 }
-
-// Disk implements environment.LocalDisk: all is in memory.
-func (p *Provider) Disk() string { return "" }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing/fstest"
+	"time"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -50,6 +51,7 @@ var copyToMutants = []broken{
 			return e.Environment.CopyTo(ctx, files...)
 		}}},
 	{"resolves links outside", []string{"a destination below a link is inside the environment"}, hooks{
+		programs: true,
 		copyTo: func(e *brokenEnv, ctx context.Context, files []environment.Copy) error {
 			for _, c := range files {
 				var target buffer
@@ -140,7 +142,7 @@ var copyFromMutants = []broken{
 		"pipes, devices and sockets are left behind and listed", "lists of what was left behind are cut at 100"},
 		afterFetch(func(_ string, out *environment.Extracted, _ *error) { out.Omitted = nil })},
 	{"makes hard links", []string{"hard links on their way out are no links any more"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
-		_ = os.Link(filepath.Join(dst, "fine"), filepath.Join(dst, "z"))
+		_ = os.Link(filepath.Join(dst, "fine"), filepath.Join(dst, "linked"))
 	})},
 	{"makes pipes", []string{"pipes, devices and sockets are left behind and listed"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
 		_ = syscall.Mkfifo(filepath.Join(dst, "pipe"), 0o644)
@@ -156,6 +158,7 @@ var copyFromMutants = []broken{
 			return environment.Extracted{}, errors.New("too deep")
 		}}},
 	{"copies nothing and says nothing", []string{"more than 50,000 files stop at the default limit"}, hooks{
+		patience: time.Minute,
 		copyFrom: func(*brokenEnv, context.Context, string, string, environment.ExtractOptions) (environment.Extracted, error) {
 			return environment.Extracted{}, nil
 		}}},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +30,7 @@ var execMutants = []broken{
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.Env = nil })},
 	{"has variables in its arguments", []string{"values of variables are in no process's arguments"},
 		changeExec(func(script *string, _ *environment.ExecOptions) {
-			*script = `mkdir -p /proc/1; printf 'sleep 3600 %s %s' "$SECRET_A" "$SECRET_B" > /proc/1/cmdline; ` + *script
+			*script = `bash -c 'sleep 3600; :' "$SECRET_A" "$SECRET_B" & until [[ $(tr '\0' ' ' < /proc/$!/cmdline) = *sleep* ]]; do :; done; ` + *script
 		})},
 	{"runs everything as root in the root", []string{"a command runs where and as whom it is told",
 		"an unknown user cannot start a command", "a missing working directory is an error"},
@@ -103,7 +104,9 @@ func (e *brokenEnv) killEverything(ctx context.Context) {
 }
 
 var killMutants = []broken{
-	{"returns after a timeout and leaves everything running", []string{"a timeout kills *", "a cancel kills *"}, hooks{exec: abandon}},
+	{"returns after a timeout and leaves everything running", killed(), hooks{exec: abandon}},
+	{"returns after a timeout and leaves everything running, and has no limits", []string{"a timeout kills a command " + filledStorage},
+		hooks{exec: abandon, unenforced: func() []string { return nil }}},
 	{"kills everything, not only what the command started", []string{"what an older process starts while a command is killed lives on",
 		"what an older process starts and abandons while a command is killed lives on"}, hooks{
 		exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
@@ -114,6 +117,7 @@ var killMutants = []broken{
 			return code, err
 		}}},
 	{"kills in all environments", []string{"killing in one environment leaves the others alone"}, hooks{
+		programs: true,
 		exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
 			code, err := e.Environment.Exec(ctx, script, o)
 			if err != nil {
@@ -124,6 +128,7 @@ var killMutants = []broken{
 			return code, err
 		}}},
 	{"waits for its writers", []string{"a writer that blocks does not keep a timeout from ending the command"}, hooks{
+		patience: 20 * time.Second,
 		exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
 			w := &awaited{w: o.Stdout}
 			o.Stdout = w
@@ -142,6 +147,7 @@ var killMutants = []broken{
 		changeExec(func(script *string, _ *environment.ExecOptions) { *script += "\nwait" })},
 	{"kills what a command leaves running", []string{"a server outlives the command that started it*",
 		"a background process may write to the output of a command that has ended"}, hooks{
+		programs: true,
 		exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
 			code, err := e.Environment.Exec(ctx, script, o)
 			e.killEverything(ctx)
@@ -162,6 +168,19 @@ var killMutants = []broken{
 		}}},
 	{"loses output", []string{"output of background processes before the exit arrives"},
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.Stdout = nil })},
+}
+
+// filledStorage is the attack for which storage must be limited, or said to be.
+const filledStorage = "that has filled the storage"
+
+// killed returns the names of the checks of commands that are killed, but for filledStorage.
+func killed() (names []string) {
+	for _, c := range slices.Concat(killChecks(), hostileKillChecks()) {
+		if (strings.HasPrefix(c.name, "a timeout kills ") || strings.HasPrefix(c.name, "a cancel kills ")) && !strings.HasSuffix(c.name, filledStorage) {
+			names = append(names, c.name)
+		}
+	}
+	return names
 }
 
 // abandon leaves a command running when its time is over.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"testing/fstest"
+	"time"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -127,8 +128,8 @@ func says(out string) hooks {
 var limitMutants = []broken{
 	{"gives all the memory it has", []string{"memory is limited"}, says("400000000\n")},
 	{"gives a whole processor", []string{"cpus are limited"}, says("2000 2000\n")},
-	{"starts any number of processes", []string{"processes are limited"}, changeCreate(func(o *environment.CreateOptions) { o.Limits.Pids = 0 })},
-	{"has an endless disk", []string{"storage is limited"}, changeCreate(func(o *environment.CreateOptions) { o.Limits.Storage = 0 })},
+	{"starts any number of processes", []string{"processes are limited"}, says("all\n")},
+	{"has an endless disk", []string{"storage is limited"}, says("")},
 	{"promises any number of processors", []string{"limits that the machine does not have are refused"},
 		changeCreate(func(o *environment.CreateOptions) { o.Limits.MilliCPUs = 1 })},
 }
@@ -182,6 +183,7 @@ var buildMutants = []broken{
 		changeBuildError(func(e *environment.Error) { e.Kind = environment.KindStart })},
 	{"calls failed builds transient", []string{"a failed build reports its last output"}, changeBuildError(func(e *environment.Error) { e.Transient = true })},
 	{"builds whatever the context says", []string{"a build that is cancelled ends"}, hooks{
+		patience: 10 * time.Second,
 		build: func(m *mutant, ctx context.Context, o environment.BuildOptions) (string, error) {
 			return m.Provider.BuildImage(context.WithoutCancel(ctx), o)
 		}}},

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"sync"
 	"testing/fstest"
+	"time"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -39,6 +40,12 @@ type hooks struct {
 
 	// core hides the optional interfaces.
 	core bool
+
+	// patience, if not 0, is how long checks wait, where the unbroken needs more than usual.
+	patience time.Duration
+
+	// programs: the hooks run programs that the fake provider does not have.
+	programs bool
 
 	snapshotHooks
 }

@@ -16,7 +16,7 @@ type recorder struct {
 	testing.TB
 	mu       sync.Mutex
 	problems []string
-	skipped  bool
+	skipped  string // why; "" if it was not
 	cleanups []func()
 }
 
@@ -60,12 +60,12 @@ func (r *recorder) Error(args ...any)                 { r.note(fmt.Sprint(args..
 func (r *recorder) Errorf(format string, args ...any) { r.note(fmt.Sprintf(format, args...)) }
 func (r *recorder) Fatal(args ...any)                 { r.Error(args...); runtime.Goexit() }
 func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...); runtime.Goexit() }
-func (r *recorder) Skip(...any)                       { r.skip() }
-func (r *recorder) Skipf(string, ...any)              { r.skip() }
+func (r *recorder) Skip(args ...any)                  { r.skip(fmt.Sprint(args...)) }
+func (r *recorder) Skipf(format string, args ...any)  { r.skip(fmt.Sprintf(format, args...)) }
 
-func (r *recorder) skip() {
+func (r *recorder) skip(reason string) {
 	r.mu.Lock()
-	r.skipped = true
+	r.skipped = reason
 	r.mu.Unlock()
 	runtime.Goexit()
 }

@@ -1,6 +1,7 @@
 package environmenttest
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -56,21 +57,18 @@ type Options struct {
 	// full amounts, completes: with another configuration of the provider, or by night.
 	Less bool
 
-	hurried bool // for the suite's own test: short timeouts, and smaller amounts
-	small   bool // for the suite's own test: smaller amounts
+	hurry time.Duration // for the suite's own test: patience, if not 0, and smaller amounts
+	small bool          // for the suite's own test: smaller amounts
 }
 
 // patience returns the timeout against hanging. No check passes by being fast, and a machine that is busy with much else may
 // take minutes where it takes seconds otherwise. Commands that are not to end by themselves sleep longer.
 func (o Options) patience() time.Duration {
-	if o.hurried {
-		return 3 * time.Second
-	}
-	return 10 * time.Minute
+	return cmp.Or(o.hurry, 10*time.Minute)
 }
 
 // brief reports whether smaller amounts are enough.
-func (o Options) brief() bool { return o.hurried || o.small || o.Less || testing.Short() }
+func (o Options) brief() bool { return o.hurry > 0 || o.small || o.Less || testing.Short() }
 
 // check checks one promise of the contract, which its name states.
 type check struct {
