@@ -104,7 +104,7 @@ func Download(ctx context.Context, h *Host, req DownloadRequest) (Downloaded, er
 
 // openRegistry loads a registry. The caller closes the source.
 func openRegistry(ctx context.Context, h *Host, where string) (*dataset.Source, *registry.Registry, error) {
-	source := newSource(h)
+	source := newSource(h.Variables, h.Guard, h.Output)
 	reg, err := source.LoadRegistry(ctx, registryPath(h.Paths, where))
 	if err != nil {
 		_ = source.Close() // locks, which end with the process at the latest
@@ -130,20 +130,20 @@ func findDataset(reg *registry.Registry, label string) (*registry.Dataset, error
 }
 
 // newSource returns the source of datasets. The caller closes it.
-func newSource(h *Host) *dataset.Source {
-	opts := git.Options{Environ: h.all()}
-	if hosts := h.value(credentialsVariable); hosts != "" {
+func newSource(vars Variables, guard Guard, out Output) *dataset.Source {
+	opts := git.Options{Environ: vars.all()}
+	if hosts := vars.value(credentialsVariable); hosts != "" {
 		for host := range strings.SplitSeq(hosts, ",") {
 			opts.CredentialHosts = append(opts.CredentialHosts, strings.TrimSpace(host))
 		}
 	}
 	s := &dataset.Source{
 		Git:    git.New(opts),
-		Notify: func(text string) { linef(h.Output, "datasets: %s", clean(text)) },
+		Notify: func(text string) { linef(out, "datasets: %s", clean(text)) },
 	}
-	if h.Guard != nil {
-		s.Admit = h.Guard.Admit
+	if guard != nil {
+		s.Admit = guard.Admit
 	}
-	s.Cache, s.CacheErr = openCache(h.Variables)
+	s.Cache, s.CacheErr = openCache(vars)
 	return s
 }

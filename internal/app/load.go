@@ -107,7 +107,7 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string) (
 			return nil, err
 		}
 	}
-	l := &loaded{Loaded: file, host: h, path: path, source: newSource(h)}
+	l := &loaded{Loaded: file, host: h, path: path, source: newSource(h.Variables, h.Guard, h.Output)}
 	defer func() {
 		if err != nil {
 			l.close()

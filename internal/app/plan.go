@@ -175,19 +175,23 @@ func (p *planned) record() (result.Plan, error) {
 			checkout = task.Checkout{Commit: &commit} // not what the checkout says of itself
 		}
 	}
+	var parents []string
+	if h.GitHub().Inside { // only a workflow needs them
+		parents = parentsOf(h.Hard, h.Variables, checkout)
+	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
-		StartedAt: h.Now(), Commit: checkout.Commit, Parents: parentsOf(h, checkout), Dir: here, Shard: p.shard, ShardOf: p.shardOf,
+		StartedAt: h.Now(), Commit: checkout.Commit, Parents: parents, Dir: here, Shard: p.shard, ShardOf: p.shardOf,
 		PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proves,
 	})
 }
 
-// parentsOf returns the parents of the commit that is checked out; nil if they are not known. Only a workflow needs them.
-func parentsOf(h *Host, checkout task.Checkout) []string {
-	if !h.GitHub().Inside || checkout.Commit == nil || checkout.Objects == "" {
+// parentsOf returns the parents of the commit that is checked out; nil if they are not known.
+func parentsOf(ctx context.Context, vars Variables, checkout task.Checkout) []string {
+	if checkout.Commit == nil || checkout.Objects == "" {
 		return nil
 	}
-	opts := git.Options{Timeout: 30 * time.Second, Environ: h.all()}
-	parents, err := git.New(opts).Parents(h.Hard, checkout.Objects, *checkout.Commit)
+	opts := git.Options{Timeout: 30 * time.Second, Environ: vars.all()}
+	parents, err := git.New(opts).Parents(ctx, checkout.Objects, *checkout.Commit)
 	if err != nil {
 		return nil // GitHub is asked
 	}

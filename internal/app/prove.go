@@ -153,7 +153,9 @@ func (p *planned) finishProof(dir string, req ProveRequest, notes []string) (*pr
 		Tasks: p.taskReports(tree, req), Dir: dir, Notes: notes, StartedAt: tree.Plan.StartedAt,
 		Cancelled: result.Summarize(tree.Plan, tree.Trials).Cancelled,
 	}
-	err := deliverProof(p.host, &report, req.Reports)
+	w, notes := openWorkflow(p.host, req.Reports.GitHub)
+	report.Notes = append(report.Notes, notes...)
+	err := deliverProof(p.host.Paths, w, &report, req.Reports)
 	return &report, err
 }
 

@@ -12,11 +12,9 @@ import (
 	"github.com/org/rollout-action/reporters/provereport"
 )
 
-// deliverProof writes a report to the files and the workflow that are wanted. What GitHub refuses is a note in it; a file that cannot be written
-// is an error.
-func deliverProof(h *Host, report *prove.Report, to ProveReports) error {
-	w, notes := openWorkflow(h, to.GitHub)
-	report.Notes = append(report.Notes, notes...)
+// deliverProof writes a report to the workflow and to the files that are wanted. What GitHub refuses is a note in it; a file that
+// cannot be written is an error. w may be nil.
+func deliverProof(paths Paths, w *workflow, report *prove.Report, to ProveReports) error {
 	if w != nil {
 		report.Notes = append(report.Notes, w.writeProof(*report, to)...)
 	}
@@ -26,7 +24,7 @@ func deliverProof(h *Host, report *prove.Report, to ProveReports) error {
 		format provereport.Format
 	}{{to.JUnit, provereport.JUnit}, {to.Markdown, provereport.Markdown}, {to.JSON, provereport.JSON}} {
 		if file.path != "" {
-			if err := writeReport(h.Path(file.path), func(out io.Writer) error { return file.format(out, *report) }); err != nil {
+			if err := writeReport(paths.Path(file.path), func(out io.Writer) error { return file.format(out, *report) }); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("write the report %s: %w", file.path, err))
 			}
 		}

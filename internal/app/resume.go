@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/job"
@@ -27,7 +28,7 @@ func Resume(ctx context.Context, h *Host, req ResumeRequest) (*Finished, error) 
 	if err := req.Report.checkEarly(h.finder()); err != nil {
 		return nil, err
 	}
-	lock, err := takeLock(h, req.Dir)
+	lock, err := takeLock(h.Paths, h.Output, h.Now(), req.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -49,18 +50,18 @@ func Resume(ctx context.Context, h *Host, req ResumeRequest) (*Finished, error) 
 }
 
 // takeLock takes the lock of a job's directory.
-func takeLock(h *Host, dir string) (*job.Lock, error) {
-	if err := h.checkJobDir(dir); err != nil {
+func takeLock(paths Paths, out Output, now time.Time, dir string) (*job.Lock, error) {
+	if err := paths.checkJobDir(dir); err != nil {
 		return nil, err
 	}
-	lock, err := job.TakeLock(h.Path(dir), h.Now())
+	lock, err := job.TakeLock(paths.Path(dir), now)
 	var busy *job.LockedError
 	if errors.As(err, &busy) {
 		busy.Dir = clean(dir)
 		return nil, usage("%w", busy)
 	}
 	if err == nil && lock.Unguarded != nil {
-		warnf(h.Output, "nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", dir, lock.Unguarded)
+		warnf(out, "nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", dir, lock.Unguarded)
 	}
 	return lock, err
 }

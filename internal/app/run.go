@@ -81,7 +81,7 @@ func (p *planned) existing() (e existing, err error) {
 	if _, err := os.Lstat(h.Path(dir)); errors.Is(err, fs.ErrNotExist) {
 		return e, nil
 	}
-	if e.lock, err = takeLock(h, dir); err != nil {
+	if e.lock, err = takeLock(h.Paths, h.Output, h.Now(), dir); err != nil {
 		return existing{}, err
 	}
 	e.stored, err = openStored(h.Paths, dir)
