@@ -2,16 +2,29 @@
 // does not know how scripts are run.
 package agent
 
+import (
+	"path/filepath"
+	"strings"
+)
+
 // Agent is one entry of agents in job.yaml. Values of Env keep their ${VAR} placeholders.
 // Source: specification, "Agent".
 type Agent struct {
 	Name        string `yaml:"name" json:"name" required:"true" doc:"Name of the agent in results. oracle (runs the task's solution) and nop (does nothing) are built in."`
 	Description string `yaml:"description" json:"description,omitempty" raw:"true" doc:"What reports call the agent."`
+	Files       []File `yaml:"files" json:"files,omitempty" most:"1000" doc:"Files, directories and globs of the repository that are in the environment before install runs. A text is short for {source: text}."`
 	Install     string `yaml:"install" json:"install,omitempty" raw:"true" doc:"Bash script that installs the agent."`
 	Execute     string `yaml:"execute" json:"execute,omitempty" raw:"true" doc:"Bash script that runs the agent on the instruction in the file $ROLLOUT_TASK_INSTRUCTION."`
 	// CacheInstall: Install runs once for an image, and all trials with that image start from what it left.
 	CacheInstall bool              `yaml:"cache_install" json:"cache_install,omitempty" default:"false" doc:"Run install once per image, and let all trials begin with what it has left. Only for scripts that leave files: processes are not kept."`
 	Env          map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
+}
+
+// File is one entry of files: a file, a directory or a glob, and where it is in the environment. See package agentfiles.
+type File struct {
+	Source    string `yaml:"source" json:"source" required:"true" short:"true" doc:"File, directory or glob (*, ?, [a-z], {a,b}, **), relative to the job file. Links must stay in the directory."`
+	Target    string `yaml:"target" json:"target,omitempty" pattern:"^/" doc:"Absolute path in the environment: of the directory or file; of a file's directory if it ends in /. For a glob, of the directory that the glob begins in. Default: / and the source's name."`
+	Gitignore bool   `yaml:"gitignore" json:"gitignore" default:"true" doc:"Leave out what the .gitignore files of the repository name."`
 }
 
 // The reserved names. Oracle runs the task's solution. Nop does nothing, so a task on which it scores 1 is broken.
@@ -22,3 +35,39 @@ const (
 
 // Reserved reports whether the agent is built in. Such an agent has no scripts.
 func (a Agent) Reserved() bool { return a.Name == Oracle || a.Name == Nop }
+
+// IsGlob reports whether the source is a glob.
+func (f File) IsGlob() bool {
+	_, glob := SplitGlob(f.Source)
+	return glob != ""
+}
+
+// PutAt returns the absolute path in the environment: the target, or / and the name of the source, for a glob that of the directory in
+// which it begins. It returns "" if there is no such name.
+func (f File) PutAt() string {
+	if f.Target != "" {
+		return f.Target
+	}
+	base, _ := SplitGlob(f.Source)
+	name := filepath.Base(base)
+	if name == "." || name == ".." || name == string(filepath.Separator) {
+		return ""
+	}
+	return "/" + name
+}
+
+// SplitGlob splits a path before its first element with a special character of globs. glob is "" if there is none.
+func SplitGlob(source string) (base, glob string) {
+	special := strings.IndexAny(source, `*?[{`)
+	if special < 0 {
+		return source, ""
+	}
+	slash := strings.LastIndexByte(source[:special], '/')
+	switch {
+	case slash < 0:
+		return ".", source
+	case slash == 0:
+		return "/", source[1:]
+	}
+	return source[:slash], source[slash+1:]
+}

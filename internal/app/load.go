@@ -15,6 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial/agentfiles"
 )
 
 // loaded is the first stage of a job: its file and its tasks are read and checked, and nothing is started.
@@ -26,11 +27,15 @@ type loaded struct {
 	sets     []*dataset.Set
 	taskDirs []string // of all tasks, also of those that are filtered out
 	source   *dataset.Source
+	files    map[string]*agentfiles.Set // of the agents that have some
 }
 
 // close releases the datasets.
 func (l *loaded) close() {
 	_ = l.source.Close() // locks, which end with the process at the latest
+	for _, set := range l.files {
+		_ = set.Close()
+	}
 }
 
 // overrides returns the keys to change, in a fixed order, Sets last.
@@ -118,6 +123,9 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string) (
 		return nil, slices.Concat(file.Warnings, list)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := l.loadAgentFiles(ctx); err != nil {
 		return nil, err
 	}
 	l.Warnings = append(l.Warnings, warnings...)

@@ -43,6 +43,9 @@ func (p *planned) warn() {
 // leaves no directory. resumption is the command that resumes the job; "" before it has begun.
 func (p *planned) connect(ctx context.Context, resumption string) (environment.Provider, error) {
 	h := p.host
+	if err := p.openAgentFiles(ctx); err != nil && ctx.Err() == nil {
+		return nil, err
+	}
 	entry, _ := h.Providers.Find(p.Job.Environment.Type) // config.Load has checked the name
 	secrets := redact.New(p.Secrets)
 	show, endView := h.Output.View(View{Level: logLevel(p.Job.LogLevel)}) // shows nothing unless the provider reports something
@@ -245,7 +248,7 @@ func (o *opened) execute(ctx context.Context) error {
 		Confirm:   confirm,
 		Prompt:    job.Instructions(o.own(), redactor),
 		Runner: trial.NewRunner(trial.Options{
-			Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.Visible, o.VisiblePassed), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
+			Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.inputs()), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
 		}),
 	})
 	return err

@@ -35,6 +35,9 @@ type planned struct {
 // plan returns the trials of a loaded job.
 func (l *loaded) plan() (*planned, error) {
 	p := &planned{loaded: l, specs: job.Plan(l.Job, l.sets, l.Env)}
+	for i, s := range p.specs {
+		p.specs[i].Files = l.files[s.Key.Agent]
+	}
 	if err := job.CheckNames(job.Keys(p.specs)); err != nil {
 		return nil, usage("%s: %w", l.File, err)
 	}

@@ -139,7 +139,7 @@ func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock,
 		}
 		return finish(ctx, h, p.dir(), p.report, ending{ran: true, baseline: confirm.found()})
 	}
-	if err := p.refuseDrift(stored.VariableDrift(pending, p.Job, p.Visible, p.VisiblePassed)); err != nil {
+	if err := p.refuseDrift(stored.VariableDrift(pending, p.Job, p.inputs())); err != nil {
 		return nil, err
 	}
 	provider, err := p.connect(ctx, resumption(h.Paths, p.dir(), stored.Plan, p.report)+p.rerun)

@@ -70,7 +70,7 @@ func (o *opened) reuse(ctx context.Context, sources []reuse.Source) error {
 		return nil
 	}
 	found, err := reuse.Find(ctx, sources, o.todo, reuse.Experiment{
-		Digests: trial.DigestsOf(o.Job, o.Visible, o.VisiblePassed), ImageID: o.imageIDs(ctx), Unaddressed: unaddressed,
+		Digests: trial.DigestsOf(o.Job, o.inputs()), ImageID: o.imageIDs(ctx), Unaddressed: unaddressed,
 	})
 	if err != nil {
 		return err

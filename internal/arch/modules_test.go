@@ -164,6 +164,12 @@ var dependencies = []dependency{
 		packages: []string{"providers/docker", "providers/sandbox", "internal/job", "internal/cache"},
 	},
 	{
+		paths:    []string{"github.com/bmatcuk/doublestar/v4"},
+		use:      "globs with ** in an agent's files, and the patterns of .gitignore files",
+		why:      "It matches paths like git and has no dependencies. go-git's gitignore package would bring fifteen modules.",
+		packages: []string{"internal/trial/agentfiles"},
+	},
+	{
 		paths:    []string{"github.com/sirupsen/logrus"},
 		use:      "silencing what a dependency logs",
 		why:      "docker/cli logs with it.",

@@ -43,6 +43,7 @@ var rows = []row{
 	}},
 	{packages: []string{"internal/registry"}, only: append([]string{"internal/cache"}, vocabulary...)},
 	{packages: []string{"internal/config", "internal/task", "internal/event"}},
+	{packages: []string{"internal/trial/agentfiles"}, only: []string{"internal/agent", "internal/cache", "internal/quantity", "internal/task"}},
 	{packages: []string{"internal/trial/images"}, only: []string{"internal/environment", "internal/awake", "internal/task"}},
 	{packages: []string{"internal/trial/layer"}, only: []string{
 		"internal/environment", "internal/result", "internal/redact", "internal/config", "internal/task",

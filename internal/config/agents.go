@@ -3,11 +3,13 @@ package config
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/keys"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -47,6 +49,9 @@ func (c *checker) scripts(a agent.Agent, p keys.Path) {
 	scripts := []struct{ key, text string }{{"install", a.Install}, {"execute", a.Execute}}
 	switch {
 	case a.Reserved():
+		if len(a.Files) > 0 {
+			c.Problem(p.Child("files"), "remove the files, or rename the agent", "agent %q is built in and takes no files", a.Name)
+		}
 		for _, s := range scripts {
 			if s.text != "" {
 				c.Problem(p.Child(s.key), "remove the script, or rename the agent", "agent %q is built in and takes no %s script", a.Name, s.key)
@@ -62,6 +67,42 @@ func (c *checker) scripts(a agent.Agent, p keys.Path) {
 func (c *checker) cacheInstall(a agent.Agent, p keys.Path) {
 	if at := p.Child("cache_install"); a.CacheInstall && strings.TrimSpace(a.Install) == "" && !c.Bad(p.Child("install")) {
 		c.Problem(at, "give an install script, or remove cache_install", "agent %q has no install script to cache", keys.Shorten(a.Name))
+	}
+}
+
+// agentFiles resolves the files of the selected agents. Whether they exist is seen when they are read.
+func (c *checker) agentFiles() {
+	c.out.AgentFiles, c.out.AgentFilesAt = map[string][]string{}, map[string][]Place{}
+	for _, a := range c.out.Job.Agents {
+		p := c.agentPath(a.Name).Child("files")
+		for i, f := range a.Files {
+			at := p.Index(i)
+			c.fileTarget(f, at)
+			if strings.HasPrefix(f.Source, "~") {
+				c.Problem(at, "write the path in full", "~ is not expanded: %q", keys.Shorten(f.Source))
+			}
+			base, _ := agent.SplitGlob(f.Source)
+			c.out.AgentFiles[a.Name] = append(c.out.AgentFiles[a.Name], c.admit(resolve(c.source.dir, base)))
+			c.out.AgentFilesAt[a.Name] = append(c.out.AgentFilesAt[a.Name], c.Root.Locate(at, false))
+		}
+	}
+}
+
+// fileTarget checks where files are put.
+func (c *checker) fileTarget(f agent.File, at keys.Path) {
+	target := f.PutAt()
+	switch clean := path.Clean(target); {
+	case c.BadBelow(at):
+	case target == "":
+		c.Problem(at, "add a target, such as {source: "+f.Source+", target: /agent}", "files: %q has no name that could be its place in the environment", keys.Shorten(f.Source))
+	case clean == "/" && f.Target != "" && !f.IsGlob():
+		c.Problem(at, "name a directory, such as /agent", "files cannot be put at the root of an environment")
+	default:
+		for _, taken := range append(environment.SpecialDirs(), "/proc", "/sys", "/dev") {
+			if clean == taken || strings.HasPrefix(clean, taken+"/") {
+				c.Problem(at, "choose another target, such as /agent", "files cannot be put at %s: %s has another use", keys.Shorten(clean), taken)
+			}
+		}
 	}
 }
 

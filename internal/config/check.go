@@ -40,6 +40,7 @@ func (c *checker) check() {
 		c.gateAgents() // before some of them are left out
 	}
 	c.agents()
+	c.agentFiles()
 	c.variables()
 	c.datasets()
 	c.tasks()

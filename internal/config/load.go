@@ -78,11 +78,14 @@ type Loaded struct {
 	// VisiblePassed are the variables of environment.pass_env in redact.except; HiddenPassed are the names of the others.
 	VisiblePassed map[string]string
 	HiddenPassed  []string
-	DatasetDirs   []string // absolute, parallel to Job.Datasets; "" for those of registries
-	Registries    []string // absolute paths or URLs, parallel to Job.Datasets; "" for directories
-	DatasetAt     []Place  // the position of each of Job.Datasets
-	TaskDirs      []string // absolute, parallel to Job.Tasks; they need not exist
-	Warnings      diag.List
+	// AgentFiles has, by agent, the absolute path of each of its files (of a glob: of the directory that it begins in), and AgentFilesAt their positions.
+	AgentFiles   map[string][]string
+	AgentFilesAt map[string][]Place
+	DatasetDirs  []string // absolute, parallel to Job.Datasets; "" for those of registries
+	Registries   []string // absolute paths or URLs, parallel to Job.Datasets; "" for directories
+	DatasetAt    []Place  // the position of each of Job.Datasets
+	TaskDirs     []string // absolute, parallel to Job.Tasks; they need not exist
+	Warnings     diag.List
 }
 
 // maxSize is the maximum size of a job file in bytes; real ones, with their scripts, have a hundredth of it.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/trial/agentfiles"
 )
 
 // RecordOptions is what a plan says besides its trials.
@@ -43,7 +45,7 @@ type RecordOptions struct {
 func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan, error) {
 	plan := result.Plan{
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Parents: opts.Parents, Shard: opts.Shard,
-		Metrics: []string{}, Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom,
+		Metrics: []string{}, Agents: plannedAgents(specs), Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom,
 		Compared: opts.Compared, ProvesTasks: opts.ProvesTasks,
 	}
 	for _, m := range cfg.Metrics {
@@ -63,6 +65,22 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 		plan.Split = splitDigest(opts.Shard.Total, opts.ShardOf)
 	}
 	return plan, nil
+}
+
+// plannedAgents returns the agents of the specs that have files, each once, sorted by name.
+func plannedAgents(specs []trial.Spec) []result.PlannedAgent {
+	files := map[string]*agentfiles.Set{}
+	for _, s := range specs {
+		if s.Files != nil {
+			files[s.Key.Agent] = s.Files
+		}
+	}
+	var planned []result.PlannedAgent
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f := files[name]
+		planned = append(planned, result.PlannedAgent{Agent: name, Files: f.Digest, Count: f.Files, Bytes: f.Bytes})
+	}
+	return planned
 }
 
 // plannedTasks returns the tasks of the specs, each once, sorted by dataset and name.
@@ -119,7 +137,7 @@ func CanonicalConfig(cfg config.Job) config.Job {
 	cfg.Environment.PreserveEnv, cfg.Environment.MinFreeDisk = "", 0
 	cfg.Agents = slices.Clone(cfg.Agents)
 	for i := range cfg.Agents {
-		cfg.Agents[i].Description = ""
+		cfg.Agents[i].Description, cfg.Agents[i].Files = "", nil // what files there are is in the plan
 	}
 	cfg.Tasks, cfg.TasksFormat = nil, "" // their names and contents are in the plan
 	cfg.Datasets = slices.Clone(cfg.Datasets)
@@ -145,6 +163,9 @@ func planDigest(cfg config.Job, plan result.Plan) (string, error) {
 			line = strconv.AppendQuote(append(line, ' '), s)
 		}
 		sum.Write(append(line, '\n'))
+	}
+	for i, a := range plan.Agents {
+		write("agent", i, a.Agent, a.Files)
 	}
 	for i, t := range plan.Tasks {
 		write("task", i, t.Dataset, t.Task, t.Digest)

@@ -157,6 +157,9 @@ func (d *Decoder) setDefault(v reflect.Value, r Rules) {
 
 func (d *Decoder) structure(n *Node, p Path, v reflect.Value, r Rules) bool {
 	all := Of(v.Type())
+	if i := slices.IndexFunc(all, func(r Rules) bool { return r.Short }); i >= 0 && n.Kind == Text {
+		n = &Node{Kind: Mapping, At: n.At, Fields: []*Field{{Name: all[i].Key, At: n.At, Value: n}}}
+	}
 	if words := d.Dialect.Words; n.Kind != Mapping {
 		return d.MustBe(n, p, r, words.Mapping, words.MappingHint(n, p, all))
 	}

@@ -24,6 +24,7 @@ import (
 //	enum:"a,b"          the valid values
 //	mb:"key_mb"         another key for the same amount, in megabytes
 //	most:"1000"         how many entries a list may have
+//	short:"true"        a text in place of the mapping with this key is the value of this key alone
 //	raw:"true"          any text is valid: also blank, or with ${…}
 //	pattern:"…"         a regular expression that the text matches
 //	unit:"bytes"        a quantity such as 2G; unit:"cpus": such as 500m
@@ -34,6 +35,7 @@ type Rules struct {
 	Doc             string
 	Default         string
 	Required, Raw   bool
+	Short           bool
 	Min, Max, Above *Bound
 	Most            *Bound
 	Enum            []string
@@ -72,6 +74,7 @@ func Of(t reflect.Type) []Rules {
 			Default:  f.Tag.Get("default"),
 			Required: f.Tag.Get("required") == "true",
 			Raw:      f.Tag.Get("raw") == "true",
+			Short:    f.Tag.Get("short") == "true",
 			Min:      bound(f, "min"),
 			Max:      bound(f, "max"),
 			Above:    bound(f, "above"),

@@ -40,10 +40,14 @@ func ScalarDefault(r Rules) *Node {
 // Struct returns the schema of a mapping with known keys.
 func (d Dialect) Struct(t reflect.Type) Schema {
 	properties, required, both := Schema{}, []string{}, []Schema{}
+	typ := any("object")
 	for _, r := range Of(t) {
 		properties[r.Key] = d.key(r)
 		if r.Required {
 			required = append(required, r.Key)
+		}
+		if r.Short {
+			typ = []string{"object", "string"}
 		}
 		if r.MB != "" {
 			properties[r.MB] = Schema{
@@ -53,7 +57,7 @@ func (d Dialect) Struct(t reflect.Type) Schema {
 			both = append(both, notBoth(r.Key, r.MB))
 		}
 	}
-	s := Schema{"type": "object", "properties": properties}
+	s := Schema{"type": typ, "properties": properties}
 	if d.Closed {
 		s["additionalProperties"] = false
 	}

@@ -26,8 +26,9 @@ type Plan struct {
 	Metrics []string `json:"metrics"` // that the job asks for: sum, min, max, mean
 	// Confirm is set when tasks look broken and are going to be tried again (gate.confirm). A shard has only its own tasks in it.
 	Confirm *PlannedConfirmation `json:"confirm,omitempty"`
-	Tasks   []PlannedTask        `json:"tasks"`  // sorted by dataset and name
-	Trials  []Key                `json:"trials"` // of the whole job, in the order in which they are started
+	Agents  []PlannedAgent       `json:"agents,omitempty"` // those with files, sorted by name
+	Tasks   []PlannedTask        `json:"tasks"`            // sorted by dataset and name
+	Trials  []Key                `json:"trials"`           // of the whole job, in the order in which they are started
 	// ShardOf has the shard of each of Trials, from 1. Empty without Shard.
 	ShardOf []int `json:"shard_of,omitempty"`
 	// Resumed has an entry for each time that the job was resumed, in order.
@@ -66,6 +67,15 @@ type Shard struct {
 
 // String returns "3/4".
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Total) }
+
+// PlannedAgent describes the files of an agent at the time of planning.
+type PlannedAgent struct {
+	Agent string `json:"agent_name"`
+	// Files ("sha256:…") is equal for agents with equal files at equal paths in the environment.
+	Files string `json:"files_digest"`
+	Count int    `json:"files"`
+	Bytes int64  `json:"bytes"`
+}
 
 // PlannedTask describes a task of a job at the time of planning.
 type PlannedTask struct {

@@ -17,25 +17,33 @@ type Digests struct {
 	Config string
 }
 
-// DigestsOf returns the digests of a job. visible has each agent's variables that hold no secret, and passed those of
-// environment.pass_env. Of these the values count; of all others only the names and placeholders.
-func DigestsOf(job config.Job, visible map[string]map[string]string, passed map[string]string) Digests {
+// Inputs is what a job's file does not have itself.
+type Inputs struct {
+	Visible map[string]map[string]string // each agent's variables that hold no secret
+	Passed  map[string]string            // those of environment.pass_env that hold none
+	Files   map[string]string            // the digest of each agent's files, of those that have some
+}
+
+// DigestsOf returns the digests of a job. Of the inputs' variables the values count; of all others only the names and placeholders. Of
+// files it counts where they are in the environment, not where they come from.
+func DigestsOf(job config.Job, in Inputs) Digests {
 	d := Digests{Agents: map[string]string{}, Config: digestOf(struct {
 		Job    config.Job
 		Passed map[string]string
-	}{experiment(job), passed})}
+	}{experiment(job), in.Passed})}
 	for _, a := range job.Agents {
-		d.Agents[a.Name] = agentDigest(a, visible[a.Name])
+		d.Agents[a.Name] = agentDigest(a, in.Visible[a.Name], in.Files[a.Name])
 	}
 	return d
 }
 
-func agentDigest(a agent.Agent, visible map[string]string) string {
-	a.Description = ""
+func agentDigest(a agent.Agent, visible map[string]string, files string) string {
+	a.Description, a.Files = "", nil
 	return digestOf(struct {
 		Agent   agent.Agent
 		Visible map[string]string
-	}{a, visible})
+		Files   string `json:",omitempty"`
+	}{a, visible, files})
 }
 
 // experiment returns the configuration without what a trial's key and other digests tell, and without how many trials there are

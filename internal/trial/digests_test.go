@@ -18,7 +18,7 @@ func TestDigestsTellExperimentsApart(t *testing.T) {
 		}
 	}
 	visible := map[string]map[string]string{"cpe": {"MODEL": "large"}}
-	before := DigestsOf(base(), visible, nil)
+	before := DigestsOf(base(), Inputs{Visible: visible})
 	for name, c := range map[string]struct {
 		change        func(*config.Job)
 		agent, config bool // differ
@@ -31,6 +31,7 @@ func TestDigestsTellExperimentsApart(t *testing.T) {
 		"tasks": {func(j *config.Job) {
 			j.Tasks, j.IncludeTasks, j.Datasets = []string{"x"}, []string{"y"}, []config.Dataset{{Path: "z"}}
 		}, false, false},
+		"where files come from": {func(j *config.Job) { j.Agents[0].Files = []agent.File{{Source: "elsewhere"}} }, false, false},
 		"description": {func(j *config.Job) { j.Agents[0].Description = "x" }, false, false},
 		"install":     {func(j *config.Job) { j.Agents[0].Install = "x" }, true, false},
 		"execute":     {func(j *config.Job) { j.Agents[0].Execute = "x" }, true, false},
@@ -45,15 +46,18 @@ func TestDigestsTellExperimentsApart(t *testing.T) {
 		job := base()
 		job.Agents[0].Env = maps.Clone(job.Agents[0].Env)
 		c.change(&job)
-		after := DigestsOf(job, visible, nil)
+		after := DigestsOf(job, Inputs{Visible: visible})
 		if (after.Agents["cpe"] != before.Agents["cpe"]) != c.agent || (after.Config != before.Config) != c.config {
 			t.Errorf("%s: the agent's digest differs: %v, the configuration's: %v", name, after.Agents["cpe"] != before.Agents["cpe"], after.Config != before.Config)
 		}
 	}
-	if after := DigestsOf(base(), map[string]map[string]string{"cpe": {"MODEL": "small"}}, nil); after.Agents["cpe"] == before.Agents["cpe"] {
+	if after := DigestsOf(base(), Inputs{Visible: map[string]map[string]string{"cpe": {"MODEL": "small"}}}); after.Agents["cpe"] == before.Agents["cpe"] {
 		t.Error("a visible value makes no difference")
 	}
-	if after := DigestsOf(base(), visible, map[string]string{"DATA": "x"}); after.Config == before.Config || after.Agents["cpe"] != before.Agents["cpe"] {
+	if after := DigestsOf(base(), Inputs{Visible: visible, Files: map[string]string{"cpe": "sha256:1"}}); after.Agents["cpe"] == before.Agents["cpe"] || after.Config != before.Config {
+		t.Error("files make no difference, or one for the configuration")
+	}
+	if after := DigestsOf(base(), Inputs{Visible: visible, Passed: map[string]string{"DATA": "x"}}); after.Config == before.Config || after.Agents["cpe"] != before.Agents["cpe"] {
 		t.Error("a visible value that tasks are passed makes no difference, or one for the agent")
 	}
 	if reflect.DeepEqual(before.Agents, map[string]string{}) || before.Config == "" {

@@ -105,11 +105,19 @@ func (p *plan) files() ([]environment.Copy, error) {
 	return files, nil
 }
 
+// agentFiles returns the agent's own files. A layer has them already, with what install made of them.
+func (p *plan) agentFiles() []environment.Copy {
+	if fsys := p.spec.Files.FS(); fsys != nil {
+		return []environment.Copy{{Src: fsys, Dst: "/"}}
+	}
+	return nil
+}
+
 // installFiles returns what is in an environment that becomes a layer: what the install script may need, and nothing of the
 // task's, because tasks share layers.
 func (p *plan) installFiles() []environment.Copy {
 	script := fstest.MapFS{path.Base(installScript): {Data: []byte(p.spec.Agent.Install), Mode: 0o755}}
-	return append(p.logDirs(), environment.Copy{Src: script, Dst: environment.ScriptsDir})
+	return append(append(p.logDirs(), p.agentFiles()...), environment.Copy{Src: script, Dst: environment.ScriptsDir})
 }
 
 // logDirs returns the log directories, empty and writable for everybody.
@@ -139,7 +147,7 @@ func (p *plan) cachesInstall() bool { return p.spec.Agent.CacheInstall && p.spec
 func (p *plan) layerInputs(provider, imageID string) layer.Inputs {
 	env, public := p.spec.Task.Config.Environment, p.job.Redact.Except
 	return layer.Inputs{
-		Provider: provider, Image: imageID, Install: p.spec.Agent.Install, Instruction: p.job.InstructionPath,
+		Provider: provider, Image: imageID, Install: p.spec.Agent.Install, Files: p.spec.Files.ID(), Instruction: p.job.InstructionPath,
 		WorkDir: env.WorkDir, LogDirs: p.rules.LogDirs, Config: p.job.Environment.ProviderConfig,
 		Env:         layer.Variables(p.spec.Agent.Env, p.spec.Env, public),
 		TaskEnv:     layer.Variables(env.Env, p.spec.Task.EnvironmentEnv(), public),

@@ -7,6 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial/agentfiles"
 )
 
 // Spec is one planned trial.
@@ -15,6 +16,7 @@ type Spec struct {
 	Task  *task.Task
 	Agent agent.Agent
 	Env   map[string]string // the agent's variables, expanded; never written anywhere
+	Files *agentfiles.Set   // the agent's; nil: none
 	// Offline: no phase has a network, whatever the task and the job say.
 	Offline bool
 }

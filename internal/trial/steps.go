@@ -68,6 +68,9 @@ func (x *execution) start(ctx context.Context, ref string) error {
 	files, err := x.installFiles(), error(nil)
 	if x.making == nil {
 		files, err = x.files()
+		if x.layer == nil {
+			files = append(x.agentFiles(), files...)
+		}
 	}
 	if err != nil {
 		return err

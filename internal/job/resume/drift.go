@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -40,6 +39,7 @@ func drift(was config.Job, before result.Plan, is config.Job, now result.Plan) (
 	var c comparison
 	c.compare(nil, a, b)
 	c.attempts(before, is.NAttempts)
+	c.agents(before.Agents, now.Agents)
 	c.tasks(before.Tasks, now.Tasks)
 	if len(c.changes) == 0 {
 		c.trials(before.Trials, now.Trials)
@@ -107,14 +107,7 @@ func (c *comparison) compare(key []string, was, is any) {
 	case entry && is == nil:
 		c.add(key, "is gone")
 	case (isMap || was == nil) && (isMapToo || is == nil):
-		keys := map[string]bool{}
-		for k := range a {
-			keys[k] = true
-		}
-		for k := range b {
-			keys[k] = true
-		}
-		for _, k := range slices.Sorted(maps.Keys(keys)) {
+		for _, k := range allKeys(a, b) {
 			c.compare(append(slices.Clone(key), k), a[k], b[k])
 		}
 	case len(key) > 2 && key[0] == "agents" && key[2] == "env":
@@ -122,6 +115,19 @@ func (c *comparison) compare(key []string, was, is any) {
 	default:
 		c.value(key, was, is)
 	}
+}
+
+// allKeys returns the keys of two maps, sorted.
+func allKeys[V any](a, b map[string]V) []string {
+	return slices.Compact(slices.Sorted(func(yield func(string) bool) {
+		for _, m := range []map[string]V{a, b} {
+			for k := range m {
+				if !yield(k) {
+					return
+				}
+			}
+		}
+	}))
 }
 
 func empty(v any) bool {
@@ -221,6 +227,22 @@ func (c *comparison) attempts(before result.Plan, now int) {
 }
 
 // tasks adds the tasks whose files changed, and those that are new or gone.
+// agents adds the agents with other files. Where these come from does not matter.
+func (c *comparison) agents(before, now []result.PlannedAgent) {
+	was, is := map[string]string{}, map[string]string{}
+	for _, a := range before {
+		was[a.Agent] = a.Files
+	}
+	for _, a := range now {
+		is[a.Agent] = a.Files
+	}
+	for _, name := range allKeys(was, is) {
+		if was[name] != is[name] {
+			c.add([]string{"agents", name, "files"}, "has other files: the digest was %s, is %s", filesDigest(was[name]), filesDigest(is[name]))
+		}
+	}
+}
+
 func (c *comparison) tasks(before, now []result.PlannedTask) {
 	name := func(t result.PlannedTask) taskName { return taskName{t.Dataset, t.Task} }
 	digests := map[taskName]string{}
@@ -244,6 +266,14 @@ func (c *comparison) tasks(before, now []result.PlannedTask) {
 			c.add(nil, "task %s/%s is gone", t.Dataset, t.Task)
 		}
 	}
+}
+
+// filesDigest returns the beginning of the digest of an agent's files.
+func filesDigest(digest string) string {
+	if digest == "" {
+		return "none"
+	}
+	return shortDigest(digest)
 }
 
 // shortDigest returns the beginning of a digest.

@@ -20,7 +20,7 @@ func (j Job) plan(now result.Plan) result.Plan {
 	plan.Metrics, plan.PathsFrom = now.Metrics, now.PathsFrom
 	plan.Compared = plan.Compared || now.Compared
 	if len(now.Trials) != len(plan.Trials) {
-		plan.Trials, plan.Tasks, plan.Digest = now.Trials, now.Tasks, now.Digest
+		plan.Trials, plan.Agents, plan.Tasks, plan.Digest = now.Trials, now.Agents, now.Tasks, now.Digest
 		plan.Confirm = nil // planned attempts have their numbers now
 	}
 	return plan

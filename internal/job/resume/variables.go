@@ -12,12 +12,12 @@ import (
 )
 
 // VariableDrift returns differences that Drift cannot see: variables of the host that are no secrets (redact.except) had other values when
-// results that stay were made. visible and passed are the values of today, as in trial.DigestsOf.
-func (j Job) VariableDrift(pending Pending, cfg config.Job, visible map[string]map[string]string, passed map[string]string) []Change {
+// results that stay were made. in has the values of today.
+func (j Job) VariableDrift(pending Pending, cfg config.Job, in trial.Inputs) []Change {
 	// Keys that do not matter may have changed since, so a result may also have the digests of the stored configuration.
-	now, was := trial.DigestsOf(cfg, visible, passed), trial.DigestsOf(j.Config, visible, passed)
+	now, was := trial.DigestsOf(cfg, in), trial.DigestsOf(j.Config, in)
 	// Keys that may change are in the digest of the configuration, too, so it can be compared only if they did not change.
-	comparable := now.Config == was.Config && len(passed) > 0
+	comparable := now.Config == was.Config && len(in.Passed) > 0
 	others, otherPassed := map[string]int{}, 0
 	for _, t := range pending.Earlier {
 		if pending.Keys[t.Key] || pending.Confirmations[t.Key] {
@@ -33,10 +33,10 @@ func (j Job) VariableDrift(pending Pending, cfg config.Job, visible map[string]m
 	var out []Change
 	for _, name := range slices.Sorted(maps.Keys(others)) {
 		out = append(out, Change{Key: "agents." + name + ".env", Message: fmt.Sprintf(
-			"%s from another agent: one of its variables%s had another value, or redact.except named others", resultsAre(others[name]), listed(visible[name]))})
+			"%s from another agent: one of its variables%s had another value, or redact.except named others", resultsAre(others[name]), listed(in.Visible[name]))})
 	}
 	if otherPassed > 0 {
-		out = append(out, Change{Key: "environment.pass_env", Message: fmt.Sprintf("%s with other values of the variables%s", resultsAre(otherPassed), listed(passed))})
+		out = append(out, Change{Key: "environment.pass_env", Message: fmt.Sprintf("%s with other values of the variables%s", resultsAre(otherPassed), listed(in.Passed))})
 	}
 	return out
 }

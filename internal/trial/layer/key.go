@@ -17,6 +17,7 @@ type Inputs struct {
 	Provider    string
 	Image       string // the ID of the task's image
 	Install     string // the script
+	Files       string `json:",omitempty"` // the digest of the agent's files
 	Instruction string // its path
 	WorkDir     string
 	LogDirs     []string

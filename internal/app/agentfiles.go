@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/trial/agentfiles"
+)
+
+// loadAgentFiles reads the files of the job's agents. It returns all problems at once, but one for each agent.
+func (l *loaded) loadAgentFiles(ctx context.Context) error {
+	l.files = map[string]*agentfiles.Set{}
+	var problems diag.List
+	for _, a := range l.Job.Agents {
+		if len(a.Files) == 0 {
+			continue
+		}
+		entries := make([]agentfiles.Entry, len(a.Files))
+		for i, f := range a.Files {
+			entries[i] = agentfiles.Entry{File: f, Path: l.AgentFiles[a.Name][i]}
+		}
+		set, failed, err := agentfiles.Load(ctx, entries)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var problem *agentfiles.Problem
+		switch {
+		case errors.As(err, &problem):
+			at := l.AgentFilesAt[a.Name][failed]
+			message := fmt.Sprintf("files of agent %q: %s", a.Name, problem.Message)
+			problems = append(problems, diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column, Message: clean(message), Hint: clean(problem.Hint)})
+		case err != nil:
+			return fmt.Errorf("read the files of agent %q: %w", a.Name, err)
+		default:
+			l.files[a.Name] = set
+		}
+	}
+	return problems.Err()
+}
+
+// openAgentFiles makes copies of the agents' files for the trials, so that all get the same.
+func (p *planned) openAgentFiles(ctx context.Context) error {
+	if len(p.files) == 0 {
+		return nil
+	}
+	store, err := openCache(p.host.Variables)
+	if err != nil {
+		return err
+	}
+	for _, a := range p.Job.Agents {
+		if err := p.files[a.Name].Open(ctx, store); err != nil {
+			return fmt.Errorf("copy the files of agent %q: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+// inputs returns what the digests of the job's trials depend on besides its file.
+func (l *loaded) inputs() trial.Inputs {
+	in := trial.Inputs{Visible: l.Visible, Passed: l.VisiblePassed, Files: map[string]string{}}
+	for name, set := range l.files {
+		in.Files[name] = set.Digest
+	}
+	return in
+}

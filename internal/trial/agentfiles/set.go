@@ -1,0 +1,170 @@
+package agentfiles
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/cache"
+	"github.com/org/rollout-action/internal/task"
+)
+
+// Set has the files of one agent. The zero value has none.
+type Set struct {
+	// Digest is "sha256:…" over the paths in the environment, the contents, and which files are executable. Equal files have equal
+	// digests, wherever they are.
+	Digest string
+	Files  int   // how many
+	Bytes  int64 // of all files
+
+	files map[string]file
+	dir   *cache.Dir // nil until Open
+}
+
+// Entry is one entry of an agent's files, with the place where its source is.
+type Entry struct {
+	agent.File
+	Path string // absolute; of a glob, the directory that it begins in
+}
+
+// Load finds the files of an agent and reads them once. If an entry cannot be used, failed is its index; the error is a Problem, or else a
+// file that cannot be read.
+func Load(ctx context.Context, entries []Entry) (set *Set, failed int, err error) {
+	c := &collector{ctx: ctx, files: map[string]file{}, from: map[string]string{}}
+	for i, e := range entries {
+		if err := c.add(e.File, e.Path); err != nil {
+			return nil, i, err
+		}
+	}
+	if err := c.conflict(); err != nil {
+		return nil, len(entries) - 1, err
+	}
+	set = &Set{Bytes: c.bytes, files: c.files}
+	for _, f := range c.files {
+		if !f.empty {
+			set.Files++
+		}
+	}
+	if len(c.files) > 0 {
+		set.Digest = c.digest()
+	}
+	return set, 0, nil
+}
+
+// errChanged means that a file is no longer what it was when it was loaded.
+var errChanged = errors.New("it has changed since it was read: start again")
+
+// Open copies the files into the cache, unless it has them, so that all trials get the same ones whatever happens to the originals. It may
+// be called once. A set without files needs no cache.
+func (s *Set) Open(ctx context.Context, store *cache.Cache) error {
+	if s == nil || len(s.files) == 0 {
+		return nil
+	}
+	dir, err := store.Open(ctx, cache.Key{Kind: "agent", Text: s.Digest, About: fmt.Sprintf("%d files of an agent", s.Files)})
+	if err != nil {
+		return err
+	}
+	err = dir.Fill(ctx, []string{partFiles}, func(ctx context.Context, draft string, _ []string) error {
+		return s.write(ctx, filepath.Join(draft, partFiles))
+	})
+	if err != nil {
+		return errors.Join(err, dir.Close())
+	}
+	s.dir = dir
+	return nil
+}
+
+// ID returns the digest; "" without files.
+func (s *Set) ID() string {
+	if s == nil {
+		return ""
+	}
+	return s.Digest
+}
+
+const partFiles = "files"
+
+// Close allows the cache to remove the files.
+func (s *Set) Close() error {
+	if s == nil || s.dir == nil {
+		return nil
+	}
+	return s.dir.Close()
+}
+
+// FS returns the files by their paths in the environment, after Open; nil if there are none.
+func (s *Set) FS() fs.FS {
+	if s == nil || s.dir == nil {
+		return nil
+	}
+	return task.Tree(s.dir.Part(partFiles))
+}
+
+// write copies the files into a directory.
+func (s *Set) write(ctx context.Context, dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // the directory above is the user's alone; this one is copied into environments
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for name, f := range s.files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.writeTo(root, filepath.FromSlash(name)); err != nil {
+			return fmt.Errorf("copy %s: %w", filepath.Join(f.dir, filepath.FromSlash(f.name)), err)
+		}
+	}
+	return openDirs(dir)
+}
+
+func (f file) writeTo(root *os.Root, name string) error {
+	if f.empty {
+		return root.MkdirAll(name, 0o755)
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	in, err := task.Tree(f.dir).Open(f.name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	mode := fs.FileMode(0o644)
+	if f.executable {
+		mode = 0o755
+	}
+	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, sum), io.LimitReader(in, f.size+1))
+	if err == nil && !bytes.Equal(sum.Sum(nil), f.sum[:]) {
+		err = errChanged
+	}
+	if err == nil {
+		err = out.Chmod(mode) // whatever the umask
+	}
+	return errors.Join(err, out.Close())
+}
+
+// openDirs gives directories the mode that they have in environments, whatever the umask.
+func openDirs(dir string) error {
+	return filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			err = os.Chmod(name, 0o755) //nolint:gosec // see write
+		}
+		return err
+	})
+}
