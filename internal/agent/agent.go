@@ -23,7 +23,7 @@ type Agent struct {
 // File is one entry of files: a file, a directory or a glob, and where it is in the environment. See package agentfiles.
 type File struct {
 	Source    string `yaml:"source" json:"source" required:"true" short:"true" doc:"File, directory or glob (*, ?, [a-z], {a,b}, **), relative to the job file. Links must stay in the directory."`
-	Target    string `yaml:"target" json:"target,omitempty" pattern:"^/" doc:"Absolute path in the environment: of the directory or file; of a file's directory if it ends in /. For a glob, of the directory that the glob begins in. Default: / and the source's name."`
+	Target    string `yaml:"target" json:"target,omitempty" pattern:"^/" is:"an absolute path" hint:"write it like /agent" doc:"Absolute path in the environment: of the directory or file; of a file's directory if it ends in /. For a glob, of the directory that the glob begins in. Default: / and the source's name."`
 	Gitignore bool   `yaml:"gitignore" json:"gitignore" default:"true" doc:"Leave out what the .gitignore files of the repository name."`
 }
 

@@ -94,7 +94,7 @@ func (c *checker) fileTarget(f agent.File, at keys.Path) {
 	switch clean := path.Clean(target); {
 	case c.BadBelow(at):
 	case target == "":
-		c.Problem(at, "add a target, such as {source: "+f.Source+", target: /agent}", "files: %q has no name that could be its place in the environment", keys.Shorten(f.Source))
+		c.Problem(at, fmt.Sprintf("add a target, such as {source: %q, target: /agent}", f.Source), "files: %q has no name that could be its place in the environment", keys.Shorten(f.Source))
 	case clean == "/" && f.Target != "" && !f.IsGlob():
 		c.Problem(at, "name a directory, such as /agent", "files cannot be put at the root of an environment")
 	default:

@@ -32,16 +32,16 @@ func TestDigestsTellExperimentsApart(t *testing.T) {
 			j.Tasks, j.IncludeTasks, j.Datasets = []string{"x"}, []string{"y"}, []config.Dataset{{Path: "z"}}
 		}, false, false},
 		"where files come from": {func(j *config.Job) { j.Agents[0].Files = []agent.File{{Source: "elsewhere"}} }, false, false},
-		"description": {func(j *config.Job) { j.Agents[0].Description = "x" }, false, false},
-		"install":     {func(j *config.Job) { j.Agents[0].Install = "x" }, true, false},
-		"execute":     {func(j *config.Job) { j.Agents[0].Execute = "x" }, true, false},
-		"a variable":  {func(j *config.Job) { j.Agents[0].Env["X"] = "1" }, true, false},
-		"placeholder": {func(j *config.Job) { j.Agents[0].Env["KEY"] = "${OTHER}" }, true, false},
-		"multiplier":  {func(j *config.Job) { j.TimeoutMultiplier = 2 }, false, true},
-		"instruction": {func(j *config.Job) { j.InstructionPath = "/j" }, false, true},
-		"provider":    {func(j *config.Job) { j.Environment.Type = "sandbox" }, false, true},
-		"memory":      {func(j *config.Job) { j.Environment.OverrideMemory = new(config.Bytes(1 << 30)) }, false, true},
-		"verifier":    {func(j *config.Job) { j.Verifier.OnAgentFailure = config.RunVerifier }, false, true},
+		"description":           {func(j *config.Job) { j.Agents[0].Description = "x" }, false, false},
+		"install":               {func(j *config.Job) { j.Agents[0].Install = "x" }, true, false},
+		"execute":               {func(j *config.Job) { j.Agents[0].Execute = "x" }, true, false},
+		"a variable":            {func(j *config.Job) { j.Agents[0].Env["X"] = "1" }, true, false},
+		"placeholder":           {func(j *config.Job) { j.Agents[0].Env["KEY"] = "${OTHER}" }, true, false},
+		"multiplier":            {func(j *config.Job) { j.TimeoutMultiplier = 2 }, false, true},
+		"instruction":           {func(j *config.Job) { j.InstructionPath = "/j" }, false, true},
+		"provider":              {func(j *config.Job) { j.Environment.Type = "sandbox" }, false, true},
+		"memory":                {func(j *config.Job) { j.Environment.OverrideMemory = new(config.Bytes(1 << 30)) }, false, true},
+		"verifier":              {func(j *config.Job) { j.Verifier.OnAgentFailure = config.RunVerifier }, false, true},
 	} {
 		job := base()
 		job.Agents[0].Env = maps.Clone(job.Agents[0].Env)

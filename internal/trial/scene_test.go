@@ -21,6 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/trial/agentfiles"
 )
 
 // patience guards against hanging. No test passes or fails by being faster or slower than another.
@@ -72,6 +73,7 @@ type story struct {
 	options task.Options      // what the task is loaded with
 	agent   agent.Agent
 	env     map[string]string // the agent's
+	own     *agentfiles.Set   // the agent's files
 	job     func(*config.Job)
 	secrets []string
 	hooks   hooks
@@ -175,7 +177,7 @@ func (sc *scene) run(s story, t *task.Task, attempt int) outcome {
 		Key:   result.Key{Agent: s.agent.Name, Dataset: cmp.Or(sc.dataset, "tests"), Task: t.Name, Attempt: attempt},
 		Task:  t,
 		Agent: s.agent,
-		Env:   s.env,
+		Files: s.own, Env: s.env,
 	}
 	if spec.Agent.Name == "" {
 		spec.Agent.Name, spec.Key.Agent = "scripted", "scripted"

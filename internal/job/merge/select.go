@@ -239,6 +239,15 @@ func differences(a, b result.Plan) (out []string) {
 			out = append(out, d.what+" the task "+untrusted.Names(d.tasks))
 		}
 	}
+	files := map[string]string{}
+	for _, agent := range a.Agents {
+		files[agent.Agent] = agent.Files
+	}
+	for _, agent := range b.Agents {
+		if was, ok := files[agent.Agent]; ok && was != agent.Files {
+			out = append(out, "the agent "+untrusted.Names([]string{agent.Agent})+" has other files")
+		}
+	}
 	if x, y := len(a.Trials), len(b.Trials); x != y {
 		out = append(out, fmt.Sprintf("one has %d trials, the other %d", x, y))
 	}
