@@ -126,19 +126,19 @@ func checkTree(t *testing.T, dir string, want expected) {
 	}
 	for _, o := range want.outcomes() {
 		t.Run(fmt.Sprintf("%s %s %d", o.Agent, o.Task, o.Attempt), func(t *testing.T) {
-			checkTrial(t, filepath.Join(dir, o.Agent, o.Dataset, fmt.Sprintf("%s__%d", o.Task, o.Attempt)), o)
+			checkTrial(t, filepath.Join(dir, o.Agent, o.Dataset, fmt.Sprintf("%s__%d", o.Task, o.Attempt)), o, slices.Contains(want.Installs, o.Agent))
 		})
 	}
 	checkEvents(t, filepath.Join(dir, "events.jsonl"))
 }
 
-// checkTrial looks at a trial's directory. Only agents with scripts install something, and log it.
-func checkTrial(t *testing.T, dir string, want outcome) {
+// checkTrial looks at a trial's directory. Only agents with scripts log something.
+func checkTrial(t *testing.T, dir string, want outcome, installs bool) {
 	t.Helper()
 	phases := []string{"environment_setup", "agent_execution", "verifier"}
 	directories := []string{"command", "logs", "result.json"}
 	scripted := want.Agent != "oracle"
-	if scripted {
+	if installs {
 		phases = slices.Insert(phases, 1, "agent_setup")
 		directories = append(directories, "setup")
 		same(t, "setup/", names(t, filepath.Join(dir, "setup")), []string{"stderr.txt", "stdout.txt"})

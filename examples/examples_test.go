@@ -19,6 +19,7 @@ type expected struct {
 	Needs    string                        `json:"needs"` // a provider
 	Dataset  string                        `json:"dataset"`
 	Attempts int                           `json:"attempts"`
+	Installs []string                      `json:"installs"` // agents with an install script
 	Rewards  map[string]map[string]float64 `json:"rewards"`
 }
 
