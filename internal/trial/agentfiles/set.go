@@ -109,7 +109,7 @@ func (s *Set) FS() fs.FS {
 
 // write copies the files into a directory.
 func (s *Set) write(ctx context.Context, dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // the directory above is the user's alone; this one is copied into environments
+	if err := os.Mkdir(dir, 0o755); err != nil { // the directory above is the user's alone
 		return err
 	}
 	root, err := os.OpenRoot(dir)
