@@ -40,7 +40,8 @@ func (c *command) execute() int {
 	entry, known := commands[path.Base(c.name)]
 	switch {
 	case c.name == unknown:
-		return c.usage("%s", c.args[0])
+		c.name = "bash"
+		return c.usage("%s would look at the host", c.args[0])
 	case known && err != nil:
 		if err := c.parse(entry.flags); err != nil {
 			return c.usage("%v", err)

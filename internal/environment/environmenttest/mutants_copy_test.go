@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing/fstest"
-	"time"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -158,7 +157,7 @@ var copyFromMutants = []broken{
 			return environment.Extracted{}, errors.New("too deep")
 		}}},
 	{"copies nothing and says nothing", []string{"more than 50,000 files stop at the default limit"}, hooks{
-		patience: time.Minute,
+		exec: func(*brokenEnv, context.Context, string, environment.ExecOptions) (int, error) { return 0, nil }, // makes no files, to save time
 		copyFrom: func(*brokenEnv, context.Context, string, string, environment.ExtractOptions) (environment.Extracted, error) {
 			return environment.Extracted{}, nil
 		}}},

@@ -128,7 +128,7 @@ var killMutants = []broken{
 			return code, err
 		}}},
 	{"waits for its writers", []string{"a writer that blocks does not keep a timeout from ending the command"}, hooks{
-		patience: 20 * time.Second,
+		patience: 15 * time.Second,
 		exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
 			w := &awaited{w: o.Stdout}
 			o.Stdout = w
