@@ -13,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/dataset"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/ghvars"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial/agentfiles"
@@ -52,7 +53,16 @@ func loadOptions(h *Host, req JobRequest) config.Options {
 	opts := config.Options{
 		Stdin: h.Stdin, Dir: h.Dir, Getenv: h.Getenv, Now: h.Now, Providers: checks,
 		Overrides: req.overrides(), OnlyAgents: req.Agents, Selection: req.Selection,
-		PathsFrom: req.pathsFrom, Recorded: req.pathsFrom != "",
+		PathsFrom: req.pathsFrom, Recorded: req.pathsFrom != "", Name: req.name,
+		Commit: func() string {
+			if commit := h.checkout(req.File).Commit; commit != nil {
+				return *commit
+			}
+			return ""
+		},
+	}
+	if vars := ghvars.Read(h.Getenv); vars.Actions && vars.RunID != "" {
+		opts.Run = vars.RunID + "-" + cmp.Or(vars.RunAttempt, "1")
 	}
 	if h.Guard != nil {
 		opts.Admit = h.Guard.Admit

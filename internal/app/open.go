@@ -182,12 +182,12 @@ func (p *planned) checkDisk(provider environment.Provider, resumption string) er
 func (p *planned) open(provider environment.Provider, lock *job.Lock) (*opened, error) {
 	tree, err := p.create(lock)
 	name := p.Job.Name
-	for n := 2; errors.Is(err, job.ErrExists) && p.Unnamed && p.shard == nil && n < 100; n++ { // begun in the same second
-		p.Job.Name = fmt.Sprintf("%s-%d", name, n)
+	for n := 2; errors.Is(err, job.ErrExists) && n < 100 && p.rename(n, name); n++ {
 		tree, err = p.create(lock)
 	}
 	if errors.Is(err, job.ErrExists) {
-		return nil, usage("%w: a job is never written over; choose another --name, resume it (--resume), or remove the directory", err)
+		return nil, usage("%w: a job is never written over; choose another --name, resume it (--resume), or remove the directory, or write a placeholder in the name for a directory of each run ({date}, {commit} or {run}), as in %s", err,
+			clean(p.Job.Name+"-{date}"))
 	}
 	if err != nil {
 		return nil, err

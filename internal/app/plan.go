@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/org/rollout-action/internal/config"
@@ -27,6 +30,7 @@ type planned struct {
 	shard   *result.Shard
 	shardOf []int
 	into    string        // the directory of the existing job that is resumed; "": a new one, by the job's name
+	run     int           // the number in the job's name, if it has one
 	proves  bool          // the trials prove tasks
 	report  ReportOptions // how the job will be reported
 	rerun   string        // flags that the command which resumes the job needs besides those of its report, each after a space
@@ -41,7 +45,60 @@ func (l *loaded) plan() (*planned, error) {
 	if err := job.CheckNames(job.Keys(p.specs)); err != nil {
 		return nil, usage("%s: %w", l.File, err)
 	}
+	if err := p.number(); err != nil {
+		return nil, err
+	}
 	return p, nil
+}
+
+// number gives a job with a numbered name the number after the highest one in jobs_dir.
+func (p *planned) number() error {
+	if p.Numbered == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(p.host.Path(p.Job.JobsDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("find a number for the job's name: %w", err)
+	}
+	// What stands before and after the number is the same in all names.
+	first, second := p.Numbered(1), p.Numbered(2)
+	before := 0
+	for first[before] == second[before] {
+		before++
+	}
+	n := 0
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), first[:before])
+		if !ok {
+			continue
+		}
+		digits = digits[:len(digits)-len(strings.TrimLeft(digits, "0123456789"))]
+		if i, err := strconv.Atoi(digits); err == nil && i > n && i < maxNumber && p.Numbered(i) == e.Name() {
+			n = i
+		}
+	}
+	p.run = n + 1
+	p.Job.Name = p.Numbered(p.run)
+	return nil
+}
+
+// maxNumber is above every number in a job's name that is continued.
+const maxNumber = 1_000_000_000
+
+// rename gives a job another name, because its directory exists already, begun by another run. It reports false if it has no other name.
+func (p *planned) rename(n int, name string) bool {
+	switch {
+	case p.shard != nil:
+		return false
+	case p.Numbered != nil:
+		p.run++
+		p.Job.Name = p.Numbered(p.run)
+	case p.Unnamed: // begun in the same second
+		p.Job.Name = fmt.Sprintf("%s-%d", name, n)
+	default:
+		return false
+	}
+	return true
 }
 
 // loadPlan loads a job file and plans its trials.
@@ -95,6 +152,9 @@ func readTimings(paths Paths, out Output, path string) (job.Timings, error) {
 
 // split reduces the plan to one shard of its job.
 func (p *planned) split(shard *result.Shard, timings string) error {
+	if shard != nil && p.Numbered != nil {
+		return usage("%s: outside a workflow, {run} in name is a number that each machine would choose by itself, and all shards of a job have one name: give --name, or use {commit}", clean(p.File))
+	}
 	if shard == nil {
 		if timings != "" {
 			return usage("--timings says how to divide a job into shards: it needs --shard")
@@ -164,20 +224,11 @@ func (p *planned) record() (result.Plan, error) {
 	if err != nil {
 		return result.Plan{}, fmt.Errorf("find the current directory: %w", err)
 	}
-	from := here
-	if p.path != "-" {
-		from = filepath.Dir(h.Path(p.path))
-	}
 	pathsFrom, err := job.PathsFrom(h.Path(p.dir()), p.PathsFrom)
 	if err != nil {
 		return result.Plan{}, fmt.Errorf("make the job's directory %s: %w", h.Path(p.dir()), err)
 	}
-	checkout := task.CheckoutAround(from)
-	if h.Guard != nil {
-		if commit := h.Guard.Commit(); commit != "" {
-			checkout = task.Checkout{Commit: &commit} // not what the checkout says of itself
-		}
-	}
+	checkout := h.checkout(p.path)
 	var parents []string
 	if h.GitHub().Inside { // only a workflow needs them
 		parents = parentsOf(h.Hard, h.Variables, checkout)
@@ -186,6 +237,23 @@ func (p *planned) record() (result.Plan, error) {
 		StartedAt: h.Now(), Commit: checkout.Commit, Parents: parents, Dir: here, Shard: p.shard, ShardOf: p.shardOf,
 		PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proves,
 	})
+}
+
+// checkout returns the checkout that a job file is in; that of the current directory for standard input.
+func (h *Host) checkout(jobFile string) task.Checkout {
+	if h.Guard != nil {
+		if commit := h.Guard.Commit(); commit != "" {
+			return task.Checkout{Commit: &commit} // not what the checkout says of itself
+		}
+	}
+	from := h.Path(".")
+	if jobFile != "-" {
+		from = filepath.Dir(h.Path(jobFile))
+	}
+	if abs, err := filepath.Abs(from); err == nil {
+		from = abs
+	}
+	return task.CheckoutAround(from)
 }
 
 // parentsOf returns the parents of the commit that is checked out; nil if they are not known.

@@ -21,6 +21,7 @@ type JobRequest struct {
 	// TaskFormat is the format of a directory of tasks; "": the default.
 	TaskFormat string
 
+	name      string // of the existing job that is resumed; "": the job file says it
 	pathsFrom string // the base of relative paths in the config.json of an existing job; "": File is a job file
 }
 

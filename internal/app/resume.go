@@ -79,6 +79,7 @@ func openStored(paths Paths, dir string) (resume.Job, error) {
 // planStored plans the job in a directory, or a job file in its place.
 func planStored(ctx context.Context, h *Host, stored resume.Job, req ResumeRequest) (*planned, error) {
 	again := req.Job.gated(req.Report)
+	again.name = stored.Plan.JobName
 	if req.JobFile != "" {
 		again.File, again.Agents = req.JobFile, nil
 		for _, agent := range stored.Config.Agents {

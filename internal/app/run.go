@@ -78,6 +78,9 @@ func (p *planned) existing() (e existing, err error) {
 	if p.Unnamed {
 		return e, usage("%s: --resume needs a job with a name, by which its directory is found: add name: to the file, or --name", clean(p.File))
 	}
+	if p.Numbered != nil {
+		return e, usage("%s: --resume finds a job's directory by its name, and {run} in name makes a new one with each run: give its --name, or use rollout resume JOB_DIR", clean(p.File))
+	}
 	if _, err := os.Lstat(h.Path(dir)); errors.Is(err, fs.ErrNotExist) {
 		return e, nil
 	}

@@ -23,7 +23,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.tasks, "task", nil, "run only tasks whose name matches this glob (repeatable)")
 	flags.StringArrayVar(&f.excluded, "exclude-task", nil, "leave out tasks whose name matches this glob (repeatable)")
 	f.addScheduling(cmd)
-	flags.StringVar(&f.name, "name", "", "the name of the job and of its directory")
+	flags.StringVar(&f.name, "name", "", "the name of the job and of its directory; {date}, {commit} and {run} are placeholders")
 	flags.StringVar(&f.jobsDir, "jobs-dir", "", "the directory in which the job's directory is made")
 	flags.StringVar(&f.envType, "env-type", "", "the provider to run on")
 }

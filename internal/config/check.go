@@ -49,9 +49,16 @@ func (c *checker) check() {
 
 func (c *checker) jobName() {
 	job := &c.out.Job
+	if c.opts.Name != "" {
+		job.Name = c.opts.Name
+		return
+	}
 	if job.Name == "" {
 		c.out.Unnamed = true
 		job.Name = c.opts.Now().Format("2006-01-02__15-04-05")
+		return
+	}
+	if !c.opts.Recorded && !c.expandName() {
 		return
 	}
 	if slug := result.Slug(job.Name); slug != job.Name {

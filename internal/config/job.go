@@ -9,7 +9,7 @@ import (
 // the placeholders in agents[].env. Source: specification, "Job". Sizes are in bytes, CPUs in thousandths. Load and Schema
 // read the tags; see rules.
 type Job struct {
-	Name              string        `yaml:"name" json:"name" doc:"Name of the job and of its directory below jobs_dir. Default: the time, as YYYY-MM-DD__HH-mm-ss."`
+	Name              string        `yaml:"name" json:"name" doc:"Name of the job and of its directory below jobs_dir. {date} stands for the day (UTC), {commit} for the commit of the job file's repository, {run} for the run of the workflow, or else for the next number. Default: the time, as YYYY-MM-DD__HH-mm-ss."`
 	JobsDir           string        `yaml:"jobs_dir" json:"jobs_dir" default:"jobs" doc:"Directory that receives the job's directory; relative to the current directory."`
 	NAttempts         int           `yaml:"n_attempts" json:"n_attempts" default:"1" min:"1" max:"100000" doc:"Attempts per agent and task."`
 	NConcurrentTrials int           `yaml:"n_concurrent_trials" json:"n_concurrent_trials" default:"4" min:"1" max:"10000" doc:"How many trials run at the same time."`

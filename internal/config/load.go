@@ -34,6 +34,12 @@ type Options struct {
 	// OnlyAgents are the agents to keep; empty: all. oracle and nop are added if the file does not list them.
 	OnlyAgents []string
 	Selection  Selection // flags about all datasets; they win over the file
+	// Name is the name of the job that exists already; it wins over the file, and is taken as it is. "": the file or a flag says it.
+	Name string
+	// Commit returns the commit of the job file's repository, for {commit} in name; "" or nil: there is none.
+	Commit func() string
+	// Run identifies the run of the workflow, for {run} in name; "": this is none, so names with {run} are numbered.
+	Run string
 	// Admit is called with each local file and directory whose content will run: the job file, directories of tasks, registries.
 	// It returns the path to read instead, or an error, which Load returns unchanged. nil: all are read where they are.
 	Admit func(path string) (string, error)
@@ -66,6 +72,9 @@ type Loaded struct {
 	PathsFrom string
 	// Unnamed: neither the file nor a flag names the job, so its name is the time.
 	Unnamed bool
+	// Numbered returns the name of the nth run of a job whose name has {run}, outside a workflow. Job.Name is that of the first. nil: the
+	// name has no number.
+	Numbered func(n int) string
 	// Env has each agent's variables with ${VAR} expanded. They must stay in memory: never write them.
 	Env map[string]map[string]string
 	// Secrets are the non-empty values of the host's variables that ${VAR} or environment.pass_env uses, except those in

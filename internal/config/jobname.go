@@ -1,0 +1,71 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
+)
+
+// The placeholders of name.
+const (
+	nameDate   = "date"
+	nameCommit = "commit"
+	nameRun    = "run"
+)
+
+var namePlaceholders = []string{nameDate, nameCommit, nameRun}
+
+// nameCommitLength is how many characters of a commit {commit} stands for.
+const nameCommitLength = 12
+
+// inBraces matches what can be a placeholder of name.
+var inBraces = regexp.MustCompile(`\{[^{}]*\}`)
+
+// expandName replaces the placeholders in the job's name. It reports false after a problem.
+func (c *checker) expandName() bool {
+	at, numbered, sound := keys.Path{"name"}, false, true
+	name := inBraces.ReplaceAllStringFunc(c.out.Job.Name, func(placeholder string) string {
+		switch word := strings.Trim(placeholder, "{}"); word {
+		case nameDate:
+			return c.opts.Now().UTC().Format("2006-01-02")
+		case nameCommit:
+			if commit := c.commit(); commit != "" {
+				return commit[:min(nameCommitLength, len(commit))]
+			}
+			c.Problem(at, "use {date} or {run}, or run it in a checkout", "name: there is no {commit}, as the job file is in no git repository with a commit")
+		case nameRun:
+			if c.opts.Run != "" {
+				return c.opts.Run
+			}
+			numbered = true
+			return placeholder
+		default:
+			hint := diag.DidYouMean(word, namePlaceholders)
+			if hint == "" {
+				hint = fmt.Sprintf("there are: {%s}", strings.Join(namePlaceholders, "}, {"))
+			}
+			c.Problem(at, hint, "name: unknown placeholder %q", keys.Shorten(placeholder))
+		}
+		sound = false
+		return ""
+	})
+	if numbered {
+		pattern := name
+		c.out.Numbered = func(n int) string { return strings.ReplaceAll(pattern, "{"+nameRun+"}", strconv.Itoa(n)) }
+		name = c.out.Numbered(1)
+	}
+	c.out.Job.Name = name
+	return sound
+}
+
+// commit returns the commit of the job file's repository; "" if there is none.
+func (c *checker) commit() string {
+	if c.opts.Commit == nil {
+		return ""
+	}
+	return c.opts.Commit()
+}
