@@ -142,6 +142,26 @@ func (l *Lock) Release() error {
 
 func (l *Lock) held() bool { return l != nil && l.Unguarded == nil && !l.released }
 
+// Running reports whether a process runs the job in a directory. It writes nothing. Only if the lock's file does not tell which process has
+// the lock, or that process is in another container, Running tries the lock itself for a moment.
+func Running(dir string) bool {
+	path := filepath.Join(dir, result.LockFile)
+	f, err := nofollow.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if h, known := readHolder(path); known {
+		switch (environment.Owner{Host: h.Scope, PID: h.PID, Start: h.Start}).Alive() {
+		case environment.Dead:
+			return false
+		case environment.Alive:
+			return true
+		}
+	}
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
+
 // readHolder returns what the lock's file says. known is false if it says nothing that can be read.
 func readHolder(path string) (h holder, known bool) {
 	text, err := nofollow.ReadFile(path, 4096)

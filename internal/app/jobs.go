@@ -1,0 +1,245 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/nofollow"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// JobsRequest is what ListJobs takes.
+type JobsRequest struct {
+	Dir   string // with the directories of jobs
+	Limit int    // how many jobs to return; 0: all
+}
+
+// Jobs are the jobs in a directory.
+type Jobs struct {
+	List  []ListedJob // the newest first
+	Total int         // how many there are, however many List has
+}
+
+// JobState tells how far a job has come.
+type JobState string
+
+// The states.
+const (
+	JobDone       JobState = "done"       // every trial ran
+	JobRunning    JobState = "running"    // a process on this machine runs it
+	JobCancelled  JobState = "cancelled"  // it ended, and trials are missing
+	JobKilled     JobState = "killed"     // its process ended without writing the job's result
+	JobUnreadable JobState = "unreadable" // its files are damaged
+)
+
+// ListedJob is one of many jobs. Numbers are those of the result.Summary; null if nothing is known.
+type ListedJob struct {
+	Dir       string        `json:"dir"` // below the current directory, or absolute
+	Name      string        `json:"job_name"`
+	State     JobState      `json:"state"`
+	Resumable bool          `json:"resumable"`
+	StartedAt time.Time     `json:"started_at"`
+	Commit    *string       `json:"commit"`
+	Shard     *result.Shard `json:"shard"`
+
+	TotalTrials     int        `json:"total_trials"`
+	CompletedTrials int        `json:"completed_trials"`
+	FailedTrials    int        `json:"failed_trials"`
+	SkippedTrials   int        `json:"skipped_trials"`
+	PassRate        *float64   `json:"pass_rate"`
+	MeanReward      *float64   `json:"mean_reward"`
+	TotalCost       result.USD `json:"total_cost"`
+	DurationSec     float64    `json:"total_duration_sec"`
+
+	// Verdict is what the job's own gate says without a baseline; "" if nobody knows. Results do not have the verdict of the run: the
+	// baseline is not stored with it. So a job that began with a baseline has no verdict, unless it fails without one, too.
+	Verdict gate.Outcome `json:"verdict"`
+	Reason  string       `json:"verdict_reason"`
+	Error   string       `json:"error,omitempty"` // why the job is unreadable
+	// Resume is the command that continues the job; "" unless Resumable.
+	Resume string `json:"-"`
+}
+
+// ListJobs returns the jobs in a directory, the newest first. Of those that are beyond the limit it reads only when they began.
+func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
+	if req.Limit < 0 {
+		return Jobs{}, usage("-n %d: give a number of jobs, or 0 for all", req.Limit)
+	}
+	dir := h.Path(req.Dir)
+	if _, err := os.Stat(filepath.Join(dir, result.PlanFile)); err == nil {
+		return Jobs{}, usage("%s is a job itself: see it with rollout report %s, or give the directory with the jobs", clean(req.Dir), quotedPath(req.Dir))
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !isDir(dir) {
+		return Jobs{}, usage("%s: there is no such directory (give the one with the jobs: jobs_dir in job files)", clean(req.Dir))
+	}
+	if err != nil {
+		return Jobs{}, err
+	}
+	var out Jobs
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return Jobs{}, ctx.Err()
+		}
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if listed, ok := identify(dir, e); ok {
+			listed.Dir = filepath.Join(req.Dir, e.Name())
+			out.List = append(out.List, listed)
+		}
+	}
+	slices.SortFunc(out.List, func(a, b ListedJob) int {
+		return cmp.Or(b.StartedAt.Compare(a.StartedAt), cmp.Compare(a.Dir, b.Dir))
+	})
+	out.Total = len(out.List)
+	if req.Limit > 0 {
+		out.List = out.List[:min(req.Limit, len(out.List))]
+	}
+	for i := range out.List {
+		if ctx.Err() != nil {
+			return Jobs{}, ctx.Err()
+		}
+		if err := out.List[i].read(h.Paths); err != nil {
+			out.List[i].State, out.List[i].Error = JobUnreadable, err.Error()
+		}
+	}
+	return out, nil
+}
+
+// identify returns what the beginning of a job's files says; false if a directory is no job's.
+func identify(parent string, e fs.DirEntry) (ListedJob, bool) {
+	dir := filepath.Join(parent, e.Name())
+	listed := ListedJob{Name: e.Name()}
+	plan, err := result.ReadPlanHead(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		var head result.Job // of a result without the other files
+		if head, err = result.ReadJobHead(dir); errors.Is(err, fs.ErrNotExist) {
+			empty, err := job.NotBegun(dir)
+			if _, config := os.Lstat(filepath.Join(dir, result.ConfigFile)); err != nil || !empty || config != nil {
+				return listed, false
+			}
+			// The job was killed, or is about to begin.
+			listed.StartedAt, listed.State = modified(e), JobKilled
+			if job.Running(dir) {
+				listed.State = JobRunning
+			}
+			return listed, true
+		}
+		plan = result.Plan{JobName: head.JobName, StartedAt: head.StartedAt, Commit: head.Commit, Shard: head.Shard}
+	}
+	if err != nil {
+		listed.StartedAt, listed.State, listed.Error = modified(e), JobUnreadable, err.Error()
+		return listed, true
+	}
+	listed.Name, listed.StartedAt, listed.Commit, listed.Shard = cmp.Or(plan.JobName, listed.Name), plan.StartedAt.UTC(), plan.Commit, plan.Shard
+	return listed, true
+}
+
+// modified returns when a directory was changed.
+func modified(e fs.DirEntry) time.Time {
+	info, err := e.Info()
+	if err != nil {
+		return time.Time{}
+	}
+	return result.Stamp(info.ModTime())
+}
+
+// read reads the rest of a job: its numbers, its state and its verdict.
+func (l *ListedJob) read(paths Paths) error {
+	if l.State != "" {
+		return nil // there is nothing to read
+	}
+	dir := paths.Path(l.Dir)
+	summary, err := summaryOf(dir)
+	ended := err == nil
+	if errors.Is(err, fs.ErrNotExist) {
+		tree, treeErr := result.ReadTree(dir)
+		summary, err = result.Summarize(tree.Plan, tree.All()), treeErr
+	}
+	if err != nil {
+		return err
+	}
+	s := summary.Summary
+	l.TotalTrials, l.CompletedTrials, l.FailedTrials, l.SkippedTrials = s.TotalTrials, s.CompletedTrials, s.FailedTrials, s.SkippedTrials
+	l.TotalCost, l.DurationSec = s.TotalCost, summary.TotalDurationSec
+	if s.CompletedTrials > 0 {
+		l.PassRate, l.MeanReward = &s.PassRate, &s.MeanReward
+	}
+	switch {
+	case job.Running(dir):
+		l.State = JobRunning
+		return nil
+	case !ended:
+		l.State = JobKilled
+	case summary.Cancelled:
+		l.State = JobCancelled
+	default:
+		l.State = JobDone
+	}
+	return l.conclude(paths, dir, summary)
+}
+
+// conclude says how a job that does not run can be continued, or what its gate says.
+func (l *ListedJob) conclude(paths Paths, dir string, summary result.Job) error {
+	data, err := result.ReadConfig(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // an artifact may lack it: such a job cannot be resumed or judged
+	case err != nil:
+		return err
+	}
+	plan, err := result.ReadPlan(dir) // as a whole: what counts here is at its end
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case plan.ProvesTasks:
+		return nil // it is neither resumed nor judged by a gate
+	case l.State != JobDone:
+		l.Resumable, l.Resume = true, resumption(paths, l.Dir, plan, ReportOptions{})
+		return nil
+	case plan.Shard != nil:
+		return nil // the gate is for the whole job
+	}
+	return l.judge(dir, summary, data, plan.Compared)
+}
+
+// judge checks the gate of a job that is complete.
+func (l *ListedJob) judge(dir string, summary result.Job, data []byte, compared bool) error {
+	policy, err := config.Policy(filepath.Join(dir, result.ConfigFile), data, nil)
+	if err != nil {
+		return fmt.Errorf("read the job's gate: %w", err)
+	}
+	verdict := policy.Check(summary, nil, summary.EndedAt)
+	if compared && verdict.Passed(policy) {
+		l.Reason = "the job was compared with a baseline, which is not stored with it"
+		return nil
+	}
+	l.Verdict, l.Reason = verdict.Outcome, verdict.Reason
+	return nil
+}
+
+// summaryOf reads a job's result.json; fs.ErrNotExist if there is none. It follows no link.
+func summaryOf(dir string) (result.Job, error) {
+	path := filepath.Join(dir, result.ResultFile)
+	f, err := nofollow.Open(path)
+	if err != nil {
+		return result.Job{}, err
+	}
+	_ = f.Close()
+	summary, _, err := result.ReadJob(path)
+	return summary, err
+}

@@ -1,0 +1,88 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// plannedJob makes the directory of a job that was killed before its first trial.
+func plannedJob(t *testing.T, dir string, began time.Time) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	plan := result.Plan{JobName: filepath.Base(dir), StartedAt: began, Trials: []result.Key{{Task: "t", Dataset: "d", Agent: "a", Attempt: 1}}}
+	if err := result.WriteJSON(filepath.Join(dir, result.PlanFile), plan); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListedJobsKnowWhetherTheyRun(t *testing.T) {
+	h, _ := host(t)
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	state := func() app.JobState {
+		t.Helper()
+		jobs, err := app.ListJobs(t.Context(), h, app.JobsRequest{Dir: "jobs"})
+		if err != nil || len(jobs.List) != 1 || !jobs.List[0].StartedAt.Equal(began) || jobs.List[0].TotalTrials != 1 {
+			t.Fatalf("%+v, %v", jobs, err)
+		}
+		return jobs.List[0].State
+	}
+	dir := h.Path("jobs/one")
+	plannedJob(t, dir, began)
+	if got := state(); got != app.JobKilled {
+		t.Errorf("without a lock: %s", got)
+	}
+	lock, err := job.TakeLock(dir, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := state(); got != app.JobRunning {
+		t.Errorf("with a lock: %s", got)
+	}
+	// A holder in another container tells nothing that can be checked: the lock itself decides.
+	if err := os.WriteFile(filepath.Join(dir, result.LockFile), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(); got != app.JobRunning {
+		t.Errorf("with a lock of an unknown process: %s", got)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, result.LockFile), []byte("{}"), 0o644); err != nil { // as a killed process leaves it
+		t.Fatal(err)
+	}
+	if got := state(); got != app.JobKilled {
+		t.Errorf("with the file of a lock: %s", got)
+	}
+}
+
+func TestOldJobsAreNotReadAsAWhole(t *testing.T) {
+	h, _ := host(t)
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i := range 5 {
+		plannedJob(t, h.Path("jobs/"+strconv.Itoa(i)), began.Add(time.Duration(i)*time.Hour))
+	}
+	// The end of the oldest plan is damaged in a way that its beginning does not show.
+	oldest := filepath.Join(h.Path("jobs/0"), result.PlanFile)
+	text := `{"job_name": "0", "started_at": "2026-01-02T03:04:05Z", "tasks": 7}`
+	if err := os.WriteFile(oldest, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := app.ListJobs(t.Context(), h, app.JobsRequest{Dir: "jobs", Limit: 4})
+	if err != nil || jobs.Total != 5 || len(jobs.List) != 4 || jobs.List[0].Name != "4" || jobs.List[3].Name != "1" {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+	jobs, err = app.ListJobs(t.Context(), h, app.JobsRequest{Dir: "jobs"})
+	if err != nil || len(jobs.List) != 5 || jobs.List[4].State != app.JobUnreadable || jobs.List[4].Error == "" {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// jobsDir is where jobs are unless a job file says otherwise.
+const jobsDir = "jobs"
+
+func newLsCommand(v *invocation) *cobra.Command {
+	var req app.JobsRequest
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls [DIR]",
+		Short: "List jobs: when they ran, their state, pass rate, cost and verdict",
+		Long: `List the jobs in a directory, the newest first: those that are done, run, were cancelled or killed, shards,
+and jobs whose files are damaged. Times are UTC. TRIALS are the trials with a reward, of all.
+
+VERDICT is what the job's own gate says. A run's verdict is not stored, so it is computed from the gate in its configuration,
+without a baseline. It is "–" for shards, for jobs that are not done, and for jobs that began with a baseline, unless they fail
+without one, too. "rollout report" judges with a baseline.
+` + doneCodes,
+		Example: `  rollout ls
+  rollout ls nightly-jobs -n 0
+  rollout ls --json | jq '.[] | select(.state == "killed") | .dir'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("%s takes one directory, got %d (see %s --help)", cmd.CommandPath(), len(args), cmd.CommandPath())
+			}
+			if len(args) == 1 && cmd.Flags().Changed("jobs-dir") {
+				return usage("%s: give the directory once, as DIR or with --jobs-dir", cmd.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				req.Dir = args[0]
+			}
+			jobs, err := app.ListJobs(cmd.Context(), v.host(), req)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if n := jobs.Total - len(jobs.List); n > 0 {
+					fmt.Fprintf(v.Stderr, "%s more; -n 0 lists all\n", plural.Count(n, "job"))
+				}
+				if jobs.List == nil {
+					jobs.List = []app.ListedJob{}
+				}
+				return v.printJSON(jobs.List)
+			}
+			return printJobs(v.Stdout, req.Dir, jobs)
+		},
+	}
+	cmd.Flags().StringVar(&req.Dir, "jobs-dir", jobsDir, "the directory with the jobs, as jobs_dir in job files")
+	cmd.Flags().IntVarP(&req.Limit, "limit", "n", 20, "list at most this many jobs; 0: all")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: dir, job_name, state, resumable, started_at, commit, shard, the numbers of trials, pass_rate, mean_reward, total_cost, verdict and more")
+	return cmd
+}
+
+// printJobs prints jobs for people.
+func printJobs(out io.Writer, dir string, jobs app.Jobs) error {
+	if jobs.Total == 0 {
+		_, err := fmt.Fprintf(out, "There are no jobs in %s\n", clean(dir))
+		return err
+	}
+	t := newTable(out)
+	t.row("STARTED", "STATE", "COMMIT", "PASS RATE", "TRIALS", "COST", "VERDICT", "JOB")
+	for _, j := range jobs.List {
+		t.row(jobRow(j)...)
+	}
+	t.flush()
+	for _, j := range jobs.List {
+		if j.Error != "" {
+			fmt.Fprintf(out, "\nUnreadable: %s: %s\n", cell(j.Dir), untrusted.Cut(clean(j.Error), 300))
+		}
+	}
+	for _, j := range jobs.List {
+		if j.Resumable {
+			fmt.Fprintf(out, "\nContinue %s with: %s\n", cell(j.Dir), j.Resume)
+			break
+		}
+	}
+	if n := jobs.Total - len(jobs.List); n > 0 {
+		_, err := fmt.Fprintf(out, "\n%s more; -n 0 lists all\n", plural.Count(n, "job"))
+		return err
+	}
+	return nil
+}
+
+// jobRow returns the cells of a job.
+func jobRow(j app.ListedJob) []string {
+	const unknown = "–"
+	started, state, commit, rate, trials, verdict := unknown, string(j.State), unknown, unknown, unknown, unknown
+	if !j.StartedAt.IsZero() {
+		started = j.StartedAt.UTC().Format("2006-01-02 15:04")
+	}
+	if j.Shard != nil {
+		state += ", shard " + j.Shard.String()
+	}
+	if j.Commit != nil {
+		commit = cell(app.ShortCommit(*j.Commit))
+	}
+	if j.PassRate != nil {
+		rate = report.Percent(*j.PassRate)
+	}
+	if j.TotalTrials > 0 {
+		trials = fmt.Sprintf("%d/%d", j.CompletedTrials, j.TotalTrials)
+	}
+	if j.Verdict != "" {
+		verdict = string(j.Verdict)
+	}
+	return []string{started, state, commit, rate, trials, report.Cost(j.TotalCost), verdict, untrusted.ShellPath(j.Dir)}
+}
