@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/dataset"
 	"github.com/org/rollout-action/internal/diag"
@@ -79,38 +79,38 @@ func loadJob(ctx context.Context, h *Host, req JobRequest) (*loaded, error) {
 	return loadTasks(ctx, h, file, req.File)
 }
 
-// loadTarget loads a job file, or a job for a directory of tasks or of one task.
-func loadTarget(ctx context.Context, h *Host, req JobRequest) (*loaded, error) {
+// loadTarget loads the job that a request names: a job file, or the job for tasks that it names instead. If it names no agent for these,
+// the fallback is run.
+func loadTarget(ctx context.Context, h *Host, req JobRequest, fallback ...agent.Agent) (*loaded, error) {
 	target := req.File
-	info, err := os.Stat(h.Path(target))
-	if filepath.Base(target) == "task.toml" && err == nil && !info.IsDir() {
+	if filepath.Base(target) == "task.toml" && isFile(h.Path(target)) {
 		return nil, diag.List{{File: target, Message: "is a file of a task, not a job file", Hint: "give the task's directory: " + filepath.Dir(target)}}
 	}
-	if target == "-" || err != nil || !info.IsDir() {
-		if req.TaskFormat != "" {
-			return nil, usage("--task-format is for a directory of tasks; a job file says it itself, with datasets[].format and tasks_format")
+	if req.hasJobFile(h.Paths) {
+		if err := req.refuseWithJobFile(); err != nil {
+			return nil, err
 		}
 		return loadJob(ctx, h, req)
 	}
-	abs, err := filepath.Abs(h.Path(target))
-	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", target, err)
-	}
-	isTask, err := task.IsTask(os.DirFS(abs), ".")
+	job, from, err := impliedJob(h.Paths, req, fallback)
 	if err != nil {
 		return nil, err
 	}
-	file, err := config.LoadTasks(config.Tasks{Name: target, Dir: abs, Single: isTask, Format: req.TaskFormat}, loadOptions(h, req))
+	req.Agents = nil // they are in the job
+	file, err := config.LoadImplied(job, loadOptions(h, req))
 	if err != nil {
 		return nil, err
 	}
-	l, err := loadTasks(ctx, h, file, filepath.Join(abs, "task.toml")) // whose directory says which repository it is
+	l, err := loadTasks(ctx, h, file, from)
 	if err != nil {
 		return nil, err
 	}
 	l.implied = true
 	return l, nil
 }
+
+// oracleAndNop are the agents that prove tasks.
+func oracleAndNop() []agent.Agent { return []agent.Agent{{Name: agent.Oracle}, {Name: agent.Nop}} }
 
 // loadTasks loads the tasks of a job.
 func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string) (_ *loaded, err error) {

@@ -101,9 +101,9 @@ func (p *planned) rename(n int, name string) bool {
 	return true
 }
 
-// loadPlan loads a job file and plans its trials.
+// loadPlan loads a job and plans its trials.
 func loadPlan(ctx context.Context, h *Host, req JobRequest) (*planned, error) {
-	l, err := loadJob(ctx, h, req)
+	l, err := loadTarget(ctx, h, req)
 	if err != nil {
 		return nil, err
 	}

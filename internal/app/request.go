@@ -12,8 +12,12 @@ import (
 
 // JobRequest names a job, and what to change in it.
 type JobRequest struct {
-	// File is a job file; "-" is Host.Stdin. Validate and Prove also take a directory of tasks or of one task.
+	// File is a job file; "-" is Host.Stdin. Or it is a directory of tasks or of one task, as those in More are. With a Registry, which
+	// is a path or a URL, all are names of datasets, as NAME or NAME@VERSION.
 	File      string
+	More      []string
+	Registry  string
+	Own       OwnAgent          // an agent for tasks without a job file
 	Overrides []config.Override // keys that have flags of their own
 	Sets      []config.Override // other keys; they win
 	Agents    []string          // the agents to keep; empty: all
@@ -65,6 +69,7 @@ type RunRequest struct {
 	Rerun   RerunRequest  // with Resume
 	Reuse   []string      // directories of jobs to take trials from
 	Report  ReportOptions
+	SaveJob string // a new file that receives the job as a job file; "": none
 	// LogFormat is the format of the live view that the user chose. Only the command that resumes the job needs it; "": none.
 	LogFormat string
 }

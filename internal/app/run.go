@@ -30,6 +30,9 @@ func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 		return nil, err
 	}
 	defer p.close()
+	if err := p.save(req.SaveJob); err != nil {
+		return nil, err
+	}
 	p.report, p.rerun = req.Report, req.Rerun.flags()+flag("log-format", req.LogFormat)
 	if err := p.split(req.Shard, req.Timings); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ type Checked struct {
 
 // Validate checks a job, or a directory of tasks, without starting anything. The error is a diag.List if the job itself is wrong.
 func Validate(ctx context.Context, h *Host, req JobRequest) (Checked, error) {
-	l, err := loadTarget(ctx, h, req)
+	l, err := loadTarget(ctx, h, req, oracleAndNop()...)
 	if err != nil {
 		return Checked{}, err
 	}

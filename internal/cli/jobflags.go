@@ -19,7 +19,7 @@ type jobFlags struct {
 
 func (f *jobFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.agents, "agent", nil, "run only this agent of the job file, or oracle or nop (repeatable)")
+	flags.StringArrayVarP(&f.agents, "agent", "a", nil, "run only this agent of the job file, or oracle or nop (repeatable)")
 	flags.StringArrayVar(&f.tasks, "task", nil, "run only tasks whose name matches this glob (repeatable)")
 	flags.StringArrayVar(&f.excluded, "exclude-task", nil, "leave out tasks whose name matches this glob (repeatable)")
 	f.addScheduling(cmd)
@@ -33,7 +33,7 @@ func (f *jobFlags) addScheduling(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.datasets, "dataset", nil, "run only datasets whose name matches this glob (repeatable)")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "run only tasks of datasets with KEY=VALUE in [metadata] of task.toml (repeatable)")
-	flags.IntVar(&f.nTasks, "n-tasks", 0, "run only a sample of so many tasks of each dataset")
+	flags.IntVarP(&f.nTasks, "n-tasks", "l", 0, "run only a sample of so many tasks of each dataset")
 	flags.IntVar(&f.sampleSeed, "sample-seed", 0, "which sample --n-tasks takes")
 	flags.IntVar(&f.attempts, "n-attempts", 0, "attempts per agent and task")
 	flags.IntVar(&f.concurrent, "n-concurrent", 0, "trials at a time")

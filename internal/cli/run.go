@@ -11,6 +11,8 @@ import (
 // runOptions are the flags of run.
 type runOptions struct {
 	job            jobFlags
+	tasks          taskFlags
+	saveJob        string
 	shard, timings string
 	resume         bool
 	rerun          rerunFlags
@@ -22,10 +24,14 @@ type runOptions struct {
 func newRunCommand(v *invocation) *cobra.Command {
 	var opts runOptions
 	cmd := &cobra.Command{
-		Use:   "run JOB_FILE",
+		Use:   "run JOB_FILE | DATASET... | TASK...",
 		Short: "Run a job: every agent on every task, as often as asked",
 		Long: `Run the trials of a job file (job.yaml or job.json; "-" reads it from stdin), and write
 their results below jobs_dir. Flags win over the file. The configuration that was run is in config.json.
+
+Without a job file it runs an agent on directories of tasks, on single tasks, or with --registry on datasets: --agent
+names oracle or nop, and --execute describes an agent of your own, which --agent may name. --save-job writes the job file
+of what is run.
 
 With --shard 2/4 it runs the second of four parts, in a directory of its own; "rollout merge" puts the parts
 together. The same job file and tasks are divided in the same way on every machine.
@@ -39,10 +45,13 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 		Example: `  rollout run job.yaml
   rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G
   rollout run job.yaml --shard 2/4 --timings results/main/result.json
-  rollout run job.yaml --reuse jobs/main --reuse jobs/yesterday`,
-		Args: oneArg("a job file"),
+  rollout run job.yaml --reuse jobs/main --reuse jobs/yesterday
+  rollout run evals/ --agent oracle
+  rollout run evals/my-task --files ./agent --install 'pip install /agent' \
+    --execute 'my-agent "$ROLLOUT_TASK_INSTRUCTION"' --agent-env API_KEY --save-job job.yaml
+  rollout run --registry registry.json terminal-bench@2.0 -a oracle -l 10`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := opts.request(args[0])
+			req, err := opts.request(args)
 			if err != nil {
 				return err
 			}
@@ -50,6 +59,8 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 		},
 	}
 	opts.job.add(cmd)
+	opts.tasks.add(cmd)
+	cmd.Flags().StringVar(&opts.saveJob, "save-job", "", "write what is run to this new job file")
 	cmd.Flags().StringVar(&opts.shard, "shard", "", "run only this part of the job, as in 2/4: merge puts the parts together")
 	addTimings(cmd, &opts.timings)
 	cmd.Flags().BoolVar(&opts.resume, "resume", false, "continue the job of this name if its directory exists")
@@ -61,9 +72,12 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 }
 
 // request returns what a command line asks for.
-func (o *runOptions) request(file string) (req app.RunRequest, err error) {
-	req = app.RunRequest{Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, LogFormat: o.view.given(), Report: o.report.options()}
-	if req.Job, err = o.job.request(file); err != nil {
+func (o *runOptions) request(args []string) (req app.RunRequest, err error) {
+	req = app.RunRequest{SaveJob: o.saveJob, Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, LogFormat: o.view.given(), Report: o.report.options()}
+	if req.Job, err = o.job.request(""); err != nil {
+		return req, err
+	}
+	if err := o.tasks.set(&req.Job, args); err != nil {
 		return req, err
 	}
 	req.Shard, err = app.ParseShard(o.shard)

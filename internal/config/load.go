@@ -12,7 +12,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/keys"
@@ -121,40 +120,6 @@ func Load(path string, opts Options) (*Loaded, error) {
 		return nil, p.All(src.file)
 	}
 	return src.load(root, &p, opts)
-}
-
-// Tasks are a directory of tasks, or one task, without a job file.
-type Tasks struct {
-	Name   string // for messages
-	Dir    string // absolute
-	Single bool   // Dir is one task
-	Format string // of the tasks; "": the default
-}
-
-// LoadTasks returns the job that runs oracle and nop on tasks. Its paths are relative to the current directory. The error is as in Load.
-func LoadTasks(tasks Tasks, opts Options) (*Loaded, error) {
-	opts, err := opts.completed()
-	if err != nil {
-		return nil, err
-	}
-	set := map[string]any{"path": tasks.Dir}
-	job := map[string]any{
-		"agents":   []any{map[string]any{"name": agent.Oracle}, map[string]any{"name": agent.Nop}},
-		"datasets": []any{set},
-	}
-	formatKey := "datasets.0.format"
-	if tasks.Single {
-		delete(job, "datasets")
-		job["tasks"] = []string{tasks.Dir}
-		formatKey = "tasks_format"
-	}
-	root := literal(job)
-	flag(root, keys.Place{File: tasks.Name})
-	if tasks.Format != "" {
-		format := Override{Path: formatKey, Literal: tasks.Format, Origin: "--task-format " + tasks.Format}
-		opts.Overrides = append([]Override{format}, opts.Overrides...)
-	}
-	return source{file: tasks.Name, dir: opts.Dir}.load(root, &keys.Problems{}, opts)
 }
 
 // completed returns the options with their defaults.

@@ -8,28 +8,35 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
 )
 
-func TestLoadTasks(t *testing.T) {
+var both = []agent.Agent{{Name: agent.Oracle}, {Name: agent.Nop}}
+
+func implied(name, dir string, format config.Format) config.Implied {
+	return config.Implied{Name: name, Agents: both, Datasets: []config.Dataset{{Path: dir}}, Format: format, Origin: "--task-format " + string(format)}
+}
+
+func TestLoadImplied(t *testing.T) {
 	dir := directory(t, nil)
 	evals := filepath.Join(dir, "evals: {not YAML}")
 	if err := os.Mkdir(evals, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := config.LoadTasks(config.Tasks{Name: "evals", Dir: evals, Format: "harbor"}, options(dir))
+	loaded, err := config.LoadImplied(implied("evals", evals, "harbor"), options(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if loaded.File != "evals" || len(loaded.Job.Agents) != 2 || !reflect.DeepEqual(loaded.DatasetDirs, []string{evals}) || loaded.Job.Datasets[0].Format != "harbor" {
 		t.Errorf("%s, agents %+v, datasets %q %+v", loaded.File, loaded.Job.Agents, loaded.DatasetDirs, loaded.Job.Datasets)
 	}
-	loaded, err = config.LoadTasks(config.Tasks{Name: "one", Dir: evals, Single: true}, options(dir))
+	loaded, err = config.LoadImplied(config.Implied{Name: "one", Agents: both, Tasks: []string{evals}}, options(dir))
 	if err != nil || !reflect.DeepEqual(loaded.TaskDirs, []string{evals}) || len(loaded.Job.Datasets) != 0 || loaded.Job.TasksFormat != "" {
 		t.Errorf("a single task: %+v, %v", loaded, err)
 	}
-	_, err = config.LoadTasks(config.Tasks{Name: "one", Dir: evals, Format: "habor"}, options(dir))
+	_, err = config.LoadImplied(implied("one", evals, "habor"), options(dir))
 	var problems diag.List
 	if !errors.As(err, &problems) || len(problems) != 1 || !strings.HasPrefix(problems[0].String(), "--task-format habor: ") {
 		t.Errorf("a wrong format: %v", err)
