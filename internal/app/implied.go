@@ -51,9 +51,6 @@ func (r JobRequest) refuseWithJobFile() error {
 func impliedJob(paths Paths, req JobRequest, fallback []agent.Agent) (job config.Implied, from string, err error) {
 	targets := append([]string{req.File}, req.More...)
 	job = config.Implied{Name: strings.Join(targets, " "), Format: config.Format(req.TaskFormat), Origin: "--task-format " + req.TaskFormat}
-	if job.Agents, err = req.impliedAgents(fallback); err != nil {
-		return job, "", err
-	}
 	from = paths.Path("task.toml") // whose directory counts
 	for _, target := range targets {
 		if req.Registry != "" {
@@ -65,7 +62,7 @@ func impliedJob(paths Paths, req JobRequest, fallback []agent.Agent) (job config
 			return job, "", fmt.Errorf("find %s: %w", target, err)
 		}
 		if !isDir(abs) {
-			return job, "", usage("%s is not a directory of tasks: several targets, or --execute, are about directories", target)
+			return job, "", usage("%s is not a directory of tasks: give one job file, or directories", clean(target))
 		}
 		single, err := task.IsTask(os.DirFS(abs), ".")
 		if err != nil {
@@ -81,7 +78,8 @@ func impliedJob(paths Paths, req JobRequest, fallback []agent.Agent) (job config
 		}
 		from = filepath.Join(abs, "task.toml")
 	}
-	return job, from, nil
+	job.Agents, err = req.impliedAgents(fallback)
+	return job, from, err
 }
 
 // notAJob refuses a directory that has a job file and no tasks.
