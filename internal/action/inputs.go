@@ -3,7 +3,6 @@ package action
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/envfile"
 	"github.com/org/rollout-action/internal/ghvars"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -248,9 +248,6 @@ func readInputs(h *app.Host) (inputs, error) {
 	return s, err
 }
 
-// variable matches the name of a variable.
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 // variables parses lines of the form NAME=value. They are secrets, so an error shows no value. A value may come from a stranger (the
 // text of a pull request) and add lines, so GitHub's own variables are refused: they say where results go and what they are about.
 func variables(text string) (map[string]string, error) {
@@ -262,7 +259,7 @@ func variables(text string) (map[string]string, error) {
 		name, value, ok := strings.Cut(line, "=")
 		switch {
 		case line == "":
-		case !ok || !variable.MatchString(name):
+		case !ok || !envfile.VariableName.MatchString(name):
 			return nil, usage("line %d of the input env is not of the form NAME=value", number)
 		case name == ghvars.Token:
 			return nil, usage("the input env sets %s: use the input github-token", name)

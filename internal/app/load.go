@@ -23,8 +23,9 @@ import (
 type loaded struct {
 	*config.Loaded
 	host     *Host
-	path     string // the job file as it was given; "-" is standard input
-	implied  bool   // there is no job file: the job was made for a directory of tasks
+	path     string                      // the job file as it was given; "-" is standard input
+	getenv   func(string) (string, bool) // the variables for the job and its tasks
+	implied  bool                        // there is no job file: the job was made for a directory of tasks
 	sets     []*dataset.Set
 	taskDirs []string // of all tasks, also of those that are filtered out
 	source   *dataset.Source
@@ -45,21 +46,20 @@ func (r JobRequest) overrides() []config.Override {
 }
 
 // loadOptions returns how a job file is loaded.
-func loadOptions(h *Host, req JobRequest) config.Options {
+func loadOptions(h *Host, req JobRequest) (config.Options, error) {
 	checks := map[string]config.ProviderCheck{}
 	for _, p := range h.Providers {
 		checks[p.Name] = p.Check
 	}
+	getenv, err := jobVariables(h, req)
+	if err != nil {
+		return config.Options{}, err
+	}
 	opts := config.Options{
-		Stdin: h.Stdin, Dir: h.Dir, Getenv: h.Getenv, Now: h.Now, Providers: checks,
+		Stdin: h.Stdin, Dir: h.Dir, Getenv: getenv, Now: h.Now, Providers: checks,
 		Overrides: req.overrides(), OnlyAgents: req.Agents, Selection: req.Selection,
 		PathsFrom: req.pathsFrom, Recorded: req.pathsFrom != "", Name: req.name,
-		Commit: func() string {
-			if commit := h.checkout(req.File).Commit; commit != nil {
-				return *commit
-			}
-			return ""
-		},
+		Commit: func() string { return h.commit(req.File) },
 	}
 	if vars := ghvars.Read(h.Getenv); vars.Actions && vars.RunID != "" {
 		opts.Run = vars.RunID + "-" + cmp.Or(vars.RunAttempt, "1")
@@ -67,16 +67,20 @@ func loadOptions(h *Host, req JobRequest) config.Options {
 	if h.Guard != nil {
 		opts.Admit = h.Guard.Admit
 	}
-	return opts
+	return opts, nil
 }
 
 // loadJob reads and checks a job file and its tasks.
 func loadJob(ctx context.Context, h *Host, req JobRequest) (*loaded, error) {
-	file, err := config.Load(req.File, loadOptions(h, req))
+	opts, err := loadOptions(h, req)
 	if err != nil {
 		return nil, err
 	}
-	return loadTasks(ctx, h, file, req.File)
+	file, err := config.Load(req.File, opts)
+	if err != nil {
+		return nil, err
+	}
+	return loadTasks(ctx, h, file, req.File, opts.Getenv)
 }
 
 // loadTarget loads the job that a request names: a job file, or the job for tasks that it names instead. If it names no agent for these,
@@ -97,11 +101,16 @@ func loadTarget(ctx context.Context, h *Host, req JobRequest, fallback ...agent.
 		return nil, err
 	}
 	req.Agents = nil // they are in the job
-	file, err := config.LoadImplied(job, loadOptions(h, req))
+	opts, err := loadOptions(h, req)
 	if err != nil {
 		return nil, err
 	}
-	l, err := loadTasks(ctx, h, file, from)
+	opts.Commit = func() string { return h.commit(from) }
+	file, err := config.LoadImplied(job, opts)
+	if err != nil {
+		return nil, err
+	}
+	l, err := loadTasks(ctx, h, file, from, opts.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +121,8 @@ func loadTarget(ctx context.Context, h *Host, req JobRequest, fallback ...agent.
 // oracleAndNop are the agents that prove tasks.
 func oracleAndNop() []agent.Agent { return []agent.Agent{{Name: agent.Oracle}, {Name: agent.Nop}} }
 
-// loadTasks loads the tasks of a job.
-func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string) (_ *loaded, err error) {
+// loadTasks loads the tasks of a job. getenv finds the variables that they may use.
+func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, getenv func(string) (string, bool)) (_ *loaded, err error) {
 	if h.OnLoad != nil {
 		h.OnLoad(file)
 	}
@@ -122,7 +131,7 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string) (
 			return nil, err
 		}
 	}
-	l := &loaded{Loaded: file, host: h, path: path, source: newSource(h.Variables, h.Guard, h.Output)}
+	l := &loaded{Loaded: file, host: h, path: path, getenv: getenv, source: newSource(h.Variables, h.Guard, h.Output)}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -197,7 +206,7 @@ func (l *loaded) loadSets(ctx context.Context) ([]*dataset.Set, diag.List, error
 
 // taskOptions returns the options with which the job loads tasks of a format.
 func (l *loaded) taskOptions(format config.Format) task.Options {
-	return task.Options{Format: task.Format(format), PassEnv: l.Job.Environment.PassEnv, Getenv: l.host.Getenv}
+	return task.Options{Format: task.Format(format), PassEnv: l.Job.Environment.PassEnv, Getenv: l.getenv}
 }
 
 // tasks returns the tasks of the job, in its order.

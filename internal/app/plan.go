@@ -256,6 +256,14 @@ func (h *Host) checkout(jobFile string) task.Checkout {
 	return task.CheckoutAround(from)
 }
 
+// commit returns the commit of the checkout that a job file is in; "" if there is none.
+func (h *Host) commit(jobFile string) string {
+	if commit := h.checkout(jobFile).Commit; commit != nil {
+		return *commit
+	}
+	return ""
+}
+
 // parentsOf returns the parents of the commit that is checked out; nil if they are not known.
 func parentsOf(ctx context.Context, vars Variables, checkout task.Checkout) []string {
 	if checkout.Commit == nil || checkout.Objects == "" {

@@ -22,6 +22,7 @@ type JobRequest struct {
 	Sets      []config.Override // other keys; they win
 	Agents    []string          // the agents to keep; empty: all
 	Selection config.Selection
+	EnvFiles  []string // files with variables for ${VAR} and environment.pass_env; those of the environment win
 	// TaskFormat is the format of a directory of tasks; "": the default.
 	TaskFormat string
 
@@ -33,6 +34,15 @@ type JobRequest struct {
 func (r JobRequest) gated(report ReportOptions) JobRequest {
 	r.Overrides = append(r.Overrides[:len(r.Overrides):len(r.Overrides)], report.Gate...)
 	return r
+}
+
+// envFlags returns the flags with the request's files of variables, as a shell takes them, each after a space.
+func (r JobRequest) envFlags() string {
+	out := ""
+	for _, file := range r.EnvFiles {
+		out += flag("env-file", file)
+	}
+	return out
 }
 
 // RerunRequest says which trials of an existing job run again besides those that are pending.

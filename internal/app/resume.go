@@ -45,7 +45,7 @@ func Resume(ctx context.Context, h *Host, req ResumeRequest) (*Finished, error) 
 		return nil, err
 	}
 	defer p.close()
-	p.into, p.report, p.rerun = req.Dir, req.Report, req.Rerun.flags()+flag("log-format", req.LogFormat)
+	p.into, p.report, p.rerun = req.Dir, req.Report, req.Rerun.flags()+req.Job.envFlags()+flag("log-format", req.LogFormat)
 	return p.resume(ctx, stored, lock, policy, nil)
 }
 

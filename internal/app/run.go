@@ -33,7 +33,7 @@ func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 	if err := p.save(req.SaveJob); err != nil {
 		return nil, err
 	}
-	p.report, p.rerun = req.Report, req.Rerun.flags()+flag("log-format", req.LogFormat)
+	p.report, p.rerun = req.Report, req.Rerun.flags()+req.Job.envFlags()+flag("log-format", req.LogFormat)
 	if err := p.split(req.Shard, req.Timings); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ var rows = []row{
 	{packages: []string{"internal/agent", "internal/nofollow"}},
 	{packages: vocabulary[:len(vocabulary)-3]},
 	{packages: []string{"internal/keys"}, only: []string{"internal/quantity", "internal/diag"}},
+	{packages: []string{"internal/envfile"}, only: []string{"internal/diag"}},
 	{packages: []string{"internal/github", "internal/github/githubtest"}, only: []string{"internal/untrusted", "internal/ghvars", "internal/result"}},
 	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
 	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt", "internal/ghvars"}},
@@ -91,7 +92,7 @@ var rows = []row{
 
 	{packages: []string{"internal/app"}},
 	{packages: []string{"internal/action"}, only: append([]string{
-		"internal/app", "internal/config", "internal/task", "internal/job", "internal/github", "internal/git", "internal/vet", "internal/ghvars", "providers",
+		"internal/app", "internal/config", "internal/task", "internal/job", "internal/github", "internal/git", "internal/vet", "internal/ghvars", "internal/envfile", "providers",
 	}, vocabulary...)},
 	{packages: []string{"internal/cli"}},
 	{packages: []string{"internal/cli/clitest"}, only: []string{"internal/environment", "providers", "providers/*"}}, // used by tests alone

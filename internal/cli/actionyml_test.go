@@ -34,10 +34,11 @@ func TestInputsAreFlags(t *testing.T) {
 }
 
 // ofNoInput are the flags that a workflow has no use for: its machine is a fresh one also when a run is repeated, so that
-// there is no job to resume, and its job is a file of the repository. Some are of no use with one command alone.
+// there is no job to resume, and its job is a file of the repository. Instead of a file with variables there is the input env. Some are
+// of no use with one command alone.
 var ofNoInput = []string{
 	"run path", "run registry", "run task-format", "run files", "run install", "run execute", "run agent-env", "run cache-install", "run save-job",
-	"validate run", "validate offline", "validate agent", "validate n-attempts", "help", "json", "github", "log-format", "move", "format", "junit-case-files", "resume", "retry-errors", "only-failed",
+	"validate run", "validate offline", "validate agent", "validate n-attempts", "help", "json", "github", "log-format", "move", "format", "junit-case-files", "resume", "retry-errors", "only-failed", "env-file",
 }
 
 func TestFlagsAreInputs(t *testing.T) {

@@ -14,6 +14,7 @@ type jobFlags struct {
 	name, jobsDir, envType        string
 	datasets, metadata            []string
 	nTasks, sampleSeed            int
+	envFiles                      []string
 	changed                       func(string) bool
 }
 
@@ -38,12 +39,13 @@ func (f *jobFlags) addScheduling(cmd *cobra.Command) {
 	flags.IntVar(&f.attempts, "n-attempts", 0, "attempts per agent and task")
 	flags.IntVar(&f.concurrent, "n-concurrent", 0, "trials at a time")
 	flags.StringArrayVar(&f.sets, "set", nil, "set any key, as in environment.override_cpus=2 (repeatable)")
+	flags.StringArrayVar(&f.envFiles, "env-file", nil, "read variables for the job file from this file of NAME=value lines; those of the environment win (repeatable)")
 	f.changed = flags.Changed
 }
 
 // request returns the job that a file and the flags ask for.
 func (f *jobFlags) request(file string) (app.JobRequest, error) {
-	req := app.JobRequest{File: file, Agents: f.agents, Selection: f.selection()}
+	req := app.JobRequest{File: file, Agents: f.agents, Selection: f.selection(), EnvFiles: f.envFiles}
 	add := func(flag, path string, value any) {
 		if f.changed(flag) {
 			req.Overrides = append(req.Overrides, config.Override{Path: path, Literal: value, Origin: "--" + flag})
