@@ -53,7 +53,7 @@ func (e Env) printSummary(f *app.Finished) {
 	in := f.Input
 	color, width := e.stdoutStyle()
 	ui.Summary(e.Stdout, ui.SummaryInput{
-		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir, Resume: f.Resume,
+		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir, Files: in.Files, Tasks: report.PassedTasks(report.Cases(in)), Resume: f.Resume,
 		Missing: f.NoResult && in.Job.SkippedTrials > 0, Partial: len(f.Incomplete) > 0 && in.Job.SkippedTrials > 0,
 	}, color, width)
 	verdict := ui.VerdictInput{Diff: in.Diff, Incomplete: f.Incomplete, Notes: in.Notes, Missing: len(in.Incomplete) > 0}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -43,17 +44,31 @@ func (in Input) Mark() Mark {
 
 // Headline returns how the job ended in a few words, none of them from outside: "2 broken, 1 fixed", or without a baseline
 // "10 of 12 tasks passed". Without a baseline it counts the tasks of the agents that are evaluated: oracle and nop count only
-// where there is no other, and nop only where it is alone.
+// where there is no other, and nop only where it is alone. The tasks of several agents are not added up: "2 agents passed 3 to 5
+// of 12 tasks each".
 func (in Input) Headline(cases []Case) string {
 	if in.Diff == nil {
-		passed, total := 0, 0
-		for _, c := range evaluated(cases) {
-			total++
-			if c.State == Passed {
-				passed++
-			}
+		agents := PassedTasks(evaluated(cases))
+		switch len(agents) {
+		case 0:
+			return "0 of 0 tasks passed"
+		case 1:
+			return Count(agents[0].Passed) + " of " + Plural(agents[0].Total, "task") + " passed"
 		}
-		return Count(passed) + " of " + Plural(total, "task") + " passed"
+		passed, total := agents[0], agents[0] // the least and the most
+		for _, a := range agents {
+			passed.Passed, passed.Total = min(passed.Passed, a.Passed), min(passed.Total, a.Total)
+			total.Passed, total.Total = max(total.Passed, a.Passed), max(total.Total, a.Total)
+		}
+		tasks := Plural(total.Total, "task")
+		if passed.Total < total.Total {
+			tasks = Count(passed.Total) + " to " + tasks
+		}
+		count := Count(total.Passed)
+		if passed.Passed < total.Passed {
+			count = Count(passed.Passed) + " to " + count
+		}
+		return Plural(len(agents), "agent") + " passed " + count + " of " + tasks + " each"
 	}
 	var parts []string
 	for _, change := range []result.Change{result.Broken, result.Errored, result.Worse, result.Fixed, result.Better} {
@@ -76,4 +91,46 @@ func evaluated(cases []Case) []Case {
 		}
 	}
 	return cases
+}
+
+// AgentTasks is how many tasks an agent passed in all of its attempts.
+type AgentTasks struct {
+	Agent         string
+	Passed, Total int
+	Flaky         int // of Total: passed in some of the attempts
+}
+
+// String returns the numbers without the agent: "10 of 12 tasks passed, 1 flaky".
+func (a AgentTasks) String() string {
+	text := Count(a.Passed) + " of " + Plural(a.Total, "task") + " passed"
+	if a.Flaky > 0 {
+		text += ", " + Count(a.Flaky) + " flaky"
+	}
+	return text
+}
+
+// PassedTasks counts the tasks of each agent. Agents that are evaluated come first, by name, then oracle, and nop last.
+func PassedTasks(cases []Case) []AgentTasks {
+	var agents []AgentTasks
+	at := map[string]int{}
+	for _, c := range cases {
+		i, ok := at[c.Agent]
+		if !ok {
+			i = len(agents)
+			at[c.Agent] = i
+			agents = append(agents, AgentTasks{Agent: c.Agent})
+		}
+		agents[i].Total++
+		switch c.State {
+		case Passed:
+			agents[i].Passed++
+		case Flaky:
+			agents[i].Flaky++
+		}
+	}
+	rank := map[string]int{agent.Oracle: 1, agent.Nop: 2}
+	slices.SortFunc(agents, func(a, b AgentTasks) int {
+		return cmp.Or(cmp.Compare(rank[a.Agent], rank[b.Agent]), cmp.Compare(a.Agent, b.Agent))
+	})
+	return agents
 }

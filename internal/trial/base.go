@@ -41,12 +41,8 @@ func (x *execution) recordBase(env *environment.Base) {
 	line := func(text string) string { return strings.Join(strings.Fields(hide(x.secrets, text)), " ") }
 	base := result.Base{Requested: line(env.Requested), Actual: line(env.Actual), Reason: line(env.Reason), Asked: env.Asked}
 	x.trial.Environment.Base = &base
-	if x.bases.first(base) {
-		format := "%s is NOT used: its trials run on %s instead (%s)"
-		if env.Asked { // nobody needs a warning of what the job asks for
-			format = "trials of %s run on %s (%s)"
-		}
+	if !env.Asked && x.bases.first(base) { // nobody needs a warning of what the job asks for; the summary has a note
 		// Without a key: it is about the job, not about the trial that happens to come first.
-		x.sink(event.Event{Time: x.now().UTC(), Kind: event.Notice, Message: fmt.Sprintf(format, base.Requested, base.Actual, base.Reason)})
+		x.sink(event.Event{Time: x.now().UTC(), Kind: event.Notice, Message: fmt.Sprintf("%s is NOT used: its trials run on %s instead (%s)", base.Requested, base.Actual, base.Reason)})
 	}
 }

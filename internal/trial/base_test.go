@@ -101,8 +101,8 @@ func TestRequestedSubstituteIsNoWarning(t *testing.T) {
 	})
 	o := p.run(t, story{agent: script("true")})
 	o.check(t, want{reward: "1"})
-	if said, text := o.notices(t), "trials of "+p.image+" run on this machine's root (the job file says base: host)"; !slices.Equal(said, []string{text}) {
-		t.Errorf("the job was told %q, want %q", said, text)
+	if said := o.notices(t); len(said) > 0 {
+		t.Errorf("the job was told %q", said)
 	}
 	if base := o.Trial.Environment.Base; base == nil || !base.Asked {
 		t.Errorf("the result has the base %+v, want one that was asked for", base)
@@ -126,11 +126,9 @@ func TestSandboxOnHostRootIsReported(t *testing.T) {
 			}
 			contains(t, "what stands in", base.Actual, "this machine's root")
 			contains(t, "why", base.Reason, "base", "host") // the provider's words are its own
-			said := o.notices(t)
-			if len(said) != 1 {
-				t.Fatalf("the job was told %q, want one notice", said)
+			if said := o.notices(t); !base.Asked || len(said) > 0 {
+				t.Errorf("asked for is %v, and the job was told %q", base.Asked, said)
 			}
-			contains(t, "notice", said[0], "trials of "+sandboxPlace.image+" run on ", base.Actual, base.Reason)
 		})
 	}
 }

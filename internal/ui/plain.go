@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/charmbracelet/lipgloss"
 
@@ -20,12 +21,27 @@ type plain struct {
 
 	mu    sync.Mutex
 	state state
+	hint  *time.Timer   // runs while an image is in preparation and its progress is not shown
+	after time.Duration // how long it runs
 }
 
+// firstHint is how long an image may be in preparation before a line says so, although log_level hides its progress. Each further
+// line comes after twice that time, until the heartbeat is more frequent.
+const firstHint = 2 * time.Second
+
 func newPlain(opts Options) (event.Sink, func()) {
-	p := &plain{styles: newStyles(opts.Color), opts: opts}
+	p := &plain{styles: newStyles(opts.Color), opts: opts, after: firstHint}
 	p.out = newPrinter(opts.Out, opts.Heartbeat, p.silent)
-	return p.sink, p.out.close
+	return p.sink, p.close
+}
+
+func (p *plain) close() {
+	p.mu.Lock()
+	if p.hint != nil {
+		p.hint.Stop()
+	}
+	p.mu.Unlock()
+	p.out.close()
 }
 
 func (p *plain) sink(e event.Event) {
@@ -34,10 +50,29 @@ func (p *plain) sink(e event.Event) {
 	e.Time = timeOf(e, p.opts.Now)
 	p.state.apply(e)
 	if !p.opts.shows(e.Kind) {
+		if e.Kind == event.Progress && p.opts.shows(event.Notice) && p.hint == nil && p.after < p.opts.Heartbeat {
+			p.hint = time.AfterFunc(p.after, p.hintNow)
+		}
 		return
 	}
 	if line := p.line(e); line != "" {
 		p.out.print(line, false)
+	}
+}
+
+// hintNow says what is in preparation, if anything still is.
+func (p *plain) hintNow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hint = nil
+	at := p.state.making()
+	if at < 0 {
+		return
+	}
+	r := p.state.running[at]
+	p.out.print(p.count()+"· "+r.name+"  "+r.progress, true)
+	if p.after *= 2; p.after < p.opts.Heartbeat {
+		p.hint = time.AfterFunc(p.after, p.hintNow)
 	}
 }
 

@@ -91,6 +91,50 @@ func TestJSONKeepsHostileNames(t *testing.T) {
 	}
 }
 
+// Preparing an image, or the copy of this machine, may take long before the first trial runs.
+func TestPlainSaysWhatTakesLong(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		level slog.Level
+		steps int // seconds in preparation
+		want  []string
+	}{
+		{"a short preparation is not mentioned", slog.LevelWarn, 1, nil},
+		{"one that takes a while is", slog.LevelWarn, 5, []string{"[0/1] · cpe/bench/slow__1  copying, second 2"}},
+		{"a long one again, ever more seldom", slog.LevelWarn, 55, []string{
+			"[0/1] · cpe/bench/slow__1  copying, second 2", "[0/1] · cpe/bench/slow__1  copying, second 6",
+			"[0/1] · cpe/bench/slow__1  copying, second 14", "[0/1] · cpe/bench/slow__1  copying, second 30"}},
+		{"not if warnings are hidden", slog.LevelError, 55, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out syncBuffer
+				sink, end := New(Options{Out: &out, Mode: Plain, Level: c.level})
+				sink(event.Event{Kind: event.JobStarted, Total: 1, Message: "jobs/x"})
+				sink(event.Event{Kind: event.TrialStarted, Key: key("slow", 1)})
+				sink(event.Event{Kind: event.PhaseStarted, Key: key("slow", 1), Phase: event.EnvironmentSetup})
+				for i := range c.steps {
+					sink(event.Event{Kind: event.Progress, Key: key("slow", 1), Message: fmt.Sprint("copying, second ", i)})
+					time.Sleep(999 * time.Millisecond)
+				}
+				sink(event.Event{Kind: event.PhaseStarted, Key: key("slow", 1), Phase: event.AgentExecution})
+				time.Sleep(50 * time.Second)
+				sink(ended(reward(key("slow", 1), 1, 170)))
+				end()
+				var got []string
+				for line := range strings.Lines(out.String()) {
+					if strings.Contains(line, " · ") {
+						got = append(got, strings.TrimSuffix(line, "\n"))
+					}
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("got %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
+
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out syncBuffer

@@ -35,7 +35,6 @@ func TestImageFailureIsPrintedOnce(t *testing.T) {
 }
 
 func TestSummaryQuotesEachMessageOnce(t *testing.T) {
-	s := &summary{width: 100}
 	var trials []result.Trial
 	for _, task := range []string{"a", "b", "c", "d"} {
 		message := "the first"
@@ -44,7 +43,9 @@ func TestSummaryQuotesEachMessageOnce(t *testing.T) {
 		}
 		trials = append(trials, result.Trial{Key: *key(task, 1), Error: &result.Error{Type: result.EnvironmentBuildFailed, Message: message}})
 	}
-	lines := strings.Join(s.examples(trials), "\n")
+	var out strings.Builder
+	Summary(&out, job(nil, trials), false, 100)
+	lines := out.String()
 	if strings.Count(lines, "the first") != 1 || strings.Count(lines, "the second") != 1 || strings.Index(lines, "/c__1") > strings.Index(lines, "the second") {
 		t.Errorf("the messages were not printed once each:\n%s", lines)
 	}

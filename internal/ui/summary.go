@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -20,7 +22,9 @@ type SummaryInput struct {
 	Job    result.Job
 	Groups []result.Group
 	Trials []result.Trial
-	Dir    string // the job's directory as the user would type it
+	Tasks  []report.AgentTasks // a line for each
+	Dir    string              // the job's directory as the user would type it
+	Files  fs.FS               // the job's directory, for the logs that explain failures; nil: none
 	// Missing: planned trials have no result, although the job was not cancelled.
 	Missing bool
 	// Resume is the command that resumes the job; "" if none does.
@@ -33,19 +37,26 @@ type SummaryInput struct {
 const (
 	maxExamples  = 5  // trials per error type, kept environments, cut logs
 	maxNotPassed = 10 // trials with a reward below 1
+	maxAgents    = 10 // lines with the tasks that an agent passed
+	maxKinds     = 8  // types of errors
+	maxAlike     = 3  // trials of each reason, if there are several reasons
+	maxLogs      = 6  // logs that explain a failure
+	maxKindLogs  = 3  // of one kind of failure
+	logLines     = 8  // of such a log
 )
 
 // summary collects the sections of a summary. Its input may come from other people's artifacts, so all text is sanitized, and no
 // line begins with it (see untrusted.Line).
 type summary struct {
 	SummaryInput
-	styles   styles
-	width    int
-	sections [][]string
+	styles    styles
+	width     int
+	sections  [][]string
+	explained int // logs shown
 }
 
-// Summary prints the outcome of a job from the files on disk: the job as a whole, a table per agent and dataset, the failures by
-// error type, the trials that did not pass, and notes. Without color it writes plain text. Lines are at most width cells wide (0:
+// Summary prints the outcome of a job from the files on disk: the job as a whole with a line per agent, a table per agent and dataset,
+// notes, and at the end the failures by error type and the trials that did not pass, with the ends of the logs that explain them. Without color it writes plain text. Lines are at most width cells wide (0:
 // 80), except those that users copy (paths, commands) and notes.
 func Summary(w io.Writer, in SummaryInput, color bool, width int) {
 	if width <= 0 {
@@ -54,14 +65,15 @@ func Summary(w io.Writer, in SummaryInput, color bool, width int) {
 	in.Trials = slices.Clone(in.Trials)
 	slices.SortFunc(in.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
 	s := &summary{SummaryInput: in, styles: newStyles(color), width: max(width, 20)}
-	s.add(s.headline())
+	s.add(append(s.headline(), s.tasks()...))
 	s.add(s.table())
 	s.add(s.attempts())
 	s.add(s.planned())
-	s.failures()
-	s.add(s.notPassed())
 	s.add(s.notes())
 	s.add(s.kept())
+	reasons := report.Reasons(report.Input{Files: in.Files}, s.unexpected(), logLines)
+	s.failures(reasons)
+	s.add(s.notPassed(reasons))
 	s.add(s.results())
 	var b strings.Builder
 	for i, lines := range s.sections {
@@ -137,89 +149,165 @@ func (s *summary) planned() []string {
 	return append(lines, more(len(names)-maxExamples)...)
 }
 
+// tasks returns how many tasks each agent passed.
+func (s *summary) tasks() []string {
+	var lines []string
+	for _, a := range s.Tasks[:min(len(s.Tasks), maxAgents)] {
+		if len(s.Tasks) == 1 {
+			return []string{a.String()}
+		}
+		text := cutMiddle(untrusted.Line(a.Agent), s.width/2) + ": " + a.String()
+		if a.Agent == agent.Nop && a.Passed == 0 {
+			text += ", as it should be"
+		}
+		lines = append(lines, s.item("·", text)...)
+	}
+	return append(lines, more(len(s.Tasks)-maxAgents)...)
+}
+
+// unexpected returns the trials whose failures need an explanation: not those that ended with their provider, which have one
+// sentence for all, and not those in which nop got less than 1, as it should.
+func (s *summary) unexpected() []result.Trial {
+	return slices.DeleteFunc(slices.Clone(s.Trials), func(t result.Trial) bool {
+		return t.EndedUnreachable() || t.Agent == agent.Nop && t.Error == nil
+	})
+}
+
 // failures adds a section per error type: most frequent first, cancelled trials last. For trials that ended with their provider
 // it adds one sentence: they did not cause it, and their messages are all the same.
-func (s *summary) failures() {
+func (s *summary) failures(reasons []report.Reason) {
 	if text := result.UnreachableText(s.Trials); text != "" {
 		s.add(s.wrap(s.styles.bad.Render("✗") + " " + text + "."))
 	}
-	byType := map[result.ErrorType][]result.Trial{}
-	var types []result.ErrorType
-	for _, t := range s.Trials {
-		if t.Error == nil || t.EndedUnreachable() {
+	type group struct {
+		kind    string
+		reasons []report.Reason
+		trials  int
+	}
+	var groups []group
+	for _, r := range reasons { // those of a kind are together
+		if r.Kind == report.BelowOne {
 			continue
 		}
-		if byType[t.Error.Type] == nil {
-			types = append(types, t.Error.Type)
+		if len(groups) == 0 || groups[len(groups)-1].kind != r.Kind {
+			groups = append(groups, group{kind: r.Kind})
 		}
-		byType[t.Error.Type] = append(byType[t.Error.Type], t)
+		g := &groups[len(groups)-1]
+		g.reasons, g.trials = append(g.reasons, r), g.trials+len(r.Trials)
 	}
-	rank := func(t result.ErrorType) int {
-		if t == result.Cancelled {
+	rank := func(g group) int {
+		if g.kind == string(result.Cancelled) {
 			return 0
 		}
-		return len(byType[t])
+		return g.trials
 	}
-	slices.SortFunc(types, func(a, b result.ErrorType) int {
-		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a, b))
+	slices.SortFunc(groups, func(a, b group) int {
+		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.kind, b.kind))
 	})
-	for _, kind := range types {
-		trials := byType[kind]
-		lines := []string{s.styles.bad.Render("✗ "+untrusted.Line(string(kind))) + " (" + plural.Count(len(trials), "trial") + ")"}
-		if kind != result.Cancelled {
-			lines = append(lines, s.examples(trials)...)
+	for _, g := range groups[:min(len(groups), maxKinds)] {
+		lines := []string{s.styles.bad.Render("✗ "+g.kind) + " (" + plural.Count(g.trials, "trial") + ")"}
+		if g.kind != string(result.Cancelled) {
+			lines = append(lines, s.why(g.reasons, maxExamples, func(t result.Trial) string { return "  " + s.dir(t.Key) })...)
 		}
 		s.add(lines)
 	}
+	if left := groups[min(len(groups), maxKinds):]; len(left) > 0 {
+		s.add([]string{"and " + plural.Count(len(left), "other type") + " of errors: " + s.report()})
+	}
 }
 
-// examples returns the messages of trials with their directories, each message once.
-func (s *summary) examples(trials []result.Trial) []string {
+// why explains failures of one kind: for each reason the message, the trials, at most room of them, and the end of the log.
+func (s *summary) why(reasons []report.Reason, room int, entry func(result.Trial) string) []string {
 	var lines []string
 	last := ""
-	first := map[string]int{}
-	for i, t := range trials {
-		if _, known := first[t.Error.Message]; !known {
-			first[t.Error.Message] = i
+	logs := 0
+	for i, r := range reasons {
+		if room == 0 {
+			rest := 0
+			for _, r := range reasons[i:] {
+				rest += len(r.Trials)
+			}
+			return append(lines, fmt.Sprintf("  and %s in %s: %s", plural.Count(len(reasons)-i, "other failure"), plural.Count(rest, "trial"), s.report()))
+		}
+		if t := r.Trials[0]; t.Error != nil {
+			if message := firstLine(t.Error.Message); message != last {
+				lines = append(lines, s.quote(message)...)
+				last = message
+			}
+		}
+		shown := r.Trials[:min(len(r.Trials), room)]
+		if len(reasons) > 1 {
+			shown = shown[:min(len(shown), maxAlike)]
+		}
+		room -= len(shown)
+		for _, t := range shown {
+			lines = append(lines, entry(t))
+		}
+		switch rest := len(r.Trials) - len(shown); {
+		case rest == 0:
+		case r.Unread:
+			lines = append(lines, fmt.Sprintf("  and %d more, whose logs were not compared", rest))
+		case len(reasons) > 1:
+			lines = append(lines, fmt.Sprintf("  and %d more alike", rest))
+		default:
+			lines = append(lines, more(rest)...)
+		}
+		if r.Log.Empty() || logs == maxKindLogs || s.explained == maxLogs {
+			continue
+		}
+		logs++
+		s.explained++
+		file := r.File
+		if len(r.Trials) > 1 {
+			file += " of the first"
+		}
+		lines = append(lines, s.wrapIndented(report.Caption(r.Log, file))...)
+		for _, line := range r.Log.Lines() {
+			lines = append(lines, s.styles.dim.Render("  │ ")+cutMiddle(line, s.width-4))
 		}
 	}
-	trials = slices.Clone(trials)
-	slices.SortStableFunc(trials, func(a, b result.Trial) int { return cmp.Compare(first[a.Error.Message], first[b.Error.Message]) })
-	for _, t := range trials[:min(len(trials), maxExamples)] {
-		if message := firstLine(t.Error.Message); message != last {
-			lines = append(lines, s.quote(message)...)
-			last = message
-		}
-		lines = append(lines, "  "+s.dir(t.Key))
+	return lines
+}
+
+// report returns the command that explains all failures.
+func (s *summary) report() string {
+	return "rollout report " + untrusted.ShellPath(s.Dir) + " --format markdown"
+}
+
+// wrapIndented breaks text of ours into lines that begin with two spaces.
+func (s *summary) wrapIndented(text string) []string {
+	lines := wrapped(text, s.width-2)
+	for i := range lines {
+		lines[i] = "  " + lines[i]
 	}
-	return append(lines, more(len(trials)-maxExamples)...)
+	return lines
 }
 
 // notPassed lists completed trials with a reward below 1. It leaves out those of nop, which does nothing, and counts the tasks
 // that give nop 1 instead.
-func (s *summary) notPassed() []string {
-	var trials []result.Trial
+func (s *summary) notPassed(reasons []report.Reason) []string {
+	reasons = slices.DeleteFunc(slices.Clone(reasons), func(r report.Reason) bool { return r.Kind != report.BelowOne })
 	var lines []string
 	free := 0
 	for _, t := range s.Trials {
-		switch {
-		case t.Agent == agent.Nop && t.Passed():
+		if t.Agent == agent.Nop && t.Passed() {
 			free++
-		case t.Agent != agent.Nop && t.Completed() && !t.Passed():
-			trials = append(trials, t)
 		}
 	}
 	if free > 0 {
 		lines = s.wrap(s.styles.warn.Render(plural.Count(free, "trial")+" of nop passed") + ": a task that rewards doing nothing does not measure agents. rollout validate --run lists such tasks.")
 	}
-	if len(trials) == 0 {
+	if len(reasons) == 0 {
 		return lines
 	}
-	lines = append(lines, s.styles.warn.Render(plural.Count(len(trials), "trial")+" completed without passing"))
-	for _, t := range trials[:min(len(trials), maxNotPassed)] {
-		lines = append(lines, fmt.Sprintf("  %-5s  %s", number(*t.Reward), s.dir(t.Key)))
+	total := 0
+	for _, r := range reasons {
+		total += len(r.Trials)
 	}
-	return append(lines, more(len(trials)-maxNotPassed)...)
+	lines = append(lines, s.styles.warn.Render(plural.Count(total, "trial")+" completed without passing"))
+	return append(lines, s.why(reasons, maxNotPassed, func(t result.Trial) string {
+		return fmt.Sprintf("  %-5s  %s", number(*t.Reward), s.dir(t.Key))
+	})...)
 }
 
 func (s *summary) results() []string {

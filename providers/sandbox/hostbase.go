@@ -184,6 +184,10 @@ func (s *store) hostBase(ctx context.Context, progress func(string)) (*hostBase,
 	if err != nil || base.made {
 		return base, err
 	}
+	// Before the lock: the trials that wait for it wait for the copy, too.
+	if progress != nil {
+		progress("copying this machine's configuration for sandboxes; this is done once, and again when its packages change")
+	}
 	unlock, err := s.lock(ctx, "base")
 	if err != nil {
 		return nil, err
@@ -191,9 +195,6 @@ func (s *store) hostBase(ctx context.Context, progress func(string)) (*hostBase,
 	defer unlock()
 	if base, err = s.findBase(root); err != nil || base.made {
 		return base, err
-	}
-	if progress != nil {
-		progress("copying this machine's configuration for sandboxes; this is done once, and again when its packages change")
 	}
 	for range baseAttempts {
 		now, err := s.makeBase(ctx, root, base)

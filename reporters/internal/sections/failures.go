@@ -1,8 +1,6 @@
 package sections
 
 import (
-	"regexp"
-
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -60,17 +58,16 @@ func (p *Page) byKind() []failures {
 	return groups
 }
 
-// errorName matches types of errors. Others, from a forged artifact, are not shown.
-var errorName = regexp.MustCompile(`^[a-z][a-z_]{0,60}$`)
-
+// kindOf returns the heading of a trial's group.
 func kindOf(t result.Trial) string {
-	switch {
-	case t.Error == nil:
+	switch kind := report.FailureKind(t); kind {
+	case report.BelowOne:
 		return "Reward below 1"
-	case !errorName.MatchString(string(t.Error.Type)):
+	case report.OtherError:
 		return "Another error"
+	default:
+		return "`" + kind + "`"
 	}
-	return "`" + string(t.Error.Type) + "`"
 }
 
 // explained returns a case, folded.
