@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// scaffold is what Init writes.
+// scaffold is what Init writes, and below newtask what NewTask writes.
 //
-//go:embed all:scaffold
+//go:embed all:scaffold all:newtask
 var scaffold embed.FS
 
 // WorkflowPath is where Init writes the workflow, below the directory.
@@ -20,11 +20,24 @@ const WorkflowPath = ".github/workflows/rollout.yml"
 // Init writes a first job into a directory: a job file, a dataset with one task, a workflow. It returns the files that it wrote. It
 // writes over none: if one exists, it writes nothing.
 func Init(h *Host, dir string) (written []string, err error) {
-	files, err := scaffoldFiles()
+	return writeScaffold(h.Paths, "scaffold", dir)
+}
+
+// NewTask writes a task that is to be filled in into a directory that does not exist. It returns the files that it wrote.
+func NewTask(h *Host, dir string) (written []string, err error) {
+	if _, err := os.Lstat(h.Path(dir)); err == nil {
+		return nil, usage("%s exists already: nothing was written (choose another name)", dir)
+	}
+	return writeScaffold(h.Paths, "newtask", dir)
+}
+
+// writeScaffold writes one of the embedded directories.
+func writeScaffold(paths Paths, of, dir string) (written []string, err error) {
+	files, err := scaffoldFiles(of)
 	if err != nil {
 		return nil, err
 	}
-	root := h.Path(dir)
+	root := paths.Path(dir)
 	for _, f := range files {
 		if _, err := os.Lstat(filepath.Join(root, f.path)); err == nil {
 			return nil, usage("%s exists already: nothing was written (choose another directory, or move it away)", filepath.Join(dir, f.path))
@@ -59,9 +72,9 @@ type scaffoldFile struct {
 	mode fs.FileMode
 }
 
-func scaffoldFiles() ([]scaffoldFile, error) {
+func scaffoldFiles(of string) ([]scaffoldFile, error) {
 	var files []scaffoldFile
-	err := fs.WalkDir(scaffold, "scaffold", func(name string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(scaffold, of, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -69,7 +82,7 @@ func scaffoldFiles() ([]scaffoldFile, error) {
 		if err != nil {
 			return err
 		}
-		f := scaffoldFile{path: filepath.FromSlash(name[len("scaffold/"):]), data: data, mode: 0o644}
+		f := scaffoldFile{path: filepath.FromSlash(name[len(of)+1:]), data: data, mode: 0o644}
 		if path.Base(name) == "gitignore" {
 			f.path = ".gitignore"
 		}
