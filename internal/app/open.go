@@ -235,7 +235,12 @@ func (o *opened) execute(ctx context.Context) error {
 			return o.confirm.next(ctx, o.tree, emit, trials)
 		}
 	}
-	_, err := job.Run(ctx, o.todo, job.Options{
+	var stops func(result.Trial) bool
+	if o.failFast != nil {
+		stops = o.failFast.stops
+	}
+	ended, err := job.Run(ctx, o.todo, job.Options{
+		FailFast:  stops,
 		Earlier:   o.earlier,
 		Tree:      o.tree,
 		Workers:   o.Job.NConcurrentTrials,
@@ -251,6 +256,9 @@ func (o *opened) execute(ctx context.Context) error {
 			Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.inputs()), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
 		}),
 	})
+	if o.failFast != nil {
+		o.failFast.left = ended.Skipped
+	}
 	return err
 }
 

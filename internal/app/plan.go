@@ -33,7 +33,9 @@ type planned struct {
 	run     int           // the number in the job's name, if it has one
 	proves  bool          // the trials prove tasks
 	report  ReportOptions // how the job will be reported
-	rerun   string        // flags that the command which resumes the job needs besides those of its report, each after a space
+	// failFast stops the job after a trial that failed; nil: all trials run.
+	failFast *failFast
+	rerun    string // flags that the command which resumes the job needs besides those of its report, each after a space
 }
 
 // plan returns the trials of a loaded job.

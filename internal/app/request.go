@@ -78,8 +78,10 @@ type RunRequest struct {
 	Resume  bool          // resume the job if its directory exists
 	Rerun   RerunRequest  // with Resume
 	Reuse   []string      // directories of jobs to take trials from
-	Report  ReportOptions
-	SaveJob string // a new file that receives the job as a job file; "": none
+	// FailFast: no trial starts after the first one that did not pass. See failsFast.
+	FailFast bool
+	Report   ReportOptions
+	SaveJob  string // a new file that receives the job as a job file; "": none
 	// LogFormat is the format of the live view that the user chose. Only the command that resumes the job needs it; "": none.
 	LogFormat string
 }
@@ -92,6 +94,7 @@ type ResumeRequest struct {
 	Rerun     RerunRequest
 	Report    ReportOptions
 	LogFormat string // as in RunRequest
+	FailFast  bool   // as in RunRequest
 }
 
 // ReportRequest is what Report takes.

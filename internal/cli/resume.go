@@ -8,11 +8,12 @@ import (
 
 // resumeOptions are the flags of resume.
 type resumeOptions struct {
-	job     jobFlags
-	jobFile string
-	rerun   rerunFlags
-	view    viewFlags
-	report  reportFlags
+	job      jobFlags
+	jobFile  string
+	rerun    rerunFlags
+	view     viewFlags
+	report   reportFlags
+	failFast bool
 }
 
 func newResumeCommand(v *invocation) *cobra.Command {
@@ -49,6 +50,7 @@ left, resume reports on the job as "rollout report" does.
 	opts.rerun.add(cmd, "")
 	cmd.Flags().StringVar(&opts.jobFile, "job-file", "", "read the job from this file instead of its config.json (use it if the job directory moved)")
 	opts.job.addScheduling(cmd)
+	addFailFast(cmd, &opts.failFast)
 	opts.view.add(cmd)
 	opts.report.add(cmd)
 	return cmd
@@ -56,7 +58,7 @@ left, resume reports on the job as "rollout report" does.
 
 // request returns what a command line asks for.
 func (o *resumeOptions) request(dir string) (req app.ResumeRequest, err error) {
-	req = app.ResumeRequest{Dir: dir, JobFile: o.jobFile, Rerun: o.rerun.request(), LogFormat: o.view.given(), Report: o.report.options()}
+	req = app.ResumeRequest{Dir: dir, JobFile: o.jobFile, Rerun: o.rerun.request(), FailFast: o.failFast, LogFormat: o.view.given(), Report: o.report.options()}
 	req.Job, err = o.job.request("")
 	return req, err
 }

@@ -17,6 +17,7 @@ type runOptions struct {
 	resume         bool
 	rerun          rerunFlags
 	reuse          []string
+	failFast       bool
 	view           viewFlags
 	report         reportFlags
 }
@@ -66,6 +67,7 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 	cmd.Flags().BoolVar(&opts.resume, "resume", false, "continue the job of this name if its directory exists")
 	opts.rerun.add(cmd, "with --resume: ")
 	cmd.Flags().StringArrayVar(&opts.reuse, "reuse", nil, "take trials that are the same from this job's directory instead of running them (repeatable)")
+	addFailFast(cmd, &opts.failFast)
 	opts.view.add(cmd)
 	opts.report.add(cmd)
 	return cmd
@@ -73,7 +75,7 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 
 // request returns what a command line asks for.
 func (o *runOptions) request(args []string) (req app.RunRequest, err error) {
-	req = app.RunRequest{SaveJob: o.saveJob, Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, LogFormat: o.view.given(), Report: o.report.options()}
+	req = app.RunRequest{SaveJob: o.saveJob, Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, FailFast: o.failFast, LogFormat: o.view.given(), Report: o.report.options()}
 	if req.Job, err = o.job.request(""); err != nil {
 		return req, err
 	}

@@ -35,6 +35,12 @@ func (p Policy) activeQuarantines(head result.Job, now time.Time) (quarantines, 
 	return out, notes
 }
 
+// Gates reports whether a task's trials count in the gate: none of the policy's quarantines covers it on the day of now.
+func (p Policy) Gates(dataset, task string, now time.Time) bool {
+	active, _ := p.activeQuarantines(result.Job{}, now)
+	return !active.covers(dataset, task)
+}
+
 func (q Quarantine) covers(dataset, task string) bool {
 	return matches(q.Task, task) && matches(q.Dataset, dataset)
 }

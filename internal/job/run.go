@@ -41,6 +41,9 @@ type Options struct {
 	// CheckDisk is called before each trial and returns an error if the machine has no room for it. After an error no more trials
 	// start, those that run go on to their end, and Run returns the error. nil: there is always room.
 	CheckDisk func() error
+	// FailFast is called with the result of each trial that Run ran, one at a time, before its worker takes another. Once it returned
+	// true, it is not called again, no more trials start, confirmation attempts included, and those that run go on to their end. nil: all run.
+	FailFast func(result.Trial) bool
 	// Earlier has the results that were in the directory before. The result of a trial that is run again counts until the trial begins,
 	// the others count to the end.
 	Earlier []result.Trial
@@ -154,6 +157,25 @@ type run struct {
 	confirms map[result.Key]bool      // these trials are confirmation attempts
 	writing  int                      // outcomes that were removed from running and are not yet in collect
 	diskErr  error                    // of CheckDisk
+	failed   bool                     // FailFast returned true
+}
+
+// failFast calls FailFast with the result of a trial.
+func (r *run) failFast(t result.Trial) {
+	r.mu.Lock()
+	first := r.FailFast != nil && !r.failed && r.running != nil && r.FailFast(t)
+	r.failed = r.failed || first
+	r.mu.Unlock()
+	if first {
+		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("no more trials are started, because %s failed (%s)", t.Key, describe(t))})
+	}
+}
+
+// failedFast reports whether FailFast returned true.
+func (r *run) failedFast() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
 }
 
 // mayStart reports whether another trial may start. After the first error of CheckDisk none may.
@@ -199,7 +221,7 @@ func keySet(specs []trial.Spec) map[result.Key]bool {
 
 // confirm makes the confirmation attempts that are asked for.
 func (r *run) confirm(ctx context.Context) {
-	for r.Confirm != nil && ctx.Err() == nil && r.diskErr == nil && len(r.unwritten)+len(r.lost) == 0 {
+	for r.Confirm != nil && ctx.Err() == nil && !r.failedFast() && r.diskErr == nil && len(r.unwritten)+len(r.lost) == 0 {
 		specs, err := r.Confirm(ctx, r.counted())
 		if err != nil {
 			r.lost = append(r.lost, err)

@@ -39,7 +39,7 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 		group.Go(func() {
 			for spec := range queue {
 				now := r.Now()
-				if ctx.Err() != nil || !r.mayStart() {
+				if ctx.Err() != nil || r.failedFast() || !r.mayStart() {
 					continue
 				}
 				began, err := r.begin(spec.Key, now)
@@ -51,6 +51,7 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 				}
 				outcome := r.one(ctx, spec, now)
 				r.blame(ctx, &outcome.Trial)
+				r.failFast(outcome.Trial)
 				if r.end(spec.Key) {
 					outcomes <- r.write(outcome)
 				}
