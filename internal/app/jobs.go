@@ -78,7 +78,7 @@ func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 	}
 	dir := h.Path(req.Dir)
 	if _, err := os.Stat(filepath.Join(dir, result.PlanFile)); err == nil {
-		return Jobs{}, usage("%s is a job itself: see it with rollout report %s, or give the directory with the jobs", clean(req.Dir), quotedPath(req.Dir))
+		return Jobs{}, usage("%s is a job itself: see it with rollout show %s, or give the directory with the jobs", clean(req.Dir), quotedPath(req.Dir))
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !isDir(dir) {

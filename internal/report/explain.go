@@ -32,16 +32,22 @@ const (
 func Explain(in Input, t result.Trial) (file string, log excerpt.Text) {
 	for _, log := range explaining(t) {
 		file := path.Join(t.Dir(), log)
-		head, tail, dropped, err := readEnds(in.Files, file)
-		if err != nil {
-			continue // the log is missing or not a regular file
-		}
-		log := excerpt.Text{Head: untrusted.Lines(string(head)), Tail: untrusted.Lines(string(tail)), Dropped: dropped}
-		if log = log.Fit(explainLines, explainBytes, explainWidth); !log.Empty() {
+		if log := Ends(in, file, explainLines); !log.Empty() {
 			return file, log
 		}
 	}
 	return "", excerpt.Text{}
+}
+
+// Ends returns the beginning and the end of a file in the job's directory, as Explain does, in at most lines lines. It is empty
+// if the file is missing, empty or not a regular one.
+func Ends(in Input, file string, lines int) excerpt.Text {
+	head, tail, dropped, err := readEnds(in.Files, file)
+	if err != nil {
+		return excerpt.Text{}
+	}
+	log := excerpt.Text{Head: untrusted.Lines(string(head)), Tail: untrusted.Lines(string(tail)), Dropped: dropped}
+	return log.Fit(lines, explainBytes, explainWidth)
 }
 
 // Caption is what stands above the lines of a log that explains a trial.

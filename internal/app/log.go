@@ -1,0 +1,133 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// LogRequest is what CopyLog takes.
+type LogRequest struct {
+	Dir   string // of a job
+	Trial string // a part of the trial's name
+	Name  string // of the log: setup, command, verifier (each also with /stderr), error, or a path below the trial's directory
+	// Follow waits for more until the trial has a result or its job does not run.
+	Follow bool
+}
+
+// followEvery is how often a log that grows is looked at.
+const followEvery = 250 * time.Millisecond
+
+// CopyLog writes a log of a trial to w as it is: what it contains is hostile.
+func CopyLog(ctx context.Context, h *Host, req LogRequest, w io.Writer) error {
+	if err := h.checkJobDir(req.Dir); err != nil {
+		return err
+	}
+	key, err := findTrial(h.Paths, req.Dir, req.Trial)
+	if err != nil {
+		return err
+	}
+	file, err := checkLog(req.Name)
+	if err != nil {
+		return err
+	}
+	f := follower{dir: h.Path(req.Dir), key: key, file: file, to: w}
+	defer f.close()
+	for {
+		// The trial may end while its log is read, so this comes first: the log is complete then.
+		ended := !req.Follow || f.ended()
+		switch err := f.reopen(); {
+		case errors.Is(err, fs.ErrNotExist) && !ended:
+		case err != nil:
+			return noLog(h, req.Dir, key, file, err)
+		default:
+			if err := f.copy(ctx); err != nil {
+				return err
+			}
+		}
+		if ended {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+// follower copies a file that grows, and begins again when another file takes its place.
+type follower struct {
+	dir  string
+	key  result.Key
+	file string
+	to   io.Writer
+	open *os.File
+	seen int64
+}
+
+func (f *follower) close() {
+	if f.open != nil {
+		_ = f.open.Close()
+	}
+}
+
+// ended reports whether nothing more will be written.
+func (f *follower) ended() bool {
+	_, err := os.Lstat(filepath.Join(f.dir, filepath.FromSlash(f.key.Dir()), result.ResultFile))
+	return err == nil || !job.Running(f.dir)
+}
+
+// reopen opens the file, unless it is the one that is open.
+func (f *follower) reopen() error {
+	now, err := openLog(f.dir, f.key, f.file)
+	if err != nil {
+		if f.open != nil && errors.Is(err, fs.ErrNotExist) {
+			return nil // it is being replaced
+		}
+		return err
+	}
+	if f.same(now) {
+		return now.Close()
+	}
+	f.close()
+	f.open, f.seen = now, 0
+	return nil
+}
+
+// copy writes what is new in the file.
+func (f *follower) copy(ctx context.Context) error {
+	n, err := io.Copy(f.to, reader{ctx, f.open})
+	f.seen += n
+	return err
+}
+
+// same reports whether a file is the one that is being copied, and has not become shorter.
+func (f *follower) same(now *os.File) bool {
+	if f.open == nil {
+		return false
+	}
+	a, errA := f.open.Stat()
+	b, errB := now.Stat()
+	return errA == nil && errB == nil && os.SameFile(a, b) && b.Size() >= f.seen
+}
+
+// reader ends with its context.
+type reader struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}

@@ -1,0 +1,266 @@
+package app
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/nofollow"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// ShownJob is a job as it is now.
+type ShownJob struct {
+	Input report.Input // without a verdict
+	State JobState
+	// Keys are those of all trials that belong into the directory, confirmation attempts last.
+	Keys   []result.Key
+	Resume string // the command that continues the job; "" if none does
+}
+
+// ShowJob returns what the directory of a job has now.
+func ShowJob(h *Host, dir string) (ShownJob, error) {
+	if err := h.checkJobDir(dir); err != nil {
+		return ShownJob{}, err
+	}
+	tree, err := readTree(h.Paths, h.Output, dir)
+	if err != nil {
+		return ShownJob{}, err
+	}
+	shown := ShownJob{
+		Input: report.Input{
+			Job: result.Summarize(tree.Plan, tree.All()), Plan: tree.Plan, Trials: tree.All(), Groups: result.Groups(tree.Plan, tree.All()),
+			Files: os.DirFS(h.Path(dir)), Dir: dir, Now: h.Now(),
+		},
+		State: JobDone, Keys: slices.Concat(tree.Plan.Own(), tree.Plan.ConfirmationKeys()),
+	}
+	_, err = os.Lstat(filepath.Join(h.Path(dir), result.ResultFile))
+	switch {
+	case job.Running(h.Path(dir)):
+		shown.State = JobRunning
+		return shown, nil
+	case err != nil:
+		shown.State = JobKilled
+	case shown.Input.Job.Cancelled:
+		shown.State = JobCancelled
+	}
+	if _, err := os.Lstat(filepath.Join(h.Path(dir), result.ConfigFile)); err == nil && shown.State != JobDone && !tree.Plan.ProvesTasks {
+		shown.Resume = resumption(h.Paths, dir, tree.Plan, ReportOptions{})
+	}
+	return shown, nil
+}
+
+// TrialState tells how far a trial has come.
+type TrialState string
+
+// The states.
+const (
+	TrialEnded   TrialState = "ended"
+	TrialRunning TrialState = "running"
+	TrialPending TrialState = "pending"   // the job runs, and has not begun it
+	TrialMissing TrialState = "no result" // the job does not run
+)
+
+// ShownTrial is a trial's story.
+type ShownTrial struct {
+	Key   result.Key
+	Dir   string // below the current directory, or absolute
+	State TrialState
+	Trial *result.Trial // nil unless State is TrialEnded
+	Tests *report.Tests // that the verifier reported; nil: none
+	Ends  []LogEnd      // of the logs that matter
+	Logs  []string      // the logs that there are, below Dir
+}
+
+// LogEnd is the end of a log, and if the log is long its beginning. Lines are safe to print.
+type LogEnd struct {
+	File    string   `json:"file"` // below the trial's directory
+	Caption string   `json:"-"`    // what stands above it
+	Lines   []string `json:"lines"`
+}
+
+// endLines is how many lines are shown of a log that explains nothing.
+const endLines = 10
+
+// ShowTrial returns the story of the trial of a job that a part of its name, agent/dataset/task__attempt, selects.
+func ShowTrial(h *Host, dir, part string) (ShownTrial, error) {
+	if err := h.checkJobDir(dir); err != nil {
+		return ShownTrial{}, err
+	}
+	key, err := findTrial(h.Paths, dir, part)
+	if err != nil {
+		return ShownTrial{}, err
+	}
+	shown := ShownTrial{Key: key, Dir: filepath.Join(dir, filepath.FromSlash(key.Dir()))}
+	trials, unreadable := result.ReadTrials(h.Path(dir), []result.Key{key})
+	if len(unreadable) > 0 {
+		return shown, unreadable[0]
+	}
+	in := report.Input{Files: os.DirFS(h.Path(dir)), Dir: dir}
+	nothing := result.Trial{Key: key}
+	if len(trials) == 0 {
+		shown.State = trialState(h.Path(dir), key)
+		shown.Logs = logsOf(in, nothing)
+		shown.Ends = endsOf(in, nothing)
+		return shown, nil
+	}
+	t := trials[0]
+	shown.State, shown.Trial, shown.Logs = TrialEnded, &t, logsOf(in, t)
+	if tests, ok := report.VerifierTests(in, t); ok {
+		shown.Tests = &tests
+	}
+	if file, log := report.Explain(in, t); !log.Empty() {
+		name := belowTrial(t.Key, file)
+		shown.Ends = []LogEnd{{File: name, Caption: report.Caption(log, name), Lines: log.Lines()}}
+	} else {
+		shown.Ends = endsOf(in, t)
+	}
+	return shown, nil
+}
+
+// trialState returns the state of a trial without a result.
+func trialState(dir string, key result.Key) TrialState {
+	_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(key.Dir())))
+	switch running := job.Running(dir); {
+	case running && err == nil:
+		return TrialRunning
+	case running:
+		return TrialPending
+	}
+	return TrialMissing
+}
+
+// belowTrial returns the path of a file below the trial's directory, from its path below the job's.
+func belowTrial(key result.Key, file string) string { return strings.TrimPrefix(file, key.Dir()+"/") }
+
+func logsOf(in report.Input, t result.Trial) (logs []string) {
+	for _, file := range report.Logs(in, t) {
+		logs = append(logs, belowTrial(t.Key, file))
+	}
+	return logs
+}
+
+// endsOf returns the ends of what the agent and the verifier printed.
+func endsOf(in report.Input, t result.Trial) (ends []LogEnd) {
+	for _, name := range []string{"setup", "command", path.Join("command", "stderr"), "verifier"} {
+		file := logPath(name)
+		if name == "setup" && t.Timestamps.AgentExecutionStartedAt != nil {
+			continue // the agent ran, so what installed it tells little
+		}
+		if log := report.Ends(in, path.Join(t.Dir(), file), endLines); !log.Empty() {
+			ends = append(ends, LogEnd{File: file, Caption: report.Caption(log, file), Lines: log.Lines()})
+		}
+	}
+	return ends
+}
+
+// LogNames returns the short names of logs, for the completion of shells.
+func LogNames() []string {
+	var names []string
+	for _, log := range []string{"setup", "command", "verifier"} {
+		names = append(names, log, path.Join(log, "stderr"))
+	}
+	return append(names, "error")
+}
+
+// logPath returns the path of a log below a trial's directory, from a path or a short name.
+func logPath(name string) string {
+	for _, dir := range []struct{ name, path string }{{"setup", result.SetupDir}, {"command", result.CommandDir}, {"verifier", result.VerifierDir}} {
+		switch name {
+		case dir.name, dir.name + "/stdout":
+			return dir.path + "/" + result.StdoutFile
+		case dir.name + "/stderr":
+			return dir.path + "/" + result.StderrFile
+		}
+	}
+	if name == "error" {
+		return result.ErrorFile
+	}
+	return name
+}
+
+// findTrial returns the trial of a job that a part of its name selects. A whole name, or the trial's directory, selects that trial alone.
+func findTrial(paths Paths, dir, part string) (result.Key, error) {
+	plan, err := result.ReadPlan(paths.Path(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return result.Key{}, usage("%w (give the directory of a job, such as jobs/nightly)", err)
+	}
+	if err != nil {
+		return result.Key{}, err
+	}
+	keys := slices.Concat(plan.Own(), plan.ConfirmationKeys())
+	var names []string
+	var found []result.Key
+	for _, k := range keys {
+		name, below := k.String(), k.Dir()
+		if part == name || part == below {
+			return k, nil
+		}
+		if strings.Contains(name, part) || strings.Contains(below, part) {
+			found = append(found, k)
+			names = append(names, name)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		for _, k := range keys {
+			names = append(names, k.String())
+		}
+		return result.Key{}, usage("%s has no trial whose name contains %q (there are: %s)", clean(dir), clean(part), untrusted.Names(names))
+	}
+	return result.Key{}, usage("%d trials of %s have %q in their names; give more of one: %s", len(found), clean(dir), clean(part), untrusted.Names(names))
+}
+
+// TrialNames returns the names of a job's trials that begin with a text, at most 1000, for the completion of shells. Those that a shell
+// could not show are left out.
+func TrialNames(paths Paths, dir, prefix string) (names []string) {
+	plan, err := result.ReadPlan(paths.Path(dir))
+	if err != nil {
+		return nil
+	}
+	for _, k := range slices.Concat(plan.Own(), plan.ConfirmationKeys()) {
+		if name := k.String(); strings.HasPrefix(name, prefix) && name == clean(name) && len(names) < 1000 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// openLog opens a log of a trial. It follows no link below the job's directory, because what is there may come out of an environment.
+func openLog(dir string, key result.Key, file string) (*os.File, error) {
+	names := strings.Split(path.Join(key.Dir(), file), "/")
+	last := len(names) - 1
+	parent, err := nofollow.OpenDirBelow(dir, names[:last]...)
+	if err != nil {
+		return nil, err
+	}
+	defer parent.Close()
+	return nofollow.OpenAt(parent, names[last])
+}
+
+// checkLog refuses a path that does not stay below the trial's directory.
+func checkLog(name string) (string, error) {
+	file := logPath(name)
+	if !fs.ValidPath(file) || file == "." {
+		return "", usage("--log %s: give setup, command, verifier (each also with /stderr), error, or a path below the trial's directory", clean(name))
+	}
+	return file, nil
+}
+
+// noLog explains that a log cannot be opened.
+func noLog(h *Host, dir string, key result.Key, file string, err error) error {
+	in := report.Input{Files: os.DirFS(h.Path(dir))}
+	if logs := logsOf(in, result.Trial{Key: key}); errors.Is(err, fs.ErrNotExist) {
+		return usage("%s of %s is not there (there are: %s)", clean(file), clean(key.String()), untrusted.Names(logs))
+	}
+	return usage("%s of %s cannot be shown: %w", clean(file), clean(key.String()), err)
+}

@@ -1,0 +1,379 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/ghvars"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// showOptions are the flags of show.
+type showOptions struct {
+	log                 string
+	follow, raw, asJSON bool
+}
+
+func newShowCommand(v *invocation) *cobra.Command {
+	var opts showOptions
+	cmd := &cobra.Command{
+		Use:   "show JOB_DIR [TRIAL]",
+		Short: "Show a job and its trials, or the story of one trial",
+		Long: `Show a job: its summary and its trials. With TRIAL, show one trial: its phases, its reward, the checks of its verifier,
+its error, and the ends of its logs. TRIAL is a part of the trial's name, agent/dataset/task__attempt. If several trials
+match, they are listed, and the exit code is 2. Nothing is judged, and jobs that still run can be shown, too.
+
+With --log, print a log as a whole: setup, command or verifier (their stdout; setup/stderr and so on for stderr), error, or a
+path below the trial's directory. On a terminal and in a GitHub workflow, escape sequences and workflow commands in it are
+made harmless; otherwise it is printed byte by byte. With --follow, print it while it grows, until the trial has ended.
+` + doneCodes,
+		Example: `  rollout show jobs/nightly
+  rollout show jobs/nightly fix-the-build__1
+  rollout show jobs/nightly my-agent/evals/fix --log verifier
+  rollout show jobs/nightly fix-the-build__1 --follow`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 {
+				return usage("%s needs a job's directory, and takes a part of a trial's name, got %s (see %s --help)", cmd.CommandPath(), plural.Count(len(args), "argument"), cmd.CommandPath())
+			}
+			if len(args) == 2 && args[1] == "" {
+				return usage("%s: the name of the trial is empty: leave it out, or give a part of it", cmd.CommandPath())
+			}
+			return opts.check(len(args) == 2)
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			switch len(args) {
+			case 0:
+				return nil, cobra.ShellCompDirectiveFilterDirs
+			case 1:
+				return app.TrialNames(v.host().Paths, args[0], prefix), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 1:
+				shown, err := app.ShowJob(v.host(), args[0])
+				if err != nil {
+					return err
+				}
+				return v.printShownJob(shown, opts.asJSON)
+			case opts.log != "" || opts.follow:
+				req := app.LogRequest{Dir: args[0], Trial: args[1], Name: cmp.Or(opts.log, "command"), Follow: opts.follow}
+				to, end := v.logWriter(opts.raw)
+				return errors.Join(app.CopyLog(cmd.Context(), v.host(), req, to), end())
+			}
+			shown, err := app.ShowTrial(v.host(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return v.printShownTrial(shown, opts.asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&opts.log, "log", "", "print this log of the trial: setup, command, verifier, error, or a path below its directory")
+	cmd.Flags().BoolVar(&opts.follow, "follow", false, "print the log while it grows, until the trial has ended; without --log: the agent's stdout")
+	cmd.Flags().BoolVar(&opts.raw, "raw", false, "print the log byte by byte also on a terminal")
+	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print JSON: dir, state and job; with TRIAL: trial, dir, state, result, tests, ends and logs")
+	_ = cmd.RegisterFlagCompletionFunc("log", cobra.FixedCompletions(app.LogNames(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// check refuses flags that do not fit together.
+func (o showOptions) check(trial bool) error {
+	log := o.log != "" || o.follow
+	switch {
+	case log && !trial:
+		return usage("--log and --follow print a log of one trial: give a part of its name, too")
+	case log && o.asJSON:
+		return usage("--json shows no log as a whole: leave out --json, or --log and --follow")
+	case o.raw && !log:
+		return usage("--raw is about logs: give --log, too")
+	}
+	return nil
+}
+
+// logWriter returns a writer to stdout for a log, and a function that ends it. On a terminal, and where GitHub's runner reads what is
+// printed, hostile text is made harmless, unless raw is set.
+func (e Env) logWriter(raw bool) (io.Writer, func() error) {
+	file, ok := e.Stdout.(*os.File)
+	if terminal := ok && term.IsTerminal(int(file.Fd())); raw || !terminal && !ghvars.Read(e.Getenv).Actions {
+		return e.Stdout, func() error { return nil }
+	}
+	l := &lineWriter{to: e.Stdout}
+	return l, l.end
+}
+
+// maxLogLine bounds the memory that a line without an end takes, in bytes. It is printed in pieces of this size.
+const maxLogLine = 64 << 10
+
+// lineWriter prints untrusted text line by line, each made safe by package untrusted.
+type lineWriter struct {
+	to   io.Writer
+	rest []byte
+}
+
+func (l *lineWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		i := bytes.IndexByte(p, '\n')
+		take := i + 1
+		if i < 0 {
+			take = len(p)
+		}
+		take = min(take, maxLogLine-len(l.rest))
+		l.rest = append(l.rest, p[:take]...)
+		p = p[take:]
+		if len(l.rest) == maxLogLine || l.rest[len(l.rest)-1] == '\n' {
+			if err := l.end(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// end prints the line that has no end yet.
+func (l *lineWriter) end() error {
+	if len(l.rest) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(l.to, strings.Join(untrusted.Lines(string(l.rest)), "\n"))
+	l.rest = l.rest[:0]
+	return err
+}
+
+// maxShownTrials bounds the list of a job's trials. --json has all.
+const maxShownTrials = 200
+
+// printShownJob prints a job: its summary and its trials.
+func (e Env) printShownJob(s app.ShownJob, asJSON bool) error {
+	in := s.Input
+	if asJSON {
+		return e.printJSON(struct {
+			Dir   string       `json:"dir"`
+			State app.JobState `json:"state"`
+			Job   result.Job   `json:"job"`
+		}{in.Dir, s.State, in.Job})
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "State: %s\n", s.State)
+	if in.Job.Commit != nil {
+		fmt.Fprintf(&b, "Commit: %s\n", cell(app.ShortCommit(*in.Job.Commit)))
+	}
+	fmt.Fprintf(&b, "Started: %s\n\n", in.Job.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+	color, width := e.stdoutStyle()
+	ui.Summary(&b, ui.SummaryInput{
+		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir, Resume: s.Resume, Missing: s.State == app.JobKilled && in.Job.SkippedTrials > 0,
+		Partial: s.State == app.JobRunning && in.Job.SkippedTrials > 0,
+	}, color, width)
+	writeTrials(&b, s)
+	_, err := b.WriteTo(e.Stdout)
+	return err
+}
+
+// writeTrials prints a table of a job's trials.
+func writeTrials(w io.Writer, s app.ShownJob) {
+	byKey := map[result.Key]result.Trial{}
+	for _, t := range s.Input.Trials {
+		byKey[t.Key] = t
+	}
+	fmt.Fprintln(w)
+	table := newTable(w)
+	table.row("REWARD", "TIME", "COST", "ERROR", "TRIAL")
+	for _, k := range s.Keys[:min(len(s.Keys), maxShownTrials)] {
+		reward, seconds, cost, problem := "–", "–", "–", "no result"
+		if t, ok := byKey[k]; ok {
+			seconds, cost, problem = report.Duration(t.Durations.TotalSec), report.Cost(t.Cost), "–"
+			if t.Reward != nil {
+				reward = report.Number(*t.Reward)
+			}
+			if t.Error != nil {
+				problem = cell(string(t.Error.Type))
+			}
+		}
+		table.row(reward, seconds, cost, problem, clean(k.String()))
+	}
+	table.flush()
+	if n := len(s.Keys) - maxShownTrials; n > 0 {
+		fmt.Fprintf(w, "%s more; --json has all\n", plural.Count(n, "trial"))
+	}
+}
+
+// printShownTrial prints a trial's story.
+func (e Env) printShownTrial(s app.ShownTrial, asJSON bool) error {
+	if asJSON {
+		return e.printJSON(struct {
+			Trial  string         `json:"trial"`
+			Dir    string         `json:"dir"`
+			State  app.TrialState `json:"state"`
+			Result *result.Trial  `json:"result"`
+			Tests  *shownTests    `json:"tests"`
+			Ends   []app.LogEnd   `json:"ends"`
+			Logs   []string       `json:"logs"`
+		}{s.Key.String(), s.Dir, s.State, s.Trial, testsOf(s.Tests), s.Ends, s.Logs})
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "Trial: %s\nState: %s\n", clean(s.Key.String()), s.State)
+	if s.Trial != nil {
+		writeOutcome(&b, *s.Trial)
+		writePhases(&b, *s.Trial)
+	}
+	writeChecks(&b, s.Tests)
+	for _, end := range s.Ends {
+		fmt.Fprintf(&b, "\n%s\n", clean(end.Caption))
+		for _, line := range end.Lines {
+			fmt.Fprintf(&b, "  │ %s\n", line)
+		}
+	}
+	fmt.Fprintf(&b, "\nFiles: %s\n", untrusted.ShellPath(s.Dir))
+	for _, log := range s.Logs {
+		fmt.Fprintf(&b, "  %s\n", clean(log))
+	}
+	_, err := b.WriteTo(e.Stdout)
+	return err
+}
+
+// writeOutcome prints how a trial ended, what it cost and where it ran.
+func writeOutcome(w io.Writer, t result.Trial) {
+	reward := "none"
+	if t.Reward != nil {
+		reward = report.Number(*t.Reward)
+	}
+	fmt.Fprintf(w, "Reward: %s\n", reward)
+	if len(t.Rewards) > 1 {
+		for _, name := range slices.Sorted(maps.Keys(t.Rewards)) {
+			fmt.Fprintf(w, "  %s: %s\n", cell(name), report.Number(t.Rewards[name]))
+		}
+	}
+	if t.VerifierExitCode != nil {
+		fmt.Fprintf(w, "Verifier: exit code %d\n", *t.VerifierExitCode)
+	}
+	if e := t.Error; e != nil {
+		fmt.Fprintf(w, "Error: %s\n", clean(string(e.Type)))
+		for _, line := range untrusted.Lines(e.Message) {
+			fmt.Fprintf(w, "  %s\n", line)
+		}
+	}
+	fmt.Fprintf(w, "Cost: %s\n", report.Cost(t.Cost))
+	if env := t.Environment; env != nil {
+		text := cell(env.Provider)
+		if env.Image != "" {
+			text += ", image " + clean(env.Image)
+		}
+		if env.Preserved {
+			text += ", kept as " + clean(env.ID)
+		}
+		fmt.Fprintf(w, "Environment: %s\n", text)
+		if base := env.Base; base != nil {
+			fmt.Fprintf(w, "  runs on %s instead of %s: %s\n", clean(base.Actual), clean(base.Requested), clean(base.Reason))
+		}
+	}
+	if r := t.Reused; r != nil {
+		fmt.Fprintf(w, "Reused: from job %s, %s\n", clean(r.Job), clean(r.From))
+	}
+	if t.Confirmation {
+		fmt.Fprintln(w, "Confirmation: an attempt to confirm that the task is broken")
+	}
+	writeNotes(w, t)
+}
+
+// writeNotes prints what went wrong without ending the trial.
+func writeNotes(w io.Writer, t result.Trial) {
+	for _, warning := range t.Warnings {
+		fmt.Fprintf(w, "Warning: %s\n", clean(warning))
+	}
+	for _, r := range t.Retries {
+		fmt.Fprintf(w, "Retried: %s, attempt %d: %s\n", clean(r.Operation), r.Attempt, clean(r.Message))
+	}
+	for _, o := range t.Omitted {
+		fmt.Fprintf(w, "Left out: %s: %s\n", clean(o.Path), clean(o.Reason))
+	}
+}
+
+// writePhases prints how long the phases of a trial took.
+func writePhases(w io.Writer, t result.Trial) {
+	d := t.Durations
+	fmt.Fprintf(w, "Started: %s\n\n", t.Timestamps.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+	table := newTable(w)
+	table.row("PHASE", "TIME")
+	for _, phase := range []struct {
+		name    string
+		seconds *float64
+	}{
+		{"environment setup", d.EnvironmentSetupSec}, {"  of it for the image", d.ImageSec}, {"agent setup", d.AgentSetupSec},
+		{"agent execution", d.AgentExecutionSec}, {"verifier", d.VerifierSec}, {"all", &d.TotalSec},
+	} {
+		switch {
+		case phase.seconds != nil:
+			table.row(phase.name, report.Duration(*phase.seconds))
+		case !strings.HasPrefix(phase.name, " "):
+			table.row(phase.name, "–")
+		}
+	}
+	table.flush()
+}
+
+// maxShownChecks bounds the list of a verifier's checks.
+const maxShownChecks = 50
+
+// writeChecks prints the test cases that a verifier reported, those that failed first.
+func writeChecks(w io.Writer, tests *report.Tests) {
+	if tests == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nChecks: %d passed, %d failed, %d skipped\n", tests.Passed, tests.Failed, tests.Skipped)
+	for i, test := range tests.List {
+		if i == maxShownChecks {
+			fmt.Fprintf(w, "  and %d more\n", len(tests.List)-i)
+			break
+		}
+		name := test.Name
+		if test.Suite != "" {
+			name = test.Suite + ": " + name
+		}
+		fmt.Fprintf(w, "  %s  %s\n", test.Status, cell(name))
+		for _, line := range untrusted.Lines(test.Message) {
+			fmt.Fprintf(w, "    │ %s\n", line)
+		}
+	}
+}
+
+// shownTests is the JSON form of a verifier's checks.
+type shownTests struct {
+	Passed  int         `json:"passed"`
+	Failed  int         `json:"failed"`
+	Skipped int         `json:"skipped"`
+	List    []shownTest `json:"list"`
+}
+
+type shownTest struct {
+	Suite   string            `json:"suite"`
+	Name    string            `json:"name"`
+	Status  report.TestStatus `json:"status"`
+	Message string            `json:"message"`
+}
+
+func testsOf(tests *report.Tests) *shownTests {
+	if tests == nil {
+		return nil
+	}
+	out := &shownTests{Passed: tests.Passed, Failed: tests.Failed, Skipped: tests.Skipped, List: []shownTest{}}
+	for _, t := range tests.List {
+		out.List = append(out.List, shownTest{t.Suite, t.Name, t.Status, t.Message})
+	}
+	return out
+}
