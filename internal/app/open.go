@@ -27,6 +27,7 @@ type opened struct {
 	provider environment.Provider
 	tree     *job.Tree
 	todo     []trial.Spec        // what is left to run
+	named    map[result.Key]bool // trials that --rerun names, which are not taken from other jobs
 	earlier  []result.Trial      // results that exist
 	again    map[result.Key]bool // confirmation attempts that may be made again
 	confirm  *confirmer          // which attempts confirm what looks broken; nil: none do

@@ -49,16 +49,22 @@ func (r JobRequest) envFlags() string {
 type RerunRequest struct {
 	RetryErrors []string // types of errors
 	OnlyFailed  bool
+	Trials      []string // globs of trials; see resume.RerunPolicy
 }
 
-func (r RerunRequest) empty() bool { return len(r.RetryErrors) == 0 && !r.OnlyFailed }
+func (r RerunRequest) empty() bool {
+	return len(r.RetryErrors) == 0 && !r.OnlyFailed && len(r.Trials) == 0
+}
 
 func (r RerunRequest) policy() (resume.RerunPolicy, error) {
 	types, err := resume.ParseErrorTypes(r.RetryErrors)
 	if err != nil {
 		return resume.RerunPolicy{}, usage("--retry-errors: %w", err)
 	}
-	return resume.RerunPolicy{Types: types, OnlyFailed: r.OnlyFailed}, nil
+	if err := resume.CheckTrials(r.Trials); err != nil {
+		return resume.RerunPolicy{}, usage("--rerun %w", err)
+	}
+	return resume.RerunPolicy{Types: types, OnlyFailed: r.OnlyFailed, Trials: r.Trials}, nil
 }
 
 // flags returns the flags of the request, as a shell takes them, each after a space.
@@ -66,6 +72,9 @@ func (r RerunRequest) flags() string {
 	out := flag("retry-errors", strings.Join(r.RetryErrors, ","))
 	if r.OnlyFailed {
 		out += " --only-failed"
+	}
+	for _, glob := range r.Trials { // those that ran again run once more: it is not known which of them did
+		out += flag("rerun", glob)
 	}
 	return out
 }

@@ -156,7 +156,7 @@ func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock,
 		return nil, fmt.Errorf("write the job's files: %w", err)
 	}
 	o := &opened{
-		planned: p, provider: provider, tree: tree, earlier: pending.Earlier, again: pending.Confirmations, confirm: confirm,
+		planned: p, provider: provider, tree: tree, earlier: pending.Earlier, named: pending.Named, again: pending.Confirmations, confirm: confirm,
 		todo: slices.DeleteFunc(slices.Clone(p.own()), func(s trial.Spec) bool { return !pending.Keys[s.Key] }),
 	}
 	return o.run(ctx, sources)

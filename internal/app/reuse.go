@@ -69,7 +69,8 @@ func (o *opened) reuse(ctx context.Context, sources []reuse.Source) error {
 			plural.Count(total, "trial"), joined(unaddressed))
 		return nil
 	}
-	found, err := reuse.Find(ctx, sources, o.todo, reuse.Experiment{
+	candidates := slices.DeleteFunc(slices.Clone(o.todo), func(s trial.Spec) bool { return o.named[s.Key] })
+	found, err := reuse.Find(ctx, sources, candidates, reuse.Experiment{
 		Digests: trial.DigestsOf(o.Job, o.inputs()), ImageID: o.imageIDs(ctx), Unaddressed: unaddressed,
 	})
 	if err != nil {

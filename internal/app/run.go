@@ -16,7 +16,7 @@ import (
 // Run runs a job, or a shard of it, and reports on it. With an error, the Finished is what there is of the job; nil: nothing.
 func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 	if !req.Resume && !req.Rerun.empty() {
-		return nil, usage("--retry-errors and --only-failed say what is run again of a job that is there: they need --resume")
+		return nil, usage("--retry-errors, --only-failed and --rerun say what is run again of a job that is there: they need --resume")
 	}
 	policy, err := req.Rerun.policy()
 	if err != nil {

@@ -104,16 +104,18 @@ func (f *viewFlags) given() string {
 type rerunFlags struct {
 	retryErrors []string
 	onlyFailed  bool
+	trials      []string
 }
 
 func (f *rerunFlags) add(cmd *cobra.Command, when string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.retryErrors, "retry-errors", nil, when+"also run trials again that ended with these error types, such as agent_execution_timeout, or with any (all)")
+	flags.StringArrayVar(&f.trials, "rerun", nil, when+"also run trials again that this glob names as AGENT/TASK or AGENT/DATASET/TASK, with __N one attempt, whatever their result (repeatable)")
 	flags.BoolVar(&f.onlyFailed, "only-failed", false, when+"run only failed trials again; leave out trials that never ran or were interrupted")
 }
 
 func (f *rerunFlags) request() app.RerunRequest {
-	return app.RerunRequest{RetryErrors: f.retryErrors, OnlyFailed: f.onlyFailed}
+	return app.RerunRequest{RetryErrors: f.retryErrors, OnlyFailed: f.onlyFailed, Trials: f.trials}
 }
 
 func addFailFast(cmd *cobra.Command, failFast *bool) {

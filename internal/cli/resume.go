@@ -32,6 +32,7 @@ left, resume reports on the job as "rollout report" does.
 ` + exitCodes,
 		Example: `  rollout resume jobs/nightly
   rollout resume jobs/nightly --retry-errors agent_execution_timeout,agent_install_failed
+  rollout resume jobs/nightly --rerun 'my-agent/fix-*' --rerun my-agent/evals/hello__2
   rollout resume jobs/nightly --n-attempts 5 --junit junit.xml`,
 		Args: oneArg("a job's directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/job"
@@ -85,6 +86,9 @@ func (j Job) Pending(now result.Plan, policy RerunPolicy) (Pending, error) {
 	digests := make(map[taskName]string, len(now.Tasks))
 	for _, t := range now.Tasks {
 		digests[taskName{t.Dataset, t.Task}] = t.Digest
+	}
+	if err := policy.checkMatches(slices.Concat(now.Own(), j.Plan.ConfirmationKeys())); err != nil {
+		return Pending{}, err
 	}
 	out, err := pendingOf(j.Dir, now.Own(), digests, policy)
 	if err == nil {

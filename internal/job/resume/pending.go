@@ -15,6 +15,7 @@ import (
 type Pending struct {
 	Keys    map[result.Key]bool // to be run
 	Earlier []result.Trial      // all results, also those of trials that are run again
+	Named   map[result.Key]bool // those of Keys that the policy names
 	Kept    int                 // results that stay
 	Missing int                 // trials without a whole result that are not run
 	// Confirmations has the confirmation attempts among Earlier that are made again if job.Options.Confirm returns them.
@@ -24,7 +25,12 @@ type Pending struct {
 
 // pendingOf decides for each of a job's trials whether it is run. It refuses a directory with files that no run writes.
 func pendingOf(dir string, keys []result.Key, digests map[taskName]string, policy RerunPolicy) (Pending, error) {
-	out := Pending{Keys: map[result.Key]bool{}}
+	out := Pending{Keys: map[result.Key]bool{}, Named: map[result.Key]bool{}}
+	for _, key := range keys {
+		if policy.names(key) {
+			out.Named[key] = true
+		}
+	}
 	if err := checkTrialDirs(dir, keys); err != nil {
 		return out, err
 	}
@@ -33,7 +39,7 @@ func pendingOf(dir string, keys []result.Key, digests map[taskName]string, polic
 		t, err := trials[i], errs[i]
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, result.ErrTorn):
-			if policy.OnlyFailed {
+			if policy.OnlyFailed && !out.Named[key] {
 				out.Missing++
 			} else {
 				out.Keys[key] = true

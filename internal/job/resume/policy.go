@@ -3,10 +3,12 @@ package resume
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -16,7 +18,63 @@ type RerunPolicy struct {
 	Types []result.ErrorType
 	// OnlyFailed leaves out trials without a whole result and cancelled ones, so that only failed trials are run again.
 	OnlyFailed bool
+	// Trials has globs of trials that are run again whatever their result is. See matches.
+	Trials []string
 }
+
+// CheckTrials returns an error if a glob of RerunPolicy.Trials is malformed.
+func CheckTrials(globs []string) error {
+	for _, glob := range globs {
+		if _, err := path.Match(glob, ""); err != nil || !strings.Contains(glob, "/") {
+			return fmt.Errorf("%q: want AGENT/TASK or AGENT/DATASET/TASK, with globs (*, ?, [a-z]), and __N at the end for one attempt", glob)
+		}
+	}
+	return nil
+}
+
+// matches reports whether a glob names a trial: as AGENT/TASK or AGENT/DATASET/TASK, with or without __ATTEMPT, or as its directory. A *
+// matches no slash.
+func matches(glob string, key result.Key) bool {
+	attempt := fmt.Sprintf("__%d", key.Attempt)
+	short, long := key.Agent+"/"+key.Task, key.Agent+"/"+key.Dataset+"/"+key.Task
+	return slices.ContainsFunc([]string{short, short + attempt, long, long + attempt, key.Dir()}, func(name string) bool {
+		ok, _ := path.Match(glob, name)
+		return ok
+	})
+}
+
+// names reports whether the policy names a trial.
+func (p RerunPolicy) names(key result.Key) bool {
+	return slices.ContainsFunc(p.Trials, func(glob string) bool { return matches(glob, key) })
+}
+
+// checkMatches refuses globs that match none of the trials.
+func (p RerunPolicy) checkMatches(keys []result.Key) error {
+	for _, glob := range p.Trials {
+		if slices.ContainsFunc(keys, func(k result.Key) bool { return matches(glob, k) }) {
+			continue
+		}
+		var names []string
+		for _, k := range keys {
+			names = append(names, k.Agent+"/"+k.Task)
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+		hint := diag.DidYouMean(glob, names)
+		if hint == "" {
+			more := ""
+			if len(names) > maxListed {
+				names, more = names[:maxListed], ", …"
+			}
+			hint = "there are: " + strings.Join(names, ", ") + more
+		}
+		return job.Refuse("--rerun %s matches none of its trials (%s)", glob, hint)
+	}
+	return nil
+}
+
+// maxListed is how many names a message lists.
+const maxListed = 20
 
 // allErrors stands for every error type.
 const allErrors = "all"
@@ -56,6 +114,9 @@ func unknownType(name string) string {
 // reruns reports whether a trial with this result is run again. By default a trial with a reward is not, and failures of agents,
 // verifiers and tasks are outcomes.
 func (p RerunPolicy) reruns(t result.Trial) bool {
+	if p.names(t.Key) {
+		return true
+	}
 	if t.Error == nil {
 		return false
 	}
