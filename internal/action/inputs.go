@@ -184,7 +184,7 @@ func dividing(set func(*form, string) error) func(*form, string) error {
 }
 
 func setShard(f *form, value string) (err error) {
-	f.shard, err = app.ParseShard(value)
+	f.shard, err = app.ParseShard(value, func(string) (string, bool) { return "", false }) // a matrix says which shard it is
 	return err
 }
 

@@ -47,8 +47,11 @@ func (p *planned) openAgentFiles(ctx context.Context) error {
 		return nil
 	}
 	store, err := openCache(p.host.Variables)
-	if err != nil {
+	if wrong := (*UsageError)(nil); errors.As(err, &wrong) {
 		return err
+	}
+	if err != nil {
+		store = nil // there is no place for one
 	}
 	for _, a := range p.Job.Agents {
 		if err := p.files[a.Name].Open(ctx, store); err != nil {

@@ -113,9 +113,7 @@ func (l *loaded) save(file string) error {
 		return fmt.Errorf("find %s: %w", file, err)
 	}
 	job := l.Job
-	if l.Unnamed {
-		job.Name = ""
-	}
+	job.Name = l.NameAsWritten
 	text, err := config.YAML(job, l.PathsFrom, filepath.Dir(path))
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -111,20 +110,6 @@ type ReportRequest struct {
 	Dir     string
 	Options ReportOptions
 	Quiet   bool // leave nothing in a workflow unless Options.GitHub says so
-}
-
-// ParseShard parses i/N; nil if text is empty.
-func ParseShard(text string) (*result.Shard, error) {
-	if text == "" {
-		return nil, nil
-	}
-	left, right, ok := strings.Cut(text, "/")
-	index, err := strconv.Atoi(left)
-	total, err2 := strconv.Atoi(right)
-	if !ok || err != nil || err2 != nil || index < 1 || total < index || total > result.MaxShards {
-		return nil, usage("--shard %s: want i/N with i from 1 to N, as in 2/4, and N at most %d", text, result.MaxShards)
-	}
-	return &result.Shard{Index: index, Total: total}, nil
 }
 
 // ParseSet parses PATH=VALUE.

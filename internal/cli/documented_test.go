@@ -105,3 +105,30 @@ func documentedCommand(line string, whole bool) error {
 	}
 	return nil
 }
+
+// inPipeline matches a rollout command in a file of another CI system, up to what its shell adds.
+var inPipeline = regexp.MustCompile(`(?:^|[\s"])rollout (run|merge) ([^#|"\n]*(?:"[^"\n]*"[^#|"\n]*)*)`)
+
+// TestPipelineCommands parses every rollout command in the pipelines of examples/pipelines.
+func TestPipelineCommands(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "examples", "pipelines", "*"))
+	if err != nil || len(files) < 4 {
+		t.Fatalf("pipelines: %q, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, m := range inPipeline.FindAllStringSubmatch(string(text), -1) {
+			found[m[1]] = true
+			if err := documentedCommand(m[1]+" "+strings.TrimSpace(m[2]), true); err != nil {
+				t.Errorf("%s: rollout %s %s: %v", file, m[1], m[2], err)
+			}
+		}
+		if !found["run"] || !found["merge"] {
+			t.Errorf("%s: found only %v", file, found)
+		}
+	}
+}

@@ -52,7 +52,7 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
     --execute 'my-agent "$ROLLOUT_TASK_INSTRUCTION"' --agent-env API_KEY --save-job job.yaml
   rollout run --registry registry.json terminal-bench@2.0 -a oracle -l 10`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := opts.request(args)
+			req, err := opts.request(args, v.Getenv)
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 	opts.job.add(cmd)
 	opts.tasks.add(cmd)
 	cmd.Flags().StringVar(&opts.saveJob, "save-job", "", "write what is run to this new job file")
-	cmd.Flags().StringVar(&opts.shard, "shard", "", "run only this part of the job, as in 2/4: merge puts the parts together")
+	cmd.Flags().StringVar(&opts.shard, "shard", "", "run only this part of the job, as in 2/4, or auto for the part that the CI system numbers: merge puts the parts together")
 	addTimings(cmd, &opts.timings)
 	cmd.Flags().BoolVar(&opts.resume, "resume", false, "continue the job of this name if its directory exists")
 	opts.rerun.add(cmd, "with --resume: ")
@@ -74,7 +74,7 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 }
 
 // request returns what a command line asks for.
-func (o *runOptions) request(args []string) (req app.RunRequest, err error) {
+func (o *runOptions) request(args []string, getenv func(string) (string, bool)) (req app.RunRequest, err error) {
 	req = app.RunRequest{SaveJob: o.saveJob, Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, FailFast: o.failFast, LogFormat: o.view.given(), Report: o.report.options()}
 	if req.Job, err = o.job.request(""); err != nil {
 		return req, err
@@ -82,7 +82,7 @@ func (o *runOptions) request(args []string) (req app.RunRequest, err error) {
 	if err := o.tasks.set(&req.Job, args); err != nil {
 		return req, err
 	}
-	req.Shard, err = app.ParseShard(o.shard)
+	req.Shard, err = app.ParseShard(o.shard, getenv)
 	return req, err
 }
 

@@ -63,7 +63,7 @@ What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] R
 				}
 				return v.validate(cmd.Context(), req, opts.format == formatJSON)
 			}
-			req, err := opts.proof(args[0])
+			req, err := opts.proof(args[0], v.Getenv)
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (o *validateOptions) addProof(cmd *cobra.Command) {
 	flags.IntVar(&o.nopRuns, "nop-runs", app.DefaultNopRuns, "how often each task is run without doing anything")
 	flags.BoolVar(&o.offline, "offline", false, "run each solution once more without any network, and say which tasks need one")
 	flags.StringVar(&o.since, "changed", "", "only tasks with files that changed since this commit, branch or tag, committed or not")
-	flags.StringVar(&o.shard, "shard", "", "only this part of the tasks, as in 2/4")
+	flags.StringVar(&o.shard, "shard", "", "only this part of the tasks, as in 2/4, or auto for the part that the CI system numbers")
 	flags.StringVar(&o.format, "format", formatText, "what is printed: text, "+strings.Join(proofFormats(), ", ")+"; without --run text or json")
 	flags.StringVar(&o.junit, "junit", "", "write a JUnit XML report to this file")
 	flags.StringVar(&o.markdown, "markdown", "", "write a Markdown report to this file")
@@ -114,7 +114,7 @@ func (o *validateOptions) request(target string) (app.JobRequest, error) {
 }
 
 // proof returns what a command line with --run asks for.
-func (o *validateOptions) proof(target string) (req app.ProveRequest, err error) {
+func (o *validateOptions) proof(target string, getenv func(string) (string, bool)) (req app.ProveRequest, err error) {
 	for _, flag := range []string{"agent", "n-attempts"} {
 		if o.changed(flag) {
 			return req, usage("--%s has no meaning with --run, which runs oracle and nop: see --runs and --nop-runs", flag)
@@ -134,7 +134,7 @@ func (o *validateOptions) proof(target string) (req app.ProveRequest, err error)
 		return req, err
 	}
 	req.Job.TaskFormat = o.taskFormat
-	req.Shard, err = app.ParseShard(o.shard)
+	req.Shard, err = app.ParseShard(o.shard, getenv)
 	return req, err
 }
 

@@ -28,6 +28,7 @@ var inBraces = regexp.MustCompile(`\{[^{}]*\}`)
 // expandName replaces the placeholders in the job's name. It reports false after a problem.
 func (c *checker) expandName() bool {
 	at, numbered, sound := keys.Path{"name"}, false, true
+	c.out.NameAsWritten = c.out.Job.Name
 	name := inBraces.ReplaceAllStringFunc(c.out.Job.Name, func(placeholder string) string {
 		switch word := strings.Trim(placeholder, "{}"); word {
 		case nameDate:

@@ -71,6 +71,8 @@ type Loaded struct {
 	PathsFrom string
 	// Unnamed: neither the file nor a flag names the job, so its name is the time.
 	Unnamed bool
+	// NameAsWritten is the name with its placeholders; "" if there is none.
+	NameAsWritten string
 	// Numbered returns the name of the nth run of a job whose name has {run}, outside a workflow. Job.Name is that of the first. nil: the
 	// name has no number.
 	Numbered func(n int) string

@@ -25,7 +25,10 @@ type Set struct {
 	Bytes  int64 // of all files
 
 	files map[string]file
-	dir   *cache.Dir // nil until Open
+	held  *cache.Dir // nil until Open, and without a cache
+	dir   string     // the copies; "" until Open
+	// failed: a file changed, so a copy elsewhere would fail, too.
+	failed bool
 }
 
 // Entry is one entry of an agent's files, with the place where its source is.
@@ -58,26 +61,49 @@ func Load(ctx context.Context, entries []Entry) (set *Set, failed int, err error
 	return set, 0, nil
 }
 
+// errNoCache means that there is no cache.
+var errNoCache = errors.New("there is no cache")
+
 // errChanged means that a file is no longer what it was when it was loaded.
 var errChanged = errors.New("it has changed since it was read: start again")
 
-// Open copies the files into the cache, unless it has them, so that all trials get the same ones whatever happens to the originals. It may
-// be called once. A set without files needs no cache.
+// Open copies the files, so that all trials get the same ones whatever happens to the originals. It may be called once. The copies are in
+// the cache, which may have them already; where it is nil or cannot be written, they are in a temporary directory.
 func (s *Set) Open(ctx context.Context, store *cache.Cache) error {
 	if s == nil || len(s.files) == 0 {
 		return nil
+	}
+	err := s.openCached(ctx, store)
+	if err == nil || ctx.Err() != nil || s.failed {
+		return err
+	}
+	if s.dir, err = os.MkdirTemp("", "rollout-agent-"); err != nil {
+		return err
+	}
+	if err := s.write(ctx, filepath.Join(s.dir, partFiles)); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return nil
+}
+
+// openCached is Open with copies in the cache. If it is not the cache that failed, it sets s.failed.
+func (s *Set) openCached(ctx context.Context, store *cache.Cache) error {
+	if store == nil {
+		return errNoCache
 	}
 	dir, err := store.Open(ctx, cache.Key{Kind: "agent", Text: s.Digest, About: fmt.Sprintf("%d files of an agent", s.Files)})
 	if err != nil {
 		return err
 	}
 	err = dir.Fill(ctx, []string{partFiles}, func(ctx context.Context, draft string, _ []string) error {
-		return s.write(ctx, filepath.Join(draft, partFiles))
+		err := s.write(ctx, filepath.Join(draft, partFiles))
+		s.failed = errors.Is(err, errChanged)
+		return err
 	})
 	if err != nil {
 		return errors.Join(err, dir.Close())
 	}
-	s.dir = dir
+	s.held, s.dir = dir, dir.Path()
 	return nil
 }
 
@@ -91,20 +117,23 @@ func (s *Set) ID() string {
 
 const partFiles = "files"
 
-// Close allows the cache to remove the files.
+// Close allows the cache to remove the copies, or removes them.
 func (s *Set) Close() error {
-	if s == nil || s.dir == nil {
+	switch {
+	case s == nil || s.dir == "":
 		return nil
+	case s.held != nil:
+		return s.held.Close()
 	}
-	return s.dir.Close()
+	return os.RemoveAll(s.dir)
 }
 
 // FS returns the files by their paths in the environment, after Open; nil if there are none.
 func (s *Set) FS() fs.FS {
-	if s == nil || s.dir == nil {
+	if s == nil || s.dir == "" {
 		return nil
 	}
-	return task.Tree(s.dir.Part(partFiles))
+	return task.Tree(filepath.Join(s.dir, partFiles))
 }
 
 // write copies the files into a directory.

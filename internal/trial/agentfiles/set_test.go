@@ -229,6 +229,19 @@ func TestTrialsGetWhatWasLoaded(t *testing.T) {
 	if text, err := fs.ReadFile(set.FS(), "agent/a"); err != nil || string(text) != "changed" {
 		t.Errorf("trials get %q, %v", text, err)
 	}
+	full := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(full, nil, 0o600))
+	t.Setenv("TMPDIR", t.TempDir())
+	uncached, err := load(t, tree(t, map[string]string{"agent/a": "changed"}), taken("agent", ""))
+	must(t, err)
+	must(t, uncached.Open(t.Context(), cache.New(full, 0))) // no directory can be made there
+	if text, err := fs.ReadFile(uncached.FS(), "agent/a"); err != nil || string(text) != "changed" {
+		t.Errorf("without a cache: %q, %v", text, err)
+	}
+	must(t, uncached.Close())
+	if left, _ := os.ReadDir(os.TempDir()); len(left) > 0 {
+		t.Errorf("what is left without a cache: %v", left)
+	}
 	again, err := load(t, tree(t, map[string]string{"agent/a": "changed"}), taken("agent", ""))
 	must(t, err)
 	must(t, again.Open(t.Context(), store)) // without copying
