@@ -118,7 +118,7 @@ func loadTarget(ctx context.Context, h *Host, req JobRequest, fallback ...agent.
 	return l, nil
 }
 
-// oracleAndNop are the agents that prove tasks.
+// oracleAndNop returns the agents that prove tasks.
 func oracleAndNop() []agent.Agent { return []agent.Agent{{Name: agent.Oracle}, {Name: agent.Nop}} }
 
 // loadTasks loads the tasks of a job. getenv finds the variables that they may use.

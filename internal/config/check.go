@@ -66,7 +66,7 @@ func (c *checker) jobName() {
 	}
 }
 
-// nameHint is a name that can be used instead. The last part of a path is more likely meant than a path with its slashes replaced.
+// nameHint returns a name that can be used instead. The last part of a path is more likely meant than a path with its slashes replaced.
 func nameHint(name, slug string) string {
 	last := path.Base(name)
 	leads := path.IsAbs(name) || strings.HasPrefix(name, "./") || strings.Contains(name, "../") // to a directory

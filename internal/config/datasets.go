@@ -109,7 +109,7 @@ func (c *checker) elsewhere(path string) string {
 	return c.fromHere(path, isDir)
 }
 
-// elsewhereFile is elsewhere for files.
+// elsewhereFile returns the hint of elsewhere for a file.
 func (c *checker) elsewhereFile(path string) string { return c.fromHere(path, isFile) }
 
 func (c *checker) fromHere(path string, there func(string) bool) string {

@@ -63,7 +63,7 @@ func (c *checker) gateAgents() {
 	}
 }
 
-// gateDatasets is gateAgents for datasets, including those of quarantines. Call it after datasets have their names.
+// gateDatasets checks datasets as gateAgents checks agents, including those of quarantines. Call it after datasets have their names.
 func (c *checker) gateDatasets() {
 	var names []string
 	for _, d := range c.out.Job.Datasets {

@@ -53,7 +53,7 @@ func YAML(job Job, from, to string) ([]byte, error) {
 	return out.Bytes(), enc.Close()
 }
 
-// toYAML is the inverse of the converter of YAML files.
+// toYAML returns a node as the YAML library has it.
 func toYAML(n *keys.Node) *yaml.Node {
 	switch n.Kind {
 	case keys.List:

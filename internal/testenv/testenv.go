@@ -5,6 +5,7 @@ package testenv
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,6 +68,23 @@ func RemoveStore(dir string) error {
 		return nil // RemoveAll reports what it cannot remove
 	})
 	return os.RemoveAll(dir)
+}
+
+// RunWithStore runs tests with a new directory in which environments of this user keep their changes, and removes it. It returns the exit
+// code.
+func RunWithStore(m *testing.M, dir *string) int {
+	made, err := os.MkdirTemp("", "rollout-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	*dir = made
+	code := m.Run()
+	if err := RemoveStore(made); err != nil {
+		fmt.Fprintln(os.Stderr, "sandboxes have left what cannot be removed:", err)
+		return 1
+	}
+	return code
 }
 
 // Lacks skips the test because this machine lacks something, or fails it if name is required.

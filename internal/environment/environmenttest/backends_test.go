@@ -3,7 +3,6 @@ package environmenttest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,22 +21,7 @@ var stores string
 func TestMain(m *testing.M) {
 	sandbox.Init() // sandboxes are started by executing this program
 	testenv.Parallel(8)
-	os.Exit(runAll(m))
-}
-
-func runAll(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "rollout-environmenttest-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	stores = dir
-	code := m.Run()
-	if err := testenv.RemoveStore(dir); err != nil {
-		fmt.Fprintln(os.Stderr, "sandboxes have left what cannot be removed:", err)
-		return 1
-	}
-	return code
+	os.Exit(testenv.RunWithStore(m, &stores))
 }
 
 // fakeOptions are those of the fake provider, which is quick and always there, but has only what tests of its users need.
