@@ -90,9 +90,7 @@ func deref(s *string) string {
 
 // Repositories that git creates are read as git itself reads them.
 func TestCommitAgreesWithGit(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		testenv.Lacks(t, "docker", "git, which those who require Docker have, too")
-	}
+	testenv.NeedGit(t)
 	base := t.TempDir()
 	t.Setenv("HOME", base)
 	git := func(dir string, args ...string) string { t.Helper(); return runGit(t, dir, args...) }

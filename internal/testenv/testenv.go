@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,6 +40,14 @@ func NeedRoot(t testing.TB, why string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		Lacks(t, "docker", "root, "+why)
+	}
+}
+
+// NeedGit skips or fails the test where there is no git to compare with. Where Docker is required, so is git.
+func NeedGit(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		Lacks(t, "docker", "git: "+err.Error())
 	}
 }
 

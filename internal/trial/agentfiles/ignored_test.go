@@ -17,9 +17,7 @@ import (
 
 // TestIgnoresWhatGitIgnores compares with git itself, on made-up trees and patterns.
 func TestIgnoresWhatGitIgnores(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		testenv.Lacks(t, "docker", "git, which CI has as it has an engine")
-	}
+	testenv.NeedGit(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	pattern := func() string {
