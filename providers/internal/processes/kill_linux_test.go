@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -237,4 +238,30 @@ func BenchmarkScan(b *testing.B) {
 		found = len(all)
 	}
 	b.ReportMetric(float64(found), "processes")
+}
+
+// TestScanAsksForOneProcess: what is asked for at once may end, having started another, before it is read about.
+func TestScanAsksForOneProcess(t *testing.T) {
+	list, err := openProc()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer list.close()
+	found, err := list.scan()
+	if err != nil || !slices.ContainsFunc(found, func(s stat) bool { return s.PID == os.Getpid() }) {
+		t.Fatalf("%d processes without this one, %v", len(found), err)
+	}
+	_, err = unix.Seek(list.dir, 0, io.SeekStart)
+	for n := 1; n > 0 && err == nil; {
+		if n, err = unix.Getdents(list.dir, list.entry[:]); errors.Is(err, unix.EINVAL) {
+			n, err = unix.Getdents(list.dir, list.other[:])
+			continue
+		}
+		if _, _, names := unix.ParseDirent(list.entry[:n], -1, nil); len(names) > 1 {
+			t.Fatalf("asks for %q at once", names)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }

@@ -12,11 +12,12 @@ import (
 // proc reads /proc. It is used for many looks at once, as what is to be killed may start others meanwhile:
 // its buffers are used again, and nothing is opened twice.
 type proc struct {
-	dir     int
-	entries [8 << 10]byte
-	line    [1 << 10]byte // longer than any stat, which has numbers and a name of 15 bytes
-	names   []string
-	list    []stat
+	dir   int
+	entry [oneProcess]byte
+	other [512]byte     // room for an entry with any name
+	line  [1 << 10]byte // longer than any stat, which has numbers and a name of 15 bytes
+	names []string
+	list  []stat
 }
 
 func openProc() (*proc, error) {
@@ -27,18 +28,28 @@ func openProc() (*proc, error) {
 	return &proc{dir: dir}, nil
 }
 
+// oneProcess is the size in bytes of a directory entry whose name is the id of a process: there is no room for two.
+// Source: getdents(2), struct linux_dirent64.
+const oneProcess = 32
+
 func (p *proc) close() { _ = unix.Close(p.dir) }
 
 // scan lists the processes there are. The list is good until the next scan.
+//
+// It reads about each process before it asks for the next one. If it asked for many at once, one of them could start another and end
+// before it is read about, and the new one would be in no list: its id is higher than those that were asked for, but others' ids are
+// higher still.
 func (p *proc) scan() ([]stat, error) {
 	if _, err := unix.Seek(p.dir, 0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read /proc: %w", err)
 	}
 	p.list = p.list[:0]
 	for {
-		n, err := unix.Getdents(p.dir, p.entries[:])
-		if errors.Is(err, unix.EINTR) {
-			continue
+		buffer := p.entry[:]
+		n, err := retry(func() (int, error) { return unix.Getdents(p.dir, buffer) })
+		if errors.Is(err, unix.EINVAL) { // it is no process, and has a longer name
+			buffer = p.other[:]
+			n, err = retry(func() (int, error) { return unix.Getdents(p.dir, buffer) })
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read /proc: %w", err)
@@ -46,7 +57,7 @@ func (p *proc) scan() ([]stat, error) {
 		if n == 0 {
 			return p.list, nil
 		}
-		_, _, p.names = unix.ParseDirent(p.entries[:n], -1, p.names[:0])
+		_, _, p.names = unix.ParseDirent(buffer[:n], -1, p.names[:0])
 		if err := p.add(); err != nil {
 			return nil, err
 		}
