@@ -17,11 +17,12 @@ import (
 // finder finds the results of other jobs, on disk and on GitHub.
 type finder struct {
 	Paths
+	Variables
 	out    Output
 	github func() github.Environment
 }
 
-func (h *Host) finder() finder { return finder{h.Paths, h.Output, h.GitHub} }
+func (h *Host) finder() finder { return finder{h.Paths, h.Variables, h.Output, h.GitHub} }
 
 // baseline returns the job to compare with, and a sentence about it or about why there is none, for the job in dir, which
 // evaluated the commit of.
@@ -37,6 +38,16 @@ func (f finder) baseline(ctx context.Context, dir string, of evaluated, opts Rep
 		}
 		return base, sentence, nil
 	}
+	if isRemote(source) {
+		base, err = f.download(ctx, source)
+		switch {
+		case errors.Is(err, errNoObject):
+			return nil, fmt.Sprintf("%s: %v", shown(source), err), nil
+		case err != nil:
+			return nil, "", fmt.Errorf("--baseline: %w", err)
+		}
+		return base, shown(source) + evaluatedBy(*base), nil
+	}
 	if f.same(source, dir) {
 		return nil, "", usage("--baseline %s: is the job itself, which is never worse than itself", clean(source))
 	}
@@ -47,11 +58,16 @@ func (f finder) baseline(ctx context.Context, dir string, of evaluated, opts Rep
 	for _, u := range unreadable {
 		warnf(f.out, "baseline: %v", u)
 	}
+	return job, source + evaluatedBy(*job), nil
+}
+
+// evaluatedBy returns the end of a sentence about a baseline: which job it is, of which commit, and what is missing of it.
+func evaluatedBy(job result.Job) string {
 	commit := ", commit not known"
 	if job.Commit != nil {
 		commit = " at commit " + ShortCommit(*job.Commit)
 	}
-	return job, fmt.Sprintf("%s (job %s%s)%s", source, job.JobName, commit, lacks(*job)), nil
+	return fmt.Sprintf(" (job %s%s)%s", job.JobName, commit, lacks(job))
 }
 
 // read reads a baseline from disk. It must exist, because somebody named it.

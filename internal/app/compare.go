@@ -58,6 +58,16 @@ func (f finder) side(ctx context.Context, path string, at StoredAt, other evalua
 		}
 		return *job, describe(*job, sentence), nil
 	}
+	if isRemote(path) {
+		job, err := f.download(ctx, path)
+		if errors.Is(err, errNoObject) {
+			err = usage("%s: %w", shown(path), err)
+		}
+		if err != nil {
+			return result.Job{}, "", err
+		}
+		return *job, describe(*job, shown(path)), nil
+	}
 	job, unreadable, err := result.ReadJob(f.Path(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return job, "", usage("%s: there are no results of a job (give a job's directory, its %s or github:BRANCH)", clean(path), result.ResultFile)

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -142,7 +145,8 @@ type StoredAt struct{ Artifact, Workflow string }
 
 // ReportOptions say how a job is judged and where the reports go. The zero value compares with nothing.
 type ReportOptions struct {
-	// Baseline is a job's directory, its result.json, GitHubPrefix with or without a branch, or BaselineNone; "": nobody asked.
+	// Baseline is a job's directory, its result.json or its URL (see isRemote), GitHubPrefix with or without a branch, or
+	// BaselineNone; "": nobody asked.
 	Baseline string
 	Stored   StoredAt
 	// JUnit, Markdown and JSON are files to write; "": none.
@@ -167,7 +171,7 @@ func (o ReportOptions) forgets(plan result.Plan) bool { return plan.Compared && 
 // lacks it.
 func (o ReportOptions) flags(compared bool) string {
 	out := flag("baseline", o.Baseline)
-	if compared && o.Baseline == "" {
+	if compared && o.Baseline == "" || isRemote(o.Baseline) && strings.ContainsAny(o.Baseline, "@?#") { // it may have secrets
 		out = " --baseline BASELINE"
 	}
 	out += flag("baseline-artifact", o.Stored.Artifact) + flag("baseline-workflow", o.Stored.Workflow) + flag("junit", o.JUnit)
@@ -198,11 +202,17 @@ func (o ReportOptions) check() error {
 }
 
 // checkEarly refuses what check refuses, and a baseline that is missing, for a use case that takes long before it reports.
-func (o ReportOptions) checkEarly(f finder) error {
+func (o ReportOptions) checkEarly(ctx context.Context, f finder) error {
 	if err := o.check(); err != nil {
 		return err
 	}
 	if !o.compares() || strings.HasPrefix(o.Baseline, GitHubPrefix) {
+		return nil
+	}
+	if isRemote(o.Baseline) {
+		if _, err := f.download(ctx, o.Baseline); err != nil && !errors.Is(err, errNoObject) {
+			return fmt.Errorf("--baseline: %w", err)
+		}
 		return nil
 	}
 	_, _, err := f.read(o.Baseline)

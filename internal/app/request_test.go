@@ -17,6 +17,8 @@ func TestFlagsOfTheCommandThatResumes(t *testing.T) {
 			report: ReportOptions{Baseline: "github:main", Stored: StoredAt{Workflow: "nightly.yml"}, JUnit: "a b.xml", CaseFiles: true, GitHub: "on"},
 			want:   " --baseline 'github:main' --baseline-workflow nightly.yml --junit 'a b.xml' --junit-case-files --github on",
 		},
+		"a URL":                          {report: ReportOptions{Baseline: "s3://b/k"}, want: " --baseline 's3://b/k'"},
+		"a URL that may have secrets":    {report: ReportOptions{Baseline: "https://e.org/x?sig=1"}, want: " --baseline BASELINE"},
 		"a baseline that is missing now": {compared: true, want: " --baseline BASELINE"},
 		"no baseline on purpose":         {report: ReportOptions{Baseline: BaselineNone}, compared: true, want: " --baseline none"},
 	} {

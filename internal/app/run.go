@@ -22,7 +22,7 @@ func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := req.Report.checkEarly(h.finder()); err != nil {
+	if err := req.Report.checkEarly(ctx, h.finder()); err != nil {
 		return nil, err
 	}
 	p, err := loadPlan(ctx, h, req.Job.gated(req.Report))

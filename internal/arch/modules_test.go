@@ -213,6 +213,12 @@ var dependencies = []dependency{
 		packages: []string{"providers/fake", "internal/prove"},
 	},
 	{
+		paths:    []string{"github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
+		use:      "signed URLs of objects in S3",
+		why:      "It serves every service with S3's API, and finds credentials as Amazon's tools do.",
+		packages: []string{"internal/fetch"},
+	},
+	{
 		paths: []string{"github.com/google/go-github/v66"},
 		use:   "GitHub's API",
 		why: "It has types, pages and Enterprise addresses of the whole API. Rollout waits and retries below it, because it " +

@@ -42,7 +42,8 @@ var rows = []row{
 	{packages: []string{"internal/report/reporttest"}, only: []string{ // used by tests alone
 		"internal/result", "internal/gate", "internal/untrusted/untrustedtest", "internal/report",
 	}},
-	{packages: []string{"internal/registry"}, only: append([]string{"internal/cache"}, vocabulary...)},
+	{packages: []string{"internal/fetch"}, only: []string{"internal/untrusted"}},
+	{packages: []string{"internal/registry"}, only: append([]string{"internal/cache", "internal/fetch"}, vocabulary...)},
 	{packages: []string{"internal/config", "internal/task", "internal/event"}},
 	{packages: []string{"internal/trial/agentfiles"}, only: []string{"internal/agent", "internal/cache", "internal/quantity", "internal/task"}},
 	{packages: []string{"internal/trial/images"}, only: []string{"internal/environment", "internal/awake", "internal/task"}},

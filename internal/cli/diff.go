@@ -28,8 +28,8 @@ func newDiffCommand(v *invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff BASE HEAD",
 		Short: "Compare two jobs, task by task",
-		Long: `Compare two jobs, task by task, and print what changed. Each is a job's directory, its result.json, or
-github:BRANCH for the last results on a branch. Tasks whose files changed are not compared, only told of.
+		Long: `Compare two jobs, task by task, and print what changed. Each is a job's directory, its result.json, the URL of
+one (https, s3), or github:BRANCH for the last results on a branch. Tasks whose files changed are only listed, not compared.
 Nothing is judged: the exit code is 0 whatever changed. See "rollout report --baseline" for a gate.
 ` + doneCodes,
 		Example: `  rollout diff jobs/main jobs/pr

@@ -20,7 +20,7 @@ type reportFlags struct {
 func (f *reportFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.changed = flags.Changed
-	flags.StringVar(&f.baseline, "baseline", app.BaselineNone, "compare with a job's directory or result.json, with github: or github:BRANCH (the last results on that branch), or with none")
+	flags.StringVar(&f.baseline, "baseline", app.BaselineNone, "compare with a job's directory or result.json, with the URL of one (https, s3), with github: or github:BRANCH (the last results on that branch), or with none")
 	f.stored.add(cmd)
 	flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
 	flags.BoolVar(&f.caseFiles, "junit-case-files", false, "name a file of the task in each JUnit test case, as annotations need and the strictest schema forbids; always so in a GitHub workflow")

@@ -286,13 +286,18 @@ func ReadJob(path string) (job Job, unreadable []error, err error) {
 	return job, nil, err
 }
 
-// readJob reads a job's result.json. It refuses a trial's.
+// readJob reads a job's result.json.
 func readJob(path string) (job Job, err error) {
 	data, err := readAtMost(path, MaxJobFile)
-	if err == nil {
-		err = parseJSON(path, data, &job)
-	}
 	if err != nil {
+		return job, err
+	}
+	return ParseJob(path, data)
+}
+
+// ParseJob parses a job's result.json, whose name path is for errors. It refuses a trial's.
+func ParseJob(path string, data []byte) (job Job, err error) {
+	if err := parseJSON(path, data, &job); err != nil {
 		return job, err
 	}
 	if job.JobName == "" || job.Agents == nil {

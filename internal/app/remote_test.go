@@ -1,0 +1,77 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/github"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// TestBaselineAtURL: what a server answers decides between a baseline, none yet, and an error that shows no secret.
+func TestBaselineAtURL(t *testing.T) {
+	const good = `{"job_name": "nightly", "agents": {}}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/closed" && r.Header.Get("Private-Token") != "abc":
+			w.WriteHeader(http.StatusForbidden)
+		case r.URL.Path == "/none":
+			w.WriteHeader(http.StatusNotFound)
+		case r.URL.Path == "/page":
+			fmt.Fprint(w, "<html>")
+		default:
+			fmt.Fprint(w, good)
+		}
+	}))
+	t.Cleanup(server.Close)
+	header := ""
+	f := finder{
+		Variables: Variables{Getenv: func(name string) (string, bool) {
+			if name == headerVariable {
+				return header, header != ""
+			}
+			return os.LookupEnv(name)
+		}},
+		github: func() github.Environment { return github.Environment{} },
+	}
+	for _, tc := range []struct {
+		url, header, sentence, err string
+	}{
+		{url: "/closed?secret", header: "Private-Token: abc", sentence: "URL/closed (job nightly, commit not known)"},
+		{url: "/open", sentence: "URL/open (job nightly, commit not known)"},
+		{url: "/none?secret", sentence: "URL/none: there is nothing at this URL yet"},
+		{url: "/closed?secret", err: "--baseline: URL/closed: the server answers 403 Forbidden; set ROLLOUT_BASELINE_HEADER for a server that wants a token"},
+		{url: "/closed", header: "abc", err: "--baseline: ROLLOUT_BASELINE_HEADER: want NAME: VALUE, such as PRIVATE-TOKEN: abc"},
+		{url: "/page?secret", err: "--baseline: URL/page: not a valid file of this kind"},
+	} {
+		t.Run(tc.url+tc.header, func(t *testing.T) {
+			header = tc.header
+			opts := ReportOptions{Baseline: server.URL + tc.url}
+			job, sentence, err := f.baseline(t.Context(), "jobs/a", evaluated{}, opts)
+			plain := func(text string) string { return strings.ReplaceAll(text, server.URL, "URL") }
+			if tc.err != "" {
+				if err == nil || !strings.HasPrefix(plain(err.Error()), tc.err) || strings.Contains(err.Error(), "secret") {
+					t.Errorf("got %v, want %s", err, tc.err)
+				}
+			} else if err != nil || plain(sentence) != tc.sentence || (job == nil) != strings.HasPrefix(tc.url, "/none") {
+				t.Errorf("got %q, %v, want %q", sentence, err, tc.sentence)
+			}
+			early := opts.checkEarly(t.Context(), f)
+			if (early != nil) != (tc.err != "") {
+				t.Errorf("before the job: %v", early)
+			}
+			_, _, err = f.side(t.Context(), opts.Baseline, StoredAt{}, evaluated{})
+			if missing := tc.url == "/none?secret"; (err != nil) != (tc.err != "" || missing) || missing && !errors.Is(err, errNoObject) {
+				t.Errorf("as a side of a comparison: %v", err)
+			}
+		})
+	}
+	if f.same("http://x/"+result.ResultFile, "jobs") {
+		t.Error("a URL is a directory")
+	}
+}
