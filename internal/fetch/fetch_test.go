@@ -44,8 +44,8 @@ func TestHeaderStaysWithItsHost(t *testing.T) {
 func TestShown(t *testing.T) {
 	for source, want := range map[string]string{
 		"https://user:secret@example.org/a?token=secret#secret": "https://example.org/a",
-		"s3://bucket/a/b.json":                                  "s3://bucket/a/b.json",
-		"https://example.org/%zz?secret":                        "otherwise",
+		"s3://bucket/a/b.json":           "s3://bucket/a/b.json",
+		"https://example.org/%zz?secret": "otherwise",
 	} {
 		if got := fetch.Shown(source, "otherwise"); got != want {
 			t.Errorf("%s is shown as %s", source, got)
