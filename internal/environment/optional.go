@@ -202,6 +202,41 @@ func SetNetwork(ctx context.Context, env Environment, n Network) error {
 	return policyOf(env).do(ctx, "network", func() error { return setter.SetNetwork(ctx, n) })
 }
 
+// TerminalRunner is an Environment that can run commands on a terminal. Without it, rollout shell has no line editing, no job control
+// and no full-screen programs, and Ctrl-C ends it.
+type TerminalRunner interface {
+	// ExecTerminal runs a script as Exec does, on a new terminal of the environment. The terminal is the script's standard input,
+	// output and error, and the controlling terminal of its session, so that the bytes of Ctrl-C and Ctrl-Z are signals for what
+	// runs in the foreground. opts.Stdin is what is typed; its end is no end of the input, which on a terminal is typed, too.
+	// Everything that is shown goes to opts.Stdout. opts.Stderr is not used. The terminal has t's size soon after the script
+	// begins at the latest.
+	ExecTerminal(ctx context.Context, script string, opts ExecOptions, t Terminal) (int, error)
+}
+
+// Terminal describes the terminal of a user.
+type Terminal struct {
+	Size    TerminalSize        // the zero value: unknown
+	Resized <-chan TerminalSize // receives each new size; nil: it never changes
+}
+
+// TerminalSize is the size of a terminal in characters.
+type TerminalSize struct{ Columns, Rows uint16 }
+
+// ExecTerminal runs a script on a terminal of env, with the retries of its provider's Retry for commands that did not begin.
+// errors.ErrUnsupported is in the chain if env is no TerminalRunner.
+func ExecTerminal(ctx context.Context, env Environment, script string, opts ExecOptions, t Terminal) (code int, err error) {
+	runner, ok := As[TerminalRunner](env)
+	if !ok {
+		return -1, unsupported("run a command on a terminal")
+	}
+	again := func(err error) bool { return IsTransient(err) && errors.Is(err, ErrNotBegun) }
+	err = policyOf(env).repeat(ctx, "exec", again, func() error {
+		code, err = runner.ExecTerminal(ctx, script, opts, t)
+		return err
+	})
+	return code, err
+}
+
 // MemoryReporter is an Environment that notices when processes are killed for lack of memory. Without it, such a process is
 // reported as killed by SIGKILL.
 type MemoryReporter interface {

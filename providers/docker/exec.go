@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -31,27 +32,65 @@ func (e *containerEnv) Exec(ctx context.Context, script string, opts environment
 		return -1, &environment.Error{Kind: environment.KindExec, Err: err}
 	}
 	out := newOutput(mark, opts.Stdout, opts.Stderr)
-	code, err := e.exec(ctx, container.ExecOptions{
-		Cmd:        args,
-		Env:        environ(opts.Env, e.tunnel.variables()),
-		WorkingDir: opts.WorkDir,
-		User:       opts.User,
-	}, opts, out)
+	return e.execTo(ctx, args, opts, out, nil)
+}
+
+// ExecTerminal implements environment.TerminalRunner.
+func (e *containerEnv) ExecTerminal(ctx context.Context, script string, opts environment.ExecOptions, t environment.Terminal) (int, error) {
+	mark := newMark()
+	args, err := command(mark, script)
+	if err != nil {
+		return -1, &environment.Error{Kind: environment.KindExec, Err: err}
+	}
+	if opts.Stdin == nil {
+		opts.Stdin = neverTyped{}
+	}
+	out := newOutput(mark+"\r", nil, opts.Stdout) // the terminal adds the carriage return
+	return e.execTo(ctx, args, opts, out, &t)
+}
+
+// neverTyped is the input of a terminal on which nobody types.
+type neverTyped struct{}
+
+func (neverTyped) Read([]byte) (int, error) { return 0, io.EOF }
+
+// execTo runs a command, on a terminal if one is given, and waits for the writers of its output.
+func (e *containerEnv) execTo(ctx context.Context, args []string, opts environment.ExecOptions, out *output, t *environment.Terminal) (int, error) {
+	cfg := container.ExecOptions{Cmd: args, Env: environ(opts.Env, e.tunnel.variables()), WorkingDir: opts.WorkDir, User: opts.User}
+	if t != nil {
+		cfg.Tty, cfg.DetachKeys = true, neverDetach
+		if t.Size != (environment.TerminalSize{}) { // engines before 1.42 take no size here
+			cfg.ConsoleSize = &[2]uint{uint(t.Size.Rows), uint(t.Size.Columns)}
+		}
+	}
+	code, err := e.exec(ctx, cfg, opts, out, t)
 	if writing := out.close(); err == nil && writing != nil {
 		err = fmt.Errorf("write the command's output: %w", writing)
 	}
 	return code, err
 }
 
+// neverDetach are keys that nobody types. Those that an engine has by default begin with Ctrl-P, which it would hold back.
+const neverDetach = "ctrl-@,ctrl-_,ctrl-@,ctrl-_,ctrl-@,ctrl-_"
+
 // newMark returns the line that the prologue prints for one command.
 func newMark() string { return "rollout-exec-" + rand.Text() }
 
-func (e *containerEnv) exec(ctx context.Context, cfg container.ExecOptions, opts environment.ExecOptions, out *output) (int, error) {
-	p, err := e.start(ctx, cfg, opts.Stdin, writerFunc(out.stdout), writerFunc(out.stderr))
+func (e *containerEnv) exec(ctx context.Context, cfg container.ExecOptions, opts environment.ExecOptions, out *output, t *environment.Terminal) (int, error) {
+	stdout := writerFunc(out.stdout)
+	if cfg.Tty {
+		stdout = out.stderr // where the mark is
+	}
+	p, err := e.start(ctx, cfg, opts.Stdin, stdout, writerFunc(out.stderr))
 	if err != nil {
 		return -1, err
 	}
 	defer p.drain(0)
+	if t != nil {
+		resizing, stop := context.WithCancel(ctx)
+		defer stop()
+		go p.resize(resizing, *t)
+	}
 	limited := ctx
 	if opts.Timeout > 0 {
 		var cancel context.CancelFunc

@@ -36,27 +36,33 @@ type process struct {
 	cut   error         // why its output ended before its time; for use after ended is closed
 }
 
-// start runs a command. stdout and stderr are called by one goroutine, until ended is closed.
+// start runs a command. stdout and stderr are called by one goroutine, until ended is closed. On a terminal all output goes to stdout.
 func (e *containerEnv) start(ctx context.Context, opts container.ExecOptions, stdin io.Reader, stdout, stderr io.Writer) (*process, error) {
 	opts.AttachStdin, opts.AttachStdout, opts.AttachStderr = stdin != nil, true, true
 	id, err := e.define(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := e.launch(ctx, id)
+	conn, err := e.launch(ctx, id, opts.Tty)
 	if err != nil {
 		return nil, err
 	}
 	p := &process{e: e, id: id, conn: conn, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
+		if opts.Tty { // one stream, as it is
+			_, p.cut = io.Copy(stdout, readerFunc(p.read))
+			return
+		}
 		_, p.cut = stdcopy.StdCopy(stdout, stderr, readerFunc(p.read))
 	}()
 	if stdin != nil {
 		p.input.Reader = stdin
 		go func() {
 			_, _ = io.Copy(conn.Conn, &p.input)
-			_ = conn.CloseWrite()
+			if !opts.Tty { // there the engine would close the output
+				_ = conn.CloseWrite()
+			}
 		}()
 	}
 	return p, nil
@@ -119,7 +125,7 @@ var errUnattended = errors.New("the command began, but the engine's answer was l
 
 // launch starts a command that was defined. It may be tried again: the engine starts one at most once, and refuses a second
 // time. Once the engine was asked to, there is no way back, so that the end of ctx only counts before.
-func (e *containerEnv) launch(ctx context.Context, id string) (types.HijackedResponse, error) {
+func (e *containerEnv) launch(ctx context.Context, id string, tty bool) (types.HijackedResponse, error) {
 	const doing = "start a command in the container"
 	if err := ctx.Err(); err != nil {
 		return types.HijackedResponse{}, failedInside(environment.KindExec, doing, err)
@@ -131,7 +137,7 @@ func (e *containerEnv) launch(ctx context.Context, id string) (types.HijackedRes
 	unanswered := false // some request may still be on its way
 	for try := 1; ; try++ {
 		conn, err := hijack(asked, func(ctx context.Context) (types.HijackedResponse, error) {
-			return e.p.api.ContainerExecAttach(ctx, id, container.ExecAttachOptions{})
+			return e.p.api.ContainerExecAttach(ctx, id, container.ExecAttachOptions{Tty: tty})
 		})
 		if err == nil {
 			return conn, nil

@@ -18,6 +18,7 @@ var needOthers = []string{
 	"a timeout kills a command of a user who is not root",
 	"an ENTRYPOINT runs as the image's user",
 	"a command runs where and as whom it is told",
+	"a terminal belongs to the command's user",
 	"the mode of the destination is as asked for",
 	"a user who is not root can read what was copied",
 }

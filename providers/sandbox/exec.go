@@ -24,6 +24,11 @@ const killTimeout = time.Minute
 
 // Exec implements environment.Environment.
 func (e *sandboxEnv) Exec(ctx context.Context, script string, opts environment.ExecOptions) (int, error) {
+	return e.exec(ctx, script, opts, nil)
+}
+
+// exec runs a script, on a terminal if one is given.
+func (e *sandboxEnv) exec(ctx context.Context, script string, opts environment.ExecOptions, t *environment.Terminal) (int, error) {
 	parts, err := environment.SplitScript(script)
 	if err != nil {
 		return -1, &environment.Error{Kind: environment.KindExec, Err: err}
@@ -48,7 +53,12 @@ func (e *sandboxEnv) Exec(ctx context.Context, script string, opts environment.E
 	if e.box.running() {
 		e.entrypoint.ran.Store(true)
 	}
-	code, err := e.box.run(limited, command, opts.Stdin, sinks.Stdout, sinks.Stderr)
+	var code int
+	if t == nil {
+		code, err = e.box.run(limited, command, opts.Stdin, sinks.Stdout, sinks.Stderr)
+	} else {
+		code, err = e.box.runOnTerminal(limited, command, *t, opts.Stdin, sinks.Stdout)
+	}
 	writing := sinks.Close()
 	switch refused := new(requestError); {
 	case err == nil && writing != nil:
@@ -89,6 +99,16 @@ var (
 // run runs a command until it exits. If ctx ends, it ends the command and all that it started.
 func (b *box) run(ctx context.Context, command wire.Command, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	started, err := b.startCommand(command, stdin, stdout, stderr)
+	if err != nil {
+		return -1, err
+	}
+	answer, err := started.wait(ctx)
+	return answer.Code, err
+}
+
+// runOnTerminal is run with a new terminal.
+func (b *box) runOnTerminal(ctx context.Context, command wire.Command, t environment.Terminal, stdin io.Reader, stdout io.Writer) (int, error) {
+	started, err := b.startOnTerminal(ctx, command, t, stdin, stdout)
 	if err != nil {
 		return -1, err
 	}

@@ -37,17 +37,21 @@ func newInput(from io.Reader) (*input, error) {
 	}
 	in := &input{theirs: r, ours: w}
 	go func() {
-		// The command does not see why its input ended early. It is no failure if it stops reading.
-		_, _ = io.Copy(w, readerFunc(func(p []byte) (int, error) {
-			n, err := from.Read(p)
-			if err != nil && err != io.EOF {
-				in.failed.Store(&err)
-			}
-			return n, err
-		}))
+		in.copyTo(w, from)
 		w.Close()
 	}()
 	return in, nil
+}
+
+// copyTo copies the input. The command does not see why it ended early. It is no failure if it stops reading.
+func (i *input) copyTo(to io.Writer, from io.Reader) {
+	_, _ = io.Copy(to, readerFunc(func(p []byte) (int, error) {
+		n, err := from.Read(p)
+		if err != nil && err != io.EOF {
+			i.failed.Store(&err)
+		}
+		return n, err
+	}))
 }
 
 type readerFunc func([]byte) (int, error)
@@ -79,23 +83,26 @@ func newOutput(w io.Writer) (*output, error) {
 	}
 	enlargePipe(theirs)
 	o := &output{ours: r, theirs: theirs, ended: make(chan struct{})}
-	go func() {
-		defer r.Close()
-		defer close(o.ended)
-		buffer := make([]byte, 64<<10)
-		for {
-			n, err := r.Read(buffer)
-			o.fromPipe.Add(int64(n))
-			if n > 0 && !o.discarding.Load() {
-				_, _ = w.Write(buffer[:n])
-			}
-			o.written.Add(int64(n))
-			if err != nil {
-				return
-			}
-		}
-	}()
+	go o.carry(w)
 	return o, nil
+}
+
+// carry passes on what comes, until nothing more can come.
+func (o *output) carry(w io.Writer) {
+	defer o.ours.Close()
+	defer close(o.ended)
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := o.ours.Read(buffer)
+		o.fromPipe.Add(int64(n))
+		if n > 0 && !o.discarding.Load() {
+			_, _ = w.Write(buffer[:n])
+		}
+		o.written.Add(int64(n))
+		if err != nil {
+			return
+		}
+	}
 }
 
 // enlargePipe enlarges a pipe's buffer, if this user's quota permits it.

@@ -31,7 +31,7 @@ func fakeOptions() Options {
 		New:    func(testing.TB) environment.Provider { return fake.New(fake.Options{World: world}) },
 		Image:  testenv.Image,
 		Vanish: func(_ testing.TB, id string) { world.Lose(id) },
-		Lacks:  []string{networkSetter, memoryReporter, readinessReporter, baseReporter},
+		Lacks:  []string{networkSetter, terminalRunner, memoryReporter, readinessReporter, baseReporter},
 		Skip:   fakeSkips(),
 	}
 }
@@ -122,7 +122,7 @@ func sandboxOptions(t *testing.T) Options {
 
 // needUsers are the checks that need users other than root.
 var needUsers = []string{
-	"a command runs where and as whom it is told", "the mode of the destination is as asked for", "a user who is not root can read what was copied",
+	"a command runs where and as whom it is told", "a terminal belongs to the command's user", "the mode of the destination is as asked for", "a user who is not root can read what was copied",
 	"a working directory that the image lacks is made", "an ENTRYPOINT runs as the image's user", "a timeout kills a command of a user who is not root",
 }
 

@@ -47,6 +47,9 @@ type hooks struct {
 	// programs: the hooks run programs that the fake provider does not have.
 	programs bool
 
+	// terminal, if set, is ExecTerminal.
+	terminal func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions, t environment.Terminal) (int, error)
+
 	snapshotHooks
 }
 
@@ -103,6 +106,9 @@ func (m *mutant) make(ctx context.Context, o environment.CreateOptions) (environ
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.envs = append(m.envs, e)
+	if m.terminal != nil {
+		return &brokenTerminal{e}, nil
+	}
 	return e, nil
 }
 

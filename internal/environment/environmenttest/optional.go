@@ -12,6 +12,7 @@ const (
 	snapshotter       = "Snapshotter"
 	imageStore        = "ImageStore"
 	networkSetter     = "NetworkSetter"
+	terminalRunner    = "TerminalRunner"
 	memoryReporter    = "MemoryReporter"
 	limitReporter     = "LimitReporter"
 	readinessReporter = "ReadinessReporter"
@@ -29,6 +30,9 @@ var optional = map[string]func(p environment.Provider, env environment.Environme
 	imageStore: func(p environment.Provider, _ environment.Environment) bool { return has[environment.ImageStore](p) },
 	networkSetter: func(_ environment.Provider, env environment.Environment) bool {
 		return has[environment.NetworkSetter](env)
+	},
+	terminalRunner: func(_ environment.Provider, env environment.Environment) bool {
+		return has[environment.TerminalRunner](env)
 	},
 	memoryReporter: func(_ environment.Provider, env environment.Environment) bool {
 		return has[environment.MemoryReporter](env)

@@ -151,6 +151,7 @@ func (c *children) start(id int64, cmd *wire.Command, files []*os.File) (<-chan 
 	if err != nil {
 		return nil, err
 	}
+	attr.Sys.Setctty = cmd.Terminal // Ctty 0 is the first file
 	attr.Files = []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}
 	exit := make(chan unix.WaitStatus, 1)
 	failed := make(chan error)

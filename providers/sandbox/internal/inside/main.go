@@ -97,6 +97,8 @@ func (s *server) serve() error {
 			s.exec(request, files) // not concurrently: a Kill that comes next must find it
 		case wire.Attach, wire.Detach, wire.Listen:
 			s.network(request)
+		case wire.Terminal:
+			s.terminal(request)
 		default:
 			go s.handle(request, files)
 		}

@@ -55,6 +55,9 @@ const (
 	Remove  Op = "remove" // Path
 	// Identify turns User and Group into numbers.
 	Identify Op = "identify"
+	// Terminal makes a terminal that belongs to User. The answer has its two ends as its files: the program's side that shows it, and
+	// the command's, which the three files of an Exec can be.
+	Terminal Op = "terminal"
 	// Attach makes the network device of Device, and routes everything through it. The answer has its other end as its
 	// file, and Frames.
 	Attach Op = "attach"
@@ -120,6 +123,8 @@ type Command struct {
 	Env  []string `json:"env,omitempty"`  // KEY=value
 	Dir  string   `json:"dir,omitempty"`
 	User string   `json:"user,omitempty"` // name or id[:group or id]; empty is 0
+	// Terminal: the first file is a terminal, which becomes the command's controlling terminal.
+	Terminal bool `json:"terminal,omitempty"`
 	// Alone: what the command leaves running is ended with it.
 	Alone bool `json:"alone,omitempty"`
 	// MaxProcesses, if not 0, limits processes and threads of the command's user in this sandbox.
