@@ -25,6 +25,8 @@ type execution struct {
 	making *layer.Layer     // that this trial makes and others may wait for; nil if there is none
 	layer  *layer.Layer     // that the environment stands on, with the agent installed; nil if it stands on the task's image
 
+	visit *visiting // nil: there is none
+
 	agentBegan bool
 	// startOver is why the trial has to be executed again: its environment, its image or the machine failed before the agent
 	// had begun. It is nil otherwise.
@@ -76,15 +78,26 @@ func (x *execution) run(ctx context.Context) {
 	defer stop()
 	ctx = environment.WithRetryNotify(ctx, x.recordRetry)
 	for _, s := range steps {
-		if s.phase == event.Verifier {
+		if s.phase == event.Verifier && x.visit == nil {
 			x.keepArtifacts(ctx)
 		}
 		if s.wanted(x) {
 			x.step(ctx, s)
 		}
+		if x.visit.isLast(s.phase) {
+			break
+		}
+	}
+	if x.visit != nil {
+		if x.visit.isLast(event.Verifier) {
+			x.collect(ctx)
+		}
+		x.receive(ctx)
 	}
 	ended := x.live != nil && x.live.stop()
-	x.collect(ctx)
+	if x.visit == nil {
+		x.collect(ctx)
+	}
 	x.teardown(ctx, ended)
 	x.suggestHarbor(x.trial.Error)
 	x.refusals.warn(x.warn)

@@ -71,12 +71,18 @@ type Outcome struct {
 // If the environment is lost before the agent has begun, the trial starts over in a new one, as often as the job's retry policy
 // allows, because the agent cannot have caused it.
 func (r *Runner) Run(ctx context.Context, spec Spec, dir string) Outcome {
+	return r.run(ctx, spec, dir, nil)
+}
+
+// run is Run, with a visit if it is not nil.
+func (r *Runner) run(ctx context.Context, spec Spec, dir string, visit *visiting) Outcome {
 	policy := r.opts.Job.Retry
 	delay := time.Duration(policy.InitialDelayMs) * time.Millisecond
 	started := r.opts.Now()
 	var before result.Trial // what earlier executions left
 	for n := 1; ; n++ {
 		x := r.execution(spec, dir, started, before)
+		x.visit = visit
 		x.run(ctx)
 		if x.startOver == nil || n >= policy.MaxAttempts || ctx.Err() != nil {
 			return Outcome{Trial: x.trial, Detail: x.detail, MachineFault: x.machineFault}
