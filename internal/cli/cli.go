@@ -78,8 +78,9 @@ func Main(soft, hard context.Context, env Env, args []string) int {
 
 // failure is an error that knows its exit code.
 type failure struct {
-	code int
-	err  error // nil: everything was printed already
+	code  int
+	given bool  // by a command that was run, which may have any
+	err   error // nil: everything was printed already
 }
 
 func (f *failure) Error() string {
@@ -91,7 +92,8 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// exitCode returns the exit code of a command. No other place chooses one. If nobody cancelled the command, it is never that of a cancel.
+// exitCode returns the exit code of a command. No other place chooses one. If nobody cancelled the command, it is that of a cancel only if a
+// command that was run has it.
 func exitCode(err error, cancelled bool) int {
 	var f *failure
 	var wrong *app.UsageError
@@ -99,7 +101,7 @@ func exitCode(err error, cancelled bool) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &f) && f.code == exitCancelled && !cancelled:
+	case errors.As(err, &f) && f.code == exitCancelled && !cancelled && !f.given:
 		return exitFailed
 	case errors.As(err, &f):
 		return f.code
@@ -214,7 +216,7 @@ func (v *invocation) root() *cobra.Command {
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
-		newRunCommand(v), newResumeCommand(v), newValidateCommand(v), newPlanCommand(v), newMergeCommand(v), newReportCommand(v), newDiffCommand(v), newLsCommand(v), newShowCommand(v), newExportCommand(v), newInitCommand(v), newNewCommand(v),
+		newRunCommand(v), newResumeCommand(v), newValidateCommand(v), newPlanCommand(v), newMergeCommand(v), newReportCommand(v), newDiffCommand(v), newLsCommand(v), newShowCommand(v), newShellCommand(v), newExportCommand(v), newInitCommand(v), newNewCommand(v),
 		newDatasetsCommand(v), newCacheCommand(v), newCleanCommand(v), newSchemaCommand(v), newVersionCommand(v), newActionCommand(v),
 	)
 	return root

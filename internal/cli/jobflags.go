@@ -29,6 +29,18 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.envType, "env-type", "", "the provider to run on")
 }
 
+// addSelection adds the flags that select trials and the provider, for a command that leaves no job.
+func (f *jobFlags) addSelection(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&f.agents, "agent", "a", nil, "the agent of the job file, or oracle or nop")
+	flags.StringArrayVar(&f.tasks, "task", nil, "the task of the job file, by a glob of its name")
+	flags.StringArrayVar(&f.datasets, "dataset", nil, "only tasks of datasets whose name matches this glob")
+	flags.StringVar(&f.envType, "env-type", "", "the provider to run on")
+	flags.StringArrayVar(&f.sets, "set", nil, "set any key, as in environment.override_cpus=2 (repeatable)")
+	flags.StringArrayVar(&f.envFiles, "env-file", nil, "read variables for the job file from this file of NAME=value lines; those of the environment win (repeatable)")
+	f.changed = flags.Changed
+}
+
 // addScheduling adds the flags that also a job that is there already can be given.
 func (f *jobFlags) addScheduling(cmd *cobra.Command) {
 	flags := cmd.Flags()

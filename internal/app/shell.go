@@ -1,0 +1,275 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// ShellRequest is what Shell takes.
+type ShellRequest struct {
+	Job     JobRequest // one task and one agent of it; without an agent, tasks without a job file have nop
+	At      string     // when in the trial the shell begins, one of ShellPoints; "": the default
+	User    string     // as whom; "": as the trial's next command
+	Command []string   // a program to run in place of the shell, with its arguments
+	Console Console
+}
+
+// Console is where a shell reads and writes.
+type Console struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Terminal makes the user's terminal one that passes every key on, and returns it with a function that undoes that. nil: there is
+	// none.
+	Terminal func() (environment.Terminal, func(), error)
+}
+
+// shellPoint is a point in a trial at which a shell can begin.
+type shellPoint struct {
+	name  string
+	after event.Phase
+	what  string // to follow "a shell"
+}
+
+var shellPoints = []shellPoint{
+	{"setup", event.EnvironmentSetup, "before the agent is installed"},
+	{"installed", event.AgentSetup, "as the agent begins"},
+	{"executed", event.AgentExecution, "after the agent ran"},
+	{"verified", event.Verifier, "after the tests ran"},
+}
+
+// DefaultShellPoint is where a shell begins if the request does not say it.
+const DefaultShellPoint = "installed"
+
+// ShellPoints returns the values of ShellRequest.At.
+func ShellPoints() []string {
+	var names []string
+	for _, p := range shellPoints {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Shell runs a trial up to a point, and then a shell in its environment, which is removed at the end. It returns the exit code of the
+// shell.
+func Shell(ctx context.Context, h *Host, req ShellRequest) (code int, err error) {
+	if req.At == "" {
+		req.At = DefaultShellPoint
+	}
+	at := slices.IndexFunc(shellPoints, func(p shellPoint) bool { return p.name == req.At })
+	if at < 0 {
+		return -1, usage("--at %s: want %s", clean(req.At), strings.Join(ShellPoints(), ", "))
+	}
+	if req.Job.File == "-" {
+		return -1, usage("the job file cannot come from standard input, which is the shell's: give a file or a directory")
+	}
+	p, spec, err := planShell(ctx, h, req.Job)
+	if err != nil {
+		return -1, err
+	}
+	defer p.close()
+	h.Output.Warnings(p.Warnings)
+	s := &shell{planned: p, req: req, point: shellPoints[at], secrets: redact.New(p.Secrets), code: -1}
+	return s.run(ctx, spec)
+}
+
+// planShell plans the one trial that a request selects.
+func planShell(ctx context.Context, h *Host, req JobRequest) (*planned, trial.Spec, error) {
+	none := trial.Spec{}
+	req.Overrides = append(slices.Clip(req.Overrides),
+		config.Override{Path: "name", Literal: "shell-" + h.Now().Format("2006-01-02__15-04-05"), Origin: "rollout shell"},
+		config.Override{Path: "n_attempts", Literal: 1, Origin: "rollout shell"},
+	)
+	l, err := loadTarget(ctx, h, req, agent.Agent{Name: agent.Nop})
+	if err != nil {
+		return nil, none, err
+	}
+	l.Job.Environment.PreserveEnv, l.Job.Verifier.Disable = config.PreserveNever, false
+	p, err := l.plan()
+	if err == nil {
+		err = p.checkSingle()
+	}
+	if err != nil {
+		l.close()
+		return nil, none, err
+	}
+	return p, p.specs[0], nil
+}
+
+// checkSingle returns an error if a plan has more than one trial.
+func (p *planned) checkSingle() error {
+	if len(p.specs) == 1 {
+		return nil
+	}
+	if names := namesOf(p.specs, func(k result.Key) string { return k.Agent }); len(names) > 1 {
+		return usage("%s has several agents: choose one with --agent: %s", clean(p.File), joined(names))
+	}
+	names := namesOf(p.specs, func(k result.Key) string { return k.Task })
+	if len(names) > 20 {
+		names = append(names[:20:20], "…")
+	}
+	return usage("%s has several tasks: choose one with --task (and --dataset): %s", clean(p.File), joined(names))
+}
+
+// namesOf returns the different names in the keys of specs, in their order.
+func namesOf(specs []trial.Spec, name func(result.Key) string) []string {
+	var names []string
+	for _, s := range specs {
+		if n := name(s.Key); !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// shell is a shell in the environment of a trial.
+type shell struct {
+	*planned
+	req     ShellRequest
+	point   shellPoint
+	secrets *redact.Redactor
+	dir     string // of the files that the trial leaves, until the end
+	code    int
+}
+
+// run runs the trial and the shell.
+func (s *shell) run(ctx context.Context, spec trial.Spec) (int, error) {
+	h := s.host
+	provider, err := s.connect(ctx, "")
+	if err != nil {
+		return -1, err
+	}
+	defer provider.Close()
+	if s.dir, err = os.MkdirTemp("", "rollout-shell-*"); err != nil {
+		return -1, fmt.Errorf("make a directory for the trial's files: %w", err)
+	}
+	defer os.RemoveAll(s.dir)
+	dir := filepath.Join(s.dir, filepath.FromSlash(spec.Key.Dir()))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return -1, fmt.Errorf("make a directory for the trial's files: %w", err)
+	}
+	runner := trial.NewRunner(trial.Options{
+		Provider: provider, Job: s.Job, Digests: trial.DigestsOf(s.Job, s.inputs()), Redactor: s.secrets, Emit: s.show, Now: h.Now, Hard: h.Hard,
+	})
+	out, entered, err := runner.Visit(ctx, spec, dir, trial.Visit{After: s.point.after, Enter: s.enter})
+	if ctx.Err() != nil {
+		if t := out.Trial.Error; t != nil && t.Type == result.EnvironmentTeardownFailed {
+			warnf(h.Output, "%s", clean(t.Message))
+		}
+		return -1, cancelled("cancelled: the environment is removed")
+	}
+	if !entered {
+		s.explain(out)
+		return -1, errors.New("there is no environment for a shell")
+	}
+	for _, w := range out.Trial.Warnings {
+		warnf(h.Output, "%s", clean(w))
+	}
+	if t := out.Trial.Error; t != nil && t.Type == result.EnvironmentTeardownFailed {
+		warnf(h.Output, "%s", clean(t.Message))
+	}
+	return s.code, err
+}
+
+// show reports what happens before the shell begins and after it.
+func (s *shell) show(e event.Event) {
+	switch e.Kind {
+	case event.PhaseStarted:
+		line := map[event.Phase]string{
+			event.EnvironmentSetup: "Starting the environment of " + e.Key.Task,
+			event.AgentSetup:       "Installing the agent " + e.Key.Agent,
+			event.AgentExecution:   "Running the agent " + e.Key.Agent,
+			event.Verifier:         "Running the tests of " + e.Key.Task,
+			event.Teardown:         "Removing the environment",
+		}[e.Phase]
+		if line != "" {
+			s.host.Output.Line(clean(line))
+		}
+	case event.Progress, event.Notice:
+		s.host.Output.Line(clean(e.Message))
+	case event.Retrying:
+		warnf(s.host.Output, "%s (it is tried again)", clean(e.Message))
+	}
+}
+
+// explain reports the error of a trial, with the lines of its logs that explain it.
+func (s *shell) explain(out trial.Outcome) {
+	t := out.Trial
+	if t.Error == nil {
+		return
+	}
+	warnf(s.host.Output, "%s: %s", t.Error.Type, clean(t.Error.Message))
+	var lines []string
+	if strings.TrimSpace(out.Detail) != t.Error.Message {
+		lines = untrusted.Lines(out.Detail)
+	}
+	if _, log := report.Explain(report.Input{Files: os.DirFS(s.dir), Dir: s.dir}, t); len(lines) == 0 && !log.Empty() {
+		lines = log.Lines()
+	}
+	for _, line := range lines {
+		s.host.Output.Line("  " + line)
+	}
+}
+
+// enter runs the shell.
+func (s *shell) enter(ctx context.Context, in trial.Visited) error {
+	when := s.point.what
+	if in.Trial.Error != nil {
+		s.explain(trial.Outcome{Trial: in.Trial})
+		when = "after that failure"
+	} else if in.Trial.Reward != nil {
+		linef(s.host.Output, "The reward is %g", *in.Trial.Reward)
+	}
+	linef(s.host.Output, "Here is a shell in %s %s; the environment is removed when it ends", in.Environment.ID(), when)
+	opts := in.Options
+	if s.req.User != "" {
+		opts.User = s.req.User
+	}
+	code, err := runShell(ctx, s.host, in.Environment, s.req.Command, opts, s.req.Console)
+	s.code = code
+	return err
+}
+
+// runShell runs a shell, or a command in its place, on a terminal if there is one.
+func runShell(ctx context.Context, h *Host, env environment.Environment, command []string, opts environment.ExecOptions, c Console) (int, error) {
+	script := "exec bash"
+	if len(command) > 0 {
+		quoted := make([]string, len(command))
+		for i, arg := range command {
+			quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		script = strings.Join(quoted, " ")
+	}
+	opts.Stdin, opts.Stdout, opts.Stderr = c.Stdin, c.Stdout, c.Stderr
+	if c.Terminal == nil {
+		return env.Exec(ctx, script, opts)
+	}
+	if _, ok := environment.As[environment.TerminalRunner](env); !ok {
+		linef(h.Output, "note: this provider has no terminals: there is no prompt, lines are not edited, and Ctrl-C ends the shell")
+		return env.Exec(ctx, script, opts)
+	}
+	terminal, restore, err := c.Terminal()
+	if err != nil {
+		return -1, fmt.Errorf("prepare the terminal: %w", err)
+	}
+	defer restore()
+	if term := h.value("TERM"); term != "" {
+		opts.Env["TERM"] = term
+	}
+	return environment.ExecTerminal(ctx, env, script, opts, terminal)
+}

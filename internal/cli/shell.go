@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// shellCodes are the exit codes of shell.
+const shellCodes = `
+Exit codes:
+  0    the shell or the command ended with 0; its other exit codes are passed on
+  2    wrong usage, or an invalid file; nothing was started
+  3    rollout or its infrastructure failed
+  130  cancelled`
+
+// shellOptions are the flags of shell.
+type shellOptions struct {
+	job      jobFlags
+	tasks    taskFlags
+	at, user string
+}
+
+func newShellCommand(v *invocation) *cobra.Command {
+	var opts shellOptions
+	cmd := &cobra.Command{
+		Use:   "shell JOB_FILE | TASK [-- COMMAND...]",
+		Short: "Open a shell in the environment of a trial",
+		Long: `Open a shell in an environment as a trial has it: with the image, limits, network, variables, working directory and user
+of the task, and the agent's files. TASK is the directory of a task; of a job file, --task and --agent choose a trial. With
+--at, the trial first runs up to there:
+
+  setup      the environment, before the agent is installed
+  installed  the agent is installed, as it is when it begins (the default); without an agent this is like setup
+  executed   the agent has run
+  verified   the tests have run, too
+
+If the agent or the tests fail on the way, the shell begins where they failed. The environment is removed when the shell
+ends, however it ends. On a terminal the shell has one, too, and Ctrl-C goes to it. Otherwise it reads commands from
+standard input. With COMMAND, that program is run in place of the shell.
+` + shellCodes,
+		Example: `  rollout shell evals/fix-the-build
+  rollout shell evals/fix-the-build --agent oracle --at executed
+  rollout shell job.yaml --task fix-the-build --agent my-agent -- my-agent --version
+  echo 'git status' | rollout shell evals/fix-the-build --agent oracle --at verified`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			targets, _ := splitAtDash(cmd, args)
+			if len(targets) > 1 {
+				return usage("%s takes one job file or task, got %d: %s (see %s --help)", cmd.CommandPath(), len(targets), strings.Join(targets, " "), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			targets, command := splitAtDash(cmd, args)
+			req := app.ShellRequest{At: opts.at, User: opts.user, Command: command, Console: v.console()}
+			var err error
+			if req.Job, err = opts.job.request(""); err != nil {
+				return err
+			}
+			if err := opts.tasks.set(&req.Job, targets); err != nil {
+				return err
+			}
+			code, err := app.Shell(cmd.Context(), v.host(), req)
+			if err == nil && code != 0 {
+				return &failure{code: code, given: true}
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.at, "at", app.DefaultShellPoint, "where in the trial the shell begins: "+strings.Join(app.ShellPoints(), ", "))
+	flags.StringVar(&opts.user, "user", "", "the user of the shell (default: the trial's at that point)")
+	wants(flags, "at", "want one of "+strings.Join(app.ShellPoints(), ", "))
+	opts.job.addSelection(cmd)
+	opts.tasks.add(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("at", cobra.FixedCompletions(app.ShellPoints(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// splitAtDash returns the arguments before and after --.
+func splitAtDash(cmd *cobra.Command, args []string) (before, after []string) {
+	at := cmd.ArgsLenAtDash()
+	if at < 0 {
+		return args, nil
+	}
+	return args[:at], args[at:]
+}
+
+// console returns where a shell reads and writes: on a terminal if standard input and output are one.
+func (v *invocation) console() app.Console {
+	c := app.Console{Stdin: v.Stdin, Stdout: v.Stdout, Stderr: v.Stderr}
+	in, isFile := v.Stdin.(*os.File)
+	out, isFileToo := v.Stdout.(*os.File)
+	if !isFile || !isFileToo || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
+		return c
+	}
+	c.Terminal = func() (environment.Terminal, func(), error) {
+		before, err := term.MakeRaw(int(in.Fd()))
+		if err != nil {
+			return environment.Terminal{}, nil, err
+		}
+		resized := make(chan environment.TerminalSize)
+		changes := make(chan os.Signal, 1)
+		signal.Notify(changes, syscall.SIGWINCH)
+		done := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case <-changes:
+				case <-done:
+					return
+				}
+				select {
+				case resized <- sizeOf(out):
+				case <-done:
+					return
+				}
+			}
+		}()
+		return environment.Terminal{Size: sizeOf(out), Resized: resized}, func() {
+			signal.Stop(changes)
+			close(done)
+			_ = term.Restore(int(in.Fd()), before)
+		}, nil
+	}
+	return c
+}
+
+// sizeOf returns the size of a terminal; the zero value if it is not known.
+func sizeOf(terminal *os.File) environment.TerminalSize {
+	columns, rows, err := term.GetSize(int(terminal.Fd()))
+	if err != nil || columns <= 0 || rows <= 0 {
+		return environment.TerminalSize{}
+	}
+	return environment.TerminalSize{Columns: uint16(min(columns, 1<<16-1)), Rows: uint16(min(rows, 1<<16-1))}
+}
