@@ -100,6 +100,14 @@ func key(input, path string, parse func(string) (any, error)) func(*form, string
 	}
 }
 
+// overriding returns a setter of a key of the job file that is parsed as in the file.
+func overriding(override func(string) config.Override) func(*form, string) error {
+	return func(f *form, value string) error {
+		f.job.Overrides = append(f.job.Overrides, override(value))
+		return nil
+	}
+}
+
 func asText(value string) (any, error)  { return value, nil }
 func asLines(value string) (any, error) { return nonEmptyLines(value), nil }
 
@@ -136,6 +144,8 @@ func Inputs() []Input {
 		{Name: "target", Commands: onlyPlan, instead: "plan divides a job, and run has shard: 1/4", set: dividing(setTarget)},
 		{Name: "timings", Commands: ofAgents, set: dividing(to(func(f *form) *string { return &f.timings }))},
 		{Name: "reuse", Commands: onlyRun, lines: true, instead: "only run takes trials over", set: eachTo(func(f *form) *[]string { return &f.reuse })},
+		{Name: "budget-cost-usd", Commands: onlyRun, instead: "only run runs trials that cost something", set: overriding(app.BudgetCost)},
+		{Name: "budget-duration", Commands: onlyRun, instead: "only run runs trials", set: overriding(app.BudgetDuration)},
 		{Name: "agent", Commands: ofAgents, lines: true, set: eachTo(func(f *form) *[]string { return &f.job.Agents })},
 		{Name: "task", Commands: beforehand, lines: true, set: key("task", "include_tasks", asLines)},
 		{Name: "exclude-task", Commands: beforehand, lines: true, set: key("exclude-task", "exclude_tasks", asLines)},

@@ -30,6 +30,7 @@ type opened struct {
 	named    map[result.Key]bool // trials that --rerun names, which are not taken from other jobs
 	earlier  []result.Trial      // results that exist
 	again    map[result.Key]bool // confirmation attempts that may be made again
+	ended    result.Job          // once the trials have run
 	confirm  *confirmer          // which attempts confirm what looks broken; nil: none do
 }
 
@@ -237,11 +238,16 @@ func (o *opened) execute(ctx context.Context) error {
 		}
 	}
 	var stops func(result.Trial) bool
-	if o.failFast != nil {
-		stops = o.failFast.stops
+	if o.failFast {
+		stops = o.failsFast
 	}
-	ended, err := job.Run(ctx, o.todo, job.Options{
+	budget, err := o.budget()
+	if err != nil {
+		return err
+	}
+	o.ended, err = job.Run(ctx, o.todo, job.Options{
 		FailFast:  stops,
+		Budget:    budget,
 		Earlier:   o.earlier,
 		Tree:      o.tree,
 		Workers:   o.Job.NConcurrentTrials,
@@ -257,9 +263,6 @@ func (o *opened) execute(ctx context.Context) error {
 			Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.inputs()), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
 		}),
 	})
-	if o.failFast != nil {
-		o.failFast.left = ended.Skipped
-	}
 	return err
 }
 

@@ -33,8 +33,8 @@ type planned struct {
 	run     int           // the number in the job's name, if it has one
 	proves  bool          // the trials prove tasks
 	report  ReportOptions // how the job will be reported
-	// failFast stops the job after a trial that failed; nil: all trials run.
-	failFast *failFast
+	// failFast: no trial starts after one that failed.
+	failFast bool
 	rerun    string // flags that the command which resumes the job needs besides those of its report, each after a space
 }
 

@@ -223,6 +223,7 @@ func (f *finishing) gather(dir string) error {
 	if sentence := reused(job, tree.Trials); sentence != "" {
 		in.Notes = append(in.Notes, sentence)
 	}
+	in.Notes = append(in.Notes, stopSentences(job)...)
 	if sentence := confirmed(job, tree.Plan); sentence != "" {
 		in.Notes = append(in.Notes, sentence)
 	}
@@ -263,7 +264,14 @@ func missing(job result.Job, tree result.Tree) []string {
 	if n := len(tree.Unreadable); n > 0 {
 		out = append(out, fmt.Sprintf("%s cannot be read; the first: %v", plural.Count(n, "result"), tree.Unreadable[0]))
 	}
-	if n := job.Errors[result.Cancelled]; n > 0 {
+	timeUp := 0
+	for _, s := range job.Stopped {
+		timeUp += s.Cancelled
+	}
+	if timeUp = min(timeUp, job.Errors[result.Cancelled]); timeUp > 0 {
+		out = append(out, fmt.Sprintf("%s %s cancelled when the job stopped", plural.Count(timeUp, "trial"), was(timeUp)))
+	}
+	if n := job.Errors[result.Cancelled] - timeUp; n > 0 {
 		out = append(out, fmt.Sprintf("the job was cancelled while %s ran", plural.Count(n, "trial")))
 	}
 	if n := job.SkippedTrials - len(tree.Unreadable); n > 0 {

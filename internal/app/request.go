@@ -124,6 +124,16 @@ func ParseSet(text string) (config.Override, error) {
 	return config.Override{Path: path, Value: value, Origin: "--set " + text}, nil
 }
 
+// BudgetCost returns the key that --budget-cost-usd sets.
+func BudgetCost(value string) config.Override {
+	return config.Override{Path: "budget.max_cost_usd", Value: value, Origin: "--budget-cost-usd"}
+}
+
+// BudgetDuration returns the key that --budget-duration sets.
+func BudgetDuration(value string) config.Override {
+	return config.Override{Path: "budget.max_duration", Value: value, Origin: "--budget-duration"}
+}
+
 // The values of requests if nobody chooses them.
 const (
 	DefaultTarget  = 15 * time.Minute // of DivideRequest

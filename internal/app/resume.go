@@ -45,9 +45,7 @@ func Resume(ctx context.Context, h *Host, req ResumeRequest) (*Finished, error) 
 		return nil, err
 	}
 	defer p.close()
-	if req.FailFast {
-		p.failFast = &failFast{p: p}
-	}
+	p.failFast = req.FailFast
 	p.into, p.report, p.rerun = req.Dir, req.Report, req.Rerun.flags()+req.Job.envFlags()+flag("log-format", req.LogFormat)
 	return p.resume(ctx, stored, lock, policy, nil)
 }

@@ -34,9 +34,7 @@ func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 		return nil, err
 	}
 	p.report, p.rerun = req.Report, req.Rerun.flags()+req.Job.envFlags()+flag("log-format", req.LogFormat)
-	if req.FailFast {
-		p.failFast = &failFast{p: p}
-	}
+	p.failFast = req.FailFast
 	if err := p.split(req.Shard, req.Timings); err != nil {
 		return nil, err
 	}
@@ -125,18 +123,18 @@ func (o *opened) run(ctx context.Context, sources []reuse.Source) (*Finished, er
 	}
 	o.close(ctx)
 	end := ending{ran: true, baseline: o.confirm.found()}
-	stopped := o.failFast.sentence()
-	if stopped != "" {
-		end.notes = append(end.notes, stopped)
+	stopped := len(o.ended.Stopped) > 0
+	if note := o.uncounted(o.ended); note != "" {
+		end.notes = append(end.notes, note)
 	}
 	// What is left out on purpose does not make it a cancelled run.
-	end.cancelled = err == nil && (o.into == "" && stopped == "" || ctx.Err() != nil)
+	end.cancelled = err == nil && (o.into == "" && !stopped || ctx.Err() != nil)
 	finished, reportErr := finish(ctx, h, o.dir(), o.report, end)
-	if err == nil && (ctx.Err() != nil || stopped != "") {
+	if err == nil && (ctx.Err() != nil || stopped) {
 		if finished == nil { // what went wrong with the reports must not hide how to resume
-			linef(h.Output, "Resume it with: %s", o.resumption())
+			linef(h.Output, "Resume it with: %s", o.resumption()+moreBudget(o.ended.Stopped))
 		} else {
-			finished.ResumeWith = o.resumption()
+			finished.ResumeWith = o.resumption() + moreBudget(o.ended.Stopped)
 		}
 	}
 	if finished != nil && h.Finished != nil {

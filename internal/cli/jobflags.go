@@ -130,6 +130,32 @@ func (f *rerunFlags) request() app.RerunRequest {
 	return app.RerunRequest{RetryErrors: f.retryErrors, OnlyFailed: f.onlyFailed, Trials: f.trials}
 }
 
+// budgetFlags win over the keys of budget in a job file.
+type budgetFlags struct {
+	cost, duration string
+	changed        func(string) bool
+}
+
+func (f *budgetFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.cost, "budget-cost-usd", "", "start no more trials once they have cost so many US dollars together (budget.max_cost_usd; --max-cost-usd only judges)")
+	flags.StringVar(&f.duration, "budget-duration", "", "stop after this time, as in 90m, and cancel what runs then (budget.max_duration; --max-duration-sec only judges)")
+	for _, name := range []string{"budget-cost-usd", "budget-duration"} {
+		wants(flags, name, "leave it out for what the job file says, or write null for no limit")
+	}
+	f.changed = flags.Changed
+}
+
+// addTo adds the keys of the job file that the flags set.
+func (f *budgetFlags) addTo(req *app.JobRequest) {
+	if f.changed("budget-cost-usd") {
+		req.Overrides = append(req.Overrides, app.BudgetCost(f.cost))
+	}
+	if f.changed("budget-duration") {
+		req.Overrides = append(req.Overrides, app.BudgetDuration(f.duration))
+	}
+}
+
 func addFailFast(cmd *cobra.Command, failFast *bool) {
 	cmd.Flags().BoolVar(failFast, "fail-fast", false, "start no more trials after the first one that does not pass: an error, or a reward below 1; not for nop and tasks in quarantine")
 }

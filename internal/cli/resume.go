@@ -14,6 +14,7 @@ type resumeOptions struct {
 	view     viewFlags
 	report   reportFlags
 	failFast bool
+	budget   budgetFlags
 }
 
 func newResumeCommand(v *invocation) *cobra.Command {
@@ -26,13 +27,14 @@ because of the infrastructure (environment_*, internal_error). Results stay. Fai
 stay, too, because they are outcomes. Before a trial runs again, its directory is moved to superseded/.
 
 The job is read from its config.json. It must be the same work as when it started: the same configuration, and tasks
-with the same files. Flags may change how it is run (n_concurrent_trials, retry, log_level, gate, metrics, redact,
+with the same files. Flags may change how it is run (n_concurrent_trials, budget, retry, log_level, gate, metrics, redact,
 max_stream_size, environment.preserve_env, environment.min_free_disk), and n_attempts may grow. If no trial is
 left, resume reports on the job as "rollout report" does.
 ` + exitCodes,
 		Example: `  rollout resume jobs/nightly
   rollout resume jobs/nightly --retry-errors agent_execution_timeout,agent_install_failed
   rollout resume jobs/nightly --rerun 'my-agent/fix-*' --rerun my-agent/evals/hello__2
+  rollout resume jobs/nightly --budget-cost-usd 40
   rollout resume jobs/nightly --n-attempts 5 --junit junit.xml`,
 		Args: oneArg("a job's directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,6 +54,7 @@ left, resume reports on the job as "rollout report" does.
 	cmd.Flags().StringVar(&opts.jobFile, "job-file", "", "read the job from this file instead of its config.json (use it if the job directory moved)")
 	opts.job.addScheduling(cmd)
 	addFailFast(cmd, &opts.failFast)
+	opts.budget.add(cmd)
 	opts.view.add(cmd)
 	opts.report.add(cmd)
 	return cmd
@@ -60,6 +63,9 @@ left, resume reports on the job as "rollout report" does.
 // request returns what a command line asks for.
 func (o *resumeOptions) request(dir string) (req app.ResumeRequest, err error) {
 	req = app.ResumeRequest{Dir: dir, JobFile: o.jobFile, Rerun: o.rerun.request(), FailFast: o.failFast, LogFormat: o.view.given(), Report: o.report.options()}
-	req.Job, err = o.job.request("")
-	return req, err
+	if req.Job, err = o.job.request(""); err != nil {
+		return req, err
+	}
+	o.budget.addTo(&req.Job)
+	return req, nil
 }

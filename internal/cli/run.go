@@ -18,6 +18,7 @@ type runOptions struct {
 	rerun          rerunFlags
 	reuse          []string
 	failFast       bool
+	budget         budgetFlags
 	view           viewFlags
 	report         reportFlags
 }
@@ -45,6 +46,7 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 ` + exitCodes,
 		Example: `  rollout run job.yaml
   rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G
+  rollout run job.yaml --budget-cost-usd 20 --budget-duration 90m
   rollout run job.yaml --shard 2/4 --timings results/main/result.json
   rollout run job.yaml --reuse jobs/main --reuse jobs/yesterday
   rollout run evals/ --agent oracle
@@ -68,6 +70,7 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 	opts.rerun.add(cmd, "with --resume: ")
 	cmd.Flags().StringArrayVar(&opts.reuse, "reuse", nil, "take trials that are the same from this job's directory instead of running them (repeatable)")
 	addFailFast(cmd, &opts.failFast)
+	opts.budget.add(cmd)
 	opts.view.add(cmd)
 	opts.report.add(cmd)
 	return cmd
@@ -79,6 +82,7 @@ func (o *runOptions) request(args []string, getenv func(string) (string, bool)) 
 	if req.Job, err = o.job.request(""); err != nil {
 		return req, err
 	}
+	o.budget.addTo(&req.Job)
 	if err := o.tasks.set(&req.Job, args); err != nil {
 		return req, err
 	}

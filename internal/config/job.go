@@ -22,6 +22,7 @@ type Job struct {
 	Verifier          Verifier      `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
 	Metrics           []Metric      `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over the rewards of completed trials, shown while the job runs and in its result."`
 	Gate              gate.Policy   `yaml:"gate" json:"gate" doc:"Conditions for the job to pass."`
+	Budget            Budget        `yaml:"budget" json:"budget,omitzero" doc:"What the job may spend. When the budget is used up, no more trials start, and the job is incomplete."`
 	Redact            Redact        `yaml:"redact" json:"redact" doc:"What is hidden in everything that Rollout writes and prints."`
 	Agents            []agent.Agent `yaml:"agents" json:"agents" required:"true" doc:"The agents to evaluate."`
 	Datasets          []Dataset     `yaml:"datasets" json:"datasets,omitempty" doc:"Directories of tasks, and datasets of registries. datasets, tasks or both must be given."`
@@ -93,6 +94,12 @@ type Metric struct {
 // Redact is the key redact: what is hidden in everything that Rollout writes and prints.
 type Redact struct {
 	Except []string `yaml:"except" json:"except,omitempty" doc:"Variables of the host whose values are not secret."`
+}
+
+// Budget is the key budget: what the job may spend. nil means no limit.
+type Budget struct {
+	MaxCostUSD  *float64  `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" above:"0" doc:"No trial starts once the trials of this job have cost so much together, in US dollars. Those that run then go on to their end. Each shard has its share, by the number of its trials."`
+	MaxDuration *Duration `yaml:"max_duration" json:"max_duration,omitempty" unit:"duration" above:"0" is:"a duration such as 90m or 1h30m" doc:"How long the job may run, such as 90m. Trials that run then are cancelled. The time between a stop and a resumption does not count. Each shard has all of it."`
 }
 
 // Format is the format of tasks; see package task.

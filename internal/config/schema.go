@@ -44,6 +44,7 @@ var jobFile = keys.Dialect{
 	Types: map[reflect.Type]schema{
 		reflect.TypeFor[Bytes]():     {"type": []string{"integer", "string"}, "pattern": bytePattern},
 		reflect.TypeFor[MilliCPUs](): {"type": []string{"number", "string"}, "pattern": milliPattern},
+		reflect.TypeFor[Duration]():  {"type": "string", "pattern": durationPattern},
 		reflect.TypeFor[map[string]string](): {
 			"type": "object", "propertyNames": schema{"pattern": variableName.String()},
 			"additionalProperties": schema{"type": []string{"string", "number", "boolean"}},
@@ -58,11 +59,13 @@ var jobFile = keys.Dialect{
 	},
 }
 
-// The syntax of quantity.Bytes and quantity.MilliCPUs, as regular expressions of any dialect.
+// The syntax of quantity.Bytes, quantity.MilliCPUs and quantity.Duration, as regular expressions of any dialect.
 const (
 	number       = `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)`
 	bytePattern  = number + `([kMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?$`
 	milliPattern = number + `([mkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?$`
+
+	durationPattern = `^\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 )
 
 // scriptRules adds that built-in agents take no scripts and that others need execute.

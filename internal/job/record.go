@@ -133,6 +133,7 @@ func repoPath(t *task.Task, dir string) string {
 // between a run and its resumption, and those that matter only after the trials.
 func CanonicalConfig(cfg config.Job) config.Job {
 	cfg.Name, cfg.JobsDir, cfg.NConcurrentTrials, cfg.LogLevel = "", "", 0, ""
+	cfg.Budget = config.Budget{}
 	cfg.Gate, cfg.Metrics, cfg.Retry, cfg.Redact, cfg.MaxStreamSize = gate.Policy{}, nil, config.Retry{}, config.Redact{}, 0
 	cfg.Environment.PreserveEnv, cfg.Environment.MinFreeDisk = "", 0
 	cfg.Agents = slices.Clone(cfg.Agents)

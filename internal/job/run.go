@@ -44,6 +44,8 @@ type Options struct {
 	// FailFast is called with the result of each trial that Run ran, one at a time, before its worker takes another. Once it returned
 	// true, it is not called again, no more trials start, confirmation attempts included, and those that run go on to their end. nil: all run.
 	FailFast func(result.Trial) bool
+	// Budget limits what the job spends.
+	Budget Budget
 	// Earlier has the results that were in the directory before. The result of a trial that is run again counts until the trial begins,
 	// the others count to the end.
 	Earlier []result.Trial
@@ -73,7 +75,7 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 	if opts.Hard == nil {
 		opts.Hard = context.Background()
 	}
-	r := &run{Options: opts, running: map[result.Key]time.Time{}, begun: map[result.Key]bool{}, confirms: map[result.Key]bool{}}
+	r := &run{Options: opts, spent: opts.Budget.Spent, running: map[result.Key]time.Time{}, begun: map[result.Key]bool{}, confirms: map[result.Key]bool{}}
 	if r.Prompt == nil {
 		r.Prompt = Instructions(specs, opts.Redactor)
 	}
@@ -89,10 +91,15 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 		kept = []result.Trial{}
 	}
 	r.emit(event.Event{Kind: event.JobStarted, Total: len(kept) + len(specs), Kept: kept, Message: opts.Tree.Dir})
+	ctx, endTime := r.withinTime(ctx)
+	defer endTime()
+	r.checkTime(ctx)
+	r.stop(r.costs)
 	if len(specs) > 0 {
 		r.work(ctx, specs)
 	}
 	r.confirm(ctx)
+	r.checkTime(ctx)
 	for _, failed := range r.unwritten {
 		if err := r.Tree.WriteTrial(failed); err != nil {
 			r.lost = append(r.lost, fmt.Errorf("%s (%s): %w", failed.Trial.Key, describe(failed.Trial), err))
@@ -106,6 +113,7 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 			r.lost = append(r.lost, fmt.Errorf("the line of %s in %s: %w", t.Key, result.OutputsFile, err))
 		}
 	}
+	r.noteStop()
 	job := result.Summarize(r.Tree.Plan, r.counted())
 	if err := r.Tree.WriteJob(job); err != nil {
 		r.lost = append(r.lost, err)
@@ -157,25 +165,8 @@ type run struct {
 	confirms map[result.Key]bool      // these trials are confirmation attempts
 	writing  int                      // outcomes that were removed from running and are not yet in collect
 	diskErr  error                    // of CheckDisk
-	failed   bool                     // FailFast returned true
-}
-
-// failFast calls FailFast with the result of a trial.
-func (r *run) failFast(t result.Trial) {
-	r.mu.Lock()
-	first := r.FailFast != nil && !r.failed && r.running != nil && r.FailFast(t)
-	r.failed = r.failed || first
-	r.mu.Unlock()
-	if first {
-		r.emit(event.Event{Kind: event.Notice, Message: fmt.Sprintf("no more trials are started, because %s failed (%s)", t.Key, describe(t))})
-	}
-}
-
-// failedFast reports whether FailFast returned true.
-func (r *run) failedFast() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failed
+	spent    float64                  // by all trials of the job so far, in US dollars
+	stopping *result.Stop             // why no more trials may start; nil: they may
 }
 
 // mayStart reports whether another trial may start. After the first error of CheckDisk none may.
@@ -221,7 +212,7 @@ func keySet(specs []trial.Spec) map[result.Key]bool {
 
 // confirm makes the confirmation attempts that are asked for.
 func (r *run) confirm(ctx context.Context) {
-	for r.Confirm != nil && ctx.Err() == nil && !r.failedFast() && r.diskErr == nil && len(r.unwritten)+len(r.lost) == 0 {
+	for r.Confirm != nil && ctx.Err() == nil && !r.stops() && r.diskErr == nil && len(r.unwritten)+len(r.lost) == 0 {
 		specs, err := r.Confirm(ctx, r.counted())
 		if err != nil {
 			r.lost = append(r.lost, err)

@@ -1,11 +1,13 @@
 package job
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/result"
@@ -46,4 +48,33 @@ func (t *Tree) freeName(below string) string {
 		}
 		path = fmt.Sprintf("%s.%d", filepath.Join(t.Dir, below), n)
 	}
+}
+
+// SupersededCost returns what the trials in superseded/ have cost: they were run again, and count in no result of the job. Results that
+// cannot be read cost nothing.
+func SupersededCost(dir string) (result.USD, error) {
+	var sum result.USD
+	root := filepath.Join(dir, result.SupersededDir)
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		// superseded/AGENT/DATASET/TASK__N/result.json. What is further below, agents have written.
+		depth := strings.Count(strings.TrimPrefix(path, root), string(filepath.Separator))
+		if e.IsDir() && depth > 3 {
+			return fs.SkipDir
+		}
+		if depth != 4 || e.Name() != result.ResultFile {
+			return nil
+		}
+		var t result.Trial
+		if text, err := nofollow.ReadFile(path, result.MaxTrialFile); err == nil && json.Unmarshal(text, &t) == nil {
+			sum = sum.Plus(t.Spent().Total())
+		}
+		return nil
+	})
+	return sum, err
 }

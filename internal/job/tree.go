@@ -109,6 +109,12 @@ func (t *Tree) PlanConfirmation(plan result.Plan) error {
 	return result.WriteJSON(filepath.Join(t.Dir, result.PlanFile), t.Plan)
 }
 
+// PlanStop writes into the plan why no more trials were started.
+func (t *Tree) PlanStop(stop result.Stop) error {
+	t.Plan.Stopped = []result.Stop{stop}
+	return result.WriteJSON(filepath.Join(t.Dir, result.PlanFile), t.Plan)
+}
+
 // TrialDir returns the directory of a trial.
 func (t *Tree) TrialDir(key result.Key) string {
 	return filepath.Join(t.Dir, filepath.FromSlash(key.Dir()))

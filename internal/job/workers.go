@@ -39,7 +39,7 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 		group.Go(func() {
 			for spec := range queue {
 				now := r.Now()
-				if ctx.Err() != nil || r.failedFast() || !r.mayStart() {
+				if ctx.Err() != nil || r.stops() || !r.mayStart() {
 					continue
 				}
 				began, err := r.begin(spec.Key, now)
@@ -51,7 +51,7 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 				}
 				outcome := r.one(ctx, spec, now)
 				r.blame(ctx, &outcome.Trial)
-				r.failFast(outcome.Trial)
+				r.ended(outcome.Trial)
 				if r.end(spec.Key) {
 					outcomes <- r.write(outcome)
 				}
@@ -91,6 +91,7 @@ func (r *run) collect(ctx context.Context, stop func(cause error), outcomes <-ch
 			}
 		case <-cancelled:
 			cancelled = nil
+			r.checkTime(ctx)
 			grace = awake.After(context.WithoutCancel(ctx), r.Grace)
 			r.emit(event.Event{Kind: event.Cancelling, Total: r.inFlight(), Message: "no more trials are started, running ones are stopped"})
 		case <-grace:
@@ -129,6 +130,9 @@ func (r *run) abandon(ctx context.Context, why string, outcomes <-chan written) 
 	kind, what := result.Cancelled, "the job was cancelled"
 	if stop := (*trial.AbortError)(nil); errors.As(context.Cause(ctx), &stop) {
 		kind, what = result.InternalError, "rollout stopped all trials ("+stop.Error()+")"
+	}
+	if errors.Is(context.Cause(ctx), trial.ErrOutOfTime) {
+		what = trial.ErrOutOfTime.Error()
 	}
 	r.mu.Lock()
 	left, coming := r.running, r.writing

@@ -120,6 +120,8 @@ func (d *Decoder) value(n *Node, p Path, v reflect.Value, r Rules) bool {
 		return true
 	case r.Unit == "bytes":
 		return d.amount(n, p, v, r, quantity.Bytes)
+	case r.Unit == "duration":
+		return d.amount(n, p, v, r, quantity.Duration)
 	case r.Unit == "cpus":
 		return d.amount(n, p, v, r, quantity.MilliCPUs)
 	case kind == reflect.Struct:

@@ -27,7 +27,7 @@ import (
 //	short:"true"        a text in place of the mapping with this key is the value of this key alone
 //	raw:"true"          any text is valid: also blank, or with ${…}
 //	pattern:"…"         a regular expression that the text matches
-//	unit:"bytes"        a quantity such as 2G; unit:"cpus": such as 500m
+//	unit:"bytes"        a quantity such as 2G; unit:"cpus": such as 500m; unit:"duration": such as 90m
 //	is:"a name"         what the value is, for "must be …"
 //	hint:"write …"      how to write it, for messages about it
 type Rules struct {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -55,6 +56,15 @@ func MiB(s string) (int64, error) {
 		return 0, fmt.Errorf("%q is too large", s)
 	}
 	return int64(f) << 20, nil
+}
+
+// Duration parses a duration such as "90m" or "1h30m" and returns nanoseconds. It wants a unit: nobody knows what 90 is.
+func Duration(s string) (int64, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration such as 90m or 1h30m", s)
+	}
+	return int64(d), nil
 }
 
 // MilliCPUs parses "1", "0.5" or "500m" and returns thousandths of a CPU. Smaller fractions are rounded up.

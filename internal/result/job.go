@@ -26,9 +26,12 @@ type Plan struct {
 	Metrics []string `json:"metrics"` // that the job asks for: sum, min, max, mean
 	// Confirm is set when tasks look broken and are going to be tried again (gate.confirm). A shard has only its own tasks in it.
 	Confirm *PlannedConfirmation `json:"confirm,omitempty"`
-	Agents  []PlannedAgent       `json:"agents,omitempty"` // those with files, sorted by name
-	Tasks   []PlannedTask        `json:"tasks"`            // sorted by dataset and name
-	Trials  []Key                `json:"trials"`           // of the whole job, in the order in which they are started
+	// Stopped says why the last run started no more trials although some were left; empty if that was no decision of Rollout's. A merged
+	// job has an entry for each shard that stopped.
+	Stopped []Stop         `json:"stopped,omitempty"`
+	Agents  []PlannedAgent `json:"agents,omitempty"` // those with files, sorted by name
+	Tasks   []PlannedTask  `json:"tasks"`            // sorted by dataset and name
+	Trials  []Key          `json:"trials"`           // of the whole job, in the order in which they are started
 	// ShardOf has the shard of each of Trials, from 1. Empty without Shard.
 	ShardOf []int `json:"shard_of,omitempty"`
 	// Resumed has an entry for each time that the job was resumed, in order.
@@ -134,6 +137,9 @@ func (p Plan) Check() error {
 	if err := p.checkConfirm(); err != nil {
 		return fmt.Errorf("is no plan of a job: %w", err)
 	}
+	if err := p.checkStops(); err != nil {
+		return fmt.Errorf("is no plan of a job: %w", err)
+	}
 	if p.Shard == nil {
 		return nil
 	}
@@ -220,6 +226,8 @@ type Job struct {
 	Commit     *string `json:"commit"`          // Plan.Commit
 	Shard      *Shard  `json:"shard,omitempty"` // the part of the job that this covers; nil means all of it
 	Cancelled  bool    `json:"cancelled"`
+	// Stopped is Plan.Stopped if results are missing.
+	Stopped []Stop `json:"stopped,omitempty"`
 	Summary
 	TotalDurationSec float64            `json:"total_duration_sec"`
 	StartedAt        time.Time          `json:"started_at"`
@@ -295,6 +303,9 @@ func Summarize(plan Plan, trials []Trial) Job {
 		job.note(*trial)
 	}
 	job.Cancelled = job.Cancelled || len(job.Skipped) > 0
+	if job.Cancelled {
+		job.Stopped = plan.Stopped
+	}
 	job.Summary = all.Summary(plan.Metrics)
 	job.TotalDurationSec = Seconds(max(0, job.EndedAt.Sub(job.StartedAt)-plan.Idle()))
 	counts := countAttempts(plan.Own(), byKey)

@@ -40,10 +40,16 @@ func (s *AbortError) Error() string { return s.Err.Error() }
 
 func (s *AbortError) Unwrap() error { return s.Err }
 
+// ErrOutOfTime is the cause of a context that ends because the job has run as long as its budget allows.
+var ErrOutOfTime = errors.New("the job's budget of time is used up (budget.max_duration)")
+
 // cancelled returns the failure of a trial whose context has ended.
 func cancelled(ctx context.Context, phase event.Phase) *failure {
 	if stop := (*AbortError)(nil); errors.As(context.Cause(ctx), &stop) {
 		return failf(result.InternalError, "rollout stopped all trials, this one during %s: %v", phaseName[phase], stop.Err)
+	}
+	if errors.Is(context.Cause(ctx), ErrOutOfTime) {
+		return failf(result.Cancelled, "%v, during %s", ErrOutOfTime, phaseName[phase])
 	}
 	return failf(result.Cancelled, "the job was cancelled during %s", phaseName[phase])
 }

@@ -53,6 +53,7 @@ func experiment(job config.Job) config.Job {
 	job.Name, job.JobsDir, job.LogLevel = "", "", ""
 	job.NAttempts, job.NConcurrentTrials = 0, 0
 	job.Environment.MinFreeDisk = 0
+	job.Budget = config.Budget{}
 	job.Retry, job.Metrics, job.Gate = config.Retry{}, nil, gate.Policy{}
 	job.Agents, job.Datasets, job.Tasks, job.TasksFormat, job.IncludeTasks, job.ExcludeTasks = nil, nil, nil, "", nil, nil
 	return job

@@ -125,9 +125,22 @@ func (m *merge) readPlan() error {
 	plan.Shard, plan.ShardOf, plan.Split = nil, nil, ""
 	if m.total > 1 {
 		plan.Resumed = nil // when one shard was idle, others were not
+		plan.Stopped = m.stops()
 	}
 	m.plan = plan
 	return m.addConfirmations()
+}
+
+// stops returns why shards stopped.
+func (m *merge) stops() []result.Stop {
+	var stops []result.Stop
+	for _, p := range m.parts {
+		for _, s := range p.plan.Stopped[:min(1, len(p.plan.Stopped))] { // a run stops once
+			s.Shard = &result.Shard{Index: p.index, Total: p.total}
+			stops = append(stops, s)
+		}
+	}
+	return stops
 }
 
 // addConfirmations adds the confirmation attempts of the shards to the plan.

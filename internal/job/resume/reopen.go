@@ -19,6 +19,7 @@ func (j Job) plan(now result.Plan) result.Plan {
 	plan := j.Plan
 	plan.Metrics, plan.PathsFrom = now.Metrics, now.PathsFrom
 	plan.Compared = plan.Compared || now.Compared
+	plan.Stopped = nil
 	if len(now.Trials) != len(plan.Trials) {
 		plan.Trials, plan.Agents, plan.Tasks, plan.Digest = now.Trials, now.Agents, now.Tasks, now.Digest
 		plan.Confirm = nil // planned attempts have their numbers now

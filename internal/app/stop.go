@@ -1,0 +1,136 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// failsFast reports whether no trial may start after this one (--fail-fast). The gate does not matter, but tasks in quarantine may fail.
+func (p *planned) failsFast(t result.Trial) bool {
+	return failed(t) && p.Job.Gate.Gates(t.Dataset, t.Task, p.host.Now())
+}
+
+// failed reports whether a trial did not pass, although it should have: it has an error and no reward, or a reward below 1. The
+// agent nop is not meant to pass.
+func failed(t result.Trial) bool {
+	switch {
+	case t.Error != nil && t.Error.Type == result.Cancelled, t.Agent == agent.Nop && t.Completed():
+		return false
+	case t.Completed():
+		return !t.Passed()
+	}
+	return t.Failed()
+}
+
+// budget returns what the job may still spend. A shard has the share of the money that its trials are of all trials, and all the time:
+// shards run at the same time.
+func (o *opened) budget() (job.Budget, error) {
+	limits := o.Job.Budget
+	if o.proves {
+		return job.Budget{}, nil // proofs run no agents
+	}
+	var b job.Budget
+	if limits.MaxDuration != nil {
+		b.Duration = time.Duration(*limits.MaxDuration)
+	}
+	if limits.MaxCostUSD == nil {
+		return b, nil
+	}
+	b.CostUSD = *limits.MaxCostUSD
+	if o.shard != nil && len(o.specs) > 0 {
+		b.CostUSD *= float64(len(o.own())) / float64(len(o.specs))
+	}
+	before, err := job.SupersededCost(o.tree.Dir)
+	if err != nil {
+		return b, fmt.Errorf("add up what the job has cost: %w", err)
+	}
+	for _, t := range o.earlier {
+		before = before.Plus(t.Spent().Total())
+	}
+	b.Spent = before.Amount()
+	return b, nil
+}
+
+// uncounted returns a sentence if the budget's limit on the cost could not do anything; else "".
+func (o *opened) uncounted(ended result.Job) string {
+	if _, known := ended.TotalCost.Reported(); known || o.proves || o.Job.Budget.MaxCostUSD == nil || ended.CompletedTrials+ended.FailedTrials == ended.ReusedTrials {
+		return ""
+	}
+	return "budget.max_cost_usd had no effect: no trial reported what it cost (agents write it to agent/cost_usd.txt in their logs)"
+}
+
+// maxNamed is how many trials that were not started are named. result.json lists all.
+const maxNamed = 20
+
+// stopSentences say why trials of a job were not started, and which.
+func stopSentences(ended result.Job) []string {
+	var out []string
+	names := func(list []result.Key) string {
+		var names []string
+		for _, k := range list[:min(len(list), maxNamed)] {
+			names = append(names, k.String())
+		}
+		text := strings.Join(names, ", ")
+		if n := len(list) - len(names); n > 0 {
+			text += fmt.Sprintf(" and %d more", n)
+		}
+		return text
+	}
+	for _, s := range ended.Stopped {
+		skipped := s.Skipped
+		if len(ended.Stopped) == 1 && s.Shard == nil {
+			skipped = len(ended.Skipped) // also those of which somebody removed the result
+		}
+		var what []string
+		if s.Cancelled > 0 {
+			what = append(what, fmt.Sprintf("%s %s cancelled", plural.Count(s.Cancelled, "trial"), was(s.Cancelled)))
+		}
+		if skipped > 0 || s.Cancelled == 0 {
+			what = append(what, fmt.Sprintf("%s %s not started", plural.Count(skipped, "trial"), was(skipped)))
+		}
+		sentence := fmt.Sprintf("%s, so %s", s.Why, strings.Join(what, " and "))
+		if s.Reason == result.StopFailFast {
+			sentence += " (--fail-fast)"
+		}
+		if s.Shard != nil {
+			sentence = fmt.Sprintf("in shard %s %s", s.Shard, sentence)
+		}
+		if len(ended.Stopped) == 1 && len(ended.Skipped) > 0 {
+			sentence += ": " + names(ended.Skipped)
+		}
+		out = append(out, clean(sentence))
+	}
+	if len(out) > 1 && len(ended.Skipped) > 0 {
+		out = append(out, clean("not started: "+names(ended.Skipped)))
+	}
+	return out
+}
+
+func was(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+// moreBudget returns the flags with which a job that stopped for its budget gets a larger one, each after a space.
+func moreBudget(stopped []result.Stop) string {
+	has := func(reason result.StopReason) bool {
+		return slices.ContainsFunc(stopped, func(s result.Stop) bool { return s.Reason == reason })
+	}
+	out := ""
+	if has(result.StopBudgetCost) {
+		out += " --budget-cost-usd MORE"
+	}
+	if has(result.StopBudgetDuration) {
+		out += " --budget-duration LONGER"
+	}
+	return out
+}

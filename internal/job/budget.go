@@ -1,0 +1,114 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/org/rollout-action/internal/awake"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// Budget limits what a job spends. Once the trials have cost CostUSD, no more start, and those that run go on to their end. When the job
+// has run for Duration, those that run are cancelled, too.
+type Budget struct {
+	CostUSD float64 // in US dollars; 0: no limit
+	// Spent is what trials of earlier runs of the job have cost, also those that were run again.
+	Spent    float64
+	Duration time.Duration // without the time in which the job was stopped (result.Plan.Idle); 0: no limit
+}
+
+// stop lets no more trials start if because returns a reason, which it is asked for until it does. It is called with r.mu held.
+func (r *run) stop(because func() (reason result.StopReason, why string)) {
+	r.mu.Lock()
+	why := ""
+	if r.stopping == nil {
+		var reason result.StopReason
+		if reason, why = because(); why != "" {
+			r.stopping = &result.Stop{Reason: reason, At: result.Stamp(r.Now()), Why: why}
+		}
+	}
+	r.mu.Unlock()
+	if why != "" {
+		r.emit(event.Event{Kind: event.Notice, Message: "no more trials are started, because " + why})
+	}
+}
+
+// stops reports whether no more trials may start.
+func (r *run) stops() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopping != nil
+}
+
+// ended decides whether more trials may start after one with this result.
+func (r *run) ended(t result.Trial) {
+	r.mu.Lock()
+	r.spent += t.Spent().Total().Amount()
+	r.mu.Unlock()
+	r.stop(func() (result.StopReason, string) {
+		if r.FailFast != nil && r.running != nil && r.FailFast(t) {
+			return result.StopFailFast, fmt.Sprintf("%s failed (%s)", t.Key, describe(t))
+		}
+		return r.costs()
+	})
+}
+
+// costs returns the reason to stop if the job has cost as much as it may. r.mu is held.
+func (r *run) costs() (result.StopReason, string) {
+	if r.Budget.CostUSD <= 0 || r.spent < r.Budget.CostUSD {
+		return "", ""
+	}
+	return result.StopBudgetCost, r.overspent()
+}
+
+// overspent says that the job has cost as much as it may. r.mu is held.
+func (r *run) overspent() string {
+	of := "the budget"
+	if r.Tree.Plan.Shard != nil {
+		of = "this shard's share of the budget"
+	}
+	return fmt.Sprintf("the trials have cost %s, and %s is %s (budget.max_cost_usd)", usd(r.spent), of, usd(r.Budget.CostUSD))
+}
+
+func usd(amount float64) string { return fmt.Sprintf("$%.2f", amount) }
+
+// withinTime returns a context that ends when the job has run as long as it may.
+func (r *run) withinTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	if r.Budget.Duration <= 0 {
+		return ctx, func() {}
+	}
+	left := r.Budget.Duration - (r.Now().Sub(r.Tree.Plan.StartedAt) - r.Tree.Plan.Idle())
+	return awake.WithTimeoutCause(ctx, left, trial.ErrOutOfTime)
+}
+
+// checkTime stops the job if that is why its context has ended.
+func (r *run) checkTime(ctx context.Context) {
+	if ctx.Err() != nil && errors.Is(context.Cause(ctx), trial.ErrOutOfTime) {
+		r.stop(func() (result.StopReason, string) {
+			return result.StopBudgetDuration, fmt.Sprintf("the job has run for %s (budget.max_duration)", r.Budget.Duration)
+		})
+	}
+}
+
+// noteStop writes into the plan why trials were left out.
+func (r *run) noteStop() {
+	stop := r.stopping
+	if stop == nil {
+		return
+	}
+	job := result.Summarize(r.Tree.Plan, r.counted())
+	if !job.Cancelled {
+		return // nothing was left out
+	}
+	if stop.Reason == result.StopBudgetCost {
+		stop.Why = r.overspent() // with what the last trials cost
+	}
+	stop.Skipped, stop.Cancelled = job.SkippedTrials, job.Errors[result.Cancelled]
+	if err := r.Tree.PlanStop(*stop); err != nil {
+		r.lost = append(r.lost, fmt.Errorf("note in %s why the job stopped: %w", result.PlanFile, err))
+	}
+}

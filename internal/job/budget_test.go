@@ -1,0 +1,186 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// costs returns an outcome that passed and cost some US dollars.
+func costs(key result.Key, usd float64) trial.Outcome {
+	o := passed(key)
+	o.Trial.Costs.Model = result.Dollars(usd)
+	o.Trial.Cost = o.Trial.Costs.Total()
+	return o
+}
+
+func writtenPlan(t *testing.T, tree *Tree) result.Plan {
+	t.Helper()
+	plan, err := result.ReadPlan(tree.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// Four trials run when the third dollar is spent. They end, and no other begins.
+func TestCostBudgetStartsNoMoreTrials(t *testing.T) {
+	list := specs(20)
+	tree, rec := newTree(t, list), &recorder{}
+	var begun sync.WaitGroup
+	begun.Add(4) // one trial for each worker
+	runner := runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+		begun.Done()
+		begun.Wait() // so nothing is spent before all four run
+		return costs(spec.Key, 0.75)
+	})
+	opts := options(tree, runner, rec)
+	opts.Budget = Budget{CostUSD: 3, Spent: 2.5}
+	opts.Confirm = func(context.Context, []result.Trial) ([]trial.Spec, error) {
+		t.Error("confirmation attempts are asked for")
+		return nil, nil
+	}
+	job, err := Run(t.Context(), list, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job.CompletedTrials != 4 || job.SkippedTrials != 16 || rec.count(event.Notice) != 1 {
+		t.Errorf("%d completed, %d skipped, %d notices; want 4, 16, 1", job.CompletedTrials, job.SkippedTrials, rec.count(event.Notice))
+	}
+	// What running trials cost beyond the budget is named.
+	if len(job.Stopped) != 1 || job.Stopped[0].Reason != result.StopBudgetCost || job.Stopped[0].Skipped != 16 || !strings.Contains(job.Stopped[0].Why, "$5.50") {
+		t.Errorf("it stopped because of %+v", job.Stopped)
+	}
+	if plan := writtenPlan(t, tree); len(plan.Stopped) != 1 {
+		t.Errorf("the plan says %+v", plan.Stopped)
+	}
+}
+
+func TestUsedUpBudgetStartsNothing(t *testing.T) {
+	for name, budget := range map[string]Budget{"cost": {CostUSD: 3, Spent: 3}, "time": {Duration: time.Nanosecond}} {
+		list := specs(3)
+		tree := newTree(t, list)
+		opts := options(tree, runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+			t.Errorf("%s: %s runs", name, spec.Key)
+			return passed(spec.Key)
+		}), &recorder{})
+		opts.Budget = budget
+		job, err := Run(t.Context(), list, opts)
+		if err != nil || job.SkippedTrials != 3 || len(job.Stopped) != 1 || job.Stopped[0].Skipped != 3 {
+			t.Errorf("%s: %d skipped, stopped %+v, %v", name, job.SkippedTrials, job.Stopped, err)
+		}
+	}
+}
+
+// A budget that is used up by the last trial has left nothing out.
+func TestBudgetOfACompleteJobIsNoReasonToSayMore(t *testing.T) {
+	list := specs(2)
+	tree := newTree(t, list)
+	opts := options(tree, runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome { return costs(spec.Key, 1) }), &recorder{})
+	opts.Workers, opts.Budget = 1, Budget{CostUSD: 2}
+	job, err := Run(t.Context(), list, opts)
+	if err != nil || job.Cancelled || job.Stopped != nil || writtenPlan(t, tree).Stopped != nil {
+		t.Errorf("cancelled %v, stopped %+v, %v", job.Cancelled, job.Stopped, err)
+	}
+}
+
+func TestTimeBudgetCancelsWhatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := specs(20)
+		tree, rec := newTree(t, list), &recorder{}
+		tree.Plan.StartedAt = time.Now().Add(-50 * time.Minute)
+		tree.Plan.Resumed = []result.Resumption{{IdleSec: 20 * 60}} // so it has run for half an hour
+		begin := time.Now()
+		runner := runnerFunc(func(ctx context.Context, spec trial.Spec) trial.Outcome {
+			select {
+			case <-ctx.Done():
+				return stopped(spec.Key)
+			case <-time.After(25 * time.Minute):
+				return passed(spec.Key)
+			}
+		})
+		opts := options(tree, runner, rec)
+		opts.Budget = Budget{Duration: time.Hour}
+		job, err := Run(t.Context(), list, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer time.Sleep(DefaultGrace) // until its timer is over
+		if took := time.Since(begin); took != 30*time.Minute {
+			t.Errorf("it ran for %s", took)
+		}
+		if job.CompletedTrials != 4 || job.Errors[result.Cancelled] != 4 || job.SkippedTrials != 12 {
+			t.Errorf("%d completed, %d cancelled, %d skipped; want 4, 4, 12", job.CompletedTrials, job.Errors[result.Cancelled], job.SkippedTrials)
+		}
+		if len(job.Stopped) != 1 || job.Stopped[0].Reason != result.StopBudgetDuration || job.Stopped[0].Cancelled != 4 || job.Stopped[0].Skipped != 12 {
+			t.Errorf("it stopped because of %+v", job.Stopped)
+		}
+	})
+}
+
+// A trial that does not end is abandoned, and its result says why it ended.
+func TestTimeBudgetAbandonsWhatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := specs(1)
+		tree := newTree(t, list)
+		tree.Plan.StartedAt = time.Now()
+		release := make(chan struct{})
+		opts := options(tree, runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+			<-release
+			return passed(spec.Key)
+		}), &recorder{})
+		opts.Budget = Budget{Duration: time.Minute}
+		job, err := Run(t.Context(), list, opts)
+		close(release)
+		if err != nil || job.Errors[result.Cancelled] != 1 {
+			t.Fatal(job.Errors, err)
+		}
+		trials, _ := result.ReadTrials(tree.Dir, tree.Plan.Own())
+		if len(trials) != 1 || !strings.Contains(trials[0].Error.Message, "budget.max_duration") {
+			t.Errorf("the results are %+v", trials)
+		}
+	})
+}
+
+// What was spent on trials that ran again is added up. What an agent left among its files is not.
+func TestSupersededCost(t *testing.T) {
+	dir := t.TempDir()
+	if cost, err := SupersededCost(dir); err != nil || cost.Amount() != 0 {
+		t.Error(cost, err)
+	}
+	write := func(path string, trial any) {
+		path = filepath.Join(dir, result.SupersededDir, filepath.FromSlash(path))
+		text, err := json.Marshal(trial)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(path), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(path, text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}
+	reused := costs(key, 100).Trial
+	reused.Reused = &result.Reused{}
+	write("a/d/t__1/result.json", costs(key, 1).Trial)
+	write("a/d/t__1.2/result.json", costs(key, 2).Trial)
+	write("a/d/t__1.3/result.json", reused)
+	write("a/d/t__1.4/result.json", "torn")
+	write("a/d/t__1/logs/result.json", costs(key, 100).Trial)
+	write("a/d/t__1/logs/agent/x/result.json", costs(key, 100).Trial)
+	if cost, err := SupersededCost(dir); err != nil || cost.Amount() != 3 {
+		t.Errorf("%v, %v; want 3", cost, err)
+	}
+}
