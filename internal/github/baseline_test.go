@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/org/rollout-action/internal/comments"
 	"github.com/org/rollout-action/internal/github/githubtest"
 )
 
@@ -404,7 +405,7 @@ func TestBaselineFromAnEnterpriseServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	found(t, c, query(), 4)
-	upsertOK(t, c, comment(1, "text"), Created)
+	upsertOK(t, c, comment(1, "text"), comments.Created)
 	only(t, s)
 	for _, r := range s.Requests() {
 		if !r.Storage && !strings.HasPrefix(r.Path, "/api/v3/repos/") && r.Path != "/api/graphql" {

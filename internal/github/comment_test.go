@@ -3,12 +3,12 @@ package github
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/comments"
 	"github.com/org/rollout-action/internal/github/githubtest"
 )
 
@@ -22,7 +22,7 @@ func only(t *testing.T, s *githubtest.Server) githubtest.Comment {
 	return all[0]
 }
 
-func upsertOK(t *testing.T, c *Client, w Comment, want Action) Result {
+func upsertOK(t *testing.T, c *Client, w Comment, want comments.Action) comments.Result {
 	t.Helper()
 	r, err := c.Upsert(t.Context(), w)
 	if err != nil {
@@ -36,16 +36,16 @@ func upsertOK(t *testing.T, c *Client, w Comment, want Action) Result {
 
 func TestUpsertCreatesUpdatesAndKeeps(t *testing.T) {
 	s, c, _ := fixture(t)
-	first := upsertOK(t, c, comment(1, "red"), Created)
+	first := upsertOK(t, c, comment(1, "red"), comments.Created)
 	if got := only(t, s); !strings.HasSuffix(got.Body, " -->\nred\n") || got.ID != first.ID || got.Author != actionsBot {
 		t.Errorf("the comment is %+v", got)
 	}
-	second := upsertOK(t, c, comment(2, "green"), Updated)
+	second := upsertOK(t, c, comment(2, "green"), comments.Updated)
 	if got := only(t, s); !strings.HasSuffix(got.Body, " -->\ngreen\n") || got.ID != first.ID || second.ID != first.ID {
 		t.Errorf("the comment is %+v", got)
 	}
 	s.Forget()
-	upsertOK(t, c, comment(3, "green"), Unchanged)
+	upsertOK(t, c, comment(3, "green"), comments.Unchanged)
 	if got := only(t, s); got.Edits != 1 {
 		t.Errorf("it was edited %d times, want 1", got.Edits)
 	}
@@ -62,26 +62,26 @@ func TestOlderRunNeverReplacesNewerOne(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*Comment)
-		want   Action
+		want   comments.Action
 	}{
-		{"an earlier time is older", func(w *Comment) { w.ValidAt = w.ValidAt.Add(-time.Nanosecond); w.RunID++ }, Outdated},
-		{"a later time is newer", func(w *Comment) { w.ValidAt = w.ValidAt.Add(time.Nanosecond); w.RunID-- }, Updated},
-		{"at the same time the lower run is older", func(w *Comment) { w.RunID--; w.Attempt++ }, Outdated},
-		{"at the same time the higher run is newer", func(w *Comment) { w.RunID++ }, Updated},
-		{"in the same run the lower attempt is older", func(w *Comment) { w.Attempt-- }, Outdated},
-		{"in the same run the higher attempt is newer", func(w *Comment) { w.Attempt++ }, Updated},
-		{"the same attempt may update its comment", func(*Comment) {}, Updated},
-		{"time zones do not matter", func(w *Comment) { w.ValidAt = w.ValidAt.In(time.FixedZone("", 3600)).Add(-1) }, Outdated},
+		{"an earlier time is older", func(w *Comment) { w.ValidAt = w.ValidAt.Add(-time.Nanosecond); w.RunID++ }, comments.Outdated},
+		{"a later time is newer", func(w *Comment) { w.ValidAt = w.ValidAt.Add(time.Nanosecond); w.RunID-- }, comments.Updated},
+		{"at the same time the lower run is older", func(w *Comment) { w.RunID--; w.Attempt++ }, comments.Outdated},
+		{"at the same time the higher run is newer", func(w *Comment) { w.RunID++ }, comments.Updated},
+		{"in the same run the lower attempt is older", func(w *Comment) { w.Attempt-- }, comments.Outdated},
+		{"in the same run the higher attempt is newer", func(w *Comment) { w.Attempt++ }, comments.Updated},
+		{"the same attempt may update its comment", func(*Comment) {}, comments.Updated},
+		{"time zones do not matter", func(w *Comment) { w.ValidAt = w.ValidAt.In(time.FixedZone("", 3600)).Add(-1) }, comments.Outdated},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, c, _ := fixture(t)
-			upsertOK(t, c, base, Created)
+			upsertOK(t, c, base, comments.Created)
 			other := base
 			other.Body = "other"
 			tc.change(&other)
 			upsertOK(t, c, other, tc.want)
 			want := "\nother\n"
-			if tc.want == Outdated {
+			if tc.want == comments.Outdated {
 				want = "\nbase\n"
 			}
 			if got := only(t, s); !strings.HasSuffix(got.Body, want) {
@@ -104,8 +104,8 @@ func TestCommentsOfOthersAreNotTouched(t *testing.T) {
 	s.AddComment(repo, 7, actionsBot, other.text())
 	before := s.Comments(repo, 7)
 
-	upsertOK(t, c, comment(1, "mine"), Created)
-	upsertOK(t, c, comment(2, "mine again"), Updated)
+	upsertOK(t, c, comment(1, "mine"), comments.Created)
+	upsertOK(t, c, comment(2, "mine again"), comments.Updated)
 	after := s.Comments(repo, 7)
 	if len(after) != len(before)+1 {
 		t.Fatalf("%d comments, want %d", len(after), len(before)+1)
@@ -126,7 +126,7 @@ func TestCommentOnALaterPage(t *testing.T) {
 	for range 120 {
 		s.AddComment(repo, 7, "chatty", "hm")
 	}
-	if r := upsertOK(t, c, comment(2, "new"), Updated); r.ID != id {
+	if r := upsertOK(t, c, comment(2, "new"), comments.Updated); r.ID != id {
 		t.Errorf("comment %d was updated, want %d", r.ID, id)
 	}
 	if got := count(s, http.MethodPost); got != 0 {
@@ -139,34 +139,34 @@ func TestDuplicatesAreMergedIntoTheOldest(t *testing.T) {
 		name     string
 		existing []Comment
 		want     string
-		action   Action
+		action   comments.Action
 	}{
-		{"all older", []Comment{comment(1, "a"), comment(2, "b"), comment(3, "c")}, "mine", Updated},
-		{"one newer, the oldest in place", []Comment{comment(8, "newer"), comment(2, "b")}, "newer", Outdated},
-		{"one newer, in the middle", []Comment{comment(1, "a"), comment(8, "newer"), comment(2, "b")}, "newer", Outdated},
-		{"the same text, but newer", []Comment{comment(1, "mine"), comment(8, "mine")}, "mine", Outdated},
+		{"all older", []Comment{comment(1, "a"), comment(2, "b"), comment(3, "c")}, "mine", comments.Updated},
+		{"one newer, the oldest in place", []Comment{comment(8, "newer"), comment(2, "b")}, "newer", comments.Outdated},
+		{"one newer, in the middle", []Comment{comment(1, "a"), comment(8, "newer"), comment(2, "b")}, "newer", comments.Outdated},
+		{"the same text, but newer", []Comment{comment(1, "mine"), comment(8, "mine")}, "mine", comments.Outdated},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, c, _ := fixture(t)
 			var oldest int64
-			newest := comment(5, "").marker().stamp
+			newest := comment(5, "")
 			for i, w := range tc.existing {
 				id := s.AddComment(repo, 7, actionsBot, w.text())
 				if i == 0 {
 					oldest = id
 				}
-				if w.marker().stamp.compare(newest) > 0 {
-					newest = w.marker().stamp
+				if w.ValidAt.After(newest.ValidAt) {
+					newest = w
 				}
 			}
 			r := upsertOK(t, c, comment(5, "mine"), tc.action)
 			got := only(t, s)
-			m, body, ok := parseMarker(got.Body)
-			if got.ID != oldest || r.ID != oldest || !ok || body != tc.want+"\n" || r.Removed != len(tc.existing)-1 {
+			first, body, _ := strings.Cut(got.Body, "\n")
+			if got.ID != oldest || r.ID != oldest || body != tc.want+"\n" || r.Removed != len(tc.existing)-1 {
 				t.Errorf("left is %+v, result %+v; want %d with %q", got, r, oldest, tc.want)
 			}
-			if m.stamp.compare(newest) != 0 {
-				t.Errorf("the remaining comment has the stamp %v, want %v", m.stamp, newest)
+			if want, _, _ := strings.Cut(newest.text(), "\n"); first != want {
+				t.Errorf("the remaining comment has the marker %s, want %s", first, want)
 			}
 		})
 	}
@@ -182,7 +182,7 @@ func TestStaleListingCreatesNoSecondComment(t *testing.T) {
 		_, _ = w.Write([]byte("[]"))
 		return true
 	})
-	upsertOK(t, c, comment(1, "text"), Created)
+	upsertOK(t, c, comment(1, "text"), comments.Created)
 	s.Before(nil)
 	only(t, s)
 }
@@ -206,7 +206,7 @@ func TestUncertainCreationIsChecked(t *testing.T) {
 				w.WriteHeader(http.StatusBadGateway)
 				return true
 			})
-			upsertOK(t, c, comment(1, "text"), Created)
+			upsertOK(t, c, comment(1, "text"), comments.Created)
 			only(t, s)
 		})
 	}
@@ -226,49 +226,8 @@ func TestRepeatedCreationFailureIsAnError(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	// Between two of them, it checked whether the first one was created.
-	if got := count(s, http.MethodPost); got != maxRounds || count(s, http.MethodGet) != maxRounds {
-		t.Errorf("%d were sent, with %d checks, want %d", got, count(s, http.MethodGet), maxRounds)
-	}
-}
-
-func TestDecide(t *testing.T) {
-	want := comment(5, "mine")
-	ours := want.marker().stamp
-	older, newer := comment(4, "").marker().stamp, comment(6, "").marker().stamp
-	for _, tc := range []struct {
-		name    string
-		there   []posted
-		written bool
-		expect  string // the decision
-	}{
-		{"no comment", nil, false, "create"},
-		{"no comment, although we wrote one", nil, true, "create"},
-		{"an equal body", []posted{{id: 1, stamp: ours, body: "mine\n"}}, false, ""},
-		{"an equal body with other line breaks", []posted{{id: 1, stamp: older, body: " mine\r\n"}}, false, ""},
-		{"ours with another text", []posted{{id: 1, stamp: ours, body: "not mine"}}, false, "edit 1"},
-		{"ours, which GitHub returns with another text", []posted{{id: 1, stamp: ours, body: "not mine"}}, true, ""},
-		{"ours was overwritten by an older one", []posted{{id: 1, stamp: older, body: "old"}}, true, "edit 1"},
-		{"ours was overwritten by a newer one", []posted{{id: 1, stamp: newer, body: "new"}}, true, ""},
-		{"another before ours", []posted{{id: 1, stamp: older, body: "old"}, {id: 2, stamp: ours, body: "mine"}}, true, "edit 1 remove 2"},
-		{"another after ours", []posted{{id: 1, stamp: ours, body: "mine"}, {id: 2, stamp: older, body: "old"}}, true, "remove 2"},
-		{"a newer one after ours", []posted{{id: 1, stamp: ours, body: "mine"}, {id: 2, stamp: newer, body: "new", text: "new"}}, true, "edit 1 remove 2"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			m := decide(tc.there, want, tc.written)
-			var got []string
-			if m.create {
-				got = append(got, "create")
-			}
-			if m.edit != "" {
-				got = append(got, fmt.Sprintf("edit %d", m.keep.id))
-			}
-			for _, p := range m.remove {
-				got = append(got, fmt.Sprintf("remove %d", p.id))
-			}
-			if strings.Join(got, " ") != tc.expect || m.nothing() != (tc.expect == "") {
-				t.Errorf("decided %q, want %q", got, tc.expect)
-			}
-		})
+	if got := count(s, http.MethodPost); got != comments.Rounds || count(s, http.MethodGet) != comments.Rounds {
+		t.Errorf("%d were sent, with %d checks, want %d", got, count(s, http.MethodGet), comments.Rounds)
 	}
 }
 
@@ -319,7 +278,7 @@ func TestOwnCommentsAreRecognised(t *testing.T) {
 				s.DisableGraphQL()
 			}
 			s.AddToken("token", tc.access)
-			upsertOK(t, client(t, s, clock, "token"), comment(1, "one"), Created)
+			upsertOK(t, client(t, s, clock, "token"), comment(1, "one"), comments.Created)
 			first := only(t, s)
 			// A new client, as in the next run, recognises the comment, even if it first learns its login.
 			if _, err := client(t, s, clock, "token").Upsert(t.Context(), comment(2, "two")); err != nil {
@@ -393,7 +352,7 @@ func TestLargestCommentIsAccepted(t *testing.T) {
 	s, c, _ := fixture(t)
 	w := comment(1, "")
 	w.Body = strings.Repeat("é", (MaxComment-CommentOverhead(w))/2)
-	upsertOK(t, c, w, Created)
+	upsertOK(t, c, w, comments.Created)
 	if got := len(only(t, s).Body); got > MaxComment || got < MaxComment-1 {
 		t.Errorf("the comment has %d bytes", got)
 	}

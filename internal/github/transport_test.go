@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/comments"
 	"github.com/org/rollout-action/internal/github/githubtest"
 )
 
@@ -75,7 +76,7 @@ func TestCreatingWaitsForALimit(t *testing.T) {
 		}
 		return false
 	})
-	upsertOK(t, c, comment(1, "text"), Created)
+	upsertOK(t, c, comment(1, "text"), comments.Created)
 	only(t, s)
 	if len(clock.slept) == 0 || clock.slept[0] != 5*time.Second {
 		t.Errorf("waited %v", clock.slept)
@@ -281,7 +282,7 @@ func TestRetryHasItsBody(t *testing.T) {
 		w.WriteHeader(http.StatusBadGateway)
 		return true
 	})
-	upsertOK(t, c, comment(2, "new"), Updated)
+	upsertOK(t, c, comment(2, "new"), comments.Updated)
 	if got := only(t, s); got.Edits != 1 || !strings.HasSuffix(got.Body, "\nnew\n") {
 		t.Errorf("the comment is %+v", got)
 	}
