@@ -1,8 +1,10 @@
 package examples
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,7 +28,7 @@ func TestPipelinesFitTheirSchemas(t *testing.T) {
 			if err := schema.Validate(value); err != nil {
 				t.Errorf("%s: %v", pipeline, err)
 			}
-			for _, key := range []string{"stages", "steps", "jobs"} { // each system knows one of them
+			for _, key := range []string{"include", "steps", "jobs"} { // each system knows one of them
 				if value[key] != nil {
 					value[key] = "none"
 				}
@@ -35,6 +37,73 @@ func TestPipelinesFitTheirSchemas(t *testing.T) {
 				t.Errorf("%s: its schema accepts a broken pipeline", pipeline)
 			}
 		})
+	}
+}
+
+// inputs are the places in GitLab's component that get a value of its caller.
+var inputs = regexp.MustCompile(`\$\[\[ inputs\.(\w+) \]\]`)
+
+// TestGitLabComponent: the component fits GitLab's schema with the defaults of its inputs, uses each input, and no other. The example
+// gives those that have no default.
+func TestGitLabComponent(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "templates", "rollout.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, body, found := strings.Cut(string(text), "\n---\n")
+	var spec struct {
+		Spec struct {
+			Inputs map[string]struct{ Default any }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(head), &spec); err != nil || !found {
+		t.Fatal(err, found)
+	}
+	schema := compile(t, filepath.Join("testdata", "schemas", "gitlab-ci.json"))
+	used := map[string]bool{}
+	body = inputs.ReplaceAllStringFunc(body, func(place string) string {
+		name := inputs.FindStringSubmatch(place)[1]
+		used[name] = true
+		input, ok := spec.Spec.Inputs[name]
+		if !ok {
+			t.Errorf("the input %s is not declared", name)
+		}
+		if input.Default == nil {
+			return "evals"
+		}
+		return fmt.Sprint(input.Default)
+	})
+	if len(used) != len(spec.Spec.Inputs) {
+		t.Errorf("%d of %d inputs are used", len(used), len(spec.Spec.Inputs))
+	}
+	for _, part := range []string{head, body} {
+		var value map[string]any
+		if err := yaml.Unmarshal([]byte(part), &value); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value); err != nil {
+			t.Error(err)
+		}
+	}
+	var example struct {
+		Include []struct{ Inputs map[string]any }
+	}
+	text, err = os.ReadFile(filepath.Join("pipelines", "gitlab-ci.yml"))
+	if err == nil {
+		err = yaml.Unmarshal(text, &example)
+	}
+	if err != nil || len(example.Include) != 1 {
+		t.Fatal(err, example)
+	}
+	for name, input := range spec.Spec.Inputs {
+		if _, given := example.Include[0].Inputs[name]; !given && input.Default == nil {
+			t.Errorf("the example does not give %s", name)
+		}
+	}
+	for name := range example.Include[0].Inputs {
+		if _, ok := spec.Spec.Inputs[name]; !ok {
+			t.Errorf("the example gives %s, which is no input", name)
+		}
 	}
 }
 

@@ -18,9 +18,12 @@ import (
 
 // deliver writes the reports that were asked for to where they go. What cannot be delivered to GitHub is a note for people,
 // for it says nothing about the agents; a file that cannot be written is an error. w may be nil.
-func deliver(ctx context.Context, paths Paths, w *workflow, in report.Input, opts ReportOptions) (notes []string, err error) {
+func deliver(ctx context.Context, h *Host, w *workflow, in report.Input, opts ReportOptions) (notes []string, err error) {
 	if w == nil && opts.comments() && opts.GitHub != "off" {
-		notes = append(notes, "there is no comment, because this is not a run of a GitHub workflow")
+		if note := commentOnGitLab(ctx, h.Getenv, in, opts.Comment); note != "" {
+			notes = append(notes, note)
+			in.Notes = append(in.Notes, note)
+		}
 	}
 	if w != nil {
 		notes = w.write(ctx, in, opts)
@@ -35,7 +38,7 @@ func deliver(ctx context.Context, paths Paths, w *workflow, in report.Input, opt
 		{opts.JSON, json.Reporter{}},
 	} {
 		if file.path != "" {
-			if failed := writeReport(paths.Path(file.path), func(out io.Writer) error { return file.reporter.Write(out, in) }); failed != nil {
+			if failed := writeReport(h.Path(file.path), func(out io.Writer) error { return file.reporter.Write(out, in) }); failed != nil {
 				err = errors.Join(err, fmt.Errorf("write the report %s: %w", file.path, failed))
 			}
 		}

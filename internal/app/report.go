@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/gitlab"
 	"github.com/org/rollout-action/internal/job/merge"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/report"
@@ -111,11 +112,13 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 	f.in.Notes = append(f.in.Notes, notes...)
 	if w != nil {
 		f.in.Links = w.links()
+	} else if run, ok := gitlab.FromEnv(h.Getenv); ok && opts.GitHub != "off" {
+		f.in.Links = report.Links{Run: run.URL, Commit: run.CommitURL(), Sha: run.Commit, Files: run.FilesURL()}
 	}
 	if err := f.judge(ctx); err != nil {
 		return nil, err
 	}
-	notes, err := deliver(ctx, h.Paths, w, f.in, opts)
+	notes, err := deliver(ctx, h, w, f.in, opts)
 	f.in.Notes = append(f.in.Notes, notes...)
 	return f.finished(ctx), err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/rollout-action/internal/comments"
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/report"
@@ -86,8 +87,8 @@ func (w *workflow) summarize(in report.Input) error {
 
 // comment brings the pull request's comment up to date, if one is wanted. A note says why it could not.
 func (w *workflow) comment(ctx context.Context, in report.Input, when string) (note string) {
-	mode, err := github.ParseMode(cmp.Or(when, "off"))
-	if err != nil || mode == github.Off || w.Number == 0 && !w.NeedsPull() {
+	mode, err := comments.ParseMode(cmp.Or(when, "off"))
+	if err != nil || mode == comments.Off || w.Number == 0 && !w.NeedsPull() {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
@@ -102,14 +103,14 @@ func (w *workflow) comment(ctx context.Context, in report.Input, when string) (n
 func inTime(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("GitHub did not answer within %s", apiPatience)
+		return fmt.Errorf("there was no answer within %s", apiPatience)
 	case ctx.Err() != nil:
 		return errors.New("the command was cancelled")
 	}
 	return err
 }
 
-func (w *workflow) upsert(ctx context.Context, mode github.Mode, in report.Input) error {
+func (w *workflow) upsert(ctx context.Context, mode comments.Mode, in report.Input) error {
 	switch {
 	case w.Token == "":
 		return errors.New("there is no token (the environment variable GITHUB_TOKEN, or the Action's input github-token)")
@@ -128,21 +129,15 @@ func (w *workflow) upsert(ctx context.Context, mode github.Mode, in report.Input
 		}
 		number = pull.Number
 	}
-	exists := false
-	if mode != github.Always {
-		if exists, err = client.HasComment(ctx, w.Repository, number, w.commentName(in.Job.JobName)); err != nil {
-			return err
-		}
-	}
-	if !github.ShouldComment(mode, changed(in.Diff), !in.Passed(), exists) {
-		return nil
+	wanted, err := wantsComment(mode, in, func() (bool, error) {
+		return client.HasComment(ctx, w.Repository, number, w.commentName(in.Job.JobName))
+	})
+	if err != nil || !wanted {
+		return err
 	}
 	c := github.Comment{
 		Repo: w.Repository, Number: number, Marker: w.commentName(in.Job.JobName),
-		ValidAt: in.Job.StartedAt, RunID: w.RunID, Attempt: w.RunAttempt,
-	}
-	if c.ValidAt.After(in.Now) { // as somebody's artifact claims, so that no later run could replace its comment
-		c.ValidAt = in.Now
+		ValidAt: began(in), RunID: w.RunID, Attempt: w.RunAttempt,
 	}
 	var body strings.Builder
 	if err := (comment.Reporter{Limit: github.MaxComment - github.CommentOverhead(c)}).Write(&body, in); err != nil {
@@ -151,6 +146,27 @@ func (w *workflow) upsert(ctx context.Context, mode github.Mode, in report.Input
 	c.Body = body.String()
 	_, err = client.Upsert(ctx, c)
 	return err
+}
+
+// wantsComment reports whether to write a comment. exists reports whether an earlier run has left one; it is called only if that matters.
+func wantsComment(mode comments.Mode, in report.Input, exists func() (bool, error)) (bool, error) {
+	there := false
+	if mode != comments.Always {
+		var err error
+		if there, err = exists(); err != nil {
+			return false, err
+		}
+	}
+	return comments.ShouldComment(mode, changed(in.Diff), !in.Passed(), there), nil
+}
+
+// began returns when a job began, for the order of comments: not later than now, as somebody's artifact may claim so that no later run
+// could replace its comment.
+func began(in report.Input) time.Time {
+	if in.Job.StartedAt.After(in.Now) {
+		return in.Now
+	}
+	return in.Job.StartedAt
 }
 
 // newName is a name that a job gets that has none of its own (package config): another one in each run.

@@ -213,6 +213,12 @@ var dependencies = []dependency{
 		packages: []string{"providers/fake", "internal/prove"},
 	},
 	{
+		paths:    []string{"gitlab.com/gitlab-org/api/client-go"},
+		use:      "notes on merge requests of GitLab",
+		why:      "It is GitLab's own client, with its pages, retries and limits.",
+		packages: []string{"internal/gitlab"},
+	},
+	{
 		paths:    []string{"github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
 		use:      "signed URLs of objects in S3",
 		why:      "It serves every service with S3's API, and finds credentials as Amazon's tools do.",

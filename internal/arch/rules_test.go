@@ -31,7 +31,11 @@ var rows = []row{
 	{packages: vocabulary[:len(vocabulary)-3]},
 	{packages: []string{"internal/keys"}, only: []string{"internal/quantity", "internal/diag"}},
 	{packages: []string{"internal/envfile"}, only: []string{"internal/diag"}},
-	{packages: []string{"internal/github", "internal/github/githubtest"}, only: []string{"internal/untrusted", "internal/ghvars", "internal/result"}},
+	{packages: []string{"internal/comments"}, only: []string{}},
+	{packages: []string{"internal/gitlab"}, only: []string{"internal/comments", "internal/untrusted"}},
+	{packages: []string{"internal/github", "internal/github/githubtest"}, only: []string{
+		"internal/comments", "internal/untrusted", "internal/ghvars", "internal/result",
+	}},
 	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
 	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt", "internal/ghvars"}},
 	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone

@@ -27,7 +27,7 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
 	flags.StringVar(&f.asJSON, "report-json", "", "write the machine-readable report to this file: verdict, comparison, numbers")
 	flags.StringVar(&f.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
-	flags.StringVar(&f.comment, "comment", "off", "comment on the pull request: off, always, changes or failures; needs GITHUB_TOKEN")
+	flags.StringVar(&f.comment, "comment", "off", "comment on the pull request (needs GITHUB_TOKEN), or on the merge request in GitLab CI (needs GITLAB_TOKEN): off, always, changes or failures")
 	f.gate.add(cmd)
 	wants(flags, "baseline", "none compares with nothing")
 	wants(flags, "github", "want auto, on or off")

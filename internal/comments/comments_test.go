@@ -55,3 +55,34 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
+
+func TestWanted(t *testing.T) {
+	for _, tc := range []struct {
+		mode                    Mode
+		changed, failed, exists bool
+		want                    bool
+	}{
+		{Always, false, false, false, true},
+		{Off, true, true, true, false},
+		{Changes, false, false, false, false},
+		{Changes, true, false, false, true},
+		{Changes, false, true, false, true},
+		{Changes, false, false, true, true},
+		{Failures, true, false, false, false},
+		{Failures, false, true, false, true},
+		{Failures, true, false, true, true},
+		{"", true, true, true, false},
+	} {
+		if got := ShouldComment(tc.mode, tc.changed, tc.failed, tc.exists); got != tc.want {
+			t.Errorf("ShouldComment(%q, %v, %v, %v) = %v", tc.mode, tc.changed, tc.failed, tc.exists, got)
+		}
+	}
+	for _, mode := range Modes {
+		if got, err := ParseMode(" " + strings.ToUpper(string(mode))); got != mode || err != nil {
+			t.Errorf("ParseMode of %s: %v, %v", mode, got, err)
+		}
+	}
+	if _, err := ParseMode("sometimes"); err == nil {
+		t.Error("an unknown mode was accepted")
+	}
+}

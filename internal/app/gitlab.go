@@ -1,0 +1,59 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/org/rollout-action/internal/comments"
+	"github.com/org/rollout-action/internal/github"
+	"github.com/org/rollout-action/internal/gitlab"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/reporters/comment"
+)
+
+// commentOnGitLab brings the note on the merge request up to date, if this is a job of GitLab CI and a note is wanted. A note for people
+// says why it could not.
+func commentOnGitLab(ctx context.Context, getenv github.Getenv, in report.Input, when string) (note string) {
+	run, ok := gitlab.FromEnv(getenv)
+	if !ok {
+		return "there is no comment, because this is neither a run of a GitHub workflow nor a job of GitLab CI"
+	}
+	mode, err := comments.ParseMode(cmp.Or(when, "off"))
+	if err != nil || mode == comments.Off || run.MergeRequest == 0 || in.Plan.Shard != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	if err := upsertNote(ctx, run, mode, in); err != nil {
+		return "the merge request has no comment about this: " + inTime(ctx, err).Error()
+	}
+	return ""
+}
+
+func upsertNote(ctx context.Context, run gitlab.Run, mode comments.Mode, in report.Input) error {
+	if run.Token == "" {
+		return errors.New("there is no token (the variable " + gitlab.TokenVariable + ": a project access token with the scope api)")
+	}
+	thread, err := gitlab.Open(ctx, run)
+	if err != nil {
+		return err
+	}
+	job := in.Job.JobName
+	if newName.MatchString(job) { // another one in each run
+		job = cmp.Or(run.Job, job)
+	}
+	wanted, err := wantsComment(mode, in, func() (bool, error) { return comments.Has(ctx, thread, job) })
+	if err != nil || !wanted {
+		return err
+	}
+	c := comments.Comment{Job: job, ValidAt: began(in), RunID: run.JobID, Attempt: 1}
+	var body strings.Builder
+	if err := (comment.Reporter{Limit: gitlab.MaxNote - c.Overhead()}).Write(&body, in); err != nil {
+		return err
+	}
+	c.Body = body.String()
+	_, err = comments.Upsert(ctx, thread, c, gitlab.Settle)
+	return err
+}
