@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// CompareRequest is what Compare takes. Each side is a job's directory, its result.json, or GitHubPrefix with a branch.
+// CompareRequest is what Compare takes. Each side is a job's directory, its result.json, a URL of one, or GitHubPrefix with a branch.
 type CompareRequest struct {
 	Base, Head string
 	Stored     StoredAt
@@ -64,6 +64,16 @@ func (f finder) side(ctx context.Context, path string, at StoredAt, other evalua
 			err = usage("%s: %w", shown(path), err)
 		}
 		if err != nil {
+			return result.Job{}, "", err
+		}
+		return *job, describe(*job, shown(path)), nil
+	}
+	if isRemote(path) {
+		job, err := f.download(ctx, path)
+		switch {
+		case errors.Is(err, errNoObject):
+			return result.Job{}, "", usage("%s: %w", shown(path), err)
+		case err != nil:
 			return result.Job{}, "", err
 		}
 		return *job, describe(*job, shown(path)), nil

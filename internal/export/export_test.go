@@ -117,7 +117,7 @@ func TestCSVHasNoFormulas(t *testing.T) {
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'=1", "\r\n-x": "'-x", "\u200b=1": "'=1", "\x1b[31m=1": "'=1", "＝1": "'＝1",
 		"a=1": "a=1", "": "", "a\nb": "a⏎b", -0.5: "-0.5", -3: "-3", true: "true", nil: "",
 	} {
-		if got := cell(value); got != want {
+		if got := Cell(value); got != want {
 			t.Errorf("%q: got %q, want %q", value, got, want)
 		}
 	}

@@ -56,7 +56,7 @@ func newTable(w io.Writer) (*table, error) {
 
 func (t *table) row(r row) error {
 	for i, c := range Columns {
-		t.line[i] = cell(c.Value(r))
+		t.line[i] = Cell(c.Value(r))
 	}
 	return t.w.Write(t.line)
 }
@@ -66,9 +66,9 @@ func (t *table) end() (int, error) {
 	return 0, t.w.Error()
 }
 
-// cell returns a value as text, and "" for nil. Text that a spreadsheet would take for a formula gets an apostrophe in front. All text is
+// Cell returns a value as the text of a cell in CSV, and "" for nil. Values are those of columns. Text that a spreadsheet would take for a formula gets an apostrophe in front. All text is
 // one line without escape sequences. Source: OWASP, "CSV Injection".
-func cell(value any) string {
+func Cell(value any) string {
 	switch v := value.(type) {
 	case nil:
 		return ""

@@ -1,6 +1,27 @@
 package gate
 
-import "math"
+import (
+	"math"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// PassRate returns the share of one agent's scores that are passes, and its confidence interval: the one of min_pass_rate. ok is
+// false if there is no score. Each of tasks has the attempts at another task.
+func PassRate(tasks []*result.Attempts, confidence float64) (rate float64, interval Interval, ok bool) {
+	var tallies []tally
+	for _, t := range tasks {
+		if n := len(t.Scores); n > 0 {
+			tallies = append(tallies, tally{passed: t.Passed, attempts: n})
+		}
+	}
+	if len(tallies) == 0 {
+		return 0, Interval{}, false
+	}
+	rate, n := effectiveAttempts(tallies)
+	low, high := wilson(rate, n, confidence)
+	return rate, Interval{Low: low, High: high, Confidence: confidence}, true
+}
 
 // wilson returns the two-sided confidence interval of a rate that was p in n independent trials. n need not be whole.
 // Source: E. B. Wilson, J. Am. Statist. Assoc. 22 (1927) 209.

@@ -113,7 +113,7 @@ func (p Plan) WithConfirmation(attempts int, tasks []Key) Plan {
 func ConfirmedTasks(job Job) map[Key]*Attempts {
 	tasks := map[Key]*Attempts{}
 	for _, t := range attempts(job.Confirmations, nil) {
-		tasks[t.key] = &t.Attempts
+		tasks[t.Key] = &t.Attempts
 	}
 	return tasks
 }

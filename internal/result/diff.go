@@ -77,6 +77,8 @@ type Attempts struct {
 	Cost        USD         `json:"cost"`                  // together
 	DurationSec float64     `json:"duration_sec"`          // together
 	Digest      string      `json:"task_digest,omitempty"` // of the task; "" if not known
+	Ended       int         `json:"-"`                     // those that have a result
+	Costed      int         `json:"-"`                     // those of Ended whose cost is known
 }
 
 // Mean returns the mean of Scores, or 0 if there are none.
@@ -171,14 +173,17 @@ func Compare(base, head Job) Diff {
 	return d
 }
 
-// taskAttempts has one agent's attempts at one task; the key's Attempt is 0.
-type taskAttempts struct {
-	key Key
+// TaskAttempts has one agent's attempts at one task.
+type TaskAttempts struct {
+	Key Key // its Attempt is 0
 	Attempts
 }
 
+// AttemptsOf returns the attempts of a job, sorted by agent, dataset and task. It counts what Compare counts. The job is not changed.
+func AttemptsOf(job Job) []TaskAttempts { return attempts(job.Results, job.Skipped) }
+
 // pair removes the first task from two sorted lists, or from one of them if the other does not begin with it.
-func pair(base, head []taskAttempts) (t TaskDiff, baseRest, headRest []taskAttempts) {
+func pair(base, head []TaskAttempts) (t TaskDiff, baseRest, headRest []TaskAttempts) {
 	order := 0
 	switch {
 	case len(base) == 0:
@@ -186,21 +191,21 @@ func pair(base, head []taskAttempts) (t TaskDiff, baseRest, headRest []taskAttem
 	case len(head) == 0:
 		order = -1
 	default:
-		order = base[0].key.Compare(head[0].key)
+		order = base[0].Key.Compare(head[0].Key)
 	}
 	var key Key
 	if order <= 0 {
-		key, t.Base, base = base[0].key, &base[0].Attempts, base[1:]
+		key, t.Base, base = base[0].Key, &base[0].Attempts, base[1:]
 	}
 	if order >= 0 {
-		key, t.Head, head = head[0].key, &head[0].Attempts, head[1:]
+		key, t.Head, head = head[0].Key, &head[0].Attempts, head[1:]
 	}
 	t.Agent, t.Dataset, t.Task = key.Agent, key.Dataset, key.Task
 	return t, base, head
 }
 
 // attempts groups outcomes, and planned trials without one, by agent, dataset and task, sorted.
-func attempts(all []Outcome, skipped []Key) []taskAttempts {
+func attempts(all []Outcome, skipped []Key) []TaskAttempts {
 	order := func(a, b Outcome) int { return a.Key.Compare(b.Key) }
 	if len(skipped) > 0 || !slices.IsSortedFunc(all, order) {
 		all = slices.Clone(all)
@@ -215,15 +220,15 @@ func attempts(all []Outcome, skipped []Key) []taskAttempts {
 			n++
 		}
 	}
-	tasks := make([]taskAttempts, 0, n)
+	tasks := make([]TaskAttempts, 0, n)
 	for i, o := range all {
 		if i > 0 && o.Key == all[i-1].Key {
 			continue
 		}
 		key := o.Key
 		key.Attempt = 0
-		if n := len(tasks); n == 0 || tasks[n-1].key != key {
-			tasks = append(tasks, taskAttempts{key: key, Attempts: Attempts{Rewards: []float64{}, Scores: []float64{}}})
+		if n := len(tasks); n == 0 || tasks[n-1].Key != key {
+			tasks = append(tasks, TaskAttempts{Key: key, Attempts: Attempts{Rewards: []float64{}, Scores: []float64{}}})
 		}
 		add(&tasks[len(tasks)-1].Attempts, o)
 	}
@@ -232,6 +237,12 @@ func attempts(all []Outcome, skipped []Key) []taskAttempts {
 
 func add(a *Attempts, o Outcome) {
 	a.Total++
+	if o.Completed() || o.Error != "" || o.DurationSec > 0 {
+		a.Ended++
+	}
+	if _, ok := o.Cost.Reported(); ok {
+		a.Costed++
+	}
 	a.Cost = a.Cost.Plus(o.Cost)
 	a.DurationSec += o.DurationSec
 	a.Digest = cmp.Or(a.Digest, o.TaskDigest)
