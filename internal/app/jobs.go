@@ -100,9 +100,7 @@ func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 			out.List = append(out.List, listed)
 		}
 	}
-	slices.SortFunc(out.List, func(a, b ListedJob) int {
-		return cmp.Or(b.StartedAt.Compare(a.StartedAt), cmp.Compare(a.Dir, b.Dir))
-	})
+	slices.SortFunc(out.List, newestFirst)
 	out.Total = len(out.List)
 	if req.Limit > 0 {
 		out.List = out.List[:min(req.Limit, len(out.List))]
@@ -116,6 +114,10 @@ func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 		}
 	}
 	return out, nil
+}
+
+func newestFirst(a, b ListedJob) int {
+	return cmp.Or(b.StartedAt.Compare(a.StartedAt), cmp.Compare(a.Dir, b.Dir))
 }
 
 // identify returns what the beginning of a job's files says; false if a directory is no job's.

@@ -188,13 +188,18 @@ func (p *planned) open(provider environment.Provider, lock *job.Lock) (*opened, 
 		tree, err = p.create(lock)
 	}
 	if errors.Is(err, job.ErrExists) {
-		return nil, usage("%w: a job is never written over; choose another --name, resume it (--resume), or remove the directory, or write a placeholder in the name for a directory of each run ({date}, {commit} or {run}), as in %s", err,
-			clean(p.Job.Name+"-{date}"))
+		return nil, p.errExists(err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &opened{planned: p, provider: provider, tree: tree, todo: slices.Clone(p.own())}, nil
+}
+
+// errExists says what to do about a job's directory that exists already.
+func (p *planned) errExists(err error) error {
+	return usage("%w: a job is never written over; choose another --name, resume it (--resume), or remove the directory, or write a placeholder in the name for a directory of each run ({date}, {commit} or {run}), as in %s", err,
+		clean(p.Job.Name+"-{date}"))
 }
 
 func (p *planned) create(lock *job.Lock) (*job.Tree, error) {

@@ -13,10 +13,12 @@ import (
 	"github.com/org/rollout-action/internal/job/reuse"
 )
 
+var errRerunWithoutResume = usage("--retry-errors, --only-failed and --rerun say what is run again of a job that is there: they need --resume")
+
 // Run runs a job, or a shard of it, and reports on it. With an error, the Finished is what there is of the job; nil: nothing.
 func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 	if !req.Resume && !req.Rerun.empty() {
-		return nil, usage("--retry-errors, --only-failed and --rerun say what is run again of a job that is there: they need --resume")
+		return nil, errRerunWithoutResume
 	}
 	policy, err := req.Rerun.policy()
 	if err != nil {
@@ -76,14 +78,22 @@ type existing struct {
 	stored resume.Job // if it has begun
 }
 
+// checkResumable refuses Resume for a job whose directory has no name that is known.
+func (p *planned) checkResumable() error {
+	if p.Unnamed {
+		return usage("%s: --resume needs a job with a name, by which its directory is found: add name: to the file, or --name", clean(p.File))
+	}
+	if p.Numbered != nil {
+		return usage("%s: --resume finds a job's directory by its name, and {run} in name makes a new one with each run: give its --name, or use rollout resume JOB_DIR", clean(p.File))
+	}
+	return nil
+}
+
 // existing opens the directory of a job that is run with Resume.
 func (p *planned) existing() (e existing, err error) {
 	h, dir := p.host, p.dir()
-	if p.Unnamed {
-		return e, usage("%s: --resume needs a job with a name, by which its directory is found: add name: to the file, or --name", clean(p.File))
-	}
-	if p.Numbered != nil {
-		return e, usage("%s: --resume finds a job's directory by its name, and {run} in name makes a new one with each run: give its --name, or use rollout resume JOB_DIR", clean(p.File))
+	if err := p.checkResumable(); err != nil {
+		return e, err
 	}
 	if _, err := os.Lstat(h.Path(dir)); errors.Is(err, fs.ErrNotExist) {
 		return e, nil

@@ -37,7 +37,7 @@ func TestInputsAreFlags(t *testing.T) {
 // there is no job to resume, and its job is a file of the repository. Instead of a file with variables there is the input env. Some are
 // of no use with one command alone.
 var ofNoInput = []string{
-	"run path", "run registry", "run task-format", "run files", "run install", "run execute", "run agent-env", "run cache-install", "run save-job",
+	"run path", "run registry", "run task-format", "run files", "run install", "run execute", "run agent-env", "run cache-install", "run save-job", "dry-run",
 	"validate run", "validate offline", "validate agent", "validate n-attempts", "help", "json", "github", "log-format", "move", "format", "junit-case-files", "resume", "retry-errors", "only-failed", "env-file", "fail-fast", "rerun",
 }
 

@@ -18,6 +18,7 @@ type runOptions struct {
 	rerun          rerunFlags
 	reuse          []string
 	failFast       bool
+	dryRun         bool
 	budget         budgetFlags
 	view           viewFlags
 	report         reportFlags
@@ -43,12 +44,17 @@ With --resume it continues the job of that name if its directory exists, as "rol
 With --reuse it takes trials over from other jobs' directories instead of running them: those that passed or did not pass (never
 errors) where the files of the task, the agent, the configuration and the image are the same. They are marked "reused"
 everywhere, and their cost is not counted. Values of ${VAR} are compared only if redact.except names the variable.
+
+With --dry-run it prints what would run, and what that may take and cost by earlier trials of the same agents and tasks: those
+that the job has, those of --timings and --reuse, and those of the newest ten jobs in jobs_dir. It contacts no provider, runs
+nothing and writes nothing, except datasets of a registry into the cache.
 ` + exitCodes,
 		Example: `  rollout run job.yaml
   rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G
   rollout run job.yaml --budget-cost-usd 20 --budget-duration 90m
   rollout run job.yaml --shard 2/4 --timings results/main/result.json
   rollout run job.yaml --reuse jobs/main --reuse jobs/yesterday
+  rollout run job.yaml --reuse jobs/main --dry-run
   rollout run evals/ --agent oracle
   rollout run evals/my-task --files ./agent --install 'pip install /agent' \
     --execute 'my-agent "$ROLLOUT_TASK_INSTRUCTION"' --agent-env API_KEY --save-job job.yaml
@@ -57,6 +63,9 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 			req, err := opts.request(args, v.Getenv)
 			if err != nil {
 				return err
+			}
+			if opts.dryRun {
+				return v.dryRun(cmd.Context(), req)
 			}
 			return v.run(cmd.Context(), req, opts.view.format)
 		},
@@ -70,6 +79,7 @@ everywhere, and their cost is not counted. Values of ${VAR} are compared only if
 	opts.rerun.add(cmd, "with --resume: ")
 	cmd.Flags().StringArrayVar(&opts.reuse, "reuse", nil, "take trials that are the same from this job's directory instead of running them (repeatable)")
 	addFailFast(cmd, &opts.failFast)
+	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print what would run and what it may take, and run nothing")
 	opts.budget.add(cmd)
 	opts.view.add(cmd)
 	opts.report.add(cmd)

@@ -1,0 +1,401 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/resume"
+	"github.com/org/rollout-action/internal/job/reuse"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// maxEarlierJobs is how many jobs below jobs_dir an estimate reads: the newest.
+const maxEarlierJobs = 10
+
+// DryRun is what a run would do.
+type DryRun struct {
+	Name, Dir  string // of the job; Dir is its directory
+	Provider   string
+	Concurrent int
+	Shard      *result.Shard
+	Total      int // trials of the whole job, of all shards
+	Trials     []DryTrials
+	Kept       int  // results of the resumed job that stay
+	Resumed    bool // the job's directory exists, and the run would continue it
+	Reused     int  // trials that would be taken from other jobs
+	// AskedLater counts the trials that may be reused, too: whether their images are the same is known only to the provider.
+	AskedLater int
+	NotReused  string // why the others are not reused; "" if nothing is reused from
+	// Builds and Pulls are the numbers of images to be built and pulled, unless the provider has them. Broken is the number of tasks
+	// that cannot run.
+	Builds, Pulls, Broken int
+	// Layers is how many times the install scripts of agents with cache_install run, unless the provider has their layers; LayerAgents
+	// are those agents.
+	Layers      int
+	LayerAgents []string
+	Estimate    Estimate
+	Warnings    diag.List
+}
+
+// DryTrials are the attempts of one agent at one task that would run.
+type DryTrials struct {
+	Agent, Dataset, Task string
+	Attempts             int
+	Each                 *time.Duration // what one is expected to take; nil: no earlier trial tells
+}
+
+// Estimate is what a run may take, by earlier trials of the same agents at the same tasks, whatever has changed since.
+type Estimate struct {
+	Trials       int // that would run
+	Jobs         int // earlier jobs that were read
+	Earlier      int // trials in them that the estimate is made from
+	Timed        int // those of Trials whose agent was timed at this very task; the others count as the median
+	Wall         *time.Duration
+	Cost         *float64 // US dollars, of the trials that something is known about
+	Costed       int      // those of Trials whose agent had a known cost at this very task
+	CostByAgent  int      // those that count as the mean of their agent
+	CostsUnknown int      // those that Cost leaves out
+}
+
+// RunDry returns what Run would do. It contacts no provider and writes nothing but datasets of registries into the cache. What Run
+// would refuse, it refuses.
+func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
+	if !req.Resume && !req.Rerun.empty() {
+		return nil, errRerunWithoutResume
+	}
+	if req.SaveJob != "" {
+		return nil, usage("--save-job writes a file, and --dry-run writes nothing: use one of them")
+	}
+	policy, err := req.Rerun.policy()
+	if err != nil {
+		return nil, err
+	}
+	if err := req.Report.checkEarly(ctx, h.finder()); err != nil {
+		return nil, err
+	}
+	p, err := loadPlan(ctx, h, req.Job.gated(req.Report))
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	p.report = req.Report
+	if err := p.split(req.Shard, req.Timings); err != nil {
+		return nil, err
+	}
+	sources, err := reuseSources(h.Paths, req.Reuse, p.dir())
+	if err != nil {
+		return nil, err
+	}
+	d := &DryRun{
+		Name: p.Job.Name, Dir: p.dir(), Provider: p.Job.Environment.Type, Concurrent: p.Job.NConcurrentTrials, Shard: p.shard, Total: len(p.specs),
+		Warnings: p.Warnings,
+	}
+	todo, earlier, err := d.pending(p, req.Resume, policy)
+	if err != nil {
+		return nil, err
+	}
+	if todo, err = d.reuse(ctx, p, sources, todo); err != nil {
+		return nil, err
+	}
+	d.images(p, todo)
+	results, err := p.earlierResults(ctx, req, earlier)
+	if err != nil {
+		return nil, err
+	}
+	d.estimate(todo, results)
+	return d, nil
+}
+
+// pending returns the trials that would run if nothing were reused, and the results that the job has already.
+func (d *DryRun) pending(p *planned, resumes bool, policy resume.RerunPolicy) (todo []trial.Spec, earlier []result.Trial, err error) {
+	dir := p.host.Path(p.dir())
+	todo = slices.Clone(p.own())
+	if resumes {
+		if err := p.checkResumable(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return todo, nil, nil
+	}
+	if !resumes {
+		if p.Unnamed || p.Numbered != nil {
+			return todo, nil, nil // the run would choose another name
+		}
+		return nil, nil, p.errExists(fmt.Errorf("%s %w", clean(p.dir()), job.ErrExists))
+	}
+	if job.Running(dir) {
+		return nil, nil, usage("%s is running just now", clean(p.dir()))
+	}
+	stored, err := openStored(p.host.Paths, p.dir())
+	if errors.Is(err, resume.ErrNotBegun) {
+		if empty, emptyErr := job.NotBegun(dir); emptyErr == nil && empty {
+			return todo, nil, nil
+		}
+		err = usage("%w: choose another --name, or remove the directory", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	d.Resumed = true
+	p.into = p.dir()
+	p.divideLike(stored.Plan)
+	d.Shard = p.shard
+	now, err := p.record()
+	if err != nil {
+		return nil, nil, err
+	}
+	changes, err := stored.Drift(p.Job, now)
+	if err == nil {
+		err = p.refuseDrift(changes)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	pending, err := stored.Pending(now, policy)
+	var refusal job.Refusal
+	if errors.As(err, &refusal) {
+		err = usage("%s cannot be resumed: %w", clean(p.dir()), err)
+	}
+	if err == nil {
+		err = p.refuseDrift(stored.VariableDrift(pending, p.Job, p.inputs()))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	d.Kept = pending.Kept
+	return slices.DeleteFunc(slices.Clone(p.own()), func(s trial.Spec) bool { return !pending.Keys[s.Key] }), pending.Earlier, nil
+}
+
+// reuse returns the trials that are left after reusing those of other jobs.
+func (d *DryRun) reuse(ctx context.Context, p *planned, sources []reuse.Source, todo []trial.Spec) ([]trial.Spec, error) {
+	if len(sources) == 0 {
+		return todo, nil
+	}
+	var unaddressed []string
+	if entry, ok := p.host.Providers.Find(p.Job.Environment.Type); ok {
+		unaddressed = entry.Unaddressed(p.Job.Environment.ProviderConfig)
+	}
+	found, err := reuse.Find(ctx, sources, todo, reuse.Experiment{Digests: trial.DigestsOf(p.Job, p.inputs()), Unaddressed: unaddressed})
+	if err != nil {
+		return nil, err
+	}
+	keys := map[result.Key]bool{}
+	for _, f := range found.Found {
+		keys[f.Trial.Key] = true
+	}
+	d.Reused, d.AskedLater, d.NotReused = len(keys), found.Missed[reuse.UnknownImage], found.Reasons()
+	return slices.DeleteFunc(todo, func(s trial.Spec) bool { return keys[s.Key] }), nil
+}
+
+// images counts the images that the trials need, and the agent layers.
+func (d *DryRun) images(p *planned, todo []trial.Spec) {
+	type layer struct{ agent, image string }
+	builds, pulls, broken, layers := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[layer]bool{}
+	for _, s := range todo {
+		image := s.Task.Config.Environment.DockerImage
+		switch force := p.Job.Environment.ForceBuild; {
+		case s.Task.Missing || len(s.Task.Problems.Errors()) > 0:
+			broken[s.Key.Dataset+"\x00"+s.Key.Task] = true
+			continue
+		case image != "" && !(force && s.Task.HasDockerfile()):
+			pulls[image] = true
+		default:
+			image = s.Task.Digest()
+			builds[image] = true
+		}
+		if s.Agent.CacheInstall && s.Agent.Install != "" {
+			layers[layer{s.Agent.Name, image}] = true
+			if !slices.Contains(d.LayerAgents, s.Agent.Name) {
+				d.LayerAgents = append(d.LayerAgents, s.Agent.Name)
+			}
+		}
+	}
+	d.Builds, d.Pulls, d.Broken, d.Layers = len(builds), len(pulls), len(broken), len(layers)
+}
+
+// earlierJobs are the results that an estimate is made from.
+type earlierJobs struct {
+	jobs    int
+	results []result.Outcome
+}
+
+// earlierResults reads the results that tell how long trials take: those that the job has, those of --timings and --reuse, and those of
+// the newest jobs in jobs_dir.
+func (p *planned) earlierResults(ctx context.Context, req RunRequest, own []result.Trial) (earlierJobs, error) {
+	var out earlierJobs
+	for _, t := range own {
+		out.results = append(out.results, result.OutcomeOf(t))
+	}
+	if len(own) > 0 {
+		out.jobs++
+	}
+	read := []string{p.dir()}
+	add := func(path, label string) {
+		dir := path
+		if filepath.Base(path) == result.ResultFile {
+			dir = filepath.Dir(path)
+		}
+		if slices.ContainsFunc(read, func(other string) bool { return p.host.same(dir, other) }) {
+			return
+		}
+		read = append(read, dir)
+		earlier, _, err := result.ReadJob(p.host.Path(path))
+		if err != nil {
+			if label != "" {
+				warnf(p.host.Output, "%s %s: not used for the estimate: %v", label, path, err)
+			}
+			return
+		}
+		out.jobs++
+		out.results = append(out.results, earlier.Results...)
+	}
+	if req.Timings != "" {
+		add(req.Timings, "--timings")
+	}
+	for _, path := range req.Reuse {
+		add(path, "--reuse")
+	}
+	newest, err := p.newestJobs(ctx)
+	for _, dir := range newest {
+		if ctx.Err() != nil {
+			break
+		}
+		add(filepath.Join(dir, result.ResultFile), "") // one file, not a file of each trial
+	}
+	return out, errors.Join(err, ctx.Err())
+}
+
+// newestJobs returns the results of the newest jobs in jobs_dir that have ended.
+func (p *planned) newestJobs(ctx context.Context) ([]string, error) {
+	dir := p.host.Path(p.Job.JobsDir)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the run makes the directory, or says what is wrong with it
+	}
+	var found []ListedJob
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if !e.IsDir() {
+			continue
+		}
+		if listed, ok := identify(dir, e); ok && listed.State == "" {
+			listed.Dir = filepath.Join(p.Job.JobsDir, e.Name())
+			if _, err := os.Lstat(p.host.Path(filepath.Join(listed.Dir, result.ResultFile))); err == nil {
+				found = append(found, listed)
+			}
+		}
+	}
+	slices.SortFunc(found, newestFirst)
+	var dirs []string
+	for _, l := range found[:min(len(found), maxEarlierJobs)] {
+		dirs = append(dirs, l.Dir)
+	}
+	return dirs, nil
+}
+
+// estimate computes how long the trials may take and what they may cost.
+func (d *DryRun) estimate(todo []trial.Spec, earlier earlierJobs) {
+	e := &d.Estimate
+	e.Trials, e.Jobs = len(todo), earlier.jobs
+	timings := job.TimingsOf(result.Job{Results: earlier.results})
+	each, known := timings.Expect(todo)
+	costs := costsOf(earlier.results)
+	wanted := map[result.Key]bool{}
+	sum := 0.0
+	for i, s := range todo {
+		key := s.Key
+		key.Attempt = 0
+		_, timed := timings[key]
+		if timed {
+			e.Timed++
+		}
+		wanted[key] = true
+		switch mean, byTask := costs.tasks[key].mean(); {
+		case byTask:
+			e.Costed++
+			sum += mean
+		default:
+			mean, byAgent := costs.agents[key.Agent].mean()
+			if byAgent {
+				e.CostByAgent++
+				sum += mean
+			} else {
+				e.CostsUnknown++
+			}
+		}
+		row := DryTrials{Agent: key.Agent, Dataset: key.Dataset, Task: key.Task, Attempts: 1}
+		if timed {
+			row.Each = new(each[i])
+		}
+		if n := len(d.Trials); n > 0 && d.Trials[n-1].Agent == row.Agent && d.Trials[n-1].Dataset == row.Dataset && d.Trials[n-1].Task == row.Task {
+			d.Trials[n-1].Attempts++
+		} else {
+			d.Trials = append(d.Trials, row)
+		}
+	}
+	for _, o := range earlier.results {
+		key := o.Key
+		key.Attempt = 0
+		if wanted[key] && o.Error != result.Cancelled {
+			e.Earlier++
+		}
+	}
+	if known {
+		one := make([]int, len(todo))
+		for i := range one {
+			one[i] = 1
+		}
+		e.Wall = new(job.Loads(one, 1, each)[0].Wall(d.Concurrent))
+	}
+	if e.Costed+e.CostByAgent > 0 {
+		e.Cost = new(sum)
+	}
+}
+
+// meanCost is a mean of costs.
+type meanCost struct {
+	sum float64
+	n   int
+}
+
+func (m meanCost) mean() (float64, bool) {
+	if m.n == 0 {
+		return 0, false
+	}
+	return m.sum / float64(m.n), true
+}
+
+// knownCosts has the mean costs of a trial.
+type knownCosts struct {
+	tasks  map[result.Key]meanCost // the keys have no Attempt
+	agents map[string]meanCost
+}
+
+func costsOf(results []result.Outcome) knownCosts {
+	out := knownCosts{tasks: map[result.Key]meanCost{}, agents: map[string]meanCost{}}
+	for _, o := range results {
+		usd, ok := o.Cost.Reported()
+		if !ok || o.Error == result.Cancelled {
+			continue
+		}
+		key := o.Key
+		key.Attempt = 0
+		m := out.tasks[key]
+		out.tasks[key] = meanCost{m.sum + usd, m.n + 1}
+		m = out.agents[key.Agent]
+		out.agents[key.Agent] = meanCost{m.sum + usd, m.n + 1}
+	}
+	return out
+}
