@@ -23,21 +23,17 @@ func (s *summary) notes() []string {
 	return append(lines, s.warnings()...)
 }
 
-// bases returns a note for each base that replaced the requested images: which trials ran on it, in place of what, and why. If the
-// job asked for it, it is one line.
+// bases returns a note for each base that replaced the requested images: which trials ran on it, in place of what, and why. It leaves
+// out those that the job file asks for, which whoever runs the job knows; the reports for others have them.
 func (s *summary) bases() []string {
-	trials, asked := map[string]int{}, map[string]int{}
+	trials := map[string]int{}
 	instead := map[string]map[string]int{} // number of trials by base and description
 	for _, t := range s.Trials {
-		if t.Environment == nil || t.Environment.Base == nil {
+		if t.Environment == nil || t.Environment.Base == nil || t.Environment.Base.Asked {
 			continue
 		}
 		base := *t.Environment.Base
 		actual := firstLine(base.Actual)
-		if base.Asked {
-			asked[actual+" ("+firstLine(base.Reason)+")"]++
-			continue
-		}
 		if instead[actual] == nil {
 			instead[actual] = map[string]int{}
 		}
@@ -55,12 +51,7 @@ func (s *summary) bases() []string {
 		}
 		lines = append(lines, more(len(whats)-maxExamples)...)
 	}
-	lines = append(lines, more(len(actuals)-maxExamples)...)
-	whats := slices.Sorted(maps.Keys(asked))
-	for _, what := range whats[:min(len(whats), maxExamples)] {
-		lines = append(lines, s.note(plural.Count(asked[what], "trial")+" ran on "+what))
-	}
-	return append(lines, more(len(whats)-maxExamples)...)
+	return append(lines, more(len(actuals)-maxExamples)...)
 }
 
 // limitNames are the names of limits for users; memory and storage need none.
