@@ -130,6 +130,11 @@ func strangers(c *aCheckout) {
 	c.write(c.t, map[string]string{"evals/one/tests/test.sh": stolen})
 }
 
+// bringsAlong gives the job's agent a file or directory of the checkout.
+func bringsAlong(c *aCheckout, source string) {
+	c.env["INPUT_SET"] = "agents=[{name: helper, execute: echo, files: [{source: " + source + ", target: /agent}]}]"
+}
+
 // runs wants the step to run the job, all of whose trials pass.
 func (c *aCheckout) runs() {
 	c.t.Helper()
@@ -270,6 +275,19 @@ func TestWhatAStrangerWroteIsNotRun(t *testing.T) {
 			c.write(c.t, map[string]string{"registry.json": `[{"name": "d", "version": "1", "tasks": [{"name": "one", "path": "evals/one"}]}]`})
 			c.env["INPUT_SET"] = "datasets=[{name: d, registry: {path: registry.json}}]"
 		}, "registry.json is not in that commit"},
+		{"a new file that an agent brings along", func(c *aCheckout) {
+			c.write(c.t, map[string]string{"tools/login": stolen})
+			bringsAlong(c, "./tools")
+		}, "tools is not in that commit"},
+		{"another file that an agent brings along", func(c *aCheckout) {
+			bringsAlong(c, "./README.md")
+			c.write(c.t, map[string]string{"README.md": stolen})
+		}, "README.md differs"},
+		{"a link among the files that an agent brings along", func(c *aCheckout) {
+			bringsAlong(c, "./evals")
+			stepMust(c.t, os.Symlink("/etc/passwd", filepath.Join(c.dir, "evals/one/link")))
+		}, "evals/one/link is not in that commit"},
+		{"our own file that an agent brings along", func(c *aCheckout) { bringsAlong(c, "./README.md") }, ""},
 		{"a task that is missing", func(c *aCheckout) {
 			stepMust(c.t, os.Remove(filepath.Join(c.dir, "evals/one/instruction.md")))
 		}, "evals/one/instruction.md is missing here"},
