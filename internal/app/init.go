@@ -17,12 +17,6 @@ var scaffold embed.FS
 // WorkflowPath is where Init writes the workflow, below the directory.
 const WorkflowPath = ".github/workflows/rollout.yml"
 
-// Init writes a first job into a directory: a job file, a dataset with one task, a workflow. It returns the files that it wrote. It
-// writes over none: if one exists, it writes nothing.
-func Init(h *Host, dir string) (written []string, err error) {
-	return writeScaffold(h.Paths, "scaffold", dir)
-}
-
 // NewTask writes a task that is to be filled in into a directory that does not exist. It returns the files that it wrote.
 func NewTask(h *Host, dir string) (written []string, err error) {
 	if _, err := os.Lstat(h.Path(dir)); err == nil {
@@ -37,10 +31,23 @@ func writeScaffold(paths Paths, of, dir string) (written []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return writeFiles(paths, files, dir)
+}
+
+// refuseExisting refuses a file that exists.
+func refuseExisting(paths Paths, dir, name string) error {
+	if _, err := os.Lstat(filepath.Join(paths.Path(dir), name)); err == nil {
+		return usage("%s exists already: nothing was written (choose another directory, or move it away)", filepath.Join(dir, name))
+	}
+	return nil
+}
+
+// writeFiles writes new files below a directory, or none if one of them exists.
+func writeFiles(paths Paths, files []scaffoldFile, dir string) (written []string, err error) {
 	root := paths.Path(dir)
 	for _, f := range files {
-		if _, err := os.Lstat(filepath.Join(root, f.path)); err == nil {
-			return nil, usage("%s exists already: nothing was written (choose another directory, or move it away)", filepath.Join(dir, f.path))
+		if err := refuseExisting(paths, dir, f.path); err != nil {
+			return nil, err
 		}
 	}
 	for _, f := range files {

@@ -54,7 +54,7 @@ func TestDatasetsOfARegistry(t *testing.T) {
 
 func TestInitWritesOverNothing(t *testing.T) {
 	h, _ := host(t)
-	written, err := app.Init(h, "new")
+	written, err := app.Init(t.Context(), h, app.InitRequest{Dir: "new"})
 	if err != nil || len(written) < 5 {
 		t.Fatalf("%q, %v", written, err)
 	}
@@ -66,7 +66,7 @@ func TestInitWritesOverNothing(t *testing.T) {
 	if err := os.Remove(h.Path(written[0])); err != nil {
 		t.Fatal(err)
 	}
-	again, err := app.Init(h, "new")
+	again, err := app.Init(t.Context(), h, app.InitRequest{Dir: "new"})
 	refused(t, err, "exists already: nothing was written")
 	if _, err := os.Stat(h.Path(written[0])); len(again) > 0 || err == nil {
 		t.Errorf("wrote %q, %v", again, err)
