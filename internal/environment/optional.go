@@ -202,6 +202,34 @@ func SetNetwork(ctx context.Context, env Environment, n Network) error {
 	return policyOf(env).do(ctx, "network", func() error { return setter.SetNetwork(ctx, n) })
 }
 
+// Restorer is a Provider that can continue with the files of environments that Stop has kept. Without it, rollout shell cannot enter
+// them, and rollout verify cannot verify what is in them.
+type Restorer interface {
+	// Restore creates and starts an environment as CreateEnvironment does, but with the files of the environment id, which Stop has
+	// kept. opts.Image is the image of that one, whose settings hold. It does not change, and must not be removed before the new
+	// environment is destroyed, which leaves nothing else behind. If there is no such environment, fs.ErrNotExist is in the
+	// error's chain; one that is not kept is an error (KindStart), and so is one whose files are not all there.
+	Restore(ctx context.Context, id string, opts CreateOptions) (Environment, error)
+}
+
+// Restore returns p's Restore of the environment id, with the retries of p's Retry, which the new environment has, too.
+// errors.ErrUnsupported is in the chain if p is no Restorer.
+func Restore(ctx context.Context, p Provider, id string, opts CreateOptions) (env Environment, err error) {
+	restorer, ok := As[Restorer](p)
+	if !ok {
+		return nil, unsupported("continue with an environment that was kept")
+	}
+	policy := policyOf(p)
+	err = policy.do(ctx, "create", func() error {
+		env, err = restorer.Restore(ctx, id, opts)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return retryEnvironment{env, policy}, nil
+}
+
 // TerminalRunner is an Environment that can run commands on a terminal. Without it, rollout shell has no line editing, no job control
 // and no full-screen programs, and Ctrl-C ends it.
 type TerminalRunner interface {

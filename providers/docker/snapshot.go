@@ -71,12 +71,20 @@ func (e *containerEnv) keepable(ctx context.Context) (base string, err error) {
 	if err != nil {
 		return "", err
 	}
-	for _, m := range state.Mounts {
-		if m.Type == mount.TypeVolume {
-			return "", fmt.Errorf("its image has a VOLUME at %s, whose files are not a part of images", m.Destination)
-		}
+	if at := volumeOf(state); at != "" {
+		return "", fmt.Errorf("its image has a VOLUME at %s, whose files are not a part of images", at)
 	}
 	return state.Image, nil
+}
+
+// volumeOf returns where a container has a volume, or "".
+func volumeOf(state container.InspectResponse) string {
+	for _, m := range state.Mounts {
+		if m.Type == mount.TypeVolume {
+			return m.Destination
+		}
+	}
+	return ""
 }
 
 // inspect shows what the container has changed: the engine lists the paths, and writes all files in one stream, which takes

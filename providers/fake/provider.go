@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -173,10 +174,30 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if opts.Network.Mode == environment.NetworkAllowlist {
 		return nil, &environment.Error{Kind: environment.KindStart, Err: errors.New("create environment: the fake environment has no network, and no proxy")}
 	}
-	e := p.newEnvironment(img)
+	return p.create(ctx, p.newEnvironment(img), opts)
+}
+
+// Restore implements environment.Restorer.
+func (p *Provider) Restore(ctx context.Context, id string, opts environment.CreateOptions) (environment.Environment, error) {
+	kept := p.world.find(id)
+	if kept == nil {
+		return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("restore environment %s: %w", id, fs.ErrNotExist)}
+	}
+	if state := kept.now(); state != stopped {
+		return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("restore environment %s, which %v", id, state)}
+	}
+	e := p.newEnvironment(kept.image)
+	kept.mu.Lock()
+	e.root = kept.root.clone()
+	kept.mu.Unlock()
+	return p.create(ctx, e, opts)
+}
+
+// create starts an environment.
+func (p *Provider) create(ctx context.Context, e *Environment, opts environment.CreateOptions) (environment.Environment, error) {
 	e.labels = opts.Labels
 	maps.Copy(e.env, opts.Env)
-	if err := errors.Join(e.own.mkdirAll(img.workDir), e.unpack(opts.Files), ctx.Err()); err != nil {
+	if err := errors.Join(e.own.mkdirAll(e.image.workDir), e.unpack(opts.Files), ctx.Err()); err != nil {
 		return nil, err
 	}
 	p.world.mu.Lock()

@@ -26,6 +26,7 @@ import (
 type sandboxEnv struct {
 	p          *Provider
 	id         string
+	kept       string // the environment with whose files this one continues; "": none
 	box        *box
 	img        *image
 	env        map[string]string
@@ -54,7 +55,11 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err != nil {
 		return nil, err
 	}
-	e := &sandboxEnv{p: p, id: newID(), img: img, env: opts.Env}
+	return p.begin(ctx, &sandboxEnv{p: p, id: newID(), img: img, env: opts.Env}, opts)
+}
+
+// begin creates an environment. If it fails, nothing is left.
+func (p *Provider) begin(ctx context.Context, e *sandboxEnv, opts environment.CreateOptions) (environment.Environment, error) {
 	if err := e.create(ctx, opts); err != nil {
 		cleanup, cancel := awake.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
 		defer cancel()
@@ -82,6 +87,7 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 	if err != nil {
 		return startFailed(ctx, err)
 	}
+	e.continueWith(e.kept, setup.Mounts)
 	setup.WorkDir = e.img.WorkDir
 	setup.Needs, setup.Env = "bash", environ(e.img.Env, opts.Env)
 	if err := e.limit(opts.Limits); err != nil {

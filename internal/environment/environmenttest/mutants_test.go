@@ -47,6 +47,9 @@ type hooks struct {
 	// programs: the hooks run programs that the fake provider does not have.
 	programs bool
 
+	// restore replaces Restore.
+	restore func(m *mutant, ctx context.Context, id string, o environment.CreateOptions) (environment.Environment, error)
+
 	// terminal, if set, is ExecTerminal.
 	terminal func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions, t environment.Terminal) (int, error)
 
@@ -124,6 +127,13 @@ func (m *mutant) Remove(ctx context.Context, id string) error {
 		return m.remove(m, ctx, id)
 	}
 	return m.Provider.Remove(ctx, id)
+}
+
+func (m *mutant) Restore(ctx context.Context, id string, o environment.CreateOptions) (environment.Environment, error) {
+	if m.restore != nil {
+		return m.restore(m, ctx, id, o)
+	}
+	return environment.Restore(ctx, m.Provider, id, o)
 }
 
 func (m *mutant) Close() error {

@@ -13,6 +13,7 @@ const (
 	imageStore        = "ImageStore"
 	networkSetter     = "NetworkSetter"
 	terminalRunner    = "TerminalRunner"
+	restorer          = "Restorer"
 	memoryReporter    = "MemoryReporter"
 	limitReporter     = "LimitReporter"
 	readinessReporter = "ReadinessReporter"
@@ -34,6 +35,7 @@ var optional = map[string]func(p environment.Provider, env environment.Environme
 	terminalRunner: func(_ environment.Provider, env environment.Environment) bool {
 		return has[environment.TerminalRunner](env)
 	},
+	restorer: func(p environment.Provider, _ environment.Environment) bool { return has[environment.Restorer](p) },
 	memoryReporter: func(_ environment.Provider, env environment.Environment) bool {
 		return has[environment.MemoryReporter](env)
 	},
