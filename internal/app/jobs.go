@@ -210,6 +210,8 @@ func (l *ListedJob) conclude(paths Paths, dir string, summary result.Job) error 
 		return err
 	case plan.ProvesTasks:
 		return nil // it is neither resumed nor judged by a gate
+	case l.State != JobDone && plan.Reverifies != "":
+		return nil // it is not resumed
 	case l.State != JobDone:
 		l.Resumable, l.Resume = true, resumption(paths, l.Dir, plan, ReportOptions{})
 		return nil

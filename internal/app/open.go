@@ -26,12 +26,13 @@ type opened struct {
 	*planned
 	provider environment.Provider
 	tree     *job.Tree
-	todo     []trial.Spec        // what is left to run
-	named    map[result.Key]bool // trials that --rerun names, which are not taken from other jobs
-	earlier  []result.Trial      // results that exist
-	again    map[result.Key]bool // confirmation attempts that may be made again
-	ended    result.Job          // once the trials have run
-	confirm  *confirmer          // which attempts confirm what looks broken; nil: none do
+	todo     []trial.Spec                // what is left to run
+	named    map[result.Key]bool         // trials that --rerun names, which are not taken from other jobs
+	earlier  []result.Trial              // results that exist
+	again    map[result.Key]bool         // confirmation attempts that may be made again
+	ended    result.Job                  // once the trials have run
+	runner   func(job.Runner) job.Runner // wraps what runs the trials; nil: nothing does
+	confirm  *confirmer                  // which attempts confirm what looks broken; nil: none do
 }
 
 // warn reports the warnings about a job before it begins.
@@ -246,6 +247,12 @@ func (o *opened) execute(ctx context.Context) error {
 	if o.failFast {
 		stops = o.failsFast
 	}
+	var runner job.Runner = trial.NewRunner(trial.Options{
+		Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.inputs()), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
+	})
+	if o.runner != nil {
+		runner = o.runner(runner)
+	}
 	budget, err := o.budget()
 	if err != nil {
 		return err
@@ -264,9 +271,7 @@ func (o *opened) execute(ctx context.Context) error {
 		Reconfirm: o.again,
 		Confirm:   confirm,
 		Prompt:    job.Instructions(o.own(), redactor),
-		Runner: trial.NewRunner(trial.Options{
-			Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.inputs()), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
-		}),
+		Runner:    runner,
 	})
 	return err
 }

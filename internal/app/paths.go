@@ -63,6 +63,11 @@ func (p Paths) checkJobDir(dir string) error {
 	return nil
 }
 
+// IsJobDir reports whether a path is the directory of a job.
+func IsJobDir(paths Paths, path string) bool {
+	return isFile(filepath.Join(paths.Path(path), result.PlanFile))
+}
+
 // same reports whether a path is a job's directory or the result.json in it.
 func (p Paths) same(path, dir string) bool {
 	job, err := os.Stat(p.Path(dir))

@@ -29,10 +29,12 @@ type planned struct {
 	// shard is the part that is run, and shardOf has the part of each of specs; nil: all is run.
 	shard   *result.Shard
 	shardOf []int
-	into    string        // the directory of the existing job that is resumed; "": a new one, by the job's name
-	run     int           // the number in the job's name, if it has one
-	proves  bool          // the trials prove tasks
-	report  ReportOptions // how the job will be reported
+	into    string // the directory of the existing job that is resumed; "": a new one, by the job's name
+	run     int    // the number in the job's name, if it has one
+	proves  bool   // the trials prove tasks
+	// reverifies is the directory of the job whose trials are verified again; "": none are.
+	reverifies string
+	report     ReportOptions // how the job will be reported
 	// failFast: no trial starts after one that failed.
 	failFast bool
 	rerun    string // flags that the command which resumes the job needs besides those of its report, each after a space
@@ -237,7 +239,7 @@ func (p *planned) record() (result.Plan, error) {
 	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
 		StartedAt: h.Now(), Commit: checkout.Commit, Parents: parents, Dir: here, Shard: p.shard, ShardOf: p.shardOf,
-		PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proves,
+		PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proves, Reverifies: p.reverifies,
 	})
 }
 

@@ -130,7 +130,7 @@ func (f *finishing) finished(ctx context.Context) *Finished {
 	out := &Finished{
 		Input: in, Incomplete: f.end.incomplete, Compared: f.opts.compares(), NoResult: err != nil, Outcome: f.outcome(ctx),
 	}
-	if _, err := os.Stat(filepath.Join(f.Path(in.Dir), result.ConfigFile)); err == nil && !in.Plan.ProvesTasks {
+	if _, err := os.Stat(filepath.Join(f.Path(in.Dir), result.ConfigFile)); err == nil && !in.Plan.ProvesTasks && in.Plan.Reverifies == "" {
 		out.Resume = resumption(f.Paths, in.Dir, in.Plan, f.opts)
 	}
 	// Without a gate or a baseline the numbers say all there is, unless all trials are there and the job does not pass.
@@ -223,6 +223,9 @@ func (f *finishing) gather(dir string) error {
 		Incomplete: append(missing(job, tree), f.end.incomplete...),
 	}
 	in := &f.in
+	if sentence := reverified(tree.Plan, tree.Trials); sentence != "" {
+		in.Notes = append(in.Notes, sentence)
+	}
 	if sentence := reused(job, tree.Trials); sentence != "" {
 		in.Notes = append(in.Notes, sentence)
 	}

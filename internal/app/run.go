@@ -138,9 +138,9 @@ func (o *opened) run(ctx context.Context, sources []reuse.Source) (*Finished, er
 		end.notes = append(end.notes, note)
 	}
 	// What is left out on purpose does not make it a cancelled run.
-	end.cancelled = err == nil && (o.into == "" && !stopped || ctx.Err() != nil)
+	end.cancelled = err == nil && (o.into == "" && o.reverifies == "" && !stopped || ctx.Err() != nil)
 	finished, reportErr := finish(ctx, h, o.dir(), o.report, end)
-	if err == nil && (ctx.Err() != nil || stopped) {
+	if err == nil && o.reverifies == "" && (ctx.Err() != nil || stopped) {
 		if finished == nil { // what went wrong with the reports must not hide how to resume
 			linef(h.Output, "Resume it with: %s", o.resumption()+moreBudget(o.ended.Stopped))
 		} else {

@@ -28,6 +28,10 @@ type ShellRequest struct {
 	User    string     // as whom; "": as the trial's next command
 	Command []string   // a program to run in place of the shell, with its arguments
 	Console Console
+	// Dir and Trial, if set, name a trial of a job by a part of its name: the shell is in a copy of the environment that it kept. At is
+	// empty then, and Job has no File.
+	Dir, Trial string
+	JobFile    string // with Dir, as in ResumeRequest
 }
 
 // Console is where a shell reads and writes.
@@ -68,6 +72,9 @@ func ShellPoints() []string {
 // Shell runs a trial up to a point, and then a shell in its environment, which is removed at the end. It returns the exit code of the
 // shell.
 func Shell(ctx context.Context, h *Host, req ShellRequest) (code int, err error) {
+	if req.Dir != "" {
+		return shellInKept(ctx, h, req)
+	}
 	if req.At == "" {
 		req.At = DefaultShellPoint
 	}
@@ -88,11 +95,45 @@ func Shell(ctx context.Context, h *Host, req ShellRequest) (code int, err error)
 	return s.run(ctx, spec)
 }
 
+// shellInKept runs a shell in a copy of an environment that a trial has kept.
+func shellInKept(ctx context.Context, h *Host, req ShellRequest) (code int, err error) {
+	stored, err := loadStored(h.Paths, req.Dir, "entered")
+	if err != nil {
+		return -1, err
+	}
+	key, err := findTrial(h.Paths, req.Dir, req.Trial)
+	if err != nil {
+		return -1, err
+	}
+	p, err := planStored(ctx, h, stored, ResumeRequest{Dir: req.Dir, JobFile: req.JobFile, Job: req.Job})
+	if err != nil {
+		return -1, err
+	}
+	defer p.close()
+	p.specs = slices.DeleteFunc(p.specs, func(s trial.Spec) bool { return s.Key != key })
+	trials, unreadable := result.ReadTrials(h.Path(req.Dir), []result.Key{key})
+	switch {
+	case len(unreadable) > 0:
+		return -1, unreadable[0]
+	case len(trials) == 0:
+		return -1, usage("%s has no result, so it kept no environment", clean(key.String()))
+	case len(p.specs) == 0:
+		return -1, usage("the job has no trial %s any more", clean(key.String()))
+	}
+	p.Job.Name, p.Job.Environment.PreserveEnv = shellName(h), config.PreserveNever
+	spec := p.specs[0]
+	spec.Again = &trial.Again{Job: stored.Plan.JobName, From: req.Dir, Before: trials[0]}
+	s := &shell{planned: p, req: req, point: shellPoint{after: event.EnvironmentSetup, what: "with what the trial left"}, secrets: redact.New(p.Secrets), code: -1}
+	return s.run(ctx, spec)
+}
+
+func shellName(h *Host) string { return "shell-" + h.Now().Format("2006-01-02__15-04-05") }
+
 // planShell plans the one trial that a request selects.
 func planShell(ctx context.Context, h *Host, req JobRequest) (*planned, trial.Spec, error) {
 	none := trial.Spec{}
 	req.Overrides = append(slices.Clip(req.Overrides),
-		config.Override{Path: "name", Literal: "shell-" + h.Now().Format("2006-01-02__15-04-05"), Origin: "rollout shell"},
+		config.Override{Path: "name", Literal: shellName(h), Origin: "rollout shell"},
 		config.Override{Path: "n_attempts", Literal: 1, Origin: "rollout shell"},
 	)
 	l, err := loadTarget(ctx, h, req, agent.Agent{Name: agent.Nop})
@@ -155,6 +196,15 @@ func (s *shell) run(ctx context.Context, spec trial.Spec) (int, error) {
 		return -1, err
 	}
 	defer provider.Close()
+	if again := spec.Again; again != nil {
+		kept, err := keptEnvironments(ctx, provider)
+		if err != nil {
+			return -1, err
+		}
+		if reason := notKept(again.Before, provider.Name(), kept); reason != "" {
+			return -1, usage("%s cannot be entered: %s", clean(spec.Key.String()), clean(reason))
+		}
+	}
 	if s.dir, err = os.MkdirTemp("", "rollout-shell-*"); err != nil {
 		return -1, fmt.Errorf("make a directory for the trial's files: %w", err)
 	}
@@ -229,7 +279,7 @@ func (s *shell) explain(out trial.Outcome) {
 // enter runs the shell.
 func (s *shell) enter(ctx context.Context, in trial.Visited) error {
 	when := s.point.what
-	if in.Trial.Error != nil {
+	if in.Trial.Error != nil && s.req.Dir == "" {
 		s.explain(trial.Outcome{Trial: in.Trial})
 		when = "after that failure"
 	} else if in.Trial.Reward != nil {

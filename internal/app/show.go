@@ -51,7 +51,7 @@ func ShowJob(h *Host, dir string) (ShownJob, error) {
 	case shown.Input.Job.Cancelled:
 		shown.State = JobCancelled
 	}
-	if _, err := os.Lstat(filepath.Join(h.Path(dir), result.ConfigFile)); err == nil && shown.State != JobDone && !tree.Plan.ProvesTasks {
+	if _, err := os.Lstat(filepath.Join(h.Path(dir), result.ConfigFile)); err == nil && shown.State != JobDone && !tree.Plan.ProvesTasks && tree.Plan.Reverifies == "" {
 		shown.Resume = resumption(h.Paths, dir, tree.Plan, ReportOptions{})
 	}
 	return shown, nil

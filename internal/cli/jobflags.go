@@ -160,6 +160,10 @@ func addFailFast(cmd *cobra.Command, failFast *bool) {
 	cmd.Flags().BoolVar(failFast, "fail-fast", false, "start no more trials after the first one that does not pass: an error, or a reward below 1; not for nop and tasks in quarantine")
 }
 
+func addJobFile(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "job-file", "", "read the job from this file instead of its config.json (use it if the job directory moved)")
+}
+
 func addTimings(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "timings", "", "balance shards by the durations in an earlier job's directory or result.json; the same for all shards")
 }

@@ -51,7 +51,7 @@ left, resume reports on the job as "rollout report" does.
 		},
 	}
 	opts.rerun.add(cmd, "")
-	cmd.Flags().StringVar(&opts.jobFile, "job-file", "", "read the job from this file instead of its config.json (use it if the job directory moved)")
+	addJobFile(cmd, &opts.jobFile)
 	opts.job.addScheduling(cmd)
 	addFailFast(cmd, &opts.failFast)
 	opts.budget.add(cmd)

@@ -26,12 +26,13 @@ type shellOptions struct {
 	job      jobFlags
 	tasks    taskFlags
 	at, user string
+	jobFile  string
 }
 
 func newShellCommand(v *invocation) *cobra.Command {
 	var opts shellOptions
 	cmd := &cobra.Command{
-		Use:   "shell JOB_FILE | TASK [-- COMMAND...]",
+		Use:   "shell JOB_FILE | TASK | JOB_DIR TRIAL [-- COMMAND...]",
 		Short: "Open a shell in the environment of a trial",
 		Long: `Open a shell in an environment as a trial has it: with the image, limits, network, variables, working directory and user
 of the task, and the agent's files. TASK is the directory of a task; of a job file, --task and --agent choose a trial. With
@@ -45,17 +46,40 @@ of the task, and the agent's files. TASK is the directory of a task; of a job fi
 If the agent or the tests fail on the way, the shell begins where they failed. The environment is removed when the shell
 ends, however it ends. On a terminal the shell has one, too, and Ctrl-C goes to it. Otherwise it reads commands from
 standard input. With COMMAND, that program is run in place of the shell.
+
+With JOB_DIR and TRIAL, a part of a trial's name, the shell is in a copy of the environment that this trial kept
+(environment.preserve_env), which itself does not change.
 ` + shellCodes,
 		Example: `  rollout shell evals/fix-the-build
   rollout shell evals/fix-the-build --agent oracle --at executed
   rollout shell job.yaml --task fix-the-build --agent my-agent -- my-agent --version
+  rollout shell jobs/nightly my-agent/evals/fix-the-build__1
   echo 'git status' | rollout shell evals/fix-the-build --agent oracle --at verified`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			targets, _ := splitAtDash(cmd, args)
-			if len(targets) > 1 {
-				return usage("%s takes one job file or task, got %d: %s (see %s --help)", cmd.CommandPath(), len(targets), strings.Join(targets, " "), cmd.CommandPath())
+			switch {
+			case len(targets) > 2, len(targets) == 2 && !app.IsJobDir(v.host().Paths, targets[0]):
+				return usage("%s takes one job file or task, or a job's directory and a part of a trial's name, got %d: %s (see %s --help)", cmd.CommandPath(), len(targets), strings.Join(targets, " "), cmd.CommandPath())
+			case len(targets) == 2 && targets[1] == "":
+				return usage("%s: the name of the trial is empty: give a part of it", cmd.CommandPath())
+			case len(targets) == 1 && app.IsJobDir(v.host().Paths, targets[0]):
+				return usage("%s is the directory of a job: give a part of a trial's name, too", clean(targets[0]))
+			}
+			for _, name := range []string{"at", "agent", "task", "dataset", "env-type", "set"} {
+				if len(targets) == 2 && cmd.Flags().Changed(name) {
+					return usage("--%s is not for an environment that was kept: it is as its trial left it", name)
+				}
+			}
+			if len(targets) < 2 && opts.jobFile != "" {
+				return usage("--job-file is for a job's directory; give the job file as the argument")
 			}
 			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 && app.IsJobDir(v.host().Paths, args[0]) {
+				return app.TrialNames(v.host().Paths, args[0], prefix), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			targets, command := splitAtDash(cmd, args)
@@ -64,7 +88,9 @@ standard input. With COMMAND, that program is run in place of the shell.
 			if req.Job, err = opts.job.request(""); err != nil {
 				return err
 			}
-			if err := opts.tasks.set(&req.Job, targets); err != nil {
+			if len(targets) == 2 {
+				req.Dir, req.Trial, req.At, req.JobFile = targets[0], targets[1], "", opts.jobFile
+			} else if err := opts.tasks.set(&req.Job, targets); err != nil {
 				return err
 			}
 			code, err := app.Shell(cmd.Context(), v.host(), req)
@@ -77,6 +103,7 @@ standard input. With COMMAND, that program is run in place of the shell.
 	flags := cmd.Flags()
 	flags.StringVar(&opts.at, "at", app.DefaultShellPoint, "where in the trial the shell begins: "+strings.Join(app.ShellPoints(), ", "))
 	flags.StringVar(&opts.user, "user", "", "the user of the shell (default: the trial's at that point)")
+	addJobFile(cmd, &opts.jobFile)
 	wants(flags, "at", "want one of "+strings.Join(app.ShellPoints(), ", "))
 	opts.job.addSelection(cmd)
 	opts.tasks.add(cmd)

@@ -285,6 +285,13 @@ func writeOutcome(w io.Writer, t result.Trial) {
 	if r := t.Reused; r != nil {
 		fmt.Fprintf(w, "Reused: from job %s, %s\n", clean(r.Job), clean(r.From))
 	}
+	if r := t.Reverified; r != nil {
+		before := "no reward"
+		if r.Reward != nil {
+			before = fmt.Sprintf("reward %g", *r.Reward)
+		}
+		fmt.Fprintf(w, "Verified again: its agent ran in job %s, %s, with %s\n", clean(r.Job), clean(r.From), before)
+	}
 	if t.Confirmation {
 		fmt.Fprintln(w, "Confirmation: an attempt to confirm that the task is broken")
 	}

@@ -43,6 +43,8 @@ type Plan struct {
 	Compared bool `json:"compared,omitempty"`
 	// ProvesTasks: the trials prove tasks. They are not the ones that config.json alone would plan.
 	ProvesTasks bool `json:"proof,omitempty"`
+	// Reverifies is the directory, as it was given, of the job whose trials are verified again; "": the trials run their agents.
+	Reverifies string `json:"reverifies,omitempty"`
 }
 
 // Resumption is one time that a job was resumed.
@@ -415,7 +417,7 @@ func (t *Tally) Add(trial Trial) {
 	if trial.Confirmation {
 		t.confirmations++
 		if trial.Reused == nil {
-			t.cost, t.confirmationCost = t.cost.Plus(trial.Cost), t.confirmationCost.Plus(trial.Cost)
+			t.cost, t.confirmationCost = t.cost.Plus(trial.spent()), t.confirmationCost.Plus(trial.spent())
 		}
 		return
 	}
@@ -423,7 +425,7 @@ func (t *Tally) Add(trial Trial) {
 	if trial.Reused != nil {
 		t.reused++
 	} else {
-		t.cost = t.cost.Plus(trial.Cost)
+		t.cost = t.cost.Plus(trial.spent())
 	}
 	if trial.Failed() {
 		t.failed++

@@ -121,6 +121,11 @@ func (c Costs) Plus(d Costs) Costs {
 	return Costs{Environment: c.Environment.Plus(d.Environment), Model: c.Model.Plus(d.Model), Judges: c.Judges.Plus(d.Judges)}
 }
 
+// Without takes a part of the costs away, part by part.
+func (c Costs) Without(d Costs) Costs {
+	return Costs{Environment: c.Environment.without(d.Environment), Model: c.Model.without(d.Model), Judges: c.Judges.without(d.Judges)}
+}
+
 // Durations are in seconds; null if the phase never began.
 type Durations struct {
 	TotalSec            float64  `json:"total_sec"`
@@ -238,6 +243,8 @@ type Trial struct {
 	ConfigDigest string `json:"config_digest,omitempty"`
 	// Reused is set if the trial was not run by this job: its result and its files are another job's.
 	Reused *Reused `json:"reused,omitempty"`
+	// Reverified is set if this job ran only the tests, in the environment that an earlier trial had kept.
+	Reverified *Reverified `json:"reverified,omitempty"`
 	// Confirmation: this is an attempt beyond the planned ones, made because the task looked broken (gate.confirm). Its Attempt
 	// follows the planned ones. It is in no count, rate or metric, but its cost is part of the total. See Summarize and Compare.
 	Confirmation bool `json:"confirmation,omitempty"`
@@ -266,12 +273,35 @@ type Reused struct {
 	StartedAt time.Time `json:"started_at"` // of the trial
 }
 
-// Spent returns what this job paid for the result, in US dollars: nothing if it was reused.
+// Reverified tells which job ran the agent of a trial whose tests were run again. The trial's agent digest, its durations of the agent
+// and a part of its cost are those of that run.
+type Reverified struct {
+	Job         string    `json:"job_name"`    // that ran it
+	From        string    `json:"from"`        // its directory, as it was given
+	StartedAt   time.Time `json:"started_at"`  // of the earlier trial
+	Environment string    `json:"environment"` // that was kept; it was copied, as the earlier tests left it
+	TaskDigest  string    `json:"task_digest"` // then
+	Reward      *float64  `json:"reward"`      // then
+	AgentCosts  Costs     `json:"agent_costs"` // the part of the trial's costs that this job did not spend
+}
+
+// Spent returns what this job paid for the result, in US dollars: nothing if it was reused, and not for an agent that an earlier job ran.
 func (t Trial) Spent() Costs {
-	if t.Reused != nil {
+	switch {
+	case t.Reused != nil:
 		return Costs{}
+	case t.Reverified != nil:
+		return t.Costs.Without(t.Reverified.AgentCosts)
 	}
 	return t.Costs
+}
+
+// spent returns the sum of Spent of a trial that was not reused.
+func (t Trial) spent() USD {
+	if t.Reverified != nil {
+		return t.Spent().Total()
+	}
+	return t.Cost
 }
 
 // Completed reports whether the verifier ran and produced a reward.

@@ -38,6 +38,17 @@ func (u USD) Minus(v USD) USD {
 	return Dollars(u.amount - v.amount)
 }
 
+// without returns the rest of an amount without a part of it; null if there is none.
+func (u USD) without(part USD) USD {
+	if !u.reported || !part.reported {
+		return u
+	}
+	if rest := u.amount - part.amount; rest > 0 {
+		return Dollars(rest)
+	}
+	return USD{}
+}
+
 // Finite returns the amount, or the nearest one that JSON can represent. NaN counts as not reported.
 func (u USD) Finite() USD {
 	if math.IsNaN(u.amount) {

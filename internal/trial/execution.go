@@ -140,10 +140,12 @@ func (x *execution) step(ctx context.Context, s step) {
 func (x *execution) wantsSetup() bool { return x.noError() }
 
 func (x *execution) wantsInstall() bool {
-	return x.noError() && x.spec.Agent.Install != "" && x.layer == nil
+	return x.noError() && x.spec.Agent.Install != "" && x.layer == nil && x.spec.Again == nil
 }
 
-func (x *execution) wantsExecute() bool { return x.noError() && x.spec.Agent.Name != agent.Nop }
+func (x *execution) wantsExecute() bool {
+	return x.noError() && x.spec.Agent.Name != agent.Nop && x.spec.Again == nil
+}
 
 func (x *execution) wantsVerify() bool {
 	if x.job.Verifier.Disable {

@@ -37,6 +37,9 @@ const (
 
 // setup makes the image and the environment.
 func (x *execution) setup(ctx context.Context) error {
+	if x.spec.Again != nil {
+		return x.restore(ctx)
+	}
 	pulled := x.images.Pulls(x.spec.Task)
 	began := x.now()
 	ref, err := x.images.Get(ctx, x.spec.Task, x.timeouts.Build, func(line string) {
@@ -75,27 +78,31 @@ func (x *execution) start(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
+	err = x.begin(ctx, environment.CreateOptions{Image: ref, Files: files, Network: x.initialNetwork(x.layer != nil)}, x.opts.Provider.CreateEnvironment)
+	if errors.Is(err, environment.ErrNoImage) {
+		if x.layer != nil {
+			x.layer.Drop()
+		} else {
+			x.images.Forget(x.spec.Task, ref)
+		}
+	}
+	return err
+}
+
+// begin creates the environment with create, and waits until it is ready. opts has what depends on how the trial begins.
+func (x *execution) begin(
+	ctx context.Context, opts environment.CreateOptions, create func(context.Context, environment.CreateOptions) (environment.Environment, error),
+) error {
 	starting, cancel := awake.WithTimeoutCause(ctx, startTimeout, errSlowStart)
 	defer cancel()
-	network := x.initialNetwork(x.layer != nil)
-	env, err := x.opts.Provider.CreateEnvironment(starting, environment.CreateOptions{
-		Image:   ref,
-		Limits:  x.limits(),
-		Env:     x.environmentEnv(),
-		Labels:  environment.Labels{Job: x.job.Name, Trial: x.spec.Key.String(), Owner: x.owner},
-		Files:   files,
-		Network: x.refusals.record(network), // in all phases
-	})
+	network := opts.Network
+	opts.Limits, opts.Env = x.limits(), x.environmentEnv()
+	opts.Labels = environment.Labels{Job: x.job.Name, Trial: x.spec.Key.String(), Owner: x.owner}
+	opts.Network = x.refusals.record(network) // in all phases
+	env, err := create(starting, opts)
 	if err != nil {
 		if errors.Is(context.Cause(starting), errSlowStart) {
 			return failf(result.EnvironmentStartFailed, "%v: %v", errSlowStart, err)
-		}
-		switch {
-		case !errors.Is(err, environment.ErrNoImage):
-		case x.layer != nil:
-			x.layer.Drop()
-		default:
-			x.images.Forget(x.spec.Task, ref)
 		}
 		return err
 	}

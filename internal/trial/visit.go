@@ -57,9 +57,9 @@ func (x *execution) receive(ctx context.Context) {
 	}
 	in := Visited{Environment: x.live.env, Options: environment.ExecOptions{Env: x.commandEnv(), WorkDir: x.spec.Task.Config.Environment.WorkDir}}
 	more := x.agentEnv()
-	switch x.visit.After {
-	case event.EnvironmentSetup: // the install script comes next, which runs as the image's user
-	case event.Verifier:
+	switch {
+	case x.visit.After == event.EnvironmentSetup && x.spec.Again == nil: // the install script comes next, which runs as the image's user
+	case x.visit.After == event.Verifier:
 		more, in.Options.User = x.spec.Task.VerifierEnv(), string(x.spec.Task.Config.Verifier.User)
 	default:
 		in.Options.User = string(x.spec.Task.Config.Agent.User)

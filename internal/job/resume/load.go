@@ -45,6 +45,9 @@ func Load(dir string) (Job, error) {
 	if j.Plan.ProvesTasks {
 		return j, job.Refuse("rollout validate --run wrote it: run that command again")
 	}
+	if j.Plan.Reverifies != "" {
+		return j, job.Refuse("rollout verify wrote it, so its agents are not to run: run rollout verify %s again", j.Plan.Reverifies)
+	}
 	path := filepath.Join(dir, result.ConfigFile)
 	if j.text, err = result.ReadConfig(dir); err != nil {
 		return j, job.Refuse("its configuration cannot be read: %v", err)

@@ -106,13 +106,22 @@ func reusable(reader *result.TrialReader, s Source, spec trial.Spec, same Experi
 	if why, ok := differs(t, spec, same); !ok {
 		return t, why, false
 	}
+	return s.Take(t).Trial, 0, true
+}
+
+// Take returns a result in the source as one that is taken over, whatever it is.
+func (s Source) Take(t result.Trial) Found {
 	mark := result.Reused{Job: s.Job, From: s.Label, StartedAt: t.Timestamps.StartedAt}
 	if t.Reused != nil {
 		mark.Job, mark.StartedAt = t.Reused.Job, t.Reused.StartedAt
 	}
 	t.Reused = &mark
-	t.Environment.Preserved = false // a kept environment is the other job's
-	return t, 0, true
+	if t.Environment != nil {
+		where := *t.Environment
+		where.Preserved = false // a kept environment is the other job's
+		t.Environment = &where
+	}
+	return Found{Trial: t, source: s}
 }
 
 // openTrial opens a trial's directory. It follows no link.

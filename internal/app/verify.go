@@ -1,0 +1,334 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/linktree"
+	"github.com/org/rollout-action/internal/job/resume"
+	"github.com/org/rollout-action/internal/job/reuse"
+	"github.com/org/rollout-action/internal/nofollow"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// VerifyRequest is what Verify takes.
+type VerifyRequest struct {
+	Dir       string     // of the job whose trials are verified again
+	Trials    []string   // parts of the names of trials; empty: all
+	JobFile   string     // as in ResumeRequest
+	Job       JobRequest // without File
+	Name      string     // of the new job; "": that of the old one, with "-verified"
+	CarryOver bool       // take over the old results of trials that cannot be verified again
+	Report    ReportOptions
+}
+
+// Verify runs the tests of a job's trials again, as they are today, in copies of the environments that the trials kept. The results go into
+// a new job beside the old one, which does not change. The Finished is as in Run.
+func Verify(ctx context.Context, h *Host, req VerifyRequest) (*Finished, error) {
+	if err := req.Report.checkEarly(ctx, h.finder()); err != nil {
+		return nil, err
+	}
+	v, err := planVerify(ctx, h, req)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	h.Output.Warnings(v.Warnings)
+	provider, err := v.connect(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	defer provider.Close()
+	if err := v.sort(ctx, provider); err != nil {
+		return nil, err
+	}
+	o, err := v.open(provider, nil)
+	if err != nil {
+		return nil, err
+	}
+	o.todo = v.again
+	o.runner = func(r job.Runner) job.Runner { return withEvidence{r, h.Path(req.Dir)} }
+	o.earlier, err = reuse.TakeOver(ctx, o.tree, v.carried, job.Instructions(o.own(), redact.New(o.Secrets)))
+	if err != nil && ctx.Err() == nil {
+		return nil, errors.Join(err, o.tree.Close())
+	}
+	return o.run(ctx, nil)
+}
+
+// verifying is a job that is verified again.
+type verifying struct {
+	*planned
+	req     VerifyRequest
+	stored  resume.Job
+	again   []trial.Spec
+	carried []reuse.Found
+	missed  map[string][]string // by the reason: the trials that cannot be verified again
+}
+
+// planVerify plans the new job.
+func planVerify(ctx context.Context, h *Host, req VerifyRequest) (_ *verifying, err error) {
+	stored, err := loadStored(h.Paths, req.Dir, "verified again")
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case job.Running(h.Path(req.Dir)):
+		return nil, usage("%s is still running: verify it again when it has ended", clean(req.Dir))
+	case stored.Plan.Shard != nil:
+		return nil, usage("%s is a shard: verify the job that rollout merge makes of all shards", clean(req.Dir))
+	}
+	p, err := planStored(ctx, h, stored, ResumeRequest{Dir: req.Dir, JobFile: req.JobFile, Job: req.Job, Report: req.Report})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	v := &verifying{planned: p, req: req, stored: stored, missed: map[string][]string{}}
+	v.report, v.reverifies = req.Report, filepath.Clean(req.Dir)
+	v.Job.Verifier.Disable, v.Job.Environment.PreserveEnv, v.Job.Budget = false, config.PreserveNever, config.Budget{}
+	if err := v.choose(); err != nil {
+		return nil, err
+	}
+	if err := v.place(); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// loadStored reads what there is of a job, to be used as what says.
+func loadStored(paths Paths, dir, what string) (resume.Job, error) {
+	if err := paths.checkJobDir(dir); err != nil {
+		return resume.Job{}, err
+	}
+	stored, err := resume.Load(paths.Path(dir))
+	var refusal job.Refusal
+	if errors.As(err, &refusal) || errors.Is(err, resume.ErrNotBegun) {
+		err = usage("%s cannot be %s: %w", clean(dir), what, err)
+	}
+	return stored, err
+}
+
+// choose reduces the plan to the trials that the request names and the old job has.
+func (v *verifying) choose() error {
+	wanted := map[result.Key]bool{}
+	for _, key := range v.stored.Plan.Trials {
+		wanted[key] = len(v.req.Trials) == 0
+	}
+	for _, part := range v.req.Trials {
+		key, err := findTrial(v.host.Paths, v.req.Dir, part)
+		if err != nil {
+			return err
+		}
+		wanted[key] = true
+	}
+	there := map[result.Key]bool{}
+	for _, s := range v.specs {
+		there[s.Key] = true
+	}
+	for _, key := range v.stored.Plan.Trials {
+		if wanted[key] && !there[key] {
+			v.miss(key, "the job has no such task, agent or attempt any more")
+		}
+	}
+	v.specs = slices.DeleteFunc(v.specs, func(s trial.Spec) bool { return !wanted[s.Key] })
+	return nil
+}
+
+// place chooses the directory of the new job, beside that of the old one.
+func (v *verifying) place() error {
+	v.Numbered, v.Unnamed = nil, false
+	v.Job.JobsDir = filepath.Dir(filepath.Clean(v.req.Dir))
+	if v.Job.Name = v.req.Name; v.req.Name != "" {
+		if result.Slug(v.req.Name) != v.req.Name {
+			return usage("--name %s: cannot be the name of a directory", clean(v.req.Name))
+		}
+		return nil
+	}
+	base := v.stored.Plan.JobName + "-verified"
+	for n := 1; ; n++ {
+		v.Job.Name = base
+		if n > 1 {
+			v.Job.Name = fmt.Sprintf("%s-%d", base, n)
+		}
+		if _, err := os.Lstat(v.host.Path(v.dir())); errors.Is(err, fs.ErrNotExist) || n == 1000 {
+			return nil
+		}
+	}
+}
+
+// miss notes why a trial cannot be verified again.
+func (v *verifying) miss(key result.Key, reason string) {
+	v.missed[reason] = append(v.missed[reason], key.String())
+}
+
+// sort decides for each trial what becomes of it, and reports what cannot be verified again.
+func (v *verifying) sort(ctx context.Context, provider environment.Provider) error {
+	kept, err := keptEnvironments(ctx, provider)
+	if err != nil {
+		return err
+	}
+	trials, unreadable := result.ReadTrials(v.host.Path(v.req.Dir), job.Keys(v.specs))
+	for _, u := range unreadable {
+		warnf(v.host.Output, "%v", u)
+	}
+	before := map[result.Key]result.Trial{}
+	for _, t := range trials {
+		before[t.Key] = t
+	}
+	source := reuse.Source{Label: v.reverifies, Dir: v.host.Path(v.req.Dir), Job: v.stored.Plan.JobName}
+	decided := 0
+	for _, s := range v.specs {
+		t, ok := before[s.Key]
+		if !ok {
+			v.miss(s.Key, "it has no result")
+			continue
+		}
+		if t.Error != nil && t.Error.Type == result.Cancelled {
+			v.miss(s.Key, "it was cancelled")
+			continue
+		}
+		if !trial.CanVerifyAgain(s, v.Job, t) {
+			decided++
+			v.carried = append(v.carried, source.Take(t))
+			continue
+		}
+		if reason := notKept(t, provider.Name(), kept); reason != "" {
+			v.miss(s.Key, reason)
+			if v.req.CarryOver {
+				v.carried = append(v.carried, source.Take(t))
+			}
+			continue
+		}
+		s.Again = &trial.Again{Job: v.stored.Plan.JobName, From: v.reverifies, Before: t}
+		v.again = append(v.again, s)
+	}
+	v.explain(decided)
+	if len(v.again) == 0 {
+		return usage("%s has no trial that can be verified again: run jobs whose tests may change with environment.preserve_env: always", clean(v.req.Dir))
+	}
+	return nil
+}
+
+// keptEnvironments returns the ids of the environments of a provider that were kept.
+func keptEnvironments(ctx context.Context, provider environment.Provider) (map[string]bool, error) {
+	if _, ok := environment.As[environment.Restorer](provider); !ok {
+		return nil, usage("the provider %s cannot continue with environments that were kept", clean(provider.Name()))
+	}
+	listed, err := provider.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look for the environments that were kept: %w", err)
+	}
+	kept := map[string]bool{}
+	for _, l := range listed {
+		kept[l.ID] = l.Kept
+	}
+	return kept, nil
+}
+
+// notKept returns why there is no environment of a trial any more, or "".
+func notKept(t result.Trial, provider string, kept map[string]bool) string {
+	e := t.Environment
+	switch {
+	case t.Reused != nil:
+		return "it was taken over from another job, " + t.Reused.From + ": verify that one"
+	case t.Reverified != nil:
+		return "it was verified again itself: verify " + t.Reverified.From + " again"
+	case e == nil || !e.Preserved || e.ID == "":
+		return "its environment was not kept (environment.preserve_env says which are)"
+	case e.Provider != provider:
+		return "its environment is one of the provider " + e.Provider
+	case !kept[e.ID]:
+		return "its environment is not here any more, or on another machine"
+	}
+	return ""
+}
+
+// explain reports what becomes of the trials.
+func (v *verifying) explain(decided int) {
+	out := v.host.Output
+	linef(out, "Verifying %s of %s again", plural.Count(len(v.again), "trial"), clean(v.req.Dir))
+	if decided > 0 {
+		linef(out, "%s that ended before the tests %s taken over", plural.Count(decided, "trial"), plural.Are(decided))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(v.missed)) {
+		names := v.missed[reason]
+		after := ""
+		if v.req.CarryOver {
+			after = "; results that there are are taken over"
+		}
+		linef(out, "%s cannot be verified again, because %s: %s%s", plural.Count(len(names), "trial"), clean(reason), untrusted.Names(names), after)
+	}
+}
+
+// withEvidence is a Runner that puts what the earlier trial's agent printed beside the new results.
+type withEvidence struct {
+	job.Runner
+	dir string // of the earlier job
+}
+
+// Run implements job.Runner.
+func (w withEvidence) Run(ctx context.Context, spec trial.Spec, dir string) trial.Outcome {
+	var failed []string
+	for _, part := range []string{result.SetupDir, result.CommandDir} {
+		if err := w.link(spec.Key, part, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = append(failed, fmt.Sprintf("%s/ of the earlier trial could not be copied: %v", part, err))
+		}
+	}
+	out := w.Runner.Run(ctx, spec, dir)
+	out.Trial.Warnings = append(out.Trial.Warnings, failed...)
+	return out
+}
+
+// link links a directory of the earlier trial into dir.
+func (w withEvidence) link(key result.Key, part, dir string) error {
+	source, err := nofollow.OpenDirBelow(w.dir, append(strings.Split(key.Dir(), "/"), part)...)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := nofollow.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	return new(linktree.Linker).Link(source, target, part)
+}
+
+// reverified returns a sentence for every report about trials whose tests were run again; "" if there are none.
+func reverified(plan result.Plan, trials []result.Trial) string {
+	n := 0
+	var cost result.USD
+	for _, t := range trials {
+		if t.Reverified != nil {
+			n++
+			cost = cost.Plus(t.Reverified.AgentCosts.Total())
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("the tests of %s were run again in copies of the environments that %s kept, as the earlier tests had left them, and without the processes that agents had left running",
+		plural.Count(n, "trial"), clean(plan.Reverifies))
+	if usd := cost.Amount(); usd > 0 {
+		text += fmt.Sprintf("; the %s that the agents cost there are not counted", report.Dollars(usd))
+	}
+	return text
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/app"
+)
+
+// verifyOptions are the flags of verify.
+type verifyOptions struct {
+	job       jobFlags
+	jobFile   string
+	carryOver bool
+	view      viewFlags
+	report    reportFlags
+}
+
+func newVerifyCommand(v *invocation) *cobra.Command {
+	var opts verifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify JOB_DIR [TRIAL...]",
+		Short: "Run the tests of a job again, as they are today, without its agents",
+		Long: `Run today's tests on what the agents of a job left, without running the agents again. Each TRIAL is a part of the name of one
+trial, agent/dataset/task__attempt; without one, all trials are verified.
+
+The tests run in copies of the environments that the job kept (environment.preserve_env: always, or on_failure). The results
+go into a new job beside the old one, which does not change: it can be reported, and compared with the old one. The agents'
+cost stays in each result, and is not counted again. An environment is as the earlier tests left it, and the processes that
+the agent had left running are gone.
+
+Trials that ended before their tests are taken over as they are. Those that cannot be verified again are named with the
+reason, and are missing in the new job; with --carry-over their old results are taken over instead.
+` + exitCodes,
+		Example: `  rollout verify jobs/nightly
+  rollout verify jobs/nightly my-agent/evals/fix-the-build__1 --name fixed-tests
+  rollout verify jobs/nightly --carry-over --baseline jobs/nightly`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("%s needs a job's directory (see %s --help)", cmd.CommandPath(), cmd.CommandPath())
+			}
+			for _, arg := range args {
+				if arg == "" {
+					return usage("%s: an argument is empty: leave it out, or give a part of a trial's name", cmd.CommandPath())
+				}
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return nil, cobra.ShellCompDirectiveFilterDirs
+			}
+			return app.TrialNames(v.host().Paths, args[0], prefix), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := app.VerifyRequest{
+				Dir: args[0], Trials: args[1:], JobFile: opts.jobFile, Name: opts.job.name, CarryOver: opts.carryOver, Report: opts.report.options(),
+			}
+
+			var err error
+			if req.Job, err = opts.job.request(""); err != nil {
+				return err
+			}
+			host, err := v.hostShowing(opts.view.format)
+			if err != nil {
+				return err
+			}
+			finished, err := app.Verify(cmd.Context(), host, req)
+			return v.conclude(finished, err, nil)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.job.name, "name", "", "the name of the new job and of its directory (default: the old one's with -verified)")
+	flags.IntVarP(&opts.job.concurrent, "n-concurrent", "", 0, "trials at a time")
+	flags.StringArrayVar(&opts.job.envFiles, "env-file", nil, "read variables for the job file from this file of NAME=value lines; those of the environment win (repeatable)")
+	addJobFile(cmd, &opts.jobFile)
+	flags.BoolVar(&opts.carryOver, "carry-over", false, "take over the results of trials that cannot be verified again")
+	opts.job.changed = func(name string) bool { return name != "name" && flags.Changed(name) }
+	opts.view.add(cmd)
+	opts.report.add(cmd)
+	return cmd
+}
