@@ -219,6 +219,7 @@ func (v *invocation) root() *cobra.Command {
 		newRunCommand(v), newResumeCommand(v), newValidateCommand(v), newPlanCommand(v), newMergeCommand(v), newReportCommand(v), newDiffCommand(v), newLsCommand(v), newShowCommand(v), newShellCommand(v), newVerifyCommand(v), newExportCommand(v), newInitCommand(v), newNewCommand(v),
 		newCompareCommand(v), newDatasetsCommand(v), newCacheCommand(v), newCleanCommand(v), newSchemaCommand(v), newVersionCommand(v), newActionCommand(v),
 	)
+	v.completeValues(root)
 	return root
 }
 

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+)
+
+// JobNames are the names in a job that a shell may complete.
+type JobNames struct{ Agents, Datasets, Tasks []string }
+
+// NamesOf returns the names in a job file, or in a directory of tasks. It reads no registry and no task, so those of a registry are
+// missing. What cannot be read has no names: a completion has nobody to report to. Names that a terminal would not show as they are
+// are left out.
+func NamesOf(h *Host, file string) JobNames {
+	var out JobNames
+	add := func(dirs []string, toTasks bool) {
+		for _, dir := range dirs {
+			if toTasks {
+				out.Tasks = append(out.Tasks, filepath.Base(dir))
+				continue
+			}
+			entries, _ := os.ReadDir(dir)
+			fsys := os.DirFS(dir)
+			for _, e := range entries {
+				if is, err := task.IsTask(fsys, e.Name()); err == nil && is {
+					out.Tasks = append(out.Tasks, e.Name())
+				}
+			}
+		}
+	}
+	if req := (JobRequest{File: file}); !req.hasJobFile(h.Paths) {
+		dir := h.Path(file)
+		single, _ := task.IsTask(os.DirFS(dir), ".")
+		add([]string{dir}, single)
+	} else if file != "-" { // nobody types a job file while completing
+		opts, err := loadOptions(h, req)
+		if err != nil {
+			return out
+		}
+		loaded, err := config.Load(file, opts)
+		if err != nil {
+			return out
+		}
+		for _, a := range loaded.Job.Agents {
+			out.Agents = append(out.Agents, a.Name)
+		}
+		for _, d := range loaded.Job.Datasets {
+			out.Datasets = append(out.Datasets, d.Name)
+		}
+		add(slices.DeleteFunc(slices.Clone(loaded.DatasetDirs), func(dir string) bool { return dir == "" }), false)
+		add(loaded.TaskDirs, true)
+	}
+	out.Agents = append(out.Agents, agent.Oracle, agent.Nop)
+	out.Agents, out.Datasets, out.Tasks = printable(out.Agents), printable(out.Datasets), printable(out.Tasks)
+	return out
+}
+
+// printable returns the names that are safe to print, sorted, each once.
+func printable(names []string) []string {
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" || clean(name) != name })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// JobDirs returns the directories of jobs below a directory, from its own name on. It looks only for their plans or results.
+func JobDirs(paths Paths, dir string) []string {
+	entries, _ := os.ReadDir(paths.Path(dir))
+	var out []string
+	for _, e := range entries {
+		job := filepath.Join(dir, e.Name())
+		if e.IsDir() && (isFile(paths.Path(filepath.Join(job, result.PlanFile))) || isFile(paths.Path(filepath.Join(job, result.ResultFile)))) {
+			out = append(out, job)
+		}
+	}
+	return printable(out)
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/export"
+)
+
+// completion returns the values that a shell may complete. cmd has parsed flags, args are the arguments so far.
+type completion func(v *invocation, cmd *cobra.Command, args []string) []string
+
+// flagValues has the completions of flags, by name. They are those of every command with the flag.
+var flagValues = map[string]completion{
+	"env-type":     func(v *invocation, _ *cobra.Command, _ []string) []string { return v.host().Providers.Names() },
+	"agent":        ofJob(func(n app.JobNames) []string { return n.Agents }),
+	"task":         ofJob(func(n app.JobNames) []string { return n.Tasks }),
+	"exclude-task": ofJob(func(n app.JobNames) []string { return n.Tasks }),
+	"dataset":      ofJob(func(n app.JobNames) []string { return n.Datasets }),
+	"log-format":   fixed("auto", "live", "plain", "json"),
+	"task-format":  fixed("rollout", "harbor"),
+	"github":       fixed("auto", "on", "off"),
+	"comment":      fixed("off", "always", "changes", "failures"),
+	"reuse":        jobDirs,
+	"baseline":     jobDirs,
+	"timings":      jobDirs,
+}
+
+// formatValues has the values of --format, by command.
+var formatValues = map[string][]string{"export": export.Formats, "validate": append([]string{formatText}, proofFormats()...), "report": append([]string{formatText}, formats()...)}
+
+// takesJobs are the commands whose arguments are jobs, with the number of them; 0: any.
+var takesJobs = map[string]int{"show": 1, "report": 1, "resume": 1, "export": 1, "diff": 2, "compare": 0, "merge": 0, "verify": 1}
+
+func fixed(values ...string) completion {
+	return func(*invocation, *cobra.Command, []string) []string { return values }
+}
+
+// ofJob completes names of the job file that the arguments name, or of job.yaml.
+func ofJob(names func(app.JobNames) []string) completion {
+	return func(v *invocation, _ *cobra.Command, args []string) []string {
+		file := "job.yaml"
+		if len(args) > 0 {
+			file = args[0]
+		}
+		return names(app.NamesOf(v.host(), file))
+	}
+}
+
+// jobDirs completes the directories of jobs where jobs are by default.
+func jobDirs(v *invocation, _ *cobra.Command, _ []string) []string {
+	return app.JobDirs(v.host().Paths, jobsDir)
+}
+
+// completeValues registers the completions with all commands below cmd.
+func (v *invocation) completeValues(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		v.completeValues(c)
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		values, ok := flagValues[f.Name]
+		if f.Name == "format" && formatValues[cmd.Name()] != nil {
+			values, ok = fixed(formatValues[cmd.Name()]...), true
+		}
+		if !ok {
+			return
+		}
+		// A command may have registered its own, which stays.
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			return v.completed(values(v, cmd, args), prefix)
+		})
+	})
+	most, ok := takesJobs[cmd.Name()]
+	if !ok || cmd.HasParent() && cmd.Parent().HasParent() { // "datasets show" is another one
+		return
+	}
+	own := cmd.ValidArgsFunction
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case most == 0 || len(args) < most:
+			given := func(dir string) bool { return slices.Contains(args, dir) }
+			return v.completed(slices.DeleteFunc(jobDirs(v, cmd, args), given), prefix)
+		case own != nil:
+			return own(cmd, args, prefix)
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completed returns the values that begin with the prefix. If none does, the shell completes files.
+func (v *invocation) completed(values []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	values = slices.DeleteFunc(slices.Clone(values), func(value string) bool {
+		return !strings.HasPrefix(value, strings.TrimPrefix(prefix, "."+string(os.PathSeparator)))
+	})
+	if len(values) == 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return values, cobra.ShellCompDirectiveNoFileComp
+}
