@@ -68,6 +68,7 @@ type form struct {
 	shard                  *result.Shard
 	timings, output, since string
 	reuse                  []string
+	against                string
 	divide                 bool // plan divides the job
 	shards                 string
 	target                 time.Duration
@@ -144,6 +145,7 @@ func Inputs() []Input {
 		{Name: "target", Commands: onlyPlan, instead: "plan divides a job, and run has shard: 1/4", set: dividing(setTarget)},
 		{Name: "timings", Commands: ofAgents, set: dividing(to(func(f *form) *string { return &f.timings }))},
 		{Name: "reuse", Commands: onlyRun, lines: true, instead: "only run takes trials over", set: eachTo(func(f *form) *[]string { return &f.reuse })},
+		{Name: "against", Commands: onlyRun, instead: "run runs it, and merge finds the shards of both", set: to(func(f *form) *string { return &f.against })},
 		{Name: "budget-cost-usd", Commands: onlyRun, instead: "only run runs trials that cost something", set: overriding(app.BudgetCost)},
 		{Name: "budget-duration", Commands: onlyRun, instead: "only run runs trials", set: overriding(app.BudgetDuration)},
 		{Name: "agent", Commands: ofAgents, lines: true, set: eachTo(func(f *form) *[]string { return &f.job.Agents })},
@@ -357,7 +359,10 @@ func (s inputs) request() (any, error) {
 			Reports: app.ProveReports{JUnit: f.report.JUnit, Markdown: f.report.Markdown, JSON: f.report.JSON},
 		}, nil
 	}
-	return app.RunRequest{Job: f.job, Shard: f.shard, Timings: f.timings, Reuse: f.reuse, Report: f.report}, nil
+	if f.against != "" && f.report.Baseline == app.GitHubPrefix {
+		f.report.Baseline = "" // the default
+	}
+	return app.RunRequest{Against: f.against, Job: f.job, Shard: f.shard, Timings: f.timings, Reuse: f.reuse, Report: f.report}, nil
 }
 
 func (s inputs) missing() error {

@@ -32,7 +32,8 @@ type confirmer struct {
 	base *foundBaseline
 	// chosen: the tasks that look broken were looked for.
 	chosen bool
-	noted  bool // the user knows that there is no baseline
+	wait   <-chan struct{} // closed when the baseline, which runs beside the job, has ended; nil: it is there
+	noted  bool            // the user knows that there is no baseline
 }
 
 // confirmer returns the confirmer of a job; nil if its gate asks for no confirmation.
@@ -45,6 +46,13 @@ func (p *planned) confirmer(again map[result.Key]bool) *confirmer {
 
 // baseline returns what the job is compared with. It looks once, so that the verdict uses the same baseline.
 func (c *confirmer) baseline(ctx context.Context, plan result.Plan) *foundBaseline {
+	if c.wait != nil {
+		select {
+		case <-c.wait:
+		case <-ctx.Done():
+			return &foundBaseline{sentence: "the job was cancelled before its baseline had ended"}
+		}
+	}
 	if c.base == nil {
 		b := &foundBaseline{}
 		b.job, b.sentence, b.err = c.p.host.finder().baseline(ctx, c.p.dir(), evaluatedIn(plan), c.p.report)

@@ -30,11 +30,23 @@ type loaded struct {
 	taskDirs []string // of all tasks, also of those that are filtered out
 	source   *dataset.Source
 	files    map[string]*agentfiles.Set // of the agents that have some
+	release  func()                     // of what the job was loaded from; nil: nothing is to be done
 }
 
 // close releases the datasets.
 func (l *loaded) close() {
+	if l.source == nil { // the tasks are another job's
+		l.closeFiles()
+		return
+	}
 	_ = l.source.Close() // locks, which end with the process at the latest
+	l.closeFiles()
+}
+
+func (l *loaded) closeFiles() {
+	if l.release != nil {
+		l.release()
+	}
 	for _, set := range l.files {
 		_ = set.Close()
 	}

@@ -35,5 +35,33 @@ func Merge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 	for _, note := range merged.Notes {
 		linef(h.Output, "note: %s", clean(note))
 	}
-	return finish(ctx, h, merged.Dir, req.Report, ending{tree: &merged.Tree, incomplete: merged.Incomplete, notes: merged.Notes})
+	end := ending{tree: &merged.Tree, incomplete: merged.Incomplete, notes: merged.Notes}
+	if b := merged.Tree.Plan.Beside; b != nil && !b.Baseline {
+		if err := mergeBeside(ctx, h, &req, merged, &end); err != nil {
+			return nil, err
+		}
+	}
+	return finish(ctx, h, merged.Dir, req.Report, end)
+}
+
+// mergeBeside merges the shards of the baseline that was run beside a merged job, and has the job compared with it.
+func mergeBeside(ctx context.Context, h *Host, req *MergeRequest, head merge.Result, end *ending) error {
+	output := head.Dir + againstSuffix(head.Tree.Plan.Beside.Commit)
+	base, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: output, Base: h.Dir, Move: req.Move, Baseline: true})
+	var refusal job.Refusal
+	if errors.As(err, &refusal) {
+		end.incomplete = append(end.incomplete, clean("the baseline that ran beside this job cannot be merged: "+err.Error()))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	linef(h.Output, "Merged %d of %s of its baseline into %s", base.Merged, plural.Count(base.Shards, "shard"), clean(base.Dir))
+	for _, sentence := range base.Incomplete {
+		end.incomplete = append(end.incomplete, "baseline: "+sentence)
+	}
+	if req.Report.Baseline == "" || req.Report.Baseline == GitHubPrefix { // which the Action always names
+		req.Report.Baseline = base.Dir
+	}
+	return nil
 }

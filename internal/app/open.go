@@ -222,13 +222,27 @@ func (p *planned) create(lock *job.Lock) (*job.Tree, error) {
 
 // execute runs the trials while the live view shows them.
 func (o *opened) execute(ctx context.Context) error {
-	h := o.host
+	show, endView := o.view()
+	defer endView()
+	budget, err := o.budget()
+	if err != nil {
+		return err
+	}
+	return o.trials(ctx, show, budget, nil)
+}
+
+// view returns the live view of the job.
+func (o *opened) view() (show event.Sink, end func()) {
 	view := View{Level: logLevel(o.Job.LogLevel), Concurrency: o.Job.NConcurrentTrials}
 	for _, m := range o.Job.Metrics {
 		view.Metrics = append(view.Metrics, m.Type)
 	}
-	show, endView := h.Output.View(view)
-	defer endView()
+	return o.host.Output.View(view)
+}
+
+// trials runs the trials. turn is job.Options.Turn.
+func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget, turn func(context.Context, result.Key) (func(), bool)) error {
+	h := o.host
 	var mu sync.Mutex
 	sinks := event.Tee(o.tree.Sink, show)
 	emit := func(e event.Event) {
@@ -253,13 +267,11 @@ func (o *opened) execute(ctx context.Context) error {
 	if o.runner != nil {
 		runner = o.runner(runner)
 	}
-	budget, err := o.budget()
-	if err != nil {
-		return err
-	}
+	var err error
 	o.ended, err = job.Run(ctx, o.todo, job.Options{
 		FailFast:  stops,
 		Budget:    budget,
+		Turn:      turn,
 		Earlier:   o.earlier,
 		Tree:      o.tree,
 		Workers:   o.Job.NConcurrentTrials,

@@ -37,7 +37,10 @@ type planned struct {
 	report     ReportOptions // how the job will be reported
 	// failFast: no trial starts after one that failed.
 	failFast bool
-	rerun    string // flags that the command which resumes the job needs besides those of its report, each after a space
+	// beside is the job that is run beside this one, and commit the commit that this one is of; nil and "": none, and the checkout's.
+	beside *result.Beside
+	commit string
+	rerun  string // flags that the command which resumes the job needs besides those of its report, each after a space
 }
 
 // plan returns the trials of a loaded job.
@@ -213,7 +216,7 @@ func (p *planned) dir() string {
 	}
 	name := p.Job.Name
 	if p.shard != nil {
-		name = fmt.Sprintf("%s.shard-%s", name, ShardName(*p.shard))
+		name += shardSuffix(*p.shard)
 	}
 	return filepath.Join(p.Job.JobsDir, name)
 }
@@ -233,13 +236,16 @@ func (p *planned) record() (result.Plan, error) {
 		return result.Plan{}, fmt.Errorf("make the job's directory %s: %w", h.Path(p.dir()), err)
 	}
 	checkout := h.checkout(p.path)
+	if p.commit != "" {
+		checkout = task.Checkout{Commit: &p.commit}
+	}
 	var parents []string
 	if h.GitHub().Inside { // only a workflow needs them
 		parents = parentsOf(h.Hard, h.Variables, checkout)
 	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
 		StartedAt: h.Now(), Commit: checkout.Commit, Parents: parents, Dir: here, Shard: p.shard, ShardOf: p.shardOf,
-		PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proves, Reverifies: p.reverifies,
+		PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proves, Reverifies: p.reverifies, Beside: p.beside,
 	})
 }
 

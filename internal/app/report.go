@@ -98,6 +98,11 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
+	if opts.Baseline == "" {
+		if plan, err := result.ReadPlanHead(h.Path(dir)); err == nil {
+			opts.Baseline = besideDir(h.Paths, dir, plan)
+		}
+	}
 	if end.tree == nil {
 		end.incomplete = append(end.incomplete, merge.Missing(h.Path(dir))...)
 	}

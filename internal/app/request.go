@@ -91,8 +91,11 @@ type RunRequest struct {
 	Reuse   []string      // directories of jobs to take trials from
 	// FailFast: no trial starts after the first one that did not pass. See failsFast.
 	FailFast bool
-	Report   ReportOptions
-	SaveJob  string // a new file that receives the job as a job file; "": none
+	Against  string // a commit, whose agents run beside today's as the baseline; "": none
+	// Arguments are those that the command line was given, for the command that resumes the job; nil: there is none.
+	Arguments []string
+	Report    ReportOptions
+	SaveJob   string // a new file that receives the job as a job file; "": none
 	// LogFormat is the format of the live view that the user chose. Only the command that resumes the job needs it; "": none.
 	LogFormat string
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/job/resume"
 	"github.com/org/rollout-action/internal/job/reuse"
@@ -39,6 +40,9 @@ func Resume(ctx context.Context, h *Host, req ResumeRequest) (*Finished, error) 
 	}
 	if err != nil {
 		return nil, err
+	}
+	if req.Report.Baseline == "" {
+		req.Report.Baseline = besideDir(h.Paths, req.Dir, stored.Plan)
 	}
 	p, err := planStored(ctx, h, stored, req)
 	if err != nil {
@@ -104,9 +108,46 @@ func planStored(ctx context.Context, h *Host, stored resume.Job, req ResumeReque
 	return p, err
 }
 
+// continuation is what is left of a job that exists.
+type continuation struct {
+	*planned
+	stored  resume.Job
+	now     result.Plan
+	pending resume.Pending
+	prompt  func(dataset, task string) []result.Message
+	confirm *confirmer
+}
+
 // resume runs what is pending of the job that p is today and stored was before.
 func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock, policy resume.RerunPolicy, sources []reuse.Source) (*Finished, error) {
-	h := p.host
+	c, err := p.continuation(stored, policy)
+	if err != nil {
+		return nil, err
+	}
+	p.warn()
+	if !c.left(ctx) {
+		if err := c.finish(); err != nil {
+			return nil, err
+		}
+		return finish(ctx, p.host, p.dir(), p.report, ending{ran: true, baseline: c.confirm.found()})
+	}
+	if err := c.checkVariables(); err != nil {
+		return nil, err
+	}
+	provider, err := p.connect(ctx, resumption(p.host.Paths, p.dir(), stored.Plan, p.report)+p.rerun)
+	if err != nil {
+		return nil, err
+	}
+	defer provider.Close()
+	o, err := c.reopen(lock, provider)
+	if err != nil {
+		return nil, err
+	}
+	return o.run(ctx, sources)
+}
+
+// continuation returns what is left of the job that p is today and stored was before. It refuses a job that is other work.
+func (p *planned) continuation(stored resume.Job, policy resume.RerunPolicy) (*continuation, error) {
 	p.divideLike(stored.Plan)
 	now, err := p.record()
 	if err != nil {
@@ -127,37 +168,45 @@ func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock,
 	if err != nil {
 		return nil, err
 	}
-	p.warn()
-	if pending.Missing > 0 {
-		linef(h.Output, "note: %s without a whole result left as they are (--only-failed)", plural.Count(pending.Missing, "trial"))
+	return &continuation{
+		planned: p, stored: stored, now: now, pending: pending,
+		prompt: job.Instructions(p.own(), redact.New(p.Secrets)), confirm: p.confirmer(maps.Clone(pending.Confirmations)),
+	}, nil
+}
+
+// left reports whether there is anything to run.
+func (c *continuation) left(ctx context.Context) bool {
+	if n := c.pending.Missing; n > 0 {
+		linef(c.host.Output, "note: %s without a whole result left as they are (--only-failed)", plural.Count(n, "trial"))
 	}
-	prompt := job.Instructions(p.own(), redact.New(p.Secrets))
-	confirm := p.confirmer(maps.Clone(pending.Confirmations))
-	if len(pending.Keys) == 0 && !confirm.left(ctx, stored.Plan, pending.Earlier) {
-		total := len(now.Own())
-		linef(h.Output, "Nothing to run: %d of %s in %s %s done", pending.Kept, plural.Count(total, "trial"), clean(p.dir()), plural.Are(total))
-		if err := stored.Finish(p.Job, now, pending.Earlier, prompt); err != nil {
-			return nil, fmt.Errorf("write the job's files: %w", err)
-		}
-		return finish(ctx, h, p.dir(), p.report, ending{ran: true, baseline: confirm.found()})
+	return len(c.pending.Keys) > 0 || c.confirm.left(ctx, c.stored.Plan, c.pending.Earlier)
+}
+
+// finish writes the files of a job that has nothing left to run.
+func (c *continuation) finish() error {
+	total := len(c.now.Own())
+	linef(c.host.Output, "Nothing to run: %d of %s in %s %s done", c.pending.Kept, plural.Count(total, "trial"), clean(c.dir()), plural.Are(total))
+	if err := c.stored.Finish(c.Job, c.now, c.pending.Earlier, c.prompt); err != nil {
+		return fmt.Errorf("write the job's files: %w", err)
 	}
-	if err := p.refuseDrift(stored.VariableDrift(pending, p.Job, p.inputs())); err != nil {
-		return nil, err
-	}
-	provider, err := p.connect(ctx, resumption(h.Paths, p.dir(), stored.Plan, p.report)+p.rerun)
-	if err != nil {
-		return nil, err
-	}
-	defer provider.Close()
-	tree, err := stored.Reopen(lock, p.Job, now, pending, prompt, h.Now())
+	return nil
+}
+
+// checkVariables refuses results that were made with other values of variables.
+func (c *continuation) checkVariables() error {
+	return c.refuseDrift(c.stored.VariableDrift(c.pending, c.Job, c.inputs()))
+}
+
+// reopen makes the job ready to run what is left.
+func (c *continuation) reopen(lock *job.Lock, provider environment.Provider) (*opened, error) {
+	tree, err := c.stored.Reopen(lock, c.Job, c.now, c.pending, c.prompt, c.host.Now())
 	if err != nil {
 		return nil, fmt.Errorf("write the job's files: %w", err)
 	}
-	o := &opened{
-		planned: p, provider: provider, tree: tree, earlier: pending.Earlier, named: pending.Named, again: pending.Confirmations, confirm: confirm,
-		todo: slices.DeleteFunc(slices.Clone(p.own()), func(s trial.Spec) bool { return !pending.Keys[s.Key] }),
-	}
-	return o.run(ctx, sources)
+	return &opened{
+		planned: c.planned, provider: provider, tree: tree, earlier: c.pending.Earlier, named: c.pending.Named, again: c.pending.Confirmations, confirm: c.confirm,
+		todo: slices.DeleteFunc(slices.Clone(c.own()), func(s trial.Spec) bool { return !c.pending.Keys[s.Key] }),
+	}, nil
 }
 
 // refuseDrift reports what differs in a job that means other work than when it began, and returns an error; nil without changes.

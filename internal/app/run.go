@@ -44,6 +44,9 @@ func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 	if err != nil {
 		return nil, err
 	}
+	if req.Against != "" {
+		return p.runBeside(ctx, req, policy, sources)
+	}
 	var lock *job.Lock
 	if req.Resume {
 		existing, err := p.existing()

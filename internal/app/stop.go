@@ -54,7 +54,8 @@ func (o *opened) budget() (job.Budget, error) {
 	for _, t := range o.earlier {
 		before = before.Plus(t.Spent().Total())
 	}
-	b.Spent = before.Amount()
+	b.Spent = &job.Spending{}
+	b.Spent.Add(before.Amount())
 	return b, nil
 }
 

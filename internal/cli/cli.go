@@ -67,7 +67,8 @@ func Main(soft, hard context.Context, env Env, args []string) int {
 	}
 	v := newInvocation(hard, env)
 	root := v.root()
-	root.SetArgs(runByDefault(root, args))
+	v.arguments = runByDefault(root, args)
+	root.SetArgs(v.arguments)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)

@@ -20,6 +20,7 @@ type runOptions struct {
 	failFast       bool
 	dryRun         bool
 	budget         budgetFlags
+	against        string
 	view           viewFlags
 	report         reportFlags
 }
@@ -39,6 +40,9 @@ of what is run.
 With --shard 2/4 it runs the second of four parts, in a directory of its own; "rollout merge" puts the parts
 together. The same job file and tasks are divided in the same way on every machine.
 
+With --against it also runs the job file and the agents of a commit, on the same tasks and workers, and compares with them. That
+costs up to twice as much; agents that are the same run once.
+
 With --resume it continues the job of that name if its directory exists, as "rollout resume" does, and starts it otherwise.
 
 With --reuse it takes trials over from other jobs' directories instead of running them: those that passed or did not pass (never
@@ -51,6 +55,7 @@ nothing and writes nothing, except datasets of a registry into the cache.
 ` + exitCodes,
 		Example: `  rollout run job.yaml
   rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G
+  rollout run job.yaml --against origin/main
   rollout run job.yaml --budget-cost-usd 20 --budget-duration 90m
   rollout run job.yaml --shard 2/4 --timings results/main/result.json
   rollout run job.yaml --reuse jobs/main --reuse jobs/yesterday
@@ -64,9 +69,13 @@ nothing and writes nothing, except datasets of a registry into the cache.
 			if err != nil {
 				return err
 			}
+			if opts.dryRun && req.Against != "" {
+				return usage("--dry-run plans one job: leave out --against, which runs up to twice as many trials")
+			}
 			if opts.dryRun {
 				return v.dryRun(cmd.Context(), req)
 			}
+			req.Arguments = v.arguments
 			return v.run(cmd.Context(), req, opts.view.format)
 		},
 	}
@@ -81,6 +90,7 @@ nothing and writes nothing, except datasets of a registry into the cache.
 	addFailFast(cmd, &opts.failFast)
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print what would run and what it may take, and run nothing")
 	opts.budget.add(cmd)
+	cmd.Flags().StringVar(&opts.against, "against", "", "run the job file and the agents of this commit, branch or tag beside, on the same tasks and workers, and compare with them")
 	opts.view.add(cmd)
 	opts.report.add(cmd)
 	return cmd
@@ -88,7 +98,7 @@ nothing and writes nothing, except datasets of a registry into the cache.
 
 // request returns what a command line asks for.
 func (o *runOptions) request(args []string, getenv func(string) (string, bool)) (req app.RunRequest, err error) {
-	req = app.RunRequest{SaveJob: o.saveJob, Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, FailFast: o.failFast, LogFormat: o.view.given(), Report: o.report.options()}
+	req = app.RunRequest{SaveJob: o.saveJob, Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, FailFast: o.failFast, Against: o.against, LogFormat: o.view.given(), Report: o.report.options()}
 	if req.Job, err = o.job.request(""); err != nil {
 		return req, err
 	}

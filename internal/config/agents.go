@@ -125,7 +125,7 @@ func (c *checker) selectAgents(broken bool) {
 		case builtIn.Reserved():
 			kept = append(kept, builtIn)
 			known = append(known, name)
-		case broken:
+		case broken, c.opts.AnyAgents:
 		default:
 			known := append(known, agent.Oracle, agent.Nop)
 			hint := "there are: " + strings.Join(slices.Compact(slices.Sorted(slices.Values(known))), ", ")

@@ -32,7 +32,9 @@ type Options struct {
 	Recorded bool
 	// OnlyAgents are the agents to keep; empty: all. oracle and nop are added if the file does not list them.
 	OnlyAgents []string
-	Selection  Selection // flags about all datasets; they win over the file
+	// AnyAgents: names in OnlyAgents that the file does not have are left out, and no agent need be left.
+	AnyAgents bool
+	Selection Selection // flags about all datasets; they win over the file
 	// Name is the name of the job that exists already; it wins over the file, and is taken as it is. "": the file or a flag says it.
 	Name string
 	// Commit returns the commit of the job file's repository, for {commit} in name; "" or nil: there is none.

@@ -58,6 +58,7 @@ type export struct {
 	into        string
 	names       []string
 	directories []directory
+	keep        func(name string) bool // which files to write, by their names in the commit; nil: all
 }
 
 // directory is one path of an export.
@@ -89,6 +90,7 @@ func (e *export) write(ctx context.Context) error {
 	if err := e.list(ctx); err != nil {
 		return err
 	}
+	e.filter()
 	for i := range e.directories {
 		e.directories[i].check(e.MaxFiles)
 	}

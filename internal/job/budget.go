@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/org/rollout-action/internal/awake"
@@ -16,9 +17,30 @@ import (
 // has run for Duration, those that run are cancelled, too.
 type Budget struct {
 	CostUSD float64 // in US dollars; 0: no limit
-	// Spent is what trials of earlier runs of the job have cost, also those that were run again.
-	Spent    float64
+	// Spent is what trials have cost, those of earlier runs of the job included, and those that were run again. Jobs that run at the same
+	// time may share it. nil: nothing was spent.
+	Spent    *Spending
 	Duration time.Duration // without the time in which the job was stopped (result.Plan.Idle); 0: no limit
+}
+
+// Spending is a sum of US dollars that several jobs may add to. The zero Spending is ready to use.
+type Spending struct {
+	mu  sync.Mutex
+	usd float64
+}
+
+// Add adds an amount.
+func (s *Spending) Add(usd float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.usd += usd
+}
+
+// Sum returns what was spent.
+func (s *Spending) Sum() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.usd
 }
 
 // stop lets no more trials start if because returns a reason, which it is asked for until it does. It is called with r.mu held.
@@ -46,9 +68,7 @@ func (r *run) stops() bool {
 
 // ended decides whether more trials may start after one with this result.
 func (r *run) ended(t result.Trial) {
-	r.mu.Lock()
-	r.spent += t.Spent().Total().Amount()
-	r.mu.Unlock()
+	r.Budget.Spent.Add(t.Spent().Total().Amount())
 	r.stop(func() (result.StopReason, string) {
 		if r.FailFast != nil && r.running != nil && r.FailFast(t) {
 			return result.StopFailFast, fmt.Sprintf("%s failed (%s)", t.Key, describe(t))
@@ -59,7 +79,7 @@ func (r *run) ended(t result.Trial) {
 
 // costs returns the reason to stop if the job has cost as much as it may. r.mu is held.
 func (r *run) costs() (result.StopReason, string) {
-	if r.Budget.CostUSD <= 0 || r.spent < r.Budget.CostUSD {
+	if r.Budget.CostUSD <= 0 || r.Budget.Spent.Sum() < r.Budget.CostUSD {
 		return "", ""
 	}
 	return result.StopBudgetCost, r.overspent()
@@ -71,7 +91,7 @@ func (r *run) overspent() string {
 	if r.Tree.Plan.Shard != nil {
 		of = "this shard's share of the budget"
 	}
-	return fmt.Sprintf("the trials have cost %s, and %s is %s (budget.max_cost_usd)", usd(r.spent), of, usd(r.Budget.CostUSD))
+	return fmt.Sprintf("the trials have cost %s, and %s is %s (budget.max_cost_usd)", usd(r.Budget.Spent.Sum()), of, usd(r.Budget.CostUSD))
 }
 
 func usd(amount float64) string { return fmt.Sprintf("$%.2f", amount) }

@@ -45,7 +45,7 @@ func TestCostBudgetStartsNoMoreTrials(t *testing.T) {
 		return costs(spec.Key, 0.75)
 	})
 	opts := options(tree, runner, rec)
-	opts.Budget = Budget{CostUSD: 3, Spent: 2.5}
+	opts.Budget = Budget{CostUSD: 3, Spent: &Spending{usd: 2.5}}
 	opts.Confirm = func(context.Context, []result.Trial) ([]trial.Spec, error) {
 		t.Error("confirmation attempts are asked for")
 		return nil, nil
@@ -67,7 +67,7 @@ func TestCostBudgetStartsNoMoreTrials(t *testing.T) {
 }
 
 func TestUsedUpBudgetStartsNothing(t *testing.T) {
-	for name, budget := range map[string]Budget{"cost": {CostUSD: 3, Spent: 3}, "time": {Duration: time.Nanosecond}} {
+	for name, budget := range map[string]Budget{"cost": {CostUSD: 3, Spent: &Spending{usd: 3}}, "time": {Duration: time.Nanosecond}} {
 		list := specs(3)
 		tree := newTree(t, list)
 		opts := options(tree, runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {

@@ -44,6 +44,8 @@ type Options struct {
 	// FailFast is called with the result of each trial that Run ran, one at a time, before its worker takes another. Once it returned
 	// true, it is not called again, no more trials start, confirmation attempts included, and those that run go on to their end. nil: all run.
 	FailFast func(result.Trial) bool
+	// Turn waits until a trial may start, and returns a function to call when it has ended; !ok: ctx ended before. nil: trials start at once.
+	Turn func(ctx context.Context, key result.Key) (done func(), ok bool)
 	// Budget limits what the job spends.
 	Budget Budget
 	// Earlier has the results that were in the directory before. The result of a trial that is run again counts until the trial begins,
@@ -72,10 +74,13 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 	if opts.Grace == 0 {
 		opts.Grace = DefaultGrace
 	}
+	if opts.Budget.Spent == nil {
+		opts.Budget.Spent = &Spending{}
+	}
 	if opts.Hard == nil {
 		opts.Hard = context.Background()
 	}
-	r := &run{Options: opts, spent: opts.Budget.Spent, running: map[result.Key]time.Time{}, begun: map[result.Key]bool{}, confirms: map[result.Key]bool{}}
+	r := &run{Options: opts, running: map[result.Key]time.Time{}, begun: map[result.Key]bool{}, confirms: map[result.Key]bool{}}
 	if r.Prompt == nil {
 		r.Prompt = Instructions(specs, opts.Redactor)
 	}
@@ -165,7 +170,6 @@ type run struct {
 	confirms map[result.Key]bool      // these trials are confirmation attempts
 	writing  int                      // outcomes that were removed from running and are not yet in collect
 	diskErr  error                    // of CheckDisk
-	spent    float64                  // by all trials of the job so far, in US dollars
 	stopping *result.Stop             // why no more trials may start; nil: they may
 }
 

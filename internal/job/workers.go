@@ -38,23 +38,12 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 	for range workers {
 		group.Go(func() {
 			for spec := range queue {
-				now := r.Now()
-				if ctx.Err() != nil || r.stops() || !r.mayStart() {
+				done, ok := r.turn(ctx, spec.Key)
+				if !ok {
 					continue
 				}
-				began, err := r.begin(spec.Key, now)
-				if err != nil {
-					outcomes <- written{Outcome: trial.Outcome{Trial: result.Trial{Key: spec.Key}}, err: err, notRun: true}
-				}
-				if !began {
-					continue
-				}
-				outcome := r.one(ctx, spec, now)
-				r.blame(ctx, &outcome.Trial)
-				r.ended(outcome.Trial)
-				if r.end(spec.Key) {
-					outcomes <- r.write(outcome)
-				}
+				r.next(ctx, spec, outcomes)
+				done()
 			}
 		})
 	}
@@ -71,6 +60,36 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 		}
 	}()
 	r.collect(ctx, stop, outcomes)
+}
+
+// turn waits until a trial may start.
+func (r *run) turn(ctx context.Context, key result.Key) (done func(), ok bool) {
+	if r.Turn == nil {
+		return func() {}, true
+	}
+	return r.Turn(ctx, key)
+}
+
+// next runs a trial, unless no more trials may start.
+func (r *run) next(ctx context.Context, spec trial.Spec, outcomes chan<- written) {
+	now := r.Now()
+	r.stop(r.costs) // trials of another job may have spent the rest
+	if ctx.Err() != nil || r.stops() || !r.mayStart() {
+		return
+	}
+	began, err := r.begin(spec.Key, now)
+	if err != nil {
+		outcomes <- written{Outcome: trial.Outcome{Trial: result.Trial{Key: spec.Key}}, err: err, notRun: true}
+	}
+	if !began {
+		return
+	}
+	outcome := r.one(ctx, spec, now)
+	r.blame(ctx, &outcome.Trial)
+	r.ended(outcome.Trial)
+	if r.end(spec.Key) {
+		outcomes <- r.write(outcome)
+	}
 }
 
 // collect takes outcomes until there are no more, or until the grace after a cancel is over.

@@ -26,6 +26,8 @@ type Plan struct {
 	Metrics []string `json:"metrics"` // that the job asks for: sum, min, max, mean
 	// Confirm is set when tasks look broken and are going to be tried again (gate.confirm). A shard has only its own tasks in it.
 	Confirm *PlannedConfirmation `json:"confirm,omitempty"`
+	// Beside is set if the job was run beside another one, its baseline or the job that it is the baseline of.
+	Beside *Beside `json:"beside,omitempty"`
 	// Stopped says why the last run started no more trials although some were left; empty if that was no decision of Rollout's. A merged
 	// job has an entry for each shard that stopped.
 	Stopped []Stop         `json:"stopped,omitempty"`
@@ -45,6 +47,14 @@ type Plan struct {
 	ProvesTasks bool `json:"proof,omitempty"`
 	// Reverifies is the directory, as it was given, of the job whose trials are verified again; "": the trials run their agents.
 	Reverifies string `json:"reverifies,omitempty"`
+}
+
+// Beside describes the job that another one was run beside.
+type Beside struct {
+	// Baseline: this job is the baseline of the other one.
+	Baseline bool   `json:"baseline"`
+	JobName  string `json:"job_name"` // of the other job, whose directory is beside this one's
+	Commit   string `json:"commit"`   // of the baseline
 }
 
 // Resumption is one time that a job was resumed.

@@ -21,6 +21,8 @@ type Options struct {
 	// Move moves trials' directories out of the shards instead of linking their files. That is faster and uses the shards up. A merge
 	// that fails moves them back. If a shard is missing or did not finish, nothing is moved: the next merge needs the other shards.
 	Move bool
+	// Baseline merges the shards of the baseline that was run beside a job (result.Plan.Beside), if both are there, and not the job's.
+	Baseline bool
 	// Base is what relative paths are relative to. "": the current directory.
 	Base string
 }
@@ -65,6 +67,9 @@ func Run(ctx context.Context, opts Options) (_ Result, err error) {
 	defer func() { err = errors.Join(err, m.scratch.remove()) }()
 	trees, err := m.find(ctx)
 	if err != nil {
+		return Result{}, err
+	}
+	if trees, err = m.side(trees); err != nil {
 		return Result{}, err
 	}
 	if err := m.selectShards(trees); err != nil {
@@ -134,6 +139,7 @@ type merge struct {
 	owned   [][]int      // see own
 	total   int
 	found   []*shardDir // all directories of shards
+	others  []*shardDir // those of the job that was run beside
 	parts   []*shardDir // the directory of each shard, sorted by index
 	base    *shardDir   // the one that began first; its plan and configuration are taken
 

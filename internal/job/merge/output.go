@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/job"
@@ -51,7 +52,7 @@ func (m *merge) checkPlace() error {
 	if err != nil {
 		return job.Refuse("%s: cannot be the merged job's directory: %v", m.out.Dir, err)
 	}
-	for _, p := range m.found {
+	for _, p := range slices.Concat(m.found, m.others) {
 		if within(output, p.from) {
 			return job.Refuse("%s has %s in it, which would be lost when it is replaced: choose another --output", m.out.Dir, p.label)
 		}

@@ -36,6 +36,31 @@ func (m *merge) selectShards(found []*shardDir) error {
 	return m.readPlan()
 }
 
+// side returns the directories of the job, or of the baseline that was run beside it, if there are both.
+func (m *merge) side(found []*shardDir) ([]*shardDir, error) {
+	var head, baseline []*shardDir
+	beside := false
+	for _, p := range found {
+		if b := p.plan.Beside; b != nil && b.Baseline {
+			baseline = append(baseline, p)
+		} else {
+			head = append(head, p)
+			beside = beside || b != nil
+		}
+	}
+	switch {
+	case m.opts.Baseline && len(baseline) == 0:
+		return nil, job.Refuse("there is none of its shards")
+	case m.opts.Baseline:
+		m.others = head
+		return baseline, nil
+	case beside:
+		m.others = baseline
+		return head, nil
+	}
+	return found, nil
+}
+
 // withoutMerges returns the directories that no merge wrote. It refuses to merge only merged jobs.
 func (m *merge) withoutMerges(found []*shardDir) ([]*shardDir, error) {
 	var shards, merged []*shardDir

@@ -1,0 +1,321 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/cache"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/git"
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// earlier is a job file and its agents' files as they were in a commit. They were written to a directory of the cache, or to a
+// temporary one.
+type earlier struct {
+	commit string
+	dir    string // the root of the repository
+	file   string // the job file, relative to dir
+	close  func()
+}
+
+// againstSuffix is what the name of a baseline has behind the name of the job that it is run beside.
+func againstSuffix(commit string) string { return "-against-" + ShortCommit(commit) }
+
+// besideDir returns the directory of the baseline that the job in dir was run beside; "" if there is none.
+func besideDir(paths Paths, dir string, plan result.Plan) string {
+	if plan.Beside == nil || plan.Beside.Baseline {
+		return ""
+	}
+	suffix, ok := strings.CutPrefix(plan.Beside.JobName, plan.JobName)
+	if !ok || suffix != againstSuffix(plan.Beside.Commit) || result.Slug(suffix) != suffix {
+		return ""
+	}
+	shard := ""
+	if plan.Shard != nil {
+		shard = shardSuffix(*plan.Shard)
+	}
+	base := strings.TrimSuffix(filepath.Clean(dir), shard) + suffix + shard
+	if other, err := result.ReadPlanHead(paths.Path(base)); err != nil || other.Beside == nil || !other.Beside.Baseline {
+		return ""
+	}
+	return base
+}
+
+// against returns the job that the job file of a commit describes, with the tasks of p, to be run beside it.
+func (p *planned) against(ctx context.Context, req JobRequest, ref string) (_ *planned, err error) {
+	h := p.host
+	switch {
+	case p.implied, p.path == "-":
+		return nil, usage("--against takes the job file of a commit: it needs a job file in a git repository")
+	case h.Guard != nil && h.Guard.Commit() != "":
+		return nil, usage("--against %s: for changes from a fork with secrets, Rollout runs nothing but the files of a commit that it compared", clean(ref))
+	}
+	opts, err := loadOptions(h, req)
+	if err != nil {
+		return nil, err
+	}
+	opts.Selection, opts.Admit, opts.Commit, opts.AnyAgents, opts.Name = config.Selection{}, nil, nil, true, p.Job.Name
+	opts.OnlyAgents = nil
+	for _, a := range p.Job.Agents {
+		opts.OnlyAgents = append(opts.OnlyAgents, a.Name)
+	}
+	if opts.Overrides, err = p.sameTasks(opts.Overrides); err != nil {
+		return nil, err
+	}
+	was, err := h.earlierFiles(ctx, p.path, ref, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			was.close()
+		}
+	}()
+	l, err := p.loadEarlier(ctx, was, opts)
+	if err != nil {
+		return nil, err
+	}
+	b := &planned{loaded: l, commit: was.commit, report: ReportOptions{GitHub: "off"}}
+	b.specs = job.Plan(l.Job, p.sets, l.Env)
+	rank := map[result.Key]int{}
+	for i, s := range p.specs {
+		rank[s.Key] = i
+	}
+	slices.SortStableFunc(b.specs, func(x, y trial.Spec) int { return rank[x.Key] - rank[y.Key] })
+	for i, s := range b.specs {
+		b.specs[i].Files = l.files[s.Key.Agent]
+		if p.shard != nil {
+			b.shardOf = append(b.shardOf, p.shardOf[rank[s.Key]])
+		}
+	}
+	b.shard = p.shard
+	return b, nil
+}
+
+// sameTasks returns the overrides of a job file after which it has the tasks of p, as many attempts at each, and the place of p.
+func (p *planned) sameTasks(overrides []config.Override) ([]config.Override, error) {
+	datasets := slices.Clone(p.Job.Datasets)
+	for i := range datasets {
+		if r := datasets[i].Registry; r == nil {
+			datasets[i].Path = p.DatasetDirs[i]
+		} else if r.Path != "" {
+			datasets[i].Registry = &config.Registry{Path: p.Registries[i]}
+		}
+	}
+	out := slices.Clone(overrides)
+	for _, key := range []struct {
+		path  string
+		value any
+		zero  bool
+	}{
+		{"datasets", datasets, len(datasets) == 0},
+		{"tasks", p.TaskDirs, len(p.TaskDirs) == 0},
+		{"tasks_format", p.Job.TasksFormat, p.Job.TasksFormat == ""},
+		{"include_tasks", p.Job.IncludeTasks, len(p.Job.IncludeTasks) == 0},
+		{"exclude_tasks", p.Job.ExcludeTasks, len(p.Job.ExcludeTasks) == 0},
+		{"n_attempts", p.Job.NAttempts, false},
+		{"n_concurrent_trials", p.Job.NConcurrentTrials, false},
+		{"jobs_dir", p.Job.JobsDir, false},
+		{"log_level", p.Job.LogLevel, false},
+		{"metrics", p.Job.Metrics, len(p.Job.Metrics) == 0},
+		{"budget", p.Job.Budget, p.Job.Budget == config.Budget{}},
+		{"gate", nil, true}, // the gate compares today's job with this one
+	} {
+		value := "null"
+		if !key.zero {
+			text, err := json.Marshal(key.value)
+			if err != nil {
+				return nil, fmt.Errorf("take the key %s of the job: %w", key.path, err)
+			}
+			value = string(text)
+		}
+		out = append(out, config.Override{Path: key.path, Value: value, Origin: "--against"})
+	}
+	return out, nil
+}
+
+// earlierFiles reads a job file and its agents' files from a commit.
+func (h *Host) earlierFiles(ctx context.Context, jobFile, ref string, opts config.Options) (_ *earlier, err error) {
+	full, err := filepath.Abs(h.Path(jobFile))
+	if err != nil {
+		return nil, fmt.Errorf("find the job file: %w", err)
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(full))
+	if err != nil {
+		return nil, fmt.Errorf("find the job file: %w", err)
+	}
+	checkout := task.CheckoutAround(dir)
+	below, err := filepath.Rel(checkout.Top, dir)
+	if checkout.Top == "" || err != nil {
+		return nil, usage("--against %s: %s is in no git repository", clean(ref), clean(jobFile))
+	}
+	name := path.Join(filepath.ToSlash(below), filepath.Base(full))
+	scratch, err := os.MkdirTemp("", "rollout-against-")
+	if err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", clean(ref), err)
+	}
+	defer os.RemoveAll(scratch)
+	local, err := git.New(git.Options{Environ: h.all()}).Local(ctx, checkout.Top, checkout.Objects, ref, scratch)
+	if errors.Is(err, git.ErrNoCommit) {
+		return nil, usage("--against %s: %w", clean(ref), err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--against %s: %w", clean(ref), err)
+	}
+	first := filepath.Join(scratch, "first")
+	n, _, err := local.Export(ctx, func(file string) bool { return file == name }, first)
+	if err != nil {
+		return nil, fmt.Errorf("--against %s: %w", clean(ref), err)
+	}
+	if n == 0 {
+		return nil, usage("--against %s: commit %s has no %s, so there is nothing to compare with: give a commit that has it", clean(ref), ShortCommit(local.ID), clean(name))
+	}
+	was := &earlier{commit: local.ID, file: name}
+	loaded, err := was.load(first, opts)
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for _, a := range loaded.Job.Agents {
+		for i, at := range loaded.AgentFiles[a.Name] {
+			below, err := filepath.Rel(first, at)
+			if err != nil || below == ".." || strings.HasPrefix(below, "../") {
+				return nil, usage("--against %s: files of agent %q: %s is not in the repository, so it is not known how it was", clean(ref), clean(a.Name), clean(a.Files[i].Source))
+			}
+			wanted[filepath.ToSlash(below)] = true
+		}
+	}
+	keep := func(file string) bool {
+		if file == name || path.Base(file) == ".gitignore" || wanted["."] {
+			return true
+		}
+		for ; file != "."; file = path.Dir(file) {
+			if wanted[file] {
+				return true
+			}
+		}
+		return false
+	}
+	export := func(into string) error {
+		_, warnings, err := local.Export(ctx, keep, into)
+		for _, w := range warnings {
+			warnf(h.Output, "%s: %s", clean(ref), clean(w))
+		}
+		if err == nil { // the root of a working tree, where .gitignore files begin to count
+			err = os.WriteFile(filepath.Join(into, ".git"), nil, 0o644)
+		}
+		return err
+	}
+	key := cache.Key{Kind: "against", Text: strings.Join(append([]string{local.ID, name}, slices.Sorted(maps.Keys(wanted))...), "\n"), About: "agents of commit " + ShortCommit(local.ID)}
+	if err := was.keep(ctx, h, key, export); err != nil {
+		return nil, fmt.Errorf("--against %s: %w", clean(ref), err)
+	}
+	return was, nil
+}
+
+// keep writes the files of a commit to the cache, or to a temporary directory.
+func (was *earlier) keep(ctx context.Context, h *Host, key cache.Key, export func(into string) error) error {
+	const part = "tree"
+	store, err := openCache(h.Variables)
+	if wrong := (*UsageError)(nil); errors.As(err, &wrong) {
+		return err
+	}
+	if err == nil {
+		held, err := store.Open(ctx, key)
+		if err == nil {
+			if err := held.Fill(ctx, []string{part}, func(_ context.Context, draft string, _ []string) error { return export(filepath.Join(draft, part)) }); err != nil {
+				return errors.Join(err, held.Close())
+			}
+			was.dir, was.close = held.Part(part), func() { _ = held.Close() }
+			return nil
+		}
+	}
+	dir, err := os.MkdirTemp("", "rollout-against-")
+	if err != nil {
+		return err
+	}
+	if err := export(filepath.Join(dir, part)); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	was.dir, was.close = filepath.Join(dir, part), func() { _ = os.RemoveAll(dir) }
+	return nil
+}
+
+// load loads the job file of the commit below root. Problems name it as git does.
+func (was *earlier) load(root string, opts config.Options) (*config.Loaded, error) {
+	file := filepath.Join(root, filepath.FromSlash(was.file))
+	loaded, err := config.Load(file, opts)
+	var problems diag.List
+	if errors.As(err, &problems) {
+		shown := slices.Clone(problems)
+		for i := range shown {
+			if shown[i].File == file {
+				shown[i].File = ShortCommit(was.commit) + ":" + was.file
+			}
+		}
+		return nil, shown
+	}
+	return loaded, err
+}
+
+// loadEarlier loads the job of a commit with the tasks of p.
+func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Options) (*loaded, error) {
+	file, err := was.load(was.dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(file.Job.Agents) == 0 {
+		var names []string
+		for _, a := range p.Job.Agents {
+			names = append(names, a.Name)
+		}
+		return nil, usage("--against: commit %s has none of the agents of this job: %s", ShortCommit(was.commit), joined(names))
+	}
+	if p.host.Guard != nil {
+		if err := p.host.Guard.Check(file.Job); err != nil {
+			return nil, err
+		}
+	}
+	l := &loaded{Loaded: file, host: p.host, path: filepath.Join(was.dir, filepath.FromSlash(was.file)), getenv: p.getenv, sets: p.sets, taskDirs: p.taskDirs, release: was.close}
+	if err := l.loadAgentFiles(ctx); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// sharedAgents returns the agents of which nothing differs between two jobs: neither their scripts, files and variables nor the configuration.
+func sharedAgents(a, b *planned) map[string]bool {
+	first, second := trial.DigestsOf(a.Job, a.inputs()), trial.DigestsOf(b.Job, b.inputs())
+	shared := map[string]bool{}
+	for name, digest := range second.Agents {
+		if first.Config == second.Config && first.Agents[name] == digest {
+			shared[name] = true
+		}
+	}
+	return shared
+}
+
+// names returns the agents of a list that are not in another one.
+func missingAgents(of, in []agent.Agent) []string {
+	var names []string
+	for _, a := range of {
+		if !slices.ContainsFunc(in, func(b agent.Agent) bool { return a.Name == b.Name }) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
