@@ -49,5 +49,5 @@ func isPlain(s string) bool {
 // Invisible reports whether r has no width, or turns or hides the text around it.
 func Invisible(r rune) bool {
 	return unicode.IsControl(r) ||
-		unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+		r > unicode.MaxASCII && unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
