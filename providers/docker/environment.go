@@ -95,8 +95,17 @@ func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 	return listed, nil
 }
 
-// Remove implements environment.Provider.
-func (p *Provider) Remove(ctx context.Context, id string) error { return p.remove(ctx, id) }
+// Remove implements environment.Provider. What Restore made goes with its image.
+func (p *Provider) Remove(ctx context.Context, id string) error {
+	state, err := p.api.ContainerInspect(ctx, id)
+	if err := p.remove(ctx, id); err != nil {
+		return err
+	}
+	if err == nil && state.Config != nil && strings.HasPrefix(state.Config.Image, restoredRepository+":") {
+		return p.removeRestored(ctx, state.Config.Image)
+	}
+	return nil
+}
 
 // remove kills and removes a container with its volumes, in one request. It returns when the
 // container is gone, also when somebody else is removing it.

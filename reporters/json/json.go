@@ -95,6 +95,8 @@ type Attempt struct {
 	Dir         string        `json:"dir"` // below the job's directory
 	// Reused tells which job ran the trial, if it was not this one; cost and duration are those of that run.
 	Reused *result.Reused `json:"reused,omitempty"`
+	// Reverified tells which job ran the agent, if this one ran only the tests; a part of the cost is that of the agent's run.
+	Reverified *result.Reverified `json:"reverified,omitempty"`
 	// Rewards are the numbers in the verifier's reward.json by name, if there is one. Names are hostile.
 	Rewards map[string]float64 `json:"rewards,omitempty"`
 	// Advantage is the reward minus the mean of the task's attempts. AdvantageNormalized is that divided by their standard
@@ -238,7 +240,7 @@ func task(c report.Case, whole bool) Task {
 		attempt := Attempt{Attempt: a.Key.Attempt, Dir: a.Key.Dir()}
 		if a.Trial != nil {
 			attempt.Run, attempt.Reward, attempt.Error = true, pointer(a.Trial.Reward), a.Trial.Error
-			attempt.Reused = a.Trial.Reused
+			attempt.Reused, attempt.Reverified = a.Trial.Reused, a.Trial.Reverified
 			attempt.Rewards = rewards(a.Trial.Rewards)
 			attempt.Cost, attempt.DurationSec = a.Trial.Cost.Finite(), finite(a.Trial.Durations.TotalSec)
 		}
