@@ -188,17 +188,19 @@ func (j *pair) execute(ctx context.Context, sides []*side) error {
 	for i, s := range j.head.specs {
 		rank[s.Key] = i
 	}
-	turns := job.NewTurns(j.head.Job.NConcurrentTrials, func(_ int, key result.Key) int {
+	rankOf := func(_ int, key result.Key) int {
 		if at, ok := rank[key]; ok {
 			return at
 		}
 		return len(rank) // a confirmation attempt
-	})
+	}
 	var running []*side
+	var numbers []int
 	for i, s := range sides {
 		if s.opened == nil {
 			continue
 		}
+		numbers = append(numbers, i)
 		if i == 1 {
 			s.opened.todo = slices.DeleteFunc(s.opened.todo, func(t trial.Spec) bool { return j.shared[t.Key.Agent] })
 		}
@@ -207,6 +209,7 @@ func (j *pair) execute(ctx context.Context, sides []*side) error {
 	if len(running) == 0 {
 		return nil
 	}
+	turns := job.NewTurns(j.head.Job.NConcurrentTrials, numbers, rankOf)
 	show, endView := running[0].opened.view()
 	defer endView()
 	both := &together{show: show, left: len(running)}
@@ -244,10 +247,8 @@ func (j *pair) execute(ctx context.Context, sides []*side) error {
 			if isBase {
 				defer close(baseEnded)
 			}
-			at := 0
-			if isBase {
-				at = 1
-			}
+			at := numbers[i]
+			defer turns.Leave(at)
 			errs[i] = s.opened.trials(ctx, both.sink(label), limits, turns.Side(at))
 		})
 	}

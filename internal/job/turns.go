@@ -14,6 +14,7 @@ type Turns struct {
 
 	mu      sync.Mutex
 	free    int
+	absent  map[int]bool // the jobs of which no trial has waited yet; until there is none of them, no trial starts
 	waiting []*turn
 }
 
@@ -23,9 +24,21 @@ type turn struct {
 	granted    chan struct{} // closed when its turn has come
 }
 
-// NewTurns returns the turns of so many workers. rank orders the trials; if two have the same rank, the jobs take turns to be the first.
-func NewTurns(workers int, rank func(side int, key result.Key) int) *Turns {
-	return &Turns{rank: rank, free: workers}
+// NewTurns returns the turns of so many workers for the jobs with these numbers. Callers call Leave for each of them when it has ended. rank orders the trials; if two have the same rank, the jobs take turns to be the first.
+func NewTurns(workers int, sides []int, rank func(side int, key result.Key) int) *Turns {
+	t := &Turns{rank: rank, free: workers, absent: map[int]bool{}}
+	for _, side := range sides {
+		t.absent[side] = true
+	}
+	return t
+}
+
+// Leave tells that no more trials of a job will wait.
+func (t *Turns) Leave(side int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.absent, side)
+	t.grant()
 }
 
 // Side returns the Options.Turn of one of the jobs.
@@ -34,6 +47,7 @@ func (t *Turns) Side(side int) func(ctx context.Context, key result.Key) (done f
 		w := &turn{side: side, rank: t.rank(side, key), granted: make(chan struct{})}
 		t.mu.Lock()
 		t.waiting = append(t.waiting, w)
+		delete(t.absent, side)
 		t.grant()
 		t.mu.Unlock()
 		select {
@@ -63,7 +77,7 @@ func (t *Turns) done() {
 
 // grant gives free workers to those who wait, lowest rank first. t.mu is held.
 func (t *Turns) grant() {
-	for t.free > 0 && len(t.waiting) > 0 {
+	for t.free > 0 && len(t.waiting) > 0 && len(t.absent) == 0 {
 		first := t.waiting[0]
 		for _, w := range t.waiting[1:] {
 			if w.before(first) {

@@ -22,8 +22,7 @@ func taskRank(_ int, key result.Key) int {
 // Two jobs with one worker run the trials of each task one after the other, and take turns to be the first.
 func TestTurnsInterleaveTwoJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns(1, taskRank)
-		first, _ := turns.Side(0)(t.Context(), result.Key{Task: "t00"}) // nothing runs until both jobs wait
+		turns := NewTurns(1, []int{0, 1}, taskRank)
 		var mu sync.Mutex
 		var order []string
 		var group sync.WaitGroup
@@ -37,13 +36,12 @@ func TestTurnsInterleaveTwoJobs(t *testing.T) {
 			}), &recorder{})
 			opts.Turn = turns.Side(side)
 			group.Go(func() {
+				defer turns.Leave(side)
 				if job, err := Run(t.Context(), list, opts); err != nil || job.CompletedTrials != 4 {
 					t.Error(job.CompletedTrials, err)
 				}
 			})
 		}
-		synctest.Wait()
-		first()
 		group.Wait()
 		if got, want := strings.Join(order, " "), "at00 bt00 bt01 at01 at02 bt02 bt03 at03"; got != want {
 			t.Errorf("the order is %s, want %s", got, want)
@@ -54,7 +52,7 @@ func TestTurnsInterleaveTwoJobs(t *testing.T) {
 // However many workers each job has, no more trials run than there are turns; what is cancelled while it waits takes none away.
 func TestTurnsBoundWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns(2, taskRank)
+		turns := NewTurns(2, nil, taskRank)
 		hold := turns.Side(0)
 		var done []func()
 		for range 2 {
@@ -108,5 +106,22 @@ func TestJobsShareABudget(t *testing.T) {
 	job, err := Run(t.Context(), list, opts)
 	if err != nil || job.CompletedTrials != 1 || len(job.Stopped) != 1 {
 		t.Errorf("%d completed, stopped %+v, %v", job.CompletedTrials, job.Stopped, err)
+	}
+}
+
+// A job that has nothing to run does not keep the other one waiting.
+func TestTurnsOfAJobThatEnds(t *testing.T) {
+	turns := NewTurns(1, []int{0, 1}, taskRank)
+	list := specs(1)
+	opts := options(newTree(t, list), runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome { return passed(spec.Key) }), &recorder{})
+	opts.Turn = turns.Side(0)
+	ended := make(chan int)
+	go func() {
+		job, _ := Run(t.Context(), list, opts)
+		ended <- job.CompletedTrials
+	}()
+	turns.Leave(1)
+	if n := <-ended; n != 1 {
+		t.Errorf("%d trials completed", n)
 	}
 }
