@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/trial/agentfiles"
 )
@@ -14,6 +15,8 @@ import (
 func (l *loaded) loadAgentFiles(ctx context.Context) error {
 	l.files = map[string]*agentfiles.Set{}
 	var problems diag.List
+	work := event.Begin(ctx, "Reading agents' files", 0)
+	defer work.End()
 	for _, a := range l.Job.Agents {
 		if len(a.Files) == 0 {
 			continue

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -78,7 +79,9 @@ func (f finder) side(ctx context.Context, path string, at StoredAt, other evalua
 		}
 		return *job, describe(*job, shown(path)), nil
 	}
+	work := event.Begin(ctx, "Reading "+path, 0)
 	job, unreadable, err := result.ReadJob(f.Path(path))
+	work.End()
 	if errors.Is(err, fs.ErrNotExist) {
 		return job, "", usage("%s: there are no results of a job (give a job's directory, its %s or github:BRANCH)", clean(path), result.ResultFile)
 	}

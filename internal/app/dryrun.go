@@ -99,7 +99,7 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 		Name: p.Job.Name, Dir: p.dir(), Provider: p.Job.Environment.Type, Concurrent: p.Job.NConcurrentTrials, Shard: p.shard, Total: len(p.specs),
 		Warnings: p.Warnings,
 	}
-	todo, earlier, err := d.pending(p, req.Resume, policy)
+	todo, earlier, err := d.pending(ctx, p, req.Resume, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 }
 
 // pending returns the trials that would run if nothing were reused, and the results that the job has already.
-func (d *DryRun) pending(p *planned, resumes bool, policy resume.RerunPolicy) (todo []trial.Spec, earlier []result.Trial, err error) {
+func (d *DryRun) pending(ctx context.Context, p *planned, resumes bool, policy resume.RerunPolicy) (todo []trial.Spec, earlier []result.Trial, err error) {
 	dir := p.host.Path(p.dir())
 	todo = slices.Clone(p.own())
 	if resumes {
@@ -150,7 +150,7 @@ func (d *DryRun) pending(p *planned, resumes bool, policy resume.RerunPolicy) (t
 	p.into = p.dir()
 	p.divideLike(stored.Plan)
 	d.Shard = p.shard
-	now, err := p.record()
+	now, err := p.record(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/nofollow"
@@ -105,10 +106,13 @@ func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 	if req.Limit > 0 {
 		out.List = out.List[:min(req.Limit, len(out.List))]
 	}
+	work := event.Begin(ctx, "Reading jobs", len(out.List))
+	defer work.End()
 	for i := range out.List {
 		if ctx.Err() != nil {
 			return Jobs{}, ctx.Err()
 		}
+		work.Step()
 		if err := out.List[i].read(h.Paths); err != nil {
 			out.List[i].State, out.List[i].Error = JobUnreadable, err.Error()
 		}

@@ -204,7 +204,7 @@ func (p *planned) errExists(err error) error {
 }
 
 func (p *planned) create(lock *job.Lock) (*job.Tree, error) {
-	plan, err := p.record()
+	plan, err := p.record(p.host.Hard)
 	if err != nil {
 		return nil, err
 	}

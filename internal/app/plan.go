@@ -225,7 +225,8 @@ func (p *planned) dir() string {
 func ShardName(s result.Shard) string { return fmt.Sprintf("%d-of-%d", s.Index, s.Total) }
 
 // record returns the job's plan as it is written to disk.
-func (p *planned) record() (result.Plan, error) {
+func (p *planned) record(ctx context.Context) (result.Plan, error) {
+	eachTask(ctx, "Hashing tasks", p.tasks(), func(_ int, t *task.Task) { t.Digest() }) // each keeps its digest
 	h := p.host
 	here, err := filepath.Abs(h.Path("."))
 	if err != nil {

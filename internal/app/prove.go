@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/prove"
 	"github.com/org/rollout-action/internal/result"
@@ -175,19 +176,22 @@ func (p *planned) taskReports(tree result.Tree, req ProveRequest) []prove.TaskRe
 			out = append(out, prove.TaskReport{Dataset: set.Name, Task: t.Name, Dir: p.host.shownTask(t, ""), Path: t.RepoPath, Fetched: t.Origin != nil, Runs: req.runsOf(byTask[name{set.Name, t.Name}])})
 		}
 	}
-	eachTask(p.tasks(), func(i int, t *task.Task) {
+	eachTask(p.host.Hard, "Checking tasks", p.tasks(), func(i int, t *task.Task) {
 		out[i].Verdict, out[i].Findings = prove.Check(t, out[i].Runs)
 	})
 	return out
 }
 
 // eachTask calls do for every task, several at a time.
-func eachTask(tasks []*task.Task, do func(i int, t *task.Task)) {
+func eachTask(ctx context.Context, what string, tasks []*task.Task, do func(i int, t *task.Task)) {
+	work := event.Begin(ctx, what, len(tasks))
+	defer work.End()
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // reading files is mostly system calls
 	for i, t := range tasks {
 		group.Go(func() error {
 			do(i, t)
+			work.Step()
 			return nil
 		})
 	}

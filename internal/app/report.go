@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/gitlab"
 	"github.com/org/rollout-action/internal/job/merge"
@@ -107,7 +108,7 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 		end.incomplete = append(end.incomplete, merge.Missing(h.Path(dir))...)
 	}
 	f := &finishing{finder: h.finder(), now: h.Now, opts: opts, end: end}
-	if err := f.gather(dir); err != nil {
+	if err := f.gather(ctx, dir); err != nil {
 		return nil, err
 	}
 	if end.quiet && opts.GitHub == "" {
@@ -208,7 +209,9 @@ func (f *finishing) judge(ctx context.Context) error {
 }
 
 // gather reads everything about the job that its directory has.
-func (f *finishing) gather(dir string) error {
+func (f *finishing) gather(ctx context.Context, dir string) error {
+	work := event.Begin(ctx, "Reading results", 0)
+	defer work.End()
 	tree := result.Tree{}
 	if f.end.tree != nil {
 		tree = *f.end.tree

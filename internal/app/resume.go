@@ -149,7 +149,7 @@ func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock,
 // continuation returns what is left of the job that p is today and stored was before. It refuses a job that is other work.
 func (p *planned) continuation(stored resume.Job, policy resume.RerunPolicy) (*continuation, error) {
 	p.divideLike(stored.Plan)
-	now, err := p.record()
+	now, err := p.record(p.host.Hard)
 	if err != nil {
 		return nil, err
 	}

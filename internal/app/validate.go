@@ -36,7 +36,7 @@ func Validate(ctx context.Context, h *Host, req JobRequest) (Checked, error) {
 	}
 	tasks := l.tasks()
 	checked := Checked{
-		File: l.File, Implied: l.implied, Problems: slices.Concat(l.Warnings, l.taskProblems()),
+		File: l.File, Implied: l.implied, Problems: slices.Concat(l.Warnings, l.taskProblems(ctx)),
 		Agents: len(l.Job.Agents), Tasks: len(tasks), Attempts: l.Job.NAttempts, Trials: len(p.specs),
 	}
 	for _, t := range tasks {
@@ -48,11 +48,11 @@ func Validate(ctx context.Context, h *Host, req JobRequest) (Checked, error) {
 }
 
 // taskProblems returns the problems of the tasks, each once, however many agents would run it.
-func (l *loaded) taskProblems() diag.List {
+func (l *loaded) taskProblems(ctx context.Context) diag.List {
 	oracle := !l.implied && slices.ContainsFunc(l.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
 	tasks := l.tasks()
 	found := make([]diag.List, len(tasks))
-	eachTask(tasks, func(i int, t *task.Task) {
+	eachTask(ctx, "Checking tasks", tasks, func(i int, t *task.Task) {
 		found[i] = append(linted(l.host.Paths, t), unrunnable(l.host.Paths, t, oracle)...)
 	})
 	return slices.Concat(found...)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/untrusted"
 	"github.com/org/rollout-action/providers"
@@ -44,6 +45,9 @@ type Env struct {
 	Now     func() time.Time
 	// Terminal is stderr when it is one, else nil.
 	Terminal *os.File
+	// Progress: what takes longer than two seconds is shown on stderr, apart from running jobs, which always are. Tests are without it,
+	// because what they print must not depend on how fast the machine is.
+	Progress bool
 	// FreeDisk is how many bytes may still be written below a directory. nil: what the system says.
 	FreeDisk func(dir string) (int64, error)
 	// Providers are those that jobs can choose; nil: providers.All.
@@ -52,7 +56,7 @@ type Env struct {
 
 // System returns the real outside world.
 func System() Env {
-	e := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Environ: os.Environ, Now: time.Now, Providers: providers.All}
+	e := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Environ: os.Environ, Now: time.Now, Providers: providers.All, Progress: true}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		e.Terminal = os.Stderr
 	}
@@ -65,7 +69,11 @@ func Main(soft, hard context.Context, env Env, args []string) int {
 	if env.Providers == nil {
 		env.Providers = providers.All
 	}
+	works := env.works()
+	env.Stderr = works
+	soft, hard = event.Watch(soft, works.Begin), event.Watch(hard, works.Begin)
 	v := newInvocation(hard, env)
+	v.works = works
 	root := v.root()
 	v.arguments = runByDefault(root, args)
 	root.SetArgs(v.arguments)
@@ -194,10 +202,13 @@ func (v *invocation) root() *cobra.Command {
 ` + exitCodes,
 		Example: `  rollout job.yaml
   rollout job.yaml --agent oracle --task 'hello-*' --n-attempts 1`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		Args:              unknownCommand,
-		PersistentPreRunE: refuseEmpty,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          unknownCommand,
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			v.showWorks(cmd)
+			return refuseEmpty(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
 			return &failure{code: exitUsage}

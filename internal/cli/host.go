@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/app"
@@ -23,6 +24,7 @@ type invocation struct {
 	// step is the world of the Action's step, whose inputs change it; nil outside.
 	step    *app.Host
 	printed *app.Finished // the job whose summary was printed last
+	works   *ui.Works     // all that is printed to stderr passes it
 }
 
 func newInvocation(hard context.Context, env Env) *invocation {
@@ -50,16 +52,40 @@ func (v *invocation) hostShowing(format string) (*app.Host, error) {
 		return nil, usage("%w", err)
 	}
 	view := ui.Options{Out: v.Stderr, Mode: mode, Color: color, Now: v.Now}
-	if v.Terminal != nil {
-		view.Width = func() (int, int) {
-			cols, rows, err := term.GetSize(int(v.Terminal.Fd()))
-			if err != nil {
-				return 80, 24
-			}
-			return cols, rows
+	view.Width = v.size()
+	return v.hostWith(output{v, view}), nil
+}
+
+// size returns the size of the terminal; nil: there is none.
+func (e Env) size() func() (cols, rows int) {
+	if e.Terminal == nil {
+		return nil
+	}
+	return func() (cols, rows int) {
+		cols, rows, err := term.GetSize(int(e.Terminal.Fd()))
+		if err != nil {
+			return 80, 24
+		}
+		return cols, rows
+	}
+}
+
+// works shows on stderr what takes long.
+func (e Env) works() *ui.Works {
+	mode, _, _ := ui.DetectMode(e.Terminal, "", e.getenv) // auto always exists
+	if !e.Progress {
+		mode = ui.JSON
+	}
+	return ui.NewWorks(e.Stderr, mode, e.size())
+}
+
+// showWorks shows what takes long in the format of --log-format, if a command has it.
+func (v *invocation) showWorks(cmd *cobra.Command) {
+	if f := cmd.Flags().Lookup("log-format"); f != nil && v.Progress {
+		if mode, _, err := ui.DetectMode(v.Terminal, f.Value.String(), v.getenv); err == nil { // another one reports it
+			v.works.Use(mode)
 		}
 	}
-	return v.hostWith(output{v, view}), nil
 }
 
 func (v *invocation) hostWith(out output) *app.Host {
@@ -96,5 +122,10 @@ func (o output) Warnings(problems diag.List) { o.printWarnings(problems) }
 func (o output) View(view app.View) (event.Sink, func()) {
 	opts := o.view
 	opts.Level, opts.Metrics, opts.Concurrency = view.Level, view.Metrics, view.Concurrency
-	return ui.New(opts)
+	show := o.works.Hide()
+	sink, end := ui.New(opts)
+	return sink, func() {
+		end()
+		show()
+	}
 }

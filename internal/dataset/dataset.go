@@ -17,6 +17,7 @@ import (
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 )
@@ -183,6 +184,8 @@ func isTask(dir string) (bool, error) { return task.IsTask(os.DirFS(dir), ".") }
 func loadAll(ctx context.Context, dirs []string, opts task.Options) ([]*task.Task, error) {
 	tasks := make([]*task.Task, len(dirs))
 	loader := task.Loader{Options: opts}
+	work := event.Begin(ctx, "Reading tasks", len(dirs))
+	defer work.End()
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // loading is mostly system calls
 	for i, dir := range dirs {
@@ -191,6 +194,7 @@ func loadAll(ctx context.Context, dirs []string, opts task.Options) ([]*task.Tas
 		}
 		group.Go(func() error {
 			tasks[i] = loader.Load(dir)
+			work.Step()
 			return unread(tasks[i])
 		})
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/org/rollout-action/internal/cache"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/git"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/registry"
@@ -159,10 +160,13 @@ func snapshotsOf(order []revision, commits map[revision]string, requests map[rev
 // snapshots fetches all snapshots.
 func (f *fetched) snapshots(ctx context.Context, all []*snapshot) error {
 	var mu sync.Mutex
+	work := event.Begin(ctx, "Fetching datasets", len(all))
+	defer work.End()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(repositoriesAtOnce)
 	for _, snap := range all {
 		group.Go(func() error {
+			defer work.Step()
 			found, err := f.source.take(ctx, snap)
 			if err != nil {
 				return err
@@ -291,10 +295,13 @@ type revision struct {
 func (s *Source) resolveAll(ctx context.Context, all []revision) (map[revision]string, error) {
 	commits := make(map[revision]string, len(all))
 	var mu sync.Mutex
+	work := event.Begin(ctx, "Looking up commits of datasets", len(all))
+	defer work.End()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(repositoriesAtOnce)
 	for _, rev := range all {
 		group.Go(func() error {
+			defer work.Step()
 			commit, err := s.resolve(ctx, rev)
 			if err != nil {
 				return err
@@ -347,6 +354,8 @@ func (s *Source) resolve(ctx context.Context, rev revision) (string, error) {
 func (f *fetched) load(ctx context.Context, p *pick) ([]*task.Task, error) {
 	tasks := make([]*task.Task, len(p.tasks))
 	loader := task.Loader{Options: p.ref.Options}
+	work := event.Begin(ctx, "Reading tasks", len(p.tasks))
+	defer work.End()
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0))
 	for i, t := range p.tasks {
@@ -355,6 +364,7 @@ func (f *fetched) load(ctx context.Context, p *pick) ([]*task.Task, error) {
 		}
 		group.Go(func() error {
 			tasks[i] = f.one(&loader, p, t)
+			work.Step()
 			return unread(tasks[i])
 		})
 	}

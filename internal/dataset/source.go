@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/rollout-action/internal/cache"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/git"
 	"github.com/org/rollout-action/internal/registry"
 	"github.com/org/rollout-action/internal/task"
@@ -163,7 +164,9 @@ func (s *Source) pick(ctx context.Context, ref Ref, known map[string]*registry.R
 func (s *Source) LoadRegistry(ctx context.Context, source string) (*registry.Registry, error) {
 	opts := s.Registry
 	opts.Cache = s.Cache
+	work := event.Begin(ctx, "Reading the registry", 0)
 	reg, err := registry.Load(ctx, source, opts)
+	work.End()
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/job/linktree"
 	"github.com/org/rollout-action/internal/nofollow"
@@ -63,11 +64,17 @@ func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error)
 	n := len(m.keys)
 	out := &outcomes{trials: make([]result.Trial, n), there: make([]bool, n), errs: make([]error, n)}
 	var next atomic.Int64
+	trials := 0
+	for _, b := range batches {
+		trials += len(b.names)
+	}
+	work := event.Begin(ctx, "Merging trials", trials)
+	defer work.End()
 	var mu sync.Mutex // of m.skipped
 	workers, ctx := errgroup.WithContext(ctx)
 	for range min(len(batches), 2*runtime.GOMAXPROCS(0)) { // some wait for the disk
 		workers.Go(func() error {
-			p := placer{move: m.opts.Move, sums: sums}
+			p := placer{move: m.opts.Move, sums: sums, work: work}
 			p.linker.Skipped = p.skipped.add
 			defer func() {
 				mu.Lock()
@@ -219,6 +226,7 @@ type placer struct {
 	reader  result.TrialReader
 	skipped omissions
 	sums    *trialSums // nil: results are not compared with digests
+	work    *event.Work
 }
 
 // batch places the trials of a batch and reads their results into out.
@@ -252,6 +260,7 @@ func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) 
 		if err := errors.Join(err, opened.Close()); err != nil {
 			return err
 		}
+		p.work.Step()
 	}
 	return nil
 }
