@@ -33,6 +33,7 @@ type VerifyRequest struct {
 	JobFile   string     // as in ResumeRequest
 	Job       JobRequest // without File
 	Name      string     // of the new job; "": that of the old one, with "-verified"
+	Artifacts bool       // use the trials' artifacts, in new environments, instead of the environments that they kept
 	CarryOver bool       // take over the old results of trials that cannot be verified again
 	Report    ReportOptions
 }
@@ -62,7 +63,7 @@ func Verify(ctx context.Context, h *Host, req VerifyRequest) (*Finished, error) 
 		return nil, err
 	}
 	o.todo = v.again
-	o.runner = func(r job.Runner) job.Runner { return withEvidence{r, h.Path(req.Dir)} }
+	o.runner = func(r job.Runner) job.Runner { return withEvidence{r, h.Path(req.Dir), req.Artifacts} }
 	o.earlier, err = reuse.TakeOver(ctx, o.tree, v.carried, job.Instructions(o.own(), redact.New(o.Secrets)))
 	if err != nil && ctx.Err() == nil {
 		return nil, errors.Join(err, o.tree.Close())
@@ -181,9 +182,12 @@ func (v *verifying) miss(key result.Key, reason string) {
 
 // sort decides for each trial what becomes of it, and reports what cannot be verified again.
 func (v *verifying) sort(ctx context.Context, provider environment.Provider) error {
-	kept, err := keptEnvironments(ctx, provider)
-	if err != nil {
-		return err
+	var kept map[string]bool
+	if !v.req.Artifacts {
+		var err error
+		if kept, err = keptEnvironments(ctx, provider); err != nil {
+			return err
+		}
 	}
 	trials, unreadable := result.ReadTrials(v.host.Path(v.req.Dir), job.Keys(v.specs))
 	for _, u := range unreadable {
@@ -210,7 +214,11 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 			v.carried = append(v.carried, source.Take(t))
 			continue
 		}
-		if reason := notKept(t, provider.Name(), kept); reason != "" {
+		reason := notKept(t, provider.Name(), kept)
+		if v.req.Artifacts {
+			reason = noArtifacts(s, t)
+		}
+		if reason != "" {
 			v.miss(s.Key, reason)
 			if v.req.CarryOver {
 				v.carried = append(v.carried, source.Take(t))
@@ -222,7 +230,7 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 	}
 	v.explain(decided)
 	if len(v.again) == 0 {
-		return usage("%s has no trial that can be verified again: run jobs whose tests may change with environment.preserve_env: always", clean(v.req.Dir))
+		return usage("%s has no trial that can be verified again: run jobs whose tests may change with environment.preserve_env: always, or let tasks keep artifacts", clean(v.req.Dir))
 	}
 	return nil
 }
@@ -261,6 +269,30 @@ func notKept(t result.Trial, provider string, kept map[string]bool) string {
 	return ""
 }
 
+// noArtifacts returns why the artifacts of a trial are not all that its task wants to keep, or "".
+func noArtifacts(s trial.Spec, t result.Trial) string {
+	wanted := s.Task.Config.Artifacts
+	switch {
+	case t.Reused != nil:
+		return "it was taken over from another job, " + t.Reused.From + ": verify that one"
+	case len(t.Artifacts) == 0:
+		return "it has no artifacts (artifacts in task.toml)"
+	case len(t.Artifacts) != len(wanted):
+		return "not all artifacts that the task wants are there"
+	}
+	for i, a := range t.Artifacts {
+		switch {
+		case a.Source != wanted[i].Source:
+			return "the task wants other artifacts now"
+		case len(wanted[i].Exclude) > 0:
+			return "the artifact " + a.Source + " leaves files out (exclude)"
+		case a.Incomplete:
+			return "the artifact " + a.Source + " could not be copied whole"
+		}
+	}
+	return ""
+}
+
 // explain reports what becomes of the trials.
 func (v *verifying) explain(decided int) {
 	out := v.host.Output
@@ -281,7 +313,8 @@ func (v *verifying) explain(decided int) {
 // withEvidence is a Runner that puts what the earlier trial's agent printed beside the new results.
 type withEvidence struct {
 	job.Runner
-	dir string // of the earlier job
+	dir       string // of the earlier job
+	artifacts bool   // trials begin with the earlier trials' artifacts
 }
 
 // Run implements job.Runner.
@@ -292,9 +325,28 @@ func (w withEvidence) Run(ctx context.Context, spec trial.Spec, dir string) tria
 			failed = append(failed, fmt.Sprintf("%s/ of the earlier trial could not be copied: %v", part, err))
 		}
 	}
+	if w.artifacts {
+		again := *spec.Again
+		again.Artifacts = unreadable{}
+		if root, err := os.OpenRoot(w.dir); err == nil { // no link leads out of it
+			defer root.Close()
+			if below, err := fs.Sub(root.FS(), spec.Key.Dir()); err == nil {
+				again.Artifacts = below
+			}
+		}
+		spec.Again = &again
+	}
 	out := w.Runner.Run(ctx, spec, dir)
 	out.Trial.Warnings = append(out.Trial.Warnings, failed...)
 	return out
+}
+
+// unreadable is a directory that cannot be read.
+type unreadable struct{}
+
+// Open implements fs.FS.
+func (unreadable) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 }
 
 // link links a directory of the earlier trial into dir.
@@ -314,19 +366,23 @@ func (w withEvidence) link(key result.Key, part, dir string) error {
 
 // reverified returns a sentence for every report about trials whose tests were run again; "" if there are none.
 func reverified(plan result.Plan, trials []result.Trial) string {
-	n := 0
+	n, artifacts := 0, false
 	var cost result.USD
 	for _, t := range trials {
 		if t.Reverified != nil {
 			n++
+			artifacts = artifacts || t.Reverified.Artifacts
 			cost = cost.Plus(t.Reverified.AgentCosts.Total())
 		}
 	}
 	if n == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("the tests of %s were run again in copies of the environments that %s kept, as the earlier tests had left them, and without the processes that agents had left running",
-		plural.Count(n, "trial"), clean(plan.Reverifies))
+	what := "in copies of the environments that %s kept, as the earlier tests had left them, and without the processes that agents had left running"
+	if artifacts {
+		what = "in new environments with the artifacts that %s kept, and with nothing else of what agents had done"
+	}
+	text := fmt.Sprintf("the tests of %s were run again "+what, plural.Count(n, "trial"), clean(plan.Reverifies))
 	if usd := cost.Amount(); usd > 0 {
 		text += fmt.Sprintf("; the %s that the agents cost there are not counted", report.Dollars(usd))
 	}

@@ -11,6 +11,7 @@ type verifyOptions struct {
 	job       jobFlags
 	jobFile   string
 	carryOver bool
+	from      string
 	view      viewFlags
 	report    reportFlags
 }
@@ -28,11 +29,15 @@ go into a new job beside the old one, which does not change: it can be reported,
 cost stays in each result, and is not counted again. An environment is as the earlier tests left it, and the processes that
 the agent had left running are gone.
 
+With --from artifacts, the tests run in new environments with the artifacts that the tasks keep (artifacts in task.toml), at
+the paths where they were. This is for tests that read nothing else of what the agent did.
+
 Trials that ended before their tests are taken over as they are. Those that cannot be verified again are named with the
 reason, and are missing in the new job; with --carry-over their old results are taken over instead.
 ` + exitCodes,
 		Example: `  rollout verify jobs/nightly
   rollout verify jobs/nightly my-agent/evals/fix-the-build__1 --name fixed-tests
+  rollout verify jobs/nightly --from artifacts
   rollout verify jobs/nightly --carry-over --baseline jobs/nightly`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -56,6 +61,13 @@ reason, and are missing in the new job; with --carry-over their old results are 
 				Dir: args[0], Trials: args[1:], JobFile: opts.jobFile, Name: opts.job.name, CarryOver: opts.carryOver, Report: opts.report.options(),
 			}
 
+			switch opts.from {
+			case "environments":
+			case "artifacts":
+				req.Artifacts = true
+			default:
+				return usage("--from %s: want environments or artifacts", opts.from)
+			}
 			var err error
 			if req.Job, err = opts.job.request(""); err != nil {
 				return err
@@ -73,6 +85,8 @@ reason, and are missing in the new job; with --carry-over their old results are 
 	flags.IntVarP(&opts.job.concurrent, "n-concurrent", "", 0, "trials at a time")
 	flags.StringArrayVar(&opts.job.envFiles, "env-file", nil, "read variables for the job file from this file of NAME=value lines; those of the environment win (repeatable)")
 	addJobFile(cmd, &opts.jobFile)
+	flags.StringVar(&opts.from, "from", "environments", "what the tests run on: copies of the environments that were kept, or new ones with the artifacts of the trials (artifacts)")
+	wants(flags, "from", "want environments or artifacts")
 	flags.BoolVar(&opts.carryOver, "carry-over", false, "take over the results of trials that cannot be verified again")
 	opts.job.changed = func(name string) bool { return name != "name" && flags.Changed(name) }
 	opts.view.add(cmd)

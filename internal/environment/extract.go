@@ -44,6 +44,8 @@ type Extracted struct {
 	Single  bool // src is not a directory
 	Renamed []Rename
 	Omitted []Omission
+	// Executable lists the files on disk, below dst, that somebody could execute in the environment.
+	Executable []string
 }
 
 // Rename is a file that got another name on disk.

@@ -185,6 +185,9 @@ func (x *extraction) file(elements []string, header *tar.Header, content io.Read
 		return fmt.Errorf("make file: %w", err)
 	}
 	x.out.Files++
+	if header.Mode&0o111 != 0 {
+		x.out.Executable = append(x.out.Executable, on)
+	}
 	n, err := x.write(f, content)
 	x.out.Bytes += n
 	if err != nil {

@@ -224,6 +224,10 @@ type Artifact struct {
 	Path   string `json:"path"`   // below the trial's directory
 	Files  int    `json:"files"`  // and directories
 	Bytes  int64  `json:"bytes"`
+	// Executable lists the files that could be executed in the environment, below Path; "." is Path itself.
+	Executable []string `json:"executable,omitempty"`
+	// Incomplete: something of it is missing or has another name here.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // Trial is the outcome of a trial: <trial>/result.json. The fields up to Timestamps are the specification's; the others are
@@ -276,13 +280,14 @@ type Reused struct {
 // Reverified tells which job ran the agent of a trial whose tests were run again. The trial's agent digest, its durations of the agent
 // and a part of its cost are those of that run.
 type Reverified struct {
-	Job         string    `json:"job_name"`    // that ran it
-	From        string    `json:"from"`        // its directory, as it was given
-	StartedAt   time.Time `json:"started_at"`  // of the earlier trial
-	Environment string    `json:"environment"` // that was kept; it was copied, as the earlier tests left it
-	TaskDigest  string    `json:"task_digest"` // then
-	Reward      *float64  `json:"reward"`      // then
-	AgentCosts  Costs     `json:"agent_costs"` // the part of the trial's costs that this job did not spend
+	Job         string    `json:"job_name"`            // that ran it
+	From        string    `json:"from"`                // its directory, as it was given
+	StartedAt   time.Time `json:"started_at"`          // of the earlier trial
+	Environment string    `json:"environment"`         // that was kept; it was copied, as the earlier tests left it. "": see Artifacts
+	Artifacts   bool      `json:"artifacts,omitempty"` // the tests ran in a new environment with the earlier trial's artifacts
+	TaskDigest  string    `json:"task_digest"`         // then
+	Reward      *float64  `json:"reward"`              // then
+	AgentCosts  Costs     `json:"agent_costs"`         // the part of the trial's costs that this job did not spend
 }
 
 // Spent returns what this job paid for the result, in US dollars: nothing if it was reused, and not for an agent that an earlier job ran.

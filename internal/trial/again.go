@@ -2,17 +2,22 @@ package trial
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
+	"path"
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Again makes a trial begin with the environment that an earlier one kept, without installing and running the agent.
+// Again makes a trial begin with what an earlier one kept, its environment or its artifacts, without installing and running the agent.
 type Again struct {
 	Job    string       // the name of the job that ran the earlier trial
 	From   string       // its directory, as it was given
-	Before result.Trial // the result of the earlier trial, whose environment was kept
+	Before result.Trial // the result of the earlier trial
+	// Artifacts is the directory of the earlier trial, whose artifacts are put into a new environment. nil: its environment was kept.
+	Artifacts fs.FS
 }
 
 // CanVerifyAgain reports whether the tests may decide about a trial of s with the result t: its agent has ended, in a way after which
@@ -46,6 +51,9 @@ func (x *execution) continueFrom(again *Again, first bool) {
 		Job: again.Job, From: again.From, StartedAt: before.Timestamps.StartedAt, Environment: before.Environment.ID,
 		TaskDigest: before.TaskDigest, Reward: before.Reward, AgentCosts: before.Costs,
 	}
+	if again.Artifacts != nil {
+		t.Reverified.Environment, t.Reverified.Artifacts = "", true
+	}
 	if before.Reverified != nil { // it ran no agent either
 		t.Reverified.AgentCosts = before.Reverified.AgentCosts
 	}
@@ -53,6 +61,85 @@ func (x *execution) continueFrom(again *Again, first bool) {
 		t.Costs = t.Costs.Plus(t.Reverified.AgentCosts)
 	}
 }
+
+// artifacts returns the earlier trial's artifacts as they are put into an environment. They belong to root there.
+func (a *Again) artifacts() ([]environment.Copy, error) {
+	var copies []environment.Copy
+	for _, kept := range a.Before.Artifacts {
+		info, err := fs.Stat(a.Artifacts, kept.Path)
+		if err != nil {
+			return nil, fmt.Errorf("read the artifact %s: %w", kept.Source, environment.MarkMachineError(err))
+		}
+		if !info.IsDir() {
+			one := singleFile{a.Artifacts, kept.Path, path.Base(kept.Source), len(kept.Executable) > 0}
+			copies = append(copies, environment.Copy{Src: one, Dst: path.Dir(path.Clean(kept.Source))})
+			continue
+		}
+		below, err := fs.Sub(a.Artifacts, kept.Path)
+		if err != nil {
+			return nil, fmt.Errorf("read the artifact %s: %w", kept.Source, err)
+		}
+		tree := artifactTree{below, map[string]bool{}}
+		for _, name := range kept.Executable {
+			tree.executable[name] = true
+		}
+		copies = append(copies, environment.Copy{Src: tree, Dst: path.Clean(kept.Source), Clean: true})
+	}
+	return copies, nil
+}
+
+// artifactTree is an artifact that is a directory, with the files executable that were.
+type artifactTree struct {
+	fs.FS
+	executable map[string]bool
+}
+
+// Open implements fs.FS.
+func (a artifactTree) Open(name string) (fs.File, error) {
+	f, err := a.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return readableFile{f, a.executable[name]}, nil
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (a artifactTree) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(a.FS, name) }
+
+// singleFile is a directory with one file, which has another path in the file system below.
+type singleFile struct {
+	fs.FS
+	path, name string
+	executable bool
+}
+
+// Open implements fs.FS.
+func (s singleFile) Open(name string) (fs.File, error) {
+	if name != s.name {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	f, err := s.FS.Open(s.path)
+	if err != nil {
+		return nil, err
+	}
+	return readableFile{f, s.executable}, nil
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (s singleFile) ReadDir(string) ([]fs.DirEntry, error) {
+	info, err := fs.Stat(s.FS, s.path)
+	if err != nil {
+		return nil, err
+	}
+	return []fs.DirEntry{fs.FileInfoToDirEntry(renamedInfo{info, s.name})}, nil
+}
+
+type renamedInfo struct {
+	fs.FileInfo
+	name string
+}
+
+func (r renamedInfo) Name() string { return r.name }
 
 // restore starts an environment with the files of the one that the earlier trial kept.
 func (x *execution) restore(ctx context.Context) error {

@@ -3,6 +3,7 @@ package trial_test
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,31 @@ func TestVerifyAgain(t *testing.T) {
 		}
 		if !slices.ContainsFunc(sc.listed(), func(l environment.Listed) bool { return l.ID == r.Environment && l.Kept }) {
 			t.Error("the kept environment is gone")
+		}
+	})
+}
+
+// From artifacts, files are where they were, with what is needed to execute them, and nothing else is there.
+func TestVerifyAgainFromArtifacts(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := story{
+			agent: script("mkdir -p /srv/out/bin; echo 'echo works' >/srv/out/bin/run; chmod 755 /srv/out/bin/run; echo text >/srv/out/text; echo one >/srv/one; echo else >/srv/else"),
+			files: map[string]string{
+				"tests/test.sh": "echo 0 >/logs/verifier/reward.txt\n",
+				"task.toml":     "version = \"1.0\"\nartifacts = [\"/srv/out\", \"/srv/one\"]\n[environment]\ndocker_image = \"{{image}}\"\n",
+			},
+		}
+		sc := p.newScene(t, s)
+		first := sc.run(s, s.task(t, p), 1)
+		first.check(t, want{reward: "0"})
+		s.files["tests/test.sh"] = "test -x /srv/out/bin/run && ! test -x /srv/out/text && test -e /srv/one && ! test -e /srv/else && echo 1 >/logs/verifier/reward.txt\n"
+		spec := trial.Spec{Key: first.Trial.Key, Task: s.task(t, p), Agent: s.agent, Again: &trial.Again{Job: "first", Before: first.Trial, Artifacts: os.DirFS(first.dir)}}
+		sc.place.slots <- struct{}{}
+		defer func() { <-sc.place.slots }()
+		out := sc.runner.Run(context.Background(), spec, t.TempDir())
+		outcome{Outcome: out}.check(t, want{reward: "1"})
+		if r := out.Trial.Reverified; r == nil || !r.Artifacts || r.Environment != "" || len(out.Trial.Artifacts) != 2 {
+			t.Errorf("%+v of %+v", r, out.Trial)
 		}
 	})
 }

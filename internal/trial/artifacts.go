@@ -19,6 +19,8 @@ import (
 const (
 	maxArtifactBytes = 1 << 30
 	maxArtifactFiles = 50_000
+	// maxExecutable bounds how many executable files of one artifact a result lists.
+	maxExecutable = 1000
 )
 
 // keepArtifacts copies the files that the task wants to keep out of the environment: when the agent has ended, in whatever way,
@@ -99,7 +101,17 @@ func (r *record) keepArtifact(ctx context.Context, env environment.Environment, 
 	if err := os.Rename(from, to); err != nil {
 		return none, errors.Join(copying, err)
 	}
-	return result.Artifact{Source: w.Source, Path: at, Files: got.Files, Bytes: got.Bytes}, copying
+	kept := result.Artifact{
+		Source: w.Source, Path: at, Files: got.Files, Bytes: got.Bytes, Executable: got.Executable,
+		Incomplete: copying != nil || len(got.Omitted) > 0 || !got.Single && len(got.Renamed) > 0,
+	}
+	if got.Single && len(got.Executable) > 0 {
+		kept.Executable = []string{"."}
+	}
+	if len(kept.Executable) > maxExecutable {
+		kept.Executable, kept.Incomplete = nil, true
+	}
+	return kept, copying
 }
 
 // stagedPath returns what is to be moved into place: the directory, or the file in it; "" if that could not be written.

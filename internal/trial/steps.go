@@ -37,7 +37,7 @@ const (
 
 // setup makes the image and the environment.
 func (x *execution) setup(ctx context.Context) error {
-	if x.spec.Again != nil {
+	if again := x.spec.Again; again != nil && again.Artifacts == nil {
 		return x.restore(ctx)
 	}
 	pulled := x.images.Pulls(x.spec.Task)
@@ -57,7 +57,7 @@ func (x *execution) setup(ctx context.Context) error {
 	if pulled && x.job.Environment.ForceBuild {
 		x.warn("force_build has no effect: the task has no environment/Dockerfile, so its docker_image is used")
 	}
-	if x.cachesInstall() {
+	if x.cachesInstall() && x.spec.Again == nil {
 		if ref, err = x.findLayer(ctx, ref); err != nil {
 			return err
 		}
@@ -71,14 +71,27 @@ func (x *execution) start(ctx context.Context, ref string) error {
 	files, err := x.installFiles(), error(nil)
 	if x.making == nil {
 		files, err = x.files()
-		if x.layer == nil {
+		switch again := x.spec.Again; {
+		case err != nil:
+		case again != nil:
+			var kept []environment.Copy
+			kept, err = again.artifacts()
+			files = append(kept, files...)
+		case x.layer == nil:
 			files = append(x.agentFiles(), files...)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	err = x.begin(ctx, environment.CreateOptions{Image: ref, Files: files, Network: x.initialNetwork(x.layer != nil)}, x.opts.Provider.CreateEnvironment)
+	network := x.initialNetwork(x.layer != nil)
+	if x.spec.Again != nil {
+		network = x.networks.Verify
+	}
+	err = x.begin(ctx, environment.CreateOptions{Image: ref, Files: files, Network: network}, x.opts.Provider.CreateEnvironment)
+	if err == nil && x.spec.Again != nil {
+		x.trial.Error = errorOfAgent(x.spec.Again.Before)
+	}
 	if errors.Is(err, environment.ErrNoImage) {
 		if x.layer != nil {
 			x.layer.Drop()
