@@ -78,6 +78,14 @@ func TestInputsBecomeRequests(t *testing.T) {
 			app.RunRequest{Job: app.JobRequest{File: "j"}, Shard: &result.Shard{Index: 1, Total: 4}, Report: app.ReportOptions{
 				Baseline: "github:", Stored: app.StoredAt{Artifact: "a"}, JUnit: "j.xml",
 			}}},
+		"a baseline that runs beside the job is the baseline": {
+			map[string]string{"job": "j", "against": "main", "baseline": "github:", "comment": "always"},
+			app.RunRequest{Job: app.JobRequest{File: "j"}, Against: "main", Report: app.ReportOptions{Comment: "always"}}},
+		"a budget has values as in a job file": {
+			map[string]string{"job": "j", "budget-cost-usd": "20", "budget-duration": "90m"},
+			app.RunRequest{Job: app.JobRequest{File: "j", Overrides: []config.Override{
+				{Path: "budget.max_cost_usd", Value: "20", Origin: "--budget-cost-usd"}, {Path: "budget.max_duration", Value: "90m", Origin: "--budget-duration"},
+			}}}},
 		"a plan is divided": {
 			map[string]string{"command": "plan", "job": "j", "shards": "auto", "target": "20m", "timings": "t"},
 			app.DivideRequest{Job: app.JobRequest{File: "j"}, Shards: "auto", Target: 20 * time.Minute, Timings: "t"}},
