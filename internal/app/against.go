@@ -16,8 +16,10 @@ import (
 	"github.com/org/rollout-action/internal/cache"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/git"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
@@ -318,4 +320,28 @@ func missingAgents(of, in []agent.Agent) []string {
 		}
 	}
 	return names
+}
+
+// maxMoved is how many tasks are worth the command that runs them beside their baseline. More are no drift of single tasks.
+const maxMoved = 10
+
+// besideNote returns the command that runs the tasks that got worse beside a baseline which is from another time; "" if there is none.
+func besideNote(in report.Input, base *result.Job) string {
+	if base == nil || base.Commit == nil || !git.IsID(*base.Commit) || in.Plan.Commit == nil || in.Plan.Beside != nil || in.Diff == nil || in.Verdict.Outcome == gate.Pass {
+		return ""
+	}
+	moved := map[string]bool{}
+	for _, t := range in.Diff.Tasks {
+		if slices.Contains([]result.Change{result.Broken, result.Errored, result.Worse}, t.Change) {
+			moved[t.Task] = true
+		}
+	}
+	if len(moved) == 0 || len(moved) > maxMoved {
+		return ""
+	}
+	command := "rollout run JOB_FILE --name " + quotedPath(in.Plan.JobName+"-again") + " --against " + ShortCommit(*base.Commit)
+	for _, name := range slices.Sorted(maps.Keys(moved)) {
+		command += " --task " + quotedPath(name)
+	}
+	return "The baseline ran at another time. To run both now, on the tasks that got worse alone: " + command
 }

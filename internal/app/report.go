@@ -205,6 +205,9 @@ func (f *finishing) judge(ctx context.Context) error {
 		f.missing("the command was cancelled before it had found the baseline")
 	}
 	in.Verdict = in.Policy.Check(in.Job, in.Diff, f.now())
+	if note := besideNote(*in, base); note != "" {
+		in.Notes = append(in.Notes, note)
+	}
 	return nil
 }
 
