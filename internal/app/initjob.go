@@ -201,6 +201,7 @@ func initJob(text []byte, req InitRequest, tasks InitTasks, usual string) ([]byt
 	case req.Agent == agent.Oracle:
 		cut("  - name: my-agent\n", "\ndatasets:\n")
 		cut("    - agent: my-agent\n", "")
+		cut("  confirm: ", "  groups:\n") // nothing is left that it would confirm
 	case req.Agent != "" && req.Agent != ExampleAgent:
 		replace("  - name: my-agent\n", "  - name: "+strconv.Quote(req.Agent)+"\n")
 		replace("    - agent: my-agent\n", "    - agent: "+strconv.Quote(req.Agent)+"\n")
