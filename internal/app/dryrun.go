@@ -75,6 +75,9 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 	if req.SaveJob != "" {
 		return nil, usage("--save-job writes a file, and --dry-run writes nothing: use one of them")
 	}
+	if req.Against != "" {
+		return nil, usage("--dry-run does not look at another commit: leave out --against, which runs every trial twice unless both sides are the same")
+	}
 	policy, err := req.Rerun.policy()
 	if err != nil {
 		return nil, err
@@ -99,7 +102,7 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 		Name: p.Job.Name, Dir: p.dir(), Provider: p.Job.Environment.Type, Concurrent: p.Job.NConcurrentTrials, Shard: p.shard, Total: len(p.specs),
 		Warnings: p.Warnings,
 	}
-	todo, earlier, err := d.pending(ctx, p, req.Resume, policy)
+	todo, earlier, err := d.pending(p, req.Resume, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +119,7 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 }
 
 // pending returns the trials that would run if nothing were reused, and the results that the job has already.
-func (d *DryRun) pending(ctx context.Context, p *planned, resumes bool, policy resume.RerunPolicy) (todo []trial.Spec, earlier []result.Trial, err error) {
+func (d *DryRun) pending(p *planned, resumes bool, policy resume.RerunPolicy) (todo []trial.Spec, earlier []result.Trial, err error) {
 	dir := p.host.Path(p.dir())
 	todo = slices.Clone(p.own())
 	if resumes {
@@ -148,30 +151,15 @@ func (d *DryRun) pending(ctx context.Context, p *planned, resumes bool, policy r
 	}
 	d.Resumed = true
 	p.into = p.dir()
-	p.divideLike(stored.Plan)
+	c, err := p.continuation(stored, policy)
+	if err == nil {
+		err = c.checkVariables()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	pending := c.pending
 	d.Shard = p.shard
-	now, err := p.record(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	changes, err := stored.Drift(p.Job, now)
-	if err == nil {
-		err = p.refuseDrift(changes)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	pending, err := stored.Pending(now, policy)
-	var refusal job.Refusal
-	if errors.As(err, &refusal) {
-		err = usage("%s cannot be resumed: %w", clean(p.dir()), err)
-	}
-	if err == nil {
-		err = p.refuseDrift(stored.VariableDrift(pending, p.Job, p.inputs()))
-	}
-	if err != nil {
-		return nil, nil, err
-	}
 	d.Kept = pending.Kept
 	return slices.DeleteFunc(slices.Clone(p.own()), func(s trial.Spec) bool { return !pending.Keys[s.Key] }), pending.Earlier, nil
 }
