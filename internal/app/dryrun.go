@@ -75,9 +75,6 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 	if req.SaveJob != "" {
 		return nil, usage("--save-job writes a file, and --dry-run writes nothing: use one of them")
 	}
-	if req.Against != "" {
-		return nil, usage("--dry-run does not look at another commit: leave out --against, which runs every trial twice unless both sides are the same")
-	}
 	policy, err := req.Rerun.policy()
 	if err != nil {
 		return nil, err
