@@ -13,8 +13,14 @@ import (
 func (p *process) resize(ctx context.Context, t environment.Terminal) {
 	size := t.Size
 	for {
+		heard := p.heard.Load()
 		p.setSize(ctx, size)
+		var again <-chan time.Time
+		if !heard { // the terminal may not have been there yet
+			again = time.After(pollMin)
+		}
 		select {
+		case <-again:
 		case <-ctx.Done():
 			return
 		case <-p.ended:

@@ -74,7 +74,7 @@ var fakeLacks = []struct {
 		"the two output streams *", "a writer that blocks *", "what a command writes last *", memoryCheck, "a writer that fails *",
 		"files arrive with *", "a file of 64 MiB *", "2,000 files *", "empty directories arrive", "a clean copy *", "a copy of nothing is fine", "files are there *",
 		"a file that grows *", "pipes, devices and sockets *", "more files than the limit *", "more than 50,000 files *", "a sparse file *", "many files together *",
-		"lists of what was left behind *", "a snapshot has the files *", "all that a snapshot keeps *", "an image has what *",
+		"lists of what was left behind *", "a snapshot has the files *", "a kept environment is continued *", "all that a snapshot keeps *", "an image has what *",
 	}},
 	{"its Dockerfiles know few instructions, and no .dockerignore", []string{"what .dockerignore names *", "build arguments *"}},
 	{"it has any number of processors", []string{"limits that the machine does not have *"}},
