@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,15 @@ func TestPipelineCommands(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "examples", "pipelines", "*"))
 	if err != nil || len(files) < 4 {
 		t.Fatalf("pipelines: %q, %v", files, err)
+	}
+	component := filepath.Join("..", "..", "templates", "rollout.yml")
+	for i, file := range files {
+		if filepath.Base(file) == "gitlab-ci.yml" { // it includes the component
+			files[i] = component
+		}
+	}
+	if !slices.Contains(files, component) {
+		t.Errorf("no pipeline includes %s", component)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
