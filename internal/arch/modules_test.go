@@ -208,9 +208,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"mvdan.cc/sh/v3"},
-		use:      "the fake provider's bash; reading the scripts of tasks",
+		use:      "the fake provider's bash; reading the scripts of tasks and agents",
 		why:      "It is a whole shell in Go, whose files and programs can be replaced.",
-		packages: []string{"providers/fake", "internal/prove"},
+		packages: []string{"providers/fake", "internal/prove", "internal/config"},
 	},
 	{
 		paths:    []string{"gitlab.com/gitlab-org/api/client-go"},

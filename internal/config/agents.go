@@ -24,6 +24,7 @@ func (c *checker) agents() {
 		}
 		c.agentName(a, p, names)
 		c.scripts(a, p)
+		c.pipes(a, p)
 		c.cacheInstall(a, p)
 	}
 	broken := c.BadBelow(keys.Path{"agents"})
@@ -158,6 +159,10 @@ func (c *checker) variables() {
 			e := expand(a.Env[name], c.opts.Getenv)
 			env[name], visible[name] = e.value, e.value
 			c.expansionProblems(a.Name, e, at)
+			if name, ok := strings.CutPrefix(a.Env[name], "$"); ok && variableName.MatchString(name) {
+				c.Warn(c.Root.Locate(at, false), "write ${"+name+"} for the variable of this machine, or $$"+name+" for this text",
+					"agent %q gets the text $%s, not the value of a variable", keys.Shorten(a.Name), name)
+			}
 			for _, host := range slices.Sorted(maps.Keys(e.host)) {
 				value := e.host[host]
 				if value == "" { // a workflow sets a missing secret to ""

@@ -28,6 +28,7 @@ func (c *checker) check() {
 	c.jobName()
 	c.jobsDir()
 	c.instructionPath()
+	c.artifacts()
 	c.provider()
 	c.network()
 	c.verifier()
@@ -86,6 +87,24 @@ func (c *checker) instructionPath() {
 	p := c.out.Job.InstructionPath
 	if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
 		c.Problem(keys.Path{"instruction_path"}, "write it like /tmp/instruction.md", "instruction_path must be the absolute path of a file, not %q", keys.Shorten(p))
+	}
+}
+
+// artifacts refuses paths that name nothing, and those of which one holds another: it is copied with the other.
+func (c *checker) artifacts() {
+	all := c.out.Job.Artifacts
+	for i, p := range all {
+		at := keys.Path{"artifacts"}.Index(i)
+		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || strings.ContainsRune(p, 0) {
+			c.Problem(at, "write it like /app/output", "%q: %q is not the absolute path of a file or directory", at, keys.Shorten(p))
+			continue
+		}
+		for _, other := range all[:i] {
+			if p == other || strings.HasPrefix(p, other+"/") || strings.HasPrefix(other, p+"/") {
+				c.Problem(at, "name the outer directory only", "%q: %q and %q are one in the other", at[:1], other, p)
+				break
+			}
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ type Job struct {
 	LogLevel          string        `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" doc:"Least important level of Rollout's own messages that is printed. info adds the progress of images, debug every phase; error hides warnings."`
 	InstructionPath   string        `yaml:"instruction_path" json:"instruction_path" default:"/tmp/instruction.md" doc:"Absolute path of the task's instruction in the environment; also in $ROLLOUT_TASK_INSTRUCTION."`
 	MaxStreamSize     Bytes         `yaml:"max_stream_size" json:"max_stream_size" unit:"bytes" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept. Of a longer one, the beginning and the end are kept."`
+	Artifacts         []string      `yaml:"artifacts" json:"artifacts,omitempty" most:"100" doc:"Absolute paths of files and directories that are copied out of every environment when the agent is done, into the trial's directory artifacts, besides those that the task names. rollout verify --from artifacts puts them into new environments."`
 	Environment       Environment   `yaml:"environment" json:"environment" doc:"Where trials run."`
 	Verifier          Verifier      `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
 	Metrics           []Metric      `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over the rewards of completed trials, shown while the job runs and in its result."`

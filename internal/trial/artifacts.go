@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -23,11 +24,11 @@ const (
 	maxExecutable = 1000
 )
 
-// keepArtifacts copies the files that the task wants to keep out of the environment: when the agent has ended, in whatever way,
+// keepArtifacts copies the files that the task and the job want to keep out of the environment: when the agent has ended, in whatever way,
 // and before the verifier can change them.
 func (x *execution) keepArtifacts(ctx context.Context) {
 	defer x.recoverPanic()
-	wanted := x.spec.Task.Config.Artifacts
+	wanted := wantedArtifacts(x.spec.Task.Config.Artifacts, x.job.Artifacts)
 	if len(wanted) == 0 || x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
 		return
 	}
@@ -53,6 +54,28 @@ func (x *execution) keepArtifacts(ctx context.Context) {
 		}
 	}
 }
+
+// wantedArtifacts returns a task's artifacts, and those of the job's paths that are not among them. A path whose place in the trial's
+// directory the task gives to another one gets a place of its own.
+func wantedArtifacts(ofTask []task.Artifact, paths []string) []task.Artifact {
+	out := slices.Clone(ofTask)
+	for _, p := range paths {
+		if slices.ContainsFunc(ofTask, func(a task.Artifact) bool { return len(a.Exclude) == 0 && within(p, a.Source) }) {
+			continue
+		}
+		destination := strings.TrimPrefix(p, "/")
+		for slices.ContainsFunc(out, func(a task.Artifact) bool {
+			return within(a.Destination, destination) || within(destination, a.Destination)
+		}) {
+			destination = "job/" + destination
+		}
+		out = append(out, task.Artifact{Source: p, Destination: destination})
+	}
+	return out
+}
+
+// within reports whether name is dir or below it.
+func within(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
 // keepArtifact copies one artifact. It first copies into a directory of its own, because only then it knows whether the artifact is
 // a file.

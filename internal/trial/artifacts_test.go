@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -115,6 +116,29 @@ func TestUncopyableArtifactsAreWarnings(t *testing.T) {
 		o.check(t, want{reward: "1"})
 		if got := o.file(t, "artifacts/x-y"); got != "a\n" || len(o.Trial.Warnings) != 1 || !strings.Contains(o.Trial.Warnings[0], "is there already") {
 			t.Errorf("%q, warnings: %q", got, o.Trial.Warnings)
+		}
+	})
+}
+
+// TestArtifactsOfTheJob: the job's artifacts are copied, too, unless the task's have them, and no two have one place.
+func TestArtifactsOfTheJob(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		o := p.run(t, story{
+			toml:  `artifacts = ["/tmp/out", {source = "/tmp/a", destination = "tmp/b"}]` + "\n",
+			agent: script("mkdir -p /tmp/out/in; echo 1 >/tmp/out/in/1; echo 2 >/tmp/a; echo 3 >/tmp/b; echo 4 >/tmp/c"),
+			job:   func(j *config.Job) { j.Artifacts = []string{"/tmp/out/in", "/tmp/b", "/tmp/c", "/tmp/none"} },
+			files: tests(reward1),
+		})
+		o.check(t, want{reward: "1"})
+		const want = "[/tmp/out artifacts/tmp/out 2 /tmp/a artifacts/tmp/b 1 /tmp/b artifacts/job/tmp/b 1 /tmp/c artifacts/tmp/c 1]"
+		if got := fmt.Sprint(sources(o)); got != want {
+			t.Errorf("the result lists %s\nwant %s", got, want)
+		}
+		if text := o.files(t)["artifacts/job/tmp/b"]; text != "3\n" {
+			t.Errorf("/tmp/b is %q", text)
+		}
+		if fmt.Sprint(o.Trial.Warnings) != "[the artifact /tmp/none is not there]" {
+			t.Errorf("warnings: %q", o.Trial.Warnings)
 		}
 	})
 }

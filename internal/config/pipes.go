@@ -1,0 +1,51 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/keys"
+)
+
+// alwaysSucceed are the programs at the end of pipes whose exit code tells nothing about the command before them.
+var alwaysSucceed = []string{"tee", "tail", "head", "cat"}
+
+// pipes warns of scripts that hide the failure of a command, because it is piped into a program that succeeds.
+func (c *checker) pipes(a agent.Agent, p keys.Path) {
+	for _, s := range []struct{ key, text string }{{"install", a.Install}, {"execute", a.Execute}} {
+		if into := hidingPipe(s.text); into != "" {
+			c.Warn(c.Root.Locate(p.Child(s.key), false), "begin the script with: set -o pipefail",
+				"agent %q: %s pipes into %s, which hides that the command before it failed", keys.Shorten(a.Name), s.key, into)
+		}
+	}
+}
+
+// hidingPipe returns the program at the end of a pipe that hides failures; "" if there is none, or if the script deals with it.
+func hidingPipe(script string) (into string) {
+	if !strings.Contains(script, "|") || strings.Contains(script, "pipefail") || strings.Contains(script, "PIPESTATUS") {
+		return ""
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	if err != nil {
+		return "" // bash reports it
+	}
+	for _, stmt := range file.Stmts { // those of conditions and substitutions may well be meant so
+		pipe, ok := stmt.Cmd.(*syntax.BinaryCmd)
+		if !ok || pipe.Op != syntax.Pipe && pipe.Op != syntax.PipeAll {
+			continue
+		}
+		if call, ok := pipe.Y.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && slices.Contains(alwaysSucceed, call.Args[0].Lit()) && !prints(pipe.X) {
+			return call.Args[0].Lit()
+		}
+	}
+	return ""
+}
+
+// prints reports whether a command only prints text, which does not fail.
+func prints(stmt *syntax.Stmt) bool {
+	call, ok := stmt.Cmd.(*syntax.CallExpr)
+	return ok && len(call.Args) > 0 && slices.Contains([]string{"echo", "printf", "cat"}, call.Args[0].Lit())
+}
