@@ -78,7 +78,7 @@ func (f finder) read(path string) (job *result.Job, unreadable []error, err erro
 		if _, err := os.Stat(f.Path(path)); err == nil {
 			what = "there are no results of a job in this directory"
 		}
-		return nil, nil, usage("--baseline %s: %s (none compares with nothing)", clean(path), what)
+		return nil, nil, usage("--baseline %s: %s (none compares with nothing)", shown(path), what)
 	}
 	if err != nil {
 		return nil, nil, usage("--baseline: %w", err)

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/fetch"
@@ -17,31 +21,47 @@ const headerVariable = "ROLLOUT_BASELINE_HEADER"
 // errNoObject means that there is nothing at a URL yet. The first run of all has no baseline.
 var errNoObject = errors.New("there is nothing at this URL yet")
 
-// isRemote reports whether a baseline is a URL.
-func isRemote(source string) bool {
-	for _, scheme := range []string{"https", "http", fetch.S3} {
-		if strings.HasPrefix(source, scheme+"://") {
-			return true
-		}
+// aURL matches what begins like a URL, whatever its scheme.
+var aURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:/`)
+
+// isRemote reports whether a baseline is a URL, and no path. download refuses those that it cannot read.
+func isRemote(source string) bool { return aURL.MatchString(source) }
+
+// aPassword matches a user and a password in what is meant to be a URL.
+var aPassword = regexp.MustCompile(`[^/\s]*:[^/\s]*@`)
+
+// shown returns a baseline as people may see it. URLs may have secrets, also those that are spelt wrong.
+func shown(source string) string {
+	text := clean(source)
+	if isRemote(source) {
+		text = fetch.Shown(source, "the baseline's URL")
 	}
-	return false
+	return aPassword.ReplaceAllString(text, "***@")
 }
 
-// shown returns a baseline as people may see it. URLs may have secrets.
-func shown(source string) string {
-	if isRemote(source) {
-		return fetch.Shown(source, "the baseline's URL")
+// checkRemote refuses a URL that cannot be read, and one over which secrets would go in the clear.
+func (f finder) checkRemote(source string) error {
+	u, err := url.Parse(source)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"https", "http", fetch.S3}, u.Scheme) { // Parse makes it lower case
+		return usage("%s: want a path, https://HOST/PATH or s3://BUCKET/KEY", shown(source))
 	}
-	return clean(source)
+	secret := u.User != nil || u.RawQuery != "" || f.value(headerVariable) != ""
+	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && secret && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return usage("%s: http would send your credentials so that others can read them: use https", shown(source))
+	}
+	return nil
 }
 
 // download reads the result.json of a job from a URL. The error is errNoObject where there is nothing.
 func (f finder) download(ctx context.Context, source string) (*result.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
+	if err := f.checkRemote(source); err != nil {
+		return nil, err
+	}
 	opts := fetch.Options{Max: result.MaxJobFile}
 	address := source
-	if strings.HasPrefix(source, fetch.S3+"://") {
+	if isS3(source) {
 		signed, err := fetch.Sign(ctx, f.Getenv, source)
 		if err != nil {
 			return nil, remoteError(source, err)
@@ -70,13 +90,18 @@ func (f finder) download(ctx context.Context, source string) (*result.Job, error
 	return &job, nil
 }
 
+func isS3(source string) bool {
+	u, err := url.Parse(source)
+	return err == nil && u.Scheme == fetch.S3
+}
+
 // remoteError names the URL, and what helps against a refusal.
 func remoteError(source string, err error) error {
 	hint := ""
 	var answer *fetch.StatusError
 	if errors.As(err, &answer) && (answer.Code == http.StatusForbidden || answer.Code == http.StatusUnauthorized) {
 		hint = "; set " + headerVariable + " for a server that wants a token"
-		if strings.HasPrefix(source, fetch.S3+"://") {
+		if isS3(source) {
 			hint = "; S3 answers so, too, where there is no such object and the credentials may not list the bucket (s3:ListBucket)"
 		}
 	}

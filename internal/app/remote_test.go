@@ -43,6 +43,7 @@ func TestBaselineAtURL(t *testing.T) {
 		url, header, sentence, err string
 	}{
 		{url: "/closed?secret", header: "Private-Token: abc", sentence: "URL/closed (job nightly, commit not known)"},
+		{url: "/OPEN", sentence: "URL/OPEN (job nightly, commit not known)"},
 		{url: "/open", sentence: "URL/open (job nightly, commit not known)"},
 		{url: "/none?secret", sentence: "URL/none: there is nothing at this URL yet"},
 		{url: "/closed?secret", err: "--baseline: URL/closed: the server answers 403 Forbidden; set ROLLOUT_BASELINE_HEADER for a server that wants a token"},
@@ -70,6 +71,20 @@ func TestBaselineAtURL(t *testing.T) {
 				t.Errorf("as a side of a comparison: %v", err)
 			}
 		})
+	}
+	header = "Private-Token: abc"
+	for source, want := range map[string]string{
+		"ftp://user:hidden@h/x":     "--baseline: ftp://h/x: want a path, https://HOST/PATH or s3://BUCKET/KEY",
+		"HTTPS:/user:hidden@h/x":    "--baseline: https:/***@h/x: want a path",
+		"https:user:hidden@h":       "--baseline ***@h: there is no such directory or file",
+		"https//user:hidden@h/x":    "--baseline https//***@h/x: there is no such directory or file",
+		"http://example.org/result": "--baseline: http://example.org/result: http would send your credentials so that others can read them: use https",
+		"s3://bucket":               "--baseline: s3://bucket: want s3://BUCKET/KEY",
+		"https://":                  "--baseline: https:: want a path",
+	} {
+		if err := (ReportOptions{Baseline: source}).checkEarly(t.Context(), f); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v, want %s", source, err, want)
+		}
 	}
 	if f.same("http://x/"+result.ResultFile, "jobs") {
 		t.Error("a URL is a directory")
