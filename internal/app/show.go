@@ -119,6 +119,12 @@ func ShowTrial(h *Host, dir, part string) (ShownTrial, error) {
 	if file, log := report.Explain(in, t); !log.Empty() {
 		name := belowTrial(t.Key, file)
 		shown.Ends = []LogEnd{{File: name, Caption: report.Caption(log, name), Lines: log.Lines()}}
+		agentErrors := logPath(path.Join("command", "stderr"))
+		for _, end := range endsOf(in, t) { // a verifier does not know why the agent did nothing
+			if end.File == agentErrors && end.File != name {
+				shown.Ends = append([]LogEnd{end}, shown.Ends...)
+			}
+		}
 	} else {
 		shown.Ends = endsOf(in, t)
 	}
