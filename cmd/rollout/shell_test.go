@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -178,6 +180,26 @@ func TestShellCancelledWhileBuilding(t *testing.T) {
 		if code := r.exit(t); code != 130 {
 			t.Errorf("exit code %d, want that of a cancel", code)
 		}
+	})
+}
+
+// TestShellEndsWithItsReader: as in "rollout shell … | head -1".
+func TestShellEndsWithItsReader(t *testing.T) {
+	sideBySide(t, realProviders, func(t *testing.T, provider string) {
+		j := hangingJob(t, provider, 1)
+		read, write, err := os.Pipe()
+		must(t, err)
+		cmd := exec.Command(binary, "shell", "job.yaml", "--agent", "nop", "--at", "setup", "--", "yes")
+		var errs bytes.Buffer
+		cmd.Dir, cmd.Stdout, cmd.Stderr = j.dir, write, &errs
+		must(t, cmd.Start())
+		must(t, write.Close())
+		_, err = io.ReadFull(read, make([]byte, 2))
+		must(t, errors.Join(err, read.Close()))
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 141 {
+			t.Errorf("%v, stderr %q", err, errs.String())
+		}
+		wantShellGone(t, provider, errs.String())
 	})
 }
 

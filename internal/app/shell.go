@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
@@ -295,6 +296,48 @@ func (s *shell) enter(ctx context.Context, in trial.Visited) error {
 	return err
 }
 
+// brokenPipe is the exit code of a command whose reader is gone, as shells have it: 128 and the number of SIGPIPE.
+const brokenPipe = 128 + int(syscall.SIGPIPE)
+
+// execUntilGone runs a command and ends it when its output can no longer be written. If the reader is gone, it returns brokenPipe.
+func execUntilGone(ctx context.Context, env environment.Environment, script string, opts environment.ExecOptions) (int, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ending := func(w io.Writer) io.Writer {
+		if w == nil {
+			return nil
+		}
+		return writerFunc(func(p []byte) (int, error) {
+			n, err := w.Write(p)
+			if err != nil {
+				cancel(&outputError{err})
+			}
+			return n, err
+		})
+	}
+	opts.Stdout, opts.Stderr = ending(opts.Stdout), ending(opts.Stderr)
+	code, err := env.Exec(ctx, script, opts)
+	var failed *outputError
+	switch {
+	case !errors.As(context.Cause(ctx), &failed):
+		return code, err
+	case errors.Is(failed.err, syscall.EPIPE):
+		return brokenPipe, nil
+	}
+	return -1, fmt.Errorf("write the command's output: %w", failed.err)
+}
+
+// outputError means that output could not be written.
+type outputError struct{ err error }
+
+func (e *outputError) Error() string { return e.err.Error() }
+
+// writerFunc is a function that is a writer.
+type writerFunc func(p []byte) (int, error)
+
+// Write implements io.Writer.
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
 // runShell runs a shell, or a command in its place, on a terminal if there is one.
 func runShell(ctx context.Context, h *Host, env environment.Environment, command []string, opts environment.ExecOptions, c Console) (int, error) {
 	script := "exec bash"
@@ -307,11 +350,11 @@ func runShell(ctx context.Context, h *Host, env environment.Environment, command
 	}
 	opts.Stdin, opts.Stdout, opts.Stderr = c.Stdin, c.Stdout, c.Stderr
 	if c.Terminal == nil {
-		return env.Exec(ctx, script, opts)
+		return execUntilGone(ctx, env, script, opts)
 	}
 	if _, ok := environment.As[environment.TerminalRunner](env); !ok {
 		linef(h.Output, "note: this provider has no terminals: there is no prompt, lines are not edited, and Ctrl-C ends the shell")
-		return env.Exec(ctx, script, opts)
+		return execUntilGone(ctx, env, script, opts)
 	}
 	terminal, restore, err := c.Terminal()
 	if err != nil {
