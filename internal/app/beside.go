@@ -12,6 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/job/merge"
 	"github.com/org/rollout-action/internal/job/resume"
 	"github.com/org/rollout-action/internal/job/reuse"
 	"github.com/org/rollout-action/internal/plural"
@@ -291,7 +292,7 @@ func (j *pair) share(ctx context.Context, sides []*side) error {
 
 // report reports on the job, with the baseline that ran beside it.
 func (j *pair) report(ctx context.Context, h *Host, sides []*side, req RunRequest, err error) (*Finished, error) {
-	end := ending{ran: true}
+	end := ending{ran: true, both: true}
 	stopped, resumed := false, false
 	for _, s := range sides {
 		resumed = resumed || s.into != ""
@@ -305,9 +306,6 @@ func (j *pair) report(ctx context.Context, h *Host, sides []*side, req RunReques
 			end.notes = append(end.notes, note)
 		}
 	}
-	if base := sides[1].opened; base != nil && base.ended.SkippedTrials > 0 {
-		end.incomplete = append(end.incomplete, fmt.Sprintf("the baseline that ran beside it is incomplete: %d of %s have no result", base.ended.SkippedTrials, plural.Count(base.ended.TotalTrials, "trial")))
-	}
 	end.cancelled = err == nil && (!resumed && !stopped || ctx.Err() != nil)
 	finished, reportErr := finish(ctx, h, j.head.dir(), j.head.report, end)
 	if finished != nil && (ctx.Err() != nil || stopped) && err == nil {
@@ -320,6 +318,33 @@ func (j *pair) report(ctx context.Context, h *Host, sides []*side, req RunReques
 		h.Finished(finished)
 	}
 	return finished, cmp.Or(err, reportErr)
+}
+
+// addBeside adds what the baseline in the directory base lacks, which was run beside the job in dir, and why its trials were not started.
+func (end *ending) addBeside(h *Host, dir, base string) error {
+	tree, err := result.ReadTree(h.Path(base))
+	if err != nil {
+		return fmt.Errorf("read the baseline that ran beside %s: %w", clean(dir), err)
+	}
+	for _, sentence := range merge.Missing(h.Path(base)) {
+		if sentence = "baseline: " + sentence; !slices.Contains(end.incomplete, sentence) {
+			end.incomplete = append(end.incomplete, sentence)
+		}
+	}
+	ended := result.Summarize(tree.Plan, tree.All())
+	for _, sentence := range stopSentences(ended) {
+		end.notes = append(end.notes, "baseline: "+sentence)
+	}
+	missing := ended.SkippedTrials + ended.Errors[result.Cancelled]
+	if missing == 0 {
+		return nil
+	}
+	end.incomplete = append(end.incomplete, fmt.Sprintf("the baseline that ran beside it is incomplete: %d of %s never ran or left no result", missing, plural.Count(ended.TotalTrials, "trial")))
+	if !end.both {
+		end.notes = append(end.notes, "To run what is left of the baseline: "+resumption(h.Paths, base, tree.Plan, ReportOptions{})+moreBudget(ended.Stopped),
+			"Then, to report on the job: rollout report "+quotedPath(dir))
+	}
+	return nil
 }
 
 func endedOf(s *side) result.Job {

@@ -63,6 +63,7 @@ type ending struct {
 	cancelled  bool         // the job's own run ends here, and a cancel is its outcome
 	quiet      bool         // as in ReportRequest
 	ran        bool         // the use case ran the job, or would have if anything had been left to run
+	both       bool         // the use case ran the job and the baseline beside it, and says itself how both go on
 	// baseline is what the job is compared with, if that was looked for already.
 	baseline *foundBaseline
 }
@@ -99,13 +100,19 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	if opts.Baseline == "" {
-		if plan, err := result.ReadPlanHead(h.Path(dir)); err == nil {
-			opts.Baseline = besideDir(h.Paths, dir, plan)
-		}
-	}
 	if end.tree == nil {
 		end.incomplete = append(end.incomplete, merge.Missing(h.Path(dir))...)
+	}
+	if plan, err := result.ReadPlanHead(h.Path(dir)); err == nil {
+		beside := besideDir(h.Paths, dir, plan)
+		if opts.Baseline == "" {
+			opts.Baseline = beside
+		}
+		if beside != "" && filepath.Clean(h.Path(opts.Baseline)) == filepath.Clean(h.Path(beside)) {
+			if err := end.addBeside(h, dir, beside); err != nil {
+				return nil, err
+			}
+		}
 	}
 	f := &finishing{finder: h.finder(), now: h.Now, opts: opts, end: end}
 	if err := f.gather(ctx, dir); err != nil {
