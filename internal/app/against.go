@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -178,15 +179,11 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, ref string, opts confi
 	if err != nil {
 		return nil, fmt.Errorf("--against %s: %w", clean(ref), err)
 	}
-	first := filepath.Join(scratch, "first")
-	n, _, err := local.Export(ctx, func(file string) bool { return file == name }, first)
-	if err != nil {
-		return nil, fmt.Errorf("--against %s: %w", clean(ref), err)
-	}
-	if n == 0 {
-		return nil, usage("--against %s: commit %s has no %s, so there is nothing to compare with: give a commit that has it", clean(ref), ShortCommit(local.ID), clean(name))
-	}
 	was := &earlier{commit: local.ID, file: name}
+	first, jobFiles, err := was.exportJobFile(ctx, local, ref, scratch)
+	if err != nil {
+		return nil, err
+	}
 	loaded, err := was.load(first, opts)
 	if err != nil {
 		return nil, err
@@ -202,7 +199,7 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, ref string, opts confi
 		}
 	}
 	keep := func(file string) bool {
-		if file == name || path.Base(file) == ".gitignore" || wanted["."] {
+		if jobFiles[file] || path.Base(file) == ".gitignore" || wanted["."] {
 			return true
 		}
 		for ; file != "."; file = path.Dir(file) {
@@ -228,6 +225,55 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, ref string, opts confi
 	}
 	return was, nil
 }
+
+// exportJobFile writes the job file of the commit to a directory below scratch, and returns the directory and the names of what it wrote: the
+// file, and those that it leads to if it is a link. A link that leads out of the commit is refused.
+func (was *earlier) exportJobFile(ctx context.Context, local *git.Local, ref, scratch string) (dir string, names map[string]bool, err error) {
+	const maxLinks = 10
+	names = map[string]bool{}
+	for file := was.file; len(names) < maxLinks; {
+		names[file] = true
+		dir = filepath.Join(scratch, fmt.Sprintf("first-%d", len(names)))
+		n, _, err := local.Export(ctx, func(f string) bool { return names[f] }, dir)
+		if err != nil {
+			return "", nil, fmt.Errorf("--against %s: %w", clean(ref), err)
+		}
+		if n == 0 {
+			return "", nil, usage("--against %s: commit %s has no %s, so there is nothing to compare with: give a commit that has it", clean(ref), ShortCommit(was.commit), clean(was.file))
+		}
+		at := filepath.Join(dir, filepath.FromSlash(file))
+		info, err := os.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "", nil, was.badLink(ref, file, "which is no file of this commit")
+		case err != nil:
+			return "", nil, fmt.Errorf("--against %s: %w", clean(ref), err)
+		case info.Mode().IsRegular():
+			return dir, names, nil
+		case info.Mode().Type() != fs.ModeSymlink:
+			return "", nil, usage("--against %s: %s is no file", clean(ref), was.shown(file))
+		}
+		target, err := os.Readlink(at)
+		if err != nil {
+			return "", nil, fmt.Errorf("--against %s: %w", clean(ref), err)
+		}
+		to := path.Join(path.Dir(file), filepath.ToSlash(target))
+		if filepath.IsAbs(target) || !filepath.IsLocal(filepath.FromSlash(to)) {
+			return "", nil, was.badLink(ref, target, "which is not in the repository")
+		}
+		if file = to; names[file] {
+			break // a loop
+		}
+	}
+	return "", nil, was.badLink(ref, was.file, "which leads through too many links")
+}
+
+func (was *earlier) badLink(ref, target, why string) error {
+	return usage("--against %s: %s is a link to %s, %s: give a commit in which it is a file", clean(ref), was.shown(was.file), clean(target), why)
+}
+
+// shown returns the name of a file of the commit as git writes it.
+func (was *earlier) shown(file string) string { return ShortCommit(was.commit) + ":" + clean(file) }
 
 // keep writes the files of a commit to the cache, or to a temporary directory.
 func (was *earlier) keep(ctx context.Context, h *Host, key cache.Key, export func(into string) error) error {
@@ -261,17 +307,25 @@ func (was *earlier) keep(ctx context.Context, h *Host, key cache.Key, export fun
 func (was *earlier) load(root string, opts config.Options) (*config.Loaded, error) {
 	file := filepath.Join(root, filepath.FromSlash(was.file))
 	loaded, err := config.Load(file, opts)
+	return loaded, was.named(err, root)
+}
+
+// named returns err with the names that git has for the files of the commit, which were written below root.
+func (was *earlier) named(err error, root string) error {
 	var problems diag.List
-	if errors.As(err, &problems) {
-		shown := slices.Clone(problems)
-		for i := range shown {
-			if shown[i].File == file {
-				shown[i].File = ShortCommit(was.commit) + ":" + was.file
-			}
-		}
-		return nil, shown
+	if !errors.As(err, &problems) {
+		return err
 	}
-	return loaded, err
+	below := root + string(filepath.Separator)
+	named := slices.Clone(problems)
+	for i, p := range named {
+		if file, ok := strings.CutPrefix(p.File, below); ok {
+			named[i].File = was.shown(filepath.ToSlash(file))
+		}
+		named[i].Message = strings.ReplaceAll(p.Message, below, ShortCommit(was.commit)+":")
+		named[i].Hint = strings.ReplaceAll(p.Hint, below, ShortCommit(was.commit)+":")
+	}
+	return named
 }
 
 // loadEarlier loads the job of a commit with the tasks of p.
@@ -294,7 +348,10 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 	}
 	l := &loaded{Loaded: file, host: p.host, path: filepath.Join(was.dir, filepath.FromSlash(was.file)), getenv: p.getenv, sets: p.sets, taskDirs: p.taskDirs, release: was.close}
 	if err := l.loadAgentFiles(ctx); err != nil {
-		return nil, err
+		if err := was.named(err, was.dir); errors.As(err, new(diag.List)) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("--against: commit %s: %w", ShortCommit(was.commit), err)
 	}
 	return l, nil
 }
