@@ -348,10 +348,10 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 	}
 	l := &loaded{Loaded: file, host: p.host, path: filepath.Join(was.dir, filepath.FromSlash(was.file)), getenv: p.getenv, sets: p.sets, taskDirs: p.taskDirs, release: was.close}
 	if err := l.loadAgentFiles(ctx); err != nil {
-		if err := was.named(err, was.dir); errors.As(err, new(diag.List)) {
+		if err := was.named(err, was.dir); errors.As(err, new(diag.List)) || ctx.Err() != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("--against: commit %s: %w", ShortCommit(was.commit), err)
+		return nil, usage("--against: commit %s: %w", ShortCommit(was.commit), err) // such as a link that leads out of it
 	}
 	return l, nil
 }
