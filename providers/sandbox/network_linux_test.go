@@ -198,7 +198,7 @@ func TestMachinesOwnAddressesAreUnreachable(t *testing.T) {
 func TestPacketsOfOtherSandboxesAreNotSeen(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		spy, talker := create(t, p, environment.CreateOptions{Image: testImage}), create(t, p, environment.CreateOptions{Image: testImage})
-		run(t, spy, `perl -e 'socket(S, 17, 3, 0x0300) or die "socket: $!"; open(O, ">", "/seen"); print "up\n"; close STDOUT; while (recv(S, $b, 65535, 0), length $b) { syswrite O, $b }' & sleep 0.2`)
+		run(t, spy, `perl -e 'socket(S, 17, 3, 0x0300) or die "socket: $!"; open(O, ">", "/seen"); print "up\n"; close STDOUT; while (recv(S, $b, 65535, 0), length $b) { syswrite O, $b }' & until [ -e /seen ]; do sleep 0.01; done`)
 		address := hosts.Outside(t)
 		run(t, talker, environmenttest.BashClient+`direct `+address+`; serve 8099; sleep 0.3; direct 127.0.0.1:8099`)
 		c, err := net.Dial("tcp", hosts.Real(t, address))
@@ -212,7 +212,7 @@ func TestPacketsOfOtherSandboxesAreNotSeen(t *testing.T) {
 			t.Errorf("%s packets of others were seen", strings.TrimSpace(got))
 		}
 		run(t, spy, environmenttest.BashClient+"direct "+address)
-		if got := run(t, spy, "grep -c hello /seen || true"); got == "0\n" {
+		if got := run(t, spy, "for i in {1..1000}; do ! grep -q hello /seen || break; sleep 0.01; done; grep -c hello /seen || true"); got == "0\n" {
 			t.Error("the spy sees nothing at all, not even its own")
 		}
 	})
