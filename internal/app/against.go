@@ -51,6 +51,11 @@ func besideDir(paths Paths, dir string, plan result.Plan) string {
 	if plan.Shard != nil {
 		shard = shardSuffix(*plan.Shard)
 	}
+	if name := filepath.Base(dir); name == "." || name == ".." { // which say nothing of the directory beside it
+		if abs, err := filepath.Abs(paths.Path(dir)); err == nil {
+			dir = abs
+		}
+	}
 	base := strings.TrimSuffix(filepath.Clean(dir), shard) + suffix + shard
 	if other, err := result.ReadPlanHead(paths.Path(base)); err != nil || other.Beside == nil || !other.Beside.Baseline {
 		return ""

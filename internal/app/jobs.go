@@ -40,6 +40,7 @@ const (
 	JobDone       JobState = "done"       // every trial ran
 	JobRunning    JobState = "running"    // a process on this machine runs it
 	JobCancelled  JobState = "cancelled"  // it ended, and trials are missing
+	JobStopped    JobState = "stopped"    // so it did, because of its budget or --fail-fast
 	JobKilled     JobState = "killed"     // its process ended without writing the job's result
 	JobUnreadable JobState = "unreadable" // its files are damaged
 )
@@ -189,6 +190,8 @@ func (l *ListedJob) read(paths Paths) error {
 		return nil
 	case !ended:
 		l.State = JobKilled
+	case summary.Cancelled && len(summary.Stopped) > 0:
+		l.State = JobStopped
 	case summary.Cancelled:
 		l.State = JobCancelled
 	default:

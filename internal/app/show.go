@@ -48,6 +48,8 @@ func ShowJob(h *Host, dir string) (ShownJob, error) {
 		return shown, nil
 	case err != nil:
 		shown.State = JobKilled
+	case shown.Input.Job.Cancelled && len(shown.Input.Job.Stopped) > 0:
+		shown.State = JobStopped
 	case shown.Input.Job.Cancelled:
 		shown.State = JobCancelled
 	}

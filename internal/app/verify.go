@@ -216,7 +216,7 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 		}
 		reason := notKept(t, provider.Name(), kept)
 		if v.req.Artifacts {
-			reason = noArtifacts(s, t)
+			reason = noArtifacts(s, v.Job.Artifacts, t)
 		}
 		if reason != "" {
 			v.miss(s.Key, reason)
@@ -256,34 +256,34 @@ func notKept(t result.Trial, provider string, kept map[string]bool) string {
 	e := t.Environment
 	switch {
 	case t.Reused != nil:
-		return "it was taken over from another job, " + t.Reused.From + ": verify that one"
+		return "the result was taken over from another job, " + t.Reused.From + ": verify that one"
 	case t.Reverified != nil:
-		return "it was verified again itself: verify " + t.Reverified.From + " again"
+		return "the result is one of rollout verify: verify " + t.Reverified.From + " again"
 	case e == nil || !e.Preserved || e.ID == "":
-		return "its environment was not kept (environment.preserve_env says which are)"
+		return "the environment was not kept (environment.preserve_env says which are)"
 	case e.Provider != provider:
-		return "its environment is one of the provider " + e.Provider
+		return "the environment is one of the provider " + e.Provider
 	case !kept[e.ID]:
-		return "its environment is not here any more, or on another machine"
+		return "the environment is not here any more, or on another machine"
 	}
 	return ""
 }
 
-// noArtifacts returns why the artifacts of a trial are not all that its task wants to keep, or "".
-func noArtifacts(s trial.Spec, t result.Trial) string {
-	wanted := s.Task.Config.Artifacts
+// noArtifacts returns why the artifacts of a trial are not all that its task and the job want to keep, or "".
+func noArtifacts(s trial.Spec, ofJob []string, t result.Trial) string {
+	wanted := trial.WantedArtifacts(s.Task.Config.Artifacts, ofJob)
 	switch {
 	case t.Reused != nil:
-		return "it was taken over from another job, " + t.Reused.From + ": verify that one"
+		return "the result was taken over from another job, " + t.Reused.From + ": verify that one"
 	case len(t.Artifacts) == 0:
-		return "it has no artifacts (artifacts in task.toml)"
+		return "there are no artifacts (artifacts in task.toml or the job file)"
 	case len(t.Artifacts) != len(wanted):
-		return "not all artifacts that the task wants are there"
+		return "not all artifacts that are wanted are there"
 	}
 	for i, a := range t.Artifacts {
 		switch {
 		case a.Source != wanted[i].Source:
-			return "the task wants other artifacts now"
+			return "other artifacts are wanted now"
 		case len(wanted[i].Exclude) > 0:
 			return "the artifact " + a.Source + " leaves files out (exclude)"
 		case a.Incomplete:

@@ -21,8 +21,8 @@ func newLsCommand(v *invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [DIR]",
 		Short: "List jobs: when they ran, their state, pass rate, cost and verdict",
-		Long: `List the jobs in a directory, the newest first: those that are done, run, were cancelled or killed, shards,
-and jobs whose files are damaged. Times are UTC. TRIALS are the trials with a reward, of all.
+		Long: `List the jobs in a directory, the newest first: those that are done, run, were cancelled or killed, were
+stopped by their budget or --fail-fast, shards, and jobs whose files are damaged. Times are UTC. TRIALS are the trials with a reward, of all.
 
 VERDICT is what the job's own gate says. A run's verdict is not stored, so it is computed from the gate in its configuration,
 without a baseline. It is "–" for shards, for jobs that are not done, and for jobs that began with a baseline, unless they fail

@@ -28,7 +28,7 @@ const (
 // and before the verifier can change them.
 func (x *execution) keepArtifacts(ctx context.Context) {
 	defer x.recoverPanic()
-	wanted := wantedArtifacts(x.spec.Task.Config.Artifacts, x.job.Artifacts)
+	wanted := WantedArtifacts(x.spec.Task.Config.Artifacts, x.job.Artifacts)
 	if len(wanted) == 0 || x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
 		return
 	}
@@ -55,9 +55,9 @@ func (x *execution) keepArtifacts(ctx context.Context) {
 	}
 }
 
-// wantedArtifacts returns a task's artifacts, and those of the job's paths that are not among them. A path whose place in the trial's
+// WantedArtifacts returns a task's artifacts, and those of the job's paths that are not among them. A path whose place in the trial's
 // directory the task gives to another one gets a place of its own.
-func wantedArtifacts(ofTask []task.Artifact, paths []string) []task.Artifact {
+func WantedArtifacts(ofTask []task.Artifact, paths []string) []task.Artifact {
 	out := slices.Clone(ofTask)
 	for _, p := range paths {
 		if slices.ContainsFunc(ofTask, func(a task.Artifact) bool { return len(a.Exclude) == 0 && within(p, a.Source) }) {
