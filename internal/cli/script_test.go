@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -36,6 +37,12 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		RequireUniqueNames: true,
+		Condition: func(name string) (bool, error) {
+			if name != "cache" {
+				return false, fmt.Errorf("there is no condition %s", name)
+			}
+			return os.Geteuid() == 0, nil // testscript's HOME is /no-home, which others than root cannot make
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"rollout": func(ts *testscript.TestScript, neg bool, args []string) {
 				inProcess(ts, neg, "", args)
