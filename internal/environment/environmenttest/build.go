@@ -84,8 +84,8 @@ func (s *scene) forgetLater(ref string) {
 // stamped returns a context that was never built before. /stamp in the image differs for each build, and the progress of the build
 // shows "made-" with the same number.
 func (s *scene) stamped() map[string]string {
-	return map[string]string{"Dockerfile": s.from() + `# ` + rand.Text() + `
-RUN date +%s%N > /stamp; echo "made-$(cat /stamp)"
+	// The command differs, too: a provider may share the layers of equal commands, which other checks build again.
+	return map[string]string{"Dockerfile": s.from() + `RUN : ` + rand.Text() + `; date +%s%N > /stamp; echo "made-$(cat /stamp)"
 `}
 }
 
