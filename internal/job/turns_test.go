@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
@@ -29,6 +30,7 @@ func TestTurnsInterleaveTwoJobs(t *testing.T) {
 		for side, name := range []string{"a", "b"} {
 			list := specs(4)
 			opts := options(newTree(t, list), runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+				time.Sleep(time.Second) // until all others wait for their turn
 				mu.Lock()
 				defer mu.Unlock()
 				order = append(order, name+spec.Key.Task)
