@@ -35,7 +35,7 @@ type earlier struct {
 	close  func()
 }
 
-// againstSuffix is what the name of a baseline has behind the name of the job that it is run beside.
+// againstSuffix returns the end of the name of a baseline, which follows the name of the job that it is run beside.
 func againstSuffix(commit string) string { return "-against-" + ShortCommit(commit) }
 
 // besideDir returns the directory of the baseline that the job in dir was run beside; "" if there is none.

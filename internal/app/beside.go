@@ -443,5 +443,5 @@ func labelled(e event.Event, label string) event.Event {
 	return e
 }
 
-// shardSuffix is what the directory of a shard has behind the name of its job.
+// shardSuffix returns the end of the name of a shard's directory, which follows the name of its job.
 func shardSuffix(s result.Shard) string { return ".shard-" + ShardName(s) }

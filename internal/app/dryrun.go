@@ -69,20 +69,10 @@ type Estimate struct {
 // RunDry returns what Run would do. It contacts no provider and writes nothing but datasets of registries into the cache. What Run
 // would refuse, it refuses.
 func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
-	if !req.Resume && !req.Rerun.empty() {
-		return nil, errRerunWithoutResume
-	}
 	if req.SaveJob != "" {
 		return nil, usage("--save-job writes a file, and --dry-run writes nothing: use one of them")
 	}
-	policy, err := req.Rerun.policy()
-	if err != nil {
-		return nil, err
-	}
-	if err := req.Report.checkEarly(ctx, h.finder()); err != nil {
-		return nil, err
-	}
-	p, err := loadPlan(ctx, h, req.Job.gated(req.Report))
+	p, policy, err := req.load(ctx, h)
 	if err != nil {
 		return nil, err
 	}

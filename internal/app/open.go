@@ -199,6 +199,9 @@ func (p *planned) open(provider environment.Provider, lock *job.Lock) (*opened, 
 
 // errExists says what to do about a job's directory that exists already.
 func (p *planned) errExists(err error) error {
+	if p.reverifies != "" {
+		return usage("%w: a job is never written over; choose another --name, or remove the directory", err)
+	}
 	return usage("%w: a job is never written over; choose another --name, resume it (--resume), or remove the directory, or write a placeholder in the name for a directory of each run ({date}, {commit} or {run}), as in %s", err,
 		clean(p.Job.Name+"-{date}"))
 }

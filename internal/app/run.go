@@ -13,21 +13,26 @@ import (
 	"github.com/org/rollout-action/internal/job/reuse"
 )
 
-var errRerunWithoutResume = usage("--retry-errors, --only-failed and --rerun say what is run again of a job that is there: they need --resume")
-
-// Run runs a job, or a shard of it, and reports on it. With an error, the Finished is what there is of the job; nil: nothing.
-func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
+// load checks the request, and returns the plan of its job and what is run again. Callers close the plan.
+func (req RunRequest) load(ctx context.Context, h *Host) (*planned, resume.RerunPolicy, error) {
+	var none resume.RerunPolicy
 	if !req.Resume && !req.Rerun.empty() {
-		return nil, errRerunWithoutResume
+		return nil, none, usage("--retry-errors, --only-failed and --rerun say what is run again of a job that is there: they need --resume")
 	}
 	policy, err := req.Rerun.policy()
 	if err != nil {
-		return nil, err
+		return nil, none, err
 	}
 	if err := req.Report.checkEarly(ctx, h.finder()); err != nil {
-		return nil, err
+		return nil, none, err
 	}
 	p, err := loadPlan(ctx, h, req.Job.gated(req.Report))
+	return p, policy, err
+}
+
+// Run runs a job, or a shard of it, and reports on it. With an error, the Finished is what there is of the job; nil: nothing.
+func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
+	p, policy, err := req.load(ctx, h)
 	if err != nil {
 		return nil, err
 	}

@@ -158,7 +158,7 @@ func (v *verifying) place() error {
 	v.Numbered, v.Unnamed = nil, false
 	v.Job.JobsDir = filepath.Dir(filepath.Clean(v.req.Dir))
 	if v.Job.Name = v.req.Name; v.req.Name != "" {
-		if result.Slug(v.req.Name) != v.req.Name {
+		if result.Slug(v.req.Name) != v.req.Name || strings.ContainsAny(v.req.Name, "{}") || strings.HasPrefix(v.req.Name, "-") {
 			return usage("--name %s: cannot be the name of a directory", clean(v.req.Name))
 		}
 		return nil
