@@ -43,6 +43,7 @@ func (b *box) runOnTerminal(script string, size environment.TerminalSize, opts e
 	go func() {
 		code, err := environment.ExecTerminal(b.s.ctx, b.Environment, script, opts, environment.Terminal{Size: size, Resized: t.sizes})
 		t.done <- outcome{code: code, err: err}
+		r.Close() // what is typed from now on is lost
 	}()
 	return t
 }
@@ -51,7 +52,7 @@ func (b *box) runOnTerminal(script string, size environment.TerminalSize, opts e
 func (t *onTerminal) await(text string) {
 	t.s.Helper()
 	for deadline := time.Now().Add(t.s.opts.patience()); !strings.Contains(t.shown.String(), text); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+		if time.Now().After(deadline) || len(t.done) > 0 && !strings.Contains(t.shown.String(), text) {
 			t.s.Fatalf("%q was not shown, but %q", text, t.shown.String())
 		}
 	}
@@ -88,7 +89,7 @@ echo out; echo err >&2; echo "$A $PWD"; exit 7`, environment.TerminalSize{}, env
 }
 
 func checkTerminalKeys(s *scene) {
-	t := s.create().runOnTerminal(`read -r line; echo "read $line"; trap 'echo interrupted' INT; sleep 100000; echo "after $?"; exit 3`, environment.TerminalSize{}, environment.ExecOptions{})
+	t := s.create().runOnTerminal(`trap 'echo interrupted' INT; read -r line; echo "read $line"; sleep 100000; echo "after $?"; exit 3`, environment.TerminalSize{}, environment.ExecOptions{})
 	t.write("some words\r")
 	t.await("read some words")
 	// The signal is for what runs in the foreground then, so it is typed until something does.
