@@ -135,9 +135,14 @@ func TestShellOnATerminal(t *testing.T) {
 		for range 2 {
 			r.write(t, "\x03")
 		}
-		for i := 0; i < 300 && !strings.Contains(r.text(), "interrupted"); i++ { // a terminal drops what it gets just before it handles Ctrl-C
+		// A terminal drops what it gets just before it handles Ctrl-C, and a shell ignores a signal just before its command is in the foreground.
+		for i := 0; i < 300 && !strings.Contains(r.text(), "interrupted"); i++ {
 			r.write(t, "echo in''terrupted\r")
 			time.Sleep(200 * time.Millisecond)
+			if i%5 == 4 {
+				r.write(t, "\x03")
+				time.Sleep(200 * time.Millisecond)
+			}
 		}
 		r.await(t, "interrupted")
 		r.write(t, "exit 7\r")
