@@ -61,16 +61,6 @@ func (f finder) side(ctx context.Context, path string, at StoredAt, other evalua
 	}
 	if isRemote(path) {
 		job, err := f.download(ctx, path)
-		if errors.Is(err, errNoObject) {
-			err = usage("%s: %w", shown(path), err)
-		}
-		if err != nil {
-			return result.Job{}, "", err
-		}
-		return *job, describe(*job, shown(path)), nil
-	}
-	if isRemote(path) {
-		job, err := f.download(ctx, path)
 		switch {
 		case errors.Is(err, errNoObject):
 			return result.Job{}, "", usage("%s: %w", shown(path), err)
