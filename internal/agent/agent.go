@@ -4,6 +4,7 @@ package agent
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -35,6 +36,18 @@ const (
 
 // Reserved reports whether the agent is built in. Such an agent has no scripts.
 func (a Agent) Reserved() bool { return a.Name == Oracle || a.Name == Nop }
+
+// Evaluated returns those of the names of a job's agents that its results are about: those of agents that are not built in; without
+// any, oracle; without oracle, nop. Oracle and nop beside other agents only check the tasks. names is not changed.
+func Evaluated(names []string) []string {
+	for _, others := range [][]string{{Oracle, Nop}, {Nop}} {
+		kept := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+		if len(kept) > 0 {
+			return kept
+		}
+	}
+	return slices.Clone(names)
+}
 
 // IsGlob reports whether the source is a glob.
 func (f File) IsGlob() bool {

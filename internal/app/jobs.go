@@ -22,14 +22,16 @@ import (
 
 // JobsRequest is what ListJobs takes.
 type JobsRequest struct {
-	Dir   string // with the directories of jobs
-	Limit int    // how many jobs to return; 0: all
+	Dir     string // with the directories of jobs
+	Default bool   // nobody named Dir: if it does not exist, there are no jobs yet
+	Limit   int    // how many jobs to return; 0: all
 }
 
 // Jobs are the jobs in a directory.
 type Jobs struct {
 	List  []ListedJob // the newest first
 	Total int         // how many there are, however many List has
+	NoDir bool        // the default directory does not exist
 }
 
 // JobState tells how far a job has come.
@@ -45,7 +47,8 @@ const (
 	JobUnreadable JobState = "unreadable" // its files are damaged
 )
 
-// ListedJob is one of many jobs. Numbers are those of the result.Summary; null if nothing is known.
+// ListedJob is one of many jobs. Numbers are those of the result.Summary, but PassRate and MeanReward are those of the agents that are
+// evaluated (result.Job.Evaluated); null if nothing is known.
 type ListedJob struct {
 	Dir       string        `json:"dir"` // below the current directory, or absolute
 	Name      string        `json:"job_name"`
@@ -83,6 +86,9 @@ func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 		return Jobs{}, usage("%s is a job itself: see it with rollout show %s, or give the directory with the jobs", clean(req.Dir), quotedPath(req.Dir))
 	}
 	entries, err := os.ReadDir(dir)
+	if _, missing := os.Lstat(dir); req.Default && errors.Is(missing, fs.ErrNotExist) {
+		return Jobs{NoDir: true}, nil
+	}
 	if err != nil && !isDir(dir) {
 		return Jobs{}, usage("%s: there is no such directory (give the one with the jobs: jobs_dir in job files)", clean(req.Dir))
 	}
@@ -181,9 +187,7 @@ func (l *ListedJob) read(paths Paths) error {
 	s := summary.Summary
 	l.TotalTrials, l.CompletedTrials, l.FailedTrials, l.SkippedTrials = s.TotalTrials, s.CompletedTrials, s.FailedTrials, s.SkippedTrials
 	l.TotalCost, l.DurationSec = s.TotalCost, summary.TotalDurationSec
-	if s.CompletedTrials > 0 {
-		l.PassRate, l.MeanReward = &s.PassRate, &s.MeanReward
-	}
+	l.PassRate, l.MeanReward = summary.Evaluated()
 	switch {
 	case job.Running(dir):
 		l.State = JobRunning

@@ -23,6 +23,7 @@ func newLsCommand(v *invocation) *cobra.Command {
 		Short: "List jobs: when they ran, their state, pass rate, cost and verdict",
 		Long: `List the jobs in a directory, the newest first: those that are done, run, were cancelled or killed, were
 stopped by their budget or --fail-fast, shards, and jobs whose files are damaged. Times are UTC. TRIALS are the trials with a reward, of all.
+PASS RATE is that of your agents: oracle and nop count only if the job has no other.
 
 VERDICT is what the job's own gate says. A run's verdict is not stored, so it is computed from the gate in its configuration,
 without a baseline. It is "–" for shards, for jobs that are not done, and for jobs that began with a baseline, unless they fail
@@ -47,9 +48,13 @@ without one, too. "rollout report" judges with a baseline.
 			if len(args) == 1 {
 				req.Dir = args[0]
 			}
+			req.Default = len(args) == 0 && !cmd.Flags().Changed("jobs-dir")
 			jobs, err := app.ListJobs(cmd.Context(), v.host(), req)
 			if err != nil {
 				return err
+			}
+			if jobs.NoDir {
+				fmt.Fprintf(v.Stderr, "No jobs yet: there is no directory %s here. The first run makes it. If jobs_dir in your job file is another directory, name that one.\n", clean(req.Dir))
 			}
 			if asJSON {
 				if n := jobs.Total - len(jobs.List); n > 0 {
@@ -59,6 +64,9 @@ without one, too. "rollout report" judges with a baseline.
 					jobs.List = []app.ListedJob{}
 				}
 				return v.printJSON(jobs.List)
+			}
+			if jobs.NoDir {
+				return nil
 			}
 			return printJobs(v.Stdout, req.Dir, jobs)
 		},

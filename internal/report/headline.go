@@ -82,15 +82,16 @@ func (in Input) Headline(cases []Case) string {
 	return strings.Join(parts, ", ")
 }
 
-// evaluated returns the cases of the agents that are neither oracle nor nop; if there are none, oracle's; else all.
+// evaluated returns the cases of the agents that agent.Evaluated names.
 func evaluated(cases []Case) []Case {
-	for _, others := range [][]string{{agent.Oracle, agent.Nop}, {agent.Nop}} {
-		kept := slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return slices.Contains(others, c.Agent) })
-		if len(kept) > 0 {
-			return kept
+	var names []string
+	for _, c := range cases {
+		if !slices.Contains(names, c.Agent) {
+			names = append(names, c.Agent)
 		}
 	}
-	return cases
+	names = agent.Evaluated(names)
+	return slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return !slices.Contains(names, c.Agent) })
 }
 
 // AgentTasks is how many tasks an agent passed in all of its attempts.

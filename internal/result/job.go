@@ -2,8 +2,12 @@ package result
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"time"
+
+	"github.com/org/rollout-action/internal/agent"
 )
 
 // Plan is what a job is going to run: <job>/plan.json. It is written before the first trial and stays with the results, so
@@ -252,6 +256,27 @@ type Job struct {
 	Costs   Costs             `json:"costs"`
 	Errors  map[ErrorType]int `json:"errors"`  // number of trials by error type
 	Skipped []Key             `json:"skipped"` // planned trials without a result
+}
+
+// Evaluated returns the pass rate and the mean reward of the agents that agent.Evaluated names, over their completed trials; nil if they
+// have completed none. Those of Summary are over the trials of all agents.
+func (j *Job) Evaluated() (passRate, meanReward *float64) {
+	if len(j.Agents) == 0 && j.CompletedTrials > 0 { // a file of another program
+		return new(j.PassRate), new(j.MeanReward)
+	}
+	var passed, sum float64
+	completed := 0
+	for _, name := range agent.Evaluated(slices.Sorted(maps.Keys(j.Agents))) {
+		s := j.Agents[name]
+		completed += s.CompletedTrials
+		passed += s.PassRate * float64(s.CompletedTrials)
+		sum = finite(sum + s.MeanReward*float64(s.CompletedTrials))
+	}
+	if completed <= 0 {
+		return nil, nil
+	}
+	// The shares of the agents are divided again, so they are rounded: 3 of 3 trials are not 0.9999999999999999.
+	return new(math.Round(passed) / float64(completed)), new(sum / float64(completed))
 }
 
 // Group is the summary of one agent on one dataset.
