@@ -217,7 +217,7 @@ func (j *pair) execute(ctx context.Context, sides []*side) error {
 	spent := &job.Spending{} // both are paid from one budget
 	var limits job.Budget
 	for i, s := range running {
-		b, err := s.opened.budget()
+		b, err := s.opened.budget(s.opened.earlier)
 		if err != nil {
 			return err
 		}

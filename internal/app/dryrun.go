@@ -43,8 +43,31 @@ type DryRun struct {
 	Layers      int
 	LayerAgents []string
 	Estimate    Estimate
+	Budget      BudgetEstimate
 	Warnings    diag.List
+
+	before ranBefore
 }
+
+// ranBefore is what earlier runs of a resumed job have used of its budget.
+type ranBefore struct {
+	results []result.Trial
+	elapsed time.Duration
+}
+
+// BudgetEstimate is what the job's budget would do to the trials that would run, by what they are expected to take and cost.
+type BudgetEstimate struct {
+	MaxCostUSD  *float64       // the limit, of a shard its share; nil: none
+	MaxDuration *time.Duration // the limit; nil: none
+	SpentUSD    float64        // by earlier runs of the job
+	Elapsed     time.Duration  // in earlier runs of the job
+	// CostKnown and TimeKnown: enough is known about the trials to say when the limit on the cost, or on the time, stops them.
+	CostKnown, TimeKnown bool
+	Forecast             job.Forecast // by the limits that something is known about
+}
+
+// Limited reports whether there is a budget.
+func (b BudgetEstimate) Limited() bool { return b.MaxCostUSD != nil || b.MaxDuration != nil }
 
 // DryTrials are the attempts of one agent at one task that would run.
 type DryTrials struct {
@@ -101,8 +124,39 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.estimate(todo, results)
+	if err := d.forecast(p, d.estimate(todo, results)); err != nil {
+		return nil, err
+	}
 	return d, nil
+}
+
+// forecast says what the job's budget would do to trials.
+func (d *DryRun) forecast(p *planned, expected []job.Expected) error {
+	limits, err := p.budget(d.before.results)
+	if err != nil {
+		return err
+	}
+	e := &d.Budget
+	// One limit that is used up already needs no estimate.
+	if limits.CostUSD > 0 {
+		e.MaxCostUSD, e.SpentUSD = new(limits.CostUSD), limits.Spent.Sum()
+		if e.CostKnown = d.Estimate.Cost != nil || e.SpentUSD >= limits.CostUSD || len(expected) == 0; !e.CostKnown {
+			limits.CostUSD = 0
+		}
+	}
+	if limits.Duration > 0 {
+		e.MaxDuration, e.Elapsed = new(limits.Duration), d.before.elapsed
+		if e.TimeKnown = d.Estimate.Wall != nil || e.Elapsed >= limits.Duration || len(expected) == 0; !e.TimeKnown {
+			limits.Duration = 0
+		}
+	}
+	if d.Estimate.Wall == nil { // all take equally long
+		for i := range expected {
+			expected[i].Duration = 1
+		}
+	}
+	e.Forecast = limits.Forecast(expected, d.Concurrent, e.Elapsed)
+	return nil
 }
 
 // pending returns the trials that would run if nothing were reused, and the results that the job has already.
@@ -148,6 +202,8 @@ func (d *DryRun) pending(p *planned, resumes bool, policy resume.RerunPolicy) (t
 	pending := c.pending
 	d.Shard = p.shard
 	d.Kept = pending.Kept
+	ran := result.Summarize(stored.Plan, pending.Earlier).TotalDurationSec
+	d.before = ranBefore{pending.Earlier, time.Duration(ran * float64(time.Second))}
 	return slices.DeleteFunc(slices.Clone(p.own()), func(s trial.Spec) bool { return !pending.Keys[s.Key] }), pending.Earlier, nil
 }
 
@@ -280,8 +336,8 @@ func (p *planned) newestJobs(ctx context.Context) ([]string, error) {
 	return dirs, nil
 }
 
-// estimate computes how long the trials may take and what they may cost.
-func (d *DryRun) estimate(todo []trial.Spec, earlier earlierJobs) {
+// estimate computes how long the trials may take and what they may cost, together and each.
+func (d *DryRun) estimate(todo []trial.Spec, earlier earlierJobs) []job.Expected {
 	e := &d.Estimate
 	e.Trials, e.Jobs = len(todo), earlier.jobs
 	timings := job.TimingsOf(result.Job{Results: earlier.results})
@@ -289,7 +345,9 @@ func (d *DryRun) estimate(todo []trial.Spec, earlier earlierJobs) {
 	costs := costsOf(earlier.results)
 	wanted := map[result.Key]bool{}
 	sum := 0.0
+	expected := make([]job.Expected, len(todo))
 	for i, s := range todo {
+		expected[i].Duration = each[i]
 		key := s.Key
 		key.Attempt = 0
 		_, timed := timings[key]
@@ -300,16 +358,17 @@ func (d *DryRun) estimate(todo []trial.Spec, earlier earlierJobs) {
 		switch mean, byTask := costs.tasks[key].mean(); {
 		case byTask:
 			e.Costed++
-			sum += mean
+			expected[i].CostUSD = mean
 		default:
 			mean, byAgent := costs.agents[key.Agent].mean()
 			if byAgent {
 				e.CostByAgent++
-				sum += mean
+				expected[i].CostUSD = mean
 			} else {
 				e.CostsUnknown++
 			}
 		}
+		sum += expected[i].CostUSD
 		row := DryTrials{Agent: key.Agent, Dataset: key.Dataset, Task: key.Task, Attempts: 1}
 		if timed {
 			row.Each = new(each[i])
@@ -337,6 +396,7 @@ func (d *DryRun) estimate(todo []trial.Spec, earlier earlierJobs) {
 	if e.Costed+e.CostByAgent > 0 {
 		e.Cost = new(sum)
 	}
+	return expected
 }
 
 // meanCost is a mean of costs.

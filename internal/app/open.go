@@ -227,7 +227,7 @@ func (p *planned) create(lock *job.Lock) (*job.Tree, error) {
 func (o *opened) execute(ctx context.Context) error {
 	show, endView := o.view()
 	defer endView()
-	budget, err := o.budget()
+	budget, err := o.budget(o.earlier)
 	if err != nil {
 		return err
 	}

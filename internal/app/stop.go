@@ -30,10 +30,10 @@ func failed(t result.Trial) bool {
 }
 
 // budget returns what the job may still spend. A shard has the share of the money that its trials are of all trials, and all the time:
-// shards run at the same time.
-func (o *opened) budget() (job.Budget, error) {
-	limits := o.Job.Budget
-	if o.proves {
+// shards run at the same time. earlier are the job's results.
+func (p *planned) budget(earlier []result.Trial) (job.Budget, error) {
+	limits := p.Job.Budget
+	if p.proves {
 		return job.Budget{}, nil // proofs run no agents
 	}
 	var b job.Budget
@@ -44,14 +44,14 @@ func (o *opened) budget() (job.Budget, error) {
 		return b, nil
 	}
 	b.CostUSD = *limits.MaxCostUSD
-	if o.shard != nil && len(o.specs) > 0 {
-		b.CostUSD *= float64(len(o.own())) / float64(len(o.specs))
+	if p.shard != nil && len(p.specs) > 0 {
+		b.CostUSD *= float64(len(p.own())) / float64(len(p.specs))
 	}
-	before, err := job.SupersededCost(o.tree.Dir)
+	before, err := job.SupersededCost(p.host.Path(p.dir()))
 	if err != nil {
 		return b, fmt.Errorf("add up what the job has cost: %w", err)
 	}
-	for _, t := range o.earlier {
+	for _, t := range earlier {
 		before = before.Plus(t.Spent().Total())
 	}
 	b.Spent = &job.Spending{}

@@ -6,19 +6,24 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
 )
 
 // dryRun prints what a run would do.
-func (v *invocation) dryRun(ctx context.Context, req app.RunRequest) error {
+func (v *invocation) dryRun(ctx context.Context, req app.RunRequest, asJSON bool) error {
 	d, err := app.RunDry(ctx, v.host(), req)
 	if err != nil {
 		return err
 	}
 	v.printWarnings(d.Warnings)
+	if asJSON {
+		return v.printJSON(dryRunJSON(*d))
+	}
 	var b strings.Builder
 	writeDryRun(&b, *d)
 	_, err = io.WriteString(v.Stdout, b.String())
@@ -52,6 +57,9 @@ func writeDryRun(b *strings.Builder, d app.DryRun) {
 	writeImages(b, d)
 	if d.Estimate.Trials > 0 {
 		fmt.Fprintf(b, "Time: %s\nCost: %s\n", timeText(d.Estimate), estimatedCost(d.Estimate))
+		for _, line := range budgetText(d) {
+			fmt.Fprintf(b, "Budget: %s\n", line)
+		}
 	}
 	b.WriteString("Nothing was started.\n")
 }
@@ -125,4 +133,148 @@ func noEarlier(e app.Estimate, which string) string {
 		return "there is no earlier job (--timings names one)"
 	}
 	return fmt.Sprintf("no trial in %s %s", plural.Count(e.Jobs, "earlier job"), which)
+}
+
+// budgetText says when the budget would stop the job, a sentence for each line.
+func budgetText(d app.DryRun) []string {
+	b, f := d.Budget, d.Budget.Forecast
+	var out []string
+	limits := map[result.StopReason]string{}
+	if b.MaxCostUSD != nil {
+		limits[result.StopBudgetCost] = "max_cost_usd (" + report.Dollars(*b.MaxCostUSD) + of(d.Shard, ", this shard's share") + ")"
+	}
+	if b.MaxDuration != nil {
+		limits[result.StopBudgetDuration] = "max_duration (" + app.Brief(*b.MaxDuration) + ")"
+	}
+	switch limit := limits[f.Stops]; {
+	case f.Stops != "" && f.Run+f.Cancelled == 0:
+		out = append(out, limit+" is used up already: no trial would start")
+	case f.Stops != "":
+		after := ""
+		if d.Estimate.Wall != nil {
+			after = " and " + app.Brief(f.After)
+		}
+		text := fmt.Sprintf("%s would stop the job after about %s%s: ", limit, plural.Count(f.Run, "trial"), after)
+		if f.Cancelled > 0 {
+			text += fmt.Sprintf("%d would be cancelled, ", f.Cancelled)
+		}
+		out = append(out, text+fmt.Sprintf("%d would not start", f.Left))
+	case b.CostKnown || b.TimeKnown:
+		var enough []string
+		if b.CostKnown {
+			enough = append(enough, limits[result.StopBudgetCost])
+		}
+		if b.TimeKnown {
+			enough = append(enough, limits[result.StopBudgetDuration])
+		}
+		out = append(out, strings.Join(enough, " and ")+" would not stop the job")
+	}
+	if b.MaxCostUSD != nil && !b.CostKnown {
+		out = append(out, "whether "+limits[result.StopBudgetCost]+" would stop the job is not known, because the cost is not")
+	}
+	if b.MaxDuration != nil && !b.TimeKnown {
+		out = append(out, "whether "+limits[result.StopBudgetDuration]+" would stop the job is not known, because the time is not")
+	}
+	return out
+}
+
+// of returns the text if there is a shard.
+func of(shard *result.Shard, text string) string {
+	if shard == nil {
+		return ""
+	}
+	return text
+}
+
+// dryRunOutput is the JSON form of a dry run. What is not known is null.
+type dryRunOutput struct {
+	SchemaVersion int            `json:"schema_version"`
+	JobName       string         `json:"job_name"`
+	Dir           string         `json:"dir"`
+	Provider      string         `json:"provider"`
+	Concurrent    int            `json:"n_concurrent_trials"`
+	Shard         *result.Shard  `json:"shard"`
+	TotalTrials   int            `json:"total_trials"` // of the whole job
+	Trials        int            `json:"trials"`       // that would run
+	Resumed       bool           `json:"resumed"`
+	Kept          int            `json:"kept"`
+	Reused        int            `json:"reused"`
+	PerhapsReused int            `json:"perhaps_reused"` // the run asks the provider about their images
+	Builds        int            `json:"images_to_build"`
+	Pulls         int            `json:"images_to_pull"`
+	Layers        int            `json:"agent_layers"`
+	Broken        int            `json:"broken_tasks"`
+	Tasks         []dryRunTask   `json:"tasks"`
+	Estimate      dryRunEstimate `json:"estimate"`
+	Budget        *dryRunBudget  `json:"budget"` // null without one
+}
+
+type dryRunTask struct {
+	Agent    string   `json:"agent_name"`
+	Dataset  string   `json:"dataset_name"`
+	Task     string   `json:"task_name"`
+	Attempts int      `json:"attempts"`
+	Sec      *float64 `json:"duration_sec"` // of each
+}
+
+type dryRunEstimate struct {
+	Sec     *float64 `json:"duration_sec"` // from the beginning to the end
+	CostUSD *float64 `json:"cost_usd"`
+	// The trials that the estimate is made from, and the trials that it is about.
+	EarlierJobs   int `json:"earlier_jobs"`
+	EarlierTrials int `json:"earlier_trials"`
+	Timed         int `json:"trials_timed"`
+	Costed        int `json:"trials_costed"`
+	CostByAgent   int `json:"trials_costed_by_agent"`
+	CostUnknown   int `json:"trials_without_cost"`
+}
+
+type dryRunBudget struct {
+	MaxCostUSD *float64 `json:"max_cost_usd"`
+	MaxSec     *float64 `json:"max_duration_sec"`
+	SpentUSD   float64  `json:"spent_usd"`
+	ElapsedSec float64  `json:"elapsed_sec"`
+	CostKnown  bool     `json:"cost_known"`
+	TimeKnown  bool     `json:"duration_known"`
+	// Stops is budget_cost or budget_duration, as in result.json; null: the job is expected to run to its end, as far as that is known.
+	Stops     *result.StopReason `json:"stops"`
+	Run       int                `json:"trials_run"`
+	Cancelled int                `json:"trials_cancelled"`
+	Left      int                `json:"trials_not_started"`
+	AfterSec  *float64           `json:"after_sec"` // null: it does not stop, or the time is not known
+}
+
+func dryRunJSON(d app.DryRun) dryRunOutput {
+	sec := func(d *time.Duration) *float64 {
+		if d == nil {
+			return nil
+		}
+		return new(result.Seconds(*d))
+	}
+	e := d.Estimate
+	out := dryRunOutput{
+		SchemaVersion: 1, JobName: d.Name, Dir: d.Dir, Provider: d.Provider, Concurrent: d.Concurrent, Shard: d.Shard, TotalTrials: d.Total, Trials: e.Trials,
+		Resumed: d.Resumed, Kept: d.Kept, Reused: d.Reused, PerhapsReused: d.AskedLater, Builds: d.Builds, Pulls: d.Pulls, Layers: d.Layers, Broken: d.Broken,
+		Tasks: []dryRunTask{},
+		Estimate: dryRunEstimate{
+			Sec: sec(e.Wall), CostUSD: e.Cost, EarlierJobs: e.Jobs, EarlierTrials: e.Earlier, Timed: e.Timed, Costed: e.Costed, CostByAgent: e.CostByAgent, CostUnknown: e.CostsUnknown,
+		},
+	}
+	for _, t := range d.Trials {
+		out.Tasks = append(out.Tasks, dryRunTask{t.Agent, t.Dataset, t.Task, t.Attempts, sec(t.Each)})
+	}
+	if b := d.Budget; b.Limited() {
+		f := b.Forecast
+		out.Budget = &dryRunBudget{
+			MaxCostUSD: b.MaxCostUSD, MaxSec: sec(b.MaxDuration), SpentUSD: b.SpentUSD, ElapsedSec: result.Seconds(b.Elapsed), CostKnown: b.CostKnown, TimeKnown: b.TimeKnown,
+			Run: f.Run, Cancelled: f.Cancelled, Left: f.Left,
+		}
+		if f.Stops != "" {
+			out.Budget.Stops = &f.Stops
+			if e.Wall != nil || f.Run == 0 {
+				out.Budget.AfterSec = sec(&f.After)
+			}
+		}
+	}
+	return out
 }

@@ -18,7 +18,7 @@ type runOptions struct {
 	rerun          rerunFlags
 	reuse          []string
 	failFast       bool
-	dryRun         bool
+	dryRun, asJSON bool
 	budget         budgetFlags
 	against        string
 	view           viewFlags
@@ -50,8 +50,9 @@ errors) where the files of the task, the agent, the configuration and the image 
 everywhere, and their cost is not counted. Values of ${VAR} are compared only if redact.except names the variable.
 
 With --dry-run it prints what would run, and what that may take and cost by earlier trials of the same agents and tasks: those
-that the job has, those of --timings and --reuse, and those of the newest ten jobs in jobs_dir. It contacts no provider, runs
-nothing and writes nothing, except datasets of a registry into the cache.
+that the job has, those of --timings and --reuse, and those of the newest ten jobs in jobs_dir. If the job has a budget, it says
+after how many trials the budget would stop it. It contacts no provider, runs nothing and writes nothing, except datasets of a
+registry into the cache.
 ` + exitCodes,
 		Example: `  rollout run job.yaml
   rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G
@@ -72,8 +73,11 @@ nothing and writes nothing, except datasets of a registry into the cache.
 			if opts.dryRun && req.Against != "" {
 				return usage("--dry-run plans one job: leave out --against, which runs up to twice as many trials")
 			}
+			if opts.asJSON && !opts.dryRun {
+				return usage("--json is about what would run: it needs --dry-run (--report-json writes a report of a job that runs)")
+			}
 			if opts.dryRun {
-				return v.dryRun(cmd.Context(), req)
+				return v.dryRun(cmd.Context(), req, opts.asJSON)
 			}
 			req.Arguments = v.arguments
 			return v.run(cmd.Context(), req, opts.view.format)
@@ -88,7 +92,8 @@ nothing and writes nothing, except datasets of a registry into the cache.
 	opts.rerun.add(cmd, "with --resume: ")
 	cmd.Flags().StringArrayVar(&opts.reuse, "reuse", nil, "take trials that are the same from this job's directory instead of running them (repeatable)")
 	addFailFast(cmd, &opts.failFast)
-	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print what would run and what it may take, and run nothing")
+	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print what would run, what it may take and whether the budget would stop it, and run nothing")
+	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "with --dry-run: print JSON: dir, trials, tasks, estimate, budget and more")
 	opts.budget.add(cmd)
 	cmd.Flags().StringVar(&opts.against, "against", "", "run the job file and the agents of this commit, branch or tag beside, on the same tasks and workers, and compare with them")
 	opts.view.add(cmd)
