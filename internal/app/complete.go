@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
@@ -79,4 +80,47 @@ func JobDirs(paths Paths, dir string) []string {
 		}
 	}
 	return printable(out)
+}
+
+// JobDir returns the directory of the job that a job file describes; "" if that cannot be known before it begins. It contacts no registry.
+func JobDir(h *Host, req JobRequest) string {
+	if req.File == "-" || !req.hasJobFile(h.Paths) {
+		return ""
+	}
+	opts, err := loadOptions(h, req)
+	if err != nil {
+		return ""
+	}
+	loaded, err := config.Load(req.File, opts)
+	if err != nil || loaded.Unnamed || loaded.Numbered != nil {
+		return ""
+	}
+	return filepath.Join(loaded.Job.JobsDir, loaded.Job.Name)
+}
+
+// RerunNames returns what --rerun may name in a job's directory: AGENT/TASK, with the dataset if the agent has the task in several. Names
+// that are globs or that a shell could not show are left out.
+func RerunNames(paths Paths, dir string) []string {
+	plan, err := result.ReadPlan(paths.Path(dir))
+	if err != nil {
+		return nil
+	}
+	datasets := map[string][]string{} // by AGENT/TASK
+	for _, k := range plan.Own() {
+		short := k.Agent + "/" + k.Task
+		if !slices.Contains(datasets[short], k.Dataset) {
+			datasets[short] = append(datasets[short], k.Dataset)
+		}
+	}
+	var names []string
+	for _, k := range plan.Own() {
+		name := k.Agent + "/" + k.Task
+		if len(datasets[name]) > 1 {
+			name = k.Agent + "/" + k.Dataset + "/" + k.Task
+		}
+		if !strings.ContainsAny(name, `*?[\`) {
+			names = append(names, name)
+		}
+	}
+	return printable(names)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/export"
 )
 
@@ -29,6 +30,7 @@ var flagValues = map[string]completion{
 	"reuse":        jobDirs,
 	"baseline":     jobDirs,
 	"timings":      jobDirs,
+	"rerun":        rerunNames,
 }
 
 // formatValues has the values of --format, by command.
@@ -55,6 +57,26 @@ func ofJob(names func(app.JobNames) []string) completion {
 // jobDirs completes the directories of jobs where jobs are by default.
 func jobDirs(v *invocation, _ *cobra.Command, _ []string) []string {
 	return app.JobDirs(v.host().Paths, jobsDir)
+}
+
+// rerunNames completes what --rerun may name in the job that the arguments name: by its directory, or for run by its job file.
+func rerunNames(v *invocation, cmd *cobra.Command, args []string) []string {
+	if cmd.Name() != "run" {
+		if len(args) == 0 {
+			return nil
+		}
+		return app.RerunNames(v.host().Paths, args[0])
+	}
+	req := app.JobRequest{File: "job.yaml"}
+	if len(args) > 0 {
+		req.File = args[0]
+	}
+	for flag, key := range map[string]string{"name": "name", "jobs-dir": "jobs_dir"} {
+		if value, err := cmd.Flags().GetString(flag); err == nil && cmd.Flags().Changed(flag) {
+			req.Overrides = append(req.Overrides, config.Override{Path: key, Literal: value, Origin: "--" + flag})
+		}
+	}
+	return app.RerunNames(v.host().Paths, app.JobDir(v.host(), req))
 }
 
 // completeValues registers the completions with all commands below cmd.
@@ -92,7 +114,10 @@ func (v *invocation) completeValues(cmd *cobra.Command) {
 	}
 }
 
-// completed returns the values that begin with the prefix. If none does, the shell completes files.
+// maxCompleted is how many values a shell is offered.
+const maxCompleted = 1000
+
+// completed returns the values that begin with the prefix, at most maxCompleted. If none does, the shell completes files.
 func (v *invocation) completed(values []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	values = slices.DeleteFunc(slices.Clone(values), func(value string) bool {
 		return !strings.HasPrefix(value, strings.TrimPrefix(prefix, "."+string(os.PathSeparator)))
@@ -100,5 +125,5 @@ func (v *invocation) completed(values []string, prefix string) ([]string, cobra.
 	if len(values) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return values, cobra.ShellCompDirectiveNoFileComp
+	return values[:min(len(values), maxCompleted)], cobra.ShellCompDirectiveNoFileComp
 }
