@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/providers"
 )
@@ -85,7 +86,9 @@ func (r CleanRequest) cleanImages(ctx context.Context, provider environment.Prov
 	if !ok {
 		return nil, usage("--images: the provider %s keeps no images that Rollout could list and remove", provider.Name())
 	}
+	work := event.Begin(ctx, "Listing images", 0)
 	images, err := store.Images(ctx)
+	work.End()
 	if err != nil {
 		return nil, err
 	}

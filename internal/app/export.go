@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/export"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/result"
@@ -33,6 +34,13 @@ func Export(ctx context.Context, h *Host, req ExportRequest) (export.Report, err
 		return export.Report{}, err
 	}
 	opts := export.Options{Dir: h.Path(req.Dir), Format: req.Format, Instruction: func(t result.PlannedTask) []result.Message { return instruction(h.Path("."), t) }}
+	end := func() {}
+	opts.Begin = func(trials int) func() {
+		work := event.Begin(ctx, "Exporting trials", trials)
+		end = work.End
+		return work.Step
+	}
+	defer func() { end() }()
 	var report export.Report
 	var err error
 	if req.Output == "" {

@@ -2,13 +2,21 @@ package app_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/providers"
+	"github.com/org/rollout-action/providers/fake"
 )
 
 // refused fails the test if err is not that of a request which cannot be carried out.
@@ -106,4 +114,56 @@ func TestCleanRefusesUnknownProviders(t *testing.T) {
 	if cleaned, err = app.Clean(t.Context(), h, app.CleanRequest{Provider: "fake", Images: true}); err != nil || cleaned.Images == nil || len(cleaned.Environments) > 0 {
 		t.Errorf("%+v, %v", cleaned, err)
 	}
+}
+
+// stocked is a provider with environments and images that nothing uses.
+type stocked struct {
+	environment.Provider
+	removed int
+}
+
+func (s *stocked) List(context.Context) ([]environment.Listed, error) {
+	return []environment.Listed{{ID: "e", Labels: environment.Labels{Owner: environment.Owner{Host: "another"}}}}, nil
+}
+
+func (s *stocked) Remove(context.Context, string) error { s.removed++; return nil }
+
+func (s *stocked) Images(context.Context) ([]environment.Image, error) {
+	return []environment.Image{{ID: "a"}, {ID: "b"}}, nil
+}
+
+func (s *stocked) RemoveImage(context.Context, string) error { s.removed++; return nil }
+
+func TestWhatTakesLongIsWatched(t *testing.T) {
+	h, _ := host(t)
+	var began []*event.Work
+	ended := 0
+	ctx := event.Watch(t.Context(), func(w *event.Work) func() {
+		began = append(began, w)
+		return func() { ended++ }
+	})
+	expect := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, w := range began {
+			got = append(got, fmt.Sprintf("%s %d/%d", w.What, w.Done(), w.Total))
+		}
+		if !slices.Equal(got, want) || ended != len(want) {
+			t.Errorf("%q, %d ended; want %q", got, ended, want)
+		}
+		began, ended = nil, 0
+	}
+	if _, err := app.Run(t.Context(), h, app.RunRequest{Job: app.JobRequest{File: "job.yaml"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := app.Export(ctx, h, app.ExportRequest{Dir: "jobs/nightly", Format: "csv", To: io.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	expect("Exporting trials 2/2")
+	stock := &stocked{Provider: fake.New(fake.Options{})}
+	h.Providers[0].New = func(context.Context, map[string]any, providers.Host) (environment.Provider, error) { return stock, nil }
+	if _, err := app.Clean(ctx, h, app.CleanRequest{Provider: "fake", Images: true, Others: true}); err != nil || stock.removed != 3 {
+		t.Errorf("%d removed, %v", stock.removed, err)
+	}
+	expect("Removing environments 1/1", "Listing images 0/0", "Removing images 2/2")
 }

@@ -40,6 +40,9 @@ Exit codes:
   rollout export jobs/nightly --format outputs | jq 'select(.reward == 1)'`,
 		Args: oneArg("a job's directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if opts.output == "" && v.stdoutIsTerminal() {
+				defer v.works.Hide()() // progress would stand among the trials
+			}
 			report, err := app.Export(cmd.Context(), v.host(), app.ExportRequest{Dir: args[0], Format: opts.format, Output: opts.output, To: v.Stdout})
 			if err != nil {
 				return err

@@ -75,6 +75,12 @@ func (e Env) printJSON(value any) error {
 	return err
 }
 
+// stdoutIsTerminal reports whether stdout is a terminal.
+func (e Env) stdoutIsTerminal() bool {
+	file, ok := e.Stdout.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
 // stdoutStyle returns how to print on stdout: with colours only on a terminal that wants them.
 func (e Env) stdoutStyle() (color bool, width int) {
 	file, ok := e.Stdout.(*os.File)

@@ -3,16 +3,15 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/ghvars"
@@ -75,7 +74,11 @@ made harmless; otherwise it is printed byte by byte. With --follow, print it whi
 			case opts.log != "" || opts.follow:
 				req := app.LogRequest{Dir: args[0], Trial: args[1], Name: cmp.Or(opts.log, "command"), Follow: opts.follow}
 				to, end := v.logWriter(opts.raw)
-				return errors.Join(app.CopyLog(cmd.Context(), v.host(), req, to), end())
+				err := errors.Join(app.CopyLog(cmd.Context(), v.host(), req, to), end())
+				if opts.follow && errors.Is(err, context.Canceled) {
+					return &failure{code: exitCancelled} // which is how one stops following, and needs no explanation
+				}
+				return err
 			}
 			shown, err := app.ShowTrial(v.host(), args[0], args[1])
 			if err != nil {
@@ -109,8 +112,7 @@ func (o showOptions) check(trial bool) error {
 // logWriter returns a writer to stdout for a log, and a function that ends it. On a terminal, and where GitHub's runner reads what is
 // printed, hostile text is made harmless, unless raw is set.
 func (e Env) logWriter(raw bool) (io.Writer, func() error) {
-	file, ok := e.Stdout.(*os.File)
-	if terminal := ok && term.IsTerminal(int(file.Fd())); raw || !terminal && !ghvars.Read(e.Getenv).Actions {
+	if raw || !e.stdoutIsTerminal() && !ghvars.Read(e.Getenv).Actions {
 		return e.Stdout, func() error { return nil }
 	}
 	l := &lineWriter{to: e.Stdout}

@@ -30,6 +30,9 @@ type Options struct {
 	// Instruction returns the prompt of a planned task that is not in outputs.jsonl, or nil if it is not known. It may be nil.
 	Instruction func(result.PlannedTask) []result.Message
 
+	// Begin is called with the number of trials, and the function that it returns for each that is done. It may be nil.
+	Begin func(trials int) (step func())
+
 	atATime int // trials in memory, unless one group has more; 0 means chunk
 }
 
@@ -124,6 +127,10 @@ func (e *exporter) all(ctx context.Context) error {
 		planned[groupOf(k)]++
 	}
 	keys := slices.SortedFunc(slices.Values(e.plan.Own()), result.Key.Compare)
+	step := func() {}
+	if e.Begin != nil {
+		step = e.Begin(len(keys))
+	}
 	for len(keys) > 0 {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -136,6 +143,9 @@ func (e *exporter) all(ctx context.Context) error {
 			return err
 		}
 		keys = keys[n:]
+		for range n {
+			step()
+		}
 	}
 	return e.confirmations()
 }

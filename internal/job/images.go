@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
 )
 
 // MinImageAge is how long after its last use an image counts as in use. A run notes the use when it builds or pulls an image and
@@ -76,11 +77,15 @@ func dependentsFirst(images []environment.Image) []environment.Image {
 func RemoveImages(ctx context.Context, store environment.ImageStore, images []environment.Image) ([]environment.Image, error) {
 	var gone []environment.Image
 	var errs []error
+	work := event.Begin(ctx, "Removing images", len(images))
+	defer work.End()
 	for _, img := range images {
 		if err := ctx.Err(); err != nil {
 			return gone, errors.Join(append(errs, err)...)
 		}
-		if err := store.RemoveImage(ctx, img.ID); err != nil {
+		err := store.RemoveImage(ctx, img.ID)
+		work.Step()
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}

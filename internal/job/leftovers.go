@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
 )
 
 // Leftovers returns the environments whose owner is certainly dead: its process ended on this machine, or it belonged to an earlier
@@ -44,8 +45,12 @@ func OwnedBy(listed []environment.Listed, owner environment.Owner) []environment
 func RemoveEnvironments(ctx context.Context, provider environment.Provider, listed []environment.Listed) ([]environment.Listed, error) {
 	var gone []environment.Listed
 	var errs []error
+	work := event.Begin(ctx, "Removing environments", len(listed))
+	defer work.End()
 	for _, l := range listed {
-		if err := provider.Remove(ctx, l.ID); err != nil {
+		err := provider.Remove(ctx, l.ID)
+		work.Step()
+		if err != nil {
 			errs = append(errs, fmt.Errorf("remove %s (%s): %w", l.ID, l.Labels.Trial, err))
 			continue
 		}
