@@ -36,6 +36,13 @@ func (r *recorder) note(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
+// said reports whether anything was noted.
+func (r *recorder) said() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.lines) > 0
+}
+
 func (r *recorder) Line(text string)        { r.note("%s", text) }
 func (r *recorder) Warn(text string)        { r.note("warning: %s", text) }
 func (r *recorder) Warnings(list diag.List) { r.note("%d warnings", len(list)) }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/org/rollout-action/internal/job"
@@ -40,11 +41,13 @@ func CopyLog(ctx context.Context, h *Host, req LogRequest, w io.Writer) error {
 	}
 	f := follower{dir: h.Path(req.Dir), key: key, file: file, to: w}
 	defer f.close()
+	waits := sync.OnceFunc(func() { linef(h.Output, "waiting for %s of %s", clean(file), clean(key.String())) })
 	for {
 		// The trial may end while its log is read, so this comes first: the log is complete then.
 		ended := !req.Follow || f.ended()
 		switch err := f.reopen(); {
 		case errors.Is(err, fs.ErrNotExist) && !ended:
+			waits()
 		case err != nil:
 			return noLog(h, req.Dir, key, file, err)
 		default:

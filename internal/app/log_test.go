@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,13 +53,15 @@ func expectLine(t *testing.T, r *bufio.Reader, want string) {
 }
 
 func TestFollowingEndsWithTheTrial(t *testing.T) {
-	h, _ := host(t)
+	h, out := host(t)
 	trial, _ := runningTrial(t, h)
 	shown, err := app.ShowTrial(h, "jobs/one", "t__1")
 	if err != nil || shown.State != app.TrialRunning {
 		t.Errorf("%+v, %v", shown, err)
 	}
 	lines, ended := following(t.Context(), h) // the log is not there yet
+	for deadline := time.Now().Add(time.Minute); !out.said() && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	}
 	file := filepath.Join(trial, result.CommandDir, result.StdoutFile)
 	log, err := os.Create(file)
 	if err != nil {
@@ -88,6 +91,9 @@ func TestFollowingEndsWithTheTrial(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+	if want := []string{"waiting for command/stdout.txt of a/d/t__1"}; !slices.Equal(out.lines, want) {
+		t.Errorf("reported %q, want %q", out.lines, want)
 	}
 }
 
