@@ -3,6 +3,9 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +23,8 @@ func TestInitAsksOnATerminal(t *testing.T) {
 	r.await(t, "Directory with your tasks")
 	r.write(t, "nowhere\r")
 	r.await(t, "nowhere: there is no such directory")
+	r.write(t, "https://127.0.0.1:1/registry.json\r") // another mistake is no reason to give up either
+	r.await(t, "is a registry: name one of its datasets, too")
 	r.write(t, "\r")
 	r.await(t, "Name of your agent")
 	r.write(t, "coder\r")
@@ -32,6 +37,33 @@ func TestInitAsksOnATerminal(t *testing.T) {
 		if !strings.Contains(string(job), want) {
 			t.Errorf("the job file has no %q:\n%s", want, job)
 		}
+	}
+}
+
+func TestInitTakesADatasetOfARegistry(t *testing.T) {
+	t.Setenv("CI", "")
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `[{"name": "set", "version": "1.0", "description": "", "metrics": [],
+			"tasks": [{"name": "a", "git_url": "https://git.example.org/tasks.git", "git_commit_id": "main", "path": "a"}]}]`)
+	}))
+	defer web.Close()
+	dir := t.TempDir()
+	r := onTerminal(t, dir, "init")
+	r.await(t, "Provider [docker]: ")
+	r.write(t, "\r")
+	r.await(t, "Directory with your tasks, or NAME@VERSION")
+	r.write(t, web.URL+"/registry.json set@2.0\r")
+	r.await(t, "1.0")
+	r.write(t, web.URL+"/registry.json set@1.0\r")
+	r.await(t, "Name of your agent")
+	r.write(t, "oracle\r")
+	if code := r.exit(t); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	job, err := os.ReadFile(filepath.Join(dir, "job.yaml"))
+	must(t, err)
+	if want := "\ndatasets:\n  - registry: {url: \"" + web.URL + "/registry.json\"}\n    name: \"set\"\n    version: \"1.0\"\n"; !strings.Contains(string(job), want) {
+		t.Errorf("the job file has no %q:\n%s", want, job)
 	}
 }
 

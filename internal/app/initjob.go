@@ -12,8 +12,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/registry"
 	"github.com/org/rollout-action/internal/task"
 )
 
@@ -21,7 +23,9 @@ import (
 type InitRequest struct {
 	Dir      string
 	Provider string // by name; "": the default one
-	Tasks    string // a directory of tasks or one task; "": an example is written
+	// Tasks is a directory of tasks, one task, or a dataset of a registry: NAME@VERSION, or "REGISTRY NAME[@VERSION]" of a registry at a
+	// path or a URL. "": an example is written.
+	Tasks string
 	// Agent is the name of an agent of the user's own, whose first script is written. agent.Oracle: there is none; "": ExampleAgent.
 	Agent string
 }
@@ -68,9 +72,81 @@ type InitTasks struct {
 	single     bool        // it is one task
 	format     task.Format // "": the default one
 	noSolution int
+	dataset    *config.Dataset // of a registry, instead of path
 }
 
-// CheckInitTasks reads a directory of tasks, and refuses one that no job can run.
+// taskChoices is what InitRequest.Tasks can be, for those who wrote something else.
+const taskChoices = "a directory of tasks, NAME@VERSION of Harbor's registry, or the path or URL of a registry and NAME@VERSION"
+
+// initDataset splits what may name a dataset of a registry; false if it names none.
+func initDataset(text string) (registryAt, label string, ok bool) {
+	switch fields := strings.Fields(text); {
+	case len(fields) == 2:
+		return fields[0], fields[1], true
+	case len(fields) != 1:
+		return "", "", false
+	case registry.IsURL(text):
+		return text, "", true
+	}
+	_, version := registry.SplitLabel(text)
+	return registry.DefaultURL, text, version != ""
+}
+
+// checkInitDataset returns the dataset of a registry that a text names. Its tasks are not read.
+func checkInitDataset(ctx context.Context, h *Host, dir, where, label string) (InitTasks, error) {
+	var none InitTasks
+	if label == "" {
+		return none, usage("%s is a registry: name one of its datasets, too, as in: REGISTRY NAME@VERSION", clean(where))
+	}
+	source, reg, err := openRegistry(ctx, h, where)
+	if err != nil {
+		if ctx.Err() != nil {
+			return none, ctx.Err()
+		}
+		return none, usage("%s of a registry: %w", clean(label), err) // another answer may help
+	}
+	defer source.Close()
+	d, err := findDataset(reg, label)
+	if err != nil {
+		return none, err
+	}
+	ds := config.Dataset{Name: d.Name, Version: d.Version, Registry: &config.Registry{URL: where}}
+	if !registry.IsURL(where) {
+		path, err := fromJob(h, dir, where)
+		if err != nil {
+			return none, err
+		}
+		ds.Registry = &config.Registry{Path: path}
+	}
+	for _, text := range []string{ds.Name, ds.Version, ds.Registry.URL} {
+		if strings.Contains(text, "$") || clean(text) != text {
+			return none, usage("%s: no job file can name such a dataset", clean(label))
+		}
+	}
+	return InitTasks{dataset: &ds}, nil
+}
+
+// fromJob returns the path of a file or directory as a job file in dir names it.
+func fromJob(h *Host, dir, path string) (string, error) {
+	abs, err := filepath.Abs(h.Path(path))
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", path, err)
+	}
+	root, err := filepath.Abs(h.Path(dir))
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", dir, err)
+	}
+	rel, err := filepath.Rel(resolved(root), resolved(abs))
+	if err != nil {
+		return "", fmt.Errorf("find %s from %s: %w", path, dir, err)
+	}
+	if rel = filepath.ToSlash(rel); !utf8.ValidString(rel) || strings.Contains(rel, "$") {
+		return "", usage("%s: no job file can name such a path", clean(path))
+	}
+	return rel, nil
+}
+
+// CheckInitTasks reads a directory of tasks, or a registry, and refuses what no job can run.
 func CheckInitTasks(ctx context.Context, h *Host, dir, tasks string) (InitTasks, error) {
 	var none InitTasks
 	if tasks == "" {
@@ -81,22 +157,18 @@ func CheckInitTasks(ctx context.Context, h *Host, dir, tasks string) (InitTasks,
 		return none, fmt.Errorf("find %s: %w", tasks, err)
 	}
 	if !isDir(abs) {
-		return none, usage("%s: there is no such directory", clean(tasks))
+		if where, label, ok := initDataset(tasks); ok {
+			return checkInitDataset(ctx, h, dir, where, label)
+		}
+		return none, usage("%s: there is no such directory (give %s)", clean(tasks), taskChoices)
 	}
 	single, err := task.IsTask(os.DirFS(abs), ".")
 	if err != nil {
 		return none, err
 	}
-	root, err := filepath.Abs(h.Path(dir))
+	rel, err := fromJob(h, dir, tasks)
 	if err != nil {
-		return none, fmt.Errorf("find %s: %w", dir, err)
-	}
-	rel, err := filepath.Rel(resolved(root), resolved(abs))
-	if err != nil {
-		return none, fmt.Errorf("find %s from %s: %w", tasks, dir, err)
-	}
-	if rel = filepath.ToSlash(rel); !utf8.ValidString(rel) || strings.Contains(rel, "$") {
-		return none, usage("%s: no job file can name such a path", clean(tasks))
+		return none, err
 	}
 	// Of the formats without errors, the one with fewer warnings is meant: the default one warns of tasks that look made for Harbor.
 	var best *InitTasks
@@ -209,6 +281,8 @@ func initJob(text []byte, req InitRequest, tasks InitTasks, usual string) ([]byt
 	if req.Tasks != "" {
 		format := string(tasks.format)
 		switch path := strconv.Quote(tasks.path); {
+		case tasks.dataset != nil:
+			replace("datasets:\n  - path: evals\n", initEntry(*tasks.dataset))
 		case tasks.single && format != "":
 			replace("datasets:\n  - path: evals\n", "tasks: ["+path+"]\ntasks_format: "+format+"\n")
 		case tasks.single:
@@ -223,4 +297,14 @@ func initJob(text []byte, req InitRequest, tasks InitTasks, usual string) ([]byt
 		return nil, fmt.Errorf("the example job has no part %q", missing)
 	}
 	return []byte(job), nil
+}
+
+// initEntry returns a dataset of a registry as a job file has it.
+func initEntry(ds config.Dataset) string {
+	where := "{url: " + strconv.Quote(ds.Registry.URL) + "}"
+	if ds.Registry.URL == "" {
+		where = "{path: " + strconv.Quote(ds.Registry.Path) + "}"
+	}
+	return "datasets:\n  - registry: " + where + "\n    name: " + strconv.Quote(ds.Name) + "\n    version: " + strconv.Quote(ds.Version) +
+		"\n    # n_tasks: 10 # a sample of the tasks instead of all\n"
 }

@@ -23,11 +23,13 @@ func newInitCommand(v *invocation) *cobra.Command {
 (default: the current one). Files that exist are never written over: if one does, nothing is written.
 
 On a terminal it asks for the provider, where the tasks are, and which agent runs; flags answer the questions, and --yes takes
-the defaults. Elsewhere, and in CI, it asks nothing. Nothing is written before the last answer.
+the defaults. Elsewhere, and in CI, it asks nothing. Nothing is written before the last answer. The tasks may be a directory,
+NAME@VERSION of a dataset in Harbor's public registry, or "REGISTRY NAME@VERSION" with the path or URL of another one.
 ` + doneCodes,
 		Example: `  rollout init
   rollout init my-evals --yes && cd my-evals && rollout job.yaml
-  rollout init --env-type sandbox --tasks ./evals --agent my-agent`,
+  rollout init --env-type sandbox --tasks ./evals --agent my-agent
+  rollout init --tasks 'https://example.org/registry.json terminal-bench@2.0' --agent oracle`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -60,7 +62,7 @@ the defaults. Elsewhere, and in CI, it asks nothing. Nothing is written before t
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&req.Provider, "env-type", "", "the provider to run on (default: docker)")
-	flags.StringVar(&req.Tasks, "tasks", "", "a directory of tasks, or one task, to run instead of the example")
+	flags.StringVar(&req.Tasks, "tasks", "", "what to run instead of the example: a directory of tasks, one task, or a dataset of a registry, as NAME@VERSION (Harbor's) or as 'REGISTRY NAME@VERSION' with a path or URL")
 	flags.StringVar(&req.Agent, "agent", "", "oracle, or the name of your agent (default: "+app.ExampleAgent+")")
 	flags.BoolVarP(&yes, "yes", "y", false, "ask nothing: what no flag answers has its default")
 	return cmd
@@ -89,7 +91,7 @@ func (v *invocation) askInit(ctx context.Context, host *app.Host, answered func(
 		}
 	}
 	if !answered("tasks") {
-		err := a.ask(ctx, "Directory with your tasks (Enter: write an example)", "", func(answer string) error {
+		err := a.ask(ctx, "Directory with your tasks, or NAME@VERSION of a registry's dataset (Enter: write an example)", "", func(answer string) error {
 			req.Tasks = answer
 			_, err := app.CheckInitTasks(ctx, host, req.Dir, answer)
 			return err
