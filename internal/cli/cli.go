@@ -232,6 +232,7 @@ func (v *invocation) root() *cobra.Command {
 		newCompareCommand(v), newDatasetsCommand(v), newCacheCommand(v), newCleanCommand(v), newSchemaCommand(v), newVersionCommand(v), newActionCommand(v),
 	)
 	v.completeValues(root)
+	groupFlags(root)
 	return root
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/config"
 )
@@ -13,11 +14,13 @@ type gateFlags struct {
 }
 
 func (f *gateFlags) add(cmd *cobra.Command) {
-	f.values, f.changed = map[string]*string{}, cmd.Flags().Changed
-	for _, k := range config.GateKeys() {
-		f.values[k.Key] = cmd.Flags().String(k.Flag(), "", "gate: "+k.Doc)
-		wants(cmd.Flags(), k.Flag(), "leave it out for what the job file says, or write null for no limit")
-	}
+	grouped(cmd, flagsGate, func(flags *pflag.FlagSet) {
+		f.values, f.changed = map[string]*string{}, flags.Changed
+		for _, k := range config.GateKeys() {
+			f.values[k.Key] = flags.String(k.Flag(), "", "gate: "+k.Doc)
+			wants(flags, k.Flag(), "leave it out for what the job file says, or write null for no limit")
+		}
+	})
 }
 
 // overrides returns the flags that were given, as keys of the job file, in the keys' order.

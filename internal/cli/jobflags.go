@@ -2,6 +2,7 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/config"
@@ -19,40 +20,45 @@ type jobFlags struct {
 }
 
 func (f *jobFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringArrayVarP(&f.agents, "agent", "a", nil, "run only this agent of the job file, or oracle or nop (repeatable)")
-	flags.StringArrayVar(&f.tasks, "task", nil, "run only tasks whose name matches this glob (repeatable)")
-	flags.StringArrayVar(&f.excluded, "exclude-task", nil, "leave out tasks whose name matches this glob (repeatable)")
+	grouped(cmd, flagsSelection, func(flags *pflag.FlagSet) {
+		flags.StringArrayVarP(&f.agents, "agent", "a", nil, "run only this agent of the job file, or oracle or nop (repeatable)")
+		flags.StringArrayVar(&f.tasks, "task", nil, "run only tasks whose name matches this glob (repeatable)")
+		flags.StringArrayVar(&f.excluded, "exclude-task", nil, "leave out tasks whose name matches this glob (repeatable)")
+	})
 	f.addScheduling(cmd)
-	flags.StringVar(&f.name, "name", "", "the name of the job and of its directory; {date}, {commit} and {run} are placeholders")
-	flags.StringVar(&f.jobsDir, "jobs-dir", "", "the directory in which the job's directory is made")
-	flags.StringVar(&f.envType, "env-type", "", "the provider to run on")
+	grouped(cmd, flagsRunning, func(flags *pflag.FlagSet) {
+		flags.StringVar(&f.name, "name", "", "the name of the job and of its directory; {date}, {commit} and {run} are placeholders")
+		flags.StringVar(&f.jobsDir, "jobs-dir", "", "the directory in which the job's directory is made")
+		flags.StringVar(&f.envType, "env-type", "", "the provider to run on")
+	})
 }
 
 // addSelection adds the flags that select trials and the provider, for a command that leaves no job.
 func (f *jobFlags) addSelection(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringArrayVarP(&f.agents, "agent", "a", nil, "the agent of the job file, or oracle or nop")
-	flags.StringArrayVar(&f.tasks, "task", nil, "the task of the job file, by a glob of its name")
-	flags.StringArrayVar(&f.datasets, "dataset", nil, "only tasks of datasets whose name matches this glob")
-	flags.StringVar(&f.envType, "env-type", "", "the provider to run on")
-	flags.StringArrayVar(&f.sets, "set", nil, "set any key, as in environment.override_cpus=2 (repeatable)")
-	flags.StringArrayVar(&f.envFiles, "env-file", nil, "read variables for the job file from this file of NAME=value lines; those of the environment win (repeatable)")
-	f.changed = flags.Changed
+	grouped(cmd, flagsSelection, func(flags *pflag.FlagSet) {
+		flags.StringArrayVarP(&f.agents, "agent", "a", nil, "the agent of the job file, or oracle or nop")
+		flags.StringArrayVar(&f.tasks, "task", nil, "the task of the job file, by a glob of its name")
+		flags.StringArrayVar(&f.datasets, "dataset", nil, "only tasks of datasets whose name matches this glob")
+		flags.StringVar(&f.envType, "env-type", "", "the provider to run on")
+		flags.StringArrayVar(&f.sets, "set", nil, "set any key, as in environment.override_cpus=2 (repeatable)")
+		flags.StringArrayVar(&f.envFiles, "env-file", nil, "read variables for the job file from this file of NAME=value lines; those of the environment win (repeatable)")
+		f.changed = flags.Changed
+	})
 }
 
 // addScheduling adds the flags that also a job that is there already can be given.
 func (f *jobFlags) addScheduling(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringArrayVar(&f.datasets, "dataset", nil, "run only datasets whose name matches this glob (repeatable)")
-	flags.StringArrayVar(&f.metadata, "metadata", nil, "run only tasks of datasets with KEY=VALUE in [metadata] of task.toml (repeatable)")
-	flags.IntVarP(&f.nTasks, "n-tasks", "l", 0, "run only a sample of so many tasks of each dataset")
-	flags.IntVar(&f.sampleSeed, "sample-seed", 0, "which sample --n-tasks takes")
-	flags.IntVar(&f.attempts, "n-attempts", 0, "attempts per agent and task")
-	flags.IntVar(&f.concurrent, "n-concurrent", 0, "trials at a time")
-	flags.StringArrayVar(&f.sets, "set", nil, "set any key, as in environment.override_cpus=2 (repeatable)")
-	flags.StringArrayVar(&f.envFiles, "env-file", nil, "read variables for the job file from this file of NAME=value lines; those of the environment win (repeatable)")
-	f.changed = flags.Changed
+	grouped(cmd, flagsSelection, func(flags *pflag.FlagSet) {
+		flags.StringArrayVar(&f.datasets, "dataset", nil, "run only datasets whose name matches this glob (repeatable)")
+		flags.StringArrayVar(&f.metadata, "metadata", nil, "run only tasks of datasets with KEY=VALUE in [metadata] of task.toml (repeatable)")
+		flags.IntVarP(&f.nTasks, "n-tasks", "l", 0, "run only a sample of so many tasks of each dataset")
+		flags.IntVar(&f.sampleSeed, "sample-seed", 0, "which sample --n-tasks takes")
+		flags.IntVar(&f.attempts, "n-attempts", 0, "attempts per agent and task")
+		flags.StringArrayVar(&f.sets, "set", nil, "set any key, as in environment.override_cpus=2 (repeatable)")
+		flags.StringArrayVar(&f.envFiles, "env-file", nil, "read variables for the job file from this file of NAME=value lines; those of the environment win (repeatable)")
+	})
+	grouped(cmd, flagsRunning, func(flags *pflag.FlagSet) { flags.IntVar(&f.concurrent, "n-concurrent", 0, "trials at a time") })
+	f.changed = cmd.Flags().Changed
 }
 
 // request returns the job that a file and the flags ask for.
@@ -99,9 +105,11 @@ type viewFlags struct {
 }
 
 func (f *viewFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.format, "log-format", "auto", "how progress is shown: auto, live, plain or json")
-	wants(cmd.Flags(), "log-format", "want auto, live, plain or json")
-	f.changed = cmd.Flags().Changed
+	grouped(cmd, flagsRunning, func(flags *pflag.FlagSet) {
+		flags.StringVar(&f.format, "log-format", "auto", "how progress is shown: auto, live, plain or json")
+		wants(flags, "log-format", "want auto, live, plain or json")
+		f.changed = flags.Changed
+	})
 }
 
 // given returns the format if it was given, else "".
@@ -120,10 +128,11 @@ type rerunFlags struct {
 }
 
 func (f *rerunFlags) add(cmd *cobra.Command, when string) {
-	flags := cmd.Flags()
-	flags.StringSliceVar(&f.retryErrors, "retry-errors", nil, when+"also run trials again that ended with these error types, such as agent_execution_timeout, or with any (all)")
-	flags.StringArrayVar(&f.trials, "rerun", nil, when+"also run trials again that this glob names as AGENT/TASK or AGENT/DATASET/TASK, with __N one attempt, whatever their result (repeatable)")
-	flags.BoolVar(&f.onlyFailed, "only-failed", false, when+"run only failed trials again; leave out trials that never ran or were interrupted")
+	grouped(cmd, flagsExisting, func(flags *pflag.FlagSet) {
+		flags.StringSliceVar(&f.retryErrors, "retry-errors", nil, when+"also run trials again that ended with these error types, such as agent_execution_timeout, or with any (all)")
+		flags.StringArrayVar(&f.trials, "rerun", nil, when+"also run trials again that this glob names as AGENT/TASK or AGENT/DATASET/TASK, with __N one attempt, whatever their result (repeatable)")
+		flags.BoolVar(&f.onlyFailed, "only-failed", false, when+"run only failed trials again; leave out trials that never ran or were interrupted")
+	})
 }
 
 func (f *rerunFlags) request() app.RerunRequest {
@@ -137,13 +146,14 @@ type budgetFlags struct {
 }
 
 func (f *budgetFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.cost, "budget-cost-usd", "", "start no more trials once they have cost so many US dollars together (budget.max_cost_usd; --max-cost-usd only judges)")
-	flags.StringVar(&f.duration, "budget-duration", "", "stop after this time, as in 90m, and cancel what runs then (budget.max_duration; --max-duration-sec only judges)")
-	for _, name := range []string{"budget-cost-usd", "budget-duration"} {
-		wants(flags, name, "leave it out for what the job file says, or write null for no limit")
-	}
-	f.changed = flags.Changed
+	grouped(cmd, flagsRunning, func(flags *pflag.FlagSet) {
+		flags.StringVar(&f.cost, "budget-cost-usd", "", "start no more trials once they have cost so many US dollars together (budget.max_cost_usd; --max-cost-usd only judges)")
+		flags.StringVar(&f.duration, "budget-duration", "", "stop after this time, as in 90m, and cancel what runs then (budget.max_duration; --max-duration-sec only judges)")
+		for _, name := range []string{"budget-cost-usd", "budget-duration"} {
+			wants(flags, name, "leave it out for what the job file says, or write null for no limit")
+		}
+		f.changed = flags.Changed
+	})
 }
 
 // addTo adds the keys of the job file that the flags set.
@@ -157,13 +167,19 @@ func (f *budgetFlags) addTo(req *app.JobRequest) {
 }
 
 func addFailFast(cmd *cobra.Command, failFast *bool) {
-	cmd.Flags().BoolVar(failFast, "fail-fast", false, "start no more trials after the first one that does not pass: an error, or a reward below 1; not for nop and tasks in quarantine")
+	grouped(cmd, flagsRunning, func(flags *pflag.FlagSet) {
+		flags.BoolVar(failFast, "fail-fast", false, "start no more trials after the first one that does not pass: an error, or a reward below 1; not for nop and tasks in quarantine")
+	})
 }
 
 func addJobFile(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "job-file", "", "read the job from this file instead of its config.json (use it if the job directory moved)")
+	grouped(cmd, flagsExisting, func(flags *pflag.FlagSet) {
+		flags.StringVar(path, "job-file", "", "read the job from this file instead of its config.json (use it if the job directory moved)")
+	})
 }
 
 func addTimings(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "timings", "", "balance shards by the durations in an earlier job's directory or result.json; the same for all shards")
+	grouped(cmd, flagsRunning, func(flags *pflag.FlagSet) {
+		flags.StringVar(path, "timings", "", "balance shards by the durations in an earlier job's directory or result.json; the same for all shards")
+	})
 }

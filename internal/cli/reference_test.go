@@ -363,9 +363,9 @@ func flagTables(t *testing.T) string {
 		if c.Name() == "completion" || c.Parent().Name() == "completion" {
 			continue
 		}
-		var rows [][]string
 		gated := false
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		var rows [][]string
+		row := func(f *pflag.Flag) {
 			if f.Hidden || f.Name == "help" {
 				return
 			}
@@ -383,12 +383,28 @@ func flagTables(t *testing.T) string {
 			kind, usage := pflag.UnquoteUsage(f)
 			kind = strings.ToUpper(cmp.Or(map[string]string{"string": "text", "stringArray": "text", "strings": "text,…", "int": "n"}[kind], kind))
 			rows = append(rows, []string{code(strings.TrimSpace("--" + f.Name + " " + kind)), code(standard), sentence(usage)})
-		})
-		if len(rows) == 0 {
+		}
+		groups := groupsOf(c)
+		if groups == nil {
+			groups = []flagsBelow{{flags: c.LocalFlags()}}
+		}
+		var tables []string
+		for _, g := range groups {
+			rows = nil
+			g.flags.VisitAll(row)
+			if len(rows) == 0 {
+				continue
+			}
+			table := markdownTable([]string{"flag", "default", "meaning"}, rows)
+			if g.heading != "" {
+				table = g.heading + ":\n\n" + table
+			}
+			tables = append(tables, table)
+		}
+		if len(tables) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "### %s\n\n", c.CommandPath())
-		b.WriteString(markdownTable([]string{"flag", "default", "meaning"}, rows))
+		fmt.Fprintf(&b, "### %s\n\n%s", c.CommandPath(), strings.Join(tables, "\n"))
 		if gated {
 			b.WriteString("\nThe [keys of `gate`](gate.md#reference) are flags of this command, too, such as `--max-broken-tasks 0`.\n")
 		}

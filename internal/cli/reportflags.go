@@ -2,6 +2,7 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
 )
@@ -18,20 +19,21 @@ type reportFlags struct {
 }
 
 func (f *reportFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	f.changed = flags.Changed
-	flags.StringVar(&f.baseline, "baseline", app.BaselineNone, "compare with a job's directory or result.json, with the URL of one (https, s3), with github: or github:BRANCH (the last results on that branch), or with none")
-	f.stored.add(cmd)
-	flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
-	flags.BoolVar(&f.caseFiles, "junit-case-files", false, "name a file of the task in each JUnit test case, as annotations need and the strictest schema forbids; always so in a GitHub workflow")
-	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
-	flags.StringVar(&f.asJSON, "report-json", "", "write the machine-readable report to this file: verdict, comparison, numbers")
-	flags.StringVar(&f.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
-	flags.StringVar(&f.comment, "comment", "off", "comment on the pull request (needs GITHUB_TOKEN), or on the merge request in GitLab CI (needs GITLAB_TOKEN): off, always, changes or failures")
-	f.gate.add(cmd)
-	wants(flags, "baseline", "none compares with nothing")
-	wants(flags, "github", "want auto, on or off")
-	wants(flags, "comment", "want off, always, changes or failures")
+	grouped(cmd, flagsReports, func(flags *pflag.FlagSet) {
+		f.changed = flags.Changed
+		flags.StringVar(&f.baseline, "baseline", app.BaselineNone, "compare with a job's directory or result.json, with the URL of one (https, s3), with github: or github:BRANCH (the last results on that branch), or with none")
+		f.stored.add(cmd)
+		flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
+		flags.BoolVar(&f.caseFiles, "junit-case-files", false, "name a file of the task in each JUnit test case, as annotations need and the strictest schema forbids; always so in a GitHub workflow")
+		flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
+		flags.StringVar(&f.asJSON, "report-json", "", "write the machine-readable report to this file: verdict, comparison, numbers")
+		flags.StringVar(&f.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
+		flags.StringVar(&f.comment, "comment", "off", "comment on the pull request (needs GITHUB_TOKEN), or on the merge request in GitLab CI (needs GITLAB_TOKEN): off, always, changes or failures")
+		f.gate.add(cmd)
+		wants(flags, "baseline", "none compares with nothing")
+		wants(flags, "github", "want auto, on or off")
+		wants(flags, "comment", "want off, always, changes or failures")
+	})
 }
 
 // options returns what the flags ask for.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
 )
@@ -85,17 +86,23 @@ registry into the cache.
 	}
 	opts.job.add(cmd)
 	opts.tasks.add(cmd)
-	cmd.Flags().StringVar(&opts.saveJob, "save-job", "", "write what is run to this new job file")
-	cmd.Flags().StringVar(&opts.shard, "shard", "", "run only this part of the job, as in 2/4, or auto for the part that the CI system numbers: merge puts the parts together")
 	addTimings(cmd, &opts.timings)
-	cmd.Flags().BoolVar(&opts.resume, "resume", false, "continue the job of this name if its directory exists")
 	opts.rerun.add(cmd, "with --resume: ")
-	cmd.Flags().StringArrayVar(&opts.reuse, "reuse", nil, "take trials that are the same from this job's directory instead of running them (repeatable)")
 	addFailFast(cmd, &opts.failFast)
-	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print what would run, what it may take and whether the budget would stop it, and run nothing")
-	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "with --dry-run: print JSON: dir, trials, tasks, estimate, budget and more")
 	opts.budget.add(cmd)
-	cmd.Flags().StringVar(&opts.against, "against", "", "run the job file and the agents of this commit, branch or tag beside, on the same tasks and workers, and compare with them")
+	grouped(cmd, flagsExisting, func(flags *pflag.FlagSet) {
+		flags.BoolVar(&opts.resume, "resume", false, "continue the job of this name if its directory exists")
+	})
+	grouped(cmd, flagsRunning, func(flags *pflag.FlagSet) {
+		flags.StringVar(&opts.saveJob, "save-job", "", "write what is run to this new job file")
+		flags.StringArrayVar(&opts.reuse, "reuse", nil, "take trials that are the same from this job's directory instead of running them (repeatable)")
+		flags.StringVar(&opts.shard, "shard", "", "run only this part of the job, as in 2/4, or auto for the part that the CI system numbers: merge puts the parts together")
+		flags.BoolVar(&opts.dryRun, "dry-run", false, "print what would run, what it may take and whether the budget would stop it, and run nothing")
+		flags.BoolVar(&opts.asJSON, "json", false, "with --dry-run: print JSON: dir, trials, tasks, estimate, budget and more")
+	})
+	grouped(cmd, flagsReports, func(flags *pflag.FlagSet) {
+		flags.StringVar(&opts.against, "against", "", "run the job file and the agents of this commit, branch or tag beside, on the same tasks and workers, and compare with them")
+	})
 	opts.view.add(cmd)
 	opts.report.add(cmd)
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/diag"
@@ -73,27 +74,30 @@ What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] R
 	opts.changed = cmd.Flags().Changed
 	opts.job.add(cmd)
 	opts.view.add(cmd)
-	cmd.Flags().StringVar(&opts.taskFormat, "task-format", "", "whose rules the tasks of a directory follow: rollout (the default) or harbor")
+	grouped(cmd, flagsSelection, func(flags *pflag.FlagSet) {
+		flags.StringVar(&opts.taskFormat, "task-format", "", "whose rules the tasks of a directory follow: rollout (the default) or harbor")
+	})
 	opts.addProof(cmd)
 	return cmd
 }
 
 func (o *validateOptions) addProof(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.BoolVar(&o.run, "run", false, "prove the tasks: run their solutions, and nothing at all, and see what that scores")
-	flags.IntVar(&o.runs, "runs", app.DefaultRuns, "how often the solution of each task is run")
-	flags.IntVar(&o.nopRuns, "nop-runs", app.DefaultNopRuns, "how often each task is run without doing anything")
-	flags.BoolVar(&o.offline, "offline", false, "run each solution once more without any network, and say which tasks need one")
-	flags.StringVar(&o.since, "changed", "", "only tasks with files that changed since this commit, branch or tag, committed or not")
-	flags.StringVar(&o.shard, "shard", "", "only this part of the tasks, as in 2/4, or auto for the part that the CI system numbers")
-	flags.StringVar(&o.format, "format", formatText, "what is printed: text, "+strings.Join(proofFormats(), ", ")+"; without --run text or json")
-	flags.StringVar(&o.junit, "junit", "", "write a JUnit XML report to this file")
-	flags.StringVar(&o.markdown, "markdown", "", "write a Markdown report to this file")
-	flags.StringVar(&o.asJSON, "report-json", "", "write the machine-readable report to this file")
-	flags.StringVar(&o.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
-	wants(flags, "github", "want auto, on or off")
-	wants(flags, "changed", "name a commit, branch or tag, or leave it out")
-	wants(flags, "format", "want text, "+strings.Join(proofFormats(), ", ")+"; without --run text or json")
+	grouped(cmd, flagsProof, func(flags *pflag.FlagSet) {
+		flags.BoolVar(&o.run, "run", false, "prove the tasks: run their solutions, and nothing at all, and see what that scores")
+		flags.IntVar(&o.runs, "runs", app.DefaultRuns, "how often the solution of each task is run")
+		flags.IntVar(&o.nopRuns, "nop-runs", app.DefaultNopRuns, "how often each task is run without doing anything")
+		flags.BoolVar(&o.offline, "offline", false, "run each solution once more without any network, and say which tasks need one")
+		flags.StringVar(&o.since, "changed", "", "only tasks with files that changed since this commit, branch or tag, committed or not")
+		flags.StringVar(&o.shard, "shard", "", "only this part of the tasks, as in 2/4, or auto for the part that the CI system numbers")
+		flags.StringVar(&o.junit, "junit", "", "write a JUnit XML report to this file")
+		flags.StringVar(&o.markdown, "markdown", "", "write a Markdown report to this file")
+		flags.StringVar(&o.asJSON, "report-json", "", "write the machine-readable report to this file")
+		flags.StringVar(&o.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
+		wants(flags, "github", "want auto, on or off")
+		wants(flags, "changed", "name a commit, branch or tag, or leave it out")
+	})
+	cmd.Flags().StringVar(&o.format, "format", formatText, "what is printed: text, "+strings.Join(proofFormats(), ", ")+"; without --run text or json")
+	wants(cmd.Flags(), "format", "want text, "+strings.Join(proofFormats(), ", ")+"; without --run text or json")
 }
 
 func proofFormats() []string { return slices.Sorted(maps.Keys(provereport.Formats)) }

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagGroup is the annotation of a flag that says which of the headings help lists it below.
+const flagGroup = "rollout_group"
+
+// The headings.
+const (
+	flagsSelection = "Flags for what is run"
+	flagsImplied   = "Flags for tasks without a job file"
+	flagsRunning   = "Flags for how it is run"
+	flagsExisting  = "Flags for a job that exists"
+	flagsReports   = "Flags for the comparison and reports"
+	flagsGate      = "Flags of the gate"
+	flagsProof     = "Flags for proving tasks (with --run)"
+	flagsOther     = "Other flags"
+	flagsOwn       = "Flags" // those of one command alone, which come first
+)
+
+// flagHeadings are the headings in their order, each with what the description of a flag need not repeat below it.
+var flagHeadings = []struct{ heading, prefix string }{
+	{flagsSelection, ""}, {flagsImplied, "without a job file: "}, {flagsRunning, ""}, {flagsExisting, "with --resume: "}, {flagsProof, ""}, {flagsReports, ""},
+	{flagsGate, "gate: "}, {flagsOther, ""},
+}
+
+// grouped puts the flags that add defines below a heading, unless they have one already.
+func grouped(cmd *cobra.Command, heading string, add func(*pflag.FlagSet)) {
+	before := map[string]bool{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
+	add(cmd.Flags())
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !before[f.Name] && f.Annotations[flagGroup] == nil {
+			_ = cmd.Flags().SetAnnotation(f.Name, flagGroup, []string{heading}) // it exists
+		}
+	})
+}
+
+// groupsOf returns a command's flags by heading, in their order; nil if it has too few to need headings.
+func groupsOf(cmd *cobra.Command) (groups []flagsBelow) {
+	flags, count := map[string]*pflag.FlagSet{}, 0
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		heading := flagsOther
+		if of := f.Annotations[flagGroup]; len(of) > 0 {
+			heading = of[0]
+		}
+		if flags[heading] == nil {
+			flags[heading] = pflag.NewFlagSet(heading, pflag.ContinueOnError)
+		}
+		flags[heading].AddFlag(f)
+		if !f.Hidden {
+			count++
+		}
+	})
+	const few = 15
+	if count <= few {
+		return nil
+	}
+	for _, h := range flagHeadings {
+		if set := flags[h.heading]; set != nil && set.HasAvailableFlags() {
+			groups = append(groups, flagsBelow{h.heading, h.prefix, set})
+		}
+	}
+	if last := len(groups) - 1; groups[last].heading == flagsOther && groups[last].own() {
+		groups[last].heading = flagsOwn
+		groups = slices.Concat(groups[last:], groups[:last])
+	}
+	return groups
+}
+
+// flagsBelow are the flags below a heading.
+type flagsBelow struct {
+	heading, prefix string
+	flags           *pflag.FlagSet
+}
+
+// own reports whether there is another flag than help.
+func (g flagsBelow) own() bool {
+	found := false
+	g.flags.VisitAll(func(f *pflag.Flag) { found = found || f.Name != "help" && !f.Hidden })
+	return found
+}
+
+// usages returns the flags as help lists them.
+func (g flagsBelow) usages() string {
+	short := pflag.NewFlagSet(g.heading, pflag.ContinueOnError)
+	g.flags.VisitAll(func(f *pflag.Flag) {
+		flag := *f
+		flag.Usage = strings.TrimPrefix(f.Usage, g.prefix)
+		short.AddFlag(&flag)
+	})
+	return short.FlagUsages()
+}
+
+// groupFlags makes the help of all commands list flags below headings if there are many.
+func groupFlags(root *cobra.Command) {
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		to := cmd.OutOrStderr()
+		var b bytes.Buffer
+		cmd.SetOut(&b)
+		err := usage(cmd)
+		cmd.SetOut(to)
+		if err != nil {
+			return err
+		}
+		text := b.String()
+		if groups := groupsOf(cmd); groups != nil {
+			var list []string
+			for _, g := range groups {
+				list = append(list, g.heading+":\n"+strings.TrimRight(g.usages(), " \n"))
+			}
+			text = strings.Replace(text, "Flags:\n"+strings.TrimRight(cmd.LocalFlags().FlagUsages(), " \n"), strings.Join(list, "\n\n"), 1)
+		}
+		_, err = fmt.Fprint(to, text)
+		return err
+	})
+}
