@@ -69,6 +69,7 @@ type form struct {
 	timings, output, since string
 	reuse                  []string
 	against                string
+	confirmAgainst         string
 	divide                 bool // plan divides the job
 	shards                 string
 	target                 time.Duration
@@ -146,6 +147,7 @@ func Inputs() []Input {
 		{Name: "timings", Commands: ofAgents, set: dividing(to(func(f *form) *string { return &f.timings }))},
 		{Name: "reuse", Commands: onlyRun, lines: true, instead: "only run takes trials over", set: eachTo(func(f *form) *[]string { return &f.reuse })},
 		{Name: "against", Commands: onlyRun, instead: "run runs it, and merge finds the shards of both", set: to(func(f *form) *string { return &f.against })},
+		{Name: "confirm-against", Commands: onlyRun, instead: "run tries tasks again, and merge finds the shards of both", set: to(func(f *form) *string { return &f.confirmAgainst })},
 		{Name: "budget-cost-usd", Commands: onlyRun, instead: "only run runs trials that cost something", set: overriding(app.BudgetCost)},
 		{Name: "budget-duration", Commands: onlyRun, instead: "only run runs trials", set: overriding(app.BudgetDuration)},
 		{Name: "agent", Commands: ofAgents, lines: true, set: eachTo(func(f *form) *[]string { return &f.job.Agents })},
@@ -362,7 +364,7 @@ func (s inputs) request() (any, error) {
 	if f.against != "" && f.report.Baseline == app.GitHubPrefix {
 		f.report.Baseline = "" // the default
 	}
-	return app.RunRequest{Against: f.against, Job: f.job, Shard: f.shard, Timings: f.timings, Reuse: f.reuse, Report: f.report}, nil
+	return app.RunRequest{Against: f.against, ConfirmAgainst: f.confirmAgainst, Job: f.job, Shard: f.shard, Timings: f.timings, Reuse: f.reuse, Report: f.report}, nil
 }
 
 func (s inputs) missing() error {

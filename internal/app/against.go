@@ -29,6 +29,7 @@ import (
 // earlier is a job file and its agents' files as they were in a commit. They were written to a directory of the cache, or to a
 // temporary one.
 type earlier struct {
+	given  string // the flag and its value, for errors
 	commit string
 	dir    string // the root of the repository
 	file   string // the job file, relative to dir
@@ -64,13 +65,13 @@ func besideDir(paths Paths, dir string, plan result.Plan) string {
 }
 
 // against returns the job that the job file of a commit describes, with the tasks of p, to be run beside it.
-func (p *planned) against(ctx context.Context, req JobRequest, ref string) (_ *planned, err error) {
-	h := p.host
+func (p *planned) against(ctx context.Context, req JobRequest, flag, ref string) (_ *planned, err error) {
+	h, given := p.host, flag+" "+clean(ref)
 	switch {
 	case p.implied, p.path == "-":
-		return nil, usage("--against takes the job file of a commit: it needs a job file in a git repository")
+		return nil, usage("%s takes the job file of a commit: it needs a job file in a git repository", flag)
 	case h.Guard != nil && h.Guard.Commit() != "":
-		return nil, usage("--against %s: for changes from a fork with secrets, Rollout runs nothing but the files of a commit that it compared", clean(ref))
+		return nil, usage("%s: for changes from a fork with secrets, Rollout runs nothing but the files of a commit that it compared", given)
 	}
 	opts, err := loadOptions(h, req)
 	if err != nil {
@@ -84,7 +85,7 @@ func (p *planned) against(ctx context.Context, req JobRequest, ref string) (_ *p
 	if opts.Overrides, err = p.sameTasks(opts.Overrides); err != nil {
 		return nil, err
 	}
-	was, err := h.earlierFiles(ctx, p.path, ref, opts)
+	was, err := h.earlierFiles(ctx, p.path, given, ref, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +158,7 @@ func (p *planned) sameTasks(overrides []config.Override) ([]config.Override, err
 }
 
 // earlierFiles reads a job file and its agents' files from a commit.
-func (h *Host) earlierFiles(ctx context.Context, jobFile, ref string, opts config.Options) (_ *earlier, err error) {
+func (h *Host) earlierFiles(ctx context.Context, jobFile, given, ref string, opts config.Options) (_ *earlier, err error) {
 	full, err := filepath.Abs(h.Path(jobFile))
 	if err != nil {
 		return nil, fmt.Errorf("find the job file: %w", err)
@@ -169,7 +170,7 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, ref string, opts confi
 	checkout := task.CheckoutAround(dir)
 	below, err := filepath.Rel(checkout.Top, dir)
 	if checkout.Top == "" || err != nil {
-		return nil, usage("--against %s: %s is in no git repository", clean(ref), clean(jobFile))
+		return nil, usage("%s: %s is in no git repository", given, clean(jobFile))
 	}
 	name := path.Join(filepath.ToSlash(below), filepath.Base(full))
 	scratch, err := os.MkdirTemp("", "rollout-against-")
@@ -179,13 +180,13 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, ref string, opts confi
 	defer os.RemoveAll(scratch)
 	local, err := git.New(git.Options{Environ: h.all()}).Local(ctx, checkout.Top, checkout.Objects, ref, scratch)
 	if errors.Is(err, git.ErrNoCommit) {
-		return nil, usage("--against %s: %w", clean(ref), err)
+		return nil, usage("%s: %w", given, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--against %s: %w", clean(ref), err)
+		return nil, fmt.Errorf("%s: %w", given, err)
 	}
-	was := &earlier{commit: local.ID, file: name}
-	first, jobFiles, err := was.exportJobFile(ctx, local, ref, scratch)
+	was := &earlier{given: given, commit: local.ID, file: name}
+	first, jobFiles, err := was.exportJobFile(ctx, local, scratch)
 	if err != nil {
 		return nil, err
 	}
@@ -193,15 +194,9 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, ref string, opts confi
 	if err != nil {
 		return nil, err
 	}
-	wanted := map[string]bool{}
-	for _, a := range loaded.Job.Agents {
-		for i, at := range loaded.AgentFiles[a.Name] {
-			below, err := filepath.Rel(first, at)
-			if err != nil || below == ".." || strings.HasPrefix(below, "../") {
-				return nil, usage("--against %s: files of agent %q: %s is not in the repository, so it is not known how it was", clean(ref), clean(a.Name), clean(a.Files[i].Source))
-			}
-			wanted[filepath.ToSlash(below)] = true
-		}
+	wanted, err := was.wantedFiles(first, loaded)
+	if err != nil {
+		return nil, err
 	}
 	keep := func(file string) bool {
 		if jobFiles[file] || path.Base(file) == ".gitignore" || wanted["."] {
@@ -226,14 +221,30 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, ref string, opts confi
 	}
 	key := cache.Key{Kind: "against", Text: strings.Join(append([]string{local.ID, name}, slices.Sorted(maps.Keys(wanted))...), "\n"), About: "agents of commit " + ShortCommit(local.ID)}
 	if err := was.keep(ctx, h, key, export); err != nil {
-		return nil, fmt.Errorf("--against %s: %w", clean(ref), err)
+		return nil, fmt.Errorf("%s: %w", was.given, err)
 	}
 	return was, nil
 }
 
+// wantedFiles returns the names of the files and directories of the commit that the agents of its job file bring along. The job file was
+// written below root.
+func (was *earlier) wantedFiles(root string, loaded *config.Loaded) (map[string]bool, error) {
+	wanted := map[string]bool{}
+	for _, a := range loaded.Job.Agents {
+		for i, at := range loaded.AgentFiles[a.Name] {
+			below, err := filepath.Rel(root, at)
+			if err != nil || below == ".." || strings.HasPrefix(below, "../") {
+				return nil, usage("%s: files of agent %q: %s is not in the repository, so it is not known how it was", was.given, clean(a.Name), clean(a.Files[i].Source))
+			}
+			wanted[filepath.ToSlash(below)] = true
+		}
+	}
+	return wanted, nil
+}
+
 // exportJobFile writes the job file of the commit to a directory below scratch, and returns the directory and the names of what it wrote: the
 // file, and those that it leads to if it is a link. A link that leads out of the commit is refused.
-func (was *earlier) exportJobFile(ctx context.Context, local *git.Local, ref, scratch string) (dir string, names map[string]bool, err error) {
+func (was *earlier) exportJobFile(ctx context.Context, local *git.Local, scratch string) (dir string, names map[string]bool, err error) {
 	const maxLinks = 10
 	names = map[string]bool{}
 	for file := was.file; len(names) < maxLinks; {
@@ -241,40 +252,40 @@ func (was *earlier) exportJobFile(ctx context.Context, local *git.Local, ref, sc
 		dir = filepath.Join(scratch, fmt.Sprintf("first-%d", len(names)))
 		n, _, err := local.Export(ctx, func(f string) bool { return names[f] }, dir)
 		if err != nil {
-			return "", nil, fmt.Errorf("--against %s: %w", clean(ref), err)
+			return "", nil, fmt.Errorf("%s: %w", was.given, err)
 		}
 		if n == 0 {
-			return "", nil, usage("--against %s: commit %s has no %s, so there is nothing to compare with: give a commit that has it", clean(ref), ShortCommit(was.commit), clean(was.file))
+			return "", nil, usage("%s: commit %s has no %s, so there is nothing to compare with: give a commit that has it", was.given, ShortCommit(was.commit), clean(was.file))
 		}
 		at := filepath.Join(dir, filepath.FromSlash(file))
 		info, err := os.Lstat(at)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return "", nil, was.badLink(ref, file, "which is no file of this commit")
+			return "", nil, was.badLink(file, "which is no file of this commit")
 		case err != nil:
-			return "", nil, fmt.Errorf("--against %s: %w", clean(ref), err)
+			return "", nil, fmt.Errorf("%s: %w", was.given, err)
 		case info.Mode().IsRegular():
 			return dir, names, nil
 		case info.Mode().Type() != fs.ModeSymlink:
-			return "", nil, usage("--against %s: %s is no file", clean(ref), was.shown(file))
+			return "", nil, usage("%s: %s is no file", was.given, was.shown(file))
 		}
 		target, err := os.Readlink(at)
 		if err != nil {
-			return "", nil, fmt.Errorf("--against %s: %w", clean(ref), err)
+			return "", nil, fmt.Errorf("%s: %w", was.given, err)
 		}
 		to := path.Join(path.Dir(file), filepath.ToSlash(target))
 		if filepath.IsAbs(target) || !filepath.IsLocal(filepath.FromSlash(to)) {
-			return "", nil, was.badLink(ref, target, "which is not in the repository")
+			return "", nil, was.badLink(target, "which is not in the repository")
 		}
 		if file = to; names[file] {
 			break // a loop
 		}
 	}
-	return "", nil, was.badLink(ref, was.file, "which leads through too many links")
+	return "", nil, was.badLink(was.file, "which leads through too many links")
 }
 
-func (was *earlier) badLink(ref, target, why string) error {
-	return usage("--against %s: %s is a link to %s, %s: give a commit in which it is a file", clean(ref), was.shown(was.file), clean(target), why)
+func (was *earlier) badLink(target, why string) error {
+	return usage("%s: %s is a link to %s, %s: give a commit in which it is a file", was.given, was.shown(was.file), clean(target), why)
 }
 
 // shown returns the name of a file of the commit as git writes it.
@@ -344,7 +355,7 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 		for _, a := range p.Job.Agents {
 			names = append(names, a.Name)
 		}
-		return nil, usage("--against: commit %s has none of the agents of this job: %s", ShortCommit(was.commit), joined(names))
+		return nil, usage("%s: commit %s has none of the agents of this job: %s", was.given, ShortCommit(was.commit), joined(names))
 	}
 	if p.host.Guard != nil {
 		if err := p.host.Guard.Check(file.Job); err != nil {
@@ -356,7 +367,7 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 		if err := was.named(err, was.dir); errors.As(err, new(diag.List)) || ctx.Err() != nil {
 			return nil, err
 		}
-		return nil, usage("--against: commit %s: %w", ShortCommit(was.commit), err) // such as a link that leads out of it
+		return nil, usage("%s: commit %s: %w", was.given, ShortCommit(was.commit), err) // such as a link that leads out of it
 	}
 	return l, nil
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -25,29 +27,67 @@ import (
 type pair struct {
 	head, base *planned
 	shared     map[string]bool // the agents whose trials are the same in both: they run in head alone
+	// onlyConfirms: the job is compared with another baseline, and this one makes confirmation attempts alone (--confirm-against).
+	onlyConfirms bool
+	rounds       *rounds // of confirmation attempts; nil: there are none
+}
+
+// flag returns the flag that the pair was asked for with.
+func (j *pair) flag() string {
+	if j.onlyConfirms {
+		return "--confirm-against"
+	}
+	return "--against"
+}
+
+// besides reports whether the request asks for a baseline that runs beside the job.
+func (req RunRequest) besides() bool { return req.Against != "" || req.ConfirmAgainst != "" }
+
+// checkBeside refuses what does not go together with a baseline that runs beside the job.
+func (p *planned) checkBeside(req RunRequest, sources []reuse.Source) error {
+	gate := p.Job.Gate
+	flag := "--against"
+	if req.Against == "" {
+		flag = "--confirm-against"
+	}
+	switch {
+	case req.Against != "" && req.ConfirmAgainst != "":
+		return usage("--against runs all trials with a commit, and --confirm-against only those of tasks that look broken: leave one of them out")
+	case req.Against != "" && req.Report.compares():
+		return usage("--against runs the baseline, so that --baseline has no use: leave one of them out, or try only tasks that look broken with --confirm-against")
+	case req.ConfirmAgainst != "" && !req.Report.compares():
+		return usage("--confirm-against tries tasks again that look broken beside a stored baseline: give that one with --baseline")
+	case req.ConfirmAgainst != "" && (gate.Confirm.Attempts <= 0 || !gate.LimitsBrokenTasks()):
+		return usage("--confirm-against makes the attempts that gate.confirm asks for, at tasks that max_broken_tasks counts: add both, as in --max-broken-tasks 0 --confirm 4")
+	case req.FailFast:
+		return usage("--fail-fast would leave out trials of the job that is compared: leave out %s or --fail-fast", flag)
+	case len(sources) > 0:
+		return usage("--reuse takes results from another time, which %s is there to avoid: leave one of them out", flag)
+	case !req.Rerun.empty():
+		return usage("--retry-errors, --only-failed and --rerun run trials of one job again: give them to rollout resume")
+	}
+	return nil
 }
 
 // runBeside runs the job, and the one of an earlier commit beside it, on the same workers. Then it reports on the job, with the other one as its
 // baseline.
 func (p *planned) runBeside(ctx context.Context, req RunRequest, policy resume.RerunPolicy, sources []reuse.Source) (*Finished, error) {
-	switch {
-	case req.Report.compares():
-		return nil, usage("--against runs the baseline, so that --baseline has no use: leave one of them out")
-	case req.FailFast:
-		return nil, usage("--fail-fast would leave out trials of the job that is compared: leave out --against or --fail-fast")
-	case len(sources) > 0:
-		return nil, usage("--reuse takes results from another time, which --against is there to avoid: leave one of them out")
-	case !req.Rerun.empty():
-		return nil, usage("--retry-errors, --only-failed and --rerun run trials of one job again: give them to rollout resume")
+	if err := p.checkBeside(req, sources); err != nil {
+		return nil, err
 	}
-	base, err := p.against(ctx, req.Job, req.Against)
+	pair := &pair{head: p, onlyConfirms: req.ConfirmAgainst != ""}
+	ref := cmp.Or(req.Against, req.ConfirmAgainst)
+	base, err := p.against(ctx, req.Job, pair.flag(), ref)
 	if err != nil {
 		return nil, err
 	}
 	defer base.close()
-	pair := &pair{head: p, base: base, shared: sharedAgents(p, base)}
+	pair.base = base
+	if !pair.onlyConfirms {
+		pair.shared = sharedAgents(p, base)
+	}
 	pair.name()
-	pair.announce(req.Against)
+	pair.announce(ref)
 	p.rerun = ""
 	return pair.run(ctx, req, policy)
 }
@@ -56,9 +96,11 @@ func (p *planned) runBeside(ctx context.Context, req RunRequest, policy resume.R
 func (j *pair) name() {
 	commit := j.base.commit
 	j.base.Job.Name = j.head.Job.Name + againstSuffix(commit)
-	j.base.beside = &result.Beside{Baseline: true, JobName: j.head.Job.Name, Commit: commit}
-	j.head.beside = &result.Beside{JobName: j.base.Job.Name, Commit: commit}
-	j.head.report.Baseline = j.base.dir()
+	j.base.beside = &result.Beside{Baseline: true, JobName: j.head.Job.Name, Commit: commit, OnlyConfirms: j.onlyConfirms}
+	j.head.beside = &result.Beside{JobName: j.base.Job.Name, Commit: commit, OnlyConfirms: j.onlyConfirms}
+	if !j.onlyConfirms {
+		j.head.report.Baseline = j.base.dir()
+	}
 }
 
 // announce says what is run twice.
@@ -72,10 +114,14 @@ func (j *pair) announce(ref string) {
 	}
 	commit := ShortCommit(j.base.commit)
 	switch {
+	case j.onlyConfirms:
+		c := j.head.Job.Gate.Confirm
+		linef(out, "note: tasks that look broken are tried again with %s (%s), too: up to %s of both at each", clean(ref), commit, plural.Count(c.Attempts, "attempt"))
 	case twice == 0:
 		linef(out, "note: nothing differs from %s (%s) for the agents of this job: each trial runs once, and counts for both", clean(ref), commit)
 	case twice == own:
-		linef(out, "note: %s (%s) runs beside this job: %s instead of %d, which costs twice as much; --task runs fewer tasks", clean(ref), commit, plural.Count(own+twice, "trial"), own)
+		linef(out, "note: %s (%s) runs beside this job: %s instead of %d, which costs twice as much; --task runs fewer tasks, and --confirm-against only those that look broken beside a stored baseline",
+			clean(ref), commit, plural.Count(own+twice, "trial"), own)
 	default:
 		linef(out, "note: %s (%s) runs beside this job: %s instead of %d, as what is the same in both runs once", clean(ref), commit, plural.Count(own+twice, "trial"), own)
 	}
@@ -87,46 +133,30 @@ func (j *pair) announce(ref string) {
 // side is one of the jobs of a pair when it is run.
 type side struct {
 	*planned
-	opened *opened // nil: there is nothing to run
+	found  existing      // the directory that it has already, if it is resumed
+	left   *continuation // what is left of it; nil: it begins, or there is nothing to run
+	opened *opened       // nil: there is nothing to run
+}
+
+// again returns the confirmation attempts of an earlier run that showed nothing.
+func (s *side) again() map[result.Key]bool {
+	if s.left == nil {
+		return nil
+	}
+	return maps.Clone(s.left.pending.Confirmations)
 }
 
 // run runs both jobs, and reports.
 func (j *pair) run(ctx context.Context, req RunRequest, policy resume.RerunPolicy) (*Finished, error) {
-	h := j.head.host
 	sides := []*side{{planned: j.head}, {planned: j.base}}
 	j.head.warn()
-	var found [2]existing
-	defer func() {
-		for _, e := range found {
-			_ = e.lock.Release() // only a file that means nothing is left
-		}
-	}()
-	for i, s := range sides {
-		if !req.Resume {
-			continue
-		}
-		e, err := s.existing()
-		if err != nil {
-			return nil, err
-		}
-		found[i] = e
-		if e.begun {
-			s.into = s.dir()
-		}
-	}
-	var parts [2]*continuation
-	for i, s := range sides {
-		if !found[i].begun {
-			continue
-		}
-		c, err := s.continuation(found[i].stored, policy)
-		if err == nil && c.left(ctx) {
-			err = c.checkVariables()
-			parts[i] = c
-		} else if err == nil {
-			err = c.finish()
-		}
-		if err != nil {
+	if req.Resume {
+		defer func() {
+			for _, s := range sides {
+				_ = s.found.lock.Release() // only a file that means nothing is left
+			}
+		}()
+		if err := j.resume(ctx, sides, policy); err != nil {
 			return nil, err
 		}
 	}
@@ -142,25 +172,8 @@ func (j *pair) run(ctx context.Context, req RunRequest, policy resume.RerunPolic
 	if second != first {
 		defer second.Close()
 	}
-	for i, provider := range []environment.Provider{first, second} {
-		s := sides[i]
-		switch {
-		case parts[i] != nil:
-			s.opened, err = parts[i].reopen(found[i].lock, provider)
-		case !found[i].begun:
-			if s.opened, err = s.open(provider, found[i].lock); err == nil && i == 0 {
-				j.name() // the job may have got another name
-			}
-		}
-		if err != nil {
-			if i == 1 && sides[0].opened != nil {
-				sides[0].opened.close(ctx)
-			}
-			return nil, err
-		}
-	}
-	if o := sides[0].opened; o != nil && o.confirm == nil {
-		o.confirm = j.head.confirmer(nil)
+	if err := j.open(ctx, sides, []environment.Provider{first, second}); err != nil {
+		return nil, err
 	}
 	err = j.execute(ctx, sides)
 	if shareErr := j.share(ctx, sides); err == nil {
@@ -171,7 +184,97 @@ func (j *pair) run(ctx context.Context, req RunRequest, policy resume.RerunPolic
 			s.opened.close(ctx)
 		}
 	}
-	return j.report(ctx, h, sides, req, err)
+	return j.report(ctx, j.head.host, sides, req, err)
+}
+
+// resume finds what is left of jobs that exist. Of a job with nothing left it writes the files.
+func (j *pair) resume(ctx context.Context, sides []*side, policy resume.RerunPolicy) (err error) {
+	begun, left := 0, false
+	for _, s := range sides {
+		if s.found, err = s.existing(); err != nil {
+			return err
+		}
+		if !s.found.begun {
+			continue
+		}
+		begun++
+		if was := s.found.stored.Plan.Beside; was == nil || *was != *s.beside {
+			return usage("%s was begun with another baseline beside it, or with none: give the --against or --confirm-against that it began with", clean(s.dir()))
+		}
+		s.into = s.dir()
+		if s.left, err = s.continuation(s.found.stored, policy); err != nil {
+			return err
+		}
+		left = s.left.left(ctx) || left
+	}
+	left = left || begun < len(sides)
+	confirms := j.head.Job.Gate.Confirm.Attempts > 0
+	left = left || confirms && j.leftToConfirm(ctx, sides)
+	for _, s := range sides {
+		switch {
+		case s.left == nil:
+		case left && (confirms || s.left.left(ctx)): // more results may make more attempts necessary, of both
+			err = s.left.checkVariables()
+		default:
+			err = s.left.finish()
+			s.left = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leftToConfirm reports whether confirmation attempts of jobs that exist can be made.
+func (j *pair) leftToConfirm(ctx context.Context, sides []*side) bool {
+	r := j.newRounds(sides)
+	if r == nil {
+		return false
+	}
+	var waiting [2]*arrival
+	for i, s := range sides {
+		waiting[i] = &arrival{plan: s.left.stored.Plan, trials: s.left.pending.Earlier}
+		r.sides[i].arrived = waiting[i]
+	}
+	return !r.decide(ctx)[0].over
+}
+
+// newRounds returns the rounds of confirmation attempts of both; nil if the gate asks for none.
+func (j *pair) newRounds(sides []*side) *rounds {
+	confirm := j.head.confirmer(nil)
+	if confirm == nil {
+		return nil
+	}
+	r := &rounds{head: confirm, ran: !j.onlyConfirms}
+	for i, s := range sides {
+		r.sides[i] = &roundsOf{p: s.planned, again: s.again()}
+	}
+	return r
+}
+
+// open makes both jobs ready to run.
+func (j *pair) open(ctx context.Context, sides []*side, on []environment.Provider) (err error) {
+	for i, s := range sides {
+		switch {
+		case s.left != nil:
+			s.opened, err = s.left.reopen(s.found.lock, on[i])
+		case !s.found.begun:
+			if s.opened, err = s.open(on[i], s.found.lock); err == nil && i == 0 {
+				j.name() // the job may have got another name
+			}
+		}
+		if err != nil {
+			if i == 1 && sides[0].opened != nil {
+				sides[0].opened.close(ctx)
+			}
+			return err
+		}
+	}
+	if o := sides[1].opened; o != nil {
+		o.todo = slices.DeleteFunc(o.todo, func(t trial.Spec) bool { return j.onlyConfirms || j.shared[t.Key.Agent] })
+	}
+	return nil
 }
 
 // connectBase returns the provider of the baseline: the same one if it is the same in both jobs.
@@ -185,41 +288,84 @@ func (j *pair) connectBase(ctx context.Context, first environment.Provider) (env
 
 // execute runs the trials of both jobs on the workers of one.
 func (j *pair) execute(ctx context.Context, sides []*side) error {
-	rank := map[result.Key]int{}
-	for i, s := range j.head.specs {
-		rank[s.Key] = i
-	}
-	rankOf := func(_ int, key result.Key) int {
-		if at, ok := rank[key]; ok {
-			return at
-		}
-		return len(rank) // a confirmation attempt
-	}
 	var running []*side
-	var numbers []int
+	var first []int // those with trials that run side by side from the beginning
 	for i, s := range sides {
 		if s.opened == nil {
 			continue
 		}
-		numbers = append(numbers, i)
-		if i == 1 {
-			s.opened.todo = slices.DeleteFunc(s.opened.todo, func(t trial.Spec) bool { return j.shared[t.Key.Agent] })
+		if len(s.opened.todo) > 0 {
+			first = append(first, i)
 		}
 		running = append(running, s)
 	}
 	if len(running) == 0 {
 		return nil
 	}
-	turns := job.NewTurns(j.head.Job.NConcurrentTrials, numbers, rankOf)
+	turns := job.NewTurns(j.head.Job.NConcurrentTrials, first, j.rank())
 	show, endView := running[0].opened.view()
 	defer endView()
 	both := &together{show: show, left: len(running)}
-	spent := &job.Spending{} // both are paid from one budget
-	var limits job.Budget
+	limits, err := sharedBudget(running)
+	if err != nil {
+		return err
+	}
+	if len(running) == len(sides) {
+		j.rounds = j.newRounds(sides)
+	}
+	if j.rounds != nil {
+		j.rounds.turns = turns
+	}
+	errs := make([]error, len(sides))
+	var group sync.WaitGroup
+	for i, s := range sides {
+		if s.opened == nil {
+			continue
+		}
+		label := ""
+		if i == 1 {
+			label = "@" + ShortCommit(j.base.commit)
+		}
+		if j.rounds != nil {
+			s.opened.rounds = j.rounds.next(i)
+		}
+		group.Go(func() {
+			defer turns.Leave(i)
+			if j.rounds != nil {
+				defer j.rounds.leave()
+			}
+			errs[i] = s.opened.trials(ctx, both.sink(label), limits, turns.Side(i))
+		})
+	}
+	group.Wait()
+	return cmp.Or(errs...)
+}
+
+// rank returns the order of the trials of both jobs: that of the plan, and then round by round the confirmation attempts.
+func (j *pair) rank() func(side int, key result.Key) int {
+	ranks := map[result.Key]int{}
+	for i, s := range j.head.specs {
+		ranks[s.Key] = i
+	}
+	round := len(j.head.specs) | 1 // odd, so that each job is the first in every second round
+	return func(_ int, key result.Key) int {
+		at, ok := ranks[key]
+		if !ok {
+			n := key.Attempt
+			key.Attempt = 1
+			at = ranks[key] + round*n
+		}
+		return at
+	}
+}
+
+// sharedBudget returns the budget of the first job, from which all are paid.
+func sharedBudget(running []*side) (limits job.Budget, err error) {
+	spent := &job.Spending{}
 	for i, s := range running {
 		b, err := s.opened.budget(s.opened.earlier)
 		if err != nil {
-			return err
+			return limits, err
 		}
 		if b.Spent != nil {
 			spent.Add(b.Spent.Sum())
@@ -229,32 +375,7 @@ func (j *pair) execute(ctx context.Context, sides []*side) error {
 		}
 	}
 	limits.Spent = spent
-	baseEnded := make(chan struct{})
-	if sides[1].opened == nil {
-		close(baseEnded)
-	}
-	if o := sides[0].opened; o != nil && o.confirm != nil {
-		o.confirm.wait = baseEnded
-	}
-	errs := make([]error, len(running))
-	var group sync.WaitGroup
-	for i, s := range running {
-		isBase := s == sides[1]
-		label := ""
-		if isBase {
-			label = "@" + ShortCommit(j.base.commit)
-		}
-		group.Go(func() {
-			if isBase {
-				defer close(baseEnded)
-			}
-			at := numbers[i]
-			defer turns.Leave(at)
-			errs[i] = s.opened.trials(ctx, both.sink(label), limits, turns.Side(at))
-		})
-	}
-	group.Wait()
-	return cmp.Or(errs...)
+	return limits, nil
 }
 
 // share puts the trials that are the same in both jobs into the baseline, too.
@@ -307,6 +428,9 @@ func (j *pair) report(ctx context.Context, h *Host, sides []*side, req RunReques
 		}
 	}
 	end.cancelled = err == nil && (!resumed && !stopped || ctx.Err() != nil)
+	if j.onlyConfirms && j.rounds != nil {
+		end.baseline = j.rounds.head.found()
+	}
 	finished, reportErr := finish(ctx, h, j.head.dir(), j.head.report, end)
 	if finished != nil && (ctx.Err() != nil || stopped) && err == nil {
 		finished.ResumeWith = j.resumption(req)
@@ -320,12 +444,37 @@ func (j *pair) report(ctx context.Context, h *Host, sides []*side, req RunReques
 	return finished, cmp.Or(err, reportErr)
 }
 
-// addBeside adds what the baseline in the directory base lacks, which was run beside the job in dir, and why its trials were not started.
-func (end *ending) addBeside(h *Host, dir, base string) error {
+// findBeside returns the baseline that was run beside the job in dir; nil: none was. Unless the job is compared with another one, it
+// becomes the baseline of opts, and the job is incomplete if it is.
+func (end *ending) findBeside(h *Host, dir string, plan result.Plan, opts *ReportOptions) (*result.Tree, error) {
+	base := besideDir(h.Paths, dir, plan)
+	if base == "" {
+		return nil, nil
+	}
+	if opts.Baseline == "" && !plan.Beside.OnlyConfirms {
+		opts.Baseline = base
+	}
 	tree, err := result.ReadTree(h.Path(base))
 	if err != nil {
-		return fmt.Errorf("read the baseline that ran beside %s: %w", clean(dir), err)
+		return nil, fmt.Errorf("read the baseline that ran beside %s: %w", clean(dir), err)
 	}
+	if plan.Beside.OnlyConfirms || filepath.Clean(h.Path(opts.Baseline)) == filepath.Clean(h.Path(base)) {
+		end.addBeside(h, dir, base, tree)
+	}
+	return &tree, nil
+}
+
+// besideResumption returns the command that continues a job and the baseline beside it.
+func besideResumption(plan result.Plan, opts ReportOptions) string {
+	flag, other := "--against", ""
+	if plan.Beside.OnlyConfirms {
+		flag, other = "--confirm-against", opts.flags(plan.Compared)
+	}
+	return "rollout run JOB_FILE --name " + quotedPath(plan.JobName) + " " + flag + " " + plan.Beside.Commit + " --resume" + other
+}
+
+// addBeside adds what the baseline in the directory base lacks, which was run beside the job in dir, and why its trials were not started.
+func (end *ending) addBeside(h *Host, dir, base string, tree result.Tree) {
 	for _, sentence := range merge.Missing(h.Path(base)) {
 		if sentence = "baseline: " + sentence; !slices.Contains(end.incomplete, sentence) {
 			end.incomplete = append(end.incomplete, sentence)
@@ -337,14 +486,13 @@ func (end *ending) addBeside(h *Host, dir, base string) error {
 	}
 	missing := ended.SkippedTrials + ended.Errors[result.Cancelled]
 	if missing == 0 {
-		return nil
+		return
 	}
 	end.incomplete = append(end.incomplete, fmt.Sprintf("the baseline that ran beside it is incomplete: %d of %s never ran or left no result", missing, plural.Count(ended.TotalTrials, "trial")))
 	if !end.both {
 		end.notes = append(end.notes, "To run what is left of the baseline: "+resumption(h.Paths, base, tree.Plan, ReportOptions{})+moreBudget(ended.Stopped),
 			"Then, to report on the job: rollout report "+quotedPath(dir))
 	}
-	return nil
 }
 
 func endedOf(s *side) result.Job {
@@ -363,7 +511,7 @@ func (j *pair) resumption(req RunRequest) string {
 	for _, arg := range req.Arguments {
 		command += " " + strings.Replace(quotedPath("x"+arg), "x", "", 1) // a flag stays one
 	}
-	command += " --against " + j.base.commit
+	command += " " + j.flag() + " " + j.base.commit
 	if j.head.Unnamed || j.head.NameAsWritten != "" {
 		command += " --name " + quotedPath(j.head.Job.Name)
 	}

@@ -32,8 +32,7 @@ type confirmer struct {
 	base *foundBaseline
 	// chosen: the tasks that look broken were looked for.
 	chosen bool
-	wait   <-chan struct{} // closed when the baseline, which runs beside the job, has ended; nil: it is there
-	noted  bool            // the user knows that there is no baseline
+	noted  bool // the user knows that there is no baseline
 }
 
 // confirmer returns the confirmer of a job; nil if its gate asks for no confirmation.
@@ -46,13 +45,6 @@ func (p *planned) confirmer(again map[result.Key]bool) *confirmer {
 
 // baseline returns what the job is compared with. It looks once, so that the verdict uses the same baseline.
 func (c *confirmer) baseline(ctx context.Context, plan result.Plan) *foundBaseline {
-	if c.wait != nil {
-		select {
-		case <-c.wait:
-		case <-ctx.Done():
-			return &foundBaseline{sentence: "the job was cancelled before its baseline had ended"}
-		}
-	}
 	if c.base == nil {
 		b := &foundBaseline{}
 		b.job, b.sentence, b.err = c.p.host.finder().baseline(ctx, c.p.dir(), evaluatedIn(plan), c.p.report)
@@ -110,31 +102,56 @@ func (c *confirmer) next(ctx context.Context, tree *job.Tree, emit event.Sink, t
 		emit(event.Event{Time: c.p.host.Now().UTC(), Kind: event.Notice, Message: fmt.Sprintf(format, args...)})
 	}
 	plan := c.plan(ctx, tree.Plan, trials)
-	if c.base != nil && c.base.job == nil && c.base.err == nil && !c.noted {
-		c.noted = true
-		say("whether tasks look broken is not known, so none is tried again: %s", c.base.sentence)
-	}
+	c.noteMissing(say)
 	keys := plan.NextConfirmations(trials, c.again)
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	if why := c.affords(plan, trials); why != "" {
-		say("tasks that look broken are not tried again: %s", why)
+		say(notAfforded, why)
 		return nil, nil
 	}
 	if !reflect.DeepEqual(plan.Confirm, tree.Plan.Confirm) {
-		say("%s broken: up to %s more, to be sure", lookBroken(len(plan.Confirm.Tasks)), plural.Count(plan.Confirm.Attempts, "attempt"))
-		if err := tree.PlanConfirmation(plan); err != nil {
-			return nil, fmt.Errorf("note in %s which tasks are tried again: %w", result.PlanFile, err)
+		say("%s", toBeSure(*plan.Confirm, ""))
+		if err := planConfirmation(tree, plan); err != nil {
+			return nil, err
 		}
 	}
+	return c.p.confirmations(keys, c.again)
+}
+
+const notAfforded = "tasks that look broken are not tried again: %s"
+
+// noteMissing says once that there is no baseline.
+func (c *confirmer) noteMissing(say func(format string, args ...any)) {
+	if c.base != nil && c.base.job == nil && c.base.err == nil && !c.noted {
+		c.noted = true
+		say("whether tasks look broken is not known, so none is tried again: %s", c.base.sentence)
+	}
+}
+
+// toBeSure says which confirmation attempts are going to be made. of says of what besides the job; "": nothing.
+func toBeSure(c result.PlannedConfirmation, of string) string {
+	return fmt.Sprintf("%s broken: up to %s more%s, to be sure", lookBroken(len(c.Tasks)), plural.Count(c.Attempts, "attempt"), of)
+}
+
+// planConfirmation writes into a job's plan.json which tasks are tried again.
+func planConfirmation(tree *job.Tree, plan result.Plan) error {
+	if err := tree.PlanConfirmation(plan); err != nil {
+		return fmt.Errorf("note in %s which tasks are tried again: %w", result.PlanFile, err)
+	}
+	return nil
+}
+
+// confirmations returns what is run for confirmation attempts, and removes them from again.
+func (p *planned) confirmations(keys []result.Key, again map[result.Key]bool) ([]trial.Spec, error) {
 	specs := map[result.Key]trial.Spec{}
-	for _, s := range c.p.own() {
+	for _, s := range p.own() {
 		specs[s.Key.Unnumbered()] = s
 	}
 	var todo []trial.Spec
 	for _, key := range keys {
-		delete(c.again, key)
+		delete(again, key)
 		s, ok := specs[key.Unnumbered()]
 		if !ok {
 			return nil, errors.New("the plan confirms " + key.String() + ", which is no task of the job")
@@ -175,18 +192,22 @@ func (c *confirmer) affords(plan result.Plan, trials []result.Trial) string {
 }
 
 // unconfirmed reports which confirmation attempts are missing. incomplete says that the job's results are not complete; note is
-// for people.
-func unconfirmed(in report.Input, confirmations []result.Trial, base *result.Job) (incomplete, note string) {
+// for people. beside is the baseline that ran beside the job; nil: none did.
+func unconfirmed(in report.Input, confirmations []result.Trial, beside *result.Tree, base *result.Job) (incomplete, note string) {
 	if in.Policy.Confirm.Attempts <= 0 {
 		return "", ""
 	}
-	cut := map[result.Key]bool{}
-	for _, t := range confirmations {
-		if t.Error != nil && t.Error.Type == result.Cancelled && !t.Completed() {
-			cut[t.Key] = true
+	n := len(in.Plan.NextConfirmations(confirmations, cutShort(confirmations)))
+	if beside != nil {
+		ofHead, ofBase := result.NextBeside(result.Confirming{Plan: in.Plan, Made: confirmations, Again: cutShort(confirmations)},
+			result.Confirming{Plan: beside.Plan, Made: beside.Confirmations, Again: cutShort(beside.Confirmations)})
+		left := map[result.Key]bool{}
+		for _, k := range slices.Concat(ofHead, ofBase) {
+			left[k.Unnumbered()] = true
 		}
+		n = len(left)
 	}
-	if n := len(in.Plan.NextConfirmations(confirmations, cut)); n > 0 {
+	if n > 0 {
 		incomplete = fmt.Sprintf("%s broken, and not all attempts were made that would confirm it (gate.confirm)", lookBroken(n))
 	}
 	if base == nil || in.Plan.Shard != nil {
@@ -198,7 +219,7 @@ func unconfirmed(in report.Input, confirmations []result.Trial, base *result.Job
 			tried[k] = true
 		}
 	}
-	n := 0
+	n = 0
 	for _, k := range in.Policy.Confirmable(*base, in.Job, in.Now) {
 		if !tried[k] {
 			n++
@@ -208,4 +229,15 @@ func unconfirmed(in report.Input, confirmations []result.Trial, base *result.Job
 		note = fmt.Sprintf("%s broken and had no further attempts (gate.confirm): they are made when trials run with this baseline", lookBroken(n))
 	}
 	return incomplete, note
+}
+
+// cutShort returns the attempts that a cancel ended, which showed nothing.
+func cutShort(confirmations []result.Trial) map[result.Key]bool {
+	cut := map[result.Key]bool{}
+	for _, t := range confirmations {
+		if t.Error != nil && t.Error.Type == result.Cancelled && !t.Completed() {
+			cut[t.Key] = true
+		}
+	}
+	return cut
 }

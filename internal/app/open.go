@@ -33,6 +33,8 @@ type opened struct {
 	ended    result.Job                  // once the trials have run
 	runner   func(job.Runner) job.Runner // wraps what runs the trials; nil: nothing does
 	confirm  *confirmer                  // which attempts confirm what looks broken; nil: none do
+	// rounds is job.Options.Confirm of a job that another one runs beside; nil: confirm decides.
+	rounds func(context.Context, *job.Tree, event.Sink, []result.Trial) ([]trial.Spec, error)
 }
 
 // warn reports the warnings about a job before it begins.
@@ -254,10 +256,14 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 		sinks(e)
 	}
 	redactor := redact.New(o.Secrets)
+	next := o.rounds
+	if next == nil && o.confirm != nil {
+		next = o.confirm.next
+	}
 	var confirm func(context.Context, []result.Trial) ([]trial.Spec, error)
-	if o.confirm != nil {
+	if next != nil {
 		confirm = func(ctx context.Context, trials []result.Trial) ([]trial.Spec, error) {
-			return o.confirm.next(ctx, o.tree, emit, trials)
+			return next(ctx, o.tree, emit, trials)
 		}
 	}
 	var stops func(result.Trial) bool

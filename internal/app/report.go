@@ -75,6 +75,8 @@ type finishing struct {
 	opts ReportOptions
 	end  ending
 	in   report.Input
+	// beside is the baseline that ran beside the job; nil: none did.
+	beside *result.Tree
 	// confirmations are the confirmation attempts; unconfirmed: some of them were not made.
 	confirmations []result.Trial
 	unconfirmed   bool
@@ -103,18 +105,13 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 	if end.tree == nil {
 		end.incomplete = append(end.incomplete, merge.Missing(h.Path(dir))...)
 	}
+	var beside *result.Tree
 	if plan, err := result.ReadPlanHead(h.Path(dir)); err == nil {
-		beside := besideDir(h.Paths, dir, plan)
-		if opts.Baseline == "" {
-			opts.Baseline = beside
-		}
-		if beside != "" && filepath.Clean(h.Path(opts.Baseline)) == filepath.Clean(h.Path(beside)) {
-			if err := end.addBeside(h, dir, beside); err != nil {
-				return nil, err
-			}
+		if beside, err = end.findBeside(h, dir, plan, &opts); err != nil {
+			return nil, err
 		}
 	}
-	f := &finishing{finder: h.finder(), now: h.Now, opts: opts, end: end}
+	f := &finishing{finder: h.finder(), now: h.Now, opts: opts, end: end, beside: beside}
 	if err := f.gather(ctx, dir); err != nil {
 		return nil, err
 	}
@@ -198,12 +195,21 @@ func (f *finishing) judge(ctx context.Context) error {
 	}
 	base := found.job
 	in.Baseline = found.sentence
+	if base != nil && f.beside != nil && f.beside.Plan.Beside.OnlyConfirms {
+		with, made := *base, result.Summarize(f.beside.Plan, f.beside.All())
+		with.Beside, with.Confirmations = made.Beside, made.Confirmations
+		base = &with
+	}
 	if base != nil {
 		diff := result.Compare(*base, in.Job)
 		in.Diff = &diff
 	}
-	if _, note := unconfirmed(*in, f.confirmations, base); note != "" {
-		note += ". To make them now: " + resumption(f.Paths, in.Dir, in.Plan, f.opts)
+	if _, note := unconfirmed(*in, f.confirmations, f.beside, base); note != "" {
+		command := resumption(f.Paths, in.Dir, in.Plan, f.opts)
+		if f.beside != nil {
+			command = besideResumption(in.Plan, f.opts)
+		}
+		note += ". To make them now: " + command
 		in.Notes = append(in.Notes, note)
 		f.unconfirmed = f.unconfirmed || ctx.Err() != nil
 	}
@@ -258,7 +264,7 @@ func (f *finishing) gather(ctx context.Context, dir string) error {
 		return fmt.Errorf("read the job's gate: %w", err)
 	}
 	in.Policy, err = config.Policy(path, data, f.opts.Gate)
-	if incomplete, _ := unconfirmed(*in, tree.Confirmations, nil); incomplete != "" {
+	if incomplete, _ := unconfirmed(*in, tree.Confirmations, f.beside, nil); incomplete != "" {
 		f.unconfirmed = true
 		f.missing(incomplete)
 	}

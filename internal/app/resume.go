@@ -149,6 +149,9 @@ func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock,
 // continuation returns what is left of the job that p is today and stored was before. It refuses a job that is other work.
 func (p *planned) continuation(stored resume.Job, policy resume.RerunPolicy) (*continuation, error) {
 	p.divideLike(stored.Plan)
+	if p.beside == nil {
+		p.beside = stored.Plan.Beside
+	}
 	now, err := p.record(p.host.Hard)
 	if err != nil {
 		return nil, err
@@ -168,10 +171,11 @@ func (p *planned) continuation(stored resume.Job, policy resume.RerunPolicy) (*c
 	if err != nil {
 		return nil, err
 	}
-	return &continuation{
-		planned: p, stored: stored, now: now, pending: pending,
-		prompt: job.Instructions(p.own(), redact.New(p.Secrets)), confirm: p.confirmer(maps.Clone(pending.Confirmations)),
-	}, nil
+	c := &continuation{planned: p, stored: stored, now: now, pending: pending, prompt: job.Instructions(p.own(), redact.New(p.Secrets))}
+	if p.beside == nil { // the attempts of a pair are made together
+		c.confirm = p.confirmer(maps.Clone(pending.Confirmations))
+	}
+	return c, nil
 }
 
 // left reports whether there is anything to run.

@@ -49,7 +49,7 @@ func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 	if err != nil {
 		return nil, err
 	}
-	if req.Against != "" {
+	if req.besides() {
 		return p.runBeside(ctx, req, policy, sources)
 	}
 	var lock *job.Lock

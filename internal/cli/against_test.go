@@ -14,8 +14,9 @@ import (
 	"github.com/org/rollout-action/internal/testenv"
 )
 
-// Two commits whose agents differ in nothing that matters: each trial passes by chance, drawn from its task, its attempt and its commit. The
-// gate may be red in a share 1 - confidence of the runs. Nothing here depends on the machine: the draws are those of the seeds.
+// Two commits whose agents differ in nothing that matters: whether a trial passes is drawn from its task and its commit, so that all attempts
+// of one side are copies, which is the worst case. The gate may be red in a share 1 - confidence of the runs. Nothing here depends on the
+// machine: the draws are those of the seeds.
 func TestUnchangedAgentsPassBesideEachOther(t *testing.T) {
 	const tasks = 20
 	dir := t.TempDir()
@@ -39,7 +40,7 @@ agents:
     execute: echo "$((SEED * 2 + %d))" > /answer
     env: {SEED: "0"}
 datasets: [{path: evals}]
-gate: {max_pass_rate_drop: 0, max_broken_tasks: 0}
+gate: {max_pass_rate_drop: 0, max_broken_tasks: 0, confirm: {attempts: 2}}
 `, salt))
 	}
 	git := func(args ...string) {
@@ -66,44 +67,79 @@ echo $(( (x / 65536) %% 2 )) > /logs/verifier/reward.txt
 	git("add", ".")
 	git("commit", "--quiet", "-m", "one")
 	agent(1)
-	runs, red, differ := testenv.Times(12, 60), 0, 0
-	for seed := range runs {
-		var out bytes.Buffer
+	run := func(t *testing.T, name string, seed int, args ...string) (code int, out string) {
+		t.Helper()
+		var text bytes.Buffer
 		env := System()
-		env.Providers, env.Dir, env.Stdout, env.Stderr, env.Now = offered, dir, &out, &out, time.Now
-		name := fmt.Sprintf("s%d", seed)
-		code := Main(t.Context(), t.Context(), env, []string{"run", "job.yaml", "--against", "HEAD", "--name", name, "--set", fmt.Sprintf("agents.0.env.SEED=%d", seed+1)})
+		env.Providers, env.Dir, env.Stdout, env.Stderr, env.Now = offered, dir, &text, &text, time.Now
+		code = Main(t.Context(), t.Context(), env, append([]string{"run", "job.yaml", "--name", name, "--set", fmt.Sprintf("agents.0.env.SEED=%d", seed)}, args...))
 		if code > exitGate {
-			t.Fatalf("exit code %d\n%s", code, &out)
+			t.Fatalf("exit code %d\n%s", code, &text)
 		}
-		if code == exitGate {
-			red++
+		return code, text.String()
+	}
+	read := func(t *testing.T, pattern string) result.Job {
+		t.Helper()
+		dirs, err := filepath.Glob(filepath.Join(dir, "jobs", pattern))
+		if err != nil || len(dirs) != 1 {
+			t.Fatal(dirs, err)
 		}
-		bases, err := filepath.Glob(filepath.Join(dir, "jobs", name+"-against-*"))
-		if err != nil || len(bases) != 1 {
-			t.Fatal(bases, err)
-		}
-		head, _, err := result.ReadJob(filepath.Join(dir, "jobs", name))
+		job, _, err := result.ReadJob(dirs[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		base, _, err := result.ReadJob(bases[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if head.CompletedTrials != tasks || base.CompletedTrials != tasks || base.ReusedTrials != 0 {
-			t.Fatalf("%d and %d of %d trials completed\n%s", head.CompletedTrials, base.CompletedTrials, tasks, &out)
-		}
-		if head.PassRate != base.PassRate && strings.Contains(out.String(), "Tasks against the baseline") {
-			differ++
-		}
+		return job
 	}
-	t.Logf("%d of %d runs are red, and %d differ", red, runs, differ)
-	// Expected are at most 5 %. That so many more are red has a probability below 0.001.
-	if limit := map[bool]int{true: 4, false: 10}[runs <= 12]; red > limit {
-		t.Errorf("%d of %d runs of an unchanged agent are red", red, runs)
-	}
-	if differ < runs/2 {
-		t.Errorf("only %d of %d runs differ: the outcomes are not drawn", differ, runs)
-	}
+	// Expected are at most 5 % of red runs. That so many more are red has a probability below 0.001.
+	runs := testenv.Times(12, 60)
+	limit := map[bool]int{true: 4, false: 10}[runs <= 12]
+	t.Run("all trials", func(t *testing.T) {
+		red, differ, tried := 0, 0, 0
+		for seed := range runs {
+			name := fmt.Sprintf("s%d", seed)
+			code, out := run(t, name, seed+1, "--against", "HEAD")
+			red += code
+			head, base := read(t, name), read(t, name+"-against-*")
+			if head.CompletedTrials != tasks || base.CompletedTrials != tasks || base.ReusedTrials != 0 {
+				t.Fatalf("%d and %d of %d trials completed\n%s", head.CompletedTrials, base.CompletedTrials, tasks, out)
+			}
+			if head.PassRate != base.PassRate && strings.Contains(out, "Tasks against the baseline") {
+				differ++
+			}
+			if head.ConfirmationTrials != base.ConfirmationTrials {
+				t.Fatalf("%d and %d attempts were made again\n%s", head.ConfirmationTrials, base.ConfirmationTrials, out)
+			}
+			tried += head.ConfirmationTrials
+		}
+		t.Logf("%d of %d runs are red, and %d differ", red, runs, differ)
+		if red > limit {
+			t.Errorf("%d of %d runs of an unchanged agent are red", red, runs)
+		}
+		if differ < runs/2 || tried < runs {
+			t.Errorf("only %d of %d runs differ, and %d attempts were made again: the outcomes are not drawn", differ, runs, tried)
+		}
+	})
+	// The stored baseline and the day of the job differ by chance alone; what looks broken is tried again on both sides.
+	t.Run("tasks that look broken", func(t *testing.T) {
+		red, cleared, tried := 0, 0, 0
+		for seed := range runs {
+			then, name := fmt.Sprintf("then%d", seed), fmt.Sprintf("c%d", seed)
+			run(t, then, 2000+seed)
+			code, out := run(t, name, 4000+seed, "--baseline", "jobs/"+then, "--confirm-against", "HEAD")
+			red += code
+			head, base := read(t, name), read(t, name+"-against-*")
+			if head.CompletedTrials != tasks || base.TotalTrials != 0 || head.ConfirmationTrials != base.ConfirmationTrials {
+				t.Fatalf("%d trials completed, the baseline has %d, and %d and %d attempts were made again\n%s", head.CompletedTrials, base.TotalTrials, head.ConfirmationTrials, base.ConfirmationTrials, out)
+			}
+			tried += head.ConfirmationTrials
+			cleared += strings.Count(out, "not broken by this change")
+		}
+		t.Logf("%d of %d runs are red; of %d further attempts, %d tasks are shown not to be broken", red, runs, tried, cleared)
+		if red > limit {
+			t.Errorf("%d of %d runs of an unchanged agent are red", red, runs)
+		}
+		if tried < runs || cleared < runs/2 {
+			t.Errorf("%d attempts were made again, and %d tasks are not broken by a change: the outcomes are not drawn", tried, cleared)
+		}
+	})
 }

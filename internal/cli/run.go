@@ -22,6 +22,7 @@ type runOptions struct {
 	dryRun, asJSON bool
 	budget         budgetFlags
 	against        string
+	confirmAgainst string
 	view           viewFlags
 	report         reportFlags
 }
@@ -42,7 +43,8 @@ With --shard 2/4 it runs the second of four parts, in a directory of its own; "r
 together. The same job file and tasks are divided in the same way on every machine.
 
 With --against it also runs the job file and the agents of a commit, on the same tasks and workers, and compares with them. That
-costs up to twice as much; agents that are the same run once.
+costs up to twice as much; agents that are the same run once. With --confirm-against and a stored --baseline it tries only the tasks
+that look broken again with the agents of a commit, beside today's.
 
 With --resume it continues the job of that name if its directory exists, as "rollout resume" does, and starts it otherwise.
 
@@ -58,6 +60,7 @@ registry into the cache.
 		Example: `  rollout run job.yaml
   rollout run job.yaml --agent oracle --n-attempts 1 --set environment.override_memory=4G
   rollout run job.yaml --against origin/main
+  rollout run job.yaml --baseline jobs/main --max-broken-tasks 0 --confirm 4 --confirm-against origin/main
   rollout run job.yaml --budget-cost-usd 20 --budget-duration 90m
   rollout run job.yaml --shard 2/4 --timings results/main/result.json
   rollout run job.yaml --reuse jobs/main --reuse jobs/yesterday
@@ -76,6 +79,9 @@ registry into the cache.
 			}
 			if opts.asJSON && !opts.dryRun {
 				return usage("--json is about what would run: it needs --dry-run (--report-json writes a report of a job that runs)")
+			}
+			if opts.dryRun && req.ConfirmAgainst != "" {
+				return usage("--dry-run plans the trials of one job: leave out --confirm-against, whose attempts depend on their results")
 			}
 			if opts.dryRun {
 				return v.dryRun(cmd.Context(), req, opts.asJSON)
@@ -102,6 +108,7 @@ registry into the cache.
 	})
 	grouped(cmd, flagsReports, func(flags *pflag.FlagSet) {
 		flags.StringVar(&opts.against, "against", "", "run the job file and the agents of this commit, branch or tag beside, on the same tasks and workers, and compare with them")
+		flags.StringVar(&opts.confirmAgainst, "confirm-against", "", "with --baseline: try tasks that look broken (gate.confirm) again with the agents of this commit, branch or tag, too")
 	})
 	opts.view.add(cmd)
 	opts.report.add(cmd)
@@ -110,7 +117,7 @@ registry into the cache.
 
 // request returns what a command line asks for.
 func (o *runOptions) request(args []string, getenv func(string) (string, bool)) (req app.RunRequest, err error) {
-	req = app.RunRequest{SaveJob: o.saveJob, Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, FailFast: o.failFast, Against: o.against, LogFormat: o.view.given(), Report: o.report.options()}
+	req = app.RunRequest{SaveJob: o.saveJob, Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, FailFast: o.failFast, Against: o.against, ConfirmAgainst: o.confirmAgainst, LogFormat: o.view.given(), Report: o.report.options()}
 	if req.Job, err = o.job.request(""); err != nil {
 		return req, err
 	}

@@ -15,7 +15,8 @@ import (
 // A task that passes in some of its attempts breaks by chance now and then, and is fixed by chance as often: it never passed
 // before and always passes now. If nothing changed, the two runs are exchangeable, so broken and fixed tasks are like the falls
 // and rises of a drop, and the same test applies. With confirmation attempts, a task counts as broken only if it never passes in
-// these either. Then broken tasks are rarer than fixed ones if nothing changed, and the test is stricter than necessary.
+// these either, and, if the baseline makes some, too, only if it passes more than half of them. Then broken tasks are rarer than fixed ones if
+// nothing changed, and the test is stricter than necessary.
 type brokenTasks struct {
 	check       int // index of its check
 	limit       int
@@ -24,6 +25,7 @@ type brokenTasks struct {
 	crashed     int // broken tasks that have only errors
 	unconfirmed int // broken tasks without a confirmation attempt that ended with a verdict
 	flaky       int // tasks that passed when they were tried again
+	both        int // tasks that the baseline did not pass either when they were tried again
 	confirm     int // Policy.Confirm.Attempts
 	sample          // tasks fell by 1 if they broke and rose by 1 if they were fixed
 	p           float64
@@ -48,7 +50,7 @@ func (k *checker) maxBrokenTasks(s scope) {
 	var flips []result.TaskDiff
 	for _, t := range s.tasks {
 		untried := t
-		untried.Confirmation = nil
+		untried.Confirmation, untried.BaseConfirmation = nil, nil
 		flip := unchanged
 		switch {
 		case isBroken(t):
@@ -60,8 +62,10 @@ func (k *checker) maxBrokenTasks(s scope) {
 				b.unconfirmed++
 			}
 			flip = fell
-		case isBroken(untried):
+		case isBroken(untried) && t.Confirmation != nil && t.Confirmation.Passed > 0:
 			b.flaky++
+		case isBroken(untried):
+			b.both++
 		case isFixed(t):
 			b.fixed++
 			flip = rose
@@ -152,6 +156,9 @@ func (b brokenTasks) message() string {
 	}
 	if b.flaky > 0 {
 		text += fmt.Sprintf("; %s passed when tried again (flaky)", plural.Count(b.flaky, "more task"))
+	}
+	if b.both > 0 {
+		text += fmt.Sprintf("; %s failed in the baseline, too, when tried again", plural.Count(b.both, "more task"))
 	}
 	return text
 }

@@ -23,7 +23,7 @@ func (p Policy) Confirmable(base, head result.Job, now time.Time) []result.Key {
 	if p.Confirm.Attempts <= 0 {
 		return nil
 	}
-	head.Confirmations = nil
+	head.Confirmations, base.Confirmations = nil, nil
 	diff := result.Compare(base, head)
 	active, _ := p.activeQuarantines(head, now)
 	works := map[string]bool{}
@@ -60,7 +60,7 @@ func (p Policy) limitsBrokenTasksOf(agent, dataset string) bool {
 	return false
 }
 
-// isBroken reports whether a task passed in every attempt of the baseline and in none now, confirmation attempts included.
+// isBroken reports whether a task passed in every attempt of the baseline and in none now, confirmation attempts of both included.
 // Attempts that the infrastructure ended do not count.
 func isBroken(t result.TaskDiff) bool {
 	if t.Change == result.Changed || t.Base == nil || t.Head == nil {
@@ -68,5 +68,5 @@ func isBroken(t result.TaskDiff) bool {
 	}
 	always := t.Base.Passed > 0 && t.Base.Passed == len(t.Base.Rewards)+t.Base.Lost
 	never := t.Head.Passed == 0 && len(t.Head.Rewards)+t.Head.Lost > 0
-	return always && never && (t.Confirmation == nil || t.Confirmation.Passed == 0)
+	return always && never && !result.NotBroken(t.Confirmation, t.BaseConfirmation)
 }

@@ -342,3 +342,46 @@ func TestDriftIsRed(t *testing.T) {
 		})
 	}
 }
+
+// TestConfirmingBothSides: what the documentation says of attempts of the baseline, too, at tasks that look broken. They make an unchanged
+// job no more often red, keep a day on which the odds of every task are lower from being taken for a change, and hide few changes.
+func TestConfirmingBothSides(t *testing.T) {
+	runs := simulations(400)
+	for i, c := range []struct {
+		suite
+		noise       Noise
+		alone, both float64 // red, in percent
+	}{
+		{suite{Tasks: 30, Attempts: 1, A: 1, B: 1}, NoiseTest, 0, 0},
+		{suite{Tasks: 30, Attempts: 1, A: 1, B: 1, Copied: 0.7}, NoiseTest, 1, 1},
+		{suite{Tasks: 30, Attempts: 3, A: 0.3, B: 0.3}, NoiseTest, 0, 0},
+		{suite{Tasks: 30, Attempts: 1, A: 1, B: 1}, NoiseIgnore, 49, 4},
+		{suite{Tasks: 100, Attempts: 3, A: 8, B: 1, Drift: 3}, NoiseTest, 84, 8},
+		{suite{Tasks: 30, Attempts: 3, A: 8, B: 1, Broken: 4}, NoiseTest, 53, 51},
+		{suite{Tasks: 30, Attempts: 3, A: 0.3, B: 0.3, Broken: 6}, NoiseTest, 77, 66},
+		{suite{Tasks: 100, Attempts: 3, A: 0.3, B: 0.3, Broken: 10}, NoiseTest, 93, 90},
+	} {
+		t.Run(fmt.Sprint(c.suite, ", ", c.noise), func(t *testing.T) {
+			t.Parallel()
+			p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Confirm: Confirm{Attempts: 4}, Noise: c.noise}
+			rng := rand.New(rand.NewPCG(uint64(i), 5))
+			alone, both := 0, 0
+			for range runs {
+				w := c.Draw(rng)
+				keys := p.Confirmable(w.Base, w.Head, today)
+				one, two := *w, *w
+				one.Confirm(rng, keys, p.Confirm.Attempts)
+				two.ConfirmBeside(rng, keys, p.Confirm.Attempts)
+				if verdict(p, one.Base, one.Head).Outcome == Fail {
+					alone++
+				}
+				if verdict(p, two.Base, two.Head).Outcome == Fail {
+					both++
+				}
+			}
+			t.Logf("red in %.1f %% if the job alone tries again, and in %.1f %% if both do", share100(alone, runs), share100(both, runs))
+			wantShare(t, share100(alone, runs), c.alone, runs)
+			wantShare(t, share100(both, runs), c.both, runs)
+		})
+	}
+}

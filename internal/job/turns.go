@@ -14,7 +14,7 @@ type Turns struct {
 
 	mu      sync.Mutex
 	free    int
-	absent  map[int]bool // the jobs of which no trial has waited yet; until there is none of them, no trial starts
+	absent  map[int]bool // the jobs that are awaited; until there is none of them, no trial starts
 	waiting []*turn
 }
 
@@ -31,6 +31,15 @@ func NewTurns(workers int, sides []int, rank func(side int, key result.Key) int)
 		t.absent[side] = true
 	}
 	return t
+}
+
+// Await holds trials back until one of each of these jobs waits, or the job has left: their next trials run side by side, too.
+func (t *Turns) Await(sides []int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, side := range sides {
+		t.absent[side] = true
+	}
 }
 
 // Leave tells that no more trials of a job will wait.

@@ -58,8 +58,20 @@ func (c Case) Change() result.Change {
 	return c.Diff.Change
 }
 
-// NotBroken reports whether the task looked broken, and passed when it was tried again.
-func (c Case) NotBroken() bool { return c.Confirmation != nil && c.Confirmation.Passed > 0 }
+// NotBroken reports whether the task looked broken, and is not; see result.NotBroken.
+func (c Case) NotBroken() bool { return result.NotBroken(c.Confirmation, c.baseConfirmation()) }
+
+// ConfirmedText describes for people what the attempts came to that confirm whether the task is broken; "" without any.
+func (c Case) ConfirmedText() string {
+	return result.ConfirmedText(c.Confirmation, c.baseConfirmation())
+}
+
+func (c Case) baseConfirmation() *result.Attempts {
+	if c.Diff == nil {
+		return nil
+	}
+	return c.Diff.BaseConfirmation
+}
 
 // File returns the file of the task that a reader should open first, as a path in the task's repository: the one that an
 // attempt which did not pass points to, or task.toml. It returns "" if the task's place is unknown.

@@ -58,22 +58,81 @@ func (p Plan) lastAttempts(tasks []Key) map[Key]int {
 // NextConfirmations returns the confirmation attempts that can be made now: one for each task that has attempts left and has
 // passed none. Attempts whose keys are in again count as not made.
 func (p Plan) NextConfirmations(confirmations []Trial, again map[Key]bool) []Key {
-	made, passed := map[Key]bool{}, map[Key]bool{}
+	settled := map[Key]bool{}
+	for _, t := range confirmations {
+		if t.Confirmation && !again[t.Key] && t.Passed() {
+			settled[t.Key.Unnumbered()] = true
+		}
+	}
+	return p.next(confirmations, again, settled)
+}
+
+// next returns the first attempt that was not made at each task that is not settled.
+func (p Plan) next(confirmations []Trial, again, settled map[Key]bool) []Key {
+	made, chosen := map[Key]bool{}, map[Key]bool{}
 	for _, t := range confirmations {
 		if t.Confirmation && !again[t.Key] {
 			made[t.Key] = true
-			passed[t.Key.Unnumbered()] = passed[t.Key.Unnumbered()] || t.Passed()
 		}
 	}
 	var next []Key
 	for _, k := range p.ConfirmationKeys() { // by number
 		task := k.Unnumbered()
-		if !made[k] && !passed[task] {
+		if !made[k] && !settled[task] && !chosen[task] {
 			next = append(next, k)
-			passed[task] = true // one at a time
+			chosen[task] = true // one at a time
 		}
 	}
 	return next
+}
+
+// Confirming is a job, or its baseline, of which confirmation attempts are made.
+type Confirming struct {
+	Plan  Plan
+	Made  []Trial      // trials, of which the confirmation attempts count
+	Again map[Key]bool // those that count as not made
+}
+
+// ConfirmedLike returns the plan of the baseline of a job with the confirmation attempts that go with those of the job: as many at
+// each task that both have.
+func (p Plan) ConfirmedLike(head Plan) Plan {
+	if head.Confirm == nil {
+		return p
+	}
+	last := p.lastAttempts(head.Confirm.Tasks)
+	tasks := slices.DeleteFunc(slices.Clone(head.Confirm.Tasks), func(k Key) bool { return last[k] == 0 })
+	return p.WithConfirmation(head.Confirm.Attempts, tasks)
+}
+
+// NextBeside returns the confirmation attempts that can be made now of a job and of the baseline that runs beside it, so that both have
+// equally many. A task gets no further ones after the job has passed one, or when the baseline can no longer pass more than half of its
+// own: it is not the job then that broke it (see NotBroken). If the baseline does not have a task, the attempts of the job alone decide.
+func NextBeside(head, base Confirming) (ofHead, ofBase []Key) {
+	if head.Plan.Confirm == nil {
+		return nil, nil
+	}
+	settled := map[Key]bool{}
+	for _, t := range counted(head) {
+		settled[t.Key] = t.Passed > 0
+	}
+	for _, t := range counted(base) {
+		settled[t.Key] = settled[t.Key] || 2*(len(t.Scores)-t.Passed) >= head.Plan.Confirm.Attempts
+	}
+	plan := base.Plan.ConfirmedLike(head.Plan)
+	ofHead, ofBase = head.Plan.next(head.Made, head.Again, settled), plan.next(base.Made, base.Again, settled)
+	rounds := func(p Plan, keys []Key) map[Key]int {
+		of := map[Key]int{}
+		last := p.lastAttempts(head.Plan.Confirm.Tasks)
+		for _, k := range keys {
+			of[k.Unnumbered()] = k.Attempt - last[k.Unnumbered()]
+		}
+		return of
+	}
+	first, second := rounds(head.Plan, ofHead), rounds(plan, ofBase)
+	behind := func(mine, others map[Key]int) func(Key) bool {
+		return func(k Key) bool { n, ok := others[k.Unnumbered()]; return ok && n < mine[k.Unnumbered()] }
+	}
+	return slices.DeleteFunc(ofHead, behind(first, second)), slices.DeleteFunc(ofBase, behind(second, first))
 }
 
 // checkConfirm returns an error for what no run plans.
@@ -92,6 +151,17 @@ func (p Plan) checkConfirm() error {
 		}
 	}
 	return nil
+}
+
+// counted returns what the confirmation attempts came to that count as made.
+func counted(c Confirming) []TaskAttempts {
+	var made []Outcome
+	for _, t := range c.Made {
+		if t.Confirmation && !c.Again[t.Key] {
+			made = append(made, OutcomeOf(t))
+		}
+	}
+	return attempts(made, nil)
 }
 
 // WithConfirmation returns the plan with further confirmation attempts. p is not changed.
@@ -123,18 +193,39 @@ func (d TaskDiff) ConfirmedText() string {
 	if d.Head == nil {
 		return ""
 	}
-	return ConfirmedText(d.Confirmation)
+	return ConfirmedText(d.Confirmation, d.BaseConfirmation)
 }
 
-// ConfirmedText says for people what attempts showed that confirm whether a task is broken; "" without any. Those that the infrastructure ended
-// showed nothing, and are not among them.
-func ConfirmedText(a *Attempts) string {
-	if a == nil {
+// NotBroken reports whether a task that looked broken was shown to be none that this job broke: the job has passed a confirmation
+// attempt, or the baseline beside it has passed no more than half of its own.
+func NotBroken(head, base *Attempts) bool { return head != nil && head.Passed > 0 || failsNow(base) }
+
+// failsNow reports whether attempts of a baseline show that it does not pass a task any more either. The baseline need not pass all of
+// them: then a task that it passes nearly always would be found half as often if the job does break it.
+func failsNow(base *Attempts) bool {
+	return base != nil && len(base.Scores) > 0 && 2*base.Passed <= len(base.Scores)
+}
+
+// ConfirmedText says for people what attempts of a job, and of the baseline that ran beside it, showed that confirm whether a task is
+// broken; "" without any. Those that the infrastructure ended showed nothing, and are not among them. base is nil if only the job made some.
+func ConfirmedText(head, base *Attempts) string {
+	if head == nil && base == nil {
 		return ""
 	}
-	switch tried := len(a.Rewards) + a.Lost; {
-	case a.Passed > 0: // the last one, after which there are no more
-		return fmt.Sprintf("not broken: passed %d of %s", a.Passed, plural.Count(tried, "more attempt"))
+	tried, of := 0, 0
+	if head != nil {
+		tried = len(head.Scores)
+	}
+	if base != nil {
+		of = len(base.Scores)
+	}
+	switch {
+	case head != nil && head.Passed > 0: // the last one, after which there are no more
+		return fmt.Sprintf("not broken: passed %d of %s", head.Passed, plural.Count(tried, "more attempt"))
+	case failsNow(base):
+		return fmt.Sprintf("not broken by this change: the baseline failed %d of %s now", of-base.Passed, plural.Count(of, "more attempt"))
+	case tried > 0 && of > 0:
+		return fmt.Sprintf("confirmed broken: failed %s, and the baseline passed %d of %d", plural.Count(tried, "more attempt"), base.Passed, of)
 	case tried > 0:
 		return "confirmed broken: failed " + plural.Count(tried, "more attempt")
 	default:

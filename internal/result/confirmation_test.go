@@ -2,6 +2,7 @@ package result
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -98,5 +99,80 @@ func TestFault(t *testing.T) {
 		if e.Fault() != fault || e.Infrastructure() != (fault == FaultInfrastructure) {
 			t.Errorf("%s: %s, want %s", e, e.Fault(), fault)
 		}
+	}
+}
+
+// TestAttemptsOfBothDecide: the job may have broken a task that it passes in none of its further attempts, while the baseline passes more than
+// half of its own. As soon as that cannot be any more, there are no further ones, and both sides have equally many.
+func TestAttemptsOfBothDecide(t *testing.T) {
+	plan := Plan{JobName: "j", Trials: []Key{key("a", "t", 1), key("a", "t", 2), key("new", "t", 1)}}.WithConfirmation(4, []Key{key("a", "t", 0), key("new", "t", 0)})
+	ofBase := Plan{JobName: "j-against-1", Trials: plan.Trials[:2], Beside: &Beside{Baseline: true, JobName: "j"}}
+	plan.Beside = &Beside{JobName: "j-against-1"}
+	lost, infrastructure := failed(key("a", "t", 0), AgentExecutionTimeout), failed(key("a", "t", 0), EnvironmentStartFailed)
+	for _, c := range []struct {
+		name         string
+		head, base   []any // rewards, or trials with errors
+		again        map[Key]bool
+		first, other []Key
+		broken       bool
+	}{
+		{name: "nothing yet", first: []Key{key("a", "t", 3)}, other: []Key{key("a", "t", 3)}, broken: true},
+		{name: "one round", head: []any{0.0}, base: []any{1.0}, first: []Key{key("a", "t", 4)}, other: []Key{key("a", "t", 4)}, broken: true},
+		{name: "the job is behind", base: []any{1.0}, first: []Key{key("a", "t", 3)}, broken: true},
+		{name: "the baseline is behind", head: []any{0.0, 0.0}, base: []any{1.0}, other: []Key{key("a", "t", 4)}, broken: true},
+		{name: "one that was cut short", head: []any{0.0, 0.0}, base: []any{1.0, 1.0}, again: map[Key]bool{key("a", "t", 4): true}, first: []Key{key("a", "t", 4)}, other: []Key{key("a", "t", 4)}, broken: true},
+		{name: "the job passes one", head: []any{0.0, 1.0}, base: []any{1.0, 1.0}},
+		{name: "the baseline fails one", head: []any{0.0, lost}, base: []any{1.0, 0.5}, first: []Key{key("a", "t", 5)}, other: []Key{key("a", "t", 5)}},
+		{name: "the baseline fails two", head: []any{0.0, 0.0, 0.0}, base: []any{1.0, 0.0, lost}},
+		{name: "what the infrastructure ended shows nothing", head: []any{0.0, 0.0, infrastructure, infrastructure}, base: []any{infrastructure, infrastructure, infrastructure, 1.0}, broken: true},
+		{name: "three of four", head: []any{0.0, 0.0, 0.0, 0.0}, base: []any{1.0, 0.0, 1.0, 1.0}, broken: true},
+		{name: "two of four", head: []any{0.0, 0.0, 0.0, 0.0}, base: []any{1.0, 0.0, 1.0, 0.0}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			attempts := func(results []any) (trials []Trial) {
+				for i, r := range results {
+					one := Trial{}
+					switch r := r.(type) {
+					case float64:
+						one = rewarded(key("a", "t", 3+i), r)
+					case Trial:
+						one = r
+						one.Attempt = 3 + i
+					}
+					trials = append(trials, confirming(one))
+				}
+				return trials
+			}
+			alone := confirming(rewarded(key("new", "t", 2), 1)) // of an agent that the baseline lacks
+			head := append(attempts(c.head), alone)
+			first, other := NextBeside(Confirming{Plan: plan, Made: head, Again: c.again}, Confirming{Plan: ofBase, Made: attempts(c.base), Again: c.again})
+			if !slices.Equal(first, c.first) || !slices.Equal(other, c.other) {
+				t.Errorf("next are %v and %v, want %v and %v", first, other, c.first, c.other)
+			}
+			planned := []Trial{rewarded(key("a", "t", 1), 0), rewarded(key("a", "t", 2), 0), rewarded(key("new", "t", 1), 0)}
+			passed := []Trial{rewarded(key("a", "t", 1), 1), rewarded(key("a", "t", 2), 1)}
+			after := Summarize(plan, append(planned, head...))
+			before := Summarize(ofBase.ConfirmedLike(plan), append(passed, attempts(c.base)...))
+			if got := Compare(before, after).Tasks[0].Change == Broken; got != c.broken {
+				t.Errorf("broken is %t", got)
+			}
+			// The attempts of a baseline that did not run beside this job confirm something else.
+			before.Beside = &Beside{Baseline: true, JobName: "other"}
+			if d := Compare(before, after).Tasks[0]; d.BaseConfirmation != nil {
+				t.Errorf("attempts of another job's baseline count: %+v", d.BaseConfirmation)
+			}
+		})
+	}
+}
+
+// TestABaselineThatOnlyConfirms has no trials of its own, so that none is missing.
+func TestABaselineThatOnlyConfirms(t *testing.T) {
+	plan := Plan{JobName: "b", Beside: &Beside{Baseline: true, OnlyConfirms: true}, Trials: []Key{key("a", "t", 1)}}.WithConfirmation(2, []Key{key("a", "t", 0)})
+	job := Summarize(plan, []Trial{confirming(rewarded(key("a", "t", 2), 1))})
+	if job.Cancelled || job.TotalTrials != 0 || job.ConfirmationTrials != 1 || len(job.Confirmations) != 1 || plan.Check() != nil {
+		t.Errorf("%+v, %v", job, plan.Check())
+	}
+	if groups := Groups(plan, []Trial{confirming(rewarded(key("a", "t", 2), 1))}); len(groups) != 1 || groups[0].ConfirmationTrials != 1 {
+		t.Errorf("%+v", groups)
 	}
 }

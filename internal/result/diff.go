@@ -17,7 +17,7 @@ type Change string
 const (
 	Broken  Change = "broken"  // every attempt passed, now none does, confirmation attempts included
 	Errored Change = "errored" // there were rewards, and now there are only errors
-	Worse   Change = "worse"   // the mean reward fell, or a task that looked broken passed when it was tried again
+	Worse   Change = "worse"   // the mean reward fell, or a task that looked broken is not (NotBroken)
 	Fixed   Change = "fixed"   // no attempt passed (or there were only errors), now every one does
 	Better  Change = "better"  // the mean reward rose, or there is a reward where there were only errors
 	Changed Change = "changed" // the task's own files changed, so that the two are not comparable
@@ -56,6 +56,8 @@ type TaskDiff struct {
 	// Confirmation has the confirmation attempts of this job at the task; nil if there are none. They decide only between
 	// "broken" or "errored" and "worse".
 	Confirmation *Attempts `json:"confirmation,omitempty"`
+	// BaseConfirmation has those of the baseline, if it ran beside this job; see NotBroken.
+	BaseConfirmation *Attempts `json:"base_confirmation,omitempty"`
 }
 
 // Comparable reports whether both sides have scores of the same task, so that their difference is meaningful.
@@ -142,7 +144,10 @@ type Level struct {
 // left out, because it does nothing that could get better or worse.
 func Compare(base, head Job) Diff {
 	before, after := attempts(base.Results, base.Skipped), attempts(head.Results, head.Skipped)
-	confirmations := ConfirmedTasks(head)
+	confirmations, ofBase := ConfirmedTasks(head), map[Key]*Attempts{}
+	if base.Beside.baselineOf(head) { // the others confirm what the baseline was compared with
+		ofBase = ConfirmedTasks(base)
+	}
 	d := Diff{Base: base, Head: head, Counts: map[Change]int{}, Tasks: make([]TaskDiff, 0, max(len(before), len(after)))}
 	for _, c := range Changes {
 		d.Counts[c] = 0
@@ -154,11 +159,12 @@ func Compare(base, head Job) Diff {
 			continue
 		}
 		if t.Head != nil {
-			t.Confirmation = confirmations[Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}]
+			key := Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}
+			t.Confirmation, t.BaseConfirmation = confirmations[key], ofBase[key]
 			t.Flaky = t.Head.with(t.Confirmation).flaky()
 		}
 		t.Change = change(t.Base, t.Head)
-		if t.Confirmation != nil && t.Confirmation.Passed > 0 && (t.Change == Broken || t.Change == Errored) {
+		if NotBroken(t.Confirmation, t.BaseConfirmation) && (t.Change == Broken || t.Change == Errored) {
 			t.Change = Worse
 		}
 		d.Counts[t.Change]++

@@ -59,6 +59,13 @@ type Beside struct {
 	Baseline bool   `json:"baseline"`
 	JobName  string `json:"job_name"` // of the other job, whose directory is beside this one's
 	Commit   string `json:"commit"`   // of the baseline
+	// OnlyConfirms: the baseline makes confirmation attempts alone, and the job is compared with another one.
+	OnlyConfirms bool `json:"only_confirms,omitempty"`
+}
+
+// baselineOf reports whether a job that says this of itself is the baseline that head was run beside.
+func (b *Beside) baselineOf(head Job) bool {
+	return b != nil && b.Baseline && head.Beside != nil && !head.Beside.Baseline && b.Commit == head.Beside.Commit && b.JobName == head.JobName
 }
 
 // Resumption is one time that a job was resumed.
@@ -113,8 +120,17 @@ type PlannedTask struct {
 	GitPath     string `json:"git_path,omitempty"`
 }
 
-// Own returns the keys of the trials that belong into this directory: those of its shard, or all.
+// Own returns the keys of the trials that belong into this directory: those of its shard, or all. A baseline that makes confirmation
+// attempts alone has none.
 func (p Plan) Own() []Key {
+	if p.Beside != nil && p.Beside.Baseline && p.Beside.OnlyConfirms {
+		return nil
+	}
+	return p.within()
+}
+
+// within returns the keys of the trials of the plan's shard, or all.
+func (p Plan) within() []Key {
 	if p.Shard == nil {
 		return p.Trials
 	}
@@ -238,9 +254,10 @@ func (o Outcome) Passed() bool { return o.Reward != nil && *o.Reward == 1 }
 // Job is the aggregate of a job's trials: <job>/result.json. Durations are in seconds.
 type Job struct {
 	JobName    string  `json:"job_name"`
-	PlanDigest string  `json:"plan_digest"`     // Plan.Digest
-	Commit     *string `json:"commit"`          // Plan.Commit
-	Shard      *Shard  `json:"shard,omitempty"` // the part of the job that this covers; nil means all of it
+	PlanDigest string  `json:"plan_digest"`      // Plan.Digest
+	Commit     *string `json:"commit"`           // Plan.Commit
+	Shard      *Shard  `json:"shard,omitempty"`  // the part of the job that this covers; nil means all of it
+	Beside     *Beside `json:"beside,omitempty"` // Plan.Beside
 	Cancelled  bool    `json:"cancelled"`
 	// Stopped is Plan.Stopped if results are missing.
 	Stopped []Stop `json:"stopped,omitempty"`
@@ -303,6 +320,7 @@ func Summarize(plan Plan, trials []Trial) Job {
 		PlanDigest: plan.Digest,
 		Commit:     plan.Commit,
 		Shard:      plan.Shard,
+		Beside:     plan.Beside,
 		StartedAt:  plan.StartedAt,
 		EndedAt:    plan.StartedAt,
 		Agents:     map[string]Summary{},
@@ -333,8 +351,11 @@ func Summarize(plan Plan, trials []Trial) Job {
 			job.Errors[trial.Error.Type]++
 		}
 	}
-	for _, trial := range confirmations(plan.Own(), trials) {
+	for _, trial := range confirmations(plan.within(), trials) {
 		all.Add(*trial)
+		if agents[trial.Agent] == nil {
+			agents[trial.Agent] = &Tally{}
+		}
 		agents[trial.Agent].Add(*trial)
 		job.Confirmations = append(job.Confirmations, OutcomeOf(*trial))
 		job.note(*trial)
@@ -407,8 +428,12 @@ func Groups(plan Plan, trials []Trial) []Group {
 			tallies[p].Skip()
 		}
 	}
-	for _, trial := range confirmations(plan.Own(), trials) {
-		tallies[pair{trial.Agent, trial.Dataset}].Add(*trial)
+	for _, trial := range confirmations(plan.within(), trials) {
+		p := pair{trial.Agent, trial.Dataset}
+		if tallies[p] == nil {
+			tallies[p] = &Tally{}
+		}
+		tallies[p].Add(*trial)
 	}
 	counts := countAttempts(plan.Own(), byKey)
 	groups := make([]Group, 0, len(tallies))

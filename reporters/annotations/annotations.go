@@ -169,7 +169,7 @@ func taskAnnotation(in report.Input, l level, c report.Case) annotation {
 	} else if mean, ok := c.Reward(); ok {
 		lines = append(lines, "mean reward "+report.Number(mean))
 	}
-	if text := result.ConfirmedText(c.Confirmation); text != "" {
+	if text := c.ConfirmedText(); text != "" {
 		lines = append(lines, text)
 	}
 	if c.Quarantine != nil {

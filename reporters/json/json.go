@@ -152,6 +152,8 @@ type TaskDiff struct {
 	Head    *Side         `json:"head"`
 	// Confirmation is what the attempts came to that confirm that the task is broken, or not (gate.confirm); it is left out without any.
 	Confirmation *Side `json:"confirmation,omitempty"`
+	// BaseConfirmation has the attempts of the baseline that go with these, if it ran beside the job.
+	BaseConfirmation *Side `json:"base_confirmation,omitempty"`
 }
 
 // Side sums up a task's attempts in one of the two jobs.
@@ -263,7 +265,7 @@ func diff(d *result.Diff) *Diff {
 	for _, t := range d.Tasks {
 		if t.Change != result.Same {
 			out.Tasks = append(out.Tasks, TaskDiff{
-				Agent: t.Agent, Dataset: t.Dataset, Task: t.Task, Change: t.Change, Flaky: t.Flaky, Base: side(t.Base), Head: side(t.Head), Confirmation: side(t.Confirmation),
+				Agent: t.Agent, Dataset: t.Dataset, Task: t.Task, Change: t.Change, Flaky: t.Flaky, Base: side(t.Base), Head: side(t.Head), Confirmation: side(t.Confirmation), BaseConfirmation: side(t.BaseConfirmation),
 			})
 		}
 	}

@@ -320,7 +320,7 @@ func (b *builder) testcase(c report.Case) testcase {
 	default:
 		b.addFailures(&tc, c)
 	}
-	if text := result.ConfirmedText(c.Confirmation); text != "" {
+	if text := c.ConfirmedText(); text != "" {
 		out = append(out, text)
 		for _, o := range []*outcome{tc.Failure, tc.Error} {
 			if o != nil {

@@ -59,12 +59,13 @@ type Pair struct {
 	Base, Head result.Job
 	suite      Suite
 	chances    map[result.Key]float64 // of the tasks in the job, to pass
+	unchanged  map[result.Key]float64 // those of the baseline, if it ran when the job does
 	firsts     map[result.Key]float64 // the job's first rewards
 }
 
 // Draw simulates a run before the change and one after it.
 func (s Suite) Draw(rng *rand.Rand) *Pair {
-	w := &Pair{suite: s, chances: map[result.Key]float64{}, firsts: map[result.Key]float64{}}
+	w := &Pair{suite: s, chances: map[result.Key]float64{}, unchanged: map[result.Key]float64{}, firsts: map[result.Key]float64{}}
 	broken := 0
 	for i := range s.Tasks {
 		before := beta(rng, s.A, s.B)
@@ -82,7 +83,7 @@ func (s Suite) Draw(rng *rand.Rand) *Pair {
 			}
 			rewards := s.rewards(rng, after, n, nil)
 			s.add(rng, &w.Head, key, rewards)
-			w.chances[key], w.firsts[key] = after, rewards[0]
+			w.chances[key], w.unchanged[key], w.firsts[key] = after, drifted(before, s.Drift), rewards[0]
 		}
 	}
 	return w
@@ -103,6 +104,35 @@ func (w *Pair) Confirm(rng *rand.Rand, keys []result.Key, attempts int) {
 			o.Attempt = 1000 + n
 			w.Head.Confirmations = append(w.Head.Confirmations, o)
 			if r == 1 {
+				break
+			}
+		}
+	}
+}
+
+// ConfirmBeside adds confirmation attempts of tasks of the job and of the baseline, which runs again at the same time, until the job
+// passes one, or the baseline cannot pass more than half of its own. The keys have no Attempt.
+func (w *Pair) ConfirmBeside(rng *rand.Rand, keys []result.Key, attempts int) {
+	w.Base.Beside = &result.Beside{Baseline: true, JobName: w.Head.JobName}
+	w.Head.Beside = &result.Beside{JobName: w.Base.JobName}
+	for _, key := range keys {
+		first := w.firsts[key]
+		head := w.suite.rewards(rng, w.chances[key], attempts, &first)
+		base := w.suite.rewards(rng, w.unchanged[key], attempts, nil) // another run, with a first attempt of its own
+		failed := 0
+		for n := range attempts {
+			for _, side := range []struct {
+				job    *result.Job
+				reward float64
+			}{{&w.Head, head[n]}, {&w.Base, base[n]}} {
+				o := result.Outcome{Key: key, Reward: &side.reward, TaskDigest: "sha256:1"}
+				o.Attempt = 1000 + n
+				side.job.Confirmations = append(side.job.Confirmations, o)
+			}
+			if base[n] < 1 {
+				failed++
+			}
+			if head[n] == 1 || 2*failed >= attempts {
 				break
 			}
 		}

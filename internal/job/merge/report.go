@@ -90,6 +90,9 @@ func (m *merge) counts(trials []int, out *outcomes) (planned, have int) {
 func (m *merge) own(index int) []int {
 	if m.owned == nil {
 		m.owned = make([][]int, m.total+1)
+		if len(m.plan.Own()) == 0 { // confirmation attempts alone
+			return nil
+		}
 		for i, of := range m.shardOf[:len(m.plan.Trials)] {
 			m.owned[of] = append(m.owned[of], i)
 		}

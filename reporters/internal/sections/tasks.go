@@ -206,7 +206,7 @@ func (p *Page) caseRow(c report.Case) []string {
 		}
 	}
 	attempts := fmt.Sprintf("%d/%d passed", passed, len(c.Attempts))
-	if text := result.ConfirmedText(c.Confirmation); text != "" {
+	if text := c.ConfirmedText(); text != "" {
 		attempts += "; " + text
 	}
 	return p.cells(sign, p.task(c.Task, c.Path), c.Agent, c.Dataset, reward, attempts, report.Cost(c.Cost()), report.Duration(c.Seconds()))
