@@ -464,13 +464,20 @@ func (end *ending) findBeside(h *Host, dir string, plan result.Plan, opts *Repor
 	return &tree, nil
 }
 
-// besideResumption returns the command that continues a job and the baseline beside it.
+// besideResumption returns the command that continues a job and the baseline beside it. plan is that of one of them.
 func besideResumption(plan result.Plan, opts ReportOptions) string {
 	flag, other := "--against", ""
 	if plan.Beside.OnlyConfirms {
 		flag, other = "--confirm-against", opts.flags(plan.Compared)
 	}
-	return "rollout run JOB_FILE --name " + quotedPath(plan.JobName) + " " + flag + " " + plan.Beside.Commit + " --resume" + other
+	name := plan.JobName
+	if plan.Beside.Baseline {
+		name = plan.Beside.JobName
+	}
+	if plan.Shard != nil {
+		other += " --shard " + plan.Shard.String()
+	}
+	return "rollout run JOB_FILE --name " + quotedPath(name) + " " + flag + " " + plan.Beside.Commit + " --resume" + other
 }
 
 // addBeside adds what the baseline in the directory base lacks, which was run beside the job in dir, and why its trials were not started.
@@ -489,7 +496,13 @@ func (end *ending) addBeside(h *Host, dir, base string, tree result.Tree) {
 		return
 	}
 	end.incomplete = append(end.incomplete, fmt.Sprintf("the baseline that ran beside it is incomplete: %d of %s never ran or left no result", missing, plural.Count(ended.TotalTrials, "trial")))
-	if !end.both {
+	stored := resume.Job{Dir: h.Path(base), Plan: tree.Plan}
+	from, err := stored.PathsFrom()
+	switch {
+	case end.both:
+	case err != nil || !isDir(from): // the files of its commit are not kept
+		end.notes = append(end.notes, "To run what is left of both: "+besideResumption(tree.Plan, ReportOptions{})+moreBudget(ended.Stopped))
+	default:
 		end.notes = append(end.notes, "To run what is left of the baseline: "+resumption(h.Paths, base, tree.Plan, ReportOptions{})+moreBudget(ended.Stopped),
 			"Then, to report on the job: rollout report "+quotedPath(dir))
 	}

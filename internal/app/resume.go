@@ -97,6 +97,10 @@ func planStored(ctx context.Context, h *Host, stored resume.Job, req ResumeReque
 		return nil, err
 	}
 	again.File = filepath.Join(stored.Dir, result.ConfigFile)
+	if b := stored.Plan.Beside; b != nil && b.Baseline && !isDir(from) {
+		return nil, usage("%s: the files of commit %s, from which this baseline ran, are no longer there: they are kept in the cache, if it can be written and was not cleaned. Continue it with its job: %s",
+			clean(again.File), ShortCommit(b.Commit), besideResumption(stored.Plan, ReportOptions{}))
+	}
 	if !isDir(from) {
 		return nil, usage("%s: its paths cannot be followed, as it is not known where its job file was, or that directory is gone: give the job file with --job-file", clean(again.File))
 	}

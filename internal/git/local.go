@@ -39,6 +39,9 @@ func (g *Client) Local(ctx context.Context, top, objects, rev, scratch string) (
 		break
 	}
 	if !IsID(id) {
+		if _, err := w.git(ctx, "rev-parse", "--git-dir"); err != nil { // such as a file .git that leads nowhere
+			return nil, err
+		}
 		return nil, none
 	}
 	l := &Local{ID: id, source: source{Client: g, remote: Remote{shown: "in " + safe(top)}, repo: filepath.Join(scratch, "own"), id: id}}
