@@ -39,7 +39,11 @@ func (f finder) baseline(ctx context.Context, dir string, of evaluated, opts Rep
 		return base, sentence, nil
 	}
 	if isRemote(source) {
-		base, err = f.download(ctx, source)
+		if found := opts.remote; found != nil && found.source == source {
+			base, err = found.job, found.err
+		} else {
+			base, err = f.download(ctx, source)
+		}
 		switch {
 		case errors.Is(err, errNoObject):
 			return nil, fmt.Sprintf("%s: %v", shown(source), err), nil

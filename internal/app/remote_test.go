@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -62,7 +63,7 @@ func TestBaselineAtURL(t *testing.T) {
 			} else if err != nil || plain(sentence) != tc.sentence || (job == nil) != strings.HasPrefix(tc.url, "/none") {
 				t.Errorf("got %q, %v, want %q", sentence, err, tc.sentence)
 			}
-			early := opts.checkEarly(t.Context(), f)
+			_, early := opts.checkedEarly(t.Context(), f)
 			if (early != nil) != (tc.err != "") {
 				t.Errorf("before the job: %v", early)
 			}
@@ -82,11 +83,42 @@ func TestBaselineAtURL(t *testing.T) {
 		"s3://bucket":               "--baseline: s3://bucket: want s3://BUCKET/KEY",
 		"https://":                  "--baseline: https:: want a path",
 	} {
-		if err := (ReportOptions{Baseline: source}).checkEarly(t.Context(), f); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "hidden") {
+		if _, err := (ReportOptions{Baseline: source}).checkedEarly(t.Context(), f); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: %v, want %s", source, err, want)
 		}
 	}
 	if f.same("http://x/"+result.ResultFile, "jobs") {
 		t.Error("a URL is a directory")
+	}
+}
+
+func TestTheBaselinesURLIsReadOnce(t *testing.T) {
+	asked := 0
+	there := true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; !there {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = io.WriteString(w, `{"job_name": "before", "agents": {}, "results": []}`)
+	}))
+	defer server.Close()
+	f := finder{Variables: Variables{Getenv: func(string) (string, bool) { return "", false }}}
+	for _, there = range []bool{true, false} {
+		asked = 0
+		opts, err := ReportOptions{Baseline: server.URL + "/result.json"}.checkedEarly(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := there
+		there = !there // while the job runs
+		for range 2 {
+			if job, _, err := f.baseline(t.Context(), "jobs/a", evaluated{}, opts); err != nil || (job != nil) != found {
+				t.Errorf("found %v: %v, %v", found, job, err)
+			}
+		}
+		if asked != 1 {
+			t.Errorf("found %v: the server was asked %d times", found, asked)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,20 @@ type JobRequest struct {
 func (r JobRequest) gated(report ReportOptions) JobRequest {
 	r.Overrides = append(r.Overrides[:len(r.Overrides):len(r.Overrides)], report.Gate...)
 	return r
+}
+
+// origin returns the flag that sets a key of the job file, or the key if none does.
+func (r JobRequest) origin(key string) string {
+	for _, o := range slices.Backward(r.overrides()) {
+		switch flag, _, _ := strings.Cut(o.Origin, " "); {
+		case o.Path != key || flag == "":
+		case flag == "--set":
+			return flag + " " + key
+		default:
+			return flag
+		}
+	}
+	return key
 }
 
 // envFlags returns the flags with the request's files of variables, as a shell takes them, each after a space.
@@ -170,6 +185,15 @@ type ReportOptions struct {
 	GitHub                string // whether to write to the workflow: "auto", which is "", "on" or "off"
 	Comment               string // "off", which is "", "always", "changes" or "failures"
 	Gate                  []config.Override
+
+	remote *remoteJob // what was at Baseline when the use case began; nil: it is no URL, or was not read
+}
+
+// remoteJob is what was found at a URL. With errNoObject, there is nothing.
+type remoteJob struct {
+	source string
+	job    *result.Job
+	err    error
 }
 
 // compares reports whether a baseline was asked for.
@@ -216,20 +240,23 @@ func (o ReportOptions) check() error {
 	return nil
 }
 
-// checkEarly refuses what check refuses, and a baseline that is missing, for a use case that takes long before it reports.
-func (o ReportOptions) checkEarly(ctx context.Context, f finder) error {
+// checkedEarly refuses what check refuses, and a baseline that is missing, for a use case that takes long before it reports. It returns the
+// options to report with: what is at a URL is read once, here, because it may be another job's by the time of the report.
+func (o ReportOptions) checkedEarly(ctx context.Context, f finder) (ReportOptions, error) {
 	if err := o.check(); err != nil {
-		return err
+		return o, err
 	}
 	if !o.compares() || strings.HasPrefix(o.Baseline, GitHubPrefix) {
-		return nil
+		return o, nil
 	}
-	if isRemote(o.Baseline) {
-		if _, err := f.download(ctx, o.Baseline); err != nil && !errors.Is(err, errNoObject) {
-			return fmt.Errorf("--baseline: %w", err)
-		}
-		return nil
+	if !isRemote(o.Baseline) {
+		_, _, err := f.read(o.Baseline)
+		return o, err
 	}
-	_, _, err := f.read(o.Baseline)
-	return err
+	found := &remoteJob{source: o.Baseline}
+	if found.job, found.err = f.download(ctx, o.Baseline); found.err != nil && !errors.Is(found.err, errNoObject) {
+		return o, fmt.Errorf("--baseline: %w", found.err)
+	}
+	o.remote = found
+	return o, nil
 }

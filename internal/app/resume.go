@@ -26,7 +26,7 @@ func Resume(ctx context.Context, h *Host, req ResumeRequest) (*Finished, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := req.Report.checkEarly(ctx, h.finder()); err != nil {
+	if req.Report, err = req.Report.checkedEarly(ctx, h.finder()); err != nil {
 		return nil, err
 	}
 	lock, err := takeLock(h.Paths, h.Output, h.Now(), req.Dir)

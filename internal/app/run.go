@@ -14,7 +14,7 @@ import (
 )
 
 // load checks the request, and returns the plan of its job and what is run again. Callers close the plan.
-func (req RunRequest) load(ctx context.Context, h *Host) (*planned, resume.RerunPolicy, error) {
+func (req *RunRequest) load(ctx context.Context, h *Host) (*planned, resume.RerunPolicy, error) {
 	var none resume.RerunPolicy
 	if !req.Resume && !req.Rerun.empty() {
 		return nil, none, usage("--retry-errors, --only-failed and --rerun say what is run again of a job that is there: they need --resume")
@@ -23,7 +23,7 @@ func (req RunRequest) load(ctx context.Context, h *Host) (*planned, resume.Rerun
 	if err != nil {
 		return nil, none, err
 	}
-	if err := req.Report.checkEarly(ctx, h.finder()); err != nil {
+	if req.Report, err = req.Report.checkedEarly(ctx, h.finder()); err != nil {
 		return nil, none, err
 	}
 	p, err := loadPlan(ctx, h, req.Job.gated(req.Report))

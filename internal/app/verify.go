@@ -41,7 +41,8 @@ type VerifyRequest struct {
 // Verify runs the tests of a job's trials again, as they are today, in copies of the environments that the trials kept. The results go into
 // a new job beside the old one, which does not change. The Finished is as in Run.
 func Verify(ctx context.Context, h *Host, req VerifyRequest) (*Finished, error) {
-	if err := req.Report.checkEarly(ctx, h.finder()); err != nil {
+	var err error
+	if req.Report, err = req.Report.checkedEarly(ctx, h.finder()); err != nil {
 		return nil, err
 	}
 	v, err := planVerify(ctx, h, req)
