@@ -122,8 +122,11 @@ func (l *loaded) save(file string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return usage("--save-job %s: the file exists already, and nothing was written: name another one", file)
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return usage("--save-job %s: there is no directory %s: make it first, or name another file", file, filepath.Dir(file))
+	}
 	if err != nil {
-		return fmt.Errorf("write the job file: %w", err)
+		return fmt.Errorf("--save-job %s: write the job file: %w", file, err)
 	}
 	linef(l.host.Output, "wrote %s", clean(file))
 	return nil

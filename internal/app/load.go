@@ -92,7 +92,7 @@ func loadJob(ctx context.Context, h *Host, req JobRequest) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return loadTasks(ctx, h, file, req.File, opts.Getenv)
+	return loadTasks(ctx, h, file, req.File, req, opts.Getenv)
 }
 
 // loadTarget loads the job that a request names: a job file, or the job for tasks that it names instead. If it names no agent for these,
@@ -122,7 +122,7 @@ func loadTarget(ctx context.Context, h *Host, req JobRequest, fallback ...agent.
 	if err != nil {
 		return nil, err
 	}
-	l, err := loadTasks(ctx, h, file, from, opts.Getenv)
+	l, err := loadTasks(ctx, h, file, from, req, opts.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +133,9 @@ func loadTarget(ctx context.Context, h *Host, req JobRequest, fallback ...agent.
 // oracleAndNop returns the agents that prove tasks.
 func oracleAndNop() []agent.Agent { return []agent.Agent{{Name: agent.Oracle}, {Name: agent.Nop}} }
 
-// loadTasks loads the tasks of a job. getenv finds the variables that they may use.
-func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, getenv func(string) (string, bool)) (_ *loaded, err error) {
+// loadTasks loads the tasks of a job. path is the job file, or where the job without one belongs; getenv finds the variables that the
+// tasks may use.
+func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, req JobRequest, getenv func(string) (string, bool)) (_ *loaded, err error) {
 	if h.OnLoad != nil {
 		h.OnLoad(file)
 	}
@@ -174,9 +175,30 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, g
 		total += len(sets[i].Tasks)
 	}
 	if l.sets = sets; total == 0 {
-		return nil, usage("%s: include_tasks and exclude_tasks (--task, --exclude-task) leave none of the tasks: %s", l.File, strings.Join(names, ", "))
+		return nil, usage("%s: %s: %s", clean(l.File), noneLeft(l.Job, req), strings.Join(names, ", "))
 	}
 	return l, nil
+}
+
+// noneLeft says what leaves no task of a job, as the user wrote it: a flag, or a key of the job file.
+func noneLeft(job config.Job, req JobRequest) string {
+	var filters []string
+	for _, f := range []struct {
+		key   string
+		globs []string
+	}{{"include_tasks", job.IncludeTasks}, {"exclude_tasks", job.ExcludeTasks}} {
+		if len(f.globs) > 0 {
+			filters = append(filters, req.origin(f.key)+" "+joined(f.globs))
+		}
+	}
+	if len(filters) == 1 && len(job.IncludeTasks) > 0 {
+		return filters[0] + " matches none of the tasks"
+	}
+	leave := "leaves"
+	if len(filters) > 1 {
+		leave = "leave"
+	}
+	return strings.Join(filters, " and ") + " " + leave + " none of the tasks"
 }
 
 // loadSets loads the datasets of a job and its single tasks, and notes in the job the formats that it left open.

@@ -69,6 +69,9 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 	return plan, nil
 }
 
+// maxSums is how many files of an agent a plan names. Agents that bring their dependencies along have many thousands.
+const maxSums = 1000
+
 // plannedAgents returns the agents of the specs that have files, each once, sorted by name.
 func plannedAgents(specs []trial.Spec) []result.PlannedAgent {
 	files := map[string]*agentfiles.Set{}
@@ -80,7 +83,7 @@ func plannedAgents(specs []trial.Spec) []result.PlannedAgent {
 	var planned []result.PlannedAgent
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		f := files[name]
-		planned = append(planned, result.PlannedAgent{Agent: name, Files: f.Digest, Count: f.Files, Bytes: f.Bytes})
+		planned = append(planned, result.PlannedAgent{Agent: name, Files: f.Digest, Count: f.Files, Bytes: f.Bytes, Sums: f.Sums(maxSums)})
 	}
 	return planned
 }

@@ -101,6 +101,9 @@ type PlannedAgent struct {
 	Files string `json:"files_digest"`
 	Count int    `json:"files"`
 	Bytes int64  `json:"bytes"`
+	// Sums has the beginning of each file's digest by its path in the environment, so that a message can name those that changed. Empty if
+	// there are too many files.
+	Sums map[string]string `json:"sums,omitempty"`
 }
 
 // PlannedTask describes a task of a job at the time of planning.

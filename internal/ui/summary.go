@@ -114,7 +114,12 @@ func (s *summary) headline() []string {
 	case j.Cancelled && j.Errors[result.Cancelled] == 0: // an engine died, a disk was full, or no trial ran just then
 		return s.wrap(title + s.styles.warn.Render(fmt.Sprintf(" is incomplete: of %s %d never started", trials, j.SkippedTrials)) + ".")
 	case j.Cancelled:
-		what := fmt.Sprintf(" was cancelled: of %s %d never started, %d were stopped", trials, j.SkippedTrials, j.Errors[result.Cancelled])
+		stopped := j.Errors[result.Cancelled]
+		what := fmt.Sprintf(" was cancelled: of %s ", trials)
+		if j.SkippedTrials > 0 {
+			what += fmt.Sprintf("%d never started, ", j.SkippedTrials)
+		}
+		what += fmt.Sprintf("%d %s stopped", stopped, map[bool]string{true: "was", false: "were"}[stopped == 1])
 		return s.wrap(title + s.styles.warn.Render(what) + ".")
 	}
 	title += ": " + trials + " in " + took(j.TotalDurationSec)

@@ -83,6 +83,7 @@ func TestSummary(t *testing.T) {
 		{"everything-80", everything(), 80},
 		{"everything-40", everything(), 40},
 		{"cancelled", cancelled, 80},
+		{"cancelled-none-left", job(nil, append(passed(), from("cpe", "bench", failure(key("c", 1), result.Cancelled, "the job was cancelled", 3)))), 80},
 		{"stopped", stopped, 80},
 		{"missing", missing, 80},
 		{"unverified", unverified, 80},

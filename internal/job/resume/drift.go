@@ -229,18 +229,49 @@ func (c *comparison) attempts(before result.Plan, now int) {
 // tasks adds the tasks whose files changed, and those that are new or gone.
 // agents adds the agents with other files. Where these come from does not matter.
 func (c *comparison) agents(before, now []result.PlannedAgent) {
-	was, is := map[string]string{}, map[string]string{}
+	was, is := map[string]result.PlannedAgent{}, map[string]result.PlannedAgent{}
 	for _, a := range before {
-		was[a.Agent] = a.Files
+		was[a.Agent] = a
 	}
 	for _, a := range now {
-		is[a.Agent] = a.Files
+		is[a.Agent] = a
 	}
 	for _, name := range allKeys(was, is) {
-		if was[name] != is[name] {
-			c.add([]string{"agents", name, "files"}, "has other files: the digest was %s, is %s", filesDigest(was[name]), filesDigest(is[name]))
+		if a, b := was[name], is[name]; a.Files != b.Files {
+			c.add([]string{"agents", name, "files"}, "has other files%s: the digest was %s, is %s", changedFiles(a.Sums, b.Sums), filesDigest(a.Files), filesDigest(b.Files))
 		}
 	}
+}
+
+// maxChangedFiles is how many files of an agent a message names.
+const maxChangedFiles = 5
+
+// changedFiles returns the files that differ, in parentheses after a space; "" if that is not known. What differs may be an empty
+// directory, too.
+func changedFiles(was, is map[string]string) string {
+	if len(was) == 0 || len(is) == 0 {
+		return "" // a plan of an earlier version, or there are too many
+	}
+	var names []string
+	for _, name := range allKeys(was, is) {
+		switch a, b := was[name], is[name]; {
+		case a == b:
+		case a == "":
+			names = append(names, name+" is new")
+		case b == "":
+			names = append(names, name+" is gone")
+		default:
+			names = append(names, name+" changed")
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(names) - maxChangedFiles; n > 0 {
+		names, more = names[:maxChangedFiles], fmt.Sprintf(" and %d more", n)
+	}
+	return " (" + strings.Join(names, ", ") + more + ")"
 }
 
 func (c *comparison) tasks(before, now []result.PlannedTask) {

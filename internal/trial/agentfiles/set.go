@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -105,6 +106,26 @@ func (s *Set) openCached(ctx context.Context, store *cache.Cache) error {
 	}
 	s.held, s.dir = dir, dir.Path()
 	return nil
+}
+
+// Sums returns a short digest of each file, by its absolute path in the environment: of its contents and whether it is executable. It
+// returns nil if there are more than limit.
+func (s *Set) Sums(limit int) map[string]string {
+	if s == nil || s.Files == 0 || s.Files > limit {
+		return nil
+	}
+	sums := make(map[string]string, s.Files)
+	for name, f := range s.files {
+		if f.empty {
+			continue
+		}
+		sum := hex.EncodeToString(f.sum[:6])
+		if f.executable {
+			sum += "+x"
+		}
+		sums["/"+name] = sum
+	}
+	return sums
 }
 
 // ID returns the digest; "" without files.
