@@ -14,6 +14,63 @@ import (
 	"github.com/org/rollout-action/internal/testenv"
 )
 
+// commitAll makes a repository of a directory, with one commit of all files.
+func commitAll(t *testing.T, dir string) {
+	t.Helper()
+	for _, args := range [][]string{{"init", "--quiet", "-b", "main"}, {"add", "."}, {"commit", "--quiet", "-m", "one"}} {
+		cmd := exec.Command("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// TestConfirmationsOfBothAreResumed: a cancel ends the attempts of both, and the printed command makes those that are left.
+func TestConfirmationsOfBothAreResumed(t *testing.T) {
+	for _, args := range [][]string{{"--against", "main"}, {"--baseline", "jobs/then", "--confirm-against", "main"}} {
+		for _, last := range []string{"jobs/pr/a/evals/one__1", "jobs/pr/a/evals/one__3", "jobs/pr-against-*/a/evals/two__3", "jobs/pr-against-*/a/evals/one__2"} {
+			t.Run(args[len(args)-2]+" "+strings.ReplaceAll(last, "/", " "), func(t *testing.T) {
+				s := &suspects{T: t, dir: t.TempDir(), outcome: map[string][]string{}}
+				agent := func(execute string) {
+					s.write("job.yaml", fmt.Sprintf("environment: {type: fake}\nn_concurrent_trials: 2\nagents: [{name: a, execute: %s}]\n"+
+						"datasets: [{path: evals}]\ngate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 4}}\n", execute))
+				}
+				for _, task := range []string{"one", "two"} {
+					s.write("evals/"+task+"/task.toml", "version = \"1.0\"\n[environment]\ndocker_image = \"x\"\n")
+					s.write("evals/"+task+"/instruction.md", "Do it.\n")
+					s.write("evals/"+task+"/tests/test.sh", "if [ -e /solved ]; then echo 1 > /logs/verifier/reward.txt; else echo 0 > /logs/verifier/reward.txt; fi\n")
+				}
+				agent("touch /solved")
+				commitAll(t, s.dir)
+				s.rollout(0, "run", "job.yaml", "--name", "then")
+				agent("echo worse")
+				s.stop = func() bool {
+					found, _ := filepath.Glob(filepath.Join(s.dir, last, result.ResultFile))
+					return len(found) > 0
+				}
+				s.rollout(130, append([]string{"run", "job.yaml", "--name", "pr", "--log-format", "plain"}, args...)...)
+				again := s.printed("Resume it with:")
+				s.stop = nil
+				s.rollout(1, append([]string{"report", "jobs/pr"}, args[:len(args)-2]...)...)
+				s.rollout(1, again...)
+				s.says("confirmed broken: failed 4 more attempts, and the baseline passed 4 of 4")
+				for _, pattern := range []string{"pr", "pr-against-*"} {
+					dirs, err := filepath.Glob(filepath.Join(s.dir, "jobs", pattern))
+					if err != nil || len(dirs) != 1 {
+						t.Fatal(dirs, err)
+					}
+					job, _, err := result.ReadJob(dirs[0])
+					if err != nil || job.ConfirmationTrials != 8 || job.Cancelled {
+						t.Errorf("%s has %d attempts, cancelled %t, %v", dirs[0], job.ConfirmationTrials, job.Cancelled, err)
+					}
+				}
+			})
+		}
+	}
+}
+
 // Two commits whose agents differ in nothing that matters: whether a trial passes is drawn from its task and its commit, so that all attempts
 // of one side are copies, which is the worst case. The gate may be red in a share 1 - confidence of the runs. Nothing here depends on the
 // machine: the draws are those of the seeds.
@@ -43,15 +100,6 @@ datasets: [{path: evals}]
 gate: {max_pass_rate_drop: 0, max_broken_tasks: 0, confirm: {attempts: 2}}
 `, salt))
 	}
-	git := func(args ...string) {
-		t.Helper()
-		cmd := exec.Command("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
 	for n := range tasks {
 		task := fmt.Sprintf("evals/t%02d/", n)
 		write(task+"task.toml", "version = \"1.0\"\n[environment]\ndocker_image = \"x\"\n")
@@ -63,9 +111,7 @@ echo $(( (x / 65536) %% 2 )) > /logs/verifier/reward.txt
 `, n))
 	}
 	agent(0)
-	git("init", "--quiet", "-b", "main")
-	git("add", ".")
-	git("commit", "--quiet", "-m", "one")
+	commitAll(t, dir)
 	agent(1)
 	run := func(t *testing.T, name string, seed int, args ...string) (code int, out string) {
 		t.Helper()
