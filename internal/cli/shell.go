@@ -56,24 +56,7 @@ With JOB_DIR and TRIAL, a part of a trial's name, the shell is in a copy of the 
   rollout shell jobs/nightly my-agent/evals/fix-the-build__1
   echo 'git status' | rollout shell evals/fix-the-build --agent oracle --at verified`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			targets, _ := splitAtDash(cmd, args)
-			switch {
-			case len(targets) > 2, len(targets) == 2 && !app.IsJobDir(v.host().Paths, targets[0]):
-				return usage("%s takes one job file or task, or a job's directory and a part of a trial's name, got %d: %s (see %s --help)", cmd.CommandPath(), len(targets), strings.Join(targets, " "), cmd.CommandPath())
-			case len(targets) == 2 && targets[1] == "":
-				return usage("%s: the name of the trial is empty: give a part of it", cmd.CommandPath())
-			case len(targets) == 1 && app.IsJobDir(v.host().Paths, targets[0]):
-				return usage("%s is the directory of a job: give a part of a trial's name, too", clean(targets[0]))
-			}
-			for _, name := range []string{"at", "agent", "task", "dataset", "env-type", "set"} {
-				if len(targets) == 2 && cmd.Flags().Changed(name) {
-					return usage("--%s is not for an environment that was kept: it is as its trial left it", name)
-				}
-			}
-			if len(targets) < 2 && opts.jobFile != "" {
-				return usage("--job-file is for a job's directory; give the job file as the argument")
-			}
-			return nil
+			return opts.check(cmd, args, v.host().Paths)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 && app.IsJobDir(v.host().Paths, args[0]) {
@@ -82,17 +65,11 @@ With JOB_DIR and TRIAL, a part of a trial's name, the shell is in a copy of the 
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			targets, command := splitAtDash(cmd, args)
-			req := app.ShellRequest{At: opts.at, User: opts.user, Command: command, Console: v.console()}
-			var err error
-			if req.Job, err = opts.job.request(""); err != nil {
+			req, err := opts.request(cmd, args)
+			if err != nil {
 				return err
 			}
-			if len(targets) == 2 {
-				req.Dir, req.Trial, req.At, req.JobFile = targets[0], targets[1], "", opts.jobFile
-			} else if err := opts.tasks.set(&req.Job, targets); err != nil {
-				return err
-			}
+			req.Console = v.console()
 			code, err := app.Shell(cmd.Context(), v.host(), req)
 			if err == nil && code != 0 {
 				return &failure{code: code, given: true}
@@ -109,6 +86,42 @@ With JOB_DIR and TRIAL, a part of a trial's name, the shell is in a copy of the 
 	opts.tasks.add(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("at", cobra.FixedCompletions(app.ShellPoints(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// check refuses arguments and flags that do not go together.
+func (o *shellOptions) check(cmd *cobra.Command, args []string, paths app.Paths) error {
+	targets, _ := splitAtDash(cmd, args)
+	switch {
+	case len(targets) > 2, len(targets) == 2 && !app.IsJobDir(paths, targets[0]):
+		return usage("%s takes one job file or task, or a job's directory and a part of a trial's name, got %d: %s (see %s --help)", cmd.CommandPath(), len(targets), strings.Join(targets, " "), cmd.CommandPath())
+	case len(targets) == 2 && targets[1] == "":
+		return usage("%s: the name of the trial is empty: give a part of it", cmd.CommandPath())
+	case len(targets) == 1 && app.IsJobDir(paths, targets[0]):
+		return usage("%s is the directory of a job: give a part of a trial's name, too", clean(targets[0]))
+	}
+	for _, name := range []string{"at", "agent", "task", "dataset", "env-type", "set"} {
+		if len(targets) == 2 && cmd.Flags().Changed(name) {
+			return usage("--%s is not for an environment that was kept: it is as its trial left it", name)
+		}
+	}
+	if len(targets) < 2 && o.jobFile != "" {
+		return usage("--job-file is for a job's directory; give the job file as the argument")
+	}
+	return nil
+}
+
+// request returns what a command line asks for.
+func (o *shellOptions) request(cmd *cobra.Command, args []string) (req app.ShellRequest, err error) {
+	targets, command := splitAtDash(cmd, args)
+	req = app.ShellRequest{At: o.at, User: o.user, Command: command}
+	if req.Job, err = o.job.request(""); err != nil {
+		return req, err
+	}
+	if len(targets) == 2 {
+		req.Dir, req.Trial, req.At, req.JobFile = targets[0], targets[1], "", o.jobFile
+		return req, nil
+	}
+	return req, o.tasks.set(&req.Job, targets)
 }
 
 // splitAtDash returns the arguments before and after --.

@@ -57,19 +57,8 @@ reason, and are missing in the new job; with --carry-over their old results are 
 			return app.TrialNames(v.host().Paths, args[0], prefix), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req := app.VerifyRequest{
-				Dir: args[0], Trials: args[1:], JobFile: opts.jobFile, Name: opts.job.name, CarryOver: opts.carryOver, Report: opts.report.options(),
-			}
-
-			switch opts.from {
-			case "environments":
-			case "artifacts":
-				req.Artifacts = true
-			default:
-				return usage("--from %s: want environments or artifacts", opts.from)
-			}
-			var err error
-			if req.Job, err = opts.job.request(""); err != nil {
+			req, err := opts.request(args)
+			if err != nil {
 				return err
 			}
 			host, err := v.hostShowing(opts.view.format)
@@ -92,4 +81,16 @@ reason, and are missing in the new job; with --carry-over their old results are 
 	opts.view.add(cmd)
 	opts.report.add(cmd)
 	return cmd
+}
+
+// request returns what a command line asks for.
+func (o *verifyOptions) request(args []string) (req app.VerifyRequest, err error) {
+	req = app.VerifyRequest{
+		Dir: args[0], Trials: args[1:], JobFile: o.jobFile, Name: o.job.name, CarryOver: o.carryOver, Artifacts: o.from == "artifacts", Report: o.report.options(),
+	}
+	if o.from != "artifacts" && o.from != "environments" {
+		return req, usage("--from %s: want environments or artifacts", o.from)
+	}
+	req.Job, err = o.job.request("")
+	return req, err
 }
