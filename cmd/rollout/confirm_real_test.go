@@ -58,19 +58,7 @@ datasets: [{path: evals}]
 gate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 3, max_tasks: 3}}
 `, name, provider, config, execute)
 	}
-	for _, task := range []string{"broken", "crash", "flaky", "steady"} {
-		files["evals/"+task+"/task.toml"] = "version = \"1.0\"\n[environment]\ndocker_image = \"" + testenv.Image + "\"\n"
-		files["evals/"+task+"/instruction.md"] = "Do what is " + task + ".\n"
-		files["evals/"+task+"/tests/test.sh"] = "#!/bin/bash\ncat /tmp/answer > /logs/verifier/reward.txt\n"
-	}
-	for name, text := range files {
-		path := filepath.Join(j.dir, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(text), 0o644))
-	}
-	if r := j.start(t, "run", "base.yaml"); r.exit(t) != 0 {
-		t.Fatalf("the baseline does not pass:\n%s", r.output)
-	}
+	j.runBaseline(t, files, testenv.Image, "broken", "crash", "flaky", "steady")
 	return j
 }
 

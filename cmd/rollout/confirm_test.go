@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -36,9 +35,16 @@ datasets: [{path: evals}]
 gate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 4}}
 `, map[string]string{"base": "base", "job": j.name}[name], answer)
 	}
-	for _, task := range []string{"one", "two", "three"} {
-		files["evals/"+task+"/task.toml"] = "version = \"1.0\"\n[environment]\ndocker_image = \"x\"\n"
-		files["evals/"+task+"/instruction.md"] = "Do " + task + ".\n"
+	j.runBaseline(t, files, "x", "one", "two", "three")
+	return j
+}
+
+// runBaseline writes files and tasks, whose reward is what the agent writes to /tmp/answer, and runs base.yaml, in which all pass.
+func (j job) runBaseline(t *testing.T, files map[string]string, image string, tasks ...string) {
+	t.Helper()
+	for _, task := range tasks {
+		files["evals/"+task+"/task.toml"] = "version = \"1.0\"\n[environment]\ndocker_image = \"" + image + "\"\n"
+		files["evals/"+task+"/instruction.md"] = "Do what is " + task + ".\n"
 		files["evals/"+task+"/tests/test.sh"] = "#!/bin/bash\ncat /tmp/answer > /logs/verifier/reward.txt\n"
 	}
 	for name, text := range files {
@@ -49,7 +55,6 @@ gate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 4}}
 	if r := j.start(t, "run", "base.yaml"); r.exit(t) != 0 {
 		t.Fatalf("the baseline does not pass:\n%s", r.output)
 	}
-	return j
 }
 
 // TestKilledConfirmationsRunOnce kills jobs while they try again what looks broken, goes on with them, and compares
@@ -73,17 +78,7 @@ func TestKilledConfirmationsRunOnce(t *testing.T) {
 		before := map[string]string{}
 		for within := took; ; within += took / 4 { // a machine that has become slower comes to the end, too
 			r := j.start(t, args...)
-			ended := make(chan struct{})
-			go func() {
-				_ = r.cmd.Wait()
-				close(ended)
-			}()
-			select {
-			case <-ended:
-			case <-time.After(time.Duration(random.Int64N(int64(within)))): // any moment is as good as another
-				_ = r.cmd.Process.Signal(syscall.SIGKILL)
-				<-ended
-			}
+			r.killWithin(time.Duration(random.Int64N(int64(within)))) // any moment is as good as another
 			before = j.wantKept(t, before)
 			code := r.cmd.ProcessState.ExitCode()
 			if code == signalled {

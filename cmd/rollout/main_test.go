@@ -174,6 +174,21 @@ func startWith(t *testing.T, dir, program string, args ...string) *run {
 	return r
 }
 
+// killWithin kills the run after a time, unless it ends before, and waits for its end.
+func (r *run) killWithin(after time.Duration) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = r.cmd.Wait() // its state tells how it ended
+	}()
+	select {
+	case <-ended:
+	case <-time.After(after):
+		_ = r.cmd.Process.Kill() // it may have ended just now
+		<-ended
+	}
+}
+
 // exit waits for the end and returns the exit code; -1 if a signal ended it.
 func (r *run) exit(t *testing.T) int {
 	t.Helper()

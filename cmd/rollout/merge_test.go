@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -96,17 +95,7 @@ func TestKilledMergesLoseNothing(t *testing.T) {
 				dir := copied(t)
 				for within := took; ; within += took / 4 { // a machine that has become slower comes to the end, too
 					r := start(t, dir, args...)
-					ended := make(chan struct{})
-					go func() {
-						_ = r.cmd.Wait()
-						close(ended)
-					}()
-					select {
-					case <-ended:
-					case <-time.After(time.Duration(random.Int64N(int64(within)))): // any moment is as good as another
-						_ = r.cmd.Process.Signal(syscall.SIGKILL)
-						<-ended
-					}
+					r.killWithin(time.Duration(random.Int64N(int64(within)))) // any moment is as good as another
 					got := r.cmd.ProcessState.ExitCode()
 					if got == signalled {
 						hit++
