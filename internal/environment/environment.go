@@ -41,7 +41,7 @@ type Provider interface {
 	CreateEnvironment(ctx context.Context, opts CreateOptions) (Environment, error)
 
 	// List returns the environments with this project's labels, whoever created them, running or not, including those kept by
-	// Stop.
+	// Stop and KeepOutcome.
 	List(ctx context.Context) ([]Listed, error)
 
 	// Remove destroys a listed environment. One that is already gone is no error.
@@ -157,5 +157,7 @@ type ExecOptions struct {
 type Listed struct {
 	ID     string
 	Labels Labels
-	Kept   bool // by Stop
+	Kept   bool // by Stop or KeepOutcome
+	// Size is how many bytes KeepOutcome has kept at most, without what is shared with the image if the provider can tell. 0: unknown.
+	Size int64
 }

@@ -202,11 +202,11 @@ func SetNetwork(ctx context.Context, env Environment, n Network) error {
 	return policyOf(env).do(ctx, "network", func() error { return setter.SetNetwork(ctx, n) })
 }
 
-// Restorer is a Provider that can continue with the files of environments that Stop has kept. Without it, rollout shell cannot enter
+// Restorer is a Provider that can continue with the files of environments that Stop or KeepOutcome has kept. Without it, rollout shell cannot enter
 // them, and rollout verify cannot verify what is in them.
 type Restorer interface {
-	// Restore creates and starts an environment as CreateEnvironment does, but with the files of the environment id, which Stop has
-	// kept. opts.Image is the image of that one, whose settings hold. It does not change, and must not be removed before the new
+	// Restore creates and starts an environment as CreateEnvironment does, but with the files of the environment id, which Stop or
+	// KeepOutcome has kept. opts.Image is the image of that one, whose settings hold. It does not change, and must not be removed before the new
 	// environment is destroyed, which leaves nothing else behind. If there is no such environment, fs.ErrNotExist is in the
 	// error's chain; one that is not kept is an error (KindStart), and so is one whose files are not all there.
 	Restore(ctx context.Context, id string, opts CreateOptions) (Environment, error)
@@ -228,6 +228,41 @@ func Restore(ctx context.Context, p Provider, id string, opts CreateOptions) (en
 		return nil, err
 	}
 	return retryEnvironment{env, policy}, nil
+}
+
+// OutcomeKeeper is an Environment whose files can be kept while its processes go on. Its Provider is a Restorer. Without it,
+// environment.keep has no effect but a warning, and rollout verify finds environments only as the tests left them.
+type OutcomeKeeper interface {
+	// KeepOutcome keeps the files of the environment as they are at one moment. What is kept is an environment of its own, and stays
+	// when this one is destroyed: List has it, Kept, with the labels of this one and its Size, also if this process is killed;
+	// Restore continues with its files; Remove removes it. Processes do not run while files are copied, and go on then; those that
+	// were stopped before stay so. It may only be called between commands.
+	//
+	// The values of the environment's variables (CreateOptions.Env) are not kept. Neither are mounts of provider_config, and files that
+	// the provider itself manages, such as /etc/hosts. Fails with KindSnapshot if other files are stored where they cannot be kept,
+	// such as volumes and memory: the error names a path; if they are more than the provider can copy; or if values of variables would
+	// be kept. If it fails, nothing is kept, and the processes go on.
+	KeepOutcome(ctx context.Context) (Outcome, error)
+}
+
+// Outcome identifies what KeepOutcome kept.
+type Outcome struct {
+	ID   string // for Restore and Remove
+	Size int64  // as in Listed
+}
+
+// KeepOutcome returns env's KeepOutcome, with the retries of its provider's Retry. errors.ErrUnsupported is in the chain if env is no
+// OutcomeKeeper.
+func KeepOutcome(ctx context.Context, env Environment) (kept Outcome, err error) {
+	keeper, ok := As[OutcomeKeeper](env)
+	if !ok {
+		return Outcome{}, unsupported("keep the files of an environment whose processes go on")
+	}
+	err = policyOf(env).do(ctx, "keep", func() error {
+		kept, err = keeper.KeepOutcome(ctx)
+		return err
+	})
+	return kept, err
 }
 
 // TerminalRunner is an Environment that can run commands on a terminal. Without it, rollout shell has no line editing, no job control

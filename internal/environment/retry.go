@@ -22,7 +22,7 @@ type RetryPolicy struct {
 
 // Failure is a failure that will be retried.
 type Failure struct {
-	Operation string // build, pull, create, exec, copy, look, network, stop or destroy
+	Operation string // build, pull, create, exec, copy, look, network, keep, stop or destroy
 	Attempt   int    // the failed try, from 1
 	Err       error
 	Delay     time.Duration // until the next try
@@ -37,8 +37,8 @@ func WithRetryNotify(ctx context.Context, notify func(Failure)) context.Context 
 }
 
 // Retry returns p with retries for transient failures (IsTransient) of BuildImage, PullImage and CreateEnvironment, and of its
-// environments' CopyTo, CopyFrom, Stop and Destroy. This package's functions ImageID, FindSnapshot and SetNetwork retry in the
-// same way. Exec is only retried if the command did not begin (ErrNotBegun): a command never runs twice. Everything else happens
+// environments' CopyTo, CopyFrom, Stop and Destroy. This package's functions ImageID, FindSnapshot, SetNetwork and KeepOutcome retry
+// in the same way. Exec is only retried if the command did not begin (ErrNotBegun): a command never runs twice. Everything else happens
 // once: after a failed Snapshot the environment may have ended. If ctx ends during a wait, the error contains both its error and
 // the last failure.
 //

@@ -92,17 +92,24 @@ func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 			Kept:   slices.ContainsFunc(c.Names, hasKeptName),
 		})
 	}
-	return listed, nil
+	kept, err := p.listOutcomes(ctx)
+	if err != nil {
+		return nil, failed(environment.KindUnavailable, "list images", err)
+	}
+	return append(listed, kept...), nil
 }
 
 // Remove implements environment.Provider. What Restore made goes with its image.
 func (p *Provider) Remove(ctx context.Context, id string) error {
+	if isOutcome(id) {
+		return p.removeOutcome(ctx, id)
+	}
 	state, err := p.api.ContainerInspect(ctx, id)
 	if err := p.remove(ctx, id); err != nil {
 		return err
 	}
 	if err == nil && state.Config != nil && strings.HasPrefix(state.Config.Image, restoredRepository+":") {
-		return p.removeRestored(ctx, state.Config.Image)
+		return p.removeCommitted(ctx, state.Config.Image)
 	}
 	return nil
 }

@@ -35,10 +35,13 @@ func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	sizes := map[string]int64{}
 	for _, i := range all {
 		sizes[i.ID] = i.Size
+		if i.Labels[labelOutcome] != "" {
+			used[i.Labels[labelBase]] = true
+		}
 	}
 	var list []environment.Image
 	for _, i := range all {
-		if _, ours := i.Labels[environment.LabelJob]; !ours {
+		if _, ours := i.Labels[environment.LabelJob]; !ours || i.Labels[labelOutcome] != "" { // List has outcomes
 			continue
 		}
 		listed := environment.Image{ID: i.ID, Name: nameOf(i), Size: i.Size, Used: lastUse(i), InUse: used[i.ID]}

@@ -24,10 +24,13 @@ type restoredEnv struct {
 	ref string // of its image, which nothing else uses
 }
 
-// Restore implements environment.Restorer: the kept container is committed, which does not change it.
+// Restore implements environment.Restorer: the kept container is committed, which does not change it. An outcome is an image already.
 func (p *Provider) Restore(ctx context.Context, id string, opts environment.CreateOptions) (environment.Environment, error) {
+	if isOutcome(id) {
+		return p.restoreOutcome(ctx, id, opts)
+	}
 	doing := "restore container " + id
-	state, err := p.api.ContainerInspect(ctx, id)
+	state, _, err := p.api.ContainerInspectWithRaw(ctx, id, true)
 	if cerrdefs.IsNotFound(err) {
 		return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: %w", doing, fs.ErrNotExist)}
 	}
@@ -40,12 +43,14 @@ func (p *Provider) Restore(ctx context.Context, id string, opts environment.Crea
 	if at := volumeOf(state); at != "" {
 		return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: its image has a VOLUME at %s, whose files are not a part of images", doing, at)}
 	}
+	if err := checkSize(state); err != nil {
+		return nil, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: %w", doing, err)}
+	}
 	base, err := p.api.ImageInspect(ctx, state.Image)
 	if err != nil {
 		return nil, failed(environment.KindStart, doing, err)
 	}
-	labels := environment.Labels{Job: "restored"}.ImageMap()
-	labels[labelBase], labels[labelDescription] = state.Image, "the files of container "+id[:min(12, len(id))]
+	labels := committedLabels("restored", state.Image, "the files of container "+id[:min(12, len(id))])
 	committed := &container.Config{Labels: labels}
 	if base.Config != nil {
 		committed.Healthcheck = base.Config.Healthcheck // the container's own is none
@@ -58,12 +63,12 @@ func (p *Provider) Restore(ctx context.Context, id string, opts environment.Crea
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, errors.Join(failed(environment.KindStart, doing, err), p.removeRestored(ctx, ref))
+		return nil, errors.Join(failed(environment.KindStart, doing, err), p.removeCommitted(ctx, ref))
 	}
 	opts.Image = ref
 	env, err := p.CreateEnvironment(ctx, opts)
 	if err != nil {
-		if removing := p.removeRestored(ctx, ref); removing != nil {
+		if removing := p.removeCommitted(ctx, ref); removing != nil {
 			err = fmt.Errorf("%w; and then: %w", err, removing)
 		}
 		return nil, err
@@ -76,11 +81,11 @@ func (e *restoredEnv) Destroy(ctx context.Context) error {
 	if err := e.containerEnv.Destroy(ctx); err != nil {
 		return err
 	}
-	return e.p.removeRestored(ctx, e.ref)
+	return e.p.removeCommitted(ctx, e.ref)
 }
 
-// removeRestored removes the image of a kept container. One that is gone is no error.
-func (p *Provider) removeRestored(ctx context.Context, ref string) error {
+// removeCommitted removes an image of a container by its reference. One that is gone is no error.
+func (p *Provider) removeCommitted(ctx context.Context, ref string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
 	defer cancel()
 	p.forgetSettings(ref)

@@ -43,8 +43,7 @@ func (e *containerEnv) Snapshot(ctx context.Context, opts environment.SnapshotOp
 	}
 	ref := snapshotRef(opts.Key)
 	replaced, _ := e.p.api.ImageInspect(ctx, ref) // none, as a rule
-	labels := environment.Labels{Job: "layer"}.ImageMap()
-	labels[labelBase], labels[labelDescription] = base, opts.Description
+	labels := committedLabels("layer", base, opts.Description)
 	_, err = e.p.api.ContainerCommit(ctx, e.id, container.CommitOptions{
 		Reference: ref,
 		Comment:   opts.Description,
@@ -67,8 +66,11 @@ func (e *containerEnv) keepable(ctx context.Context) (base string, err error) {
 	if e.variables {
 		return "", errors.New("it has variables of its own, and images must not have them")
 	}
-	state, err := e.p.api.ContainerInspect(ctx, e.id)
+	state, _, err := e.p.api.ContainerInspectWithRaw(ctx, e.id, true)
 	if err != nil {
+		return "", err
+	}
+	if err := checkSize(state); err != nil {
 		return "", err
 	}
 	if at := volumeOf(state); at != "" {

@@ -38,6 +38,7 @@ type Environment struct {
 	ctx      context.Context // ends with the environment
 	cancel   context.CancelFunc
 	own      *execution // the provider's, which nobody kills
+	kept     int64      // bytes, of what KeepOutcome has kept; 0 otherwise
 
 	mu    sync.Mutex // guards all files, too: an execution that has been killed changes none
 	root  *node

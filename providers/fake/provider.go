@@ -140,7 +140,7 @@ func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 	var all []environment.Listed
 	for _, id := range slices.Sorted(maps.Keys(p.world.environments)) {
 		e := p.world.environments[id]
-		all = append(all, environment.Listed{ID: id, Labels: e.labels, Kept: e.now() == stopped})
+		all = append(all, environment.Listed{ID: id, Labels: e.labels, Kept: e.now() == stopped, Size: e.kept})
 	}
 	return all, ctx.Err()
 }
@@ -200,10 +200,15 @@ func (p *Provider) create(ctx context.Context, e *Environment, opts environment.
 	if err := errors.Join(e.own.mkdirAll(e.image.workDir), e.unpack(opts.Files), ctx.Err()); err != nil {
 		return nil, err
 	}
+	p.add(e)
+	return e, nil
+}
+
+// add gives an environment its id, by which it is found from then on.
+func (p *Provider) add(e *Environment) {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
 	p.world.made++
 	e.id = fmt.Sprintf("fake-%06d", p.world.made)
 	p.world.environments[e.id] = e
-	return e, nil
 }

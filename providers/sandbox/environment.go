@@ -163,7 +163,7 @@ func (e *sandboxEnv) writeMeta(opts environment.CreateOptions) error {
 		return err
 	}
 	defer d.discard()
-	m := meta{Labels: opts.Labels.Map(), Base: e.img.Base, Layers: e.p.layersOf(e.img), Image: recordName(opts.Image)}
+	m := meta{Labels: opts.Labels.Map(), Base: e.img.Base, Layers: e.p.layersOf(e.img), Image: recordName(opts.Image), Kept: e.kept}
 	if e.img.Host != nil {
 		m.Host = e.img.Host.Key
 	}

@@ -22,7 +22,7 @@ import (
 //
 //	meta.json  labels and more, for List
 //	init       its process 1: see writeProcess
-//	kept       exists if it was stopped and kept
+//	kept       exists if it was stopped and kept, or if KeepOutcome made it
 //	up/PART/   its changes; work/ and root/ are what the kernel needs for them
 //
 // It appears in env/ with meta.json in it.
@@ -34,6 +34,9 @@ type meta struct {
 	Layers []string `json:"layers,omitempty"`
 	Host   string   `json:"host,omitempty"`  // key of a base
 	Image  string   `json:"image,omitempty"` // name of a record
+	// Kept is the environment with whose files this one continued.
+	Kept string `json:"kept,omitempty"`
+	Size int64  `json:"size,omitempty"` // of the files that KeepOutcome kept
 }
 
 // List implements environment.Provider.
@@ -53,6 +56,7 @@ func (p *Provider) List(context.Context) ([]environment.Listed, error) {
 			ID:     entry.Name(),
 			Labels: environment.ParseLabels(m.Labels),
 			Kept:   exists(filepath.Join(dir, "kept")),
+			Size:   m.Size,
 		})
 	}
 	return listed, nil

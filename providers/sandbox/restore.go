@@ -37,6 +37,9 @@ func (p *Provider) Restore(ctx context.Context, id string, opts environment.Crea
 	if !exists(filepath.Join(dir, "kept")) {
 		return nil, refused(errors.New("it was not kept"))
 	}
+	if m.Kept != "" {
+		return nil, refused(fmt.Errorf("its files are partly those of another one, %s", m.Kept))
+	}
 	img, err := p.image(ctx, opts.Image, nil)
 	if err != nil {
 		return nil, err

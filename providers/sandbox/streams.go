@@ -45,7 +45,6 @@ func newInput(from io.Reader) (*input, error) {
 
 // copyTo copies the input. The command does not see why it ended early. It is no failure if it stops reading.
 func (i *input) copyTo(to io.Writer, from io.Reader) {
-	// Of its errors, those of from are stored, and the only one of the pipe says that nobody reads it any more.
 	_, _ = io.Copy(to, readerFunc(func(p []byte) (int, error) {
 		n, err := from.Read(p)
 		if err != nil && err != io.EOF {
@@ -97,7 +96,7 @@ func (o *output) carry(w io.Writer) {
 		n, err := o.ours.Read(buffer)
 		o.fromPipe.Add(int64(n))
 		if n > 0 && !o.discarding.Load() {
-			_, _ = w.Write(buffer[:n]) // a writer that fails does not stop the command (environment.Sinks): what writes files reports it
+			_, _ = w.Write(buffer[:n])
 		}
 		o.written.Add(int64(n))
 		if err != nil {
@@ -112,7 +111,7 @@ func enlargePipe(f *os.File) {
 	if err != nil {
 		return
 	}
-	_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) }) // with the default size it is only slower
+	_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
 }
 
 // drain waits until the output has ended, or for drainTime after the exit if a background process holds it open. It
@@ -144,7 +143,7 @@ func (o *output) drain(exited time.Time) {
 	}
 }
 
-// pending returns the number of bytes in the pipe; 0 if it is closed already, when there are none.
+// pending returns the number of bytes in the pipe.
 func (o *output) pending() int64 {
 	var n int
 	raw, err := o.ours.SyscallConn()

@@ -21,10 +21,12 @@ import (
 const (
 	workKey = "ROLLOUT_SANDBOX_WORK"
 	dirKey  = "ROLLOUT_SANDBOX_DIR"
+	toKey   = "ROLLOUT_SANDBOX_TO"
 
 	workRemove = "remove"
 	workUnpack = "unpack" // a layer, from stdin
 	workPack   = "pack"   // a layer, to stdout
+	workCopy   = "copy"   // to the directory of toKey; prints the size
 )
 
 // removeAll removes a directory of the store, whatever a sandbox has done to it.
@@ -102,13 +104,13 @@ func unpackLayer(ctx context.Context, layer io.Reader, dir string, opts oci.Unpa
 	return os.WriteFile(filepath.Join(filepath.Dir(dir), opaqueMark), nil, 0o600)
 }
 
-// work starts a worker and waits for it.
-func (m mode) work(ctx context.Context, what, dir string, input io.Reader, output io.Writer) error {
+// work starts a worker and waits for it. more are further variables of it.
+func (m mode) work(ctx context.Context, what, dir string, input io.Reader, output io.Writer, more ...string) error {
 	cmd, release, err := m.command(roleWorker, roleWorkerMapped)
 	if err != nil {
 		return err
 	}
-	cmd.Env = append(cmd.Env, workKey+"="+what, dirKey+"="+dir)
+	cmd.Env = append(append(cmd.Env, workKey+"="+what, dirKey+"="+dir), more...)
 	var problems tail
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, &problems
 	if err := startProcess(cmd); err != nil {
@@ -147,6 +149,11 @@ func work() {
 		err = unpackLayer(context.Background(), os.Stdin, dir, oci.UnpackOptions{Xattr: modeIDs.xattr(), Owners: true})
 	case workPack:
 		err = inside.PackAll(dir, os.Stdout)
+	case workCopy:
+		var size int64
+		if size, err = copyTree(dir, os.Getenv(toKey)); err == nil {
+			fmt.Println(size)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -61,7 +61,7 @@ var fakeLacks = []struct {
 		"a timeout kills a command that has *", "a timeout kills a command that keeps *", "a timeout kills a command that multiplies *",
 		"a timeout kills a command of a user *", "a cancel kills a command *", "a timeout kills an orphan *", "a cancel kills an orphan *",
 		"a timeout kills a chain *", "a cancel kills a chain *",
-		"a server outlives *", "a snapshot has no processes, *", "processes are limited", "servers on loopback are each environment's own",
+		"processes go on *", "an outcome has the files of one moment *", "a server outlives *", "a snapshot has no processes, *", "processes are limited", "servers on loopback are each environment's own",
 	}},
 	{"root is its only user", []string{
 		"a command runs where and as whom it is told", "the mode of the destination *", "a user who is not root *", "a working directory that the image lacks *",
@@ -74,9 +74,10 @@ var fakeLacks = []struct {
 		"the two output streams *", "a writer that blocks *", "what a command writes last *", memoryCheck, "a writer that fails *",
 		"files arrive with *", "a file of 64 MiB *", "2,000 files *", "empty directories arrive", "a clean copy *", "a copy of nothing is fine", "files are there *",
 		"a file that grows *", "pipes, devices and sockets *", "more files than the limit *", "more than 50,000 files *", "a sparse file *", "many files together *",
-		"lists of what was left behind *", "a snapshot has the files *", "a kept environment is continued *", "all that a snapshot keeps *", "an image has what *",
+		"lists of what was left behind *", "a snapshot has the files *", "a kept environment is continued *", "all that a snapshot keeps *", "an outcome has the files of its moment, *", "an outcome is complete *", "an outcome has no values *", "an image has what *",
 	}},
 	{"its Dockerfiles know few instructions, and no .dockerignore", []string{"what .dockerignore names *", "build arguments *"}},
+	{"all its files are in memory", []string{"an outcome is refused that would *"}},
 	{"it has any number of processors", []string{"limits that the machine does not have *"}},
 }
 

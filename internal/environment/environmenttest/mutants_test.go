@@ -50,6 +50,9 @@ type hooks struct {
 	// restore replaces Restore.
 	restore func(m *mutant, ctx context.Context, id string, o environment.CreateOptions) (environment.Environment, error)
 
+	// keep replaces KeepOutcome.
+	keep func(e *brokenEnv, ctx context.Context) (environment.Outcome, error)
+
 	// terminal, if set, is ExecTerminal.
 	terminal func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions, t environment.Terminal) (int, error)
 

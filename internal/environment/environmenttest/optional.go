@@ -14,6 +14,7 @@ const (
 	networkSetter     = "NetworkSetter"
 	terminalRunner    = "TerminalRunner"
 	restorer          = "Restorer"
+	outcomeKeeper     = "OutcomeKeeper"
 	memoryReporter    = "MemoryReporter"
 	limitReporter     = "LimitReporter"
 	readinessReporter = "ReadinessReporter"
@@ -36,6 +37,9 @@ var optional = map[string]func(p environment.Provider, env environment.Environme
 		return has[environment.TerminalRunner](env)
 	},
 	restorer: func(p environment.Provider, _ environment.Environment) bool { return has[environment.Restorer](p) },
+	outcomeKeeper: func(p environment.Provider, env environment.Environment) bool {
+		return has[environment.Restorer](p) && has[environment.OutcomeKeeper](env)
+	},
 	memoryReporter: func(_ environment.Provider, env environment.Environment) bool {
 		return has[environment.MemoryReporter](env)
 	},

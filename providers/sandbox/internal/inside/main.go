@@ -3,6 +3,7 @@
 package inside
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/org/rollout-action/providers/internal/processes"
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
@@ -61,7 +63,8 @@ func closeOnExec() error {
 type server struct {
 	conn     *wire.Conn
 	children *children
-	tun      int // tunDevice, to be opened again; -1 without one
+	paused   *processes.Paused // nil: nothing is
+	tun      int               // tunDevice, to be opened again; -1 without one
 }
 
 func (s *server) serve() error {
@@ -99,6 +102,8 @@ func (s *server) serve() error {
 			s.network(request)
 		case wire.Terminal:
 			s.terminal(request)
+		case wire.Pause, wire.Resume:
+			s.pause(request) // not concurrently: each needs what the other has done
 		default:
 			go s.handle(request, files)
 		}
@@ -190,6 +195,25 @@ func (s *server) exec(request wire.Request, files []*os.File) {
 		}
 		s.answer(answer)
 	}()
+}
+
+// pause stops all other processes, or lets them go on.
+func (s *server) pause(request wire.Request) {
+	var err error
+	switch {
+	case request.Op == wire.Pause && s.paused == nil:
+		ctx, cancel := context.WithTimeout(context.Background(), request.Within)
+		s.paused, err = processes.Pause(ctx)
+		cancel()
+	case request.Op == wire.Resume && s.paused != nil:
+		err = s.paused.Resume()
+		s.paused = nil
+	}
+	answer := wire.Answer{ID: request.ID}
+	if err != nil {
+		answer.Kind, answer.Problem = wire.Failed, err.Error()
+	}
+	s.answer(answer)
 }
 
 // shellCode returns the exit code with which a shell reports a program that does not exist or cannot be run. It returns

@@ -58,6 +58,10 @@ const (
 	// Terminal makes a terminal that belongs to User. The answer has its two ends as its files: the program's side that shows it, and
 	// the command's, which the three files of an Exec can be.
 	Terminal Op = "terminal"
+	// Pause stops all processes but process 1, until Resume. One that takes longer than Within is an error, after which none is stopped.
+	Pause Op = "pause"
+	// Resume lets the processes go on that Pause has stopped.
+	Resume Op = "resume"
 	// Attach makes the network device of Device, and routes everything through it. The answer has its other end as its
 	// file, and Frames.
 	Attach Op = "attach"
@@ -73,7 +77,7 @@ type Request struct {
 	Op      Op       `json:"op"`
 	Target  int64    `json:"target,omitempty"`
 	Command *Command `json:"command,omitempty"`
-	// Within (Await)
+	// Within (WaitFor, Pause)
 	Within time.Duration `json:"within,omitempty"`
 	Path   string        `json:"path,omitempty"` // absolute
 	// Replace (Unpack): files and directories may take each other's place.
