@@ -12,19 +12,27 @@ import (
 )
 
 // TestVerifyAgain runs tests that changed in copies of kept environments, which stay as they are.
-func TestVerifyAgain(t *testing.T) {
+func TestVerifyAgain(t *testing.T) { verifyAgain(t, "environment.preserve_env=always", "") }
+
+// TestVerifyOutcomesAgain does so with what the agent left, where the first tests have changed nothing.
+func TestVerifyOutcomesAgain(t *testing.T) {
+	verifyAgain(t, "environment.keep=outcome", "test -e /srv/verified-wrong && r=0.25\n")
+}
+
+// verifyAgain verifies trials again of which set keeps something. without is a part of the second test.
+func verifyAgain(t *testing.T, set, without string) {
 	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 2)
 		test := filepath.Join(j.dir, "evals/hang/tests/test.sh")
-		writeTest := func(want string) {
+		writeTest := func(want, without string) {
 			t.Helper()
-			// The second line would find what an earlier verification of the same environment has left.
+			// The line before the last would find what an earlier verification of the same environment has left.
 			must(t, os.WriteFile(test, []byte(`test "$(cat /srv/answer)" = `+want+` && r=1 || r=0
-test -e /srv/verified-`+want+` && r=0.5; touch /srv/verified-`+want+`
+`+without+`test -e /srv/verified-`+want+` && r=0.5; touch /srv/verified-`+want+`
 echo $r >/logs/verifier/reward.txt
 `), 0o644))
 		}
-		writeTest("wrong")
+		writeTest("wrong", "")
 		rewards := func(job string) (rewards []float64) {
 			t.Helper()
 			tree, err := result.ReadTree(filepath.Join(j.dir, "jobs", job))
@@ -50,10 +58,10 @@ echo $r >/logs/verifier/reward.txt
 			}
 			j.wantLeft(t, 0, "after the test")
 		}()
-		if code := j.start(t, "job.yaml", "--set", "agents.0.execute=echo right >/srv/answer", "--set", "environment.preserve_env=always").exit(t); code != 0 {
+		if code := j.start(t, "job.yaml", "--set", "agents.0.execute=echo right >/srv/answer", "--set", set).exit(t); code != 0 {
 			t.Fatalf("the job ended with %d", code)
 		}
-		writeTest("right")
+		writeTest("right", without)
 		for _, name := range []string{"again", "once-more"} {
 			r := j.start(t, "verify", filepath.Join("jobs", j.name), "--name", name)
 			if code := r.exit(t); code != 0 {

@@ -167,11 +167,7 @@ func resolved(path string) string {
 // checkDisk returns the error of a machine whose disks are too full for another trial of a job, and what to do about it. resumption
 // is the command that resumes the job, once it has begun; "" before.
 func (p *planned) checkDisk(provider environment.Provider, resumption string) error {
-	disks := []job.Disk{{What: "results", Dir: p.host.Path(p.dir())}}
-	if dir := environment.Disk(provider); dir != "" {
-		disks = append(disks, job.Disk{What: "images and environments", Dir: dir})
-	}
-	err := job.Watermark{Min: int64(p.Job.Environment.MinFreeDisk), Disks: disks, Free: p.host.FreeDisk}.Check()
+	err := p.lowDisk(provider)
 	if low := new(job.LowDiskError); errors.As(err, &low) {
 		again := ""
 		if resumption != "" {
@@ -181,6 +177,15 @@ func (p *planned) checkDisk(provider environment.Provider, resumption string) er
 			err, clean(p.Job.Environment.Type), again)
 	}
 	return err
+}
+
+// lowDisk returns a *job.LowDiskError if a disk of this machine is too full.
+func (p *planned) lowDisk(provider environment.Provider) error {
+	disks := []job.Disk{{What: "results", Dir: p.host.Path(p.dir())}}
+	if dir := environment.Disk(provider); dir != "" {
+		disks = append(disks, job.Disk{What: "images and environments", Dir: dir})
+	}
+	return job.Watermark{Min: int64(p.Job.Environment.MinFreeDisk), Disks: disks, Free: p.host.FreeDisk}.Check()
 }
 
 // open creates the directory of a new job. lock is that of an empty directory that exists; nil: there is none.
@@ -272,6 +277,7 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 	}
 	var runner job.Runner = trial.NewRunner(trial.Options{
 		Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.inputs()), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
+		Disk: func() error { return o.lowDisk(o.provider) },
 	})
 	if o.runner != nil {
 		runner = o.runner(runner)
@@ -326,9 +332,29 @@ func (o *opened) close(ctx context.Context) {
 	defer cancel()
 	listed, err := o.provider.List(ctx)
 	if err == nil {
-		_, err = job.RemoveEnvironments(ctx, o.provider, job.OwnLeftovers(listed, o.Job.Name))
+		left := append(job.OwnLeftovers(listed, o.Job.Name), o.unnamed(job.OwnOutcomes(listed, o.Job.Name))...)
+		_, err = job.RemoveEnvironments(ctx, o.provider, left)
 	}
 	if err != nil && h.Hard.Err() == nil {
 		warnf(h.Output, "environments of this job may be left, the next run removes them: %v", err)
 	}
+}
+
+// unnamed returns the outcomes that no result names: an engine may have kept them after the trial had given up. If a result cannot be
+// read, it returns none.
+func (o *opened) unnamed(outcomes []environment.Listed) []environment.Listed {
+	if len(outcomes) == 0 {
+		return nil
+	}
+	tree, err := result.ReadTree(o.host.Path(o.dir()))
+	if err != nil || len(tree.Unreadable) > 0 {
+		return nil
+	}
+	named := map[string]bool{}
+	for _, t := range slices.Concat(tree.Trials, tree.Confirmations) {
+		if e := t.Environment; e != nil && e.Outcome != nil {
+			named[e.Outcome.ID] = true
+		}
+	}
+	return slices.DeleteFunc(outcomes, func(l environment.Listed) bool { return named[l.ID] })
 }

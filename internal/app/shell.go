@@ -121,9 +121,9 @@ func shellInKept(ctx context.Context, h *Host, req ShellRequest) (code int, err 
 	case len(p.specs) == 0:
 		return -1, usage("the job has no trial %s any more", clean(key.String()))
 	}
-	p.Job.Name, p.Job.Environment.PreserveEnv = shellName(h), config.PreserveNever
+	p.Job.Name, p.Job.Environment.PreserveEnv, p.Job.Environment.Keep = shellName(h), config.PreserveNever, config.KeepNone
 	spec := p.specs[0]
-	spec.Again = &trial.Again{Job: stored.Plan.JobName, From: req.Dir, Before: trials[0]}
+	spec.Again = &trial.Again{Job: stored.Plan.JobName, From: req.Dir, Before: trials[0]} // what was kept is chosen when the provider is asked
 	s := &shell{planned: p, req: req, point: shellPoint{after: event.EnvironmentSetup, what: "with what the trial left"}, secrets: redact.New(p.Secrets), code: -1}
 	return s.run(ctx, spec)
 }
@@ -141,7 +141,7 @@ func planShell(ctx context.Context, h *Host, req JobRequest) (*planned, trial.Sp
 	if err != nil {
 		return nil, none, err
 	}
-	l.Job.Environment.PreserveEnv, l.Job.Verifier.Disable = config.PreserveNever, false
+	l.Job.Environment.PreserveEnv, l.Job.Environment.Keep, l.Job.Verifier.Disable = config.PreserveNever, config.KeepNone, false
 	p, err := l.plan()
 	if err == nil {
 		err = p.checkSingle()
@@ -202,8 +202,15 @@ func (s *shell) run(ctx context.Context, spec trial.Spec) (int, error) {
 		if err != nil {
 			return -1, err
 		}
-		if reason := notKept(again.Before, provider.Name(), kept); reason != "" {
+		outcome, reason := chooseKept(again.Before, provider.Name(), kept, false)
+		if reason != "" {
+			if reason == nothingKept {
+				reason += " (environment.preserve_env and environment.keep say what is)"
+			}
 			return -1, usage("%s cannot be entered: %s", clean(spec.Key.String()), clean(reason))
+		}
+		if again.Outcome = outcome; outcome {
+			s.point.what = "with what the agent left before the tests"
 		}
 	}
 	if s.dir, err = os.MkdirTemp("", "rollout-shell-*"); err != nil {

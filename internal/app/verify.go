@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,13 +34,13 @@ type VerifyRequest struct {
 	JobFile   string     // as in ResumeRequest
 	Job       JobRequest // without File
 	Name      string     // of the new job; "": that of the old one, with "-verified"
-	Artifacts bool       // use the trials' artifacts, in new environments, instead of the environments that they kept
+	Artifacts bool       // use the trials' artifacts, in new environments, instead of what they kept of their environments
 	CarryOver bool       // take over the old results of trials that cannot be verified again
 	Report    ReportOptions
 }
 
-// Verify runs the tests of a job's trials again, as they are today, in copies of the environments that the trials kept. The results go into
-// a new job beside the old one, which does not change. The Finished is as in Run.
+// Verify runs the tests of a job's trials again, as they are today, on what the trials kept: their outcomes, or else their environments. The
+// results go into a new job beside the old one, which does not change. The Finished is as in Run.
 func Verify(ctx context.Context, h *Host, req VerifyRequest) (*Finished, error) {
 	var err error
 	if req.Report, err = req.Report.checkedEarly(ctx, h.finder()); err != nil {
@@ -105,7 +106,8 @@ func planVerify(ctx context.Context, h *Host, req VerifyRequest) (_ *verifying, 
 	}()
 	v := &verifying{planned: p, req: req, stored: stored, missed: map[string][]string{}}
 	v.report, v.reverifies = req.Report, filepath.Clean(req.Dir)
-	v.Job.Verifier.Disable, v.Job.Environment.PreserveEnv, v.Job.Budget = false, config.PreserveNever, config.Budget{}
+	v.Job.Verifier.Disable, v.Job.Budget = false, config.Budget{}
+	v.Job.Environment.PreserveEnv, v.Job.Environment.Keep = config.PreserveNever, config.KeepNone
 	if err := v.choose(); err != nil {
 		return nil, err
 	}
@@ -199,7 +201,7 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 		before[t.Key] = t
 	}
 	source := reuse.Source{Label: v.reverifies, Dir: v.host.Path(v.req.Dir), Job: v.stored.Plan.JobName}
-	decided := 0
+	decided, advice := 0, ""
 	for _, s := range v.specs {
 		t, ok := before[s.Key]
 		if !ok {
@@ -215,9 +217,16 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 			v.carried = append(v.carried, source.Take(t))
 			continue
 		}
-		reason := notKept(t, provider.Name(), kept)
+		again := &trial.Again{Job: v.stored.Plan.JobName, From: v.reverifies, Before: t}
+		var reason string
 		if v.req.Artifacts {
 			reason = noArtifacts(s, v.Job.Artifacts, t)
+		} else if again.Outcome, reason = chooseKept(t, provider.Name(), kept, true); reason == nothingKept {
+			if noArtifacts(s, v.Job.Artifacts, t) == "" {
+				reason, advice = reason+", but its artifacts are: --from artifacts uses them", adviceOfArtifacts
+			} else {
+				reason, advice = reason+" (environment.keep: outcome keeps what agents leave)", cmp.Or(advice, adviceToKeep)
+			}
 		}
 		if reason != "" {
 			v.miss(s.Key, reason)
@@ -226,12 +235,12 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 			}
 			continue
 		}
-		s.Again = &trial.Again{Job: v.stored.Plan.JobName, From: v.reverifies, Before: t}
+		s.Again = again
 		v.again = append(v.again, s)
 	}
 	v.explain(decided)
 	if len(v.again) == 0 {
-		return usage("%s has no trial that can be verified again: run jobs whose tests may change with environment.preserve_env: always, or let tasks keep artifacts", clean(v.req.Dir))
+		return usage("%s has no trial that can be verified again%s", clean(v.req.Dir), advice)
 	}
 	return nil
 }
@@ -252,22 +261,33 @@ func keptEnvironments(ctx context.Context, provider environment.Provider) (map[s
 	return kept, nil
 }
 
-// notKept returns why there is no environment of a trial any more, or "".
-func notKept(t result.Trial, provider string, kept map[string]bool) string {
+// What to do about a job of whose environments nothing was kept.
+const (
+	nothingKept       = "nothing of the environment was kept"
+	adviceToKeep      = ": run jobs whose tests may change with environment.keep: outcome, or let tasks keep artifacts"
+	adviceOfArtifacts = " from its environments: use the artifacts that there are, with --from artifacts"
+)
+
+// chooseKept returns what of a trial's environment is continued with: its outcome, or the environment after the tests. preferOutcome says
+// which one if both are there. reason is why neither can be, or "".
+func chooseKept(t result.Trial, provider string, kept map[string]bool, preferOutcome bool) (outcome bool, reason string) {
 	e := t.Environment
 	switch {
 	case t.Reused != nil:
-		return "the result was taken over from another job, " + t.Reused.From + ": verify that one"
+		return false, "the result was taken over from another job, " + t.Reused.From + ": verify that one"
 	case t.Reverified != nil:
-		return "the result is one of rollout verify: verify " + t.Reverified.From + " again"
-	case e == nil || !e.Preserved || e.ID == "":
-		return "the environment was not kept (environment.preserve_env says which are)"
+		return false, "the result is one of rollout verify: verify " + t.Reverified.From + " again"
+	case e == nil || e.Outcome == nil && (!e.Preserved || e.ID == ""):
+		return false, nothingKept
 	case e.Provider != provider:
-		return "the environment is one of the provider " + e.Provider
-	case !kept[e.ID]:
-		return "the environment is not here any more, or on another machine"
+		return false, "the environment is one of the provider " + e.Provider
 	}
-	return ""
+	hasOutcome := e.Outcome != nil && kept[e.Outcome.ID]
+	hasEnvironment := e.Preserved && e.ID != "" && kept[e.ID]
+	if !hasOutcome && !hasEnvironment {
+		return false, "what was kept of the environment is not here any more, or on another machine"
+	}
+	return hasOutcome && (preferOutcome || !hasEnvironment), ""
 }
 
 // noArtifacts returns why the artifacts of a trial are not all that its task and the job want to keep, or "".
@@ -297,7 +317,7 @@ func noArtifacts(s trial.Spec, ofJob []string, t result.Trial) string {
 // explain reports what becomes of the trials.
 func (v *verifying) explain(decided int) {
 	out := v.host.Output
-	linef(out, "Verifying %s of %s again", plural.Count(len(v.again), "trial"), clean(v.req.Dir))
+	linef(out, "Verifying %s of %s again%s", plural.Count(len(v.again), "trial"), clean(v.req.Dir), v.basis())
 	if decided > 0 {
 		linef(out, "%s that ended before the tests %s taken over", plural.Count(decided, "trial"), plural.Are(decided))
 	}
@@ -308,6 +328,28 @@ func (v *verifying) explain(decided int) {
 			after = "; results that there are are taken over"
 		}
 		linef(out, "%s cannot be verified again, because %s: %s%s", plural.Count(len(names), "trial"), clean(reason), untrusted.Names(names), after)
+	}
+}
+
+// basis returns what the tests run on, to follow "again".
+func (v *verifying) basis() string {
+	outcomes := 0
+	for _, s := range v.again {
+		if s.Again.Outcome {
+			outcomes++
+		}
+	}
+	switch n := len(v.again); {
+	case n == 0:
+		return ""
+	case v.req.Artifacts:
+		return ", with the artifacts of each"
+	case outcomes == n:
+		return ", on what agents left before the earlier tests"
+	case outcomes == 0:
+		return ", on what the earlier tests left"
+	default:
+		return fmt.Sprintf(": %d on what agents left before the earlier tests, %d on what those tests left", outcomes, n-outcomes)
 	}
 }
 
@@ -367,12 +409,15 @@ func (w withEvidence) link(key result.Key, part, dir string) error {
 
 // reverified returns a sentence for every report about trials whose tests were run again; "" if there are none.
 func reverified(plan result.Plan, trials []result.Trial) string {
-	n, artifacts := 0, false
+	n, outcomes, artifacts := 0, 0, false
 	var cost result.USD
 	for _, t := range trials {
 		if t.Reverified != nil {
 			n++
 			artifacts = artifacts || t.Reverified.Artifacts
+			if t.Reverified.Outcome {
+				outcomes++
+			}
 			cost = cost.Plus(t.Reverified.AgentCosts.Total())
 		}
 	}
@@ -380,7 +425,12 @@ func reverified(plan result.Plan, trials []result.Trial) string {
 		return ""
 	}
 	what := "in copies of the environments that %s kept, as the earlier tests had left them, and without the processes that agents had left running"
-	if artifacts {
+	switch {
+	case outcomes == n:
+		what = "in copies of the environments that %s kept, as the agents had left them, but without the processes that were running"
+	case outcomes > 0:
+		what = fmt.Sprintf("in copies of the environments that %%s kept, of which %d are as the agents had left them, and %d as the earlier tests had; processes that agents had left running are gone", outcomes, n-outcomes)
+	case artifacts:
 		what = "in new environments with the artifacts that %s kept, and with nothing else of what agents had done"
 	}
 	text := fmt.Sprintf("the tests of %s were run again "+what, plural.Count(n, "trial"), clean(plan.Reverifies))

@@ -32,8 +32,8 @@ func newCleanCommand(v *invocation) *cobra.Command {
 		Use:   "clean",
 		Short: "Remove environments of killed runs, and images",
 		Long: `Remove the environments of runs whose process on this machine has ended. Environments of running jobs are
-never touched. Environments that were kept on purpose (preserve_env) stay unless --kept is given; environments
-of other machines or containers stay unless --others is given.
+never touched. Environments that were kept on purpose (environment.preserve_env and keep) stay unless --kept is given;
+environments of other machines or containers stay unless --others is given.
 
 With --images, also remove images that were built for tasks, installed agents (cache_install), and the images and layers of
 the sandbox provider, if they were not used for --older-than, and no environment and no newer image uses them. Images
@@ -58,7 +58,7 @@ them. Docker does not record when an image was used; its creation, or its last u
 	}
 	opts.changed = cmd.Flags().Changed
 	cmd.Flags().StringVar(&opts.envType, "env-type", v.Providers[0].Name, "the provider to clean up")
-	cmd.Flags().BoolVar(&opts.kept, "kept", false, "also remove environments kept by preserve_env")
+	cmd.Flags().BoolVar(&opts.kept, "kept", false, "also remove environments kept by environment.preserve_env, and what keep: outcome kept")
 	cmd.Flags().BoolVar(&opts.others, "others", false, "also remove environments of other machines or containers, whether their run has ended or not")
 	cmd.Flags().BoolVar(&opts.images, "images", false, "also remove images that Rollout made")
 	cmd.Flags().StringVar(&opts.olderThan, "older-than", "7d", "with --images: only images that were not used for this long, such as 36h, 7d or 2w")
@@ -81,11 +81,21 @@ func (o *cleanOptions) request() (req app.CleanRequest, err error) {
 // printCleaned prints what was removed, or would be.
 func printCleaned(out io.Writer, cleaned app.Cleaned, dryRun bool) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var sum int64
 	for _, l := range cleaned.Environments {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", clean(short(l.ID)), clean(l.Labels.Job), clean(l.Labels.Trial))
+		size := ""
+		if l.Size > 0 {
+			size = "\t" + quantity.Size(l.Size)
+		}
+		sum += max(0, l.Size)
+		fmt.Fprintf(w, "%s\t%s\t%s%s\n", clean(short(l.ID)), clean(l.Labels.Job), clean(l.Labels.Trial), size)
 	}
 	_ = w.Flush()
-	fmt.Fprintf(out, "%s %s\n", removed(dryRun), plural.Count(len(cleaned.Environments), "environment"))
+	known := ""
+	if sum > 0 {
+		known = fmt.Sprintf(", with up to %s of outcomes", quantity.Size(sum))
+	}
+	fmt.Fprintf(out, "%s %s%s\n", removed(dryRun), plural.Count(len(cleaned.Environments), "environment"), known)
 	if cleaned.Images == nil {
 		return
 	}
@@ -106,7 +116,7 @@ func printCleaned(out io.Writer, cleaned app.Cleaned, dryRun bool) {
 }
 
 func short(id string) string {
-	if len(id) > 12 {
+	if len(id) > 32 { // a container's
 		return id[:12]
 	}
 	return id

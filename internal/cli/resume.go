@@ -28,7 +28,7 @@ stay, too, because they are outcomes. Before a trial runs again, its directory i
 
 The job is read from its config.json. It must be the same work as when it started: the same configuration, and tasks
 with the same files. Flags may change how it is run (n_concurrent_trials, budget, retry, log_level, gate, metrics, redact,
-max_stream_size, environment.preserve_env, environment.min_free_disk), and n_attempts may grow. If no trial is
+max_stream_size, environment.preserve_env, keep and min_free_disk), and n_attempts may grow. If no trial is
 left, resume reports on the job as "rollout report" does.
 ` + exitCodes,
 		Example: `  rollout resume jobs/nightly

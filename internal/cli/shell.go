@@ -48,7 +48,7 @@ ends, however it ends. On a terminal the shell has one, too, and Ctrl-C goes to 
 standard input. With COMMAND, that program is run in place of the shell.
 
 With JOB_DIR and TRIAL, a part of a trial's name, the shell is in a copy of the environment that this trial kept
-(environment.preserve_env), which itself does not change.
+(environment.preserve_env, or keep: outcome), which itself does not change.
 ` + shellCodes,
 		Example: `  rollout shell evals/fix-the-build
   rollout shell evals/fix-the-build --agent oracle --at executed

@@ -16,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/ghvars"
 	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/quantity"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/ui"
@@ -279,6 +280,9 @@ func writeOutcome(w io.Writer, t result.Trial) {
 		if env.Preserved {
 			text += ", kept as " + clean(env.ID)
 		}
+		if kept := env.Outcome; kept != nil {
+			text += fmt.Sprintf(", outcome kept as %s (%s)", clean(kept.ID), quantity.Size(kept.Bytes))
+		}
 		fmt.Fprintf(w, "Environment: %s\n", text)
 		if base := env.Base; base != nil {
 			fmt.Fprintf(w, "  runs on %s instead of %s: %s\n", clean(base.Actual), clean(base.Requested), clean(base.Reason))
@@ -292,7 +296,14 @@ func writeOutcome(w io.Writer, t result.Trial) {
 		if r.Reward != nil {
 			before = fmt.Sprintf("reward %g", *r.Reward)
 		}
-		fmt.Fprintf(w, "Verified again: its agent ran in job %s, %s, with %s\n", clean(r.Job), clean(r.From), before)
+		on := "what the earlier tests left"
+		switch {
+		case r.Artifacts:
+			on = "its artifacts"
+		case r.Outcome:
+			on = "what the agent left"
+		}
+		fmt.Fprintf(w, "Verified again: its agent ran in job %s, %s, with %s; the tests ran on %s\n", clean(r.Job), clean(r.From), before, on)
 	}
 	if t.Confirmation {
 		fmt.Fprintln(w, "Confirmation: an attempt to confirm that the task is broken")

@@ -24,10 +24,10 @@ func newVerifyCommand(v *invocation) *cobra.Command {
 		Long: `Run today's tests on what the agents of a job left, without running the agents again. Each TRIAL is a part of the name of one
 trial, agent/dataset/task__attempt; without one, all trials are verified.
 
-The tests run in copies of the environments that the job kept (environment.preserve_env: always, or on_failure). The results
-go into a new job beside the old one, which does not change: it can be reported, and compared with the old one. The agents'
-cost stays in each result, and is not counted again. An environment is as the earlier tests left it, and the processes that
-the agent had left running are gone.
+The tests run in copies of what the job kept: the environments as the agents left them (environment.keep: outcome), or else as
+the earlier tests left them (environment.preserve_env: always, or on_failure). The processes that the agent had left running
+are gone. The results go into a new job beside the old one, which does not change: it can be reported, and compared with the
+old one. The agents' cost stays in each result, and is not counted again.
 
 With --from artifacts, the tests run in new environments with the artifacts that the tasks keep (artifacts in task.toml), at
 the paths where they were. This is for tests that read nothing else of what the agent did.
@@ -74,7 +74,7 @@ reason, and are missing in the new job; with --carry-over their old results are 
 	flags.IntVarP(&opts.job.concurrent, "n-concurrent", "", 0, "trials at a time")
 	flags.StringArrayVar(&opts.job.envFiles, "env-file", nil, "read variables for the job file from this file of NAME=value lines; those of the environment win (repeatable)")
 	addJobFile(cmd, &opts.jobFile)
-	flags.StringVar(&opts.from, "from", "environments", "what the tests run on: copies of the environments that were kept, or new ones with the artifacts of the trials (artifacts)")
+	flags.StringVar(&opts.from, "from", "environments", "what the tests run on: copies of what was kept of the environments, or new ones with the artifacts of the trials (artifacts)")
 	wants(flags, "from", "want environments or artifacts")
 	flags.BoolVar(&opts.carryOver, "carry-over", false, "take over the results of trials that cannot be verified again")
 	opts.job.changed = func(name string) bool { return name != "name" && flags.Changed(name) }

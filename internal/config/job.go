@@ -46,6 +46,7 @@ type Environment struct {
 	Type            string         `yaml:"type" json:"type" default:"docker" doc:"The provider of environments."`
 	ForceBuild      bool           `yaml:"force_build" json:"force_build" default:"false" doc:"Build images again even if they exist, and even if the task names a ready-made one."`
 	PreserveEnv     Preserve       `yaml:"preserve_env" json:"preserve_env" default:"never" enum:"never,always,on_failure" doc:"Which environments are kept, stopped, after their trial. on_failure: with an error, or a reward below 1."`
+	Keep            Keep           `yaml:"keep" json:"keep,omitempty" default:"none" enum:"none,outcome" doc:"outcome: the files of every environment are kept as the agent left them, before the tests run. rollout verify runs later tests on them; rollout clean --kept removes them."`
 	PassEnv         []string       `yaml:"pass_env" json:"pass_env,omitempty" doc:"Variables of the host that tasks may use in the env tables of their task.toml."`
 	ProviderConfig  map[string]any `yaml:"provider_config" json:"provider_config,omitempty" doc:"Settings of the provider in type."`
 	OverrideCPUs    *MilliCPUs     `yaml:"override_cpus" json:"override_cpus,omitempty" unit:"cpus" above:"0" doc:"CPUs of every environment, instead of the task's: 2, 0.5 or 500m."`
@@ -68,6 +69,15 @@ const (
 	PreserveNever     Preserve = "never"
 	PreserveAlways    Preserve = "always"
 	PreserveOnFailure Preserve = "on_failure" // an error, or a reward below 1
+)
+
+// Keep says what of an environment is kept before the tests run.
+type Keep string
+
+// The values of keep.
+const (
+	KeepNone    Keep = "none"
+	KeepOutcome Keep = "outcome" // the files, as the agent left them
 )
 
 // Verifier is the key verifier. 0 seconds mean that the task decides, or no ceiling.

@@ -30,6 +30,14 @@ func OwnLeftovers(listed []environment.Listed, job string) []environment.Listed 
 	return slices.DeleteFunc(OwnedBy(listed, environment.Self()), func(l environment.Listed) bool { return l.Labels.Job != job })
 }
 
+// OwnOutcomes returns what this process kept of the environments of a job before their tests ran.
+func OwnOutcomes(listed []environment.Listed, job string) []environment.Listed {
+	self := environment.Self()
+	return slices.DeleteFunc(slices.Clone(listed), func(l environment.Listed) bool {
+		return !l.Kept || l.Size <= 0 || l.Labels.Owner != self || l.Labels.Job != job
+	})
+}
+
 // OwnedBy returns the environments that owner made and did not keep.
 func OwnedBy(listed []environment.Listed, owner environment.Owner) []environment.Listed {
 	var own []environment.Listed

@@ -48,6 +48,12 @@ func TestLeftoversAreOfDeadOwners(t *testing.T) {
 	if got, want := ids(OwnLeftovers(listed, "j")), []string{"own"}; !slices.Equal(got, want) {
 		t.Errorf("own are %q, want %q", got, want)
 	}
+	listed = append(listed, environment.Listed{ID: "outcome", Labels: environment.Labels{Job: "j", Owner: self}, Kept: true, Size: 1},
+		environment.Listed{ID: "of a dead run, outcome", Labels: environment.Labels{Job: "j", Owner: dead}, Kept: true, Size: 1},
+		environment.Listed{ID: "of another job, outcome", Labels: environment.Labels{Job: "k", Owner: self}, Kept: true, Size: 1})
+	if got, want := ids(OwnOutcomes(listed, "j")), []string{"outcome"}; !slices.Equal(got, want) {
+		t.Errorf("own outcomes are %q, want %q", got, want)
+	}
 	if got, want := ids(OwnedBy(listed, first)), []string{"of the first attempt"}; !slices.Equal(got, want) {
 		t.Errorf("the first attempt's are %q, want %q", got, want)
 	}

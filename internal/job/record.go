@@ -140,7 +140,7 @@ func CanonicalConfig(cfg config.Job) config.Job {
 	cfg.Name, cfg.JobsDir, cfg.NConcurrentTrials, cfg.LogLevel = "", "", 0, ""
 	cfg.Budget = config.Budget{}
 	cfg.Gate, cfg.Metrics, cfg.Retry, cfg.Redact, cfg.MaxStreamSize = gate.Policy{}, nil, config.Retry{}, config.Redact{}, 0
-	cfg.Environment.PreserveEnv, cfg.Environment.MinFreeDisk = "", 0
+	cfg.Environment.PreserveEnv, cfg.Environment.Keep, cfg.Environment.MinFreeDisk = "", "", 0
 	cfg.Agents = slices.Clone(cfg.Agents)
 	for i := range cfg.Agents {
 		cfg.Agents[i].Description, cfg.Agents[i].Files = "", nil // what files there are is in the plan

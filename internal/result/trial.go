@@ -153,7 +153,7 @@ type Timestamps struct {
 
 // Retry is an infrastructure failure after which an operation was tried again.
 type Retry struct {
-	Operation string    `json:"operation"` // build, pull, create, exec, copy, look, network, stop, destroy, trial
+	Operation string    `json:"operation"` // build, pull, create, exec, copy, look, network, keep, stop, destroy, trial
 	Attempt   int       `json:"attempt"`   // the attempt that failed, from 1
 	Message   string    `json:"message"`
 	At        time.Time `json:"at"`
@@ -168,6 +168,8 @@ type Environment struct {
 	ImageID string `json:"image_id,omitempty"`
 	// Preserved: the environment was stopped but kept for inspection (preserve_env).
 	Preserved bool `json:"preserved,omitempty"`
+	// Outcome is set if the files were kept as the agent left them (environment.keep).
+	Outcome *KeptOutcome `json:"outcome,omitempty"`
 	// Unenforced names the limits that were asked for and that the provider could not apply: cpus, memory, storage, pids.
 	Unenforced []string `json:"unenforced_limits,omitempty"`
 	// Base is set if the environment did not run on the image that was asked for.
@@ -176,6 +178,12 @@ type Environment struct {
 	AgentLayer *AgentLayer `json:"agent_layer,omitempty"`
 	// Network is set unless all phases had the provider's ordinary network.
 	Network *Network `json:"network,omitempty"`
+}
+
+// KeptOutcome names the files of an environment that were kept before the tests ran.
+type KeptOutcome struct {
+	ID    string `json:"id"`    // as a provider lists it among its environments
+	Bytes int64  `json:"bytes"` // that it takes at most besides the image
 }
 
 // Network describes what the phases of a trial could reach: each is public, none or allowlist.
@@ -283,7 +291,8 @@ type Reverified struct {
 	Job         string    `json:"job_name"`            // that ran it
 	From        string    `json:"from"`                // its directory, as it was given
 	StartedAt   time.Time `json:"started_at"`          // of the earlier trial
-	Environment string    `json:"environment"`         // that was kept; it was copied, as the earlier tests left it. "": see Artifacts
+	Environment string    `json:"environment"`         // that was kept, and was copied. "": see Artifacts
+	Outcome     bool      `json:"outcome,omitempty"`   // it is as the agent left it; otherwise, as the earlier tests left it
 	Artifacts   bool      `json:"artifacts,omitempty"` // the tests ran in a new environment with the earlier trial's artifacts
 	TaskDigest  string    `json:"task_digest"`         // then
 	Reward      *float64  `json:"reward"`              // then

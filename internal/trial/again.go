@@ -11,12 +11,14 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Again makes a trial begin with what an earlier one kept, its environment or its artifacts, without installing and running the agent.
+// Again makes a trial begin with what an earlier one kept, its outcome, its environment or its artifacts, without installing and running the agent.
 type Again struct {
 	Job    string       // the name of the job that ran the earlier trial
 	From   string       // its directory, as it was given
 	Before result.Trial // the result of the earlier trial
-	// Artifacts is the directory of the earlier trial, whose artifacts are put into a new environment. nil: its environment was kept.
+	// Outcome: the files are those that the agent left, and not those of the environment after the tests. Before has both.
+	Outcome bool
+	// Artifacts is the directory of the earlier trial, whose artifacts are put into a new environment. nil: see Outcome.
 	Artifacts fs.FS
 }
 
@@ -50,6 +52,9 @@ func (x *execution) continueFrom(again *Again, first bool) {
 	t.Reverified = &result.Reverified{
 		Job: again.Job, From: again.From, StartedAt: before.Timestamps.StartedAt, Environment: before.Environment.ID,
 		TaskDigest: before.TaskDigest, Reward: before.Reward, AgentCosts: before.Costs,
+	}
+	if again.Outcome {
+		t.Reverified.Environment, t.Reverified.Outcome = before.Environment.Outcome.ID, true
 	}
 	if again.Artifacts != nil {
 		t.Reverified.Environment, t.Reverified.Artifacts = "", true
@@ -151,7 +156,7 @@ func (x *execution) restore(ctx context.Context) error {
 	x.trial.Environment.Image, x.trial.Environment.ImageID, x.trial.Environment.AgentLayer = before.Image, before.ImageID, before.AgentLayer
 	x.trial.Environment.Network = networkRecord(x.networks)
 	create := func(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
-		return environment.Restore(ctx, x.opts.Provider, before.ID, opts)
+		return environment.Restore(ctx, x.opts.Provider, x.trial.Reverified.Environment, opts)
 	}
 	err := x.begin(ctx, environment.CreateOptions{Image: image, Network: x.networks.Verify}, create)
 	if err == nil {

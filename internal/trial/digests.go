@@ -52,7 +52,7 @@ func agentDigest(a agent.Agent, visible map[string]string, files string) string 
 func experiment(job config.Job) config.Job {
 	job.Name, job.JobsDir, job.LogLevel = "", "", ""
 	job.NAttempts, job.NConcurrentTrials = 0, 0
-	job.Environment.MinFreeDisk = 0
+	job.Environment.MinFreeDisk, job.Environment.Keep = 0, ""
 	job.Budget = config.Budget{}
 	job.Retry, job.Metrics, job.Gate = config.Retry{}, nil, gate.Policy{}
 	job.Agents, job.Datasets, job.Tasks, job.TasksFormat, job.IncludeTasks, job.ExcludeTasks = nil, nil, nil, "", nil, nil

@@ -80,6 +80,7 @@ func (x *execution) run(ctx context.Context) {
 	for _, s := range steps {
 		if s.phase == event.Verifier && x.visit == nil {
 			x.keepArtifacts(ctx)
+			x.keepOutcome(ctx)
 		}
 		if s.wanted(x) {
 			x.step(ctx, s)
@@ -99,6 +100,7 @@ func (x *execution) run(ctx context.Context) {
 		x.collect(ctx)
 	}
 	x.teardown(ctx, ended)
+	x.dropOutcome(ctx)
 	x.suggestHarbor(x.trial.Error)
 	x.refusals.warn(x.warn)
 }

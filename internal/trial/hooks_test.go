@@ -119,6 +119,14 @@ func (h *hookedEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptio
 	return ref, err
 }
 
+func (h *hookedEnv) KeepOutcome(ctx context.Context) (kept environment.Outcome, err error) {
+	err = h.around(ctx, h.call("keep"), func() (err error) {
+		kept, err = environment.KeepOutcome(ctx, h.Environment)
+		return err
+	})
+	return kept, err
+}
+
 // hearing is a writer that tells what is written.
 type hearing func(text string)
 

@@ -23,6 +23,8 @@ type Options struct {
 	Redactor *redact.Redactor // nil: nothing is hidden
 	Emit     event.Sink       // safe for many goroutines; nil: nobody watches
 	Now      func() time.Time // nil: time.Now
+	// Disk returns an error if a disk has too little space for more (environment.min_free_disk). nil: it is not known.
+	Disk func() error
 	// Hard, when it ends, cuts even clean-ups short (a second Ctrl-C). nil: never.
 	Hard context.Context
 }

@@ -77,6 +77,7 @@ type story struct {
 	job     func(*config.Job)
 	secrets []string
 	hooks   hooks
+	disk    func() error
 	emit    event.Sink
 	ctx     context.Context
 	hard    context.Context
@@ -133,6 +134,7 @@ func (p place) newScene(t testing.TB, s story) *scene {
 		Job:      sc.job,
 		Redactor: redact.New(s.secrets),
 		Hard:     s.hard,
+		Disk:     s.disk,
 		Emit: func(e event.Event) {
 			sc.mu.Lock()
 			sc.events = append(sc.events, e)

@@ -19,7 +19,7 @@ type Spec struct {
 	Files *agentfiles.Set   // the agent's; nil: none
 	// Offline: no phase has a network, whatever the task and the job say.
 	Offline bool
-	// Again, if not nil, is an earlier trial of the same key, whose environment is verified again.
+	// Again, if not nil, is an earlier trial of the same key, which is verified again.
 	Again *Again
 }
 

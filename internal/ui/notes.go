@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/quantity"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -121,6 +122,22 @@ func (s *summary) kept() []string {
 	}
 	lines = append(lines, more(len(trials)-maxExamples)...)
 	return append(lines, "  remove them: "+cleanKept(trials))
+}
+
+// outcomes counts the outcomes that were kept, with the command to remove them.
+func (s *summary) outcomes() []string {
+	trials := s.where(func(t result.Trial) bool { return t.Environment != nil && t.Environment.Outcome != nil })
+	if len(trials) == 0 {
+		return nil
+	}
+	var bytes int64
+	for _, t := range trials {
+		bytes += t.Environment.Outcome.Bytes
+	}
+	return []string{
+		fmt.Sprintf("%s kept for rollout verify, up to %s", plural.Count(len(trials), "outcome"), quantity.Size(bytes)),
+		"  remove them: " + cleanKept(trials),
+	}
 }
 
 // cleanKept returns the command that removes the kept environments. It names the provider unless that is the default.

@@ -71,6 +71,7 @@ func Summary(w io.Writer, in SummaryInput, color bool, width int) {
 	s.add(s.planned())
 	s.add(s.notes())
 	s.add(s.kept())
+	s.add(s.outcomes())
 	reasons := report.Reasons(report.Input{Files: in.Files}, s.unexpected(), logLines)
 	s.failures(reasons)
 	s.add(s.notPassed(reasons))

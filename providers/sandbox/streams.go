@@ -45,6 +45,7 @@ func newInput(from io.Reader) (*input, error) {
 
 // copyTo copies the input. The command does not see why it ended early. It is no failure if it stops reading.
 func (i *input) copyTo(to io.Writer, from io.Reader) {
+	// Of its errors, those of from are stored, and the only one of the pipe says that nobody reads it any more.
 	_, _ = io.Copy(to, readerFunc(func(p []byte) (int, error) {
 		n, err := from.Read(p)
 		if err != nil && err != io.EOF {
@@ -96,7 +97,7 @@ func (o *output) carry(w io.Writer) {
 		n, err := o.ours.Read(buffer)
 		o.fromPipe.Add(int64(n))
 		if n > 0 && !o.discarding.Load() {
-			_, _ = w.Write(buffer[:n])
+			_, _ = w.Write(buffer[:n]) // a writer that fails does not stop the command (environment.Sinks): what writes files reports it
 		}
 		o.written.Add(int64(n))
 		if err != nil {
@@ -111,7 +112,7 @@ func enlargePipe(f *os.File) {
 	if err != nil {
 		return
 	}
-	_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+	_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) }) // with the default size it is only slower
 }
 
 // drain waits until the output has ended, or for drainTime after the exit if a background process holds it open. It
@@ -143,7 +144,7 @@ func (o *output) drain(exited time.Time) {
 	}
 }
 
-// pending returns the number of bytes in the pipe.
+// pending returns the number of bytes in the pipe; 0 if it is closed already, when there are none.
 func (o *output) pending() int64 {
 	var n int
 	raw, err := o.ours.SyscallConn()

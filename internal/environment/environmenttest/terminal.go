@@ -61,7 +61,7 @@ func (t *onTerminal) await(text string) {
 // write types keys.
 func (t *onTerminal) write(keys string) {
 	t.s.Helper()
-	t.s.within("typing", func() { _, _ = io.WriteString(t.typing, keys) })
+	t.s.within("typing", func() { _, _ = io.WriteString(t.typing, keys) }) // it fails once the command has ended, which the check sees then
 }
 
 // end waits for the end of the command.

@@ -118,7 +118,7 @@ func (s Source) Take(t result.Trial) Found {
 	t.Reused = &mark
 	if t.Environment != nil {
 		where := *t.Environment
-		where.Preserved = false // a kept environment is the other job's
+		where.Preserved, where.Outcome = false, nil // what was kept is the other job's
 		t.Environment = &where
 	}
 	return Found{Trial: t, source: s}
