@@ -521,7 +521,8 @@ func (j *pair) resumption(req RunRequest) string {
 	if len(req.Arguments) == 0 {
 		command += " run " + quotedPath(j.head.path)
 	}
-	for _, arg := range req.Arguments {
+	secrets := j.head.host.secretsOf(slices.Concat(j.head.Secrets, j.base.Secrets))
+	for _, arg := range publicArguments(req.Arguments, secrets) {
 		command += " " + strings.Replace(quotedPath("x"+arg), "x", "", 1) // a flag stays one
 	}
 	command += " " + j.flag() + " " + j.base.commit

@@ -95,7 +95,7 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 	if req.SaveJob != "" {
 		return nil, usage("--save-job writes a file, and --dry-run writes nothing: use one of them")
 	}
-	p, policy, err := req.load(ctx, h)
+	p, policy, err := loadRun(ctx, h, &req)
 	if err != nil {
 		return nil, err
 	}

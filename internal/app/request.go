@@ -141,7 +141,11 @@ func ParseSet(text string) (config.Override, error) {
 	if !ok || path == "" {
 		return config.Override{}, usage("--set %s: want path=value, as in --set environment.override_cpus=2", text)
 	}
-	return config.Override{Path: path, Value: value, Origin: "--set " + text}, nil
+	origin := "--set " + text
+	if secretPath.MatchString(path) { // messages name the origin
+		origin = "--set " + path
+	}
+	return config.Override{Path: path, Value: value, Origin: origin}, nil
 }
 
 // BudgetCost returns the key that --budget-cost-usd sets.

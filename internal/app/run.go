@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/job/reuse"
 )
 
-// load checks the request, and returns the plan of its job and what is run again. Callers close the plan.
-func (req *RunRequest) load(ctx context.Context, h *Host) (*planned, resume.RerunPolicy, error) {
+// loadRun checks a request, completes it, and returns the plan of its job and what is run again. Callers close the plan.
+func loadRun(ctx context.Context, h *Host, req *RunRequest) (*planned, resume.RerunPolicy, error) {
 	var none resume.RerunPolicy
 	if !req.Resume && !req.Rerun.empty() {
 		return nil, none, usage("--retry-errors, --only-failed and --rerun say what is run again of a job that is there: they need --resume")
@@ -32,7 +32,7 @@ func (req *RunRequest) load(ctx context.Context, h *Host) (*planned, resume.Reru
 
 // Run runs a job, or a shard of it, and reports on it. With an error, the Finished is what there is of the job; nil: nothing.
 func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
-	p, policy, err := req.load(ctx, h)
+	p, policy, err := loadRun(ctx, h, &req)
 	if err != nil {
 		return nil, err
 	}

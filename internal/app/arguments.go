@@ -1,0 +1,67 @@
+package app
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/redact"
+)
+
+// secretName matches the names of variables whose values are likely secret.
+var secretName = regexp.MustCompile(`(?i)key|token|secret|passw|credential|auth|_pat$`)
+
+// secretPath matches keys of a job file whose values may be secret: the variables of agents, and what providers take.
+var secretPath = regexp.MustCompile(`^(agents\.[^.]*\.env|environment\.provider_config)(\.|$)`)
+
+// secretsOf returns values that printed commands must not have: those of the job, and those of variables that sound secret. A shell has
+// put them into the arguments, if they are there.
+func (v Variables) secretsOf(job []string) *redact.Redactor {
+	values := slices.Clone(job)
+	for _, variable := range v.all() {
+		if name, value, ok := strings.Cut(variable, "="); ok && secretName.MatchString(name) {
+			values = append(values, value)
+		}
+	}
+	return redact.New(values)
+}
+
+// publicArguments returns the arguments of a command line for a command that is printed, where others may read it. A value that may be secret is
+// replaced by a word in capital letters, as in --baseline BASELINE: whoever runs the command knows it.
+func publicArguments(args []string, secrets *redact.Redactor) []string {
+	out := make([]string, len(args))
+	flag := "" // whose value comes next
+	for i, arg := range args {
+		name, value, joined := strings.Cut(arg, "=")
+		switch {
+		case flag != "":
+			out[i] = publicValue(flag, arg, secrets)
+			flag = ""
+		case strings.HasPrefix(arg, "--") && joined:
+			out[i] = name + "=" + publicValue(strings.TrimPrefix(name, "--"), value, secrets)
+		case slices.Contains([]string{"--set", "--agent-env", "--baseline", "--registry"}, arg):
+			out[i], flag = arg, strings.TrimPrefix(arg, "--")
+		default:
+			out[i] = publicValue("value", arg, secrets)
+		}
+	}
+	return out
+}
+
+// publicValue returns the value of a flag, or what stands for it.
+func publicValue(flag, value string, secrets *redact.Redactor) string {
+	key, set, assigns := strings.Cut(value, "=")
+	hidden := secrets.String(value) != value
+	switch flag {
+	case "set", "agent-env":
+		if assigns && (hidden || flag == "agent-env" || secretPath.MatchString(key)) && set != "" && secrets.String(key) == key {
+			return key + "=VALUE"
+		}
+	case "baseline", "registry":
+		hidden = hidden || isRemote(value) && strings.ContainsAny(value, "@?#")
+	}
+	if hidden {
+		return strings.ToUpper(flag)
+	}
+	return value
+}
