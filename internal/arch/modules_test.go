@@ -95,9 +95,15 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/klauspost/compress"},
-		use:      "compressed layers, and archives that `ADD` unpacks",
+		use:      "compressed layers, archives that `ADD` unpacks, compressed requests to models",
 		why:      "BuildKit and containerd use it; the standard library has no zstd.",
-		packages: []string{"providers/sandbox/internal/decompress"},
+		packages: []string{"providers/sandbox/internal/decompress", "internal/model"},
+	},
+	{
+		paths:    []string{"github.com/tidwall/gjson", "github.com/tidwall/sjson"},
+		use:      "reading requests and answers of models, and changing the name of the model in them",
+		why:      "They change one value and leave all other bytes as they are: a decoder that writes anew breaks signed blocks.",
+		packages: []string{"internal/model"},
 	},
 	{
 		paths: []string{"github.com/moby/buildkit/frontend/dockerfile"},

@@ -37,6 +37,8 @@ var rows = []row{
 		"internal/comments", "internal/untrusted", "internal/ghvars", "internal/result",
 	}},
 	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
+	{packages: []string{"internal/model"}, only: []string{}},
+	{packages: []string{"internal/model/scripted"}, only: []string{"internal/model"}},
 	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt", "internal/ghvars"}},
 	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone

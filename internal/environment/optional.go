@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 )
 
@@ -200,6 +201,31 @@ func SetNetwork(ctx context.Context, env Environment, n Network) error {
 		return unsupported("change the network of an environment that exists")
 	}
 	return policyOf(env).do(ctx, "network", func() error { return setter.SetNetwork(ctx, n) })
+}
+
+// LoopbackListener is an Environment in which this process can listen. Without it, agents cannot have a model of the job
+// (agents[].model).
+type LoopbackListener interface {
+	// ListenLoopback listens on a free port of the environment's loopback device. Connections of the environment's processes to it
+	// come out of the listener, whatever the environment's network is and becomes; Addr returns the address in the environment.
+	// The machine opens no port for it, unless the environment shares the machine's network. An environment can have several
+	// listeners. Each ends, with all of its connections, when it is closed, and with Stop and Destroy; if processes of the
+	// environment can end it, its Accept fails, and another can be made.
+	ListenLoopback(ctx context.Context) (net.Listener, error)
+}
+
+// ListenLoopback listens on env's loopback device, with the retries of its provider's Retry. errors.ErrUnsupported is in the chain if
+// env is no LoopbackListener.
+func ListenLoopback(ctx context.Context, env Environment) (l net.Listener, err error) {
+	listener, ok := As[LoopbackListener](env)
+	if !ok {
+		return nil, unsupported("listen in an environment")
+	}
+	err = policyOf(env).do(ctx, "listen", func() error {
+		l, err = listener.ListenLoopback(ctx)
+		return err
+	})
+	return l, err
 }
 
 // Restorer is a Provider that can continue with the files of environments that Stop or KeepOutcome has kept. Without it, rollout shell cannot enter

@@ -43,7 +43,7 @@ func (p *Provider) relayFiles() (environment.Copy, error) {
 	program, err := p.program(relay.Role)
 	var lacks *environment.Error
 	if errors.As(err, &lacks) {
-		lacks.Err = fmt.Errorf("network: allowlist runs a part of rollout in the container: %w", lacks.Err)
+		lacks.Err = fmt.Errorf("network: allowlist and agents[].model run a part of rollout in the container: %w", lacks.Err)
 		lacks.Hint += ", or use environment.type: sandbox"
 	}
 	return program, err
@@ -55,13 +55,8 @@ func (d *tunnel) open(ctx context.Context, e *containerEnv) error {
 		return nil
 	}
 	// What was there from the beginning is the agent's to change: it must not be run once the agent has.
-	fresh := d.copied && d.process == nil
-	if !fresh {
-		files, err := e.p.relayFiles()
-		if err != nil {
-			return err
-		}
-		if err := e.CopyTo(ctx, files); err != nil {
+	if fresh := d.copied && d.process == nil; !fresh {
+		if err := e.copyRelay(ctx); err != nil {
 			return err
 		}
 	}
@@ -85,6 +80,48 @@ func (d *tunnel) open(ctx context.Context, e *containerEnv) error {
 		p.conn.Close()
 	}()
 	return nil
+}
+
+// copyRelay puts the relay into the container, in place of what may be there.
+func (e *containerEnv) copyRelay(ctx context.Context) error {
+	files, err := e.p.relayFiles()
+	if err != nil {
+		return err
+	}
+	return e.CopyTo(ctx, files)
+}
+
+// ListenLoopback implements environment.LoopbackListener. Each listener has a relay of its own, which ends with the container.
+func (e *containerEnv) ListenLoopback(ctx context.Context) (net.Listener, error) {
+	if err := e.copyRelay(ctx); err != nil {
+		return nil, err
+	}
+	p, listener, port, err := e.startRelay(ctx)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		<-p.ended
+		listener.Close()
+	}()
+	return &loopback{Listener: listener, relay: p, at: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)}}, nil
+}
+
+// loopback is a listener on a container's loopback device.
+type loopback struct {
+	net.Listener
+	relay *process
+	at    net.Addr
+}
+
+// Addr returns the address in the container.
+func (l *loopback) Addr() net.Addr { return l.at }
+
+// Close implements net.Listener. The relay ends with its connection.
+func (l *loopback) Close() error {
+	err := l.Listener.Close()
+	l.relay.conn.Close()
+	return err
 }
 
 // alive reports whether the relay still runs.
@@ -178,7 +215,7 @@ func (e *containerEnv) startRelay(ctx context.Context) (*process, net.Listener, 
 		return nil, nil, 0, lost
 	}
 	return nil, nil, 0, &environment.Error{
-		Kind: environment.KindStart, Hint: "network: allowlist runs a part of rollout in the container: it must be a rollout that is linked statically",
+		Kind: environment.KindStart, Hint: "network: allowlist and agents[].model run a part of rollout in the container: it must be a rollout that is linked statically",
 		Err: fmt.Errorf("open the proxy tunnel of the container: %w %s", err, strings.TrimSpace(said.String())),
 	}
 }

@@ -5,9 +5,11 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/org/rollout-action/internal/egress"
@@ -37,6 +39,7 @@ type networking struct {
 	proxy        *egress.Proxy // nil until it is needed
 	proxyAddr    netip.AddrPort
 	throughProxy bool // commands get the variables of the proxy
+	listeners    []*loopback
 	closed       bool
 }
 
@@ -161,19 +164,9 @@ func (e *sandboxEnv) startProxy(ctx context.Context) error {
 	if e.network.proxy != nil {
 		return nil
 	}
-	socket, _, err := e.box.callForFile(ctx, wire.Request{Op: wire.Listen})
+	listener, at, err := e.listen(ctx)
 	if err != nil {
 		return err
-	}
-	defer socket.Close()
-	listener, err := net.FileListener(socket)
-	if err != nil {
-		return err
-	}
-	at, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		listener.Close()
-		return fmt.Errorf("the socket listens on %s", listener.Addr())
 	}
 	n := &e.network
 	n.mu.Lock()
@@ -188,6 +181,100 @@ func (e *sandboxEnv) startProxy(ctx context.Context) error {
 	}
 	go func() { _ = n.proxy.Serve(listener) }() // ends when the proxy is closed
 	return nil
+}
+
+// listen returns a socket that listens on the sandbox's loopback device.
+func (e *sandboxEnv) listen(ctx context.Context) (net.Listener, *net.TCPAddr, error) {
+	socket, _, err := e.box.callForFile(ctx, wire.Request{Op: wire.Listen})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer socket.Close()
+	listener, err := net.FileListener(socket)
+	if err != nil {
+		return nil, nil, err
+	}
+	at, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		listener.Close()
+		return nil, nil, fmt.Errorf("the socket listens on %s", listener.Addr())
+	}
+	return listener, at, nil
+}
+
+// ListenLoopback implements environment.LoopbackListener.
+func (e *sandboxEnv) ListenLoopback(ctx context.Context) (net.Listener, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !e.box.running() {
+		return nil, e.lost("listen in the sandbox")
+	}
+	listener, _, err := e.listen(ctx)
+	if err != nil {
+		return nil, e.requestFailed(ctx, environment.KindStart, "listen in the sandbox", err)
+	}
+	l := &loopback{Listener: listener, conns: map[net.Conn]bool{}}
+	n := &e.network
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		listener.Close()
+		return nil, e.lost("listen in the sandbox")
+	}
+	n.listeners = append(n.listeners, l)
+	return l, nil
+}
+
+// loopback is a listener on a sandbox's loopback device that closes its connections with it.
+type loopback struct {
+	net.Listener
+	mu     sync.Mutex
+	conns  map[net.Conn]bool
+	closed bool
+}
+
+// Accept implements net.Listener.
+func (l *loopback) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	counted := &countedConn{Conn: conn, l: l}
+	l.conns[counted] = true
+	return counted, nil
+}
+
+// Close implements net.Listener.
+func (l *loopback) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	conns := slices.Collect(maps.Keys(l.conns))
+	l.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+	}
+	return l.Listener.Close()
+}
+
+// countedConn is a connection that its listener knows until it is closed.
+type countedConn struct {
+	net.Conn
+	l *loopback
+}
+
+// Close implements net.Conn.
+func (c *countedConn) Close() error {
+	c.l.mu.Lock()
+	delete(c.l.conns, c)
+	c.l.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // set changes what the proxy permits, if there is one.
@@ -226,5 +313,8 @@ func (n *networking) close() {
 	}
 	if n.proxy != nil {
 		_ = n.proxy.Close()
+	}
+	for _, l := range n.listeners {
+		_ = l.Close() // it may have been closed before
 	}
 }

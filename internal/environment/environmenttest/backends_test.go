@@ -31,7 +31,7 @@ func fakeOptions() Options {
 		New:    func(testing.TB) environment.Provider { return fake.New(fake.Options{World: world}) },
 		Image:  testenv.Image,
 		Vanish: func(_ testing.TB, id string) { world.Lose(id) },
-		Lacks:  []string{networkSetter, terminalRunner, memoryReporter, readinessReporter, baseReporter},
+		Lacks:  []string{networkSetter, terminalRunner, loopbackListener, memoryReporter, readinessReporter, baseReporter},
 		Skip:   fakeSkips(),
 	}
 }

@@ -3,6 +3,7 @@ package environmenttest
 import (
 	"context"
 	"io/fs"
+	"net"
 	"sync"
 	"testing/fstest"
 	"time"
@@ -55,6 +56,9 @@ type hooks struct {
 
 	// terminal, if set, is ExecTerminal.
 	terminal func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions, t environment.Terminal) (int, error)
+
+	// listen, if set, is ListenLoopback.
+	listen func(e *brokenEnv, ctx context.Context) (net.Listener, error)
 
 	snapshotHooks
 }
@@ -114,6 +118,9 @@ func (m *mutant) make(ctx context.Context, o environment.CreateOptions) (environ
 	m.envs = append(m.envs, e)
 	if m.terminal != nil {
 		return &brokenTerminal{e}, nil
+	}
+	if m.listen != nil {
+		return &brokenLoopback{e}, nil
 	}
 	return e, nil
 }

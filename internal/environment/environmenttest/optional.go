@@ -13,6 +13,7 @@ const (
 	imageStore        = "ImageStore"
 	networkSetter     = "NetworkSetter"
 	terminalRunner    = "TerminalRunner"
+	loopbackListener  = "LoopbackListener"
 	restorer          = "Restorer"
 	outcomeKeeper     = "OutcomeKeeper"
 	memoryReporter    = "MemoryReporter"
@@ -35,6 +36,9 @@ var optional = map[string]func(p environment.Provider, env environment.Environme
 	},
 	terminalRunner: func(_ environment.Provider, env environment.Environment) bool {
 		return has[environment.TerminalRunner](env)
+	},
+	loopbackListener: func(_ environment.Provider, env environment.Environment) bool {
+		return has[environment.LoopbackListener](env)
 	},
 	restorer: func(p environment.Provider, _ environment.Environment) bool { return has[environment.Restorer](p) },
 	outcomeKeeper: func(p environment.Provider, env environment.Environment) bool {

@@ -1,0 +1,239 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// anthropic is the Messages API.
+type anthropic struct{}
+
+func (anthropic) route(method, path string) route {
+	switch path = versionless(path, "v1"); {
+	case method == http.MethodPost && path == "/messages":
+		return routeTurn
+	case method == http.MethodPost && path == "/messages/count_tokens":
+		return routeCount
+	case method == http.MethodGet && path == "/models":
+		return routeList
+	}
+	return routeNone
+}
+
+func (anthropic) streams(_ string, body []byte) bool { return gjson.GetBytes(body, "stream").Bool() }
+
+func (anthropic) prepare(path string, body []byte, m *Model) (string, []byte, error) {
+	body, err := set(body, "model", m.Upstream)
+	if err == nil {
+		body, err = setAll(body, "", m.Sampling, nil)
+	}
+	return "/v1" + versionless(path, "v1"), body, err
+}
+
+// stripTools removes server tools: those with a type of their own, but for the ones that the client runs, and remote MCP servers.
+func (anthropic) stripTools(body []byte) ([]byte, []string, error) {
+	body, stripped, err := without(body, "tools", func(tool gjson.Result) bool {
+		kind := tool.Get("type").String()
+		for _, prefix := range []string{"", "custom", "bash_", "text_editor_", "computer_", "memory_", "tool_search_"} {
+			if kind == prefix || prefix != "" && strings.HasPrefix(kind, prefix) {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	body, servers, err := without(body, "mcp_servers", func(gjson.Result) bool { return true })
+	return body, append(stripped, servers...), err
+}
+
+func (anthropic) conversation(_ string, body []byte) Conversation {
+	var c Conversation
+	root := gjson.ParseBytes(body)
+	if parts := anthropicParts(root.Get("system")); len(parts) > 0 {
+		c.Messages = append(c.Messages, Message{Role: "system", Parts: parts})
+	}
+	root.Get("messages").ForEach(func(_, m gjson.Result) bool {
+		c.Messages = append(c.Messages, splitResults(Message{Role: m.Get("role").String(), Parts: anthropicParts(m.Get("content"))})...)
+		return true
+	})
+	root.Get("tools").ForEach(func(_, t gjson.Result) bool {
+		c.Tools = append(c.Tools, Tool{Name: t.Get("name").String(), Description: t.Get("description").String(), Parameters: rawJSON(t.Get("input_schema"))})
+		return true
+	})
+	return c
+}
+
+// splitResults puts the results of tools, which a user's message of this API has, into messages of their own.
+func splitResults(m Message) []Message {
+	var out []Message
+	rest := Message{Role: m.Role}
+	for _, p := range m.Parts {
+		if p.Type == PartResult {
+			out = append(out, Message{Role: "tool", Parts: []Part{p}})
+		} else {
+			rest.Parts = append(rest.Parts, p)
+		}
+	}
+	if len(rest.Parts) > 0 || len(out) == 0 {
+		out = append(out, rest)
+	}
+	return out
+}
+
+func anthropicParts(content gjson.Result) []Part {
+	if content.Type == gjson.String {
+		return []Part{{Type: PartText, Text: content.String()}}
+	}
+	var parts []Part
+	content.ForEach(func(_, b gjson.Result) bool {
+		switch kind := b.Get("type").String(); kind {
+		case "text":
+			parts = append(parts, Part{Type: PartText, Text: b.Get("text").String()})
+		case "thinking":
+			parts = append(parts, Part{Type: PartReasoning, Text: b.Get("thinking").String()})
+		case "redacted_thinking":
+			parts = append(parts, Part{Type: PartReasoning, Media: kind})
+		case "tool_use", "server_tool_use":
+			parts = append(parts, Part{Type: PartCall, ID: b.Get("id").String(), Name: b.Get("name").String(), Arguments: raw(b.Get("input").Raw)})
+		case "tool_result":
+			parts = append(parts, Part{
+				Type: PartResult, ID: b.Get("tool_use_id").String(), Text: textOf(anthropicParts(b.Get("content"))), Failed: b.Get("is_error").Bool(),
+			})
+		default:
+			media := b.Get("source.media_type").String()
+			if media == "" {
+				media = kind
+			}
+			parts = append(parts, Part{Type: PartMedia, Media: media})
+		}
+		return true
+	})
+	return parts
+}
+
+// anthropicUsage adds what a usage object states to u. Its input_tokens do not include what was read from or written to a cache.
+func anthropicUsage(v gjson.Result, u Usage) Usage {
+	fresh, read, written := number(v.Get("input_tokens")), number(v.Get("cache_read_input_tokens")), number(v.Get("cache_creation_input_tokens"))
+	if fresh != nil {
+		u.Input, u.Cached, u.CacheWrite = addAll(fresh, read, written), read, written
+	}
+	if hour := number(v.Get("cache_creation.ephemeral_1h_input_tokens")); hour != nil {
+		u.CacheWriteHour = hour
+	}
+	if output := number(v.Get("output_tokens")); output != nil {
+		u.Output = output // of message_delta: of the whole message, not of the event
+	}
+	if reasoning := number(v.Get("output_tokens_details.thinking_tokens")); reasoning != nil {
+		u.Reasoning = reasoning
+	}
+	return u
+}
+
+func (anthropic) answer(body []byte) Answer {
+	root := gjson.ParseBytes(body)
+	return Answer{
+		Message: Message{Role: "assistant", Parts: anthropicParts(root.Get("content"))}, Model: root.Get("model").String(),
+		ID: root.Get("id").String(), Finish: root.Get("stop_reason").String(), Usage: anthropicUsage(root.Get("usage"), Usage{}),
+	}
+}
+
+func (anthropic) reader([]byte) eventReader { return &anthropicReader{} }
+
+type anthropicReader struct {
+	a     Answer
+	parts blocks
+	ended bool
+}
+
+func (r *anthropicReader) read(e sseEvent) (hide, last bool) {
+	root := gjson.ParseBytes(e.data)
+	switch root.Get("type").String() {
+	case "message_start":
+		m := root.Get("message")
+		r.a.ID, r.a.Model = m.Get("id").String(), m.Get("model").String()
+		r.a.Usage = anthropicUsage(m.Get("usage"), r.a.Usage)
+	case "content_block_start":
+		b, at := root.Get("content_block"), int(root.Get("index").Int())
+		for _, p := range anthropicParts(gjson.Parse("[" + b.Raw + "]")) {
+			if p.Type == PartCall {
+				p.Arguments = nil // of the deltas
+			}
+			r.parts.put(at, p)
+		}
+	case "content_block_delta":
+		d, at := root.Get("delta"), int(root.Get("index").Int())
+		r.parts.add(at, d.Get("text").String()+d.Get("thinking").String(), d.Get("partial_json").String())
+	case "message_delta":
+		if stop := root.Get("delta.stop_reason").String(); stop != "" {
+			r.a.Finish = stop
+		}
+		r.a.Usage = anthropicUsage(root.Get("usage"), r.a.Usage)
+	case "error":
+		r.a.Failed = firstNonEmpty(root.Get("error.message").String(), root.Get("error.type").String(), "error")
+	case "message_stop":
+		r.ended = true
+		return false, true
+	}
+	return false, false
+}
+
+func (r *anthropicReader) answer() (Answer, bool) {
+	r.a.Message = Message{Role: "assistant", Parts: r.parts.all()}
+	return r.a, r.ended
+}
+
+func (anthropic) authorise(r *http.Request, key string) { r.Header.Set("X-Api-Key", key) }
+
+func (anthropic) keepAlive([]byte) []byte {
+	return []byte("event: ping\ndata: {\"type\": \"ping\"}\n\n")
+}
+
+func (anthropic) failure(code int, kind, message string) []byte {
+	types := map[int]string{
+		http.StatusUnauthorized: "authentication_error", http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",
+		http.StatusBadGateway: "api_error", http.StatusServiceUnavailable: "api_error", http.StatusGatewayTimeout: "timeout_error", http.StatusPaymentRequired: "billing_error",
+	}
+	name := types[code]
+	if name == "" {
+		name = "invalid_request_error"
+	}
+	return encoded(map[string]any{"type": "error", "error": map[string]any{"type": name, "message": message, "code": kind}})
+}
+
+// refusalCode: claude-code answers 400 with six more requests.
+func (anthropic) refusalCode() int { return http.StatusPaymentRequired }
+
+// versionless returns a path without the version that begins it, whether or not it was there: base URLs differ in that.
+func versionless(path, version string) string {
+	for strings.HasPrefix(path, "/"+version+"/") {
+		path = path[len(version)+1:]
+	}
+	return path
+}
+
+// rawJSON returns the JSON of a value, or nil if it is not there. It shares no memory with the request.
+func rawJSON(v gjson.Result) json.RawMessage {
+	if !v.Exists() {
+		return nil
+	}
+	return bytes.Clone([]byte(v.Raw))
+}
+
+func textOf(parts []Part) string {
+	var texts []string
+	for _, p := range parts {
+		switch {
+		case p.Text != "":
+			texts = append(texts, p.Text)
+		case p.Type == PartMedia:
+			texts = append(texts, "["+p.Media+"]")
+		}
+	}
+	return strings.Join(texts, "\n")
+}

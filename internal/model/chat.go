@@ -1,0 +1,219 @@
+package model
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+)
+
+// chat is OpenAI's Chat Completions API, which many providers and servers of models have.
+type chat struct{}
+
+func (chat) route(method, path string) route {
+	switch path = versionless(path, "v1"); {
+	case method == http.MethodPost && path == "/chat/completions":
+		return routeTurn
+	case method == http.MethodGet && path == "/models":
+		return routeList
+	}
+	return routeNone
+}
+
+func (chat) streams(_ string, body []byte) bool { return gjson.GetBytes(body, "stream").Bool() }
+
+func (c chat) prepare(path string, body []byte, m *Model) (string, []byte, error) {
+	body, err := set(body, "model", m.Upstream)
+	if err == nil {
+		body, err = setAll(body, "", m.Sampling, nil)
+	}
+	if err == nil && c.streams(path, body) && !gjson.GetBytes(body, "stream_options.include_usage").Bool() {
+		body, err = set(body, "stream_options.include_usage", true)
+	}
+	return "/v1" + versionless(path, "v1"), body, err
+}
+
+// stripTools removes searches of the web, which models with a search of their own make.
+func (chat) stripTools(body []byte) ([]byte, []string, error) {
+	body, stripped, err := without(body, "tools", func(tool gjson.Result) bool {
+		kind := tool.Get("type").String()
+		return kind != "" && kind != "function" && kind != "custom"
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range []string{"web_search_options", "plugins"} {
+		if gjson.GetBytes(body, name).Exists() {
+			if body, err = deletePath(body, name); err != nil {
+				return nil, nil, err
+			}
+			stripped = append(stripped, name)
+		}
+	}
+	return body, stripped, nil
+}
+
+func (chat) conversation(_ string, body []byte) Conversation {
+	var c Conversation
+	root := gjson.ParseBytes(body)
+	root.Get("messages").ForEach(func(_, m gjson.Result) bool {
+		c.Messages = append(c.Messages, chatMessage(m))
+		return true
+	})
+	root.Get("tools").ForEach(func(_, t gjson.Result) bool {
+		f := t.Get("function")
+		c.Tools = append(c.Tools, Tool{Name: f.Get("name").String(), Description: f.Get("description").String(), Parameters: rawJSON(f.Get("parameters"))})
+		return true
+	})
+	return c
+}
+
+func chatMessage(m gjson.Result) Message {
+	role := m.Get("role").String()
+	if role == "developer" {
+		role = "system"
+	}
+	if role == "tool" || role == "function" {
+		return Message{Role: "tool", Parts: []Part{{Type: PartResult, ID: m.Get("tool_call_id").String(), Text: textOf(chatParts(m.Get("content")))}}}
+	}
+	out := Message{Role: role}
+	if reasoning := firstNonEmpty(m.Get("reasoning_content").String(), m.Get("reasoning").String()); reasoning != "" {
+		out.Parts = append(out.Parts, Part{Type: PartReasoning, Text: reasoning})
+	}
+	out.Parts = append(out.Parts, chatParts(m.Get("content"))...)
+	m.Get("tool_calls").ForEach(func(_, call gjson.Result) bool {
+		f := call.Get("function")
+		out.Parts = append(out.Parts, Part{Type: PartCall, ID: call.Get("id").String(), Name: f.Get("name").String(), Arguments: raw(f.Get("arguments").String())})
+		return true
+	})
+	return out
+}
+
+func chatParts(content gjson.Result) []Part {
+	if content.Type == gjson.String {
+		if content.String() == "" {
+			return nil
+		}
+		return []Part{{Type: PartText, Text: content.String()}}
+	}
+	var parts []Part
+	content.ForEach(func(_, b gjson.Result) bool {
+		switch kind := b.Get("type").String(); kind {
+		case "text", "refusal":
+			parts = append(parts, Part{Type: PartText, Text: firstNonEmpty(b.Get("text").String(), b.Get("refusal").String())})
+		default:
+			parts = append(parts, Part{Type: PartMedia, Media: kind})
+		}
+		return true
+	})
+	return parts
+}
+
+// chatUsage reads a usage object. Its prompt_tokens include what was read from a cache.
+func chatUsage(v gjson.Result, u Usage) Usage {
+	if !v.IsObject() {
+		return u
+	}
+	return Usage{
+		Input: number(v.Get("prompt_tokens")), Output: number(v.Get("completion_tokens")),
+		Cached:     firstNumber(v, "prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cached_tokens"),
+		CacheWrite: number(v.Get("prompt_tokens_details.cache_write_tokens")), Reasoning: number(v.Get("completion_tokens_details.reasoning_tokens")),
+		CostUSD: dollars(v.Get("cost")),
+	}
+}
+
+func (chat) answer(body []byte) Answer {
+	root := gjson.ParseBytes(body)
+	choice := root.Get("choices.0")
+	return Answer{
+		Message: chatMessage(choice.Get("message")), Model: root.Get("model").String(), ID: root.Get("id").String(),
+		Finish: choice.Get("finish_reason").String(), Usage: chatUsage(root.Get("usage"), Usage{}),
+	}
+}
+
+func (chat) reader(asked []byte) eventReader {
+	return &chatReader{wantsUsage: gjson.GetBytes(asked, "stream_options.include_usage").Bool()}
+}
+
+// Indexes of the parts of a chat answer in its blocks. Calls follow.
+const (
+	chatReasoning = iota
+	chatText
+	chatCalls
+)
+
+type chatReader struct {
+	a          Answer
+	parts      blocks
+	ended      bool
+	wantsUsage bool
+}
+
+func (r *chatReader) read(e sseEvent) (hide, last bool) {
+	if bytes.Equal(bytes.TrimSpace(e.data), []byte("[DONE]")) {
+		r.ended = true
+		return false, true
+	}
+	root := gjson.ParseBytes(e.data)
+	r.a.ID, r.a.Model = firstNonEmpty(r.a.ID, root.Get("id").String()), firstNonEmpty(r.a.Model, root.Get("model").String())
+	if failed := root.Get("error"); failed.Exists() {
+		r.a.Failed = firstNonEmpty(failed.Get("message").String(), failed.String(), "error")
+	}
+	usage := root.Get("usage")
+	r.a.Usage = chatUsage(usage, r.a.Usage)
+	choices := root.Get("choices")
+	choice := choices.Get("0")
+	d := choice.Get("delta")
+	if text := d.Get("content"); text.Type == gjson.String && text.Str != "" {
+		r.parts.at(chatText, PartText)
+		r.parts.add(chatText, text.Str, "")
+	}
+	if text := firstNonEmpty(d.Get("reasoning_content").String(), d.Get("reasoning").String()); text != "" {
+		r.parts.at(chatReasoning, PartReasoning)
+		r.parts.add(chatReasoning, text, "")
+	}
+	d.Get("tool_calls").ForEach(func(_, call gjson.Result) bool {
+		at := chatCalls + int(max(0, min(call.Get("index").Int(), maxBlocks)))
+		if one := r.parts.at(at, PartCall); one != nil {
+			one.part.ID, one.part.Name = firstNonEmpty(one.part.ID, call.Get("id").String()), firstNonEmpty(one.part.Name, call.Get("function.name").String())
+		}
+		r.parts.add(at, "", call.Get("function.arguments").String())
+		return true
+	})
+	if finish := choice.Get("finish_reason").String(); finish != "" {
+		r.a.Finish = finish
+	}
+	onlyUsage := usage.IsObject() && choices.IsArray() && len(choices.Array()) == 0
+	return onlyUsage && !r.wantsUsage, false
+}
+
+func (r *chatReader) answer() (Answer, bool) {
+	r.a.Message = Message{Role: "assistant", Parts: r.parts.all()}
+	return r.a, r.ended
+}
+
+func (chat) authorise(r *http.Request, key string) { r.Header.Set("Authorization", "Bearer "+key) }
+
+// keepAlive is a comment without the blank line: openai-python parses what comes with one as JSON.
+func (chat) keepAlive([]byte) []byte { return []byte(": keepalive\n") }
+
+func (chat) failure(code int, kind, message string) []byte { return openAIFailure(code, kind, message) }
+
+func (chat) refusalCode() int { return http.StatusBadRequest }
+
+func openAIFailure(code int, kind, message string) []byte {
+	name := "invalid_request_error"
+	if code >= http.StatusInternalServerError {
+		name = "server_error"
+	}
+	return encoded(map[string]any{"error": map[string]any{"message": message, "type": name, "code": kind, "param": nil}})
+}
+
+func firstNumber(v gjson.Result, paths ...string) *int64 {
+	for _, path := range paths {
+		if n := number(v.Get(path)); n != nil {
+			return n
+		}
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package model_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/scripted"
+)
+
+// secretKey is the real key of the models in tests.
+const secretKey = "sk-real-key-of-the-host"
+
+// rig is a gateway before a scripted model.
+type rig struct {
+	t       *testing.T
+	session *model.Session
+	url     string
+	turns   []model.Turn
+	// requests are those that reached the provider.
+	requests []*http.Request
+	bodies   []string
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// newRig starts a gateway before a script. change changes the options.
+func newRig(t *testing.T, api model.API, script scripted.Script, change func(*model.Config, *model.Options)) *rig {
+	t.Helper()
+	if err := script.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return newRigWith(t, api, scripted.New(script), change)
+}
+
+func newRigWith(t *testing.T, api model.API, upstream http.RoundTripper, change func(*model.Config, *model.Options)) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	c := model.Config{Name: "m", API: api, Upstream: "upstream-model", Key: secretKey, Transport: transport(func(q *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(q.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.requests, r.bodies = append(r.requests, q), append(r.bodies, string(body))
+		q.Body = io.NopCloser(bytes.NewReader(body))
+		return upstream.RoundTrip(q)
+	})}
+	o := model.Options{Conversations: true, Keep: func(turn model.Turn) error {
+		r.turns = append(r.turns, turn)
+		return nil
+	}}
+	if change != nil {
+		change(&c, &o)
+	}
+	m, err := model.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Model = m
+	r.session = model.NewSession(o)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.session.Close() })
+	go r.session.Serve(l)
+	r.url = "http://" + l.Addr().String()
+	return r
+}
+
+// paths are where requests for turns go.
+var paths = map[model.API]string{
+	model.Anthropic: "/v1/messages?beta=true", model.OpenAIChat: "/v1/chat/completions", model.OpenAIResponses: "/v1/responses",
+	model.Google: "/v1beta/models/asked:streamGenerateContent?alt=sse",
+}
+
+// ask returns the body of a request for a streamed answer to one message.
+func askBody(api model.API, text string) string {
+	switch api {
+	case model.Anthropic:
+		return fmt.Sprintf(`{"model":"asked","max_tokens":100,"stream":true,"messages":[{"role":"user","content":%q}]}`, text)
+	case model.OpenAIResponses:
+		return fmt.Sprintf(`{"model":"asked","stream":true,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}]}`, text)
+	case model.Google:
+		return fmt.Sprintf(`{"contents":[{"role":"user","parts":[{"text":%q}]}]}`, text)
+	}
+	return fmt.Sprintf(`{"model":"asked","stream":true,"messages":[{"role":"user","content":%q}]}`, text)
+}
+
+// got is an answer of the gateway.
+type got struct {
+	status int
+	header http.Header
+	body   string
+	err    error // of reading the body: the connection was aborted
+}
+
+// do sends a request with the session's token, unless header has another, or "" for none.
+func (r *rig) do(method, path, body string, header ...string) got {
+	r.t.Helper()
+	q, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	q.Header.Set("Authorization", "Bearer "+r.session.Token())
+	for pair := range slices.Chunk(header, 2) {
+		if pair[1] == "" {
+			q.Header.Del(pair[0])
+		} else {
+			q.Header.Set(pair[0], pair[1])
+		}
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return got{err: err}
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	return got{answer.StatusCode, answer.Header, string(text), err}
+}
+
+// turn asks for a turn.
+func (r *rig) turn(api model.API, text string, header ...string) got {
+	r.t.Helper()
+	return r.do(http.MethodPost, paths[api], askBody(api, text), header...)
+}
+
+func TestTurnsOfAllProtocols(t *testing.T) {
+	for _, api := range model.APIs {
+		t.Run(string(api), func(t *testing.T) {
+			script := scripted.Script{Answers: []scripted.Answer{{
+				Text: "I look at the files first.", Reasoning: "hm, files", Calls: []scripted.Call{{Name: "bash", Arguments: map[string]any{"command": "ls"}}},
+				Usage: scripted.Usage{Input: 100, Cached: 40, Output: 30, Reasoning: 5},
+			}}}
+			r := newRig(t, api, script, nil)
+			answer := r.turn(api, "What is there?")
+			if answer.err != nil || answer.status != http.StatusOK {
+				t.Fatalf("%+v", answer)
+			}
+			for _, want := range []string{"files", "bash"} {
+				if !strings.Contains(answer.body, want) {
+					t.Errorf("%q is missing: %s", want, answer.body)
+				}
+			}
+			if len(r.turns) != 1 {
+				t.Fatalf("%d turns", len(r.turns))
+			}
+			turn := r.turns[0]
+			if !turn.Whole || turn.Failure != nil {
+				t.Errorf("the turn is not whole: %+v", turn.Failure)
+			}
+			u := turn.Answer.Usage
+			if *u.Input != 100 || *u.Cached != 40 || *u.Output != 30 || *u.Reasoning != 5 {
+				t.Errorf("usage: %d %d %d %d", *u.Input, *u.Cached, *u.Output, *u.Reasoning)
+			}
+			var kinds []string
+			var said string
+			for _, p := range turn.Answer.Message.Parts {
+				kinds = append(kinds, string(p.Type))
+				said += p.Text + string(p.Arguments)
+			}
+			if got := strings.Join(kinds, " "); got != "reasoning text tool_call" || said != `hm, filesI look at the files first.{"command":"ls"}` {
+				t.Errorf("the answer was recorded as %s: %q", got, said)
+			}
+			if c := turn.Conversation; len(c.Messages) != 1 || c.Messages[0].Role != "user" || c.Messages[0].Parts[0].Text != "What is there?" {
+				t.Errorf("conversation: %+v", c)
+			}
+			if turn.Answer.Model != "upstream-model" {
+				t.Errorf("the model calls itself %q", turn.Answer.Model)
+			}
+			report := r.session.Seal()
+			if report.Turns != 1 || report.Calls != 1 || *report.Usage.Input != 100 {
+				t.Errorf("report: %+v", report)
+			}
+			if late := r.turn(api, "late"); late.status != http.StatusConflict {
+				t.Errorf("after the end: %+v", late)
+			}
+		})
+	}
+}
+
+// TestEventsComeAsTheyAre checks that events are passed on one by one, and that the last one waits until the turn is kept.
+func TestEventsComeAsTheyAre(t *testing.T) {
+	for _, api := range model.APIs {
+		t.Run(string(api), func(t *testing.T) {
+			keeping, kept := make(chan struct{}), make(chan struct{})
+			script := scripted.Script{Answers: []scripted.Answer{{Text: "One, two, three, four, five, six, seven.", Pace: 0.01}}}
+			r := newRig(t, api, script, func(_ *model.Config, o *model.Options) {
+				o.Keep = func(model.Turn) error {
+					close(keeping)
+					<-kept
+					return nil
+				}
+			})
+			q, err := http.NewRequest(http.MethodPost, r.url+paths[api], strings.NewReader(askBody(api, "go")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Header.Set("Authorization", "Bearer "+r.session.Token())
+			answer, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			in := bufio.NewReader(answer.Body)
+			var before strings.Builder
+			for !strings.Contains(before.String(), "seven") {
+				line, err := in.ReadString('\n')
+				if err != nil {
+					t.Fatalf("%v after %s", err, &before)
+				}
+				before.WriteString(line)
+			}
+			<-keeping
+			rest := make(chan string, 1)
+			go func() {
+				text, _ := io.ReadAll(in)
+				rest <- string(text)
+			}()
+			select {
+			case text := <-rest:
+				t.Fatalf("the end came before the turn was kept: %s", text)
+			case <-time.After(50 * time.Millisecond):
+			}
+			close(kept)
+			ends := map[model.API]string{model.Anthropic: "message_stop", model.OpenAIChat: "[DONE]", model.OpenAIResponses: "response.completed", model.Google: "STOP"}
+			if text := <-rest; !strings.Contains(text, ends[api]) || strings.Contains(before.String(), ends[api]) {
+				t.Errorf("the end is %q", text)
+			}
+		})
+	}
+}

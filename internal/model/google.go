@@ -1,0 +1,216 @@
+package model
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// google is Gemini's generateContent API.
+type google struct{}
+
+func (google) route(method, path string) route {
+	path = versionless(path, "v1beta")
+	action := path[strings.LastIndexByte(path, ':')+1:]
+	switch {
+	case method == http.MethodGet && path == "/models":
+		return routeList
+	case method != http.MethodPost || !strings.HasPrefix(path, "/models/"):
+	case action == "generateContent", action == "streamGenerateContent":
+		return routeTurn
+	case action == "countTokens":
+		return routeCount
+	}
+	return routeNone
+}
+
+func (google) streams(path string, _ []byte) bool {
+	return strings.HasSuffix(path, ":streamGenerateContent")
+}
+
+// googleSampling are the names of generationConfig for those that other protocols have.
+var googleSampling = map[string]string{
+	"top_p": "topP", "top_k": "topK", "max_tokens": "maxOutputTokens", "stop": "stopSequences", "presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty",
+}
+
+func (google) prepare(path string, body []byte, m *Model) (string, []byte, error) {
+	action := path[strings.LastIndexByte(path, ':')+1:]
+	body, err := setAll(body, "generationConfig.", m.Sampling, googleSampling)
+	return "/v1beta/models/" + m.Upstream + ":" + action, body, err
+}
+
+// stripTools removes the tools that Google runs. One object may have several, so they are removed one by one.
+func (google) stripTools(body []byte) ([]byte, []string, error) {
+	var stripped []string
+	var err error
+	tools := gjson.GetBytes(body, "tools")
+	kept := make([]byte, 0, len(tools.Raw))
+	kept = append(kept, '[')
+	tools.ForEach(func(_, tool gjson.Result) bool {
+		one := []byte(tool.Raw)
+		left := 0
+		tool.ForEach(func(key, _ gjson.Result) bool {
+			switch key.String() {
+			case "functionDeclarations", "function_declarations", "computerUse", "computer_use":
+				left++
+				return true
+			}
+			stripped = append(stripped, key.String())
+			one, err = deletePath(one, escapePath(key.String()))
+			return err == nil
+		})
+		if left > 0 {
+			if len(kept) > 1 {
+				kept = append(kept, ',')
+			}
+			kept = append(kept, one...)
+		}
+		return err == nil
+	})
+	if err != nil || len(stripped) == 0 {
+		return body, nil, err
+	}
+	if len(kept) == 1 {
+		body, err = deletePath(body, "tools")
+		return body, stripped, err
+	}
+	body, err = setRaw(body, "tools", append(kept, ']'))
+	return body, stripped, err
+}
+
+func (google) conversation(_ string, body []byte) Conversation {
+	var c Conversation
+	root := gjson.ParseBytes(body)
+	for _, name := range []string{"systemInstruction", "system_instruction"} {
+		if parts := googleParts(root.Get(name + ".parts")); len(parts) > 0 {
+			c.Messages = append(c.Messages, Message{Role: "system", Parts: parts})
+		}
+	}
+	root.Get("contents").ForEach(func(_, m gjson.Result) bool {
+		role := firstNonEmpty(m.Get("role").String(), "user")
+		if role == "model" {
+			role = "assistant"
+		}
+		c.Messages = append(c.Messages, splitResults(Message{Role: role, Parts: googleParts(m.Get("parts"))})...)
+		return true
+	})
+	root.Get("tools").ForEach(func(_, t gjson.Result) bool {
+		t.Get("functionDeclarations").ForEach(func(_, f gjson.Result) bool {
+			parameters := f.Get("parametersJsonSchema")
+			if !parameters.Exists() {
+				parameters = f.Get("parameters")
+			}
+			c.Tools = append(c.Tools, Tool{Name: f.Get("name").String(), Description: f.Get("description").String(), Parameters: rawJSON(parameters)})
+			return true
+		})
+		return true
+	})
+	return c
+}
+
+// googleParts reads parts. Calls that have no id are identified by their names.
+func googleParts(list gjson.Result) []Part {
+	var parts []Part
+	list.ForEach(func(_, p gjson.Result) bool {
+		call, result := p.Get("functionCall"), p.Get("functionResponse")
+		switch {
+		case call.Exists():
+			name := call.Get("name").String()
+			parts = append(parts, Part{Type: PartCall, ID: firstNonEmpty(call.Get("id").String(), name), Name: name, Arguments: raw(call.Get("args").Raw)})
+		case result.Exists():
+			response := result.Get("response")
+			text := firstNonEmpty(response.Get("output").String(), response.Get("error").String(), response.Raw)
+			parts = append(parts, Part{
+				Type: PartResult, ID: firstNonEmpty(result.Get("id").String(), result.Get("name").String()), Text: text, Failed: response.Get("error").Exists(),
+			})
+		case p.Get("thought").Bool():
+			parts = append(parts, Part{Type: PartReasoning, Text: p.Get("text").String()})
+		case p.Get("text").Exists():
+			if p.Get("text").String() == "" {
+				break // of the last piece of a stream
+			}
+			parts = append(parts, Part{Type: PartText, Text: p.Get("text").String()})
+		default:
+			parts = append(parts, Part{Type: PartMedia, Media: firstNonEmpty(p.Get("inlineData.mimeType").String(), p.Get("fileData.mimeType").String(), "part")})
+		}
+		return true
+	})
+	return parts
+}
+
+// readAnswer adds what an answer, or a piece of one, states. Its promptTokenCount includes what was read from a cache; thoughts are not in
+// candidatesTokenCount; each piece of a stream counts the whole.
+func (r *googleReader) readAnswer(root gjson.Result) {
+	r.a.Model, r.a.ID = firstNonEmpty(root.Get("modelVersion").String(), r.a.Model), firstNonEmpty(root.Get("responseId").String(), r.a.ID)
+	if failed := root.Get("error"); failed.Exists() {
+		r.a.Failed = firstNonEmpty(failed.Get("message").String(), "error")
+	}
+	if blocked := root.Get("promptFeedback.blockReason").String(); blocked != "" {
+		r.a.Finish = blocked
+	}
+	candidate := root.Get("candidates.0")
+	for _, p := range googleParts(candidate.Get("content.parts")) {
+		if n := len(r.parts); n > 0 && r.parts[n-1].Type == p.Type && (p.Type == PartText || p.Type == PartReasoning) {
+			if r.size += len(p.Text); r.size <= maxAnswer {
+				r.parts[n-1].Text += p.Text
+			}
+			continue
+		}
+		if len(r.parts) < maxBlocks {
+			r.parts = append(r.parts, p)
+		}
+	}
+	r.a.Finish = firstNonEmpty(candidate.Get("finishReason").String(), r.a.Finish)
+	if u := root.Get("usageMetadata"); u.IsObject() {
+		thoughts := number(u.Get("thoughtsTokenCount"))
+		r.a.Usage = Usage{
+			Input: addAll(number(u.Get("promptTokenCount")), number(u.Get("toolUsePromptTokenCount"))), Cached: number(u.Get("cachedContentTokenCount")),
+			Output: addAll(number(u.Get("candidatesTokenCount")), thoughts), Reasoning: thoughts,
+		}
+	}
+}
+
+func (google) answer(body []byte) Answer {
+	r := &googleReader{}
+	r.readAnswer(gjson.ParseBytes(body))
+	a, _ := r.answer()
+	return a
+}
+
+func (google) reader([]byte) eventReader { return &googleReader{} }
+
+type googleReader struct {
+	a     Answer
+	parts []Part
+	size  int
+}
+
+// read reports the last event by its finishReason: the stream has no other end.
+func (r *googleReader) read(e sseEvent) (hide, last bool) {
+	root := gjson.ParseBytes(e.data)
+	r.readAnswer(root)
+	return false, r.a.Finish != "" && root.Get("candidates.0.finishReason").Exists()
+}
+
+func (r *googleReader) answer() (Answer, bool) {
+	r.a.Message = Message{Role: "assistant", Parts: r.parts}
+	return r.a, r.a.Finish != ""
+}
+
+func (google) authorise(r *http.Request, key string) { r.Header.Set("X-Goog-Api-Key", key) }
+
+// keepAlive is a blank line: gemini-cli breaks on comments.
+func (google) keepAlive([]byte) []byte { return []byte("\r\n") }
+
+func (google) failure(code int, kind, message string) []byte {
+	names := map[int]string{
+		http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusNotFound: "NOT_FOUND", http.StatusConflict: "ABORTED",
+		http.StatusBadGateway: "UNAVAILABLE", http.StatusServiceUnavailable: "UNAVAILABLE", http.StatusGatewayTimeout: "DEADLINE_EXCEEDED", http.StatusBadRequest: "FAILED_PRECONDITION",
+	}
+	return encoded(map[string]any{"error": map[string]any{
+		"code": code, "message": message, "status": firstNonEmpty(names[code], "INVALID_ARGUMENT"), "details": []any{map[string]any{"reason": kind}},
+	}})
+}
+
+func (google) refusalCode() int { return http.StatusBadRequest }

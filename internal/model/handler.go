@@ -1,0 +1,251 @@
+package model
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/tidwall/gjson"
+)
+
+// maxBody bounds a request's body, decoded. Conversations with pictures have some tens of megabytes.
+const maxBody = 256 << 20
+
+var discardLog = log.New(io.Discard, "", 0)
+
+// serveHTTP answers one request of the agent.
+func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	p := s.opts.Model.protocol
+	path := r.URL.EscapedPath()
+	switch {
+	case r.Method == http.MethodHead && (path == "/" || path == "/api/hello"): // clients look whether somebody is there
+		w.WriteHeader(http.StatusOK)
+		return
+	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+		// codex then uses HTTP at once; other refusals cost it seven attempts.
+		w.Header().Set("Connection", "close")
+		s.refuse(w, http.StatusUpgradeRequired, "no_websocket", "this gateway speaks HTTP only")
+		return
+	}
+	if !s.admits(tokenOf(r)) {
+		s.refuse(w, http.StatusUnauthorized, "invalid_token", "this is not the key of this trial: it is in ROLLOUT_MODEL_KEY")
+		return
+	}
+	switch p.route(r.Method, path) {
+	case routeTurn:
+		s.turn(w, r, path)
+	case routeCount:
+		s.count(w, r, path)
+	case routeList:
+		s.list(w)
+	default:
+		for _, other := range APIs {
+			if protocolOf(other).route(r.Method, path) == routeTurn {
+				s.foreign(path)
+				s.refuse(w, http.StatusNotFound, "other_protocol", fmt.Sprintf("%s %s is of the API %s, but the model %s has the API %s", r.Method, path, other, s.opts.Model.Name, s.opts.Model.API))
+				return
+			}
+		}
+		s.refuse(w, http.StatusNotFound, "not_found", r.Method+" "+path+" is not a part of the API "+string(s.opts.Model.API)+" that this gateway has")
+	}
+}
+
+// tokenOf returns the key that a request brings, in whichever place its client puts it.
+func tokenOf(r *http.Request) string {
+	bearer := r.Header.Get("Authorization")
+	if scheme, key, ok := strings.Cut(bearer, " "); ok && strings.EqualFold(scheme, "bearer") {
+		return strings.TrimSpace(key)
+	}
+	return firstNonEmpty(r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
+}
+
+// refuse answers with an error in the form of the protocol.
+func (s *Session) refuse(w http.ResponseWriter, code int, kind, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(s.opts.Model.protocol.failure(code, kind, message)) //nolint:gosec // it is JSON for the agent, never HTML
+}
+
+// stopped refuses a turn because a budget is used up, so that clients give up at once.
+func (s *Session) stopped(w http.ResponseWriter, stop Stop) {
+	w.Header().Set("X-Should-Retry", "false")
+	s.refuse(w, s.opts.Model.protocol.refusalCode(), "budget_exceeded", "rollout stopped: "+string(stop))
+}
+
+func (s *Session) sealedAnswer(w http.ResponseWriter) {
+	w.Header().Set("X-Should-Retry", "false")
+	s.refuse(w, http.StatusConflict, "trial_ended", errSealed.Error())
+}
+
+var errBodyLong = errors.New("the request's body is too long")
+
+// body reads a request's body, decoded.
+func body(r *http.Request) ([]byte, error) {
+	var from io.Reader = r.Body
+	switch encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding"))); encoding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(from)
+		if err != nil {
+			return nil, err
+		}
+		from = z
+	case "deflate":
+		z, err := zlib.NewReader(from)
+		if err != nil {
+			return nil, err
+		}
+		from = z
+	case "zstd":
+		z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
+		if err != nil {
+			return nil, err
+		}
+		defer z.Close()
+		from = z
+	default:
+		return nil, fmt.Errorf("the encoding %q is not known", encoding)
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxBody+1))
+	if err == nil && len(text) > maxBody {
+		err = errBodyLong
+	}
+	return text, err
+}
+
+// readBody reads the body of a request for the model. If it cannot, it answers and returns false.
+func (s *Session) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	text, err := body(r)
+	switch {
+	case errors.Is(err, errBodyLong):
+		s.refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request has more than 256 MiB")
+	case err != nil:
+		s.refuse(w, http.StatusBadRequest, "invalid_body", "the request's body cannot be read: "+err.Error())
+	case !gjson.ValidBytes(text) || !gjson.ParseBytes(text).IsObject():
+		s.refuse(w, http.StatusBadRequest, "invalid_json", "the request's body is not a JSON object")
+	default:
+		return text, true
+	}
+	return nil, false
+}
+
+// list answers with the one model that there is.
+func (s *Session) list(w http.ResponseWriter) {
+	name := s.opts.Model.Upstream
+	w.Header().Set("Content-Type", "application/json")
+	var list map[string]any
+	switch s.opts.Model.API {
+	case Google:
+		list = map[string]any{"models": []any{map[string]any{"name": "models/" + name, "displayName": name, "supportedGenerationMethods": []any{"generateContent", "countTokens"}}}}
+	case Anthropic:
+		list = map[string]any{"data": []any{map[string]any{"type": "model", "id": name, "display_name": name, "created_at": "2024-01-01T00:00:00Z"}}, "has_more": false, "first_id": name, "last_id": name}
+	default:
+		list = map[string]any{"object": "list", "data": []any{map[string]any{"id": name, "object": "model", "created": 1, "owned_by": "rollout"}}}
+	}
+	_, _ = w.Write(encoded(list)) // the client has gone
+}
+
+// dropped are the headers that are not passed on: credentials, and those that concern one connection only.
+var dropped = map[string]bool{
+	"Authorization": true, "X-Api-Key": true, "X-Goog-Api-Key": true, "Api-Key": true, "Cookie": true, "Proxy-Authorization": true,
+	"Host": true, "Content-Length": true, "Content-Encoding": true, "Accept-Encoding": true, "Connection": true, "Keep-Alive": true,
+	"Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Expect": true, "Forwarded": true,
+}
+
+// request returns the request to the provider.
+func (m *Model) request(ctx context.Context, from *http.Request, path string, text []byte) (*http.Request, error) {
+	query := url.Values{}
+	for name, values := range from.URL.Query() {
+		if name != "key" {
+			query[name] = values
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, from.Method, m.url(path, query).String(), newBody(text)) //nolint:gosec // the host is the configuration's; the agent chooses query and body
+	if err != nil {
+		return nil, err
+	}
+	r.ContentLength = int64(len(text))
+	r.GetBody = func() (io.ReadCloser, error) { return newBody(text), nil }
+	connection := map[string]bool{}
+	for _, list := range from.Header.Values("Connection") {
+		for name := range strings.SplitSeq(list, ",") {
+			connection[http.CanonicalHeaderKey(strings.TrimSpace(name))] = true
+		}
+	}
+	for name, values := range from.Header {
+		if !dropped[name] && !connection[name] && !strings.HasPrefix(name, "X-Forwarded-") {
+			r.Header[name] = values
+		}
+	}
+	r.Header.Set("Accept-Encoding", "identity") // events are read as they pass
+	if m.Key != "" {
+		m.protocol.authorise(r, m.Key)
+	}
+	for name, value := range m.Headers {
+		r.Header.Set(name, value)
+	}
+	if r.Header.Get("User-Agent") == "" {
+		r.Header["User-Agent"] = []string{""} // not Go's own
+	}
+	return r, nil
+}
+
+// count passes on a request to count tokens. It is no turn, and its failure says nothing about the model.
+func (s *Session) count(w http.ResponseWriter, r *http.Request, path string) {
+	text, ok := s.readBody(w, r)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	sealed := s.sealed
+	s.mu.Unlock()
+	if sealed {
+		s.sealedAnswer(w)
+		return
+	}
+	m := s.opts.Model
+	// The model's name alone: there is no sampling in a count.
+	bare := *m
+	bare.Config.Sampling = nil
+	at, text, err := m.protocol.prepare(path, text, &bare)
+	if err != nil {
+		s.refuse(w, http.StatusBadRequest, "invalid_json", err.Error())
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+	defer cancel()
+	request, err := m.request(ctx, r, at, text)
+	if err != nil {
+		s.refuse(w, http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
+	answer, err := m.client.Do(request) //nolint:gosec // as above
+	if err != nil {
+		s.refuse(w, http.StatusBadGateway, "model_unreachable", "the provider of the model does not answer")
+		return
+	}
+	defer answer.Body.Close()
+	copyHeader(w.Header(), answer.Header)
+	w.WriteHeader(answer.StatusCode)
+	_, _ = io.Copy(w, io.LimitReader(answer.Body, 1<<20)) // the client has gone
+}
+
+// copyHeader passes on the headers of an answer.
+func copyHeader(to, from http.Header) {
+	for name, values := range from {
+		switch name {
+		case "Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Set-Cookie", "Trailer", "Upgrade", "Alt-Svc":
+		default:
+			to[name] = values
+		}
+	}
+}

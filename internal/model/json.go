@@ -1,0 +1,138 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+)
+
+// number returns a count, or nil if it is not there or no count.
+func number(v gjson.Result) *int64 {
+	if v.Type != gjson.Number || v.Num < 0 || v.Num > 1<<52 {
+		return nil
+	}
+	return new(int64(v.Num))
+}
+
+// dollars returns an amount, or nil.
+func dollars(v gjson.Result) *float64 {
+	if v.Type != gjson.Number || v.Num < 0 || v.Num > 1e6 {
+		return nil
+	}
+	return new(v.Num)
+}
+
+// addAll returns the sum of those that are known, or nil.
+func addAll(parts ...*int64) *int64 {
+	var out *int64
+	for _, p := range parts {
+		out = sum(out, p)
+	}
+	return out
+}
+
+// raw returns JSON that the model wrote as arguments: as it is if it is an object, otherwise as a JSON string.
+func raw(text string) json.RawMessage {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" {
+		return json.RawMessage("{}")
+	}
+	if trimmed[0] == '{' && json.Valid([]byte(trimmed)) {
+		return json.RawMessage(trimmed)
+	}
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return json.RawMessage("{}") // cannot happen with a string
+	}
+	return quoted
+}
+
+// set returns the body with a value at path, with all other bytes as they were.
+func set(body []byte, path string, value any) ([]byte, error) {
+	return sjson.SetBytes(body, path, value)
+}
+
+// setAll sets the sampling that the model's configuration imposes, in prefix.
+func setAll(body []byte, prefix string, values map[string]any, names map[string]string) ([]byte, error) {
+	var err error
+	for _, name := range sortedKeys(values) {
+		to := name
+		if other, ok := names[name]; ok {
+			to = other
+		}
+		if to == "" {
+			continue
+		}
+		if body, err = set(body, prefix+to, values[name]); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+// without returns the body without the elements of an array for which strip is true, and their paths.
+func without(body []byte, path string, strip func(gjson.Result) bool) ([]byte, []string, error) {
+	list := gjson.GetBytes(body, path)
+	if !list.IsArray() {
+		return body, nil, nil
+	}
+	var kept bytes.Buffer
+	var stripped []string
+	kept.WriteByte('[')
+	n := 0
+	list.ForEach(func(_, one gjson.Result) bool {
+		if strip(one) {
+			name := one.Get("type").String()
+			if name == "" {
+				name = one.Get("name").String()
+			}
+			stripped = append(stripped, name)
+			return true
+		}
+		if n > 0 {
+			kept.WriteByte(',')
+		}
+		kept.WriteString(one.Raw)
+		n++
+		return true
+	})
+	kept.WriteByte(']')
+	if len(stripped) == 0 {
+		return body, nil, nil
+	}
+	if n == 0 {
+		body, err := sjson.DeleteBytes(body, path)
+		return body, stripped, err
+	}
+	body, err := sjson.SetRawBytes(body, path, kept.Bytes())
+	return body, stripped, err
+}
+
+// encoded returns v as JSON. v is made of maps, slices, texts and numbers, so this cannot fail.
+func encoded(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return []byte("{}")
+	}
+	return text
+}
+
+// deletePath returns the body without what is at path.
+func deletePath(body []byte, path string) ([]byte, error) { return sjson.DeleteBytes(body, path) }
+
+// setRaw returns the body with JSON at path.
+func setRaw(body []byte, path string, value []byte) ([]byte, error) {
+	return sjson.SetRawBytes(body, path, value)
+}
+
+// escapePath returns a key as a path of sjson.
+func escapePath(key string) string {
+	return strings.NewReplacer(`\`, `\\`, ".", `\.`, "*", `\*`, "?", `\?`, "|", `\|`, "#", `\#`, "@", `\@`, "!", `\!`, "{", `\{`, "}", `\}`, "[", `\[`, "]", `\]`, "(", `\(`, ")", `\)`, "=", `\=`, "<", `\<`, ">", `\>`, "%", `\%`, `"`, `\"`, ":", `\:`).Replace(key)
+}
+
+// newBody returns a request's body.
+func newBody(text []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(text)) }

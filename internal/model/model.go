@@ -1,0 +1,110 @@
+package model
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"time"
+)
+
+// Config describes a model.
+type Config struct {
+	Name     string // in the job file
+	API      API
+	Upstream string // the name that the provider knows, whatever the agent asks for
+	BaseURL  string // "": the API's own
+	Key      string // "": none is sent
+	Headers  map[string]string
+	Sampling map[string]any // imposed on every request
+	// MaxConcurrent bounds the requests at one time; 0: no bound.
+	MaxConcurrent int
+	// Cost returns what an answer costs, in US dollars; nil if it is not known. at is the time of the request.
+	Cost func(answered string, at time.Time, u Usage) *float64
+	// Transport carries requests; nil: over the network.
+	Transport http.RoundTripper
+}
+
+// Model is a model that sessions share: its connections, and the queue for its rate limits. It is safe for concurrent use.
+type Model struct {
+	Config
+	protocol protocol
+	base     *url.URL
+	// versioned: base ends in a version, which replaces the protocol's.
+	versioned bool
+	client    *http.Client
+	queue     *queue
+}
+
+var version = regexp.MustCompile(`/v[0-9]+(alpha|beta)?[0-9]*/?$`)
+
+// connectTime bounds connecting to the provider. Answers may take any time: the trial's own timeout ends them.
+const connectTime = 15 * time.Second
+
+// New returns a model. It fails if the configuration has an unknown API or a URL that is none.
+func New(c Config) (*Model, error) {
+	p := protocolOf(c.API)
+	if p == nil {
+		return nil, &ConfigError{Key: "api", Reason: "is unknown"}
+	}
+	text := c.BaseURL
+	if text == "" {
+		text = c.API.DefaultBaseURL()
+	}
+	base, err := url.Parse(text)
+	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" || base.RawQuery != "" || base.User != nil {
+		return nil, &ConfigError{Key: "base_url", Reason: "is not a URL like https://host/path"}
+	}
+	base.Path = trimSlash(base.Path)
+	if c.Transport == nil {
+		c.Transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: connectTime}).DialContext, TLSHandshakeTimeout: connectTime,
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 128, IdleConnTimeout: 90 * time.Second,
+			DisableCompression: true,
+		}
+	}
+	return &Model{
+		Config: c, protocol: p, base: base, versioned: version.MatchString(base.Path), queue: newQueue(c.MaxConcurrent),
+		client: &http.Client{Transport: c.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}, nil
+}
+
+// ConfigError is a Config that cannot work.
+type ConfigError struct {
+	Key    string // "base_url"
+	Reason string // to follow the key
+}
+
+func (e *ConfigError) Error() string { return e.Key + " " + e.Reason }
+
+// Close closes connections that are idle.
+func (m *Model) Close() { m.client.CloseIdleConnections() }
+
+// url returns the upstream's URL of a path that begins with the protocol's version.
+func (m *Model) url(path string, query url.Values) *url.URL {
+	u := *m.base
+	if m.versioned {
+		path = version.ReplaceAllString(path[:versionEnd(path)], "") + path[versionEnd(path):]
+	}
+	u.Path, u.RawPath = m.base.Path+path, ""
+	u.RawQuery = query.Encode()
+	return &u
+}
+
+// versionEnd returns where the version that begins a path ends.
+func versionEnd(path string) int {
+	for i := 1; i < len(path); i++ {
+		if path[i] == '/' {
+			return i
+		}
+	}
+	return len(path)
+}
+
+func trimSlash(path string) string {
+	for len(path) > 0 && path[len(path)-1] == '/' {
+		path = path[:len(path)-1]
+	}
+	return path
+}

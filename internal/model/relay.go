@@ -1,0 +1,437 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// maxError bounds what is read of an error's body, and maxPlain an answer that is no stream.
+const (
+	maxError = 1 << 20
+	maxPlain = 64 << 20
+)
+
+// statusOverloaded is Anthropic's status for an overloaded model.
+const statusOverloaded = 529
+
+// turn answers a request for an answer of the model.
+func (s *Session) turn(w http.ResponseWriter, r *http.Request, path string) {
+	began := time.Now()
+	asked, ok := s.readBody(w, r)
+	if !ok {
+		return
+	}
+	n, stop, err := s.begin()
+	switch {
+	case err != nil:
+		s.sealedAnswer(w)
+		return
+	case stop != "":
+		s.stopped(w, stop)
+		return
+	}
+	x := &exchange{s: s, m: s.opts.Model, w: w, r: r, asked: asked, path: path, turn: Turn{
+		N: n, Agent: agentOf(r), Asked: s.opts.Model.Upstream, Began: began, Retry: retried(r),
+	}}
+	defer x.end()
+	x.run()
+}
+
+// exchange is one turn while it runs.
+type exchange struct {
+	s     *Session
+	m     *Model
+	w     http.ResponseWriter
+	r     *http.Request
+	asked []byte
+	path  string
+	turn  Turn
+	sent  bool // to the provider
+	kept  bool
+	// abort: the connection is to end in the middle of the answer, as the provider's did.
+	abort bool
+}
+
+// end keeps the turn if that was not done, and aborts the connection if the answer was cut off: clients take an end for the answer's.
+func (x *exchange) end() {
+	if !x.kept {
+		_ = x.keep() // it is in the report
+	}
+	if x.abort {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// keep keeps the turn.
+func (x *exchange) keep() error {
+	x.kept = true
+	if x.turn.Ended.IsZero() {
+		x.turn.Ended = time.Now()
+	}
+	return x.s.finish(x.turn, x.sent)
+}
+
+func (x *exchange) fail(kind FailureKind, status int, message string) {
+	if len(message) > 2000 {
+		message = message[:2000]
+	}
+	x.turn.Failure = &Failure{Kind: kind, Status: status, Message: strings.ToValidUTF8(message, "\uFFFD")}
+}
+
+func (x *exchange) run() {
+	p := x.m.protocol
+	text := x.asked
+	var err error
+	if x.s.opts.Restricted {
+		text, x.turn.Stripped, err = p.stripTools(text)
+	}
+	var at string
+	if err == nil {
+		at, text, err = p.prepare(x.path, text, x.m)
+	}
+	if err != nil {
+		x.fail(FailedGateway, 0, err.Error())
+		x.s.refuse(x.w, http.StatusBadRequest, "invalid_json", err.Error())
+		return
+	}
+	if x.s.opts.Conversations {
+		x.turn.Conversation = p.conversation(x.path, text)
+	}
+	answer, err := x.ask(at, text)
+	if err != nil {
+		x.unreachable(err)
+		return
+	}
+	defer answer.Body.Close()
+	switch {
+	case answer.StatusCode/100 != 2:
+		x.relayError(answer)
+	case strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream"):
+		x.relayStream(answer)
+	default:
+		x.relayPlain(answer)
+	}
+}
+
+// ask sends the request, and waits and sends it again while the provider refuses because there are too many.
+func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
+	ctx := x.r.Context()
+	waits, cancel := context.WithTimeoutCause(ctx, x.s.opts.MaxWait, errWaited)
+	defer cancel()
+	var refused *http.Response // the last refusal
+	for {
+		from := time.Now()
+		err := x.m.queue.enter(waits)
+		x.turn.Waiting += time.Since(from)
+		if err != nil {
+			if refused != nil && ctx.Err() == nil {
+				return refused, nil
+			}
+			if errors.Is(err, errWaited) {
+				return nil, errWaited
+			}
+			return nil, context.Cause(ctx)
+		}
+		request, err := x.m.request(ctx, x.r, path, text)
+		if err != nil {
+			x.m.queue.passed(false)
+			x.m.queue.leave()
+			return nil, err
+		}
+		x.sent = true
+		sent := time.Now()
+		answer, err := x.m.client.Do(request)
+		if err != nil {
+			x.m.queue.passed(false)
+			x.m.queue.leave()
+			return nil, err
+		}
+		if answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != statusOverloaded {
+			x.m.queue.passed(true)
+			answer.Body = &leaving{ReadCloser: answer.Body, leave: x.m.queue.leave}
+			return answer, nil
+		}
+		after := retryAfter(answer.Header)
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
+		answer.Body.Close()
+		answer.Body = newBody(body)
+		x.m.queue.limited(after)
+		x.m.queue.leave()
+		if exhausted(body) || after > x.s.opts.MaxWait {
+			return answer, nil
+		}
+		refused = answer
+		x.turn.Waiting += time.Since(sent)
+	}
+}
+
+var errWaited = errors.New("there was no free place for the request")
+
+// exhausted reports whether a refusal says that there is no money left, which no waiting ends.
+func exhausted(body []byte) bool {
+	for _, path := range []string{"error.code", "error.type"} {
+		switch gjson.GetBytes(body, path).String() {
+		case "insufficient_quota", "billing_error", "billing_hard_limit_reached", "credit_balance_too_low":
+			return true
+		}
+	}
+	return false
+}
+
+// leaving gives the request's place in the queue free when the answer was read.
+type leaving struct {
+	io.ReadCloser
+	leave func()
+}
+
+// Close implements io.Closer. It is called once.
+func (l *leaving) Close() error {
+	l.leave()
+	return l.ReadCloser.Close()
+}
+
+// unreachable answers for a provider that did not.
+func (x *exchange) unreachable(err error) {
+	ctx := x.r.Context()
+	switch {
+	case errors.Is(context.Cause(ctx), errSealed):
+		x.fail(FailedCut, 0, errSealed.Error())
+		x.s.sealedAnswer(x.w)
+	case ctx.Err() != nil:
+		x.fail(FailedCut, 0, "the agent did not wait for the answer")
+		x.abort = true
+	case errors.Is(err, errWaited):
+		x.fail(FailedLimit, 0, fmt.Sprintf("there was no free place within %s (max_concurrent of the model %s)", x.s.opts.MaxWait, x.m.Name))
+		x.s.refuse(x.w, http.StatusServiceUnavailable, "model_busy", x.turn.Failure.Message)
+	default:
+		x.fail(FailedUnreachable, 0, x.hide(err.Error()))
+		code := http.StatusBadGateway
+		if timeout := interface{ Timeout() bool }(nil); errors.As(err, &timeout) && timeout.Timeout() {
+			code = http.StatusGatewayTimeout
+		}
+		x.s.refuse(x.w, code, "model_unreachable", "the provider of the model cannot be reached")
+	}
+}
+
+// hide removes the model's key from a text.
+func (x *exchange) hide(text string) string {
+	if x.m.Key == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, x.m.Key, "***")
+}
+
+// relayError passes on an error of the provider as it is: clients look for its words.
+func (x *exchange) relayError(answer *http.Response) {
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
+	x.turn.FirstByte = time.Now()
+	text = []byte(x.hide(string(text)))
+	kind := FailedProvider
+	switch {
+	case answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == statusOverloaded:
+		kind = FailedLimit
+		if exhausted(text) {
+			kind = FailedProvider
+		}
+	case overflows(answer.StatusCode, string(text)):
+		kind = FailedOverflow
+	}
+	message := firstNonEmpty(gjson.GetBytes(text, "error.message").String(), gjson.GetBytes(text, "message").String(), strings.TrimSpace(string(text)), http.StatusText(answer.StatusCode))
+	x.fail(kind, answer.StatusCode, message)
+	_ = x.keep() // the error is passed on all the same
+	copyHeader(x.w.Header(), answer.Header)
+	for _, values := range x.w.Header() {
+		for i := range values {
+			values[i] = x.hide(values[i])
+		}
+	}
+	x.w.WriteHeader(answer.StatusCode)
+	_, _ = x.w.Write(text) // the client has gone
+}
+
+// relayPlain passes on an answer that is no stream, when it is kept.
+func (x *exchange) relayPlain(answer *http.Response) {
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPlain+1))
+	x.turn.FirstByte, x.turn.Ended = time.Now(), time.Now()
+	switch {
+	case err != nil:
+		x.cut(err)
+		x.abort = true
+		return
+	case len(text) > maxPlain:
+		x.fail(FailedProvider, answer.StatusCode, "the answer has more than 64 MiB")
+		x.s.refuse(x.w, http.StatusBadGateway, "answer_too_large", x.turn.Failure.Message)
+		return
+	case !gjson.ValidBytes(text):
+		x.fail(FailedProvider, answer.StatusCode, "the provider's answer is not JSON")
+	default:
+		x.turn.Answer, x.turn.Whole = x.m.protocol.answer(text), true
+		if failed := x.turn.Answer.Failed; failed != "" {
+			x.fail(FailedProvider, answer.StatusCode, failed)
+		}
+	}
+	if x.keep() != nil {
+		x.abort = true
+		return
+	}
+	copyHeader(x.w.Header(), answer.Header)
+	x.w.WriteHeader(answer.StatusCode)
+	_, _ = x.w.Write(text) // the client has gone
+}
+
+// cut records that an answer ended too early.
+func (x *exchange) cut(err error) {
+	why := "the provider's answer ended too early"
+	switch {
+	case errors.Is(context.Cause(x.r.Context()), errSealed):
+		why = errSealed.Error()
+	case x.r.Context().Err() != nil:
+		why = "the agent did not wait for the end of the answer"
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		why += ": " + x.hide(err.Error())
+	}
+	x.fail(FailedCut, http.StatusOK, why)
+}
+
+// piece is an event of a stream, or its end.
+type piece struct {
+	event sseEvent
+	err   error
+}
+
+// relayStream passes on the events of a stream as they come. The last one waits until the turn is kept.
+func (x *exchange) relayStream(answer *http.Response) {
+	copyHeader(x.w.Header(), answer.Header)
+	x.w.WriteHeader(answer.StatusCode)
+	out := http.NewResponseController(x.w)
+	_ = out.Flush() // its error comes again with the next write
+	pieces := make(chan piece, 16)
+	done := make(chan struct{})
+	defer close(done)
+	go readEvents(answer.Body, pieces, done)
+	reader := x.m.protocol.reader(x.asked)
+	idle := time.NewTimer(x.s.opts.KeepAlive)
+	defer idle.Stop()
+	var last []byte // data of the latest event
+	var held bytes.Buffer
+	for {
+		var p piece
+		select {
+		case p = <-pieces:
+		case <-idle.C:
+			if held.Len() == 0 {
+				_, _ = x.w.Write(x.m.protocol.keepAlive(last)) // the client has gone: the context says so
+				_ = out.Flush()
+			}
+			idle.Reset(x.s.opts.KeepAlive)
+			continue
+		}
+		if p.err != nil {
+			x.endStream(out, reader, &held, p.err)
+			return
+		}
+		if x.turn.FirstByte.IsZero() {
+			x.turn.FirstByte = time.Now()
+		}
+		if p.event.comment() && held.Len() == 0 {
+			continue // signs of life are sent in the form that clients of this protocol bear
+		}
+		hide, ends := reader.read(p.event)
+		if len(p.event.data) > 0 {
+			last = p.event.data
+		}
+		if hide {
+			continue
+		}
+		if ends || held.Len() > 0 {
+			held.Write(p.event.raw)
+			if ends && x.m.API != Google { // whose streams have no event that ends them
+				x.endStream(out, reader, &held, io.EOF)
+				return
+			}
+			continue
+		}
+		if _, err := x.w.Write(p.event.raw); err != nil {
+			x.turn.Answer, _ = reader.answer()
+			x.cut(err)
+			x.abort = true
+			return
+		}
+		if len(pieces) == 0 {
+			_ = out.Flush() // its error comes again with the next write
+		}
+		idle.Reset(x.s.opts.KeepAlive)
+	}
+}
+
+// endStream keeps the turn and sends its last event. A stream that was cut off is aborted.
+func (x *exchange) endStream(out *http.ResponseController, reader eventReader, held *bytes.Buffer, err error) {
+	var whole bool
+	x.turn.Answer, whole = reader.answer()
+	x.turn.Ended = time.Now()
+	// Some servers of the chat protocol send no [DONE].
+	if !whole && x.m.API == OpenAIChat && errors.Is(err, io.EOF) && x.turn.Answer.Finish != "" {
+		whole = true
+	}
+	x.turn.Whole = whole && (errors.Is(err, io.EOF))
+	switch failed := x.turn.Answer.Failed; {
+	case failed != "":
+		x.fail(FailedProvider, http.StatusOK, failed)
+		if overflows(http.StatusBadRequest, failed) {
+			x.turn.Failure.Kind = FailedOverflow
+		}
+		x.abort = !x.turn.Whole && !errors.Is(err, io.EOF)
+	case !x.turn.Whole:
+		x.cut(err)
+		x.abort = true
+	}
+	if x.keep() != nil {
+		x.abort = true
+		return
+	}
+	if !x.abort {
+		_, _ = x.w.Write(held.Bytes()) // the client has gone
+		_ = out.Flush()
+	}
+}
+
+// readEvents sends the events of a stream, and its end.
+func readEvents(from io.Reader, to chan<- piece, done <-chan struct{}) {
+	r := newSSEReader(from)
+	for {
+		e, err := r.next()
+		e.raw, e.data = bytes.Clone(e.raw), bytes.Clone(e.data)
+		select {
+		case to <- piece{e, err}:
+		case <-done:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// agentOf returns the agent or sub-agent that a request belongs to, as its client names it.
+func agentOf(r *http.Request) string {
+	for _, name := range []string{"X-Claude-Code-Agent-Id", "Thread-Id", "X-Session-Id", "X-Claude-Code-Session-Id", "Session-Id"} {
+		if id := r.Header.Get(name); id != "" && len(id) <= 200 {
+			return strings.ToValidUTF8(id, "\uFFFD")
+		}
+	}
+	return ""
+}
+
+// retried reports whether a client says that it repeats a request.
+func retried(r *http.Request) bool {
+	n := r.Header.Get("X-Stainless-Retry-Count")
+	return n != "" && n != "0"
+}

@@ -1,0 +1,257 @@
+package scripted
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/org/rollout-action/internal/model"
+)
+
+// Script says what the model answers. The answer depends on the conversation alone, so that trials that run side by side, and agents that
+// repeat a request, get the same answers: the first rule that fits it gives its answers, otherwise Answers; of these, the one
+// whose number is that of the model's earlier answers in the conversation.
+type Script struct {
+	Rules   []Rule   `yaml:"rules" json:"rules,omitempty" doc:"Answers for some conversations: the first rule that fits is used."`
+	Answers []Answer `yaml:"answers" json:"answers,omitempty" doc:"What the model answers, in order: the answer to a conversation with two answers in it is the third."`
+	// Repeat: the last answer is given again and again.
+	Repeat bool `yaml:"repeat" json:"repeat,omitempty" default:"false" doc:"Give the last answer again when there are no more. Default: an error."`
+}
+
+// Rule has the answers for conversations of one kind.
+type Rule struct {
+	System  string   `yaml:"system" json:"system,omitempty" doc:"Regular expression that the system prompt must match."`
+	Last    string   `yaml:"last" json:"last,omitempty" doc:"Regular expression that the last message must match."`
+	First   string   `yaml:"first" json:"first,omitempty" doc:"Regular expression that the first message of the user must match."`
+	NoTools bool     `yaml:"no_tools" json:"no_tools,omitempty" doc:"Only requests that offer no tools."`
+	Tool    string   `yaml:"tool" json:"tool,omitempty" doc:"Regular expression that the name of one of the offered tools must match."`
+	Answers []Answer `yaml:"answers" json:"answers" doc:"What the model answers then."`
+	Repeat  bool     `yaml:"repeat" json:"repeat,omitempty" default:"false" doc:"Give the last answer again when there are no more."`
+
+	system, last, first, tool *regexp.Regexp
+}
+
+// Answer is one answer.
+type Answer struct {
+	Text      string `yaml:"text" json:"text,omitempty" raw:"true" doc:"What the model says."`
+	Reasoning string `yaml:"reasoning" json:"reasoning,omitempty" raw:"true" doc:"What it thinks before."`
+	// Run: a call of whichever of the offered tools runs commands.
+	Run    string  `yaml:"run" json:"run,omitempty" raw:"true" doc:"A command for bash, in a call of whichever of the offered tools runs commands."`
+	Calls  []Call  `yaml:"calls" json:"calls,omitempty" doc:"Calls of tools."`
+	Finish string  `yaml:"finish" json:"finish,omitempty" enum:"length" doc:"length: the answer is cut off by its limit."`
+	Usage  Usage   `yaml:"usage" json:"usage,omitzero" doc:"The tokens that the model counts."`
+	Model  string  `yaml:"model" json:"model,omitempty" doc:"The name that the model gives itself. Default: the one that was asked for."`
+	Error  *Error  `yaml:"error" json:"error,omitempty" doc:"Answer with an error instead."`
+	Delay  float64 `yaml:"delay_sec" json:"delay_sec,omitempty" min:"0" max:"3600" doc:"Seconds before the answer."`
+	Pace   float64 `yaml:"pace_sec" json:"pace_sec,omitempty" min:"0" max:"3600" doc:"Seconds between two events of a stream."`
+	Cut    bool    `yaml:"cut" json:"cut,omitempty" doc:"End the connection before the last event of a stream."`
+}
+
+// Call is a call of a tool.
+type Call struct {
+	Name      string         `yaml:"name" json:"name" required:"true" doc:"Name of the tool."`
+	Arguments map[string]any `yaml:"arguments" json:"arguments,omitempty" doc:"Its arguments."`
+}
+
+// Usage counts tokens.
+type Usage struct {
+	Input      int64 `yaml:"input" json:"input,omitempty" min:"0" doc:"All tokens of the input. Default: a quarter of its bytes."`
+	Cached     int64 `yaml:"cached" json:"cached,omitempty" min:"0" doc:"Those of them that were read from a cache."`
+	CacheWrite int64 `yaml:"cache_write" json:"cache_write,omitempty" min:"0" doc:"Those of them that were written to a cache."`
+	Output     int64 `yaml:"output" json:"output,omitempty" min:"0" doc:"All tokens of the output. Default: a quarter of its bytes."`
+	Reasoning  int64 `yaml:"reasoning" json:"reasoning,omitempty" min:"0" doc:"Those of them that are reasoning."`
+}
+
+// Error is an answer of the provider that is none.
+type Error struct {
+	Status     int    `yaml:"status" json:"status" required:"true" min:"400" max:"599" doc:"The status of HTTP."`
+	Message    string `yaml:"message" json:"message,omitempty" doc:"What the provider says."`
+	RetryAfter int    `yaml:"retry_after_sec" json:"retry_after_sec,omitempty" min:"0" max:"86400" doc:"Seconds in the header Retry-After."`
+	// Times: how often, before the answer comes.
+	Times int `yaml:"times" json:"times,omitempty" min:"0" max:"1000000" doc:"How many requests get the error, of all trials together; then the answer comes. Default: all."`
+}
+
+// Check returns what is wrong with a script, and prepares it.
+func (s *Script) Check() error {
+	for i := range s.Rules {
+		r := &s.Rules[i]
+		for _, one := range []struct {
+			key, text string
+			to        **regexp.Regexp
+		}{{"system", r.System, &r.system}, {"last", r.Last, &r.last}, {"first", r.First, &r.first}, {"tool", r.Tool, &r.tool}} {
+			if one.text == "" {
+				continue
+			}
+			compiled, err := regexp.Compile(one.text)
+			if err != nil {
+				return fmt.Errorf("rules[%d].%s: %w", i, one.key, err)
+			}
+			*one.to = compiled
+		}
+		if len(r.Answers) == 0 {
+			return fmt.Errorf("rules[%d] has no answers", i)
+		}
+	}
+	if len(s.Rules) == 0 && len(s.Answers) == 0 {
+		return fmt.Errorf("the script has no answers")
+	}
+	return nil
+}
+
+// find returns the answer to a conversation, and its place in the script.
+func (s *Script) find(c model.Conversation) (*Answer, string, error) {
+	answers, repeat, where := s.Answers, s.Repeat, "answers"
+	for i := range s.Rules {
+		if r := &s.Rules[i]; r.fits(c) {
+			answers, repeat, where = r.Answers, r.Repeat, fmt.Sprintf("rules[%d].answers", i)
+			break
+		}
+	}
+	n := 0
+	for i, m := range c.Messages {
+		// Some clients split one answer into several messages.
+		if m.Role == "assistant" && (i == 0 || c.Messages[i-1].Role != "assistant") {
+			n++
+		}
+	}
+	if n >= len(answers) && repeat && len(answers) > 0 {
+		n = len(answers) - 1
+	}
+	if n >= len(answers) {
+		return nil, "", fmt.Errorf("the script has no answer to a conversation with %d answers: %s has %d", n, where, len(answers))
+	}
+	return &answers[n], fmt.Sprintf("%s[%d]", where, n), nil
+}
+
+// fits reports whether the rule is for a conversation.
+func (r *Rule) fits(c model.Conversation) bool {
+	text := func(m model.Message) string {
+		var out string
+		for _, p := range m.Parts {
+			out += p.Text + "\n"
+		}
+		return out
+	}
+	var system, first, last string
+	for _, m := range c.Messages {
+		switch {
+		case m.Role == "system":
+			system += text(m)
+		case m.Role == "user" && first == "":
+			first = text(m)
+		}
+		last = text(m)
+	}
+	return (r.system == nil || r.system.MatchString(system)) && (r.first == nil || r.first.MatchString(first)) && (r.last == nil || r.last.MatchString(last)) &&
+		(!r.NoTools || len(c.Tools) == 0) &&
+		(r.tool == nil || slices.ContainsFunc(c.Tools, func(t model.Tool) bool { return r.tool.MatchString(t.Name) }))
+}
+
+// said is an answer as it is sent.
+type said struct {
+	id, model, text, reasoning, finish string
+	calls                              []call
+	usage                              Usage
+	pace                               time.Duration
+	cut                                bool
+}
+
+type call struct {
+	id, name  string
+	arguments json.RawMessage
+}
+
+// say returns the answer as it is sent. n makes ids differ.
+func (a *Answer) say(c model.Conversation, asked string, size int, n int) (said, error) {
+	out := said{
+		id: fmt.Sprintf("scripted_%d", n), model: asked, text: a.Text, reasoning: a.Reasoning, finish: a.Finish, usage: a.Usage,
+		pace: time.Duration(a.Pace * float64(time.Second)), cut: a.Cut,
+	}
+	if a.Model != "" {
+		out.model = a.Model
+	}
+	calls := slices.Clone(a.Calls)
+	if a.Run != "" {
+		one, err := runCall(c.Tools, a.Run)
+		if err != nil {
+			return said{}, err
+		}
+		calls = append(calls, one)
+	}
+	size2 := len(a.Text) + len(a.Reasoning)
+	for i, one := range calls {
+		arguments, err := json.Marshal(one.Arguments)
+		if err != nil {
+			return said{}, err
+		}
+		if one.Arguments == nil {
+			arguments = []byte("{}")
+		}
+		size2 += len(arguments)
+		out.calls = append(out.calls, call{id: fmt.Sprintf("call_%d_%d", n, i), name: one.Name, arguments: arguments})
+	}
+	if out.usage.Input == 0 {
+		out.usage.Input = int64(size/4) + 1
+	}
+	if out.usage.Output == 0 && size2 > 0 {
+		out.usage.Output = int64(size2/4) + 1
+	}
+	return out, nil
+}
+
+// shells are the names of tools that run commands, of the agents that were read.
+var shells = []string{"bash", "Bash", "shell", "exec_command", "run_shell_command", "shell_command", "local_shell", "execute_command", "execute_bash", "run_command", "terminal", "Shell", "developer__shell", "exec"}
+
+// runCall returns a call of the offered tool that runs commands.
+func runCall(tools []model.Tool, command string) (Call, error) {
+	for _, name := range shells {
+		i := slices.IndexFunc(tools, func(t model.Tool) bool { return t.Name == name })
+		if i < 0 {
+			continue
+		}
+		var schema struct {
+			Properties map[string]struct {
+				Type any `json:"type"`
+			} `json:"properties"`
+			Required []string `json:"required"`
+		}
+		_ = json.Unmarshal(tools[i].Parameters, &schema) // a tool without a schema is called with command
+		arguments := map[string]any{}
+		for _, key := range []string{"command", "cmd", "script", "input"} {
+			property, ok := schema.Properties[key]
+			if !ok && key != "command" {
+				continue
+			}
+			if !ok && len(schema.Properties) > 0 {
+				continue
+			}
+			arguments[key] = command
+			if property.Type == "array" {
+				arguments[key] = []string{"bash", "-lc", command}
+			}
+			break
+		}
+		for _, key := range schema.Required {
+			if _, ok := arguments[key]; !ok {
+				switch schema.Properties[key].Type {
+				case "boolean":
+					arguments[key] = false
+				case "number", "integer":
+					arguments[key] = 60
+				case "array":
+					arguments[key] = []any{}
+				default:
+					arguments[key] = "run a command"
+				}
+			}
+		}
+		return Call{Name: name, Arguments: arguments}, nil
+	}
+	var names []string
+	for _, t := range tools {
+		names = append(names, t.Name)
+	}
+	return Call{}, fmt.Errorf("the agent offers no tool that runs commands, only %q: write calls", names)
+}

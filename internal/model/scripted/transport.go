@@ -1,0 +1,155 @@
+package scripted
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/org/rollout-action/internal/model"
+)
+
+// Model is an upstream that answers by a script, to be used as the Transport of a model. It is safe for concurrent use.
+type Model struct {
+	script Script
+
+	mu     sync.Mutex
+	n      int
+	errors map[string]int // how often each place of the script has failed
+}
+
+// New returns a model that answers by a script, which must be checked.
+func New(s Script) *Model { return &Model{script: s, errors: map[string]int{}} }
+
+// RoundTrip implements http.RoundTripper.
+func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		body, err = io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	api, action := model.APIOf(r.URL.Path)
+	if action == "" {
+		return answer(r, http.StatusNotFound, nil, encode(map[string]any{"error": map[string]any{"message": "no route " + r.URL.Path}})), nil
+	}
+	if action == model.ActionCount {
+		return answer(r, http.StatusOK, nil, encode(map[string]any{"input_tokens": len(body)/4 + 1, "totalTokens": len(body)/4 + 1})), nil
+	}
+	conversation := model.ReadConversation(api, r.URL.Path, body)
+	a, place, err := m.script.find(conversation)
+	if err != nil {
+		return m.failed(r, api, Error{Status: http.StatusBadRequest, Message: err.Error()}), nil //nolint:nilerr // a provider says what it cannot answer
+	}
+	if a.Delay > 0 {
+		if err := sleep(r.Context(), time.Duration(a.Delay*float64(time.Second))); err != nil {
+			return nil, err
+		}
+	}
+	m.mu.Lock()
+	m.n++
+	n := m.n
+	failing := a.Error != nil && (a.Error.Times == 0 || m.errors[place] < a.Error.Times)
+	if failing {
+		m.errors[place]++
+	}
+	m.mu.Unlock()
+	if failing {
+		return m.failed(r, api, *a.Error), nil
+	}
+	out, err := a.say(conversation, model.AskedModel(api, r.URL.Path, body), len(body), n)
+	if err != nil {
+		return m.failed(r, api, Error{Status: http.StatusBadRequest, Message: err.Error()}), nil //nolint:nilerr // a provider says what it cannot answer
+	}
+	if !model.AsksForStream(api, r.URL.Path, body) {
+		return answer(r, http.StatusOK, nil, out.plain(api)), nil
+	}
+	events := out.events(api, wantsUsage(body))
+	read, write := io.Pipe()
+	go func() {
+		for i, e := range events {
+			if out.cut && i == len(events)-1 {
+				write.CloseWithError(io.ErrUnexpectedEOF)
+				return
+			}
+			if i > 0 && sleep(r.Context(), out.pace) != nil {
+				write.CloseWithError(r.Context().Err())
+				return
+			}
+			if _, err := write.Write(e); err != nil {
+				return
+			}
+		}
+		write.Close()
+	}()
+	response := answer(r, http.StatusOK, http.Header{"Content-Type": {"text/event-stream"}}, nil)
+	response.Body, response.ContentLength = read, -1
+	return response, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// failed returns an answer that is an error of the provider.
+func (m *Model) failed(r *http.Request, api model.API, e Error) *http.Response {
+	h := http.Header{}
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(e.RetryAfter))
+	}
+	message := e.Message
+	if message == "" {
+		message = strings.ToLower(http.StatusText(e.Status))
+	}
+	return answer(r, e.Status, h, model.ErrorBody(api, e.Status, "scripted", message))
+}
+
+func answer(r *http.Request, status int, h http.Header, body []byte) *http.Response {
+	if h == nil {
+		h = http.Header{}
+	}
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
+	return &http.Response{
+		StatusCode: status, Status: strconv.Itoa(status) + " " + http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
+	}
+}
+
+func wantsUsage(body []byte) bool {
+	var asked struct {
+		Options struct {
+			Usage bool `json:"include_usage"`
+		} `json:"stream_options"`
+	}
+	_ = json.Unmarshal(body, &asked) // a body of another form asks for none
+	return asked.Options.Usage
+}
+
+// encode returns v, which is made of maps, slices, texts and numbers, as JSON.
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return []byte("{}") // cannot happen
+	}
+	return text
+}

@@ -1,0 +1,290 @@
+package model
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options configure a Session.
+type Options struct {
+	Model  *Model
+	Budget Budget
+	// JobStop, if not nil, returns the budget of the job that is used up, or "". It is asked before each turn.
+	JobStop func() Stop
+	// Restricted: the environment's network is restricted, so tools that the provider runs, such as searches of the web, are removed
+	// from requests.
+	Restricted bool
+	// Conversations: turns have their Conversation and their Answer's Message.
+	Conversations bool
+	// Keep, if not nil, keeps a turn. A turn's last event is sent only after Keep has returned. It is called for one turn at a time.
+	Keep func(Turn) error
+	// KeepAlive is how long nothing comes before a sign of life is sent; 0: 15 seconds.
+	KeepAlive time.Duration
+	// MaxWait bounds how long a request waits for rate limits before the provider's refusal is passed on; 0: 4 minutes. Clients
+	// give up after five.
+	MaxWait time.Duration
+}
+
+// Session is one trial's access to a model. Its methods are safe for concurrent use.
+type Session struct {
+	opts   Options
+	token  string
+	server *http.Server
+	end    context.CancelCauseFunc
+
+	keeping sync.Mutex // held while a turn is kept
+
+	mu       sync.Mutex
+	sealed   bool
+	n        int // of requests for turns
+	running  int64
+	empty    int // turns in a row without output
+	answered int // calls of which something came
+	report   Report
+	known    map[string]bool // models that answered
+	active   []interval      // times in which the model worked
+}
+
+type interval struct{ from, to time.Time }
+
+// Report is what a session has seen.
+type Report struct {
+	Turns  int64 // answers that came to their end
+	Calls  int64 // requests that were sent to the provider
+	Failed int64 // those of them without an answer that came to its end
+	// Refused is the number of requests that were refused because of Stop.
+	Refused int64
+	Usage   Usage
+	// Cost is in US dollars; nil if the cost of no call is known. Unpriced is the number of calls whose cost is not known.
+	Cost     *float64
+	Unpriced int64
+	// ModelTime is the time in which at least one request was with the provider, without Waiting.
+	ModelTime time.Duration
+	// FirstByte is the mean time from sending a request to the first byte of its answer; 0 without an answer.
+	FirstByte time.Duration
+	// Waiting is the sum of the times that requests waited for rate limits and free places.
+	Waiting time.Duration
+	// Asked is the model's name that was sent to the provider; Answered are those that it stated, at most 10.
+	Asked    string
+	Answered []string
+	Stop     Stop     // "" if no budget was used up
+	Failure  *Failure // of the last call, unless one succeeded after it
+	// Truncated: the last answer was cut off by a limit of its length.
+	Truncated bool
+	Stripped  []string // tools that were removed from requests, each once
+	Foreign   string   // a path of another protocol that the agent asked for; "" if there was none
+	Late      int64    // requests that came after the session had ended
+}
+
+var errSealed = errors.New("the trial's access to its model has ended")
+
+// NewSession returns a session with a new token.
+func NewSession(o Options) *Session {
+	if o.KeepAlive == 0 {
+		o.KeepAlive = 15 * time.Second
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = 4 * time.Minute
+	}
+	ctx, end := context.WithCancelCause(context.Background())
+	s := &Session{opts: o, token: "rollout-" + rand.Text(), end: end, known: map[string]bool{}}
+	s.report.Asked = o.Model.Upstream
+	s.server = &http.Server{
+		Handler: http.HandlerFunc(s.serveHTTP), ReadHeaderTimeout: time.Minute, MaxHeaderBytes: 256 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: discardLog,
+	}
+	return s
+}
+
+// Token returns what clients must send as their key.
+func (s *Session) Token() string { return s.token }
+
+// Serve answers requests that come through l, until l is closed. Several may be served at once, and one after the other.
+func (s *Session) Serve(l net.Listener) {
+	_ = s.server.Serve(l) // its error is the listener's end
+}
+
+// Seal ends access to the model: requests that run are aborted, and later ones are refused, so that nothing that was left behind
+// spends money. It returns when all turns are kept. Serve goes on, to refuse.
+func (s *Session) Seal() Report {
+	s.mu.Lock()
+	s.sealed = true
+	s.mu.Unlock()
+	s.end(errSealed)
+	for deadline := time.Now().Add(sealTime); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		running := s.running
+		s.mu.Unlock()
+		if running == 0 {
+			break
+		}
+	}
+	return s.Report()
+}
+
+// sealTime bounds waiting for turns that were aborted.
+const sealTime = 5 * time.Second
+
+// Close seals the session and ends Serve.
+func (s *Session) Close() Report {
+	r := s.Seal()
+	_ = s.server.Close() // the listeners are closed by whoever made them, too
+	return r
+}
+
+// Report returns what the session has seen so far.
+func (s *Session) Report() Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.report
+	r.Answered, r.Stripped = slices.Clone(r.Answered), slices.Clone(r.Stripped)
+	r.ModelTime = together(s.active)
+	if s.answered > 0 {
+		r.FirstByte /= time.Duration(s.answered)
+	}
+	return r
+}
+
+// together returns how long at least one of the intervals was.
+func together(list []interval) time.Duration {
+	sorted := slices.SortedFunc(slices.Values(list), func(a, b interval) int { return a.from.Compare(b.from) })
+	var total time.Duration
+	var until time.Time
+	for _, i := range sorted {
+		from := i.from
+		if until.After(from) {
+			from = until
+		}
+		if i.to.After(from) {
+			total += i.to.Sub(from)
+			until = i.to
+		}
+	}
+	return total
+}
+
+// admits reports whether a token is the session's.
+func (s *Session) admits(token string) bool {
+	return subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) == 1
+}
+
+// begin admits a turn, or returns why it is refused: a Stop, or errSealed.
+func (s *Session) begin() (n int, stop Stop, err error) {
+	var job Stop
+	if s.opts.JobStop != nil {
+		job = s.opts.JobStop()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed {
+		s.report.Late++
+		return 0, "", errSealed
+	}
+	stop = s.report.Stop
+	if stop == "" {
+		stop = s.opts.Budget.reached(s.report.Turns, s.running, s.report.Usage, value(s.report.Cost))
+	}
+	if stop == "" {
+		stop = job
+	}
+	if stop == "" && s.empty >= maxEmpty {
+		stop = StopEmpty
+		s.report.Failure = &Failure{Kind: FailedEmpty, Message: "ten answers in a row had no output"}
+	}
+	if stop != "" {
+		s.report.Stop = stop
+		s.report.Refused++
+		return 0, stop, nil
+	}
+	s.n++
+	s.running++
+	return s.n, "", nil
+}
+
+// maxEmpty is how many turns in a row may have no output: an agent that goes on then would never end.
+const maxEmpty = 10
+
+// finish keeps a turn and counts it. It returns the error of Keep.
+func (s *Session) finish(t Turn, sent bool) error {
+	if t.Failure == nil || t.Answer.Usage.Known() {
+		if c := s.opts.Model.Cost; c != nil {
+			t.Cost = c(firstNonEmpty(t.Answer.Model, s.opts.Model.Upstream), t.Began, t.Answer.Usage)
+		} else {
+			t.Cost = t.Answer.Usage.CostUSD
+		}
+	}
+	if !s.opts.Conversations {
+		t.Conversation, t.Answer.Message = Conversation{}, Message{}
+	}
+	var err error
+	if s.opts.Keep != nil {
+		s.keeping.Lock()
+		err = s.opts.Keep(t)
+		s.keeping.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	r := &s.report
+	r.Waiting += t.Waiting
+	r.Failure = t.Failure
+	if err != nil {
+		r.Failure = &Failure{Kind: FailedGateway, Message: "keep a turn: " + err.Error()}
+	}
+	if !sent {
+		return err
+	}
+	r.Calls++
+	if len(s.active) < maxIntervals {
+		s.active = append(s.active, interval{t.Began.Add(t.Waiting), t.Ended})
+	}
+	if !t.FirstByte.IsZero() {
+		r.FirstByte += t.FirstByte.Sub(t.Began.Add(t.Waiting))
+		s.answered++
+	}
+	r.Usage = r.Usage.Plus(t.Answer.Usage)
+	r.Cost = sum(r.Cost, t.Cost)
+	if t.Cost == nil && (t.Failure == nil || t.Answer.Usage.Known()) {
+		r.Unpriced++
+	}
+	if name := t.Answer.Model; name != "" && !s.known[name] && len(s.known) < 10 {
+		s.known[name] = true
+		r.Answered = append(r.Answered, name)
+	}
+	for _, name := range t.Stripped {
+		if !slices.Contains(r.Stripped, name) && len(r.Stripped) < 50 {
+			r.Stripped = append(r.Stripped, name)
+		}
+	}
+	if t.Failure != nil {
+		r.Failed++
+		return err
+	}
+	r.Turns++
+	r.Truncated = t.Answer.Truncated()
+	if t.Answer.Usage.Output != nil && *t.Answer.Usage.Output == 0 || t.Answer.Usage.Output == nil && len(t.Answer.Message.Parts) == 0 && s.opts.Conversations {
+		s.empty++
+	} else {
+		s.empty = 0
+	}
+	return err
+}
+
+// maxIntervals bounds the times of calls that are kept.
+const maxIntervals = 100_000
+
+// foreign notes a request for a path of another protocol.
+func (s *Session) foreign(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.report.Foreign == "" {
+		s.report.Foreign = path
+	}
+}

@@ -1,0 +1,108 @@
+package model
+
+import (
+	"strings"
+	"time"
+)
+
+// Turn is one request of the agent for an answer, with what became of it. All texts are hostile.
+type Turn struct {
+	N int // counts from 1, in the order in which requests came
+	// Agent identifies the agent or sub-agent, as far as the client says; "" if it does not.
+	Agent string
+	// Conversation is what was asked; empty if it is not to be recorded.
+	Conversation Conversation
+	Answer       Answer
+	Whole        bool // the answer came to its end
+	Asked        string
+	Began        time.Time
+	FirstByte    time.Time // zero if none came
+	Ended        time.Time
+	Waiting      time.Duration // for rate limits and free places, before the request was sent
+	Stripped     []string      // tools that the provider would have run
+	Cost         *float64      // in US dollars; nil if it is not known
+	Failure      *Failure      // nil if all went well
+	Retry        bool          // the client says that it asked for the same before
+}
+
+// Failure is why a call of the model failed.
+type Failure struct {
+	Kind    FailureKind `json:"kind"`
+	Status  int         `json:"status,omitempty"` // of HTTP; 0 if there was no answer
+	Message string      `json:"message"`
+}
+
+// FailureKind says what failed.
+type FailureKind string
+
+// The kinds of failures.
+const (
+	FailedProvider    FailureKind = "provider"    // the provider answered with an error, or put one into its stream
+	FailedLimit       FailureKind = "rate_limit"  // the provider refused for longer than a request can wait
+	FailedOverflow    FailureKind = "context"     // the conversation is longer than the model can read
+	FailedUnreachable FailureKind = "unreachable" // there was no answer
+	FailedCut         FailureKind = "cut"         // the answer ended too early
+	FailedEmpty       FailureKind = "empty"       // many answers in a row were empty
+	FailedGateway     FailureKind = "gateway"     // the turn could not be kept
+)
+
+// overflow are what providers say when a conversation is too long. Each was read in a provider's answers or documentation.
+var overflow = []string{
+	"maximum context length", "context_length_exceeded", "context length exceeded", "prompt is too long", "prompt_too_long", "context window",
+	"input is too long", "exceeds the maximum number of tokens", "input token count", "too many tokens", "maximum allowed number of input tokens", "longer than the model's context",
+}
+
+// overflows reports whether a provider's error says that the conversation is too long.
+func overflows(status int, body string) bool {
+	if status != 400 && status != 413 && status != 422 {
+		return false
+	}
+	body = strings.ToLower(body)
+	for _, phrase := range overflow {
+		if strings.Contains(body, phrase) {
+			return true
+		}
+	}
+	return false
+}
+
+// Budget is what a trial's agent may use of its model. 0 and nil mean no limit. Tokens and costs are known when a turn has ended, so
+// the last turn may exceed them.
+type Budget struct {
+	MaxTurns                                        int64
+	MaxInputTokens, MaxOutputTokens, MaxTotalTokens int64
+	MaxCostUSD                                      *float64
+}
+
+// Stop is why a session refuses further turns: the key of the budget that is used up.
+type Stop string
+
+// The stops. StopContext and StopEmpty end no session by themselves; see Report.
+const (
+	StopTurns   Stop = "max_turns"
+	StopInput   Stop = "max_input_tokens"
+	StopOutput  Stop = "max_output_tokens"
+	StopTokens  Stop = "max_total_tokens"
+	StopCost    Stop = "max_cost_usd"
+	StopJobCost Stop = "job_max_cost_usd"
+	StopContext Stop = "context_length"
+	StopEmpty   Stop = "empty_responses"
+)
+
+// reached returns the first limit that is reached, or "". running is the number of turns that have begun and not ended.
+func (b Budget) reached(turns, running int64, u Usage, cost float64) Stop {
+	over := func(limit, n int64) bool { return limit > 0 && n >= limit }
+	switch {
+	case over(b.MaxTurns, turns+running):
+		return StopTurns
+	case over(b.MaxInputTokens, value(u.Input)):
+		return StopInput
+	case over(b.MaxOutputTokens, value(u.Output)):
+		return StopOutput
+	case over(b.MaxTotalTokens, u.Total()):
+		return StopTokens
+	case b.MaxCostUSD != nil && cost >= *b.MaxCostUSD:
+		return StopCost
+	}
+	return ""
+}
