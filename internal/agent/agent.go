@@ -17,8 +17,21 @@ type Agent struct {
 	Install     string `yaml:"install" json:"install,omitempty" raw:"true" doc:"Bash script that installs the agent."`
 	Execute     string `yaml:"execute" json:"execute,omitempty" raw:"true" doc:"Bash script that runs the agent on the instruction in the file $ROLLOUT_TASK_INSTRUCTION."`
 	// CacheInstall: Install runs once for an image, and all trials with that image start from what it left.
-	CacheInstall bool              `yaml:"cache_install" json:"cache_install,omitempty" default:"false" doc:"Run install once per image, and let all trials begin with what it has left. Only for scripts that leave files: processes are not kept."`
-	Env          map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
+	CacheInstall bool `yaml:"cache_install" json:"cache_install,omitempty" default:"false" doc:"Run install once per image, and let all trials begin with what it has left. Only for scripts that leave files: processes are not kept."`
+	// Model is a name in the job's models; "": the agent reaches its model by itself.
+	Model  string            `yaml:"model" json:"model,omitempty" doc:"The model of the agent, by its name in models. The agent gets a URL and a token for this trial only, in ROLLOUT_MODEL_URL, ROLLOUT_MODEL_KEY, ROLLOUT_MODEL_NAME and the variables that clients of the model's API read."`
+	Budget Budget            `yaml:"budget" json:"budget,omitzero" doc:"What the agent may use of its model in one trial. When it is used up, further requests are refused, and the trial is verified as it is."`
+	Env    map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
+}
+
+// Budget is what an agent may use of its model in one trial. 0 and nil mean no limit. Tokens and costs are known when a turn has ended,
+// so the last turn may exceed them.
+type Budget struct {
+	MaxTurns        int      `yaml:"max_turns" json:"max_turns,omitempty" min:"1" max:"1000000" doc:"Answers of the model."`
+	MaxInputTokens  int      `yaml:"max_input_tokens" json:"max_input_tokens,omitempty" min:"1" max:"1000000000000" doc:"Tokens that the model reads, of all turns together. The last turn may exceed it."`
+	MaxOutputTokens int      `yaml:"max_output_tokens" json:"max_output_tokens,omitempty" min:"1" max:"1000000000000" doc:"Tokens that the model writes. The last turn may exceed it."`
+	MaxTotalTokens  int      `yaml:"max_total_tokens" json:"max_total_tokens,omitempty" min:"1" max:"1000000000000" doc:"Tokens that the model reads and writes. The last turn may exceed it."`
+	MaxCostUSD      *float64 `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" above:"0" doc:"US dollars for the model, by its price. The last turn may exceed it."`
 }
 
 // File is one entry of files: a file, a directory or a glob, and where it is in the environment. See package agentfiles.

@@ -66,7 +66,7 @@ func (p *planned) openAgentFiles(ctx context.Context) error {
 
 // inputs returns what the digests of the job's trials depend on besides its file.
 func (l *loaded) inputs() trial.Inputs {
-	in := trial.Inputs{Visible: l.Visible, Passed: l.VisiblePassed, Files: map[string]string{}}
+	in := trial.Inputs{Visible: l.Visible, Passed: l.VisiblePassed, Files: map[string]string{}, Scripts: l.Scripts}
 	for name, set := range l.files {
 		in.Files[name] = set.Digest
 	}

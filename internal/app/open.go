@@ -275,14 +275,17 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 	if o.failFast {
 		stops = o.failsFast
 	}
+	models, err := o.models()
+	if err != nil {
+		return err
+	}
 	var runner job.Runner = trial.NewRunner(trial.Options{
-		Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.inputs()), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
+		Models: models, Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.inputs()), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
 		Disk: func() error { return o.lowDisk(o.provider) },
 	})
 	if o.runner != nil {
 		runner = o.runner(runner)
 	}
-	var err error
 	o.ended, err = job.Run(ctx, o.todo, job.Options{
 		FailFast:  stops,
 		Budget:    budget,

@@ -221,8 +221,12 @@ func (s *shell) run(ctx context.Context, spec trial.Spec) (int, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return -1, fmt.Errorf("make a directory for the trial's files: %w", err)
 	}
+	models, err := s.models()
+	if err != nil {
+		return -1, err
+	}
 	runner := trial.NewRunner(trial.Options{
-		Provider: provider, Job: s.Job, Digests: trial.DigestsOf(s.Job, s.inputs()), Redactor: s.secrets, Emit: s.show, Now: h.Now, Hard: h.Hard,
+		Models: models, Provider: provider, Job: s.Job, Digests: trial.DigestsOf(s.Job, s.inputs()), Redactor: s.secrets, Emit: s.show, Now: h.Now, Hard: h.Hard,
 	})
 	out, entered, err := runner.Visit(ctx, spec, dir, trial.Visit{After: s.point.after, Enter: s.enter})
 	if ctx.Err() != nil {

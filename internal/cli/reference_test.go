@@ -168,10 +168,22 @@ type keySchema struct {
 	Properties  map[string]keySchema `json:"properties"`
 	Required    []string             `json:"required"`
 	Items       *keySchema           `json:"items"`
-	AnyOf       []keySchema          `json:"anyOf"`
-	Minimum     *float64             `json:"minimum"`
-	Maximum     *float64             `json:"maximum"`
-	Above       *float64             `json:"exclusiveMinimum"`
+	// AdditionalProperties is false where other keys are errors.
+	AdditionalProperties *valueSchema `json:"additionalProperties"`
+	AnyOf                []keySchema  `json:"anyOf"`
+	Minimum              *float64     `json:"minimum"`
+	Maximum              *float64     `json:"maximum"`
+	Above                *float64     `json:"exclusiveMinimum"`
+}
+
+// valueSchema is the schema of the values of a mapping with any keys, or false.
+type valueSchema keySchema
+
+func (s *valueSchema) UnmarshalJSON(data []byte) error {
+	if string(data) == "false" {
+		return nil
+	}
+	return json.Unmarshal(data, (*keySchema)(s))
 }
 
 func readSchema(t *testing.T, data []byte, err error) keySchema {
@@ -202,6 +214,9 @@ func taskSchema(t *testing.T) keySchema {
 func (s keySchema) object() (object keySchema, suffix string, ok bool) {
 	if len(s.Properties) > 0 {
 		return s, "", true
+	}
+	if s.AdditionalProperties != nil && len(s.AdditionalProperties.Properties) > 0 {
+		return keySchema(*s.AdditionalProperties), ".NAME", true
 	}
 	if s.Items != nil {
 		for _, item := range append([]keySchema{*s.Items}, s.Items.AnyOf...) {

@@ -181,6 +181,7 @@ func (c *checker) variables() {
 		}
 		c.out.Env[a.Name], c.out.Visible[a.Name], c.out.Hidden[a.Name] = env, visible, slices.Sorted(maps.Keys(hidden))
 	}
+	c.models(secrets, except)
 	c.out.Secrets = slices.Sorted(maps.Keys(secrets))
 }
 

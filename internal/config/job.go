@@ -9,28 +9,29 @@ import (
 // the placeholders in agents[].env. Source: specification, "Job". Sizes are in bytes, CPUs in thousandths. Load and Schema
 // read the tags; see rules.
 type Job struct {
-	Name              string        `yaml:"name" json:"name" doc:"Name of the job and of its directory below jobs_dir. {date} stands for the day (UTC), {commit} for the commit of the job file's repository, {run} for the run of the workflow, or else for the next number. Default: the time, as YYYY-MM-DD__HH-mm-ss."`
-	JobsDir           string        `yaml:"jobs_dir" json:"jobs_dir" default:"jobs" doc:"Directory that receives the job's directory; relative to the current directory."`
-	NAttempts         int           `yaml:"n_attempts" json:"n_attempts" default:"1" min:"1" max:"100000" doc:"Attempts per agent and task."`
-	NConcurrentTrials int           `yaml:"n_concurrent_trials" json:"n_concurrent_trials" default:"4" min:"1" max:"10000" doc:"How many trials run at the same time."`
-	TimeoutMultiplier float64       `yaml:"timeout_multiplier" json:"timeout_multiplier" default:"1.0" above:"0" max:"10000" doc:"Factor for every timeout, of tasks and of this file, for example on slow machines."`
-	Retry             Retry         `yaml:"retry" json:"retry" doc:"How transient failures of the infrastructure are retried. Failures of agents and verifiers are not retried."`
-	LogLevel          string        `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" doc:"Least important level of Rollout's own messages that is printed. info adds the progress of images, debug every phase; error hides warnings."`
-	InstructionPath   string        `yaml:"instruction_path" json:"instruction_path" default:"/tmp/instruction.md" doc:"Absolute path of the task's instruction in the environment; also in $ROLLOUT_TASK_INSTRUCTION."`
-	MaxStreamSize     Bytes         `yaml:"max_stream_size" json:"max_stream_size" unit:"bytes" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept. Of a longer one, the beginning and the end are kept."`
-	Artifacts         []string      `yaml:"artifacts" json:"artifacts,omitempty" most:"100" doc:"Absolute paths of files and directories that are copied out of every environment when the agent is done, into the trial's directory artifacts, besides those that the task names. rollout verify --from artifacts puts them into new environments."`
-	Environment       Environment   `yaml:"environment" json:"environment" doc:"Where trials run."`
-	Verifier          Verifier      `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
-	Metrics           []Metric      `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over the rewards of completed trials, shown while the job runs and in its result."`
-	Gate              gate.Policy   `yaml:"gate" json:"gate" doc:"Conditions for the job to pass."`
-	Budget            Budget        `yaml:"budget" json:"budget,omitzero" doc:"What the job may spend. When the budget is used up, no more trials start, and the job is incomplete."`
-	Redact            Redact        `yaml:"redact" json:"redact" doc:"What is hidden in everything that Rollout writes and prints."`
-	Agents            []agent.Agent `yaml:"agents" json:"agents" required:"true" doc:"The agents to evaluate."`
-	Datasets          []Dataset     `yaml:"datasets" json:"datasets,omitempty" doc:"Directories of tasks, and datasets of registries. datasets, tasks or both must be given."`
-	Tasks             []string      `yaml:"tasks" json:"tasks,omitempty" doc:"Directories of single tasks, relative to the job file; they form the dataset \"tasks\"."`
-	TasksFormat       Format        `yaml:"tasks_format" json:"tasks_format,omitempty" enum:"rollout,harbor" doc:"Format of the tasks in the tasks list; see datasets[].format. Default: rollout."`
-	IncludeTasks      []string      `yaml:"include_tasks" json:"include_tasks,omitempty" doc:"Run only tasks whose name matches one of these globs (*, ?, [a-z])."`
-	ExcludeTasks      []string      `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"Do not run tasks whose name matches one of these globs."`
+	Name              string           `yaml:"name" json:"name" doc:"Name of the job and of its directory below jobs_dir. {date} stands for the day (UTC), {commit} for the commit of the job file's repository, {run} for the run of the workflow, or else for the next number. Default: the time, as YYYY-MM-DD__HH-mm-ss."`
+	JobsDir           string           `yaml:"jobs_dir" json:"jobs_dir" default:"jobs" doc:"Directory that receives the job's directory; relative to the current directory."`
+	NAttempts         int              `yaml:"n_attempts" json:"n_attempts" default:"1" min:"1" max:"100000" doc:"Attempts per agent and task."`
+	NConcurrentTrials int              `yaml:"n_concurrent_trials" json:"n_concurrent_trials" default:"4" min:"1" max:"10000" doc:"How many trials run at the same time."`
+	TimeoutMultiplier float64          `yaml:"timeout_multiplier" json:"timeout_multiplier" default:"1.0" above:"0" max:"10000" doc:"Factor for every timeout, of tasks and of this file, for example on slow machines."`
+	Retry             Retry            `yaml:"retry" json:"retry" doc:"How transient failures of the infrastructure are retried. Failures of agents and verifiers are not retried."`
+	LogLevel          string           `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" doc:"Least important level of Rollout's own messages that is printed. info adds the progress of images, debug every phase; error hides warnings."`
+	InstructionPath   string           `yaml:"instruction_path" json:"instruction_path" default:"/tmp/instruction.md" doc:"Absolute path of the task's instruction in the environment; also in $ROLLOUT_TASK_INSTRUCTION."`
+	MaxStreamSize     Bytes            `yaml:"max_stream_size" json:"max_stream_size" unit:"bytes" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept. Of a longer one, the beginning and the end are kept."`
+	Artifacts         []string         `yaml:"artifacts" json:"artifacts,omitempty" most:"100" doc:"Absolute paths of files and directories that are copied out of every environment when the agent is done, into the trial's directory artifacts, besides those that the task names. rollout verify --from artifacts puts them into new environments."`
+	Environment       Environment      `yaml:"environment" json:"environment" doc:"Where trials run."`
+	Verifier          Verifier         `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
+	Metrics           []Metric         `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over the rewards of completed trials, shown while the job runs and in its result."`
+	Gate              gate.Policy      `yaml:"gate" json:"gate" doc:"Conditions for the job to pass."`
+	Budget            Budget           `yaml:"budget" json:"budget,omitzero" doc:"What the job may spend. When the budget is used up, no more trials start, and the job is incomplete."`
+	Redact            Redact           `yaml:"redact" json:"redact" doc:"What is hidden in everything that Rollout writes and prints."`
+	Models            map[string]Model `yaml:"models" json:"models,omitempty" doc:"The models that agents can use, by name. Rollout stands between agent and model: the key stays on the host."`
+	Agents            []agent.Agent    `yaml:"agents" json:"agents" required:"true" doc:"The agents to evaluate."`
+	Datasets          []Dataset        `yaml:"datasets" json:"datasets,omitempty" doc:"Directories of tasks, and datasets of registries. datasets, tasks or both must be given."`
+	Tasks             []string         `yaml:"tasks" json:"tasks,omitempty" doc:"Directories of single tasks, relative to the job file; they form the dataset \"tasks\"."`
+	TasksFormat       Format           `yaml:"tasks_format" json:"tasks_format,omitempty" enum:"rollout,harbor" doc:"Format of the tasks in the tasks list; see datasets[].format. Default: rollout."`
+	IncludeTasks      []string         `yaml:"include_tasks" json:"include_tasks,omitempty" doc:"Run only tasks whose name matches one of these globs (*, ?, [a-z])."`
+	ExcludeTasks      []string         `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"Do not run tasks whose name matches one of these globs."`
 }
 
 // Retry is the key retry: how transient infrastructure failures are retried. MaxAttempts includes the first attempt.

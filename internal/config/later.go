@@ -9,7 +9,6 @@ import (
 // later are planned keys that do not exist yet, with what to do until then. They are errors: if a judge were ignored, results
 // would look better than they are.
 var later = map[string]string{
-	"models": "list one agent per model, with the model in its env",
 	"judges": "remove it; a task's tests/test.sh may call a judge",
 	"preset": "give install and execute scripts",
 }
@@ -24,8 +23,11 @@ func belongsIn(key string) string {
 				places = append(places, place)
 			}
 			inner, suffix := r.Type, ""
-			if inner.Kind() == reflect.Slice {
+			switch {
+			case inner.Kind() == reflect.Slice:
 				inner, suffix = inner.Elem(), "[]"
+			case inner.Kind() == reflect.Map:
+				inner, suffix = inner.Elem(), ".*"
 			}
 			if inner.Kind() == reflect.Struct {
 				search(inner, "in "+r.Key+suffix)

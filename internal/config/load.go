@@ -15,6 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/keys"
+	"github.com/org/rollout-action/internal/model/scripted"
 )
 
 // Options configure how a job file is loaded. The zero value reads the file without checks of the provider.
@@ -90,6 +91,9 @@ type Loaded struct {
 	// VisiblePassed are the variables of environment.pass_env in redact.except; HiddenPassed are the names of the others.
 	VisiblePassed map[string]string
 	HiddenPassed  []string
+	// Models have the secrets of the models that agents use, by name; Scripts those of scripted ones.
+	Models  map[string]ModelSecrets
+	Scripts map[string]scripted.Script
 	// AgentFiles has, by agent, the absolute path of each of its files (of a glob: of the directory that it begins in), and AgentFilesAt their positions.
 	AgentFiles   map[string][]string
 	AgentFilesAt map[string][]Place

@@ -39,7 +39,7 @@ var jobFile = keys.Dialect{
 		Text: "text", List: "a list", Mapping: "a mapping",
 		ListHint:       "begin each entry with \"- \"",
 		MappingHint:    asEntry,
-		NoPlaceholders: "it is expanded in agents[].env only",
+		NoPlaceholders: "it is expanded in agents[].env, models.*.api_key and models.*.headers only",
 	},
 	Types: map[reflect.Type]schema{
 		reflect.TypeFor[Bytes]():     {"type": []string{"integer", "string"}, "pattern": bytePattern},
@@ -49,6 +49,7 @@ var jobFile = keys.Dialect{
 			"type": "object", "propertyNames": schema{"pattern": variableName.String()},
 			"additionalProperties": schema{"type": []string{"string", "number", "boolean"}},
 		},
+		reflect.TypeFor[Headers](): {"type": "object", "additionalProperties": schema{"type": []string{"string"}}},
 	},
 	Structs: map[reflect.Type]func(schema){
 		reflect.TypeFor[agent.Agent](): scriptRules,

@@ -281,7 +281,10 @@ func (d *Decoder) mapping(n *Node, p Path, v reflect.Value, r Rules) bool {
 		case map[string]any:
 			m[f.Name] = d.anything(f.Value, at)
 		default:
-			panic(fmt.Sprintf("no rule for %s at %s", v.Type(), p))
+			one := reflect.New(v.Type().Elem()).Elem()
+			if d.value(f.Value, at, one, Rules{Key: f.Name, Type: one.Type(), Raw: true}) {
+				v.SetMapIndex(reflect.ValueOf(f.Name), one)
+			}
 		}
 	}
 	return true

@@ -57,7 +57,12 @@ func (d Dialect) encode(v reflect.Value) *Node {
 	case kind == reflect.Map:
 		n := &Node{Kind: Mapping}
 		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) }) {
-			n.Add(&Field{Name: name.String(), Value: plainNode(v.MapIndex(name).Interface())})
+			value := v.MapIndex(name)
+			if value.Kind() == reflect.Struct {
+				n.Add(&Field{Name: name.String(), Value: d.encodeStruct(value)})
+				continue
+			}
+			n.Add(&Field{Name: name.String(), Value: plainNode(value.Interface())})
 		}
 		return n
 	case kind == reflect.Bool:

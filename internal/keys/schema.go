@@ -131,6 +131,9 @@ func (d Dialect) typ(t reflect.Type, raw bool) Schema {
 	case reflect.Slice:
 		return Schema{"type": "array", "items": d.typ(t.Elem(), false)}
 	case reflect.Map:
+		if t.Elem().Kind() == reflect.Struct {
+			return Schema{"type": "object", "additionalProperties": d.Struct(t.Elem())}
+		}
 		return Schema{"type": "object"}
 	case reflect.Bool:
 		return Schema{"type": "boolean"}

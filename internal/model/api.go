@@ -1,8 +1,8 @@
 package model
 
 import (
+	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -17,6 +17,8 @@ const (
 	OpenAIChat      API = "openai-chat"      // Chat Completions
 	OpenAIResponses API = "openai-responses" // Responses
 	Google          API = "google"           // Gemini's generateContent
+	// Scripted is all of them: a model whose Transport answers each request in its own protocol.
+	Scripted API = "scripted"
 )
 
 // APIs lists the protocols.
@@ -42,20 +44,26 @@ func (a API) Environment(at, token, model string) map[string]string {
 	env := map[string]string{
 		"ROLLOUT_MODEL_URL": at + a.version(), "ROLLOUT_MODEL_KEY": token, "ROLLOUT_MODEL_NAME": model, "ROLLOUT_MODEL_API": string(a),
 	}
-	set := func(pairs ...string) {
-		for pair := range slices.Chunk(pairs, 2) {
-			env[pair[0]] = pair[1]
+	for _, api := range APIs {
+		if a == Scripted {
+			maps.Copy(env, api.clients(at, token, model))
 		}
 	}
+	maps.Copy(env, a.clients(at, token, model))
+	return env
+}
+
+// clients returns the variables that the protocol's own clients read.
+func (a API) clients(at, token, model string) map[string]string {
 	switch a {
 	case Anthropic:
-		set("ANTHROPIC_BASE_URL", at, "ANTHROPIC_API_KEY", token, "ANTHROPIC_MODEL", model)
+		return map[string]string{"ANTHROPIC_BASE_URL": at, "ANTHROPIC_API_KEY": token, "ANTHROPIC_MODEL": model}
 	case OpenAIChat, OpenAIResponses:
-		set("OPENAI_BASE_URL", at+"/v1", "OPENAI_API_BASE", at+"/v1", "OPENAI_API_KEY", token, "OPENAI_MODEL", model)
+		return map[string]string{"OPENAI_BASE_URL": at + "/v1", "OPENAI_API_BASE": at + "/v1", "OPENAI_API_KEY": token, "OPENAI_MODEL": model}
 	case Google:
-		set("GOOGLE_GEMINI_BASE_URL", at, "GEMINI_API_KEY", token, "GEMINI_MODEL", model)
+		return map[string]string{"GOOGLE_GEMINI_BASE_URL": at, "GEMINI_API_KEY": token, "GEMINI_MODEL": model}
 	}
-	return env
+	return nil
 }
 
 // version returns the path at which the protocol's requests begin.

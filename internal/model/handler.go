@@ -24,7 +24,7 @@ var discardLog = log.New(io.Discard, "", 0)
 
 // serveHTTP answers one request of the agent.
 func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	p := s.opts.Model.protocol
+	p := s.opts.Model.protocolOf(r)
 	path := r.URL.EscapedPath()
 	switch {
 	case r.Method == http.MethodHead && (path == "/" || path == "/api/hello"): // clients look whether somebody is there
@@ -33,11 +33,11 @@ func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
 		// codex then uses HTTP at once; other refusals cost it seven attempts.
 		w.Header().Set("Connection", "close")
-		s.refuse(w, http.StatusUpgradeRequired, "no_websocket", "this gateway speaks HTTP only")
+		s.refuse(w, r, http.StatusUpgradeRequired, "no_websocket", "this gateway speaks HTTP only")
 		return
 	}
 	if !s.admits(tokenOf(r)) {
-		s.refuse(w, http.StatusUnauthorized, "invalid_token", "this is not the key of this trial: it is in ROLLOUT_MODEL_KEY")
+		s.refuse(w, r, http.StatusUnauthorized, "invalid_token", "this is not the key of this trial: it is in ROLLOUT_MODEL_KEY")
 		return
 	}
 	switch p.route(r.Method, path) {
@@ -51,11 +51,11 @@ func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, other := range APIs {
 			if protocolOf(other).route(r.Method, path) == routeTurn {
 				s.foreign(path)
-				s.refuse(w, http.StatusNotFound, "other_protocol", fmt.Sprintf("%s %s is of the API %s, but the model %s has the API %s", r.Method, path, other, s.opts.Model.Name, s.opts.Model.API))
+				s.refuse(w, r, http.StatusNotFound, "other_protocol", fmt.Sprintf("%s %s is of the API %s, but the model %s has the API %s", r.Method, path, other, s.opts.Model.Name, s.opts.Model.API))
 				return
 			}
 		}
-		s.refuse(w, http.StatusNotFound, "not_found", r.Method+" "+path+" is not a part of the API "+string(s.opts.Model.API)+" that this gateway has")
+		s.refuse(w, r, http.StatusNotFound, "not_found", r.Method+" "+path+" is not a part of the API "+string(s.opts.Model.API)+" that this gateway has")
 	}
 }
 
@@ -69,21 +69,21 @@ func tokenOf(r *http.Request) string {
 }
 
 // refuse answers with an error in the form of the protocol.
-func (s *Session) refuse(w http.ResponseWriter, code int, kind, message string) {
+func (s *Session) refuse(w http.ResponseWriter, r *http.Request, code int, kind, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(s.opts.Model.protocol.failure(code, kind, message)) //nolint:gosec // it is JSON for the agent, never HTML
+	_, _ = w.Write(s.opts.Model.protocolOf(r).failure(code, kind, message)) //nolint:gosec // it is JSON for the agent, never HTML
 }
 
 // stopped refuses a turn because a budget is used up, so that clients give up at once.
-func (s *Session) stopped(w http.ResponseWriter, stop Stop) {
+func (s *Session) stopped(w http.ResponseWriter, r *http.Request, stop Stop) {
 	w.Header().Set("X-Should-Retry", "false")
-	s.refuse(w, s.opts.Model.protocol.refusalCode(), "budget_exceeded", "rollout stopped: "+string(stop))
+	s.refuse(w, r, s.opts.Model.protocolOf(r).refusalCode(), "budget_exceeded", "rollout stopped: "+string(stop))
 }
 
-func (s *Session) sealedAnswer(w http.ResponseWriter) {
+func (s *Session) sealedAnswer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Should-Retry", "false")
-	s.refuse(w, http.StatusConflict, "trial_ended", errSealed.Error())
+	s.refuse(w, r, http.StatusConflict, "trial_ended", errSealed.Error())
 }
 
 var errBodyLong = errors.New("the request's body is too long")
@@ -127,11 +127,11 @@ func (s *Session) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool
 	text, err := body(r)
 	switch {
 	case errors.Is(err, errBodyLong):
-		s.refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request has more than 256 MiB")
+		s.refuse(w, r, http.StatusRequestEntityTooLarge, "request_too_large", "the request has more than 256 MiB")
 	case err != nil:
-		s.refuse(w, http.StatusBadRequest, "invalid_body", "the request's body cannot be read: "+err.Error())
+		s.refuse(w, r, http.StatusBadRequest, "invalid_body", "the request's body cannot be read: "+err.Error())
 	case !gjson.ValidBytes(text) || !gjson.ParseBytes(text).IsObject():
-		s.refuse(w, http.StatusBadRequest, "invalid_json", "the request's body is not a JSON object")
+		s.refuse(w, r, http.StatusBadRequest, "invalid_json", "the request's body is not a JSON object")
 	default:
 		return text, true
 	}
@@ -188,7 +188,7 @@ func (m *Model) request(ctx context.Context, from *http.Request, path string, te
 	}
 	r.Header.Set("Accept-Encoding", "identity") // events are read as they pass
 	if m.Key != "" {
-		m.protocol.authorise(r, m.Key)
+		m.protocolOf(from).authorise(r, m.Key)
 	}
 	for name, value := range m.Headers {
 		r.Header.Set(name, value)
@@ -209,28 +209,28 @@ func (s *Session) count(w http.ResponseWriter, r *http.Request, path string) {
 	sealed := s.sealed
 	s.mu.Unlock()
 	if sealed {
-		s.sealedAnswer(w)
+		s.sealedAnswer(w, r)
 		return
 	}
 	m := s.opts.Model
 	// The model's name alone: there is no sampling in a count.
 	bare := *m
 	bare.Config.Sampling = nil
-	at, text, err := m.protocol.prepare(path, text, &bare)
+	at, text, err := m.protocolOf(r).prepare(path, text, &bare)
 	if err != nil {
-		s.refuse(w, http.StatusBadRequest, "invalid_json", err.Error())
+		s.refuse(w, r, http.StatusBadRequest, "invalid_json", err.Error())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
 	request, err := m.request(ctx, r, at, text)
 	if err != nil {
-		s.refuse(w, http.StatusBadRequest, "invalid_request", err.Error())
+		s.refuse(w, r, http.StatusBadRequest, "invalid_request", err.Error())
 		return
 	}
 	answer, err := m.client.Do(request) //nolint:gosec // as above
 	if err != nil {
-		s.refuse(w, http.StatusBadGateway, "model_unreachable", "the provider of the model does not answer")
+		s.refuse(w, r, http.StatusBadGateway, "model_unreachable", "the provider of the model does not answer")
 		return
 	}
 	defer answer.Body.Close()

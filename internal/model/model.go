@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -29,7 +30,7 @@ type Config struct {
 // Model is a model that sessions share: its connections, and the queue for its rate limits. It is safe for concurrent use.
 type Model struct {
 	Config
-	protocol protocol
+	protocol protocol // nil: that of each request
 	base     *url.URL
 	// versioned: base ends in a version, which replaces the protocol's.
 	versioned bool
@@ -45,12 +46,12 @@ const connectTime = 15 * time.Second
 // New returns a model. It fails if the configuration has an unknown API or a URL that is none.
 func New(c Config) (*Model, error) {
 	p := protocolOf(c.API)
-	if p == nil {
+	if p == nil && c.API != Scripted {
 		return nil, &ConfigError{Key: "api", Reason: "is unknown"}
 	}
 	text := c.BaseURL
 	if text == "" {
-		text = c.API.DefaultBaseURL()
+		text = cmp.Or(c.API.DefaultBaseURL(), "http://scripted.invalid")
 	}
 	base, err := url.Parse(text)
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" || base.RawQuery != "" || base.User != nil {
@@ -68,6 +69,17 @@ func New(c Config) (*Model, error) {
 		Config: c, protocol: p, base: base, versioned: version.MatchString(base.Path), queue: newQueue(c.MaxConcurrent),
 		client: &http.Client{Transport: c.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}, nil
+}
+
+// protocolOf returns the protocol in which a request is answered.
+func (m *Model) protocolOf(r *http.Request) protocol {
+	if m.protocol != nil {
+		return m.protocol
+	}
+	if api, action := APIOf(r.URL.EscapedPath()); action != "" {
+		return protocolOf(api)
+	}
+	return chat{}
 }
 
 // ConfigError is a Config that cannot work.

@@ -32,13 +32,13 @@ func (s *Session) turn(w http.ResponseWriter, r *http.Request, path string) {
 	n, stop, err := s.begin()
 	switch {
 	case err != nil:
-		s.sealedAnswer(w)
+		s.sealedAnswer(w, r)
 		return
 	case stop != "":
-		s.stopped(w, stop)
+		s.stopped(w, r, stop)
 		return
 	}
-	x := &exchange{s: s, m: s.opts.Model, w: w, r: r, asked: asked, path: path, turn: Turn{
+	x := &exchange{s: s, m: s.opts.Model, p: s.opts.Model.protocolOf(r), w: w, r: r, asked: asked, path: path, turn: Turn{
 		N: n, Agent: agentOf(r), Asked: s.opts.Model.Upstream, Began: began, Retry: retried(r),
 	}}
 	defer x.end()
@@ -49,6 +49,7 @@ func (s *Session) turn(w http.ResponseWriter, r *http.Request, path string) {
 type exchange struct {
 	s     *Session
 	m     *Model
+	p     protocol
 	w     http.ResponseWriter
 	r     *http.Request
 	asked []byte
@@ -87,7 +88,7 @@ func (x *exchange) fail(kind FailureKind, status int, message string) {
 }
 
 func (x *exchange) run() {
-	p := x.m.protocol
+	p := x.p
 	text := x.asked
 	var err error
 	if x.s.opts.Restricted {
@@ -99,7 +100,7 @@ func (x *exchange) run() {
 	}
 	if err != nil {
 		x.fail(FailedGateway, 0, err.Error())
-		x.s.refuse(x.w, http.StatusBadRequest, "invalid_json", err.Error())
+		x.s.refuse(x.w, x.r, http.StatusBadRequest, "invalid_json", err.Error())
 		return
 	}
 	if x.s.opts.Conversations {
@@ -204,20 +205,20 @@ func (x *exchange) unreachable(err error) {
 	switch {
 	case errors.Is(context.Cause(ctx), errSealed):
 		x.fail(FailedCut, 0, errSealed.Error())
-		x.s.sealedAnswer(x.w)
+		x.s.sealedAnswer(x.w, x.r)
 	case ctx.Err() != nil:
 		x.fail(FailedCut, 0, "the agent did not wait for the answer")
 		x.abort = true
 	case errors.Is(err, errWaited):
 		x.fail(FailedLimit, 0, fmt.Sprintf("there was no free place within %s (max_concurrent of the model %s)", x.s.opts.MaxWait, x.m.Name))
-		x.s.refuse(x.w, http.StatusServiceUnavailable, "model_busy", x.turn.Failure.Message)
+		x.s.refuse(x.w, x.r, http.StatusServiceUnavailable, "model_busy", x.turn.Failure.Message)
 	default:
 		x.fail(FailedUnreachable, 0, x.hide(err.Error()))
 		code := http.StatusBadGateway
 		if timeout := interface{ Timeout() bool }(nil); errors.As(err, &timeout) && timeout.Timeout() {
 			code = http.StatusGatewayTimeout
 		}
-		x.s.refuse(x.w, code, "model_unreachable", "the provider of the model cannot be reached")
+		x.s.refuse(x.w, x.r, code, "model_unreachable", "the provider of the model cannot be reached")
 	}
 }
 
@@ -268,12 +269,12 @@ func (x *exchange) relayPlain(answer *http.Response) {
 		return
 	case len(text) > maxPlain:
 		x.fail(FailedProvider, answer.StatusCode, "the answer has more than 64 MiB")
-		x.s.refuse(x.w, http.StatusBadGateway, "answer_too_large", x.turn.Failure.Message)
+		x.s.refuse(x.w, x.r, http.StatusBadGateway, "answer_too_large", x.turn.Failure.Message)
 		return
 	case !gjson.ValidBytes(text):
 		x.fail(FailedProvider, answer.StatusCode, "the provider's answer is not JSON")
 	default:
-		x.turn.Answer, x.turn.Whole = x.m.protocol.answer(text), true
+		x.turn.Answer, x.turn.Whole = x.p.answer(text), true
 		if failed := x.turn.Answer.Failed; failed != "" {
 			x.fail(FailedProvider, answer.StatusCode, failed)
 		}
@@ -317,7 +318,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 	done := make(chan struct{})
 	defer close(done)
 	go readEvents(answer.Body, pieces, done)
-	reader := x.m.protocol.reader(x.asked)
+	reader := x.p.reader(x.asked)
 	idle := time.NewTimer(x.s.opts.KeepAlive)
 	defer idle.Stop()
 	var last []byte // data of the latest event
@@ -328,7 +329,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 		case p = <-pieces:
 		case <-idle.C:
 			if held.Len() == 0 {
-				_, _ = x.w.Write(x.m.protocol.keepAlive(last)) // the client has gone: the context says so
+				_, _ = x.w.Write(x.p.keepAlive(last)) // the client has gone: the context says so
 				_ = out.Flush()
 			}
 			idle.Reset(x.s.opts.KeepAlive)
@@ -353,7 +354,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 		}
 		if ends || held.Len() > 0 {
 			held.Write(p.event.raw)
-			if ends && x.m.API != Google { // whose streams have no event that ends them
+			if ends && x.p != protocol(google{}) { // whose streams have no event that ends them
 				x.endStream(out, reader, &held, io.EOF)
 				return
 			}
@@ -378,7 +379,7 @@ func (x *exchange) endStream(out *http.ResponseController, reader eventReader, h
 	x.turn.Answer, whole = reader.answer()
 	x.turn.Ended = time.Now()
 	// Some servers of the chat protocol send no [DONE].
-	if !whole && x.m.API == OpenAIChat && errors.Is(err, io.EOF) && x.turn.Answer.Finish != "" {
+	if !whole && x.p == protocol(chat{}) && errors.Is(err, io.EOF) && x.turn.Answer.Finish != "" {
 		whole = true
 	}
 	x.turn.Whole = whole && (errors.Is(err, io.EOF))

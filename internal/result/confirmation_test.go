@@ -85,7 +85,7 @@ func TestFault(t *testing.T) {
 	want := map[ErrorType]Fault{
 		TaskInvalid: FaultTask, TaskNotFound: FaultTask,
 		AgentInstallFailed: FaultInstall, AgentInstallTimeout: FaultInstall,
-		AgentExecutionFailed: FaultAgent, AgentExecutionTimeout: FaultAgent,
+		AgentExecutionFailed: FaultAgent, AgentExecutionTimeout: FaultAgent, ModelFailed: FaultAgent, ModelEmptyResponse: FaultAgent,
 		VerifierFailed: FaultVerifier, VerifierTimeout: FaultVerifier, VerifierRewardMissing: FaultVerifier, VerifierRewardInvalid: FaultVerifier,
 	}
 	for _, e := range append(ErrorTypes, "from_a_later_version") {

@@ -48,6 +48,8 @@ const (
 	LogsDir     = "logs"                // the environment's /logs
 	// ArtifactsDir has the files that the task wants to keep.
 	ArtifactsDir = "artifacts"
+	// TrajectoryFile has a line for each call of the agent's model, if the agent has one of the job's models.
+	TrajectoryFile = "trajectory.jsonl"
 
 	StdoutFile = "stdout.txt"
 	StderrFile = "stderr.txt"

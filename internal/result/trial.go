@@ -33,6 +33,14 @@ const (
 	AgentExecutionFailed ErrorType = "agent_execution_failed"
 	// AgentExecutionTimeout: the agent's execute script took longer than its timeout.
 	AgentExecutionTimeout ErrorType = "agent_execution_timeout"
+	// ModelFailed: the agent's execute script failed after its model's provider had answered with an error.
+	ModelFailed ErrorType = "model_failed"
+	// ModelEmptyResponse: ten answers of the model in a row were empty, so that the agent got no more.
+	ModelEmptyResponse ErrorType = "model_empty_response"
+	// ModelUnreachable: the agent's execute script failed after its model's provider had not answered.
+	ModelUnreachable ErrorType = "model_unreachable"
+	// GatewayFailed: Rollout could not give the agent access to its model, or could not keep what the model answered.
+	GatewayFailed ErrorType = "gateway_failed"
 	// VerifierFailed: the verifier ended with a non-zero exit code.
 	VerifierFailed ErrorType = "verifier_failed"
 	// VerifierTimeout: the verifier took longer than its timeout.
@@ -56,6 +64,7 @@ var ErrorTypes = []ErrorType{
 	TaskInvalid, TaskNotFound,
 	EnvironmentBuildFailed, EnvironmentBuildTimeout, EnvironmentImagePullFailed, EnvironmentStartFailed, EnvironmentResourceAllocationFailed,
 	AgentInstallFailed, AgentInstallTimeout, AgentExecutionFailed, AgentExecutionTimeout,
+	ModelFailed, ModelEmptyResponse, ModelUnreachable, GatewayFailed,
 	VerifierFailed, VerifierTimeout, VerifierRewardMissing, VerifierRewardInvalid,
 	EnvironmentTeardownFailed, InternalError, EnvironmentLost, Cancelled,
 }
@@ -79,8 +88,9 @@ func (t ErrorType) Fault() Fault {
 		prefix string
 		fault  Fault
 	}{
-		{"agent_execution_", FaultAgent}, {"agent_install_", FaultInstall}, {"verifier_", FaultVerifier}, {"task_", FaultTask},
+		{"agent_execution_", FaultAgent}, {"model_failed", FaultAgent}, {"model_empty_", FaultAgent}, {"agent_install_", FaultInstall}, {"verifier_", FaultVerifier}, {"task_", FaultTask},
 		{"environment_", FaultInfrastructure}, {string(InternalError), FaultInfrastructure}, {string(Cancelled), FaultInfrastructure},
+		{string(ModelUnreachable), FaultInfrastructure}, {string(GatewayFailed), FaultInfrastructure},
 	} {
 		if strings.HasPrefix(string(t), f.prefix) {
 			return f.fault
@@ -260,6 +270,14 @@ type Trial struct {
 	// Confirmation: this is an attempt beyond the planned ones, made because the task looked broken (gate.confirm). Its Attempt
 	// follows the planned ones. It is in no count, rate or metric, but its cost is part of the total. See Summarize and Compare.
 	Confirmation bool `json:"confirmation,omitempty"`
+
+	// Usage is what the agent used of its model, as the gateway counted it; null without a gateway.
+	Usage *Usage `json:"usage,omitempty"`
+	// StopCondition is the budget that ended the agent's access to its model, or "context_length"; "" if nothing did. The agent's exit
+	// code does not count then.
+	StopCondition string `json:"stop_condition,omitempty"`
+	// IsTruncated: the agent could not go on as it wanted: because of StopCondition, or because the model's last answer was cut off.
+	IsTruncated bool `json:"is_truncated,omitempty"`
 
 	Costs       Costs        `json:"costs"`
 	Environment *Environment `json:"environment,omitempty"`

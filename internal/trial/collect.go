@@ -34,7 +34,7 @@ func (x *execution) collect(ctx context.Context) {
 	defer cancel()
 	exitCode := x.trial.VerifierExitCode // nil if the tests did not end
 	logs := &logCopy{record: &x.record, env: x.live.env, rules: x.rules}
-	if x.spec.Again == nil { // else it is that of the earlier trial, whose result has it
+	if x.spec.Again == nil && x.trial.Usage == nil { // else it is that of the earlier trial, whose result has it, or the gateway's
 		defer func() { x.addModelCost(logs.cost) }()
 	}
 	unknown := logs.copyAll(c, exitCode != nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/model/scripted"
 )
 
 // Digests tell whether a trial of another job was the same experiment: if they are equal, the job files say the same about it.
@@ -22,6 +23,7 @@ type Inputs struct {
 	Visible map[string]map[string]string // each agent's variables that hold no secret
 	Passed  map[string]string            // those of environment.pass_env that hold none
 	Files   map[string]string            // the digest of each agent's files, of those that have some
+	Scripts map[string]scripted.Script   // those of scripted models, by the models' names
 }
 
 // DigestsOf returns the digests of a job. Of the inputs' variables the values count; of all others only the names and placeholders. Of
@@ -32,18 +34,35 @@ func DigestsOf(job config.Job, in Inputs) Digests {
 		Passed map[string]string
 	}{experiment(job), in.Passed})}
 	for _, a := range job.Agents {
-		d.Agents[a.Name] = agentDigest(a, in.Visible[a.Name], in.Files[a.Name])
+		d.Agents[a.Name] = agentDigest(a, in.Visible[a.Name], in.Files[a.Name], modelOf(job, in, a.Model))
 	}
 	return d
 }
 
-func agentDigest(a agent.Agent, visible map[string]string, files string) string {
+// usedModel is what the results of an agent depend on of its model: not how many requests there may be, nor what they cost.
+type usedModel struct {
+	config.Model
+	Answers scripted.Script
+}
+
+// modelOf returns the model with a name; nil if it is "".
+func modelOf(job config.Job, in Inputs, name string) *usedModel {
+	m, ok := job.Models[name]
+	if !ok {
+		return nil
+	}
+	m.MaxConcurrent, m.Price, m.Script = 0, nil, ""
+	return &usedModel{m, in.Scripts[name]}
+}
+
+func agentDigest(a agent.Agent, visible map[string]string, files string, m *usedModel) string {
 	a.Description, a.Files = "", nil
 	return digestOf(struct {
 		Agent   agent.Agent
 		Visible map[string]string
-		Files   string `json:",omitempty"`
-	}{a, visible, files})
+		Files   string     `json:",omitempty"`
+		Model   *usedModel `json:",omitempty"`
+	}{a, visible, files, m})
 }
 
 // experiment returns the configuration without what a trial's key and other digests tell, and without how many trials there are
@@ -55,6 +74,7 @@ func experiment(job config.Job) config.Job {
 	job.Environment.MinFreeDisk, job.Environment.Keep = 0, ""
 	job.Budget = config.Budget{}
 	job.Retry, job.Metrics, job.Gate = config.Retry{}, nil, gate.Policy{}
+	job.Models = nil
 	job.Agents, job.Datasets, job.Tasks, job.TasksFormat, job.IncludeTasks, job.ExcludeTasks = nil, nil, nil, "", nil, nil
 	return job
 }

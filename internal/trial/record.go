@@ -32,7 +32,14 @@ func (r *record) noError() bool { return r.trial.Error == nil }
 // agentFailed reports whether the agent ran and failed.
 func (r *record) agentFailed() bool {
 	e := r.trial.Error
-	return e != nil && (e.Type == result.AgentExecutionFailed || e.Type == result.AgentExecutionTimeout)
+	if e == nil {
+		return false
+	}
+	switch e.Type {
+	case result.AgentExecutionFailed, result.AgentExecutionTimeout, result.ModelFailed, result.ModelEmptyResponse:
+		return true
+	}
+	return false
 }
 
 func (r *record) lostEnvironment() bool {

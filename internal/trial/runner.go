@@ -8,6 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
@@ -19,7 +20,9 @@ import (
 type Options struct {
 	Provider environment.Provider
 	Job      config.Job
-	Digests  Digests          // of Job
+	Digests  Digests // of Job
+	// Models are the models of Job that agents use, by name.
+	Models   map[string]*model.Model
 	Redactor *redact.Redactor // nil: nothing is hidden
 	Emit     event.Sink       // safe for many goroutines; nil: nobody watches
 	Now      func() time.Time // nil: time.Now

@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
@@ -81,7 +82,8 @@ type story struct {
 	emit    event.Sink
 	ctx     context.Context
 	hard    context.Context
-	leaves  bool // an environment, which the test removes
+	leaves  bool                    // an environment, which the test removes
+	models  map[string]*model.Model // the job's
 }
 
 // outcome is what became of it.
@@ -132,6 +134,7 @@ func (p place) newScene(t testing.TB, s story) *scene {
 	sc.runner = trial.NewRunner(trial.Options{
 		Provider: retrying,
 		Job:      sc.job,
+		Models:   s.models,
 		Redactor: redact.New(s.secrets),
 		Hard:     s.hard,
 		Disk:     s.disk,

@@ -209,7 +209,6 @@ func (x *execution) execute(ctx context.Context) error {
 	if err := x.switchNetwork(ctx, "the agent", x.networks.Agent); err != nil {
 		return err
 	}
-	x.agentBegan = true
 	script, what := "exec bash "+executeScript, "the agent's execute script"
 	if x.spec.Agent.Name == agent.Oracle {
 		solution, err := x.spec.Task.Solution()
@@ -218,14 +217,19 @@ func (x *execution) execute(ctx context.Context) error {
 		}
 		script, what = scriptCommand(x.rules.SolutionDirs[0], solution, solveScript, x.rules.RunAsPrograms), "the task's solution/solve.sh"
 	}
+	gateway, err := x.openGateway(ctx)
+	if err != nil {
+		return err
+	}
+	x.agentBegan = true
 	code, err := x.exec(ctx, scriptRun{
-		script: script, logs: result.CommandDir, env: x.agentEnv(), timeout: x.timeouts.Execute, user: string(x.spec.Task.Config.Agent.User),
+		script: script, logs: result.CommandDir, env: gateway.variables(x.agentEnv()), timeout: x.timeouts.Execute, user: string(x.spec.Task.Config.Agent.User),
 	})
 	x.agentBegan = !errors.Is(err, environment.ErrNotBegun)
 	if err == nil && code != 0 {
-		return failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see %s", what, code, x.outOfMemory(ctx), outputIn(result.CommandDir))
+		err = failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see %s", what, code, x.outOfMemory(ctx), outputIn(result.CommandDir))
 	}
-	return err
+	return x.closeGateway(gateway, err)
 }
 
 // verify puts the tests in place and runs them. It first removes what the agent left at /tests and in the verifier's log directory,

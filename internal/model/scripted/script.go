@@ -57,11 +57,11 @@ type Call struct {
 
 // Usage counts tokens.
 type Usage struct {
-	Input      int64 `yaml:"input" json:"input,omitempty" min:"0" doc:"All tokens of the input. Default: a quarter of its bytes."`
-	Cached     int64 `yaml:"cached" json:"cached,omitempty" min:"0" doc:"Those of them that were read from a cache."`
-	CacheWrite int64 `yaml:"cache_write" json:"cache_write,omitempty" min:"0" doc:"Those of them that were written to a cache."`
-	Output     int64 `yaml:"output" json:"output,omitempty" min:"0" doc:"All tokens of the output. Default: a quarter of its bytes."`
-	Reasoning  int64 `yaml:"reasoning" json:"reasoning,omitempty" min:"0" doc:"Those of them that are reasoning."`
+	Input      int `yaml:"input" json:"input,omitempty" min:"0" doc:"All tokens of the input. Default: a quarter of its bytes."`
+	Cached     int `yaml:"cached" json:"cached,omitempty" min:"0" doc:"Those of them that were read from a cache."`
+	CacheWrite int `yaml:"cache_write" json:"cache_write,omitempty" min:"0" doc:"Those of them that were written to a cache."`
+	Output     int `yaml:"output" json:"output,omitempty" min:"0" doc:"All tokens of the output. Default: a quarter of its bytes."`
+	Reasoning  int `yaml:"reasoning" json:"reasoning,omitempty" min:"0" doc:"Those of them that are reasoning."`
 }
 
 // Error is an answer of the provider that is none.
@@ -193,10 +193,10 @@ func (a *Answer) say(c model.Conversation, asked string, size int, n int) (said,
 		out.calls = append(out.calls, call{id: fmt.Sprintf("call_%d_%d", n, i), name: one.Name, arguments: arguments})
 	}
 	if out.usage.Input == 0 {
-		out.usage.Input = int64(size/4) + 1
+		out.usage.Input = size/4 + 1
 	}
 	if out.usage.Output == 0 && size2 > 0 {
-		out.usage.Output = int64(size2/4) + 1
+		out.usage.Output = size2/4 + 1
 	}
 	return out, nil
 }

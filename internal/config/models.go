@@ -1,0 +1,221 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
+	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/scripted"
+)
+
+// APIScripted is the api of a model that answers by a script, in all protocols.
+const APIScripted = "scripted"
+
+// Model is a model that agents can use. Values of APIKey and Headers keep their ${VAR} placeholders.
+type Model struct {
+	API           string         `yaml:"api" json:"api" required:"true" enum:"anthropic,openai-chat,openai-responses,google,scripted" doc:"The protocol of the model's provider, which the agent must speak, too. scripted: the model answers by script, in all protocols."`
+	Model         string         `yaml:"model" json:"model,omitempty" doc:"The name that the provider knows. It is asked for whatever the agent asks for. Default: the name in models."`
+	BaseURL       string         `yaml:"base_url" json:"base_url,omitempty" doc:"URL of the provider. Default: that of the API's author."`
+	APIKey        string         `yaml:"api_key" json:"api_key,omitempty" raw:"true" doc:"The key, such as ${ANTHROPIC_API_KEY}. It stays on the host."`
+	Headers       Headers        `yaml:"headers" json:"headers,omitempty" doc:"Headers of each request to the provider, for example of a company's own proxy. ${VAR} works as in an agent's env."`
+	Sampling      map[string]any `yaml:"sampling" json:"sampling,omitempty" doc:"Parameters such as temperature that replace the agent's in each request."`
+	Price         *Price         `yaml:"price" json:"price,omitempty" doc:"Prices in US dollars per million tokens."`
+	MaxConcurrent int            `yaml:"max_concurrent" json:"max_concurrent,omitempty" min:"1" max:"100000" doc:"Requests to the model at one time, of all trials. Default: no bound."`
+	Script        string         `yaml:"script" json:"script,omitempty" doc:"The file by which a model with the api scripted answers, relative to the job file."`
+}
+
+// Headers are headers of HTTP by name.
+type Headers map[string]string
+
+// Price has a model's prices in US dollars per million tokens. A price that is nil is that of the input.
+type Price struct {
+	Input      float64  `yaml:"input" json:"input" required:"true" min:"0" max:"1000000" doc:"Of the input."`
+	Output     float64  `yaml:"output" json:"output" required:"true" min:"0" max:"1000000" doc:"Of the output, with reasoning."`
+	CacheRead  *float64 `yaml:"cache_read" json:"cache_read,omitempty" min:"0" max:"1000000" doc:"Of input that was read from a cache. Default: that of the input."`
+	CacheWrite *float64 `yaml:"cache_write" json:"cache_write,omitempty" min:"0" max:"1000000" doc:"Of input that was written to a cache. Default: that of the input."`
+}
+
+// Cost returns what tokens cost, in US dollars; nil if it is not known how many they are. The provider's own figure wins.
+func (p *Price) Cost(u model.Usage) *float64 {
+	switch {
+	case u.CostUSD != nil:
+		return u.CostUSD
+	case p == nil || u.Input == nil || u.Output == nil:
+		return nil
+	}
+	count := func(n *int64) float64 {
+		if n == nil {
+			return 0
+		}
+		return float64(*n)
+	}
+	price := func(own *float64) float64 { return *cmp.Or(own, &p.Input) }
+	read, written := count(u.Cached), count(u.CacheWrite)
+	fresh := max(0, count(u.Input)-read-written)
+	return new((fresh*p.Input + read*price(p.CacheRead) + written*price(p.CacheWrite) + count(u.Output)*p.Output) / 1e6)
+}
+
+// CostOf returns Cost as a model.Config has it.
+func CostOf(p *Price) func(string, time.Time, model.Usage) *float64 {
+	return func(_ string, _ time.Time, u model.Usage) *float64 { return p.Cost(u) }
+}
+
+// ModelSecrets has the values of a model that must stay in memory: never write them.
+type ModelSecrets struct {
+	Key     string
+	Headers map[string]string
+}
+
+// models checks the models, expands their secrets, and checks what agents say of them.
+func (c *checker) models(secrets, except map[string]bool) {
+	job := &c.out.Job
+	c.out.Models, c.out.Scripts = map[string]ModelSecrets{}, map[string]scripted.Script{}
+	used := map[string]bool{}
+	for _, a := range job.Agents {
+		used[a.Model] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(job.Models)) {
+		m := job.Models[name]
+		p := keys.Path{"models"}.Child(name)
+		if name == "policy" {
+			c.Problem(p, "choose another name", "models.policy is reserved: it stands for the trial's own model")
+		}
+		if m.Model == "" {
+			m.Model = name
+			job.Models[name] = m
+		}
+		c.modelKeys(m, p)
+		if !used[name] || c.BadBelow(p) { // a key that no agent needs may be missing
+			continue
+		}
+		own := ModelSecrets{Headers: map[string]string{}}
+		own.Key = c.modelSecret(m.APIKey, name, p.Child("api_key"), secrets, except)
+		if own.Key != "" && len(References(m.APIKey)) == 0 {
+			secrets[own.Key] = true
+			c.Warn(c.Root.Locate(p.Child("api_key"), false), "write ${NAME_OF_A_VARIABLE}", "the key of the model %q is in the job file, which the results repeat", keys.Shorten(name))
+		}
+		for _, header := range slices.Sorted(maps.Keys(m.Headers)) {
+			own.Headers[header] = c.modelSecret(m.Headers[header], name, p.Child("headers").Child(header), secrets, except)
+		}
+		c.out.Models[name] = own
+		if m.API == APIScripted {
+			c.out.Scripts[name] = c.modelScript(m, p.Child("script"))
+		}
+	}
+	for _, a := range job.Agents {
+		c.agentModel(a, c.agentPath(a.Name))
+	}
+}
+
+// modelScript reads the script of a scripted model.
+func (c *checker) modelScript(m Model, p keys.Path) scripted.Script {
+	var script scripted.Script
+	full := c.admit(resolve(c.source.dir, m.Script))
+	data, err := os.ReadFile(full)
+	if err != nil {
+		c.Problem(p, "write the path relative to the job file", "%s: %s cannot be read: %v", p, keys.Shorten(m.Script), withoutPath(err))
+		return script
+	}
+	src := source{file: m.Script, data: data, json: strings.EqualFold(filepath.Ext(m.Script), ".json")}
+	before := len(c.Problems.List)
+	root := src.parse(c.Problems)
+	if root == nil {
+		return script
+	}
+	newDecoder(root, c.Problems).Decode(&script)
+	if len(c.Problems.List) == before {
+		if err := script.Check(); err != nil {
+			c.Problem(p, "correct the script", "%s: %v", m.Script, err)
+		}
+	}
+	return script
+}
+
+// withoutPath returns why a file cannot be read, without its absolute path.
+func withoutPath(err error) error {
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
+// modelKeys checks keys of a model that depend on each other.
+func (c *checker) modelKeys(m Model, p keys.Path) {
+	if c.BadBelow(p) {
+		return
+	}
+	if m.API == APIScripted {
+		for _, one := range []struct {
+			key string
+			set bool
+		}{{"base_url", m.BaseURL != ""}, {"api_key", m.APIKey != ""}, {"headers", len(m.Headers) > 0}} {
+			if one.set {
+				c.Problem(p.Child(one.key), "remove it", "a scripted model has no %s", one.key)
+			}
+		}
+		if m.Script == "" {
+			c.Problem(p, "add script: FILE", "a scripted model needs a script")
+		}
+		return
+	}
+	if m.Script != "" {
+		c.Problem(p.Child("script"), "set api: scripted", "only a scripted model has a script")
+	}
+	if m.BaseURL != "" {
+		if _, err := model.New(model.Config{API: model.API(m.API), BaseURL: m.BaseURL}); err != nil {
+			c.Problem(p.Child("base_url"), "", "%s%v", strings.TrimSuffix(p.Child("base_url").String(), "base_url"), err)
+		}
+	}
+}
+
+// modelSecret expands a value of a model.
+func (c *checker) modelSecret(text, name string, p keys.Path, secrets, except map[string]bool) string {
+	e := expand(text, c.opts.Getenv)
+	at := c.Root.Locate(p, false)
+	if e.malformed != "" {
+		c.Add(at, "write ${VAR} or ${VAR:-default}; $$ is a $", "%s: %s", p, e.malformed)
+	}
+	for _, unset := range e.unset {
+		c.Add(at, fmt.Sprintf("export it, or give a default: ${%s:-…}", unset),
+			"environment variable %s is not set; model %q needs it", unset, keys.Shorten(name))
+	}
+	for host, value := range e.host {
+		if value == "" {
+			c.Warn(at, "is there no such secret? Pull requests from forks have none", "environment variable %s is set but empty; model %q needs it", host, keys.Shorten(name))
+		} else if !except[host] {
+			secrets[value] = true
+		}
+	}
+	return e.value
+}
+
+// agentModel checks what an agent says of its model.
+func (c *checker) agentModel(a agent.Agent, p keys.Path) {
+	job := c.out.Job
+	m, known := job.Models[a.Model]
+	switch {
+	case c.BadBelow(p.Child("model")) || c.Bad(keys.Path{"models"}):
+	case a.Model == "" && a.Budget != (agent.Budget{}):
+		c.Problem(p.Child("budget"), "add model: and models:, or remove it", "agent %q has a budget but no model that Rollout knows of", keys.Shorten(a.Name))
+	case a.Model == "":
+	case a.Reserved():
+		c.Problem(p.Child("model"), "remove it, or rename the agent", "agent %q is built in and uses no model", a.Name)
+	case !known:
+		hint := cmp.Or(diag.DidYouMean(a.Model, slices.Sorted(maps.Keys(job.Models))), "add it to models")
+		c.Problem(p.Child("model"), hint, "agent %q has the model %q, which is not in models", keys.Shorten(a.Name), keys.Shorten(a.Model))
+	case a.Budget.MaxCostUSD != nil && m.Price == nil:
+		c.Problem(p.Child("budget").Child("max_cost_usd"), fmt.Sprintf("add models.%s.price, or use max_total_tokens", a.Model),
+			"the price of the model %q is not known, so a budget in dollars cannot be kept", keys.Shorten(a.Model))
+	}
+}

@@ -1,0 +1,32 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+)
+
+// Running reports whether a turn runs.
+func (s *Session) Running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running > 0
+}
+
+// Asker returns a function that asks a model for a turn, in a session of its own that waits for an hour.
+func Asker(m *Model) func() error {
+	return func() error {
+		s := NewSession(Options{Model: m, MaxWait: 1 << 42})
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/v1/chat/completions", strings.NewReader(`{"stream":true,"messages":[]}`))
+		r.Header.Set("Authorization", "Bearer "+s.Token())
+		s.serveHTTP(w, r)
+		s.end(nil)
+		if w.Code != http.StatusOK {
+			return fmt.Errorf("status %d: %s", w.Code, w.Body)
+		}
+		return nil
+	}
+}

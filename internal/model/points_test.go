@@ -1,0 +1,635 @@
+package model_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/scripted"
+)
+
+// The tests in this file have the numbers of the points at which clients and gateways were seen to fail each other. Each names the
+// behaviour of the client that it is for.
+
+func eachAPI(t *testing.T, test func(t *testing.T, api model.API)) {
+	t.Helper()
+	for _, api := range model.APIs {
+		t.Run(string(api), func(t *testing.T) { test(t, api) })
+	}
+}
+
+func saying(text string) scripted.Script {
+	return scripted.Script{Answers: []scripted.Answer{{Text: text, Usage: scripted.Usage{Input: 10, Output: 5}}}, Repeat: true}
+}
+
+// fixed is a provider that gives one answer.
+func fixed(status int, contentType, body string, header ...string) transport {
+	return func(q *http.Request) (*http.Response, error) {
+		h := http.Header{"Content-Type": {contentType}}
+		for i := 0; i < len(header); i += 2 {
+			h.Set(header[i], header[i+1])
+		}
+		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)), Request: q, ProtoMajor: 1, ProtoMinor: 1}, nil
+	}
+}
+
+// whole returns a stream of each API without its last event, and the last event.
+func streamOf(t *testing.T, api model.API) (first, last string) {
+	t.Helper()
+	r := newRig(t, api, saying("Some words."), nil)
+	text := r.turn(api, "go").body
+	events := strings.SplitAfter(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n")
+	for len(events) > 0 && strings.TrimSpace(events[len(events)-1]) == "" {
+		events = events[:len(events)-1]
+	}
+	if len(events) < 2 {
+		t.Fatalf("a stream of %d events: %s", len(events), text)
+	}
+	return strings.Join(events[:len(events)-1], ""), events[len(events)-1]
+}
+
+// A clean end of a stream that was cut off makes opencode ask again and again.
+func TestPoint01CutStreamsAreAborted(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api model.API) {
+		first, _ := streamOf(t, api)
+		if api == model.OpenAIChat { // its last event is [DONE], without which an answer may be whole
+			first = first[:strings.LastIndex(first, `data: {`)]
+		}
+		for name, body := range map[string]string{"without the last event": first, "one comment": ": hello\n\n", "nothing": ""} {
+			r := newRigWith(t, api, fixed(200, "text/event-stream", body), nil)
+			if got := r.turn(api, "go"); got.err == nil {
+				t.Errorf("%s: the answer ends as if it were whole: %q", name, got.body)
+			}
+			report := r.session.Seal()
+			if report.Failure == nil || report.Failure.Kind != model.FailedCut || report.Turns != 0 || report.Failed != 1 {
+				t.Errorf("%s: %+v, failure %+v", name, report, report.Failure)
+			}
+		}
+	})
+}
+
+// Partial turns cost money, too: what they used is counted and kept.
+func TestPoint02PartialTurnsAreRecorded(t *testing.T) {
+	body := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"x\",\"usage\":{\"input_tokens\":70,\"output_tokens\":1}}}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"half a sen\"}}\n\n"
+	r := newRigWith(t, model.Anthropic, fixed(200, "text/event-stream", body), nil)
+	r.turn(model.Anthropic, "go")
+	report := r.session.Seal()
+	if len(r.turns) != 1 || r.turns[0].Whole || r.turns[0].Answer.Message.Parts[0].Text != "half a sen" || *report.Usage.Input != 70 {
+		t.Errorf("turns %+v, report %+v", r.turns, report)
+	}
+}
+
+// claude-code asks six more times after a 400, codex after a 402 or 403.
+func TestPoint03RefusalsEndClients(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api model.API) {
+		r := newRig(t, api, saying("ok"), func(_ *model.Config, o *model.Options) { o.Budget.MaxTurns = 2 })
+		for range 2 {
+			if got := r.turn(api, "go"); got.status != 200 {
+				t.Fatalf("%+v", got)
+			}
+		}
+		want := http.StatusBadRequest
+		if api == model.Anthropic {
+			want = http.StatusPaymentRequired
+		}
+		for range 3 {
+			if got := r.turn(api, "go"); got.status != want || !strings.Contains(got.body, "rollout stopped: max_turns") {
+				t.Errorf("%d %s, want %d", got.status, got.body, want)
+			}
+		}
+		report := r.session.Seal()
+		if report.Turns != 2 || report.Refused != 3 || report.Stop != model.StopTurns || report.Failed != 0 || len(r.turns) != 2 || len(r.requests) != 2 {
+			t.Errorf("%+v", report)
+		}
+	})
+}
+
+// Comments break gemini-cli, blank lines openai-python; codex counts only events with data as signs of life.
+func TestPoint04KeepAlivesOfEachProtocol(t *testing.T) {
+	want := map[model.API]string{
+		model.Anthropic: "event: ping\ndata: {\"type\": \"ping\"}\n\n", model.OpenAIChat: ": keepalive\ndata: ",
+		model.OpenAIResponses: "event: response.in_progress\ndata: {", model.Google: "\r\n\r\n\r\n",
+	}
+	eachAPI(t, func(t *testing.T, api model.API) {
+		first, last := streamOf(t, api)
+		answered := make(chan struct{})
+		slow := transport(func(q *http.Request) (*http.Response, error) {
+			read, write := io.Pipe()
+			go func() {
+				at := strings.Index(first, "\n\n") + 2
+				_, _ = io.WriteString(write, first[:at])
+				<-answered
+				_, _ = io.WriteString(write, first[at:]+last)
+				write.Close()
+			}()
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: read, Request: q}, nil
+		})
+		r := newRigWith(t, api, slow, func(_ *model.Config, o *model.Options) { o.KeepAlive = 30 * time.Millisecond })
+		time.AfterFunc(200*time.Millisecond, func() { close(answered) })
+		got := r.turn(api, "go")
+		if got.err != nil || !strings.Contains(got.body, want[api]) {
+			t.Errorf("%v, no %q in %q", got.err, want[api], got.body)
+		}
+		if api == model.Google && strings.Contains(got.body, ":\n") {
+			t.Errorf("a comment in %q", got.body)
+		}
+		if r.session.Seal().Turns != 1 {
+			t.Error("the turn does not count")
+		}
+	})
+}
+
+// codex asks for a WebSocket, and after any answer but 426 six times more.
+func TestPoint05WebSocketsAreRefused(t *testing.T) {
+	r := newRig(t, model.OpenAIResponses, saying("ok"), nil)
+	got := r.do(http.MethodGet, "/v1/responses", "", "Connection", "Upgrade", "Upgrade", "websocket")
+	if got.status != http.StatusUpgradeRequired || len(r.requests) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestPoint06CompressedRequests(t *testing.T) {
+	text := askBody(model.OpenAIChat, "compressed")
+	var zipped, z bytes.Buffer
+	g := gzip.NewWriter(&zipped)
+	_, _ = g.Write([]byte(text))
+	g.Close()
+	s, err := zstd.NewWriter(&z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = s.Write([]byte(text))
+	s.Close()
+	for encoding, body := range map[string]string{"gzip": zipped.String(), "zstd": z.String()} {
+		r := newRig(t, model.OpenAIChat, saying("ok"), nil)
+		got := r.do(http.MethodPost, paths[model.OpenAIChat], body, "Content-Encoding", encoding)
+		if got.status != 200 || !strings.Contains(r.bodies[0], `"compressed"`) || r.requests[0].Header.Get("Content-Encoding") != "" {
+			t.Errorf("%s: %+v, %q", encoding, got, r.bodies)
+		}
+	}
+	var bomb bytes.Buffer
+	g = gzip.NewWriter(&bomb)
+	zeros := make([]byte, 1<<20)
+	for range 300 {
+		_, _ = g.Write(zeros)
+	}
+	g.Close()
+	r := newRig(t, model.OpenAIChat, saying("ok"), nil)
+	if got := r.do(http.MethodPost, paths[model.OpenAIChat], bomb.String(), "Content-Encoding", "gzip"); got.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a bomb: %+v", got)
+	}
+	if got := r.do(http.MethodPost, paths[model.OpenAIChat], "no gzip", "Content-Encoding", "gzip"); got.status != http.StatusBadRequest {
+		t.Errorf("no gzip: %+v", got)
+	}
+}
+
+// Writing the body anew would break signed blocks.
+func TestPoint07BodiesStayAsTheyAre(t *testing.T) {
+	body := `{ "model" : "asked",` + "\n\t" + `"max_tokens":  1e2, "stream":true,"thinking": {"b":1.50,"a":"\u00e9\/"}, "messages":[{"role":"user","content":[{"type":"thinking","signature":"AbC+/=","thinking":"x  y"}]}] }`
+	r := newRig(t, model.Anthropic, saying("ok"), nil)
+	if got := r.do(http.MethodPost, "/v1/messages", body); got.status != 200 {
+		t.Fatalf("%+v", got)
+	}
+	if want := strings.Replace(body, `"asked"`, `"upstream-model"`, 1); r.bodies[0] != want {
+		t.Errorf("sent\n%s\nwant\n%s", r.bodies[0], want)
+	}
+	// Imposed sampling changes its own values only.
+	r = newRig(t, model.Google, saying("ok"), func(c *model.Config, _ *model.Options) { c.Sampling = map[string]any{"temperature": 0, "top_p": 0.5} })
+	r.do(http.MethodPost, paths[model.Google], `{"contents":[],  "generationConfig":{"temperature":1,"x":[1, 2]}}`)
+	if want := `{"contents":[],  "generationConfig":{"temperature":0,"x":[1, 2],"topP":0.5}}`; len(r.bodies) != 1 || r.bodies[0] != want {
+		t.Errorf("sent %q, want %q", r.bodies, want)
+	}
+}
+
+func TestPoint08HeadersArePassedOn(t *testing.T) {
+	r := newRig(t, model.Anthropic, saying("ok"), func(c *model.Config, _ *model.Options) { c.Headers = map[string]string{"X-Team": "evals"} })
+	r.turn(model.Anthropic, "go", "Anthropic-Beta", "a-2026,b-2026", "Anthropic-Version", "2023-06-01", "Cookie", "c=1", "X-Forwarded-For", "1.2.3.4", "Connection", "X-Hop", "X-Hop", "1")
+	h := r.requests[0].Header
+	if h.Get("Anthropic-Beta") != "a-2026,b-2026" || h.Get("Anthropic-Version") != "2023-06-01" || h.Get("X-Team") != "evals" {
+		t.Errorf("headers: %v", h)
+	}
+	for _, name := range []string{"Cookie", "X-Forwarded-For", "X-Hop", "Authorization"} {
+		if h.Get(name) != "" {
+			t.Errorf("%s is passed on: %v", name, h)
+		}
+	}
+}
+
+// A count is no turn, and claude-code goes on after a 404 there.
+func TestPoint09CountsAreNoTurns(t *testing.T) {
+	r := newRig(t, model.Anthropic, saying("ok"), func(c *model.Config, o *model.Options) {
+		o.Budget.MaxTurns, c.Sampling = 1, map[string]any{"temperature": 0}
+	})
+	body := `{"model":"asked","messages":[]}`
+	for range 3 {
+		if got := r.do(http.MethodPost, "/v1/messages/count_tokens?beta=true", body); got.status != 200 || !strings.Contains(got.body, "input_tokens") {
+			t.Fatalf("%+v", got)
+		}
+	}
+	if want := `{"model":"upstream-model","messages":[]}`; r.bodies[0] != want || r.requests[0].URL.RawQuery != "beta=true" {
+		t.Errorf("sent %s to %s", r.bodies[0], r.requests[0].URL)
+	}
+	if got := r.turn(model.Anthropic, "go"); got.status != 200 {
+		t.Errorf("%+v", got)
+	}
+	if report := r.session.Seal(); report.Turns != 1 || report.Calls != 1 {
+		t.Errorf("%+v", report)
+	}
+	missing := newRigWith(t, model.Anthropic, transport(func(q *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(q.URL.Path, "count_tokens") {
+			return fixed(404, "application/json", `{"type":"error"}`)(q)
+		}
+		return scripted.New(saying("ok")).RoundTrip(q)
+	}), nil)
+	if got := missing.do(http.MethodPost, "/v1/messages/count_tokens", body); got.status != 404 {
+		t.Errorf("%+v", got)
+	}
+	missing.turn(model.Anthropic, "go")
+	if report := missing.session.Seal(); report.Failure != nil || report.Turns != 1 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// Base URLs come with and without the version, and some clients look first whether anybody is there.
+func TestPoint10BaseURLsAndProbes(t *testing.T) {
+	r := newRig(t, model.Anthropic, saying("ok"), nil)
+	for _, path := range []string{"/v1/messages", "/messages", "/v1/v1/messages"} {
+		if got := r.do(http.MethodPost, path, askBody(model.Anthropic, "go")); got.status != 200 {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+	for _, q := range r.requests {
+		if q.URL.String() != "https://api.anthropic.com/v1/messages" {
+			t.Errorf("sent to %s", q.URL)
+		}
+	}
+	for _, path := range []string{"/", "/api/hello"} {
+		if got := r.do(http.MethodHead, path, "", "Authorization", ""); got.status != 200 {
+			t.Errorf("HEAD %s: %+v", path, got)
+		}
+	}
+	for base, want := range map[string]string{
+		"https://openrouter.ai/api/v1": "https://openrouter.ai/api/v1/chat/completions", "https://host/api/paas/v4/": "https://host/api/paas/v4/chat/completions",
+		"http://10.0.0.1:8000": "http://10.0.0.1:8000/v1/chat/completions",
+	} {
+		r := newRig(t, model.OpenAIChat, saying("ok"), func(c *model.Config, _ *model.Options) { c.BaseURL = base })
+		r.turn(model.OpenAIChat, "go")
+		if len(r.requests) != 1 || r.requests[0].URL.String() != want {
+			t.Errorf("%s: %v, want %s", base, r.requests, want)
+		}
+	}
+}
+
+// Clients put their key into different places. Only the model's own key leaves.
+func TestPoint11TokensAndKeys(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api model.API) {
+		r := newRig(t, api, saying("ok"), nil)
+		token := r.session.Token()
+		with := func(path string, header ...string) got {
+			return r.do(http.MethodPost, path, askBody(api, "go"), append([]string{"Authorization", ""}, header...)...)
+		}
+		join := "?"
+		if strings.Contains(paths[api], "?") {
+			join = "&"
+		}
+		for i, got := range []got{
+			with(paths[api], "X-Api-Key", token), with(paths[api], "X-Goog-Api-Key", token), with(paths[api] + join + "key=" + token), with(paths[api], "Authorization", "bearer "+token),
+		} {
+			if got.status != 200 {
+				t.Errorf("%d: %+v", i, got)
+			}
+		}
+		for _, q := range r.requests {
+			var sent strings.Builder
+			_ = q.Header.Write(&sent)
+			if all := sent.String() + q.URL.String(); strings.Contains(all, token) || strings.Count(all, secretKey) != 1 {
+				t.Errorf("sent %s", all)
+			}
+		}
+		sent := len(r.requests)
+		for _, wrong := range []got{with(paths[api]), with(paths[api], "X-Api-Key", token+"x"), with(paths[api], "Authorization", "Bearer "+secretKey)} {
+			if wrong.status != http.StatusUnauthorized || strings.Contains(wrong.body, secretKey) {
+				t.Errorf("%+v", wrong)
+			}
+		}
+		if len(r.requests) != sent {
+			t.Error("a request without the token was sent")
+		}
+	})
+}
+
+// codex dies of the first 429, others ask again until they are killed, claude-code gives up when it is to wait for more than a minute.
+func TestPoint13RateLimitsAreWaitedOut(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api model.API) {
+		for _, status := range []int{429, 529} {
+			refusals := 2
+			upstream := scripted.New(saying("ok"))
+			r := newRigWith(t, api, transport(func(q *http.Request) (*http.Response, error) {
+				if refusals--; refusals >= 0 {
+					return fixed(status, "application/json", `{}`, "Retry-After-Ms", "40")(q)
+				}
+				return upstream.RoundTrip(q)
+			}), nil)
+			if got := r.turn(api, "go"); got.status != 200 {
+				t.Errorf("%+v", got)
+			}
+			report := r.session.Seal()
+			if report.Turns != 1 || report.Failed != 0 || report.Waiting < 80*time.Millisecond || len(r.requests) != 3 {
+				t.Errorf("%+v after %d requests", report, len(r.requests))
+			}
+		}
+	})
+}
+
+func TestPoint13RefusalsThatLastArePassedOn(t *testing.T) {
+	body := `{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}`
+	for name, one := range map[string]struct {
+		upstream transport
+		wait     time.Duration
+		kind     model.FailureKind
+	}{
+		"too long a time": {fixed(429, "application/json", `{"error":{"message":"slow"}}`, "Retry-After", "7200"), 0, model.FailedLimit},
+		"no money left":   {fixed(429, "application/json", body, "Retry-After", "1"), 0, model.FailedProvider},
+		"again and again": {fixed(429, "application/json", `{"error":{"message":"slow"}}`, "Retry-After-Ms", "20"), 200 * time.Millisecond, model.FailedLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRigWith(t, model.OpenAIChat, one.upstream, func(_ *model.Config, o *model.Options) { o.MaxWait = one.wait })
+			got := r.turn(model.OpenAIChat, "go")
+			report := r.session.Seal()
+			if got.status != 429 || got.header.Get("Retry-After")+got.header.Get("Retry-After-Ms") == "" || report.Failure == nil || report.Failure.Kind != one.kind || report.Failed != 1 {
+				t.Errorf("%+v, %+v", got, report.Failure)
+			}
+		})
+	}
+}
+
+// One request tries again after a limit, not all at once.
+func TestPoint13OneQueueForAllTrials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most, calls atomic.Int32
+		var limited atomic.Bool
+		limited.Store(true)
+		m, err := model.New(model.Config{API: model.OpenAIChat, Upstream: "m", Transport: transport(func(q *http.Request) (*http.Response, error) {
+			calls.Add(1)
+			if n := now.Add(1); limited.Load() && n > most.Load() {
+				most.Store(n)
+			}
+			time.Sleep(time.Second)
+			now.Add(-1)
+			if limited.Load() {
+				return fixed(429, "application/json", `{}`)(q)
+			}
+			return scripted.New(saying("ok")).RoundTrip(q)
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := model.Asker(m)
+		done := make(chan error, 50)
+		go func() { done <- ask() }()
+		time.Sleep(1500 * time.Millisecond) // the limit is known now
+		most.Store(0)
+		before := calls.Load()
+		for range 49 {
+			go func() { done <- ask() }()
+		}
+		time.Sleep(2 * time.Minute)
+		if n := most.Load(); n > 1 {
+			t.Errorf("%d requests tried at the same time", n)
+		}
+		if n := calls.Load() - before; n > 20 {
+			t.Errorf("%d requests in two minutes of a limit", n)
+		}
+		limited.Store(false)
+		for range 50 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// claude-code asks without a stream after a broken one, and does not say that it is a retry.
+func TestPoint14AnswersWithoutAStream(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api model.API) {
+		r := newRig(t, api, saying("All of it at once."), nil)
+		path, body := strings.NewReplacer(":streamGenerateContent?alt=sse", ":generateContent").Replace(paths[api]), strings.Replace(askBody(api, "go"), `"stream":true,`, "", 1)
+		got := r.do(http.MethodPost, path, body, "X-Stainless-Retry-Count", "0")
+		if got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), "application/json") || !strings.Contains(got.body, "All of it at once.") {
+			t.Errorf("%+v", got)
+		}
+		if len(r.turns) != 1 || !r.turns[0].Whole || r.turns[0].Answer.Message.Parts[0].Text != "All of it at once." || *r.turns[0].Answer.Usage.Output != 5 || r.turns[0].Retry {
+			t.Errorf("%+v", r.turns)
+		}
+	})
+}
+
+// Anthropic's input does not include what is cached, that of the others does.
+func TestPoint15Usage(t *testing.T) {
+	for api, one := range map[model.API]struct{ body, want string }{
+		model.Anthropic: {
+			`{"content":[{"type":"text","text":"x"}],"usage":{"input_tokens":10,"cache_read_input_tokens":100,"cache_creation_input_tokens":1000,"cache_creation":{"ephemeral_5m_input_tokens":400,"ephemeral_1h_input_tokens":600},"output_tokens":7}}`,
+			"in 1110 cached 100 written 1000 hour 600 out 7 thought ?",
+		},
+		model.OpenAIChat: {
+			`{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":110,"prompt_tokens_details":{"cached_tokens":100},"completion_tokens":7,"completion_tokens_details":{"reasoning_tokens":3}}}`,
+			"in 110 cached 100 written ? hour ? out 7 thought 3",
+		},
+		model.OpenAIResponses: {
+			`{"output":[],"usage":{"input_tokens":110,"input_tokens_details":{"cached_tokens":100},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":3}}}`,
+			"in 110 cached 100 written ? hour ? out 7 thought 3",
+		},
+		model.Google: {
+			`{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":110,"cachedContentTokenCount":100,"candidatesTokenCount":4,"thoughtsTokenCount":3}}`,
+			"in 110 cached 100 written ? hour ? out 7 thought 3",
+		},
+	} {
+		r := newRigWith(t, api, fixed(200, "application/json", one.body), nil)
+		r.turn(api, "go")
+		u := r.turns[0].Answer.Usage
+		text := func(n *int64) string {
+			if n == nil {
+				return "?"
+			}
+			return fmt.Sprint(*n)
+		}
+		got := fmt.Sprintf("in %s cached %s written %s hour %s out %s thought %s", text(u.Input), text(u.Cached), text(u.CacheWrite), text(u.CacheWriteHour), text(u.Output), text(u.Reasoning))
+		if got != one.want {
+			t.Errorf("%s: %s, want %s", api, got, one.want)
+		}
+	}
+}
+
+// Streams of the chat protocol state usage only if they are asked to. Clients that did not ask would not expect it.
+func TestPoint16UsageOfChatStreams(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		r := newRig(t, model.OpenAIChat, saying("ok"), nil)
+		body := askBody(model.OpenAIChat, "go")
+		if asked {
+			body = strings.Replace(body, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1)
+		}
+		got := r.do(http.MethodPost, paths[model.OpenAIChat], body)
+		if strings.Contains(got.body, `"usage"`) != asked || !strings.HasSuffix(got.body, "data: [DONE]\n\n") {
+			t.Errorf("asked %t: %s", asked, got.body)
+		}
+		if !strings.Contains(r.bodies[0], `"include_usage":true`) || *r.turns[0].Answer.Usage.Input != 10 {
+			t.Errorf("asked %t: sent %s, counted %+v", asked, r.bodies[0], r.turns[0].Answer.Usage)
+		}
+	}
+}
+
+func TestPoint18SubAgentsAreNamed(t *testing.T) {
+	r := newRig(t, model.Anthropic, saying("ok"), nil)
+	r.turn(model.Anthropic, "a", "X-Claude-Code-Session-Id", "session-1")
+	r.turn(model.Anthropic, "b", "X-Claude-Code-Session-Id", "session-1", "X-Claude-Code-Agent-Id", "helper-7")
+	if r.turns[0].Agent != "session-1" || r.turns[1].Agent != "helper-7" {
+		t.Errorf("agents %q, %q", r.turns[0].Agent, r.turns[1].Agent)
+	}
+}
+
+// Tools that the provider runs reach the web although the network is none.
+func TestPoint19ProviderToolsAreRemoved(t *testing.T) {
+	for api, one := range map[model.API]struct{ tools, kept, stripped string }{
+		model.Anthropic: {
+			`"tools":[{"name":"bash","input_schema":{}},{"type":"web_search_20250305","name":"web_search"},{"type":"bash_20250124","name":"bash2"},{"type":"code_execution_20250522","name":"ce"}],"mcp_servers":[{"type":"url","url":"https://x"}]`,
+			`"tools":[{"name":"bash","input_schema":{}},{"type":"bash_20250124","name":"bash2"}]`, "web_search_20250305 code_execution_20250522 url",
+		},
+		model.OpenAIResponses: {
+			`"tools":[{"type":"web_search"},{"type":"function","name":"f"},{"type":"mcp","server_url":"https://x"},{"type":"local_shell"}]`,
+			`"tools":[{"type":"function","name":"f"},{"type":"local_shell"}]`, "web_search mcp",
+		},
+		model.OpenAIChat: {`"tools":[{"type":"function","function":{"name":"f"}}],"web_search_options":{}`, `"tools":[{"type":"function","function":{"name":"f"}}]`, "web_search_options"},
+		model.Google: {
+			`"tools":[{"googleSearch":{}},{"functionDeclarations":[{"name":"f"}],"urlContext":{}}]`,
+			`"tools":[{"functionDeclarations":[{"name":"f"}]}]`, "googleSearch urlContext",
+		},
+	} {
+		t.Run(string(api), func(t *testing.T) {
+			for _, restricted := range []bool{true, false} {
+				r := newRig(t, api, saying("ok"), func(_ *model.Config, o *model.Options) { o.Restricted = restricted })
+				body := strings.Replace(askBody(api, "go"), "{", "{"+one.tools+",", 1)
+				if got := r.do(http.MethodPost, paths[api], body); got.status != 200 {
+					t.Fatalf("%+v", got)
+				}
+				want, stripped := one.kept, one.stripped
+				if !restricted {
+					want, stripped = one.tools, ""
+				}
+				if got := strings.Join(r.turns[0].Stripped, " "); got != stripped || !strings.Contains(r.bodies[0], want) {
+					t.Errorf("restricted %t: stripped %q, sent %s", restricted, got, r.bodies[0])
+				}
+				if restricted && (strings.Contains(r.bodies[0], "mcp_servers") || strings.Contains(r.bodies[0], "web_search_options")) {
+					t.Errorf("sent %s", r.bodies[0])
+				}
+			}
+		})
+	}
+}
+
+// claude-code's first system block says which version asks: it is the agent's own, and not changed.
+func TestPoint20BillingHeadersStay(t *testing.T) {
+	r := newRig(t, model.Anthropic, saying("ok"), nil)
+	block := `{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.330; cc_entrypoint=sdk-cli;"}`
+	r.do(http.MethodPost, paths[model.Anthropic], strings.Replace(askBody(model.Anthropic, "go"), "{", `{"system":[`+block+`],`, 1))
+	if !strings.Contains(r.bodies[0], block) || r.turns[0].Conversation.Messages[0].Role != "system" {
+		t.Errorf("sent %s", r.bodies[0])
+	}
+}
+
+// Clients look for the words of errors, so they come as the provider wrote them. A key in them is hidden.
+func TestErrorsArePassedOn(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api model.API) {
+		body := `{ "error" : {"message":"no such thing, key ` + secretKey + `","type":"odd"}, "x":1 }`
+		r := newRigWith(t, api, fixed(418, "application/problem+json", body, "X-Request-Id", "abc"), nil)
+		got := r.turn(api, "go")
+		if got.status != 418 || got.body != strings.Replace(body, secretKey, "***", 1) || got.header.Get("X-Request-Id") != "abc" || got.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%+v", got)
+		}
+		report := r.session.Seal()
+		if report.Failure == nil || report.Failure.Status != 418 || report.Failure.Kind != model.FailedProvider || strings.Contains(report.Failure.Message, secretKey) {
+			t.Errorf("%+v", report.Failure)
+		}
+	})
+}
+
+func TestLongConversationsAreNamed(t *testing.T) {
+	r := newRigWith(t, model.OpenAIChat, fixed(400, "application/json", `{"error":{"message":"This model's maximum context length is 128000 tokens.","code":"context_length_exceeded"}}`), nil)
+	r.turn(model.OpenAIChat, "go")
+	if f := r.session.Seal().Failure; f == nil || f.Kind != model.FailedOverflow {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestAnUnreachableProvider(t *testing.T) {
+	r := newRigWith(t, model.OpenAIChat, transport(func(*http.Request) (*http.Response, error) { return nil, errors.New("dial tcp: no route") }), nil)
+	got := r.turn(model.OpenAIChat, "go")
+	if f := r.session.Seal().Failure; got.status != http.StatusBadGateway || f == nil || f.Kind != model.FailedUnreachable {
+		t.Errorf("%+v, %+v", got, f)
+	}
+}
+
+// An agent that goes on although it gets nothing would never end.
+func TestEmptyAnswersEndTheSession(t *testing.T) {
+	script := scripted.Script{Answers: []scripted.Answer{{}}, Repeat: true}
+	r := newRig(t, model.OpenAIChat, script, nil)
+	for range 10 {
+		if got := r.turn(model.OpenAIChat, "go"); got.status != 200 {
+			t.Fatalf("%+v", got)
+		}
+	}
+	if got := r.turn(model.OpenAIChat, "go"); got.status != http.StatusBadRequest {
+		t.Errorf("%+v", got)
+	}
+	if report := r.session.Seal(); report.Stop != model.StopEmpty || report.Turns != 10 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// A turn that cannot be kept must not look like a whole one.
+func TestATurnThatIsNotKeptIsAborted(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api model.API) {
+		r := newRig(t, api, saying("ok"), func(_ *model.Config, o *model.Options) {
+			o.Keep = func(model.Turn) error { return errors.New("no space left on device") }
+		})
+		if got := r.turn(api, "go"); got.err == nil {
+			t.Errorf("%+v", got)
+		}
+		if f := r.session.Seal().Failure; f == nil || f.Kind != model.FailedGateway {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// What runs when the trial ends is aborted, and counted.
+func TestSealAbortsWhatRuns(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api model.API) {
+		script := saying(strings.Repeat("word ", 100))
+		script.Answers[0].Pace = 0.1
+		r := newRig(t, api, script, nil)
+		answered := make(chan got)
+		go func() { answered <- r.turn(api, "go") }()
+		for len(r.session.Report().Asked) == 0 || !r.session.Running() {
+			time.Sleep(time.Millisecond)
+		}
+		report := r.session.Seal()
+		if got := <-answered; got.err == nil && got.status == 200 {
+			t.Errorf("%+v", got)
+		}
+		if report.Turns != 0 || len(r.turns) != 1 {
+			t.Errorf("%+v, %d turns", report, len(r.turns))
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package model
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"io"
+	"time"
+)
+
+// Recorder writes turns as lines of JSON. Each message of a conversation is written once: a turn names the message that it follows.
+// It is not safe for concurrent use; Options.Keep is called for one turn at a time.
+type Recorder struct {
+	w    io.Writer
+	left int64 // bytes that may still be written
+	// known has the number of each message that was written, by a digest of it and of all before it.
+	known map[[sha256.Size]byte]int
+	tools map[[sha256.Size]byte]int
+	n     int
+}
+
+// NewRecorder returns a Recorder that writes at most limit bytes. Later turns are written without their messages.
+func NewRecorder(w io.Writer, limit int64) *Recorder {
+	return &Recorder{w: w, left: limit, known: map[[sha256.Size]byte]int{}, tools: map[[sha256.Size]byte]int{}}
+}
+
+// recordedMessage is a message with its number and that of the one before it; 0 is none.
+type recordedMessage struct {
+	ID     int `json:"id"`
+	Parent int `json:"parent"`
+	Message
+}
+
+// recordedTurn is a line.
+type recordedTurn struct {
+	Turn     int               `json:"turn"`
+	Agent    string            `json:"agent,omitempty"`
+	Asked    string            `json:"requested_model"`
+	Answered string            `json:"answered_model,omitempty"`
+	Messages []recordedMessage `json:"messages,omitempty"` // that are new, the answer included
+	// Last is the message that the answer follows, Answer the answer; 0 if there is none or messages are not recorded.
+	Last      int        `json:"last,omitempty"`
+	Answer    int        `json:"answer,omitempty"`
+	Finish    string     `json:"finish_reason,omitempty"`
+	Whole     bool       `json:"whole"`
+	Usage     Usage      `json:"usage"`
+	Cost      *float64   `json:"cost"`
+	Began     time.Time  `json:"began_at"`
+	FirstByte *time.Time `json:"first_byte_at,omitempty"`
+	Ended     time.Time  `json:"ended_at"`
+	Waiting   float64    `json:"waiting_sec,omitempty"`
+	Stripped  []string   `json:"stripped_tools,omitempty"`
+	ToolSet   int        `json:"tool_set,omitempty"` // the number of the set of tools that was offered
+	Tools     []Tool     `json:"tools,omitempty"`    // of a set that is new
+	Failure   *Failure   `json:"failure,omitempty"`
+	Cut       bool       `json:"messages_left_out,omitempty"` // because the file is full
+}
+
+// Record writes a turn.
+func (r *Recorder) Record(t Turn) error {
+	line := recordedTurn{
+		Turn: t.N, Agent: t.Agent, Asked: t.Asked, Answered: t.Answer.Model, Finish: t.Answer.Finish, Whole: t.Whole, Usage: t.Answer.Usage,
+		Cost: t.Cost, Began: t.Began.UTC(), Ended: t.Ended.UTC(), Waiting: t.Waiting.Seconds(), Stripped: t.Stripped, Failure: t.Failure,
+	}
+	if !t.FirstByte.IsZero() {
+		line.FirstByte = new(t.FirstByte.UTC())
+	}
+	bare := line
+	var at [sha256.Size]byte
+	parent := 0
+	add := func(m Message) {
+		text := encoded(m)
+		h := sha256.New()
+		h.Write(at[:])
+		h.Write(text)
+		h.Sum(at[:0])
+		id, ok := r.known[at]
+		if !ok {
+			r.n++
+			id = r.n
+			r.known[at] = id
+			line.Messages = append(line.Messages, recordedMessage{id, parent, m})
+		}
+		parent = id
+	}
+	for _, m := range t.Conversation.Messages {
+		add(m)
+	}
+	line.Last = parent
+	if len(t.Answer.Message.Parts) > 0 {
+		add(t.Answer.Message)
+		line.Answer = parent
+	}
+	if len(t.Conversation.Tools) > 0 {
+		set := sha256.Sum256(encoded(t.Conversation.Tools))
+		if r.tools[set] == 0 {
+			r.tools[set] = len(r.tools) + 1
+			line.Tools = t.Conversation.Tools
+		}
+		line.ToolSet = r.tools[set]
+	}
+	text, err := lineOf(line)
+	if err != nil {
+		return err
+	}
+	if int64(len(text)) > r.left {
+		bare.Cut = true
+		r.left = 0
+		if text, err = lineOf(bare); err != nil {
+			return err
+		}
+	} else {
+		r.left -= int64(len(text))
+	}
+	_, err = r.w.Write(text)
+	return err
+}
+
+func lineOf(v recordedTurn) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
+}

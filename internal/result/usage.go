@@ -1,0 +1,22 @@
+package result
+
+// Usage is what a trial's agent used of its model. Counts of tokens are null if they are not known, and a lower bound if they are not
+// known for some calls. The cost is in Trial.Costs.
+type Usage struct {
+	Turns   int64 `json:"turns"`         // answers that came to their end
+	Calls   int64 `json:"calls"`         // requests that were sent to the provider
+	Failed  int64 `json:"failed_calls"`  // those of them without an answer that came to its end
+	Refused int64 `json:"refused_calls"` // requests that were refused because of StopCondition
+
+	InputTokens      *int64 `json:"input_tokens"`       // all input
+	CachedTokens     *int64 `json:"cached_tokens"`      // the part of the input that was read from a cache
+	CacheWriteTokens *int64 `json:"cache_write_tokens"` // the part of the input that was written to a cache
+	OutputTokens     *int64 `json:"output_tokens"`      // all output
+	ReasoningTokens  *int64 `json:"reasoning_tokens"`   // the part of the output that is reasoning
+
+	ModelSec     float64  `json:"model_sec"`                 // at least one call was with the provider
+	FirstByteSec float64  `json:"time_to_first_token_sec"`   // mean of the calls, until the first byte of an answer
+	WaitingSec   float64  `json:"waiting_sec"`               // of all calls, for rate limits and free places
+	Requested    string   `json:"requested_model"`           // the name that was sent to the provider
+	Answered     []string `json:"answered_models,omitempty"` // the names that it stated, in the order of their first answers
+}

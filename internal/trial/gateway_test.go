@@ -1,0 +1,228 @@
+package trial_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/scripted"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// realKey is the key of the model in these tests. No environment, file or header of an answer may have it.
+const realKey = "sk-the-real-key-8471"
+
+// asking is a bash function that asks the model once, without any program but bash: it prints the answer's status and body.
+const asking = `ask() { # TEXT
+	local at=${OPENAI_BASE_URL#http://} body='{"model":"any","messages":[{"role":"user","content":"'"$1"'"}]}'
+	exec 7<>"/dev/tcp/${at%%[:/]*}/$(port "$at")" || return
+	printf 'POST /v1/chat/completions HTTP/1.0\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' "$OPENAI_API_KEY" "${#body}" "$body" >&7
+	cat <&7
+	exec 7>&-
+}
+port() { local p=${1#*:}; echo "${p%%/*}"; }
+`
+
+// upstream is a scripted model that remembers what it was asked.
+type upstream struct {
+	script *scripted.Model
+	mu     sync.Mutex
+	keys   []string
+}
+
+func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	u.mu.Lock()
+	u.keys = append(u.keys, r.Header.Get("Authorization"))
+	u.mu.Unlock()
+	return u.script.RoundTrip(r)
+}
+
+// modelStory returns a story whose agent has a model that answers by a script.
+func modelStory(t *testing.T, execute string, budget agent.Budget, answers ...scripted.Answer) (story, *upstream) {
+	t.Helper()
+	script := scripted.Script{Answers: answers, Repeat: true}
+	if err := script.Check(); err != nil {
+		t.Fatal(err)
+	}
+	u := &upstream{script: scripted.New(script)}
+	price := &config.Price{Input: 1, Output: 10}
+	m, err := model.New(model.Config{
+		Name: "small", API: model.OpenAIChat, Upstream: "the-small-one", Key: realKey, Transport: u,
+		Cost: config.CostOf(price),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return story{
+		agent:   agent.Agent{Model: "small", Execute: asking + execute, Budget: budget},
+		models:  map[string]*model.Model{"small": m},
+		secrets: []string{realKey},
+		toml:    "environment.network = \"none\"\n",
+	}, u
+}
+
+var oneAnswer = scripted.Answer{Text: "Forty-two.", Usage: scripted.Usage{Input: 1000, Cached: 10, Output: 100, Reasoning: 7}}
+
+// inRealPlaces runs a test where environments have a loopback device of their own.
+func inRealPlaces(t *testing.T, test func(t *testing.T, p place)) {
+	t.Helper()
+	inPlaces(t, realPlaces, test)
+}
+
+func TestAnAgentWithoutANetworkReachesItsModel(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s, u := modelStory(t, `env >/logs/agent/env.txt; cat /proc/*/environ /proc/*/cmdline 2>/dev/null >/logs/agent/processes.txt
+ask "what is it?" | tee /logs/agent/answer.txt`, agent.Budget{}, oneAnswer)
+		s.env = map[string]string{"OPENAI_API_KEY": "of the agent", "OTHER": "kept"}
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		answer := readLog(t, o, "agent/answer.txt")
+		contains(t, "answer", answer, "200 OK", "Forty-two.", "the-small-one")
+		contains(t, "variables", readLog(t, o, "agent/env.txt"), "ROLLOUT_MODEL_API=openai-chat", "ROLLOUT_MODEL_NAME=the-small-one", "OTHER=kept")
+		if len(u.keys) != 1 || u.keys[0] != "Bearer "+realKey {
+			t.Errorf("the provider got the keys %q", u.keys)
+		}
+		nowhere(t, o.dir, realKey)
+		if text, err := json.Marshal(o.Trial); err != nil || strings.Contains(string(text), realKey) {
+			t.Errorf("%v: the result has the key: %s", err, text)
+		}
+		use := o.Trial.Usage
+		if use == nil || use.Turns != 1 || use.Calls != 1 || *use.InputTokens != 1000 || *use.CachedTokens != 10 || *use.OutputTokens != 100 || *use.ReasoningTokens != 7 {
+			t.Errorf("usage: %+v", use)
+		}
+		if cost := o.Trial.Costs.Model; cost != result.Dollars(0.002) {
+			t.Errorf("cost: %v", cost)
+		}
+		lines := strings.Split(strings.TrimSpace(readFile(t, filepath.Join(o.dir, result.TrajectoryFile))), "\n")
+		if len(lines) != 1 || !strings.Contains(lines[0], "what is it?") || !strings.Contains(lines[0], "Forty-two.") {
+			t.Errorf("trajectory: %q", lines)
+		}
+	})
+}
+
+// nowhere checks that no file below dir has a text.
+func nowhere(t *testing.T, dir, text string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), text) {
+			t.Errorf("%s has the key", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func readLog(t *testing.T, o outcome, name string) string {
+	t.Helper()
+	return readFile(t, filepath.Join(o.dir, result.LogsDir, filepath.FromSlash(name)))
+}
+
+// An agent whose budget is used up did not fail: what it has done is verified, whatever its exit code.
+func TestBudgetOfTurns(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s, _ := modelStory(t, `for i in 1 2 3 4; do ask "again"; done >/logs/agent/answers.txt; exit 3`, agent.Budget{MaxTurns: 2}, oneAnswer)
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		if tr := o.Trial; tr.StopCondition != "max_turns" || !tr.IsTruncated || tr.Usage.Turns != 2 || tr.Usage.Refused != 2 {
+			t.Errorf("stop %q, truncated %t, usage %+v", tr.StopCondition, tr.IsTruncated, tr.Usage)
+		}
+	})
+}
+
+// What an agent leaves behind must not spend money when its phase is over.
+func TestTheTokenEndsWithTheAgent(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s, u := modelStory(t, `ask first >/dev/null
+( until [ -e /tmp/verified ]; do sleep 0.1; done; ask late >/tmp/late.txt; touch /tmp/asked ) >/dev/null 2>&1 &`, agent.Budget{}, oneAnswer)
+		s.files = map[string]string{"tests/test.sh": `touch /tmp/verified; until [ -e /tmp/asked ]; do sleep 0.1; done
+cp /tmp/late.txt /logs/verifier/; env >/logs/verifier/env.txt; echo 1 >/logs/verifier/reward.txt`}
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		if late := readLog(t, o, "verifier/late.txt"); strings.Contains(late, "200 OK") || strings.Contains(late, "Forty") {
+			t.Errorf("the late request got %q", late)
+		}
+		if strings.Contains(readLog(t, o, "verifier/env.txt"), "ROLLOUT_MODEL_KEY") {
+			t.Error("the verifier has the token")
+		}
+		if len(u.keys) != 1 {
+			t.Errorf("%d requests reached the provider", len(u.keys))
+		}
+	})
+}
+
+func TestWhyTheModelFailed(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		for name, one := range map[string]struct {
+			answer scripted.Answer
+			want   want
+			stop   string
+		}{
+			"an error of the provider": {
+				scripted.Answer{Error: &scripted.Error{Status: 500, Message: "the model is on fire"}}, want{err: result.ModelFailed, says: []string{"small", "500", "on fire", "exit code 3"}}, "",
+			},
+			"a conversation that is too long": {
+				scripted.Answer{Error: &scripted.Error{Status: 400, Message: "maximum context length is 10 tokens"}}, want{reward: "1"}, "context_length",
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				s, _ := modelStory(t, `ask go; exit 3`, agent.Budget{}, one.answer)
+				o := p.run(t, s)
+				o.check(t, one.want)
+				if o.Trial.StopCondition != one.stop {
+					t.Errorf("stop condition %q", o.Trial.StopCondition)
+				}
+			})
+		}
+		t.Run("no call", func(t *testing.T) {
+			s, _ := modelStory(t, `true`, agent.Budget{}, oneAnswer)
+			o := p.run(t, s)
+			o.check(t, want{reward: "1"})
+			contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "made no call")
+		})
+		t.Run("another API", func(t *testing.T) {
+			s, _ := modelStory(t, `eval "$(declare -f ask | sed s,chat/completions,messages,)"; ask go; exit 3`, agent.Budget{}, oneAnswer)
+			o := p.run(t, s)
+			o.check(t, want{err: result.AgentExecutionFailed})
+			contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "/v1/messages", "another API")
+		})
+		t.Run("nobody there", func(t *testing.T) {
+			s, _ := modelStory(t, `ask go; exit 3`, agent.Budget{}, oneAnswer)
+			m, err := model.New(model.Config{Name: "small", API: model.OpenAIChat, BaseURL: "http://127.0.0.1:1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.models["small"] = m
+			p.run(t, s).check(t, want{err: result.ModelUnreachable, says: []string{"could not be reached"}})
+		})
+	})
+}
+
+// The relay, or the port, is not the only way: a provider without a loopback device says so before the agent runs.
+func TestAProviderThatCannotLeadToAModel(t *testing.T) {
+	s, _ := modelStory(t, `true`, agent.Budget{}, oneAnswer)
+	s.toml = ""
+	fakePlace.run(t, s).check(t, want{err: result.GatewayFailed, says: []string{"fake", "use docker or sandbox"}})
+}
