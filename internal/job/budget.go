@@ -71,7 +71,11 @@ func (r *run) ended(t result.Trial) {
 	r.Budget.Spent.Add(t.Spent().Total().Amount())
 	r.stop(func() (result.StopReason, string) {
 		if r.FailFast != nil && r.running != nil && r.FailFast(t) {
-			return result.StopFailFast, fmt.Sprintf("%s failed (%s)", t.Key, describe(t))
+			what := "failed"
+			if t.Completed() {
+				what = "did not pass"
+			}
+			return result.StopFailFast, fmt.Sprintf("%s %s (%s)", t.Key, what, describe(t))
 		}
 		return r.costs()
 	})

@@ -17,7 +17,7 @@ var changeSign = map[result.Change]string{
 
 // stateSign returns a state as an emoji and a word.
 var stateSign = map[report.State]string{
-	report.Passed: "✅ passed", report.Flaky: "🎲 flaky", report.Failed: "❌ failed", report.Errored: "💥 errored",
+	report.Passed: "✅ passed", report.Flaky: "🎲 flaky", report.Failed: "❌ not passed", report.Errored: "💥 errored",
 	report.Skipped: "⚪ not run", report.Unverified: "⚪ not judged",
 }
 
