@@ -226,7 +226,7 @@ func (l *ListedJob) conclude(paths Paths, dir string, summary result.Job) error 
 	case l.State != JobDone:
 		l.Resumable, l.Resume = true, resumption(paths, l.Dir, plan, ReportOptions{})
 		return nil
-	case plan.Shard != nil:
+	case unjudged(plan):
 		return nil // the gate is for the whole job
 	}
 	return l.judge(dir, summary, data, plan.Compared)

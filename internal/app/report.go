@@ -145,16 +145,19 @@ func (f *finishing) finished(ctx context.Context) *Finished {
 	}
 	// Without a gate or a baseline the numbers say all there is, unless all trials are there and the job does not pass.
 	unexplained := len(in.Incomplete) == 0 && !in.Verdict.Passed(in.Policy)
-	out.Judged = in.Plan.Shard == nil && (in.Diff != nil || asksMore(in) || unexplained)
+	out.Judged = !unjudged(in.Plan) && (in.Diff != nil || asksMore(in) || unexplained)
 	return out
 }
+
+// unjudged reports whether there is no verdict on a job, because it is a part of one.
+func unjudged(plan result.Plan) bool { return plan.Shard != nil || plan.OnlyConfirms() }
 
 func (f *finishing) outcome(ctx context.Context) Outcome {
 	in := f.in
 	switch {
 	case f.stopped, f.end.cancelled && (in.Job.Cancelled || ctx.Err() != nil && f.unconfirmed):
 		return Stopped
-	case in.Plan.Shard != nil && len(in.Incomplete) == 0, in.Plan.Shard == nil && in.Passed():
+	case unjudged(in.Plan) && len(in.Incomplete) == 0, !unjudged(in.Plan) && in.Passed():
 		return Passed
 	}
 	return Failed
@@ -176,6 +179,10 @@ func (f *finishing) judge(ctx context.Context) error {
 		} else {
 			in.Notes = append(in.Notes, forgotten)
 		}
+	}
+	if in.Plan.OnlyConfirms() {
+		in.Notes = append(in.Notes, "these are the further attempts of a baseline: the verdict is that of the job "+clean(in.Plan.Beside.JobName)+" beside it")
+		return nil
 	}
 	if in.Plan.Shard != nil {
 		// The Action names a baseline always: a shard tries again what looks broken beside it (gate.confirm).
@@ -267,6 +274,9 @@ func (f *finishing) gather(ctx context.Context, dir string) error {
 	if incomplete, _ := unconfirmed(*in, tree.Confirmations, f.beside, nil); incomplete != "" {
 		f.unconfirmed = true
 		f.missing(incomplete)
+		if in.Plan.Beside != nil && !f.end.both { // rollout resume makes none of them
+			in.Notes = append(in.Notes, "To make the attempts that are missing: "+besideResumption(in.Plan, f.opts))
+		}
 	}
 	return err
 }

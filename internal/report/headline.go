@@ -32,7 +32,7 @@ func (in Input) Mark() Mark {
 	switch {
 	case len(in.Incomplete) > 0:
 		return MarkIncomplete
-	case in.Plan.Shard != nil && in.Verdict.Outcome == "":
+	case (in.Plan.Shard != nil || in.Plan.OnlyConfirms()) && in.Verdict.Outcome == "":
 		return MarkPart
 	case !in.Passed():
 		return MarkFailed

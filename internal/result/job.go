@@ -126,10 +126,15 @@ type PlannedTask struct {
 // Own returns the keys of the trials that belong into this directory: those of its shard, or all. A baseline that makes confirmation
 // attempts alone has none.
 func (p Plan) Own() []Key {
-	if p.Beside != nil && p.Beside.Baseline && p.Beside.OnlyConfirms {
+	if p.OnlyConfirms() {
 		return nil
 	}
 	return p.within()
+}
+
+// OnlyConfirms reports whether the job is a baseline that makes confirmation attempts alone.
+func (p Plan) OnlyConfirms() bool {
+	return p.Beside != nil && p.Beside.Baseline && p.Beside.OnlyConfirms
 }
 
 // within returns the keys of the trials of the plan's shard, or all.

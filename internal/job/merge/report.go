@@ -90,7 +90,7 @@ func (m *merge) counts(trials []int, out *outcomes) (planned, have int) {
 func (m *merge) own(index int) []int {
 	if m.owned == nil {
 		m.owned = make([][]int, m.total+1)
-		if len(m.plan.Own()) == 0 { // confirmation attempts alone
+		if m.plan.OnlyConfirms() {
 			return nil
 		}
 		for i, of := range m.shardOf[:len(m.plan.Trials)] {
