@@ -190,7 +190,9 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, given, ref string, opt
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := was.load(first, opts)
+	alone := opts
+	alone.OnlyJobFile = true // nothing else of the commit is there yet
+	loaded, err := was.load(first, alone)
 	if err != nil {
 		return nil, err
 	}
@@ -226,17 +228,29 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, given, ref string, opt
 	return was, nil
 }
 
-// wantedFiles returns the names of the files and directories of the commit that the agents of its job file bring along. The job file was
+// wantedFiles returns the names of the files and directories of the commit that the agents of its job file bring along, and of the scripts of
+// its models. The job file was
 // written below root.
 func (was *earlier) wantedFiles(root string, loaded *config.Loaded) (map[string]bool, error) {
 	wanted := map[string]bool{}
+	add := func(at, whose, source string) error {
+		below, err := filepath.Rel(root, at)
+		if err != nil || below == ".." || strings.HasPrefix(below, "../") {
+			return usage("%s: %s: %s is not in the repository, so it is not known how it was", was.given, whose, clean(source))
+		}
+		wanted[filepath.ToSlash(below)] = true
+		return nil
+	}
 	for _, a := range loaded.Job.Agents {
 		for i, at := range loaded.AgentFiles[a.Name] {
-			below, err := filepath.Rel(root, at)
-			if err != nil || below == ".." || strings.HasPrefix(below, "../") {
-				return nil, usage("%s: files of agent %q: %s is not in the repository, so it is not known how it was", was.given, clean(a.Name), clean(a.Files[i].Source))
+			if err := add(at, fmt.Sprintf("files of agent %q", clean(a.Name)), a.Files[i].Source); err != nil {
+				return nil, err
 			}
-			wanted[filepath.ToSlash(below)] = true
+		}
+	}
+	for name, at := range loaded.ScriptFiles {
+		if err := add(at, fmt.Sprintf("script of model %q", clean(name)), loaded.Job.Models[name].Script); err != nil {
+			return nil, err
 		}
 	}
 	return wanted, nil

@@ -45,6 +45,8 @@ type Options struct {
 	// Admit is called with each local file and directory whose content will run: the job file, directories of tasks, registries.
 	// It returns the path to read instead, or an error, which Load returns unchanged. nil: all are read where they are.
 	Admit func(path string) (string, error)
+	// OnlyJobFile: the files that the job file names, such as the scripts of models, are not read.
+	OnlyJobFile bool
 }
 
 // admit calls Admit, or returns path.
@@ -91,9 +93,11 @@ type Loaded struct {
 	// VisiblePassed are the variables of environment.pass_env in redact.except; HiddenPassed are the names of the others.
 	VisiblePassed map[string]string
 	HiddenPassed  []string
-	// Models have the secrets of the models that agents use, by name; Scripts those of scripted ones.
-	Models  map[string]ModelSecrets
-	Scripts map[string]scripted.Script
+	// Models have the secrets of the models that agents use, by name; Scripts those of scripted ones, and
+	// ScriptFiles their absolute paths.
+	Models      map[string]ModelSecrets
+	Scripts     map[string]scripted.Script
+	ScriptFiles map[string]string
 	// AgentFiles has, by agent, the absolute path of each of its files (of a glob: of the directory that it begins in), and AgentFilesAt their positions.
 	AgentFiles   map[string][]string
 	AgentFilesAt map[string][]Place

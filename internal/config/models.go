@@ -80,7 +80,7 @@ type ModelSecrets struct {
 // models checks the models, expands their secrets, and checks what agents say of them.
 func (c *checker) models(secrets, except map[string]bool) {
 	job := &c.out.Job
-	c.out.Models, c.out.Scripts = map[string]ModelSecrets{}, map[string]scripted.Script{}
+	c.out.Models, c.out.Scripts, c.out.ScriptFiles = map[string]ModelSecrets{}, map[string]scripted.Script{}, map[string]string{}
 	used := map[string]bool{}
 	for _, a := range job.Agents {
 		used[a.Model] = true
@@ -110,7 +110,10 @@ func (c *checker) models(secrets, except map[string]bool) {
 		}
 		c.out.Models[name] = own
 		if m.API == APIScripted {
-			c.out.Scripts[name] = c.modelScript(m, p.Child("script"))
+			c.out.ScriptFiles[name] = c.admit(resolve(c.source.dir, m.Script))
+			if !c.opts.OnlyJobFile {
+				c.out.Scripts[name] = c.modelScript(m, c.out.ScriptFiles[name], p.Child("script"))
+			}
 		}
 	}
 	for _, a := range job.Agents {
@@ -118,10 +121,9 @@ func (c *checker) models(secrets, except map[string]bool) {
 	}
 }
 
-// modelScript reads the script of a scripted model.
-func (c *checker) modelScript(m Model, p keys.Path) scripted.Script {
+// modelScript reads the script of a scripted model, the file full.
+func (c *checker) modelScript(m Model, full string, p keys.Path) scripted.Script {
 	var script scripted.Script
-	full := c.admit(resolve(c.source.dir, m.Script))
 	data, err := os.ReadFile(full)
 	if err != nil {
 		c.Problem(p, "write the path relative to the job file", "%s: %s cannot be read: %v", p, keys.Shorten(m.Script), withoutPath(err))
