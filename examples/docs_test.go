@@ -100,10 +100,18 @@ func checkJobPart(t *testing.T, where string, text []byte) {
 		return
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"job/evals", "elsewhere/fix-the-build"} {
+	for _, name := range []string{"job/evals", "job/agent", "elsewhere/fix-the-build"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+	answers := []byte("answers: [{text: done}]\n")
+	if keys["answers"] != nil { // the script of a model
+		answers, text = text, []byte("models: {m: {api: scripted, script: answers.yaml}}\nagents: [{name: my-agent, model: m, execute: work}]\n")
+		keys = map[string]any{"agents": true}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "job", "answers.yaml"), answers, 0o644); err != nil {
+		t.Fatal(err)
 	}
 	if keys["agents"] == nil {
 		text = append(text, "\nagents: [{name: my-agent, execute: work}]\n"...)
@@ -122,7 +130,7 @@ func checkJobPart(t *testing.T, where string, text []byte) {
 	loaded, err := config.Load(file, config.Options{
 		Dir: filepath.Dir(file), Providers: checks,
 		Getenv: func(name string) (string, bool) {
-			value, ok := map[string]string{"API_KEY": "secret-value", "MODEL": "large"}[name]
+			value, ok := map[string]string{"API_KEY": "secret-value", "MODEL": "large", "ANTHROPIC_API_KEY": "secret-value"}[name]
 			return value, ok
 		},
 	})

@@ -3,7 +3,6 @@ package app
 import (
 	"fmt"
 
-	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/scripted"
 )
@@ -16,7 +15,7 @@ func (l *loaded) models() (map[string]*model.Model, error) {
 		c := model.Config{
 			Name: name, API: model.API(m.API), Upstream: m.Model, BaseURL: m.BaseURL, Key: secrets.Key, Headers: secrets.Headers,
 			Sampling: m.Sampling, MaxConcurrent: m.MaxConcurrent,
-			Cost: config.CostOf(m.Price),
+			Cost: m.Cost,
 		}
 		if c.API == model.Scripted {
 			c.Transport = scripted.New(l.Scripts[name])

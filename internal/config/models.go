@@ -16,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/keys"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/prices"
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
@@ -30,7 +31,7 @@ type Model struct {
 	APIKey        string         `yaml:"api_key" json:"api_key,omitempty" raw:"true" doc:"The key, such as ${ANTHROPIC_API_KEY}. It stays on the host."`
 	Headers       Headers        `yaml:"headers" json:"headers,omitempty" doc:"Headers of each request to the provider, for example of a company's own proxy. ${VAR} works as in an agent's env."`
 	Sampling      map[string]any `yaml:"sampling" json:"sampling,omitempty" doc:"Parameters such as temperature that replace the agent's in each request."`
-	Price         *Price         `yaml:"price" json:"price,omitempty" doc:"Prices in US dollars per million tokens."`
+	Price         *Price         `yaml:"price" json:"price,omitempty" doc:"Prices in US dollars per million tokens. Default: those of the table that Rollout has for well-known providers."`
 	MaxConcurrent int            `yaml:"max_concurrent" json:"max_concurrent,omitempty" min:"1" max:"100000" doc:"Requests to the model at one time, of all trials. Default: no bound."`
 	Script        string         `yaml:"script" json:"script,omitempty" doc:"The file by which a model with the api scripted answers, relative to the job file."`
 }
@@ -46,12 +47,12 @@ type Price struct {
 	CacheWrite *float64 `yaml:"cache_write" json:"cache_write,omitempty" min:"0" max:"1000000" doc:"Of input that was written to a cache. Default: that of the input."`
 }
 
-// Cost returns what tokens cost, in US dollars; nil if it is not known how many they are. The provider's own figure wins.
-func (p *Price) Cost(u model.Usage) *float64 {
+// cost returns what tokens cost, in US dollars; nil if it is not known how many they are. The provider's own figure wins.
+func (p *Price) cost(u model.Usage) *float64 {
 	switch {
 	case u.CostUSD != nil:
 		return u.CostUSD
-	case p == nil || u.Input == nil || u.Output == nil:
+	case u.Input == nil || u.Output == nil:
 		return nil
 	}
 	count := func(n *int64) float64 {
@@ -66,10 +67,24 @@ func (p *Price) Cost(u model.Usage) *float64 {
 	return new((fresh*p.Input + read*price(p.CacheRead) + written*price(p.CacheWrite) + count(u.Output)*p.Output) / 1e6)
 }
 
-// CostOf returns Cost as a model.Config has it.
-func CostOf(p *Price) func(string, time.Time, model.Usage) *float64 {
-	return func(_ string, _ time.Time, u model.Usage) *float64 { return p.Cost(u) }
+// Cost returns what an answer of the model costs, in US dollars; nil if it is not known. The price in the job file counts, else that of the
+// table of package prices for the name that the provider states, else for the one that was asked for.
+func (m Model) Cost(answered string, at time.Time, u model.Usage) *float64 {
+	if m.Price != nil {
+		return m.Price.cost(u)
+	}
+	if cost := prices.Cost(m.baseURL(), answered, at, u); cost != nil {
+		return cost
+	}
+	return prices.Cost(m.baseURL(), m.Model, at, u)
 }
+
+// priced reports whether the model has a price.
+func (m Model) priced(now time.Time) bool {
+	return m.Price != nil || prices.Known(m.baseURL(), m.Model, now)
+}
+
+func (m Model) baseURL() string { return cmp.Or(m.BaseURL, model.API(m.API).DefaultBaseURL()) }
 
 // ModelSecrets has the values of a model that must stay in memory: never write them.
 type ModelSecrets struct {
@@ -216,7 +231,7 @@ func (c *checker) agentModel(a agent.Agent, p keys.Path) {
 	case !known:
 		hint := cmp.Or(diag.DidYouMean(a.Model, slices.Sorted(maps.Keys(job.Models))), "add it to models")
 		c.Problem(p.Child("model"), hint, "agent %q has the model %q, which is not in models", keys.Shorten(a.Name), keys.Shorten(a.Model))
-	case a.Budget.MaxCostUSD != nil && m.Price == nil:
+	case a.Budget.MaxCostUSD != nil && !m.priced(c.opts.Now()):
 		c.Problem(p.Child("budget").Child("max_cost_usd"), fmt.Sprintf("add models.%s.price, or use max_total_tokens", a.Model),
 			"the price of the model %q is not known, so a budget in dollars cannot be kept", keys.Shorten(a.Model))
 	}

@@ -56,7 +56,7 @@ func modelStory(t *testing.T, execute string, budget agent.Budget, answers ...sc
 	price := &config.Price{Input: 1, Output: 10}
 	m, err := model.New(model.Config{
 		Name: "small", API: model.OpenAIChat, Upstream: "the-small-one", Key: realKey, Transport: u,
-		Cost: config.CostOf(price),
+		Cost: config.Model{Price: price}.Cost,
 	})
 	if err != nil {
 		t.Fatal(err)
