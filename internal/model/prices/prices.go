@@ -54,7 +54,7 @@ func (c clause) fits(name string) bool {
 	fits := func(one clause) bool { return one.fits(name) }
 	switch {
 	case c.Equals != "":
-		return name == strings.ToLower(c.Equals)
+		return strings.EqualFold(name, c.Equals)
 	case c.Starts != "":
 		return strings.HasPrefix(name, strings.ToLower(c.Starts))
 	case c.Ends != "":
