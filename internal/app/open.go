@@ -251,7 +251,7 @@ func (o *opened) view() (show event.Sink, end func()) {
 }
 
 // trials runs the trials. turn is job.Options.Turn.
-func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget, turn func(context.Context, result.Key) (func(), bool)) error {
+func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget, turn func(result.Key) job.Wait) error {
 	h := o.host
 	var mu sync.Mutex
 	sinks := event.Tee(o.tree.Sink, show)

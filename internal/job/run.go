@@ -22,6 +22,9 @@ type Runner interface {
 	Run(ctx context.Context, spec trial.Spec, dir string) trial.Outcome
 }
 
+// Wait waits until a trial may start, and returns a function to call when it has ended; !ok: ctx ended before.
+type Wait func(ctx context.Context) (done func(), ok bool)
+
 // Options is what Run needs besides the trials.
 type Options struct {
 	Tree    *Tree
@@ -44,8 +47,8 @@ type Options struct {
 	// FailFast is called with the result of each trial that Run ran, one at a time, before its worker takes another. Once it returned
 	// true, it is not called again, no more trials start, confirmation attempts included, and those that run go on to their end. nil: all run.
 	FailFast func(result.Trial) bool
-	// Turn waits until a trial may start, and returns a function to call when it has ended; !ok: ctx ended before. nil: trials start at once.
-	Turn func(ctx context.Context, key result.Key) (done func(), ok bool)
+	// Turn says that a trial waits for its turn. It is called in the order of the specs. The caller calls what it returns. nil: trials start at once.
+	Turn func(key result.Key) Wait
 	// Budget limits what the job spends.
 	Budget Budget
 	// Earlier has the results that were in the directory before. The result of a trial that is run again counts until the trial begins,

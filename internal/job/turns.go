@@ -51,30 +51,35 @@ func (t *Turns) Leave(side int) {
 }
 
 // Side returns the Options.Turn of one of the jobs.
-func (t *Turns) Side(side int) func(ctx context.Context, key result.Key) (done func(), ok bool) {
-	return func(ctx context.Context, key result.Key) (func(), bool) {
+func (t *Turns) Side(side int) func(key result.Key) Wait {
+	return func(key result.Key) Wait {
 		w := &turn{side: side, rank: t.rank(side, key), granted: make(chan struct{})}
 		t.mu.Lock()
+		defer t.mu.Unlock()
 		t.waiting = append(t.waiting, w)
 		delete(t.absent, side)
 		t.grant()
-		t.mu.Unlock()
-		select {
-		case <-w.granted:
-			return sync.OnceFunc(t.done), true
-		case <-ctx.Done():
-		}
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		select {
-		case <-w.granted: // at the same time
-			t.free++
-			t.grant()
-		default:
-			t.remove(w)
-		}
-		return nil, false
+		return func(ctx context.Context) (func(), bool) { return t.wait(ctx, w) }
 	}
+}
+
+// wait waits for a turn.
+func (t *Turns) wait(ctx context.Context, w *turn) (done func(), ok bool) {
+	select {
+	case <-w.granted:
+		return sync.OnceFunc(t.done), true
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-w.granted: // at the same time
+		t.free++
+		t.grant()
+	default:
+		t.remove(w)
+	}
+	return nil, false
 }
 
 func (t *Turns) done() {

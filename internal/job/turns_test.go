@@ -58,7 +58,7 @@ func TestTurnsBoundWhatRuns(t *testing.T) {
 		hold := turns.Side(0)
 		var done []func()
 		for range 2 {
-			end, ok := hold(t.Context(), result.Key{})
+			end, ok := hold(result.Key{})(t.Context())
 			if !ok {
 				t.Fatal("there is no turn")
 			}
@@ -73,7 +73,7 @@ func TestTurnsBoundWhatRuns(t *testing.T) {
 				c = ctx
 			}
 			group.Go(func() {
-				_, got[i] = turns.Side(1)(c, result.Key{Task: fmt.Sprintf("t%02d", i)})
+				_, got[i] = turns.Side(1)(result.Key{Task: fmt.Sprintf("t%02d", i)})(c)
 			})
 		}
 		synctest.Wait()

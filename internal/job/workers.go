@@ -35,15 +35,22 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 	// After a cancel each worker sends at most one more outcome, so none blocks when collect no longer reads.
 	outcomes := make(chan written, workers)
 	var group sync.WaitGroup
+	var taking sync.Mutex // so that trials wait for their turns in the order of the queue
+	take := func() (spec trial.Spec, wait Wait, ok bool) {
+		taking.Lock()
+		defer taking.Unlock()
+		if spec, ok = <-queue; !ok {
+			return spec, nil, false
+		}
+		return spec, r.turn(spec.Key), true
+	}
 	for range workers {
 		group.Go(func() {
-			for spec := range queue {
-				done, ok := r.turn(ctx, spec.Key)
-				if !ok {
-					continue
+			for spec, wait, ok := take(); ok; spec, wait, ok = take() {
+				if done, ok := wait(ctx); ok {
+					r.next(ctx, spec, outcomes)
+					done()
 				}
-				r.next(ctx, spec, outcomes)
-				done()
 			}
 		})
 	}
@@ -62,12 +69,12 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 	r.collect(ctx, stop, outcomes)
 }
 
-// turn waits until a trial may start.
-func (r *run) turn(ctx context.Context, key result.Key) (done func(), ok bool) {
+// turn says that a trial waits for its turn.
+func (r *run) turn(key result.Key) Wait {
 	if r.Turn == nil {
-		return func() {}, true
+		return func(context.Context) (func(), bool) { return func() {}, true }
 	}
-	return r.Turn(ctx, key)
+	return r.Turn(key)
 }
 
 // next runs a trial, unless no more trials may start.

@@ -46,7 +46,7 @@ func TestEntrypointOfAnArchive(t *testing.T) {
 			must(t, os.WriteFile(p.imageFile(ref), text, 0o600))
 		}
 		e := create(t, p, environment.CreateOptions{Image: ref})
-		if got := run(t, e, "until [ -e /tmp/prepared ]; do sleep 0.02; done; cat /tmp/prepared"); got != "prepared\n" {
+		if got := run(t, e, "until [ -s /tmp/prepared ]; do sleep 0.02; done; cat /tmp/prepared"); got != "prepared\n" {
 			t.Errorf("%s: %q", when, got)
 		}
 		h := environment.ReadinessOf(e).Healthcheck
