@@ -38,7 +38,7 @@ var rows = []row{
 	}},
 	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
 	{packages: []string{"internal/model"}, only: []string{}},
-	{packages: []string{"internal/model/scripted", "internal/model/prices"}, only: []string{"internal/model"}},
+	{packages: []string{"internal/model/scripted", "internal/model/prices", "internal/trajectory"}, only: []string{"internal/model"}},
 	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt", "internal/ghvars"}},
 	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone

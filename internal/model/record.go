@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -24,20 +25,20 @@ func NewRecorder(w io.Writer, limit int64) *Recorder {
 	return &Recorder{w: w, left: limit, known: map[[sha256.Size]byte]int{}, tools: map[[sha256.Size]byte]int{}}
 }
 
-// recordedMessage is a message with its number and that of the one before it; 0 is none.
-type recordedMessage struct {
+// RecordedMessage is a message with its number and that of the one before it; 0 is none.
+type RecordedMessage struct {
 	ID     int `json:"id"`
 	Parent int `json:"parent"`
 	Message
 }
 
-// recordedTurn is a line.
-type recordedTurn struct {
+// RecordedTurn is a line that a Recorder writes.
+type RecordedTurn struct {
 	Turn     int               `json:"turn"`
 	Agent    string            `json:"agent,omitempty"`
 	Asked    string            `json:"requested_model"`
 	Answered string            `json:"answered_model,omitempty"`
-	Messages []recordedMessage `json:"messages,omitempty"` // that are new, the answer included
+	Messages []RecordedMessage `json:"messages,omitempty"` // that are new, the answer included
 	// Last is the message that the answer follows, Answer the answer; 0 if there is none or messages are not recorded.
 	Last      int        `json:"last,omitempty"`
 	Answer    int        `json:"answer,omitempty"`
@@ -58,7 +59,7 @@ type recordedTurn struct {
 
 // Record writes a turn.
 func (r *Recorder) Record(t Turn) error {
-	line := recordedTurn{
+	line := RecordedTurn{
 		Turn: t.N, Agent: t.Agent, Asked: t.Asked, Answered: t.Answer.Model, Finish: t.Answer.Finish, Whole: t.Whole, Usage: t.Answer.Usage,
 		Cost: t.Cost, Began: t.Began.UTC(), Ended: t.Ended.UTC(), Waiting: t.Waiting.Seconds(), Stripped: t.Stripped, Failure: t.Failure,
 	}
@@ -69,17 +70,16 @@ func (r *Recorder) Record(t Turn) error {
 	var at [sha256.Size]byte
 	parent := 0
 	add := func(m Message) {
-		text := encoded(m)
 		h := sha256.New()
 		h.Write(at[:])
-		h.Write(text)
+		h.Write(encoded(canonical(m)))
 		h.Sum(at[:0])
 		id, ok := r.known[at]
 		if !ok {
 			r.n++
 			id = r.n
 			r.known[at] = id
-			line.Messages = append(line.Messages, recordedMessage{id, parent, m})
+			line.Messages = append(line.Messages, RecordedMessage{id, parent, m})
 		}
 		parent = id
 	}
@@ -116,7 +116,34 @@ func (r *Recorder) Record(t Turn) error {
 	return err
 }
 
-func lineOf(v recordedTurn) ([]byte, error) {
+// canonical returns a message without what clients leave out or write differently when they send an answer again: reasoning, the spaces around
+// texts, how they are divided into parts, and the form of arguments.
+func canonical(m Message) Message {
+	out := Message{Role: m.Role}
+	var text string
+	for _, p := range m.Parts {
+		switch p.Type {
+		case PartReasoning:
+			continue
+		case PartText:
+			text += p.Text
+			continue
+		case PartCall:
+			var arguments any
+			if json.Unmarshal(p.Arguments, &arguments) == nil {
+				p.Arguments = encoded(arguments)
+			}
+		case PartResult, PartMedia:
+		}
+		out.Parts = append(out.Parts, p)
+	}
+	if text = strings.TrimSpace(text); text != "" {
+		out.Parts = append(out.Parts, Part{Type: PartText, Text: text})
+	}
+	return out
+}
+
+func lineOf(v RecordedTurn) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

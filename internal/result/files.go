@@ -50,6 +50,8 @@ const (
 	ArtifactsDir = "artifacts"
 	// TrajectoryFile has a line for each call of the agent's model, if the agent has one of the job's models.
 	TrajectoryFile = "trajectory.jsonl"
+	// ATIFFile has the same as one trajectory in a format that other tools read.
+	ATIFFile = "trajectory.json"
 
 	StdoutFile = "stdout.txt"
 	StderrFile = "stderr.txt"

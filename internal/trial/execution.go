@@ -27,6 +27,8 @@ type execution struct {
 
 	visit *visiting // nil: there is none
 
+	gateway *gateway // that the agent had; nil if it had none
+
 	agentBegan bool
 	// startOver is why the trial has to be executed again: its environment, its image or the machine failed before the agent
 	// had begun. It is nil otherwise.
@@ -100,6 +102,7 @@ func (x *execution) run(ctx context.Context) {
 		x.collect(ctx)
 	}
 	x.teardown(ctx, ended)
+	x.gateway.close()
 	x.dropOutcome(ctx)
 	x.suggestHarbor(x.trial.Error)
 	x.refusals.warn(x.warn)

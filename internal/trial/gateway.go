@@ -11,8 +11,10 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/quantity"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trajectory"
 )
 
 // maxTrajectory bounds the record of a trial's model calls, in bytes.
@@ -84,14 +86,22 @@ func (g *gateway) variables(env map[string]string) map[string]string {
 	return env
 }
 
+// close ends the gateway itself.
+func (g *gateway) close() {
+	if g != nil {
+		g.session.Close()
+		g.listener.Close()
+	}
+}
+
 // closeGateway ends the agent's access to its model and records what it used. It returns how the agent ended, in which failed is the error
 // of its script, or nil: that the model failed it, or that a budget ended it, which is no error.
 func (x *execution) closeGateway(g *gateway, failed error) error {
 	if g == nil {
 		return failed
 	}
-	r := g.session.Close()
-	g.listener.Close()
+	r := g.session.Seal() // it refuses what comes later, until the environment ends
+	x.gateway = g
 	if err := g.file.Close(); err != nil && r.Failure == nil {
 		r.Failure = &model.Failure{Kind: model.FailedGateway, Message: err.Error()}
 	}
@@ -104,6 +114,9 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 		x.trial.Costs.Model = x.trial.Costs.Model.Plus(result.Dollars(*r.Cost))
 	}
 	x.warnOfModel(r)
+	if err := x.writeTrajectory(); err != nil {
+		x.warn("%s could not be written: %v; %s has the calls", result.ATIFFile, err, result.TrajectoryFile)
+	}
 	x.trial.IsTruncated = r.Truncated
 	var ended *failure
 	agentFailed := errors.As(failed, &ended) && ended.Type == result.AgentExecutionFailed
@@ -123,6 +136,33 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 		return x.modelFailure(ended, r.Failure)
 	}
 	return failed
+}
+
+// maxConverted bounds the record of which a trajectory is made, in bytes: all of it is in memory then.
+const maxConverted = 64 << 20
+
+// writeTrajectory writes the recorded calls, which are redacted, as a trajectory.
+func (x *execution) writeTrajectory() error {
+	f, err := os.Open(filepath.Join(x.dir, result.TrajectoryFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > maxConverted {
+		return fmt.Errorf("the record has more than %s", quantity.Text(maxConverted))
+	}
+	t, err := trajectory.Convert(f, trajectory.About{ID: x.spec.Key.String(), Agent: x.spec.Agent.Name})
+	if errors.Is(err, trajectory.ErrEmpty) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	text, err := result.Marshal(t)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(x.dir, result.ATIFFile), text, 0o644)
 }
 
 // modelFailure returns the failure of an agent whose last call of the model failed.

@@ -105,6 +105,20 @@ ask "what is it?" | tee /logs/agent/answer.txt`, agent.Budget{}, oneAnswer)
 		if len(lines) != 1 || !strings.Contains(lines[0], "what is it?") || !strings.Contains(lines[0], "Forty-two.") {
 			t.Errorf("trajectory: %q", lines)
 		}
+		var atif struct {
+			Version string `json:"schema_version"`
+			ID      string `json:"trajectory_id"`
+			Steps   []struct {
+				Source  string `json:"source"`
+				Message string `json:"message"`
+			} `json:"steps"`
+		}
+		if err := json.Unmarshal([]byte(readFile(t, filepath.Join(o.dir, result.ATIFFile))), &atif); err != nil {
+			t.Error(err)
+		}
+		if atif.Version != "ATIF-v1.8" || atif.ID != "scripted/tests/puzzle__1" || len(atif.Steps) != 2 || atif.Steps[1].Source != "agent" || atif.Steps[1].Message != "Forty-two." {
+			t.Errorf("trajectory: %+v", atif)
+		}
 	})
 }
 
@@ -156,12 +170,12 @@ func TestBudgetOfTurns(t *testing.T) {
 func TestTheTokenEndsWithTheAgent(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s, u := modelStory(t, `ask first >/dev/null
-( until [ -e /tmp/verified ]; do sleep 0.1; done; ask late >/tmp/late.txt; touch /tmp/asked ) >/dev/null 2>&1 &`, agent.Budget{}, oneAnswer)
+( until [ -e /tmp/verified ]; do sleep 0.1; done; ( ask late >/tmp/late.txt ); touch /tmp/asked ) >/dev/null 2>&1 &`, agent.Budget{}, oneAnswer)
 		s.files = map[string]string{"tests/test.sh": `touch /tmp/verified; until [ -e /tmp/asked ]; do sleep 0.1; done
 cp /tmp/late.txt /logs/verifier/; env >/logs/verifier/env.txt; echo 1 >/logs/verifier/reward.txt`}
 		o := p.run(t, s)
 		o.check(t, want{reward: "1"})
-		if late := readLog(t, o, "verifier/late.txt"); strings.Contains(late, "200 OK") || strings.Contains(late, "Forty") {
+		if late := readLog(t, o, "verifier/late.txt"); !strings.Contains(late, "409 Conflict") || strings.Contains(late, "Forty") {
 			t.Errorf("the late request got %q", late)
 		}
 		if strings.Contains(readLog(t, o, "verifier/env.txt"), "ROLLOUT_MODEL_KEY") {

@@ -1,0 +1,198 @@
+package trajectory
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/org/rollout-action/internal/model"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// recording records turns as a gateway does.
+type recording struct {
+	t *testing.T
+	b bytes.Buffer
+	r *model.Recorder
+	n int
+}
+
+func newRecording(t *testing.T) *recording {
+	r := &recording{t: t}
+	r.r = model.NewRecorder(&r.b, 1<<30)
+	return r
+}
+
+var shell = []model.Tool{{Name: "bash", Description: "runs a command", Parameters: json.RawMessage(`{"type":"object"}`)}, {Name: "task"}}
+
+func text(role, s string) model.Message {
+	return model.Message{Role: role, Parts: []model.Part{{Type: model.PartText, Text: s}}}
+}
+
+func call(id, name, arguments string) model.Message {
+	return model.Message{Role: "assistant", Parts: []model.Part{
+		{Type: model.PartReasoning, Text: "I think."}, {Type: model.PartText, Text: "I call."}, {Type: model.PartCall, ID: id, Name: name, Arguments: json.RawMessage(arguments)},
+	}}
+}
+
+func came(id, s string, failed bool) model.Message {
+	return model.Message{Role: "tool", Parts: []model.Part{{Type: model.PartResult, ID: id, Text: s, Failed: failed}}}
+}
+
+func (r *recording) turn(agent string, tools []model.Tool, answer model.Message, messages ...model.Message) {
+	r.t.Helper()
+	r.n++
+	at := time.Date(2026, 11, 23, 5, 0, r.n, 0, time.UTC)
+	n := int64(r.n)
+	err := r.r.Record(model.Turn{
+		N: r.n, Agent: agent, Asked: "small", Began: at, FirstByte: at, Ended: at.Add(500 * time.Millisecond), Whole: true, Cost: new(0.25),
+		Conversation: model.Conversation{Messages: messages, Tools: tools},
+		Answer:       model.Answer{Message: answer, Model: "small-1", Finish: "stop", Usage: model.Usage{Input: new(100 * n), Cached: new(10 * n), Output: new(n), Reasoning: new(int64(1))}},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestConvert(t *testing.T) {
+	for name, record := range map[string]func(r *recording){
+		"one conversation": func(r *recording) {
+			system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "bash", `{"command": "ls"}`)
+			r.turn("", shell, first, system, user)
+			// The client sends the answer again without its reasoning, with other spaces.
+			again := model.Message{Role: "assistant", Parts: []model.Part{{Type: model.PartText, Text: " I call.\n"}, {Type: model.PartCall, ID: "c1", Name: "bash", Arguments: json.RawMessage(`{"command":"ls"}`)}}}
+			r.turn("", shell, text("assistant", "Done."), system, user, again, came("c1", "no such file", true))
+		},
+		"a sub-agent": func(r *recording) {
+			system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "task", `{"prompt":"Look for the bug."}`)
+			r.turn("main", shell, first, system, user)
+			r.turn("helper", shell, text("assistant", "Line 7."), text("system", "You help."), text("user", "Look for the bug."))
+			r.turn("main", shell, text("assistant", "Done."), system, user, first, came("c1", "Line 7.", false))
+		},
+		"a compaction": func(r *recording) {
+			system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "bash", `{"command":"ls"}`)
+			r.turn("a", shell, first, system, user)
+			r.turn("a", shell, text("assistant", "More."), system, user, first, came("c1", "a b", false))
+			r.turn("a", shell, text("assistant", "Done."), system, text("user", "You have done this. Go on."))
+		},
+		"a title beside the work": func(r *recording) {
+			r.turn("", nil, text("assistant", "A title"), text("user", "Make a title."))
+			r.turn("", shell, text("assistant", "Done."), text("user", "Do it."))
+		},
+		"calls without ids and results of nobody": func(r *recording) {
+			user := text("user", "Do it.")
+			two := model.Message{Role: "assistant", Parts: []model.Part{
+				{Type: model.PartCall, ID: "bash", Name: "bash", Arguments: json.RawMessage(`"no object"`)}, {Type: model.PartCall, ID: "bash", Name: "bash", Arguments: json.RawMessage(`{}`)},
+			}}
+			r.turn("", shell, two, user)
+			r.turn("", shell, text("assistant", "Done."), user, two, came("bash", "one", false), came("bash", "two", false), came("elsewhere", "three", false))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecording(t)
+			record(r)
+			got, err := Convert(&r.b, About{ID: "a/tests/one__1", Agent: "a"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, got)
+			text, err := json.MarshalIndent(got, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", strings.ReplaceAll(name, " ", "-")+".json")
+			if *update {
+				if err := os.WriteFile(golden, append(text, '\n'), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(want) != string(text)+"\n" {
+				t.Errorf("got %s", text)
+			}
+		})
+	}
+}
+
+// check checks what the format demands of every trajectory.
+func check(t *testing.T, out *Trajectory) {
+	t.Helper()
+	if len(out.Steps) == 0 || out.Agent.Name == "" || out.Agent.Version == "" {
+		t.Errorf("%s: %d steps, agent %+v", out.ID, len(out.Steps), out.Agent)
+	}
+	for i, s := range out.Steps {
+		if s.ID != i+1 {
+			t.Errorf("step %d has the number %d", i+1, s.ID)
+		}
+		if s.Source != fromAgent && (s.Model != "" || s.Reasoning != "" || s.Metrics != nil || len(s.Calls) > 0) {
+			t.Errorf("step %d is not the agent's: %+v", s.ID, s)
+		}
+		own := map[string]bool{}
+		for _, c := range s.Calls {
+			if own[c.ID] {
+				t.Errorf("step %d has two calls %s", s.ID, c.ID)
+			}
+			own[c.ID] = true
+			var arguments map[string]any
+			if err := json.Unmarshal(c.Arguments, &arguments); err != nil {
+				t.Errorf("step %d: %v", s.ID, err)
+			}
+		}
+		if s.Observation != nil {
+			for _, r := range s.Observation.Results {
+				if r.Call != "" && !own[r.Call] {
+					t.Errorf("step %d has the result of %s, which another step called", s.ID, r.Call)
+				}
+			}
+		}
+	}
+	for i := range out.Subagents {
+		check(t, &out.Subagents[i])
+	}
+}
+
+func TestConvertOfNothing(t *testing.T) {
+	if _, err := Convert(strings.NewReader(""), About{}); !errors.Is(err, ErrEmpty) {
+		t.Error(err)
+	}
+}
+
+// A kill may cut off the last line.
+func TestConvertOfACutRecord(t *testing.T) {
+	r := newRecording(t)
+	r.turn("", shell, text("assistant", "One."), text("user", "Do it."))
+	whole := r.b.Len()
+	r.turn("", shell, text("assistant", "Two."), text("user", "Do it."), text("assistant", "One."), text("user", "More."))
+	for _, at := range []int{whole, whole + 10, r.b.Len() - 1} {
+		got, err := Convert(bytes.NewReader(r.b.Bytes()[:at]), About{ID: "x", Agent: "a"})
+		if err != nil || len(got.Steps) < 2 {
+			t.Errorf("%d bytes: %v, %+v", at, err, got)
+		}
+	}
+}
+
+// Records come from hostile environments: no line may make the conversion fail badly.
+func FuzzConvert(f *testing.F) {
+	f.Add(`{"turn":1,"last":1,"answer":2,"messages":[{"id":1,"parent":2,"role":"user"},{"id":2,"parent":1,"role":"assistant"}]}`)
+	f.Add(`{"turn":1,"last":9}` + "\n" + `{"turn":2,"last":9,"answer":9}`)
+	f.Add(fmt.Sprintf(`{"turn":1,"last":1,"messages":[{"id":1,"role":"assistant","parts":[{"type":"tool_call","arguments":%q}]}]}`, "x"))
+	f.Fuzz(func(t *testing.T, lines string) {
+		out, err := Convert(strings.NewReader(lines), About{ID: "x", Agent: "a"})
+		if err == nil {
+			if _, err := json.Marshal(out); err != nil {
+				t.Skip(err) // arguments that are no JSON: Rollout's own records have none
+			}
+		}
+	})
+}
