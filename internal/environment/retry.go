@@ -143,7 +143,7 @@ func (p RetryPolicy) do(ctx context.Context, name string, operation func() error
 	return p.repeat(ctx, name, IsTransient, operation)
 }
 
-// repeat is do with a condition for retries.
+// repeat calls operation as do does, but again decides which errors are retried.
 func (p RetryPolicy) repeat(ctx context.Context, name string, again func(error) bool, operation func() error) error {
 	notify, _ := ctx.Value(notifyKey{}).(func(Failure))
 	for attempt := 1; ; attempt++ {

@@ -87,7 +87,7 @@ func jsonScalar(text []byte) *Node {
 	return &Node{Kind: Float, Text: string(text)}
 }
 
-// plainNode is the inverse of Node.plain, for the values of map[string]any.
+// plainNode returns the node of a value of a map[string]any, as Node.plain returns the value of a node.
 func plainNode(value any) *Node {
 	switch value := value.(type) {
 	case nil:

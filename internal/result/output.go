@@ -26,12 +26,12 @@ type Output struct {
 	Timing     OutputTiming `json:"timing"`
 	// IsCompleted: the trial has a reward.
 	IsCompleted bool `json:"is_completed"`
-	// IsTruncated: the agent was stopped by its timeout.
+	// IsTruncated: the agent was stopped by its timeout, or Trial.IsTruncated.
 	IsTruncated bool `json:"is_truncated"`
 	// Metrics are the verifier's numbers by name; a single reward has the name "reward". Names may be hostile.
 	Metrics map[string]float64 `json:"metrics"`
 	Error   *string            `json:"error"` // type and message; null without one
-	// StopCondition is why the trial ended: "completed" (it ran to its end and has a reward), "not_verified" (it ran to its
+	// StopCondition is why the trial ended: Trial.StopCondition, "completed" (it ran to its end and has a reward), "not_verified" (it ran to its
 	// end and was not verified), or the type of its error.
 	StopCondition string `json:"stop_condition"`
 
@@ -100,7 +100,7 @@ func OutputOf(plan Plan, t Trial, prompt []Message) Output {
 	o := Output{
 		ExampleID: ExampleID(t.Dataset, t.Task), Task: t.Task, Dataset: t.Dataset, Agent: t.Agent, Attempt: t.Attempt,
 		Prompt: prompt, Reward: t.Reward, Timing: timingOf(t), IsCompleted: t.Completed(),
-		Metrics: map[string]float64{}, StopCondition: StopCondition(t), Cost: t.Cost, Commit: plan.Commit, Dir: t.Dir(),
+		Metrics: map[string]float64{}, StopCondition: StopCondition(t), Cost: t.Cost, Commit: plan.Commit, Dir: t.Dir(), IsTruncated: t.IsTruncated,
 		Digests: OutputDigests{Task: t.TaskDigest, Agent: t.AgentDigest, Config: t.ConfigDigest, Plan: plan.Digest}, Reused: t.Reused, Confirmation: t.Confirmation,
 	}
 	if t.Reward != nil {
@@ -111,7 +111,7 @@ func OutputOf(plan Plan, t Trial, prompt []Message) Output {
 	}
 	if t.Error != nil {
 		o.Error = new(string(t.Error.Type) + ": " + t.Error.Message)
-		o.IsTruncated = t.Error.Type == AgentExecutionTimeout
+		o.IsTruncated = t.IsTruncated || t.Error.Type == AgentExecutionTimeout
 	}
 	return o
 }
@@ -127,6 +127,8 @@ func StopCondition(t Trial) string {
 	switch {
 	case t.Error != nil && t.Error.Type != EnvironmentTeardownFailed:
 		return string(t.Error.Type)
+	case t.StopCondition != "":
+		return t.StopCondition
 	case t.Completed():
 		return StopCompleted
 	}
