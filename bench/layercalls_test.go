@@ -13,7 +13,7 @@ import (
 // The trial has no calls for the install script, and no additional ones.
 func TestTrialOnALayerMakesFewerEngineCalls(t *testing.T) {
 	proxy, provider, ours := countedTrials(t)
-	ours.loaded.Job.Agents[0].CacheInstall = true
+	ours.loaded.Job.Agents[0].CacheInstall = new(true)
 	ours.loaded.Job.Agents[0].Install += "# " + t.TempDir() + "\n" // a layer that no earlier test has made
 	if _, err := ours.trials(1, 1)(t.Context()); err != nil {
 		t.Fatal(err)

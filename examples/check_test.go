@@ -69,10 +69,15 @@ func (e expected) outcomes() []outcome {
 }
 
 // summarise is what the job's numbers must be if the trials came out like this.
-func summarise(outcomes []outcome) summary {
+func (e expected) summarise(outcomes []outcome) summary {
 	var passed, total int
-	var sum float64
+	var sum, dollars float64
+	cost := "null"
 	for _, o := range outcomes {
+		if one, ok := e.Costs[o.Agent]; ok {
+			dollars += one
+			cost = fmt.Sprint(dollars)
+		}
 		total++
 		sum += *o.Reward
 		if *o.Reward == 1 {
@@ -82,7 +87,7 @@ func summarise(outcomes []outcome) summary {
 	rate, mean := float64(passed)/float64(total), sum/float64(total)
 	return summary{
 		TotalTrials: &total, CompletedTrials: &total, FailedTrials: new(0), SkippedTrials: new(0),
-		PassRate: &rate, MeanReward: &mean, PassRateAll: &rate, MeanRewardAll: &mean, TotalCost: json.RawMessage("null"),
+		PassRate: &rate, MeanReward: &mean, PassRateAll: &rate, MeanRewardAll: &mean, TotalCost: json.RawMessage(cost),
 	}
 }
 
@@ -94,11 +99,11 @@ func checkNumbers(t *testing.T, dir string, want expected) {
 	outcomes := want.outcomes()
 	same(t, "job_name", got.JobName, filepath.Base(dir))
 	same(t, "cancelled", got.Cancelled, new(false))
-	same(t, "the job's numbers", got.summary, summarise(outcomes))
+	same(t, "the job's numbers", got.summary, want.summarise(outcomes))
 	same(t, "agents", sortedKeys(got.Agents), sortedKeys(want.Rewards))
 	for agent, numbers := range got.Agents {
 		own := slices.DeleteFunc(slices.Clone(outcomes), func(o outcome) bool { return o.Agent != agent })
-		same(t, "the numbers of "+agent, numbers, summarise(own))
+		same(t, "the numbers of "+agent, numbers, want.summarise(own))
 	}
 	same(t, "results", got.Results, outcomes)
 	same(t, "skipped", got.Skipped, []outcome{})
@@ -126,24 +131,29 @@ func checkTree(t *testing.T, dir string, want expected) {
 	}
 	for _, o := range want.outcomes() {
 		t.Run(fmt.Sprintf("%s %s %d", o.Agent, o.Task, o.Attempt), func(t *testing.T) {
-			checkTrial(t, filepath.Join(dir, o.Agent, o.Dataset, fmt.Sprintf("%s__%d", o.Task, o.Attempt)), o, slices.Contains(want.Installs, o.Agent))
+			checkTrial(t, filepath.Join(dir, o.Agent, o.Dataset, fmt.Sprintf("%s__%d", o.Task, o.Attempt)), o, want)
 		})
 	}
 	checkEvents(t, filepath.Join(dir, "events.jsonl"))
 }
 
-// checkTrial looks at a trial's directory. Only agents with scripts log something.
-func checkTrial(t *testing.T, dir string, want outcome, installs bool) {
+// checkTrial looks at a trial's directory. Only agents with scripts log something; those with a model leave a trajectory.
+func checkTrial(t *testing.T, dir string, want outcome, all expected) {
 	t.Helper()
 	phases := []string{"environment_setup", "agent_execution", "verifier"}
 	directories := []string{"command", "logs", "result.json"}
-	scripted := want.Agent != "oracle"
-	if installs {
+	dollars, hasModel := all.Costs[want.Agent]
+	scripted, cost := want.Agent != "oracle" && !hasModel, "null"
+	if hasModel {
+		directories = append(directories, "trajectory.json", "trajectory.jsonl")
+		cost = fmt.Sprint(dollars)
+	}
+	if slices.Contains(all.Installs, want.Agent) {
 		phases = slices.Insert(phases, 1, "agent_setup")
 		directories = append(directories, "setup")
 		same(t, "setup/", names(t, filepath.Join(dir, "setup")), []string{"stderr.txt", "stdout.txt"})
 	}
-	same(t, "the trial's directory", names(t, dir), directories)
+	same(t, "the trial's directory", names(t, dir), sorted(directories))
 	same(t, "command/", names(t, filepath.Join(dir, "command")), []string{"stderr.txt", "stdout.txt"})
 	same(t, "logs/", names(t, filepath.Join(dir, "logs")), []string{"agent", "verifier"})
 	same(t, "logs/verifier/", names(t, filepath.Join(dir, "logs", "verifier")), []string{"reward.txt", "stderr.txt", "stdout.txt"})
@@ -162,7 +172,7 @@ func checkTrial(t *testing.T, dir string, want outcome, installs bool) {
 	readJSON(t, filepath.Join(dir, "result.json"), &got)
 	same(t, "result.json", got.outcome, want)
 	same(t, "error", string(got.Error), "null")
-	same(t, "cost", string(got.Cost), "null")
+	same(t, "cost", string(got.Cost), cost)
 	for _, phase := range []string{"environment_setup", "agent_setup", "agent_execution", "verifier"} {
 		began, ended, seconds := got.Timestamps[phase+"_started_at"], got.Timestamps[phase+"_ended_at"], got.Durations[phase+"_sec"]
 		ran := began != nil && ended != nil && seconds != nil && !ended.Before(*began)

@@ -130,7 +130,7 @@ func checkJobPart(t *testing.T, where string, text []byte) {
 	loaded, err := config.Load(file, config.Options{
 		Dir: filepath.Dir(file), Providers: checks,
 		Getenv: func(name string) (string, bool) {
-			value, ok := map[string]string{"API_KEY": "secret-value", "MODEL": "large", "ANTHROPIC_API_KEY": "secret-value"}[name]
+			value, ok := map[string]string{"API_KEY": "secret-value", "MODEL": "large", "ANTHROPIC_API_KEY": "secret-value", "OPENAI_API_KEY": "secret-value", "DOCS_TOKEN": "secret-value"}[name]
 			return value, ok
 		},
 	})

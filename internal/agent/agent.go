@@ -13,11 +13,18 @@ import (
 type Agent struct {
 	Name        string `yaml:"name" json:"name" required:"true" doc:"Name of the agent in results. oracle (runs the task's solution) and nop (does nothing) are built in."`
 	Description string `yaml:"description" json:"description,omitempty" raw:"true" doc:"What reports call the agent."`
-	Files       []File `yaml:"files" json:"files,omitempty" most:"1000" doc:"Files, directories and globs of the repository that are in the environment before install runs. A text is short for {source: text}."`
-	Install     string `yaml:"install" json:"install,omitempty" raw:"true" doc:"Bash script that installs the agent."`
-	Execute     string `yaml:"execute" json:"execute,omitempty" raw:"true" doc:"Bash script that runs the agent on the instruction in the file $ROLLOUT_TASK_INSTRUCTION."`
-	// CacheInstall: Install runs once for an image, and all trials with that image start from what it left.
-	CacheInstall bool `yaml:"cache_install" json:"cache_install,omitempty" default:"false" doc:"Run install once per image, and let all trials begin with what it has left. Only for scripts that leave files: processes are not kept."`
+	// Preset is the name of an agent that is ready to run, of package presets; "": the agent has scripts of its own. Install, Execute,
+	// Files and Env then have what the preset adds.
+	Preset     string     `yaml:"preset" json:"preset,omitempty" doc:"An agent that is ready to run, such as claude-code: rollout agents ls has their names. It gives install and execute; those that the agent has win."`
+	Version    string     `yaml:"version" json:"version,omitempty" pattern:"^[0-9A-Za-z][0-9A-Za-z.+_-]*$" is:"a version" hint:"write it like 1.2.3, or latest" doc:"The version of the preset's agent, or latest. Default: the one that the preset was tried with."`
+	Args       []string   `yaml:"args" json:"args,omitempty" most:"1000" raw:"true" doc:"Further arguments of the preset's command."`
+	MCPServers MCPServers `yaml:"mcp_servers" json:"mcp_servers,omitempty" doc:"MCP servers for the preset's agent, by name. ${VAR} works as in env."`
+	Skills     string     `yaml:"skills" json:"skills,omitempty" doc:"A directory of skills for the preset's agent, relative to the job file. Each is a directory with a SKILL.md."`
+	Files      []File     `yaml:"files" json:"files,omitempty" most:"1000" doc:"Files, directories and globs of the repository that are in the environment before install runs. A text is short for {source: text}."`
+	Install    string     `yaml:"install" json:"install,omitempty" raw:"true" doc:"Bash script that installs the agent."`
+	Execute    string     `yaml:"execute" json:"execute,omitempty" raw:"true" doc:"Bash script that runs the agent on the instruction in the file $ROLLOUT_TASK_INSTRUCTION."`
+	// CacheInstall: Install runs once for an image, and all trials with that image start from what it left. nil: see CachesInstall.
+	CacheInstall *bool `yaml:"cache_install" json:"cache_install,omitempty" doc:"Run install once per image, and let all trials begin with what it has left. Only for scripts that leave files: processes are not kept. Default: true for presets, else false."`
 	// Model is a name in the job's models; "": the agent reaches its model by itself.
 	Model  string            `yaml:"model" json:"model,omitempty" doc:"The model of the agent, by its name in models. The agent gets a URL and a token for this trial only, in ROLLOUT_MODEL_URL, ROLLOUT_MODEL_KEY, ROLLOUT_MODEL_NAME and the variables that clients of the model's API read."`
 	Budget Budget            `yaml:"budget" json:"budget,omitzero" doc:"What the agent may use of its model in one trial. When it is used up, further requests are refused, and the trial is verified as it is."`
@@ -28,9 +35,9 @@ type Agent struct {
 // so the last turn may exceed them.
 type Budget struct {
 	MaxTurns        int      `yaml:"max_turns" json:"max_turns,omitempty" min:"1" max:"1000000" doc:"Answers of the model."`
-	MaxInputTokens  int      `yaml:"max_input_tokens" json:"max_input_tokens,omitempty" min:"1" max:"1000000000000" doc:"Tokens that the model reads, of all turns together. The last turn may exceed it."`
-	MaxOutputTokens int      `yaml:"max_output_tokens" json:"max_output_tokens,omitempty" min:"1" max:"1000000000000" doc:"Tokens that the model writes. The last turn may exceed it."`
-	MaxTotalTokens  int      `yaml:"max_total_tokens" json:"max_total_tokens,omitempty" min:"1" max:"1000000000000" doc:"Tokens that the model reads and writes. The last turn may exceed it."`
+	MaxInputTokens  int      `yaml:"max_input_tokens" json:"max_input_tokens,omitempty" unit:"count" min:"1" max:"1000000000000" doc:"Tokens that the model reads, of all turns together: 500000, 500k or 2M. The last turn may exceed it."`
+	MaxOutputTokens int      `yaml:"max_output_tokens" json:"max_output_tokens,omitempty" unit:"count" min:"1" max:"1000000000000" doc:"Tokens that the model writes: 500000, 500k or 2M. The last turn may exceed it."`
+	MaxTotalTokens  int      `yaml:"max_total_tokens" json:"max_total_tokens,omitempty" unit:"count" min:"1" max:"1000000000000" doc:"Tokens that the model reads and writes: 500000, 500k or 2M. The last turn may exceed it."`
 	MaxCostUSD      *float64 `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" above:"0" doc:"US dollars for the model, by its price. The last turn may exceed it."`
 }
 
@@ -49,6 +56,14 @@ const (
 
 // Reserved reports whether the agent is built in. Such an agent has no scripts.
 func (a Agent) Reserved() bool { return a.Name == Oracle || a.Name == Nop }
+
+// CachesInstall reports whether install runs once for an image: if the agent says so, or is a preset and does not say otherwise.
+func (a Agent) CachesInstall() bool {
+	if a.CacheInstall != nil {
+		return *a.CacheInstall && a.Install != ""
+	}
+	return a.Preset != "" && a.Install != ""
+}
 
 // Evaluated returns those of the names of a job's agents that its results are about: those of agents that are not built in; without
 // any, oracle; without oracle, nop. Oracle and nop beside other agents only check the tasks. names is not changed.

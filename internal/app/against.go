@@ -253,6 +253,14 @@ func (was *earlier) wantedFiles(root string, loaded *config.Loaded) (map[string]
 			return nil, err
 		}
 	}
+	for name, at := range loaded.RecordDirs {
+		if loaded.Job.Models[name].Replay == "" {
+			continue
+		}
+		if err := add(at, fmt.Sprintf("replay of model %q", clean(name)), loaded.Job.Models[name].Replay); err != nil {
+			return nil, err
+		}
+	}
 	return wanted, nil
 }
 

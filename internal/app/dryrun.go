@@ -244,7 +244,7 @@ func (d *DryRun) images(p *planned, todo []trial.Spec) {
 			image = s.Task.Digest()
 			builds[image] = true
 		}
-		if s.Agent.CacheInstall && s.Agent.Install != "" {
+		if s.Agent.CachesInstall() {
 			layers[layer{s.Agent.Name, image}] = true
 			if !slices.Contains(d.LayerAgents, s.Agent.Name) {
 				d.LayerAgents = append(d.LayerAgents, s.Agent.Name)

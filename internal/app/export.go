@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,10 +20,12 @@ import (
 
 // ExportRequest is what Export takes.
 type ExportRequest struct {
-	Dir    string    // of a job
-	Format string    // one of export.Formats
-	Output string    // the file to write, as a whole or not at all; "": To is written
-	To     io.Writer // used without Output
+	Dir    string // of a job
+	Format string // one of export.Formats
+	// MinReward leaves out trials with a lower reward, or none; nil: all are written.
+	MinReward *float64
+	Output    string    // the file to write, as a whole or not at all; "": To is written
+	To        io.Writer // used without Output
 }
 
 // Export writes the trials of a job that have a result, and returns how many those are.
@@ -30,10 +33,13 @@ func Export(ctx context.Context, h *Host, req ExportRequest) (export.Report, err
 	if !slices.Contains(export.Formats, req.Format) {
 		return export.Report{}, usage("--format %s: there are %s", clean(req.Format), strings.Join(export.Formats, ", "))
 	}
+	if req.MinReward != nil && math.IsNaN(*req.MinReward) {
+		return export.Report{}, usage("--min-reward NaN: write a number")
+	}
 	if err := h.checkJobDir(req.Dir); err != nil {
 		return export.Report{}, err
 	}
-	opts := export.Options{Dir: h.Path(req.Dir), Format: req.Format, Instruction: func(t result.PlannedTask) []result.Message { return instruction(h.Path("."), t) }}
+	opts := export.Options{Dir: h.Path(req.Dir), Format: req.Format, MinReward: req.MinReward, Instruction: func(t result.PlannedTask) []result.Message { return instruction(h.Path("."), t) }}
 	end := func() {}
 	opts.Begin = func(trials int) func() {
 		work := event.Begin(ctx, "Exporting trials", trials)

@@ -172,7 +172,10 @@ func (r JobRequest) impliedAgents(fallback []agent.Agent) ([]agent.Agent, error)
 	if own == "" {
 		own = "agent"
 	}
-	a := agent.Agent{Name: own, Install: r.Own.Install, Execute: r.Own.Execute, CacheInstall: r.Own.CacheInstall, Env: map[string]string{}}
+	a := agent.Agent{Name: own, Install: r.Own.Install, Execute: r.Own.Execute, Env: map[string]string{}}
+	if r.Own.CacheInstall {
+		a.CacheInstall = new(true)
+	}
 	for _, source := range r.Own.Files {
 		a.Files = append(a.Files, agent.File{Source: source, Gitignore: true})
 	}

@@ -175,7 +175,7 @@ func CheckInitTasks(ctx context.Context, h *Host, dir, tasks string) (InitTasks,
 	var first error
 	fewest := 0
 	for _, format := range []task.Format{"", task.FormatHarbor} {
-		found, err := Validate(ctx, h, JobRequest{File: tasks, TaskFormat: string(format)})
+		found, err := Validate(ctx, h, JobRequest{File: tasks, TaskFormat: string(format)}, false)
 		if ctx.Err() != nil {
 			return none, ctx.Err()
 		}

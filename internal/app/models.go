@@ -1,24 +1,37 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/replay"
 	"github.com/org/rollout-action/internal/model/scripted"
+	"github.com/org/rollout-action/internal/redact"
 )
 
 // models returns the models of the job that its agents use, by name.
 func (l *loaded) models() (map[string]*model.Model, error) {
 	out := map[string]*model.Model{}
+	hide := redact.New(l.Secrets)
 	for name, secrets := range l.Models {
 		m := l.Job.Models[name]
 		c := model.Config{
 			Name: name, API: model.API(m.API), Upstream: m.Model, BaseURL: m.BaseURL, Key: secrets.Key, Headers: secrets.Headers,
 			Sampling: m.Sampling, MaxConcurrent: m.MaxConcurrent,
-			Cost: m.Cost,
+			Cost: m.Cost, Hide: hide.String, Record: model.Record(m.Record),
 		}
-		if c.API == model.Scripted {
+		err := error(nil)
+		switch {
+		case c.API == model.Scripted:
 			c.Transport = scripted.New(l.Scripts[name])
+		case m.Replay != "":
+			c.Transport, err = replay.Open(l.RecordDirs[name], hide.Bytes)
+		case m.RecordTo != "":
+			c.Transport, err = replay.NewRecorder(l.RecordDirs[name], model.NewTransport(), hide.Bytes)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("model %s: %s: %w", name, cmp.Or(m.Replay, m.RecordTo), err)
 		}
 		one, err := model.New(c)
 		if err != nil {

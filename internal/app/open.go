@@ -32,6 +32,7 @@ type opened struct {
 	again    map[result.Key]bool         // confirmation attempts that may be made again
 	ended    result.Job                  // once the trials have run
 	runner   func(job.Runner) job.Runner // wraps what runs the trials; nil: nothing does
+	began    time.Time                   // when this run began its trials; zero: it did not
 	confirm  *confirmer                  // which attempts confirm what looks broken; nil: none do
 	// rounds is job.Options.Confirm of a job that another one runs beside; nil: confirm decides.
 	rounds func(context.Context, *job.Tree, event.Sink, []result.Trial) ([]trial.Spec, error)
@@ -279,7 +280,14 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 	if err != nil {
 		return err
 	}
+	o.began = h.Now()
+	var allowance trial.Budget
+	if budget.CostUSD > 0 {
+		budget.Running = &job.RunningCost{}
+		allowance = budget
+	}
 	var runner job.Runner = trial.NewRunner(trial.Options{
+		Budget: allowance,
 		Models: models, Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.inputs()), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
 		Disk: func() error { return o.lowDisk(o.provider) },
 	})
@@ -327,6 +335,7 @@ func (o *opened) close(ctx context.Context) {
 	if err := o.tree.Close(); err != nil {
 		warnf(h.Output, "end the job's files: %v", err)
 	}
+	o.sendSpans(ctx)
 	limit := time.Minute
 	if ctx.Err() != nil {
 		limit = 400 * time.Millisecond

@@ -60,6 +60,8 @@ type TableRow struct {
 	CostUnknown  int            `json:"trials_without_cost"`
 	DurationSec  *float64       `json:"duration_sec"` // of all trials together
 	MeanDuration *float64       `json:"mean_duration_sec"`
+	// Usage has means per trial of the model; omitted for agents without a gateway.
+	Usage *result.UsageMeans `json:"usage,omitempty"`
 }
 
 // TableTask is a task in a table.
@@ -192,6 +194,7 @@ func (r *TableRow) count(tasks []TableTask, index int) {
 			rewards = append(rewards, a.Scores...)
 		}
 	}
+	r.Usage = result.UsageOf(scored)
 	r.Scored, r.CostUnknown = len(rewards), ended-costs
 	if rate, interval, ok := gate.PassRate(scored, tableConfidence); ok {
 		r.PassRate, r.Interval, r.MeanReward = &rate, &interval, new(result.Mean(rewards))

@@ -8,6 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/prove"
 	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial"
 )
 
 // Checked is what Validate found.
@@ -21,10 +22,13 @@ type Checked struct {
 	// NoSolution are the tasks without a solution, which only the oracle needs.
 	NoSolution int
 	Problems   diag.List // of the job and its tasks, errors and warnings
+	// Models are those that were asked, in the order of their names; nil if none were to be.
+	Models []AskedModel
 }
 
-// Validate checks a job, or a directory of tasks, without starting anything. The error is a diag.List if the job itself is wrong.
-func Validate(ctx context.Context, h *Host, req JobRequest) (Checked, error) {
+// Validate checks a job, or a directory of tasks, without starting anything. If askModels is true, it also asks the models of the job for a
+// token each. The error is a diag.List if the job itself is wrong.
+func Validate(ctx context.Context, h *Host, req JobRequest, askModels bool) (Checked, error) {
 	l, err := loadTarget(ctx, h, req, oracleAndNop()...)
 	if err != nil {
 		return Checked{}, err
@@ -44,6 +48,16 @@ func Validate(ctx context.Context, h *Host, req JobRequest) (Checked, error) {
 			checked.NoSolution++
 		}
 	}
+	if askModels {
+		asked, problems, err := l.askModels(ctx)
+		if err != nil {
+			return Checked{}, err
+		}
+		checked.Models, checked.Problems = asked, append(checked.Problems, problems...)
+		if len(asked) == 0 {
+			checked.Problems = append(checked.Problems, diag.Diagnostic{File: l.File, Severity: diag.Warning, Message: "no agent has a model that could be asked", Hint: "see models: in the docs, or remove --models"})
+		}
+	}
 	return checked, nil
 }
 
@@ -54,6 +68,7 @@ func (l *loaded) taskProblems(ctx context.Context) diag.List {
 	found := make([]diag.List, len(tasks))
 	eachTask(ctx, "Checking tasks", tasks, func(i int, t *task.Task) {
 		found[i] = append(linted(l.host.Paths, t), unrunnable(l.host.Paths, t, oracle)...)
+		found[i] = append(found[i], unfit(l.host.Paths, t, l.Job.Agents)...)
 	})
 	return slices.Concat(found...)
 }
@@ -73,6 +88,20 @@ func linted(paths Paths, t *task.Task) diag.List {
 			d.Severity = diag.Warning
 		}
 		problems = append(problems, d)
+	}
+	return problems
+}
+
+// unfit returns which agents cannot run a task.
+func unfit(paths Paths, t *task.Task, agents []agent.Agent) diag.List {
+	var problems diag.List
+	if broken := t.Missing || t.Err() != nil; broken { // which linted reports
+		return problems
+	}
+	for _, a := range agents {
+		if why := trial.Unfit(a, t); why != "" {
+			problems = append(problems, diag.Diagnostic{File: clean(paths.shownTask(t, "task.toml")), Severity: diag.Warning, Message: clean(why)})
+		}
 	}
 	return problems
 }

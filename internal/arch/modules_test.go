@@ -83,9 +83,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"golang.org/x/net/netutil"},
-		use:      "a bound on the connections of the filtering proxy",
+		use:      "a bound on the connections of the filtering proxy and of a trial's gateway",
 		why:      "It is beside the standard library.",
-		packages: []string{"internal/egress"},
+		packages: []string{"internal/egress", "internal/model"},
 	},
 	{
 		paths:    []string{"github.com/containerd/platforms"},
@@ -103,7 +103,16 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/tidwall/gjson", "github.com/tidwall/sjson"},
 		use:      "reading requests and answers of models, and changing the name of the model in them",
 		why:      "They change one value and leave all other bytes as they are: a decoder that writes anew breaks signed blocks.",
-		packages: []string{"internal/model"},
+		packages: []string{"internal/model", "internal/model/replay", "internal/shell"},
+	},
+	{
+		paths: []string{
+			"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/exporters/otlp/otlptrace",
+			"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", "go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf",
+		},
+		use:      "spans of trials for a collector",
+		why:      "It is OpenTelemetry's own SDK; BuildKit's client brings all of it but the exporter.",
+		packages: []string{"internal/telemetry"},
 	},
 	{
 		paths: []string{"github.com/moby/buildkit/frontend/dockerfile"},
@@ -183,9 +192,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"go.yaml.in/yaml/v3"},
-		use:      "job files",
+		use:      "job files, presets of agents",
 		why:      "Its nodes have line and column. The YAML organisation maintains it.",
-		packages: []string{"internal/config"},
+		packages: []string{"internal/config", "internal/agent/presets"},
 	},
 	{
 		paths:    []string{"github.com/pelletier/go-toml/v2"},
@@ -216,7 +225,7 @@ var dependencies = []dependency{
 		paths:    []string{"mvdan.cc/sh/v3"},
 		use:      "the fake provider's bash; reading the scripts of tasks and agents",
 		why:      "It is a whole shell in Go, whose files and programs can be replaced.",
-		packages: []string{"providers/fake", "internal/prove", "internal/config"},
+		packages: []string{"providers/fake", "internal/prove", "internal/config", "internal/agent/presets"},
 	},
 	{
 		paths:    []string{"gitlab.com/gitlab-org/api/client-go"},
@@ -264,9 +273,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/moby/sys/atomicwriter"},
-		use:      "writing result files",
+		use:      "writing result files, and recorded exchanges with models",
 		why:      "It writes a temporary file, syncs and renames.",
-		packages: []string{"internal/result", "internal/job"},
+		packages: []string{"internal/result", "internal/job", "internal/model/replay"},
 	},
 	{
 		paths:    []string{"golang.org/x/sync"},

@@ -37,8 +37,10 @@ var rows = []row{
 		"internal/comments", "internal/untrusted", "internal/ghvars", "internal/result",
 	}},
 	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
+	{packages: []string{"internal/agent/presets"}, only: []string{}},
 	{packages: []string{"internal/model"}, only: []string{}},
-	{packages: []string{"internal/model/scripted", "internal/model/prices", "internal/trajectory"}, only: []string{"internal/model"}},
+	{packages: []string{"internal/model/scripted", "internal/model/prices", "internal/model/replay", "internal/trajectory"}, only: []string{"internal/model"}},
+	{packages: []string{"internal/shell"}, only: []string{"internal/model", "internal/environment", "internal/awake", "internal/excerpt"}},
 	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt", "internal/ghvars"}},
 	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone
@@ -62,7 +64,8 @@ var rows = []row{
 	{packages: []string{"internal/job/linktree"}, only: []string{"internal/nofollow", "internal/result"}},
 	{packages: []string{"internal/job/merge", "internal/job/reuse"}},
 	{packages: []string{"internal/job/resume"}},
-	{packages: []string{"internal/export"}, only: append([]string{"internal/job", "internal/task"}, vocabulary...)},
+	{packages: []string{"internal/export"}, only: append([]string{"internal/job", "internal/task", "internal/trajectory"}, vocabulary...)},
+	{packages: []string{"internal/telemetry"}, only: append([]string{"internal/model", "internal/nofollow"}, vocabulary...)},
 
 	// The edges are strangers to the engine, and to each other.
 	{packages: []string{"internal/environment/environmenttest", "internal/testenv"}, only: []string{"internal/environment"}},

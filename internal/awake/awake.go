@@ -80,13 +80,13 @@ func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (con
 	if d <= 0 {
 		finish(context.DeadlineExceeded, cause)
 	}
-	stop := context.AfterFunc(parent, func() { _ = c.Err() })
 	go func() {
 		if Sleep(inner, d) {
 			finish(context.DeadlineExceeded, cause)
 		}
+		_ = c.Err() // of a parent that has ended; inner has ended then, too
 	}()
-	return c, func() { stop(); finish(context.Canceled, nil) }
+	return c, func() { finish(context.Canceled, nil) }
 }
 
 // limited is a context whose time is measured by Sleep. It has a channel of its own: contexts derived from it would

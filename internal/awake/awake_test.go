@@ -68,3 +68,18 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// A context below another one of this package ends with it, however the goroutines of both are scheduled.
+func TestContextEndsWithAParentOfItsKind(t *testing.T) {
+	for range 2000 {
+		parent, cancel := WithTimeout(t.Context(), time.Hour)
+		child, cancelChild := WithTimeout(parent, time.Hour)
+		cancel()
+		select {
+		case <-child.Done():
+		case <-time.After(time.Minute):
+			t.Fatal("the context does not end with its parent")
+		}
+		cancelChild()
+	}
+}

@@ -140,6 +140,10 @@ func tableNotes(t app.Table) string { return strings.Join(tableLines(t), "\n") +
 // rowCells returns the table whose rows are agents. Numbers come first, so that no line begins with text from outside.
 func rowCells(t app.Table) (header []string, rows [][]string) {
 	header = []string{"TASKS", "TRIALS", "PASS RATE", "95% INTERVAL", "MEAN REWARD", "COST", "TIME", "AGENT"}
+	models := slices.ContainsFunc(t.Rows, func(r app.TableRow) bool { return r.Usage != nil })
+	if models { // means per trial
+		header = slices.Concat(header[:7], []string{"TURNS", "INPUT", "OUTPUT", "COST/TRIAL", "MODEL TIME"}, header[7:])
+	}
 	if len(t.Jobs) > 1 {
 		header = append(header, "JOB")
 	}
@@ -153,7 +157,15 @@ func rowCells(t app.Table) (header []string, rows [][]string) {
 		if r.DurationSec != nil {
 			duration = report.Duration(*r.DurationSec)
 		}
-		cells := []string{strconv.Itoa(r.Tasks), fmt.Sprintf("%d/%d", r.Scored, r.Trials), rate, interval, reward, report.Cost(r.Cost), duration, r.Agent}
+		cells := []string{strconv.Itoa(r.Tasks), fmt.Sprintf("%d/%d", r.Scored, r.Trials), rate, interval, reward, report.Cost(r.Cost), duration}
+		if models {
+			var usage result.UsageMeans
+			if r.Usage != nil {
+				usage = *r.Usage
+			}
+			cells = append(cells, report.UsageLevels(usage)...)
+		}
+		cells = append(cells, r.Agent)
 		if len(t.Jobs) > 1 {
 			cells = append(cells, r.Job)
 		}
@@ -254,6 +266,10 @@ func writeRowsCSV(w io.Writer, t app.Table) error {
 		"job", "agent", "tasks", "trials", "scored_trials", "passed_trials", "pass_rate", "pass_rate_low", "pass_rate_high", "mean_reward",
 		"cost", "trials_without_cost", "duration_sec", "mean_duration_sec",
 	}
+	models := slices.ContainsFunc(t.Rows, func(r app.TableRow) bool { return r.Usage != nil })
+	if models {
+		header = append(header, "mean_turns", "mean_input_tokens", "mean_output_tokens", "mean_cost", "mean_model_sec", "models")
+	}
 	var rows [][]any
 	for _, r := range t.Rows {
 		var low, high any
@@ -264,6 +280,14 @@ func writeRowsCSV(w io.Writer, t app.Table) error {
 			r.Job, r.Agent, r.Tasks, r.Trials, r.Scored, r.Passed, orNil(r.PassRate), low, high, orNil(r.MeanReward),
 			dollarsOrNil(r.Cost), r.CostUnknown, orNil(r.DurationSec), orNil(r.MeanDuration),
 		})
+		if models {
+			var u result.UsageMeans
+			if r.Usage != nil {
+				u = *r.Usage
+			}
+			last := &rows[len(rows)-1]
+			*last = append(*last, orNil(u.Turns), orNil(u.InputTokens), orNil(u.OutputTokens), dollarsOrNil(u.Cost), orNil(u.ModelSec), strings.Join(u.Models, " "))
+		}
 	}
 	return writeCSV(w, header, rows)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -100,7 +101,11 @@ func writeDiff(w io.Writer, d result.Diff) {
 func writeGroups(w io.Writer, d result.Diff) {
 	fmt.Fprintf(w, "\nOn the %s that can be compared, each counting once:\n", plural.Count(d.Overall.Tasks, "task"))
 	t := newTable(w)
-	t.row("TASKS", "PASS RATE", "MEAN REWARD", "COST", "DURATION", "OF")
+	header := []string{"TASKS", "PASS RATE", "MEAN REWARD", "COST", "DURATION"}
+	if d.Overall.Usage != nil {
+		header = append(header, "TURNS", "INPUT", "OUTPUT", "COST/TRIAL", "MODEL TIME")
+	}
+	t.row(append(header, "OF")...)
 	datasets := map[string]int{}
 	for _, g := range d.Groups {
 		if g.Tasks > 0 {
@@ -121,14 +126,56 @@ func writeGroups(w io.Writer, d result.Diff) {
 			continue
 		}
 		change := g.Delta()
-		t.row(strconv.Itoa(g.Tasks),
+		cost := costFromTo(g.Base.Cost, g.Head.Cost)
+		if !g.CostsComparable() {
+			cost = costText(g.Base.Cost) + " → " + costText(g.Head.Cost) + " (not comparable)"
+		}
+		cells := []string{
+			strconv.Itoa(g.Tasks),
 			fromTo(fmt.Sprintf("%.1f%%", g.Base.PassRate*100), fmt.Sprintf("%.1f%%", g.Head.PassRate*100), fmt.Sprintf("%+.1f", change.PassRate*100)),
 			fromTo(rewardText(g.Base.MeanReward), rewardText(g.Head.MeanReward), fmt.Sprintf("%+.3g", change.MeanReward)),
-			costFromTo(g.Base.Cost, g.Head.Cost),
+			cost,
 			fromTo(fmt.Sprintf("%.1fs", g.Base.DurationSec), fmt.Sprintf("%.1fs", g.Head.DurationSec), fmt.Sprintf("%+.1f", change.DurationSec)),
-			groupName(g))
+		}
+		if d.Overall.Usage != nil {
+			cells = append(cells, usageCells(g)...)
+		}
+		t.row(append(cells, groupName(g))...)
 	}
 	t.flush()
+	writeUsageNotes(w, d)
+}
+
+// usageCells returns the means per trial of a group, from the baseline to now.
+func usageCells(g result.GroupDiff) []string {
+	cells := []string{"–", "–", "–", "–", "–"}
+	if g.Usage == nil {
+		return cells
+	}
+	base, head := report.UsageLevels(g.Usage.Base), report.UsageLevels(g.Usage.Head)
+	for i, change := range report.UsageChanges(*g.Usage) {
+		cells[i] = head[i]
+		if base[i] != head[i] {
+			cells[i] = fmt.Sprintf("%s → %s (%s)", base[i], head[i], change)
+		}
+	}
+	return cells
+}
+
+// writeUsageNotes says what the usages of agents cannot tell.
+func writeUsageNotes(w io.Writer, d result.Diff) {
+	if d.Overall.Usage == nil {
+		return
+	}
+	fmt.Fprintln(w, "\nTurns, tokens (input and output), cost and time of models are means per trial.")
+	for _, g := range d.Agents {
+		if g.Usage == nil {
+			continue
+		}
+		if notes := report.UsageNotes(*g.Usage); len(notes) > 0 {
+			fmt.Fprintf(w, "Note: %s: %s.\n", clean(g.Agent), clean(strings.Join(notes, "; ")))
+		}
+	}
 }
 
 func groupName(g result.GroupDiff) string {

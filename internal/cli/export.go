@@ -9,10 +9,14 @@ import (
 	"github.com/org/rollout-action/internal/export"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // exportOptions are the flags of export.
-type exportOptions struct{ format, output string }
+type exportOptions struct {
+	format, output string
+	minReward      float64
+}
 
 func newExportCommand(v *invocation) *cobra.Command {
 	var opts exportOptions
@@ -27,6 +31,12 @@ no result. The formats are
            condition, and how the reward compares with the group's (all attempts of an agent at a task)
   jsonl    a flat JSON object on each line, with every number of the trial's result.json
   csv      the same as a table. Text that a spreadsheet would take for a formula begins with an apostrophe
+  sft      a JSON object on each line for fine-tuning: "messages" and "tools" in the form of OpenAI's chats. A
+           trial has a line for each branch: its last conversation, those before a compaction, those of sub-agents
+  atif     a tar archive with the trajectory.json of each trial
+
+sft and atif leave out trials without a recorded conversation. The conversation of a trial is in "completion" and
+"trajectory" of outputs, too.
 
 "advantage" is the reward minus the group's mean, "advantage_normalized" that divided by the group's standard deviation;
 both are empty while an attempt of the group has no reward.
@@ -37,13 +47,18 @@ Exit codes:
   2  wrong usage
   3  rollout or its infrastructure failed`,
 		Example: `  rollout export jobs/nightly --format csv --output nightly.csv
-  rollout export jobs/nightly --format outputs | jq 'select(.reward == 1)'`,
+  rollout export jobs/nightly --format outputs | jq 'select(.reward == 1)'
+  rollout export jobs/nightly --format sft --min-reward 1 --output train.jsonl`,
 		Args: oneArg("a job's directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.output == "" && v.stdoutIsTerminal() {
 				defer v.works.Hide()() // progress would stand among the trials
 			}
-			report, err := app.Export(cmd.Context(), v.host(), app.ExportRequest{Dir: args[0], Format: opts.format, Output: opts.output, To: v.Stdout})
+			var minReward *float64
+			if cmd.Flags().Changed("min-reward") {
+				minReward = &opts.minReward
+			}
+			report, err := app.Export(cmd.Context(), v.host(), app.ExportRequest{Dir: args[0], Format: opts.format, MinReward: minReward, Output: opts.output, To: v.Stdout})
 			if err != nil {
 				return err
 			}
@@ -52,6 +67,8 @@ Exit codes:
 	}
 	cmd.Flags().StringVar(&opts.format, "format", "outputs", "what to write: "+strings.Join(export.Formats, ", "))
 	cmd.Flags().StringVar(&opts.output, "output", "", "write to this file instead of stdout")
+	cmd.Flags().Float64Var(&opts.minReward, "min-reward", 0, "leave out trials with a lower reward, or without one")
+	wants(cmd.Flags(), "min-reward", "write a number")
 	wants(cmd.Flags(), "format", "there are "+strings.Join(export.Formats, ", "))
 	return cmd
 }
@@ -59,10 +76,16 @@ Exit codes:
 // exported warns of what was not written.
 func (e Env) exported(report export.Report) error {
 	if report.Missing > 0 {
-		e.warnf("%d of %s have no result, and are left out", report.Missing, plural.Count(report.Missing+report.Trials+len(report.Unreadable), "trial"))
+		e.warnf("%d of %s have no result, and are left out", report.Missing, plural.Count(report.Planned, "trial"))
 	}
 	if report.MissingPrompts > 0 {
 		e.warnf("the prompt of %s is null: no %s tells it, and the task's directory is not here or has changed", plural.Count(report.MissingPrompts, "task"), result.OutputsFile)
+	}
+	if report.NoConversation > 0 {
+		e.warnf("%s without a recorded conversation: left out", plural.Count(report.NoConversation, "trial"))
+	}
+	for _, dir := range report.TooLong[:min(len(report.TooLong), 10)] {
+		e.warnf("the conversation of %s is too long for this format, and is left out", untrusted.Line(dir))
 	}
 	for _, unreadable := range report.Unreadable[:min(len(report.Unreadable), 10)] {
 		e.warnf("%v", unreadable)

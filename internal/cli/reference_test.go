@@ -24,6 +24,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/org/rollout-action/internal/action"
+	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/prove"
@@ -42,6 +43,7 @@ var references = map[string]func(*testing.T) string{
 	"flags":            flagTables,
 	"rules":            lintRuleTable,
 	"error-types":      errorTypeTable,
+	"presets":          presetTable,
 	"action-inputs":    actionInputTable,
 	"action-outputs":   func(t *testing.T) string { return outputTable(readAction(t, "action.yml").Outputs) },
 	"setup-inputs":     func(t *testing.T) string { return inputTable(readAction(t, "setup/action.yml").Inputs) },
@@ -429,6 +431,23 @@ func flagTables(t *testing.T) string {
 }
 
 var exitCodeLine = regexp.MustCompile(`(?m)^  (\d+) +(.+)$`)
+
+// presetTable returns the table of agents that are ready to run.
+func presetTable(*testing.T) string {
+	var b strings.Builder
+	b.WriteString("| preset | version | APIs of its models | keys of its own | MCP | skills | tried |\n|---|---|---|---|---|---|---|\n")
+	mark := map[bool]string{true: "yes"}
+	for _, name := range presets.Names() {
+		p, _ := presets.Get(name)
+		apis := strings.Join(p.APIs, ", ")
+		if apis == "" {
+			apis = "none: " + p.NoGateway
+		}
+		fmt.Fprintf(&b, "| [`%s`](%s) | %s | %s | %s | %s | %s | %s |\n", name, cmp.Or(p.Homepage, "#an-agent-without-an-installation"), p.Version, apis,
+			strings.Join(p.Keys, ", "), mark[p.MCP], mark[p.Skills != ""], p.Tried)
+	}
+	return b.String()
+}
 
 // exitCodeTables returns a table for each group of commands whose help has the same exit codes.
 func exitCodeTables(t *testing.T) string {

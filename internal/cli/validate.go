@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,6 +28,7 @@ type validateOptions struct {
 	taskFormat string
 	format     string
 	run        bool
+	models     bool
 
 	runs, nopRuns           int
 	offline                 bool
@@ -46,6 +50,9 @@ func newValidateCommand(v *invocation) *cobra.Command {
 		Long: `Check a job file and every task that it would run, or a directory of tasks, or one task, and print
 all problems at once, each with its place and the way out. Nothing is started, no provider is contacted.
 
+With --models each model that an agent uses is asked for one token, so that a wrong key, name or URL is found before
+the first trial. Printed are the time of the answer, the model's own name and its price.
+
 With --run every task is proven as well: its solution must score 1 in each of --runs runs, and doing nothing in
 none of --nop-runs. The runs and their logs are kept in a job's directory. Exit code 1 means that a task is not proven,
 3 that the infrastructure failed, so that the result is not known.
@@ -54,6 +61,7 @@ What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] R
 ` + ruleTable() + proofCodes,
 		Example: `  rollout validate job.yaml
   rollout validate job.yaml --set environment.type=docker
+  rollout validate job.yaml --models
   rollout validate --run evals/ --env-type sandbox`,
 		Args: oneArg("a job file or a directory of tasks"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,7 +70,7 @@ What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] R
 				if err != nil {
 					return err
 				}
-				return v.validate(cmd.Context(), req, opts.format == formatJSON)
+				return v.validate(cmd.Context(), req, opts.models, opts.format == formatJSON)
 			}
 			req, err := opts.proof(args[0], v.Getenv)
 			if err != nil {
@@ -96,6 +104,7 @@ func (o *validateOptions) addProof(cmd *cobra.Command) {
 		wants(flags, "github", "want auto, on or off")
 		wants(flags, "changed", "name a commit, branch or tag, or leave it out")
 	})
+	cmd.Flags().BoolVar(&o.models, "models", false, "ask each model of the job for one token (not with --run)")
 	cmd.Flags().StringVar(&o.format, "format", formatText, "what is printed: text, "+strings.Join(proofFormats(), ", ")+"; without --run text or json")
 	wants(cmd.Flags(), "format", "want text, "+strings.Join(proofFormats(), ", ")+"; without --run text or json")
 }
@@ -119,6 +128,9 @@ func (o *validateOptions) request(target string) (app.JobRequest, error) {
 
 // proof returns what a command line with --run asks for.
 func (o *validateOptions) proof(target string, getenv func(string) (string, bool)) (req app.ProveRequest, err error) {
+	if o.models {
+		return req, usage("--models has no meaning with --run, which runs no agents")
+	}
 	for _, flag := range []string{"agent", "n-attempts"} {
 		if o.changed(flag) {
 			return req, usage("--%s has no meaning with --run, which runs oracle and nop: see --runs and --nop-runs", flag)
@@ -161,7 +173,47 @@ type findings struct {
 	Attempts      int       `json:"attempts"`
 	Trials        int       `json:"trials"`
 	Problems      []problem `json:"problems"` // in the order in which the text has them; never null
+	Models        []asked   `json:"models,omitempty"`
 }
+
+// asked is a model that was asked. Prices are in US dollars per million tokens; null: not known.
+type asked struct {
+	Name        string   `json:"name"`
+	API         string   `json:"api"`
+	Model       string   `json:"requested_model"`
+	Answered    string   `json:"answered_model"`
+	LatencySec  *float64 `json:"latency_sec"` // null: it did not answer
+	InputPrice  *float64 `json:"input_price"`
+	OutputPrice *float64 `json:"output_price"`
+	Error       string   `json:"error"`
+}
+
+func askedOf(list []app.AskedModel) []asked {
+	var out []asked
+	for _, m := range list {
+		one := asked{Name: m.Name, API: m.API, Model: m.Asked, Answered: m.Answered, InputPrice: m.Input, OutputPrice: m.Output, Error: m.Err}
+		if m.Err == "" && !m.Replays {
+			one.LatencySec = new(m.Latency.Seconds())
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// answered returns a line about a model that has answered.
+func answered(m app.AskedModel) string {
+	price := "price not known"
+	if m.Input != nil && m.Output != nil {
+		price = fmt.Sprintf("$%s for a million tokens of input, $%s of output", perMillion(*m.Input), perMillion(*m.Output))
+	}
+	if m.Replays {
+		return fmt.Sprintf("model %s: %s answers from records, and was not asked; %s", clean(m.Name), clean(m.Asked), price)
+	}
+	return fmt.Sprintf("model %s: %s answered in %.1f s; %s", clean(m.Name), cmp.Or(m.Answered, clean(m.Asked)), m.Latency.Seconds(), price)
+}
+
+// perMillion writes a price: 3, 0.25.
+func perMillion(usd float64) string { return strconv.FormatFloat(math.Round(usd*1e6)/1e6, 'f', -1, 64) }
 
 // problem is a diag.Diagnostic. Line and Column count from 1; 0: the whole file.
 type problem struct {
@@ -185,10 +237,10 @@ func problemsOf(list diag.List) []problem {
 	return out
 }
 
-// validate prints the problems of a job or of tasks, without running anything.
-func (v *invocation) validate(ctx context.Context, req app.JobRequest, asJSON bool) error {
+// validate prints the problems of a job or of tasks, without running anything. models: it also asks the job's models.
+func (v *invocation) validate(ctx context.Context, req app.JobRequest, models, asJSON bool) error {
 	found := findings{SchemaVersion: 1}
-	checked, err := app.Validate(ctx, v.host(), req)
+	checked, err := app.Validate(ctx, v.host(), req, models)
 	var wrong diag.List
 	switch {
 	case asJSON && errors.As(err, &wrong): // the job itself is wrong
@@ -204,13 +256,18 @@ func (v *invocation) validate(ctx context.Context, req app.JobRequest, asJSON bo
 	wrongs := len(problems.Errors())
 	found.Valid = wrongs == 0
 	found.Agents, found.Tasks, found.Attempts, found.Trials = checked.Agents, checked.Tasks, checked.Attempts, checked.Trials
-	found.NoSolution = checked.NoSolution
+	found.NoSolution, found.Models = checked.NoSolution, askedOf(checked.Models)
 	if asJSON {
 		found.Problems = problemsOf(problems)
 		err = v.printJSON(found)
 	} else {
 		for _, d := range problems {
 			fmt.Fprintln(v.Stdout, d)
+		}
+		for _, m := range checked.Models {
+			if m.Err == "" {
+				fmt.Fprintln(v.Stdout, answered(m))
+			}
 		}
 		fmt.Fprintln(v.Stdout, summary(checked, wrongs))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/keys"
@@ -17,11 +18,13 @@ import (
 // agents checks all agents of the file, then keeps those in Options.OnlyAgents.
 func (c *checker) agents() {
 	names := c.newNames("agents", "rename one of them")
-	for i, a := range c.out.Job.Agents {
+	for i := range c.out.Job.Agents {
 		p := keys.Path{"agents"}.Index(i)
 		if c.Bad(p) {
 			continue
 		}
+		c.preset(&c.out.Job.Agents[i], p)
+		a := c.out.Job.Agents[i]
 		c.agentName(a, p, names)
 		c.scripts(a, p)
 		c.pipes(a, p)
@@ -58,7 +61,7 @@ func (c *checker) scripts(a agent.Agent, p keys.Path) {
 				c.Problem(p.Child(s.key), "remove the script, or rename the agent", "agent %q is built in and takes no %s script", a.Name, s.key)
 			}
 		}
-	case c.Bad(p.Child("execute")) || c.Bad(p.Child("name")):
+	case c.Bad(p.Child("execute")) || c.Bad(p.Child("name")) || c.Bad(p.Child("preset")) || a.Preset == presets.Shell:
 	case strings.TrimSpace(a.Execute) == "":
 		c.Problem(p, fmt.Sprintf("only %s and %s need none", agent.Oracle, agent.Nop), "agent %q has no execute script", keys.Shorten(a.Name))
 	}
@@ -66,7 +69,7 @@ func (c *checker) scripts(a agent.Agent, p keys.Path) {
 
 // cacheInstall checks that there is an install script to cache.
 func (c *checker) cacheInstall(a agent.Agent, p keys.Path) {
-	if at := p.Child("cache_install"); a.CacheInstall && strings.TrimSpace(a.Install) == "" && !c.Bad(p.Child("install")) {
+	if at := p.Child("cache_install"); a.CacheInstall != nil && *a.CacheInstall && strings.TrimSpace(a.Install) == "" && !c.Bad(p.Child("install")) {
 		c.Problem(at, "give an install script, or remove cache_install", "agent %q has no install script to cache", keys.Shorten(a.Name))
 	}
 }

@@ -110,7 +110,7 @@ type Redact struct {
 
 // Budget is the key budget: what the job may spend. nil means no limit.
 type Budget struct {
-	MaxCostUSD  *float64  `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" above:"0" doc:"No trial starts once the trials of this job have cost so much together, in US dollars. Those that run then go on to their end. Each shard has its share, by the number of its trials."`
+	MaxCostUSD  *float64  `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" above:"0" doc:"No trial starts once the trials of this job have cost so much together, in US dollars. Agents that run then get no more turns of the models in models; trials without such a model go on to their end. Each shard has its share, by the number of its trials."`
 	MaxDuration *Duration `yaml:"max_duration" json:"max_duration,omitempty" unit:"duration" above:"0" is:"a duration such as 90m or 1h30m" doc:"How long the job may run, such as 90m. Trials that run then are cancelled. The time between a stop and a resumption does not count. Each shard has all of it."`
 }
 

@@ -95,9 +95,13 @@ type Loaded struct {
 	HiddenPassed  []string
 	// Models have the secrets of the models that agents use, by name; Scripts those of scripted ones, and
 	// ScriptFiles their absolute paths.
-	Models      map[string]ModelSecrets
+	Models map[string]ModelSecrets
+	// ModelAt returns the position of a model's key, "" for the model itself, and its path: models.sonnet.api_key.
+	ModelAt     func(name, key string) (Place, string)
 	Scripts     map[string]scripted.Script
 	ScriptFiles map[string]string
+	// RecordDirs has the absolute paths of models' record_to and replay.
+	RecordDirs map[string]string
 	// AgentFiles has, by agent, the absolute path of each of its files (of a glob: of the directory that it begins in), and AgentFilesAt their positions.
 	AgentFiles   map[string][]string
 	AgentFilesAt map[string][]Place

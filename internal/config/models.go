@@ -33,7 +33,10 @@ type Model struct {
 	Sampling      map[string]any `yaml:"sampling" json:"sampling,omitempty" doc:"Parameters such as temperature that replace the agent's in each request."`
 	Price         *Price         `yaml:"price" json:"price,omitempty" doc:"Prices in US dollars per million tokens. Default: those of the table that Rollout has for well-known providers."`
 	MaxConcurrent int            `yaml:"max_concurrent" json:"max_concurrent,omitempty" min:"1" max:"100000" doc:"Requests to the model at one time, of all trials. Default: no bound."`
+	Record        string         `yaml:"record" json:"record,omitempty" enum:"messages,usage,none" doc:"What trials keep of their calls of the model. messages: the trajectory, with the conversations. usage: tokens, times and names of models, without any contents. none: no record. The usage in the results does not depend on it. Default: messages."`
 	Script        string         `yaml:"script" json:"script,omitempty" doc:"The file by which a model with the api scripted answers, relative to the job file."`
+	RecordTo      string         `yaml:"record_to" json:"record_to,omitempty" doc:"Directory in which each exchange with the model is kept, for replay; relative to the job file."`
+	Replay        string         `yaml:"replay" json:"replay,omitempty" doc:"Directory with exchanges of record_to, from which the model answers; relative to the job file. It then needs no key and no network."`
 }
 
 // Headers are headers of HTTP by name.
@@ -95,7 +98,14 @@ type ModelSecrets struct {
 // models checks the models, expands their secrets, and checks what agents say of them.
 func (c *checker) models(secrets, except map[string]bool) {
 	job := &c.out.Job
-	c.out.Models, c.out.Scripts, c.out.ScriptFiles = map[string]ModelSecrets{}, map[string]scripted.Script{}, map[string]string{}
+	c.out.Models, c.out.Scripts, c.out.ScriptFiles, c.out.RecordDirs = map[string]ModelSecrets{}, map[string]scripted.Script{}, map[string]string{}, map[string]string{}
+	c.out.ModelAt = func(name, key string) (Place, string) {
+		p := keys.Path{"models"}.Child(name)
+		if key != "" {
+			p = p.Child(key)
+		}
+		return c.Root.Locate(p, false), p.String()
+	}
 	used := map[string]bool{}
 	for _, a := range job.Agents {
 		used[a.Model] = true
@@ -115,6 +125,16 @@ func (c *checker) models(secrets, except map[string]bool) {
 			continue
 		}
 		own := ModelSecrets{Headers: map[string]string{}}
+		if m.Replay != "" { // nobody is asked, so nothing is needed for it
+			c.out.Models[name] = own
+			if c.out.RecordDirs[name] = c.admit(resolve(c.source.dir, m.Replay)); !c.opts.OnlyJobFile && !isDir(c.out.RecordDirs[name]) {
+				c.Problem(p.Child("replay"), "record one first, with record_to", "%s: there is no directory %s", p.Child("replay"), keys.Shorten(m.Replay))
+			}
+			continue
+		}
+		if m.RecordTo != "" {
+			c.out.RecordDirs[name] = resolve(c.source.dir, m.RecordTo)
+		}
 		own.Key = c.modelSecret(m.APIKey, name, p.Child("api_key"), secrets, except)
 		if own.Key != "" && len(References(m.APIKey)) == 0 {
 			secrets[own.Key] = true
@@ -176,7 +196,7 @@ func (c *checker) modelKeys(m Model, p keys.Path) {
 		for _, one := range []struct {
 			key string
 			set bool
-		}{{"base_url", m.BaseURL != ""}, {"api_key", m.APIKey != ""}, {"headers", len(m.Headers) > 0}} {
+		}{{"base_url", m.BaseURL != ""}, {"api_key", m.APIKey != ""}, {"headers", len(m.Headers) > 0}, {"record_to", m.RecordTo != ""}, {"replay", m.Replay != ""}} {
 			if one.set {
 				c.Problem(p.Child(one.key), "remove it", "a scripted model has no %s", one.key)
 			}
@@ -185,6 +205,9 @@ func (c *checker) modelKeys(m Model, p keys.Path) {
 			c.Problem(p, "add script: FILE", "a scripted model needs a script")
 		}
 		return
+	}
+	if m.RecordTo != "" && m.Replay != "" {
+		c.Problem(p.Child("record_to"), "remove one of them", "a model that answers from records (replay) has nothing to record")
 	}
 	if m.Script != "" {
 		c.Problem(p.Child("script"), "set api: scripted", "only a scripted model has a script")

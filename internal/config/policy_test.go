@@ -27,6 +27,8 @@ func TestPolicyOfAJobThatHasRun(t *testing.T) {
 	})
 	for _, tc := range []struct{ name, data, want string }{
 		{"a rate above 1", `{"gate": {"min_pass_rate": 7}}`, "gate.min_pass_rate"},
+		{"a percentage that is none", `{"gate": {"max_cost_increase": "much%"}}`, "a number or a percentage such as 20%"},
+		{"a negative percentage", `{"gate": {"max_cost_increase": "-5%"}}`, "gate.max_cost_increase must be at least 0, not -5%"},
 		{"an unknown key", `{"gate": {"min_passrate": 0.7}}`, "min_pass_rate"},
 		{"an invalid date", `{"gate": {"quarantine": [{"task": "a", "reason": "r", "until": "soon"}]}}`, "until"},
 		{"a place in the file", "{\n  \"name\": \"pr\",\n  \"gate\": {\n    \"min_pass_rate\": 7\n  }\n}", "config.json:4:22: "},
@@ -40,6 +42,14 @@ func TestPolicyOfAJobThatHasRun(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a share may be a percentage", func(t *testing.T) {
+		for _, text := range []string{"20%", "0.2", "20 %"} {
+			got, err := config.Policy("config.json", []byte(`{"gate": {"max_cost_increase": 0.5}}`), []config.Override{flag("max_cost_increase", text)})
+			if err != nil || got.MaxCostIncrease == nil || *got.MaxCostIncrease != 0.2 {
+				t.Errorf("%s: got %+v, %v", text, got, err)
+			}
+		}
+	})
 	t.Run("an invalid flag is reported", func(t *testing.T) {
 		_, err := config.Policy("config.json", nil, []config.Override{flag("confidence", "high")})
 		if err == nil || !strings.Contains(err.Error(), "--confidence") {
@@ -56,7 +66,7 @@ func TestGateKeysAreFlags(t *testing.T) {
 		}
 		flags = append(flags, k.Flag())
 	}
-	want := "min-pass-rate min-pass-rate-all min-mean-reward max-failed-trials max-pass-rate-drop max-mean-reward-drop max-broken-tasks max-cost-usd max-duration-sec confidence noise on-inconclusive confirm"
+	want := "min-pass-rate min-pass-rate-all min-mean-reward max-failed-trials max-pass-rate-drop max-mean-reward-drop max-broken-tasks max-cost-usd max-cost-increase max-duration-sec confidence noise on-inconclusive confirm"
 	if got := strings.Join(flags, " "); got != want {
 		t.Errorf("got %s", got)
 	}

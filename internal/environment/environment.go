@@ -52,8 +52,8 @@ type Provider interface {
 }
 
 // Environment is one running environment. It may have optional interfaces, too, whose methods follow the same rules. It belongs
-// to one trial. Its methods are called one at a time, except Stop, Destroy and ID, which may be called at any moment. If the
-// environment is gone, or no longer runs, methods fail with an *Error of KindLost.
+// to one trial. Its methods are called one at a time, except Stop, Destroy and ID, which may be called at any moment, and Exec, which may
+// be called during another Exec. If the environment is gone, or no longer runs, methods fail with an *Error of KindLost.
 type Environment interface {
 	// ID returns the provider's identifier of the environment, which users see, too (such as a container id).
 	ID() string
@@ -76,8 +76,9 @@ type Environment interface {
 	// Later output is read or buffered; a provider may stop reading it, but not before 64 KiB.
 	//
 	// After Timeout (ErrTimeout) or the end of ctx (ctx.Err()), Exec returns only when every process that the command started
-	// is dead, however detached (setsid, nohup, an empty environment, double forks). Processes that ran before it live on, and
-	// so do their children. If that cannot be achieved, the error is KindLost: the environment must not be used further.
+	// is dead, however detached (setsid, nohup, an empty environment, double forks), and with them what later commands, which have
+	// ended, left behind. Processes that ran before it live on, and so do their children. If that cannot be achieved, the error is
+	// KindLost: the environment must not be used further.
 	//
 	// If the provider failed before the command began, ErrNotBegun is in the error's chain. If the command began and its
 	// state cannot be read any more, the error is KindLost.

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"archive/tar"
 	"bufio"
 	"cmp"
 	"context"
@@ -21,12 +22,16 @@ import (
 //	outputs  a result.Output on each line, as in outputs.jsonl, with advantages
 //	jsonl    a flat object on each line: every Column
 //	csv      the same as a table (RFC 4180), with the names of the columns first
-var Formats = []string{"outputs", "jsonl", "csv"}
+//	sft      a Branch on each line: the conversations of trials with a recorded one
+//	atif     a tar archive with DIR/trajectory.json for each of these trials, where DIR is the trial's directory below the job's
+var Formats = []string{"outputs", "jsonl", "csv", "sft", "atif"}
 
 // Options tells Write what to export.
 type Options struct {
 	Dir    string // of a job, which may have been cancelled or killed, may still run, or may be a shard
 	Format string // one of Formats
+	// MinReward leaves out trials without a reward or with a lower one. It may be nil.
+	MinReward *float64
 	// Instruction returns the prompt of a planned task that is not in outputs.jsonl, or nil if it is not known. It may be nil.
 	Instruction func(result.PlannedTask) []result.Message
 
@@ -38,9 +43,14 @@ type Options struct {
 
 // Report has the numbers of what was written, and of what was not.
 type Report struct {
+	Planned    int     // trials that could have been written, confirmation attempts that were made included
 	Trials     int     // that were written
 	Missing    int     // planned trials without a result
 	Unreadable []error // the first results that cannot be read
+	Below      int     // trials that MinReward leaves out
+	// NoConversation is the number of trials without a recorded conversation, for the formats "sft" and "atif", which leave them out.
+	NoConversation int
+	TooLong        []string // directories of trials whose conversation is too long for the format; it is left out
 	// MissingPrompts is the number of tasks whose instruction is not known. It is 0 but for the format "outputs".
 	MissingPrompts int
 }
@@ -59,11 +69,15 @@ func Write(ctx context.Context, w io.Writer, opts Options) (Report, error) {
 	e := &exporter{Options: opts, plan: plan}
 	switch opts.Format {
 	case "outputs":
-		if e.rows, err = newOutputs(buffered, opts, plan); err != nil {
+		if e.rows, err = newOutputs(buffered, opts, &e.report, plan); err != nil {
 			return Report{}, err
 		}
 	case "jsonl":
 		e.rows = jsonRows{buffered}
+	case "sft":
+		e.rows = &branches{w: buffered, dir: opts.Dir, report: &e.report}
+	case "atif":
+		e.rows = &archive{w: tar.NewWriter(buffered), dir: opts.Dir, report: &e.report}
 	case "csv":
 		if e.rows, err = newTable(buffered); err != nil {
 			return Report{}, err
@@ -154,13 +168,23 @@ func (e *exporter) all(ctx context.Context) error {
 func (e *exporter) confirmations() error {
 	trials, unreadable := result.ReadConfirmations(e.Dir, e.plan)
 	e.report.Unreadable = append(e.report.Unreadable, unreadable...)
+	e.report.Planned += len(trials) + len(unreadable)
 	for i := range trials {
-		if err := e.rows.row(row{plan: &e.plan, trial: &trials[i]}); err != nil {
+		if err := e.write(row{plan: &e.plan, trial: &trials[i]}); err != nil {
 			return err
 		}
-		e.report.Trials++
 	}
 	return nil
+}
+
+// write writes a trial, unless its reward is too low.
+func (e *exporter) write(r row) error {
+	if e.MinReward != nil && (r.trial.Reward == nil || *r.trial.Reward < *e.MinReward) {
+		e.report.Below++
+		return nil
+	}
+	e.report.Trials++
+	return e.rows.row(r)
 }
 
 func groupOf(k result.Key) result.Key {
@@ -171,6 +195,7 @@ func groupOf(k result.Key) result.Key {
 // some reads and writes the trials of whole groups.
 func (e *exporter) some(keys []result.Key, planned map[result.Key]int) error {
 	trials, unreadable := result.ReadTrials(e.Dir, keys)
+	e.report.Planned += len(keys)
 	e.report.Missing += len(keys) - len(trials) - len(unreadable)
 	e.report.Unreadable = append(e.report.Unreadable, unreadable...)
 	for len(trials) > 0 {
@@ -184,10 +209,9 @@ func (e *exporter) some(keys []result.Key, planned map[result.Key]int) error {
 			if advantages != nil {
 				r.advantage = &advantages[i]
 			}
-			if err := e.rows.row(r); err != nil {
+			if err := e.write(r); err != nil {
 				return err
 			}
-			e.report.Trials++
 		}
 		trials = trials[n:]
 	}
@@ -213,14 +237,16 @@ func advantagesOf(group []result.Trial, planned int) []result.Advantage {
 // outputs writes the format of outputs.jsonl.
 type outputs struct {
 	w           io.Writer
+	dir         string
+	report      *Report
 	prompts     job.Prompts
 	tasks       map[int64]result.PlannedTask
 	instruction func(result.PlannedTask) []result.Message
 	unknown     map[int64]bool // tasks whose prompt is not known
 }
 
-func newOutputs(w io.Writer, opts Options, plan result.Plan) (*outputs, error) {
-	o := &outputs{w: w, prompts: job.Prompts{}, tasks: map[int64]result.PlannedTask{}, instruction: opts.Instruction, unknown: map[int64]bool{}}
+func newOutputs(w io.Writer, opts Options, report *Report, plan result.Plan) (*outputs, error) {
+	o := &outputs{w: w, dir: opts.Dir, report: report, prompts: job.Prompts{}, tasks: map[int64]result.PlannedTask{}, instruction: opts.Instruction, unknown: map[int64]bool{}}
 	for _, t := range plan.Tasks {
 		o.tasks[result.ExampleID(t.Dataset, t.Task)] = t
 	}
@@ -235,6 +261,12 @@ func (o *outputs) row(r row) error {
 	out := result.OutputOf(*r.plan, *r.trial, o.prompt(r.trial))
 	if r.advantage != nil {
 		out.Advantage, out.AdvantageNormalized = &r.advantage.Plain, &r.advantage.Normalized
+	}
+	if err := job.AddConversation(&out, o.dir, *r.trial, maxConversation); err != nil {
+		o.report.Unreadable = append(o.report.Unreadable, fmt.Errorf("the record of %s: %w", r.trial.Dir(), err))
+	}
+	if out.ConversationOmitted != "" {
+		o.report.TooLong = append(o.report.TooLong, r.trial.Dir())
 	}
 	line, err := job.OutputLine(out)
 	if err != nil {

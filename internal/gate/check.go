@@ -54,6 +54,7 @@ func (k *checker) checkScope(s scope) {
 	k.drop(s, "max_mean_reward_drop", s.MaxMeanRewardDrop, meanRewards)
 	k.maxBrokenTasks(s)
 	k.maxCost(s)
+	k.maxCostIncrease(s)
 	k.maxDuration(s)
 }
 

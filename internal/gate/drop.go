@@ -321,12 +321,16 @@ func (k *checker) noteTooSmall(d drop, t Test, alpha float64) {
 func (k *checker) noteComparison() {
 	asked := false
 	for _, c := range k.checks {
-		asked = asked || c.Name == "max_pass_rate_drop" || c.Name == "max_mean_reward_drop" || c.Name == "max_broken_tasks"
+		asked = asked || c.Name == "max_pass_rate_drop" || c.Name == "max_mean_reward_drop" || c.Name == "max_broken_tasks" || c.Name == "max_cost_increase"
 	}
 	switch {
 	case !asked:
 	case k.diff == nil:
-		k.notes = append(k.notes, "thresholds on drops and broken tasks were not checked: "+noBaseline)
+		what := "drops and broken tasks"
+		if slices.ContainsFunc(k.checks, func(c Check) bool { return c.Name == "max_cost_increase" }) {
+			what += " and on the increase of costs"
+		}
+		k.notes = append(k.notes, "thresholds on "+what+" were not checked: "+noBaseline)
 	default:
 		for _, left := range []struct {
 			change result.Change

@@ -18,7 +18,8 @@ type Confirm struct {
 }
 
 // Thresholds are limits on a job's numbers. nil means no limit. Rates are from 0 to 1, rewards have no unit, costs are in
-// US dollars. Limits on drops and broken tasks compare with a baseline, and are not checked without one.
+// US dollars. Limits on drops, broken tasks and the increase of costs compare
+// with a baseline, and are not checked without one.
 type Thresholds struct {
 	MinPassRate       *float64 `yaml:"min_pass_rate" json:"min_pass_rate,omitempty" min:"0" max:"1" doc:"The smallest share of trials, of those with a reward, whose reward is 1."`
 	MinPassRateAll    *float64 `yaml:"min_pass_rate_all" json:"min_pass_rate_all,omitempty" min:"0" max:"1" doc:"The smallest share of all planned trials whose reward is 1: one without a reward, whatever ended it, did not pass."`
@@ -28,6 +29,7 @@ type Thresholds struct {
 	MaxMeanRewardDrop *float64 `yaml:"max_mean_reward_drop" json:"max_mean_reward_drop,omitempty" min:"0" doc:"How far the mean reward may fall below the baseline's. A trial that the agent or the verifier ended without a reward counts as 0."`
 	MaxBrokenTasks    *int     `yaml:"max_broken_tasks" json:"max_broken_tasks,omitempty" min:"0" doc:"How many tasks may be broken: passed in every attempt of the baseline, and in none now, also if the agent or the verifier ended them with an error. Under noise: test, more than that count only if their number is statistically significant."`
 	MaxCostUSD        *float64 `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" min:"0" doc:"The most that the trials may cost together, in US dollars."`
+	MaxCostIncrease   *float64 `yaml:"max_cost_increase" json:"max_cost_increase,omitempty" unit:"share" min:"0" doc:"How far the mean cost of a trial may rise above the baseline's, on the same tasks: 20% or 0.2. Under noise: test, a larger rise counts only if it is statistically significant. Trials whose cost is not known are left out and counted; if most are, the check is inconclusive."`
 	MaxDurationSec    *float64 `yaml:"max_duration_sec" json:"max_duration_sec,omitempty" min:"0" doc:"The longest that the job may take, from its start to the end of its last trial, in seconds. For a group: the sum of its trials' durations."`
 }
 

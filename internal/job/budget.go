@@ -13,13 +13,15 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// Budget limits what a job spends. Once the trials have cost CostUSD, no more start, and those that run go on to their end. When the job
-// has run for Duration, those that run are cancelled, too.
+// Budget limits what a job spends. Once the trials have cost CostUSD, no more start, and those that run get no more of the job's models
+// (trial.Options.Budget). When the job has run for Duration, those that run are cancelled, too.
 type Budget struct {
 	CostUSD float64 // in US dollars; 0: no limit
 	// Spent is what trials have cost, those of earlier runs of the job included, and those that were run again. Jobs that run at the same
 	// time may share it. nil: nothing was spent.
-	Spent    *Spending
+	Spent *Spending
+	// Running has the part of Spent that trials of this job have cost that run. nil: nobody adds to it.
+	Running  *RunningCost
 	Duration time.Duration // without the time in which the job was stopped (result.Plan.Idle); 0: no limit
 }
 
@@ -41,6 +43,38 @@ func (s *Spending) Sum() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.usd
+}
+
+// RunningCost is what the models of a job's running trials have cost. The zero RunningCost is ready to use.
+type RunningCost struct {
+	mu  sync.Mutex
+	usd map[result.Key]float64
+}
+
+// Spend adds what a trial that runs has cost since the last call.
+func (b Budget) Spend(key result.Key, usd float64) {
+	b.Running.mu.Lock()
+	defer b.Running.mu.Unlock()
+	if b.Running.usd == nil {
+		b.Running.usd = map[result.Key]float64{}
+	}
+	b.Running.usd[key] += usd
+	b.Spent.Add(usd)
+}
+
+// Used reports whether the trials have cost as much as they may.
+func (b Budget) Used() bool { return b.CostUSD > 0 && b.Spent.Sum() >= b.CostUSD }
+
+// settle adds what a trial has cost that has ended, in place of what Spend was told of it.
+func (b Budget) settle(t result.Trial) {
+	usd := t.Spent().Total().Amount()
+	if b.Running != nil {
+		b.Running.mu.Lock()
+		defer b.Running.mu.Unlock()
+		usd -= b.Running.usd[t.Key]
+		delete(b.Running.usd, t.Key)
+	}
+	b.Spent.Add(usd)
 }
 
 // stop lets no more trials start if because returns a reason, which it is asked for until it does. It is called with r.mu held.
@@ -68,7 +102,7 @@ func (r *run) stops() bool {
 
 // ended decides whether more trials may start after one with this result.
 func (r *run) ended(t result.Trial) {
-	r.Budget.Spent.Add(t.Spent().Total().Amount())
+	r.Budget.settle(t)
 	r.stop(func() (result.StopReason, string) {
 		if r.FailFast != nil && r.running != nil && r.FailFast(t) {
 			what := "failed"
@@ -83,7 +117,7 @@ func (r *run) ended(t result.Trial) {
 
 // costs returns the reason to stop if the job has cost as much as it may. r.mu is held.
 func (r *run) costs() (result.StopReason, string) {
-	if r.Budget.CostUSD <= 0 || r.Budget.Spent.Sum() < r.Budget.CostUSD {
+	if !r.Budget.Used() {
 		return "", ""
 	}
 	return result.StopBudgetCost, r.overspent()

@@ -184,3 +184,28 @@ func TestSupersededCost(t *testing.T) {
 		t.Errorf("%v, %v; want 3", cost, err)
 	}
 }
+
+// What a running trial's model costs counts at once, and not again when the trial has ended.
+func TestCostsOfRunningTrialsCountOnce(t *testing.T) {
+	list := specs(5)
+	tree, rec := newTree(t, list), &recorder{}
+	opts := options(tree, nil, rec)
+	opts.Workers = 1
+	opts.Budget = Budget{CostUSD: 1, Spent: &Spending{}, Running: &RunningCost{}}
+	opts.Runner = runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+		for range 3 {
+			opts.Budget.Spend(spec.Key, 0.125)
+		}
+		if spec.Key == list[2].Key && !opts.Budget.Used() {
+			t.Error("the budget is not used up while a trial runs")
+		}
+		return costs(spec.Key, 0.375)
+	})
+	job, err := Run(t.Context(), list, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := opts.Budget.Spent.Sum(); sum != 1.125 || job.CompletedTrials != 3 {
+		t.Errorf("spent %g by %d trials, want 1.125 by 3", sum, job.CompletedTrials)
+	}
+}

@@ -28,6 +28,7 @@ import (
 // outputs writes outputs.jsonl while a job runs: a line for each trial, in the order in which the trials end. No result is read from
 // it. A nil outputs writes nothing; a tree that no function of this package made has one.
 type outputs struct {
+	dir  string // of the job
 	plan result.Plan
 	// prompt returns the instruction of a task, and nil if it is not known.
 	prompt func(dataset, task string) []result.Message
@@ -43,7 +44,7 @@ func openOutputs(dir string, plan result.Plan) (*outputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &outputs{plan: plan, file: f}, nil
+	return &outputs{dir: dir, plan: plan, file: f}, nil
 }
 
 // repairOutputs writes the file of a resumed job anew, with a line for each of the kept results, and opens it. So it does not matter
@@ -58,7 +59,7 @@ func repairOutputs(dir string, plan result.Plan, kept []result.Trial, prompt fun
 		if err != nil {
 			return nil, err
 		}
-		if err := errors.Join(WriteOutputs(w, plan, kept, prompt), w.Close()); err != nil {
+		if err := errors.Join(WriteOutputs(w, dir, plan, kept, prompt), w.Close()); err != nil {
 			return nil, err
 		}
 	}
@@ -70,7 +71,7 @@ func repairOutputs(dir string, plan result.Plan, kept []result.Trial, prompt fun
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &outputs{plan: plan, file: f, size: info.Size()}, nil
+	return &outputs{dir: dir, plan: plan, file: f, size: info.Size()}, nil
 }
 
 // add writes a trial's line. After an error no part of it is left.
@@ -82,7 +83,7 @@ func (o *outputs) add(t result.Trial) error {
 	if o.prompt != nil {
 		prompt = o.prompt(t.Dataset, t.Task)
 	}
-	line, err := OutputLine(result.OutputOf(o.plan, t, prompt))
+	line, err := lineOf(o.dir, o.plan, t, prompt)
 	if err != nil {
 		return err
 	}
@@ -93,6 +94,15 @@ func (o *outputs) add(t result.Trial) error {
 	}
 	o.size += int64(len(line))
 	return nil
+}
+
+// lineOf returns the line of a trial. A record that cannot be read is left out, and said so: what it repeats is in the trial's directory.
+func lineOf(dir string, plan result.Plan, t result.Trial, prompt []result.Message) ([]byte, error) {
+	o := result.OutputOf(plan, t, prompt)
+	if err := AddConversation(&o, dir, t, MaxOutputConversation); err != nil {
+		o.ConversationOmitted = "the record cannot be read"
+	}
+	return OutputLine(o)
 }
 
 // OutputLine returns an output as one line of JSON with its line break. It is safe to print.
@@ -139,8 +149,9 @@ func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
 	return result.PromptOf(string(redactor.Bytes(text[:min(len(text), 2*result.MaxPrompt)])))
 }
 
-// WriteOutputs writes the lines of an outputs.jsonl, in the order in which the trials ended. prompt returns tasks' instructions.
-func WriteOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
+// WriteOutputs writes the lines of an outputs.jsonl, in the order in which the trials ended. prompt returns tasks' instructions. dir
+// has the trials' directories.
+func WriteOutputs(w io.Writer, dir string, plan result.Plan, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	order := make([]*result.Trial, len(trials))
 	for i := range trials {
 		order[i] = &trials[i]
@@ -148,7 +159,7 @@ func WriteOutputs(w io.Writer, plan result.Plan, trials []result.Trial, prompt f
 	slices.SortFunc(order, func(a, b *result.Trial) int { return result.CompareEnd(*a, *b) })
 	buffered := bufio.NewWriterSize(w, 1<<18)
 	for _, t := range order {
-		line, err := OutputLine(result.OutputOf(plan, *t, prompt(t.Dataset, t.Task)))
+		line, err := lineOf(dir, plan, *t, prompt(t.Dataset, t.Task))
 		if err != nil {
 			return err
 		}
@@ -165,8 +176,9 @@ type Prompts map[int64][]result.Message
 // maxPrompts bounds what is kept of a file's prompts, in bytes. 12,000 tasks of the usual length need a fifth of it.
 const maxPrompts = 256 << 20
 
-// maxLine bounds a line that prompts are read from, in bytes.
-const maxLine = 1 << 20
+// maxLine bounds a line that prompts are read from, in bytes: a conversation, whose line breaks and other control characters are escaped once
+// more by OutputLine, a prompt and the rest.
+const maxLine = 8 * MaxOutputConversation
 
 // Of returns a task's prompt, and nil if it is not known.
 func (p Prompts) Of(dataset, task string) []result.Message { return p[result.ExampleID(dataset, task)] }

@@ -180,7 +180,7 @@ func TestPromptsOfAHostileFileAreBounded(t *testing.T) {
 		return fmt.Sprintf(`{"example_id":%d,"task":"t","dataset":"d","prompt":[{"role":"system","content":%q}]}`+"\n", id, content)
 	}
 	text := `{"example_id":1,"task":"t","dataset":"d","prompt":[{"role":"user","content":"of another number"}]}` + "\n" +
-		line(strings.Repeat("x", 2<<20)) + line(strings.Repeat("y", 2*result.MaxPrompt)) + line("too late")
+		line(strings.Repeat("x", maxLine)) + line(strings.Repeat("y", 2*result.MaxPrompt)) + line("too late")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

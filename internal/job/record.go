@@ -145,6 +145,11 @@ func CanonicalConfig(cfg config.Job) config.Job {
 	for i := range cfg.Agents {
 		cfg.Agents[i].Description, cfg.Agents[i].Files = "", nil // what files there are is in the plan
 	}
+	cfg.Models = maps.Clone(cfg.Models)
+	for name, m := range cfg.Models {
+		m.RecordTo = ""
+		cfg.Models[name] = m
+	}
 	cfg.Tasks, cfg.TasksFormat = nil, "" // their names and contents are in the plan
 	cfg.Datasets = slices.Clone(cfg.Datasets)
 	for i := range cfg.Datasets {

@@ -124,6 +124,10 @@ func (d *Decoder) value(n *Node, p Path, v reflect.Value, r Rules) bool {
 		return d.amount(n, p, v, r, quantity.Duration)
 	case r.Unit == "cpus":
 		return d.amount(n, p, v, r, quantity.MilliCPUs)
+	case r.Unit == "count":
+		return d.amount(n, p, v, r, quantity.Count)
+	case r.Unit == "share":
+		return d.share(n, p, v, r)
 	case kind == reflect.Struct:
 		return d.structure(n, p, v, r)
 	case kind == reflect.Slice:

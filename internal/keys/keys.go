@@ -27,7 +27,9 @@ import (
 //	short:"true"        a text in place of the mapping with this key is the value of this key alone
 //	raw:"true"          any text is valid: also blank, or with ${…}
 //	pattern:"…"         a regular expression that the text matches
-//	unit:"bytes"        a quantity such as 2G; unit:"cpus": such as 500m; unit:"duration": such as 90m
+//	unit:"bytes"        a quantity such as 2G; unit:"cpus": such as 500m; unit:"duration": such as 90m;
+//	                    unit:"count": a number such as 2000000, 500k or 2M
+//	                    unit:"share": a number or a percentage, 0.2 or 20%
 //	is:"a name"         what the value is, for "must be …"
 //	hint:"write …"      how to write it, for messages about it
 type Rules struct {
@@ -65,7 +67,7 @@ func Of(t reflect.Type) []Rules {
 	}
 	var out []Rules
 	for _, f := range reflect.VisibleFields(t) {
-		if f.Anonymous || f.Tag.Get("toml") == "-" { // the fields of an embedded struct come next
+		if f.Anonymous || !f.IsExported() || f.Tag.Get("toml") == "-" { // the fields of an embedded struct come next
 			continue
 		}
 		r := Rules{

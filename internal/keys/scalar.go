@@ -106,6 +106,23 @@ func (d *Decoder) float(n *Node, p Path, v reflect.Value, r Rules) bool {
 	return true
 }
 
+// share reads a number or a percentage: 0.2 or 20%.
+func (d *Decoder) share(n *Node, p Path, v reflect.Value, r Rules) bool {
+	f, ok := n.Number()
+	if digits, percent := strings.CutSuffix(n.Text, "%"); n.Kind == Text && percent {
+		number, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+		f, ok = number/100, err == nil
+	}
+	if !ok {
+		return d.MustBe(n, p, r, "a number or a percentage such as 20%", unquote(n))
+	}
+	if !d.inBounds(n, p, f, r) {
+		return false
+	}
+	v.SetFloat(f)
+	return true
+}
+
 // unquote returns the hint for a number in quotes.
 func unquote(n *Node) string {
 	if n.Kind == Text {

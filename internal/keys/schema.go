@@ -76,6 +76,12 @@ func (d Dialect) Struct(t reflect.Type) Schema {
 // key returns the schema of one key by its rules.
 func (d Dialect) key(r Rules) Schema {
 	s := d.typ(r.Type, r.Raw)
+	if r.Unit == "count" {
+		s["type"] = []string{"integer", "string"}
+	}
+	if r.Unit == "share" {
+		s = Schema{"type": []string{"number", "string"}, "pattern": `^\+?[0-9]*\.?[0-9]+ ?%$`}
+	}
 	s["description"] = r.Doc
 	if r.Default != "" {
 		s["default"] = d.Default(r).plain()

@@ -15,6 +15,9 @@ func (s *Session) Running() bool {
 	return s.running > 0
 }
 
+// Hold bounds the bodies that the session holds, in bytes.
+func (s *Session) Hold(bound int64) { s.maxHeld = bound }
+
 // Asker returns a function that asks a model for a turn, in a session of its own that waits for an hour.
 func Asker(m *Model) func() error {
 	return func() error {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,10 +25,33 @@ type rig struct {
 	t       *testing.T
 	session *model.Session
 	url     string
-	turns   []model.Turn
+
+	mu    sync.Mutex
+	turns []model.Turn
 	// requests are those that reached the provider.
 	requests []*http.Request
 	bodies   []string
+}
+
+// kept returns the turns that were kept.
+func (r *rig) kept() []model.Turn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.turns)
+}
+
+// sent returns the requests that reached the provider.
+func (r *rig) sent() []*http.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.requests)
+}
+
+// texts returns the bodies of the requests that reached the provider.
+func (r *rig) texts() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.bodies)
 }
 
 type transport func(*http.Request) (*http.Response, error)
@@ -51,11 +75,15 @@ func newRigWith(t *testing.T, api model.API, upstream http.RoundTripper, change 
 		if err != nil {
 			return nil, err
 		}
+		r.mu.Lock()
 		r.requests, r.bodies = append(r.requests, q), append(r.bodies, string(body))
+		r.mu.Unlock()
 		q.Body = io.NopCloser(bytes.NewReader(body))
 		return upstream.RoundTrip(q)
 	})}
 	o := model.Options{Conversations: true, Keep: func(turn model.Turn) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.turns = append(r.turns, turn)
 		return nil
 	}}
@@ -152,10 +180,10 @@ func TestTurnsOfAllProtocols(t *testing.T) {
 					t.Errorf("%q is missing: %s", want, answer.body)
 				}
 			}
-			if len(r.turns) != 1 {
-				t.Fatalf("%d turns", len(r.turns))
+			if len(r.kept()) != 1 {
+				t.Fatalf("%d turns", len(r.kept()))
 			}
-			turn := r.turns[0]
+			turn := r.kept()[0]
 			if !turn.Whole || turn.Failure != nil {
 				t.Errorf("the turn is not whole: %+v", turn.Failure)
 			}
@@ -238,5 +266,13 @@ func TestEventsComeAsTheyAre(t *testing.T) {
 				t.Errorf("the end is %q", text)
 			}
 		})
+	}
+}
+
+// The input of a response may be one text, which is one message of the user.
+func TestInputThatIsAText(t *testing.T) {
+	c := model.ReadConversation(model.OpenAIResponses, "/v1/responses", []byte(`{"input":"Hi"}`))
+	if len(c.Messages) != 1 || c.Messages[0].Role != "user" || c.Messages[0].Parts[0].Text != "Hi" {
+		t.Errorf("%+v", c.Messages)
 	}
 }

@@ -11,19 +11,74 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/tidwall/gjson"
 )
 
-// maxBody bounds a request's body, decoded. Conversations with pictures have some tens of megabytes.
-const maxBody = 256 << 20
+// maxBody bounds a request's body, decoded, and maxHeld the bodies of all requests of a session that run. Conversations with pictures have
+// some tens of megabytes.
+const (
+	maxBody = 256 << 20
+	maxHeld = 512 << 20
+)
 
 var discardLog = log.New(io.Discard, "", 0)
 
+// patient writes an answer for as long as the client takes of it: one that takes nothing must not keep a place in the queue for ever.
+type patient struct {
+	http.ResponseWriter
+	connection *http.ResponseController
+
+	mu    sync.Mutex
+	until time.Time
+	ended bool
+}
+
+func newPatient(w http.ResponseWriter) *patient {
+	p := &patient{ResponseWriter: w, connection: http.NewResponseController(w)}
+	p.wait()                                                   // the connection may have the deadline of an answer before
+	_ = p.connection.SetReadDeadline(time.Now().Add(bodyTime)) // every connection of a listener has deadlines
+	return p
+}
+
+// Unwrap is for http.ResponseController.
+func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+func (p *patient) Write(text []byte) (int, error) {
+	p.wait()
+	return p.ResponseWriter.Write(text)
+}
+
+// FlushError is for http.ResponseController.
+func (p *patient) FlushError() error {
+	p.wait()
+	return p.connection.Flush()
+}
+
+// wait gives the client time for what is written next.
+func (p *patient) wait() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); !p.ended && p.until.Sub(now) < writeTime/2 {
+		p.until = now.Add(writeTime)
+		_ = p.connection.SetWriteDeadline(p.until) // every connection of a listener has deadlines
+	}
+}
+
+// cut ends writing, also a call of Write that waits for the client.
+func (p *patient) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	_ = p.connection.SetWriteDeadline(time.Unix(1, 0)) // as above
+}
+
 // serveHTTP answers one request of the agent.
-func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Session) serveHTTP(to http.ResponseWriter, r *http.Request) {
+	w := newPatient(to)
 	p := s.opts.Model.protocolOf(r)
 	path := r.URL.EscapedPath()
 	switch {
@@ -86,56 +141,80 @@ func (s *Session) sealedAnswer(w http.ResponseWriter, r *http.Request) {
 	s.refuse(w, r, http.StatusConflict, "trial_ended", errSealed.Error())
 }
 
-var errBodyLong = errors.New("the request's body is too long")
+var (
+	errBodyLong = errors.New("the request's body is too long")
+	errBodies   = errors.New("the bodies of the requests that run at the same time are too long")
+)
 
-// body reads a request's body, decoded.
-func body(r *http.Request) ([]byte, error) {
-	var from io.Reader = r.Body
+// decoded returns a reader of a request's body, decoded, and what ends it.
+func decoded(r *http.Request) (io.Reader, func(), error) {
 	switch encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding"))); encoding {
 	case "", "identity":
+		return r.Body, func() {}, nil
 	case "gzip", "x-gzip":
-		z, err := gzip.NewReader(from)
-		if err != nil {
-			return nil, err
-		}
-		from = z
+		z, err := gzip.NewReader(r.Body)
+		return z, func() {}, err
 	case "deflate":
-		z, err := zlib.NewReader(from)
-		if err != nil {
-			return nil, err
-		}
-		from = z
+		z, err := zlib.NewReader(r.Body)
+		return z, func() {}, err
 	case "zstd":
-		z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
+		z, err := zstd.NewReader(r.Body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		defer z.Close()
-		from = z
+		return z, z.Close, nil
 	default:
-		return nil, fmt.Errorf("the encoding %q is not known", encoding)
+		return nil, nil, fmt.Errorf("the encoding %q is not known", encoding)
 	}
-	text, err := io.ReadAll(io.LimitReader(from, maxBody+1))
-	if err == nil && len(text) > maxBody {
-		err = errBodyLong
-	}
-	return text, err
 }
 
-// readBody reads the body of a request for the model. If it cannot, it answers and returns false.
-func (s *Session) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	text, err := body(r)
+// holding reads a body, and counts it as long as the session holds it.
+type holding struct {
+	io.Reader
+	s *Session
+	n int64
+}
+
+func (h *holding) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	h.n += int64(n)
+	all := h.s.held.Add(int64(n))
+	switch {
+	case h.n > maxBody:
+		err = errBodyLong
+	case all > h.s.maxHeld:
+		err = errBodies
+	}
+	return n, err
+}
+
+// readBody reads the body of a request for the model. If it cannot, it answers and returns false. release, which is to be called
+// in any case, says that the body is no longer needed.
+func (s *Session) readBody(w *patient, r *http.Request) (text []byte, release func(), ok bool) {
+	h := &holding{s: s}
+	release = func() { s.held.Add(-h.n) }
+	from, end, err := decoded(r)
+	if err == nil {
+		h.Reader = from
+		text, err = io.ReadAll(h)
+		end()
+	}
+	if err == nil {
+		_ = w.connection.SetReadDeadline(time.Time{}) // as above
+	}
 	switch {
 	case errors.Is(err, errBodyLong):
 		s.refuse(w, r, http.StatusRequestEntityTooLarge, "request_too_large", "the request has more than 256 MiB")
+	case errors.Is(err, errBodies):
+		s.refuse(w, r, http.StatusServiceUnavailable, "requests_too_large", "the requests that run at the same time have more than 512 MiB")
 	case err != nil:
 		s.refuse(w, r, http.StatusBadRequest, "invalid_body", "the request's body cannot be read: "+err.Error())
 	case !gjson.ValidBytes(text) || !gjson.ParseBytes(text).IsObject():
 		s.refuse(w, r, http.StatusBadRequest, "invalid_json", "the request's body is not a JSON object")
 	default:
-		return text, true
+		return text, release, true
 	}
-	return nil, false
+	return nil, release, false
 }
 
 // list answers with the one model that there is.
@@ -200,8 +279,9 @@ func (m *Model) request(ctx context.Context, from *http.Request, path string, te
 }
 
 // count passes on a request to count tokens. It is no turn, and its failure says nothing about the model.
-func (s *Session) count(w http.ResponseWriter, r *http.Request, path string) {
-	text, ok := s.readBody(w, r)
+func (s *Session) count(w *patient, r *http.Request, path string) {
+	text, release, ok := s.readBody(w, r)
+	defer release()
 	if !ok {
 		return
 	}
@@ -223,7 +303,7 @@ func (s *Session) count(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
-	request, err := m.request(ctx, r, at, text)
+	request, err := m.request(s.calling(ctx, m.protocolOf(r), ActionCount), r, at, text)
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, "invalid_request", err.Error())
 		return
@@ -234,9 +314,10 @@ func (s *Session) count(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	defer answer.Body.Close()
-	copyHeader(w.Header(), answer.Header)
+	counted, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
+	m.header(w.Header(), answer.Header)
 	w.WriteHeader(answer.StatusCode)
-	_, _ = io.Copy(w, io.LimitReader(answer.Body, 1<<20)) // the client has gone
+	_, _ = w.Write([]byte(m.hide(string(counted)))) // the client has gone
 }
 
 // copyHeader passes on the headers of an answer.

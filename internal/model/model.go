@@ -1,12 +1,15 @@
 package model
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -23,9 +26,23 @@ type Config struct {
 	MaxConcurrent int
 	// Cost returns what an answer costs, in US dollars; nil if it is not known. at is the time of the request.
 	Cost func(answered string, at time.Time, u Usage) *float64
+	// Hide returns a text without secrets, such as those in Headers; nil: only Key is hidden.
+	Hide func(string) string
+	// Record is what trials keep of their calls; "" is RecordMessages.
+	Record Record
 	// Transport carries requests; nil: over the network.
 	Transport http.RoundTripper
 }
+
+// Record says what is kept of calls.
+type Record string
+
+// The kinds of records.
+const (
+	RecordMessages Record = "messages" // conversations, tools and usage
+	RecordUsage    Record = "usage"    // no contents: neither messages nor tools nor what a provider wrote into an error
+	RecordNone     Record = "none"
+)
 
 // Model is a model that sessions share: its connections, and the queue for its rate limits. It is safe for concurrent use.
 type Model struct {
@@ -59,16 +76,21 @@ func New(c Config) (*Model, error) {
 	}
 	base.Path = trimSlash(base.Path)
 	if c.Transport == nil {
-		c.Transport = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: connectTime}).DialContext, TLSHandshakeTimeout: connectTime,
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 128, IdleConnTimeout: 90 * time.Second,
-			DisableCompression: true,
-		}
+		c.Transport = NewTransport()
 	}
 	return &Model{
 		Config: c, protocol: p, base: base, versioned: version.MatchString(base.Path), queue: newQueue(c.MaxConcurrent),
 		client: &http.Client{Transport: c.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}, nil
+}
+
+// NewTransport returns what carries requests over the network.
+func NewTransport() http.RoundTripper {
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: connectTime}).DialContext, TLSHandshakeTimeout: connectTime,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 128, IdleConnTimeout: 90 * time.Second,
+		DisableCompression: true,
+	}
 }
 
 // protocolOf returns the protocol in which a request is answered.
@@ -89,6 +111,36 @@ type ConfigError struct {
 }
 
 func (e *ConfigError) Error() string { return e.Key + " " + e.Reason }
+
+// hide removes secrets from a text.
+func (m *Model) hide(text string) string {
+	if m.Key != "" {
+		text = strings.ReplaceAll(text, m.Key, "***")
+	}
+	if m.Hide != nil {
+		text = m.Hide(text)
+	}
+	return text
+}
+
+// hideKey removes the key from what a provider sends: no agent may learn it from one that repeats what it was sent.
+func (m *Model) hideKey(text []byte) []byte {
+	if m.Key == "" || !bytes.Contains(text, []byte(m.Key)) {
+		return text
+	}
+	return bytes.ReplaceAll(text, []byte(m.Key), []byte("***"))
+}
+
+// header passes on the headers of an answer, without secrets.
+func (m *Model) header(to, from http.Header) {
+	copyHeader(to, from)
+	for name, values := range to {
+		to[name] = slices.Clone(values)
+		for i := range values {
+			to[name][i] = m.hide(values[i])
+		}
+	}
+}
 
 // Close closes connections that are idle.
 func (m *Model) Close() { m.client.CloseIdleConnections() }

@@ -87,8 +87,8 @@ func TestPoint02PartialTurnsAreRecorded(t *testing.T) {
 	r := newRigWith(t, model.Anthropic, fixed(200, "text/event-stream", body), nil)
 	r.turn(model.Anthropic, "go")
 	report := r.session.Seal()
-	if len(r.turns) != 1 || r.turns[0].Whole || r.turns[0].Answer.Message.Parts[0].Text != "half a sen" || *report.Usage.Input != 70 {
-		t.Errorf("turns %+v, report %+v", r.turns, report)
+	if len(r.kept()) != 1 || r.kept()[0].Whole || r.kept()[0].Answer.Message.Parts[0].Text != "half a sen" || *report.Usage.Input != 70 {
+		t.Errorf("turns %+v, report %+v", r.kept(), report)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestPoint03RefusalsEndClients(t *testing.T) {
 			}
 		}
 		report := r.session.Seal()
-		if report.Turns != 2 || report.Refused != 3 || report.Stop != model.StopTurns || report.Failed != 0 || len(r.turns) != 2 || len(r.requests) != 2 {
+		if report.Turns != 2 || report.Refused != 3 || report.Stop != model.StopTurns || report.Failed != 0 || len(r.kept()) != 2 || len(r.sent()) != 2 {
 			t.Errorf("%+v", report)
 		}
 	})
@@ -156,7 +156,7 @@ func TestPoint04KeepAlivesOfEachProtocol(t *testing.T) {
 func TestPoint05WebSocketsAreRefused(t *testing.T) {
 	r := newRig(t, model.OpenAIResponses, saying("ok"), nil)
 	got := r.do(http.MethodGet, "/v1/responses", "", "Connection", "Upgrade", "Upgrade", "websocket")
-	if got.status != http.StatusUpgradeRequired || len(r.requests) != 0 {
+	if got.status != http.StatusUpgradeRequired || len(r.sent()) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -176,8 +176,8 @@ func TestPoint06CompressedRequests(t *testing.T) {
 	for encoding, body := range map[string]string{"gzip": zipped.String(), "zstd": z.String()} {
 		r := newRig(t, model.OpenAIChat, saying("ok"), nil)
 		got := r.do(http.MethodPost, paths[model.OpenAIChat], body, "Content-Encoding", encoding)
-		if got.status != 200 || !strings.Contains(r.bodies[0], `"compressed"`) || r.requests[0].Header.Get("Content-Encoding") != "" {
-			t.Errorf("%s: %+v, %q", encoding, got, r.bodies)
+		if got.status != 200 || !strings.Contains(r.texts()[0], `"compressed"`) || r.sent()[0].Header.Get("Content-Encoding") != "" {
+			t.Errorf("%s: %+v, %q", encoding, got, r.texts())
 		}
 	}
 	var bomb bytes.Buffer
@@ -203,21 +203,21 @@ func TestPoint07BodiesStayAsTheyAre(t *testing.T) {
 	if got := r.do(http.MethodPost, "/v1/messages", body); got.status != 200 {
 		t.Fatalf("%+v", got)
 	}
-	if want := strings.Replace(body, `"asked"`, `"upstream-model"`, 1); r.bodies[0] != want {
-		t.Errorf("sent\n%s\nwant\n%s", r.bodies[0], want)
+	if want := strings.Replace(body, `"asked"`, `"upstream-model"`, 1); r.texts()[0] != want {
+		t.Errorf("sent\n%s\nwant\n%s", r.texts()[0], want)
 	}
 	// Imposed sampling changes its own values only.
 	r = newRig(t, model.Google, saying("ok"), func(c *model.Config, _ *model.Options) { c.Sampling = map[string]any{"temperature": 0, "top_p": 0.5} })
 	r.do(http.MethodPost, paths[model.Google], `{"contents":[],  "generationConfig":{"temperature":1,"x":[1, 2]}}`)
-	if want := `{"contents":[],  "generationConfig":{"temperature":0,"x":[1, 2],"topP":0.5}}`; len(r.bodies) != 1 || r.bodies[0] != want {
-		t.Errorf("sent %q, want %q", r.bodies, want)
+	if want := `{"contents":[],  "generationConfig":{"temperature":0,"x":[1, 2],"topP":0.5}}`; len(r.texts()) != 1 || r.texts()[0] != want {
+		t.Errorf("sent %q, want %q", r.texts(), want)
 	}
 }
 
 func TestPoint08HeadersArePassedOn(t *testing.T) {
 	r := newRig(t, model.Anthropic, saying("ok"), func(c *model.Config, _ *model.Options) { c.Headers = map[string]string{"X-Team": "evals"} })
 	r.turn(model.Anthropic, "go", "Anthropic-Beta", "a-2026,b-2026", "Anthropic-Version", "2023-06-01", "Cookie", "c=1", "X-Forwarded-For", "1.2.3.4", "Connection", "X-Hop", "X-Hop", "1")
-	h := r.requests[0].Header
+	h := r.sent()[0].Header
 	if h.Get("Anthropic-Beta") != "a-2026,b-2026" || h.Get("Anthropic-Version") != "2023-06-01" || h.Get("X-Team") != "evals" {
 		t.Errorf("headers: %v", h)
 	}
@@ -239,8 +239,8 @@ func TestPoint09CountsAreNoTurns(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 	}
-	if want := `{"model":"upstream-model","messages":[]}`; r.bodies[0] != want || r.requests[0].URL.RawQuery != "beta=true" {
-		t.Errorf("sent %s to %s", r.bodies[0], r.requests[0].URL)
+	if want := `{"model":"upstream-model","messages":[]}`; r.texts()[0] != want || r.sent()[0].URL.RawQuery != "beta=true" {
+		t.Errorf("sent %s to %s", r.texts()[0], r.sent()[0].URL)
 	}
 	if got := r.turn(model.Anthropic, "go"); got.status != 200 {
 		t.Errorf("%+v", got)
@@ -271,7 +271,7 @@ func TestPoint10BaseURLsAndProbes(t *testing.T) {
 			t.Errorf("%s: %+v", path, got)
 		}
 	}
-	for _, q := range r.requests {
+	for _, q := range r.sent() {
 		if q.URL.String() != "https://api.anthropic.com/v1/messages" {
 			t.Errorf("sent to %s", q.URL)
 		}
@@ -287,8 +287,8 @@ func TestPoint10BaseURLsAndProbes(t *testing.T) {
 	} {
 		r := newRig(t, model.OpenAIChat, saying("ok"), func(c *model.Config, _ *model.Options) { c.BaseURL = base })
 		r.turn(model.OpenAIChat, "go")
-		if len(r.requests) != 1 || r.requests[0].URL.String() != want {
-			t.Errorf("%s: %v, want %s", base, r.requests, want)
+		if len(r.sent()) != 1 || r.sent()[0].URL.String() != want {
+			t.Errorf("%s: %v, want %s", base, r.sent(), want)
 		}
 	}
 }
@@ -312,20 +312,20 @@ func TestPoint11TokensAndKeys(t *testing.T) {
 				t.Errorf("%d: %+v", i, got)
 			}
 		}
-		for _, q := range r.requests {
+		for _, q := range r.sent() {
 			var sent strings.Builder
 			_ = q.Header.Write(&sent)
 			if all := sent.String() + q.URL.String(); strings.Contains(all, token) || strings.Count(all, secretKey) != 1 {
 				t.Errorf("sent %s", all)
 			}
 		}
-		sent := len(r.requests)
+		sent := len(r.sent())
 		for _, wrong := range []got{with(paths[api]), with(paths[api], "X-Api-Key", token+"x"), with(paths[api], "Authorization", "Bearer "+secretKey)} {
 			if wrong.status != http.StatusUnauthorized || strings.Contains(wrong.body, secretKey) {
 				t.Errorf("%+v", wrong)
 			}
 		}
-		if len(r.requests) != sent {
+		if len(r.sent()) != sent {
 			t.Error("a request without the token was sent")
 		}
 	})
@@ -347,8 +347,8 @@ func TestPoint13RateLimitsAreWaitedOut(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			report := r.session.Seal()
-			if report.Turns != 1 || report.Failed != 0 || report.Waiting < 80*time.Millisecond || len(r.requests) != 3 {
-				t.Errorf("%+v after %d requests", report, len(r.requests))
+			if report.Turns != 1 || report.Failed != 0 || report.Waiting < 80*time.Millisecond || len(r.sent()) != 3 {
+				t.Errorf("%+v after %d requests", report, len(r.sent()))
 			}
 		}
 	})
@@ -422,6 +422,94 @@ func TestPoint13OneQueueForAllTrials(t *testing.T) {
 	})
 }
 
+// What was sent before a limit does not tell whether it has ended, so nothing follows it while another request tries.
+func TestPoint13OnlyOneTriesBesideOlderRequests(t *testing.T) {
+	for name, older := range map[string]func(q *http.Request) (*http.Response, error){
+		"fails":       func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset") },
+		"is answered": scripted.New(saying("ok")).RoundTrip,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls, trying, most atomic.Int32
+				limited := fixed(429, "application/json", `{}`, "Retry-After", "2")
+				m, err := model.New(model.Config{API: model.OpenAIChat, Upstream: "m", Transport: transport(func(q *http.Request) (*http.Response, error) {
+					switch n := calls.Add(1); n {
+					case 1: // ends while the third one is with the provider
+						time.Sleep(10 * time.Second)
+						return older(q)
+					case 2:
+						return limited(q)
+					default:
+						if now := trying.Add(1); now > most.Load() {
+							most.Store(now)
+						}
+						time.Sleep(20 * time.Second)
+						trying.Add(-1)
+						if n == 3 {
+							return limited(q)
+						}
+						return scripted.New(saying("ok")).RoundTrip(q)
+					}
+				})})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ask := model.Asker(m)
+				first, others := make(chan error, 1), make(chan error, 2)
+				go func() { first <- ask() }()
+				time.Sleep(time.Second)
+				for range 2 {
+					go func() { others <- ask() }()
+				}
+				<-first // whatever became of it
+				time.Sleep(5 * time.Second)
+				if n := calls.Load(); n != 3 {
+					t.Errorf("%d requests beside the one that tries", n-3)
+				}
+				for range 2 {
+					if err := <-others; err != nil {
+						t.Error(err)
+					}
+				}
+				if n := most.Load(); n > 1 {
+					t.Errorf("%d requests tried at the same time", n)
+				}
+			})
+		})
+	}
+}
+
+// Requests that are refused together are one limit: the delay does not double for each.
+func TestPoint13RequestsRefusedTogetherAreOneLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trials = 40
+		var calls atomic.Int32
+		m, err := model.New(model.Config{API: model.OpenAIChat, Upstream: "m", Transport: transport(func(q *http.Request) (*http.Response, error) {
+			n := calls.Add(1)
+			time.Sleep(time.Second)
+			if n <= trials {
+				return fixed(429, "application/json", `{}`)(q)
+			}
+			return scripted.New(saying("ok")).RoundTrip(q)
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask, began, done := model.Asker(m), time.Now(), make(chan error, trials)
+		for range trials {
+			go func() { done <- ask() }()
+		}
+		for range trials {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("all have their answers after %s", took)
+		}
+	})
+}
+
 // claude-code asks without a stream after a broken one, and does not say that it is a retry.
 func TestPoint14AnswersWithoutAStream(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
@@ -431,8 +519,8 @@ func TestPoint14AnswersWithoutAStream(t *testing.T) {
 		if got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), "application/json") || !strings.Contains(got.body, "All of it at once.") {
 			t.Errorf("%+v", got)
 		}
-		if len(r.turns) != 1 || !r.turns[0].Whole || r.turns[0].Answer.Message.Parts[0].Text != "All of it at once." || *r.turns[0].Answer.Usage.Output != 5 || r.turns[0].Retry {
-			t.Errorf("%+v", r.turns)
+		if len(r.kept()) != 1 || !r.kept()[0].Whole || r.kept()[0].Answer.Message.Parts[0].Text != "All of it at once." || *r.kept()[0].Answer.Usage.Output != 5 || r.kept()[0].Retry {
+			t.Errorf("%+v", r.kept())
 		}
 	})
 }
@@ -459,7 +547,7 @@ func TestPoint15Usage(t *testing.T) {
 	} {
 		r := newRigWith(t, api, fixed(200, "application/json", one.body), nil)
 		r.turn(api, "go")
-		u := r.turns[0].Answer.Usage
+		u := r.kept()[0].Answer.Usage
 		text := func(n *int64) string {
 			if n == nil {
 				return "?"
@@ -485,8 +573,8 @@ func TestPoint16UsageOfChatStreams(t *testing.T) {
 		if strings.Contains(got.body, `"usage"`) != asked || !strings.HasSuffix(got.body, "data: [DONE]\n\n") {
 			t.Errorf("asked %t: %s", asked, got.body)
 		}
-		if !strings.Contains(r.bodies[0], `"include_usage":true`) || *r.turns[0].Answer.Usage.Input != 10 {
-			t.Errorf("asked %t: sent %s, counted %+v", asked, r.bodies[0], r.turns[0].Answer.Usage)
+		if !strings.Contains(r.texts()[0], `"include_usage":true`) || *r.kept()[0].Answer.Usage.Input != 10 {
+			t.Errorf("asked %t: sent %s, counted %+v", asked, r.texts()[0], r.kept()[0].Answer.Usage)
 		}
 	}
 }
@@ -495,8 +583,8 @@ func TestPoint18SubAgentsAreNamed(t *testing.T) {
 	r := newRig(t, model.Anthropic, saying("ok"), nil)
 	r.turn(model.Anthropic, "a", "X-Claude-Code-Session-Id", "session-1")
 	r.turn(model.Anthropic, "b", "X-Claude-Code-Session-Id", "session-1", "X-Claude-Code-Agent-Id", "helper-7")
-	if r.turns[0].Agent != "session-1" || r.turns[1].Agent != "helper-7" {
-		t.Errorf("agents %q, %q", r.turns[0].Agent, r.turns[1].Agent)
+	if r.kept()[0].Agent != "session-1" || r.kept()[1].Agent != "helper-7" {
+		t.Errorf("agents %q, %q", r.kept()[0].Agent, r.kept()[1].Agent)
 	}
 }
 
@@ -528,11 +616,11 @@ func TestPoint19ProviderToolsAreRemoved(t *testing.T) {
 				if !restricted {
 					want, stripped = one.tools, ""
 				}
-				if got := strings.Join(r.turns[0].Stripped, " "); got != stripped || !strings.Contains(r.bodies[0], want) {
-					t.Errorf("restricted %t: stripped %q, sent %s", restricted, got, r.bodies[0])
+				if got := strings.Join(r.kept()[0].Stripped, " "); got != stripped || !strings.Contains(r.texts()[0], want) {
+					t.Errorf("restricted %t: stripped %q, sent %s", restricted, got, r.texts()[0])
 				}
-				if restricted && (strings.Contains(r.bodies[0], "mcp_servers") || strings.Contains(r.bodies[0], "web_search_options")) {
-					t.Errorf("sent %s", r.bodies[0])
+				if restricted && (strings.Contains(r.texts()[0], "mcp_servers") || strings.Contains(r.texts()[0], "web_search_options")) {
+					t.Errorf("sent %s", r.texts()[0])
 				}
 			}
 		})
@@ -544,8 +632,8 @@ func TestPoint20BillingHeadersStay(t *testing.T) {
 	r := newRig(t, model.Anthropic, saying("ok"), nil)
 	block := `{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.330; cc_entrypoint=sdk-cli;"}`
 	r.do(http.MethodPost, paths[model.Anthropic], strings.Replace(askBody(model.Anthropic, "go"), "{", `{"system":[`+block+`],`, 1))
-	if !strings.Contains(r.bodies[0], block) || r.turns[0].Conversation.Messages[0].Role != "system" {
-		t.Errorf("sent %s", r.bodies[0])
+	if !strings.Contains(r.texts()[0], block) || r.kept()[0].Conversation.Messages[0].Role != "system" {
+		t.Errorf("sent %s", r.texts()[0])
 	}
 }
 
@@ -563,6 +651,26 @@ func TestErrorsArePassedOn(t *testing.T) {
 			t.Errorf("%+v", report.Failure)
 		}
 	})
+}
+
+// A provider that repeats the key in an answer, a header or a count does not tell it to the agent.
+func TestProvidersThatRepeatTheKey(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api model.API) {
+		first, last := streamOf(t, api)
+		stream := strings.Replace(first, "Some", secretKey, 1) + last
+		for name, one := range map[string]got{
+			"a stream":  newRigWith(t, api, fixed(200, "text/event-stream", stream, "X-Echo", secretKey), nil).turn(api, "go"),
+			"an answer": newRigWith(t, api, fixed(200, "application/json", `{"model":"`+secretKey+`"}`, "X-Echo", "is "+secretKey), nil).turn(api, "go"),
+		} {
+			if one.err != nil || one.status != 200 || strings.Contains(one.body, secretKey) || !strings.Contains(one.body, "***") || !strings.Contains(one.header.Get("X-Echo"), "***") {
+				t.Errorf("%s: %+v", name, one)
+			}
+		}
+	})
+	r := newRigWith(t, model.Anthropic, fixed(200, "application/json", `{"input_tokens":1,"key":"`+secretKey+`"}`), nil)
+	if one := r.do(http.MethodPost, "/v1/messages/count_tokens", `{"messages":[]}`); strings.Contains(one.body, secretKey) || !strings.Contains(one.body, "***") {
+		t.Errorf("%+v", one)
+	}
 }
 
 func TestLongConversationsAreNamed(t *testing.T) {
@@ -628,8 +736,8 @@ func TestSealAbortsWhatRuns(t *testing.T) {
 		if got := <-answered; got.err == nil && got.status == 200 {
 			t.Errorf("%+v", got)
 		}
-		if report.Turns != 0 || len(r.turns) != 1 {
-			t.Errorf("%+v, %d turns", report, len(r.turns))
+		if report.Turns != 0 || len(r.kept()) != 1 {
+			t.Errorf("%+v, %d turns", report, len(r.kept()))
 		}
 	})
 }

@@ -35,13 +35,22 @@ func newQueue(bound int) *queue {
 	return q
 }
 
-// enter waits until a request may be sent. The caller then calls leave.
-func (q *queue) enter(ctx context.Context) error {
+// place is a request's place in a queue.
+type place struct {
+	q *queue
+	// tries: the request tries whether a limit has ended. Others that run then were sent before the limit, so their answers do not tell.
+	tries bool
+}
+
+// enter waits until a request may be sent. The caller then calls one of answered, limited and failed, and leave.
+func (q *queue) enter(ctx context.Context) (*place, error) {
+	p := &place{q: q}
 	for {
 		q.mu.Lock()
 		wait, changed := time.Until(q.notBefore), q.changed
 		if q.delay == 0 || wait <= 0 && !q.trying {
-			q.trying = q.delay > 0
+			p.tries = q.delay > 0
+			q.trying = p.tries
 			q.mu.Unlock()
 			break
 		}
@@ -53,54 +62,68 @@ func (q *queue) enter(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		case <-changed:
 			timer.Stop()
 		case <-timer.C:
 		}
 	}
 	if q.slots == nil {
-		return nil
+		return p, nil
 	}
 	select {
 	case q.slots <- struct{}{}:
-		return nil
+		return p, nil
 	case <-ctx.Done():
-		q.passed(false)
-		return context.Cause(ctx)
+		p.failed()
+		return nil, context.Cause(ctx)
 	}
 }
 
-// leave ends the place of a request that enter has admitted.
-func (q *queue) leave() {
-	if q.slots != nil {
-		<-q.slots
+// leave gives the request's place free.
+func (p *place) leave() {
+	if p.q.slots != nil {
+		<-p.q.slots
 	}
 }
 
-// passed says that a request was answered, so that others may follow. answered is false if it is not known whether the limit has ended.
-func (q *queue) passed(answered bool) {
+// answered says that the provider has accepted the request.
+func (p *place) answered() { p.tried(func() { p.q.delay = 0 }) }
+
+// failed says that the request has ended without an answer that tells whether a limit has ended.
+func (p *place) failed() { p.tried(func() {}) }
+
+// tried lets others follow a request that has tried whether the limit has ended.
+func (p *place) tried(change func()) {
+	if !p.tries {
+		return
+	}
+	p.q.mu.Lock()
+	defer p.q.mu.Unlock()
+	change()
+	p.q.trying, p.tries = false, false
+	p.q.change()
+}
+
+// limited says that the provider refused the request because there were too many. after is the delay that it asked for, or 0.
+// Requests that ran together and are refused together are one limit.
+func (p *place) limited(after time.Duration) {
+	q := p.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if answered {
-		q.delay = 0
+	first := p.tries || q.delay == 0
+	if first {
+		q.delay = min(max(firstDelay, 2*q.delay), maxDelay)
 	}
-	q.trying = false
-	q.change()
-}
-
-// limited says that the provider refused a request because there were too many. after is the delay that it asked for, or 0.
-func (q *queue) limited(after time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.delay = min(max(firstDelay, 2*q.delay), maxDelay)
-	if after <= 0 {
+	if first && after <= 0 {
 		after = q.delay/2 + rand.N(q.delay/2+1)
 	}
 	if until := time.Now().Add(after); until.After(q.notBefore) {
 		q.notBefore = until
 	}
-	q.trying = false
+	if p.tries {
+		q.trying, p.tries = false, false
+	}
 	q.change()
 }
 

@@ -116,6 +116,9 @@ func (r *Recorder) Record(t Turn) error {
 	return err
 }
 
+// Canonical returns a message without what clients write differently when they send it again.
+func Canonical(m Message) Message { return canonical(m) }
+
 // canonical returns a message without what clients leave out or write differently when they send an answer again: reasoning, the spaces around
 // texts, how they are divided into parts, and the form of arguments.
 func canonical(m Message) Message {

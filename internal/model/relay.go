@@ -23,9 +23,10 @@ const (
 const statusOverloaded = 529
 
 // turn answers a request for an answer of the model.
-func (s *Session) turn(w http.ResponseWriter, r *http.Request, path string) {
+func (s *Session) turn(w *patient, r *http.Request, path string) {
 	began := time.Now()
-	asked, ok := s.readBody(w, r)
+	asked, release, ok := s.readBody(w, r)
+	defer release()
 	if !ok {
 		return
 	}
@@ -50,7 +51,7 @@ type exchange struct {
 	s     *Session
 	m     *Model
 	p     protocol
-	w     http.ResponseWriter
+	w     *patient
 	r     *http.Request
 	asked []byte
 	path  string
@@ -130,7 +131,7 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 	var refused *http.Response // the last refusal
 	for {
 		from := time.Now()
-		err := x.m.queue.enter(waits)
+		place, err := x.m.queue.enter(waits)
 		x.turn.Waiting += time.Since(from)
 		if err != nil {
 			if refused != nil && ctx.Err() == nil {
@@ -141,31 +142,34 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 			}
 			return nil, context.Cause(ctx)
 		}
-		request, err := x.m.request(ctx, x.r, path, text)
+		request, err := x.m.request(x.s.calling(ctx, x.p, ActionTurn), x.r, path, text)
 		if err != nil {
-			x.m.queue.passed(false)
-			x.m.queue.leave()
+			place.failed()
+			place.leave()
 			return nil, err
 		}
 		x.sent = true
 		sent := time.Now()
 		answer, err := x.m.client.Do(request)
 		if err != nil {
-			x.m.queue.passed(false)
-			x.m.queue.leave()
+			place.failed()
+			place.leave()
 			return nil, err
 		}
 		if answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != statusOverloaded {
-			x.m.queue.passed(true)
-			answer.Body = &leaving{ReadCloser: answer.Body, leave: x.m.queue.leave}
+			place.answered()
+			if old, ok := answer.Body.(interface{ RecordedAt() time.Time }); ok {
+				x.turn.Recorded = old.RecordedAt()
+			}
+			answer.Body = &leaving{ReadCloser: answer.Body, leave: place.leave}
 			return answer, nil
 		}
 		after := retryAfter(answer.Header)
 		body, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
 		answer.Body.Close()
 		answer.Body = newBody(body)
-		x.m.queue.limited(after)
-		x.m.queue.leave()
+		place.limited(after)
+		place.leave()
 		if exhausted(body) || after > x.s.opts.MaxWait {
 			return answer, nil
 		}
@@ -202,7 +206,15 @@ func (l *leaving) Close() error {
 // unreachable answers for a provider that did not.
 func (x *exchange) unreachable(err error) {
 	ctx := x.r.Context()
+	missed, own := (*MissError)(nil), (*GatewayError)(nil)
 	switch {
+	case errors.As(err, &missed):
+		x.fail(FailedMissed, 0, x.m.hide(missed.Difference))
+		_ = x.keep() // before the client can ask again
+		x.s.stopped(x.w, x.r, StopMissed)
+	case errors.As(err, &own):
+		x.fail(FailedGateway, 0, x.m.hide(own.Error()))
+		x.s.refuse(x.w, x.r, http.StatusInternalServerError, "gateway_failed", "the gateway to the model failed")
 	case errors.Is(context.Cause(ctx), errSealed):
 		x.fail(FailedCut, 0, errSealed.Error())
 		x.s.sealedAnswer(x.w, x.r)
@@ -213,7 +225,7 @@ func (x *exchange) unreachable(err error) {
 		x.fail(FailedLimit, 0, fmt.Sprintf("there was no free place within %s (max_concurrent of the model %s)", x.s.opts.MaxWait, x.m.Name))
 		x.s.refuse(x.w, x.r, http.StatusServiceUnavailable, "model_busy", x.turn.Failure.Message)
 	default:
-		x.fail(FailedUnreachable, 0, x.hide(err.Error()))
+		x.fail(FailedUnreachable, 0, x.m.hide(err.Error()))
 		code := http.StatusBadGateway
 		if timeout := interface{ Timeout() bool }(nil); errors.As(err, &timeout) && timeout.Timeout() {
 			code = http.StatusGatewayTimeout
@@ -222,19 +234,11 @@ func (x *exchange) unreachable(err error) {
 	}
 }
 
-// hide removes the model's key from a text.
-func (x *exchange) hide(text string) string {
-	if x.m.Key == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, x.m.Key, "***")
-}
-
 // relayError passes on an error of the provider as it is: clients look for its words.
 func (x *exchange) relayError(answer *http.Response) {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
 	x.turn.FirstByte = time.Now()
-	text = []byte(x.hide(string(text)))
+	text = []byte(x.m.hide(string(text)))
 	kind := FailedProvider
 	switch {
 	case answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == statusOverloaded:
@@ -248,12 +252,7 @@ func (x *exchange) relayError(answer *http.Response) {
 	message := firstNonEmpty(gjson.GetBytes(text, "error.message").String(), gjson.GetBytes(text, "message").String(), strings.TrimSpace(string(text)), http.StatusText(answer.StatusCode))
 	x.fail(kind, answer.StatusCode, message)
 	_ = x.keep() // the error is passed on all the same
-	copyHeader(x.w.Header(), answer.Header)
-	for _, values := range x.w.Header() {
-		for i := range values {
-			values[i] = x.hide(values[i])
-		}
-	}
+	x.m.header(x.w.Header(), answer.Header)
 	x.w.WriteHeader(answer.StatusCode)
 	_, _ = x.w.Write(text) // the client has gone
 }
@@ -261,6 +260,7 @@ func (x *exchange) relayError(answer *http.Response) {
 // relayPlain passes on an answer that is no stream, when it is kept.
 func (x *exchange) relayPlain(answer *http.Response) {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPlain+1))
+	text = x.m.hideKey(text)
 	x.turn.FirstByte, x.turn.Ended = time.Now(), time.Now()
 	switch {
 	case err != nil:
@@ -283,7 +283,7 @@ func (x *exchange) relayPlain(answer *http.Response) {
 		x.abort = true
 		return
 	}
-	copyHeader(x.w.Header(), answer.Header)
+	x.m.header(x.w.Header(), answer.Header)
 	x.w.WriteHeader(answer.StatusCode)
 	_, _ = x.w.Write(text) // the client has gone
 }
@@ -297,7 +297,7 @@ func (x *exchange) cut(err error) {
 	case x.r.Context().Err() != nil:
 		why = "the agent did not wait for the end of the answer"
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-		why += ": " + x.hide(err.Error())
+		why += ": " + x.m.hide(err.Error())
 	}
 	x.fail(FailedCut, http.StatusOK, why)
 }
@@ -310,14 +310,15 @@ type piece struct {
 
 // relayStream passes on the events of a stream as they come. The last one waits until the turn is kept.
 func (x *exchange) relayStream(answer *http.Response) {
-	copyHeader(x.w.Header(), answer.Header)
+	x.m.header(x.w.Header(), answer.Header)
 	x.w.WriteHeader(answer.StatusCode)
 	out := http.NewResponseController(x.w)
-	_ = out.Flush() // its error comes again with the next write
+	defer context.AfterFunc(x.r.Context(), x.w.cut)() // a client that takes nothing must not hold up the end of the session
+	_ = out.Flush()                                   // its error comes again with the next write
 	pieces := make(chan piece, 16)
 	done := make(chan struct{})
 	defer close(done)
-	go readEvents(answer.Body, pieces, done)
+	go readEvents(answer.Body, pieces, done, x.m.hideKey)
 	reader := x.p.reader(x.asked)
 	idle := time.NewTimer(x.s.opts.KeepAlive)
 	defer idle.Stop()
@@ -405,11 +406,11 @@ func (x *exchange) endStream(out *http.ResponseController, reader eventReader, h
 }
 
 // readEvents sends the events of a stream, and its end.
-func readEvents(from io.Reader, to chan<- piece, done <-chan struct{}) {
+func readEvents(from io.Reader, to chan<- piece, done <-chan struct{}, hide func([]byte) []byte) {
 	r := newSSEReader(from)
 	for {
 		e, err := r.next()
-		e.raw, e.data = bytes.Clone(e.raw), bytes.Clone(e.data)
+		e.raw, e.data = hide(bytes.Clone(e.raw)), hide(bytes.Clone(e.data))
 		select {
 		case to <- piece{e, err}:
 		case <-done:

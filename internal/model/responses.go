@@ -50,8 +50,9 @@ func (responses) conversation(_ string, body []byte) Conversation {
 		c.Messages = append(c.Messages, Message{Role: "system", Parts: []Part{{Type: PartText, Text: text}}})
 	}
 	input := root.Get("input")
-	if input.Type == gjson.String {
+	if input.Type == gjson.String { // ForEach would call it an item
 		c.Messages = append(c.Messages, Message{Role: "user", Parts: []Part{{Type: PartText, Text: input.String()}}})
+		input = gjson.Result{}
 	}
 	input.ForEach(func(_, item gjson.Result) bool {
 		m := responsesItem(item)

@@ -9,19 +9,24 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // Options configure a Session.
 type Options struct {
-	Model  *Model
+	Model *Model
+	// Name is what Transports know the session by (Caller.Name): the directory of its trial.
+	Name   string
 	Budget Budget
 	// JobStop, if not nil, returns the budget of the job that is used up, or "". It is asked before each turn.
 	JobStop func() Stop
 	// Restricted: the environment's network is restricted, so tools that the provider runs, such as searches of the web, are removed
 	// from requests.
 	Restricted bool
-	// Conversations: turns have their Conversation and their Answer's Message.
+	// Conversations: Keep gets the contents of turns, too: messages, tools and texts of errors.
 	Conversations bool
 	// Keep, if not nil, keeps a turn. A turn's last event is sent only after Keep has returned. It is called for one turn at a time.
 	Keep func(Turn) error
@@ -39,7 +44,10 @@ type Session struct {
 	server *http.Server
 	end    context.CancelCauseFunc
 
-	keeping sync.Mutex // held while a turn is kept
+	keeping sync.Mutex   // held while a turn is kept
+	held    atomic.Int64 // bytes of bodies in memory
+	maxHeld int64
+	counts  counts
 
 	mu       sync.Mutex
 	sealed   bool
@@ -76,6 +84,7 @@ type Report struct {
 	Answered []string
 	Stop     Stop     // "" if no budget was used up
 	Failure  *Failure // of the last call, unless one succeeded after it
+	Missed   string   // of StopMissed: how the request differs from the nearest record
 	// Truncated: the last answer was cut off by a limit of its length.
 	Truncated bool
 	Stripped  []string // tools that were removed from requests, each once
@@ -94,21 +103,31 @@ func NewSession(o Options) *Session {
 		o.MaxWait = 4 * time.Minute
 	}
 	ctx, end := context.WithCancelCause(context.Background())
-	s := &Session{opts: o, token: "rollout-" + rand.Text(), end: end, known: map[string]bool{}}
+	s := &Session{opts: o, token: "rollout-" + rand.Text(), end: end, known: map[string]bool{}, maxHeld: maxHeld}
 	s.report.Asked = o.Model.Upstream
 	s.server = &http.Server{
-		Handler: http.HandlerFunc(s.serveHTTP), ReadHeaderTimeout: time.Minute, MaxHeaderBytes: 256 << 10,
+		Handler: http.HandlerFunc(s.serveHTTP), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: 256 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: discardLog,
 	}
 	return s
 }
 
+// Bounds of what one agent can make the gateway hold. Waiting for an answer has none of its own: models think for long.
+const (
+	maxConnections = 512
+	headerTime     = time.Minute     // until the header of a request has come
+	bodyTime       = 5 * time.Minute // until its body has come
+	writeTime      = 2 * time.Minute // until the client takes the next part of its answer, or half of it
+	idleTime       = 5 * time.Minute // between two requests
+)
+
 // Token returns what clients must send as their key.
 func (s *Session) Token() string { return s.token }
 
-// Serve answers requests that come through l, until l is closed. Several may be served at once, and one after the other.
+// Serve answers requests that come through l, until l is closed. Several may be served at once, and one after the other. More connections
+// of a listener than an agent can need wait until others have ended.
 func (s *Session) Serve(l net.Listener) {
-	_ = s.server.Serve(l) // its error is the listener's end
+	_ = s.server.Serve(netutil.LimitListener(l, maxConnections)) // its error is the listener's end
 }
 
 // Seal ends access to the model: requests that run are aborted, and later ones are refused, so that nothing that was left behind
@@ -215,18 +234,24 @@ const maxEmpty = 10
 func (s *Session) finish(t Turn, sent bool) error {
 	if t.Failure == nil || t.Answer.Usage.Known() {
 		if c := s.opts.Model.Cost; c != nil {
-			t.Cost = c(firstNonEmpty(t.Answer.Model, s.opts.Model.Upstream), t.Began, t.Answer.Usage)
+			at := t.Began
+			if !t.Recorded.IsZero() {
+				at = t.Recorded
+			}
+			t.Cost = c(firstNonEmpty(t.Answer.Model, s.opts.Model.Upstream), at, t.Answer.Usage)
 		} else {
 			t.Cost = t.Answer.Usage.CostUSD
 		}
 	}
+	empty := t.Answer.Usage.Output != nil && *t.Answer.Usage.Output == 0 || t.Answer.Usage.Output == nil && len(t.Answer.Message.Parts) == 0
+	kept := t
 	if !s.opts.Conversations {
-		t.Conversation, t.Answer.Message = Conversation{}, Message{}
+		kept = t.withoutContents()
 	}
 	var err error
 	if s.opts.Keep != nil {
 		s.keeping.Lock()
-		err = s.opts.Keep(t)
+		err = s.opts.Keep(kept)
 		s.keeping.Unlock()
 	}
 	s.mu.Lock()
@@ -235,6 +260,10 @@ func (s *Session) finish(t Turn, sent bool) error {
 	r := &s.report
 	r.Waiting += t.Waiting
 	r.Failure = t.Failure
+	if t.Failure != nil && t.Failure.Kind == FailedMissed && r.Stop == "" {
+		r.Stop = StopMissed // what the agent does then is not what it would do
+		r.Missed = t.Failure.Message
+	}
 	if err != nil {
 		r.Failure = &Failure{Kind: FailedGateway, Message: "keep a turn: " + err.Error()}
 	}
@@ -269,7 +298,7 @@ func (s *Session) finish(t Turn, sent bool) error {
 	}
 	r.Turns++
 	r.Truncated = t.Answer.Truncated()
-	if t.Answer.Usage.Output != nil && *t.Answer.Usage.Output == 0 || t.Answer.Usage.Output == nil && len(t.Answer.Message.Parts) == 0 && s.opts.Conversations {
+	if empty {
 		s.empty++
 	} else {
 		s.empty = 0

@@ -23,6 +23,16 @@ type Turn struct {
 	Cost         *float64      // in US dollars; nil if it is not known
 	Failure      *Failure      // nil if all went well
 	Retry        bool          // the client says that it asked for the same before
+	Recorded     time.Time     // when a recorded answer was given; zero if the provider answered
+}
+
+// withoutContents returns the turn without anything that the agent, the model or the provider wrote but names of models.
+func (t Turn) withoutContents() Turn {
+	t.Conversation, t.Answer.Message, t.Answer.Failed, t.Stripped, t.Agent = Conversation{}, Message{}, "", nil, ""
+	if t.Failure != nil {
+		t.Failure = &Failure{Kind: t.Failure.Kind, Status: t.Failure.Status}
+	}
+	return t
 }
 
 // Failure is why a call of the model failed.
@@ -44,6 +54,7 @@ const (
 	FailedCut         FailureKind = "cut"         // the answer ended too early
 	FailedEmpty       FailureKind = "empty"       // many answers in a row were empty
 	FailedGateway     FailureKind = "gateway"     // the turn could not be kept
+	FailedMissed      FailureKind = "missed"      // nothing that was recorded fits
 )
 
 // overflow are what providers say when a conversation is too long. Each was read in a provider's answers or documentation.
@@ -87,6 +98,7 @@ const (
 	StopJobCost Stop = "job_max_cost_usd"
 	StopContext Stop = "context_length"
 	StopEmpty   Stop = "empty_responses"
+	StopMissed  Stop = "replay_missed"
 )
 
 // reached returns the first limit that is reached, or "". running is the number of turns that have begun and not ended.

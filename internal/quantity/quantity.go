@@ -35,6 +35,15 @@ func Bytes(s string) (int64, error) {
 	return q.Value(), nil
 }
 
+// Count parses a number of things such as "2000000", "500k" or "2M", by the rules of Bytes.
+func Count(s string) (int64, error) {
+	n, err := Bytes(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a whole number such as 2000000, 500k or 2M", s)
+	}
+	return n, nil
+}
+
 // Text formats an amount of bytes so that Bytes can parse it: 512Mi if that is exact, else 2G or the number.
 func Text(bytes int64) string {
 	if bytes%(1<<20) == 0 {

@@ -81,6 +81,8 @@ type Attempts struct {
 	Digest      string      `json:"task_digest,omitempty"` // of the task; "" if not known
 	Ended       int         `json:"-"`                     // those that have a result
 	Costed      int         `json:"-"`                     // those of Ended whose cost is known
+	// Scored are the attempts behind Scores, in the same order. They are the job's own and must not be changed.
+	Scored []*Outcome `json:"-"`
 }
 
 // Mean returns the mean of Scores, or 0 if there are none.
@@ -118,6 +120,8 @@ type GroupDiff struct {
 	Agent, Dataset string // "" for all
 	Tasks          int    // comparable ones; a task that two agents tried counts twice
 	Base, Head     Level
+	// Usage compares what the agents used of their models; nil if no comparable task has that on either side.
+	Usage *UsageDiff
 }
 
 // Delta returns Head minus Base.
@@ -236,17 +240,17 @@ func attempts(all []Outcome, skipped []Key) []TaskAttempts {
 		if n := len(tasks); n == 0 || tasks[n-1].Key != key {
 			tasks = append(tasks, TaskAttempts{Key: key, Attempts: Attempts{Rewards: []float64{}, Scores: []float64{}}})
 		}
-		add(&tasks[len(tasks)-1].Attempts, o)
+		add(&tasks[len(tasks)-1].Attempts, &all[i])
 	}
 	return tasks
 }
 
-func add(a *Attempts, o Outcome) {
+func add(a *Attempts, o *Outcome) {
 	a.Total++
 	if o.Completed() || o.Error != "" || o.DurationSec > 0 {
 		a.Ended++
 	}
-	if _, ok := o.Cost.Reported(); ok {
+	if _, ok := o.KnownCost().Reported(); ok {
 		a.Costed++
 	}
 	a.Cost = a.Cost.Plus(o.Cost)
@@ -255,6 +259,7 @@ func add(a *Attempts, o Outcome) {
 	if o.Completed() {
 		a.Rewards = append(a.Rewards, *o.Reward)
 		a.Scores = append(a.Scores, *o.Reward)
+		a.Scored = append(a.Scored, o)
 	}
 	if o.Passed() {
 		a.Passed++
@@ -267,6 +272,7 @@ func add(a *Attempts, o Outcome) {
 		if o.Error.Fault().Loses() {
 			a.Lost++
 			a.Scores = append(a.Scores, 0)
+			a.Scored = append(a.Scored, o)
 		}
 	}
 	if o.Error != "" {
@@ -347,6 +353,7 @@ func group(agent, dataset string, tasks []TaskDiff) GroupDiff {
 		}
 	}
 	g.Tasks, g.Base, g.Head = len(base), LevelOf(base), LevelOf(head)
+	g.Usage = usageDiff(base, head)
 	return g
 }
 

@@ -226,6 +226,9 @@ type Summary struct {
 	Metrics       []Metric `json:"metrics,omitempty"`
 	// PassK is set if a task has more than one attempt; by k.
 	PassK []PassK `json:"pass_k,omitempty"`
+	// Usage sums up what the agents used of their models; nil if no trial had a gateway. It has the trials of TotalCost, confirmation
+	// attempts included.
+	Usage *UsageSum `json:"usage,omitempty"`
 }
 
 // Outcome is an entry of a job's results: what a comparison with another job needs to know about a trial.
@@ -237,11 +240,13 @@ type Outcome struct {
 	DurationSec float64   `json:"duration_sec"` // of the whole trial
 	TaskDigest  string    `json:"task_digest,omitempty"`
 	Reused      bool      `json:"reused,omitempty"` // Cost and DurationSec are those of the original run
+	// Usage is what the agent used of its model; nil without a gateway.
+	Usage *OutcomeUsage `json:"usage,omitempty"`
 }
 
 // OutcomeOf returns the outcome of a trial.
 func OutcomeOf(t Trial) Outcome {
-	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil}
+	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil, Usage: outcomeUsage(t)}
 	if t.Error != nil {
 		o.Error = t.Error.Type
 	}
@@ -472,6 +477,7 @@ type Tally struct {
 	total, completed, failed, skipped, passed, reused, confirmations int
 	sum, low, high                                                   float64
 	cost, confirmationCost                                           USD
+	usage                                                            usageTally
 }
 
 // Skip counts a planned trial without a result.
@@ -480,8 +486,9 @@ func (t *Tally) Skip() {
 	t.skipped++
 }
 
-// Add counts the outcome of a trial. Of a confirmation attempt it counts only the cost.
+// Add counts the outcome of a trial. Of a confirmation attempt it counts only the cost and the usage.
 func (t *Tally) Add(trial Trial) {
+	t.usage.add(trial)
 	if trial.Confirmation {
 		t.confirmations++
 		if trial.Reused == nil {
@@ -530,6 +537,7 @@ func (t *Tally) Summary(metrics []string) Summary {
 		MeanReward:    ratio(t.sum, t.completed),
 		PassRateAll:   ratio(float64(t.passed), t.total),
 		MeanRewardAll: ratio(t.sum, t.total),
+		Usage:         t.usage.sum(),
 	}
 	for _, m := range metrics {
 		s.Metrics = append(s.Metrics, Metric{Type: m, Value: t.metric(m)})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"strings"
 	"unicode/utf8"
 )
@@ -20,10 +21,18 @@ type Output struct {
 	Attempt   int    `json:"attempt"`
 	// Prompt is the task's instruction as one message of a user, at most MaxPrompt bytes of it; null if unknown.
 	Prompt []Message `json:"prompt"`
-	// Completion is null: the output of an agent is not a conversation. It is in the trial's directory.
-	Completion []Message    `json:"completion"`
-	Reward     *float64     `json:"reward"` // no unit; null without one
-	Timing     OutputTiming `json:"timing"`
+	// Completion is the agent's conversation after its first prompt, in the shape of the Chat Completions API; null if none was recorded, or
+	// ConversationOmitted says why.
+	Completion json.RawMessage `json:"completion"`
+	// Trajectory has a trajectory.Turn for each answer of a model, with the names of the TrajectoryStep that such programs know.
+	Trajectory json.RawMessage `json:"trajectory,omitempty"`
+	ToolDefs   json.RawMessage `json:"tool_defs,omitempty"` // the tools that the agent offered, as OpenAI's functions
+	Usage      *Usage          `json:"usage,omitempty"`
+	// ConversationOmitted says why a conversation that was recorded is not here.
+	ConversationOmitted string `json:"conversation_omitted,omitempty"`
+
+	Reward *float64     `json:"reward"` // no unit; null without one
+	Timing OutputTiming `json:"timing"`
 	// IsCompleted: the trial has a reward.
 	IsCompleted bool `json:"is_completed"`
 	// IsTruncated: the agent was stopped by its timeout, or Trial.IsTruncated.
@@ -101,7 +110,7 @@ func OutputOf(plan Plan, t Trial, prompt []Message) Output {
 		ExampleID: ExampleID(t.Dataset, t.Task), Task: t.Task, Dataset: t.Dataset, Agent: t.Agent, Attempt: t.Attempt,
 		Prompt: prompt, Reward: t.Reward, Timing: timingOf(t), IsCompleted: t.Completed(),
 		Metrics: map[string]float64{}, StopCondition: StopCondition(t), Cost: t.Cost, Commit: plan.Commit, Dir: t.Dir(), IsTruncated: t.IsTruncated,
-		Digests: OutputDigests{Task: t.TaskDigest, Agent: t.AgentDigest, Config: t.ConfigDigest, Plan: plan.Digest}, Reused: t.Reused, Confirmation: t.Confirmation,
+		Digests: OutputDigests{Task: t.TaskDigest, Agent: t.AgentDigest, Config: t.ConfigDigest, Plan: plan.Digest}, Reused: t.Reused, Confirmation: t.Confirmation, Usage: t.Usage,
 	}
 	if t.Reward != nil {
 		o.Metrics["reward"] = *t.Reward

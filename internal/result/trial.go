@@ -35,12 +35,14 @@ const (
 	AgentExecutionTimeout ErrorType = "agent_execution_timeout"
 	// ModelFailed: the agent's execute script failed after its model's provider had answered with an error.
 	ModelFailed ErrorType = "model_failed"
-	// ModelEmptyResponse: ten answers of the model in a row were empty, so that the agent got no more.
+	// ModelEmptyResponse: ten answers of the model in a row were empty, so that the agent got no more; five for the preset shell.
 	ModelEmptyResponse ErrorType = "model_empty_response"
 	// ModelUnreachable: the agent's execute script failed after its model's provider had not answered.
 	ModelUnreachable ErrorType = "model_unreachable"
 	// GatewayFailed: Rollout could not give the agent access to its model, or could not keep what the model answered.
 	GatewayFailed ErrorType = "gateway_failed"
+	// ReplayMissed: nothing that was recorded fits a request of the agent (models.*.replay).
+	ReplayMissed ErrorType = "replay_missed"
 	// VerifierFailed: the verifier ended with a non-zero exit code.
 	VerifierFailed ErrorType = "verifier_failed"
 	// VerifierTimeout: the verifier took longer than its timeout.
@@ -64,7 +66,7 @@ var ErrorTypes = []ErrorType{
 	TaskInvalid, TaskNotFound,
 	EnvironmentBuildFailed, EnvironmentBuildTimeout, EnvironmentImagePullFailed, EnvironmentStartFailed, EnvironmentResourceAllocationFailed,
 	AgentInstallFailed, AgentInstallTimeout, AgentExecutionFailed, AgentExecutionTimeout,
-	ModelFailed, ModelEmptyResponse, ModelUnreachable, GatewayFailed,
+	ModelFailed, ModelEmptyResponse, ModelUnreachable, GatewayFailed, ReplayMissed,
 	VerifierFailed, VerifierTimeout, VerifierRewardMissing, VerifierRewardInvalid,
 	EnvironmentTeardownFailed, InternalError, EnvironmentLost, Cancelled,
 }
@@ -90,7 +92,7 @@ func (t ErrorType) Fault() Fault {
 	}{
 		{"agent_execution_", FaultAgent}, {"model_failed", FaultAgent}, {"model_empty_", FaultAgent}, {"agent_install_", FaultInstall}, {"verifier_", FaultVerifier}, {"task_", FaultTask},
 		{"environment_", FaultInfrastructure}, {string(InternalError), FaultInfrastructure}, {string(Cancelled), FaultInfrastructure},
-		{string(ModelUnreachable), FaultInfrastructure}, {string(GatewayFailed), FaultInfrastructure},
+		{string(ModelUnreachable), FaultInfrastructure}, {string(GatewayFailed), FaultInfrastructure}, {string(ReplayMissed), FaultInfrastructure},
 	} {
 		if strings.HasPrefix(string(t), f.prefix) {
 			return f.fault

@@ -8,6 +8,9 @@ type Usage struct {
 	Failed  int64 `json:"failed_calls"`  // those of them without an answer that came to its end
 	Refused int64 `json:"refused_calls"` // requests that were refused because of StopCondition
 
+	// Unpriced counts the calls whose cost is not known. The cost is a lower bound if there are any.
+	Unpriced int64 `json:"unpriced_calls,omitempty"`
+
 	InputTokens      *int64 `json:"input_tokens"`       // all input
 	CachedTokens     *int64 `json:"cached_tokens"`      // the part of the input that was read from a cache
 	CacheWriteTokens *int64 `json:"cache_write_tokens"` // the part of the input that was written to a cache

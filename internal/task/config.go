@@ -90,6 +90,7 @@ func (r *reader) read() (c Config, vars variables) {
 	}
 	c.Environment.Networks = r.networks()
 	c.Environment.WorkDir = r.workDir()
+	r.servers(c.Environment.MCPServers)
 	c.Environment.Explicit = ExplicitLimits{CPUs: r.sets("environment", "cpus"), Memory: r.setsSize("memory"), Storage: r.setsSize("storage")}
 	if r.opts.Format == FormatHarbor {
 		r.harborLimits(&c)
@@ -100,6 +101,24 @@ func (r *reader) read() (c Config, vars variables) {
 	vars.solution = r.expand(keys.Path{"solution", "env"}, f.Solution.Env, &solution)
 	vars.solutionProblems = solution.All(r.Root.At.File)
 	return c, vars
+}
+
+// servers checks the MCP servers.
+func (r *reader) servers(servers []MCPServer) {
+	at, names := keys.Path{"environment", "mcp_servers"}, map[string]bool{}
+	for i, s := range servers {
+		p := at.Index(i)
+		if r.BadBelow(p) {
+			continue
+		}
+		if err := s.Server().Check(); err != nil {
+			r.Problem(p, "give it a command, or a url", "MCP server %q: %v", keys.Shorten(s.Name), err)
+		}
+		if names[s.Name] {
+			r.Problem(p.Child("name"), "rename one of them", "there are two MCP servers with the name %q", keys.Shorten(s.Name))
+		}
+		names[s.Name] = true
+	}
 }
 
 // sets reports whether the document has a valid value at p.

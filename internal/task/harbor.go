@@ -16,7 +16,7 @@ import (
 var harborKeys = []keys.Path{
 	{"schema_version"}, {"steps"}, {"multi_step_reward_strategy"}, {"task", "name"},
 	{"verifier", "environment_mode"}, {"verifier", "collect"}, {"verifier", "network_mode"}, {"agent", "network_mode"},
-	{"environment", "network_mode"}, {"environment", "allow_internet"}, {"environment", "mcp_servers"}, {"environment", "skills_dir"},
+	{"environment", "network_mode"}, {"environment", "allow_internet"},
 	{"environment", "os"}, {"environment", "gpus"}, {"environment", "gpu_types"}, {"environment", "tpu"},
 }
 

@@ -22,8 +22,6 @@ var unsupported = map[string]string{
 	"environment.gpus":          "environments have no GPU",
 	"environment.gpu_types":     "environments have no GPU",
 	"environment.tpu":           "environments have no TPU",
-	"environment.mcp_servers":   "agents are scripts, which do not take MCP servers",
-	"environment.skills_dir":    "agents are scripts, which do not take skills",
 }
 
 // noEffect are keys of Harbor's task.toml that Rollout ignores, because the trial means the same without them: a task that

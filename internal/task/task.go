@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -136,7 +137,31 @@ type Environment struct {
 	Networks        Networks       `toml:"-"` // of the phases; [agent] and [verifier] may override this table
 	WorkDir         string         `toml:"workdir" pattern:"^(/.*)?$" is:"an absolute path" hint:"write it like \"/app\"" doc:"Absolute path of the directory in which all scripts run; it must be in the image. Default: the image's."`
 	Env             Env            `toml:"env" doc:"Variables of every process in the environment. ${NAME} and ${NAME:-default} stand for variables of the host, which the job has to pass: environment.pass_env."`
+	MCPServers      []MCPServer    `toml:"mcp_servers" json:",omitempty" most:"100" doc:"Servers of the Model Context Protocol for the agent. Only agents with a preset that takes them can run the task."`
+	SkillsDir       string         `toml:"skills_dir" json:",omitempty" pattern:"^(/.*)?$" is:"an absolute path" hint:"write it like \"/skills\"" doc:"Absolute path of a directory in the image with skills for the agent. Only agents with a preset that takes them can run the task."`
 	Healthcheck     *Healthcheck   `toml:"healthcheck" doc:"What must succeed before anything else is run in the environment. It means what Docker's HEALTHCHECK does."`
+}
+
+// MCPServer is one entry of mcp_servers. Source: Harbor 0.25, src/harbor/models/task/config.py.
+type MCPServer struct {
+	Name      string            `toml:"name" required:"true" doc:"Name of the server."`
+	Transport string            `toml:"transport" enum:"stdio,sse,streamable-http,http" doc:"How the agent talks to it; http is streamable-http. Default: stdio with a command, sse with a URL."`
+	URL       string            `toml:"url" doc:"URL of a server that runs already."`
+	Command   string            `toml:"command" doc:"The program, which the agent starts and talks to by stdin and stdout."`
+	Args      []string          `toml:"args" most:"1000" raw:"true" doc:"The arguments of the program."`
+	Headers   map[string]string `toml:"headers" doc:"Headers of requests to the URL."`
+}
+
+// Server returns the server in the form of agents' servers.
+func (s MCPServer) Server() agent.MCPServer {
+	out := agent.MCPServer{Command: s.Command, Args: s.Args, URL: s.URL, Transport: s.Transport, Headers: s.Headers}
+	switch {
+	case s.Transport == "streamable-http":
+		out.Transport = "http"
+	case s.Transport == "" && s.URL != "":
+		out.Transport = "sse"
+	}
+	return out
 }
 
 // MilliCPUs is thousandths of a CPU.

@@ -207,8 +207,7 @@ skills_dir = "/skills"
 			`task.toml:17:1: "environment.tpu" is not supported: environments have no TPU (leave the task out: exclude_tasks in the job)`,
 			`task.toml:19:1: warning: an allowlist without allowed_hosts allows nothing (write none, or list hosts: allowed_hosts = ["pypi.org"])`,
 			`task.toml:20:1: "environment.os" is not supported: environments run Linux (leave the task out: exclude_tasks in the job)`,
-			`task.toml:21:1: "environment.mcp_servers" is not supported: agents are scripts, which do not take MCP servers (leave the task out: exclude_tasks in the job)`,
-			`task.toml:22:1: "environment.skills_dir" is not supported: agents are scripts, which do not take skills (leave the task out: exclude_tasks in the job)`,
+			`task.toml:21:16: MCP server "x": it has neither a command nor a url (give it a command, or a url)`,
 		}, true},
 		{"invalid users, directories and checks", `version = "1.0"
 [agent]

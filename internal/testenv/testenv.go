@@ -96,10 +96,15 @@ func RunWithStore(m *testing.M, dir *string) int {
 	return code
 }
 
+// Requires reports whether name is in ROLLOUT_TEST_REQUIRE.
+func Requires(name string) bool {
+	return slices.Contains(strings.Split(os.Getenv("ROLLOUT_TEST_REQUIRE"), ","), name)
+}
+
 // Lacks skips the test because this machine lacks something, or fails it if name is required.
 func Lacks(t testing.TB, name, what string) {
 	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("ROLLOUT_TEST_REQUIRE"), ","), name) {
+	if Requires(name) {
 		t.Fatalf("ROLLOUT_TEST_REQUIRE names %s, but this machine lacks %s", name, what)
 	}
 	t.Skipf("needs %s", what)

@@ -30,6 +30,18 @@ const maxLine = 512 << 20
 // The conversation with the most turns is the agent's own. One that follows it with the same tools and the same agent is its continuation
 // after a compaction. All others are those of sub-agents, or of calls beside the work, such as for a title.
 func Convert(r io.Reader, about About) (*Trajectory, error) {
+	c, err := read(r)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.convert(about)
+	if err == nil && c.visits > maxVisits {
+		return nil, ErrTooLong
+	}
+	return out, err
+}
+
+func read(r io.Reader) (*converter, error) {
 	c := &converter{messages: map[int]model.RecordedMessage{}, tools: map[int][]model.Tool{}}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
@@ -44,15 +56,22 @@ func Convert(r io.Reader, about About) (*Trajectory, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read the recorded calls: %w", err)
 	}
-	return c.convert(about)
+	return c, nil
 }
 
 type converter struct {
 	messages map[int]model.RecordedMessage
 	tools    map[int][]model.Tool
 	talks    []*talk
+	order    []ordered // turns with their conversations, as they were recorded
+	visits   int       // of messages, to find those of turns
 	broken   int
 	empty    int // turns without messages
+}
+
+type ordered struct {
+	turn model.RecordedTurn
+	talk *talk
 }
 
 // talk is one conversation: turns whose messages begin alike.
@@ -81,10 +100,13 @@ func (c *converter) add(t model.RecordedTurn) {
 		if one.begin == begin {
 			one.turns = append(one.turns, t)
 			one.toolSet = max(one.toolSet, t.ToolSet)
+			c.order = append(c.order, ordered{t, one})
 			return
 		}
 	}
-	c.talks = append(c.talks, &talk{begin: begin, agent: t.Agent, toolSet: t.ToolSet, turns: []model.RecordedTurn{t}})
+	one := &talk{begin: begin, agent: t.Agent, toolSet: t.ToolSet, turns: []model.RecordedTurn{t}}
+	c.talks = append(c.talks, one)
+	c.order = append(c.order, ordered{t, one})
 }
 
 // beginning returns the number of the first message of a turn that is not the system's, or of its last.
@@ -104,7 +126,7 @@ func (c *converter) beginning(t model.RecordedTurn) int {
 // path returns the messages that a turn's answer follows, from the first.
 func (c *converter) path(t model.RecordedTurn) []model.RecordedMessage {
 	var path []model.RecordedMessage
-	for id := t.Last; id != 0 && len(path) <= len(c.messages); {
+	for id := t.Last; id != 0 && len(path) <= len(c.messages) && c.visits <= maxVisits; c.visits++ {
 		m, ok := c.messages[id]
 		if !ok {
 			break
@@ -117,11 +139,11 @@ func (c *converter) path(t model.RecordedTurn) []model.RecordedMessage {
 }
 
 func (c *converter) convert(about About) (*Trajectory, error) {
+	c.link()
 	main := c.main()
 	if main == nil {
 		return nil, ErrEmpty
 	}
-	c.link()
 	out := c.trajectory(main, about.ID, about)
 	n := 0
 	for _, t := range c.talks {
@@ -145,15 +167,77 @@ func (c *converter) convert(about About) (*Trajectory, error) {
 	return out, nil
 }
 
-// main returns the agent's own conversation: of those with the most tools offered, the one with the most turns; of these, the first.
+// main returns the agent's own conversation: of those that no other delegated, of those that offer tools, the one with the most turns; of
+// these, the first. It is where a chain of continuations begins.
 func (c *converter) main() *talk {
+	delegated := c.delegated()
+	better := func(a, b *talk) bool {
+		switch {
+		case delegated[a] != delegated[b]:
+			return delegated[b]
+		case (a.toolSet > 0) != (b.toolSet > 0):
+			return a.toolSet > 0
+		}
+		return len(a.turns) > len(b.turns)
+	}
 	var best *talk
 	for _, t := range c.talks {
-		if best == nil || (t.toolSet > 0) != (best.toolSet > 0) && t.toolSet > 0 || (t.toolSet > 0) == (best.toolSet > 0) && len(t.turns) > len(best.turns) {
+		if best == nil || better(t, best) {
 			best = t
 		}
 	}
+	for i := len(c.talks) - 1; i >= 0; i-- { // a continuation comes after what it continues
+		if best != nil && c.talks[i].next == best {
+			best = c.talks[i]
+		}
+	}
 	return best
+}
+
+// maxDelegations bounds the conversations and the calls that delegated looks at, each: their number is the agent's choice.
+const maxDelegations = 1000
+
+// delegated returns the conversations whose first message is an argument of a call in another one: those of sub-agents.
+func (c *converter) delegated() map[*talk]bool {
+	type call struct {
+		talk  *talk
+		texts []string
+	}
+	var calls []call
+	for _, one := range c.order {
+		answer, ok := c.messages[one.turn.Answer]
+		if !ok {
+			continue
+		}
+		for _, part := range answer.Parts {
+			if texts := delegatedTexts(part.Arguments); len(texts) > 0 && len(calls) < maxDelegations {
+				calls = append(calls, call{one.talk, texts})
+			}
+		}
+	}
+	out := map[*talk]bool{}
+	for _, t := range c.talks[:min(len(c.talks), maxDelegations)] {
+		first := strings.TrimSpace(textOf(c.messages[t.begin].Message))
+		out[t] = slices.ContainsFunc(calls, func(one call) bool {
+			return one.talk != t && slices.ContainsFunc(one.texts, func(text string) bool { return strings.Contains(first, text) })
+		})
+	}
+	return out
+}
+
+// delegatedTexts returns the arguments of a call that could be the task of a sub-agent: texts that are not too short for that.
+func delegatedTexts(arguments json.RawMessage) []string {
+	var values map[string]any
+	if json.Unmarshal(arguments, &values) != nil {
+		return nil
+	}
+	var texts []string
+	for _, value := range values {
+		if text, ok := value.(string); ok && len(strings.TrimSpace(text)) >= 8 {
+			texts = append(texts, strings.TrimSpace(text))
+		}
+	}
+	return texts
 }
 
 // link finds conversations that continue others.
@@ -399,13 +483,8 @@ func (c *converter) refer(out *Trajectory, t *talk, id string) {
 	for i := range out.Steps {
 		step := &out.Steps[i]
 		for _, call := range step.Calls {
-			var arguments map[string]any
-			if json.Unmarshal(call.Arguments, &arguments) != nil {
-				continue
-			}
-			for _, value := range arguments {
-				text, ok := value.(string)
-				if text = strings.TrimSpace(text); !ok || len(text) < 8 || !strings.Contains(first, text) || step.Observation == nil {
+			for _, text := range delegatedTexts(call.Arguments) {
+				if !strings.Contains(first, text) || step.Observation == nil {
 					continue
 				}
 				for j := range step.Observation.Results {

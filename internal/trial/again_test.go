@@ -154,7 +154,7 @@ func visit(t *testing.T, ctx context.Context, s story, after event.Phase, enter 
 }
 
 func TestVisit(t *testing.T) {
-	s := story{agent: agent.Agent{Name: "scripted", Install: "echo i >>/tmp/story", Execute: "echo e >>/tmp/story", CacheInstall: true}, files: tests("echo v >>/tmp/story; echo 1 >/logs/verifier/reward.txt\n")}
+	s := story{agent: agent.Agent{Name: "scripted", Install: "echo i >>/tmp/story", Execute: "echo e >>/tmp/story", CacheInstall: new(true)}, files: tests("echo v >>/tmp/story; echo 1 >/logs/verifier/reward.txt\n")}
 	for after, want := range map[event.Phase]string{
 		event.EnvironmentSetup: "", event.AgentSetup: "i\n", event.AgentExecution: "i\ne\n", event.Verifier: "i\ne\nv\n",
 	} {

@@ -40,7 +40,7 @@ func TestAgentsHaveTheirFiles(t *testing.T) {
 		for name, caches := range map[string]bool{"in every trial": false, "in a layer": true} {
 			t.Run(name, func(t *testing.T) {
 				s := story{own: files, agent: agent.Agent{
-					Name: "scripted", CacheInstall: caches,
+					Name: "scripted", CacheInstall: &caches,
 					Install: "# " + rand.Text() + "\ntest -x /agent/run && read -r text </agent/lib/text && echo \"$text installed\" >/agent/lib/text\n",
 					Execute: "cp /agent/lib/text /logs/agent/text\n",
 				}}
@@ -61,7 +61,7 @@ func TestAgentsHaveTheirFiles(t *testing.T) {
 func TestOtherFilesNeedAnotherLayer(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		install := "# " + rand.Text() + "\ncp /agent/lib/text /opt/installed\n"
-		s := story{own: ownFiles(t), agent: agent.Agent{Name: "scripted", CacheInstall: true, Install: install, Execute: "cp /opt/installed /logs/agent/text\n"}}
+		s := story{own: ownFiles(t), agent: agent.Agent{Name: "scripted", CacheInstall: new(true), Install: install, Execute: "cp /opt/installed /logs/agent/text\n"}}
 		sc := p.layerScene(t, s)
 		tk := s.task(t, p)
 		first := sc.run(s, tk, 1)

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -25,6 +27,7 @@ type failure struct {
 	Message      string
 	detail       string // for error.txt
 	machineFault error  // this machine's failure that caused it; nil if something else did
+	again        bool   // neither the agent nor the task caused it, so the trial starts over if the agent has not begun
 }
 
 func (f *failure) Error() string { return f.Message }
@@ -42,6 +45,9 @@ func (s *AbortError) Unwrap() error { return s.Err }
 
 // ErrOutOfTime is the cause of a context that ends because the job has run as long as its budget allows.
 var ErrOutOfTime = errors.New("the job's budget of time is used up (budget.max_duration)")
+
+// ErrOutOfMoney is why a trial is cancelled whose agent gets no more of its model because the job has spent as much as its budget allows.
+var ErrOutOfMoney = errors.New("the job's budget of money is used up (budget.max_cost_usd)")
 
 // cancelled returns the failure of a trial whose context has ended.
 func cancelled(ctx context.Context, phase event.Phase) *failure {
@@ -85,7 +91,30 @@ func taskError(spec Spec) *failure {
 	case spec.Agent.Name == agent.Oracle && len(t.SolutionProblems()) > 0:
 		return failf(result.TaskInvalid, "the oracle cannot run the task: %v", t.SolutionProblems()[0])
 	}
+	if why := Unfit(spec.Agent, t); why != "" {
+		return failf(result.TaskInvalid, "%s", why)
+	}
 	return nil
+}
+
+// Unfit returns why an agent cannot run a valid task, because the task offers to agents what this one cannot have; "" if it can. The
+// oracle and nop need nothing of it.
+func Unfit(a agent.Agent, t *task.Task) string {
+	env := t.Config.Environment
+	preset, known := presets.Get(a.Preset)
+	who := fmt.Sprintf("the agent %q is a script", a.Name)
+	if known {
+		who = fmt.Sprintf("the agent %q is the preset %s", a.Name, preset.Name)
+	}
+	const hint = "choose a preset that does, or leave the task out: exclude_tasks in the job"
+	switch {
+	case a.Reserved():
+	case len(env.MCPServers) > 0 && !preset.MCP:
+		return fmt.Sprintf("the task has MCP servers (environment.mcp_servers), and %s, which takes none: %s", who, hint)
+	case env.SkillsDir != "" && preset.Skills == "":
+		return fmt.Sprintf("the task has skills (environment.skills_dir), and %s, which takes none: %s", who, hint)
+	}
+	return ""
 }
 
 // classify returns the failure for an error of a step: its type and a message that says what to do. The error's own type

@@ -51,7 +51,7 @@ func modelOf(job config.Job, in Inputs, name string) *usedModel {
 	if !ok {
 		return nil
 	}
-	m.MaxConcurrent, m.Price, m.Script = 0, nil, ""
+	m.MaxConcurrent, m.Price, m.Script, m.RecordTo = 0, nil, "", ""
 	return &usedModel{m, in.Scripts[name]}
 }
 

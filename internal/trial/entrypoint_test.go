@@ -101,7 +101,7 @@ exec "$@"
 				name: "on an agent's layer it is run again",
 				story: story{
 					files: with(entering("echo x >>/runs; exec \"$@\"\n", "HEALTHCHECK CMD test -e /runs\n"), "tests/test.sh", "until [ $(wc -l </runs) -ge 2 ]; do sleep 0.02; done; "+reward1),
-					agent: agent.Agent{Name: "scripted", Install: "true", Execute: "cat /runs", CacheInstall: true},
+					agent: agent.Agent{Name: "scripted", Install: "true", Execute: "cat /runs", CacheInstall: new(true)},
 				},
 				want: want{reward: "1"},
 			},

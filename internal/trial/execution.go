@@ -30,8 +30,10 @@ type execution struct {
 	gateway *gateway // that the agent had; nil if it had none
 
 	agentBegan bool
-	// startOver is why the trial has to be executed again: its environment, its image or the machine failed before the agent
-	// had begun. It is nil otherwise.
+	// remains: processes of an agent that is out of time may still run.
+	remains bool
+	// startOver is why the trial has to be executed again: its environment, its image, the machine or the gateway to its model failed before
+	// the agent had begun. It is nil otherwise.
 	startOver error
 }
 
@@ -136,7 +138,7 @@ func (x *execution) step(ctx context.Context, s step) {
 		}
 		x.fail(f)
 		x.startOver = nil
-		if !x.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.machineFault != nil) {
+		if !x.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.machineFault != nil || f.again) {
 			x.startOver = err
 		}
 	}
@@ -153,7 +155,7 @@ func (x *execution) wantsExecute() bool {
 }
 
 func (x *execution) wantsVerify() bool {
-	if x.job.Verifier.Disable {
+	if x.job.Verifier.Disable || x.remains {
 		return false
 	}
 	if x.noError() {

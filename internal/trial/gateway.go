@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/quantity"
@@ -23,8 +24,9 @@ const maxTrajectory = 512 << 20
 // gateway is an agent's access to its model while its execute script runs.
 type gateway struct {
 	session  *model.Session
-	listener net.Listener
-	file     *os.File
+	listener net.Listener // nil: nothing in the environment uses it
+	record   model.Record
+	file     *os.File // nil: nothing is recorded
 	env      map[string]string
 }
 
@@ -38,29 +40,92 @@ func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
 	if m == nil {
 		return nil, failf(result.GatewayFailed, "the model %q is not there", name)
 	}
-	listener, err := environment.ListenLoopback(ctx, x.live.env)
+	var listener net.Listener // nil: the agent is in this process
+	var err error
+	if !x.isShell() {
+		listener, err = environment.ListenLoopback(ctx, x.live.env)
+	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, failf(result.GatewayFailed, "the provider %s cannot lead to a model: use docker or sandbox, or remove model from the agent", x.opts.Provider.Name())
 	}
 	if err != nil {
-		return nil, err
+		return nil, x.noGateway(ctx, err)
 	}
-	file, err := os.OpenFile(filepath.Join(x.dir, result.TrajectoryFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	file, keep, err := x.recorder(m.Record)
 	if err != nil {
-		listener.Close()
-		return nil, environment.MarkMachineError(err)
+		if listener != nil {
+			listener.Close()
+		}
+		return nil, x.noGateway(ctx, environment.MarkMachineError(err))
 	}
-	b := x.spec.Agent.Budget
-	recorder := model.NewRecorder(redacted{file, x.secrets}, maxTrajectory)
+	b := x.budget()
 	session := model.NewSession(model.Options{
-		Model: m, Restricted: !x.networks.Agent.Public(), Conversations: true, Keep: recorder.Record,
+		Model: m, Name: x.spec.Key.Dir(), Restricted: !x.networks.Agent.Public(), Conversations: recordsMessages(m.Record), Keep: x.spending(keep), JobStop: x.jobStop(),
 		Budget: model.Budget{
 			MaxTurns: int64(b.MaxTurns), MaxInputTokens: int64(b.MaxInputTokens), MaxOutputTokens: int64(b.MaxOutputTokens),
 			MaxTotalTokens: int64(b.MaxTotalTokens), MaxCostUSD: b.MaxCostUSD,
 		},
 	})
+	if listener == nil {
+		return &gateway{session: session, record: m.Record, file: file}, nil
+	}
 	go session.Serve(listener)
-	return &gateway{session: session, listener: listener, file: file, env: m.API.Environment("http://"+listener.Addr().String(), session.Token(), m.Upstream)}, nil
+	return &gateway{session: session, listener: listener, record: m.Record, file: file, env: x.protocol(m).Environment("http://"+listener.Addr().String(), session.Token(), m.Upstream)}, nil
+}
+
+func recordsMessages(r model.Record) bool { return r == "" || r == model.RecordMessages }
+
+// recorder opens the record of the trial's calls; the file is nil if there is none.
+func (x *execution) recorder(kind model.Record) (*os.File, func(model.Turn) error, error) {
+	if kind == model.RecordNone {
+		return nil, func(model.Turn) error { return nil }, nil
+	}
+	file, err := os.OpenFile(filepath.Join(x.dir, result.TrajectoryFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, nil, err
+	}
+	return file, model.NewRecorder(redacted{file, x.secrets}, maxTrajectory).Record, nil
+}
+
+// noGateway returns the failure of an agent that could not get access to its model. Nothing of the trial caused it, so the trial starts over.
+func (x *execution) noGateway(ctx context.Context, err error) error {
+	if ctx.Err() != nil || environment.KindOf(err) == environment.KindLost || environment.MachineFault(err) != nil {
+		return err
+	}
+	f := failf(result.GatewayFailed, "the agent could not get access to the model %s: %s", x.spec.Agent.Model, brief(err, x.secrets))
+	f.detail, f.again = err.Error(), true
+	return f
+}
+
+// jobStop returns what tells the gateway that the job's budget is used up; nil if there is none.
+func (x *execution) jobStop() func() model.Stop {
+	if x.opts.Budget == nil {
+		return nil
+	}
+	return func() model.Stop {
+		if x.opts.Budget.Used() {
+			return model.StopJobCost
+		}
+		return ""
+	}
+}
+
+// spending returns keep, after it has told the job's budget what a turn costs.
+func (x *execution) spending(keep func(model.Turn) error) func(model.Turn) error {
+	return func(t model.Turn) error {
+		if x.opts.Budget != nil && t.Cost != nil {
+			x.opts.Budget.Spend(x.spec.Key, *t.Cost)
+		}
+		return keep(t)
+	}
+}
+
+// protocol returns the protocol that the agent is told to speak. A scripted model speaks all, so a preset gets its own.
+func (x *execution) protocol(m *model.Model) model.API {
+	if known, ok := presets.Get(x.spec.Agent.Preset); ok && m.API == model.Scripted && len(known.APIs) > 0 {
+		return model.API(known.APIs[0])
+	}
+	return m.API
 }
 
 // redacted hides secrets in what is written. Each write is a whole line.
@@ -88,8 +153,11 @@ func (g *gateway) variables(env map[string]string) map[string]string {
 
 // close ends the gateway itself.
 func (g *gateway) close() {
-	if g != nil {
-		g.session.Close()
+	if g == nil {
+		return
+	}
+	g.session.Close()
+	if g.listener != nil {
 		g.listener.Close()
 	}
 }
@@ -102,11 +170,13 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 	}
 	r := g.session.Seal() // it refuses what comes later, until the environment ends
 	x.gateway = g
-	if err := g.file.Close(); err != nil && r.Failure == nil {
-		r.Failure = &model.Failure{Kind: model.FailedGateway, Message: err.Error()}
+	if g.file != nil {
+		if err := g.file.Close(); err != nil && r.Failure == nil {
+			r.Failure = &model.Failure{Kind: model.FailedGateway, Message: err.Error()}
+		}
 	}
 	x.trial.Usage = &result.Usage{
-		Turns: r.Turns, Calls: r.Calls, Failed: r.Failed, Refused: r.Refused,
+		Turns: r.Turns, Calls: r.Calls, Failed: r.Failed, Refused: r.Refused, Unpriced: r.Unpriced,
 		InputTokens: r.Usage.Input, CachedTokens: r.Usage.Cached, CacheWriteTokens: r.Usage.CacheWrite, OutputTokens: r.Usage.Output, ReasoningTokens: r.Usage.Reasoning,
 		ModelSec: result.Seconds(r.ModelTime), FirstByteSec: result.Seconds(r.FirstByte), WaitingSec: result.Seconds(r.Waiting), Requested: r.Asked, Answered: r.Answered,
 	}
@@ -114,15 +184,24 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 		x.trial.Costs.Model = x.trial.Costs.Model.Plus(result.Dollars(*r.Cost))
 	}
 	x.warnOfModel(r)
-	if err := x.writeTrajectory(); err != nil {
-		x.warn("%s could not be written: %v; %s has the calls", result.ATIFFile, err, result.TrajectoryFile)
+	if recordsMessages(g.record) {
+		if err := x.writeTrajectory(); err != nil {
+			x.warn("%s could not be written: %v; %s has the calls", result.ATIFFile, err, result.TrajectoryFile)
+		}
 	}
 	x.trial.IsTruncated = r.Truncated
 	var ended *failure
 	agentFailed := errors.As(failed, &ended) && ended.Type == result.AgentExecutionFailed
 	switch {
 	case r.Stop == model.StopEmpty:
-		return failf(result.ModelEmptyResponse, "ten answers of the model %s in a row were empty, so the agent got no more: see %s", x.spec.Agent.Model, result.TrajectoryFile)
+		return failf(result.ModelEmptyResponse, "ten answers of the model %s in a row were empty, so the agent got no more", x.spec.Agent.Model)
+	case r.Stop == model.StopMissed:
+		return failf(result.ReplayMissed, "the model %s has no recorded answer to a request of the agent: %s", x.spec.Agent.Model, r.Missed)
+	case r.Stop == model.StopJobCost:
+		x.trial.StopCondition, x.trial.IsTruncated = string(r.Stop), true
+		if failed == nil || agentFailed || errors.Is(failed, environment.ErrTimeout) {
+			return failf(result.Cancelled, "%v, so the agent got no more of its model", ErrOutOfMoney) // what it did then is no verdict on it
+		}
 	case r.Stop != "":
 		x.trial.StopCondition, x.trial.IsTruncated = string(r.Stop), true
 		if agentFailed {
@@ -186,7 +265,7 @@ func (x *execution) modelFailure(ended *failure, f *model.Failure) error {
 
 // warnOfModel warns of what a reader of the result should know about the agent's calls.
 func (x *execution) warnOfModel(r model.Report) {
-	if r.Calls == 0 && r.Refused == 0 {
+	if r.Calls == 0 && r.Refused == 0 && x.agentBegan {
 		hint := "does it use ROLLOUT_MODEL_URL and ROLLOUT_MODEL_KEY?"
 		if r.Foreign != "" {
 			hint = fmt.Sprintf("it asked for %s, which is of another API than the model's: give it a model with that API", r.Foreign)

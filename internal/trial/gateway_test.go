@@ -1,17 +1,23 @@
 package trial_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/scripted"
 	"github.com/org/rollout-action/internal/result"
@@ -239,4 +245,102 @@ func TestAProviderThatCannotLeadToAModel(t *testing.T) {
 	s, _ := modelStory(t, `true`, agent.Budget{}, oneAnswer)
 	s.toml = ""
 	fakePlace.run(t, s).check(t, want{err: result.GatewayFailed, says: []string{"fake", "use docker or sandbox"}})
+}
+
+// A gateway that fails before the agent begins is nobody's fault but Rollout's, so the trial starts over.
+func TestAGatewayThatFailsBeforeTheAgentIsMadeAgain(t *testing.T) {
+	listen := func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+	for name, one := range map[string]struct {
+		failures int                          // of the first tries
+		err      error                        // which they return
+		file     func(t *testing.T, d string) // what is in the trial's directory
+		want     want
+		retries  []string
+	}{
+		"once":              {failures: 1, err: broken(environment.KindExec, false), want: want{reward: "1"}, retries: []string{"trial"}},
+		"an unknown error":  {failures: 1, err: errors.New("no idea"), want: want{reward: "1"}, retries: []string{"trial"}},
+		"for a moment":      {failures: 1, err: broken(environment.KindStart, true), want: want{reward: "1"}, retries: []string{"listen"}},
+		"always":            {failures: 9, err: broken(environment.KindExec, false), want: want{err: result.GatewayFailed, says: []string{"could not get access to the model small", "coughed"}}, retries: []string{"trial"}},
+		"no record":         {file: blocked, want: want{err: result.GatewayFailed, says: []string{result.TrajectoryFile}}, retries: []string{"trial"}},
+		"agent never began": {failures: -1, want: want{reward: "1"}, retries: []string{"trial"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := modelStory(t, `true`, agent.Budget{}, oneAnswer)
+			s.toml = ""
+			var listens, agents atomic.Int64
+			s.hooks = hooks{
+				listen: func(context.Context) (net.Listener, error) {
+					if int(listens.Add(1)) <= one.failures {
+						return nil, one.err
+					}
+					return listen()
+				},
+				before: func(_ context.Context, c call) error {
+					if c.op == "exec" && c.script == "execute.sh" && agents.Add(1) == 1 && one.failures < 0 {
+						return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("%w: gone", environment.ErrNotBegun)}
+					}
+					return nil
+				},
+			}
+			sc := fakePlace.newScene(t, s)
+			if one.file != nil {
+				sc.prepare = func(dir string) { one.file(t, dir) }
+			}
+			o := sc.run(s, s.task(t, fakePlace), 1)
+			o.check(t, one.want)
+			checkRetries(t, o, one.retries...)
+			if began := agents.Load() > 0; began != (one.want.reward != "") {
+				t.Errorf("the agent began: %t", began)
+			}
+			if o.Trial.Error != nil && !o.Trial.Error.Type.Infrastructure() {
+				t.Errorf("%s is not the infrastructure's", o.Trial.Error.Type)
+			}
+			calls := 0
+			for _, warning := range o.Trial.Warnings {
+				calls += strings.Count(warning, "made no call")
+			}
+			if want := min(1, int(agents.Load())); calls != want {
+				t.Errorf("%d warnings about calls, want %d: %q", calls, want, o.Trial.Warnings)
+			}
+		})
+	}
+}
+
+// blocked makes a directory where the record is to be.
+func blocked(t *testing.T, dir string) {
+	if err := os.Mkdir(filepath.Join(dir, result.TrajectoryFile), 0o755); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRecordDecidesWhatIsKeptOfCalls(t *testing.T) {
+	checked := want{reward: "1"}
+	const asked, said = "a private question", "a private answer"
+	for kind, kept := range map[model.Record]struct{ lines, contents int }{model.RecordMessages: {2, 1}, model.RecordUsage: {2, 0}, model.RecordNone: {0, 0}} {
+		t.Run(string(kind), func(t *testing.T) {
+			inRealPlaces(t, func(t *testing.T, p place) {
+				s, _ := modelStory(t, `ask "`+asked+`" >/dev/null; ask "`+asked+`" >/dev/null`, agent.Budget{},
+					scripted.Answer{Text: said, Usage: scripted.Usage{Input: 10, Output: 5}})
+				s.models["small"].Record = kind
+				o := p.run(t, s)
+				o.check(t, checked)
+				if u := o.Trial.Usage; u == nil || u.Turns != 2 || *u.InputTokens != 20 || *u.OutputTokens != 10 {
+					t.Errorf("usage: %+v", u)
+				}
+				text, err := os.ReadFile(filepath.Join(o.dir, result.TrajectoryFile))
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+				if n := strings.Count(string(text), "\n"); n != kept.lines || strings.Count(string(text), `"input_tokens":10`) != kept.lines {
+					t.Errorf("the record has %d lines: %s", n, text)
+				}
+				if strings.Count(string(text), asked) != kept.contents || strings.Contains(string(text), said) != (kept.contents > 0) {
+					t.Errorf("the record is %s", text)
+				}
+				if _, err := os.Stat(filepath.Join(o.dir, result.ATIFFile)); (err == nil) != (kept.contents > 0) {
+					t.Errorf("%s: %v", result.ATIFFile, err)
+				}
+			})
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -23,6 +24,8 @@ type call struct {
 type hooks struct {
 	before func(ctx context.Context, c call) error // its error is what the call returns, instead of being made
 	said   func(c call, text string)               // hears what commands write to stdout
+	// listen, if not nil, makes environments that have a loopback device.
+	listen func(ctx context.Context) (net.Listener, error)
 }
 
 func (h hooks) around(ctx context.Context, c call, do func() error) error {
@@ -63,8 +66,18 @@ func (h *hooked) CreateEnvironment(ctx context.Context, opts environment.CreateO
 	if err != nil {
 		return nil, err
 	}
-	return &hookedEnv{env, h.Provider, h.hooks}, nil
+	wrapped := &hookedEnv{env, h.Provider, h.hooks}
+	if h.listen != nil {
+		return listening{wrapped}, nil
+	}
+	return wrapped, nil
 }
+
+// listening is an environment with a loopback device.
+type listening struct{ *hookedEnv }
+
+// ListenLoopback implements environment.LoopbackListener.
+func (l listening) ListenLoopback(ctx context.Context) (net.Listener, error) { return l.listen(ctx) }
 
 type hookedEnv struct {
 	environment.Environment

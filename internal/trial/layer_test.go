@@ -25,7 +25,7 @@ import (
 // cached is an agent whose install script runs once, and which no other test has. It is installed if /opt/installed has one line.
 func cached(install string) agent.Agent {
 	return agent.Agent{
-		Name: "scripted", CacheInstall: true,
+		Name: "scripted", CacheInstall: new(true),
 		Install: "# " + rand.Text() + "\necho " + rand.Text() + " >>/opt/installed\necho the script prints\n" + install,
 		Execute: "n=0; while read -r _; do n=$((n+1)); done </opt/installed; test $n = 1 || exit 9; cp /opt/installed /logs/agent/installed\n",
 	}
@@ -160,7 +160,7 @@ echo "$list" >/logs/agent/list; ps ax >/logs/agent/ps 2>&1 || true; pwd >/logs/a
 			t.Errorf("what the script wrote to /logs is kept as %q", files)
 		}
 		plain := s
-		plain.agent.CacheInstall = false
+		plain.agent.CacheInstall = nil
 		plain.agent.Install = strings.ReplaceAll(s.agent.Install, "echo log >/logs/agent/of-install; echo >/logs/more", ":")
 		want := sc.run(plain, tk, 3)
 		want.check(t, wantReward)

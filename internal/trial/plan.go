@@ -1,6 +1,8 @@
 package trial
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
@@ -8,6 +10,7 @@ import (
 	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 
 	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/quantity"
@@ -137,11 +140,41 @@ func (p *plan) agentEnv() map[string]string {
 	}
 	maps.Copy(env, p.spec.Env)
 	env[instructionVar] = p.job.InstructionPath
+	if p.spec.Agent.Preset != "" {
+		p.taskTools(env)
+		env[presets.NetworkVar] = string(cmp.Or(p.networks.Agent.Mode, environment.NetworkPublic))
+	}
 	return env
 }
 
+// taskTools adds the task's MCP servers and skills to the variables of an agent with a preset. Of two servers with one name, the task's
+// counts: its verifier may depend on it.
+func (p *plan) taskTools(env map[string]string) {
+	task := p.spec.Task.Config.Environment
+	if task.SkillsDir != "" {
+		env[presets.TaskSkillsVar] = task.SkillsDir
+	}
+	if len(task.MCPServers) == 0 {
+		return
+	}
+	all := map[string]agent.StandardMCPServer{}
+	if own := env[presets.MCPVar]; own != "" {
+		_ = json.Unmarshal([]byte(own), &all) // what the agent wrote itself, and cannot be read, is replaced
+	}
+	servers := agent.MCPServers{}
+	for _, s := range task.MCPServers {
+		servers[s.Name] = s.Server()
+	}
+	maps.Copy(all, servers.Standard())
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic(err) // texts only
+	}
+	env[presets.MCPVar] = string(text)
+}
+
 // cachesInstall reports whether the agent's install script runs once for many trials.
-func (p *plan) cachesInstall() bool { return p.spec.Agent.CacheInstall && p.spec.Agent.Install != "" }
+func (p *plan) cachesInstall() bool { return p.spec.Agent.CachesInstall() }
 
 // layerInputs returns what the agent's layer on an image depends on.
 func (p *plan) layerInputs(provider, imageID string) layer.Inputs {

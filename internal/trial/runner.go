@@ -23,6 +23,7 @@ type Options struct {
 	Digests  Digests // of Job
 	// Models are the models of Job that agents use, by name.
 	Models   map[string]*model.Model
+	Budget   Budget           // nil: the job has none
 	Redactor *redact.Redactor // nil: nothing is hidden
 	Emit     event.Sink       // safe for many goroutines; nil: nobody watches
 	Now      func() time.Time // nil: time.Now
@@ -30,6 +31,14 @@ type Options struct {
 	Disk func() error
 	// Hard, when it ends, cuts even clean-ups short (a second Ctrl-C). nil: never.
 	Hard context.Context
+}
+
+// Budget is the money that the job may spend. Its methods are safe for concurrent use.
+type Budget interface {
+	// Spend is told what the model of a trial has cost since the last call, in US dollars.
+	Spend(trial result.Key, usd float64)
+	// Used reports whether the money is spent, so that agents get no more of their models.
+	Used() bool
 }
 
 // Runner runs trials. Run may be called by many goroutines.

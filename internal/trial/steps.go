@@ -221,6 +221,9 @@ func (x *execution) execute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if x.isShell() {
+		return x.executeShell(ctx, gateway)
+	}
 	x.agentBegan = true
 	code, err := x.exec(ctx, scriptRun{
 		script: script, logs: result.CommandDir, env: gateway.variables(x.agentEnv()), timeout: x.timeouts.Execute, user: string(x.spec.Task.Config.Agent.User),

@@ -33,7 +33,7 @@ type Visited struct {
 func (r *Runner) Visit(ctx context.Context, spec Spec, dir string, visit Visit) (out Outcome, entered bool, err error) {
 	v := &visiting{Visit: visit}
 	if visit.After == event.EnvironmentSetup {
-		spec.Agent.CacheInstall = false // a layer has the agent already
+		spec.Agent.CacheInstall = new(false) // a layer has the agent already
 	}
 	out = r.run(ctx, spec, dir, v)
 	return out, v.entered, v.err

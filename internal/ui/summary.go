@@ -67,6 +67,7 @@ func Summary(w io.Writer, in SummaryInput, color bool, width int) {
 	s := &summary{SummaryInput: in, styles: newStyles(color), width: max(width, 20)}
 	s.add(append(s.headline(), s.tasks()...))
 	s.add(s.table())
+	s.add(s.usage())
 	s.add(s.attempts())
 	s.add(s.planned())
 	s.add(s.notes())

@@ -90,11 +90,11 @@ func (s *summary) table() []string {
 	lines := s.rows()
 	heads, rows := s.cells(lines, false)
 	if fitted := fit(heads, rows, s.width); fitted != nil {
-		return s.draw(heads, fitted)
+		return s.draw(heads, fitted, len(fitted) > 1)
 	}
 	shortHeads, shortRows := s.cells(lines, true)
 	if fitted := fit(shortHeads, shortRows, s.width); fitted != nil {
-		return s.draw(shortHeads, fitted)
+		return s.draw(shortHeads, fitted, len(fitted) > 1)
 	}
 	return s.paragraphs(heads, rows)
 }
@@ -191,8 +191,8 @@ func fit(heads []string, rows [][]string, width int) [][]string {
 	return fitted
 }
 
-func (s *summary) draw(heads []string, rows [][]string) []string {
-	hasTotal := len(rows) > 1
+// draw draws a table; hasTotal says that its last row is a total.
+func (s *summary) draw(heads []string, rows [][]string, hasTotal bool) []string {
 	drawn := table.New().Headers(heads...).Rows(rows...).
 		Border(lipgloss.NormalBorder()).BorderStyle(s.styles.dim).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).

@@ -45,6 +45,7 @@ func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	}
 	if in.Diff != nil {
 		s.add(s.changes(*in.Diff))
+		s.add(s.usageChanges(*in.Diff))
 	}
 	s.add(s.gate(in.Verdict, in.Missing))
 	for _, note := range in.Notes {

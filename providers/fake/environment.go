@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,8 @@ type Environment struct {
 	mu    sync.Mutex // guards all files, too: an execution that has been killed changes none
 	root  *node
 	state state
-	busy  string // the method in progress
+	busy  []string     // the methods in progress
+	begun []*execution // all, in order
 }
 
 var _ environment.Environment = (*Environment)(nil)
@@ -76,19 +78,19 @@ func (e *Environment) lost(s state) error {
 	return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("environment %s %v", e.id, s)}
 }
 
-// begin starts a method that excludes others, in an environment whose state is not beyond last. end ends it.
+// begin starts a method that excludes others (but Exec does not exclude itself), in an environment whose state is not beyond last. end ends it.
 func (e *Environment) begin(ctx context.Context, op string, last state) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
-	state, busy := e.state, e.busy
+	state, busy := e.state, slices.Clone(e.busy)
 	if state <= last {
-		e.busy = op
+		e.busy = append(e.busy, op)
 	}
 	e.mu.Unlock()
-	if busy != "" {
-		e.provider.complain(fmt.Sprintf("%s of %s during its %s", op, e.id, busy))
+	if len(busy) > 0 && (op != "Exec" || busy[0] != "Exec") {
+		e.provider.complain(fmt.Sprintf("%s of %s during its %s", op, e.id, busy[0]))
 	}
 	if state > last {
 		e.provider.complain(fmt.Sprintf("%s of %s, which %v", op, e.id, state))
@@ -96,8 +98,9 @@ func (e *Environment) begin(ctx context.Context, op string, last state) (end fun
 	}
 	return func() {
 		e.mu.Lock()
-		e.busy = ""
-		e.mu.Unlock()
+		defer e.mu.Unlock()
+		at := slices.Index(e.busy, op)
+		e.busy = slices.Delete(e.busy, at, at+1)
 	}, nil
 }
 
@@ -145,6 +148,11 @@ func (e *Environment) Exec(ctx context.Context, script string, opts environment.
 	if err != nil {
 		return 0, err
 	}
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		x.ended = true
+	}()
 	var timeout <-chan time.Time
 	if opts.Timeout > 0 {
 		timeout = time.After(opts.Timeout)
@@ -180,13 +188,19 @@ type execution struct {
 	sinks  *environment.Sinks
 	stdin  *os.File
 	closed atomic.Bool // nobody reads the output
+	ended  bool        // Exec has returned; what it started may run. Guarded by e.mu.
 }
 
-// kill ends the execution. When it returns, it does nothing any more.
+// kill ends the execution, and what later ones that have ended left behind. When it returns, they do nothing any more.
 func (x *execution) kill() {
 	x.e.mu.Lock()
 	defer x.e.mu.Unlock()
 	x.cancel()
+	for _, later := range x.e.begun[slices.Index(x.e.begun, x)+1:] {
+		if later.ended {
+			later.cancel()
+		}
+	}
 }
 
 // close ends the input and the output, and returns the first error of the writers.
@@ -238,6 +252,9 @@ func (e *Environment) start(script string, opts environment.ExecOptions) (*execu
 		x: x, env: vars, dir: dir, params: []string{"--"}, stdin: x.stdin,
 		stdout: &output{x, x.sinks.Stdout}, stderr: &output{x, x.sinks.Stderr},
 	}
+	e.mu.Lock()
+	e.begun = append(e.begun, x)
+	e.mu.Unlock()
 	done := make(chan int, 1)
 	go func() { done <- s.run(x.ctx, script, "bash") }()
 	return x, done, nil

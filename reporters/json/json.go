@@ -131,6 +131,8 @@ type Compared struct {
 	Tasks   int    `json:"tasks"`
 	Base    Level  `json:"base"`
 	Head    Level  `json:"head"`
+	// Usage has means per trial of both sides, and how many trials know no cost; omitted if no agent has a model of the job.
+	Usage *result.UsageDiff `json:"usage,omitempty"`
 }
 
 // Level sums up a job: means over tasks, and totals.
@@ -276,7 +278,7 @@ func compared(g result.GroupDiff) Compared {
 	level := func(l result.Level) Level {
 		return Level{PassRate: finite(l.PassRate), MeanReward: finite(l.MeanReward), Cost: l.Cost.Finite(), DurationSec: finite(l.DurationSec)}
 	}
-	return Compared{Agent: g.Agent, Dataset: g.Dataset, Tasks: g.Tasks, Base: level(g.Base), Head: level(g.Head)}
+	return Compared{Agent: g.Agent, Dataset: g.Dataset, Tasks: g.Tasks, Base: level(g.Base), Head: level(g.Head), Usage: g.Usage}
 }
 
 func side(a *result.Attempts) *Side {
@@ -293,6 +295,11 @@ func side(a *result.Attempts) *Side {
 func summary(s result.Summary) result.Summary {
 	for _, f := range []*float64{&s.PassRate, &s.MeanReward, &s.PassRateAll, &s.MeanRewardAll} {
 		*f = finite(*f)
+	}
+	if s.Usage != nil {
+		u := *s.Usage
+		u.Cost, u.ModelSec, u.WaitingSec = u.Cost.Finite(), finite(u.ModelSec), finite(u.WaitingSec)
+		s.Usage = &u
 	}
 	s.TotalCost, s.ConfirmationCost = s.TotalCost.Finite(), s.ConfirmationCost.Finite()
 	metrics := make([]result.Metric, len(s.Metrics))

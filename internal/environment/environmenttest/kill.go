@@ -21,6 +21,7 @@ func killChecks() []check {
 			checkOlderStarts(s, "(bash /k/tick.sh new >/dev/null 2>&1 &)")
 		}},
 		{"killing in one environment leaves the others alone", checkOtherEnvironment},
+		{"a cancel kills what later commands have left behind", checkLaterCommands},
 		{"a writer that blocks does not keep a timeout from ending the command", checkBlockedWriter},
 		{"output from before a timeout is kept", checkOutputBeforeTimeout},
 		{"a timeout has no effect on a command that ends in time", checkUnusedTimeout},
@@ -161,6 +162,33 @@ func checkOtherEnvironment(s *scene) {
 		s.Fatalf("Destroy: %v", err)
 	}
 	s.equal("the server in the other", other.run(". /k/lib.sh; grown older 20"), "")
+}
+
+// checkLaterCommands ends a command during which others ran. What they left behind is in nobody's session.
+func checkLaterCommands(s *scene) {
+	env := s.withTools()
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	stdout, first := newSignal("ready\n"), make(chan error, 1)
+	go func() {
+		_, err := env.Exec(ctx, "echo ready; sleep 3600", environment.ExecOptions{Stdout: stdout})
+		first <- err
+	}()
+	s.within("the first command", func() { <-stdout.seen })
+	s.equal("a command beside another", env.run(`. /k/lib.sh
+		(setsid bash -c 'bash /k/tick.sh victim &' >/dev/null 2>&1 &)
+		grown victim 2; echo ran`), "ran\n")
+	cancel()
+	s.within("Exec", func() {
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			s.Errorf("error %v, want %v", err, context.Canceled)
+		}
+	})
+	s.equal("afterwards", env.run(`. /k/lib.sh
+		before=$(size victim)
+		grown older 40 || exit 0
+		if [ $before != $(size victim) ]; then echo "the victim still writes"; fi
+		if alive $(cat /k/victim.pid); then echo "the victim is alive"; fi`), "")
 }
 
 // stuck is a writer that blocks until it is released.

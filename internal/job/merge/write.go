@@ -112,7 +112,7 @@ func (m *merge) writeOutputs(draft string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(job.WriteOutputs(f, m.plan, m.out.Tree.All(), prompts.Of), f.Close()); err != nil {
+	if err := errors.Join(job.WriteOutputs(f, draft, m.plan, m.out.Tree.All(), prompts.Of), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", result.OutputsFile, err)
 	}
 	return nil

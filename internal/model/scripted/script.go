@@ -202,7 +202,7 @@ func (a *Answer) say(c model.Conversation, asked string, size int, n int) (said,
 }
 
 // shells are the names of tools that run commands, of the agents that were read.
-var shells = []string{"bash", "Bash", "shell", "exec_command", "run_shell_command", "shell_command", "local_shell", "execute_command", "execute_bash", "run_command", "terminal", "Shell", "developer__shell", "exec"}
+var shells = []string{"bash", "Bash", "shell", "exec_command", "run_shell_command", "shell_command", "local_shell", "execute_command", "execute_bash", "run_command", "terminal", "Shell", "developer__shell", "exec", "run_terminal_command", "run_commands"}
 
 // runCall returns a call of the offered tool that runs commands.
 func runCall(tools []model.Tool, command string) (Call, error) {
@@ -219,7 +219,7 @@ func runCall(tools []model.Tool, command string) (Call, error) {
 		}
 		_ = json.Unmarshal(tools[i].Parameters, &schema) // a tool without a schema is called with command
 		arguments := map[string]any{}
-		for _, key := range []string{"command", "cmd", "script", "input"} {
+		for _, key := range []string{"command", "cmd", "script", "input", "commands"} {
 			property, ok := schema.Properties[key]
 			if !ok && key != "command" {
 				continue
@@ -228,7 +228,10 @@ func runCall(tools []model.Tool, command string) (Call, error) {
 				continue
 			}
 			arguments[key] = command
-			if property.Type == "array" {
+			switch {
+			case property.Type == "array" && key == "commands":
+				arguments[key] = []string{command}
+			case property.Type == "array":
 				arguments[key] = []string{"bash", "-lc", command}
 			}
 			break

@@ -26,6 +26,8 @@ type Spec struct {
 	Digest               string
 	// Logs are files below the trial's directory.
 	Logs map[string]string
+	// Usage is what the agent used of its model; nil without one.
+	Usage *result.Usage
 }
 
 func (s Spec) key() result.Key {
@@ -68,7 +70,7 @@ func Make(name string, specs []Spec) report.Input {
 
 func trial(s Spec, from, to time.Time) result.Trial {
 	t := result.Trial{
-		Key: s.key(), Reward: s.Reward, Cost: cost(s.Cost), Costs: result.Costs{Model: cost(s.Cost)}, TaskDigest: s.Digest,
+		Key: s.key(), Reward: s.Reward, Usage: s.Usage, Cost: cost(s.Cost), Costs: result.Costs{Model: cost(s.Cost)}, TaskDigest: s.Digest,
 		Durations:  result.Durations{TotalSec: s.Seconds},
 		Timestamps: result.Timestamps{StartedAt: from, EndedAt: to},
 	}

@@ -23,6 +23,7 @@ func Inputs() map[string]report.Input {
 		"shard":       Shard(),
 		"confirmed":   Confirmed(),
 		"unreachable": Unreachable(),
+		"models":      Models(),
 		"empty":       Make("empty", nil),
 	}
 }

@@ -34,7 +34,7 @@ func (p *Page) Groups() string {
 		if d := diffs[k]; d.Tasks > 0 {
 			rate += " (" + report.Signed(d.Head.PassRate-d.Base.PassRate, report.Points) + ")"
 			mean += " (" + report.Signed(d.Head.MeanReward-d.Base.MeanReward, report.Number) + ")"
-			if change := report.CostChange(d.Head.Cost, d.Base.Cost); change != "–" {
+			if change := report.CostChange(d.Head.Cost, d.Base.Cost); change != "–" && d.CostsComparable() {
 				cost += " (" + change + ")"
 			}
 		}

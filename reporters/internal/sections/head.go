@@ -61,8 +61,12 @@ func (p *Page) Numbers() string {
 	o := p.in.Diff.Overall
 	rows := p.levels()
 	now, then := o.Head, o.Base
+	cost := shareOfCost(now.Cost, then.Cost)
+	if !o.CostsComparable() {
+		cost = "not comparable"
+	}
 	rows = append(rows,
-		[]string{"Cost", report.Cost(now.Cost), report.Cost(then.Cost), shareOfCost(now.Cost, then.Cost)},
+		[]string{"Cost", report.Cost(now.Cost), report.Cost(then.Cost), cost},
 		[]string{"Time of trials", report.Duration(now.DurationSec), report.Duration(then.DurationSec), share(now.DurationSec, then.DurationSec, report.Duration)},
 	)
 	text := table([]string{"", ">now", ">baseline", ">change"}, rows)

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/scripted"
+	"github.com/org/rollout-action/providers/sandbox"
+)
+
+const (
+	streams     = 200 // at the same time
+	firstBytes  = 30  // requests of which one value is the median
+	requestSize = 30_000
+)
+
+// askedBody is a request of the size that the first ones of well-known agents have.
+var askedBody = `{"model":"any","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("word ", requestSize/5) + `"}]}`
+
+// firstByteScript prints the microseconds from sending a request to the first event of its answer, for each of $2 requests to $1 with the key
+// $3. It needs bash alone. The request is in $4.
+const firstByteScript = `body=$(<"$4")
+for ((i = 0; i < $2; i++)); do
+	exec 7<>"/dev/tcp/${1%%:*}/${1##*:}" || exit
+	from=$EPOCHREALTIME
+	printf 'POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' "$3" "${#body}" "$body" >&7
+	while read -r line <&7; do [[ $line == data:* ]] && break; done
+	to=$EPOCHREALTIME
+	[[ $line == data:* ]] || exit 9
+	echo $((${to/./} - ${from/./}))
+	cat <&7 >/dev/null
+	exec 7>&-
+done
+`
+
+// provider is a scripted model behind HTTP.
+type provider struct {
+	server *http.Server
+	at     string
+}
+
+// serveModel serves a model that answers with some words. pace is in seconds between two events.
+func serveModel(ctx context.Context, words int, pace float64) (*provider, error) {
+	script := scripted.Script{Answers: []scripted.Answer{{Text: strings.Repeat("word ", words), Pace: pace}}, Repeat: true}
+	if err := script.Check(); err != nil {
+		return nil, err
+	}
+	upstream := scripted.New(script)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &provider{at: l.Addr().String(), server: &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, err := upstream.RoundTrip(r)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		defer answer.Body.Close()
+		w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
+		w.WriteHeader(answer.StatusCode)
+		out := http.NewResponseController(w)
+		buffer := make([]byte, 4<<10)
+		for {
+			n, err := answer.Body.Read(buffer)
+			if n > 0 {
+				_, _ = w.Write(buffer[:n])
+				_ = out.Flush()
+			}
+			if err != nil {
+				return
+			}
+		}
+	})}}
+	go func() { _ = p.server.Serve(l) }() // ends with Close
+	return p, nil
+}
+
+func (p *provider) close() { p.server.Close() }
+
+// gateway returns a session before the provider that records as a trial's does.
+func (p *provider) gateway(dir string) (*model.Session, func(), error) {
+	m, err := model.New(model.Config{Name: "m", API: model.OpenAIChat, Upstream: "big", Key: "sk-key-of-the-bench", BaseURL: "http://" + p.at})
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := os.CreateTemp(dir, "trajectory-")
+	if err != nil {
+		return nil, nil, err
+	}
+	s := model.NewSession(model.Options{Model: m, Conversations: true, Keep: model.NewRecorder(file, 1<<40).Record})
+	return s, func() { s.Close(); m.Close(); file.Close() }, nil
+}
+
+// model measures the gateway to models.
+func (b *bench) model(ctx context.Context) error {
+	p, err := serveModel(ctx, 20, 0)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	dir := filepath.Join(b.dir, "model")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	direct, err := writeRequest(dir)
+	if err != nil {
+		return err
+	}
+	floor := func(ctx context.Context) (float64, error) {
+		out, err := commandOutput(ctx, "bash", "-c", firstByteScript, "bash", p.at, strconv.Itoa(firstBytes), "any", direct)
+		if err != nil {
+			return 0, err
+		}
+		return medianOf(out)
+	}
+	for _, place := range []struct {
+		name string
+		open func() (*stage, error)
+	}{
+		{"model.sandbox", func() (*stage, error) { return b.inSandboxes(ctx, dir, "", sandbox.Options{}) }},
+		{"model.docker", func() (*stage, error) { return b.onDocker(ctx, filepath.Join(dir, "docker")) }},
+	} {
+		err := b.door(ctx, place.name, place.open, p, dir, floor)
+		if err := b.unlessMissing(place.name, err); err != nil {
+			return err
+		}
+	}
+	through, straight := b.inChild("model", "streams"), b.inChild("model", "streams-direct")
+	if err := b.measure(ctx, measuring{"model.streams", perSecond(streams, through), perSecond(streams, straight)}); err != nil {
+		return err
+	}
+	var each []float64
+	for i, peak := range b.peaks["streams"] {
+		each = append(each, (peak-b.peaks["streams-direct"][i])/streams)
+	}
+	b.add("model.memory", each)
+	return nil
+}
+
+// door measures the first byte through the gateway of an environment.
+func (b *bench) door(ctx context.Context, name string, open func() (*stage, error), p *provider, dir string, floor measured) (err error) {
+	s, err := open()
+	if err != nil {
+		return err
+	}
+	defer s.provider.Close()
+	env, err := s.create(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, env.Destroy(context.WithoutCancel(ctx))) }()
+	listener, err := environment.ListenLoopback(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	session, end, err := p.gateway(dir)
+	if err != nil {
+		return err
+	}
+	defer end()
+	go session.Serve(listener)
+	script := fmt.Sprintf("cat >/tmp/body && bash -c '%s' bash %s %d %s /tmp/body", strings.ReplaceAll(firstByteScript, "'", `'\''`), listener.Addr(), firstBytes, session.Token())
+	ours := func(ctx context.Context) (float64, error) {
+		var out strings.Builder
+		code, err := env.Exec(ctx, script, environment.ExecOptions{Stdin: strings.NewReader(askedBody), Stdout: &out, Stderr: io.Discard})
+		if err == nil && code != 0 {
+			err = fmt.Errorf("the client ended with %d", code)
+		}
+		if err != nil {
+			return 0, err
+		}
+		return medianOf(out.String())
+	}
+	return b.measure(ctx, measuring{name, ours, floor})
+}
+
+func writeRequest(dir string) (string, error) {
+	path := filepath.Join(dir, "request.json")
+	return path, os.WriteFile(path, []byte(askedBody), 0o644)
+}
+
+// medianOf returns the median of lines of microseconds, in milliseconds.
+func medianOf(text string) (float64, error) {
+	var values []float64
+	for line := range strings.Lines(text) {
+		us, err := strconv.ParseFloat(strings.TrimSpace(line), 64)
+		if err != nil {
+			return 0, err
+		}
+		values = append(values, us/1000)
+	}
+	if len(values) != firstBytes {
+		return 0, fmt.Errorf("%d of %d requests were answered", len(values), firstBytes)
+	}
+	slices.Sort(values)
+	return values[len(values)/2], nil
+}
+
+// runStreams reads many paced streams at the same time, through a gateway or directly, and returns how long that took.
+func runStreams(through bool) func(context.Context, *bench) ([]float64, error) {
+	return func(ctx context.Context, b *bench) ([]float64, error) {
+		p, err := serveModel(ctx, 800, 0.02) // about four seconds
+		if err != nil {
+			return nil, err
+		}
+		defer p.close()
+		at, key := p.at, "any"
+		if through {
+			if err := os.MkdirAll(b.dir, 0o755); err != nil {
+				return nil, err
+			}
+			session, end, err := p.gateway(b.dir)
+			if err != nil {
+				return nil, err
+			}
+			defer end()
+			l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+			if err != nil {
+				return nil, err
+			}
+			defer l.Close()
+			go session.Serve(l)
+			at, key = l.Addr().String(), session.Token()
+		}
+		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}}
+		defer client.CloseIdleConnections()
+		took := timed(func(ctx context.Context) error {
+			return each(ctx, streams, streams, func(ctx context.Context, _ int) error {
+				q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+at+"/v1/chat/completions", strings.NewReader(askedBody))
+				if err != nil {
+					return err
+				}
+				q.Header.Set("Authorization", "Bearer "+key)
+				answer, err := client.Do(q)
+				if err != nil {
+					return err
+				}
+				defer answer.Body.Close()
+				text, err := io.ReadAll(answer.Body)
+				if err == nil && (answer.StatusCode != http.StatusOK || !strings.Contains(string(text[max(0, len(text)-100):]), "[DONE]")) {
+					err = fmt.Errorf("status %d, %d bytes", answer.StatusCode, len(text))
+				}
+				return err
+			})
+		})
+		ms, err := took(ctx)
+		return []float64{ms}, err
+	}
+}
+
+func commandOutput(ctx context.Context, name string, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, name, args...).Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		err = fmt.Errorf("%w: %w", errUnmeasurable, err)
+	}
+	return string(out), err
+}

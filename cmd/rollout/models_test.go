@@ -1,0 +1,244 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/org/rollout-action/internal/model/scripted"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/testenv"
+)
+
+// askingAgent is a script that asks the model as often as its first argument says, with nothing but bash, and prints the status of each answer. It
+// fails if the last one is a refusal.
+const askingAgent = `#!/bin/bash
+at=${OPENAI_BASE_URL#http://} at=${at%%/*}
+said="" status=""
+for ((i = 0; i < $1; i++)); do
+	body='{"model":"any","messages":[{"role":"user","content":"'${2:-go}'"}'$said']}'
+	exec 7<>"/dev/tcp/${at%%:*}/${at#*:}" || exit 4
+	printf 'POST /v1/chat/completions HTTP/1.0\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' "$OPENAI_API_KEY" "${#body}" "$body" >&7
+	read -r _ status _ <&7
+	echo "status $status"
+	sed -n 's/^{.*"content":"\([^"]*\)".*/answer \1/p' <&7
+	exec 7>&-
+	said=$said',{"role":"assistant","content":"ok"},{"role":"user","content":"more"}'
+done
+[ "$status" = 200 ]
+`
+
+// modelJob writes a job whose agent asks its model. models are lines of YAML below models, turns the number of its calls.
+func modelJob(t *testing.T, name, models string, turns, attempts int) string {
+	t.Helper()
+	dir := t.TempDir()
+	for path, text := range map[string]string{
+		"job.yaml": fmt.Sprintf(`name: %s
+n_attempts: %d
+n_concurrent_trials: 1
+environment: {type: sandbox, provider_config: %s}
+models:
+%s
+agents:
+  - {name: asker, model: m, execute: bash /agent/ask.sh %d, files: [./agent]}
+datasets:
+  - path: evals
+`, name, attempts, configs["sandbox"], models, turns),
+		"agent/ask.sh":              askingAgent,
+		"evals/task/task.toml":      "version = \"1.0\"\n[environment]\ndocker_image = \"" + testenv.Image + "\"\nnetwork = \"none\"\n",
+		"evals/task/instruction.md": "Ask.\n",
+		"evals/task/tests/test.sh":  "echo 1 > /logs/verifier/reward.txt\n",
+	} {
+		path := filepath.Join(dir, path)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	return dir
+}
+
+// The job's budget ends trials that run, too: their models refuse them the next turn. They are run again when there is more.
+func TestBudgetOfTheJobRefusesTurns(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	const name = "spends"
+	dir := modelJob(t, name, "  m: {api: scripted, script: answers.yaml, price: {input: 1, output: 0}}", 4, 3)
+	must(t, os.WriteFile(filepath.Join(dir, "answers.yaml"), []byte("answers: [{text: ok, usage: {input: 100000}}]\nrepeat: true\n"), 0o644))
+	// Each turn costs $0.10, each trial $0.40.
+	first := start(t, dir, "job.yaml", "--budget-cost-usd", "0.6")
+	if code := first.exit(t); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	j := job{dir: dir, name: name, provider: "sandbox"}
+	res := j.result(t)
+	if res.CompletedTrials != 1 || res.Errors[result.Cancelled] != 1 || res.SkippedTrials != 1 || len(res.Stopped) != 1 || res.Stopped[0].Reason != result.StopBudgetCost || res.Stopped[0].Cancelled != 1 {
+		t.Errorf("result.json says %+v, errors %v, stopped %+v", res.Summary, res.Errors, res.Stopped)
+	}
+	said := strings.Join(strings.Fields(first.output.String()), " ")
+	for _, want := range []string{
+		"the trials have cost $0.60, and the budget is $0.60 (budget.max_cost_usd), so 1 trial was cancelled and 1 trial was not started: asker/evals/task__3",
+		"rollout resume jobs/spends --budget-cost-usd MORE",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	tree := func() []result.Trial {
+		t.Helper()
+		tree, err := result.ReadTree(filepath.Join(dir, "jobs", name))
+		must(t, err)
+		return tree.Trials
+	}
+	stopped := slices.IndexFunc(tree(), func(tr result.Trial) bool { return tr.Error != nil })
+	if stopped < 0 {
+		t.Fatal("no trial was stopped")
+	}
+	if tr := tree()[stopped]; tr.StopCondition != "job_max_cost_usd" || !tr.IsTruncated || tr.Reward != nil || tr.Usage == nil || tr.Usage.Turns != 2 || tr.Usage.Refused == 0 ||
+		tr.Costs.Model != result.Dollars(0.2) || !strings.Contains(tr.Error.Message, "budget.max_cost_usd") {
+		t.Errorf("the stopped trial: stop %q, reward %v, usage %+v, costs %+v, error %+v", tr.StopCondition, tr.Reward, tr.Usage, tr.Costs, tr.Error)
+	}
+	// What was spent before counts: $0.60 are, and the two trials cost $0.80.
+	if code := start(t, dir, "resume", "jobs/"+name, "--budget-cost-usd", "0.8").exit(t); code != 1 {
+		t.Errorf("resumed with too little: exit code %d, want 1", code)
+	}
+	if code := start(t, dir, "resume", "jobs/"+name, "--budget-cost-usd", "5").exit(t); code != 0 {
+		t.Errorf("resumed: exit code %d, want 0", code)
+	}
+	if res = j.result(t); res.CompletedTrials != 3 || res.PassRate != 1 || len(res.Stopped) != 0 {
+		t.Errorf("resumed: %+v, stopped %+v", res.Summary, res.Stopped)
+	}
+	for _, tr := range tree() {
+		if tr.Usage == nil || tr.Usage.Turns != 4 || tr.StopCondition != "" || tr.IsTruncated {
+			t.Errorf("%s: stop %q, usage %+v", tr.Key, tr.StopCondition, tr.Usage)
+		}
+	}
+}
+
+// Each shard has its share of the budget, and a merge names what the shards' budgets stopped.
+func TestBudgetOfAShardRefusesTurns(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	const name = "shares"
+	dir := modelJob(t, name, "  m: {api: scripted, script: answers.yaml, price: {input: 1, output: 0}}", 4, 2)
+	must(t, os.WriteFile(filepath.Join(dir, "answers.yaml"), []byte("answers: [{text: ok, usage: {input: 100000}}]\nrepeat: true\n"), 0o644))
+	for _, shard := range []string{"1/2", "2/2"} {
+		if code := start(t, dir, "job.yaml", "--jobs-dir", "jobs-"+shard[:1], "--shard", shard, "--budget-cost-usd", "0.4").exit(t); code != 1 {
+			t.Errorf("shard %s: exit code %d, want 1", shard, code)
+		}
+	}
+	if code := start(t, dir, "merge", "jobs-1/"+name+".shard-1-of-2", "jobs-2/"+name+".shard-2-of-2").exit(t); code != 1 {
+		t.Errorf("merge: exit code %d, want 1", code)
+	}
+	res := job{dir: dir, name: name}.result(t)
+	if res.Errors[result.Cancelled] != 2 || len(res.Stopped) != 2 || res.Stopped[0].Cancelled != 1 || res.Stopped[1].Cancelled != 1 {
+		t.Errorf("result.json says %+v, stopped %+v", res.Summary, res.Stopped)
+	}
+}
+
+// Exchanges that were recorded answer again, without a key and a provider, while the agent asks for the same. What changes by nature does not matter.
+func TestRecordAndReplay(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	const key = "sk-only-for-recording-8842"
+	script := scripted.Script{Answers: []scripted.Answer{{Text: "first of the key " + key, Usage: scripted.Usage{Input: 1000, Output: 10}}, {Text: "second"}, {Text: "third"}}}
+	must(t, script.Check())
+	upstream := scripted.New(script)
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if got := r.Header.Get("Authorization"); got != "Bearer "+key {
+			t.Errorf("the key is %q", got)
+		}
+		answer, err := upstream.RoundTrip(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer answer.Body.Close()
+		w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
+		w.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(w, answer.Body)
+	}))
+	t.Cleanup(server.Close)
+	const models = "  m: {api: openai-chat, model: big, api_key: \"${RECORD_KEY}\", price: {input: 1, output: 1}, base_url: \"%s\", %s: tapes}"
+	agentAsks := func(dir, prompt string) {
+		t.Helper()
+		path := filepath.Join(dir, "job.yaml")
+		text, err := os.ReadFile(path)
+		must(t, err)
+		must(t, os.WriteFile(path, []byte(strings.Replace(string(text), "bash /agent/ask.sh 3", "'bash /agent/ask.sh 3 \""+prompt+"\"'", 1)), 0o644))
+	}
+	recorded := modelJob(t, "records", fmt.Sprintf(models, server.URL, "record_to"), 3, 4)
+	agentAsks(recorded, "Solve it. It is $(date -Is), and $(date +%s%N) is new.")
+	r := &run{cmd: exec.Command(binary, "job.yaml", "--n-concurrent", "4"), output: &bytes.Buffer{}}
+	r.cmd.Dir, r.cmd.Stdout, r.cmd.Stderr, r.cmd.Env = recorded, r.output, r.output, append(os.Environ(), "RECORD_KEY="+key)
+	must(t, r.cmd.Start())
+	if code := r.exit(t); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, r.output)
+	}
+	if n := asked.Load(); n != 12 {
+		t.Errorf("the provider was asked %d times, want 12", n)
+	}
+	tapes := os.DirFS(filepath.Join(recorded, "tapes"))
+	files := 0
+	must(t, fs.WalkDir(tapes, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files++
+		text, err := fs.ReadFile(tapes, path)
+		if strings.Contains(string(text), key) {
+			t.Errorf("%s has the key", path)
+		}
+		return err
+	}))
+	if files != 12 {
+		t.Errorf("%d exchanges were kept, want 12", files)
+	}
+	server.Close() // nobody is there any more
+	replayed := func(name, prompt string, attempts, code int) (string, []result.Trial) {
+		t.Helper()
+		dir := modelJob(t, name, fmt.Sprintf(models, server.URL, "replay"), 3, attempts)
+		must(t, os.CopyFS(filepath.Join(dir, "tapes"), tapes))
+		agentAsks(dir, prompt)
+		r := start(t, dir, "job.yaml", "--n-concurrent", "4")
+		if got := r.exit(t); got != code {
+			t.Errorf("%s: exit code %d, want %d", name, got, code)
+		}
+		tree, err := result.ReadTree(filepath.Join(dir, "jobs", name))
+		must(t, err)
+		return r.output.String(), tree.Trials
+	}
+	// More attempts than were recorded, at another time, and without the key.
+	_, trials := replayed("replays", "Solve it. It is $(date -Is), and $(date +%s%N) is new.", 6, 0)
+	for _, tr := range trials {
+		if tr.Usage == nil || tr.Usage.Turns != 3 || tr.Usage.InputTokens == nil || *tr.Usage.InputTokens < 1000 || tr.Costs.Model.Amount() < 0.001 {
+			t.Errorf("%s: usage %+v, costs %+v", tr.Key, tr.Usage, tr.Costs)
+		}
+	}
+	_, trials = replayed("misses", "Solve it with care. It is $(date -Is), and $(date +%s%N) is new.", 2, 1)
+	for _, tr := range trials {
+		if tr.Error == nil || tr.Error.Type != result.ReplayMissed || tr.Reward != nil {
+			t.Fatalf("%s: %+v, reward %v", tr.Key, tr.Error, tr.Reward)
+		}
+		for _, want := range []string{"message 1 (user) differs", "- Solve it. It is <time>, and <time> is new.", "+ Solve it with care. It is <time>, and <time> is new."} {
+			if !strings.Contains(tr.Error.Message, want) {
+				t.Errorf("%q is not in %q", want, tr.Error.Message)
+			}
+		}
+	}
+	if n := asked.Load(); n != 12 {
+		t.Errorf("the provider was asked %d times, want 12", n)
+	}
+}

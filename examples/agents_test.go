@@ -1,0 +1,273 @@
+package examples
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/testenv"
+)
+
+// agentTrial is what these tests read of a trial's result.json.
+type agentTrial struct {
+	Agent  string   `json:"agent_name"`
+	Reward *float64 `json:"reward"`
+	Error  *struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	} `json:"error"`
+	StopCondition string   `json:"stop_condition"`
+	IsTruncated   bool     `json:"is_truncated"`
+	Warnings      []string `json:"warnings"`
+	Usage         *struct {
+		Turns   int64 `json:"turns"`
+		Failed  int64 `json:"failed_calls"`
+		Refused int64 `json:"refused_calls"`
+		Input   int64 `json:"input_tokens"`
+		Output  int64 `json:"output_tokens"`
+	} `json:"usage"`
+	Costs struct {
+		Model *float64 `json:"model"`
+	} `json:"costs"`
+}
+
+// TestAgents installs the agents of agents/presets.yaml from their registries and lets them solve the task with the scripted model
+// and without a network.
+func TestAgents(t *testing.T) {
+	r := agentsRunner(t)
+	agents := r.agents(t, "budget: {max_turns: 20}")
+	trials := r.trials(t, "all", agents)
+	for _, agent := range agents {
+		t.Run(agent, func(t *testing.T) {
+			got, dir := trials(t, agent)
+			// The script has two answers; aider needs one.
+			turns, input, output := int64(2), int64(2200), int64(120)
+			if agent == "aider" {
+				turns, input, output = 1, 1000, 100
+			}
+			if got.Error != nil || got.Reward == nil || *got.Reward != 1 || got.StopCondition != "" || got.IsTruncated {
+				t.Fatalf("got %+v with the error %+v, want reward 1", got, got.Error)
+			}
+			if len(got.Warnings) > 0 {
+				t.Errorf("warnings: %q", got.Warnings)
+			}
+			if u := got.Usage; u == nil || u.Turns != turns || u.Input != input || u.Output != output || u.Failed != 0 || u.Refused != 0 {
+				t.Errorf("usage %+v, want %d turns, %d tokens of input and %d of output", u, turns, input, output)
+			}
+			if want := float64(3*input+15*output) / 1e6; got.Costs.Model == nil || fmt.Sprintf("%.6f", *got.Costs.Model) != fmt.Sprintf("%.6f", want) {
+				t.Errorf("cost %v, want %v", got.Costs.Model, want)
+			}
+			validForHarbor(t, filepath.Join(dir, "trajectory.json"))
+		})
+	}
+}
+
+// TestAgentsAcceptRefusals lets the agents meet the end of their budget: each gives up after one request, and the trial is verified.
+func TestAgentsAcceptRefusals(t *testing.T) {
+	r := agentsRunner(t)
+	agents := slices.DeleteFunc(r.agents(t, "budget: {max_turns: 1}"), func(agent string) bool {
+		return agent == "aider" // is done after one turn
+	})
+	trials := r.trials(t, "refusals", agents)
+	for _, agent := range agents {
+		t.Run(agent, func(t *testing.T) {
+			got, _ := trials(t, agent)
+			if got.Error != nil || got.Reward == nil || got.StopCondition != "max_turns" || !got.IsTruncated {
+				t.Fatalf("got %+v with the error %+v, want a reward and the stop condition max_turns", got, got.Error)
+			}
+			if u := got.Usage; u == nil || u.Turns != 1 || u.Refused != 1 {
+				t.Errorf("usage %+v, want one turn and one refused call", u)
+			}
+		})
+	}
+}
+
+// delegation is what a model says that gives the task to a sub-agent. Agents that see the result of a sub-agent later ask once more.
+const delegation = `rules:
+  - first: TASK-OF-THE-CHILD
+    answers:
+      - {text: I add up., run: "awk -F, 'NR > 1 {sum += $2} END {print sum}' sales.csv >total.txt", usage: {input: 500, output: 50}}
+      - {text: The child is done., usage: {input: 600, output: 10}}
+    repeat: true
+  - tool: ^Agent$
+    answers:
+      - {text: I delegate., calls: [{name: Agent, arguments: {description: add up, prompt: TASK-OF-THE-CHILD, subagent_type: general-purpose}}], usage: {input: 1000, output: 100}}
+      - {text: Done., usage: {input: 1200, output: 20}}
+    repeat: true
+  - tool: ^agent$
+    answers:
+      - {text: I delegate., calls: [{name: agent, arguments: {description: add up, prompt: TASK-OF-THE-CHILD, subagent_type: general-purpose}}], usage: {input: 1000, output: 100}}
+      - {text: Done., usage: {input: 1200, output: 20}}
+    repeat: true
+  - tool: ^task$
+    answers:
+      - {text: I delegate., calls: [{name: task, arguments: {description: add up, prompt: TASK-OF-THE-CHILD, subagent_type: general}}], usage: {input: 1000, output: 100}}
+      - {text: Done., usage: {input: 1200, output: 20}}
+    repeat: true
+`
+
+// TestAgentsDelegate lets agents give the task to sub-agents, whose conversations are trajectories of their own.
+func TestAgentsDelegate(t *testing.T) {
+	r := agentsRunner(t)
+	if err := os.WriteFile(filepath.Join(r.dir, "answers.yaml"), []byte(delegation), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.agents(t, "budget: {max_turns: 20}")
+	agents := []string{"claude-code", "opencode", "qwen-code"}
+	trials := r.trials(t, "delegate", agents)
+	for _, agent := range agents {
+		t.Run(agent, func(t *testing.T) {
+			got, dir := trials(t, agent)
+			if got.Error != nil || got.Reward == nil || *got.Reward != 1 {
+				t.Fatalf("got %+v with the error %+v, want reward 1", got, got.Error)
+			}
+			var trajectory struct {
+				Subagents []struct{ Steps []any } `json:"subagent_trajectories"`
+			}
+			readJSON(t, filepath.Join(dir, "trajectory.json"), &trajectory)
+			if len(trajectory.Subagents) != 1 || got.Usage == nil || got.Usage.Turns < 4 {
+				t.Errorf("%d trajectories of sub-agents and usage %+v, want one, and the turns of both", len(trajectory.Subagents), got.Usage)
+			}
+			validForHarbor(t, filepath.Join(dir, "trajectory.json"))
+		})
+	}
+}
+
+// TestTrajectoriesAreValidForHarbor asks Harbor's own validator about the golden files of the conversion, and about a trial.
+func TestTrajectoriesAreValidForHarbor(t *testing.T) {
+	harborPython(t)
+	goldens, err := filepath.Glob("../internal/trajectory/testdata/*.json")
+	if err != nil || len(goldens) < 5 {
+		t.Fatalf("golden files %q: %v", goldens, err)
+	}
+	validForHarbor(t, goldens...)
+	r := runner{dir: t.TempDir(), job: mustAbs(t, "agents/job.yaml"), provider: providers["sandbox"], binary: build(t)}
+	r.env = r.provider.prepare(t, r.dir)
+	dir, _ := r.start(t, "harbor")
+	validForHarbor(t, filepath.Join(r.dir, dir, "baseline", "tasks", "sum-the-sales__1", "trajectory.json"))
+
+	broken := filepath.Join(r.dir, "broken.json")
+	if err := os.WriteFile(broken, []byte(`{"schema_version": "ATIF-v1.8", "agent": {"name": "x"}, "steps": []}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(harborPython(t), "-m", "harbor.utils.trajectory_validator", broken).CombinedOutput(); err == nil {
+		t.Errorf("the validator takes everything: %s", out)
+	}
+}
+
+// harborPython returns a Python that has Harbor's validator.
+func harborPython(t *testing.T) string {
+	t.Helper()
+	python := os.Getenv("ROLLOUT_TEST_HARBOR_PYTHON")
+	if python == "" {
+		testenv.Lacks(t, "harbor", "a Python with Harbor 0.25 in ROLLOUT_TEST_HARBOR_PYTHON")
+	}
+	return python
+}
+
+// validForHarbor fails the test if a trajectory is not valid by Harbor's own validator.
+func validForHarbor(t *testing.T, paths ...string) {
+	t.Helper()
+	python := harborPython(t)
+	for _, path := range paths {
+		if out, err := exec.Command(python, "-m", "harbor.utils.trajectory_validator", path).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", path, err, out)
+		}
+	}
+}
+
+func mustAbs(t *testing.T, path string) string {
+	t.Helper()
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return abs
+}
+
+// agentsJob is a job file made of agents/presets.yaml.
+type agentsJob struct{ runner }
+
+func agentsRunner(t *testing.T) agentsJob {
+	t.Helper()
+	if !testenv.Requires("agents") {
+		t.Skip("takes minutes and needs the registries of npm and PyPI: ROLLOUT_TEST_REQUIRE=agents,docker")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("agents")); err != nil {
+		t.Fatal(err)
+	}
+	provider := providers["docker"]
+	return agentsJob{runner{dir: dir, job: filepath.Join(dir, "presets.yaml"), provider: provider, env: provider.prepare(t, dir), binary: build(t)}}
+}
+
+// agents rewrites the job file with other keys in place of the agents' budget, and returns the names of its agents. In containers, what
+// installs them trusts the certificate authorities of this machine, which may be behind a proxy.
+func (j agentsJob) agents(t *testing.T, budget string) []string {
+	t.Helper()
+	const bundle = "/etc/ssl/certs/ca-certificates.crt"
+	authorities, err := os.ReadFile(bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(j.dir, "ca.crt"), authorities, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	trust := fmt.Sprintf("files: [{source: ca.crt, target: %[1]s}], env: {NODE_EXTRA_CA_CERTS: %[1]s, PIP_CERT: %[1]s, REQUESTS_CA_BUNDLE: %[1]s}", bundle)
+	text, err := os.ReadFile(j.job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "  - {name: "), ","); ok && strings.HasPrefix(line, "  - {name: ") {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		t.Fatalf("%s has no agents in the form that this test reads", j.job)
+	}
+	changed := strings.ReplaceAll(string(text), "budget: {max_turns: 20}", budget+", "+trust)
+	if err := os.WriteFile(j.job, []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// trials runs agents of the job, and returns a function that reads the trial of one and its directory. A registry may fail for a moment: an
+// agent that could not be installed is tried once more.
+func (j agentsJob) trials(t *testing.T, name string, agents []string) func(*testing.T, string) (agentTrial, string) {
+	t.Helper()
+	args := []string{"--min-pass-rate", "0", "--max-failed-trials", "-1"}
+	for _, agent := range agents {
+		args = append(args, "--agent", agent)
+	}
+	job, _ := j.start(t, name, args...)
+	read := func(t *testing.T, agent string) (agentTrial, string) {
+		t.Helper()
+		dir := filepath.Join(j.dir, job, agent, "tasks", "sum-the-sales__1")
+		var trial agentTrial
+		readJSON(t, filepath.Join(dir, "result.json"), &trial)
+		if t.Failed() || trial.Error != nil {
+			for _, log := range []string{"setup/stderr.txt", "command/stdout.txt", "command/stderr.txt"} {
+				text, _ := os.ReadFile(filepath.Join(dir, log)) // it may not have come that far
+				t.Logf("the end of %s:\n%s", log, text[max(0, len(text)-2000):])
+			}
+		}
+		return trial, dir
+	}
+	var again []string
+	for _, agent := range agents {
+		if trial, _ := read(t, agent); trial.Error != nil && trial.Error.Type == "agent_install_failed" {
+			again = append(again, "--rerun", agent+"/*")
+		}
+	}
+	if len(again) > 0 {
+		j.run(t, append([]string{"resume", job, "--max-failed-trials", "-1", "--min-pass-rate", "0"}, again...)...)
+	}
+	return read
+}

@@ -1,0 +1,125 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/redact"
+)
+
+// AskedModel is what a model answered to a request for one token.
+type AskedModel struct {
+	Name     string // in the job file
+	API      string
+	Asked    string // the name that the provider was asked for
+	Answered string // the model's own name; "" if it stated none, or did not answer
+	Latency  time.Duration
+	// Input and Output are the prices in US dollars per million tokens; nil if they are not known.
+	Input, Output *float64
+	Replays       bool   // it answers from records, so it was not asked
+	Err           string // why it did not answer; "" if it did
+}
+
+// Bounds of asking models.
+const (
+	modelsAtOnce = 16
+	modelTimeout = 30 * time.Second
+)
+
+// askModels asks each model that an agent of the job uses for one token. Problems have the position of the key that is probably wrong.
+func (l *loaded) askModels(ctx context.Context) ([]AskedModel, diag.List, error) {
+	models, err := l.models()
+	if err != nil {
+		return nil, nil, err
+	}
+	used := map[string]bool{}
+	for _, a := range l.Job.Agents {
+		used[a.Model] = true
+	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(models)), func(name string) bool { return !used[name] })
+	asked, failed := make([]AskedModel, len(names)), make([]error, len(names))
+	places := make(chan struct{}, modelsAtOnce)
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			asked[i], failed[i] = l.askModel(ctx, name, models[name])
+		})
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return nil, nil, ErrCancelled
+	}
+	var problems diag.List
+	for i, err := range failed {
+		if err != nil {
+			d := l.modelProblem(names[i], err)
+			asked[i].Err = d.Message
+			problems = append(problems, d)
+		}
+	}
+	return asked, problems, nil
+}
+
+// askModel asks one model.
+func (l *loaded) askModel(ctx context.Context, name string, m *model.Model) (AskedModel, error) {
+	ctx, cancel := context.WithTimeout(ctx, modelTimeout)
+	defer cancel()
+	defer m.Close()
+	probed, err := model.Probed{}, error(nil)
+	replays := l.Job.Models[name].Replay != ""
+	if !replays {
+		probed, err = m.Probe(ctx)
+	}
+	now := l.host.Now()
+	out := AskedModel{Name: name, API: string(m.API), Asked: m.Upstream, Answered: clean(redact.New(l.Secrets).String(probed.Answered)), Latency: probed.Latency, Replays: replays}
+	const sample = 1000 // tokens; prices may be higher for very long requests
+	price := func(u model.Usage) *float64 {
+		if usd := m.Cost(cmp.Or(probed.Answered, m.Upstream), now, u); usd != nil {
+			return new(*usd * 1e6 / sample)
+		}
+		return nil
+	}
+	out.Input = price(model.Usage{Input: new(int64(sample)), Output: new(int64(0))})
+	out.Output = price(model.Usage{Input: new(int64(0)), Output: new(int64(sample))})
+	return out, err
+}
+
+// modelProblem returns the problem of a model that did not answer.
+func (l *loaded) modelProblem(name string, err error) diag.Diagnostic {
+	failed := &model.ProbeError{Message: err.Error()}
+	errors.As(err, &failed)
+	at, path := l.ModelAt(name, failed.Key)
+	d := diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column}
+	secrets := l.Models[name]
+	message := failed.Message
+	switch failed.Key {
+	case "api_key":
+		if d.Hint = "set the variable to a key that is valid for this provider"; secrets.Key == "" {
+			message, d.Hint = "the provider wants a key, and there is none", "add api_key: ${NAME_OF_A_VARIABLE}"
+		}
+	case "model":
+		d.Hint = "write the name that the provider knows"
+	case "base_url":
+		d.Hint = "correct the URL, or see why this machine cannot reach it"
+	default:
+		d.Hint = "try again later"
+	}
+	if l.Job.Models[name].API == string(model.Scripted) {
+		d.Severity, d.Hint = diag.Warning, "a script need not answer to \"Hi\""
+	}
+	if failed.Busy {
+		d.Severity = diag.Warning
+	}
+	d.Message, d.Hint = clean(fmt.Sprintf("%s: %s", path, redact.New(l.Secrets).String(message))), clean(d.Hint)
+	return d
+}

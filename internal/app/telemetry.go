@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/telemetry"
+)
+
+// maxSending bounds how long a job waits at its end for a collector of spans. A cancelled job has next to no time.
+const (
+	maxSending          = 10 * time.Second
+	maxSendingCancelled = 500 * time.Millisecond
+)
+
+// sendSpans sends the spans of the trials that ran, if the environment names a collector (OTEL_EXPORTER_OTLP_ENDPOINT). What goes
+// wrong is a warning, because the job's results do not depend on it.
+func (o *opened) sendSpans(ctx context.Context) {
+	h := o.host
+	if o.began.IsZero() || o.tree.Plan.ProvesTasks {
+		return // no trial was run, or those of no agent
+	}
+	wanted, contents, problem := telemetry.Wanted(h.Getenv)
+	if problem != "" {
+		warnf(h.Output, "%s", clean(problem))
+	}
+	if !wanted {
+		return
+	}
+	limit := maxSending
+	if ctx.Err() != nil {
+		limit = maxSendingCancelled
+	}
+	sending, cancel := context.WithTimeout(h.Hard, limit)
+	defer cancel()
+	apis := map[string]string{}
+	for _, a := range o.Job.Agents {
+		if m, ok := o.Job.Models[a.Model]; ok && a.Model != "" {
+			apis[a.Name] = m.API
+		}
+	}
+	sent, err := telemetry.Send(sending, telemetry.Options{
+		Dir: h.Path(o.dir()), Since: o.began, APIs: apis, Contents: contents, Redact: redact.New(o.Secrets).String,
+	})
+	if err != nil {
+		warnf(h.Output, "OpenTelemetry: %d spans were sent, then: %s", sent, clean(err.Error()))
+	}
+}

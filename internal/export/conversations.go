@@ -1,0 +1,168 @@
+package export
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trajectory"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// maxConversation bounds a conversation in a line of the format "outputs", in bytes; a line is in memory as a whole.
+const maxConversation = 32 << 20
+
+// maxATIF bounds a trajectory in the format "atif", in bytes.
+const maxATIF = 1 << 30
+
+// Branch is a line of the format "sft": one conversation, from its first message to an answer that no later call of the model follows.
+type Branch struct {
+	trajectory.Branch
+	Agent   string   `json:"agent"`
+	Dataset string   `json:"dataset"`
+	Task    string   `json:"task"`
+	Attempt int      `json:"attempt"`
+	Reward  *float64 `json:"reward"` // of the trial; null without one
+	Dir     string   `json:"dir"`    // of the trial, below the job's directory
+}
+
+// branches writes the format "sft".
+type branches struct {
+	w      io.Writer
+	dir    string
+	report *Report
+}
+
+func (b *branches) row(r row) error {
+	record, err := job.ReadRecord(b.dir, *r.trial, 0)
+	if err == nil {
+		err = record.Branches(r.trial.Key.String(), func(one trajectory.Branch) error {
+			k := r.trial.Key
+			var line strings.Builder
+			enc := json.NewEncoder(&line)
+			enc.SetEscapeHTML(false)
+			if err := enc.Encode(Branch{one, k.Agent, k.Dataset, k.Task, k.Attempt, r.trial.Reward, r.trial.Dir()}); err != nil {
+				return err
+			}
+			if _, err := io.WriteString(b.w, untrusted.JSON(line.String())); err != nil {
+				return written{err}
+			}
+			return nil
+		})
+	}
+	return b.report.lost(r, err)
+}
+
+func (b *branches) end() (int, error) { return 0, nil }
+
+// written is an error of the writer, not of what is written.
+type written struct{ error }
+
+// lost notes why a trial has no conversation. It returns err if that is the writer's error.
+func (r *Report) lost(one row, err error) error {
+	failed := written{}
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failed):
+		return failed.error
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, trajectory.ErrEmpty):
+		r.NoConversation++
+	case errors.Is(err, trajectory.ErrTooLong):
+		r.TooLong = append(r.TooLong, one.trial.Dir())
+	default:
+		r.Unreadable = append(r.Unreadable, fmt.Errorf("the record of %s: %w", one.trial.Dir(), err))
+	}
+	r.Trials--
+	return nil
+}
+
+// archive writes the format "atif".
+type archive struct {
+	w      *tar.Writer
+	dir    string
+	report *Report
+}
+
+func (a *archive) row(r row) error {
+	f, err := job.OpenTrialFile(a.dir, *r.trial, result.ATIFFile)
+	if errors.Is(err, fs.ErrNotExist) { // the run was killed before the file was made
+		return a.report.lost(r, a.convert(r))
+	}
+	if err != nil {
+		return a.report.lost(r, err)
+	}
+	defer f.Close()
+	return a.report.lost(r, a.copy(r, f))
+}
+
+// copy adds a file as it is. Its size is read once, so that the archive stays whole if somebody changes the file.
+func (a *archive) copy(r row, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxATIF {
+		return trajectory.ErrTooLong
+	}
+	if err := a.header(r, info.Size()); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(a.w, f, info.Size()); err != nil {
+		return written{fmt.Errorf("%s of %s: %w", result.ATIFFile, r.trial.Dir(), err)}
+	}
+	return nil
+}
+
+// convert adds a trajectory that is made of the record.
+func (a *archive) convert(r row) error {
+	f, err := job.OpenTrialFile(a.dir, *r.trial, result.TrajectoryFile)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() > maxConverted {
+		return errors.Join(err, trajectory.ErrTooLong)
+	}
+	t, err := trajectory.Convert(f, trajectory.About{ID: r.trial.Key.String(), Agent: r.trial.Agent})
+	if err != nil {
+		return err
+	}
+	text, err := result.Marshal(t)
+	if err != nil {
+		return err
+	}
+	if err := a.header(r, int64(len(text))); err != nil {
+		return err
+	}
+	if _, err := a.w.Write(text); err != nil {
+		return written{err}
+	}
+	return nil
+}
+
+// maxConverted bounds the record that a trajectory is made of, in bytes: all of it is in memory then.
+const maxConverted = 64 << 20
+
+func (a *archive) header(r row, size int64) error {
+	at := r.trial.Timestamps.EndedAt
+	if at.Unix() < 0 || at.IsZero() {
+		at = time.Unix(0, 0)
+	}
+	err := a.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(r.trial.Dir(), result.ATIFFile), Size: size, Mode: 0o644, ModTime: at.UTC().Truncate(time.Second)})
+	if err != nil {
+		return written{err}
+	}
+	return nil
+}
+
+func (a *archive) end() (int, error) { return 0, a.w.Close() }

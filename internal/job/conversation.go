@@ -1,0 +1,73 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/org/rollout-action/internal/nofollow"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trajectory"
+)
+
+// MaxOutputConversation bounds a conversation in a line of outputs.jsonl, and the record that it is made of, in bytes. A turn repeats the whole
+// conversation before it, so a line grows with the square of the turns; and a job has many trials that end at once.
+const MaxOutputConversation = 1 << 20
+
+// maxRecord bounds the record that is read for an export, in bytes. It is in memory as a whole.
+const maxRecord = 64 << 20
+
+// AddConversation adds what the gateway recorded of a trial to its output, if it is at most limit bytes. dir is the job's directory. What is in
+// the trial's directory is hostile.
+func AddConversation(o *result.Output, dir string, t result.Trial, limit int) error {
+	if t.Usage == nil {
+		return nil
+	}
+	record, err := ReadRecord(dir, t, int64(min(limit, maxRecord)))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, trajectory.ErrEmpty) {
+		return nil
+	}
+	var c trajectory.Conversation
+	if err == nil {
+		c, err = record.Conversation(t.Key.String(), limit)
+	}
+	if errors.Is(err, trajectory.ErrTooLong) {
+		o.ConversationOmitted = fmt.Sprintf("it has more than %d MiB", limit>>20)
+		return nil
+	}
+	o.Completion, o.Trajectory, o.ToolDefs = c.Completion, c.Trajectory, c.Tools
+	return err
+}
+
+// ReadRecord reads what the gateway recorded of a trial. It fails with fs.ErrNotExist, trajectory.ErrEmpty, or trajectory.ErrTooLong for a record
+// of more than limit bytes; 0 is the most that fits.
+func ReadRecord(dir string, t result.Trial, limit int64) (*trajectory.Record, error) {
+	f, err := OpenTrialFile(dir, t, result.TrajectoryFile)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if limit == 0 {
+		limit = maxRecord
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > limit {
+		return nil, trajectory.ErrTooLong
+	}
+	return trajectory.Read(f)
+}
+
+// OpenTrialFile opens a file in a trial's directory without following links.
+func OpenTrialFile(dir string, t result.Trial, name string) (*os.File, error) {
+	sub, err := nofollow.OpenDirBelow(dir, strings.Split(t.Dir(), "/")...)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Close()
+	return nofollow.OpenAt(sub, name)
+}

@@ -1,0 +1,249 @@
+package model_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/scripted"
+)
+
+// pipes is a listener whose connections are in memory, so that their times can be tested.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// dial connects, or returns nil if the listener takes no connection within a second.
+func (p *pipes) dial() net.Conn {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		return ours
+	case <-time.After(time.Second):
+		return nil
+	}
+}
+
+// hostile runs a test against a session whose times are fake.
+func hostile(t *testing.T, upstream http.RoundTripper, bound int, test func(t *testing.T, s *model.Session, p *pipes)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m, err := model.New(model.Config{API: model.OpenAIChat, Upstream: "m", Transport: upstream, MaxConcurrent: bound})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, p := model.NewSession(model.Options{Model: m}), newPipes()
+		served := make(chan struct{})
+		go func() { s.Serve(p); close(served) }()
+		test(t, s, p)
+		s.Close()
+		p.Close()
+		<-served
+	})
+}
+
+// lasts returns how long a connection lasts on which only text is written.
+func lasts(t *testing.T, c net.Conn, text string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	go func() { _, _ = io.WriteString(c, text) }()
+	_, _ = io.Copy(io.Discard, c) // until the gateway closes it
+	return time.Since(began)
+}
+
+func TestSlowClientsAreEnded(t *testing.T) {
+	for name, one := range map[string]struct {
+		text string // with the token for %
+		most time.Duration
+	}{
+		"nothing":       {"", 2 * time.Minute},
+		"half a header": {"POST /v1/chat/completions HTTP/1.1\r\nAuthor", 2 * time.Minute},
+		"half a body":   {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %\r\nContent-Length: 100\r\n\r\n{", 10 * time.Minute},
+		"then idle":     {"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n", 6 * time.Minute},
+		"no token":      {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hostile(t, scripted.New(saying("ok")), 0, func(t *testing.T, s *model.Session, p *pipes) {
+				c := p.dial()
+				defer c.Close()
+				if took := lasts(t, c, strings.ReplaceAll(one.text, "%", s.Token())); took > one.most {
+					t.Errorf("the connection was there for %s", took)
+				}
+			})
+		})
+	}
+}
+
+// An answer may take any time, and so may the pauses of a client that has its whole answer.
+func TestPatientClientsAreAnswered(t *testing.T) {
+	slow := transport(func(q *http.Request) (*http.Response, error) {
+		time.Sleep(30 * time.Minute)
+		return scripted.New(saying("ok")).RoundTrip(q)
+	})
+	hostile(t, slow, 0, func(t *testing.T, s *model.Session, p *pipes) {
+		client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil }}}
+		defer client.CloseIdleConnections()
+		for _, pause := range []time.Duration{0, time.Minute, 4 * time.Minute, time.Hour} {
+			time.Sleep(pause)
+			q, err := http.NewRequest(http.MethodPost, "http://gateway/v1/chat/completions", strings.NewReader(askBody(model.OpenAIChat, "go")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Header.Set("Authorization", "Bearer "+s.Token())
+			q.Header.Set("Expect", "100-continue")
+			answer, err := client.Do(q)
+			if err != nil {
+				t.Fatalf("after %s: %v", pause, err)
+			}
+			text, err := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			if err != nil || !strings.Contains(string(text), "[DONE]") {
+				t.Errorf("after %s: %v, %q", pause, err, text)
+			}
+		}
+	})
+}
+
+// A client that takes nothing of its answer keeps the only place in the queue, which others wait for.
+func TestAClientThatTakesNothingIsEnded(t *testing.T) {
+	long := saying(strings.Repeat("many words ", 20_000))
+	hostile(t, scripted.New(long), 1, func(t *testing.T, s *model.Session, p *pipes) {
+		c := p.dial()
+		defer c.Close()
+		body := askBody(model.OpenAIChat, "go")
+		go func() {
+			_, _ = io.WriteString(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+s.Token()+"\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+		}()
+		synctest.Wait()
+		if !s.Running() {
+			t.Fatal("the turn does not run")
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if s.Running() {
+			t.Error("the turn still runs")
+		}
+	})
+}
+
+// The end of a trial does not wait for a client that takes nothing.
+func TestSealDoesNotWaitForClients(t *testing.T) {
+	hostile(t, scripted.New(saying(strings.Repeat("many words ", 20_000))), 0, func(t *testing.T, s *model.Session, p *pipes) {
+		c := p.dial()
+		defer c.Close()
+		body := askBody(model.OpenAIChat, "go")
+		go func() {
+			_, _ = io.WriteString(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+s.Token()+"\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+		}()
+		synctest.Wait()
+		began := time.Now()
+		if r := s.Seal(); r.Calls != 1 || time.Since(began) > time.Second {
+			t.Errorf("%+v after %s", r, time.Since(began))
+		}
+	})
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	hostile(t, scripted.New(saying("ok")), 0, func(t *testing.T, _ *model.Session, p *pipes) {
+		var open []net.Conn
+		for {
+			c := p.dial()
+			if c == nil {
+				break
+			}
+			open = append(open, c)
+			if len(open) > 10_000 {
+				t.Fatal("there is no bound")
+			}
+		}
+		if len(open) < 250 {
+			t.Errorf("%d connections are too few", len(open))
+		}
+		open[0].Close()
+		next := p.dial()
+		if next == nil {
+			t.Fatal("no connection after one has ended")
+		}
+		go func() { _, _ = io.WriteString(next, "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n") }()
+		if line, err := bufio.NewReader(next).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+			t.Errorf("%q, %v", line, err)
+		}
+		for _, c := range append(open, next) {
+			c.Close()
+		}
+	})
+}
+
+func TestBodiesAreBoundedTogether(t *testing.T) {
+	answer := make(chan struct{})
+	r := newRigWith(t, model.OpenAIChat, transport(func(q *http.Request) (*http.Response, error) {
+		<-answer
+		return scripted.New(saying("ok")).RoundTrip(q)
+	}), nil)
+	r.session.Hold(10_000)
+	long := strings.Repeat("x", 6000)
+	first := make(chan got)
+	go func() { first <- r.turn(model.OpenAIChat, long) }()
+	for !r.session.Running() {
+		time.Sleep(time.Millisecond)
+	}
+	if second := r.turn(model.OpenAIChat, long); second.status != http.StatusServiceUnavailable || !strings.Contains(second.body, "requests_too_large") {
+		t.Errorf("%+v", second)
+	}
+	close(answer)
+	if one := <-first; one.status != http.StatusOK {
+		t.Errorf("%+v", one)
+	}
+	if third := r.turn(model.OpenAIChat, long); third.status != http.StatusOK {
+		t.Errorf("after the first: %+v", third)
+	}
+}
+
+// A provider that accepts a request for one token and says nothing is no reason to wait for ever.
+func TestProbeEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := model.New(model.Config{API: model.Anthropic, Upstream: "m", Key: secretKey, Transport: transport(func(q *http.Request) (*http.Response, error) {
+			<-q.Context().Done()
+			return nil, q.Context().Err()
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		_, err = m.Probe(ctx)
+		if failed := (*model.ProbeError)(nil); !errors.As(err, &failed) || failed.Key != "base_url" || !strings.Contains(failed.Message, "api.anthropic.com did not answer in time") {
+			t.Errorf("%v", err)
+		}
+	})
+}

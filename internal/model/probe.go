@@ -1,0 +1,162 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// Probed is what a provider answered to a request for one token.
+type Probed struct {
+	Latency  time.Duration
+	Answered string // the model's name for itself; "" if it stated none
+	Usage    Usage
+}
+
+// ProbeError is why a model does not answer.
+type ProbeError struct {
+	// Key is the key of the model's configuration that is probably wrong: api_key, model, base_url, or "" if it is the provider's failure.
+	Key     string
+	Message string
+	// Busy: the provider refused because of a rate limit, so the key is accepted.
+	Busy bool
+}
+
+func (e *ProbeError) Error() string { return e.Message }
+
+// probe is the smallest request for an answer in each protocol. Responses refuses fewer than 16 tokens.
+var probes = map[API]struct{ path, body string }{
+	Anthropic:       {"/v1/messages", `{"model":"","max_tokens":1,"messages":[{"role":"user","content":"Hi"}]}`},
+	OpenAIChat:      {"/v1/chat/completions", `{"model":"","max_tokens":1,"messages":[{"role":"user","content":"Hi"}]}`},
+	OpenAIResponses: {"/v1/responses", `{"model":"","max_output_tokens":16,"store":false,"input":"Hi"}`},
+	Google:          {"/v1beta/models/any:generateContent", `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}],"generationConfig":{"maxOutputTokens":1}}`},
+}
+
+// Probe asks the model for one token. The error is a *ProbeError whose message has no secret, or ctx's.
+func (m *Model) Probe(ctx context.Context) (Probed, error) {
+	api := m.API
+	if api == Scripted {
+		api = OpenAIChat
+	}
+	p := protocolOf(api)
+	body := []byte(probes[api].body)
+	for {
+		began := time.Now()
+		status, text, err := m.probe(ctx, p, probes[api].path, body)
+		if err != nil {
+			return Probed{}, err
+		}
+		message := failureText(status, text)
+		if status == http.StatusBadRequest && api == OpenAIChat && gjson.GetBytes(body, "max_tokens").Exists() && strings.Contains(message, "max_completion_tokens") {
+			body = []byte(strings.Replace(probes[api].body, "max_tokens", "max_completion_tokens", 1)) // models that reason know only this name
+			continue
+		}
+		answer := p.answer(text)
+		probed := Probed{Latency: time.Since(began), Answered: answer.Model, Usage: answer.Usage}
+		switch {
+		case status/100 == 2 && answer.Failed == "" && (answer.Finish != "" || answer.Usage.Known() || len(answer.Message.Parts) > 0):
+			return probed, nil
+		case status == http.StatusBadRequest && strings.Contains(message, "output limit was reached"):
+			return probed, nil // a model that reasons has thought for longer than one token
+		case status/100 == 2 && answer.Failed != "":
+			return probed, &ProbeError{Message: "the provider answered with an error: " + m.hide(answer.Failed)}
+		}
+		return probed, m.refusal(status, text, m.hide(message))
+	}
+}
+
+// probe sends one request.
+func (m *Model) probe(ctx context.Context, p protocol, path string, body []byte) (int, []byte, error) {
+	at, body, err := p.prepare(path, body, m)
+	if err != nil {
+		return 0, nil, &ProbeError{Message: m.hide(err.Error())}
+	}
+	from, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	from.Header.Set("Content-Type", "application/json")
+	if p == protocol(anthropic{}) {
+		from.Header.Set("Anthropic-Version", "2023-06-01")
+	}
+	request, err := m.request(ctx, from, at, body)
+	if err != nil {
+		return 0, nil, &ProbeError{Message: m.hide(err.Error())}
+	}
+	answer, err := m.client.Do(request)
+	var text []byte
+	if err == nil {
+		defer answer.Body.Close()
+		text, err = io.ReadAll(io.LimitReader(answer.Body, maxError))
+	}
+	switch {
+	case err == nil:
+		return answer.StatusCode, text, nil
+	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return 0, nil, context.Cause(ctx)
+	case ctx.Err() != nil:
+		return 0, nil, &ProbeError{Key: "base_url", Message: fmt.Sprintf("the provider at %s did not answer in time", m.base.Host)}
+	}
+	return 0, nil, &ProbeError{Key: "base_url", Message: fmt.Sprintf("the provider at %s cannot be reached: %s", m.base.Host, m.hide(withoutURL(err).Error()))}
+}
+
+// withoutURL returns an error of an http.Client without the URL.
+func withoutURL(err error) error {
+	if wrapped := interface{ Unwrap() error }(nil); errors.As(err, &wrapped) && wrapped.Unwrap() != nil {
+		return wrapped.Unwrap()
+	}
+	return err
+}
+
+// failureText returns what an answer says of its failure, in one line.
+func failureText(status int, text []byte) string {
+	message := firstNonEmpty(gjson.GetBytes(text, "error.message").String(), gjson.GetBytes(text, "message").String(), gjson.GetBytes(text, "error").String())
+	if message == "" && gjson.ValidBytes(text) {
+		message = string(text)
+	}
+	message = strings.Join(strings.Fields(strings.ToValidUTF8(message, "\uFFFD")), " ")
+	if runes := []rune(message); len(runes) > 300 {
+		message = string(runes[:300]) + "…"
+	}
+	return firstNonEmpty(message, http.StatusText(status), "no message")
+}
+
+// refusal returns what an answer that is none means.
+func (m *Model) refusal(status int, text []byte, message string) *ProbeError {
+	with := fmt.Sprintf(" (HTTP status %d): %s", status, message)
+	named := gjson.ValidBytes(text) && gjson.ParseBytes(text).IsObject() && mentions(text, m.Upstream)
+	switch {
+	case status/100 == 2:
+		return &ProbeError{Key: "base_url", Message: fmt.Sprintf("the server at %s answers, but not as the API %s does", m.base.Host, m.API)}
+	case status/100 == 3:
+		return &ProbeError{Key: "base_url", Message: fmt.Sprintf("the server at %s leads elsewhere (HTTP status %d)", m.base.Host, status)}
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusBadRequest && mentions(text, "api key", "api_key"):
+		return &ProbeError{Key: "api_key", Message: "the provider does not accept the key" + with}
+	case status == http.StatusPaymentRequired || exhausted(text):
+		return &ProbeError{Key: "api_key", Message: "the account of the key has no money left" + with}
+	case status == http.StatusTooManyRequests || status == statusOverloaded:
+		return &ProbeError{Busy: true, Message: "the provider refuses because of a rate limit now" + with}
+	case (status == http.StatusNotFound || status == http.StatusBadRequest) && named:
+		return &ProbeError{Key: "model", Message: fmt.Sprintf("the provider does not know the model %q", m.Upstream) + with}
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+		return &ProbeError{Key: "base_url", Message: fmt.Sprintf("there is no API %s below this URL", m.API) + with}
+	}
+	return &ProbeError{Message: "the provider answered with an error" + with}
+}
+
+// mentions reports whether an answer has one of the texts, whatever their case.
+func mentions(text []byte, words ...string) bool {
+	lower := strings.ToLower(string(text))
+	for _, word := range words {
+		if word != "" && strings.Contains(lower, strings.ToLower(word)) {
+			return true
+		}
+	}
+	return false
+}

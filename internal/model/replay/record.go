@@ -1,0 +1,188 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/moby/sys/atomicwriter"
+
+	"github.com/org/rollout-action/internal/model"
+)
+
+// exchange is a request and its answer, as they are in a file.
+type exchange struct {
+	Version int       `json:"version"`
+	At      time.Time `json:"at"`
+	API     model.API `json:"api"`
+	Asked   content   `json:"asked"`
+	Status  int       `json:"status"`
+	Type    string    `json:"content_type"`
+	Body    string    `json:"body"`
+
+	trial string
+	n     int // of those of the trial with the same content, from 1
+}
+
+const (
+	formatVersion = 1
+	// maxAnswer bounds an answer that is recorded, in bytes.
+	maxAnswer = 64 << 20
+)
+
+// Recorder passes requests on and keeps them with their answers in files. Several Recorders, also of other processes, may write to
+// one directory. It is safe for concurrent use.
+type Recorder struct {
+	dir      string
+	upstream http.RoundTripper
+	hide     func([]byte) []byte
+
+	mu     sync.Mutex
+	failed error
+}
+
+// NewRecorder returns a Recorder that writes below dir, which it makes. hide removes secrets.
+func NewRecorder(dir string, upstream http.RoundTripper, hide func([]byte) []byte) (*Recorder, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return &Recorder{dir: dir, upstream: upstream, hide: hide}, nil
+}
+
+// CloseIdleConnections closes those of the upstream.
+func (r *Recorder) CloseIdleConnections() {
+	(&http.Client{Transport: r.upstream}).CloseIdleConnections()
+}
+
+// RoundTrip implements http.RoundTripper. After an exchange could not be written, it returns a model.GatewayError: a record with gaps is none.
+func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
+	api, action := model.APIOf(q.URL.Path)
+	if api, action = apiOf(q, api, action); action != model.ActionTurn {
+		return r.upstream.RoundTrip(q)
+	}
+	r.mu.Lock()
+	failed := r.failed
+	r.mu.Unlock()
+	if failed != nil {
+		return nil, &model.GatewayError{Err: failed}
+	}
+	body, err := readBody(q)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := r.upstream.RoundTrip(q)
+	if err != nil || !lasting(answer.StatusCode) {
+		return answer, err
+	}
+	answer.Body = &recording{ReadCloser: answer.Body, r: r, caller: model.CallerOf(q.Context()), x: exchange{
+		Version: formatVersion, At: time.Now().UTC(), API: api, Asked: contentOf(api, q.URL.Path, r.hide(body)), Status: answer.StatusCode, Type: answer.Header.Get("Content-Type"),
+	}}
+	return answer, nil
+}
+
+// apiOf returns the protocol of a request: that of the caller, because providers have the paths of protocols below others.
+func apiOf(q *http.Request, api model.API, action model.Action) (model.API, model.Action) {
+	if c := model.CallerOf(q.Context()); c != nil {
+		return c.API, c.Action
+	}
+	return api, action
+}
+
+// lasting reports whether the same request would be answered with the same status again.
+func lasting(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return true
+	}
+	return status/100 == 2
+}
+
+// readBody returns the body of a request, which can be read again.
+func readBody(q *http.Request) ([]byte, error) {
+	if q.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(q.Body)
+	q.Body.Close()
+	q.Body = io.NopCloser(bytes.NewReader(body))
+	return body, err
+}
+
+// recording is an answer that is kept while it is read.
+type recording struct {
+	io.ReadCloser
+	r      *Recorder
+	caller *model.Caller
+	x      exchange
+	once   sync.Once
+
+	mu   sync.Mutex // Close is called during a Read
+	text bytes.Buffer
+	cut  bool // by an error
+}
+
+func (b *recording) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.text.Len() <= maxAnswer {
+		b.text.Write(p[:n])
+	}
+	b.cut = b.cut || err != nil && !errors.Is(err, io.EOF)
+	return n, err
+}
+
+// Close implements io.Closer. What was read is kept if it is a whole answer: readers of streams do not read beyond the last event.
+func (b *recording) Close() error {
+	err := b.ReadCloser.Close()
+	b.once.Do(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.cut || b.text.Len() > maxAnswer || b.x.Status/100 == 2 && !model.IsWhole(b.x.API, b.x.Type, b.text.Bytes()) {
+			return
+		}
+		b.x.Body = string(b.r.hide(b.text.Bytes()))
+		if failed := b.r.write(b.caller, b.x); failed != nil {
+			b.r.mu.Lock()
+			b.r.failed = failed
+			b.r.mu.Unlock()
+		}
+	})
+	return err
+}
+
+// write keeps an exchange. A file is there as a whole or not at all.
+func (r *Recorder) write(c *model.Caller, x exchange) error {
+	if !utf8.ValidString(x.Body) {
+		return nil // no protocol has such answers
+	}
+	name := "unknown"
+	digest := x.Asked.digest()
+	n := 1
+	if c != nil {
+		name, n = c.Name, c.Count(digest)
+	}
+	dir := filepath.Join(r.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("record an exchange: %w", err)
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(x); err != nil {
+		return fmt.Errorf("record an exchange: %w", err)
+	}
+	if err := atomicwriter.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.json", digest, n)), text.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("record an exchange: %w", err)
+	}
+	return nil
+}

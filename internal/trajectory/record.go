@@ -1,0 +1,273 @@
+package trajectory
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/org/rollout-action/internal/model"
+)
+
+// Record is what a model.Recorder wrote, in memory. All texts are hostile.
+type Record struct{ c *converter }
+
+// ErrTooLong is returned if what was asked for would be longer than allowed.
+var ErrTooLong = errors.New("the conversation is too long")
+
+// maxVisits bounds how many messages are visited, in all turns together: a file that Rollout did not write could ask for far more than its
+// size suggests.
+const maxVisits = 500_000_000
+
+// Read reads the lines of a model.Recorder. Lines that cannot be read are left out. It fails with ErrEmpty if no call has a conversation.
+func Read(r io.Reader) (*Record, error) {
+	c, err := read(r)
+	if err != nil {
+		return nil, err
+	}
+	c.link()
+	if c.main() == nil {
+		return nil, ErrEmpty
+	}
+	return &Record{c}, nil
+}
+
+// ChatMessage is a message in the shape of the Chat Completions API. Source: https://platform.openai.com/docs/api-reference/chat; reasoning_content
+// as servers of open models have it.
+type ChatMessage struct {
+	Role      string     `json:"role"`
+	Content   string     `json:"content"`
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	Calls     []ChatCall `json:"tool_calls,omitempty"`
+	Call      string     `json:"tool_call_id,omitempty"` // of a tool's result
+}
+
+// ChatCall is a call of a tool.
+type ChatCall struct {
+	ID       string       `json:"id"`
+	Type     string       `json:"type"` // "function"
+	Function ChatFunction `json:"function"`
+}
+
+// ChatFunction is what a ChatCall calls.
+type ChatFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// chat adds a message in the shape of the Chat Completions API. A message with several results of tools becomes several.
+func chat(to []ChatMessage, m model.Message) []ChatMessage {
+	if m.Role == "tool" {
+		for _, p := range m.Parts {
+			if p.Type == model.PartResult {
+				to = append(to, ChatMessage{Role: "tool", Content: p.Text, Call: callID(p)})
+			}
+		}
+		return to
+	}
+	out := ChatMessage{Role: m.Role, Content: textOf(m), Reasoning: reasoningOf(m)}
+	for _, p := range m.Parts {
+		if p.Type == model.PartCall {
+			arguments := string(p.Arguments)
+			var text string
+			if json.Unmarshal(p.Arguments, &text) == nil { // what the model wrote is no JSON
+				arguments = text
+			}
+			out.Calls = append(out.Calls, ChatCall{ID: callID(p), Type: "function", Function: ChatFunction{Name: p.Name, Arguments: arguments}})
+		}
+	}
+	return append(to, out)
+}
+
+// callID returns what identifies a call: the name of the tool in protocols without identifiers.
+func callID(p model.Part) string {
+	if p.ID == "" {
+		return p.Name
+	}
+	return p.ID
+}
+
+func chats(path []model.RecordedMessage) []ChatMessage {
+	out := []ChatMessage{}
+	for _, m := range path {
+		out = chat(out, m.Message)
+	}
+	return out
+}
+
+// Turn is an answer with what the model was asked. Its fields are those of the TrajectoryStep that programs for training know.
+type Turn struct {
+	Prompt      []ChatMessage  `json:"prompt"`
+	Completion  []ChatMessage  `json:"completion"`
+	Response    any            `json:"response"` // null: the bytes of answers are not kept
+	Tokens      any            `json:"tokens"`   // null: not recorded
+	Reward      *float64       `json:"reward"`   // null: a trial has one reward
+	Advantage   *float64       `json:"advantage"`
+	IsTruncated bool           `json:"is_truncated"`
+	ID          string         `json:"trajectory_id"`
+	Extras      map[string]any `json:"extras"`
+}
+
+// Conversation is a trial's conversation as JSON: the messages of the agent's own trajectory after its first prompt, all Turns in the order
+// in which they ended, and the tools in the shape of OpenAI's functions.
+type Conversation struct{ Completion, Trajectory, Tools json.RawMessage }
+
+// Conversation returns the record with at most limit bytes, or ErrTooLong. id identifies the agent's own trajectory; those of others have a
+// number after it, as in Convert.
+func (r *Record) Conversation(id string, limit int) (Conversation, error) {
+	var out Conversation
+	ids := r.ids(id)
+	main := r.c.main()
+	done := map[int]bool{}
+	completion := []ChatMessage{}
+	turns := list{limit: limit}
+	for _, one := range r.c.order {
+		t, path := one.turn, r.c.path(one.turn)
+		if ids[one.talk] == id {
+			first := len(done) == 0 && one.talk == main
+			for _, m := range path {
+				if !done[m.ID] {
+					if done[m.ID] = true; !first {
+						completion = chat(completion, m.Message)
+					}
+				}
+			}
+			if t.Answer != 0 && !done[t.Answer] {
+				done[t.Answer] = true
+				completion = chat(completion, r.c.messages[t.Answer].Message)
+			}
+		}
+		if t.Answer == 0 {
+			continue
+		}
+		step := Turn{
+			Prompt: chats(path), Completion: chat(nil, r.c.messages[t.Answer].Message), ID: ids[one.talk],
+			IsTruncated: model.Answer{Finish: t.Finish}.Truncated(), Extras: extras(t),
+		}
+		if err := turns.add(step); err != nil {
+			return out, err
+		}
+	}
+	if r.c.visits > maxVisits {
+		return out, ErrTooLong
+	}
+	out.Trajectory = turns.end()
+	var err error
+	if out.Completion, err = encode(completion); err != nil {
+		return out, err
+	}
+	if tools := r.tools(main); len(tools) > 0 {
+		if out.Tools, err = encode(tools); err != nil {
+			return out, err
+		}
+	}
+	if len(out.Completion)+len(out.Trajectory)+len(out.Tools) > limit {
+		return Conversation{}, ErrTooLong
+	}
+	return out, nil
+}
+
+func extras(t model.RecordedTurn) map[string]any {
+	e := map[string]any{"turn": t.Turn, "model": t.Answered, "finish_reason": t.Finish, "usage": t.Usage, "cost_usd": t.Cost, "began_at": t.Began.Format(time.RFC3339Nano), "ended_at": t.Ended.Format(time.RFC3339Nano)}
+	if t.Failure != nil {
+		e["failure"] = t.Failure
+	}
+	return e
+}
+
+// ids returns the identifiers of the conversations' trajectories.
+func (r *Record) ids(id string) map[*talk]string {
+	ids := map[*talk]string{}
+	chain := func(t *talk, id string) {
+		for ; t != nil; t = t.next {
+			ids[t] = id
+		}
+	}
+	main := r.c.main()
+	chain(main, id)
+	n := 0
+	for _, t := range r.c.talks {
+		if t != main && !t.follows {
+			n++
+			chain(t, fmt.Sprintf("%s#%d", id, n))
+		}
+	}
+	return ids
+}
+
+func (r *Record) tools(t *talk) []any {
+	for _, turn := range t.turns {
+		if tools := definitions(r.c.tools[turn.ToolSet]); len(tools) > 0 {
+			return tools
+		}
+	}
+	return nil
+}
+
+// Branch is a conversation from its first message to an answer that no later call follows.
+type Branch struct {
+	ID       string        `json:"trajectory_id"`
+	Model    string        `json:"model"`
+	Messages []ChatMessage `json:"messages"`
+	Tools    []any         `json:"tools,omitempty"` // those that the last call offered
+}
+
+// Branches calls each with every branch, in the order of their last answers. Sub-agents, conversations before and after a compaction, and
+// answers that the agent did not use are branches of their own. An answer that was cut off ends none.
+func (r *Record) Branches(id string, each func(Branch) error) error {
+	followed := map[int]bool{}
+	for _, one := range r.c.order {
+		for _, m := range r.c.path(one.turn) {
+			followed[m.ID] = true
+		}
+	}
+	ids := r.ids(id)
+	for _, one := range r.c.order {
+		t := one.turn
+		if t.Answer == 0 || !t.Whole || followed[t.Answer] {
+			continue
+		}
+		followed[t.Answer] = true // the same answer to the same conversation, once more
+		b := Branch{ID: ids[one.talk], Model: t.Answered, Messages: chat(chats(r.c.path(t)), r.c.messages[t.Answer].Message), Tools: definitions(r.c.tools[t.ToolSet])}
+		if r.c.visits > maxVisits {
+			return ErrTooLong
+		}
+		if err := each(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list is a bounded list in JSON.
+type list struct {
+	b     bytes.Buffer
+	limit int
+}
+
+func (l *list) add(v any) error {
+	text, err := encode(v)
+	if err != nil {
+		return err
+	}
+	if l.b.Len()+len(text) > l.limit {
+		return ErrTooLong
+	}
+	if l.b.Len() > 0 {
+		l.b.WriteByte(',')
+	}
+	l.b.Write(text)
+	return nil
+}
+
+func (l *list) end() []byte { return []byte("[" + l.b.String() + "]") }
+
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSpace(b.Bytes()), err
+}
