@@ -37,6 +37,7 @@ var rows = []row{
 		"internal/comments", "internal/untrusted", "internal/ghvars", "internal/result",
 	}},
 	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
+	{packages: []string{"internal/judge"}, only: []string{"internal/agent", "internal/diag", "internal/keys", "internal/excerpt", "internal/quantity"}},
 	{packages: []string{"internal/agent/presets"}, only: []string{}},
 	{packages: []string{"internal/model"}, only: []string{}},
 	{packages: []string{"internal/model/scripted", "internal/model/prices", "internal/model/replay", "internal/trajectory"}, only: []string{"internal/model"}},
