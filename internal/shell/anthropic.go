@@ -13,6 +13,7 @@ import (
 // anthropic is a conversation in the Messages API. Source: https://platform.claude.com/docs/en/api/messages.
 type anthropic struct {
 	model    string
+	bare     bool
 	messages []anthropicMessage
 }
 
@@ -24,8 +25,8 @@ type anthropicMessage struct {
 type anthropicRequest struct {
 	Model     string             `json:"model"`
 	MaxTokens int                `json:"max_tokens"`
-	System    []json.RawMessage  `json:"system"`
-	Tools     []object           `json:"tools"`
+	System    []json.RawMessage  `json:"system,omitempty"`
+	Tools     []object           `json:"tools,omitempty"`
 	Messages  []anthropicMessage `json:"messages"`
 	Stream    bool               `json:"stream"`
 }
@@ -48,11 +49,12 @@ func (c *anthropic) request() (string, any) {
 			messages[i] = m
 		}
 	}
-	return "/v1/messages", anthropicRequest{
-		Model: c.model, MaxTokens: maxTokens, Stream: true, Messages: messages,
-		System: []json.RawMessage{cached(rawOf(object{"type": "text", "text": SystemPrompt}))},
-		Tools:  []object{{"name": ToolName, "description": ToolDescription, "input_schema": schema()}},
+	r := anthropicRequest{Model: c.model, MaxTokens: maxTokens, Stream: true, Messages: messages}
+	if !c.bare {
+		r.System = []json.RawMessage{cached(rawOf(object{"type": "text", "text": SystemPrompt}))}
+		r.Tools = []object{{"name": ToolName, "description": ToolDescription, "input_schema": schema()}}
 	}
+	return "/v1/messages", r
 }
 
 func cached(block json.RawMessage) json.RawMessage {

@@ -13,6 +13,7 @@ import (
 // providers have reasoning are sent back: some refuse calls of tools without them.
 type chat struct {
 	model    string
+	bare     bool
 	messages []json.RawMessage
 	answers  int
 }
@@ -20,22 +21,26 @@ type chat struct {
 type chatRequest struct {
 	Model         string            `json:"model"`
 	Messages      []json.RawMessage `json:"messages"`
-	Tools         []object          `json:"tools"`
+	Tools         []object          `json:"tools,omitempty"`
 	Stream        bool              `json:"stream"`
 	StreamOptions object            `json:"stream_options"`
 }
 
-func newChat(name string) *chat {
+func newChat(name string, bare bool) *chat {
+	if bare {
+		return &chat{model: name, bare: true}
+	}
 	return &chat{model: name, messages: []json.RawMessage{rawOf(object{"role": "system", "content": SystemPrompt})}}
 }
 
 func (*chat) headers() map[string]string { return nil }
 
 func (c *chat) request() (string, any) {
-	return "/v1/chat/completions", chatRequest{
-		Model: c.model, Messages: c.messages, Stream: true, StreamOptions: object{"include_usage": true},
-		Tools: []object{{"type": "function", "function": object{"name": ToolName, "description": ToolDescription, "parameters": schema()}}},
+	r := chatRequest{Model: c.model, Messages: c.messages, Stream: true, StreamOptions: object{"include_usage": true}}
+	if !c.bare {
+		r.Tools = []object{{"type": "function", "function": object{"name": ToolName, "description": ToolDescription, "parameters": schema()}}}
 	}
+	return "/v1/chat/completions", r
 }
 
 func (c *chat) user(text string) {

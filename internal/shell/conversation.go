@@ -69,17 +69,18 @@ func endOf(why string) end {
 	return endStop
 }
 
-func newConversation(api model.API, name string) conversation {
+// newConversation returns an empty conversation. A bare one offers no tools and has no prompt of the system.
+func newConversation(api model.API, name string, bare bool) conversation {
 	switch api {
 	case model.Anthropic:
-		return &anthropic{model: name}
+		return &anthropic{model: name, bare: bare}
 	case model.OpenAIResponses:
-		return &responses{model: name}
+		return &responses{model: name, bare: bare}
 	case model.Google:
-		return &google{model: name}
+		return &google{model: name, bare: bare}
 	case model.OpenAIChat, model.Scripted:
 	}
-	return newChat(name)
+	return newChat(name, bare)
 }
 
 // object is a JSON object whose keys are sorted.

@@ -11,6 +11,7 @@ import (
 // google is a conversation in Gemini's generateContent API. Source: https://ai.google.dev/gemini-api/docs/function-calling.
 type google struct {
 	model    string
+	bare     bool
 	contents []googleContent
 }
 
@@ -20,9 +21,9 @@ type googleContent struct {
 }
 
 type googleRequest struct {
-	System   object          `json:"systemInstruction"`
+	System   object          `json:"systemInstruction,omitempty"`
 	Contents []googleContent `json:"contents"`
-	Tools    []object        `json:"tools"`
+	Tools    []object        `json:"tools,omitempty"`
 }
 
 func (*google) headers() map[string]string { return nil }
@@ -36,10 +37,12 @@ func (c *google) request() (string, any) {
 		},
 		"required": []string{"command"},
 	}
-	return "/v1beta/models/" + url.PathEscape(c.model) + ":streamGenerateContent?alt=sse", googleRequest{
-		System: object{"parts": []object{{"text": SystemPrompt}}}, Contents: c.contents,
-		Tools: []object{{"functionDeclarations": []object{{"name": ToolName, "description": ToolDescription, "parameters": parameters}}}},
+	r := googleRequest{Contents: c.contents}
+	if !c.bare {
+		r.System = object{"parts": []object{{"text": SystemPrompt}}}
+		r.Tools = []object{{"functionDeclarations": []object{{"name": ToolName, "description": ToolDescription, "parameters": parameters}}}}
 	}
+	return "/v1beta/models/" + url.PathEscape(c.model) + ":streamGenerateContent?alt=sse", r
 }
 
 func (c *google) user(text string) {

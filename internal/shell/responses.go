@@ -13,6 +13,7 @@ import (
 // Source: https://platform.openai.com/docs/guides/reasoning.
 type responses struct {
 	model string
+	bare  bool
 	items []json.RawMessage
 	// open: the model has no encrypted reasoning.
 	open bool
@@ -20,9 +21,9 @@ type responses struct {
 
 type responsesRequest struct {
 	Model        string            `json:"model"`
-	Instructions string            `json:"instructions"`
+	Instructions string            `json:"instructions,omitempty"`
 	Input        []json.RawMessage `json:"input"`
-	Tools        []object          `json:"tools"`
+	Tools        []object          `json:"tools,omitempty"`
 	Store        bool              `json:"store"`
 	Include      []string          `json:"include,omitempty"`
 	Stream       bool              `json:"stream"`
@@ -31,9 +32,10 @@ type responsesRequest struct {
 func (*responses) headers() map[string]string { return nil }
 
 func (c *responses) request() (string, any) {
-	r := responsesRequest{
-		Model: c.model, Instructions: SystemPrompt, Input: c.items, Stream: true, Include: []string{"reasoning.encrypted_content"},
-		Tools: []object{{"type": "function", "name": ToolName, "description": ToolDescription, "parameters": schema(), "strict": false}},
+	r := responsesRequest{Model: c.model, Input: c.items, Stream: true, Include: []string{"reasoning.encrypted_content"}}
+	if !c.bare {
+		r.Instructions = SystemPrompt
+		r.Tools = []object{{"type": "function", "name": ToolName, "description": ToolDescription, "parameters": schema(), "strict": false}}
 	}
 	if c.open {
 		r.Include = nil

@@ -59,21 +59,43 @@ func (e *ModelError) Error() string {
 // Run works on the instruction until the model answers without a call of the tool; then the error is nil. It returns soon after ctx has
 // ended, with the error of ctx in the chain. There is no limit of turns: the transport has to refuse them.
 func Run(ctx context.Context, o Options) error {
-	if o.Log == nil {
-		o.Log = io.Discard
-	}
-	if o.Sleep == nil {
-		o.Sleep = awake.Sleep
-	}
-	l := &loop{Options: o, log: &lineWriter{to: o.Log, fresh: true}, talk: newConversation(o.API, o.Model), client: &http.Client{Transport: o.Transport}}
+	l := newLoop(o, false)
 	defer l.client.CloseIdleConnections()
-	l.talk.user(strings.ToValidUTF8(o.Instruction, "\uFFFD"))
 	for {
 		over, err := l.turn(ctx)
 		if over || err != nil {
 			return err
 		}
 	}
+}
+
+// Ask asks the model what is in the instruction, without tools, and returns its answer. The answer may be empty or cut off. Errors are those
+// of Run.
+func Ask(ctx context.Context, o Options) (string, error) {
+	l := newLoop(o, true)
+	defer l.client.CloseIdleConnections()
+	a, err := l.ask(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case a.end == endOverflow:
+		return "", ErrOverflow
+	}
+	l.log.printf("%s\n", a.text)
+	return a.text, nil
+}
+
+// newLoop returns a loop whose conversation has the instruction.
+func newLoop(o Options, bare bool) *loop {
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	if o.Sleep == nil {
+		o.Sleep = awake.Sleep
+	}
+	l := &loop{Options: o, log: &lineWriter{to: o.Log, fresh: true}, talk: newConversation(o.API, o.Model, bare), client: &http.Client{Transport: o.Transport}}
+	l.talk.user(strings.ToValidUTF8(o.Instruction, "\uFFFD"))
+	return l
 }
 
 // loop is an agent at work.
