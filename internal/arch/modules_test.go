@@ -267,9 +267,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/go-json-experiment/json"},
-		use:      "reading trials' results, a registry and rewards",
+		use:      "reading trials' results, a registry, rewards and verdicts",
 		why:      "encoding/json takes twice as long, and a job may have 100,000 results. By the authors of encoding/json/v2.",
-		packages: []string{"internal/result", "internal/job", "internal/trial", "internal/registry"},
+		packages: []string{"internal/result", "internal/job", "internal/trial", "internal/registry", "internal/judge"},
 	},
 	{
 		paths:    []string{"github.com/moby/sys/atomicwriter"},
@@ -307,6 +307,19 @@ var dependencies = []dependency{
 		packages: []string{"internal/environment"},
 	},
 	{
+		paths: []string{"github.com/expr-lang/expr"},
+		use:   "the expressions of judges and rewards",
+		why: "It checks types before a run, and limits nodes and memory. It has no dependencies of its own; cel-go would bring a parser " +
+			"generator and protobuf's types.",
+		packages: []string{"internal/judge"},
+	},
+	{
+		paths:    []string{"github.com/santhosh-tekuri/jsonschema/v6"},
+		use:      "verdicts of judges; in tests, checking files against Rollout's JSON Schemas",
+		why:      "It passes the official test suite of every draft.",
+		packages: []string{"internal/judge"},
+	},
+	{
 		paths:     []string{"github.com/yuin/goldmark"},
 		use:       "tests: reading Markdown as GitHub does",
 		why:       "It follows CommonMark and has GitHub's extensions.",
@@ -323,12 +336,6 @@ var dependencies = []dependency{
 		paths:     []string{"github.com/moby/profiles/seccomp"},
 		use:       "tests: the seccomp profile that current engines give containers",
 		why:       "It is the engine's own. An update of the module shows what to copy.",
-		testsOnly: true,
-	},
-	{
-		paths:     []string{"github.com/santhosh-tekuri/jsonschema/v6"},
-		use:       "tests: checking files against Rollout's JSON Schemas",
-		why:       "It passes the official test suite of every draft.",
 		testsOnly: true,
 	},
 	{

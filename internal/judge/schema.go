@@ -1,0 +1,195 @@
+package judge
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/org/rollout-action/internal/keys"
+)
+
+// defaultSchema is the form of verdicts if the judge says nothing of it.
+const defaultSchema = `{
+  "type": "object",
+  "required": ["reason", "score"],
+  "properties": {
+    "reason": {"type": "string"},
+    "score": {"type": "number", "minimum": 0, "maximum": 1}
+  }
+}`
+
+// compileForm sets the schema of the verdict.
+func (j *Judge) compileForm(found *problems) {
+	switch {
+	case len(j.Criteria) > 0:
+		j.checkCriteria(found)
+		j.form = schemaOf(j.Criteria)
+	case len(j.Verdict) > 0:
+		j.form = indented(j.Verdict)
+	default:
+		j.form = defaultSchema
+	}
+	schema, err := compileSchema([]byte(j.form))
+	if err != nil {
+		found.add(keys.Path{"verdict"}, "", "verdict is no usable JSON Schema: %v", err)
+		return
+	}
+	if len(j.Criteria) == 0 && !describesObject(schema, 0) {
+		found.add(keys.Path{"verdict"}, "add type: object, and properties", "the schema of a verdict must describe an object")
+		return
+	}
+	j.schema = schema
+}
+
+// errElsewhere refuses to load schemas.
+var errElsewhere = errors.New("schemas elsewhere are not loaded: write it below $defs")
+
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) { return nil, errElsewhere }
+
+// compileSchema compiles a JSON Schema that is complete in itself.
+func compileSchema(text []byte) (*jsonschema.Schema, error) {
+	var document any
+	if err := json.Unmarshal(text, &document); err != nil {
+		return nil, err
+	}
+	const name = "verdict:schema"
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(name, document); err != nil {
+		return nil, err
+	}
+	schema, err := c.Compile(name)
+	if wrong := (*jsonschema.SchemaValidationError)(nil); errors.As(err, &wrong) {
+		if failed := (*jsonschema.ValidationError)(nil); errors.As(wrong.Err, &failed) {
+			return nil, errors.New(violation(failed))
+		}
+	}
+	return schema, err
+}
+
+// describesObject reports whether only objects fit the schema.
+func describesObject(s *jsonschema.Schema, depth int) bool {
+	if s == nil || depth > maxDepth {
+		return false
+	}
+	if s.Types != nil && slices.Equal(s.Types.ToStrings(), []string{"object"}) || describesObject(s.Ref, depth+1) {
+		return true
+	}
+	return slices.ContainsFunc(s.AllOf, func(s *jsonschema.Schema) bool { return describesObject(s, depth+1) })
+}
+
+// kindOf returns the type of the values that fit a schema.
+func kindOf(s *jsonschema.Schema, depth int) *kind {
+	switch {
+	case s == nil || depth > 8:
+		return anyKind
+	case s.Ref != nil && s.Types == nil && len(s.Properties) == 0:
+		return kindOf(s.Ref, depth+1)
+	case len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 && s.Types == nil:
+		return anyKind
+	case s.Enum != nil && s.Types == nil:
+		return kindOfValues(s.Enum.Values)
+	case s.Const != nil && s.Types == nil:
+		return kindOfValues([]any{*s.Const})
+	case s.Types == nil:
+		return anyKind
+	}
+	names := slices.DeleteFunc(s.Types.ToStrings(), func(name string) bool { return name == "null" })
+	if len(names) == 2 && slices.Contains(names, "number") && slices.Contains(names, "integer") {
+		names = names[:1]
+	}
+	if len(names) != 1 {
+		return anyKind
+	}
+	switch names[0] {
+	case "number", "integer":
+		return numberKind
+	case "boolean":
+		return boolKind
+	case "string":
+		return textKind
+	case "array":
+		items, _ := s.Items.(*jsonschema.Schema)
+		if s.Items2020 != nil {
+			items = s.Items2020
+		}
+		if len(s.PrefixItems) > 0 {
+			items = nil
+		}
+		return &kind{items: kindOf(items, depth+1)}
+	case "object":
+		return kindOfObject(s, depth)
+	}
+	return anyKind
+}
+
+// kindOfObject returns the type of an object. Properties that the schema does not name are unknown, unless it says something of them.
+func kindOfObject(s *jsonschema.Schema, depth int) *kind {
+	out := &kind{fields: map[string]*kind{}}
+	for name, property := range s.Properties {
+		out.fields[name] = kindOf(property, depth+1)
+	}
+	switch extra := s.AdditionalProperties.(type) {
+	case *jsonschema.Schema:
+		out.extra = kindOf(extra, depth+1)
+	case bool:
+		if extra {
+			out.extra = anyKind
+		}
+	}
+	if len(s.PatternProperties)+len(s.AllOf)+len(s.AnyOf)+len(s.OneOf)+len(s.DependentSchemas) > 0 || s.Ref != nil || s.If != nil {
+		out.extra = anyKind
+	}
+	return out
+}
+
+// kindOfValues returns the type that all values have.
+func kindOfValues(values []any) *kind {
+	var out *kind
+	for _, value := range values {
+		is := anyKind
+		switch value.(type) {
+		case nil:
+			continue
+		case float64:
+			is = numberKind
+		case bool:
+			is = boolKind
+		case string:
+			is = textKind
+		}
+		if out != nil && out != is {
+			return anyKind
+		}
+		out = is
+	}
+	if out == nil {
+		return anyKind
+	}
+	return out
+}
+
+// compileScore sets the expression of the score.
+func (j *Judge) compileScore(found *problems) {
+	if len(j.Criteria) > 0 || j.schema == nil {
+		return
+	}
+	text := j.Score
+	if text == "" {
+		text = "verdict.score"
+	}
+	score, err := compileExpression(text, &kind{fields: map[string]*kind{"verdict": kindOf(j.schema, 0)}})
+	if err != nil {
+		hint := ""
+		if j.Score == "" {
+			hint = "add score: with an expression over verdict, or a property score to the schema"
+		}
+		found.add(keys.Path{"score"}, hint, "score: %v", err)
+		return
+	}
+	j.score = score
+}

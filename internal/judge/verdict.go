@@ -1,0 +1,226 @@
+package judge
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/org/rollout-action/internal/excerpt"
+)
+
+// Verdict is the verdict of a judge.
+type Verdict struct {
+	JSON     json.RawMessage    // as the judge has given it, without white space
+	Score    float64            // from 0 to 1
+	Reason   string             // the property reason, or those of the criteria, shortened; "" if there is none
+	Criteria map[string]float64 // from 0 to 1, by name; nil without criteria
+}
+
+// ErrMissing is the error of a verdict that is empty.
+var ErrMissing = errors.New("there is no verdict")
+
+// InvalidError says what is wrong with a verdict. Its text may quote the verdict.
+type InvalidError struct{ Problem string }
+
+// Error returns what is wrong.
+func (e *InvalidError) Error() string { return "the verdict is not valid: " + e.Problem }
+
+func invalid(format string, args ...any) error {
+	return &InvalidError{excerpt.Line(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+// The bounds of a verdict.
+const (
+	maxVerdict = 1 << 20 // bytes
+	maxDepth   = 64      // of lists and objects in each other
+	maxValues  = 10_000
+	maxReason  = 4 << 10 // bytes of Verdict.Reason
+	maxMessage = 1 << 10 // bytes of an InvalidError
+)
+
+// Read reads a verdict and computes its score. The error is ErrMissing or an *InvalidError.
+func (j *Judge) Read(text []byte) (Verdict, error) {
+	if len(text) > maxVerdict {
+		return Verdict{}, invalid("it is longer than %d MiB", maxVerdict>>20)
+	}
+	text = bytes.TrimSpace(text)
+	if j.VerdictSource() == FromReply {
+		text = unfenced(text)
+	}
+	if len(text) == 0 {
+		return Verdict{}, ErrMissing
+	}
+	value, err := decode(text)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if err := j.fits(value); err != nil {
+		return Verdict{}, err
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return Verdict{}, invalid("%v", err)
+	}
+	v := Verdict{JSON: compact.Bytes()}
+	if len(j.Criteria) > 0 {
+		err := j.weigh(value, &v)
+		return v, err
+	}
+	reason, _ := value["reason"].(string)
+	v.Reason = excerpt.Middle(reason, maxReason)
+	if v.Score, err = j.score.unit(map[string]any{"verdict": value}); err != nil {
+		return Verdict{}, invalid("its score: %v", err)
+	}
+	return v, nil
+}
+
+// unfenced returns what is in a reply's only fenced block, if the reply is nothing else.
+func unfenced(text []byte) []byte {
+	const fence = "```"
+	inner, begins := bytes.CutPrefix(text, []byte(fence))
+	inner, ends := bytes.CutSuffix(inner, []byte(fence))
+	if !begins || !ends || bytes.Contains(inner, []byte("\n"+fence)) {
+		return text
+	}
+	info := bytes.IndexAny(inner, "\n{[")
+	if info >= 0 && strings.EqualFold(string(bytes.TrimSpace(inner[:info])), "json") {
+		inner = inner[info:]
+	}
+	return bytes.TrimSpace(inner)
+}
+
+// decode reads one JSON object and nothing else. Numbers are float64.
+func decode(text []byte) (map[string]any, error) {
+	if first := text[0]; first != '{' {
+		return nil, invalid("it begins with %q and not with { as a JSON object does", excerpt.Line(strings.ToValidUTF8(string(text[:min(len(text), 60)]), "\ufffd"), 60))
+	}
+	d := &reader{Decoder: jsontext.NewDecoder(bytes.NewReader(text))}
+	value, err := d.value()
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, invalid("there is more after the JSON object")
+	}
+	return value.(map[string]any), nil
+}
+
+// reader reads a JSON document of a judge. The decoder refuses names that occur twice and text that is not UTF-8.
+type reader struct {
+	*jsontext.Decoder
+	values int
+}
+
+func (r *reader) value() (any, error) {
+	token, err := r.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	if r.values++; r.values > maxValues {
+		return nil, invalid("it has more than %d values", maxValues)
+	}
+	if r.StackDepth() > maxDepth {
+		return nil, invalid("its lists and objects are nested more than %d deep", maxDepth)
+	}
+	switch token.Kind() {
+	case 't', 'f':
+		return token.Bool(), nil
+	case '"':
+		return token.String(), nil
+	case '0':
+		text := token.String()
+		number, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsInf(number, 0) {
+			return nil, invalid("the number %s is too large", excerpt.Line(text, 40))
+		}
+		return number, nil
+	case '[':
+		out := []any{}
+		for r.PeekKind() != ']' {
+			item, err := r.value()
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, item)
+		}
+		_, err := r.ReadToken()
+		return out, err
+	case '{':
+		out := map[string]any{}
+		for r.PeekKind() != '}' {
+			name, err := r.ReadToken()
+			if err != nil {
+				return nil, err
+			}
+			key := name.String()
+			if out[key], err = r.value(); err != nil {
+				return nil, err
+			}
+		}
+		_, err := r.ReadToken()
+		return out, err
+	}
+	return nil, nil
+}
+
+// explain returns an error of the decoder as an error of the verdict.
+func (r *reader) explain(err error) error {
+	if is := (*InvalidError)(nil); errors.As(err, &is) {
+		return err
+	}
+	syntax := (*jsontext.SyntacticError)(nil)
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
+		return invalid("%q occurs twice", strings.TrimPrefix(string(syntax.JSONPointer), "/"))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return invalid("the JSON ends too early")
+	case errors.As(err, &syntax):
+		return invalid("it is not JSON: %v at byte %d", syntax.Err, syntax.ByteOffset)
+	}
+	return invalid("it is not JSON: %v", err)
+}
+
+// fits checks the verdict against the schema.
+func (j *Judge) fits(value map[string]any) error {
+	err := j.schema.Validate(value)
+	if err == nil {
+		return nil
+	}
+	failed := (*jsonschema.ValidationError)(nil)
+	if !errors.As(err, &failed) {
+		return invalid("%v", err)
+	}
+	return invalid("%s", violation(failed))
+}
+
+// violation returns the first reasons why a value does not fit a schema.
+func violation(failed *jsonschema.ValidationError) string {
+	const most = 3
+	var out []string
+	seen := map[string]bool{}
+	for _, unit := range failed.BasicOutput().Errors {
+		if unit.Error == nil {
+			continue
+		}
+		text := unit.Error.String()
+		if at := unit.InstanceLocation; at != "" {
+			text = at + ": " + text
+		}
+		if !seen[text] {
+			seen[text] = true
+			out = append(out, text)
+		}
+	}
+	if len(out) > most {
+		out = append(out[:most], fmt.Sprintf("and %d more", len(out)-most))
+	}
+	return strings.Join(out, "; ")
+}
