@@ -40,6 +40,8 @@ type Retry struct {
 	InitialDelayMs int     `yaml:"initial_delay_ms" json:"initial_delay_ms" default:"1000" min:"0" max:"86400000" doc:"Milliseconds before the second attempt."`
 	MaxDelayMs     int     `yaml:"max_delay_ms" json:"max_delay_ms" default:"30000" min:"0" max:"86400000" doc:"The longest delay, in milliseconds."`
 	Multiplier     float64 `yaml:"multiplier" json:"multiplier" default:"2.0" min:"1" max:"1000" doc:"Factor from one delay to the next."`
+	// JudgeAttempts is 0 if the job does not say it; see package trial.
+	JudgeAttempts int `yaml:"judge_attempts" json:"judge_attempts,omitempty" min:"1" max:"100" doc:"Attempts of a judge that gives no verdict, the first included. The agent does not run again. Default: 2."`
 }
 
 // Environment is the key environment: where trials run. Override fields are null if the task decides.

@@ -52,8 +52,8 @@ type Provider interface {
 }
 
 // Environment is one running environment. It may have optional interfaces, too, whose methods follow the same rules. It belongs
-// to one trial. Its methods are called one at a time, except Stop, Destroy and ID, which may be called at any moment, and Exec, which may
-// be called during another Exec. If the environment is gone, or no longer runs, methods fail with an *Error of KindLost.
+// to one trial. Its methods are called one at a time, except Stop, Destroy and ID, which may be called at any moment; and all may be called
+// while an Exec is under way. If the environment is gone, or no longer runs, methods fail with an *Error of KindLost.
 type Environment interface {
 	// ID returns the provider's identifier of the environment, which users see, too (such as a container id).
 	ID() string

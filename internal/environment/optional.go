@@ -188,7 +188,8 @@ func Disk(p Provider) string {
 type NetworkSetter interface {
 	// SetNetwork changes what the environment can reach. When it returns, no process of the environment, old or new, can use
 	// what n does not allow, and no connection is open that n does not allow; connections that n allows may end, too. Processes
-	// live on, with their connections over loopback devices in the environment. It may only be called between commands. After a
+	// live on, with their connections over loopback devices in the environment. A command that is under way must not use the network
+	// meanwhile. After a
 	// failure that is not transient the environment must not be used further.
 	SetNetwork(ctx context.Context, n Network) error
 }

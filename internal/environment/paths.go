@@ -11,9 +11,10 @@ const (
 	OracleDir    = "/oracle"              // the solution, in the oracle's environment
 	SolutionDir  = "/solution"            // the same, for Harbor's tasks
 	ScriptsDir   = "/rollout"             // the agent's scripts
+	JudgesDir    = "/rollout-judges"      // a directory for each judge, whose name cannot be guessed
 )
 
 // SpecialDirs returns the special directories that lie in no other: nothing of a user's may be mounted on them.
 func SpecialDirs() []string {
-	return []string{TestsDir, LogsDir, OracleDir, SolutionDir, ScriptsDir}
+	return []string{TestsDir, LogsDir, OracleDir, SolutionDir, ScriptsDir, JudgesDir}
 }

@@ -33,6 +33,7 @@ const (
 	AgentSetup       Phase = "agent_setup"
 	AgentExecution   Phase = "agent_execution"
 	Verifier         Phase = "verifier"
+	Judging          Phase = "judging"
 	Collect          Phase = "collect"
 	Teardown         Phase = "teardown"
 )

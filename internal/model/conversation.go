@@ -1,12 +1,26 @@
 package model
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Message is one message of a conversation in a form that is the same for all protocols. Everything in it comes from the agent or the
 // model and is hostile.
 type Message struct {
 	Role  string `json:"role"` // system, user, assistant or tool
 	Parts []Part `json:"parts,omitempty"`
+}
+
+// Text returns the texts of the message, without reasoning, calls and results.
+func (m Message) Text() string {
+	var text strings.Builder
+	for _, p := range m.Parts {
+		if p.Type == PartText {
+			text.WriteString(p.Text)
+		}
+	}
+	return text.String()
 }
 
 // Part is a part of a message. Type decides which of the other fields are set.

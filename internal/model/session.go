@@ -28,6 +28,8 @@ type Options struct {
 	Restricted bool
 	// Conversations: Keep gets the contents of turns, too: messages, tools and texts of errors.
 	Conversations bool
+	// Reply: the report has the text of the last answer.
+	Reply bool
 	// Keep, if not nil, keeps a turn. A turn's last event is sent only after Keep has returned. It is called for one turn at a time.
 	Keep func(Turn) error
 	// KeepAlive is how long nothing comes before a sign of life is sent; 0: 15 seconds.
@@ -82,6 +84,7 @@ type Report struct {
 	// Asked is the model's name that was sent to the provider; Answered are those that it stated, at most 10.
 	Asked    string
 	Answered []string
+	Reply    string   // the text of the last answer that came to its end, if Options.Reply asks for it
 	Stop     Stop     // "" if no budget was used up
 	Failure  *Failure // of the last call, unless one succeeded after it
 	Missed   string   // of StopMissed: how the request differs from the nearest record
@@ -297,6 +300,9 @@ func (s *Session) finish(t Turn, sent bool) error {
 		return err
 	}
 	r.Turns++
+	if s.opts.Reply {
+		r.Reply = t.Answer.Message.Text()
+	}
 	r.Truncated = t.Answer.Truncated()
 	if empty {
 		s.empty++

@@ -86,6 +86,7 @@ func TestFault(t *testing.T) {
 		TaskInvalid: FaultTask, TaskNotFound: FaultTask,
 		AgentInstallFailed: FaultInstall, AgentInstallTimeout: FaultInstall,
 		AgentExecutionFailed: FaultAgent, AgentExecutionTimeout: FaultAgent, ModelFailed: FaultAgent, ModelEmptyResponse: FaultAgent,
+		JudgeFailed: FaultJudge, JudgeTimeout: FaultJudge, JudgeVerdictMissing: FaultJudge, JudgeVerdictInvalid: FaultJudge,
 		VerifierFailed: FaultVerifier, VerifierTimeout: FaultVerifier, VerifierRewardMissing: FaultVerifier, VerifierRewardInvalid: FaultVerifier,
 	}
 	for _, e := range append(ErrorTypes, "from_a_later_version") {

@@ -53,6 +53,13 @@ const (
 	// ATIFFile has the same as one trajectory in a format that other tools read.
 	ATIFFile = "trajectory.json"
 
+	// JudgesDir has a directory for each judge, named like it, and JudgeInputsDir. A judge's directory has a CommandDir and the other files
+	// of an agent, what it was asked and its verdict as it gave it.
+	JudgesDir       = "judges"
+	JudgeInputsDir  = JudgesDir + "/inputs" // what judges get to see of a trial
+	JudgePromptFile = "prompt.md"
+	VerdictFile     = "verdict.json"
+
 	StdoutFile = "stdout.txt"
 	StderrFile = "stderr.txt"
 )

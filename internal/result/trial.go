@@ -51,6 +51,14 @@ const (
 	VerifierRewardMissing ErrorType = "verifier_reward_missing"
 	// VerifierRewardInvalid: the verifier wrote a reward that is not one finite number.
 	VerifierRewardInvalid ErrorType = "verifier_reward_invalid"
+	// JudgeFailed: a judge could not run, ended with an error, or used up its budget before it gave a verdict.
+	JudgeFailed ErrorType = "judge_failed"
+	// JudgeTimeout: a judge took longer than its `timeout_sec`.
+	JudgeTimeout ErrorType = "judge_timeout"
+	// JudgeVerdictMissing: a judge ended without giving a verdict.
+	JudgeVerdictMissing ErrorType = "judge_verdict_missing"
+	// JudgeVerdictInvalid: the verdict of a judge does not fit its schema, or gives no score from 0 to 1.
+	JudgeVerdictInvalid ErrorType = "judge_verdict_invalid"
 	// EnvironmentTeardownFailed: the environment could not be destroyed. The trial keeps its reward.
 	EnvironmentTeardownFailed ErrorType = "environment_teardown_failed"
 	// InternalError: Rollout or its machine failed.
@@ -68,6 +76,7 @@ var ErrorTypes = []ErrorType{
 	AgentInstallFailed, AgentInstallTimeout, AgentExecutionFailed, AgentExecutionTimeout,
 	ModelFailed, ModelEmptyResponse, ModelUnreachable, GatewayFailed, ReplayMissed,
 	VerifierFailed, VerifierTimeout, VerifierRewardMissing, VerifierRewardInvalid,
+	JudgeFailed, JudgeTimeout, JudgeVerdictMissing, JudgeVerdictInvalid,
 	EnvironmentTeardownFailed, InternalError, EnvironmentLost, Cancelled,
 }
 
@@ -79,6 +88,7 @@ const (
 	FaultAgent          Fault = "agent"          // the agent ran, and failed or took too long: it lost the task
 	FaultInstall        Fault = "install"        // the agent could not be installed
 	FaultVerifier       Fault = "verifier"       // the verifier gave no verdict
+	FaultJudge          Fault = "judge"          // a judge gave no verdict
 	FaultTask           Fault = "task"           // the task's files are wrong or missing
 	FaultInfrastructure Fault = "infrastructure" // where the trial ran failed, or Rollout did, or the job was cancelled
 	FaultUnknown        Fault = "unknown"        // this version does not know the type of error
@@ -90,7 +100,7 @@ func (t ErrorType) Fault() Fault {
 		prefix string
 		fault  Fault
 	}{
-		{"agent_execution_", FaultAgent}, {"model_failed", FaultAgent}, {"model_empty_", FaultAgent}, {"agent_install_", FaultInstall}, {"verifier_", FaultVerifier}, {"task_", FaultTask},
+		{"agent_execution_", FaultAgent}, {"model_failed", FaultAgent}, {"model_empty_", FaultAgent}, {"agent_install_", FaultInstall}, {"verifier_", FaultVerifier}, {"judge_", FaultJudge}, {"task_", FaultTask},
 		{"environment_", FaultInfrastructure}, {string(InternalError), FaultInfrastructure}, {string(Cancelled), FaultInfrastructure},
 		{string(ModelUnreachable), FaultInfrastructure}, {string(GatewayFailed), FaultInfrastructure}, {string(ReplayMissed), FaultInfrastructure},
 	} {
@@ -147,6 +157,7 @@ type Durations struct {
 	AgentSetupSec     *float64 `json:"agent_setup_sec"`
 	AgentExecutionSec *float64 `json:"agent_execution_sec"`
 	VerifierSec       *float64 `json:"verifier_sec"`
+	JudgesSec         *float64 `json:"judges_sec,omitempty"`
 }
 
 // Timestamps are in UTC; null if the phase never began.
@@ -160,6 +171,8 @@ type Timestamps struct {
 	AgentExecutionEndedAt     *time.Time `json:"agent_execution_ended_at"`
 	VerifierStartedAt         *time.Time `json:"verifier_started_at"`
 	VerifierEndedAt           *time.Time `json:"verifier_ended_at"`
+	JudgesStartedAt           *time.Time `json:"judges_started_at,omitempty"`
+	JudgesEndedAt             *time.Time `json:"judges_ended_at,omitempty"`
 	EndedAt                   time.Time  `json:"ended_at"`
 }
 
@@ -296,6 +309,15 @@ type Trial struct {
 	// otherwise the only one, otherwise their mean, unless a reward.txt counts instead. Names are hostile.
 	Rewards   map[string]float64 `json:"rewards,omitempty"`
 	Artifacts []Artifact         `json:"artifacts,omitempty"` // in the task's order
+
+	// Agents are the trial's agent and its judges, in this order; empty in a trial without judges.
+	Agents []AgentRun `json:"agents,omitempty"`
+	// TestsReward is the reward of the tests in a trial with judges. Reward is then the value of the job's or the task's expression, or the
+	// same; it is null if a judge failed.
+	TestsReward *float64 `json:"tests_reward,omitempty"`
+	// Scores has the score of each judge, from 0 to 1; null if the judge did not run or gave no verdict. Those that are not null are
+	// in Rewards, too, and so are the criteria, as judge.criterion.
+	Scores map[string]*float64 `json:"scores,omitempty"`
 }
 
 // Reused tells which job ran a trial whose result was reused. The trial's cost, times and durations are those of that run.

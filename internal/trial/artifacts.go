@@ -28,7 +28,7 @@ const (
 // and before the verifier can change them.
 func (x *execution) keepArtifacts(ctx context.Context) {
 	defer x.recoverPanic()
-	wanted := WantedArtifacts(x.spec.Task.Config.Artifacts, x.job.Artifacts)
+	wanted := WantedArtifacts(x.spec.Task.Config.Artifacts, append(slices.Clone(x.job.Artifacts), x.judgedArtifacts()...))
 	if len(wanted) == 0 || x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
 		return
 	}
@@ -53,6 +53,18 @@ func (x *execution) keepArtifacts(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// judgedArtifacts returns the paths that judges in fresh environments get.
+func (x *execution) judgedArtifacts() (paths []string) {
+	for _, j := range x.spec.Judges {
+		for _, p := range j.Artifacts {
+			if p = path.Clean(p); !slices.Contains(paths, p) && !slices.Contains(x.job.Artifacts, p) {
+				paths = append(paths, p)
+			}
+		}
+	}
+	return paths
 }
 
 // WantedArtifacts returns a task's artifacts, and those of the job's paths that are not among them. A path whose place in the trial's

@@ -65,6 +65,7 @@ var phaseName = map[event.Phase]string{
 	event.AgentSetup:       "agent installation",
 	event.AgentExecution:   "agent execution",
 	event.Verifier:         "verification",
+	event.Judging:          "judging",
 	event.Collect:          "log collection",
 	event.Teardown:         "teardown",
 }
@@ -238,6 +239,7 @@ var phaseFailed = map[event.Phase]result.ErrorType{
 	event.AgentSetup:       result.AgentInstallFailed,
 	event.AgentExecution:   result.AgentExecutionFailed,
 	event.Verifier:         result.VerifierFailed,
+	event.Judging:          result.JudgeFailed,
 	event.Collect:          result.InternalError,
 	event.Teardown:         result.EnvironmentTeardownFailed,
 }

@@ -28,6 +28,7 @@ type execution struct {
 	visit *visiting // nil: there is none
 
 	gateway *gateway // that the agent had; nil if it had none
+	marker  *marker  // that ends what the agent starts; nil: no judge needs it
 
 	agentBegan bool
 	// remains: processes of an agent that is out of time may still run.
@@ -68,6 +69,11 @@ var steps = []step{
 	}},
 }
 
+// judgingStep comes after the verifier, in trials with judges.
+var judgingStep = step{event.Judging, (*execution).wantsJudges, (*execution).judgeAll, func(t *result.Trial) span {
+	return span{&t.Timestamps.JudgesStartedAt, &t.Timestamps.JudgesEndedAt, &t.Durations.JudgesSec}
+}}
+
 // run executes the trial's steps. It always collects the logs and tears down, whatever went wrong before, also after a
 // panic.
 func (x *execution) run(ctx context.Context) {
@@ -99,8 +105,15 @@ func (x *execution) run(ctx context.Context) {
 		}
 		x.receive(ctx)
 	}
+	collected := x.wantsVerdicts()
+	if collected { // before a judge can change anything there
+		x.collect(ctx)
+		if x.wantsJudges() {
+			x.step(ctx, judgingStep)
+		}
+	}
 	ended := x.live != nil && x.live.stop()
-	if x.visit == nil {
+	if x.visit == nil && !collected {
 		x.collect(ctx)
 	}
 	x.teardown(ctx, ended)

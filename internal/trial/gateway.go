@@ -60,7 +60,7 @@ func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
 	}
 	b := x.budget()
 	session := model.NewSession(model.Options{
-		Model: m, Name: x.spec.Key.Dir(), Restricted: !x.networks.Agent.Public(), Conversations: recordsMessages(m.Record), Keep: x.spending(keep), JobStop: x.jobStop(),
+		Model: m, Name: x.sessionName(), Reply: x.judge != nil, Restricted: !x.networks.Agent.Public(), Conversations: recordsMessages(m.Record), Keep: x.spending(keep), JobStop: x.jobStop(),
 		Budget: model.Budget{
 			MaxTurns: int64(b.MaxTurns), MaxInputTokens: int64(b.MaxInputTokens), MaxOutputTokens: int64(b.MaxOutputTokens),
 			MaxTotalTokens: int64(b.MaxTotalTokens), MaxCostUSD: b.MaxCostUSD,
@@ -71,6 +71,14 @@ func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
 	}
 	go session.Serve(listener)
 	return &gateway{session: session, listener: listener, record: m.Record, file: file, env: x.protocol(m).Environment("http://"+listener.Addr().String(), session.Token(), m.Upstream)}, nil
+}
+
+// sessionName returns the name under which exchanges with the model are recorded.
+func (p *plan) sessionName() string {
+	if p.judge != nil {
+		return p.spec.Key.Dir() + "/" + result.JudgesDir + "/" + p.judge.name
+	}
+	return p.spec.Key.Dir()
 }
 
 func recordsMessages(r model.Record) bool { return r == "" || r == model.RecordMessages }

@@ -26,6 +26,7 @@ type plan struct {
 	rules    task.Rules // of the task's format
 	timeouts Timeouts
 	networks task.Networks
+	judge    *judgePlan // nil: the trial's own agent runs
 }
 
 func newPlan(spec Spec, job config.Job) plan {
@@ -79,6 +80,9 @@ func (p *plan) memoryLimit(unenforced []string) string {
 // files returns what is in the environment before anything runs in it: the instruction, the agent's scripts (for the oracle: the
 // solution) and the log directories.
 func (p *plan) files() ([]environment.Copy, error) {
+	if p.judge != nil {
+		return slices.Concat(p.logDirs(), p.judge.files, p.scripts()), nil
+	}
 	instruction, err := p.spec.Task.Instruction()
 	if err != nil {
 		return nil, unreadable("instruction.md", err)
@@ -96,16 +100,49 @@ func (p *plan) files() ([]environment.Copy, error) {
 		}
 		return files, nil
 	}
+	return append(files, p.scripts()...), nil
+}
+
+// scripts returns the agent's scripts.
+func (p *plan) scripts() []environment.Copy {
 	scripts := fstest.MapFS{}
 	for name, text := range map[string]string{installScript: p.spec.Agent.Install, executeScript: p.spec.Agent.Execute} {
 		if text != "" {
-			scripts[path.Base(name)] = &fstest.MapFile{Data: []byte(text), Mode: 0o755}
+			scripts[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o755}
 		}
 	}
-	if len(scripts) > 0 {
-		files = append(files, environment.Copy{Src: scripts, Dst: environment.ScriptsDir})
+	if len(scripts) == 0 {
+		return nil
 	}
-	return files, nil
+	return []environment.Copy{{Src: scripts, Dst: p.scriptsDir()}}
+}
+
+// scriptsDir returns the directory in which the agent's scripts are.
+func (p *plan) scriptsDir() string {
+	if p.judge != nil {
+		return p.judge.dir
+	}
+	return environment.ScriptsDir
+}
+
+// agentUser returns the user that the agent runs as; "" is the image's.
+func (p *plan) agentUser() string {
+	if p.judge != nil { // like the tests
+		return string(p.spec.Task.Config.Verifier.User)
+	}
+	return string(p.spec.Task.Config.Agent.User)
+}
+
+// instruction returns what the agent is told.
+func (p *plan) instruction() (string, error) {
+	if p.judge != nil {
+		return p.judge.prompt, nil
+	}
+	text, err := p.spec.Task.Instruction()
+	if err != nil {
+		return "", unreadable("instruction.md", err)
+	}
+	return string(text), nil
 }
 
 // agentFiles returns the agent's own files. A layer has them already, with what install made of them.
@@ -119,7 +156,7 @@ func (p *plan) agentFiles() []environment.Copy {
 // installFiles returns what is in an environment that becomes a layer: what the install script may need, and nothing of the
 // task's, because tasks share layers.
 func (p *plan) installFiles() []environment.Copy {
-	script := fstest.MapFS{path.Base(installScript): {Data: []byte(p.spec.Agent.Install), Mode: 0o755}}
+	script := fstest.MapFS{installScript: {Data: []byte(p.spec.Agent.Install), Mode: 0o755}}
 	return append(append(p.logDirs(), p.agentFiles()...), environment.Copy{Src: script, Dst: environment.ScriptsDir})
 }
 
@@ -140,6 +177,9 @@ func (p *plan) agentEnv() map[string]string {
 	}
 	maps.Copy(env, p.spec.Env)
 	env[instructionVar] = p.job.InstructionPath
+	if p.judge != nil {
+		env[judgeDirVar] = p.judge.dir
+	}
 	if p.spec.Agent.Preset != "" {
 		p.taskTools(env)
 		env[presets.NetworkVar] = string(cmp.Or(p.networks.Agent.Mode, environment.NetworkPublic))

@@ -50,8 +50,8 @@ func (r *record) lostEnvironment() bool {
 // before the verifier could judge an agent that had failed.
 func (r *record) fail(f *failure) {
 	f.Message = strings.Join(strings.Fields(hide(r.secrets, f.Message)), " ") // one line
-	if before := r.trial.Error; before != nil && r.agentFailed() && f.Type == result.EnvironmentLost {
-		// The verifier should have judged the agent's failure and could not, so nothing is known about the agent.
+	if before := r.trial.Error; before != nil && r.agentFailed() && (f.Type == result.EnvironmentLost || f.Type.Fault() == result.FaultJudge) {
+		// The verifier or a judge should have judged the agent's failure and could not, so nothing is known about the agent.
 		r.trial.Warnings = append(r.trial.Warnings, fmt.Sprintf("%s: %s", before.Type, before.Message))
 		r.trial.Error = nil
 	}

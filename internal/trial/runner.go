@@ -48,6 +48,7 @@ type Runner struct {
 	layers *layer.Store
 	bases  bases
 	owner  environment.Owner
+	judges chan struct{} // has an element for each judge that runs beside its trial's environment
 }
 
 // NewRunner returns a Runner for one job.
@@ -66,6 +67,7 @@ func NewRunner(opts Options) *Runner {
 		images: images.NewStore(opts.Provider, opts.Job.Environment.ForceBuild),
 		layers: layer.NewStore(opts.Provider),
 		owner:  environment.Self(),
+		judges: make(chan struct{}, max(1, opts.Job.NConcurrentTrials)),
 	}
 }
 

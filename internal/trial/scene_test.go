@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
@@ -84,6 +85,8 @@ type story struct {
 	hard    context.Context
 	leaves  bool                    // an environment, which the test removes
 	models  map[string]*model.Model // the job's
+	judges  []trial.Judge
+	reward  *judge.Reward
 }
 
 // outcome is what became of it.
@@ -182,7 +185,7 @@ func (sc *scene) run(s story, t *task.Task, attempt int) outcome {
 		Key:   result.Key{Agent: s.agent.Name, Dataset: cmp.Or(sc.dataset, "tests"), Task: t.Name, Attempt: attempt},
 		Task:  t,
 		Agent: s.agent,
-		Files: s.own, Env: s.env,
+		Files: s.own, Env: s.env, Judges: s.judges, Reward: s.reward,
 	}
 	if spec.Agent.Name == "" {
 		spec.Agent.Name, spec.Key.Agent = "scripted", "scripted"
@@ -271,6 +274,7 @@ func checkInvariants(t testing.TB, job config.Job, o outcome) {
 		{"agent setup", ts.AgentSetupStartedAt, ts.AgentSetupEndedAt, ds.AgentSetupSec},
 		{"agent execution", ts.AgentExecutionStartedAt, ts.AgentExecutionEndedAt, ds.AgentExecutionSec},
 		{"verifier", ts.VerifierStartedAt, ts.VerifierEndedAt, ds.VerifierSec},
+		{"judging", ts.JudgesStartedAt, ts.JudgesEndedAt, ds.JudgesSec},
 	} {
 		if phase.began == nil && phase.ended == nil && phase.seconds == nil {
 			continue

@@ -45,9 +45,9 @@ func (x *execution) executeShell(ctx context.Context, g *gateway) error {
 
 // runShell runs the loop until it ends or the agent's time is over, and ends what it started if the time is over.
 func (x *execution) runShell(ctx context.Context, g *gateway) error {
-	instruction, err := x.spec.Task.Instruction()
+	instruction, err := x.instruction()
 	if err != nil {
-		return unreadable("instruction.md", err)
+		return err
 	}
 	log, err := x.capture(result.CommandDir + "/" + result.StdoutFile)
 	if err != nil {
@@ -59,7 +59,7 @@ func (x *execution) runShell(ctx context.Context, g *gateway) error {
 		return err
 	}
 	defer x.release(trouble)
-	opts := environment.ExecOptions{WorkDir: x.spec.Task.Config.Environment.WorkDir, User: string(x.spec.Task.Config.Agent.User), Env: x.commandEnv()}
+	opts := environment.ExecOptions{WorkDir: x.spec.Task.Config.Environment.WorkDir, User: x.agentUser(), Env: x.commandEnv()}
 	maps.Copy(opts.Env, x.agentEnv())
 	limited, cancel := awake.WithTimeoutCause(ctx, x.timeouts.Execute, environment.ErrTimeout)
 	defer cancel()
@@ -70,7 +70,7 @@ func (x *execution) runShell(ctx context.Context, g *gateway) error {
 	}
 	m := x.opts.Models[x.spec.Agent.Model]
 	err = shell.Run(limited, shell.Options{
-		API: x.protocol(m), Model: m.Upstream, Transport: g.session.Transport(), Instruction: string(instruction), Log: log,
+		API: x.protocol(m), Model: m.Upstream, Transport: g.session.Transport(), Instruction: instruction, Log: log,
 		Exec: func(ctx context.Context, command string, timeout time.Duration, output io.Writer) (int, error) {
 			opts := opts
 			opts.Stdout, opts.Stderr, opts.Timeout = output, output, timeout

@@ -5,6 +5,7 @@ import (
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial/agentfiles"
@@ -19,8 +20,19 @@ type Spec struct {
 	Files *agentfiles.Set   // the agent's; nil: none
 	// Offline: no phase has a network, whatever the task and the job say.
 	Offline bool
+	// Judges judge the outcome when the tests have ended. Reward, if not nil, computes the trial's reward from theirs.
+	Judges []Judge
+	Reward *judge.Reward
 	// Again, if not nil, is an earlier trial of the same key, which is verified again.
 	Again *Again
+}
+
+// Judge is a judge of a trial and the agent that judges.
+type Judge struct {
+	*judge.Judge
+	Agent agent.Agent       // of the judge, with its model and budget
+	Env   map[string]string // as Spec.Env
+	Files *agentfiles.Set   // as Spec.Files
 }
 
 // Timeouts has the timeouts of a trial, with multiplier, overrides and ceilings applied.

@@ -18,15 +18,16 @@ import (
 	"github.com/org/rollout-action/internal/trial/images"
 )
 
-// Files inside an environment, and the variable with the instruction. Source: specification, "special paths".
+// Scripts inside an environment, and the variable with the instruction. Source: specification, "special paths".
 const (
-	installScript = environment.ScriptsDir + "/install.sh"
-	executeScript = environment.ScriptsDir + "/execute.sh"
+	installScript = "install.sh"
+	executeScript = "execute.sh"
 
 	solveScript = "solve.sh"
 	testScript  = "test.sh"
 
 	instructionVar = "ROLLOUT_TASK_INSTRUCTION"
+	judgeDirVar    = "ROLLOUT_JUDGE_DIR" // of a judge: where its verdict belongs
 )
 
 // Timeouts of calls to a provider that no configured timeout covers, so that none can block a job.
@@ -197,7 +198,7 @@ func (x *execution) install(ctx context.Context) error {
 func (x *execution) runInstallScript(ctx context.Context) error {
 	x.refusals.setActor("the install script")
 	// Not as agent.user, who could not add packages.
-	code, err := x.exec(ctx, scriptRun{script: "exec bash " + installScript, logs: result.SetupDir, env: x.agentEnv(), timeout: x.timeouts.Install})
+	code, err := x.exec(ctx, scriptRun{script: "exec bash " + x.installDir() + "/" + installScript, logs: result.SetupDir, env: x.agentEnv(), timeout: x.timeouts.Install})
 	if err == nil && code != 0 {
 		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), outputIn(result.SetupDir))
 	}
@@ -206,16 +207,22 @@ func (x *execution) runInstallScript(ctx context.Context) error {
 
 // execute runs the agent.
 func (x *execution) execute(ctx context.Context) error {
+	if x.isCall() {
+		return x.executeCall(ctx)
+	}
 	if err := x.switchNetwork(ctx, "the agent", x.networks.Agent); err != nil {
 		return err
 	}
-	script, what := "exec bash "+executeScript, "the agent's execute script"
+	script, what := "exec bash "+x.scriptsDir()+"/"+executeScript, "the agent's execute script"
 	if x.spec.Agent.Name == agent.Oracle {
 		solution, err := x.spec.Task.Solution()
 		if err != nil {
 			return unreadable("solution/", err)
 		}
 		script, what = scriptCommand(x.rules.SolutionDirs[0], solution, solveScript, x.rules.RunAsPrograms), "the task's solution/solve.sh"
+	}
+	if err := x.beginProcesses(ctx); err != nil {
+		return err
 	}
 	gateway, err := x.openGateway(ctx)
 	if err != nil {
@@ -226,7 +233,7 @@ func (x *execution) execute(ctx context.Context) error {
 	}
 	x.agentBegan = true
 	code, err := x.exec(ctx, scriptRun{
-		script: script, logs: result.CommandDir, env: gateway.variables(x.agentEnv()), timeout: x.timeouts.Execute, user: string(x.spec.Task.Config.Agent.User),
+		script: script, logs: result.CommandDir, env: gateway.variables(x.agentEnv()), timeout: x.timeouts.Execute, user: x.agentUser(),
 	})
 	x.agentBegan = !errors.Is(err, environment.ErrNotBegun)
 	if err == nil && code != 0 {

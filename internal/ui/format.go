@@ -19,6 +19,7 @@ var phaseNames = map[event.Phase]string{
 	event.AgentSetup:       "agent setup",
 	event.AgentExecution:   "agent",
 	event.Verifier:         "verifier",
+	event.Judging:          "judging",
 	event.Collect:          "logs",
 	event.Teardown:         "cleanup",
 }

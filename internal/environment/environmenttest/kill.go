@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing/fstest"
 	"time"
@@ -22,6 +23,7 @@ func killChecks() []check {
 		}},
 		{"killing in one environment leaves the others alone", checkOtherEnvironment},
 		{"a cancel kills what later commands have left behind", checkLaterCommands},
+		{"files and networks may change while a command waits, whose end ends what came later", checkWaiting},
 		{"a writer that blocks does not keep a timeout from ending the command", checkBlockedWriter},
 		{"output from before a timeout is kept", checkOutputBeforeTimeout},
 		{"a timeout has no effect on a command that ends in time", checkUnusedTimeout},
@@ -162,6 +164,47 @@ func checkOtherEnvironment(s *scene) {
 		s.Fatalf("Destroy: %v", err)
 	}
 	s.equal("the server in the other", other.run(". /k/lib.sh; grown older 20"), "")
+}
+
+// checkWaiting does with an environment all that a trial does while one command waits for its input.
+func checkWaiting(s *scene) {
+	env := s.withTools()
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	input, writer := io.Pipe()
+	defer writer.Close()
+	stdout, first := newSignal("ready\n"), make(chan error, 1)
+	go func() {
+		_, err := env.Exec(ctx, "echo ready; read -r", environment.ExecOptions{Stdin: input, Stdout: stdout})
+		first <- err
+	}()
+	s.within("the first command", func() { <-stdout.seen })
+	s.equal("a command beside it", env.run(`. /k/lib.sh
+		bash /k/tick.sh victim >/dev/null 2>&1 &
+		grown victim 2; echo ran`), "ran\n")
+	env.copyTo(environment.Copy{Src: fstest.MapFS{"f": {Data: []byte("x"), Mode: 0o644}}, Dst: "/later", Clean: true})
+	if f := env.fetch("/later", environment.ExtractOptions{}); f.err != nil || f.Files != 1 {
+		s.Errorf("CopyFrom: %d files, %v", f.Files, f.err)
+	}
+	if _, ok := environment.As[environment.NetworkSetter](env.Environment); ok {
+		env.setNetwork(none)
+	}
+	s.equal("a command after that", env.run(". /k/lib.sh; grown older 20; grown victim 20"), "")
+	select {
+	case err := <-first:
+		s.Fatalf("the command that waits has ended: %v", err)
+	default:
+	}
+	cancel()
+	s.within("Exec", func() {
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			s.Errorf("error %v, want %v", err, context.Canceled)
+		}
+	})
+	s.equal("afterwards", env.run(`. /k/lib.sh
+		before=$(size victim)
+		grown older 40 || exit 0
+		if [ $before != $(size victim) ]; then echo "the victim still writes"; fi`), "")
 }
 
 // checkLaterCommands ends a command during which others ran. What they left behind is in nobody's session.

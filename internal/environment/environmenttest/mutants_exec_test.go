@@ -143,6 +143,14 @@ var killMutants = []broken{
 			}
 			return code, err
 		}}},
+	{"ends commands that wait when files come", []string{"files and networks may change while a command waits, whose end ends what came later"}, hooks{
+		exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
+			if script != "echo ready; read -r" {
+				return e.Environment.Exec(ctx, script, o)
+			}
+			o.Stdin = strings.NewReader("\n") // as if the copy had ended it
+			return e.Environment.Exec(ctx, script, o)
+		}}},
 	{"waits for the background", []string{"a background process that holds the output open does not hold up its command"},
 		changeExec(func(script *string, _ *environment.ExecOptions) { *script += "\nwait" })},
 	{"kills what a command leaves running", []string{"a server outlives the command that started it*",

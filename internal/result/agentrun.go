@@ -1,0 +1,41 @@
+package result
+
+import "encoding/json"
+
+// AgentRun is one agent's part in a trial with judges.
+type AgentRun struct {
+	Name      string `json:"name"` // of the agent in the job, or of the judge
+	Role      Role   `json:"role"`
+	Agent     string `json:"agent"`               // that ran: an agent of the job, a preset, or "call"
+	Placement string `json:"placement,omitempty"` // of a judge: "trial" or "fresh"; "" for a call
+	// Trainable: the turns may be used for training. It is never true for a judge.
+	Trainable bool `json:"trainable"`
+	// Skipped: the judge's condition (when) was not met, so it did not run.
+	Skipped bool   `json:"skipped,omitempty"`
+	Usage   *Usage `json:"usage,omitempty"` // has the requested and answered models; null without a gateway
+	Cost    USD    `json:"cost"`            // of the model; null if it is not known
+	// Sec is the time that the run took, with its environment; null if it did not run.
+	Sec           *float64 `json:"sec,omitempty"`
+	Attempts      int      `json:"attempts,omitempty"` // of a judge; see retry.judge_attempts
+	StopCondition string   `json:"stop_condition,omitempty"`
+	IsTruncated   bool     `json:"is_truncated,omitempty"`
+	Error         *Error   `json:"error,omitempty"`
+	Warnings      []string `json:"warnings,omitempty"`
+	// Verdict is what a judge gave, redacted: an object that fits its schema; null without one.
+	Verdict json.RawMessage `json:"verdict,omitempty"`
+	Score   *float64        `json:"score,omitempty"`
+	// Criteria are the values of a judge's criteria by name, from 0 to 1.
+	Criteria map[string]float64 `json:"criteria,omitempty"`
+	Reason   string             `json:"reason,omitempty"` // hostile text, in the verdict's own words; shortened
+	// Trajectory is the path of the record below the trial's directory; "" if there is none.
+	Trajectory string `json:"trajectory,omitempty"`
+}
+
+// Role is what an agent does in a trial.
+type Role string
+
+// The roles.
+const (
+	RolePolicy Role = "policy" // the agent that is evaluated
+	RoleJudge  Role = "judge"
+)

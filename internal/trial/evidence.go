@@ -1,0 +1,254 @@
+package trial
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/excerpt"
+	"github.com/org/rollout-action/internal/judge"
+	"github.com/org/rollout-action/internal/nofollow"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trajectory"
+)
+
+// Limits of what judges see, in bytes.
+const (
+	maxJudged     = 64 << 20  // of a trajectory of which a transcript is made
+	maxPart       = 16 << 10  // of a message, a call or a result in the transcript
+	maxTranscript = 4 << 20   // of transcript.md
+	maxInPrompt   = 256 << 10 // of the transcript in a prompt
+	maxOutput     = 64 << 10  // of the output of the tests, of the last reply and of an artifact in a prompt
+)
+
+// The files that judges see, in the directory inputs of each.
+const (
+	inputsDir       = "inputs"
+	taskInput       = "task.json"
+	instructInput   = "instruction.md"
+	transcriptInput = "transcript.md"
+	testsInput      = "tests.json"
+	stdoutInput     = "tests-" + result.StdoutFile
+	stderrInput     = "tests-" + result.StderrFile
+)
+
+// evidence is what all judges of a trial see. It does not change after writeEvidence.
+type evidence struct {
+	trialDir string // on this machine
+	dir      string // on this machine, with the files of list
+	list     []judge.File
+	kept     []result.Artifact
+	shared   judge.Input
+}
+
+// writeEvidence writes what judges see of the trial, redacted, as another model gets it.
+func (x *execution) writeEvidence() (*evidence, error) {
+	e := &evidence{trialDir: x.dir, dir: filepath.Join(x.dir, filepath.FromSlash(result.JudgeInputsDir)), kept: x.trial.Artifacts}
+	if err := os.MkdirAll(e.dir, 0o755); err != nil {
+		return nil, environment.MarkMachineError(err)
+	}
+	instruction, err := x.spec.Task.Instruction()
+	if err != nil {
+		return nil, unreadable("instruction.md", err)
+	}
+	transcript, reply := x.transcript()
+	stdout, stderr := x.output(result.VerifierDir, result.StdoutFile), x.output(result.VerifierDir, result.StderrFile)
+	in := &e.shared
+	in.Task.Name, in.Task.Dataset, in.Task.Instruction = x.spec.Key.Task, x.spec.Key.Dataset, x.secrets.String(string(instruction))
+	in.Task.Metadata = x.spec.Task.Config.Metadata
+	in.Trial.Agent, in.Trial.Model, in.Trial.Attempt = x.spec.Agent.Name, x.spec.Agent.Model, x.spec.Key.Attempt
+	in.Trial.Reply, in.Trial.Transcript = excerpt.Middle(reply, maxOutput), excerpt.Middle(transcript, maxInPrompt)
+	in.Trial.Stop = x.trial.StopCondition
+	if u := x.trial.Usage; u != nil {
+		in.Trial.Turns = int(u.Turns)
+	}
+	if failed := x.trial.Error; failed != nil {
+		in.Trial.Error = fmt.Sprintf("%s: %s", failed.Type, failed.Message)
+	}
+	in.Tests.Reward, in.Tests.Rewards = x.trial.TestsReward, x.trial.Rewards
+	in.Tests.Output = excerpt.Middle(strings.TrimSpace(stdout+"\n"+stderr), maxOutput)
+
+	about, err := result.Marshal(map[string]any{
+		"name": in.Task.Name, "dataset": in.Task.Dataset, "metadata": in.Task.Metadata, "agent": in.Trial.Agent, "model": in.Trial.Model,
+		"attempt": in.Trial.Attempt, "stop_condition": in.Trial.Stop, "error": in.Trial.Error,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", taskInput, err)
+	}
+	rewards, err := result.Marshal(map[string]any{"reward": in.Tests.Reward, "rewards": in.Tests.Rewards, "exit_code": x.trial.VerifierExitCode})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", testsInput, err)
+	}
+	for _, file := range []struct{ name, what, text string }{
+		{taskInput, "the task and the trial", string(x.secrets.Bytes(about))},
+		{instructInput, "what the agent was told", in.Task.Instruction},
+		{transcriptInput, "what the agent said and did, shortened", excerpt.Middle(transcript, maxTranscript)},
+		{testsInput, "the rewards that the tests gave", string(rewards)},
+		{stdoutInput, "the output of the tests", excerpt.Middle(stdout, maxTranscript)},
+		{stderrInput, "the error output of the tests", excerpt.Middle(stderr, maxTranscript)},
+	} {
+		if file.text != "" {
+			if err := e.write(file.name, file.what, []byte(file.text)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	err = e.addTrajectory()
+	return e, err
+}
+
+// write writes a file that judges see.
+func (e *evidence) write(name, what string, text []byte) error {
+	if err := result.WriteFile(filepath.Join(e.dir, name), text); err != nil {
+		return environment.MarkMachineError(err)
+	}
+	e.list = append(e.list, judge.File{Path: name, What: what})
+	return nil
+}
+
+// addTrajectory adds the trajectory, if there is one. It is a link to the trial's own file.
+func (e *evidence) addTrajectory() error {
+	at := filepath.Join(e.dir, result.ATIFFile)
+	if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return environment.MarkMachineError(err)
+	}
+	switch err := os.Link(filepath.Join(e.trialDir, result.ATIFFile), at); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return environment.MarkMachineError(err)
+	}
+	e.list = append(e.list, judge.File{Path: result.ATIFFile, What: "all that the agent said and did, in the format ATIF: it may be huge, so look at parts of it"})
+	return nil
+}
+
+// transcript returns what the agent said and did as text, and the last thing that it said. Without a gateway, both are its output.
+func (x *execution) transcript() (text, reply string) {
+	shorten := func(s string) string { return excerpt.Middle(s, maxPart) }
+	t, err := readTrajectory(filepath.Join(x.dir, result.ATIFFile))
+	if err == nil {
+		return hide(x.secrets, t.Transcript(shorten)), hide(x.secrets, t.Reply())
+	}
+	note := ""
+	if !errors.Is(err, fs.ErrNotExist) {
+		note = fmt.Sprintf("(There is no transcript: %v. This is the output of the agent.)\n\n", err)
+	}
+	stdout := x.output(result.CommandDir, result.StdoutFile)
+	return note + stdout, stdout
+}
+
+func readTrajectory(path string) (*trajectory.Trajectory, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	limited := &io.LimitedReader{R: f, N: maxJudged + 1}
+	var t trajectory.Trajectory
+	err = json.NewDecoder(limited).Decode(&t)
+	if limited.N <= 0 {
+		return nil, fmt.Errorf("the trajectory is larger than %d MiB", maxJudged>>20)
+	}
+	return &t, err
+}
+
+// output returns the output of a script, shortened and without escape sequences; "" if there is none.
+func (x *execution) output(dir, name string) string {
+	f, err := os.Open(filepath.Join(x.dir, filepath.FromSlash(dir), name))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	ends := &excerpt.Ends{Size: maxTranscript}
+	_, _ = io.Copy(ends, f) // what can be read says enough
+	return hide(x.secrets, ends.String())
+}
+
+// files returns the files as a judge's environment gets them.
+func (e *evidence) files() fs.FS { return worldReadable{os.DirFS(e.dir), ""} }
+
+// paths tells a judge where they are.
+func (e *evidence) paths(dir string) *judge.Paths {
+	p := &judge.Paths{Dir: dir}
+	for _, f := range e.list {
+		p.Files = append(p.Files, judge.File{Path: path.Join(dir, inputsDir, f.Path), What: f.What})
+	}
+	return p
+}
+
+// input returns what prompts use.
+func (e *evidence) input() judge.Input {
+	in := e.shared
+	in.Artifacts = e.artifactText
+	return in
+}
+
+// artifactText returns the beginning and the end of a kept file.
+func (e *evidence) artifactText(name string) (string, error) {
+	below, _, err := e.find(name)
+	if err != nil {
+		return "", err
+	}
+	f, err := nofollow.Open(filepath.Join(e.trialDir, filepath.FromSlash(below)))
+	if err != nil {
+		return "", fmt.Errorf("the artifact %s cannot be read: %w", name, err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("the artifact %s is no file", name)
+	}
+	ends := &excerpt.Ends{Size: maxOutput}
+	if _, err := io.Copy(ends, f); err != nil {
+		return "", fmt.Errorf("the artifact %s cannot be read: %w", name, err)
+	}
+	return ends.String(), nil
+}
+
+// find returns where a path of the agent's environment was kept, below the trial's directory, and the artifact that has it.
+func (e *evidence) find(name string) (below string, kept result.Artifact, err error) {
+	name = path.Clean(name)
+	for _, k := range e.kept {
+		if source := path.Clean(k.Source); within(name, source) {
+			return path.Join(k.Path, strings.TrimPrefix(name, source)), k, nil
+		}
+	}
+	return "", kept, failf(result.JudgeFailed, "the artifact %s was not kept: the agent's environment does not have it", name)
+}
+
+// artifacts returns the artifacts of a judge as a fresh environment gets them. One that is missing is an error.
+func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
+	var copies []environment.Copy
+	for _, name := range paths {
+		below, kept, err := e.find(name)
+		if err != nil {
+			return nil, err
+		}
+		if kept.Incomplete {
+			return nil, failf(result.JudgeFailed, "the artifact %s was not kept whole: see the trial's warnings", name)
+		}
+		one := kept
+		one.Source, one.Path = path.Clean(name), below
+		if rest := strings.TrimPrefix(below, kept.Path); rest != "" {
+			one.Executable = nil
+			for _, file := range kept.Executable {
+				if inner, ok := strings.CutPrefix("/"+file, rest); ok {
+					one.Executable = append(one.Executable, cmp.Or(strings.TrimPrefix(inner, "/"), "."))
+				}
+			}
+		}
+		part, err := (&Again{Before: result.Trial{Artifacts: []result.Artifact{one}}, Artifacts: os.DirFS(e.trialDir)}).artifacts()
+		if err != nil {
+			return nil, err
+		}
+		copies = append(copies, part...)
+	}
+	return copies, nil
+}

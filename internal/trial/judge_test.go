@@ -1,0 +1,408 @@
+package trial_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/agent/presets"
+	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/judge"
+	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/scripted"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
+)
+
+// tenPoints is the verdict of most judges here.
+var tenPoints = map[string]any{
+	"type": "object", "required": []any{"score", "reason"},
+	"properties": map[string]any{"score": map[string]any{"type": "integer", "minimum": 0, "maximum": 10}, "reason": map[string]any{"type": "string"}},
+}
+
+// judgeOf returns a judge of a story, with defaults as loading sets them.
+func judgeOf(t testing.TB, s judge.Spec) trial.Judge {
+	t.Helper()
+	if s.Model == "" {
+		s.Model = "grader"
+	}
+	if s.TimeoutSec == 0 {
+		s.TimeoutSec = 600
+	}
+	if s.Agent == "" {
+		s.Agent = presets.Shell
+	}
+	if s.Prompt == "" && s.Criteria == nil {
+		s.Prompt = "Is it good? {{.Task.Instruction}}"
+	}
+	if s.Verdict == nil && s.Criteria == nil {
+		s.Verdict, s.Score = tenPoints, "verdict.score / 10"
+	}
+	j, problems := judge.Compile(s)
+	if len(problems) > 0 {
+		t.Fatalf("%+v", problems)
+	}
+	return trial.Judge{Judge: j, Agent: agent.Agent{Name: s.Name, Preset: presets.Shell, Model: s.Model, Budget: s.Budget}}
+}
+
+// judgedStory is a task that passes, with an agent that writes a file, and judges whose models answer by scripts, by their names.
+func judgedStory(t *testing.T, scripts map[string]scripted.Script, judges ...trial.Judge) story {
+	t.Helper()
+	s := story{agent: agent.Agent{Execute: "echo plum >/tmp/answer.txt; echo I wrote it."}, models: map[string]*model.Model{}, judges: judges}
+	for name, script := range scripts {
+		if err := script.Check(); err != nil {
+			t.Fatal(err)
+		}
+		price := &config.Price{Input: 1, Output: 10}
+		m, err := model.New(model.Config{
+			Name: name, API: model.Scripted, Upstream: "the-" + name, Transport: scripted.New(script), Cost: config.Model{Price: price}.Cost,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.models[name] = m
+	}
+	return s
+}
+
+// giving is the script of a judge that writes its verdict with commands, after it has looked at the world.
+func giving(verdict string) scripted.Script {
+	return scripted.Script{Repeat: true, Answers: []scripted.Answer{
+		{Run: "cat /tmp/answer.txt; ls $ROLLOUT_JUDGE_DIR/inputs; cat $ROLLOUT_JUDGE_DIR/inputs/transcript.md", Usage: scripted.Usage{Input: 1000, Output: 100}},
+		{Run: "cat >$ROLLOUT_JUDGE_DIR/verdict.json <<'END'\n" + verdict + "\nEND", Usage: scripted.Usage{Input: 1000, Output: 100}},
+		{Text: "Judged.", Usage: scripted.Usage{Input: 1000, Output: 100}},
+	}}
+}
+
+func saying(texts ...string) scripted.Script {
+	s := scripted.Script{Repeat: true}
+	for _, text := range texts {
+		s.Answers = append(s.Answers, scripted.Answer{Text: text, Usage: scripted.Usage{Input: 1000, Output: 100}})
+	}
+	return s
+}
+
+// inTurn lets each answer the next request, and the last one all others.
+type inTurn struct {
+	mu   sync.Mutex
+	list []http.RoundTripper
+}
+
+func (t *inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.mu.Lock()
+	next := t.list[0]
+	if len(t.list) > 1 {
+		t.list = t.list[1:]
+	}
+	t.mu.Unlock()
+	return next.RoundTrip(r)
+}
+
+// agentNamed returns a part of a trial by its name.
+func (o outcome) agentNamed(t testing.TB, name string) result.AgentRun {
+	t.Helper()
+	i := slices.IndexFunc(o.Trial.Agents, func(a result.AgentRun) bool { return a.Name == name })
+	if i < 0 {
+		t.Fatalf("no agent %q among %+v", name, o.Trial.Agents)
+	}
+	return o.Trial.Agents[i]
+}
+
+func TestAJudgeThatIsOneCall(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call})
+		s := judgedStory(t, map[string]scripted.Script{"grader": saying("```json\n{\"score\": 7, \"reason\": \"It is short.\"}\n```")}, j)
+		s.reward = compileReward(t, "0.5 * tests + 0.5 * scores.quality", j)
+		o := p.run(t, s)
+		o.check(t, want{reward: "0.85"})
+		got := o.agentNamed(t, "quality")
+		if got.Role != result.RoleJudge || got.Agent != "call" || got.Placement != "" || got.Trainable || got.Attempts != 1 || *got.Score != 0.7 || got.Reason != "It is short." {
+			t.Errorf("%+v", got)
+		}
+		if got.Usage == nil || got.Usage.Turns != 1 || got.Usage.Requested != "the-grader" || got.Cost != result.Dollars(0.002) || o.Trial.Costs.Judges != result.Dollars(0.002) {
+			t.Errorf("usage %+v, cost %v, costs %+v", got.Usage, got.Cost, o.Trial.Costs)
+		}
+		if *o.Trial.TestsReward != 1 || *o.Trial.Scores["quality"] != 0.7 || o.Trial.Rewards["quality"] != 0.7 {
+			t.Errorf("%v %v %v", o.Trial.TestsReward, o.Trial.Scores, o.Trial.Rewards)
+		}
+		contains(t, "the prompt", o.file(t, "judges/quality/prompt.md"), "Is it good? Do it.")
+		contains(t, "the verdict", o.file(t, "judges/quality/verdict.json"), `"score"`)
+		contains(t, "the record", o.file(t, got.Trajectory), "It is short.")
+		policy := o.Trial.Agents[0]
+		if policy.Role != result.RolePolicy || policy.Name != "scripted" {
+			t.Errorf("%+v", policy)
+		}
+	})
+}
+
+// A judge with tools sees the world that the agent has left, and its commands really run there.
+func TestAJudgeInTheAgentsEnvironment(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": giving(`{"score": 4, "reason": "plum"}`)}, judgeOf(t, judge.Spec{Name: "quality"}))
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"}) // without an expression, judges are metrics
+		got := o.agentNamed(t, "quality")
+		if *got.Score != 0.4 || got.Placement != "trial" || got.Usage.Turns != 3 {
+			t.Errorf("%+v", got)
+		}
+		contains(t, "what it saw", o.file(t, "judges/quality/command/stdout.txt"), "plum\n", "transcript.md", "task.json", "I wrote it.")
+		contains(t, "events", fmt.Sprint(o.phases()), "judging")
+	})
+}
+
+// A fresh judge has the artifacts at their paths, and nothing else of what the agent did.
+func TestAJudgeInAFreshEnvironment(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app", "/srv/run.sh"}})
+		script := scripted.Script{Answers: []scripted.Answer{
+			{Run: "cat /srv/app/deep/a.txt; /srv/run.sh; ls /tmp/answer.txt; ls /logs"},
+			{Run: `echo '{"score": 10, "reason": "ok"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+		}}
+		s := judgedStory(t, map[string]scripted.Script{"grader": script}, j)
+		s.agent.Execute = "mkdir -p /srv/app/deep; echo apple >/srv/app/deep/a.txt; printf '#!/bin/sh\\necho ran\\n' >/srv/run.sh; chmod +x /srv/run.sh; touch /tmp/answer.txt"
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		if got := o.agentNamed(t, "quality"); got.Score == nil || *got.Score != 1 {
+			t.Fatalf("%+v", got)
+		}
+		contains(t, "what it saw", o.file(t, "judges/quality/command/stdout.txt"), "apple\nran\n", "answer.txt': No such file")
+	})
+}
+
+func TestAFreshJudgeWithoutItsArtifactFails(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}})
+		o := p.run(t, judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, j))
+		o.check(t, want{err: result.JudgeFailed, says: []string{"the judge quality", "/srv/app"}})
+		if o.Trial.TestsReward == nil || *o.Trial.TestsReward != 1 {
+			t.Errorf("the reward of the tests is %v", o.Trial.TestsReward)
+		}
+	})
+}
+
+// Whatever goes wrong with a verdict is an error with its type, and never a 0.
+func TestJudgesWithoutAVerdict(t *testing.T) {
+	refusing := scripted.Script{Repeat: true, Answers: []scripted.Answer{{Error: &scripted.Error{Status: 400, Message: "no"}}}}
+	late := scripted.Script{Repeat: true, Answers: []scripted.Answer{{Text: "late", Delay: 1000}}}
+	for name, one := range map[string]struct {
+		spec   judge.Spec
+		script scripted.Script
+		want   want
+	}{
+		"prose":   {judge.Spec{Agent: judge.Call}, saying("It is good: {\"score\": 7, \"reason\": \"x\"}"), want{err: result.JudgeVerdictInvalid}},
+		"empty":   {judge.Spec{Agent: judge.Call}, saying(""), want{err: result.JudgeVerdictMissing}},
+		"range":   {judge.Spec{Agent: judge.Call}, saying(`{"score": 11, "reason": "x"}`), want{err: result.JudgeVerdictInvalid}},
+		"no file": {judge.Spec{}, saying("I think it is good."), want{err: result.JudgeVerdictMissing}},
+		"late":    {judge.Spec{Agent: judge.Call, TimeoutSec: 1}, late, want{err: result.JudgeTimeout, says: []string{"timeout_sec"}}},
+		"refused": {judge.Spec{Agent: judge.Call}, refusing, want{err: result.JudgeFailed}},
+		"budget": {
+			judge.Spec{Budget: agent.Budget{MaxTurns: 2}}, giving(`{"score": 4, "reason": "plum"}`),
+			want{err: result.JudgeFailed, says: []string{"max_turns"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRealPlaces(t, func(t *testing.T, p place) {
+				one.spec.Name = "quality"
+				o := p.run(t, judgedStory(t, map[string]scripted.Script{"grader": one.script}, judgeOf(t, one.spec)))
+				w := one.want
+				w.says = append(w.says, "the judge quality")
+				o.check(t, w)
+				got := o.agentNamed(t, "quality")
+				if got.Error == nil || got.Error.Type != w.err || got.Score != nil || *o.Trial.TestsReward != 1 {
+					t.Errorf("%+v, tests %v", got, o.Trial.TestsReward)
+				}
+				if score, listed := o.Trial.Scores["quality"]; !listed || score != nil {
+					t.Errorf("scores %v", o.Trial.Scores)
+				}
+				attempts := 2
+				if name == "budget" {
+					attempts = 1 // it would be used up again
+				}
+				if got.Attempts != attempts {
+					t.Errorf("%d attempts, want %d", got.Attempts, attempts)
+				}
+			})
+		})
+	}
+}
+
+// on_error: ignore makes the score null, and the trial keeps its reward.
+func TestAJudgeWhoseErrorIsIgnored(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call, OnError: judge.Ignore})
+		s := judgedStory(t, map[string]scripted.Script{"grader": saying("no")}, j)
+		s.reward = compileReward(t, "tests * (scores.quality ?? 0.5)", j)
+		o := p.run(t, s)
+		o.check(t, want{reward: "0.5"})
+		contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "judge_verdict_invalid", "on_error: ignore")
+		if score, listed := o.Trial.Scores["quality"]; !listed || score != nil {
+			t.Errorf("scores %v", o.Trial.Scores)
+		}
+	})
+}
+
+// A judge that gives no verdict tries again, without the agent, and all attempts are paid for and kept.
+func TestAJudgeTriesAgain(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": saying("no"), "other": saying(`{"score": 5, "reason": "now"}`)}, judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call}))
+		first, second := s.models["grader"], s.models["other"]
+		changing, err := model.New(model.Config{Name: "grader", API: model.Scripted, Upstream: "the-grader", Transport: &inTurn{list: []http.RoundTripper{first.Transport, second.Transport}}, Cost: first.Cost})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.models["grader"] = changing
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		got := o.agentNamed(t, "quality")
+		if got.Attempts != 2 || *got.Score != 0.5 || got.Cost != result.Dollars(0.004) {
+			t.Errorf("%+v cost %v", got, got.Cost)
+		}
+		contains(t, "the first attempt", o.file(t, "judges/quality.failed-1/trajectory.jsonl"), "no")
+		if n := len(o.Trial.Retries); n != 1 || o.Trial.Retries[0].Operation != "judge quality" {
+			t.Errorf("retries %+v", o.Trial.Retries)
+		}
+	})
+}
+
+func TestAJudgeWithACondition(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call, When: "tests < 1"})
+		o := p.run(t, judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, j))
+		o.check(t, want{reward: "1"})
+		if got := o.agentNamed(t, "quality"); !got.Skipped || got.Usage != nil || got.Error != nil {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// Judges see what the trial was before any of them began, whatever the others do.
+func TestJudgesDoNotSeeEachOther(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		first := judgeOf(t, judge.Spec{Name: "first", Model: "one"})
+		second := judgeOf(t, judge.Spec{Name: "second", Model: "two"})
+		beside := judgeOf(t, judge.Spec{Name: "beside", Model: "three", Agent: judge.Call, Prompt: "{{.Tests.Reward}} {{.Trial.Transcript}}"})
+		s := judgedStory(t, map[string]scripted.Script{
+			"one": giving(`{"score": 1, "reason": "secret-of-the-first"}`),
+			"two": {Answers: []scripted.Answer{
+				{Run: `cat $ROLLOUT_JUDGE_DIR/inputs/* | grep -c secret-of-the-first; ls $ROLLOUT_JUDGE_DIR`},
+				{Run: `echo '{"score": 2, "reason": "mine"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+			}},
+			"three": saying(`{"score": 3, "reason": "third"}`),
+		}, first, second, beside)
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		for name, score := range map[string]float64{"first": 0.1, "second": 0.2, "beside": 0.3} {
+			if got := o.agentNamed(t, name); got.Score == nil || *got.Score != score {
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+		contains(t, "what the second saw", o.file(t, "judges/second/command/stdout.txt"), "\n0\n")
+	})
+}
+
+// What the agent has planted does not count: it can neither know the judge's directory nor outlive its own time.
+func TestAnAgentCannotSpeakForAJudge(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		// As root, it plants verdicts wherever it can think of, and leaves a process that writes more of them.
+		plant := `v='{"score": 10, "reason": "planted"}'
+mkdir -p /rollout-judges; echo "$v" >/rollout-judges/verdict.json; echo "$v" >verdict.json; echo "$v" >/tmp/verdict.json
+( exec setsid bash -c 'while :; do for d in /rollout-judges/*/; do echo "$0" >$d/verdict.json; done; sleep 0.02; done' "$v" ) >/dev/null 2>&1 &
+`
+		s := judgedStory(t, map[string]scripted.Script{"grader": {Repeat: true, Answers: []scripted.Answer{{Run: "sleep 1"}, {Text: "I write nothing."}}}}, judgeOf(t, judge.Spec{Name: "quality"}))
+		s.agent.Execute = plant
+		p.run(t, s).check(t, want{err: result.JudgeVerdictMissing})
+	})
+}
+
+// What was at the place of the judges' directory, a link for example, is no way out.
+func TestAPlantedLinkIsNotFollowed(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": {Repeat: true, Answers: []scripted.Answer{
+			{Run: `ln -s /nowhere $ROLLOUT_JUDGE_DIR/verdict.json; echo '{"score": 10, "reason": "x"}' >/tmp/v.json`}, {Text: "I linked it."},
+		}}}, judgeOf(t, judge.Spec{Name: "quality"}))
+		s.agent.Execute = "mkdir /elsewhere; ln -s /elsewhere /rollout-judges"
+		o := p.run(t, s)
+		if e := o.Trial.Error; e == nil || e.Type.Fault() != result.FaultJudge {
+			t.Errorf("%+v", e)
+		}
+		if info, err := os.Lstat(filepath.Join(o.dir, "judges", "quality", "verdict.json")); err == nil && !info.Mode().IsRegular() {
+			t.Errorf("verdict.json is a %v", info.Mode())
+		}
+	})
+}
+
+// Processes that the agent has left are gone when a judge works in its environment, unless a judge needs them.
+func TestProcessesOfTheAgentBeforeAJudge(t *testing.T) {
+	for processes, alive := range map[judge.Processes]string{judge.EndProcesses: "same", judge.KeepProcesses: "grows"} {
+		t.Run(string(processes), func(t *testing.T) {
+			inRealPlaces(t, func(t *testing.T, p place) {
+				look := `a=$(stat -c %s /tmp/alive); for i in {1..30}; do sleep 0.1; [ $(stat -c %s /tmp/alive) = $a ] || { echo it grows; exit; }; done; echo it is the same`
+				s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
+					{Run: look}, {Run: `echo '{"score": 2, "reason": "mine"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+				}}}, judgeOf(t, judge.Spec{Name: "quality", Processes: processes}))
+				s.agent.Execute = leaving
+				s.files = map[string]string{"tests/test.sh": living} // the tests still find it
+				o := p.run(t, s)
+				o.check(t, want{reward: "1"})
+				contains(t, "what the judge saw", o.file(t, "judges/quality/command/stdout.txt"), alive+"\n")
+			})
+		})
+	}
+}
+
+// A judge is not asked about a trial that has no outcome.
+func TestJudgesNeedAnOutcome(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call}))
+		s.agent.Execute = "exit 3"
+		o := p.run(t, s)
+		o.check(t, want{err: result.AgentExecutionFailed})
+		if len(o.Trial.Agents) > 0 || o.Trial.Scores != nil {
+			t.Errorf("%+v", o.Trial.Agents)
+		}
+	})
+}
+
+// A reward of the tests cannot have the name of a judge.
+func TestTestsCannotSpeakForJudges(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": saying(`{"score": 1, "reason": "bad"}`)}, judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call}))
+		s.files = map[string]string{"tests/test.sh": `echo 1 >/logs/verifier/reward.txt; echo '{"reward": 1, "quality": 0.9, "quality.tone": 1, "speed": 0.5}' >/logs/verifier/reward.json` + "\n"}
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		if got, _ := json.Marshal(o.Trial.Rewards); string(got) != `{"quality":0.1,"reward":1,"speed":0.5}` {
+			t.Errorf("%s", got)
+		}
+		contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "quality", "quality.tone")
+	})
+}
+
+func compileReward(t testing.TB, text string, judges ...trial.Judge) *judge.Reward {
+	t.Helper()
+	var all []*judge.Judge
+	for _, j := range judges {
+		all = append(all, j.Judge)
+	}
+	r, problems := judge.CompileReward(text, all, true)
+	if len(problems) > 0 {
+		t.Fatalf("%+v", problems)
+	}
+	return r
+}
+
+// phases returns the phases that began.
+func (o outcome) phases() (out []string) {
+	for _, e := range o.events {
+		if e.Phase != "" {
+			out = append(out, string(e.Phase))
+		}
+	}
+	return out
+}

@@ -1,0 +1,281 @@
+package trial
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
+	"time"
+
+	"github.com/org/rollout-action/internal/awake"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/judge"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/shell"
+)
+
+// judgePlan is what a plan has of a judge.
+type judgePlan struct {
+	name   string
+	prompt string
+	dir    string // the judge's directory in its environment; "" for a call
+	files  []environment.Copy
+}
+
+// judging is one attempt of a judge: an execution whose agent is the judge. It has a record of its own; only the environment may be that of
+// the trial.
+type judging struct {
+	*execution
+	judge Judge
+}
+
+// judgeAttempt returns an execution of a judge whose files are in dir. borrowed: it works in the trial's own environment.
+func (x *execution) judgeAttempt(j Judge, in *evidence, dir string) (*judging, error) {
+	p := x.plan
+	p.judge = &judgePlan{name: j.Name}
+	p.spec.Agent, p.spec.Env, p.spec.Files, p.spec.Again = j.Agent, j.Env, j.Files, nil
+	p.timeouts.Execute = time.Duration(min(j.TimeoutSec*p.job.TimeoutMultiplier*float64(time.Second), 1<<62))
+	p.networks.Agent = p.networks.Verify
+	var at *judge.Paths
+	if j.Place() != "" {
+		p.judge.dir = environment.JudgesDir + "/" + strings.ToLower(rand.Text())
+		p.job.InstructionPath = p.judge.dir + "/" + result.JudgePromptFile
+		at = in.paths(p.judge.dir)
+	}
+	prompt, err := j.Ask(in.input(), at)
+	if err != nil {
+		return nil, failf(result.JudgeFailed, "it has no prompt: %v", err)
+	}
+	p.judge.prompt = prompt
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, environment.MarkMachineError(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, result.JudgePromptFile), x.secrets.Bytes([]byte(prompt)), 0o644); err != nil {
+		return nil, environment.MarkMachineError(err)
+	}
+	if p.judge.dir != "" {
+		p.judge.files = judgeFiles(p.judge.dir, prompt, in)
+		if j.Place() == judge.InFresh {
+			kept, err := in.artifacts(j.Artifacts)
+			if err != nil {
+				return nil, err
+			}
+			p.judge.files = append(kept, p.judge.files...)
+		}
+	}
+	run := &execution{
+		Runner: x.Runner, plan: p, deadlines: x.deadlines,
+		record: record{began: x.now(), dir: dir, maxStream: x.maxStream, secrets: x.secrets, sink: func(event.Event) {}, now: x.now},
+	}
+	run.trial = result.Trial{Key: p.spec.Key, Environment: &result.Environment{Provider: x.opts.Provider.Name()}}
+	run.deadlines.retry = run.recordRetry
+	if j.Place() == judge.InTrial {
+		run.live = x.live
+		run.trial.Environment.Unenforced = x.trial.Environment.Unenforced
+	}
+	return &judging{execution: run, judge: j}, nil
+}
+
+// judgeFiles returns what is in the directory of a judge. Whatever was there is removed. Nobody but root can list the directory above, so that
+// only who is told the name finds it.
+func judgeFiles(dir, prompt string, in *evidence) []environment.Copy {
+	return []environment.Copy{
+		{Src: fstest.MapFS{}, Dst: environment.JudgesDir, Mode: 0o711},
+		{Src: fstest.MapFS{result.JudgePromptFile: {Data: []byte(prompt), Mode: 0o644}}, Dst: dir, Clean: true, Mode: 0o777},
+		{Src: in.files(), Dst: path.Join(dir, inputsDir), Clean: true},
+	}
+}
+
+// run runs the judge and returns its verdict. What went wrong is in the record: the verdict counts only if there is no error.
+func (j *judging) run(ctx context.Context) judge.Verdict {
+	defer j.finish()
+	defer j.abandonLayer()
+	ctx = environment.WithRetryNotify(ctx, j.recordRetry)
+	fresh := j.judge.Place() == judge.InFresh
+	for _, s := range steps {
+		if s.phase == event.Verifier {
+			break
+		}
+		wanted := s.wanted(j.execution)
+		if s.phase == event.EnvironmentSetup {
+			s.do = (*execution).enterJudge
+			if fresh {
+				s.do = (*execution).setup
+			}
+		}
+		if wanted {
+			j.step(ctx, s)
+		}
+	}
+	v := j.read(ctx)
+	if fresh {
+		ended := j.live != nil && j.live.stop()
+		j.teardown(ctx, ended)
+	}
+	j.gateway.close()
+	j.refusals.warn(j.warn)
+	return v
+}
+
+// enterJudge puts what a judge needs into the trial's environment. A call needs nothing.
+func (x *execution) enterJudge(ctx context.Context) error {
+	if x.judge.dir == "" {
+		return nil
+	}
+	network := x.networks.Verify
+	if x.spec.Agent.Install != "" {
+		network = x.networks.Install
+	}
+	if err := x.switchNetwork(ctx, "the judge "+x.judge.name, network); err != nil {
+		return err
+	}
+	files := append(slices.Clone(x.judge.files), x.scripts()...)
+	return x.live.copyTo(ctx, append(x.agentFiles(), files...)...)
+}
+
+// isCall reports whether the agent is a judge that is one call of its model.
+func (p *plan) isCall() bool { return p.judge != nil && p.judge.dir == "" }
+
+// executeCall asks the model of a judge.
+func (x *execution) executeCall(ctx context.Context) error {
+	g, err := x.openGateway(ctx)
+	if err != nil {
+		return err
+	}
+	log, err := x.capture(result.CommandDir + "/" + result.StdoutFile)
+	if err != nil {
+		return x.closeGateway(g, err)
+	}
+	defer x.release(log)
+	limited, cancel := awake.WithTimeoutCause(ctx, x.timeouts.Execute, environment.ErrTimeout)
+	defer cancel()
+	m := x.opts.Models[x.spec.Agent.Model]
+	x.agentBegan = true
+	_, err = shell.Ask(limited, shell.Options{API: x.protocol(m), Model: m.Upstream, Transport: g.session.Transport(), Instruction: x.judge.prompt, Log: log})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = ctx.Err()
+	case err != nil && limited.Err() != nil:
+		err = environment.ErrTimeout
+	default:
+		err = x.shellFailure(ctx, err)
+	}
+	return x.closeGateway(g, err)
+}
+
+// installDir returns the directory of the install script. A layer does not have the directory of a judge.
+func (x *execution) installDir() string {
+	if x.making != nil {
+		return environment.ScriptsDir
+	}
+	return x.scriptsDir()
+}
+
+// read reads the verdict of a judge that has ended without an error.
+func (j *judging) read(ctx context.Context) (v judge.Verdict) {
+	defer j.recoverPanic()
+	if !j.noError() {
+		return v
+	}
+	if stop := j.trial.StopCondition; stop != "" {
+		j.fail(failf(result.JudgeFailed, "it was stopped before its end (%s), so nothing that it left counts as its verdict: raise its budget", stop))
+		return v
+	}
+	text, err := j.verdictText(ctx)
+	if err == nil {
+		v, err = j.judge.Read(text)
+	}
+	var invalid *judge.InvalidError
+	switch {
+	case err == nil:
+		if j.judge.VerdictSource() == judge.FromReply {
+			err = os.WriteFile(filepath.Join(j.dir, result.VerdictFile), v.JSON, 0o644)
+		}
+		if err != nil {
+			j.warn("%s could not be written: %v", result.VerdictFile, err)
+		}
+	case ctx.Err() != nil:
+		j.fail(cancelled(ctx, event.Judging))
+	case errors.Is(err, judge.ErrMissing):
+		j.fail(failf(result.JudgeVerdictMissing, "it ended without a verdict (%s)", j.expected()))
+	case errors.As(err, &invalid):
+		j.fail(failf(result.JudgeVerdictInvalid, "its verdict cannot be used: %v", err))
+	default:
+		j.fail(classify(event.Judging, err, j.timeouts, j.secrets))
+	}
+	return v
+}
+
+// expected says where the verdict should have been.
+func (j *judging) expected() string {
+	if j.judge.VerdictSource() == judge.FromReply {
+		return "its last answer has no text"
+	}
+	return "it wrote no " + result.VerdictFile + " in its directory"
+}
+
+// verdictText returns what the judge gave as its verdict, redacted.
+func (j *judging) verdictText(ctx context.Context) ([]byte, error) {
+	if j.judge.VerdictSource() == judge.FromReply {
+		if j.gateway == nil {
+			return nil, judge.ErrMissing
+		}
+		return j.secrets.Bytes([]byte(j.gateway.session.Report().Reply)), nil
+	}
+	c, cancel := j.cleanup(ctx, collectTimeout, collectGrace)
+	defer cancel()
+	var file rewardFile
+	err := j.copyOut(c, j.live.env, path.Join(j.plan.judge.dir, result.VerdictFile), ".", []string{result.VerdictFile}, func(name string, size int64) io.Writer {
+		if name != result.VerdictFile {
+			return nil
+		}
+		file.size = size
+		return &file
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, judge.ErrMissing
+	case err != nil:
+		return nil, err
+	case !file.found:
+		return nil, &judge.InvalidError{Problem: "it is not a plain file"}
+	}
+	text, err := file.whole()
+	if err != nil {
+		return nil, &judge.InvalidError{Problem: err.Error()}
+	}
+	return j.secrets.Bytes([]byte(text)), nil
+}
+
+// failureOf returns the error of a judge as an error of its trial.
+func (j *judging) failureOf() *failure {
+	e := j.trial.Error
+	if e == nil {
+		return nil
+	}
+	f := &failure{Type: result.JudgeFailed, detail: j.detail, machineFault: j.machineFault}
+	message := e.Message
+	switch e.Type {
+	case result.Cancelled, result.InternalError:
+		f.Type = e.Type
+	case result.EnvironmentLost:
+		if j.judge.Place() == judge.InTrial {
+			f.Type = e.Type
+		}
+	case result.AgentExecutionTimeout:
+		f.Type, message = result.JudgeTimeout, fmt.Sprintf("it took longer than %v seconds: raise its timeout_sec", j.timeouts.Execute.Seconds())
+	case result.JudgeFailed, result.JudgeTimeout, result.JudgeVerdictInvalid, result.JudgeVerdictMissing:
+		f.Type = e.Type
+	}
+	f.Message = fmt.Sprintf("the judge %s failed: %s", j.judge.Name, message)
+	return f
+}

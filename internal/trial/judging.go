@@ -1,0 +1,314 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/excerpt"
+	"github.com/org/rollout-action/internal/judge"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// maxReason bounds the reason of a verdict in a result, in bytes.
+const maxReason = 4 << 10
+
+// defaultJudgeAttempts is how often a judge may try if retry.judge_attempts does not say it.
+const defaultJudgeAttempts = 2
+
+// wantsJudges reports whether the judges judge what the agent did: it ended, and the tests have given a reward or are disabled.
+func (x *execution) wantsJudges() bool {
+	if len(x.spec.Judges) == 0 || x.live == nil || x.startOver != nil {
+		return false
+	}
+	return x.trial.Reward != nil && (x.noError() || x.agentFailed()) || x.job.Verifier.Disable && x.noError()
+}
+
+// wantsVerdicts reports whether judges may judge this trial.
+func (x *execution) wantsVerdicts() bool { return len(x.spec.Judges) > 0 && x.visit == nil }
+
+// endsProcesses reports whether what the agent has started is ended before a judge works in its environment.
+func (x *execution) endsProcesses() bool {
+	inTrial := false
+	for _, j := range x.spec.Judges {
+		if j.Place() == judge.InTrial {
+			inTrial = true
+			if j.Processes == judge.KeepProcesses {
+				return false
+			}
+		}
+	}
+	return inTrial && x.visit == nil && x.judge == nil
+}
+
+// beginProcesses begins the marker that ends what the agent starts, if judges need that.
+func (x *execution) beginProcesses(ctx context.Context) error {
+	if !x.endsProcesses() {
+		return nil
+	}
+	m, err := startMarker(ctx, x.live.env, environment.ExecOptions{Env: x.commandEnv()})
+	x.marker = m
+	return err
+}
+
+// errUntouchable is why no judge works in the environment of an agent.
+var errUntouchable = errors.New("processes of the agent may still run, because something ended the process by which Rollout ends them: use placement: fresh")
+
+// endProcesses ends what the agent and the tests have left.
+func (x *execution) endProcesses(ctx context.Context) error {
+	if x.marker == nil {
+		return nil
+	}
+	m := x.marker
+	x.marker = nil
+	unknown, err := m.end(ctx, true)
+	switch {
+	case err != nil:
+		return err
+	case unknown:
+		return errUntouchable
+	}
+	return nil
+}
+
+// judged is what became of a judge.
+type judged struct {
+	run     result.AgentRun
+	failed  *failure // why it has no verdict; nil if it has one, or did not have to run
+	retries []result.Retry
+	omitted []result.Omission
+	env     result.USD // what its environments have cost
+}
+
+// judgeAll runs the judges, and puts their scores and the reward into the result. Source: docs/internals/judges.md.
+func (x *execution) judgeAll(ctx context.Context) error {
+	tests, rewards := x.trial.Reward, maps.Clone(x.trial.Rewards)
+	x.trial.TestsReward, x.trial.Reward = tests, nil
+	x.trial.Agents = []result.AgentRun{x.policyRun()}
+	in, err := x.writeEvidence()
+	if err != nil {
+		return fmt.Errorf("write what the judges see: %w", err)
+	}
+	blocked := x.endProcesses(ctx)
+	if environment.KindOf(blocked) == environment.KindLost || ctx.Err() != nil {
+		return blocked
+	}
+	all := make([]judged, len(x.spec.Judges))
+	var beside sync.WaitGroup
+	defer beside.Wait() // also when a judge in this environment panics
+	facts := judge.Facts{Tests: tests, Rewards: rewards}
+	for i, j := range x.spec.Judges {
+		if j.Place() != judge.InTrial {
+			beside.Go(func() { all[i] = x.judgeBeside(ctx, j, in, facts) })
+		}
+	}
+	for i, j := range x.spec.Judges {
+		if j.Place() == judge.InTrial {
+			all[i] = x.judgeOne(ctx, j, in, facts, blocked)
+		}
+	}
+	beside.Wait()
+	if ctx.Err() != nil {
+		x.noteJudges(all)
+		return ctx.Err()
+	}
+	return x.score(all, tests, rewards)
+}
+
+// judgeBeside runs a judge that does not work in the trial's environment, when there is a place for it.
+func (x *execution) judgeBeside(ctx context.Context, j Judge, in *evidence, facts judge.Facts) judged {
+	select {
+	case x.judges <- struct{}{}:
+		defer func() { <-x.judges }()
+	case <-ctx.Done():
+	}
+	return x.judgeOne(ctx, j, in, facts, nil)
+}
+
+// judgeOne runs a judge, again if it gave no verdict and may try again. blocked is why it cannot run, or nil. It changes nothing of the
+// trial's record, because judges run side by side.
+func (x *execution) judgeOne(ctx context.Context, j Judge, in *evidence, facts judge.Facts, blocked error) (out judged) {
+	out.run = result.AgentRun{Name: j.Name, Role: result.RoleJudge, Agent: j.Spec.Agent, Placement: string(j.Place())}
+	defer func() {
+		if f := out.failed; f != nil {
+			f.Message = strings.Join(strings.Fields(hide(x.secrets, f.Message)), " ")
+			out.run.Error = &result.Error{Type: f.Type, Message: f.Message}
+		}
+	}()
+	applies, err := j.Applies(facts)
+	switch {
+	case err != nil:
+		out.failed = failf(result.JudgeFailed, "the judge %s failed: its condition when has no value: %v", j.Name, err)
+		return out
+	case !applies:
+		out.run.Skipped = true
+		return out
+	case blocked != nil:
+		out.failed = failf(result.JudgeFailed, "the judge %s cannot run: %v", j.Name, blocked)
+		return out
+	}
+	attempts := x.job.Retry.JudgeAttempts
+	if attempts == 0 {
+		attempts = defaultJudgeAttempts
+	}
+	began := x.now()
+	defer func() { out.run.Sec = new(result.Seconds(x.now().Sub(began))) }()
+	for n := 1; ; n++ {
+		out.run.Attempts = n
+		again := x.judgeOnce(ctx, j, in, &out)
+		if out.failed == nil || !again || n >= attempts || ctx.Err() != nil {
+			return out
+		}
+		out.retries = append(out.retries, result.Retry{
+			Operation: "judge " + j.Name, Attempt: n, Message: brief(out.failed, x.secrets), At: result.Stamp(x.now()),
+		})
+		dir := filepath.Join(x.dir, result.JudgesDir, j.Name)
+		if err := os.Rename(dir, fmt.Sprintf("%s.failed-%d", dir, n)); err != nil {
+			out.failed = failf(result.InternalError, "the files of the judge %s could not be kept: %v", j.Name, err)
+			return out
+		}
+	}
+}
+
+// judgeOnce runs an attempt of a judge. again reports whether another one may do better.
+func (x *execution) judgeOnce(ctx context.Context, j Judge, in *evidence, out *judged) (again bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			r := record{secrets: x.secrets}
+			func() { defer r.recoverPanic(); panic(p) }()
+			out.failed, again = &failure{Type: r.trial.Error.Type, Message: r.trial.Error.Message, detail: r.detail}, false
+		}
+	}()
+	below := result.JudgesDir + "/" + j.Name
+	attempt, err := x.judgeAttempt(j, in, filepath.Join(x.dir, filepath.FromSlash(below)))
+	if err != nil {
+		f := classify(event.Judging, err, x.timeouts, x.secrets)
+		f.Message = fmt.Sprintf("the judge %s cannot run: %s", j.Name, f.Message)
+		out.failed = f
+		return false
+	}
+	v := attempt.run(ctx)
+	t := attempt.trial
+	run := &out.run
+	run.Usage, run.StopCondition, run.IsTruncated = t.Usage, t.StopCondition, t.IsTruncated
+	run.Cost = run.Cost.Plus(t.Costs.Model)
+	out.env = out.env.Plus(t.Costs.Environment)
+	run.Warnings = append(run.Warnings, t.Warnings...)
+	out.retries = append(out.retries, t.Retries...)
+	for _, o := range t.Omitted {
+		out.omitted = append(out.omitted, result.Omission{Path: below + "/" + o.Path, Reason: o.Reason})
+	}
+	if _, err := os.Stat(filepath.Join(attempt.dir, result.TrajectoryFile)); err == nil {
+		run.Trajectory = below + "/" + result.TrajectoryFile
+	}
+	if out.failed = attempt.failureOf(); out.failed != nil {
+		lost := out.failed.Type == result.EnvironmentLost || out.failed.Type == result.Cancelled
+		return !lost && t.StopCondition == ""
+	}
+	run.Verdict, run.Score, run.Criteria = v.JSON, &v.Score, v.Criteria
+	run.Reason = excerpt.Middle(hide(x.secrets, v.Reason), maxReason)
+	return false
+}
+
+// policyRun returns the part of the trial's own agent.
+func (x *execution) policyRun() result.AgentRun {
+	run := result.AgentRun{
+		Name: x.spec.Agent.Name, Role: result.RolePolicy, Agent: x.spec.Agent.Name, Usage: x.trial.Usage, Cost: x.trial.Costs.Model,
+		Sec: x.trial.Durations.AgentExecutionSec, StopCondition: x.trial.StopCondition, IsTruncated: x.trial.IsTruncated, Error: x.trial.Error,
+	}
+	if _, err := os.Stat(filepath.Join(x.dir, result.TrajectoryFile)); err == nil {
+		run.Trajectory = result.TrajectoryFile
+	}
+	return run
+}
+
+// noteJudges puts what the judges did into the result.
+func (x *execution) noteJudges(all []judged) {
+	for _, j := range all {
+		if j.run.Name == "" {
+			continue
+		}
+		x.trial.Agents = append(x.trial.Agents, j.run)
+		x.trial.Costs.Judges = x.trial.Costs.Judges.Plus(j.run.Cost)
+		x.trial.Costs.Environment = x.trial.Costs.Environment.Plus(j.env)
+		x.trial.Retries = append(x.trial.Retries, j.retries...)
+		x.trial.Omitted = append(x.trial.Omitted, j.omitted...)
+		for _, w := range j.run.Warnings {
+			x.warn("the judge %s: %s", j.run.Name, w)
+		}
+	}
+}
+
+// score puts the scores of the judges into the result, and the reward that follows. It returns the error of the first judge that failed and
+// may not.
+func (x *execution) score(all []judged, tests *float64, rewards map[string]float64) error {
+	x.noteJudges(all)
+	scores := map[string]*float64{}
+	named := map[string]float64{}
+	var first *failure
+	for i, j := range all {
+		name := x.spec.Judges[i].Name
+		scores[name] = j.run.Score
+		if j.run.Score != nil {
+			named[name] = *j.run.Score
+			for criterion, value := range j.run.Criteria {
+				named[name+"."+criterion] = value
+			}
+		}
+		switch {
+		case j.failed == nil:
+		case x.spec.Judges[i].OnError == judge.Ignore && j.failed.Type.Fault() == result.FaultJudge:
+			x.warn("%s: %s; its score is null (on_error: ignore)", j.failed.Type, j.failed.Message)
+		case first == nil:
+			first = j.failed
+		default:
+			x.warn("%s: %s", j.failed.Type, j.failed.Message)
+		}
+	}
+	x.trial.Scores = scores
+	x.nameRewards(rewards, named)
+	if first != nil {
+		return first
+	}
+	if x.spec.Reward == nil {
+		x.trial.Reward = tests
+		return nil
+	}
+	reward, err := x.spec.Reward.Value(tests, rewards, scores)
+	if err == nil && (math.IsNaN(reward) || math.IsInf(reward, 0)) {
+		err = fmt.Errorf("it is %g", reward)
+	}
+	if err != nil {
+		return failf(result.JudgeVerdictInvalid, "the expression reward has no value: %v", err)
+	}
+	x.trial.Reward = &reward
+	return nil
+}
+
+// nameRewards adds the scores to the named rewards. A reward of the tests with the name of a judge or of one of its criteria is left out: tests
+// cannot speak for judges.
+func (x *execution) nameRewards(rewards, scores map[string]float64) {
+	if len(rewards) == 0 && len(scores) == 0 {
+		return
+	}
+	all := map[string]float64{}
+	for _, name := range slices.Sorted(maps.Keys(rewards)) {
+		owner, _, _ := strings.Cut(name, ".")
+		if slices.ContainsFunc(x.spec.Judges, func(j Judge) bool { return j.Name == owner }) {
+			x.warn("the tests' reward %q is left out: a judge has this name", name)
+			continue
+		}
+		all[name] = rewards[name]
+	}
+	maps.Copy(all, scores)
+	x.trial.Rewards = all
+}
