@@ -70,7 +70,7 @@ func (p *plan) explainIgnoredReward(e *result.Error, exitCode int, reward float6
 	if e.Type == result.VerifierFailed {
 		e.Message = fmt.Sprintf("tests/test.sh ended with exit code %d, so the reward %g that it wrote does not count: let it end with exit 0, "+
 			"or, if the task was made for Harbor, set %s in the job (its output is in %s)",
-			exitCode, reward, p.harborSetting(), outputIn(result.VerifierDir))
+			exitCode, reward, p.harborSetting(), p.outputIn(result.VerifierDir))
 	}
 }
 

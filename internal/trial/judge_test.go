@@ -1,6 +1,7 @@
 package trial_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -405,4 +406,125 @@ func (o outcome) phases() (out []string) {
 		}
 	}
 	return out
+}
+
+// The files can be kept as the agent left them, although a process of Rollout waits there for the judges.
+func TestJudgesAndAKeptOutcome(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": giving(`{"score": 4, "reason": "plum"}`)}, judgeOf(t, judge.Spec{Name: "quality"}))
+		s.job = func(j *config.Job) { j.Environment.Keep = config.KeepOutcome }
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		if o.Trial.Environment.Outcome == nil || *o.agentNamed(t, "quality").Score != 0.4 {
+			t.Errorf("%+v %q", o.Trial.Environment, o.Trial.Warnings)
+		}
+	})
+}
+
+// A judge may be any agent: here one with scripts of its own, which reaches the model through a gateway of its own.
+func TestAJudgeWithScripts(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		for _, placement := range []judge.Placement{judge.InTrial, judge.InFresh} {
+			t.Run(string(placement), func(t *testing.T) {
+				j := judgeOf(t, judge.Spec{Name: "quality", Agent: "reviewer", Placement: placement})
+				j.Agent = agent.Agent{
+					Name: "reviewer", Model: "grader",
+					Install: "echo installed >/opt/reviewer",
+					Execute: `set -e
+cat /opt/reviewer; grep -q 'Is it good' "$ROLLOUT_TASK_INSTRUCTION"; echo "$OWN"
+exec 3<>"/dev/tcp/$(echo "$ROLLOUT_MODEL_URL" | sed 's#http://##; s#/v1##; s#:#/#')"
+body='{"model":"x","messages":[{"role":"user","content":"?"}]}'
+printf 'POST /v1/chat/completions HTTP/1.1\r\nHost: m\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' "$ROLLOUT_MODEL_KEY" ${#body} "$body" >&3
+grep -o '"content":"[^"]*"' <&3
+echo '{"score": 6, "reason": "by script"}' >"$ROLLOUT_JUDGE_DIR/verdict.json"`,
+				}
+				j.Env = map[string]string{"OWN": "of the judge"}
+				s := judgedStory(t, map[string]scripted.Script{"grader": saying("fair enough")}, j)
+				o := p.run(t, s)
+				o.check(t, want{reward: "1"})
+				got := o.agentNamed(t, "quality")
+				if *got.Score != 0.6 || got.Usage.Turns != 1 {
+					t.Errorf("%+v, usage %+v", got, got.Usage)
+				}
+				contains(t, "its output", o.file(t, "judges/quality/command/stdout.txt"), "installed\nof the judge\n", "fair enough")
+			})
+		}
+	})
+}
+
+// A judge whose script fails, or leaves nothing, is no verdict of its own.
+func TestAJudgeWhoseScriptFails(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "quality", Agent: "reviewer"})
+		j.Agent = agent.Agent{Name: "reviewer", Execute: "exit 4"}
+		o := p.run(t, judgedStory(t, nil, j))
+		o.check(t, want{err: result.JudgeFailed, says: []string{"the judge quality failed", "exit code 4"}})
+	})
+}
+
+// The end of the job ends a judge, in whatever it does.
+func TestJudgesEndWhenTheJobIsCancelled(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		for name, spec := range map[string]judge.Spec{"call": {Agent: judge.Call}, "trial": {}, "fresh": {Placement: judge.InFresh}} {
+			t.Run(name, func(t *testing.T) {
+				spec.Name = "quality"
+				answers := []scripted.Answer{{Run: "sleep 1000"}}
+				if spec.Agent == judge.Call {
+					answers = []scripted.Answer{{Text: "late", Delay: 1000}}
+				}
+				s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: answers}}, judgeOf(t, spec))
+				asked := make(chan struct{})
+				before := s.models["grader"]
+				m, err := model.New(model.Config{Name: "grader", API: model.Scripted, Upstream: "the-grader", Transport: &signalling{RoundTripper: before.Transport, asked: asked}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.models["grader"] = m
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				s.ctx = ctx
+				go func() { <-asked; cancel() }()
+				o := p.run(t, s)
+				o.check(t, want{err: result.Cancelled})
+				if *o.Trial.TestsReward != 1 {
+					t.Errorf("the reward of the tests is lost: %v", o.Trial.TestsReward)
+				}
+				if got := o.agentNamed(t, "quality"); got.Error == nil || got.Error.Type != result.Cancelled {
+					t.Errorf("%+v", got)
+				}
+			})
+		}
+	})
+}
+
+// signalling closes asked at the first request.
+type signalling struct {
+	http.RoundTripper
+	once  sync.Once
+	asked chan struct{}
+}
+
+func (s *signalling) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.once.Do(func() { close(s.asked) })
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// What the agent made of the world does not reach the judge by its variables: not HOME, not PATH, not LD_PRELOAD.
+func TestTheWorldOfAJudge(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
+			{Run: `echo "home $HOME preload ${LD_PRELOAD:-none} env ${BASH_ENV:-none} agent ${AGENTS:-none}"; [ "$HOME" = "$ROLLOUT_JUDGE_DIR/home" ] && echo its own home`},
+			{Run: `echo '{"score": 2, "reason": "mine"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+		}}}, judgeOf(t, judge.Spec{Name: "quality"}))
+		s.env = map[string]string{"AGENTS": "variable", "LD_PRELOAD_": "x"}
+		s.agent.Execute = `export HOME=/planted LD_PRELOAD=/planted.so BASH_ENV=/planted.sh; mkdir -p /planted; echo 'echo planted' >/planted.sh
+for f in ~/.bashrc ~/.profile ~/.bash_profile /root/.bashrc /root/.profile; do echo 'echo planted' >>$f; done; true`
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		out := o.file(t, "judges/quality/command/stdout.txt")
+		contains(t, "its world", out, "preload none env none agent none", "its own home")
+		if strings.Contains(out, "planted") {
+			t.Errorf("%s", out)
+		}
+	})
 }

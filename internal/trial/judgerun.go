@@ -91,6 +91,7 @@ func judgeFiles(dir, prompt string, in *evidence) []environment.Copy {
 	return []environment.Copy{
 		{Src: fstest.MapFS{}, Dst: environment.JudgesDir, Mode: 0o711},
 		{Src: fstest.MapFS{result.JudgePromptFile: {Data: []byte(prompt), Mode: 0o644}}, Dst: dir, Clean: true, Mode: 0o777},
+		{Src: fstest.MapFS{}, Dst: path.Join(dir, "home"), Mode: 0o777},
 		{Src: in.files(), Dst: path.Join(dir, inputsDir), Clean: true},
 	}
 }

@@ -179,6 +179,9 @@ func (p *plan) agentEnv() map[string]string {
 	env[instructionVar] = p.job.InstructionPath
 	if p.judge != nil {
 		env[judgeDirVar] = p.judge.dir
+		if p.isShell() { // others may have installed themselves in their HOME
+			env["HOME"] = p.judge.dir + "/home"
+		}
 	}
 	if p.spec.Agent.Preset != "" {
 		p.taskTools(env)

@@ -100,7 +100,7 @@ func (x *execution) runShell(ctx context.Context, g *gateway) error {
 
 // shellFailure returns the error of a loop that ended by itself as a failure of the trial.
 func (x *execution) shellFailure(ctx context.Context, err error) error {
-	see := outputIn(result.CommandDir)
+	see := x.outputIn(result.CommandDir)
 	var unanswered *shell.ModelError
 	switch {
 	case errors.As(err, &unanswered):

@@ -200,7 +200,7 @@ func (x *execution) runInstallScript(ctx context.Context) error {
 	// Not as agent.user, who could not add packages.
 	code, err := x.exec(ctx, scriptRun{script: "exec bash " + x.installDir() + "/" + installScript, logs: result.SetupDir, env: x.agentEnv(), timeout: x.timeouts.Install})
 	if err == nil && code != 0 {
-		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), outputIn(result.SetupDir))
+		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), x.outputIn(result.SetupDir))
 	}
 	return err
 }
@@ -214,6 +214,9 @@ func (x *execution) execute(ctx context.Context) error {
 		return err
 	}
 	script, what := "exec bash "+x.scriptsDir()+"/"+executeScript, "the agent's execute script"
+	if x.judge != nil {
+		what = "its execute script"
+	}
 	if x.spec.Agent.Name == agent.Oracle {
 		solution, err := x.spec.Task.Solution()
 		if err != nil {
@@ -237,7 +240,7 @@ func (x *execution) execute(ctx context.Context) error {
 	})
 	x.agentBegan = !errors.Is(err, environment.ErrNotBegun)
 	if err == nil && code != 0 {
-		err = failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see %s", what, code, x.outOfMemory(ctx), outputIn(result.CommandDir))
+		err = failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see %s", what, code, x.outOfMemory(ctx), x.outputIn(result.CommandDir))
 	}
 	return x.closeGateway(gateway, err)
 }
@@ -271,7 +274,7 @@ func (x *execution) verify(ctx context.Context) error {
 	}
 	x.trial.VerifierExitCode = &code
 	if code != 0 && x.rules.ExitCodeCounts {
-		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), outputIn(result.VerifierDir))
+		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), x.outputIn(result.VerifierDir))
 	}
 	if code == exitKilled {
 		if note := x.outOfMemory(ctx); note != "" {
@@ -290,8 +293,11 @@ type scriptRun struct {
 	timeout time.Duration
 }
 
-// outputIn names the files with a script's output, for messages.
-func outputIn(dir string) string {
+// outputIn names the files with a script's output, for messages. dir is below the directory of the run.
+func (p *plan) outputIn(dir string) string {
+	if p.judge != nil {
+		dir = result.JudgesDir + "/" + p.judge.name + "/" + dir
+	}
 	return dir + "/" + result.StdoutFile + " and " + dir + "/" + result.StderrFile
 }
 

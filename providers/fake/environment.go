@@ -78,7 +78,7 @@ func (e *Environment) lost(s state) error {
 	return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("environment %s %v", e.id, s)}
 }
 
-// begin starts a method that excludes others (but Exec does not exclude itself), in an environment whose state is not beyond last. end ends it.
+// begin starts a method that excludes others, unless it is Exec, in an environment whose state is not beyond last. end ends it.
 func (e *Environment) begin(ctx context.Context, op string, last state) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func (e *Environment) begin(ctx context.Context, op string, last state) (end fun
 		e.busy = append(e.busy, op)
 	}
 	e.mu.Unlock()
-	if len(busy) > 0 && (op != "Exec" || busy[0] != "Exec") {
-		e.provider.complain(fmt.Sprintf("%s of %s during its %s", op, e.id, busy[0]))
+	if i := slices.IndexFunc(busy, func(other string) bool { return other != "Exec" }); i >= 0 {
+		e.provider.complain(fmt.Sprintf("%s of %s during its %s", op, e.id, busy[i]))
 	}
 	if state > last {
 		e.provider.complain(fmt.Sprintf("%s of %s, which %v", op, e.id, state))

@@ -3,6 +3,7 @@ package fake_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"testing"
@@ -58,14 +59,14 @@ func TestComplaints(t *testing.T) {
 	var once sync.Once
 	go func() {
 		<-started
-		_ = env.CopyTo(ctx)
+		_ = env.CopyTo(ctx, environment.Copy{Src: opening{func() { _, _ = env.Exec(ctx, "true", environment.ExecOptions{}) }}, Dst: "/d"})
 		_ = env.Stop(ctx)
 	}()
 	_, err := env.Exec(ctx, "echo; sleep 300", environment.ExecOptions{Stdout: writerFunc(func([]byte) { once.Do(func() { close(started) }) })})
 	if environment.KindOf(err) != environment.KindLost {
 		t.Errorf("Exec of a stopped environment: %v", err)
 	}
-	expect("two calls at once", "CopyTo of fake-000001 during its Exec")
+	expect("two calls at once", "Exec of fake-000001 during its CopyTo")
 
 	_, _ = env.Exec(ctx, "true", environment.ExecOptions{})
 	expect("a command after stop", "Exec of fake-000001, which has been stopped")
@@ -138,4 +139,12 @@ func TestAtOnce(t *testing.T) {
 	if list, err := p.List(ctx); err != nil || len(list) > 0 {
 		t.Errorf("left over: %v, %v", list, err)
 	}
+}
+
+// opening calls a function when something in it is opened. It is empty.
+type opening struct{ call func() }
+
+func (o opening) Open(name string) (fs.File, error) {
+	o.call()
+	return fstest.MapFS{}.Open(name)
 }
