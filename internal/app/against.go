@@ -78,7 +78,7 @@ func (p *planned) against(ctx context.Context, req JobRequest, flag, ref string)
 		return nil, err
 	}
 	opts.Selection, opts.Admit, opts.Commit, opts.AnyAgents, opts.Name = config.Selection{}, nil, nil, true, p.Job.Name
-	opts.OnlyAgents = nil
+	opts.OnlyAgents, opts.AlsoModels = nil, judgeModels(p.sets)
 	for _, a := range p.Job.Agents {
 		opts.OnlyAgents = append(opts.OnlyAgents, a.Name)
 	}
@@ -228,9 +228,8 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, given, ref string, opt
 	return was, nil
 }
 
-// wantedFiles returns the names of the files and directories of the commit that the agents of its job file bring along, and of the scripts of
-// its models. The job file was
-// written below root.
+// wantedFiles returns the names of the files and directories of the commit that the agents of its job file bring along, of the scripts of its
+// models, and of its judges' files. The job file was written below root.
 func (was *earlier) wantedFiles(root string, loaded *config.Loaded) (map[string]bool, error) {
 	wanted := map[string]bool{}
 	add := func(at, whose, source string) error {
@@ -241,7 +240,12 @@ func (was *earlier) wantedFiles(root string, loaded *config.Loaded) (map[string]
 		wanted[filepath.ToSlash(below)] = true
 		return nil
 	}
-	for _, a := range loaded.Job.Agents {
+	for _, f := range loaded.JudgeFiles {
+		if err := add(f.Path, fmt.Sprintf("%s of judge %q", f.Key, clean(f.Judge)), f.Given); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range loaded.Job.AllAgents() {
 		for i, at := range loaded.AgentFiles[a.Name] {
 			if err := add(at, fmt.Sprintf("files of agent %q", clean(a.Name)), a.Files[i].Source); err != nil {
 				return nil, err
@@ -391,6 +395,9 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 		}
 		return nil, usage("%s: commit %s: %w", was.given, ShortCommit(was.commit), err) // such as a link that leads out of it
 	}
+	if err := l.checkJudges(); err != nil {
+		return nil, was.named(err, was.dir)
+	}
 	return l, nil
 }
 
@@ -398,8 +405,9 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 func sharedAgents(a, b *planned) map[string]bool {
 	first, second := trial.DigestsOf(a.Job, a.inputs()), trial.DigestsOf(b.Job, b.inputs())
 	shared := map[string]bool{}
+	judged := slices.ContainsFunc(a.tasks(), func(t *task.Task) bool { return first.ConfigOf(t) != second.ConfigOf(t) })
 	for name, digest := range second.Agents {
-		if first.Config == second.Config && first.Agents[name] == digest {
+		if first.Config == second.Config && !judged && first.Agents[name] == digest {
 			shared[name] = true
 		}
 	}

@@ -17,7 +17,7 @@ func (l *loaded) loadAgentFiles(ctx context.Context) error {
 	var problems diag.List
 	work := event.Begin(ctx, "Reading agents' files", 0)
 	defer work.End()
-	for _, a := range l.Job.Agents {
+	for _, a := range l.Job.AllAgents() {
 		if len(a.Files) == 0 {
 			continue
 		}
@@ -56,7 +56,7 @@ func (p *planned) openAgentFiles(ctx context.Context) error {
 	if err != nil {
 		store = nil // there is no place for one
 	}
-	for _, a := range p.Job.Agents {
+	for _, a := range p.Job.AllAgents() {
 		if err := p.files[a.Name].Open(ctx, store); err != nil {
 			return fmt.Errorf("copy the files of agent %q: %w", a.Name, err)
 		}

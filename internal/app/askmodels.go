@@ -34,7 +34,7 @@ const (
 	modelTimeout = 30 * time.Second
 )
 
-// askModels asks each model that an agent of the job uses for one token. Problems have the position of the key that is probably wrong.
+// askModels asks each model that an agent or a judge uses for one token. Problems have the position of the key that is probably wrong.
 func (l *loaded) askModels(ctx context.Context) ([]AskedModel, diag.List, error) {
 	models, err := l.models()
 	if err != nil {
@@ -43,6 +43,12 @@ func (l *loaded) askModels(ctx context.Context) ([]AskedModel, diag.List, error)
 	used := map[string]bool{}
 	for _, a := range l.Job.Agents {
 		used[a.Model] = true
+	}
+	for _, j := range l.Job.Judges {
+		used[j.Model] = true
+	}
+	for _, name := range judgeModels(l.sets) {
+		used[name] = true
 	}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(models)), func(name string) bool { return !used[name] })
 	asked, failed := make([]AskedModel, len(names)), make([]error, len(names))

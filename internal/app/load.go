@@ -16,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/ghvars"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/trial/agentfiles"
 )
 
@@ -30,6 +31,7 @@ type loaded struct {
 	taskDirs []string // of all tasks, also of those that are filtered out
 	source   *dataset.Source
 	files    map[string]*agentfiles.Set // of the agents that have some
+	judges   *trial.JudgeSet            // nil: nothing is judged
 	release  func()                     // of what the job was loaded from; nil: nothing is to be done
 }
 
@@ -176,6 +178,11 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, r
 	}
 	if l.sets = sets; total == 0 {
 		return nil, usage("%s: %s: %s", clean(l.File), noneLeft(l.Job, req), strings.Join(names, ", "))
+	}
+	if !req.noJudges {
+		if err := l.checkJudges(); err != nil {
+			return nil, err
+		}
 	}
 	return l, nil
 }

@@ -70,7 +70,7 @@ func planProof(ctx context.Context, h *Host, req ProveRequest) (_ *planned, note
 		name := "validate-" + h.Now().Format("2006-01-02__15-04-05")
 		proof.Overrides = append(proof.Overrides, config.Override{Path: "name", Literal: name, Origin: "--name"})
 	}
-	l, err := loadTarget(ctx, h, proof, oracleAndNop()...)
+	l, err := loadTarget(ctx, h, proof.withoutJudges(), oracleAndNop()...)
 	if err != nil {
 		return nil, nil, err
 	}

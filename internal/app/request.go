@@ -31,6 +31,7 @@ type JobRequest struct {
 
 	name      string // of the existing job that is resumed; "": the job file says it
 	pathsFrom string // the base of relative paths in the config.json of an existing job; "": File is a job file
+	noJudges  bool   // nothing is judged: the judges of tasks are not looked at
 }
 
 // gated returns the request with the gate's keys that a report asks for.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
 )
 
@@ -202,7 +204,14 @@ func (c *continuation) finish() error {
 
 // checkVariables refuses results that were made with other values of variables.
 func (c *continuation) checkVariables() error {
-	return c.refuseDrift(c.stored.VariableDrift(c.pending, c.Job, c.inputs()))
+	tasks := map[result.Key]*task.Task{}
+	for _, s := range c.specs {
+		tasks[result.Key{Dataset: s.Key.Dataset, Task: s.Key.Task}] = s.Task
+	}
+	taskOf := func(key result.Key) *task.Task {
+		return cmp.Or(tasks[result.Key{Dataset: key.Dataset, Task: key.Task}], &task.Task{})
+	}
+	return c.refuseDrift(c.stored.VariableDrift(c.pending, c.Job, c.inputs(), taskOf))
 }
 
 // reopen makes the job ready to run what is left.

@@ -137,7 +137,7 @@ func planShell(ctx context.Context, h *Host, req JobRequest) (*planned, trial.Sp
 		config.Override{Path: "name", Literal: shellName(h), Origin: "rollout shell"},
 		config.Override{Path: "n_attempts", Literal: 1, Origin: "rollout shell"},
 	)
-	l, err := loadTarget(ctx, h, req, agent.Agent{Name: agent.Nop})
+	l, err := loadTarget(ctx, h, req.withoutJudges(), agent.Agent{Name: agent.Nop})
 	if err != nil {
 		return nil, none, err
 	}

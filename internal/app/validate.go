@@ -29,6 +29,9 @@ type Checked struct {
 // Validate checks a job, or a directory of tasks, without starting anything. If askModels is true, it also asks the models of the job for a
 // token each. The error is a diag.List if the job itself is wrong.
 func Validate(ctx context.Context, h *Host, req JobRequest, askModels bool) (Checked, error) {
+	if !req.hasJobFile(h.Paths) { // there are no models, so nothing can be judged
+		req = req.withoutJudges()
+	}
 	l, err := loadTarget(ctx, h, req, oracleAndNop()...)
 	if err != nil {
 		return Checked{}, err

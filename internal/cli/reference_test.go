@@ -35,7 +35,7 @@ import (
 
 // references are the tables in docs that are generated from the code, by the names in their markers.
 var references = map[string]func(*testing.T) string{
-	"job-file":         func(t *testing.T) string { return keyTables(t, jobSchema(t), "gate") },
+	"job-file":         func(t *testing.T) string { return keyTables(t, jobSchema(t), "gate", "judge_agents") },
 	"gate":             func(t *testing.T) string { return keyTables(t, gateSchema(t)) },
 	"task":             func(t *testing.T) string { return keyTables(t, taskSchema(t)) },
 	"commands":         commandTable,

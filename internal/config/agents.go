@@ -11,6 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/keys"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -20,21 +21,44 @@ func (c *checker) agents() {
 	names := c.newNames("agents", "rename one of them")
 	for i := range c.out.Job.Agents {
 		p := keys.Path{"agents"}.Index(i)
-		if c.Bad(p) {
-			continue
+		if !c.Bad(p) {
+			c.agent(&c.out.Job.Agents[i], p, names)
 		}
-		c.preset(&c.out.Job.Agents[i], p)
-		a := c.out.Job.Agents[i]
-		c.agentName(a, p, names)
-		c.scripts(a, p)
-		c.pipes(a, p)
-		c.cacheInstall(a, p)
+	}
+	for i := range c.out.Job.JudgeAgents {
+		p := keys.Path{"judge_agents"}.Index(i)
+		if a := &c.out.Job.JudgeAgents[i]; !c.Bad(p) && c.onlyJudges(*a, p) {
+			c.agent(a, p, names)
+		}
 	}
 	broken := c.BadBelow(keys.Path{"agents"})
 	c.selectAgents(broken)
 	if len(c.out.Job.Agents) == 0 && !broken && len(c.opts.OnlyAgents) == 0 {
 		c.Add(c.Root.Locate(keys.Path{"agents"}, true), "add agents:, each with a name and an execute script, or - name: oracle", "the job has no agents")
 	}
+}
+
+func (c *checker) agent(a *agent.Agent, p keys.Path, names *names) {
+	c.preset(a, p)
+	c.agentName(*a, p, names)
+	c.scripts(*a, p)
+	c.pipes(*a, p)
+	c.cacheInstall(*a, p)
+}
+
+// onlyJudges reports whether an agent can be one of judge_agents.
+func (c *checker) onlyJudges(a agent.Agent, p keys.Path) bool {
+	switch {
+	case a.Reserved():
+		c.Problem(p.Child("name"), "remove it", "agent %q is built in and judges nothing", a.Name)
+	case a.Model != "":
+		c.Problem(p.Child("model"), "write it in judges", "agent %q only judges, and has the model of its judge", keys.Shorten(a.Name))
+	case a.Budget != (agent.Budget{}):
+		c.Problem(p.Child("budget"), "write it in judges", "agent %q only judges, and has the budget of its judge", keys.Shorten(a.Name))
+	default:
+		return true
+	}
+	return false
 }
 
 func (c *checker) agentName(a agent.Agent, owner keys.Path, names *names) {
@@ -77,7 +101,7 @@ func (c *checker) cacheInstall(a agent.Agent, p keys.Path) {
 // agentFiles resolves the files of the selected agents. Whether they exist is seen when they are read.
 func (c *checker) agentFiles() {
 	c.out.AgentFiles, c.out.AgentFilesAt = map[string][]string{}, map[string][]Place{}
-	for _, a := range c.out.Job.Agents {
+	for _, a := range c.out.Job.AllAgents() {
 		p := c.agentPath(a.Name).Child("files")
 		for i, f := range a.Files {
 			at := p.Index(i)
@@ -140,6 +164,13 @@ func (c *checker) selectAgents(broken bool) {
 		}
 	}
 	c.out.Job.Agents = kept
+	for _, a := range all { // judges need theirs, whether they are evaluated or not
+		judges := slices.ContainsFunc(c.out.Job.Judges, func(s judge.Spec) bool { return s.Agent == a.Name })
+		if judges && !a.Reserved() && !slices.Contains(only, a.Name) {
+			a.Model, a.Budget = "", agent.Budget{}
+			c.out.Job.JudgeAgents = append(c.out.Job.JudgeAgents, a)
+		}
+	}
 }
 
 // variables checks and expands env of the selected agents.
@@ -153,7 +184,7 @@ func (c *checker) variables() {
 		except[name] = true
 	}
 	c.passed(secrets, except)
-	for _, a := range job.Agents {
+	for _, a := range job.AllAgents() {
 		p := c.agentPath(a.Name).Child("env")
 		env, visible, hidden := make(map[string]string, len(a.Env)), map[string]string{}, map[string]bool{}
 		for _, name := range slices.Sorted(maps.Keys(a.Env)) {
@@ -190,21 +221,22 @@ func (c *checker) variables() {
 
 // agentPath returns the path of an agent in the file, where its index may differ from that in the job.
 func (c *checker) agentPath(name string) keys.Path {
-	p := keys.Path{"agents"}
 	if c.agentAt == nil {
-		c.agentAt = map[string]int{}
-		if f := c.Root.Field("agents"); f != nil {
-			for i, item := range slices.Backward(f.Value.Items) { // the first agent of a name wins
-				if n := item.Given("name"); n != nil {
-					c.agentAt[n.Text] = i
+		c.agentAt = map[string]keys.Path{}
+		for _, key := range []string{"judge_agents", "agents"} {
+			if f := c.Root.Field(key); f != nil {
+				for i, item := range slices.Backward(f.Value.Items) { // the first agent of a name wins
+					if n := item.Given("name"); n != nil {
+						c.agentAt[n.Text] = keys.Path{key}.Index(i)
+					}
 				}
 			}
 		}
 	}
-	if i, ok := c.agentAt[name]; ok {
-		return p.Index(i)
+	if p, ok := c.agentAt[name]; ok {
+		return p
 	}
-	return p
+	return keys.Path{"agents"}
 }
 
 func (c *checker) variableName(name string, p keys.Path) {

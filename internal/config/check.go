@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/keys"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -19,8 +20,8 @@ type checker struct {
 	opts    Options
 	out     Loaded
 	refused error // the first error of Options.Admit
-	// agentAt is the index of each name in the file's agents; nil: not computed yet.
-	agentAt map[string]int
+	// agentAt is the path of each agent in the file by name; nil: not computed yet.
+	agentAt map[string]keys.Path
 }
 
 // check completes c.out. The tree must be a mapping.
@@ -41,6 +42,7 @@ func (c *checker) check() {
 		c.gateAgents() // before some of them are left out
 	}
 	c.agents()
+	c.judges()
 	c.agentFiles()
 	c.variables()
 	c.datasets()
@@ -95,17 +97,36 @@ func (c *checker) artifacts() {
 	all := c.out.Job.Artifacts
 	for i, p := range all {
 		at := keys.Path{"artifacts"}.Index(i)
-		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || strings.ContainsRune(p, 0) {
+		if !validArtifact(p) {
 			c.Problem(at, "write it like /app/output", "%q: %q is not the absolute path of a file or directory", at, keys.Shorten(p))
 			continue
 		}
 		for _, other := range all[:i] {
-			if p == other || strings.HasPrefix(p, other+"/") || strings.HasPrefix(other, p+"/") {
+			if oneInOther(p, other) {
 				c.Problem(at, "name the outer directory only", "%q: %q and %q are one in the other", at[:1], other, p)
 				break
 			}
 		}
 	}
+}
+
+// validArtifact reports whether p is the absolute path of something in an environment.
+func validArtifact(p string) bool {
+	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && !strings.ContainsRune(p, 0)
+}
+
+func oneInOther(p, other string) bool {
+	return p == other || strings.HasPrefix(p, other+"/") || strings.HasPrefix(other, p+"/")
+}
+
+// special returns the directory with another use that a path of an environment is in, or that is in it; "" if there is none.
+func special(p string) string {
+	for _, taken := range append(environment.SpecialDirs(), "/proc", "/sys", "/dev") {
+		if oneInOther(p, taken) {
+			return taken
+		}
+	}
+	return ""
 }
 
 func (c *checker) provider() {

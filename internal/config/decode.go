@@ -68,10 +68,6 @@ func asEntry(n *keys.Node, _ keys.Path, all []keys.Rules) string {
 
 func (d *decoder) unknownKeys(_ *keys.Node, p keys.Path, unknown []*keys.Field, known []string) {
 	for _, f := range unknown {
-		if hint, ok := later[f.Name]; ok {
-			d.Add(f.At, hint, "%q is not supported yet", f.Name)
-			continue
-		}
 		if theirs, ok := harborNames[f.Name]; ok {
 			d.harbor = true
 			d.Add(f.At, theirs, "unknown key %q%s", f.Name, p.In())

@@ -3,6 +3,7 @@ package config
 import (
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/judge"
 )
 
 // Job is a job.yaml with all defaults filled in. Its JSON form is config.json, which can be loaded again as a job file; it keeps
@@ -27,6 +28,9 @@ type Job struct {
 	Redact            Redact           `yaml:"redact" json:"redact" doc:"What is hidden in everything that Rollout writes and prints."`
 	Models            map[string]Model `yaml:"models" json:"models,omitempty" doc:"The models that agents can use, by name. Rollout stands between agent and model: the key stays on the host."`
 	Agents            []agent.Agent    `yaml:"agents" json:"agents" required:"true" doc:"The agents to evaluate."`
+	Judges            []judge.Spec     `yaml:"judges" json:"judges,omitempty" most:"20" doc:"Agents that grade what the evaluated ones have done, in every trial, besides those that a task has."`
+	JudgeAgents       []agent.Agent    `yaml:"judge_agents" json:"judge_agents,omitempty" most:"20" doc:"Agents that only judge: judges name them, and they are not evaluated. Their keys are those of agents, without model and budget."`
+	Reward            string           `yaml:"reward" json:"reward,omitempty" doc:"Expression whose value is the reward of a trial, from 0 to 1, over tests (the reward of the tests), rewards (their named rewards) and scores (those of the judges): 0.7 * tests + 0.3 * scores.quality. Default: that of the task, else tests alone; judges then only measure."`
 	Datasets          []Dataset        `yaml:"datasets" json:"datasets,omitempty" doc:"Directories of tasks, and datasets of registries. datasets, tasks or both must be given."`
 	Tasks             []string         `yaml:"tasks" json:"tasks,omitempty" doc:"Directories of single tasks, relative to the job file; they form the dataset \"tasks\"."`
 	TasksFormat       Format           `yaml:"tasks_format" json:"tasks_format,omitempty" enum:"rollout,harbor" doc:"Format of the tasks in the tasks list; see datasets[].format. Default: rollout."`

@@ -45,6 +45,8 @@ type Options struct {
 	// Admit is called with each local file and directory whose content will run: the job file, directories of tasks, registries.
 	// It returns the path to read instead, or an error, which Load returns unchanged. nil: all are read where they are.
 	Admit func(path string) (string, error)
+	// AlsoModels are models that the judges of tasks use.
+	AlsoModels []string
 	// OnlyJobFile: the files that the job file names, such as the scripts of models, are not read.
 	OnlyJobFile bool
 }
@@ -93,23 +95,30 @@ type Loaded struct {
 	// VisiblePassed are the variables of environment.pass_env in redact.except; HiddenPassed are the names of the others.
 	VisiblePassed map[string]string
 	HiddenPassed  []string
-	// Models have the secrets of the models that agents use, by name; Scripts those of scripted ones, and
+	// Models have the secrets of the models that agents and judges use, by name; Scripts those of scripted ones, and
 	// ScriptFiles their absolute paths.
 	Models map[string]ModelSecrets
 	// ModelAt returns the position of a model's key, "" for the model itself, and its path: models.sonnet.api_key.
 	ModelAt     func(name, key string) (Place, string)
 	Scripts     map[string]scripted.Script
 	ScriptFiles map[string]string
+	// UseModels adds models of the job file, which tasks use, to Models and what belongs to them, and to Secrets. Names of others are left
+	// out. The error is as in Load.
+	UseModels func(names []string) error
 	// RecordDirs has the absolute paths of models' record_to and replay.
 	RecordDirs map[string]string
 	// AgentFiles has, by agent, the absolute path of each of its files (of a glob: of the directory that it begins in), and AgentFilesAt their positions.
 	AgentFiles   map[string][]string
 	AgentFilesAt map[string][]Place
-	DatasetDirs  []string // absolute, parallel to Job.Datasets; "" for those of registries
-	Registries   []string // absolute paths or URLs, parallel to Job.Datasets; "" for directories
-	DatasetAt    []Place  // the position of each of Job.Datasets
-	TaskDirs     []string // absolute, parallel to Job.Tasks; they need not exist
-	Warnings     diag.List
+	// JudgeFiles are the files that judges of the job file name. They are in Job.
+	JudgeFiles []JudgeFile
+	// At returns the position of a value of the job file.
+	At          func(keys.Path) Place
+	DatasetDirs []string // absolute, parallel to Job.Datasets; "" for those of registries
+	Registries  []string // absolute paths or URLs, parallel to Job.Datasets; "" for directories
+	DatasetAt   []Place  // the position of each of Job.Datasets
+	TaskDirs    []string // absolute, parallel to Job.Tasks; they need not exist
+	Warnings    diag.List
 }
 
 // maxSize is the maximum size of a job file in bytes; real ones, with their scripts, have a hundredth of it.
@@ -254,6 +263,7 @@ func (s source) load(root *keys.Node, p *keys.Problems, opts Options) (*Loaded, 
 	d := newDecoder(root, p)
 	c := &checker{decoder: d, source: s, opts: opts}
 	c.out.File, c.out.PathsFrom = s.file, s.dir
+	c.out.At = func(p keys.Path) Place { return root.Locate(p, false) }
 	d.Decode(&c.out.Job)
 	if root.Kind == keys.Mapping {
 		c.check()

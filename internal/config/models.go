@@ -14,6 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/keys"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/prices"
@@ -110,10 +111,16 @@ func (c *checker) models(secrets, except map[string]bool) {
 	for _, a := range job.Agents {
 		used[a.Model] = true
 	}
+	for _, j := range job.Judges {
+		used[j.Model] = true
+	}
+	for _, name := range c.opts.AlsoModels {
+		used[name] = true
+	}
 	for _, name := range slices.Sorted(maps.Keys(job.Models)) {
 		m := job.Models[name]
 		p := keys.Path{"models"}.Child(name)
-		if name == "policy" {
+		if name == judge.PolicyModel {
 			c.Problem(p, "choose another name", "models.policy is reserved: it stands for the trial's own model")
 		}
 		if m.Model == "" {
@@ -121,38 +128,62 @@ func (c *checker) models(secrets, except map[string]bool) {
 			job.Models[name] = m
 		}
 		c.modelKeys(m, p)
-		if !used[name] || c.BadBelow(p) { // a key that no agent needs may be missing
-			continue
-		}
-		own := ModelSecrets{Headers: map[string]string{}}
-		if m.Replay != "" { // nobody is asked, so nothing is needed for it
-			c.out.Models[name] = own
-			if c.out.RecordDirs[name] = c.admit(resolve(c.source.dir, m.Replay)); !c.opts.OnlyJobFile && !isDir(c.out.RecordDirs[name]) {
-				c.Problem(p.Child("replay"), "record one first, with record_to", "%s: there is no directory %s", p.Child("replay"), keys.Shorten(m.Replay))
-			}
-			continue
-		}
-		if m.RecordTo != "" {
-			c.out.RecordDirs[name] = resolve(c.source.dir, m.RecordTo)
-		}
-		own.Key = c.modelSecret(m.APIKey, name, p.Child("api_key"), secrets, except)
-		if own.Key != "" && len(References(m.APIKey)) == 0 {
-			secrets[own.Key] = true
-			c.Warn(c.Root.Locate(p.Child("api_key"), false), "write ${NAME_OF_A_VARIABLE}", "the key of the model %q is in the job file, which the results repeat", keys.Shorten(name))
-		}
-		for _, header := range slices.Sorted(maps.Keys(m.Headers)) {
-			own.Headers[header] = c.modelSecret(m.Headers[header], name, p.Child("headers").Child(header), secrets, except)
-		}
-		c.out.Models[name] = own
-		if m.API == APIScripted {
-			c.out.ScriptFiles[name] = c.admit(resolve(c.source.dir, m.Script))
-			if !c.opts.OnlyJobFile {
-				c.out.Scripts[name] = c.modelScript(m, c.out.ScriptFiles[name], p.Child("script"))
-			}
+		if used[name] && !c.BadBelow(p) { // a key that no agent needs may be missing
+			c.useModel(name, secrets, except)
 		}
 	}
 	for _, a := range job.Agents {
 		c.agentModel(a, c.agentPath(a.Name))
+	}
+	c.out.UseModels = func(names []string) error { return c.useMore(names, secrets, except) }
+}
+
+// useMore is Loaded.UseModels.
+func (c *checker) useMore(names []string, secrets, except map[string]bool) error {
+	c.Problems.List = nil
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		_, there := c.out.Job.Models[name]
+		if _, has := c.out.Models[name]; there && !has {
+			c.useModel(name, secrets, except)
+		}
+	}
+	if c.refused != nil {
+		return c.refused
+	}
+	c.out.Secrets = slices.Sorted(maps.Keys(secrets))
+	list := c.Problems.All(c.source.file)
+	c.out.Warnings = append(c.out.Warnings, list.Warnings()...)
+	return list.Err()
+}
+
+// useModel expands the secrets of a model, and reads its script.
+func (c *checker) useModel(name string, secrets, except map[string]bool) {
+	m, p := c.out.Job.Models[name], keys.Path{"models"}.Child(name)
+	own := ModelSecrets{Headers: map[string]string{}}
+	if m.Replay != "" { // nobody is asked, so nothing is needed for it
+		c.out.Models[name] = own
+		if c.out.RecordDirs[name] = c.admit(resolve(c.source.dir, m.Replay)); !c.opts.OnlyJobFile && !isDir(c.out.RecordDirs[name]) {
+			c.Problem(p.Child("replay"), "record one first, with record_to", "%s: there is no directory %s", p.Child("replay"), keys.Shorten(m.Replay))
+		}
+		return
+	}
+	if m.RecordTo != "" {
+		c.out.RecordDirs[name] = resolve(c.source.dir, m.RecordTo)
+	}
+	own.Key = c.modelSecret(m.APIKey, name, p.Child("api_key"), secrets, except)
+	if own.Key != "" && len(References(m.APIKey)) == 0 {
+		secrets[own.Key] = true
+		c.Warn(c.Root.Locate(p.Child("api_key"), false), "write ${NAME_OF_A_VARIABLE}", "the key of the model %q is in the job file, which the results repeat", keys.Shorten(name))
+	}
+	for _, header := range slices.Sorted(maps.Keys(m.Headers)) {
+		own.Headers[header] = c.modelSecret(m.Headers[header], name, p.Child("headers").Child(header), secrets, except)
+	}
+	c.out.Models[name] = own
+	if m.API == APIScripted {
+		c.out.ScriptFiles[name] = c.admit(resolve(c.source.dir, m.Script))
+		if !c.opts.OnlyJobFile {
+			c.out.Scripts[name] = c.modelScript(m, c.out.ScriptFiles[name], p.Child("script"))
+		}
 	}
 }
 

@@ -111,6 +111,7 @@ func (c *checker) presetServers(a *agent.Agent, known presets.Preset, p keys.Pat
 func (c *checker) presetKey(a agent.Agent, known presets.Preset, p keys.Path) {
 	m, hasModel := c.out.Job.Models[a.Model]
 	switch {
+	case p[0] == "judge_agents": // whose models are those of judges
 	case a.Model == "" && a.Preset == presets.Shell:
 		c.Problem(p.Child("preset"), "add model: and models:", "agent %q is Rollout's own loop, which needs a model", keys.Shorten(a.Name))
 	case a.Model == "" && len(known.Keys) > 0:

@@ -36,8 +36,15 @@ func YAML(job Job, from, to string) ([]byte, error) {
 	for i := range job.Tasks {
 		job.Tasks[i] = move(job.Tasks[i])
 	}
+	job.JudgeAgents = slices.Clone(job.JudgeAgents)
+	moved := make([]*agent.Agent, 0, len(job.Agents)+len(job.JudgeAgents))
 	for i := range job.Agents {
-		a := &job.Agents[i]
+		moved = append(moved, &job.Agents[i])
+	}
+	for i := range job.JudgeAgents {
+		moved = append(moved, &job.JudgeAgents[i])
+	}
+	for _, a := range moved {
 		a.Files = slices.Clone(a.Files)
 		for k, f := range a.Files {
 			base, glob := agent.SplitGlob(f.Source)

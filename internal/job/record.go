@@ -145,6 +145,10 @@ func CanonicalConfig(cfg config.Job) config.Job {
 	for i := range cfg.Agents {
 		cfg.Agents[i].Description, cfg.Agents[i].Files = "", nil // what files there are is in the plan
 	}
+	cfg.JudgeAgents = slices.Clone(cfg.JudgeAgents)
+	for i := range cfg.JudgeAgents {
+		cfg.JudgeAgents[i].Description, cfg.JudgeAgents[i].Files = "", nil
+	}
 	cfg.Models = maps.Clone(cfg.Models)
 	for name, m := range cfg.Models {
 		m.RecordTo = ""

@@ -28,6 +28,8 @@ type Problem struct {
 	Line    int
 	Message string
 	Hint    string
+	// Score is the name of the score that reward uses and that is not there; "" for other problems.
+	Score string
 }
 
 // problems collects problems.

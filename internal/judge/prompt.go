@@ -184,3 +184,9 @@ func (j *Judge) contract(b *strings.Builder, at *Paths) {
 	}
 	b.WriteString("Answer with this JSON object and nothing else: only your last message counts.\n")
 }
+
+// UsesMetadata reports whether the prompt uses the task's metadata, of which each task has its own.
+func (j *Judge) UsesMetadata() bool { return false }
+
+// CheckMetadata returns the problems of the prompt with the metadata of a task.
+func (j *Judge) CheckMetadata(map[string]any) []Problem { return nil }

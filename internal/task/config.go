@@ -57,7 +57,9 @@ func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
 	var found keys.Problems
 	file := p.path(configFile)
 	if root, values := parseTOML(file, content, &found); root != nil {
-		c, vars = newReader(root, opts, &found).read()
+		r := newReader(root, opts, &found)
+		c, vars = r.read()
+		r.judges(fsys, c.Judges)
 		c.Metadata, _ = values["metadata"].(map[string]any)
 	}
 	p.list = append(p.list, found.All(file)...)
@@ -86,7 +88,10 @@ func (r *reader) read() (c Config, vars variables) {
 	c = Config{
 		Version: r.version(), Source: f.Source, Info: f.Info,
 		Verifier: f.Verifier.Verifier, Agent: f.Agent.Agent, Environment: f.Environment.Environment, Solution: f.Solution,
-		Artifacts: r.artifacts(),
+		Artifacts: r.artifacts(), Judges: f.Judges, Reward: f.Reward,
+	}
+	if len(c.Judges) > 0 || c.Reward != "" {
+		vars.root = r.Root
 	}
 	c.Environment.Networks = r.networks()
 	c.Environment.WorkDir = r.workDir()

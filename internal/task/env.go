@@ -16,6 +16,8 @@ type variables struct {
 	environment, verifier, solution map[string]string
 	solutionProblems                diag.List // problems that only affect the oracle
 	harborKey                       string    // see harborKeys
+	// root is task.toml, if it has judges or reward.
+	root *keys.Node
 }
 
 // EnvironmentEnv returns the variables of every process in the task's environments, expanded. They may be secret: never write them.

@@ -41,6 +41,8 @@ func (r *reader) unknownKeys(n *keys.Node, p keys.Path, unknown []*keys.Field, k
 		why, refused := unsupported[at.String()]
 		instead, ineffective := noEffect[at.String()]
 		switch {
+		case p[:min(len(p), 1)].String() == "judges": // a judge that is another one than was meant makes other scores
+			r.Add(f.At, diag.DidYouMean(f.Name, known), "unknown key %q", at)
 		case (refused || ineffective) && asksForNothing(n, f, at.String()):
 		case refused:
 			r.Add(f.At, leaveOut, "%q is not supported: %s", at, why)

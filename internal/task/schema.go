@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 
+	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/keys"
 )
 
@@ -31,6 +32,8 @@ type file struct {
 	Environment environmentKeys `toml:"environment" doc:"What the trial runs in, and its limits."`
 	Solution    Solution        `toml:"solution" doc:"How solution/solve.sh runs, for the agent oracle."`
 	Artifacts   []artifactKeys  `toml:"artifacts" most:"100" hint:"write artifacts = [\"/app/output\"]" doc:"Files and directories that are copied out of the environment when the agent is done, into the trial's directory artifacts."`
+	Judges      []judge.Spec    `toml:"judges" most:"20" hint:"write [[judges]]" doc:"Agents that grade what the evaluated ones have done, besides those of the job. A model is a name in models of the job."`
+	Reward      string          `toml:"reward" doc:"Expression whose value is the reward of a trial, from 0 to 1, over tests, rewards and scores: 0.7 * tests + 0.3 * scores.quality. The job's wins. Default: tests alone."`
 }
 
 type environmentKeys struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -105,6 +106,8 @@ type Config struct {
 	Environment Environment
 	Solution    Solution
 	Artifacts   []Artifact
+	Judges      []judge.Spec `json:",omitempty"` // without files: Prompt and Verdict have what is in them
+	Reward      string       `json:",omitempty"`
 }
 
 // Verifier is [verifier].

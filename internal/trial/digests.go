@@ -8,14 +8,18 @@ import (
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/model/scripted"
+	"github.com/org/rollout-action/internal/task"
 )
 
 // Digests tell whether a trial of another job was the same experiment: if they are equal, the job files say the same about it.
 // Result files, which may be public, contain them. So they do not depend on secrets, of which a short one could be guessed.
 type Digests struct {
 	Agents map[string]string // by name
-	Config string
+	Config string            // of tasks without judges of their own; see ConfigOf
+	job    config.Job
+	in     Inputs
 }
 
 // Inputs is what a job's file does not have itself.
@@ -29,14 +33,45 @@ type Inputs struct {
 // DigestsOf returns the digests of a job. Of the inputs' variables the values count; of all others only the names and placeholders. Of
 // files it counts where they are in the environment, not where they come from.
 func DigestsOf(job config.Job, in Inputs) Digests {
-	d := Digests{Agents: map[string]string{}, Config: digestOf(struct {
+	d := Digests{Agents: map[string]string{}, job: job, in: in, Config: digestOf(struct {
 		Job    config.Job
 		Passed map[string]string
-	}{experiment(job), in.Passed})}
+		Judges []judgeDigest `json:",omitempty"`
+	}{experiment(job), in.Passed, judgeDigests(job, in, job.Judges)})}
 	for _, a := range job.Agents {
 		d.Agents[a.Name] = agentDigest(a, in.Visible[a.Name], in.Files[a.Name], modelOf(job, in, a.Model))
 	}
 	return d
+}
+
+// ConfigOf returns the digest of the configuration for trials of a task: the judges of the task are in the task's digest, and what agents and
+// models the job has for them is in this one.
+func (d Digests) ConfigOf(t *task.Task) string {
+	if len(t.Config.Judges) == 0 {
+		return d.Config
+	}
+	return digestOf(struct {
+		Config string
+		Judges []judgeDigest
+	}{d.Config, judgeDigests(d.job, d.in, t.Config.Judges)})
+}
+
+// judgeDigest is what the verdicts of a judge depend on besides its specification. The model of the trial's agent is in the agent's digest.
+type judgeDigest struct {
+	Agent string     `json:",omitempty"`
+	Model *usedModel `json:",omitempty"`
+}
+
+func judgeDigests(job config.Job, in Inputs, judges []judge.Spec) []judgeDigest {
+	var out []judgeDigest
+	for _, s := range judges {
+		one := judgeDigest{Model: modelOf(job, in, job.JudgeModel(s, agent.Agent{}))}
+		if a, ok := job.JudgeAgent(s, agent.Agent{}); ok {
+			one.Agent = agentDigest(a, in.Visible[a.Name], in.Files[a.Name], nil)
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 // usedModel is what the results of an agent depend on of its model: not how many requests there may be, nor what they cost.
@@ -74,7 +109,7 @@ func experiment(job config.Job) config.Job {
 	job.Environment.MinFreeDisk, job.Environment.Keep = 0, ""
 	job.Budget = config.Budget{}
 	job.Retry, job.Metrics, job.Gate = config.Retry{}, nil, gate.Policy{}
-	job.Models = nil
+	job.Models, job.JudgeAgents = nil, nil // those that judge are in judgeDigests
 	job.Agents, job.Datasets, job.Tasks, job.TasksFormat, job.IncludeTasks, job.ExcludeTasks = nil, nil, nil, "", nil, nil
 	return job
 }

@@ -73,7 +73,7 @@ func asTree(cfg config.Job) (map[string]any, error) {
 	if err := dec.Decode(&tree); err != nil {
 		return nil, fmt.Errorf("compare the configurations: %w", err)
 	}
-	for _, key := range []string{"agents", "datasets"} {
+	for _, key := range namedLists {
 		named := map[string]any{}
 		list, _ := tree[key].([]any)
 		for _, item := range list {
@@ -87,6 +87,9 @@ func asTree(cfg config.Job) (map[string]any, error) {
 	return tree, nil
 }
 
+// namedLists are the keys with lists whose entries have names.
+var namedLists = []string{"agents", "datasets", "judges", "judge_agents"}
+
 type comparison struct{ changes []Change }
 
 func (c *comparison) add(key []string, format string, args ...any) {
@@ -95,7 +98,7 @@ func (c *comparison) add(key []string, format string, args ...any) {
 
 // compare adds the differences between two values of a key. null, "" and a missing value are equal.
 func (c *comparison) compare(key []string, was, is any) {
-	entry := len(key) == 2 && (key[0] == "agents" || key[0] == "datasets") // an entry may be empty: oracle has only a name
+	entry := len(key) == 2 && slices.Contains(namedLists, key[0]) // an entry may be empty: oracle has only a name
 	if reflect.DeepEqual(was, is) || empty(was) && empty(is) && !entry {
 		return
 	}
@@ -110,7 +113,7 @@ func (c *comparison) compare(key []string, was, is any) {
 		for _, k := range allKeys(a, b) {
 			c.compare(append(slices.Clone(key), k), a[k], b[k])
 		}
-	case len(key) > 2 && key[0] == "agents" && key[2] == "env":
+	case len(key) > 2 && (key[0] == "agents" || key[0] == "judge_agents") && key[2] == "env":
 		c.add(key, "was %s, is %s", hidden(was), hidden(is))
 	default:
 		c.value(key, was, is)

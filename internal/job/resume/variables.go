@@ -8,12 +8,13 @@ import (
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
 )
 
 // VariableDrift returns differences that Drift cannot see: variables of the host that are no secrets (redact.except) had other values when
-// results that stay were made. in has the values of today.
-func (j Job) VariableDrift(pending Pending, cfg config.Job, in trial.Inputs) []Change {
+// results that stay were made. in has the values of today, and tasks the tasks of results.
+func (j Job) VariableDrift(pending Pending, cfg config.Job, in trial.Inputs, tasks func(result.Key) *task.Task) []Change {
 	// Keys that do not matter may have changed since, so a result may also have the digests of the stored configuration.
 	now, was := trial.DigestsOf(cfg, in), trial.DigestsOf(j.Config, in)
 	// Keys that may change are in the digest of the configuration, too, so it can be compared only if they did not change.
@@ -26,7 +27,7 @@ func (j Job) VariableDrift(pending Pending, cfg config.Job, in trial.Inputs) []C
 		if d := t.AgentDigest; d != "" && d != now.Agents[t.Agent] && d != was.Agents[t.Agent] {
 			others[t.Agent]++
 		}
-		if d := t.ConfigDigest; comparable && d != "" && d != now.Config && t.Reused == nil && j.sinceResumed(t) {
+		if d := t.ConfigDigest; comparable && d != "" && d != now.ConfigOf(tasks(t.Key)) && t.Reused == nil && j.sinceResumed(t) {
 			otherPassed++
 		}
 	}

@@ -144,7 +144,7 @@ func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok b
 		return OtherTask, false
 	case t.AgentDigest != same.Digests.Agents[spec.Agent.Name]:
 		return OtherAgent, false
-	case t.ConfigDigest != same.Digests.Config:
+	case t.ConfigDigest != same.Digests.ConfigOf(spec.Task):
 		return OtherConfig, false
 	case e.Base != nil:
 		return OtherImage, false

@@ -6,13 +6,6 @@ import (
 	"github.com/org/rollout-action/internal/keys"
 )
 
-// later are planned keys that do not exist yet, with what to do until then. They are errors: if a judge were ignored, results
-// would look better than they are.
-var later = map[string]string{
-	"judges": "remove it; a task's tests/test.sh may call a judge",
-	"preset": "give install and execute scripts",
-}
-
 // belongsIn returns the hint for a key that exists elsewhere: usually the indentation is wrong.
 func belongsIn(key string) string {
 	var places []string
