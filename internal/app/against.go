@@ -111,6 +111,7 @@ func (p *planned) against(ctx context.Context, req JobRequest, flag, ref string)
 			b.shardOf = append(b.shardOf, p.shardOf[rank[s.Key]])
 		}
 	}
+	l.judged(b.specs)
 	b.shard = p.shard
 	return b, nil
 }

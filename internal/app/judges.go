@@ -68,6 +68,40 @@ func (l *loaded) checkJudges() error {
 	return nil
 }
 
+// judged gives trials their judges.
+func (l *loaded) judged(specs []trial.Spec) {
+	if l.judges == nil {
+		return
+	}
+	type shared struct {
+		judges []trial.Judge
+		reward *judge.Reward
+	}
+	type of struct { // trials with the same judges
+		agent string
+		task  *task.Task // nil: one without judges of its own
+	}
+	known := map[of]shared{}
+	for i := range specs {
+		s := &specs[i]
+		key := of{s.Agent.Name, s.Task}
+		if len(s.Task.Config.Judges) == 0 && s.Task.Config.Reward == "" {
+			key.task = nil
+		}
+		one, ok := known[key]
+		if !ok {
+			judges, reward, _ := l.judges.Of(s.Task) // checkJudges has reported the problems
+			one.reward = reward
+			for _, j := range judges {
+				a, _ := l.Job.JudgeAgent(j.Spec, s.Agent)
+				one.judges = append(one.judges, trial.Judge{Judge: j, Agent: a, Env: l.Env[a.Name], Files: l.files[a.Name]})
+			}
+			known[key] = one
+		}
+		s.Judges, s.Reward = one.judges, one.reward
+	}
+}
+
 // judgeProblem returns a problem with the judges of a task, with its place.
 func (l *loaded) judgeProblem(t *task.Task, p trial.JudgeProblem) diag.Diagnostic {
 	var d diag.Diagnostic

@@ -49,6 +49,7 @@ func (l *loaded) plan() (*planned, error) {
 	for i, s := range p.specs {
 		p.specs[i].Files = l.files[s.Key.Agent]
 	}
+	l.judged(p.specs)
 	if err := job.CheckNames(job.Keys(p.specs)); err != nil {
 		return nil, usage("%s: %w", l.File, err)
 	}

@@ -30,10 +30,11 @@ type JudgeFile struct {
 func (j Job) AllAgents() []agent.Agent { return slices.Concat(j.Agents, j.JudgeAgents) }
 
 // JudgeAgent returns the agent of a judge in trials of the agent policy: one of the job, or a preset. Its model and its budget are the
-// judge's. ok is false if there is no such agent, as for a call.
+// judge's. A call is Rollout's own loop, without its tools. ok is false if there is no such agent.
 func (j Job) JudgeAgent(s judge.Spec, policy agent.Agent) (_ agent.Agent, ok bool) {
 	if s.Agent == judge.Call {
-		return agent.Agent{}, false
+		shell, _ := presets.Get(presets.Shell)
+		return agent.Agent{Name: judge.Call, Preset: shell.Name, Version: shell.Version, Model: j.JudgeModel(s, policy), Budget: s.Budget}, true
 	}
 	all := j.AllAgents()
 	i := slices.IndexFunc(all, func(a agent.Agent) bool { return a.Name == s.Agent })

@@ -72,12 +72,17 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 // maxSums is how many files of an agent a plan names. Agents that bring their dependencies along have many thousands.
 const maxSums = 1000
 
-// plannedAgents returns the agents of the specs that have files, each once, sorted by name.
+// plannedAgents returns the agents of the specs and their judges that have files, each once, sorted by name.
 func plannedAgents(specs []trial.Spec) []result.PlannedAgent {
 	files := map[string]*agentfiles.Set{}
 	for _, s := range specs {
 		if s.Files != nil {
 			files[s.Key.Agent] = s.Files
+		}
+		for _, j := range s.Judges {
+			if j.Files != nil {
+				files[j.Agent.Name] = j.Files
+			}
 		}
 	}
 	var planned []result.PlannedAgent
