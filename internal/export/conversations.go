@@ -95,7 +95,9 @@ type archive struct {
 
 func (a *archive) row(r row) error {
 	f, err := job.OpenTrialFile(a.dir, *r.trial, result.ATIFFile)
-	if errors.Is(err, fs.ErrNotExist) { // the run was killed before the file was made
+	if errors.Is(err, fs.ErrNotExist) && r.trial.Usage != nil && r.trial.Usage.ReportedBy != "" {
+		f, err = job.OpenTrialFile(a.dir, *r.trial, path.Join(result.LogsDir, "agent", result.ATIFFile)) // which the agent left
+	} else if errors.Is(err, fs.ErrNotExist) { // the run was killed before the file was made
 		return a.report.lost(r, a.convert(r))
 	}
 	if err != nil {

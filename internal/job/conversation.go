@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 
 	"github.com/org/rollout-action/internal/nofollow"
@@ -62,9 +63,10 @@ func ReadRecord(dir string, t result.Trial, limit int64) (*trajectory.Record, er
 	return trajectory.Read(f)
 }
 
-// OpenTrialFile opens a file in a trial's directory without following links.
+// OpenTrialFile opens a file below a trial's directory without following links.
 func OpenTrialFile(dir string, t result.Trial, name string) (*os.File, error) {
-	sub, err := nofollow.OpenDirBelow(dir, strings.Split(t.Dir(), "/")...)
+	below, name := path.Split(name)
+	sub, err := nofollow.OpenDirBelow(dir, strings.Split(path.Join(t.Dir(), below), "/")...)
 	if err != nil {
 		return nil, err
 	}

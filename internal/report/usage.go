@@ -13,11 +13,21 @@ import (
 // UsageHead are the columns of an agent's usage, as UsageRow.Cells has them.
 var UsageHead = []string{"turns", "input", "output", "cost", "model time"}
 
-// UsageNote explains the columns.
-const UsageNote = "Means per trial, confirmation attempts included; input and output in tokens."
-
-// PartialNote explains the sign before lower bounds.
-const PartialNote = "≥: not known for all trials or calls."
+// UsageNote explains the columns of rows.
+func UsageNote(rows []UsageRow) string {
+	says := "Means per trial, confirmation attempts included; input and output in tokens."
+	if slices.ContainsFunc(rows, func(u UsageRow) bool { return u.Partial }) {
+		says += " ≥: not known for all trials or calls."
+	}
+	own := 0
+	for _, u := range rows {
+		own += u.SelfReported
+	}
+	if own > 0 {
+		says += fmt.Sprintf(" %s had no gateway: what they used is what the agent says itself.", Plural(own, "trial"))
+	}
+	return says
+}
 
 // UsageRow is what an agent used of its model. Agent, Models and Notes may be hostile.
 type UsageRow struct {
@@ -29,6 +39,8 @@ type UsageRow struct {
 	Changes []string
 	Notes   []string // sentences without a full stop about what cannot be compared
 	Partial bool     // a cell is a lower bound
+	// SelfReported counts those of Trials whose agents have said the usage themselves.
+	SelfReported int
 }
 
 // Changed returns the changes in a line: "cost −12%, turns +3"; "" without any.
@@ -50,7 +62,7 @@ func Usages(job result.Job, diff *result.Diff) []UsageRow {
 		if sum == nil || sum.Trials <= 0 {
 			continue
 		}
-		row := UsageRow{Agent: name, Models: sum.Models, Trials: sum.Trials, Partial: len(sum.Partial) > 0, Cells: usageCells(sum)}
+		row := UsageRow{Agent: name, Models: sum.Models, Trials: sum.Trials, Partial: slices.ContainsFunc(sum.Partial, func(name string) bool { return name != "model_sec" }), Cells: usageCells(sum), SelfReported: sum.SelfReported}
 		if diff != nil {
 			for _, g := range diff.Agents {
 				if g.Agent == name && g.Usage != nil {
@@ -77,11 +89,15 @@ func usageCells(sum *result.UsageSum) []string {
 		}
 		return bound(name, Tokens(float64(*of)/n))
 	}
+	modelTime := "–"
+	if measured := sum.Trials - sum.SelfReported; measured > 0 {
+		modelTime = Duration(sum.ModelSec / float64(measured))
+	}
 	cost := "–"
 	if usd, ok := sum.Cost.Reported(); ok {
 		cost = bound("cost", Dollars(usd/n))
 	}
-	return []string{turns(float64(sum.Turns) / n), tokens("input_tokens", sum.InputTokens), tokens("output_tokens", sum.OutputTokens), cost, Duration(sum.ModelSec / n)}
+	return []string{turns(float64(sum.Turns) / n), tokens("input_tokens", sum.InputTokens), tokens("output_tokens", sum.OutputTokens), cost, modelTime}
 }
 
 // UsageChanges returns the changes of means, as UsageHead: turns as a difference, the others in percent. A number that cannot be
@@ -132,6 +148,9 @@ func UsageNotes(d result.UsageDiff) []string {
 	}{{d.Base, "of the baseline"}, {d.Head, "of this job"}} {
 		if side.WithoutUsage > 0 {
 			notes = append(notes, fmt.Sprintf("%d of %s %s had no gateway, so that their turns and tokens are not known", side.WithoutUsage, Plural(side.Trials, "trial"), side.of))
+		}
+		if side.SelfReported > 0 {
+			notes = append(notes, fmt.Sprintf("the turns, tokens and costs of %d of %s %s are what the agents say themselves", side.SelfReported, Plural(side.Trials, "trial"), side.of))
 		}
 		if side.UnknownCosts > 0 {
 			notes = append(notes, fmt.Sprintf("the cost of %d of %s %s is not known", side.UnknownCosts, Plural(side.Trials, "trial"), side.of))

@@ -1,8 +1,14 @@
 package result
 
+// ReportedByAgent is Usage.ReportedBy if nobody measured the usage: the agent has said it, in a trajectory that it left.
+const ReportedByAgent = "agent"
+
 // Usage is what a trial's agent used of its model. Counts of tokens are null if they are not known, and a lower bound if they are not
 // known for some calls. The cost is in Trial.Costs.
 type Usage struct {
+	// ReportedBy is "" for what the gateway has counted, else ReportedByAgent. Then Calls is Turns, and there are no times.
+	ReportedBy string `json:"reported_by,omitempty"`
+
 	Turns   int64 `json:"turns"`         // answers that came to their end
 	Calls   int64 `json:"calls"`         // requests that were sent to the provider
 	Failed  int64 `json:"failed_calls"`  // those of them without an answer that came to its end

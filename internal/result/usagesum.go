@@ -8,11 +8,13 @@ import (
 // UsageSum sums up the usage of trials whose agents had a gateway. A sum is null if no trial knows the number. It is a lower bound if some
 // trials do not; Partial then has its name.
 type UsageSum struct {
-	Trials  int   `json:"trials"` // that have a usage
-	Turns   int64 `json:"turns"`
-	Calls   int64 `json:"calls"`
-	Failed  int64 `json:"failed_calls"`
-	Refused int64 `json:"refused_calls"`
+	Trials int `json:"trials"` // that have a usage
+	// SelfReported counts those of Trials whose agents have said the usage themselves (Usage.ReportedBy).
+	SelfReported int   `json:"self_reported,omitempty"`
+	Turns        int64 `json:"turns"`
+	Calls        int64 `json:"calls"`
+	Failed       int64 `json:"failed_calls"`
+	Refused      int64 `json:"refused_calls"`
 
 	InputTokens      *int64 `json:"input_tokens"`
 	CachedTokens     *int64 `json:"cached_tokens"`
@@ -77,6 +79,9 @@ func (t *usageTally) add(trial Trial) {
 	}
 	s := &t.total
 	s.Trials++
+	if u.ReportedBy != "" {
+		s.SelfReported++
+	}
 	s.Turns, s.Calls = plus(s.Turns, u.Turns), plus(s.Calls, u.Calls)
 	s.Failed, s.Refused = plus(s.Failed, u.Failed), plus(s.Refused, u.Refused)
 	s.ModelSec, s.WaitingSec = finite(s.ModelSec+u.ModelSec), finite(s.WaitingSec+u.WaitingSec)
@@ -116,6 +121,9 @@ func (t *usageTally) sum() *UsageSum {
 	if _, ok := s.Cost.Reported(); ok && t.unknown {
 		s.Partial = append(s.Partial, "cost")
 	}
+	if s.SelfReported > 0 {
+		s.Partial = append(s.Partial, "model_sec")
+	}
 	return &s
 }
 
@@ -127,6 +135,7 @@ type OutcomeUsage struct {
 	OutputTokens *int64  `json:"output_tokens"`
 	ModelSec     float64 `json:"model_sec"`
 	Cost         USD     `json:"cost"` // of the model; null unless the cost of every call is known
+	SelfReported bool    `json:"self_reported,omitempty"`
 }
 
 // outcomeUsage returns the usage of a trial for its outcome; nil without one.
@@ -135,8 +144,8 @@ func outcomeUsage(t Trial) *OutcomeUsage {
 	if u == nil {
 		return nil
 	}
-	o := &OutcomeUsage{Model: u.Requested, Turns: u.Turns, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, ModelSec: u.ModelSec}
-	if _, ok := t.Costs.Model.Reported(); u.Unpriced == 0 && (ok || u.Turns == 0) { // a trial without a turn cost nothing
+	o := &OutcomeUsage{Model: u.Requested, Turns: u.Turns, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, ModelSec: u.ModelSec, SelfReported: u.ReportedBy != ""}
+	if _, ok := t.Costs.Model.Reported(); u.Unpriced == 0 && (ok || u.Turns == 0 && !o.SelfReported) { // a trial without a turn at the gateway cost nothing
 		o.Cost = Dollars(t.Costs.Model.Amount())
 	}
 	return o
@@ -167,11 +176,12 @@ type UsageMeans struct {
 	InputTokens  *float64 `json:"input_tokens"`
 	OutputTokens *float64 `json:"output_tokens"`
 	ModelSec     *float64 `json:"model_sec"`
-	Cost         USD      `json:"cost"`          // of whole trials, as KnownCost
-	Trials       int      `json:"trials"`        // scored ones at comparable tasks
-	UnknownCosts int      `json:"unknown_costs"` // those of Trials whose cost is not known
-	WithoutUsage int      `json:"without_usage"` // those of Trials whose agents had no gateway
-	Models       []string `json:"models"`        // that were requested, sorted
+	Cost         USD      `json:"cost"`                    // of whole trials, as KnownCost
+	Trials       int      `json:"trials"`                  // scored ones at comparable tasks
+	UnknownCosts int      `json:"unknown_costs"`           // those of Trials whose cost is not known
+	WithoutUsage int      `json:"without_usage"`           // those of Trials whose agents had no gateway
+	SelfReported int      `json:"self_reported,omitempty"` // those of Trials whose agents have said the usage themselves
+	Models       []string `json:"models"`                  // that were requested, sorted
 }
 
 // OtherModels reports whether the two sides are known to have used different models.
@@ -222,7 +232,7 @@ func usageDiff(base, head []*Attempts) *UsageDiff {
 	d.Base.Turns, d.Head.Turns = both(used(func(u *OutcomeUsage) (float64, bool) { return float64(u.Turns), true }))
 	d.Base.InputTokens, d.Head.InputTokens = both(used(func(u *OutcomeUsage) (float64, bool) { return tokens(u.InputTokens) }))
 	d.Base.OutputTokens, d.Head.OutputTokens = both(used(func(u *OutcomeUsage) (float64, bool) { return tokens(u.OutputTokens) }))
-	d.Base.ModelSec, d.Head.ModelSec = both(used(func(u *OutcomeUsage) (float64, bool) { return u.ModelSec, true }))
+	d.Base.ModelSec, d.Head.ModelSec = both(used(func(u *OutcomeUsage) (float64, bool) { return u.ModelSec, !u.SelfReported }))
 	if b, h := both(func(o *Outcome) (float64, bool) { return o.KnownCost().Reported() }); b != nil {
 		d.Base.Cost, d.Head.Cost = Dollars(*b).Finite(), Dollars(*h).Finite()
 	}
@@ -247,6 +257,9 @@ func countUsages(tasks []*Attempts) UsageMeans {
 			m.Trials++
 			if _, ok := o.KnownCost().Reported(); !ok {
 				m.UnknownCosts++
+			}
+			if o.Usage != nil && o.Usage.SelfReported {
+				m.SelfReported++
 			}
 			switch {
 			case o.Usage == nil:

@@ -89,6 +89,28 @@ func callID(p model.Part) string {
 	return p.ID
 }
 
+// distinct gives each call of a conversation an identifier of its own, and results that of their call: some protocols have none, and some
+// providers begin anew with each answer. Results of calls with one identifier come in the order of the calls.
+func distinct(messages []ChatMessage) []ChatMessage {
+	seen := map[string]int{}
+	open := map[string][]string{} // calls without a result, by the identifiers that they came with
+	for i := range messages {
+		m := &messages[i]
+		for j := range m.Calls {
+			c := &m.Calls[j]
+			given := c.ID
+			if seen[given]++; seen[given] > 1 {
+				c.ID = fmt.Sprintf("%s-%d", given, seen[given])
+			}
+			open[given] = append(open[given], c.ID)
+		}
+		if waiting := open[m.Call]; m.Role == "tool" && len(waiting) > 0 {
+			open[m.Call], m.Call = waiting[1:], waiting[0]
+		}
+	}
+	return messages
+}
+
 func chats(path []model.RecordedMessage) []ChatMessage {
 	out := []ChatMessage{}
 	for _, m := range path {
@@ -142,8 +164,10 @@ func (r *Record) Conversation(id string, limit int) (Conversation, error) {
 		if t.Answer == 0 {
 			continue
 		}
+		asked := chats(path)
+		all := distinct(chat(asked, r.c.messages[t.Answer].Message))
 		step := Turn{
-			Prompt: chats(path), Completion: chat(nil, r.c.messages[t.Answer].Message), ID: ids[one.talk],
+			Prompt: all[:len(asked)], Completion: all[len(asked):], ID: ids[one.talk],
 			IsTruncated: model.Answer{Finish: t.Finish}.Truncated(), Extras: extras(t),
 		}
 		if err := turns.add(step); err != nil {
@@ -155,7 +179,7 @@ func (r *Record) Conversation(id string, limit int) (Conversation, error) {
 	}
 	out.Trajectory = turns.end()
 	var err error
-	if out.Completion, err = encode(completion); err != nil {
+	if out.Completion, err = encode(distinct(completion)); err != nil {
 		return out, err
 	}
 	if tools := r.tools(main); len(tools) > 0 {
@@ -230,7 +254,7 @@ func (r *Record) Branches(id string, each func(Branch) error) error {
 			continue
 		}
 		followed[t.Answer] = true // the same answer to the same conversation, once more
-		b := Branch{ID: ids[one.talk], Model: t.Answered, Messages: chat(chats(r.c.path(t)), r.c.messages[t.Answer].Message), Tools: definitions(r.c.tools[t.ToolSet])}
+		b := Branch{ID: ids[one.talk], Model: t.Answered, Messages: distinct(chat(chats(r.c.path(t)), r.c.messages[t.Answer].Message)), Tools: definitions(r.c.tools[t.ToolSet])}
 		if r.c.visits > maxVisits {
 			return ErrTooLong
 		}

@@ -35,7 +35,11 @@ func (x *execution) collect(ctx context.Context) {
 	exitCode := x.trial.VerifierExitCode // nil if the tests did not end
 	logs := &logCopy{record: &x.record, env: x.live.env, rules: x.rules}
 	if x.spec.Again == nil && x.trial.Usage == nil { // else it is that of the earlier trial, whose result has it, or the gateway's
-		defer func() { x.addModelCost(logs.cost) }()
+		defer func() {
+			x.addModelCost(logs.cost)
+			_, priced := x.trial.Costs.Model.Reported()
+			x.readOwnWord(priced)
+		}()
 	}
 	unknown := logs.copyAll(c, exitCode != nil)
 	if exitCode == nil {

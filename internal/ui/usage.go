@@ -18,13 +18,9 @@ func (s *summary) usage() []string {
 	}
 	heads := append([]string{"agent", "model", "trials"}, report.UsageHead...)
 	var rows [][]string
-	says := report.UsageNote
 	for _, u := range all[:min(len(all), maxAgents)] {
 		models := untrusted.Line(strings.Join(u.Models[:min(len(u.Models), 3)], ", "))
 		rows = append(rows, append([]string{lineStart(untrusted.Line(u.Agent)), models, strconv.Itoa(u.Trials)}, u.Cells...))
-		if u.Partial && !strings.HasSuffix(says, report.PartialNote) {
-			says += " " + report.PartialNote
-		}
 	}
 	var lines []string
 	if fitted := fit(heads, rows, s.width); fitted != nil {
@@ -33,7 +29,7 @@ func (s *summary) usage() []string {
 		lines = s.paragraphs(heads, rows)
 	}
 	lines = append(lines, more(len(all)-maxAgents)...)
-	return append(lines, s.wrap(says)...)
+	return append(lines, s.wrap(report.UsageNote(all))...)
 }
 
 // usageChanges returns a line for each agent with a model: how its usage changed against the baseline, and what cannot be compared.

@@ -14,7 +14,7 @@ func (p *Page) Usage() string {
 	}
 	var rows [][]string
 	var notes []string
-	compared, partial := false, false
+	compared := false
 	for i, u := range all {
 		if i == maxGroups {
 			notes = append(notes, "… and "+report.Count(len(all)-i)+" more agents")
@@ -29,17 +29,13 @@ func (p *Page) Usage() string {
 			cells = append(cells, cell)
 		}
 		rows = append(rows, cells)
-		partial = partial || u.Partial
 		if len(u.Notes) > 0 {
 			notes = append(notes, name(u.Agent)+": "+words(strings.Join(u.Notes, "; ")))
 		}
 	}
-	says := report.UsageNote
+	says := report.UsageNote(all)
 	if compared {
 		says += " Changes are against the baseline, on the tasks that both have."
-	}
-	if partial {
-		says += " " + report.PartialNote
 	}
 	lines := ""
 	for _, note := range notes {
