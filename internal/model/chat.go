@@ -30,6 +30,9 @@ func (c chat) prepare(path string, body []byte, m *Model) (string, []byte, error
 	if err == nil && c.streams(path, body) && !gjson.GetBytes(body, "stream_options.include_usage").Bool() {
 		body, err = set(body, "stream_options.include_usage", true)
 	}
+	if err == nil && m.Tokens {
+		body, err = asksForTokens(body)
+	}
 	return "/v1" + versionless(path, "v1"), body, err
 }
 

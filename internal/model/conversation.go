@@ -70,6 +70,8 @@ type Answer struct {
 	Message Message
 	// Model is the name that the upstream states; "" if it states none.
 	Model string
+	// Tokens are nil if they were not asked for, or not stated as they should be.
+	Tokens *Tokens
 	// ID is the upstream's identifier of the answer.
 	ID string
 	// Finish is why the model stopped, in the words of the protocol; "" if the answer was cut off.

@@ -30,6 +30,8 @@ type Config struct {
 	Hide func(string) string
 	// Record is what trials keep of their calls; "" is RecordMessages.
 	Record Record
+	// Tokens: the numbers of tokens are asked for and recorded. Only the API of Chat Completions has them.
+	Tokens bool
 	// Transport carries requests; nil: over the network.
 	Transport http.RoundTripper
 }

@@ -18,6 +18,8 @@ type Recorder struct {
 	known map[[sha256.Size]byte]int
 	tools map[[sha256.Size]byte]int
 	n     int
+	// tokens are those of the latest turn that has some.
+	tokens *Tokens
 }
 
 // NewRecorder returns a Recorder that writes at most limit bytes. Later turns are written without their messages.
@@ -40,21 +42,22 @@ type RecordedTurn struct {
 	Answered string            `json:"answered_model,omitempty"`
 	Messages []RecordedMessage `json:"messages,omitempty"` // that are new, the answer included
 	// Last is the message that the answer follows, Answer the answer; 0 if there is none or messages are not recorded.
-	Last      int        `json:"last,omitempty"`
-	Answer    int        `json:"answer,omitempty"`
-	Finish    string     `json:"finish_reason,omitempty"`
-	Whole     bool       `json:"whole"`
-	Usage     Usage      `json:"usage"`
-	Cost      *float64   `json:"cost"`
-	Began     time.Time  `json:"began_at"`
-	FirstByte *time.Time `json:"first_byte_at,omitempty"`
-	Ended     time.Time  `json:"ended_at"`
-	Waiting   float64    `json:"waiting_sec,omitempty"`
-	Stripped  []string   `json:"stripped_tools,omitempty"`
-	ToolSet   int        `json:"tool_set,omitempty"` // the number of the set of tools that was offered
-	Tools     []Tool     `json:"tools,omitempty"`    // of a set that is new
-	Failure   *Failure   `json:"failure,omitempty"`
-	Cut       bool       `json:"messages_left_out,omitempty"` // because the file is full
+	Last      int             `json:"last,omitempty"`
+	Answer    int             `json:"answer,omitempty"`
+	Finish    string          `json:"finish_reason,omitempty"`
+	Whole     bool            `json:"whole"`
+	Usage     Usage           `json:"usage"`
+	Cost      *float64        `json:"cost"`
+	Began     time.Time       `json:"began_at"`
+	FirstByte *time.Time      `json:"first_byte_at,omitempty"`
+	Ended     time.Time       `json:"ended_at"`
+	Waiting   float64         `json:"waiting_sec,omitempty"`
+	Stripped  []string        `json:"stripped_tools,omitempty"`
+	ToolSet   int             `json:"tool_set,omitempty"` // the number of the set of tools that was offered
+	Tools     []Tool          `json:"tools,omitempty"`    // of a set that is new
+	Failure   *Failure        `json:"failure,omitempty"`
+	Cut       bool            `json:"messages_left_out,omitempty"` // because the file is full
+	Tokens    *RecordedTokens `json:"tokens,omitempty"`
 }
 
 // Record writes a turn.
@@ -67,6 +70,9 @@ func (r *Recorder) Record(t Turn) error {
 		line.FirstByte = new(t.FirstByte.UTC())
 	}
 	bare := line
+	if t.Answer.Tokens != nil {
+		line.Tokens = t.Answer.Tokens.shorten(r.tokens)
+	}
 	var at [sha256.Size]byte
 	parent := 0
 	add := func(m Message) {
@@ -111,6 +117,9 @@ func (r *Recorder) Record(t Turn) error {
 		}
 	} else {
 		r.left -= int64(len(text))
+		if t.Answer.Tokens != nil {
+			r.tokens = t.Answer.Tokens
+		}
 	}
 	_, err = r.w.Write(text)
 	return err

@@ -275,6 +275,10 @@ func (x *exchange) relayPlain(answer *http.Response) {
 		x.fail(FailedProvider, answer.StatusCode, "the provider's answer is not JSON")
 	default:
 		x.turn.Answer, x.turn.Whole = x.p.answer(text), true
+		if tokens := x.tokens(); tokens != nil {
+			tokens.read(gjson.ParseBytes(text))
+			x.turn.Answer.Tokens, text = tokens.tokens(), tokens.hide(text)
+		}
 		if failed := x.turn.Answer.Failed; failed != "" {
 			x.fail(FailedProvider, answer.StatusCode, failed)
 		}
@@ -286,6 +290,14 @@ func (x *exchange) relayPlain(answer *http.Response) {
 	x.m.header(x.w.Header(), answer.Header)
 	x.w.WriteHeader(answer.StatusCode)
 	_, _ = x.w.Write(text) // the client has gone
+}
+
+// tokens returns what reads the numbers of tokens; nil if they are not recorded.
+func (x *exchange) tokens() *tokenReader {
+	if x.p != protocol(chat{}) {
+		return nil
+	}
+	return newTokenReader(x.m, x.asked)
 }
 
 // cut records that an answer ended too early.
@@ -320,6 +332,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 	defer close(done)
 	go readEvents(answer.Body, pieces, done, x.m.hideKey)
 	reader := x.p.reader(x.asked)
+	tokens := x.tokens()
 	idle := time.NewTimer(x.s.opts.KeepAlive)
 	defer idle.Stop()
 	var last []byte // data of the latest event
@@ -347,6 +360,11 @@ func (x *exchange) relayStream(answer *http.Response) {
 			continue // signs of life are sent in the form that clients of this protocol bear
 		}
 		hide, ends := reader.read(p.event)
+		if tokens != nil && len(p.event.data) > 0 {
+			tokens.read(gjson.ParseBytes(p.event.data))
+			p.event = tokens.hideEvent(p.event)
+			x.turn.Answer.Tokens = tokens.tokens()
+		}
 		if len(p.event.data) > 0 {
 			last = p.event.data
 		}
@@ -377,7 +395,9 @@ func (x *exchange) relayStream(answer *http.Response) {
 // endStream keeps the turn and sends its last event. A stream that was cut off is aborted.
 func (x *exchange) endStream(out *http.ResponseController, reader eventReader, held *bytes.Buffer, err error) {
 	var whole bool
+	numbers := x.turn.Answer.Tokens
 	x.turn.Answer, whole = reader.answer()
+	x.turn.Answer.Tokens = numbers
 	x.turn.Ended = time.Now()
 	// Some servers of the chat protocol send no [DONE].
 	if !whole && x.p == protocol(chat{}) && errors.Is(err, io.EOF) && x.turn.Answer.Finish != "" {

@@ -90,6 +90,7 @@ type Report struct {
 	Missed   string   // of StopMissed: how the request differs from the nearest record
 	// Truncated: the last answer was cut off by a limit of its length.
 	Truncated bool
+	Untold    int64    // answers that came to their end without the numbers of their tokens, although these are recorded
 	Stripped  []string // tools that were removed from requests, each once
 	Foreign   string   // a path of another protocol that the agent asked for; "" if there was none
 	Late      int64    // requests that came after the session had ended
@@ -300,6 +301,9 @@ func (s *Session) finish(t Turn, sent bool) error {
 		return err
 	}
 	r.Turns++
+	if s.opts.Model.Tokens && t.Answer.Tokens == nil {
+		r.Untold++
+	}
 	if s.opts.Reply {
 		r.Reply = t.Answer.Message.Text()
 	}

@@ -28,6 +28,7 @@ type Turn struct {
 
 // withoutContents returns the turn without anything that the agent, the model or the provider wrote but names of models.
 func (t Turn) withoutContents() Turn {
+	t.Answer.Tokens = nil
 	t.Conversation, t.Answer.Message, t.Answer.Failed, t.Stripped, t.Agent = Conversation{}, Message{}, "", nil, ""
 	if t.Failure != nil {
 		t.Failure = &Failure{Kind: t.Failure.Kind, Status: t.Failure.Status}

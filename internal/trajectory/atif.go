@@ -78,11 +78,15 @@ type SubagentRef struct {
 
 // Metrics are those of one call of the model. Prompt includes what was read from a cache or written to one.
 type Metrics struct {
-	Prompt     *int64         `json:"prompt_tokens,omitempty"`
-	Completion *int64         `json:"completion_tokens,omitempty"`
-	Cached     *int64         `json:"cached_tokens,omitempty"`
-	Cost       *float64       `json:"cost_usd,omitempty"`
-	Extra      map[string]any `json:"extra,omitempty"`
+	Prompt     *int64   `json:"prompt_tokens,omitempty"`
+	Completion *int64   `json:"completion_tokens,omitempty"`
+	Cached     *int64   `json:"cached_tokens,omitempty"`
+	Cost       *float64 `json:"cost_usd,omitempty"`
+	// The numbers of the tokens, if they were recorded.
+	PromptIDs     []int32        `json:"prompt_token_ids,omitempty"`
+	CompletionIDs []int32        `json:"completion_token_ids,omitempty"`
+	Logprobs      []float64      `json:"logprobs,omitempty"`
+	Extra         map[string]any `json:"extra,omitempty"`
 }
 
 // FinalMetrics are sums. The cost includes that of sub-agents.

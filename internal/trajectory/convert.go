@@ -42,7 +42,7 @@ func Convert(r io.Reader, about About) (*Trajectory, error) {
 }
 
 func read(r io.Reader) (*converter, error) {
-	c := &converter{messages: map[int]model.RecordedMessage{}, tools: map[int][]model.Tool{}}
+	c := &converter{messages: map[int]model.RecordedMessage{}, tools: map[int][]model.Tool{}, tokens: map[int]*model.Tokens{}}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
 	for lines.Scan() {
@@ -67,6 +67,32 @@ type converter struct {
 	visits   int       // of messages, to find those of turns
 	broken   int
 	empty    int // turns without messages
+
+	tokens  map[int]*model.Tokens // by the numbers of turns
+	latest  *model.Tokens         // of the turn before
+	numbers int                   // of tokens in tokens
+	unkept  int                   // turns whose tokens are left out, because there are too many
+}
+
+// maxNumbers bounds the numbers of tokens of a trajectory: each turn repeats those of its whole conversation.
+const maxNumbers = 4 << 20
+
+// number keeps the numbers of a turn's tokens.
+func (c *converter) number(t *model.RecordedTurn) {
+	if t.Tokens == nil {
+		return
+	}
+	whole := t.Tokens.Whole(c.latest)
+	c.latest, t.Tokens = whole, nil
+	switch {
+	case whole == nil:
+		c.unkept++
+	case c.numbers+len(whole.Prompt)+len(whole.Completion) > maxNumbers:
+		c.unkept++
+	default:
+		c.numbers += len(whole.Prompt) + len(whole.Completion)
+		c.tokens[t.Turn] = whole
+	}
 }
 
 type ordered struct {
@@ -88,6 +114,7 @@ func (c *converter) add(t model.RecordedTurn) {
 	for _, m := range t.Messages {
 		c.messages[m.ID] = m
 	}
+	c.number(&t)
 	if len(t.Tools) > 0 {
 		c.tools[t.ToolSet] = t.Tools
 	}
@@ -162,6 +189,9 @@ func (c *converter) convert(about About) (*Trajectory, error) {
 	}
 	if c.broken > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines of the record cannot be read", c.broken))
+	}
+	if c.unkept > 0 {
+		notes = append(notes, fmt.Sprintf("the numbers of tokens of %d calls are left out, because there are more than %d altogether", c.unkept, maxNumbers))
 	}
 	out.Notes = strings.Join(notes, "; ")
 	return out, nil
@@ -435,7 +465,10 @@ func (s *steps) answer(m model.Message, t model.RecordedTurn) {
 	if u.Reasoning != nil {
 		metrics.Extra["reasoning_tokens"] = *u.Reasoning
 	}
-	if u.Known() || t.Cost != nil {
+	if n := s.c.tokens[t.Turn]; n != nil {
+		metrics.PromptIDs, metrics.CompletionIDs, metrics.Logprobs = n.Prompt, n.Completion, n.Logprobs
+	}
+	if u.Known() || t.Cost != nil || metrics.PromptIDs != nil {
 		step.Metrics = &metrics
 	}
 	if t.Finish != "" || t.Failure != nil {

@@ -124,7 +124,7 @@ type Turn struct {
 	Prompt      []ChatMessage  `json:"prompt"`
 	Completion  []ChatMessage  `json:"completion"`
 	Response    any            `json:"response"` // null: the bytes of answers are not kept
-	Tokens      any            `json:"tokens"`   // null: not recorded
+	Tokens      *model.Tokens  `json:"tokens"`   // null: not recorded
 	Reward      *float64       `json:"reward"`   // null: a trial has one reward
 	Advantage   *float64       `json:"advantage"`
 	IsTruncated bool           `json:"is_truncated"`
@@ -167,7 +167,7 @@ func (r *Record) Conversation(id string, limit int) (Conversation, error) {
 		asked := chats(path)
 		all := distinct(chat(asked, r.c.messages[t.Answer].Message))
 		step := Turn{
-			Prompt: all[:len(asked)], Completion: all[len(asked):], ID: ids[one.talk],
+			Prompt: all[:len(asked)], Completion: all[len(asked):], Tokens: r.c.tokens[t.Turn], ID: ids[one.talk],
 			IsTruncated: model.Answer{Finish: t.Finish}.Truncated(), Extras: extras(t),
 		}
 		if err := turns.add(step); err != nil {

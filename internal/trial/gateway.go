@@ -1,11 +1,13 @@
 package trial
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -26,7 +28,7 @@ type gateway struct {
 	session  *model.Session
 	listener net.Listener // nil: nothing in the environment uses it
 	record   model.Record
-	file     *os.File // nil: nothing is recorded
+	lines    *redacted // nil: nothing is recorded
 	env      map[string]string
 }
 
@@ -51,7 +53,7 @@ func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
 	if err != nil {
 		return nil, x.noGateway(ctx, err)
 	}
-	file, keep, err := x.recorder(m.Record)
+	lines, keep, err := x.recorder(m.Record)
 	if err != nil {
 		if listener != nil {
 			listener.Close()
@@ -67,10 +69,10 @@ func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
 		},
 	})
 	if listener == nil {
-		return &gateway{session: session, record: m.Record, file: file}, nil
+		return &gateway{session: session, record: m.Record, lines: lines}, nil
 	}
 	go session.Serve(listener)
-	return &gateway{session: session, listener: listener, record: m.Record, file: file, env: x.protocol(m).Environment("http://"+listener.Addr().String(), session.Token(), m.Upstream)}, nil
+	return &gateway{session: session, listener: listener, record: m.Record, lines: lines, env: x.protocol(m).Environment("http://"+listener.Addr().String(), session.Token(), m.Upstream)}, nil
 }
 
 // sessionName returns the name under which exchanges with the model are recorded.
@@ -83,8 +85,8 @@ func (p *plan) sessionName() string {
 
 func recordsMessages(r model.Record) bool { return r == "" || r == model.RecordMessages }
 
-// recorder opens the record of the trial's calls; the file is nil if there is none.
-func (x *execution) recorder(kind model.Record) (*os.File, func(model.Turn) error, error) {
+// recorder opens the record of the trial's calls; it is nil if there is none.
+func (x *execution) recorder(kind model.Record) (*redacted, func(model.Turn) error, error) {
 	if kind == model.RecordNone {
 		return nil, func(model.Turn) error { return nil }, nil
 	}
@@ -92,7 +94,8 @@ func (x *execution) recorder(kind model.Record) (*os.File, func(model.Turn) erro
 	if err != nil {
 		return nil, nil, err
 	}
-	return file, model.NewRecorder(redacted{file, x.secrets}, maxTrajectory).Record, nil
+	lines := &redacted{file: file, secrets: x.secrets}
+	return lines, model.NewRecorder(lines, maxTrajectory).Record, nil
 }
 
 // noGateway returns the failure of an agent that could not get access to its model. Nothing of the trial caused it, so the trial starts over.
@@ -136,14 +139,27 @@ func (x *execution) protocol(m *model.Model) model.API {
 	return m.API
 }
 
-// redacted hides secrets in what is written. Each write is a whole line.
+// redacted hides secrets in what is written. Each write is a whole line. The numbers of tokens stand for texts, in which nothing can be hidden: those
+// of the first turn with a secret are left out, and those of all turns after it, whose prompts may repeat it.
 type redacted struct {
 	file    *os.File
 	secrets *redact.Redactor
+	found   bool // a secret
+	dropped bool // numbers of tokens
 }
 
-func (r redacted) Write(line []byte) (int, error) {
-	if _, err := r.file.Write(r.secrets.Bytes(line)); err != nil {
+func (r *redacted) Write(line []byte) (int, error) {
+	hidden := r.secrets.Bytes(line)
+	if !bytes.Equal(hidden, line) {
+		r.found = true
+	}
+	if r.found {
+		if bare := model.WithoutTokens(line); len(bare) != len(line) {
+			hidden = r.secrets.Bytes(bare)
+			r.dropped = true
+		}
+	}
+	if _, err := r.file.Write(hidden); err != nil {
 		return 0, environment.MarkMachineError(err)
 	}
 	return len(line), nil
@@ -178,8 +194,11 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 	}
 	r := g.session.Seal() // it refuses what comes later, until the environment ends
 	x.gateway = g
-	if g.file != nil {
-		if err := g.file.Close(); err != nil && r.Failure == nil {
+	if g.lines != nil {
+		if g.lines.dropped {
+			x.warn("the numbers of tokens are not recorded from the turn on in which a secret was hidden: they would tell it")
+		}
+		if err := g.lines.file.Close(); err != nil && r.Failure == nil {
 			r.Failure = &model.Failure{Kind: model.FailedGateway, Message: err.Error()}
 		}
 	}
@@ -282,6 +301,13 @@ func (x *execution) warnOfModel(r model.Report) {
 	}
 	if r.Unpriced > 0 {
 		x.warn("the cost of %d of %d calls of the model %s is not known: set its price in models", r.Unpriced, r.Calls, x.spec.Agent.Model)
+	}
+	m := x.opts.Models[x.spec.Agent.Model]
+	if m.Tokens && r.Untold > 0 {
+		x.warn("%d of %d answers of the model %s came without the numbers of their tokens (record_tokens): its server must know return_token_ids, and the agent must speak openai-chat", r.Untold, r.Turns, x.spec.Agent.Model)
+	}
+	if m.Tokens && r.Failure != nil && r.Failure.Status == http.StatusBadRequest {
+		x.warn("the model %s refused a request to which record_tokens had added return_token_ids and logprobs: if its server does not know them, remove record_tokens", x.spec.Agent.Model)
 	}
 	if len(r.Stripped) > 0 {
 		x.warn("tools that the provider of the model runs were removed from requests, because the network is restricted: %q", r.Stripped)

@@ -1,8 +1,10 @@
 package presets
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -96,5 +98,49 @@ func TestEveryScriptIsUsed(t *testing.T) {
 		if !strings.Contains(used, string(text)) {
 			t.Errorf("no preset uses %s", path)
 		}
+	}
+}
+
+// Numbers of points are those of the list of what a gateway has to know about its clients; the others are tested in package model.
+
+// TestPoint12GeminiHasAKindOfAccess: gemini-cli asks a person, and ends with exit code 41, unless its settings name the kind of access.
+func TestPoint12GeminiHasAKindOfAccess(t *testing.T) {
+	var settings struct {
+		Security struct{ Auth struct{ SelectedType string } }
+	}
+	mergedInto(t, "gemini-cli", "$HOME/.gemini/settings.json", &settings)
+	if got := settings.Security.Auth.SelectedType; got != "gemini-api-key" {
+		t.Errorf("security.auth.selectedType is %q", got)
+	}
+}
+
+// TestPoint17NoHiddenCalls: these agents ask their model for more than the task needs, unless they are told not to.
+func TestPoint17NoHiddenCalls(t *testing.T) {
+	var settings struct {
+		Memory struct{ EnableManagedAutoMemory *bool }
+	}
+	mergedInto(t, "qwen-code", "$HOME/.qwen/settings.json", &settings)
+	if memory := settings.Memory.EnableManagedAutoMemory; memory == nil || *memory {
+		t.Error("memory.enableManagedAutoMemory is not off")
+	}
+	opencode, _ := Get("opencode")
+	if script := opencode.Execute(nil); !regexp.MustCompile(`(?m)^opencode run .*--title \S`).MatchString(script) {
+		t.Errorf("opencode runs without a title, so it asks its model for one:\n%s", script)
+	}
+}
+
+// mergedInto reads the first settings that the script of a preset merges into a file.
+func mergedInto(t *testing.T, preset, file string, into any) {
+	t.Helper()
+	p, ok := Get(preset)
+	if !ok {
+		t.Fatalf("there is no preset %s", preset)
+	}
+	_, rest, found := strings.Cut(p.Execute(nil), `merge_json "`+file+`" '`)
+	// Parts of the settings are variables of the script, between quotes.
+	rest, _, ended := strings.Cut(rest, "}'\n")
+	settings := regexp.MustCompile(`'"\$\w+"'`).ReplaceAllString(rest, "null") + "}"
+	if err := json.Unmarshal([]byte(settings), into); !found || !ended || err != nil {
+		t.Fatalf("the script of %s merges no settings into %s: %v: %s", preset, file, err, settings)
 	}
 }

@@ -1,0 +1,93 @@
+package scripted
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"strings"
+
+	"github.com/org/rollout-action/internal/model"
+)
+
+// numbers are the numbers of the tokens of an answer, as servers of models state them: each word has one. They are the same in every run, and
+// the prompt of a turn begins with all of the turn before it.
+type numbers struct {
+	prompt, completion []int
+	logprobs           bool // are asked for, too
+}
+
+// endOfMessage is the number of the token that ends a message.
+const endOfMessage = 2
+
+// numbersOf returns the numbers for a request; nil if it does not ask for them.
+func numbersOf(body []byte, c model.Conversation, said said) *numbers {
+	var asked struct {
+		IDs      bool `json:"return_token_ids"`
+		Logprobs bool `json:"logprobs"`
+	}
+	if json.Unmarshal(body, &asked) != nil || !asked.IDs {
+		return nil
+	}
+	n := &numbers{logprobs: asked.Logprobs}
+	for _, m := range c.Messages {
+		n.prompt = append(n.prompt, numberOf("<"+m.Role+">"))
+		for _, p := range m.Parts {
+			n.prompt = append(n.prompt, words(p.Text)...)
+			n.prompt = append(n.prompt, words(p.Name+" "+string(p.Arguments))...)
+		}
+		n.prompt = append(n.prompt, endOfMessage)
+	}
+	n.prompt = append(n.prompt, numberOf("<assistant>"))
+	n.completion = words(said.text)
+	for _, one := range said.calls {
+		n.completion = append(n.completion, words(one.name+" "+string(one.arguments))...)
+	}
+	n.completion = append(n.completion, endOfMessage)
+	return n
+}
+
+func words(text string) []int {
+	var out []int
+	for _, word := range strings.Fields(text) {
+		out = append(out, numberOf(word))
+	}
+	return out
+}
+
+func numberOf(word string) int {
+	h := fnv.New32a()
+	h.Write([]byte(word))
+	return 3 + int(h.Sum32()%50_000)
+}
+
+// part returns the numbers of the answer between two shares of it.
+func (n *numbers) part(from, to float64) []int {
+	if n == nil {
+		return nil
+	}
+	size := float64(len(n.completion))
+	return n.completion[int(from*size):int(to*size)]
+}
+
+// choice adds to a choice the numbers of some of the tokens.
+func (n *numbers) choice(choice object, ids []int) object {
+	if n == nil || len(ids) == 0 {
+		return choice
+	}
+	choice["token_ids"] = ids
+	if n.logprobs {
+		var content []object
+		for _, id := range ids {
+			content = append(content, object{"token": "", "logprob": -float64(id%100) / 64, "top_logprobs": []any{}})
+		}
+		choice["logprobs"] = object{"content": content}
+	}
+	return choice
+}
+
+// answer adds the numbers of the prompt to an answer.
+func (n *numbers) answer(answer object) object {
+	if n != nil {
+		answer["prompt_token_ids"] = n.prompt
+	}
+	return answer
+}
