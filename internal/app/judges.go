@@ -102,6 +102,80 @@ func (l *loaded) judged(specs []trial.Spec) {
 	}
 }
 
+// JudgedTasks are tasks with the same judges.
+type JudgedTasks struct {
+	Tasks  []string // dataset/task
+	Judges []TaskJudge
+	// MaxCostUSD is what all judges of a trial may cost together, with their further attempts; nil: there is no limit.
+	MaxCostUSD *float64
+}
+
+// TaskJudge is a judge of tasks.
+type TaskJudge struct {
+	Name, Agent, Model string
+	Policy             bool   // the model is that of the trial's agent
+	Placement          string // "" for a call
+	Attempts           int
+	MaxCostUSD         *float64 // of one attempt; nil: no limit
+}
+
+// judgedTasks returns the tasks that are judged, in their order.
+func (l *loaded) judgedTasks() []JudgedTasks {
+	if l.judges == nil {
+		return nil
+	}
+	var out []JudgedTasks
+	at := map[string]int{} // of tasks with the same judges
+	for _, set := range l.sets {
+		for _, t := range set.Tasks {
+			if t.Missing || t.Err() != nil {
+				continue
+			}
+			one := l.judgedTask(t)
+			if len(one.Judges) == 0 {
+				continue
+			}
+			key := fmt.Sprint(one.MaxCostUSD != nil)
+			for _, j := range one.Judges {
+				key += fmt.Sprintf("\n%q %q %q %q %v", j.Name, j.Agent, j.Model, j.Placement, optional(j.MaxCostUSD))
+			}
+			i, known := at[key]
+			if !known {
+				i = len(out)
+				at[key], out = i, append(out, one)
+			}
+			out[i].Tasks = append(out[i].Tasks, set.Name+"/"+t.Name)
+		}
+	}
+	return out
+}
+
+func (l *loaded) judgedTask(t *task.Task) (one JudgedTasks) {
+	judges, _, _ := l.judges.Of(t)
+	attempts, total, limited := trial.JudgeAttempts(l.Job), 0.0, true
+	for _, j := range judges {
+		one.Judges = append(one.Judges, TaskJudge{
+			Name: j.Name, Agent: j.Spec.Agent, Model: j.Model, Policy: j.Model == judge.PolicyModel, Placement: string(j.Place()), Attempts: attempts, MaxCostUSD: j.Budget.MaxCostUSD,
+		})
+		if j.Budget.MaxCostUSD == nil {
+			limited = false
+			continue
+		}
+		total += float64(attempts) * *j.Budget.MaxCostUSD
+	}
+	if limited {
+		one.MaxCostUSD = &total
+	}
+	return one
+}
+
+func optional(v *float64) any {
+	if v == nil {
+		return nil
+	}
+	return *v
+}
+
 // judgeProblem returns a problem with the judges of a task, with its place.
 func (l *loaded) judgeProblem(t *task.Task, p trial.JudgeProblem) diag.Diagnostic {
 	var d diag.Diagnostic

@@ -21,6 +21,7 @@ type Checked struct {
 	Trials   int
 	// NoSolution are the tasks without a solution, which only the oracle needs.
 	NoSolution int
+	Judged     []JudgedTasks
 	Problems   diag.List // of the job and its tasks, errors and warnings
 	// Models are those that were asked, in the order of their names; nil if none were to be.
 	Models []AskedModel
@@ -43,7 +44,8 @@ func Validate(ctx context.Context, h *Host, req JobRequest, askModels bool) (Che
 	}
 	tasks := l.tasks()
 	checked := Checked{
-		File: l.File, Implied: l.implied, Problems: slices.Concat(l.Warnings, l.taskProblems(ctx)),
+		Judged: l.judgedTasks(),
+		File:   l.File, Implied: l.implied, Problems: slices.Concat(l.Warnings, l.taskProblems(ctx)),
 		Agents: len(l.Job.Agents), Tasks: len(tasks), Attempts: l.Job.NAttempts, Trials: len(p.specs),
 	}
 	for _, t := range tasks {

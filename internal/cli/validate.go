@@ -174,7 +174,76 @@ type findings struct {
 	Trials        int       `json:"trials"`
 	Problems      []problem `json:"problems"` // in the order in which the text has them; never null
 	Models        []asked   `json:"models,omitempty"`
+	Judged        []judged  `json:"judged,omitempty"`
 }
+
+// judged are tasks with the same judges. Costs are in US dollars; null: there is no limit.
+type judged struct {
+	Tasks   []string    `json:"tasks"`
+	Judges  []taskJudge `json:"judges"`
+	MaxCost *float64    `json:"max_cost_usd"` // of all attempts of all judges in one trial
+}
+
+type taskJudge struct {
+	Name      string   `json:"name"`
+	Agent     string   `json:"agent"`
+	Model     string   `json:"model"`
+	Placement string   `json:"placement"` // "" for a call
+	Attempts  int      `json:"attempts"`
+	MaxCost   *float64 `json:"max_cost_usd"` // of one attempt
+}
+
+func judgedOf(list []app.JudgedTasks) []judged {
+	var out []judged
+	for _, g := range list {
+		one := judged{Tasks: g.Tasks, MaxCost: g.MaxCostUSD}
+		for _, j := range g.Judges {
+			one.Judges = append(one.Judges, taskJudge{j.Name, j.Agent, j.Model, j.Placement, j.Attempts, j.MaxCostUSD})
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// judgesOf returns lines about the judges of tasks.
+func judgesOf(g app.JudgedTasks) string {
+	var b strings.Builder
+	cost := "no limit: a judge has no budget.max_cost_usd"
+	if g.MaxCostUSD != nil {
+		cost = fmt.Sprintf("at most $%s", perMillion(*g.MaxCostUSD))
+	}
+	var tasks []string
+	for _, name := range g.Tasks[:min(len(g.Tasks), maxListed)] {
+		tasks = append(tasks, clean(name))
+	}
+	if more := len(g.Tasks) - len(tasks); more > 0 {
+		tasks = append(tasks, fmt.Sprintf("%d more", more))
+	}
+	fmt.Fprintf(&b, "judges of %s; cost in each trial: %s\n", strings.Join(tasks, ", "), cost)
+	for _, j := range g.Judges {
+		where := map[string]string{"": "one call", "trial": "in the agent's environment", "fresh": "in a fresh environment"}[j.Placement]
+		agent := ""
+		if j.Placement != "" {
+			agent = "agent " + clean(j.Agent) + ", "
+		}
+		model := "model " + clean(j.Model)
+		if j.Policy {
+			model = "the model of the trial's agent"
+		}
+		cost := "no limit"
+		if j.MaxCostUSD != nil {
+			cost = fmt.Sprintf("at most $%s", perMillion(*j.MaxCostUSD))
+			if j.Attempts > 1 {
+				cost += fmt.Sprintf(" in each of %d attempts", j.Attempts)
+			}
+		}
+		fmt.Fprintf(&b, "  %s: %s%s, %s; %s\n", clean(j.Name), agent, where, model, cost)
+	}
+	return b.String()
+}
+
+// maxListed is how many tasks with the same judges are listed.
+const maxListed = 5
 
 // asked is a model that was asked. Prices are in US dollars per million tokens; null: not known.
 type asked struct {
@@ -256,7 +325,7 @@ func (v *invocation) validate(ctx context.Context, req app.JobRequest, models, a
 	wrongs := len(problems.Errors())
 	found.Valid = wrongs == 0
 	found.Agents, found.Tasks, found.Attempts, found.Trials = checked.Agents, checked.Tasks, checked.Attempts, checked.Trials
-	found.NoSolution, found.Models = checked.NoSolution, askedOf(checked.Models)
+	found.NoSolution, found.Models, found.Judged = checked.NoSolution, askedOf(checked.Models), judgedOf(checked.Judged)
 	if asJSON {
 		found.Problems = problemsOf(problems)
 		err = v.printJSON(found)
@@ -268,6 +337,9 @@ func (v *invocation) validate(ctx context.Context, req app.JobRequest, models, a
 			if m.Err == "" {
 				fmt.Fprintln(v.Stdout, answered(m))
 			}
+		}
+		for _, g := range checked.Judged {
+			fmt.Fprint(v.Stdout, judgesOf(g))
 		}
 		fmt.Fprintln(v.Stdout, summary(checked, wrongs))
 	}

@@ -22,6 +22,8 @@ type checker struct {
 	refused error // the first error of Options.Admit
 	// agentAt is the path of each agent in the file by name; nil: not computed yet.
 	agentAt map[string]keys.Path
+	// judgeTexts are the files that values of judges come from, by their paths.
+	judgeTexts map[string]string
 }
 
 // check completes c.out. The tree must be a mapping.

@@ -229,11 +229,27 @@ func (c *checker) judgeProblem(p keys.Path, problem judge.Problem) {
 		return
 	}
 	c.Spoil(at)
-	place, message := c.Root.Locate(at, false), problem.Message
+	place, message := c.judgePlace(at, problem)
 	if len(at) > 0 {
 		message = at.String() + ": " + message
 	}
 	c.Add(place, problem.Hint, "%s", message)
+}
+
+// judgePlace returns the place of a problem with the value at p, and its message. The text may be in another file, or in a block of YAML.
+func (c *checker) judgePlace(p keys.Path, problem judge.Problem) (Place, string) {
+	place := c.Root.Locate(p, false)
+	if file, ok := c.judgeTexts[p.String()]; ok {
+		return Place{File: file, Line: problem.Line}, problem.Message
+	}
+	if problem.Line == 0 || place.IsFlag() {
+		return place, problem.Message
+	}
+	lines := strings.Split(string(c.source.data), "\n")
+	if i := place.Line - 1; i < len(lines) && place.Column <= len(lines[i]) && strings.HasPrefix(lines[i][place.Column-1:], "|") {
+		return Place{File: place.File, Line: place.Line + problem.Line}, problem.Message
+	}
+	return place, fmt.Sprintf("line %d: %s", problem.Line, problem.Message)
 }
 
 // judgeFiles reads the files that a judge names into its prompt and its verdict, and reports whether they are known.
@@ -269,6 +285,10 @@ func (c *checker) judgeFiles(s *judge.Spec, p keys.Path) bool {
 		}
 		one.take(text, at)
 		*one.file = ""
+		if c.judgeTexts == nil {
+			c.judgeTexts = map[string]string{}
+		}
+		c.judgeTexts[p.Child(one.in).String()] = given
 	}
 	return known
 }

@@ -103,19 +103,11 @@ func indented(v any) string {
 // question returns what a judge with criteria is asked.
 func question(criteria []Criterion) string {
 	var b strings.Builder
-	b.WriteString("Another agent has worked on a task. Judge what it has done by these criteria, each for itself:\n")
+	b.WriteString("Judge what the agent has done by these criteria, each for itself:\n")
 	for _, c := range criteria {
-		fmt.Fprintf(&b, "\n- %s: %s\n  Choices, from the worst to the best: %s\n", c.Name, strings.ReplaceAll(strings.TrimSpace(c.Text), "\n", "\n  "), listed(quotedAll(c.Choices)))
+		fmt.Fprintf(&b, "\n- %s: %s\n  Choices, from the worst to the best: %s\n", c.Name, strings.ReplaceAll(strings.TrimSpace(c.Text), "\n", "\n  "), quoted(c.Choices))
 	}
 	return b.String()
-}
-
-func quotedAll(texts []string) []string {
-	out := make([]string, len(texts))
-	for i, text := range texts {
-		out[i] = fmt.Sprintf("%q", text)
-	}
-	return out
 }
 
 // entry is one of a verdict's verdicts.
@@ -131,7 +123,7 @@ func (j *Judge) weigh(value map[string]any, v *Verdict) error {
 	for _, e := range given {
 		i := slices.IndexFunc(j.Criteria, func(c Criterion) bool { return c.Name == e.name })
 		if i < 0 {
-			return invalid("there is no criterion %q; there are: %s", excerpt.Line(e.name, 60), listed(j.criterionNames()))
+			return invalid("there is no criterion %q; there are: %s", excerpt.Line(e.name, 60), strings.Join(j.criterionNames(), ", "))
 		}
 		c := j.Criteria[i]
 		if _, twice := v.Criteria[c.Name]; twice {
@@ -139,7 +131,7 @@ func (j *Judge) weigh(value map[string]any, v *Verdict) error {
 		}
 		rank := slices.Index(c.Choices, e.choice)
 		if rank < 0 {
-			return invalid("criterion %s has the choice %q, which is none of %s", c.Name, excerpt.Line(e.choice, 60), listed(quotedAll(c.Choices)))
+			return invalid("criterion %s has the choice %q, which is none of %s", c.Name, excerpt.Line(e.choice, 60), quoted(c.Choices))
 		}
 		v.Criteria[c.Name] = float64(rank) / float64(len(c.Choices)-1)
 	}

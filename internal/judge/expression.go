@@ -3,21 +3,28 @@ package judge
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/vm"
+
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/keys"
 )
 
-// The limits of expressions. Without variables, ranges and loops in loops, the work is at most the nodes times the size of a verdict.
+// The limits of expressions. There are no variables, ranges and loops in loops, so an expression takes at most the time of its nodes for each
+// value of a verdict.
 const (
 	maxExpression = 4 << 10 // bytes
-	maxNodes      = 500
-	maxMemory     = 1 << 20 // of the values that an expression makes, in the library's units
+	maxNodes      = 300
+	maxMemory     = 1 << 20 // of the lists and texts that an expression makes, in the library's units
 )
 
 // functions are those of the library that expressions may call: they have no side effects and do not depend on the time.
@@ -29,70 +36,310 @@ var functions = []string{
 // expression is a checked expression. It is safe for concurrent use.
 type expression struct {
 	program *vm.Program
-	names   []string // the variables that it reads
+	paths   []keys.Path // of the values that it reads: verdict.score; of lists only the list
 }
 
-// compileExpression checks the types of an expression over variables.
+// nameError is the error of a name that is not there.
+type nameError struct {
+	path  keys.Path
+	known []string
+}
+
+// Error says which names there are.
+func (e *nameError) Error() string {
+	known := strings.Join(e.known, ", ")
+	switch owner := e.path[:len(e.path)-1]; {
+	case len(owner) == 0:
+		return fmt.Sprintf("there is no %s; there are: %s", keys.Shorten(e.path.String()), known)
+	case known == "":
+		return fmt.Sprintf("there is no %s: %s is empty", keys.Shorten(e.path.String()), owner)
+	default:
+		return fmt.Sprintf("there is no %s; %s has: %s", keys.Shorten(e.path.String()), keys.Shorten(owner.String()), known)
+	}
+}
+
+// hint returns how to correct an expression with an error; "" if it is not known.
+func hint(err error) string {
+	if unknown := (*nameError)(nil); errors.As(err, &unknown) {
+		return diag.DidYouMean(unknown.path[len(unknown.path)-1], unknown.known)
+	}
+	return ""
+}
+
+// compileExpression checks an expression over variables.
 func compileExpression(text string, variables *kind) (*expression, error) {
 	if len(text) > maxExpression {
-		return nil, fmt.Errorf("is longer than %d bytes", maxExpression)
+		return nil, fmt.Errorf("it is longer than %d bytes", maxExpression)
 	}
 	tree, err := parser.Parse(text)
 	if err != nil {
 		return nil, plainError(err)
 	}
 	w := &walk{variables: variables}
-	ast.Walk(&tree.Node, w)
-	if w.err != nil {
-		return nil, w.err
+	if _, err := w.visit(tree.Node); err != nil {
+		return nil, err
 	}
 	options := []expr.Option{expr.Env(variables.native()), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins()}
 	for _, name := range functions {
 		options = append(options, expr.EnableBuiltin(name))
 	}
-	program, err := expr.Compile(text, options...)
+	program, err := expr.Compile(text, append(options, truthArithmetic...)...)
 	if err != nil {
 		return nil, plainError(err)
 	}
-	return &expression{program: program, names: w.names}, nil
+	return &expression{program: program, paths: w.paths}, nil
 }
 
-// plainError returns an error of the library without the drawing that points at the place.
+// plainError returns an error of the library without its drawing of the place.
 func plainError(err error) error {
 	if failed := (*file.Error)(nil); errors.As(err, &failed) {
-		return fmt.Errorf("%s (character %d)", failed.Message, failed.Column+1)
+		return fmt.Errorf("%s, at character %d", strings.TrimPrefix(failed.Message, "reflect: "), failed.Column+1)
 	}
 	return err
 }
 
-// walk refuses what makes expressions expensive, and collects the variables.
-type walk struct {
-	variables *kind
-	names     []string
-	err       error
+// truthArithmetic lets expressions calculate with true and false as 1 and 0.
+var truthArithmetic = func() []expr.Option {
+	types := []any{
+		new(func(bool, bool) float64), new(func(bool, int) float64), new(func(bool, float64) float64), new(func(int, bool) float64), new(func(float64, bool) float64),
+	}
+	var options []expr.Option
+	for operator, apply := range map[string]func(a, b float64) float64{
+		"+": func(a, b float64) float64 { return a + b }, "-": func(a, b float64) float64 { return a - b },
+		"*": func(a, b float64) float64 { return a * b }, "/": func(a, b float64) float64 { return a / b },
+	} {
+		name := "truth" + operator // which no expression can write
+		call := func(arguments ...any) (any, error) { return apply(asNumber(arguments[0]), asNumber(arguments[1])), nil }
+		options = append(options, expr.Function(name, call, types...), expr.Operator(operator, name))
+	}
+	return options
+}()
+
+func asNumber(v any) float64 {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return 1
+		}
+	case int:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return 0
 }
 
-// Visit looks at a node.
-func (w *walk) Visit(node *ast.Node) {
-	if n, ok := (*node).(*ast.IdentifierNode); ok && !slices.Contains(w.names, n.Value) {
-		w.names = append(w.names, n.Value)
+// walk refuses names that are not there, and what makes expressions expensive.
+type walk struct {
+	variables *kind
+	paths     []keys.Path
+	loops     int
+	element   *kind // of the list that is looped over
+}
+
+var errLimited = errors.New("it is too complicated: let, several statements, ranges and loops in loops are not supported")
+
+// reads records the path of a value that is read, unless it is nil.
+func (w *walk) reads(path keys.Path) {
+	if len(path) > 0 && !slices.ContainsFunc(w.paths, func(p keys.Path) bool { return slices.Equal(p, path) }) {
+		w.paths = append(w.paths, path)
 	}
 }
 
-func (e *expression) uses(name string) bool { return slices.Contains(e.names, name) }
+// visit checks a node and returns its type, nil if that is not known.
+func (w *walk) visit(node ast.Node) (*kind, error) {
+	switch n := node.(type) {
+	case *ast.IdentifierNode, *ast.MemberNode:
+		k, path, err := w.member(node)
+		if err == nil {
+			w.reads(path)
+		}
+		return k, err
+	case *ast.PointerNode:
+		return w.element, nil
+	case *ast.ChainNode:
+		return w.visit(n.Node)
+	case *ast.UnaryNode:
+		return nil, w.all(n.Node)
+	case *ast.BinaryNode:
+		if n.Operator == ".." {
+			return nil, errLimited
+		}
+		return nil, w.all(n.Left, n.Right)
+	case *ast.ConditionalNode:
+		return nil, w.all(n.Cond, n.Exp1, n.Exp2)
+	case *ast.SliceNode:
+		k, err := w.visit(n.Node)
+		if err != nil {
+			return nil, err
+		}
+		return k, w.all(n.From, n.To)
+	case *ast.ArrayNode:
+		return nil, w.all(n.Nodes...)
+	case *ast.MapNode:
+		return nil, w.all(n.Pairs...)
+	case *ast.PairNode:
+		return nil, w.all(n.Key, n.Value)
+	case *ast.BuiltinNode:
+		return w.builtin(n)
+	case *ast.PredicateNode:
+		return nil, w.all(n.Node)
+	case *ast.CallNode:
+		name := "a value"
+		if callee, ok := n.Callee.(*ast.IdentifierNode); ok {
+			name = callee.Value
+		}
+		return nil, &functionError{name}
+	case *ast.VariableDeclaratorNode, *ast.SequenceNode:
+		return nil, errLimited
+	}
+	return nil, nil
+}
 
-// run returns the value of the expression.
+func (w *walk) all(nodes ...ast.Node) error {
+	for _, n := range nodes {
+		if n == nil || reflect.ValueOf(n).IsNil() {
+			continue
+		}
+		if _, err := w.visit(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// functionError is the error of a function that is not there.
+type functionError struct{ name string }
+
+// Error says which functions there are.
+func (e *functionError) Error() string {
+	return fmt.Sprintf("%s is no function; there are: %s", keys.Shorten(e.name), strings.Join(functions, ", "))
+}
+
+// builtin checks the call of a function.
+func (w *walk) builtin(n *ast.BuiltinNode) (*kind, error) {
+	if !slices.Contains(functions, n.Name) {
+		return nil, &functionError{n.Name}
+	}
+	var list *kind
+	for i, argument := range n.Arguments {
+		if _, loops := argument.(*ast.PredicateNode); loops {
+			if w.loops > 0 {
+				return nil, errLimited
+			}
+			w.loops++
+			if w.element = nil; list != nil {
+				w.element = list.items
+			}
+		}
+		k, err := w.visit(argument)
+		if err != nil {
+			return nil, err
+		}
+		if _, loops := argument.(*ast.PredicateNode); loops {
+			w.loops--
+			w.element = nil
+		}
+		if i == 0 {
+			list = k
+		}
+	}
+	if n.Name == "filter" {
+		return list, nil
+	}
+	return nil, nil
+}
+
+// member returns the type of a variable or of something in it, and its path; both are nil if they are not known.
+func (w *walk) member(node ast.Node) (*kind, keys.Path, error) {
+	switch n := node.(type) {
+	case *ast.IdentifierNode:
+		k, ok := w.variables.fields[n.Value]
+		if !ok {
+			return nil, nil, &nameError{keys.Path{n.Value}, slices.Sorted(maps.Keys(w.variables.fields))}
+		}
+		return k, keys.Path{n.Value}, nil
+	case *ast.ChainNode:
+		return w.member(n.Node)
+	case *ast.MemberNode:
+		owner, path, err := w.member(n.Node)
+		if err != nil {
+			return nil, nil, err
+		}
+		if n.Method {
+			return nil, nil, &functionError{"a value"}
+		}
+		name, isName := n.Property.(*ast.StringNode)
+		if !isName {
+			w.reads(path)
+			if _, err := w.visit(n.Property); err != nil || owner == nil {
+				return nil, nil, err
+			}
+			return owner.items, nil, nil
+		}
+		switch {
+		case owner == nil || owner.fields == nil:
+			return nil, nil, nil
+		case owner.fields[name.Value] != nil:
+		case owner.extra == nil:
+			if path == nil {
+				path = keys.Path{"#"} // an element of a list
+			}
+			return nil, nil, &nameError{path.Child(name.Value), slices.Sorted(maps.Keys(owner.fields))}
+		}
+		k := owner.fields[name.Value]
+		if k == nil {
+			k = owner.extra
+		}
+		if path == nil {
+			return k, nil, nil
+		}
+		return k, path.Child(name.Value), nil
+	}
+	k, err := w.visit(node)
+	return k, nil, err
+}
+
+// uses reports whether the expression reads a variable, or something in it.
+func (e *expression) uses(name string) bool {
+	return slices.ContainsFunc(e.paths, func(p keys.Path) bool { return p[0] == name })
+}
+
+// below returns the names that the expression reads in a variable, and whether it reads others that are not known.
+func (e *expression) below(name string) (names []string, whole bool) {
+	for _, p := range e.paths {
+		switch {
+		case p[0] != name:
+		case len(p) == 1:
+			whole = true
+		case !slices.Contains(names, p[1]):
+			names = append(names, p[1])
+		}
+	}
+	return names, whole
+}
+
+// run returns the value of the expression. The errors of it and of those below end a sentence about the value.
 func (e *expression) run(env map[string]any) (any, error) {
 	machine := vm.VM{MemoryBudget: maxMemory}
 	out, err := machine.Run(e.program, env)
 	if err != nil {
-		return nil, plainError(err)
+		return nil, fmt.Errorf("cannot be computed: %w", plainError(err))
 	}
 	return out, nil
 }
 
-// errNull is the error of an expression whose value is null.
-var errNull = errors.New("it has no value (null)")
+// Errors of values.
+var (
+	errNull     = errors.New("has no value (null)")
+	errInfinite = errors.New("is not a finite number")
+)
+
+// rangeError is the error of a value that is not from 0 to 1.
+type rangeError struct{ value float64 }
+
+// Error says what the value is.
+func (e *rangeError) Error() string { return fmt.Sprintf("is %v, which is not from 0 to 1", e.value) }
 
 // number returns the value of the expression as a number; true is 1 and false is 0.
 func (e *expression) number(env map[string]any) (float64, error) {
@@ -103,27 +350,41 @@ func (e *expression) number(env map[string]any) (float64, error) {
 	switch v := out.(type) {
 	case nil:
 		return 0, errNull
-	case bool:
-		if v {
-			return 1, nil
-		}
-		return 0, nil
-	case int:
-		return float64(v), nil
+	case bool, int:
+		return asNumber(v), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return 0, errors.New("it is not a finite number")
+			return 0, errInfinite
 		}
 		return v, nil
+	case string:
+		return 0, errors.New("is a text, not a number")
 	}
-	return 0, fmt.Errorf("it is not a number but %T", out)
+	return 0, errors.New("is a list or an object, not a number")
 }
 
 // unit returns the value of the expression, which must be from 0 to 1.
 func (e *expression) unit(env map[string]any) (float64, error) {
 	v, err := e.number(env)
-	if err == nil && (v < 0 || v > 1) {
-		err = fmt.Errorf("it is %v, which is not from 0 to 1", v)
+	const rounding = 1e-9 // as in 0.1 + 0.2 + 0.7
+	switch {
+	case err != nil:
+		return 0, err
+	case v < -rounding || v > 1+rounding:
+		return 0, &rangeError{v}
 	}
-	return v, err
+	return min(max(v, 0), 1), nil
+}
+
+// truth returns the value of the expression, which must be true or false.
+func (e *expression) truth(env map[string]any) (bool, error) {
+	out, err := e.run(env)
+	if err != nil {
+		return false, err
+	}
+	is, ok := out.(bool)
+	if !ok {
+		return false, errors.New("is neither true nor false")
+	}
+	return is, nil
 }

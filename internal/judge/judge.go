@@ -16,10 +16,12 @@ import (
 type Judge struct {
 	Spec
 	prompt *template.Template // nil: the question made of criteria
-	schema *jsonschema.Schema
-	form   string // the JSON Schema of the verdict, as the judge reads it
-	score  *expression
-	when   *expression // nil: always
+	// metadata: the prompt uses the metadata of the task, of which each task has its own.
+	metadata bool
+	schema   *jsonschema.Schema
+	form     string // the JSON Schema of the verdict, as the judge reads it
+	score    *expression
+	when     *expression // nil: always
 }
 
 // Problem is what is wrong with a specification. Key is relative to it; Line is the line of a text with several, from 1, or 0.
@@ -46,7 +48,9 @@ func Compile(s Spec) (*Judge, []Problem) {
 	j := &Judge{Spec: s}
 	j.Criteria = slices.Clone(s.Criteria)
 	for i := range j.Criteria {
-		if c := &j.Criteria[i]; len(c.Choices) == 0 {
+		c := &j.Criteria[i]
+		c.Weight = cmp.Or(c.Weight, 1)
+		if len(c.Choices) == 0 {
 			c.Choices = []string{"no", "yes"}
 		}
 	}
@@ -93,5 +97,11 @@ func (j *Judge) combinations(found *problems) {
 	}
 }
 
-// listed joins names for messages.
-func listed(names []string) string { return strings.Join(names, ", ") }
+// quoted returns texts in quotes, for messages.
+func quoted(texts []string) string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = fmt.Sprintf("%q", text)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,12 +1,15 @@
 package judge
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/keys"
 )
 
@@ -20,6 +23,9 @@ const defaultSchema = `{
   }
 }`
 
+// maxSchema is how long a schema may be, in bytes. Judges read it.
+const maxSchema = 64 << 10
+
 // compileForm sets the schema of the verdict.
 func (j *Judge) compileForm(found *problems) {
 	switch {
@@ -31,9 +37,13 @@ func (j *Judge) compileForm(found *problems) {
 	default:
 		j.form = defaultSchema
 	}
+	if len(j.form) > maxSchema {
+		found.add(keys.Path{"verdict"}, "ask for less", "the JSON Schema of the verdict is longer than %d KiB", maxSchema>>10)
+		return
+	}
 	schema, err := compileSchema([]byte(j.form))
 	if err != nil {
-		found.add(keys.Path{"verdict"}, "", "verdict is no usable JSON Schema: %v", err)
+		found.add(keys.Path{"verdict"}, "", "it is no usable JSON Schema: %v", err)
 		return
 	}
 	if len(j.Criteria) == 0 && !describesObject(schema, 0) {
@@ -173,23 +183,66 @@ func kindOfValues(values []any) *kind {
 	return out
 }
 
-// compileScore sets the expression of the score.
+// compileScore sets the expression of the score, and tries it on verdicts that fit the schema.
 func (j *Judge) compileScore(found *problems) {
 	if len(j.Criteria) > 0 || j.schema == nil {
 		return
 	}
-	text := j.Score
-	if text == "" {
-		text = "verdict.score"
-	}
+	key, text := keys.Path{"score"}, cmp.Or(j.Score, "verdict.score")
 	score, err := compileExpression(text, &kind{fields: map[string]*kind{"verdict": kindOf(j.schema, 0)}})
 	if err != nil {
-		hint := ""
+		way := hint(err)
 		if j.Score == "" {
-			hint = "add score: with an expression over verdict, or a property score to the schema"
+			way = "add score: with an expression over verdict, or a property score to the schema"
 		}
-		found.add(keys.Path{"score"}, hint, "score: %v", err)
+		found.add(key, way, "%v", err)
+		return
+	}
+	if !score.uses("verdict") {
+		found.add(key, "write it over verdict, such as verdict.score / 10", "the score does not depend on the verdict")
+		return
+	}
+	verdicts, why := sample(j.schema)
+	if why != "" {
+		found.add(keys.Path{"verdict"}, "correct the schema", "no verdict fits the schema: %s", why)
+		return
+	}
+	shown, failed, missing := "", error(nil), false
+	names, _ := score.below("verdict")
+	for _, v := range verdicts {
+		_, err := score.unit(map[string]any{"verdict": v})
+		if text := inline(v); err != nil && (shown == "" || len(text) < len(shown)) {
+			object, _ := v.(map[string]any)
+			missing = slices.ContainsFunc(names, func(name string) bool { return object[name] == nil })
+			shown, failed = text, err
+		}
+	}
+	if failed != nil {
+		way := ""
+		switch outside := (*rangeError)(nil); {
+		case missing:
+			way = "add the property to required in the schema, or write verdict.NAME ?? 0"
+		case errors.As(failed, &outside):
+			way = "give the values in the schema a minimum and a maximum that fit the score"
+		case errors.Is(failed, errInfinite):
+			way = "write what counts if the divisor is 0"
+		}
+		found.add(key, way, "for the verdict %s the score %v", excerpt.Line(shown, maxShown), failed)
 		return
 	}
 	j.score = score
+}
+
+// maxShown is how much of a verdict a message shows, in bytes.
+const maxShown = 300
+
+// inline returns a value as JSON in one line.
+func inline(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // values of JSON only
+	}
+	return strings.TrimSpace(b.String())
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,22 +63,24 @@ func (j *Judge) Read(text []byte) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	if err := j.fits(value); err != nil {
-		return Verdict{}, err
-	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, text); err != nil {
 		return Verdict{}, invalid("%v", err)
 	}
 	v := Verdict{JSON: compact.Bytes()}
 	if len(j.Criteria) > 0 {
-		err := j.weigh(value, &v)
-		return v, err
+		if err := j.weigh(value, &v); err != nil {
+			return Verdict{}, err
+		}
+		return v, nil
+	}
+	if err := j.fits(value); err != nil {
+		return Verdict{}, err
 	}
 	reason, _ := value["reason"].(string)
 	v.Reason = excerpt.Middle(reason, maxReason)
 	if v.Score, err = j.score.unit(map[string]any{"verdict": value}); err != nil {
-		return Verdict{}, invalid("its score: %v", err)
+		return Verdict{}, invalid("its score %v", err)
 	}
 	return v, nil
 }
@@ -205,20 +208,16 @@ func (j *Judge) fits(value map[string]any) error {
 func violation(failed *jsonschema.ValidationError) string {
 	const most = 3
 	var out []string
-	seen := map[string]bool{}
-	for _, unit := range failed.BasicOutput().Errors {
-		if unit.Error == nil {
-			continue
+	var leaves func(*jsonschema.ValidationError)
+	leaves = func(e *jsonschema.ValidationError) {
+		for _, cause := range e.Causes {
+			leaves(cause)
 		}
-		text := unit.Error.String()
-		if at := unit.InstanceLocation; at != "" {
-			text = at + ": " + text
-		}
-		if !seen[text] {
-			seen[text] = true
+		if text := e.Error(); len(e.Causes) == 0 && !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
+	leaves(failed)
 	if len(out) > most {
 		out = append(out[:most], fmt.Sprintf("and %d more", len(out)-most))
 	}

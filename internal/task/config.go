@@ -59,7 +59,7 @@ func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
 	if root, values := parseTOML(file, content, &found); root != nil {
 		r := newReader(root, opts, &found)
 		c, vars = r.read()
-		r.judges(fsys, c.Judges)
+		r.judges(fsys, c.Judges, p.path)
 		c.Metadata, _ = values["metadata"].(map[string]any)
 	}
 	p.list = append(p.list, found.All(file)...)

@@ -28,8 +28,9 @@ func (t *Task) JudgeAt(p keys.Path) diag.Diagnostic {
 	return diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column}
 }
 
-// judges reads the files that judges name, and checks the judges as far as that is possible without a job.
-func (r *reader) judges(fsys fs.FS, judges []judge.Spec) {
+// judges reads the files that judges name, and checks the judges as far as that is possible without a job. path returns what problems call a
+// file of the task.
+func (r *reader) judges(fsys fs.FS, judges []judge.Spec, path func(file string) string) {
 	names := map[string]int{}
 	for i := range judges {
 		p := keys.Path{"judges"}.Index(i)
@@ -43,6 +44,7 @@ func (r *reader) judges(fsys fs.FS, judges []judge.Spec) {
 		} else {
 			names[folded] = i
 		}
+		prompt, verdict := s.PromptFile, s.VerdictFile
 		if text, ok := r.judgeFile(fsys, &s.PromptFile, s.Prompt != "", p, "prompt"); ok {
 			s.Prompt = string(text)
 		}
@@ -58,7 +60,17 @@ func (r *reader) judges(fsys fs.FS, judges []judge.Spec) {
 		_, problems := judge.Compile(*s)
 		for _, problem := range problems {
 			at := slices.Concat(p, problem.Key)
-			r.Problem(at, problem.Hint, "%q: %s", at, problem.Message)
+			file := map[string]string{"prompt": prompt, "verdict": verdict}[problem.Key[:min(len(problem.Key), 1)].String()]
+			switch {
+			case r.Bad(at):
+			case file != "":
+				r.Spoil(at)
+				r.Add(keys.Place{File: path(file), Line: problem.Line}, problem.Hint, "%q: %s", at, problem.Message)
+			case problem.Line > 0:
+				r.Problem(at, problem.Hint, "%q: line %d: %s", at, problem.Line, problem.Message)
+			default:
+				r.Problem(at, problem.Hint, "%q: %s", at, problem.Message)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,7 +93,7 @@ func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
 		if j.UsesMetadata() {
 			found := j.CheckMetadata(t.Config.Metadata)
 			for k := range found {
-				found[k].Message = fmt.Sprintf("for the task %s: %s", keys.Shorten(t.Name), found[k].Message)
+				found[k].Message = fmt.Sprintf("for the task %s: line %d: %s", keys.Shorten(t.Name), found[k].Line, found[k].Message)
 			}
 			out = append(out, placed(found, p, ofTask)...)
 		}
@@ -106,6 +107,9 @@ func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
 	}
 	return out
 }
+
+// JudgeAttempts returns how often a judge may try to give a verdict.
+func JudgeAttempts(job config.Job) int { return cmp.Or(job.Retry.JudgeAttempts, defaultJudgeAttempts) }
 
 // maybeRoot reports whether a user may be root. The image's user mostly is.
 func maybeRoot(user task.User) bool {

@@ -1,0 +1,185 @@
+package judge
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestPromptsAreCheckedBeforeARun(t *testing.T) {
+	for prompt, want := range map[string]string{
+		"Is it good?": "",
+		"{{.Task.Name}} {{.Task.Dataset}} {{.Task.Instruction}} {{.Task.Metadata}}":                                             "",
+		"{{.Trial.Agent}} {{.Trial.Model}} {{.Trial.Reply}} {{.Trial.Transcript}} {{.Trial.Stop}} {{.Trial.Error}}":             "",
+		"{{.Trial.Changes}} {{.Trial.Attempt}} {{.Trial.Turns}} {{.Tests.Reward}} {{.Tests.Rewards.speed}} {{.Tests.Output}}":   "",
+		"{{.Artifact \"/app/out.txt\"}} {{with .Tests.Reward}}{{.}}{{end}} {{if ne .Tests.Reward nil}}{{.Tests.Reward}}{{end}}": "",
+		"{{.Task.Metadata.author}} {{.Task.Metadata.a.b}} {{range .Task.Metadata.tags}}{{.}}{{end}}":                            "", // see CheckMetadata
+		"{{with $.Task}}{{.Metadata.author}}{{end}}":                                                                            "",
+		"{{define \"x\"}}{{.Name}}{{end}}{{template \"x\" .Task}}":                                                              "",
+
+		"{{.Task.Nam}}":     "prompt: line 1: <.Task.Nam>: can't evaluate field Nam (.Task has Name, Dataset,",
+		"first\n\n{{.Foo}}": "prompt: line 3: <.Foo>: can't evaluate field Foo (",
+		"{{if .Trial.Error}}x{{else}}{{.Nothing}}{{end}}": "prompt: line 1: <.Nothing>",                      // only a trial without an error comes there
+		"{{if gt .Tests.Reward 0.5}}x{{end}}":             "error calling gt: invalid type for comparison (", // it may be nil
+		"{{index .Task.Name 99}}":                         "error calling index",
+		"a\n{{if}}":                                       "prompt: line 2: missing value for if",
+		"{{":                                              "prompt: line 1: unclosed action",
+		"{{nothing}}":                                     `function "nothing" not defined`,
+		"{{template \"x\"}}":                              `template "x" not defined`,
+		"{{.Artifact}}":                                   "wrong number of args for Artifact",
+		"{{.Artifacts}}":                                  "can't evaluate field Artifacts",
+		"{{.artifacts}}":                                  "artifacts is an unexported field",
+		"{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}": "exceeded maximum template depth",
+		"{{printf \"%1000000d%1000000d\" 1 1}}":                       "prompt: the prompt is longer than 1 MiB",
+	} {
+		t.Run(prompt, func(t *testing.T) {
+			_, found := Compile(Spec{Name: "q", Prompt: prompt})
+			if want == "" {
+				wantProblems(t, found)
+				return
+			}
+			wantProblems(t, found, want)
+		})
+	}
+}
+
+func TestPromptsThatUseMetadata(t *testing.T) {
+	author := map[string]any{"author": "Ada", "tags": []any{"a"}}
+	for _, tc := range []struct {
+		prompt string
+		uses   bool
+		want   string
+	}{
+		{"{{.Task.Name}}", false, ""},
+		{"{{.Task.Metadata.author}}", true, ""},
+		{"{{range .Task.Metadata.tags}}{{.}}{{end}}", true, ""},
+		{"{{.Task.Metadata.other}}", true, `line 1: <.Task.Metadata.other>: map has no entry for key "other"`},
+		{"{{.Task.Metadata.author.name}}", true, "can't evaluate field name"},
+		{"{{with .Task}}{{.Metadata.other}}{{end}}", true, "map has no entry"},
+		{"{{.Task.Metadata.author}}\n{{.Foo}}", true, "line 2: <.Foo>: can't evaluate field Foo"},
+	} {
+		j := compiled(t, Spec{Prompt: tc.prompt})
+		found := j.CheckMetadata(author)
+		if j.UsesMetadata() != tc.uses {
+			t.Errorf("%s: %v", tc.prompt, j.UsesMetadata())
+		}
+		if tc.want == "" {
+			wantProblems(t, found)
+			continue
+		}
+		wantProblems(t, found, tc.want)
+	}
+}
+
+func TestWhatAJudgeIsAsked(t *testing.T) {
+	in := Input{
+		Task: Task{Name: "hello", Dataset: "evals", Instruction: "Say hello."}, Trial: Trial{Agent: "a", Reply: "Hello.", Transcript: "## agent\n\n```\nx\n```\n"},
+		Tests:     Tests{Reward: new(0.25), Rewards: map[string]float64{"speed": 0.5}, Output: "1 passed"},
+		Artifacts: func(path string) (string, error) { return "text of " + path, nil },
+	}
+	at := &Paths{Dir: "/judges/x", Files: []File{{"/judges/x/inputs/task.json", "the task"}, {"/judges/x/inputs/transcript.md", "what the agent did"}}}
+	criteria := []Criterion{{Name: "minimal", Text: "Is it\nminimal?", Choices: []string{"no", "partly", "yes"}}}
+	for name, tc := range map[string]struct {
+		spec     Spec
+		at       *Paths
+		has, not []string
+	}{
+		"a call": {
+			Spec{Agent: Call, Prompt: "Judge {{.Task.Name}} of {{.Task.Dataset}}: {{.Tests.Reward}}, {{.Tests.Rewards.speed}}, {{.Artifact \"/a\"}}\n"}, nil,
+			[]string{"Judge hello of evals: 0.25, 0.5, text of /a\n\n---\n", "never an instruction", "reason first", `"maximum": 1`, "Answer with this JSON object and nothing else"},
+			[]string{"verdict.json", "commands", "Say hello.", "these files"},
+		},
+		"a call with criteria alone": {
+			Spec{Agent: Call, Criteria: criteria}, nil,
+			[]string{
+				"Another agent has worked", "- minimal: Is it\n  minimal?\n  Choices, from the worst to the best: \"no\", \"partly\", \"yes\"", "## The task\n\n```\nSay hello.\n```",
+				"````\n## agent\n\n```\nx\n```\n````", "## The last thing that the agent said\n\n```\nHello.\n```", "## The output of the tests\n\n```\n1 passed\n```", `"const": "minimal"`,
+			},
+			[]string{"these files"},
+		},
+		"a call with both": {
+			Spec{Agent: Call, Criteria: criteria, Prompt: "You are strict. {{.Trial.Reply}}"}, nil,
+			[]string{"You are strict. Hello.\n\nJudge what the agent has done by these criteria", "- minimal: "}, []string{"Another agent has worked", "Say hello."},
+		},
+		"a judge with tools": {
+			Spec{Agent: "shell", Prompt: "Is it good?"}, at,
+			[]string{
+				"Is it good?\n\n---\n", "- /judges/x/inputs/task.json: the task\n- /judges/x/inputs/transcript.md: what the agent did\n", "Verify.", "search in it",
+				"never an instruction", "Write it to the file /judges/x/verdict.json: the bare object, without a code fence",
+			},
+			[]string{"Answer with", "Say hello."},
+		},
+		"criteria with tools": {
+			Spec{Agent: "shell", Criteria: criteria}, at, []string{"Another agent has worked", "- minimal: ", "these files", "verdict.json"}, []string{"Say hello.", "Hello."},
+		},
+		"a judge with tools that replies": {
+			Spec{Agent: "shell", Prompt: "x", Source: FromReply}, at, []string{"these files", "Answer with this JSON object and nothing else"}, []string{"verdict.json"},
+		},
+		"a schema with a fence in it": {
+			Spec{Agent: Call, Prompt: "x", Verdict: object(map[string]any{"score": map[string]any{"type": "number", "minimum": 0, "maximum": 1, "description": "```"}}, "score")}, nil,
+			[]string{"````json\n{"}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.spec.Name = "q"
+			asked, err := compiled(t, tc.spec).Ask(in, tc.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range tc.has {
+				if !strings.Contains(asked, text) {
+					t.Errorf("it lacks %q:\n%s", text, asked)
+				}
+			}
+			for _, text := range tc.not {
+				if strings.Contains(asked, text) {
+					t.Errorf("it has %q:\n%s", text, asked)
+				}
+			}
+		})
+	}
+}
+
+// Text of the agent is not read as a template, whatever is in it.
+func TestEvidenceIsNoTemplate(t *testing.T) {
+	j := compiled(t, Spec{Agent: Call, Prompt: "{{.Trial.Reply}}"})
+	asked, err := j.Ask(Input{Trial: Trial{Reply: "{{.Task.Instruction}}{{.Foo}}"}, Task: Task{Instruction: "secret"}}, nil)
+	if err != nil || !strings.HasPrefix(asked, "{{.Task.Instruction}}{{.Foo}}") || strings.Contains(asked, "secret") {
+		t.Errorf("%v\n%s", err, asked)
+	}
+}
+
+func TestPromptsAreBounded(t *testing.T) {
+	huge := strings.Repeat("x", maxPrompt)
+	for name, tc := range map[string]struct {
+		spec Spec
+		in   Input
+	}{
+		"evidence":       {Spec{Prompt: "{{.Trial.Transcript}}"}, Input{Trial: Trial{Transcript: huge}}},
+		"evidence twice": {Spec{Prompt: "{{.Trial.Transcript}}{{.Trial.Transcript}}"}, Input{Trial: Trial{Transcript: huge[:maxPrompt/2]}}},
+		"a loop":         {Spec{Prompt: "{{range $i, $e := .Task.Metadata.many}}{{$.Trial.Reply}}{{end}}"}, Input{Task: Task{Metadata: map[string]any{"many": make([]any, 100)}}, Trial: Trial{Reply: huge[:maxPrompt/50]}}},
+		"with the rest":  {Spec{Prompt: "{{.Trial.Transcript}}"}, Input{Trial: Trial{Transcript: huge[:maxPrompt-10]}}},
+	} {
+		if asked, err := compiled(t, tc.spec).Ask(tc.in, nil); !errors.Is(err, errPromptSize) || asked != "" {
+			t.Errorf("%s: %d bytes, %v", name, len(asked), err)
+		}
+	}
+	// A call without a prompt shortens its evidence.
+	asked, err := compiled(t, Spec{Agent: Call, Criteria: []Criterion{{Name: "a", Text: "b"}}}).Ask(Input{
+		Task: Task{Instruction: huge}, Trial: Trial{Transcript: huge, Reply: huge}, Tests: Tests{Output: huge},
+	}, nil)
+	if err != nil || !strings.Contains(asked, "bytes…]") {
+		t.Errorf("%d bytes, %v", len(asked), err)
+	}
+}
+
+func TestArtifactsInPrompts(t *testing.T) {
+	j := compiled(t, Spec{Prompt: "{{.Artifact \"/a\"}}"})
+	broken := errors.New("the artifact /a was not kept")
+	if _, err := j.Ask(Input{Artifacts: func(string) (string, error) { return "", broken }}, nil); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+	if _, err := j.Ask(Input{}, nil); err == nil || !strings.Contains(err.Error(), "the trial has no artifacts") {
+		t.Errorf("%v", err)
+	}
+}
