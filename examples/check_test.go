@@ -48,10 +48,11 @@ type (
 	}
 	trialResult struct {
 		outcome
-		Error      json.RawMessage       `json:"error"`
-		Cost       json.RawMessage       `json:"cost"`
-		Durations  map[string]*float64   `json:"durations"`
-		Timestamps map[string]*time.Time `json:"timestamps"`
+		Error       json.RawMessage       `json:"error"`
+		Cost        json.RawMessage       `json:"cost"`
+		TestsReward *float64              `json:"tests_reward"` // with judges
+		Durations   map[string]*float64   `json:"durations"`
+		Timestamps  map[string]*time.Time `json:"timestamps"`
 	}
 )
 
@@ -74,9 +75,11 @@ func (e expected) summarise(outcomes []outcome) summary {
 	var sum, dollars float64
 	cost := "null"
 	for _, o := range outcomes {
-		if one, ok := e.Costs[o.Agent]; ok {
-			dollars += one
-			cost = fmt.Sprint(dollars)
+		for _, costs := range []map[string]float64{e.Costs, e.Judging} {
+			if one, ok := costs[o.Agent]; ok {
+				dollars += one
+				cost = fmt.Sprint(dollars)
+			}
 		}
 		total++
 		sum += *o.Reward
@@ -148,6 +151,14 @@ func checkTrial(t *testing.T, dir string, want outcome, all expected) {
 		directories = append(directories, "trajectory.json", "trajectory.jsonl")
 		cost = fmt.Sprint(dollars)
 	}
+	if len(all.Judges) > 0 {
+		directories = append(directories, "artifacts", "judges")
+		cost = fmt.Sprint(dollars + all.Judging[want.Agent])
+		same(t, "judges/", names(t, filepath.Join(dir, "judges")), sorted(append([]string{"inputs"}, all.Judges...)))
+		for _, judge := range all.Judges {
+			same(t, "judges/"+judge, names(t, filepath.Join(dir, "judges", judge)), []string{"command", "prompt.md", "trajectory.json", "trajectory.jsonl", "verdict.json"})
+		}
+	}
 	if slices.Contains(all.Installs, want.Agent) {
 		phases = slices.Insert(phases, 1, "agent_setup")
 		directories = append(directories, "setup")
@@ -164,12 +175,15 @@ func checkTrial(t *testing.T, dir string, want outcome, all expected) {
 		t.Errorf("the verifier printed %q, and no count of checks", text)
 	}
 	reward, err := strconv.ParseFloat(strings.TrimSpace(read(t, filepath.Join(dir, "logs", "verifier", "reward.txt"))), 64)
-	if err != nil || reward != *want.Reward {
-		t.Errorf("reward.txt says %v (%v), want %v", reward, err, *want.Reward)
-	}
-
 	var got trialResult
 	readJSON(t, filepath.Join(dir, "result.json"), &got)
+	tests := want.Reward
+	if len(all.Judges) > 0 {
+		tests = got.TestsReward
+	}
+	if err != nil || tests == nil || reward != *tests {
+		t.Errorf("reward.txt says %v (%v), want %v", reward, err, tests)
+	}
 	same(t, "result.json", got.outcome, want)
 	same(t, "error", string(got.Error), "null")
 	same(t, "cost", string(got.Cost), cost)

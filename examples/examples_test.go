@@ -21,7 +21,9 @@ type expected struct {
 	Attempts int                           `json:"attempts"`
 	Installs []string                      `json:"installs"` // agents with an install script
 	Rewards  map[string]map[string]float64 `json:"rewards"`
-	Costs    map[string]float64            `json:"costs"` // of one trial, in US dollars, of the agents with a model
+	Costs    map[string]float64            `json:"costs"`   // of one trial, in US dollars, of the agents with a model
+	Judges   []string                      `json:"judges"`  // of each trial
+	Judging  map[string]float64            `json:"judging"` // what the judges of one trial cost, in US dollars, by agent
 }
 
 // TestExamples runs every directory with a job.yaml as a user would. TestDatasets runs what is in datasets.
