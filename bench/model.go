@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,7 +148,81 @@ func (b *bench) model(ctx context.Context) error {
 		each = append(each, (peak-b.peaks["streams-direct"][i])/streams)
 	}
 	b.add("model.memory", each)
+	var held []float64
+	for range 3 {
+		megabytes, err := heldByRecord(ctx, dir)
+		if err != nil {
+			return err
+		}
+		held = append(held, megabytes)
+	}
+	b.add("model.record", held)
 	return nil
+}
+
+// What an agent says in the conversation of heldByRecord.
+const (
+	recordedTurns   = 500
+	recordedMessage = 100_000 // bytes of each; requests repeat the one before
+)
+
+// heldByRecord records a conversation of 50 MB, and returns how many megabytes of the heap are held between its turns at the end.
+func heldByRecord(ctx context.Context, dir string) (float64, error) {
+	script := scripted.Script{Answers: []scripted.Answer{{Text: "Go on."}}, Repeat: true}
+	if err := script.Check(); err != nil {
+		return 0, err
+	}
+	m, err := model.New(model.Config{Name: "m", API: model.OpenAIChat, Upstream: "big", Transport: scripted.New(script)})
+	if err != nil {
+		return 0, err
+	}
+	defer m.Close()
+	file, err := os.CreateTemp(dir, "record-")
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	before := heap()
+	s := model.NewSession(model.Options{Model: m, Conversations: true, Keep: model.NewRecorder(file, 1<<40).Record})
+	defer s.Close()
+	client := &http.Client{Transport: s.Transport()}
+	message := func(n int) string {
+		return fmt.Sprintf(`{"role":"user","content":"%d %s"}`, n, strings.Repeat("word ", recordedMessage/5))
+	}
+	for n := range recordedTurns {
+		body := `{"model":"any","stream":true,"messages":[{"role":"system","content":"s"},` + message(n) + "," + message(n+1) + "]}"
+		q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model.invalid/v1/chat/completions", strings.NewReader(body))
+		if err != nil {
+			return 0, err
+		}
+		answer, err := client.Do(q)
+		if err != nil {
+			return 0, err
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		answer.Body.Close()
+		if err == nil && answer.StatusCode != http.StatusOK {
+			err = fmt.Errorf("turn %d: status %d", n, answer.StatusCode)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	after := heap()
+	info, err := file.Stat()
+	if err == nil && info.Size() < recordedTurns*recordedMessage {
+		err = fmt.Errorf("the record has only %d bytes", info.Size())
+	}
+	return (after - before) / 1e6, err
+}
+
+// heap returns how many bytes of the heap are in use.
+func heap() float64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what finalizers and pools held
+	runtime.ReadMemStats(&stats)
+	return float64(stats.HeapAlloc)
 }
 
 // door measures the first byte through the gateway of an environment.

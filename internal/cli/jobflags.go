@@ -147,7 +147,7 @@ type budgetFlags struct {
 
 func (f *budgetFlags) add(cmd *cobra.Command) {
 	grouped(cmd, flagsRunning, func(flags *pflag.FlagSet) {
-		flags.StringVar(&f.cost, "budget-cost-usd", "", "start no more trials once they have cost so many US dollars together (budget.max_cost_usd; --max-cost-usd only judges)")
+		flags.StringVar(&f.cost, "budget-cost-usd", "", "start no more trials once they have cost so many US dollars together, and give agents that run no more turns of their models (budget.max_cost_usd; --max-cost-usd only judges)")
 		flags.StringVar(&f.duration, "budget-duration", "", "stop after this time, as in 90m, and cancel what runs then (budget.max_duration; --max-duration-sec only judges)")
 		for _, name := range []string{"budget-cost-usd", "budget-duration"} {
 			wants(flags, name, "leave it out for what the job file says, or write null for no limit")

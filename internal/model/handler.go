@@ -92,6 +92,7 @@ func (s *Session) serveHTTP(to http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.admits(tokenOf(r)) {
+		s.strange()
 		s.refuse(w, r, http.StatusUnauthorized, "invalid_token", "this is not the key of this trial: it is in ROLLOUT_MODEL_KEY")
 		return
 	}

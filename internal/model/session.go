@@ -93,6 +93,7 @@ type Report struct {
 	Untold    int64    // answers that came to their end without the numbers of their tokens, although these are recorded
 	Stripped  []string // tools that were removed from requests, each once
 	Foreign   string   // a path of another protocol that the agent asked for; "" if there was none
+	Strange   int64    // requests with another key, which were refused
 	Late      int64    // requests that came after the session had ended
 }
 
@@ -318,6 +319,13 @@ func (s *Session) finish(t Turn, sent bool) error {
 
 // maxIntervals bounds the times of calls that are kept.
 const maxIntervals = 100_000
+
+// strange counts a request with another key.
+func (s *Session) strange() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report.Strange++
+}
 
 // foreign notes a request for a path of another protocol.
 func (s *Session) foreign(path string) {

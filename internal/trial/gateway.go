@@ -14,6 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/quantity"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
@@ -294,6 +295,9 @@ func (x *execution) modelFailure(ended *failure, f *model.Failure) error {
 func (x *execution) warnOfModel(r model.Report) {
 	if r.Calls == 0 && r.Refused == 0 && x.agentBegan {
 		hint := "does it use ROLLOUT_MODEL_URL and ROLLOUT_MODEL_KEY?"
+		if r.Strange > 0 {
+			hint = fmt.Sprintf("%s came with another key: let it use ROLLOUT_MODEL_KEY, and no key of its own in env or in a file", plural.Count(int(r.Strange), "request"))
+		}
 		if r.Foreign != "" {
 			hint = fmt.Sprintf("it asked for %s, which is of another API than the model's: give it a model with that API", r.Foreign)
 		}

@@ -344,3 +344,15 @@ func TestRecordDecidesWhatIsKeptOfCalls(t *testing.T) {
 		})
 	}
 }
+
+// An agent with a key of its own is refused, and the trial says why it had no model.
+func TestAnAgentWithAnotherKey(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")})
+		s.agent = agent.Agent{Model: "grader", Execute: `exec 3<>"/dev/tcp/$(echo "$ROLLOUT_MODEL_URL" | sed 's#http://##; s#/v1##; s#:#/#')"
+printf 'POST /v1/chat/completions HTTP/1.1\r\nHost: m\r\nConnection: close\r\nAuthorization: Bearer sk-own\r\nContent-Length: 2\r\n\r\n{}' >&3; cat <&3`}
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "the agent made no call of its model: 1 request came with another key")
+	})
+}
