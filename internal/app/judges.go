@@ -42,12 +42,20 @@ func judgeModels(sets []*dataset.Set) []string {
 func (l *loaded) checkJudges() error {
 	l.judges = trial.NewJudgeSet(l.Job, l.host.Now())
 	var found diag.List
+	missing := map[string]bool{} // scores that the job's reward uses, and no judge of a task gives
 	for _, t := range l.tasks() {
 		if t.Missing || t.Err() != nil {
 			continue // its trials fail, which is reported elsewhere
 		}
 		_, _, problems := l.judges.Of(t)
 		for _, p := range problems {
+			if p.Score != "" && !p.OfTask {
+				if missing[p.Score] {
+					continue // it says which task is the first
+				}
+				missing[p.Score] = true
+				p.Message = fmt.Sprintf("for the task %s: %s", t.Name, p.Message)
+			}
 			if d := l.judgeProblem(t, p); !slices.Contains(found, d) {
 				found = append(found, d)
 			}
