@@ -250,6 +250,43 @@ func (e Env) printShownTrial(s app.ShownTrial, asJSON bool) error {
 	return err
 }
 
+// writeAgents prints what each judge of a trial has said.
+func writeAgents(w io.Writer, t result.Trial) {
+	if len(t.Agents) == 0 {
+		return
+	}
+	if t.TestsReward != nil {
+		fmt.Fprintf(w, "Reward of the tests: %s\n", report.Number(*t.TestsReward))
+	}
+	for _, run := range t.Agents {
+		if run.Role != result.RoleJudge {
+			continue
+		}
+		score := "no score"
+		switch {
+		case run.Score != nil:
+			score = report.Number(*run.Score)
+		case run.Skipped:
+			score = "did not run (when)"
+		}
+		who := cell(run.Agent)
+		if run.Placement != "" {
+			who += ", " + cell(run.Placement)
+		}
+		if u := run.Usage; u != nil {
+			who += fmt.Sprintf(", %s, %s", cell(u.Requested), plural.Count(int(u.Turns), "turn"))
+		}
+		fmt.Fprintf(w, "Judge %s: %s (%s, %s)\n", cell(run.Name), score, who, report.Cost(run.Cost))
+		text := run.Reason
+		if e := run.Error; e != nil {
+			text = string(e.Type) + ": " + e.Message
+		}
+		for _, line := range untrusted.Lines(text) {
+			fmt.Fprintf(w, "  %s\n", line)
+		}
+	}
+}
+
 // writeOutcome prints how a trial ended, what it cost and where it ran.
 func writeOutcome(w io.Writer, t result.Trial) {
 	reward := "none"
@@ -272,6 +309,7 @@ func writeOutcome(w io.Writer, t result.Trial) {
 		}
 	}
 	fmt.Fprintf(w, "Cost: %s\n", report.Cost(t.Cost))
+	writeAgents(w, t)
 	if env := t.Environment; env != nil {
 		text := cell(env.Provider)
 		if env.Image != "" {
@@ -335,12 +373,12 @@ func writePhases(w io.Writer, t result.Trial) {
 		seconds *float64
 	}{
 		{"environment setup", d.EnvironmentSetupSec}, {"  of it for the image", d.ImageSec}, {"agent setup", d.AgentSetupSec},
-		{"agent execution", d.AgentExecutionSec}, {"verifier", d.VerifierSec}, {"all", &d.TotalSec},
+		{"agent execution", d.AgentExecutionSec}, {"verifier", d.VerifierSec}, {"judges", d.JudgesSec}, {"all", &d.TotalSec},
 	} {
 		switch {
 		case phase.seconds != nil:
 			table.row(phase.name, report.Duration(*phase.seconds))
-		case !strings.HasPrefix(phase.name, " "):
+		case !strings.HasPrefix(phase.name, " ") && phase.name != "judges": // few trials have judges
 			table.row(phase.name, "–")
 		}
 	}

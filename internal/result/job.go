@@ -229,6 +229,8 @@ type Summary struct {
 	// Usage sums up what the agents used of their models; nil if no trial had a gateway. It has the trials of TotalCost, confirmation
 	// attempts included.
 	Usage *UsageSum `json:"usage,omitempty"`
+	// Scores sums up the scores of judges; nil without judges.
+	Scores []ScoreSum `json:"scores,omitempty"`
 }
 
 // Outcome is an entry of a job's results: what a comparison with another job needs to know about a trial.
@@ -478,6 +480,7 @@ type Tally struct {
 	sum, low, high                                                   float64
 	cost, confirmationCost                                           USD
 	usage                                                            usageTally
+	scores                                                           scoreTally
 }
 
 // Skip counts a planned trial without a result.
@@ -497,6 +500,7 @@ func (t *Tally) Add(trial Trial) {
 		return
 	}
 	t.total++
+	t.scores.add(trial)
 	if trial.Reused != nil {
 		t.reused++
 	} else {
@@ -538,6 +542,7 @@ func (t *Tally) Summary(metrics []string) Summary {
 		PassRateAll:   ratio(float64(t.passed), t.total),
 		MeanRewardAll: ratio(t.sum, t.total),
 		Usage:         t.usage.sum(),
+		Scores:        t.scores.sums(),
 	}
 	for _, m := range metrics {
 		s.Metrics = append(s.Metrics, Metric{Type: m, Value: t.metric(m)})

@@ -68,6 +68,7 @@ func Summary(w io.Writer, in SummaryInput, color bool, width int) {
 	s.add(append(s.headline(), s.tasks()...))
 	s.add(s.table())
 	s.add(s.usage())
+	s.add(s.scores())
 	s.add(s.attempts())
 	s.add(s.planned())
 	s.add(s.notes())
