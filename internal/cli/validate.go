@@ -49,9 +49,10 @@ func newValidateCommand(v *invocation) *cobra.Command {
 		Short: "Check a job file or tasks; with --run, prove the tasks",
 		Long: `Check a job file and every task that it would run, or a directory of tasks, or one task, and print
 all problems at once, each with its place and the way out. Nothing is started, no provider is contacted.
+The judges of a job's tasks are listed, with their models and what the judging of a trial may cost at most.
 
-With --models each model that an agent uses is asked for one token, so that a wrong key, name or URL is found before
-the first trial. Printed are the time of the answer, the model's own name and its price.
+With --models each model that an agent or a judge uses is asked for one token, so that a wrong key, name or URL is
+found before the first trial. Printed are the time of the answer, the model's own name and its price.
 
 With --run every task is proven as well: its solution must score 1 in each of --runs runs, and doing nothing in
 none of --nop-runs. The runs and their logs are kept in a job's directory. Exit code 1 means that a task is not proven,

@@ -7,11 +7,14 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/trial/agentfiles"
 )
 
 // recorded is the plan of a small job at a directory, after a change to it.
@@ -56,6 +59,9 @@ func TestRecordDescribesTheJob(t *testing.T) {
 
 func TestPlansOfTheSameWorkHaveTheSameDigest(t *testing.T) {
 	original := recorded(t, "/work/evals", nil).Digest
+	if want := "sha256:959657a3a463587a6dac77924518c695d358996bfde1e0c8af61c7f8c722e3de"; original != want { // jobs without judges have that of versions that knew none
+		t.Errorf("the digest is %s, not %s", original, want)
+	}
 	type change = func(cfg *config.Job, specs []trial.Spec, opts *RecordOptions)
 	same := map[string]change{
 		"another name":      func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Name = "k" },
@@ -81,6 +87,17 @@ func TestPlansOfTheSameWorkHaveTheSameDigest(t *testing.T) {
 		"another instruction": func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) {
 			specs[0].Task.FS = fstest.MapFS{"instruction.md": {}}
 		},
+		"a judge": func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Judges = []judge.Spec{{Name: "quality"}} },
+		"another prompt of it": func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) {
+			cfg.Judges = []judge.Spec{{Name: "quality", Prompt: "x"}}
+		},
+		"an agent that judges": func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) {
+			cfg.JudgeAgents = []agent.Agent{{Name: "reviewer"}}
+		},
+		"files of an agent that judges": func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) {
+			specs[0].Judges = []trial.Judge{{Agent: agent.Agent{Name: "reviewer"}, Files: &agentfiles.Set{Digest: "sha256:1"}}}
+		},
+		"a reward":            func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Reward = "tests" },
 		"another attempt":     func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) { specs[3].Key.Attempt = 3 },
 		"another name of one": func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) { specs[3].Key.Agent = "y" },
 	} {

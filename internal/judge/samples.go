@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // The bounds of samples.
@@ -38,6 +40,9 @@ func (s *sampler) values(all []*jsonschema.Schema, decided map[*jsonschema.Schem
 	if s.tries--; depth > maxNesting || s.tries < 0 {
 		return nil, ""
 	}
+	if slices.ContainsFunc(all, endless) {
+		return nil, "it refers to itself without an end"
+	}
 	all = conjunction(all)
 	for _, one := range all {
 		if alternatives := slices.Concat(one.AnyOf, one.OneOf); len(alternatives) > 0 && !decided[one] {
@@ -53,6 +58,19 @@ func (s *sampler) values(all []*jsonschema.Schema, decided map[*jsonschema.Schem
 		return nil, "none of its values fits"
 	}
 	return fitting, ""
+}
+
+// endless reports whether no value can be checked, because the schema refers to itself.
+func endless(s *jsonschema.Schema) bool {
+	var search func(*jsonschema.ValidationError) bool
+	search = func(e *jsonschema.ValidationError) bool {
+		_, is := e.ErrorKind.(*schemakind.RefCycle)
+		return is || slices.ContainsFunc(e.Causes, search)
+	}
+	return slices.ContainsFunc([]any{nil, false, 0.0, "", []any{}, map[string]any{}}, func(v any) bool {
+		var failed *jsonschema.ValidationError
+		return errors.As(s.Validate(v), &failed) && search(failed)
+	})
 }
 
 // alternatives returns values that fit all of the schemas, with each of the alternatives of one of them.
