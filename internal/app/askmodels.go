@@ -117,6 +117,8 @@ func (l *loaded) modelProblem(name string, err error) diag.Diagnostic {
 		d.Hint = "write the name that the provider knows"
 	case "base_url":
 		d.Hint = "correct the URL, or see why this machine cannot reach it"
+	case "record_tokens":
+		d.Hint = "remove it, or use a server that knows return_token_ids, such as vLLM or SGLang"
 	default:
 		d.Hint = "try again later"
 	}

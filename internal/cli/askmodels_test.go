@@ -57,6 +57,8 @@ func provider(t *testing.T) *httptest.Server {
 	fails("busy", 429, `{"error":{"message":"slow down"}}`)
 	fails("down", 500, `{"error":{"message":"overheated"}}`)
 	fails("thinks", 400, `{"error":{"message":"Could not finish the message because max_tokens or model output limit was reached."}}`)
+	fails("silent", 200, `{"model":"big","choices":[{"finish_reason":"length","message":{"content":"x"},"logprobs":null}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	fails("strict", 400, `{"error":{"message":"Unrecognized request argument supplied: return_token_ids"}}`)
 	mux.HandleFunc("/new/", func(w http.ResponseWriter, r *http.Request) {
 		var b bytes.Buffer
 		_, _ = b.ReadFrom(r.Body)
@@ -104,6 +106,9 @@ func TestValidateAsksModels(t *testing.T) {
 		"google":       {"{api: google, base_url: %/good}", 0, "big-model-2026-01-01 answered"},
 		"new names":    {"{api: openai-chat, base_url: %/new}", 0, "o9 answered"},
 		"thinks":       {"{api: openai-chat, base_url: %/thinks}", 0, "big-model answered"},
+		"tokens":       {"{api: openai-chat, record_tokens: true, base_url: %/good/v1}", 0, "big-model-2026-01-01 answered"},
+		"no tokens":    {"{api: openai-chat, record_tokens: true, base_url: %/silent}", 2, "models.m.record_tokens: the server answers without the ids of tokens and a log probability for each (remove it, or use a server that knows return_token_ids, such as vLLM or SGLang)"},
+		"no such keys": {"{api: openai-chat, record_tokens: true, base_url: %/strict}", 2, "models.m.record_tokens: the server refuses to state the ids of tokens and their log probabilities: Unrecognized request argument supplied: return_token_ids"},
 		"wrong key":    {"{api: openai-chat, base_url: %/key}", 2, "job.yaml:4:79: models.m.api_key: the provider does not accept the key (HTTP status 401): Incorrect API key provided: ***"},
 		"wrong name":   {"{api: openai-chat, base_url: %/name}", 2, `models.m.model: the provider does not know the model "big-model" (HTTP status 404): The model big-model does not exist (write the name that the provider knows)`},
 		"wrong path":   {"{api: openai-chat, base_url: %/path}", 2, "models.m.base_url: there is no API openai-chat below this URL (HTTP status 404)"},

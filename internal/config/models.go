@@ -35,7 +35,7 @@ type Model struct {
 	Price         *Price         `yaml:"price" json:"price,omitempty" doc:"Prices in US dollars per million tokens. Default: those of the table that Rollout has for well-known providers."`
 	MaxConcurrent int            `yaml:"max_concurrent" json:"max_concurrent,omitempty" min:"1" max:"100000" doc:"Requests to the model at one time, of all trials. Default: no bound."`
 	Record        string         `yaml:"record" json:"record,omitempty" enum:"messages,usage,none" doc:"What trials keep of their calls of the model. messages: the trajectory, with the conversations. usage: tokens, times and names of models, without any contents. none: no record. The usage in the results does not depend on it. Default: messages."`
-	RecordTokens  bool           `yaml:"record_tokens" json:"record_tokens,omitempty" doc:"Ask the model's server for the numbers of tokens and their log probabilities, and keep them for training. Only with the api openai-chat, of servers that can, such as vLLM and SGLang."`
+	RecordTokens  bool           `yaml:"record_tokens" json:"record_tokens,omitempty" doc:"Ask the model's server for the ids of tokens and their log probabilities, and keep them for training. Only with the api openai-chat, of servers that can, such as vLLM and SGLang."`
 	Script        string         `yaml:"script" json:"script,omitempty" doc:"The file by which a model with the api scripted answers, relative to the job file."`
 	RecordTo      string         `yaml:"record_to" json:"record_to,omitempty" doc:"Directory in which each exchange with the model is kept, for replay; relative to the job file."`
 	Replay        string         `yaml:"replay" json:"replay,omitempty" doc:"Directory with exchanges of record_to, from which the model answers; relative to the job file. It then needs no key and no network."`
@@ -252,15 +252,15 @@ func (c *checker) modelKeys(m Model, p keys.Path) {
 	}
 }
 
-// recordTokens checks that the numbers of tokens can be had and kept.
+// recordTokens checks that the ids of tokens can be had and kept.
 func (c *checker) recordTokens(m Model, p keys.Path) {
 	at := p.Child("record_tokens")
 	switch {
 	case !m.RecordTokens:
 	case m.API != APIScripted && m.API != string(model.OpenAIChat):
-		c.Problem(at, "remove it, or use the server's api openai-chat", "%s: only the api %s states the numbers of tokens, and this model speaks %s", at, model.OpenAIChat, m.API)
+		c.Problem(at, "remove it, or use the server's api openai-chat", "%s: only the api %s states the ids of tokens, and this model speaks %s", at, model.OpenAIChat, m.API)
 	case m.Record != "" && m.Record != string(model.RecordMessages):
-		c.Problem(at, "remove one of them", "%s: with record: %s no contents are kept, and the numbers of tokens are contents", at, m.Record)
+		c.Problem(at, "remove one of them", "%s: with record: %s no contents are kept, and the ids of tokens are contents", at, m.Record)
 	}
 }
 

@@ -139,7 +139,7 @@ func (a *archive) convert(r row) error {
 	if err != nil {
 		return err
 	}
-	text, err := result.Marshal(t)
+	text, err := t.Encode()
 	if err != nil {
 		return err
 	}

@@ -38,12 +38,12 @@ func AddConversation(o *result.Output, dir string, t result.Trial, limit int) er
 		o.ConversationOmitted = fmt.Sprintf("it has more than %d MiB", limit>>20)
 		return nil
 	}
-	o.Completion, o.Trajectory, o.ToolDefs = c.Completion, c.Trajectory, c.Tools
+	o.Completion, o.Trajectory, o.ToolDefs, o.TokensOmitted = c.Completion, c.Trajectory, c.Tools, c.TokensOmitted
 	return err
 }
 
 // ReadRecord reads what the gateway recorded of a trial. It fails with fs.ErrNotExist, trajectory.ErrEmpty, or trajectory.ErrTooLong for a record
-// of more than limit bytes; 0 is the most that fits.
+// of more than limit bytes without the ids of tokens; 0 is the most that fits.
 func ReadRecord(dir string, t result.Trial, limit int64) (*trajectory.Record, error) {
 	f, err := OpenTrialFile(dir, t, result.TrajectoryFile)
 	if err != nil {
@@ -57,10 +57,10 @@ func ReadRecord(dir string, t result.Trial, limit int64) (*trajectory.Record, er
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > limit {
+	if info.Size() > maxRecord {
 		return nil, trajectory.ErrTooLong
 	}
-	return trajectory.Read(f)
+	return trajectory.Read(f, limit)
 }
 
 // OpenTrialFile opens a file below a trial's directory without following links.

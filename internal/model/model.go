@@ -30,7 +30,7 @@ type Config struct {
 	Hide func(string) string
 	// Record is what trials keep of their calls; "" is RecordMessages.
 	Record Record
-	// Tokens: the numbers of tokens are asked for and recorded. Only the API of Chat Completions has them.
+	// Tokens: ids and log probabilities of tokens are asked for and recorded. Only the API of Chat Completions has them.
 	Tokens bool
 	// Transport carries requests; nil: over the network.
 	Transport http.RoundTripper

@@ -21,7 +21,8 @@ type Probed struct {
 
 // ProbeError is why a model does not answer.
 type ProbeError struct {
-	// Key is the key of the model's configuration that is probably wrong: api_key, model, base_url, or "" if it is the provider's failure.
+	// Key is the key of the model's configuration that is probably wrong: api_key, model, base_url, record_tokens, or "" if it is the provider's
+	// failure.
 	Key     string
 	Message string
 	// Busy: the provider refused because of a rate limit, so the key is accepted.
@@ -60,6 +61,10 @@ func (m *Model) Probe(ctx context.Context) (Probed, error) {
 		answer := p.answer(text)
 		probed := Probed{Latency: time.Since(began), Answered: answer.Model, Usage: answer.Usage}
 		switch {
+		case m.Tokens && status == http.StatusBadRequest && mentions(text, idsKey, "logprobs"):
+			return probed, &ProbeError{Key: tokensKey, Message: "the server refuses to state the ids of tokens and their log probabilities: " + m.hide(message)}
+		case m.Tokens && status/100 == 2 && answer.Finish != "" && !statesTokens(text):
+			return probed, &ProbeError{Key: tokensKey, Message: "the server answers without the ids of tokens and a log probability for each"}
 		case status/100 == 2 && answer.Failed == "" && (answer.Finish != "" || answer.Usage.Known() || len(answer.Message.Parts) > 0):
 			return probed, nil
 		case status == http.StatusBadRequest && strings.Contains(message, "output limit was reached"):
@@ -69,6 +74,17 @@ func (m *Model) Probe(ctx context.Context) (Probed, error) {
 		}
 		return probed, m.refusal(status, text, m.hide(message))
 	}
+}
+
+// tokensKey is the key of the configuration for Config.Tokens.
+const tokensKey = "record_tokens"
+
+// statesTokens reports whether an answer has the ids of its tokens and their log probabilities.
+func statesTokens(text []byte) bool {
+	r := newTokenReader(nil, false)
+	r.read(text)
+	t := r.tokens()
+	return t != nil && t.Logprobs != nil
 }
 
 // probe sends one request.

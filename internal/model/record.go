@@ -15,11 +15,10 @@ type Recorder struct {
 	w    io.Writer
 	left int64 // bytes that may still be written
 	// known has the number of each message that was written, by a digest of it and of all before it.
-	known map[[sha256.Size]byte]int
-	tools map[[sha256.Size]byte]int
-	n     int
-	// tokens are those of the latest turn that has some.
-	tokens *Tokens
+	known  map[[sha256.Size]byte]int
+	tools  map[[sha256.Size]byte]int
+	n      int
+	tokens latestTokens
 }
 
 // NewRecorder returns a Recorder that writes at most limit bytes. Later turns are written without their messages.
@@ -71,7 +70,7 @@ func (r *Recorder) Record(t Turn) error {
 	}
 	bare := line
 	if t.Answer.Tokens != nil {
-		line.Tokens = t.Answer.Tokens.shorten(r.tokens)
+		line.Tokens = r.tokens.shorten(*t.Answer.Tokens)
 	}
 	var at [sha256.Size]byte
 	parent := 0
@@ -111,14 +110,14 @@ func (r *Recorder) Record(t Turn) error {
 	}
 	if int64(len(text)) > r.left {
 		bare.Cut = true
-		r.left = 0
+		r.left = 0 // also for tokens: whether messages that are left out have a secret is not known
 		if text, err = lineOf(bare); err != nil {
 			return err
 		}
 	} else {
 		r.left -= int64(len(text))
-		if t.Answer.Tokens != nil {
-			r.tokens = t.Answer.Tokens
+		if line.Tokens != nil {
+			r.tokens = latestTokens{t.N, *t.Answer.Tokens}
 		}
 	}
 	_, err = r.w.Write(text)

@@ -58,6 +58,8 @@ type exchange struct {
 	turn  Turn
 	sent  bool // to the provider
 	kept  bool
+	// ext: the ids of tokens are asked for as SGLang wants it for streams.
+	ext bool
 	// abort: the connection is to end in the middle of the answer, as the provider's did.
 	abort bool
 }
@@ -107,7 +109,7 @@ func (x *exchange) run() {
 	if x.s.opts.Conversations {
 		x.turn.Conversation = p.conversation(x.path, text)
 	}
-	answer, err := x.ask(at, text)
+	answer, err := x.askAsKnown(at, text)
 	if err != nil {
 		x.unreachable(err)
 		return
@@ -121,6 +123,33 @@ func (x *exchange) run() {
 	default:
 		x.relayPlain(answer)
 	}
+}
+
+// askAsKnown sends the request, and once more if the server wants to be asked for the ids of tokens in another way.
+func (x *exchange) askAsKnown(at string, text []byte) (*http.Response, error) {
+	if x.p != protocol(chat{}) || !x.m.Tokens || !x.p.streams(x.path, x.asked) || gjson.GetBytes(x.asked, idsKey).Bool() {
+		return x.ask(at, text)
+	}
+	bare, err := deletePath(text, idsKey)
+	if err != nil {
+		return nil, err
+	}
+	if x.ext = x.s.ext.Load(); x.ext {
+		return x.ask(at, bare)
+	}
+	answer, err := x.ask(at, text)
+	if err != nil || answer.StatusCode != http.StatusBadRequest {
+		return answer, err
+	}
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
+	answer.Body.Close()
+	answer.Body = newBody(body)
+	if !refusesStreams(answer.StatusCode, body) {
+		return answer, nil
+	}
+	x.ext = true
+	x.s.ext.Store(true)
+	return x.ask(at, bare)
 }
 
 // ask sends the request, and waits and sends it again while the provider refuses because there are too many.
@@ -147,6 +176,11 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 			place.failed()
 			place.leave()
 			return nil, err
+		}
+		if x.ext {
+			for _, name := range sglextHeaders {
+				request.Header.Set(name, "1")
+			}
 		}
 		x.sent = true
 		sent := time.Now()
@@ -260,6 +294,7 @@ func (x *exchange) relayError(answer *http.Response) {
 // relayPlain passes on an answer that is no stream, when it is kept.
 func (x *exchange) relayPlain(answer *http.Response) {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPlain+1))
+	said := text
 	text = x.m.hideKey(text)
 	x.turn.FirstByte, x.turn.Ended = time.Now(), time.Now()
 	switch {
@@ -276,8 +311,10 @@ func (x *exchange) relayPlain(answer *http.Response) {
 	default:
 		x.turn.Answer, x.turn.Whole = x.p.answer(text), true
 		if tokens := x.tokens(); tokens != nil {
-			tokens.read(gjson.ParseBytes(text))
-			x.turn.Answer.Tokens, text = tokens.tokens(), tokens.hide(text)
+			tokens.read(text)
+			tokens.broken = tokens.broken || !bytes.Equal(said, text) // ids would tell the key
+			x.turn.Answer.Tokens = tokens.tokens()
+			text, _ = tokens.hide(text)
 		}
 		if failed := x.turn.Answer.Failed; failed != "" {
 			x.fail(FailedProvider, answer.StatusCode, failed)
@@ -292,12 +329,12 @@ func (x *exchange) relayPlain(answer *http.Response) {
 	_, _ = x.w.Write(text) // the client has gone
 }
 
-// tokens returns what reads the numbers of tokens; nil if they are not recorded.
+// tokens returns what reads the tokens of the answer; nil if they are not recorded.
 func (x *exchange) tokens() *tokenReader {
-	if x.p != protocol(chat{}) {
+	if x.p != protocol(chat{}) || !x.m.Tokens {
 		return nil
 	}
-	return newTokenReader(x.m, x.asked)
+	return newTokenReader(x.asked, x.ext)
 }
 
 // cut records that an answer ended too early.
@@ -316,8 +353,9 @@ func (x *exchange) cut(err error) {
 
 // piece is an event of a stream, or its end.
 type piece struct {
-	event sseEvent
-	err   error
+	event   sseEvent
+	changed bool // the key was hidden in it
+	err     error
 }
 
 // relayStream passes on the events of a stream as they come. The last one waits until the turn is kept.
@@ -350,7 +388,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 			continue
 		}
 		if p.err != nil {
-			x.endStream(out, reader, &held, p.err)
+			x.endStream(out, reader, tokens, &held, p.err)
 			return
 		}
 		if x.turn.FirstByte.IsZero() {
@@ -361,9 +399,11 @@ func (x *exchange) relayStream(answer *http.Response) {
 		}
 		hide, ends := reader.read(p.event)
 		if tokens != nil && len(p.event.data) > 0 {
-			tokens.read(gjson.ParseBytes(p.event.data))
-			p.event = tokens.hideEvent(p.event)
-			x.turn.Answer.Tokens = tokens.tokens()
+			tokens.read(p.event.data)
+			tokens.broken = tokens.broken || p.changed
+			var drop bool
+			p.event, drop = tokens.hideEvent(p.event)
+			hide = hide || drop
 		}
 		if len(p.event.data) > 0 {
 			last = p.event.data
@@ -374,7 +414,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 		if ends || held.Len() > 0 {
 			held.Write(p.event.raw)
 			if ends && x.p != protocol(google{}) { // whose streams have no event that ends them
-				x.endStream(out, reader, &held, io.EOF)
+				x.endStream(out, reader, tokens, &held, io.EOF)
 				return
 			}
 			continue
@@ -393,11 +433,10 @@ func (x *exchange) relayStream(answer *http.Response) {
 }
 
 // endStream keeps the turn and sends its last event. A stream that was cut off is aborted.
-func (x *exchange) endStream(out *http.ResponseController, reader eventReader, held *bytes.Buffer, err error) {
+func (x *exchange) endStream(out *http.ResponseController, reader eventReader, tokens *tokenReader, held *bytes.Buffer, err error) {
 	var whole bool
-	numbers := x.turn.Answer.Tokens
 	x.turn.Answer, whole = reader.answer()
-	x.turn.Answer.Tokens = numbers
+	x.turn.Answer.Tokens = tokens.tokens()
 	x.turn.Ended = time.Now()
 	// Some servers of the chat protocol send no [DONE].
 	if !whole && x.p == protocol(chat{}) && errors.Is(err, io.EOF) && x.turn.Answer.Finish != "" {
@@ -430,9 +469,10 @@ func readEvents(from io.Reader, to chan<- piece, done <-chan struct{}, hide func
 	r := newSSEReader(from)
 	for {
 		e, err := r.next()
-		e.raw, e.data = hide(bytes.Clone(e.raw)), hide(bytes.Clone(e.data))
+		said := bytes.Clone(e.raw)
+		e.raw, e.data = hide(said), hide(bytes.Clone(e.data))
 		select {
-		case to <- piece{e, err}:
+		case to <- piece{e, !bytes.Equal(said, e.raw), err}:
 		case <-done:
 			return
 		}

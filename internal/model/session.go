@@ -50,6 +50,7 @@ type Session struct {
 	held    atomic.Int64 // bytes of bodies in memory
 	maxHeld int64
 	counts  counts
+	ext     atomic.Bool // exchange.ext
 
 	mu       sync.Mutex
 	sealed   bool
@@ -90,11 +91,13 @@ type Report struct {
 	Missed   string   // of StopMissed: how the request differs from the nearest record
 	// Truncated: the last answer was cut off by a limit of its length.
 	Truncated bool
-	Untold    int64    // answers that came to their end without the numbers of their tokens, although these are recorded
-	Stripped  []string // tools that were removed from requests, each once
-	Foreign   string   // a path of another protocol that the agent asked for; "" if there was none
-	Strange   int64    // requests with another key, which were refused
-	Late      int64    // requests that came after the session had ended
+	// Untold are answers that came to their end without ids of tokens, although these are recorded, and Unlikely those with ids but without
+	// a log probability for each.
+	Untold, Unlikely int64
+	Stripped         []string // tools that were removed from requests, each once
+	Foreign          string   // a path of another protocol that the agent asked for; "" if there was none
+	Strange          int64    // requests with another key, which were refused
+	Late             int64    // requests that came after the session had ended
 }
 
 var errSealed = errors.New("the trial's access to its model has ended")
@@ -302,8 +305,12 @@ func (s *Session) finish(t Turn, sent bool) error {
 		return err
 	}
 	r.Turns++
-	if s.opts.Model.Tokens && t.Answer.Tokens == nil {
+	switch {
+	case !s.opts.Model.Tokens:
+	case t.Answer.Tokens == nil:
 		r.Untold++
+	case t.Answer.Tokens.Logprobs == nil:
+		r.Unlikely++
 	}
 	if s.opts.Reply {
 		r.Reply = t.Answer.Message.Text()

@@ -3,26 +3,33 @@ package model
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
+	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
 
-// Tokens are the numbers of the tokens of a turn, as the server of the model states them. Programs train on them, because texts do not tell how
-// they were divided into tokens. Source: vLLM and SGLang, with return_token_ids and logprobs in a request of Chat Completions.
+// Tokens are the ids of a turn's tokens, as the server of the model states them. Programs train on them, because texts do not tell how they
+// were divided into tokens. Source: vLLM 0.33 and SGLang 0.5.23, with return_token_ids and logprobs in a request of Chat Completions.
 type Tokens struct {
 	Prompt     []int32   `json:"prompt_ids"`
 	Completion []int32   `json:"completion_ids"`
-	Logprobs   []float64 `json:"completion_logprobs,omitempty"` // as many as Completion; nil if the server states none
+	Logprobs   []float64 `json:"completion_logprobs,omitempty"` // as many as Completion; nil if the server does not state one for each
 }
 
-// maxTokenIDs bounds the tokens of a turn.
+// maxTokenIDs bounds the ids of a turn's prompt, and of its answer.
 const maxTokenIDs = 1 << 20
 
-// asksForTokens returns a request that asks for the numbers of tokens.
+// idsKey is the parameter with which a request asks for ids of tokens.
+const idsKey = "return_token_ids"
+
+// asksForTokens returns a request that asks for the ids of tokens and their log probabilities.
 func asksForTokens(body []byte) ([]byte, error) {
 	var err error
-	for _, name := range []string{"return_token_ids", "logprobs"} {
+	for _, name := range []string{idsKey, "logprobs"} {
 		if !gjson.GetBytes(body, name).Bool() && err == nil {
 			body, err = set(body, name, true)
 		}
@@ -30,106 +37,155 @@ func asksForTokens(body []byte) ([]byte, error) {
 	return body, err
 }
 
-// tokenReader collects the numbers of tokens of an answer, and hides them from clients that did not ask for them.
-type tokenReader struct {
-	Tokens
-	broken      bool
-	hideIDs     bool
-	hideLogprob bool
+// SGLang refuses return_token_ids for streams. There these headers ask for the ids, which come in one event before the last.
+var sglextHeaders = []string{"X-Sglext-Return-Input-Ids", "X-Sglext-Return-Output-Ids"}
+
+// refusesStreams reports whether an error is SGLang's refusal of return_token_ids for streams.
+func refusesStreams(status int, body []byte) bool {
+	return status == http.StatusBadRequest && mentions(body, idsKey) && mentions(body, "stream")
 }
 
-// newTokenReader returns a reader for the answer to what the client itself has asked; nil if the model's tokens are not recorded.
-func newTokenReader(m *Model, asked []byte) *tokenReader {
-	if m == nil || !m.Tokens {
-		return nil
+// tokenReader collects the tokens of an answer, and hides them from clients that did not ask for them.
+type tokenReader struct {
+	Tokens
+	broken       bool // not what a server of models writes
+	noLogprobs   bool
+	hideIDs      bool
+	hideLogprobs bool
+	hideExt      bool
+}
+
+// newTokenReader returns a reader for the answer to what the client itself has asked. ext: the headers of SGLang ask for ids.
+func newTokenReader(asked []byte, ext bool) *tokenReader {
+	get := func(name string) gjson.Result { return gjson.GetBytes(asked, name) }
+	return &tokenReader{
+		hideIDs: !get(idsKey).Bool(), hideLogprobs: !get("logprobs").Bool(), hideExt: ext,
+		broken: get("include_reasoning").Type == gjson.False, // vLLM then leaves out the ids of the reasoning
 	}
-	return &tokenReader{hideIDs: !gjson.GetBytes(asked, "return_token_ids").Bool(), hideLogprob: !gjson.GetBytes(asked, "logprobs").Bool()}
 }
 
 // read reads an answer, or an event of one.
-func (t *tokenReader) read(root gjson.Result) {
-	if t == nil || t.broken {
+func (t *tokenReader) read(data []byte) {
+	if t.broken {
 		return
 	}
-	ok := addIDs(&t.Prompt, root.Get("prompt_token_ids"), true)
-	choice := root.Get("choices.0")
-	ok = addIDs(&t.Completion, choice.Get("token_ids"), false) && ok
+	root := gjson.ParseBytes(data)
+	var choice gjson.Result // the first one: others are not recorded
+	root.Get("choices").ForEach(func(_, one gjson.Result) bool {
+		if index := one.Get("index"); !index.Exists() || index.Type == gjson.Number && index.Num == 0 {
+			choice = one
+		}
+		return !choice.Exists()
+	})
+	for _, prompt := range []gjson.Result{root.Get("prompt_token_ids"), choice.Get("prompt_token_ids"), root.Get("sglext.input_ids")} {
+		if len(t.Prompt) == 0 || !prompt.IsArray() { // once is enough
+			t.add(&t.Prompt, prompt)
+		}
+	}
+	if whole := firstExisting(choice.Get("response_token_ids"), root.Get("sglext.output_ids.0")); whole.Exists() && len(t.Completion) == 0 {
+		t.add(&t.Completion, whole)
+	}
+	t.add(&t.Completion, choice.Get("token_ids")) // in a stream, those of each event
 	choice.Get("logprobs.content").ForEach(func(_, one gjson.Result) bool {
 		p := one.Get("logprob")
-		ok = ok && p.Type == gjson.Number && !math.IsInf(p.Num, 0) && p.Num <= 0 && len(t.Logprobs) < maxTokenIDs
-		if ok {
-			t.Logprobs = append(t.Logprobs, p.Num)
+		if p.Type != gjson.Number || math.IsInf(p.Num, 0) || p.Num > maxLogprob || len(t.Logprobs) >= maxTokenIDs {
+			t.noLogprobs = true
+			return false
 		}
-		return ok
+		t.Logprobs = append(t.Logprobs, p.Num)
+		return true
 	})
-	t.broken = !ok
 }
 
-// addIDs adds a list of numbers, and reports whether they are numbers of tokens. Some servers repeat those of the prompt in each event: only the
-// first count.
-func addIDs(to *[]int32, list gjson.Result, once bool) bool {
-	if !list.IsArray() || once && len(*to) > 0 {
-		return list.Type == gjson.Null || list.IsArray()
+// maxLogprob is above 0, because servers round.
+const maxLogprob = 1e-3
+
+func firstExisting(list ...gjson.Result) gjson.Result {
+	for _, one := range list {
+		if one.Exists() {
+			return one
+		}
 	}
-	ok := true
-	list.ForEach(func(_, n gjson.Result) bool {
-		ok = n.Type == gjson.Number && n.Num >= 0 && n.Num <= math.MaxInt32 && n.Num == math.Trunc(n.Num) && len(*to) < maxTokenIDs
-		if ok {
-			*to = append(*to, int32(n.Num))
-		}
-		return ok
-	})
-	return ok
+	return gjson.Result{}
 }
 
-// tokens returns what was read; nil if it is not whole, or not what a server of models writes.
+// add adds a list of ids. No list, or null, adds none.
+func (t *tokenReader) add(to *[]int32, list gjson.Result) {
+	if list.Type == gjson.Null {
+		return
+	}
+	if !list.IsArray() {
+		t.broken = true
+		return
+	}
+	list.ForEach(func(_, n gjson.Result) bool {
+		if n.Type != gjson.Number || n.Num < 0 || n.Num > math.MaxInt32 || n.Num != math.Trunc(n.Num) || len(*to) >= maxTokenIDs {
+			t.broken = true
+			return false
+		}
+		*to = append(*to, int32(n.Num))
+		return true
+	})
+}
+
+// tokens returns what was read; nil if there are no ids, or not what a server of models writes. Log probabilities that are not one for each id
+// are left out.
 func (t *tokenReader) tokens() *Tokens {
-	if t == nil || t.broken || len(t.Prompt) == 0 || len(t.Completion) == 0 || len(t.Logprobs) > 0 && len(t.Logprobs) != len(t.Completion) {
+	if t == nil || t.broken || len(t.Prompt) == 0 || len(t.Completion) == 0 {
 		return nil
 	}
-	return &t.Tokens
+	out := t.Tokens
+	if t.noLogprobs || len(out.Logprobs) != len(out.Completion) {
+		out.Logprobs = nil
+	}
+	return &out
 }
 
-// hide returns an answer, or the data of an event, without what the client did not ask for. All other bytes stay as they are.
-func (t *tokenReader) hide(data []byte) []byte {
-	if t == nil {
-		return data
-	}
-	out := data
-	edit := func(path string, remove bool) {
-		if v := gjson.GetBytes(out, path); !v.Exists() || !remove && v.Type == gjson.Null {
-			return
-		}
-		changed, err := deletePath(out, path)
-		if !remove {
-			changed, err = setRaw(out, path, []byte("null")) // servers write it when nobody asks
-		}
-		if err == nil {
-			out = changed
+// hide returns an answer, or the data of an event, without what the client did not ask for. All other bytes stay as they are. drop: nothing is
+// left of the event.
+func (t *tokenReader) hide(data []byte) (out []byte, drop bool) {
+	out = data
+	remove := func(path string) {
+		if gjson.GetBytes(out, path).Exists() {
+			if changed, err := deletePath(out, path); err == nil {
+				out = changed
+			}
 		}
 	}
-	choices := int(gjson.GetBytes(data, "choices.#").Int())
 	if t.hideIDs {
-		edit("prompt_token_ids", true)
+		remove("prompt_token_ids")
 	}
-	for i := range min(choices, maxBlocks) {
-		at := "choices." + string(encoded(i))
+	for i := range min(int(gjson.GetBytes(data, "choices.#").Int()), maxBlocks) {
+		at := fmt.Sprintf("choices.%d.", i)
 		if t.hideIDs {
-			edit(at+".token_ids", true)
+			remove(at + "prompt_token_ids")
+			remove(at + "token_ids")
+			remove(at + "response_token_ids")
 		}
-		if t.hideLogprob {
-			edit(at+".logprobs", false)
+		if v := gjson.GetBytes(out, at+"logprobs"); t.hideLogprobs && v.Exists() && v.Type != gjson.Null {
+			if changed, err := setRaw(out, at+"logprobs", []byte("null")); err == nil { // as servers write it when nobody asks
+				out = changed
+			}
 		}
 	}
-	return out
+	if t.hideExt && gjson.GetBytes(out, "sglext").IsObject() {
+		remove("sglext.input_ids")
+		remove("sglext.output_ids")
+		if len(gjson.GetBytes(out, "sglext").Map()) == 0 {
+			remove("sglext")
+			choices := gjson.GetBytes(out, "choices")
+			drop = choices.IsArray() && len(choices.Array()) == 0 && !gjson.GetBytes(out, "usage").IsObject()
+		}
+	}
+	return out, drop
 }
 
 // hideEvent returns an event without what the client did not ask for.
-func (t *tokenReader) hideEvent(e sseEvent) sseEvent {
-	if t == nil || len(e.data) == 0 || !gjson.ValidBytes(e.data) {
-		return e
+func (t *tokenReader) hideEvent(e sseEvent) (out sseEvent, drop bool) {
+	if !gjson.ValidBytes(e.data) {
+		return e, false
 	}
-	data := t.hide(e.data)
+	data, drop := t.hide(e.data)
 	switch {
 	case bytes.Equal(data, e.data):
 	case bytes.Count(e.raw, e.data) == 1:
@@ -137,53 +193,76 @@ func (t *tokenReader) hideEvent(e sseEvent) sseEvent {
 	default: // the data is on several lines
 		e.raw = append(append([]byte("data: "), bytes.ReplaceAll(data, []byte("\n"), []byte("\ndata: "))...), "\n\n"...)
 	}
-	return e
+	return e, drop
 }
 
-// RecordedTokens are the tokens of a turn in a record. The prompt of a turn mostly begins like the turn before it, so that the numbers that are
-// the same are left out.
+// WithoutTokenIDs returns the body of an answer without ids of tokens and log probabilities: for answers in which a secret was hidden.
+func WithoutTokenIDs(contentType string, body []byte) []byte {
+	t := &tokenReader{hideIDs: true, hideLogprobs: true, hideExt: true}
+	if !strings.HasPrefix(contentType, "text/event-stream") {
+		out, _ := t.hide(body)
+		return out
+	}
+	var out bytes.Buffer
+	for events := newSSEReader(bytes.NewReader(body)); ; {
+		e, err := events.next()
+		e, drop := t.hideEvent(e)
+		if !drop {
+			out.Write(e.raw)
+		}
+		if err != nil {
+			return out.Bytes()
+		}
+	}
+}
+
+// RecordedTokens are the tokens of a turn in a record. The prompt of a turn mostly begins like the turn before it, so that the ids that are the
+// same are left out.
 type RecordedTokens struct {
-	Shared int `json:"shared,omitempty"` // how many numbers are those of the prompt and the completion of the latest turn with tokens
+	// Shared is how many ids at the beginning of the prompt are those of the prompt and the completion of the turn After.
+	Shared int `json:"shared,omitempty"`
+	After  int `json:"after,omitempty"`
 	Tokens
 }
 
-// shorten returns the tokens as they are recorded after a turn with others. before may be nil.
-func (t *Tokens) shorten(before *Tokens) *RecordedTokens {
-	out := &RecordedTokens{Tokens: *t}
-	if before == nil {
-		return out
-	}
-	for out.Shared < len(t.Prompt) {
-		n := out.Shared
-		switch {
-		case n < len(before.Prompt) && before.Prompt[n] == t.Prompt[n]:
-		case n >= len(before.Prompt) && n-len(before.Prompt) < len(before.Completion) && before.Completion[n-len(before.Prompt)] == t.Prompt[n]:
-		default:
-			out.Prompt = t.Prompt[n:]
-			return out
-		}
+// latestTokens are the tokens of the latest turn of a record that has some.
+type latestTokens struct {
+	turn int // 0: there is none
+	Tokens
+}
+
+// shorten returns the tokens of a turn as they are recorded after a turn with others.
+func (l latestTokens) shorten(t Tokens) *RecordedTokens {
+	out := &RecordedTokens{Tokens: t}
+	both := slices.Concat(l.Prompt, l.Completion)
+	for l.turn != 0 && out.Shared < min(len(both), len(t.Prompt)) && both[out.Shared] == t.Prompt[out.Shared] {
 		out.Shared++
 	}
-	out.Prompt = []int32{}
+	if out.Shared > 0 {
+		out.After, out.Prompt = l.turn, slices.Clone(t.Prompt[out.Shared:])
+	}
 	return out
 }
 
-// Whole returns the tokens with those that were left out; nil if they do not fit the latest turn before it.
-func (r *RecordedTokens) Whole(before *Tokens) *Tokens {
-	out := r.Tokens
-	if r.Shared == 0 {
-		return &out
-	}
-	if before == nil || r.Shared < 0 || r.Shared > len(before.Prompt)+len(before.Completion) {
+// TokensReader finds the tokens of turns that were recorded one after the other.
+type TokensReader struct{ latest latestTokens }
+
+// Read returns the tokens of a turn with those that were left out; nil if it has none, or if the turn that has them is not the one before.
+func (r *TokensReader) Read(t RecordedTurn) *Tokens {
+	if t.Tokens == nil {
 		return nil
 	}
-	out.Prompt = make([]int32, 0, r.Shared+len(r.Prompt))
-	out.Prompt = append(out.Prompt, before.Prompt[:min(r.Shared, len(before.Prompt))]...)
-	if more := r.Shared - len(before.Prompt); more > 0 {
-		out.Prompt = append(out.Prompt, before.Completion[:more]...)
+	l, whole := r.latest, t.Tokens.Tokens
+	r.latest = latestTokens{}
+	if n := t.Tokens.Shared; n != 0 {
+		both := slices.Concat(l.Prompt, l.Completion)
+		if l.turn == 0 || t.Tokens.After != l.turn || n < 0 || n > len(both) {
+			return nil
+		}
+		whole.Prompt = slices.Concat(both[:n], whole.Prompt)
 	}
-	out.Prompt = append(out.Prompt, r.Prompt...)
-	return &out
+	r.latest = latestTokens{t.Turn, whole}
+	return &whole
 }
 
 // WithoutTokens returns a line of a record without its tokens.

@@ -30,6 +30,8 @@ type Output struct {
 	Usage      *Usage          `json:"usage,omitempty"`
 	// ConversationOmitted says why a conversation that was recorded is not here.
 	ConversationOmitted string `json:"conversation_omitted,omitempty"`
+	// TokensOmitted is the number of turns in Trajectory whose tokens were recorded and are not here, because the line would be too long.
+	TokensOmitted int `json:"tokens_omitted,omitempty"`
 
 	Reward *float64     `json:"reward"` // no unit; null without one
 	Timing OutputTiming `json:"timing"`

@@ -1,7 +1,9 @@
 package trajectory
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -19,6 +21,23 @@ type Trajectory struct {
 	Final         *FinalMetrics  `json:"final_metrics,omitempty"`
 	Extra         map[string]any `json:"extra,omitempty"`
 	Subagents     []Trajectory   `json:"subagent_trajectories,omitempty"`
+}
+
+// Encode returns the trajectory as JSON. With the ids of tokens it is not indented: each would have a line of its own.
+func (t *Trajectory) Encode() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if !t.hasTokens() {
+		e.SetIndent("", "  ")
+	}
+	err := e.Encode(t)
+	return b.Bytes(), err
+}
+
+func (t *Trajectory) hasTokens() bool {
+	has := func(s Step) bool { return s.Metrics != nil && len(s.Metrics.PromptIDs) > 0 }
+	return slices.ContainsFunc(t.Steps, has) || slices.ContainsFunc(t.Subagents, func(sub Trajectory) bool { return sub.hasTokens() })
 }
 
 // Agent describes the agent.
@@ -82,7 +101,7 @@ type Metrics struct {
 	Completion *int64   `json:"completion_tokens,omitempty"`
 	Cached     *int64   `json:"cached_tokens,omitempty"`
 	Cost       *float64 `json:"cost_usd,omitempty"`
-	// The numbers of the tokens, if they were recorded.
+	// The tokens of the call, if they were recorded.
 	PromptIDs     []int32        `json:"prompt_token_ids,omitempty"`
 	CompletionIDs []int32        `json:"completion_token_ids,omitempty"`
 	Logprobs      []float64      `json:"logprobs,omitempty"`

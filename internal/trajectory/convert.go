@@ -30,7 +30,7 @@ const maxLine = 512 << 20
 // The conversation with the most turns is the agent's own. One that follows it with the same tools and the same agent is its continuation
 // after a compaction. All others are those of sub-agents, or of calls beside the work, such as for a title.
 func Convert(r io.Reader, about About) (*Trajectory, error) {
-	c, err := read(r)
+	c, err := read(r, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +41,13 @@ func Convert(r io.Reader, about About) (*Trajectory, error) {
 	return out, err
 }
 
-func read(r io.Reader) (*converter, error) {
-	c := &converter{messages: map[int]model.RecordedMessage{}, tools: map[int][]model.Tool{}, tokens: map[int]*model.Tokens{}}
+// read reads a record. limit, if not 0, bounds its lines without the ids of tokens, and what the ids need in memory, in bytes.
+func read(r io.Reader, limit int64) (*converter, error) {
+	c := &converter{messages: map[int]model.RecordedMessage{}, tools: map[int][]model.Tool{}, tokens: map[int]*model.Tokens{}, maxIDs: maxIDs}
+	if limit > 0 {
+		c.maxIDs = int(min(maxIDs, limit/4))
+	}
+	var size int64
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
 	for lines.Scan() {
@@ -51,12 +56,23 @@ func read(r io.Reader) (*converter, error) {
 			c.broken++
 			continue
 		}
+		if size += int64(len(lines.Bytes())) - tokensSize(lines.Bytes(), turn); limit > 0 && size > limit {
+			return nil, ErrTooLong
+		}
 		c.add(turn)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read the recorded calls: %w", err)
 	}
 	return c, nil
+}
+
+// tokensSize returns how many bytes of a line are ids of tokens and log probabilities.
+func tokensSize(line []byte, t model.RecordedTurn) int64 {
+	if t.Tokens == nil {
+		return 0
+	}
+	return int64(len(line) - len(model.WithoutTokens(line)))
 }
 
 type converter struct {
@@ -68,31 +84,32 @@ type converter struct {
 	broken   int
 	empty    int // turns without messages
 
-	tokens  map[int]*model.Tokens // by the numbers of turns
-	latest  *model.Tokens         // of the turn before
-	numbers int                   // of tokens in tokens
-	unkept  int                   // turns whose tokens are left out, because there are too many
+	tokens map[int]*model.Tokens // by the numbers of turns
+	reader model.TokensReader
+	ids    int // of all turns up to the first that is too much
+	maxIDs int
+	unkept int // turns whose tokens are left out: there are too many, or the record has a gap
 }
 
-// maxNumbers bounds the numbers of tokens of a trajectory: each turn repeats those of its whole conversation.
-const maxNumbers = 4 << 20
+// maxIDs bounds the ids of tokens of a record: each turn repeats those of its whole conversation.
+const maxIDs = 4 << 20
 
-// number keeps the numbers of a turn's tokens.
-func (c *converter) number(t *model.RecordedTurn) {
+// keepTokens keeps the tokens of a turn.
+func (c *converter) keepTokens(t *model.RecordedTurn) {
 	if t.Tokens == nil {
 		return
 	}
-	whole := t.Tokens.Whole(c.latest)
-	c.latest, t.Tokens = whole, nil
-	switch {
-	case whole == nil:
-		c.unkept++
-	case c.numbers+len(whole.Prompt)+len(whole.Completion) > maxNumbers:
-		c.unkept++
-	default:
-		c.numbers += len(whole.Prompt) + len(whole.Completion)
-		c.tokens[t.Turn] = whole
+	var whole *model.Tokens
+	if c.ids <= c.maxIDs {
+		if whole = c.reader.Read(*t); whole != nil {
+			c.ids += len(whole.Prompt) + len(whole.Completion)
+		}
 	}
+	if t.Tokens = nil; whole == nil || c.ids > c.maxIDs {
+		c.unkept++
+		return
+	}
+	c.tokens[t.Turn] = whole
 }
 
 type ordered struct {
@@ -114,7 +131,7 @@ func (c *converter) add(t model.RecordedTurn) {
 	for _, m := range t.Messages {
 		c.messages[m.ID] = m
 	}
-	c.number(&t)
+	c.keepTokens(&t)
 	if len(t.Tools) > 0 {
 		c.tools[t.ToolSet] = t.Tools
 	}
@@ -191,7 +208,7 @@ func (c *converter) convert(about About) (*Trajectory, error) {
 		notes = append(notes, fmt.Sprintf("%d lines of the record cannot be read", c.broken))
 	}
 	if c.unkept > 0 {
-		notes = append(notes, fmt.Sprintf("the numbers of tokens of %d calls are left out, because there are more than %d altogether", c.unkept, maxNumbers))
+		notes = append(notes, fmt.Sprintf("the ids of tokens of %d calls are left out: there are more than %d altogether, or the record has a gap", c.unkept, c.maxIDs))
 	}
 	out.Notes = strings.Join(notes, "; ")
 	return out, nil

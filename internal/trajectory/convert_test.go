@@ -23,6 +23,8 @@ type recording struct {
 	b bytes.Buffer
 	r *model.Recorder
 	n int
+	// tokens are those of the next turn.
+	tokens *model.Tokens
 }
 
 func newRecording(t *testing.T) *recording {
@@ -55,7 +57,7 @@ func (r *recording) turn(agent string, tools []model.Tool, answer model.Message,
 	err := r.r.Record(model.Turn{
 		N: r.n, Agent: agent, Asked: "small", Began: at, FirstByte: at, Ended: at.Add(500 * time.Millisecond), Whole: true, Cost: new(0.25),
 		Conversation: model.Conversation{Messages: messages, Tools: tools},
-		Answer:       model.Answer{Message: answer, Model: "small-1", Finish: "stop", Usage: model.Usage{Input: new(100 * n), Cached: new(10 * n), Output: new(n), Reasoning: new(int64(1))}},
+		Answer:       model.Answer{Tokens: r.tokens, Message: answer, Model: "small-1", Finish: "stop", Usage: model.Usage{Input: new(100 * n), Cached: new(10 * n), Output: new(n), Reasoning: new(int64(1))}},
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -70,6 +72,13 @@ func TestConvert(t *testing.T) {
 			// The client sends the answer again without its reasoning, with other spaces.
 			again := model.Message{Role: "assistant", Parts: []model.Part{{Type: model.PartText, Text: " I call.\n"}, {Type: model.PartCall, ID: "c1", Name: "bash", Arguments: json.RawMessage(`{"command":"ls"}`)}}}
 			r.turn("", shell, text("assistant", "Done."), system, user, again, came("c1", "no such file", true))
+		},
+		"ids of tokens": func(r *recording) {
+			user, first := text("user", "Do it."), call("c1", "bash", `{"command":"ls"}`)
+			r.tokens = &model.Tokens{Prompt: []int32{1, 2, 3}, Completion: []int32{4, 5}, Logprobs: []float64{-0.5, 0}}
+			r.turn("", shell, first, user)
+			r.tokens = &model.Tokens{Prompt: []int32{1, 2, 3, 4, 5, 6}, Completion: []int32{7}}
+			r.turn("", shell, text("assistant", "Done."), user, first, came("c1", "a b", false))
 		},
 		"a sub-agent": func(r *recording) {
 			system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "task", `{"prompt":"Look for the bug."}`)

@@ -31,7 +31,7 @@ func TestCallsHaveDistinctIdentifiers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	read, err := trajectory.Read(strings.NewReader(record.String()))
+	read, err := trajectory.Read(strings.NewReader(record.String()), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

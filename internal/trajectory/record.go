@@ -21,9 +21,10 @@ var ErrTooLong = errors.New("the conversation is too long")
 // size suggests.
 const maxVisits = 500_000_000
 
-// Read reads the lines of a model.Recorder. Lines that cannot be read are left out. It fails with ErrEmpty if no call has a conversation.
-func Read(r io.Reader) (*Record, error) {
-	c, err := read(r)
+// Read reads the lines of a model.Recorder. Lines that cannot be read are left out. limit bounds its size in bytes, without the ids of tokens, of
+// which it keeps as many as fit into limit; 0 is no bound. It fails with ErrTooLong, or with ErrEmpty if no call has a conversation.
+func Read(r io.Reader, limit int64) (*Record, error) {
+	c, err := read(r, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ type Turn struct {
 	Prompt      []ChatMessage  `json:"prompt"`
 	Completion  []ChatMessage  `json:"completion"`
 	Response    any            `json:"response"` // null: the bytes of answers are not kept
-	Tokens      *model.Tokens  `json:"tokens"`   // null: not recorded
+	Tokens      *Tokens        `json:"tokens"`   // null: not recorded
 	Reward      *float64       `json:"reward"`   // null: a trial has one reward
 	Advantage   *float64       `json:"advantage"`
 	IsTruncated bool           `json:"is_truncated"`
@@ -132,14 +133,55 @@ type Turn struct {
 	Extras      map[string]any `json:"extras"`
 }
 
+// Tokens are those of a Turn. Its fields are those of the TrajectoryStepTokens that programs for training know.
+type Tokens struct {
+	PromptIDs          []int32   `json:"prompt_ids"`
+	PromptMask         []int8    `json:"prompt_mask"` // 0 for each: nothing of a prompt is trained on
+	CompletionIDs      []int32   `json:"completion_ids"`
+	CompletionMask     []int8    `json:"completion_mask"`     // 1 for each
+	CompletionLogprobs []float64 `json:"completion_logprobs"` // null: the server did not state one for each
+	OverlongPrompt     bool      `json:"overlong_prompt"`     // false: the model has answered
+	IsTruncated        bool      `json:"is_truncated"`
+	RoutedExperts      any       `json:"routed_experts"` // null: not asked for
+}
+
+// tokensOf returns tokens with their masks; nil if there are none.
+func tokensOf(t *model.Tokens, truncated bool) *Tokens {
+	if t == nil {
+		return nil
+	}
+	ones := make([]int8, len(t.Completion))
+	for i := range ones {
+		ones[i] = 1
+	}
+	return &Tokens{
+		PromptIDs: t.Prompt, PromptMask: make([]int8, len(t.Prompt)), CompletionIDs: t.Completion, CompletionMask: ones, CompletionLogprobs: t.Logprobs, IsTruncated: truncated,
+	}
+}
+
 // Conversation is a trial's conversation as JSON: the messages of the agent's own trajectory after its first prompt, all Turns in the order
 // in which they ended, and the tools in the shape of OpenAI's functions.
-type Conversation struct{ Completion, Trajectory, Tools json.RawMessage }
+type Conversation struct {
+	Completion, Trajectory, Tools json.RawMessage
+	// TokensOmitted is the number of Turns whose tokens were recorded and are left out, because they are too long.
+	TokensOmitted int
+}
 
-// Conversation returns the record with at most limit bytes, or ErrTooLong. id identifies the agent's own trajectory; those of others have a
-// number after it, as in Convert.
+// Conversation returns the record with at most limit bytes, or ErrTooLong. If it is too long with the tokens, it is without them. id identifies
+// the agent's own trajectory; those of others have a number after it, as in Convert.
 func (r *Record) Conversation(id string, limit int) (Conversation, error) {
-	var out Conversation
+	out, err := r.conversation(id, limit, true)
+	if errors.Is(err, ErrTooLong) && len(r.c.tokens) > 0 {
+		return r.conversation(id, limit, false)
+	}
+	return out, err
+}
+
+func (r *Record) conversation(id string, limit int, withTokens bool) (Conversation, error) {
+	out := Conversation{TokensOmitted: r.c.unkept}
+	if !withTokens {
+		out.TokensOmitted += len(r.c.tokens)
+	}
 	ids := r.ids(id)
 	main := r.c.main()
 	done := map[int]bool{}
@@ -166,9 +208,10 @@ func (r *Record) Conversation(id string, limit int) (Conversation, error) {
 		}
 		asked := chats(path)
 		all := distinct(chat(asked, r.c.messages[t.Answer].Message))
-		step := Turn{
-			Prompt: all[:len(asked)], Completion: all[len(asked):], Tokens: r.c.tokens[t.Turn], ID: ids[one.talk],
-			IsTruncated: model.Answer{Finish: t.Finish}.Truncated(), Extras: extras(t),
+		truncated := model.Answer{Finish: t.Finish}.Truncated()
+		step := Turn{Prompt: all[:len(asked)], Completion: all[len(asked):], ID: ids[one.talk], IsTruncated: truncated, Extras: extras(t)}
+		if withTokens {
+			step.Tokens = tokensOf(r.c.tokens[t.Turn], truncated)
 		}
 		if err := turns.add(step); err != nil {
 			return out, err

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/environment"
@@ -132,21 +133,26 @@ func (x *execution) spending(keep func(model.Turn) error) func(model.Turn) error
 	}
 }
 
-// protocol returns the protocol that the agent is told to speak. A scripted model speaks all, so a preset gets its own.
+// protocol returns the protocol that the agent is told to speak. A scripted model speaks all, so a preset gets its own: the one that has the ids of
+// tokens, if they are recorded.
 func (x *execution) protocol(m *model.Model) model.API {
-	if known, ok := presets.Get(x.spec.Agent.Preset); ok && m.API == model.Scripted && len(known.APIs) > 0 {
-		return model.API(known.APIs[0])
+	known, ok := presets.Get(x.spec.Agent.Preset)
+	switch {
+	case !ok || m.API != model.Scripted || len(known.APIs) == 0:
+		return m.API
+	case m.Tokens && slices.Contains(known.APIs, string(model.OpenAIChat)):
+		return model.OpenAIChat
 	}
-	return m.API
+	return model.API(known.APIs[0])
 }
 
-// redacted hides secrets in what is written. Each write is a whole line. The numbers of tokens stand for texts, in which nothing can be hidden: those
+// redacted hides secrets in what is written. Each write is a whole line. Ids of tokens stand for texts, and nothing can be hidden in them: those
 // of the first turn with a secret are left out, and those of all turns after it, whose prompts may repeat it.
 type redacted struct {
 	file    *os.File
 	secrets *redact.Redactor
 	found   bool // a secret
-	dropped bool // numbers of tokens
+	dropped bool // ids of tokens
 }
 
 func (r *redacted) Write(line []byte) (int, error) {
@@ -197,7 +203,7 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 	x.gateway = g
 	if g.lines != nil {
 		if g.lines.dropped {
-			x.warn("the numbers of tokens are not recorded from the turn on in which a secret was hidden: they would tell it")
+			x.warn("the ids of tokens are not recorded from the turn on in which a secret was hidden (record_tokens): they would tell it")
 		}
 		if err := g.lines.file.Close(); err != nil && r.Failure == nil {
 			r.Failure = &model.Failure{Kind: model.FailedGateway, Message: err.Error()}
@@ -265,7 +271,7 @@ func (x *execution) writeTrajectory() error {
 	if err != nil {
 		return err
 	}
-	text, err := result.Marshal(t)
+	text, err := t.Encode()
 	if err != nil {
 		return err
 	}
@@ -306,14 +312,24 @@ func (x *execution) warnOfModel(r model.Report) {
 	if r.Unpriced > 0 {
 		x.warn("the cost of %d of %d calls of the model %s is not known: set its price in models", r.Unpriced, r.Calls, x.spec.Agent.Model)
 	}
-	m := x.opts.Models[x.spec.Agent.Model]
-	if m.Tokens && r.Untold > 0 {
-		x.warn("%d of %d answers of the model %s came without the numbers of their tokens (record_tokens): its server must know return_token_ids, and the agent must speak openai-chat", r.Untold, r.Turns, x.spec.Agent.Model)
-	}
-	if m.Tokens && r.Failure != nil && r.Failure.Status == http.StatusBadRequest {
-		x.warn("the model %s refused a request to which record_tokens had added return_token_ids and logprobs: if its server does not know them, remove record_tokens", x.spec.Agent.Model)
+	if x.opts.Models[x.spec.Agent.Model].Tokens {
+		x.warnOfTokens(r)
 	}
 	if len(r.Stripped) > 0 {
 		x.warn("tools that the provider of the model runs were removed from requests, because the network is restricted: %q", r.Stripped)
+	}
+}
+
+// warnOfTokens warns of what record_tokens did not get.
+func (x *execution) warnOfTokens(r model.Report) {
+	name := x.spec.Agent.Model
+	if r.Untold > 0 {
+		x.warn("%d of %d answers of the model %s came without the ids of their tokens (record_tokens): its server must know return_token_ids, and the agent must speak openai-chat", r.Untold, r.Turns, name)
+	}
+	if r.Unlikely > 0 {
+		x.warn("%d of %d answers of the model %s came without a log probability for each token (record_tokens)", r.Unlikely, r.Turns, name)
+	}
+	if f := r.Failure; f != nil && f.Kind == model.FailedProvider && (f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity) {
+		x.warn("the model %s refused a request to which record_tokens had added return_token_ids and logprobs: if its server does not know them, remove record_tokens", name)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/scripted"
+	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trajectory"
 )
 
@@ -26,7 +27,7 @@ func recordingTokens(t *testing.T, api model.API, script scripted.Script) story 
 
 var threeTurns = scripted.Script{Answers: []scripted.Answer{{Text: "I look.", Run: "echo plum"}, {Text: "Once more.", Run: "echo pear"}, {Text: "It is plum."}}}
 
-// The numbers of tokens are in the record and in the trajectory, and each prompt begins with the turn before it.
+// The ids of tokens are in the record and in the trajectory, and each prompt begins with the turn before it.
 func TestTokensAreRecorded(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		o := p.run(t, recordingTokens(t, model.OpenAIChat, threeTurns))
@@ -63,7 +64,19 @@ func TestTokensAreRecorded(t *testing.T) {
 	})
 }
 
-// From the first secret on, there are no numbers that could tell it.
+// A scripted model speaks all protocols. The agent gets the one with ids of tokens.
+func TestTokensOfScriptedModels(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		o := p.run(t, recordingTokens(t, model.Scripted, threeTurns))
+		o.check(t, want{reward: "1"})
+		if len(o.Trial.Warnings) > 0 {
+			t.Errorf("warnings %q", o.Trial.Warnings)
+		}
+		contains(t, "the record", o.file(t, "trajectory.jsonl"), `"completion_ids":[`)
+	})
+}
+
+// From the first secret on, there are no ids that could tell it.
 func TestTokensWithSecretsAreNotRecorded(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		script := threeTurns
@@ -77,15 +90,40 @@ func TestTokensWithSecretsAreNotRecorded(t *testing.T) {
 				t.Errorf("turn %d has tokens: %t: %.300s", i+1, has, line)
 			}
 		}
-		contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "numbers of tokens are not recorded")
+		contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "ids of tokens are not recorded")
 	})
 }
 
-// An API without numbers of tokens is no failure, but it is said.
+// An API without ids of tokens is no failure, but it is said.
 func TestTokensThatDoNotCome(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		o := p.run(t, recordingTokens(t, model.Anthropic, threeTurns))
 		o.check(t, want{reward: "1"})
-		contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "3 of 3 answers of the model small came without the numbers of their tokens")
+		contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "3 of 3 answers of the model small came without the ids of their tokens")
+	})
+}
+
+// A server that refuses what was added is told apart from one that refuses the conversation.
+func TestTokensThatAreRefused(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		for name, one := range map[string]struct {
+			failed scripted.Error
+			want   want
+			warns  bool
+		}{
+			"the request":            {scripted.Error{Status: 400, Message: "unknown argument: return_token_ids"}, want{err: result.ModelFailed, says: []string{"400", "unknown argument: return_token_ids"}}, true},
+			"a request of that form": {scripted.Error{Status: 422, Message: "extra fields not permitted"}, want{err: result.ModelFailed, says: []string{"422", "extra fields not permitted"}}, true},
+			"a long conversation":    {scripted.Error{Status: 400, Message: "maximum context length is 10 tokens"}, want{reward: "1"}, false},
+			"the key":                {scripted.Error{Status: 401, Message: "who are you?"}, want{err: result.ModelFailed}, false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				o := p.run(t, recordingTokens(t, model.OpenAIChat, scripted.Script{Answers: []scripted.Answer{{Error: &one.failed}}, Repeat: true}))
+				o.check(t, one.want)
+				warnings := strings.Join(o.Trial.Warnings, "\n")
+				if strings.Contains(warnings, "record_tokens had added return_token_ids and logprobs") != one.warns {
+					t.Errorf("warnings: %s", warnings)
+				}
+			})
+		}
 	})
 }

@@ -30,6 +30,8 @@ type exchange struct {
 
 	trial string
 	n     int // of those of the trial with the same content, from 1
+	// hidden: the request had a secret, which the ids of its tokens would tell.
+	hidden bool
 }
 
 const (
@@ -82,8 +84,10 @@ func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	if err != nil || !lasting(answer.StatusCode) {
 		return answer, err
 	}
+	safe := r.hide(body)
 	answer.Body = &recording{ReadCloser: answer.Body, r: r, caller: model.CallerOf(q.Context()), x: exchange{
-		Version: formatVersion, At: time.Now().UTC(), API: api, Asked: contentOf(api, q.URL.Path, r.hide(body)), Status: answer.StatusCode, Type: answer.Header.Get("Content-Type"),
+		Version: formatVersion, At: time.Now().UTC(), API: api, Asked: contentOf(api, q.URL.Path, safe), Status: answer.StatusCode, Type: answer.Header.Get("Content-Type"),
+		hidden: !bytes.Equal(safe, body),
 	}}
 	return answer, nil
 }
@@ -149,7 +153,11 @@ func (b *recording) Close() error {
 		if b.cut || b.text.Len() > maxAnswer || b.x.Status/100 == 2 && !model.IsWhole(b.x.API, b.x.Type, b.text.Bytes()) {
 			return
 		}
-		b.x.Body = string(b.r.hide(b.text.Bytes()))
+		safe := b.r.hide(b.text.Bytes())
+		if b.x.hidden || !bytes.Equal(safe, b.text.Bytes()) {
+			safe = b.r.hide(model.WithoutTokenIDs(b.x.Type, b.text.Bytes()))
+		}
+		b.x.Body = string(safe)
 		if failed := b.r.write(b.caller, b.x); failed != nil {
 			b.r.mu.Lock()
 			b.r.failed = failed

@@ -28,16 +28,23 @@ type client struct {
 	session *model.Session
 	url     string
 	turns   []model.Turn
+
+	transport http.RoundTripper
 }
 
 // open starts a session of a trial.
 func open(t *testing.T, api model.API, name string, upstream http.RoundTripper) *client {
 	t.Helper()
-	m, err := model.New(model.Config{Name: "m", API: api, Upstream: "big", Key: secret, Transport: upstream})
+	return openWith(t, model.Config{Name: "m", API: api, Upstream: "big", Key: secret, Transport: upstream}, name)
+}
+
+func openWith(t *testing.T, config model.Config, name string) *client {
+	t.Helper()
+	m, err := model.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &client{t: t}
+	c := &client{t: t, transport: config.Transport}
 	c.session = model.NewSession(model.Options{Model: m, Name: name, Conversations: true, Keep: func(turn model.Turn) error {
 		c.turns = append(c.turns, turn)
 		return nil
@@ -149,6 +156,48 @@ func TestAllProtocolsReplayTheirStreams(t *testing.T) {
 			report := three.session.Seal()
 			if report.Stop != model.StopMissed || !strings.Contains(report.Missed, "nearest is a/d/t__1/") || !strings.Contains(report.Missed, "\n- <time> file of <duration>, ***\n+ another file") {
 				t.Errorf("%+v: %s", report, report.Missed)
+			}
+		})
+	}
+}
+
+// Ids of tokens are recorded and replayed, but not those of an exchange with a secret, which they would tell.
+func TestTokensOfSecretsAreNotRecorded(t *testing.T) {
+	for name, one := range map[string]struct {
+		asked, answer string
+		stream        bool
+		recorded      bool
+	}{
+		"no secret":                      {"go", "done", false, true},
+		"no secret, streamed":            {"go", "done", true, true},
+		"a secret in the request":        {"go " + secret, "done", false, false},
+		"a secret in a streamed request": {"go " + secret, "done", true, false},
+		"a secret in the answer":         {"go", "done " + secret, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			body := fmt.Sprintf(`{"model":"x","stream":%t,"messages":[{"role":"user","content":%q}]}`, one.stream, one.asked)
+			for _, upstream := range []func() http.RoundTripper{
+				func() http.RoundTripper { return recorder(t, dir, upstream(t, scripted.Answer{Text: one.answer})) },
+				func() http.RoundTripper { return opened(t, dir) },
+			} {
+				c := openWith(t, model.Config{Name: "m", API: model.OpenAIChat, Upstream: "big", Key: "another", Transport: upstream(), Tokens: true}, "a/d/t__1")
+				if status, text := c.post(paths[model.OpenAIChat], body); status != http.StatusOK || strings.Contains(text, "token_ids") || !strings.Contains(text, "done") {
+					t.Errorf("%d %s", status, text)
+				}
+				c.session.Close()
+				_, recording := c.transport.(*replay.Recorder)
+				if has := c.turns[0].Answer.Tokens != nil; has != (recording || one.recorded) {
+					t.Errorf("recording: %t, has tokens: %t", recording, has)
+				}
+			}
+			files, err := filepath.Glob(filepath.Join(dir, "a/d/t__1/*.json"))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("%q, %v", files, err)
+			}
+			text, err := os.ReadFile(files[0])
+			if has := strings.Contains(string(text), "token_ids"); err != nil || has != one.recorded {
+				t.Errorf("has ids: %t, %v: %s", has, err, text)
 			}
 		})
 	}

@@ -27,8 +27,8 @@ func (s said) plain(api model.API) []byte {
 	if len(s.calls) > 0 {
 		message["tool_calls"] = s.chatCalls(false)
 	}
-	choice := s.numbers.choice(object{"index": 0, "finish_reason": s.chatFinish(), "message": message}, s.numbers.part(0, 1))
-	return encode(s.chat("chat.completion", s.numbers.answer(object{"choices": []any{choice}, "usage": s.chatUsage()})))
+	choice := s.ids.choice(object{"index": 0, "finish_reason": s.chatFinish(), "message": message}, s.ids.part(0, 1))
+	return encode(s.chat("chat.completion", s.ids.answer(object{"choices": []any{choice}, "usage": s.chatUsage()})))
 }
 
 // events returns the answer as the events of a stream.
@@ -53,9 +53,9 @@ func (s said) events(api model.API, wantsUsage bool) [][]byte {
 	delta := func(d object, finish any) []byte {
 		return chunk(object{"index": 0, "delta": d, "finish_reason": finish}, object{})
 	}
-	// The numbers of tokens come in parts, as those of a server do.
-	begin := s.numbers.choice(object{"index": 0, "delta": object{"role": "assistant", "content": ""}, "finish_reason": nil}, s.numbers.part(0, 0.5))
-	out := [][]byte{chunk(begin, s.numbers.answer(object{}))}
+	// The ids of tokens come in parts, as those of a server do.
+	begin := s.ids.choice(object{"index": 0, "delta": object{"role": "assistant", "content": ""}, "finish_reason": nil}, s.ids.part(0, 0.5))
+	out := [][]byte{chunk(begin, s.ids.answer(object{}))}
 	for _, piece := range pieces(s.reasoning) {
 		out = append(out, delta(object{"reasoning_content": piece}, nil))
 	}
@@ -65,7 +65,7 @@ func (s said) events(api model.API, wantsUsage bool) [][]byte {
 	for _, one := range s.chatCalls(true) {
 		out = append(out, delta(object{"tool_calls": []any{one}}, nil))
 	}
-	out = append(out, chunk(s.numbers.choice(object{"index": 0, "delta": object{}, "finish_reason": s.chatFinish()}, s.numbers.part(0.5, 1)), object{}))
+	out = append(out, chunk(s.ids.choice(object{"index": 0, "delta": object{}, "finish_reason": s.chatFinish()}, s.ids.part(0.5, 1)), object{}))
 	if wantsUsage {
 		out = append(out, data(s.chat("chat.completion.chunk", object{"choices": []any{}, "usage": s.chatUsage()}), "\n"))
 	}

@@ -156,7 +156,7 @@ type said struct {
 	usage                              Usage
 	pace                               time.Duration
 	cut                                bool
-	numbers                            *numbers // nil: nobody asks for them
+	ids                                *tokenIDs // nil: nobody asks for them
 }
 
 type call struct {

@@ -8,18 +8,18 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// numbers are the numbers of the tokens of an answer, as servers of models state them: each word has one. They are the same in every run, and
-// the prompt of a turn begins with all of the turn before it.
-type numbers struct {
+// tokenIDs are the ids of the tokens of an answer, as vLLM states them: each word is a token. They are the same in every run, and the prompt of a
+// turn begins with all of the turn before it.
+type tokenIDs struct {
 	prompt, completion []int
 	logprobs           bool // are asked for, too
 }
 
-// endOfMessage is the number of the token that ends a message.
+// endOfMessage is the id of the token that ends a message.
 const endOfMessage = 2
 
-// numbersOf returns the numbers for a request; nil if it does not ask for them.
-func numbersOf(body []byte, c model.Conversation, said said) *numbers {
+// tokenIDsOf returns the ids for a request; nil if it does not ask for them.
+func tokenIDsOf(body []byte, c model.Conversation, said said) *tokenIDs {
 	var asked struct {
 		IDs      bool `json:"return_token_ids"`
 		Logprobs bool `json:"logprobs"`
@@ -27,16 +27,16 @@ func numbersOf(body []byte, c model.Conversation, said said) *numbers {
 	if json.Unmarshal(body, &asked) != nil || !asked.IDs {
 		return nil
 	}
-	n := &numbers{logprobs: asked.Logprobs}
+	n := &tokenIDs{logprobs: asked.Logprobs}
 	for _, m := range c.Messages {
-		n.prompt = append(n.prompt, numberOf("<"+m.Role+">"))
+		n.prompt = append(n.prompt, idOf("<"+m.Role+">"))
 		for _, p := range m.Parts {
 			n.prompt = append(n.prompt, words(p.Text)...)
 			n.prompt = append(n.prompt, words(p.Name+" "+string(p.Arguments))...)
 		}
 		n.prompt = append(n.prompt, endOfMessage)
 	}
-	n.prompt = append(n.prompt, numberOf("<assistant>"))
+	n.prompt = append(n.prompt, idOf("<assistant>"))
 	n.completion = words(said.text)
 	for _, one := range said.calls {
 		n.completion = append(n.completion, words(one.name+" "+string(one.arguments))...)
@@ -48,19 +48,19 @@ func numbersOf(body []byte, c model.Conversation, said said) *numbers {
 func words(text string) []int {
 	var out []int
 	for _, word := range strings.Fields(text) {
-		out = append(out, numberOf(word))
+		out = append(out, idOf(word))
 	}
 	return out
 }
 
-func numberOf(word string) int {
+func idOf(word string) int {
 	h := fnv.New32a()
 	h.Write([]byte(word))
 	return 3 + int(h.Sum32()%50_000)
 }
 
-// part returns the numbers of the answer between two shares of it.
-func (n *numbers) part(from, to float64) []int {
+// part returns the ids of the answer between two shares of it.
+func (n *tokenIDs) part(from, to float64) []int {
 	if n == nil {
 		return nil
 	}
@@ -68,8 +68,8 @@ func (n *numbers) part(from, to float64) []int {
 	return n.completion[int(from*size):int(to*size)]
 }
 
-// choice adds to a choice the numbers of some of the tokens.
-func (n *numbers) choice(choice object, ids []int) object {
+// choice adds the ids of some of the tokens to a choice.
+func (n *tokenIDs) choice(choice object, ids []int) object {
 	if n == nil || len(ids) == 0 {
 		return choice
 	}
@@ -84,8 +84,8 @@ func (n *numbers) choice(choice object, ids []int) object {
 	return choice
 }
 
-// answer adds the numbers of the prompt to an answer.
-func (n *numbers) answer(answer object) object {
+// answer adds the ids of the prompt to an answer.
+func (n *tokenIDs) answer(answer object) object {
 	if n != nil {
 		answer["prompt_token_ids"] = n.prompt
 	}

@@ -70,7 +70,7 @@ func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
 		return m.failed(r, api, Error{Status: http.StatusBadRequest, Message: err.Error()}), nil //nolint:nilerr // a provider says what it cannot answer
 	}
 	if api == model.OpenAIChat {
-		out.numbers = numbersOf(body, conversation, out)
+		out.ids = tokenIDsOf(body, conversation, out)
 	}
 	if !model.AsksForStream(api, r.URL.Path, body) {
 		return answer(r, http.StatusOK, nil, out.plain(api)), nil
