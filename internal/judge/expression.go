@@ -366,14 +366,15 @@ func (e *expression) number(env map[string]any) (float64, error) {
 // unit returns the value of the expression, which must be from 0 to 1.
 func (e *expression) unit(env map[string]any) (float64, error) {
 	v, err := e.number(env)
-	const rounding = 1e-9 // as in 0.1 + 0.2 + 0.7
+	// 0.5 + 0.2 + 0.2 + 0.1 is a little less than 1, and a trial passes with exactly 1.
+	v = math.Round(v*1e9) / 1e9
 	switch {
 	case err != nil:
 		return 0, err
-	case v < -rounding || v > 1+rounding:
+	case !(v >= 0 && v <= 1):
 		return 0, &rangeError{v}
 	}
-	return min(max(v, 0), 1), nil
+	return max(v, 0), nil // and not -0
 }
 
 // truth returns the value of the expression, which must be true or false.
