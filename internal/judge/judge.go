@@ -55,7 +55,6 @@ func Compile(s Spec) (*Judge, []Problem) {
 		}
 	}
 	j.compileForm(&found)
-	j.compileScore(&found)
 	j.compileWhen(&found)
 	j.compilePrompt(&found)
 	j.combinations(&found)

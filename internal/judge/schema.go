@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -41,16 +42,68 @@ func (j *Judge) compileForm(found *problems) {
 		found.add(keys.Path{"verdict"}, "ask for less", "the JSON Schema of the verdict is longer than %d KiB", maxSchema>>10)
 		return
 	}
-	schema, err := compileSchema([]byte(j.form))
-	if err != nil {
-		found.add(keys.Path{"verdict"}, "", "it is no usable JSON Schema: %v", err)
-		return
+	r := ratings.of(rated{form: j.form, score: j.Score, criteria: len(j.Criteria) > 0})
+	j.schema, j.score = r.schema, r.score
+	*found = append(*found, r.found...)
+}
+
+// rated is what a score follows from.
+type rated struct {
+	form, score string
+	criteria    bool // the score follows from criteria
+}
+
+// rating is a rated that is compiled, or what is wrong with it. It is safe for concurrent use.
+type rating struct {
+	schema *jsonschema.Schema
+	score  *expression // nil with criteria
+	found  problems
+}
+
+// ratings remembers what was compiled: thousands of tasks may have the same judges, and trying a score takes milliseconds.
+var ratings = memory{known: map[rated]rating{}}
+
+type memory struct {
+	mu    sync.Mutex
+	known map[rated]rating
+}
+
+// maxRemembered is how many ratings are remembered.
+const maxRemembered = 1000
+
+func (m *memory) of(key rated) rating {
+	m.mu.Lock()
+	r, ok := m.known[key]
+	m.mu.Unlock()
+	if ok {
+		return r
 	}
-	if len(j.Criteria) == 0 && !describesObject(schema, 0) {
-		found.add(keys.Path{"verdict"}, "add type: object, and properties", "the schema of a verdict must describe an object")
-		return
+	r = rate(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= maxRemembered {
+		clear(m.known)
 	}
-	j.schema = schema
+	m.known[key] = r
+	return r
+}
+
+// rate compiles a schema and a score, and tries the score on verdicts that fit the schema.
+func rate(key rated) (r rating) {
+	var err error
+	if r.schema, err = compileSchema([]byte(key.form)); err != nil {
+		r.found.add(keys.Path{"verdict"}, "", "it is no usable JSON Schema: %v", err)
+		return r
+	}
+	if key.criteria {
+		return r
+	}
+	if !describesObject(r.schema, 0) {
+		r.found.add(keys.Path{"verdict"}, "add type: object, and properties", "the schema of a verdict must describe an object")
+		return r
+	}
+	r.compileScore(key.score)
+	return r
 }
 
 // errElsewhere refuses to load schemas.
@@ -184,53 +237,54 @@ func kindOfValues(values []any) *kind {
 }
 
 // compileScore sets the expression of the score, and tries it on verdicts that fit the schema.
-func (j *Judge) compileScore(found *problems) {
-	if len(j.Criteria) > 0 || j.schema == nil {
-		return
-	}
-	key, text := keys.Path{"score"}, cmp.Or(j.Score, "verdict.score")
-	score, err := compileExpression(text, &kind{fields: map[string]*kind{"verdict": kindOf(j.schema, 0)}})
+func (r *rating) compileScore(text string) {
+	key := keys.Path{"score"}
+	score, err := compileExpression(cmp.Or(text, "verdict.score"), &kind{fields: map[string]*kind{"verdict": kindOf(r.schema, 0)}})
 	if err != nil {
 		way := hint(err)
-		if j.Score == "" {
+		if text == "" {
 			way = "add score: with an expression over verdict, or a property score to the schema"
 		}
-		found.add(key, way, "%v", err)
+		r.found.add(key, way, "%v", err)
 		return
 	}
 	if !score.uses("verdict") {
-		found.add(key, "write it over verdict, such as verdict.score / 10", "the score does not depend on the verdict")
+		r.found.add(key, "write it over verdict, such as verdict.score / 10", "the score does not depend on the verdict")
 		return
 	}
-	verdicts, why := sample(j.schema)
+	verdicts, why := sample(r.schema)
 	if why != "" {
-		found.add(keys.Path{"verdict"}, "correct the schema", "no verdict fits the schema: %s", why)
+		r.found.add(keys.Path{"verdict"}, "correct the schema", "no verdict fits the schema: %s", why)
 		return
 	}
-	shown, failed, missing := "", error(nil), false
-	names, _ := score.below("verdict")
+	if shown, way, err := score.worst(verdicts); err != nil {
+		r.found.add(key, way, "for the verdict %s the score %v", excerpt.Line(shown, maxShown), err)
+		return
+	}
+	r.score = score
+}
+
+// worst returns the shortest of the verdicts for which there is no score, the way out, and why there is none; err is nil if all have one.
+func (e *expression) worst(verdicts []any) (shown, way string, err error) {
+	names, _ := e.below("verdict")
+	missing := false
 	for _, v := range verdicts {
-		_, err := score.unit(map[string]any{"verdict": v})
-		if text := inline(v); err != nil && (shown == "" || len(text) < len(shown)) {
+		_, failed := e.unit(map[string]any{"verdict": v})
+		if text := inline(v); failed != nil && (err == nil || len(text) < len(shown)) {
 			object, _ := v.(map[string]any)
 			missing = slices.ContainsFunc(names, func(name string) bool { return object[name] == nil })
-			shown, failed = text, err
+			shown, err = text, failed
 		}
 	}
-	if failed != nil {
-		way := ""
-		switch outside := (*rangeError)(nil); {
-		case missing:
-			way = "add the property to required in the schema, or write verdict.NAME ?? 0"
-		case errors.As(failed, &outside):
-			way = "give the values in the schema a minimum and a maximum that fit the score"
-		case errors.Is(failed, errInfinite):
-			way = "write what counts if the divisor is 0"
-		}
-		found.add(key, way, "for the verdict %s the score %v", excerpt.Line(shown, maxShown), failed)
-		return
+	switch outside := (*rangeError)(nil); {
+	case missing:
+		way = "add the property to required in the schema, or write verdict.NAME ?? 0"
+	case errors.As(err, &outside):
+		way = "give the values in the schema a minimum and a maximum that fit the score"
+	case errors.Is(err, errInfinite):
+		way = "write what counts if the divisor is 0"
 	}
-	j.score = score
+	return shown, way, err
 }
 
 // maxShown is how much of a verdict a message shows, in bytes.
