@@ -173,7 +173,7 @@ func TestAJudgeInAFreshEnvironment(t *testing.T) {
 		if got := o.agentNamed(t, "quality"); got.Score == nil || *got.Score != 1 {
 			t.Fatalf("%+v", got)
 		}
-		contains(t, "what it saw", o.file(t, "judges/quality/command/stdout.txt"), "apple\nran\n", "answer.txt': No such file")
+		contains(t, "what it saw", o.file(t, "judges/quality/command/stdout.txt"), "apple\n", "ran\n", "answer.txt': No such file")
 	})
 }
 
