@@ -66,10 +66,11 @@ func (l *loaded) checkJudges() error {
 	}
 	l.Warnings = append(l.Warnings, found...)
 	if names := judgeModels(l.sets); len(names) > 0 {
+		before := len(l.Secrets)
 		if err := l.UseModels(names); err != nil {
 			return err
 		}
-		if l.host.OnLoad != nil {
+		if l.host.OnLoad != nil && len(l.Secrets) > before {
 			l.host.OnLoad(l.Loaded) // which hides the secrets, of which there are more now
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -147,7 +146,7 @@ func (x *execution) judgeOne(ctx context.Context, j Judge, in *evidence, facts j
 	applies, err := j.Applies(facts)
 	switch {
 	case err != nil:
-		out.failed = failf(result.JudgeFailed, "the judge %s failed: its condition when has no value: %v", j.Name, err)
+		out.failed = failf(result.JudgeFailed, "the judge %s failed: its condition when %v", j.Name, err)
 		return out
 	case !applies:
 		out.run.Skipped = true
@@ -156,10 +155,7 @@ func (x *execution) judgeOne(ctx context.Context, j Judge, in *evidence, facts j
 		out.failed = failf(result.JudgeFailed, "the judge %s cannot run: %v", j.Name, blocked)
 		return out
 	}
-	attempts := x.job.Retry.JudgeAttempts
-	if attempts == 0 {
-		attempts = defaultJudgeAttempts
-	}
+	attempts := JudgeAttempts(x.job)
 	began := x.now()
 	defer func() { out.run.Sec = new(result.Seconds(x.now().Sub(began))) }()
 	for n := 1; ; n++ {
@@ -284,11 +280,8 @@ func (x *execution) score(all []judged, tests *float64, rewards map[string]float
 		return nil
 	}
 	reward, err := x.spec.Reward.Value(tests, rewards, scores)
-	if err == nil && (math.IsNaN(reward) || math.IsInf(reward, 0)) {
-		err = fmt.Errorf("it is %g", reward)
-	}
 	if err != nil {
-		return failf(result.JudgeVerdictInvalid, "the expression reward has no value: %v", err)
+		return failf(result.JudgeVerdictInvalid, "the reward %v", err)
 	}
 	x.trial.Reward = &reward
 	return nil
