@@ -210,10 +210,10 @@ func TestJudgesWithoutAVerdict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRealPlaces(t, func(t *testing.T, p place) {
-				one.spec.Name = "quality"
-				o := p.run(t, judgedStory(t, map[string]scripted.Script{"grader": one.script}, judgeOf(t, one.spec)))
-				w := one.want
-				w.says = append(w.says, "the judge quality")
+				spec, w := one.spec, one.want
+				spec.Name = "quality"
+				o := p.run(t, judgedStory(t, map[string]scripted.Script{"grader": one.script}, judgeOf(t, spec)))
+				w.says = slices.Concat(w.says, []string{"the judge quality"})
 				o.check(t, w)
 				got := o.agentNamed(t, "quality")
 				if got.Error == nil || got.Error.Type != w.err || got.Score != nil || *o.Trial.TestsReward != 1 {
