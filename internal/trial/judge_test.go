@@ -528,3 +528,12 @@ for f in ~/.bashrc ~/.profile ~/.bash_profile /root/.bashrc /root/.profile; do e
 		}
 	})
 }
+
+// A verdict is bounded, wherever it comes from.
+func TestAVerdictThatIsTooLong(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		long := saying(`{"score": 1, "reason": "` + strings.Repeat("x", 70_000) + `"}`)
+		o := p.run(t, judgedStory(t, map[string]scripted.Script{"grader": long}, judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call})))
+		o.check(t, want{err: result.JudgeVerdictInvalid, says: []string{"larger than 64 KiB"}})
+	})
+}

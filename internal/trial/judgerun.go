@@ -230,7 +230,11 @@ func (j *judging) verdictText(ctx context.Context) ([]byte, error) {
 		if j.gateway == nil {
 			return nil, judge.ErrMissing
 		}
-		return j.secrets.Bytes([]byte(j.gateway.session.Report().Reply)), nil
+		reply := j.gateway.session.Report().Reply
+		if len(reply) > environment.MaxTap {
+			return nil, &judge.InvalidError{Problem: errTooLong.Error()}
+		}
+		return j.secrets.Bytes([]byte(reply)), nil
 	}
 	c, cancel := j.cleanup(ctx, collectTimeout, collectGrace)
 	defer cancel()

@@ -32,8 +32,17 @@ func (x *execution) wantsJudges() bool {
 	return x.trial.Reward != nil && (x.noError() || x.agentFailed()) || x.job.Verifier.Disable && x.noError()
 }
 
-// wantsVerdicts reports whether judges may judge this trial.
-func (x *execution) wantsVerdicts() bool { return len(x.spec.Judges) > 0 && x.visit == nil }
+// wantsVerdicts reports whether judges may judge this trial. What the agent has said is not there in a trial that is verified again.
+func (x *execution) wantsVerdicts() bool {
+	if len(x.spec.Judges) == 0 || x.visit != nil {
+		return false
+	}
+	if x.spec.Again != nil {
+		x.warn("judges judge only what an agent has just done: the reward is that of the tests alone")
+		return false
+	}
+	return true
+}
 
 // endsProcesses reports whether what the agent has started is ended before a judge works in its environment.
 func (x *execution) endsProcesses() bool {
@@ -98,7 +107,10 @@ func (x *execution) judgeAll(ctx context.Context) error {
 		return fmt.Errorf("write what the judges see: %w", err)
 	}
 	blocked := x.endProcesses(ctx)
-	if environment.KindOf(blocked) == environment.KindLost || ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case environment.KindOf(blocked) == environment.KindLost:
 		return blocked
 	}
 	all := make([]judged, len(x.spec.Judges))
