@@ -460,6 +460,7 @@ func TestPoint13OnlyOneTriesBesideOlderRequests(t *testing.T) {
 				time.Sleep(time.Second)
 				for range 2 {
 					go func() { others <- ask() }()
+					synctest.Wait() // until the limit is known
 				}
 				<-first // whatever became of it
 				time.Sleep(5 * time.Second)
