@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/org/rollout-action/internal/diag"
@@ -122,6 +123,7 @@ type continuation struct {
 	pending resume.Pending
 	prompt  func(dataset, task string) []result.Message
 	confirm *confirmer
+	owed    func(result.Key) *trial.Judging // what a trial's judges continue with; nil: the trial begins from the start
 }
 
 // resume runs what is pending of the job that p is today and stored was before.
@@ -169,6 +171,8 @@ func (p *planned) continuation(stored resume.Job, policy resume.RerunPolicy) (*c
 	if err != nil {
 		return nil, err
 	}
+	owed := p.owedJudgings()
+	policy.Owed = func(key result.Key) bool { return owed(key) != nil }
 	pending, err := stored.Pending(now, policy)
 	var refusal job.Refusal
 	if errors.As(err, &refusal) {
@@ -177,11 +181,34 @@ func (p *planned) continuation(stored resume.Job, policy resume.RerunPolicy) (*c
 	if err != nil {
 		return nil, err
 	}
-	c := &continuation{planned: p, stored: stored, now: now, pending: pending, prompt: job.Instructions(p.own(), redact.New(p.Secrets))}
+	c := &continuation{planned: p, stored: stored, now: now, pending: pending, owed: owed, prompt: job.Instructions(p.own(), redact.New(p.Secrets))}
 	if p.beside == nil { // the attempts of a pair are made together
 		c.confirm = p.confirmer(maps.Clone(pending.Confirmations))
 	}
 	return c, nil
+}
+
+// owedJudgings returns a function that returns what the judges of a trial continue with; nil if the trial begins from the start. The
+// function keeps its answers, because the directory changes when trials begin.
+func (p *planned) owedJudgings() func(result.Key) *trial.Judging {
+	specs := map[result.Key]trial.Spec{}
+	for _, s := range p.own() {
+		if len(s.Judges) > 0 {
+			specs[s.Key] = s
+		}
+	}
+	digests := sync.OnceValue(func() trial.Digests { return trial.DigestsOf(p.Job, p.inputs()) })
+	known := map[result.Key]*trial.Judging{}
+	return func(key result.Key) *trial.Judging {
+		spec, ok := specs[key]
+		if !ok {
+			return nil
+		}
+		if _, ok := known[key]; !ok {
+			known[key], _ = trial.OwedJudging(spec, digests(), filepath.Join(p.host.Path(p.dir()), filepath.FromSlash(key.Dir())))
+		}
+		return known[key]
+	}
 }
 
 // left reports whether there is anything to run.
@@ -220,9 +247,22 @@ func (c *continuation) reopen(lock *job.Lock, provider environment.Provider) (*o
 	if err != nil {
 		return nil, fmt.Errorf("write the job's files: %w", err)
 	}
+	todo := slices.DeleteFunc(slices.Clone(c.own()), func(s trial.Spec) bool { return !c.pending.Keys[s.Key] })
+	judged := 0
+	for i, s := range todo {
+		if !c.pending.Named[s.Key] {
+			todo[i].Judging = c.owed(s.Key)
+		}
+		if todo[i].Judging != nil {
+			judged++
+		}
+	}
+	if judged > 0 {
+		linef(c.host.Output, "note: of %s only the judges run that have given no verdict: agents and tests have ended", plural.Count(judged, "trial"))
+	}
 	return &opened{
 		planned: c.planned, provider: provider, tree: tree, earlier: c.pending.Earlier, named: c.pending.Named, again: c.pending.Confirmations, confirm: c.confirm,
-		todo: slices.DeleteFunc(slices.Clone(c.own()), func(s trial.Spec) bool { return !c.pending.Keys[s.Key] }),
+		todo: todo,
 	}, nil
 }
 

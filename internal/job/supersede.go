@@ -39,6 +39,34 @@ func (t *Tree) Supersede(key result.Key) error {
 	return os.Rename(dir, t.freeName(below))
 }
 
+// Unjudge keeps a trial's directory for the judges that are owed. Only its result and error no longer count: the result is moved to
+// judges/result.before-1.json, or the next free number. After an error, all is where it was.
+func (t *Tree) Unjudge(key result.Key) error {
+	if !t.resumed {
+		return nil
+	}
+	below := filepath.Join(filepath.FromSlash(key.Dir()), result.JudgesDir)
+	if err := nofollow.CheckDirs(t.Dir, below); err != nil {
+		return err
+	}
+	dir := t.TrialDir(key)
+	judges := filepath.Join(t.Dir, below)
+	for n := 1; ; n++ {
+		before := filepath.Join(judges, fmt.Sprintf("result.before-%d.json", n))
+		if _, err := os.Lstat(before); err == nil {
+			continue
+		}
+		if err := os.Rename(filepath.Join(dir, result.ResultFile), before); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		break
+	}
+	if err := os.Remove(filepath.Join(dir, result.ErrorFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // freeName returns the first of below, below.2, below.3 … that does not exist. The lock keeps other processes from creating it.
 func (t *Tree) freeName(below string) string {
 	path := filepath.Join(t.Dir, below)

@@ -84,7 +84,7 @@ func (r *run) next(ctx context.Context, spec trial.Spec, outcomes chan<- written
 	if ctx.Err() != nil || r.stops() || !r.mayStart() {
 		return
 	}
-	began, err := r.begin(spec.Key, now)
+	began, err := r.begin(spec, now)
 	if err != nil {
 		outcomes <- written{Outcome: trial.Outcome{Trial: result.Trial{Key: spec.Key}}, err: err, notRun: true}
 	}
@@ -175,14 +175,18 @@ func (r *run) abandon(ctx context.Context, why string, outcomes <-chan written) 
 
 // begin moves away what an earlier run left of a trial, and notes that the trial runs. It reports false if the trial may not run. If
 // that is because of an error, the caller sends it to collect.
-func (r *run) begin(key result.Key, now time.Time) (bool, error) {
+func (r *run) begin(spec trial.Spec, now time.Time) (bool, error) {
+	key, makeWay := spec.Key, r.Tree.Supersede
+	if spec.Judging != nil {
+		makeWay = r.Tree.Unjudge
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running == nil {
 		return false, nil
 	}
 	// With the mutex held, so that nothing is moved after the running trials were abandoned and while the job is counted.
-	if err := r.Tree.Supersede(key); err != nil {
+	if err := makeWay(key); err != nil {
 		r.writing++
 		return false, err
 	}

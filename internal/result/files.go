@@ -59,6 +59,10 @@ const (
 	JudgeInputsDir  = JudgesDir + "/inputs" // what judges get to see of a trial
 	JudgePromptFile = "prompt.md"
 	VerdictFile     = "verdict.json"
+	// JudgedFile says what became of a judge, in its directory.
+	JudgedFile = "judged.json"
+	// UnjudgedFile is the trial as it was when its judges began: judges that are owed continue from it.
+	UnjudgedFile = JudgesDir + "/trial.json"
 
 	StdoutFile = "stdout.txt"
 	StderrFile = "stderr.txt"

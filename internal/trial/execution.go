@@ -87,6 +87,10 @@ func (x *execution) run(ctx context.Context) {
 	x.deadlines, stop = newDeadlines(ctx, x.opts.Hard, x.recordRetry)
 	defer stop()
 	ctx = environment.WithRetryNotify(ctx, x.recordRetry)
+	if x.spec.Judging != nil {
+		x.step(ctx, judgingStep)
+		return
+	}
 	for _, s := range steps {
 		if s.phase == event.Verifier && x.visit == nil {
 			x.keepArtifacts(ctx)

@@ -99,12 +99,18 @@ type judged struct {
 
 // judgeAll runs the judges, and puts their scores and the reward into the result. Source: docs/internals/judges.md.
 func (x *execution) judgeAll(ctx context.Context) error {
+	before, again := x.trial, x.spec.Judging
 	tests, rewards := x.trial.Reward, maps.Clone(x.trial.Rewards)
 	x.trial.TestsReward, x.trial.Reward = tests, nil
 	x.trial.Agents = []result.AgentRun{x.policyRun()}
 	in, err := x.writeEvidence()
 	if err != nil {
 		return fmt.Errorf("write what the judges see: %w", err)
+	}
+	if again == nil {
+		if err := x.writeUnjudged(before); err != nil {
+			return err
+		}
 	}
 	blocked := x.endProcesses(ctx)
 	switch {
@@ -118,12 +124,14 @@ func (x *execution) judgeAll(ctx context.Context) error {
 	defer beside.Wait() // also when a judge in this environment panics
 	facts := judge.Facts{Tests: tests, Rewards: rewards}
 	for i, j := range x.spec.Judges {
-		if j.Place() != judge.InTrial {
+		if given, ok := again.given(j.Name); ok {
+			all[i] = given
+		} else if j.Place() != judge.InTrial {
 			beside.Go(func() { all[i] = x.judgeBeside(ctx, j, in, facts) })
 		}
 	}
 	for i, j := range x.spec.Judges {
-		if j.Place() == judge.InTrial {
+		if _, ok := again.given(j.Name); !ok && j.Place() == judge.InTrial {
 			all[i] = x.judgeOne(ctx, j, in, facts, blocked)
 		}
 	}
@@ -167,20 +175,26 @@ func (x *execution) judgeOne(ctx context.Context, j Judge, in *evidence, facts j
 		out.failed = failf(result.JudgeFailed, "the judge %s cannot run: %v", j.Name, blocked)
 		return out
 	}
+	dir := filepath.Join(x.dir, result.JudgesDir, j.Name)
+	earlier, err := x.spec.Judging.continueJudge(dir, &out)
+	if err != nil {
+		out.failed = failf(result.InternalError, "the files of the judge %s could not be kept: %v", j.Name, err)
+		return out
+	}
 	attempts := JudgeAttempts(x.job)
 	began := x.now()
 	defer func() { out.run.Sec = new(result.Seconds(x.now().Sub(began))) }()
 	for n := 1; ; n++ {
-		out.run.Attempts = n
+		out.run.Attempts = earlier + n
 		again := x.judgeOnce(ctx, j, in, &out)
+		x.writeJudged(dir, &out)
 		if out.failed == nil || !again || n >= attempts || ctx.Err() != nil {
 			return out
 		}
 		out.retries = append(out.retries, result.Retry{
 			Operation: "judge " + j.Name, Attempt: n, Message: brief(out.failed, x.secrets), At: result.Stamp(x.now()),
 		})
-		dir := filepath.Join(x.dir, result.JudgesDir, j.Name)
-		if err := os.Rename(dir, fmt.Sprintf("%s.failed-%d", dir, n)); err != nil {
+		if err := setAside(dir); err != nil {
 			out.failed = failf(result.InternalError, "the files of the judge %s could not be kept: %v", j.Name, err)
 			return out
 		}

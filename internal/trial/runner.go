@@ -144,6 +144,9 @@ func (r *Runner) execution(spec Spec, dir string, started time.Time, before resu
 		Warnings:        before.Warnings,
 	}
 	x.trial.Timestamps.StartedAt = result.Stamp(started)
+	if spec.Judging != nil {
+		x.continueJudging(spec.Judging)
+	}
 	if spec.Again != nil {
 		x.continueFrom(spec.Again, before.Reverified == nil)
 	}

@@ -25,6 +25,8 @@ type Spec struct {
 	Reward *judge.Reward
 	// Again, if not nil, is an earlier trial of the same key, which is verified again.
 	Again *Again
+	// Judging, if not nil, is an earlier execution of the trial. Only its judges run, on what it left in the trial's directory.
+	Judging *Judging
 }
 
 // Judge is a judge of a trial and the agent that judges.

@@ -20,6 +20,8 @@ type RerunPolicy struct {
 	OnlyFailed bool
 	// Trials has globs of trials that are run again whatever their result is. See matches.
 	Trials []string
+	// Owed reports whether only judges of a trial are to run, because its agent and its tests have ended. Such a trial is pending. nil: none is.
+	Owed func(key result.Key) bool
 }
 
 // CheckTrials returns an error if a glob of RerunPolicy.Trials is malformed.
@@ -122,6 +124,9 @@ func (p RerunPolicy) reruns(t result.Trial) bool {
 	}
 	kind := t.Error.Type
 	if slices.Contains(p.Types, kind) {
+		return true
+	}
+	if kind.Fault() == result.FaultJudge && p.Owed != nil && p.Owed(t.Key) {
 		return true
 	}
 	return t.Failed() && kind.Infrastructure() && !(p.OnlyFailed && kind == result.Cancelled)
