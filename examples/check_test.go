@@ -154,9 +154,9 @@ func checkTrial(t *testing.T, dir string, want outcome, all expected) {
 	if len(all.Judges) > 0 {
 		directories = append(directories, "artifacts", "judges")
 		cost = fmt.Sprint(dollars + all.Judging[want.Agent])
-		same(t, "judges/", names(t, filepath.Join(dir, "judges")), sorted(append([]string{"inputs"}, all.Judges...)))
+		same(t, "judges/", names(t, filepath.Join(dir, "judges")), sorted(append([]string{"inputs", "trial.json"}, all.Judges...)))
 		for _, judge := range all.Judges {
-			same(t, "judges/"+judge, names(t, filepath.Join(dir, "judges", judge)), []string{"command", "prompt.md", "trajectory.json", "trajectory.jsonl", "verdict.json"})
+			same(t, "judges/"+judge, names(t, filepath.Join(dir, "judges", judge)), []string{"command", "judged.json", "prompt.md", "trajectory.json", "trajectory.jsonl", "verdict.json"})
 		}
 	}
 	if slices.Contains(all.Installs, want.Agent) {

@@ -396,7 +396,7 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 		}
 		return nil, usage("%s: commit %s: %w", was.given, ShortCommit(was.commit), err) // such as a link that leads out of it
 	}
-	if err := l.checkJudges(); err != nil {
+	if err := l.checkJudges(JobRequest{}); err != nil {
 		return nil, was.named(err, was.dir)
 	}
 	return l, nil

@@ -1,8 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/dataset"
@@ -39,7 +42,10 @@ func judgeModels(sets []*dataset.Set) []string {
 
 // checkJudges checks the judges of all trials before any of them begins, and makes the models of tasks' judges ready. The warnings are added
 // to those of the job. The error is a diag.List if judges are wrong.
-func (l *loaded) checkJudges() error {
+func (l *loaded) checkJudges(req JobRequest) error {
+	if err := l.changeJudges(req); err != nil {
+		return err
+	}
 	l.judges = trial.NewJudgeSet(l.Job, l.host.Now())
 	var found diag.List
 	missing := map[string]bool{} // scores that the job's reward uses, and no judge of a task gives
@@ -65,7 +71,11 @@ func (l *loaded) checkJudges() error {
 		return err
 	}
 	l.Warnings = append(l.Warnings, found...)
-	if names := judgeModels(l.sets); len(names) > 0 {
+	names := judgeModels(l.sets)
+	if req.judgeModel != "" {
+		names = append(names, req.judgeModel)
+	}
+	if len(names) > 0 {
 		before := len(l.Secrets)
 		if err := l.UseModels(names); err != nil {
 			return err
@@ -73,6 +83,31 @@ func (l *loaded) checkJudges() error {
 		if l.host.OnLoad != nil && len(l.Secrets) > before {
 			l.host.OnLoad(l.Loaded) // which hides the secrets, of which there are more now
 		}
+	}
+	return nil
+}
+
+// changeJudges gives judges the model that a request wants.
+func (l *loaded) changeJudges(req JobRequest) error {
+	if req.judgeModel == "" {
+		return nil
+	}
+	if _, ok := l.Job.Models[req.judgeModel]; !ok {
+		known := slices.Sorted(maps.Keys(l.Job.Models))
+		return usage("--model %s: the job has no such model (%s)", clean(req.judgeModel), clean(cmp.Or(diag.DidYouMean(req.judgeModel, known), "models has: "+strings.Join(known, ", "))))
+	}
+	change := func(specs []judge.Spec) []judge.Spec {
+		specs = slices.Clone(specs)
+		for i, s := range specs {
+			if len(req.judges) == 0 || slices.Contains(req.judges, s.Name) {
+				specs[i].Model = req.judgeModel
+			}
+		}
+		return specs
+	}
+	l.Job.Judges = change(l.Job.Judges)
+	for _, t := range l.tasks() {
+		t.Config.Judges = change(t.Config.Judges)
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, r
 		return nil, usage("%s: %s: %s", clean(l.File), noneLeft(l.Job, req), strings.Join(names, ", "))
 	}
 	if !req.noJudges {
-		if err := l.checkJudges(); err != nil {
+		if err := l.checkJudges(req); err != nil {
 			return nil, err
 		}
 	}

@@ -32,8 +32,9 @@ type planned struct {
 	into    string // the directory of the existing job that is resumed; "": a new one, by the job's name
 	run     int    // the number in the job's name, if it has one
 	proves  bool   // the trials prove tasks
-	// reverifies is the directory of the job whose trials are verified again; "": none are.
+	// reverifies is the directory of the job whose trials are verified again, or only judged again if onlyJudges is true; "": none are.
 	reverifies string
+	onlyJudges bool
 	report     ReportOptions // how the job will be reported
 	// failFast: no trial starts after one that failed.
 	failFast bool
@@ -247,7 +248,7 @@ func (p *planned) record(ctx context.Context) (result.Plan, error) {
 	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
 		StartedAt: h.Now(), Commit: checkout.Commit, Parents: parents, Dir: here, Shard: p.shard, ShardOf: p.shardOf,
-		PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proves, Reverifies: p.reverifies, Beside: p.beside,
+		PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proves, Reverifies: p.reverifies, OnlyJudges: p.onlyJudges, Beside: p.beside,
 	})
 }
 

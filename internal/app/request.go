@@ -32,6 +32,9 @@ type JobRequest struct {
 	name      string // of the existing job that is resumed; "": the job file says it
 	pathsFrom string // the base of relative paths in the config.json of an existing job; "": File is a job file
 	noJudges  bool   // nothing is judged: the judges of tasks are not looked at
+
+	judgeModel string   // the model of the judges, in place of theirs; "": theirs
+	judges     []string // those that have judgeModel; empty: all
 }
 
 // gated returns the request with the gate's keys that a report asks for.

@@ -6,17 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/job/linktree"
-	"github.com/org/rollout-action/internal/job/resume"
 	"github.com/org/rollout-action/internal/job/reuse"
 	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/plural"
@@ -24,7 +20,6 @@ import (
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
-	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // VerifyRequest is what Verify takes.
@@ -75,112 +70,24 @@ func Verify(ctx context.Context, h *Host, req VerifyRequest) (*Finished, error) 
 
 // verifying is a job that is verified again.
 type verifying struct {
-	*planned
-	req     VerifyRequest
-	stored  resume.Job
-	again   []trial.Spec
-	carried []reuse.Found
-	missed  map[string][]string // by the reason: the trials that cannot be verified again
+	*sequel
+	req VerifyRequest
 }
 
 // planVerify plans the new job.
-func planVerify(ctx context.Context, h *Host, req VerifyRequest) (_ *verifying, err error) {
-	stored, err := loadStored(h.Paths, req.Dir, "verified again")
+func planVerify(ctx context.Context, h *Host, req VerifyRequest) (*verifying, error) {
+	again := ResumeRequest{Dir: req.Dir, JobFile: req.JobFile, Job: req.Job, Report: req.Report}
+	q, err := planSequel(ctx, h, again, req.Trials, "verified")
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case job.Running(h.Path(req.Dir)):
-		return nil, usage("%s is still running: verify it again when it has ended", clean(req.Dir))
-	case stored.Plan.Shard != nil:
-		return nil, usage("%s is a shard: verify the job that rollout merge makes of all shards", clean(req.Dir))
-	}
-	p, err := planStored(ctx, h, stored, ResumeRequest{Dir: req.Dir, JobFile: req.JobFile, Job: req.Job, Report: req.Report})
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			p.close()
-		}
-	}()
-	v := &verifying{planned: p, req: req, stored: stored, missed: map[string][]string{}}
-	v.report, v.reverifies = req.Report, filepath.Clean(req.Dir)
+	v := &verifying{sequel: q, req: req}
 	v.Job.Verifier.Disable, v.Job.Budget = false, config.Budget{}
-	v.Job.Environment.PreserveEnv, v.Job.Environment.Keep = config.PreserveNever, config.KeepNone
-	if err := v.choose(); err != nil {
-		return nil, err
-	}
-	if err := v.place(); err != nil {
+	if err := v.place(req.Name, "-verified"); err != nil {
+		v.close()
 		return nil, err
 	}
 	return v, nil
-}
-
-// loadStored reads what there is of a job, to be used as what says.
-func loadStored(paths Paths, dir, what string) (resume.Job, error) {
-	if err := paths.checkJobDir(dir); err != nil {
-		return resume.Job{}, err
-	}
-	stored, err := resume.Load(paths.Path(dir))
-	var refusal job.Refusal
-	if errors.As(err, &refusal) || errors.Is(err, resume.ErrNotBegun) {
-		err = usage("%s cannot be %s: %w", clean(dir), what, err)
-	}
-	return stored, err
-}
-
-// choose reduces the plan to the trials that the request names and the old job has.
-func (v *verifying) choose() error {
-	wanted := map[result.Key]bool{}
-	for _, key := range v.stored.Plan.Trials {
-		wanted[key] = len(v.req.Trials) == 0
-	}
-	for _, part := range v.req.Trials {
-		key, err := findTrial(v.host.Paths, v.req.Dir, part)
-		if err != nil {
-			return err
-		}
-		wanted[key] = true
-	}
-	there := map[result.Key]bool{}
-	for _, s := range v.specs {
-		there[s.Key] = true
-	}
-	for _, key := range v.stored.Plan.Trials {
-		if wanted[key] && !there[key] {
-			v.miss(key, "the job has no such task, agent or attempt any more")
-		}
-	}
-	v.specs = slices.DeleteFunc(v.specs, func(s trial.Spec) bool { return !wanted[s.Key] })
-	return nil
-}
-
-// place chooses the directory of the new job, beside that of the old one.
-func (v *verifying) place() error {
-	v.Numbered, v.Unnamed = nil, false
-	v.Job.JobsDir = filepath.Dir(filepath.Clean(v.req.Dir))
-	if v.Job.Name = v.req.Name; v.req.Name != "" {
-		if result.Slug(v.req.Name) != v.req.Name || strings.ContainsAny(v.req.Name, "{}") || strings.HasPrefix(v.req.Name, "-") {
-			return usage("--name %s: cannot be the name of a directory", clean(v.req.Name))
-		}
-		return nil
-	}
-	base := v.stored.Plan.JobName + "-verified"
-	for n := 1; ; n++ {
-		v.Job.Name = base
-		if n > 1 {
-			v.Job.Name = fmt.Sprintf("%s-%d", base, n)
-		}
-		if _, err := os.Lstat(v.host.Path(v.dir())); errors.Is(err, fs.ErrNotExist) || n == 1000 {
-			return nil
-		}
-	}
-}
-
-// miss notes why a trial cannot be verified again.
-func (v *verifying) miss(key result.Key, reason string) {
-	v.missed[reason] = append(v.missed[reason], key.String())
 }
 
 // sort decides for each trial what becomes of it, and reports what cannot be verified again.
@@ -192,15 +99,7 @@ func (v *verifying) sort(ctx context.Context, provider environment.Provider) err
 			return err
 		}
 	}
-	trials, unreadable := result.ReadTrials(v.host.Path(v.req.Dir), job.Keys(v.specs))
-	for _, u := range unreadable {
-		warnf(v.host.Output, "%v", u)
-	}
-	before := map[result.Key]result.Trial{}
-	for _, t := range trials {
-		before[t.Key] = t
-	}
-	source := reuse.Source{Label: v.reverifies, Dir: v.host.Path(v.req.Dir), Job: v.stored.Plan.JobName}
+	before, source := v.before(), v.source()
 	decided, advice := 0, ""
 	for _, s := range v.specs {
 		t, ok := before[s.Key]
@@ -321,14 +220,7 @@ func (v *verifying) explain(decided int) {
 	if decided > 0 {
 		linef(out, "%s that ended before the tests %s taken over", plural.Count(decided, "trial"), plural.Are(decided))
 	}
-	for _, reason := range slices.Sorted(maps.Keys(v.missed)) {
-		names := v.missed[reason]
-		after := ""
-		if v.req.CarryOver {
-			after = "; results that there are are taken over"
-		}
-		linef(out, "%s cannot be verified again, because %s: %s%s", plural.Count(len(names), "trial"), clean(reason), untrusted.Names(names), after)
-	}
+	v.explainMissed("verified", v.req.CarryOver)
 }
 
 // basis returns what the tests run on, to follow "again".
@@ -423,6 +315,9 @@ func reverified(plan result.Plan, trials []result.Trial) string {
 	}
 	if n == 0 {
 		return ""
+	}
+	if plan.OnlyJudges {
+		return fmt.Sprintf("only the judges of %s ran, on what %s kept; what the trials cost there is not counted", plural.Count(n, "trial"), clean(plan.Reverifies))
 	}
 	what := "in copies of the environments that %s kept, as the earlier tests had left them, and without the processes that agents had left running"
 	switch {

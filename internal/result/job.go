@@ -51,6 +51,8 @@ type Plan struct {
 	ProvesTasks bool `json:"proof,omitempty"`
 	// Reverifies is the directory, as it was given, of the job whose trials are verified again; "": the trials run their agents.
 	Reverifies string `json:"reverifies,omitempty"`
+	// OnlyJudges: the trials of Reverifies are judged again, and their tests do not run either.
+	OnlyJudges bool `json:"only_judges,omitempty"`
 }
 
 // Beside describes the job that another one was run beside.

@@ -280,7 +280,7 @@ type Trial struct {
 	ConfigDigest string `json:"config_digest,omitempty"`
 	// Reused is set if the trial was not run by this job: its result and its files are another job's.
 	Reused *Reused `json:"reused,omitempty"`
-	// Reverified is set if this job ran only the tests, in the environment that an earlier trial had kept.
+	// Reverified is set if this job ran only the tests or only judges, on what an earlier trial had kept.
 	Reverified *Reverified `json:"reverified,omitempty"`
 	// Confirmation: this is an attempt beyond the planned ones, made because the task looked broken (gate.confirm). Its Attempt
 	// follows the planned ones. It is in no count, rate or metric, but its cost is part of the total. See Summarize and Compare.
@@ -327,18 +327,19 @@ type Reused struct {
 	StartedAt time.Time `json:"started_at"` // of the trial
 }
 
-// Reverified tells which job ran the agent of a trial whose tests were run again. The trial's agent digest, its durations of the agent
+// Reverified tells which job ran the agent of a trial whose tests or judges were run again. The trial's agent digest, its durations of the agent
 // and a part of its cost are those of that run.
 type Reverified struct {
-	Job         string    `json:"job_name"`            // that ran it
-	From        string    `json:"from"`                // its directory, as it was given
-	StartedAt   time.Time `json:"started_at"`          // of the earlier trial
-	Environment string    `json:"environment"`         // that was kept, and was copied. "": see Artifacts
-	Outcome     bool      `json:"outcome,omitempty"`   // it is as the agent left it; otherwise, as the earlier tests left it
-	Artifacts   bool      `json:"artifacts,omitempty"` // the tests ran in a new environment with the earlier trial's artifacts
-	TaskDigest  string    `json:"task_digest"`         // then
-	Reward      *float64  `json:"reward"`              // then
-	AgentCosts  Costs     `json:"agent_costs"`         // the part of the trial's costs that this job did not spend
+	Job         string    `json:"job_name"`              // that ran it
+	From        string    `json:"from"`                  // its directory, as it was given
+	StartedAt   time.Time `json:"started_at"`            // of the earlier trial
+	Environment string    `json:"environment"`           // that was kept, and was copied. "": see Artifacts
+	Outcome     bool      `json:"outcome,omitempty"`     // it is as the agent left it; otherwise, as the earlier tests left it
+	Artifacts   bool      `json:"artifacts,omitempty"`   // the tests ran in a new environment with the earlier trial's artifacts
+	OnlyJudges  bool      `json:"only_judges,omitempty"` // the tests did not run again either: AgentCosts are all costs then
+	TaskDigest  string    `json:"task_digest"`           // then
+	Reward      *float64  `json:"reward"`                // then
+	AgentCosts  Costs     `json:"agent_costs"`           // the part of the trial's costs that this job did not spend
 }
 
 // Spent returns what this job paid for the result, in US dollars: nothing if it was reused, and not for an agent that an earlier job ran.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -17,8 +18,10 @@ import (
 
 // Judging makes a trial begin with its judges. What they see is in the trial's directory.
 type Judging struct {
-	Before result.Trial      // the trial as it was when its judges began
-	done   map[string]judged // by name, what judges have ended with: they do not run
+	Before result.Trial // the trial as it was when its judges began
+	// Job and From are the name and the directory of the job that ran the trial, if it is another one.
+	Job, From string
+	done      map[string]judged // by name, what judges have ended with: they do not run
 }
 
 // judgedRecord is the content of result.JudgedFile.
@@ -58,6 +61,57 @@ func OwedJudging(s Spec, digests Digests, dir string) (owed *Judging, why string
 	return owed, ""
 }
 
+// Rejudging returns what the judges with the names in chosen continue with if they judge a trial of another job again. ended is its result,
+// and dir its directory. The other judges keep the verdicts that they have given. why is the reason if they cannot judge; the Judging is nil
+// then.
+func Rejudging(s Spec, ended result.Trial, dir string, chosen []string) (again *Judging, why string) {
+	before, err := readUnjudged(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && len(ended.Agents) == 0: // the job had no judges
+		before = ended
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "this version of rollout did not write it"
+	case err != nil:
+		return nil, err.Error()
+	case before.Key != s.Key:
+		return nil, result.UnjudgedFile + " is of another trial"
+	}
+	if why := unjudgeable(s, before); why != "" {
+		return nil, why
+	}
+	again = &Judging{Before: before, done: map[string]judged{}}
+	for _, j := range s.Judges {
+		if slices.Contains(chosen, j.Name) {
+			continue
+		}
+		i := slices.IndexFunc(ended.Agents, func(a result.AgentRun) bool {
+			return a.Role == result.RoleJudge && a.Name == j.Name && a.Error == nil && (a.Score != nil || a.Skipped)
+		})
+		if i < 0 {
+			return nil, fmt.Sprintf("the judge %s, which is not to judge again, has given no verdict", j.Name)
+		}
+		again.done[j.Name] = judged{run: ended.Agents[i]}
+	}
+	if why := again.lacks(s, dir); why != "" {
+		return nil, why
+	}
+	return again, ""
+}
+
+// unjudgeable returns why judges do not judge a trial that has ended so, or "".
+func unjudgeable(s Spec, before result.Trial) string {
+	r := record{trial: before}
+	switch {
+	case len(s.Judges) == 0:
+		return "it has no judges"
+	case !r.noError() && !r.agentFailed():
+		return fmt.Sprintf("it ended with %s before it was judged", before.Error.Type)
+	case before.Reward == nil && len(before.Rewards) == 0 && before.VerifierExitCode != nil:
+		return "its tests gave no reward"
+	}
+	return ""
+}
+
 // lacks returns what judges need and is not there, or "".
 func (g *Judging) lacks(s Spec, dir string) string {
 	kept := evidence{trialDir: dir, kept: g.Before.Artifacts}
@@ -90,12 +144,39 @@ func (g *Judging) given(name string) (judged, bool) {
 	return done, ok
 }
 
+// Keeps reports whether the directory with a name, below that of all judges, is one of a judge that does not judge again.
+func (g *Judging) Keeps(name string) bool {
+	_, ok := g.given(name)
+	return ok
+}
+
 // continueJudging makes the record that of the trial whose judges run.
 func (x *execution) continueJudging(g *Judging) {
-	digest := x.trial.ConfigDigest
+	now := x.trial
 	x.trial = g.Before
-	x.trial.ConfigDigest = digest
+	x.trial.ConfigDigest = now.ConfigDigest
+	if g.From != "" {
+		x.trial.TaskDigest, x.trial.TaskGitCommitID, x.trial.Confirmation = now.TaskDigest, now.TaskGitCommitID, false
+		x.continueOther(g)
+	}
 	x.began = x.now().Add(-time.Duration(g.Before.Durations.TotalSec * float64(time.Second)))
+}
+
+// continueOther makes the record that of a trial which another job ran.
+func (x *execution) continueOther(g *Judging) {
+	t, before := &x.trial, g.Before
+	t.Reused = nil
+	t.Reverified = &result.Reverified{
+		Job: g.Job, From: g.From, OnlyJudges: true, StartedAt: before.Timestamps.StartedAt, TaskDigest: before.TaskDigest, Reward: before.Reward, AgentCosts: before.Costs,
+	}
+	for _, done := range g.done {
+		t.Reverified.AgentCosts.Judges = t.Reverified.AgentCosts.Judges.Plus(done.run.Cost)
+	}
+	if t.Environment != nil {
+		where := *t.Environment
+		where.Preserved, where.Outcome = false, nil // what was kept is the other job's
+		t.Environment = &where
+	}
 }
 
 // writeUnjudged writes the trial as it is before its judges begin.

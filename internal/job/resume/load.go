@@ -45,6 +45,9 @@ func Load(dir string) (Job, error) {
 	if j.Plan.ProvesTasks {
 		return j, job.Refuse("rollout validate --run wrote it: run that command again")
 	}
+	if j.Plan.OnlyJudges {
+		return j, job.Refuse("rollout rejudge wrote it, so its agents are not to run: run rollout rejudge %s again", j.Plan.Reverifies)
+	}
 	if j.Plan.Reverifies != "" {
 		return j, job.Refuse("rollout verify wrote it, so its agents are not to run: run rollout verify %s again", j.Plan.Reverifies)
 	}

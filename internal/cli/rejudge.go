@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// rejudgeOptions are the flags of rejudge.
+type rejudgeOptions struct {
+	req  app.RejudgeRequest
+	job  jobFlags
+	json bool
+}
+
+func newRejudgeCommand(v *invocation) *cobra.Command {
+	var opts rejudgeOptions
+	cmd := &cobra.Command{
+		Use:   "rejudge JOB_DIR [TRIAL...]",
+		Short: "Run the judges of a job again, without its agents and tests",
+		Long: `Run judges again on what the trials of a job left on disk, to see how stable their verdicts are, how another model judges,
+or what a changed prompt does. No agent and no test runs. Each TRIAL is a part of the name of one trial,
+agent/dataset/task__attempt; without one, all trials are judged.
+
+Calls can judge again, and judges in fresh environments whose artifacts were kept whole. A judge in the agent's environment
+cannot, because that is gone: its earlier verdict stays.
+
+The verdicts go into a new job beside the old one, which does not change; with --times, into one for each time. They can be
+reported and compared like other jobs. With --job-file, the judges are those of that file: judges can be written, and tried,
+on trials that had none.
+
+The result compares the runs: how many trials got the same score in all of them, and which verdicts differ most. The job that
+is judged again is the first run if it has verdicts.
+
+Exit codes:
+  0    done
+  1    done, but a trial has an error now: a judge gave no verdict
+  2    wrong usage or an invalid job file; nothing was started
+  3    rollout or its infrastructure failed
+  130  cancelled`,
+		Example: `  rollout rejudge jobs/nightly --times 3
+  rollout rejudge jobs/nightly --judge quality --model another-model
+  rollout rejudge jobs/nightly my-agent/evals/fix-the-build__1 --job-file job.yaml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("%s needs a job's directory (see %s --help)", cmd.CommandPath(), cmd.CommandPath())
+			}
+			if slices.Contains(args, "") {
+				return usage("%s: an argument is empty: leave it out, or give a part of a trial's name", cmd.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return nil, cobra.ShellCompDirectiveFilterDirs
+			}
+			return app.TrialNames(v.host().Paths, args[0], prefix), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			req := opts.req
+			req.Dir, req.Trials, req.Name = args[0], args[1:], opts.job.name
+			if req.Job, err = opts.job.request(""); err != nil {
+				return err
+			}
+			host, err := v.hostShowing("")
+			if err != nil {
+				return err
+			}
+			got, err := app.Rejudge(cmd.Context(), host, req)
+			if got == nil {
+				return err
+			}
+			return v.printRejudged(*got, opts.json, err)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&opts.req.Judges, "judge", nil, "only judges with these names; the verdicts of the others stay")
+	flags.IntVar(&opts.req.Times, "times", 1, "how often each judge judges")
+	flags.StringVar(&opts.req.Model, "model", "", "the model that judges: a name of models in the job")
+	flags.StringVar(&opts.job.name, "name", "", "the name of the new job and of its directory (default: the old one's with -rejudged)")
+	flags.IntVarP(&opts.job.concurrent, "n-concurrent", "", 0, "trials at a time")
+	flags.StringArrayVar(&opts.job.envFiles, "env-file", nil, "read variables for the job file from this file of NAME=value lines; those of the environment win (repeatable)")
+	addJobFile(cmd, &opts.req.JobFile)
+	flags.BoolVar(&opts.json, "json", false, "print JSON: all scores and reasons of each run")
+	opts.job.changed = func(name string) bool { return name != "name" && flags.Changed(name) }
+	return cmd
+}
+
+// printRejudged prints how the runs of judges compare. failed is what went wrong, or nil.
+func (v *invocation) printRejudged(r app.Rejudged, asJSON bool, failed error) error {
+	if asJSON {
+		if err := v.printJSON(r); err != nil {
+			return err
+		}
+	} else if err := writeRejudged(v.Stdout, r); err != nil {
+		return err
+	}
+	switch {
+	case failed != nil:
+		return failed
+	case r.Cancelled:
+		return &failure{code: exitCancelled}
+	case r.Failed > 0:
+		fmt.Fprintf(v.Stderr, "%s of judging again ended with an error: rollout report JOB_DIR shows it\n", plural.Count(r.Failed, "trial"))
+		return &failure{code: exitGate}
+	}
+	return nil
+}
+
+// maxUnstable is how many trials are shown whose verdicts differ.
+const maxUnstable = 10
+
+func writeRejudged(out io.Writer, r app.Rejudged) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	header := "JUDGE\tSAME SCORE\tSPREAD"
+	for i := range r.Runs {
+		header += "\t" + runName(r, i)
+	}
+	fmt.Fprintln(w, header)
+	for _, j := range r.Judges {
+		same, spread := "–", "–"
+		if j.Stability.Trials > 0 {
+			same = fmt.Sprintf("%d of %d", j.Same, j.Stability.Trials)
+		}
+		if j.Stability.Trials > j.Same {
+			spread = score3(j.Spread)
+		}
+		line := fmt.Sprintf("%s\t%s\t%s", untrusted.Line(j.Name), same, spread)
+		for i, mean := range j.Means {
+			cell := "–"
+			if mean != nil {
+				cell = score3(*mean)
+			}
+			if n := j.Null[i]; n > 0 {
+				cell += fmt.Sprintf(" (%d null)", n)
+			}
+			line += "\t" + cell
+		}
+		fmt.Fprintln(w, line)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	for i, run := range r.Runs {
+		fmt.Fprintf(out, "%s: %s%s\n", runName(r, i), untrusted.Line(run.Dir), models(r.Judges, i))
+	}
+	for _, j := range r.Judges {
+		fmt.Fprintf(out, "\n%s\n", stabilityOf(j))
+		unstable := j.Unstable()
+		for _, s := range unstable[:min(len(unstable), maxUnstable)] {
+			fmt.Fprintf(out, "  %s\n", untrusted.Line(s.Trial))
+			for i, score := range s.Scores {
+				text := "null"
+				if score != nil {
+					text = score3(*score)
+				}
+				fmt.Fprintf(out, "    %-6s %s\n", text, untrusted.Cut(untrusted.Line(s.Reasons[i]), maxShownReason))
+			}
+		}
+		if n := len(unstable) - maxUnstable; n > 0 {
+			fmt.Fprintf(out, "  and %s (--json has all)\n", plural.Count(n, "more trial"))
+		}
+	}
+	if usd, ok := r.Cost.Reported(); ok {
+		fmt.Fprintf(out, "\nJudging again cost %s.\n", report.Dollars(usd))
+	}
+	return nil
+}
+
+// runName returns the name of a run in the table.
+func runName(r app.Rejudged, i int) string {
+	switch {
+	case !r.Runs[i].Again:
+		return "BEFORE"
+	case r.Runs[0].Again:
+		i++
+	}
+	return "RUN " + strconv.Itoa(i)
+}
+
+// models returns the models that judged in a run.
+func models(judges []app.RejudgedJudge, run int) string {
+	var names []string
+	for _, j := range judges {
+		if m := untrusted.Line(j.Models[run]); m != "" && !slices.Contains(names, m) {
+			names = append(names, m)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
+
+// stabilityOf says in words how stable the verdicts of a judge are.
+func stabilityOf(j app.RejudgedJudge) string {
+	name := untrusted.Line(j.Name)
+	if j.Stability.Trials == 0 {
+		return name + ": no trial has two scores, so nothing can be compared."
+	}
+	text := fmt.Sprintf("%s gave %d of %s (%d %%) the same score in all runs", name, j.Same, plural.Count(j.Stability.Trials, "trial"), 100*j.Same/j.Stability.Trials)
+	if j.Same < j.Stability.Trials {
+		text += fmt.Sprintf("; where the scores differ, it is by %s on average", score3(j.Spread))
+	}
+	text += "."
+	if j.Higher+j.Lower > 0 {
+		text += fmt.Sprintf(" Between the first run and the last, %s rose and %d fell.", plural.Count(j.Higher, "score"), j.Lower)
+	}
+	return text
+}
+
+// maxShownReason bounds a reason in the output, in bytes.
+const maxShownReason = 200
+
+// score3 returns a score with at most three digits after the point.
+func score3(score float64) string { return strconv.FormatFloat(score, 'g', 3, 64) }
